@@ -1,0 +1,144 @@
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/reference"
+
+	"github.com/volsim/volsim/sim"
+)
+
+// knownMax bounds how many events a recorder remembers for counting.
+//
+// Upstream: client-go tools/record maxLruCacheEntries.
+const knownMax = 4096
+
+// Config is what New must be told.
+type Config struct {
+	Component *sim.Component
+	Client    kubernetes.Interface
+	Source    string // reporting component, such as "persistentvolume-controller"
+	Host      string // node name, for a kubelet
+}
+
+// Recorder writes the events of one component. Its methods are for the component's strands.
+type Recorder struct {
+	cfg     Config
+	pending []*corev1.Event
+	known   map[key]*corev1.Event // as last written
+	seq     int64                 // makes names unique where the clock stands still
+}
+
+// key tells which events are the same one again.
+type key struct {
+	uid                   types.UID
+	kind, namespace, name string
+	eventType, reason     string
+	message               string
+}
+
+var _ record.EventRecorder = (*Recorder)(nil)
+
+// New makes a recorder and its writing strand.
+func New(cfg Config) *Recorder {
+	r := &Recorder{cfg: cfg, known: map[key]*corev1.Event{}}
+	cfg.Component.Worker("events", func() bool { return len(r.pending) > 0 }, r.write)
+	return r
+}
+
+// Event records an event about an object.
+func (r *Recorder) Event(object runtime.Object, eventType, reason, message string) {
+	ref, err := reference.GetReference(scheme.Scheme, object)
+	if err != nil {
+		panic(fmt.Sprintf("events: %s about an object that cannot be referred to: %v", reason, err))
+	}
+	namespace := ref.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	now := r.cfg.Component.Now()
+	r.seq++
+	r.pending = append(r.pending, &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      fmt.Sprintf("%s.%x", ref.Name, now.UnixNano()+r.seq),
+			Namespace: namespace,
+		},
+		InvolvedObject:      *ref,
+		Reason:              reason,
+		Message:             message,
+		Type:                eventType,
+		FirstTimestamp:      metav1.NewTime(now),
+		LastTimestamp:       metav1.NewTime(now),
+		Count:               1,
+		Source:              corev1.EventSource{Component: r.cfg.Source, Host: r.cfg.Host},
+		ReportingController: r.cfg.Source,
+		ReportingInstance:   r.cfg.Host,
+	})
+}
+
+// Eventf is Event with a formatted message.
+func (r *Recorder) Eventf(object runtime.Object, eventType, reason, format string, args ...any) {
+	r.Event(object, eventType, reason, fmt.Sprintf(format, args...))
+}
+
+// AnnotatedEventf is Eventf; the annotations are put on the event.
+func (r *Recorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventType, reason, format string, args ...any) {
+	r.Event(object, eventType, reason, fmt.Sprintf(format, args...))
+	r.pending[len(r.pending)-1].Annotations = annotations
+}
+
+// write takes one event off the list and writes it.
+func (r *Recorder) write(ctx context.Context) {
+	event := r.pending[0]
+	r.pending = r.pending[1:]
+	k := keyOf(event)
+	if known, ok := r.known[k]; ok {
+		if r.again(ctx, k, known, event) {
+			return
+		}
+	}
+	written, err := r.cfg.Client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+	if err != nil {
+		return
+	}
+	if len(r.known) >= knownMax {
+		clear(r.known)
+	}
+	r.known[k] = written
+}
+
+// again raises the count of an event that was written before. It returns false when that one is gone.
+func (r *Recorder) again(ctx context.Context, k key, known, event *corev1.Event) bool {
+	patch, err := json.Marshal(map[string]any{"count": known.Count + 1, "lastTimestamp": event.LastTimestamp})
+	if err != nil {
+		panic(fmt.Sprintf("events: patch: %v", err))
+	}
+	patched, err := r.cfg.Client.CoreV1().Events(known.Namespace).
+		Patch(ctx, known.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		delete(r.known, k)
+		return false
+	}
+	if err == nil {
+		r.known[k] = patched
+	}
+	return true
+}
+
+func keyOf(e *corev1.Event) key {
+	ref := e.InvolvedObject
+	return key{
+		uid: ref.UID, kind: ref.Kind, namespace: ref.Namespace, name: ref.Name,
+		eventType: e.Type, reason: e.Reason, message: e.Message,
+	}
+}

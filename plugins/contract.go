@@ -1,0 +1,61 @@
+package plugins
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Plugin is what every kind of volume offers.
+//
+// Upstream: pkg/volume VolumePlugin.
+type Plugin interface {
+	// Name is the plugin's qualified name, such as "kubernetes.io/csi".
+	Name() string
+	// CanSupport tells whether the volume is of this plugin's kind.
+	CanSupport(spec *Spec) bool
+	// VolumeName is the volume's name within the plugin: the same for the same volume wherever it is used.
+	VolumeName(spec *Spec) (string, error)
+}
+
+// Attacher is offered by plugins whose volumes are attached to a node before a kubelet can use them. Attach and Detach are
+// idempotent.
+//
+// Upstream: pkg/volume AttachableVolumePlugin, Attacher, Detacher.
+type Attacher interface {
+	// CanAttach tells whether this very volume needs attaching.
+	CanAttach(spec *Spec) (bool, error)
+	// Attach makes the volume available on the node, and returns when it is. The error may be a *DanglingError.
+	Attach(ctx context.Context, spec *Spec, node types.NodeName) (devicePath string, err error)
+	// Detach takes the volume, named as by VolumeName, away from the node, and returns when it is gone. Not attached is
+	// success.
+	Detach(ctx context.Context, volumeName string, node types.NodeName) error
+}
+
+// DeviceMounter is offered by plugins that mount a volume once for a node before it is mounted for pods. All is
+// idempotent.
+//
+// Upstream: pkg/volume DeviceMountableVolumePlugin, DeviceMounter, DeviceUnmounter.
+type DeviceMounter interface {
+	// CanDeviceMount tells whether this very volume is mounted for the node first.
+	CanDeviceMount(spec *Spec) (bool, error)
+	// DeviceMountPath is where the volume is mounted for the node.
+	DeviceMountPath(spec *Spec) (string, error)
+	// MountDevice mounts the attached volume for the node at path.
+	MountDevice(ctx context.Context, spec *Spec, devicePath, path string) error
+	// UnmountDevice undoes MountDevice. Nothing there is success.
+	UnmountDevice(ctx context.Context, path string) error
+}
+
+// Mounter is offered by plugins that a kubelet can mount: all but the purely controlling ones. All is idempotent.
+//
+// Upstream: pkg/volume Mounter, Unmounter.
+type Mounter interface {
+	// MountPath is where the volume appears for the pod.
+	MountPath(specName string, pod types.UID) string
+	// SetUp makes the volume appear for the pod at MountPath. devicePath is what attaching returned.
+	SetUp(ctx context.Context, spec *Spec, pod *corev1.Pod, devicePath string) error
+	// TearDown undoes SetUp. Nothing there is success.
+	TearDown(ctx context.Context, specName string, pod types.UID) error
+}

@@ -1,0 +1,53 @@
+package plugins
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// UniqueVolumeName names a volume that pods of a node share: "<plugin>/<volume name>".
+//
+// Upstream: pkg/volume/util GetUniqueVolumeName.
+func UniqueVolumeName(plugin, volumeName string) corev1.UniqueVolumeName {
+	return corev1.UniqueVolumeName(plugin + "/" + volumeName)
+}
+
+// UniquePodVolumeName names a volume that each pod has for itself: "<plugin>/<pod uid>-<spec name>".
+//
+// Upstream: pkg/volume/util GetUniqueVolumeNameFromSpecWithPod.
+func UniquePodVolumeName(plugin, specName string, pod types.UID) corev1.UniqueVolumeName {
+	return corev1.UniqueVolumeName(fmt.Sprintf("%s/%s-%s", plugin, pod, specName))
+}
+
+// SplitUniqueName takes a unique name apart at its second slash, since a plugin's own name has one.
+//
+// Upstream: pkg/volume/util SplitUniqueName.
+func SplitUniqueName(name corev1.UniqueVolumeName) (plugin, volumeName string, err error) {
+	parts := strings.SplitN(string(name), "/", 3)
+	if len(parts) != 3 {
+		return "", "", fmt.Errorf("cannot split volume unique name %s to plugin/volume components", name)
+	}
+	return parts[0] + "/" + parts[1], parts[2], nil
+}
+
+// EscapePluginName makes a plugin's name one path element: each / becomes ~.
+//
+// Upstream: k8s.io/utils/strings EscapeQualifiedName.
+func EscapePluginName(name string) string { return strings.ReplaceAll(name, "/", "~") }
+
+// MultiAttachAllowed tells whether a volume may be attached to several nodes at once. A volume of which nothing is known
+// (nil) may, as may one without access modes and one written out in a pod.
+//
+// Upstream: pkg/volume/util IsMultiAttachAllowed.
+func MultiAttachAllowed(spec *Spec) bool {
+	if spec == nil || len(spec.AccessModes()) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(spec.AccessModes(), func(m corev1.PersistentVolumeAccessMode) bool {
+		return m == corev1.ReadWriteMany || m == corev1.ReadOnlyMany
+	})
+}

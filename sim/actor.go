@@ -1,0 +1,69 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/volsim/volsim/trace"
+)
+
+// class orders what could happen next in the ordinary course of events; see Stepped.
+type class uint8
+
+const (
+	classDelivery class = iota // an event reaches a cache
+	classFlight                // a strand in the middle of its work goes on
+	classWorker                // a worker takes up work, a timer fires
+	classUser                  // somebody outside does something
+)
+
+// state says where an actor of the stepped host stands.
+type state uint8
+
+const (
+	stateIdle      state = iota // between two pieces of work; ready() decides
+	stateSuspended              // at a call, which can go ahead any time
+	stateSleeping               // until wakeAt
+	stateWaiting                // until cond holds, or wakeAt has come
+	stateDone                   // gone
+)
+
+// Actor is a strand of one component. Components make them with Worker, Delivery, Spawn, User and NewTimer.
+type Actor struct {
+	c     *Component
+	name  string // within the component
+	full  string // "component/name"
+	class class
+	ready func() bool
+	step  func(ctx context.Context)
+	once  bool // gone after one step
+	plain bool // never leaves the component, so it needs no coroutine
+
+	wake chan struct{} // live: it may have become ready; holds at most one token
+
+	// The stepped host's.
+	id         int // order of registration, the last tie-break
+	state      state
+	isReady    bool // what ready or cond said when last asked
+	lastRun    int  // step at which it was last moved
+	co         *coroutine
+	pending    trace.Action
+	wakeAt     time.Time   // of a sleep; of a wait with a limit, else zero
+	cond       func() bool // of a wait
+	everywhere bool        // cond is about the world, not only about the component
+	timer      *Timer      // nil but for timers
+}
+
+// unwound is the panic that carries a strand out of its work when the host closes or its component crashes.
+type unwound struct{}
+
+func (unwound) Error() string { return "sim: strand unwound" }
+
+// recoverUnwound stops an unwinding at the root of a strand, and nothing else.
+func recoverUnwound() {
+	if r := recover(); r != nil {
+		if _, ok := r.(unwound); !ok {
+			panic(r)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package sim
+
+import "iter"
+
+// coroutine runs pieces of work one after the other, each of which may be suspended anywhere. An idle coroutine can be
+// given to another actor: a world needs as many as it has strands in flight at once.
+type coroutine struct {
+	next  func() (struct{}, bool)
+	stop  func()
+	yield func(struct{}) bool
+	work  func()
+	idle  bool // the work is done
+}
+
+func newCoroutine() *coroutine {
+	co := &coroutine{}
+	co.next, co.stop = iter.Pull(func(yield func(struct{}) bool) {
+		defer recoverUnwound()
+		co.yield = yield
+		for {
+			co.work()
+			co.idle = true
+			if !yield(struct{}{}) {
+				return
+			}
+		}
+	})
+	return co
+}
+
+// start runs work until it ends or is suspended.
+func (co *coroutine) start(work func()) {
+	co.work, co.idle = work, false
+	co.next()
+}
+
+// suspend gives the host back its turn; called from within the work.
+func (co *coroutine) suspend() {
+	if co.yield == nil || !co.yield(struct{}{}) {
+		co.yield = nil // a deferred call of the unwinding strand that tries to leave again unwinds at once
+		panic(unwound{})
+	}
+}

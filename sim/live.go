@@ -1,0 +1,276 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/volsim/volsim/trace"
+)
+
+// Live is the host that gives every actor a goroutine on the real clock. An actor sleeps until something may have made
+// it ready; nothing polls. All methods may be called concurrently.
+type Live struct {
+	clock  clock.WithDelayedExecution
+	log    *trace.Log
+	epoch  time.Time
+	ctx    context.Context //nolint:containedctx // the lifetime of the host itself
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	waiting []*Actor // guarded by mu: registered before Start
+	started bool     // guarded by mu
+	waiters int      // guarded by mu: how many Waits there are
+	changed chan struct{}
+}
+
+// LiveConfig is what NewLive must be told. The zero value is the real clock and a log of its own.
+type LiveConfig struct {
+	Clock clock.WithDelayedExecution // nil: the real clock
+	Log   *trace.Log                 // nil: one of its own
+}
+
+// NewLive makes a live host. Its actors begin to move with Start and end with Close.
+func NewLive(cfg LiveConfig) *Live {
+	l := &Live{clock: cfg.Clock, log: cfg.Log, changed: make(chan struct{})}
+	if l.clock == nil {
+		l.clock = clock.RealClock{}
+	}
+	if l.log == nil {
+		l.log = &trace.Log{}
+	}
+	l.epoch = l.clock.Now()
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// Component adds a component.
+func (l *Live) Component(name string) *Component { return &Component{name: name, host: l} }
+
+// Outside is the caller for code that is not of a component.
+func (l *Live) Outside() Caller { return outside{l} }
+
+// Log is the record of what happened.
+func (l *Live) Log() *trace.Log { return l.log }
+
+// Now is the clock's time.
+func (l *Live) Now() time.Time { return l.clock.Now() }
+
+// Context is the context strands run under; Close cancels it.
+func (l *Live) Context() context.Context { return l.ctx }
+
+// Start lets the actors move.
+func (l *Live) Start() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.started = true
+	for _, a := range l.waiting {
+		l.launch(a)
+	}
+	l.waiting = nil
+}
+
+// Close unwinds every strand at its next call, cancels the context of calls under way, and returns when all goroutines
+// have ended.
+func (l *Live) Close() {
+	l.mu.Lock()
+	l.started = true // nothing is launched from now on
+	l.cancel()
+	l.mu.Unlock()
+	l.wg.Wait()
+}
+
+// Wait returns when cond holds. It asks again after each action of the world; cond must be safe to call from this
+// goroutine. It fails when ctx ends or the host is closed. what names what is waited for.
+func (l *Live) Wait(ctx context.Context, what string, cond func() bool) error {
+	l.mu.Lock()
+	l.waiters++
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		l.waiters--
+		l.mu.Unlock()
+	}()
+	for {
+		l.mu.Lock()
+		changed := l.changed
+		l.mu.Unlock()
+		if cond() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", what, ctx.Err())
+		case <-l.ctx.Done():
+			return fmt.Errorf("wait for %s: the world was closed", what)
+		}
+	}
+}
+
+func (l *Live) add(a *Actor) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.started {
+		l.waiting = append(l.waiting, a)
+		return
+	}
+	l.launch(a)
+}
+
+// launch starts the actor's goroutine; mu is held, so that none is added after Close began to wait.
+func (l *Live) launch(a *Actor) {
+	if l.ctx.Err() == nil {
+		l.wg.Go(func() { l.run(a) })
+	}
+}
+
+func (l *Live) run(a *Actor) {
+	for l.await(a) {
+		l.step(a)
+		if a.once {
+			return
+		}
+	}
+}
+
+// await returns true with the monitor held when the actor is ready, and false when the host was closed.
+func (l *Live) await(a *Actor) bool {
+	for l.ctx.Err() == nil {
+		a.c.enter(a.full)
+		if a.ready() {
+			return true
+		}
+		a.c.mu.Unlock()
+		select {
+		case <-a.wake:
+		case <-l.ctx.Done():
+		}
+	}
+	return false
+}
+
+func (l *Live) step(a *Actor) {
+	defer a.c.leave()
+	defer recoverUnwound()
+	if a.timer != nil {
+		l.note(a.full, trace.Action{Kind: trace.KindTimer, Verb: "fire"}, trace.Outcome{}, 0)
+	}
+	a.step(l.ctx)
+}
+
+// enter takes the monitor for a strand.
+func (c *Component) enter(strand string) {
+	c.mu.Lock()
+	c.strand = strand
+}
+
+// leave gives the monitor up and wakes whoever may have become ready meanwhile.
+func (c *Component) leave() {
+	c.mu.Unlock()
+	c.wakeAll()
+}
+
+func (l *Live) call(c *Component, action trace.Action, effect func() trace.Outcome) {
+	if c == nil {
+		l.perform("user", action, effect)
+		return
+	}
+	strand := c.strand
+	c.leave()
+	func() {
+		defer c.enter(strand)
+		if l.ctx.Err() == nil {
+			l.perform(strand, action, effect)
+		}
+	}()
+	if l.ctx.Err() != nil {
+		panic(unwound{})
+	}
+}
+
+func (l *Live) perform(actor string, action trace.Action, effect func() trace.Outcome) {
+	began := l.clock.Now()
+	out := effect()
+	l.note(actor, action, out, l.clock.Since(began))
+}
+
+func (l *Live) sleep(c *Component, d time.Duration) {
+	strand := c.strand
+	timer := l.clock.NewTimer(d)
+	defer timer.Stop()
+	c.leave()
+	select {
+	case <-timer.C():
+	case <-l.ctx.Done():
+	}
+	c.enter(strand)
+	if l.ctx.Err() != nil {
+		panic(unwound{})
+	}
+	l.note(strand, trace.Action{Kind: trace.KindSleep, Verb: "woke", Object: d.String()}, trace.Outcome{}, 0)
+}
+
+func (l *Live) wait(c *Component, what string, limit time.Duration, cond func() bool) bool {
+	strand := c.strand
+	wake := make(chan struct{}, 1)
+	c.addWaker(wake)
+	defer c.dropWaker(wake)
+	var expired <-chan time.Time
+	if limit > 0 {
+		timer := l.clock.NewTimer(limit)
+		defer timer.Stop()
+		expired = timer.C()
+	}
+	holds, over := cond(), false
+	for !holds && !over {
+		c.leave()
+		select {
+		case <-wake:
+		case <-expired:
+			over = true
+		case <-l.ctx.Done():
+		}
+		c.enter(strand)
+		if l.ctx.Err() != nil {
+			panic(unwound{})
+		}
+		holds = cond()
+	}
+	l.note(strand, trace.Action{Kind: trace.KindWait, Verb: "until", Object: what}, outcomeOfWait(holds), 0)
+	return holds
+}
+
+func (l *Live) arm(t *Timer) {
+	if t.stop != nil {
+		t.stop()
+		t.stop = nil
+	}
+	if t.armed {
+		wake := t.actor.wake
+		t.stop = l.clock.AfterFunc(t.deadline.Sub(l.clock.Now()), func() {
+			select {
+			case wake <- struct{}{}:
+			default:
+			}
+		}).Stop
+	}
+}
+
+func (l *Live) wake(c *Component) { c.wakeAll() }
+
+func (l *Live) note(actor string, action trace.Action, out trace.Outcome, took time.Duration) {
+	l.log.Append(trace.Record{At: l.clock.Since(l.epoch), Actor: actor, Action: action, Outcome: out, Took: took})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiters > 0 {
+		close(l.changed)
+		l.changed = make(chan struct{})
+	}
+}
+
+func (l *Live) actor(c *Component) string { return c.strand }

@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/volsim/volsim/trace"
+)
+
+// The back-off of a queue whose config says nothing.
+//
+// Upstream: client-go util/workqueue DefaultTypedControllerRateLimiter, its per-item part.
+const (
+	BackoffMin = 5 * time.Millisecond
+	BackoffMax = 1000 * time.Second
+)
+
+// QueueConfig is what NewQueue may be told.
+type QueueConfig struct {
+	Name       string        // of the queue's strands
+	BackoffMin time.Duration // delay after the first failure; doubles with each. 0: BackoffMin
+	BackoffMax time.Duration // 0: BackoffMax
+}
+
+// Queue hands keys to workers of its component. A key that is added while it waits is one; a key that is added while
+// it is worked on is worked on again afterwards. Order is first come, first served.
+//
+// Differs: upstream's queues also share a bucket of 10 a second over all keys; back-off here is per key only.
+//
+// Upstream: client-go util/workqueue.
+type Queue[K comparable] struct {
+	c        *Component
+	cfg      QueueConfig
+	order    []K
+	dirty    map[K]struct{} // in order, or to be when its work is done
+	working  map[K]struct{}
+	failures map[K]int
+	later    delayHeap[K]
+	seq      int
+	timer    *Timer
+}
+
+// NewQueue makes a queue of a component.
+func NewQueue[K comparable](c *Component, cfg QueueConfig) *Queue[K] {
+	if cfg.BackoffMin == 0 {
+		cfg.BackoffMin = BackoffMin
+	}
+	if cfg.BackoffMax == 0 {
+		cfg.BackoffMax = BackoffMax
+	}
+	q := &Queue[K]{
+		c: c, cfg: cfg,
+		dirty: map[K]struct{}{}, working: map[K]struct{}{}, failures: map[K]int{},
+	}
+	q.timer = c.NewTimer(cfg.Name+" retry", q.release)
+	return q
+}
+
+// Work adds a worker: for each key it calls sync, which may leave the component. An error puts the key back after its
+// back-off; success forgets earlier failures.
+func (q *Queue[K]) Work(sync func(ctx context.Context, key K) error) {
+	q.c.Worker(q.cfg.Name, func() bool { return len(q.order) > 0 }, func(ctx context.Context) {
+		key := q.get()
+		defer q.done(key)
+		q.c.Note(trace.Action{Kind: trace.KindWork, Verb: "sync", Object: fmt.Sprint(key)}, trace.Outcome{})
+		if err := sync(ctx, key); err != nil {
+			q.AddRateLimited(key)
+			return
+		}
+		q.Forget(key)
+	})
+}
+
+// Add puts a key into the queue.
+func (q *Queue[K]) Add(key K) {
+	if _, ok := q.dirty[key]; ok {
+		return
+	}
+	q.dirty[key] = struct{}{}
+	if _, ok := q.working[key]; !ok {
+		q.order = append(q.order, key)
+	}
+}
+
+// AddAfter puts a key into the queue when d has passed.
+func (q *Queue[K]) AddAfter(key K, d time.Duration) {
+	if d <= 0 {
+		q.Add(key)
+		return
+	}
+	q.seq++
+	heap.Push(&q.later, delayed[K]{key: key, at: q.c.Now().Add(d), seq: q.seq})
+	q.timer.ResetAt(q.later[0].at)
+}
+
+// AddRateLimited puts a key into the queue after its back-off.
+func (q *Queue[K]) AddRateLimited(key K) {
+	d := q.cfg.BackoffMin << min(q.failures[key], 40)
+	if d > q.cfg.BackoffMax || d <= 0 {
+		d = q.cfg.BackoffMax
+	}
+	q.failures[key]++
+	q.AddAfter(key, d)
+}
+
+// Forget lets the key's back-off begin anew.
+func (q *Queue[K]) Forget(key K) { delete(q.failures, key) }
+
+// Len is how many keys wait for a worker now.
+func (q *Queue[K]) Len() int { return len(q.order) }
+
+func (q *Queue[K]) get() K {
+	key := q.order[0]
+	q.order = q.order[1:]
+	q.working[key] = struct{}{}
+	delete(q.dirty, key)
+	return key
+}
+
+func (q *Queue[K]) done(key K) {
+	delete(q.working, key)
+	if _, ok := q.dirty[key]; ok {
+		q.order = append(q.order, key)
+	}
+}
+
+// release moves the keys whose time has come into the queue.
+func (q *Queue[K]) release() {
+	now := q.c.Now()
+	for len(q.later) > 0 && !q.later[0].at.After(now) {
+		q.Add(heap.Pop(&q.later).(delayed[K]).key)
+	}
+	if len(q.later) > 0 {
+		q.timer.ResetAt(q.later[0].at)
+	}
+}
+
+type delayed[K comparable] struct {
+	key K
+	at  time.Time
+	seq int // order of adding, among equal times
+}
+
+type delayHeap[K comparable] []delayed[K]
+
+func (h delayHeap[K]) Len() int { return len(h) }
+func (h delayHeap[K]) Less(i, j int) bool {
+	if !h[i].at.Equal(h[j].at) {
+		return h[i].at.Before(h[j].at)
+	}
+	return h[i].seq < h[j].seq
+}
+func (h delayHeap[K]) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *delayHeap[K]) Push(x any)   { *h = append(*h, x.(delayed[K])) }
+func (h *delayHeap[K]) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}

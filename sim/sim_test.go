@@ -1,0 +1,357 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+func call(c sim.Caller, verb string, effect func()) {
+	c.Call(trace.Action{Kind: trace.KindDriver, Verb: verb}, func() trace.Outcome {
+		effect()
+		return trace.Outcome{}
+	})
+}
+
+// increments is a component whose two strands each add one to a shared number n times, reading before and writing after
+// a call: the textbook lost update between strands of one component.
+func increments(c *sim.Component, n int, number *int) {
+	for _, name := range []string{"a", "b"} {
+		left := n
+		c.Worker(name, func() bool { return left > 0 }, func(context.Context) {
+			left--
+			was := *number
+			call(c, "add", func() {})
+			*number = was + 1
+		})
+	}
+}
+
+func TestSteppedOrdinaryCourseIsFairAndFinishesWorkInFlight(t *testing.T) {
+	host := sim.NewStepped(sim.SteppedConfig{})
+	defer host.Close()
+	number := 0
+	increments(host.Component("c"), 3, &number)
+	if err := host.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if number != 6 {
+		t.Errorf("number = %d, want 6: in the ordinary course nobody comes in between", number)
+	}
+}
+
+func TestSteppedSeedsFindTheLostUpdate(t *testing.T) {
+	found := 0
+	for seed := range uint64(100) {
+		host := sim.NewStepped(sim.SteppedConfig{Chooser: sim.NewSeeded(seed)})
+		number := 0
+		increments(host.Component("c"), 3, &number)
+		if err := host.Run(); err != nil {
+			t.Fatal(err)
+		}
+		if number < 6 {
+			found++
+		}
+		host.Close()
+	}
+	if found == 0 {
+		t.Error("no seed of 100 interleaved the two strands")
+	}
+}
+
+func TestReplayGivesTheSameTrace(t *testing.T) {
+	run := func(chooser sim.Chooser) string {
+		host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser})
+		defer host.Close()
+		number := 0
+		increments(host.Component("c"), 5, &number)
+		if err := host.Run(); err != nil {
+			t.Fatal(err)
+		}
+		return host.Log().Text()
+	}
+	for seed := range uint64(20) {
+		recorder := &sim.Recorder{Chooser: sim.NewSeeded(seed)}
+		want := run(recorder)
+		if got := run(sim.NewSeeded(seed)); got != want {
+			t.Fatalf("seed %d twice:\n%s", seed, cmp.Diff(want, got))
+		}
+		if got := run(&sim.Replay{Choices: recorder.Choices}); got != want {
+			t.Fatalf("replay of seed %d:\n%s", seed, cmp.Diff(want, got))
+		}
+	}
+}
+
+func TestVirtualTimeMovesOnlyWhenNothingElseCan(t *testing.T) {
+	host := sim.NewStepped(sim.SteppedConfig{})
+	defer host.Close()
+	c := host.Component("c")
+	var order []string
+	say := func(s string) { order = append(order, fmt.Sprintf("%s@%s", s, host.Now().Sub(sim.Epoch))) }
+	late := c.NewTimer("late", func() { say("late") })
+	late.Reset(6 * time.Minute)
+	early := c.NewTimer("early", func() { say("early") })
+	early.Reset(time.Second)
+	stopped := c.NewTimer("stopped", func() { say("stopped") })
+	stopped.Reset(time.Second)
+	stopped.Stop()
+	background := c.NewBackgroundTimer("resync", func() { say("resync") })
+	background.Reset(10 * time.Minute)
+	c.Spawn("sleeper", func(context.Context) {
+		say("begin")
+		c.Sleep(2 * time.Second)
+		say("slept")
+	})
+	if err := host.Run(); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"begin@0s", "early@1s", "slept@2s", "late@6m0s"}
+	if diff := cmp.Diff(want, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+func TestWaitEndsByConditionOrLimit(t *testing.T) {
+	host := sim.NewStepped(sim.SteppedConfig{})
+	defer host.Close()
+	c := host.Component("c")
+	ready := false
+	var got []bool
+	c.Spawn("patient", func(context.Context) { got = append(got, c.Wait("ready", time.Hour, func() bool { return ready })) })
+	c.Spawn("hasty", func(context.Context) { got = append(got, c.Wait("ready", time.Second, func() bool { return ready })) })
+	c.NewTimer("later", func() { ready = true }).Reset(time.Minute)
+	if err := host.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]bool{false, true}, got); diff != "" {
+		t.Errorf("hasty, then patient (-want +got):\n%s", diff)
+	}
+}
+
+func TestWaitForWhatCannotComeSaysSo(t *testing.T) {
+	host := sim.NewStepped(sim.SteppedConfig{})
+	defer host.Close()
+	err := host.Wait(context.Background(), "the end of time", func() bool { return false })
+	if !errors.Is(err, sim.ErrQuiescent) || !strings.Contains(err.Error(), "the end of time") {
+		t.Errorf("error = %v, want ErrQuiescent naming what was waited for", err)
+	}
+}
+
+func TestBoundOnSteps(t *testing.T) {
+	host := sim.NewStepped(sim.SteppedConfig{StepsMax: 100})
+	defer host.Close()
+	host.Component("c").Delivery("restless", func() bool { return true }, func() {})
+	if err := host.Run(); !errors.Is(err, sim.ErrSteps) {
+		t.Errorf("error = %v, want ErrSteps", err)
+	}
+}
+
+func TestDeliveryMayNotLeaveItsComponent(t *testing.T) {
+	host := sim.NewStepped(sim.SteppedConfig{})
+	defer host.Close()
+	c := host.Component("c")
+	c.Delivery("rash", func() bool { return true }, func() { call(c, "get", func() {}) })
+	defer func() {
+		if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), "c/rash may not leave its component") {
+			t.Errorf("panic = %v, want one that names the strand", r)
+		}
+	}()
+	_ = host.Run()
+}
+
+func TestCloseUnwindsSuspendedStrands(t *testing.T) {
+	for name, host := range hosts() {
+		t.Run(name, func(t *testing.T) {
+			c := host.Component("c")
+			var began, unwound, ended atomic.Bool
+			c.Spawn("stuck", func(context.Context) {
+				defer unwound.Store(true)
+				began.Store(true)
+				c.Sleep(time.Hour)
+				ended.Store(true)
+			})
+			other := host.Component("other")
+			other.Spawn("tick", func(context.Context) { call(other, "tick", func() {}) })
+			host.Start()
+			if s, ok := host.(*sim.Stepped); ok {
+				for range 3 {
+					s.Step()
+				}
+			} else if err := host.Wait(t.Context(), "strand to begin", began.Load); err != nil {
+				t.Fatal(err)
+			}
+			if !began.Load() {
+				t.Fatal("the strand did not begin")
+			}
+			host.Close()
+			if s, ok := host.(*sim.Stepped); ok && s.Now().After(sim.Epoch) {
+				return // the sleep was over before the world was closed
+			}
+			if !unwound.Load() || ended.Load() {
+				t.Errorf("unwound = %v, ended = %v; want true, false", unwound.Load(), ended.Load())
+			}
+		})
+	}
+}
+
+func hosts() map[string]sim.Host {
+	return map[string]sim.Host{
+		"live":    sim.NewLive(sim.LiveConfig{}),
+		"stepped": sim.NewStepped(sim.SteppedConfig{}),
+	}
+}
+
+func TestMonitorKeepsStrandsApartLive(t *testing.T) {
+	host := sim.NewLive(sim.LiveConfig{})
+	defer host.Close()
+	c := host.Component("c")
+	inside, worst, done := 0, 0, 0
+	var finished atomic.Int64
+	for i := range 8 {
+		c.Spawn(fmt.Sprint("strand", i), func(context.Context) {
+			for range 100 {
+				inside++
+				worst = max(worst, inside)
+				inside--
+				call(c, "leave", func() {})
+				done++
+			}
+			finished.Add(1)
+			call(c, "leave", func() {})
+		})
+	}
+	host.Start()
+	if err := host.Wait(t.Context(), "all strands", func() bool { return finished.Load() == 8 }); err != nil {
+		t.Fatal(err)
+	}
+	host.Close()
+	if worst != 1 || done != 800 {
+		t.Errorf("worst = %d, done = %d; want 1, 800", worst, done)
+	}
+}
+
+func TestQueue(t *testing.T) {
+	for name, host := range hosts() {
+		t.Run(name, func(t *testing.T) {
+			defer host.Close()
+			c := host.Component("c")
+			q := sim.NewQueue[string](c, sim.QueueConfig{Name: "keys", BackoffMin: time.Millisecond})
+			var got []string
+			var finished atomic.Bool
+			failures := 3
+			q.Work(func(_ context.Context, key string) error {
+				got = append(got, key)
+				if key == "again" && len(got) == 1 {
+					q.Add(key) // while it is worked on
+					q.Add(key)
+				}
+				if key == "fails" && failures > 0 {
+					failures--
+					return errors.New("not yet")
+				}
+				if key == "fails" {
+					finished.Store(true)
+				}
+				call(c, "done", func() {})
+				return nil
+			})
+			q.Add("again")
+			q.Add("again")
+			q.Add("fails")
+			host.Start()
+			if err := host.Wait(t.Context(), "the last try", finished.Load); err != nil {
+				t.Fatal(err)
+			}
+			host.Close()
+			want := []string{"again", "fails", "again", "fails", "fails", "fails"}
+			slices.Sort(got[1:])
+			slices.Sort(want[1:])
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("keys worked on (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestQueueBackoffDoubles(t *testing.T) {
+	host := sim.NewStepped(sim.SteppedConfig{})
+	defer host.Close()
+	q := sim.NewQueue[string](host.Component("c"), sim.QueueConfig{Name: "keys", BackoffMax: 30 * time.Millisecond})
+	var at []time.Duration
+	q.Work(func(context.Context, string) error {
+		at = append(at, host.Now().Sub(sim.Epoch))
+		if len(at) == 5 {
+			return nil
+		}
+		return errors.New("no")
+	})
+	q.Add("k")
+	if err := host.Run(); err != nil {
+		t.Fatal(err)
+	}
+	ms := time.Millisecond
+	if diff := cmp.Diff([]time.Duration{0, 5 * ms, 15 * ms, 35 * ms, 65 * ms}, at); diff != "" {
+		t.Errorf("times of the tries (-want +got):\n%s", diff)
+	}
+}
+
+func TestGateHoldsWorkersBack(t *testing.T) {
+	host := sim.NewStepped(sim.SteppedConfig{})
+	defer host.Close()
+	c := host.Component("c")
+	open, worked := false, false
+	c.Gate(func() bool { return open })
+	c.Worker("w", func() bool { return !worked }, func(context.Context) { worked = true })
+	if err := host.Run(); err != nil || worked {
+		t.Fatalf("err = %v, worked = %v before the gate opened", err, worked)
+	}
+	open = true
+	c.Wake()
+	if err := host.Run(); err != nil || !worked {
+		t.Errorf("err = %v, worked = %v after the gate opened", err, worked)
+	}
+}
+
+func TestSeededIsEvenAndReplayIsBounded(t *testing.T) {
+	counts := make([]int, 4)
+	s := sim.NewSeeded(1)
+	for range 4000 {
+		counts[s.Choose(4)]++
+	}
+	for i, n := range counts {
+		if n < 800 || n > 1200 {
+			t.Errorf("choice %d drawn %d times of 4000", i, n)
+		}
+	}
+	r := &sim.Replay{Choices: []int{2, 7}}
+	if got := []int{r.Choose(3), r.Choose(3), r.Choose(3)}; !slices.Equal(got, []int{2, 2, 0}) {
+		t.Errorf("replay = %v, want [2 2 0]", got)
+	}
+}
+
+func BenchmarkStep(b *testing.B) {
+	host := sim.NewStepped(sim.SteppedConfig{StepsMax: 1 << 62})
+	defer host.Close()
+	c := host.Component("c")
+	for i := range 40 {
+		c.Worker(fmt.Sprint("idle", i), func() bool { return false }, func(context.Context) {})
+	}
+	d := host.Component("d")
+	for i := range 2 {
+		d.Worker(fmt.Sprint("busy", i), func() bool { return true }, func(context.Context) { call(d, "add", func() {}) })
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		host.Step()
+	}
+}

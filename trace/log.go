@@ -1,0 +1,70 @@
+package trace
+
+import (
+	"strings"
+	"sync"
+)
+
+// Log holds the records of one world in the order in which the actions took effect. The zero value is ready.
+// All methods may be called concurrently.
+type Log struct {
+	mu      sync.Mutex
+	records []Record
+	watch   []func(Record)
+}
+
+// Append numbers the record and keeps it. The functions given to Watch are called with it before Append returns.
+func (l *Log) Append(r Record) {
+	l.mu.Lock()
+	r.Step = len(l.records) + 1
+	l.records = append(l.records, r)
+	watch := l.watch
+	l.mu.Unlock()
+	for _, f := range watch {
+		f(r)
+	}
+}
+
+// Watch calls f for every record from now on, on the goroutine of whoever acted; f must not block or act on the world.
+func (l *Log) Watch(f func(Record)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watch = append(l.watch[:len(l.watch):len(l.watch)], f)
+}
+
+// Records returns the records so far. The slice is the caller's; the objects in it are read-only.
+func (l *Log) Records() []Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]Record(nil), l.records...)
+}
+
+// Len returns how many records there are.
+func (l *Log) Len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.records)
+}
+
+// Text returns the log as text, a line a record.
+func (l *Log) Text() string {
+	var b strings.Builder
+	for _, r := range l.Records() {
+		b.WriteString(r.String())
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Parse reads a log's text back. The error names the first bad line.
+func Parse(text string) ([]Line, error) {
+	var lines []Line
+	for s := range strings.Lines(text) {
+		l, err := ParseLine(strings.TrimSuffix(s, "\n"))
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, l)
+	}
+	return lines, nil
+}
