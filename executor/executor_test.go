@@ -1,0 +1,223 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/sim"
+)
+
+// bench is an executor whose operations end when the test says so.
+type bench struct {
+	host *sim.Stepped
+	c    *sim.Component
+	x    *executor.Executor
+	done []string
+}
+
+// job is an operation under way.
+type job struct {
+	op    executor.Operation
+	ended bool
+	err   error
+}
+
+func newBench() *bench {
+	b := &bench{host: sim.NewStepped(sim.SteppedConfig{})}
+	b.c = b.host.Component("test")
+	b.x = executor.New(executor.Config{Component: b.c, OnDone: func(op executor.Operation, err error) {
+		b.done = append(b.done, fmt.Sprintf("%s %s: %v", op.Name, op.Key, err))
+	}})
+	return b
+}
+
+func (b *bench) start(key executor.Key, name string) (*job, error) {
+	j := &job{op: executor.Operation{Key: key, Name: name}}
+	j.op.Run = func(context.Context) error {
+		b.c.Wait("the end of "+name, 0, func() bool { return j.ended })
+		return j.err
+	}
+	if err := b.x.Start(j.op); err != nil {
+		return nil, err
+	}
+	b.settle()
+	return j, nil
+}
+
+func (b *bench) mustStart(t *testing.T, key executor.Key, name string) *job {
+	t.Helper()
+	j, err := b.start(key, name)
+	if err != nil {
+		t.Fatalf("start %s on %s: %v", name, key, err)
+	}
+	return j
+}
+
+func (b *bench) end(j *job, err error) {
+	j.ended, j.err = true, err
+	b.settle()
+}
+
+func (b *bench) settle() {
+	b.c.Wake()
+	if err := b.host.Run(); err != nil {
+		panic(err)
+	}
+}
+
+func (b *bench) pass(d time.Duration) { b.host.SetTime(b.host.Now().Add(d)) }
+
+var errBroken = errors.New("broken")
+
+func TestStartRefusesWhatOverlapsARunningOne(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	defer b.host.Close()
+	j := b.mustStart(t, executor.Key{Volume: volume}, executor.Attach)
+
+	_, err := b.start(executor.Key{Volume: volume, Node: "n1"}, executor.Detach)
+	want := &executor.PendingError{
+		Key: executor.Key{Volume: volume, Node: "n1"}, Running: executor.Key{Volume: volume}, Name: executor.Attach,
+	}
+	var got *executor.PendingError
+	if !errors.As(err, &got) || !errors.Is(err, executor.ErrPending) {
+		t.Fatalf("start while another runs: %v, want %v", err, want)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("refusal (-want +got):\n%s", diff)
+	}
+	text := "Failed to create operation with name {volumeName:kubernetes.io/csi/driver^1 podName: nodeName:n1}. " +
+		"An operation with that name is already executing."
+	if got.Error() != text {
+		t.Errorf("text %q, want %q", got.Error(), text)
+	}
+	if !b.x.Pending(want.Key) || b.x.Pending(executor.Key{Volume: "other"}) || b.x.Running() != 1 {
+		t.Errorf("while the operation runs:\n%s", b.x)
+	}
+	b.end(j, nil)
+	b.mustStart(t, want.Key, executor.Detach)
+	if diff := cmp.Diff([]string{"volume_attach {volumeName:kubernetes.io/csi/driver^1 podName: nodeName:}: <nil>"}, b.done); diff != "" {
+		t.Errorf("done (-want +got):\n%s", diff)
+	}
+}
+
+func TestOperationsWithoutVolumeAlwaysStart(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	defer b.host.Close()
+	first := b.mustStart(t, executor.Key{}, executor.VerifyAttached)
+	second := b.mustStart(t, executor.Key{}, executor.VerifyAttached)
+	b.end(first, errBroken)
+	b.end(second, errBroken)
+	b.end(b.mustStart(t, executor.Key{}, executor.VerifyAttached), nil)
+	if b.x.Running() != 0 || b.x.String() != "" {
+		t.Errorf("left over: %d running\n%s", b.x.Running(), b.x)
+	}
+}
+
+func TestBackoffErrorTellsHowLong(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	defer b.host.Close()
+	key := executor.Key{Volume: volume}
+	b.end(b.mustStart(t, key, executor.Attach), errBroken)
+	b.pass(200 * time.Millisecond)
+
+	_, err := b.start(key, executor.Attach)
+	want := &executor.BackoffError{
+		Key: key, Name: executor.Attach, FailedAt: sim.Epoch, Failures: 1, Err: errBroken,
+		Wait: 500 * time.Millisecond, Remaining: 300 * time.Millisecond,
+	}
+	var got *executor.BackoffError
+	if !errors.As(err, &got) || !errors.Is(err, executor.ErrBackoff) || !errors.Is(err, errBroken) {
+		t.Fatalf("start too early: %v, want %v", err, want)
+	}
+	if diff := cmp.Diff(*want, *got, cmp.Comparer(func(a, b error) bool { return errors.Is(a, b) })); diff != "" {
+		t.Errorf("refusal (-want +got):\n%s", diff)
+	}
+	text := `Failed to create operation with name "{volumeName:kubernetes.io/csi/driver^1 podName: nodeName:}". ` +
+		"An operation with that name failed at 2026-01-01 00:00:00 +0000 UTC. No retries permitted until " +
+		`2026-01-01 00:00:00.5 +0000 UTC (500ms). Last error: "broken".`
+	if got.Error() != text {
+		t.Errorf("text %q, want %q", got.Error(), text)
+	}
+	b.pass(got.Remaining)
+	b.mustStart(t, key, executor.Attach)
+}
+
+// Upstream keeps the name of the operation before: here B would fail under A's name and be let go again at once.
+func TestNameOfTheOperationBeforeIsNotKept(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	defer b.host.Close()
+	key := executor.Key{Volume: volume}
+	b.end(b.mustStart(t, key, executor.Attach), errBroken)
+	b.pass(time.Second)
+	b.end(b.mustStart(t, key, executor.Detach), errBroken)
+	if err := b.x.Check(key, executor.Detach); !errors.Is(err, executor.ErrBackoff) {
+		t.Errorf("detach right after it failed: %v, want %v", err, executor.ErrBackoff)
+	}
+	if err := b.x.Check(key, executor.Attach); err != nil {
+		t.Errorf("attach, whose back-off has passed: %v, want none", err)
+	}
+}
+
+// Upstream resets the back-off whenever the other operation has its turn (I23b).
+func TestAlternatingOperationsKeepTheirBackoff(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	defer b.host.Close()
+	key := executor.Key{Volume: volume}
+	var got []time.Duration
+	for range 4 {
+		for _, name := range []string{executor.Detach, executor.Attach} {
+			var backoff *executor.BackoffError
+			if errors.As(b.x.Check(key, name), &backoff) {
+				b.pass(backoff.Remaining)
+			}
+			b.end(b.mustStart(t, key, name), errBroken)
+			got = append(got, b.host.Now().Sub(sim.Epoch))
+		}
+	}
+	ms := time.Millisecond
+	want := []time.Duration{0, 0, 500 * ms, 500 * ms, 1500 * ms, 1500 * ms, 3500 * ms, 3500 * ms}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("when they were tried (-want +got):\n%s", diff)
+	}
+}
+
+// Upstream lets success consume one of several overlapping failures; the others stay for good.
+func TestSuccessClearsAllOverlappingFailuresOfItsName(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	defer b.host.Close()
+	for _, key := range []executor.Key{{Volume: volume, Node: "n1"}, {Volume: volume, Node: "n2"}, {Volume: "other", Node: "n1"}} {
+		b.end(b.mustStart(t, key, executor.Attach), errBroken)
+	}
+	b.end(b.mustStart(t, executor.Key{Volume: volume, Node: "n1"}, executor.Detach), errBroken)
+	b.pass(time.Second)
+	b.end(b.mustStart(t, executor.Key{Volume: volume}, executor.Attach), nil)
+	want := "{volumeName:kubernetes.io/csi/driver^1 podName: nodeName:n1} volume_detach failed 1 times, waits 500ms: broken\n" +
+		"{volumeName:other podName: nodeName:n1} volume_attach failed 1 times, waits 500ms: broken\n"
+	if diff := cmp.Diff(want, b.x.String()); diff != "" {
+		t.Errorf("what is left (-want +got):\n%s", diff)
+	}
+}
+
+func TestOldFailuresAreForgotten(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	defer b.host.Close()
+	b.end(b.mustStart(t, executor.Key{Volume: volume}, executor.Attach), errBroken)
+	b.pass(2 * executor.BackoffMax)
+	b.end(b.mustStart(t, executor.Key{Volume: "other"}, executor.Attach), nil)
+	if got := b.x.String(); got != "" {
+		t.Errorf("left over:\n%s", got)
+	}
+}

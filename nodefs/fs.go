@@ -1,0 +1,96 @@
+package nodefs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// The outcomes a caller tells apart with errors.Is, beside fs.ErrNotExist.
+var (
+	// ErrOutside says that a path is not inside the node's root, or that the
+	// root itself was given where a path below it is needed.
+	ErrOutside = errors.New("path is outside the node's root")
+	// ErrMounted says that a path cannot be removed because it is a mount point.
+	ErrMounted = errors.New("is a mount point")
+	// ErrNotMounted says that nothing is mounted at a path.
+	ErrNotMounted = errors.New("is not a mount point")
+	// ErrBusy says that a mount is in use: another mount lies below it, or, on
+	// a real node, a process holds a file of it.
+	ErrBusy = errors.New("mount is busy")
+	// ErrReadOnly says that a write met a read-only mount.
+	ErrReadOnly = errors.New("read-only file system")
+	// ErrNotEmpty says that a directory cannot be removed because it holds something.
+	ErrNotEmpty = errors.New("directory is not empty")
+)
+
+// FS is the disk and the mount table of one node. Paths are absolute and
+// inside the node's root; any other gives ErrOutside. All methods may be called
+// concurrently.
+type FS interface {
+	// MkdirAll makes a directory and its missing parents, mode 0750. An
+	// existing directory is no error.
+	MkdirAll(path string) error
+	// Remove removes a file or an empty directory. It gives ErrMounted for a
+	// mount point, ErrNotEmpty for a directory that holds something and
+	// fs.ErrNotExist for a missing path.
+	Remove(path string) error
+	// WriteFile replaces the content of a file, or makes it, at once: a reader
+	// sees the old content or the new. The directory must exist.
+	WriteFile(path string, data []byte) error
+	// ReadFile returns the content of a file; fs.ErrNotExist if it is missing.
+	ReadFile(path string) ([]byte, error)
+	// ReadDir returns the sorted names in a directory; fs.ErrNotExist if it is missing.
+	ReadDir(path string) ([]string, error)
+	// Exists tells whether something is at path.
+	Exists(path string) (bool, error)
+	// IsMountPoint tells whether something is mounted at exactly this path;
+	// fs.ErrNotExist for a missing one.
+	IsMountPoint(path string) (bool, error)
+	// Mounts returns the mounts below the root, sorted by path; mounts stacked
+	// on one path stand in the order in which they were made.
+	Mounts() ([]Mount, error)
+	// BindMount makes the directory source visible at the existing directory
+	// target too. A bind of a read-only mount is read-only whatever is asked.
+	BindMount(source, target string, readOnly bool) error
+	// Unmount takes the topmost mount off a path: ErrNotMounted if there is
+	// none, ErrBusy if it is in use, fs.ErrNotExist for a missing path.
+	Unmount(path string) error
+}
+
+// Mount is one row of a node's mount table.
+type Mount struct {
+	// Path is the mount point, in the spelling of the node's root.
+	Path string
+	// Source is what is mounted: a device node, or the name given to
+	// Memory.MountTree. A bind mount shows the source of what it binds.
+	Source string
+	// FSType is the kind of file system, such as ext4.
+	FSType string
+	// ReadOnly says that writes through this mount fail with ErrReadOnly.
+	ReadOnly bool
+}
+
+// relative returns path as seen from root ("." for the root itself), or ErrOutside.
+func relative(root, name string) (string, error) {
+	if !path.IsAbs(name) || slices.Contains(strings.Split(name, "/"), "..") {
+		return "", fmt.Errorf("%q below %q: %w", name, root, ErrOutside)
+	}
+	clean := path.Clean(name)
+	if clean == root {
+		return ".", nil
+	}
+	rest, ok := strings.CutPrefix(clean, strings.TrimSuffix(root, "/")+"/")
+	if !ok {
+		return "", fmt.Errorf("%q below %q: %w", name, root, ErrOutside)
+	}
+	return rest, nil
+}
+
+// sortMounts sorts by path and keeps the order of mounts stacked on one path.
+func sortMounts(mounts []Mount) {
+	slices.SortStableFunc(mounts, func(a, b Mount) int { return cmp.Compare(a.Path, b.Path) })
+}

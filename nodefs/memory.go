@@ -1,0 +1,330 @@
+package nodefs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+var _ FS = (*Memory)(nil)
+
+// memoryFSType is what Mounts reports as the kind of file system.
+const memoryFSType = "memory"
+
+// Memory is a node's disk kept in memory. It is deterministic, starts no
+// goroutine, and may be used concurrently. Make one with [NewMemory].
+type Memory struct {
+	root string
+
+	// mu guards what follows; it is taken before the mutex of any tree.
+	mu sync.Mutex
+	// disk is the node's own file system, mounted at the root; never nil.
+	disk *mount
+	// mounts finds a mount by where it was made, as the kernel does: a mount
+	// hides what its parent has at that path, and a second one on the same
+	// path has the first as its parent.
+	mounts map[mountKey]*mount
+	made   int // mounts ever made; orders those stacked on one path
+}
+
+type mountKey struct {
+	parent *mount
+	path   string
+}
+
+type mount struct {
+	key      mountKey
+	tree     *Tree
+	at       *node // the directory of tree that is visible; guarded by tree.mu
+	source   string
+	readOnly bool
+	number   int
+}
+
+// spot is a place in the file system: elements below the top of a mount.
+type spot struct {
+	mount    *mount
+	elements []string
+}
+
+// NewMemory returns an empty disk below root, an absolute path; the root
+// directory exists. "/" is fine. It panics when root is not absolute.
+func NewMemory(root string) *Memory {
+	if !path.IsAbs(root) {
+		panic(fmt.Sprintf("nodefs: root %q is not absolute", root))
+	}
+	tree := NewTree()
+	return &Memory{
+		root:   path.Clean(root),
+		disk:   &mount{tree: tree, at: tree.root, source: "node-disk"},
+		mounts: map[mountKey]*mount{},
+	}
+}
+
+// Reset is a reboot of the node: the mount table is empty, its own files stay.
+func (m *Memory) Reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mounts = map[mountKey]*mount{}
+}
+
+// MountTree makes the whole of tree visible at the existing directory name.
+// Source is what Mounts tells about it and its binds.
+func (m *Memory) MountTree(tree *Tree, source, name string, readOnly bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.attach(name, &mount{tree: tree, at: tree.root, source: source, readOnly: readOnly})
+}
+
+// BindMount implements FS.
+func (m *Memory) BindMount(source, target string, readOnly bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	from, err := m.locate(source)
+	if err != nil {
+		return err
+	}
+	at, err := from.directory()
+	if err != nil {
+		return failure("bind", source, err)
+	}
+	return m.attach(target, &mount{
+		tree: from.mount.tree, at: at, source: from.mount.source,
+		readOnly: readOnly || from.mount.readOnly,
+	})
+}
+
+// Unmount implements FS.
+func (m *Memory) Unmount(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	here, err := m.existing(name)
+	if err != nil {
+		return err
+	}
+	if !here.isMountPoint() {
+		return failure("unmount", name, ErrNotMounted)
+	}
+	for key := range m.mounts {
+		if key.parent == here.mount {
+			return failure("unmount", name, ErrBusy)
+		}
+	}
+	delete(m.mounts, here.mount.key)
+	return nil
+}
+
+// Mounts implements FS.
+func (m *Memory) Mounts() ([]Mount, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []*mount
+	for _, each := range m.mounts {
+		all = append(all, each)
+	}
+	slices.SortFunc(all, func(a, b *mount) int { return cmp.Compare(a.number, b.number) })
+	rows := make([]Mount, len(all))
+	for i, each := range all {
+		rows[i] = Mount{Path: each.key.path, Source: each.source, FSType: memoryFSType, ReadOnly: each.readOnly}
+	}
+	sortMounts(rows)
+	return rows, nil
+}
+
+// IsMountPoint implements FS.
+func (m *Memory) IsMountPoint(name string) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	here, err := m.existing(name)
+	if err != nil {
+		return false, err
+	}
+	return here.isMountPoint(), nil
+}
+
+// MkdirAll implements FS.
+func (m *Memory) MkdirAll(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	here, err := m.locate(name)
+	if err != nil {
+		return err
+	}
+	if _, err := here.directory(); err == nil {
+		return nil
+	}
+	return here.change("mkdir", name, func(top *node) error { return top.makeAll(here.elements) })
+}
+
+// WriteFile implements FS.
+func (m *Memory) WriteFile(name string, data []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	here, err := m.locate(name)
+	if err != nil {
+		return err
+	}
+	return here.change("write", name, func(top *node) error { return top.write(here.elements, data) })
+}
+
+// Remove implements FS.
+func (m *Memory) Remove(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	here, err := m.locate(name)
+	if err != nil {
+		return err
+	}
+	if len(here.elements) == 0 {
+		if here.mount == m.disk {
+			return failure("remove", name, ErrOutside)
+		}
+		return failure("remove", name, ErrMounted)
+	}
+	return here.change("remove", name, func(top *node) error { return top.remove(here.elements) })
+}
+
+// ReadFile implements FS.
+func (m *Memory) ReadFile(name string) ([]byte, error) {
+	var data []byte
+	err := m.read("read", name, func(n *node) error {
+		if n.isDirectory() {
+			return syscall.EISDIR
+		}
+		data = append([]byte{}, n.data...)
+		return nil
+	})
+	return data, err
+}
+
+// ReadDir implements FS.
+func (m *Memory) ReadDir(name string) ([]string, error) {
+	var names []string
+	err := m.read("readdir", name, func(n *node) error {
+		if !n.isDirectory() {
+			return syscall.ENOTDIR
+		}
+		names = n.names()
+		return nil
+	})
+	return names, err
+}
+
+// Exists implements FS.
+func (m *Memory) Exists(name string) (bool, error) {
+	err := m.read("stat", name, func(*node) error { return nil })
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// read calls use, under all locks, with what stands at name.
+func (m *Memory) read(operation, name string, use func(*node) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	here, err := m.locate(name)
+	if err != nil {
+		return err
+	}
+	tree := here.mount.tree
+	tree.mu.Lock()
+	defer tree.mu.Unlock()
+	found, err := here.mount.at.find(here.elements)
+	if err == nil {
+		err = use(found)
+	}
+	return failure(operation, name, err)
+}
+
+// attach puts a mount on the existing directory name. The caller holds m.mu.
+func (m *Memory) attach(name string, added *mount) error {
+	here, err := m.locate(name)
+	if err != nil {
+		return err
+	}
+	if here.mount == m.disk && len(here.elements) == 0 {
+		return failure("mount", name, ErrOutside)
+	}
+	if _, err := here.directory(); err != nil {
+		return failure("mount", name, err)
+	}
+	m.made++
+	added.number = m.made
+	added.key = mountKey{parent: here.mount, path: path.Clean(name)}
+	m.mounts[added.key] = added
+	return nil
+}
+
+// existing is locate for a path at which there must be something.
+func (m *Memory) existing(name string) (spot, error) {
+	here, err := m.locate(name)
+	if err != nil {
+		return spot{}, err
+	}
+	tree := here.mount.tree
+	tree.mu.Lock()
+	defer tree.mu.Unlock()
+	_, err = here.mount.at.find(here.elements)
+	return here, failure("stat", name, err)
+}
+
+// locate walks from the root through the mounts on the way to name, which
+// need not exist. The caller holds m.mu.
+func (m *Memory) locate(name string) (spot, error) {
+	rest, err := relative(m.root, name)
+	if err != nil {
+		return spot{}, err
+	}
+	here := spot{mount: m.disk}
+	if rest == "." {
+		return here, nil
+	}
+	prefix := m.root
+	for _, element := range strings.Split(rest, "/") {
+		prefix = path.Join(prefix, element)
+		here.elements = append(here.elements, element)
+		for next := m.mounts[mountKey{here.mount, prefix}]; next != nil; next = m.mounts[mountKey{next, prefix}] {
+			here = spot{mount: next}
+		}
+	}
+	return here, nil
+}
+
+// isMountPoint tells whether s is the top of a mount that somebody made.
+func (s spot) isMountPoint() bool { return len(s.elements) == 0 && s.mount.key.parent != nil }
+
+// directory returns the directory at s.
+func (s spot) directory() (*node, error) {
+	s.mount.tree.mu.Lock()
+	defer s.mount.tree.mu.Unlock()
+	found, err := s.mount.at.find(s.elements)
+	if err == nil && !found.isDirectory() {
+		err = syscall.ENOTDIR
+	}
+	return found, err
+}
+
+// change calls apply with the top of s's mount, unless that is read-only.
+func (s spot) change(operation, name string, apply func(top *node) error) error {
+	if s.mount.readOnly {
+		return failure(operation, name, ErrReadOnly)
+	}
+	s.mount.tree.mu.Lock()
+	defer s.mount.tree.mu.Unlock()
+	return failure(operation, name, apply(s.mount.at))
+}
+
+// failure says what was done to which path; nil stays nil.
+func failure(operation, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: operation, Path: name, Err: err}
+}

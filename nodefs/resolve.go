@@ -1,0 +1,97 @@
+package nodefs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// resolve returns where name really lies, symbolic links followed, or
+// ErrOutside. What does not exist yet keeps its name; a link that leads nowhere
+// is refused, since a write through it could land anywhere.
+func (r *Real) resolve(name string) (string, error) {
+	rest, err := relative(r.root, name)
+	if err != nil {
+		return "", err
+	}
+	place := r.resolved
+	if rest == "." {
+		return place, nil
+	}
+	elements := strings.Split(rest, "/")
+	for i, element := range elements {
+		next := filepath.Join(place, element)
+		info, err := os.Lstat(next)
+		if errors.Is(err, fs.ErrNotExist) {
+			return filepath.Join(place, filepath.Join(elements[i:]...)), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			if next, err = r.follow(name, next); err != nil {
+				return "", err
+			}
+		}
+		place = next
+	}
+	return place, nil
+}
+
+// follow resolves a symbolic link that must stay inside the root.
+func (r *Real) follow(name, link string) (string, error) {
+	place, err := filepath.EvalSymlinks(link)
+	if err != nil {
+		return "", fmt.Errorf("%q goes through the broken link %s: %w: %w", name, link, ErrOutside, err)
+	}
+	if place != r.resolved && !strings.HasPrefix(place, r.resolved+"/") {
+		return "", fmt.Errorf("%q leads to %s: %w", name, place, ErrOutside)
+	}
+	return place, nil
+}
+
+// resolveEntry resolves the directory that holds name but not name itself, for
+// calls that act on a directory entry. The root is no entry.
+func (r *Real) resolveEntry(name string) (string, error) {
+	rest, err := relative(r.root, name)
+	if err != nil {
+		return "", err
+	}
+	if rest == "." {
+		return "", fmt.Errorf("%q: %w", name, ErrOutside)
+	}
+	directory, err := r.resolve(filepath.Dir(filepath.Join(r.root, rest)))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(directory, filepath.Base(rest)), nil
+}
+
+// resolveDirectory resolves the path of an existing directory.
+func (r *Real) resolveDirectory(name string) (string, error) {
+	place, err := r.resolve(name)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(place)
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() {
+		return "", failure("mount", name, syscall.ENOTDIR)
+	}
+	return place, nil
+}
+
+// resolveMountTarget resolves an existing directory below the root.
+func (r *Real) resolveMountTarget(name string) (string, error) {
+	place, err := r.resolveDirectory(name)
+	if err == nil && place == r.resolved {
+		err = failure("mount", name, ErrOutside)
+	}
+	return place, err
+}

@@ -1,0 +1,129 @@
+package array
+
+import (
+	"context"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/csireq"
+)
+
+// nodeService is the node service of one node. Its methods are CSI's. Each
+// holds the array's mutex from first look to last change, so that calls for the
+// same path cannot mount it twice.
+type nodeService struct {
+	csi.UnimplementedNodeServer
+	array *Array
+	id    string
+	fs    *nodefs.Memory
+}
+
+func (n *nodeService) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+	return &csi.NodeGetInfoResponse{NodeId: n.id}, nil
+}
+
+func (n *nodeService) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+	return csireq.NodeCapabilities(
+		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
+		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
+	), nil
+}
+
+func (n *nodeService) NodeStageVolume(_ context.Context, request *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+	if err := n.array.offer.CheckStage(request); err != nil {
+		return nil, err
+	}
+	n.array.mu.Lock()
+	defer n.array.mu.Unlock()
+	v, attached, err := n.attached(request.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if disk := request.GetPublishContext()[DiskKey]; disk != v.id {
+		return nil, status.Errorf(codes.InvalidArgument,
+			"publish_context has %s %q, the controller returned %q", DiskKey, disk, v.id)
+	}
+	readOnly := attached.readOnly || csireq.IsReadOnly(request.GetVolumeCapability())
+	path := request.GetStagingTargetPath()
+	staged, err := csireq.CheckStaged(n.fs, path, v.id, readOnly)
+	if err != nil || staged {
+		return &csi.NodeStageVolumeResponse{}, err
+	}
+	err = n.fs.MkdirAll(path)
+	if err == nil {
+		err = n.fs.MountTree(v.tree, v.id, path, readOnly)
+	}
+	return &csi.NodeStageVolumeResponse{}, csireq.PathStatus(err)
+}
+
+func (n *nodeService) NodePublishVolume(_ context.Context, request *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+	if err := n.array.offer.CheckPublish(request); err != nil {
+		return nil, err
+	}
+	n.array.mu.Lock()
+	defer n.array.mu.Unlock()
+	v, _, err := n.attached(request.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	return &csi.NodePublishVolumeResponse{}, csireq.Publish(n.fs, request, v.id)
+}
+
+func (n *nodeService) NodeUnpublishVolume(_ context.Context, request *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+	if err := csireq.CheckUnpublish(request); err != nil {
+		return nil, err
+	}
+	n.array.mu.Lock()
+	defer n.array.mu.Unlock()
+	return &csi.NodeUnpublishVolumeResponse{}, csireq.Unpublish(n.fs, request.GetTargetPath())
+}
+
+func (n *nodeService) NodeUnstageVolume(_ context.Context, request *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+	if err := csireq.CheckUnstage(request); err != nil {
+		return nil, err
+	}
+	n.array.mu.Lock()
+	defer n.array.mu.Unlock()
+	return &csi.NodeUnstageVolumeResponse{}, csireq.Unmount(n.fs, request.GetStagingTargetPath())
+}
+
+// NodeGetVolumeStats returns bytes alone; inodes mean nothing in memory.
+func (n *nodeService) NodeGetVolumeStats(_ context.Context, request *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
+	if err := csireq.CheckStats(request); err != nil {
+		return nil, err
+	}
+	n.array.mu.Lock()
+	defer n.array.mu.Unlock()
+	v, err := n.array.find(request.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	mount, mounted, err := csireq.MountAt(n.fs, request.GetVolumePath())
+	if err != nil {
+		return nil, err
+	}
+	if !mounted || mount.Source != v.id {
+		return nil, status.Errorf(codes.NotFound, "volume %s is not mounted at %s", v.id, request.GetVolumePath())
+	}
+	used := v.tree.SizeBytes()
+	return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{
+		Unit: csi.VolumeUsage_BYTES, Total: v.sizeBytes, Used: used, Available: max(0, v.sizeBytes-used),
+	}}}, nil
+}
+
+// attached returns a volume and how it is attached to this node: NotFound if it
+// does not exist, FailedPrecondition if it is not attached here. The caller holds array.mu.
+func (n *nodeService) attached(id string) (*volume, attachment, error) {
+	v, err := n.array.find(id)
+	if err != nil {
+		return nil, attachment{}, err
+	}
+	here, ok := v.attached[n.id]
+	if !ok {
+		return nil, attachment{}, status.Errorf(codes.FailedPrecondition, "volume %s is not attached to node %s", id, n.id)
+	}
+	return v, here, nil
+}

@@ -1,0 +1,176 @@
+package csireq
+
+import (
+	"math"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// argument is a required field of a request, by its name in the specification.
+type argument struct{ name, value string }
+
+// require returns InvalidArgument for the first argument that is empty.
+func require(arguments ...argument) error {
+	for _, each := range arguments {
+		if each.value == "" {
+			return status.Errorf(codes.InvalidArgument, "%s is missing", each.name)
+		}
+	}
+	return nil
+}
+
+// VolumeNamed returns InvalidArgument when a request that is only about a volume,
+// such as DeleteVolume, has no volume_id.
+func VolumeNamed(request interface{ GetVolumeId() string }) error {
+	return require(argument{"volume_id", request.GetVolumeId()})
+}
+
+// CheckCreate checks the arguments of CreateVolume but for its capacity range
+// (see Sizes). Parameters are not looked at, so that a driver under another
+// driver's name takes that one's storage classes.
+func (o Offer) CheckCreate(request *csi.CreateVolumeRequest) error {
+	if err := require(argument{"name", request.GetName()}); err != nil {
+		return err
+	}
+	if request.GetVolumeContentSource() != nil {
+		return status.Error(codes.InvalidArgument, "volume_content_source: snapshots and clones are not offered yet")
+	}
+	if len(request.GetMutableParameters()) > 0 {
+		return status.Error(codes.InvalidArgument, "mutable_parameters: changing a volume is not offered yet")
+	}
+	return o.Check(request.GetVolumeCapabilities()...)
+}
+
+// CheckValidate checks the arguments of ValidateVolumeCapabilities; whether the
+// capabilities are offered is that call's answer and not checked here.
+func CheckValidate(request *csi.ValidateVolumeCapabilitiesRequest) error {
+	if err := VolumeNamed(request); err != nil {
+		return err
+	}
+	if len(request.GetVolumeCapabilities()) == 0 {
+		return status.Error(codes.InvalidArgument, "volume_capabilities is missing")
+	}
+	return nil
+}
+
+// Validate answers ValidateVolumeCapabilities for a volume that exists.
+func (o Offer) Validate(request *csi.ValidateVolumeCapabilitiesRequest) *csi.ValidateVolumeCapabilitiesResponse {
+	if err := o.Check(request.GetVolumeCapabilities()...); err != nil {
+		return &csi.ValidateVolumeCapabilitiesResponse{Message: status.Convert(err).Message()}
+	}
+	return &csi.ValidateVolumeCapabilitiesResponse{
+		Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
+			VolumeContext:      request.GetVolumeContext(),
+			VolumeCapabilities: request.GetVolumeCapabilities(),
+			Parameters:         request.GetParameters(),
+		},
+	}
+}
+
+// CheckControllerPublish checks the arguments of ControllerPublishVolume.
+func (o Offer) CheckControllerPublish(request *csi.ControllerPublishVolumeRequest) error {
+	err := require(argument{"volume_id", request.GetVolumeId()}, argument{"node_id", request.GetNodeId()})
+	if err != nil {
+		return err
+	}
+	return o.Check(request.GetVolumeCapability())
+}
+
+// CheckStage checks the arguments of NodeStageVolume.
+func (o Offer) CheckStage(request *csi.NodeStageVolumeRequest) error {
+	err := require(
+		argument{"volume_id", request.GetVolumeId()},
+		argument{"staging_target_path", request.GetStagingTargetPath()})
+	if err != nil {
+		return err
+	}
+	return o.Check(request.GetVolumeCapability())
+}
+
+// CheckUnstage checks the arguments of NodeUnstageVolume.
+func CheckUnstage(request *csi.NodeUnstageVolumeRequest) error {
+	return require(
+		argument{"volume_id", request.GetVolumeId()},
+		argument{"staging_target_path", request.GetStagingTargetPath()})
+}
+
+// CheckPublish checks the arguments of NodePublishVolume. A missing staging
+// path is FailedPrecondition, as the specification has it: the volume was not staged.
+func (o Offer) CheckPublish(request *csi.NodePublishVolumeRequest) error {
+	err := require(argument{"volume_id", request.GetVolumeId()}, argument{"target_path", request.GetTargetPath()})
+	if err != nil {
+		return err
+	}
+	if err := o.Check(request.GetVolumeCapability()); err != nil {
+		return err
+	}
+	if request.GetStagingTargetPath() == "" {
+		return status.Error(codes.FailedPrecondition, "staging_target_path is missing: stage the volume first")
+	}
+	return nil
+}
+
+// CheckUnpublish checks the arguments of NodeUnpublishVolume.
+func CheckUnpublish(request *csi.NodeUnpublishVolumeRequest) error {
+	return require(argument{"volume_id", request.GetVolumeId()}, argument{"target_path", request.GetTargetPath()})
+}
+
+// CheckStats checks the arguments of NodeGetVolumeStats.
+func CheckStats(request *csi.NodeGetVolumeStatsRequest) error {
+	return require(argument{"volume_id", request.GetVolumeId()}, argument{"volume_path", request.GetVolumePath()})
+}
+
+// Sizes are a driver's rules for the size of a volume, all in bytes.
+type Sizes struct {
+	Default int64 // when nothing is required
+	Min     int64 // smaller requests are rounded up to it
+	Step    int64 // sizes are multiples of it; 0 is 1
+	Max     int64 // a bigger request is OutOfRange; 0 is no maximum
+}
+
+// Choose returns the size that a new volume gets. A negative value or a limit
+// below what is required is InvalidArgument, a range without a size that fits
+// the rules is OutOfRange.
+func (s Sizes) Choose(wanted *csi.CapacityRange) (int64, error) {
+	required, limit := wanted.GetRequiredBytes(), wanted.GetLimitBytes()
+	if required < 0 || limit < 0 {
+		return 0, status.Error(codes.InvalidArgument, "capacity_range: a size is negative")
+	}
+	if limit > 0 && limit < required {
+		return 0, status.Errorf(codes.InvalidArgument,
+			"capacity_range: limit_bytes %d is below required_bytes %d", limit, required)
+	}
+	step := max(s.Step, 1)
+	size := max(required, s.Min)
+	if required == 0 {
+		size = max(s.Default, s.Min)
+		if limit > 0 {
+			size = max(min(size, limit/step*step), s.Min)
+		}
+	}
+	if size > math.MaxInt64-step {
+		return 0, status.Errorf(codes.OutOfRange, "%d bytes is too large", required)
+	}
+	size = (size + step - 1) / step * step
+	if limit > 0 && size > limit {
+		return 0, status.Errorf(codes.OutOfRange,
+			"the smallest volume that fits has %d bytes, above limit_bytes %d", size, limit)
+	}
+	if s.Max > 0 && size > s.Max {
+		return 0, status.Errorf(codes.OutOfRange, "%d bytes is too large, the largest volume has %d", size, s.Max)
+	}
+	return size, nil
+}
+
+// CheckExisting returns AlreadyExists when the volume that already has the
+// wanted name has a size outside the wanted range. Call it after Choose.
+func CheckExisting(name string, sizeBytes int64, wanted *csi.CapacityRange) error {
+	required, limit := wanted.GetRequiredBytes(), wanted.GetLimitBytes()
+	if sizeBytes < required || (limit > 0 && sizeBytes > limit) {
+		return status.Errorf(codes.AlreadyExists,
+			"volume %q exists with %d bytes, wanted are at least %d and at most %d (0: any)", name, sizeBytes, required, limit)
+	}
+	return nil
+}

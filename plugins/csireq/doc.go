@@ -1,0 +1,12 @@
+// Package csireq is what our storage drivers share in reading CSI requests:
+// which arguments must be there, which volume capabilities a driver offers,
+// what size a capacity range means, how a volume's id comes from its name, how
+// a list is cut into pages, and the bind mount that every NodePublishVolume is.
+//
+// Each function returns either a plain value or a gRPC status error with the
+// code that the CSI specification asks for, ready to be returned by a driver.
+// The package keeps no state; everything may be used concurrently.
+//
+// It knows neither snapshots nor topology nor raw block volumes: a request that
+// asks for the first or the last is refused, topology is left to the driver.
+package csireq

@@ -1,0 +1,48 @@
+package csireq
+
+import (
+	"context"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+var _ csi.IdentityServer = (*Identity)(nil)
+
+// Identity is the identity service of a driver with a controller service and
+// without topology.
+type Identity struct {
+	csi.UnimplementedIdentityServer
+
+	// Name is the driver's name, such as "array.csi.volsim.dev".
+	Name string
+	// Version is the driver's own version, not that of CSI.
+	Version string
+	// Usable returns nil when the driver can work here; a nil function is always usable.
+	Usable func() error
+}
+
+// GetPluginInfo returns name and version.
+func (i *Identity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: i.Name, VendorVersion: i.Version}, nil
+}
+
+// GetPluginCapabilities returns CONTROLLER_SERVICE.
+func (i *Identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+	service := &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE}
+	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{
+		{Type: &csi.PluginCapability_Service_{Service: service}},
+	}}, nil
+}
+
+// Probe returns FailedPrecondition with Usable's error. A usable driver leaves
+// "ready" out, which CSI defines as ready.
+func (i *Identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	if i.Usable != nil {
+		if err := i.Usable(); err != nil {
+			return nil, status.Error(codes.FailedPrecondition, err.Error())
+		}
+	}
+	return &csi.ProbeResponse{}, nil
+}

@@ -1,0 +1,52 @@
+package csireq
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	volumeIDPrefix = "vol-"
+	volumeIDDigits = 16
+)
+
+// VolumeID returns the id of the volume with a name: "vol-" and the first 16
+// hex digits of the name's SHA-256. So CreateVolume finds again what it made,
+// with no record of names. Two names sharing an id is not provided for.
+func VolumeID(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return volumeIDPrefix + hex.EncodeToString(sum[:])[:volumeIDDigits]
+}
+
+// IsVolumeID tells whether id is of the kind that VolumeID returns, which also
+// makes it safe as a file name.
+func IsVolumeID(id string) bool {
+	digits, ok := strings.CutPrefix(id, volumeIDPrefix)
+	return ok && len(digits) == volumeIDDigits && strings.Trim(digits, "0123456789abcdef") == ""
+}
+
+// Page returns the part of the sorted volume ids that ListVolumes answers with,
+// and the token of the next part. A token is the first id of its part, so that
+// volumes made or deleted meanwhile shift nothing. It gives Aborted for a token
+// that is no id and InvalidArgument for a negative entriesMax; 0 is no maximum.
+func Page(ids []string, token string, entriesMax int32) (page []string, next string, err error) {
+	if entriesMax < 0 {
+		return nil, "", status.Error(codes.InvalidArgument, "max_entries is negative")
+	}
+	if token != "" {
+		if !IsVolumeID(token) {
+			return nil, "", status.Errorf(codes.Aborted, "starting_token %q is none of ours: list from the start", token)
+		}
+		from, _ := slices.BinarySearch(ids, token)
+		ids = ids[from:]
+	}
+	if entriesMax > 0 && len(ids) > int(entriesMax) {
+		return ids[:entriesMax], ids[entriesMax], nil
+	}
+	return ids, "", nil
+}

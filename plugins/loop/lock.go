@@ -1,0 +1,54 @@
+package loop
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/grpc/status"
+)
+
+// volumeLocks lets one call at a time work on a volume. The zero value is
+// ready. A volume nobody works on or waits for takes no room.
+type volumeLocks struct {
+	mu   sync.Mutex // guards held
+	held map[string]*volumeLock
+}
+
+type volumeLock struct {
+	free  chan struct{} // holds one token while nobody works on the volume
+	users int           // those working or waiting; guarded by volumeLocks.mu
+}
+
+// lock waits until nobody else works on the volume and returns how to let the
+// next one in. When ctx ends first it returns that as a status.
+func (l *volumeLocks) lock(ctx context.Context, volumeID string) (unlock func(), err error) {
+	l.mu.Lock()
+	if l.held == nil {
+		l.held = map[string]*volumeLock{}
+	}
+	lock := l.held[volumeID]
+	if lock == nil {
+		lock = &volumeLock{free: make(chan struct{}, 1)}
+		lock.free <- struct{}{}
+		l.held[volumeID] = lock
+	}
+	lock.users++
+	l.mu.Unlock()
+
+	select {
+	case <-lock.free:
+		return func() { lock.free <- struct{}{}; l.leave(volumeID, lock) }, nil
+	case <-ctx.Done():
+		l.leave(volumeID, lock)
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+func (l *volumeLocks) leave(volumeID string, lock *volumeLock) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lock.users--
+	if lock.users == 0 {
+		delete(l.held, volumeID)
+	}
+}

@@ -1,0 +1,256 @@
+//go:build linux
+
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// This file alone talks to the loop driver of the kernel.
+
+const (
+	controlNode = "/dev/loop-control"
+	// attachTriesMax bounds the race for a free device. Each try that is lost
+	// was won by another process or call, so it also bounds how many of those
+	// at once are provided for.
+	attachTriesMax = 1000
+	goneChecksMax  = 1000
+	goneInterval   = 2 * time.Millisecond // 2 s in all
+)
+
+// attachLoop binds file to a free loop device and returns the device node. The
+// kernel makes a new device when none is free. It gives errNoLoop when that
+// fails as well.
+func attachLoop(ctx context.Context, file, mark string, readOnly bool) (string, error) {
+	mode := os.O_RDWR
+	config := unix.LoopConfig{}
+	if readOnly {
+		mode = os.O_RDONLY
+		config.Info.Flags = unix.LO_FLAGS_READ_ONLY
+	}
+	backing, err := os.OpenFile(file, mode, 0)
+	if err != nil {
+		return "", err
+	}
+	defer backing.Close()
+	control, err := os.OpenFile(controlNode, os.O_RDWR, 0)
+	if err != nil {
+		return "", err
+	}
+	defer control.Close()
+	config.Fd = uint32(backing.Fd())
+	copy(config.Info.File_name[:len(config.Info.File_name)-1], mark)
+	for range attachTriesMax {
+		if err = ctx.Err(); err != nil {
+			return "", err
+		}
+		var device string
+		if device, err = freeLoop(control); err != nil {
+			return "", err
+		}
+		if err = configureLoop(device, &config); err == nil {
+			return device, nil
+		}
+		if !lostRace(err) {
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("%w: gave up after %d tries: %w", errNoLoop, attachTriesMax, err)
+}
+
+// freeLoop returns the node of a device that was free at that moment.
+func freeLoop(control *os.File) (string, error) {
+	number, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENODEV) {
+		return "", fmt.Errorf("%w: %w", errNoLoop, err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("LOOP_CTL_GET_FREE: %w", err)
+	}
+	return fmt.Sprintf("/dev/loop%d", number), nil
+}
+
+// configureLoop binds a device in one step. It must not undo a failure: the
+// device may be another's by now.
+func configureLoop(device string, config *unix.LoopConfig) error {
+	node, err := os.OpenFile(device, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	if err := unix.IoctlLoopConfigure(int(node.Fd()), config); err != nil {
+		return &fs.PathError{Op: "LOOP_CONFIGURE", Path: device, Err: err}
+	}
+	return nil
+}
+
+// lostRace tells whether another took the device (EBUSY) or it came or went
+// between being named and being opened.
+func lostRace(err error) bool {
+	return errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENXIO)
+}
+
+// detachLoop unbinds the device if it still is what was seen, and waits until
+// it is really gone. It gives errLoopInUse for a device that is mounted anywhere,
+// in other mount namespaces as well, or held by another driver.
+func detachLoop(ctx context.Context, seen boundLoop) error {
+	if err := clearLoop(seen); err != nil {
+		return err
+	}
+	return waitGone(ctx, seen)
+}
+
+// clearLoop opens the device exclusively, which the kernel refuses while it is
+// mounted and which keeps others from mounting it before it is cleared.
+// Without that LOOP_CLR_FD succeeds on a mounted device and unbinds it later.
+func clearLoop(seen boundLoop) error {
+	node, err := os.OpenFile(seen.Device, os.O_RDONLY|unix.O_EXCL, 0)
+	if isUnbound(err) {
+		return nil
+	}
+	if errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("%w: %w", errLoopInUse, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	same, err := isStill(node, seen)
+	if err != nil || !same {
+		return err
+	}
+	if err := unix.IoctlSetInt(int(node.Fd()), unix.LOOP_CLR_FD, 0); err != nil && !isUnbound(err) {
+		return &fs.PathError{Op: "LOOP_CLR_FD", Path: seen.Device, Err: err}
+	}
+	return nil
+}
+
+// waitGone polls until the device no longer is what was seen. Most often that
+// is so at once; but while anybody else has it open, as udev after each change,
+// the kernel only notes that it shall go. It gives errLoopLingers after 2 s.
+func waitGone(ctx context.Context, seen boundLoop) error {
+	ticker := time.NewTicker(goneInterval)
+	defer ticker.Stop()
+	for range goneChecksMax {
+		node, err := os.Open(seen.Device)
+		if isUnbound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		same, err := isStill(node, seen)
+		node.Close()
+		if err != nil || !same {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s to go: %w", seen.Device, ctx.Err())
+		case <-ticker.C:
+		}
+	}
+	return errLoopLingers
+}
+
+// isStill tells whether an open device has the binding that was seen.
+func isStill(node *os.File, seen boundLoop) (bool, error) {
+	now, err := statusOf(node)
+	if isUnbound(err) {
+		return false, nil
+	}
+	return now.Mark == seen.Mark && now.Inode == seen.Inode && now.FileSystem == seen.FileSystem, err
+}
+
+// isUnbound tells whether an error says that a device has no file or is no more.
+func isUnbound(err error) bool { return errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENOENT) }
+
+// statusOf returns what the kernel tells about a bound device; all but its file.
+func statusOf(node *os.File) (boundLoop, error) {
+	info, err := unix.IoctlLoopGetStatus64(int(node.Fd()))
+	if err != nil {
+		return boundLoop{}, &fs.PathError{Op: "LOOP_GET_STATUS64", Path: node.Name(), Err: err}
+	}
+	return boundLoop{
+		Device:     node.Name(),
+		Mark:       unix.ByteSliceToString(info.File_name[:]),
+		Inode:      info.Inode,
+		FileSystem: info.Device,
+		ReadOnly:   info.Flags&unix.LO_FLAGS_READ_ONLY != 0,
+		Autoclear:  info.Flags&unix.LO_FLAGS_AUTOCLEAR != 0,
+	}, nil
+}
+
+// boundLoops returns the bound devices whose backing file is wanted, in sysfs's
+// order. No other device is opened.
+func boundLoops(wanted func(backing string) bool) ([]boundLoop, error) {
+	directories, err := filepath.Glob("/sys/block/loop*")
+	if err != nil {
+		return nil, err
+	}
+	var loops []boundLoop
+	for _, directory := range directories {
+		backing, _, err := backingFile(directory)
+		if err != nil {
+			return nil, err
+		}
+		if backing == "" || !wanted(backing) {
+			continue
+		}
+		bound, err := readLoop(directory, backing)
+		if err != nil {
+			return nil, err
+		}
+		if bound.Backing != "" {
+			loops = append(loops, bound)
+		}
+	}
+	return loops, nil
+}
+
+// readLoop asks an open device about itself: while it is open its binding
+// cannot change, so what sysfs and the ioctl say belongs together. The result
+// is empty when the backing file is another by now.
+func readLoop(directory, backing string) (boundLoop, error) {
+	node, err := os.Open(filepath.Join("/dev", filepath.Base(directory)))
+	if isUnbound(err) {
+		return boundLoop{}, nil
+	}
+	if err != nil {
+		return boundLoop{}, err
+	}
+	defer node.Close()
+	bound, err := statusOf(node)
+	if isUnbound(err) {
+		return boundLoop{}, nil
+	}
+	if err != nil {
+		return boundLoop{}, err
+	}
+	now, deleted, err := backingFile(directory)
+	if err != nil || now != backing {
+		return boundLoop{}, err
+	}
+	bound.Backing, bound.Deleted = backing, deleted
+	return bound, nil
+}
+
+// backingFile reads a device's backing file from sysfs ("" when it has none),
+// and whether that file was removed.
+func backingFile(directory string) (file string, deleted bool, err error) {
+	text, err := os.ReadFile(filepath.Join(directory, "loop", "backing_file"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) {
+		return "", false, nil
+	}
+	file, deleted = strings.CutSuffix(strings.TrimSuffix(string(text), "\n"), " (deleted)")
+	return file, deleted, err
+}

@@ -1,0 +1,315 @@
+//go:build linux
+
+package loop
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/nodefs"
+)
+
+// newDriver returns a driver over dir with node "one", closed after the test.
+func newDriver(t *testing.T, dir string) (*Driver, csi.NodeServer, string) {
+	t.Helper()
+	if err := Probe(); err != nil {
+		t.Skip(err)
+	}
+	d, err := New(Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(t.TempDir(), "node")
+	fs, err := nodefs.NewReal(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(fs.UnmountAll(), d.Close()); err != nil {
+			t.Errorf("clean up: %v", err)
+		}
+	})
+	return d, d.Node("one", fs), root
+}
+
+var writer = &csi.VolumeCapability{
+	AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
+	AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+}
+
+func create(t *testing.T, d *Driver, name string) string {
+	t.Helper()
+	response, err := d.Controller().CreateVolume(t.Context(), &csi.CreateVolumeRequest{
+		Name: name, VolumeCapabilities: []*csi.VolumeCapability{writer},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.GetVolume().GetVolumeId()
+}
+
+func attach(t *testing.T, d *Driver, id string) (string, error) {
+	response, err := d.Controller().ControllerPublishVolume(t.Context(),
+		&csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: "one", VolumeCapability: writer})
+	return response.GetPublishContext()[DeviceKey], err
+}
+
+func mustAttach(t *testing.T, d *Driver, id string) string {
+	t.Helper()
+	device, err := attach(t, d, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return device
+}
+
+func detach(ctx context.Context, d *Driver, id string) error {
+	_, err := d.Controller().ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{VolumeId: id})
+	return err
+}
+
+func wantCode(t *testing.T, err error, want codes.Code) {
+	t.Helper()
+	if got := status.Code(err); got != want {
+		t.Errorf("got %s (%v), want %s", got, err, want)
+	}
+}
+
+func TestDetachWaitsForWhoeverHasTheDeviceOpen(t *testing.T) {
+	d, _, _ := newDriver(t, t.TempDir())
+	id := create(t, d, "held")
+	holder, err := os.Open(mustAttach(t, d, id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	wantCode(t, detach(ctx, d, id), codes.DeadlineExceeded)
+	_, err = attach(t, d, id)
+	wantCode(t, err, codes.Aborted) // it is on its way out
+	wantCode(t, d.deleteVolume(t, id), codes.Aborted)
+	holder.Close()
+	wantCode(t, detach(t.Context(), d, id), codes.OK)
+	mustAttach(t, d, id)
+}
+
+func (d *Driver) deleteVolume(t *testing.T, id string) error {
+	_, err := d.Controller().DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+	return err
+}
+
+func TestADeviceOfSomebodyElseIsLeftAlone(t *testing.T) {
+	d, _, _ := newDriver(t, t.TempDir())
+	id := create(t, d, "foreign")
+	device, err := attachLoop(t.Context(), d.image(id), "not ours", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = attach(t, d, id)
+	wantCode(t, err, codes.FailedPrecondition)
+	wantCode(t, detach(t.Context(), d, id), codes.FailedPrecondition)
+	wantCode(t, d.deleteVolume(t, id), codes.FailedPrecondition)
+	other, _, _ := newDriver(t, t.TempDir())
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	if bound, err := boundLoops(d.isImage); err != nil || len(bound) != 1 || bound[0].Device != device {
+		t.Errorf("bound afterwards: %+v, %v; want %s", bound, err, device)
+	}
+}
+
+func TestDetachSparesADeviceThatWasRebound(t *testing.T) {
+	d, _, _ := newDriver(t, t.TempDir())
+	id := create(t, d, "rebound")
+	mustAttach(t, d, id)
+	bound, err := boundLoops(d.isImage)
+	if err != nil || len(bound) != 1 {
+		t.Fatalf("bound: %+v, %v", bound, err)
+	}
+	seen := bound[0]
+	seen.Mark = "volsim:earlier"
+	if err := detachLoop(t.Context(), seen); err != nil {
+		t.Error(err)
+	}
+	if bound, err = boundLoops(d.isImage); err != nil || len(bound) != 1 {
+		t.Errorf("bound afterwards: %+v, %v; want one", bound, err)
+	}
+}
+
+func TestAnExclusiveUserKeepsTheDeviceFromBeingDetached(t *testing.T) {
+	d, _, _ := newDriver(t, t.TempDir())
+	id := create(t, d, "exclusive")
+	user, err := os.OpenFile(mustAttach(t, d, id), os.O_RDONLY|unix.O_EXCL, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, detach(t.Context(), d, id), codes.FailedPrecondition)
+	user.Close()
+	mustAttach(t, d, id) // nothing was begun
+}
+
+func TestAFileRemovedBehindOurBackIsNotTakenForTheNewOne(t *testing.T) {
+	d, _, _ := newDriver(t, t.TempDir())
+	id := create(t, d, "removed")
+	mustAttach(t, d, id)
+	if err := os.Remove(d.image(id)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := attach(t, d, id)
+	wantCode(t, err, codes.NotFound)
+	create(t, d, "removed")
+	_, err = attach(t, d, id)
+	wantCode(t, err, codes.FailedPrecondition)
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if bound, err := boundLoops(d.isImage); err != nil || len(bound) != 0 {
+		t.Errorf("bound after Close: %+v, %v", bound, err)
+	}
+}
+
+func TestTwoDriversRaceForDevices(t *testing.T) {
+	const count = 24
+	results := make(chan error)
+	for range 2 {
+		d, _, _ := newDriver(t, t.TempDir())
+		for i := range count {
+			id := create(t, d, strings.Repeat("x", i+1))
+			go func() {
+				_, err := attach(t, d, id)
+				results <- errors.Join(err, detach(t.Context(), d, id))
+			}()
+		}
+	}
+	for range 2 * count {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAFullBackingStoreIsResourceExhausted(t *testing.T) {
+	if err := Probe(); err != nil {
+		t.Skip(err)
+	}
+	store := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=256k", "volsim-test", store).CombinedOutput(); err != nil {
+		t.Skipf("no small tmpfs to be had: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", store).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v: %s", err, out)
+		}
+	})
+	d, node, root := newDriver(t, store)
+	id := create(t, d, "does not fit")
+	_, err := node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
+		VolumeId: id, StagingTargetPath: root + "/stage", VolumeCapability: writer,
+		PublishContext: map[string]string{DeviceKey: mustAttach(t, d, id)},
+	})
+	wantCode(t, err, codes.ResourceExhausted)
+	if message := status.Convert(err).Message(); strings.Contains(message, "\n") || !strings.Contains(message, "free some") {
+		t.Errorf("message %q", message)
+	}
+}
+
+func TestNoFreeLoopIsResourceExhausted(t *testing.T) {
+	d := &Driver{dir: "/images"}
+	err := d.status(errors.Join(errNoLoop, unix.ENOSPC))
+	wantCode(t, err, codes.ResourceExhausted)
+	if !strings.Contains(err.Error(), "losetup") {
+		t.Errorf("the message does not say what to do: %v", err)
+	}
+	wantCode(t, d.status(unix.ENOSPC), codes.ResourceExhausted)
+}
+
+func TestMarksFitTheirField(t *testing.T) {
+	d := &Driver{runID: strings.Repeat("r", runIDLengthMax)}
+	id := "vol-0123456789abcdef"
+	mark := d.mark(id, strings.Repeat("n", 300))
+	if len(mark) > 63 {
+		t.Errorf("mark of %d bytes: %s", len(mark), mark)
+	}
+	key, ours := d.nodeKey(mark, id)
+	if want := digest(strings.Repeat("n", 300), nodeKeyDigits); !ours || key != want {
+		t.Errorf("nodeKey = %q, %v; want %q", key, ours, want)
+	}
+	for _, other := range []string{"", "volsim:x:0123456789abcdef:000000000000", "not ours"} {
+		if key, ours := d.nodeKey(other, id); ours {
+			t.Errorf("nodeKey(%q) = %q", other, key)
+		}
+	}
+}
+
+func TestProbeSaysWhatIsMissing(t *testing.T) {
+	if err := Probe(); err != nil {
+		t.Skip(err)
+	}
+	t.Run("tools", func(t *testing.T) {
+		t.Setenv("PATH", t.TempDir())
+		if err := Probe(); err == nil || !strings.Contains(err.Error(), "install e2fsprogs") {
+			t.Errorf("Probe without tools: %v", err)
+		}
+	})
+	t.Run("capability", func(t *testing.T) {
+		if err := withoutAdmin(Probe); err == nil || !strings.Contains(err.Error(), "CAP_SYS_ADMIN") {
+			t.Errorf("Probe without CAP_SYS_ADMIN: %v", err)
+		}
+	})
+	t.Run("root", func(t *testing.T) {
+		if err := asNobody(Probe); err == nil || !strings.Contains(err.Error(), "need root") {
+			t.Errorf("Probe as nobody: %v", err)
+		}
+	})
+}
+
+// withoutAdmin runs a function on a thread without CAP_SYS_ADMIN.
+func withoutAdmin(run func() error) error {
+	return onLostThread(run, func() error {
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var sets [2]unix.CapUserData
+		if err := unix.Capget(&header, &sets[0]); err != nil {
+			return err
+		}
+		sets[0].Effective &^= 1 << unix.CAP_SYS_ADMIN
+		return unix.Capset(&header, &sets[0])
+	})
+}
+
+// asNobody runs a function on a thread with an effective user that is not root.
+func asNobody(run func() error) error {
+	return onLostThread(run, func() error {
+		keep := ^uintptr(0)
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, keep, 65534, keep); errno != 0 {
+			return errno
+		}
+		return nil
+	})
+}
+
+// onLostThread runs a function on a thread that is changed before and, being
+// locked, ends with its goroutine.
+func onLostThread(run, change func() error) error {
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		if err := change(); err != nil {
+			result <- err
+			return
+		}
+		result <- run()
+	}()
+	return <-result
+}

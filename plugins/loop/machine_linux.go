@@ -1,0 +1,100 @@
+package loop
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// tools are the programs that the driver runs and the packages that bring them.
+var tools = []struct{ name, from string }{
+	{"mkfs.ext4", "e2fsprogs"},
+	{"blkid", "util-linux"},
+	{"mount", "util-linux (in some distributions: mount)"},
+	{"umount", "util-linux (in some distributions: mount)"},
+}
+
+// Probe returns nil where volumes on real devices can be used, else one
+// sentence for a user: what is missing and what to do about it.
+func Probe() error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("real loop devices need root, this is user %d: run with sudo, or use the array driver", os.Geteuid())
+	}
+	if !isAdmin() {
+		return fmt.Errorf("mounting is not permitted here (no CAP_SYS_ADMIN): run the container with --privileged, or use the array driver")
+	}
+	control, err := os.OpenFile(controlNode, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("loop devices cannot be made (%w): load the module with \"modprobe loop\", or pass %s into the container", err, controlNode)
+	}
+	control.Close()
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool.name); err != nil {
+			return fmt.Errorf("the program %s is not in PATH: install %s, or add /sbin and /usr/sbin to PATH", tool.name, tool.from)
+		}
+	}
+	return nil
+}
+
+// isAdmin tells whether this process has CAP_SYS_ADMIN in effect.
+func isAdmin() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	return unix.Capget(&header, &sets[0]) == nil && sets[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
+}
+
+// mountPoints returns where a device is mounted, as this process sees it.
+func mountPoints(device string) ([]string, error) {
+	var info unix.Stat_t
+	if err := unix.Stat(device, &info); err != nil {
+		return nil, fmt.Errorf("stat %s: %w", device, err)
+	}
+	major, minor := int(unix.Major(uint64(info.Rdev))), int(unix.Minor(uint64(info.Rdev)))
+	rows, err := mountinfo.GetMounts(func(row *mountinfo.Info) (skip, stop bool) {
+		return row.Major != major || row.Minor != minor, false
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the mount table: %w", err)
+	}
+	var places []string
+	for _, row := range rows {
+		places = append(places, filepath.Clean(row.Mountpoint))
+	}
+	return places, nil
+}
+
+// freeBytes returns what an ordinary user may still write to the file system of a directory.
+func freeBytes(directory string) (int64, error) {
+	var info unix.Statfs_t
+	if err := unix.Statfs(directory, &info); err != nil {
+		return 0, fmt.Errorf("statfs %s: %w", directory, err)
+	}
+	return int64(info.Bavail) * int64(info.Bsize), nil
+}
+
+// usageAt returns the use of the file system at a path, in bytes and inodes.
+func usageAt(path string) ([]*csi.VolumeUsage, error) {
+	var info unix.Statfs_t
+	if err := unix.Statfs(path, &info); err != nil {
+		return nil, fmt.Errorf("statfs %s: %w", path, err)
+	}
+	return []*csi.VolumeUsage{
+		{
+			Unit:      csi.VolumeUsage_BYTES,
+			Total:     int64(info.Blocks) * int64(info.Bsize),
+			Used:      int64(info.Blocks-info.Bfree) * int64(info.Bsize),
+			Available: int64(info.Bavail) * int64(info.Bsize),
+		},
+		{
+			Unit:      csi.VolumeUsage_INODES,
+			Total:     int64(info.Files),
+			Used:      int64(info.Files - info.Ffree),
+			Available: int64(info.Ffree),
+		},
+	}, nil
+}
