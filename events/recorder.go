@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,7 +37,7 @@ type Recorder struct {
 	cfg     Config
 	pending []*corev1.Event
 	known   map[key]*corev1.Event // as last written
-	seq     int64                 // makes names unique where the clock stands still
+	seq     int64                 // makes names unique where the clock stands still; begins apart for each source
 }
 
 // key tells which events are the same one again.
@@ -51,7 +52,9 @@ var _ record.EventRecorder = (*Recorder)(nil)
 
 // New makes a recorder and its writing strand.
 func New(cfg Config) *Recorder {
-	r := &Recorder{cfg: cfg, known: map[key]*corev1.Event{}}
+	h := fnv.New32a()
+	h.Write([]byte(cfg.Source + "/" + cfg.Host))
+	r := &Recorder{cfg: cfg, known: map[key]*corev1.Event{}, seq: int64(h.Sum32()%1000) * 1000}
 	cfg.Component.Worker("events", func() bool { return len(r.pending) > 0 }, r.write)
 	return r
 }
@@ -67,10 +70,9 @@ func (r *Recorder) Event(object runtime.Object, eventType, reason, message strin
 		namespace = metav1.NamespaceDefault
 	}
 	now := r.cfg.Component.Now()
-	r.seq++
 	r.pending = append(r.pending, &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:      fmt.Sprintf("%s.%x", ref.Name, now.UnixNano()+r.seq),
+			Name:      r.name(ref.Name),
 			Namespace: namespace,
 		},
 		InvolvedObject:      *ref,
@@ -84,6 +86,13 @@ func (r *Recorder) Event(object runtime.Object, eventType, reason, message strin
 		ReportingController: r.cfg.Source,
 		ReportingInstance:   r.cfg.Host,
 	})
+}
+
+// name is the next name of an event about an object of that name. It is upstream's, object and time, but that the last
+// microseconds tell the sources apart where the clock stands still.
+func (r *Recorder) name(object string) string {
+	r.seq++
+	return fmt.Sprintf("%s.%x", object, r.cfg.Component.Now().UnixNano()+r.seq)
 }
 
 // Eventf is Event with a formatted message.
@@ -108,6 +117,11 @@ func (r *Recorder) write(ctx context.Context) {
 		}
 	}
 	written, err := r.cfg.Client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		event.Name = r.name(event.InvolvedObject.Name)
+		r.pending = append(r.pending, event)
+		return
+	}
 	if err != nil {
 		return
 	}

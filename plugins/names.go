@@ -40,11 +40,17 @@ func SplitUniqueName(name corev1.UniqueVolumeName) (plugin, volumeName string, e
 func EscapePluginName(name string) string { return strings.ReplaceAll(name, "/", "~") }
 
 // MultiAttachAllowed tells whether a volume may be attached to several nodes at once. A volume of which nothing is known
-// (nil) may, as may one without access modes and one written out in a pod.
+// (nil) may, as may one without access modes and one written out in a pod, but for the disks of Azure and Cinder.
 //
 // Upstream: pkg/volume/util IsMultiAttachAllowed.
 func MultiAttachAllowed(spec *Spec) bool {
-	if spec == nil || len(spec.AccessModes()) == 0 {
+	if spec == nil {
+		return true
+	}
+	if v := spec.Volume; v != nil {
+		return v.AzureDisk == nil && v.Cinder == nil
+	}
+	if len(spec.AccessModes()) == 0 {
 		return true
 	}
 	return slices.ContainsFunc(spec.AccessModes(), func(m corev1.PersistentVolumeAccessMode) bool {

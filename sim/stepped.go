@@ -420,19 +420,35 @@ func (s *Stepped) actor(c *Component) string {
 	return c.name
 }
 
-// String tells what could happen next, a line each, in the ordinary order.
-func (s *Stepped) String() string {
-	enabled := slices.Clone(s.ready())
+// Enabled names the actors that could be moved now, in the ordinary order; each with what it is about to do, if it is in
+// the middle of its work.
+func (s *Stepped) Enabled() []string {
+	scratch := s.enabled
+	s.enabled = nil // a chooser may ask, while a step holds its own list
+	enabled := s.ready()
+	s.enabled = scratch
 	s.order(enabled)
-	var b strings.Builder
+	names := make([]string, len(enabled))
 	for i, a := range enabled {
-		fmt.Fprintf(&b, "%d %s", i, a.full)
+		names[i] = a.full
 		if a.state != stateIdle {
-			fmt.Fprintf(&b, ": %s", a.pending)
+			names[i] += ": " + a.pending.String()
 		}
-		b.WriteByte('\n')
 	}
-	return b.String()
+	return names
+}
+
+// Move makes one step with the named actor ("component/strand"), whatever the chooser would say. It fails when there is
+// nothing for it to do now.
+func (s *Stepped) Move(actor string) error {
+	for _, a := range s.ready() {
+		if a.full == actor {
+			s.steps++
+			s.move(a)
+			return nil
+		}
+	}
+	return fmt.Errorf("move %s: it has nothing to do; what could happen: %s", actor, strings.Join(s.Enabled(), "; "))
 }
 
 // outside is the caller of code that is of no component.

@@ -44,7 +44,8 @@ type Outcome struct {
 	Err    error          // nil when the action succeeded
 	Detail string         // a few words, such as "rv=12"; never the error's text
 	Before runtime.Object // the stored object before a write; nil for a create. Read-only
-	After  runtime.Object // the stored object after a write; for a final delete the last state. Read-only
+	After  runtime.Object // the stored object after a write; when it is gone, the last state. Read-only
+	Gone   bool           // the write removed the object for good
 }
 
 // Record is one action that took place.
@@ -82,6 +83,9 @@ func (r Record) Result() string {
 		return "error: " + r.Err.Error()
 	}
 	words := Changes(r.Before, r.After)
+	if r.Gone {
+		words = append(words, "gone")
+	}
 	switch {
 	case len(words) == 0:
 		return r.Detail

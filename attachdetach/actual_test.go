@@ -1,0 +1,83 @@
+package attachdetach
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volsim/volsim/plugins"
+)
+
+func TestActualKeepsSpecAndDevicePathOfEachAttachment(t *testing.T) {
+	t.Parallel()
+	w := newActual()
+	spec := &plugins.Spec{Volume: &corev1.Volume{Name: "x"}}
+	w.markAttached("v", "n1", spec, "/dev/a")
+	w.markAttached("v", "n2", nil, "/dev/b")
+	if diff := cmp.Diff([]corev1.AttachedVolume{{Name: "v", DevicePath: "/dev/a"}}, w.Reported("n1")); diff != "" {
+		t.Errorf("reported for n1 (-want +got):\n%s", diff)
+	}
+	if w.get("v", "n1").Spec != spec || w.get("v", "n2").Spec != nil {
+		t.Error("specs were mixed up")
+	}
+}
+
+func TestActualStates(t *testing.T) {
+	t.Parallel()
+	w := newActual()
+	type row struct {
+		State    State
+		Reported bool
+	}
+	see := func() row {
+		a := w.get("v", "n")
+		if a == nil {
+			return row{}
+		}
+		return row{a.State, a.Reported}
+	}
+	for _, step := range []struct {
+		name string
+		do   func()
+		want row
+	}{
+		{"attach failed", func() { w.addUncertain("v", "n", nil) }, row{Uncertain, false}},
+		{"uncertain is not reported again", func() { w.get("v", "n").report() }, row{Uncertain, false}},
+		{"attached", func() { w.markAttached("v", "n", nil, "/dev/a") }, row{Attached, true}},
+		{"found here by another attach", func() { w.addUncertain("v", "n", nil) }, row{Attached, true}},
+		{"detach refused", func() { w.get("v", "n").Reported = false; w.get("v", "n").report() }, row{Attached, true}},
+		{"detach failed", func() { w.markUncertain("v", "n") }, row{Uncertain, false}},
+		{"detached", func() { w.markDetached("v", "n") }, row{Detached, false}},
+	} {
+		step.do()
+		if diff := cmp.Diff(step.want, see()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+	}
+	if len(w.volumes) != 0 || len(w.nodes) != 0 {
+		t.Errorf("left over: %v %v", w.volumes, w.nodes)
+	}
+}
+
+func TestActualTellsWhoseUseChanged(t *testing.T) {
+	t.Parallel()
+	w := newActual()
+	w.markAttached("v1", "n", nil, "")
+	w.markAttached("v2", "n", nil, "")
+	w.setInUse("n", []corev1.UniqueVolumeName{"v1", "other"})
+	var got []corev1.UniqueVolumeName
+	for _, a := range w.setInUse("n", []corev1.UniqueVolumeName{"v2"}) {
+		got = append(got, a.Volume)
+	}
+	if diff := cmp.Diff([]corev1.UniqueVolumeName{"v1", "v2"}, got); diff != "" {
+		t.Errorf("changed (-want +got):\n%s", diff)
+	}
+	if w.InUse("v1", "n") || !w.InUse("v2", "n") {
+		t.Error("use was not taken in")
+	}
+	w.forgetNode("n")
+	if !w.InUse("v2", "n") {
+		t.Error("a node with attachments was forgotten")
+	}
+}

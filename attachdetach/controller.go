@@ -1,0 +1,217 @@
+package attachdetach
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/sim"
+)
+
+// ManagedAnnotation marks the nodes whose volumes this controller attaches; its value does not matter. Kubelets put it
+// there.
+//
+// Upstream: pkg/volume/util ControllerManagedAttachAnnotation (v1.36).
+const ManagedAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
+
+// EventSource is the component that this controller's events are of.
+const EventSource = "attachdetach-controller"
+
+// Config is what New must be told.
+type Config struct {
+	Component *sim.Component
+	Client    kubernetes.Interface            // suspends the component's strands
+	Informers informers.SharedInformerFactory // its handlers run in the component's monitor
+	Recorder  record.EventRecorder
+	Plugins   *plugins.Manager
+
+	DisableForceDetach bool          // a node that is not ready is waited for without limit; only the out-of-service taint forces
+	MaxWaitForUnmount  time.Duration // 0: MaxWaitForUnmount
+}
+
+// Controller is the AttachDetach controller. Its methods are for its component's strands; when the world stands still, its
+// read-only views may be looked at from outside.
+//
+// Differs: upstream also looks at every pod each minute and again each three minutes, for what its handlers miss: claims
+// and volumes that reach the caches late, nodes that become managed, drivers that change. Here the handlers miss none of
+// these.
+//
+// Upstream: pkg/controller/volume/attachdetach attachDetachController (v1.36).
+type Controller struct {
+	cfg Config
+
+	pods        corelisters.PodLister
+	nodes       corelisters.NodeLister
+	claims      corelisters.PersistentVolumeClaimLister
+	persistent  corelisters.PersistentVolumeLister
+	attachments storagelisters.VolumeAttachmentLister
+	podIndexer  cache.Indexer
+	synced      []cache.InformerSynced
+
+	desired  *DesiredStateOfWorld
+	actual   *ActualStateOfWorld
+	executor *executor.Executor
+	status   *nodeStatus
+	volumes  *sim.Queue[corev1.UniqueVolumeName]
+	wakes    map[corev1.UniqueVolumeName]time.Time // when the volume is looked at again at the latest
+
+	recovered bool // the two pictures were drawn; until then events are not listened to
+}
+
+// New makes the controller and its strands. They begin with the caches full.
+//
+// Upstream: pkg/controller/volume/attachdetach NewAttachDetachController (v1.36).
+func New(cfg Config) *Controller {
+	c := &Controller{
+		cfg:     cfg,
+		desired: newDesired(),
+		actual:  newActual(),
+		volumes: sim.NewQueue[corev1.UniqueVolumeName](cfg.Component, sim.QueueConfig{Name: "volumes"}),
+		wakes:   map[corev1.UniqueVolumeName]time.Time{},
+	}
+	c.executor = executor.New(executor.Config{Component: cfg.Component, OnDone: c.operationDone})
+	c.status = newNodeStatus(cfg, c.actual)
+	c.watch()
+	cfg.Component.Worker("recover", func() bool { return !c.recovered && c.cachesFull() }, func(context.Context) { c.recoverState() })
+	c.volumes.Work(c.Sync)
+	return c
+}
+
+// watch asks for the caches and listens to what arrives in them.
+func (c *Controller) watch() {
+	core, storage := c.cfg.Informers.Core().V1(), c.cfg.Informers.Storage().V1()
+	pods, nodes := core.Pods().Informer(), core.Nodes().Informer()
+	claims, persistent := core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer()
+	drivers, attachments := storage.CSIDrivers().Informer(), storage.VolumeAttachments().Informer()
+
+	c.pods, c.nodes = core.Pods().Lister(), core.Nodes().Lister()
+	c.claims, c.persistent = core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister()
+	c.attachments = storage.VolumeAttachments().Lister()
+	c.podIndexer = pods.GetIndexer()
+	addIndexers(pods, podIndexers)
+	for _, informer := range []cache.SharedIndexInformer{pods, nodes, claims, persistent, drivers, attachments} {
+		c.synced = append(c.synced, informer.HasSynced)
+	}
+	handle(c, pods, func(_, pod *corev1.Pod) { c.podChanged(pod) }, c.podDeleted)
+	handle(c, nodes, c.nodeChanged, c.nodeDeleted)
+	handle(c, claims, func(_, claim *corev1.PersistentVolumeClaim) { c.claimChanged(claim.Namespace, claim.Name) }, nil)
+	handle(c, persistent, func(_, volume *corev1.PersistentVolume) { c.persistentVolumeChanged(volume) }, nil)
+	handle(c, drivers, func(_, _ metav1.Object) { c.driversChanged() }, func(metav1.Object) { c.driversChanged() })
+}
+
+// addIndexers adds the indexes that the cache does not have yet from another controller of the component.
+func addIndexers(informer cache.SharedIndexInformer, indexers cache.Indexers) {
+	present := informer.GetIndexer().GetIndexers()
+	missing := maps.Clone(indexers)
+	maps.DeleteFunc(missing, func(name string, _ cache.IndexFunc) bool { return present[name] != nil })
+	if err := informer.AddIndexers(missing); err != nil {
+		panic("attachdetach: indexes: " + err.Error())
+	}
+}
+
+// handle listens to one cache. Nothing is passed on before the controller has recovered: recovering reads it all. old is
+// nil for an object that is new, and a deletion is passed on with the last known state; deleted may be nil.
+func handle[T any](c *Controller, informer cache.SharedIndexInformer, changed func(old, object T), deleted func(T)) {
+	handlers := cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) {
+			if c.recovered {
+				var none T
+				changed(none, object.(T))
+			}
+		},
+		UpdateFunc: func(old, object any) {
+			if c.recovered {
+				changed(old.(T), object.(T))
+			}
+		},
+		DeleteFunc: func(object any) {
+			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = tombstone.Obj
+			}
+			if c.recovered && deleted != nil {
+				deleted(object.(T))
+			}
+		},
+	}
+	if _, err := informer.AddEventHandler(handlers); err != nil {
+		panic("attachdetach: listen: " + err.Error())
+	}
+}
+
+func (c *Controller) cachesFull() bool {
+	return !slices.ContainsFunc(c.synced, func(synced cache.InformerSynced) bool { return !synced() })
+}
+
+// operationDone has the volume looked at again when an operation on it has ended.
+func (c *Controller) operationDone(op executor.Operation, _ error) { c.volumes.Add(op.Key.Volume) }
+
+func (c *Controller) enqueue(volumes []corev1.UniqueVolumeName) {
+	for _, volume := range volumes {
+		c.volumes.Add(volume)
+	}
+}
+
+func (c *Controller) enqueueAttachments(attachments []*Attachment) {
+	for _, a := range attachments {
+		c.volumes.Add(a.Volume)
+	}
+}
+
+// nodeChanged takes in a node: whether it is managed, what it uses, what stands in its status, whether it can be forced.
+// old is nil when it is new.
+//
+// Upstream: pkg/controller/volume/attachdetach nodeAdd, nodeUpdate (v1.36).
+func (c *Controller) nodeChanged(old, node *corev1.Node) {
+	name := types.NodeName(node.Name)
+	if _, ok := node.Annotations[ManagedAnnotation]; ok && c.desired.addNode(name) {
+		c.populateNode(name)
+	}
+	c.setInUse(node)
+	c.status.nodeChanged(old, node)
+	if old == nil || ready(old) != ready(node) || outOfService(old) != outOfService(node) {
+		c.enqueueAttachments(c.actual.OnNode(name))
+	}
+}
+
+// nodeDeleted takes in that a node is gone. What it used it still uses, for all anybody knows.
+//
+// Differs: upstream does not look into tombstones.
+//
+// Upstream: pkg/controller/volume/attachdetach nodeDelete (v1.36).
+func (c *Controller) nodeDeleted(node *corev1.Node) {
+	name := types.NodeName(node.Name)
+	c.desired.deleteNode(name)
+	c.setInUse(node)
+	c.actual.forgetNode(name)
+	c.status.nodeDeleted(name)
+	c.enqueueAttachments(c.actual.OnNode(name))
+}
+
+// setInUse takes in which volumes a node uses.
+//
+// Upstream: pkg/controller/volume/attachdetach processVolumesInUse (v1.36).
+func (c *Controller) setInUse(node *corev1.Node) {
+	c.enqueueAttachments(c.actual.setInUse(types.NodeName(node.Name), node.Status.VolumesInUse))
+}
+
+// sorted puts objects of a cache, which come in no order, into that of namespace and name.
+func sorted[T metav1.Object](objects []T) []T {
+	slices.SortFunc(objects, func(a, b T) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return objects
+}

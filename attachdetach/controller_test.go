@@ -1,0 +1,380 @@
+package attachdetach_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/trace"
+)
+
+const disk1 = corev1.UniqueVolumeName(diskName + "/disk-1")
+
+// oneNode is a world in which pod a has disk-1 on node-1.
+func oneNode(t *testing.T, configure ...func(*attachdetach.Config)) *world {
+	t.Helper()
+	w := newWorld(t, nil)
+	w.node("node-1")
+	w.disk("disk-1", rwo)
+	w.start(configure...)
+	w.pod("a", "node-1", "disk-1")
+	w.run()
+	w.quiet()
+	return w
+}
+
+func (w *world) kubelet(node types.NodeName) *kubelet { return w.kubelets[node] }
+
+func TestAttachWhenAPodIsScheduled(t *testing.T) {
+	t.Parallel()
+	w := oneNode(t)
+	w.same("calls", []string{"0s Attach disk-1 node-1"}, w.backend.calls)
+	w.same("volumes attached", []string{"example.com/disk/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
+	w.same("mounts", []string{"disk-1"}, w.kubelet("node-1").mounts)
+	w.same("events", []string{`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-1" `}, w.events())
+}
+
+func TestNothingIsWrittenWhenNothingIsToDo(t *testing.T) {
+	t.Parallel()
+	w := oneNode(t)
+	before := w.host.Log().Len()
+	w.status("node-1", "conditions", []map[string]any{{"type": "Ready", "status": "True", "message": "heartbeat"}})
+	w.run()
+	for _, r := range w.host.Log().Records()[before:] {
+		if r.Kind != trace.KindDeliver && strings.HasPrefix(r.Actor, "attachdetach") {
+			t.Errorf("after a heartbeat: %s", r)
+		}
+	}
+}
+
+func TestDetachAfterUnmountAndAfterTheNodeWasTold(t *testing.T) {
+	t.Parallel()
+	w := oneNode(t)
+	w.kubelet("node-1").dead = true
+	w.deletePod("a")
+	w.run()
+	want := []attachdetach.Owed{{Volume: disk1, Node: "node-1", Detach: attachdetach.DetachAfterUnmount}}
+	if diff := cmp.Diff(want, w.controller.Owed()); diff != "" {
+		t.Errorf("while it is mounted on a ready node, owed (-want +got):\n%s", diff)
+	}
+	w.same("volumes attached", []string{"example.com/disk/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
+
+	w.kubelet("node-1").revive()
+	w.run()
+	w.quiet()
+	w.same("attached", nil, w.attachedIn("node-1"))
+	w.same("calls", []string{"0s Attach disk-1 node-1", "6m0s Detach disk-1 node-1"}, w.backend.calls)
+	w.same("what the controller did", []string{
+		"api patch/status nodes/node-1", "api get nodes/node-1", "driver Detach disk-1 node-1",
+	}, lastActions(w, 3))
+}
+
+// lastActions are the controller's last requests and calls, without the returns.
+func lastActions(w *world, n int) []string {
+	var actions []string
+	for _, r := range w.host.Log().Records() {
+		if strings.HasPrefix(r.Actor, "attachdetach") && (r.Kind == trace.KindAPI || r.Kind == trace.KindDriver) && r.Verb != "return" {
+			actions = append(actions, r.Action.String())
+		}
+	}
+	return actions[max(0, len(actions)-n):]
+}
+
+func TestFailedPatchAbortsTheDetach(t *testing.T) {
+	t.Parallel()
+	w := oneNode(t)
+	w.patchFaults = []fault{{err: errBusy}, {err: errBusy}}
+	w.deletePod("a")
+	w.run()
+	w.quiet()
+	w.same("calls", []string{
+		"0s Attach disk-1 node-1",
+		"0s patch node-1: busy", // before the detach
+		"0s patch node-1: busy", // nobody knows what stands there now: the volume is reported again
+		"5ms Detach disk-1 node-1",
+	}, w.backend.calls)
+}
+
+func TestMultiAttachIsToldOnce(t *testing.T) {
+	t.Parallel()
+	w := oneNode(t)
+	w.node("node-2")
+	w.pod("b", "node-2", "disk-1")
+	w.run()
+	w.same("events", []string{
+		`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-1" `,
+		`x1 Warning FailedAttachVolume b: Multi-Attach error for volume "disk-1" Volume is already used by pod(s) a`,
+	}, w.events())
+	want := []attachdetach.Owed{{Volume: disk1, Node: "node-2", Attach: attachdetach.AttachAfterOthers}}
+	if diff := cmp.Diff(want, w.controller.Owed()); diff != "" {
+		t.Errorf("owed (-want +got):\n%s", diff)
+	}
+	pictures := "desired example.com/disk/disk-1 on node-1 by default/a\n" +
+		"desired example.com/disk/disk-1 on node-2 by default/b\n" +
+		"actual example.com/disk/disk-1 on node-1: Attached, reported\n"
+	if diff := cmp.Diff(pictures, w.controller.String()); diff != "" {
+		t.Errorf("pictures (-want +got):\n%s", diff)
+	}
+	w.deletePod("a")
+	w.run()
+	w.quiet()
+	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Detach disk-1 node-1", "0s Attach disk-1 node-2"}, w.backend.calls)
+}
+
+func TestMultiAttachOfAPodThatIsGone(t *testing.T) {
+	t.Parallel()
+	w := oneNode(t)
+	w.kubelet("node-1").dead = true
+	w.node("node-2")
+	w.deletePod("a")
+	w.pod("b", "node-2", "disk-1")
+	w.run()
+	want := `x1 Warning FailedAttachVolume b: Multi-Attach error for volume "disk-1" ` +
+		"Volume is already exclusively attached to one node and can't be attached to another"
+	if got := w.events(); !slices.Contains(got, want) {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}
+
+func TestSharedVolumeIsAttachedToTwoNodesAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.node("node-1")
+	w.node("node-2")
+	w.disk("disk-1", rwx)
+	w.pod("a", "node-1", "disk-1")
+	w.pod("b", "node-2", "disk-1")
+	w.start()
+	w.run()
+	w.quiet()
+	var calls []string
+	for _, r := range w.host.Log().Records() {
+		if r.Kind == trace.KindDriver {
+			calls = append(calls, r.Action.String())
+		}
+	}
+	w.same("calls and returns", []string{
+		"driver Attach disk-1 node-1", "driver Attach disk-1 node-2",
+		"driver return Attach disk-1 node-1", "driver return Attach disk-1 node-2",
+	}, calls)
+}
+
+func TestFailedAttachIsTriedAgainAfterItsBackoff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.node("node-1")
+	w.disk("disk-1", rwo)
+	w.pod("a", "node-1", "disk-1")
+	broken := fault{call: "Attach disk-1 node-1", err: errBroken}
+	w.backend.faults = []fault{broken, broken, broken}
+	w.start()
+	w.until("the first failure is told", func() bool { return len(w.events()) > 0 })
+	if got := w.controller.Actual().State(disk1, "node-1"); got != attachdetach.Uncertain {
+		t.Errorf("after a failed attach: %s, want %s", got, attachdetach.Uncertain)
+	}
+	w.same("volumes attached", nil, w.attachedIn("node-1"))
+	w.run()
+	w.quiet()
+	w.same("calls", []string{
+		"0s Attach disk-1 node-1: broken", "500ms Attach disk-1 node-1: broken",
+		"1.5s Attach disk-1 node-1: broken", "3.5s Attach disk-1 node-1",
+	}, w.backend.calls)
+	w.same("events", []string{
+		`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-1" `,
+		`x3 Warning FailedAttachVolume a: AttachVolume.Attach failed for volume "disk-1" : broken`,
+	}, w.events())
+}
+
+// Upstream takes the new attachment for one in use until the node's status is next written (kubernetes issue 117042).
+func TestFailedAttachOfAPodThatIsGoneIsDetached(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.node("node-1")
+	w.disk("disk-1", rwo)
+	w.start()
+	w.kubelet("node-1").dead = true
+	w.backend.faults = []fault{{call: "Attach disk-1 node-1", err: errBroken, after: true}}
+	w.pod("a", "node-1", "disk-1")
+	w.until("the failure is told", func() bool { return len(w.events()) > 0 })
+	w.deletePod("a")
+	w.run()
+	w.quiet()
+	w.same("calls", []string{"0s Attach disk-1 node-1: broken", "0s Detach disk-1 node-1"}, w.backend.calls)
+}
+
+func TestFailedDetachIsUncertainAndNotReportedAgain(t *testing.T) {
+	t.Parallel()
+	w := oneNode(t)
+	w.node("node-2")
+	broken := fault{call: "Detach disk-1 node-1", err: errBroken}
+	w.backend.faults = []fault{broken, broken}
+	w.deletePod("a")
+	w.pod("b", "node-2", "disk-1")
+	w.until("the first detach failed", func() bool {
+		return w.controller.Actual().State(disk1, "node-1") == attachdetach.Uncertain
+	})
+	w.same("volumes attached", nil, w.attachedIn("node-1"))
+	w.run()
+	w.quiet()
+	// Upstream attaches to node-2 while it is uncertain whether node-1 still has it (I15, I16b).
+	w.same("calls", []string{
+		"0s Attach disk-1 node-1", "0s Detach disk-1 node-1: broken", "500ms Detach disk-1 node-1: broken",
+		"1.5s Detach disk-1 node-1", "1.5s Attach disk-1 node-2",
+	}, w.backend.calls)
+}
+
+func TestDanglingVolumeIsDetachedFromWhereItIs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.node("node-1")
+	w.node("node-2")
+	w.disk("disk-1", rwo)
+	w.backend.attached["disk-1"] = map[types.NodeName]bool{"node-2": true}
+	w.backend.faults = []fault{{call: "Attach disk-1 node-1", err: &plugins.DanglingError{CurrentNode: "node-2", Err: errBroken}}}
+	w.pod("a", "node-1", "disk-1")
+	w.start()
+	w.run()
+	w.quiet()
+	w.same("calls", []string{
+		"0s Attach disk-1 node-1: volume is attached to node node-2: broken", "0s Detach disk-1 node-2",
+		"500ms Attach disk-1 node-1",
+	}, w.backend.calls)
+}
+
+// The cache says that node-1 does not use the volume; the node itself says that it does. Upstream calls it uncertain, and
+// may attach it elsewhere.
+func TestRefusedDetachChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := oneNode(t)
+	w.kubelet("node-1").dead = true
+	w.deletePod("a")
+	w.run()
+	w.beforeGet = func() { w.status("node-1", "volumesInUse", []string{string(disk1)}) }
+	w.status("node-1", "volumesInUse", nil)
+	w.run()
+	if got := w.controller.Actual().State(disk1, "node-1"); got != attachdetach.Attached {
+		t.Errorf("after a refused detach: %s, want %s", got, attachdetach.Attached)
+	}
+	w.same("calls", []string{"0s Attach disk-1 node-1"}, w.backend.calls)
+	w.same("volumes attached", []string{"example.com/disk/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
+	w.kubelet("node-1").revive()
+	w.run()
+	w.quiet()
+}
+
+func TestPodThatComesBackInTimeKeepsItsVolume(t *testing.T) {
+	t.Parallel()
+	w := oneNode(t)
+	w.beforePatch = func() { w.pod("b", "node-1", "disk-1") }
+	w.deletePod("a")
+	w.run()
+	w.quiet()
+	w.same("calls", []string{"0s Attach disk-1 node-1"}, w.backend.calls)
+}
+
+func TestClaimsAndNodesMayComeLate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.start()
+	w.pod("a", "node-1", "disk-1")
+	w.run()
+	w.disk("disk-1", rwo)
+	w.run()
+	w.same("calls before the node is there", nil, w.backend.calls)
+	w.node("node-1")
+	w.run()
+	w.quiet()
+	w.same("calls", []string{"0s Attach disk-1 node-1"}, w.backend.calls)
+}
+
+func TestPodOfSeveralVolumesLetsAllGoAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.node("node-1")
+	w.start()
+	for _, name := range []string{"disk-1", "disk-2", "disk-3"} {
+		w.disk(name, rwo)
+	}
+	w.pod("a", "node-1", "disk-1", "disk-2", "disk-3")
+	w.run()
+	w.quiet()
+	w.deletePod("a")
+	w.run()
+	w.quiet()
+	w.same("detaches", []string{"0s Detach disk-1 node-1", "0s Detach disk-2 node-1", "0s Detach disk-3 node-1"}, w.backend.calls[3:])
+}
+
+func TestTerminatedPodLetsItsVolumeGo(t *testing.T) {
+	t.Parallel()
+	w := oneNode(t)
+	w.kubelet("node-1").dead = true
+	w.status("node-1", "volumesInUse", nil)
+	w.kubelet("node-1").mounts = nil
+	object, _ := w.server.Get("pods", "default", "a")
+	pod := object.(*corev1.Pod).DeepCopy()
+	pod.Status.Phase = corev1.PodSucceeded
+	_, err := w.user.CoreV1().Pods("default").UpdateStatus(context.Background(), pod, metav1.UpdateOptions{})
+	w.must(err)
+	w.run()
+	w.quiet()
+	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Detach disk-1 node-1"}, w.backend.calls)
+}
+
+func TestNodeThatCameBackIsToldAgain(t *testing.T) {
+	t.Parallel()
+	w := oneNode(t)
+	w.must(w.user.CoreV1().Nodes().Delete(context.Background(), "node-1", metav1.DeleteOptions{}))
+	w.run()
+	w.node("node-1")
+	w.run()
+	w.quiet()
+	w.same("volumes attached", []string{"example.com/disk/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
+}
+
+func TestListThatSomebodyChangedIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	w := oneNode(t)
+	w.status("node-1", "volumesAttached", nil)
+	w.run()
+	w.quiet()
+}
+
+// What the node says when it is read is taken in for all its volumes; that the cache says the same later is no news.
+func TestUseReadFromTheNodeWakesItsOtherVolumes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.node("node-1")
+	w.disk("disk-1", rwo)
+	w.disk("disk-2", rwo)
+	w.start()
+	w.pod("a", "node-1", "disk-1", "disk-2")
+	w.run()
+	w.kubelet("node-1").dead = true
+	w.deletePod("a")
+	w.run()
+	w.kubelet("node-1").mounts = nil
+	w.afterGet = func(node *corev1.Node) { node.Status.VolumesInUse = nil }
+	w.status("node-1", "volumesInUse", []string{diskName + "/disk-2"})
+	w.until("disk-2 is detached", func() bool { return len(w.backend.where("disk-2")) == 0 })
+	w.status("node-1", "volumesInUse", nil)
+	w.run()
+	w.quiet()
+}
+
+func TestDetachWaitsWhileTheNodeCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := oneNode(t)
+	w.getFaults = []error{errBusy, errBusy}
+	w.deletePod("a")
+	w.run()
+	w.quiet()
+	w.same("calls", []string{"0s Attach disk-1 node-1", "1.5s Detach disk-1 node-1"}, w.backend.calls)
+}

@@ -1,0 +1,242 @@
+package attachdetach
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/plugins"
+)
+
+// DesiredStateOfWorld is what the attach/detach controller wants: managed nodes, the volumes wanted on each, and the pods
+// that want them. It belongs to the controller's component.
+//
+// Differs: upstream finds the volumes of a pod that is gone by resolving its claims once more, and where that fails by a
+// periodic pass that drops one volume of the pod a minute; here each pod's volumes are remembered and dropped at once.
+//
+// Upstream: pkg/controller/volume/attachdetach/cache DesiredStateOfWorld (v1.36).
+type DesiredStateOfWorld struct {
+	nodes   map[types.NodeName]*desiredNode
+	volumes map[corev1.UniqueVolumeName]map[types.NodeName]*Desired
+	pods    map[types.NamespacedName]*desiredPod
+}
+
+// Desired is a volume wanted on a node.
+//
+// Upstream: pkg/controller/volume/attachdetach/cache VolumeToAttach (v1.36).
+type Desired struct {
+	Volume corev1.UniqueVolumeName
+	Node   types.NodeName
+	Spec   *plugins.Spec // read-only
+
+	attacher            plugins.Attacher
+	pods                map[types.NamespacedName]*corev1.Pod // never empty
+	multiAttachReported bool                                 // the pods were told that it is attached elsewhere
+}
+
+type desiredNode struct {
+	gone    bool // deleted, but pods of it are still known
+	volumes int  // how many are wanted on it
+}
+
+// desiredPod is what a pod wants.
+type desiredPod struct {
+	uid     types.UID
+	node    types.NodeName
+	volumes map[string]corev1.UniqueVolumeName // by the pod's own name for it
+}
+
+// podVolume is a pod's volume as far as it could be made out.
+type podVolume struct {
+	name       string
+	resolution resolution
+	volume     corev1.UniqueVolumeName // these three when attachable
+	spec       *plugins.Spec
+	attacher   plugins.Attacher
+}
+
+// resolution tells what came of making out a pod's volume.
+type resolution int
+
+const (
+	unresolved    resolution = iota // not now: its claim is not bound, or not in the cache
+	notAttachable                   // it needs no attaching
+	attachable
+)
+
+func newDesired() *DesiredStateOfWorld {
+	return &DesiredStateOfWorld{
+		nodes:   map[types.NodeName]*desiredNode{},
+		volumes: map[corev1.UniqueVolumeName]map[types.NodeName]*Desired{},
+		pods:    map[types.NamespacedName]*desiredPod{},
+	}
+}
+
+// Get returns what is wanted of the volume on the node, or nil.
+func (d *DesiredStateOfWorld) Get(volume corev1.UniqueVolumeName, node types.NodeName) *Desired {
+	return d.volumes[volume][node]
+}
+
+// Nodes returns where the volume is wanted, by node name.
+func (d *DesiredStateOfWorld) Nodes(volume corev1.UniqueVolumeName) []*Desired {
+	return sortedValues(d.volumes[volume])
+}
+
+// Managed tells whether the controller attaches volumes to the node.
+func (d *DesiredStateOfWorld) Managed(node types.NodeName) bool {
+	n, ok := d.nodes[node]
+	return ok && !n.gone
+}
+
+// Pods returns the pods that want the volume there, by namespace and name.
+func (w *Desired) Pods() []*corev1.Pod {
+	keys := slices.SortedFunc(maps.Keys(w.pods), compareNamespaced)
+	pods := make([]*corev1.Pod, len(keys))
+	for i, key := range keys {
+		pods[i] = w.pods[key]
+	}
+	return pods
+}
+
+// addNode makes the node managed. It returns whether it was not before.
+func (d *DesiredStateOfWorld) addNode(node types.NodeName) bool {
+	if d.Managed(node) {
+		return false
+	}
+	if n, ok := d.nodes[node]; ok {
+		n.gone = false
+		return true
+	}
+	d.nodes[node] = &desiredNode{}
+	return true
+}
+
+// deleteNode ends the managing of a node, as soon as no pod wants a volume there.
+//
+// Differs: upstream fails while there are volumes and then keeps the node for good.
+func (d *DesiredStateOfWorld) deleteNode(node types.NodeName) {
+	if n, ok := d.nodes[node]; ok {
+		n.gone = true
+		d.releaseNode(node)
+	}
+}
+
+func (d *DesiredStateOfWorld) releaseNode(node types.NodeName) {
+	if n := d.nodes[node]; n.gone && n.volumes == 0 {
+		delete(d.nodes, node)
+	}
+}
+
+// setPod replaces what a pod on a managed node wants; a volume that cannot be made out now stays what it was. It returns
+// the volumes of which something changed, sorted.
+func (d *DesiredStateOfWorld) setPod(pod *corev1.Pod, volumes []podVolume) []corev1.UniqueVolumeName {
+	key, node := keyOf(pod), types.NodeName(pod.Spec.NodeName)
+	var changed []corev1.UniqueVolumeName
+	old := d.pods[key]
+	if old != nil && (old.uid != pod.UID || old.node != node) {
+		changed = d.deletePod(key)
+		old = nil
+	}
+	next := &desiredPod{uid: pod.UID, node: node, volumes: map[string]corev1.UniqueVolumeName{}}
+	for _, v := range volumes {
+		if v.resolution == attachable {
+			next.volumes[v.name] = v.volume
+			if d.put(pod, v) {
+				changed = append(changed, v.volume)
+			}
+		} else if v.resolution == unresolved && old != nil && old.volumes[v.name] != "" {
+			next.volumes[v.name] = old.volumes[v.name]
+		}
+	}
+	changed = append(changed, d.replacePod(key, old, next)...)
+	return compact(changed)
+}
+
+// put adds a pod to what is wanted on its node. It returns whether that is new, or the volume has changed.
+func (d *DesiredStateOfWorld) put(pod *corev1.Pod, v podVolume) bool {
+	node := types.NodeName(pod.Spec.NodeName)
+	if d.volumes[v.volume] == nil {
+		d.volumes[v.volume] = map[types.NodeName]*Desired{}
+	}
+	w := d.volumes[v.volume][node]
+	changed := w == nil || w.Spec.PersistentVolume != v.spec.PersistentVolume
+	if w == nil {
+		w = &Desired{Volume: v.volume, Node: node, pods: map[types.NamespacedName]*corev1.Pod{}}
+		d.volumes[v.volume][node] = w
+		d.nodes[node].volumes++
+	}
+	w.Spec, w.attacher = v.spec, v.attacher
+	w.pods[keyOf(pod)] = pod
+	return changed
+}
+
+// replacePod remembers what the pod wants now and takes it off what it no longer wants.
+func (d *DesiredStateOfWorld) replacePod(key types.NamespacedName, old, next *desiredPod) []corev1.UniqueVolumeName {
+	delete(d.pods, key)
+	keep := map[corev1.UniqueVolumeName]bool{}
+	if next != nil && len(next.volumes) > 0 {
+		d.pods[key] = next
+		for _, volume := range next.volumes {
+			keep[volume] = true
+		}
+	}
+	if old == nil {
+		return nil
+	}
+	var changed []corev1.UniqueVolumeName
+	for _, volume := range compact(slices.Collect(maps.Values(old.volumes))) {
+		if !keep[volume] && d.take(key, volume, old.node) {
+			changed = append(changed, volume)
+		}
+	}
+	return changed
+}
+
+// deletePod forgets what a pod wanted. It returns the volumes that are no longer wanted on its node, sorted.
+func (d *DesiredStateOfWorld) deletePod(key types.NamespacedName) []corev1.UniqueVolumeName {
+	return d.replacePod(key, d.pods[key], nil)
+}
+
+// take removes a pod from what is wanted. It returns whether it was the last.
+func (d *DesiredStateOfWorld) take(key types.NamespacedName, volume corev1.UniqueVolumeName, node types.NodeName) bool {
+	w := d.volumes[volume][node]
+	delete(w.pods, key)
+	if len(w.pods) > 0 {
+		return false
+	}
+	delete(d.volumes[volume], node)
+	if len(d.volumes[volume]) == 0 {
+		delete(d.volumes, volume)
+	}
+	d.nodes[node].volumes--
+	d.releaseNode(node)
+	return true
+}
+
+func keyOf(pod *corev1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+}
+
+func compareNamespaced(a, b types.NamespacedName) int {
+	if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+func compact(volumes []corev1.UniqueVolumeName) []corev1.UniqueVolumeName {
+	slices.Sort(volumes)
+	return slices.Compact(volumes)
+}
+
+// sortedValues are a map's values in the order of their keys.
+func sortedValues[K ~string, V any](m map[K]V) []V {
+	values := make([]V, 0, len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		values = append(values, m[key])
+	}
+	return values
+}

@@ -1,0 +1,216 @@
+package attachdetach
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-helpers/storage/ephemeral"
+
+	"github.com/volsim/volsim/plugins"
+)
+
+// The indexes of the cache of pods.
+const (
+	podsByClaim = "attachdetach-claim"
+	podsByNode  = "attachdetach-node"
+)
+
+var podIndexers = cache.Indexers{
+	podsByClaim: func(object any) ([]string, error) {
+		pod := object.(*corev1.Pod)
+		var keys []string
+		for i := range pod.Spec.Volumes {
+			if name, _ := claimOf(pod, &pod.Spec.Volumes[i]); name != "" {
+				keys = append(keys, pod.Namespace+"/"+name)
+			}
+		}
+		return keys, nil
+	},
+	podsByNode: func(object any) ([]string, error) { return []string{object.(*corev1.Pod).Spec.NodeName}, nil },
+}
+
+// podChanged takes in what a pod wants.
+//
+// Upstream: pkg/controller/volume/attachdetach podAdd, podUpdate, and util ProcessPodVolumes (v1.36).
+func (c *Controller) podChanged(pod *corev1.Pod) {
+	key, node := keyOf(pod), types.NodeName(pod.Spec.NodeName)
+	switch {
+	case node == "" || terminated(pod):
+		c.enqueue(c.desired.deletePod(key))
+	case c.desired.Managed(node):
+		volumes := c.volumesOf(pod)
+		c.enqueue(c.desired.setPod(pod, volumes))
+		c.learnSpecs(node, volumes)
+	case c.desired.isOther(key, pod.UID):
+		c.enqueue(c.desired.deletePod(key))
+	}
+}
+
+func (c *Controller) podDeleted(pod *corev1.Pod) { c.enqueue(c.desired.deletePod(keyOf(pod))) }
+
+// claimChanged looks again at the pods that use a claim.
+//
+// Upstream: pkg/controller/volume/attachdetach syncPVCByKey (v1.36).
+func (c *Controller) claimChanged(namespace, name string) {
+	c.populateBy(podsByClaim, namespace+"/"+name)
+}
+
+// persistentVolumeChanged looks again at the pods whose claim the volume is bound to.
+func (c *Controller) persistentVolumeChanged(volume *corev1.PersistentVolume) {
+	if ref := volume.Spec.ClaimRef; ref != nil {
+		c.claimChanged(ref.Namespace, ref.Name)
+	}
+}
+
+// driversChanged looks again at all pods: whether their volumes are attached at all may have changed.
+//
+// Upstream: pkg/controller/volume/attachdetach/populator findAndRemoveDeletedPods, its second half (v1.36).
+func (c *Controller) driversChanged() { c.populateAll() }
+
+// populateNode looks again at the pods of a node.
+func (c *Controller) populateNode(node types.NodeName) { c.populateBy(podsByNode, string(node)) }
+
+func (c *Controller) populateBy(index, value string) {
+	objects, err := c.podIndexer.ByIndex(index, value)
+	if err != nil {
+		panic("attachdetach: " + err.Error())
+	}
+	pods := make([]*corev1.Pod, len(objects))
+	for i, object := range objects {
+		pods[i] = object.(*corev1.Pod)
+	}
+	for _, pod := range sorted(pods) {
+		c.podChanged(pod)
+	}
+}
+
+func (c *Controller) populateAll() {
+	for _, pod := range sorted(list(c.pods.List)) {
+		c.podChanged(pod)
+	}
+}
+
+// volumesOf makes out the volumes of a pod.
+func (c *Controller) volumesOf(pod *corev1.Pod) []podVolume {
+	volumes := make([]podVolume, len(pod.Spec.Volumes))
+	for i := range pod.Spec.Volumes {
+		volumes[i] = c.volumeOf(pod, &pod.Spec.Volumes[i])
+	}
+	return volumes
+}
+
+func (c *Controller) volumeOf(pod *corev1.Pod, volume *corev1.Volume) podVolume {
+	v := podVolume{name: volume.Name}
+	spec, err := c.specOf(pod, volume)
+	if err != nil {
+		return v
+	}
+	v.spec = spec
+	v.volume, v.attacher, v.resolution = c.identify(spec)
+	return v
+}
+
+// identify finds the unique name of a volume and who attaches it.
+func (c *Controller) identify(spec *plugins.Spec) (corev1.UniqueVolumeName, plugins.Attacher, resolution) {
+	plugin, err := c.cfg.Plugins.FindBySpec(spec)
+	if err != nil {
+		return "", nil, notAttachable
+	}
+	can, err := plugin.Attachable(spec)
+	if err != nil {
+		return "", nil, unresolved
+	}
+	if !can {
+		return "", nil, notAttachable
+	}
+	name, err := plugin.VolumeName(spec)
+	if err != nil {
+		return "", nil, unresolved
+	}
+	return plugins.UniqueVolumeName(plugin.Name(), name), plugin.Attacher, attachable
+}
+
+// specOf is the volume behind a pod's volume. It fails while the claim is not there, not bound, or bound to a volume that
+// is not bound to it.
+//
+// Upstream: pkg/controller/volume/attachdetach/util createInTreeVolumeSpec (v1.36).
+func (c *Controller) specOf(pod *corev1.Pod, volume *corev1.Volume) (*plugins.Spec, error) {
+	name, readOnly := claimOf(pod, volume)
+	if name == "" {
+		return &plugins.Spec{Volume: volume}, nil
+	}
+	claim, err := c.claims.PersistentVolumeClaims(pod.Namespace).Get(name)
+	if err != nil {
+		return nil, err
+	}
+	if volume.Ephemeral != nil {
+		if err := ephemeral.VolumeIsForPod(pod, claim); err != nil {
+			return nil, err
+		}
+	}
+	if claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "" {
+		return nil, fmt.Errorf("claim %s/%s is not bound", claim.Namespace, claim.Name)
+	}
+	persistent, err := c.persistent.Get(claim.Spec.VolumeName)
+	if err != nil {
+		return nil, err
+	}
+	if ref := persistent.Spec.ClaimRef; ref == nil || ref.UID != claim.UID {
+		return nil, fmt.Errorf("volume %s is not bound to claim %s/%s", persistent.Name, claim.Namespace, claim.Name)
+	}
+	return &plugins.Spec{PersistentVolume: persistent, ReadOnly: readOnly}, nil
+}
+
+// learnSpecs tells the attachments of which only the name is known, after a restart, what they are.
+func (c *Controller) learnSpecs(node types.NodeName, volumes []podVolume) {
+	for _, v := range volumes {
+		if a := c.actual.get(v.volume, node); a != nil && a.Spec == nil {
+			a.learn(v.spec)
+		}
+	}
+}
+
+// isOther tells whether the pod of that name that is known is another one.
+func (d *DesiredStateOfWorld) isOther(key types.NamespacedName, uid types.UID) bool {
+	known, ok := d.pods[key]
+	return ok && known.uid != uid
+}
+
+// claimOf is the name of the claim that a pod's volume stands for; empty where it stands for none.
+func claimOf(pod *corev1.Pod, volume *corev1.Volume) (name string, readOnly bool) {
+	switch {
+	case volume.PersistentVolumeClaim != nil:
+		return volume.PersistentVolumeClaim.ClaimName, volume.PersistentVolumeClaim.ReadOnly
+	case volume.Ephemeral != nil:
+		return ephemeral.VolumeClaimName(pod, volume), false
+	default:
+		return "", false
+	}
+}
+
+// terminated tells whether a pod uses its volumes no more: it has ended, or is being deleted and no container runs.
+//
+// Upstream: pkg/volume/util IsPodTerminated (v1.36).
+func terminated(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return true
+	}
+	runs := func(s corev1.ContainerStatus) bool { return s.State.Terminated == nil && s.State.Waiting == nil }
+	return pod.DeletionTimestamp != nil &&
+		!slices.ContainsFunc(pod.Status.InitContainerStatuses, runs) &&
+		!slices.ContainsFunc(pod.Status.ContainerStatuses, runs) &&
+		!slices.ContainsFunc(pod.Status.EphemeralContainerStatuses, runs)
+}
+
+// list is all that a lister has; one over a cache does not fail.
+func list[T any](from func(labels.Selector) ([]T, error)) []T {
+	objects, err := from(labels.Everything())
+	if err != nil {
+		panic("attachdetach: list: " + err.Error())
+	}
+	return objects
+}

@@ -1,0 +1,111 @@
+package attachdetach
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/volsim/volsim/executor"
+)
+
+var now = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+
+func TestDecideDetach(t *testing.T) {
+	t.Parallel()
+	const wait = 6 * time.Minute
+	mounted := nodeFacts{inUse: true, ready: true}
+	unready := nodeFacts{inUse: true}
+	for _, test := range []struct {
+		name  string
+		facts detachFacts
+		want  detachDecision
+	}{{
+		name:  "wanted",
+		facts: detachFacts{wanted: true, canDetach: true, wait: wait},
+		want:  detachDecision{verdict: DetachNotNeeded},
+	}, {
+		name:  "no plugin",
+		facts: detachFacts{wait: wait},
+		want:  detachDecision{verdict: DetachNoPlugin},
+	}, {
+		name:  "another operation runs",
+		facts: detachFacts{canDetach: true, wait: wait, check: &executor.PendingError{}},
+		want:  detachDecision{verdict: DetachAfterRunning},
+	}, {
+		name:  "failed a short while ago",
+		facts: detachFacts{canDetach: true, wait: wait, check: &executor.BackoffError{Remaining: time.Second}},
+		want:  detachDecision{verdict: DetachAfterBackoff, until: now.Add(time.Second)},
+	}, {
+		name:  "not in use",
+		facts: detachFacts{canDetach: true, wait: wait, node: nodeFacts{ready: true}},
+		want:  detachDecision{verdict: DetachNow, safety: Unmounted},
+	}, {
+		name:  "in use, asked for the first time",
+		facts: detachFacts{canDetach: true, wait: wait, node: mounted},
+		want:  detachDecision{verdict: DetachAfterUnmount, until: now.Add(wait)},
+	}, {
+		name:  "in use, asked for before",
+		facts: detachFacts{canDetach: true, wait: wait, node: unready, requested: now.Add(-time.Minute)},
+		want:  detachDecision{verdict: DetachAfterUnmount, until: now.Add(5 * time.Minute)},
+	}, {
+		name:  "in use for too long, not ready",
+		facts: detachFacts{canDetach: true, wait: wait, node: unready, requested: now.Add(-wait)},
+		want:  detachDecision{verdict: DetachNow, safety: TimedOut, timeout: true},
+	}, {
+		name:  "in use for too long, ready",
+		facts: detachFacts{canDetach: true, wait: wait, node: mounted, requested: now.Add(-wait)},
+		want:  detachDecision{verdict: DetachAfterUnmount, timeout: true},
+	}, {
+		name:  "in use for too long, not ready, force disabled",
+		facts: detachFacts{canDetach: true, node: unready, requested: now.Add(-wait)},
+		want:  detachDecision{verdict: DetachAfterUnmount},
+	}, {
+		name:  "in use, out of service, ready",
+		facts: detachFacts{canDetach: true, node: nodeFacts{inUse: true, ready: true, outOfService: true}},
+		want:  detachDecision{verdict: DetachNow, safety: OutOfService},
+	}} {
+		test.facts.now = now
+		got := decideDetach(test.facts)
+		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(detachDecision{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
+func TestDecideAttach(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		facts attachFacts
+		want  AttachVerdict
+	}{
+		{"detached", attachFacts{}, AttachNow},
+		{"uncertain", attachFacts{state: Uncertain}, AttachNow},
+		{"attached", attachFacts{state: Attached}, AttachNotNeeded},
+		{"attached, in back-off", attachFacts{state: Attached, check: &executor.BackoffError{}}, AttachNotNeeded},
+		{"another operation runs", attachFacts{blockers: 1, check: &executor.PendingError{}}, AttachAfterRunning},
+		{"attached elsewhere", attachFacts{blockers: 1}, AttachAfterOthers},
+		{"attached elsewhere, in back-off", attachFacts{blockers: 1, check: &executor.BackoffError{}}, AttachAfterOthers},
+		{"failed a short while ago", attachFacts{state: Uncertain, check: &executor.BackoffError{}}, AttachAfterBackoff},
+	} {
+		if got := decideAttach(test.facts); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+// TestDetachIsForcedOnlyAsAllowed goes through all a node can say: in use, it is taken away only from one that timed out
+// and is not ready, or that is out of service (I16).
+func TestDetachIsForcedOnlyAsAllowed(t *testing.T) {
+	t.Parallel()
+	for bits := range 16 {
+		node := nodeFacts{inUse: bits&1 > 0, ready: bits&2 > 0, outOfService: bits&4 > 0}
+		timedOut := bits&8 > 0
+		got := judge(node, timedOut)
+		want := !node.inUse || node.outOfService || timedOut && !node.ready
+		if (got != InUse) != want || got.Forced() != (want && node.inUse) {
+			t.Errorf("%+v, timed out %v: %s, want allowed %v", node, timedOut, got, want)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package csi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/plugins"
+)
+
+// PluginName is the name of the volume plugin.
+const PluginName = "kubernetes.io/csi"
+
+// separator stands between driver and handle in a volume's name. A driver's name never holds it.
+const separator = "^"
+
+// AttachmentName is the name of the VolumeAttachment of a volume on a node.
+//
+// Upstream: pkg/volume/csi getAttachmentName.
+func AttachmentName(handle, driver string, node types.NodeName) string {
+	return "csi-" + digest(handle+driver+string(node))
+}
+
+// VolumeName is what the plugin calls a volume: driver^handle.
+func VolumeName(driver, handle string) string { return driver + separator + handle }
+
+// splitVolumeName takes a volume's name apart.
+//
+// Differs: upstream refuses handles that hold the separator, which then can never be detached; here the first one
+// separates.
+func splitVolumeName(name string) (driver, handle string, err error) {
+	driver, handle, ok := strings.Cut(name, separator)
+	if !ok || driver == "" || handle == "" {
+		return "", "", fmt.Errorf("volume name %q: want driver%shandle", name, separator)
+	}
+	return driver, handle, nil
+}
+
+// globalMountPath is where a driver stages a volume, below the kubelet's root.
+func globalMountPath(root, driver, handle string) string {
+	return filepath.Join(root, "plugins", PluginName, driver, digest(handle), "globalmount")
+}
+
+// podVolumeDir is the directory of a pod's volume, below the kubelet's root; the mount is in it.
+func podVolumeDir(root string, pod types.UID, specName string) string {
+	return filepath.Join(root, "pods", string(pod), "volumes", plugins.EscapePluginName(PluginName), specName)
+}
+
+func digest(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}

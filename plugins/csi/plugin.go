@@ -1,0 +1,136 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/sim"
+)
+
+// attachTimeout is how long attaching and detaching wait for the attacher.
+//
+// Upstream: pkg/volume/csi csiTimeout.
+const attachTimeout = 2 * time.Minute
+
+// Config is what New must be told.
+type Config struct {
+	Component   *sim.Component
+	Client      kubernetes.Interface
+	CSIDrivers  storagelisters.CSIDriverLister
+	Attachments storagelisters.VolumeAttachmentLister // for the attach/detach controller
+
+	// For a kubelet.
+	NodeName types.NodeName
+	Root     string    // the kubelet's root directory
+	FS       nodefs.FS // of the node
+}
+
+// Plugin is the volume plugin "kubernetes.io/csi" of one process.
+type Plugin struct {
+	cfg     Config
+	drivers map[string]*nodeDriver // registered with this node
+}
+
+// nodeDriver is a driver as a kubelet knows it.
+type nodeDriver struct {
+	client      csispec.NodeClient
+	stages      bool // STAGE_UNSTAGE_VOLUME
+	multiWriter bool // SINGLE_NODE_MULTI_WRITER
+}
+
+var (
+	_ plugins.Plugin        = (*Plugin)(nil)
+	_ plugins.Attacher      = (*Plugin)(nil)
+	_ plugins.DeviceMounter = (*Plugin)(nil)
+	_ plugins.Mounter       = (*Plugin)(nil)
+)
+
+// New makes the plugin of one process.
+func New(cfg Config) *Plugin {
+	return &Plugin{cfg: cfg, drivers: map[string]*nodeDriver{}}
+}
+
+// Name is "kubernetes.io/csi".
+func (p *Plugin) Name() string { return PluginName }
+
+// CanSupport tells whether the volume is a PersistentVolume of a CSI driver.
+func (p *Plugin) CanSupport(spec *plugins.Spec) bool {
+	return spec.PersistentVolume != nil && spec.PersistentVolume.Spec.CSI != nil
+}
+
+// VolumeName is driver^handle.
+func (p *Plugin) VolumeName(spec *plugins.Spec) (string, error) {
+	source, err := sourceOf(spec)
+	if err != nil {
+		return "", err
+	}
+	return VolumeName(source.Driver, source.VolumeHandle), nil
+}
+
+func sourceOf(spec *plugins.Spec) (*corev1.CSIPersistentVolumeSource, error) {
+	if spec.PersistentVolume == nil || spec.PersistentVolume.Spec.CSI == nil {
+		return nil, fmt.Errorf("volume %q is not a CSI PersistentVolume", spec.Name())
+	}
+	return spec.PersistentVolume.Spec.CSI, nil
+}
+
+// csiDriver is the CSIDriver object of a driver; nil where there is none.
+func (p *Plugin) csiDriver(name string) (*storagev1.CSIDriver, error) {
+	d, err := p.cfg.CSIDrivers.Get(name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return d, err
+}
+
+// errNoDriver is matched by the error for a driver that is not registered with the node.
+var errNoDriver = errors.New("not found in the list of registered CSI drivers")
+
+// driver is a driver registered with this node. It being absent is transient: it may register later.
+func (p *Plugin) driver(name string) (*nodeDriver, error) {
+	d, ok := p.drivers[name]
+	if !ok {
+		return nil, &plugins.Error{Class: plugins.Transient, Err: fmt.Errorf("driver name %s %w", name, errNoDriver)}
+	}
+	return d, nil
+}
+
+// AddDriver makes a driver known to this kubelet: it asks the driver for its capabilities and its node id, and returns
+// the latter. conn must suspend (see Suspend).
+//
+// Differs: upstream asks for capabilities before every use; a driver's do not change while it runs.
+func (p *Plugin) AddDriver(ctx context.Context, name string, conn grpc.ClientConnInterface) (*csispec.NodeGetInfoResponse, error) {
+	client := csispec.NewNodeClient(conn)
+	info, err := client.NodeGetInfo(ctx, &csispec.NodeGetInfoRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("driver %s: NodeGetInfo: %w", name, err)
+	}
+	caps, err := client.NodeGetCapabilities(ctx, &csispec.NodeGetCapabilitiesRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("driver %s: NodeGetCapabilities: %w", name, err)
+	}
+	d := &nodeDriver{client: client}
+	for _, c := range caps.GetCapabilities() {
+		switch c.GetRpc().GetType() {
+		case csispec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME:
+			d.stages = true
+		case csispec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER:
+			d.multiWriter = true
+		}
+	}
+	p.drivers[name] = d
+	return info, nil
+}

@@ -1,0 +1,48 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+)
+
+// Server is a driver running as a gRPC server behind an in-memory listener, with one connection to it.
+type Server struct {
+	server *grpc.Server
+	conn   *grpc.ClientConn
+	done   chan error
+}
+
+// Serve starts a gRPC server with the driver's services. Stop it.
+func Serve(register Register) (*Server, error) {
+	const bufferBytes = 64 << 10
+	listener := bufconn.Listen(bufferBytes)
+	s := &Server{server: grpc.NewServer(), done: make(chan error, 1)}
+	register(s.server)
+	conn, err := grpc.NewClient("passthrough:///driver",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, fmt.Errorf("connect to driver: %w", err)
+	}
+	s.conn = conn
+	go func() { s.done <- s.server.Serve(listener) }()
+	return s, nil
+}
+
+// Conn is the connection to the driver. It may be used concurrently.
+func (s *Server) Conn() grpc.ClientConnInterface { return s.conn }
+
+// Stop lets the calls under way end, ends the server and returns when it has ended.
+func (s *Server) Stop() error {
+	s.server.GracefulStop()
+	err := <-s.done
+	if closeErr := s.conn.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}

@@ -1,0 +1,71 @@
+package csi
+
+import (
+	"context"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// Suspend returns a connection each call of which leaves the component behind caller, and is recorded as a driver call:
+// verb is the method's name, object is driver/volume.
+func Suspend(caller sim.Caller, driver string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
+	return suspended{caller: caller, driver: driver, ClientConnInterface: conn}
+}
+
+type suspended struct {
+	caller sim.Caller
+	driver string
+	grpc.ClientConnInterface
+}
+
+// Invoke makes the call as one effect.
+func (s suspended) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) (err error) {
+	action := trace.Action{Kind: trace.KindDriver, Verb: path.Base(method), Object: s.driver}
+	if name := subject(args); name != "" {
+		action.Object += "/" + name
+	}
+	s.caller.Call(action, func() trace.Outcome {
+		err = s.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
+		return trace.Outcome{Err: err, Detail: particulars(args, reply)}
+	})
+	return err
+}
+
+// subject is the volume, or the volume to be, that a request is about.
+func subject(request any) string {
+	switch r := request.(type) {
+	case interface{ GetVolumeId() string }:
+		return r.GetVolumeId()
+	case interface{ GetName() string }:
+		return r.GetName()
+	default:
+		return ""
+	}
+}
+
+// particulars are what else is worth recording of a call: the node, the path, the device.
+func particulars(request, reply any) string {
+	var words []string
+	if r, ok := request.(interface{ GetNodeId() string }); ok {
+		words = append(words, "node="+r.GetNodeId())
+	}
+	switch r := request.(type) {
+	case interface{ GetTargetPath() string }:
+		words = append(words, "path="+r.GetTargetPath())
+	case interface{ GetStagingTargetPath() string }:
+		words = append(words, "path="+r.GetStagingTargetPath())
+	}
+	if r, ok := reply.(interface{ GetPublishContext() map[string]string }); ok {
+		for _, key := range slices.Sorted(maps.Keys(r.GetPublishContext())) {
+			words = append(words, key+"="+r.GetPublishContext()[key])
+		}
+	}
+	return strings.Join(words, " ")
+}

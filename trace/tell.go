@@ -1,0 +1,259 @@
+package trace
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Tell says in plain words what a record means in the life of a volume, as a sentence whose subject is the record's
+// actor: "binds claim default/data …". It returns false for what only matters to somebody who looks closely: reads,
+// deliveries, writes that changed nothing worth telling.
+func Tell(r Record) (string, bool) {
+	switch {
+	case r.Kind == KindDriver:
+		return tellCall(r)
+	case r.Kind != KindAPI:
+		return "", false
+	case r.Err != nil:
+		return tellRefusal(r)
+	case r.After == nil:
+		return "", false
+	}
+	if r.Gone || strings.HasPrefix(r.Verb, "delete") {
+		return tellDelete(r)
+	}
+	switch after := r.After.(type) {
+	case *corev1.PersistentVolumeClaim:
+		return tellClaim(before[*corev1.PersistentVolumeClaim](r.Before), after)
+	case *corev1.PersistentVolume:
+		return tellVolume(before[*corev1.PersistentVolume](r.Before), after)
+	case *corev1.Pod:
+		return tellPod(before[*corev1.Pod](r.Before), after)
+	case *corev1.Node:
+		return tellNode(before[*corev1.Node](r.Before), after)
+	case *storagev1.VolumeAttachment:
+		return tellAttachment(before[*storagev1.VolumeAttachment](r.Before), after)
+	case *storagev1.StorageClass:
+		return fmt.Sprintf("creates storage class %s, served by %s", after.Name, after.Provisioner), r.Before == nil
+	case *storagev1.CSINode:
+		if len(after.Spec.Drivers) > 0 {
+			return fmt.Sprintf("registers driver %s on %s", after.Spec.Drivers[len(after.Spec.Drivers)-1].Name, after.Name), true
+		}
+	}
+	return "", false
+}
+
+// before is the object before a write as its type, and an empty one before a create.
+func before[T interface {
+	*E
+	runtime.Object
+}, E any](obj runtime.Object) T {
+	if o, ok := obj.(T); ok {
+		return o
+	}
+	return new(E)
+}
+
+// changed picks the first sentence whose condition holds.
+type changed struct {
+	is       bool
+	sentence string
+}
+
+func first(options ...changed) (string, bool) {
+	for _, o := range options {
+		if o.is {
+			return o.sentence, true
+		}
+	}
+	return "", false
+}
+
+// tellRefusal leaves out what is part of the ordinary course: to look for what is not there, to make what is.
+func tellRefusal(r Record) (string, bool) {
+	switch {
+	case apierrors.IsNotFound(r.Err), apierrors.IsAlreadyExists(r.Err):
+		return "", false
+	case apierrors.IsConflict(r.Err):
+		return fmt.Sprintf("meets a conflict on its %s of %s, and will decide anew", r.Verb, r.Object), true
+	default:
+		return fmt.Sprintf("is refused its %s of %s: %v", r.Verb, r.Object, r.Err), true
+	}
+}
+
+func tellDelete(r Record) (string, bool) {
+	noun := nounOf(r.After)
+	switch attachment, ok := r.After.(*storagev1.VolumeAttachment); {
+	case noun == "":
+		return "", false
+	case r.Gone && ok:
+		return fmt.Sprintf("says that the volume is detached from %s: %s is gone", attachment.Spec.NodeName, noun), true
+	case r.Gone && strings.HasPrefix(r.Verb, "delete"):
+		return "deletes " + noun + ", which is gone", true
+	case r.Gone:
+		return "takes the last finalizer off " + noun + ", which is gone", true
+	}
+	if is, ok := r.After.(metav1.Object); ok && len(is.GetFinalizers()) > 0 {
+		return fmt.Sprintf("deletes %s, which stays until its finalizers %s are gone", noun, list(is.GetFinalizers())), true
+	}
+	return "asks " + noun + " to end", true
+}
+
+func nounOf(obj runtime.Object) string {
+	switch o := obj.(type) {
+	case *corev1.PersistentVolumeClaim:
+		return "claim " + o.Namespace + "/" + o.Name
+	case *corev1.PersistentVolume:
+		return "volume " + o.Name
+	case *corev1.Pod:
+		return "pod " + o.Namespace + "/" + o.Name
+	case *storagev1.VolumeAttachment:
+		return "the attachment to " + o.Spec.NodeName
+	default:
+		return ""
+	}
+}
+
+func tellClaim(was, is *corev1.PersistentVolumeClaim) (string, bool) {
+	noun := nounOf(is)
+	size := is.Spec.Resources.Requests[corev1.ResourceStorage]
+	provisioner := is.Annotations["volume.kubernetes.io/storage-provisioner"]
+	node := is.Annotations["volume.kubernetes.io/selected-node"]
+	return first(
+		changed{was.Name == "", fmt.Sprintf("asks for %s of storage: %s", size.String(), noun)},
+		changed{was.Spec.VolumeName != is.Spec.VolumeName, fmt.Sprintf("binds %s to volume %s", noun, is.Spec.VolumeName)},
+		changed{was.Status.Phase != is.Status.Phase, fmt.Sprintf("marks %s %s", noun, is.Status.Phase)},
+		changed{was.Annotations["volume.kubernetes.io/storage-provisioner"] != provisioner, fmt.Sprintf("asks %s to provision %s", provisioner, noun)},
+		changed{was.Annotations["volume.kubernetes.io/selected-node"] != node && node != "", fmt.Sprintf("selects %s for %s", node, noun)},
+	)
+}
+
+func tellVolume(was, is *corev1.PersistentVolume) (string, bool) {
+	noun := nounOf(is)
+	claim := ""
+	if ref := is.Spec.ClaimRef; ref != nil {
+		claim = ref.Namespace + "/" + ref.Name
+	}
+	capacity := is.Spec.Capacity[corev1.ResourceStorage]
+	return first(
+		changed{was.Name == "", fmt.Sprintf("creates %s of %s for claim %s", noun, capacity.String(), claim)},
+		changed{was.Spec.ClaimRef == nil && is.Spec.ClaimRef != nil, fmt.Sprintf("reserves %s for claim %s", noun, claim)},
+		changed{was.Status.Phase != is.Status.Phase, fmt.Sprintf("marks %s %s", noun, is.Status.Phase)},
+		changed{len(is.Finalizers) < len(was.Finalizers), fmt.Sprintf("takes its finalizer off %s; left: %s", noun, orNone(list(is.Finalizers)))},
+		changed{len(is.Finalizers) > len(was.Finalizers), fmt.Sprintf("puts finalizer %s on %s", is.Finalizers[max(0, len(is.Finalizers)-1):], noun)},
+	)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func tellPod(was, is *corev1.Pod) (string, bool) {
+	noun := nounOf(is)
+	return first(
+		changed{was.Name == "", "creates " + noun},
+		changed{was.Spec.NodeName != is.Spec.NodeName, fmt.Sprintf("places %s on %s", noun, is.Spec.NodeName)},
+		changed{was.Status.Phase != is.Status.Phase, fmt.Sprintf("says that %s is %s", noun, is.Status.Phase)},
+	)
+}
+
+func tellNode(was, is *corev1.Node) (string, bool) {
+	added, removed := difference(was.Status.VolumesInUse, is.Status.VolumesInUse)
+	attached, detached := difference(attachedNames(was), attachedNames(is))
+	return first(
+		changed{was.Name == "", "registers " + is.Name},
+		changed{was.Spec.Unschedulable != is.Spec.Unschedulable, map[bool]string{true: "cordons ", false: "uncordons "}[is.Spec.Unschedulable] + is.Name},
+		changed{attached != "", fmt.Sprintf("lists %s as attached to %s", attached, is.Name)},
+		changed{detached != "", fmt.Sprintf("no longer lists %s as attached to %s", detached, is.Name)},
+		changed{added != "", fmt.Sprintf("reports %s in use on %s", added, is.Name)},
+		changed{removed != "", fmt.Sprintf("reports %s no longer in use on %s", removed, is.Name)},
+	)
+}
+
+func attachedNames(n *corev1.Node) []corev1.UniqueVolumeName {
+	var names []corev1.UniqueVolumeName
+	for _, v := range n.Status.VolumesAttached {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// difference names what came and what went, in a word each.
+func difference(was, is []corev1.UniqueVolumeName) (added, removed string) {
+	missing := func(from, in []corev1.UniqueVolumeName) string {
+		known := map[corev1.UniqueVolumeName]bool{}
+		for _, v := range in {
+			known[v] = true
+		}
+		var names []string
+		for _, v := range from {
+			if !known[v] {
+				names = append(names, handle(string(v)))
+			}
+		}
+		return strings.Join(names, ", ")
+	}
+	return missing(is, was), missing(was, is)
+}
+
+// handle is the last part of a volume's unique name, which people recognise.
+func handle(name string) string {
+	if i := strings.LastIndexAny(name, "^/"); i >= 0 {
+		return name[i+1:]
+	}
+	return name
+}
+
+func tellAttachment(was, is *storagev1.VolumeAttachment) (string, bool) {
+	volume := ""
+	if is.Spec.Source.PersistentVolumeName != nil {
+		volume = *is.Spec.Source.PersistentVolumeName
+	}
+	failed := func(what string, e, old *storagev1.VolumeError) changed {
+		if e == nil {
+			return changed{}
+		}
+		return changed{old == nil || old.Message != e.Message, fmt.Sprintf("cannot %s volume %s: %s", what, volume, e.Message)}
+	}
+	return first(
+		changed{was.Name == "", fmt.Sprintf("asks for volume %s to be attached to %s", volume, is.Spec.NodeName)},
+		changed{!was.Status.Attached && is.Status.Attached, fmt.Sprintf("says that volume %s is attached to %s", volume, is.Spec.NodeName)},
+		failed("attach", is.Status.AttachError, was.Status.AttachError),
+		failed("detach", is.Status.DetachError, was.Status.DetachError),
+	)
+}
+
+// calls are the driver calls worth telling.
+var calls = map[string]string{
+	"CreateVolume":              "has the driver make a volume",
+	"DeleteVolume":              "has the driver delete the volume",
+	"ControllerPublishVolume":   "has the driver attach the volume",
+	"ControllerUnpublishVolume": "has the driver detach the volume",
+	"NodeStageVolume":           "has the driver stage the volume",
+	"NodeUnstageVolume":         "has the driver unstage the volume",
+	"NodePublishVolume":         "has the driver publish the volume to the pod",
+	"NodeUnpublishVolume":       "has the driver unpublish the volume from the pod",
+}
+
+func tellCall(r Record) (string, bool) {
+	words, ok := calls[r.Verb]
+	switch {
+	case r.Err != nil:
+		return fmt.Sprintf("calls %s of %s, which fails: %v", r.Verb, r.Object, r.Err), true
+	case !ok:
+		return "", false
+	case r.Detail != "":
+		return words + ": " + r.Detail, true
+	default:
+		return words + " " + handle(r.Object), true
+	}
+}

@@ -1,0 +1,116 @@
+package volumemanager
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// VolumesInUse is what node.status.volumesInUse has to say: the attachable volumes that pods want or that are here,
+// sorted.
+//
+// Upstream: pkg/kubelet/volumemanager GetVolumesInUse (v1.36).
+func (m *Manager) VolumesInUse() []corev1.UniqueVolumeName {
+	names := sets.New[corev1.UniqueVolumeName]()
+	for name, v := range m.desired.volumes {
+		if v.attachable {
+			names.Insert(name)
+		}
+	}
+	for name, v := range m.actual.volumes {
+		if v.attachable {
+			names.Insert(name)
+		}
+	}
+	return sets.List(names)
+}
+
+// ReportNeeded tells whether VolumesInUse has to be patched into the Node's status: it differs from what was last
+// reported, or a volume waits for a report that was begun after it was wanted.
+func (m *Manager) ReportNeeded() bool {
+	for _, name := range m.waiting() {
+		if v := m.desired.volumes[name]; v.attachable && !v.reported {
+			return true
+		}
+	}
+	return !m.reportedOnce || !slices.Equal(m.lastReport, m.VolumesInUse())
+}
+
+// Reported tells that a report, begun with the given volumes, has succeeded, and that the patch returned node. Only then
+// do these volumes count as reported: while a report that leaves a volume out may be under way, the volume must not be
+// mounted.
+//
+// Upstream: pkg/kubelet/volumemanager MarkVolumesAsReportedInUse (v1.36).
+func (m *Manager) Reported(volumes []corev1.UniqueVolumeName, node *corev1.Node) {
+	m.lastReport, m.reportedOnce = volumes, true
+	m.NodeUpdated(node)
+	for _, name := range volumes {
+		if v := m.desired.volumes[name]; v != nil && !v.reported {
+			v.reported, v.reportedAt = true, revision(node)
+			m.volumes.Add(name)
+		}
+	}
+}
+
+// NodeUpdated tells of the node's own Node object, as watched, or as a patch returned it. Older ones than the newest seen
+// are of no interest.
+func (m *Manager) NodeUpdated(node *corev1.Node) {
+	seen := revision(node)
+	if seen <= m.nodeSeen {
+		return
+	}
+	m.node, m.nodeSeen = node, seen
+	for _, name := range m.waiting() {
+		m.volumes.Add(name)
+	}
+}
+
+// revision is the object's resourceVersion as the number it is.
+func revision(node *corev1.Node) int64 {
+	n, err := strconv.ParseInt(node.ResourceVersion, 10, 64)
+	if err != nil {
+		panic(fmt.Sprintf("volumemanager: node %s has resourceVersion %q: %v", node.Name, node.ResourceVersion, err))
+	}
+	return n
+}
+
+// waiting are the desired volumes that are not here yet, sorted.
+func (m *Manager) waiting() []corev1.UniqueVolumeName {
+	var names []corev1.UniqueVolumeName
+	for name := range m.desired.volumes {
+		if m.actual.volumes[name] == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// attached tells whether the Node lists the volume as attached. A Node older than the report that the volume is in use
+// does not count: the controller may have begun to detach before it saw the report.
+//
+// Upstream: pkg/volume/util/operationexecutor GenerateVerifyControllerAttachedVolumeFunc (v1.36).
+func (m *Manager) attached(name corev1.UniqueVolumeName) bool {
+	v := m.desired.volumes[name]
+	if v == nil || !v.reported || m.nodeSeen < v.reportedAt {
+		return false
+	}
+	_, listed := m.devicePath(name)
+	return listed
+}
+
+// devicePath is where the Node says the volume is attached.
+func (m *Manager) devicePath(name corev1.UniqueVolumeName) (path string, listed bool) {
+	if m.node == nil {
+		return "", false
+	}
+	for _, v := range m.node.Status.VolumesAttached {
+		if v.Name == name {
+			return v.DevicePath, true
+		}
+	}
+	return "", false
+}

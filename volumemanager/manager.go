@@ -1,0 +1,171 @@
+package volumemanager
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/sim"
+)
+
+// The back-off between two looks at a pod's claims that are not bound yet.
+//
+// Differs: upstream looks every 100 ms.
+const (
+	populateBackoffMin = 10 * time.Millisecond
+	populateBackoffMax = time.Second
+)
+
+// Config is what New must be told.
+type Config struct {
+	Component     *sim.Component // the kubelet
+	Client        kubernetes.Interface
+	Plugins       *plugins.Manager
+	Recorder      record.EventRecorder
+	PodChanged    func(uid types.UID) // called when a pod may have become mounted or unmounted
+	ReportChanged func()              // called when ReportNeeded may have become true
+}
+
+// Manager is the volume manager of one kubelet. Its methods are for the strands of its component.
+type Manager struct {
+	cfg     Config
+	desired desiredState
+	actual  actualState
+	pods    *sim.Queue[types.UID]
+	volumes *sim.Queue[corev1.UniqueVolumeName]
+	ops     *executor.Executor
+
+	node     *corev1.Node // the newest that was seen
+	nodeSeen int64        // its resourceVersion
+
+	lastReport   []corev1.UniqueVolumeName // volumesInUse as last patched
+	reportedOnce bool
+}
+
+// New makes a kubelet's volume manager, with its two workers.
+func New(cfg Config) *Manager {
+	m := &Manager{cfg: cfg, desired: newDesiredState(), actual: newActualState()}
+	m.pods = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{
+		Name: "volume populator", BackoffMin: populateBackoffMin, BackoffMax: populateBackoffMax,
+	})
+	m.pods.Work(m.populate)
+	m.volumes = sim.NewQueue[corev1.UniqueVolumeName](cfg.Component, sim.QueueConfig{Name: "volume reconciler"})
+	m.volumes.Work(m.reconcile)
+	m.ops = executor.New(executor.Config{Component: cfg.Component, OnDone: m.done})
+	return m
+}
+
+// AddPod tells that a pod's containers are to run here. A pod that is known already is looked at again if some of its
+// volumes could not be processed.
+func (m *Manager) AddPod(pod *corev1.Pod) {
+	if m.desired.addPod(pod) {
+		m.pods.Add(pod.UID)
+	}
+}
+
+// RemovePod tells that the pod's containers have ended for good: its volumes are taken away.
+func (m *Manager) RemovePod(uid types.UID) {
+	for _, name := range m.desired.removePod(uid) {
+		m.volumes.Add(name)
+	}
+}
+
+// Mounted tells whether all volumes that the containers of a pod use are mounted. A pod that was not added is not.
+//
+// Upstream: pkg/kubelet/volumemanager WaitForAttachAndMount, as a question (v1.36).
+func (m *Manager) Mounted(uid types.UID) bool {
+	p, ok := m.desired.pods[uid]
+	if !ok || len(p.volumes) < len(p.wanted) {
+		return false
+	}
+	for _, name := range p.volumes {
+		if !m.actual.mounted(name, uid) {
+			return false
+		}
+	}
+	return true
+}
+
+// HasVolumes tells whether anything of a pod is mounted here or may be. It stays true until the last unmount has
+// succeeded.
+//
+// Differs: upstream's WaitForUnmount does not see mounts it is not sure of.
+//
+// Upstream: pkg/kubelet/volumemanager WaitForUnmount, HasPossiblyMountedVolumesForPod (v1.36).
+func (m *Manager) HasVolumes(uid types.UID) bool { return m.actual.podVolumes[uid] > 0 }
+
+// Path is where a volume of a pod, named as in the pod, is mounted. It returns false while it is not.
+func (m *Manager) Path(uid types.UID, volume string) (string, bool) {
+	p, ok := m.desired.pods[uid]
+	if !ok {
+		return "", false
+	}
+	name, ok := p.volumes[volume]
+	if !ok || !m.actual.mounted(name, uid) {
+		return "", false
+	}
+	v := m.desired.volumes[name]
+	return v.caps.Mounter.MountPath(v.pods[uid].spec.Name(), uid), true
+}
+
+// done is called when an operation has ended.
+func (m *Manager) done(op executor.Operation, _ error) { m.volumes.Add(op.Key.Volume) }
+
+// Quiet tells whether nothing is left to do: what is desired is actual, and nothing else is.
+func (m *Manager) Quiet() bool {
+	for uid := range m.desired.pods {
+		if !m.Mounted(uid) {
+			return false
+		}
+	}
+	for name := range m.actual.volumes {
+		if _, wanted := m.desired.volumes[name]; !wanted {
+			return false
+		}
+	}
+	return true
+}
+
+// populate finds out what the volumes of a pod are. An error is a reason to look again later.
+//
+// Upstream: pkg/kubelet/volumemanager/populator processPodVolumes (v1.36).
+func (m *Manager) populate(ctx context.Context, uid types.UID) error {
+	p, ok := m.desired.pods[uid]
+	if !ok {
+		return nil
+	}
+	var failed error
+	for i := range p.pod.Spec.Volumes {
+		volume := &p.pod.Spec.Volumes[i]
+		if !p.wanted.Has(volume.Name) || p.volumes[volume.Name] != "" {
+			continue
+		}
+		spec, caps, err := m.resolve(ctx, p.pod, volume)
+		if m.desired.pods[uid] != p {
+			return nil // the pod went meanwhile
+		}
+		if err == nil {
+			err = m.want(p, volume.Name, spec, caps)
+		}
+		p.failed(volume.Name, err)
+		if err != nil {
+			failed = err
+		}
+	}
+	m.cfg.PodChanged(uid)
+	return failed
+}
+
+func (m *Manager) want(p *desiredPod, outerName string, spec *plugins.Spec, caps plugins.Capabilities) error {
+	name, err := m.desired.addVolume(p, outerName, spec, caps)
+	if err == nil {
+		m.volumes.Add(name)
+	}
+	return err
+}

@@ -1,0 +1,76 @@
+package volumemanager
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/executor"
+)
+
+// mountKey is the key of mounting a volume: pods that share a volume are mounted one after the other.
+func mountKey(v *desiredVolume, pod types.UID) executor.Key {
+	if v.attachable || v.deviceMountable {
+		return executor.Key{Volume: v.name}
+	}
+	return executor.Key{Volume: v.name, Pod: pod}
+}
+
+func (m *Manager) mountOperation(name corev1.UniqueVolumeName, pod types.UID) executor.Operation {
+	return executor.Operation{
+		Key:  mountKey(m.desired.volumes[name], pod),
+		Name: executor.Mount,
+		Run:  func(ctx context.Context) error { return m.mount(ctx, name, pod) },
+	}
+}
+
+// mount mounts the device for the node, if that is not done, and then the volume for the pod. It does nothing for a
+// volume that the pod no longer wants.
+//
+// Upstream: pkg/volume/util/operationexecutor GenerateMountVolumeFunc (v1.36).
+func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod types.UID) error {
+	wanted, actual := m.desired.volumes[name], m.actual.volumes[name]
+	if wanted == nil || actual == nil || !wanted.wantedBy(pod) {
+		return nil
+	}
+	want := wanted.pods[pod]
+	if wanted.deviceMountable && actual.device != mounted {
+		if err := m.mountDevice(ctx, actual, want); err != nil {
+			return m.mountFailed(want, "MountVolume.MountDevice failed", err)
+		}
+		if wanted := m.desired.volumes[name]; wanted == nil || !wanted.wantedBy(pod) {
+			return nil
+		}
+	}
+	before := actual.mountState(pod)
+	if before == notMounted {
+		m.actual.setMount(actual, pod, want.spec.Name(), mountUncertain)
+	}
+	err := actual.caps.Mounter.SetUp(ctx, want.spec, want.pod, actual.devicePath)
+	m.actual.setMount(actual, pod, want.spec.Name(), after(before, err))
+	m.cfg.PodChanged(pod)
+	if err != nil {
+		return m.mountFailed(want, "MountVolume.SetUp failed", err)
+	}
+	return nil
+}
+
+func (m *Manager) mountDevice(ctx context.Context, v *actualVolume, want desiredMount) error {
+	path, err := v.caps.DeviceMounter.DeviceMountPath(want.spec)
+	if err != nil {
+		return err
+	}
+	before := v.device
+	v.device, v.mountPath = mountUncertain, path
+	err = v.caps.DeviceMounter.MountDevice(ctx, want.spec, v.devicePath, path)
+	v.device = after(before, err)
+	return err
+}
+
+func (m *Manager) mountFailed(want desiredMount, what string, err error) error {
+	m.cfg.Recorder.Event(want.pod, corev1.EventTypeWarning, reasonFailedMount,
+		fmt.Sprintf("%s for volume %q : %v", what, want.spec.Name(), err))
+	return fmt.Errorf("%s: %w", what, err)
+}

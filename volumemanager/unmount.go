@@ -1,0 +1,61 @@
+package volumemanager
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/executor"
+)
+
+func (m *Manager) unmountOperation(name corev1.UniqueVolumeName, pod types.UID) executor.Operation {
+	return executor.Operation{
+		Key:  executor.Key{Volume: name, Pod: pod},
+		Name: executor.Unmount,
+		Run:  func(ctx context.Context) error { return m.unmount(ctx, name, pod) },
+	}
+}
+
+// unmount takes a volume away from a pod that no longer wants it. When that fails the mount is uncertain.
+//
+// Upstream: pkg/volume/util/operationexecutor GenerateUnmountVolumeFunc (v1.36).
+func (m *Manager) unmount(ctx context.Context, name corev1.UniqueVolumeName, pod types.UID) error {
+	actual := m.actual.volumes[name]
+	if actual == nil || actual.mountState(pod) == notMounted {
+		return nil
+	}
+	specName := actual.pods[pod].specName
+	m.actual.setMount(actual, pod, specName, mountUncertain)
+	if err := actual.caps.Mounter.TearDown(ctx, specName, pod); err != nil {
+		return err
+	}
+	m.actual.setMount(actual, pod, specName, notMounted)
+	m.cfg.PodChanged(pod)
+	return nil
+}
+
+func (m *Manager) unmountDeviceOperation(name corev1.UniqueVolumeName) executor.Operation {
+	return executor.Operation{
+		Key:  executor.Key{Volume: name},
+		Name: executor.UnmountDevice,
+		Run:  func(ctx context.Context) error { return m.unmountDevice(ctx, name) },
+	}
+}
+
+// unmountDevice unmounts a volume from the node when no pod has it any more. What it finds is read when it runs: between
+// the decision and now a mount may have ended.
+//
+// Upstream: pkg/volume/util/operationexecutor GenerateUnmountDeviceFunc (v1.36).
+func (m *Manager) unmountDevice(ctx context.Context, name corev1.UniqueVolumeName) error {
+	actual := m.actual.volumes[name]
+	if actual == nil || len(actual.pods) > 0 || actual.device == notMounted {
+		return nil
+	}
+	actual.device = mountUncertain
+	if err := actual.caps.DeviceMounter.UnmountDevice(ctx, actual.mountPath); err != nil {
+		return err
+	}
+	actual.device = notMounted
+	return nil
+}
