@@ -1,0 +1,126 @@
+package fake
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// The admission plugins a server has by default that matter to storage.
+
+const (
+	finalizerClaim  = "kubernetes.io/pvc-protection"
+	finalizerVolume = "kubernetes.io/pv-protection"
+
+	defaultClassAnnotation     = "storageclass.kubernetes.io/is-default-class"
+	defaultClassAnnotationBeta = "storageclass.beta.kubernetes.io/is-default-class"
+)
+
+// admitNamespace refuses a creation in a namespace that is not there or is going.
+//
+// Upstream: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
+func (s *Server) admitNamespace(k *kind, namespace string) error {
+	if !k.namespaced {
+		return nil
+	}
+	ns, _ := s.lookup(s.tables["namespaces"], namespace).(*corev1.Namespace)
+	if ns == nil {
+		return apierrors.NewNotFound(corev1.Resource("namespaces"), namespace)
+	}
+	if ns.DeletionTimestamp != nil {
+		return apierrors.NewForbidden(k.groupResource(), "", fmt.Errorf(
+			"unable to create new content in namespace %s because it is being terminated", namespace))
+	}
+	return nil
+}
+
+// admitCreate adds to an object what the plugins add.
+//
+// Upstream: plugin/pkg/admission/storage/storageobjectinuseprotection, storageclass/setdefault.
+func (s *Server) admitCreate(obj Object) {
+	switch o := obj.(type) {
+	case *corev1.PersistentVolume:
+		o.Finalizers = with(o.Finalizers, finalizerVolume)
+	case *corev1.PersistentVolumeClaim:
+		o.Finalizers = with(o.Finalizers, finalizerClaim)
+		if _, ok := o.Annotations[corev1.BetaStorageClassAnnotation]; !ok && o.Spec.StorageClassName == nil {
+			if class := s.defaultClass(); class != nil {
+				o.Spec.StorageClassName = &class.Name
+			}
+		}
+	}
+}
+
+func with(finalizers []string, f string) []string {
+	if slices.Contains(finalizers, f) {
+		return finalizers
+	}
+	return append(finalizers, f)
+}
+
+// defaultClass returns the default class: the newest, or of two of the same age the one that comes first by name.
+//
+// Upstream: pkg/volume/util GetDefaultClass.
+func (s *Server) defaultClass() *storagev1.StorageClass {
+	t := s.tables["storageclasses"]
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var best *storagev1.StorageClass
+	t.objects.Scan(func(_ string, obj Object) bool {
+		class := obj.(*storagev1.StorageClass)
+		isDefault := class.Annotations[defaultClassAnnotation] == "true" || class.Annotations[defaultClassAnnotationBeta] == "true"
+		if isDefault && (best == nil || best.CreationTimestamp.Before(&class.CreationTimestamp)) {
+			best = class
+		}
+		return true
+	})
+	return best
+}
+
+// admitUpdate refuses what the plugins refuse.
+//
+// Upstream: plugin/pkg/admission/storage/persistentvolume/resize.
+func (s *Server) admitUpdate(obj, old Object) error {
+	claim, ok := obj.(*corev1.PersistentVolumeClaim)
+	if !ok {
+		return nil
+	}
+	was := old.(*corev1.PersistentVolumeClaim)
+	if size := claim.Spec.Resources.Requests.Storage(); size.Cmp(*was.Spec.Resources.Requests.Storage()) <= 0 {
+		return nil
+	}
+	msg := ""
+	switch {
+	case was.Status.Phase != corev1.ClaimBound:
+		msg = "Only bound persistent volume claims can be expanded"
+	case !s.expandable(claim, was):
+		msg = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
+	default:
+		return nil
+	}
+	return apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), claim.Name, errors.New(msg))
+}
+
+func (s *Server) expandable(claim, was *corev1.PersistentVolumeClaim) bool {
+	name := className(claim)
+	if name == "" || name != className(was) {
+		return false
+	}
+	class, ok := s.lookup(s.tables["storageclasses"], name).(*storagev1.StorageClass)
+	return ok && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
+}
+
+// className is the claim's class: the beta annotation's, or else the field's.
+func className(claim *corev1.PersistentVolumeClaim) string {
+	if name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
+		return name
+	}
+	if claim.Spec.StorageClassName != nil {
+		return *claim.Spec.StorageClassName
+	}
+	return ""
+}

@@ -1,0 +1,101 @@
+package fake_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+)
+
+func TestProtectionFinalizers(t *testing.T) {
+	w := newWorld(t)
+	expect(t, w.create("a").Finalizers, []string{"kubernetes.io/pvc-protection"})
+	v := must[*volume](t)(w.client.CoreV1().PersistentVolumes().Create(w.ctx, newVolume("v"), metav1.CreateOptions{}))
+	expect(t, v.Finalizers, []string{"kubernetes.io/pv-protection"})
+}
+
+func isDefault(annotation string) func(*storagev1.StorageClass) {
+	return func(c *storagev1.StorageClass) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, annotation, "true") }
+}
+
+func TestDefaultClass(t *testing.T) {
+	const ga, beta1 = "storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"
+	unset := func(c *claim) { c.Spec.StorageClassName = nil }
+	for _, test := range []struct {
+		name    string
+		classes [][]*storagev1.StorageClass // a second apart
+		change  func(*claim)
+		want    *string
+	}{
+		{"no default", [][]*storagev1.StorageClass{{newClass("a")}}, unset, nil},
+		{"default", [][]*storagev1.StorageClass{{newClass("a"), newClass("b", isDefault(ga))}}, unset, ptr.To("b")},
+		{"beta annotation of the class", [][]*storagev1.StorageClass{{newClass("b", isDefault(beta1))}}, unset, ptr.To("b")},
+		{
+			"two of an age",
+			[][]*storagev1.StorageClass{{newClass("c", isDefault(ga)), newClass("b", isDefault(ga))}},
+			unset,
+			ptr.To("b"),
+		},
+		{
+			"the newest",
+			[][]*storagev1.StorageClass{{newClass("a", isDefault(ga))}, {newClass("z", isDefault(ga))}},
+			unset,
+			ptr.To("z"),
+		},
+		{
+			"none wanted",
+			[][]*storagev1.StorageClass{{newClass("b", isDefault(ga))}},
+			func(c *claim) { c.Spec.StorageClassName = ptr.To("") }, ptr.To(""),
+		},
+		{"class in the beta annotation", [][]*storagev1.StorageClass{{newClass("b", isDefault(ga))}}, beta("x"), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			now := sim.Epoch
+			s := fake.NewServer(fake.Config{Now: func() time.Time { return now }})
+			c, ctx := s.Client(direct{}), t.Context()
+			for _, some := range test.classes {
+				now = now.Add(time.Second)
+				for _, class := range some {
+					must[*storagev1.StorageClass](t)(c.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}))
+				}
+			}
+			got := must[*claim](t)(c.CoreV1().PersistentVolumeClaims("default").Create(ctx, newClaim("a", test.change),
+				metav1.CreateOptions{}))
+			expect(t, got.Spec.StorageClassName, test.want)
+		})
+	}
+}
+
+func TestResize(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		class []*storagev1.StorageClass
+		want  []string
+	}{
+		{"allowed", []*storagev1.StorageClass{newClass("gold",
+			func(c *storagev1.StorageClass) { c.AllowVolumeExpansion = ptr.To(true) })}, nil},
+		{"not allowed", []*storagev1.StorageClass{newClass("gold")}, []string{`persistentvolumeclaims "a" is forbidden: ` +
+			"only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"}},
+		{"no class", nil, []string{`persistentvolumeclaims "a" is forbidden: ` +
+			"only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			for _, class := range test.class {
+				must[*storagev1.StorageClass](t)(w.client.StorageV1().StorageClasses().Create(w.ctx, class, metav1.CreateOptions{}))
+			}
+			c := w.create("a")
+			c.Status.Phase, c.Status.Capacity = corev1.ClaimBound, storage("1Gi")
+			c = w.updateStatus(c)
+			c.Spec.Resources.Requests = storage("2Gi")
+			_, err := w.claims.Update(w.ctx, c, metav1.UpdateOptions{})
+			expect(t, causes(err), test.want)
+		})
+	}
+}

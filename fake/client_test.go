@@ -1,0 +1,47 @@
+package fake_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// TestWhatTheServerDoesNotHaveAnswersNotFound asks for groups, and for kinds of the groups the server has.
+func TestWhatTheServerDoesNotHaveAnswersNotFound(t *testing.T) {
+	_, clientset := newServer(t)
+	var c kubernetes.Interface = clientset
+	ctx := t.Context()
+	_, errGroup := c.AppsV1().Deployments("default").List(ctx, metav1.ListOptions{})
+	_, errKind := c.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "x"},
+	}, metav1.CreateOptions{})
+	_, errGet := c.StorageV1().VolumeAttributesClasses().Get(ctx, "x", metav1.GetOptions{})
+	_, errWatch := c.CoreV1().Secrets("default").Watch(ctx, metav1.ListOptions{})
+	errRaw := c.CoreV1().RESTClient().Get().AbsPath("/api/v1/pods").Do(ctx).Error()
+	_, errVersion := c.Discovery().ServerVersion()
+	for _, err := range []error{errGroup, errKind, errGet, errWatch, errRaw, errVersion} {
+		expectError(t, err, apierrors.IsNotFound, "the server could not find the requested resource")
+	}
+}
+
+// TestRequestsThatCannotBeSent are refused as client-go refuses them, and come back with an object that is not nil.
+func TestRequestsThatCannotBeSent(t *testing.T) {
+	w := newWorld(t)
+	nowhere := w.client.CoreV1().PersistentVolumeClaims("")
+	always := func(error) bool { return true }
+	got, err := w.claims.Get(w.ctx, "", metav1.GetOptions{})
+	expectError(t, err, always, "resource name may not be empty")
+	if got == nil {
+		t.Error("no object")
+	}
+	_, err = nowhere.Get(w.ctx, "a", metav1.GetOptions{})
+	expectError(t, err, always, "an empty namespace may not be set when a resource name is provided")
+	_, err = nowhere.Create(w.ctx, newClaim("a"), metav1.CreateOptions{})
+	expectError(t, err, always, "an empty namespace may not be set during creation")
+	expectError(t, w.claims.Delete(w.ctx, "", metav1.DeleteOptions{}), always, "resource name may not be empty")
+	_, err = w.claims.Get(w.ctx, "a", metav1.GetOptions{ResourceVersion: "99"})
+	expectError(t, err, apierrors.IsTimeout, "Too large resource version: 99, current: 4")
+}

@@ -1,0 +1,40 @@
+// Package fake is the API server of a world: store, rules, typed client and informers, in memory.
+//
+// There is one counter of revisions, as etcd has. Stored objects are immutable and shared. Of each resource the server
+// keeps the objects, in an ordered tree that is copied on write, so that a list or a page of one is a snapshot at an exact
+// revision, and a log of events: a watch is a place in the log, copies nothing, and is told 410 Expired when what it wants
+// was dropped. Every write of every resource goes through one pipeline: default, admit, validate, check what the writer
+// presumes (UID, resourceVersion), commit. What differs between the resources stands in one table (kinds.go).
+//
+// [Server.Client] gives a client-go clientset. Each of its requests is one Call of a [sim.Caller], so that the host of the
+// world decides what comes in between. It hands out deep copies; what it is given it does not keep.
+//
+// [Server.Informers] gives a component its views: informers that the host moves one event at a time, so that a cache is as
+// stale as the host wants it to be. Views share the stored objects: whoever changes one changes everybody's.
+//
+// Two servers that are told the same are the same: UIDs and generated names come from counters, time from Config.Now.
+// No goroutine runs here, but for the pump of a Watch of the clientset.
+//
+// # What it has
+//
+// Namespaces, nodes, pods (with binding and eviction), persistent volumes, claims and events of the core group; storage
+// classes, volume attachments, CSI drivers and CSI nodes of storage.k8s.io. Status subresources, finalizers and graceful
+// deletion, preconditions, dry run, generateName, label and field selectors, limit and continue, exact and not-older-than
+// lists, watches with initial events; JSON, merge and strategic merge patches; the admission plugins NamespaceLifecycle,
+// StorageObjectInUseProtection, DefaultStorageClass and PersistentVolumeClaimResize.
+//
+// # What it does not do
+//
+//   - Other kinds: their clients answer 404, their informers never sync. Discovery answers 404.
+//   - Server-side apply (refused), and managedFields (dropped).
+//   - Authorization, quotas, priorities, service accounts, limits, taints: no other admission plugin.
+//   - Validation of everything: validate*.go covers what matters to storage. What is not looked at is stored as it came.
+//   - Field validation of unknown fields in patches: they are ignored.
+//   - Pods' logs, exec, resize and ephemeral containers (refused). Eviction heeds no disruption budget.
+//   - Garbage collection by owner, propagation of deletion, deletion of a namespace's content, expiry of events: these
+//     are controllers' or etcd's.
+//   - Bookmarks, but for the one that ends the initial events.
+//   - The wire: empty lists and maps outside of metadata are stored as they came, where the wire would lose them.
+//
+// Where it does something otherwise than the real server, the place says so in a line that begins with "Differs:".
+package fake

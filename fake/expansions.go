@@ -1,0 +1,135 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/tools/reference"
+)
+
+// namespaces is the client of namespaces: a resource, and the subresource finalize.
+type namespaces struct {
+	resource[*corev1.Namespace, *corev1.NamespaceList, *applycorev1.NamespaceApplyConfiguration]
+}
+
+// Finalize replaces the finalizers in a namespace's spec, which no other update can.
+func (n namespaces) Finalize(ctx context.Context, ns *corev1.Namespace, opts metav1.UpdateOptions) (*corev1.Namespace,
+	error,
+) {
+	return n.update(ctx, ns, opts, "finalize")
+}
+
+// nodes is the client of nodes: a resource, and PatchStatus.
+type nodes struct {
+	resource[*corev1.Node, *corev1.NodeList, *applycorev1.NodeApplyConfiguration]
+}
+
+// PatchStatus changes a node's status by a strategic merge patch.
+func (n nodes) PatchStatus(ctx context.Context, name string, data []byte) (*corev1.Node, error) {
+	return n.Patch(ctx, name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
+}
+
+// events is the client of events: a resource, and the methods that take the namespace from the event.
+type events struct {
+	resource[*corev1.Event, *corev1.EventList, *applycorev1.EventApplyConfiguration]
+}
+
+// in is the client of the event's own namespace.
+func (e events) in(verb string, event *corev1.Event) (events, error) {
+	if e.namespace != "" && event.Namespace != e.namespace {
+		return e, fmt.Errorf("can't %s an event with namespace '%v' in namespace '%v'", verb, event.Namespace, e.namespace)
+	}
+	e.namespace = event.Namespace
+	return e, nil
+}
+
+// CreateWithEventNamespace creates an event in its own namespace.
+func (e events) CreateWithEventNamespace(event *corev1.Event) (*corev1.Event, error) {
+	return e.CreateWithEventNamespaceWithContext(context.Background(), event)
+}
+
+// CreateWithEventNamespaceWithContext creates an event in its own namespace.
+func (e events) CreateWithEventNamespaceWithContext(ctx context.Context, event *corev1.Event) (*corev1.Event, error) {
+	own, err := e.in("create", event)
+	if err != nil {
+		return nil, err
+	}
+	return own.Create(ctx, event, metav1.CreateOptions{})
+}
+
+// UpdateWithEventNamespace updates an event in its own namespace.
+func (e events) UpdateWithEventNamespace(event *corev1.Event) (*corev1.Event, error) {
+	return e.UpdateWithEventNamespaceWithContext(context.Background(), event)
+}
+
+// UpdateWithEventNamespaceWithContext updates an event in its own namespace.
+func (e events) UpdateWithEventNamespaceWithContext(ctx context.Context, event *corev1.Event) (*corev1.Event, error) {
+	own, err := e.in("update", event)
+	if err != nil {
+		return nil, err
+	}
+	return own.Update(ctx, event, metav1.UpdateOptions{})
+}
+
+// PatchWithEventNamespace changes an event in its own namespace by a strategic merge patch.
+func (e events) PatchWithEventNamespace(event *corev1.Event, data []byte) (*corev1.Event, error) {
+	return e.PatchWithEventNamespaceWithContext(context.Background(), event, data)
+}
+
+// PatchWithEventNamespaceWithContext changes an event in its own namespace by a strategic merge patch.
+func (e events) PatchWithEventNamespaceWithContext(ctx context.Context, event *corev1.Event, data []byte) (*corev1.Event,
+	error,
+) {
+	own, err := e.in("patch", event)
+	if err != nil {
+		return nil, err
+	}
+	return own.Patch(ctx, event.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{})
+}
+
+// Search finds the events about an object.
+func (e events) Search(scheme *runtime.Scheme, obj runtime.Object) (*corev1.EventList, error) {
+	return e.SearchWithContext(context.Background(), scheme, obj)
+}
+
+// SearchWithContext finds the events about an object.
+func (e events) SearchWithContext(ctx context.Context, scheme *runtime.Scheme, obj runtime.Object) (*corev1.EventList,
+	error,
+) {
+	ref, err := reference.GetReference(scheme, obj)
+	if err != nil {
+		return nil, err
+	}
+	if e.namespace != "" && ref.Namespace != e.namespace {
+		return nil, fmt.Errorf("won't be able to find any events of namespace '%v' in namespace '%v'", ref.Namespace, e.namespace)
+	}
+	var kind, uid *string
+	if ref.Kind != "" {
+		kind = &ref.Kind
+	}
+	if u := string(ref.UID); u != "" {
+		uid = &u
+	}
+	sel := e.GetFieldSelector(&ref.Name, &ref.Namespace, kind, uid)
+	return e.List(ctx, metav1.ListOptions{FieldSelector: sel.String()})
+}
+
+// GetFieldSelector returns the selector of the events about an object; what is nil is not asked for.
+func (e events) GetFieldSelector(name, namespace, kind, uid *string) fields.Selector {
+	set := fields.Set{}
+	for label, value := range map[string]*string{
+		"involvedObject.name": name, "involvedObject.namespace": namespace,
+		"involvedObject.kind": kind, "involvedObject.uid": uid,
+	} {
+		if value != nil {
+			set[label] = *value
+		}
+	}
+	return set.AsSelector()
+}

@@ -1,0 +1,196 @@
+package fake
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// kind is a row of the table of resources, in the form the server works with; rule is the form it is written in.
+// Functions are nil where a resource has nothing to say.
+type kind struct {
+	resource   string
+	gvk        schema.GroupVersionKind
+	namespaced bool
+
+	empty   func() Object
+	shallow func(Object) Object // a copy that shares what it points to
+	list    func(metav1.ListMeta, []Object) runtime.Object
+
+	name           func(name string, prefix bool) []string
+	defaults       func(Object)
+	copyStatus     func(to, from Object)
+	statusMeta     bool
+	prepareCreate  func(now metav1.Time, obj, none Object)
+	prepareUpdate  func(now metav1.Time, new, old Object)
+	prepareStatus  func(now metav1.Time, new, old Object)
+	validateCreate func(obj, none Object) field.ErrorList
+	validateUpdate func(new, old Object) field.ErrorList
+	validateStatus func(new, old Object) field.ErrorList
+	unconditional  bool
+	createOnUpdate bool
+	grace          func(obj Object, asked *int64) int64
+	field          func(obj Object, label string) (string, bool)
+	strange        func(label string) string
+}
+
+// rule is a row of the table of resources as it is written.
+type rule[P Object] struct {
+	resource   string
+	gvk        schema.GroupVersionKind
+	namespaced bool
+
+	name     func(name string, prefix bool) []string // what is wrong with a name
+	defaults func(P)                                 // fills in what was left open, at every write
+
+	copyStatus func(to, from P) // nil: there is no /status
+	statusMeta bool             // a write of /status keeps what it says in metadata
+
+	// What the server writes itself, and what is wrong with an object. At creation old is nil.
+	prepareCreate, prepareUpdate, prepareStatus    func(now metav1.Time, new, old P)
+	validateCreate, validateUpdate, validateStatus func(new, old P) field.ErrorList
+
+	unconditional  bool // an update needs no resourceVersion
+	createOnUpdate bool // an update of what is not there creates it
+
+	grace func(obj P, asked *int64) int64 // seconds of grace at deletion. nil: none, ever
+
+	fields  map[string]func(P) string // what one can select by, besides metadata.name and metadata.namespace
+	strange func(label string) string // what to say of a field one cannot select by. nil: see strangeField
+}
+
+// pointer is a pointer to a type of the API.
+type pointer[T any] interface {
+	*T
+	Object
+	DeepCopyInto(out *T)
+}
+
+// newKind makes a row of the table. list makes the resource's list type.
+func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) runtime.Object) *kind {
+	if r.strange == nil {
+		r.strange = strangeField
+	}
+	return &kind{
+		resource: r.resource, gvk: r.gvk, namespaced: r.namespaced,
+		empty: func() Object { return P(new(T)) },
+		shallow: func(obj Object) Object {
+			c := *obj.(P)
+			return P(&c)
+		},
+		list: func(meta metav1.ListMeta, objects []Object) runtime.Object {
+			items := make([]T, len(objects))
+			for i, obj := range objects {
+				obj.(P).DeepCopyInto(&items[i])
+			}
+			return list(meta, items)
+		},
+		name: r.name, defaults: one(r.defaults),
+		copyStatus: two(r.copyStatus), statusMeta: r.statusMeta,
+		prepareCreate: prepare(r.prepareCreate), validateCreate: validate(r.validateCreate),
+		prepareUpdate: prepare(r.prepareUpdate), validateUpdate: validate(r.validateUpdate),
+		prepareStatus: prepare(r.prepareStatus), validateStatus: validate(r.validateStatus),
+		unconditional: r.unconditional, createOnUpdate: r.createOnUpdate,
+		grace: grace(r.grace), field: selectable(r.fields), strange: r.strange,
+	}
+}
+
+func one[P Object](f func(P)) func(Object) {
+	if f == nil {
+		return func(Object) {}
+	}
+	return func(obj Object) { f(obj.(P)) }
+}
+
+func two[P Object](f func(a, b P)) func(a, b Object) {
+	if f == nil {
+		return nil
+	}
+	return func(a, b Object) { f(a.(P), b.(P)) }
+}
+
+func prepare[P Object](f func(now metav1.Time, new, old P)) func(now metav1.Time, new, old Object) {
+	if f == nil {
+		return func(metav1.Time, Object, Object) {}
+	}
+	return func(now metav1.Time, new, old Object) {
+		was, _ := old.(P)
+		f(now, new.(P), was)
+	}
+}
+
+func validate[P Object](f func(new, old P) field.ErrorList) func(new, old Object) field.ErrorList {
+	if f == nil {
+		return func(Object, Object) field.ErrorList { return nil }
+	}
+	return func(new, old Object) field.ErrorList {
+		was, _ := old.(P)
+		return f(new.(P), was)
+	}
+}
+
+func grace[P Object](f func(P, *int64) int64) func(Object, *int64) int64 {
+	if f == nil {
+		return nil
+	}
+	return func(obj Object, asked *int64) int64 { return f(obj.(P), asked) }
+}
+
+// selectable returns a function that gives the value of a field one can select by, and whether it is one.
+func selectable[P Object](own map[string]func(P) string) func(Object, string) (string, bool) {
+	return func(obj Object, label string) (string, bool) {
+		switch label {
+		case "metadata.name":
+			return obj.GetName(), true
+		case "metadata.namespace":
+			return obj.GetNamespace(), true
+		}
+		f, ok := own[label]
+		if !ok {
+			return "", false
+		}
+		return f(obj.(P)), true
+	}
+}
+
+func (k *kind) groupResource() schema.GroupResource {
+	return schema.GroupResource{Group: k.gvk.Group, Resource: k.resource}
+}
+
+// metaOf returns an object's metadata itself.
+func metaOf(obj Object) *metav1.ObjectMeta {
+	return obj.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)
+}
+
+// clean takes out of an object what only the server may say, and what the wire would not carry.
+func clean(obj Object) {
+	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	m := metaOf(obj)
+	m.ManagedFields = nil
+	m.SetSelfLink("")
+	if len(m.Labels) == 0 {
+		m.Labels = nil
+	}
+	if len(m.Annotations) == 0 {
+		m.Annotations = nil
+	}
+	if len(m.Finalizers) == 0 {
+		m.Finalizers = nil
+	}
+	if len(m.OwnerReferences) == 0 {
+		m.OwnerReferences = nil
+	}
+	truncate(&m.CreationTimestamp, m.DeletionTimestamp)
+}
+
+// truncate leaves of times what the wire carries: whole seconds.
+func truncate(times ...*metav1.Time) {
+	for _, t := range times {
+		if t != nil && t.Nanosecond() != 0 {
+			t.Time = time.Unix(t.Unix(), 0).UTC()
+		}
+	}
+}

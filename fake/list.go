@@ -1,0 +1,180 @@
+package fake
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const (
+	tooLargeMsg        = "Too large resource version"
+	expiredListMsg     = "The resourceVersion for the provided list is too old."
+	expiredContinueMsg = "The provided continue parameter is too old to display a consistent list result. " +
+		"You must start a new list without the continue parameter."
+)
+
+// listed is the outcome of a list; the objects are read-only.
+type listed struct {
+	meta    metav1.ListMeta
+	objects []Object
+}
+
+// list selects objects of a resource at one revision.
+//
+// Differs: resourceVersion "0" gives the newest, not any.
+func (s *Server) list(k *kind, namespace string, opts *metav1.ListOptions) (listed, error) {
+	if err := validateList(opts, false); err != nil {
+		return listed{}, err
+	}
+	sel, err := newSelector(k, namespace, opts)
+	if err != nil {
+		return listed{}, err
+	}
+	objects, revision, from, err := s.listSnapshot(s.tables[k.resource], opts)
+	if err != nil {
+		return listed{}, err
+	}
+	out := listed{meta: metav1.ListMeta{ResourceVersion: formatRevision(revision)}}
+	if sel.all() && namespace == "" && from == "" && opts.Limit == 0 {
+		out.objects = objects.Values()
+		return out, nil
+	}
+	more := ""
+	sel.scan(objects, from, func(key string, obj Object) bool {
+		if opts.Limit > 0 && int64(len(out.objects)) == opts.Limit {
+			more = key
+			return false
+		}
+		out.objects = append(out.objects, obj)
+		return true
+	})
+	if more != "" {
+		out.meta.Continue = continueToken{Revision: revision, Start: more}.String()
+		if sel.all() {
+			var rest int64
+			sel.scan(objects, more, func(string, Object) bool { rest++; return true })
+			out.meta.RemainingItemCount = &rest
+		}
+	}
+	return out, nil
+}
+
+// listSnapshot finds the snapshot a list is about, its revision, and the key to begin at.
+func (s *Server) listSnapshot(t *table, opts *metav1.ListOptions) (*objectMap, int64, string, error) {
+	if opts.Continue != "" {
+		token, err := parseContinue(opts)
+		if err != nil {
+			return nil, 0, "", err
+		}
+		objects, ok := s.snapshotAt(t, token.Revision)
+		if !ok {
+			return nil, 0, "", apierrors.NewResourceExpired(expiredContinueMsg)
+		}
+		return objects, token.Revision, token.Start, nil
+	}
+	asked, err := parseRevision(opts.ResourceVersion)
+	if err != nil {
+		return nil, 0, "", apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+	}
+	objects, revision := s.snapshot(t)
+	exact := opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact ||
+		opts.ResourceVersionMatch == "" && opts.Limit > 0 && asked > 0
+	switch {
+	case asked > revision:
+		return nil, 0, "", tooLarge(asked, revision)
+	case exact && asked < revision:
+		objects, ok := s.snapshotAt(t, asked)
+		if !ok {
+			return nil, 0, "", apierrors.NewResourceExpired(expiredListMsg)
+		}
+		return objects, asked, "", nil
+	}
+	return objects, revision, "", nil
+}
+
+// parseRevision reads a resourceVersion; none is 0.
+func parseRevision(rv string) (int64, error) {
+	if rv == "" {
+		return 0, nil
+	}
+	r, err := strconv.ParseUint(rv, 10, 63)
+	return int64(r), err
+}
+
+func tooLarge(asked, is int64) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("%s: %d, current: %d", tooLargeMsg, asked, is), 1)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: tooLargeMsg}}
+	return err
+}
+
+// validateList checks what of the options of a list or a watch goes together.
+func validateList(opts *metav1.ListOptions, watch bool) error {
+	if opts.ResourceVersionMatch == "" && opts.SendInitialEvents == nil {
+		return nil
+	}
+	errs := validation.ValidateListOptions(&internalversion.ListOptions{
+		Watch:                watch,
+		ResourceVersion:      opts.ResourceVersion,
+		ResourceVersionMatch: opts.ResourceVersionMatch,
+		Continue:             opts.Continue,
+		SendInitialEvents:    opts.SendInitialEvents,
+	}, true)
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
+	}
+	return nil
+}
+
+// continueToken says where a list that was cut short goes on.
+//
+// Upstream: k8s.io/apiserver/pkg/storage continueToken.
+type continueToken struct {
+	Version  string `json:"v"`
+	Revision int64  `json:"rv"`
+	Start    string `json:"start"`
+}
+
+const continueVersion = "meta.k8s.io/v1"
+
+// String gives the token as clients carry it.
+func (c continueToken) String() string {
+	c.Version = continueVersion
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // two strings and a number
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+func parseContinue(opts *metav1.ListOptions) (continueToken, error) {
+	var c continueToken
+	if opts.ResourceVersion != "" && opts.ResourceVersion != "0" {
+		return c, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+	}
+	text, err := base64.RawURLEncoding.DecodeString(opts.Continue)
+	if err != nil {
+		return c, badContinue(err)
+	}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return c, badContinue(err)
+	}
+	switch {
+	case c.Version != continueVersion:
+		return c, badContinue(fmt.Errorf("server does not recognize this encoded version %q", c.Version))
+	case c.Revision <= 0 || strings.TrimSpace(c.Start) == "":
+		return c, badContinue(fmt.Errorf("incorrect encoded start resourceVersion (version %s)", continueVersion))
+	}
+	return c, nil
+}
+
+func badContinue(err error) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("continue key is not valid: %v", err))
+}

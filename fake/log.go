@@ -1,0 +1,88 @@
+package fake
+
+import (
+	"slices"
+	"sort"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// event is one change in the log of a resource.
+type event struct {
+	kind     watch.EventType
+	object   Object // for Deleted the last state, with the revision of the deletion
+	previous Object // nil for Added
+	revision int64
+}
+
+// eventLog is the events of one resource, in order of revision. A reader is a position: the number of events before the
+// one it wants, counted from the beginning of time. What is in the log is never changed, so a part of it may be read
+// without a lock once it has been sliced under one.
+type eventLog struct {
+	events    []event
+	first     int64        // position of events[0]
+	end       atomic.Int64 // position after the last event; read without a lock
+	compacted int64        // revision of the last event that was dropped
+	max       int
+}
+
+func (l *eventLog) append(e event) {
+	l.events = append(l.events, e)
+	if len(l.events) >= 2*l.max {
+		l.compact(l.max)
+	}
+	l.end.Store(l.first + int64(len(l.events)))
+}
+
+// compact drops all but the last keep events.
+func (l *eventLog) compact(keep int) {
+	n := len(l.events) - keep
+	if n <= 0 {
+		return
+	}
+	l.compacted = l.events[n-1].revision
+	l.first += int64(n)
+	l.events = slices.Clone(l.events[n:])
+}
+
+// position returns where a reader begins that has seen everything up to a revision, and false if what comes next was
+// dropped.
+func (l *eventLog) position(revision int64) (int64, bool) {
+	if revision < l.compacted {
+		return 0, false
+	}
+	i := sort.Search(len(l.events), func(i int) bool { return l.events[i].revision > revision })
+	return l.first + int64(i), true
+}
+
+// after returns the events after a revision, and false if some of them were dropped.
+func (l *eventLog) after(revision int64) ([]event, bool) {
+	p, ok := l.position(revision)
+	if !ok {
+		return nil, false
+	}
+	return l.events[p-l.first:], true
+}
+
+// reading is what a reader finds at its position.
+type reading int
+
+const (
+	readEvent   reading = iota // an event
+	readNothing                // no event yet
+	readTooOld                 // the event was dropped
+)
+
+// at reads the event at a position.
+func (l *eventLog) at(position int64) (event, reading) {
+	i := position - l.first
+	switch {
+	case i < 0:
+		return event{}, readTooOld
+	case i >= int64(len(l.events)):
+		return event{}, readNothing
+	default:
+		return l.events[i], readEvent
+	}
+}

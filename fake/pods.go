@@ -1,0 +1,154 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	policyv1beta1 "k8s.io/api/policy/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/rest"
+)
+
+// pods is the client of pods: a resource, and what else one can do with a pod.
+type pods struct {
+	resource[*corev1.Pod, *corev1.PodList, *applycorev1.PodApplyConfiguration]
+}
+
+// Bind puts a pod on a node, once. It fails with Conflict if the pod is on one, is being deleted, or is not the one that
+// the binding means.
+//
+// Upstream: pkg/registry/core/pod/storage BindingREST.
+func (p pods) Bind(ctx context.Context, binding *corev1.Binding, opts metav1.CreateOptions) error {
+	if err := p.addressable(binding.Name); err != nil {
+		return err
+	}
+	_, err := p.c.write(ctx, p.request("create", binding.Name, "binding"), func() (written, error) {
+		return p.c.server.bind(p.kind, p.namespace, binding.DeepCopy(), len(opts.DryRun) > 0)
+	})
+	return err
+}
+
+// Evict deletes a pod.
+//
+// Differs: disruption budgets are not looked at; the server has none.
+func (p pods) Evict(ctx context.Context, eviction *policyv1beta1.Eviction) error {
+	return p.EvictV1beta1(ctx, eviction)
+}
+
+// EvictV1 deletes a pod. See Evict.
+func (p pods) EvictV1(ctx context.Context, eviction *policyv1.Eviction) error {
+	return p.evict(ctx, eviction.Name, eviction.DeleteOptions)
+}
+
+// EvictV1beta1 deletes a pod. See Evict.
+func (p pods) EvictV1beta1(ctx context.Context, eviction *policyv1beta1.Eviction) error {
+	return p.evict(ctx, eviction.Name, eviction.DeleteOptions)
+}
+
+func (p pods) evict(ctx context.Context, name string, opts *metav1.DeleteOptions) error {
+	if opts == nil {
+		opts = &metav1.DeleteOptions{}
+	}
+	return p.delete(ctx, "create/eviction", name, *opts)
+}
+
+// GetLogs returns a request that fails: pods have no logs here.
+func (p pods) GetLogs(name string, opts *corev1.PodLogOptions) *rest.Request {
+	return refusing().CoreV1().Pods(p.namespace).GetLogs(name, opts)
+}
+
+// ProxyGet returns a request that fails: pods serve nothing here.
+func (p pods) ProxyGet(scheme, name, port, path string, params map[string]string) rest.ResponseWrapper {
+	return refusing().CoreV1().Pods(p.namespace).ProxyGet(scheme, name, port, path, params)
+}
+
+// UpdateEphemeralContainers is refused: the server does not have the subresource.
+func (p pods) UpdateEphemeralContainers(ctx context.Context, _ string, pod *corev1.Pod,
+	opts metav1.UpdateOptions,
+) (*corev1.Pod, error) {
+	return p.update(ctx, pod, opts, "ephemeralcontainers")
+}
+
+// UpdateResize is refused: the server does not have the subresource.
+func (p pods) UpdateResize(ctx context.Context, _ string, pod *corev1.Pod, opts metav1.UpdateOptions) (*corev1.Pod, error) {
+	return p.update(ctx, pod, opts, "resize")
+}
+
+// bind carries a binding out.
+func (s *Server) bind(k *kind, namespace string, binding *corev1.Binding, dryRun bool) (written, error) {
+	var errs field.ErrorList
+	if kind := binding.Target.Kind; kind != "" && kind != "Node" {
+		errs = append(errs, field.NotSupported(field.NewPath("target", "kind"), kind, []string{"Node", "<empty>"}))
+	}
+	if binding.Target.Name == "" {
+		errs = append(errs, field.Required(field.NewPath("target", "name"), ""))
+	}
+	if len(errs) > 0 {
+		return written{}, internalError(errs.ToAggregate().Error())
+	}
+	if binding.Namespace != "" && binding.Namespace != namespace {
+		return written{}, apierrors.NewBadRequest(namespaceMsg)
+	}
+	return s.update(k, change{
+		namespace: namespace, name: binding.Name, dryRun: dryRun, through: throughBinding,
+		make: func(old Object) (Object, error) {
+			pod := old.(*corev1.Pod).DeepCopy()
+			if err := bindPod(s.timestamp(), pod, binding); err != nil {
+				return nil, err
+			}
+			return pod, nil
+		},
+	})
+}
+
+func bindPod(now metav1.Time, pod *corev1.Pod, binding *corev1.Binding) error {
+	conflict := func(err error) error {
+		return apierrors.NewConflict(corev1.Resource("pods/binding"), pod.Name, err)
+	}
+	switch {
+	case binding.UID != "" && binding.UID != pod.UID:
+		return conflict(preconditionError("UID", binding.UID, pod.UID))
+	case binding.ResourceVersion != "" && binding.ResourceVersion != pod.ResourceVersion:
+		return conflict(preconditionError("ResourceVersion", binding.ResourceVersion, pod.ResourceVersion))
+	case pod.DeletionTimestamp != nil:
+		return conflict(fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", pod.Name))
+	case pod.Spec.NodeName != "":
+		return conflict(fmt.Errorf("pod %s is already assigned to node %q", pod.Name, pod.Spec.NodeName))
+	case len(pod.Spec.SchedulingGates) > 0:
+		return conflict(fmt.Errorf("pod %s has non-empty .spec.schedulingGates", pod.Name))
+	}
+	pod.Spec.NodeName = binding.Target.Name
+	pod.Status.NominatedNodeName = ""
+	if len(binding.Annotations) > 0 && pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	maps.Copy(pod.Annotations, binding.Annotations)
+	if len(binding.Labels) > 0 && pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	maps.Copy(pod.Labels, binding.Labels)
+	setCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now})
+	return nil
+}
+
+// setCondition sets a condition of a pod; the time of transition stays if the status does.
+//
+// Upstream: pkg/api/pod UpdatePodCondition.
+func setCondition(pod *corev1.Pod, c corev1.PodCondition) {
+	for i := range pod.Status.Conditions {
+		if was := &pod.Status.Conditions[i]; was.Type == c.Type {
+			if was.Status == c.Status {
+				c.LastTransitionTime = was.LastTransitionTime
+			}
+			*was = c
+			return
+		}
+	}
+	pod.Status.Conditions = append(pod.Status.Conditions, c)
+}

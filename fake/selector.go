@@ -1,0 +1,102 @@
+package fake
+
+import (
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// selector says which objects of a resource a list or a watch is about.
+type selector struct {
+	kind      *kind
+	namespace string          // "": all
+	labels    labels.Selector // nil: all
+	fields    fields.Selector // nil: all
+	after     int64           // only events after this revision
+}
+
+// newSelector reads the selectors of a request. What is wrong with them is a BadRequest.
+func newSelector(k *kind, namespace string, opts *metav1.ListOptions) (selector, error) {
+	sel := selector{kind: k, namespace: namespace}
+	if opts.LabelSelector != "" {
+		l, err := labels.Parse(opts.LabelSelector)
+		if err != nil {
+			return sel, apierrors.NewBadRequest(err.Error())
+		}
+		sel.labels = l
+	}
+	if opts.FieldSelector != "" {
+		f, err := fields.ParseSelector(opts.FieldSelector)
+		if err != nil {
+			return sel, apierrors.NewBadRequest(err.Error())
+		}
+		probe := k.empty()
+		for _, r := range f.Requirements() {
+			if _, ok := k.field(probe, r.Field); !ok {
+				return sel, apierrors.NewBadRequest(k.strange(r.Field))
+			}
+		}
+		sel.fields = f
+	}
+	return sel, nil
+}
+
+// strangeField is what the real server says of a field one cannot select by, where a kind has no list of its own.
+func strangeField(label string) string {
+	return fmt.Sprintf("%q is not a known field selector: only %q, %q", label, "metadata.name", "metadata.namespace")
+}
+
+// unsupportedField is the same for a kind that has a list of its own.
+func unsupportedField(label string) string { return "field label not supported: " + label }
+
+// all tells whether it selects every object of its namespace.
+func (s selector) all() bool { return s.labels == nil && s.fields == nil }
+
+// matches tells whether an object, which may be nil, is selected.
+func (s selector) matches(obj Object) bool {
+	return obj != nil &&
+		(s.namespace == "" || obj.GetNamespace() == s.namespace) &&
+		(s.labels == nil || s.labels.Matches(labels.Set(obj.GetLabels()))) &&
+		(s.fields == nil || s.fields.Matches(fieldSet{s.kind, obj}))
+}
+
+// prefix is what the keys of the selected objects begin with.
+func (s selector) prefix() string {
+	if s.namespace == "" {
+		return ""
+	}
+	return s.namespace + "/"
+}
+
+// scan calls f for the selected objects from a key on, in order, until it returns false.
+func (s selector) scan(objects *objectMap, from string, f func(key string, obj Object) bool) {
+	prefix := s.prefix()
+	objects.Ascend(max(from, prefix), func(key string, obj Object) bool {
+		if !strings.HasPrefix(key, prefix) {
+			return false
+		}
+		return !s.matches(obj) || f(key, obj)
+	})
+}
+
+// fieldSet shows an object's fields to a selector.
+type fieldSet struct {
+	kind *kind
+	obj  Object
+}
+
+// Has tells whether one can select by the field.
+func (f fieldSet) Has(label string) bool {
+	_, ok := f.kind.field(f.obj, label)
+	return ok
+}
+
+// Get returns the field's value.
+func (f fieldSet) Get(label string) string {
+	value, _ := f.kind.field(f.obj, label)
+	return value
+}

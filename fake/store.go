@@ -1,0 +1,132 @@
+package fake
+
+import (
+	"github.com/tidwall/btree"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/volsim/volsim/sim"
+)
+
+// objectMap holds objects by key, in order. Copying one costs nothing.
+type objectMap = btree.Map[string, Object]
+
+// table is what the store holds of one resource. Stored objects are never changed.
+type table struct {
+	kind *kind
+
+	// Guarded by Server.mu.
+	objects objectMap // by key
+	log     eventLog
+	readers []*sim.Component // who has a view of this resource
+	changed chan struct{}    // closed at the next commit; nil when nobody waits
+}
+
+// lookup returns the stored object, or nil.
+func (s *Server) lookup(t *table, key string) Object {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	obj, _ := t.objects.Get(key)
+	return obj
+}
+
+// snapshot returns the resource as it is now, and the revision. The map is the caller's.
+func (s *Server) snapshot(t *table) (*objectMap, int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return t.objects.Copy(), s.revision
+}
+
+// snapshotAt returns the resource as it was at a revision, and false if the events since then are not all there. The map
+// is the caller's. The work grows with the number of events since.
+func (s *Server) snapshotAt(t *table, revision int64) (*objectMap, bool) {
+	s.mu.Lock()
+	objects := t.objects.Copy()
+	events, ok := t.log.after(revision)
+	s.mu.Unlock()
+	if !ok {
+		return nil, false
+	}
+	for i := len(events) - 1; i >= 0; i-- {
+		e := events[i]
+		k := key(e.object.GetNamespace(), e.object.GetName())
+		if e.previous == nil {
+			objects.Delete(k)
+		} else {
+			objects.Set(k, e.previous)
+		}
+	}
+	return objects, true
+}
+
+// commit makes a change, unless the object is not as its writer found it (before; nil: absent) any more. after is the
+// store's from then on, and gets the revision as its resourceVersion; for a deletion it is the last state. Readers and
+// hooks are told before it returns.
+func (s *Server) commit(t *table, kind watch.EventType, key string, before, after Object) bool {
+	s.mu.Lock()
+	if stored, _ := t.objects.Get(key); stored != before {
+		s.mu.Unlock()
+		return false
+	}
+	s.revision++
+	revision := s.revision
+	after.SetResourceVersion(formatRevision(revision))
+	if kind == watch.Deleted {
+		t.objects.Delete(key)
+	} else {
+		t.objects.Set(key, after)
+	}
+	t.log.append(event{kind: kind, object: after, previous: before, revision: revision})
+	if t.changed != nil {
+		close(t.changed)
+		t.changed = nil
+	}
+	readers := t.readers
+	s.mu.Unlock()
+
+	for _, c := range readers {
+		c.Wake()
+	}
+	s.hooks.RLock()
+	hooks := s.onCommit
+	s.hooks.RUnlock()
+	for _, f := range hooks {
+		f(Commit{Resource: t.kind.resource, Type: kind, Before: before, After: after, Revision: revision})
+	}
+	return true
+}
+
+// read returns the event at a position of the log.
+func (s *Server) read(t *table, position int64) (event, reading) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return t.log.at(position)
+}
+
+// compacted returns the revision of the last event that was dropped.
+func (s *Server) compacted(t *table) int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return t.log.compacted
+}
+
+// wait returns a channel that is closed at the next commit to the resource, or at once if the log has passed position.
+func (s *Server) wait(t *table, position int64) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.log.end.Load() > position {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	if t.changed == nil {
+		t.changed = make(chan struct{})
+	}
+	return t.changed
+}
+
+// join registers a component that has a view of the resource.
+func (s *Server) join(t *table, c *sim.Component) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.readers = append(t.readers[:len(t.readers):len(t.readers)], c)
+}

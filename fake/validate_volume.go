@@ -1,0 +1,236 @@
+package fake
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/diff"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const oneSourceMsg = "may not specify more than 1 volume type"
+
+// validateVolume checks a volume.
+//
+// Upstream: pkg/apis/core/validation ValidatePersistentVolumeSpec.
+// Differs: of the sources, only what hostPath, local, nfs, flexVolume and csi require is looked at.
+func validateVolume(volume, _ *corev1.PersistentVolume) field.ErrorList {
+	spec := &volume.Spec
+	errs := validateAccessModes(spec.AccessModes, specPath.Child("accessModes"), "")
+	errs = append(errs, validateCapacity(spec.Capacity, specPath.Child("capacity"))...)
+	errs = append(errs, oneOf(spec.PersistentVolumeReclaimPolicy, specPath.Child("persistentVolumeReclaimPolicy"),
+		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)...)
+	if spec.NodeAffinity != nil {
+		errs = append(errs, validateNodeAffinity(spec.NodeAffinity, specPath.Child("nodeAffinity"))...)
+	}
+	errs = append(errs, validateVolumeSource(volume, specPath)...)
+	if spec.HostPath != nil && path.Clean(spec.HostPath.Path) == "/" &&
+		spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
+		errs = append(errs, field.Forbidden(specPath.Child("persistentVolumeReclaimPolicy"),
+			"may not be 'recycle' for a hostPath mount of '/'"))
+	}
+	if spec.StorageClassName != "" {
+		errs = append(errs, validateName(spec.StorageClassName, specPath.Child("storageClassName"))...)
+	}
+	errs = append(errs, validateVolumeMode(spec.VolumeMode, specPath.Child("volumeMode"))...)
+	if c := spec.VolumeAttributesClassName; c != nil {
+		if *c == "" {
+			errs = append(errs, field.Required(specPath.Child("volumeAttributesClassName"), "an empty string is disallowed"))
+		} else {
+			errs = append(errs, validateName(*c, specPath.Child("volumeAttributesClassName"))...)
+		}
+		if spec.CSI == nil {
+			errs = append(errs, field.Required(specPath.Child("csi"), "has to be specified when using volumeAttributesClassName"))
+		}
+	}
+	return errs
+}
+
+func validateCapacity(capacity corev1.ResourceList, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(capacity) == 0 {
+		errs = append(errs, field.Required(path, ""))
+	}
+	if _, ok := capacity[corev1.ResourceStorage]; !ok || len(capacity) > 1 {
+		errs = append(errs, field.NotSupported(path, capacity, []corev1.ResourceName{corev1.ResourceStorage}))
+	}
+	for _, name := range slices.Sorted(maps.Keys(capacity)) {
+		errs = append(errs, positive(capacity[name], path.Key(string(name)))...)
+	}
+	return errs
+}
+
+// validateVolumeSource checks that there is one source, and what it requires.
+func validateVolumeSource(volume *corev1.PersistentVolume, path *field.Path) field.ErrorList {
+	spec := &volume.Spec
+	names := sources(reflect.ValueOf(spec.PersistentVolumeSource))
+	if len(names) == 0 {
+		return field.ErrorList{field.Required(path, "must specify a volume type")}
+	}
+	var errs field.ErrorList
+	switch {
+	case spec.HostPath != nil:
+		errs = validateHostPath(spec.HostPath, path.Child("hostPath"))
+	case spec.Local != nil:
+		if spec.Local.Path == "" {
+			errs = append(errs, field.Required(path.Child("local", "path"), ""))
+		}
+		errs = append(errs, noBacksteps(spec.Local.Path, path.Child("local", "path"))...)
+		if spec.NodeAffinity == nil {
+			errs = append(errs, field.Required(path.Child("nodeAffinity"), "Local volume requires node affinity"))
+		}
+	case spec.NFS != nil:
+		errs = validateNFS(spec.NFS, path.Child("nfs"))
+	case spec.FlexVolume != nil:
+		if spec.FlexVolume.Driver == "" {
+			errs = append(errs, field.Required(path.Child("flexVolume", "driver"), ""))
+		}
+	case spec.CSI != nil:
+		errs = validateDriverName(spec.CSI.Driver, path.Child("csi", "driver"))
+		if spec.CSI.VolumeHandle == "" {
+			errs = append(errs, field.Required(path.Child("csi", "volumeHandle"), ""))
+		}
+	}
+	for _, name := range names[1:] {
+		errs = append(errs, field.Forbidden(path.Child(name), oneSourceMsg))
+	}
+	if _, ok := volume.Annotations[corev1.MountOptionAnnotation]; ok && slices.Contains(withoutMountOptions, names[0]) {
+		errs = append(errs, field.Forbidden(metaPath.Child("annotations", corev1.MountOptionAnnotation),
+			"may not specify mount options for this volume type"))
+	}
+	return errs
+}
+
+// withoutMountOptions is the sources that do not go with the annotation for mount options.
+//
+// Upstream: pkg/volume/validation checkMountOption.
+var withoutMountOptions = []string{
+	"hostPath", "local", "fc", "flocker", "flexVolume", "portworxVolume", "scaleIO", "storageos", "csi",
+}
+
+// sources lists the fields of a struct of pointers that are set, by their names in the API.
+func sources(v reflect.Value) []string {
+	var names []string
+	for i := range v.NumField() {
+		if !v.Field(i).IsNil() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func validateHostPath(h *corev1.HostPathVolumeSource, path *field.Path) field.ErrorList {
+	if h.Path == "" {
+		return field.ErrorList{field.Required(path.Child("path"), "")}
+	}
+	errs := noBacksteps(h.Path, path.Child("path"))
+	if h.Type != nil {
+		errs = append(errs, oneOf(*h.Type, path.Child("type"), corev1.HostPathUnset, corev1.HostPathBlockDev,
+			corev1.HostPathCharDev,
+			corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate, corev1.HostPathFile,
+			corev1.HostPathFileOrCreate, corev1.HostPathSocket)...)
+	}
+	return errs
+}
+
+func validateNFS(nfs *corev1.NFSVolumeSource, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if nfs.Server == "" {
+		errs = append(errs, field.Required(at.Child("server"), ""))
+	}
+	if nfs.Path == "" {
+		errs = append(errs, field.Required(at.Child("path"), ""))
+	}
+	if !path.IsAbs(nfs.Path) {
+		errs = append(errs, field.Invalid(at.Child("path"), nfs.Path, "must be an absolute path"))
+	}
+	return errs
+}
+
+// validateNodeAffinity checks the terms that say which nodes reach a volume.
+func validateNodeAffinity(a *corev1.VolumeNodeAffinity, path *field.Path) field.ErrorList {
+	path = path.Child("required")
+	if a.Required == nil {
+		return field.ErrorList{field.Required(path, "must specify required node constraints")}
+	}
+	path = path.Child("nodeSelectorTerms")
+	if len(a.Required.NodeSelectorTerms) == 0 {
+		return field.ErrorList{field.Required(path, "must have at least one node selector term")}
+	}
+	var errs field.ErrorList
+	for i, term := range a.Required.NodeSelectorTerms {
+		for j, r := range term.MatchExpressions {
+			errs = append(errs, validateNodeSelector(r, path.Index(i).Child("matchExpressions").Index(j))...)
+		}
+	}
+	return errs
+}
+
+func validateNodeSelector(r corev1.NodeSelectorRequirement, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	values := path.Child("values")
+	switch r.Operator {
+	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
+		if len(r.Values) == 0 {
+			errs = append(errs, field.Required(values, "must be specified when `operator` is 'In' or 'NotIn'"))
+		}
+	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
+		if len(r.Values) > 0 {
+			errs = append(errs, field.Forbidden(values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+		}
+	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
+		if len(r.Values) != 1 {
+			errs = append(errs, field.Required(values, "must be specified single value when `operator` is 'Lt' or 'Gt'"))
+		}
+	default:
+		errs = append(errs, field.Invalid(path.Child("operator"), r.Operator, "not a valid selector operator"))
+	}
+	errs = append(errs, metav1validation.ValidateLabelName(r.Key, path.Child("key"))...)
+	for i, value := range r.Values {
+		for _, msg := range utilvalidation.IsValidLabelValue(value) {
+			errs = append(errs, field.Invalid(values.Index(i), value, msg))
+		}
+	}
+	return errs
+}
+
+// validateVolumeUpdate checks what of a volume may not change: its source, its mode, and its node affinity once it has
+// one.
+//
+// Upstream: pkg/apis/core/validation ValidatePersistentVolumeUpdate.
+// Differs: node affinity may not go from the beta labels of topology to their successors.
+func validateVolumeUpdate(volume, old *corev1.PersistentVolume) field.ErrorList {
+	if same(&volume.Spec, &old.Spec) {
+		return nil
+	}
+	errs := validateVolume(volume, nil)
+	is, was := volume.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource
+	if is.CSI != nil && was.CSI != nil && was.CSI.ControllerExpandSecretRef == nil {
+		csi := *is.CSI
+		csi.ControllerExpandSecretRef = nil
+		is.CSI = &csi
+	}
+	if !equality.Semantic.DeepEqual(is, was) {
+		errs = append(errs, field.Forbidden(specPath.Child("persistentvolumesource"), fmt.Sprintf(
+			"spec.persistentvolumesource is immutable after creation\n%v", diff.Diff(was, is))))
+	}
+	errs = append(errs, immutable(volume.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
+	if a := old.Spec.NodeAffinity; a != nil && !equality.Semantic.DeepEqual(volume.Spec.NodeAffinity, a) {
+		errs = append(errs, field.Invalid(field.NewPath("nodeAffinity"), volume.Spec.NodeAffinity,
+			immutableMsg+", except for updating from beta label to GA"))
+	}
+	if old.Spec.VolumeAttributesClassName != nil && volume.Spec.VolumeAttributesClassName == nil {
+		errs = append(errs, field.Forbidden(specPath.Child("volumeAttributesClassName"),
+			"update from non-nil value to nil is forbidden"))
+	}
+	return errs
+}

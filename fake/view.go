@@ -1,0 +1,322 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// View is what one component has seen of one resource: a cache.SharedIndexInformer that is moved by the component's
+// host. Its first step is a list, and each further step takes in exactly one event; in between the view is stale. The
+// step calls the handlers, in order of registration, in the component's monitor. The component's workers do not start
+// before the list.
+//
+// The objects in it are the stored ones, shared with everybody: read-only. Handlers are added, and the view is read, by
+// the component's strands or before the host starts; HasSynced and the indexer may be used from anywhere.
+//
+// Differs: lists are in order of key; there is no resync; the watch error handler is never called; Run only waits.
+type View struct {
+	server    *Server
+	table     *table
+	component *sim.Component
+	selector  selector // what the view is of; of all, mostly
+
+	indexer   *indexer
+	position  int64 // in the log
+	revision  string
+	synced    atomic.Bool
+	done      chan struct{} // closed when synced
+	handlers  []*registration
+	transform cache.TransformFunc
+}
+
+var _ cache.SharedIndexInformer = (*View)(nil)
+
+// newView gives a component a view of a resource.
+func newView(s *Server, t *table, sel selector, c *sim.Component) *View {
+	v := &View{server: s, table: t, selector: sel, component: c, indexer: newIndexer(), done: make(chan struct{})}
+	s.join(t, c)
+	c.Delivery("cache "+t.kind.resource, v.ready, v.step)
+	c.Gate(v.HasSynced)
+	return v
+}
+
+// ready tells whether there is something to take in. Events that a selective view does not see are passed over here: a
+// server would not send them.
+func (v *View) ready() bool {
+	if !v.synced.Load() {
+		return true
+	}
+	for v.position < v.table.log.end.Load() {
+		if v.selector.all() {
+			return true
+		}
+		e, found := v.server.read(v.table, v.position)
+		if found != readEvent || v.sees(e) {
+			return true
+		}
+		v.position++
+		v.revision = formatRevision(e.revision)
+	}
+	return false
+}
+
+// sees tells whether an event is of an object that is in the view, or comes into it.
+func (v *View) sees(e event) bool {
+	if _, had := v.old(e.object); had {
+		return true
+	}
+	return e.kind != watch.Deleted && v.selector.matches(e.object)
+}
+
+// step lists, or takes in one event.
+func (v *View) step() {
+	if !v.synced.Load() {
+		v.list()
+		v.synced.Store(true)
+		close(v.done)
+		v.noteList()
+		return
+	}
+	e, found := v.server.read(v.table, v.position)
+	switch found {
+	case readTooOld:
+		v.relist()
+		v.noteList()
+	case readEvent:
+		v.position++
+		kind := v.take(e)
+		v.component.Note(
+			trace.Action{Kind: trace.KindDeliver, Verb: string(kind), Object: name(v.table.kind, e.object.GetNamespace(),
+				e.object.GetName())},
+			trace.Outcome{Detail: "rv=" + formatRevision(e.revision)})
+	}
+}
+
+func (v *View) noteList() {
+	v.component.Note(
+		trace.Action{Kind: trace.KindDeliver, Verb: "LIST", Object: v.table.kind.resource},
+		trace.Outcome{Detail: strconv.Itoa(v.indexer.size()) + " items rv=" + v.revision})
+}
+
+// take brings the view up to one event, and returns what the event is to the view: an object that leaves a selection is
+// deleted there, one that comes into it is added.
+func (v *View) take(e event) watch.EventType {
+	v.revision = formatRevision(e.revision)
+	obj := v.transformed(e.object)
+	old, had := v.old(e.object)
+	switch {
+	case e.kind == watch.Deleted, !v.selector.matches(e.object):
+		must(v.indexer.Delete(obj))
+		v.tell(func(h cache.ResourceEventHandler) { h.OnDelete(obj) })
+		return watch.Deleted
+	case had:
+		must(v.indexer.Update(obj))
+		v.tell(func(h cache.ResourceEventHandler) { h.OnUpdate(old, obj) })
+		return watch.Modified
+	default:
+		must(v.indexer.Add(obj))
+		v.tell(func(h cache.ResourceEventHandler) { h.OnAdd(obj, false) })
+		return watch.Added
+	}
+}
+
+func (v *View) old(obj Object) (any, bool) {
+	old, ok, _ := v.indexer.GetByKey(key(obj.GetNamespace(), obj.GetName())) // its error is always nil
+	return old, ok
+}
+
+// snapshot reads the resource as it is now, and puts the view behind it in the log.
+func (v *View) snapshot() []any {
+	s := v.server
+	s.mu.Lock()
+	objects, revision := v.table.objects.Copy(), s.revision
+	v.position = v.table.log.end.Load()
+	s.mu.Unlock()
+	v.revision = formatRevision(revision)
+	var all []any
+	if v.selector.all() {
+		all = make([]any, 0, objects.Len())
+	}
+	v.selector.scan(objects, "", func(_ string, obj Object) bool {
+		all = append(all, v.transformed(obj))
+		return true
+	})
+	return all
+}
+
+func (v *View) list() {
+	all := v.snapshot()
+	must(v.indexer.Replace(all, v.revision))
+	for _, obj := range all {
+		v.tell(func(h cache.ResourceEventHandler) { h.OnAdd(obj, true) })
+	}
+}
+
+// relist makes up for events that are not to be had any more. Handlers hear of what is new or has changed, then of what
+// went: the last state known of that is wrapped in a cache.DeletedFinalStateUnknown.
+func (v *View) relist() {
+	was := v.indexer.List()
+	all := v.snapshot()
+	before := make(map[string]any, len(was))
+	for _, obj := range was {
+		before[keyOf(obj)] = obj
+	}
+	must(v.indexer.Replace(all, v.revision))
+	for _, obj := range all {
+		k := keyOf(obj)
+		old, had := before[k]
+		delete(before, k)
+		switch {
+		case !had:
+			v.tell(func(h cache.ResourceEventHandler) { h.OnAdd(obj, false) })
+		case old.(Object).GetResourceVersion() != obj.(Object).GetResourceVersion():
+			v.tell(func(h cache.ResourceEventHandler) { h.OnUpdate(old, obj) })
+		}
+	}
+	for _, obj := range was {
+		if k := keyOf(obj); before[k] != nil {
+			v.tell(func(h cache.ResourceEventHandler) { h.OnDelete(cache.DeletedFinalStateUnknown{Key: k, Obj: obj}) })
+		}
+	}
+}
+
+func keyOf(obj any) string {
+	o := obj.(Object)
+	return key(o.GetNamespace(), o.GetName())
+}
+
+func (v *View) tell(f func(cache.ResourceEventHandler)) {
+	for _, r := range slices.Clone(v.handlers) {
+		f(r.handler)
+	}
+}
+
+// transformed is what the view keeps of an object.
+func (v *View) transformed(obj Object) any {
+	if v.transform == nil {
+		return obj
+	}
+	out, err := v.transform(obj.DeepCopyObject())
+	if err != nil {
+		panic(fmt.Errorf("fake: transform of %s: %w", v.table.kind.resource, err))
+	}
+	return out
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err) // the indexer of objects with metadata does not fail
+	}
+}
+
+// registration is a handler of a view.
+type registration struct {
+	view    *View
+	handler cache.ResourceEventHandler
+}
+
+// HasSynced tells whether the handler has seen the initial list, which it has when the view has.
+func (r *registration) HasSynced() bool { return r.view.HasSynced() }
+
+// HasSyncedChecker is done when HasSynced is true.
+func (r *registration) HasSyncedChecker() cache.DoneChecker { return r.view.HasSyncedChecker() }
+
+// AddEventHandler adds a handler. If the view has listed, the handler hears of all that is in it before this returns.
+func (v *View) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	r := &registration{view: v, handler: h}
+	v.handlers = append(v.handlers, r)
+	if v.synced.Load() {
+		for _, obj := range v.indexer.List() {
+			h.OnAdd(obj, true)
+		}
+	}
+	return r, nil
+}
+
+// AddEventHandlerWithResyncPeriod is AddEventHandler: there is no resync.
+func (v *View) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler,
+	_ time.Duration,
+) (cache.ResourceEventHandlerRegistration, error) {
+	return v.AddEventHandler(h)
+}
+
+// AddEventHandlerWithOptions is AddEventHandler: there is no resync.
+func (v *View) AddEventHandlerWithOptions(h cache.ResourceEventHandler,
+	_ cache.HandlerOptions,
+) (cache.ResourceEventHandlerRegistration, error) {
+	return v.AddEventHandler(h)
+}
+
+// RemoveEventHandler takes a handler out; one that is not there is no error.
+func (v *View) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
+	v.handlers = slices.DeleteFunc(v.handlers,
+		func(r *registration) bool { return cache.ResourceEventHandlerRegistration(r) == handle })
+	return nil
+}
+
+// GetStore returns the view's objects.
+func (v *View) GetStore() cache.Store { return v.indexer }
+
+// GetIndexer returns the view's objects.
+func (v *View) GetIndexer() cache.Indexer { return v.indexer }
+
+// AddIndexers adds indices, also over what is in the view already.
+func (v *View) AddIndexers(indexers cache.Indexers) error { return v.indexer.AddIndexers(indexers) }
+
+// GetController returns the view.
+func (v *View) GetController() cache.Controller { return v }
+
+// Run waits until stop is closed. The view is moved by its host.
+func (v *View) Run(stop <-chan struct{}) { <-stop }
+
+// RunWithContext waits until ctx ends. The view is moved by its host.
+func (v *View) RunWithContext(ctx context.Context) { <-ctx.Done() }
+
+// HasSynced tells whether the view has listed.
+func (v *View) HasSynced() bool { return v.synced.Load() }
+
+// HasSyncedChecker is done when HasSynced is true.
+func (v *View) HasSyncedChecker() cache.DoneChecker { return syncChecker{v} }
+
+// LastSyncResourceVersion is the revision that the view has come to.
+func (v *View) LastSyncResourceVersion() string { return v.revision }
+
+// SetWatchErrorHandler does nothing: there is no watch that could fail.
+func (v *View) SetWatchErrorHandler(cache.WatchErrorHandler) error { return nil }
+
+// SetWatchErrorHandlerWithContext does nothing: there is no watch that could fail.
+func (v *View) SetWatchErrorHandlerWithContext(cache.WatchErrorHandlerWithContext) error { return nil }
+
+// SetTransform has f change a copy of each object before it comes into the view. It fails once the view has listed. An
+// error of f panics.
+func (v *View) SetTransform(f cache.TransformFunc) error {
+	if v.synced.Load() {
+		return fmt.Errorf("informer has already started")
+	}
+	v.transform = f
+	return nil
+}
+
+// IsStopped returns false.
+func (v *View) IsStopped() bool { return false }
+
+// syncChecker tells when a view has listed.
+type syncChecker struct{ view *View }
+
+// Name names what is waited for.
+func (c syncChecker) Name() string {
+	return c.view.component.Name() + " cache " + c.view.table.kind.resource
+}
+
+// Done is closed when the view has listed.
+func (c syncChecker) Done() <-chan struct{} { return c.view.done }

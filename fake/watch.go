@@ -1,0 +1,216 @@
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// cursor is a watch: a place in the log of a resource, and what of it is wanted. It copies nothing, and costs nothing
+// while it is not moved.
+type cursor struct {
+	server   *Server
+	table    *table
+	selector selector
+	position int64
+	seen     int64    // revision the watch has come to
+	first    []Object // to be shown as Added before the log; read-only
+	bookmark int64    // the revision to say after first that all has been shown. 0: not wanted
+}
+
+// newCursor begins a watch.
+//
+// Differs: bookmarks come only at the end of the initial events.
+func (s *Server) newCursor(k *kind, namespace string, opts *metav1.ListOptions) (*cursor, error) {
+	if err := validateList(opts, true); err != nil {
+		return nil, err
+	}
+	sel, err := newSelector(k, namespace, opts)
+	if err != nil {
+		return nil, err
+	}
+	revision, err := parseRevision(opts.ResourceVersion)
+	if err != nil {
+		return nil, internalError(err.Error())
+	}
+	c := &cursor{server: s, table: s.tables[k.resource], selector: sel}
+	initial := revision == 0
+	if opts.SendInitialEvents != nil {
+		initial = *opts.SendInitialEvents
+	}
+	switch {
+	case initial:
+		return c, c.begin(opts, revision)
+	case revision == 0: // the newest, without the initial events
+		revision = s.Revision()
+	}
+	return c, c.resume(revision)
+}
+
+// begin puts the cursor behind a snapshot, to be shown first.
+func (c *cursor) begin(opts *metav1.ListOptions, atLeast int64) error {
+	s := c.server
+	s.mu.Lock()
+	objects, revision := c.table.objects.Copy(), s.revision
+	c.position = c.table.log.end.Load()
+	s.mu.Unlock()
+	if atLeast > revision {
+		return tooLarge(atLeast, revision)
+	}
+	c.selector.scan(objects, "", func(_ string, obj Object) bool {
+		c.first = append(c.first, obj)
+		return true
+	})
+	c.seen = revision
+	if opts.AllowWatchBookmarks {
+		c.bookmark = revision
+	}
+	return nil
+}
+
+// resume puts the cursor behind a revision.
+func (c *cursor) resume(revision int64) error {
+	s := c.server
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	position, ok := c.table.log.position(revision)
+	if !ok {
+		return tooOld(revision, c.table.log.compacted)
+	}
+	c.position, c.seen = position, revision
+	if revision > s.revision {
+		c.selector.after = revision
+	}
+	return nil
+}
+
+// next returns the next event wanted, if there is one yet. The objects are read-only. The error is 410 Expired.
+func (c *cursor) next() (watch.Event, bool, error) {
+	if len(c.first) > 0 {
+		obj := c.first[0]
+		c.first = c.first[1:]
+		return watch.Event{Type: watch.Added, Object: obj}, true, nil
+	}
+	if c.bookmark > 0 {
+		obj := c.selector.kind.empty()
+		obj.SetResourceVersion(formatRevision(c.bookmark))
+		obj.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: strconv.FormatBool(true)})
+		c.bookmark = 0
+		return watch.Event{Type: watch.Bookmark, Object: obj}, true, nil
+	}
+	for {
+		e, found := c.server.read(c.table, c.position)
+		switch found {
+		case readNothing:
+			return watch.Event{}, false, nil
+		case readTooOld:
+			return watch.Event{}, false, tooOld(c.seen, c.server.compacted(c.table))
+		}
+		c.position++
+		c.seen = e.revision
+		if out, ok := c.selector.event(e); ok {
+			return out, true, nil
+		}
+	}
+}
+
+// event returns what an event of the log is to whoever selects: an object that comes to be selected is added, one that
+// ceases to be is deleted, and shown as it last was when it was selected.
+func (s selector) event(e event) (watch.Event, bool) {
+	if e.revision <= s.after {
+		return watch.Event{}, false
+	}
+	is, was := e.kind != watch.Deleted && s.matches(e.object), s.matches(e.previous)
+	switch {
+	case is && was:
+		return watch.Event{Type: watch.Modified, Object: e.object}, true
+	case is:
+		return watch.Event{Type: watch.Added, Object: e.object}, true
+	case !was:
+		return watch.Event{}, false
+	case e.kind == watch.Deleted:
+		return watch.Event{Type: watch.Deleted, Object: e.object}, true
+	}
+	left := s.kind.shallow(e.previous)
+	left.SetResourceVersion(formatRevision(e.revision))
+	return watch.Event{Type: watch.Deleted, Object: left}, true
+}
+
+func tooOld(asked, compacted int64) error {
+	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", asked, compacted))
+}
+
+// pump shows a cursor as a watch.Interface. Its goroutine ends with Stop or with the context of the watch.
+//
+// Differs: timeoutSeconds is counted by the real clock, whatever the host's.
+type pump struct {
+	events chan watch.Event
+	cancel context.CancelFunc
+}
+
+var _ watch.Interface = (*pump)(nil)
+
+func newPump(ctx context.Context, c *cursor, failed error, timeout *int64) *pump {
+	p := &pump{events: make(chan watch.Event)}
+	if timeout != nil && *timeout > 0 {
+		ctx, p.cancel = context.WithTimeout(ctx, time.Duration(*timeout)*time.Second)
+	} else {
+		ctx, p.cancel = context.WithCancel(ctx)
+	}
+	go func() {
+		defer close(p.events)
+		defer p.cancel()
+		if failed == nil {
+			failed = p.run(ctx, c)
+		}
+		var status apierrors.APIStatus
+		if errors.As(failed, &status) {
+			st := status.Status()
+			p.send(ctx, watch.Event{Type: watch.Error, Object: &st})
+		}
+	}()
+	return p
+}
+
+// run sends events until the context ends, which is no error, or the cursor fails.
+func (p *pump) run(ctx context.Context, c *cursor) error {
+	for {
+		e, ok, err := c.next()
+		if err != nil {
+			return err
+		}
+		if ok {
+			e.Object = e.Object.DeepCopyObject()
+			if !p.send(ctx, e) {
+				return nil
+			}
+			continue
+		}
+		select {
+		case <-c.server.wait(c.table, c.position):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (p *pump) send(ctx context.Context, e watch.Event) bool {
+	select {
+	case p.events <- e:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Stop ends the watch.
+func (p *pump) Stop() { p.cancel() }
+
+// ResultChan gives the events; it is closed when the watch has ended.
+func (p *pump) ResultChan() <-chan watch.Event { return p.events }
