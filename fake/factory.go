@@ -9,27 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/informers/admissionregistration"
-	"k8s.io/client-go/informers/apiserverinternal"
-	"k8s.io/client-go/informers/apps"
-	"k8s.io/client-go/informers/autoscaling"
-	"k8s.io/client-go/informers/batch"
-	"k8s.io/client-go/informers/certificates"
-	"k8s.io/client-go/informers/coordination"
 	"k8s.io/client-go/informers/core"
-	"k8s.io/client-go/informers/discovery"
-	inforevents "k8s.io/client-go/informers/events"
-	"k8s.io/client-go/informers/extensions"
-	"k8s.io/client-go/informers/flowcontrol"
 	"k8s.io/client-go/informers/internalinterfaces"
-	"k8s.io/client-go/informers/networking"
-	"k8s.io/client-go/informers/node"
-	"k8s.io/client-go/informers/policy"
-	"k8s.io/client-go/informers/rbac"
-	inforresource "k8s.io/client-go/informers/resource"
-	"k8s.io/client-go/informers/scheduling"
 	"k8s.io/client-go/informers/storage"
-	"k8s.io/client-go/informers/storagemigration"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/volsim/volsim/sim"
@@ -37,11 +19,12 @@ import (
 
 // factory gives one component its views. Like them it is for the component's strands, or for before the host starts.
 type factory struct {
+	informers.SharedInformerFactory // for the groups the server does not have: over the refusing client
+
 	server    *Server
 	component *sim.Component
 	selectors map[string]selector // by resource, of those that are not of all
 	views     map[reflect.Type]*View
-	others    map[reflect.Type]cache.SharedIndexInformer // over the refusing client
 }
 
 var _ informers.SharedInformerFactory = (*factory)(nil)
@@ -56,7 +39,10 @@ func (s *Server) Informers(c *sim.Component, selections ...Selection) informers.
 	defer s.hooks.Unlock()
 	f, ok := s.factories[c]
 	if !ok {
-		f = &factory{server: s, component: c, selectors: map[string]selector{}, views: map[reflect.Type]*View{}}
+		f = &factory{
+			SharedInformerFactory: informers.NewSharedInformerFactory(refusing(), 0),
+			server:                s, component: c, selectors: map[string]selector{}, views: map[reflect.Type]*View{},
+		}
 		s.factories[c] = f
 	}
 	for _, selection := range selections {
@@ -91,15 +77,7 @@ func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.New
 		f.views[t] = v
 		return v
 	}
-	if i, ok := f.others[t]; ok {
-		return i
-	}
-	if f.others == nil {
-		f.others = map[reflect.Type]cache.SharedIndexInformer{}
-	}
-	i := newFunc(refusing(), 0)
-	f.others[t] = i
-	return i
+	return f.SharedInformerFactory.InformerFor(obj, newFunc)
 }
 
 // kindsByType is the table of resources by the type of their objects.
@@ -118,7 +96,7 @@ func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericI
 			return generic{f.InformerFor(k.empty(), nil), r.GroupResource()}, nil
 		}
 	}
-	return informers.NewSharedInformerFactory(refusing(), 0).ForResource(r)
+	return f.SharedInformerFactory.ForResource(r)
 }
 
 // generic is a view that need not be named by type.
@@ -150,30 +128,8 @@ func (f *factory) synced() map[reflect.Type]bool {
 	return synced
 }
 
-// The groups, over this factory.
+// Core is the core group, over this factory.
+func (f *factory) Core() core.Interface { return core.New(f, "", nil) }
 
-func (f *factory) Admissionregistration() admissionregistration.Interface {
-	return admissionregistration.New(f, "", nil)
-}
-
-func (f *factory) Internal() apiserverinternal.Interface { return apiserverinternal.New(f, "", nil) }
-func (f *factory) Apps() apps.Interface                  { return apps.New(f, "", nil) }
-func (f *factory) Autoscaling() autoscaling.Interface    { return autoscaling.New(f, "", nil) }
-func (f *factory) Batch() batch.Interface                { return batch.New(f, "", nil) }
-func (f *factory) Certificates() certificates.Interface  { return certificates.New(f, "", nil) }
-func (f *factory) Coordination() coordination.Interface  { return coordination.New(f, "", nil) }
-func (f *factory) Core() core.Interface                  { return core.New(f, "", nil) }
-func (f *factory) Discovery() discovery.Interface        { return discovery.New(f, "", nil) }
-func (f *factory) Events() inforevents.Interface         { return inforevents.New(f, "", nil) }
-func (f *factory) Extensions() extensions.Interface      { return extensions.New(f, "", nil) }
-func (f *factory) Flowcontrol() flowcontrol.Interface    { return flowcontrol.New(f, "", nil) }
-func (f *factory) Networking() networking.Interface      { return networking.New(f, "", nil) }
-func (f *factory) Node() node.Interface                  { return node.New(f, "", nil) }
-func (f *factory) Policy() policy.Interface              { return policy.New(f, "", nil) }
-func (f *factory) Rbac() rbac.Interface                  { return rbac.New(f, "", nil) }
-func (f *factory) Resource() inforresource.Interface     { return inforresource.New(f, "", nil) }
-func (f *factory) Scheduling() scheduling.Interface      { return scheduling.New(f, "", nil) }
-func (f *factory) Storage() storage.Interface            { return storage.New(f, "", nil) }
-func (f *factory) Storagemigration() storagemigration.Interface {
-	return storagemigration.New(f, "", nil)
-}
+// Storage is the storage group, over this factory.
+func (f *factory) Storage() storage.Interface { return storage.New(f, "", nil) }

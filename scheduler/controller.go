@@ -1,0 +1,196 @@
+package scheduler
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/volsim/volsim/sim"
+)
+
+// The defaults of Config.
+//
+// Upstream: kube-scheduler podInitialBackoffSeconds, podMaxBackoffSeconds.
+const (
+	BackoffMin = time.Second
+	BackoffMax = 10 * time.Second
+)
+
+// Config is what New must be told.
+type Config struct {
+	Component *sim.Component
+	Client    kubernetes.Interface
+	Informers informers.SharedInformerFactory
+	Recorder  record.EventRecorder
+
+	BackoffMin time.Duration // rest of a pod after a decision that could not be carried out; doubles. 0: BackoffMin
+	BackoffMax time.Duration // 0: BackoffMax
+}
+
+// Controller is the scheduler. Its state belongs to its component's strands.
+type Controller struct {
+	cfg     Config
+	pods    corelisters.PodLister
+	nodes   corelisters.NodeLister
+	claims  corelisters.PersistentVolumeClaimLister
+	volumes corelisters.PersistentVolumeLister
+	classes storagelisters.StorageClassLister
+
+	queue   *sim.Queue[cache.ObjectName]
+	pending pendingPods
+	placed  map[types.UID]*placement // pods decided on, until the cache shows them on their node
+	resting map[types.UID]rest       // pods of which a decision could not be carried out
+	written map[cache.ObjectName]*corev1.PersistentVolumeClaim
+}
+
+// rest is a pod's pause after a decision that could not be carried out.
+type rest struct {
+	failures int
+	until    time.Time
+}
+
+// New makes the scheduler: its queue, its worker and its handlers. It begins to work with the host.
+//
+// Upstream: pkg/scheduler New, addAllEventHandlers (v1.36).
+func New(cfg Config) *Controller {
+	if cfg.BackoffMin == 0 {
+		cfg.BackoffMin = BackoffMin
+	}
+	if cfg.BackoffMax == 0 {
+		cfg.BackoffMax = BackoffMax
+	}
+	core, storage := cfg.Informers.Core().V1(), cfg.Informers.Storage().V1()
+	c := &Controller{
+		cfg:     cfg,
+		pods:    core.Pods().Lister(),
+		nodes:   core.Nodes().Lister(),
+		claims:  core.PersistentVolumeClaims().Lister(),
+		volumes: core.PersistentVolumes().Lister(),
+		classes: storage.StorageClasses().Lister(),
+		queue: sim.NewQueue[cache.ObjectName](cfg.Component,
+			sim.QueueConfig{Name: "pods", BackoffMin: cfg.BackoffMin, BackoffMax: cfg.BackoffMax}),
+		pending: newPendingPods(),
+		placed:  map[types.UID]*placement{},
+		resting: map[types.UID]rest{},
+		written: map[cache.ObjectName]*corev1.PersistentVolumeClaim{},
+	}
+	c.watch(core.Pods().Informer(), core.Nodes().Informer(), core.PersistentVolumeClaims().Informer(),
+		core.PersistentVolumes().Informer(), storage.StorageClasses().Informer())
+	c.queue.Work(c.sync)
+	return c
+}
+
+// sync decides where a pod goes, or carries on with what was decided.
+//
+// Upstream: pkg/scheduler scheduleOnePod, schedulePod (v1.36).
+func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
+	pod, err := c.pods.Pods(key.Namespace).Get(key.Name)
+	if err != nil || !isWaiting(pod) {
+		return nil //nolint:nilerr // it is gone
+	}
+	if p, ok := c.placed[pod.UID]; ok {
+		return c.carryOut(ctx, p)
+	}
+	if r, ok := c.resting[pod.UID]; ok && c.cfg.Component.Now().Before(r.until) {
+		return nil // it is in the queue for then
+	}
+	claims, err := claimsOf(pod, c)
+	nodes := c.allNodes()
+	if err != nil {
+		return c.report(ctx, pod, corev1.PodReasonUnschedulable, nowhere(len(nodes), err.Error()))
+	}
+	node, message := choose(nodes, func(node *corev1.Node) []string {
+		return unfit(pod, node, claims, c)
+	})
+	if node == nil {
+		return c.report(ctx, pod, corev1.PodReasonUnschedulable, message)
+	}
+	p := &placement{pod: pod, node: node.Name, awaited: namesOf(claims.delayed)}
+	c.placed[pod.UID] = p
+	return c.carryOut(ctx, p)
+}
+
+// isWaiting tells whether a pod is to be put on a node by this scheduler.
+func isWaiting(pod *corev1.Pod) bool {
+	name := pod.Spec.SchedulerName
+	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 &&
+		!isOver(pod) && (name == "" || name == corev1.DefaultSchedulerName)
+}
+
+// isOver tells whether a pod has run to its end, so that it uses nothing any more.
+func isOver(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// allNodes are the nodes, by name.
+func (c *Controller) allNodes() []*corev1.Node {
+	nodes, err := c.nodes.List(labels.Everything())
+	if err != nil {
+		panic("scheduler: nodes cannot be listed: " + err.Error())
+	}
+	return slices.SortedFunc(slices.Values(nodes), func(a, b *corev1.Node) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+}
+
+var _ objects = (*Controller)(nil)
+
+// claim is a claim as this scheduler last wrote it or, where the cache is not behind, as the cache has it; nil where
+// there is none.
+func (c *Controller) claim(namespace, name string) *corev1.PersistentVolumeClaim {
+	cached, err := c.claims.PersistentVolumeClaims(namespace).Get(name)
+	if err != nil {
+		return nil
+	}
+	if written, ok := c.written[cache.NewObjectName(namespace, name)]; ok && isNewer(written, cached) {
+		return written
+	}
+	return cached
+}
+
+func (c *Controller) volume(name string) *corev1.PersistentVolume {
+	volume, err := c.volumes.Get(name)
+	if err != nil {
+		return nil
+	}
+	return volume
+}
+
+func (c *Controller) class(name string) *storagev1.StorageClass {
+	class, err := c.classes.Get(name)
+	if err != nil {
+		return nil
+	}
+	return class
+}
+
+// inUse tells whether a pod other than the given one is, or is about to be, on a node with the claim.
+func (c *Controller) inUse(claim *corev1.PersistentVolumeClaim, except types.UID) bool {
+	pods, err := c.pods.Pods(claim.Namespace).List(labels.Everything())
+	if err != nil {
+		panic("scheduler: pods cannot be listed: " + err.Error())
+	}
+	uses := func(pod *corev1.Pod) bool {
+		return pod.UID != except && pod.Namespace == claim.Namespace && slices.Contains(claimNames(pod), claim.Name)
+	}
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		return pod.Spec.NodeName != "" && !isOver(pod) && uses(pod)
+	}) || slices.ContainsFunc(slices.Collect(maps.Values(c.placed)), func(p *placement) bool {
+		return uses(p.pod)
+	})
+}

@@ -1,0 +1,128 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
+)
+
+// The reasons for which a node does not fit.
+//
+// Upstream: plugins/{nodeunschedulable,tainttoleration,nodeaffinity,volumerestrictions,volumebinding} (v1.36), to the
+// letter.
+const (
+	reasonUnschedulable    = "node(s) were unschedulable"
+	reasonTaint            = "node(s) had untolerated taint(s)"
+	reasonAffinity         = "node(s) didn't match Pod's node affinity/selector"
+	reasonReadWriteOncePod = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+	reasonVolumeAffinity   = "node(s) didn't match PersistentVolume's node affinity"
+	reasonNoVolume         = "node(s) didn't find available persistent volumes to bind"
+	reasonVolumeGone       = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+)
+
+// unfit tells why a pod cannot run on a node; nothing if it can.
+func unfit(pod *corev1.Pod, node *corev1.Node, claims podClaims, from objects) []string {
+	if reason := nodeUnfit(pod, node); reason != "" {
+		return []string{reason}
+	}
+	if isRival(pod, claims, from) {
+		return []string{reasonReadWriteOncePod}
+	}
+	return volumesUnfit(node, claims, from)
+}
+
+// isRival tells whether another pod has one of the pod's claims that are for one pod alone. Claims are told apart by
+// namespace and name.
+//
+// Upstream: plugins/volumerestrictions satisfyReadWriteOncePod (v1.36).
+func isRival(pod *corev1.Pod, claims podClaims, from objects) bool {
+	return slices.ContainsFunc(slices.Concat(claims.bound, claims.delayed), func(claim *corev1.PersistentVolumeClaim) bool {
+		return slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) && from.inUse(claim, pod.UID)
+	})
+}
+
+// volumesUnfit tells why a pod's volumes cannot be used on a node.
+//
+// Upstream: plugins/volumebinding FindPodVolumes, checkBoundClaims, checkVolumeProvisions (v1.36).
+//
+// Differs: ready-made volumes are not looked for, and free storage is not known.
+func volumesUnfit(node *corev1.Node, claims podClaims, from objects) []string {
+	var reasons []string
+	for _, claim := range claims.bound {
+		volume := from.volume(claim.Spec.VolumeName)
+		if volume == nil {
+			return []string{reasonVolumeGone}
+		}
+		if storagehelpers.CheckNodeAffinity(volume, node.Labels) != nil {
+			reasons = append(reasons, reasonVolumeAffinity)
+			break
+		}
+	}
+	for _, claim := range claims.delayed {
+		if !mayProvision(claim, node, from) {
+			return append(reasons, reasonNoVolume)
+		}
+	}
+	return reasons
+}
+
+// mayProvision tells whether a delayed claim's volume can be made for a node.
+func mayProvision(claim *corev1.PersistentVolumeClaim, node *corev1.Node, from objects) bool {
+	if chosen, ok := claim.Annotations[storagehelpers.AnnSelectedNode]; ok && chosen != node.Name {
+		return false
+	}
+	class := from.class(storagehelpers.GetPersistentVolumeClaimClass(claim))
+	return class.Provisioner != "" && class.Provisioner != storagehelpers.NotSupportedProvisioner &&
+		matchesTopology(class.AllowedTopologies, node.Labels)
+}
+
+// matchesTopology tells whether a node's labels match any of the terms; no terms match everything.
+//
+// Upstream: pkg/apis/core/v1/helper MatchTopologySelectorTerms (v1.36).
+func matchesTopology(terms []corev1.TopologySelectorTerm, labels map[string]string) bool {
+	return len(terms) == 0 || slices.ContainsFunc(terms, func(term corev1.TopologySelectorTerm) bool {
+		mismatch := func(r corev1.TopologySelectorLabelRequirement) bool {
+			value, ok := labels[r.Key]
+			return !ok || !slices.Contains(r.Values, value)
+		}
+		return len(term.MatchLabelExpressions) > 0 && !slices.ContainsFunc(term.MatchLabelExpressions, mismatch)
+	})
+}
+
+// choose takes the first node that fits. Where none does, node is nil and the message says why.
+//
+// Upstream: pkg/scheduler/framework FitError (v1.36).
+//
+// Differs: upstream scores the nodes that fit; there is no word of preemption here.
+func choose(nodes []*corev1.Node, unfit func(*corev1.Node) []string) (node *corev1.Node, message string) {
+	if len(nodes) == 0 {
+		return nil, "no nodes available to schedule pods"
+	}
+	counts := map[string]int{}
+	for _, node := range nodes {
+		reasons := unfit(node)
+		if len(reasons) == 0 {
+			return node, ""
+		}
+		for _, reason := range reasons {
+			counts[reason]++
+		}
+	}
+	words := make([]string, 0, len(counts))
+	for reason, n := range counts {
+		words = append(words, fmt.Sprintf("%d %s", n, reason))
+	}
+	slices.Sort(words)
+	return nil, nowhere(len(nodes), strings.Join(words, ", "))
+}
+
+// nowhere says that none of so many nodes will do, and why.
+func nowhere(nodes int, why string) string {
+	if nodes == 0 {
+		return "no nodes available to schedule pods"
+	}
+	return fmt.Sprintf("0/%d nodes are available: %s.", nodes, why)
+}

@@ -1,0 +1,116 @@
+package scheduler
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// watch registers what makes a pod worth another look.
+//
+// Upstream: pkg/scheduler addAllEventHandlers and the plugins' queueing hints (v1.36).
+//
+// Differs: such a pod is looked at at once; upstream lets it rest 1 s to 10 s after each attempt.
+func (c *Controller) watch(pods, nodes, claims, volumes, classes cache.SharedIndexInformer) {
+	handle(pods, c.podChanged, c.podGone)
+	handle(nodes, c.nodeChanged, func(*corev1.Node) { c.enqueue(c.pending.all()) })
+	handle(claims, c.claimChanged, func(claim *corev1.PersistentVolumeClaim) { c.claimChanged(nil, claim) })
+	handle(volumes, c.volumeChanged, func(*corev1.PersistentVolume) {})
+	handle(classes, func(_, _ *storagev1.StorageClass) { c.enqueue(c.pending.all()) }, func(*storagev1.StorageClass) {})
+}
+
+// handle calls changed for each object that comes (was is nil) or changes, gone for each that goes, or gives way to
+// another of its name.
+func handle[T any, P interface {
+	*T
+	metav1.Object
+}](informer cache.SharedIndexInformer, changed func(was, is P), gone func(P)) {
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { changed(nil, obj.(P)) },
+		UpdateFunc: func(was, is any) {
+			if was.(P).GetUID() != is.(P).GetUID() {
+				gone(was.(P))
+				changed(nil, is.(P))
+				return
+			}
+			changed(was.(P), is.(P))
+		},
+		DeleteFunc: func(obj any) {
+			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = unknown.Obj
+			}
+			if o, ok := obj.(P); ok {
+				gone(o)
+			}
+		},
+	})
+	if err != nil {
+		panic("scheduler: informer takes no handler: " + err.Error())
+	}
+}
+
+func (c *Controller) enqueue(keys []cache.ObjectName) {
+	for _, key := range keys {
+		c.queue.Add(key)
+	}
+}
+
+// enqueueRivals lets the pods be looked at that use a claim that the given pod uses, or used.
+func (c *Controller) enqueueRivals(pod *corev1.Pod) {
+	for _, name := range claimNames(pod) {
+		c.enqueue(c.pending.using(cache.NewObjectName(pod.Namespace, name)))
+	}
+}
+
+func (c *Controller) podChanged(was, is *corev1.Pod) {
+	key := cache.MetaObjectToName(is)
+	if !isWaiting(is) {
+		c.pending.remove(key)
+		delete(c.placed, is.UID)
+		delete(c.resting, is.UID)
+		if isOver(is) || is.Spec.NodeName == "" {
+			c.enqueueRivals(is)
+		}
+		return
+	}
+	c.pending.put(is)
+	if was == nil || !sameForScheduling(was, is) {
+		c.queue.Add(key)
+	}
+}
+
+// sameForScheduling tells whether nothing changed but what schedulers and kubelets say of a pod.
+func sameForScheduling(a, b *corev1.Pod) bool {
+	return equality.Semantic.DeepEqual(a.Spec, b.Spec) &&
+		equality.Semantic.DeepEqual(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Annotations, b.Annotations)
+}
+
+func (c *Controller) podGone(pod *corev1.Pod) {
+	c.pending.remove(cache.MetaObjectToName(pod))
+	delete(c.placed, pod.UID)
+	delete(c.resting, pod.UID)
+	c.enqueueRivals(pod)
+}
+
+func (c *Controller) nodeChanged(was, is *corev1.Node) {
+	if was == nil || was.Spec.Unschedulable != is.Spec.Unschedulable || readiness(was) != readiness(is) ||
+		!equality.Semantic.DeepEqual(was.Spec.Taints, is.Spec.Taints) || !equality.Semantic.DeepEqual(was.Labels, is.Labels) {
+		c.enqueue(c.pending.all())
+	}
+}
+
+func (c *Controller) claimChanged(_, claim *corev1.PersistentVolumeClaim) {
+	key := cache.MetaObjectToName(claim)
+	if written, ok := c.written[key]; ok && !isNewer(written, claim) {
+		delete(c.written, key)
+	}
+	c.enqueue(c.pending.using(key))
+}
+
+func (c *Controller) volumeChanged(_, volume *corev1.PersistentVolume) {
+	if ref := volume.Spec.ClaimRef; ref != nil {
+		c.enqueue(c.pending.using(cache.NewObjectName(ref.Namespace, ref.Name)))
+	}
+}

@@ -1,0 +1,223 @@
+package attacher
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/sidecars/internal/driver"
+	"github.com/volsim/volsim/sim"
+)
+
+// The defaults of Config.
+//
+// Upstream: external-attacher --retry-interval-start, --retry-interval-max.
+//
+// Differs: upstream has 10 workers.
+const (
+	BackoffMin = time.Second
+	BackoffMax = 5 * time.Minute
+	Workers    = 4
+)
+
+// Config is what New must be told.
+type Config struct {
+	Component  *sim.Component
+	Client     kubernetes.Interface
+	Informers  informers.SharedInformerFactory
+	DriverName string
+	Conn       grpc.ClientConnInterface // to the driver's controller; each call leaves the component
+
+	BackoffMin time.Duration // delay after a first failure; doubles with each. 0: BackoffMin
+	BackoffMax time.Duration // 0: BackoffMax
+	Workers    int           // how many attachments are worked on at once. 0: Workers
+}
+
+// Controller is one driver's attacher. Its state belongs to its component's strands.
+type Controller struct {
+	cfg         Config
+	driver      *driver.Driver
+	finalizer   string
+	volumes     corelisters.PersistentVolumeLister
+	attachments storagelisters.VolumeAttachmentLister
+	nodes       storagelisters.CSINodeLister
+
+	attachmentQueue *sim.Queue[string] // by name
+	volumeQueue     *sim.Queue[string] // by name
+}
+
+// New makes the attacher of one driver: its queues, its workers and its handlers. It begins to work with the host.
+//
+// Upstream: external-attacher pkg/controller NewCSIAttachController (4.13.0).
+func New(cfg Config) *Controller {
+	if cfg.BackoffMin == 0 {
+		cfg.BackoffMin = BackoffMin
+	}
+	if cfg.BackoffMax == 0 {
+		cfg.BackoffMax = BackoffMax
+	}
+	if cfg.Workers == 0 {
+		cfg.Workers = Workers
+	}
+	core, storage := cfg.Informers.Core().V1(), cfg.Informers.Storage().V1()
+	queue := func(name string) *sim.Queue[string] {
+		return sim.NewQueue[string](cfg.Component,
+			sim.QueueConfig{Name: name, BackoffMin: cfg.BackoffMin, BackoffMax: cfg.BackoffMax})
+	}
+	c := &Controller{
+		cfg:             cfg,
+		driver:          driver.New(cfg.DriverName, cfg.Conn),
+		finalizer:       FinalizerName(cfg.DriverName),
+		volumes:         core.PersistentVolumes().Lister(),
+		attachments:     storage.VolumeAttachments().Lister(),
+		nodes:           storage.CSINodes().Lister(),
+		attachmentQueue: queue("attachments"),
+		volumeQueue:     queue("volumes"),
+	}
+	handle(storage.VolumeAttachments().Informer(), cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { c.attachmentChanged(nil, obj.(*storagev1.VolumeAttachment)) },
+		UpdateFunc: func(was, is any) {
+			c.attachmentChanged(was.(*storagev1.VolumeAttachment), is.(*storagev1.VolumeAttachment))
+		},
+		DeleteFunc: c.attachmentGone,
+	})
+	handle(core.PersistentVolumes().Informer(), cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.volumeChanged(obj.(*corev1.PersistentVolume)) },
+		UpdateFunc: func(_, obj any) { c.volumeChanged(obj.(*corev1.PersistentVolume)) },
+	})
+	for range cfg.Workers {
+		c.attachmentQueue.Work(c.syncAttachment)
+	}
+	c.volumeQueue.Work(c.syncVolume)
+	return c
+}
+
+func handle(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) {
+	if _, err := informer.AddEventHandler(handler); err != nil {
+		panic("attacher: informer takes no handler: " + err.Error())
+	}
+}
+
+// FinalizerName is the finalizer of a driver's attacher, on VolumeAttachments and PersistentVolumes.
+//
+// Upstream: external-attacher pkg/controller GetFinalizerName, SanitizeDriverName (4.13.0).
+func FinalizerName(driverName string) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-':
+			return r
+		default:
+			return '-'
+		}
+	}, driverName)
+	if strings.HasSuffix(name, "-") {
+		name += "X"
+	}
+	return "external-attacher/" + name
+}
+
+func (c *Controller) attachmentChanged(was, is *storagev1.VolumeAttachment) {
+	if is.Spec.Attacher == c.cfg.DriverName && (was == nil || isWorthALook(was, is)) {
+		c.attachmentQueue.Add(is.Name)
+	}
+}
+
+// isWorthALook is false for changes of the errors in the status alone: those are this attacher's, and looking at once
+// would break its back-off.
+//
+// Upstream: external-attacher pkg/controller shouldEnqueueVAChange (4.13.0).
+func isWorthALook(was, is *storagev1.VolumeAttachment) bool {
+	if was.ResourceVersion == is.ResourceVersion {
+		return true
+	}
+	if was.Status.AttachError == nil && was.Status.DetachError == nil &&
+		is.Status.AttachError == nil && is.Status.DetachError == nil {
+		return true
+	}
+	same := *is
+	same.ResourceVersion = was.ResourceVersion
+	same.Status.AttachError, same.Status.DetachError = was.Status.AttachError, was.Status.DetachError
+	same.ManagedFields = was.ManagedFields
+	return !equality.Semantic.DeepEqual(was, &same)
+}
+
+// attachmentGone lets the volume be looked at: it may have waited for this.
+func (c *Controller) attachmentGone(obj any) {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	attachment, ok := obj.(*storagev1.VolumeAttachment)
+	if ok && attachment.Spec.Source.PersistentVolumeName != nil {
+		c.volumeQueue.Add(*attachment.Spec.Source.PersistentVolumeName)
+	}
+}
+
+func (c *Controller) volumeChanged(volume *corev1.PersistentVolume) {
+	if volume.DeletionTimestamp != nil && slices.Contains(volume.Finalizers, c.finalizer) {
+		c.volumeQueue.Add(volume.Name)
+	}
+}
+
+// syncAttachment attaches or detaches as one VolumeAttachment asks.
+//
+// Upstream: external-attacher pkg/controller syncVA, SyncNewOrUpdatedVolumeAttachment (4.13.0).
+func (c *Controller) syncAttachment(ctx context.Context, name string) error {
+	capabilities, err := c.driver.Capabilities(ctx)
+	if err != nil {
+		return err
+	}
+	attachment, err := c.attachments.Get(name)
+	if err != nil || attachment.Spec.Attacher != c.cfg.DriverName {
+		return nil //nolint:nilerr // it is gone
+	}
+	switch {
+	case !capabilities[csispec.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]:
+		if attachment.Status.Attached {
+			return nil
+		}
+		return c.markAttached(ctx, attachment, nil)
+	case attachment.DeletionTimestamp != nil:
+		return c.syncDetach(ctx, attachment)
+	default:
+		return c.syncAttach(ctx, attachment, capabilities)
+	}
+}
+
+// source is the volume an attachment names: that of its PersistentVolume, or the one written out in it.
+//
+// Upstream: external-attacher pkg/controller getProcessedPVSpec (4.13.0).
+func (c *Controller) source(attachment *storagev1.VolumeAttachment) (*corev1.PersistentVolumeSpec, *corev1.PersistentVolume, error) {
+	from := attachment.Spec.Source
+	switch {
+	case from.PersistentVolumeName != nil && from.InlineVolumeSpec != nil:
+		return nil, nil, errBothSources
+	case from.PersistentVolumeName != nil:
+		volume, err := c.volumes.Get(*from.PersistentVolumeName)
+		if err != nil {
+			return nil, nil, err
+		}
+		if volume.Spec.CSI == nil {
+			return nil, nil, fmt.Errorf("pv spec contained non-csi source that was not migrated: %s", volume.Name)
+		}
+		return &volume.Spec, volume, nil
+	case from.InlineVolumeSpec == nil:
+		return nil, nil, errNoSource
+	case from.InlineVolumeSpec.CSI == nil:
+		return nil, nil, errNoCSISource
+	default:
+		return from.InlineVolumeSpec, nil, nil
+	}
+}

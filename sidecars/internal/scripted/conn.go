@@ -1,0 +1,86 @@
+package scripted
+
+import (
+	"context"
+	"path"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// Fault is a failure of one call.
+type Fault struct {
+	Method string     // such as "CreateVolume"
+	Code   codes.Code // OK: the error is not a gRPC one
+	After  bool       // the call had its effect
+}
+
+// Call is a call that was made.
+type Call struct {
+	Method  string
+	Request proto.Message
+}
+
+// Conn is a connection that fails as its script says: each fault meets the first call of its method, once. It belongs to
+// one goroutine.
+type Conn struct {
+	grpc.ClientConnInterface
+	Faults []Fault
+	Calls  []Call
+	// Answer, if it is set, may change the reply of a call that succeeded.
+	Answer func(method string, reply any)
+}
+
+// Invoke makes the call, or fails.
+func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	name := path.Base(method)
+	c.Calls = append(c.Calls, Call{name, proto.Clone(args.(proto.Message))})
+	fault, ok := c.take(name)
+	if ok && !fault.After {
+		return fault.err()
+	}
+	if err := c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...); err != nil {
+		return err
+	}
+	if ok {
+		return fault.err()
+	}
+	if c.Answer != nil {
+		c.Answer(name, reply)
+	}
+	return nil
+}
+
+func (c *Conn) take(method string) (Fault, bool) {
+	for i, f := range c.Faults {
+		if f.Method == method {
+			c.Faults = append(c.Faults[:i:i], c.Faults[i+1:]...)
+			return f, true
+		}
+	}
+	return Fault{}, false
+}
+
+// Count is how often a method was called.
+func (c *Conn) Count(method string) int {
+	n := 0
+	for _, call := range c.Calls {
+		if call.Method == method {
+			n++
+		}
+	}
+	return n
+}
+
+type lost struct{}
+
+func (lost) Error() string { return "connection lost" }
+
+func (f Fault) err() error {
+	if f.Code == codes.OK {
+		return lost{}
+	}
+	return status.Error(f.Code, "scripted")
+}

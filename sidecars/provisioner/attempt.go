@@ -1,0 +1,148 @@
+package provisioner
+
+import (
+	"errors"
+	"maps"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/reference"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
+
+	"github.com/volsim/volsim/sidecars/internal/driver"
+)
+
+const (
+	// Finalizer keeps a PersistentVolume until its volume is deleted.
+	Finalizer = "external-provisioner.volume.kubernetes.io/finalizer"
+
+	identityKey = "storage.kubernetes.io/csiProvisionerIdentity"
+
+	deletionSecretNameAnnotation      = "volume.kubernetes.io/provisioner-deletion-secret-name"
+	deletionSecretNamespaceAnnotation = "volume.kubernetes.io/provisioner-deletion-secret-namespace"
+)
+
+// attempt is a volume being made for a claim. It never changes, so that a repeated call is the same call.
+type attempt struct {
+	key      claimKey
+	claim    *corev1.PersistentVolumeClaim // as it was when the attempt began
+	claimRef *corev1.ObjectReference
+	class    *storagev1.StorageClass
+	fsType   string
+	request  *csispec.CreateVolumeRequest
+}
+
+// node is the node that was chosen for the claim's first consumer, if one was.
+func (a *attempt) node() string { return a.claim.Annotations[storagehelpers.AnnSelectedNode] }
+
+// newAttempt puts together what the driver is to be asked for. An error is for good: it ends with another claim or class.
+//
+// Upstream: external-provisioner pkg/controller prepareProvision (6.3.0).
+func newAttempt(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, capabilities driver.Capabilities) (*attempt, error) {
+	if err := checkOffered(claim, capabilities); err != nil {
+		return nil, err
+	}
+	params, err := parse(class)
+	if err != nil {
+		return nil, err
+	}
+	claimRef, err := reference.GetReference(scheme.Scheme, claim)
+	if err != nil {
+		return nil, err
+	}
+	capacity := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	request := &csispec.CreateVolumeRequest{
+		Name:          volumeName(claim.UID),
+		CapacityRange: &csispec.CapacityRange{RequiredBytes: capacity.Value()},
+		Parameters:    params.forDriver,
+	}
+	for _, mode := range claim.Spec.AccessModes {
+		capability, err := capabilities.VolumeCapability(driver.Use{
+			AccessModes: []corev1.PersistentVolumeAccessMode{mode}, VolumeMode: claim.Spec.VolumeMode,
+			FSType: params.fsType, MountOptions: class.MountOptions,
+		})
+		if err != nil {
+			return nil, err
+		}
+		request.VolumeCapabilities = append(request.VolumeCapabilities, capability)
+	}
+	return &attempt{
+		key: keyOf(claim), claim: claim, claimRef: claimRef, class: class, fsType: params.fsType, request: request,
+	}, nil
+}
+
+// errPopulator says that a claim's volume is to be made by a populator.
+var errPopulator = errors.New("assuming an external populator will provision the volume")
+
+// checkOffered refuses claims that ask for more than is offered here.
+func checkOffered(claim *corev1.PersistentVolumeClaim, capabilities driver.Capabilities) error {
+	if source := claim.Spec.DataSource; source != nil {
+		switch source.Kind {
+		case "VolumeSnapshot":
+			return errors.New("CSI driver does not support snapshot restore: controller CREATE_DELETE_SNAPSHOT capability is not reported")
+		case "PersistentVolumeClaim":
+			return errors.New("CSI driver does not support clone operations: controller CLONE_VOLUME capability is not reported")
+		default:
+			return errPopulator
+		}
+	}
+	switch {
+	case claim.Spec.VolumeAttributesClassName != nil && *claim.Spec.VolumeAttributesClassName != "":
+		return errors.New("CSI driver does not support VolumeAttributesClass: controller MODIFY_VOLUME capability is not reported")
+	case !capabilities[csispec.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME]:
+		return errors.New("CSI driver does not support dynamic provisioning: controller CREATE_DELETE_VOLUME capability is not reported")
+	case claim.Spec.Selector != nil:
+		return errors.New("claim Selector is not supported")
+	default:
+		return nil
+	}
+}
+
+// newVolume is the object of a volume that the driver made.
+//
+// Upstream: external-provisioner pkg/controller Provision (6.3.0), sig-storage-lib-external-provisioner
+// provisionClaimOperation (v13.0.0).
+//
+// Differs: the provisioner's identity, upstream a time and a random number, is the same in every run.
+func newVolume(a *attempt, driverName string, made *csispec.Volume) *corev1.PersistentVolume {
+	attributes := map[string]string{identityKey: "volsim-" + driverName}
+	maps.Copy(attributes, made.GetVolumeContext())
+	sizeBytes := made.GetCapacityBytes()
+	if sizeBytes == 0 { // the driver does not know
+		sizeBytes = a.request.GetCapacityRange().GetRequiredBytes()
+	}
+	source := &corev1.CSIPersistentVolumeSource{
+		Driver: driverName, VolumeHandle: made.GetVolumeId(), VolumeAttributes: attributes,
+	}
+	if !driver.IsBlock(a.claim.Spec.VolumeMode) {
+		source.FSType = a.fsType
+	}
+	volume := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: a.request.GetName(),
+			Annotations: map[string]string{
+				storagehelpers.AnnDynamicallyProvisioned: a.class.Provisioner,
+				deletionSecretNameAnnotation:             "",
+				deletionSecretNamespaceAnnotation:        "",
+			},
+			Finalizers: []string{Finalizer},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes:            a.claim.Spec.AccessModes,
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(sizeBytes, resource.BinarySI)},
+			ClaimRef:               a.claimRef,
+			MountOptions:           a.class.MountOptions,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: source},
+			StorageClassName:       storagehelpers.GetPersistentVolumeClaimClass(a.claim),
+			VolumeMode:             a.claim.Spec.VolumeMode,
+		},
+	}
+	if a.class.ReclaimPolicy != nil {
+		volume.Spec.PersistentVolumeReclaimPolicy = *a.class.ReclaimPolicy
+	}
+	return volume.DeepCopy() // shares nothing with the cached claim and class
+}

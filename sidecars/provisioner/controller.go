@@ -1,0 +1,180 @@
+package provisioner
+
+import (
+	"time"
+
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/volsim/volsim/sidecars/internal/driver"
+	"github.com/volsim/volsim/sim"
+)
+
+// The defaults of Config.
+//
+// Upstream: external-provisioner --retry-interval-start, --retry-interval-max.
+//
+// Differs: upstream has 100 workers.
+const (
+	BackoffMin = time.Second
+	BackoffMax = 5 * time.Minute
+	Workers    = 4
+)
+
+// Config is what New must be told.
+type Config struct {
+	Component  *sim.Component
+	Client     kubernetes.Interface
+	Informers  informers.SharedInformerFactory
+	Recorder   record.EventRecorder
+	DriverName string
+	Conn       grpc.ClientConnInterface // to the driver's controller; each call leaves the component
+
+	BackoffMin time.Duration // delay after a first failure; doubles with each. 0: BackoffMin
+	BackoffMax time.Duration // 0: BackoffMax
+	Workers    int           // how many claims, and how many volumes, are worked on at once. 0: Workers
+}
+
+// Controller is one driver's provisioner. Its state belongs to its component's strands.
+type Controller struct {
+	cfg         Config
+	driver      *driver.Driver
+	claims      corelisters.PersistentVolumeClaimLister
+	volumes     corelisters.PersistentVolumeLister
+	classes     storagelisters.StorageClassLister
+	attachments storagelisters.VolumeAttachmentLister
+
+	claimQueue  *sim.Queue[claimKey]
+	volumeQueue *sim.Queue[string] // by name
+	saveQueue   *sim.Queue[string] // names of unsaved volumes
+
+	// background holds the attempts that may have, or still get, their effect although they failed.
+	background map[types.UID]*attempt
+	// infeasible holds the claims of which the driver said that it cannot be done.
+	infeasible map[types.UID]refusal
+	// made holds the claims whose volume was made, until the claim, or the volume's object, is seen to be gone.
+	made map[types.UID]struct{}
+	// unsaved holds, by name, volumes that were made and whose object is not known to be stored.
+	unsaved map[string]*corev1.PersistentVolume
+}
+
+// claimKey is a claim in the queue. It names one claim, not whichever has the name.
+type claimKey struct {
+	namespace, name string
+	uid             types.UID
+}
+
+// String gives namespace/name/uid.
+func (k claimKey) String() string { return k.namespace + "/" + k.name + "/" + string(k.uid) }
+
+func keyOf(claim *corev1.PersistentVolumeClaim) claimKey {
+	return claimKey{claim.Namespace, claim.Name, claim.UID}
+}
+
+// New makes the provisioner of one driver: its queues, its workers and its handlers. It begins to work with the host.
+//
+// Upstream: sig-storage-lib-external-provisioner NewProvisionController (v13.0.0).
+func New(cfg Config) *Controller {
+	if cfg.BackoffMin == 0 {
+		cfg.BackoffMin = BackoffMin
+	}
+	if cfg.BackoffMax == 0 {
+		cfg.BackoffMax = BackoffMax
+	}
+	if cfg.Workers == 0 {
+		cfg.Workers = Workers
+	}
+	core, storage := cfg.Informers.Core().V1(), cfg.Informers.Storage().V1()
+	c := &Controller{
+		cfg:         cfg,
+		driver:      driver.New(cfg.DriverName, cfg.Conn),
+		claims:      core.PersistentVolumeClaims().Lister(),
+		volumes:     core.PersistentVolumes().Lister(),
+		classes:     storage.StorageClasses().Lister(),
+		attachments: storage.VolumeAttachments().Lister(),
+		claimQueue:  sim.NewQueue[claimKey](cfg.Component, cfg.queue("claims")),
+		volumeQueue: sim.NewQueue[string](cfg.Component, cfg.queue("volumes")),
+		saveQueue:   sim.NewQueue[string](cfg.Component, cfg.queue("unsaved")),
+		background:  map[types.UID]*attempt{},
+		infeasible:  map[types.UID]refusal{},
+		made:        map[types.UID]struct{}{},
+		unsaved:     map[string]*corev1.PersistentVolume{},
+	}
+	handle(core.PersistentVolumeClaims().Informer(), c.claimChanged, c.claimGone)
+	handle(core.PersistentVolumes().Informer(), c.volumeChanged, c.volumeGone)
+	handle(storage.StorageClasses().Informer(), c.classChanged, func(*storagev1.StorageClass) {})
+	handle(storage.VolumeAttachments().Informer(), func(*storagev1.VolumeAttachment) {}, c.attachmentGone)
+	for range cfg.Workers {
+		c.claimQueue.Work(c.syncClaim)
+		c.volumeQueue.Work(c.syncVolume)
+	}
+	c.saveQueue.Work(c.syncUnsaved)
+	return c
+}
+
+func (cfg Config) queue(name string) sim.QueueConfig {
+	return sim.QueueConfig{Name: name, BackoffMin: cfg.BackoffMin, BackoffMax: cfg.BackoffMax}
+}
+
+// handle calls changed for each object that comes or changes, gone for each that goes, or gives way to another of its name.
+func handle[T metav1.Object](informer cache.SharedIndexInformer, changed, gone func(T)) {
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { changed(obj.(T)) },
+		UpdateFunc: func(was, is any) {
+			if was.(T).GetUID() != is.(T).GetUID() {
+				gone(was.(T))
+			}
+			changed(is.(T))
+		},
+		DeleteFunc: func(obj any) {
+			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = unknown.Obj
+			}
+			if o, ok := obj.(T); ok {
+				gone(o)
+			}
+		},
+	})
+	if err != nil {
+		panic("provisioner: informer takes no handler: " + err.Error())
+	}
+}
+
+func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim) {
+	if provisionerOf(claim) == c.cfg.DriverName {
+		c.claimQueue.Add(keyOf(claim))
+	}
+}
+
+func (c *Controller) claimGone(claim *corev1.PersistentVolumeClaim) {
+	delete(c.infeasible, claim.UID)
+	delete(c.made, claim.UID)
+}
+
+func (c *Controller) volumeGone(volume *corev1.PersistentVolume) {
+	if ref := volume.Spec.ClaimRef; ref != nil && volume.Name == volumeName(ref.UID) {
+		delete(c.made, ref.UID)
+	}
+}
+
+func (c *Controller) volumeChanged(volume *corev1.PersistentVolume) {
+	if owns(c.cfg.DriverName, volume) {
+		c.volumeQueue.Add(volume.Name)
+	}
+}
+
+// attachmentGone lets a volume that waits to be deleted be looked at again.
+func (c *Controller) attachmentGone(attachment *storagev1.VolumeAttachment) {
+	if name := attachment.Spec.Source.PersistentVolumeName; name != nil {
+		c.volumeQueue.Add(*name)
+	}
+}

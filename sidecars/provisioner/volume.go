@@ -1,0 +1,153 @@
+package provisioner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
+)
+
+// step is what is to be done about a PersistentVolume.
+type step int
+
+const (
+	leave step = iota
+	addFinalizer
+	dropFinalizer
+	remove // delete the volume, then its object
+)
+
+// String gives the step in words.
+func (s step) String() string {
+	return [...]string{"leave", "add finalizer", "drop finalizer", "remove"}[s]
+}
+
+// decideVolume tells what is to be done about a PersistentVolume of the driver.
+//
+// Upstream: sig-storage-lib-external-provisioner handleProtectionFinalizer, shouldDelete (v13.0.0).
+func decideVolume(volume *corev1.PersistentVolume) step {
+	hasFinalizer := slices.Contains(volume.Finalizers, Finalizer)
+	deleting := volume.DeletionTimestamp != nil
+	isDelete := volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+	switch {
+	case isDelete && volume.Status.Phase == corev1.VolumeBound && !deleting && !hasFinalizer:
+		return addFinalizer
+	case !isDelete && hasFinalizer:
+		return dropFinalizer
+	case isDelete && volume.Status.Phase == corev1.VolumeReleased && (hasFinalizer || !deleting):
+		return remove
+	default:
+		return leave
+	}
+}
+
+// owns tells whether a PersistentVolume is the driver's: provisioned by it or, if nobody provisioned it, of it.
+//
+// Upstream: sig-storage-lib-external-provisioner isProvisionerForVolume (v13.0.0).
+func owns(driver string, volume *corev1.PersistentVolume) bool {
+	if by, ok := volume.Annotations[storagehelpers.AnnDynamicallyProvisioned]; ok {
+		return by == driver
+	}
+	return volume.Spec.CSI != nil && volume.Spec.CSI.Driver == driver
+}
+
+// syncVolume keeps a PersistentVolume's finalizer, and deletes the volume when it is released.
+//
+// Upstream: sig-storage-lib-external-provisioner syncVolume (v13.0.0).
+func (c *Controller) syncVolume(ctx context.Context, name string) error {
+	volume, err := c.volumes.Get(name)
+	if err != nil || !owns(c.cfg.DriverName, volume) {
+		return nil //nolint:nilerr // it is gone
+	}
+	switch decideVolume(volume) {
+	case addFinalizer:
+		return c.patchFinalizers(ctx, volume, true)
+	case dropFinalizer:
+		return c.patchFinalizers(ctx, volume, false)
+	case remove:
+		return c.remove(ctx, volume)
+	default:
+		return nil
+	}
+}
+
+// remove deletes a volume and then its object, which is the very one it was called for. It is safe to repeat.
+//
+// Upstream: sig-storage-lib-external-provisioner deleteVolumeOperation (v13.0.0), external-provisioner pkg/controller
+// Delete, canDeleteVolume (6.3.0).
+//
+// Differs: the object is deleted by its UID; an attachment is waited for, upstream tries again with back-off.
+func (c *Controller) remove(ctx context.Context, volume *corev1.PersistentVolume) error {
+	if volume.Spec.CSI == nil {
+		c.reportUndeleted(volume, "invalid CSI PV")
+		return nil
+	}
+	if node, ok := c.attachedTo(volume.Name); ok {
+		c.reportUndeleted(volume, fmt.Sprintf("persistentvolume %s is still attached to node %s", volume.Name, node))
+		return nil
+	}
+	_, err := c.driver.DeleteVolume(ctx, &csispec.DeleteVolumeRequest{VolumeId: volume.Spec.CSI.VolumeHandle})
+	if err != nil {
+		c.reportUndeleted(volume, err.Error())
+		return err
+	}
+	err = c.cfg.Client.CoreV1().PersistentVolumes().
+		Delete(ctx, volume.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(volume.UID))})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete PersistentVolume %s: %w", volume.Name, err)
+	}
+	if err != nil || !slices.Contains(volume.Finalizers, Finalizer) {
+		return nil
+	}
+	return c.patchFinalizers(ctx, volume, false)
+}
+
+// attachedTo is a node that the volume is, or may be, attached to: the first by name.
+func (c *Controller) attachedTo(volume string) (node string, ok bool) {
+	attachments, err := c.attachments.List(labels.Everything())
+	if err != nil {
+		panic("provisioner: attachments cannot be listed: " + err.Error())
+	}
+	for _, a := range attachments {
+		name := a.Spec.Source.PersistentVolumeName
+		if name != nil && *name == volume && (!ok || a.Spec.NodeName < node) {
+			node, ok = a.Spec.NodeName, true
+		}
+	}
+	return node, ok
+}
+
+// patchFinalizers adds the provisioner's finalizer to a PersistentVolume or takes it away. One that is gone needs neither.
+//
+// Upstream: sig-storage-lib-external-provisioner patchPersistentVolumeWithFinalizers (v13.0.0).
+//
+// Differs: the patch holds the UID, so that it cannot reach another object of the same name.
+func (c *Controller) patchFinalizers(ctx context.Context, volume *corev1.PersistentVolume, add bool) error {
+	rest := slices.DeleteFunc(slices.Clone(volume.Finalizers), func(f string) bool { return f == Finalizer })
+	metadata := map[string]any{"uid": volume.UID}
+	if add {
+		metadata["finalizers"] = []string{Finalizer}
+		metadata["$setElementOrder/finalizers"] = append(rest, Finalizer)
+	} else {
+		metadata["$deleteFromPrimitiveList/finalizers"] = []string{Finalizer}
+		metadata["$setElementOrder/finalizers"] = append([]string{}, rest...)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		panic("provisioner: finalizer patch: " + err.Error())
+	}
+	_, err = c.cfg.Client.CoreV1().PersistentVolumes().
+		Patch(ctx, volume.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("patch finalizers of PersistentVolume %s: %w", volume.Name, err)
+	}
+	return nil
+}

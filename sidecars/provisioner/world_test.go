@@ -1,0 +1,237 @@
+package provisioner_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/events"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/plugins/array"
+	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/sidecars/internal/scripted"
+	"github.com/volsim/volsim/sidecars/provisioner"
+	"github.com/volsim/volsim/sim"
+)
+
+const driverName = array.DriverName
+
+// world is an API server, a disk array, the provisioner, and what binds, releases and protects in a real cluster.
+type world struct {
+	t      *testing.T
+	host   *sim.Stepped
+	server *fake.Server
+	array  *array.Array
+	conn   *scripted.Conn
+	api    *scripted.Client
+	user   kubernetes.Interface
+}
+
+func newWorld(t *testing.T, chooser sim.Chooser) *world {
+	t.Helper()
+	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 100_000})
+	t.Cleanup(host.Close)
+	server := fake.NewServer(fake.Config{Now: host.Now})
+	disks := array.New(array.Config{CapacityBytes: 10 << 30})
+	conn := &scripted.Conn{ClientConnInterface: csi.Direct(func(r grpc.ServiceRegistrar) {
+		csispec.RegisterControllerServer(r, disks.Controller())
+	})}
+	c := host.Component("provisioner")
+	client := &scripted.Client{Interface: server.Client(c)}
+	provisioner.New(provisioner.Config{
+		Component: c, Client: client, Informers: server.Informers(c), DriverName: driverName,
+		Recorder: events.New(events.Config{Component: c, Client: server.Client(c), Source: driverName}),
+		Conn:     csi.Suspend(c, driverName, conn),
+	})
+	newBinder(host, server)
+	return &world{t, host, server, disks, conn, client, server.Client(host.Outside())}
+}
+
+func (w *world) run() {
+	w.t.Helper()
+	if err := w.host.Run(); err != nil {
+		w.t.Fatalf("%v\n%s", err, w.host.Log().Text())
+	}
+}
+
+// until runs the world up to a moment.
+func (w *world) until(what string, cond func() bool) {
+	w.t.Helper()
+	if err := w.host.Wait(context.Background(), what, cond); err != nil {
+		w.t.Fatalf("%v\n%s", err, w.host.Log().Text())
+	}
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func newClass(name string, mode storagev1.VolumeBindingMode) *storagev1.StorageClass {
+	return &storagev1.StorageClass{
+		ObjectMeta:        metav1.ObjectMeta{Name: name},
+		Provisioner:       driverName,
+		VolumeBindingMode: &mode,
+	}
+}
+
+func (w *world) class(class *storagev1.StorageClass) {
+	w.t.Helper()
+	must[*storagev1.StorageClass](w.t)(w.user.StorageV1().StorageClasses().Create(context.Background(), class, metav1.CreateOptions{}))
+}
+
+func newClaim(name, class string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name,
+			Annotations: map[string]string{"volume.kubernetes.io/storage-provisioner": driverName},
+		},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: &class,
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceStorage: resource.MustParse("1Gi"),
+			}},
+		},
+	}
+}
+
+func (w *world) create(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	w.t.Helper()
+	return must[*corev1.PersistentVolumeClaim](w.t)(
+		w.user.CoreV1().PersistentVolumeClaims(claim.Namespace).Create(context.Background(), claim, metav1.CreateOptions{}))
+}
+
+func (w *world) delete(claim string) {
+	w.t.Helper()
+	err := w.user.CoreV1().PersistentVolumeClaims("default").Delete(context.Background(), claim, metav1.DeleteOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) claim(name string) *corev1.PersistentVolumeClaim {
+	obj, ok := w.server.Get("persistentvolumeclaims", "default", name)
+	if !ok {
+		return nil
+	}
+	return obj.(*corev1.PersistentVolumeClaim)
+}
+
+func (w *world) volumes() []*corev1.PersistentVolume {
+	var volumes []*corev1.PersistentVolume
+	for _, obj := range w.server.List("persistentvolumes") {
+		volumes = append(volumes, obj.(*corev1.PersistentVolume))
+	}
+	return volumes
+}
+
+// events are the events, as "reason: message", each once, in order of reason and message.
+func (w *world) events() []string {
+	var texts []string
+	for _, obj := range w.server.List("events") {
+		e := obj.(*corev1.Event)
+		texts = append(texts, e.Reason+": "+e.Message)
+	}
+	slices.Sort(texts)
+	return slices.Compact(texts)
+}
+
+// binder stands in for the PersistentVolume controller and the two protection controllers.
+type binder struct {
+	client  kubernetes.Interface
+	volumes *sim.Queue[string]
+	claims  *sim.Queue[cache.ObjectName]
+}
+
+func newBinder(host sim.Host, server *fake.Server) {
+	c := host.Component("binder")
+	b := &binder{
+		client:  server.Client(c),
+		volumes: sim.NewQueue[string](c, sim.QueueConfig{Name: "volumes"}),
+		claims:  sim.NewQueue[cache.ObjectName](c, sim.QueueConfig{Name: "claims"}),
+	}
+	core := server.Informers(c).Core().V1()
+	handle := func(informer cache.SharedIndexInformer, f func(any)) {
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: f, UpdateFunc: func(_, obj any) { f(obj) }, DeleteFunc: f,
+		})
+		if err != nil {
+			panic(err)
+		}
+	}
+	handle(core.PersistentVolumes().Informer(), func(obj any) { b.volumes.Add(obj.(*corev1.PersistentVolume).Name) })
+	handle(core.PersistentVolumeClaims().Informer(), func(obj any) {
+		claim := obj.(*corev1.PersistentVolumeClaim)
+		b.claims.Add(cache.MetaObjectToName(claim))
+		b.volumes.Add("pvc-" + string(claim.UID))
+	})
+	b.volumes.Work(b.syncVolume)
+	b.claims.Work(b.syncClaim)
+}
+
+func (b *binder) syncVolume(ctx context.Context, name string) error {
+	volumes := b.client.CoreV1().PersistentVolumes()
+	volume, err := volumes.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if volume.DeletionTimestamp != nil && volume.Status.Phase != corev1.VolumeBound {
+		volume.Finalizers = slices.DeleteFunc(volume.Finalizers, func(f string) bool { return f == "kubernetes.io/pv-protection" })
+		_, err = volumes.Update(ctx, volume, metav1.UpdateOptions{})
+		return err
+	}
+	ref := volume.Spec.ClaimRef
+	if ref == nil {
+		return nil
+	}
+	claim, err := b.client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) || claim.UID != ref.UID || claim.Spec.VolumeName != "" && claim.Spec.VolumeName != name:
+		return b.setPhase(ctx, volume, corev1.VolumeReleased)
+	case claim.Spec.VolumeName == "":
+		claim.Spec.VolumeName = name
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, "pv.kubernetes.io/bind-completed", "yes")
+		if _, err := b.client.CoreV1().PersistentVolumeClaims(ref.Namespace).Update(ctx, claim, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+	}
+	return b.setPhase(ctx, volume, corev1.VolumeBound)
+}
+
+func (b *binder) setPhase(ctx context.Context, volume *corev1.PersistentVolume, phase corev1.PersistentVolumePhase) error {
+	if volume.Status.Phase == phase {
+		return nil
+	}
+	volume.Status.Phase = phase
+	_, err := b.client.CoreV1().PersistentVolumes().UpdateStatus(ctx, volume, metav1.UpdateOptions{})
+	return err
+}
+
+func (b *binder) syncClaim(ctx context.Context, key cache.ObjectName) error {
+	claims := b.client.CoreV1().PersistentVolumeClaims(key.Namespace)
+	claim, err := claims.Get(ctx, key.Name, metav1.GetOptions{})
+	if err != nil || claim.DeletionTimestamp == nil || len(claim.Finalizers) == 0 {
+		return nil
+	}
+	claim.Finalizers = nil
+	_, err = claims.Update(ctx, claim, metav1.UpdateOptions{})
+	return err
+}
