@@ -177,6 +177,7 @@ func TestCloseUnwindsSuspendedStrands(t *testing.T) {
 			c.Spawn("stuck", func(context.Context) {
 				defer unwound.Store(true)
 				began.Store(true)
+				call(c, "begin", func() {}) // waits are asked again after each action
 				c.Sleep(time.Hour)
 				ended.Store(true)
 			})
@@ -184,7 +185,7 @@ func TestCloseUnwindsSuspendedStrands(t *testing.T) {
 			other.Spawn("tick", func(context.Context) { call(other, "tick", func() {}) })
 			host.Start()
 			if s, ok := host.(*sim.Stepped); ok {
-				for range 3 {
+				for range 4 {
 					s.Step()
 				}
 			} else if err := host.Wait(t.Context(), "strand to begin", began.Load); err != nil {

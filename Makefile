@@ -1,0 +1,35 @@
+# make test   installs what is missing (as root, where apt-get is) and passes all tests
+# make check  the linters, besides
+# make bench  the benchmarks
+# make demo   the life of a volume
+
+GO ?= go
+TOOL = $(GO) tool -modfile=tools/go.mod
+
+.PHONY: test packages vet check bench demo
+
+test: packages vet
+	$(GO) test -race ./...
+	cd conformance && $(GO) test ./...
+
+# What real devices need. Without root or apt-get the tests that miss something skip, and say what is missing.
+packages:
+	@sh tools/packages.sh
+
+vet:
+	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) mod tidy -diff
+	cd conformance && $(GO) vet ./... && $(GO) mod tidy -diff
+
+check: vet
+	@test -z "$$($(TOOL) gofumpt -l .)" || { echo "gofumpt would change:"; $(TOOL) gofumpt -l .; exit 1; }
+	$(TOOL) staticcheck ./...
+	$(TOOL) deadcode -test ./...
+
+bench:
+	$(GO) test -run '^$$' -bench . ./...
+	cd conformance && $(GO) test -run '^$$' -bench . ./...
+
+demo:
+	$(GO) run ./cmd/volsim demo

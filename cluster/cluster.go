@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"google.golang.org/grpc"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// Config says what a cluster is. The zero value is two nodes, live, on whatever devices can be had.
+type Config struct {
+	Nodes   int     // how many, named node-1, node-2, …; 0: 2
+	Devices Devices // what volumes are made of; "": Auto
+	Dir     string  // Loop: an existing directory for everything on disk; "": a temporary one, removed by Close
+
+	// Stepped, when not nil, makes the world stepped: one action at a time, on a virtual clock, under a chooser.
+	Stepped *sim.SteppedConfig
+}
+
+// Cluster is a world: API server, control plane, nodes, driver and devices. Methods may be called concurrently when it
+// is live, and from one goroutine (or from its users, see User) when it is stepped.
+type Cluster struct {
+	host    sim.Host
+	server  *fake.Server
+	driver  driver
+	why     string
+	kind    Devices
+	nodes   []*node
+	servers []*csi.Server
+
+	mu        sync.Mutex
+	userErrs  []error // guarded by mu
+	usersLeft int     // guarded by mu
+	closed    bool    // guarded by mu
+}
+
+// New puts a cluster together. Nothing moves before Start. Close it, also when Start fails.
+func New(cfg Config) (*Cluster, error) {
+	if cfg.Nodes == 0 {
+		cfg.Nodes = 2
+	}
+	if cfg.Nodes < 0 {
+		return nil, fmt.Errorf("cluster: %d nodes", cfg.Nodes)
+	}
+	kind, why, err := cfg.Devices.choose(cfg.Stepped != nil)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	c := &Cluster{kind: kind, why: why}
+	if kind == Loop {
+		c.driver, err = newLoopDriver(cfg.Dir)
+		if err != nil {
+			return nil, fmt.Errorf("cluster: %w", err)
+		}
+	} else {
+		c.driver = newArrayDriver()
+	}
+	if cfg.Stepped != nil {
+		c.host = sim.NewStepped(*cfg.Stepped)
+	} else {
+		c.host = sim.NewLive(sim.LiveConfig{})
+	}
+	c.server = fake.NewServer(fake.Config{Now: c.host.Now})
+	if err := c.assemble(cfg); err != nil {
+		return nil, errors.Join(fmt.Errorf("cluster: %w", err), c.Close())
+	}
+	return c, nil
+}
+
+// Start lets the world move, and returns when the nodes and the driver have registered. It fails when ctx ends before.
+func (c *Cluster) Start(ctx context.Context) error {
+	c.host.Start()
+	return c.host.Wait(ctx, "nodes and driver to register", c.registered)
+}
+
+// Client is a client of the API server for users and tests. From within a User it is suspended at each request.
+func (c *Cluster) Client() kubernetes.Interface { return c.server.Client(c.host.Outside()) }
+
+// Server is the API server, for looking at what is stored without leaving a trace.
+func (c *Cluster) Server() *fake.Server { return c.server }
+
+// Host is what moves the world: a *sim.Live, or a *sim.Stepped.
+func (c *Cluster) Host() sim.Host { return c.host }
+
+// Trace is the record of all that happened.
+func (c *Cluster) Trace() *trace.Log { return c.host.Log() }
+
+// Devices tells what volumes are made of, and why.
+func (c *Cluster) Devices() (kind Devices, why string) { return c.kind, c.why }
+
+// DriverName is the name of the CSI driver, which the storage class "standard" names as its provisioner.
+func (c *Cluster) DriverName() string { return c.driver.name() }
+
+// User adds a program outside the control plane, which runs on its own: script may use Client and the Wait methods, and
+// under a stepped host is suspended at each of them. Run returns its error.
+func (c *Cluster) User(name string, script func(ctx context.Context) error) {
+	c.mu.Lock()
+	c.usersLeft++
+	c.mu.Unlock()
+	c.host.Component(name).User("", func(ctx context.Context) {
+		err := script(ctx)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.usersLeft--
+		if err != nil {
+			c.userErrs = append(c.userErrs, fmt.Errorf("%s: %w", name, err))
+		}
+	})
+}
+
+// Run lets the world move until it comes to rest: stepped, until nothing is left to happen; live, until all users are
+// done and nothing is owed. It returns the users' errors; a user who waits for what cannot come is one.
+func (c *Cluster) Run(ctx context.Context) error {
+	c.host.Start()
+	var err error
+	if s, ok := c.host.(*sim.Stepped); ok {
+		if err = s.Run(); err == nil && len(s.Waiting()) > 0 {
+			err = fmt.Errorf("%w, but %v", sim.ErrQuiescent, s.Waiting())
+		}
+	} else {
+		err = c.host.Wait(ctx, "users to finish and the world to come to rest", func() bool {
+			c.mu.Lock()
+			left := c.usersLeft
+			c.mu.Unlock()
+			return left == 0 && len(c.Owed()) == 0
+		})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errors.Join(append(c.userErrs, err)...)
+}
+
+// Close ends the world and takes away all it made: processes, mounts, devices, files. It returns what could not be taken
+// away. Calling it again does nothing.
+func (c *Cluster) Close() error {
+	c.mu.Lock()
+	closed := c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if closed {
+		return nil
+	}
+	c.host.Close()
+	var errs []error
+	for _, s := range c.servers {
+		errs = append(errs, s.Stop())
+	}
+	return errors.Join(append(errs, c.driver.close())...)
+}
+
+// connect makes a driver's services reachable: live as a gRPC server, stepped by calling its methods on the spot.
+func (c *Cluster) connect(register csi.Register) (grpc.ClientConnInterface, error) {
+	if _, stepped := c.host.(*sim.Stepped); stepped {
+		return csi.Direct(register), nil
+	}
+	server, err := csi.Serve(register)
+	if err != nil {
+		return nil, err
+	}
+	c.servers = append(c.servers, server)
+	return server.Conn(), nil
+}

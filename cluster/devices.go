@@ -1,0 +1,216 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/array"
+	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/loop"
+)
+
+// Devices says what volumes are made of.
+type Devices string
+
+// The kinds of devices.
+const (
+	Auto  Devices = "auto"  // Loop where it can be had, else Array
+	Loop  Devices = "loop"  // loop devices of this machine, with real file systems and mounts; live only
+	Array Devices = "array" // the memory of a simulated disk array
+)
+
+// choose settles Auto, and says in words what was chosen and why. It fails for Loop where that cannot be had, with what
+// to do about it, and for an unknown kind.
+func (d Devices) choose(stepped bool) (Devices, string, error) {
+	switch d {
+	case Array:
+		return Array, "a simulated disk array in memory, as asked", nil
+	case Loop:
+		if stepped {
+			return "", "", errors.New("devices loop: real devices run live only; a stepped world takes the array")
+		}
+		if err := loop.Probe(); err != nil {
+			return "", "", fmt.Errorf("devices loop: %w", err)
+		}
+		return Loop, "loop devices of this machine, as asked", nil
+	case Auto, "":
+		if stepped {
+			return Array, "a simulated disk array in memory: the world is stepped", nil
+		}
+		if err := loop.Probe(); err != nil {
+			return Array, fmt.Sprintf("a simulated disk array in memory: %v", err), nil
+		}
+		return Loop, "loop devices of this machine: it has all that is needed", nil
+	default:
+		return "", "", fmt.Errorf("devices %q: want %s, %s or %s", d, Auto, Loop, Array)
+	}
+}
+
+// driver is a CSI driver and the disks of the nodes it serves.
+type driver interface {
+	name() string
+	// controller adds the controller's services.
+	controller(grpc.ServiceRegistrar)
+	// addNode gives a node its disk, the kubelet's root on it, and the driver's services there.
+	addNode(node string) (fs nodefs.FS, root string, services csi.Register, err error)
+	// left names what the driver still holds: volumes, devices, mounts.
+	left() ([]string, error)
+	// close takes everything away that the driver and its nodes made.
+	close() error
+}
+
+// arrayDriver is the simulated array with nodes in memory.
+type arrayDriver struct {
+	array *array.Array
+	nodes []*nodefs.Memory
+}
+
+func newArrayDriver() *arrayDriver { return &arrayDriver{array: array.New(array.Config{})} }
+
+func (d *arrayDriver) name() string { return array.DriverName }
+
+func (d *arrayDriver) controller(r grpc.ServiceRegistrar) {
+	csispec.RegisterIdentityServer(r, d.array.Identity())
+	csispec.RegisterControllerServer(r, d.array.Controller())
+}
+
+func (d *arrayDriver) addNode(node string) (nodefs.FS, string, csi.Register, error) {
+	root := "/" + node
+	fs := nodefs.NewMemory(root)
+	d.nodes = append(d.nodes, fs)
+	server := d.array.Node(node, fs)
+	return fs, root, func(r grpc.ServiceRegistrar) {
+		csispec.RegisterIdentityServer(r, d.array.Identity())
+		csispec.RegisterNodeServer(r, server)
+	}, nil
+}
+
+func (d *arrayDriver) left() ([]string, error) {
+	var left []string
+	for _, v := range d.array.Volumes() {
+		left = append(left, fmt.Sprintf("volume %s (%s) of the array, attached to %v", v.ID, v.Name, v.AttachedTo))
+	}
+	for _, fs := range d.nodes {
+		mounts, err := mountsLeft(fs)
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, mounts...)
+	}
+	return left, nil
+}
+
+func (d *arrayDriver) close() error { return nil }
+
+func mountsLeft(fs nodefs.FS) ([]string, error) {
+	mounts, err := fs.Mounts()
+	if err != nil {
+		return nil, fmt.Errorf("list mounts: %w", err)
+	}
+	var left []string
+	for _, m := range mounts {
+		left = append(left, "mount "+m.Path)
+	}
+	return left, nil
+}
+
+// loopDriver is the driver on loop devices with nodes in directories of this machine.
+type loopDriver struct {
+	driver *loop.Driver
+	dir    string
+	ours   bool // dir was made here, and is removed at the end
+	nodes  []*nodefs.Real
+	roots  []string // of the nodes
+}
+
+// newLoopDriver makes the driver with everything below dir, or below a new temporary directory where dir is empty.
+func newLoopDriver(dir string) (*loopDriver, error) {
+	d := &loopDriver{dir: dir}
+	if dir == "" {
+		made, err := os.MkdirTemp("", "volsim-")
+		if err != nil {
+			return nil, fmt.Errorf("directory for volumes: %w", err)
+		}
+		d.dir, d.ours = made, true
+	} else if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("directory for volumes %s: not an existing directory: make it first", dir)
+	}
+	var err error
+	d.driver, err = loop.New(loop.Config{Dir: filepath.Join(d.dir, "volumes")})
+	if err != nil {
+		return nil, errors.Join(err, d.removeDir())
+	}
+	return d, nil
+}
+
+func (d *loopDriver) name() string { return loop.DriverName }
+
+func (d *loopDriver) controller(r grpc.ServiceRegistrar) {
+	csispec.RegisterIdentityServer(r, d.driver.Identity())
+	csispec.RegisterControllerServer(r, d.driver.Controller())
+}
+
+func (d *loopDriver) addNode(node string) (nodefs.FS, string, csi.Register, error) {
+	root := filepath.Join(d.dir, node)
+	fs, err := nodefs.NewReal(root)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	d.nodes, d.roots = append(d.nodes, fs), append(d.roots, root)
+	server := d.driver.Node(node, fs)
+	return fs, root, func(r grpc.ServiceRegistrar) {
+		csispec.RegisterIdentityServer(r, d.driver.Identity())
+		csispec.RegisterNodeServer(r, server)
+	}, nil
+}
+
+func (d *loopDriver) left() ([]string, error) {
+	images, err := filepath.Glob(filepath.Join(d.dir, "volumes", "*"))
+	if err != nil {
+		return nil, fmt.Errorf("list volumes: %w", err)
+	}
+	var left []string
+	for _, image := range images {
+		left = append(left, "file "+image)
+	}
+	for _, fs := range d.nodes {
+		mounts, err := mountsLeft(fs)
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, mounts...)
+	}
+	return left, nil
+}
+
+// close unmounts, detaches and removes. What cannot be taken away stays with its files, and is an error.
+func (d *loopDriver) close() error {
+	var errs []error
+	for _, fs := range d.nodes {
+		errs = append(errs, fs.UnmountAll())
+	}
+	errs = append(errs, d.driver.Close())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("clean up %s: %w", d.dir, err)
+	}
+	return d.removeDir()
+}
+
+// removeDir removes the directories made here. Nothing is mounted below them any more.
+func (d *loopDriver) removeDir() error {
+	if d.ours {
+		return os.RemoveAll(d.dir)
+	}
+	for _, root := range d.roots {
+		if err := os.RemoveAll(root); err != nil {
+			return err
+		}
+	}
+	return os.Remove(filepath.Join(d.dir, "volumes"))
+}

@@ -1,0 +1,15 @@
+// Package cluster puts a world together: an API server, the control plane, nodes with their kubelets, and a CSI driver
+// with its sidecars and its devices.
+//
+//	c, err := cluster.New(cluster.Config{Nodes: 2})
+//	defer c.Close()
+//	c.Start(ctx)
+//	c.Client() // a kubernetes.Interface
+//
+// A [Cluster] runs live by default. With [Config].Stepped it is moved one action at a time under a chooser, and whatever
+// waits for it (Start, the Wait methods) moves it. Its devices are loop devices of this machine or the memory of the
+// simulated array; see [Devices].
+//
+// Not here: what decides anything. The parts are in their own packages, and see each other only through API objects; the
+// list of them is in controlplane.go. Pods run no containers: a pod is Running when its volumes are mounted.
+package cluster

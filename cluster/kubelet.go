@@ -1,0 +1,295 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/events"
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/volumemanager"
+)
+
+// managedAttachAnnotation lets the attach/detach controller attach and detach for the node.
+const managedAttachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
+
+// kubeletConfig is what newKubelet must be told.
+type kubeletConfig struct {
+	component *sim.Component
+	client    kubernetes.Interface
+	informers informers.SharedInformerFactory
+	node      string
+	root      string    // of the kubelet, on the node's disk
+	fs        nodefs.FS // the node's disk
+	drivers   map[string]grpc.ClientConnInterface
+}
+
+// kubelet is what a node does: it registers itself and its drivers, brings volumes to its pods, says that they run when
+// all is mounted, and lets them go when all is unmounted. It runs no containers: they start and end at once.
+//
+// Upstream: pkg/kubelet, as far as volumes need it.
+type kubelet struct {
+	cfg     kubeletConfig
+	csi     *csi.Plugin
+	volumes *volumemanager.Manager
+	pods    *sim.Queue[types.UID]
+	status  *sim.Queue[string] // one key: the node's name
+	drivers *sim.Queue[string]
+	mine    map[types.UID]*corev1.Pod // the pods of this node, as last seen
+}
+
+// newKubelet makes the kubelet of a node, with its workers.
+func newKubelet(cfg kubeletConfig) (*kubelet, error) {
+	k := &kubelet{cfg: cfg, mine: map[types.UID]*corev1.Pod{}}
+	k.csi = csi.New(csi.Config{
+		Component: cfg.component, Client: cfg.client,
+		CSIDrivers: cfg.informers.Storage().V1().CSIDrivers().Lister(),
+		NodeName:   types.NodeName(cfg.node), Root: cfg.root, FS: cfg.fs,
+	})
+	var manager plugins.Manager
+	if err := manager.Register(k.csi); err != nil {
+		return nil, err
+	}
+	k.status = sim.NewQueue[string](cfg.component, sim.QueueConfig{Name: "node status"})
+	k.status.Work(k.syncNode)
+	k.drivers = sim.NewQueue[string](cfg.component, sim.QueueConfig{Name: "driver registration"})
+	k.drivers.Work(k.syncDriver)
+	k.pods = sim.NewQueue[types.UID](cfg.component, sim.QueueConfig{Name: "pods"})
+	k.pods.Work(k.syncPod)
+	k.volumes = volumemanager.New(volumemanager.Config{
+		Component: cfg.component, Client: cfg.client, Plugins: &manager,
+		Recorder: events.New(events.Config{
+			Component: cfg.component, Client: cfg.client, Source: "kubelet", Host: cfg.node,
+		}),
+		PodChanged:    k.pods.Add,
+		ReportChanged: func() { k.status.Add(cfg.node) },
+	})
+	if err := k.watch(); err != nil {
+		return nil, err
+	}
+	k.status.Add(cfg.node)
+	return k, nil
+}
+
+func (k *kubelet) watch() error {
+	core := k.cfg.informers.Core().V1()
+	_, err := core.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    k.podSeen,
+		UpdateFunc: func(_, pod any) { k.podSeen(pod) },
+		DeleteFunc: k.podGone,
+	})
+	if err != nil {
+		return fmt.Errorf("kubelet %s: watch pods: %w", k.cfg.node, err)
+	}
+	_, err = core.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    k.nodeSeen,
+		UpdateFunc: func(_, node any) { k.nodeSeen(node) },
+	})
+	if err != nil {
+		return fmt.Errorf("kubelet %s: watch nodes: %w", k.cfg.node, err)
+	}
+	return nil
+}
+
+func (k *kubelet) podSeen(obj any) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName != k.cfg.node {
+		return
+	}
+	k.mine[pod.UID] = pod
+	k.pods.Add(pod.UID)
+}
+
+func (k *kubelet) podGone(obj any) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	if pod, ok := obj.(*corev1.Pod); ok && k.mine[pod.UID] != nil {
+		delete(k.mine, pod.UID)
+		k.pods.Add(pod.UID)
+	}
+}
+
+func (k *kubelet) nodeSeen(obj any) {
+	if node, ok := obj.(*corev1.Node); ok && node.Name == k.cfg.node {
+		k.volumes.NodeUpdated(node)
+	}
+}
+
+// syncPod brings a pod one step on. What has to be waited for brings it back here.
+//
+// Upstream: pkg/kubelet SyncPod, SyncTerminatedPod (v1.36).
+func (k *kubelet) syncPod(ctx context.Context, uid types.UID) error {
+	pod := k.mine[uid]
+	if pod != nil && pod.DeletionTimestamp == nil && !finished(pod) {
+		k.volumes.AddPod(pod)
+		if pod.Status.Phase == corev1.PodPending && k.volumes.Mounted(uid) {
+			return k.reportRunning(ctx, pod)
+		}
+		return nil
+	}
+	k.volumes.RemovePod(uid)
+	if k.volumes.HasVolumes(uid) {
+		return nil
+	}
+	if err := k.removePodDir(uid); err != nil {
+		return err
+	}
+	if pod == nil || pod.DeletionTimestamp == nil {
+		return nil
+	}
+	now := int64(0)
+	err := k.cfg.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &uid},
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // another pod has the name, or none
+	}
+	return err
+}
+
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// reportRunning says that all containers of a pod run.
+func (k *kubelet) reportRunning(ctx context.Context, pod *corev1.Pod) error {
+	now := metav1.NewTime(k.cfg.component.Now())
+	status := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &now}
+	for _, t := range []corev1.PodConditionType{corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady} {
+		status.Conditions = append(status.Conditions, corev1.PodCondition{
+			Type: t, Status: corev1.ConditionTrue, LastTransitionTime: now,
+		})
+	}
+	for _, c := range pod.Spec.Containers {
+		started := true
+		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image, Ready: true, Started: &started,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
+		})
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
+	if err != nil {
+		return fmt.Errorf("patch of pod status: %w", err)
+	}
+	_, err = k.cfg.client.CoreV1().Pods(pod.Namespace).
+		Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // that pod is gone
+	}
+	return err
+}
+
+// removePodDir removes what is left of a pod's directory, all of it empty directories.
+func (k *kubelet) removePodDir(uid types.UID) error {
+	pod := filepath.Join(k.cfg.root, "pods", string(uid))
+	volumes := filepath.Join(pod, "volumes")
+	var dirs []string
+	if exists, err := k.cfg.fs.Exists(volumes); err == nil && exists {
+		names, err := k.cfg.fs.ReadDir(volumes)
+		if err != nil {
+			return fmt.Errorf("remove pod directory: %w", err)
+		}
+		for _, name := range names {
+			dirs = append(dirs, filepath.Join(volumes, name))
+		}
+	}
+	for _, dir := range append(dirs, volumes, pod) {
+		exists, err := k.cfg.fs.Exists(dir)
+		if err == nil && exists {
+			err = k.cfg.fs.Remove(dir)
+		}
+		if err != nil {
+			return fmt.Errorf("remove pod directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// syncNode registers the node where that is not done, and reports the volumes in use where that is needed.
+//
+// Differs: upstream patches the node's status every 10 s; here it is patched when there is something to report.
+//
+// Upstream: pkg/kubelet registerWithAPIServer, syncNodeStatus (v1.36).
+func (k *kubelet) syncNode(ctx context.Context, name string) error {
+	if !k.registered() {
+		_, err := k.cfg.client.CoreV1().Nodes().Create(ctx, k.node(), metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		for _, driver := range slices.Sorted(maps.Keys(k.cfg.drivers)) {
+			k.drivers.Add(driver)
+		}
+	}
+	if !k.volumes.ReportNeeded() {
+		return nil
+	}
+	volumes := k.volumes.VolumesInUse()
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"volumesInUse": volumes}})
+	if err != nil {
+		return fmt.Errorf("patch of node status: %w", err)
+	}
+	node, err := k.cfg.client.CoreV1().Nodes().
+		Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil {
+		return err
+	}
+	k.volumes.Reported(volumes, node)
+	if k.volumes.ReportNeeded() {
+		k.status.Add(name)
+	}
+	return nil
+}
+
+func (k *kubelet) registered() bool {
+	_, err := k.cfg.informers.Core().V1().Nodes().Lister().Get(k.cfg.node)
+	return err == nil
+}
+
+// node is the Node object as the kubelet registers it.
+func (k *kubelet) node() *corev1.Node {
+	now := metav1.NewTime(k.cfg.component.Now())
+	capacity := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"),
+		corev1.ResourcePods: resource.MustParse("110"),
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        k.cfg.node,
+			Labels:      map[string]string{corev1.LabelHostname: k.cfg.node, corev1.LabelOSStable: "linux"},
+			Annotations: map[string]string{managedAttachAnnotation: "true"},
+		},
+		Status: corev1.NodeStatus{
+			Capacity: capacity, Allocatable: capacity,
+			Conditions: []corev1.NodeCondition{{
+				Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady",
+				Message: "kubelet is posting ready status", LastHeartbeatTime: now, LastTransitionTime: now,
+			}},
+		},
+	}
+}
+
+// syncDriver registers a driver with the kubelet and with the cluster.
+func (k *kubelet) syncDriver(ctx context.Context, name string) error {
+	info, err := k.csi.AddDriver(ctx, name, k.cfg.drivers[name])
+	if err != nil {
+		return err
+	}
+	return k.csi.Publish(ctx, name, info)
+}

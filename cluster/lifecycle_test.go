@@ -1,0 +1,259 @@
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/plugins/loop"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// lifecycle is the life of a volume as its user lives it: provisioned, written on node-1, read on node-2, deleted.
+func lifecycle(ctx context.Context, c *cluster.Cluster) error {
+	if err := c.Start(ctx); err != nil {
+		return err
+	}
+	claims, pods := c.Client().CoreV1().PersistentVolumeClaims("default"), c.Client().CoreV1().Pods("default")
+	if _, err := claims.Create(ctx, cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	content := []byte("hello")
+	for _, node := range []string{"node-1", "node-2"} {
+		if _, err := pods.Create(ctx, cluster.NewPod("web", "data"), metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		if err := c.WaitForPod(ctx, "default", "web", corev1.PodRunning); err != nil {
+			return err
+		}
+		pod, err := pods.Get(ctx, "web", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if pod.Spec.NodeName != node {
+			return fmt.Errorf("pod is on %s, want %s", pod.Spec.NodeName, node)
+		}
+		found, err := c.ReadFile("default", "web", "data", "file")
+		switch {
+		case node == "node-1" && err == nil:
+			return fmt.Errorf("a new volume holds a file: %q", found)
+		case node == "node-2" && (err != nil || !bytes.Equal(found, content)):
+			return fmt.Errorf("on node-2 the file is %q, %w", found, err)
+		}
+		if err := c.WriteFile("default", "web", "data", "file", content); err != nil {
+			return err
+		}
+		if _, err := c.Client().CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
+			return err
+		}
+		if err := pods.Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+		if err := c.WaitForGone(ctx, "pods", "default", "web"); err != nil {
+			return err
+		}
+	}
+	return claims.Delete(ctx, "data", metav1.DeleteOptions{})
+}
+
+// run lives the life of a volume in a cluster and returns it at rest. Whatever is owed or left then is a failure.
+func run(tb testing.TB, cfg cluster.Config) *cluster.Cluster {
+	tb.Helper()
+	c, err := cluster.New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() {
+		if err := c.Close(); err != nil {
+			tb.Error(err)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c.User("user", func(ctx context.Context) error { return lifecycle(ctx, c) })
+	if err := c.Run(ctx); err != nil {
+		tb.Fatalf("%v\nowed: %v\n%s", err, c.Owed(), tail(c.Trace().Text(), 60))
+	}
+	if owed := c.Owed(); len(owed) > 0 {
+		tb.Fatalf("owed at rest: %v\n%s", owed, tail(c.Trace().Text(), 60))
+	}
+	left, err := c.Left()
+	if err != nil || len(left) > 0 {
+		tb.Fatalf("left at rest: %v, %v", left, err)
+	}
+	return c
+}
+
+func tail(text string, lines int) string {
+	all := strings.SplitAfter(text, "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "")
+}
+
+func stepped(chooser sim.Chooser) cluster.Config {
+	return cluster.Config{Stepped: &sim.SteppedConfig{Chooser: chooser, StepsMax: 20_000}}
+}
+
+func TestLifecycleInTheOrdinaryCourse(t *testing.T) {
+	c := run(t, stepped(sim.FIFO{}))
+	var writes []string
+	for _, r := range c.Trace().Records() {
+		if r.Kind == trace.KindAPI && r.Err == nil && r.Actor == "pvcontroller/claims" && !strings.HasPrefix(r.Verb, "get") {
+			resource, _, _ := strings.Cut(r.Object, "/")
+			writes = append(writes, r.Verb+" "+resource)
+		}
+	}
+	// The provisioner's annotations, and then the four writes of a binding, the first of which the provisioner has done.
+	want := []string{
+		"update persistentvolumeclaims", "update/status persistentvolumes", "update persistentvolumeclaims",
+		"update/status persistentvolumeclaims",
+	}
+	if diff := cmp.Diff(want, writes[:min(4, len(writes))]); diff != "" {
+		t.Errorf("writes of the claim worker (-want +got):\n%s", diff)
+	}
+}
+
+func TestLifecycleUnderSeeds(t *testing.T) {
+	seeds := 1000
+	if testing.Short() {
+		seeds = 50
+	}
+	began := time.Now()
+	conflicts, steps := 0, 0
+	for seed := range seeds {
+		c := run(t, stepped(sim.NewSeeded(uint64(seed))))
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+		steps += c.Host().(*sim.Stepped).Steps()
+		for _, r := range c.Trace().Records() {
+			if apierrors.IsConflict(r.Err) {
+				conflicts++
+			}
+		}
+	}
+	took := time.Since(began)
+	t.Logf("%d schedules, %d steps, %d conflicts met and retried, %.0f schedules/s, %.1f µs a step",
+		seeds, steps, conflicts, float64(seeds)/took.Seconds(), float64(took.Microseconds())/float64(steps))
+	if conflicts == 0 {
+		t.Error("no conflict in any of the schedules: they do not interleave")
+	}
+}
+
+func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
+	for seed := range uint64(20) {
+		first := run(t, stepped(sim.NewSeeded(seed))).Trace().Text()
+		second := run(t, stepped(sim.NewSeeded(seed))).Trace().Text()
+		if first != second {
+			t.Fatalf("seed %d: two runs differ:\n%s", seed, cmp.Diff(strings.Split(first, "\n"), strings.Split(second, "\n")))
+		}
+		if _, err := trace.Parse(first); err != nil {
+			t.Fatalf("seed %d: the trace does not parse back: %v", seed, err)
+		}
+	}
+}
+
+func TestLifecycleLive(t *testing.T) {
+	for _, devices := range []cluster.Devices{cluster.Array, cluster.Loop} {
+		t.Run(string(devices), func(t *testing.T) {
+			if err := loop.Probe(); devices == cluster.Loop && err != nil {
+				t.Skipf("loop devices: %v", err)
+			}
+			goroutines := runtime.NumGoroutine()
+			dir := t.TempDir()
+			run(t, cluster.Config{Devices: devices, Dir: dir})
+			nothingLeft(t, dir)
+			if n := goroutines - runtime.NumGoroutine(); n < 0 {
+				buf := make([]byte, 1<<20)
+				t.Errorf("%d goroutines left:\n%s", -n, buf[:runtime.Stack(buf, true)])
+			}
+		})
+	}
+}
+
+// nothingLeft checks that a directory is empty, and that nothing is mounted below it or made of files in it.
+func nothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(p string, _ fs.DirEntry, err error) error {
+		if p != dir {
+			t.Errorf("left: %s", p)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err == nil && bytes.Contains(mounts, []byte(dir)) {
+		t.Errorf("a mount below %s is left", dir)
+	}
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		t.Error(err)
+	}
+	for _, f := range files {
+		if backing, err := os.ReadFile(f); err == nil && bytes.Contains(backing, []byte(dir)) {
+			t.Errorf("loop device %s is left, over %s", f, backing)
+		}
+	}
+}
+
+// A cluster that is closed at any moment takes everything away.
+func TestCloseAtAnyMomentLeavesNothing(t *testing.T) {
+	if err := loop.Probe(); err != nil {
+		t.Skipf("loop devices: %v", err)
+	}
+	for _, at := range []string{"CreateVolume", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "ControllerUnpublishVolume"} {
+		t.Run(at, func(t *testing.T) {
+			dir := t.TempDir()
+			c, err := cluster.New(cluster.Config{Devices: cluster.Loop, Dir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			reached := make(chan struct{})
+			c.Trace().Watch(func(r trace.Record) {
+				if r.Kind == trace.KindDriver && r.Verb == at {
+					select {
+					case <-reached:
+					default:
+						close(reached)
+					}
+				}
+			})
+			c.User("user", func(ctx context.Context) error { return lifecycle(ctx, c) })
+			c.Host().Start()
+			select {
+			case <-reached:
+			case <-time.After(time.Minute):
+				t.Error("never came there")
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			nothingLeft(t, dir)
+		})
+	}
+}
+
+func BenchmarkLifecycleStepped(b *testing.B) {
+	steps := 0
+	for i := 0; b.Loop(); i++ {
+		steps += run(b, stepped(sim.NewSeeded(uint64(i)))).Host().(*sim.Stepped).Steps()
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "schedules/s")
+	b.ReportMetric(float64(steps)/float64(b.N), "steps/op")
+}

@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ErrNotMounted is matched by the error for a volume of a pod that does not have it mounted.
+var ErrNotMounted = errors.New("not mounted")
+
+// MountPath is where a volume of a running pod, named as in the pod, is mounted: a path on this machine for Loop, a path on the
+// node's simulated disk for Array. The error matches fs.ErrNotExist where there is no such pod, volume or claim, and
+// ErrNotMounted where it is not mounted.
+func (c *Cluster) MountPath(namespace, pod, volume string) (string, error) {
+	_, path, err := c.mount(namespace, pod, volume)
+	return path, err
+}
+
+// WriteFile writes a file into a volume of a running pod, through the path at which the pod sees it. Errors are those of
+// MountPath and of the file system.
+func (c *Cluster) WriteFile(namespace, pod, volume, name string, data []byte) error {
+	n, path, err := c.mount(namespace, pod, volume)
+	if err != nil {
+		return err
+	}
+	return n.fs.WriteFile(filepath.Join(path, name), data)
+}
+
+// ReadFile reads a file of a volume of a running pod; see WriteFile.
+func (c *Cluster) ReadFile(namespace, pod, volume, name string) ([]byte, error) {
+	n, path, err := c.mount(namespace, pod, volume)
+	if err != nil {
+		return nil, err
+	}
+	return n.fs.ReadFile(filepath.Join(path, name))
+}
+
+func (c *Cluster) mount(namespace, podName, volume string) (*node, string, error) {
+	pod, ok := c.pod(namespace, podName)
+	if !ok {
+		return nil, "", fmt.Errorf("pod %s/%s: %w", namespace, podName, fs.ErrNotExist)
+	}
+	name, err := c.volumeOf(pod, volume)
+	if err != nil {
+		return nil, "", fmt.Errorf("pod %s/%s: %w", namespace, podName, err)
+	}
+	at := slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == pod.Spec.NodeName })
+	if at < 0 {
+		return nil, "", fmt.Errorf("pod %s/%s has no node: volume %s: %w", namespace, podName, volume, ErrNotMounted)
+	}
+	n := c.nodes[at]
+	path := n.kubelet.csi.MountPath(name, pod.UID)
+	if mounted, err := n.fs.IsMountPoint(path); err != nil || !mounted {
+		return nil, "", fmt.Errorf("pod %s/%s: volume %s: %w", namespace, podName, volume, ErrNotMounted)
+	}
+	return n, path, nil
+}
+
+// volumeOf is the name of the PersistentVolume behind a volume of a pod.
+func (c *Cluster) volumeOf(pod *corev1.Pod, volume string) (string, error) {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.Name != volume || v.PersistentVolumeClaim == nil {
+			continue
+		}
+		claim, ok := c.claim(pod.Namespace, v.PersistentVolumeClaim.ClaimName)
+		if !ok {
+			return "", fmt.Errorf("claim %s: %w", v.PersistentVolumeClaim.ClaimName, fs.ErrNotExist)
+		}
+		if claim.Spec.VolumeName == "" {
+			return "", fmt.Errorf("claim %s is not bound: %w", claim.Name, ErrNotMounted)
+		}
+		return claim.Spec.VolumeName, nil
+	}
+	return "", fmt.Errorf("volume %s of a claim: %w", volume, fs.ErrNotExist)
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/volsim/volsim/plugins/loop"
+)
+
+// volsim runs the command line.
+func volsim(ctx context.Context, args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = run(ctx, args, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+func TestDemoTellsTheLifeOfAVolume(t *testing.T) {
+	for _, devices := range []string{"array", "loop"} {
+		t.Run(devices, func(t *testing.T) {
+			if err := loop.Probe(); devices == "loop" && err != nil {
+				t.Skipf("loop devices: %v", err)
+			}
+			dir := t.TempDir()
+			status, out, errs := volsim(t.Context(), "demo", "--devices", devices, "--dir", dir)
+			if status != 0 || errs != "" {
+				t.Fatalf("status %d, stderr %q", status, errs)
+			}
+			// In this order; other lines may stand between.
+			at := 0
+			for _, want := range []string{
+				"A cluster of two nodes", "registers driver",
+				"A claim is provisioned and bound", "asks for 64Mi of storage: claim default/data",
+				"has the driver make a volume pvc-", "binds claim default/data to volume pvc-", "marks claim default/data Bound",
+				"A pod uses it on node-1", "places pod default/web on node-1", "to be attached to node-1",
+				"has the driver attach the volume: node=node-1", "lists vol-", "has the driver stage the volume: path=",
+				"/globalmount", "has the driver publish the volume to the pod: path=", "/volumes/kubernetes.io~csi/pvc-",
+				"says that pod default/web is Running", "writes 47 bytes to",
+				"The pod comes back on node-2", "cordons node-1", "has the driver unpublish the volume from the pod",
+				"has the driver detach the volume: node=node-1", "has the driver attach the volume: node=node-2",
+				"finds greeting.txt with the same 47 bytes",
+				"Pod, claim and volume go", "marks volume pvc-", "Released", "has the driver delete the volume",
+				"API writes,", "driver calls", "on " + devices + " devices", "Nothing is left.",
+			} {
+				i := strings.Index(out[at:], want)
+				if i < 0 {
+					t.Fatalf("%q does not come after what came before in:\n%s", want, out)
+				}
+				at += i + len(want)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("left in the directory: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestDemoAsJSON(t *testing.T) {
+	status, out, errs := volsim(t.Context(), "demo", "--devices", "array", "--json")
+	if status != 0 || errs != "" {
+		t.Fatalf("status %d, stderr %q", status, errs)
+	}
+	kinds := map[string]int{}
+	var last event
+	for line := range strings.Lines(out) {
+		last = event{}
+		if err := json.Unmarshal([]byte(line), &last); err != nil {
+			t.Fatalf("line %q: %v", line, err)
+		}
+		kinds[last.Event]++
+	}
+	if kinds["chapter"] != 5 || kinds["note"] != 2 || kinds["action"] < 100 || kinds["summary"] != 1 {
+		t.Errorf("events: %v", kinds)
+	}
+	if s := last.Summary; s == nil || s.Writes < 30 || s.DriverCalls < 12 || s.Devices != "array" || s.ElapsedMS <= 0 {
+		t.Errorf("the last line is %+v, want a summary", last)
+	}
+}
+
+func TestDemoRefusesInOneLine(t *testing.T) {
+	tests := []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"unknown devices", []string{"demo", "--devices", "zfs"}, `volsim: cluster: devices "zfs": want auto, loop or array`},
+		{"unknown command", []string{"dmeo"}, `volsim: unknown command "dmeo" for "volsim"`},
+		{"argument", []string{"demo", "twice"}, `volsim: unknown command "twice" for "volsim demo"`},
+		{"unknown flag", []string{"demo", "--fast"}, "volsim: unknown flag: --fast"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			status, _, errs := volsim(t.Context(), tt.args...)
+			if line, _, _ := strings.Cut(errs, "\n"); status != 1 || line != tt.want {
+				t.Errorf("status %d, stderr %q, want %q", status, errs, tt.want)
+			}
+		})
+	}
+}
+
+func TestDemoWithoutTools(t *testing.T) {
+	if err := loop.Probe(); err != nil {
+		t.Skipf("loop devices: %v", err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	status, _, errs := volsim(t.Context(), "demo", "--devices", "loop")
+	if status != 1 || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "install e2fsprogs") {
+		t.Errorf("status %d, stderr %q, want one line that says what to install", status, errs)
+	}
+	status, out, errs := volsim(t.Context(), "demo")
+	if status != 0 || !strings.Contains(out, "a simulated disk array in memory: ") || !strings.Contains(out, "install e2fsprogs") {
+		t.Errorf("auto: status %d, stderr %q, first lines %q; want the array, and why", status, errs, out[:min(300, len(out))])
+	}
+}
+
+func TestDemoInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	status, _, errs := volsim(ctx, "demo", "--devices", "array")
+	if status != 130 || errs != "volsim: interrupted; everything was taken away again\n" {
+		t.Errorf("status %d, stderr %q", status, errs)
+	}
+}
+
+func TestDemoOnAFullDisk(t *testing.T) {
+	if err := loop.Probe(); err != nil {
+		t.Skipf("loop devices: %v", err)
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", dir).CombinedOutput(); err != nil {
+		t.Fatalf("mount tmpfs: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v: %s", err, out)
+		}
+	})
+	status, _, errs := volsim(t.Context(), "demo", "--devices", "loop", "--dir", dir)
+	if status != 1 || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "no space left in "+dir) {
+		t.Errorf("status %d, stderr %q, want one line about the space", status, errs)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left in the directory: %v, %v", left, err)
+	}
+}

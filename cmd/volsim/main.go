@@ -1,0 +1,50 @@
+// Command volsim runs the Kubernetes storage control plane in one process.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run runs the command line and returns the exit status: 0, 1 for what went wrong, 130 when it was interrupted.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	klog.SetLogger(logr.Discard()) // libraries below log there; what matters is in the trace
+	root := &cobra.Command{
+		Use:   "volsim",
+		Short: "The Kubernetes storage control plane in one process",
+		Long: "volsim is the whole Kubernetes storage control plane in one process: a fake API server, the storage\n" +
+			"controllers, kubelets, the CSI sidecars, and CSI drivers on real loop devices or in memory.",
+		SilenceUsage: true, SilenceErrors: true,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newDemo())
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errInterrupted):
+		fmt.Fprintln(stderr, "volsim:", err)
+		return 130
+	default:
+		fmt.Fprintln(stderr, "volsim:", err)
+		return 1
+	}
+}

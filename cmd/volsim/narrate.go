@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/trace"
+)
+
+// pace is how long a line stands before the next one with --slow.
+const pace = 400 * time.Millisecond
+
+// narrator prints what happens, in order, on a goroutine of its own, so that the world never waits for the terminal.
+type narrator struct {
+	ctx   context.Context //nolint:containedctx // ends the pacing
+	out   io.Writer
+	json  bool
+	slow  bool
+	lines chan line
+	done  chan struct{}
+	ended atomic.Bool // what the world does from now on is not told
+}
+
+// line is one thing to print.
+type line struct {
+	record  *trace.Record
+	actor   string
+	text    string
+	chapter bool
+	summary *summary
+	drained chan struct{} // closed when all before has been printed
+}
+
+func newNarrator(ctx context.Context, out io.Writer, asJSON, slow bool) *narrator {
+	const ahead = 10_000 // more than a demo ever has to say
+	n := &narrator{ctx: ctx, out: out, json: asJSON, slow: slow, lines: make(chan line, ahead), done: make(chan struct{})}
+	go n.print()
+	return n
+}
+
+func (n *narrator) say(actor, text string) { n.lines <- line{actor: actor, text: text} }
+func (n *narrator) chapter(title string)   { n.lines <- line{text: title, chapter: true} }
+func (n *narrator) summary(s summary)      { n.lines <- line{summary: &s} }
+
+func (n *narrator) record(r trace.Record) {
+	if !n.ended.Load() {
+		n.lines <- line{record: &r}
+	}
+}
+
+// end stops telling what the world does: it is being taken down.
+func (n *narrator) end() { n.ended.Store(true) }
+
+// drain returns when all that was said has been printed.
+func (n *narrator) drain() {
+	drained := make(chan struct{})
+	n.lines <- line{drained: drained}
+	<-drained
+}
+
+// close returns when all is printed. Nothing may be said afterwards.
+func (n *narrator) close() {
+	close(n.lines)
+	<-n.done
+}
+
+func (n *narrator) print() {
+	defer close(n.done)
+	for l := range n.lines {
+		if l.drained != nil {
+			close(l.drained)
+			continue
+		}
+		if n.json {
+			n.printJSON(l)
+		} else if !n.printText(l) {
+			continue
+		}
+		if n.slow && n.ctx.Err() == nil {
+			select {
+			case <-time.After(pace):
+			case <-n.ctx.Done():
+			}
+		}
+	}
+}
+
+// printText returns whether there was something to print.
+func (n *narrator) printText(l line) bool {
+	switch {
+	case l.summary != nil:
+		fmt.Fprint(n.out, l.summary)
+	case l.chapter:
+		fmt.Fprintf(n.out, "\n%s\n", l.text)
+	case l.record != nil:
+		words, ok := trace.Tell(*l.record)
+		if !ok {
+			return false
+		}
+		fmt.Fprintf(n.out, "  %8s  %-16s %s%s\n", milliseconds(l.record.At), component(l.record.Actor), words, took(l.record.Took))
+	default:
+		fmt.Fprintf(n.out, "  %8s  %-16s %s\n", "", l.actor, l.text)
+	}
+	return true
+}
+
+// took tells how long an action took, where that is worth telling.
+func took(d time.Duration) string {
+	if d < 100*time.Microsecond {
+		return ""
+	}
+	return " (" + milliseconds(d) + ")"
+}
+
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+}
+
+// component is an actor's component, without the strand.
+func component(actor string) string {
+	name, _, _ := strings.Cut(actor, "/")
+	return name
+}
+
+// event is a line of --json.
+type event struct {
+	Event   string   `json:"event"` // chapter, action, note or summary
+	Step    int      `json:"step,omitempty"`
+	AtMS    float64  `json:"at_ms,omitempty"`
+	TookMS  float64  `json:"took_ms,omitempty"`
+	Actor   string   `json:"actor,omitempty"`
+	Kind    string   `json:"kind,omitempty"`
+	Verb    string   `json:"verb,omitempty"`
+	Object  string   `json:"object,omitempty"`
+	Result  string   `json:"result,omitempty"`
+	Words   string   `json:"words,omitempty"`
+	Summary *summary `json:"summary,omitempty"`
+}
+
+func (n *narrator) printJSON(l line) {
+	e := event{Event: "note", Actor: l.actor, Words: l.text}
+	switch {
+	case l.summary != nil:
+		e = event{Event: "summary", Summary: l.summary}
+	case l.chapter:
+		e = event{Event: "chapter", Words: l.text}
+	case l.record != nil:
+		r := *l.record
+		words, _ := trace.Tell(r)
+		e = event{
+			Event: "action", Step: r.Step, AtMS: float64(r.At.Microseconds()) / 1000, TookMS: float64(r.Took.Microseconds()) / 1000,
+			Actor: r.Actor, Kind: string(r.Kind), Verb: r.Verb, Object: r.Object, Result: r.Result(), Words: words,
+		}
+	}
+	if err := json.NewEncoder(n.out).Encode(e); err != nil {
+		panic(fmt.Sprintf("event is not JSON: %v", err))
+	}
+}
+
+// summary is how the demo went.
+type summary struct {
+	Devices     string  `json:"devices"`
+	Writes      int     `json:"api_writes"`
+	Reads       int     `json:"api_reads"`
+	Conflicts   int     `json:"conflicts"`
+	DriverCalls int     `json:"driver_calls"`
+	Failed      int     `json:"driver_calls_failed"`
+	ElapsedMS   float64 `json:"elapsed_ms"`
+}
+
+// String is the summary for people.
+func (s summary) String() string {
+	conflicts := "no conflicts"
+	if s.Conflicts > 0 {
+		conflicts = fmt.Sprintf("%d conflicts met and retried", s.Conflicts)
+	}
+	failed := ""
+	if s.Failed > 0 {
+		failed = fmt.Sprintf(" (%d failed and were retried)", s.Failed)
+	}
+	return fmt.Sprintf("\n%d API writes, %s, %d reads, %d driver calls%s on %s devices, %.0f ms. Nothing is left.\n",
+		s.Writes, conflicts, s.Reads, s.DriverCalls, failed, s.Devices, s.ElapsedMS)
+}
+
+func (s *show) summary(kind cluster.Devices, elapsed time.Duration) summary {
+	sum := summary{Devices: string(kind), ElapsedMS: float64(elapsed.Microseconds()) / 1000}
+	for _, r := range s.cluster.Trace().Records() {
+		verb, _, _ := strings.Cut(r.Verb, "/")
+		switch {
+		case r.Kind == trace.KindDriver:
+			sum.DriverCalls++
+			if r.Err != nil {
+				sum.Failed++
+			}
+		case r.Kind != trace.KindAPI:
+		case apierrors.IsConflict(r.Err):
+			sum.Conflicts++
+		case verb == "get" || verb == "list" || verb == "watch":
+			sum.Reads++
+		default:
+			sum.Writes++
+		}
+	}
+	return sum
+}

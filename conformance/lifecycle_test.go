@@ -1,0 +1,94 @@
+package conformance_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/plugins/loop"
+	"github.com/volsim/volsim/sim"
+)
+
+// BenchmarkLifecycle measures one whole life of a volume, from an empty cluster of two nodes to nothing left: claim
+// provisioned and bound, pod running on it, pod, claim and volume gone.
+func BenchmarkLifecycle(b *testing.B) {
+	b.Run("stepped/array", func(b *testing.B) {
+		steps := 0
+		for i := 0; b.Loop(); i++ {
+			c := life(b, cluster.Config{Stepped: &sim.SteppedConfig{Chooser: sim.NewSeeded(uint64(i))}})
+			steps += c.Host().(*sim.Stepped).Steps()
+		}
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lives/s")
+		b.ReportMetric(float64(steps)/float64(b.N), "steps/op")
+	})
+	b.Run("live/array", func(b *testing.B) {
+		for b.Loop() {
+			life(b, cluster.Config{Devices: cluster.Array})
+		}
+	})
+	b.Run("live/loop", func(b *testing.B) {
+		if err := loop.Probe(); err != nil {
+			b.Skipf("loop devices: %v", err)
+		}
+		for b.Loop() {
+			life(b, cluster.Config{Devices: cluster.Loop, Dir: b.TempDir()})
+		}
+	})
+}
+
+func life(b *testing.B, cfg cluster.Config) *cluster.Cluster {
+	b.Helper()
+	c, err := cluster.New(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		if err := c.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}()
+	c.User("user", func(ctx context.Context) error { return script(ctx, c) })
+	if err := c.Run(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	if left, err := c.Left(); err != nil || len(left) > 0 {
+		b.Fatalf("left: %v, %v", left, err)
+	}
+	return c
+}
+
+func script(ctx context.Context, c *cluster.Cluster) error {
+	claims, pods := c.Client().CoreV1().PersistentVolumeClaims("default"), c.Client().CoreV1().Pods("default")
+	if _, err := claims.Create(ctx, cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if _, err := pods.Create(ctx, cluster.NewPod("web", "data"), metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if err := c.WaitForPod(ctx, "default", "web", corev1.PodRunning); err != nil {
+		return err
+	}
+	if err := pods.Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return claims.Delete(ctx, "data", metav1.DeleteOptions{})
+}
+
+// TestLife keeps the benchmark's script right.
+func TestLife(t *testing.T) {
+	c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.User("user", func(ctx context.Context) error { return script(ctx, c) })
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := c.Left(); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}

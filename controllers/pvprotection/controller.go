@@ -1,0 +1,107 @@
+package pvprotection
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/sim"
+)
+
+// Finalizer is what keeps a volume.
+//
+// Upstream: pkg/volume/util PVProtectionFinalizer (v1.36).
+const Finalizer = "kubernetes.io/pv-protection"
+
+// Config is what New must be told.
+type Config struct {
+	Component *sim.Component
+	Client    kubernetes.Interface
+	Informers informers.SharedInformerFactory
+}
+
+// Controller is the PV protection controller. It is moved by its component's host; nothing of it is called from outside.
+//
+// Upstream: pkg/controller/volume/pvprotection Controller (v1.36).
+type Controller struct {
+	client kubernetes.Interface
+	lister corelisters.PersistentVolumeLister
+	queue  *sim.Queue[string] // name
+}
+
+// New makes the controller: it registers with the informer and makes the queue, with one worker. It must be called before
+// the host starts.
+func New(cfg Config) *Controller {
+	volumes := cfg.Informers.Core().V1().PersistentVolumes()
+	c := &Controller{
+		client: cfg.Client,
+		lister: volumes.Lister(),
+		queue:  sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "pvprotection"}),
+	}
+	_, err := volumes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.changed(obj.(*corev1.PersistentVolume)) },
+		UpdateFunc: func(_, obj any) { c.changed(obj.(*corev1.PersistentVolume)) },
+	})
+	if err != nil {
+		panic("pvprotection: informer stopped before it was started: " + err.Error())
+	}
+	cfg.Component.Gate(volumes.Informer().HasSynced)
+	c.queue.Work(c.sync)
+	return c
+}
+
+func (c *Controller) changed(volume *corev1.PersistentVolume) {
+	if decide(volume) != keep {
+		c.queue.Add(volume.Name)
+	}
+}
+
+func (c *Controller) sync(ctx context.Context, name string) error {
+	volume, err := c.lister.Get(name)
+	if err != nil {
+		return nil // a lister fails with NotFound only
+	}
+	verdict := decide(volume)
+	if verdict == keep {
+		return nil
+	}
+	changed := volume.DeepCopy()
+	if verdict == protect {
+		changed.Finalizers = append(changed.Finalizers, Finalizer)
+	} else {
+		changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == Finalizer })
+	}
+	_, err = c.client.CoreV1().PersistentVolumes().Update(ctx, changed, metav1.UpdateOptions{})
+	return err
+}
+
+// verdict says what is to be done about a volume's finalizer.
+type verdict int
+
+const (
+	keep    verdict = iota // it stays as it is
+	protect                // it is put on
+	release                // it is taken off
+)
+
+// decide says what is to be done: a volume that lives has the finalizer; one that is being deleted keeps it for as long as
+// it is Bound.
+//
+// Upstream: pkg/controller/volume/pvprotection processPV, isBeingUsed (v1.36).
+func decide(volume *corev1.PersistentVolume) verdict {
+	has := slices.Contains(volume.Finalizers, Finalizer)
+	switch {
+	case volume.DeletionTimestamp == nil && !has:
+		return protect
+	case volume.DeletionTimestamp != nil && has && volume.Status.Phase != corev1.VolumeBound:
+		return release
+	default:
+		return keep
+	}
+}

@@ -1,0 +1,228 @@
+package volsim_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/volsim/volsim"
+
+// floors are the floors of ARCHITECTURE.md: a folder, with all below it that has no row of its own, and its floor.
+// Imports go down.
+var floors = map[string]int{
+	"trace":   1,
+	"sim":     1,
+	"nodefs":  2,
+	"events":  2,
+	"fake":    2,
+	"plugins": 2,
+	// The mechanism of operations.
+	"executor": 2,
+	// Plugins and drivers.
+	"plugins/csi":    3,
+	"plugins/csireq": 3,
+	"plugins/loop":   3,
+	"plugins/array":  3,
+	// The control plane; blind to one another.
+	"pvcontroller":  4,
+	"attachdetach":  4,
+	"volumemanager": 4,
+	"scheduler":     4,
+	"controllers":   4,
+	"sidecars":      4,
+	"cluster":       5,
+	"simtest":       6,
+	"cmd":           7,
+	"examples":      7,
+}
+
+// sameFloor are the arrows within a floor that are meant.
+var sameFloor = [][2]string{
+	{"sim", "trace"},
+	{"plugins/array", "plugins/csireq"},
+	{"plugins/loop", "plugins/csireq"},
+}
+
+// testOnly are modules that only tests and simtest may import.
+var testOnly = []string{"pgregory.net/rapid", "github.com/google/go-cmp"}
+
+// clockCalls are the functions of package time that read or wait for the wall clock.
+var clockCalls = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
+
+// mayUseClock are the places that may: the live host, the command, and the wait for a device to go away.
+var mayUseClock = []string{"sim/", "cmd/", "examples/", "plugins/loop/loopdev.go"}
+
+// badNames say nothing of what is in them.
+var badNames = []string{"util", "utils", "common", "helpers", "helper", "types", "base", "misc", "new", "shared"}
+
+// linesMax bounds a file that is not a test.
+const linesMax = 500
+
+// source is one Go file of the module.
+type source struct {
+	path   string // slash-separated, from the root
+	folder string // "." is the root
+	test   bool
+	file   *ast.File
+	lines  int
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	set := token.NewFileSet()
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		p = filepath.ToSlash(p)
+		if d.IsDir() {
+			if _, err := os.Stat(filepath.Join(p, "go.mod")); p != "." && (err == nil || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(p, ".go") {
+			return nil
+		}
+		f, err := parser.ParseFile(set, p, nil, parser.SkipObjectResolution|parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		all = append(all, source{
+			path: p, folder: path.Dir(p), test: strings.HasSuffix(p, "_test.go"), file: f,
+			lines: set.Position(f.End()).Line,
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 20 {
+		t.Fatalf("found %d files: is this the root of the module?", len(all))
+	}
+	return all
+}
+
+// floorOf is the floor of a folder, and the row it is by.
+func floorOf(folder string) (floor int, row string) {
+	for row := folder; row != "."; row = path.Dir(row) {
+		if floor, ok := floors[row]; ok {
+			return floor, row
+		}
+	}
+	return 0, ""
+}
+
+func imports(f *ast.File) []string {
+	var paths []string
+	for _, spec := range f.Imports {
+		p, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			panic(err)
+		}
+		paths = append(paths, p)
+	}
+	return paths
+}
+
+func TestImportsGoDown(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.folder == "." || s.test {
+			continue // tests may look from above
+		}
+		from, row := floorOf(s.folder)
+		if row == "" {
+			t.Errorf("%s: folder %s stands on no floor; give it one in house_test.go and ARCHITECTURE.md", s.path, s.folder)
+			continue
+		}
+		for _, imported := range imports(s.file) {
+			folder, ours := strings.CutPrefix(imported, module+"/")
+			if !ours || folder == s.folder {
+				continue
+			}
+			to, toRow := floorOf(folder)
+			within := toRow == row && strings.Contains(folder, "/internal/")
+			if to < from || within || slices.Contains(sameFloor, [2]string{row, toRow}) {
+				continue
+			}
+			t.Errorf("%s (floor %d) imports %s (floor %d): imports go down", s.path, from, folder, to)
+		}
+	}
+}
+
+func TestTestLibrariesStayInTests(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || s.folder == "simtest" {
+			continue
+		}
+		for _, imported := range imports(s.file) {
+			for _, library := range testOnly {
+				if imported == library || strings.HasPrefix(imported, library+"/") {
+					t.Errorf("%s imports %s: only tests and simtest may", s.path, imported)
+				}
+			}
+		}
+	}
+}
+
+func TestTimeAndChanceComeFromSim(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || slices.ContainsFunc(mayUseClock, func(p string) bool { return strings.HasPrefix(s.path, p) }) {
+			continue
+		}
+		for _, imported := range imports(s.file) {
+			if strings.HasPrefix(imported, "math/rand") {
+				t.Errorf("%s imports %s: ask a sim.Chooser", s.path, imported)
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			selector, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if id, ok := selector.X.(*ast.Ident); ok && id.Name == "time" && slices.Contains(clockCalls, selector.Sel.Name) {
+				t.Errorf("%s uses time.%s: use the component's Now, Sleep or a sim.Timer", s.path, selector.Sel.Name)
+			}
+			return true
+		})
+	}
+}
+
+func TestFilesAreNamedForWhatIsInThem(t *testing.T) {
+	docs := map[string]bool{}
+	folders := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		folders[s.folder] = true
+		name := strings.TrimSuffix(path.Base(s.path), ".go")
+		switch {
+		case name == "doc" || s.file.Name.Name == "main":
+			docs[s.folder] = docs[s.folder] || s.file.Doc != nil
+		case slices.Contains(badNames, name):
+			t.Errorf("%s: name it by what it knows", s.path)
+		}
+		if slices.Contains(badNames, path.Base(s.folder)) {
+			t.Errorf("%s: name the folder by what it knows", s.path)
+		}
+		if s.lines > linesMax {
+			t.Errorf("%s has %d lines, more than %d: is it one behaviour?", s.path, s.lines, linesMax)
+		}
+	}
+	for folder := range folders {
+		if !docs[folder] {
+			t.Errorf("%s has no doc.go with a package comment", folder)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package pvcontroller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
+)
+
+// annPreResizeCapacity, on a volume, is the size its file system still has.
+//
+// Upstream: pkg/volume/util AnnPreResizeCapacity (v1.36).
+const annPreResizeCapacity = "volume.alpha.kubernetes.io/pre-resize-capacity"
+
+// bind binds a volume and a claim to each other with up to four writes, in this order: the volume's claimRef, the
+// volume's phase, the claim's volumeName, the claim's status. What is right already is not written. The first error
+// ends it; the claim's next sync goes on from there, since a volume reserved for a claim is found first.
+//
+// The order is what makes it safe: a volume is reserved by one write that only one claim can win, and a claim names a
+// volume only when the volume names the claim.
+//
+// Upstream: pkg/controller/volume/persistentvolume bind (v1.36).
+func (c *Controller) bind(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) error {
+	volume, err := c.reserve(ctx, volume, claim)
+	if err != nil {
+		return err
+	}
+	volume, err = c.writePhase(ctx, volume, corev1.VolumeBound, "")
+	if err != nil {
+		return err
+	}
+	claim, err = c.point(ctx, claim, volume)
+	if err != nil {
+		return err
+	}
+	_, err = c.writeClaimStatus(ctx, claim, corev1.ClaimBound, volume)
+	return err
+}
+
+// reserve is the first write: the volume's claimRef names the claim. A volume that the user reserved for the claim only
+// gets the UID; any other is marked as bound by the controller.
+//
+// Upstream: pkg/controller/volume/persistentvolume bindVolumeToClaim (v1.36).
+func (c *Controller) reserve(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
+	changed, dirty, err := storagehelpers.GetBindVolumeToClaim(volume, claim)
+	if err != nil || !dirty {
+		return volume, err
+	}
+	return c.writeVolume(ctx, changed)
+}
+
+// point is the third write: the claim names the volume, and is marked as bound.
+//
+// Upstream: pkg/controller/volume/persistentvolume bindClaimToVolume (v1.36).
+func (c *Controller) point(ctx context.Context, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
+	if claim.Spec.VolumeName == volume.Name && isBindCompleted(claim) {
+		return claim, nil
+	}
+	changed := claim.DeepCopy()
+	if changed.Spec.VolumeName != volume.Name {
+		changed.Spec.VolumeName = volume.Name
+		annotate(&changed.ObjectMeta, storagehelpers.AnnBoundByController)
+	}
+	annotate(&changed.ObjectMeta, storagehelpers.AnnBindCompleted)
+	written, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).
+		Update(ctx, changed, metav1.UpdateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return written, c.keepClaim(written)
+}
+
+// annotate sets an annotation whose value does not matter, unless it is there.
+func annotate(meta *metav1.ObjectMeta, name string) {
+	if !metav1.HasAnnotation(*meta, name) {
+		metav1.SetMetaDataAnnotation(meta, name, "yes")
+	}
+}
+
+// unbind takes back what the controller wrote into a volume's claimRef, all of it or the UID alone, and makes the volume
+// available.
+//
+// Upstream: pkg/controller/volume/persistentvolume unbindVolume (v1.36).
+func (c *Controller) unbind(ctx context.Context, volume *corev1.PersistentVolume) error {
+	changed := volume.DeepCopy()
+	if metav1.HasAnnotation(volume.ObjectMeta, storagehelpers.AnnBoundByController) {
+		changed.Spec.ClaimRef = nil
+		delete(changed.Annotations, storagehelpers.AnnBoundByController)
+	} else {
+		changed.Spec.ClaimRef.UID = ""
+	}
+	written, err := c.writeVolume(ctx, changed)
+	if err != nil {
+		return err
+	}
+	_, err = c.writePhase(ctx, written, corev1.VolumeAvailable, "")
+	return err
+}
+
+func (c *Controller) writeVolume(ctx context.Context, changed *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
+	written, err := c.cfg.Client.CoreV1().PersistentVolumes().Update(ctx, changed, metav1.UpdateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.volumes.renew(written)
+	return written, err
+}
+
+// writePhase writes a volume's phase, and the message that explains it, unless the volume is in that phase.
+//
+// Upstream: pkg/controller/volume/persistentvolume updateVolumePhase (v1.36).
+func (c *Controller) writePhase(ctx context.Context, volume *corev1.PersistentVolume, phase corev1.PersistentVolumePhase, text string) (*corev1.PersistentVolume, error) {
+	if volume.Status.Phase == phase {
+		return volume, nil
+	}
+	changed := volume.DeepCopy()
+	changed.Status.Phase = phase
+	changed.Status.Message = text
+	written, err := c.cfg.Client.CoreV1().PersistentVolumes().UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.volumes.renew(written)
+	return written, err
+}
+
+// writeClaimStatus writes a claim's status for a phase and, if it is bound, its volume, unless it is so already.
+//
+// Upstream: pkg/controller/volume/persistentvolume updateClaimStatus (v1.36).
+func (c *Controller) writeClaimStatus(ctx context.Context, claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVolumeClaimPhase, volume *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
+	status, err := claimStatus(claim, phase, volume)
+	if err != nil {
+		return nil, err
+	}
+	if equality.Semantic.DeepEqual(status, &claim.Status) {
+		return claim, nil
+	}
+	changed := claim.DeepCopy()
+	changed.Status = *status
+	written, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).
+		UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return written, c.keepClaim(written)
+}
+
+// claimStatus is the status a claim should have. Without a volume it has no capacity, no access modes and no attributes
+// class. With one, access modes are the volume's; the capacity is taken over when the phase changes and left alone
+// afterwards, since a file system may lag behind its device; the attributes class when a pending claim becomes bound.
+// The error is that of a volume without capacity.
+func claimStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVolumeClaimPhase, volume *corev1.PersistentVolume) (*corev1.PersistentVolumeClaimStatus, error) {
+	status := claim.Status.DeepCopy()
+	status.Phase = phase
+	if volume == nil {
+		status.AccessModes, status.Capacity, status.CurrentVolumeAttributesClassName = nil, nil, nil
+		return status, nil
+	}
+	from := volume.Spec.DeepCopy()
+	status.AccessModes = from.AccessModes
+	if claim.Status.Phase == phase {
+		return status, nil
+	}
+	capacity, ok := from.Capacity[corev1.ResourceStorage]
+	if !ok {
+		return nil, fmt.Errorf("PersistentVolume %q is without a storage capacity", volume.Name)
+	}
+	current, has := status.Capacity[corev1.ResourceStorage]
+	if before, ok := volume.Annotations[annPreResizeCapacity]; ok {
+		if status.Capacity == nil {
+			status.Capacity = corev1.ResourceList{}
+		}
+		status.Capacity[corev1.ResourceStorage] = parseOr(before, capacity)
+	} else if !has || capacity.Cmp(current) != 0 {
+		status.Capacity = from.Capacity
+	}
+	if claim.Status.Phase == corev1.ClaimPending && phase == corev1.ClaimBound {
+		status.CurrentVolumeAttributesClassName = from.VolumeAttributesClassName
+	}
+	return status, nil
+}
+
+func parseOr(text string, otherwise resource.Quantity) resource.Quantity {
+	if q, err := resource.ParseQuantity(text); err == nil {
+		return q
+	}
+	return otherwise
+}
+
+// keepClaim keeps the answer to a write of a claim.
+func (c *Controller) keepClaim(written *corev1.PersistentVolumeClaim) error {
+	fresh, err := c.claims.renew(written)
+	if fresh == newer {
+		c.claimChanged(written)
+	}
+	return err
+}

@@ -1,0 +1,70 @@
+package pvcontroller
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func version(uid types.UID, resourceVersion string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "c", UID: uid, ResourceVersion: resourceVersion,
+	}}
+}
+
+func TestVersionsKeepTheNewest(t *testing.T) {
+	put := func(c *claimCache, obj *corev1.PersistentVolumeClaim) (freshness, error) { return c.put(obj) }
+	renew := func(c *claimCache, obj *corev1.PersistentVolumeClaim) (freshness, error) { return c.renew(obj) }
+	tests := []struct {
+		name  string
+		known *corev1.PersistentVolumeClaim // nil: none
+		how   func(*claimCache, *corev1.PersistentVolumeClaim) (freshness, error)
+		obj   *corev1.PersistentVolumeClaim
+		want  freshness
+		kept  string // resourceVersion; "": none
+	}{
+		{"5-1 the first", nil, put, version("u1", "7"), newer, "7"},
+		{"5-1 a newer one", version("u1", "7"), put, version("u1", "8"), newer, "8"},
+		{"5-1 the same again, for the resync", version("u1", "7"), put, version("u1", "7"), same, "7"},
+		{"5-1 an older one", version("u1", "7"), put, version("u1", "6"), older, "7"},
+		{"versions are numbers, not texts", version("u1", "10"), put, version("u1", "9"), older, "10"},
+		{"made anew", version("u1", "7"), put, version("u2", "9"), newer, "9"},
+		{"answer to a write", version("u1", "7"), renew, version("u1", "8"), newer, "8"},
+		{"answer that comes after the watch", version("u1", "9"), renew, version("u1", "8"), older, "9"},
+		{"answer about a claim that is gone", nil, renew, version("u1", "8"), older, ""},
+		{"answer about a claim that was made anew", version("u2", "9"), renew, version("u1", "8"), older, "9"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cache := newClaimCache()
+			if tt.known != nil {
+				if _, err := cache.put(tt.known); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := tt.how(cache, tt.obj)
+			if err != nil || got != tt.want {
+				t.Errorf("got %v, %v, want %v", got, err, tt.want)
+			}
+			kept := ""
+			if claim := cache.get("default/c"); claim != nil {
+				kept = claim.ResourceVersion
+			}
+			if kept != tt.kept {
+				t.Errorf("kept version %q, want %q", kept, tt.kept)
+			}
+		})
+	}
+}
+
+func TestVersionsRefuseWhatIsNoNumber(t *testing.T) {
+	cache := newClaimCache()
+	if _, err := cache.put(version("u1", "7")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cache.put(version("u1", "x")); err == nil {
+		t.Error("no error for a resourceVersion that is no number")
+	}
+}

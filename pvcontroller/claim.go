@@ -1,0 +1,219 @@
+package pvcontroller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
+	"k8s.io/utils/ptr"
+)
+
+// claimView is what is known when a claim's next step is decided.
+type claimView struct {
+	claim        *corev1.PersistentVolumeClaim
+	class        *storagev1.StorageClass  // the claim's; nil: it names none, or none of that name is there
+	defaultClass *storagev1.StorageClass  // nil: there is none
+	volume       *corev1.PersistentVolume // whom spec.volumeName names; nil: it is not there
+	match        *corev1.PersistentVolume // for a claim that looks for a volume; nil: none suits
+	unscheduled  []string                 // pods that use the claim and have no node yet
+}
+
+// claimAction says what is to be done about a claim.
+type claimAction int
+
+const (
+	claimTell      claimAction = iota // say the message, and leave the claim as it is
+	claimPend                         // say the message if there is one; phase Pending
+	claimBind                         // bind claim and volume to each other
+	claimLose                         // phase Lost; with the change of phase, tell the message
+	claimClassify                     // give it the class
+	claimProvision                    // ask the class's external provisioner for a volume, then say the message
+)
+
+// claimPlan is what is to be done about a claim.
+type claimPlan struct {
+	action  claimAction
+	volume  *corev1.PersistentVolume // claimBind
+	class   *storagev1.StorageClass  // claimClassify, claimProvision
+	message message
+}
+
+// syncClaim takes a claim its next step.
+//
+// Upstream: pkg/controller/volume/persistentvolume syncClaim (v1.36).
+func (c *Controller) syncClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	view, err := c.viewClaim(claim)
+	if err != nil {
+		return err
+	}
+	plan := decideClaim(view)
+	if plan.message == (message{}) {
+		c.silent(claim.UID)
+	}
+	return c.applyClaim(ctx, claim, plan)
+}
+
+// viewClaim gathers what decideClaim needs, without leaving the component.
+func (c *Controller) viewClaim(claim *corev1.PersistentVolumeClaim) (claimView, error) {
+	view := claimView{claim: claim}
+	if claim.Spec.VolumeName != "" {
+		view.volume = c.volumes.get(claim.Spec.VolumeName)
+	}
+	if claim.Spec.VolumeName != "" || isBindCompleted(claim) {
+		return view, nil
+	}
+	if name := storagehelpers.GetPersistentVolumeClaimClass(claim); name != "" {
+		view.class, _ = c.classLister.Get(name) // a lister fails with NotFound only, and then gives nil
+	}
+	if view.class != nil && view.class.VolumeBindingMode == nil {
+		return view, fmt.Errorf("VolumeBindingMode not set for StorageClass %q", view.class.Name)
+	}
+	var err error
+	if view.match, err = c.volumes.pool.match(claim, isDelayed(view.class)); err != nil || view.match != nil {
+		return view, err
+	}
+	classes, err := c.classLister.List(labels.Everything())
+	view.defaultClass = defaultClass(classes)
+	view.unscheduled = c.unscheduledPods(keyOf(claim))
+	return view, err
+}
+
+// decideClaim says what is to be done about a claim.
+func decideClaim(view claimView) claimPlan {
+	switch {
+	case isBindCompleted(view.claim):
+		return decideBound(view)
+	case view.claim.Spec.VolumeName != "":
+		return decideRequested(view)
+	case view.match != nil:
+		return claimPlan{action: claimBind, volume: view.match}
+	default:
+		return decideUnmatched(view)
+	}
+}
+
+// decideUnmatched decides about a claim that looks for a volume when none suits: a class for it, a word to the waiting, or
+// a volume made for it.
+//
+// Upstream: pkg/controller/volume/persistentvolume syncUnboundClaim (v1.36), where no volume was found.
+func decideUnmatched(view claimView) claimPlan {
+	switch {
+	case !storagehelpers.PersistentVolumeClaimHasClass(view.claim) && view.defaultClass != nil:
+		return claimPlan{action: claimClassify, class: view.defaultClass}
+	case isDelayed(view.class) && !storagehelpers.IsDelayBindingProvisioning(view.claim):
+		return claimPlan{action: claimPend, message: msgDelayed(view.unscheduled)}
+	case storagehelpers.GetPersistentVolumeClaimClass(view.claim) != "":
+		return decideProvision(view)
+	default:
+		return claimPlan{action: claimPend, message: msgNoVolumes}
+	}
+}
+
+// decideRequested decides about a claim that is not bound but names a volume.
+//
+// Differs: where a claim names a volume by the controller's own hand (bound-by-controller without bind-completed, so
+// that somebody took the latter away) and the volume is another's, upstream fails the sync and tries again for ever.
+// Nothing can come of that before one of the two changes, so here the claim is told and left.
+//
+// Upstream: pkg/controller/volume/persistentvolume syncUnboundClaim (v1.36), where the user asked for a volume.
+func decideRequested(view claimView) claimPlan {
+	claim, volume := view.claim, view.volume
+	switch {
+	case volume == nil:
+		return claimPlan{action: claimPend}
+	case volume.Spec.ClaimRef == nil:
+		if err := checkSuitable(claim, volume); err != nil {
+			return claimPlan{action: claimPend, message: msgUnsuitable(volume.Name, err.Error())}
+		}
+		return claimPlan{action: claimBind, volume: volume}
+	case storagehelpers.IsVolumeBoundToClaim(volume, claim):
+		return claimPlan{action: claimBind, volume: volume}
+	case metav1.HasAnnotation(claim.ObjectMeta, storagehelpers.AnnBoundByController):
+		return claimPlan{action: claimTell, message: msgTaken(volume.Name)}
+	default:
+		return claimPlan{action: claimPend, message: msgTaken(volume.Name)}
+	}
+}
+
+// decideBound decides about a claim that was bound once. A claim that is Lost is found again when its volume comes back.
+//
+// Upstream: pkg/controller/volume/persistentvolume syncBoundClaim (v1.36).
+func decideBound(view claimView) claimPlan {
+	claim, volume := view.claim, view.volume
+	switch {
+	case claim.Spec.VolumeName == "":
+		return claimPlan{action: claimLose, message: msgLostReference}
+	case volume == nil:
+		return claimPlan{action: claimLose, message: msgLostVolume}
+	case volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID == claim.UID:
+		return claimPlan{action: claimBind, volume: volume}
+	default:
+		return claimPlan{action: claimLose, message: msgMisbound}
+	}
+}
+
+func (c *Controller) applyClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, plan claimPlan) error {
+	switch plan.action {
+	case claimTell:
+		c.say(claim.UID, claim, plan.message)
+		return nil
+	case claimPend:
+		if plan.message != (message{}) {
+			c.say(claim.UID, claim, plan.message)
+		}
+		_, err := c.writeClaimStatus(ctx, claim, corev1.ClaimPending, nil)
+		return err
+	case claimBind:
+		return c.bind(ctx, plan.volume, claim)
+	case claimLose:
+		return c.lose(ctx, claim, plan.message)
+	case claimClassify:
+		return c.classify(ctx, claim, plan.class)
+	case claimProvision:
+		return c.requestProvisioning(ctx, claim, plan)
+	default:
+		panic(fmt.Sprintf("pvcontroller: claim action %d", plan.action))
+	}
+}
+
+// lose marks a claim as Lost, once.
+func (c *Controller) lose(ctx context.Context, claim *corev1.PersistentVolumeClaim, m message) error {
+	if claim.Status.Phase == corev1.ClaimLost {
+		return nil
+	}
+	written, err := c.writeClaimStatus(ctx, claim, corev1.ClaimLost, nil)
+	if err != nil {
+		return err
+	}
+	c.tell(written, m)
+	return nil
+}
+
+// checkSuitable says why a volume does not satisfy a claim that asks for it by name; the claim's selector does not count.
+// The texts go into events.
+//
+// Upstream: pkg/controller/volume/persistentvolume checkVolumeSatisfyClaim (v1.36).
+func checkSuitable(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) error {
+	request, capacity := requestOf(claim), volume.Spec.Capacity[corev1.ResourceStorage]
+	switch {
+	case volume.DeletionTimestamp != nil:
+		return fmt.Errorf("the volume is marked for deletion %q", volume.Name)
+	case capacity.Value() < request.Value():
+		return errors.New("requested PV is too small")
+	case storagehelpers.GetPersistentVolumeClass(volume) != storagehelpers.GetPersistentVolumeClaimClass(claim):
+		return errors.New("storageClassName does not match")
+	case ptr.Deref(claim.Spec.VolumeAttributesClassName, "") != ptr.Deref(volume.Spec.VolumeAttributesClassName, ""):
+		return errors.New("volumeAttributesClassName does not match")
+	case storagehelpers.CheckVolumeModeMismatches(&claim.Spec, &volume.Spec):
+		return errors.New("incompatible volumeMode")
+	case !storagehelpers.CheckAccessModes(claim, volume):
+		return errors.New("incompatible accessMode")
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,199 @@
+package pvcontroller
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/volsim/volsim/sim"
+)
+
+// ResyncPeriod is how often all claims and volumes are looked at again when the config says nothing.
+//
+// Upstream: cmd/kube-controller-manager --pvclaimbinder-sync-period (v1.36).
+const ResyncPeriod = 15 * time.Second
+
+// Config is what New must be told.
+type Config struct {
+	Component *sim.Component
+	Client    kubernetes.Interface
+	Informers informers.SharedInformerFactory
+	Recorder  record.EventRecorder // with EventSource as its component
+
+	ResyncPeriod time.Duration // 0: ResyncPeriod
+}
+
+// Controller is the PersistentVolume controller. It is moved by its component's host; nothing of it is called from
+// outside.
+//
+// Upstream: pkg/controller/volume/persistentvolume PersistentVolumeController (v1.36).
+type Controller struct {
+	cfg Config
+
+	claimLister  corelisters.PersistentVolumeClaimLister
+	volumeLister corelisters.PersistentVolumeLister
+	classLister  storagelisters.StorageClassLister
+	pods         cache.Indexer
+
+	claimQueue  *sim.Queue[string] // "namespace/name"
+	volumeQueue *sim.Queue[string] // name
+	resyncTimer *sim.Timer
+
+	claims  *claimCache
+	volumes *volumeCache
+	filled  bool                 // the caches hold what the listers held at the start
+	gone    map[string]types.UID // volume name: the UID in its claimRef, of which the server said that it is gone
+	offered map[string]string    // volume name: the resourceVersion that claims were last told of
+	care    keys                 // claim key: free volumes it was queued for; see offerFree
+	said    sayer
+}
+
+// New makes the controller: it registers with the informers, makes the queues, and that is all. It must be called
+// before the host starts, from one goroutine.
+func New(cfg Config) *Controller {
+	if cfg.ResyncPeriod == 0 {
+		cfg.ResyncPeriod = ResyncPeriod
+	}
+	claims := cfg.Informers.Core().V1().PersistentVolumeClaims()
+	volumes := cfg.Informers.Core().V1().PersistentVolumes()
+	classes := cfg.Informers.Storage().V1().StorageClasses()
+	pods := cfg.Informers.Core().V1().Pods()
+	c := &Controller{
+		cfg:          cfg,
+		claimLister:  claims.Lister(),
+		volumeLister: volumes.Lister(),
+		classLister:  classes.Lister(),
+		pods:         pods.Informer().GetIndexer(),
+		claimQueue:   sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "claims"}),
+		volumeQueue:  sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "volumes"}),
+		claims:       newClaimCache(),
+		volumes:      newVolumeCache(),
+		gone:         map[string]types.UID{},
+		offered:      map[string]string{},
+		care:         keys{},
+		said:         sayer{},
+	}
+	c.listen(claims.Informer(), func(obj any) { c.claimQueue.Add(keyOfAny(obj)) })
+	c.listen(volumes.Informer(), func(obj any) { c.volumeQueue.Add(keyOfAny(obj)) })
+	c.listen(classes.Informer(), func(obj any) { c.classChanged(untombed[*storagev1.StorageClass](obj)) })
+	c.listen(pods.Informer(), func(obj any) { c.podChanged(untombed[*corev1.Pod](obj)) })
+	indexPodsByClaim(c.pods)
+
+	c.volumeQueue.Work(c.syncVolumeKey)
+	c.claimQueue.Work(c.syncClaimKey)
+	c.resyncTimer = cfg.Component.NewBackgroundTimer("resync", c.resync)
+	c.resyncTimer.Reset(cfg.ResyncPeriod)
+	return c
+}
+
+// listen calls handle for whatever happens to an object, and keeps the workers back until the informer has its list.
+func (c *Controller) listen(informer cache.SharedIndexInformer, handle func(obj any)) {
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    handle,
+		UpdateFunc: func(_, obj any) { handle(obj) },
+		DeleteFunc: handle,
+	})
+	if err != nil {
+		panic("pvcontroller: informer stopped before it was started: " + err.Error())
+	}
+	c.cfg.Component.Gate(informer.HasSynced)
+}
+
+// syncClaimKey takes up one claim: brings the cache up to the informer, decides, and applies. The error of a write that
+// failed brings the key back.
+//
+// Upstream: pkg/controller/volume/persistentvolume syncClaimByKey, updateClaim, deleteClaim (v1.36).
+func (c *Controller) syncClaimKey(ctx context.Context, key string) error {
+	c.fill()
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		panic("pvcontroller: key of a claim: " + err.Error())
+	}
+	known := c.claims.get(key)
+	claim, err := c.claimLister.PersistentVolumeClaims(namespace).Get(name)
+	if known != nil && (err != nil || claim.UID != known.UID) {
+		c.forgetClaim(known)
+	}
+	if err != nil {
+		return nil // a lister fails with NotFound only
+	}
+	fresh, err := c.claims.put(claim)
+	if err != nil || fresh == older {
+		return err // of a newer version the informer will tell
+	}
+	if fresh == newer {
+		c.claimChanged(claim)
+	}
+	if err := c.syncClaim(ctx, claim); err != nil {
+		return err
+	}
+	c.rest(claim)
+	return nil
+}
+
+// syncVolumeKey takes up one volume, as syncClaimKey does a claim.
+//
+// Upstream: pkg/controller/volume/persistentvolume syncVolumeByKey, updateVolume, deleteVolume (v1.36).
+func (c *Controller) syncVolumeKey(ctx context.Context, name string) error {
+	c.fill()
+	known := c.volumes.get(name)
+	volume, err := c.volumeLister.Get(name)
+	if known != nil && (err != nil || volume.UID != known.UID) {
+		c.forgetVolume(known)
+	}
+	if err != nil {
+		return nil // a lister fails with NotFound only
+	}
+	fresh, err := c.volumes.put(volume)
+	if err != nil || fresh == older {
+		return err // of a newer version the informer will tell
+	}
+	if err := c.syncVolume(ctx, volume); err != nil {
+		return err
+	}
+	c.offer(name)
+	return nil
+}
+
+// fill takes over what the informers hold before the first key is worked on, so that no claim looks lost only because its
+// volume's key has not come up yet.
+//
+// Upstream: pkg/controller/volume/persistentvolume initializeCaches (v1.36).
+func (c *Controller) fill() {
+	if c.filled {
+		return
+	}
+	c.filled = true
+	for _, volume := range sortedList(c.volumeLister.List) {
+		if _, err := c.volumes.put(volume); err != nil {
+			panic("pvcontroller: fill: " + err.Error())
+		}
+	}
+	for _, claim := range sortedList(c.claimLister.List) {
+		if _, err := c.claims.put(claim); err != nil {
+			panic("pvcontroller: fill: " + err.Error())
+		}
+	}
+}
+
+// resync queues all claims, then all volumes.
+//
+// Upstream: pkg/controller/volume/persistentvolume resync (v1.36).
+func (c *Controller) resync() {
+	for _, claim := range sortedList(c.claimLister.List) {
+		c.claimQueue.Add(keyOf(claim))
+	}
+	for _, volume := range sortedList(c.volumeLister.List) {
+		c.volumeQueue.Add(volume.Name)
+	}
+	c.resyncTimer.Reset(c.cfg.ResyncPeriod)
+}

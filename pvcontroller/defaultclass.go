@@ -1,0 +1,61 @@
+package pvcontroller
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The annotations that make a class the default when they are "true".
+//
+// Upstream: pkg/volume/util IsDefaultStorageClassAnnotation, BetaIsDefaultStorageClassAnnotation (v1.36).
+const (
+	annDefaultClass     = "storageclass.kubernetes.io/is-default-class"
+	annDefaultClassBeta = "storageclass.beta.kubernetes.io/is-default-class"
+)
+
+// defaultClass picks the default class: of those marked so, the newest; of equally new ones, the first by name.
+//
+// Upstream: pkg/volume/util GetDefaultClass (v1.36).
+func defaultClass(classes []*storagev1.StorageClass) *storagev1.StorageClass {
+	var best *storagev1.StorageClass
+	for _, class := range classes {
+		if isDefault(class) && (best == nil || precedes(class, best)) {
+			best = class
+		}
+	}
+	return best
+}
+
+func precedes(a, b *storagev1.StorageClass) bool {
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.Name < b.Name
+	}
+	return b.CreationTimestamp.Before(&a.CreationTimestamp)
+}
+
+func isDefault(class *storagev1.StorageClass) bool {
+	return class.Annotations[annDefaultClass] == "true" || class.Annotations[annDefaultClassBeta] == "true"
+}
+
+// isDelayed tells whether claims of a class are bound when a pod that uses them is scheduled. No class is not delayed.
+func isDelayed(class *storagev1.StorageClass) bool {
+	return class != nil && class.VolumeBindingMode != nil &&
+		*class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+}
+
+// classify gives a claim without a class the default one. The claim's own update brings its key back.
+//
+// Upstream: pkg/controller/volume/persistentvolume assignDefaultStorageClass (v1.36).
+func (c *Controller) classify(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) error {
+	changed := claim.DeepCopy()
+	changed.Spec.StorageClassName = &class.Name
+	written, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).
+		Update(ctx, changed, metav1.UpdateOptions{})
+	if err != nil {
+		return err
+	}
+	return c.keepClaim(written)
+}

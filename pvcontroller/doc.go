@@ -1,0 +1,25 @@
+// Package pvcontroller is the PersistentVolume controller: it marries claims to volumes and says what becomes of a volume
+// whose claim is gone.
+//
+// There are two queues, "claims" and "volumes", with one worker each. A worker takes a key, gathers what the controller
+// knows into a view, lets a pure function decide (decideClaim, decideVolume), and applies the decision with as few writes
+// as it takes. A binding is four writes, always in this order: the volume's claimRef, the volume's phase, the claim's
+// volumeName, the claim's status. Each may fail or conflict; then the key comes back after its back-off and everything
+// is decided anew from what the API server holds. Nothing is rolled back, because every state in between can be gone on
+// from.
+//
+// The controller keeps the newest version it knows of every claim and volume in caches of its own, which run ahead of
+// its informers by its own writes; see versions. Volumes that are free are indexed by what a claim can ask for, so that a match
+// costs a search in a tree and not a walk over all volumes; see pool.
+//
+// Differs: upstream finds most of its work in a resync each 15 s. Here whatever can make a claim or a volume
+// take a step queues it (wake.go), so that a world with nothing left to do is settled; the resync remains as a background timer,
+// and over unchanged objects it writes nothing and reads nothing live. An event that would only repeat what was last
+// said about an object is not sent again.
+//
+// Not here yet: CSI migration (the migrated-to annotation is respected by reclaim, never written), provisioning, deleting
+// and recycling by in-tree plugins, the kubernetes.io/pv-controller finalizer that goes with them, and metrics. The
+// controller behaves as upstream's does with no plugin loaded.
+//
+// Upstream: pkg/controller/volume/persistentvolume (v1.36.3).
+package pvcontroller

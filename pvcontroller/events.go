@@ -1,0 +1,125 @@
+package pvcontroller
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// EventSource is the component name that upstream's events carry.
+const EventSource = "persistentvolume-controller"
+
+// The reasons of events, to the letter.
+//
+// Upstream: pkg/controller/volume/events (v1.36).
+const (
+	reasonFailedBinding        = "FailedBinding"
+	reasonVolumeMismatch       = "VolumeMismatch"
+	reasonWaitForFirstConsumer = "WaitForFirstConsumer"
+	reasonWaitForPodScheduled  = "WaitForPodScheduled"
+	reasonClaimLost            = "ClaimLost"
+	reasonClaimMisbound        = "ClaimMisbound"
+	reasonExternalProvisioning = "ExternalProvisioning"
+	reasonProvisioningFailed   = "ProvisioningFailed"
+	reasonFailedDelete         = "VolumeFailedDelete"
+	reasonFailedRecycle        = "VolumeFailedRecycle"
+	reasonUnknownPolicy        = "VolumeUnknownReclaimPolicy"
+)
+
+// message is an event without its object. The zero value is no event.
+type message struct{ severity, reason, text string }
+
+func normal(reason, text string) message  { return message{corev1.EventTypeNormal, reason, text} }
+func warning(reason, text string) message { return message{corev1.EventTypeWarning, reason, text} }
+
+var (
+	msgNoVolumes = normal(reasonFailedBinding,
+		"no persistent volumes available for this claim and no storage class is set")
+	msgFirstConsumer = normal(reasonWaitForFirstConsumer, "waiting for first consumer to be created before binding")
+	msgLostReference = warning(reasonClaimLost,
+		"Bound claim has lost reference to PersistentVolume. Data on the volume is lost!")
+	msgLostVolume = warning(reasonClaimLost, "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
+	msgMisbound   = warning(reasonClaimMisbound,
+		"Two claims are bound to the same volume, this one is bound incorrectly")
+	msgNoRecycler    = warning(reasonFailedRecycle, "No recycler plugin found for the volume!")
+	msgUnknownPolicy = warning(reasonUnknownPolicy, "Volume has unrecognized PersistentVolumeReclaimPolicy")
+)
+
+func msgTaken(volume string) message {
+	return warning(reasonFailedBinding, fmt.Sprintf("volume %q already bound to a different claim.", volume))
+}
+
+func msgUnsuitable(volume, why string) message {
+	return warning(reasonVolumeMismatch, fmt.Sprintf("Cannot bind to requested volume %q: %s", volume, why))
+}
+
+// msgModeOfVolume is said about the volume, msgModeOfClaim about the claim.
+func msgModeOfVolume(claim string) message {
+	return warning(reasonVolumeMismatch, fmt.Sprintf(
+		"Cannot bind PersistentVolume to requested PersistentVolumeClaim %q due to incompatible volumeMode.", claim))
+}
+
+func msgModeOfClaim(volume string) message {
+	return warning(reasonVolumeMismatch, fmt.Sprintf(
+		"Cannot bind PersistentVolume %q to requested PersistentVolumeClaim due to incompatible volumeMode.", volume))
+}
+
+// msgDelayed tells a claim of a class with delayed binding what it waits for: one of the pods, or that there be one.
+func msgDelayed(pods []string) message {
+	switch len(pods) {
+	case 0:
+		return msgFirstConsumer
+	case 1:
+		return normal(reasonWaitForPodScheduled, fmt.Sprintf("waiting for pod %s to be scheduled", pods[0]))
+	default:
+		return normal(reasonWaitForPodScheduled,
+			fmt.Sprintf("waiting for pods %s to be scheduled", strings.Join(pods, ",")))
+	}
+}
+
+func msgExternal(provisioner string) message {
+	return normal(reasonExternalProvisioning, fmt.Sprintf("Waiting for a volume to be created either by the external "+
+		"provisioner '%s' or manually by the system administrator. If volume creation is delayed, please verify that "+
+		"the provisioner is running and correctly registered.", provisioner))
+}
+
+func msgProvisioning(text string) message { return warning(reasonProvisioningFailed, text) }
+
+func msgUsedByPods(pods []string) message {
+	return normal(reasonFailedRecycle, "Volume is used by pods: "+strings.Join(pods, ","))
+}
+
+func msgNoDeleter(volume, why string) message {
+	return warning(reasonFailedDelete, fmt.Sprintf("error getting deleter volume plugin for volume %q: %s", volume, why))
+}
+
+// sayer remembers what the sync of one object last said about each object, so that it is not said again at every sync.
+type sayer map[types.UID]map[types.UID]message
+
+// say records an event about an object unless it is what the same sync last said about it.
+//
+// Differs: upstream sends its waiting events at every sync, and so raises their counts each 15 s for as long as a claim
+// waits. Here a settled world is silent.
+func (c *Controller) say(sync types.UID, about object, m message) {
+	said := c.said[sync]
+	if said == nil {
+		said = map[types.UID]message{}
+		c.said[sync] = said
+	}
+	if said[about.GetUID()] == m {
+		return
+	}
+	said[about.GetUID()] = m
+	c.tell(about, m)
+}
+
+// silent notes that an object's sync had nothing to say: what it said before is news again when it comes back.
+func (c *Controller) silent(sync types.UID) { delete(c.said, sync) }
+
+// tell records an event about an object.
+func (c *Controller) tell(about runtime.Object, m message) {
+	c.cfg.Recorder.Event(about, m.severity, m.reason, m.text)
+}

@@ -1,0 +1,195 @@
+package pvcontroller_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/pvcontroller"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// settled is a world with something in each state a claim or volume can rest in.
+func settled(t testing.TB) *world {
+	w := newWorld(t, nil)
+	w.control()
+	w.class("delayed", "disk.example.com", storagev1.VolumeBindingWaitForFirstConsumer, false)
+	w.class("external", "disk.example.com", storagev1.VolumeBindingImmediate, false)
+	w.class("nobody", "kubernetes.io/no-provisioner", storagev1.VolumeBindingImmediate, false)
+	for _, name := range []string{"bound", "lost", "retained", "renamed", "deleted", "failed"} {
+		w.volume("v-"+name, "1Gi", reservedBy(name), func(v *corev1.PersistentVolume) {
+			switch name {
+			case "deleted":
+				toDelete(v)
+			case "failed":
+				toDelete(v)
+				v.Spec.CSI, v.Spec.HostPath = nil, &corev1.HostPathVolumeSource{Path: "/data"}
+			}
+		})
+		w.claim(name, "1Gi")
+	}
+	w.settle()
+	w.deleteVolume("v-lost")
+	for _, name := range []string{"retained", "renamed", "deleted", "failed"} {
+		w.deleteClaim(name)
+	}
+	w.settle()
+	w.claim("renamed", "1Gi") // the name of kubernetes#118545
+	w.claim("waiting", "1Gi")
+	w.claim("delayed", "1Gi", ofClass("delayed"))
+	w.claim("consumed", "1Gi", ofClass("delayed"))
+	w.pod("p", "consumed")
+	w.claim("external", "1Gi", ofClass("external"))
+	w.claim("nobody", "1Gi", ofClass("nobody"))
+	w.claim("classless", "1Gi", ofClass("missing"))
+	w.claim("nowhere", "1Gi", naming("v-nowhere"))
+	w.claim("taken", "1Gi", naming("v-bound"))
+	w.volume("v-small", "500Mi")
+	w.claim("large", "1Gi", naming("v-small"))
+	moded := w.claim("moded", "1Gi")
+	w.volume("v-block", "1Gi", reservedFor(moded), func(v *corev1.PersistentVolume) {
+		v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
+	})
+	w.settle()
+	return w
+}
+
+// A resync of unchanged objects writes nothing, events included, and reads nothing.
+func TestResyncIsSilent(t *testing.T) {
+	w := settled(t)
+	for round := range 3 {
+		since := w.host.Log().Len()
+		w.host.SetTime(w.host.Now().Add(pvcontroller.ResyncPeriod))
+		w.settle()
+		syncs := 0
+		for _, r := range w.host.Log().Records()[since:] {
+			if r.Kind == trace.KindWork {
+				syncs++
+			}
+			if r.Kind == trace.KindAPI {
+				t.Errorf("round %d: %s", round, r)
+			}
+		}
+		if want := len(w.server.List("persistentvolumes")) + len(w.server.List("persistentvolumeclaims")); syncs != want {
+			t.Errorf("round %d: %d syncs, want %d", round, syncs, want)
+		}
+	}
+}
+
+// What was said before is said again when it is so again, and only then.
+func TestEventIsToldAgain(t *testing.T) {
+	w := newWorld(t, nil)
+	w.control()
+	w.claim("c", "1Gi", naming("v"))
+	w.volume("v", "1Gi", reservedBy("d"))
+	count := func() int32 {
+		w.settle()
+		return w.server.List("events")[0].(*corev1.Event).Count
+	}
+	if got := count(); got != 1 {
+		t.Errorf("told %d times, want once", got)
+	}
+	w.editVolume("v", marked("user", "was here"))
+	if got := count(); got != 1 {
+		t.Errorf("told %d times, want still once", got)
+	}
+	w.deleteVolume("v")
+	w.settle()
+	w.volume("v", "1Gi", reservedBy("d"))
+	if got := count(); got != 2 {
+		t.Errorf("told %d times, want twice", got)
+	}
+}
+
+// The server is asked once what became of a released volume's claim, though another has its name.
+func TestReleasedVolumeIsLookedUpOnce(t *testing.T) {
+	w := bound(t)
+	w.deleteClaim("c")
+	w.claim("c", "1Gi")
+	w.settle()
+	w.editVolume("v", marked("user", "looks"))
+	w.settle()
+	gets := 0
+	for _, line := range w.requests(0) {
+		if strings.HasPrefix(line, "get ") {
+			gets++
+		}
+	}
+	if gets != 1 {
+		t.Errorf("got %d live reads, want 1:\n%s", gets, strings.Join(w.requests(0), "\n"))
+	}
+}
+
+// A restarted controller finds a settled world settled: it writes no object, and asks at most once about each volume
+// under whose claim's name there is another claim.
+func TestRestartIsQuiet(t *testing.T) {
+	w := settled(t)
+	since := w.host.Log().Len()
+	before := w.state()
+	w.control()
+	w.settle()
+	w.wantRequests(since, "get persistentvolumeclaims/default/renamed")
+	if after := w.state(); after != before {
+		t.Errorf("state changed from\n%s\nto\n%s", before, after)
+	}
+}
+
+// On the live host, with the race detector.
+func TestLive(t *testing.T) {
+	host := sim.NewLive(sim.LiveConfig{})
+	defer host.Close()
+	server := fake.NewServer(fake.Config{Now: host.Now})
+	w := &world{TB: t, server: server, user: server.Client(host.Outside())}
+	w.controlOn(host)
+	host.Start()
+	const n = 20
+	for i := range n {
+		w.volume(fmt.Sprint("v", i), "1Gi")
+		w.claim(fmt.Sprint("c", i), "1Gi")
+	}
+	within, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	err := host.Wait(within, "all claims bound", func() bool {
+		for _, obj := range server.List("persistentvolumeclaims") {
+			if obj.(*corev1.PersistentVolumeClaim).Status.Phase != corev1.ClaimBound {
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, w.state())
+	}
+	for i := range n {
+		must("", w.user.CoreV1().PersistentVolumeClaims("default").Delete(ctx, fmt.Sprint("c", i), metav1.DeleteOptions{}))
+	}
+}
+
+// BenchmarkBind binds n volumes to n claims.
+func BenchmarkBind(b *testing.B) {
+	for _, n := range []int{100, 1000, 3000, 10000} {
+		b.Run(fmt.Sprint(n, " pairs"), func(b *testing.B) {
+			for b.Loop() {
+				w := newWorld(b, nil)
+				for i := range n {
+					w.volume(fmt.Sprintf("v%05d", i), "1Gi")
+					w.claim(fmt.Sprintf("c%05d", i), "1Gi")
+				}
+				w.control()
+				w.settle()
+				if got := strings.Count(w.state(), " Bound "); got != 2*n {
+					b.Fatalf("%d bound", got)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,147 @@
+package pvcontroller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
+)
+
+// volumeAction says what is to be done about a volume.
+type volumeAction int
+
+const (
+	volumeOffer    volumeAction = iota // phase Available: nobody's, or reserved for a claim that is not bound to it yet
+	volumeRelease                      // phase Released, then its reclaim policy
+	volumeMismatch                     // tell volume and claim that their modes differ
+	volumeAwait                        // the claim's sync goes on with the binding
+	volumeConfirm                      // phase Bound
+	volumeUnbind                       // take back the claimRef
+)
+
+// syncVolume takes a volume its next step.
+//
+// Upstream: pkg/controller/volume/persistentvolume syncVolume (v1.36).
+func (c *Controller) syncVolume(ctx context.Context, volume *corev1.PersistentVolume) error {
+	claim, err := c.claimOf(ctx, volume)
+	if err != nil {
+		return err
+	}
+	if now := c.volumes.get(volume.Name); now == nil || now.ResourceVersion != volume.ResourceVersion {
+		c.volumeQueue.Add(volume.Name) // it changed while the server was asked for the claim
+		return nil
+	}
+	action := decideVolume(volume, claim)
+	if action != volumeMismatch && action != volumeRelease {
+		c.silent(volume.UID)
+	}
+	return c.applyVolume(ctx, volume, claim, action)
+}
+
+// claimOf returns the claim that a volume's claimRef means by its UID; nil when the claimRef has none, or when that claim
+// is gone. That it is gone is believed of the server alone: a cache may be behind, and the consequence may be that data
+// is deleted.
+//
+// Differs: upstream asks the server again at every resync for each released volume under whose claim's name there is
+// another claim now (kubernetes#118545). UIDs do not come back, so here the server is asked once.
+//
+// Upstream: pkg/controller/volume/persistentvolume syncVolume (v1.36), where it looks for the claim.
+func (c *Controller) claimOf(ctx context.Context, volume *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
+	ref := volume.Spec.ClaimRef
+	if ref == nil || ref.UID == "" {
+		return nil, nil
+	}
+	claim := c.claims.get(keyOfRef(ref))
+	if claim == nil {
+		claim, _ = c.claimLister.PersistentVolumeClaims(ref.Namespace).Get(ref.Name) // nil when it is not there
+	}
+	switch {
+	case claim != nil && claim.UID == ref.UID:
+		return claim, nil
+	case c.gone[volume.Name] == ref.UID, claim == nil && isReleased(volume):
+		return nil, nil
+	}
+	live, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	switch {
+	case err == nil && live.UID == ref.UID:
+		return live, nil
+	case err == nil || apierrors.IsNotFound(err):
+		c.gone[volume.Name] = ref.UID
+		return nil, nil
+	default:
+		return nil, err
+	}
+}
+
+// decideVolume says what is to be done about a volume, given the claim its claimRef means; see claimOf.
+func decideVolume(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) volumeAction {
+	ref := volume.Spec.ClaimRef
+	switch {
+	case ref == nil || ref.UID == "":
+		return volumeOffer
+	case claim == nil:
+		return volumeRelease
+	case claim.Spec.VolumeName == volume.Name:
+		return volumeConfirm
+	case claim.Spec.VolumeName != "":
+		return decideSurplus(volume)
+	case storagehelpers.CheckVolumeModeMismatches(&claim.Spec, &volume.Spec):
+		return volumeMismatch
+	default:
+		return volumeAwait
+	}
+}
+
+// decideSurplus decides about a volume whose claim is bound to another: one that was made for the claim has no further
+// use, any other goes back to where it came from.
+func decideSurplus(volume *corev1.PersistentVolume) volumeAction {
+	if metav1.HasAnnotation(volume.ObjectMeta, storagehelpers.AnnDynamicallyProvisioned) &&
+		volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+		return volumeRelease
+	}
+	return volumeUnbind
+}
+
+func (c *Controller) applyVolume(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, action volumeAction) error {
+	switch action {
+	case volumeOffer:
+		_, err := c.writePhase(ctx, volume, corev1.VolumeAvailable, "")
+		return err
+	case volumeRelease:
+		return c.release(ctx, volume)
+	case volumeMismatch:
+		c.say(volume.UID, volume, msgModeOfVolume(claim.Name))
+		c.say(volume.UID, claim, msgModeOfClaim(volume.Name))
+		return nil
+	case volumeAwait:
+		c.claimQueue.Add(keyOf(claim))
+		return nil
+	case volumeConfirm:
+		_, err := c.writePhase(ctx, volume, corev1.VolumeBound, "")
+		return err
+	case volumeUnbind:
+		return c.unbind(ctx, volume)
+	default:
+		panic(fmt.Sprintf("pvcontroller: volume action %d", action))
+	}
+}
+
+// release marks a volume as Released, unless it is or has Failed, and does what its policy says.
+func (c *Controller) release(ctx context.Context, volume *corev1.PersistentVolume) error {
+	if !isReleased(volume) {
+		written, err := c.writePhase(ctx, volume, corev1.VolumeReleased, "")
+		if err != nil {
+			return err
+		}
+		volume = written
+	}
+	return c.reclaim(ctx, volume)
+}
+
+// isReleased tells whether a volume was found without its claim before: Failed is what can come of Released.
+func isReleased(volume *corev1.PersistentVolume) bool {
+	return volume.Status.Phase == corev1.VolumeReleased || volume.Status.Phase == corev1.VolumeFailed
+}

@@ -1,0 +1,163 @@
+package pvcontroller
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
+)
+
+// What changes at one object can let another take a step. The functions of this file queue those others at once.
+//
+// Differs: upstream queues a claim's volume when the claim is deleted, a volume's claim when the volume is, and leaves the
+// rest to the resync, up to 15 s later.
+
+// claimChanged queues the volumes that are reserved for a claim which has gone elsewhere.
+func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim) {
+	if claim.Spec.VolumeName == "" {
+		return
+	}
+	for _, volume := range c.volumes.pool.reservedFor(keyOf(claim)) {
+		if volume.Name != claim.Spec.VolumeName {
+			c.volumeQueue.Add(volume.Name)
+		}
+	}
+}
+
+// forgetClaim drops a claim that was deleted and queues the volumes reserved for it, which are to be released.
+func (c *Controller) forgetClaim(claim *corev1.PersistentVolumeClaim) {
+	key := keyOf(claim)
+	c.claims.delete(key)
+	c.rest(claim)
+	c.silent(claim.UID)
+	for _, volume := range c.volumes.pool.reservedFor(key) {
+		c.volumeQueue.Add(volume.Name)
+	}
+}
+
+// forgetVolume drops a volume that was deleted and queues the claims that name it, which may be lost.
+func (c *Controller) forgetVolume(volume *corev1.PersistentVolume) {
+	c.volumes.delete(volume.Name)
+	delete(c.gone, volume.Name)
+	delete(c.offered, volume.Name)
+	c.silent(volume.UID)
+	for _, key := range c.claims.naming.sorted(volume.Name) {
+		c.claimQueue.Add(key)
+	}
+}
+
+// offer queues the claims that a volume lets take a step, once for each version of the volume.
+func (c *Controller) offer(name string) {
+	volume := c.volumes.get(name)
+	if volume == nil || c.offered[name] == volume.ResourceVersion {
+		return
+	}
+	c.offered[name] = volume.ResourceVersion
+	for _, key := range c.claims.naming.sorted(name) {
+		if !settled(c.claims.get(key), volume) {
+			c.claimQueue.Add(key)
+		}
+	}
+	if ref := volume.Spec.ClaimRef; ref != nil {
+		claim := c.claims.get(keyOfRef(ref))
+		if claim != nil && claim.Spec.VolumeName == "" && storagehelpers.IsVolumeBoundToClaim(volume, claim) {
+			c.claimQueue.Add(keyOf(claim))
+		}
+		return
+	}
+	c.offerFree(volume, nil)
+}
+
+// offerFree queues one claim that a free volume suits, of those that follow another (nil: of all), and leaves the volume in
+// that claim's care: see rest. One is enough, since a claim that does not rest will be matched with this volume in the
+// pool: its sync is due; or has failed, and comes again; or has written the claim, whose update brings the key back.
+func (c *Controller) offerFree(volume *corev1.PersistentVolume, after *corev1.PersistentVolumeClaim) {
+	if !isFree(volume) {
+		return
+	}
+	class, _ := c.classLister.Get(storagehelpers.GetPersistentVolumeClass(volume)) // nil when it is not there
+	if isDelayed(class) {
+		return // the scheduler's to give
+	}
+	if claim := c.claims.resting.next(volume, after); claim != nil {
+		c.claims.resting.remove(claim)
+		c.care.add(keyOf(claim), volume.Name)
+		c.claimQueue.Add(keyOf(claim))
+	}
+}
+
+// rest ends a claim's sync: volumes in its care that are free still, since it took another or none, are passed on to
+// whom they suit next. A claim that still looks for a volume rests.
+func (c *Controller) rest(claim *corev1.PersistentVolumeClaim) {
+	key := keyOf(claim)
+	names := c.care.sorted(key)
+	delete(c.care, key)
+	for _, name := range names {
+		if volume := c.volumes.get(name); volume != nil {
+			c.offerFree(volume, claim)
+		}
+	}
+	if now := c.claims.get(key); now != nil && isLooking(now) {
+		c.claims.resting.add(now)
+	}
+}
+
+// settled tells whether claim and volume are bound to each other and both say so.
+func settled(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) bool {
+	return isBindCompleted(claim) && claim.Status.Phase == corev1.ClaimBound &&
+		volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.UID == claim.UID &&
+		volume.Status.Phase == corev1.VolumeBound
+}
+
+// classChanged queues the claims that look for a volume of a class, and those without a class if it is the default.
+func (c *Controller) classChanged(class *storagev1.StorageClass) {
+	names := []string{class.Name}
+	if isDefault(class) {
+		names = append(names, "")
+	}
+	for _, name := range names {
+		for _, key := range c.claims.looking.sorted(name) {
+			c.claimQueue.Add(key)
+		}
+	}
+}
+
+// podChanged queues the claims of a pod that look for a volume: the scheduler may wait for them, or they for it.
+func (c *Controller) podChanged(pod *corev1.Pod) {
+	for _, key := range claimKeysOf(pod) {
+		claim := c.claims.get(key)
+		if claim != nil && isLooking(claim) {
+			c.claimQueue.Add(key)
+		}
+	}
+}
+
+// untombed returns the object an informer's handler is given, be it as a tombstone.
+func untombed[T any](obj any) T {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	return obj.(T)
+}
+
+func keyOfAny(obj any) string {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		panic("pvcontroller: informer without keys: " + err.Error())
+	}
+	return key
+}
+
+// sortedList lists everything a lister has, sorted by key.
+func sortedList[T object](list func(labels.Selector) ([]T, error)) []T {
+	objects, err := list(labels.Everything())
+	if err != nil {
+		panic("pvcontroller: lister: " + err.Error())
+	}
+	slices.SortFunc(objects, func(a, b T) int { return strings.Compare(keyOf(a), keyOf(b)) })
+	return objects
+}

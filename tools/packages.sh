@@ -1,0 +1,26 @@
+#!/bin/sh
+# Installs what the tests on real devices, and the race detector, need; or says what is missing.
+set -eu
+
+missing=""
+need() { # command package
+	command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
+}
+PATH="$PATH:/usr/sbin:/sbin"
+need gcc gcc
+need mkfs.ext4 e2fsprogs
+need blkid util-linux
+need mount mount
+need lvm lvm2
+[ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+	echo "installing:$missing"
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get update -qq
+	# shellcheck disable=SC2086
+	apt-get install -y -qq --no-install-recommends $missing >/dev/null
+else
+	echo "missing:$missing (not installed: that takes root and apt-get); what needs it is left out, and says so"
+fi
