@@ -54,6 +54,7 @@ func Example_stepped() {
 		}
 		return c.Trace().Text()
 	}
-	fmt.Println(trace(7) == trace(7), trace(7) == trace(8))
+	first, again, other := trace(7), trace(7), trace(8)
+	fmt.Println(first == again, first == other)
 	// Output: true false
 }

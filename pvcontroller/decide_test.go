@@ -119,63 +119,126 @@ func TestDecideClaim(t *testing.T) {
 	}{
 		{"1-1 match", claimView{claim: claimOf1Gi(), match: volumeOf1Gi()}, claimPlan{action: claimBind}},
 		{"1-2 no match", claimView{claim: claimOf1Gi()}, claimPlan{action: claimPend, message: msgNoVolumes}},
-		{"1-13 delayed", claimView{claim: claimOf1Gi(ofClass("gold")), class: delayed},
-			claimPlan{action: claimPend, message: msgFirstConsumer}},
-		{"delayed, pods wait", claimView{claim: claimOf1Gi(ofClass("gold")), class: delayed, unscheduled: []string{"a", "b"}},
-			claimPlan{action: claimPend, message: msgDelayed([]string{"a", "b"})}},
+		{
+			"1-13 delayed",
+			claimView{claim: claimOf1Gi(ofClass("gold")), class: delayed},
+			claimPlan{action: claimPend, message: msgFirstConsumer},
+		},
+		{
+			"delayed, pods wait",
+			claimView{claim: claimOf1Gi(ofClass("gold")), class: delayed, unscheduled: []string{"a", "b"}},
+			claimPlan{action: claimPend, message: msgDelayed([]string{"a", "b"})},
+		},
 		{"2-1, 2-2 names a volume that is not there", claimView{claim: claimOf1Gi(naming("v"))}, claimPlan{action: claimPend}},
 		{"2-3 names a free volume", claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi()}, claimPlan{action: claimBind}},
-		{"2-4 reserved by name", claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi(reservedFor("c", ""))},
-			claimPlan{action: claimBind}},
-		{"2-5 reserved by UID", claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi(reservedFor("c", "u"))},
-			claimPlan{action: claimBind}},
-		{"2-6 another's", claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi(reservedFor("d", "x"))},
-			claimPlan{action: claimPend, message: msgTaken("v")}},
+		{
+			"2-4 reserved by name",
+			claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi(reservedFor("c", ""))},
+			claimPlan{action: claimBind},
+		},
+		{
+			"2-5 reserved by UID",
+			claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi(reservedFor("c", "u"))},
+			claimPlan{action: claimBind},
+		},
+		{
+			"2-6 another's",
+			claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi(reservedFor("d", "x"))},
+			claimPlan{action: claimPend, message: msgTaken("v")},
+		},
 		{"2-7 another's, by the controller", claimView{
 			claim: claimOf1Gi(naming("v"), annotated(byController)), volume: volumeOf1Gi(reservedFor("d", "x")),
 		}, claimPlan{action: claimTell, message: msgTaken("v")}},
-		{"2-8 the selector does not count", claimView{claim: claimOf1Gi(naming("v"), selecting), volume: volumeOf1Gi()},
-			claimPlan{action: claimBind}},
-		{"2-9 too small", claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi(small)},
-			claimPlan{action: claimPend, message: msgUnsuitable("v", "requested PV is too small")}},
-		{"2-10 other class", claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi(ofGold)},
-			claimPlan{action: claimPend, message: msgUnsuitable("v", "storageClassName does not match")}},
-		{"2-11 other attributes", claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi(withGold)},
-			claimPlan{action: claimPend, message: msgUnsuitable("v", "volumeAttributesClassName does not match")}},
-		{"2-12 same attributes", claimView{claim: claimOf1Gi(naming("v"), attributed), volume: volumeOf1Gi(withGold)},
-			claimPlan{action: claimBind}},
-		{"1-16 other access modes", claimView{claim: claimOf1Gi(naming("v"), shared), volume: volumeOf1Gi()},
-			claimPlan{action: claimPend, message: msgUnsuitable("v", "incompatible accessMode")}},
-		{"14-8 other volume mode", claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi(block)},
-			claimPlan{action: claimPend, message: msgUnsuitable("v", "incompatible volumeMode")}},
-		{"names a volume that is being deleted", claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi(deleting)},
-			claimPlan{action: claimPend, message: msgUnsuitable("v", `the volume is marked for deletion "v"`)}},
+		{
+			"2-8 the selector does not count",
+			claimView{claim: claimOf1Gi(naming("v"), selecting), volume: volumeOf1Gi()},
+			claimPlan{action: claimBind},
+		},
+		{
+			"2-9 too small",
+			claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi(small)},
+			claimPlan{action: claimPend, message: msgUnsuitable("v", "requested PV is too small")},
+		},
+		{
+			"2-10 other class",
+			claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi(ofGold)},
+			claimPlan{action: claimPend, message: msgUnsuitable("v", "storageClassName does not match")},
+		},
+		{
+			"2-11 other attributes",
+			claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi(withGold)},
+			claimPlan{action: claimPend, message: msgUnsuitable("v", "volumeAttributesClassName does not match")},
+		},
+		{
+			"2-12 same attributes",
+			claimView{claim: claimOf1Gi(naming("v"), attributed), volume: volumeOf1Gi(withGold)},
+			claimPlan{action: claimBind},
+		},
+		{
+			"1-16 other access modes",
+			claimView{claim: claimOf1Gi(naming("v"), shared), volume: volumeOf1Gi()},
+			claimPlan{action: claimPend, message: msgUnsuitable("v", "incompatible accessMode")},
+		},
+		{
+			"14-8 other volume mode",
+			claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi(block)},
+			claimPlan{action: claimPend, message: msgUnsuitable("v", "incompatible volumeMode")},
+		},
+		{
+			"names a volume that is being deleted",
+			claimView{claim: claimOf1Gi(naming("v")), volume: volumeOf1Gi(deleting)},
+			claimPlan{action: claimPend, message: msgUnsuitable("v", `the volume is marked for deletion "v"`)},
+		},
 
 		{"3-1 lost its volumeName", claimView{claim: claimOf1Gi(bound)}, claimPlan{action: claimLose, message: msgLostReference}},
-		{"3-2 lost its volume", claimView{claim: claimOf1Gi(bound, naming("v"))},
-			claimPlan{action: claimLose, message: msgLostVolume}},
-		{"3-3, 3-7 volume is nobody's", claimView{claim: claimOf1Gi(bound, naming("v"), selecting), volume: volumeOf1Gi()},
-			claimPlan{action: claimBind}},
+		{
+			"3-2 lost its volume",
+			claimView{claim: claimOf1Gi(bound, naming("v"))},
+			claimPlan{action: claimLose, message: msgLostVolume},
+		},
+		{
+			"3-3, 3-7 volume is nobody's",
+			claimView{claim: claimOf1Gi(bound, naming("v"), selecting), volume: volumeOf1Gi()},
+			claimPlan{action: claimBind},
+		},
 		{"3-4 volume of another UID", claimView{
 			claim: claimOf1Gi(bound, naming("v")), volume: volumeOf1Gi(reservedFor("c", "x")),
 		}, claimPlan{action: claimLose, message: msgMisbound}},
-		{"3-5 all is well", claimView{claim: claimOf1Gi(bound, naming("v")), volume: volumeOf1Gi(reservedFor("c", "u"))},
-			claimPlan{action: claimBind}},
+		{
+			"3-5 all is well",
+			claimView{claim: claimOf1Gi(bound, naming("v")), volume: volumeOf1Gi(reservedFor("c", "u"))},
+			claimPlan{action: claimBind},
+		},
 		{"3-6 volume of another claim", claimView{
 			claim: claimOf1Gi(bound, naming("v")), volume: volumeOf1Gi(reservedFor("d", "x")),
 		}, claimPlan{action: claimLose, message: msgMisbound}},
 
-		{"11-14 class is not there", claimView{claim: claimOf1Gi(ofClass("gold"))},
-			claimPlan{action: claimTell, message: msgProvisioning(`storageclass.storage.k8s.io "gold" not found`)}},
-		{"11-15 class is none", claimView{claim: claimOf1Gi(ofClass("")), defaultClass: external},
-			claimPlan{action: claimPend, message: msgNoVolumes}},
+		{
+			"11-14 class is not there",
+			claimView{claim: claimOf1Gi(ofClass("gold"))},
+			claimPlan{action: claimTell, message: msgProvisioning(`storageclass.storage.k8s.io "gold" not found`)},
+		},
+		{
+			"11-15 class is none",
+			claimView{claim: claimOf1Gi(ofClass("")), defaultClass: external},
+			claimPlan{action: claimPend, message: msgNoVolumes},
+		},
 		{"11-16 class is nil, no default", claimView{claim: claimOf1Gi()}, claimPlan{action: claimPend, message: msgNoVolumes}},
-		{"class is nil, a default", claimView{claim: claimOf1Gi(), defaultClass: external},
-			claimPlan{action: claimClassify, class: external}},
-		{"class is annotated, a default", claimView{claim: claimOf1Gi(beta), defaultClass: external},
-			claimPlan{action: claimPend, message: msgNoVolumes}},
-		{"11-17 external provisioner", claimView{claim: claimOf1Gi(ofClass("gold")), class: external},
-			claimPlan{action: claimProvision, class: external, message: msgExternal("vendor.com/my-volume")}},
+		{
+			"class is nil, a default",
+			claimView{claim: claimOf1Gi(), defaultClass: external},
+			claimPlan{action: claimClassify, class: external},
+		},
+		{
+			"class is annotated, a default",
+			claimView{claim: claimOf1Gi(beta), defaultClass: external},
+			claimPlan{action: claimPend, message: msgNoVolumes},
+		},
+		{
+			"11-17 external provisioner",
+			claimView{claim: claimOf1Gi(ofClass("gold")), class: external},
+			claimPlan{action: claimProvision, class: external, message: msgExternal("vendor.com/my-volume")},
+		},
 		{"11-18 unknown internal provisioner", claimView{
 			claim: claimOf1Gi(ofClass("gold")), class: class("gold", storagehelpers.NotSupportedProvisioner, immediate),
 		}, claimPlan{action: claimTell, message: msgProvisioning("no volume plugin matched name: kubernetes.io/no-provisioner")}},
@@ -213,14 +276,20 @@ func TestDecideVolume(t *testing.T) {
 		{"4-3, 4-4 its claim is gone", volumeOf1Gi(reservedFor("c", "u")), nil, volumeRelease},
 		{"4-5 its claim is not bound", volumeOf1Gi(reservedFor("c", "u")), claimOf1Gi(), volumeAwait},
 		{"4-6, 4-9, 4-11, 4-12 bound", volumeOf1Gi(reservedFor("c", "u")), claimOf1Gi(naming("v")), volumeConfirm},
-		{"4-7 its claim is bound elsewhere, by controller", volumeOf1Gi(reservedFor("c", "u"), marked(byController, "yes")),
-			claimOf1Gi(naming("w")), volumeUnbind},
+		{
+			"4-7 its claim is bound elsewhere, by controller", volumeOf1Gi(reservedFor("c", "u"), marked(byController, "yes")),
+			claimOf1Gi(naming("w")), volumeUnbind,
+		},
 		{"4-8 its claim is bound elsewhere, by user", volumeOf1Gi(reservedFor("c", "u")), claimOf1Gi(naming("w")), volumeUnbind},
-		{"8-11, 8-12 made for a claim bound elsewhere",
+		{
+			"8-11, 8-12 made for a claim bound elsewhere",
 			volumeOf1Gi(reservedFor("c", "u"), dynamic, policy(corev1.PersistentVolumeReclaimDelete)),
-			claimOf1Gi(naming("w")), volumeRelease},
-		{"made for a claim bound elsewhere, to be kept", volumeOf1Gi(reservedFor("c", "u"), dynamic),
-			claimOf1Gi(naming("w")), volumeUnbind},
+			claimOf1Gi(naming("w")), volumeRelease,
+		},
+		{
+			"made for a claim bound elsewhere, to be kept", volumeOf1Gi(reservedFor("c", "u"), dynamic),
+			claimOf1Gi(naming("w")), volumeUnbind,
+		},
 		{"14-13 its claim wants another mode", volumeOf1Gi(reservedFor("c", "u"), block), claimOf1Gi(), volumeMismatch},
 		{"14-14 its claim wants that mode", volumeOf1Gi(reservedFor("c", "u")), claimOf1Gi(), volumeAwait},
 	}
@@ -246,19 +315,27 @@ func TestDecideReclaim(t *testing.T) {
 		want   reclaimPlan
 	}{
 		{"retain", volumeOf1Gi(), nil, reclaimPlan{}},
-		{"4-10, 8-3 no deleter", volumeOf1Gi(toDelete), nil,
-			reclaimPlan{fail: true, message: warning("VolumeFailedDelete", noDeleter)}},
+		{
+			"4-10, 8-3 no deleter", volumeOf1Gi(toDelete), nil,
+			reclaimPlan{fail: true, message: warning("VolumeFailedDelete", noDeleter)},
+		},
 		{"8-10-1 external, dynamic", volumeOf1Gi(toDelete, dynamic("vendor.com/d")), nil, reclaimPlan{}},
 		{"8-10-2 external, static", volumeOf1Gi(toDelete, csi), nil, reclaimPlan{}},
-		{"8-10-3 migrated", volumeOf1Gi(toDelete, dynamic("kubernetes.io/gce-pd"), marked(storagehelpers.AnnMigratedTo, "d")),
-			nil, reclaimPlan{}},
+		{
+			"8-10-3 migrated", volumeOf1Gi(toDelete, dynamic("kubernetes.io/gce-pd"), marked(storagehelpers.AnnMigratedTo, "d")),
+			nil,
+			reclaimPlan{},
+		},
 		{"in-tree without its plugin", volumeOf1Gi(toDelete, dynamic("kubernetes.io/gce-pd")), nil, reclaimPlan{
 			fail: true, message: warning("VolumeFailedDelete", "no volume plugin matched name: kubernetes.io/gce-pd"),
 		}},
 		{"6-3 no recycler", volumeOf1Gi(toRecycle), nil, reclaimPlan{fail: true, message: msgNoRecycler}},
 		{"6-10 unknown policy", volumeOf1Gi(policy("Unknown")), nil, reclaimPlan{fail: true, message: msgUnknownPolicy}},
-		{"6-11, 6-12 used by a pod", volumeOf1Gi(toRecycle), []string{"default/p", "default/q"},
-			reclaimPlan{message: normal("VolumeFailedRecycle", "Volume is used by pods: default/p,default/q")}},
+		{
+			"6-11, 6-12 used by a pod", volumeOf1Gi(toRecycle),
+			[]string{"default/p", "default/q"},
+			reclaimPlan{message: normal("VolumeFailedRecycle", "Volume is used by pods: default/p,default/q")},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -286,23 +363,43 @@ func TestClaimStatus(t *testing.T) {
 		volume *corev1.PersistentVolume
 		want   corev1.PersistentVolumeClaimStatus
 	}{
-		{"1-1 becomes bound", corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}, corev1.ClaimBound,
-			volumeOf1Gi(attributed), corev1.PersistentVolumeClaimStatus{
+		{
+			"1-1 becomes bound",
+			corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+			corev1.ClaimBound,
+			volumeOf1Gi(attributed),
+			corev1.PersistentVolumeClaimStatus{
 				Phase: corev1.ClaimBound, AccessModes: rwo, Capacity: capacity("1Gi"), CurrentVolumeAttributesClassName: gold,
-			}},
-		{"5-2-3 file system not grown yet", corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}, corev1.ClaimBound,
-			volumeOf1Gi(marked(annPreResizeCapacity, "512Mi")), corev1.PersistentVolumeClaimStatus{
+			},
+		},
+		{
+			"5-2-3 file system not grown yet",
+			corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+			corev1.ClaimBound,
+			volumeOf1Gi(marked(annPreResizeCapacity, "512Mi")),
+			corev1.PersistentVolumeClaimStatus{
 				Phase: corev1.ClaimBound, AccessModes: rwo, Capacity: capacity("512Mi"),
-			}},
-		{"file system of unreadable size", corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}, corev1.ClaimBound,
-			volumeOf1Gi(marked(annPreResizeCapacity, "much")), corev1.PersistentVolumeClaimStatus{
+			},
+		},
+		{
+			"file system of unreadable size",
+			corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+			corev1.ClaimBound,
+			volumeOf1Gi(marked(annPreResizeCapacity, "much")),
+			corev1.PersistentVolumeClaimStatus{
 				Phase: corev1.ClaimBound, AccessModes: rwo, Capacity: capacity("1Gi"),
-			}},
+			},
+		},
 		{"was bound: size and attributes are others' business", old, corev1.ClaimBound, volumeOf1Gi(), old},
-		{"was lost: attributes are left", corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimLost}, corev1.ClaimBound,
-			volumeOf1Gi(attributed), corev1.PersistentVolumeClaimStatus{
+		{
+			"was lost: attributes are left",
+			corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimLost},
+			corev1.ClaimBound,
+			volumeOf1Gi(attributed),
+			corev1.PersistentVolumeClaimStatus{
 				Phase: corev1.ClaimBound, AccessModes: rwo, Capacity: capacity("1Gi"),
-			}},
+			},
+		},
 		{"1-3 back to pending", old, corev1.ClaimPending, nil, corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}},
 	}
 	for _, tt := range tests {

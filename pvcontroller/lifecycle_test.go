@@ -74,27 +74,48 @@ func TestMatch(t *testing.T) {
 			w.volume("a", "1Gi", inClass("silver"))
 			w.volume("v", "10Gi", inClass("gold"))
 		}, []claimOption{ofClass("gold")}, "c Bound to v 10Gi of gold by-controller completed"},
-		{"13-4 empty class", func(w *world) { w.volume("v", "1Gi") }, []claimOption{ofClass("")},
-			"c Bound to v 1Gi by-controller completed"},
-		{"14-1 block", func(w *world) { w.volume("v", "1Gi", block) }, []claimOption{forBlock},
-			"c Bound to v 1Gi by-controller completed"},
+		{
+			"13-4 empty class", func(w *world) { w.volume("v", "1Gi") },
+			[]claimOption{ofClass("")},
+			"c Bound to v 1Gi by-controller completed",
+		},
+		{
+			"14-1 block", func(w *world) { w.volume("v", "1Gi", block) },
+			[]claimOption{forBlock},
+			"c Bound to v 1Gi by-controller completed",
+		},
 		{"14-3 no block", func(w *world) { w.volume("v", "1Gi") }, []claimOption{forBlock}, "c Pending"},
 		{"14-4 block not wanted", func(w *world) { w.volume("v", "1Gi", block) }, nil, "c Pending"},
-		{"14-7 reserved, of the mode wanted", func(w *world) { w.volume("v", "1Gi", block, reservedBy("c")) },
-			[]claimOption{forBlock}, "c Bound to v 1Gi by-controller completed"},
+		{
+			"14-7 reserved, of the mode wanted", func(w *world) { w.volume("v", "1Gi", block, reservedBy("c")) },
+			[]claimOption{forBlock},
+			"c Bound to v 1Gi by-controller completed",
+		},
 		{"14-8-1 reserved, of another mode", func(w *world) { w.volume("v", "1Gi", block, reservedBy("c")) }, nil, "c Pending"},
-		{"2-1 names a volume that is not there", func(w *world) { w.volume("a", "1Gi") }, []claimOption{naming("v")},
-			"c Pending to v"},
+		{
+			"2-1 names a volume that is not there", func(w *world) { w.volume("a", "1Gi") },
+			[]claimOption{naming("v")},
+			"c Pending to v",
+		},
 		{"2-3, 1-15 names a volume", func(w *world) {
 			w.volume("a", "1Gi")
 			w.volume("v", "10Gi")
 		}, []claimOption{naming("v")}, "c Bound to v 10Gi completed"},
-		{"2-4 names a volume reserved for it", func(w *world) { w.volume("v", "1Gi", reservedBy("c")) },
-			[]claimOption{naming("v")}, "c Bound to v 1Gi completed"},
-		{"2-6 names a volume reserved for another", func(w *world) { w.volume("v", "1Gi", reservedBy("d")) },
-			[]claimOption{naming("v")}, "c Pending to v"},
-		{"2-8 names a volume its selector does not match", func(w *world) { w.volume("v", "1Gi") },
-			[]claimOption{naming("v"), selecting}, "c Bound to v 1Gi completed"},
+		{
+			"2-4 names a volume reserved for it", func(w *world) { w.volume("v", "1Gi", reservedBy("c")) },
+			[]claimOption{naming("v")},
+			"c Bound to v 1Gi completed",
+		},
+		{
+			"2-6 names a volume reserved for another", func(w *world) { w.volume("v", "1Gi", reservedBy("d")) },
+			[]claimOption{naming("v")},
+			"c Pending to v",
+		},
+		{
+			"2-8 names a volume its selector does not match", func(w *world) { w.volume("v", "1Gi") },
+			[]claimOption{naming("v"), selecting},
+			"c Bound to v 1Gi completed",
+		},
 	}
 	for _, tt := range tests {
 		for _, late := range []bool{false, true} {
@@ -137,10 +158,14 @@ func TestMismatchIsTold(t *testing.T) {
 			v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("500Mi")
 		}, naming("v"), "requested PV is too small"},
 		{"2-10", inClass("gold"), naming("v"), "storageClassName does not match"},
-		{"2-11", func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("gold") }, naming("v"),
-			"volumeAttributesClassName does not match"},
-		{"14-8", func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }, naming("v"),
-			"incompatible volumeMode"},
+		{
+			"2-11", func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("gold") }, naming("v"),
+			"volumeAttributesClassName does not match",
+		},
+		{
+			"14-8", func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }, naming("v"),
+			"incompatible volumeMode",
+		},
 		{"1-16", func(v *corev1.PersistentVolume) {
 			v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 		}, naming("v"), "incompatible accessMode"},

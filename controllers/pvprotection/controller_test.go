@@ -91,7 +91,7 @@ func (w *world) volume(phase corev1.PersistentVolumePhase, finalizers ...string)
 	volumes := w.user.CoreV1().PersistentVolumes()
 	volume = must(volumes.Create(ctx, volume, metav1.CreateOptions{}))
 	volume.Finalizers = finalizers
-	volume = must(volumes.Update(ctx, volume, metav1.UpdateOptions{}))
+	must(volumes.Update(ctx, volume, metav1.UpdateOptions{}))
 	w.phase(phase)
 }
 

@@ -18,7 +18,8 @@ func AccessMode(modes []corev1.PersistentVolumeAccessMode, multiWriter bool) (cs
 	alone := len(slices.Compact(slices.Sorted(slices.Values(modes)))) == 1
 	switch {
 	case has(corev1.ReadWriteOncePod) && !alone:
-		return 0, errors.New("Kubernetes does not support use of ReadWriteOncePod with other access modes on the same PersistentVolume") //nolint:staticcheck // upstream's text
+		//lint:ignore ST1005 the words are upstream's
+		return 0, errors.New("Kubernetes does not support use of ReadWriteOncePod with other access modes on the same PersistentVolume")
 	case has(corev1.ReadWriteOncePod) && multiWriter:
 		return csispec.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER, nil
 	case has(corev1.ReadWriteOncePod):
