@@ -19,12 +19,13 @@ const module = "github.com/volsim/volsim"
 // floors are the floors of ARCHITECTURE.md: a folder, with all below it that has no row of its own, and its floor.
 // Imports go down.
 var floors = map[string]int{
-	"trace":   1,
-	"sim":     1,
-	"nodefs":  2,
-	"events":  2,
-	"fake":    2,
-	"plugins": 2,
+	"trace":     1,
+	"sim":       1,
+	"nodefs":    2,
+	"events":    2,
+	"fake":      2,
+	"plugins":   2,
+	"podclaims": 2,
 	// The mechanism of operations.
 	"executor": 2,
 	// Plugins and drivers.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/volsim/volsim/executor"
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/podclaims"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -103,6 +104,7 @@ func (c *Controller) watch() {
 	c.attachments = storage.VolumeAttachments().Lister()
 	c.podIndexer = pods.GetIndexer()
 	addIndexers(pods, podIndexers)
+	podclaims.AddIndex(pods.GetIndexer())
 	for _, informer := range []cache.SharedIndexInformer{pods, nodes, claims, persistent, drivers, attachments} {
 		c.synced = append(c.synced, informer.HasSynced)
 	}

@@ -2,7 +2,6 @@ package attachdetach
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -11,25 +10,13 @@ import (
 	"k8s.io/component-helpers/storage/ephemeral"
 
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/podclaims"
 )
 
-// The indexes of the cache of pods.
-const (
-	podsByClaim = "attachdetach-claim"
-	podsByNode  = "attachdetach-node"
-)
+// podsByNode is the index of the cache of pods by node; it has podclaims.Index besides.
+const podsByNode = "attachdetach-node"
 
 var podIndexers = cache.Indexers{
-	podsByClaim: func(object any) ([]string, error) {
-		pod := object.(*corev1.Pod)
-		var keys []string
-		for i := range pod.Spec.Volumes {
-			if name, _ := claimOf(pod, &pod.Spec.Volumes[i]); name != "" {
-				keys = append(keys, pod.Namespace+"/"+name)
-			}
-		}
-		return keys, nil
-	},
 	podsByNode: func(object any) ([]string, error) { return []string{object.(*corev1.Pod).Spec.NodeName}, nil },
 }
 
@@ -39,7 +26,7 @@ var podIndexers = cache.Indexers{
 func (c *Controller) podChanged(pod *corev1.Pod) {
 	key, node := keyOf(pod), types.NodeName(pod.Spec.NodeName)
 	switch {
-	case node == "" || terminated(pod):
+	case node == "" || podclaims.Terminated(pod):
 		c.enqueue(c.desired.deletePod(key))
 	case c.desired.Managed(node):
 		volumes := c.volumesOf(pod)
@@ -56,7 +43,7 @@ func (c *Controller) podDeleted(pod *corev1.Pod) { c.enqueue(c.desired.deletePod
 //
 // Upstream: pkg/controller/volume/attachdetach syncPVCByKey (v1.36).
 func (c *Controller) claimChanged(namespace, name string) {
-	c.populateBy(podsByClaim, namespace+"/"+name)
+	c.populateBy(podclaims.Index, namespace+"/"+name)
 }
 
 // persistentVolumeChanged looks again at the pods whose claim the volume is bound to.
@@ -139,7 +126,7 @@ func (c *Controller) identify(spec *plugins.Spec) (corev1.UniqueVolumeName, plug
 //
 // Upstream: pkg/controller/volume/attachdetach/util createInTreeVolumeSpec (v1.36).
 func (c *Controller) specOf(pod *corev1.Pod, volume *corev1.Volume) (*plugins.Spec, error) {
-	name, readOnly := claimOf(pod, volume)
+	name := podclaims.Name(pod, volume)
 	if name == "" {
 		return &plugins.Spec{Volume: volume}, nil
 	}
@@ -162,6 +149,7 @@ func (c *Controller) specOf(pod *corev1.Pod, volume *corev1.Volume) (*plugins.Sp
 	if ref := persistent.Spec.ClaimRef; ref == nil || ref.UID != claim.UID {
 		return nil, fmt.Errorf("volume %s is not bound to claim %s/%s", persistent.Name, claim.Namespace, claim.Name)
 	}
+	readOnly := volume.PersistentVolumeClaim != nil && volume.PersistentVolumeClaim.ReadOnly
 	return &plugins.Spec{PersistentVolume: persistent, ReadOnly: readOnly}, nil
 }
 
@@ -178,32 +166,6 @@ func (c *Controller) learnSpecs(node types.NodeName, volumes []podVolume) {
 func (d *DesiredStateOfWorld) isOther(key types.NamespacedName, uid types.UID) bool {
 	known, ok := d.pods[key]
 	return ok && known.uid != uid
-}
-
-// claimOf is the name of the claim that a pod's volume stands for; empty where it stands for none.
-func claimOf(pod *corev1.Pod, volume *corev1.Volume) (name string, readOnly bool) {
-	switch {
-	case volume.PersistentVolumeClaim != nil:
-		return volume.PersistentVolumeClaim.ClaimName, volume.PersistentVolumeClaim.ReadOnly
-	case volume.Ephemeral != nil:
-		return ephemeral.VolumeClaimName(pod, volume), false
-	default:
-		return "", false
-	}
-}
-
-// terminated tells whether a pod uses its volumes no more: it has ended, or is being deleted and no container runs.
-//
-// Upstream: pkg/volume/util IsPodTerminated (v1.36).
-func terminated(pod *corev1.Pod) bool {
-	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
-		return true
-	}
-	runs := func(s corev1.ContainerStatus) bool { return s.State.Terminated == nil && s.State.Waiting == nil }
-	return pod.DeletionTimestamp != nil &&
-		!slices.ContainsFunc(pod.Status.InitContainerStatuses, runs) &&
-		!slices.ContainsFunc(pod.Status.ContainerStatuses, runs) &&
-		!slices.ContainsFunc(pod.Status.EphemeralContainerStatuses, runs)
 }
 
 // list is all that a lister has; one over a cache does not fail.

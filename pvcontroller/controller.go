@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/volsim/volsim/podclaims"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -86,7 +87,7 @@ func New(cfg Config) *Controller {
 	c.listen(volumes.Informer(), func(obj any) { c.volumeQueue.Add(keyOfAny(obj)) })
 	c.listen(classes.Informer(), func(obj any) { c.classChanged(untombed[*storagev1.StorageClass](obj)) })
 	c.listen(pods.Informer(), func(obj any) { c.podChanged(untombed[*corev1.Pod](obj)) })
-	indexPodsByClaim(c.pods)
+	podclaims.AddIndex(c.pods)
 
 	c.volumeQueue.Work(c.syncVolumeKey)
 	c.claimQueue.Work(c.syncClaimKey)

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
+
+	"github.com/volsim/volsim/podclaims"
 )
 
 // What changes at one object can let another take a step. The functions of this file queue those others at once.
@@ -128,7 +130,7 @@ func (c *Controller) classChanged(class *storagev1.StorageClass) {
 
 // podChanged queues the claims of a pod that look for a volume: the scheduler may wait for them, or they for it.
 func (c *Controller) podChanged(pod *corev1.Pod) {
-	for _, key := range claimKeysOf(pod) {
+	for _, key := range podclaims.Keys(pod) {
 		claim := c.claims.get(key)
 		if claim != nil && isLooking(claim) {
 			c.claimQueue.Add(key)

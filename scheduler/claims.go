@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/component-helpers/storage/ephemeral"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
+
+	"github.com/volsim/volsim/podclaims"
 )
 
 // objects is what a decision about a pod is made from. What is not there is nil.
@@ -35,7 +37,7 @@ func claimsOf(pod *corev1.Pod, from objects) (podClaims, error) {
 	immediate := false
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
-		name := claimName(pod, volume)
+		name := podclaims.Name(pod, volume)
 		if name == "" {
 			continue
 		}
@@ -76,23 +78,11 @@ func checkClaim(pod *corev1.Pod, volume *corev1.Volume, claim *corev1.Persistent
 	}
 }
 
-// claimName is the name of the claim behind a pod's volume, "" where there is none.
-func claimName(pod *corev1.Pod, volume *corev1.Volume) string {
-	switch {
-	case volume.PersistentVolumeClaim != nil:
-		return volume.PersistentVolumeClaim.ClaimName
-	case volume.Ephemeral != nil:
-		return ephemeral.VolumeClaimName(pod, volume)
-	default:
-		return ""
-	}
-}
-
 // claimNames are the names of a pod's claims, each once.
 func claimNames(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.Volumes {
-		if name := claimName(pod, &pod.Spec.Volumes[i]); name != "" && !slices.Contains(names, name) {
+		if name := podclaims.Name(pod, &pod.Spec.Volumes[i]); name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

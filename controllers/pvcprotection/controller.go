@@ -12,6 +12,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/volsim/volsim/podclaims"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -52,7 +53,7 @@ func New(cfg Config) *Controller {
 		pods:   pods.Informer().GetIndexer(),
 		queue:  sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "pvcprotection"}),
 	}
-	indexPodsByClaim(c.pods)
+	podclaims.AddIndex(c.pods)
 	_, claimErr := claims.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { c.claimChanged(obj.(*corev1.PersistentVolumeClaim)) },
 		UpdateFunc: func(_, obj any) { c.claimChanged(obj.(*corev1.PersistentVolumeClaim)) },
@@ -84,7 +85,7 @@ func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim) {
 //
 // Upstream: pkg/controller/volume/pvcprotection enqueuePVCs (v1.36).
 func (c *Controller) podChanged(pod *corev1.Pod) {
-	if pod.Spec.NodeName == "" || isTerminated(pod) || isShutDown(pod) {
+	if pod.Spec.NodeName == "" || podclaims.Terminated(pod) || isShutDown(pod) {
 		c.queueClaimsOf(pod)
 	}
 }
@@ -106,7 +107,7 @@ func (c *Controller) podDeleted(obj any) {
 }
 
 func (c *Controller) queueClaimsOf(pod *corev1.Pod) {
-	for _, key := range claimKeysOf(pod) {
+	for _, key := range podclaims.Keys(pod) {
 		c.queue.Add(key)
 	}
 }
@@ -143,11 +144,7 @@ func (c *Controller) claim(key string) *corev1.PersistentVolumeClaim {
 }
 
 func (c *Controller) isUsedByCache(key string, claim *corev1.PersistentVolumeClaim) bool {
-	pods, err := c.pods.ByIndex(podsByClaim, key)
-	if err != nil {
-		panic("pvcprotection: index of pods: " + err.Error())
-	}
-	return slices.ContainsFunc(pods, func(obj any) bool { return uses(obj.(*corev1.Pod), claim) })
+	return slices.ContainsFunc(podclaims.Using(c.pods, key), func(pod *corev1.Pod) bool { return uses(pod, claim) })
 }
 
 // isUsedLive asks the server. The claim may have changed when it answers; the write that follows would conflict.
