@@ -3,7 +3,10 @@ package fake
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
+	"reflect"
+	"slices"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +24,62 @@ const patchTypesMsg = "the body of the request was in an unknown format - accept
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers patch.go.
 func (k *kind) patch(old Object, pt types.PatchType, data []byte) (Object, error) {
+	if obj, ok, err := k.patchParts(old, pt, data); ok {
+		return obj, err
+	}
+	return k.patchWhole(old, pt, data)
+}
+
+// parts are the parts of an object that can be patched by themselves, and the fields that hold them.
+var parts = map[string]string{"metadata": "ObjectMeta", "spec": "Spec", "status": "Status"}
+
+// patchParts patches only the parts of an object that a merge patch names, which gives the same as patching the whole.
+// It returns false where that cannot be: for JSON patches, and for patches that name anything else, remove a part, or
+// hold directives.
+func (k *kind) patchParts(old Object, pt types.PatchType, data []byte) (Object, bool, error) {
+	var patch map[string]json.RawMessage
+	if pt != types.MergePatchType && pt != types.StrategicMergePatchType || json.Unmarshal(data, &patch) != nil {
+		return nil, false, nil
+	}
+	fields := reflect.ValueOf(old).Elem()
+	for name, part := range patch {
+		field := fields.FieldByName(parts[name])
+		if !field.IsValid() || field.Kind() != reflect.Struct || len(part) == 0 || part[0] != '{' {
+			return nil, false, nil
+		}
+	}
+	obj := old.DeepCopyObject().(Object)
+	fields = reflect.ValueOf(obj).Elem()
+	for _, name := range slices.Sorted(maps.Keys(patch)) {
+		if err := patchPart(fields.FieldByName(parts[name]), pt, patch[name]); err != nil {
+			return nil, true, err
+		}
+	}
+	return obj, true, nil
+}
+
+// patchPart patches one field of an object in place.
+func patchPart(field reflect.Value, pt types.PatchType, data []byte) error {
+	doc, err := json.Marshal(field.Addr().Interface())
+	if err != nil {
+		return internalError(err.Error())
+	}
+	if pt == types.MergePatchType {
+		doc, err = mergePatch(doc, data)
+	} else {
+		doc, err = strategicPatch(doc, data, field.Addr().Interface())
+	}
+	if err != nil {
+		return err
+	}
+	field.SetZero()
+	if err := utiljson.Unmarshal(doc, field.Addr().Interface()); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return nil
+}
+
+func (k *kind) patchWhole(old Object, pt types.PatchType, data []byte) (Object, error) {
 	doc, err := json.Marshal(old)
 	if err != nil {
 		return nil, internalError(err.Error())
@@ -68,7 +127,7 @@ func mergePatch(doc, data []byte) ([]byte, error) {
 	return doc, nil
 }
 
-func strategicPatch(doc, data []byte, like Object) ([]byte, error) {
+func strategicPatch(doc, data []byte, like any) ([]byte, error) {
 	doc, err := strategicpatch.StrategicMergePatch(doc, data, like)
 	switch {
 	case err == nil:

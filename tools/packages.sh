@@ -13,6 +13,10 @@ need blkid util-linux
 need mount mount
 need lvm lvm2
 [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
+if [ "$(id -u)" != 0 ]; then
+	echo "not root: left out are the tests on real loop devices and mounts, which need root: TestReal… of nodefs, most of"
+	echo "plugins/loop, and the loop cases of cluster, cmd/volsim and examples; 'go test -v' names each with its reason"
+fi
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
