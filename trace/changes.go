@@ -122,8 +122,11 @@ func attachmentFacts(a *storagev1.VolumeAttachment) []fact {
 		detachErr = fmt.Sprintf("%q", e.Message)
 	}
 	return []fact{
-		{"volume", volume}, {"node", a.Spec.NodeName}, {"attached", attached},
-		{"attachError", attachErr}, {"detachError", detachErr},
+		{"volume", volume},
+		{"node", a.Spec.NodeName},
+		{"attached", attached},
+		{"attachError", attachErr},
+		{"detachError", detachErr},
 	}
 }
 

@@ -24,7 +24,8 @@ const (
 )
 
 // Action names what an actor does: the kind, the verb (an API verb, the name of an RPC) and the object, as
-// "resource/name", "resource/namespace/name", or whatever the kind calls its objects.
+// "resource/name", "resource/namespace/name", or whatever the kind calls its objects. Kind and verb are words
+// without blanks.
 type Action struct {
 	Kind   Kind
 	Verb   string
@@ -69,7 +70,7 @@ func (r Record) String() string {
 	b.WriteByte('\t')
 	b.WriteString(r.At.String())
 	b.WriteByte('\t')
-	b.WriteString(r.Actor)
+	b.WriteString(clean(r.Actor))
 	b.WriteByte('\t')
 	b.WriteString(clean(r.Action.String()))
 	b.WriteByte('\t')

@@ -42,9 +42,7 @@ func Tell(r Record) (string, bool) {
 	case *storagev1.StorageClass:
 		return fmt.Sprintf("creates storage class %s, served by %s", after.Name, after.Provisioner), r.Before == nil
 	case *storagev1.CSINode:
-		if len(after.Spec.Drivers) > 0 {
-			return fmt.Sprintf("registers driver %s on %s", after.Spec.Drivers[len(after.Spec.Drivers)-1].Name, after.Name), true
-		}
+		return tellDrivers(before[*storagev1.CSINode](r.Before), after)
 	}
 	return "", false
 }
@@ -102,7 +100,7 @@ func tellDelete(r Record) (string, bool) {
 	if is, ok := r.After.(metav1.Object); ok && len(is.GetFinalizers()) > 0 {
 		return fmt.Sprintf("deletes %s, which stays until its finalizers %s are gone", noun, list(is.GetFinalizers())), true
 	}
-	return "asks " + noun + " to end", true
+	return "deletes " + noun + ", which is given time to end", true
 }
 
 func nounOf(obj runtime.Object) string {
@@ -127,22 +125,23 @@ func tellClaim(was, is *corev1.PersistentVolumeClaim) (string, bool) {
 	node := is.Annotations["volume.kubernetes.io/selected-node"]
 	return first(
 		changed{was.Name == "", fmt.Sprintf("asks for %s of storage: %s", size.String(), noun)},
-		changed{was.Spec.VolumeName != is.Spec.VolumeName, fmt.Sprintf("binds %s to volume %s", noun, is.Spec.VolumeName)},
+		changed{was.Spec.VolumeName != is.Spec.VolumeName && is.Spec.VolumeName != "", fmt.Sprintf("binds %s to volume %s", noun, is.Spec.VolumeName)},
 		changed{was.Status.Phase != is.Status.Phase, fmt.Sprintf("marks %s %s", noun, is.Status.Phase)},
-		changed{was.Annotations["volume.kubernetes.io/storage-provisioner"] != provisioner, fmt.Sprintf("asks %s to provision %s", provisioner, noun)},
+		changed{was.Annotations["volume.kubernetes.io/storage-provisioner"] != provisioner && provisioner != "", fmt.Sprintf("asks %s to provision %s", provisioner, noun)},
 		changed{was.Annotations["volume.kubernetes.io/selected-node"] != node && node != "", fmt.Sprintf("selects %s for %s", node, noun)},
 	)
 }
 
 func tellVolume(was, is *corev1.PersistentVolume) (string, bool) {
 	noun := nounOf(is)
-	claim := ""
+	claim, purpose := "", ""
 	if ref := is.Spec.ClaimRef; ref != nil {
 		claim = ref.Namespace + "/" + ref.Name
+		purpose = " for claim " + claim
 	}
 	capacity := is.Spec.Capacity[corev1.ResourceStorage]
 	return first(
-		changed{was.Name == "", fmt.Sprintf("creates %s of %s for claim %s", noun, capacity.String(), claim)},
+		changed{was.Name == "", fmt.Sprintf("creates %s of %s%s", noun, capacity.String(), purpose)},
 		changed{was.Spec.ClaimRef == nil && is.Spec.ClaimRef != nil, fmt.Sprintf("reserves %s for claim %s", noun, claim)},
 		changed{was.Status.Phase != is.Status.Phase, fmt.Sprintf("marks %s %s", noun, is.Status.Phase)},
 		changed{len(is.Finalizers) < len(was.Finalizers), fmt.Sprintf("takes its finalizer off %s; left: %s", noun, orNone(list(is.Finalizers)))},
@@ -230,6 +229,20 @@ func tellAttachment(was, is *storagev1.VolumeAttachment) (string, bool) {
 		failed("attach", is.Status.AttachError, was.Status.AttachError),
 		failed("detach", is.Status.DetachError, was.Status.DetachError),
 	)
+}
+
+// tellDrivers tells of the driver that was not registered before.
+func tellDrivers(was, is *storagev1.CSINode) (string, bool) {
+	known := map[string]bool{}
+	for _, d := range was.Spec.Drivers {
+		known[d.Name] = true
+	}
+	for _, d := range is.Spec.Drivers {
+		if !known[d.Name] {
+			return fmt.Sprintf("registers driver %s on %s", d.Name, is.Name), true
+		}
+	}
+	return "", false
 }
 
 // calls are the driver calls worth telling.

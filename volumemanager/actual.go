@@ -38,6 +38,7 @@ type actualVolume struct {
 	device     mountState
 	mountPath  string // where the device is mounted, or may be
 	pods       map[types.UID]*actualMount
+	turn       types.UID // the pod it was last being mounted for; one that fails must not keep the others waiting
 }
 
 // actualMount is a volume mounted for a pod.

@@ -57,7 +57,7 @@ func TestDecide(t *testing.T) {
 		{"device is left", nil, actual(mounted, nil), true, []step{{verdict: unmountDevice}}},
 		{"device is uncertain", nil, actual(mountUncertain, nil), true, []step{{verdict: unmountDevice}}},
 		{"all is unmounted", nil, actual(notMounted, nil), true, []step{{verdict: forget}}},
-		{"nothing known", nil, nil, false, nil},
+		{"wanted no more before it was here", nil, nil, false, []step{{verdict: forget}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func (d *desiredState) removePod(uid types.UID) []corev1.UniqueVolumeName {
 		return nil
 	}
 	delete(d.pods, uid)
-	names := slices.Sorted(maps.Values(p.volumes))
+	names := slices.Compact(slices.Sorted(maps.Values(p.volumes))) // two volumes of a pod may be the same
 	for _, name := range names {
 		v := d.volumes[name]
 		delete(v.pods, uid)
@@ -78,7 +78,7 @@ func (d *desiredState) removePod(uid types.UID) []corev1.UniqueVolumeName {
 			delete(d.volumes, name)
 		}
 	}
-	return slices.Compact(names)
+	return names
 }
 
 // addVolume adds a volume to what the pod needs. The error says that the plugin cannot tell what the volume is.
@@ -110,11 +110,6 @@ func (d *desiredState) addVolume(p *desiredPod, outerName string, spec *plugins.
 	v.pods[p.pod.UID] = desiredMount{pod: p.pod, spec: spec}
 	p.volumes[outerName] = name
 	return name, nil
-}
-
-// spec is the volume as the first of its pods, by UID, wants it.
-func (v *desiredVolume) spec() *plugins.Spec {
-	return v.pods[slices.Min(slices.Collect(maps.Keys(v.pods)))].spec
 }
 
 // failed remembers why a volume of the pod could not be processed, or that it now was.

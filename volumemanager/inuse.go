@@ -63,9 +63,21 @@ func (m *Manager) NodeUpdated(node *corev1.Node) {
 		return
 	}
 	m.node, m.nodeSeen = node, seen
+	if m.reportedOnce && !slices.Equal(node.Status.VolumesInUse, m.lastReport) {
+		m.unreported(node)
+	}
 	for _, name := range m.waiting() {
 		m.volumes.Add(name)
 	}
+}
+
+// unreported notes that the Node, which is newer than the last report, says otherwise: somebody made it anew or wrote to it.
+func (m *Manager) unreported(node *corev1.Node) {
+	m.reportedOnce = false
+	for name, v := range m.desired.volumes {
+		v.reported = v.reported && slices.Contains(node.Status.VolumesInUse, name)
+	}
+	m.cfg.ReportChanged()
 }
 
 // revision is the object's resourceVersion as the number it is.

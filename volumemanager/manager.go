@@ -61,8 +61,8 @@ func New(cfg Config) *Manager {
 	return m
 }
 
-// AddPod tells that a pod's containers are to run here. A pod that is known already is looked at again if some of its
-// volumes could not be processed.
+// AddPod tells that a pod's containers are to run here. Of a pod that is known already the newer object is kept; those of
+// its volumes that could not be processed are looked at again anyway, after their back-off.
 func (m *Manager) AddPod(pod *corev1.Pod) {
 	if m.desired.addPod(pod) {
 		m.pods.Add(pod.UID)
@@ -124,9 +124,15 @@ func (m *Manager) Quiet() bool {
 			return false
 		}
 	}
-	for name := range m.actual.volumes {
-		if _, wanted := m.desired.volumes[name]; !wanted {
+	for name, v := range m.actual.volumes {
+		wanted := m.desired.volumes[name]
+		if wanted == nil {
 			return false
+		}
+		for uid := range v.pods {
+			if !wanted.wantedBy(uid) {
+				return false
+			}
 		}
 	}
 	return true

@@ -35,6 +35,7 @@ func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod t
 	if wanted == nil || actual == nil || !wanted.wantedBy(pod) {
 		return nil
 	}
+	actual.turn = pod
 	want := wanted.pods[pod]
 	if wanted.deviceMountable && actual.device != mounted {
 		if err := m.mountDevice(ctx, actual, want); err != nil {

@@ -23,7 +23,7 @@ const (
 	noteAttached                 // it is attached: note it
 	mount                        // for a pod
 	unmountDevice                // nobody uses it
-	forget                       // the device is unmounted: it may be detached
+	forget                       // nothing of it is here: it may be detached
 )
 
 // String names the verdict.
@@ -56,7 +56,9 @@ func decide(wanted *desiredVolume, actual *actualVolume, attached bool) []step {
 	switch {
 	case wanted != nil:
 		return append(steps, decideWanted(wanted, actual, attached))
-	case actual == nil || len(actual.pods) > 0:
+	case actual == nil:
+		return append(steps, step{verdict: forget}) // it may have been reported in use
+	case len(actual.pods) > 0:
 		return steps
 	case actual.device != notMounted:
 		return append(steps, step{verdict: unmountDevice})
@@ -75,12 +77,22 @@ func decideWanted(wanted *desiredVolume, actual *actualVolume, attached bool) st
 	default:
 		return step{verdict: awaitAttached}
 	}
-	for _, pod := range slices.Sorted(maps.Keys(wanted.pods)) {
+	for _, pod := range wanted.podsAfter(actual.turn) {
 		if actual.mountState(pod) != mounted {
 			return step{mount, pod}
 		}
 	}
 	return step{verdict: nothing}
+}
+
+// podsAfter are the pods that want the volume, in the order in which it is their turn after that of a given one.
+func (v *desiredVolume) podsAfter(turn types.UID) []types.UID {
+	pods := slices.Sorted(maps.Keys(v.pods))
+	at, found := slices.BinarySearch(pods, turn)
+	if found {
+		at++
+	}
+	return slices.Concat(pods[at:], pods[:at])
 }
 
 func (v *desiredVolume) wantedBy(pod types.UID) bool {

@@ -25,6 +25,9 @@ func (m *Manager) unmount(ctx context.Context, name corev1.UniqueVolumeName, pod
 	if actual == nil || actual.mountState(pod) == notMounted {
 		return nil
 	}
+	if wanted := m.desired.volumes[name]; wanted != nil && wanted.wantedBy(pod) {
+		return nil // the pod came back between the decision and now
+	}
 	specName := actual.pods[pod].specName
 	m.actual.setMount(actual, pod, specName, mountUncertain)
 	if err := actual.caps.Mounter.TearDown(ctx, specName, pod); err != nil {

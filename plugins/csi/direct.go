@@ -35,15 +35,26 @@ func (d direct) RegisterService(desc *grpc.ServiceDesc, impl any) {
 
 // Invoke calls the method. An unknown one gives Unimplemented, as a gRPC server does.
 func (d direct) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
+	if err := ctx.Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
 	handler, ok := d[method]
 	if !ok {
 		return status.Errorf(codes.Unimplemented, "unknown method %s", method)
 	}
 	out, err := handler(ctx, func(in any) error { return copyMessage(in, args) })
 	if err != nil {
-		return status.Convert(err).Err()
+		return statusOf(err).Err()
 	}
 	return copyMessage(reply, out)
+}
+
+// statusOf is the status that a gRPC server makes of a method's error.
+func statusOf(err error) *status.Status {
+	if s, ok := status.FromError(err); ok {
+		return s
+	}
+	return status.FromContextError(err)
 }
 
 // NewStream is not offered.

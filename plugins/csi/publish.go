@@ -52,7 +52,7 @@ func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod,
 		return fmt.Errorf("publish volume: %w", err)
 	}
 	if err := saveData(p.cfg.FS, filepath.Dir(target), p.podData(spec)); err != nil {
-		return errors.Join(err, removeMount(p.cfg.FS, target))
+		return p.abandon(err, target)
 	}
 	_, err = driver.client.NodePublishVolume(ctx, &csispec.NodePublishVolumeRequest{
 		VolumeId:          source.VolumeHandle,
@@ -64,7 +64,7 @@ func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod,
 		VolumeContext:     attributes,
 	})
 	if err = classify(err); err != nil && plugins.ClassOf(err) == plugins.Final {
-		return errors.Join(err, removeMount(p.cfg.FS, target))
+		return p.abandon(err, target)
 	}
 	return err
 }

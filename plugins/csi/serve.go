@@ -2,6 +2,7 @@ package csi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 
@@ -41,6 +42,9 @@ func (s *Server) Conn() grpc.ClientConnInterface { return s.conn }
 func (s *Server) Stop() error {
 	s.server.GracefulStop()
 	err := <-s.done
+	if errors.Is(err, grpc.ErrServerStopped) {
+		err = nil // stopped before it had begun to serve
+	}
 	if closeErr := s.conn.Close(); err == nil {
 		err = closeErr
 	}

@@ -31,7 +31,8 @@ func (p *Plugin) DeviceMountPath(spec *plugins.Spec) (string, error) {
 // MountDevice stages the volume at path, where the driver stages at all. What is needed to undo it is kept beside path
 // first; a final error removes it again, an uncertain one leaves it for UnmountDevice.
 //
-// Differs: for a driver that does not stage, nothing is left on disk; upstream makes a directory that nobody removes.
+// Differs: for a driver that does not stage, nothing is left on disk; upstream makes a directory that nobody removes. A
+// final error after an uncertain one removes what that one left; upstream leaves what was there before.
 //
 // Upstream: pkg/volume/csi csiAttacher.MountDevice (v1.36).
 func (p *Plugin) MountDevice(ctx context.Context, spec *plugins.Spec, _, path string) error {
@@ -50,16 +51,12 @@ func (p *Plugin) MountDevice(ctx context.Context, spec *plugins.Spec, _, path st
 	if err != nil {
 		return &plugins.Error{Class: plugins.Transient, Err: err}
 	}
-	existed, err := p.cfg.FS.Exists(path)
-	if err != nil {
-		return fmt.Errorf("stage volume: %w", err)
-	}
 	if err := p.cfg.FS.MkdirAll(path); err != nil {
 		return fmt.Errorf("stage volume: %w", err)
 	}
 	data := volumeData{DriverName: source.Driver, VolumeHandle: source.VolumeHandle}
 	if err := saveData(p.cfg.FS, filepath.Dir(path), data); err != nil {
-		return errors.Join(err, removeMount(p.cfg.FS, path))
+		return p.abandon(err, path)
 	}
 	_, err = driver.client.NodeStageVolume(ctx, &csispec.NodeStageVolumeRequest{
 		VolumeId:          source.VolumeHandle,
@@ -68,8 +65,17 @@ func (p *Plugin) MountDevice(ctx context.Context, spec *plugins.Spec, _, path st
 		VolumeCapability:  driver.capability(spec.PersistentVolume, source.FSType),
 		VolumeContext:     source.VolumeAttributes,
 	})
-	if err = classify(err); err != nil && plugins.ClassOf(err) == plugins.Final && !existed {
-		return errors.Join(err, removeMount(p.cfg.FS, path))
+	if err = classify(err); err != nil && plugins.ClassOf(err) == plugins.Final {
+		return p.abandon(err, path)
+	}
+	return err
+}
+
+// abandon removes what a mount that failed for good has left at path and beside it, and returns the error. When something
+// cannot be removed, because it is mounted after all, the error is uncertain: somebody has to come back for it.
+func (p *Plugin) abandon(err error, path string) error {
+	if left := removeMount(p.cfg.FS, path); left != nil {
+		return &plugins.Error{Class: plugins.Uncertain, Err: errors.Join(err, left)}
 	}
 	return err
 }

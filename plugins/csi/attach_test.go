@@ -1,0 +1,278 @@
+package csi_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp/cmpopts"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// attacherFinalizer is what an attacher keeps an attachment with until it has detached.
+const attacherFinalizer = "external-attacher/csi-example-com"
+
+// attaching makes a world of a controller with a volume.
+func attaching(t *testing.T, handle string) *disk {
+	t.Helper()
+	w := newWorld(t)
+	w.driver = "csi.example.com"
+	return w.volume(handle)
+}
+
+func (d *disk) attach(ctx context.Context) error {
+	path, err := d.plugin.Attach(ctx, d.spec, node1)
+	d.same("device path", "", path)
+	return err
+}
+
+// detach detaches the volume by its name, as the controller does when the volume itself is gone.
+func (d *disk) detach(ctx context.Context) error {
+	name, err := d.plugin.VolumeName(d.spec)
+	d.must(err)
+	return d.plugin.Detach(ctx, name, node1)
+}
+
+// removeAttachment deletes the VolumeAttachment and takes its finalizers off, as when an attacher has detached.
+func (d *disk) removeAttachment() {
+	d.t.Helper()
+	attachments := d.user.StorageV1().VolumeAttachments()
+	err := attachments.Delete(context.Background(), d.attachmentName(d.handle), metav1.DeleteOptions{})
+	if !apierrors.IsNotFound(err) {
+		d.must(err)
+	}
+	if a := d.stored(d.handle); a != nil {
+		a.Finalizers = nil
+		_, err := attachments.Update(context.Background(), a, metav1.UpdateOptions{})
+		d.must(err)
+	}
+}
+
+func attached(a *storagev1.VolumeAttachment) { a.Status.Attached = true }
+
+func held(a *storagev1.VolumeAttachment) { a.Finalizers = []string{attacherFinalizer} }
+
+func (d *disk) ended(o *operation, want bool) {
+	d.t.Helper()
+	if o.done != want {
+		d.t.Fatalf("the operation has ended: %v, want %v (%v)", o.done, want, o.err)
+	}
+}
+
+// told checks that an operation failed with a message that users see in an event.
+func (d *disk) told(o *operation, want string) {
+	d.t.Helper()
+	d.ended(o, true)
+	if o.err == nil {
+		d.t.Fatalf("no error, want %q", want)
+	}
+	d.same("message", want, o.err.Error())
+}
+
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		handle string
+		name   string // of the VolumeAttachment; hex(sha256(handle + driver + node))
+	}{
+		{"vol-1", "csi-b74c7fc125891ffa0d0f2e0d645733e3fae7fba3066e76500a771ea08be9da28"},
+		{"vol^1/a b", "csi-500b490900949ec94300dc19da32cb8ef6645200a67fe68566f5e4142a59773a"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.handle, func(t *testing.T) {
+			t.Parallel()
+			d := attaching(t, tt.handle)
+			o := d.begin(d.attach)
+			d.must(d.host.Wait(t.Context(), "attachment", func() bool { return d.stored(tt.handle) != nil }))
+			pv := "pv"
+			want := &storagev1.VolumeAttachment{
+				ObjectMeta: metav1.ObjectMeta{Name: tt.name},
+				Spec: storagev1.VolumeAttachmentSpec{
+					Attacher: "csi.example.com", NodeName: node1, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv},
+				},
+			}
+			d.same("attachment", want, d.stored(tt.handle), cmpopts.IgnoreFields(metav1.ObjectMeta{}, "UID", "ResourceVersion", "CreationTimestamp"))
+			d.ended(o, false)
+			d.change(tt.handle, attached)
+			d.run()
+			d.ended(o, true)
+			d.must(o.err)
+			d.same("requests", []string{"create"}, d.calls(trace.KindAPI))
+
+			o = d.begin(d.detach)
+			d.run()
+			d.ended(o, true)
+			d.must(o.err)
+			d.same("requests", []string{"create", "delete"}, d.calls(trace.KindAPI))
+			if d.stored(tt.handle) != nil {
+				t.Error("the attachment is still there")
+			}
+			d.same("time", sim.Epoch, d.host.Now())
+		})
+	}
+}
+
+func TestAttachOfWhatIsAttached(t *testing.T) {
+	t.Parallel()
+	d := attaching(t, "vol-1")
+	d.attachment("vol-1", attached)
+	d.run()
+	d.must(d.do(d.attach))
+	d.same("requests", none, d.calls(trace.KindAPI))
+}
+
+// TestAttachWhenSomebodyElseMadeTheAttachment has it come into being between the look and the creation.
+func TestAttachWhenSomebodyElseMadeTheAttachment(t *testing.T) {
+	t.Parallel()
+	d := attaching(t, "vol-1")
+	o := d.begin(d.attach)
+	d.upTo("api create volumeattachments")
+	d.attachment("vol-1", attached)
+	d.run()
+	d.ended(o, true)
+	d.must(o.err)
+	d.same("requests", []string{"create!"}, d.calls(trace.KindAPI))
+}
+
+func TestAttachFails(t *testing.T) {
+	t.Parallel()
+	broken := func(a *storagev1.VolumeAttachment) {
+		a.Status.AttachError = &storagev1.VolumeError{Message: "no such disk"}
+	}
+	tests := []struct {
+		name string
+		do   func(d *disk) // when the attachment is there
+		want string
+	}{
+		{"the attacher says so", func(d *disk) { d.change("vol-1", broken) }, "no such disk"},
+		{"deleted meanwhile", func(d *disk) {
+			d.run0() // let it be seen
+			d.removeAttachment()
+		}, "volume attachment has been deleted"},
+		{"being deleted", func(d *disk) {
+			a := d.stored("vol-1")
+			held(a)
+			_, err := d.user.StorageV1().VolumeAttachments().Update(context.Background(), a, metav1.UpdateOptions{})
+			d.must(err)
+			d.must(d.user.StorageV1().VolumeAttachments().Delete(context.Background(), a.Name, metav1.DeleteOptions{}))
+		}, "volume attachment is being deleted"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := attaching(t, "vol-1")
+			o := d.begin(d.attach)
+			d.must(d.host.Wait(t.Context(), "attachment", func() bool { return d.stored("vol-1") != nil }))
+			tt.do(d)
+			d.run()
+			d.told(o, tt.want)
+			d.same("time", sim.Epoch, d.host.Now())
+		})
+	}
+}
+
+// run0 lets everything happen that needs no time to pass.
+func (w *world) run0() {
+	w.t.Helper()
+	w.must(w.host.Wait(context.Background(), "nothing to do now", func() bool { return len(w.host.Enabled()) == 0 }))
+}
+
+// TestAttachIsRefused has the API server refuse the attachment.
+func TestAttachIsRefused(t *testing.T) {
+	t.Parallel()
+	d := attaching(t, "vol-1")
+	d.spec.PersistentVolume.Spec.CSI.Driver = "not a driver"
+	if err := d.do(d.attach); !apierrors.IsInvalid(errors.Unwrap(err)) {
+		t.Errorf("error %v, want the refusal", err)
+	}
+}
+
+func TestAttachTimesOut(t *testing.T) {
+	t.Parallel()
+	d := attaching(t, "vol-1")
+	o := d.begin(d.attach)
+	d.run()
+	d.told(o, "timed out waiting for external-attacher of csi.example.com CSI driver to attach volume vol-1")
+	d.same("time passed", 2*time.Minute, d.host.Now().Sub(sim.Epoch))
+	if d.stored("vol-1") == nil {
+		t.Error("the attachment is gone: the attacher may still act on it")
+	}
+	// Trying again finds what was made.
+	o = d.begin(d.attach)
+	d.run0()
+	d.change("vol-1", attached)
+	d.run()
+	d.ended(o, true)
+	d.must(o.err)
+	d.same("requests", []string{"create"}, d.calls(trace.KindAPI))
+	d.same("time passed", 2*time.Minute, d.host.Now().Sub(sim.Epoch))
+}
+
+func TestDetachWaitsForTheAttacher(t *testing.T) {
+	t.Parallel()
+	d := attaching(t, "vol-1")
+	d.attachment("vol-1", func(a *storagev1.VolumeAttachment) { held(a); attached(a) })
+	d.run()
+	o := d.begin(d.detach)
+	d.run0()
+	d.ended(o, false)
+	if a := d.stored("vol-1"); a.DeletionTimestamp == nil {
+		t.Error("the attachment is not to be deleted")
+	}
+	d.removeAttachment()
+	d.run()
+	d.ended(o, true)
+	d.must(o.err)
+	d.same("time", sim.Epoch, d.host.Now())
+}
+
+func TestDetachFails(t *testing.T) {
+	t.Parallel()
+	t.Run("the attacher says so", func(t *testing.T) {
+		t.Parallel()
+		d := attaching(t, "vol-1")
+		d.attachment("vol-1", held)
+		d.run()
+		o := d.begin(d.detach)
+		d.run0()
+		d.change("vol-1", func(a *storagev1.VolumeAttachment) { a.Status.DetachError = &storagev1.VolumeError{Message: "stuck"} })
+		d.run()
+		d.told(o, "stuck")
+		d.removeAttachment()
+		d.run()
+		d.must(d.do(d.detach))
+	})
+	t.Run("nobody answers", func(t *testing.T) {
+		t.Parallel()
+		d := attaching(t, "vol-1")
+		d.attachment("vol-1", held)
+		d.run()
+		o := d.begin(d.detach)
+		d.run()
+		d.told(o, "timed out waiting for external-attacher of csi.example.com CSI driver to detach volume vol-1")
+		d.same("time passed", 2*time.Minute, d.host.Now().Sub(sim.Epoch))
+	})
+	t.Run("not a volume's name", func(t *testing.T) {
+		t.Parallel()
+		d := attaching(t, "vol-1")
+		for _, name := range []string{"", "vol-1", "^vol-1", "csi.example.com^"} {
+			if err := d.do(func(ctx context.Context) error { return d.plugin.Detach(ctx, name, node1) }); err == nil {
+				t.Errorf("detach %q: no error", name)
+			}
+		}
+		d.same("requests", none, d.calls(trace.KindAPI))
+	})
+}
+
+func TestDetachOfWhatIsNotAttached(t *testing.T) {
+	t.Parallel()
+	d := attaching(t, "vol-1")
+	d.must(d.do(d.detach))
+	d.same("requests", []string{"delete!"}, d.calls(trace.KindAPI))
+}

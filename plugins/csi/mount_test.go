@@ -1,0 +1,399 @@
+package csi_test
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/trace"
+)
+
+func TestLifeOfAMount(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	source := " <- " + d.handle
+
+	d.must(d.mountDevice())
+	d.same("disk after MountDevice", d.globalLeaves(source), d.leaves())
+	d.must(d.setUp())
+	d.same("disk after SetUp", slices.Concat(d.globalLeaves(source), d.podLeaves(source)), d.leaves(), sorted)
+	d.must(d.disk.WriteFile(d.plugin.MountPath("pv", podUID)+"/data", []byte("written by the pod")))
+	d.must(d.tearDown())
+	d.same("disk after TearDown", append(d.globalLeaves(source), emptyPodDir), d.leaves(), sorted)
+	d.must(d.unmountDevice())
+	d.same("disk after UnmountDevice", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
+
+	d.same("calls of the driver", []string{
+		"NodeGetInfo", "NodeGetCapabilities",
+		"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume",
+	}, d.calls(trace.KindDriver))
+
+	d.must(d.mountDevice())
+	content, err := d.disk.ReadFile(d.globalMount() + "/data")
+	d.must(err)
+	d.same("content", "written by the pod", string(content))
+}
+
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	global, err := d.plugin.DeviceMountPath(d.spec)
+	d.must(err)
+	d.same("device", d.globalMount(), global)
+	d.same("pod", root+"/pods/uid-1/volumes/kubernetes.io~csi/pv/mount", d.plugin.MountPath("pv", podUID))
+	for _, path := range []string{global, d.plugin.MountPath("pv", podUID)} {
+		if !strings.HasPrefix(path, root+"/") {
+			t.Errorf("%s is not below the root", path)
+		}
+	}
+}
+
+func TestEverythingIsIdempotent(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	d.must(d.tearDown())
+	d.must(d.unmountDevice())
+	d.same("disk after undoing nothing", none, d.leaves())
+	source := " <- " + d.handle
+	for _, step := range []struct {
+		name string
+		do   func() error
+		want []string
+	}{
+		{"MountDevice", d.mountDevice, d.globalLeaves(source)},
+		{"SetUp", d.setUp, slices.Concat(d.globalLeaves(source), d.podLeaves(source))},
+		{"TearDown", d.tearDown, append(d.globalLeaves(source), emptyPodDir)},
+		{"UnmountDevice", d.unmountDevice, []string{d.emptyDriverDir(), emptyPodDir}},
+	} {
+		for range 2 {
+			d.must(step.do())
+			d.same("disk after "+step.name, step.want, d.leaves(), sorted)
+		}
+	}
+}
+
+// TestFailedCalls fails a call, looks at what is left, and then either tries again or undoes what may have happened.
+func TestFailedCalls(t *testing.T) {
+	t.Parallel()
+	final := []codes.Code{
+		codes.Unknown, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied,
+		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented, codes.Internal, codes.DataLoss, codes.Unauthenticated,
+	}
+	uncertain := []codes.Code{
+		codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted,
+	}
+	type outcome struct {
+		err   error
+		class plugins.Class
+	}
+	outcomes := []outcome{{errPipe, plugins.Uncertain}}
+	for _, c := range final {
+		outcomes = append(outcomes, outcome{coded(c), plugins.Final})
+	}
+	for _, c := range uncertain {
+		outcomes = append(outcomes, outcome{coded(c), plugins.Uncertain})
+	}
+	for _, o := range outcomes {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v after=%v", o.err, after), func(t *testing.T) {
+				t.Parallel()
+				testFailedMount(t, fault{err: o.err, after: after}, o.class)
+				testFailedUnmount(t, fault{err: o.err, after: after}, o.class)
+			})
+		}
+	}
+}
+
+// testFailedMount fails the two calls that mount.
+func testFailedMount(t *testing.T, f fault, class plugins.Class) {
+	t.Helper()
+	if f.after {
+		class = plugins.Uncertain // it is mounted, whatever the driver says
+	}
+	d := arrayDisk(t)
+	mounted := " <- " + d.handle
+	staged, published := d.globalLeaves(mounted), d.podLeaves(mounted)
+	leftOfStage, leftOfPublish := d.globalLeaves(""), []string{d.podData()} // the driver makes the pod's directory
+	switch {
+	case f.after:
+		leftOfStage, leftOfPublish = staged, published
+	case class == plugins.Final:
+		leftOfStage, leftOfPublish = []string{d.emptyDriverDir()}, []string{emptyPodDir}
+	}
+
+	f.method = "NodeStageVolume"
+	d.conn.faults = []fault{f, f}
+	d.class("MountDevice", d.mountDevice(), class)
+	d.same("disk after MountDevice has failed", leftOfStage, d.leaves())
+	d.must(d.unmountDevice())
+	d.same("disk after it was undone", []string{d.emptyDriverDir()}, d.leaves())
+	d.class("MountDevice", d.mountDevice(), class)
+	d.must(d.mountDevice())
+	d.same("disk after it was tried again", staged, d.leaves())
+
+	f.method = "NodePublishVolume"
+	d.conn.faults = []fault{f, f}
+	d.class("SetUp", d.setUp(), class)
+	d.same("disk after SetUp has failed", slices.Concat(staged, leftOfPublish), d.leaves(), sorted)
+	d.must(d.tearDown())
+	d.same("disk after it was undone", append(staged, emptyPodDir), d.leaves(), sorted)
+	d.class("SetUp", d.setUp(), class)
+	d.must(d.setUp())
+	d.same("disk after it was tried again", slices.Concat(staged, published), d.leaves(), sorted)
+}
+
+// testFailedUnmount fails the two calls that unmount: all stays that is needed to try again.
+func testFailedUnmount(t *testing.T, f fault, class plugins.Class) {
+	t.Helper()
+	d := arrayDisk(t)
+	source := " <- " + d.handle
+	d.must(d.mountDevice())
+	d.must(d.setUp())
+
+	f.method = "NodeUnpublishVolume"
+	d.conn.faults = []fault{f}
+	d.class("TearDown", d.tearDown(), class)
+	if !slices.Contains(d.leaves(), d.podData()) {
+		t.Errorf("after TearDown has failed, the data file is gone: %q", d.leaves())
+	}
+	d.must(d.tearDown())
+	d.same("disk after TearDown", append(d.globalLeaves(source), emptyPodDir), d.leaves(), sorted)
+
+	f.method = "NodeUnstageVolume"
+	d.conn.faults = []fault{f}
+	d.class("UnmountDevice", d.unmountDevice(), class)
+	if f.after {
+		source = ""
+	}
+	d.same("disk after UnmountDevice has failed", append(d.globalLeaves(source), emptyPodDir), d.leaves(), sorted)
+	d.must(d.unmountDevice())
+	d.same("disk after UnmountDevice", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
+}
+
+// TestFinalErrorAfterAnUncertainOne leaves nothing: nobody will come back for it.
+func TestFinalErrorAfterAnUncertainOne(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	d.conn.faults = []fault{
+		{method: "NodeStageVolume", err: coded(codes.Unavailable)}, {method: "NodeStageVolume", err: coded(codes.NotFound)},
+	}
+	d.class("first", d.mountDevice(), plugins.Uncertain)
+	d.class("second", d.mountDevice(), plugins.Final)
+	d.same("disk", []string{d.emptyDriverDir()}, d.leaves())
+}
+
+// TestFinalErrorOfWhatIsMounted is uncertain: it must be unmounted some time, so it must not be forgotten.
+func TestFinalErrorOfWhatIsMounted(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	source := " <- " + d.handle
+	d.must(d.mountDevice())
+	d.must(d.setUp())
+	d.conn.faults = []fault{
+		{method: "NodeStageVolume", err: coded(codes.Internal)}, {method: "NodePublishVolume", err: coded(codes.Internal)},
+	}
+	for what, mount := range map[string]func() error{"MountDevice": d.mountDevice, "SetUp": d.setUp} {
+		err := mount()
+		d.class(what, err, plugins.Uncertain)
+		if !errors.Is(err, nodefs.ErrMounted) {
+			t.Errorf("%s: %v does not say that it is mounted", what, err)
+		}
+	}
+	d.same("disk", slices.Concat(d.globalLeaves(source), d.podLeaves(source)), d.leaves(), sorted)
+}
+
+func TestWhatIsMissingIsTransient(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	other := d.volume("vol-other")
+	other.spec.PersistentVolume.Spec.CSI.Driver = "other.example.com"
+	d.class("MountDevice without the driver", other.mountDevice(), plugins.Transient)
+	d.class("SetUp without the driver", other.setUp(), plugins.Transient)
+
+	unattached := d.volume("vol-unattached")
+	d.class("MountDevice without an attachment", unattached.mountDevice(), plugins.Transient)
+	d.class("SetUp without an attachment", unattached.setUp(), plugins.Transient)
+	d.attachment("vol-unattached", func(*storagev1.VolumeAttachment) {})
+	d.class("MountDevice of what is being attached", unattached.mountDevice(), plugins.Transient)
+	d.class("SetUp of what is being attached", unattached.setUp(), plugins.Transient)
+
+	d.same("disk", none, d.leaves())
+	d.same("calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities"}, d.calls(trace.KindDriver))
+}
+
+// TestUndoWaitsForTheDriver has a kubelet restart with a mount on its disk, before the driver has registered again.
+func TestUndoWaitsForTheDriver(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	for dir, data := range map[string]string{
+		path.Dir(d.globalMount()):                         `{"volumeHandle":"h","driverName":"other.example.com"}`,
+		root + "/pods/uid-1/volumes/kubernetes.io~csi/pv": `{"volumeHandle":"h","driverName":"other.example.com"}`,
+	} {
+		d.must(d.disk.MkdirAll(dir))
+		d.must(d.disk.WriteFile(dir+"/vol_data.json", []byte(data)))
+	}
+	before := d.leaves()
+	d.class("UnmountDevice", d.unmountDevice(), plugins.Transient)
+	d.class("TearDown", d.tearDown(), plugins.Transient)
+	d.same("disk", before, d.leaves())
+}
+
+func TestVolumeOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	d.spec = &plugins.Spec{Volume: &corev1.Volume{Name: "tmp"}}
+	d.same("supported", false, d.plugin.CanSupport(d.spec))
+	_, nameErr := d.plugin.VolumeName(d.spec)
+	_, attachErr := d.plugin.CanAttach(d.spec)
+	_, deviceErr := d.plugin.CanDeviceMount(d.spec)
+	for what, err := range map[string]error{
+		"VolumeName": nameErr, "CanAttach": attachErr, "CanDeviceMount": deviceErr,
+		"MountDevice": d.mountDevice(), "SetUp": d.setUp(),
+	} {
+		d.class(what, err, plugins.Final)
+	}
+	d.same("disk", none, d.leaves())
+}
+
+func TestLostDataFile(t *testing.T) {
+	t.Parallel()
+	t.Run("what is mounted stays, and is an error", func(t *testing.T) {
+		t.Parallel()
+		d := arrayDisk(t)
+		source := " <- " + d.handle
+		d.must(d.mountDevice())
+		d.must(d.setUp())
+		d.must(d.disk.Remove(path.Dir(d.plugin.MountPath("pv", podUID)) + "/vol_data.json"))
+		d.must(d.disk.Remove(path.Dir(d.globalMount()) + "/vol_data.json"))
+		for what, err := range map[string]error{"TearDown": d.tearDown(), "UnmountDevice": d.unmountDevice()} {
+			if !errors.Is(err, nodefs.ErrMounted) {
+				t.Errorf("%s: %v, want ErrMounted", what, err)
+			}
+		}
+		d.same("disk", []string{d.globalLeaves(source)[0], d.podLeaves(source)[0]}, d.leaves(), sorted)
+	})
+	t.Run("bare directories are removed", func(t *testing.T) {
+		t.Parallel()
+		d := arrayDisk(t)
+		d.must(d.disk.MkdirAll(d.globalMount()))
+		d.must(d.disk.MkdirAll(d.plugin.MountPath("pv", podUID)))
+		d.must(d.tearDown())
+		d.must(d.unmountDevice())
+		d.same("disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
+	})
+	t.Run("what cannot be read is an error", func(t *testing.T) {
+		t.Parallel()
+		for _, data := range []string{"", "{", "{}", `{"volumeHandle":"h"}`, `{"driverName":"d"}`} {
+			d := arrayDisk(t)
+			d.must(d.mountDevice())
+			d.must(d.disk.WriteFile(path.Dir(d.globalMount())+"/vol_data.json", []byte(data)))
+			if err := d.unmountDevice(); err == nil {
+				t.Errorf("data file %q: no error", data)
+			}
+			if mounted, err := d.disk.IsMountPoint(d.globalMount()); err != nil || !mounted {
+				t.Errorf("data file %q: the mount is gone", data)
+			}
+		}
+	})
+}
+
+// TestContentOutlivesFailures is I25: no sequence of failures touches what is stored in the volume.
+func TestContentOutlivesFailures(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	d.must(d.mountDevice())
+	d.must(d.setUp())
+	target := d.plugin.MountPath("pv", podUID)
+	d.must(d.disk.WriteFile(target+"/data", []byte("precious")))
+	for _, method := range []string{"NodePublishVolume", "NodeStageVolume", "NodeUnpublishVolume", "NodeUnstageVolume"} {
+		for _, c := range []codes.Code{codes.Internal, codes.Unavailable} {
+			d.conn.faults = append(d.conn.faults, fault{method: method, err: coded(c)})
+		}
+	}
+	for range 2 {
+		if d.setUp() == nil || d.mountDevice() == nil || d.tearDown() == nil || d.unmountDevice() == nil {
+			t.Error("a call that was to fail has not")
+		}
+	}
+	for _, file := range []string{target + "/data", d.globalMount() + "/data"} {
+		content, err := d.disk.ReadFile(file)
+		d.must(err)
+		d.same(file, "precious", string(content))
+	}
+}
+
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name          string
+		spec, source  bool
+		mode          corev1.PersistentVolumeAccessMode
+		device, mount string
+	}{
+		{"not", false, false, corev1.ReadWriteOnce, "", ""},
+		{"as the pod has it", true, false, corev1.ReadWriteOnce, "", " ro"},
+		{"as the volume has it", false, true, corev1.ReadWriteOnce, "", " ro"},
+		{"as both have it", true, true, corev1.ReadWriteOnce, "", " ro"},
+		{"as the mode has it", false, false, corev1.ReadOnlyMany, " ro", " ro"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := arrayDisk(t)
+			d.spec.ReadOnly = tt.spec
+			d.spec.PersistentVolume.Spec.CSI.ReadOnly = tt.source
+			d.spec.PersistentVolume.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{tt.mode}
+			d.must(d.mountDevice())
+			d.must(d.setUp())
+			source := " <- " + d.handle
+			d.same("disk", slices.Concat(d.globalLeaves(source+tt.device), d.podLeaves(source+tt.mount)), d.leaves(), sorted)
+		})
+	}
+}
+
+func TestAccessModeTheDriverIsTold(t *testing.T) {
+	t.Parallel()
+	const (
+		rwo, rwop = corev1.ReadWriteOnce, corev1.ReadWriteOncePod
+		rwx, rox  = corev1.ReadWriteMany, corev1.ReadOnlyMany
+	)
+	type modes = []corev1.PersistentVolumeAccessMode
+	tests := []struct {
+		modes              modes
+		plain, multiWriter string // for a driver without and with SINGLE_NODE_MULTI_WRITER
+	}{
+		{nil, "SINGLE_NODE_WRITER", "SINGLE_NODE_MULTI_WRITER"},
+		{modes{rwo}, "SINGLE_NODE_WRITER", "SINGLE_NODE_MULTI_WRITER"},
+		{modes{rwop}, "SINGLE_NODE_WRITER", "SINGLE_NODE_SINGLE_WRITER"},
+		{modes{rwx}, "MULTI_NODE_MULTI_WRITER", "MULTI_NODE_MULTI_WRITER"},
+		{modes{rox}, "MULTI_NODE_READER_ONLY", "MULTI_NODE_READER_ONLY"},
+		{modes{rwo, rwx}, "SINGLE_NODE_WRITER", "SINGLE_NODE_MULTI_WRITER"}, // only the first counts
+		{modes{rox, rwo}, "MULTI_NODE_READER_ONLY", "MULTI_NODE_READER_ONLY"},
+	}
+	for _, tt := range tests {
+		for _, multiWriter := range []bool{false, true} {
+			s, d := stubDisk(t, true, multiWriter)
+			want := tt.plain
+			if multiWriter {
+				want = tt.multiWriter
+			}
+			d.spec.PersistentVolume.Spec.AccessModes = tt.modes
+			d.must(d.mountDevice())
+			d.must(d.setUp())
+			d.same(fmt.Sprintf("modes of %v", tt.modes), []string{want, want}, []string{
+				last[*csispec.NodeStageVolumeRequest](s).GetVolumeCapability().GetAccessMode().GetMode().String(),
+				last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetAccessMode().GetMode().String(),
+			})
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package csi_test
+
+import (
+	"cmp"
+	"context"
+	"testing"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/trace"
+)
+
+// sorted compares lists without their order.
+var sorted = cmpopts.SortSlices(cmp.Less[string])
+
+// stub is a node service that keeps what it is asked and mounts nothing.
+type stub struct {
+	csispec.UnimplementedNodeServer
+	capabilities []csispec.NodeServiceCapability_RPC_Type
+	requests     []proto.Message
+}
+
+// last is the last request of a kind.
+func last[T proto.Message](s *stub) T {
+	var found T
+	for _, request := range s.requests {
+		if r, ok := request.(T); ok {
+			found = r
+		}
+	}
+	return found
+}
+
+func (s *stub) NodeGetInfo(context.Context, *csispec.NodeGetInfoRequest) (*csispec.NodeGetInfoResponse, error) {
+	return &csispec.NodeGetInfoResponse{NodeId: "id-1"}, nil
+}
+
+func (s *stub) NodeGetCapabilities(context.Context, *csispec.NodeGetCapabilitiesRequest) (*csispec.NodeGetCapabilitiesResponse, error) {
+	out := &csispec.NodeGetCapabilitiesResponse{}
+	for _, c := range s.capabilities {
+		out.Capabilities = append(out.Capabilities, &csispec.NodeServiceCapability{Type: &csispec.NodeServiceCapability_Rpc{
+			Rpc: &csispec.NodeServiceCapability_RPC{Type: c},
+		}})
+	}
+	return out, nil
+}
+
+func (s *stub) NodeStageVolume(_ context.Context, r *csispec.NodeStageVolumeRequest) (*csispec.NodeStageVolumeResponse, error) {
+	s.requests = append(s.requests, r)
+	return &csispec.NodeStageVolumeResponse{}, nil
+}
+
+func (s *stub) NodePublishVolume(_ context.Context, r *csispec.NodePublishVolumeRequest) (*csispec.NodePublishVolumeResponse, error) {
+	s.requests = append(s.requests, r)
+	return &csispec.NodePublishVolumeResponse{}, nil
+}
+
+func (s *stub) NodeUnpublishVolume(_ context.Context, r *csispec.NodeUnpublishVolumeRequest) (*csispec.NodeUnpublishVolumeResponse, error) {
+	s.requests = append(s.requests, r)
+	return &csispec.NodeUnpublishVolumeResponse{}, nil
+}
+
+func (s *stub) NodeUnstageVolume(_ context.Context, r *csispec.NodeUnstageVolumeRequest) (*csispec.NodeUnstageVolumeResponse, error) {
+	s.requests = append(s.requests, r)
+	return &csispec.NodeUnstageVolumeResponse{}, nil
+}
+
+const stubName = "stub.example.com"
+
+// stubDisk makes a world with a stub and an attached volume of it.
+func stubDisk(t *testing.T, stages, multiWriter bool) (*stub, *disk) {
+	t.Helper()
+	w := newWorld(t)
+	s := &stub{}
+	if stages {
+		s.capabilities = append(s.capabilities, csispec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)
+	}
+	if multiWriter {
+		s.capabilities = append(s.capabilities, csispec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER)
+	}
+	w.add(stubName, func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, s) })
+	w.attachment("h-1", func(a *storagev1.VolumeAttachment) {
+		a.Status.Attached, a.Status.AttachmentMetadata = true, map[string]string{"lun": "7"}
+	})
+	d := w.volume("h-1")
+	volume := &d.spec.PersistentVolume.Spec
+	volume.CSI.FSType, volume.CSI.VolumeAttributes, volume.MountOptions = "ext4", map[string]string{"pool": "fast"}, []string{"noatime"}
+	return s, d
+}
+
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	s, d := stubDisk(t, true, false)
+	d.must(d.mountDevice())
+	d.must(d.setUp())
+	d.must(d.tearDown())
+	d.must(d.unmountDevice())
+	capability := &csispec.VolumeCapability{
+		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+		AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{FsType: "ext4", MountFlags: []string{"noatime"}}},
+	}
+	target := root + "/pods/uid-1/volumes/kubernetes.io~csi/pv/mount"
+	d.same("requests", []proto.Message{
+		&csispec.NodeStageVolumeRequest{
+			VolumeId: "h-1", PublishContext: map[string]string{"lun": "7"}, StagingTargetPath: d.globalMount(),
+			VolumeCapability: capability, VolumeContext: map[string]string{"pool": "fast"},
+		},
+		&csispec.NodePublishVolumeRequest{
+			VolumeId: "h-1", PublishContext: map[string]string{"lun": "7"}, StagingTargetPath: d.globalMount(), TargetPath: target,
+			VolumeCapability: capability, VolumeContext: map[string]string{"pool": "fast"},
+		},
+		&csispec.NodeUnpublishVolumeRequest{VolumeId: "h-1", TargetPath: target},
+		&csispec.NodeUnstageVolumeRequest{VolumeId: "h-1", StagingTargetPath: d.globalMount()},
+	}, s.requests, protocmp.Transform())
+	d.same("disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
+}
+
+// TestDriverThatDoesNotStage is not asked to, and leaves nothing on disk.
+func TestDriverThatDoesNotStage(t *testing.T) {
+	t.Parallel()
+	s, d := stubDisk(t, false, false)
+	can, err := d.plugin.CanDeviceMount(d.spec)
+	d.must(err)
+	d.same("mounted for the node first", true, can)
+	d.must(d.mountDevice())
+	d.same("disk after MountDevice", none, d.leaves())
+	d.must(d.setUp())
+	d.same("staging path", "", last[*csispec.NodePublishVolumeRequest](s).GetStagingTargetPath())
+	d.must(d.tearDown())
+	d.must(d.unmountDevice())
+	d.same("disk at the end", []string{emptyPodDir}, d.leaves())
+	d.same("calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities", "NodePublishVolume", "NodeUnpublishVolume"},
+		d.calls(trace.KindDriver))
+}
+
+func TestPodInfoOnMount(t *testing.T) {
+	t.Parallel()
+	yes, no := true, false
+	bare := map[string]string{"pool": "fast"}
+	tests := []struct {
+		name   string
+		driver *storagev1.CSIDriverSpec // nil: no object
+		want   map[string]string
+	}{
+		{"no CSIDriver", nil, bare},
+		{"not asked for", &storagev1.CSIDriverSpec{PodInfoOnMount: &no}, bare},
+		{"asked for", &storagev1.CSIDriverSpec{PodInfoOnMount: &yes}, map[string]string{
+			"pool":                                   "fast",
+			"csi.storage.k8s.io/pod.name":            "a",
+			"csi.storage.k8s.io/pod.namespace":       "default",
+			"csi.storage.k8s.io/pod.uid":             "uid-1",
+			"csi.storage.k8s.io/serviceAccount.name": "robot",
+			"csi.storage.k8s.io/ephemeral":           "false",
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, d := stubDisk(t, true, false)
+			if tt.driver != nil {
+				d.csiDriver(*tt.driver)
+			}
+			d.must(d.mountDevice())
+			d.must(d.setUp())
+			d.same("attributes when staged", bare, last[*csispec.NodeStageVolumeRequest](s).GetVolumeContext())
+			d.same("attributes when published", tt.want, last[*csispec.NodePublishVolumeRequest](s).GetVolumeContext())
+			d.same("attributes of the volume, which is everybody's", bare, d.spec.PersistentVolume.Spec.CSI.VolumeAttributes)
+		})
+	}
+}
+
+func TestDriverThatDoesNotServePersistentVolumes(t *testing.T) {
+	t.Parallel()
+	s, d := stubDisk(t, true, false)
+	d.csiDriver(storagev1.CSIDriverSpec{VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral}})
+	d.class("SetUp", d.setUp(), plugins.Transient)
+	d.same("requests", 0, len(s.requests))
+	d.same("disk", none, d.leaves())
+}
+
+func TestDriverThatNeedsNoAttaching(t *testing.T) {
+	t.Parallel()
+	s, d := stubDisk(t, true, false)
+	no := false
+	d.csiDriver(storagev1.CSIDriverSpec{AttachRequired: &no})
+	free := d.volume("h-2") // has no VolumeAttachment
+	can, err := d.plugin.CanAttach(free.spec)
+	d.must(err)
+	d.same("attached", false, can)
+	d.must(free.mountDevice())
+	d.must(free.setUp())
+	d.same("publish context", map[string]string(nil), last[*csispec.NodePublishVolumeRequest](s).GetPublishContext())
+	d.must(free.tearDown())
+	d.must(free.unmountDevice())
+	d.same("requests to the API server", none, d.calls(trace.KindAPI))
+}
+
+func TestCanAttach(t *testing.T) {
+	t.Parallel()
+	yes, no := true, false
+	tests := []struct {
+		name   string
+		driver *storagev1.CSIDriverSpec // nil: no object
+		want   bool
+	}{
+		{"no CSIDriver", nil, true},
+		{"not said", &storagev1.CSIDriverSpec{}, true},
+		{"required", &storagev1.CSIDriverSpec{AttachRequired: &yes}, true},
+		{"not required", &storagev1.CSIDriverSpec{AttachRequired: &no}, false},
+	}
+	for _, tt := range tests {
+		_, d := stubDisk(t, true, false)
+		if tt.driver != nil {
+			d.csiDriver(*tt.driver)
+		}
+		got, err := d.plugin.CanAttach(d.spec)
+		d.must(err)
+		d.same(tt.name, tt.want, got)
+	}
+}
+
+func TestFailedRegistrationAddsNoDriver(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"NodeGetInfo", "NodeGetCapabilities"} {
+		w := newWorld(t)
+		w.driver = stubName
+		s := &stub{}
+		conn := &faulty{
+			ClientConnInterface: csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, s) }),
+			faults:              []fault{{method: method, err: errPipe}},
+		}
+		err := w.do(func(ctx context.Context) error {
+			_, err := w.plugin.AddDriver(ctx, stubName, conn)
+			return err
+		})
+		if err == nil {
+			t.Errorf("%s fails, and AddDriver does not", method)
+		}
+		w.class("MountDevice after "+method+" has failed", w.volume("h-1").mountDevice(), plugins.Transient)
+	}
+}
+
+func TestVolumeName(t *testing.T) {
+	t.Parallel()
+	_, d := stubDisk(t, true, false)
+	d.same("supported", true, d.plugin.CanSupport(d.spec))
+	d.same("plugin", "kubernetes.io/csi", d.plugin.Name())
+	name, err := d.plugin.VolumeName(d.spec)
+	d.must(err)
+	d.same("name", "stub.example.com^h-1", name)
+}

@@ -1,0 +1,395 @@
+package csi_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/array"
+	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+const (
+	root   = "/var/lib/kubelet"
+	node1  = "node-1"
+	podUID = types.UID("uid-1")
+)
+
+// world is an API server and one process with the plugin, on a stepped host.
+type world struct {
+	t         *testing.T
+	host      *sim.Stepped
+	server    *fake.Server
+	user      kubernetes.Interface // acts at once, from the test
+	component *sim.Component
+	plugin    *csi.Plugin
+	disk      *nodefs.Memory
+	conn      *faulty // to the driver that was added
+	driver    string  // its name
+}
+
+// newWorld makes a process that has all that a controller and a kubelet give the plugin.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{}), disk: nodefs.NewMemory(root)}
+	t.Cleanup(w.host.Close)
+	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
+	w.user = w.server.Client(w.host.Outside())
+	w.component = w.host.Component("process")
+	storage := w.server.Informers(w.component).Storage().V1()
+	w.plugin = csi.New(csi.Config{
+		Component: w.component, Client: w.server.Client(w.component),
+		CSIDrivers: storage.CSIDrivers().Lister(), Attachments: storage.VolumeAttachments().Lister(),
+		NodeName: node1, Root: root, FS: w.disk,
+	})
+	_, err := w.user.CoreV1().Nodes().Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node1}}, metav1.CreateOptions{})
+	w.must(err)
+	w.run()
+	return w
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) run() {
+	w.t.Helper()
+	w.must(w.host.Run())
+}
+
+// operation is a call of the plugin, on a strand of the process.
+type operation struct {
+	done bool
+	err  error
+}
+
+// begin lets a strand call the plugin as soon as it is its turn.
+func (w *world) begin(call func(ctx context.Context) error) *operation {
+	o := &operation{}
+	w.component.Spawn("operation", func(ctx context.Context) {
+		o.err = call(ctx)
+		o.done = true
+	})
+	return o
+}
+
+// do calls the plugin and returns its error when nothing is left to happen.
+func (w *world) do(call func(ctx context.Context) error) error {
+	w.t.Helper()
+	o := w.begin(call)
+	w.run()
+	if !o.done {
+		w.t.Fatalf("the operation has not ended; waiting: %v\n%s", w.host.Waiting(), w.host.Log().Text())
+	}
+	return o.err
+}
+
+// upTo lets the world go on until the operation is about to do something that begins with those words.
+func (w *world) upTo(action string) {
+	w.t.Helper()
+	w.must(w.host.Wait(context.Background(), action, func() bool {
+		return slices.ContainsFunc(w.host.Enabled(), func(s string) bool { return strings.HasPrefix(s, "process/operation: "+action) })
+	}))
+}
+
+// none is an empty list, for comparing.
+var none []string
+
+// same compares; nothing and an empty list are the same.
+func (w *world) same(what string, want, got any, opts ...cmp.Option) {
+	w.t.Helper()
+	if diff := cmp.Diff(want, got, append(opts, cmpopts.EquateEmpty())...); diff != "" {
+		w.t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// class checks the class of an error.
+func (w *world) class(what string, err error, want plugins.Class) {
+	w.t.Helper()
+	if err == nil || plugins.ClassOf(err) != want {
+		w.t.Errorf("%s: %v, which is %v; want an error that is %v", what, err, plugins.ClassOf(err), want)
+	}
+}
+
+// calls are the process's actions of a kind so far: verbs, with ! where one failed.
+func (w *world) calls(kind trace.Kind) []string {
+	var verbs []string
+	for _, r := range w.host.Log().Records() {
+		if r.Kind != kind || r.Actor == "user" {
+			continue
+		}
+		verb := r.Verb
+		if r.Failed() {
+			verb += "!"
+		}
+		verbs = append(verbs, verb)
+	}
+	return verbs
+}
+
+// leaves are the files, mounts and empty directories of the node's disk, below the root.
+func (w *world) leaves() []string {
+	w.t.Helper()
+	mounts := map[string]string{}
+	all, err := w.disk.Mounts()
+	w.must(err)
+	for _, m := range all {
+		mounts[m.Path] = " <- " + m.Source
+		if m.ReadOnly {
+			mounts[m.Path] += " ro"
+		}
+	}
+	var lines []string
+	var walk func(dir string)
+	walk = func(dir string) {
+		names, err := w.disk.ReadDir(dir)
+		w.must(err)
+		shown := strings.TrimPrefix(dir, root+"/")
+		if source, mounted := mounts[dir]; mounted || len(names) == 0 && dir != root {
+			lines = append(lines, shown+"/"+source)
+			return
+		}
+		for _, name := range names {
+			if content, err := w.disk.ReadFile(path.Join(dir, name)); err == nil {
+				lines = append(lines, shown+"/"+name+" "+string(content))
+				continue
+			}
+			walk(path.Join(dir, name))
+		}
+	}
+	walk(root)
+	return lines
+}
+
+// add makes a driver known to the plugin.
+func (w *world) add(name string, register csi.Register) {
+	w.t.Helper()
+	w.driver = name
+	w.conn = &faulty{ClientConnInterface: csi.Direct(register)}
+	w.must(w.do(func(ctx context.Context) error {
+		_, err := w.plugin.AddDriver(ctx, name, csi.Suspend(w.component, name, w.conn))
+		return err
+	}))
+}
+
+// disk is a volume of the array that is attached to the node.
+type disk struct {
+	*world
+	handle string
+	sha    string // of the handle
+	spec   *plugins.Spec
+	pod    *corev1.Pod
+}
+
+// arrayDisk makes a world with the array driver and a volume of it, attached to the node.
+func arrayDisk(t *testing.T) *disk {
+	t.Helper()
+	w := newWorld(t)
+	box := array.New(array.Config{})
+	w.add(array.DriverName, func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, box.Node(node1, w.disk)) })
+	controller := csispec.NewControllerClient(csi.Direct(func(r grpc.ServiceRegistrar) {
+		csispec.RegisterControllerServer(r, box.Controller())
+	}))
+	capability := &csispec.VolumeCapability{
+		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+		AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{}},
+	}
+	created, err := controller.CreateVolume(t.Context(), &csispec.CreateVolumeRequest{
+		Name: "pv", VolumeCapabilities: []*csispec.VolumeCapability{capability},
+	})
+	w.must(err)
+	handle := created.GetVolume().GetVolumeId()
+	published, err := controller.ControllerPublishVolume(t.Context(), &csispec.ControllerPublishVolumeRequest{
+		VolumeId: handle, NodeId: node1, VolumeCapability: capability,
+	})
+	w.must(err)
+	w.attachment(handle, func(a *storagev1.VolumeAttachment) {
+		a.Status.Attached, a.Status.AttachmentMetadata = true, published.GetPublishContext()
+	})
+	return w.volume(handle)
+}
+
+// volume is a volume of the driver that was added, and a pod with it.
+func (w *world) volume(handle string) *disk {
+	return &disk{
+		world: w, handle: handle, sha: fmt.Sprintf("%x", sha256.Sum256([]byte(handle))),
+		spec: &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: "pv"},
+			Spec: corev1.PersistentVolumeSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				PersistentVolumeSource: corev1.PersistentVolumeSource{
+					CSI: &corev1.CSIPersistentVolumeSource{Driver: w.driver, VolumeHandle: handle},
+				},
+			},
+		}},
+		pod: &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: podUID},
+			Spec:       corev1.PodSpec{ServiceAccountName: "robot"},
+		},
+	}
+}
+
+// attachmentName is the VolumeAttachment's name, as upstream makes it.
+func (w *world) attachmentName(handle string) string {
+	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(handle+w.driver+node1)))
+}
+
+// attachment makes the VolumeAttachment of a volume on the node.
+func (w *world) attachment(handle string, change func(*storagev1.VolumeAttachment)) {
+	w.t.Helper()
+	pv := "pv"
+	a := &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: w.attachmentName(handle)},
+		Spec: storagev1.VolumeAttachmentSpec{
+			Attacher: w.driver, NodeName: node1, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv},
+		},
+	}
+	w.meta(a, change)
+	_, err := w.user.StorageV1().VolumeAttachments().Create(context.Background(), a, metav1.CreateOptions{})
+	w.must(err)
+	w.change(handle, change)
+}
+
+// meta applies only what a change does to the metadata.
+func (*world) meta(a *storagev1.VolumeAttachment, change func(*storagev1.VolumeAttachment)) {
+	c := a.DeepCopy()
+	change(c)
+	a.Finalizers = c.Finalizers
+}
+
+// change writes the status of the VolumeAttachment, as an attacher does.
+func (w *world) change(handle string, change func(*storagev1.VolumeAttachment)) {
+	w.t.Helper()
+	a := w.stored(handle)
+	change(a)
+	_, err := w.user.StorageV1().VolumeAttachments().UpdateStatus(context.Background(), a, metav1.UpdateOptions{})
+	w.must(err)
+}
+
+// stored is a copy of the VolumeAttachment, or nil.
+func (w *world) stored(handle string) *storagev1.VolumeAttachment {
+	object, ok := w.server.Get("volumeattachments", "", w.attachmentName(handle))
+	if !ok {
+		return nil
+	}
+	return object.(*storagev1.VolumeAttachment).DeepCopy()
+}
+
+func (w *world) csiDriver(spec storagev1.CSIDriverSpec) {
+	w.t.Helper()
+	_, err := w.user.StorageV1().CSIDrivers().Create(context.Background(),
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: w.driver}, Spec: spec}, metav1.CreateOptions{})
+	w.must(err)
+	w.run()
+}
+
+func (d *disk) mountDevice() error {
+	d.t.Helper()
+	return d.do(func(ctx context.Context) error {
+		path, err := d.plugin.DeviceMountPath(d.spec)
+		if err != nil {
+			return err
+		}
+		return d.plugin.MountDevice(ctx, d.spec, "", path)
+	})
+}
+
+func (d *disk) unmountDevice() error {
+	d.t.Helper()
+	return d.do(func(ctx context.Context) error { return d.plugin.UnmountDevice(ctx, d.globalMount()) })
+}
+
+func (d *disk) setUp() error {
+	d.t.Helper()
+	return d.do(func(ctx context.Context) error { return d.plugin.SetUp(ctx, d.spec, d.pod, "") })
+}
+
+func (d *disk) tearDown() error {
+	d.t.Helper()
+	return d.do(func(ctx context.Context) error { return d.plugin.TearDown(ctx, "pv", podUID) })
+}
+
+// The paths of upstream, and what is kept beside them.
+
+func (d *disk) globalMount() string {
+	return root + "/plugins/kubernetes.io/csi/" + d.driver + "/" + d.sha + "/globalmount"
+}
+
+func (d *disk) globalLeaves(source string) []string {
+	dir := "plugins/kubernetes.io/csi/" + d.driver + "/" + d.sha
+	return []string{
+		dir + "/globalmount/" + source,
+		fmt.Sprintf(`%s/vol_data.json {"volumeHandle":%q,"driverName":%q}`, dir, d.handle, d.driver),
+	}
+}
+
+func (d *disk) podData() string {
+	return fmt.Sprintf(`pods/uid-1/volumes/kubernetes.io~csi/pv/vol_data.json `+
+		`{"specVolID":"pv","volumeHandle":%q,"driverName":%q,"nodeName":"node-1","attachmentID":%q,"volumeLifecycleMode":"Persistent"}`,
+		d.handle, d.driver, d.attachmentName(d.handle))
+}
+
+func (d *disk) podLeaves(source string) []string {
+	return []string{"pods/uid-1/volumes/kubernetes.io~csi/pv/mount/" + source, d.podData()}
+}
+
+func (d *disk) emptyDriverDir() string { return "plugins/kubernetes.io/csi/" + d.driver + "/" }
+
+const emptyPodDir = "pods/uid-1/volumes/kubernetes.io~csi/"
+
+// faulty is a connection that fails calls of a method.
+type faulty struct {
+	grpc.ClientConnInterface
+	faults []fault
+}
+
+// fault makes one call of a method fail, before or after its effect.
+type fault struct {
+	method string
+	err    error
+	after  bool
+}
+
+func (f *faulty) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	i := slices.IndexFunc(f.faults, func(f fault) bool { return f.method == path.Base(method) })
+	if i < 0 {
+		return f.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
+	}
+	failing := f.faults[i]
+	f.faults = slices.Delete(f.faults, i, i+1)
+	if failing.after {
+		if err := f.ClientConnInterface.Invoke(ctx, method, args, reply, opts...); err != nil {
+			return err
+		}
+	}
+	return failing.err
+}
+
+func coded(c codes.Code) error { return status.Error(c, "scripted") }
+
+var errPipe = errors.New("broken pipe")

@@ -1,0 +1,257 @@
+package volumemanager_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// coming is a world in which pods with shared volumes come and go, and the controller attaches and detaches.
+type coming struct {
+	*world
+	live       map[types.UID][]string // the pods that are here, and their volumes
+	controller *controller
+}
+
+// newComing makes such a world; the seed decides what comes when, what fails, and the interleaving.
+func newComing(t *testing.T, seed uint64) *coming {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 2))
+	w := &coming{world: newWorld(t, sim.NewSeeded(seed), func(b *backend) {
+		b.stages = random.IntN(4) > 0
+		b.attachable = random.IntN(5) > 0
+	}), live: map[types.UID][]string{}}
+	w.controller = newController(w)
+	w.backend.inspect = w.inspect
+	var pods [6]types.UID
+	for i := range pods {
+		pods[i] = types.UID(fmt.Sprintf("p%d", i))
+	}
+	disks := []string{"disk-0", "disk-1", "disk-2"}
+	for _, disk := range disks {
+		w.disk(disk)
+		w.backend.faults = append(w.backend.faults, someFaults(random, disk, pods[:])...)
+	}
+	for range random.IntN(4) {
+		w.failing = append(w.failing, reportFault{err: errFinal, after: random.IntN(2) == 0})
+	}
+	stays := random.IntN(2) == 0
+	for half := range 2 {
+		w.kubelet.User(fmt.Sprint("pods ", half), func(context.Context) {
+			nap := func() {
+				if random.IntN(2) == 0 {
+					w.kubelet.Sleep(time.Duration(random.IntN(4)) * 700 * time.Millisecond)
+					return
+				}
+				begun := w.backend.begun + random.IntN(2)
+				w.kubelet.Wait("a call to begin", time.Second, func() bool { return w.backend.begun > begun })
+			}
+			for i, uid := range pods[half*3 : half*3+3] {
+				random.Shuffle(len(disks), func(i, j int) { disks[i], disks[j] = disks[j], disks[i] })
+				w.come(uid, slices.Clone(disks[:1+random.IntN(2)]))
+				nap()
+				if i == 2 && stays {
+					return
+				}
+				w.leave(uid)
+				if random.IntN(2) == 0 {
+					nap()
+				}
+			}
+		})
+	}
+	return w
+}
+
+// someFaults are faults of a volume's calls. A driver does not lie: only of an uncertain error of a mount may the effect
+// have taken place.
+func someFaults(random *rand.Rand, disk string, pods []types.UID) []fault {
+	calls := []string{"MountDevice " + disk, "UnmountDevice " + disk}
+	for _, uid := range pods {
+		calls = append(calls, fmt.Sprintf("SetUp %s %s", disk, uid), fmt.Sprintf("TearDown %s %s", disk, uid))
+	}
+	var faults []fault
+	for _, call := range calls {
+		mounts := strings.HasPrefix(call, "MountDevice") || strings.HasPrefix(call, "SetUp")
+		for range random.IntN(3) {
+			err := []error{errFinal, errTransient, errUncertain}[random.IntN(3)]
+			faults = append(faults, fault{call: call, err: err, after: random.IntN(2) == 0 && (err == errUncertain || !mounts)})
+		}
+	}
+	return faults
+}
+
+func (w *coming) come(uid types.UID, disks []string) {
+	w.live[uid] = disks
+	w.manager.AddPod(newPod(uid, disks...))
+	w.controller.look()
+}
+
+func (w *coming) leave(uid types.UID) {
+	delete(w.live, uid)
+	w.manager.RemovePod(uid)
+	w.controller.look()
+}
+
+// wanted are the volumes of the pods that are here, sorted.
+func (w *coming) wanted() []string {
+	all := slices.Concat(slices.Collect(maps.Values(w.live))...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// inspect checks that a pod that is said to be mounted is.
+func (w *coming) inspect() {
+	for _, uid := range slices.Sorted(maps.Keys(w.live)) {
+		for _, disk := range w.live[uid] {
+			if w.manager.Mounted(uid) && !w.backend.pods[disk][uid] {
+				w.backend.blame("pod %s is said to be mounted, and %s is not", uid, disk)
+			}
+		}
+	}
+}
+
+// mustEnd checks what must be so when nothing is left to happen.
+func (w *coming) mustEnd() {
+	w.t.Helper()
+	w.quiet()
+	var mounts []string
+	for _, uid := range slices.Sorted(maps.Keys(w.live)) {
+		w.pod(uid, true, true)
+		for _, disk := range w.live[uid] {
+			mounts = append(mounts, disk+" "+string(uid))
+		}
+	}
+	if w.backend.stages {
+		mounts = append(mounts, w.wanted()...)
+	}
+	slices.Sort(mounts)
+	got := w.backend.mounts()
+	slices.Sort(got)
+	w.same("mounts", mounts, got)
+	if !w.backend.attachable {
+		w.inUse()
+		return
+	}
+	w.inUse(w.wanted()...)
+	w.same("attached", w.wanted(), slices.Sorted(maps.Keys(w.backend.attached)))
+}
+
+// controller is as much of the attach/detach controller as a kubelet has to do with: it attaches what pods want and then
+// says so; what no pod wants and the node does not say is in use it takes off the list, and detaches if the node, read
+// after that, still does not.
+type controller struct {
+	w         *coming
+	component *sim.Component
+	client    kubernetes.Interface
+	dirty     bool
+}
+
+func newController(w *coming) *controller {
+	c := w.host.Component("attachdetach")
+	k := &controller{w: w, component: c, client: w.server.Client(c)}
+	c.Worker("sync", func() bool { return k.dirty }, k.sync)
+	w.server.OnCommit(func(fake.Commit) { k.look() })
+	return k
+}
+
+func (k *controller) look() {
+	k.dirty = true
+	k.component.Wake()
+}
+
+func (k *controller) sync(ctx context.Context) {
+	k.dirty = false
+	b := k.w.backend
+	if !b.attachable {
+		return
+	}
+	for _, volume := range slices.Sorted(maps.Keys(b.attached)) {
+		if !slices.Contains(k.w.wanted(), volume) && !k.inUse(ctx, volume) {
+			k.detach(ctx, volume)
+		}
+	}
+	for _, volume := range k.w.wanted() {
+		if !b.attached[volume] {
+			k.act("Attach", volume, func() { b.attached[volume] = true })
+			k.list(ctx, slices.Sorted(maps.Keys(b.attached)))
+		}
+	}
+}
+
+func (k *controller) detach(ctx context.Context, volume string) {
+	all := slices.Sorted(maps.Keys(k.w.backend.attached))
+	k.list(ctx, slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == volume }))
+	if k.inUse(ctx, volume) {
+		k.list(ctx, all) // not after all
+		return
+	}
+	k.act("Detach", volume, func() { k.w.backend.detach(volume) })
+}
+
+func (k *controller) act(verb, volume string, effect func()) {
+	k.component.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: volume}, func() trace.Outcome {
+		effect()
+		return trace.Outcome{}
+	})
+}
+
+func (k *controller) inUse(ctx context.Context, volume string) bool {
+	node, err := k.client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+	k.w.must(err)
+	return slices.ContainsFunc(node.Status.VolumesInUse, func(n corev1.UniqueVolumeName) bool { return n == unique(volume) })
+}
+
+func (k *controller) list(ctx context.Context, volumes []string) {
+	k.w.must(list(ctx, k.client, volumes))
+}
+
+// TestPodsComeAndGo runs many interleavings. The backend judges each step: I16, I17, I35, I36; the end is quiet (L5, L6).
+func TestPodsComeAndGo(t *testing.T) {
+	t.Parallel()
+	calls, failures := 0, 0
+	for seed := range uint64(300) {
+		w := newComing(t, seed)
+		w.run()
+		w.mustEnd()
+		calls += len(w.backend.calls)
+		for _, call := range w.backend.calls {
+			if strings.Contains(call, ": ") {
+				failures++
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d\n%s", seed, w.host.Log().Text())
+		}
+	}
+	t.Logf("%d calls, %d of them failed", calls, failures)
+	if calls < 3000 || failures < 300 {
+		t.Errorf("only %d calls in all worlds, %d of them failed: they do not try anything", calls, failures)
+	}
+}
+
+func TestSameSeedGivesTheSameTrace(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(10) {
+		first, second := newComing(t, seed), newComing(t, seed)
+		first.run()
+		second.run()
+		if first.host.Log().Text() != second.host.Log().Text() {
+			t.Fatalf("seed %d: two runs differ", seed)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package volumemanager_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/volsim/volsim/sim"
+)
+
+// TestPodThatCannotBeMountedDoesNotHoldUpAnother has both share a volume, and the first in order fail for ever.
+func TestPodThatCannotBeMountedDoesNotHoldUpAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.disk("disk-1")
+	w.attach("disk-1")
+	for range 100 {
+		w.backend.faults = append(w.backend.faults, fault{call: "SetUp disk-1 a", err: errFinal})
+	}
+	w.add("a", "disk-1")
+	w.add("b", "disk-1")
+	w.until("b to be mounted", func() bool { return w.manager.Mounted("b") })
+	w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a: broken", "500ms SetUp disk-1 b")
+	w.backend.faults = nil
+	w.run()
+	w.pod("a", true, true)
+	w.quiet()
+}
+
+// TestPodComesBackAfterItsUnmountFailed is mounted again: nobody knows what the unmount has left.
+func TestPodComesBackAfterItsUnmountFailed(t *testing.T) {
+	t.Parallel()
+	w := mounted(t)
+	w.backend.faults = []fault{{"TearDown disk-1 a", errUncertain, true}}
+	w.remove("a")
+	w.pass(0)
+	w.add("a", "disk-1")
+	w.moveAll("volume populator")
+	w.pod("a", false, true)
+	w.run()
+	w.calls("0s TearDown disk-1 a: no answer", "0s SetUp disk-1 a")
+	w.pod("a", true, true)
+	w.quiet()
+}
+
+// TestFailedMounts fails each of the calls in each way.
+func TestFailedMounts(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name       string
+		fault      fault
+		hasVolumes bool     // of the pod, while it is not mounted
+		left       []string // what has to be undone when the pod goes
+		event      string
+	}{
+		{
+			"MountDevice, final",
+			fault{"MountDevice disk-1", errFinal, false},
+			false, nil,
+			`x2 Warning FailedMount pod-a: MountVolume.MountDevice failed for volume "disk-1" : broken`,
+		},
+		{
+			"MountDevice, transient",
+			fault{"MountDevice disk-1", errTransient, false},
+			false, nil,
+			`x2 Warning FailedMount pod-a: MountVolume.MountDevice failed for volume "disk-1" : not yet`,
+		},
+		{
+			"MountDevice, uncertain",
+			fault{"MountDevice disk-1", errUncertain, false},
+			false,
+			[]string{"UnmountDevice disk-1"},
+			`x2 Warning FailedMount pod-a: MountVolume.MountDevice failed for volume "disk-1" : no answer`,
+		},
+		{
+			"MountDevice, uncertain, after its effect",
+			fault{"MountDevice disk-1", errUncertain, true},
+			false,
+			[]string{"UnmountDevice disk-1"},
+			`x2 Warning FailedMount pod-a: MountVolume.MountDevice failed for volume "disk-1" : no answer`,
+		},
+		{
+			"SetUp, final",
+			fault{"SetUp disk-1 a", errFinal, false},
+			false,
+			[]string{"UnmountDevice disk-1"},
+			`x2 Warning FailedMount pod-a: MountVolume.SetUp failed for volume "disk-1" : broken`,
+		},
+		{
+			"SetUp, transient",
+			fault{"SetUp disk-1 a", errTransient, false},
+			false,
+			[]string{"UnmountDevice disk-1"},
+			`x2 Warning FailedMount pod-a: MountVolume.SetUp failed for volume "disk-1" : not yet`,
+		},
+		{
+			"SetUp, uncertain",
+			fault{"SetUp disk-1 a", errUncertain, false},
+			true,
+			[]string{"TearDown disk-1 a", "UnmountDevice disk-1"},
+			`x2 Warning FailedMount pod-a: MountVolume.SetUp failed for volume "disk-1" : no answer`,
+		},
+		{
+			"SetUp, uncertain, after its effect",
+			fault{"SetUp disk-1 a", errUncertain, true},
+			true,
+			[]string{"TearDown disk-1 a", "UnmountDevice disk-1"},
+			`x2 Warning FailedMount pod-a: MountVolume.SetUp failed for volume "disk-1" : no answer`,
+		},
+	}
+	for _, tt := range tests {
+		failed := func(t *testing.T) *world {
+			t.Helper()
+			w := newWorld(t, nil)
+			w.disk("disk-1")
+			w.attach("disk-1")
+			w.backend.faults = []fault{tt.fault, tt.fault}
+			w.add("a", "disk-1")
+			w.pass(time.Second) // two attempts: at 0 s and at 0.5 s
+			w.same("faults left", 0, len(w.backend.faults))
+			w.pod("a", false, tt.hasVolumes)
+			w.same("events", []string{tt.event}, w.events())
+			w.inUse("disk-1")
+			w.backend.calls = nil
+			return w
+		}
+		t.Run(tt.name+", and it heals", func(t *testing.T) {
+			t.Parallel()
+			w := failed(t)
+			w.run()
+			w.same("mounts", []string{"disk-1", "disk-1 a"}, w.backend.mounts())
+			w.pod("a", true, true)
+			w.same("time", 1500*time.Millisecond, w.host.Now().Sub(sim.Epoch)) // 0.5 s + 1 s
+			w.quiet()
+		})
+		t.Run(tt.name+", and the pod goes", func(t *testing.T) {
+			t.Parallel()
+			w := failed(t)
+			w.remove("a")
+			w.run()
+			want := make([]string, len(tt.left))
+			for i, call := range tt.left {
+				want[i] = "1s " + call
+			}
+			w.calls(want...)
+			w.same("mounts", none, w.backend.mounts())
+			w.pod("a", false, false)
+			w.inUse()
+			w.quiet()
+		})
+	}
+}
+
+// TestFinalErrorAfterAnUncertainOne means that it is not mounted (I24).
+func TestFinalErrorAfterAnUncertainOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.disk("disk-1")
+	w.attach("disk-1")
+	w.backend.faults = []fault{
+		{call: "SetUp disk-1 a", err: errUncertain}, {call: "SetUp disk-1 a", err: errTransient}, {call: "SetUp disk-1 a", err: errFinal},
+	}
+	w.add("a", "disk-1")
+	w.pass(0)
+	w.pod("a", false, true)
+	w.pass(500 * time.Millisecond)
+	w.pod("a", false, true) // transient: as it was
+	w.pass(time.Second)
+	w.pod("a", false, false)
+	w.run()
+	w.pod("a", true, true)
+	w.quiet()
+}
+
+func TestBackoffOfAMount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.disk("disk-1")
+	w.attach("disk-1")
+	for range 10 {
+		w.backend.faults = append(w.backend.faults, fault{call: "MountDevice disk-1", err: errFinal})
+	}
+	w.add("a", "disk-1")
+	w.run()
+	w.calls(
+		"0s MountDevice disk-1: broken", "500ms MountDevice disk-1: broken", "1.5s MountDevice disk-1: broken",
+		"3.5s MountDevice disk-1: broken", "7.5s MountDevice disk-1: broken", "15.5s MountDevice disk-1: broken",
+		"31.5s MountDevice disk-1: broken", "1m3.5s MountDevice disk-1: broken", "2m7.5s MountDevice disk-1: broken",
+		"4m9.5s MountDevice disk-1: broken", // no wait is longer than 2m2s
+		"6m11.5s MountDevice disk-1", "6m11.5s SetUp disk-1 a",
+	)
+	w.same("events", []string{`x10 Warning FailedMount pod-a: MountVolume.MountDevice failed for volume "disk-1" : broken`}, w.events())
+	w.quiet()
+}
+
+// TestFailedUnmounts are tried again, and until then the pod has volumes and the volume is in use.
+func TestFailedUnmounts(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{errFinal, errTransient, errUncertain} {
+		for _, after := range []bool{false, true} {
+			w := mounted(t)
+			w.backend.faults = []fault{
+				{"TearDown disk-1 a", err, after}, {"TearDown disk-1 a", err, after}, {"UnmountDevice disk-1", err, after},
+			}
+			w.remove("a")
+			w.pass(time.Second)
+			w.pod("a", false, true)
+			w.inUse("disk-1")
+			w.same("quiet", false, w.manager.Quiet())
+			w.until("pod a to have no volumes", func() bool { return !w.manager.HasVolumes("a") })
+			w.pass(0)
+			w.inUse("disk-1")
+			w.same("quiet", false, w.manager.Quiet())
+			w.run()
+			text := ": " + err.Error()
+			w.calls(
+				"0s TearDown disk-1 a"+text, "500ms TearDown disk-1 a"+text, "1.5s TearDown disk-1 a",
+				"1.5s UnmountDevice disk-1"+text, "2s UnmountDevice disk-1",
+			)
+			w.inUse()
+			w.quiet()
+		}
+	}
+}
+
+// TestFailedUnmountBesideAPodThatStays is not over before it has succeeded.
+func TestFailedUnmountBesideAPodThatStays(t *testing.T) {
+	t.Parallel()
+	w := mounted(t)
+	w.add("b", "disk-1")
+	w.run()
+	w.backend.calls = nil
+	w.backend.faults = []fault{{"TearDown disk-1 a", errUncertain, false}}
+	w.remove("a")
+	w.pass(0)
+	w.same("quiet", false, w.manager.Quiet())
+	w.pod("a", false, true)
+	w.pod("b", true, true)
+	w.run()
+	w.calls("0s TearDown disk-1 a: no answer", "500ms TearDown disk-1 a")
+	w.quiet()
+}
+
+// TestVolumeIsWantedAgainAfterAFailedUnmount is mounted again for certain.
+func TestVolumeIsWantedAgainAfterAFailedUnmount(t *testing.T) {
+	t.Parallel()
+	w := mounted(t)
+	w.backend.faults = []fault{{"UnmountDevice disk-1", errUncertain, true}}
+	w.remove("a")
+	w.pass(0)
+	w.add("b", "disk-1")
+	w.run()
+	w.calls("0s TearDown disk-1 a", "0s UnmountDevice disk-1: no answer", "0s MountDevice disk-1", "0s SetUp disk-1 b")
+	w.pod("b", true, true)
+	w.quiet()
+}

@@ -1,0 +1,174 @@
+package volumemanager_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestMountComesAfterReportAndAttachment is I35, from both sides.
+func TestMountComesAfterReportAndAttachment(t *testing.T) {
+	t.Parallel()
+	t.Run("attached first", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, nil)
+		w.disk("disk-1")
+		w.attach("disk-1")
+		w.run()
+		w.add("a", "disk-1")
+		w.upTo("node status: api patch/status")
+		w.run0Without("node status")
+		w.calls()
+		w.move("node status")
+		w.run()
+		w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a")
+		w.quiet()
+	})
+	t.Run("the report fails", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, nil)
+		w.disk("disk-1")
+		w.attach("disk-1")
+		w.run()
+		w.failing = []reportFault{{err: errFinal}, {err: errFinal}, {err: errFinal, after: true}}
+		w.add("a", "disk-1")
+		w.pass(14 * ms)
+		w.inUse()
+		w.run()
+		w.calls("15ms MountDevice disk-1", "15ms SetUp disk-1 a") // after 5 ms and 10 ms of back-off; then the Node tells
+		w.quiet()
+	})
+}
+
+// run0Without lets all strands of the kubelet but one go on for as long as they can without time passing.
+func (w *world) run0Without(strand string) {
+	w.t.Helper()
+	w.moveAll("cache nodes", "volume populator", "volume reconciler", "events", "volume_mount", "volume_unmount", "unmount_device")
+	if !w.about(strand) {
+		w.t.Fatalf("%s is not held up", strand)
+	}
+}
+
+// TestStaleNodeIsNoLicence has the controller begin to detach while the kubelet still sees a Node that lists the volume.
+func TestStaleNodeIsNoLicence(t *testing.T) {
+	t.Parallel()
+	w := mounted(t)
+	stale := w.node()
+	w.remove("a")
+	w.run() // the Node the kubelet sees still lists disk-1
+	w.backend.calls = nil
+	w.list() // the controller takes it off the list, and detaches: the kubelet has not seen that
+	w.backend.detach("disk-1")
+	w.same("the kubelet has news to see", true, w.about("cache nodes"))
+	w.add("b", "disk-1")
+	w.moveAll("volume populator", "volume reconciler", "node status", "volume_mount")
+	w.same("the kubelet has news to see", true, w.about("cache nodes"))
+	w.inUse("disk-1")
+	w.calls()
+	w.pod("b", false, false)
+	w.run()
+	before := len(w.happened())
+	w.manager.NodeUpdated(stale) // from a watch that is behind
+	w.kubelet.Wake()
+	w.run()
+	w.calls()
+	w.same("reports of what was reported", before, len(w.happened()))
+	w.same("what must not happen", none, w.backend.wrong)
+
+	w.attach("disk-1")
+	w.run()
+	w.calls("0s MountDevice disk-1", "0s SetUp disk-1 b")
+	w.quiet()
+}
+
+// TestVolumeComesBackDuringTheReportThatDropsIt has a new pod want it between the report's beginning and its end.
+func TestVolumeComesBackDuringTheReportThatDropsIt(t *testing.T) {
+	t.Parallel()
+	w := mounted(t)
+	w.remove("a")
+	w.upTo("node status: api patch/status")
+	w.add("b", "disk-1")
+	w.run0Without("node status")
+	w.calls("0s TearDown disk-1 a", "0s UnmountDevice disk-1")
+	w.inUse("disk-1") // as it was
+	before := len(w.happened())
+	w.move("node status")
+	w.inUse()
+	w.moveAll("cache nodes", "volume populator", "volume reconciler", "volume_mount")
+	w.calls()
+	w.run()
+	w.same("what happened", []string{
+		"reports disk-1 no longer in use on node-1",
+		"reports disk-1 in use on node-1",
+		"MountDevice disk-1", "SetUp disk-1 b",
+	}, w.happened()[before:])
+	w.quiet()
+}
+
+// TestVolumeComesBackDuringAReportThatHasIt may be mounted at once: nothing said meanwhile that it is not in use.
+func TestVolumeComesBackDuringAReportThatHasIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.disk("disk-1")
+	w.attach("disk-1")
+	w.run()
+	w.add("a", "disk-1")
+	w.upTo("node status: api patch/status")
+	w.remove("a")
+	w.moveAll("volume reconciler")
+	w.add("b", "disk-1")
+	w.run0Without("node status")
+	w.calls()
+	w.run()
+	w.calls("0s MountDevice disk-1", "0s SetUp disk-1 b")
+	w.quiet()
+}
+
+// TestPodGoesBeforeItsVolumeIsAttached leaves nothing in volumesInUse: the controller would never detach it.
+func TestPodGoesBeforeItsVolumeIsAttached(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.disk("disk-1")
+	w.add("a", "disk-1")
+	w.run()
+	w.inUse("disk-1")
+	w.remove("a")
+	w.run()
+	w.inUse()
+	w.calls()
+	w.quiet()
+}
+
+// TestNodeMadeAnew has the Node deleted and made again while a volume is mounted: what is in use is reported again (I36).
+func TestNodeMadeAnew(t *testing.T) {
+	t.Parallel()
+	w := mounted(t)
+	w.disk("disk-2")
+	w.add("b", "disk-2")
+	w.run()
+	w.inUse("disk-1", "disk-2")
+	w.must(w.user.CoreV1().Nodes().Delete(t.Context(), nodeName, metav1.DeleteOptions{}))
+	w.createNode()
+	w.backend.wrong = nil // nothing could be done about that
+	w.list("disk-1", "disk-2")
+	w.backend.attached["disk-2"] = true
+	w.backend.wrong = nil
+	w.moveAll("cache nodes", "volume reconciler", "volume_mount")
+	w.calls() // a volume that is not here yet waits for the report
+	w.run()
+	w.inUse("disk-1", "disk-2")
+	w.calls("0s MountDevice disk-2", "0s SetUp disk-2 b")
+	w.quiet()
+}
+
+func TestNodeWithoutARevisionPanics(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	w.manager.NodeUpdated(&corev1.Node{})
+}

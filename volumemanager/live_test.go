@@ -1,0 +1,52 @@
+package volumemanager_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+)
+
+// TestLive runs a manager on goroutines and the real clock.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	host := sim.NewLive(sim.LiveConfig{})
+	defer host.Close()
+	w := &world{t: t, server: fake.NewServer(fake.Config{Now: host.Now})}
+	w.user = w.server.Client(host.Outside())
+	w.backend = &backend{
+		attachable: true, stages: true,
+		attached: map[string]bool{"disk-1": true}, devices: map[string]bool{}, pods: map[string]map[types.UID]bool{},
+		now:      func() string { return "now" },
+		reported: func() []corev1.UniqueVolumeName { return w.node().Status.VolumesInUse },
+		owns:     func(types.UID) bool { return true }, // that is the component's own
+	}
+	w.createNode()
+	w.disk("disk-1")
+	w.list("disk-1")
+	w.start(host.Component("kubelet"))
+	host.Start()
+	inUse := func(want bool) func() bool {
+		return func() bool { return slices.Contains(w.node().Status.VolumesInUse, unique("disk-1")) == want }
+	}
+	mounted := make(chan bool, 1)
+	w.kubelet.User("pod", func(context.Context) {
+		w.manager.AddPod(newPod("a", "disk-1"))
+		w.kubelet.Wait("mounted", 0, func() bool { return w.manager.Mounted("a") })
+		mounted <- inUse(true)()
+		w.manager.RemovePod("a")
+		w.kubelet.Wait("unmounted", 0, func() bool { return w.manager.Quiet() && !w.manager.HasVolumes("a") })
+	})
+	if !<-mounted {
+		t.Error("mounted, and not in use")
+	}
+	w.must(host.Wait(t.Context(), "no volumes in use", inUse(false)))
+	host.Close()
+	w.same("mounts", none, w.backend.mounts())
+	w.same("what must not happen", none, w.backend.wrong)
+}

@@ -1,0 +1,155 @@
+package volumemanager_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/trace"
+)
+
+// TestClaimThatIsNotReady is looked at again, with a back-off, and then the pod mounts.
+func TestClaimThatIsNotReady(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.attach("disk-1")
+	w.add("a", "disk-1")
+	w.pass(100 * time.Millisecond)
+	w.same("attempts", []time.Duration{0, 10 * ms, 30 * ms, 70 * ms}, w.lookups())
+	w.claim("disk-1")
+	w.pass(10 * time.Second)
+	w.same("unprocessed", map[string]string{"disk-1": "error processing PVC default/disk-1: PVC is not bound"}, w.manager.Unprocessed("a"))
+	attempts := w.lookups()
+	for i := 8; i < len(attempts); i++ {
+		w.same("time between two attempts", time.Second, attempts[i]-attempts[i-1])
+	}
+	w.volume("disk-1", func(*corev1.PersistentVolume) {})
+	w.bind("disk-1")
+	w.run()
+	w.pod("a", true, true)
+	w.same("unprocessed", map[string]string{}, w.manager.Unprocessed("a"))
+	w.same("attempts after the last", len(attempts)+1, len(w.lookups()))
+	w.quiet()
+}
+
+const ms = time.Millisecond
+
+// lookups are the times at which the kubelet read claims.
+func (w *world) lookups() []time.Duration {
+	var times []time.Duration
+	for _, r := range w.host.Log().Records() {
+		if r.Kind == trace.KindAPI && r.Verb == "get" && r.Object == "persistentvolumeclaims/default/disk-1" {
+			times = append(times, r.At)
+		}
+	}
+	return times
+}
+
+// TestPodGoesWhileItsClaimIsRead is not wanted any more when the answer comes.
+func TestPodGoesWhileItsClaimIsRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.disk("disk-1")
+	w.attach("disk-1")
+	w.add("a", "disk-1")
+	w.upTo("volume populator: api get persistentvolumes/disk-1")
+	w.remove("a")
+	w.add("a", "disk-1") // the same pod, known anew
+	w.remove("a")
+	w.run()
+	w.calls()
+	w.inUse()
+	w.pod("a", false, false)
+	w.quiet()
+}
+
+func TestWhatCannotBeProcessed(t *testing.T) {
+	t.Parallel()
+	const prefix = "error processing PVC default/disk-1: "
+	block := corev1.PersistentVolumeBlock
+	tests := []struct {
+		name string
+		make func(w *world) string // returns the message
+	}{
+		{"no claim", func(*world) string {
+			return prefix + `failed to fetch PVC from API server: persistentvolumeclaims "disk-1" not found`
+		}},
+		{"claim is pending", func(w *world) string {
+			w.claim("disk-1")
+			return prefix + "PVC is not bound"
+		}},
+		{"no volume", func(w *world) string {
+			w.claim("disk-1")
+			w.bind("disk-1")
+			return prefix + `failed to fetch PV disk-1 from API server: persistentvolumes "disk-1" not found`
+		}},
+		{"volume is nobody's", func(w *world) string {
+			w.claim("disk-1")
+			w.volume("disk-1", func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil })
+			w.bind("disk-1")
+			return prefix + "found PV object disk-1 but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
+		}},
+		{"volume is an earlier claim's", func(w *world) string {
+			w.claim("disk-1")
+			w.volume("disk-1", func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "old" })
+			w.bind("disk-1")
+			return prefix + "found PV object disk-1 but its pv.Spec.ClaimRef.UID old does not point to claim.UID " + string(w.claimUID("disk-1"))
+		}},
+		{"block volume", func(w *world) string {
+			w.claim("disk-1")
+			w.volume("disk-1", func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = &block })
+			w.bind("disk-1")
+			return prefix + "PV disk-1 is a block volume, which is not served yet"
+		}},
+		{"claim is going", func(w *world) string {
+			w.disk("disk-1")
+			claims := w.user.CoreV1().PersistentVolumeClaims("default")
+			c, err := claims.Get(w.t.Context(), "disk-1", metav1.GetOptions{})
+			w.must(err)
+			c.Finalizers = []string{"example.com/other"}
+			_, err = claims.Update(w.t.Context(), c, metav1.UpdateOptions{})
+			w.must(err)
+			w.must(claims.Delete(w.t.Context(), "disk-1", metav1.DeleteOptions{}))
+			return prefix + "PVC is being deleted"
+		}},
+		{"no plugin", func(w *world) string {
+			w.claim("disk-1")
+			w.volume("disk-1", func(v *corev1.PersistentVolume) {
+				v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/p"}}
+			})
+			w.bind("disk-1")
+			return `failed to get Plugin from volumeSpec for volume "disk-1": no volume plugin matched`
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			message := tt.make(w)
+			w.add("a", "disk-1")
+			w.pass(time.Second)
+			w.same("unprocessed", map[string]string{"disk-1": message}, w.manager.Unprocessed("a"))
+			w.pod("a", false, false)
+			w.inUse()
+			w.calls()
+			w.remove("a")
+			w.run()
+			w.quiet()
+		})
+	}
+}
+
+// TestClaimThatIsProtectedMayBeUsedWhileItGoes is the pod's right, which was there before.
+func TestClaimThatIsProtectedMayBeUsedWhileItGoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.disk("disk-1")
+	w.attach("disk-1")
+	w.must(w.user.CoreV1().PersistentVolumeClaims("default").Delete(t.Context(), "disk-1", metav1.DeleteOptions{}))
+	w.add("a", "disk-1")
+	w.run()
+	w.pod("a", true, true)
+	w.quiet()
+}

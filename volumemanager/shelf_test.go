@@ -1,0 +1,237 @@
+package volumemanager_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// shelfName is the name of the plugin of these tests.
+const shelfName = "example.com/shelf"
+
+// shelf is a plugin each call of which leaves the component twice: before its effect and after it.
+type shelf struct {
+	c *sim.Component
+	b *backend
+}
+
+var (
+	_ plugins.Plugin        = shelf{}
+	_ plugins.Attacher      = shelf{}
+	_ plugins.DeviceMounter = shelf{}
+	_ plugins.Mounter       = shelf{}
+)
+
+// backend is the truth about what is attached to the node and mounted on it, and a judge of what is done to it.
+type backend struct {
+	attachable, stages bool
+
+	attached map[string]bool               // volumes
+	devices  map[string]bool               // those mounted for the node
+	pods     map[string]map[types.UID]bool // those mounted for pods
+
+	faults []fault
+	begun  int      // how many calls have begun
+	calls  []string // what was called and when
+	wrong  []string // what must never happen and did
+
+	now      func() string
+	reported func() []corev1.UniqueVolumeName // node.status.volumesInUse, as the API server has it
+	owns     func(types.UID) bool             // whether the manager knows that something of a pod is mounted
+	inspect  func()                           // looks for what else must hold at every step; it may be nil
+}
+
+// fault makes one call fail, the next one that it means.
+type fault struct {
+	call  string // such as "SetUp disk-1 a"
+	err   error
+	after bool // the call takes effect all the same
+}
+
+func (shelf) Name() string { return shelfName }
+
+func (shelf) CanSupport(spec *plugins.Spec) bool {
+	return spec.PersistentVolume != nil && spec.PersistentVolume.Spec.CSI != nil
+}
+
+func (shelf) VolumeName(spec *plugins.Spec) (string, error) {
+	return spec.PersistentVolume.Spec.CSI.VolumeHandle, nil
+}
+
+func (s shelf) CanAttach(*plugins.Spec) (bool, error)      { return s.b.attachable, nil }
+func (s shelf) CanDeviceMount(*plugins.Spec) (bool, error) { return s.b.stages, nil }
+
+func (shelf) Attach(context.Context, *plugins.Spec, types.NodeName) (string, error) {
+	panic("a kubelet does not attach")
+}
+
+func (shelf) Detach(context.Context, string, types.NodeName) error {
+	panic("a kubelet does not detach")
+}
+
+func (shelf) DeviceMountPath(spec *plugins.Spec) (string, error) {
+	return "/devices/" + spec.Name(), nil
+}
+
+func (s shelf) MountDevice(_ context.Context, spec *plugins.Spec, devicePath, path string) error {
+	return s.call("MountDevice", spec.Name(), "",
+		func() { s.b.mountDevice(spec.Name(), devicePath, path) }, func() { delete(s.b.devices, spec.Name()) })
+}
+
+func (s shelf) UnmountDevice(_ context.Context, path string) error {
+	name := path[len("/devices/"):]
+	return s.call("UnmountDevice", name, "", func() { s.b.unmountDevice(name) }, func() {})
+}
+
+func (shelf) MountPath(specName string, pod types.UID) string {
+	return "/pods/" + string(pod) + "/" + specName
+}
+
+func (s shelf) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, devicePath string) error {
+	return s.call("SetUp", spec.Name(), pod.UID,
+		func() { s.b.setUp(spec.Name(), pod.UID, devicePath) }, func() { delete(s.b.pods[spec.Name()], pod.UID) })
+}
+
+func (s shelf) TearDown(_ context.Context, specName string, pod types.UID) error {
+	return s.call("TearDown", specName, pod, func() { delete(s.b.pods[specName], pod) }, func() {})
+}
+
+// call has an effect, or none, and after a final error that of undo: what failed for good is not there.
+func (s shelf) call(verb, volume string, pod types.UID, effect, undo func()) error {
+	what := verb + " " + volume
+	if pod != "" {
+		what += " " + string(pod)
+	}
+	s.b.begun++
+	var err error
+	s.c.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: what}, func() trace.Outcome {
+		err = s.b.perform(what, effect, undo)
+		return trace.Outcome{Err: err}
+	})
+	s.c.Call(trace.Action{Kind: trace.KindDriver, Verb: "return", Object: what}, func() trace.Outcome { return trace.Outcome{} })
+	return err
+}
+
+func (b *backend) perform(what string, effect, undo func()) error {
+	defer b.judge()
+	i := slices.IndexFunc(b.faults, func(f fault) bool { return f.call == what })
+	if i < 0 {
+		b.calls = append(b.calls, b.now()+" "+what)
+		effect()
+		return nil
+	}
+	f := b.faults[i]
+	b.faults = slices.Delete(b.faults, i, i+1)
+	b.calls = append(b.calls, fmt.Sprintf("%s %s: %v", b.now(), what, f.err))
+	switch {
+	case f.after:
+		effect()
+	case plugins.ClassOf(f.err) == plugins.Final:
+		undo()
+	}
+	return f.err
+}
+
+func (b *backend) mountDevice(volume, devicePath, path string) {
+	b.expectDevicePath(volume, devicePath)
+	if path != "/devices/"+volume {
+		b.blame("device of %s is mounted at %s", volume, path)
+	}
+	if b.attachable && !b.attached[volume] {
+		b.blame("I17: device of %s is mounted, and it is not attached", volume)
+	}
+	b.devices[volume] = true
+}
+
+func (b *backend) unmountDevice(volume string) {
+	if len(b.pods[volume]) > 0 {
+		b.blame("I17: device of %s is unmounted, which pods have mounted: %v", volume, b.podsOf(volume))
+	}
+	delete(b.devices, volume)
+}
+
+func (b *backend) setUp(volume string, pod types.UID, devicePath string) {
+	b.expectDevicePath(volume, devicePath)
+	switch {
+	case b.stages && !b.devices[volume]:
+		b.blame("I17: %s is mounted for %s before its device", volume, pod)
+	case b.attachable && !b.attached[volume]:
+		b.blame("I17: %s is mounted for %s, and it is not attached", volume, pod)
+	}
+	if b.pods[volume] == nil {
+		b.pods[volume] = map[types.UID]bool{}
+	}
+	b.pods[volume][pod] = true
+}
+
+func (b *backend) expectDevicePath(volume, got string) {
+	if b.attachable && got != "/dev/"+volume {
+		b.blame("device path of %s is %q", volume, got)
+	}
+}
+
+// detach takes a volume away from the node.
+func (b *backend) detach(volume string) {
+	if b.uses(volume) {
+		b.blame("I16: %s is detached, and it is mounted", volume)
+	}
+	delete(b.attached, volume)
+}
+
+func (b *backend) uses(volume string) bool { return b.devices[volume] || len(b.pods[volume]) > 0 }
+
+// judge looks for what must hold at every step: volumesInUse holds whatever is mounted (I36), and the manager knows of
+// every mount of a pod.
+func (b *backend) judge() {
+	for _, volume := range slices.Sorted(maps.Keys(b.attached)) {
+		if b.attachable && b.uses(volume) && !slices.Contains(b.reported(), unique(volume)) {
+			b.blame("I36: %s is mounted and not in volumesInUse", volume)
+		}
+	}
+	for _, volume := range slices.Sorted(maps.Keys(b.pods)) {
+		for _, pod := range b.podsOf(volume) {
+			if !b.owns(pod) {
+				b.blame("%s is mounted for %s, and the manager says that the pod has no volumes", volume, pod)
+			}
+		}
+	}
+	if b.inspect != nil {
+		b.inspect()
+	}
+}
+
+func (b *backend) blame(format string, args ...any) {
+	b.wrong = append(b.wrong, b.now()+" "+fmt.Sprintf(format, args...))
+}
+
+func (b *backend) podsOf(volume string) []types.UID { return slices.Sorted(maps.Keys(b.pods[volume])) }
+
+// mounts is all that is mounted.
+func (b *backend) mounts() []string {
+	all := slices.Sorted(maps.Keys(b.devices))
+	for _, volume := range slices.Sorted(maps.Keys(b.pods)) {
+		for _, pod := range b.podsOf(volume) {
+			all = append(all, volume+" "+string(pod))
+		}
+	}
+	return all
+}
+
+func unique(volume string) corev1.UniqueVolumeName {
+	return plugins.UniqueVolumeName(shelfName, volume)
+}
+
+var (
+	errFinal     = errors.New("broken")
+	errTransient = &plugins.Error{Class: plugins.Transient, Err: errors.New("not yet")}
+	errUncertain = &plugins.Error{Class: plugins.Uncertain, Err: errors.New("no answer")}
+)

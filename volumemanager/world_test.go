@@ -1,0 +1,388 @@
+package volumemanager_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/events"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/volumemanager"
+)
+
+const nodeName = "node-1"
+
+// reportFault makes the kubelet's next report fail, before or after its effect.
+type reportFault struct {
+	err   error
+	after bool
+}
+
+// world is an API server and a kubelet with a volume manager, on a stepped host. The attach/detach controller is the test.
+type world struct {
+	t       *testing.T
+	host    *sim.Stepped
+	server  *fake.Server
+	user    kubernetes.Interface // acts at once, from the test
+	backend *backend
+	manager *volumemanager.Manager
+	kubelet *sim.Component
+	client  kubernetes.Interface // of the kubelet
+	status  *sim.Queue[string]
+	changed []types.UID // what PodChanged was called with
+	failing []reportFault
+}
+
+// newWorld makes a world with a node. Volumes are attached and mounted for the node before they are mounted for pods,
+// unless configured otherwise.
+func newWorld(t *testing.T, chooser sim.Chooser, configure ...func(*backend)) *world {
+	t.Helper()
+	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{Chooser: chooser})}
+	t.Cleanup(w.host.Close)
+	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
+	w.user = w.server.Client(w.host.Outside())
+	w.backend = &backend{
+		attachable: true, stages: true,
+		attached: map[string]bool{}, devices: map[string]bool{}, pods: map[string]map[types.UID]bool{},
+		now:      func() string { return w.host.Now().Sub(sim.Epoch).String() },
+		reported: func() []corev1.UniqueVolumeName { return w.node().Status.VolumesInUse },
+		owns:     func(uid types.UID) bool { return w.manager.HasVolumes(uid) },
+	}
+	for _, f := range configure {
+		f(w.backend)
+	}
+	w.createNode()
+	w.server.OnCommit(func(fake.Commit) {
+		if w.node() != nil {
+			w.backend.judge()
+		}
+	})
+	w.start(w.host.Component("kubelet"))
+	return w
+}
+
+// start makes the kubelet.
+func (w *world) start(c *sim.Component) {
+	w.t.Helper()
+	w.kubelet, w.client = c, w.server.Client(c)
+	manager := &plugins.Manager{}
+	w.must(manager.Register(shelf{c: c, b: w.backend}))
+	w.status = sim.NewQueue[string](c, sim.QueueConfig{Name: "node status"})
+	w.status.Work(w.syncNode)
+	w.manager = volumemanager.New(volumemanager.Config{
+		Component: c, Client: w.client, Plugins: manager,
+		Recorder:      events.New(events.Config{Component: c, Client: w.client, Source: "kubelet", Host: nodeName}),
+		PodChanged:    func(uid types.UID) { w.changed = append(w.changed, uid) },
+		ReportChanged: func() { w.status.Add(nodeName) },
+	})
+	see := func(obj any) { w.manager.NodeUpdated(obj.(*corev1.Node)) }
+	_, err := w.server.Informers(c).Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: see, UpdateFunc: func(_, node any) { see(node) },
+	})
+	w.must(err)
+	w.status.Add(nodeName)
+}
+
+// syncNode reports the volumes in use, as a kubelet does.
+func (w *world) syncNode(ctx context.Context, name string) error {
+	if !w.manager.ReportNeeded() {
+		return nil
+	}
+	volumes := w.manager.VolumesInUse()
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"volumesInUse": volumes}})
+	if err != nil {
+		panic(err)
+	}
+	var f reportFault
+	if len(w.failing) > 0 {
+		f, w.failing = w.failing[0], w.failing[1:]
+	}
+	if f.err != nil && !f.after {
+		return f.err
+	}
+	node, err := w.client.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil || f.err != nil {
+		return errors.Join(err, f.err)
+	}
+	w.manager.Reported(volumes, node)
+	if w.manager.ReportNeeded() {
+		w.status.Add(name)
+	}
+	return nil
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// run lets the world go on until nothing is left to happen.
+func (w *world) run() {
+	w.t.Helper()
+	w.must(w.host.Run())
+}
+
+// until lets the world go on until cond holds.
+func (w *world) until(what string, cond func() bool) {
+	w.t.Helper()
+	if err := w.host.Wait(context.Background(), what, cond); err != nil {
+		w.t.Fatalf("%v\n%s", err, w.host.Log().Text())
+	}
+}
+
+// upTo lets the world go on until a strand of the kubelet is about to do something; what begins with the strand's name.
+func (w *world) upTo(what string) {
+	w.t.Helper()
+	w.until(what, func() bool { return w.about(what) })
+}
+
+func (w *world) about(what string) bool {
+	return slices.ContainsFunc(w.host.Enabled(), func(s string) bool { return strings.HasPrefix(s, "kubelet/"+what) })
+}
+
+// move lets one strand of the kubelet go on by a step.
+func (w *world) move(strand string) {
+	w.t.Helper()
+	w.must(w.host.Move("kubelet/" + strand))
+}
+
+// moveAll lets the given strands of the kubelet go on for as long as one of them can, and nothing else.
+func (w *world) moveAll(strands ...string) {
+	w.t.Helper()
+	for moved := true; moved; {
+		moved = false
+		for _, s := range strands {
+			if w.about(s) {
+				w.move(s)
+				moved = true
+			}
+		}
+	}
+}
+
+// pass lets the world go on for a while.
+func (w *world) pass(d time.Duration) {
+	w.t.Helper()
+	end := w.host.Now().Add(d)
+	w.kubelet.Spawn("time passes", func(context.Context) { w.kubelet.Sleep(d) })
+	w.until("time to pass", func() bool { return !w.host.Now().Before(end) && len(w.host.Enabled()) == 0 })
+}
+
+func (w *world) createNode() {
+	w.t.Helper()
+	_, err := w.user.CoreV1().Nodes().Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}, metav1.CreateOptions{})
+	w.must(err)
+}
+
+// node is the stored Node, or nil.
+func (w *world) node() *corev1.Node {
+	object, ok := w.server.Get("nodes", "", nodeName)
+	if !ok {
+		return nil
+	}
+	return object.(*corev1.Node)
+}
+
+// attach makes the volumes, and no others, attached, and says so in the Node.
+func (w *world) attach(volumes ...string) {
+	w.t.Helper()
+	clear(w.backend.attached)
+	for _, v := range volumes {
+		w.backend.attached[v] = true
+	}
+	w.list(volumes...)
+}
+
+// list says in the Node which volumes are attached.
+func (w *world) list(volumes ...string) {
+	w.t.Helper()
+	w.must(list(context.Background(), w.user, volumes))
+}
+
+func list(ctx context.Context, client kubernetes.Interface, volumes []string) error {
+	attached := []corev1.AttachedVolume{}
+	for _, v := range volumes {
+		attached = append(attached, corev1.AttachedVolume{Name: unique(v), DevicePath: "/dev/" + v})
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"volumesAttached": attached}})
+	if err != nil {
+		panic(err)
+	}
+	_, err = client.CoreV1().Nodes().Patch(ctx, nodeName, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
+// disk makes a claim and its volume, bound to each other, both of that name.
+func (w *world) disk(name string) {
+	w.t.Helper()
+	w.claim(name)
+	w.volume(name, func(*corev1.PersistentVolume) {})
+	w.bind(name)
+}
+
+var size = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+
+// claim makes a claim that names its volume and is not bound yet.
+func (w *world) claim(name string) {
+	w.t.Helper()
+	class := ""
+	_, err := w.user.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class, VolumeName: name,
+			Resources: corev1.VolumeResourceRequirements{Requests: size},
+		},
+	}, metav1.CreateOptions{})
+	w.must(err)
+}
+
+func (w *world) claimUID(name string) types.UID {
+	object, ok := w.server.Get("persistentvolumeclaims", "default", name)
+	if !ok {
+		return ""
+	}
+	return object.GetUID()
+}
+
+// volume makes a volume for the claim of that name.
+func (w *world) volume(name string, change func(*corev1.PersistentVolume)) {
+	w.t.Helper()
+	v := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: size,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			ClaimRef:                      &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: name, UID: w.claimUID(name)},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: name},
+			},
+		},
+	}
+	change(v)
+	_, err := w.user.CoreV1().PersistentVolumes().Create(context.Background(), v, metav1.CreateOptions{})
+	w.must(err)
+}
+
+// bind says that the claim is bound.
+func (w *world) bind(name string) {
+	w.t.Helper()
+	object, _ := w.server.Get("persistentvolumeclaims", "default", name)
+	c := object.(*corev1.PersistentVolumeClaim).DeepCopy()
+	c.Status.Phase = corev1.ClaimBound
+	_, err := w.user.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
+	w.must(err)
+}
+
+// newPod is a pod that uses the claims; its volumes are named as they are.
+func newPod(uid types.UID, claims ...string) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod-" + string(uid), UID: uid},
+		Spec:       corev1.PodSpec{NodeName: nodeName, Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	for _, claim := range claims {
+		p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: claim, MountPath: "/" + claim})
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+		}})
+	}
+	return p
+}
+
+func (w *world) add(uid types.UID, claims ...string) {
+	w.manager.AddPod(newPod(uid, claims...))
+	w.kubelet.Wake()
+}
+
+func (w *world) remove(uid types.UID) {
+	w.manager.RemovePod(uid)
+	w.kubelet.Wake()
+}
+
+// same compares; nothing and an empty list are the same.
+func (w *world) same(what string, want, got any) {
+	w.t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		w.t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// none is an empty list, for comparing.
+var none []string
+
+// calls checks the calls of the plugin since the last time.
+func (w *world) calls(want ...string) {
+	w.t.Helper()
+	w.same("calls", want, w.backend.calls)
+	w.backend.calls = nil
+}
+
+// inUse checks what the Node says is in use.
+func (w *world) inUse(want ...string) {
+	w.t.Helper()
+	var got []string
+	for _, name := range w.node().Status.VolumesInUse {
+		got = append(got, strings.TrimPrefix(string(name), shelfName+"/"))
+	}
+	w.same("volumes in use", want, got)
+}
+
+// pods checks of a pod whether all is mounted and whether anything may be.
+func (w *world) pod(uid types.UID, mounted, hasVolumes bool) {
+	w.t.Helper()
+	type state struct{ Mounted, HasVolumes bool }
+	w.same("pod "+string(uid), state{mounted, hasVolumes}, state{w.manager.Mounted(uid), w.manager.HasVolumes(uid)})
+}
+
+// quiet checks that nothing wrong has happened and nothing is left to do.
+func (w *world) quiet() {
+	w.t.Helper()
+	w.same("what must not happen", none, w.backend.wrong)
+	w.same("strands waiting", none, w.host.Waiting())
+	w.same("quiet, and no report needed", []bool{true, false}, []bool{w.manager.Quiet(), w.manager.ReportNeeded()})
+}
+
+// events are the events so far: "xcount type reason pod: message", sorted.
+func (w *world) events() []string {
+	var lines []string
+	for _, object := range w.server.List("events") {
+		e := object.(*corev1.Event)
+		lines = append(lines, fmt.Sprintf("x%d %s %s %s: %s", e.Count, e.Type, e.Reason, e.InvolvedObject.Name, e.Message))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// happened are the kubelet's reports and the calls of the plugin, in order.
+func (w *world) happened() []string {
+	var lines []string
+	for _, r := range w.host.Log().Records() {
+		switch {
+		case !strings.HasPrefix(r.Actor, "kubelet"):
+		case r.Kind == trace.KindDriver && r.Verb != "return":
+			lines = append(lines, r.Object)
+		case r.Kind == trace.KindAPI && r.Verb == "patch/status":
+			words, _ := trace.Tell(r)
+			lines = append(lines, words)
+		}
+	}
+	return lines
+}
