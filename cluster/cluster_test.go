@@ -210,3 +210,30 @@ func TestDelayedBinding(t *testing.T) {
 		t.Errorf("claim: %v, want node-1 selected", bound)
 	}
 }
+
+// A kubelet polls for a claim that is not bound, as nobody tells it; that does not keep the world from coming to rest.
+func TestPodOnAClaimThatIsBoundLate(t *testing.T) {
+	c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{StepsMax: 5000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx := t.Context()
+	if err := c.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	pod := cluster.NewPod("web", "data")
+	pod.Spec.NodeName = "node-2"
+	if _, err := c.Client().CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WaitForPod(ctx, "default", "web", corev1.PodRunning); !errors.Is(err, sim.ErrQuiescent) {
+		t.Fatalf("without a claim: %v, want ErrQuiescent", err)
+	}
+	if _, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "1Gi"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WaitForPod(ctx, "default", "web", corev1.PodRunning); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -22,6 +22,9 @@ type QueueConfig struct {
 	Name       string        // of the queue's strands
 	BackoffMin time.Duration // delay after the first failure; doubles with each. 0: BackoffMin
 	BackoffMax time.Duration // 0: BackoffMax
+	// Background says that retries poll for what nobody announces. They do not keep a world from being quiescent; see
+	// NewBackgroundTimer.
+	Background bool
 }
 
 // Queue hands keys to workers of its component. A key that is added while it waits is one; a key that is added while
@@ -54,7 +57,11 @@ func NewQueue[K comparable](c *Component, cfg QueueConfig) *Queue[K] {
 		c: c, cfg: cfg,
 		dirty: map[K]struct{}{}, working: map[K]struct{}{}, failures: map[K]int{},
 	}
-	q.timer = c.NewTimer(cfg.Name+" retry", q.release)
+	newTimer := c.NewTimer
+	if cfg.Background {
+		newTimer = c.NewBackgroundTimer
+	}
+	q.timer = newTimer(cfg.Name+" retry", q.release)
 	return q
 }
 

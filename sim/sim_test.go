@@ -356,3 +356,38 @@ func BenchmarkStep(b *testing.B) {
 		host.Step()
 	}
 }
+
+// A poll finds what nobody announced, and does not keep a world from coming to rest: each background timer gets a turn
+// after every change, and no more.
+func TestBackgroundTimersPollAfterAChange(t *testing.T) {
+	host := sim.NewStepped(sim.SteppedConfig{StepsMax: 1000})
+	defer host.Close()
+	c, other := host.Component("c"), host.Component("other")
+	there, looked, found := false, 0, false
+	q := sim.NewQueue[string](c, sim.QueueConfig{Name: "poll", BackoffMin: time.Second, Background: true})
+	q.Work(func(context.Context, string) error {
+		looked++
+		if !there {
+			return errors.New("not there yet")
+		}
+		found = true
+		return nil
+	})
+	q.Add("it")
+	if err := host.Run(); err != nil || looked != 1 {
+		t.Fatalf("err = %v, looked %d times with nothing changed, want once", err, looked)
+	}
+	for range 2 { // a change that brings nothing, and the one that brings it
+		other.Spawn("change", func(context.Context) { call(other, "change", func() {}) })
+		if err := host.Run(); err != nil {
+			t.Fatal(err)
+		}
+		there = true
+	}
+	if looked != 3 || !found {
+		t.Errorf("looked %d times, found = %v; want 3 and true", looked, found)
+	}
+	if err := host.Run(); err != nil || looked != 3 {
+		t.Errorf("err = %v, looked %d times after it was found", err, looked)
+	}
+}

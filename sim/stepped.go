@@ -42,6 +42,7 @@ type Stepped struct {
 	nextID  int
 	steps   int
 	choices int
+	changes int // how often something outside the components changed: what polls look for
 	closed  bool
 }
 
@@ -96,7 +97,8 @@ func (s *Stepped) Steps() int { return s.steps }
 // Choices returns how often the chooser was asked.
 func (s *Stepped) Choices() int { return s.choices }
 
-// Step lets one thing happen. It returns false when nothing is left to happen but background timers.
+// Step lets one thing happen. It returns false when nothing is left to happen: only background timers are, and each of
+// them has fired since something last changed.
 func (s *Stepped) Step() bool {
 	enabled := s.ready()
 	if len(enabled) == 0 {
@@ -116,7 +118,7 @@ func (s *Stepped) Step() bool {
 	return true
 }
 
-// Run makes steps until nothing is left to happen but background timers. It gives up with ErrSteps at the bound.
+// Run makes steps until nothing is left to happen. It gives up with ErrSteps at the bound.
 func (s *Stepped) Run() error {
 	for s.Step() {
 		if s.steps >= s.max {
@@ -233,30 +235,36 @@ func (a *Actor) rank() class {
 	return a.class
 }
 
-// advance moves the clock to the next sleeper or timer. A background timer alone moves nothing.
+// advance moves the clock to the next sleeper or timer. A background timer that has fired since something last changed is
+// passed over: it would find what it found then. It returns false where there is nothing else.
 func (s *Stepped) advance() bool {
-	var next time.Time
-	found := false
-	consider := func(t time.Time) {
-		if !found || t.Before(next) {
-			next, found = t, true
-		}
-	}
+	var next earliest
 	for _, t := range s.timers {
-		if !t.background {
-			consider(t.deadline)
+		if !t.background || t.polled < s.changes {
+			next.consider(t.deadline)
 		}
 	}
 	for _, a := range s.actors {
 		if a.state == stateSleeping || a.state == stateWaiting && !a.wakeAt.IsZero() {
-			consider(a.wakeAt)
+			next.consider(a.wakeAt)
 		}
 	}
-	if !found {
-		return false
+	if next.found {
+		s.SetTime(next.at)
 	}
-	s.SetTime(next)
-	return true
+	return next.found
+}
+
+// earliest is the first of some times.
+type earliest struct {
+	at    time.Time
+	found bool
+}
+
+func (e *earliest) consider(t time.Time) {
+	if !e.found || t.Before(e.at) {
+		e.at, e.found = t, true
+	}
 }
 
 // SetTime moves the clock forward to t: timers and sleepers up to then become ready. It never moves it back.
@@ -276,6 +284,7 @@ func (s *Stepped) move(a *Actor) {
 	switch {
 	case a.plain:
 		if a.timer != nil {
+			a.timer.polled = s.changes
 			s.note(a.full, trace.Action{Kind: trace.KindTimer, Verb: "fire"}, trace.Outcome{}, 0)
 		}
 		a.step(s.Context())
@@ -410,6 +419,9 @@ func (s *Stepped) arm(t *Timer) {
 func (s *Stepped) wake(c *Component) { c.dirty = true }
 
 func (s *Stepped) note(actor string, action trace.Action, out trace.Outcome, took time.Duration) {
+	if out.After != nil || action.Kind == trace.KindDriver {
+		s.changes++
+	}
 	s.log.Append(trace.Record{At: s.now.Sub(Epoch), Actor: actor, Action: action, Outcome: out, Took: took})
 }
 

@@ -15,6 +15,7 @@ type Timer struct {
 	armed      bool
 	deadline   time.Time
 	stop       func() bool // live: stops the runtime's timer
+	polled     int         // stepped: how much had changed when it last moved the clock
 }
 
 // NewTimer makes a timer, not yet set. fire runs as a strand of its own and must not leave the component.
@@ -26,8 +27,8 @@ func (c *Component) NewTimer(name string, fire func()) *Timer {
 	return t
 }
 
-// NewBackgroundTimer makes a timer for what goes on for ever (a periodic resync): a world in which only background
-// timers are left counts as quiescent.
+// NewBackgroundTimer makes a timer for what goes on for ever (a periodic resync, a poll): a world in which only background
+// timers are left, and each of them has fired since something last changed, counts as quiescent.
 func (c *Component) NewBackgroundTimer(name string, fire func()) *Timer {
 	t := c.NewTimer(name, fire)
 	t.background = true

@@ -52,7 +52,7 @@ type Manager struct {
 func New(cfg Config) *Manager {
 	m := &Manager{cfg: cfg, desired: newDesiredState(), actual: newActualState()}
 	m.pods = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{
-		Name: "volume populator", BackoffMin: populateBackoffMin, BackoffMax: populateBackoffMax,
+		Name: "volume populator", BackoffMin: populateBackoffMin, BackoffMax: populateBackoffMax, Background: true,
 	})
 	m.pods.Work(m.populate)
 	m.volumes = sim.NewQueue[corev1.UniqueVolumeName](cfg.Component, sim.QueueConfig{Name: "volume reconciler"})

@@ -17,14 +17,13 @@ func TestClaimThatIsNotReady(t *testing.T) {
 	w.attach("disk-1")
 	w.add("a", "disk-1")
 	w.pass(100 * time.Millisecond)
-	w.same("attempts", []time.Duration{0, 10 * ms, 30 * ms, 70 * ms}, w.lookups())
+	// At 10 ms, after its back-off; and at 100 ms, as the time has passed anyway. In between nothing had changed, and a poll
+	// would have found what it found.
+	w.same("attempts", []time.Duration{0, 10 * ms, 100 * ms}, w.lookups())
 	w.claim("disk-1")
 	w.pass(10 * time.Second)
 	w.same("unprocessed", map[string]string{"disk-1": "error processing PVC default/disk-1: PVC is not bound"}, w.manager.Unprocessed("a"))
 	attempts := w.lookups()
-	for i := 8; i < len(attempts); i++ {
-		w.same("time between two attempts", time.Second, attempts[i]-attempts[i-1])
-	}
 	w.volume("disk-1", func(*corev1.PersistentVolume) {})
 	w.bind("disk-1")
 	w.run()
