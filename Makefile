@@ -8,8 +8,9 @@ TOOL = $(GO) tool -modfile=tools/go.mod
 
 .PHONY: test packages vet check bench demo
 
+# The race detector takes a C compiler; packages installs one where it can.
 test: packages vet
-	$(GO) test -race ./...
+	$(GO) test $$(command -v gcc >/dev/null && echo -race) ./...
 	cd conformance && $(GO) test ./...
 
 # What real devices need. Without root or apt-get the tests that miss something skip, and say what is missing.
