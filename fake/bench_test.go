@@ -21,8 +21,8 @@ import (
 // direct is a Caller that goes straight ahead and records nothing.
 type direct struct{}
 
-func (direct) Call(_ trace.Action, effect func() trace.Outcome) { effect() }
-func (direct) Now() time.Time                                   { return sim.Epoch }
+func (direct) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
+func (direct) Now() time.Time                                                 { return sim.Epoch }
 
 func newServer(tb testing.TB, namespaces ...string) (*fake.Server, *fake.Clientset) {
 	tb.Helper()

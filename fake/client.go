@@ -65,16 +65,13 @@ func (c *Clientset) call(ctx context.Context, r request, effect func() trace.Out
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var failed error
-	c.caller.Call(trace.Action{Kind: trace.KindAPI, Verb: r.verb, Object: r.object}, func() trace.Outcome {
-		if failed = ctx.Err(); failed != nil {
-			return trace.Outcome{Err: failed}
+	out := c.caller.Call(trace.Action{Kind: trace.KindAPI, Verb: r.verb, Object: r.object}, func() trace.Outcome {
+		if err := ctx.Err(); err != nil {
+			return trace.Outcome{Err: err}
 		}
-		out := effect()
-		failed = out.Err
-		return out
+		return effect()
 	})
-	return failed
+	return out.Err
 }
 
 // write makes a request that writes, and returns the object of the answer, which is read-only.

@@ -52,8 +52,8 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 // atOnce is the caller of somebody who needs no turn.
 type atOnce struct{ host sim.Host }
 
-func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) { effect() }
-func (a atOnce) Now() time.Time                                   { return a.host.Now() }
+func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
+func (a atOnce) Now() time.Time                                                 { return a.host.Now() }
 
 // meddler does something just before each request of a component takes effect.
 type meddler struct {
@@ -61,8 +61,8 @@ type meddler struct {
 	before func(trace.Action)
 }
 
-func (m meddler) Call(action trace.Action, effect func() trace.Outcome) {
-	m.Caller.Call(action, func() trace.Outcome {
+func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+	return m.Caller.Call(action, func() trace.Outcome {
 		m.before(action)
 		return effect()
 	})

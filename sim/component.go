@@ -12,10 +12,11 @@ import (
 // Caller lets code leave the place where it runs, for the time of one effect on the outside world. A client of the API
 // server or of a driver is built over a Caller, and is thereby suspended at each request.
 type Caller interface {
-	// Call runs effect and records it under the action's name. The stepped host may run anything else of the world
-	// before it; effect itself is atomic there. Call does not return when the host is closed or the component crashed
-	// meanwhile: it unwinds the strand.
-	Call(action trace.Action, effect func() trace.Outcome)
+	// Call runs effect, records it under the action's name, and returns the outcome that the strand is to believe. That
+	// is effect's own, but where somebody between makes the call fail: without effect, or after it. The stepped host may
+	// run anything else of the world before effect, which itself is atomic there. Call does not return when the host is
+	// closed or the component crashed meanwhile: it unwinds the strand.
+	Call(action trace.Action, effect func() trace.Outcome) trace.Outcome
 	// Now is the world's time.
 	Now() time.Time
 }
@@ -23,7 +24,7 @@ type Caller interface {
 // engine is what a host does for its components.
 type engine interface {
 	add(a *Actor)
-	call(c *Component, action trace.Action, effect func() trace.Outcome)
+	call(c *Component, action trace.Action, effect func() trace.Outcome) trace.Outcome
 	sleep(c *Component, d time.Duration)
 	wait(c *Component, what string, limit time.Duration, cond func() bool) bool
 	arm(t *Timer)
@@ -59,8 +60,8 @@ func (c *Component) Name() string { return c.name }
 func (c *Component) Now() time.Time { return c.host.Now() }
 
 // Call leaves the component, runs effect, comes back and records it. See Caller.
-func (c *Component) Call(action trace.Action, effect func() trace.Outcome) {
-	c.host.call(c, action, effect)
+func (c *Component) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+	return c.host.call(c, action, effect)
 }
 
 // Sleep leaves the component for d.

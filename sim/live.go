@@ -175,28 +175,29 @@ func (c *Component) leave() {
 	c.wakeAll()
 }
 
-func (l *Live) call(c *Component, action trace.Action, effect func() trace.Outcome) {
+func (l *Live) call(c *Component, action trace.Action, effect func() trace.Outcome) (out trace.Outcome) {
 	if c == nil {
-		l.perform("user", action, effect)
-		return
+		return l.perform("user", action, effect)
 	}
 	strand := c.strand
 	c.leave()
 	func() {
 		defer c.enter(strand)
 		if l.ctx.Err() == nil {
-			l.perform(strand, action, effect)
+			out = l.perform(strand, action, effect)
 		}
 	}()
 	if l.ctx.Err() != nil {
 		panic(unwound{})
 	}
+	return out
 }
 
-func (l *Live) perform(actor string, action trace.Action, effect func() trace.Outcome) {
+func (l *Live) perform(actor string, action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	began := l.clock.Now()
 	out := effect()
 	l.note(actor, action, out, l.clock.Since(began))
+	return out
 }
 
 func (l *Live) sleep(c *Component, d time.Duration) {

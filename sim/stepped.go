@@ -334,13 +334,15 @@ func (s *Stepped) add(a *Actor) {
 	s.actors = append(s.actors, a)
 }
 
-func (s *Stepped) call(_ *Component, action trace.Action, effect func() trace.Outcome) {
+func (s *Stepped) call(_ *Component, action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	a := s.suspend(stateSuspended, action)
 	name := "user"
 	if a != nil {
 		name = a.full
 	}
-	s.note(name, action, effect(), 0)
+	out := effect()
+	s.note(name, action, out, 0)
+	return out
 }
 
 func (s *Stepped) sleep(_ *Component, d time.Duration) {
@@ -466,4 +468,6 @@ func (s *Stepped) Move(actor string) error {
 // outside is the caller of code that is of no component.
 type outside struct{ engine }
 
-func (o outside) Call(action trace.Action, effect func() trace.Outcome) { o.call(nil, action, effect) }
+func (o outside) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+	return o.call(nil, action, effect)
+}

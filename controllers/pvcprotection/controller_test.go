@@ -37,8 +37,8 @@ type world struct {
 // atOnce is the caller of somebody who needs no turn.
 type atOnce struct{ host sim.Host }
 
-func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) { effect() }
-func (a atOnce) Now() time.Time                                   { return a.host.Now() }
+func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
+func (a atOnce) Now() time.Time                                                 { return a.host.Now() }
 
 // meddler changes a claim just before the component's update of it takes effect, so that it conflicts.
 type meddler struct {
@@ -46,8 +46,8 @@ type meddler struct {
 	w *world
 }
 
-func (m meddler) Call(action trace.Action, effect func() trace.Outcome) {
-	m.Caller.Call(action, func() trace.Outcome {
+func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+	return m.Caller.Call(action, func() trace.Outcome {
 		if action.Verb == "update" && m.w.conflicts > 0 {
 			m.w.conflicts--
 			name := strings.TrimPrefix(action.Object, "persistentvolumeclaims/default/")

@@ -33,8 +33,8 @@ type world struct {
 // atOnce is the caller of somebody who needs no turn.
 type atOnce struct{ host sim.Host }
 
-func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) { effect() }
-func (a atOnce) Now() time.Time                                   { return a.host.Now() }
+func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
+func (a atOnce) Now() time.Time                                                 { return a.host.Now() }
 
 // meddler changes the volume just before each of a component's first n updates takes effect, so that it conflicts.
 type meddler struct {
@@ -43,8 +43,8 @@ type meddler struct {
 	n *int
 }
 
-func (m meddler) Call(action trace.Action, effect func() trace.Outcome) {
-	m.Caller.Call(action, func() trace.Outcome {
+func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+	return m.Caller.Call(action, func() trace.Outcome {
 		if action.Verb == "update" && *m.n > 0 {
 			*m.n--
 			patch := fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, *m.n)

@@ -26,16 +26,16 @@ type suspended struct {
 }
 
 // Invoke makes the call as one effect.
-func (s suspended) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) (err error) {
+func (s suspended) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	action := trace.Action{Kind: trace.KindDriver, Verb: path.Base(method), Object: s.driver}
 	if name := subject(args); name != "" {
 		action.Object += "/" + name
 	}
-	s.caller.Call(action, func() trace.Outcome {
-		err = s.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
+	out := s.caller.Call(action, func() trace.Outcome {
+		err := s.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 		return trace.Outcome{Err: err, Detail: particulars(args, reply)}
 	})
-	return err
+	return out.Err
 }
 
 // subject is the volume, or the volume to be, that a request is about.

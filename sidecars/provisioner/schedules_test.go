@@ -22,7 +22,7 @@ import (
 // outside acts at once, also from within a strand.
 type outside struct{ sim.Host }
 
-func (outside) Call(_ trace.Action, effect func() trace.Outcome) { effect() }
+func (outside) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
 
 // play runs three claims, one of which is deleted at any time, and faults drawn from the seed.
 func play(t *testing.T, seed uint64) *world {
