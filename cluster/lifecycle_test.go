@@ -173,15 +173,23 @@ func TestLifecycleLive(t *testing.T) {
 			if err := loop.Probe(); devices == cluster.Loop && err != nil {
 				t.Skipf("loop devices: %v", err)
 			}
-			goroutines := runtime.NumGoroutine()
 			dir := t.TempDir()
 			run(t, cluster.Config{Devices: devices, Dir: dir})
 			nothingLeft(t, dir)
-			if n := goroutines - runtime.NumGoroutine(); n < 0 {
-				buf := make([]byte, 1<<20)
-				t.Errorf("%d goroutines left:\n%s", -n, buf[:runtime.Stack(buf, true)])
-			}
+			noGoroutineOfOurs(t)
 		})
+	}
+}
+
+// noGoroutineOfOurs checks that no goroutine runs our code but the tests. (Those of a gRPC server that was stopped may
+// take a moment to end; that they do is shown in plugins/csi.)
+func noGoroutineOfOurs(t *testing.T) {
+	t.Helper()
+	buf := make([]byte, 4<<20)
+	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(stack, "github.com/volsim/volsim/") && !strings.Contains(stack, "/cluster_test.") {
+			t.Errorf("a goroutine is left:\n%s", stack)
+		}
 	}
 }
 

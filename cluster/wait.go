@@ -50,7 +50,7 @@ func (c *Cluster) WaitForRest(ctx context.Context) error {
 }
 
 // Owed names what the control plane has still to do, as far as the API objects tell: what is being deleted, what is
-// attached without being used, pods that do not run yet, volumes to be reclaimed.
+// attached without being used, pods that do not run yet, volumes to be released or reclaimed.
 func (c *Cluster) Owed() []string {
 	var owed []string
 	used := sets.New[string]() // "node driver^handle"
@@ -72,12 +72,8 @@ func (c *Cluster) Owed() []string {
 		}
 	}
 	for _, o := range c.server.List("persistentvolumes") {
-		volume := o.(*corev1.PersistentVolume)
-		switch {
-		case volume.DeletionTimestamp != nil:
-			owed = append(owed, fmt.Sprintf("volume %s is being deleted", volume.Name))
-		case volume.Status.Phase == corev1.VolumeReleased && volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete:
-			owed = append(owed, fmt.Sprintf("volume %s is to be reclaimed", volume.Name))
+		if what := c.owedToVolume(o.(*corev1.PersistentVolume)); what != "" {
+			owed = append(owed, fmt.Sprintf("volume %s %s", o.GetName(), what))
 		}
 	}
 	for _, o := range c.server.List("volumeattachments") {
@@ -87,6 +83,29 @@ func (c *Cluster) Owed() []string {
 		}
 	}
 	return append(owed, c.owedByNodes()...)
+}
+
+func (c *Cluster) owedToVolume(volume *corev1.PersistentVolume) string {
+	switch volume.Status.Phase {
+	case corev1.VolumePending:
+		return "is to be made available, or bound"
+	case corev1.VolumeBound:
+		ref := volume.Spec.ClaimRef
+		if ref == nil {
+			return "is to be made available"
+		}
+		if claim, ok := c.claim(ref.Namespace, ref.Name); !ok || claim.UID != ref.UID {
+			return "is to be released"
+		}
+	case corev1.VolumeReleased:
+		if volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+			return "is to be reclaimed"
+		}
+	}
+	if volume.DeletionTimestamp != nil {
+		return "is being deleted"
+	}
+	return ""
 }
 
 func (c *Cluster) owedByNodes() []string {

@@ -98,7 +98,7 @@ func (s *Server) addNamespace(name string) {
 }
 
 // OnCommit calls f after each commit from now on, on the goroutine of whoever wrote, with no lock held. Concurrent
-// writers' commits may arrive in another order than that of their revisions. f must not block.
+// writers' commits may arrive in another order than that of their revisions. f must not block, and must make no request.
 func (s *Server) OnCommit(f func(Commit)) {
 	s.hooks.Lock()
 	defer s.hooks.Unlock()

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +14,9 @@ import (
 
 // Live is the host that gives every actor a goroutine on the real clock. An actor sleeps until something may have made
 // it ready; nothing polls. All methods may be called concurrently.
+//
+// Writes to the API server are made one after the other, so that the log tells causes before effects: nobody acts on a
+// write, or returns from waiting for it, before it is in the log.
 type Live struct {
 	clock  clock.WithDelayedExecution
 	log    *trace.Log
@@ -26,6 +30,8 @@ type Live struct {
 	started bool     // guarded by mu
 	waiters int      // guarded by mu: how many Waits there are
 	changed chan struct{}
+
+	order sync.RWMutex // held by a write until it is in the log, so that nobody acts on it before
 }
 
 // LiveConfig is what NewLive must be told. The zero value is the real clock and a log of its own.
@@ -84,8 +90,9 @@ func (l *Live) Close() {
 	l.wg.Wait()
 }
 
-// Wait returns when cond holds. It asks again after each action of the world; cond must be safe to call from this
-// goroutine. It fails when ctx ends or the host is closed. what names what is waited for.
+// Wait returns when cond holds, and the requests that made it hold are in the log. It asks again after each action of the
+// world; cond must be safe to call from this goroutine. It fails when ctx ends or the host is closed. what names what is
+// waited for.
 func (l *Live) Wait(ctx context.Context, what string, cond func() bool) error {
 	l.mu.Lock()
 	l.waiters++
@@ -100,6 +107,7 @@ func (l *Live) Wait(ctx context.Context, what string, cond func() bool) error {
 		changed := l.changed
 		l.mu.Unlock()
 		if cond() {
+			l.barrier()
 			return nil
 		}
 		select {
@@ -194,10 +202,29 @@ func (l *Live) call(c *Component, action trace.Action, effect func() trace.Outco
 }
 
 func (l *Live) perform(actor string, action trace.Action, effect func() trace.Outcome) trace.Outcome {
+	if writes(action) {
+		l.order.Lock()
+		defer l.order.Unlock()
+	} else {
+		l.barrier()
+	}
 	began := l.clock.Now()
 	out := effect()
-	l.note(actor, action, out, l.clock.Since(began))
+	l.append(actor, action, out, l.clock.Since(began))
+	l.announce()
 	return out
+}
+
+// writes tells whether an action is a request that may change what the API server holds.
+func writes(action trace.Action) bool {
+	verb, _, _ := strings.Cut(action.Verb, "/")
+	return action.Kind == trace.KindAPI && verb != "get" && verb != "list" && verb != "watch"
+}
+
+// barrier returns when the writes that have taken effect are in the log.
+func (l *Live) barrier() {
+	l.order.RLock()
+	defer l.order.RUnlock() // nothing is guarded: it is the waiting that counts
 }
 
 func (l *Live) sleep(c *Component, d time.Duration) {
@@ -265,7 +292,17 @@ func (l *Live) arm(t *Timer) {
 func (l *Live) wake(c *Component) { c.wakeAll() }
 
 func (l *Live) note(actor string, action trace.Action, out trace.Outcome, took time.Duration) {
+	l.barrier()
+	l.append(actor, action, out, took)
+	l.announce()
+}
+
+func (l *Live) append(actor string, action trace.Action, out trace.Outcome, took time.Duration) {
 	l.log.Append(trace.Record{At: l.clock.Since(l.epoch), Actor: actor, Action: action, Outcome: out, Took: took})
+}
+
+// announce lets those who wait ask again.
+func (l *Live) announce() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.waiters > 0 {
