@@ -2,15 +2,23 @@ package conformance_test
 
 import (
 	"context"
+	"os"
 	"testing"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/sim"
 )
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard()) // a line for each file system made would drown the figures
+	os.Exit(m.Run())
+}
 
 // BenchmarkLifecycle measures one whole life of a volume, from an empty cluster of two nodes to nothing left: claim
 // provisioned and bound, pod running on it, pod, claim and volume gone.
