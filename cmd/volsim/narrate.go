@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,7 +26,9 @@ type narrator struct {
 	slow  bool
 	lines chan line
 	done  chan struct{}
-	ended atomic.Bool // what the world does from now on is not told
+
+	mu    sync.Mutex
+	ended bool // guarded by mu: what the world does from now on is not told
 }
 
 // line is one thing to print.
@@ -51,13 +53,19 @@ func (n *narrator) chapter(title string)   { n.lines <- line{text: title, chapte
 func (n *narrator) summary(s summary)      { n.lines <- line{summary: &s} }
 
 func (n *narrator) record(r trace.Record) {
-	if !n.ended.Load() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.ended {
 		n.lines <- line{record: &r}
 	}
 }
 
 // end stops telling what the world does: it is being taken down.
-func (n *narrator) end() { n.ended.Store(true) }
+func (n *narrator) end() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ended = true
+}
 
 // drain returns when all that was said has been printed.
 func (n *narrator) drain() {
