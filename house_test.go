@@ -26,6 +26,7 @@ var floors = map[string]int{
 	"fake":      2,
 	"plugins":   2,
 	"podclaims": 2,
+	"listen":    2,
 	// The mechanism of operations.
 	"executor": 2,
 	// Plugins and drivers.

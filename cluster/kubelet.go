@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/volsim/volsim/events"
+	"github.com/volsim/volsim/listen"
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
@@ -33,7 +33,7 @@ const managedAttachAnnotation = "volumes.kubernetes.io/controller-managed-attach
 type kubeletConfig struct {
 	component *sim.Component
 	client    kubernetes.Interface
-	informers informers.SharedInformerFactory
+	informers informers.SharedInformerFactory // whose pods are the node's, and whose only node is it
 	node      string
 	root      string    // of the kubelet, on the node's disk
 	fs        nodefs.FS // the node's disk
@@ -80,56 +80,21 @@ func newKubelet(cfg kubeletConfig) (*kubelet, error) {
 		PodChanged:    k.pods.Add,
 		ReportChanged: func() { k.status.Add(cfg.node) },
 	})
-	if err := k.watch(); err != nil {
-		return nil, err
-	}
+	core := cfg.informers.Core().V1()
+	listen.To(core.Pods().Informer(), func(_, pod *corev1.Pod) { k.podSeen(pod) }, k.podGone)
+	listen.To(core.Nodes().Informer(), func(_, node *corev1.Node) { k.volumes.NodeUpdated(node) }, nil)
 	k.status.Add(cfg.node)
 	return k, nil
 }
 
-func (k *kubelet) watch() error {
-	core := k.cfg.informers.Core().V1()
-	_, err := core.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    k.podSeen,
-		UpdateFunc: func(_, pod any) { k.podSeen(pod) },
-		DeleteFunc: k.podGone,
-	})
-	if err != nil {
-		return fmt.Errorf("kubelet %s: watch pods: %w", k.cfg.node, err)
-	}
-	_, err = core.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    k.nodeSeen,
-		UpdateFunc: func(_, node any) { k.nodeSeen(node) },
-	})
-	if err != nil {
-		return fmt.Errorf("kubelet %s: watch nodes: %w", k.cfg.node, err)
-	}
-	return nil
-}
-
-func (k *kubelet) podSeen(obj any) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok || pod.Spec.NodeName != k.cfg.node {
-		return
-	}
+func (k *kubelet) podSeen(pod *corev1.Pod) {
 	k.mine[pod.UID] = pod
 	k.pods.Add(pod.UID)
 }
 
-func (k *kubelet) podGone(obj any) {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	if pod, ok := obj.(*corev1.Pod); ok && k.mine[pod.UID] != nil {
-		delete(k.mine, pod.UID)
-		k.pods.Add(pod.UID)
-	}
-}
-
-func (k *kubelet) nodeSeen(obj any) {
-	if node, ok := obj.(*corev1.Node); ok && node.Name == k.cfg.node {
-		k.volumes.NodeUpdated(node)
-	}
+func (k *kubelet) podGone(pod *corev1.Pod) {
+	delete(k.mine, pod.UID)
+	k.pods.Add(pod.UID)
 }
 
 // syncPod brings a pod one step on. What has to be waited for brings it back here.

@@ -53,7 +53,7 @@ func (c *Cluster) WaitForRest(ctx context.Context) error {
 // attached without being used, pods that do not run yet, volumes to be released or reclaimed.
 func (c *Cluster) Owed() []string {
 	var owed []string
-	used := sets.New[string]() // "node driver^handle"
+	used := sets.New[string]() // "node volume"
 	for _, o := range c.server.List("pods") {
 		pod := o.(*corev1.Pod)
 		switch {

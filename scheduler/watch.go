@@ -4,8 +4,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/listen"
 )
 
 // watch registers what makes a pod worth another look.
@@ -14,41 +15,11 @@ import (
 //
 // Differs: such a pod is looked at at once; upstream lets it rest 1 s to 10 s after each attempt.
 func (c *Controller) watch(pods, nodes, claims, volumes, classes cache.SharedIndexInformer) {
-	handle(pods, c.podChanged, c.podGone)
-	handle(nodes, c.nodeChanged, func(*corev1.Node) { c.enqueue(c.pending.all()) })
-	handle(claims, c.claimChanged, func(claim *corev1.PersistentVolumeClaim) { c.claimChanged(nil, claim) })
-	handle(volumes, c.volumeChanged, func(*corev1.PersistentVolume) {})
-	handle(classes, func(_, _ *storagev1.StorageClass) { c.enqueue(c.pending.all()) }, func(*storagev1.StorageClass) {})
-}
-
-// handle calls changed for each object that comes (was is nil) or changes, gone for each that goes, or gives way to
-// another of its name.
-func handle[T any, P interface {
-	*T
-	metav1.Object
-}](informer cache.SharedIndexInformer, changed func(was, is P), gone func(P)) {
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { changed(nil, obj.(P)) },
-		UpdateFunc: func(was, is any) {
-			if was.(P).GetUID() != is.(P).GetUID() {
-				gone(was.(P))
-				changed(nil, is.(P))
-				return
-			}
-			changed(was.(P), is.(P))
-		},
-		DeleteFunc: func(obj any) {
-			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = unknown.Obj
-			}
-			if o, ok := obj.(P); ok {
-				gone(o)
-			}
-		},
-	})
-	if err != nil {
-		panic("scheduler: informer takes no handler: " + err.Error())
-	}
+	listen.To(pods, c.podChanged, c.podGone)
+	listen.To(nodes, c.nodeChanged, func(*corev1.Node) { c.enqueue(c.pending.all()) })
+	listen.To(claims, c.claimChanged, func(claim *corev1.PersistentVolumeClaim) { c.claimChanged(nil, claim) })
+	listen.To(volumes, c.volumeChanged, nil)
+	listen.To(classes, func(_, _ *storagev1.StorageClass) { c.enqueue(c.pending.all()) }, nil)
 }
 
 func (c *Controller) enqueue(keys []cache.ObjectName) {

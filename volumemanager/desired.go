@@ -35,8 +35,7 @@ type desiredVolume struct {
 	attachable      bool
 	deviceMountable bool
 	pods            map[types.UID]desiredMount
-	reported        bool  // in node.status.volumesInUse, as the API server has it
-	reportedAt      int64 // the Node's resourceVersion after that report
+	reported        bool // in node.status.volumesInUse, as the API server has it; the Node known is not older
 }
 
 // desiredMount is a volume as one pod wants it.

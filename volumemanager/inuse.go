@@ -46,10 +46,10 @@ func (m *Manager) ReportNeeded() bool {
 // Upstream: pkg/kubelet/volumemanager MarkVolumesAsReportedInUse (v1.36).
 func (m *Manager) Reported(volumes []corev1.UniqueVolumeName, node *corev1.Node) {
 	m.lastReport, m.reportedOnce = volumes, true
-	m.NodeUpdated(node)
+	m.NodeUpdated(node) // first: what counts as reported is never judged by an older Node
 	for _, name := range volumes {
 		if v := m.desired.volumes[name]; v != nil && !v.reported {
-			v.reported, v.reportedAt = true, revision(node)
+			v.reported = true
 			m.volumes.Add(name)
 		}
 	}
@@ -101,13 +101,13 @@ func (m *Manager) waiting() []corev1.UniqueVolumeName {
 	return names
 }
 
-// attached tells whether the Node lists the volume as attached. A Node older than the report that the volume is in use
-// does not count: the controller may have begun to detach before it saw the report.
+// attached tells whether the volume is reported in use and the Node, which is not older than that report, lists it as
+// attached. An older Node would not do: the controller may have begun to detach before it saw the report.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateVerifyControllerAttachedVolumeFunc (v1.36).
 func (m *Manager) attached(name corev1.UniqueVolumeName) bool {
 	v := m.desired.volumes[name]
-	if v == nil || !v.reported || m.nodeSeen < v.reportedAt {
+	if v == nil || !v.reported {
 		return false
 	}
 	_, listed := m.devicePath(name)

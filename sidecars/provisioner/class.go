@@ -82,7 +82,7 @@ func (c *Controller) class(claim *corev1.PersistentVolumeClaim) *storagev1.Stora
 }
 
 // classChanged lets the claims of a class be looked at again.
-func (c *Controller) classChanged(class *storagev1.StorageClass) {
+func (c *Controller) classChanged(_, class *storagev1.StorageClass) {
 	claims, err := c.claims.List(labels.Everything())
 	if err != nil {
 		panic("provisioner: claims cannot be listed: " + err.Error())

@@ -6,15 +6,14 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/volsim/volsim/listen"
 	"github.com/volsim/volsim/sidecars/internal/driver"
 	"github.com/volsim/volsim/sim"
 )
@@ -109,10 +108,10 @@ func New(cfg Config) *Controller {
 		made:        map[types.UID]struct{}{},
 		unsaved:     map[string]*corev1.PersistentVolume{},
 	}
-	handle(core.PersistentVolumeClaims().Informer(), c.claimChanged, c.claimGone)
-	handle(core.PersistentVolumes().Informer(), c.volumeChanged, c.volumeGone)
-	handle(storage.StorageClasses().Informer(), c.classChanged, func(*storagev1.StorageClass) {})
-	handle(storage.VolumeAttachments().Informer(), func(*storagev1.VolumeAttachment) {}, c.attachmentGone)
+	listen.To(core.PersistentVolumeClaims().Informer(), c.claimChanged, c.claimGone)
+	listen.To(core.PersistentVolumes().Informer(), c.volumeChanged, c.volumeGone)
+	listen.To(storage.StorageClasses().Informer(), c.classChanged, nil)
+	listen.To(storage.VolumeAttachments().Informer(), func(_, _ *storagev1.VolumeAttachment) {}, c.attachmentGone)
 	for range cfg.Workers {
 		c.claimQueue.Work(c.syncClaim)
 		c.volumeQueue.Work(c.syncVolume)
@@ -125,31 +124,7 @@ func (cfg Config) queue(name string) sim.QueueConfig {
 	return sim.QueueConfig{Name: name, BackoffMin: cfg.BackoffMin, BackoffMax: cfg.BackoffMax}
 }
 
-// handle calls changed for each object that comes or changes, gone for each that goes, or gives way to another of its name.
-func handle[T metav1.Object](informer cache.SharedIndexInformer, changed, gone func(T)) {
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { changed(obj.(T)) },
-		UpdateFunc: func(was, is any) {
-			if was.(T).GetUID() != is.(T).GetUID() {
-				gone(was.(T))
-			}
-			changed(is.(T))
-		},
-		DeleteFunc: func(obj any) {
-			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = unknown.Obj
-			}
-			if o, ok := obj.(T); ok {
-				gone(o)
-			}
-		},
-	})
-	if err != nil {
-		panic("provisioner: informer takes no handler: " + err.Error())
-	}
-}
-
-func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim) {
+func (c *Controller) claimChanged(_, claim *corev1.PersistentVolumeClaim) {
 	if provisionerOf(claim) == c.cfg.DriverName {
 		c.claimQueue.Add(keyOf(claim))
 	}
@@ -166,7 +141,7 @@ func (c *Controller) volumeGone(volume *corev1.PersistentVolume) {
 	}
 }
 
-func (c *Controller) volumeChanged(volume *corev1.PersistentVolume) {
+func (c *Controller) volumeChanged(_, volume *corev1.PersistentVolume) {
 	if owns(c.cfg.DriverName, volume) {
 		c.volumeQueue.Add(volume.Name)
 	}
