@@ -27,7 +27,7 @@ func (s *Server) admitNamespace(k *kind, namespace string) error {
 	if !k.namespaced {
 		return nil
 	}
-	ns, _ := s.lookup(s.tables["namespaces"], namespace).(*corev1.Namespace)
+	ns, _ := s.lookup(s.table("namespaces"), namespace).(*corev1.Namespace)
 	if ns == nil {
 		return apierrors.NewNotFound(corev1.Resource("namespaces"), namespace)
 	}
@@ -66,7 +66,7 @@ func with(finalizers []string, f string) []string {
 //
 // Upstream: pkg/volume/util GetDefaultClass.
 func (s *Server) defaultClass() *storagev1.StorageClass {
-	t := s.tables["storageclasses"]
+	t := s.table("storageclasses")
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var best *storagev1.StorageClass
@@ -110,7 +110,7 @@ func (s *Server) expandable(claim, was *corev1.PersistentVolumeClaim) bool {
 	if name == "" || name != className(was) {
 		return false
 	}
-	class, ok := s.lookup(s.tables["storageclasses"], name).(*storagev1.StorageClass)
+	class, ok := s.lookup(s.table("storageclasses"), name).(*storagev1.StorageClass)
 	return ok && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
 }
 

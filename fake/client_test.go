@@ -14,12 +14,12 @@ func TestWhatTheServerDoesNotHaveAnswersNotFound(t *testing.T) {
 	_, clientset := newServer(t)
 	var c kubernetes.Interface = clientset
 	ctx := t.Context()
-	_, errGroup := c.AppsV1().Deployments("default").List(ctx, metav1.ListOptions{})
-	_, errKind := c.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{
+	_, errGroup := c.BatchV1().Jobs("default").List(ctx, metav1.ListOptions{})
+	_, errKind := c.CoreV1().PodTemplates("default").Create(ctx, &corev1.PodTemplate{
 		ObjectMeta: metav1.ObjectMeta{Name: "x"},
 	}, metav1.CreateOptions{})
-	_, errGet := c.StorageV1().VolumeAttributesClasses().Get(ctx, "x", metav1.GetOptions{})
-	_, errWatch := c.CoreV1().Secrets("default").Watch(ctx, metav1.ListOptions{})
+	_, errGet := c.NetworkingV1().Ingresses("default").Get(ctx, "x", metav1.GetOptions{})
+	_, errWatch := c.CoreV1().ComponentStatuses().Watch(ctx, metav1.ListOptions{})
 	errRaw := c.CoreV1().RESTClient().Get().AbsPath("/api/v1/pods").Do(ctx).Error()
 	_, errVersion := c.Discovery().ServerVersion()
 	for _, err := range []error{errGroup, errKind, errGet, errWatch, errRaw, errVersion} {

@@ -12,8 +12,8 @@ import (
 // BenchmarkFanout100Cursors is one commit read by a hundred watches.
 func BenchmarkFanout100Cursors(b *testing.B) {
 	s := NewServer(Config{Now: func() time.Time { return time.Unix(0, 0) }})
-	t := s.tables["nodes"]
-	cursors := make([]*cursor, 100)
+	t := s.table("nodes")
+	cursors := make([]*Cursor, 100)
 	for i := range cursors {
 		c, err := s.newCursor(t.kind, "", &metav1.ListOptions{ResourceVersion: "4"})
 		if err != nil {
@@ -32,7 +32,7 @@ func BenchmarkFanout100Cursors(b *testing.B) {
 		}
 		node = next
 		for _, c := range cursors {
-			if e, ok, err := c.next(); !ok || err != nil || e.Object != node {
+			if e, ok, err := c.Next(); !ok || err != nil || e.Object != node {
 				b.Fatal(e, ok, err)
 			}
 		}

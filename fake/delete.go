@@ -16,7 +16,7 @@ import (
 //
 // Upstream: k8s.io/apiserver/pkg/registry/generic/registry Store.Delete, pkg/registry/rest BeforeDelete.
 func (s *Server) remove(k *kind, namespace, name string, opts metav1.DeleteOptions) (written, error) {
-	t, key := s.tables[k.resource], key(namespace, name)
+	t, key := s.tableOf(k), key(namespace, name)
 	for {
 		old := s.lookup(t, key)
 		if old == nil {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/reference"
 )
 
@@ -132,4 +134,33 @@ func (e events) GetFieldSelector(name, namespace, kind, uid *string) fields.Sele
 		}
 	}
 	return set.AsSelector()
+}
+
+// serviceAccounts is the client of service accounts: a resource, and their tokens.
+type serviceAccounts struct {
+	resource[*corev1.ServiceAccount, *corev1.ServiceAccountList, *applycorev1.ServiceAccountApplyConfiguration]
+}
+
+// CreateToken makes a token for a service account.
+func (a serviceAccounts) CreateToken(ctx context.Context, name string, request *authenticationv1.TokenRequest,
+	opts metav1.CreateOptions,
+) (*authenticationv1.TokenRequest, error) {
+	if err := a.addressable(name); err != nil {
+		return nil, err
+	}
+	answer, err := a.Act(ctx, name, "token", request.DeepCopy(), opts)
+	if err != nil {
+		return nil, err
+	}
+	return answer.(*authenticationv1.TokenRequest), nil
+}
+
+// services is the client of services: a resource, and a proxy that refuses.
+type services struct {
+	resource[*corev1.Service, *corev1.ServiceList, *applycorev1.ServiceApplyConfiguration]
+}
+
+// ProxyGet returns a request that fails: services serve nothing here.
+func (s services) ProxyGet(scheme, name, port, path string, params map[string]string) rest.ResponseWrapper {
+	return refusing().CoreV1().Services(s.namespace).ProxyGet(scheme, name, port, path, params)
 }

@@ -9,8 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/apps"
+	"k8s.io/client-go/informers/coordination"
 	"k8s.io/client-go/informers/core"
 	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/informers/policy"
+	"k8s.io/client-go/informers/rbac"
+	resourceinformers "k8s.io/client-go/informers/resource"
+	"k8s.io/client-go/informers/scheduling"
 	"k8s.io/client-go/informers/storage"
 	"k8s.io/client-go/tools/cache"
 
@@ -73,7 +79,7 @@ func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.New
 		if !ok {
 			sel = selector{kind: k}
 		}
-		v := newView(f.server, f.server.tables[k.resource], sel, f.component)
+		v := newView(f.server, f.server.tableOf(k), sel, f.component)
 		f.views[t] = v
 		return v
 	}
@@ -84,17 +90,27 @@ func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.New
 var kindsByType = func() map[reflect.Type]*kind {
 	m := make(map[reflect.Type]*kind, len(kinds))
 	for _, k := range kinds {
+		if k.of != nil {
+			continue
+		}
 		m[reflect.TypeOf(k.empty())] = k
+	}
+	return m
+}()
+
+// kindsByID is the table of resources by id.
+var kindsByID = func() map[string]*kind {
+	m := make(map[string]*kind, len(kinds))
+	for _, k := range kinds {
+		m[k.id] = k
 	}
 	return m
 }()
 
 // ForResource returns the view of a resource.
 func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericInformer, error) {
-	for _, k := range kinds {
-		if k.gvk.GroupVersion().WithResource(k.resource) == r {
-			return generic{f.InformerFor(k.empty(), nil), r.GroupResource()}, nil
-		}
+	if k, ok := f.server.catalog.Load().served[r]; ok && k.custom == nil && k.of == nil {
+		return generic{f.InformerFor(k.empty(), nil), r.GroupResource()}, nil
 	}
 	return f.SharedInformerFactory.ForResource(r)
 }
@@ -133,3 +149,21 @@ func (f *factory) Core() core.Interface { return core.New(f, "", nil) }
 
 // Storage is the storage group, over this factory.
 func (f *factory) Storage() storage.Interface { return storage.New(f, "", nil) }
+
+// Apps is the group apps, over this factory.
+func (f *factory) Apps() apps.Interface { return apps.New(f, "", nil) }
+
+// Coordination is the group coordination.k8s.io, over this factory.
+func (f *factory) Coordination() coordination.Interface { return coordination.New(f, "", nil) }
+
+// Policy is the group policy, over this factory.
+func (f *factory) Policy() policy.Interface { return policy.New(f, "", nil) }
+
+// Rbac is the group rbac.authorization.k8s.io, over this factory.
+func (f *factory) Rbac() rbac.Interface { return rbac.New(f, "", nil) }
+
+// Resource is the group resource.k8s.io, over this factory.
+func (f *factory) Resource() resourceinformers.Interface { return resourceinformers.New(f, "", nil) }
+
+// Scheduling is the group scheduling.k8s.io, over this factory.
+func (f *factory) Scheduling() scheduling.Interface { return scheduling.New(f, "", nil) }

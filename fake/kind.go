@@ -3,6 +3,7 @@ package fake
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,13 +13,25 @@ import (
 // kind is a row of the table of resources, in the form the server works with; rule is the form it is written in.
 // Functions are nil where a resource has nothing to say.
 type kind struct {
+	id         string // of its table, see tableID
 	resource   string
 	gvk        schema.GroupVersionKind
 	namespaced bool
+	short      []string
+	categories []string
+	custom     *CustomKind // nil: built in
+
+	// A kind that is not stored itself but shows another one, as events.k8s.io shows the events of the core group and
+	// a Scale shows a StatefulSet. show makes it of what is stored; take puts it back into a copy of what is stored,
+	// which is nil at a creation.
+	of   *kind
+	show func(stored Object) Object
+	take func(shown, stored Object) (Object, error)
 
 	empty   func() Object
 	shallow func(Object) Object // a copy that shares what it points to
 	list    func(metav1.ListMeta, []Object) runtime.Object
+	share   func(metav1.ListMeta, []Object) runtime.Object // a list that shares what its items point to
 
 	name           func(name string, prefix bool) []string
 	defaults       func(Object)
@@ -35,6 +48,21 @@ type kind struct {
 	grace          func(obj Object, asked *int64) int64
 	field          func(obj Object, label string) (string, bool)
 	strange        func(label string) string
+	goesAsStatus   bool
+	scale          *kind // shows it as a Scale; nil: there is no /scale
+	actions        map[string]action
+}
+
+// action is a subresource that one can only create: something done to an object.
+type action struct {
+	gvk schema.GroupVersionKind // of the body
+	run func(s *Server, namespace, name string, body runtime.Object, dryRun bool) (acted, error)
+}
+
+// acted is what an action came to.
+type acted struct {
+	written
+	answer runtime.Object
 }
 
 // rule is a row of the table of resources as it is written.
@@ -42,6 +70,8 @@ type rule[P Object] struct {
 	resource   string
 	gvk        schema.GroupVersionKind
 	namespaced bool
+	short      []string // names, as kubectl takes them
+	categories []string // such as "all"
 
 	name     func(name string, prefix bool) []string // what is wrong with a name
 	defaults func(P)                                 // fills in what was left open, at every write
@@ -60,6 +90,9 @@ type rule[P Object] struct {
 
 	fields  map[string]func(P) string // what one can select by, besides metadata.name and metadata.namespace
 	strange func(label string) string // what to say of a field one cannot select by. nil: see strangeField
+
+	goesAsStatus bool              // a deletion that removes it at once is answered with a Status, not with the object
+	actions      map[string]action // by subresource
 }
 
 // pointer is a pointer to a type of the API.
@@ -74,8 +107,11 @@ func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) run
 	if r.strange == nil {
 		r.strange = strangeField
 	}
+	if r.name == nil {
+		r.name = validation.NameIsDNSSubdomain
+	}
 	return &kind{
-		resource: r.resource, gvk: r.gvk, namespaced: r.namespaced,
+		id: r.resource, resource: r.resource, gvk: r.gvk, namespaced: r.namespaced, short: r.short, categories: r.categories,
 		empty: func() Object { return P(new(T)) },
 		shallow: func(obj Object) Object {
 			c := *obj.(P)
@@ -88,6 +124,13 @@ func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) run
 			}
 			return list(meta, items)
 		},
+		share: func(meta metav1.ListMeta, objects []Object) runtime.Object {
+			items := make([]T, len(objects))
+			for i, obj := range objects {
+				items[i] = *obj.(P)
+			}
+			return list(meta, items)
+		},
 		name: r.name, defaults: one(r.defaults),
 		copyStatus: two(r.copyStatus), statusMeta: r.statusMeta,
 		prepareCreate: prepare(r.prepareCreate), validateCreate: validate(r.validateCreate),
@@ -95,6 +138,7 @@ func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) run
 		prepareStatus: prepare(r.prepareStatus), validateStatus: validate(r.validateStatus),
 		unconditional: r.unconditional, createOnUpdate: r.createOnUpdate,
 		grace: grace(r.grace), field: selectable(r.fields), strange: r.strange,
+		goesAsStatus: r.goesAsStatus, actions: r.actions,
 	}
 }
 
@@ -167,8 +211,13 @@ func metaOf(obj Object) *metav1.ObjectMeta {
 
 // clean takes out of an object what only the server may say, and what the wire would not carry.
 func clean(obj Object) {
-	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-	m := metaOf(obj)
+	if _, custom := obj.(*Custom); !custom {
+		obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	}
+	cleanMeta(metaOf(obj))
+}
+
+func cleanMeta(m *metav1.ObjectMeta) {
 	m.ManagedFields = nil
 	m.SetSelfLink("")
 	if len(m.Labels) == 0 {

@@ -38,7 +38,7 @@ func (s *Server) list(k *kind, namespace string, opts *metav1.ListOptions) (list
 	if err != nil {
 		return listed{}, err
 	}
-	objects, revision, from, err := s.listSnapshot(s.tables[k.resource], opts)
+	objects, revision, from, err := s.listSnapshot(s.tableOf(k), opts)
 	if err != nil {
 		return listed{}, err
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	policyv1beta1 "k8s.io/api/policy/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/rest"
@@ -28,9 +30,7 @@ func (p pods) Bind(ctx context.Context, binding *corev1.Binding, opts metav1.Cre
 	if err := p.addressable(binding.Name); err != nil {
 		return err
 	}
-	_, err := p.c.write(ctx, p.request("create", binding.Name, "binding"), func() (written, error) {
-		return p.c.server.bind(p.kind, p.namespace, binding.DeepCopy(), len(opts.DryRun) > 0)
-	})
+	_, err := p.Act(ctx, binding.Name, "binding", binding, opts)
 	return err
 }
 
@@ -52,10 +52,11 @@ func (p pods) EvictV1beta1(ctx context.Context, eviction *policyv1beta1.Eviction
 }
 
 func (p pods) evict(ctx context.Context, name string, opts *metav1.DeleteOptions) error {
-	if opts == nil {
-		opts = &metav1.DeleteOptions{}
+	if err := p.addressable(name); err != nil {
+		return err
 	}
-	return p.delete(ctx, "create/eviction", name, *opts)
+	_, err := p.Act(ctx, name, "eviction", &policyv1.Eviction{DeleteOptions: opts}, metav1.CreateOptions{})
+	return err
 }
 
 // GetLogs returns a request that fails: pods have no logs here.
@@ -80,8 +81,33 @@ func (p pods) UpdateResize(ctx context.Context, _ string, pod *corev1.Pod, opts 
 	return p.update(ctx, pod, opts, "resize")
 }
 
+// podActions are what one can do with a pod by creating a subresource.
+var podActions = map[string]action{
+	"binding":  {gvk: corev1.SchemeGroupVersion.WithKind("Binding"), run: bind},
+	"eviction": {gvk: policyv1.SchemeGroupVersion.WithKind("Eviction"), run: evict},
+}
+
+// evict deletes a pod.
+func evict(s *Server, namespace, name string, body runtime.Object, dryRun bool) (acted, error) {
+	opts := metav1.DeleteOptions{}
+	if o := body.(*policyv1.Eviction).DeleteOptions; o != nil {
+		opts = *o
+	}
+	if dryRun {
+		opts.DryRun = []string{metav1.DryRunAll}
+	}
+	done, err := s.remove(s.table("pods").kind, namespace, name, opts)
+	return acted{written: done, answer: success()}, err
+}
+
+// success is the answer to what has nothing else to say.
+func success() *metav1.Status {
+	return &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}
+}
+
 // bind carries a binding out.
-func (s *Server) bind(k *kind, namespace string, binding *corev1.Binding, dryRun bool) (written, error) {
+func bind(s *Server, namespace, name string, body runtime.Object, dryRun bool) (acted, error) {
+	binding := body.(*corev1.Binding)
 	var errs field.ErrorList
 	if kind := binding.Target.Kind; kind != "" && kind != "Node" {
 		errs = append(errs, field.NotSupported(field.NewPath("target", "kind"), kind, []string{"Node", "<empty>"}))
@@ -90,13 +116,13 @@ func (s *Server) bind(k *kind, namespace string, binding *corev1.Binding, dryRun
 		errs = append(errs, field.Required(field.NewPath("target", "name"), ""))
 	}
 	if len(errs) > 0 {
-		return written{}, internalError(errs.ToAggregate().Error())
+		return acted{}, internalError(errs.ToAggregate().Error())
 	}
 	if binding.Namespace != "" && binding.Namespace != namespace {
-		return written{}, apierrors.NewBadRequest(namespaceMsg)
+		return acted{}, apierrors.NewBadRequest(namespaceMsg)
 	}
-	return s.update(k, change{
-		namespace: namespace, name: binding.Name, dryRun: dryRun, through: throughBinding,
+	done, err := s.update(s.table("pods").kind, change{
+		namespace: namespace, name: name, dryRun: dryRun, through: throughBinding,
 		make: func(old Object) (Object, error) {
 			pod := old.(*corev1.Pod).DeepCopy()
 			if err := bindPod(s.timestamp(), pod, binding); err != nil {
@@ -105,6 +131,7 @@ func (s *Server) bind(k *kind, namespace string, binding *corev1.Binding, dryRun
 			return pod, nil
 		},
 	})
+	return acted{written: done, answer: success()}, err
 }
 
 func bindPod(now metav1.Time, pod *corev1.Pod, binding *corev1.Binding) error {

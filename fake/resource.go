@@ -3,16 +3,12 @@ package fake
 import (
 	"context"
 	"errors"
-	"strconv"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-
-	"github.com/volsim/volsim/trace"
 )
 
 // What client-go refuses before it asks the server.
@@ -27,14 +23,12 @@ var (
 // with an error.
 //
 // Upstream: k8s.io/client-go/gentype.
-type resource[T Object, L runtime.Object, A any] struct {
-	c         *Clientset
-	kind      *kind
-	namespace string
-}
+type resource[T Object, L runtime.Object, A any] struct{ ResourceClient }
 
-func of[T Object, L runtime.Object, A any](c *Clientset, name, namespace string) resource[T, L, A] {
-	return resource[T, L, A]{c: c, kind: c.server.tables[name].kind, namespace: namespace}
+// of returns the typed client of a built-in resource, named by its id.
+func of[T Object, L runtime.Object, A any](c *Clientset, id, namespace string) resource[T, L, A] {
+	k := kindsByID[id]
+	return resource[T, L, A]{ResourceClient{c: c, kind: k, version: k.gvk.Version, namespace: namespace}}
 }
 
 // answer copies what the server answers with for the caller.
@@ -43,13 +37,6 @@ func (r resource[T, L, A]) answer(obj Object, err error) (T, error) {
 		return r.kind.empty().(T), err
 	}
 	return obj.DeepCopyObject().(T), nil
-}
-
-func (r resource[T, L, A]) request(verb, object string, subresources ...string) request {
-	if len(subresources) > 0 {
-		verb += "/" + strings.Join(subresources, "/")
-	}
-	return request{verb: verb, object: name(r.kind, r.namespace, object)}
 }
 
 // addressable tells whether a request for one object can be sent at all.
@@ -68,13 +55,8 @@ func (r resource[T, L, A]) Create(ctx context.Context, obj T, opts metav1.Create
 	if r.kind.namespaced && r.namespace == "" {
 		return r.answer(nil, errNamespaceCreation)
 	}
-	shown := obj.GetName()
-	if shown == "" && obj.GetGenerateName() != "" {
-		shown = obj.GetGenerateName() + "*"
-	}
-	return r.answer(r.c.write(ctx, r.request("create", shown), func() (written, error) {
-		return r.c.server.create(r.kind, r.namespace, obj.DeepCopyObject().(Object), len(opts.DryRun) > 0)
-	}))
+	done, err := r.ResourceClient.Create(ctx, obj.DeepCopyObject().(Object), opts)
+	return r.answer(done.Object, err)
 }
 
 // Update replaces an object, its status excepted.
@@ -92,62 +74,23 @@ func (r resource[T, L, A]) update(ctx context.Context, obj T, opts metav1.Update
 	if err := r.addressable(name); err != nil {
 		return r.answer(nil, err)
 	}
-	return r.answer(r.c.write(ctx, r.request("update", name, sub...), func() (written, error) {
-		how, err := r.through(sub)
-		if err != nil {
-			return written{}, err
-		}
-		how.name, how.dryRun, how.whole = name, len(opts.DryRun) > 0, true
-		how.make = func(Object) (Object, error) { return obj.DeepCopyObject().(Object), nil }
-		return r.c.server.update(r.kind, how)
-	}))
-}
-
-// through begins a change through a subresource, if the resource has it.
-func (r resource[T, L, A]) through(sub []string) (change, error) {
-	c := change{namespace: r.namespace}
-	if len(sub) == 0 {
-		return c, nil
-	}
-	c.through = subresource(strings.Join(sub, "/"))
-	switch {
-	case c.through == throughStatus && r.kind.copyStatus != nil,
-		c.through == throughFinalize && r.kind.resource == "namespaces":
-		return c, nil
-	}
-	return c, notFound()
+	done, err := r.ResourceClient.Update(ctx, name, obj, opts, sub...)
+	return r.answer(done.Object, err)
 }
 
 // Delete deletes an object, or says that it is to go.
 func (r resource[T, L, A]) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
-	return r.delete(ctx, "delete", name, opts)
-}
-
-func (r resource[T, L, A]) delete(ctx context.Context, verb, name string, opts metav1.DeleteOptions) error {
 	if err := r.addressable(name); err != nil {
 		return err
 	}
-	_, err := r.c.write(ctx, r.request(verb, name), func() (written, error) {
-		return r.c.server.remove(r.kind, r.namespace, name, opts)
-	})
+	_, err := r.ResourceClient.Delete(ctx, name, opts)
 	return err
 }
 
 // DeleteCollection deletes the objects that are selected, one after the other in order.
 func (r resource[T, L, A]) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, sel metav1.ListOptions) error {
-	return r.c.call(ctx, r.request("deletecollection", ""), func() trace.Outcome {
-		all, err := r.c.server.list(r.kind, r.namespace, &sel)
-		if err != nil {
-			return trace.Outcome{Err: err}
-		}
-		for _, obj := range all.objects {
-			_, err := r.c.server.remove(r.kind, obj.GetNamespace(), obj.GetName(), opts)
-			if err != nil && !apierrors.IsNotFound(err) {
-				return trace.Outcome{Err: err}
-			}
-		}
-		return trace.Outcome{Detail: strconv.Itoa(len(all.objects)) + " items"}
-	})
+	_, err := r.ResourceClient.DeleteCollection(ctx, opts, sel)
+	return err
 }
 
 // Get reads an object.
@@ -155,43 +98,19 @@ func (r resource[T, L, A]) Get(ctx context.Context, name string, opts metav1.Get
 	if err := r.addressable(name); err != nil {
 		return r.answer(nil, err)
 	}
-	var obj Object
-	err := r.c.call(ctx, r.request("get", name), func() trace.Outcome {
-		var err error
-		if obj, err = r.c.server.get(r.kind, r.namespace, name, opts); err != nil {
-			return trace.Outcome{Err: err}
-		}
-		return trace.Outcome{Detail: "rv=" + obj.GetResourceVersion()}
-	})
-	return r.answer(obj, err)
+	return r.answer(r.ResourceClient.Get(ctx, name, opts))
 }
 
 // List lists the objects that are selected, at one revision.
 func (r resource[T, L, A]) List(ctx context.Context, opts metav1.ListOptions) (L, error) {
-	var all listed
-	err := r.c.call(ctx, r.request("list", ""), func() trace.Outcome {
-		var err error
-		if all, err = r.c.server.list(r.kind, r.namespace, &opts); err != nil {
-			return trace.Outcome{Err: err}
-		}
-		return trace.Outcome{Detail: strconv.Itoa(len(all.objects)) + " items rv=" + all.meta.ResourceVersion}
-	})
-	return r.kind.list(all.meta, all.objects).(L), err
+	all, err := r.ResourceClient.List(ctx, opts)
+	return r.kind.list(all.ListMeta, all.Objects).(L), err
 }
 
 // Watch tells of the changes of the objects that are selected. It ends with ctx, with its Stop or with its timeout. It
 // has a goroutine: under a stepped host it is no way to learn of things in order; a view is.
 func (r resource[T, L, A]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	var c *cursor
-	var failed error
-	err := r.c.call(ctx, r.request("watch", ""), func() trace.Outcome {
-		c, failed = r.c.server.newCursor(r.kind, r.namespace, &opts)
-		out := trace.Outcome{Err: failed}
-		if opts.ResourceVersion != "" {
-			out.Detail = "rv=" + opts.ResourceVersion
-		}
-		return out
-	})
+	c, err := r.ResourceClient.Watch(ctx, opts)
 	if err != nil && !apierrors.IsResourceExpired(err) {
 		return nil, err
 	}
@@ -205,15 +124,8 @@ func (r resource[T, L, A]) Patch(ctx context.Context, name string, pt types.Patc
 	if err := r.addressable(name); err != nil {
 		return r.answer(nil, err)
 	}
-	return r.answer(r.c.write(ctx, r.request("patch", name, subresources...), func() (written, error) {
-		how, err := r.through(subresources)
-		if err != nil {
-			return written{}, err
-		}
-		how.name, how.dryRun = name, len(opts.DryRun) > 0
-		how.make = func(old Object) (Object, error) { return r.kind.patch(old, pt, data) }
-		return r.c.server.update(r.kind, how)
-	}))
+	done, err := r.ResourceClient.Patch(ctx, name, pt, data, opts, subresources...)
+	return r.answer(done.Object, err)
 }
 
 // Apply is refused: the server has no server-side apply.
@@ -227,9 +139,10 @@ func (r resource[T, L, A]) ApplyStatus(ctx context.Context, _ A, _ metav1.ApplyO
 }
 
 func (r resource[T, L, A]) refuse(ctx context.Context, verb string, sub ...string) (T, error) {
-	return r.answer(r.c.write(ctx, r.request(verb, "", sub...), func() (written, error) {
+	_, err := r.write(ctx, r.request(verb, "", sub...), func() (written, error) {
 		return written{}, apierrors.NewMethodNotSupported(r.kind.groupResource(), verb)
-	}))
+	})
+	return r.answer(nil, err)
 }
 
 // get reads a stored object.
@@ -243,7 +156,7 @@ func (s *Server) get(k *kind, namespace, name string, opts metav1.GetOptions) (O
 			return nil, tooLarge(asked, is)
 		}
 	}
-	obj := s.lookup(s.tables[k.resource], key(namespace, name))
+	obj := s.lookup(s.tableOf(k), key(namespace, name))
 	if obj == nil {
 		return nil, apierrors.NewNotFound(k.groupResource(), name)
 	}

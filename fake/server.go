@@ -3,6 +3,7 @@ package fake
 import (
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,8 +32,8 @@ type Config struct {
 
 // Server is the API server: the store, its rules, and the ways in. All methods may be called concurrently.
 type Server struct {
-	now    func() time.Time
-	tables map[string]*table // by resource; never changes
+	now     func() time.Time
+	catalog atomic.Pointer[catalog]
 
 	mu       sync.RWMutex
 	revision int64 // guarded by mu: of the last commit
@@ -48,7 +49,7 @@ type Server struct {
 
 // Commit is one change of the store. The objects are the stored ones: read-only.
 type Commit struct {
-	Resource string          // such as "persistentvolumes"
+	Resource string          // such as "persistentvolumes"; of a custom resource with its group, as in "snapshots.example.com"
 	Type     watch.EventType // Added, Modified or Deleted
 	Before   Object          // nil for Added
 	After    Object          // for Deleted the last state, with the revision of the deletion
@@ -59,16 +60,9 @@ type Commit struct {
 func NewServer(cfg Config) *Server {
 	s := &Server{
 		now:       cfg.Now,
-		tables:    make(map[string]*table, len(kinds)),
 		factories: map[*sim.Component]*factory{},
 	}
-	rows := make([]table, len(kinds))
-	for i, k := range kinds {
-		t := &rows[i]
-		t.kind = k
-		t.log.max = EventsMax
-		s.tables[k.resource] = t
-	}
+	s.catalog.Store(newCatalog())
 	for _, name := range []string{
 		metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic,
 		corev1.NamespaceNodeLease,
@@ -83,7 +77,7 @@ func NewServer(cfg Config) *Server {
 
 // addNamespace stores a namespace as the server itself makes it, unless it is there.
 func (s *Server) addNamespace(name string) {
-	t := s.tables["namespaces"]
+	t := s.table("namespaces")
 	ns := &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:              name,
@@ -106,7 +100,7 @@ func (s *Server) OnCommit(f func(Commit)) {
 }
 
 // Get returns the stored object, which is read-only, and whether there is one. It leaves no trace: it is for waits and
-// checkers, not for actors. An unknown resource panics. namespace is "" for what has none.
+// checkers, not for actors. The resource is named as in Commit; an unknown one panics. namespace is "" for what has none.
 func (s *Server) Get(resource, namespace, name string) (Object, bool) {
 	obj := s.lookup(s.table(resource), key(namespace, name))
 	return obj, obj != nil
@@ -130,8 +124,10 @@ func (s *Server) Revision() int64 {
 // watches and lists from before are answered with 410 Expired, and views that are behind list again.
 func (s *Server) Compact(resources ...string) {
 	if len(resources) == 0 {
-		for _, k := range kinds {
-			resources = append(resources, k.resource)
+		for _, k := range s.catalog.Load().kinds {
+			if k.of == nil {
+				resources = append(resources, k.id)
+			}
 		}
 	}
 	for _, r := range resources {
@@ -143,7 +139,7 @@ func (s *Server) Compact(resources ...string) {
 }
 
 func (s *Server) table(resource string) *table {
-	t, ok := s.tables[resource]
+	t, ok := s.catalog.Load().tables[resource]
 	if !ok {
 		panic("fake: no such resource: " + resource)
 	}

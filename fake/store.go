@@ -12,7 +12,7 @@ type objectMap = btree.Map[string, Object]
 
 // table is what the store holds of one resource. Stored objects are never changed.
 type table struct {
-	kind *kind
+	kind *kind // of a custom resource: the one it had first; see catalog for the present one
 
 	// Guarded by Server.mu.
 	objects objectMap // by key
@@ -90,7 +90,7 @@ func (s *Server) commit(t *table, kind watch.EventType, key string, before, afte
 	hooks := s.onCommit
 	s.hooks.RUnlock()
 	for _, f := range hooks {
-		f(Commit{Resource: t.kind.resource, Type: kind, Before: before, After: after, Revision: revision})
+		f(Commit{Resource: t.kind.id, Type: kind, Before: before, After: after, Revision: revision})
 	}
 	return true
 }

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// cursor is a watch: a place in the log of a resource, and what of it is wanted. It copies nothing, and costs nothing
+// Cursor is a watch: a place in the log of a resource, and what of it is wanted. It copies nothing, and costs nothing
 // while it is not moved.
-type cursor struct {
+type Cursor struct {
 	server   *Server
 	table    *table
 	selector selector
@@ -27,7 +27,7 @@ type cursor struct {
 // newCursor begins a watch.
 //
 // Differs: bookmarks come only at the end of the initial events.
-func (s *Server) newCursor(k *kind, namespace string, opts *metav1.ListOptions) (*cursor, error) {
+func (s *Server) newCursor(k *kind, namespace string, opts *metav1.ListOptions) (*Cursor, error) {
 	if err := validateList(opts, true); err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (s *Server) newCursor(k *kind, namespace string, opts *metav1.ListOptions) 
 	if err != nil {
 		return nil, internalError(err.Error())
 	}
-	c := &cursor{server: s, table: s.tables[k.resource], selector: sel}
+	c := &Cursor{server: s, table: s.tableOf(k), selector: sel}
 	initial := revision == 0
 	if opts.SendInitialEvents != nil {
 		initial = *opts.SendInitialEvents
@@ -54,7 +54,7 @@ func (s *Server) newCursor(k *kind, namespace string, opts *metav1.ListOptions) 
 }
 
 // begin puts the cursor behind a snapshot, to be shown first.
-func (c *cursor) begin(opts *metav1.ListOptions, atLeast int64) error {
+func (c *Cursor) begin(opts *metav1.ListOptions, atLeast int64) error {
 	s := c.server
 	s.mu.Lock()
 	objects, revision := c.table.objects.Copy(), s.revision
@@ -75,7 +75,7 @@ func (c *cursor) begin(opts *metav1.ListOptions, atLeast int64) error {
 }
 
 // resume puts the cursor behind a revision.
-func (c *cursor) resume(revision int64) error {
+func (c *Cursor) resume(revision int64) error {
 	s := c.server
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -90,8 +90,19 @@ func (c *cursor) resume(revision int64) error {
 	return nil
 }
 
-// next returns the next event wanted, if there is one yet. The objects are read-only. The error is 410 Expired.
-func (c *cursor) next() (watch.Event, bool, error) {
+// Next returns the next event wanted, if there is one yet. The objects are read-only. The error is 410 Expired.
+func (c *Cursor) Next() (watch.Event, bool, error) {
+	e, ok, err := c.next()
+	if ok && c.selector.kind.show != nil && e.Type != watch.Bookmark {
+		e.Object = c.selector.kind.show(e.Object.(Object))
+	}
+	return e, ok, err
+}
+
+// Changed returns a channel that is closed when Next may have more to tell.
+func (c *Cursor) Changed() <-chan struct{} { return c.server.wait(c.table, c.position) }
+
+func (c *Cursor) next() (watch.Event, bool, error) {
 	if len(c.first) > 0 {
 		obj := c.first[0]
 		c.first = c.first[1:]
@@ -156,7 +167,7 @@ type pump struct {
 
 var _ watch.Interface = (*pump)(nil)
 
-func newPump(ctx context.Context, c *cursor, failed error, timeout *int64) *pump {
+func newPump(ctx context.Context, c *Cursor, failed error, timeout *int64) *pump {
 	p := &pump{events: make(chan watch.Event)}
 	if timeout != nil && *timeout > 0 {
 		ctx, p.cancel = context.WithTimeout(ctx, time.Duration(*timeout)*time.Second)
@@ -179,9 +190,9 @@ func newPump(ctx context.Context, c *cursor, failed error, timeout *int64) *pump
 }
 
 // run sends events until the context ends, which is no error, or the cursor fails.
-func (p *pump) run(ctx context.Context, c *cursor) error {
+func (p *pump) run(ctx context.Context, c *Cursor) error {
 	for {
-		e, ok, err := c.next()
+		e, ok, err := c.Next()
 		if err != nil {
 			return err
 		}
@@ -193,7 +204,7 @@ func (p *pump) run(ctx context.Context, c *cursor) error {
 			continue
 		}
 		select {
-		case <-c.server.wait(c.table, c.position):
+		case <-c.Changed():
 		case <-ctx.Done():
 			return nil
 		}

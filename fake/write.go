@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,6 +37,8 @@ type written struct {
 	before Object // stored before; nil for a creation
 	after  Object // stored after, or the last state; nil when nothing was committed
 	gone   bool   // the object was removed
+
+	warnings []string // for whoever wrote
 }
 
 // create stores an object, which becomes the store's.
@@ -59,7 +62,7 @@ func (s *Server) create(k *kind, namespace string, obj Object, dryRun bool) (wri
 		if err := s.prepareCreate(k, obj); err != nil {
 			return written{}, err
 		}
-		t, key := s.tables[k.resource], key(m.Namespace, m.Name)
+		t, key := s.tableOf(k), key(m.Namespace, m.Name)
 		if s.lookup(t, key) == nil {
 			if dryRun {
 				return written{object: obj}, nil
@@ -122,7 +125,7 @@ const (
 
 // update carries a change out.
 func (s *Server) update(k *kind, c change) (written, error) {
-	t, key := s.tables[k.resource], key(c.namespace, c.name)
+	t, key := s.tableOf(k), key(c.namespace, c.name)
 	for {
 		old := s.lookup(t, key)
 		if old == nil && !(c.whole && k.createOnUpdate) {
@@ -296,6 +299,10 @@ type message interface {
 
 // same tells whether two objects are the same to whoever reads them from the wire.
 func same(a, b any) bool {
+	if c, ok := a.(*Custom); ok {
+		d := b.(*Custom)
+		return same(&c.ObjectMeta, &d.ObjectMeta) && equality.Semantic.DeepEqual(c.Content, d.Content)
+	}
 	x, y := a.(message), b.(message)
 	n := x.Size()
 	if n != y.Size() {

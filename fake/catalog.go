@@ -1,0 +1,141 @@
+package fake
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// catalog is what a server serves. It is never changed: another takes its place when a custom resource comes or goes.
+type catalog struct {
+	tables map[string]*table // by id
+	served map[schema.GroupVersionResource]*kind
+	kinds  []*kind // in the order of discovery: as in kinds, then the custom ones by id
+}
+
+// tableID names the table of a resource: the resource itself, or with its group behind it what is not built in, and
+// the events of events.k8s.io.
+func tableID(group, resource string) string { return resource + "." + group }
+
+// newCatalog is the catalog of a server without custom resources.
+func newCatalog() *catalog {
+	c := &catalog{tables: make(map[string]*table, len(kinds)), served: make(map[schema.GroupVersionResource]*kind, len(kinds))}
+	rows := make([]table, len(kinds))
+	for i, k := range kinds {
+		if k.of == nil {
+			rows[i].kind = k
+			rows[i].log.max = EventsMax
+			c.tables[k.id] = &rows[i]
+		}
+		c.served[k.gvk.GroupVersion().WithResource(k.resource)] = k
+	}
+	for _, k := range kinds {
+		if k.of != nil {
+			c.tables[k.id] = c.tables[k.of.id]
+		}
+	}
+	c.kinds = kinds
+	return c
+}
+
+// with returns the catalog with a custom resource more, or with another kind for one.
+func (c *catalog) with(t *table, k *kind) *catalog {
+	out := c.without(k.id)
+	out.tables[k.id] = t
+	for _, v := range k.custom.Versions {
+		out.served[schema.GroupVersionResource{Group: k.gvk.Group, Version: v, Resource: k.resource}] = k
+	}
+	out.kinds = append(out.kinds, k)
+	slices.SortFunc(out.kinds[len(kinds):], func(a, b *kind) int { return cmp.Compare(a.id, b.id) })
+	return out
+}
+
+// without returns the catalog with a table less.
+func (c *catalog) without(id string) *catalog {
+	out := &catalog{tables: make(map[string]*table, len(c.tables)), served: make(map[schema.GroupVersionResource]*kind, len(c.served))}
+	for i, t := range c.tables {
+		if i != id {
+			out.tables[i] = t
+		}
+	}
+	for r, k := range c.served {
+		if k.id != id {
+			out.served[r] = k
+		}
+	}
+	for _, k := range c.kinds {
+		if k.id != id {
+			out.kinds = append(out.kinds, k)
+		}
+	}
+	return out
+}
+
+// tableOf returns the table that holds the objects of a kind.
+func (s *Server) tableOf(k *kind) *table {
+	if t := s.catalog.Load().tables[k.id]; t != nil {
+		return t
+	}
+	t := &table{kind: k} // of a custom resource that is gone
+	t.log.max = EventsMax
+	return t
+}
+
+// APIResource is a resource that the server serves, in one version.
+type APIResource struct {
+	metav1.APIResource                      // with group, version and kind; Verbs are those of the resource itself
+	Subresources       []metav1.APIResource // named like "pods/status", sorted
+	Custom             *CustomKind          // nil: built in
+}
+
+// verbs are what one can do with every resource.
+var verbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+
+// Resources tells what the server serves, in the order of discovery: the core group first, then the other groups.
+func (s *Server) Resources() []APIResource {
+	var all []APIResource
+	for _, k := range s.catalog.Load().kinds {
+		versions := []string{k.gvk.Version}
+		if k.custom != nil {
+			versions = k.custom.Versions
+		}
+		for _, v := range versions {
+			all = append(all, k.describe(v))
+		}
+	}
+	return all
+}
+
+func (k *kind) describe(version string) APIResource {
+	r := APIResource{Custom: k.custom, APIResource: metav1.APIResource{
+		Name: k.resource, SingularName: strings.ToLower(k.gvk.Kind), Namespaced: k.namespaced,
+		Group: k.gvk.Group, Version: version, Kind: k.gvk.Kind, Verbs: verbs, ShortNames: k.short, Categories: k.categories,
+	}}
+	if k.custom != nil && k.custom.Singular != "" {
+		r.SingularName = k.custom.Singular
+	}
+	sub := func(name string, gvk schema.GroupVersionKind, verbs ...string) {
+		r.Subresources = append(r.Subresources, metav1.APIResource{
+			Name: k.resource + "/" + name, Namespaced: k.namespaced,
+			Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Verbs: verbs,
+		})
+	}
+	own := k.gvk.GroupKind().WithVersion(version)
+	if k.copyStatus != nil {
+		sub("status", own, "get", "patch", "update")
+	}
+	if k.id == "namespaces" {
+		sub("finalize", own, "update")
+	}
+	if k.scale != nil {
+		sub("scale", k.scale.gvk, "get", "patch", "update")
+	}
+	for name, a := range k.actions {
+		sub(name, a.gvk, "create")
+	}
+	slices.SortFunc(r.Subresources, func(a, b metav1.APIResource) int { return cmp.Compare(a.Name, b.Name) })
+	return r
+}

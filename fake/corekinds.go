@@ -1,0 +1,228 @@
+package fake
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// coreKinds are the resources of the core group.
+//
+// Upstream: pkg/registry/core, the strategies; pkg/apis/core/v1/conversion.go, the fields.
+var coreKinds = []*kind{
+	newKind(rule[*corev1.Namespace]{
+		resource: "namespaces", gvk: corev1.SchemeGroupVersion.WithKind("Namespace"),
+		short:         []string{"ns"},
+		name:          validation.ValidateNamespaceName,
+		defaults:      defaultNamespace,
+		copyStatus:    func(to, from *corev1.Namespace) { to.Status = from.Status },
+		statusMeta:    true,
+		prepareCreate: prepareNamespaceCreate,
+		prepareUpdate: prepareNamespaceUpdate,
+		unconditional: true,
+		fields: map[string]func(*corev1.Namespace) string{
+			"status.phase": func(n *corev1.Namespace) string { return string(n.Status.Phase) },
+		},
+		strange: unsupportedField,
+	}, func(m metav1.ListMeta, items []corev1.Namespace) runtime.Object {
+		return &corev1.NamespaceList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*corev1.Node]{
+		resource: "nodes", gvk: corev1.SchemeGroupVersion.WithKind("Node"),
+		short:         []string{"no"},
+		name:          validation.NameIsDNSSubdomain,
+		defaults:      defaultNode,
+		copyStatus:    func(to, from *corev1.Node) { to.Status = from.Status },
+		statusMeta:    true,
+		unconditional: true,
+		fields: map[string]func(*corev1.Node) string{
+			"spec.unschedulable": func(n *corev1.Node) string { return strconv.FormatBool(n.Spec.Unschedulable) },
+		},
+		strange:      unsupportedField,
+		goesAsStatus: true,
+	}, func(m metav1.ListMeta, items []corev1.Node) runtime.Object {
+		return &corev1.NodeList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*corev1.Pod]{
+		resource: "pods", gvk: corev1.SchemeGroupVersion.WithKind("Pod"), namespaced: true,
+		short: []string{"po"}, categories: []string{"all"},
+		name:           validation.NameIsDNSSubdomain,
+		defaults:       defaultPod,
+		copyStatus:     func(to, from *corev1.Pod) { to.Status = from.Status },
+		statusMeta:     true,
+		prepareCreate:  preparePodCreate,
+		prepareUpdate:  preparePodUpdate,
+		prepareStatus:  preparePodStatus,
+		validateCreate: validatePod,
+		validateUpdate: validatePodUpdate,
+		unconditional:  true,
+		grace:          podGrace,
+		fields:         podFields,
+		strange:        unsupportedField,
+		actions:        podActions,
+	}, func(m metav1.ListMeta, items []corev1.Pod) runtime.Object {
+		return &corev1.PodList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*corev1.PersistentVolume]{
+		resource: "persistentvolumes", gvk: corev1.SchemeGroupVersion.WithKind("PersistentVolume"),
+		short:          []string{"pv"},
+		name:           validation.NameIsDNSSubdomain,
+		defaults:       defaultVolume,
+		copyStatus:     func(to, from *corev1.PersistentVolume) { to.Status = from.Status },
+		statusMeta:     true,
+		prepareCreate:  prepareVolumeCreate,
+		prepareStatus:  prepareVolumeStatus,
+		validateCreate: validateVolume,
+		validateUpdate: validateVolumeUpdate,
+		unconditional:  true,
+	}, func(m metav1.ListMeta, items []corev1.PersistentVolume) runtime.Object {
+		return &corev1.PersistentVolumeList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*corev1.PersistentVolumeClaim]{
+		resource: "persistentvolumeclaims", gvk: corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), namespaced: true,
+		short:          []string{"pvc"},
+		name:           validation.NameIsDNSSubdomain,
+		defaults:       defaultClaim,
+		copyStatus:     func(to, from *corev1.PersistentVolumeClaim) { to.Status = from.Status },
+		statusMeta:     true,
+		prepareCreate:  prepareClaimCreate,
+		prepareUpdate:  prepareClaimUpdate,
+		validateCreate: validateClaim,
+		validateUpdate: validateClaimUpdate,
+		validateStatus: validateClaimStatus,
+		unconditional:  true,
+	}, func(m metav1.ListMeta, items []corev1.PersistentVolumeClaim) runtime.Object {
+		return &corev1.PersistentVolumeClaimList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*corev1.Event]{
+		resource: "events", gvk: corev1.SchemeGroupVersion.WithKind("Event"), namespaced: true,
+		short:          []string{"ev"},
+		name:           validation.NameIsDNSSubdomain,
+		defaults:       defaultEvent,
+		validateCreate: validateEvent,
+		validateUpdate: validateEvent,
+		unconditional:  true,
+		createOnUpdate: true,
+		fields:         eventFields,
+		strange:        unsupportedField,
+		goesAsStatus:   true,
+	}, func(m metav1.ListMeta, items []corev1.Event) runtime.Object {
+		return &corev1.EventList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*corev1.Secret]{
+		resource: "secrets", gvk: corev1.SchemeGroupVersion.WithKind("Secret"), namespaced: true,
+		unconditional: true,
+		goesAsStatus:  true,
+	}, func(m metav1.ListMeta, items []corev1.Secret) runtime.Object {
+		return &corev1.SecretList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*corev1.ConfigMap]{
+		resource: "configmaps", gvk: corev1.SchemeGroupVersion.WithKind("ConfigMap"), namespaced: true,
+		short:         []string{"cm"},
+		unconditional: true,
+		goesAsStatus:  true,
+	}, func(m metav1.ListMeta, items []corev1.ConfigMap) runtime.Object {
+		return &corev1.ConfigMapList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*corev1.ServiceAccount]{
+		resource: "serviceaccounts", gvk: corev1.SchemeGroupVersion.WithKind("ServiceAccount"), namespaced: true,
+		short:         []string{"sa"},
+		unconditional: true,
+	}, func(m metav1.ListMeta, items []corev1.ServiceAccount) runtime.Object {
+		return &corev1.ServiceAccountList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*corev1.ResourceQuota]{
+		resource: "resourcequotas", gvk: corev1.SchemeGroupVersion.WithKind("ResourceQuota"), namespaced: true,
+		short:         []string{"quota"},
+		copyStatus:    func(to, from *corev1.ResourceQuota) { to.Status = from.Status },
+		statusMeta:    true,
+		unconditional: true,
+	}, func(m metav1.ListMeta, items []corev1.ResourceQuota) runtime.Object {
+		return &corev1.ResourceQuotaList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*corev1.LimitRange]{
+		resource: "limitranges", gvk: corev1.SchemeGroupVersion.WithKind("LimitRange"), namespaced: true,
+		short:         []string{"limits"},
+		unconditional: true,
+		goesAsStatus:  true,
+	}, func(m metav1.ListMeta, items []corev1.LimitRange) runtime.Object {
+		return &corev1.LimitRangeList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*corev1.Service]{
+		resource: "services", gvk: corev1.SchemeGroupVersion.WithKind("Service"), namespaced: true,
+		short:         []string{"svc"},
+		categories:    []string{"all"},
+		copyStatus:    func(to, from *corev1.Service) { to.Status = from.Status },
+		statusMeta:    true,
+		unconditional: true,
+	}, func(m metav1.ListMeta, items []corev1.Service) runtime.Object {
+		return &corev1.ServiceList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*corev1.Endpoints]{
+		resource: "endpoints", gvk: corev1.SchemeGroupVersion.WithKind("Endpoints"), namespaced: true,
+		short:         []string{"ep"},
+		unconditional: true,
+		goesAsStatus:  true,
+	}, func(m metav1.ListMeta, items []corev1.Endpoints) runtime.Object {
+		return &corev1.EndpointsList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*corev1.ReplicationController]{
+		resource: "replicationcontrollers", gvk: corev1.SchemeGroupVersion.WithKind("ReplicationController"), namespaced: true,
+		short:         []string{"rc"},
+		categories:    []string{"all"},
+		copyStatus:    func(to, from *corev1.ReplicationController) { to.Status = from.Status },
+		statusMeta:    true,
+		unconditional: true,
+	}, func(m metav1.ListMeta, items []corev1.ReplicationController) runtime.Object {
+		return &corev1.ReplicationControllerList{ListMeta: m, Items: items}
+	}),
+}
+
+var podFields = map[string]func(*corev1.Pod) string{
+	"spec.nodeName":            func(p *corev1.Pod) string { return p.Spec.NodeName },
+	"spec.host":                func(p *corev1.Pod) string { return p.Spec.NodeName },
+	"spec.restartPolicy":       func(p *corev1.Pod) string { return string(p.Spec.RestartPolicy) },
+	"spec.schedulerName":       func(p *corev1.Pod) string { return p.Spec.SchedulerName },
+	"spec.serviceAccountName":  func(p *corev1.Pod) string { return p.Spec.ServiceAccountName },
+	"spec.hostNetwork":         func(p *corev1.Pod) string { return strconv.FormatBool(p.Spec.HostNetwork) },
+	"status.phase":             func(p *corev1.Pod) string { return string(p.Status.Phase) },
+	"status.podIP":             func(p *corev1.Pod) string { return p.Status.PodIP },
+	"status.nominatedNodeName": func(p *corev1.Pod) string { return p.Status.NominatedNodeName },
+}
+
+var eventFields = map[string]func(*corev1.Event) string{
+	"involvedObject.kind":            func(e *corev1.Event) string { return e.InvolvedObject.Kind },
+	"involvedObject.namespace":       func(e *corev1.Event) string { return e.InvolvedObject.Namespace },
+	"involvedObject.name":            func(e *corev1.Event) string { return e.InvolvedObject.Name },
+	"involvedObject.uid":             func(e *corev1.Event) string { return string(e.InvolvedObject.UID) },
+	"involvedObject.apiVersion":      func(e *corev1.Event) string { return e.InvolvedObject.APIVersion },
+	"involvedObject.resourceVersion": func(e *corev1.Event) string { return e.InvolvedObject.ResourceVersion },
+	"involvedObject.fieldPath":       func(e *corev1.Event) string { return e.InvolvedObject.FieldPath },
+	"reason":                         func(e *corev1.Event) string { return e.Reason },
+	"reportingComponent":             func(e *corev1.Event) string { return e.ReportingController },
+	"source":                         eventSource,
+	"type":                           func(e *corev1.Event) string { return e.Type },
+}
+
+func eventSource(e *corev1.Event) string {
+	if e.Source.Component != "" {
+		return e.Source.Component
+	}
+	return e.ReportingController
+}

@@ -1,0 +1,281 @@
+package fake
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/trace"
+)
+
+// ResourceClient makes requests about one resource in one namespace, whatever the resource: the way in that all others
+// lead to. What it is given becomes the server's; what it returns is the stored object, shared with everybody: read-only.
+// Objects are of the resource's Go type, and of *Custom for custom resources. An object of a resource that shows another
+// one (a Scale, an event of events.k8s.io) is made for each request.
+type ResourceClient struct {
+	c         *Clientset
+	kind      *kind
+	version   string
+	namespace string
+}
+
+// Result is what a write came to.
+type Result struct {
+	Object   Object   // to answer with
+	Created  bool     // there was no such object before
+	Gone     bool     // the object was removed
+	Warnings []string // for whoever wrote
+}
+
+// Listed is what a list found.
+type Listed struct {
+	metav1.ListMeta
+	Objects []Object
+}
+
+// Resource returns the client of a resource, and whether the server has it in that version. namespace is "" for all
+// namespaces, and for what has none.
+func (c *Clientset) Resource(r schema.GroupVersionResource, namespace string) (ResourceClient, bool) {
+	k, ok := c.server.catalog.Load().served[r]
+	return ResourceClient{c: c, kind: k, version: r.Version, namespace: namespace}, ok
+}
+
+// Scale returns the client of the resource's /scale, and whether it has one. It gets, updates and patches.
+func (r ResourceClient) Scale() (ResourceClient, bool) {
+	if r.kind.scale == nil {
+		return ResourceClient{}, false
+	}
+	return ResourceClient{c: r.c, kind: r.kind.scale, version: r.kind.scale.gvk.Version, namespace: r.namespace}, true
+}
+
+// Describe tells what the resource is.
+func (r ResourceClient) Describe() APIResource { return r.kind.describe(r.version) }
+
+// GroupVersionKind is that of the resource's objects.
+func (r ResourceClient) GroupVersionKind() schema.GroupVersionKind {
+	return r.kind.gvk.GroupKind().WithVersion(r.version)
+}
+
+// New returns an empty object to decode into.
+func (r ResourceClient) New() Object { return r.kind.empty() }
+
+// List makes of objects, which it shares, the resource's list.
+func (r ResourceClient) ListOf(all Listed) runtime.Object {
+	return r.kind.share(all.ListMeta, all.Objects)
+}
+
+// GoesAsStatus tells whether a deletion that removes an object at once is answered with a Status, not with the object.
+func (r ResourceClient) GoesAsStatus() bool { return r.kind.goesAsStatus }
+
+func (r ResourceClient) stored() *kind {
+	if r.kind.of != nil {
+		return r.kind.of
+	}
+	return r.kind
+}
+
+// shown gives an object in the form of this resource.
+func (r ResourceClient) shown(obj Object) Object {
+	if obj == nil || r.kind.show == nil {
+		return obj
+	}
+	return r.kind.show(obj)
+}
+
+// taken gives an object of this resource in the form in which it is stored.
+func (r ResourceClient) taken(obj, old Object) (Object, error) {
+	if c, ok := obj.(*Custom); ok {
+		c.APIVersion, c.Kind = r.GroupVersionKind().ToAPIVersionAndKind()
+	}
+	if r.kind.take == nil {
+		return obj, nil
+	}
+	return r.kind.take(obj, old)
+}
+
+func (r ResourceClient) request(verb, object string, subresources ...string) request {
+	if len(subresources) > 0 {
+		verb += "/" + strings.Join(subresources, "/")
+	}
+	return request{verb: verb, object: name(r.kind, r.namespace, object)}
+}
+
+// write makes a request that writes.
+func (r ResourceClient) write(ctx context.Context, what request, effect func() (written, error)) (Result, error) {
+	done, err := r.c.write(ctx, what, effect)
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{
+		Object: r.shown(done.object), Created: done.after != nil && done.before == nil, Gone: done.gone, Warnings: done.warnings,
+	}, nil
+}
+
+// Create creates an object.
+func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.CreateOptions) (Result, error) {
+	shown := obj.GetName()
+	if shown == "" && obj.GetGenerateName() != "" {
+		shown = obj.GetGenerateName() + "*"
+	}
+	return r.write(ctx, r.request("create", shown), func() (written, error) {
+		obj, err := r.taken(obj, nil)
+		if err != nil {
+			return written{}, err
+		}
+		return r.c.server.create(r.stored(), r.namespace, obj, len(opts.DryRun) > 0)
+	})
+}
+
+// Update replaces an object, its status excepted, or what the subresource is of. name is the request's, which the
+// object's must be.
+func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opts metav1.UpdateOptions, sub ...string) (Result, error) {
+	return r.write(ctx, r.request("update", name, sub...), func() (written, error) {
+		how, err := r.through(sub)
+		if err != nil {
+			return written{}, err
+		}
+		how.name, how.dryRun, how.whole = name, len(opts.DryRun) > 0, true
+		how.make = func(old Object) (Object, error) { return r.taken(obj.DeepCopyObject().(Object), old) }
+		return r.c.server.update(r.stored(), how)
+	})
+}
+
+// Patch changes an object, or what the subresource is of. Server-side apply, which is a patch, creates what is not there.
+func (r ResourceClient) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (Result, error) {
+	return r.write(ctx, r.request("patch", name, sub...), func() (written, error) {
+		how, err := r.through(sub)
+		if err != nil {
+			return written{}, err
+		}
+		how.name, how.dryRun = name, len(opts.DryRun) > 0
+		how.make = func(old Object) (Object, error) {
+			obj, err := r.kind.patch(r.shown(old), pt, data)
+			if err != nil {
+				return nil, err
+			}
+			return r.taken(obj, old)
+		}
+		return r.c.server.update(r.stored(), how)
+	})
+}
+
+// through begins a change through a subresource, if the resource has it.
+func (r ResourceClient) through(sub []string) (change, error) {
+	c := change{namespace: r.namespace}
+	if len(sub) == 0 {
+		return c, nil
+	}
+	c.through = subresource(strings.Join(sub, "/"))
+	switch {
+	case c.through == throughStatus && r.kind.copyStatus != nil,
+		c.through == throughFinalize && r.kind.id == "namespaces":
+		return c, nil
+	}
+	return c, notFound()
+}
+
+// Delete deletes an object, or says that it is to go.
+func (r ResourceClient) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) (Result, error) {
+	return r.write(ctx, r.request("delete", name), func() (written, error) {
+		return r.c.server.remove(r.stored(), r.namespace, name, opts)
+	})
+}
+
+// DeleteCollection deletes the objects that are selected, one after the other in order, and returns them as they were
+// found.
+func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, sel metav1.ListOptions) (Listed, error) {
+	var all listed
+	err := r.c.call(ctx, r.request("deletecollection", ""), func() trace.Outcome {
+		var err error
+		if all, err = r.c.server.list(r.kind, r.namespace, &sel); err != nil {
+			return trace.Outcome{Err: err}
+		}
+		for _, obj := range all.objects {
+			_, err := r.c.server.remove(r.stored(), obj.GetNamespace(), obj.GetName(), opts)
+			if err != nil && !apierrors.IsNotFound(err) {
+				return trace.Outcome{Err: err}
+			}
+		}
+		return trace.Outcome{Detail: strconv.Itoa(len(all.objects)) + " items"}
+	})
+	return r.found(all), err
+}
+
+// found shows what a list found.
+func (r ResourceClient) found(all listed) Listed {
+	if r.kind.show != nil {
+		shown := make([]Object, len(all.objects))
+		for i, obj := range all.objects {
+			shown[i] = r.kind.show(obj)
+		}
+		all.objects = shown
+	}
+	return Listed{ListMeta: all.meta, Objects: all.objects}
+}
+
+// Get reads an object.
+func (r ResourceClient) Get(ctx context.Context, name string, opts metav1.GetOptions) (Object, error) {
+	var obj Object
+	err := r.c.call(ctx, r.request("get", name), func() trace.Outcome {
+		var err error
+		if obj, err = r.c.server.get(r.stored(), r.namespace, name, opts); err != nil {
+			return trace.Outcome{Err: err}
+		}
+		return trace.Outcome{Detail: "rv=" + obj.GetResourceVersion()}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r.shown(obj), nil
+}
+
+// List lists the objects that are selected, at one revision.
+func (r ResourceClient) List(ctx context.Context, opts metav1.ListOptions) (Listed, error) {
+	var all listed
+	err := r.c.call(ctx, r.request("list", ""), func() trace.Outcome {
+		var err error
+		if all, err = r.c.server.list(r.kind, r.namespace, &opts); err != nil {
+			return trace.Outcome{Err: err}
+		}
+		return trace.Outcome{Detail: strconv.Itoa(len(all.objects)) + " items rv=" + all.meta.ResourceVersion}
+	})
+	return r.found(all), err
+}
+
+// Watch begins to tell of the changes of the objects that are selected. An error that is 410 Expired is, on the wire,
+// the watch's first and only event.
+func (r ResourceClient) Watch(ctx context.Context, opts metav1.ListOptions) (*Cursor, error) {
+	var c *Cursor
+	err := r.c.call(ctx, r.request("watch", ""), func() trace.Outcome {
+		var err error
+		c, err = r.c.server.newCursor(r.kind, r.namespace, &opts)
+		out := trace.Outcome{Err: err}
+		if opts.ResourceVersion != "" {
+			out.Detail = "rv=" + opts.ResourceVersion
+		}
+		return out
+	})
+	return c, err
+}
+
+// Act creates a subresource that is nothing but something done to an object: a Binding or an Eviction of a pod, a
+// TokenRequest of a service account. body is of the subresource's Go type.
+func (r ResourceClient) Act(ctx context.Context, name, sub string, body runtime.Object, opts metav1.CreateOptions) (runtime.Object, error) {
+	a, ok := r.kind.actions[sub]
+	if !ok {
+		return nil, notFound()
+	}
+	var answer runtime.Object
+	_, err := r.c.write(ctx, r.request("create", name, sub), func() (written, error) {
+		done, err := a.run(r.c.server, r.namespace, name, body, len(opts.DryRun) > 0)
+		answer = done.answer
+		return done.written, err
+	})
+	return answer, err
+}

@@ -1,0 +1,132 @@
+package fake
+
+import (
+	"context"
+	"encoding/json"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
+	applyautoscalingv1 "k8s.io/client-go/applyconfigurations/autoscaling/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+// scaled is what a Scale shows of an object: how many replicas are wanted and there are, and which pods they are.
+type scaled struct {
+	wanted   **int32
+	replicas int32
+	selector string
+}
+
+// scaledOf reads obj, and gives access to how many replicas it wants.
+func scaledOf(obj Object) scaled {
+	switch o := obj.(type) {
+	case *appsv1.StatefulSet:
+		return scaled{&o.Spec.Replicas, o.Status.Replicas, metav1.FormatLabelSelector(o.Spec.Selector)}
+	case *appsv1.Deployment:
+		return scaled{&o.Spec.Replicas, o.Status.Replicas, metav1.FormatLabelSelector(o.Spec.Selector)}
+	case *appsv1.ReplicaSet:
+		return scaled{&o.Spec.Replicas, o.Status.Replicas, metav1.FormatLabelSelector(o.Spec.Selector)}
+	case *corev1.ReplicationController:
+		return scaled{&o.Spec.Replicas, o.Status.Replicas, labels.Set(o.Spec.Selector).String()}
+	default:
+		panic("fake: not a thing that scales")
+	}
+}
+
+// newScale makes the kind that shows the objects of another as a Scale.
+//
+// Upstream: pkg/registry/apps/*/storage ScaleREST.
+func newScale(of *kind) *kind {
+	k := newKind(rule[*autoscalingv1.Scale]{
+		resource: of.resource, gvk: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), namespaced: true,
+	}, func(metav1.ListMeta, []autoscalingv1.Scale) runtime.Object { panic("fake: there is no list of Scales") })
+	k.id, k.of = of.id, of
+	k.show = func(stored Object) Object {
+		is, m := scaledOf(stored), metaOf(stored)
+		return &autoscalingv1.Scale{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion,
+				CreationTimestamp: m.CreationTimestamp,
+			},
+			Spec:   autoscalingv1.ScaleSpec{Replicas: ptr.Deref(*is.wanted, 1)},
+			Status: autoscalingv1.ScaleStatus{Replicas: is.replicas, Selector: is.selector},
+		}
+	}
+	k.take = func(shown, stored Object) (Object, error) {
+		scale := shown.(*autoscalingv1.Scale)
+		if scale.Spec.Replicas < 0 {
+			return nil, invalid(k, scale.Name, field.ErrorList{
+				field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, negativeMsg),
+			})
+		}
+		if uid := scale.UID; uid != "" && uid != stored.GetUID() {
+			return nil, apierrors.NewConflict(of.groupResource(), scale.Name, preconditionError("UID", uid, stored.GetUID()))
+		}
+		obj := of.shallow(stored)
+		*scaledOf(obj).wanted = &scale.Spec.Replicas
+		obj.SetResourceVersion(scale.ResourceVersion)
+		return obj, nil
+	}
+	return k
+}
+
+// scales is what the clients of resources with a /scale have besides.
+type scales struct{ ResourceClient }
+
+func (s scales) scale(done Result, err error) (*autoscalingv1.Scale, error) {
+	if err != nil {
+		return &autoscalingv1.Scale{}, err
+	}
+	return done.Object.(*autoscalingv1.Scale), nil
+}
+
+// GetScale reads how many replicas there are and are wanted.
+func (s scales) GetScale(ctx context.Context, name string, opts metav1.GetOptions) (*autoscalingv1.Scale, error) {
+	c, _ := s.Scale()
+	obj, err := c.Get(ctx, name, opts)
+	return s.scale(Result{Object: obj}, err)
+}
+
+// UpdateScale says how many replicas are wanted.
+func (s scales) UpdateScale(ctx context.Context, name string, scale *autoscalingv1.Scale, opts metav1.UpdateOptions) (*autoscalingv1.Scale, error) {
+	c, _ := s.Scale()
+	return s.scale(c.Update(ctx, name, scale, opts))
+}
+
+// ApplyScale says how many replicas are wanted.
+func (s scales) ApplyScale(ctx context.Context, name string, scale *applyautoscalingv1.ScaleApplyConfiguration, opts metav1.ApplyOptions) (*autoscalingv1.Scale, error) {
+	data, err := json.Marshal(scale)
+	if err != nil {
+		return &autoscalingv1.Scale{}, err
+	}
+	c, _ := s.Scale()
+	return s.scale(c.Patch(ctx, name, types.ApplyYAMLPatchType, data, opts.ToPatchOptions()))
+}
+
+type (
+	statefulSets struct {
+		resource[*appsv1.StatefulSet, *appsv1.StatefulSetList, *applyappsv1.StatefulSetApplyConfiguration]
+		scales
+	}
+	deployments struct {
+		resource[*appsv1.Deployment, *appsv1.DeploymentList, *applyappsv1.DeploymentApplyConfiguration]
+		scales
+	}
+	replicaSets struct {
+		resource[*appsv1.ReplicaSet, *appsv1.ReplicaSetList, *applyappsv1.ReplicaSetApplyConfiguration]
+		scales
+	}
+	replicationControllers struct {
+		resource[*corev1.ReplicationController, *corev1.ReplicationControllerList, *applycorev1.ReplicationControllerApplyConfiguration]
+		scales
+	}
+)

@@ -1,0 +1,74 @@
+package fake
+
+import (
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// storageKinds are the resources of the group storage.k8s.io.
+//
+// Upstream: pkg/registry/storage, the strategies.
+var storageKinds = []*kind{
+	newKind(rule[*storagev1.StorageClass]{
+		resource: "storageclasses", gvk: storagev1.SchemeGroupVersion.WithKind("StorageClass"),
+		short:          []string{"sc"},
+		name:           validation.NameIsDNSSubdomain,
+		defaults:       defaultClass,
+		validateCreate: validateClass,
+		validateUpdate: validateClassUpdate,
+		unconditional:  true,
+	}, func(m metav1.ListMeta, items []storagev1.StorageClass) runtime.Object {
+		return &storagev1.StorageClassList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*storagev1.VolumeAttachment]{
+		resource: "volumeattachments", gvk: storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"),
+		name:           validation.NameIsDNSSubdomain,
+		defaults:       defaultAttachment,
+		copyStatus:     func(to, from *storagev1.VolumeAttachment) { to.Status = from.Status },
+		prepareCreate:  prepareAttachmentCreate,
+		validateCreate: validateAttachment,
+		validateUpdate: validateAttachmentUpdate,
+		validateStatus: validateAttachmentUpdate,
+	}, func(m metav1.ListMeta, items []storagev1.VolumeAttachment) runtime.Object {
+		return &storagev1.VolumeAttachmentList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*storagev1.CSIDriver]{
+		resource: "csidrivers", gvk: storagev1.SchemeGroupVersion.WithKind("CSIDriver"),
+		name:           validation.NameIsDNSSubdomain,
+		defaults:       defaultDriver,
+		prepareCreate:  prepareDriverCreate,
+		prepareUpdate:  prepareDriverUpdate,
+		validateCreate: validateDriver,
+		validateUpdate: validateDriverUpdate,
+	}, func(m metav1.ListMeta, items []storagev1.CSIDriver) runtime.Object {
+		return &storagev1.CSIDriverList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*storagev1.CSINode]{
+		resource: "csinodes", gvk: storagev1.SchemeGroupVersion.WithKind("CSINode"),
+		name:           validation.NameIsDNSSubdomain,
+		validateCreate: validateCSINode,
+		validateUpdate: validateCSINodeUpdate,
+	}, func(m metav1.ListMeta, items []storagev1.CSINode) runtime.Object {
+		return &storagev1.CSINodeList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*storagev1.CSIStorageCapacity]{
+		resource: "csistoragecapacities", gvk: storagev1.SchemeGroupVersion.WithKind("CSIStorageCapacity"), namespaced: true,
+		goesAsStatus: true,
+	}, func(m metav1.ListMeta, items []storagev1.CSIStorageCapacity) runtime.Object {
+		return &storagev1.CSIStorageCapacityList{ListMeta: m, Items: items}
+	}),
+
+	newKind(rule[*storagev1.VolumeAttributesClass]{
+		resource: "volumeattributesclasses", gvk: storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"),
+		short:         []string{"vac"},
+		unconditional: true,
+	}, func(m metav1.ListMeta, items []storagev1.VolumeAttributesClass) runtime.Object {
+		return &storagev1.VolumeAttributesClassList{ListMeta: m, Items: items}
+	}),
+}
