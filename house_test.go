@@ -27,6 +27,13 @@ var floors = map[string]int{
 	"plugins":   2,
 	"podclaims": 2,
 	"listen":    2,
+	// The ways into the API server, and what besides the store and its rules is behind them.
+	"fake/rest":     3,
+	"fake/crd":      3,
+	"fake/table":    3,
+	"fake/openapi":  3,
+	"fake/reactors": 3,
+	"fake/facts":    3,
 	// The mechanism of operations.
 	"executor": 2,
 	// Plugins and drivers.
@@ -50,6 +57,8 @@ var floors = map[string]int{
 // sameFloor are the arrows within a floor that are meant.
 var sameFloor = [][2]string{
 	{"sim", "trace"},
+	{"fake/rest", "fake/table"},
+	{"fake/rest", "fake/openapi"},
 	{"plugins/array", "plugins/csireq"},
 	{"plugins/loop", "plugins/csireq"},
 }

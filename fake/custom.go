@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
 // Custom is an object of a custom resource.
@@ -97,7 +98,7 @@ type CustomKind struct {
 
 	// Default prunes and fills in an object of the version that its apiVersion says.
 	Default func(obj *Custom)
-	// PrepareUpdate writes what the server itself writes at a creation (old is nil) or an update.
+	// Prepare writes what the server itself writes at a creation (old is nil) or an update.
 	Prepare func(obj, old *Custom)
 	// Validate says what is wrong with an object of the version that its apiVersion says. At creation old is nil.
 	Validate func(obj, old *Custom) field.ErrorList
@@ -105,6 +106,8 @@ type CustomKind struct {
 	Unknown func(obj *Custom) []string
 	// Columns are the additional printer columns of a version.
 	Columns func(version string) []Column
+	// Schema is the OpenAPI schema of a version, with x-kubernetes extensions. nil: anything goes.
+	Schema func(version string) *spec.Schema
 	// Types says how a version is merged by server-side apply. nil: as it comes.
 	Types managedfields.TypeConverter
 }

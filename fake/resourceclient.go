@@ -65,7 +65,7 @@ func (r ResourceClient) GroupVersionKind() schema.GroupVersionKind {
 // New returns an empty object to decode into.
 func (r ResourceClient) New() Object { return r.kind.empty() }
 
-// List makes of objects, which it shares, the resource's list.
+// ListOf makes the resource's list of objects, which it shares.
 func (r ResourceClient) ListOf(all Listed) runtime.Object {
 	return r.kind.share(all.ListMeta, all.Objects)
 }
