@@ -19,6 +19,7 @@ import (
 type Config struct {
 	Nodes   int     // how many, named node-1, node-2, …; 0: 2
 	Devices Devices // what volumes are made of; "": Auto
+	Records int     // live: how many records of the trace are kept at least; 0: all
 	Dir     string  // Loop: an existing directory for everything on disk; "": a temporary one, removed by Close
 
 	// Stepped, when not nil, makes the world stepped: one action at a time, on a virtual clock, under a chooser.
@@ -66,7 +67,7 @@ func New(cfg Config) (*Cluster, error) {
 	if cfg.Stepped != nil {
 		c.host = sim.NewStepped(*cfg.Stepped)
 	} else {
-		c.host = sim.NewLive(sim.LiveConfig{})
+		c.host = sim.NewLive(sim.LiveConfig{Log: &trace.Log{Max: cfg.Records}})
 	}
 	c.server = fake.NewServer(fake.Config{Now: c.host.Now})
 	if err := c.assemble(cfg); err != nil {

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"slices"
 	"strings"
 	"sync"
 )
@@ -8,7 +9,12 @@ import (
 // Log holds the records of one world in the order in which the actions took effect. The zero value is ready.
 // All methods may be called concurrently.
 type Log struct {
+	// Max is how many of the last records are kept at least; beyond twice as many, the older half is dropped. 0: all are
+	// kept. To be set before the first record.
+	Max int
+
 	mu      sync.Mutex
+	steps   int // so far
 	records []Record
 	watch   []func(Record)
 }
@@ -16,8 +22,12 @@ type Log struct {
 // Append numbers the record and keeps it. The functions given to Watch are called with it before Append returns.
 func (l *Log) Append(r Record) {
 	l.mu.Lock()
-	r.Step = len(l.records) + 1
+	l.steps++
+	r.Step = l.steps
 	l.records = append(l.records, r)
+	if l.Max > 0 && len(l.records) >= 2*l.Max {
+		l.records = slices.Clone(l.records[l.Max:])
+	}
 	watch := l.watch
 	l.mu.Unlock()
 	for _, f := range watch {
@@ -32,14 +42,14 @@ func (l *Log) Watch(f func(Record)) {
 	l.watch = append(l.watch[:len(l.watch):len(l.watch)], f)
 }
 
-// Records returns the records so far. The slice is the caller's; the objects in it are read-only.
+// Records returns the records that are kept. The slice is the caller's; the objects in it are read-only.
 func (l *Log) Records() []Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]Record(nil), l.records...)
 }
 
-// Len returns how many records there are.
+// Len returns how many records are kept.
 func (l *Log) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -77,3 +77,18 @@ func TestRecordsBelongToTheCaller(t *testing.T) {
 		t.Errorf("the log now holds %v", got)
 	}
 }
+
+// A log with a bound keeps the last records, under the numbers they had.
+func TestLogKeepsTheLast(t *testing.T) {
+	l := trace.Log{Max: 3}
+	for range 20 {
+		l.Append(trace.Record{})
+		if n := l.Len(); n >= 6 {
+			t.Fatalf("%d records are kept", n)
+		}
+	}
+	records := l.Records()
+	if len(records) < 3 || records[len(records)-1].Step != 20 {
+		t.Errorf("got %d records, the last with step %d; want at least 3, and 20", len(records), records[len(records)-1].Step)
+	}
+}

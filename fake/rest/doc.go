@@ -1,0 +1,2 @@
+// Package rest is the API server by HTTP.
+package rest
