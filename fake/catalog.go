@@ -14,6 +14,8 @@ type catalog struct {
 	tables map[string]*table // by id
 	served map[schema.GroupVersionResource]*kind
 	kinds  []*kind // in the order of discovery: as in kinds, then the custom ones by id
+
+	generation int64 // how many catalogs there were before
 }
 
 // tableID names the table of a resource: the resource itself, or with its group behind it what is not built in, and
@@ -55,7 +57,7 @@ func (c *catalog) with(t *table, k *kind) *catalog {
 
 // without returns the catalog with a table less.
 func (c *catalog) without(id string) *catalog {
-	out := &catalog{tables: make(map[string]*table, len(c.tables)), served: make(map[schema.GroupVersionResource]*kind, len(c.served))}
+	out := &catalog{tables: make(map[string]*table, len(c.tables)), served: make(map[schema.GroupVersionResource]*kind, len(c.served)), generation: c.generation + 1}
 	for i, t := range c.tables {
 		if i != id {
 			out.tables[i] = t
@@ -90,6 +92,9 @@ type APIResource struct {
 	Subresources       []metav1.APIResource // named like "pods/status", sorted
 	Custom             *CustomKind          // nil: built in
 }
+
+// Generation grows when what Resources tells changes, and stays the same otherwise.
+func (s *Server) Generation() int64 { return s.catalog.Load().generation }
 
 // verbs are what one can do with every resource.
 var verbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
@@ -128,6 +133,7 @@ func (k *kind) describe(version string) APIResource {
 		sub("status", own, "get", "patch", "update")
 	}
 	if k.id == "namespaces" {
+		r.Verbs = slices.DeleteFunc(slices.Clone(verbs), func(v string) bool { return v == "deletecollection" })
 		sub("finalize", own, "update")
 	}
 	if k.scale != nil {

@@ -70,7 +70,7 @@ func (c *Clientset) write(ctx context.Context, r request, effect func() (written
 }
 
 func (w written) outcome() trace.Outcome {
-	out := trace.Outcome{Gone: w.gone}
+	out := trace.Outcome{Gone: w.gone && w.after != nil}
 	if w.object == nil {
 		return out
 	}

@@ -31,7 +31,7 @@ func (s *Server) remove(k *kind, namespace, name string, opts metav1.DeleteOptio
 		case what == verdictKeep:
 			return written{object: old}, nil
 		case len(opts.DryRun) > 0:
-			return written{object: obj}, nil
+			return written{object: obj, gone: what == verdictRemove}, nil
 		case what == verdictPut && s.commit(t, watch.Modified, key, old, obj),
 			what == verdictRemove && s.commit(t, watch.Deleted, key, old, obj):
 			return written{object: obj, before: old, after: obj, gone: what == verdictRemove}, nil

@@ -1,0 +1,2 @@
+// Package openapi describes the API in OpenAPI documents.
+package openapi

@@ -1,0 +1,60 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/volsim/volsim/fake"
+)
+
+// reviewer answers what is not stored but asked: who am I, may I do that?
+type reviewer interface {
+	Review(ctx context.Context, r schema.GroupVersionResource, namespace string, obj runtime.Object) (runtime.Object, error)
+}
+
+// review answers a review, if there is one.
+func (r *request) review(client *fake.Clientset, t target) (answer, error) {
+	all := r.h.server.Resources()
+	i := slices.IndexFunc(all, func(d fake.APIResource) bool {
+		return d.Group == t.Group && d.Version == t.Version && d.Name == t.Resource
+	})
+	asks, ok := any(client).(reviewer)
+	if i < 0 || !ok || t.name != "" {
+		return r.unknown(t)
+	}
+	described := all[i]
+	switch {
+	case described.Namespaced != (t.namespace != "") && !(described.Namespaced && r.Method != http.MethodPost):
+		return r.unknown(t)
+	case t.watch || r.Method != http.MethodPost:
+		return answer{}, errMethod()
+	}
+	v := &visit{request: r, target: t, described: described}
+	if err := v.negotiate(); err != nil {
+		return answer{}, err
+	}
+	media, body, err := v.input()
+	if err != nil {
+		return answer{}, err
+	}
+	opts, err := v.createOptions()
+	if err != nil {
+		return answer{}, err
+	}
+	gvk := schema.GroupVersionKind{Group: t.Group, Version: t.Version, Kind: described.Kind}
+	obj, err := v.decodeAction(media, body, gvk, opts.FieldValidation)
+	if err != nil {
+		return answer{}, err
+	}
+	if m, ok := obj.(metav1.Object); ok {
+		if err := v.placed(m); err != nil {
+			return answer{}, err
+		}
+	}
+	return v.done(asks.Review(v.Context(), t.GroupVersionResource, t.namespace, obj))
+}

@@ -1,0 +1,2 @@
+// Package table shows objects as the tables that kubectl prints.
+package table
