@@ -38,7 +38,9 @@ func statefulCells(s *appsv1.StatefulSet, now clock) []any {
 }
 
 // readyOf tells how many of how many are ready. Where nothing says how many, one is wanted.
-func readyOf(ready int32, wanted *int32) string { return fmt.Sprintf("%d/%d", ready, ptr.Deref(wanted, 1)) }
+func readyOf(ready int32, wanted *int32) string {
+	return fmt.Sprintf("%d/%d", ready, ptr.Deref(wanted, 1))
+}
 
 var deploymentColumns = []metav1.TableColumnDefinition{
 	name,
