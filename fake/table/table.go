@@ -1,22 +1,130 @@
 package table
 
 import (
+	"fmt"
+	"reflect"
 	"time"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/volsim/volsim/fake"
 )
 
-// Of makes a table of objects of a resource.
-func Of(_ fake.APIResource, meta metav1.ListMeta, objects []fake.Object, _ time.Time, opts metav1.TableOptions) (*metav1.Table, error) {
-	t := &metav1.Table{ListMeta: meta}
+// maker makes the columns of a table, and the cells of each of its rows.
+type maker interface {
+	columns() []metav1.TableColumnDefinition
+	row(obj fake.Object, now clock) (metav1.TableRow, error)
+}
+
+// Of makes the table of objects of a resource, or of one of its subresources. meta is that of the list, or has the
+// resourceVersion of the only object. Ages are counted to now. The objects are only read; what the rows have of them is
+// shared with them. An includeObject that there is not is a BadRequest.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers/response.go optionsForTransform, asTable.
+func Of(r fake.APIResource, meta metav1.ListMeta, objects []fake.Object, now time.Time, opts metav1.TableOptions) (*metav1.Table, error) {
+	if errs := validation.ValidateTableOptions(&opts); len(errs) > 0 {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("Unable to convert to Table as requested: %v", errs[0].Error()))
+	}
+	gvk := schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
+	if len(objects) > 0 {
+		if _, scale := objects[0].(*autoscalingv1.Scale); scale {
+			gvk = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+		}
+	}
+	m := makerOf(r, gvk.GroupKind())
+	t := &metav1.Table{
+		TypeMeta: metav1.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: "Table"},
+		ListMeta: meta,
+	}
 	if !opts.NoHeaders {
-		t.ColumnDefinitions = []metav1.TableColumnDefinition{{Name: "Name", Type: "string", Format: "name"}}
+		t.ColumnDefinitions = m.columns()
+	}
+	if _, plain := m.(plain); !plain || len(objects) > 0 {
+		t.Rows = make([]metav1.TableRow, 0, len(objects)) // nil is null on the wire, as it is upstream for what has no columns of its own
 	}
 	for _, obj := range objects {
-		t.Rows = append(t.Rows, metav1.TableRow{Cells: []any{obj.GetName()}, Object: runtime.RawExtension{Object: obj}})
+		row, err := m.row(obj, clock{now})
+		if err != nil {
+			return nil, err
+		}
+		row.Object.Object = included(obj, gvk, opts.IncludeObject)
+		t.Rows = append(t.Rows, row)
 	}
 	return t, nil
+}
+
+func makerOf(r fake.APIResource, gk schema.GroupKind) maker {
+	switch k, known := kindsOf[gk]; {
+	case known:
+		return k
+	case r.Custom != nil && gk != customResourceDefinition:
+		return newCustom(r.Custom, r.Version)
+	default:
+		return plain{}
+	}
+}
+
+// customResourceDefinition has no columns of its own, whoever installs it.
+var customResourceDefinition = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+
+// included is what a row has of its object.
+func included(obj fake.Object, gvk schema.GroupVersionKind, policy metav1.IncludeObjectPolicy) runtime.Object {
+	switch policy {
+	case metav1.IncludeNone:
+		return nil
+	case metav1.IncludeObject:
+		out := shallow(obj)
+		out.GetObjectKind().SetGroupVersionKind(gvk)
+		return out
+	default:
+		out := &metav1.PartialObjectMetadata{ObjectMeta: *obj.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)}
+		out.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
+		return out
+	}
+}
+
+// shallow copies an object, but nothing that it points to.
+func shallow(obj fake.Object) fake.Object {
+	out := reflect.New(reflect.TypeOf(obj).Elem())
+	out.Elem().Set(reflect.ValueOf(obj).Elem())
+	return out.Interface().(fake.Object)
+}
+
+// clock tells how long ago something was.
+type clock struct{ now time.Time }
+
+// unknown is the age of what has no time.
+const unknown = "<unknown>"
+
+// since is how a person says how long ago t was.
+func (c clock) since(t metav1.Time) string {
+	if t.IsZero() {
+		return unknown
+	}
+	return duration.HumanDuration(c.now.Sub(t.Time))
+}
+
+// sinceMicro is since for what is measured more finely.
+func (c clock) sinceMicro(t metav1.MicroTime) string { return c.since(metav1.NewTime(t.Time)) }
+
+// plain is the table of a kind without columns of its own.
+//
+// Upstream: k8s.io/apiserver/pkg/registry/rest NewDefaultTableConvertor.
+type plain struct{}
+
+func (plain) columns() []metav1.TableColumnDefinition {
+	return []metav1.TableColumnDefinition{
+		name, {Name: "Created At", Type: "date", Description: doc(metav1.ObjectMeta{}, "creationTimestamp")},
+	}
+}
+
+func (plain) row(obj fake.Object, _ clock) (metav1.TableRow, error) {
+	created := obj.GetCreationTimestamp()
+	return metav1.TableRow{Cells: []any{obj.GetName(), created.UTC().Format(time.RFC3339)}}, nil
 }

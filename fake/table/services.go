@@ -1,0 +1,95 @@
+package table
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+var serviceColumns = []metav1.TableColumnDefinition{
+	name,
+	text("Type", doc(corev1.ServiceSpec{}, "type")),
+	text("Cluster-IP", doc(corev1.ServiceSpec{}, "clusterIP")),
+	text("External-IP", doc(corev1.ServiceSpec{}, "externalIPs")),
+	text("Port(s)", doc(corev1.ServiceSpec{}, "ports")),
+	age,
+	wide(text("Selector", doc(corev1.ServiceSpec{}, "selector"))),
+}
+
+func serviceCells(s *corev1.Service, now clock) []any {
+	inside := none
+	if len(s.Spec.ClusterIPs) > 0 {
+		inside = s.Spec.ClusterIPs[0]
+	}
+	var ports []string
+	for _, p := range s.Spec.Ports {
+		if p.NodePort > 0 {
+			ports = append(ports, fmt.Sprintf("%d:%d/%s", p.Port, p.NodePort, p.Protocol))
+		} else {
+			ports = append(ports, fmt.Sprintf("%d/%s", p.Port, p.Protocol))
+		}
+	}
+	return []any{
+		s.Name, string(s.Spec.Type), inside, outside(s), orElse(strings.Join(ports, ","), none), now.since(s.CreationTimestamp),
+		labels.FormatLabels(s.Spec.Selector),
+	}
+}
+
+// outside is where a service can be reached from outside.
+func outside(s *corev1.Service) string {
+	switch s.Spec.Type {
+	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort:
+		return orElse(strings.Join(s.Spec.ExternalIPs, ","), none)
+	case corev1.ServiceTypeLoadBalancer:
+		return orElse(strings.Join(slices.Concat(balancers(s), s.Spec.ExternalIPs), ","), "<pending>")
+	case corev1.ServiceTypeExternalName:
+		return s.Spec.ExternalName
+	}
+	return unknown
+}
+
+func balancers(s *corev1.Service) []string {
+	var all []string
+	for _, in := range s.Status.LoadBalancer.Ingress {
+		if at := orElse(in.IP, in.Hostname); at != "" {
+			all = append(all, at)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+var endpointsColumns = []metav1.TableColumnDefinition{name, text("Endpoints", doc(corev1.Endpoints{}, "subsets")), age}
+
+// endpointsMax is how many addresses are shown.
+const endpointsMax = 3
+
+func endpointsCells(e *corev1.Endpoints, now clock) []any {
+	var all []string
+	for _, s := range e.Subsets {
+		if len(s.Ports) == 0 {
+			for _, a := range s.Addresses {
+				all = append(all, a.IP)
+			}
+		}
+		for _, p := range s.Ports {
+			for _, a := range s.Addresses {
+				all = append(all, net.JoinHostPort(a.IP, strconv.Itoa(int(p.Port))))
+			}
+		}
+	}
+	cell := strings.Join(all[:min(len(all), endpointsMax)], ",")
+	switch {
+	case len(e.Subsets) == 0:
+		cell = none
+	case len(all) > endpointsMax:
+		cell += fmt.Sprintf(" + %d more...", len(all)-endpointsMax)
+	}
+	return []any{e.Name, cell, now.since(e.CreationTimestamp)}
+}
