@@ -43,14 +43,15 @@ func newCatalog() *catalog {
 	return c
 }
 
-// with returns the catalog with a custom resource more, or with another kind for one.
-func (c *catalog) with(t *table, k *kind) *catalog {
-	out := c.without(k.id)
-	out.tables[k.id] = t
-	for _, v := range k.custom.Versions {
-		out.served[schema.GroupVersionResource{Group: k.gvk.Group, Version: v, Resource: k.resource}] = k
+// with returns the catalog with a custom resource more, or with other kinds for one: one a version, the preferred first.
+// One that is not served is not found by its version.
+func (c *catalog) with(t *table, versions []*kind) *catalog {
+	out := c.without(versions[0].id)
+	out.tables[versions[0].id] = t
+	for _, k := range versions[:len(versions[0].custom.Versions)] {
+		out.served[k.gvk.GroupVersion().WithResource(k.resource)] = k
 	}
-	out.kinds = append(out.kinds, k)
+	out.kinds = append(out.kinds, versions[0])
 	slices.SortFunc(out.kinds[len(kinds):], func(a, b *kind) int { return cmp.Compare(a.id, b.id) })
 	return out
 }
@@ -102,13 +103,15 @@ var verbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", 
 // Resources tells what the server serves, in the order of discovery: the core group first, then the other groups.
 func (s *Server) Resources() []APIResource {
 	var all []APIResource
-	for _, k := range s.catalog.Load().kinds {
-		versions := []string{k.gvk.Version}
-		if k.custom != nil {
-			versions = k.custom.Versions
+	is := s.catalog.Load()
+	for _, k := range is.kinds {
+		if k.custom == nil {
+			all = append(all, k.describe(k.gvk.Version))
+			continue
 		}
-		for _, v := range versions {
-			all = append(all, k.describe(v))
+		for _, v := range k.custom.Versions {
+			r := schema.GroupVersionResource{Group: k.gvk.Group, Version: v, Resource: k.resource}
+			all = append(all, is.served[r].describe(v))
 		}
 	}
 	return all

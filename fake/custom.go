@@ -5,11 +5,9 @@ import (
 	"maps"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -83,33 +81,61 @@ func (c *Custom) Unstructured() (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: out}, nil
 }
 
-// CustomKind is a custom resource as a server is to serve it. Functions are nil where it has nothing to say.
+// CustomKind is a custom resource as a server is to serve it. Functions are nil where it has nothing to say. Objects are
+// of the version that their apiVersion says: that of the request.
 type CustomKind struct {
-	Group      string
-	Versions   []string // served, the preferred one first
-	Resource   string   // plural
-	Singular   string
-	Kind       string
-	ListKind   string
-	ShortNames []string
-	Categories []string
-	Namespaced bool
-	Status     bool // there is a /status
+	Group       string
+	Versions    []string // served, the preferred one first
+	Storage     string   // the version that objects are stored in, which need not be served; "": the preferred one
+	Resource    string   // plural
+	Singular    string
+	Kind        string
+	ListKind    string
+	ShortNames  []string
+	Categories  []string
+	Namespaced  bool
+	Terminating bool // nothing is created any more
 
-	// Default prunes and fills in an object of the version that its apiVersion says.
-	Default func(obj *Custom)
+	// StatusMeta: a write of /status keeps what it says in metadata.
+	StatusMeta bool
+	// Status tells whether a version has a /status.
+	Status func(version string) bool
+	// Scale says where a version has what its /scale shows. nil: it has none.
+	Scale func(version string) *ScalePaths
+	// Fields are the fields one can select the objects of a version by, besides metadata.name and metadata.namespace.
+	Fields func(version string) map[string]func(obj *Custom) string
+
+	// Default prunes and fills in an object as it was sent. An error is the answer.
+	Default func(obj *Custom) error
+	// Convert makes of a stored object one of another version, or of the version it has as that is now. It may change
+	// obj. nil: apiVersion is written.
+	Convert func(obj *Custom, version string)
 	// Prepare writes what the server itself writes at a creation (old is nil) or an update.
-	Prepare func(obj, old *Custom)
-	// Validate says what is wrong with an object of the version that its apiVersion says. At creation old is nil.
+	Prepare func(now metav1.Time, obj, old *Custom)
+	// Finalize writes what the server itself writes when a deletion begins. It may change obj.
+	Finalize func(now metav1.Time, obj *Custom)
+	// Validate says what is wrong with an object. At creation old is nil.
 	Validate func(obj, old *Custom) field.ErrorList
+	// ValidateStatus says what is wrong with an object whose status is written. nil: as Validate does.
+	ValidateStatus func(obj, old *Custom) field.ErrorList
+	// Warnings are for whoever writes an object. At creation old is nil.
+	Warnings func(obj, old *Custom) []string
 	// Unknown lists the paths of the fields that Default would prune.
 	Unknown func(obj *Custom) []string
 	// Columns are the additional printer columns of a version.
 	Columns func(version string) []Column
-	// Schema is the OpenAPI schema of a version, with x-kubernetes extensions. nil: anything goes.
+	// Schema is the OpenAPI schema of a version, with x-kubernetes extensions. nil: anything goes. What it refers to has
+	// the name upstream's OpenAPI document has for it.
 	Schema func(version string) *spec.Schema
 	// Types says how a version is merged by server-side apply. nil: as it comes.
 	Types managedfields.TypeConverter
+}
+
+// ScalePaths are where an object of a custom resource has what its /scale shows, such as ".spec.replicas".
+type ScalePaths struct {
+	Wanted   string
+	Replicas string
+	Selector string // "": nowhere
 }
 
 // Column is a column of the table in which kubectl shows a resource.
@@ -119,21 +145,23 @@ type Column struct {
 }
 
 // Install serves a custom resource from now on, or serves one that is there in another way. The objects that are there
-// stay.
+// stay; they are shown as the resource now is. A client that was made before goes by what the resource was.
 func (s *Server) Install(c CustomKind) {
-	k := newCustomKind(&c)
+	id := tableID(c.Group, c.Resource)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	is := s.catalog.Load()
-	t := is.tables[k.id]
+	rows := newCustomKinds(&c, s.revision)
+	t := is.tables[id]
 	if t == nil {
-		t = &table{kind: k}
+		t = &table{kind: rows[0]}
 		t.log.max = EventsMax
 	}
-	s.catalog.Store(is.with(t, k))
+	s.catalog.Store(is.with(t, rows))
 }
 
-// Uninstall ceases to serve a custom resource. What there is of it goes, finalizers or not.
+// Uninstall ceases to serve a custom resource. What there is of it goes, finalizers or not. Whoever watches is told 410
+// Expired.
 func (s *Server) Uninstall(group, resource string) {
 	id := tableID(group, resource)
 	t := s.catalog.Load().tables[id]
@@ -148,67 +176,7 @@ func (s *Server) Uninstall(group, resource string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.catalog.Store(s.catalog.Load().without(id))
-}
-
-func newCustomKind(c *CustomKind) *kind {
-	k := &kind{
-		id: tableID(c.Group, c.Resource), resource: c.Resource, namespaced: c.Namespaced, custom: c,
-		gvk:   schema.GroupVersionKind{Group: c.Group, Version: c.Versions[0], Kind: c.Kind},
-		short: c.ShortNames, categories: c.Categories,
-		empty: func() Object { return &Custom{} },
-		shallow: func(obj Object) Object {
-			out := *obj.(*Custom)
-			out.Content = maps.Clone(out.Content)
-			return &out
-		},
-		name:           validation.NameIsDNSSubdomain,
-		defaults:       func(Object) {},
-		prepareCreate:  func(metav1.Time, Object, Object) {},
-		prepareUpdate:  func(metav1.Time, Object, Object) {},
-		prepareStatus:  func(metav1.Time, Object, Object) {},
-		validateCreate: func(Object, Object) field.ErrorList { return nil },
-		validateUpdate: func(Object, Object) field.ErrorList { return nil },
-		validateStatus: func(Object, Object) field.ErrorList { return nil },
-		field:          selectable[*Custom](nil),
-		strange:        unsupportedField,
-		goesAsStatus:   true,
-	}
-	k.list = func(meta metav1.ListMeta, objects []Object) runtime.Object { return customList(c, meta, objects, true) }
-	k.share = func(meta metav1.ListMeta, objects []Object) runtime.Object {
-		return customList(c, meta, objects, false)
-	}
-	if c.Default != nil {
-		k.defaults = func(obj Object) { c.Default(obj.(*Custom)) }
-	}
-	if c.Status {
-		k.copyStatus = func(to, from Object) { copyContent(to.(*Custom), from.(*Custom), "status") }
-	}
-	k.prepareCreate = func(_ metav1.Time, obj, _ Object) { c.prepare(obj.(*Custom), nil) }
-	k.prepareUpdate = func(_ metav1.Time, obj, old Object) { c.prepare(obj.(*Custom), old.(*Custom)) }
-	if c.Validate != nil {
-		k.validateCreate = func(obj, _ Object) field.ErrorList { return c.Validate(obj.(*Custom), nil) }
-		update := func(obj, old Object) field.ErrorList { return c.Validate(obj.(*Custom), old.(*Custom)) }
-		k.validateUpdate, k.validateStatus = update, update
-	}
-	return k
-}
-
-// prepare counts the generation and drops the status of what is created.
-//
-// Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource strategy.
-func (c *CustomKind) prepare(obj, old *Custom) {
-	switch {
-	case old == nil:
-		obj.Generation = 1
-		if c.Status {
-			delete(obj.Content, "status")
-		}
-	case !sameContent(obj, old, c.Status):
-		obj.Generation = old.Generation + 1
-	}
-	if c.Prepare != nil {
-		c.Prepare(obj, old)
-	}
+	t.shut()
 }
 
 func sameContent(a, b *Custom, butStatus bool) bool {
@@ -245,9 +213,9 @@ func (l *CustomList) DeepCopyObject() runtime.Object {
 	return out
 }
 
-func customList(c *CustomKind, meta metav1.ListMeta, objects []Object, deep bool) runtime.Object {
+func customList(k *kind, meta metav1.ListMeta, objects []Object, deep bool) runtime.Object {
 	out := &CustomList{ListMeta: meta, Items: make([]*Custom, len(objects))}
-	out.Kind = c.ListKind
+	out.APIVersion, out.Kind = k.gvk.GroupVersion().String(), k.custom.ListKind
 	for i, obj := range objects {
 		if deep {
 			obj = obj.DeepCopyObject().(Object)

@@ -76,6 +76,12 @@ func (s *Server) prepareDelete(k *kind, obj, old Object, opts metav1.DeleteOptio
 	if k.grace != nil {
 		return s.prepareDeleteGraceful(k, m, old, opts.GracePeriodSeconds)
 	}
+	if k.custom != nil && k.custom.Finalize != nil && was.DeletionTimestamp == nil {
+		now := s.timestamp()
+		m.DeletionTimestamp = &now
+		k.custom.Finalize(now, obj.(*Custom))
+		return verdictPut
+	}
 	switch {
 	case len(was.Finalizers) == 0:
 		return verdictRemove

@@ -27,6 +27,9 @@ type kind struct {
 	of   *kind
 	show func(stored Object) Object
 	take func(shown, stored Object) (Object, error)
+	// The form in which an object of a custom resource is stored, which is that of one of its versions; show gives it the
+	// form of this one. nil: as it is.
+	store func(Object) Object
 
 	empty   func() Object
 	shallow func(Object) Object // a copy that shares what it points to

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"math"
 	"slices"
 	"sort"
 	"sync/atomic"
@@ -44,6 +45,18 @@ func (l *eventLog) compact(keep int) {
 	l.compacted = l.events[n-1].revision
 	l.first += int64(n)
 	l.events = slices.Clone(l.events[n:])
+}
+
+// shut ends the log: every reader, wherever it is, is told that what it wants was dropped.
+func (t *table) shut() {
+	t.log.compact(0)
+	t.log.first++
+	t.log.compacted = math.MaxInt64
+	t.log.end.Store(t.log.first)
+	if t.changed != nil {
+		close(t.changed)
+		t.changed = nil
+	}
 }
 
 // position returns where a reader begins that has seen everything up to a revision, and false if what comes next was

@@ -27,6 +27,9 @@ var metaPath = field.NewPath("metadata")
 // validateMeta checks the metadata of an object to be created.
 func validateMeta(k *kind, m *metav1.ObjectMeta) field.ErrorList {
 	errs := validation.ValidateObjectMetaAccessor(m, k.namespaced, k.name, metaPath)
+	if k.custom != nil {
+		return errs
+	}
 	return append(errs, validateFinalizers(m.Finalizers)...)
 }
 
@@ -49,7 +52,7 @@ func validateFinalizers(finalizers []string) field.ErrorList {
 // validateMetaUpdate checks the metadata of an object to be updated. What is as it was is not looked at again.
 //
 // Upstream: k8s.io/apimachinery/pkg/api/validation ValidateObjectMetaAccessorUpdate.
-func validateMetaUpdate(m, was *metav1.ObjectMeta) field.ErrorList {
+func validateMetaUpdate(k *kind, m, was *metav1.ObjectMeta) field.ErrorList {
 	identical := m.Name == was.Name && m.Namespace == was.Namespace && m.UID == was.UID &&
 		m.DeletionTimestamp.Equal(was.DeletionTimestamp) &&
 		equalPointers(m.DeletionGracePeriodSeconds, was.DeletionGracePeriodSeconds)
@@ -62,7 +65,9 @@ func validateMetaUpdate(m, was *metav1.ObjectMeta) field.ErrorList {
 			errs = append(errs, validation.ValidateNoNewFinalizers(m.Finalizers, was.Finalizers, metaPath.Child("finalizers"))...)
 		}
 		errs = append(errs, validation.ValidateFinalizers(m.Finalizers, metaPath.Child("finalizers"))...)
-		errs = append(errs, validateFinalizers(m.Finalizers)...)
+		if k.custom == nil {
+			errs = append(errs, validateFinalizers(m.Finalizers)...)
+		}
 	}
 	if !maps.Equal(m.Labels, was.Labels) {
 		errs = append(errs, metav1validation.ValidateLabels(m.Labels, metaPath.Child("labels"))...)

@@ -51,6 +51,9 @@ func (s *Server) create(k *kind, namespace string, obj Object, dryRun bool) (wri
 	if err := s.admitNamespace(k, namespace); err != nil {
 		return written{}, err
 	}
+	if err := k.mayCreate(m.Name); err != nil {
+		return written{}, err
+	}
 	if m.ResourceVersion != "" {
 		return written{}, internalError(createRVMsg)
 	}
@@ -64,11 +67,12 @@ func (s *Server) create(k *kind, namespace string, obj Object, dryRun bool) (wri
 		}
 		t, key := s.tableOf(k), key(m.Namespace, m.Name)
 		if s.lookup(t, key) == nil {
+			warnings := k.warn(obj, nil)
 			if dryRun {
-				return written{object: obj}, nil
+				return written{object: obj, warnings: warnings}, nil
 			}
-			if s.commit(t, watch.Added, key, nil, obj) {
-				return written{object: obj, after: obj}, nil
+			if s.put(t, k, watch.Added, key, nil, obj) {
+				return written{object: obj, after: obj, warnings: warnings}, nil
 			}
 		}
 		if !generate || try == generateMax {
@@ -127,7 +131,8 @@ const (
 func (s *Server) update(k *kind, c change) (written, error) {
 	t, key := s.tableOf(k), key(c.namespace, c.name)
 	for {
-		old := s.lookup(t, key)
+		stored := s.lookup(t, key)
+		old := k.read(stored)
 		if old == nil && !(c.whole && k.createOnUpdate) {
 			return written{}, apierrors.NewNotFound(k.groupResource(), c.name)
 		}
@@ -140,18 +145,20 @@ func (s *Server) update(k *kind, c change) (written, error) {
 			return s.create(k, c.namespace, obj, c.dryRun)
 		}
 		obj, what, err := s.prepareUpdate(k, c, obj, old)
-		switch {
-		case err != nil:
+		if err != nil {
 			return written{}, err
-		case what == verdictKeep:
-			return written{object: old}, nil
+		}
+		warnings := k.warn(obj, old)
+		switch {
+		case what == verdictKeep && !k.outdated(stored):
+			return written{object: old, warnings: warnings}, nil
 		case c.dryRun:
-			return written{object: obj}, nil
-		case what == verdictPut && s.commit(t, watch.Modified, key, old, obj):
-			return written{object: obj, before: old, after: obj}, nil
+			return written{object: obj, warnings: warnings}, nil
+		case what != verdictRemove && s.put(t, k, watch.Modified, key, stored, obj):
+			return written{object: obj, before: old, after: obj, warnings: warnings}, nil
 		case what == verdictRemove:
-			if last := k.shallow(old); s.commit(t, watch.Deleted, key, old, last) {
-				return written{object: obj, before: old, after: last, gone: true}, nil
+			if last := k.shallow(stored); s.commit(t, watch.Deleted, key, stored, last) {
+				return written{object: obj, before: old, after: last, gone: true, warnings: warnings}, nil
 			}
 		}
 	}
@@ -191,7 +198,7 @@ func (s *Server) reconcile(k *kind, through subresource, obj, old Object) (Objec
 	m, was := metaOf(obj), metaOf(old)
 	m.Generation = was.Generation
 	keepMeta(m, was)
-	errs := validateMetaUpdate(m, was)
+	errs := validateMetaUpdate(k, m, was)
 	switch through {
 	case throughStatus:
 		k.prepareStatus(s.timestamp(), obj, old)

@@ -1,0 +1,95 @@
+package crd
+
+import (
+	"slices"
+
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/volsim/volsim/fake"
+)
+
+const (
+	cleanup = apiextensionsv1.CustomResourceCleanupFinalizer
+
+	inProgressReason  = "InstanceDeletionInProgress"
+	inProgressMessage = "CustomResource deletion is in progress"
+	completedReason   = "InstanceDeletionCompleted"
+	completedMessage  = "removed all instances"
+	neverReason       = "NeverEstablished"
+	neverMessage      = "resource was never established"
+)
+
+// cleanUp goes on with the deletion of a definition: it says that it has begun, deletes the objects, and lets the
+// definition go when there are none any more.
+//
+// Differs: there is no waiting and no retry; what is left when an object stays, because of its finalizers, is done when
+// the last of them goes.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/finalizer CRDFinalizer.sync.
+func (r *registry) cleanUp(name string) {
+	crd := r.stored(name)
+	if !isGoing(crd) {
+		return
+	}
+	if c := apihelpers.FindCRDCondition(crd, apiextensionsv1.Terminating); c == nil || c.Reason != inProgressReason {
+		r.say(name, apiextensionsv1.ConditionTrue, inProgressReason, inProgressMessage) // and is called again
+		return
+	}
+	if !isTrue(crd, apiextensionsv1.Established) {
+		r.release(name, neverReason, neverMessage)
+		return
+	}
+	r.server.Empty(name)
+	if r.server.Count(name) == 0 {
+		r.release(name, completedReason, completedMessage)
+	}
+}
+
+// left lets a definition go whose last object went. A definition has the name of its resource.
+func (r *registry) left(resource string) {
+	obj, ok := r.server.Get(Definitions, "", resource)
+	if !ok || obj.GetDeletionTimestamp() == nil || r.server.Count(resource) > 0 {
+		return
+	}
+	if crd := mustRead(obj.(*fake.Custom)); isGoing(crd) && isTrue(crd, apiextensionsv1.Established) {
+		r.release(resource, completedReason, completedMessage)
+	}
+}
+
+func isGoing(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	return crd != nil && crd.DeletionTimestamp != nil && contains(crd.Finalizers, cleanup)
+}
+
+// say says how far the deletion of a definition is.
+func (r *registry) say(name string, status apiextensionsv1.ConditionStatus, reason, message string) {
+	r.amendGoing(name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		r.terminating(crd, status, reason, message)
+	})
+}
+
+// release takes away the finalizer that keeps a definition while there are objects.
+func (r *registry) release(name, reason, message string) {
+	r.amendGoing(name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		r.terminating(crd, apiextensionsv1.ConditionFalse, reason, message)
+		crd.Finalizers = slices.DeleteFunc(crd.Finalizers, func(f string) bool { return f == cleanup })
+	})
+}
+
+func (r *registry) terminating(crd *apiextensionsv1.CustomResourceDefinition, status apiextensionsv1.ConditionStatus, reason, message string) {
+	setCondition(crd, r.server.Timestamp(), apiextensionsv1.CustomResourceDefinitionCondition{
+		Type: apiextensionsv1.Terminating, Status: status, Reason: reason, Message: message,
+	})
+}
+
+// amendGoing changes a definition that is being deleted, if it still is.
+func (r *registry) amendGoing(name string, change func(*apiextensionsv1.CustomResourceDefinition)) {
+	r.server.Amend(Definitions, "", name, func(stored fake.Object) fake.Object {
+		crd := mustRead(stored.(*fake.Custom))
+		if !isGoing(crd) {
+			return nil
+		}
+		change(crd)
+		return amended(stored, crd)
+	})
+}

@@ -1,0 +1,184 @@
+package crd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/volsim/volsim/fake"
+)
+
+const (
+	nameDetail = `must be spec.names.plural+"."+spec.group`
+
+	terminatingReason  = "InstanceDeletionPending"
+	terminatingMessage = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+)
+
+// definitions is the resource of the definitions.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition strategy, REST.Delete.
+func (r *registry) definitions() fake.CustomKind {
+	return fake.CustomKind{
+		Group: group, Versions: []string{"v1"},
+		Resource: "customresourcedefinitions", Singular: "customresourcedefinition",
+		Kind: "CustomResourceDefinition", ListKind: "CustomResourceDefinitionList",
+		ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"},
+		Status: func(string) bool { return true }, StatusMeta: true,
+		Default: defaultDefinition, Prepare: r.prepare, Finalize: finalize,
+		Validate: validateDefinition, ValidateStatus: validateDefinitionStatus,
+		Warnings: definitionWarnings, Unknown: unknownOfDefinition,
+		Columns: definitionColumns,
+		Schema:  func(string) *spec.Schema { return schemaOfDefinitions() },
+		Types:   typesOfDefinitions(),
+	}
+}
+
+// read gives an object as a definition.
+func read(obj *fake.Custom) (*apiextensionsv1.CustomResourceDefinition, error) {
+	data, err := json.Marshal(obj.Content)
+	if err != nil {
+		return nil, err
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := utiljson.Unmarshal(data, crd); err != nil {
+		return nil, err
+	}
+	obj.ObjectMeta.DeepCopyInto(&crd.ObjectMeta)
+	return crd, nil
+}
+
+// mustRead is read of what has been through Default.
+func mustRead(obj *fake.Custom) *apiextensionsv1.CustomResourceDefinition {
+	crd, err := read(obj)
+	if err != nil {
+		panic(fmt.Sprintf("crd: a stored definition cannot be read: %v", err))
+	}
+	return crd
+}
+
+// write puts a definition into an object, its metadata excepted.
+func write(obj *fake.Custom, crd *apiextensionsv1.CustomResourceDefinition) {
+	data, err := json.Marshal(struct {
+		Spec   *apiextensionsv1.CustomResourceDefinitionSpec   `json:"spec"`
+		Status *apiextensionsv1.CustomResourceDefinitionStatus `json:"status"`
+	}{&crd.Spec, &crd.Status})
+	if err != nil {
+		panic(fmt.Sprintf("crd: a definition cannot be written: %v", err))
+	}
+	content := map[string]any{}
+	if err := utiljson.Unmarshal(data, &content); err != nil {
+		panic(fmt.Sprintf("crd: a definition cannot be written: %v", err))
+	}
+	obj.Content = content
+}
+
+// internal gives an object as upstream's validation wants it.
+func internal(obj *fake.Custom) *apiextensions.CustomResourceDefinition {
+	out := &apiextensions.CustomResourceDefinition{}
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(mustRead(obj), out, nil); err != nil {
+		panic(fmt.Sprintf("crd: a definition cannot be converted: %v", err))
+	}
+	return out
+}
+
+func defaultDefinition(obj *fake.Custom) error {
+	crd, err := read(obj)
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v",
+			"CustomResourceDefinition", "v1", "CustomResourceDefinition", err))
+	}
+	apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(crd)
+	write(obj, crd)
+	return nil
+}
+
+// prepare writes what the server itself says of a definition: the versions that are stored, and what the controllers say
+// of its names.
+//
+// Differs: the controllers' part is written in the same write; theirs comes a moment later, and takes two writes.
+func (r *registry) prepare(now metav1.Time, obj, old *fake.Custom) {
+	crd := mustRead(obj)
+	if old == nil {
+		crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
+	}
+	for _, v := range crd.Spec.Versions {
+		if v.Storage {
+			if !contains(crd.Status.StoredVersions, v.Name) {
+				crd.Status.StoredVersions = append(crd.Status.StoredVersions, v.Name)
+			}
+			break
+		}
+	}
+	accept(crd, r.takenNames(obj), now)
+	approve(crd, now)
+	write(obj, crd)
+}
+
+// finalize marks a definition whose deletion begins.
+func finalize(now metav1.Time, obj *fake.Custom) {
+	crd := mustRead(obj)
+	if !contains(obj.Finalizers, cleanup) {
+		obj.Finalizers = append(obj.Finalizers[:len(obj.Finalizers):len(obj.Finalizers)], cleanup)
+	}
+	setCondition(crd, now, apiextensionsv1.CustomResourceDefinitionCondition{
+		Type: apiextensionsv1.Terminating, Status: apiextensionsv1.ConditionTrue,
+		Reason: terminatingReason, Message: terminatingMessage,
+	})
+	write(obj, crd)
+}
+
+// validateDefinition says what is wrong with a definition. What is wrong with its metadata, but for its name, is said
+// elsewhere.
+//
+// Differs: conversion by a webhook is refused.
+func validateDefinition(obj, old *fake.Custom) field.ErrorList {
+	is := internal(obj)
+	var errs field.ErrorList
+	if old == nil {
+		errs = validation.ValidateCustomResourceDefinition(context.Background(), is)
+	} else {
+		errs = validation.ValidateCustomResourceDefinitionUpdate(context.Background(), is, internal(old))
+	}
+	errs = ordered(own(errs), func(e *field.Error) bool { return isOfSchema(e.Field) })
+	if c := is.Spec.Conversion; c != nil && c.Strategy == apiextensions.WebhookConverter {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "conversion", "strategy"),
+			"this server does not call conversion webhooks"))
+	}
+	return errs
+}
+
+func validateDefinitionStatus(obj, old *fake.Custom) field.ErrorList {
+	return own(validation.ValidateUpdateCustomResourceDefinitionStatus(internal(obj), internal(old)))
+}
+
+// unknownOfDefinition lists the paths of the fields of a definition that there are not.
+func unknownOfDefinition(obj *fake.Custom) []string {
+	data, err := json.Marshal(obj.Content)
+	if err != nil {
+		return nil
+	}
+	strict, err := kjson.UnmarshalStrict(data, &apiextensionsv1.CustomResourceDefinition{})
+	if err != nil {
+		return nil // what cannot be read is refused elsewhere
+	}
+	var paths []string
+	for _, e := range strict {
+		var unknown kjson.FieldError
+		if errors.As(e, &unknown) {
+			paths = append(paths, unknown.FieldPath())
+		}
+	}
+	return paths
+}

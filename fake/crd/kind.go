@@ -1,0 +1,110 @@
+package crd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/util/jsonpath"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/volsim/volsim/fake"
+)
+
+// kindOf is the resource that a definition defines.
+func kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
+	versions := versionsOf(crd)
+	names := crd.Status.AcceptedNames
+	k := fake.CustomKind{
+		Group: crd.Spec.Group, Resource: names.Plural, Singular: names.Singular, Kind: names.Kind, ListKind: names.ListKind,
+		ShortNames: names.ShortNames, Categories: names.Categories,
+		Namespaced:  crd.Spec.Scope == apiextensionsv1.NamespaceScoped,
+		Terminating: isTrue(crd, apiextensionsv1.Terminating),
+		Status:      func(v string) bool { return versions[v].status },
+		Scale:       func(v string) *fake.ScalePaths { return versions[v].scale },
+		Fields:      func(v string) map[string]func(*fake.Custom) string { return versions[v].fields },
+		Columns:     func(v string) []fake.Column { return versions[v].columns },
+		Schema:      func(v string) *spec.Schema { return versions[v].openapi },
+		Types:       typesOf(versions),
+	}
+	for _, v := range crd.Spec.Versions {
+		if v.Served {
+			k.Versions = append(k.Versions, v.Name)
+		}
+		if v.Storage {
+			k.Storage = v.Name
+		}
+	}
+	slices.SortFunc(k.Versions, func(a, b string) int { return -utilversion.CompareKubeAwareVersionStrings(a, b) })
+	at := func(obj *fake.Custom) *version {
+		return versions[obj.APIVersion[strings.LastIndex(obj.APIVersion, "/")+1:]]
+	}
+	k.Default = func(obj *fake.Custom) error { return at(obj).decode(obj) }
+	k.Convert = func(obj *fake.Custom, to string) { convert(obj, at(obj), versions[to]) }
+	k.Validate = func(obj, old *fake.Custom) field.ErrorList { return at(obj).validate(obj, old) }
+	k.ValidateStatus = func(obj, old *fake.Custom) field.ErrorList { return at(obj).validateStatus(obj, old) }
+	k.Unknown = func(obj *fake.Custom) []string { return at(obj).unknown(obj) }
+	k.Warnings = finalizerWarnings
+	return k
+}
+
+// columnsOf are the printer columns of a version.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor New.
+func columnsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) []fake.Column {
+	if len(v.AdditionalPrinterColumns) == 0 {
+		return []fake.Column{{
+			TableColumnDefinition: metav1.TableColumnDefinition{
+				Name: "Age", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
+			},
+			JSONPath: ".metadata.creationTimestamp",
+		}}
+	}
+	columns := make([]fake.Column, len(v.AdditionalPrinterColumns))
+	for i, c := range v.AdditionalPrinterColumns {
+		if c.Description == "" {
+			c.Description = "Custom resource definition column (in JSONPath format): " + c.JSONPath
+		}
+		columns[i] = fake.Column{
+			TableColumnDefinition: metav1.TableColumnDefinition{
+				Name: c.Name, Type: c.Type, Format: c.Format, Description: c.Description, Priority: c.Priority,
+			},
+			JSONPath: c.JSONPath,
+		}
+	}
+	return columns
+}
+
+// fieldsOf are the fields one can select the objects of a version by.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource prepareSelectableFields.
+func fieldsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) map[string]func(*fake.Custom) string {
+	fields := make(map[string]func(*fake.Custom) string, len(v.SelectableFields))
+	for _, f := range v.SelectableFields {
+		path := "{" + f.JSONPath + "}"
+		fields[strings.TrimPrefix(f.JSONPath, ".")] = func(obj *fake.Custom) string { return valueAt(obj, path) }
+	}
+	return fields
+}
+
+// valueAt is what an object has at a JSON path that is not in its metadata, or "".
+func valueAt(obj *fake.Custom, path string) string {
+	p := jsonpath.New("selectableField") // it has state
+	p.AllowMissingKeys(true)
+	if err := p.Parse(path); err != nil {
+		return ""
+	}
+	found, err := p.FindResults(obj.Content)
+	if err != nil || len(found) == 0 || len(found[0]) == 0 {
+		return ""
+	}
+	value := found[0][0].Interface()
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}

@@ -1,0 +1,215 @@
+package crd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/volsim/volsim/fake"
+)
+
+// taken are the names that the other definitions of a group have.
+type taken struct {
+	resources map[string]bool
+	kinds     map[string]bool
+}
+
+func (r *registry) takenNames(of *fake.Custom) taken {
+	t := taken{resources: map[string]bool{}, kinds: map[string]bool{}}
+	for _, other := range r.others(of) {
+		names := namesIn(other, "status", "acceptedNames")
+		for _, n := range append([]string{names.Plural, names.Singular}, names.ShortNames...) {
+			t.resources[n] = true
+		}
+		t.kinds[names.Kind], t.kinds[names.ListKind] = true, true
+	}
+	return t
+}
+
+// others are the other definitions of a group.
+func (r *registry) others(of *fake.Custom) []*fake.Custom {
+	group, _, _ := unstructured.NestedString(of.Content, "spec", "group")
+	var all []*fake.Custom
+	for _, obj := range r.server.List(Definitions) {
+		other := obj.(*fake.Custom)
+		if g, _, _ := unstructured.NestedString(other.Content, "spec", "group"); g == group && other.Name != of.Name {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// namesIn reads the names that stand somewhere in a definition.
+func namesIn(obj *fake.Custom, path ...string) apiextensionsv1.CustomResourceDefinitionNames {
+	var names apiextensionsv1.CustomResourceDefinitionNames
+	if at, _, _ := unstructured.NestedFieldNoCopy(obj.Content, path...); at != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(at.(map[string]any), &names); err != nil {
+			panic(fmt.Sprintf("crd: a stored definition cannot be read: %v", err))
+		}
+	}
+	return names
+}
+
+// accept accepts the names that a definition wants as far as they are free, and says so.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/status NamingConditionController, pkg/controller/establish.
+func accept(crd *apiextensionsv1.CustomResourceDefinition, t taken, now metav1.Time) {
+	if equality.Semantic.DeepEqual(crd.Spec.Names, crd.Status.AcceptedNames) {
+		return
+	}
+	conflict := t.take(&crd.Status.AcceptedNames, crd.Spec.Names)
+	accepted := apiextensionsv1.CustomResourceDefinitionCondition{
+		Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue,
+		Reason: "NoConflicts", Message: "no conflicts found",
+	}
+	if conflict.reason != "" {
+		accepted.Status, accepted.Reason, accepted.Message = apiextensionsv1.ConditionFalse, conflict.reason, conflict.err.Error()
+	}
+	setCondition(crd, now, accepted)
+	if isTrue(crd, apiextensionsv1.Established) {
+		return
+	}
+	established := apiextensionsv1.CustomResourceDefinitionCondition{
+		Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue,
+		Reason: "InitialNamesAccepted", Message: "the initial names have been accepted",
+	}
+	if conflict.reason != "" {
+		established.Status, established.Reason, established.Message = apiextensionsv1.ConditionFalse, "NotAccepted", "not all names are accepted"
+	}
+	setCondition(crd, now, established)
+}
+
+// conflict is the last of the names that were not free.
+type conflict struct {
+	reason string
+	err    error
+}
+
+// take takes the names that are free.
+func (t taken) take(has *apiextensionsv1.CustomResourceDefinitionNames, wants apiextensionsv1.CustomResourceDefinitionNames) conflict {
+	var c conflict
+	for _, n := range []struct {
+		has   *string
+		wants string
+		used  map[string]bool
+		why   string
+	}{
+		{&has.Plural, wants.Plural, t.resources, "PluralConflict"},
+		{&has.Singular, wants.Singular, t.resources, "SingularConflict"},
+		{nil, "", nil, "ShortNamesConflict"},
+		{&has.Kind, wants.Kind, t.kinds, "KindConflict"},
+		{&has.ListKind, wants.ListKind, t.kinds, "ListKindConflict"},
+	} {
+		var err error
+		switch {
+		case n.has == nil:
+			err = t.takeShort(has, wants.ShortNames)
+		case *n.has != n.wants && n.used[n.wants]:
+			err = inUse(n.wants)
+		default:
+			*n.has = n.wants
+		}
+		if err != nil {
+			c = conflict{n.why, err}
+		}
+	}
+	has.Categories = wants.Categories
+	return c
+}
+
+func (t taken) takeShort(has *apiextensionsv1.CustomResourceDefinitionNames, wants []string) error {
+	var errs []error
+	for _, n := range wants {
+		if !slices.Contains(has.ShortNames, n) && t.resources[n] {
+			errs = append(errs, inUse(n))
+		}
+	}
+	if err := utilerrors.NewAggregate(errs); err != nil {
+		return errors.New(err.Error())
+	}
+	has.ShortNames = wants
+	return nil
+}
+
+func inUse(name string) error { return fmt.Errorf("%q is already in use", name) }
+
+// rename gives the other definitions of a group the names that this one has set free.
+func (r *registry) rename(freed *fake.Custom) {
+	for _, other := range r.others(freed) {
+		if equality.Semantic.DeepEqual(namesIn(other, "spec", "names"), namesIn(other, "status", "acceptedNames")) {
+			continue
+		}
+		r.server.Amend(Definitions, "", other.Name, func(stored fake.Object) fake.Object {
+			was := mustRead(stored.(*fake.Custom))
+			is := was.DeepCopy()
+			accept(is, r.takenNames(stored.(*fake.Custom)), r.server.Timestamp())
+			if equality.Semantic.DeepEqual(was.Status, is.Status) {
+				return nil
+			}
+			return amended(stored, is)
+		})
+	}
+}
+
+// amended is a stored definition with another status.
+func amended(stored fake.Object, crd *apiextensionsv1.CustomResourceDefinition) *fake.Custom {
+	out := stored.DeepCopyObject().(*fake.Custom)
+	write(out, crd)
+	out.Finalizers = crd.Finalizers
+	return out
+}
+
+// approve says of a definition in a group of the Kubernetes community whether it was approved.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/apiapproval calculateCondition.
+func approve(crd *apiextensionsv1.CustomResourceDefinition, now metav1.Time) {
+	if !apihelpers.IsProtectedCommunityGroup(crd.Spec.Group) {
+		return
+	}
+	c := apiextensionsv1.CustomResourceDefinitionCondition{
+		Type: apiextensionsv1.KubernetesAPIApprovalPolicyConformant, Status: apiextensionsv1.ConditionFalse,
+	}
+	state, message := apihelpers.GetAPIApprovalState(crd.Annotations)
+	c.Message = message
+	switch state {
+	case apihelpers.APIApprovalInvalid:
+		c.Reason = "InvalidAnnotation"
+	case apihelpers.APIApprovalMissing:
+		c.Reason = "MissingAnnotation"
+	case apihelpers.APIApproved:
+		c.Status, c.Reason = apiextensionsv1.ConditionTrue, "ApprovedAnnotation"
+	case apihelpers.APIApprovalBypassed:
+		c.Reason = "UnapprovedAnnotation"
+	default:
+		c.Status, c.Reason = apiextensionsv1.ConditionUnknown, "UnknownAnnotation"
+	}
+	setCondition(crd, now, c)
+}
+
+// setCondition sets a condition; the time of its transition is now if its status changes.
+func setCondition(crd *apiextensionsv1.CustomResourceDefinition, now metav1.Time, c apiextensionsv1.CustomResourceDefinitionCondition) {
+	c.LastTransitionTime = now
+	was := apihelpers.FindCRDCondition(crd, c.Type)
+	if was == nil {
+		crd.Status.Conditions = append(crd.Status.Conditions, c)
+		return
+	}
+	if was.Status == c.Status {
+		c.LastTransitionTime = was.LastTransitionTime
+	}
+	*was = c
+}
+
+func isTrue(crd *apiextensionsv1.CustomResourceDefinition, what apiextensionsv1.CustomResourceDefinitionConditionType) bool {
+	return apihelpers.IsCRDConditionTrue(crd, what)
+}
+
+func contains(list []string, s string) bool { return slices.Contains(list, s) }

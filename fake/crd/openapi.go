@@ -1,0 +1,161 @@
+package crd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	generated "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/volsim/volsim/fake"
+)
+
+const (
+	refPrefix = "#/components/schemas/"
+
+	gvkExtension    = "x-kubernetes-group-version-kind"
+	fieldsExtension = "x-kubernetes-selectable-fields"
+
+	metadataDoc   = "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+	apiVersionDoc = "apiVersion defines the versioned schema of this representation of an object. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources"
+	kindDoc       = "kind is a string value representing the type of this object. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
+)
+
+// models are the schemas of the types that the API machinery and definitions are made of, by name. Nobody changes them.
+var models = sync.OnceValue(func() map[string]*spec.Schema {
+	all := map[string]*spec.Schema{}
+	defs := generated.GetOpenAPIDefinitions(func(name string) spec.Ref {
+		return spec.MustCreateRef(refPrefix + common.EscapeJsonPointer(name))
+	})
+	for name, def := range defs {
+		s := def.Schema
+		all[name] = &s
+	}
+	name := apiextensionsv1.CustomResourceDefinition{}.OpenAPIModelName()
+	root := *all[name]
+	root.VendorExtensible = spec.VendorExtensible{}
+	root.AddExtension(gvkExtension, gvkOf(group, "v1", "CustomResourceDefinition"))
+	all[name] = &root
+	return all
+})
+
+func gvkOf(group, version, kind string) []any {
+	return []any{map[string]any{"group": group, "version": version, "kind": kind}}
+}
+
+// schemaOfDefinitions is the schema of definitions. It refers to models.
+func schemaOfDefinitions() *spec.Schema {
+	return models()[apiextensionsv1.CustomResourceDefinition{}.OpenAPIModelName()]
+}
+
+// typesOfDefinitions says how definitions are merged.
+var typesOfDefinitions = sync.OnceValue(func() managedfields.TypeConverter { return converter(models()) })
+
+// typesOf says how the objects of a resource are merged.
+func typesOf(versions map[string]*version) managedfields.TypeConverter {
+	all := map[string]*spec.Schema{}
+	for name, s := range models() {
+		if strings.HasPrefix(name, "io.k8s.apimachinery.") {
+			all[name] = s
+		}
+	}
+	for _, v := range versions {
+		all[modelName(v)] = v.openapi
+	}
+	return converter(all)
+}
+
+func converter(all map[string]*spec.Schema) managedfields.TypeConverter {
+	types, err := managedfields.NewTypeConverter(all, false)
+	if err != nil {
+		panic(fmt.Sprintf("crd: no types for schemas that are valid: %v", err))
+	}
+	return types
+}
+
+func modelName(v *version) string {
+	parts := strings.Split(v.group, ".")
+	slices.Reverse(parts)
+	return strings.Join(parts, ".") + "." + v.name + "." + v.kind
+}
+
+// openAPIOf is the schema of a version as it is published: with what every object has.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder buildKubeNative.
+func openAPIOf(v *version, selectable []apiextensionsv1.SelectableField) *spec.Schema {
+	out := &spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}
+	if v.schema != nil {
+		out = v.schema.Unfold().ToKubeOpenAPI()
+		out.SetProperty("metadata", *refToMeta())
+		addTypeMeta(out)
+		addEmbedded(out)
+	}
+	out.AddExtension(gvkExtension, gvkOf(v.group, v.name, v.kind))
+	if len(selectable) > 0 {
+		paths := make([]any, len(selectable))
+		for i, f := range selectable {
+			paths[i] = map[string]any{"fieldPath": strings.TrimPrefix(f.JSONPath, ".")}
+		}
+		out.AddExtension(fieldsExtension, paths)
+	}
+	return out
+}
+
+func refToMeta() *spec.Schema {
+	return spec.RefSchema(refPrefix + metav1.ObjectMeta{}.OpenAPIModelName()).WithDescription(metadataDoc)
+}
+
+func addTypeMeta(s *spec.Schema) {
+	of := models()[metav1.TypeMeta{}.OpenAPIModelName()]
+	s.SetProperty("apiVersion", of.Properties["apiVersion"])
+	s.SetProperty("kind", of.Properties["kind"])
+}
+
+// addEmbedded says of objects within an object what they have.
+func addEmbedded(s *spec.Schema) {
+	if s == nil {
+		return
+	}
+	for name, p := range s.Properties {
+		addEmbedded(&p)
+		s.Properties[name] = p
+	}
+	if s.Items != nil {
+		addEmbedded(s.Items.Schema)
+	}
+	if s.AdditionalProperties != nil {
+		addEmbedded(s.AdditionalProperties.Schema)
+	}
+	if is, ok := s.Extensions.GetBool("x-kubernetes-embedded-resource"); !ok || !is {
+		return
+	}
+	for name, doc := range map[string]string{"apiVersion": apiVersionDoc, "kind": kindDoc} {
+		s.SetProperty(name, *spec.StringProperty().WithDescription(doc))
+	}
+	s.SetProperty("metadata", *refToMeta())
+	for _, name := range []string{"kind", "apiVersion"} {
+		if !contains(s.Required, name) {
+			s.Required = append(s.Required, name)
+		}
+	}
+}
+
+// definitionColumns are the columns of definitions.
+//
+// Differs: the column's type is string, not date, for its cells are times, not ages.
+//
+// Upstream: k8s.io/apiserver/pkg/registry/rest NewDefaultTableConvertor.
+func definitionColumns(string) []fake.Column {
+	return []fake.Column{{
+		TableColumnDefinition: metav1.TableColumnDefinition{
+			Name: "Created At", Type: "string", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
+		},
+		JSONPath: ".metadata.creationTimestamp",
+	}}
+}

@@ -1,0 +1,103 @@
+package crd
+
+import (
+	"fmt"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/volsim/volsim/fake"
+)
+
+// version is what a definition says of one version.
+type version struct {
+	name    string
+	kind    string
+	group   string
+	schema  *schema.Structural         // nil: there is none
+	content validation.SchemaValidator // of whole objects
+	stat    validation.SchemaValidator // of statuses; nil: there is no schema of them
+	rules   func() *cel.Validator      // compiled when first asked for; nil if there are none
+	status  bool
+	scale   *fake.ScalePaths
+	columns []fake.Column
+	fields  map[string]func(*fake.Custom) string
+	openapi *spec.Schema
+}
+
+// versionsOf reads the versions of a definition that has been validated.
+func versionsOf(crd *apiextensionsv1.CustomResourceDefinition) map[string]*version {
+	all := make(map[string]*version, len(crd.Spec.Versions))
+	for i := range crd.Spec.Versions {
+		v, err := newVersion(crd, &crd.Spec.Versions[i])
+		if err != nil {
+			panic(fmt.Sprintf("crd: a schema of %s that was found valid is not: %v", crd.Name, err))
+		}
+		all[v.name] = v
+	}
+	return all
+}
+
+func newVersion(crd *apiextensionsv1.CustomResourceDefinition, of *apiextensionsv1.CustomResourceDefinitionVersion) (*version, error) {
+	v := &version{
+		name: of.Name, group: crd.Spec.Group, kind: crd.Status.AcceptedNames.Kind,
+		columns: columnsOf(of), fields: fieldsOf(of),
+	}
+	var props *apiextensions.JSONSchemaProps
+	if of.Schema != nil && of.Schema.OpenAPIV3Schema != nil {
+		in := &apiextensions.CustomResourceValidation{}
+		if err := apiextensionsv1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(of.Schema, in, nil); err != nil {
+			return nil, err
+		}
+		props = in.OpenAPIV3Schema
+	}
+	if err := v.readSchema(props); err != nil {
+		return nil, err
+	}
+	v.rules = sync.OnceValue(func() *cel.Validator { return cel.NewValidator(v.schema, true, celconfig.PerCallLimit) })
+	v.openapi = openAPIOf(v, of.SelectableFields)
+	return v, v.readSubresources(of.Subresources, props)
+}
+
+func (v *version) readSchema(props *apiextensions.JSONSchemaProps) error {
+	var err error
+	if v.content, _, err = validation.NewSchemaValidator(props); err != nil || props == nil {
+		return err
+	}
+	s, err := schema.NewStructural(props)
+	if err != nil {
+		return err
+	}
+	v.schema = s.DeepCopy() // it shares its defaults with props
+	return defaulting.PruneDefaults(v.schema)
+}
+
+func (v *version) readSubresources(sub *apiextensionsv1.CustomResourceSubresources, props *apiextensions.JSONSchemaProps) error {
+	if sub == nil {
+		return nil
+	}
+	if s := sub.Scale; s != nil {
+		v.scale = &fake.ScalePaths{Wanted: s.SpecReplicasPath, Replicas: s.StatusReplicasPath}
+		if s.LabelSelectorPath != nil {
+			v.scale.Selector = *s.LabelSelectorPath
+		}
+	}
+	v.status = sub.Status != nil
+	if !v.status || props == nil {
+		return nil
+	}
+	status, ok := props.Properties["status"]
+	if !ok {
+		return nil
+	}
+	var err error
+	v.stat, _, err = validation.NewSchemaValidator(&status)
+	return err
+}

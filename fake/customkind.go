@@ -1,0 +1,204 @@
+package fake
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// newCustomKinds makes the rows of a custom resource: one a version that is served, the preferred one first, or one for
+// the version it is stored in if none is. Objects that were written up to the revision since are shown as the resource now
+// is.
+func newCustomKinds(c *CustomKind, since int64) []*kind {
+	if c.Storage == "" {
+		c.Storage = c.Versions[0]
+	}
+	if len(c.Versions) == 0 {
+		return []*kind{newCustomKind(c, c.Storage, since)}
+	}
+	rows := make([]*kind, len(c.Versions))
+	for i, v := range c.Versions {
+		rows[i] = newCustomKind(c, v, since)
+	}
+	return rows
+}
+
+func newCustomKind(c *CustomKind, version string, since int64) *kind {
+	k := &kind{
+		id: tableID(c.Group, c.Resource), resource: c.Resource, namespaced: c.Namespaced, custom: c,
+		gvk:   schema.GroupVersionKind{Group: c.Group, Version: version, Kind: c.Kind},
+		short: c.ShortNames, categories: c.Categories,
+		empty: func() Object { return &Custom{} },
+		shallow: func(obj Object) Object {
+			out := *obj.(*Custom)
+			out.Content = maps.Clone(out.Content)
+			return &out
+		},
+		name:         validation.NameIsDNSSubdomain,
+		defaults:     func(Object) {},
+		strange:      unsupportedField,
+		goesAsStatus: true,
+	}
+	k.list = func(meta metav1.ListMeta, objects []Object) runtime.Object { return customList(k, meta, objects, true) }
+	k.share = func(meta metav1.ListMeta, objects []Object) runtime.Object {
+		return customList(k, meta, objects, false)
+	}
+	k.show = func(obj Object) Object { return k.asVersion(obj.(*Custom), version, since) }
+	k.store = func(obj Object) Object { return k.asVersion(obj.(*Custom), c.Storage, 0) }
+	k.take = func(obj, _ Object) (Object, error) { return obj, k.takeCustom(obj.(*Custom)) }
+	k.statusMeta = c.StatusMeta
+	if c.Status != nil && c.Status(version) {
+		k.copyStatus = func(to, from Object) { copyContent(to.(*Custom), from.(*Custom), "status") }
+	}
+	k.field = c.selectable(version)
+	if c.Scale != nil {
+		if at := c.Scale(version); at != nil {
+			k.scale = newCustomScale(k, at)
+		}
+	}
+	k.strategy()
+	return k
+}
+
+// strategy gives a custom kind what it prepares and validates.
+func (k *kind) strategy() {
+	c := k.custom
+	k.prepareCreate = func(now metav1.Time, obj, _ Object) { k.prepareCustom(now, obj.(*Custom), nil) }
+	k.prepareUpdate = func(now metav1.Time, obj, old Object) { k.prepareCustom(now, obj.(*Custom), old.(*Custom)) }
+	k.prepareStatus = func(metav1.Time, Object, Object) {}
+	k.validateCreate = func(Object, Object) field.ErrorList { return nil }
+	k.validateUpdate, k.validateStatus = k.validateCreate, k.validateCreate
+	if c.Validate != nil {
+		k.validateCreate = func(obj, _ Object) field.ErrorList { return c.Validate(obj.(*Custom), nil) }
+		k.validateUpdate = func(obj, old Object) field.ErrorList { return c.Validate(obj.(*Custom), old.(*Custom)) }
+		k.validateStatus = k.validateUpdate
+	}
+	if c.ValidateStatus != nil {
+		k.validateStatus = func(obj, old Object) field.ErrorList { return c.ValidateStatus(obj.(*Custom), old.(*Custom)) }
+	}
+}
+
+// prepareCustom counts the generation and drops the status of what is created.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource strategy.
+func (k *kind) prepareCustom(now metav1.Time, obj, old *Custom) {
+	switch {
+	case old == nil:
+		obj.Generation = 1
+		if k.copyStatus != nil {
+			delete(obj.Content, "status")
+		}
+	case !sameContent(obj, old, k.copyStatus != nil):
+		obj.Generation = old.Generation + 1
+	}
+	if k.custom.Prepare != nil {
+		k.custom.Prepare(now, obj, old)
+	}
+}
+
+// takeCustom prunes and fills in what a writer sent.
+func (k *kind) takeCustom(obj *Custom) error {
+	if obj.Content == nil {
+		obj.Content = map[string]any{}
+	}
+	if k.custom.Default == nil {
+		return nil
+	}
+	return k.custom.Default(obj)
+}
+
+// asVersion gives an object in a version, as that has been since a revision: obj itself if that is what it is.
+func (k *kind) asVersion(obj *Custom, version string, since int64) *Custom {
+	want := schema.GroupVersion{Group: k.gvk.Group, Version: version}.String()
+	if obj.APIVersion == want && writtenAfter(obj, since) {
+		return obj
+	}
+	out := obj.DeepCopyObject().(*Custom)
+	if k.custom.Convert != nil {
+		k.custom.Convert(out, version)
+	}
+	out.APIVersion = want
+	return out
+}
+
+// writtenAfter tells whether an object was stored after a revision. One that is not stored yet will be.
+func writtenAfter(obj Object, revision int64) bool {
+	if revision == 0 {
+		return true
+	}
+	rv, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
+	return err != nil || rv > revision
+}
+
+// selectable gives the fields one can select by.
+func (c *CustomKind) selectable(version string) func(Object, string) (string, bool) {
+	var own map[string]func(*Custom) string
+	if c.Fields != nil {
+		own = c.Fields(version)
+	}
+	all := selectable(own)
+	return func(obj Object, label string) (string, bool) {
+		if label == "metadata.namespace" && !c.Namespaced {
+			return "", false
+		}
+		return all(obj, label)
+	}
+}
+
+// mayCreate refuses a creation where the resource is going.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver forbidCreateAdmission.
+func (k *kind) mayCreate(name string) error {
+	if k.custom == nil || !k.custom.Terminating {
+		return nil
+	}
+	return apierrors.NewForbidden(k.groupResource(), name,
+		fmt.Errorf("create not allowed while custom resource definition is terminating"))
+}
+
+// read gives a stored object, or nil, in the form that writers of this kind see.
+func (k *kind) read(stored Object) Object {
+	if stored == nil || k.store == nil {
+		return stored
+	}
+	return k.show(stored)
+}
+
+// outdated tells whether an object is stored in another form than it would be today.
+func (k *kind) outdated(stored Object) bool { return k.store != nil && k.store(stored) != stored }
+
+// put commits an object in the form in which its kind is stored.
+func (s *Server) put(t *table, k *kind, what watch.EventType, key string, before, obj Object) bool {
+	after := obj
+	if k.store != nil {
+		after = k.store(obj)
+	}
+	if !s.commit(t, what, key, before, after) {
+		return false
+	}
+	if after != obj {
+		obj.SetResourceVersion(after.GetResourceVersion())
+	}
+	return true
+}
+
+// warn gives the warnings about a write.
+func (k *kind) warn(obj, old Object) []string {
+	if k.custom == nil || k.custom.Warnings == nil {
+		return nil
+	}
+	was, _ := old.(*Custom)
+	return k.custom.Warnings(obj.(*Custom), was)
+}
+
+// pathOf splits a path such as ".spec.replicas".
+func pathOf(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }

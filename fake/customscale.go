@@ -1,0 +1,65 @@
+package fake
+
+import (
+	"maps"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// newCustomScale makes the kind that shows the objects of a custom resource as a Scale.
+//
+// Differs: an object that does not say how many replicas it wants is shown to want none; the real server answers 500.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource ScaleREST.
+func newCustomScale(of *kind, at *ScalePaths) *kind {
+	k := newKind(rule[*autoscalingv1.Scale]{
+		resource: of.resource, gvk: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), namespaced: of.namespaced,
+	}, func(metav1.ListMeta, []autoscalingv1.Scale) runtime.Object { panic("fake: there is no list of Scales") })
+	k.id, k.of = of.id, of
+	k.show = func(stored Object) Object { return at.scaleOf(of.show(stored).(*Custom)) }
+	k.take = func(shown, stored Object) (Object, error) {
+		scale := shown.(*autoscalingv1.Scale)
+		if scale.Spec.Replicas < 0 {
+			return nil, invalid(k, scale.Name, field.ErrorList{
+				field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, negativeMsg),
+			})
+		}
+		if uid := scale.UID; uid != "" && uid != stored.GetUID() {
+			return nil, apierrors.NewConflict(of.groupResource(), scale.Name, preconditionError("UID", uid, stored.GetUID()))
+		}
+		obj := of.show(stored).DeepCopyObject().(*Custom)
+		if err := unstructured.SetNestedField(obj.Content, int64(scale.Spec.Replicas), pathOf(at.Wanted)...); err != nil {
+			return nil, internalError(err.Error())
+		}
+		obj.ResourceVersion = scale.ResourceVersion
+		if obj.ResourceVersion == "" {
+			obj.ResourceVersion = stored.GetResourceVersion()
+		}
+		return obj, nil
+	}
+	return k
+}
+
+// scaleOf shows an object as a Scale. What is not there, or is of another type, is nought.
+func (at *ScalePaths) scaleOf(obj *Custom) *autoscalingv1.Scale {
+	content := maps.Clone(obj.Content)
+	wanted, _, _ := unstructured.NestedInt64(content, pathOf(at.Wanted)...)
+	replicas, _, _ := unstructured.NestedInt64(content, pathOf(at.Replicas)...)
+	selector := ""
+	if at.Selector != "" {
+		selector, _, _ = unstructured.NestedString(content, pathOf(at.Selector)...)
+	}
+	return &autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: obj.Name, Namespace: obj.Namespace, UID: obj.UID, ResourceVersion: obj.ResourceVersion,
+			CreationTimestamp: obj.CreationTimestamp,
+		},
+		Spec:   autoscalingv1.ScaleSpec{Replicas: int32(wanted)},
+		Status: autoscalingv1.ScaleStatus{Replicas: int32(replicas), Selector: selector},
+	}
+}
