@@ -38,6 +38,8 @@ type written struct {
 	after  Object // stored after, or the last state; nil when nothing was committed
 	gone   bool   // the object was removed
 
+	created bool // there was none before
+
 	warnings []string // for whoever wrote
 }
 
@@ -65,10 +67,10 @@ func (s *Server) create(k *kind, namespace string, obj Object, dryRun bool) (wri
 		t, key := s.tableOf(k), key(m.Namespace, m.Name)
 		if s.lookup(t, key) == nil {
 			if dryRun {
-				return written{object: obj}, nil
+				return written{object: obj, created: true}, nil
 			}
 			if s.commit(t, watch.Added, key, nil, obj) {
-				return written{object: obj, after: obj}, nil
+				return written{object: obj, after: obj, created: true}, nil
 			}
 		}
 		if !generate || try == generateMax {
@@ -102,6 +104,8 @@ type change struct {
 	make func(old Object) (Object, error)
 	// whole: make gives what the writer sent, and a UID in it is a precondition.
 	whole bool
+	// create: make makes an object where there is none.
+	create bool
 }
 
 // subresource is the door a change comes through.
@@ -112,6 +116,7 @@ const (
 	throughStatus   subresource = "status"
 	throughFinalize subresource = "finalize" // of namespaces: their spec's finalizers may be written
 	throughBinding  subresource = "binding"  // of pods: make has seen to everything
+	throughScale    subresource = "scale"    // to the managed fields only: it is a kind of its own
 )
 
 // verdict is what is to be done with an object.
@@ -128,7 +133,7 @@ func (s *Server) update(k *kind, c change) (written, error) {
 	t, key := s.tableOf(k), key(c.namespace, c.name)
 	for {
 		old := s.lookup(t, key)
-		if old == nil && !(c.whole && k.createOnUpdate) {
+		if old == nil && !c.create && !(c.whole && k.createOnUpdate) {
 			return written{}, apierrors.NewNotFound(k.groupResource(), c.name)
 		}
 		obj, err := c.make(old)
@@ -137,7 +142,11 @@ func (s *Server) update(k *kind, c change) (written, error) {
 		}
 		if old == nil {
 			obj.SetResourceVersion("")
-			return s.create(k, c.namespace, obj, c.dryRun)
+			done, err := s.create(k, c.namespace, obj, c.dryRun)
+			if c.create && apierrors.IsAlreadyExists(err) {
+				continue
+			}
+			return done, err
 		}
 		obj, what, err := s.prepareUpdate(k, c, obj, old)
 		switch {
@@ -174,6 +183,7 @@ func (s *Server) prepareUpdate(k *kind, c change, obj, old Object) (Object, verd
 		}
 		m = metaOf(obj)
 	}
+	keepTimes(obj, old)
 	switch {
 	case last(m, was) && finalized(obj):
 		return obj, verdictRemove, nil
@@ -248,6 +258,7 @@ func split(k *kind, obj, old Object, status bool) Object {
 		*metaOf(to) = *metaOf(obj)
 	} else {
 		to.SetResourceVersion(obj.GetResourceVersion())
+		to.SetManagedFields(obj.GetManagedFields())
 	}
 	return to
 }
