@@ -16,8 +16,9 @@ import (
 type Clientset struct {
 	kubernetes.Interface // refuses; for the groups that the server does not have
 
-	server *Server
-	caller sim.Caller
+	server  *Server
+	caller  sim.Caller
+	manager string // of the fields it writes; see As
 }
 
 var _ kubernetes.Interface = (*Clientset)(nil)

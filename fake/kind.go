@@ -221,7 +221,6 @@ func clean(obj Object) {
 }
 
 func cleanMeta(m *metav1.ObjectMeta) {
-	m.ManagedFields = nil
 	m.SetSelfLink("")
 	if len(m.Labels) == 0 {
 		m.Labels = nil

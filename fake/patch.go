@@ -3,144 +3,283 @@ package fake
 import (
 	"encoding/json"
 	"errors"
-	"maps"
+	"fmt"
 	"net/http"
-	"reflect"
-	"slices"
+	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
 )
 
-const patchTypesMsg = "the body of the request was in an unknown format - accepted media types include: " +
-	"application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json"
+// operationsMax is how many operations a JSON patch may have.
+const operationsMax = 10_000
 
-// patch returns what a patch makes of an object. A resourceVersion in it is then a precondition, as in an update.
+// patching is a request to patch an object.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers patch.go.
-func (k *kind) patch(old Object, pt types.PatchType, data []byte) (Object, error) {
-	if obj, ok, err := k.patchParts(old, pt, data); ok {
-		return obj, err
-	}
-	return k.patchWhole(old, pt, data)
+type patching struct {
+	r    ResourceClient
+	name string
+	pt   types.PatchType
+	data []byte
+	opts metav1.PatchOptions
+	sub  subresource
+
+	warnings []string // of the last attempt
 }
 
-// parts are the parts of an object that can be patched by themselves, and the fields that hold them.
-var parts = map[string]string{"metadata": "ObjectMeta", "spec": "Spec", "status": "Status"}
-
-// patchParts patches only the parts of an object that a merge patch names, which gives the same as patching the whole.
-// It returns false where that cannot be: for JSON patches, and for patches that name anything else, remove a part, or
-// hold directives.
-func (k *kind) patchParts(old Object, pt types.PatchType, data []byte) (Object, bool, error) {
-	var patch map[string]json.RawMessage
-	if pt != types.MergePatchType && pt != types.StrategicMergePatchType || json.Unmarshal(data, &patch) != nil {
-		return nil, false, nil
-	}
-	fields := reflect.ValueOf(old).Elem()
-	for name, part := range patch {
-		field := fields.FieldByName(parts[name])
-		if !field.IsValid() || field.Kind() != reflect.Struct || len(part) == 0 || part[0] != '{' {
-			return nil, false, nil
-		}
-	}
-	obj := old.DeepCopyObject().(Object)
-	fields = reflect.ValueOf(obj).Elem()
-	for _, name := range slices.Sorted(maps.Keys(patch)) {
-		if err := patchPart(fields.FieldByName(parts[name]), pt, patch[name]); err != nil {
-			return nil, true, err
-		}
-	}
-	return obj, true, nil
-}
-
-// patchPart patches one field of an object in place.
-func patchPart(field reflect.Value, pt types.PatchType, data []byte) error {
-	doc, err := json.Marshal(field.Addr().Interface())
-	if err != nil {
-		return internalError(err.Error())
-	}
-	if pt == types.MergePatchType {
-		doc, err = mergePatch(doc, data)
-	} else {
-		doc, err = strategicPatch(doc, data, field.Addr().Interface())
-	}
-	if err != nil {
-		return err
-	}
-	field.SetZero()
-	if err := utiljson.Unmarshal(doc, field.Addr().Interface()); err != nil {
-		return apierrors.NewBadRequest(err.Error())
-	}
-	return nil
-}
-
-func (k *kind) patchWhole(old Object, pt types.PatchType, data []byte) (Object, error) {
-	doc, err := json.Marshal(old)
-	if err != nil {
-		return nil, internalError(err.Error())
-	}
-	switch pt {
-	case types.JSONPatchType:
-		doc, err = jsonPatch(doc, data)
-	case types.MergePatchType:
-		doc, err = mergePatch(doc, data)
+// check tells whether the server takes such a patch at all.
+func (p *patching) check() error {
+	switch p.pt {
+	case types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType:
 	case types.StrategicMergePatchType:
-		doc, err = strategicPatch(doc, data, old)
+		if p.r.kind.custom != nil {
+			return p.unsupported()
+		}
 	default:
-		err = apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "", schema.GroupResource{}, "",
-			patchTypesMsg, 0, false)
+		return p.unsupported()
+	}
+	return invalidOptions("PatchOptions", validation.ValidatePatchOptions(&p.opts, p.pt))
+}
+
+// invalidOptions is the answer to a request whose options are wrong, if any is.
+func invalidOptions(kind string, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
+}
+
+func (p *patching) unsupported() error {
+	msg := "415: Unsupported Media Type"
+	if p.r.kind.custom != nil {
+		msg = "the body of the request was in an unknown format - accepted media types include: " +
+			"application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType,
+		Reason: metav1.StatusReasonUnsupportedMediaType, Message: msg,
+	}}
+}
+
+// make gives what the patch makes of the stored object, in the form in which it is stored. A resourceVersion in the
+// patch is a precondition, as in an update.
+func (p *patching) make(stored Object) (Object, error) {
+	p.warnings = nil
+	old := p.r.shownForWrite(stored)
+	var obj Object
+	var err error
+	if p.pt == types.ApplyYAMLPatchType {
+		obj, err = p.apply(old)
+	} else if obj, err = p.patch(old); err == nil {
+		p.r.track(obj, old, p.sub, p.opts.FieldManager)
 	}
 	if err != nil {
 		return nil, err
 	}
-	obj := k.empty()
-	if err := utiljson.Unmarshal(doc, obj); err != nil { // as the wire: field names in their own case only
-		return nil, apierrors.NewBadRequest(err.Error())
+	if err := p.r.checkName(obj, p.name); err != nil {
+		return nil, err
+	}
+	return p.r.taken(obj, stored)
+}
+
+// checkName tells whether an object has the name of its request, or none to say, and its namespace.
+func (r ResourceClient) checkName(obj Object, name string) error {
+	if err := inNamespace(r.kind, metaOf(obj), r.namespace); err != nil {
+		return err
+	}
+	switch is := obj.GetName(); is {
+	case name:
+		return nil
+	case "":
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", name))
+	default:
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", is, name))
+	}
+}
+
+// patch returns what a patch other than an apply makes of an object.
+func (p *patching) patch(old Object) (Object, error) {
+	if obj, ok := p.patchParts(old); ok {
+		return obj, nil
+	}
+	return p.patchWhole(old)
+}
+
+func (p *patching) patchWhole(old Object) (Object, error) {
+	if p.pt == types.StrategicMergePatchType {
+		return p.strategicPatch(old)
+	}
+	doc, err := json.Marshal(p.r.versioned(old))
+	if err != nil {
+		return nil, internalError(err.Error())
+	}
+	var strict []error
+	if p.pt == types.JSONPatchType {
+		doc, strict, err = p.jsonPatch(doc)
+	} else {
+		doc, strict, err = p.mergePatch(doc)
+	}
+	if err != nil {
+		return nil, err
+	}
+	obj, more, err := p.r.decode(doc)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.judge(append(strict, more...), string(doc)); err != nil {
+		return nil, err
 	}
 	return obj, nil
 }
 
-func jsonPatch(doc, data []byte) ([]byte, error) {
-	p, err := jsonpatch.DecodePatch(data)
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	if doc, err = p.Apply(doc); err != nil {
-		return nil, unprocessable(err)
-	}
-	return doc, nil
-}
+// ignorant tells whether nobody wants to know of fields that are unknown or there twice.
+func (p *patching) ignorant() bool { return p.opts.FieldValidation == metav1.FieldValidationIgnore }
 
-func mergePatch(doc, data []byte) ([]byte, error) {
-	if !json.Valid(data) {
-		return nil, apierrors.NewBadRequest(jsonpatch.ErrBadJSONPatch.Error())
-	}
-	doc, err := jsonpatch.MergePatch(doc, data)
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	return doc, nil
-}
-
-func strategicPatch(doc, data []byte, like any) ([]byte, error) {
-	doc, err := strategicpatch.StrategicMergePatch(doc, data, like)
+// judge deals with the unknown and duplicate fields of a patch: it warns or refuses.
+func (p *patching) judge(strict []error, value string) error {
 	switch {
-	case err == nil:
-		return doc, nil
-	case errors.Is(err, mergepatch.ErrNoListOfLists):
-		return nil, unprocessable(err)
-	default:
-		return nil, apierrors.NewBadRequest(err.Error())
+	case len(strict) == 0 || p.ignorant():
+		return nil
+	case p.opts.FieldValidation == metav1.FieldValidationStrict:
+		return invalidPatch(value, runtime.NewStrictDecodingError(strict).Error())
 	}
+	for _, err := range strict {
+		p.warnings = append(p.warnings, err.Error())
+	}
+	return nil
+}
+
+// invalidPatch is the answer to a patch that makes something of an object which is none.
+func invalidPatch(value, detail string) error {
+	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), value, detail)})
 }
 
 // unprocessable is the answer to a patch that reads well but cannot be applied.
 func unprocessable(err error) error {
 	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(),
 		0, false)
+}
+
+// jsonPatchOp is an operation of a JSON patch, to find the fields that it does not have.
+type jsonPatchOp struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	From  string `json:"from"`
+	Value any    `json:"value"`
+}
+
+// jsonPatch patches a document, and lists the fields of the patch that mean nothing.
+func (p *patching) jsonPatch(doc []byte) ([]byte, []error, error) {
+	var strict []error
+	if !p.ignorant() {
+		var ops []jsonPatchOp
+		var err error
+		if strict, err = kjson.UnmarshalStrict(p.data, &ops); err != nil {
+			return nil, nil, undecodable(err, "fake.", "handlers.")
+		}
+		for i, err := range strict {
+			strict[i] = fmt.Errorf("json patch %w", err)
+		}
+	}
+	ops, err := jsonpatch.DecodePatch(p.data)
+	if err != nil {
+		return nil, nil, apierrors.NewBadRequest(err.Error())
+	}
+	if len(ops) > operationsMax {
+		return nil, nil, apierrors.NewRequestEntityTooLargeError(
+			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", operationsMax, len(ops)))
+	}
+	if doc, err = ops.Apply(doc); err != nil {
+		return nil, nil, unprocessable(err)
+	}
+	return doc, strict, nil
+}
+
+// undecodable is the answer to a patch that is not of the right form. The names of Go types in it are upstream's.
+func undecodable(err error, ours, theirs string) error {
+	return apierrors.NewBadRequest("error decoding patch: " + strings.Replace(err.Error(), ours, theirs, 1))
+}
+
+// mergePatch patches a document, and lists the fields that the patch has twice.
+func (p *patching) mergePatch(doc []byte) ([]byte, []error, error) {
+	var strict []error
+	if !p.ignorant() {
+		var patch map[string]any
+		var err error
+		if strict, err = kjson.UnmarshalStrict(p.data, &patch); err != nil {
+			return nil, nil, undecodable(err, "", "")
+		}
+	} else if !json.Valid(p.data) {
+		return nil, nil, apierrors.NewBadRequest(jsonpatch.ErrBadJSONPatch.Error())
+	}
+	doc, err := jsonpatch.MergePatch(doc, p.data)
+	switch {
+	case errors.Is(err, jsonpatch.ErrBadJSONPatch):
+		return nil, nil, apierrors.NewBadRequest(err.Error())
+	case err != nil:
+		return nil, nil, internalError(err.Error())
+	}
+	return doc, strict, nil
+}
+
+// strategicPatch returns what a strategic merge patch makes of an object.
+func (p *patching) strategicPatch(old Object) (Object, error) {
+	doc, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.r.versioned(old))
+	if err != nil {
+		return nil, internalError(err.Error())
+	}
+	patch := map[string]any{}
+	var strict []error
+	if p.ignorant() {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(p.data, &patch)
+	} else {
+		strict, err = kjson.UnmarshalStrict(p.data, &patch)
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	obj := p.r.New()
+	if doc, err = strategicpatch.StrategicMergeMapPatch(doc, patch, obj); err != nil {
+		return nil, strategicError(err)
+	}
+	value := fmt.Sprintf("%+v", patch)
+	if err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(doc, obj, !p.ignorant()); err != nil {
+		more, ok := runtime.AsStrictDecodingError(err)
+		if !ok {
+			return nil, invalidPatch(value, err.Error())
+		}
+		strict = append(strict, more.Errors()...)
+	}
+	if err := p.judge(strict, value); err != nil {
+		return nil, err
+	}
+	return obj, nil
+}
+
+// strategicError is the answer to a strategic merge patch that cannot be applied.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers/patch.go interpretStrategicMergePatchError.
+func strategicError(err error) error {
+	for _, bad := range []error{
+		mergepatch.ErrBadJSONDoc, mergepatch.ErrBadPatchFormatForPrimitiveList, mergepatch.ErrBadPatchFormatForRetainKeys,
+		mergepatch.ErrBadPatchFormatForSetElementOrderList, mergepatch.ErrUnsupportedStrategicMergePatchFormat,
+	} {
+		if errors.Is(err, bad) {
+			return apierrors.NewBadRequest(err.Error())
+		}
+	}
+	if errors.Is(err, mergepatch.ErrNoListOfLists) || errors.Is(err, mergepatch.ErrPatchContentNotMatchRetainKeys) {
+		return unprocessable(err)
+	}
+	return internalError(err.Error())
 }

@@ -2,7 +2,9 @@ package fake
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -128,21 +130,39 @@ func (r resource[T, L, A]) Patch(ctx context.Context, name string, pt types.Patc
 	return r.answer(done.Object, err)
 }
 
-// Apply is refused: the server has no server-side apply.
-func (r resource[T, L, A]) Apply(ctx context.Context, _ A, _ metav1.ApplyOptions) (T, error) {
-	return r.refuse(ctx, "apply")
+// Apply says how an object is to be, as far as the configuration says, and creates it if there is none.
+func (r resource[T, L, A]) Apply(ctx context.Context, config A, opts metav1.ApplyOptions) (T, error) {
+	return r.apply(ctx, config, opts)
 }
 
-// ApplyStatus is refused: the server has no server-side apply.
-func (r resource[T, L, A]) ApplyStatus(ctx context.Context, _ A, _ metav1.ApplyOptions) (T, error) {
-	return r.refuse(ctx, "apply", "status")
+// ApplyStatus says how an object's status is to be, as far as the configuration says.
+func (r resource[T, L, A]) ApplyStatus(ctx context.Context, config A, opts metav1.ApplyOptions) (T, error) {
+	return r.apply(ctx, config, opts, "status")
 }
 
-func (r resource[T, L, A]) refuse(ctx context.Context, verb string, sub ...string) (T, error) {
-	_, err := r.write(ctx, r.request(verb, "", sub...), func() (written, error) {
-		return written{}, apierrors.NewMethodNotSupported(r.kind.groupResource(), verb)
-	})
-	return r.answer(nil, err)
+// What client-go refuses to apply before it asks the server.
+//
+// Upstream: k8s.io/client-go/gentype alsoApplier.
+var (
+	errNoConfig      = errors.New("object provided to Apply must not be nil")
+	errNoConfigName  = errors.New("obj.Name must be provided to Apply")
+	errNoScaleConfig = errors.New("scale provided to ApplyScale must not be nil")
+)
+
+func (r resource[T, L, A]) apply(ctx context.Context, config A, opts metav1.ApplyOptions, sub ...string) (T, error) {
+	named, ok := any(config).(interface{ GetName() *string })
+	if v := reflect.ValueOf(config); !ok || v.IsNil() {
+		return r.answer(nil, errNoConfig)
+	}
+	name := named.GetName()
+	if name == nil {
+		return r.answer(nil, errNoConfigName)
+	}
+	data, err := json.Marshal(config)
+	if err != nil {
+		return r.answer(nil, err)
+	}
+	return r.Patch(ctx, *name, types.ApplyYAMLPatchType, data, opts.ToPatchOptions(), sub...)
 }
 
 // get reads a stored object.

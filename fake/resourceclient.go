@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -88,6 +89,17 @@ func (r ResourceClient) shown(obj Object) Object {
 	return r.kind.show(obj)
 }
 
+// shownForWrite gives an object in the form of this resource, with the managed fields that a write of it continues.
+func (r ResourceClient) shownForWrite(stored Object) Object {
+	obj := r.shown(stored)
+	if obj != nil && r.kind.ofScale() {
+		if fields, err := r.kind.of.scaleHandler(stored).ToSubresource(); err == nil {
+			obj.SetManagedFields(fields)
+		}
+	}
+	return obj
+}
+
 // taken gives an object of this resource in the form in which it is stored.
 func (r ResourceClient) taken(obj, old Object) (Object, error) {
 	if c, ok := obj.(*Custom); ok {
@@ -113,7 +125,7 @@ func (r ResourceClient) write(ctx context.Context, what request, effect func() (
 		return Result{}, err
 	}
 	return Result{
-		Object: r.shown(done.object), Created: done.after != nil && done.before == nil, Gone: done.gone, Warnings: done.warnings,
+		Object: r.shown(done.object), Created: done.created, Gone: done.gone, Warnings: done.warnings,
 	}, nil
 }
 
@@ -124,6 +136,10 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 		shown = obj.GetGenerateName() + "*"
 	}
 	return r.write(ctx, r.request("create", shown), func() (written, error) {
+		if err := invalidOptions("CreateOptions", validation.ValidateCreateOptions(&opts)); err != nil {
+			return written{}, err
+		}
+		r.track(obj, nil, throughMain, opts.FieldManager)
 		obj, err := r.taken(obj, nil)
 		if err != nil {
 			return written{}, err
@@ -140,8 +156,18 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 		if err != nil {
 			return written{}, err
 		}
+		if err := invalidOptions("UpdateOptions", validation.ValidateUpdateOptions(&opts)); err != nil {
+			return written{}, err
+		}
+		if err := r.checkName(obj, name); err != nil {
+			return written{}, err
+		}
 		how.name, how.dryRun, how.whole = name, len(opts.DryRun) > 0, true
-		how.make = func(old Object) (Object, error) { return r.taken(obj.DeepCopyObject().(Object), old) }
+		how.make = func(old Object) (Object, error) {
+			obj := obj.DeepCopyObject().(Object)
+			r.track(obj, r.shownForWrite(old), r.via(how), opts.FieldManager)
+			return r.taken(obj, old)
+		}
 		return r.c.server.update(r.stored(), how)
 	})
 }
@@ -153,16 +179,24 @@ func (r ResourceClient) Patch(ctx context.Context, name string, pt types.PatchTy
 		if err != nil {
 			return written{}, err
 		}
-		how.name, how.dryRun = name, len(opts.DryRun) > 0
-		how.make = func(old Object) (Object, error) {
-			obj, err := r.kind.patch(r.shown(old), pt, data)
-			if err != nil {
-				return nil, err
-			}
-			return r.taken(obj, old)
+		p := patching{r: r, name: name, pt: pt, data: data, opts: opts, sub: r.via(how)}
+		if err := p.check(); err != nil {
+			return written{}, err
 		}
-		return r.c.server.update(r.stored(), how)
+		how.name, how.dryRun, how.make = name, len(opts.DryRun) > 0, p.make
+		how.create = pt == types.ApplyYAMLPatchType && p.sub == throughMain
+		done, err := r.c.server.update(r.stored(), how)
+		done.warnings = append(p.warnings, done.warnings...)
+		return done, err
 	})
+}
+
+// via is the subresource that managed fields are written down for.
+func (r ResourceClient) via(c change) subresource {
+	if r.kind.ofScale() {
+		return throughScale
+	}
+	return c.through
 }
 
 // through begins a change through a subresource, if the resource has it.

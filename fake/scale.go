@@ -12,11 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
 	applyautoscalingv1 "k8s.io/client-go/applyconfigurations/autoscaling/v1"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // scaled is what a Scale shows of an object: how many replicas are wanted and there are, and which pods they are.
@@ -74,10 +76,26 @@ func newScale(of *kind) *kind {
 		obj := of.shallow(stored)
 		*scaledOf(obj).wanted = &scale.Spec.Replicas
 		obj.SetResourceVersion(scale.ResourceVersion)
+		if is := metaOf(obj); len(is.ManagedFields) > 0 || len(scale.ManagedFields) > 0 {
+			var err error
+			if is.ManagedFields, err = of.scaleHandler(stored).ToParent(scale.ManagedFields); err != nil {
+				return nil, internalError(err.Error())
+			}
+		}
 		return obj, nil
 	}
 	return k
 }
+
+// scaleHandler turns the managed fields of a thing that scales into those of its Scale and back.
+func (k *kind) scaleHandler(stored Object) *managedfields.ScaleHandler {
+	version := k.gvk.GroupVersion()
+	return managedfields.NewScaleHandler(stored.GetManagedFields(), version,
+		managedfields.ResourcePathMappings{version.String(): fieldpath.MakePathOrDie("spec", "replicas")})
+}
+
+// ofScale tells whether a kind shows another one as a Scale.
+func (k *kind) ofScale() bool { return k.of != nil && k.of.scale == k }
 
 // scales is what the clients of resources with a /scale have besides.
 type scales struct{ ResourceClient }
@@ -104,6 +122,9 @@ func (s scales) UpdateScale(ctx context.Context, name string, scale *autoscaling
 
 // ApplyScale says how many replicas are wanted.
 func (s scales) ApplyScale(ctx context.Context, name string, scale *applyautoscalingv1.ScaleApplyConfiguration, opts metav1.ApplyOptions) (*autoscalingv1.Scale, error) {
+	if scale == nil {
+		return &autoscalingv1.Scale{}, errNoScaleConfig
+	}
 	data, err := json.Marshal(scale)
 	if err != nil {
 		return &autoscalingv1.Scale{}, err

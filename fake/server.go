@@ -28,11 +28,16 @@ const EventsMax = 10_000
 type Config struct {
 	Now        func() time.Time // the world's time; required
 	Namespaces []string         // to begin with, besides default, kube-system, kube-public and kube-node-lease
+
+	// TrackManagedFields keeps managed fields of every object from its creation on, as the real server does, which takes
+	// about a millisecond a write. Otherwise they are kept from an object's first server-side apply on.
+	TrackManagedFields bool
 }
 
 // Server is the API server: the store, its rules, and the ways in. All methods may be called concurrently.
 type Server struct {
 	now     func() time.Time
+	track   bool // managed fields, from creation on
 	catalog atomic.Pointer[catalog]
 
 	mu       sync.RWMutex
@@ -60,6 +65,7 @@ type Commit struct {
 func NewServer(cfg Config) *Server {
 	s := &Server{
 		now:       cfg.Now,
+		track:     cfg.TrackManagedFields,
 		factories: map[*sim.Component]*factory{},
 	}
 	s.catalog.Store(newCatalog())

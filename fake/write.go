@@ -38,6 +38,8 @@ type written struct {
 	after  Object // stored after, or the last state; nil when nothing was committed
 	gone   bool   // the object was removed
 
+	created bool // there was none before
+
 	warnings []string // for whoever wrote
 }
 
@@ -69,10 +71,10 @@ func (s *Server) create(k *kind, namespace string, obj Object, dryRun bool) (wri
 		if s.lookup(t, key) == nil {
 			warnings := k.warn(obj, nil)
 			if dryRun {
-				return written{object: obj, warnings: warnings}, nil
+				return written{object: obj, created: true, warnings: warnings}, nil
 			}
 			if s.put(t, k, watch.Added, key, nil, obj) {
-				return written{object: obj, after: obj, warnings: warnings}, nil
+				return written{object: obj, after: obj, created: true, warnings: warnings}, nil
 			}
 		}
 		if !generate || try == generateMax {
@@ -106,6 +108,8 @@ type change struct {
 	make func(old Object) (Object, error)
 	// whole: make gives what the writer sent, and a UID in it is a precondition.
 	whole bool
+	// create: make makes an object where there is none.
+	create bool
 }
 
 // subresource is the door a change comes through.
@@ -116,6 +120,7 @@ const (
 	throughStatus   subresource = "status"
 	throughFinalize subresource = "finalize" // of namespaces: their spec's finalizers may be written
 	throughBinding  subresource = "binding"  // of pods: make has seen to everything
+	throughScale    subresource = "scale"    // to the managed fields only: it is a kind of its own
 )
 
 // verdict is what is to be done with an object.
@@ -133,7 +138,7 @@ func (s *Server) update(k *kind, c change) (written, error) {
 	for {
 		stored := s.lookup(t, key)
 		old := k.read(stored)
-		if old == nil && !(c.whole && k.createOnUpdate) {
+		if old == nil && !c.create && !(c.whole && k.createOnUpdate) {
 			return written{}, apierrors.NewNotFound(k.groupResource(), c.name)
 		}
 		obj, err := c.make(old)
@@ -142,7 +147,11 @@ func (s *Server) update(k *kind, c change) (written, error) {
 		}
 		if old == nil {
 			obj.SetResourceVersion("")
-			return s.create(k, c.namespace, obj, c.dryRun)
+			done, err := s.create(k, c.namespace, obj, c.dryRun)
+			if c.create && apierrors.IsAlreadyExists(err) {
+				continue
+			}
+			return done, err
 		}
 		obj, what, err := s.prepareUpdate(k, c, obj, old)
 		if err != nil {
@@ -181,6 +190,7 @@ func (s *Server) prepareUpdate(k *kind, c change, obj, old Object) (Object, verd
 		}
 		m = metaOf(obj)
 	}
+	keepTimes(obj, old)
 	switch {
 	case last(m, was) && finalized(obj):
 		return obj, verdictRemove, nil
@@ -255,6 +265,7 @@ func split(k *kind, obj, old Object, status bool) Object {
 		*metaOf(to) = *metaOf(obj)
 	} else {
 		to.SetResourceVersion(obj.GetResourceVersion())
+		to.SetManagedFields(obj.GetManagedFields())
 	}
 	return to
 }

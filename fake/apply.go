@@ -1,0 +1,230 @@
+package fake
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// apply returns what server-side apply makes of an object, or of nothing.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers/patch.go applyPatcher.
+func (p *patching) apply(old Object) (Object, error) {
+	config := &unstructured.Unstructured{Object: map[string]any{}}
+	if err := yaml.Unmarshal(p.data, &config.Object); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+	}
+	live := old
+	if live == nil {
+		live = p.r.New()
+	}
+	manager, err := p.r.fieldManager(p.sub)
+	if err != nil {
+		return nil, internalError(err.Error())
+	}
+	form := p.r.forms().of(live)
+	times := newTimes(form.(metav1.Object))
+	out, err := manager.Apply(form, config, p.opts.FieldManager, ptr.Deref(p.opts.Force, false))
+	if err != nil {
+		return nil, applyError(err)
+	}
+	obj, err := objectOf(out)
+	if err != nil {
+		return nil, internalError(err.Error())
+	}
+	times.restore(obj, p.r.c.server.timestamp())
+	if uid := obj.GetUID(); uid != "" && old == nil {
+		return nil, apierrors.NewConflict(p.r.kind.groupResource(), p.name,
+			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	}
+	return obj, p.strictYAML()
+}
+
+// applyError is the status of an error of the field manager.
+func applyError(err error) error {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return err
+	}
+	return internalError(err.Error())
+}
+
+// strictYAML finds the fields that a configuration has twice. It may have no unknown ones.
+func (p *patching) strictYAML() error {
+	if p.ignorant() {
+		return nil
+	}
+	err := yaml.UnmarshalStrict(p.data, &map[string]any{})
+	switch {
+	case err == nil:
+	case p.opts.FieldValidation == metav1.FieldValidationStrict:
+		return apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", err))
+	default:
+		p.warnings = yamlWarnings(err.Error())
+	}
+	return nil
+}
+
+// yamlWarnings are the single complaints of an error of the YAML decoder.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers/rest.go parseYAMLWarnings.
+func yamlWarnings(msg string) []string {
+	const prefix = "yaml: unmarshal errors:\n"
+	rest, ok := strings.CutPrefix(msg, "error converting YAML to JSON: "+prefix)
+	if !ok {
+		if rest, ok = strings.CutPrefix(msg, prefix); !ok {
+			return []string{msg}
+		}
+	}
+	lines := strings.Split(rest, "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimSpace(line)
+	}
+	return lines
+}
+
+// builtinTypes says how the kinds of k8s.io/api are merged. It is read once for the process, when it is first needed.
+var builtinTypes = sync.OnceValue(func() managedfields.TypeConverter {
+	return applyconfigurations.NewTypeConverter(scheme.Scheme)
+})
+
+// fieldManager returns what merges the resource's objects and keeps their managed fields.
+func (r ResourceClient) fieldManager(through subresource) (*managedfields.FieldManager, error) {
+	make := managedfields.NewDefaultFieldManager
+	var types managedfields.TypeConverter
+	switch c := r.kind.custom; {
+	case c == nil:
+		types = builtinTypes()
+	case c.Types != nil:
+		make, types = managedfields.NewDefaultCRDFieldManager, c.Types
+	default:
+		make, types = managedfields.NewDefaultCRDFieldManager, managedfields.NewDeducedTypeConverter()
+	}
+	f, gvk := r.forms(), r.GroupVersionKind()
+	return make(types, f, f, f, gvk, gvk.GroupVersion(), string(through), r.resetFields(through))
+}
+
+// resetFields are the fields that nobody comes to own through a subresource, because it does not write them.
+//
+// Upstream: the strategies' GetResetFields.
+func (r ResourceClient) resetFields(through subresource) map[fieldpath.APIVersion]fieldpath.Filter {
+	if r.kind.copyStatus == nil {
+		return nil
+	}
+	path := fieldpath.MakePathOrDie
+	reset := fieldpath.NewSet(path("status"))
+	if through == throughStatus {
+		reset = fieldpath.NewSet(path("spec"))
+		switch {
+		case !r.kind.statusMeta:
+			reset.Insert(path("metadata"))
+		case r.kind.id == "pods":
+			reset.Insert(path("metadata", "deletionTimestamp"))
+			reset.Insert(path("metadata", "ownerReferences"))
+		case r.kind.id == "deployments.apps":
+			reset.Insert(path("metadata", "labels"))
+		}
+	}
+	version := fieldpath.APIVersion(r.GroupVersionKind().GroupVersion().String())
+	return map[fieldpath.APIVersion]fieldpath.Filter{version: fieldpath.NewExcludeSetFilter(reset)}
+}
+
+// forms converts a resource's objects between the forms that a field manager wants: there is but one version of the
+// built-in kinds, and those of custom resources differ in nothing but their name.
+type forms struct{ r ResourceClient }
+
+func (r ResourceClient) forms() forms { return forms{r} }
+
+// of gives an object with its apiVersion and kind, as a field manager takes it. It shares nothing that is changed.
+func (f forms) of(obj Object) runtime.Object {
+	out := f.r.versioned(obj)
+	c, ok := out.(*Custom)
+	if !ok {
+		return out
+	}
+	u, err := c.DeepCopyObject().(*Custom).Unstructured()
+	if err != nil {
+		panic(err) // metadata always converts
+	}
+	return u
+}
+
+// ConvertToVersion gives an object as it is in a version.
+func (f forms) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	gvk := f.r.GroupVersionKind()
+	to, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{gvk})
+	if !ok || !f.r.kind.has(to.Version) {
+		return nil, runtime.NewNotRegisteredGVKErrForTarget(schemeName, gvk, target)
+	}
+	u, ok := in.(*unstructured.Unstructured)
+	switch {
+	case ok && f.r.kind.custom != nil:
+		out := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
+		out.SetGroupVersionKind(to)
+		return out, nil
+	case ok:
+		obj := f.r.New()
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj); err != nil {
+			return nil, err
+		}
+		return obj, nil
+	}
+	return f.r.versioned(in.(Object)), nil
+}
+
+// has tells whether there is a kind in a version.
+func (k *kind) has(version string) bool {
+	if k.custom != nil {
+		return slices.Contains(k.custom.Versions, version)
+	}
+	return k.gvk.Version == version
+}
+
+// Convert is not used.
+func (forms) Convert(in, out, _ any) error {
+	return fmt.Errorf("fake: no conversion of %T to %T", in, out)
+}
+
+// ConvertFieldLabel is not used.
+func (forms) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+	return label, value, nil
+}
+
+// Default does nothing: the pipeline does it.
+func (forms) Default(runtime.Object) {}
+
+// New returns an empty object.
+func (f forms) New(schema.GroupVersionKind) (runtime.Object, error) { return f.of(f.r.New()), nil }
+
+// objectOf gives what a field manager made, as an object of the resource.
+func objectOf(out runtime.Object) (Object, error) {
+	u, ok := out.(*unstructured.Unstructured)
+	if !ok {
+		return out.(Object), nil
+	}
+	obj := &Custom{Content: u.Object}
+	obj.SetGroupVersionKind(u.GroupVersionKind())
+	meta, _ := u.Object["metadata"].(map[string]any)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(meta, &obj.ObjectMeta); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"apiVersion", "kind", "metadata"} {
+		delete(obj.Content, name)
+	}
+	return obj, nil
+}

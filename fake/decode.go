@@ -1,0 +1,135 @@
+package fake
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/kubernetes/scheme"
+	kjson "sigs.k8s.io/json"
+)
+
+// schemeName is what upstream's scheme calls itself in errors.
+const schemeName = "pkg/runtime/scheme.go:111"
+
+// versioned gives an object of this resource with its apiVersion and kind. It shares what the object points to.
+func (r ResourceClient) versioned(obj Object) Object {
+	out := r.kind.shallow(obj)
+	out.GetObjectKind().SetGroupVersionKind(r.GroupVersionKind())
+	return out
+}
+
+// decode reads what a patch made of an object's JSON, and lists the fields that are unknown or there twice.
+func (r ResourceClient) decode(doc []byte) (Object, []error, error) {
+	is, err := serializer.DefaultMetaFactory.Interpret(doc)
+	if err != nil {
+		return nil, nil, invalidPatch(string(doc), err.Error())
+	}
+	if r.kind.custom != nil {
+		return r.decodeCustom(doc, *is)
+	}
+	want := r.GroupVersionKind()
+	if is.Kind == "" {
+		is.Kind = want.Kind
+	}
+	obj := r.New()
+	switch {
+	case *is == want:
+	case is.Version == "":
+		return obj, []error{errors.New(`unknown field "metadata"`)}, nil // upstream decodes it as an internal object
+	case scheme.Scheme.Recognizes(*is):
+		return nil, nil, invalidPatch(string(doc), fmt.Sprintf("converting (%s.%s) to (%s.%s): unknown conversion",
+			is.Version, is.Kind, internalPackage(want.Group), want.Kind))
+	default:
+		return nil, nil, invalidPatch(string(doc), runtime.NewNotRegisteredErrForKind(schemeName, *is).Error())
+	}
+	strict, err := kjson.UnmarshalStrict(doc, obj)
+	if err != nil {
+		return nil, nil, invalidPatch(string(doc), err.Error())
+	}
+	return obj, strict, nil
+}
+
+// internalPackage is the Go package of upstream's internal types of a group.
+func internalPackage(group string) string {
+	if group == "" {
+		return "core"
+	}
+	name, _, _ := strings.Cut(group, ".")
+	return name
+}
+
+// decodeCustom is decode for custom resources.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver customresource_handler.go schemaCoercingDecoder.
+func (r ResourceClient) decodeCustom(doc []byte, is schema.GroupVersionKind) (Object, []error, error) {
+	if is.Kind == "" {
+		return nil, nil, invalidPatch(string(doc), runtime.NewMissingKindErr(string(doc)).Error())
+	}
+	if is.GroupVersion().Empty() {
+		return nil, nil, apierrors.NewInternalError(runtime.NewMissingVersionErr("object has no apiVersion field"))
+	}
+	content := map[string]any{}
+	strict, err := kjson.UnmarshalStrict(doc, &content)
+	if err != nil {
+		return nil, nil, invalidPatch(string(doc), err.Error())
+	}
+	obj := &Custom{Content: content}
+	obj.SetGroupVersionKind(is)
+	unknown, err := decodeMeta(content["metadata"], &obj.ObjectMeta)
+	if err != nil {
+		return nil, nil, invalidPatch(string(doc), err.Error())
+	}
+	for _, name := range []string{"apiVersion", "kind", "metadata"} {
+		delete(content, name)
+	}
+	if err := r.checkKind(obj.Name, is); err != nil {
+		return nil, nil, err
+	}
+	strict = append(strict, unknown...)
+	if f := r.kind.custom.Unknown; f != nil {
+		for _, path := range f(obj) {
+			strict = append(strict, fmt.Errorf("unknown field %q", path))
+		}
+	}
+	return obj, strict, nil
+}
+
+// checkKind tells whether a custom resource is what its client is of.
+func (r ResourceClient) checkKind(name string, is schema.GroupVersionKind) error {
+	want := r.GroupVersionKind()
+	var errs field.ErrorList
+	if is.Kind != want.Kind {
+		errs = append(errs, field.Invalid(field.NewPath("kind"), is.Kind, "must be "+want.Kind))
+	}
+	if is.GroupVersion() != want.GroupVersion() {
+		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), is.GroupVersion().String(), "must be "+want.GroupVersion().String()))
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(is.GroupKind(), name, errs)
+	}
+	return nil
+}
+
+// decodeMeta reads the metadata of a custom resource, and lists the fields that are unknown.
+func decodeMeta(from any, to *metav1.ObjectMeta) ([]error, error) {
+	if from == nil {
+		return nil, nil
+	}
+	data, err := json.Marshal(from)
+	if err != nil {
+		return nil, err
+	}
+	strict, err := kjson.UnmarshalStrict(data, to)
+	for i, e := range strict {
+		strict[i] = errors.New(strings.Replace(e.Error(), `unknown field "`, `unknown field "metadata.`, 1))
+	}
+	return strict, err
+}
