@@ -32,7 +32,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newDemo())
+	root.AddCommand(newDemo(), newServe())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/volsim/volsim/fake/rest"
+)
+
+// contextName names the cluster, user and context of a kubeconfig.
+const contextName = "volsim"
+
+// kubeconfig is a file that was written, and how it was before.
+type kubeconfig struct {
+	path    string
+	made    bool   // it was not there
+	current string // the context that was the current one
+}
+
+// writeKubeconfig lets clients that use the file find the server. Other clusters in it stay.
+func writeKubeconfig(path string, l *rest.Listener) (*kubeconfig, error) {
+	f := &kubeconfig{path: path}
+	all, err := clientcmd.LoadFromFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.made = true
+		all = clientcmdapi.NewConfig()
+	case err != nil:
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	f.current = all.CurrentContext
+	ours := l.Kubeconfig(contextName)
+	all.Clusters[contextName] = ours.Clusters[contextName]
+	all.AuthInfos[contextName] = ours.AuthInfos[contextName]
+	all.Contexts[contextName] = ours.Contexts[contextName]
+	all.CurrentContext = contextName
+	if err := clientcmd.WriteToFile(*all, path); err != nil {
+		return nil, fmt.Errorf("write kubeconfig: %w", err)
+	}
+	return f, nil
+}
+
+// restore takes out of the file what was written: the file itself, if it was not there.
+func (f *kubeconfig) restore() error {
+	all, err := clientcmd.LoadFromFile(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("restore kubeconfig: %w", err)
+	}
+	delete(all.Clusters, contextName)
+	delete(all.AuthInfos, contextName)
+	delete(all.Contexts, contextName)
+	if f.made && len(all.Clusters)+len(all.AuthInfos)+len(all.Contexts) == 0 {
+		return os.Remove(f.path)
+	}
+	if all.CurrentContext == contextName {
+		all.CurrentContext = ""
+		if _, ok := all.Contexts[f.current]; ok {
+			all.CurrentContext = f.current
+		}
+	}
+	if err := clientcmd.WriteToFile(*all, f.path); err != nil {
+		return fmt.Errorf("restore kubeconfig: %w", err)
+	}
+	return nil
+}
