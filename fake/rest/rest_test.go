@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -136,3 +137,5 @@ func ask(ctx context.Context, h http.Handler, method, target, body string, heade
 	out, _ := io.ReadAll(w.Body)
 	return reply{w.Code, w.Header(), string(out)}
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }
