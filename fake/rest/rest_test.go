@@ -139,3 +139,13 @@ func ask(ctx context.Context, h http.Handler, method, target, body string, heade
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+// objectUID reads the UID of an object.
+func objectUID(t *testing.T, body string) string {
+	t.Helper()
+	var o metav1.PartialObjectMetadata
+	if err := json.Unmarshal([]byte(body), &o); err != nil {
+		t.Fatal(err)
+	}
+	return string(o.UID)
+}
