@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 const (
@@ -106,7 +107,10 @@ func parseRevision(rv string) (int64, error) {
 		return 0, nil
 	}
 	r, err := strconv.ParseUint(rv, 10, 63)
-	return int64(r), err
+	if err != nil {
+		return 0, field.Invalid(field.NewPath("resourceVersion"), rv, err.Error())
+	}
+	return int64(r), nil
 }
 
 func tooLarge(asked, is int64) error {
@@ -176,5 +180,5 @@ func parseContinue(opts *metav1.ListOptions) (continueToken, error) {
 }
 
 func badContinue(err error) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("continue key is not valid: %v", err))
+	return apierrors.NewBadRequest(fmt.Sprintf("invalid continue token: continue key is not valid: %v", err))
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -135,4 +136,16 @@ func ask(ctx context.Context, h http.Handler, method, target, body string, heade
 	h.ServeHTTP(w, req)
 	out, _ := io.ReadAll(w.Body)
 	return reply{w.Code, w.Header(), string(out)}
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// objectUID reads the UID of an object.
+func objectUID(t *testing.T, body string) string {
+	t.Helper()
+	var o metav1.PartialObjectMetadata
+	if err := json.Unmarshal([]byte(body), &o); err != nil {
+		t.Fatal(err)
+	}
+	return string(o.UID)
 }

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -73,13 +72,14 @@ func (r *request) refusal(err error) answer {
 	status := statusOf(err)
 	code := int(status.Code)
 	f, ok := r.form(nil)
-	var a answer
-	if body, failed := r.h.codecs.encode(f, status); ok && failed == nil {
-		a = newAnswer(code, f.media, body)
-	} else {
-		body, _ := json.MarshalIndent(status, "", "  ") // a Status can be marshalled
-		a = newAnswer(code, mediaJSON, body)
+	if !ok {
+		f = form{media: mediaJSON, pretty: true}
 	}
+	body, failed := r.h.codecs.encode(f, status)
+	if failed != nil {
+		panic("rest: a Status that cannot be encoded: " + failed.Error())
+	}
+	a := newAnswer(code, f.media, body)
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		a.header.Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
 	}
