@@ -1,0 +1,79 @@
+package openapi
+
+import (
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/volsim/volsim/fake"
+)
+
+// conventions is the page that descriptions of metadata point to.
+const conventions = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+
+// addCustom adds the definitions of a custom resource and of its list.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder buildKubeNative, buildListSchema.
+func (m *models) addCustom(r fake.APIResource) {
+	gvk := gvkOf(r)
+	name := reverse(r.Group) + "." + r.Version + "." + r.Kind
+	m.customs[gvk] = name
+	m.all[name] = m.custom(r)
+
+	listKind := r.Custom.ListKind
+	if listKind == "" {
+		listKind = r.Kind + "List"
+	}
+	list := m.object(reflect.TypeFor[metav1.ListMeta](), "Standard list metadata. More info: "+conventions+"#types-kinds", gvk.GroupVersion().WithKind(listKind))
+	list.Description = listKind + " is a list of " + r.Kind
+	items := spec.ArrayProperty(spec.RefSchema(prefix + name))
+	items.Description = "List of " + r.Name + ". More info: " + conventions
+	list.SetProperty("items", *items)
+	list.Required = []string{"items"}
+	listName := reverse(r.Group) + "." + r.Version + "." + listKind
+	m.customs[gvk.GroupVersion().WithKind(r.Kind+"List")] = listName
+	m.all[listName] = list
+}
+
+// custom is the definition of a custom resource: its own schema, with what all objects have.
+func (m *models) custom(r fake.APIResource) spec.Schema {
+	out := m.object(reflect.TypeFor[metav1.ObjectMeta](), "Standard object's metadata. More info: "+conventions+"#metadata", gvkOf(r))
+	var own *spec.Schema
+	if r.Custom.Schema != nil {
+		own = r.Custom.Schema(r.Version)
+	}
+	if own == nil {
+		out.AddExtension("x-kubernetes-preserve-unknown-fields", true)
+		return out
+	}
+	given := out
+	out = *own
+	out.Properties = make(map[string]spec.Schema, len(own.Properties)+len(given.Properties))
+	for name, p := range own.Properties {
+		out.Properties[name] = p
+	}
+	for name, p := range given.Properties {
+		out.Properties[name] = p
+	}
+	out.VendorExtensible = spec.VendorExtensible{Extensions: spec.Extensions{}}
+	for k, v := range own.Extensions {
+		out.Extensions[k] = v
+	}
+	out.AddExtension("x-kubernetes-group-version-kind", []any{kindExtension(gvkOf(r))})
+	return out
+}
+
+// object is the definition of something that has apiVersion, kind and metadata.
+func (m *models) object(meta reflect.Type, about string, gvk schema.GroupVersionKind) spec.Schema {
+	doc := docOf(reflect.TypeFor[metav1.TypeMeta]())
+	metadata := m.ref(meta)
+	metadata.Description = about
+	out := spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"object"}}}
+	out.SetProperty("apiVersion", *spec.StringProperty().WithDescription(doc["apiVersion"]))
+	out.SetProperty("kind", *spec.StringProperty().WithDescription(doc["kind"]))
+	out.SetProperty("metadata", *metadata)
+	out.AddExtension("x-kubernetes-group-version-kind", []any{kindExtension(gvk)})
+	return out
+}

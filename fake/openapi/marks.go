@@ -1,0 +1,66 @@
+package openapi
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/structured-merge-diff/v6/schema"
+)
+
+// marks tell how types are merged, and their defaults: what stands in comments of their source.
+type marks map[string]schema.TypeDef
+
+// readMarks reads them from the schema that client-go has for apply configurations.
+func readMarks() marks {
+	typed := must(applyconfigurations.NewTypeConverter(scheme.Scheme).ObjectToTyped(&corev1.Namespace{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+	}))
+	out := marks{}
+	for _, t := range typed.Schema().Types {
+		out[t.Name] = t
+	}
+	return out
+}
+
+// ofStruct marks the definition of a type.
+func (m marks) ofStruct(name string, out *spec.Schema) {
+	t, ok := m[name]
+	if ok && t.Map != nil && t.Map.ElementRelationship == schema.Atomic {
+		out.AddExtension("x-kubernetes-map-type", "atomic")
+	}
+}
+
+// ofField marks a field of a type, and overwrites its default.
+func (m marks) ofField(name, field string, out *spec.Schema) {
+	t, ok := m[name]
+	if !ok || t.Map == nil {
+		return
+	}
+	f, ok := t.Map.FindField(field)
+	if !ok {
+		return
+	}
+	if f.Default != nil {
+		out.Default = f.Default
+	}
+	switch is := f.Type; {
+	case is.ElementRelationship != nil && *is.ElementRelationship == schema.Atomic:
+		out.AddExtension("x-kubernetes-map-type", "atomic")
+	case is.Inlined.Map != nil && is.Inlined.Map.ElementRelationship == schema.Atomic:
+		out.AddExtension("x-kubernetes-map-type", "atomic")
+	case is.Inlined.List == nil:
+	case is.Inlined.List.ElementRelationship == schema.Atomic:
+		out.AddExtension("x-kubernetes-list-type", "atomic")
+	case len(is.Inlined.List.Keys) > 0:
+		keys := make([]any, len(is.Inlined.List.Keys))
+		for i, k := range is.Inlined.List.Keys {
+			keys[i] = k
+		}
+		out.AddExtension("x-kubernetes-list-map-keys", keys)
+		out.AddExtension("x-kubernetes-list-type", "map")
+	default:
+		out.AddExtension("x-kubernetes-list-type", "set")
+	}
+}
