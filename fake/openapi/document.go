@@ -140,7 +140,10 @@ func (d *Document) swagger(m *models, paths ...string) *spec.Swagger {
 		Security: []map[string][]string{{"BearerToken": {}}},
 	}}
 	for _, path := range paths {
-		for _, r := range d.groups[path] {
+		for i, r := range d.groups[path] {
+			if i == 0 && r.Custom == nil {
+				out.Paths.Paths["/"+path+"/"] = m.discovery(r)
+			}
 			maps.Copy(out.Paths.Paths, m.operations("/"+path, r))
 		}
 	}

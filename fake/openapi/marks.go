@@ -1,6 +1,8 @@
 package openapi
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/applyconfigurations"
@@ -24,16 +26,48 @@ func readMarks() marks {
 	return out
 }
 
+// atomicAnyway are the atomic lists of types that nobody applies.
+var atomicAnyway = []string{
+	metaPrefix + "APIResource.categories",
+	metaPrefix + "APIResource.shortNames",
+	metaPrefix + "APIResourceList.resources",
+	metaPrefix + "StatusDetails.causes",
+}
+
 // ofStruct marks the definition of a type.
 func (m marks) ofStruct(name string, out *spec.Schema) {
 	t, ok := m[name]
-	if ok && t.Map != nil && t.Map.ElementRelationship == schema.Atomic {
+	if !ok || t.Map == nil {
+		return
+	}
+	if t.Map.ElementRelationship == schema.Atomic {
 		out.AddExtension("x-kubernetes-map-type", "atomic")
+	}
+	var unions []any
+	for _, u := range t.Map.Unions {
+		fields := map[string]any{}
+		for _, f := range u.Fields {
+			fields[f.FieldName] = f.DiscriminatorValue
+		}
+		union := map[string]any{"fields-to-discriminateBy": fields}
+		if u.Discriminator != nil {
+			union["discriminator"] = *u.Discriminator
+		}
+		unions = append(unions, union)
+	}
+	if unions != nil {
+		out.AddExtension("x-kubernetes-unions", unions)
 	}
 }
 
+// mapTypes are the words for how a map is merged.
+var mapTypes = map[schema.ElementRelationship]string{schema.Atomic: "atomic", schema.Separable: "granular"}
+
 // ofField marks a field of a type, and overwrites its default.
 func (m marks) ofField(name, field string, out *spec.Schema) {
+	if slices.Contains(atomicAnyway, name+"."+field) {
+		out.AddExtension("x-kubernetes-list-type", "atomic")
+	}
 	t, ok := m[name]
 	if !ok || t.Map == nil {
 		return
@@ -46,10 +80,10 @@ func (m marks) ofField(name, field string, out *spec.Schema) {
 		out.Default = f.Default
 	}
 	switch is := f.Type; {
-	case is.ElementRelationship != nil && *is.ElementRelationship == schema.Atomic:
-		out.AddExtension("x-kubernetes-map-type", "atomic")
-	case is.Inlined.Map != nil && is.Inlined.Map.ElementRelationship == schema.Atomic:
-		out.AddExtension("x-kubernetes-map-type", "atomic")
+	case is.ElementRelationship != nil:
+		out.AddExtension("x-kubernetes-map-type", mapTypes[*is.ElementRelationship])
+	case is.Inlined.Map != nil && is.Inlined.Map.ElementRelationship != "":
+		out.AddExtension("x-kubernetes-map-type", mapTypes[is.Inlined.Map.ElementRelationship])
 	case is.Inlined.List == nil:
 	case is.Inlined.List.ElementRelationship == schema.Atomic:
 		out.AddExtension("x-kubernetes-list-type", "atomic")

@@ -19,12 +19,20 @@ import (
 type models struct {
 	all     spec.Definitions
 	marks   marks
+	enums   enums
+	served  map[schema.GroupVersion]bool
 	customs map[schema.GroupVersionKind]string // the definitions of custom resources, and of their lists
 }
 
 // newModels makes the definitions of resources and all that is behind them.
 func newModels(resources []fake.APIResource) *models {
-	m := &models{all: spec.Definitions{}, marks: readMarks(), customs: map[schema.GroupVersionKind]string{}}
+	m := &models{
+		all: spec.Definitions{}, marks: readMarks(), enums: readEnums(),
+		served: map[schema.GroupVersion]bool{metav1.Unversioned: true}, customs: map[schema.GroupVersionKind]string{},
+	}
+	for _, r := range resources {
+		m.served[gvkOf(r).GroupVersion()] = true
+	}
 	for _, r := range resources {
 		if r.Custom != nil {
 			m.addCustom(r)
@@ -94,7 +102,7 @@ func (m *models) define(name string, t reflect.Type) spec.Schema {
 	}
 	m.fields(name, t, &out)
 	m.marks.ofStruct(name, &out)
-	if kinds := kindsOf(t); len(kinds) > 0 {
+	if kinds := m.kindsOf(t); len(kinds) > 0 {
 		out.AddExtension("x-kubernetes-group-version-kind", kinds)
 	}
 	return out
@@ -144,7 +152,7 @@ func (m *models) fields(name string, t reflect.Type, out *spec.Schema) {
 		}
 		omitEmpty := strings.Contains(options, "omitempty")
 		p := m.property(f.Type)
-		p.Description = doc[tag]
+		p.Description = doc[tag] + m.enums.list(f.Type)
 		p.Default = zeroOf(f.Type, omitEmpty)
 		if strategy := f.Tag.Get("patchStrategy"); strategy != "" {
 			p.AddExtension("x-kubernetes-patch-strategy", strategy)
@@ -183,7 +191,11 @@ func (m *models) property(t reflect.Type) spec.Schema {
 	case reflect.Float32, reflect.Float64:
 		return simple("number", "double")
 	case reflect.String:
-		return simple("string", "")
+		out := simple("string", "")
+		for _, v := range m.enums.values(t) {
+			out.Enum = append(out.Enum, v)
+		}
+		return out
 	case reflect.Slice, reflect.Array:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return simple("string", "byte")
@@ -232,8 +244,9 @@ func zeroOf(t reflect.Type, omitEmpty bool) any {
 	}
 }
 
-// kindsOf are the kinds that a type is, sorted.
-func kindsOf(t reflect.Type) []any {
+// kindsOf are the kinds that a type is, sorted. What is in each group, such as DeleteOptions, is shown in those that are
+// served.
+func (m *models) kindsOf(t reflect.Type) []any {
 	obj, ok := reflect.New(t).Interface().(runtime.Object)
 	if !ok {
 		return nil
@@ -243,14 +256,18 @@ func kindsOf(t reflect.Type) []any {
 		return nil
 	}
 	slices.SortFunc(gvks, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+	everywhere := t.PkgPath() == metaPackage
 	var all []any
 	for _, gvk := range gvks {
-		if gvk.Version != runtime.APIVersionInternal {
+		if gvk.Version != runtime.APIVersionInternal && (!everywhere || m.served[gvk.GroupVersion()]) {
 			all = append(all, kindExtension(gvk))
 		}
 	}
 	return all
 }
+
+// metaPackage has the types that are in each group.
+const metaPackage = "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // kindExtension is how a document names a kind.
 func kindExtension(gvk schema.GroupVersionKind) map[string]any {

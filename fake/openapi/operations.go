@@ -33,7 +33,7 @@ func (m *models) operations(base string, r fake.APIResource) map[string]spec.Pat
 	item := collection + "/{name}"
 	paths := map[string]spec.PathItem{collection: of.collection(namespaced), item: of.item(item, namespaced, r.APIResource)}
 	if r.Namespaced {
-		all := of.operation(action{verb: "list", http: "get", name: "list" + of.group + r.Kind + "ForAllNamespaces", kind: gvkOf(r), list: true})
+		all := of.operation(action{verb: "list", name: "list" + of.group + r.Kind + "ForAllNamespaces", kind: gvkOf(r)})
 		paths[base+"/"+r.Name] = spec.PathItem{PathItemProps: spec.PathItemProps{Get: all}}
 	}
 	for _, s := range r.Subresources {
@@ -43,27 +43,49 @@ func (m *models) operations(base string, r fake.APIResource) map[string]spec.Pat
 	return paths
 }
 
+// discovery is what one can do with a group version itself.
+func (m *models) discovery(r fake.APIResource) spec.PathItem {
+	group := groupName(r.Group)
+	op := &spec.Operation{OperationProps: spec.OperationProps{
+		ID: "get" + group + capital(r.Version) + "APIResources", Description: "get available resources",
+		Tags: []string{lower(group) + "_" + r.Version}, Schemes: []string{"https"},
+		Consumes: []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"},
+		Produces: []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"},
+	}}
+	op.Responses = responses(m.ref(reflect.TypeFor[metav1.APIResourceList]()), http.StatusOK)
+	return spec.PathItem{PathItemProps: spec.PathItemProps{Get: op}}
+}
+
+// responses are an answer with some codes, and that one must say who one is.
+func responses(answer *spec.Schema, codes ...int) *spec.Responses {
+	all := map[int]spec.Response{http.StatusUnauthorized: {ResponseProps: spec.ResponseProps{Description: "Unauthorized"}}}
+	for _, code := range codes {
+		all[code] = spec.Response{ResponseProps: spec.ResponseProps{Description: http.StatusText(code), Schema: answer}}
+	}
+	return &spec.Responses{ResponsesProps: spec.ResponsesProps{StatusCodeResponses: all}}
+}
+
 // action is one operation.
 type action struct {
 	verb  string // as x-kubernetes-action has it
-	http  string
 	about string
-	name  string // of the operation, after the verb
+	name  string
 	kind  schema.GroupVersionKind
-	list  bool // it is about a whole collection
 }
 
 func (r resource) collection(namespaced string) spec.PathItem {
 	kind, name := gvkOf(r.APIResource), r.group+namespaced+r.Kind
 	out := spec.PathItem{PathItemProps: spec.PathItemProps{
-		Get:  r.operation(action{verb: "list", name: "list" + name, kind: kind, list: true}),
-		Post: r.operation(action{verb: "post", about: "create a " + r.Kind, name: "create" + name, kind: kind}),
-		Delete: r.operation(action{
-			verb: "deletecollection", about: "delete collection of " + r.Kind,
-			name: "delete" + r.group + "Collection" + namespaced + r.Kind, kind: kind, list: true,
-		}),
+		Get:        r.operation(action{verb: "list", name: "list" + name, kind: kind}),
+		Post:       r.operation(action{verb: "post", about: "create" + article(r.Kind) + r.Kind, name: "create" + name, kind: kind}),
 		Parameters: pathParameters(r.Kind, namespaced != "", false),
 	}}
+	if slices.Contains(r.Verbs, "deletecollection") {
+		out.Delete = r.operation(action{
+			verb: "deletecollection", about: "delete collection of " + r.Kind,
+			name: "delete" + r.group + "Collection" + namespaced + r.Kind, kind: kind,
+		})
+	}
 	return out
 }
 
@@ -74,7 +96,7 @@ func (r resource) item(path, namespaced string, is metav1.APIResource) spec.Path
 	if _, sub, ok := strings.Cut(is.Name, "/"); ok {
 		name, what = name+capital(sub), sub+" of "+what
 		if slices.Contains(is.Verbs, "create") {
-			what = sub + " of a " + r.Kind
+			what = sub + " of" + article(r.Kind) + r.Kind
 		}
 	}
 	out := spec.PathItem{PathItemProps: spec.PathItemProps{Parameters: pathParameters(is.Kind, namespaced != "", true)}}
@@ -87,7 +109,7 @@ func (r resource) item(path, namespaced string, is metav1.APIResource) spec.Path
 		case "patch":
 			out.Patch = r.operation(action{verb: "patch", about: "partially update " + what, name: "patch" + name, kind: kind})
 		case "delete":
-			out.Delete = r.operation(action{verb: "delete", about: "delete a " + r.Kind, name: "delete" + name, kind: kind})
+			out.Delete = r.operation(action{verb: "delete", about: "delete" + article(r.Kind) + r.Kind, name: "delete" + name, kind: kind})
 		case "create":
 			if strings.Contains(is.Name, "/") {
 				out.Post = r.operation(action{verb: "post", about: "create " + what, name: "create" + name, kind: kind})
@@ -115,6 +137,9 @@ func (r resource) operation(a action) *spec.Operation {
 	switch a.verb {
 	case "list":
 		op.Parameters = queries[metav1.ListOptions]()
+		if r.Custom == nil {
+			op.Produces = append(op.Produces, "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+		}
 		answer = r.kind(a.kind.GroupVersion().WithKind(a.kind.Kind + "List"))
 	case "deletecollection":
 		op.Parameters = append([]spec.Parameter{body(r.ref(reflect.TypeFor[metav1.DeleteOptions]()), false)}, queries[metav1.ListOptions]()...)
@@ -132,12 +157,7 @@ func (r resource) operation(a action) *spec.Operation {
 		op.Parameters = append([]spec.Parameter{body(r.ref(reflect.TypeFor[metav1.Patch]()), true)}, queries[metav1.PatchOptions]()...)
 		op.Consumes, codes = r.patches(), append(codes, http.StatusCreated)
 	}
-	op.Responses = &spec.Responses{ResponsesProps: spec.ResponsesProps{StatusCodeResponses: map[int]spec.Response{
-		http.StatusUnauthorized: {ResponseProps: spec.ResponseProps{Description: "Unauthorized"}},
-	}}}
-	for _, code := range codes {
-		op.Responses.StatusCodeResponses[code] = spec.Response{ResponseProps: spec.ResponseProps{Description: http.StatusText(code), Schema: answer}}
-	}
+	op.Responses = responses(answer, codes...)
 	op.AddExtension("x-kubernetes-action", a.verb)
 	op.AddExtension("x-kubernetes-group-version-kind", kindExtension(a.kind))
 	return op
@@ -145,11 +165,25 @@ func (r resource) operation(a action) *spec.Operation {
 
 // patches are the forms of patches that the resource takes.
 func (r resource) patches() []string {
-	all := []string{"application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"}
+	all := []string{"application/json-patch+json", "application/merge-patch+json"}
 	if r.Custom == nil {
 		all = append(all, "application/strategic-merge-patch+json")
 	}
-	return all
+	return append(all, "application/apply-patch+yaml")
+}
+
+// article is what stands between a verb and a noun.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints GetArticleForNoun.
+func article(noun string) string {
+	switch {
+	case strings.HasSuffix(noun, "s") && !strings.HasSuffix(noun, "ss"):
+		return " "
+	case strings.ContainsAny(noun[:1], "AEIOUaeiou"):
+		return " an "
+	default:
+		return " a "
+	}
 }
 
 func body(of *spec.Schema, required bool) spec.Parameter {

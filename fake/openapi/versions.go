@@ -61,6 +61,15 @@ func (d *Document) buildV3(path string) *spec3.OpenAPI {
 	out := d.swagger(m, path)
 	out.Definitions = m.behind(out)
 	v3 := openapiconv.ConvertV2ToV3(out)
+	for name, s := range v3.Components.Schemas {
+		if kinds, ok := s.Extensions["x-kubernetes-group-version-kind"].([]any); ok && len(kinds) > 1 && strings.HasPrefix(name, metaPrefix) {
+			s.Extensions = maps.Clone(s.Extensions)
+			s.Extensions["x-kubernetes-group-version-kind"] = slices.DeleteFunc(slices.Clone(kinds), func(k any) bool {
+				group := k.(map[string]any)["group"]
+				return group != "" && group != d.groups[path][0].Group
+			})
+		}
+	}
 	for name, types := range oneOf {
 		if s := v3.Components.Schemas[name]; s != nil {
 			s.Type = nil
@@ -71,6 +80,9 @@ func (d *Document) buildV3(path string) *spec3.OpenAPI {
 	}
 	return v3
 }
+
+// metaPrefix is what the names of definitions of types that are in each group begin with.
+const metaPrefix = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
 // oneOf are the definitions that are one of several things.
 var oneOf = map[string][]string{

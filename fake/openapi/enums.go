@@ -1,0 +1,51 @@
+package openapi
+
+import (
+	_ "embed" // for the enumerations
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// enumsJSON are the values of the enumerated types, by type, and what upstream says of them. They stand in comments of its
+// source.
+//
+//go:embed enums.json
+var enumsJSON []byte
+
+// enums are enumerated types: by their name, their values and what these mean.
+type enums map[string]map[string]string
+
+func readEnums() enums {
+	var out enums
+	if err := json.Unmarshal(enumsJSON, &out); err != nil {
+		panic("openapi: " + err.Error())
+	}
+	return out
+}
+
+func (e enums) of(t reflect.Type) map[string]string {
+	t = deref(t)
+	return e[strings.TrimPrefix(t.PkgPath(), "k8s.io/")+"."+t.Name()]
+}
+
+// values are the values of a type, sorted. nil: anything.
+func (e enums) values(t reflect.Type) []string { return slices.Sorted(maps.Keys(e.of(t))) }
+
+// list says which values a type has and what they mean, as descriptions of fields do.
+//
+// Upstream: k8s.io/kube-openapi/pkg/generators/enum.go DescriptionLines.
+func (e enums) list(t reflect.Type) string {
+	means := e.of(t)
+	if means == nil {
+		return ""
+	}
+	out := "\n\nPossible enum values:"
+	for _, v := range e.values(t) {
+		out += strings.TrimRight(fmt.Sprintf("\n - `%q` %s", v, means[v]), " ")
+	}
+	return out
+}
