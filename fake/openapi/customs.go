@@ -1,10 +1,13 @@
 package openapi
 
 import (
+	"maps"
 	"reflect"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/schemamutation"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/volsim/volsim/fake"
@@ -45,24 +48,42 @@ func (m *models) custom(r fake.APIResource) spec.Schema {
 		own = r.Custom.Schema(r.Version)
 	}
 	if own == nil {
-		out.AddExtension("x-kubernetes-preserve-unknown-fields", true)
+		out.AddExtension(preserveUnknown, true)
 		return out
 	}
+	walk := schemamutation.Walker{SchemaCallback: m.embed, RefCallback: schemamutation.RefCallbackNoop}
+	own = walk.WalkSchema(own)
 	given := out
 	out = *own
-	out.Properties = make(map[string]spec.Schema, len(own.Properties)+len(given.Properties))
-	for name, p := range own.Properties {
-		out.Properties[name] = p
+	out.Properties = maps.Clone(own.Properties)
+	if out.Properties == nil {
+		out.Properties = given.Properties
 	}
-	for name, p := range given.Properties {
-		out.Properties[name] = p
-	}
-	out.VendorExtensible = spec.VendorExtensible{Extensions: spec.Extensions{}}
-	for k, v := range own.Extensions {
-		out.Extensions[k] = v
-	}
-	out.AddExtension("x-kubernetes-group-version-kind", []any{kindExtension(gvkOf(r))})
+	maps.Copy(out.Properties, given.Properties)
+	out.VendorExtensible = spec.VendorExtensible{Extensions: maps.Clone(own.Extensions)}
+	out.AddExtension(kindsExtension, []any{kindExtension(gvkOf(r))})
 	return out
+}
+
+// embed adds to a schema within another what an object has, if it is that of one.
+func (m *models) embed(s *spec.Schema) *spec.Schema {
+	if embedded, _ := s.Extensions.GetBool("x-kubernetes-embedded-resource"); !embedded {
+		return s
+	}
+	out := *s
+	out.Properties = maps.Clone(s.Properties)
+	text := func(about string) spec.Schema { return *spec.StringProperty().WithDescription(about) }
+	metadata := m.ref(reflect.TypeFor[metav1.ObjectMeta]())
+	metadata.Description = "Standard object's metadata. More info: " + conventions + "#metadata"
+	out.SetProperty("metadata", *metadata)
+	out.SetProperty("apiVersion", text("apiVersion defines the versioned schema of this representation of an object. More info: "+conventions+"#resources"))
+	out.SetProperty("kind", text("kind is a string value representing the type of this object. In CamelCase. More info: "+conventions+"#types-kinds"))
+	for _, name := range []string{"kind", "apiVersion"} {
+		if !slices.Contains(out.Required, name) {
+			out.Required = append(slices.Clip(out.Required), name)
+		}
+	}
+	return &out
 }
 
 // object is the definition of something that has apiVersion, kind and metadata.
@@ -74,6 +95,6 @@ func (m *models) object(meta reflect.Type, about string, gvk schema.GroupVersion
 	out.SetProperty("apiVersion", *spec.StringProperty().WithDescription(doc["apiVersion"]))
 	out.SetProperty("kind", *spec.StringProperty().WithDescription(doc["kind"]))
 	out.SetProperty("metadata", *metadata)
-	out.AddExtension("x-kubernetes-group-version-kind", []any{kindExtension(gvk)})
+	out.AddExtension(kindsExtension, []any{kindExtension(gvk)})
 	return out
 }

@@ -7,9 +7,10 @@
 //
 // All is built when it is first asked for, and then kept. The same resources make the same documents.
 //
-// Differs: from the documents of the real server, what stands only in comments of its source is missing: enumerations,
-// and which fields without omitempty are optional nevertheless, unless optional.go lists them. Query parameters have no
-// descriptions. There are no operations for deprecated watches, logs, proxies and what else is not served.
+// What stands only in comments of upstream's source is in tables here: optional.go, enums.json, descriptions.json.
+//
+// Differs: query parameters have no descriptions. A deletion is said to be answered with a Status. There are no operations
+// for deprecated watches, logs, proxies and what else is not served, nor documents for the lists of groups.
 //
 // Upstream: k8s.io/kube-openapi/pkg/builder, pkg/builder3, pkg/generators; k8s.io/apiextensions-apiserver/pkg/controller/openapi.
 package openapi

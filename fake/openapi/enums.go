@@ -1,7 +1,7 @@
 package openapi
 
 import (
-	_ "embed" // for the enumerations
+	_ "embed" // for what comments say
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,22 +10,28 @@ import (
 	"strings"
 )
 
+// descriptionsJSON are the descriptions that the real server has and SwaggerDoc has not, or not whole.
+//
+//go:embed descriptions.json
+var descriptionsJSON []byte
+
 // enumsJSON are the values of the enumerated types, by type, and what upstream says of them. They stand in comments of its
 // source.
 //
 //go:embed enums.json
 var enumsJSON []byte
 
-// enums are enumerated types: by their name, their values and what these mean.
-type enums map[string]map[string]string
-
-func readEnums() enums {
-	var out enums
-	if err := json.Unmarshal(enumsJSON, &out); err != nil {
+// read reads embedded JSON.
+func read[T any](data []byte) T {
+	var out T
+	if err := json.Unmarshal(data, &out); err != nil {
 		panic("openapi: " + err.Error())
 	}
 	return out
 }
+
+// enums are enumerated types: by their name, their values and what these mean.
+type enums map[string]map[string]string
 
 func (e enums) of(t reflect.Type) map[string]string {
 	t = deref(t)

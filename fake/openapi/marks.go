@@ -34,6 +34,9 @@ var atomicAnyway = []string{
 	metaPrefix + "StatusDetails.causes",
 }
 
+// defaultsAnyway are the defaults of fields of such types.
+var defaultsAnyway = map[string]any{"io.k8s.api.autoscaling.v1.ScaleSpec.replicas": 0}
+
 // ofStruct marks the definition of a type.
 func (m marks) ofStruct(name string, out *spec.Schema) {
 	t, ok := m[name]
@@ -67,6 +70,9 @@ var mapTypes = map[schema.ElementRelationship]string{schema.Atomic: "atomic", sc
 func (m marks) ofField(name, field string, out *spec.Schema) {
 	if slices.Contains(atomicAnyway, name+"."+field) {
 		out.AddExtension("x-kubernetes-list-type", "atomic")
+	}
+	if value, ok := defaultsAnyway[name+"."+field]; ok {
+		out.Default = value
 	}
 	t, ok := m[name]
 	if !ok || t.Map == nil {

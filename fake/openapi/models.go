@@ -20,18 +20,15 @@ type models struct {
 	all     spec.Definitions
 	marks   marks
 	enums   enums
-	served  map[schema.GroupVersion]bool
+	about   map[string]string                  // descriptions of types, and of fields behind a #, that SwaggerDoc has not
 	customs map[schema.GroupVersionKind]string // the definitions of custom resources, and of their lists
 }
 
 // newModels makes the definitions of resources and all that is behind them.
 func newModels(resources []fake.APIResource) *models {
 	m := &models{
-		all: spec.Definitions{}, marks: readMarks(), enums: readEnums(),
-		served: map[schema.GroupVersion]bool{metav1.Unversioned: true}, customs: map[schema.GroupVersionKind]string{},
-	}
-	for _, r := range resources {
-		m.served[gvkOf(r).GroupVersion()] = true
+		all: spec.Definitions{}, marks: readMarks(), enums: read[enums](enumsJSON), about: read[map[string]string](descriptionsJSON),
+		customs: map[schema.GroupVersionKind]string{},
 	}
 	for _, r := range resources {
 		if r.Custom != nil {
@@ -93,7 +90,7 @@ func reverse(domain string) string {
 
 func (m *models) define(name string, t reflect.Type) spec.Schema {
 	out := spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"object"}, Description: docOf(t)[""]}}
-	if about, ok := descriptions[name]; ok {
+	if about, ok := m.about[name]; ok {
 		out.Description = about
 	}
 	if typed, ok := reflect.Zero(t).Interface().(wireTyped); ok {
@@ -102,8 +99,8 @@ func (m *models) define(name string, t reflect.Type) spec.Schema {
 	}
 	m.fields(name, t, &out)
 	m.marks.ofStruct(name, &out)
-	if kinds := m.kindsOf(t); len(kinds) > 0 {
-		out.AddExtension("x-kubernetes-group-version-kind", kinds)
+	if kinds := kindsOf(t); len(kinds) > 0 {
+		out.AddExtension(kindsExtension, kinds)
 	}
 	return out
 }
@@ -122,21 +119,6 @@ func docOf(t reflect.Type) map[string]string {
 	return nil
 }
 
-// descriptions are those of types that do not describe themselves.
-var descriptions = map[string]string{
-	"io.k8s.apimachinery.pkg.api.resource.Quantity": "Quantity is a fixed-point representation of a number. It provides convenient " +
-		"marshaling/unmarshaling in JSON and YAML, in addition to String() and AsInt64() accessors.",
-	"io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": "MicroTime is version of Time with microsecond level precision.",
-	"io.k8s.apimachinery.pkg.apis.meta.v1.Time": "Time is a wrapper around time.Time which supports correct marshaling to YAML and JSON.  " +
-		"Wrappers are provided for many of the factory methods that the time package offers.",
-	"io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1":   "FieldsV1 stores a set of fields in a data structure like a Trie, in JSON format.",
-	"io.k8s.apimachinery.pkg.runtime.RawExtension":    "RawExtension is used to hold extensions in external versions.",
-	"io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent": "Event represents a single event to a watched resource.",
-	"io.k8s.apimachinery.pkg.util.intstr.IntOrString": "IntOrString is a type that can hold an int32 or a string.  When used in JSON or " +
-		"YAML marshalling and unmarshalling, it produces or consumes the inner type.  This allows you to have, for example, a JSON field that " +
-		"can accept a name or number.",
-}
-
 // fields adds the properties of a struct to a schema, with those of structs that it has inline.
 func (m *models) fields(name string, t reflect.Type, out *spec.Schema) {
 	doc := docOf(t)
@@ -153,6 +135,9 @@ func (m *models) fields(name string, t reflect.Type, out *spec.Schema) {
 		omitEmpty := strings.Contains(options, "omitempty")
 		p := m.property(f.Type)
 		p.Description = doc[tag] + m.enums.list(f.Type)
+		if about, ok := m.about[name+"#"+tag]; ok {
+			p.Description = about
+		}
 		p.Default = zeroOf(f.Type, omitEmpty)
 		if strategy := f.Tag.Get("patchStrategy"); strategy != "" {
 			p.AddExtension("x-kubernetes-patch-strategy", strategy)
@@ -244,9 +229,8 @@ func zeroOf(t reflect.Type, omitEmpty bool) any {
 	}
 }
 
-// kindsOf are the kinds that a type is, sorted. What is in each group, such as DeleteOptions, is shown in those that are
-// served.
-func (m *models) kindsOf(t reflect.Type) []any {
+// kindsOf are the kinds that a type is, sorted.
+func kindsOf(t reflect.Type) []any {
 	obj, ok := reflect.New(t).Interface().(runtime.Object)
 	if !ok {
 		return nil
@@ -256,18 +240,20 @@ func (m *models) kindsOf(t reflect.Type) []any {
 		return nil
 	}
 	slices.SortFunc(gvks, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
-	everywhere := t.PkgPath() == metaPackage
 	var all []any
 	for _, gvk := range gvks {
-		if gvk.Version != runtime.APIVersionInternal && (!everywhere || m.served[gvk.GroupVersion()]) {
+		if gvk.Version != runtime.APIVersionInternal {
 			all = append(all, kindExtension(gvk))
 		}
 	}
 	return all
 }
 
-// metaPackage has the types that are in each group.
-const metaPackage = "k8s.io/apimachinery/pkg/apis/meta/v1"
+// The extensions that are asked for again.
+const (
+	kindsExtension  = "x-kubernetes-group-version-kind"
+	preserveUnknown = "x-kubernetes-preserve-unknown-fields"
+)
 
 // kindExtension is how a document names a kind.
 func kindExtension(gvk schema.GroupVersionKind) map[string]any {

@@ -142,7 +142,10 @@ func (r resource) operation(a action) *spec.Operation {
 		}
 		answer = r.kind(a.kind.GroupVersion().WithKind(a.kind.Kind + "List"))
 	case "deletecollection":
-		op.Parameters = append([]spec.Parameter{body(r.ref(reflect.TypeFor[metav1.DeleteOptions]()), false)}, queries[metav1.ListOptions]()...)
+		op.Parameters = queries[metav1.ListOptions]()
+		if r.Custom == nil {
+			op.Parameters = append([]spec.Parameter{body(r.ref(reflect.TypeFor[metav1.DeleteOptions]()), false)}, op.Parameters...)
+		}
 		answer = r.ref(reflect.TypeFor[metav1.Status]())
 	case "delete":
 		op.Parameters = append([]spec.Parameter{body(r.ref(reflect.TypeFor[metav1.DeleteOptions]()), false)}, queries[metav1.DeleteOptions]()...)
@@ -155,11 +158,14 @@ func (r resource) operation(a action) *spec.Operation {
 		codes = append(codes, http.StatusCreated)
 	case "patch":
 		op.Parameters = append([]spec.Parameter{body(r.ref(reflect.TypeFor[metav1.Patch]()), true)}, queries[metav1.PatchOptions]()...)
-		op.Consumes, codes = r.patches(), append(codes, http.StatusCreated)
+		op.Consumes = r.patches()
+		if r.Custom == nil {
+			codes = append(codes, http.StatusCreated)
+		}
 	}
 	op.Responses = responses(answer, codes...)
 	op.AddExtension("x-kubernetes-action", a.verb)
-	op.AddExtension("x-kubernetes-group-version-kind", kindExtension(a.kind))
+	op.AddExtension(kindsExtension, kindExtension(a.kind))
 	return op
 }
 

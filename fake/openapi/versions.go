@@ -9,6 +9,8 @@ import (
 	"k8s.io/kube-openapi/pkg/schemamutation"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/volsim/volsim/fake"
 )
 
 // buildV2 makes the document of all group versions.
@@ -28,31 +30,26 @@ func (d *Document) buildV2() *spec.Swagger {
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/v2 ToStructuralOpenAPIV2.
 func simpler(s *spec.Schema) *spec.Schema {
 	out := *s
-	out.Default = nil
+	out.Default, out.Nullable = nil, false
 	out.AllOf, out.AnyOf, out.OneOf, out.Not = nil, nil, nil, nil
-	unknown, _ := s.Extensions.GetBool("x-kubernetes-preserve-unknown-fields")
+	unknown, _ := s.Extensions.GetBool(preserveUnknown)
 	if s.Nullable {
-		out.Nullable, out.Type = false, nil
-	}
-	if s.Nullable || unknown && !isKind(s) {
-		out.Items, out.Properties = nil, nil
-	}
-	if unknown && s.Type.Contains("object") && !isKind(s) || out.Items == nil && s.Type.Contains("array") {
 		out.Type = nil
+	}
+	if s.Nullable || unknown {
+		out.Items, out.Properties, out.Required = nil, nil, nil
+	}
+	if unknown && s.Type.Contains("object") || out.Items == nil && s.Type.Contains("array") {
+		out.Type = nil
+	}
+	if _, kind := s.Extensions[kindsExtension]; unknown && kind {
+		out.Type = s.Type
+		out.VendorExtensible = spec.VendorExtensible{Extensions: spec.Extensions{kindsExtension: s.Extensions[kindsExtension]}}
 	}
 	if len(out.Required) > 0 {
 		out.Required = slices.DeleteFunc(slices.Clone(out.Required), func(name string) bool { return s.Properties[name].Nullable })
 	}
-	if more := s.AdditionalProperties; more != nil && more.Schema != nil && more.Schema.Nullable {
-		out.Required = nil
-	}
 	return &out
-}
-
-// isKind tells whether a schema is that of a whole object.
-func isKind(s *spec.Schema) bool {
-	_, is := s.Extensions["x-kubernetes-group-version-kind"]
-	return is
 }
 
 // buildV3 makes the document of a group version.
@@ -61,14 +58,8 @@ func (d *Document) buildV3(path string) *spec3.OpenAPI {
 	out := d.swagger(m, path)
 	out.Definitions = m.behind(out)
 	v3 := openapiconv.ConvertV2ToV3(out)
-	for name, s := range v3.Components.Schemas {
-		if kinds, ok := s.Extensions["x-kubernetes-group-version-kind"].([]any); ok && len(kinds) > 1 && strings.HasPrefix(name, metaPrefix) {
-			s.Extensions = maps.Clone(s.Extensions)
-			s.Extensions["x-kubernetes-group-version-kind"] = slices.DeleteFunc(slices.Clone(kinds), func(k any) bool {
-				group := k.(map[string]any)["group"]
-				return group != "" && group != d.groups[path][0].Group
-			})
-		}
+	if r := d.groups[path][0]; r.Custom == nil {
+		narrow(v3.Components.Schemas, r)
 	}
 	for name, types := range oneOf {
 		if s := v3.Components.Schemas[name]; s != nil {
@@ -79,6 +70,22 @@ func (d *Document) buildV3(path string) *spec3.OpenAPI {
 		}
 	}
 	return v3
+}
+
+// narrow takes out of the definitions of types that are in each group, such as DeleteOptions, the kinds of other
+// groups and versions.
+func narrow(defined map[string]*spec.Schema, served fake.APIResource) {
+	for name, s := range defined {
+		kinds, _ := s.Extensions[kindsExtension].([]any)
+		if len(kinds) < 2 || !strings.HasPrefix(name, metaPrefix) {
+			continue
+		}
+		s.Extensions = maps.Clone(s.Extensions)
+		s.Extensions[kindsExtension] = slices.DeleteFunc(slices.Clone(kinds), func(k any) bool {
+			is := k.(map[string]any)
+			return is["group"] != "" && (is["group"] != served.Group || is["version"] != served.Version)
+		})
+	}
 }
 
 // metaPrefix is what the names of definitions of types that are in each group begin with.
