@@ -1,0 +1,106 @@
+package openapi
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/structured-merge-diff/v6/schema"
+)
+
+// marks tell how types are merged, and their defaults: what stands in comments of their source.
+type marks map[string]schema.TypeDef
+
+// readMarks reads them from the schema that client-go has for apply configurations.
+func readMarks() marks {
+	typed := must(applyconfigurations.NewTypeConverter(scheme.Scheme).ObjectToTyped(&corev1.Namespace{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+	}))
+	out := marks{}
+	for _, t := range typed.Schema().Types {
+		out[t.Name] = t
+	}
+	return out
+}
+
+// atomicAnyway are the atomic lists of types that nobody applies.
+var atomicAnyway = []string{
+	metaPrefix + "APIResource.categories",
+	metaPrefix + "APIResource.shortNames",
+	metaPrefix + "APIResourceList.resources",
+	metaPrefix + "StatusDetails.causes",
+}
+
+// defaultsAnyway are the defaults of fields of such types.
+var defaultsAnyway = map[string]any{"io.k8s.api.autoscaling.v1.ScaleSpec.replicas": 0}
+
+// ofStruct marks the definition of a type.
+func (m marks) ofStruct(name string, out *spec.Schema) {
+	t, ok := m[name]
+	if !ok || t.Map == nil {
+		return
+	}
+	if t.Map.ElementRelationship == schema.Atomic {
+		out.AddExtension("x-kubernetes-map-type", "atomic")
+	}
+	var unions []any
+	for _, u := range t.Map.Unions {
+		fields := map[string]any{}
+		for _, f := range u.Fields {
+			fields[f.FieldName] = f.DiscriminatorValue
+		}
+		union := map[string]any{"fields-to-discriminateBy": fields}
+		if u.Discriminator != nil {
+			union["discriminator"] = *u.Discriminator
+		}
+		unions = append(unions, union)
+	}
+	if unions != nil {
+		out.AddExtension("x-kubernetes-unions", unions)
+	}
+}
+
+// mapTypes are the words for how a map is merged.
+var mapTypes = map[schema.ElementRelationship]string{schema.Atomic: "atomic", schema.Separable: "granular"}
+
+// ofField marks a field of a type, and overwrites its default.
+func (m marks) ofField(name, field string, out *spec.Schema) {
+	if slices.Contains(atomicAnyway, name+"."+field) {
+		out.AddExtension("x-kubernetes-list-type", "atomic")
+	}
+	if value, ok := defaultsAnyway[name+"."+field]; ok {
+		out.Default = value
+	}
+	t, ok := m[name]
+	if !ok || t.Map == nil {
+		return
+	}
+	f, ok := t.Map.FindField(field)
+	if !ok {
+		return
+	}
+	if f.Default != nil {
+		out.Default = f.Default
+	}
+	switch is := f.Type; {
+	case is.ElementRelationship != nil:
+		out.AddExtension("x-kubernetes-map-type", mapTypes[*is.ElementRelationship])
+	case is.Inlined.Map != nil && is.Inlined.Map.ElementRelationship != "":
+		out.AddExtension("x-kubernetes-map-type", mapTypes[is.Inlined.Map.ElementRelationship])
+	case is.Inlined.List == nil:
+	case is.Inlined.List.ElementRelationship == schema.Atomic:
+		out.AddExtension("x-kubernetes-list-type", "atomic")
+	case len(is.Inlined.List.Keys) > 0:
+		keys := make([]any, len(is.Inlined.List.Keys))
+		for i, k := range is.Inlined.List.Keys {
+			keys[i] = k
+		}
+		out.AddExtension("x-kubernetes-list-map-keys", keys)
+		out.AddExtension("x-kubernetes-list-type", "map")
+	default:
+		out.AddExtension("x-kubernetes-list-type", "set")
+	}
+}

@@ -1,0 +1,57 @@
+package openapi
+
+import (
+	"slices"
+	"strings"
+)
+
+// required tells whether a field must be there: if its tag has no omitempty, and no comment in the source says otherwise.
+func required(model, field string, omitEmpty bool) bool {
+	name := strings.TrimPrefix(model, "io.k8s.api.") + "." + field
+	if omitEmpty {
+		return slices.Contains(requiredAnyway, name)
+	}
+	return !slices.Contains(optionalAnyway, name)
+}
+
+// optionalAnyway are the fields without omitempty that are marked +optional.
+var optionalAnyway = []string{
+	"apps.v1.StatefulSetOrdinals.start",
+	"apps.v1.StatefulSetSpec.serviceName",
+	"apps.v1.StatefulSetStatus.availableReplicas",
+	"core.v1.AzureFilePersistentVolumeSource.secretNamespace",
+	"core.v1.ContainerImage.names",
+	"core.v1.Event.reportingComponent",
+	"core.v1.Event.reportingInstance",
+	"core.v1.GRPCAction.service",
+	"core.v1.NodeRuntimeHandler.name",
+	"core.v1.ProjectedVolumeSource.sources",
+	"core.v1.TypedLocalObjectReference.apiGroup",
+	"core.v1.TypedObjectReference.apiGroup",
+	"events.v1.Event.metadata",
+	"policy.v1.PodDisruptionBudgetStatus.currentHealthy",
+	"policy.v1.PodDisruptionBudgetStatus.desiredHealthy",
+	"policy.v1.PodDisruptionBudgetStatus.disruptionsAllowed",
+	"policy.v1.PodDisruptionBudgetStatus.expectedPods",
+	"rbac.v1.ClusterRole.rules",
+	"rbac.v1.Role.rules",
+	"rbac.v1.RoleRef.apiGroup",
+	"resource.v1.AllocatedDeviceStatus.conditions",
+	"resource.v1.CapacityRequestPolicy.default",
+	"resource.v1.DeviceClaim.requests",
+	"resource.v1.ResourceClaimSpec.devices",
+	"scheduling.v1.PriorityClass.value",
+	"storage.v1.CSINodeDriver.topologyKeys",
+}
+
+// requiredAnyway are the fields with omitempty that are marked +required.
+var requiredAnyway = []string{
+	"core.v1.ContainerRestartRule.action",
+	"core.v1.ContainerRestartRuleOnExitCodes.operator",
+	"core.v1.ImageVolumeStatus.imageRef",
+	"core.v1.PodCertificateProjection.keyType",
+	"core.v1.PodCertificateProjection.signerName",
+	"resource.v1.CapacityRequestPolicyRange.min",
+	"resource.v1.CounterSet.counters",
+	"resource.v1.DeviceCounterConsumption.counters",
+}
