@@ -1,10 +1,12 @@
 package crd_test
 
 import (
+	cmp2 "cmp"
 	"encoding/json"
 	"errors"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +63,78 @@ func TestObjectsAreTreatedAsByTheRealServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDefinitionsAreTreatedAsByTheRealServer creates definitions, good and bad.
+func TestDefinitionsAreTreatedAsByTheRealServer(t *testing.T) {
+	data, err := os.ReadFile("testdata/definitions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var facts []struct {
+		Name string
+		Body json.RawMessage
+		Want map[string]any
+	}
+	if err := json.Unmarshal(data, &facts); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range facts {
+		t.Run(f.Name, func(t *testing.T) {
+			w := newWorld(t)
+			got := w.define(f.Body)
+			if warnings, ok := f.Want["warnings"].([]any); ok {
+				slices.SortFunc(warnings, func(a, b any) int { return cmp2.Compare(a.(string), b.(string)) }) // theirs have no order
+			}
+			if d := cmp.Diff(byType(f.Want), byType(got)); d != "" {
+				t.Errorf("(-want +got)\n%s", d)
+			}
+		})
+	}
+}
+
+// byType puts the conditions of a definition in the order of their types: theirs is that in which controllers come first.
+func byType(definition map[string]any) map[string]any {
+	if status, ok := definition["status"].(map[string]any); ok {
+		slices.SortFunc(status["conditions"].([]any), func(a, b any) int {
+			return cmp2.Compare(a.(map[string]any)["type"].(string), b.(map[string]any)["type"].(string))
+		})
+	}
+	return definition
+}
+
+// define creates a definition, and tells what became of it.
+func (w *world) define(body []byte) map[string]any {
+	w.t.Helper()
+	c := w.resource(definitions, "")
+	obj := &fake.Custom{}
+	if err := json.Unmarshal(body, obj); err != nil {
+		w.t.Fatal(err)
+	}
+	var warnings []any
+	for _, path := range c.Describe().Custom.Unknown(obj) {
+		warnings = append(warnings, `unknown field "`+path+`"`)
+	}
+	done, err := c.Create(w.ctx, obj, metav1.CreateOptions{})
+	if err != nil {
+		return answer(w.t, nil, nil, err)
+	}
+	got := map[string]any{"code": 201., "generation": float64(done.Object.GetGeneration())}
+	for _, msg := range done.Warnings {
+		warnings = append(warnings, msg)
+	}
+	if len(warnings) > 0 {
+		got["warnings"] = warnings
+	}
+	var stored map[string]any
+	if err := json.Unmarshal([]byte(text(w.t, done.Object)), &stored); err != nil {
+		w.t.Fatal(err)
+	}
+	got["spec"], got["status"] = stored["spec"], stored["status"]
+	for _, c := range stored["status"].(map[string]any)["conditions"].([]any) {
+		delete(c.(map[string]any), "lastTransitionTime")
+	}
+	return got
 }
 
 // do does a step, and gives the answer as the file has it.

@@ -164,3 +164,12 @@ func expectError(t *testing.T, want string, err error) {
 	}
 	expect(t, want, got)
 }
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
