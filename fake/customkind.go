@@ -53,7 +53,7 @@ func newCustomKind(c *CustomKind, version string, since int64) *kind {
 		return customList(k, meta, objects, false)
 	}
 	k.show = func(obj Object) Object { return k.asVersion(obj.(*Custom), version, since) }
-	k.store = func(obj Object) Object { return k.asVersion(obj.(*Custom), c.Storage, 0) }
+	k.store = func(obj Object) Object { return k.stored(obj.(*Custom)) }
 	k.take = func(obj, _ Object) (Object, error) { return obj, k.takeCustom(obj.(*Custom)) }
 	k.statusMeta = c.StatusMeta
 	if c.Status != nil && c.Status(version) {
@@ -130,6 +130,16 @@ func (k *kind) asVersion(obj *Custom, version string, since int64) *Custom {
 	return out
 }
 
+// stored gives an object in the version that objects are stored in: obj itself if that is what it is.
+func (k *kind) stored(obj *Custom) *Custom {
+	out := k.asVersion(obj, k.custom.Storage, 0)
+	if out != obj && k.custom.Default != nil {
+		// What was pruned is not refused for what is left of it.
+		_ = k.custom.Default(out)
+	}
+	return out
+}
+
 // writtenAfter tells whether an object was stored after a revision. One that is not stored yet will be.
 func writtenAfter(obj Object, revision int64) bool {
 	if revision == 0 {
@@ -176,19 +186,16 @@ func (k *kind) read(stored Object) Object {
 // outdated tells whether an object is stored in another form than it would be today.
 func (k *kind) outdated(stored Object) bool { return k.store != nil && k.store(stored) != stored }
 
-// put commits an object in the form in which its kind is stored.
-func (s *Server) put(t *table, k *kind, what watch.EventType, key string, before, obj Object) bool {
-	after := obj
-	if k.store != nil {
-		after = k.store(obj)
+// put commits an object in the form in which its kind is stored, and returns what became of it, in the form of this kind.
+func (s *Server) put(t *table, k *kind, what watch.EventType, key string, before, obj Object) (Object, bool) {
+	if k.store == nil {
+		return obj, s.commit(t, what, key, before, obj)
 	}
+	after := k.store(obj)
 	if !s.commit(t, what, key, before, after) {
-		return false
+		return nil, false
 	}
-	if after != obj {
-		obj.SetResourceVersion(after.GetResourceVersion())
-	}
-	return true
+	return k.show(after), true
 }
 
 // warn gives the warnings about a write.

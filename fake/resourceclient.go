@@ -152,7 +152,7 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 // object's must be.
 func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opts metav1.UpdateOptions, sub ...string) (Result, error) {
 	return r.write(ctx, r.request("update", name, sub...), func() (written, error) {
-		how, err := r.through(sub)
+		how, err := r.through(name, sub)
 		if err != nil {
 			return written{}, err
 		}
@@ -175,7 +175,7 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 // Patch changes an object, or what the subresource is of. Server-side apply, which is a patch, creates what is not there.
 func (r ResourceClient) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (Result, error) {
 	return r.write(ctx, r.request("patch", name, sub...), func() (written, error) {
-		how, err := r.through(sub)
+		how, err := r.through(name, sub)
 		if err != nil {
 			return written{}, err
 		}
@@ -200,7 +200,7 @@ func (r ResourceClient) via(c change) subresource {
 }
 
 // through begins a change through a subresource, if the resource has it.
-func (r ResourceClient) through(sub []string) (change, error) {
+func (r ResourceClient) through(name string, sub []string) (change, error) {
 	c := change{namespace: r.namespace}
 	if len(sub) == 0 {
 		return c, nil
@@ -210,6 +210,8 @@ func (r ResourceClient) through(sub []string) (change, error) {
 	case c.through == throughStatus && r.kind.copyStatus != nil,
 		c.through == throughFinalize && r.kind.id == "namespaces":
 		return c, nil
+	case r.kind.custom != nil:
+		return c, apierrors.NewNotFound(r.kind.groupResource(), name)
 	}
 	return c, notFound()
 }

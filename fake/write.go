@@ -73,7 +73,7 @@ func (s *Server) create(k *kind, namespace string, obj Object, dryRun bool) (wri
 			if dryRun {
 				return written{object: obj, created: true, warnings: warnings}, nil
 			}
-			if s.put(t, k, watch.Added, key, nil, obj) {
+			if obj, ok := s.put(t, k, watch.Added, key, nil, obj); ok {
 				return written{object: obj, after: obj, created: true, warnings: warnings}, nil
 			}
 		}
@@ -163,11 +163,13 @@ func (s *Server) update(k *kind, c change) (written, error) {
 			return written{object: old, warnings: warnings}, nil
 		case c.dryRun:
 			return written{object: obj, warnings: warnings}, nil
-		case what != verdictRemove && s.put(t, k, watch.Modified, key, stored, obj):
-			return written{object: obj, before: old, after: obj, warnings: warnings}, nil
 		case what == verdictRemove:
 			if last := k.shallow(stored); s.commit(t, watch.Deleted, key, stored, last) {
 				return written{object: obj, before: old, after: last, gone: true, warnings: warnings}, nil
+			}
+		default:
+			if obj, ok := s.put(t, k, watch.Modified, key, stored, obj); ok {
+				return written{object: obj, before: old, after: obj, warnings: warnings}, nil
 			}
 		}
 	}
@@ -333,8 +335,12 @@ func same(a, b any) bool {
 }
 
 func uidError(k *kind, namespace, name string, asked, is types.UID) error {
+	folder := k.resource
+	if k.custom != nil {
+		folder = k.gvk.Group + "/" + folder
+	}
 	return fmt.Errorf("StorageError: invalid object, Code: 4, Key: /registry/%s/%s, ResourceVersion: 0, "+
-		"AdditionalErrorMsg: %w", k.resource, key(namespace, name), preconditionError("UID", asked, is))
+		"AdditionalErrorMsg: %w", folder, key(namespace, name), preconditionError("UID", asked, is))
 }
 
 func invalid(k *kind, name string, errs field.ErrorList) error {

@@ -151,7 +151,7 @@ func validateDefinition(obj, old *fake.Custom) field.ErrorList {
 	} else {
 		errs = validation.ValidateCustomResourceDefinitionUpdate(context.Background(), is, internal(old))
 	}
-	errs = ordered(own(errs), func(e *field.Error) bool { return isOfSchema(e.Field) })
+	errs = byProperty(spoken(own(errs)), 0)
 	if c := is.Spec.Conversion; c != nil && c.Strategy == apiextensions.WebhookConverter {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "conversion", "strategy"),
 			"this server does not call conversion webhooks"))

@@ -32,7 +32,7 @@ func (v *version) prune(content map[string]any) {
 }
 
 // convert makes of an object of one version one of another, as no conversion does it: what the other does not know goes.
-// An object of an older form of its version first becomes one of the present form.
+// Before, it becomes what its own version makes of it now. Defaults of the other version are not filled in.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver crdConversionRESTOptionsGetter.
 func convert(obj *fake.Custom, from, to *version) {

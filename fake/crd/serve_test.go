@@ -4,7 +4,7 @@ import "testing"
 
 func TestDefinitionIsServedAtOnce(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
-	got := w.get(definitions, "", "widgets.example.com")
+	got := w.get(definitions, "", "widgets.shop.example.com")
 	expect(t, `{"acceptedNames":{"categories":["all"],"kind":"Widget","listKind":"WidgetList","plural":"widgets",`+
 		`"shortNames":["wg"],"singular":"widget"},"conditions":[{"lastTransitionTime":"2026-01-02T03:04:05Z",`+
 		`"message":"no conflicts found","reason":"NoConflicts","status":"True","type":"NamesAccepted"},`+

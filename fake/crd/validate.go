@@ -85,6 +85,9 @@ func (v *version) validateRules(is, was map[string]any, kept *common.CorrelatedO
 	if rules == nil {
 		return nil
 	}
+	if was == nil && nameless(is) {
+		return field.ErrorList{field.Invalid(nil, nil, blockedMsg)}
+	}
 	for _, e := range found {
 		switch e.Type {
 		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany,
@@ -100,6 +103,12 @@ func (v *version) validateRules(is, was map[string]any, kept *common.CorrelatedO
 	}
 	errs, _ := rules.Validate(context.Background(), nil, v.schema, is, before, celconfig.RuntimeCELCostBudget, options...)
 	return byPath(errs)
+}
+
+// nameless tells whether an object has no name, which is found to be wrong elsewhere.
+func nameless(is map[string]any) bool {
+	name, _, _ := unstructured.NestedString(is, "metadata", "name")
+	return name == ""
 }
 
 // validateWanted checks the replicas that an object with a /scale wants.

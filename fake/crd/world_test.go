@@ -30,8 +30,8 @@ func (outside) Now() time.Time { return sim.Epoch }
 
 var (
 	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	widgets     = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
-	oldWidgets  = schema.GroupVersionResource{Group: "example.com", Version: "v1beta1", Resource: "widgets"}
+	widgets     = schema.GroupVersionResource{Group: "shop.example.com", Version: "v1", Resource: "widgets"}
+	oldWidgets  = schema.GroupVersionResource{Group: "shop.example.com", Version: "v1beta1", Resource: "widgets"}
 )
 
 // world is a server that serves definitions, and its client.
@@ -163,4 +163,13 @@ func expectError(t *testing.T, want string, err error) {
 		got = err.Error()
 	}
 	expect(t, want, got)
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }

@@ -1,0 +1,249 @@
+package crd_test
+
+import (
+	cmp2 "cmp"
+	"encoding/json"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/fake"
+)
+
+// fact is something that was done to a real server, step by step, and what it answered. The files of facts in testdata
+// were recorded from a kube-apiserver of Kubernetes 1.36.3.
+type fact struct {
+	Name  string
+	Steps []step
+}
+
+type step struct {
+	Do      string // create, update, patch, get, delete
+	Version string // v1 if empty
+	Name    string // a if empty
+	Sub     string
+	Type    string // of a patch
+	Blind   bool   // an update without the resourceVersion
+	Body    json.RawMessage
+	Want    map[string]any
+}
+
+func readFacts(t *testing.T, file string) []fact {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var facts []fact
+	if err := json.Unmarshal(data, &facts); err != nil {
+		t.Fatal(err)
+	}
+	if len(facts) == 0 {
+		t.Fatal("no facts")
+	}
+	return facts
+}
+
+func TestObjectsAreTreatedAsByTheRealServer(t *testing.T) {
+	for _, f := range readFacts(t, "testdata/objects.json") {
+		t.Run(f.Name, func(t *testing.T) {
+			w := newWorld(t, "testdata/widgets.yaml")
+			for i, s := range f.Steps {
+				if d := cmp.Diff(comparable(t, s, s.Want), comparable(t, s, w.do(s))); d != "" {
+					t.Fatalf("step %d, %s (-want +got)\n%s", i, s.Do, d)
+				}
+			}
+		})
+	}
+}
+
+// TestDefinitionsAreTreatedAsByTheRealServer creates definitions, good and bad.
+func TestDefinitionsAreTreatedAsByTheRealServer(t *testing.T) {
+	data, err := os.ReadFile("testdata/definitions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var facts []struct {
+		Name string
+		Body json.RawMessage
+		Want map[string]any
+	}
+	if err := json.Unmarshal(data, &facts); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range facts {
+		t.Run(f.Name, func(t *testing.T) {
+			w := newWorld(t)
+			got := w.define(f.Body)
+			if warnings, ok := f.Want["warnings"].([]any); ok {
+				slices.SortFunc(warnings, func(a, b any) int { return cmp2.Compare(a.(string), b.(string)) }) // theirs have no order
+			}
+			if d := cmp.Diff(byType(f.Want), byType(got)); d != "" {
+				t.Errorf("(-want +got)\n%s", d)
+			}
+		})
+	}
+}
+
+// byType puts the conditions of a definition in the order of their types: theirs is that in which controllers come first.
+func byType(definition map[string]any) map[string]any {
+	if status, ok := definition["status"].(map[string]any); ok {
+		slices.SortFunc(status["conditions"].([]any), func(a, b any) int {
+			return cmp2.Compare(a.(map[string]any)["type"].(string), b.(map[string]any)["type"].(string))
+		})
+	}
+	return definition
+}
+
+// define creates a definition, and tells what became of it.
+func (w *world) define(body []byte) map[string]any {
+	w.t.Helper()
+	c := w.resource(definitions, "")
+	obj := &fake.Custom{}
+	if err := json.Unmarshal(body, obj); err != nil {
+		w.t.Fatal(err)
+	}
+	var warnings []any
+	for _, path := range c.Describe().Custom.Unknown(obj) {
+		warnings = append(warnings, `unknown field "`+path+`"`)
+	}
+	done, err := c.Create(w.ctx, obj, metav1.CreateOptions{})
+	if err != nil {
+		return answer(w.t, nil, nil, err)
+	}
+	got := map[string]any{"code": 201., "generation": float64(done.Object.GetGeneration())}
+	for _, msg := range done.Warnings {
+		warnings = append(warnings, msg)
+	}
+	if len(warnings) > 0 {
+		got["warnings"] = warnings
+	}
+	var stored map[string]any
+	if err := json.Unmarshal([]byte(text(w.t, done.Object)), &stored); err != nil {
+		w.t.Fatal(err)
+	}
+	got["spec"], got["status"] = stored["spec"], stored["status"]
+	for _, c := range stored["status"].(map[string]any)["conditions"].([]any) {
+		delete(c.(map[string]any), "lastTransitionTime")
+	}
+	return got
+}
+
+// do does a step, and gives the answer as the file has it.
+func (w *world) do(s step) map[string]any {
+	w.t.Helper()
+	r := widgets
+	if s.Version != "" {
+		r.Version = s.Version
+	}
+	if s.Name == "" {
+		s.Name = "a"
+	}
+	c := w.resource(r, "default")
+	var sub []string
+	if s.Sub != "" {
+		sub = []string{s.Sub}
+	}
+	switch s.Do {
+	case "create":
+		obj, unknown := w.body(c, s)
+		done, err := c.Create(w.ctx, obj, metav1.CreateOptions{})
+		return answer(w.t, done.Object, append(unknown, done.Warnings...), err)
+	case "update":
+		obj, unknown := w.body(c, s)
+		if !s.Blind {
+			obj.ResourceVersion = w.get(r, "default", s.Name).ResourceVersion
+		}
+		done, err := c.Update(w.ctx, s.Name, obj, metav1.UpdateOptions{}, sub...)
+		return answer(w.t, done.Object, append(unknown, done.Warnings...), err)
+	case "patch":
+		pt := map[string]types.PatchType{
+			"merge": types.MergePatchType, "json": types.JSONPatchType, "strategic": types.StrategicMergePatchType,
+		}[s.Type]
+		done, err := c.Patch(w.ctx, s.Name, pt, s.Body, metav1.PatchOptions{}, sub...)
+		return answer(w.t, done.Object, done.Warnings, err)
+	case "delete":
+		done, err := c.Delete(w.ctx, s.Name, metav1.DeleteOptions{})
+		if err == nil && done.Gone {
+			return map[string]any{"code": 200.}
+		}
+		return answer(w.t, done.Object, nil, err)
+	default:
+		obj, err := c.Get(w.ctx, s.Name, metav1.GetOptions{})
+		return answer(w.t, obj, nil, err)
+	}
+}
+
+// body reads what is sent, and warns of what is unknown in it.
+func (w *world) body(c fake.ResourceClient, s step) (*fake.Custom, []string) {
+	w.t.Helper()
+	obj := &fake.Custom{}
+	if err := json.Unmarshal(s.Body, obj); err != nil {
+		w.t.Fatal(err)
+	}
+	if !strings.Contains(string(s.Body), `"name": ""`) && obj.Name == "" {
+		obj.Name = s.Name
+	}
+	obj.APIVersion, obj.Kind = c.GroupVersionKind().ToAPIVersionAndKind()
+	var warnings []string
+	for _, path := range c.Describe().Custom.Unknown(obj) {
+		warnings = append(warnings, `unknown field "`+path+`"`)
+	}
+	return obj, warnings
+}
+
+// answer gives an answer as the files have it.
+func answer(t *testing.T, obj fake.Object, warnings []string, err error) map[string]any {
+	t.Helper()
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		s := status.Status()
+		return map[string]any{"code": float64(s.Code), "reason": string(s.Reason), "message": s.Message}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]any
+	if err := json.Unmarshal([]byte(text(t, obj)), &all); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]any{"apiVersion": all["apiVersion"]}
+	meta := all["metadata"].(map[string]any)
+	for _, name := range []string{"generation", "labels", "annotations", "finalizers"} {
+		if v, ok := meta[name]; ok {
+			out[name] = v
+		}
+	}
+	for _, name := range []string{"apiVersion", "kind", "metadata"} {
+		delete(all, name)
+	}
+	out["content"] = all
+	if len(warnings) > 0 {
+		out["warnings"] = warnings
+	}
+	return out
+}
+
+var uidPattern = regexp.MustCompile(`UID in object meta: [^ "]+`)
+
+// comparable takes out of an answer what cannot be the same, or is not of this package: UIDs, and the warnings of unknown
+// fields in a patch.
+func comparable(t *testing.T, s step, answer map[string]any) map[string]any {
+	t.Helper()
+	var out map[string]any
+	if err := json.Unmarshal([]byte(uidPattern.ReplaceAllString(text(t, answer), "UID in object meta: *")), &out); err != nil {
+		t.Fatal(err)
+	}
+	if _, warned := out["warnings"]; warned && s.Do == "patch" && s.Type == "merge" && strings.Contains(string(s.Body), "junk") {
+		delete(out, "warnings")
+	}
+	return out
+}

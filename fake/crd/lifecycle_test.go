@@ -1,0 +1,262 @@
+package crd_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/volsim/volsim/fake"
+)
+
+// commits tells of commits as they come: type, resource, name, and for definitions the conditions.
+func (w *world) commits() *[]string {
+	var all []string
+	w.server.OnCommit(func(c fake.Commit) {
+		obj := c.After.(*fake.Custom)
+		line := fmt.Sprintf("%s %s %s", c.Type, strings.SplitN(c.Resource, ".", 2)[0], obj.Name)
+		if obj.DeletionTimestamp != nil {
+			line += " going"
+		}
+		if c.Resource == "customresourcedefinitions.apiextensions.k8s.io" {
+			line += conditions(obj)
+		}
+		all = append(all, line)
+	})
+	return &all
+}
+
+// conditions are those of a definition, as in " Established=True".
+func conditions(obj *fake.Custom) string {
+	var out strings.Builder
+	status, _ := obj.Content["status"].(map[string]any)
+	all, _ := status["conditions"].([]any)
+	for _, c := range all {
+		m := c.(map[string]any)
+		fmt.Fprintf(&out, " %s=%s/%s", m["type"], m["status"], m["reason"])
+	}
+	return out.String()
+}
+
+const (
+	live  = " NamesAccepted=True/NoConflicts Established=True/InitialNamesAccepted"
+	begun = live + " Terminating=True/InstanceDeletionPending"
+	going = live + " Terminating=True/InstanceDeletionInProgress"
+)
+
+func TestDeletionTakesTheObjectsAlong(t *testing.T) {
+	w := newWorld(t, "testdata/widgets.yaml")
+	w.create(widgets, "default", `{metadata: {name: a}, spec: {size: 1}}`)
+	w.create(widgets, "kube-system", `{metadata: {name: b}, spec: {size: 1}}`)
+	all := w.commits()
+	done := w.delete(definitions, "", "widgets.shop.example.com")
+	expect(t, false, done.Gone)
+	expect(t, []string{"customresourcecleanup.apiextensions.k8s.io"}, done.Object.GetFinalizers())
+	expect(t, []string{
+		"DELETED customresourcedefinitions widgets.shop.example.com going" + going,
+		"DELETED widgets b",
+		"DELETED widgets a",
+		"MODIFIED customresourcedefinitions widgets.shop.example.com going" + going,
+		"MODIFIED customresourcedefinitions widgets.shop.example.com going" + begun,
+	}, *all) // what a commit leads to is told of first: the inner before the outer
+	if _, served := w.client.Resource(widgets, "default"); served {
+		t.Error("widgets are still served")
+	}
+	expect(t, 0, len(w.server.List("customresourcedefinitions.apiextensions.k8s.io")))
+}
+
+func TestDeletionWaitsForFinalizers(t *testing.T) {
+	w := newWorld(t, "testdata/widgets.yaml")
+	w.create(widgets, "default", `{metadata: {name: a, finalizers: [x.io/y]}, spec: {size: 1}}`)
+	w.create(widgets, "default", `{metadata: {name: b}, spec: {size: 1}}`)
+	w.delete(definitions, "", "widgets.shop.example.com")
+	expect(t, going, conditions(w.get(definitions, "", "widgets.shop.example.com")))
+	expect(t, 1, w.server.Count("widgets.shop.example.com"))
+
+	_, err := w.try(widgets, "default", `{metadata: {name: c}, spec: {size: 1}}`)
+	expectError(t, `widgets.shop.example.com "c" is forbidden: create not allowed while custom resource definition is terminating`, err)
+
+	again := w.delete(definitions, "", "widgets.shop.example.com")
+	expect(t, going, conditions(again.Object.(*fake.Custom)))
+
+	w.mustPatch(widgets, "default", "a", `{"metadata":{"finalizers":null}}`)
+	expect(t, 0, len(w.server.List("customresourcedefinitions.apiextensions.k8s.io")))
+	w.create(definitions, "", read(t, "testdata/widgets.yaml"))
+	list, err := w.resource(widgets, "").List(w.ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, 0, len(list.Objects))
+}
+
+// TestDefinitionWithAnotherFinalizer stays after its resource has gone.
+func TestDefinitionWithAnotherFinalizer(t *testing.T) {
+	w := newWorld(t, "testdata/widgets.yaml")
+	w.mustPatch(definitions, "", "widgets.shop.example.com", `{"metadata":{"finalizers":["x.io/y"]}}`)
+	w.delete(definitions, "", "widgets.shop.example.com")
+	left := w.get(definitions, "", "widgets.shop.example.com")
+	expect(t, []string{"x.io/y"}, left.Finalizers)
+	expect(t, live+" Terminating=False/InstanceDeletionCompleted", conditions(left))
+	w.mustPatch(definitions, "", "widgets.shop.example.com", `{"metadata":{"finalizers":null}}`)
+	expect(t, 0, len(w.server.List("customresourcedefinitions.apiextensions.k8s.io")))
+}
+
+func TestDryRunChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	dry := []string{metav1.DryRunAll}
+	_, err := w.resource(definitions, "").Create(w.ctx, object(t, read(t, "testdata/widgets.yaml")), metav1.CreateOptions{DryRun: dry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, served := w.client.Resource(widgets, ""); served {
+		t.Error("a dry run installed something")
+	}
+	w.create(definitions, "", read(t, "testdata/widgets.yaml"))
+	before := w.server.Revision()
+	if _, err := w.resource(definitions, "").Delete(w.ctx, "widgets.shop.example.com", metav1.DeleteOptions{DryRun: dry}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, before, w.server.Revision())
+}
+
+// small is a definition with nothing special, as YAML.
+func small(plural, kind string, more string) string {
+	return fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition,
+		metadata: {name: %[1]s.shop.example.com},
+		spec: {group: shop.example.com, scope: Cluster, names: {plural: %[1]s, kind: %[2]s%[3]s},
+			versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}`, plural, kind, more)
+}
+
+func TestNamesThatAreTaken(t *testing.T) {
+	w := newWorld(t)
+	w.create(definitions, "", small("knobs", "Knob", ", shortNames: [k]"))
+	for _, tt := range []struct {
+		name, plural, kind, more, want, message string
+	}{
+		{"kind", "dials", "Knob", ", singular: dial, listKind: DialList", "KindConflict", `"Knob" is already in use`},
+		{"list kind", "dials", "Dial", ", listKind: KnobList", "ListKindConflict", `"KnobList" is already in use`},
+		{"singular", "dials", "Dial", ", singular: knob", "SingularConflict", `"knob" is already in use`},
+		{"plural as a short name", "k", "Dial", "", "PluralConflict", `"k" is already in use`},
+		{"short names", "dials", "Dial", ", shortNames: [k, knobs, d]", "ShortNamesConflict", `["k" is already in use, "knobs" is already in use]`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			obj := w.create(definitions, "", small(tt.plural, tt.kind, tt.more))
+			expect(t, " NamesAccepted=False/"+tt.want+" Established=False/NotAccepted", conditions(obj))
+			first := obj.Content["status"].(map[string]any)["conditions"].([]any)[0].(map[string]any)
+			expect(t, tt.message, first["message"].(string))
+			if _, served := w.client.Resource(schema.GroupVersionResource{Group: "shop.example.com", Version: "v1", Resource: tt.plural}, ""); served {
+				t.Error("it is served")
+			}
+			w.delete(definitions, "", obj.Name)
+			expect(t, 1, len(w.server.List("customresourcedefinitions.apiextensions.k8s.io")))
+		})
+	}
+}
+
+func TestNamesThatAreSetFree(t *testing.T) {
+	w := newWorld(t)
+	w.create(definitions, "", small("knobs", "Knob", ""))
+	w.create(definitions, "", small("dials", "Knob", ", singular: dial, listKind: DialList"))
+	w.delete(definitions, "", "knobs.shop.example.com")
+	expect(t, live, conditions(w.get(definitions, "", "dials.shop.example.com")))
+	dials := schema.GroupVersionResource{Group: "shop.example.com", Version: "v1", Resource: "dials"}
+	expect(t, "Knob", w.create(dials, "", `{metadata: {name: a}}`).Kind)
+}
+
+func TestUpdateOfADefinition(t *testing.T) {
+	const name = "widgets.shop.example.com"
+	for _, tt := range []struct{ name, patch, want string }{
+		{"labels", `{"metadata":{"labels":{"a":"b"}}}`, ""},
+		{"another column", `[{"op":"replace","path":"/spec/versions/0/additionalPrinterColumns","value":[]}]`, ""},
+		{"the group", `{"spec":{"group":"other.example.com"}}`,
+			`[spec.group: Invalid value: "other.example.com": field is immutable]`},
+		{"the scope", `{"spec":{"scope":"Cluster"}}`, `spec.scope: Invalid value: "Cluster": field is immutable`},
+		{"the kind", `{"spec":{"names":{"kind":"Gadget"}}}`, `spec.names.kind: Invalid value: "Gadget": field is immutable`},
+		{"a stored version", `[{"op":"remove","path":"/spec/versions/0"},{"op":"add","path":"/spec/versions/0/storage","value":true}]`,
+			`status.storedVersions[0]: Invalid value: "v1": missing from spec.versions; v1 was previously a storage version, ` +
+				`and must remain in spec.versions until a storage migration ensures no data remains persisted in v1 and ` +
+				`removes v1 from status.storedVersions`},
+		{"no storage version", `[{"op":"replace","path":"/spec/versions/0/storage","value":false}]`, "must have exactly one version marked as storage version"},
+		{"a webhook", `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://x.example.com/"}}}}}`,
+			`spec.conversion.strategy: Forbidden: this server does not call conversion webhooks`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, "testdata/widgets.yaml")
+			_, err := w.patch(definitions, "", name, tt.patch)
+			switch {
+			case tt.want == "" && err != nil:
+				t.Error(err)
+			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), strings.Trim(tt.want, "[]"))):
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestGenerationOfADefinition(t *testing.T) {
+	const name = "widgets.shop.example.com"
+	w := newWorld(t, "testdata/widgets.yaml")
+	got := []int64{w.get(definitions, "", name).Generation}
+	for _, patch := range []string{
+		`{"metadata":{"labels":{"a":"b"}}}`, `{"spec":{"names":{"categories":["some"]}}}`, `{"status":{"storedVersions":["v9"]}}`,
+	} {
+		got = append(got, w.mustPatch(definitions, "", name, patch).Generation)
+	}
+	expect(t, []int64{1, 1, 2, 2}, got)
+	is := w.mustPatch(definitions, "", name, `{"metadata":{"labels":{"a":"c"}},"spec":{"scope":"Cluster"},"status":{"storedVersions":["v1","v0"]}}`, "status")
+	expect(t, "c", is.Labels["a"]) // of metadata, the real server keeps what comes this way
+	expect(t, `["v1","v0"]`, text(t, is.Content["status"].(map[string]any)["storedVersions"]))
+	expect(t, "Namespaced", is.Content["spec"].(map[string]any)["scope"].(string))
+}
+
+// TestChangedSchema: what is stored is shown as the definition now is, and a write is held to it.
+func TestChangedSchema(t *testing.T) {
+	w := newWorld(t, "testdata/widgets.yaml")
+	w.create(widgets, "default", `{metadata: {name: a}, spec: {size: 1, note: n}}`)
+	const spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties"
+	w.mustPatch(definitions, "", "widgets.shop.example.com", `[{"op":"remove","path":"`+spec+`/note"},`+
+		`{"op":"remove","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-validations/1"},`+
+		`{"op":"add","path":"`+spec+`/mode","value":{"type":"string","default":"fast"}}]`)
+	shown := w.get(widgets, "default", "a")
+	expect(t, `{"spec":{"color":"red","mode":"fast","size":1}}`, text(t, shown.Content))
+	after := w.mustPatch(widgets, "default", "a", `{"metadata":{"labels":{"a":"b"}}}`)
+	expect(t, `{"spec":{"color":"red","mode":"fast","size":1}}`, text(t, after.Content))
+	expect(t, int64(1), after.Generation)
+}
+
+// TestStorageVersion: another storage version is noted, and a write that changes nothing migrates an object.
+func TestStorageVersion(t *testing.T) {
+	w := newWorld(t, "testdata/widgets.yaml")
+	w.create(widgets, "default", `{metadata: {name: a}, spec: {size: 1}}`)
+	changed := w.mustPatch(definitions, "", "widgets.shop.example.com",
+		`[{"op":"replace","path":"/spec/versions/0/storage","value":false},{"op":"replace","path":"/spec/versions/1/storage","value":true}]`)
+	expect(t, `["v1","v1beta1"]`, text(t, changed.Content["status"].(map[string]any)["storedVersions"]))
+	stored := func() string {
+		obj, _ := w.server.Get("widgets.shop.example.com", "default", "a")
+		return text(t, obj.(*fake.Custom).APIVersion) + text(t, obj.(*fake.Custom).Content)
+	}
+	expect(t, `"shop.example.com/v1"{"spec":{"color":"red","size":1}}`, stored())
+	w.mustPatch(widgets, "default", "a", `{}`)
+	expect(t, `"shop.example.com/v1beta1"{"spec":{"old":"was","size":1}}`, stored())
+	expect(t, `{"spec":{"size":1}}`, text(t, w.get(widgets, "default", "a").Content))
+}
+
+// TestVersionThatIsNotServed: its resource is not there in it, and nothing is lost.
+func TestVersionThatIsNotServed(t *testing.T) {
+	w := newWorld(t, "testdata/widgets.yaml")
+	w.create(widgets, "default", `{metadata: {name: a}, spec: {size: 1}}`)
+	serve := func(v1, v1beta1 bool) []bool {
+		w.mustPatch(definitions, "", "widgets.shop.example.com", fmt.Sprintf(
+			`[{"op":"replace","path":"/spec/versions/0/served","value":%v},{"op":"replace","path":"/spec/versions/1/served","value":%v}]`, v1, v1beta1))
+		_, one := w.client.Resource(widgets, "default")
+		_, two := w.client.Resource(oldWidgets, "default")
+		return []bool{one, two}
+	}
+	expect(t, []bool{false, true}, serve(false, true))
+	expect(t, `{"spec":{"size":1}}`, text(t, w.get(oldWidgets, "default", "a").Content))
+	expect(t, []bool{false, false}, serve(false, false))
+	expect(t, []bool{true, false}, serve(true, false))
+	expect(t, `{"spec":{"color":"red","size":1}}`, text(t, w.get(widgets, "default", "a").Content))
+}
