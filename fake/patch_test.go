@@ -61,12 +61,12 @@ func TestPatch(t *testing.T) {
 		},
 		{name: "no json", kind: types.MergePatchType, patch: `{`, is: apierrors.IsBadRequest, says: ""},
 		{
-			name: "wrong type", kind: types.MergePatchType, patch: `{"spec":{"accessModes":1}}`, is: apierrors.IsBadRequest,
+			name: "wrong type", kind: types.MergePatchType, patch: `{"spec":{"accessModes":1}}`, is: apierrors.IsInvalid,
 			says: "cannot unmarshal",
 		},
 		{
-			name: "another name", kind: types.MergePatchType, patch: `{"metadata":{"name":"b"}}`, is: apierrors.IsInvalid,
-			says: "metadata.name: Invalid value: \"b\": field is immutable",
+			name: "another name", kind: types.MergePatchType, patch: `{"metadata":{"name":"b"}}`, is: apierrors.IsBadRequest,
+			says: "the name of the object (b) does not match the name on the URL (a)",
 		},
 		{
 			name: "another UID", kind: types.MergePatchType, patch: `{"metadata":{"uid":"b"}}`, is: apierrors.IsInvalid,
