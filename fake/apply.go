@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
 // apply returns what server-side apply makes of an object, or of nothing.
@@ -103,11 +104,41 @@ var builtinTypes = sync.OnceValue(func() managedfields.TypeConverter {
 	return applyconfigurations.NewTypeConverter(scheme.Scheme)
 })
 
+// scaleTypes says how a Scale is merged, which client-go leaves out.
+var scaleTypes = sync.OnceValue(func() managedfields.TypeConverter {
+	parser, err := typed.NewParser(scaleSchema)
+	if err != nil {
+		panic(err) // the schema is a constant
+	}
+	return managedfields.NewSchemeTypeConverter(scheme.Scheme, parser)
+})
+
+const scaleSchema = `types:
+- name: io.k8s.api.autoscaling.v1.Scale
+  map:
+    fields:
+    - {name: apiVersion, type: {scalar: string}}
+    - {name: kind, type: {scalar: string}}
+    - {name: metadata, type: {namedType: any}, default: {}}
+    - {name: spec, type: {map: {fields: [{name: replicas, type: {scalar: numeric}}]}}, default: {}}
+    - {name: status, type: {map: {fields: [{name: replicas, type: {scalar: numeric}, default: 0}, {name: selector, type: {scalar: string}}]}}, default: {}}
+- name: any
+  scalar: untyped
+  list: {elementType: {namedType: atomic}, elementRelationship: atomic}
+  map: {elementType: {namedType: any}, elementRelationship: separable}
+- name: atomic
+  scalar: untyped
+  list: {elementType: {namedType: atomic}, elementRelationship: atomic}
+  map: {elementType: {namedType: atomic}, elementRelationship: atomic}
+`
+
 // fieldManager returns what merges the resource's objects and keeps their managed fields.
 func (r ResourceClient) fieldManager(through subresource) (*managedfields.FieldManager, error) {
 	make := managedfields.NewDefaultFieldManager
 	var types managedfields.TypeConverter
 	switch c := r.kind.custom; {
+	case r.kind.ofScale():
+		types = scaleTypes()
 	case c == nil:
 		types = builtinTypes()
 	case c.Types != nil:

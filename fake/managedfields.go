@@ -91,7 +91,6 @@ func (r ResourceClient) track(obj, old Object, through subresource, manager stri
 		return
 	}
 	live, wanted := r.forms().of(old), r.forms().of(obj)
-	wanted.(metav1.Object).SetManagedFields(m.ManagedFields) // empty and not nil says something
 	times := newTimes(live.(metav1.Object), wanted.(metav1.Object))
 	out, err := f.Update(live, wanted, manager)
 	if err != nil {

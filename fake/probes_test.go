@@ -352,13 +352,6 @@ func TestProbes(t *testing.T) {
 			expect(t, *c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 			expect(t, w.server.Revision(), before)
 		}},
-		{"server-side apply is refused", func(t *testing.T, w *world) {
-			w.create("a")
-			_, err := w.claims.Patch(w.ctx, "a", types.ApplyYAMLPatchType, []byte(`{}`), metav1.PatchOptions{})
-			expectError(t, err, apierrors.IsUnsupportedMediaType, "accepted media types include")
-			_, err = w.claims.Apply(w.ctx, nil, metav1.ApplyOptions{})
-			expectError(t, err, apierrors.IsMethodNotSupported, "apply is not supported")
-		}},
 	}
 	for _, p := range probes {
 		t.Run(p.name, func(t *testing.T) { p.run(t, newWorld(t)) })

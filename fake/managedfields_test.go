@@ -1,0 +1,277 @@
+package fake_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+)
+
+func (w *world) maps() typedcorev1.ConfigMapInterface { return w.client.CoreV1().ConfigMaps("default") }
+
+func newConfigMap(name string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Data: data}
+}
+
+// A server that was not told to track managed fields begins with the first apply.
+func TestManagedFieldsBeginWithTheFirstApply(t *testing.T) {
+	w := newWorld(t)
+	c := must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"x": "1", "z": "1"}), metav1.CreateOptions{FieldManager: "early"}))
+	expect(t, owners(c), "")
+	c.Data["z"] = "2"
+	c = must[*corev1.ConfigMap](t)(w.maps().Update(w.ctx, c, metav1.UpdateOptions{}))
+	expect(t, owners(c), "")
+
+	_, err := w.applyData("a", "x=2", metav1.ApplyOptions{})
+	expectError(t, err, apierrors.IsConflict, `conflict with "before-first-apply" using v1: .data.x`)
+	c = must[*corev1.ConfigMap](t)(w.applyData("a", "y=1", metav1.ApplyOptions{}))
+	before := `before-first-apply Update {"f:data":{".":{},"f:x":{},"f:z":{}}}` + "\n"
+	expect(t, owners(c), `a Apply {"f:data":{"f:y":{}}}`+"\n"+before)
+
+	c.Data["z"], c.ManagedFields = "3", nil // as writers do that know nothing of them
+	c = must[*corev1.ConfigMap](t)(w.maps().Update(w.ctx, c, metav1.UpdateOptions{}))
+	expect(t, owners(c), `a Apply {"f:data":{"f:y":{}}}`+"\n"+
+		`before-first-apply Update {"f:data":{".":{},"f:x":{}}}`+"\n"+`volsim Update {"f:data":{"f:z":{}}}`+"\n")
+}
+
+func TestManagedFieldsOfEveryKindOfWrite(t *testing.T) {
+	const first = `me Update {"f:data":{".":{},"f:x":{}}}` + "\n"
+	merge := func(patch string, opts metav1.PatchOptions) func(*world, *corev1.ConfigMap) (*corev1.ConfigMap, error) {
+		return func(w *world, _ *corev1.ConfigMap) (*corev1.ConfigMap, error) {
+			return w.maps().Patch(w.ctx, "a", types.MergePatchType, []byte(patch), opts)
+		}
+	}
+	jsonPatch := func(patch string) func(*world, *corev1.ConfigMap) (*corev1.ConfigMap, error) {
+		return func(w *world, _ *corev1.ConfigMap) (*corev1.ConfigMap, error) {
+			return w.maps().Patch(w.ctx, "a", types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+		}
+	}
+	update := func(change func(*corev1.ConfigMap)) func(*world, *corev1.ConfigMap) (*corev1.ConfigMap, error) {
+		return func(w *world, c *corev1.ConfigMap) (*corev1.ConfigMap, error) {
+			change(c)
+			return w.maps().Update(w.ctx, c, metav1.UpdateOptions{FieldManager: "u"})
+		}
+	}
+	entry := func(operation metav1.ManagedFieldsOperationType) []metav1.ManagedFieldsEntry {
+		return []metav1.ManagedFieldsEntry{{
+			Manager: "z", Operation: operation, APIVersion: "v1", FieldsType: "FieldsV1",
+			FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:x":{}}}`),
+		}}
+	}
+	for _, test := range []struct {
+		name string
+		do   func(*world, *corev1.ConfigMap) (*corev1.ConfigMap, error)
+		want string
+	}{
+		{"update", update(func(c *corev1.ConfigMap) { c.Data["y"] = "1" }), first + `u Update {"f:data":{"f:y":{}}}` + "\n"},
+		{"update of nothing", update(func(c *corev1.ConfigMap) { c.ManagedFields = nil }), first},
+		{"update takes", update(func(c *corev1.ConfigMap) { c.Data["x"] = "2" }), `me Update {"f:data":{}}` + "\n" + `u Update {"f:data":{"f:x":{}}}` + "\n"},
+		{"update says who", update(func(c *corev1.ConfigMap) { c.ManagedFields = entry("Update") }), `z Update {"f:data":{"f:x":{}}}` + "\n"},
+		{"update says nonsense", update(func(c *corev1.ConfigMap) { c.ManagedFields = entry("Foo") }), first},
+		{"update resets", update(func(c *corev1.ConfigMap) { c.ManagedFields = []metav1.ManagedFieldsEntry{} }), ""},
+		{"merge patch", merge(`{"data":{"y":"1"}}`, metav1.PatchOptions{}), `me Update {"f:data":{".":{},"f:x":{},"f:y":{}}}` + "\n"},
+		{"merge patch of another", merge(`{"metadata":{"labels":{"l":"1"}}}`, metav1.PatchOptions{FieldManager: "p"}), first + `p Update {"f:metadata":{"f:labels":{".":{},"f:l":{}}}}` + "\n"},
+		{"merge patch resets", merge(`{"metadata":{"managedFields":[]}}`, metav1.PatchOptions{}), ""},
+		{"JSON patch", jsonPatch(`[{"op":"remove","path":"/data/x"},{"op":"add","path":"/data/y","value":"1"}]`), `me Update {"f:data":{".":{},"f:y":{}}}` + "\n"},
+		{"JSON patch resets", jsonPatch(`[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`), ""},
+		{
+			"JSON patch moves all to an applier, as kubectl does", jsonPatch(`[{"op":"replace","path":"/metadata/managedFields","value":` +
+				`[{"manager":"kubectl","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{"f:x":{}}}}]}]`),
+			`kubectl Apply {"f:data":{"f:x":{}}}` + "\n",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newTrackingWorld(t)
+			w.client = w.client.As("me/v1 (linux)")
+			c := must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"x": "1"}), metav1.CreateOptions{}))
+			expect(t, owners(c), first)
+			c = must[*corev1.ConfigMap](t)(test.do(w, c))
+			expect(t, owners(c), test.want)
+		})
+	}
+}
+
+func TestManagerNames(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		client func(s *fake.Server) *fake.Clientset
+		option string
+		want   string
+	}{
+		{"nobody in particular", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}) }, "", "volsim"},
+		{"a component", func(s *fake.Server) *fake.Clientset { return s.Client(component{name: "attacher"}) }, "", "attacher"},
+		{"a user agent", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}).As("kubectl/v1.36.3 (linux/amd64)") }, "", "kubectl"},
+		{"what cannot be printed", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}).As("a\nb") }, "", "ab"},
+		{"a long one", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}).As(strings.Repeat("a", 130)) }, "", strings.Repeat("a", 128)},
+		{"the option", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}).As("kubectl/v1") }, "mine", "mine"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newTrackingWorld(t)
+			w.client = test.client(w.server)
+			c := must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("a", nil), metav1.CreateOptions{FieldManager: test.option}))
+			expect(t, len(c.ManagedFields), 0) // there is no field
+			c = must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("b", map[string]string{"x": "1"}), metav1.CreateOptions{FieldManager: test.option}))
+			expect(t, c.ManagedFields[0].Manager, test.want)
+		})
+	}
+}
+
+// component is a Caller with a name.
+type component struct {
+	direct
+
+	name string
+}
+
+func (c component) Name() string { return c.name }
+
+func TestManagedFieldsOfStatus(t *testing.T) {
+	w := newTrackingWorld(t)
+	c := w.create("p")
+	c.Status.Phase = corev1.ClaimBound
+	c.Spec.VolumeName = "ignored"
+	c = w.updateStatus(c)
+	e := c.ManagedFields[len(c.ManagedFields)-1]
+	expect(t, e.Subresource+" "+e.FieldsV1.String(), `status {"f:status":{"f:phase":{}}}`)
+}
+
+// What a deletion and a binding write belongs to nobody, and what was managed stays so.
+func TestManagedFieldsSurviveDeletion(t *testing.T) {
+	w := newTrackingWorld(t)
+	c := w.create("p")
+	w.delete("p")
+	expect(t, owners(w.get("p")), owners(c))
+}
+
+func TestManagedFieldsHaveTheWorldsTime(t *testing.T) {
+	now := sim.Epoch
+	s := fake.NewServer(fake.Config{Now: func() time.Time { return now }})
+	w := &world{t: t, ctx: t.Context(), server: s, client: s.Client(direct{})}
+	times := func(c *corev1.ConfigMap, err error) string {
+		var out []string
+		for _, e := range must[*corev1.ConfigMap](t)(c, err).ManagedFields {
+			out = append(out, fmt.Sprint(e.Manager, e.Time.Sub(sim.Epoch)))
+		}
+		return strings.Join(out, " ")
+	}
+	expect(t, times(w.applyData("b", "x=1", metav1.ApplyOptions{})), "b0s")
+	now = now.Add(time.Hour)
+	expect(t, times(w.applyData("b", "x=1", metav1.ApplyOptions{})), "b0s")
+	expect(t, times(w.applyData("a", "y=1", metav1.ApplyOptions{})), "b0s a1h0m0s")
+	now = now.Add(time.Hour)
+	expect(t, times(w.applyData("b", "x=2", metav1.ApplyOptions{})), "a1h0m0s b2h0m0s")
+	now = now.Add(-3 * time.Hour) // a clock that was set back
+	expect(t, times(w.maps().Patch(w.ctx, "a", types.MergePatchType, []byte(`{"data":{"z":"1"}}`), metav1.PatchOptions{})), "a1h0m0s b2h0m0s volsim-1h0m0s")
+}
+
+func TestManagedFieldsOfCustomResources(t *testing.T) {
+	w := newWorld(t)
+	w.server.Install(fake.CustomKind{
+		Group: "example.com", Versions: []string{"v1", "v1beta1"}, Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true,
+	})
+	c := w.resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"})
+	apply := func(manager, rest string, sub ...string) fake.Object {
+		t.Helper()
+		config := `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},` + rest + `}`
+		done, err := c.Patch(w.ctx, "a", types.ApplyYAMLPatchType, []byte(config), metav1.PatchOptions{FieldManager: manager}, sub...)
+		return must[fake.Result](t)(done, err).Object
+	}
+	apply("m", `"spec":{"size":1,"list":[1,2]},"status":{"ready":true}`)
+	expect(t, owners(apply("n", `"spec":{"color":"red"}`)), `m Apply {"f:spec":{".":{},"f:list":{},"f:size":{}}}`+"\n"+`n Apply {"f:spec":{".":{},"f:color":{}}}`+"\n")
+	obj := apply("s", `"spec":{"size":7},"status":{"ready":true}`, "status").(*fake.Custom)
+	expect(t, obj.Content, map[string]any{
+		"spec": map[string]any{"size": int64(1), "list": []any{int64(1), int64(2)}, "color": "red"}, "status": map[string]any{"ready": true},
+	})
+	expect(t, owners(obj), `m Apply {"f:spec":{".":{},"f:list":{},"f:size":{}}}`+"\n"+`n Apply {"f:spec":{".":{},"f:color":{}}}`+"\n"+
+		`s Apply/status {"f:status":{".":{},"f:ready":{}}}`+"\n")
+
+	done := must[fake.Result](t)(c.Patch(w.ctx, "a", types.MergePatchType, []byte(`{"spec":{"size":2}}`), metav1.PatchOptions{}))
+	expect(t, strings.HasSuffix(owners(done.Object), `volsim Update {"f:spec":{"f:size":{}}}`+"\n"), true)
+	old := w.resource(schema.GroupVersionResource{Group: "example.com", Version: "v1beta1", Resource: "widgets"})
+	done = must[fake.Result](t)(old.Patch(w.ctx, "a", types.MergePatchType, []byte(`{"spec":{"color":"blue"}}`), metav1.PatchOptions{FieldManager: "o"}))
+	last := done.Object.GetManagedFields()[3]
+	expect(t, last.Manager+" "+last.APIVersion+" "+last.FieldsV1.String(), `o example.com/v1beta1 {"f:spec":{"f:color":{}}}`)
+}
+
+// drawData is data of a config map.
+func drawData(t *rapid.T, keys []string, least int) map[string]string {
+	return rapid.MapOfN(rapid.SampledFrom(keys), rapid.SampledFrom([]string{"0", "1", "2"}), least, len(keys)).Draw(t, "data")
+}
+
+func words(data map[string]string) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(data)) {
+		b.WriteString(k + "=" + data[k] + " ")
+	}
+	return b.String()
+}
+
+// Who applies the same again changes nothing; who applied has what it said; managers with fields of their own never
+// conflict; and managed fields survive JSON.
+func TestApplyLaws(t *testing.T) {
+	owned := map[string][]string{"a": {"k1", "k2"}, "b": {"k3", "k4"}, "c": {"k5"}}
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t)
+		for range rapid.IntRange(1, 8).Draw(rt, "applies") {
+			manager := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "manager")
+			data := drawData(rt, owned[manager], 0)
+			first, err := w.applyData(manager, words(data), metav1.ApplyOptions{})
+			if err != nil {
+				rt.Fatalf("%s applies %s: %v", manager, words(data), err)
+			}
+			for _, k := range owned[manager] {
+				if first.Data[k] != data[k] {
+					rt.Fatalf("%s applied %s, and it is %v", manager, words(data), first.Data)
+				}
+			}
+			again, err := w.applyData(manager, words(data), metav1.ApplyOptions{})
+			if err != nil || again.ResourceVersion != first.ResourceVersion {
+				rt.Fatalf("%s applies %s again: %v, %s, was %s", manager, words(data), err, again.ResourceVersion, first.ResourceVersion)
+			}
+			var read corev1.ConfigMap
+			doc, err := json.Marshal(again)
+			if err != nil || json.Unmarshal(doc, &read) != nil || owners(&read) != owners(again) {
+				rt.Fatalf("%s was read as\n%s", doc, owners(&read))
+			}
+		}
+	})
+}
+
+// What somebody updates is no longer the applier's to change without force, and nobody else's.
+func TestUpdateAfterApplyTakes(t *testing.T) {
+	keys := []string{"k1", "k2", "k3"}
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t)
+		applied := drawData(rt, keys, 1) // of an object in which nobody manages anything nothing is tracked
+		c, err := w.applyData("a", words(applied), metav1.ApplyOptions{})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		key := rapid.SampledFrom(keys).Draw(rt, "key")
+		c.Data[key] = "new"
+		if c, err = w.maps().Update(w.ctx, c, metav1.UpdateOptions{FieldManager: "u"}); err != nil {
+			rt.Fatal(err)
+		}
+		if !strings.Contains(owners(c), "u Update {") || !strings.Contains(owners(c)[strings.Index(owners(c), "u Update {"):], `"f:`+key+`":{}`) {
+			rt.Fatalf("u does not have %s:\n%s", key, owners(c))
+		}
+		_, err = w.applyData("a", words(applied), metav1.ApplyOptions{})
+		if _, had := applied[key]; had != apierrors.IsConflict(err) {
+			rt.Fatalf("a had %s: %v; applies again: %v", key, had, err)
+		}
+	})
+}
