@@ -16,8 +16,9 @@ import (
 type Clientset struct {
 	kubernetes.Interface // refuses; for the groups that the server does not have
 
-	server *Server
-	caller sim.Caller
+	server      *Server
+	caller      sim.Caller
+	interceptor Interceptor // nil: the server is asked
 }
 
 var _ kubernetes.Interface = (*Clientset)(nil)

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -163,12 +164,13 @@ func tooOld(asked, compacted int64) error {
 type pump struct {
 	events chan watch.Event
 	cancel context.CancelFunc
+	show   func(Object) (runtime.Object, error) // what the watcher sees of an object
 }
 
 var _ watch.Interface = (*pump)(nil)
 
-func newPump(ctx context.Context, c *Cursor, failed error, timeout *int64) *pump {
-	p := &pump{events: make(chan watch.Event)}
+func newPump(ctx context.Context, c *Cursor, failed error, timeout *int64, show func(Object) (runtime.Object, error)) *pump {
+	p := &pump{events: make(chan watch.Event), show: show}
 	if timeout != nil && *timeout > 0 {
 		ctx, p.cancel = context.WithTimeout(ctx, time.Duration(*timeout)*time.Second)
 	} else {
@@ -197,7 +199,9 @@ func (p *pump) run(ctx context.Context, c *Cursor) error {
 			return err
 		}
 		if ok {
-			e.Object = e.Object.DeepCopyObject()
+			if e.Object, err = p.show(e.Object.(Object)); err != nil {
+				return internalError(err.Error())
+			}
 			if !p.send(ctx, e) {
 				return nil
 			}
