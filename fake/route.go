@@ -33,7 +33,7 @@ func (w route) all() (ResourceClient, error) {
 func (w route) collection() (ResourceClient, error) {
 	r, err := w.all()
 	if err == nil && r.kind.namespaced && w.namespace == "" {
-		return r, notAllowed(r.kind.groupResource())
+		return r, notAllowed()
 	}
 	return r, err
 }
@@ -80,6 +80,6 @@ func (r ResourceClient) body(sub []string) (runtime.Object, error) {
 }
 
 // notAllowed is the answer to a verb that a place does not have.
-func notAllowed(r schema.GroupResource) error {
-	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", r, "", "", 0, true)
+func notAllowed() error {
+	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, true)
 }
