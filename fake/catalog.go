@@ -94,15 +94,19 @@ type APIResource struct {
 // verbs are what one can do with every resource.
 var verbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
-// Resources tells what the server serves, in the order of discovery: the core group first, then the other groups.
+// Resources tells what the server serves, in the order of discovery: the core group first, then the other groups, and
+// custom resources last. What can only be created, and is not of a ResourceClient, is for Clientset.Review.
 func (s *Server) Resources() []APIResource {
 	var all []APIResource
-	for _, k := range s.catalog.Load().kinds {
-		versions := []string{k.gvk.Version}
-		if k.custom != nil {
-			versions = k.custom.Versions
-		}
-		for _, v := range versions {
+	served := s.catalog.Load().kinds
+	for _, k := range served[:len(kinds)] {
+		all = append(all, k.describe(k.gvk.Version))
+	}
+	for _, r := range reviews {
+		all = append(all, r.describe())
+	}
+	for _, k := range served[len(kinds):] {
+		for _, v := range k.custom.Versions {
 			all = append(all, k.describe(v))
 		}
 	}

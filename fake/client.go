@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/sim"
@@ -18,7 +19,8 @@ type Clientset struct {
 
 	server      *Server
 	caller      sim.Caller
-	interceptor Interceptor // nil: the server is asked
+	interceptor Interceptor                // nil: the server is asked
+	user        *authenticationv1.UserInfo // nil: see who
 }
 
 var _ kubernetes.Interface = (*Clientset)(nil)
