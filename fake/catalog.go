@@ -21,13 +21,12 @@ type catalog struct {
 func tableID(group, resource string) string { return resource + "." + group }
 
 // newCatalog is the catalog of a server without custom resources.
-func newCatalog() *catalog {
+func newCatalog(h history) *catalog {
 	c := &catalog{tables: make(map[string]*table, len(kinds)), served: make(map[schema.GroupVersionResource]*kind, len(kinds))}
 	rows := make([]table, len(kinds))
 	for i, k := range kinds {
 		if k.of == nil {
-			rows[i].kind = k
-			rows[i].log.max = EventsMax
+			rows[i].kind, rows[i].log.history = k, h
 			c.tables[k.id] = &rows[i]
 		}
 		c.served[k.gvk.GroupVersion().WithResource(k.resource)] = k
@@ -79,8 +78,12 @@ func (s *Server) tableOf(k *kind) *table {
 	if t := s.catalog.Load().tables[k.id]; t != nil {
 		return t
 	}
-	t := &table{kind: k} // of a custom resource that is gone
-	t.log.max = EventsMax
+	return s.newTable(k) // of a custom resource that is gone
+}
+
+func (s *Server) newTable(k *kind) *table {
+	t := &table{kind: k}
+	t.log.history = s.history
 	return t
 }
 

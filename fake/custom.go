@@ -127,8 +127,7 @@ func (s *Server) Install(c CustomKind) {
 	is := s.catalog.Load()
 	t := is.tables[k.id]
 	if t == nil {
-		t = &table{kind: k}
-		t.log.max = EventsMax
+		t = s.newTable(k)
 	}
 	s.catalog.Store(is.with(t, k))
 }

@@ -139,7 +139,7 @@ func (r ResourceClient) stream(ctx context.Context, opts metav1.ListOptions, sho
 		return by.InterceptWatch(what, func() (watch.Interface, error) { return r.direct().stream(ctx, opts, show) })
 	}
 	c, err := r.Watch(ctx, opts)
-	if err != nil && !apierrors.IsResourceExpired(err) {
+	if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsTimeout(err) {
 		return nil, err
 	}
 	return newPump(ctx, c, err, opts.TimeoutSeconds, show), nil

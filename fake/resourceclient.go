@@ -283,8 +283,8 @@ func (r ResourceClient) List(ctx context.Context, opts metav1.ListOptions) (List
 	return r.found(all), err
 }
 
-// Watch begins to tell of the changes of the objects that are selected. An error that is 410 Expired is, on the wire,
-// the watch's first and only event.
+// Watch begins to tell of the changes of the objects that are selected. An error that is 410 Expired, or 504
+// Timeout for initial events of the future, is, on the wire, the watch's first and only event.
 func (r ResourceClient) Watch(ctx context.Context, opts metav1.ListOptions) (*Cursor, error) {
 	var c *Cursor
 	err := r.c.call(ctx, r.request("watch", ""), func() trace.Outcome {
