@@ -23,13 +23,12 @@ type catalog struct {
 func tableID(group, resource string) string { return resource + "." + group }
 
 // newCatalog is the catalog of a server without custom resources.
-func newCatalog() *catalog {
+func newCatalog(h history) *catalog {
 	c := &catalog{tables: make(map[string]*table, len(kinds)), served: make(map[schema.GroupVersionResource]*kind, len(kinds))}
 	rows := make([]table, len(kinds))
 	for i, k := range kinds {
 		if k.of == nil {
-			rows[i].kind = k
-			rows[i].log.max = EventsMax
+			rows[i].kind, rows[i].log.history = k, h
 			c.tables[k.id] = &rows[i]
 		}
 		c.served[k.gvk.GroupVersion().WithResource(k.resource)] = k
@@ -82,8 +81,12 @@ func (s *Server) tableOf(k *kind) *table {
 	if t := s.catalog.Load().tables[k.id]; t != nil {
 		return t
 	}
-	t := &table{kind: k} // of a custom resource that is gone
-	t.log.max = EventsMax
+	return s.newTable(k) // of a custom resource that is gone
+}
+
+func (s *Server) newTable(k *kind) *table {
+	t := &table{kind: k}
+	t.log.history = s.history
 	return t
 }
 
@@ -100,15 +103,18 @@ func (s *Server) Generation() int64 { return s.catalog.Load().generation }
 // verbs are what one can do with every resource.
 var verbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
-// Resources tells what the server serves, in the order of discovery: the core group first, then the other groups.
+// Resources tells what the server serves, in the order of discovery: the core group first, then the other groups, and
+// custom resources last. What can only be created, and is not of a ResourceClient, is for Clientset.Review.
 func (s *Server) Resources() []APIResource {
 	var all []APIResource
 	is := s.catalog.Load()
-	for _, k := range is.kinds {
-		if k.custom == nil {
-			all = append(all, k.describe(k.gvk.Version))
-			continue
-		}
+	for _, k := range is.kinds[:len(kinds)] {
+		all = append(all, k.describe(k.gvk.Version))
+	}
+	for _, r := range reviews {
+		all = append(all, r.describe())
+	}
+	for _, k := range is.kinds[len(kinds):] {
 		for _, v := range k.custom.Versions {
 			r := schema.GroupVersionResource{Group: k.gvk.Group, Version: v, Resource: k.resource}
 			all = append(all, is.served[r].describe(v))

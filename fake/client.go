@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/sim"
@@ -16,9 +17,11 @@ import (
 type Clientset struct {
 	kubernetes.Interface // refuses; for the groups that the server does not have
 
-	server  *Server
-	caller  sim.Caller
-	manager string // of the fields it writes; see As
+	server      *Server
+	caller      sim.Caller
+	manager     string                     // of the fields it writes; see As
+	interceptor Interceptor                // nil: the server is asked
+	user        *authenticationv1.UserInfo // nil: see who
 }
 
 var _ kubernetes.Interface = (*Clientset)(nil)

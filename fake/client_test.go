@@ -21,8 +21,8 @@ func TestWhatTheServerDoesNotHaveAnswersNotFound(t *testing.T) {
 	_, errGet := c.NetworkingV1().Ingresses("default").Get(ctx, "x", metav1.GetOptions{})
 	_, errWatch := c.CoreV1().ComponentStatuses().Watch(ctx, metav1.ListOptions{})
 	errRaw := c.CoreV1().RESTClient().Get().AbsPath("/api/v1/pods").Do(ctx).Error()
-	_, errVersion := c.Discovery().ServerVersion()
-	for _, err := range []error{errGroup, errKind, errGet, errWatch, errRaw, errVersion} {
+	_, errSchema := c.Discovery().OpenAPISchema()
+	for _, err := range []error{errGroup, errKind, errGet, errWatch, errRaw, errSchema} {
 		expectError(t, err, apierrors.IsNotFound, "the server could not find the requested resource")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -40,7 +41,7 @@ func BenchmarkFanout100Cursors(b *testing.B) {
 }
 
 func TestLogDropsItsOlderHalf(t *testing.T) {
-	l := eventLog{max: 4}
+	l := eventLog{history: history{events: 4}}
 	for r := int64(1); r <= 11; r++ {
 		l.append(event{revision: r})
 	}
@@ -62,5 +63,117 @@ func TestLogDropsItsOlderHalf(t *testing.T) {
 	}
 	if _, ok := l.position(3); ok {
 		t.Error("position after a dropped revision")
+	}
+}
+
+func TestLogDropsWhatIsOld(t *testing.T) {
+	l := eventLog{history: history{events: 100, age: 10}}
+	for r := int64(1); r <= 40; r++ {
+		l.append(event{revision: r, at: r})
+		oldest, newest := l.events[0].at, r
+		if tooOld := newest - 10 - oldest; 4*tooOld >= int64(len(l.events)) && tooOld > 0 {
+			t.Errorf("at %d there are events from %d on, of %d", newest, oldest, len(l.events))
+		}
+		if oldest > max(newest-10, 1) {
+			t.Errorf("at %d what happened before %d was dropped", newest, oldest)
+		}
+		if l.compacted != l.first {
+			t.Errorf("compacted %d, want %d", l.compacted, l.first)
+		}
+	}
+}
+
+// watcher is a cursor in a world whose time the test moves.
+func watcher(t *testing.T, opts metav1.ListOptions) (s *Server, c *Cursor, pass func(time.Duration)) {
+	t.Helper()
+	now := time.Unix(0, 0)
+	s = NewServer(Config{Now: func() time.Time { return now }})
+	c, err := s.newCursor(kindsByID["nodes"], "", &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, c, func(d time.Duration) { now = now.Add(d) }
+}
+
+// next is the next event of a cursor in a few words.
+func next(t *testing.T, c *Cursor) string {
+	t.Helper()
+	e, ok, err := c.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ok {
+		return ""
+	}
+	obj := e.Object.(Object)
+	return string(e.Type) + " " + obj.GetName() + " " + obj.GetResourceVersion()
+}
+
+func TestBookmarksTellOfProgress(t *testing.T) {
+	s, c, pass := watcher(t, metav1.ListOptions{ResourceVersion: "4", AllowWatchBookmarks: true})
+	node := func(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+	steps := []struct {
+		name string
+		do   func()
+		want string
+	}{
+		{"nothing happened", func() { pass(2 * bookmarkPeriod) }, ""},
+		{"something else was written, just now", func() { must(s.Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}})) }, ""},
+		{"a minute later", func() { pass(bookmarkPeriod) }, "BOOKMARK  5"},
+		{"once only", func() { pass(bookmarkPeriod) }, ""},
+		{"an event comes first", func() { pass(bookmarkPeriod); must(s.Add(node("n"))) }, "ADDED n 6"},
+		{"which tells as much", func() {}, ""},
+		{"compaction does no harm", func() {
+			must(s.Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "y"}}))
+			s.Compact()
+			pass(bookmarkPeriod)
+		}, "BOOKMARK  7"},
+	}
+	for _, step := range steps {
+		step.do()
+		if got := next(t, c); got != step.want {
+			t.Errorf("%s: got %q, want %q", step.name, got, step.want)
+		}
+	}
+}
+
+func TestBookmarkDue(t *testing.T) {
+	timeout := int64(90)
+	_, c, pass := watcher(t, metav1.ListOptions{ResourceVersion: "4", AllowWatchBookmarks: true, TimeoutSeconds: &timeout})
+	for _, want := range []int64{60, 88, 148} {
+		due, ok := c.BookmarkDue()
+		if !ok || due.Unix() != want {
+			t.Errorf("due at %d, %v, want %d", due.Unix(), ok, want)
+		}
+		pass(time.Duration(want)*time.Second - time.Duration(c.server.now().Unix())*time.Second)
+		next(t, c)
+	}
+	_, c, _ = watcher(t, metav1.ListOptions{ResourceVersion: "4"})
+	if _, ok := c.BookmarkDue(); ok {
+		t.Error("a bookmark is due that nobody wants")
+	}
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	now := time.Unix(0, 0)
+	s := NewServer(Config{Now: func() time.Time { return now }, HistoryEvents: 8, HistoryAge: time.Minute})
+	lazy, err := s.newCursor(kindsByID["nodes"], "", &metav1.ListOptions{ResourceVersion: "4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := s.table("nodes")
+	for i := range 100 {
+		must(s.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n" + formatRevision(int64(i))}}))
+		if n := len(nodes.log.events); n > 16 {
+			t.Fatalf("%d events are kept", n)
+		}
+	}
+	now = now.Add(time.Hour)
+	must(s.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "last"}}))
+	if n := len(nodes.log.events); n != 1 {
+		t.Errorf("%d events are kept after an hour", n)
+	}
+	if _, _, err := lazy.Next(); !apierrors.IsResourceExpired(err) {
+		t.Errorf("got %v, want that it expired", err)
 	}
 }

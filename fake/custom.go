@@ -154,8 +154,7 @@ func (s *Server) Install(c CustomKind) {
 	rows := newCustomKinds(&c, s.revision)
 	t := is.tables[id]
 	if t == nil {
-		t = &table{kind: rows[0]}
-		t.log.max = EventsMax
+		t = s.newTable(rows[0])
 	}
 	s.catalog.Store(is.with(t, rows))
 }

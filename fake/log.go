@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -15,6 +16,13 @@ type event struct {
 	object   Object // for Deleted the last state, with the revision of the deletion
 	previous Object // nil for Added
 	revision int64
+	at       int64 // the world's time in nanoseconds; 0 where no limit of age needs it
+}
+
+// history is how much of what happened to a resource is kept.
+type history struct {
+	events int           // at least so many; beyond twice as many the older half is dropped
+	age    time.Duration // what is older is dropped at the next event; 0: however old
 }
 
 // eventLog is the events of one resource, in order of revision. A reader is a position: the number of events before the
@@ -25,15 +33,27 @@ type eventLog struct {
 	first     int64        // position of events[0]
 	end       atomic.Int64 // position after the last event; read without a lock
 	compacted int64        // revision of the last event that was dropped
-	max       int
+	history   history
 }
 
 func (l *eventLog) append(e event) {
 	l.events = append(l.events, e)
-	if len(l.events) >= 2*l.max {
-		l.compact(l.max)
+	if len(l.events) >= 2*l.history.events {
+		l.compact(l.history.events)
 	}
+	l.expire(e.at - l.history.age.Nanoseconds())
 	l.end.Store(l.first + int64(len(l.events)))
+}
+
+// expire drops what was before a time, once it is a quarter of the log: so that an event is moved a few times at most.
+func (l *eventLog) expire(before int64) {
+	if l.history.age <= 0 || l.events[0].at >= before {
+		return
+	}
+	n := sort.Search(len(l.events), func(i int) bool { return l.events[i].at >= before })
+	if 4*n >= len(l.events) {
+		l.compact(len(l.events) - n)
+	}
 }
 
 // compact drops all but the last keep events.

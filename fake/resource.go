@@ -112,12 +112,11 @@ func (r resource[T, L, A]) List(ctx context.Context, opts metav1.ListOptions) (L
 // Watch tells of the changes of the objects that are selected. It ends with ctx, with its Stop or with its timeout. It
 // has a goroutine: under a stepped host it is no way to learn of things in order; a view is.
 func (r resource[T, L, A]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	c, err := r.ResourceClient.Watch(ctx, opts)
-	if err != nil && !apierrors.IsResourceExpired(err) {
-		return nil, err
-	}
-	return newPump(ctx, c, err, opts.TimeoutSeconds), nil
+	return r.stream(ctx, opts, copied)
 }
+
+// copied shows an object as it is.
+func copied(obj Object) (runtime.Object, error) { return obj.DeepCopyObject(), nil }
 
 // Patch changes an object, or its status, by a JSON patch, a merge patch or a strategic merge patch.
 func (r resource[T, L, A]) Patch(ctx context.Context, name string, pt types.PatchType, data []byte,

@@ -131,6 +131,11 @@ func (r ResourceClient) write(ctx context.Context, what request, effect func() (
 
 // Create creates an object.
 func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.CreateOptions) (Result, error) {
+	if r.c.interceptor != nil {
+		what := r.asked("create", "", opts)
+		what.Body = obj
+		return r.intercept(what, func(r ResourceClient) (Result, error) { return r.Create(ctx, obj, opts) })
+	}
 	shown := obj.GetName()
 	if shown == "" && obj.GetGenerateName() != "" {
 		shown = obj.GetGenerateName() + "*"
@@ -151,6 +156,11 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 // Update replaces an object, its status excepted, or what the subresource is of. name is the request's, which the
 // object's must be.
 func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opts metav1.UpdateOptions, sub ...string) (Result, error) {
+	if r.c.interceptor != nil {
+		what := r.asked("update", name, opts, sub...)
+		what.Body = obj
+		return r.intercept(what, func(r ResourceClient) (Result, error) { return r.Update(ctx, name, obj, opts, sub...) })
+	}
 	return r.write(ctx, r.request("update", name, sub...), func() (written, error) {
 		how, err := r.through(name, sub)
 		if err != nil {
@@ -174,6 +184,11 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 
 // Patch changes an object, or what the subresource is of. Server-side apply, which is a patch, creates what is not there.
 func (r ResourceClient) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (Result, error) {
+	if r.c.interceptor != nil {
+		what := r.asked("patch", name, opts, sub...)
+		what.PatchType, what.Patch = pt, data
+		return r.intercept(what, func(r ResourceClient) (Result, error) { return r.Patch(ctx, name, pt, data, opts, sub...) })
+	}
 	return r.write(ctx, r.request("patch", name, sub...), func() (written, error) {
 		how, err := r.through(name, sub)
 		if err != nil {
@@ -218,6 +233,9 @@ func (r ResourceClient) through(name string, sub []string) (change, error) {
 
 // Delete deletes an object, or says that it is to go.
 func (r ResourceClient) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) (Result, error) {
+	if r.c.interceptor != nil {
+		return r.intercept(r.asked("delete", name, opts), func(r ResourceClient) (Result, error) { return r.Delete(ctx, name, opts) })
+	}
 	return r.write(ctx, r.request("delete", name), func() (written, error) {
 		return r.c.server.remove(r.stored(), r.namespace, name, opts)
 	})
@@ -226,6 +244,11 @@ func (r ResourceClient) Delete(ctx context.Context, name string, opts metav1.Del
 // DeleteCollection deletes the objects that are selected, one after the other in order, and returns them as they were
 // found.
 func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, sel metav1.ListOptions) (Listed, error) {
+	if r.c.interceptor != nil {
+		what := r.asked("deletecollection", "", opts)
+		what.Selection = sel
+		return r.interceptList(what, func(r ResourceClient) (Listed, error) { return r.DeleteCollection(ctx, opts, sel) })
+	}
 	var all listed
 	err := r.c.call(ctx, r.request("deletecollection", ""), func() trace.Outcome {
 		var err error
@@ -257,6 +280,13 @@ func (r ResourceClient) found(all listed) Listed {
 
 // Get reads an object.
 func (r ResourceClient) Get(ctx context.Context, name string, opts metav1.GetOptions) (Object, error) {
+	if r.c.interceptor != nil {
+		done, err := r.intercept(r.asked("get", name, opts), func(r ResourceClient) (Result, error) {
+			obj, err := r.Get(ctx, name, opts)
+			return Result{Object: obj}, err
+		})
+		return done.Object, err
+	}
 	var obj Object
 	err := r.c.call(ctx, r.request("get", name), func() trace.Outcome {
 		var err error
@@ -273,6 +303,11 @@ func (r ResourceClient) Get(ctx context.Context, name string, opts metav1.GetOpt
 
 // List lists the objects that are selected, at one revision.
 func (r ResourceClient) List(ctx context.Context, opts metav1.ListOptions) (Listed, error) {
+	if r.c.interceptor != nil {
+		what := r.asked("list", "", opts)
+		what.Selection = opts
+		return r.interceptList(what, func(r ResourceClient) (Listed, error) { return r.List(ctx, opts) })
+	}
 	var all listed
 	err := r.c.call(ctx, r.request("list", ""), func() trace.Outcome {
 		var err error
@@ -284,8 +319,8 @@ func (r ResourceClient) List(ctx context.Context, opts metav1.ListOptions) (List
 	return r.found(all), err
 }
 
-// Watch begins to tell of the changes of the objects that are selected. An error that is 410 Expired is, on the wire,
-// the watch's first and only event.
+// Watch begins to tell of the changes of the objects that are selected. An error that is 410 Expired, or 504
+// Timeout for initial events of the future, is, on the wire, the watch's first and only event.
 func (r ResourceClient) Watch(ctx context.Context, opts metav1.ListOptions) (*Cursor, error) {
 	var c *Cursor
 	err := r.c.call(ctx, r.request("watch", ""), func() trace.Outcome {
@@ -303,6 +338,11 @@ func (r ResourceClient) Watch(ctx context.Context, opts metav1.ListOptions) (*Cu
 // Act creates a subresource that is nothing but something done to an object: a Binding or an Eviction of a pod, a
 // TokenRequest of a service account. body is of the subresource's Go type.
 func (r ResourceClient) Act(ctx context.Context, name, sub string, body runtime.Object, opts metav1.CreateOptions) (runtime.Object, error) {
+	if by := r.c.interceptor; by != nil {
+		what := r.asked("create", name, opts, sub)
+		what.Body = body
+		return by.Intercept(what, func() (runtime.Object, error) { return r.direct().Act(ctx, name, sub, body, opts) })
+	}
 	a, ok := r.kind.actions[sub]
 	if !ok {
 		return nil, notFound()

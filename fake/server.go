@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -20,8 +21,7 @@ type Object interface {
 	runtime.Object
 }
 
-// EventsMax is how many events each resource's log keeps at least; beyond twice as many, the older half is dropped. A
-// watch or a list from before that is answered with 410 Expired.
+// EventsMax is how many events each resource's log keeps at least, where Config says nothing else.
 const EventsMax = 10_000
 
 // Config is what NewServer must be told.
@@ -32,12 +32,18 @@ type Config struct {
 	// TrackManagedFields keeps managed fields of every object from its creation on, as the real server does, which takes
 	// about a millisecond a write. Otherwise they are kept from an object's first server-side apply on.
 	TrackManagedFields bool
+	// HistoryEvents is how many events each resource's log keeps at least; beyond twice as many, the older half is
+	// dropped. A watch or a list from before that is answered with 410 Expired. 0: EventsMax.
+	HistoryEvents int
+	// HistoryAge is how old an event of a log may be; it is dropped when another one comes, or a few later. 0: however old.
+	HistoryAge time.Duration
 }
 
 // Server is the API server: the store, its rules, and the ways in. All methods may be called concurrently.
 type Server struct {
 	now     func() time.Time
 	track   bool // managed fields, from creation on
+	history history
 	catalog atomic.Pointer[catalog]
 
 	mu       sync.RWMutex
@@ -66,9 +72,10 @@ func NewServer(cfg Config) *Server {
 	s := &Server{
 		now:       cfg.Now,
 		track:     cfg.TrackManagedFields,
+		history:   history{events: cmp.Or(cfg.HistoryEvents, EventsMax), age: cfg.HistoryAge},
 		factories: map[*sim.Component]*factory{},
 	}
-	s.catalog.Store(newCatalog())
+	s.catalog.Store(newCatalog(s.history))
 	for _, name := range []string{
 		metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic,
 		corev1.NamespaceNodeLease,

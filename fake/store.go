@@ -75,7 +75,11 @@ func (s *Server) commit(t *table, kind watch.EventType, key string, before, afte
 	} else {
 		t.objects.Set(key, after)
 	}
-	t.log.append(event{kind: kind, object: after, previous: before, revision: revision})
+	e := event{kind: kind, object: after, previous: before, revision: revision}
+	if s.history.age > 0 {
+		e.at = s.now().UnixNano()
+	}
+	t.log.append(e)
 	if t.changed != nil {
 		close(t.changed)
 		t.changed = nil
@@ -100,6 +104,14 @@ func (s *Server) read(t *table, position int64) (event, reading) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return t.log.at(position)
+}
+
+// upTo returns the revision up to which a reader at a position has been told everything, and false if there is more to
+// be told.
+func (s *Server) upTo(t *table, position int64) (int64, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.revision, t.log.end.Load() <= position
 }
 
 // compacted returns the revision of the last event that was dropped.

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -22,11 +23,19 @@ type Cursor struct {
 	seen     int64    // revision the watch has come to
 	first    []Object // to be shown as Added before the log; read-only
 	bookmark int64    // the revision to say after first that all has been shown. 0: not wanted
+
+	bookmarks bool      // whether the watcher wants to hear how far it has come
+	told      int64     // the newest revision that it has heard of
+	due       time.Time // when it is to hear the next time
+	ends      time.Time // when the watch ends; zero: who knows
 }
 
+const (
+	bookmarkPeriod = time.Minute     // between bookmarks
+	bookmarkEarly  = 2 * time.Second // before the end of a watch there is one more
+)
+
 // newCursor begins a watch.
-//
-// Differs: bookmarks come only at the end of the initial events.
 func (s *Server) newCursor(k *kind, namespace string, opts *metav1.ListOptions) (*Cursor, error) {
 	if err := validateList(opts, true); err != nil {
 		return nil, err
@@ -40,6 +49,7 @@ func (s *Server) newCursor(k *kind, namespace string, opts *metav1.ListOptions) 
 		return nil, internalError(err.Error())
 	}
 	c := &Cursor{server: s, table: s.tableOf(k), selector: sel}
+	c.schedule(opts)
 	initial := revision == 0
 	if opts.SendInitialEvents != nil {
 		initial = *opts.SendInitialEvents
@@ -67,7 +77,7 @@ func (c *Cursor) begin(opts *metav1.ListOptions, atLeast int64) error {
 		c.first = append(c.first, obj)
 		return true
 	})
-	c.seen = revision
+	c.seen, c.told = revision, revision
 	if opts.AllowWatchBookmarks {
 		c.bookmark = revision
 	}
@@ -83,7 +93,7 @@ func (c *Cursor) resume(revision int64) error {
 	if !ok {
 		return tooOld(revision, c.table.log.compacted)
 	}
-	c.position, c.seen = position, revision
+	c.position, c.seen, c.told = position, revision, revision
 	if revision > s.revision {
 		c.selector.after = revision
 	}
@@ -97,6 +107,55 @@ func (c *Cursor) Next() (watch.Event, bool, error) {
 		e.Object = c.selector.kind.show(e.Object.(Object))
 	}
 	return e, ok, err
+}
+
+// BookmarkDue returns when Next has to say how far the watch has come, if nothing happens before, and false if the
+// watcher does not want to hear. Who waits for Changed looks again then; there is no clock in here.
+func (c *Cursor) BookmarkDue() (time.Time, bool) { return c.due, c.bookmarks }
+
+// schedule says when bookmarks are due.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher cacheWatcher.nextBookmarkTime.
+func (c *Cursor) schedule(opts *metav1.ListOptions) {
+	c.bookmarks = opts.AllowWatchBookmarks
+	if !c.bookmarks {
+		return
+	}
+	now := c.server.now()
+	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds > 0 {
+		c.ends = now.Add(time.Duration(*opts.TimeoutSeconds) * time.Second)
+	}
+	c.reschedule(now)
+}
+
+func (c *Cursor) reschedule(now time.Time) {
+	c.due = now.Add(bookmarkPeriod)
+	if early := c.ends.Add(-bookmarkEarly); !c.ends.IsZero() && early.After(now) && c.due.After(early) {
+		c.due = early
+	}
+}
+
+// progress tells how far the watch has come, if that is due and there is anything to tell.
+func (c *Cursor) progress() (watch.Event, bool) {
+	if !c.bookmarks {
+		return watch.Event{}, false
+	}
+	now := c.server.now()
+	if now.Before(c.due) {
+		return watch.Event{}, false
+	}
+	revision, ok := c.server.upTo(c.table, c.position)
+	if !ok {
+		return watch.Event{}, false // due still, after what has come
+	}
+	c.reschedule(now)
+	if revision <= c.told {
+		return watch.Event{}, false
+	}
+	c.seen, c.told = revision, revision
+	obj := c.selector.kind.empty()
+	obj.SetResourceVersion(formatRevision(revision))
+	return watch.Event{Type: watch.Bookmark, Object: obj}, true
 }
 
 // Changed returns a channel that is closed when Next may have more to tell.
@@ -119,13 +178,15 @@ func (c *Cursor) next() (watch.Event, bool, error) {
 		e, found := c.server.read(c.table, c.position)
 		switch found {
 		case readNothing:
-			return watch.Event{}, false, nil
+			out, ok := c.progress()
+			return out, ok, nil
 		case readTooOld:
 			return watch.Event{}, false, tooOld(c.seen, c.server.compacted(c.table))
 		}
 		c.position++
 		c.seen = e.revision
 		if out, ok := c.selector.event(e); ok {
+			c.told = e.revision
 			return out, true, nil
 		}
 	}
@@ -159,16 +220,18 @@ func tooOld(asked, compacted int64) error {
 
 // pump shows a cursor as a watch.Interface. Its goroutine ends with Stop or with the context of the watch.
 //
-// Differs: timeoutSeconds is counted by the real clock, whatever the host's.
+// Differs: timeoutSeconds is counted by the real clock, whatever the host's. Bookmarks come with what is written to the
+// resource, once they are due: there is no clock that would bring them.
 type pump struct {
 	events chan watch.Event
 	cancel context.CancelFunc
+	show   func(Object) (runtime.Object, error) // what the watcher sees of an object
 }
 
 var _ watch.Interface = (*pump)(nil)
 
-func newPump(ctx context.Context, c *Cursor, failed error, timeout *int64) *pump {
-	p := &pump{events: make(chan watch.Event)}
+func newPump(ctx context.Context, c *Cursor, failed error, timeout *int64, show func(Object) (runtime.Object, error)) *pump {
+	p := &pump{events: make(chan watch.Event), show: show}
 	if timeout != nil && *timeout > 0 {
 		ctx, p.cancel = context.WithTimeout(ctx, time.Duration(*timeout)*time.Second)
 	} else {
@@ -197,7 +260,9 @@ func (p *pump) run(ctx context.Context, c *Cursor) error {
 			return err
 		}
 		if ok {
-			e.Object = e.Object.DeepCopyObject()
+			if e.Object, err = p.show(e.Object.(Object)); err != nil {
+				return internalError(err.Error())
+			}
 			if !p.send(ctx, e) {
 				return nil
 			}

@@ -105,6 +105,15 @@ func TestWatchThatFallsBehindCompactionIsExpired(t *testing.T) {
 	expect(t, last.Reason, metav1.StatusReasonExpired)
 }
 
+func TestWatchOfInitialEventsOfTheFutureFailsInTheStream(t *testing.T) {
+	w := newWorld(t)
+	stream := must[watch.Interface](t)(w.claims.Watch(w.ctx, metav1.ListOptions{
+		ResourceVersion: "99", SendInitialEvents: ptr.To(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	}))
+	e := <-stream.ResultChan()
+	expectError(t, apierrors.FromObject(e.Object), apierrors.IsTimeout, "Too large resource version: 99, current: 4")
+}
+
 func TestWatchEndsWithItsTimeout(t *testing.T) {
 	w := newWorld(t)
 	stream := must[watch.Interface](t)(w.claims.Watch(w.ctx, metav1.ListOptions{TimeoutSeconds: ptr.To(int64(1))}))

@@ -191,7 +191,7 @@ func TestDiscoveryClient(t *testing.T) {
 				for name, kind := range map[string]string{
 					"v1 pods": "Pod", "v1 pods/eviction": "Eviction", "v1 bindings": "Binding",
 					storagev1.SchemeGroupVersion.String() + " storageclasses": "StorageClass",
-					"example.com/v1 things": "Thing", "example.com/v1 things/status": "Thing",
+					"example.com/v1 things":                                   "Thing", "example.com/v1 things/status": "Thing",
 				} {
 					if got[name] != kind {
 						t.Errorf("%s: got %q, want %q", name, got[name], kind)

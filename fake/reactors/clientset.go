@@ -1,0 +1,88 @@
+package reactors
+
+import (
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/testing"
+
+	"github.com/volsim/volsim/fake"
+)
+
+// Clientset is a client of a server that records its requests and has reactors. Its methods may be called concurrently
+// where those of client-go's may.
+type Clientset struct {
+	*fake.Clientset
+	*testing.Fake
+}
+
+var _ kubernetes.Interface = (*Clientset)(nil)
+
+// NewClientset returns a client of a server of its own that holds the given objects. See [fake.NewClientset].
+func NewClientset(objects ...runtime.Object) *Clientset { return Wrap(fake.NewClientset(objects...)) }
+
+// Wrap returns a client that makes the requests of c, recorded and with reactors before them.
+func Wrap(c *fake.Clientset) *Clientset {
+	chain := &testing.Fake{}
+	chain.AddReactor("*", "*", func(testing.Action) (bool, runtime.Object, error) { return true, nil, errAskServer })
+	chain.AddWatchReactor("*", func(testing.Action) (bool, watch.Interface, error) { return true, nil, errAskServer })
+	return &Clientset{Clientset: c.Intercepted(interceptor{chain}), Fake: chain}
+}
+
+// errAskServer is how the end of a chain says that nobody has answered. The server is asked after the chain, which holds
+// a lock for as long as it runs.
+var errAskServer = errors.New("no reactor has answered")
+
+// interceptor runs requests through the chains.
+type interceptor struct{ chain *testing.Fake }
+
+// Intercept records a request, and answers what a reactor answers or else the server.
+func (i interceptor) Intercept(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+	obj, err := i.chain.Invokes(action(r), nil)
+	if errors.Is(err, errAskServer) {
+		return serve()
+	}
+	return obj, err
+}
+
+// InterceptWatch records a watch, and returns what a reactor returns or else the server's.
+func (i interceptor) InterceptWatch(r fake.Request, serve func() (watch.Interface, error)) (watch.Interface, error) {
+	w, err := i.chain.InvokesWatch(action(r))
+	if errors.Is(err, errAskServer) {
+		return serve()
+	}
+	return w, err
+}
+
+// action describes a request as client-go's clientset does.
+func action(r fake.Request) testing.Action {
+	switch r.Verb {
+	case "create":
+		return testing.CreateActionImpl{
+			ActionImpl: what(r), Name: r.Name, Object: r.Body, CreateOptions: r.Options.(metav1.CreateOptions),
+		}
+	case "update":
+		return testing.UpdateActionImpl{ActionImpl: what(r), Object: r.Body, UpdateOptions: r.Options.(metav1.UpdateOptions)}
+	case "patch":
+		return testing.PatchActionImpl{
+			ActionImpl: what(r), Name: r.Name, PatchType: r.PatchType, Patch: r.Patch, PatchOptions: r.Options.(metav1.PatchOptions),
+		}
+	case "delete":
+		return testing.DeleteActionImpl{ActionImpl: what(r), Name: r.Name, DeleteOptions: r.Options.(metav1.DeleteOptions)}
+	case "get":
+		return testing.GetActionImpl{ActionImpl: what(r), Name: r.Name, GetOptions: r.Options.(metav1.GetOptions)}
+	case "list":
+		return testing.NewListActionWithOptions(r.Resource, r.Kind, r.Namespace, r.Selection)
+	case "watch":
+		return testing.NewWatchActionWithOptions(r.Resource, r.Namespace, r.Selection)
+	default:
+		return testing.NewDeleteCollectionActionWithOptions(r.Resource, r.Namespace, r.Options.(metav1.DeleteOptions), r.Selection)
+	}
+}
+
+func what(r fake.Request) testing.ActionImpl {
+	return testing.ActionImpl{Namespace: r.Namespace, Verb: r.Verb, Resource: r.Resource, Subresource: r.Subresource}
+}
