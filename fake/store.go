@@ -87,10 +87,14 @@ func (s *Server) commit(t *table, kind watch.EventType, key string, before, afte
 		c.Wake()
 	}
 	s.hooks.RLock()
-	hooks := s.onCommit
+	hooks, follow := s.onCommit, s.follow
 	s.hooks.RUnlock()
+	told := Commit{Resource: t.kind.id, Type: kind, Before: before, After: after, Revision: revision}
 	for _, f := range hooks {
-		f(Commit{Resource: t.kind.id, Type: kind, Before: before, After: after, Revision: revision})
+		f(told)
+	}
+	for _, f := range follow {
+		f(told)
 	}
 	return true
 }
