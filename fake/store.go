@@ -117,7 +117,7 @@ func (s *Server) compacted(t *table) int64 {
 func (s *Server) wait(t *table, position int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.log.end.Load() > position {
+	if t.log.end.Load() > position || t.log.ended {
 		done := make(chan struct{})
 		close(done)
 		return done

@@ -67,18 +67,22 @@ func TestObjectsAreTreatedAsByTheRealServer(t *testing.T) {
 // TestSnapshotsAreTreatedAsByTheRealServer puts each rule of the snapshot kinds to the test, and what the snapshot
 // controllers do to them.
 func TestSnapshotsAreTreatedAsByTheRealServer(t *testing.T) {
+	shared := newWorld(t)
+	if err := crd.InstallFS(shared.ctx, shared.client, os.DirFS("testdata/snapshot")); err != nil {
+		t.Fatal(err)
+	}
 	for _, f := range readFacts(t, "testdata/snapshots.json") {
 		t.Run(f.Name, func(t *testing.T) {
-			w := newWorld(t)
-			if err := crd.InstallFS(w.ctx, w.client, os.DirFS("testdata/snapshot")); err != nil {
-				t.Fatal(err)
-			}
+			w := &world{t: t, ctx: t.Context(), server: shared.server, client: shared.client}
 			r := schema.GroupVersionResource{Group: f.Group, Version: "v1", Resource: f.Resource}
 			namespace := ""
 			if w.resource(r, "").Describe().Namespaced {
 				namespace = "default"
 			}
 			w.replay(f, r, namespace)
+			if w.server.Count(f.Resource+"."+f.Group) > 0 {
+				w.delete(r, namespace, "a")
+			}
 		})
 	}
 }
