@@ -6,7 +6,16 @@ import (
 )
 
 // What the server does to its objects by its own hand. It is no request: no rule is asked, and no trace is left but the
-// commit. A hook of OnCommit may do it; the commits it leads to are told of before the hook returns.
+// commit.
+
+// Follow calls f after each commit from now on, as OnCommit does, but when all hooks of OnCommit have been told of it. f
+// may do more by the server's own hand: Install, Uninstall, Amend, Empty. The commits that this leads to are told of, and
+// followed, before it returns: so hooks see causes before effects, and whoever wrote finds all of it done.
+func (s *Server) Follow(f func(Commit)) {
+	s.hooks.Lock()
+	defer s.hooks.Unlock()
+	s.follow = append(s.follow[:len(s.follow):len(s.follow)], f)
+}
 
 // Amend puts another object in the place of one. f gets the stored object, which is read-only, and returns nil where there
 // is nothing to do; it is called again if somebody else wrote meanwhile. An object that is being deleted goes when nothing

@@ -96,10 +96,10 @@ type CustomKind struct {
 	Namespaced  bool
 	Terminating bool // nothing is created any more
 
-	// StatusMeta: a write of /status keeps what it says in metadata.
-	StatusMeta bool
-	// Status tells whether a version has a /status.
-	Status func(version string) bool
+	Status        bool     // there is a /status
+	WithoutStatus []string // the versions that have none all the same
+	StatusMeta    bool     // a write of /status keeps what it says in metadata
+
 	// Scale says where a version has what its /scale shows. nil: it has none.
 	Scale func(version string) *ScalePaths
 	// Fields are the fields one can select the objects of a version by, besides metadata.name and metadata.namespace.

@@ -3,6 +3,7 @@ package fake
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,7 +57,7 @@ func newCustomKind(c *CustomKind, version string, since int64) *kind {
 	k.store = func(obj Object) Object { return k.stored(obj.(*Custom)) }
 	k.take = func(obj, _ Object) (Object, error) { return obj, k.takeCustom(obj.(*Custom)) }
 	k.statusMeta = c.StatusMeta
-	if c.Status != nil && c.Status(version) {
+	if c.Status && !slices.Contains(c.WithoutStatus, version) {
 		k.copyStatus = func(to, from Object) { copyContent(to.(*Custom), from.(*Custom), "status") }
 	}
 	k.field = c.selectable(version)

@@ -1,7 +1,6 @@
 package fake
 
 import (
-	"math"
 	"slices"
 	"sort"
 	"sync/atomic"
@@ -34,6 +33,7 @@ type eventLog struct {
 	end       atomic.Int64 // position after the last event; read without a lock
 	compacted int64        // revision of the last event that was dropped
 	history   history
+	ended     bool // nothing will be appended
 }
 
 func (l *eventLog) append(e event) {
@@ -67,12 +67,9 @@ func (l *eventLog) compact(keep int) {
 	l.events = slices.Clone(l.events[n:])
 }
 
-// shut ends the log: every reader, wherever it is, is told that what it wants was dropped.
+// shut ends the log: whoever has read what there is in it is told that what it wants was dropped.
 func (t *table) shut() {
-	t.log.compact(0)
-	t.log.first++
-	t.log.compacted = math.MaxInt64
-	t.log.end.Store(t.log.first)
+	t.log.ended = true
 	if t.changed != nil {
 		close(t.changed)
 		t.changed = nil
@@ -113,8 +110,10 @@ func (l *eventLog) at(position int64) (event, reading) {
 	switch {
 	case i < 0:
 		return event{}, readTooOld
-	case i >= int64(len(l.events)):
+	case i >= int64(len(l.events)) && !l.ended:
 		return event{}, readNothing
+	case i >= int64(len(l.events)):
+		return event{}, readTooOld
 	default:
 		return l.events[i], readEvent
 	}

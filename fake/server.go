@@ -55,6 +55,7 @@ type Server struct {
 
 	hooks     sync.RWMutex
 	onCommit  []func(Commit)              // guarded by hooks
+	follow    []func(Commit)              // guarded by hooks
 	factories map[*sim.Component]*factory // guarded by hooks
 }
 

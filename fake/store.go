@@ -91,10 +91,14 @@ func (s *Server) commit(t *table, kind watch.EventType, key string, before, afte
 		c.Wake()
 	}
 	s.hooks.RLock()
-	hooks := s.onCommit
+	hooks, follow := s.onCommit, s.follow
 	s.hooks.RUnlock()
+	told := Commit{Resource: t.kind.id, Type: kind, Before: before, After: after, Revision: revision}
 	for _, f := range hooks {
-		f(Commit{Resource: t.kind.id, Type: kind, Before: before, After: after, Revision: revision})
+		f(told)
+	}
+	for _, f := range follow {
+		f(told)
 	}
 	return true
 }
@@ -125,7 +129,7 @@ func (s *Server) compacted(t *table) int64 {
 func (s *Server) wait(t *table, position int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.log.end.Load() > position {
+	if t.log.end.Load() > position || t.log.ended {
 		done := make(chan struct{})
 		close(done)
 		return done

@@ -35,7 +35,7 @@ func (r *registry) definitions() fake.CustomKind {
 		Resource: "customresourcedefinitions", Singular: "customresourcedefinition",
 		Kind: "CustomResourceDefinition", ListKind: "CustomResourceDefinitionList",
 		ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"},
-		Status: func(string) bool { return true }, StatusMeta: true,
+		Status: true, StatusMeta: true,
 		Default: defaultDefinition, Prepare: r.prepare, Finalize: finalize,
 		Validate: validateDefinition, ValidateStatus: validateDefinitionStatus,
 		Warnings: definitionWarnings, Unknown: unknownOfDefinition,

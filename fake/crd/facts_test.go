@@ -13,16 +13,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/crd"
 )
 
 // fact is something that was done to a real server, step by step, and what it answered. The files of facts in testdata
 // were recorded from a kube-apiserver of Kubernetes 1.36.3.
 type fact struct {
-	Name  string
-	Steps []step
+	Name     string
+	Group    string // that of widgets if empty
+	Resource string
+	Steps    []step
 }
 
 type step struct {
@@ -55,13 +59,41 @@ func readFacts(t *testing.T, file string) []fact {
 func TestObjectsAreTreatedAsByTheRealServer(t *testing.T) {
 	for _, f := range readFacts(t, "testdata/objects.json") {
 		t.Run(f.Name, func(t *testing.T) {
-			w := newWorld(t, "testdata/widgets.yaml")
-			for i, s := range f.Steps {
-				if d := cmp.Diff(comparable(t, s, s.Want), comparable(t, s, w.do(s))); d != "" {
-					t.Fatalf("step %d, %s (-want +got)\n%s", i, s.Do, d)
-				}
+			newWorld(t, "testdata/widgets.yaml").replay(f, widgets, "default")
+		})
+	}
+}
+
+// TestSnapshotsAreTreatedAsByTheRealServer puts each rule of the snapshot kinds to the test, and what the snapshot
+// controllers do to them.
+func TestSnapshotsAreTreatedAsByTheRealServer(t *testing.T) {
+	shared := newWorld(t)
+	if err := crd.InstallFS(shared.ctx, shared.client, os.DirFS("testdata/snapshot")); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range readFacts(t, "testdata/snapshots.json") {
+		t.Run(f.Name, func(t *testing.T) {
+			w := &world{t: t, ctx: t.Context(), server: shared.server, client: shared.client}
+			r := schema.GroupVersionResource{Group: f.Group, Version: "v1", Resource: f.Resource}
+			namespace := ""
+			if w.resource(r, "").Describe().Namespaced {
+				namespace = "default"
+			}
+			w.replay(f, r, namespace)
+			if w.server.Count(f.Resource+"."+f.Group) > 0 {
+				w.delete(r, namespace, "a")
 			}
 		})
+	}
+}
+
+// replay does what was done to the real server, and compares the answers.
+func (w *world) replay(f fact, r schema.GroupVersionResource, namespace string) {
+	w.t.Helper()
+	for i, s := range f.Steps {
+		if d := cmp.Diff(comparable(w.t, s, s.Want), comparable(w.t, s, w.do(r, namespace, s))); d != "" {
+			w.t.Fatalf("step %d, %s (-want +got)\n%s", i, s.Do, d)
+		}
 	}
 }
 
@@ -138,16 +170,15 @@ func (w *world) define(body []byte) map[string]any {
 }
 
 // do does a step, and gives the answer as the file has it.
-func (w *world) do(s step) map[string]any {
+func (w *world) do(r schema.GroupVersionResource, namespace string, s step) map[string]any {
 	w.t.Helper()
-	r := widgets
 	if s.Version != "" {
 		r.Version = s.Version
 	}
 	if s.Name == "" {
 		s.Name = "a"
 	}
-	c := w.resource(r, "default")
+	c := w.resource(r, namespace)
 	var sub []string
 	if s.Sub != "" {
 		sub = []string{s.Sub}
@@ -160,7 +191,7 @@ func (w *world) do(s step) map[string]any {
 	case "update":
 		obj, unknown := w.body(c, s)
 		if !s.Blind {
-			obj.ResourceVersion = w.get(r, "default", s.Name).ResourceVersion
+			obj.ResourceVersion = w.get(r, namespace, s.Name).ResourceVersion
 		}
 		done, err := c.Update(w.ctx, s.Name, obj, metav1.UpdateOptions{}, sub...)
 		return answer(w.t, done.Object, append(unknown, done.Warnings...), err)

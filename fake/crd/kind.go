@@ -24,7 +24,7 @@ func kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
 		ShortNames: names.ShortNames, Categories: names.Categories,
 		Namespaced:  crd.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		Terminating: isTrue(crd, apiextensionsv1.Terminating),
-		Status:      func(v string) bool { return versions[v].status },
+		Status:      true,
 		Scale:       func(v string) *fake.ScalePaths { return versions[v].scale },
 		Fields:      func(v string) map[string]func(*fake.Custom) string { return versions[v].fields },
 		Columns:     func(v string) []fake.Column { return versions[v].columns },
@@ -37,6 +37,9 @@ func kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
 		}
 		if v.Storage {
 			k.Storage = v.Name
+		}
+		if !versions[v.Name].status {
+			k.WithoutStatus = append(k.WithoutStatus, v.Name)
 		}
 	}
 	slices.SortFunc(k.Versions, func(a, b string) int { return -utilversion.CompareKubeAwareVersionStrings(a, b) })

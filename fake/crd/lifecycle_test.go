@@ -55,12 +55,12 @@ func TestDeletionTakesTheObjectsAlong(t *testing.T) {
 	expect(t, false, done.Gone)
 	expect(t, []string{"customresourcecleanup.apiextensions.k8s.io"}, done.Object.GetFinalizers())
 	expect(t, []string{
-		"DELETED customresourcedefinitions widgets.shop.example.com going" + going,
-		"DELETED widgets b",
-		"DELETED widgets a",
-		"MODIFIED customresourcedefinitions widgets.shop.example.com going" + going,
 		"MODIFIED customresourcedefinitions widgets.shop.example.com going" + begun,
-	}, *all) // what a commit leads to is told of first: the inner before the outer
+		"MODIFIED customresourcedefinitions widgets.shop.example.com going" + going,
+		"DELETED widgets a",
+		"DELETED widgets b",
+		"DELETED customresourcedefinitions widgets.shop.example.com going" + going,
+	}, *all)
 	if _, served := w.client.Resource(widgets, "default"); served {
 		t.Error("widgets are still served")
 	}
@@ -214,7 +214,7 @@ func TestGenerationOfADefinition(t *testing.T) {
 // TestChangedSchema: what is stored is shown as the definition now is, and a write is held to it.
 func TestChangedSchema(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
-	w.create(widgets, "default", `{metadata: {name: a}, spec: {size: 1, note: n}}`)
+	w.create(widgets, "default", `{metadata: {name: a}, spec: {size: 1, note: hi}}`)
 	const spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties"
 	w.mustPatch(definitions, "", "widgets.shop.example.com", `[{"op":"remove","path":"`+spec+`/note"},`+
 		`{"op":"remove","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-validations/1"},`+

@@ -49,9 +49,44 @@ func gvkOf(group, version, kind string) []any {
 	return []any{map[string]any{"group": group, "version": version, "kind": kind}}
 }
 
-// schemaOfDefinitions is the schema of definitions. It refers to models.
-func schemaOfDefinitions() *spec.Schema {
-	return models()[apiextensionsv1.CustomResourceDefinition{}.OpenAPIModelName()]
+// schemaOfDefinitions is the schema of definitions.
+//
+// Differs: it refers to nothing but ObjectMeta. Schemas within schemas may be anything; upstream's refer to themselves.
+var schemaOfDefinitions = sync.OnceValue(func() *spec.Schema {
+	out := inlined(models()[apiextensionsv1.CustomResourceDefinition{}.OpenAPIModelName()], nil)
+	out.SetProperty("metadata", *refToMeta())
+	return &out
+})
+
+// inlined puts what a schema refers to in the place of the references. What is within itself may be anything.
+func inlined(s *spec.Schema, within []string) spec.Schema {
+	out := *s
+	if ref := s.Ref.String(); ref != "" {
+		name := strings.TrimPrefix(ref, refPrefix)
+		if contains(within, name) {
+			out = spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}, Description: s.Description}}
+			out.AddExtension("x-kubernetes-preserve-unknown-fields", true)
+			return out
+		}
+		out = inlined(models()[name], append(slices.Clip(within), name))
+		if s.Description != "" {
+			out.Description = s.Description
+		}
+		return out
+	}
+	out.Properties = make(map[string]spec.Schema, len(s.Properties))
+	for name, p := range s.Properties {
+		out.Properties[name] = inlined(&p, within)
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		item := inlined(s.Items.Schema, within)
+		out.Items = &spec.SchemaOrArray{Schema: &item}
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		each := inlined(s.AdditionalProperties.Schema, within)
+		out.AdditionalProperties = &spec.SchemaOrBool{Allows: true, Schema: &each}
+	}
+	return out
 }
 
 // typesOfDefinitions says how definitions are merged.
@@ -107,8 +142,10 @@ func openAPIOf(v *version, selectable []apiextensionsv1.SelectableField) *spec.S
 	return out
 }
 
+// refToMeta refers to ObjectMeta; beside a reference there may be no description.
 func refToMeta() *spec.Schema {
-	return spec.RefSchema(refPrefix + metav1.ObjectMeta{}.OpenAPIModelName()).WithDescription(metadataDoc)
+	ref := spec.RefSchema(refPrefix + metav1.ObjectMeta{}.OpenAPIModelName())
+	return (&spec.Schema{SchemaProps: spec.SchemaProps{AllOf: []spec.Schema{*ref}}}).WithDescription(metadataDoc)
 }
 
 func addTypeMeta(s *spec.Schema) {

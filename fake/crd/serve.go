@@ -36,11 +36,10 @@ type resource struct {
 func Serve(s *fake.Server) {
 	r := &registry{server: s, installed: map[string]resource{}}
 	s.Install(r.definitions())
-	s.OnCommit(r.committed)
+	s.Follow(r.committed)
 }
 
-// committed takes note of a change. It makes no request; what it does to objects it does by the server's own hand, and is
-// told of in turn.
+// committed takes note of a change. What it does to objects it does by the server's own hand, and is told of in turn.
 func (r *registry) committed(c fake.Commit) {
 	if c.Resource != Definitions {
 		r.left(c.Resource)

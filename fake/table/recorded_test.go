@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -101,6 +102,9 @@ func resources() map[schema.GroupVersionResource]fake.APIResource {
 	s.Install(definitions)
 	all := map[schema.GroupVersionResource]fake.APIResource{}
 	for _, r := range s.Resources() {
+		if !slices.Contains(r.Verbs, "list") {
+			continue
+		}
 		all[schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Name}] = r
 	}
 	return all
