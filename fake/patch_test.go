@@ -123,7 +123,8 @@ func TestPatchRefused(t *testing.T) {
 		{"merge: a string, ignorantly", types.MergePatchType, `"x"`, "Ignore", 400, "Invalid JSON Patch"},
 		{"merge: a list, ignorantly", types.MergePatchType, `[]`, "Ignore", 422, ` "" is invalid: patch: Invalid value: "[]": couldn't get version/kind; json parse error: ` +
 			`json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`},
-		{"merge: another kind", types.MergePatchType, `{"kind":"Secret"}`, "", 422, `converting (v1.Secret) to (core.ConfigMap): unknown conversion`},
+		{"merge: another kind", types.MergePatchType, `{"kind":"Pod"}`, "", 422, `converting (v1.Pod) to (core.ConfigMap): unknown conversion`},
+		{"merge: another kind of other data", types.MergePatchType, `{"kind":"Secret"}`, "", 422, `illegal base64 data at input byte 0`},
 		{"merge: no such kind", types.MergePatchType, `{"kind":"Foo"}`, "", 422, `no kind "Foo" is registered for version "v1" in scheme "pkg/runtime/scheme.go:111"`},
 		{"merge: no name", types.MergePatchType, `{"metadata":null}`, "", 400, "the name of the object (a based on URL) was undeterminable: name must be provided"},
 		{"merge: no version", types.MergePatchType, `{"apiVersion":null}`, "", 400, "the name of the object (a based on URL) was undeterminable: name must be provided"},
@@ -189,6 +190,22 @@ func TestPatchWarnsOfFieldsThatMeanNothing(t *testing.T) {
 			expect(t, done.Warnings, test.want)
 		})
 	}
+}
+
+func TestOwnersThatAreThereTwice(t *testing.T) {
+	const ref = `{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"y"}`
+	const words = "API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: y"
+	w := newWorld(t)
+	config := newConfigMap("a", nil)
+	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "y"}
+	config.OwnerReferences = []metav1.OwnerReference{owner, owner}
+	done := must[fake.Result](t)(w.configMaps().Create(w.ctx, config.DeepCopy(), metav1.CreateOptions{}))
+	expect(t, done.Warnings, []string{".metadata.ownerReferences contains duplicate entries; " + words})
+	done = must[fake.Result](t)(w.configMaps().Update(w.ctx, "a", config.DeepCopy(), metav1.UpdateOptions{}))
+	expect(t, done.Warnings, []string{".metadata.ownerReferences contains duplicate entries; " + words})
+	done = must[fake.Result](t)(w.configMaps().Patch(w.ctx, "a", types.MergePatchType, []byte(`{"metadata":{"ownerReferences":[`+ref+`,`+ref+`]}}`), metav1.PatchOptions{}))
+	expect(t, done.Warnings, []string{".metadata.ownerReferences contains duplicate entries after mutating admission happens; " + words})
+	expect(t, done.Object.GetOwnerReferences(), []metav1.OwnerReference{owner})
 }
 
 func TestPatchOfCustomResources(t *testing.T) {
