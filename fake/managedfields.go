@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 )
 
-// Managed fields say who wrote which field of an object, and when. To keep them takes a hundred times as long as to
-// write, and few ask for them. So they are kept of the objects of which somebody asks: from the first server-side apply
+// Managed fields say who wrote which field of an object, and when. To keep them takes ten times as long as to write, and
+// few ask for them. So they are kept of the objects of which somebody asks: from the first server-side apply
 // on, or when a writer sends some.
 //
 // Differs: the real server keeps them of every object, from its creation on. Config.TrackManagedFields does that. What
