@@ -134,13 +134,17 @@ func TestPatchRefused(t *testing.T) {
 		{"merge: unknown and double fields", types.MergePatchType, `{"x":1,"data":{"a":"b","a":"c"}}`, "Strict", 422, `strict decoding error: duplicate field "data.a", unknown field "x"`},
 		{"strategic: nothing", types.StrategicMergePatchType, ``, "", 400, "unexpected end of JSON input"},
 		{"strategic: a list", types.StrategicMergePatchType, `[]`, "", 400, "json: cannot unmarshal array into Go value of type map[string]interface {}"},
-		{"strategic: unknown and double fields", types.StrategicMergePatchType, `{"x":1,"data":{"a":"b","a":"c"}}`, "Strict", 422,
-			` "" is invalid: patch: Invalid value: "map[data:map[a:c] x:1]": strict decoding error: duplicate field "data.a", unknown field "x"`},
+		{
+			"strategic: unknown and double fields", types.StrategicMergePatchType, `{"x":1,"data":{"a":"b","a":"c"}}`, "Strict", 422,
+			` "" is invalid: patch: Invalid value: "map[data:map[a:c] x:1]": strict decoding error: duplicate field "data.a", unknown field "x"`,
+		},
 		{"strategic: a wrong type", types.StrategicMergePatchType, `{"data":{"a":7}}`, "", 422, ` "" is invalid: patch: Invalid value: "map[data:map[a:7]]": cannot convert int64 to string`},
 		{"strategic: no list", types.StrategicMergePatchType, `{"metadata":{"finalizers":"a"}}`, "", 422, ` "" is invalid: patch: Invalid value: "map[metadata:map[finalizers:a]]": cannot restore slice from string`},
 		{"strategic: order of no list", types.StrategicMergePatchType, `{"metadata":{"$setElementOrder/finalizers":"x"}}`, "", 500, "expected a []interface {}, but received a string"},
-		{"strategic: another order", types.StrategicMergePatchType, `{"metadata":{"$setElementOrder/finalizers":["x"],"finalizers":["y"]}}`, "", 500,
-			"The order in patch list:\n[y]\n doesn't match $setElementOrder list:\n[x]\n"},
+		{
+			"strategic: another order", types.StrategicMergePatchType, `{"metadata":{"$setElementOrder/finalizers":["x"],"finalizers":["y"]}}`, "", 500,
+			"The order in patch list:\n[y]\n doesn't match $setElementOrder list:\n[x]\n",
+		},
 		{"strategic: no such directive", types.StrategicMergePatchType, `{"metadata":{"$patch":"foo"}}`, "", 500, "unknown patch type: foo in map: map[$patch:foo]"},
 		{"strategic: keys to retain", types.StrategicMergePatchType, `{"metadata":{"$retainKeys":"foo"}}`, "", 400, "invalid patch format of retainKeys"},
 		{"json: half", types.JSONPatchType, `{`, "", 400, "error decoding patch: unexpected end of JSON input"},
@@ -149,13 +153,17 @@ func TestPatchRefused(t *testing.T) {
 		{"json: no operation", types.JSONPatchType, `[{"op":"foo","path":"/x"}]`, "", 422, generic},
 		{"json: no path", types.JSONPatchType, `[{"op":"add"}]`, "", 422, generic},
 		{"json: no parent", types.JSONPatchType, `[{"op":"add","path":"/metadata/annotations/x","value":"y"}]`, "", 422, generic},
-		{"json: unknown fields", types.JSONPatchType, `[{"op":"add","path":"/x","value":"1","foo":1}]`, "Strict", 422,
-			`strict decoding error: json patch unknown field "[0].foo", unknown field "x"`},
+		{
+			"json: unknown fields", types.JSONPatchType, `[{"op":"add","path":"/x","value":"1","foo":1}]`, "Strict", 422,
+			`strict decoding error: json patch unknown field "[0].foo", unknown field "x"`,
+		},
 		{"json: too many", types.JSONPatchType, many, "", 413, "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001"},
 		{"no such type", "application/foo", `{}`, "", 415, "415: Unsupported Media Type"},
 		{"apply in CBOR", types.ApplyCBORPatchType, `{}`, "", 415, "415: Unsupported Media Type"},
-		{"no such validation", types.MergePatchType, `{}`, "foo", 422,
-			`PatchOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "foo": supported values: "", "Ignore", "Strict", "Warn"`},
+		{
+			"no such validation", types.MergePatchType, `{}`, "foo", 422,
+			`PatchOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "foo": supported values: "", "Ignore", "Strict", "Warn"`,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
