@@ -84,7 +84,7 @@ func (r ResourceClient) track(obj, old Object, through subresource, manager stri
 	if old == nil {
 		old = r.New()
 	}
-	r.kind.defaults(obj)
+	r.settle(obj)
 	f, err := r.fieldManager(through)
 	if err != nil {
 		m.ManagedFields = nil
@@ -99,6 +99,15 @@ func (r ResourceClient) track(obj, old Object, through subresource, manager stri
 	}
 	m.ManagedFields = out.(metav1.Object).GetManagedFields()
 	times.restore(obj, r.c.server.timestamp())
+}
+
+// settle prunes and fills in what a writer sent, as will be done again.
+func (r ResourceClient) settle(obj Object) {
+	r.kind.defaults(obj)
+	if c, ok := obj.(*Custom); ok {
+		c.SetGroupVersionKind(r.GroupVersionKind())
+		_ = r.kind.takeCustom(c) // its error will be the answer
+	}
 }
 
 // times stands between the clock of this machine, which a field manager reads, and the world's. What the managed fields

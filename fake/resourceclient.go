@@ -93,7 +93,7 @@ func (r ResourceClient) shown(obj Object) Object {
 func (r ResourceClient) shownForWrite(stored Object) Object {
 	obj := r.shown(stored)
 	if obj != nil && r.kind.ofScale() {
-		if fields, err := r.kind.of.scaleHandler(stored).ToSubresource(); err == nil {
+		if fields, err := r.kind.scaleHandler(stored).ToSubresource(); err == nil {
 			obj.SetManagedFields(fields)
 		}
 	}
