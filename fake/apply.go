@@ -205,9 +205,7 @@ func (f forms) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner
 	u, ok := in.(*unstructured.Unstructured)
 	switch {
 	case ok && f.r.kind.custom != nil:
-		out := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
-		out.SetGroupVersionKind(to)
-		return out, nil
+		return f.convert(u, to)
 	case ok:
 		obj := f.r.New()
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj); err != nil {
@@ -216,6 +214,23 @@ func (f forms) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner
 		return obj, nil
 	}
 	return f.r.versioned(in.(Object)), nil
+}
+
+// convert gives a custom resource as it is in a version.
+func (f forms) convert(u *unstructured.Unstructured, to schema.GroupVersionKind) (runtime.Object, error) {
+	is := u.GroupVersionKind()
+	if is == to || f.r.kind.custom.Convert == nil {
+		out := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
+		out.SetGroupVersionKind(to)
+		return out, nil
+	}
+	obj, err := objectOf(u.DeepCopy())
+	if err != nil {
+		return nil, err
+	}
+	f.r.kind.custom.Convert(obj.(*Custom), to.Version)
+	obj.GetObjectKind().SetGroupVersionKind(to)
+	return obj.(*Custom).Unstructured()
 }
 
 // has tells whether there is a kind in a version.

@@ -159,34 +159,60 @@ func TestApplyRefused(t *testing.T) {
 		code    int32
 		want    string
 	}{
-		{name: "no manager", options: metav1.PatchOptions{FieldManager: "-"}, config: `x: y`, code: http.StatusUnprocessableEntity,
-			want: `PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch`},
-		{name: "no name", object: "b", config: `,"metadata":{}`, code: http.StatusBadRequest,
-			want: `the name of the object (b based on URL) was undeterminable: name must be provided`},
-		{name: "another name", config: `,"metadata":{"name":"c"}`, code: http.StatusBadRequest,
-			want: `the name of the object (c) does not match the name on the URL (a)`},
-		{name: "another namespace", config: `,"metadata":{"namespace":"c"}`, code: http.StatusBadRequest,
-			want: `the namespace of the provided object does not match the namespace sent on the request`},
-		{name: "a UID where there is nothing", object: "b", config: `,"metadata":{"name":"b","uid":"4"}`, code: http.StatusConflict,
-			want: `Operation cannot be fulfilled on configmaps "b": uid mismatch: the provided object specified uid 4, and no existing object was found`},
-		{name: "another UID", config: `,"metadata":{"name":"a","uid":"4"}`, code: http.StatusUnprocessableEntity,
-			want: `ConfigMap "a" is invalid: metadata.uid: Invalid value: "4": field is immutable`},
-		{name: "a stale resourceVersion", config: `,"metadata":{"name":"a","resourceVersion":"4"}`, code: http.StatusConflict,
-			want: `Operation cannot be fulfilled on configmaps "a": the object has been modified; please apply your changes to the latest version and try again`},
-		{name: "managed fields", config: `,"metadata":{"name":"a","managedFields":[]}`, code: http.StatusBadRequest,
-			want: `metadata.managedFields must be nil`},
-		{name: "an unknown field", config: `,"foo":{}`, code: http.StatusInternalServerError,
-			want: `failed to create typed patch object (/; /v1, Kind=ConfigMap): .foo: field not declared in schema`},
-		{name: "a wrong type", config: `,"data":{"z":7}`, code: http.StatusInternalServerError,
-			want: `failed to create typed patch object (/; /v1, Kind=ConfigMap): .data.z: expected string, got &value.valueUnstructured{Value:7}`},
+		{
+			name: "no manager", options: metav1.PatchOptions{FieldManager: "-"}, config: `x: y`, code: http.StatusUnprocessableEntity,
+			want: `PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch`,
+		},
+		{
+			name: "no name", object: "b", config: `,"metadata":{}`, code: http.StatusBadRequest,
+			want: `the name of the object (b based on URL) was undeterminable: name must be provided`,
+		},
+		{
+			name: "another name", config: `,"metadata":{"name":"c"}`, code: http.StatusBadRequest,
+			want: `the name of the object (c) does not match the name on the URL (a)`,
+		},
+		{
+			name: "another namespace", config: `,"metadata":{"namespace":"c"}`, code: http.StatusBadRequest,
+			want: `the namespace of the provided object does not match the namespace sent on the request`,
+		},
+		{
+			name: "a UID where there is nothing", object: "b", config: `,"metadata":{"name":"b","uid":"4"}`, code: http.StatusConflict,
+			want: `Operation cannot be fulfilled on configmaps "b": uid mismatch: the provided object specified uid 4, and no existing object was found`,
+		},
+		{
+			name: "another UID", config: `,"metadata":{"name":"a","uid":"4"}`, code: http.StatusUnprocessableEntity,
+			want: `ConfigMap "a" is invalid: metadata.uid: Invalid value: "4": field is immutable`,
+		},
+		{
+			name: "a stale resourceVersion", config: `,"metadata":{"name":"a","resourceVersion":"4"}`, code: http.StatusConflict,
+			want: `Operation cannot be fulfilled on configmaps "a": the object has been modified; please apply your changes to the latest version and try again`,
+		},
+		{
+			name: "managed fields", config: `,"metadata":{"name":"a","managedFields":[]}`, code: http.StatusBadRequest,
+			want: `metadata.managedFields must be nil`,
+		},
+		{
+			name: "an unknown field", config: `,"foo":{}`, code: http.StatusInternalServerError,
+			want: `failed to create typed patch object (/; /v1, Kind=ConfigMap): .foo: field not declared in schema`,
+		},
+		{
+			name: "a wrong type", config: `,"data":{"z":7}`, code: http.StatusInternalServerError,
+			want: `failed to create typed patch object (/; /v1, Kind=ConfigMap): .data.z: expected string, got &value.valueUnstructured{Value:7}`,
+		},
 		{name: "another version", config: `{"apiVersion":"v2","kind":"ConfigMap"}`, code: http.StatusBadRequest, want: `invalid object type: /v2, Kind=ConfigMap`},
 		{name: "nothing", config: ` `, code: http.StatusBadRequest, want: `invalid object type: /, Kind=`},
-		{name: "no YAML", config: `a: b: c`, code: http.StatusBadRequest,
-			want: `error decoding YAML: error converting YAML to JSON: yaml: mapping values are not allowed in this context`},
-		{name: "a list", config: `[]`, code: http.StatusBadRequest,
-			want: `error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type map[string]interface {}`},
-		{name: "a field twice", config: `,"data":{"z":"7","z":"8"}`, options: metav1.PatchOptions{FieldValidation: "Strict"}, code: http.StatusBadRequest,
-			want: "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  line 1: key \"z\" already set in map"},
+		{
+			name: "no YAML", config: `a: b: c`, code: http.StatusBadRequest,
+			want: `error decoding YAML: error converting YAML to JSON: yaml: mapping values are not allowed in this context`,
+		},
+		{
+			name: "a list", config: `[]`, code: http.StatusBadRequest,
+			want: `error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type map[string]interface {}`,
+		},
+		{
+			name: "a field twice", config: `,"data":{"z":"7","z":"8"}`, options: metav1.PatchOptions{FieldValidation: "Strict"}, code: http.StatusBadRequest,
+			want: "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  line 1: key \"z\" already set in map",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)

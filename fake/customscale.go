@@ -8,7 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // newCustomScale makes the kind that shows the objects of a custom resource as a Scale.
@@ -21,6 +24,7 @@ func newCustomScale(of *kind, at *ScalePaths) *kind {
 		resource: of.resource, gvk: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), namespaced: of.namespaced,
 	}, func(metav1.ListMeta, []autoscalingv1.Scale) runtime.Object { panic("fake: there is no list of Scales") })
 	k.id, k.of = of.id, of
+	k.scaledBy = of.custom.scaledBy()
 	k.show = func(stored Object) Object { return at.scaleOf(of.show(stored).(*Custom)) }
 	k.take = func(shown, stored Object) (Object, error) {
 		scale := shown.(*autoscalingv1.Scale)
@@ -40,9 +44,24 @@ func newCustomScale(of *kind, at *ScalePaths) *kind {
 		if obj.ResourceVersion == "" {
 			obj.ResourceVersion = stored.GetResourceVersion()
 		}
-		return obj, nil
+		return obj, k.takeManaged(obj, stored, scale)
 	}
 	return k
+}
+
+// scaledBy says where each version has how many replicas it wants.
+func (c *CustomKind) scaledBy() managedfields.ResourcePathMappings {
+	out := managedfields.ResourcePathMappings{}
+	for _, v := range c.Versions {
+		if at := c.Scale(v); at != nil {
+			var path fieldpath.Path
+			for _, name := range pathOf(at.Wanted) {
+				path = append(path, fieldpath.PathElement{FieldName: &name})
+			}
+			out[schema.GroupVersion{Group: c.Group, Version: v}.String()] = path
+		}
+	}
+	return out
 }
 
 // scaleOf shows an object as a Scale. What is not there, or is of another type, is nought.

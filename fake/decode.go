@@ -44,17 +44,26 @@ func (r ResourceClient) decode(doc []byte) (Object, []error, error) {
 	case *is == want:
 	case is.Version == "":
 		return obj, []error{errors.New(`unknown field "metadata"`)}, nil // upstream decodes it as an internal object
-	case scheme.Scheme.Recognizes(*is):
-		return nil, nil, invalidPatch(string(doc), fmt.Sprintf("converting (%s.%s) to (%s.%s): unknown conversion",
-			is.Version, is.Kind, internalPackage(want.Group), want.Kind))
 	default:
-		return nil, nil, invalidPatch(string(doc), runtime.NewNotRegisteredErrForKind(schemeName, *is).Error())
+		return nil, nil, invalidPatch(string(doc), otherKind(doc, *is, want))
 	}
 	strict, err := kjson.UnmarshalStrict(doc, obj)
 	if err != nil {
 		return nil, nil, invalidPatch(string(doc), err.Error())
 	}
 	return obj, strict, nil
+}
+
+// otherKind says why a document of another kind than is wanted is none that is.
+func otherKind(doc []byte, is, want schema.GroupVersionKind) string {
+	obj, err := scheme.Scheme.New(is)
+	if err != nil {
+		return runtime.NewNotRegisteredErrForKind(schemeName, is).Error()
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(doc, obj); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("converting (%s.%s) to (%s.%s): unknown conversion", is.Version, is.Kind, internalPackage(want.Group), want.Kind)
 }
 
 // internalPackage is the Go package of upstream's internal types of a group.

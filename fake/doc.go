@@ -20,16 +20,16 @@
 // Namespaces, nodes, pods (with binding and eviction), persistent volumes, claims and events of the core group; storage
 // classes, volume attachments, CSI drivers and CSI nodes of storage.k8s.io. Status subresources, finalizers and graceful
 // deletion, preconditions, dry run, generateName, label and field selectors, limit and continue, exact and not-older-than
-// lists, watches with initial events; JSON, merge and strategic merge patches; the admission plugins NamespaceLifecycle,
-// StorageObjectInUseProtection, DefaultStorageClass and PersistentVolumeClaimResize.
+// lists, watches with initial events; JSON, merge and strategic merge patches with field validation, and server-side apply;
+// the admission plugins NamespaceLifecycle, StorageObjectInUseProtection, DefaultStorageClass and
+// PersistentVolumeClaimResize.
 //
 // # What it does not do
 //
 //   - Other kinds: their clients answer 404, their informers never sync. Discovery answers 404.
-//   - Server-side apply (refused), and managedFields (dropped).
+//   - Managed fields of objects that nobody applied to, unless Config.TrackManagedFields (managedfields.go).
 //   - Authorization, quotas, priorities, service accounts, limits, taints: no other admission plugin.
 //   - Validation of everything: validate*.go covers what matters to storage. What is not looked at is stored as it came.
-//   - Field validation of unknown fields in patches: they are ignored.
 //   - Pods' logs, exec, resize and ephemeral containers (refused). Eviction heeds no disruption budget.
 //   - Garbage collection by owner, propagation of deletion, deletion of a namespace's content, expiry of events: these
 //     are controllers' or etcd's.

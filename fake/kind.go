@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -52,7 +53,8 @@ type kind struct {
 	field          func(obj Object, label string) (string, bool)
 	strange        func(label string) string
 	goesAsStatus   bool
-	scale          *kind // shows it as a Scale; nil: there is no /scale
+	scale          *kind                              // shows it as a Scale; nil: there is no /scale
+	scaledBy       managedfields.ResourcePathMappings // of a Scale: where what it shows has how many replicas it wants
 	actions        map[string]action
 }
 

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 )
 
-// Managed fields say who wrote which field of an object, and when. To keep them takes a hundred times as long as to
-// write, and few ask for them. So they are kept of the objects of which somebody asks: from the first server-side apply
+// Managed fields say who wrote which field of an object, and when. To keep them takes ten times as long as to write, and
+// few ask for them. So they are kept of the objects of which somebody asks: from the first server-side apply
 // on, or when a writer sends some.
 //
 // Differs: the real server keeps them of every object, from its creation on. Config.TrackManagedFields does that. What
@@ -84,7 +84,7 @@ func (r ResourceClient) track(obj, old Object, through subresource, manager stri
 	if old == nil {
 		old = r.New()
 	}
-	r.kind.defaults(obj)
+	r.settle(obj)
 	f, err := r.fieldManager(through)
 	if err != nil {
 		m.ManagedFields = nil
@@ -99,6 +99,15 @@ func (r ResourceClient) track(obj, old Object, through subresource, manager stri
 	}
 	m.ManagedFields = out.(metav1.Object).GetManagedFields()
 	times.restore(obj, r.c.server.timestamp())
+}
+
+// settle prunes and fills in what a writer sent, as will be done again.
+func (r ResourceClient) settle(obj Object) {
+	r.kind.defaults(obj)
+	if c, ok := obj.(*Custom); ok {
+		c.SetGroupVersionKind(r.GroupVersionKind())
+		_ = r.kind.takeCustom(c) // its error will be the answer
+	}
 }
 
 // times stands between the clock of this machine, which a field manager reads, and the world's. What the managed fields

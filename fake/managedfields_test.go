@@ -181,7 +181,7 @@ func TestManagedFieldsHaveTheWorldsTime(t *testing.T) {
 func TestManagedFieldsOfCustomResources(t *testing.T) {
 	w := newWorld(t)
 	w.server.Install(fake.CustomKind{
-		Group: "example.com", Versions: []string{"v1", "v1beta1"}, Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true,
+		Group: "example.com", Versions: []string{"v1", "v1beta1"}, Resource: "widgets", Kind: "Widget", Namespaced: true, Status: everyVersion,
 	})
 	c := w.resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"})
 	apply := func(manager, rest string, sub ...string) fake.Object {
@@ -274,4 +274,55 @@ func TestUpdateAfterApplyTakes(t *testing.T) {
 			rt.Fatalf("a had %s: %v; applies again: %v", key, had, err)
 		}
 	})
+}
+
+func everyVersion(string) bool { return true }
+
+// A custom resource is tracked as it is stored: pruned, by its /scale too, and in the version of each writer.
+func TestManagedFieldsOfCustomResourcesThatArePrunedScaledAndConverted(t *testing.T) {
+	w := newTrackingWorld(t)
+	w.server.Install(fake.CustomKind{
+		Group: "example.com", Versions: []string{"v1", "v2"}, Resource: "widgets", Kind: "Widget", Namespaced: true,
+		Scale: func(string) *fake.ScalePaths {
+			return &fake.ScalePaths{Wanted: ".spec.count", Replicas: ".status.count"}
+		},
+		Default: func(obj *fake.Custom) error {
+			delete(obj.Content["spec"].(map[string]any), "unknown")
+			return nil
+		},
+		Convert: func(obj *fake.Custom, version string) {
+			spec := obj.Content["spec"].(map[string]any)
+			from, to := "color", "colour"
+			if version == "v1" {
+				from, to = to, from
+			}
+			if c, ok := spec[from]; ok {
+				spec[to] = c
+				delete(spec, from)
+			}
+		},
+	})
+	gvr := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+	c := w.resource(gvr)
+	obj := &fake.Custom{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Content: map[string]any{
+		"spec": map[string]any{"count": int64(1), "color": "red", "unknown": true},
+	}}
+	done := must[fake.Result](t)(c.Create(w.ctx, obj, metav1.CreateOptions{}))
+	expect(t, owners(done.Object), `volsim Update {"f:spec":{".":{},"f:color":{},"f:count":{}}}`+"\n")
+
+	scale, _ := c.Scale()
+	config := []byte(`{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"a"},"spec":{"replicas":3}}`)
+	opts := metav1.PatchOptions{FieldManager: "h"}
+	_, err := scale.Patch(w.ctx, "a", types.ApplyYAMLPatchType, config, opts)
+	expectError(t, err, apierrors.IsConflict, `Apply failed with 1 conflict: conflict with "volsim" using autoscaling/v1: .spec.replicas`)
+	force := true
+	opts.Force = &force
+	must[fake.Result](t)(scale.Patch(w.ctx, "a", types.ApplyYAMLPatchType, config, opts))
+	stored := must[fake.Object](t)(c.Get(w.ctx, "a", metav1.GetOptions{}))
+	expect(t, owners(stored), `h Apply/scale {"f:spec":{"f:count":{}}}`+"\n"+`volsim Update {"f:spec":{".":{},"f:color":{}}}`+"\n")
+
+	gvr.Version = "v2"
+	config = []byte(`{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"a"},"spec":{"colour":"blue"}}`)
+	_, err = w.resource(gvr).Patch(w.ctx, "a", types.ApplyYAMLPatchType, config, metav1.PatchOptions{FieldManager: "two"})
+	expectError(t, err, apierrors.IsConflict, `Apply failed with 1 conflict: conflict with "volsim" using example.com/v1: .spec.color`)
 }

@@ -89,6 +89,7 @@ func (p *patching) make(stored Object) (Object, error) {
 	if err := p.r.checkName(obj, p.name); err != nil {
 		return nil, err
 	}
+	p.warnings = append(p.warnings, dedupOwners(metaOf(obj), duplicateOwnersLateMsg)...)
 	return p.r.taken(obj, stored)
 }
 

@@ -123,7 +123,8 @@ func TestPatchRefused(t *testing.T) {
 		{"merge: a string, ignorantly", types.MergePatchType, `"x"`, "Ignore", 400, "Invalid JSON Patch"},
 		{"merge: a list, ignorantly", types.MergePatchType, `[]`, "Ignore", 422, ` "" is invalid: patch: Invalid value: "[]": couldn't get version/kind; json parse error: ` +
 			`json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`},
-		{"merge: another kind", types.MergePatchType, `{"kind":"Secret"}`, "", 422, `converting (v1.Secret) to (core.ConfigMap): unknown conversion`},
+		{"merge: another kind", types.MergePatchType, `{"kind":"Pod"}`, "", 422, `converting (v1.Pod) to (core.ConfigMap): unknown conversion`},
+		{"merge: another kind of other data", types.MergePatchType, `{"kind":"Secret"}`, "", 422, `illegal base64 data at input byte 0`},
 		{"merge: no such kind", types.MergePatchType, `{"kind":"Foo"}`, "", 422, `no kind "Foo" is registered for version "v1" in scheme "pkg/runtime/scheme.go:111"`},
 		{"merge: no name", types.MergePatchType, `{"metadata":null}`, "", 400, "the name of the object (a based on URL) was undeterminable: name must be provided"},
 		{"merge: no version", types.MergePatchType, `{"apiVersion":null}`, "", 400, "the name of the object (a based on URL) was undeterminable: name must be provided"},
@@ -133,13 +134,17 @@ func TestPatchRefused(t *testing.T) {
 		{"merge: unknown and double fields", types.MergePatchType, `{"x":1,"data":{"a":"b","a":"c"}}`, "Strict", 422, `strict decoding error: duplicate field "data.a", unknown field "x"`},
 		{"strategic: nothing", types.StrategicMergePatchType, ``, "", 400, "unexpected end of JSON input"},
 		{"strategic: a list", types.StrategicMergePatchType, `[]`, "", 400, "json: cannot unmarshal array into Go value of type map[string]interface {}"},
-		{"strategic: unknown and double fields", types.StrategicMergePatchType, `{"x":1,"data":{"a":"b","a":"c"}}`, "Strict", 422,
-			` "" is invalid: patch: Invalid value: "map[data:map[a:c] x:1]": strict decoding error: duplicate field "data.a", unknown field "x"`},
+		{
+			"strategic: unknown and double fields", types.StrategicMergePatchType, `{"x":1,"data":{"a":"b","a":"c"}}`, "Strict", 422,
+			` "" is invalid: patch: Invalid value: "map[data:map[a:c] x:1]": strict decoding error: duplicate field "data.a", unknown field "x"`,
+		},
 		{"strategic: a wrong type", types.StrategicMergePatchType, `{"data":{"a":7}}`, "", 422, ` "" is invalid: patch: Invalid value: "map[data:map[a:7]]": cannot convert int64 to string`},
 		{"strategic: no list", types.StrategicMergePatchType, `{"metadata":{"finalizers":"a"}}`, "", 422, ` "" is invalid: patch: Invalid value: "map[metadata:map[finalizers:a]]": cannot restore slice from string`},
 		{"strategic: order of no list", types.StrategicMergePatchType, `{"metadata":{"$setElementOrder/finalizers":"x"}}`, "", 500, "expected a []interface {}, but received a string"},
-		{"strategic: another order", types.StrategicMergePatchType, `{"metadata":{"$setElementOrder/finalizers":["x"],"finalizers":["y"]}}`, "", 500,
-			"The order in patch list:\n[y]\n doesn't match $setElementOrder list:\n[x]\n"},
+		{
+			"strategic: another order", types.StrategicMergePatchType, `{"metadata":{"$setElementOrder/finalizers":["x"],"finalizers":["y"]}}`, "", 500,
+			"The order in patch list:\n[y]\n doesn't match $setElementOrder list:\n[x]\n",
+		},
 		{"strategic: no such directive", types.StrategicMergePatchType, `{"metadata":{"$patch":"foo"}}`, "", 500, "unknown patch type: foo in map: map[$patch:foo]"},
 		{"strategic: keys to retain", types.StrategicMergePatchType, `{"metadata":{"$retainKeys":"foo"}}`, "", 400, "invalid patch format of retainKeys"},
 		{"json: half", types.JSONPatchType, `{`, "", 400, "error decoding patch: unexpected end of JSON input"},
@@ -148,13 +153,17 @@ func TestPatchRefused(t *testing.T) {
 		{"json: no operation", types.JSONPatchType, `[{"op":"foo","path":"/x"}]`, "", 422, generic},
 		{"json: no path", types.JSONPatchType, `[{"op":"add"}]`, "", 422, generic},
 		{"json: no parent", types.JSONPatchType, `[{"op":"add","path":"/metadata/annotations/x","value":"y"}]`, "", 422, generic},
-		{"json: unknown fields", types.JSONPatchType, `[{"op":"add","path":"/x","value":"1","foo":1}]`, "Strict", 422,
-			`strict decoding error: json patch unknown field "[0].foo", unknown field "x"`},
+		{
+			"json: unknown fields", types.JSONPatchType, `[{"op":"add","path":"/x","value":"1","foo":1}]`, "Strict", 422,
+			`strict decoding error: json patch unknown field "[0].foo", unknown field "x"`,
+		},
 		{"json: too many", types.JSONPatchType, many, "", 413, "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001"},
 		{"no such type", "application/foo", `{}`, "", 415, "415: Unsupported Media Type"},
 		{"apply in CBOR", types.ApplyCBORPatchType, `{}`, "", 415, "415: Unsupported Media Type"},
-		{"no such validation", types.MergePatchType, `{}`, "foo", 422,
-			`PatchOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "foo": supported values: "", "Ignore", "Strict", "Warn"`},
+		{
+			"no such validation", types.MergePatchType, `{}`, "foo", 422,
+			`PatchOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "foo": supported values: "", "Ignore", "Strict", "Warn"`,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -189,6 +198,22 @@ func TestPatchWarnsOfFieldsThatMeanNothing(t *testing.T) {
 			expect(t, done.Warnings, test.want)
 		})
 	}
+}
+
+func TestOwnersThatAreThereTwice(t *testing.T) {
+	const ref = `{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"y"}`
+	const words = "API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: y"
+	w := newWorld(t)
+	config := newConfigMap("a", nil)
+	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "y"}
+	config.OwnerReferences = []metav1.OwnerReference{owner, owner}
+	done := must[fake.Result](t)(w.configMaps().Create(w.ctx, config.DeepCopy(), metav1.CreateOptions{}))
+	expect(t, done.Warnings, []string{".metadata.ownerReferences contains duplicate entries; " + words})
+	done = must[fake.Result](t)(w.configMaps().Update(w.ctx, "a", config.DeepCopy(), metav1.UpdateOptions{}))
+	expect(t, done.Warnings, []string{".metadata.ownerReferences contains duplicate entries; " + words})
+	done = must[fake.Result](t)(w.configMaps().Patch(w.ctx, "a", types.MergePatchType, []byte(`{"metadata":{"ownerReferences":[`+ref+`,`+ref+`]}}`), metav1.PatchOptions{}))
+	expect(t, done.Warnings, []string{".metadata.ownerReferences contains duplicate entries after mutating admission happens; " + words})
+	expect(t, done.Object.GetOwnerReferences(), []metav1.OwnerReference{owner})
 }
 
 func TestPatchOfCustomResources(t *testing.T) {

@@ -118,7 +118,7 @@ func (r resource[T, L, A]) Watch(ctx context.Context, opts metav1.ListOptions) (
 // copied shows an object as it is.
 func copied(obj Object) (runtime.Object, error) { return obj.DeepCopyObject(), nil }
 
-// Patch changes an object, or its status, by a JSON patch, a merge patch or a strategic merge patch.
+// Patch changes an object, or its status, by a JSON patch, a merge patch, a strategic merge patch or an apply.
 func (r resource[T, L, A]) Patch(ctx context.Context, name string, pt types.PatchType, data []byte,
 	opts metav1.PatchOptions, subresources ...string,
 ) (T, error) {

@@ -93,7 +93,7 @@ func (r ResourceClient) shown(obj Object) Object {
 func (r ResourceClient) shownForWrite(stored Object) Object {
 	obj := r.shown(stored)
 	if obj != nil && r.kind.ofScale() {
-		if fields, err := r.kind.of.scaleHandler(stored).ToSubresource(); err == nil {
+		if fields, err := r.kind.scaleHandler(stored).ToSubresource(); err == nil {
 			obj.SetManagedFields(fields)
 		}
 	}
@@ -144,12 +144,15 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 		if err := invalidOptions("CreateOptions", validation.ValidateCreateOptions(&opts)); err != nil {
 			return written{}, err
 		}
+		warnings := dedupOwners(metaOf(obj), duplicateOwnersMsg)
 		r.track(obj, nil, throughMain, opts.FieldManager)
 		obj, err := r.taken(obj, nil)
 		if err != nil {
 			return written{}, err
 		}
-		return r.c.server.create(r.stored(), r.namespace, obj, len(opts.DryRun) > 0)
+		done, err := r.c.server.create(r.stored(), r.namespace, obj, len(opts.DryRun) > 0)
+		done.warnings = append(warnings, done.warnings...)
+		return done, err
 	})
 }
 
@@ -173,12 +176,16 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 			return written{}, err
 		}
 		how.name, how.dryRun, how.whole = name, len(opts.DryRun) > 0, true
+		var warnings []string
 		how.make = func(old Object) (Object, error) {
 			obj := obj.DeepCopyObject().(Object)
+			warnings = dedupOwners(metaOf(obj), duplicateOwnersMsg)
 			r.track(obj, r.shownForWrite(old), r.via(how), opts.FieldManager)
 			return r.taken(obj, old)
 		}
-		return r.c.server.update(r.stored(), how)
+		done, err := r.c.server.update(r.stored(), how)
+		done.warnings = append(warnings, done.warnings...)
+		return done, err
 	})
 }
 

@@ -52,6 +52,7 @@ func newScale(of *kind) *kind {
 		resource: of.resource, gvk: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), namespaced: true,
 	}, func(metav1.ListMeta, []autoscalingv1.Scale) runtime.Object { panic("fake: there is no list of Scales") })
 	k.id, k.of = of.id, of
+	k.scaledBy = managedfields.ResourcePathMappings{of.gvk.GroupVersion().String(): fieldpath.MakePathOrDie("spec", "replicas")}
 	k.show = func(stored Object) Object {
 		is, m := scaledOf(stored), metaOf(stored)
 		return &autoscalingv1.Scale{
@@ -76,22 +77,28 @@ func newScale(of *kind) *kind {
 		obj := of.shallow(stored)
 		*scaledOf(obj).wanted = &scale.Spec.Replicas
 		obj.SetResourceVersion(scale.ResourceVersion)
-		if is := metaOf(obj); len(is.ManagedFields) > 0 || len(scale.ManagedFields) > 0 {
-			var err error
-			if is.ManagedFields, err = of.scaleHandler(stored).ToParent(scale.ManagedFields); err != nil {
-				return nil, internalError(err.Error())
-			}
-		}
-		return obj, nil
+		return obj, k.takeManaged(obj, stored, scale)
 	}
 	return k
 }
 
+// takeManaged puts the managed fields of a Scale into what it shows.
+func (k *kind) takeManaged(obj, stored Object, scale *autoscalingv1.Scale) error {
+	m := metaOf(obj)
+	if len(m.ManagedFields) == 0 && len(scale.ManagedFields) == 0 {
+		return nil
+	}
+	fields, err := k.scaleHandler(stored).ToParent(scale.ManagedFields)
+	if err != nil {
+		return internalError(err.Error())
+	}
+	m.ManagedFields = fields
+	return nil
+}
+
 // scaleHandler turns the managed fields of a thing that scales into those of its Scale and back.
 func (k *kind) scaleHandler(stored Object) *managedfields.ScaleHandler {
-	version := k.gvk.GroupVersion()
-	return managedfields.NewScaleHandler(stored.GetManagedFields(), version,
-		managedfields.ResourcePathMappings{version.String(): fieldpath.MakePathOrDie("spec", "replicas")})
+	return managedfields.NewScaleHandler(stored.GetManagedFields(), k.of.gvk.GroupVersion(), k.scaledBy)
 }
 
 // ofScale tells whether a kind shows another one as a Scale.

@@ -29,8 +29,8 @@ type Config struct {
 	Now        func() time.Time // the world's time; required
 	Namespaces []string         // to begin with, besides default, kube-system, kube-public and kube-node-lease
 
-	// TrackManagedFields keeps managed fields of every object from its creation on, as the real server does, which takes
-	// about a millisecond a write. Otherwise they are kept from an object's first server-side apply on.
+	// TrackManagedFields keeps managed fields of every object from its creation on, as the real server does, which makes
+	// a write take ten times as long. Otherwise they are kept from an object's first server-side apply on.
 	TrackManagedFields bool
 	// HistoryEvents is how many events each resource's log keeps at least; beyond twice as many, the older half is
 	// dropped. A watch or a list from before that is answered with 410 Expired. 0: EventsMax.
