@@ -200,10 +200,26 @@ func (p *patching) jsonPatch(doc []byte) ([]byte, []error, error) {
 		return nil, nil, apierrors.NewRequestEntityTooLargeError(
 			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", operationsMax, len(ops)))
 	}
+	if err := valueless(ops); err != nil {
+		return nil, nil, unprocessable(err)
+	}
 	if doc, err = ops.Apply(doc); err != nil {
 		return nil, nil, unprocessable(err)
 	}
 	return doc, strict, nil
+}
+
+// valueless finds an operation on the whole document that has no value.
+//
+// Differs: the real server panics at it, and breaks the connection off.
+func valueless(ops jsonpatch.Patch) error {
+	for _, op := range ops {
+		path, err := op.Path()
+		if kind := op.Kind(); err == nil && path == "" && op["value"] == nil && (kind == "replace" || kind == "test") {
+			return fmt.Errorf("%s operation on the whole document has no value", kind)
+		}
+	}
+	return nil
 }
 
 // undecodable is the answer to a patch that is not of the right form. The names of Go types in it are upstream's.

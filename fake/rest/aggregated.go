@@ -38,6 +38,7 @@ func (r *request) aggregated(f form, core bool) answer {
 		return r.refusal(err)
 	}
 	a.header.Set("Content-Type", f.media+";g="+f.convert.Group+";v="+f.convert.Version+";as="+f.convert.Kind)
+	a.header.Set("Cache-Control", "public")
 	return r.tag(a, tagged)
 }
 

@@ -172,7 +172,8 @@ func TestPages(t *testing.T) {
 		},
 		{"/api", strings.Replace(aggregated, "v=v2", "v=v2beta1", 1) + ",application/json", "application/json", `{"kind":"APIVersions"`},
 		{"/openapi/v2", "", "application/json", "{"},
-		{"/openapi/v3", "", "application/json", `{"paths":{`},
+		{"/openapi/v3", "", "text/plain; charset=utf-8", `{"paths":{`},
+		{"/openapi/v3/api/v1", "", "application/json", `{"openapi":"3.0.0"`},
 	} {
 		t.Run(test.target, func(t *testing.T) {
 			r := ask(t.Context(), h, "GET", test.target, "", "Accept", test.accept)
@@ -189,5 +190,36 @@ func TestPages(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDocumentsByHash asks for a document as it is said to be.
+func TestDocumentsByHash(t *testing.T) {
+	s := newThings()
+	h := newHandler(s)
+	var index struct {
+		Paths map[string]struct {
+			ServerRelativeURL string `json:"serverRelativeURL"`
+		} `json:"paths"`
+	}
+	find := func() string {
+		t.Helper()
+		if err := json.Unmarshal([]byte(ask(t.Context(), h, "GET", "/openapi/v3", "").body), &index); err != nil {
+			t.Fatal(err)
+		}
+		return index.Paths["apis/example.com/v1"].ServerRelativeURL
+	}
+	at := find()
+	if r := ask(t.Context(), h, "GET", at, ""); r.code != 200 || r.header.Get("Cache-Control") != "public, immutable" {
+		t.Errorf("%s: got %d %s", at, r.code, r.header)
+	}
+	path, _, _ := strings.Cut(at, "?")
+	if r := ask(t.Context(), h, "GET", path+"?hash=old", ""); r.code != 301 || r.header.Get("Location") != at {
+		t.Errorf("%s?hash=old: got %d %s", path, r.code, r.header)
+	}
+	s.Uninstall("example.com", "things")
+	clear(index.Paths)
+	if again := find(); again != "" {
+		t.Errorf("uninstalled: got %s", again)
 	}
 }

@@ -1,12 +1,11 @@
 package rest
 
 import (
-	"crypto/sha512"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	apiversion "k8s.io/apimachinery/pkg/version"
@@ -16,10 +15,9 @@ import (
 
 // tag gives an answer the ETag of its content, and leaves the body out if the client has it.
 func (r *request) tag(a answer, content []byte) answer {
-	etag := fmt.Sprintf("%q", fmt.Sprintf("%X", sha512.Sum512(content)))
+	etag := strconv.Quote(openapi.Hash(content))
 	a.header.Set("ETag", etag)
 	a.header.Set("Vary", "Accept")
-	a.header.Set("Cache-Control", "public")
 	for have := range strings.SplitSeq(r.Header.Get("If-None-Match"), ",") {
 		if have = strings.TrimPrefix(strings.TrimSpace(have), "W/"); have == etag || have == "*" {
 			a.code, a.body = http.StatusNotModified, nil
@@ -40,7 +38,7 @@ func (h *handler) documents() *openapi.Document {
 	return h.document
 }
 
-// openapi answers with a document that describes the API. The index of version 3 is not for caches, its documents are.
+// openapi answers with a document that describes the API.
 func (r *request) openapi(parts []string) answer {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return r.refusal(errMethod())
@@ -54,13 +52,30 @@ func (r *request) openapi(parts []string) answer {
 		return r.tag(newAnswer(http.StatusOK, contentType, body), body)
 	case len(parts) == 2 && parts[1] == "v3":
 		body := r.h.documents().V3Index()
-		return r.tag(newAnswer(http.StatusOK, mediaJSON, body), body)
+		return r.tag(newAnswer(http.StatusOK, "text/plain; charset=utf-8", body), body)
 	case len(parts) > 2 && parts[1] == "v3":
-		if body, ok := r.h.documents().V3(strings.Join(parts[2:], "/")); ok {
-			return r.tag(newAnswer(http.StatusOK, mediaJSON, body), body)
+		path := strings.Join(parts[2:], "/")
+		if body, ok := r.h.documents().V3(path); ok {
+			return r.hashed(path, r.tag(newAnswer(http.StatusOK, mediaJSON, body), body), openapi.Hash(body))
 		}
 	}
 	return noPage()
+}
+
+// hashed answers a request for a document as it is said to be: it is so for ever, or is now another.
+//
+// Differs: there is no Expires, which would be a time.
+//
+// Upstream: k8s.io/kube-openapi/pkg/handler3 OpenAPIService.HandleGroupVersion.
+func (r *request) hashed(path string, a answer, is string) answer {
+	switch asked := r.query.Get("hash"); {
+	case asked == is:
+		a.header.Set("Cache-Control", "public, immutable")
+	case asked != "":
+		a.code, a.body = http.StatusMovedPermanently, nil
+		a.header.Set("Location", "/openapi/v3/"+path+"?hash="+is)
+	}
+	return a
 }
 
 // version tells which Kubernetes this is.

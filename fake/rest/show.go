@@ -93,7 +93,7 @@ func partial(obj fake.Object, gv schema.GroupVersion) *metav1.PartialObjectMetad
 	return out
 }
 
-// table shows objects as a table, with as much of each object as was asked for.
+// table shows objects as a table, of the version that was asked for.
 func (v *visit) table(client fake.ResourceClient, m metav1.ListMeta, objects []fake.Object, opts metav1.TableOptions) (*metav1.Table, error) {
 	gv := v.form.convert.GroupVersion()
 	now := v.h.caller(v.Request).Now()
@@ -102,20 +102,6 @@ func (v *visit) table(client fake.ResourceClient, m metav1.ListMeta, objects []f
 		return nil, err
 	}
 	out.SetGroupVersionKind(gv.WithKind("Table"))
-	for i := range out.Rows {
-		if i >= len(objects) {
-			break
-		}
-		row := &out.Rows[i]
-		switch opts.IncludeObject {
-		case metav1.IncludeNone:
-			row.Object = runtime.RawExtension{}
-		case metav1.IncludeObject:
-			row.Object = runtime.RawExtension{Object: withKind(objects[i], client.GroupVersionKind())}
-		default:
-			row.Object = runtime.RawExtension{Object: partial(objects[i], gv)}
-		}
-	}
 	return out, nil
 }
 
