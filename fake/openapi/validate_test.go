@@ -119,6 +119,11 @@ func TestModelsTellWhatIsWrong(t *testing.T) {
 			},
 		},
 		{
+			name: "a custom object with models of its own", group: "trees.example.com", kind: "Tree",
+			obj:  `{"root": {"twigs": [{"twigs": [], "leaf": {"x": 1}}, {"twig": []}]}}`,
+			want: []string{`ValidationError(Tree.root.twigs[1]): unknown field "twig" in com.example.trees.v1.Branch`},
+		},
+		{
 			name: "a custom object without a schema", group: "loose.example.com", kind: "Anything",
 			obj: `{"metadata": {"name": "x"}, "whatever": {"a": [1, "b"]}}`,
 		},
