@@ -127,6 +127,8 @@ type CustomKind struct {
 	// Schema is the OpenAPI schema of a version, with x-kubernetes extensions. nil: anything goes. What it refers to has
 	// the name upstream's OpenAPI document has for it.
 	Schema func(version string) *spec.Schema
+	// Models are the schemas that Schema refers to, by name, besides those of the API machinery. nil: none.
+	Models func() map[string]*spec.Schema
 	// Types says how a version is merged by server-side apply. nil: as it comes.
 	Types managedfields.TypeConverter
 }

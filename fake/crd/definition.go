@@ -41,6 +41,7 @@ func (r *registry) definitions() fake.CustomKind {
 		Warnings: definitionWarnings, Unknown: unknownOfDefinition,
 		Columns: definitionColumns,
 		Schema:  func(string) *spec.Schema { return schemaOfDefinitions() },
+		Models:  models,
 		Types:   typesOfDefinitions(),
 	}
 }

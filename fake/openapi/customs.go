@@ -3,7 +3,7 @@ package openapi
 import (
 	"maps"
 	"reflect"
-	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -51,8 +51,7 @@ func (m *models) custom(r fake.APIResource) spec.Schema {
 		out.AddExtension(preserveUnknown, true)
 		return out
 	}
-	walk := schemamutation.Walker{SchemaCallback: m.embed, RefCallback: schemamutation.RefCallbackNoop}
-	own = walk.WalkSchema(own)
+	own = m.resolve(own, r.Custom.Models)
 	given := out
 	out = *own
 	out.Properties = maps.Clone(own.Properties)
@@ -65,25 +64,30 @@ func (m *models) custom(r fake.APIResource) spec.Schema {
 	return out
 }
 
-// embed adds to a schema within another what an object has, if it is that of one.
-func (m *models) embed(s *spec.Schema) *spec.Schema {
-	if embedded, _ := s.Extensions.GetBool("x-kubernetes-embedded-resource"); !embedded {
-		return s
-	}
-	out := *s
-	out.Properties = maps.Clone(s.Properties)
-	text := func(about string) spec.Schema { return *spec.StringProperty().WithDescription(about) }
-	metadata := m.ref(reflect.TypeFor[metav1.ObjectMeta]())
-	metadata.Description = "Standard object's metadata. More info: " + conventions + "#metadata"
-	out.SetProperty("metadata", *metadata)
-	out.SetProperty("apiVersion", text("apiVersion defines the versioned schema of this representation of an object. More info: "+conventions+"#resources"))
-	out.SetProperty("kind", text("kind is a string value representing the type of this object. In CamelCase. More info: "+conventions+"#types-kinds"))
-	for _, name := range []string{"kind", "apiVersion"} {
-		if !slices.Contains(out.Required, name) {
-			out.Required = append(slices.Clip(out.Required), name)
+// resolve makes a schema refer to what is defined here, and defines what is not yet.
+func (m *models) resolve(s *spec.Schema, given func() map[string]*spec.Schema) *spec.Schema {
+	var walk schemamutation.Walker
+	walk = schemamutation.Walker{SchemaCallback: schemamutation.SchemaCallBackNoop, RefCallback: func(ref *spec.Ref) *spec.Ref {
+		text := ref.String()
+		if text == "" {
+			return ref
 		}
-	}
-	return &out
+		name := text[strings.LastIndexByte(text, '/')+1:]
+		if _, known := m.all[name]; !known {
+			var found *spec.Schema
+			if given != nil {
+				found = given()[name]
+			}
+			if found == nil {
+				found = &spec.Schema{} // anything
+			}
+			m.all[name] = *found // before it is walked: it may have itself inside
+			m.all[name] = *walk.WalkSchema(found)
+		}
+		out := spec.MustCreateRef(prefix + name)
+		return &out
+	}}
+	return walk.WalkSchema(s)
 }
 
 // object is the definition of something that has apiVersion, kind and metadata.

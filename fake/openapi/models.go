@@ -30,10 +30,11 @@ func newModels(resources []fake.APIResource) *models {
 		all: spec.Definitions{}, marks: readMarks(), enums: read[enums](enumsJSON), about: read[map[string]string](descriptionsJSON),
 		customs: map[schema.GroupVersionKind]string{},
 	}
+	for _, v := range []any{metav1.APIResourceList{}, metav1.DeleteOptions{}, metav1.ObjectMeta{}, metav1.Patch{}, metav1.Status{}, metav1.WatchEvent{}} {
+		m.ref(reflect.TypeOf(v))
+	}
 	for _, r := range resources {
-		if r.Custom != nil {
-			m.addCustom(r)
-		} else {
+		if r.Custom == nil {
 			m.kind(gvkOf(r))
 			m.kind(gvkOf(r).GroupVersion().WithKind(r.Kind + "List"))
 		}
@@ -41,8 +42,10 @@ func newModels(resources []fake.APIResource) *models {
 			m.kind(schema.GroupVersionKind{Group: s.Group, Version: s.Version, Kind: s.Kind})
 		}
 	}
-	for _, v := range []any{metav1.APIResourceList{}, metav1.DeleteOptions{}, metav1.Patch{}, metav1.Status{}, metav1.WatchEvent{}} {
-		m.ref(reflect.TypeOf(v))
+	for _, r := range resources { // last: they may refer to what is there
+		if r.Custom != nil {
+			m.addCustom(r)
+		}
 	}
 	return m
 }
