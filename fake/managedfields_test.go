@@ -181,7 +181,7 @@ func TestManagedFieldsHaveTheWorldsTime(t *testing.T) {
 func TestManagedFieldsOfCustomResources(t *testing.T) {
 	w := newWorld(t)
 	w.server.Install(fake.CustomKind{
-		Group: "example.com", Versions: []string{"v1", "v1beta1"}, Resource: "widgets", Kind: "Widget", Namespaced: true, Status: everyVersion,
+		Group: "example.com", Versions: []string{"v1", "v1beta1"}, Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true,
 	})
 	c := w.resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"})
 	apply := func(manager, rest string, sub ...string) fake.Object {
@@ -275,8 +275,6 @@ func TestUpdateAfterApplyTakes(t *testing.T) {
 		}
 	})
 }
-
-func everyVersion(string) bool { return true }
 
 // A custom resource is tracked as it is stored: pruned, by its /scale too, and in the version of each writer.
 func TestManagedFieldsOfCustomResourcesThatArePrunedScaledAndConverted(t *testing.T) {

@@ -30,7 +30,7 @@ func FuzzPatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind uint8, custom bool, data []byte) {
 		w := newTrackingWorld(t)
 		w.server.Install(fake.CustomKind{
-			Group: "example.com", Versions: []string{"v1"}, Resource: "widgets", Kind: "Widget", Namespaced: true, Status: everyVersion,
+			Group: "example.com", Versions: []string{"v1"}, Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true,
 		})
 		c := w.configMaps()
 		var obj fake.Object = newConfigMap("a", map[string]string{"x": "1"})

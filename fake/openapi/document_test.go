@@ -81,11 +81,11 @@ func served() []fake.APIResource {
 	s := fake.NewServer(fake.Config{Now: func() time.Time { return time.Time{} }})
 	s.Install(fake.CustomKind{
 		Group: "example.com", Versions: []string{"v1"}, Resource: "gadgets", Singular: "gadget", Kind: "Gadget", ListKind: "GadgetList",
-		Status: func(string) bool { return true }, Schema: schemaOf(gadgetSchema),
+		Status: true, Schema: schemaOf(gadgetSchema),
 	})
 	s.Install(fake.CustomKind{
 		Group: "example.com", Versions: []string{"v1"}, Resource: "things", Singular: "thing", Kind: "Thing", ListKind: "ThingList",
-		Namespaced: true, Status: func(string) bool { return true }, Schema: schemaOf(thingSchema),
+		Namespaced: true, Status: true, Schema: schemaOf(thingSchema),
 	})
 	s.Install(fake.CustomKind{
 		Group: "trees.example.com", Versions: []string{"v1"}, Resource: "trees", Kind: "Tree", Schema: schemaOf(treeSchema),

@@ -16,7 +16,7 @@ func newThings() *fake.Server {
 	s := newServer()
 	s.Install(fake.CustomKind{
 		Group: "example.com", Versions: []string{"v1"}, Resource: "things", Singular: "thing", Kind: "Thing", ListKind: "ThingList",
-		Namespaced: true, Status: func(string) bool { return true },
+		Namespaced: true, Status: true,
 		Unknown: func(obj *fake.Custom) []string {
 			var unknown []string
 			if spec, ok := obj.Content["spec"].(map[string]any); ok && spec["x"] != nil {
