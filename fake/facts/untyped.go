@@ -212,7 +212,7 @@ func event(e watch.Event) (Event, error) {
 
 // options reads the parameters of a request.
 func options(query url.Values, into runtime.Object) error {
-	return metav1.ParameterCodec.DecodeParameters(query, schema.GroupVersion{Version: "v1"}, into)
+	return scheme.ParameterCodec.DecodeParameters(query, schema.GroupVersion{Version: "v1"}, into)
 }
 
 // deletion reads the options of a deletion, which are in the body if there is one.
