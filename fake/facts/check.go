@@ -202,8 +202,11 @@ func (r *run) body(s step, req Request) ([]byte, error) {
 			return nil, fmt.Errorf("%w: it does not show %q", ErrUnspeakable, s.with)
 		}
 	}
-	if s.path == "" && (s.verb == "create" || s.verb == "update") {
+	switch {
+	case s.path == "" && (s.verb == "create" || s.verb == "update"):
 		body = r.named(s, req, body)
+	case s.patch == patches["apply"]:
+		body = overlay(map[string]any{"metadata": map[string]any{"name": req.Name}}, body)
 	}
 	return json.Marshal(body)
 }

@@ -102,13 +102,9 @@ func answer(res *http.Response) (Response, error) {
 		text := strings.TrimSuffix(strings.TrimPrefix(w, `299 - "`), `"`)
 		out.Warnings = append(out.Warnings, strings.ReplaceAll(text, `\"`, `"`))
 	}
-	if strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
-		if v, err := decodeJSON(data); err == nil {
-			out.Body, _ = v.(map[string]any)
-		}
-	}
-	if out.Body == nil {
-		out.Text = string(data)
+	out.Text = string(data)
+	if v, err := decodeJSON(data); err == nil {
+		out.Body, _ = v.(map[string]any)
 	}
 	return out, nil
 }

@@ -24,7 +24,10 @@ func ended(err error) error {
 func (r *run) expect(want expectation, got Response) error {
 	answer := func(err error) error {
 		text, marshal := json.Marshal(got.Body)
-		return errors.Join(fmt.Errorf("%w; answer: %d %s%s", err, got.Code, text, got.Text), marshal)
+		if got.Body == nil {
+			text = []byte(got.Text)
+		}
+		return errors.Join(fmt.Errorf("%w; answer: %d %s", err, got.Code, text), marshal)
 	}
 	message, _ := got.Body["message"].(string)
 	reason, _ := got.Body["reason"].(string)

@@ -140,7 +140,7 @@ func (p *parser) line(line string) error {
 	if err != nil {
 		return err
 	}
-	f.http = f.http || s.path != "" || s.header != nil || s.raw != ""
+	f.http = f.http || s.path != "" || s.header != nil || s.raw != "" && s.verb != "patch"
 	f.steps = append(f.steps, s)
 	return nil
 }

@@ -45,7 +45,7 @@ type Request struct {
 type Response struct {
 	Code     int            // 0: it succeeded
 	Body     map[string]any // nil: this way does not show it
-	Text     string         // a body that is no JSON object
+	Text     string         // the body as it came; "" if the way has no wire
 	Header   http.Header
 	Warnings []string
 }
