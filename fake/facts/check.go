@@ -154,7 +154,7 @@ func (r *run) request(s step) (Request, error) {
 		}
 	}
 	if s.resource.namespaced {
-		req.Namespace = r.vars["ns"].(string)
+		req.Namespace, _ = r.vars["ns"].(string)
 		switch {
 		case s.namespace == "*":
 			req.Namespace = ""
@@ -297,7 +297,7 @@ func (r *run) event(ctx context.Context, stream Stream, want any) error {
 				return fmt.Errorf("want %s: %w", head, err)
 			}
 			err = fmt.Errorf("got %s; want %s", show(e), kind)
-			if e.Type == kind {
+			if e.Type == kind || kind == "…" {
 				err = r.match("", object, e.Object)
 			}
 			if err == nil {
