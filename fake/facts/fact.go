@@ -30,10 +30,10 @@ func (f Fact) String() string { return f.Noun + ": " + f.Name }
 // Alone tells whether the fact holds only while nobody else changes what is in the server.
 func (f Fact) Alone() bool { return f.alone }
 
-// Custom tells whether the fact takes the custom resources of CustomResources.
+// Custom tells whether the fact takes the custom resources that Install installs.
 func (f Fact) Custom() bool {
 	for _, s := range f.steps {
-		if s.resource.Group == custom {
+		if s.resource.Group == custom || s.resource.Group == otherCustom || strings.Contains(s.path, custom) {
 			return true
 		}
 	}

@@ -306,6 +306,9 @@ func (p *parser) arrow(f *Fact, text string, differs bool) error {
 	}
 	p.take = func(block []string) error {
 		body, err := decode(block)
+		if m, ok := body.(map[string]any); ok && (m["$headers"] != nil || m["$text"] != nil) {
+			f.http = true
+		}
 		if differs {
 			s.differs.body = body
 		} else {

@@ -9,8 +9,11 @@ type resource struct {
 	namespaced bool
 }
 
-// custom is the group of the custom resources that the facts are about; see CustomResources.
-const custom = "facts.example.com"
+// The groups of the custom resources that the facts are about; see Install.
+const (
+	custom      = "facts.example.com"
+	otherCustom = "other.example.com"
+)
 
 func in(group, version, name, kind string) resource {
 	return resource{schema.GroupVersionResource{Group: group, Version: version, Resource: name}, kind, true}
@@ -51,5 +54,5 @@ var resources = map[string]resource{
 	"budgets":           in("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
 	"customresources":   global("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"),
 	"widgets":           in(custom, "v1", "widgets", "Widget"),
-	"gadgets":           global(custom, "v1", "gadgets", "Gadget"),
+	"gadgets":           global(otherCustom, "v1", "gadgets", "Gadget"),
 }

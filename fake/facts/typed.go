@@ -18,14 +18,11 @@ import (
 )
 
 // Typed is the way of client-go's typed client. It does not show the answer to a deletion.
-func Typed(c kubernetes.Interface, isReal bool) Way { return typedWay{c, isReal} }
+func Typed(c kubernetes.Interface) Way { return typedWay{c} }
 
-type typedWay struct {
-	client kubernetes.Interface
-	isReal bool
-}
+type typedWay struct{ client kubernetes.Interface }
 
-func (w typedWay) Traits() Traits { return Traits{Real: w.isReal} }
+func (typedWay) Traits() Traits { return Traits{} }
 
 // groups are the methods of kubernetes.Interface that give the clients of groups.
 var groups = map[schema.GroupVersion]string{
@@ -65,6 +62,8 @@ func method(r Request) string {
 		"deletecollection": "DeleteCollection", "watch": "Watch",
 	}[r.Verb]
 	switch sub := r.Verb + "/" + r.Subresource; {
+	case sub == "patch/scale":
+		return "" // it would be answered with another kind
 	case r.Subresource == "" || r.Verb == "patch":
 		return verb
 	case sub == "update/status":

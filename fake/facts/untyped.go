@@ -84,7 +84,7 @@ func (w untyped) do(ctx context.Context, c fake.ResourceClient, r Request) (runt
 			return nil, 0, err
 		}
 		if done, err = c.Delete(ctx, r.Name, opts); err == nil && done.Gone && c.GoesAsStatus() {
-			return &metav1.Status{Status: metav1.StatusSuccess}, http.StatusOK, nil
+			return gone(r, done.Object), http.StatusOK, nil
 		}
 		return done.Object, http.StatusOK, err
 	default:
@@ -95,6 +95,13 @@ func (w untyped) do(ctx context.Context, c fake.ResourceClient, r Request) (runt
 		code = http.StatusCreated
 	}
 	return done.Object, code, err
+}
+
+// gone is the answer to a deletion that shows no object.
+func gone(r Request, obj fake.Object) *metav1.Status {
+	return &metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{
+		Name: r.Name, Group: r.Resource.Group, Kind: r.Resource.Resource, UID: obj.GetUID(),
+	}}
 }
 
 // read makes a request that is about several objects, or changes nothing.
