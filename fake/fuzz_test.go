@@ -124,7 +124,7 @@ func FuzzResourceVersion(f *testing.F) {
 	})
 }
 
-func FuzzPatch(f *testing.F) {
+func FuzzPatchOfClaimsAndPods(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `[]`, `null`, `7`, `{"metadata":null}`, `{"metadata":{"finalizers":null,"labels":{"a":"b"}}}`,
 		`{"spec":{"containers":[{"name":"c","$patch":"delete"}]}}`, `{"$patch":"replace"}`, `{"spec":null}`, `{"status":[]}`,

@@ -24,7 +24,7 @@ func (direct) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { 
 func (direct) Now() time.Time                                                 { return time.Now() }
 
 func newServer() *fake.Server {
-	s := fake.NewServer(fake.Config{Now: time.Now})
+	s := fake.NewServer(fake.Config{Now: time.Now, TrackManagedFields: true})
 	crd.Serve(s)
 	return s
 }
