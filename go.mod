@@ -3,6 +3,7 @@ module github.com/volsim/volsim
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/container-storage-interface/spec v1.13.0
 	github.com/go-logr/logr v1.4.4
 	github.com/google/gnostic-models v0.7.0

@@ -64,7 +64,7 @@ var sameFloor = [][2]string{
 }
 
 // testOnly are modules that only tests and simtest may import.
-var testOnly = []string{"pgregory.net/rapid", "github.com/google/go-cmp"}
+var testOnly = []string{"pgregory.net/rapid", "github.com/google/go-cmp", "github.com/anishathalye/porcupine"}
 
 // clockCalls are the functions of package time that read or wait for the wall clock.
 var clockCalls = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}

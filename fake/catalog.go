@@ -103,6 +103,11 @@ func (s *Server) Generation() int64 { return s.catalog.Load().generation }
 // verbs are what one can do with every resource.
 var verbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
+// customVerbs are the same of a custom resource, in the order in which the real server tells them.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver customresource_discovery_controller.go sync.
+var customVerbs = metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
+
 // Resources tells what the server serves, in the order of discovery: the core group first, then the other groups, and
 // custom resources last. What can only be created, and is not of a ResourceClient, is for Clientset.Review.
 func (s *Server) Resources() []APIResource {
@@ -128,8 +133,9 @@ func (k *kind) describe(version string) APIResource {
 		Name: k.resource, SingularName: strings.ToLower(k.gvk.Kind), Namespaced: k.namespaced,
 		Group: k.gvk.Group, Version: version, Kind: k.gvk.Kind, Verbs: verbs, ShortNames: k.short, Categories: k.categories,
 	}}
-	if k.custom != nil && k.custom.Singular != "" {
-		r.SingularName = k.custom.Singular
+	if k.custom != nil {
+		r.Verbs = customVerbs
+		r.SingularName = cmp.Or(k.custom.Singular, r.SingularName)
 	}
 	sub := func(name string, gvk schema.GroupVersionKind, verbs ...string) {
 		r.Subresources = append(r.Subresources, metav1.APIResource{

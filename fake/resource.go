@@ -168,7 +168,7 @@ func (r resource[T, L, A]) apply(ctx context.Context, config A, opts metav1.Appl
 func (s *Server) get(k *kind, namespace, name string, opts metav1.GetOptions) (Object, error) {
 	asked, err := parseRevision(opts.ResourceVersion)
 	if err != nil {
-		return nil, apierrors.NewBadRequest("invalid resource version: " + err.Error())
+		return nil, internalError(err.Error())
 	}
 	if asked > 0 {
 		if is := s.Revision(); asked > is {

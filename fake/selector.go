@@ -35,6 +35,9 @@ func newSelector(k *kind, namespace string, opts *metav1.ListOptions) (selector,
 			return sel, apierrors.NewBadRequest(err.Error())
 		}
 		probe := k.empty()
+		if k.of != nil {
+			probe = k.of.empty() // it is selected by what is stored
+		}
 		for _, r := range f.Requirements() {
 			if _, ok := k.field(probe, r.Field); !ok {
 				return sel, apierrors.NewBadRequest(k.strange(r.Field))

@@ -1,0 +1,131 @@
+package facts_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	clientrest "k8s.io/client-go/rest"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/crd"
+	"github.com/volsim/volsim/fake/facts"
+	"github.com/volsim/volsim/fake/rest"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// direct is a Caller that goes straight ahead and records nothing.
+type direct struct{}
+
+func (direct) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
+func (direct) Now() time.Time                                                 { return time.Now() }
+
+func newServer() *fake.Server {
+	s := fake.NewServer(fake.Config{Now: time.Now, TrackManagedFields: true})
+	crd.Serve(s)
+	return s
+}
+
+// timeout ends a fact that waits for an event that does not come.
+const timeout = 20 * time.Second
+
+// ways are the ways into our server. Each fact has a server of its own, but over HTTPS; min is how many facts a way must
+// have words for, so that none falls silent.
+var ways = []struct {
+	name string
+	min  int
+	of   func(t *testing.T) facts.Way
+}{
+	{"typed", 370, func(*testing.T) facts.Way { return facts.Typed(newServer().Client(direct{})) }},
+	{"untyped", 490, func(*testing.T) facts.Way { return facts.Untyped(newServer().Client(direct{})) }},
+	{"memory", 570, func(t *testing.T) facts.Way { return over(t, rest.NewConfig(newServer(), direct{})) }},
+}
+
+func over(t *testing.T, cfg *clientrest.Config) facts.Way {
+	t.Helper()
+	transport, err := clientrest.TransportFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return facts.HTTP(cfg.Host, transport, false)
+}
+
+func all(t *testing.T) []facts.Fact {
+	t.Helper()
+	all, err := facts.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestFacts(t *testing.T) {
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			spoken := 0
+			for _, f := range all(t) {
+				t.Run(f.String(), func(t *testing.T) {
+					w := way.of(t)
+					if f.Custom() {
+						install(t, w)
+					}
+					check(t, w, f)
+					spoken++
+				})
+			}
+			if spoken < way.min {
+				t.Errorf("%d facts were put to the server, want %d at least", spoken, way.min)
+			}
+		})
+	}
+}
+
+// TestFactsOverHTTPS puts all facts to one server: none is in another's way.
+func TestFactsOverHTTPS(t *testing.T) {
+	handler := rest.NewHandler(newServer(), rest.HandlerConfig{Caller: func(*http.Request) sim.Caller { return direct{} }})
+	listener, err := rest.Listen(rest.ListenConfig{Handler: handler})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := over(t, listener.Config())
+	install(t, w)
+	for _, f := range all(t) {
+		t.Run(f.String(), func(t *testing.T) { check(t, w, f) })
+	}
+}
+
+func install(t *testing.T, way facts.Way) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	if err := facts.Install(ctx, way); errors.Is(err, facts.ErrUnspeakable) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check puts a fact to a server; it skips the test if the way has no words for it.
+func check(t *testing.T, way facts.Way, f facts.Fact) {
+	t.Helper()
+	if why := f.Skips(way.Traits()); why != "" {
+		t.Skip(why)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	err := facts.Check(ctx, way, f)
+	if errors.Is(err, facts.ErrUnspeakable) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}

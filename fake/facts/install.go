@@ -1,0 +1,24 @@
+package facts
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+)
+
+//go:embed custom.txt
+var customText string
+
+// Install has the server serve the custom resources that some of the facts are about.
+func Install(ctx context.Context, way Way) error {
+	facts, err := Parse("custom.txt", customText)
+	if err != nil {
+		return err
+	}
+	r := &run{way: way, fact: facts[0], vars: map[string]any{}, streams: map[string]Stream{}}
+	defer r.close()
+	if err := r.steps(ctx); err != nil {
+		return fmt.Errorf("installing custom resources: %w", err)
+	}
+	return nil
+}

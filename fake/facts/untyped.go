@@ -1,0 +1,287 @@
+package facts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/volsim/volsim/fake"
+)
+
+// Untyped is the way of fake.ResourceClient, that all other ways into the server lead to.
+func Untyped(c *fake.Clientset) Way { return untyped{c} }
+
+type untyped struct{ client *fake.Clientset }
+
+func (untyped) Traits() Traits { return Traits{} }
+
+// Do makes a request.
+func (w untyped) Do(ctx context.Context, r Request) (Response, error) {
+	c, ok := w.client.Resource(r.Resource, r.Namespace)
+	if !ok || r.Path != "" {
+		return Response{}, ErrUnspeakable
+	}
+	if r.Subresource == "scale" {
+		if c, ok = c.Scale(); !ok {
+			return Response{}, ErrUnspeakable
+		}
+		r.Subresource = ""
+	}
+	obj, code, err := w.do(ctx, c, r)
+	if err != nil {
+		return failed(err)
+	}
+	return shown(obj, code)
+}
+
+// do makes a request, and tells the object and the code to answer with.
+func (w untyped) do(ctx context.Context, c fake.ResourceClient, r Request) (runtime.Object, int, error) {
+	var sub []string
+	if r.Subresource != "" {
+		sub = []string{r.Subresource}
+	}
+	var done fake.Result
+	var err error
+	switch r.Verb {
+	case "create":
+		if r.Subresource != "" {
+			return w.act(ctx, c, r)
+		}
+		var opts metav1.CreateOptions
+		obj := c.New()
+		if err := errors.Join(options(r.Query, &opts), json.Unmarshal(r.Body, obj)); err != nil {
+			return nil, 0, err
+		}
+		done, err = c.Create(ctx, obj, opts)
+	case "update":
+		var opts metav1.UpdateOptions
+		obj := c.New()
+		if err := errors.Join(options(r.Query, &opts), json.Unmarshal(r.Body, obj)); err != nil {
+			return nil, 0, err
+		}
+		done, err = c.Update(ctx, r.Name, obj, opts, sub...)
+	case "patch":
+		var opts metav1.PatchOptions
+		if err := options(r.Query, &opts); err != nil {
+			return nil, 0, err
+		}
+		done, err = c.Patch(ctx, r.Name, types.PatchType(r.Header.Get("Content-Type")), r.Body, opts, sub...)
+	case "delete":
+		opts, err := deletion(r)
+		if err != nil {
+			return nil, 0, err
+		}
+		if done, err = c.Delete(ctx, r.Name, opts); err == nil && done.Gone && c.GoesAsStatus() {
+			return gone(r, done.Object), http.StatusOK, nil
+		}
+		return done.Object, http.StatusOK, err
+	default:
+		return w.read(ctx, c, r, sub)
+	}
+	code := http.StatusOK
+	if done.Created || r.Verb == "create" {
+		code = http.StatusCreated
+	}
+	return done.Object, code, err
+}
+
+// gone is the answer to a deletion that shows no object.
+func gone(r Request, obj fake.Object) *metav1.Status {
+	return &metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{
+		Name: r.Name, Group: r.Resource.Group, Kind: r.Resource.Resource, UID: obj.GetUID(),
+	}}
+}
+
+// read makes a request that is about several objects, or changes nothing.
+func (w untyped) read(ctx context.Context, c fake.ResourceClient, r Request, sub []string) (runtime.Object, int, error) {
+	var list metav1.ListOptions
+	switch r.Verb {
+	case "get":
+		var opts metav1.GetOptions
+		if err := options(r.Query, &opts); err != nil || len(sub) > 0 && sub[0] != "status" {
+			return nil, 0, errors.Join(err, ErrUnspeakable)
+		}
+		obj, err := c.Get(ctx, r.Name, opts)
+		return obj, http.StatusOK, err
+	case "list":
+		if err := options(r.Query, &list); err != nil {
+			return nil, 0, err
+		}
+		all, err := c.List(ctx, list)
+		return c.ListOf(all), http.StatusOK, err
+	case "deletecollection":
+		opts, err := deletion(r)
+		if err := errors.Join(err, options(r.Query, &list)); err != nil {
+			return nil, 0, err
+		}
+		all, err := c.DeleteCollection(ctx, opts, list)
+		return c.ListOf(all), http.StatusOK, err
+	}
+	return nil, 0, ErrUnspeakable
+}
+
+// act creates a subresource.
+func (w untyped) act(ctx context.Context, c fake.ResourceClient, r Request) (runtime.Object, int, error) {
+	var opts metav1.CreateOptions
+	if err := options(r.Query, &opts); err != nil {
+		return nil, 0, err
+	}
+	for _, s := range c.Describe().Subresources {
+		if s.Name != r.Resource.Resource+"/"+r.Subresource {
+			continue
+		}
+		body, err := scheme.Scheme.New(schema.GroupVersionKind{Group: s.Group, Version: s.Version, Kind: s.Kind})
+		if err != nil {
+			return nil, 0, err
+		}
+		if err := json.Unmarshal(r.Body, body); err != nil {
+			return nil, 0, err
+		}
+		obj, err := c.Act(ctx, r.Name, r.Subresource, body, opts)
+		return obj, http.StatusCreated, err
+	}
+	return nil, 0, ErrUnspeakable
+}
+
+// Watch begins a watch.
+func (w untyped) Watch(ctx context.Context, r Request) (Stream, Response, error) {
+	c, ok := w.client.Resource(r.Resource, r.Namespace)
+	if !ok {
+		return nil, Response{}, ErrUnspeakable
+	}
+	var opts metav1.ListOptions
+	if err := options(r.Query, &opts); err != nil {
+		return nil, Response{}, err
+	}
+	if opts.TimeoutSeconds != nil {
+		return nil, Response{}, ErrUnspeakable // a Cursor has no time
+	}
+	cursor, err := c.Watch(ctx, opts)
+	if apierrors.IsResourceExpired(err) {
+		return &cursorStream{failed: err}, Response{Code: http.StatusOK}, nil
+	}
+	if err != nil {
+		res, err := failed(err)
+		return nil, res, err
+	}
+	return &cursorStream{cursor: cursor}, Response{Code: http.StatusOK}, nil
+}
+
+type cursorStream struct {
+	cursor *fake.Cursor
+	failed error // to be told first
+	ended  bool
+}
+
+// Next waits for an event.
+func (s *cursorStream) Next(ctx context.Context) (Event, error) {
+	if s.ended {
+		return Event{}, io.EOF
+	}
+	for s.failed == nil {
+		e, ok, err := s.cursor.Next()
+		if ok {
+			return event(e)
+		}
+		if s.failed = err; err != nil {
+			break
+		}
+		select {
+		case <-s.cursor.Changed():
+		case <-ctx.Done():
+			return Event{}, ctx.Err()
+		}
+	}
+	s.ended = true
+	res, err := failed(s.failed)
+	return Event{Type: string(watch.Error), Object: res.Body}, err
+}
+
+// Close ends the watch.
+func (s *cursorStream) Close() { s.ended = true }
+
+func event(e watch.Event) (Event, error) {
+	res, err := shown(e.Object, 0)
+	return Event{Type: string(e.Type), Object: res.Body}, err
+}
+
+// options reads the parameters of a request.
+func options(query url.Values, into runtime.Object) error {
+	return scheme.ParameterCodec.DecodeParameters(query, schema.GroupVersion{Version: "v1"}, into)
+}
+
+// deletion reads the options of a deletion, which are in the body if there is one.
+func deletion(r Request) (metav1.DeleteOptions, error) {
+	var opts metav1.DeleteOptions
+	if len(r.Body) > 0 {
+		return opts, json.Unmarshal(r.Body, &opts)
+	}
+	return opts, options(r.Query, &opts)
+}
+
+// failed makes an answer of an error of the API.
+func failed(err error) (Response, error) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return Response{}, err
+	}
+	st := status.Status()
+	return shown(&st, int(st.Code))
+}
+
+// shown makes an answer of an object.
+func shown(obj runtime.Object, code int) (Response, error) {
+	data, err := json.Marshal(obj)
+	if err != nil {
+		return Response{}, err
+	}
+	v, err := decodeJSON(data)
+	if err != nil {
+		return Response{}, err
+	}
+	body, _ := v.(map[string]any)
+	typed(body, obj)
+	if meta.IsListType(obj) {
+		for _, item := range asList(body["items"]) {
+			if m, ok := item.(map[string]any); ok {
+				clear(m)
+			}
+		}
+	}
+	clear(body)
+	return Response{Code: code, Body: body}, nil
+}
+
+func asList(v any) []any {
+	list, _ := v.([]any)
+	return list
+}
+
+// clear takes out what JSON has of a Go type, and the wire does not mean.
+func clear(body map[string]any) {
+	if m, ok := body["metadata"].(map[string]any); ok && m["creationTimestamp"] == nil {
+		delete(m, "creationTimestamp")
+	}
+}
+
+// typed says of what type an object is, as the wire does.
+func typed(body map[string]any, obj runtime.Object) {
+	if body == nil || body["kind"] != nil {
+		return
+	}
+	if kinds, _, err := scheme.Scheme.ObjectKinds(obj); err == nil {
+		body["apiVersion"], body["kind"] = kinds[0].ToAPIVersionAndKind()
+	}
+}
