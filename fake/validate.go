@@ -26,6 +26,9 @@ var metaPath = field.NewPath("metadata")
 
 // validateMeta checks the metadata of an object to be created.
 func validateMeta(k *kind, m *metav1.ObjectMeta) field.ErrorList {
+	if (m.Namespace != "") == k.namespaced && plainMeta(m) && len(k.name(m.Name, false)) == 0 {
+		return nil
+	}
 	errs := validation.ValidateObjectMetaAccessor(m, k.namespaced, k.name, metaPath)
 	if k.custom != nil {
 		return errs
