@@ -38,14 +38,15 @@ type request struct {
 }
 
 func name(k *kind, namespace, name string) string {
-	s := k.resource
-	if namespace != "" {
-		s += "/" + namespace
+	switch {
+	case namespace == "" && name == "":
+		return k.resource
+	case namespace == "":
+		return k.resource + "/" + name
+	case name == "":
+		return k.resource + "/" + namespace
 	}
-	if name != "" {
-		s += "/" + name
-	}
-	return s
+	return k.resource + "/" + namespace + "/" + name
 }
 
 // call makes a request: effect does it, and tells of it. One whose context has ended fails without effect; it is a call

@@ -34,7 +34,6 @@ var coreKinds = []*kind{
 	newKind(rule[*corev1.Node]{
 		resource: "nodes", gvk: corev1.SchemeGroupVersion.WithKind("Node"),
 		short:         []string{"no"},
-		name:          validation.NameIsDNSSubdomain,
 		defaults:      defaultNode,
 		copyStatus:    func(to, from *corev1.Node) { to.Status = from.Status },
 		statusMeta:    true,
@@ -51,7 +50,6 @@ var coreKinds = []*kind{
 	newKind(rule[*corev1.Pod]{
 		resource: "pods", gvk: corev1.SchemeGroupVersion.WithKind("Pod"), namespaced: true,
 		short: []string{"po"}, categories: []string{"all"},
-		name:           validation.NameIsDNSSubdomain,
 		defaults:       defaultPod,
 		copyStatus:     func(to, from *corev1.Pod) { to.Status = from.Status },
 		statusMeta:     true,
@@ -72,7 +70,7 @@ var coreKinds = []*kind{
 	newKind(rule[*corev1.PersistentVolume]{
 		resource: "persistentvolumes", gvk: corev1.SchemeGroupVersion.WithKind("PersistentVolume"),
 		short:          []string{"pv"},
-		name:           validation.NameIsDNSSubdomain,
+		copyInto:       copyVolume,
 		defaults:       defaultVolume,
 		copyStatus:     func(to, from *corev1.PersistentVolume) { to.Status = from.Status },
 		statusMeta:     true,
@@ -88,7 +86,7 @@ var coreKinds = []*kind{
 	newKind(rule[*corev1.PersistentVolumeClaim]{
 		resource: "persistentvolumeclaims", gvk: corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), namespaced: true,
 		short:          []string{"pvc"},
-		name:           validation.NameIsDNSSubdomain,
+		copyInto:       copyClaim,
 		defaults:       defaultClaim,
 		copyStatus:     func(to, from *corev1.PersistentVolumeClaim) { to.Status = from.Status },
 		statusMeta:     true,
@@ -105,7 +103,6 @@ var coreKinds = []*kind{
 	newKind(rule[*corev1.Event]{
 		resource: "events", gvk: corev1.SchemeGroupVersion.WithKind("Event"), namespaced: true,
 		short:          []string{"ev"},
-		name:           validation.NameIsDNSSubdomain,
 		defaults:       defaultEvent,
 		validateCreate: validateEvent,
 		validateUpdate: validateEvent,

@@ -39,6 +39,7 @@ func newCustomKind(c *CustomKind, version string, since int64) *kind {
 		gvk:   schema.GroupVersionKind{Group: c.Group, Version: version, Kind: c.Kind},
 		short: c.ShortNames, categories: c.Categories,
 		empty: func() Object { return &Custom{} },
+		copy:  func(obj Object) Object { return obj.DeepCopyObject().(Object) },
 		shallow: func(obj Object) Object {
 			out := *obj.(*Custom)
 			out.Content = maps.Clone(out.Content)

@@ -9,6 +9,11 @@
 // [Server.Client] gives a client-go clientset. Each of its requests is one Call of a [sim.Caller], so that the host of the
 // world decides what comes in between. It hands out deep copies; what it is given it does not keep.
 //
+// [NewClientset] has the call shape of client-go's: a server of its own, with the given objects in it, on the real clock.
+// docs/migrating.md tells what a test meets that comes from there; package fake/reactors has actions and reactors.
+// [Clientset.Dynamic] and [Clientset.Metadata] are untyped clients, [Clientset.Discovery] tells what is served, and
+// [Clientset.Review] answers who one is and what one may do.
+//
 // [Server.Informers] gives a component its views: informers that the host moves one event at a time, so that a cache is as
 // stale as the host wants it to be. Views share the stored objects: whoever changes one changes everybody's.
 //
@@ -26,14 +31,15 @@
 //
 // # What it does not do
 //
-//   - Other kinds: their clients answer 404, their informers never sync. Discovery answers 404.
+//   - Other kinds: their clients answer 404, their informers never sync. OpenAPI answers 404 to [Clientset.Discovery].
 //   - Managed fields of objects that nobody applied to, unless Config.TrackManagedFields (managedfields.go).
-//   - Authorization, quotas, priorities, service accounts, limits, taints: no other admission plugin.
+//   - Authorization: whoever asks may do everything. Quotas, priorities, service accounts, limits, taints: there is no
+//     other admission plugin.
 //   - Validation of everything: validate*.go covers what matters to storage. What is not looked at is stored as it came.
 //   - Pods' logs, exec, resize and ephemeral containers (refused). Eviction heeds no disruption budget.
 //   - Garbage collection by owner, propagation of deletion, deletion of a namespace's content, expiry of events: these
 //     are controllers' or etcd's.
-//   - Bookmarks, but for the one that ends the initial events.
+//   - Bookmarks at their minute to typed, dynamic and metadata clients: they come with the next event of the resource.
 //   - The wire: empty lists and maps outside of metadata are stored as they came, where the wire would lose them.
 //
 // Where it does something otherwise than the real server, the place says so in a line that begins with "Differs:".

@@ -3,7 +3,6 @@ package fake
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,6 +33,7 @@ type kind struct {
 
 	empty   func() Object
 	shallow func(Object) Object // a copy that shares what it points to
+	copy    func(Object) Object // a copy that shares nothing
 	list    func(metav1.ListMeta, []Object) runtime.Object
 	share   func(metav1.ListMeta, []Object) runtime.Object // a list that shares what its items point to
 
@@ -78,6 +78,7 @@ type rule[P Object] struct {
 	short      []string // names, as kubectl takes them
 	categories []string // such as "all"
 
+	copyInto func(in, out P)                         // makes out a copy of in. nil: DeepCopyInto
 	name     func(name string, prefix bool) []string // what is wrong with a name
 	defaults func(P)                                 // fills in what was left open, at every write
 
@@ -113,7 +114,10 @@ func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) run
 		r.strange = strangeField
 	}
 	if r.name == nil {
-		r.name = validation.NameIsDNSSubdomain
+		r.name = nameIsSubdomain
+	}
+	if r.copyInto == nil {
+		r.copyInto = func(in, out P) { in.DeepCopyInto(out) }
 	}
 	return &kind{
 		id: r.resource, resource: r.resource, gvk: r.gvk, namespaced: r.namespaced, short: r.short, categories: r.categories,
@@ -122,10 +126,15 @@ func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) run
 			c := *obj.(P)
 			return P(&c)
 		},
+		copy: func(obj Object) Object {
+			out := P(new(T))
+			r.copyInto(obj.(P), out)
+			return out
+		},
 		list: func(meta metav1.ListMeta, objects []Object) runtime.Object {
 			items := make([]T, len(objects))
 			for i, obj := range objects {
-				obj.(P).DeepCopyInto(&items[i])
+				r.copyInto(obj.(P), &items[i])
 			}
 			return list(meta, items)
 		},

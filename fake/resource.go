@@ -38,7 +38,7 @@ func (r resource[T, L, A]) answer(obj Object, err error) (T, error) {
 	if err != nil {
 		return r.kind.empty().(T), err
 	}
-	return obj.DeepCopyObject().(T), nil
+	return r.kind.copy(obj).(T), nil
 }
 
 // addressable tells whether a request for one object can be sent at all.
@@ -57,7 +57,7 @@ func (r resource[T, L, A]) Create(ctx context.Context, obj T, opts metav1.Create
 	if r.kind.namespaced && r.namespace == "" {
 		return r.answer(nil, errNamespaceCreation)
 	}
-	done, err := r.ResourceClient.Create(ctx, obj.DeepCopyObject().(Object), opts)
+	done, err := r.ResourceClient.Create(ctx, r.kind.copy(obj), opts)
 	return r.answer(done.Object, err)
 }
 
@@ -112,11 +112,8 @@ func (r resource[T, L, A]) List(ctx context.Context, opts metav1.ListOptions) (L
 // Watch tells of the changes of the objects that are selected. It ends with ctx, with its Stop or with its timeout. It
 // has a goroutine: under a stepped host it is no way to learn of things in order; a view is.
 func (r resource[T, L, A]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	return r.stream(ctx, opts, copied)
+	return r.stream(ctx, opts, func(obj Object) (runtime.Object, error) { return r.kind.copy(obj), nil })
 }
-
-// copied shows an object as it is.
-func copied(obj Object) (runtime.Object, error) { return obj.DeepCopyObject(), nil }
 
 // Patch changes an object, or its status, by a JSON patch, a merge patch, a strategic merge patch or an apply.
 func (r resource[T, L, A]) Patch(ctx context.Context, name string, pt types.PatchType, data []byte,

@@ -178,7 +178,7 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 		how.name, how.dryRun, how.whole = name, len(opts.DryRun) > 0, true
 		var warnings []string
 		how.make = func(old Object) (Object, error) {
-			obj := obj.DeepCopyObject().(Object)
+			obj := r.kind.copy(obj)
 			warnings = dedupOwners(metaOf(obj), duplicateOwnersMsg)
 			r.track(obj, r.shownForWrite(old), r.via(how), opts.FieldManager)
 			return r.taken(obj, old)

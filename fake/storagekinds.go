@@ -2,7 +2,6 @@ package fake
 
 import (
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -14,7 +13,6 @@ var storageKinds = []*kind{
 	newKind(rule[*storagev1.StorageClass]{
 		resource: "storageclasses", gvk: storagev1.SchemeGroupVersion.WithKind("StorageClass"),
 		short:          []string{"sc"},
-		name:           validation.NameIsDNSSubdomain,
 		defaults:       defaultClass,
 		validateCreate: validateClass,
 		validateUpdate: validateClassUpdate,
@@ -25,7 +23,6 @@ var storageKinds = []*kind{
 
 	newKind(rule[*storagev1.VolumeAttachment]{
 		resource: "volumeattachments", gvk: storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"),
-		name:           validation.NameIsDNSSubdomain,
 		defaults:       defaultAttachment,
 		copyStatus:     func(to, from *storagev1.VolumeAttachment) { to.Status = from.Status },
 		prepareCreate:  prepareAttachmentCreate,
@@ -38,7 +35,6 @@ var storageKinds = []*kind{
 
 	newKind(rule[*storagev1.CSIDriver]{
 		resource: "csidrivers", gvk: storagev1.SchemeGroupVersion.WithKind("CSIDriver"),
-		name:           validation.NameIsDNSSubdomain,
 		defaults:       defaultDriver,
 		prepareCreate:  prepareDriverCreate,
 		prepareUpdate:  prepareDriverUpdate,
@@ -50,7 +46,6 @@ var storageKinds = []*kind{
 
 	newKind(rule[*storagev1.CSINode]{
 		resource: "csinodes", gvk: storagev1.SchemeGroupVersion.WithKind("CSINode"),
-		name:           validation.NameIsDNSSubdomain,
 		validateCreate: validateCSINode,
 		validateUpdate: validateCSINodeUpdate,
 	}, func(m metav1.ListMeta, items []storagev1.CSINode) runtime.Object {

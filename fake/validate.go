@@ -26,6 +26,9 @@ var metaPath = field.NewPath("metadata")
 
 // validateMeta checks the metadata of an object to be created.
 func validateMeta(k *kind, m *metav1.ObjectMeta) field.ErrorList {
+	if (m.Namespace != "") == k.namespaced && plainMeta(m) && len(k.name(m.Name, false)) == 0 {
+		return nil
+	}
 	errs := validation.ValidateObjectMetaAccessor(m, k.namespaced, k.name, metaPath)
 	if k.custom != nil {
 		return errs
@@ -72,8 +75,11 @@ func validateMetaUpdate(k *kind, m, was *metav1.ObjectMeta) field.ErrorList {
 	if !maps.Equal(m.Labels, was.Labels) {
 		errs = append(errs, metav1validation.ValidateLabels(m.Labels, metaPath.Child("labels"))...)
 	}
-	if !maps.Equal(m.Annotations, was.Annotations) {
+	if !maps.Equal(m.Annotations, was.Annotations) && !plainMeta(m) {
 		errs = append(errs, validation.ValidateAnnotations(m.Annotations, metaPath.Child("annotations"))...)
+	}
+	if len(m.OwnerReferences) == 0 {
+		return errs
 	}
 	return append(errs, validation.ValidateOwnerReferences(m.OwnerReferences, metaPath.Child("ownerReferences"))...)
 }
@@ -106,7 +112,7 @@ func notNegative(q apiresource.Quantity, path *field.Path) field.ErrorList {
 // validateName checks the name of another object in a field.
 func validateName(name string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, msg := range validation.NameIsDNSSubdomain(name, false) {
+	for _, msg := range nameIsSubdomain(name, false) {
 		errs = append(errs, field.Invalid(path, name, msg))
 	}
 	return errs

@@ -15,6 +15,14 @@ import (
 
 var specPath = field.NewPath("spec")
 
+// claimPaths are the paths that are looked at in every claim.
+var claimPaths = struct{ accessModes, size, class, mode *field.Path }{
+	accessModes: specPath.Child("accessModes"),
+	size:        specPath.Child("resources").Key(string(corev1.ResourceStorage)),
+	class:       specPath.Child("storageClassName"),
+	mode:        specPath.Child("volumeMode"),
+}
+
 const claimSpecMsg = "spec is immutable after creation except resources.requests and volumeAttributesClassName " +
 	"for bound claims\n%v"
 
@@ -23,21 +31,21 @@ const claimSpecMsg = "spec is immutable after creation except resources.requests
 // Upstream: pkg/apis/core/validation ValidatePersistentVolumeClaim.
 func validateClaim(claim, _ *corev1.PersistentVolumeClaim) field.ErrorList {
 	spec := &claim.Spec
-	errs := validateAccessModes(spec.AccessModes, specPath.Child("accessModes"), "at least 1 access mode is required")
+	errs := validateAccessModes(spec.AccessModes, claimPaths.accessModes, "at least 1 access mode is required")
 	if spec.Selector != nil {
 		errs = append(errs, metav1validation.ValidateLabelSelector(spec.Selector,
 			metav1validation.LabelSelectorValidationOptions{}, specPath.Child("selector"))...)
 	}
-	path := specPath.Child("resources").Key(string(corev1.ResourceStorage))
+	path := claimPaths.size
 	if size, ok := spec.Resources.Requests[corev1.ResourceStorage]; !ok {
 		errs = append(errs, field.Required(path, ""))
 	} else {
 		errs = append(errs, positive(size, path)...)
 	}
 	if spec.StorageClassName != nil && *spec.StorageClassName != "" {
-		errs = append(errs, validateName(*spec.StorageClassName, specPath.Child("storageClassName"))...)
+		errs = append(errs, validateName(*spec.StorageClassName, claimPaths.class)...)
 	}
-	errs = append(errs, validateVolumeMode(spec.VolumeMode, specPath.Child("volumeMode"))...)
+	errs = append(errs, validateVolumeMode(spec.VolumeMode, claimPaths.mode)...)
 	errs = append(errs, validateDataSources(spec)...)
 	if c := spec.VolumeAttributesClassName; c != nil && *c != "" {
 		errs = append(errs, validateName(*c, specPath.Child("volumeAttributesClassName"))...)

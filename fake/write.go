@@ -3,6 +3,7 @@ package fake
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -196,7 +197,7 @@ func (s *Server) prepareUpdate(k *kind, c change, obj, old Object) (Object, verd
 	switch {
 	case last(m, was) && finalized(obj):
 		return obj, verdictRemove, nil
-	case same(obj, old):
+	case maps.Equal(m.Annotations, was.Annotations) && same(obj, old):
 		return obj, verdictKeep, nil
 	default:
 		return obj, verdictPut, nil
