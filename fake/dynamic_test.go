@@ -31,7 +31,7 @@ var (
 // widgets is a custom resource.
 var widgets = fake.CustomKind{
 	Group: "example.com", Versions: []string{"v1"}, Resource: "widgets", Kind: "Widget", ListKind: "WidgetList",
-	Namespaced: true, Status: func(string) bool { return true },
+	Namespaced: true, Status: true,
 }
 
 func newWidget(name string) *unstructured.Unstructured {
