@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // The admission plugins a server has by default that matter to storage.
@@ -23,7 +25,7 @@ const (
 // admitNamespace refuses a creation in a namespace that is not there or is going.
 //
 // Upstream: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
-func (s *Server) admitNamespace(k *kind, namespace string) error {
+func (s *Server) admitNamespace(k *kind, namespace string, m *metav1.ObjectMeta) error {
 	if !k.namespaced {
 		return nil
 	}
@@ -32,8 +34,14 @@ func (s *Server) admitNamespace(k *kind, namespace string) error {
 		return apierrors.NewNotFound(corev1.Resource("namespaces"), namespace)
 	}
 	if ns.DeletionTimestamp != nil {
-		return apierrors.NewForbidden(k.groupResource(), "", fmt.Errorf(
+		err := apierrors.NewForbidden(k.groupResource(), cmp.Or(m.Name, m.GenerateName), fmt.Errorf(
 			"unable to create new content in namespace %s because it is being terminated", namespace))
+		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+			Type:    corev1.NamespaceTerminatingCause,
+			Message: fmt.Sprintf("namespace %s is being terminated", namespace),
+			Field:   "metadata.namespace",
+		})
+		return err
 	}
 	return nil
 }

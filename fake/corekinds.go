@@ -108,6 +108,7 @@ var coreKinds = []*kind{
 		validateUpdate: validateEvent,
 		unconditional:  true,
 		createOnUpdate: true,
+		dependents:     dependentsNone,
 		fields:         eventFields,
 		strange:        unsupportedField,
 		goesAsStatus:   true,
@@ -185,6 +186,7 @@ var coreKinds = []*kind{
 		categories:    []string{"all"},
 		copyStatus:    func(to, from *corev1.ReplicationController) { to.Status = from.Status },
 		statusMeta:    true,
+		dependents:    dependentsOrphaned,
 		unconditional: true,
 	}, func(m metav1.ListMeta, items []corev1.ReplicationController) runtime.Object {
 		return &corev1.ReplicationControllerList{ListMeta: m, Items: items}

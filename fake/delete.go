@@ -3,32 +3,39 @@ package fake
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 )
 
 // remove deletes an object, or says that it is to go: one with finalizers goes when the last of them does, a pod on a
-// node when its grace is over.
+// node when its grace is over. How its dependents are to fare is written into its finalizers, for the garbage collector.
 //
 // Upstream: k8s.io/apiserver/pkg/registry/generic/registry Store.Delete, pkg/registry/rest BeforeDelete.
 func (s *Server) remove(k *kind, namespace, name string, opts metav1.DeleteOptions) (written, error) {
+	if err := validateDelete(&opts); err != nil {
+		return written{}, err
+	}
 	t, key := s.tableOf(k), key(namespace, name)
 	for {
 		old := s.lookup(t, key)
 		if old == nil {
 			return written{}, apierrors.NewNotFound(k.groupResource(), name)
 		}
-		if err := mayDelete(k, namespace, old, opts.Preconditions); err != nil {
+		if err := mayDelete(k, old, opts.Preconditions); err != nil {
 			return written{}, err
 		}
 		obj := k.shallow(old)
 		what := s.prepareDelete(k, obj, old, opts)
 		switch {
-		case what == verdictKeep:
+		case what == verdictKeep, what == verdictPut && same(obj, old):
 			return written{object: old}, nil
 		case len(opts.DryRun) > 0:
 			return written{object: obj, gone: what == verdictRemove}, nil
@@ -39,24 +46,50 @@ func (s *Server) remove(k *kind, namespace, name string, opts metav1.DeleteOptio
 	}
 }
 
+// validateDelete checks what of the options of a deletion goes together.
+func validateDelete(opts *metav1.DeleteOptions) error {
+	if errs := metav1validation.ValidateDeleteOptions(opts); len(errs) > 0 {
+		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
+	}
+	return nil
+}
+
 // mayDelete checks the UID and the resourceVersion that a deletion presumes, and that the namespace is not immortal.
-func mayDelete(k *kind, namespace string, old Object, p *metav1.Preconditions) error {
-	name := old.GetName()
-	if k.resource == "namespaces" {
-		switch name {
-		case metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic:
-			return apierrors.NewForbidden(k.groupResource(), name, errors.New("this namespace may not be deleted"))
-		}
-	}
+func mayDelete(k *kind, old Object, p *metav1.Preconditions) error {
 	if p == nil {
-		return nil
+		p = &metav1.Preconditions{}
 	}
+	if k.id == "namespaces" {
+		return mayDeleteNamespace(k, old, p)
+	}
+	resource := schema.GroupResource{Group: k.gvk.Group, Resource: k.gvk.Kind}
+	if p.UID != nil && *p.UID != old.GetUID() {
+		return apierrors.NewConflict(resource, old.GetName(), fmt.Errorf("the UID in the precondition (%s) does not match "+
+			"the UID in record (%s). The object might have been deleted and then recreated", *p.UID, old.GetUID()))
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != old.GetResourceVersion() {
+		return apierrors.NewConflict(resource, old.GetName(), fmt.Errorf("the ResourceVersion in the precondition (%s) does "+
+			"not match the ResourceVersion in record (%s). The object might have been modified",
+			*p.ResourceVersion, old.GetResourceVersion()))
+	}
+	return nil
+}
+
+// mayDeleteNamespace is mayDelete for namespaces, which have words of their own.
+//
+// Upstream: pkg/registry/core/namespace/storage REST.Delete, k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
+func mayDeleteNamespace(k *kind, old Object, p *metav1.Preconditions) error {
+	name := old.GetName()
 	if p.UID != nil && *p.UID != old.GetUID() {
 		return apierrors.NewConflict(k.groupResource(), name, preconditionError("UID", *p.UID, old.GetUID()))
 	}
 	if p.ResourceVersion != nil && *p.ResourceVersion != old.GetResourceVersion() {
 		return apierrors.NewConflict(k.groupResource(), name,
 			preconditionError("ResourceVersion", *p.ResourceVersion, old.GetResourceVersion()))
+	}
+	switch name {
+	case metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic:
+		return apierrors.NewForbidden(k.groupResource(), name, errors.New("this namespace may not be deleted"))
 	}
 	return nil
 }
@@ -67,78 +100,176 @@ func preconditionError(what string, asked, is any) error {
 	return fmt.Errorf("Precondition failed: %s in precondition: %v, %s in object meta: %v", what, asked, what, is)
 }
 
-// prepareDelete makes obj, a shallow copy of old, what a deletion leaves, and says what is to be done with it.
+// prepareDelete makes obj, a shallow copy of old, what a deletion leaves, and says what is to be done with it. The order
+// is upstream's: the grace first; the finalizers only where no grace is pending; and what has finalizers or grace left
+// stays.
 func (s *Server) prepareDelete(k *kind, obj, old Object, opts metav1.DeleteOptions) verdict {
-	m, was := metaOf(obj), metaOf(old)
+	m := metaOf(obj)
 	if ns, ok := obj.(*corev1.Namespace); ok {
-		return s.prepareDeleteNamespace(ns)
+		if ns.DeletionTimestamp == nil {
+			s.terminate(ns, &opts)
+			return verdictPut
+		}
+		if len(ns.Spec.Finalizers) > 0 {
+			return verdictKeep
+		}
 	}
-	if k.grace != nil {
-		return s.prepareDeleteGraceful(k, m, old, opts.GracePeriodSeconds)
-	}
-	if k.custom != nil && k.custom.Finalize != nil && was.DeletionTimestamp == nil {
+	if k.custom != nil && k.custom.Finalize != nil && m.DeletionTimestamp == nil {
 		now := s.timestamp()
 		m.DeletionTimestamp = &now
 		k.custom.Finalize(now, obj.(*Custom))
 		return verdictPut
 	}
-	switch {
-	case len(was.Finalizers) == 0:
-		return verdictRemove
-	case was.DeletionTimestamp != nil:
+	graceful, pending := false, false
+	if k.grace != nil {
+		graceful, pending = s.prepareGrace(k, m, old, opts.GracePeriodSeconds)
+	}
+	if pending {
 		return verdictKeep
 	}
-	markDeleted(m, s.timestamp(), 0)
-	return verdictPut
+	finalizers := collectorFinalizers(k.dependents, m.Finalizers, &opts)
+	switch {
+	case graceful && (len(finalizers) > 0 || *m.DeletionGracePeriodSeconds > 0):
+		m.Finalizers = finalizers
+		return verdictPut
+	case graceful:
+		m.Finalizers = finalizers
+		return verdictRemove
+	case len(finalizers) > 0:
+		m.Finalizers = finalizers
+		markDeleted(m, s.timestamp())
+		return verdictPut
+	default:
+		return verdictRemove
+	}
 }
 
-// prepareDeleteGraceful is for objects whose deletion has a grace period. A second deletion may only shorten it.
+// prepareGrace is for objects whose deletion has a grace period: it tells whether there is one now, or it is one that was
+// given earlier. A second deletion may only shorten it.
 //
 // Differs: a pod that goes at once goes in one commit; the real server first commits that its grace is 0.
-func (s *Server) prepareDeleteGraceful(k *kind, m *metav1.ObjectMeta, old Object, asked *int64) verdict {
-	was := metaOf(old)
+//
+// Upstream: k8s.io/apiserver/pkg/registry/rest BeforeDelete.
+func (s *Server) prepareGrace(k *kind, m *metav1.ObjectMeta, old Object, asked *int64) (graceful, pending bool) {
+	if asked != nil && *asked < 0 {
+		asked = ptr.To(int64(1))
+	}
+	now := s.timestamp()
+	had := m.DeletionGracePeriodSeconds
 	switch {
-	case was.DeletionTimestamp == nil:
-		markDeleted(m, s.timestamp(), k.grace(old, asked))
-	case was.DeletionGracePeriodSeconds == nil || *was.DeletionGracePeriodSeconds == 0:
-		if len(was.Finalizers) > 0 {
-			return verdictKeep
+	case m.DeletionTimestamp == nil:
+		grace := k.grace(old, asked)
+		m.DeletionTimestamp = &metav1.Time{Time: now.Add(time.Duration(grace) * time.Second)}
+		m.DeletionGracePeriodSeconds = &grace
+		if m.Generation > 0 {
+			m.Generation++
 		}
-	case asked == nil || *asked >= *was.DeletionGracePeriodSeconds:
-		return verdictKeep
-	default:
-		had := time.Duration(*was.DeletionGracePeriodSeconds) * time.Second
-		markDeleted(m, metav1.Time{Time: was.DeletionTimestamp.Add(-had)}, max(*asked, 0))
+		return true, false
+	case had == nil || *had == 0:
+		return false, false
+	case asked == nil || *asked >= *had:
+		return false, true
 	}
-	if last(m, m) {
-		return verdictRemove
+	period := *asked
+	at := metav1.Time{Time: m.DeletionTimestamp.Add(time.Duration(period-*had) * time.Second)}
+	if at.Before(&now) {
+		at, period = now, min(period, 1)
 	}
-	return verdictPut
+	m.DeletionTimestamp, m.DeletionGracePeriodSeconds = &at, &period
+	return true, false
 }
 
-// markDeleted says in an object's metadata that its deletion has begun, and the seconds of grace it has.
-func markDeleted(m *metav1.ObjectMeta, begun metav1.Time, grace int64) {
+// dependents says what becomes of an object's dependents where a deletion does not say it.
+type dependents int
+
+const (
+	dependentsDeleted  dependents = iota // by the garbage collector, afterwards
+	dependentsOrphaned                   // they lose their owner first
+	dependentsNone                       // it has none, and never gets a finalizer for them
+)
+
+// collectorFinalizers are an object's finalizers after a deletion: the garbage collector's two are there as the options
+// say, or else as they were, or else as is usual for the kind; they come last.
+//
+// Upstream: k8s.io/apiserver/pkg/registry/generic/registry deletionFinalizersForGarbageCollection.
+func collectorFinalizers(usual dependents, finalizers []string, opts *metav1.DeleteOptions) []string {
+	orphan, foreground := propagation(usual, finalizers, opts)
+	if orphan == slices.Contains(finalizers, metav1.FinalizerOrphanDependents) &&
+		foreground == slices.Contains(finalizers, metav1.FinalizerDeleteDependents) {
+		return finalizers
+	}
+	return withCollectors(finalizers, orphan, foreground)
+}
+
+func withCollectors(finalizers []string, orphan, foreground bool) []string {
+	var out []string
+	for _, f := range finalizers {
+		if f != metav1.FinalizerOrphanDependents && f != metav1.FinalizerDeleteDependents {
+			out = append(out, f)
+		}
+	}
+	if orphan {
+		out = append(out, metav1.FinalizerOrphanDependents)
+	}
+	if foreground {
+		out = append(out, metav1.FinalizerDeleteDependents)
+	}
+	return out
+}
+
+// propagation tells whether dependents are to be orphaned, or to be deleted first.
+//
+// Upstream: k8s.io/apiserver/pkg/registry/generic/registry shouldOrphanDependents, shouldDeleteDependents.
+func propagation(usual dependents, finalizers []string, opts *metav1.DeleteOptions) (orphan, foreground bool) {
+	switch {
+	case usual == dependentsNone:
+		return false, false
+	case opts.OrphanDependents != nil: //nolint:staticcheck // clients still send it
+		return *opts.OrphanDependents, false //nolint:staticcheck // as above
+	case opts.PropagationPolicy != nil:
+		return *opts.PropagationPolicy == metav1.DeletePropagationOrphan,
+			*opts.PropagationPolicy == metav1.DeletePropagationForeground
+	}
+	for _, f := range finalizers {
+		switch f {
+		case metav1.FinalizerOrphanDependents:
+			return true, false
+		case metav1.FinalizerDeleteDependents:
+			return false, true
+		}
+	}
+	return usual == dependentsOrphaned, false
+}
+
+// markDeleted says in an object's metadata that its deletion has begun, and that it has no grace.
+//
+// Upstream: k8s.io/apiserver/pkg/registry/generic/registry markAsDeleting.
+func markDeleted(m *metav1.ObjectMeta, now metav1.Time) {
 	if m.DeletionTimestamp == nil && m.Generation > 0 {
 		m.Generation++
 	}
-	at := metav1.Time{Time: begun.Add(time.Duration(grace) * time.Second)}
-	m.DeletionTimestamp, m.DeletionGracePeriodSeconds = &at, &grace
+	if m.DeletionTimestamp == nil || now.Before(m.DeletionTimestamp) {
+		m.DeletionTimestamp = &now
+	}
+	m.DeletionGracePeriodSeconds = ptr.To(int64(0))
 }
 
-// prepareDeleteNamespace marks a namespace; it goes at a later deletion, or update, once it has been finalized.
+// terminate marks a namespace; it goes at a later deletion, or update, once it has been finalized. Its finalizers for
+// the garbage collector follow rules of their own.
 //
-// Upstream: pkg/registry/core/namespace/storage REST.Delete.
-func (s *Server) prepareDeleteNamespace(ns *corev1.Namespace) verdict {
-	if ns.DeletionTimestamp == nil {
-		now := s.timestamp()
-		ns.DeletionTimestamp = &now
-		ns.Status.Phase = corev1.NamespaceTerminating
-		return verdictPut
+// Upstream: pkg/registry/core/namespace/storage REST.Delete, shouldHaveDeleteDependentsFinalizer.
+func (s *Server) terminate(ns *corev1.Namespace, opts *metav1.DeleteOptions) {
+	now := s.timestamp()
+	ns.DeletionTimestamp = &now
+	ns.Status.Phase = corev1.NamespaceTerminating
+	orphan := slices.Contains(ns.Finalizers, metav1.FinalizerOrphanDependents)
+	foreground := slices.Contains(ns.Finalizers, metav1.FinalizerDeleteDependents)
+	if o := opts.OrphanDependents; o != nil { //nolint:staticcheck // clients still send it
+		orphan, foreground = *o, !*o
+	} else if p := opts.PropagationPolicy; p != nil {
+		orphan, foreground = *p == metav1.DeletePropagationOrphan, *p == metav1.DeletePropagationForeground
 	}
-	if len(ns.Spec.Finalizers) > 0 || len(ns.Finalizers) > 0 {
-		return verdictKeep
-	}
-	return verdictRemove
+	ns.Finalizers = withCollectors(ns.Finalizers, orphan, foreground)
 }
 
 // podGrace is how long a pod may take to go.

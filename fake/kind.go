@@ -50,6 +50,7 @@ type kind struct {
 	unconditional  bool
 	createOnUpdate bool
 	grace          func(obj Object, asked *int64) int64
+	dependents     dependents
 	field          func(obj Object, label string) (string, bool)
 	strange        func(label string) string
 	goesAsStatus   bool
@@ -92,7 +93,8 @@ type rule[P Object] struct {
 	unconditional  bool // an update needs no resourceVersion
 	createOnUpdate bool // an update of what is not there creates it
 
-	grace func(obj P, asked *int64) int64 // seconds of grace at deletion. nil: none, ever
+	grace      func(obj P, asked *int64) int64 // seconds of grace at deletion. nil: none, ever
+	dependents dependents                      // what becomes of them, if a deletion does not say it
 
 	fields  map[string]func(P) string // what one can select by, besides metadata.name and metadata.namespace
 	strange func(label string) string // what to say of a field one cannot select by. nil: see strangeField
@@ -151,7 +153,7 @@ func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) run
 		prepareUpdate: prepare(r.prepareUpdate), validateUpdate: validate(r.validateUpdate),
 		prepareStatus: prepare(r.prepareStatus), validateStatus: validate(r.validateStatus),
 		unconditional: r.unconditional, createOnUpdate: r.createOnUpdate,
-		grace: grace(r.grace), field: selectable(r.fields), strange: r.strange,
+		grace: grace(r.grace), dependents: r.dependents, field: selectable(r.fields), strange: r.strange,
 		goesAsStatus: r.goesAsStatus, actions: r.actions,
 	}
 }

@@ -233,10 +233,12 @@ func TestProbes(t *testing.T) {
 			err := w.claims.Delete(w.ctx, "a",
 				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("other"))}})
 			expectError(t, err, apierrors.IsConflict,
-				"Precondition failed: UID in precondition: other, UID in object meta: "+string(c.UID))
+				`on PersistentVolumeClaim "a": the UID in the precondition (other) does not match the UID in record (`+string(c.UID)+
+					"). The object might have been deleted and then recreated")
 			err = w.claims.Delete(w.ctx, "a",
 				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: ptr.To("1")}})
-			expectError(t, err, apierrors.IsConflict, "Precondition failed: ResourceVersion in precondition: 1")
+			expectError(t, err, apierrors.IsConflict, "the ResourceVersion in the precondition (1) does not match the "+
+				"ResourceVersion in record ("+c.ResourceVersion+"). The object might have been modified")
 		}},
 		{"an update with a foreign UID is a Conflict", func(t *testing.T, w *world) {
 			c := w.create("a")

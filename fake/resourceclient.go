@@ -258,8 +258,11 @@ func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.Delete
 	}
 	var all listed
 	err := r.c.call(ctx, r.request("deletecollection", ""), func() trace.Outcome {
-		var err error
-		if all, err = r.c.server.list(r.kind, r.namespace, &sel); err != nil {
+		err := validateDelete(&opts)
+		if err == nil {
+			all, err = r.c.server.list(r.kind, r.namespace, &sel)
+		}
+		if err != nil {
 			return trace.Outcome{Err: err}
 		}
 		for _, obj := range all.objects {

@@ -51,7 +51,7 @@ func (s *Server) create(k *kind, namespace string, obj Object, dryRun bool) (wri
 	if err := inNamespace(k, m, namespace); err != nil {
 		return written{}, err
 	}
-	if err := s.admitNamespace(k, namespace); err != nil {
+	if err := s.admitNamespace(k, namespace, m); err != nil {
 		return written{}, err
 	}
 	if err := k.mayCreate(m.Name); err != nil {
