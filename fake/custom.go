@@ -150,6 +150,7 @@ type Column struct {
 // stay; they are shown as the resource now is. A client that was made before goes by what the resource was.
 func (s *Server) Install(c CustomKind) {
 	id := tableID(c.Group, c.Resource)
+	defer s.wakeSurveyors()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	is := s.catalog.Load()

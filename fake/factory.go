@@ -29,7 +29,7 @@ type factory struct {
 
 	server    *Server
 	component *sim.Component
-	selectors map[string]selector // by resource, of those that are not of all
+	selected  map[string]selected // by resource, of those that are not of all
 	views     map[reflect.Type]*View
 }
 
@@ -47,7 +47,7 @@ func (s *Server) Informers(c *sim.Component, selections ...Selection) informers.
 	if !ok {
 		f = &factory{
 			SharedInformerFactory: informers.NewSharedInformerFactory(refusing(), 0),
-			server:                s, component: c, selectors: map[string]selector{}, views: map[reflect.Type]*View{},
+			server:                s, component: c, selected: map[string]selected{}, views: map[reflect.Type]*View{},
 		}
 		s.factories[c] = f
 	}
@@ -56,7 +56,7 @@ func (s *Server) Informers(c *sim.Component, selections ...Selection) informers.
 		if err != nil {
 			panic(fmt.Sprintf("fake: selection %+v: %v", selection, err))
 		}
-		f.selectors[selection.Resource] = sel
+		f.selected[selection.Resource] = selected{sel, selection.Concerns}
 	}
 	return f
 }
@@ -66,6 +66,17 @@ func (s *Server) Informers(c *sim.Component, selections ...Selection) informers.
 type Selection struct {
 	Resource string // such as "pods"
 	Fields   string
+	// Concerns tells whether the component has anything to do about an object that comes into the view (was is nil),
+	// changes, or leaves it (is is nil). The view takes in what does not concern it without a step of the host, and its
+	// handlers do not hear of it. It is asked in the component's monitor, maybe several times of one change; what it says
+	// must depend on the change, or on what the component has seen. nil: everything does.
+	Concerns func(was, is Object) bool
+}
+
+// selected is a selection as a view needs it.
+type selected struct {
+	selector selector
+	concerns func(was, is Object) bool
 }
 
 // InformerFor returns the view of the type of obj.
@@ -75,11 +86,11 @@ func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.New
 		return v
 	}
 	if k, ok := kindsByType[t]; ok {
-		sel, ok := f.selectors[k.resource]
+		of, ok := f.selected[k.resource]
 		if !ok {
-			sel = selector{kind: k}
+			of.selector = selector{kind: k}
 		}
-		v := newView(f.server, f.server.tableOf(k), sel, f.component)
+		v := newView(f.server, f.server.tableOf(k), of, f.component)
 		f.views[t] = v
 		return v
 	}

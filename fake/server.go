@@ -57,6 +57,7 @@ type Server struct {
 	onCommit  []func(Commit)              // guarded by hooks
 	follow    []func(Commit)              // guarded by hooks
 	factories map[*sim.Component]*factory // guarded by hooks
+	surveyors []*sim.Component            // guarded by hooks: who wants to know of resources that come and go
 }
 
 // Commit is one change of the store. The objects are the stored ones: read-only.

@@ -1,6 +1,8 @@
 package fake
 
 import (
+	"slices"
+
 	"github.com/tidwall/btree"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -46,16 +48,19 @@ func (s *Server) snapshotAt(t *table, revision int64) (*objectMap, bool) {
 	if !ok {
 		return nil, false
 	}
-	for i := len(events) - 1; i >= 0; i-- {
-		e := events[i]
-		k := key(e.object.GetNamespace(), e.object.GetName())
-		if e.previous == nil {
+	undo(objects, events)
+	return objects, true
+}
+
+// undo takes objects back to before the events.
+func undo(objects *objectMap, events []event) {
+	for _, e := range slices.Backward(events) {
+		if k := keyOf(e.object); e.previous == nil {
 			objects.Delete(k)
 		} else {
 			objects.Set(k, e.previous)
 		}
 	}
-	return objects, true
 }
 
 // commit makes a change, unless the object is not as its writer found it (before; nil: absent) any more. after is the
@@ -145,4 +150,52 @@ func (s *Server) join(t *table, c *sim.Component) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.readers = append(t.readers[:len(t.readers):len(t.readers)], c)
+}
+
+// leave takes a component out of the readers of a resource.
+func (s *Server) leave(t *table, c *sim.Component) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.readers = slices.DeleteFunc(slices.Clone(t.readers), func(r *sim.Component) bool { return r == c })
+}
+
+// Forget lets go of a component that has stopped: its views and its survey are moved no more, and nothing wakes it.
+// Another component, which may have its name, starts with none.
+func (s *Server) Forget(c *sim.Component) {
+	for _, t := range s.catalog.Load().tables {
+		s.leave(t, c)
+	}
+	s.hooks.Lock()
+	defer s.hooks.Unlock()
+	delete(s.factories, c)
+	s.surveyors = slices.DeleteFunc(slices.Clone(s.surveyors), func(r *sim.Component) bool { return r == c })
+}
+
+// stateAt returns an object as it was at a position of the log, or nil, and false if that cannot be known any more.
+func (s *Server) stateAt(t *table, position int64, key string) (Object, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if position < t.log.first {
+		return nil, false
+	}
+	for _, e := range t.log.events[position-t.log.first:] {
+		if keyOf(e.object) == key {
+			return e.previous, true
+		}
+	}
+	obj, _ := t.objects.Get(key)
+	return obj, true
+}
+
+// allAt returns a resource as it was at a position of the log, and false if that cannot be known any more. The map is the
+// caller's.
+func (s *Server) allAt(t *table, position int64) (*objectMap, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if position < t.log.first {
+		return nil, false
+	}
+	objects := t.objects.Copy()
+	undo(objects, t.log.events[position-t.log.first:])
+	return objects, true
 }

@@ -28,7 +28,8 @@ type View struct {
 	server    *Server
 	table     *table
 	component *sim.Component
-	selector  selector // what the view is of; of all, mostly
+	selector  selector                  // what the view is of; of all, mostly
+	concerns  func(was, is Object) bool // nil: everything does; see Selection
 
 	indexer   *indexer
 	position  int64 // in the log
@@ -42,8 +43,10 @@ type View struct {
 var _ cache.SharedIndexInformer = (*View)(nil)
 
 // newView gives a component a view of a resource.
-func newView(s *Server, t *table, sel selector, c *sim.Component) *View {
-	v := &View{server: s, table: t, selector: sel, component: c, indexer: newIndexer(), done: make(chan struct{})}
+func newView(s *Server, t *table, of selected, c *sim.Component) *View {
+	v := &View{
+		server: s, table: t, selector: of.selector, concerns: of.concerns, component: c, indexer: newIndexer(), done: make(chan struct{}),
+	}
 	s.join(t, c)
 	c.Delivery("cache "+t.kind.resource, v.ready, v.step)
 	c.Gate(v.HasSynced)
@@ -51,39 +54,64 @@ func newView(s *Server, t *table, sel selector, c *sim.Component) *View {
 }
 
 // ready tells whether there is something to take in. Events that a selective view does not see are passed over here: a
-// server would not send them.
+// server would not send them. What does not concern the component is taken in here, too, and nobody hears of it.
 func (v *View) ready() bool {
 	if !v.synced.Load() {
-		return true
+		return v.concerns == nil || !v.listQuietly()
 	}
 	for v.position < v.table.log.end.Load() {
-		if v.selector.all() {
+		if v.selector.all() && v.concerns == nil {
 			return true
 		}
 		e, found := v.server.read(v.table, v.position)
-		if found != readEvent || v.sees(e) {
+		if found != readEvent {
+			return true
+		}
+		was, is := v.change(e)
+		if (was != nil || is != nil) && (v.concerns == nil || v.concerns(was, is)) {
 			return true
 		}
 		v.position++
-		v.revision = formatRevision(e.revision)
+		v.take(e, func(func(cache.ResourceEventHandler)) {})
 	}
 	return false
 }
 
-// sees tells whether an event is of an object that is in the view, or comes into it.
-func (v *View) sees(e event) bool {
-	if _, had := v.old(e.object); had {
-		return true
+// listQuietly lists if nothing in the list concerns the component, and tells whether it did.
+func (v *View) listQuietly() bool {
+	all := v.snapshot()
+	for _, obj := range all {
+		if v.concerns(nil, obj.(Object)) {
+			return false
+		}
 	}
-	return e.kind != watch.Deleted && v.selector.matches(e.object)
+	must(v.indexer.Replace(all, v.revision))
+	v.sync()
+	v.component.Wake() // its gate may be open now
+	return true
+}
+
+// change is what an event is to the view: was is nil for what comes into it, is for what leaves it.
+func (v *View) change(e event) (was, is Object) {
+	if old, had := v.old(e.object); had {
+		was = old.(Object)
+	}
+	if e.kind != watch.Deleted && v.selector.matches(e.object) {
+		is = e.object
+	}
+	return was, is
+}
+
+func (v *View) sync() {
+	v.synced.Store(true)
+	close(v.done)
 }
 
 // step lists, or takes in one event.
 func (v *View) step() {
 	if !v.synced.Load() {
 		v.list()
-		v.synced.Store(true)
-		close(v.done)
+		v.sync()
 		v.noteList()
 		return
 	}
@@ -94,7 +122,7 @@ func (v *View) step() {
 		v.noteList()
 	case readEvent:
 		v.position++
-		kind := v.take(e)
+		kind := v.take(e, v.tell)
 		v.component.Note(
 			trace.Action{Kind: trace.KindDeliver, Verb: string(kind), Object: name(v.table.kind, e.object.GetNamespace(),
 				e.object.GetName())},
@@ -110,22 +138,26 @@ func (v *View) noteList() {
 
 // take brings the view up to one event, and returns what the event is to the view: an object that leaves a selection is
 // deleted there, one that comes into it is added.
-func (v *View) take(e event) watch.EventType {
+func (v *View) take(e event, tell func(func(cache.ResourceEventHandler))) watch.EventType {
 	v.revision = formatRevision(e.revision)
-	obj := v.transformed(e.object)
 	old, had := v.old(e.object)
+	gone := e.kind == watch.Deleted || !v.selector.matches(e.object)
+	if gone && !had {
+		return watch.Deleted // it was never in it
+	}
+	obj := v.transformed(e.object)
 	switch {
-	case e.kind == watch.Deleted, !v.selector.matches(e.object):
+	case gone:
 		must(v.indexer.Delete(obj))
-		v.tell(func(h cache.ResourceEventHandler) { h.OnDelete(obj) })
+		tell(func(h cache.ResourceEventHandler) { h.OnDelete(obj) })
 		return watch.Deleted
 	case had:
 		must(v.indexer.Update(obj))
-		v.tell(func(h cache.ResourceEventHandler) { h.OnUpdate(old, obj) })
+		tell(func(h cache.ResourceEventHandler) { h.OnUpdate(old, obj) })
 		return watch.Modified
 	default:
 		must(v.indexer.Add(obj))
-		v.tell(func(h cache.ResourceEventHandler) { h.OnAdd(obj, false) })
+		tell(func(h cache.ResourceEventHandler) { h.OnAdd(obj, false) })
 		return watch.Added
 	}
 }
