@@ -1,0 +1,247 @@
+package garbagecollector
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// changed takes an object into the graph that came or changed.
+//
+// Upstream: pkg/controller/garbagecollector GraphBuilder.processGraphChanges.
+func (c *Controller) changed(kind schema.GroupVersionKind, was, is metav1.Object) {
+	n := c.graph[is.GetUID()]
+	if n == nil {
+		n = newNode(kind, is)
+		c.insert(n)
+	} else {
+		if n.virtual {
+			c.observe(n, identityOf(kind, is))
+		}
+		c.changeOwners(n, is.GetOwnerReferences())
+		n.beingDeleted = n.beingDeleted || beingDeleted(is)
+	}
+	c.begin(was, is, n)
+	c.prune(n)
+}
+
+// observe makes a virtual node that of an object that was seen. Dependents that refer to it by something else are looked
+// at: maybe that one is not theirs.
+func (c *Controller) observe(n *node, id identity) {
+	n.virtual = false
+	if id == n.id {
+		return
+	}
+	_, doubtful := partition(n.sorted(), id)
+	n.id = id
+	for _, dependent := range doubtful {
+		if id.Namespace != "" && dependent.id.Namespace != id.Namespace {
+			c.reportNamespace(dependent, id.UID)
+		}
+		c.collect.Add(dependent.id)
+	}
+}
+
+// begin begins what a deletion that has just begun asks for.
+//
+// Upstream: pkg/controller/garbagecollector GraphBuilder.processTransitions.
+func (c *Controller) begin(was, is metav1.Object, n *node) {
+	begins := func(finalizer string) bool {
+		waits := func(obj metav1.Object) bool { return beingDeleted(obj) && hasFinalizer(obj, finalizer) }
+		return waits(is) && (was == nil || !waits(was))
+	}
+	switch {
+	case begins(metav1.FinalizerOrphanDependents):
+		c.orphan.Add(n.id)
+	case begins(metav1.FinalizerDeleteDependents):
+		n.deletingDependents = true
+		for _, dependent := range n.sorted() {
+			c.collect.Add(dependent.id)
+		}
+		c.collect.Add(n.id)
+	}
+}
+
+// changeOwners gives a node the owners that its object names now. An owner that waits for its dependents and is not
+// blocked any more is looked at.
+//
+// Upstream: pkg/controller/garbagecollector referencesDiffs, GraphBuilder.addUnblockedOwnersToDeleteQueue.
+func (c *Controller) changeOwners(n *node, owners []metav1.OwnerReference) {
+	was := n.owners
+	if apiequality.Semantic.DeepEqual(was, owners) {
+		return
+	}
+	n.owners = owners
+	var added []metav1.OwnerReference
+	for _, ref := range owners {
+		if reference(was, ref.UID) == nil {
+			added = append(added, ref)
+		}
+	}
+	for _, ref := range was {
+		is := reference(owners, ref.UID)
+		owner := c.graph[ref.UID]
+		if owner != nil && blocks(ref) && (is == nil || !blocks(*is)) {
+			c.collect.Add(owner.id)
+		}
+		if owner != nil && is == nil {
+			delete(owner.dependents, n)
+			c.prune(owner)
+		}
+	}
+	c.link(n, added)
+}
+
+func reference(refs []metav1.OwnerReference, uid types.UID) *metav1.OwnerReference {
+	i := slices.IndexFunc(refs, func(ref metav1.OwnerReference) bool { return ref.UID == uid })
+	if i < 0 {
+		return nil
+	}
+	return &refs[i]
+}
+
+// insert puts a node into the graph, beside its owners.
+func (c *Controller) insert(n *node) {
+	c.graph[n.id.UID] = n
+	c.link(n, n.owners)
+}
+
+// link makes a node a dependent of owners. One of them that has not been seen gets a virtual node, and is asked for. If
+// the node seems to mean an object that is not what it says, it is looked at itself.
+//
+// Upstream: pkg/controller/garbagecollector GraphBuilder.addDependentToOwners.
+func (c *Controller) link(n *node, owners []metav1.OwnerReference) {
+	doubtful := false
+	for _, ref := range owners {
+		owner := c.graph[ref.UID]
+		if owner == nil {
+			owner = c.seen(ref, n.id.Namespace)
+		}
+		if owner == nil {
+			owner = &node{id: ownerOf(ref, n.id.Namespace), dependents: map[*node]struct{}{n: {}}, virtual: true}
+			c.graph[ref.UID] = owner
+			c.collect.Add(owner.id)
+			continue
+		}
+		owner.dependents[n] = struct{}{}
+		if !doubtful {
+			doubtful = c.doubtful(n, ref, owner)
+		}
+	}
+	if doubtful {
+		c.collect.Add(n.id)
+	}
+}
+
+// doubtful tells whether a reference seems not to mean the owner that has its UID.
+func (c *Controller) doubtful(n *node, ref metav1.OwnerReference, owner *node) bool {
+	elsewhere := owner.id.Namespace != n.id.Namespace
+	switch {
+	case owner.id.Namespace != "" && elsewhere:
+		if !owner.virtual {
+			c.reportNamespace(n, ref.UID)
+		}
+		return true
+	case !owner.id.matches(ref):
+		return true
+	default: // one of its dependents has no namespace, but maybe it has one itself
+		return owner.virtual && elsewhere
+	}
+}
+
+// seen takes an owner into the graph that the controller has seen, but had no need of.
+func (c *Controller) seen(ref metav1.OwnerReference, namespace string) *node {
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	obj := c.source.Seen(kind, namespace, ref.Name, ref.UID)
+	if obj == nil {
+		return nil
+	}
+	n := newNode(kind, obj)
+	c.insert(n)
+	return n
+}
+
+// gone takes an object out of the graph that was seen to go.
+func (c *Controller) gone(id identity) {
+	if n := c.graph[id.UID]; n != nil {
+		c.drop(n, id)
+	}
+}
+
+// verifiedAbsent takes an object out of the graph that the server says is not there. The graph may know another by the
+// UID: then only the dependents that mean this one lose their owner.
+//
+// Upstream: pkg/controller/garbagecollector GraphBuilder.processGraphChanges, for a virtual deletion.
+func (c *Controller) verifiedAbsent(id identity) {
+	n := c.graph[id.UID]
+	if n == nil {
+		return
+	}
+	matching, others := partition(n.sorted(), id)
+	if n.virtual && len(others) == 0 || !n.virtual && n.id == id {
+		c.drop(n, id)
+		return
+	}
+	if len(matching) > 0 {
+		c.absent.add(id)
+		for _, dependent := range matching {
+			c.collect.Add(dependent.id)
+		}
+	}
+	if n.virtual && n.id == id {
+		if other, ok := alternative(others, id); ok {
+			n.id = other
+			c.collect.AddRateLimited(other)
+		}
+	}
+}
+
+// drop takes a node out of the graph, and has those looked at that waited for it.
+func (c *Controller) drop(n *node, id identity) {
+	delete(c.graph, n.id.UID)
+	for _, ref := range n.owners {
+		if owner := c.graph[ref.UID]; owner != nil {
+			delete(owner.dependents, n)
+		}
+	}
+	if len(n.dependents) > 0 {
+		c.absent.add(id)
+	}
+	for _, dependent := range n.sorted() {
+		c.collect.Add(dependent.id)
+	}
+	for _, ref := range n.owners {
+		if owner := c.graph[ref.UID]; owner != nil {
+			if owner.deletingDependents {
+				c.collect.Add(owner.id)
+			}
+			c.prune(owner)
+		}
+	}
+}
+
+// prune takes a node out of the graph that has no reason to be in it.
+func (c *Controller) prune(n *node) {
+	if len(n.owners) == 0 && len(n.dependents) == 0 && !n.beingDeleted {
+		delete(c.graph, n.id.UID)
+	}
+}
+
+// reportNamespace tells of a reference to an owner in another namespace.
+//
+// Upstream: pkg/controller/garbagecollector GraphBuilder.reportInvalidNamespaceOwnerRef.
+func (c *Controller) reportNamespace(n *node, owner types.UID) {
+	ref := reference(n.owners, owner)
+	if ref == nil {
+		return
+	}
+	about := &corev1.ObjectReference{
+		Kind: n.id.Kind, APIVersion: n.id.APIVersion, Namespace: n.id.Namespace, Name: n.id.Name, UID: n.id.UID,
+	}
+	c.recorder.Eventf(about, corev1.EventTypeWarning, "OwnerRefInvalidNamespace",
+		"ownerRef %s does not exist in namespace %q", ownerOf(*ref, n.id.Namespace), n.id.Namespace)
+}

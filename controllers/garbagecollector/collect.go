@@ -1,0 +1,173 @@
+package garbagecollector
+
+import (
+	"context"
+	"fmt"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// attemptToDelete asks the server how an object is, and deletes it if all its owners are gone.
+//
+// Upstream: pkg/controller/garbagecollector GarbageCollector.attemptToDeleteItem.
+func (c *Controller) attemptToDelete(ctx context.Context, key identity) error {
+	n := c.graph[key.UID]
+	if n == nil || n.beingDeleted && !n.deletingDependents {
+		return nil
+	}
+	id := n.id
+	latest, err := c.get(ctx, id)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && latest.UID != id.UID:
+		c.verifiedAbsent(id)
+		return nil
+	case err != nil:
+		return err
+	}
+	if n = c.graph[id.UID]; n == nil {
+		return nil // seen to go while the server answered
+	}
+	if n.deletingDependents {
+		return c.waitForDependents(ctx, n, latest)
+	}
+	if len(latest.OwnerReferences) == 0 {
+		return nil
+	}
+	solid, dangling, waiting, err := c.classify(ctx, id, latest.OwnerReferences)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(solid) > 0 && len(dangling)+len(waiting) == 0:
+		return nil
+	case len(solid) > 0:
+		// A waiting owner is let go as well, or it would wait for ever.
+		return c.removeOwners(ctx, id, append(dangling, waiting...))
+	case len(waiting) > 0 && len(n.dependents) > 0:
+		return c.deleteInForeground(ctx, n, latest)
+	}
+	policy := metav1.DeletePropagationBackground
+	switch {
+	case hasFinalizer(latest, metav1.FinalizerOrphanDependents):
+		policy = metav1.DeletePropagationOrphan
+	case hasFinalizer(latest, metav1.FinalizerDeleteDependents):
+		policy = metav1.DeletePropagationForeground
+	}
+	return c.delete(ctx, id, latest, policy)
+}
+
+// deleteInForeground deletes an object that has dependents itself, and whose owner waits for it. If one of the dependents
+// waits for its own, they may wait for each other: then the object blocks nobody from now on.
+func (c *Controller) deleteInForeground(ctx context.Context, n *node, latest *metav1.PartialObjectMetadata) error {
+	id := n.id
+	for _, dependent := range n.sorted() {
+		if dependent.deletingDependents {
+			if err := c.unblockOwners(ctx, id, n.owners); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	return c.delete(ctx, id, latest, metav1.DeletePropagationForeground)
+}
+
+// waitForDependents lets an object go that waited for its dependents, if none of them blocks it any more.
+//
+// Upstream: pkg/controller/garbagecollector GarbageCollector.processDeletingDependentsItem.
+func (c *Controller) waitForDependents(ctx context.Context, n *node, latest *metav1.PartialObjectMetadata) error {
+	blocking := n.blocking()
+	if len(blocking) == 0 {
+		return c.removeFinalizer(ctx, n.id, latest, metav1.FinalizerDeleteDependents)
+	}
+	for _, dependent := range blocking {
+		if !dependent.deletingDependents {
+			c.collect.Add(dependent.id)
+		}
+	}
+	return nil
+}
+
+// classify asks the server how an object's owners are: there, absent, or waiting for their dependents to go.
+//
+// Upstream: pkg/controller/garbagecollector GarbageCollector.classifyReferences.
+func (c *Controller) classify(ctx context.Context, id identity, refs []metav1.OwnerReference) (solid, dangling, waiting []types.UID, err error) {
+	for _, ref := range refs {
+		owner, err := c.owner(ctx, id, ref)
+		switch {
+		case err != nil:
+			return nil, nil, nil, err
+		case owner == nil:
+			dangling = append(dangling, ref.UID)
+		case beingDeleted(owner) && hasFinalizer(owner, metav1.FinalizerDeleteDependents):
+			waiting = append(waiting, ref.UID)
+		default:
+			solid = append(solid, ref.UID)
+		}
+	}
+	return solid, dangling, waiting, nil
+}
+
+// owner returns the owner that an object refers to, or nil if there is none.
+//
+// Upstream: pkg/controller/garbagecollector GarbageCollector.isDangling.
+func (c *Controller) owner(ctx context.Context, id identity, ref metav1.OwnerReference) (*metav1.PartialObjectMetadata, error) {
+	owner := ownerOf(ref, id.Namespace)
+	if c.absent.has(owner) || c.absent.has(owner.inAll()) {
+		return nil, nil
+	}
+	_, namespaced, ok := c.source.Mapping(owner.gvk())
+	switch {
+	case !ok:
+		return nil, unservedError{owner.gvk()}
+	case namespaced && id.Namespace == "":
+		return nil, errNamespacedOwner
+	case !namespaced:
+		owner = owner.inAll()
+	}
+	latest, err := c.get(ctx, owner)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && latest.UID != ref.UID:
+		c.absent.add(owner)
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return latest, nil
+}
+
+// delete deletes an object as it was found. If it has changed since, but not its owners, it is deleted as it is.
+//
+// Upstream: pkg/controller/garbagecollector GarbageCollector.deleteObject.
+func (c *Controller) delete(ctx context.Context, id identity, latest *metav1.PartialObjectMetadata, policy metav1.DeletionPropagation) error {
+	client, err := c.resource(id)
+	if err != nil {
+		return err
+	}
+	opts := metav1.DeleteOptions{
+		PropagationPolicy: &policy,
+		Preconditions:     &metav1.Preconditions{UID: &id.UID, ResourceVersion: &latest.ResourceVersion},
+	}
+	err = client.Delete(ctx, id.Name, opts)
+	if apierrors.IsConflict(err) {
+		is, getErr := client.Get(ctx, id.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(getErr):
+			err = getErr
+		case getErr == nil && is.UID == id.UID && is.ResourceVersion != latest.ResourceVersion &&
+			apiequality.Semantic.DeepEqual(is.OwnerReferences, latest.OwnerReferences):
+			opts.Preconditions = &metav1.Preconditions{UID: &id.UID}
+			err = client.Delete(ctx, id.Name, opts)
+		}
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		c.verifiedAbsent(id)
+		return nil
+	case err != nil:
+		return fmt.Errorf("delete %s: %w", id, err)
+	}
+	return nil
+}

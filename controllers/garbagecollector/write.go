@@ -1,0 +1,145 @@
+package garbagecollector
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/utils/ptr"
+)
+
+// resource is the client for an object.
+func (c *Controller) resource(id identity) (metadata.ResourceInterface, error) {
+	r, namespaced, ok := c.source.Mapping(id.gvk())
+	switch {
+	case !ok:
+		return nil, unservedError{id.gvk()}
+	case !namespaced:
+		return c.client.Resource(r), nil
+	case id.Namespace == "":
+		return nil, errNamespacedOwner // something without a namespace named it as its owner
+	}
+	return c.client.Resource(r).Namespace(id.Namespace), nil
+}
+
+func (c *Controller) get(ctx context.Context, id identity) (*metav1.PartialObjectMetadata, error) {
+	client, err := c.resource(id)
+	if err != nil {
+		return nil, err
+	}
+	return client.Get(ctx, id.Name, metav1.GetOptions{})
+}
+
+// patch is a patch of an object's metadata.
+type patch struct {
+	Metadata patchedMeta `json:"metadata"`
+}
+
+type patchedMeta struct {
+	UID             types.UID `json:"uid,omitempty"`
+	ResourceVersion string    `json:"resourceVersion,omitempty"`
+	OwnerReferences any       `json:"ownerReferences,omitempty"`
+}
+
+// deletedReference takes one reference out, in a strategic merge patch.
+type deletedReference struct {
+	Patch string    `json:"$patch"`
+	UID   types.UID `json:"uid"`
+}
+
+// removeOwners takes references to owners out of an object.
+func (c *Controller) removeOwners(ctx context.Context, id identity, owners []types.UID) error {
+	deleted := make([]deletedReference, len(owners))
+	for i, uid := range owners {
+		deleted[i] = deletedReference{"delete", uid}
+	}
+	return c.patchOwners(ctx, id, deleted, func(refs []metav1.OwnerReference) []metav1.OwnerReference {
+		return slices.DeleteFunc(refs, func(ref metav1.OwnerReference) bool { return slices.Contains(owners, ref.UID) })
+	})
+}
+
+// unblockOwners says of an object that no owner has to wait for it.
+func (c *Controller) unblockOwners(ctx context.Context, id identity, owners []metav1.OwnerReference) error {
+	var blocking []metav1.OwnerReference
+	for _, ref := range owners {
+		if blocks(ref) {
+			ref.BlockOwnerDeletion = ptr.To(false)
+			blocking = append(blocking, ref)
+		}
+	}
+	return c.patchOwners(ctx, id, blocking, func(refs []metav1.OwnerReference) []metav1.OwnerReference {
+		for i := range refs {
+			refs[i].BlockOwnerDeletion = ptr.To(false)
+		}
+		return refs
+	})
+}
+
+// patchOwners changes an object's references by a strategic merge patch, or, where the resource knows none, by a merge
+// patch of what change makes of the references that are there.
+//
+// Upstream: pkg/controller/garbagecollector GarbageCollector.patch.
+func (c *Controller) patchOwners(ctx context.Context, id identity, strategic any, change func([]metav1.OwnerReference) []metav1.OwnerReference) error {
+	client, err := c.resource(id)
+	if err != nil {
+		return err
+	}
+	send := func(how types.PatchType, meta patchedMeta) error {
+		_, err := client.Patch(ctx, id.Name, how, mustMarshal(patch{meta}), metav1.PatchOptions{})
+		return err
+	}
+	err = send(types.StrategicMergePatchType, patchedMeta{UID: id.UID, OwnerReferences: strategic})
+	if !apierrors.IsUnsupportedMediaType(err) {
+		return err
+	}
+	latest, err := client.Get(ctx, id.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	refs := change(latest.OwnerReferences)
+	if len(refs) == 0 {
+		refs = nil
+	}
+	return send(types.MergePatchType, patchedMeta{
+		UID: id.UID, ResourceVersion: latest.ResourceVersion, OwnerReferences: &refs,
+	})
+}
+
+// removeFinalizer takes a finalizer off an object as it was found.
+//
+// Upstream: pkg/controller/garbagecollector GarbageCollector.removeFinalizer.
+func (c *Controller) removeFinalizer(ctx context.Context, id identity, latest *metav1.PartialObjectMetadata, finalizer string) error {
+	if !hasFinalizer(latest, finalizer) {
+		return nil
+	}
+	client, err := c.resource(id)
+	if err != nil {
+		return err
+	}
+	var left []string
+	for _, f := range latest.Finalizers {
+		if f != finalizer {
+			left = append(left, f)
+		}
+	}
+	data := mustMarshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": latest.ResourceVersion, "finalizers": left,
+	}})
+	_, err = client.Patch(ctx, id.Name, types.MergePatchType, data, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func mustMarshal(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic("garbagecollector: patch: " + err.Error()) // strings only
+	}
+	return data
+}
