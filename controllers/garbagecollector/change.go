@@ -51,8 +51,7 @@ func (c *Controller) observe(n *node, id identity) {
 // Upstream: pkg/controller/garbagecollector GraphBuilder.processTransitions.
 func (c *Controller) begin(was, is metav1.Object, n *node) {
 	begins := func(finalizer string) bool {
-		waits := func(obj metav1.Object) bool { return beingDeleted(obj) && hasFinalizer(obj, finalizer) }
-		return waits(is) && (was == nil || !waits(was))
+		return waitsFor(is, finalizer) && (was == nil || !waitsFor(was, finalizer))
 	}
 	switch {
 	case begins(metav1.FinalizerOrphanDependents):
@@ -162,6 +161,7 @@ func (c *Controller) seen(ref metav1.OwnerReference, namespace string) *node {
 	}
 	n := newNode(kind, obj)
 	c.insert(n)
+	c.begin(nil, obj, n)
 	return n
 }
 

@@ -3,6 +3,7 @@ package garbagecollector
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,7 +46,8 @@ func (c *Controller) attemptToDelete(ctx context.Context, key identity) error {
 		return nil
 	case len(solid) > 0:
 		// A waiting owner is let go as well, or it would wait for ever.
-		return c.removeOwners(ctx, id, append(dangling, waiting...))
+		_, err := c.removeOwners(ctx, id, append(dangling, waiting...))
+		return err
 	case len(waiting) > 0 && len(n.dependents) > 0:
 		return c.deleteInForeground(ctx, n, latest)
 	}
@@ -61,14 +63,16 @@ func (c *Controller) attemptToDelete(ctx context.Context, key identity) error {
 
 // deleteInForeground deletes an object that has dependents itself, and whose owner waits for it. If one of the dependents
 // waits for its own, they may wait for each other: then the object blocks nobody from now on.
+//
+// Differs: what is deleted is what the patch left; upstream presumes the resourceVersion from before its own patch, which
+// conflicts, and tries again.
 func (c *Controller) deleteInForeground(ctx context.Context, n *node, latest *metav1.PartialObjectMetadata) error {
 	id := n.id
-	for _, dependent := range n.sorted() {
-		if dependent.deletingDependents {
-			if err := c.unblockOwners(ctx, id, n.owners); err != nil {
-				return err
-			}
-			break
+	circle := slices.ContainsFunc(n.sorted(), func(dependent *node) bool { return dependent.deletingDependents })
+	if circle && slices.ContainsFunc(latest.OwnerReferences, blocks) {
+		var err error
+		if latest, err = c.unblockOwners(ctx, id, latest.OwnerReferences); err != nil {
+			return err
 		}
 	}
 	return c.delete(ctx, id, latest, metav1.DeletePropagationForeground)
@@ -101,7 +105,7 @@ func (c *Controller) classify(ctx context.Context, id identity, refs []metav1.Ow
 			return nil, nil, nil, err
 		case owner == nil:
 			dangling = append(dangling, ref.UID)
-		case beingDeleted(owner) && hasFinalizer(owner, metav1.FinalizerDeleteDependents):
+		case waitsFor(owner, metav1.FinalizerDeleteDependents):
 			waiting = append(waiting, ref.UID)
 		default:
 			solid = append(solid, ref.UID)
@@ -138,7 +142,10 @@ func (c *Controller) owner(ctx context.Context, id identity, ref metav1.OwnerRef
 	return latest, nil
 }
 
-// delete deletes an object as it was found. If it has changed since, but not its owners, it is deleted as it is.
+// delete deletes an object as it was found. If it has changed since, but not its owners, it is deleted as it is now.
+//
+// Differs: as it is now is presumed as well. Upstream then presumes the UID only, and so may delete an object that has got
+// an owner in between.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.deleteObject.
 func (c *Controller) delete(ctx context.Context, id identity, latest *metav1.PartialObjectMetadata, policy metav1.DeletionPropagation) error {
@@ -158,7 +165,7 @@ func (c *Controller) delete(ctx context.Context, id identity, latest *metav1.Par
 			err = getErr
 		case getErr == nil && is.UID == id.UID && is.ResourceVersion != latest.ResourceVersion &&
 			apiequality.Semantic.DeepEqual(is.OwnerReferences, latest.OwnerReferences):
-			opts.Preconditions = &metav1.Preconditions{UID: &id.UID}
+			opts.Preconditions.ResourceVersion = &is.ResourceVersion
 			err = client.Delete(ctx, id.Name, opts)
 		}
 	}

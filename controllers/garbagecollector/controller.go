@@ -111,10 +111,12 @@ func (c *Controller) concerns(kind schema.GroupVersionKind, was, is metav1.Objec
 	case is == nil:
 		return c.graph[was.GetUID()] != nil
 	case was == nil:
-		return c.graph[is.GetUID()] != nil || len(is.GetOwnerReferences()) > 0 || finalizing(is)
+		return c.graph[is.GetUID()] != nil || len(is.GetOwnerReferences()) > 0 ||
+			waitsFor(is, metav1.FinalizerOrphanDependents) || waitsFor(is, metav1.FinalizerDeleteDependents)
 	case !apiequality.Semantic.DeepEqual(was.GetOwnerReferences(), is.GetOwnerReferences()):
 		return true
-	case finalizing(was) != finalizing(is):
+	case waitsFor(was, metav1.FinalizerOrphanDependents) != waitsFor(is, metav1.FinalizerOrphanDependents),
+		waitsFor(was, metav1.FinalizerDeleteDependents) != waitsFor(is, metav1.FinalizerDeleteDependents):
 		return true
 	default:
 		return c.graph[is.GetUID()] != nil && beingDeleted(was) != beingDeleted(is)

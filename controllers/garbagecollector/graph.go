@@ -72,7 +72,7 @@ func newNode(kind schema.GroupVersionKind, obj metav1.Object) *node {
 	return &node{
 		id: identityOf(kind, obj), owners: obj.GetOwnerReferences(), dependents: map[*node]struct{}{},
 		beingDeleted:       beingDeleted(obj),
-		deletingDependents: beingDeleted(obj) && hasFinalizer(obj, metav1.FinalizerDeleteDependents),
+		deletingDependents: waitsFor(obj, metav1.FinalizerDeleteDependents),
 	}
 }
 
@@ -100,10 +100,9 @@ func hasFinalizer(obj metav1.Object, finalizer string) bool {
 	return slices.Contains(obj.GetFinalizers(), finalizer)
 }
 
-// finalizing tells whether an object is being deleted, and waits for the controller.
-func finalizing(obj metav1.Object) bool {
-	return beingDeleted(obj) && (hasFinalizer(obj, metav1.FinalizerOrphanDependents) ||
-		hasFinalizer(obj, metav1.FinalizerDeleteDependents))
+// waitsFor tells whether an object is being deleted, and has a finalizer.
+func waitsFor(obj metav1.Object, finalizer string) bool {
+	return beingDeleted(obj) && hasFinalizer(obj, finalizer)
 }
 
 // partition tells which dependents refer to an owner by this identity, and which by another. Some do both.

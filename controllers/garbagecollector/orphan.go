@@ -23,7 +23,7 @@ func (c *Controller) attemptToOrphan(ctx context.Context, key identity) error {
 	id := n.id
 	var errs []error
 	for _, dependent := range n.sorted() {
-		err := c.removeOwners(ctx, dependent.id, []types.UID{id.UID})
+		_, err := c.removeOwners(ctx, dependent.id, []types.UID{id.UID})
 		if err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, fmt.Errorf("orphan %s: %w", dependent.id, err))
 		}

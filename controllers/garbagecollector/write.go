@@ -52,10 +52,10 @@ type deletedReference struct {
 }
 
 // removeOwners takes references to owners out of an object.
-func (c *Controller) removeOwners(ctx context.Context, id identity, owners []types.UID) error {
+func (c *Controller) removeOwners(ctx context.Context, id identity, owners []types.UID) (*metav1.PartialObjectMetadata, error) {
 	deleted := make([]deletedReference, len(owners))
 	for i, uid := range owners {
-		deleted[i] = deletedReference{"delete", uid}
+		deleted[i] = deletedReference{Patch: "delete", UID: uid}
 	}
 	return c.patchOwners(ctx, id, deleted, func(refs []metav1.OwnerReference) []metav1.OwnerReference {
 		return slices.DeleteFunc(refs, func(ref metav1.OwnerReference) bool { return slices.Contains(owners, ref.UID) })
@@ -63,7 +63,7 @@ func (c *Controller) removeOwners(ctx context.Context, id identity, owners []typ
 }
 
 // unblockOwners says of an object that no owner has to wait for it.
-func (c *Controller) unblockOwners(ctx context.Context, id identity, owners []metav1.OwnerReference) error {
+func (c *Controller) unblockOwners(ctx context.Context, id identity, owners []metav1.OwnerReference) (*metav1.PartialObjectMetadata, error) {
 	var blocking []metav1.OwnerReference
 	for _, ref := range owners {
 		if blocks(ref) {
@@ -83,22 +83,22 @@ func (c *Controller) unblockOwners(ctx context.Context, id identity, owners []me
 // patch of what change makes of the references that are there.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.patch.
-func (c *Controller) patchOwners(ctx context.Context, id identity, strategic any, change func([]metav1.OwnerReference) []metav1.OwnerReference) error {
+func (c *Controller) patchOwners(ctx context.Context, id identity, strategic any,
+	change func([]metav1.OwnerReference) []metav1.OwnerReference,
+) (*metav1.PartialObjectMetadata, error) {
 	client, err := c.resource(id)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	send := func(how types.PatchType, meta patchedMeta) error {
-		_, err := client.Patch(ctx, id.Name, how, mustMarshal(patch{meta}), metav1.PatchOptions{})
-		return err
+	send := func(how types.PatchType, meta patchedMeta) (*metav1.PartialObjectMetadata, error) {
+		return client.Patch(ctx, id.Name, how, mustMarshal(patch{meta}), metav1.PatchOptions{})
 	}
-	err = send(types.StrategicMergePatchType, patchedMeta{UID: id.UID, OwnerReferences: strategic})
+	latest, err := send(types.StrategicMergePatchType, patchedMeta{UID: id.UID, OwnerReferences: strategic})
 	if !apierrors.IsUnsupportedMediaType(err) {
-		return err
+		return latest, err
 	}
-	latest, err := client.Get(ctx, id.Name, metav1.GetOptions{})
-	if err != nil {
-		return err
+	if latest, err = client.Get(ctx, id.Name, metav1.GetOptions{}); err != nil {
+		return nil, err
 	}
 	refs := change(latest.OwnerReferences)
 	if len(refs) == 0 {

@@ -1,0 +1,382 @@
+package garbagecollector_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+const (
+	background = metav1.DeletePropagationBackground
+	foreground = metav1.DeletePropagationForeground
+	orphan     = metav1.DeletePropagationOrphan
+)
+
+// TestCollect has the situations of upstream's integration tests (test/integration/garbagecollector), and of its tables
+// TestAttemptToDeleteItem and TestConflictingData.
+func TestCollect(t *testing.T) {
+	tests := []struct {
+		name string
+		make func(w *world)
+		then func(w *world) // after the collector has seen all
+		want string
+	}{
+		{
+			"nothing owned, nothing done", func(w *world) { w.create("a") },
+			func(w *world) { w.delete("a", background) }, "",
+		},
+		{
+			"background", func(w *world) { w.create("a"); w.create("b", "a"); w.create("c", "b") },
+			func(w *world) { w.delete("a", background) }, "",
+		},
+		{
+			"another owner stays: the reference goes", func(w *world) { w.create("a"); w.create("b"); w.create("c", "a", "b") },
+			func(w *world) { w.delete("a", background) }, "b c>b",
+		},
+		{
+			"orphan", func(w *world) { w.create("a"); w.create("b", "a"); w.create("c", "b") },
+			func(w *world) { w.delete("a", orphan) }, "b c>b",
+		},
+		{
+			"orphan of custom resources, which know no strategic merge patch",
+			func(w *world) { w.create("Widget/a"); w.create("Widget/b", "Widget/a"); w.create("x", "Widget/a") },
+			func(w *world) { w.delete("Widget/a", orphan) }, "x b",
+		},
+		{
+			"a custom resource's reference goes", func(w *world) { w.create("a"); w.create("b"); w.create("Widget/c", "a", "b") },
+			func(w *world) { w.delete("a", background) }, "b c>b",
+		},
+		{
+			"foreground", func(w *world) { w.create("a"); w.create("b", "a!"); w.create("c", "b!") },
+			func(w *world) { w.delete("a", foreground) }, "",
+		},
+		{
+			"foreground waits for who blocks", func(w *world) {
+				w.create("a")
+				w.create("b", "a!")
+				w.patch("b", `{"metadata":{"finalizers":["x.io/wait"]}}`)
+			},
+			func(w *world) { w.delete("a", foreground) }, "a+foregroundDeletion b>a+x.io/wait",
+		},
+		{
+			"foreground does not wait for who does not block", func(w *world) {
+				w.create("a")
+				w.create("b", "a")
+				w.patch("b", `{"metadata":{"finalizers":["x.io/wait"]}}`)
+			},
+			func(w *world) { w.delete("a", foreground) }, "b>a+x.io/wait",
+		},
+		{
+			"foreground, another owner stays", func(w *world) { w.create("a"); w.create("b"); w.create("c", "a!", "b!") },
+			func(w *world) { w.delete("a", foreground) }, "b c>b",
+		},
+		{
+			"who blocked blocks no more", func(w *world) {
+				w.create("a")
+				w.create("b", "a!")
+				w.patch("b", `{"metadata":{"finalizers":["x.io/wait"]}}`)
+				w.delete("a", foreground)
+				w.settle()
+			},
+			func(w *world) {
+				ref := w.reference("a")
+				w.patch("b", fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":%q,"blockOwnerDeletion":false}]}}`, ref.UID))
+			}, "b>a+x.io/wait",
+		},
+		{
+			"a circle in the background", func(w *world) {
+				w.create("a")
+				w.create("b", "a")
+				w.own("a", "b")
+			},
+			func(w *world) { w.delete("a", background) }, "",
+		},
+		{
+			"a circle in the foreground", func(w *world) {
+				w.create("a")
+				w.create("b", "a!")
+				w.own("a", "b!")
+			},
+			func(w *world) { w.delete("a", foreground) }, "",
+		},
+		{
+			"an owner that is no more when its dependent comes", func(w *world) { w.create("b", "a?") }, nil, "",
+		},
+		{
+			"another of the owner's name", func(w *world) { w.create("a"); w.create("b", "a?") }, nil, "a",
+		},
+		{
+			"an owner of all namespaces", func(w *world) { w.create("Node/n"); w.create("b", "Node/n"); w.create("other/c", "Node/n") },
+			func(w *world) { w.delete("Node/n", background) }, "",
+		},
+		{
+			"an owner in another namespace is none", func(w *world) { w.create("other/a"); w.create("b", "other/a") }, nil, "a",
+		},
+		{
+			"an owner in another namespace, beside a good one",
+			func(w *world) { w.create("other/a"); w.create("o"); w.create("b", "other/a", "o") }, nil, "b>o o a",
+		},
+		{
+			"who has no namespace cannot have an owner that has one", func(w *world) { w.create("a"); w.create("Node/n", "a") },
+			func(w *world) { w.delete("a", background) }, "n>a",
+		},
+		{
+			"good and bad namesakes of one UID: the bad one goes", func(w *world) {
+				w.create("Node/n")
+				w.create("b", "Node/n")
+				obj, client := w.newObject("c", "Node/n")
+				refs := obj.GetOwnerReferences()
+				refs[0].Name = "m"
+				obj.SetOwnerReferences(refs)
+				must(client.Create(ctx, obj, metav1.CreateOptions{}))
+			}, nil, "b>n n",
+		},
+		{
+			"absent under three names", func(w *world) {
+				for i, name := range []string{"Node/n", "m", "Widget/k"} {
+					obj, client := w.newObject(fmt.Sprint("x", i), name+"?")
+					refs := obj.GetOwnerReferences()
+					refs[0].UID = "one"
+					obj.SetOwnerReferences(refs)
+					must(client.Create(ctx, obj, metav1.CreateOptions{}))
+				}
+			}, nil, "",
+		},
+		{
+			"an orphan finalizer that is there is honoured", func(w *world) {
+				w.create("a")
+				w.create("b", "a")
+				w.create("c", "b")
+				w.patch("b", `{"metadata":{"finalizers":["orphan"]}}`)
+			},
+			func(w *world) { w.delete("a", background) }, "c",
+		},
+		{
+			"an event that names an owner is not collected", func(w *world) {
+				event := &corev1.Event{InvolvedObject: corev1.ObjectReference{Namespace: "default"}}
+				event.Name, event.OwnerReferences = "e", []metav1.OwnerReference{w.reference("a?")}
+				must(w.user.CoreV1().Events("default").Create(ctx, event, metav1.CreateOptions{}))
+			},
+			func(w *world) {
+				if _, ok := w.server.Get("events", "default", "e"); !ok {
+					w.Error("the event was collected")
+				}
+			}, "",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for seed := range uint64(40) {
+				w := newWorld(t, sim.NewSeeded(seed))
+				tt.make(w)
+				if tt.then != nil {
+					w.settle()
+					tt.then(w)
+				}
+				w.want(tt.want, fmt.Sprint("seed ", seed))
+			}
+		})
+		t.Run(tt.name+", restarted anywhere", func(t *testing.T) {
+			for at := range 30 {
+				w := newWorld(t, sim.FIFO{})
+				tt.make(w)
+				if tt.then != nil {
+					w.settle()
+					tt.then(w)
+				}
+				steps := 0
+				for ; steps < at && w.host.(*sim.Stepped).Step(); steps++ {
+				}
+				w.restart(sim.NewSeeded(uint64(at)))
+				w.want(tt.want, fmt.Sprint("restarted after step ", at))
+				if steps < at {
+					break
+				}
+			}
+		})
+	}
+}
+
+// own adds an owner to what is there.
+func (w *world) own(short, owner string) {
+	ref := w.reference(owner)
+	w.patch(short, fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"blockOwnerDeletion":%v}]}}`,
+		ref.APIVersion, ref.Kind, ref.Name, ref.UID, ref.BlockOwnerDeletion != nil))
+}
+
+// What owns nothing and is owned by nobody costs no step, whatever becomes of it.
+func TestWhatIsNobodysCostsNothing(t *testing.T) {
+	w := newWorld(t, nil)
+	w.settle()
+	w.create("a")
+	w.create("Node/n")
+	w.create("Widget/x")
+	w.patch("a", `{"metadata":{"labels":{"a":"b"},"finalizers":["x.io/a"]}}`)
+	w.delete("a", background)
+	w.patch("a", `{"metadata":{"finalizers":null}}`)
+	w.settle()
+	if got := w.host.(*sim.Stepped).Steps(); got != 0 {
+		t.Errorf("%d steps\n%s", got, w.host.Log().Text())
+	}
+	w.create("b", "Node/n")
+	w.settle()
+	if got := w.host.(*sim.Stepped).Steps(); got != 1 {
+		t.Errorf("an owned object comes: %d steps, want the one that takes it in\n%s", got, w.host.Log().Text())
+	}
+	w.patch("Node/n", `{"metadata":{"labels":{"a":"b"}}}`)
+	w.patch("b", `{"metadata":{"labels":{"a":"b"}}}`)
+	w.settle()
+	if got := w.host.(*sim.Stepped).Steps(); got != 1 {
+		t.Errorf("labels change: %d steps more", got-1)
+	}
+}
+
+// A deletion presumes the object's UID and resourceVersion; if something else than the owners changed meanwhile, the UID.
+func TestPreconditions(t *testing.T) {
+	setLabel := func(w *world) { w.patch("b", `{"metadata":{"labels":{"a":"b"}}}`) }
+	tests := []struct {
+		name   string
+		before func(w *world) // before the first deletion of b takes effect
+		left   string
+		want   []string
+	}{
+		{
+			"nothing happened", func(*world) {}, "o",
+			[]string{"delete configmaps/default/b"},
+		},
+		{
+			"a label was set", setLabel, "o",
+			[]string{"delete configmaps/default/b", "get configmaps/default/b", "delete configmaps/default/b"},
+		},
+		{
+			"an owner came", func(w *world) { w.own("b", "o") }, "b>o o",
+			[]string{"delete configmaps/default/b", "get configmaps/default/b", "get configmaps/default/b", "get configmaps/default/o"},
+		},
+		{
+			"another has its name", func(w *world) { w.delete("b", background); w.create("b") }, "b o",
+			[]string{"delete configmaps/default/b", "get configmaps/default/b"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.create("o")
+			w.create("a")
+			w.create("b", "a")
+			w.settle()
+			done := false
+			w.meddle = func(action trace.Action) {
+				if action.Verb == "delete" && !done {
+					done = true
+					tt.before(w)
+				}
+			}
+			w.delete("a", background)
+			w.want(tt.left, "")
+			all := w.requests()
+			if diff := cmp.Diff(tt.want, all[slices.Index(all, "delete configmaps/default/b"):]); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Where a write conflicts, it is made again.
+func TestConflicts(t *testing.T) {
+	for _, how := range []metav1.DeletionPropagation{orphan, foreground} {
+		t.Run(string(how), func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.create("Widget/a")
+			w.create("Widget/b", "Widget/a!")
+			left := 3
+			w.meddle = func(action trace.Action) {
+				if action.Verb == "patch" && left > 0 {
+					left--
+					w.patch("Widget/"+action.Object[len(action.Object)-1:], fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"}}}`, left))
+				}
+			}
+			w.delete("Widget/a", how)
+			want := map[metav1.DeletionPropagation]string{orphan: "b", foreground: ""}[how]
+			w.want(want, "")
+			if left > 0 {
+				t.Error("nothing conflicted")
+			}
+		})
+	}
+}
+
+// What refers to an owner of a kind that nobody serves waits until somebody does.
+func TestKindThatComesLater(t *testing.T) {
+	w := newWorld(t, nil)
+	w.server.Uninstall("example.com", "widgets")
+	w.gone = true
+	obj, client := w.newObject("b")
+	obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Widget", Name: "a", UID: "u"}})
+	must(client.Create(ctx, obj, metav1.CreateOptions{}))
+	w.want("b>a", "nobody serves widgets")
+	w.server.Install(widgets)
+	w.gone = false
+	w.want("", "widgets are served, and there is none")
+	w.create("Widget/x")
+	w.create("Widget/y", "Widget/x")
+	w.create("c", "Widget/y")
+	w.settle()
+	w.delete("Widget/x", background)
+	w.want("", "the owner of an owner went")
+}
+
+// A custom resource that ceases to be served leaves what its objects owned without an owner.
+func TestKindThatGoes(t *testing.T) {
+	w := newWorld(t, nil)
+	w.create("Widget/x")
+	w.create("b", "Widget/x")
+	w.settle()
+	w.server.Uninstall("example.com", "widgets")
+	w.settle()
+	if _, ok := w.server.Get("configmaps", "default", "b"); ok {
+		t.Errorf("b is still there\n%s", w.host.Log().Text())
+	}
+}
+
+func TestOwnerInAnotherNamespaceIsTold(t *testing.T) {
+	w := newWorld(t, nil)
+	w.create("other/a")
+	w.create("b", "other/a")
+	uid := w.reference("other/a").UID
+	w.settle()
+	var got []string
+	for _, obj := range w.server.List("events") {
+		e := obj.(*corev1.Event)
+		got = append(got, fmt.Sprintf("%s %s %s: %s", e.Type, e.Reason, e.InvolvedObject.Name, e.Message))
+	}
+	want := []string{fmt.Sprintf(`Warning OwnerRefInvalidNamespace b: ownerRef [v1/ConfigMap, namespace: default, name: a, uid: %s] `+
+		`does not exist in namespace "default"`, uid)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// The log of a resource may be gone when the collector comes to read it: it lists again.
+func TestCollectorThatIsBehindListsAgain(t *testing.T) {
+	w := newWorld(t, nil)
+	w.create("a")
+	w.create("b", "a")
+	w.create("c")
+	w.settle()
+	w.delete("a", background)
+	w.create("d", "c")
+	w.delete("c", background)
+	w.server.Compact()
+	w.want("", "compacted")
+	if n := strings.Count(w.host.Log().Text(), "LIST configmaps"); n != 1 {
+		t.Errorf("%d lists, want 1\n%s", n, w.host.Log().Text())
+	}
+}
