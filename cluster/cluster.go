@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,9 @@ type Config struct {
 	Records int     // live: how many records of the trace are kept at least; 0: all
 	Dir     string  // Loop: an existing directory for everything on disk; "": a temporary one, removed by Close
 
+	// RootCA is what kube-root-ca.crt holds in each namespace, PEM. "": a line that says there is none.
+	RootCA string
+
 	// Stepped, when not nil, makes the world stepped: one action at a time, on a virtual clock, under a chooser.
 	Stepped *sim.SteppedConfig
 }
@@ -31,6 +35,7 @@ type Config struct {
 type Cluster struct {
 	host    sim.Host
 	server  *fake.Server
+	rootCA  string
 	driver  driver
 	why     string
 	kind    Devices
@@ -55,7 +60,7 @@ func New(cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	c := &Cluster{kind: kind, why: why}
+	c := &Cluster{kind: kind, why: why, rootCA: cmp.Or(cfg.RootCA, fake.NoRootCA)}
 	if kind == Loop {
 		c.driver, err = newLoopDriver(cfg.Dir)
 		if err != nil {
@@ -69,7 +74,7 @@ func New(cfg Config) (*Cluster, error) {
 	} else {
 		c.host = sim.NewLive(sim.LiveConfig{Log: &trace.Log{Max: cfg.Records}})
 	}
-	c.server = fake.NewServer(fake.Config{Now: c.host.Now})
+	c.server = fake.NewServer(fake.Config{Now: c.host.Now, RootCA: c.rootCA})
 	if err := c.assemble(cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("cluster: %w", err), c.Close())
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,8 +14,12 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/controllers/garbagecollector"
+	"github.com/volsim/volsim/controllers/namespace"
 	"github.com/volsim/volsim/controllers/pvcprotection"
 	"github.com/volsim/volsim/controllers/pvprotection"
+	"github.com/volsim/volsim/controllers/rootca"
+	"github.com/volsim/volsim/controllers/serviceaccount"
 	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/nodefs"
@@ -61,6 +66,7 @@ func (c *Cluster) assemble(cfg Config) error {
 	c.setUp()
 	for _, add := range []func(grpc.ClientConnInterface) error{
 		c.addVolumeController, c.addProtection, c.addAttachDetach, c.addScheduler, c.addProvisioner, c.addAttacher,
+		c.addGarbageCollector, c.addNamespaces,
 	} {
 		if err := add(controller); err != nil {
 			return err
@@ -176,5 +182,56 @@ func (c *Cluster) addNode(name string) error {
 		return err
 	}
 	c.nodes = append(c.nodes, &node{name: name, fs: fs, kubelet: k})
+	return nil
+}
+
+func (c *Cluster) addGarbageCollector(grpc.ClientConnInterface) error {
+	p := c.process("garbagecollector")
+	garbagecollector.New(garbagecollector.Config{
+		Component: p.component, Client: c.server.Client(p.component).Metadata(), Source: c.server.Survey(p.component),
+		Recorder: p.recorder(garbagecollector.EventSource),
+	})
+	return nil
+}
+
+// addNamespaces adds what fills namespaces, and what empties them. The selections keep them from costing a step where
+// they have nothing to do.
+func (c *Cluster) addNamespaces(grpc.ClientConnInterface) error {
+	p := c.process("namespace", fake.Selection{
+		Resource: "namespaces", Concerns: func(was, is fake.Object) bool { return namespace.Concerns(was, is) },
+	})
+	namespace.New(namespace.Config{
+		Component: p.component, Client: p.client, Metadata: c.server.Client(p.component).Metadata(), Informers: p.informers,
+		Source:   c.server.Survey(p.component),
+		Discover: func() ([]*metav1.APIResourceList, error) { return c.server.Preferred(), nil },
+	})
+	return c.addAccounts()
+}
+
+func (c *Cluster) addAccounts() error {
+	var p process
+	p = c.process("serviceaccount",
+		fake.Selection{
+			Resource: "serviceaccounts", Fields: "metadata.name=" + serviceaccount.Name,
+			Concerns: func(_, is fake.Object) bool { return is == nil },
+		},
+		fake.Selection{Resource: "namespaces", Concerns: func(_, is fake.Object) bool {
+			return is != nil && serviceaccount.Lacks(p.informers, is.(*corev1.Namespace))
+		}})
+	serviceaccount.New(serviceaccount.Config{Component: p.component, Client: p.client, Informers: p.informers})
+	return c.addRootCA()
+}
+
+func (c *Cluster) addRootCA() error {
+	var p process
+	p = c.process("rootca",
+		fake.Selection{
+			Resource: "configmaps", Fields: "metadata.name=" + rootca.Name,
+			Concerns: func(_, is fake.Object) bool { return is == nil || !rootca.Holds(is.(*corev1.ConfigMap), c.rootCA) },
+		},
+		fake.Selection{Resource: "namespaces", Concerns: func(_, is fake.Object) bool {
+			return is != nil && rootca.Lacks(p.informers, is.(*corev1.Namespace))
+		}})
+	rootca.New(rootca.Config{Component: p.component, Client: p.client, Informers: p.informers, RootCA: c.rootCA})
 	return nil
 }

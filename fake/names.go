@@ -23,7 +23,11 @@ func (s *Server) newUID(resource, key string) types.UID {
 	s.uids++
 	n := s.uids
 	s.counters.Unlock()
+	return uidOf(n, resource, key)
+}
 
+// uidOf is the UID with a number.
+func uidOf(n uint64, resource, key string) types.UID {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(resource))
 	_, _ = hash.Write([]byte{'/'})

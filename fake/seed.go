@@ -22,7 +22,7 @@ import (
 // that cannot be stored panics. See [Server.Add].
 func NewClientset(objects ...runtime.Object) *Clientset {
 	caller := sim.Direct()
-	s := NewServer(Config{Now: caller.Now})
+	s := NewServer(Config{Now: caller.Now, Empty: true})
 	if err := s.Add(objects...); err != nil {
 		panic("fake: NewClientset: " + err.Error())
 	}

@@ -28,6 +28,10 @@ const EventsMax = 10_000
 type Config struct {
 	Now        func() time.Time // the world's time; required
 	Namespaces []string         // to begin with, besides default, kube-system, kube-public and kube-node-lease
+	RootCA     string           // what kube-root-ca.crt holds in these, PEM. "": NoRootCA
+	// Empty leaves the namespaces without the ServiceAccount default and the ConfigMap kube-root-ca.crt, which controllers
+	// make in a real cluster.
+	Empty bool
 
 	// TrackManagedFields keeps managed fields of every object from its creation on, as the real server does, which makes
 	// a write take ten times as long. Otherwise they are kept from an object's first server-side apply on.
@@ -69,7 +73,7 @@ type Commit struct {
 	Revision int64
 }
 
-// NewServer makes a server that holds nothing but its namespaces.
+// NewServer makes a server that holds nothing but its namespaces, with what controllers would have made in them.
 func NewServer(cfg Config) *Server {
 	s := &Server{
 		now:       cfg.Now,
@@ -86,6 +90,9 @@ func NewServer(cfg Config) *Server {
 	}
 	for _, name := range cfg.Namespaces {
 		s.addNamespace(name)
+	}
+	if !cfg.Empty {
+		s.furnish(cmp.Or(cfg.RootCA, NoRootCA))
 	}
 	return s
 }

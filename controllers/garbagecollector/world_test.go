@@ -39,6 +39,7 @@ type world struct {
 
 	collector *sim.Component
 	gone      bool                      // nobody serves widgets
+	doing     string                    // the verb of the collector's request that takes effect now
 	meddle    func(action trace.Action) // before each request of the collector takes effect
 }
 
@@ -69,6 +70,8 @@ func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 		if m.w.meddle != nil {
 			m.w.meddle(action)
 		}
+		m.w.doing = action.Verb
+		defer func() { m.w.doing = "" }()
 		return effect()
 	})
 }

@@ -1,0 +1,225 @@
+package namespace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/discovery"
+	"k8s.io/utils/ptr"
+)
+
+// errLeft says that something is left which nothing keeps: no retry mends it, but its going will be told.
+var errLeft = errors.New("unexpected items still remain in namespace")
+
+// content is what was found in a namespace after it was emptied.
+type content struct {
+	left       map[types.UID]schema.GroupVersionResource
+	resources  map[schema.GroupVersionResource]int // how many are left
+	finalizers map[string]int                      // how many have them
+	grace      time.Duration                       // until pods should be gone
+}
+
+func newContent() content {
+	return content{
+		left:       map[types.UID]schema.GroupVersionResource{},
+		resources:  map[schema.GroupVersionResource]int{},
+		finalizers: map[string]int{},
+	}
+}
+
+// empty deletes what is in a namespace, tells in its conditions what is left, and returns it. If something was left
+// before, only where that was is looked at first; and if some of it is still there, only there.
+//
+// Differs: in the order of discovery; upstream in the order of a map.
+//
+// Upstream: pkg/controller/namespace/deletion namespacedResourcesDeleter.deleteAllContent.
+func (c *Controller) empty(ctx context.Context, ns *corev1.Namespace, before map[types.UID]schema.GroupVersionResource) (content, error) {
+	conditions := &conditions{now: metav1.NewTime(c.component.Now())}
+	resources, errs := c.resources(conditions)
+	found := newContent()
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	sweep := func(some func(schema.GroupVersionResource) bool) {
+		for _, r := range resources {
+			if !some(r) {
+				continue
+			}
+			if err := c.emptyOf(ctx, ns, r, &found); err != nil {
+				errs = append(errs, err)
+				conditions.failed = append(conditions.failed, err)
+			}
+		}
+	}
+	had := slices.Collect(maps.Values(before))
+	if len(had) > 0 {
+		sweep(func(r schema.GroupVersionResource) bool { return slices.Contains(had, r) })
+	}
+	if len(found.left) == 0 && len(conditions.failed) == 0 {
+		sweep(func(r schema.GroupVersionResource) bool { return r == pods })
+		if found.resources[pods] == 0 {
+			sweep(func(r schema.GroupVersionResource) bool { return r != pods })
+		}
+	}
+	if found.resources[pods] == 0 { // upstream does not tell of pods that are waited for
+		conditions.remaining(found)
+	}
+	if conditions.update(&ns.Status) {
+		// As upstream, what comes of it is not waited for: the next look tells it again.
+		if is, err := c.client.CoreV1().Namespaces().UpdateStatus(ctx, ns, metav1.UpdateOptions{}); err == nil {
+			*ns = *is
+		}
+	}
+	return found, c.verdict(errs)
+}
+
+// verdict is errLeft if that is all that went wrong, or else what else did.
+func (c *Controller) verdict(errs []error) error {
+	left := false
+	var others []error
+	for _, err := range errs {
+		if errors.Is(err, errLeft) {
+			left = true
+		} else {
+			others = append(others, err)
+		}
+	}
+	switch {
+	case len(others) > 0:
+		return utilerrors.NewAggregate(others)
+	case left:
+		return errLeft
+	}
+	return nil
+}
+
+// resources are the resources whose objects can be deleted and have a namespace, in the order of discovery.
+func (c *Controller) resources(conditions *conditions) ([]schema.GroupVersionResource, []error) {
+	var errs []error
+	lists, err := c.discover()
+	if err != nil {
+		errs = append(errs, err)
+		conditions.discovery(err)
+	}
+	lists = discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"delete"}}, lists)
+	var all []schema.GroupVersionResource
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			errs = append(errs, err)
+			conditions.parsing(err)
+			continue
+		}
+		for i := range list.APIResources {
+			if list.APIResources[i].Namespaced {
+				all = append(all, gv.WithResource(list.APIResources[i].Name))
+			}
+		}
+	}
+	return all, errs
+}
+
+// emptyOf deletes what a namespace has of a resource, and adds what is left to what was found.
+//
+// Upstream: pkg/controller/namespace/deletion namespacedResourcesDeleter.deleteAllContentForGroupVersionResource.
+func (c *Controller) emptyOf(ctx context.Context, ns *corev1.Namespace, r schema.GroupVersionResource, found *content) error {
+	grace := time.Duration(0)
+	if r == corev1.SchemeGroupVersion.WithResource("pods") {
+		var err error
+		if grace, err = c.graceOfPods(ctx, ns); err != nil {
+			return err
+		}
+	}
+	client := c.metadata.Resource(r).Namespace(ns.Name)
+	err := client.DeleteCollection(ctx, background(), metav1.ListOptions{})
+	if unsupported(err) {
+		err = c.emptyEach(ctx, r, ns.Name)
+	}
+	if err != nil {
+		return err
+	}
+	list, err := client.List(ctx, metav1.ListOptions{})
+	if unsupported(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	kept := false
+	for i := range list.Items {
+		item := &list.Items[i]
+		found.left[item.UID] = r
+		for _, f := range item.Finalizers {
+			found.finalizers[f]++
+			kept = true
+		}
+	}
+	if len(list.Items) == 0 {
+		return nil
+	}
+	found.resources[r] = len(list.Items)
+	found.grace = max(found.grace, grace)
+	if grace == 0 && !kept {
+		return fmt.Errorf("%w: %s for gvr: %v", errLeft, ns.Name, r)
+	}
+	return nil
+}
+
+// emptyEach deletes what a namespace has of a resource that knows no deletion of a collection.
+func (c *Controller) emptyEach(ctx context.Context, r schema.GroupVersionResource, namespace string) error {
+	client := c.metadata.Resource(r).Namespace(namespace)
+	list, err := client.List(ctx, metav1.ListOptions{})
+	if unsupported(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		err := client.Delete(ctx, list.Items[i].Name, background())
+		if err != nil && !unsupported(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// background has dependents deleted by the garbage collector, and keeps it from adding finalizers.
+func background() metav1.DeleteOptions {
+	return metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
+}
+
+func unsupported(err error) bool {
+	return apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)
+}
+
+// graceOfPods is the time until the pods of a namespace should be gone: the longest of their grace, from when the
+// namespace was deleted.
+//
+// Upstream: pkg/controller/namespace/deletion namespacedResourcesDeleter.estimateGracefulTermination. It goes on with the
+// whole grace until that has passed.
+func (c *Controller) graceOfPods(ctx context.Context, ns *corev1.Namespace) (time.Duration, error) {
+	pods, err := c.client.CoreV1().Pods(ns.Name).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, err
+	}
+	var longest time.Duration
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+			longest = max(longest, time.Duration(*s)*time.Second)
+		}
+	}
+	return max(longest-c.component.Now().Sub(ns.DeletionTimestamp.Time), 0), nil
+}

@@ -1,0 +1,118 @@
+package rootca
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"github.com/volsim/volsim/listen"
+	"github.com/volsim/volsim/sim"
+)
+
+// The ConfigMap.
+//
+// Upstream: pkg/controller/certificates/rootcacertpublisher RootCACertConfigMapName, DescriptionAnnotation, Description.
+const (
+	Name = "kube-root-ca.crt"
+	Key  = "ca.crt"
+
+	annotation  = "kubernetes.io/description"
+	description = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as " +
+		"the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes " +
+		"clusters."
+)
+
+// Config is what New must be told. The informer of config maps need only see those named Name.
+type Config struct {
+	Component *sim.Component
+	Client    kubernetes.Interface
+	Informers informers.SharedInformerFactory
+	RootCA    string // PEM
+}
+
+// Controller is the root CA publisher. It is moved by its component's host; nothing of it is called from outside.
+//
+// Upstream: pkg/controller/certificates/rootcacertpublisher Publisher (v1.36).
+type Controller struct {
+	client kubernetes.Interface
+	maps   corelisters.ConfigMapLister
+	rootCA string
+	queue  *sim.Queue[string] // of namespaces
+}
+
+// New makes the controller: it registers with the informers and makes the queue. It must be called before the host starts.
+func New(cfg Config) *Controller {
+	published, namespaces := cfg.Informers.Core().V1().ConfigMaps(), cfg.Informers.Core().V1().Namespaces()
+	c := &Controller{client: cfg.Client, maps: published.Lister(), rootCA: cfg.RootCA}
+	listen.To(published.Informer(), func(_, is *corev1.ConfigMap) {
+		if is.Name == Name && !Holds(is, c.rootCA) {
+			c.queue.Add(is.Namespace)
+		}
+	}, func(was *corev1.ConfigMap) {
+		if was.Name == Name {
+			c.queue.Add(was.Namespace)
+		}
+	})
+	listen.To(namespaces.Informer(), func(was, ns *corev1.Namespace) {
+		if was == nil || ns.Status.Phase == corev1.NamespaceActive {
+			c.queue.Add(ns.Name)
+		}
+	}, nil)
+	cfg.Component.Gate(published.Informer().HasSynced)
+	cfg.Component.Gate(namespaces.Informer().HasSynced)
+	c.queue = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "rootca"})
+	c.queue.Work(c.sync)
+	return c
+}
+
+// Lacks tells whether a namespace is active, and, as far as the informers have seen, without the map. A change of any
+// other does not concern the controller.
+func Lacks(seen informers.SharedInformerFactory, ns *corev1.Namespace) bool {
+	_, err := seen.Core().V1().ConfigMaps().Lister().ConfigMaps(ns.Name).Get(Name)
+	return ns.Status.Phase == corev1.NamespaceActive && err != nil // a lister fails with NotFound only
+}
+
+// Holds tells whether a map is as it is to be: it holds the certificate, nothing else, and a description.
+func Holds(m *corev1.ConfigMap, rootCA string) bool {
+	return maps.Equal(m.Data, map[string]string{Key: rootCA}) && m.Annotations[annotation] != ""
+}
+
+// sync makes the map of a namespace if there is none, and mends one that is not as it is to be.
+//
+// Upstream: pkg/controller/certificates/rootcacertpublisher Publisher.syncNamespace.
+func (c *Controller) sync(ctx context.Context, namespace string) error {
+	published, err := c.maps.ConfigMaps(namespace).Get(Name)
+	if err != nil { // a lister fails with NotFound only
+		return c.create(ctx, namespace)
+	}
+	if Holds(published, c.rootCA) {
+		return nil
+	}
+	published = published.DeepCopy()
+	published.Data = map[string]string{Key: c.rootCA}
+	metav1.SetMetaDataAnnotation(&published.ObjectMeta, annotation, description)
+	if _, err = c.client.CoreV1().ConfigMaps(namespace).Update(ctx, published, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("update %s of namespace %s: %w", Name, namespace, err)
+	}
+	return nil
+}
+
+func (c *Controller) create(ctx context.Context, namespace string) error {
+	_, err := c.client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: Name, Annotations: map[string]string{annotation: description},
+		},
+		Data: map[string]string{Key: c.rootCA},
+	}, metav1.CreateOptions{})
+	if err == nil || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return fmt.Errorf("create %s of namespace %s: %w", Name, namespace, err)
+}

@@ -1,0 +1,135 @@
+package rootca_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/volsim/volsim/controllers/rootca"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+)
+
+const certificate = "the certificate"
+
+// world is a server with a root CA publisher, and the namespace n.
+type world struct {
+	testing.TB
+	host   *sim.Stepped
+	server *fake.Server
+	user   kubernetes.Interface
+}
+
+func newWorld(t testing.TB, chooser sim.Chooser) *world {
+	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 5000})
+	t.Cleanup(host.Close)
+	server := fake.NewServer(fake.Config{Now: host.Now, Namespaces: []string{"n"}, RootCA: certificate})
+	component := host.Component("rootca")
+	var seen informers.SharedInformerFactory
+	seen = server.Informers(component,
+		fake.Selection{
+			Resource: "configmaps", Fields: "metadata.name=" + rootca.Name,
+			Concerns: func(_, is fake.Object) bool { return is == nil || !rootca.Holds(is.(*corev1.ConfigMap), certificate) },
+		},
+		fake.Selection{
+			Resource: "namespaces",
+			Concerns: func(_, is fake.Object) bool { return is != nil && rootca.Lacks(seen, is.(*corev1.Namespace)) },
+		})
+	rootca.New(rootca.Config{Component: component, Client: server.Client(component), Informers: seen, RootCA: certificate})
+	return &world{t, host, server, server.Client(host.Outside())}
+}
+
+func (w *world) settle() {
+	w.Helper()
+	if err := w.host.Run(); err != nil {
+		w.Fatalf("%v\n%s", err, w.host.Log().Text())
+	}
+}
+
+func must[T any](obj T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// published are the maps of the namespaces that begin with n, and what is wrong with them.
+func (w *world) published() string {
+	var all []string
+	for _, obj := range w.server.List("configmaps") {
+		if !strings.HasPrefix(obj.GetNamespace(), "n") {
+			continue
+		}
+		text := obj.GetNamespace() + "/" + obj.GetName()
+		if !rootca.Holds(obj.(*corev1.ConfigMap), certificate) {
+			text += "?"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, " ")
+}
+
+// TestPublish has the rows of upstream's TestConfigMapCreation that can happen.
+func TestPublish(t *testing.T) {
+	ctx := context.Background()
+	patch := func(w *world, name, data string) {
+		must(w.user.CoreV1().ConfigMaps("n").Patch(ctx, name, types.MergePatchType, []byte(data), metav1.PatchOptions{}))
+	}
+	remove := func(w *world) {
+		must("", w.user.CoreV1().ConfigMaps("n").Delete(ctx, rootca.Name, metav1.DeleteOptions{}))
+	}
+	tests := []struct {
+		name string
+		act  func(w *world)
+		want string
+	}{
+		{"nothing", func(*world) {}, "n/kube-root-ca.crt"},
+		{"a namespace comes", func(w *world) {
+			must(w.user.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nn"}}, metav1.CreateOptions{}))
+		}, "n/kube-root-ca.crt nn/kube-root-ca.crt"},
+		{"the map is deleted", remove, "n/kube-root-ca.crt"},
+		{"the map of a namespace that goes is deleted", func(w *world) {
+			must("", w.user.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
+			remove(w)
+		}, ""},
+		{"the certificate is changed", func(w *world) { patch(w, rootca.Name, `{"data":{"ca.crt":"x"}}`) }, "n/kube-root-ca.crt"},
+		{"something is added", func(w *world) { patch(w, rootca.Name, `{"data":{"x":"y"}}`) }, "n/kube-root-ca.crt"},
+		{"the description is gone", func(w *world) { patch(w, rootca.Name, `{"metadata":{"annotations":null}}`) }, "n/kube-root-ca.crt"},
+		{"another map", func(w *world) {
+			must(w.user.CoreV1().ConfigMaps("n").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
+			patch(w, "x", `{"data":{"x":"y"}}`)
+		}, "n/kube-root-ca.crt n/x?"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for seed := range uint64(20) {
+				w := newWorld(t, sim.NewSeeded(seed))
+				for range seed % 3 {
+					w.host.Step()
+				}
+				tt.act(w)
+				w.settle()
+				if diff := cmp.Diff(tt.want, w.published()); diff != "" {
+					t.Fatalf("seed %d: maps (-want +got):\n%s\n%s", seed, diff, w.host.Log().Text())
+				}
+			}
+		})
+	}
+}
+
+// A world in which nobody makes namespaces or touches the maps has nothing to do.
+func TestNothingToDo(t *testing.T) {
+	w := newWorld(t, nil)
+	must(w.user.CoreV1().ConfigMaps("n").Create(context.Background(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
+	w.settle()
+	if got := w.host.Steps(); got != 0 {
+		t.Errorf("%d steps\n%s", got, w.host.Log().Text())
+	}
+}

@@ -1,0 +1,79 @@
+package serviceaccount
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"github.com/volsim/volsim/listen"
+	"github.com/volsim/volsim/sim"
+)
+
+// Name is that of the account.
+const Name = "default"
+
+// Config is what New must be told. The informer of service accounts need only see those named Name.
+type Config struct {
+	Component *sim.Component
+	Client    kubernetes.Interface
+	Informers informers.SharedInformerFactory
+}
+
+// Controller is the service accounts controller. It is moved by its component's host; nothing of it is called from
+// outside.
+//
+// Upstream: pkg/controller/serviceaccount ServiceAccountsController (v1.36).
+type Controller struct {
+	client     kubernetes.Interface
+	namespaces corelisters.NamespaceLister
+	accounts   corelisters.ServiceAccountLister
+	queue      *sim.Queue[string] // of namespaces
+}
+
+// New makes the controller: it registers with the informers and makes the queue. It must be called before the host starts.
+func New(cfg Config) *Controller {
+	accounts, namespaces := cfg.Informers.Core().V1().ServiceAccounts(), cfg.Informers.Core().V1().Namespaces()
+	c := &Controller{client: cfg.Client, accounts: accounts.Lister(), namespaces: namespaces.Lister()}
+	listen.To(accounts.Informer(), func(_, _ *corev1.ServiceAccount) {}, func(a *corev1.ServiceAccount) {
+		c.queue.Add(a.Namespace)
+	})
+	listen.To(namespaces.Informer(), func(_, ns *corev1.Namespace) { c.queue.Add(ns.Name) }, nil)
+	cfg.Component.Gate(accounts.Informer().HasSynced)
+	cfg.Component.Gate(namespaces.Informer().HasSynced)
+	c.queue = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "serviceaccount"})
+	c.queue.Work(c.sync)
+	return c
+}
+
+// Lacks tells whether a namespace is active, and, as far as the informers have seen, without the account. A change of
+// any other does not concern the controller, nor does one of an account that is there.
+func Lacks(seen informers.SharedInformerFactory, ns *corev1.Namespace) bool {
+	return lacks(seen.Core().V1().ServiceAccounts().Lister(), ns)
+}
+
+func lacks(accounts corelisters.ServiceAccountLister, ns *corev1.Namespace) bool {
+	_, err := accounts.ServiceAccounts(ns.Name).Get(Name)
+	return ns.Status.Phase == corev1.NamespaceActive && err != nil // a lister fails with NotFound only
+}
+
+// sync makes the account of a namespace if there is none.
+//
+// Upstream: pkg/controller/serviceaccount ServiceAccountsController.syncNamespace.
+func (c *Controller) sync(ctx context.Context, name string) error {
+	ns, err := c.namespaces.Get(name)
+	if err != nil || !lacks(c.accounts, ns) {
+		return nil // a lister fails with NotFound only
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: Name}}
+	_, err = c.client.CoreV1().ServiceAccounts(name).Create(ctx, account, metav1.CreateOptions{})
+	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return fmt.Errorf("create the service account of namespace %s: %w", name, err)
+}

@@ -1,0 +1,127 @@
+package serviceaccount_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/volsim/volsim/controllers/serviceaccount"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+)
+
+// world is a server with a service accounts controller, and the namespace n.
+type world struct {
+	testing.TB
+	host   *sim.Stepped
+	server *fake.Server
+	user   kubernetes.Interface
+}
+
+func newWorld(t testing.TB, chooser sim.Chooser) *world {
+	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 5000})
+	t.Cleanup(host.Close)
+	server := fake.NewServer(fake.Config{Now: host.Now, Namespaces: []string{"n"}})
+	component := host.Component("serviceaccount")
+	var seen informers.SharedInformerFactory
+	seen = server.Informers(component,
+		fake.Selection{
+			Resource: "serviceaccounts", Fields: "metadata.name=" + serviceaccount.Name,
+			Concerns: func(_, is fake.Object) bool { return is == nil },
+		},
+		fake.Selection{
+			Resource: "namespaces",
+			Concerns: func(_, is fake.Object) bool { return is != nil && serviceaccount.Lacks(seen, is.(*corev1.Namespace)) },
+		})
+	serviceaccount.New(serviceaccount.Config{Component: component, Client: server.Client(component), Informers: seen})
+	return &world{t, host, server, server.Client(host.Outside())}
+}
+
+func (w *world) settle() {
+	w.Helper()
+	if err := w.host.Run(); err != nil {
+		w.Fatalf("%v\n%s", err, w.host.Log().Text())
+	}
+}
+
+// accounts are the service accounts besides those of a world's first namespaces, but that of n.
+func (w *world) accounts() string {
+	var all []string
+	for _, obj := range w.server.List("serviceaccounts") {
+		if strings.HasPrefix(obj.GetNamespace(), "n") {
+			all = append(all, obj.GetNamespace()+"/"+obj.GetName())
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func must[T any](obj T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// TestAccounts has the rows of upstream's TestServiceAccountCreation that can happen.
+func TestAccounts(t *testing.T) {
+	ctx := context.Background()
+	namespace := func(name string) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"x.io/a"}}}
+	}
+	remove := func(w *world, name string) {
+		must("", w.user.CoreV1().ServiceAccounts("n").Delete(ctx, name, metav1.DeleteOptions{}))
+	}
+	tests := []struct {
+		name string
+		act  func(w *world)
+		want string
+	}{
+		{"nothing", func(*world) {}, "n/default"},
+		{"a namespace comes", func(w *world) {
+			must(w.user.CoreV1().Namespaces().Create(ctx, namespace("nn"), metav1.CreateOptions{}))
+		}, "n/default nn/default"},
+		{"a namespace comes, and goes at once", func(w *world) {
+			must(w.user.CoreV1().Namespaces().Create(ctx, namespace("nn"), metav1.CreateOptions{}))
+			must("", w.user.CoreV1().Namespaces().Delete(ctx, "nn", metav1.DeleteOptions{}))
+		}, "n/default"},
+		{"the account is deleted", func(w *world) { remove(w, "default") }, "n/default"},
+		{"the account of a namespace that goes is deleted", func(w *world) {
+			must("", w.user.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
+			remove(w, "default")
+		}, ""},
+		{"another comes and is deleted", func(w *world) {
+			must(w.user.CoreV1().ServiceAccounts("n").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
+			remove(w, "x")
+		}, "n/default"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for seed := range uint64(20) {
+				w := newWorld(t, sim.NewSeeded(seed))
+				for range seed % 3 {
+					w.host.Step()
+				}
+				tt.act(w)
+				w.settle()
+				if diff := cmp.Diff(tt.want, w.accounts()); diff != "" {
+					t.Fatalf("seed %d: accounts (-want +got):\n%s\n%s", seed, diff, w.host.Log().Text())
+				}
+			}
+		})
+	}
+}
+
+// A world in which nobody makes namespaces or touches the accounts has nothing to do.
+func TestNothingToDo(t *testing.T) {
+	w := newWorld(t, nil)
+	w.settle()
+	if got := w.host.Steps(); got != 0 {
+		t.Errorf("%d steps\n%s", got, w.host.Log().Text())
+	}
+}
