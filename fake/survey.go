@@ -144,11 +144,13 @@ func (v *Survey) renew() {
 		return
 	}
 	v.catalog = is
+	seen := map[*table]bool{}
 	for _, k := range is.kinds {
-		if k.of != nil {
-			continue
-		}
 		t := is.tables[k.id]
+		if k.of != nil || seen[t] {
+			continue // another way, or another version, to show what is stored
+		}
+		seen[t] = true
 		if i := slices.IndexFunc(v.tracks, func(was *track) bool { return was.table == t }); i >= 0 {
 			v.tracks[i].kind = k
 			continue
