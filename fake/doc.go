@@ -24,7 +24,7 @@
 //
 // Namespaces, nodes, pods (with binding and eviction), persistent volumes, claims and events of the core group; storage
 // classes, volume attachments, CSI drivers and CSI nodes of storage.k8s.io. Status subresources, finalizers and graceful
-// deletion, preconditions, dry run, generateName, label and field selectors, limit and continue, exact and not-older-than
+// deletion, propagation policies, preconditions, dry run, generateName, label and field selectors, limit and continue, exact and not-older-than
 // lists, watches with initial events; JSON, merge and strategic merge patches with field validation, and server-side apply;
 // the admission plugins NamespaceLifecycle, StorageObjectInUseProtection, DefaultStorageClass and
 // PersistentVolumeClaimResize.
@@ -37,8 +37,8 @@
 //     other admission plugin.
 //   - Validation of everything: validate*.go covers what matters to storage. What is not looked at is stored as it came.
 //   - Pods' logs, exec, resize and ephemeral containers (refused). Eviction heeds no disruption budget.
-//   - Garbage collection by owner, propagation of deletion, deletion of a namespace's content, expiry of events: these
-//     are controllers' or etcd's.
+//   - What controllers do: a deletion says what is to become of dependents, and a namespace's deletion that it is to be
+//     emptied, but controllers/garbagecollector and controllers/namespace carry it out. Expiry of events: that is etcd's.
 //   - Bookmarks at their minute to typed, dynamic and metadata clients: they come with the next event of the resource.
 //   - The wire: empty lists and maps outside of metadata are stored as they came, where the wire would lose them.
 //

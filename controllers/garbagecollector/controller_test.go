@@ -1,10 +1,12 @@
 package garbagecollector_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -361,6 +363,26 @@ func TestOwnerInAnotherNamespaceIsTold(t *testing.T) {
 		`does not exist in namespace "default"`, uid)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+func TestLive(t *testing.T) {
+	w := newWorldOn(t, sim.NewLive(sim.LiveConfig{}))
+	w.create("a")
+	w.create("b", "a!")
+	w.create("Widget/c", "b!")
+	w.create("d", "a")
+	w.create("e")
+	w.host.Start()
+	policy := metav1.DeletePropagationForeground
+	err := w.server.Client(w.host.Outside()).CoreV1().ConfigMaps("default").Delete(t.Context(), "a", metav1.DeleteOptions{PropagationPolicy: &policy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := w.host.Wait(ctx, "all but e to be gone", func() bool { return w.left() == "e" }); err != nil {
+		t.Fatalf("%v; left: %s\n%s", err, w.left(), w.host.Log().Text())
 	}
 }
 

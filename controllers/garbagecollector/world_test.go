@@ -49,8 +49,11 @@ var widgets = fake.CustomKind{
 }
 
 func newWorld(t testing.TB, chooser sim.Chooser) *world {
-	w := &world{TB: t}
-	w.host = sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 20_000})
+	return newWorldOn(t, sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 20_000}))
+}
+
+func newWorldOn(t testing.TB, host sim.Host) *world {
+	w := &world{TB: t, host: host}
 	w.server = fake.NewServer(fake.Config{Now: func() time.Time { return w.host.Now() }, Namespaces: []string{"other"}})
 	w.server.Install(widgets)
 	w.user = w.server.Client(atOnce{w})
