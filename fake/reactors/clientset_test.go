@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -214,6 +215,10 @@ func TestWithoutTheEndOfTheChainTheServerIsNotAsked(t *testing.T) {
 	}
 	if _, ok := c.Server().Get("nodes", "", "n"); ok {
 		t.Error("the node was created")
+	}
+	token, err := c.CoreV1().ServiceAccounts("default").CreateToken(ctx, "a", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil || token == nil || token.Status.Token != "" {
+		t.Errorf("got %+v, %v, want an empty token", token, err)
 	}
 }
 
