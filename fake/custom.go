@@ -96,6 +96,9 @@ type CustomKind struct {
 	Namespaced  bool
 	Terminating bool // nothing is created any more
 
+	// Deprecated are the warnings for whoever uses a version that one should not.
+	Deprecated map[string]string
+
 	Status        bool     // there is a /status
 	WithoutStatus []string // the versions that have none all the same
 	StatusMeta    bool     // a write of /status keeps what it says in metadata

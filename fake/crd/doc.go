@@ -18,7 +18,6 @@
 //
 //   - Conversion by webhooks: a definition that wants one is refused. Between versions only apiVersion changes.
 //   - apiextensions.k8s.io/v1beta1, which the real server ceased to serve in 1.22.
-//   - Deprecation warnings of versions.
 //
 // Where it does something otherwise than the real server, the place says so in a line that begins with "Differs:".
 package crd

@@ -131,6 +131,26 @@ func TestDescription(t *testing.T) {
 	}, got)
 }
 
+func TestDeprecatedVersions(t *testing.T) {
+	w := newWorld(t)
+	if err := crd.InstallFS(w.ctx, w.client, os.DirFS("testdata/snapshot")); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range w.server.Resources() {
+		if r.Custom != nil && strings.HasSuffix(r.Name, "classes") {
+			got = append(got, r.Group+"/"+r.Version+" "+r.Custom.Deprecated[r.Version])
+		}
+	}
+	expect(t, []string{
+		"groupsnapshot.storage.k8s.io/v1 ",
+		"groupsnapshot.storage.k8s.io/v1beta2 ",
+		"groupsnapshot.storage.k8s.io/v1beta1 groupsnapshot.storage.k8s.io/v1beta1 VolumeGroupSnapshotClass is deprecated; " +
+			"use groupsnapshot.storage.k8s.io/v1 VolumeGroupSnapshotClass",
+		"snapshot.storage.k8s.io/v1 ",
+	}, got)
+}
+
 func TestColumns(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	show := func(columns []fake.Column) []string {
@@ -322,5 +342,16 @@ func value(t *rapid.T, depth int) any {
 			m[rapid.SampledFrom(names).Draw(t, "name")] = value(t, depth-1)
 		}
 		return m
+	}
+}
+
+// BenchmarkInstall serves the snapshot kinds.
+func BenchmarkInstall(b *testing.B) {
+	for b.Loop() {
+		s := fake.NewServer(fake.Config{Now: outside{}.Now})
+		crd.Serve(s)
+		if err := crd.InstallFS(b.Context(), s.Client(outside{}), os.DirFS("testdata/snapshot")); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

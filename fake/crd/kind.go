@@ -30,6 +30,7 @@ func kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
 		Columns:     func(v string) []fake.Column { return versions[v].columns },
 		Schema:      func(v string) *spec.Schema { return versions[v].openapi },
 		Types:       typesOf(versions),
+		Deprecated:  map[string]string{},
 	}
 	for _, v := range crd.Spec.Versions {
 		if v.Served {
@@ -37,6 +38,9 @@ func kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
 		}
 		if v.Storage {
 			k.Storage = v.Name
+		}
+		if v.Deprecated {
+			k.Deprecated[v.Name] = deprecation(crd, &v)
 		}
 		if !versions[v.Name].status {
 			k.WithoutStatus = append(k.WithoutStatus, v.Name)
@@ -53,6 +57,28 @@ func kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
 	k.Unknown = func(obj *fake.Custom) []string { return at(obj).unknown(obj) }
 	k.Warnings = finalizerWarnings
 	return k
+}
+
+// deprecation is the warning of a version that is deprecated.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver defaultDeprecationWarning.
+func deprecation(crd *apiextensionsv1.CustomResourceDefinition, of *apiextensionsv1.CustomResourceDefinitionVersion) string {
+	if of.DeprecationWarning != nil {
+		return *of.DeprecationWarning
+	}
+	best := ""
+	for _, v := range crd.Spec.Versions {
+		newer := utilversion.CompareKubeAwareVersionStrings(of.Name, v.Name) < 0
+		if v.Served && !v.Deprecated && newer && (best == "" || utilversion.CompareKubeAwareVersionStrings(best, v.Name) < 0) {
+			best = v.Name
+		}
+	}
+	kind := crd.Spec.Names.Kind
+	msg := fmt.Sprintf("%s/%s %s is deprecated", crd.Spec.Group, of.Name, kind)
+	if best != "" {
+		msg += fmt.Sprintf("; use %s/%s %s", crd.Spec.Group, best, kind)
+	}
+	return msg
 }
 
 // columnsOf are the printer columns of a version.

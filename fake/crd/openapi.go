@@ -2,6 +2,7 @@ package crd
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -9,9 +10,12 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	generated "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/schemamutation"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/volsim/volsim/fake"
 )
@@ -90,28 +94,61 @@ func inlined(s *spec.Schema, within []string) spec.Schema {
 }
 
 // typesOfDefinitions says how definitions are merged.
-var typesOfDefinitions = sync.OnceValue(func() managedfields.TypeConverter { return converter(models()) })
+func typesOfDefinitions() managedfields.TypeConverter {
+	return lazyTypes(sync.OnceValue(func() managedfields.TypeConverter { return converter(models()) }))
+}
+
+// metaModels are the models that ObjectMeta is made of.
+var metaModels = sync.OnceValue(func() map[string]*spec.Schema {
+	found := map[string]*spec.Schema{}
+	todo := []string{metav1.ObjectMeta{}.OpenAPIModelName()}
+	for len(todo) > 0 {
+		name := todo[0]
+		todo = todo[1:]
+		if found[name] != nil {
+			continue
+		}
+		found[name] = models()[name]
+		schemamutation.ReplaceReferences(func(ref *spec.Ref) *spec.Ref {
+			if name, ok := strings.CutPrefix(ref.String(), refPrefix); ok {
+				todo = append(todo, name)
+			}
+			return ref
+		}, &spec.Swagger{SwaggerProps: spec.SwaggerProps{Definitions: spec.Definitions{name: *found[name]}}})
+	}
+	return found
+})
 
 // typesOf says how the objects of a resource are merged.
 func typesOf(versions map[string]*version) managedfields.TypeConverter {
-	all := map[string]*spec.Schema{}
-	for name, s := range models() {
-		if strings.HasPrefix(name, "io.k8s.apimachinery.") {
-			all[name] = s
+	return lazyTypes(sync.OnceValue(func() managedfields.TypeConverter {
+		all := maps.Clone(metaModels())
+		for _, v := range versions {
+			all[modelName(v)] = v.openapi
 		}
-	}
-	for _, v := range versions {
-		all[modelName(v)] = v.openapi
-	}
-	return converter(all)
+		return converter(all)
+	}))
+}
+
+// lazyTypes are types that are made when they are first asked for.
+type lazyTypes func() managedfields.TypeConverter
+
+// ObjectToTyped gives an object the type of its version.
+func (t lazyTypes) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	return t().ObjectToTyped(obj, opts...)
+}
+
+// TypedToObject gives a value back as an object.
+func (t lazyTypes) TypedToObject(value *typed.TypedValue) (runtime.Object, error) {
+	return t().TypedToObject(value)
 }
 
 func converter(all map[string]*spec.Schema) managedfields.TypeConverter {
-	types, err := managedfields.NewTypeConverter(all, false)
+	out, err := managedfields.NewTypeConverter(all, false)
 	if err != nil {
 		panic(fmt.Sprintf("crd: no types for schemas that are valid: %v", err))
 	}
-	return types
+	return out
 }
 
 func modelName(v *version) string {

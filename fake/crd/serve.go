@@ -65,14 +65,12 @@ func (r *registry) stored(name string) *apiextensionsv1.CustomResourceDefinition
 // install makes the server serve what the definition says now, or cease to. It goes by what is stored, so that it does not
 // matter in which order commits are told of.
 func (r *registry) install(name string) {
+	if had, ok := r.outlived(name); ok {
+		r.server.Uninstall(had.group, had.names.Plural) // without the lock, for what goes is told of
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	crd, had := r.stored(name), r.installed[name]
-	if had.uid != "" && (crd == nil || crd.UID != had.uid) {
-		r.server.Uninstall(had.group, had.names.Plural)
-		delete(r.installed, name)
-		had = resource{}
-	}
+	crd := r.stored(name)
 	if crd == nil || !isTrue(crd, apiextensionsv1.NamesAccepted) && !isTrue(crd, apiextensionsv1.Established) {
 		return
 	}
@@ -80,11 +78,23 @@ func (r *registry) install(name string) {
 		uid: crd.UID, generation: crd.Generation, terminating: isTrue(crd, apiextensionsv1.Terminating),
 		names: crd.Status.AcceptedNames, group: crd.Spec.Group,
 	}
-	if is.equal(had) {
+	if is.equal(r.installed[name]) {
 		return
 	}
 	r.server.Install(kindOf(crd))
 	r.installed[name] = is
+}
+
+// outlived takes out, and returns, what was installed for a definition that is gone.
+func (r *registry) outlived(name string) (resource, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	had, ok := r.installed[name]
+	if obj, is := r.server.Get(Definitions, "", name); !ok || is && obj.GetUID() == had.uid {
+		return resource{}, false
+	}
+	delete(r.installed, name)
+	return had, true
 }
 
 func (r resource) equal(o resource) bool {

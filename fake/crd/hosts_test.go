@@ -1,0 +1,119 @@
+package crd_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/crd"
+	"github.com/volsim/volsim/sim"
+)
+
+// TestBothHosts: a definition comes and goes, with its objects, under a live host as under a stepped one.
+func TestBothHosts(t *testing.T) {
+	want := []string{
+		"ADDED customresourcedefinitions widgets.shop.example.com" + live,
+		"ADDED widgets a",
+		"MODIFIED customresourcedefinitions widgets.shop.example.com going" + begun,
+		"MODIFIED customresourcedefinitions widgets.shop.example.com going" + going,
+		"MODIFIED widgets a going",
+		"DELETED widgets a going",
+		"DELETED customresourcedefinitions widgets.shop.example.com going" + going,
+	}
+	for name, host := range map[string]sim.Host{
+		"live": sim.NewLive(sim.LiveConfig{}), "stepped": sim.NewStepped(sim.SteppedConfig{}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer host.Close()
+			s := fake.NewServer(fake.Config{Now: host.Now})
+			crd.Serve(s)
+			w := &world{t: t, ctx: t.Context(), server: s}
+			all := w.commits()
+			c := host.Component("user")
+			client := s.Client(c)
+			var done sync.Mutex // of the two that follow
+			var ended bool
+			var failed error
+			c.User("", func(ctx context.Context) {
+				err := story(ctx, t, client)
+				done.Lock()
+				defer done.Unlock()
+				ended, failed = true, err
+			})
+			host.Start()
+			err := host.Wait(t.Context(), "the end of the story", func() bool {
+				done.Lock()
+				defer done.Unlock()
+				return ended
+			})
+			if err := errors.Join(err, failed); err != nil {
+				t.Fatal(err)
+			}
+			expect(t, want, *all)
+		})
+	}
+}
+
+// story makes a definition and an object, deletes the definition, and lets the object go.
+func story(ctx context.Context, t *testing.T, client *fake.Clientset) error {
+	c, _ := client.Resource(definitions, "")
+	if _, err := c.Create(ctx, object(t, read(t, "testdata/widgets.yaml")), metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	w, ok := client.Resource(widgets, "default")
+	if !ok {
+		return errors.New("widgets are not served")
+	}
+	if _, err := w.Create(ctx, object(t, `{metadata: {name: a, finalizers: [x.io/y]}, spec: {size: 1}}`), metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if _, err := c.Delete(ctx, "widgets.shop.example.com", metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	_, err := w.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	return err
+}
+
+// TestManyAtOnce: writers of definitions and of objects that do not wait for one another leave nothing behind.
+func TestManyAtOnce(t *testing.T) {
+	w := newWorld(t)
+	var all sync.WaitGroup
+	for _, kind := range []string{"Alpha", "Beta", "Gamma", "Delta"} {
+		all.Go(func() {
+			plural := map[string]string{"Alpha": "alphas", "Beta": "betas", "Gamma": "gammas", "Delta": "deltas"}[kind]
+			c, _ := w.client.Resource(definitions, "")
+			for range 5 {
+				if _, err := c.Create(w.ctx, object(t, small(plural, kind, "")), metav1.CreateOptions{}); err != nil {
+					t.Error(err)
+				}
+				r := widgets
+				r.Resource = plural
+				objects, ok := w.client.Resource(r, "")
+				if !ok {
+					t.Error("it is not served")
+					return
+				}
+				if _, err := objects.Create(w.ctx, object(t, `{metadata: {name: a}}`), metav1.CreateOptions{}); err != nil {
+					t.Error(err)
+				}
+				if _, err := c.Delete(w.ctx, plural+".shop.example.com", metav1.DeleteOptions{}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	expect(t, 0, w.server.Count(crd.Definitions))
+	custom := 0
+	for _, r := range w.server.Resources() {
+		if r.Custom != nil {
+			custom++
+		}
+	}
+	expect(t, 1, custom)
+}

@@ -1,0 +1,52 @@
+package fake_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// schemaMachinery is what only fake/crd may compile.
+var schemaMachinery = []string{"k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "github.com/google/cel-go"}
+
+// TestOnlyDefinitionsCompileTheSchemaMachinery: who uses no custom resources does not pay for them.
+func TestOnlyDefinitionsCompileTheSchemaMachinery(t *testing.T) {
+	seen := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path == "crd":
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		seen++
+		for _, spec := range f.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			for _, module := range append(schemaMachinery, "github.com/volsim/volsim/fake/crd") {
+				if imported == module || strings.HasPrefix(imported, module+"/") {
+					t.Errorf("%s imports %s", path, imported)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 20 {
+		t.Errorf("saw %d files: is this package fake?", seen)
+	}
+}
