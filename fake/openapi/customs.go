@@ -3,8 +3,10 @@ package openapi
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/schemamutation"
@@ -21,7 +23,7 @@ const conventions = "https://git.k8s.io/community/contributors/devel/sig-archite
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder buildKubeNative, buildListSchema.
 func (m *models) addCustom(r fake.APIResource) {
 	gvk := gvkOf(r)
-	name := reverse(r.Group) + "." + r.Version + "." + r.Kind
+	name := customName(r)
 	m.customs[gvk] = name
 	m.all[name] = m.custom(r)
 
@@ -35,9 +37,22 @@ func (m *models) addCustom(r fake.APIResource) {
 	items.Description = "List of " + r.Name + ". More info: " + conventions
 	list.SetProperty("items", *items)
 	list.Required = []string{"items"}
-	listName := reverse(r.Group) + "." + r.Version + "." + listKind
+	listName := strings.TrimSuffix(name, r.Kind) + listKind
 	m.customs[gvk.GroupVersion().WithKind(r.Kind+"List")] = listName
 	m.all[listName] = list
+}
+
+// customName is the name of the definition of a custom resource: that of its model, if it has one.
+func customName(r fake.APIResource) string {
+	if r.Custom.Models != nil {
+		given, kinds := r.Custom.Models(), []any{kindExtension(gvkOf(r))}
+		for _, name := range slices.Sorted(maps.Keys(given)) {
+			if equality.Semantic.DeepEqual(given[name].Extensions[kindsExtension], kinds) {
+				return name
+			}
+		}
+	}
+	return reverse(r.Group) + "." + r.Version + "." + r.Kind
 }
 
 // custom is the definition of a custom resource: its own schema, with what all objects have.

@@ -1,8 +1,6 @@
 package openapi
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/applyconfigurations"
@@ -24,14 +22,6 @@ func readMarks() marks {
 		out[t.Name] = t
 	}
 	return out
-}
-
-// atomicAnyway are the atomic lists of types that nobody applies.
-var atomicAnyway = []string{
-	metaPrefix + "APIResource.categories",
-	metaPrefix + "APIResource.shortNames",
-	metaPrefix + "APIResourceList.resources",
-	metaPrefix + "StatusDetails.causes",
 }
 
 // defaultsAnyway are the defaults of fields of such types.
@@ -68,13 +58,13 @@ var mapTypes = map[schema.ElementRelationship]string{schema.Atomic: "atomic", sc
 
 // ofField marks a field of a type, and overwrites its default.
 func (m marks) ofField(name, field string, out *spec.Schema) {
-	if slices.Contains(atomicAnyway, name+"."+field) {
-		out.AddExtension("x-kubernetes-list-type", "atomic")
-	}
 	if value, ok := defaultsAnyway[name+"."+field]; ok {
 		out.Default = value
 	}
 	t, ok := m[name]
+	if !ok && out.Type.Contains("array") && field != "items" && name+"."+field != metaPrefix+"APIResource.verbs" {
+		out.AddExtension("x-kubernetes-list-type", "atomic") // nobody applies it: all its lists but these are
+	}
 	if !ok || t.Map == nil {
 		return
 	}

@@ -36,7 +36,7 @@ func newModels(resources []fake.APIResource) *models {
 	for _, r := range resources {
 		if r.Custom == nil {
 			m.kind(gvkOf(r))
-			m.kind(gvkOf(r).GroupVersion().WithKind(r.Kind + "List"))
+			m.kind(gvkOf(r).GroupVersion().WithKind(r.Kind + "List")) // what one cannot list has none
 		}
 		for _, s := range r.Subresources {
 			m.kind(schema.GroupVersionKind{Group: s.Group, Version: s.Version, Kind: s.Kind})

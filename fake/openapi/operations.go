@@ -31,8 +31,11 @@ func (m *models) operations(base string, r fake.APIResource) map[string]spec.Pat
 	}
 	collection := scope + "/" + r.Name
 	item := collection + "/{name}"
-	paths := map[string]spec.PathItem{collection: of.collection(namespaced), item: of.item(item, namespaced, r.APIResource)}
-	if r.Namespaced {
+	paths := map[string]spec.PathItem{collection: of.collection(namespaced)}
+	if slices.Contains(r.Verbs, "get") {
+		paths[item] = of.item(item, namespaced, r.APIResource)
+	}
+	if r.Namespaced && slices.Contains(r.Verbs, "list") {
 		all := of.operation(action{verb: "list", name: "list" + of.group + r.Kind + "ForAllNamespaces", kind: gvkOf(r)})
 		paths[base+"/"+r.Name] = spec.PathItem{PathItemProps: spec.PathItemProps{Get: all}}
 	}
@@ -76,10 +79,12 @@ type action struct {
 func (r resource) collection(namespaced string) spec.PathItem {
 	kind, name := gvkOf(r.APIResource), r.group+namespaced+r.Kind
 	out := spec.PathItem{PathItemProps: spec.PathItemProps{
-		Get:        r.operation(action{verb: "list", name: "list" + name, kind: kind}),
 		Post:       r.operation(action{verb: "post", about: "create" + article(r.Kind) + r.Kind, name: "create" + name, kind: kind}),
 		Parameters: pathParameters(r.Kind, namespaced != "", false),
 	}}
+	if slices.Contains(r.Verbs, "list") {
+		out.Get = r.operation(action{verb: "list", name: "list" + name, kind: kind})
+	}
 	if slices.Contains(r.Verbs, "deletecollection") {
 		out.Delete = r.operation(action{
 			verb: "deletecollection", about: "delete collection of " + r.Kind,

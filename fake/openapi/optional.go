@@ -46,6 +46,7 @@ var optionalAnyway = []string{
 
 // requiredAnyway are the fields with omitempty that are marked +required.
 var requiredAnyway = []string{
+	"authentication.v1.TokenReviewSpec.token",
 	"core.v1.ContainerRestartRule.action",
 	"core.v1.ContainerRestartRuleOnExitCodes.operator",
 	"core.v1.ImageVolumeStatus.imageRef",

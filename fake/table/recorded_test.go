@@ -103,7 +103,7 @@ func resources() map[schema.GroupVersionResource]fake.APIResource {
 	all := map[schema.GroupVersionResource]fake.APIResource{}
 	for _, r := range s.Resources() {
 		if !slices.Contains(r.Verbs, "list") {
-			continue
+			continue // there is nothing to show
 		}
 		all[schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Name}] = r
 	}

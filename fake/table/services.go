@@ -65,11 +65,13 @@ func balancers(s *corev1.Service) []string {
 	return slices.Compact(all)
 }
 
+//lint:ignore SA1019 it is served
 var endpointsColumns = []metav1.TableColumnDefinition{name, text("Endpoints", doc(corev1.Endpoints{}, "subsets")), age}
 
 // endpointsMax is how many addresses are shown.
 const endpointsMax = 3
 
+//lint:ignore SA1019 it is served
 func endpointsCells(e *corev1.Endpoints, now clock) []any {
 	var all []string
 	for _, s := range e.Subsets {
