@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	apiversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/volsim/volsim/fake"
 )
@@ -47,6 +48,7 @@ func (h *handler) groups() []group {
 		}
 	}
 	for _, g := range all {
+		slices.SortStableFunc(g.versions, func(a, b version) int { return apiversion.CompareKubeAwareVersionStrings(b.name, a.name) })
 		for _, v := range g.versions {
 			slices.SortStableFunc(v.resources, func(a, b fake.APIResource) int { return cmp.Compare(a.Name, b.Name) })
 		}
