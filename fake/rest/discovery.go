@@ -28,9 +28,6 @@ type version struct {
 func (h *handler) groups() []group {
 	var all []group
 	for _, d := range h.server.Resources() {
-		if d.Custom != nil && d.Group != "apiextensions.k8s.io" {
-			d.Verbs = customVerbs()
-		}
 		i := slices.IndexFunc(all, func(g group) bool { return g.name == d.Group })
 		if i < 0 {
 			i = len(all)
@@ -54,11 +51,6 @@ func (h *handler) groups() []group {
 		}
 	}
 	return all
-}
-
-// customVerbs are the verbs of a custom resource, in the order in which the real server tells them.
-func customVerbs() metav1.Verbs {
-	return metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 }
 
 // bindingsResource is the other way to bind a pod.
