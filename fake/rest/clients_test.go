@@ -5,6 +5,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,9 +21,6 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/scale"
 	"k8s.io/client-go/tools/cache"
-
-	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 )
 
 var claimResource = corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
@@ -207,4 +208,26 @@ func TestDiscoveryClient(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestReviews asks who one is, and what one may do.
+func TestReviews(t *testing.T) {
+	eachWay(t, func(t *testing.T, w world) {
+		ctx := t.Context()
+		who := must[*authenticationv1.SelfSubjectReview](t)(w.client.AuthenticationV1().SelfSubjectReviews().Create(ctx,
+			&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{}))
+		if got := who.Status.UserInfo.Username; got != "system:admin" {
+			t.Errorf("user: got %q", got)
+		}
+		attributes := &authorizationv1.ResourceAttributes{Namespace: "default", Verb: "get", Resource: "pods"}
+		may := must[*authorizationv1.SelfSubjectAccessReview](t)(w.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
+			&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}},
+			metav1.CreateOptions{}))
+		local := must[*authorizationv1.LocalSubjectAccessReview](t)(w.client.AuthorizationV1().LocalSubjectAccessReviews("default").Create(ctx,
+			&authorizationv1.LocalSubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "u", ResourceAttributes: attributes}},
+			metav1.CreateOptions{}))
+		if !may.Status.Allowed || !local.Status.Allowed {
+			t.Errorf("allowed: got %v and %v", may.Status, local.Status)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	apiversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/volsim/volsim/fake"
 )
@@ -27,9 +28,6 @@ type version struct {
 func (h *handler) groups() []group {
 	var all []group
 	for _, d := range h.server.Resources() {
-		if d.Custom != nil && d.Group != "apiextensions.k8s.io" {
-			d.Verbs = customVerbs()
-		}
 		i := slices.IndexFunc(all, func(g group) bool { return g.name == d.Group })
 		if i < 0 {
 			i = len(all)
@@ -47,16 +45,12 @@ func (h *handler) groups() []group {
 		}
 	}
 	for _, g := range all {
+		slices.SortStableFunc(g.versions, func(a, b version) int { return apiversion.CompareKubeAwareVersionStrings(b.name, a.name) })
 		for _, v := range g.versions {
 			slices.SortStableFunc(v.resources, func(a, b fake.APIResource) int { return cmp.Compare(a.Name, b.Name) })
 		}
 	}
 	return all
-}
-
-// customVerbs are the verbs of a custom resource, in the order in which the real server tells them.
-func customVerbs() metav1.Verbs {
-	return metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 }
 
 // bindingsResource is the other way to bind a pod.

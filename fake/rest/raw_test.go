@@ -163,6 +163,19 @@ func TestRefusals(t *testing.T) {
 		{"GET /api/v1/namespaces?fieldSelector=a", nil, "", "400 BadRequest invalid selector: 'a'; can't understand 'a'"},
 		{"GET /api/v1/namespaces?fieldSelector=a=b", nil, "", "400 BadRequest field label not supported: a"},
 		{
+			"GET /api/v1/namespaces/default?resourceVersion=abc", nil, "",
+			`500  resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`,
+		},
+		{
+			"GET /api/v1/namespaces?resourceVersion=abc", nil, "",
+			`400 BadRequest invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`,
+		},
+		{
+			"GET /api/v1/namespaces?continue=!!", nil, "",
+			"400 BadRequest invalid continue token: continue key is not valid: illegal base64 data at input byte 0",
+		},
+		{"GET /apis/authentication.k8s.io/v1/selfsubjectreviews", nil, "", "405 MethodNotAllowed " + noMethod},
+		{
 			"DELETE " + maps + "/a", jsonBody, `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"x"}`,
 			`422 Invalid DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "x": ` +
 				`supported values: "Foreground", "Background", "Orphan", "nil"`,

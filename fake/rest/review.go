@@ -1,30 +1,22 @@
 package rest
 
 import (
-	"context"
 	"net/http"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/volsim/volsim/fake"
 )
 
-// reviewer answers what is not stored but asked: who am I, may I do that?
-type reviewer interface {
-	Review(ctx context.Context, r schema.GroupVersionResource, namespace string, obj runtime.Object) (runtime.Object, error)
-}
-
-// review answers a review, if there is one.
+// review answers a question about who one is and what one may do, if it is one.
 func (r *request) review(client *fake.Clientset, t target) (answer, error) {
 	all := r.h.server.Resources()
 	i := slices.IndexFunc(all, func(d fake.APIResource) bool {
 		return d.Group == t.Group && d.Version == t.Version && d.Name == t.Resource
 	})
-	asks, ok := any(client).(reviewer)
-	if i < 0 || !ok || t.name != "" {
+	if i < 0 || t.name != "" {
 		return r.unknown(t)
 	}
 	described := all[i]
@@ -56,5 +48,5 @@ func (r *request) review(client *fake.Clientset, t target) (answer, error) {
 			return answer{}, err
 		}
 	}
-	return v.done(asks.Review(v.Context(), t.GroupVersionResource, t.namespace, obj))
+	return v.done(client.Review(v.Context(), t.GroupVersionResource, t.namespace, obj))
 }
