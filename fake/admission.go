@@ -13,6 +13,8 @@ import (
 )
 
 // The admission plugins a server has by default that matter to storage.
+//
+// Differs: there is no TaintNodesByCondition: a new node is not tainted as not ready, and takes pods at once.
 
 const (
 	finalizerClaim  = "kubernetes.io/pvc-protection"

@@ -39,9 +39,9 @@ var ways = []struct {
 	min  int
 	of   func(t *testing.T) facts.Way
 }{
-	{"typed", 370, func(*testing.T) facts.Way { return facts.Typed(newServer().Client(direct{})) }},
-	{"untyped", 490, func(*testing.T) facts.Way { return facts.Untyped(newServer().Client(direct{})) }},
-	{"memory", 570, func(t *testing.T) facts.Way { return over(t, rest.NewConfig(newServer(), direct{})) }},
+	{"typed", 350, func(*testing.T) facts.Way { return facts.Typed(newServer().Client(direct{})) }},
+	{"untyped", 450, func(*testing.T) facts.Way { return facts.Untyped(newServer().Client(direct{})) }},
+	{"memory", 560, func(t *testing.T) facts.Way { return over(t, rest.NewConfig(newServer(), direct{})) }},
 }
 
 func over(t *testing.T, cfg *clientrest.Config) facts.Way {
