@@ -1,0 +1,343 @@
+package conformance_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/fake/crd"
+)
+
+// sidecarsTimeout bounds each thing that is waited for.
+const sidecarsTimeout = time.Minute
+
+var (
+	snapshots       = schema.GroupVersionResource{Group: "snapshot.storage.k8s.io", Version: "v1", Resource: "volumesnapshots"}
+	snapshotClasses = snapshots.GroupVersion().WithResource("volumesnapshotclasses")
+	contents        = snapshots.GroupVersion().WithResource("volumesnapshotcontents")
+)
+
+// TestSidecars runs the real external-provisioner, -attacher, -resizer, -snapshotter and the snapshot controller, as
+// processes, against a live cluster's API by HTTPS and a driver on a socket: a claim is provisioned, attached, expanded,
+// modified, snapshotted, restored, cloned, and everything is deleted. The cluster's own controllers bind and attach.
+func TestSidecars(t *testing.T) {
+	w := newSidecarWorld(t)
+	ctx := t.Context()
+	claims := w.client.CoreV1().PersistentVolumeClaims("default")
+
+	w.create(claims.Create(ctx, w.claim("data", nil), metav1.CreateOptions{}))
+	w.bound("data")
+	pod := cluster.NewPod("web", "data")
+	pod.Spec.NodeName = "node-1"
+	w.create(w.client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}))
+	w.wait("the attachment", func(ctx context.Context) (bool, error) {
+		all, err := w.client.StorageV1().VolumeAttachments().List(ctx, metav1.ListOptions{})
+		return err == nil && len(all.Items) == 1 && all.Items[0].Status.Attached, err
+	})
+
+	w.patchClaim("data", `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)
+	w.wait("the expansion", func(ctx context.Context) (bool, error) {
+		c, err := claims.Get(ctx, "data", metav1.GetOptions{})
+		return err == nil && c.Status.Capacity.Storage().Cmp(resource.MustParse("2Gi")) == 0, err
+	})
+	w.patchClaim("data", `{"spec":{"volumeAttributesClassName":"fast"}}`)
+	w.wait("the modification", func(ctx context.Context) (bool, error) {
+		c, err := claims.Get(ctx, "data", metav1.GetOptions{})
+		return err == nil && ptr.Deref(c.Status.CurrentVolumeAttributesClassName, "") == "fast", err
+	})
+
+	w.create(w.dynamic.Resource(snapshots).Namespace("default").Create(ctx, object(snapshots, "VolumeSnapshot", "snap", map[string]any{
+		"spec": map[string]any{"source": map[string]any{"persistentVolumeClaimName": "data"}},
+	}), metav1.CreateOptions{}))
+	w.wait("the snapshot", func(ctx context.Context) (bool, error) {
+		s, err := w.dynamic.Resource(snapshots).Namespace("default").Get(ctx, "snap", metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		ready, _, err := unstructured.NestedBool(s.Object, "status", "readyToUse")
+		return ready, err
+	})
+	w.create(claims.Create(ctx, w.claim("restored", &corev1.TypedLocalObjectReference{
+		APIGroup: &snapshots.Group, Kind: "VolumeSnapshot", Name: "snap",
+	}), metav1.CreateOptions{}))
+	w.create(claims.Create(ctx, w.claim("cloned", &corev1.TypedLocalObjectReference{
+		Kind: "PersistentVolumeClaim", Name: "data",
+	}), metav1.CreateOptions{}))
+	w.bound("restored")
+	w.bound("cloned")
+
+	w.tearDown()
+	w.refusals()
+}
+
+// sidecarWorld is a served cluster, the sidecars, and clients.
+type sidecarWorld struct {
+	t       *testing.T
+	served  *served
+	client  kubernetes.Interface
+	dynamic dynamic.Interface
+	log     *answerLog
+}
+
+func newSidecarWorld(t *testing.T) *sidecarWorld {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := serve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := &sidecarWorld{t: t, served: s, log: s.log}
+	cfg := s.listener.Config()
+	if w.client, err = kubernetes.NewForConfig(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if w.dynamic, err = dynamic.NewForConfig(cfg); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(dir, "config")
+	if err := clientcmd.WriteToFile(*s.listener.Kubeconfig("volsim"), kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	w.setUp()
+	socket := filepath.Join(dir, "csi.sock")
+	serveDriver(t, socket, "node-1", "node-2")
+	w.runSidecars(dir, kubeconfig, "unix://"+socket)
+	return w
+}
+
+// setUp makes the classes, the custom resources, and the driver's entry in the nodes' CSINode.
+func (w *sidecarWorld) setUp() {
+	w.t.Helper()
+	ctx := w.t.Context()
+	w.create(w.client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "real"}, Provisioner: driverName, AllowVolumeExpansion: ptr.To(true),
+	}, metav1.CreateOptions{}))
+	w.create(w.client.StorageV1().VolumeAttributesClasses().Create(ctx, &storagev1.VolumeAttributesClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "fast"}, DriverName: driverName, Parameters: map[string]string{"iops": "9000"},
+	}, metav1.CreateOptions{}))
+	w.create(w.client.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: driverName},
+	}, metav1.CreateOptions{}))
+	for _, node := range []string{"node-1", "node-2"} {
+		w.create(w.client.StorageV1().CSINodes().Patch(ctx, node, types.JSONPatchType, fmt.Appendf(nil,
+			`[{"op":"add","path":"/spec/drivers/-","value":{"name":%q,"nodeID":%q}}]`, driverName, node), metav1.PatchOptions{}))
+	}
+	module, err := exec.Command("go", "list", "-C", "sidecars", "-m", "-f", "{{.Dir}}",
+		"github.com/kubernetes-csi/external-snapshotter/client/v8").Output()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), "config", "crd", "*.storage.k8s.io_*.yaml"))
+	if err != nil || len(files) != 6 {
+		w.t.Fatalf("definitions of snapshots: %v, %v", files, err)
+	}
+	for _, file := range files {
+		w.install(file)
+	}
+	w.create(w.dynamic.Resource(snapshotClasses).Create(ctx, object(snapshotClasses, "VolumeSnapshotClass", "snaps", map[string]any{
+		"driver": driverName, "deletionPolicy": "Delete",
+	}), metav1.CreateOptions{}))
+	w.create(w.dynamic.Resource(snapshotClasses).Patch(ctx, "snaps", types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"snapshot.storage.kubernetes.io/is-default-class":"true"}}}`), metav1.PatchOptions{}))
+}
+
+func object(r schema.GroupVersionResource, kind, name string, content map[string]any) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(r.GroupVersion().WithKind(kind))
+	u.SetName(name)
+	return u
+}
+
+// install makes a definition from a file.
+func (w *sidecarWorld) install(path string) {
+	w.t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer file.Close()
+	if err := crd.Install(w.t.Context(), w.served.admin(), file); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// runSidecars builds the sidecars and runs them until the test is over.
+func (w *sidecarWorld) runSidecars(dir, kubeconfig, socket string) {
+	w.t.Helper()
+	address := []string{"--csi-address=" + socket, "--kubeconfig=" + kubeconfig, "--leader-election", "--leader-election-namespace=kube-system", "--kube-api-qps=1000", "--kube-api-burst=1000"}
+	for _, s := range []struct {
+		pkg  string
+		args []string
+	}{
+		{"external-provisioner/v6/cmd/csi-provisioner", append(slices.Clone(address), "--enable-capacity", "--capacity-ownerref-level=-1", "--capacity-for-immediate-binding", "--extra-create-metadata", "--retry-interval-start=100ms")},
+		{"external-attacher/v4/cmd/csi-attacher", append(slices.Clone(address), "--reconcile-sync=2s", "--retry-interval-start=100ms")},
+		{"external-resizer/v2/cmd/csi-resizer", append(slices.Clone(address), "--handle-volume-inuse-error=true", "--retry-interval-start=100ms")},
+		{"external-snapshotter/v8/cmd/csi-snapshotter", append(slices.Clone(address), "--retry-interval-start=100ms")},
+		{"external-snapshotter/v8/cmd/snapshot-controller", []string{"--kubeconfig=" + kubeconfig, "--leader-election", "--leader-election-namespace=kube-system", "--kube-api-qps=1000", "--kube-api-burst=1000", "--retry-interval-start=100ms"}},
+	} {
+		program := filepath.Join(dir, filepath.Base(s.pkg))
+		out, err := exec.Command("go", "build", "-C", "sidecars", "-o", program, "github.com/kubernetes-csi/"+s.pkg).CombinedOutput()
+		if err != nil {
+			w.t.Fatalf("build %s: %v\n%s", s.pkg, err, out)
+		}
+		w.run(program, s.args)
+	}
+}
+
+// run runs a program until the test is over; what it says is shown when the test has failed.
+func (w *sidecarWorld) run(program string, args []string) {
+	w.t.Helper()
+	var said syncBuffer
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Env = append(os.Environ(), "NAMESPACE=kube-system", "POD_NAME="+filepath.Base(program))
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+		if w.t.Failed() {
+			w.t.Logf("%s said:\n%s", filepath.Base(program), said.tail(40))
+		}
+	})
+}
+
+// syncBuffer is a buffer that may be written and read at once.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) tail(lines int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := strings.Split(strings.TrimSpace(s.b.String()), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// create fails the test if something was not made.
+func (w *sidecarWorld) create(obj metav1.Object, err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatalf("%s: %v", obj.GetName(), err)
+	}
+}
+
+// claim is a claim of the driver's class.
+func (w *sidecarWorld) claim(name string, source *corev1.TypedLocalObjectReference) *corev1.PersistentVolumeClaim {
+	c := cluster.NewClaim(name, "1Gi")
+	if source != nil {
+		c = cluster.NewClaim(name, "2Gi")
+	}
+	c.Spec.StorageClassName, c.Spec.DataSource = ptr.To("real"), source
+	return c
+}
+
+func (w *sidecarWorld) patchClaim(name, patch string) {
+	w.t.Helper()
+	w.create(w.client.CoreV1().PersistentVolumeClaims("default").Patch(w.t.Context(), name, types.StrategicMergePatchType,
+		[]byte(patch), metav1.PatchOptions{}))
+}
+
+func (w *sidecarWorld) bound(claim string) {
+	w.t.Helper()
+	w.wait("claim "+claim, func(ctx context.Context) (bool, error) {
+		c, err := w.client.CoreV1().PersistentVolumeClaims("default").Get(ctx, claim, metav1.GetOptions{})
+		return err == nil && c.Status.Phase == corev1.ClaimBound, err
+	})
+}
+
+// wait waits until the world, asked after each of its actions, is as wanted.
+func (w *sidecarWorld) wait(what string, cond func(context.Context) (bool, error)) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), sidecarsTimeout)
+	defer cancel()
+	changes := w.served.changes()
+	for {
+		ok, err := cond(ctx)
+		if ok {
+			return
+		}
+		select {
+		case <-changes:
+		case <-ctx.Done():
+			w.t.Fatalf("%s does not come: %v", what, err)
+		}
+	}
+}
+
+// tearDown deletes everything, and waits until nothing is left.
+func (w *sidecarWorld) tearDown() {
+	w.t.Helper()
+	ctx := w.t.Context()
+	all, none := metav1.ListOptions{}, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}
+	for _, err := range []error{
+		w.client.CoreV1().Pods("default").DeleteCollection(ctx, none, all),
+		w.client.CoreV1().PersistentVolumeClaims("default").DeleteCollection(ctx, none, all),
+		w.dynamic.Resource(snapshots).Namespace("default").DeleteCollection(ctx, none, all),
+	} {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.wait("the end", func(ctx context.Context) (bool, error) {
+		volumes, err := w.client.CoreV1().PersistentVolumes().List(ctx, all)
+		if err != nil || len(volumes.Items) > 0 {
+			return false, fmt.Errorf("volumes are left: %w", err)
+		}
+		left, err := w.dynamic.Resource(contents).List(ctx, all)
+		if err != nil || len(left.Items) > 0 {
+			return false, fmt.Errorf("snapshots are left: %w", err)
+		}
+		return true, nil
+	})
+}
+
+// refusals holds what the server refused the sidecars against what is usual: conflicts, what is gone, and the
+// provisioner's probe of capacity objects.
+func (w *sidecarWorld) refusals() {
+	w.t.Helper()
+	for _, a := range w.log.refused() {
+		switch {
+		case a.code == 409, a.code == 404 && a.method != "POST":
+		case a.code == 422 && strings.HasSuffix(a.path, "/csistoragecapacities"): // made to be invalid
+		case a.code == 422 && a.method == "PATCH" && strings.Contains(a.path, "/persistentvolumes/"): // a stale JSON patch
+		case a.code == 404 && strings.HasSuffix(a.path, "/events"): // the object's namespace is gone
+		default:
+			w.t.Errorf("refused: %s %s: %d: %s", a.method, a.path, a.code, a.body)
+		}
+	}
+}
