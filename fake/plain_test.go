@@ -22,6 +22,9 @@ func TestWhatIsPlainIsValid(t *testing.T) {
 		if rapid.Bool().Draw(t, "few") {
 			m.Annotations, m.Finalizers = nil, nil
 		}
+		if rapid.Bool().Draw(t, "plain") {
+			m.Namespace, m.Labels = "default", map[string]string{"app": "db"}
+		}
 		if plainMeta(&m) {
 			passed++
 			errs := validation.ValidateObjectMeta(&m, m.Namespace != "", validation.NameIsDNSSubdomain, metaPath)

@@ -143,6 +143,9 @@ type visit struct {
 // act does what the request asks for.
 func (v *visit) act() (answer, error) {
 	verb := v.verb()
+	if c := v.described.Custom; c != nil && c.Deprecated[v.Version] != "" {
+		v.warn(c.Deprecated[v.Version])
+	}
 	switch {
 	case v.sub != "":
 		return v.subresource(verb)

@@ -58,7 +58,7 @@ func (v *visit) watchResource() (answer, error) {
 	taken = false
 	a := newAnswer(http.StatusOK, media, nil)
 	a.stream = newStream(v.Context(), opts.TimeoutSeconds, release)
-	a.stream.cursor, a.stream.failed = cursor, err
+	a.stream.cursor, a.stream.failed, a.stream.now = cursor, err, v.h.server.Timestamp
 	a.stream.encode = func(e watch.Event) ([]byte, error) { return v.frame(e, &tableOpts) }
 	return a, nil
 }
@@ -127,6 +127,7 @@ type stream struct {
 	cursor *fake.Cursor
 	failed error // to be told instead of events
 	encode func(watch.Event) ([]byte, error)
+	now    func() metav1.Time // the world's
 
 	ctx     context.Context //nolint:containedctx // it is the watch's life
 	cancel  context.CancelFunc
@@ -178,13 +179,30 @@ func (s *stream) more() (bool, error) {
 }
 
 // wait waits until there may be more, and returns false when the stream has ended.
-func (s *stream) wait() bool {
+func (s *stream) wait() bool { return s.waitUntil(s.ctx) }
+
+// waitUntil is wait, and returns as well when until, a child of the stream's context, has ended.
+func (s *stream) waitUntil(until context.Context) bool {
 	select {
-	case <-s.ctx.Done():
-		return false
+	case <-until.Done():
+		return s.ctx.Err() == nil
 	case <-s.cursor.Changed():
 		return true
 	}
+}
+
+// bookmarkPause is how long waitOrBookmark waits at least: the world's clock may stand still.
+const bookmarkPause = time.Second
+
+// waitOrBookmark is wait, and returns as well when a bookmark is due.
+func (s *stream) waitOrBookmark() bool {
+	due, ok := s.cursor.BookmarkDue()
+	if !ok {
+		return s.wait()
+	}
+	until, cancel := context.WithTimeout(s.ctx, max(bookmarkPause, due.Sub(s.now().Time)))
+	defer cancel()
+	return s.waitUntil(until)
 }
 
 // Read gives the events that are ready, and waits if there are none.
@@ -217,7 +235,7 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// serve writes the events to a connection until the watch has ended or the client is gone. What is ready goes out
+// serve writes the events, and bookmarks in between, to a connection until the watch has ended or the client is gone. What is ready goes out
 // together.
 func (s *stream) serve(w http.ResponseWriter, a answer) {
 	defer s.cancel()
@@ -242,7 +260,7 @@ func (s *stream) serve(w http.ResponseWriter, a answer) {
 				return
 			}
 			flushed = true
-		case !s.wait():
+		case !s.waitOrBookmark():
 			return
 		}
 	}
