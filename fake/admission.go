@@ -1,7 +1,6 @@
 package fake
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +18,7 @@ import (
 const (
 	finalizerClaim  = "kubernetes.io/pvc-protection"
 	finalizerVolume = "kubernetes.io/pv-protection"
+	finalizerClass  = "kubernetes.io/vac-protection"
 
 	defaultClassAnnotation     = "storageclass.kubernetes.io/is-default-class"
 	defaultClassAnnotationBeta = "storageclass.beta.kubernetes.io/is-default-class"
@@ -36,23 +36,42 @@ func (s *Server) admitNamespace(k *kind, namespace string, m *metav1.ObjectMeta)
 		return apierrors.NewNotFound(corev1.Resource("namespaces"), namespace)
 	}
 	if ns.DeletionTimestamp != nil {
-		err := apierrors.NewForbidden(k.groupResource(), cmp.Or(m.Name, m.GenerateName), fmt.Errorf(
+		err := apierrors.NewForbidden(k.groupResource(), nameToCome(m), fmt.Errorf(
 			"unable to create new content in namespace %s because it is being terminated", namespace))
-		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
-			Type:    corev1.NamespaceTerminatingCause,
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{
+			Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace",
 			Message: fmt.Sprintf("namespace %s is being terminated", namespace),
-			Field:   "metadata.namespace",
-		})
+		}}
 		return err
 	}
 	return nil
 }
 
+// nameToCome is what an error calls an object whose name may not have been generated yet.
+//
+// Upstream: k8s.io/apiserver/pkg/admission extractResourceName.
+func nameToCome(m *metav1.ObjectMeta) string {
+	switch {
+	case m.Name != "":
+		return m.Name
+	case m.GenerateName != "":
+		return m.GenerateName
+	default:
+		return "Unknown"
+	}
+}
+
 // admitCreate adds to an object what the plugins add.
 //
 // Upstream: plugin/pkg/admission/storage/storageobjectinuseprotection, storageclass/setdefault.
-func (s *Server) admitCreate(obj Object) {
+func (s *Server) admitCreate(obj Object) error {
 	switch o := obj.(type) {
+	case *corev1.Pod:
+		return s.admitPod(o)
+	case *corev1.Service:
+		s.admitService(o)
+	case *storagev1.VolumeAttributesClass:
+		o.Finalizers = with(o.Finalizers, finalizerClass)
 	case *corev1.PersistentVolume:
 		o.Finalizers = with(o.Finalizers, finalizerVolume)
 	case *corev1.PersistentVolumeClaim:
@@ -63,6 +82,7 @@ func (s *Server) admitCreate(obj Object) {
 			}
 		}
 	}
+	return nil
 }
 
 func with(finalizers []string, f string) []string {

@@ -12,51 +12,85 @@ import (
 var appsKinds = []*kind{
 	newKind(rule[*appsv1.StatefulSet]{
 		resource: "statefulsets", gvk: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), namespaced: true,
-		short:         []string{"sts"},
-		categories:    []string{"all"},
-		copyStatus:    func(to, from *appsv1.StatefulSet) { to.Status = from.Status },
-		statusMeta:    true,
-		unconditional: true,
+		short:          []string{"sts"},
+		categories:     []string{"all"},
+		copyStatus:     func(to, from *appsv1.StatefulSet) { to.Status = from.Status },
+		statusMeta:     true,
+		unconditional:  true,
+		defaults:       defaultStatefulSet,
+		prepareCreate:  prepareStatefulSetCreate,
+		prepareUpdate:  prepareStatefulSetUpdate,
+		validateCreate: validateStatefulSet,
+		validateUpdate: validateStatefulSetUpdate,
+		validateStatus: validateStatefulSetStatus,
+		name:           statefulSetName,
+		warn:           warnStatefulSet,
+		goesAsStatus:   true,
 	}, func(m metav1.ListMeta, items []appsv1.StatefulSet) runtime.Object {
 		return &appsv1.StatefulSetList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*appsv1.Deployment]{
 		resource: "deployments", gvk: appsv1.SchemeGroupVersion.WithKind("Deployment"), namespaced: true,
-		short:         []string{"deploy"},
-		categories:    []string{"all"},
-		copyStatus:    func(to, from *appsv1.Deployment) { to.Status = from.Status },
-		statusMeta:    true,
-		unconditional: true,
+		short:          []string{"deploy"},
+		categories:     []string{"all"},
+		copyStatus:     func(to, from *appsv1.Deployment) { to.Status = from.Status },
+		statusMeta:     true,
+		unconditional:  true,
+		defaults:       defaultDeployment,
+		prepareCreate:  prepareDeploymentCreate,
+		prepareUpdate:  prepareDeploymentUpdate,
+		validateCreate: validateDeployment,
+		validateUpdate: validateDeploymentUpdate,
+		validateStatus: validateDeploymentStatus,
+		prepareStatus:  prepareDeploymentStatus,
+		goesAsStatus:   true,
 	}, func(m metav1.ListMeta, items []appsv1.Deployment) runtime.Object {
 		return &appsv1.DeploymentList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*appsv1.ReplicaSet]{
 		resource: "replicasets", gvk: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), namespaced: true,
-		short:         []string{"rs"},
-		categories:    []string{"all"},
-		copyStatus:    func(to, from *appsv1.ReplicaSet) { to.Status = from.Status },
-		statusMeta:    true,
-		unconditional: true,
+		short:          []string{"rs"},
+		categories:     []string{"all"},
+		copyStatus:     func(to, from *appsv1.ReplicaSet) { to.Status = from.Status },
+		statusMeta:     true,
+		unconditional:  true,
+		defaults:       defaultReplicaSet,
+		prepareCreate:  prepareReplicaSetCreate,
+		prepareUpdate:  prepareReplicaSetUpdate,
+		validateCreate: validateReplicaSet,
+		validateUpdate: validateReplicaSetUpdate,
+		validateStatus: validateReplicaSetStatus,
+		goesAsStatus:   true,
 	}, func(m metav1.ListMeta, items []appsv1.ReplicaSet) runtime.Object {
 		return &appsv1.ReplicaSetList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*appsv1.DaemonSet]{
 		resource: "daemonsets", gvk: appsv1.SchemeGroupVersion.WithKind("DaemonSet"), namespaced: true,
-		short:         []string{"ds"},
-		categories:    []string{"all"},
-		copyStatus:    func(to, from *appsv1.DaemonSet) { to.Status = from.Status },
-		statusMeta:    true,
-		unconditional: true,
+		short:          []string{"ds"},
+		categories:     []string{"all"},
+		copyStatus:     func(to, from *appsv1.DaemonSet) { to.Status = from.Status },
+		statusMeta:     true,
+		unconditional:  true,
+		defaults:       defaultDaemonSet,
+		prepareCreate:  prepareDaemonSetCreate,
+		prepareUpdate:  prepareDaemonSetUpdate,
+		validateCreate: validateDaemonSet,
+		validateUpdate: validateDaemonSetUpdate,
+		validateStatus: validateDaemonSetStatus,
+		goesAsStatus:   true,
 	}, func(m metav1.ListMeta, items []appsv1.DaemonSet) runtime.Object {
 		return &appsv1.DaemonSetList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*appsv1.ControllerRevision]{
 		resource: "controllerrevisions", gvk: appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), namespaced: true,
-		unconditional: true,
+		unconditional:  true,
+		validateCreate: validateRevision,
+		validateUpdate: validateRevisionUpdate,
+		goesAsStatus:   true,
 	}, func(m metav1.ListMeta, items []appsv1.ControllerRevision) runtime.Object {
 		return &appsv1.ControllerRevisionList{ListMeta: m, Items: items}
 	}),

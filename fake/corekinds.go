@@ -26,7 +26,10 @@ var coreKinds = []*kind{
 		fields: map[string]func(*corev1.Namespace) string{
 			"status.phase": func(n *corev1.Namespace) string { return string(n.Status.Phase) },
 		},
-		strange: unsupportedField,
+		strange:        unsupportedField,
+		validateCreate: validateNamespace,
+		validateUpdate: validateNamespaceUpdate,
+		validateStatus: validateNamespaceStatus,
 	}, func(m metav1.ListMeta, items []corev1.Namespace) runtime.Object {
 		return &corev1.NamespaceList{ListMeta: m, Items: items}
 	}),
@@ -41,8 +44,11 @@ var coreKinds = []*kind{
 		fields: map[string]func(*corev1.Node) string{
 			"spec.unschedulable": func(n *corev1.Node) string { return strconv.FormatBool(n.Spec.Unschedulable) },
 		},
-		strange:      unsupportedField,
-		goesAsStatus: true,
+		strange:        unsupportedField,
+		goesAsStatus:   true,
+		validateCreate: validateNode,
+		validateUpdate: validateNodeUpdate,
+		validateStatus: validateNodeChange,
 	}, func(m metav1.ListMeta, items []corev1.Node) runtime.Object {
 		return &corev1.NodeList{ListMeta: m, Items: items}
 	}),
@@ -63,6 +69,8 @@ var coreKinds = []*kind{
 		fields:         podFields,
 		strange:        unsupportedField,
 		actions:        podActions,
+		warn:           warnPod,
+		validateStatus: validatePodStatus,
 	}, func(m metav1.ListMeta, items []corev1.Pod) runtime.Object {
 		return &corev1.PodList{ListMeta: m, Items: items}
 	}),
@@ -79,6 +87,7 @@ var coreKinds = []*kind{
 		validateCreate: validateVolume,
 		validateUpdate: validateVolumeUpdate,
 		unconditional:  true,
+		warn:           warnVolume,
 	}, func(m metav1.ListMeta, items []corev1.PersistentVolume) runtime.Object {
 		return &corev1.PersistentVolumeList{ListMeta: m, Items: items}
 	}),
@@ -96,6 +105,7 @@ var coreKinds = []*kind{
 		validateUpdate: validateClaimUpdate,
 		validateStatus: validateClaimStatus,
 		unconditional:  true,
+		warn:           warnClaim,
 	}, func(m metav1.ListMeta, items []corev1.PersistentVolumeClaim) runtime.Object {
 		return &corev1.PersistentVolumeClaimList{ListMeta: m, Items: items}
 	}),
@@ -118,17 +128,28 @@ var coreKinds = []*kind{
 
 	newKind(rule[*corev1.Secret]{
 		resource: "secrets", gvk: corev1.SchemeGroupVersion.WithKind("Secret"), namespaced: true,
-		unconditional: true,
-		goesAsStatus:  true,
+		unconditional:  true,
+		goesAsStatus:   true,
+		defaults:       defaultSecret,
+		prepareUpdate:  prepareSecretUpdate,
+		validateCreate: validateSecret,
+		validateUpdate: validateSecretUpdate,
+		warn:           warnSecret,
+		fields: map[string]func(*corev1.Secret) string{
+			"type": func(s *corev1.Secret) string { return string(s.Type) },
+		},
+		strange: unsupportedField,
 	}, func(m metav1.ListMeta, items []corev1.Secret) runtime.Object {
 		return &corev1.SecretList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*corev1.ConfigMap]{
 		resource: "configmaps", gvk: corev1.SchemeGroupVersion.WithKind("ConfigMap"), namespaced: true,
-		short:         []string{"cm"},
-		unconditional: true,
-		goesAsStatus:  true,
+		short:          []string{"cm"},
+		unconditional:  true,
+		goesAsStatus:   true,
+		validateCreate: validateConfigMap,
+		validateUpdate: validateConfigMapUpdate,
 	}, func(m metav1.ListMeta, items []corev1.ConfigMap) runtime.Object {
 		return &corev1.ConfigMapList{ListMeta: m, Items: items}
 	}),
@@ -137,57 +158,93 @@ var coreKinds = []*kind{
 		resource: "serviceaccounts", gvk: corev1.SchemeGroupVersion.WithKind("ServiceAccount"), namespaced: true,
 		short:         []string{"sa"},
 		unconditional: true,
+		actions:       accountActions,
 	}, func(m metav1.ListMeta, items []corev1.ServiceAccount) runtime.Object {
 		return &corev1.ServiceAccountList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*corev1.ResourceQuota]{
 		resource: "resourcequotas", gvk: corev1.SchemeGroupVersion.WithKind("ResourceQuota"), namespaced: true,
-		short:         []string{"quota"},
-		copyStatus:    func(to, from *corev1.ResourceQuota) { to.Status = from.Status },
-		statusMeta:    true,
-		unconditional: true,
+		short:          []string{"quota"},
+		copyStatus:     func(to, from *corev1.ResourceQuota) { to.Status = from.Status },
+		statusMeta:     true,
+		unconditional:  true,
+		prepareCreate:  prepareQuotaCreate,
+		validateCreate: validateQuota,
+		validateUpdate: validateQuotaUpdate,
+		validateStatus: validateQuotaStatus,
 	}, func(m metav1.ListMeta, items []corev1.ResourceQuota) runtime.Object {
 		return &corev1.ResourceQuotaList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*corev1.LimitRange]{
 		resource: "limitranges", gvk: corev1.SchemeGroupVersion.WithKind("LimitRange"), namespaced: true,
-		short:         []string{"limits"},
-		unconditional: true,
-		goesAsStatus:  true,
+		short:          []string{"limits"},
+		unconditional:  true,
+		goesAsStatus:   true,
+		defaults:       defaultLimits,
+		validateCreate: validateLimits,
+		validateUpdate: validateLimitsUpdate,
+		createOnUpdate: true,
 	}, func(m metav1.ListMeta, items []corev1.LimitRange) runtime.Object {
 		return &corev1.LimitRangeList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*corev1.Service]{
 		resource: "services", gvk: corev1.SchemeGroupVersion.WithKind("Service"), namespaced: true,
-		short:         []string{"svc"},
-		categories:    []string{"all"},
-		copyStatus:    func(to, from *corev1.Service) { to.Status = from.Status },
-		statusMeta:    true,
-		unconditional: true,
+		short:          []string{"svc"},
+		categories:     []string{"all"},
+		copyStatus:     func(to, from *corev1.Service) { to.Status = from.Status },
+		statusMeta:     true,
+		unconditional:  true,
+		name:           validation.NameIsDNSLabel,
+		defaults:       defaultService,
+		prepareCreate:  prepareServiceCreate,
+		prepareUpdate:  prepareServiceUpdate,
+		validateCreate: validateService,
+		validateUpdate: validateServiceUpdate,
+		fields: map[string]func(*corev1.Service) string{
+			"spec.clusterIP": func(s *corev1.Service) string { return s.Spec.ClusterIP },
+			"spec.type":      func(s *corev1.Service) string { return string(s.Spec.Type) },
+		},
+		strange:        unsupportedField,
+		createOnUpdate: true,
 	}, func(m metav1.ListMeta, items []corev1.Service) runtime.Object {
 		return &corev1.ServiceList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*corev1.Endpoints]{
 		resource: "endpoints", gvk: corev1.SchemeGroupVersion.WithKind("Endpoints"), namespaced: true,
-		short:         []string{"ep"},
-		unconditional: true,
-		goesAsStatus:  true,
+		short:          []string{"ep"},
+		unconditional:  true,
+		goesAsStatus:   true,
+		defaults:       defaultEndpoints,
+		validateCreate: validateEndpoints,
+		validateUpdate: validateEndpointsUpdate,
+		warn:           warnEndpoints,
+		createOnUpdate: true,
 	}, func(m metav1.ListMeta, items []corev1.Endpoints) runtime.Object {
 		return &corev1.EndpointsList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*corev1.ReplicationController]{
 		resource: "replicationcontrollers", gvk: corev1.SchemeGroupVersion.WithKind("ReplicationController"), namespaced: true,
-		short:         []string{"rc"},
-		categories:    []string{"all"},
-		copyStatus:    func(to, from *corev1.ReplicationController) { to.Status = from.Status },
-		statusMeta:    true,
-		dependents:    dependentsOrphaned,
-		unconditional: true,
+		short:          []string{"rc"},
+		categories:     []string{"all"},
+		copyStatus:     func(to, from *corev1.ReplicationController) { to.Status = from.Status },
+		statusMeta:     true,
+		unconditional:  true,
+		defaults:       defaultReplicationController,
+		prepareCreate:  prepareReplicationControllerCreate,
+		prepareUpdate:  prepareReplicationControllerUpdate,
+		validateCreate: validateReplicationController,
+		validateUpdate: validateReplicationControllerUpdate,
+		validateStatus: validateReplicationControllerStatus,
+		fields: map[string]func(*corev1.ReplicationController) string{
+			"status.replicas": func(r *corev1.ReplicationController) string { return strconv.Itoa(int(r.Status.Replicas)) },
+		},
+		strange:    unsupportedField,
+		dependents: dependentsOrphaned,
 	}, func(m metav1.ListMeta, items []corev1.ReplicationController) runtime.Object {
 		return &corev1.ReplicationControllerList{ListMeta: m, Items: items}
 	}),

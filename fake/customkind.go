@@ -200,9 +200,12 @@ func (s *Server) put(t *table, k *kind, what watch.EventType, key string, before
 	return k.show(after), true
 }
 
-// warn gives the warnings about a write.
-func (k *kind) warn(obj, old Object) []string {
-	if k.custom == nil || k.custom.Warnings == nil {
+// warnings gives the warnings about a write.
+func (k *kind) warnings(obj, old Object) []string {
+	switch {
+	case k.warn != nil:
+		return k.warn(obj, old)
+	case k.custom == nil || k.custom.Warnings == nil:
 		return nil
 	}
 	was, _ := old.(*Custom)

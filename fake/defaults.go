@@ -1,9 +1,6 @@
 package fake
 
 import (
-	"reflect"
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/ptr"
@@ -41,11 +38,42 @@ func defaultVolume(volume *corev1.PersistentVolume) {
 	if h := volume.Spec.HostPath; h != nil {
 		set(&h.Type, corev1.HostPathUnset)
 	}
-	if i := volume.Spec.ISCSI; i != nil {
-		fill(&i.ISCSIInterface, "default")
-	}
+	defaultOldVolume(&volume.Spec.PersistentVolumeSource)
 	truncate(volume.Status.LastPhaseTransitionTime)
 }
+
+// defaultOldVolume fills in sources that drivers took the place of.
+func defaultOldVolume(source *corev1.PersistentVolumeSource) {
+	switch {
+	case source.ISCSI != nil:
+		fill(&source.ISCSI.ISCSIInterface, iscsiInterfaceDefault)
+	case source.RBD != nil:
+		fill(&source.RBD.RBDPool, rbdPoolDefault)
+		fill(&source.RBD.RadosUser, rbdUserDefault)
+		fill(&source.RBD.Keyring, rbdKeyringDefault)
+	case source.AzureDisk != nil:
+		defaultAzureDisk(source.AzureDisk)
+	case source.ScaleIO != nil:
+		fill(&source.ScaleIO.StorageMode, scaleIOModeDefault)
+		fill(&source.ScaleIO.FSType, scaleIOFSDefault)
+	}
+}
+
+func defaultAzureDisk(disk *corev1.AzureDiskVolumeSource) {
+	set(&disk.CachingMode, corev1.AzureDataDiskCachingReadWrite)
+	set(&disk.Kind, corev1.AzureSharedBlobDisk)
+	set(&disk.FSType, "ext4")
+	set(&disk.ReadOnly, false)
+}
+
+const (
+	iscsiInterfaceDefault = "default"
+	rbdPoolDefault        = "rbd"
+	rbdUserDefault        = "admin"
+	rbdKeyringDefault     = "/etc/ceph/keyring"
+	scaleIOModeDefault    = "ThinProvisioned"
+	scaleIOFSDefault      = "xfs"
+)
 
 func defaultClaim(claim *corev1.PersistentVolumeClaim) {
 	fill(&claim.Status.Phase, corev1.ClaimPending)
@@ -84,83 +112,10 @@ func defaultDriver(driver *storagev1.CSIDriver) {
 	}
 }
 
-func defaultPod(pod *corev1.Pod) {
-	spec := &pod.Spec
-	fill(&spec.DNSPolicy, corev1.DNSClusterFirst)
-	fill(&spec.RestartPolicy, corev1.RestartPolicyAlways)
-	fill(&spec.SchedulerName, corev1.DefaultSchedulerName)
-	set(&spec.TerminationGracePeriodSeconds, int64(corev1.DefaultTerminationGracePeriodSeconds))
-	set(&spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
-	if spec.SecurityContext == nil {
-		spec.SecurityContext = &corev1.PodSecurityContext{}
-	}
-	for i := range spec.InitContainers {
-		defaultContainer(&spec.InitContainers[i])
-	}
-	for i := range spec.Containers {
-		defaultContainer(&spec.Containers[i])
-	}
-	for i := range spec.Volumes {
-		defaultPodVolume(&spec.Volumes[i].VolumeSource)
-	}
-	fill(&pod.Status.Phase, corev1.PodPending)
-	truncate(pod.Status.StartTime)
-	for i := range pod.Status.Conditions {
-		c := &pod.Status.Conditions[i]
-		truncate(&c.LastProbeTime, &c.LastTransitionTime)
-	}
-}
-
-func defaultContainer(c *corev1.Container) {
-	fill(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
-	fill(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
-	if c.ImagePullPolicy == "" {
-		c.ImagePullPolicy = corev1.PullIfNotPresent
-		if latest(c.Image) {
-			c.ImagePullPolicy = corev1.PullAlways
-		}
-	}
-	for i := range c.Ports {
-		fill(&c.Ports[i].Protocol, corev1.ProtocolTCP)
-	}
-	for name, limit := range c.Resources.Limits {
-		if _, ok := c.Resources.Requests[name]; !ok {
-			if c.Resources.Requests == nil {
-				c.Resources.Requests = corev1.ResourceList{}
-			}
-			c.Resources.Requests[name] = limit.DeepCopy()
-		}
-	}
-}
-
-// latest tells whether an image's tag is latest, as it is when it has neither tag nor digest.
-func latest(image string) bool {
-	if strings.Contains(image, "@") || image == "" {
-		return false
-	}
-	_, tag, ok := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":")
-	return !ok || tag == "latest"
-}
-
-func defaultPodVolume(source *corev1.VolumeSource) {
-	switch {
-	case source.PersistentVolumeClaim != nil:
-	case source.HostPath != nil:
-		set(&source.HostPath.Type, corev1.HostPathUnset)
-	case source.Secret != nil:
-		set(&source.Secret.DefaultMode, corev1.SecretVolumeSourceDefaultMode)
-	case source.ConfigMap != nil:
-		set(&source.ConfigMap.DefaultMode, corev1.ConfigMapVolumeSourceDefaultMode)
-	case source.DownwardAPI != nil:
-		set(&source.DownwardAPI.DefaultMode, corev1.DownwardAPIVolumeSourceDefaultMode)
-	case source.Projected != nil:
-		set(&source.Projected.DefaultMode, corev1.ProjectedVolumeSourceDefaultMode)
-	case source.Ephemeral != nil:
-		if t := source.Ephemeral.VolumeClaimTemplate; t != nil {
-			set(&t.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
-		}
-	case reflect.ValueOf(*source).IsZero():
-		source.EmptyDir = &corev1.EmptyDirVolumeSource{}
+// defaultCSINode forgets a list without drivers, as the wire does.
+func defaultCSINode(node *storagev1.CSINode) {
+	if len(node.Spec.Drivers) == 0 {
+		node.Spec.Drivers = nil
 	}
 }
 

@@ -13,11 +13,12 @@ import (
 
 func TestPodDefaults(t *testing.T) {
 	w := newWorld(t)
+	claimed := newClaim("").Spec
 	sources := map[string]corev1.VolumeSource{
 		"a": {},
 		"b": {HostPath: &corev1.HostPathVolumeSource{Path: "/x"}},
 		"c": {Secret: &corev1.SecretVolumeSource{SecretName: "s"}},
-		"d": {Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}},
+		"d": {Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: claimed}}},
 	}
 	p := must[*corev1.Pod](t)(w.client.CoreV1().Pods("default").Create(w.ctx, newPod("p", func(p *corev1.Pod) {
 		p.Spec.Volumes = nil
@@ -29,6 +30,12 @@ func TestPodDefaults(t *testing.T) {
 			{Name: "d", Image: "registry:5000/busybox"},
 		}
 	}), metav1.CreateOptions{}))
+	claimed.VolumeMode = ptr.To(corev1.PersistentVolumeFilesystem)
+	bears := func(key string) corev1.Toleration {
+		return corev1.Toleration{
+			Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To(int64(300)),
+		}
+	}
 	container := corev1.Container{
 		TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 	}
@@ -39,8 +46,11 @@ func TestPodDefaults(t *testing.T) {
 	expect(t, p.Spec, corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyAlways, DNSPolicy: corev1.DNSClusterFirst, SchedulerName: "default-scheduler",
 		TerminationGracePeriodSeconds: ptr.To(int64(30)), EnableServiceLinks: ptr.To(true),
-		SecurityContext: &corev1.PodSecurityContext{},
-		Containers:      []corev1.Container{first, second},
+		SecurityContext:    &corev1.PodSecurityContext{},
+		ServiceAccountName: "default", DeprecatedServiceAccount: "default",
+		Priority: ptr.To(int32(0)), PreemptionPolicy: ptr.To(corev1.PreemptLowerPriority),
+		Tolerations: []corev1.Toleration{bears("node.kubernetes.io/not-ready"), bears("node.kubernetes.io/unreachable")},
+		Containers:  []corev1.Container{first, second},
 		Volumes: []corev1.Volume{
 			{Name: "a", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			{Name: "b", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
@@ -51,7 +61,7 @@ func TestPodDefaults(t *testing.T) {
 			}}},
 			{Name: "d", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
 				VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
-					Spec: corev1.PersistentVolumeClaimSpec{VolumeMode: ptr.To(corev1.PersistentVolumeFilesystem)},
+					Spec: claimed,
 				},
 			}}},
 		},

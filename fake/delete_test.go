@@ -133,7 +133,7 @@ func TestPropagation(t *testing.T) {
 		},
 		{
 			"replication controllers orphan", "replicationcontrollers", replicated(), nil,
-			[]metav1.DeleteOptions{none, background}, []string{"orphan in 0s grace 0", "gone"},
+			[]metav1.DeleteOptions{none, background}, []string{"orphan in 0s grace 0 generation 2", "gone"},
 		},
 		{"events have no dependents", "events", &corev1.Event{InvolvedObject: corev1.ObjectReference{Namespace: "default"}}, nil, []metav1.DeleteOptions{foreground}, []string{"gone"}},
 		{

@@ -5,6 +5,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // newEventsView makes the kind that shows the events of the core group as those of events.k8s.io.
@@ -17,8 +18,8 @@ func newEventsView(of *kind) *kind {
 	}, func(m metav1.ListMeta, items []eventsv1.Event) runtime.Object {
 		return &eventsv1.EventList{ListMeta: m, Items: items}
 	})
-	k.id, k.of = tableID("events.k8s.io", "events"), of
-	k.field = selectable(map[string]func(*corev1.Event) string{
+	k.id, k.of = tableID("events.k8s.io", "events"), strict(of, k)
+	field := selectable(map[string]func(*corev1.Event) string{
 		"regarding.kind":            func(e *corev1.Event) string { return e.InvolvedObject.Kind },
 		"regarding.namespace":       func(e *corev1.Event) string { return e.InvolvedObject.Namespace },
 		"regarding.name":            func(e *corev1.Event) string { return e.InvolvedObject.Name },
@@ -30,9 +31,28 @@ func newEventsView(of *kind) *kind {
 		"reportingController":       func(e *corev1.Event) string { return e.ReportingController },
 		"type":                      func(e *corev1.Event) string { return e.Type },
 	})
+	k.field = func(obj Object, label string) (string, bool) {
+		if shown, ok := obj.(*eventsv1.Event); ok {
+			obj = takeEvent(shown)
+		}
+		return field(obj, label)
+	}
 	k.show = func(stored Object) Object { return showEvent(stored.(*corev1.Event)) }
 	k.take = func(shown, _ Object) (Object, error) { return takeEvent(shown.(*eventsv1.Event)), nil }
 	return k
+}
+
+// strict is the kind of the events of the core group as they may be written through events.k8s.io.
+//
+// Upstream: pkg/registry/core/event Strategy.Validate, which heeds the version of the request.
+func strict(of, view *kind) *kind {
+	k := *of
+	k.gvk, k.invalid = view.gvk, of.gvk.GroupKind()
+	k.validateCreate = func(obj, _ Object) field.ErrorList { return validateNewEvent(obj.(*corev1.Event)) }
+	k.validateUpdate = func(obj, old Object) field.ErrorList {
+		return validateNewEventUpdate(obj.(*corev1.Event), old.(*corev1.Event))
+	}
+	return &k
 }
 
 func showEvent(e *corev1.Event) *eventsv1.Event {

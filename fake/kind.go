@@ -19,7 +19,8 @@ type kind struct {
 	namespaced bool
 	short      []string
 	categories []string
-	custom     *CustomKind // nil: built in
+	custom     *CustomKind      // nil: built in
+	invalid    schema.GroupKind // what an error says is invalid, if it is not the kind itself
 
 	// A kind that is not stored itself but shows another one, as events.k8s.io shows the events of the core group and
 	// a Scale shows a StatefulSet. show makes it of what is stored; take puts it back into a copy of what is stored,
@@ -47,6 +48,7 @@ type kind struct {
 	validateCreate func(obj, none Object) field.ErrorList
 	validateUpdate func(new, old Object) field.ErrorList
 	validateStatus func(new, old Object) field.ErrorList
+	warn           func(new, old Object) []string
 	unconditional  bool
 	createOnUpdate bool
 	grace          func(obj Object, asked *int64) int64
@@ -89,6 +91,9 @@ type rule[P Object] struct {
 	// What the server writes itself, and what is wrong with an object. At creation old is nil.
 	prepareCreate, prepareUpdate, prepareStatus    func(now metav1.Time, new, old P)
 	validateCreate, validateUpdate, validateStatus func(new, old P) field.ErrorList
+
+	// What the writer is told besides. At creation old is nil. Not for writes of /status.
+	warn func(new, old P) []string
 
 	unconditional  bool // an update needs no resourceVersion
 	createOnUpdate bool // an update of what is not there creates it
@@ -152,6 +157,7 @@ func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) run
 		prepareCreate: prepare(r.prepareCreate), validateCreate: validate(r.validateCreate),
 		prepareUpdate: prepare(r.prepareUpdate), validateUpdate: validate(r.validateUpdate),
 		prepareStatus: prepare(r.prepareStatus), validateStatus: validate(r.validateStatus),
+		warn:          warn(r.warn),
 		unconditional: r.unconditional, createOnUpdate: r.createOnUpdate,
 		grace: grace(r.grace), dependents: r.dependents, field: selectable(r.fields), strange: r.strange,
 		goesAsStatus: r.goesAsStatus, actions: r.actions,
@@ -187,6 +193,16 @@ func validate[P Object](f func(new, old P) field.ErrorList) func(new, old Object
 		return func(Object, Object) field.ErrorList { return nil }
 	}
 	return func(new, old Object) field.ErrorList {
+		was, _ := old.(P)
+		return f(new.(P), was)
+	}
+}
+
+func warn[P Object](f func(new, old P) []string) func(new, old Object) []string {
+	if f == nil {
+		return func(Object, Object) []string { return nil }
+	}
+	return func(new, old Object) []string {
 		was, _ := old.(P)
 		return f(new.(P), was)
 	}

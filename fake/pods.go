@@ -108,6 +108,9 @@ func success() *metav1.Status {
 // bind carries a binding out.
 func bind(s *Server, namespace, name string, body runtime.Object, dryRun bool) (acted, error) {
 	binding := body.(*corev1.Binding)
+	if binding.Name != name {
+		return acted{}, apierrors.NewBadRequest("name in URL does not match name in Binding object")
+	}
 	var errs field.ErrorList
 	if kind := binding.Target.Kind; kind != "" && kind != "Node" {
 		errs = append(errs, field.NotSupported(field.NewPath("target", "kind"), kind, []string{"Node", "<empty>"}))

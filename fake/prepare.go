@@ -25,13 +25,13 @@ func prepareNamespaceUpdate(_ metav1.Time, ns, old *corev1.Namespace) {
 	ns.Spec.Finalizers = old.Spec.Finalizers
 }
 
-func preparePodCreate(_ metav1.Time, pod, _ *corev1.Pod) {
+func preparePodCreate(now metav1.Time, pod, _ *corev1.Pod) {
 	pod.Generation = 1
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qualityOf(pod)}
 	if len(pod.Spec.SchedulingGates) > 0 {
 		pod.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
-			Message: "Scheduling is blocked due to non-empty scheduling gates",
+			Message: "Scheduling is blocked due to non-empty scheduling gates", LastTransitionTime: now,
 		}}
 	}
 }
@@ -48,7 +48,18 @@ func qualityOf(pod *corev1.Pod) corev1.PodQOSClass {
 	return corev1.PodQOSBestEffort
 }
 
+// preparePodUpdate also does what the plugins do: what they wrote at creation may be left out.
 func preparePodUpdate(_ metav1.Time, pod, old *corev1.Pod) {
+	spec, was := &pod.Spec, &old.Spec
+	fill(&spec.ServiceAccountName, was.ServiceAccountName)
+	spec.DeprecatedServiceAccount = spec.ServiceAccountName
+	if spec.Priority == nil {
+		spec.Priority = was.Priority
+	}
+	if spec.PreemptionPolicy == nil {
+		spec.PreemptionPolicy = was.PreemptionPolicy
+	}
+	tolerate(spec)
 	if !samePodSpec(&pod.Spec, &old.Spec) {
 		pod.Generation = old.Generation + 1
 	}

@@ -53,9 +53,10 @@ type Server struct {
 	mu       sync.RWMutex
 	revision int64 // guarded by mu: of the last commit
 
-	counters sync.Mutex
-	uids     uint64 // guarded by counters: how many were given out
-	names    uint64 // guarded by counters: how many were generated
+	counters  sync.Mutex
+	uids      uint64 // guarded by counters: how many were given out
+	names     uint64 // guarded by counters: how many were generated
+	addresses uint64 // guarded by counters: how many services got one
 
 	hooks     sync.RWMutex
 	onCommit  []func(Commit)              // guarded by hooks

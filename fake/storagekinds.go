@@ -17,6 +17,7 @@ var storageKinds = []*kind{
 		validateCreate: validateClass,
 		validateUpdate: validateClassUpdate,
 		unconditional:  true,
+		warn:           warnClass,
 	}, func(m metav1.ListMeta, items []storagev1.StorageClass) runtime.Object {
 		return &storagev1.StorageClassList{ListMeta: m, Items: items}
 	}),
@@ -40,6 +41,7 @@ var storageKinds = []*kind{
 		prepareUpdate:  prepareDriverUpdate,
 		validateCreate: validateDriver,
 		validateUpdate: validateDriverUpdate,
+		warn:           warnDriver,
 	}, func(m metav1.ListMeta, items []storagev1.CSIDriver) runtime.Object {
 		return &storagev1.CSIDriverList{ListMeta: m, Items: items}
 	}),
@@ -48,21 +50,26 @@ var storageKinds = []*kind{
 		resource: "csinodes", gvk: storagev1.SchemeGroupVersion.WithKind("CSINode"),
 		validateCreate: validateCSINode,
 		validateUpdate: validateCSINodeUpdate,
+		defaults:       defaultCSINode,
 	}, func(m metav1.ListMeta, items []storagev1.CSINode) runtime.Object {
 		return &storagev1.CSINodeList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*storagev1.CSIStorageCapacity]{
 		resource: "csistoragecapacities", gvk: storagev1.SchemeGroupVersion.WithKind("CSIStorageCapacity"), namespaced: true,
-		goesAsStatus: true,
+		goesAsStatus:   true,
+		validateCreate: validateStorageCapacity,
+		validateUpdate: validateStorageCapacityUpdate,
 	}, func(m metav1.ListMeta, items []storagev1.CSIStorageCapacity) runtime.Object {
 		return &storagev1.CSIStorageCapacityList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*storagev1.VolumeAttributesClass]{
 		resource: "volumeattributesclasses", gvk: storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"),
-		short:         []string{"vac"},
-		unconditional: true,
+		short:          []string{"vac"},
+		unconditional:  true,
+		validateCreate: validateAttributesClass,
+		validateUpdate: validateAttributesClassUpdate,
 	}, func(m metav1.ListMeta, items []storagev1.VolumeAttributesClass) runtime.Object {
 		return &storagev1.VolumeAttributesClassList{ListMeta: m, Items: items}
 	}),

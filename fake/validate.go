@@ -2,6 +2,7 @@ package fake
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -40,16 +41,26 @@ func validateMeta(k *kind, m *metav1.ObjectMeta) field.ErrorList {
 func validateFinalizers(finalizers []string) field.ErrorList {
 	var errs field.ErrorList
 	for i, f := range finalizers {
-		switch f {
-		case string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
-			continue
-		}
-		if !strings.Contains(f, "/") {
-			errs = append(errs, field.Invalid(metaPath.Child("finalizers").Index(i), f,
-				"name is neither a standard finalizer name nor is it fully qualified"))
-		}
+		errs = append(errs, standardFinalizer(f, metaPath.Child("finalizers").Index(i))...)
 	}
 	return errs
+}
+
+// standardFinalizer checks that a finalizer is one that everybody knows, or says whose it is.
+func standardFinalizer(f string, path *field.Path) field.ErrorList {
+	switch f {
+	case string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
+		return nil
+	}
+	if strings.Contains(f, "/") {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, f, "name is neither a standard finalizer name nor is it fully qualified")}
+}
+
+// validateFinalizer checks a finalizer of a namespace's spec.
+func validateFinalizer(f string, path *field.Path) field.ErrorList {
+	return append(validateQualified(f, path), standardFinalizer(f, path)...)
 }
 
 // validateMetaUpdate checks the metadata of an object to be updated. What is as it was is not looked at again.
@@ -92,12 +103,32 @@ func equalPointers[T comparable](a, b *T) bool {
 func equal(a, b message) bool { return same(a, b) || equality.Semantic.DeepEqual(a, b) }
 
 func immutable(is, was any, path *field.Path) field.ErrorList {
-	return validation.ValidateImmutableField(is, was, path)
+	if equality.Semantic.DeepEqual(is, was) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, told(is), immutableMsg)}
+}
+
+// told is a value as an error tells it.
+func told(value any) any {
+	switch reflect.Indirect(reflect.ValueOf(value)).Kind() {
+	case reflect.Struct, reflect.Slice:
+		return goFields{value}
+	}
+	return value
 }
 
 func positive(q apiresource.Quantity, path *field.Path) field.ErrorList {
 	if q.Sign() <= 0 {
 		return field.ErrorList{field.Invalid(path, q.String(), positiveMsg)}
+	}
+	return nil
+}
+
+// quantity checks that a quantity is one that makes sense at all.
+func quantity(q apiresource.Quantity, path *field.Path) field.ErrorList {
+	if q.Value() < 0 {
+		return field.ErrorList{field.Invalid(path, q.Value(), "must be a valid resource quantity")}
 	}
 	return nil
 }

@@ -15,13 +15,20 @@ import (
 
 var specPath = field.NewPath("spec")
 
-// claimPaths are the paths that are looked at in every claim.
-var claimPaths = struct{ accessModes, size, class, mode *field.Path }{
-	accessModes: specPath.Child("accessModes"),
-	size:        specPath.Child("resources").Key(string(corev1.ResourceStorage)),
-	class:       specPath.Child("storageClassName"),
-	mode:        specPath.Child("volumeMode"),
+// specPaths are the paths that are looked at in the spec of every claim.
+type specPaths struct{ spec, accessModes, size, class, mode *field.Path }
+
+func pathsAt(spec *field.Path) specPaths {
+	return specPaths{
+		spec:        spec,
+		accessModes: spec.Child("accessModes"),
+		size:        spec.Child("resources").Key(string(corev1.ResourceStorage)),
+		class:       spec.Child("storageClassName"),
+		mode:        spec.Child("volumeMode"),
+	}
 }
+
+var claimPaths = pathsAt(specPath)
 
 const claimSpecMsg = "spec is immutable after creation except resources.requests and volumeAttributesClassName " +
 	"for bound claims\n%v"
@@ -30,30 +37,40 @@ const claimSpecMsg = "spec is immutable after creation except resources.requests
 //
 // Upstream: pkg/apis/core/validation ValidatePersistentVolumeClaim.
 func validateClaim(claim, _ *corev1.PersistentVolumeClaim) field.ErrorList {
-	spec := &claim.Spec
-	errs := validateAccessModes(spec.AccessModes, claimPaths.accessModes, "at least 1 access mode is required")
+	return validateClaimSpec(&claim.Spec, &claimPaths)
+}
+
+// validateClaimSpec checks the spec of a claim, or of a template of claims.
+func validateClaimSpec(spec *corev1.PersistentVolumeClaimSpec, at *specPaths) field.ErrorList {
+	var errs field.ErrorList
+	if len(spec.AccessModes) == 0 {
+		errs = append(errs, field.Required(at.accessModes, "at least 1 access mode is required"))
+	}
 	if spec.Selector != nil {
 		errs = append(errs, metav1validation.ValidateLabelSelector(spec.Selector,
-			metav1validation.LabelSelectorValidationOptions{}, specPath.Child("selector"))...)
+			metav1validation.LabelSelectorValidationOptions{}, at.spec.Child("selector"))...)
 	}
-	path := claimPaths.size
+	if len(spec.AccessModes) > 0 {
+		errs = append(errs, validateAccessModes(spec.AccessModes, at.accessModes, "")...)
+	}
+	path := at.size
 	if size, ok := spec.Resources.Requests[corev1.ResourceStorage]; !ok {
 		errs = append(errs, field.Required(path, ""))
 	} else {
 		errs = append(errs, positive(size, path)...)
 	}
 	if spec.StorageClassName != nil && *spec.StorageClassName != "" {
-		errs = append(errs, validateName(*spec.StorageClassName, claimPaths.class)...)
+		errs = append(errs, validateName(*spec.StorageClassName, at.class)...)
 	}
-	errs = append(errs, validateVolumeMode(spec.VolumeMode, claimPaths.mode)...)
-	errs = append(errs, validateDataSources(spec)...)
+	errs = append(errs, validateVolumeMode(spec.VolumeMode, at.mode)...)
+	errs = append(errs, validateDataSources(spec, at.spec)...)
 	if c := spec.VolumeAttributesClassName; c != nil && *c != "" {
-		errs = append(errs, validateName(*c, specPath.Child("volumeAttributesClassName"))...)
+		errs = append(errs, validateName(*c, at.spec.Child("volumeAttributesClassName"))...)
 	}
 	return errs
 }
 
-func validateDataSources(spec *corev1.PersistentVolumeClaimSpec) field.ErrorList {
+func validateDataSources(spec *corev1.PersistentVolumeClaimSpec, specPath *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	source, ref := spec.DataSource, spec.DataSourceRef
 	if source != nil {
@@ -167,22 +184,36 @@ var resizeStatuses = []corev1.ClaimResourceStatus{
 //
 // Upstream: pkg/apis/core/validation ValidatePersistentVolumeClaimStatusUpdate.
 func validateClaimStatus(claim, _ *corev1.PersistentVolumeClaim) field.ErrorList {
-	errs := validateQuantities(claim.Status.Capacity, field.NewPath("status", "capacity"))
-	errs = append(errs, validateQuantities(claim.Status.AllocatedResources, field.NewPath("status", "allocatedResources"))...)
+	var errs field.ErrorList
+	capacity, path := claim.Status.Capacity, statusPath.Child("capacity")
+	for _, name := range slices.Sorted(maps.Keys(capacity)) {
+		errs = append(errs, quantity(capacity[name], path.Key(string(name)))...)
+	}
+	path = statusPath.Child("allocatedResourceStatuses")
 	statuses := claim.Status.AllocatedResourceStatuses
 	for _, name := range slices.Sorted(maps.Keys(statuses)) {
+		errs = append(errs, validateClaimResource(name, path)...)
 		if !slices.Contains(resizeStatuses, statuses[name]) {
-			errs = append(errs, field.NotSupported(field.NewPath("status", "allocatedResourceStatuses"), name,
-				slices.Sorted(slices.Values(resizeStatuses))))
+			errs = append(errs, field.NotSupported(path, name, slices.Sorted(slices.Values(resizeStatuses))))
 		}
+	}
+	path = statusPath.Child("allocatedResources")
+	allocated := claim.Status.AllocatedResources
+	for _, name := range slices.Sorted(maps.Keys(allocated)) {
+		bad := validateClaimResource(name, path)
+		if len(bad) == 0 {
+			bad = quantity(allocated[name], path.Key(string(name)))
+		}
+		errs = append(errs, bad...)
 	}
 	return errs
 }
 
-func validateQuantities(list corev1.ResourceList, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for _, name := range slices.Sorted(maps.Keys(list)) {
-		errs = append(errs, notNegative(list[name], path.Key(string(name)))...)
+// validateClaimResource checks that what a claim has a size of is storage, or somebody's own resource.
+func validateClaimResource(name corev1.ResourceName, path *field.Path) field.ErrorList {
+	errs := validateQualified(string(name), path)
+	if len(errs) == 0 && name != corev1.ResourceStorage && !extended(name) {
+		errs = append(errs, field.NotSupported(path, name, []corev1.ResourceName{corev1.ResourceStorage}))
 	}
 	return errs
 }

@@ -3,15 +3,14 @@ package fake
 import (
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/diff"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 )
 
 const podUpdateMsg = "pod updates may not change fields other than `spec.containers[*].image`," +
@@ -23,7 +22,7 @@ const podUpdateMsg = "pod updates may not change fields other than `spec.contain
 // Upstream: pkg/apis/core/validation ValidatePodCreate.
 // Differs: only what has to do with volumes, containers' names and images, the restart policy and scheduling gates.
 func validatePod(pod, _ *corev1.Pod) field.ErrorList {
-	errs := validatePodSpec(pod)
+	errs := validatePodSpec(pod.Name, &pod.Spec, specPath)
 	if len(pod.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(specPath.Child("ephemeralContainers"), "cannot be set on create"))
 	}
@@ -34,10 +33,10 @@ func validatePod(pod, _ *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-func validatePodSpec(pod *corev1.Pod) field.ErrorList {
-	spec := &pod.Spec
-	known, errs := validatePodVolumes(pod, specPath.Child("volumes"))
-	path := specPath.Child("containers")
+// validatePodSpec checks the spec of a pod, or of a template of pods, whose name is "".
+func validatePodSpec(name string, spec *corev1.PodSpec, at *field.Path) field.ErrorList {
+	known, errs := validatePodVolumes(name, spec, at.Child("volumes"))
+	path := at.Child("containers")
 	if len(spec.Containers) == 0 {
 		errs = append(errs, field.Required(path, ""))
 	}
@@ -45,21 +44,47 @@ func validatePodSpec(pod *corev1.Pod) field.ErrorList {
 	for i := range spec.Containers {
 		errs = append(errs, validateContainer(&spec.Containers[i], known, seen, path.Index(i))...)
 	}
-	path = specPath.Child("initContainers")
+	path = at.Child("initContainers")
 	for i := range spec.InitContainers {
 		errs = append(errs, validateContainer(&spec.InitContainers[i], known, seen, path.Index(i))...)
 	}
-	errs = append(errs, oneOf(spec.RestartPolicy, specPath.Child("restartPolicy"),
-		corev1.RestartPolicyAlways, corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure)...)
+	errs = append(errs, isOne(string(spec.RestartPolicy), at.Child("restartPolicy"), restartPolicies...)...)
+	errs = append(errs, isOne(string(spec.DNSPolicy), at.Child("dnsPolicy"), dnsPolicies...)...)
+	errs = append(errs, validateGates(spec.SchedulingGates, at.Child("schedulingGates"))...)
 	if spec.NodeName != "" {
-		errs = append(errs, validateName(spec.NodeName, specPath.Child("nodeName"))...)
+		errs = append(errs, validateName(spec.NodeName, at.Child("nodeName"))...)
+	}
+	if s := spec.ActiveDeadlineSeconds; s != nil && (*s < 1 || *s > math.MaxInt32) {
+		errs = append(errs, field.Invalid(at.Child("activeDeadlineSeconds"), *s, utilvalidation.InclusiveRangeError(1, math.MaxInt32)))
+	}
+	return errs
+}
+
+var (
+	restartPolicies = []string{
+		string(corev1.RestartPolicyAlways), string(corev1.RestartPolicyOnFailure), string(corev1.RestartPolicyNever),
+	}
+	dnsPolicies = []string{
+		string(corev1.DNSClusterFirstWithHostNet), string(corev1.DNSClusterFirst), string(corev1.DNSDefault), string(corev1.DNSNone),
+	}
+)
+
+func validateGates(gates []corev1.PodSchedulingGate, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, gate := range gates {
+		errs = append(errs, validateQualified(gate.Name, path.Index(i))...)
+		if seen[gate.Name] {
+			errs = append(errs, field.Duplicate(path.Index(i), gate.Name))
+		}
+		seen[gate.Name] = true
 	}
 	return errs
 }
 
 // validatePodVolumes checks a pod's volumes, and returns those that are in order, by name.
-func validatePodVolumes(pod *corev1.Pod, path *field.Path) (map[string]*corev1.VolumeSource, field.ErrorList) {
-	volumes := pod.Spec.Volumes
+func validatePodVolumes(pod string, spec *corev1.PodSpec, path *field.Path) (map[string]*corev1.VolumeSource, field.ErrorList) {
+	volumes := spec.Volumes
 	if len(volumes) == 0 {
 		return nil, nil
 	}
@@ -67,13 +92,13 @@ func validatePodVolumes(pod *corev1.Pod, path *field.Path) (map[string]*corev1.V
 	known := make(map[string]*corev1.VolumeSource, len(volumes))
 	ephemeral := map[string]bool{}
 	for _, v := range volumes {
-		if v.Ephemeral != nil && pod.Name != "" {
-			ephemeral[pod.Name+"-"+v.Name] = true
+		if v.Ephemeral != nil && pod != "" {
+			ephemeral[pod+"-"+v.Name] = true
 		}
 	}
 	for i := range volumes {
 		v, path := &volumes[i], path.Index(i)
-		own := validatePodVolumeSource(&v.VolumeSource, path)
+		own := validatePodVolumeSource(&v.VolumeSource, spec.ServiceAccountName, path)
 		if v.Name == "" {
 			own = append(own, field.Required(path.Child("name"), ""))
 		} else {
@@ -92,34 +117,6 @@ func validatePodVolumes(pod *corev1.Pod, path *field.Path) (map[string]*corev1.V
 		}
 	}
 	return known, errs
-}
-
-func validatePodVolumeSource(source *corev1.VolumeSource, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	names := sources(reflect.ValueOf(*source))
-	if len(names) == 0 {
-		return field.ErrorList{field.Required(path, "must specify a volume type")}
-	}
-	switch {
-	case source.HostPath != nil:
-		errs = validateHostPath(source.HostPath, path.Child("hostPath"))
-	case source.PersistentVolumeClaim != nil:
-		if source.PersistentVolumeClaim.ClaimName == "" {
-			errs = append(errs, field.Required(path.Child("persistentVolumeClaim", "claimName"), ""))
-		}
-	case source.Ephemeral != nil:
-		if source.Ephemeral.VolumeClaimTemplate == nil {
-			errs = append(errs, field.Required(path.Child("ephemeral", "volumeClaimTemplate"), ""))
-		}
-	case source.NFS != nil:
-		errs = validateNFS(source.NFS, path.Child("nfs"))
-	case source.CSI != nil:
-		errs = validateDriverName(source.CSI.Driver, path.Child("csi", "driver"))
-	}
-	for _, name := range names[1:] {
-		errs = append(errs, field.Forbidden(path.Child(name), oneSourceMsg))
-	}
-	return errs
 }
 
 func validateLabel(name string, path *field.Path) field.ErrorList {
@@ -149,12 +146,13 @@ func validateContainer(c *corev1.Container, known map[string]*corev1.VolumeSourc
 	}
 	mounted, paths := map[string]bool{}, map[string]bool{}
 	for i, m := range c.VolumeMounts {
-		path := path.Child("volumeMounts").Index(i)
-		errs = append(errs, validateMount(m, known, path)...)
+		at := path.Child("volumeMounts").Index(i)
+		errs = append(errs, validateMount(m, known, at)...)
 		if paths[m.MountPath] {
-			errs = append(errs, field.Invalid(path.Child("mountPath"), m.MountPath, "must be unique"))
+			errs = append(errs, field.Invalid(at.Child("mountPath"), m.MountPath, "must be unique"))
 		}
 		mounted[m.Name], paths[m.MountPath] = true, true
+		errs = append(errs, validateMountKind(m, c, path.Child("volumeMounts"), at)...)
 	}
 	devices := map[string]bool{}
 	for i, d := range c.VolumeDevices {
@@ -189,6 +187,40 @@ func validateMount(m corev1.VolumeMount, known map[string]*corev1.VolumeSource, 
 	return errs
 }
 
+// validateMountKind checks that a mount is not a device as well, and how it is mounted. Some paths lack the index, as
+// upstream's do.
+func validateMountKind(m corev1.VolumeMount, c *corev1.Container, path, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, d := range c.VolumeDevices {
+		if d.Name == m.Name {
+			errs = append(errs, field.Invalid(at.Child("name"), m.Name, "must not already exist in volumeDevices"))
+		}
+	}
+	for _, d := range c.VolumeDevices {
+		if d.DevicePath == m.MountPath {
+			errs = append(errs, field.Invalid(at.Child("mountPath"), m.MountPath,
+				"must not already exist as a path in volumeDevices"))
+		}
+	}
+	errs = append(errs, descending(m.SubPath, path.Child("subPath"))...)
+	if m.SubPathExpr != "" && m.SubPath != "" {
+		errs = append(errs, field.Invalid(at.Child("subPathExpr"), m.SubPathExpr,
+			"subPathExpr and subPath are mutually exclusive"))
+	}
+	errs = append(errs, descending(m.SubPathExpr, path.Child("subPathExpr"))...)
+	if m.MountPropagation == nil {
+		return errs
+	}
+	path = path.Child("mountPropagation")
+	errs = append(errs, oneOf(*m.MountPropagation, path, corev1.MountPropagationBidirectional,
+		corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)...)
+	privileged := c.SecurityContext != nil && ptr.Deref(c.SecurityContext.Privileged, false)
+	if *m.MountPropagation == corev1.MountPropagationBidirectional && !privileged {
+		errs = append(errs, field.Forbidden(path, "Bidirectional mount propagation is available only to privileged containers"))
+	}
+	return errs
+}
+
 func validateDevice(d corev1.VolumeDevice, known map[string]*corev1.VolumeSource, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	source := known[d.Name]
@@ -212,12 +244,12 @@ func samePodSpec(a, b *corev1.PodSpec) bool { return equal(a, b) }
 // validatePodUpdate checks what of a pod may change.
 //
 // Upstream: pkg/apis/core/validation ValidatePodUpdate.
-// Differs: a gated pod's node selector and affinity may not change either.
+// Differs: a gated pod's affinity may not change.
 func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	if samePodSpec(&pod.Spec, &old.Spec) {
 		return nil
 	}
-	errs := validatePodSpec(pod)
+	errs := validatePodSpec(pod.Name, &pod.Spec, specPath)
 	if len(pod.Spec.Containers) != len(old.Spec.Containers) {
 		return append(errs, field.Forbidden(specPath.Child("containers"), "pod updates may not add or remove containers"))
 	}
@@ -238,12 +270,41 @@ func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	is.ActiveDeadlineSeconds = old.Spec.ActiveDeadlineSeconds
 	is.Tolerations = old.Spec.Tolerations
 	is.SchedulingGates = old.Spec.SchedulingGates
+	if len(old.Spec.SchedulingGates) > 0 && includes(is.NodeSelector, old.Spec.NodeSelector) {
+		is.NodeSelector = old.Spec.NodeSelector
+	}
 	if was, now := old.Spec.TerminationGracePeriodSeconds, is.TerminationGracePeriodSeconds; was != nil && *was < 0 &&
 		now != nil && *now == 1 {
 		is.TerminationGracePeriodSeconds = was
 	}
 	if !equality.Semantic.DeepEqual(*is, old.Spec) {
 		errs = append(errs, field.Forbidden(specPath, fmt.Sprintf(podUpdateMsg, diff.Diff(old.Spec, *is))))
+	}
+	return errs
+}
+
+// includes tells whether a selector selects by all that another does.
+func includes(selector, other map[string]string) bool {
+	for key, value := range other {
+		if is, ok := selector[key]; !ok || is != value {
+			return false
+		}
+	}
+	return true
+}
+
+// validatePodStatus checks what is written to a pod's status.
+//
+// Upstream: pkg/apis/core/validation ValidatePodStatusUpdate.
+// Differs: of it, only the name of a node that the pod may come to is looked at.
+func validatePodStatus(pod, old *corev1.Pod) field.ErrorList {
+	name, path := pod.Status.NominatedNodeName, statusPath.Child("nominatedNodeName")
+	if name == "" || name == old.Status.NominatedNodeName {
+		return nil
+	}
+	errs := validateName(name, path)
+	if old.Spec.NodeName != "" {
+		errs = append(errs, field.Forbidden(path, "may not be set on pods that are already bound to a node"))
 	}
 	return errs
 }
@@ -284,35 +345,6 @@ func validateGatesUpdate(is, was []corev1.PodSchedulingGate) field.ErrorList {
 		if !slices.Contains(was, gate) {
 			errs = append(errs, field.Forbidden(specPath.Child("schedulingGates").Index(i).Child("name"),
 				fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", gate.Name)))
-		}
-	}
-	return errs
-}
-
-// validateEvent checks that an event is in the namespace of what it is about.
-//
-// Upstream: pkg/apis/core/validation legacyValidateEvent.
-func validateEvent(event, _ *corev1.Event) field.ErrorList {
-	var errs field.ErrorList
-	about := event.InvolvedObject.Namespace
-	path := field.NewPath("involvedObject", "namespace")
-	if event.EventTime.IsZero() {
-		if about == "" && event.Namespace != "default" || about != "" && about != event.Namespace {
-			errs = append(errs, field.Invalid(path, about, "does not match event.namespace"))
-		}
-		return errs
-	}
-	if about == "" && event.Namespace != "default" && event.Namespace != "kube-system" {
-		errs = append(errs, field.Invalid(path, about, "does not match event.namespace"))
-	}
-	for _, f := range []struct{ name, value string }{
-		{"reportingComponent", event.ReportingController},
-		{"reportingInstance", event.ReportingInstance},
-		{"action", event.Action},
-		{"reason", event.Reason},
-	} {
-		if strings.TrimSpace(f.value) == "" {
-			errs = append(errs, field.Required(field.NewPath(f.name), ""))
 		}
 	}
 	return errs

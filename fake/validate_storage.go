@@ -2,7 +2,6 @@ package fake
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -21,18 +20,13 @@ const (
 )
 
 func validateClass(class, _ *storagev1.StorageClass) field.ErrorList {
-	var errs field.ErrorList
-	if path := field.NewPath("provisioner"); class.Provisioner == "" {
-		errs = append(errs, field.Required(path, ""))
-	} else {
-		errs = append(errs, validateQualified(strings.ToLower(class.Provisioner), path)...)
-	}
+	errs := validateProvisioner(class.Provisioner, field.NewPath("provisioner"))
 	errs = append(errs, validateParameters(class.Parameters, field.NewPath("parameters"))...)
 	errs = append(errs, oneOf(*class.ReclaimPolicy, field.NewPath("reclaimPolicy"),
 		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)...)
 	errs = append(errs, oneOf(*class.VolumeBindingMode, field.NewPath("volumeBindingMode"),
 		storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)...)
-	return errs
+	return append(errs, validateTopologies(class.AllowedTopologies, field.NewPath("allowedTopologies"))...)
 }
 
 func validateParameters(parameters map[string]string, path *field.Path) field.ErrorList {
@@ -70,17 +64,49 @@ func validateAttachment(attachment, _ *storagev1.VolumeAttachment) field.ErrorLi
 		errs = append(errs, field.Required(path, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
 	case name != nil && inline != nil:
 		errs = append(errs, field.Forbidden(path, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
-	case name != nil && *name == "":
-		errs = append(errs, field.Required(path.Child("persistentVolumeName"), "must specify non empty persistentVolumeName"))
 	case name != nil:
-		errs = append(errs, validateName(*name, field.NewPath("spec.source.persistentVolumeName"))...)
-	case inline.CSI == nil:
-		errs = append(errs, field.Required(path.Child("inlineVolumeSpec", "csi"),
-			"has to be specified in the context of inline volumes"))
+		errs = append(errs, require(path, named{"persistentVolumeName", *name})...)
+		if *name == "" {
+			errs[len(errs)-1].Detail = "must specify non empty persistentVolumeName"
+		}
+	default:
+		errs = append(errs, validateInline(inline, path.Child("inlineVolumeSpec"))...)
 	}
 	errs = append(errs, validateName(spec.NodeName, specPath.Child("nodeName"))...)
 	errs = append(errs, validateVolumeError(status.AttachError, field.NewPath("status", "attachError"))...)
-	return append(errs, validateVolumeError(status.DetachError, field.NewPath("status", "detachError"))...)
+	errs = append(errs, validateVolumeError(status.DetachError, field.NewPath("status", "detachError"))...)
+	if name := spec.Source.PersistentVolumeName; name != nil {
+		errs = append(errs, validateName(*name, field.NewPath("spec.source.persistentVolumeName"))...)
+	}
+	return errs
+}
+
+// validateInline checks a volume that stands in its attachment.
+//
+// Upstream: pkg/apis/core/validation ValidatePersistentVolumeSpec, of inline volumes.
+func validateInline(spec *corev1.PersistentVolumeSpec, path *field.Path) field.ErrorList {
+	const msg = "may not be specified in the context of inline volumes"
+	var errs field.ErrorList
+	forbid := func(set bool, name, msg string) {
+		if set {
+			errs = append(errs, field.Forbidden(path.Child(name), msg))
+		}
+	}
+	forbid(spec.ClaimRef != nil, "claimRef", msg)
+	forbid(len(spec.Capacity) > 0, "capacity", msg)
+	if spec.CSI == nil {
+		errs = append(errs, field.Required(path.Child("csi"), "has to be specified in the context of inline volumes"))
+	}
+	errs = append(errs, validateAccessModes(spec.AccessModes, path.Child("accessModes"), "")...)
+	policy := spec.PersistentVolumeReclaimPolicy
+	forbid(policy != "" && policy != corev1.PersistentVolumeReclaimRetain, "persistentVolumeReclaimPolicy",
+		"may only be Retain in the context of inline volumes")
+	forbid(spec.NodeAffinity != nil, "nodeAffinity", msg)
+	errs = append(errs, validateVolumeSource(&corev1.PersistentVolume{Spec: *spec}, path)...)
+	forbid(spec.StorageClassName != "", "storageClassName", msg)
+	forbid(spec.VolumeMode != nil && *spec.VolumeMode != corev1.PersistentVolumeFilesystem, "volumeMode",
+		"may not specify volumeMode other than Filesystem in the context of inline volumes")
+	return errs
 }
 
 func validateVolumeError(e *storagev1.VolumeError, path *field.Path) field.ErrorList {
@@ -106,13 +132,13 @@ func validateDriver(driver, _ *storagev1.CSIDriver) field.ErrorList {
 	spec := &driver.Spec
 	errs := oneOf(*spec.FSGroupPolicy, specPath.Child("fsGroupPolicy"),
 		storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, storagev1.FileFSGroupPolicy, storagev1.NoneFSGroupPolicy)
+	errs = append(errs, validateTokenRequests(spec.TokenRequests, specPath.Child("tokenRequests"))...)
 	for _, mode := range spec.VolumeLifecycleModes {
 		if mode != storagev1.VolumeLifecyclePersistent && mode != storagev1.VolumeLifecycleEphemeral {
 			errs = append(errs, field.NotSupported(specPath.Child("volumeLifecycleModes"), mode,
 				[]storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral}))
 		}
 	}
-	errs = append(errs, validateTokenRequests(spec.TokenRequests, specPath.Child("tokenRequests"))...)
 	if s := spec.NodeAllocatableUpdatePeriodSeconds; s != nil && *s < 10 {
 		errs = append(errs, field.Invalid(specPath.Child("nodeAllocatableUpdatePeriodSeconds"), *s,
 			"must be greater than or equal to 10 seconds"))
@@ -125,7 +151,6 @@ func validateDriver(driver, _ *storagev1.CSIDriver) field.ErrorList {
 }
 
 func validateTokenRequests(requests []storagev1.TokenRequest, path *field.Path) field.ErrorList {
-	const secondsMin, secondsMax = 600, 1 << 32
 	var errs field.ErrorList
 	seen := map[string]bool{}
 	for i, r := range requests {
@@ -137,11 +162,10 @@ func validateTokenRequests(requests []storagev1.TokenRequest, path *field.Path) 
 		seen[r.Audience] = true
 		switch s := r.ExpirationSeconds; {
 		case s == nil:
-		case *s < secondsMin:
-			errs = append(errs, field.Invalid(path.Child("expirationSeconds"), *s, "may not specify a duration less than 10 minutes"))
-		case *s > secondsMax:
-			errs = append(errs, field.Invalid(path.Child("expirationSeconds"), *s,
-				"may not specify a duration larger than 2^32 seconds"))
+		case *s < tokenSecondsMin:
+			errs = append(errs, field.Invalid(path.Child("expirationSeconds"), *s, tokenShortMsg))
+		case *s > tokenSecondsMax:
+			errs = append(errs, field.Invalid(path.Child("expirationSeconds"), *s, tokenLongMsg))
 		}
 	}
 	return errs

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/diff"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -21,7 +22,6 @@ const oneSourceMsg = "may not specify more than 1 volume type"
 // validateVolume checks a volume.
 //
 // Upstream: pkg/apis/core/validation ValidatePersistentVolumeSpec.
-// Differs: of the sources, only what hostPath, local, nfs, flexVolume and csi require is looked at.
 func validateVolume(volume, _ *corev1.PersistentVolume) field.ErrorList {
 	spec := &volume.Spec
 	errs := validateAccessModes(spec.AccessModes, specPath.Child("accessModes"), "")
@@ -63,6 +63,7 @@ func validateCapacity(capacity corev1.ResourceList, path *field.Path) field.Erro
 		errs = append(errs, field.NotSupported(path, capacity, []corev1.ResourceName{corev1.ResourceStorage}))
 	}
 	for _, name := range slices.Sorted(maps.Keys(capacity)) {
+		errs = append(errs, quantity(capacity[name], path.Key(string(name)))...)
 		errs = append(errs, positive(capacity[name], path.Key(string(name)))...)
 	}
 	return errs
@@ -79,25 +80,21 @@ func validateVolumeSource(volume *corev1.PersistentVolume, path *field.Path) fie
 	switch {
 	case spec.HostPath != nil:
 		errs = validateHostPath(spec.HostPath, path.Child("hostPath"))
+	case spec.NFS != nil:
+		errs = validateNFS(spec.NFS, path.Child("nfs"))
 	case spec.Local != nil:
-		if spec.Local.Path == "" {
-			errs = append(errs, field.Required(path.Child("local", "path"), ""))
-		}
-		errs = append(errs, noBacksteps(spec.Local.Path, path.Child("local", "path"))...)
+		at := path.Child("local", "path")
+		errs = requireSome(at, len(spec.Local.Path))
+		errs = append(errs, noBacksteps(spec.Local.Path, at)...)
 		if spec.NodeAffinity == nil {
 			errs = append(errs, field.Required(path.Child("nodeAffinity"), "Local volume requires node affinity"))
 		}
-	case spec.NFS != nil:
-		errs = validateNFS(spec.NFS, path.Child("nfs"))
-	case spec.FlexVolume != nil:
-		if spec.FlexVolume.Driver == "" {
-			errs = append(errs, field.Required(path.Child("flexVolume", "driver"), ""))
-		}
-	case spec.CSI != nil:
-		errs = validateDriverName(spec.CSI.Driver, path.Child("csi", "driver"))
-		if spec.CSI.VolumeHandle == "" {
-			errs = append(errs, field.Required(path.Child("csi", "volumeHandle"), ""))
-		}
+	default:
+		errs = validateOldSource(oldSource{
+			spec.GCEPersistentDisk, spec.AWSElasticBlockStore, spec.Flocker, spec.Quobyte, spec.FC, spec.VsphereVolume,
+			spec.PhotonPersistentDisk, spec.PortworxVolume, spec.AzureDisk,
+		}, path)
+		errs = append(errs, validatePersistentSource(spec, volume.Name, path)...)
 	}
 	for _, name := range names[1:] {
 		errs = append(errs, field.Forbidden(path.Child(name), oneSourceMsg))
@@ -171,6 +168,30 @@ func validateNodeAffinity(a *corev1.VolumeNodeAffinity, path *field.Path) field.
 		for j, r := range term.MatchExpressions {
 			errs = append(errs, validateNodeSelector(r, path.Index(i).Child("matchExpressions").Index(j))...)
 		}
+		for j, r := range term.MatchFields {
+			errs = append(errs, validateNodeField(r, path.Index(i).Child("matchFields").Index(j))...)
+		}
+	}
+	return errs
+}
+
+// validateNodeField checks a selection of a node by a field, which can only be its name.
+func validateNodeField(r corev1.NodeSelectorRequirement, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	switch r.Operator {
+	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
+		if len(r.Values) != 1 {
+			errs = append(errs, field.Required(path.Child("values"),
+				"must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
+		}
+	default:
+		errs = append(errs, field.Invalid(path.Child("operator"), r.Operator, "not a valid selector operator"))
+	}
+	if r.Key != metav1.ObjectNameField {
+		return append(errs, field.Invalid(path.Child("key"), r.Key, "not a valid field selector key"))
+	}
+	for i, name := range r.Values {
+		errs = append(errs, validateName(name, path.Child("values").Index(i))...)
 	}
 	return errs
 }
@@ -204,10 +225,9 @@ func validateNodeSelector(r corev1.NodeSelectorRequirement, path *field.Path) fi
 }
 
 // validateVolumeUpdate checks what of a volume may not change: its source, its mode, and its node affinity once it has
-// one.
+// one, but that labels may go from beta to their successors.
 //
 // Upstream: pkg/apis/core/validation ValidatePersistentVolumeUpdate.
-// Differs: node affinity may not go from the beta labels of topology to their successors.
 func validateVolumeUpdate(volume, old *corev1.PersistentVolume) field.ErrorList {
 	if same(&volume.Spec, &old.Spec) {
 		return nil
@@ -224,8 +244,8 @@ func validateVolumeUpdate(volume, old *corev1.PersistentVolume) field.ErrorList 
 			"spec.persistentvolumesource is immutable after creation\n%v", diff.Diff(was, is))))
 	}
 	errs = append(errs, immutable(volume.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
-	if a := old.Spec.NodeAffinity; a != nil && !equality.Semantic.DeepEqual(volume.Spec.NodeAffinity, a) {
-		errs = append(errs, field.Invalid(field.NewPath("nodeAffinity"), volume.Spec.NodeAffinity,
+	if a := old.Spec.NodeAffinity; a != nil && !sameAffinity(volume.Spec.NodeAffinity, a) {
+		errs = append(errs, field.Invalid(field.NewPath("nodeAffinity"), goFields{volume.Spec.NodeAffinity},
 			immutableMsg+", except for updating from beta label to GA"))
 	}
 	if old.Spec.VolumeAttributesClassName != nil && volume.Spec.VolumeAttributesClassName == nil {
@@ -233,4 +253,33 @@ func validateVolumeUpdate(volume, old *corev1.PersistentVolume) field.ErrorList 
 			"update from non-nil value to nil is forbidden"))
 	}
 	return errs
+}
+
+// newLabels are the successors of labels of nodes that are to go.
+var newLabels = map[string]string{
+	corev1.LabelFailureDomainBetaZone:   corev1.LabelTopologyZone,
+	corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
+	"beta.kubernetes.io/os":             corev1.LabelOSStable,
+	"beta.kubernetes.io/arch":           corev1.LabelArchStable,
+	corev1.LabelInstanceType:            corev1.LabelInstanceTypeStable,
+}
+
+// sameAffinity tells whether a volume's node affinity is what it was, but for labels that have got their successor.
+func sameAffinity(is, was *corev1.VolumeNodeAffinity) bool {
+	if is == nil || is.Required == nil || was.Required == nil {
+		return equality.Semantic.DeepEqual(is, was)
+	}
+	was = was.DeepCopy()
+	for i, term := range was.Required.NodeSelectorTerms {
+		if i >= len(is.Required.NodeSelectorTerms) {
+			break
+		}
+		for j := range min(len(term.MatchExpressions), len(is.Required.NodeSelectorTerms[i].MatchExpressions)) {
+			old, now := &term.MatchExpressions[j], is.Required.NodeSelectorTerms[i].MatchExpressions[j]
+			if now.Key == newLabels[old.Key] {
+				old.Key = now.Key
+			}
+		}
+	}
+	return equality.Semantic.DeepEqual(is, was)
 }

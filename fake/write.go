@@ -70,7 +70,7 @@ func (s *Server) create(k *kind, namespace string, obj Object, dryRun bool) (wri
 		}
 		t, key := s.tableOf(k), key(m.Namespace, m.Name)
 		if s.lookup(t, key) == nil {
-			warnings := k.warn(obj, nil)
+			warnings := k.warnings(obj, nil)
 			if dryRun {
 				return written{object: obj, created: true, warnings: warnings}, nil
 			}
@@ -92,7 +92,9 @@ func (s *Server) prepareCreate(k *kind, obj Object) error {
 	m.UID = s.newUID(k.resource, key(m.Namespace, m.Name))
 	k.defaults(obj)
 	k.prepareCreate(m.CreationTimestamp, obj, nil)
-	s.admitCreate(obj)
+	if err := s.admitCreate(obj); err != nil {
+		return err
+	}
 	if errs := append(validateMeta(k, m), k.validateCreate(obj, nil)...); len(errs) > 0 {
 		return invalid(k, m.Name, errs)
 	}
@@ -158,7 +160,10 @@ func (s *Server) update(k *kind, c change) (written, error) {
 		if err != nil {
 			return written{}, err
 		}
-		warnings := k.warn(obj, old)
+		var warnings []string
+		if c.through == throughMain || k.custom != nil {
+			warnings = k.warnings(obj, old)
+		}
 		switch {
 		case what == verdictKeep && !k.outdated(stored):
 			return written{object: old, warnings: warnings}, nil
@@ -217,6 +222,7 @@ func (s *Server) reconcile(k *kind, through subresource, obj, old Object) (Objec
 		k.prepareStatus(s.timestamp(), obj, old)
 		errs = append(errs, k.validateStatus(obj, old)...)
 	case throughFinalize:
+		errs = append(errs, validateFinalize(obj.(*corev1.Namespace))...)
 	default:
 		k.prepareUpdate(s.timestamp(), obj, old)
 		errs = append(errs, k.validateUpdate(obj, old)...)
@@ -345,6 +351,9 @@ func uidError(k *kind, namespace, name string, asked, is types.UID) error {
 }
 
 func invalid(k *kind, name string, errs field.ErrorList) error {
+	if k.invalid.Kind != "" {
+		return apierrors.NewInvalid(k.invalid, name, errs)
+	}
 	return apierrors.NewInvalid(k.gvk.GroupKind(), name, errs)
 }
 
