@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"k8s.io/client-go/kubernetes"
@@ -16,6 +17,11 @@ import (
 	"github.com/volsim/volsim/trace"
 )
 
+// historyAge is how long a live API server remembers events.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/storagebackend DefaultCompactInterval.
+const historyAge = 5 * time.Minute
+
 // Config says what a cluster is. The zero value is two nodes, live, on whatever devices can be had.
 type Config struct {
 	Nodes   int     // how many, named node-1, node-2, …; 0: 2
@@ -23,8 +29,8 @@ type Config struct {
 	Records int     // live: how many records of the trace are kept at least; 0: all
 	Dir     string  // Loop: an existing directory for everything on disk; "": a temporary one, removed by Close
 
-	// RootCA is what kube-root-ca.crt holds in each namespace, PEM. "": a line that says there is none.
-	RootCA string
+	// API says what of the API server is not usual. Now is the host's. Live, the HistoryAge is 5 minutes if it is 0.
+	API fake.Config
 
 	// Stepped, when not nil, makes the world stepped: one action at a time, on a virtual clock, under a chooser.
 	Stepped *sim.SteppedConfig
@@ -60,7 +66,7 @@ func New(cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	c := &Cluster{kind: kind, why: why, rootCA: cmp.Or(cfg.RootCA, fake.NoRootCA)}
+	c := &Cluster{kind: kind, why: why, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA)}
 	if kind == Loop {
 		c.driver, err = newLoopDriver(cfg.Dir)
 		if err != nil {
@@ -74,7 +80,11 @@ func New(cfg Config) (*Cluster, error) {
 	} else {
 		c.host = sim.NewLive(sim.LiveConfig{Log: &trace.Log{Max: cfg.Records}})
 	}
-	c.server = fake.NewServer(fake.Config{Now: c.host.Now, RootCA: c.rootCA})
+	cfg.API.Now = c.host.Now
+	if cfg.Stepped == nil {
+		cfg.API.HistoryAge = cmp.Or(cfg.API.HistoryAge, historyAge)
+	}
+	c.server = fake.NewServer(cfg.API)
 	if err := c.assemble(cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("cluster: %w", err), c.Close())
 	}

@@ -29,6 +29,9 @@ import (
 // managedAttachAnnotation lets the attach/detach controller attach and detach for the node.
 const managedAttachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
 
+// version is that of Kubernetes whose kubelet this is.
+const version = "v1.36.3"
+
 // kubeletConfig is what newKubelet must be told.
 type kubeletConfig struct {
 	component *sim.Component
@@ -242,6 +245,7 @@ func (k *kubelet) node() *corev1.Node {
 		},
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: capacity,
+			NodeInfo: corev1.NodeSystemInfo{KubeletVersion: version, OperatingSystem: "linux"},
 			Conditions: []corev1.NodeCondition{{
 				Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady",
 				Message: "kubelet is posting ready status", LastHeartbeatTime: now, LastTransitionTime: now,

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/crd"
 	"github.com/volsim/volsim/fake/rest"
 	"github.com/volsim/volsim/sim"
@@ -65,8 +66,13 @@ func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
+	authority, err := rest.NewAuthority()
+	if err != nil {
+		return err
+	}
 	c, err := cluster.New(cluster.Config{
 		Nodes: o.nodes, Devices: cluster.Devices(o.devices), Dir: o.dir, Records: recordsMax,
+		API: fake.Config{RootCA: string(authority.PEM()), TrackManagedFields: true},
 	})
 	if err != nil {
 		return err
@@ -79,7 +85,7 @@ func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
 		return err
 	}
 	l, err := rest.Listen(rest.ListenConfig{
-		Addr: o.listen, Handler: rest.NewHandler(c.Server(), rest.HandlerConfig{Caller: func(*http.Request) sim.Caller { return c.Host().Outside() }}),
+		Authority: authority, Addr: o.listen, Handler: rest.NewHandler(c.Server(), rest.HandlerConfig{Caller: func(*http.Request) sim.Caller { return c.Host().Outside() }}),
 	})
 	if err != nil {
 		return err

@@ -34,14 +34,37 @@ const (
 	closeTimeout   = 3 * time.Second // for requests in flight, once watches have been told to end
 )
 
-// ListenConfig is what Listen must be told.
-type ListenConfig struct {
-	Handler http.Handler
-	Addr    string // "": a free port of 127.0.0.1
+// Authority is a certificate authority.
+type Authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
 }
 
-// Listener serves a handler by HTTPS under a certificate authority and a bearer token of its own, both made anew each
-// time. Requests without the token are answered with 401 Unauthorized, but for the health checks and the version.
+// NewAuthority makes an authority.
+func NewAuthority() (*Authority, error) {
+	cert, key, err := newSigned(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "volsim-ca"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate authority: %w", err)
+	}
+	return &Authority{cert, key}, nil
+}
+
+// PEM is the authority's certificate.
+func (a *Authority) PEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+}
+
+// ListenConfig is what Listen must be told.
+type ListenConfig struct {
+	Handler   http.Handler
+	Addr      string     // "": a free port of 127.0.0.1
+	Authority *Authority // that signs the server's certificate. nil: one of its own
+}
+
+// Listener serves a handler by HTTPS, under a certificate and a bearer token that are made anew each time. Requests without the token are answered with 401 Unauthorized, but for the health checks and the version.
 type Listener struct {
 	url    string
 	ca     []byte // PEM
@@ -61,7 +84,12 @@ func Listen(cfg ListenConfig) (*Listener, error) {
 		return nil, fmt.Errorf("listen on %s: %w", cfg.Addr, err)
 	}
 	addr := socket.Addr().(*net.TCPAddr)
-	ca, cert, err := newCertificate(addr.IP)
+	if cfg.Authority == nil {
+		if cfg.Authority, err = NewAuthority(); err != nil {
+			return nil, errors.Join(err, socket.Close())
+		}
+	}
+	cert, err := cfg.Authority.newCertificate(addr.IP)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make a certificate: %w", err), socket.Close())
 	}
@@ -70,7 +98,7 @@ func Listen(cfg ListenConfig) (*Listener, error) {
 		return nil, errors.Join(err, socket.Close())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Listener{url: urlOf(addr), ca: ca, token: token, cancel: cancel, served: make(chan error, 1)}
+	l := &Listener{url: urlOf(addr), ca: cfg.Authority.PEM(), token: token, cancel: cancel, served: make(chan error, 1)}
 	l.server = &http.Server{
 		Handler: authenticate(token, cfg.Handler), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: headerBytesMax, BaseContext: func(net.Listener) context.Context { return ctx },
@@ -83,9 +111,6 @@ func Listen(cfg ListenConfig) (*Listener, error) {
 
 // URL is where the server is, such as "https://127.0.0.1:40321".
 func (l *Listener) URL() string { return l.url }
-
-// CA is the certificate authority, as PEM.
-func (l *Listener) CA() []byte { return l.ca }
 
 // Config is a client's configuration.
 func (l *Listener) Config() *clientrest.Config {
@@ -163,16 +188,8 @@ func newToken() (string, error) {
 	return hex.EncodeToString(b), nil
 }
 
-// newCertificate makes an authority, as PEM, and a certificate of its for a server on ip. The authority's key is
-// forgotten. Both hold for as long as anybody may run the server.
-func newCertificate(ip net.IP) ([]byte, tls.Certificate, error) {
-	authority, authorityKey, err := newSigned(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "volsim-ca"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}, nil, nil)
-	if err != nil {
-		return nil, tls.Certificate{}, err
-	}
+// newCertificate makes a certificate for a server on ip. It holds for as long as anybody may run the server.
+func (a *Authority) newCertificate(ip net.IP) (tls.Certificate, error) {
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "volsim"}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -183,12 +200,11 @@ func newCertificate(ip net.IP) ([]byte, tls.Certificate, error) {
 		template.DNSNames = append(template.DNSNames, name)
 	}
 	template.IPAddresses = append(template.IPAddresses, addressesFor(ip)...)
-	cert, key, err := newSigned(template, authority, authorityKey)
+	cert, key, err := newSigned(template, a)
 	if err != nil {
-		return nil, tls.Certificate{}, err
+		return tls.Certificate{}, err
 	}
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Raw})
-	return ca, tls.Certificate{Certificate: [][]byte{cert.Raw, authority.Raw}, PrivateKey: key}, nil
+	return tls.Certificate{Certificate: [][]byte{cert.Raw, a.cert.Raw}, PrivateKey: key}, nil
 }
 
 // addressesFor are the addresses under which a socket on ip can be reached: all of this machine's, if it is on all.
@@ -209,14 +225,14 @@ func addressesFor(ip net.IP) []net.IP {
 	return all
 }
 
-// newSigned makes a certificate and its key, signed by an authority, or by itself.
-func newSigned(template, by *x509.Certificate, byKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+// newSigned makes a certificate and its key, signed by an authority, or by itself where that is nil.
+func newSigned(template *x509.Certificate, by *Authority) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
 	}
 	if by == nil {
-		by, byKey = template, key
+		by = &Authority{cert: template, key: key}
 	}
 	template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
@@ -224,7 +240,7 @@ func newSigned(template, by *x509.Certificate, byKey *ecdsa.PrivateKey) (*x509.C
 	}
 	template.NotBefore = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 	template.NotAfter = time.Date(2120, 1, 1, 0, 0, 0, 0, time.UTC)
-	raw, err := x509.CreateCertificate(rand.Reader, template, by, &key.PublicKey, byKey)
+	raw, err := x509.CreateCertificate(rand.Reader, template, by.cert, &key.PublicKey, by.key)
 	if err != nil {
 		return nil, nil, err
 	}
