@@ -10,8 +10,10 @@ import (
 
 	"google.golang.org/grpc"
 	"k8s.io/client-go/kubernetes"
+	clientrest "k8s.io/client-go/rest"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/rest"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
@@ -99,6 +101,11 @@ func (c *Cluster) Start(ctx context.Context) error {
 
 // Client is a client of the API server for users and tests. From within a User it is suspended at each request.
 func (c *Cluster) Client() kubernetes.Interface { return c.server.Client(c.host.Outside()) }
+
+// RESTConfig is a configuration for clients that are made from one: client-go's clientsets, controller-runtime's clients
+// and managers, code generated for custom resources. Their requests are answered in memory, on their own goroutine; from
+// within a User they are suspended like Client's.
+func (c *Cluster) RESTConfig() *clientrest.Config { return rest.NewConfig(c.server, c.host.Outside()) }
 
 // Server is the API server, for looking at what is stored without leaving a trace.
 func (c *Cluster) Server() *fake.Server { return c.server }

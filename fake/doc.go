@@ -20,27 +20,41 @@
 // Two servers that are told the same are the same: UIDs and generated names come from counters, time from Config.Now.
 // No goroutine runs here, but for the pump of a Watch of the clientset.
 //
+// [ResourceClient] is the untyped client of one resource, which all the others are made of: package fake/rest answers
+// requests of HTTP through it, in memory (rest.NewConfig) or by HTTPS (rest.NewHandler, rest.Listen). A table of facts,
+// package fake/facts, is put to all ways in, and to a real kube-apiserver.
+//
 // # What it has
 //
-// Namespaces, nodes, pods (with binding and eviction), persistent volumes, claims and events of the core group; storage
-// classes, volume attachments, CSI drivers and CSI nodes of storage.k8s.io. Status subresources, finalizers and graceful
-// deletion, propagation policies, preconditions, dry run, generateName, label and field selectors, limit and continue, exact and not-older-than
-// lists, watches with initial events; JSON, merge and strategic merge patches with field validation, and server-side apply;
-// the admission plugins NamespaceLifecycle, StorageObjectInUseProtection, DefaultStorageClass and
-// PersistentVolumeClaimResize.
+// The core group: namespaces, nodes, pods (with binding and eviction), persistent volumes, claims, events, secrets, config
+// maps, service accounts (with token), resource quotas, limit ranges, services, endpoints, replication controllers.
+// storage.k8s.io: classes, attachments, drivers, CSI nodes, storage capacities, attributes classes. apps: stateful sets,
+// deployments, replica sets, daemon sets, controller revisions. Leases, roles and their bindings, pod disruption budgets,
+// priority classes, resource.k8s.io, and the events of events.k8s.io. [Server.Resources] lists them. Custom resources come
+// with package fake/crd, which brings the machinery of schemas; who does not import it does not compile that.
+//
+// Status subresources, scale, finalizers and graceful deletion, propagation policies, preconditions, dry run, generateName,
+// label and field selectors, limit and continue, exact and not-older-than lists, watches with initial events and bookmarks;
+// JSON, merge and strategic merge patches with field validation, and server-side apply; defaults, validation and
+// immutability; the admission plugins NamespaceLifecycle, StorageObjectInUseProtection, DefaultStorageClass,
+// PersistentVolumeClaimResize, Priority, DefaultTolerationSeconds, and of ServiceAccount the name.
 //
 // # What it does not do
 //
-//   - Other kinds: their clients answer 404, their informers never sync. OpenAPI answers 404 to [Clientset.Discovery].
+//   - Other kinds: their clients answer 404, their informers never sync. OpenAPI answers 404 to [Clientset.Discovery]; by
+//     HTTP it is there.
 //   - Managed fields of objects that nobody applied to, unless Config.TrackManagedFields (managedfields.go).
-//   - Authorization: whoever asks may do everything. Quotas, priorities, service accounts, limits, taints: there is no
-//     other admission plugin.
-//   - Validation of everything: validate*.go covers what matters to storage. What is not looked at is stored as it came.
-//   - Pods' logs, exec, resize and ephemeral containers (refused). Eviction heeds no disruption budget.
+//   - Authorization: whoever asks may do everything. Quotas, limit ranges and disruption budgets are stored, not enforced.
+//     A service account need not exist, and no token is mounted; tokens are not signed.
+//   - Validation of everything: validate*.go covers what matters to storage; of the insides of containers and of
+//     resource.k8s.io little. What is not looked at is stored as it came.
+//   - Pods' logs, exec, port-forward, resize and ephemeral containers (refused).
 //   - What controllers do: a deletion says what is to become of dependents, and a namespace's deletion that it is to be
 //     emptied, but controllers/garbagecollector and controllers/namespace carry it out. Expiry of events: that is etcd's.
 //   - Bookmarks at their minute to typed, dynamic and metadata clients: they come with the next event of the resource.
-//   - The wire: empty lists and maps outside of metadata are stored as they came, where the wire would lose them.
+//   - Webhooks, of admission and of conversion.
+//   - The wire, to the clients that do not use it: empty lists and maps outside of metadata are stored as they came, where
+//     the wire would lose them.
 //
 // Where it does something otherwise than the real server, the place says so in a line that begins with "Differs:".
 package fake
