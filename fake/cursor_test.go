@@ -49,13 +49,13 @@ func TestLogDropsItsOlderHalf(t *testing.T) {
 	if l.first != 4 || len(l.events) != 7 || l.compacted != 4 || l.end.Load() != 11 {
 		t.Errorf("got first %d, %d events, compacted %d, end %d", l.first, len(l.events), l.compacted, l.end.Load())
 	}
-	if _, found := l.at(3); found != readTooOld {
+	if _, found := l.read(3); found != readTooOld {
 		t.Errorf("read of a dropped event: %d", found)
 	}
-	if e, found := l.at(4); found != readEvent || e.revision != 5 {
+	if e, found := l.read(4); found != readEvent || e.revision != 5 {
 		t.Errorf("got %v, %d", e, found)
 	}
-	if _, found := l.at(11); found != readNothing {
+	if _, found := l.read(11); found != readNothing {
 		t.Errorf("read past the end: %d", found)
 	}
 	if p, ok := l.position(4); !ok || p != 4 {

@@ -29,11 +29,18 @@ type history struct {
 // without a lock once it has been sliced under one.
 type eventLog struct {
 	events    []event
-	first     int64        // position of events[0]
-	end       atomic.Int64 // position after the last event; read without a lock
+	first     int64                  // position of events[0]
+	end       atomic.Int64           // position after the last event; read without a lock
+	window    atomic.Pointer[window] // events and first; read without a lock
 	compacted int64        // revision of the last event that was dropped
 	history   history
 	ended     bool // nothing will be appended
+}
+
+// window is the part of a log that is kept, as it was at one moment.
+type window struct {
+	events []event
+	first  int64
 }
 
 func (l *eventLog) append(e event) {
@@ -42,6 +49,7 @@ func (l *eventLog) append(e event) {
 		l.compact(l.history.events)
 	}
 	l.expire(e.at - l.history.age.Nanoseconds())
+	l.publish()
 	l.end.Store(l.first + int64(len(l.events)))
 }
 
@@ -65,7 +73,10 @@ func (l *eventLog) compact(keep int) {
 	l.compacted = l.events[n-1].revision
 	l.first += int64(n)
 	l.events = slices.Clone(l.events[n:])
+	l.publish()
 }
+
+func (l *eventLog) publish() { l.window.Store(&window{l.events, l.first}) }
 
 // shut ends the log: whoever has read what there is in it is told that what it wants was dropped.
 func (t *table) shut() {
@@ -104,17 +115,19 @@ const (
 	readTooOld                 // the event was dropped
 )
 
-// at reads the event at a position.
-func (l *eventLog) at(position int64) (event, reading) {
-	i := position - l.first
-	switch {
+// read reads the event at a position, without a lock. It may not see the very last event yet, or that the log has ended;
+// then found is readNothing.
+func (l *eventLog) read(position int64) (e *event, found reading) {
+	w := l.window.Load()
+	if w == nil {
+		return nil, readNothing
+	}
+	switch i := position - w.first; {
 	case i < 0:
-		return event{}, readTooOld
-	case i >= int64(len(l.events)) && !l.ended:
-		return event{}, readNothing
-	case i >= int64(len(l.events)):
-		return event{}, readTooOld
+		return nil, readTooOld
+	case i >= int64(len(w.events)):
+		return nil, readNothing
 	default:
-		return l.events[i], readEvent
+		return &w.events[i], readEvent
 	}
 }

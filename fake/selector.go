@@ -60,7 +60,7 @@ func unsupportedField(label string) string { return "field label not supported: 
 func (s selector) all() bool { return s.labels == nil && s.fields == nil }
 
 // matches tells whether an object, which may be nil, is selected.
-func (s selector) matches(obj Object) bool {
+func (s *selector) matches(obj Object) bool {
 	return obj != nil &&
 		(s.namespace == "" || obj.GetNamespace() == s.namespace) &&
 		(s.labels == nil || s.labels.Matches(labels.Set(obj.GetLabels()))) &&

@@ -109,10 +109,16 @@ func (s *Server) commit(t *table, kind watch.EventType, key string, before, afte
 }
 
 // read returns the event at a position of the log.
-func (s *Server) read(t *table, position int64) (event, reading) {
+func (s *Server) read(t *table, position int64) (*event, reading) {
+	if e, found := t.log.read(position); found != readNothing {
+		return e, found
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return t.log.at(position)
+	if t.log.ended && position >= t.log.end.Load() {
+		return nil, readTooOld
+	}
+	return nil, readNothing
 }
 
 // upTo returns the revision up to which a reader at a position has been told everything, and false if there is more to

@@ -245,10 +245,10 @@ func (v *Survey) pending(t *track) (event, reading) {
 	for t.position < t.table.log.end.Load() {
 		e, found := v.server.read(t.table, t.position)
 		if found != readEvent {
-			return e, found
+			return event{}, found
 		}
 		if was, is := e.change(); v.concerns(t.kind.gvk, was, is) {
-			return e, readEvent
+			return *e, readEvent
 		}
 		t.position++
 		if e.kind == watch.Deleted {

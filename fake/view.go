@@ -67,12 +67,12 @@ func (v *View) ready() bool {
 		if found != readEvent {
 			return true
 		}
-		was, is := v.change(e)
+		was, is := v.change(*e)
 		if (was != nil || is != nil) && (v.concerns == nil || v.concerns(was, is)) {
 			return true
 		}
 		v.position++
-		v.take(e, func(func(cache.ResourceEventHandler)) {})
+		v.take(*e, func(func(cache.ResourceEventHandler)) {})
 	}
 	return false
 }
@@ -122,7 +122,7 @@ func (v *View) step() {
 		v.noteList()
 	case readEvent:
 		v.position++
-		kind := v.take(e, v.tell)
+		kind := v.take(*e, v.tell)
 		v.component.Note(
 			trace.Action{Kind: trace.KindDeliver, Verb: string(kind), Object: name(v.table.kind, e.object.GetNamespace(),
 				e.object.GetName())},

@@ -194,11 +194,11 @@ func (c *Cursor) next() (watch.Event, bool, error) {
 
 // event returns what an event of the log is to whoever selects: an object that comes to be selected is added, one that
 // ceases to be is deleted, and shown as it last was when it was selected.
-func (s selector) event(e event) (watch.Event, bool) {
+func (s *selector) event(e *event) (watch.Event, bool) {
 	if e.revision <= s.after {
 		return watch.Event{}, false
 	}
-	is, was := e.kind != watch.Deleted && s.matches(e.object), s.matches(e.previous)
+	is, was := e.kind != watch.Deleted && s.matches(e.object), e.previous != nil && s.matches(e.previous)
 	switch {
 	case is && was:
 		return watch.Event{Type: watch.Modified, Object: e.object}, true
