@@ -125,7 +125,7 @@ type CustomKind struct {
 	Warnings func(obj, old *Custom) []string
 	// Unknown lists the paths of the fields that Default would prune.
 	Unknown func(obj *Custom) []string
-	// Columns are the additional printer columns of a version.
+	// Columns are the additional printer columns of a version. nil: name and age.
 	Columns func(version string) []Column
 	// Schema is the OpenAPI schema of a version, with x-kubernetes extensions. nil: anything goes. What it refers to has
 	// the name upstream's OpenAPI document has for it.
