@@ -32,7 +32,7 @@ func withGrace(opts metav1.DeleteOptions, seconds int64) metav1.DeleteOptions {
 
 // oldWay is a deletion with orphanDependents.
 func oldWay(orphan bool) metav1.DeleteOptions {
-	return metav1.DeleteOptions{OrphanDependents: &orphan} //nolint:staticcheck // clients still send it
+	return metav1.DeleteOptions{OrphanDependents: &orphan} //lint:ignore SA1019 clients still send it
 }
 
 // deletions are what the deletions of one object make of it, one after the other.
@@ -176,7 +176,7 @@ func TestPropagation(t *testing.T) {
 func TestDeleteOptionsAreValidated(t *testing.T) {
 	_, client := newServer(t)
 	both := orphaning
-	both.OrphanDependents = ptr.To(true) //nolint:staticcheck // clients still send it
+	both.OrphanDependents = ptr.To(true) //lint:ignore SA1019 clients still send it
 	tests := []struct {
 		name string
 		opts metav1.DeleteOptions
