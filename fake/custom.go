@@ -167,6 +167,9 @@ func (s *Server) Install(c CustomKind) {
 
 // Uninstall ceases to serve a custom resource. What there is of it goes, finalizers or not. Whoever watches is told 410
 // Expired.
+//
+// Differs: where a definition loses its cleanup finalizer by hand, the real server keeps its objects, and serves them again
+// under a definition of the same name.
 func (s *Server) Uninstall(group, resource string) {
 	id := tableID(group, resource)
 	t := s.catalog.Load().tables[id]

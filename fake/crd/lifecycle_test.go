@@ -2,6 +2,7 @@ package crd_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -101,6 +102,22 @@ func TestDefinitionWithAnotherFinalizer(t *testing.T) {
 	expect(t, live+" Terminating=False/InstanceDeletionCompleted", conditions(left))
 	w.mustPatch(definitions, "", "widgets.shop.example.com", `{"metadata":{"finalizers":null}}`)
 	expect(t, 0, len(w.server.List("customresourcedefinitions.apiextensions.k8s.io")))
+}
+
+// Who takes the cleanup finalizer away takes the objects away, theirs or not.
+func TestCleanupFinalizerTakenAway(t *testing.T) {
+	w := newWorld(t, "testdata/widgets.yaml")
+	w.create(widgets, "default", `{metadata: {name: a, finalizers: [x.io/y]}, spec: {size: 1}}`)
+	w.delete(definitions, "", "widgets.shop.example.com")
+	expect(t, 1, len(w.server.List("widgets.shop.example.com")))
+	w.mustPatch(definitions, "", "widgets.shop.example.com", `{"metadata":{"finalizers":null}}`)
+	expect(t, 0, len(w.server.List("customresourcedefinitions.apiextensions.k8s.io")))
+	definition, err := os.ReadFile("testdata/widgets.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.create(definitions, "", string(definition))
+	expect(t, 0, len(w.server.List("widgets.shop.example.com")))
 }
 
 func TestDryRunChangesNothing(t *testing.T) {
