@@ -203,7 +203,7 @@ func (c *Cluster) addNamespaces(grpc.ClientConnInterface) error {
 	namespace.New(namespace.Config{
 		Component: p.component, Client: p.client, Metadata: c.server.Client(p.component).Metadata(), Informers: p.informers,
 		Source:   c.server.Survey(p.component),
-		Discover: func() ([]*metav1.APIResourceList, error) { return c.server.Preferred(), nil },
+		Discover: p.client.Discovery().ServerPreferredNamespacedResources,
 	})
 	return c.addAccounts()
 }

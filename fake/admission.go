@@ -11,9 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The admission plugins a server has by default that matter to storage.
+// The admission plugins a server has by default that matter to storage; those of pods and services are in admitpod.go.
 //
-// Differs: there is no TaintNodesByCondition: a new node is not tainted as not ready, and takes pods at once.
+// Differs: there is no TaintNodesByCondition: a new node is not tainted as not ready, and takes pods at once. Nor are
+// there ResourceQuota and LimitRanger: quotas and limits are stored and bind nobody.
 
 const (
 	finalizerClaim  = "kubernetes.io/pvc-protection"

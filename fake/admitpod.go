@@ -84,7 +84,6 @@ func (s *Server) admitPriority(pod *corev1.Pod) error {
 }
 
 func forbidPod(pod *corev1.Pod, format string, args ...any) error {
-	//lint:ignore ST1005 the words are upstream's
 	return apierrors.NewForbidden(corev1.Resource("pods"), nameToCome(&pod.ObjectMeta), fmt.Errorf(format, args...))
 }
 

@@ -213,6 +213,7 @@ var coreKinds = []*kind{
 		return &corev1.ServiceList{ListMeta: m, Items: items}
 	}),
 
+	//lint:ignore SA1019 it is served
 	newKind(rule[*corev1.Endpoints]{
 		resource: "endpoints", gvk: corev1.SchemeGroupVersion.WithKind("Endpoints"), namespaced: true,
 		short:          []string{"ep"},
@@ -223,6 +224,7 @@ var coreKinds = []*kind{
 		validateUpdate: validateEndpointsUpdate,
 		warn:           warnEndpoints,
 		createOnUpdate: true,
+		//lint:ignore SA1019 it is served
 	}, func(m metav1.ListMeta, items []corev1.Endpoints) runtime.Object {
 		return &corev1.EndpointsList{ListMeta: m, Items: items}
 	}),

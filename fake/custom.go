@@ -125,7 +125,7 @@ type CustomKind struct {
 	Warnings func(obj, old *Custom) []string
 	// Unknown lists the paths of the fields that Default would prune.
 	Unknown func(obj *Custom) []string
-	// Columns are the additional printer columns of a version.
+	// Columns are the additional printer columns of a version. nil: name and age.
 	Columns func(version string) []Column
 	// Schema is the OpenAPI schema of a version, with x-kubernetes extensions. nil: anything goes. What it refers to has
 	// the name upstream's OpenAPI document has for it.
@@ -167,6 +167,9 @@ func (s *Server) Install(c CustomKind) {
 
 // Uninstall ceases to serve a custom resource. What there is of it goes, finalizers or not. Whoever watches is told 410
 // Expired.
+//
+// Differs: where a definition loses its cleanup finalizer by hand, the real server keeps its objects, and serves them again
+// under a definition of the same name.
 func (s *Server) Uninstall(group, resource string) {
 	id := tableID(group, resource)
 	t := s.catalog.Load().tables[id]

@@ -4,13 +4,11 @@ import (
 	"maps"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -28,13 +26,8 @@ func newCustomScale(of *kind, at *ScalePaths) *kind {
 	k.show = func(stored Object) Object { return at.scaleOf(of.show(stored).(*Custom)) }
 	k.take = func(shown, stored Object) (Object, error) {
 		scale := shown.(*autoscalingv1.Scale)
-		if scale.Spec.Replicas < 0 {
-			return nil, invalid(k, scale.Name, field.ErrorList{
-				field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, negativeMsg),
-			})
-		}
-		if uid := scale.UID; uid != "" && uid != stored.GetUID() {
-			return nil, apierrors.NewConflict(of.groupResource(), scale.Name, preconditionError("UID", uid, stored.GetUID()))
+		if err := k.checkScale(scale, stored); err != nil {
+			return nil, err
 		}
 		obj := of.show(stored).DeepCopyObject().(*Custom)
 		if err := unstructured.SetNestedField(obj.Content, int64(scale.Spec.Replicas), pathOf(at.Wanted)...); err != nil {

@@ -224,8 +224,8 @@ func propagation(usual dependents, finalizers []string, opts *metav1.DeleteOptio
 	switch {
 	case usual == dependentsNone:
 		return false, false
-	case opts.OrphanDependents != nil: //nolint:staticcheck // clients still send it
-		return *opts.OrphanDependents, false //nolint:staticcheck // as above
+	case orphanDependents(opts) != nil:
+		return *orphanDependents(opts), false
 	case opts.PropagationPolicy != nil:
 		return *opts.PropagationPolicy == metav1.DeletePropagationOrphan,
 			*opts.PropagationPolicy == metav1.DeletePropagationForeground
@@ -264,7 +264,7 @@ func (s *Server) terminate(ns *corev1.Namespace, opts *metav1.DeleteOptions) {
 	ns.Status.Phase = corev1.NamespaceTerminating
 	orphan := slices.Contains(ns.Finalizers, metav1.FinalizerOrphanDependents)
 	foreground := slices.Contains(ns.Finalizers, metav1.FinalizerDeleteDependents)
-	if o := opts.OrphanDependents; o != nil { //nolint:staticcheck // clients still send it
+	if o := orphanDependents(opts); o != nil {
 		orphan, foreground = *o, !*o
 	} else if p := opts.PropagationPolicy; p != nil {
 		orphan, foreground = *p == metav1.DeletePropagationOrphan, *p == metav1.DeletePropagationForeground
@@ -289,4 +289,9 @@ func podGrace(pod *corev1.Pod, asked *int64) int64 {
 		return 1
 	}
 	return period
+}
+
+// orphanDependents is the old way to ask for a policy.
+func orphanDependents(opts *metav1.DeleteOptions) *bool {
+	return opts.OrphanDependents //lint:ignore SA1019 clients still send it
 }

@@ -32,7 +32,7 @@ func withGrace(opts metav1.DeleteOptions, seconds int64) metav1.DeleteOptions {
 
 // oldWay is a deletion with orphanDependents.
 func oldWay(orphan bool) metav1.DeleteOptions {
-	return metav1.DeleteOptions{OrphanDependents: &orphan} //nolint:staticcheck // clients still send it
+	return metav1.DeleteOptions{OrphanDependents: &orphan} //lint:ignore SA1019 clients still send it
 }
 
 // deletions are what the deletions of one object make of it, one after the other.
@@ -119,7 +119,8 @@ func TestPropagation(t *testing.T) {
 			[]string{"foregroundDeletion in 0s grace 0", "foregroundDeletion in -1s grace 0", "gone"},
 		},
 		{
-			"the policy may change while others keep it", "configmaps", &corev1.ConfigMap{}, []string{other},
+			"the policy may change while others keep it", "configmaps", &corev1.ConfigMap{},
+			[]string{other},
 			[]metav1.DeleteOptions{foreground, orphaning, none, oldWay(false), oldWay(true)},
 			[]string{
 				other + " foregroundDeletion in 0s grace 0", other + " orphan in -1s grace 0", other + " orphan in -2s grace 0",
@@ -127,13 +128,15 @@ func TestPropagation(t *testing.T) {
 			},
 		},
 		{
-			"a finalizer that is there says it", "configmaps", &corev1.ConfigMap{}, []string{"foregroundDeletion"},
+			"a finalizer that is there says it", "configmaps", &corev1.ConfigMap{},
+			[]string{"foregroundDeletion"},
 			[]metav1.DeleteOptions{none, background},
 			[]string{"foregroundDeletion in 0s grace 0", "gone"},
 		},
 		{
 			"replication controllers orphan", "replicationcontrollers", replicated(), nil,
-			[]metav1.DeleteOptions{none, background}, []string{"orphan in 0s grace 0 generation 2", "gone"},
+			[]metav1.DeleteOptions{none, background},
+			[]string{"orphan in 0s grace 0 generation 2", "gone"},
 		},
 		{"events have no dependents", "events", &corev1.Event{InvolvedObject: corev1.ObjectReference{Namespace: "default"}}, nil, []metav1.DeleteOptions{foreground}, []string{"gone"}},
 		{
@@ -151,15 +154,18 @@ func TestPropagation(t *testing.T) {
 		},
 		{
 			"a namespace", "namespaces", &corev1.Namespace{}, nil,
-			[]metav1.DeleteOptions{foreground, background}, []string{"foregroundDeletion in 0s", "foregroundDeletion in -1s"},
+			[]metav1.DeleteOptions{foreground, background},
+			[]string{"foregroundDeletion in 0s", "foregroundDeletion in -1s"},
 		},
 		{
 			"a namespace, the old way", "namespaces", &corev1.Namespace{}, nil,
-			[]metav1.DeleteOptions{oldWay(false)}, []string{"foregroundDeletion in 0s"},
+			[]metav1.DeleteOptions{oldWay(false)},
+			[]string{"foregroundDeletion in 0s"},
 		},
 		{
 			"a policy that is none", "configmaps", &corev1.ConfigMap{}, nil,
-			[]metav1.DeleteOptions{{PropagationPolicy: ptr.To(metav1.DeletionPropagation("Bogus"))}}, []string{"Invalid"},
+			[]metav1.DeleteOptions{{PropagationPolicy: ptr.To(metav1.DeletionPropagation("Bogus"))}},
+			[]string{"Invalid"},
 		},
 	}
 	for _, tt := range tests {
@@ -170,14 +176,15 @@ func TestPropagation(t *testing.T) {
 func TestDeleteOptionsAreValidated(t *testing.T) {
 	_, client := newServer(t)
 	both := orphaning
-	both.OrphanDependents = ptr.To(true) //nolint:staticcheck // clients still send it
+	both.OrphanDependents = ptr.To(true) //lint:ignore SA1019 clients still send it
 	tests := []struct {
 		name string
 		opts metav1.DeleteOptions
 		want string
 	}{
 		{
-			"unknown policy", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletionPropagation("Bogus"))},
+			"unknown policy",
+			metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletionPropagation("Bogus"))},
 			`DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Bogus": ` +
 				`supported values: "Foreground", "Background", "Orphan", "nil"`,
 		},
@@ -186,7 +193,8 @@ func TestDeleteOptionsAreValidated(t *testing.T) {
 				`orphanDependents and deletionPropagation cannot be both set`,
 		},
 		{
-			"dry run", metav1.DeleteOptions{DryRun: []string{"Al"}},
+			"dry run",
+			metav1.DeleteOptions{DryRun: []string{"Al"}},
 			`DeleteOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Al"]: supported values: "All"`,
 		},
 	}

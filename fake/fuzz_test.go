@@ -54,7 +54,9 @@ func FuzzSelectors(f *testing.F) {
 		{"a=b", "metadata.name=a"},
 		{"a in (b, c),!d", "spec.nodeName!=n,status.phase=Running"},
 		{"a notin (b),c,d>5", `metadata.name=a\=b`},
-		{"a in", "a"}, {",", "=,="}, {"!", `\`},
+		{"a in", "a"},
+		{",", "=,="},
+		{"!", `\`},
 	} {
 		f.Add(seed[0], seed[1])
 	}

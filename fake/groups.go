@@ -90,12 +90,13 @@ func (g coreV1) Services(namespace string) typedcorev1.ServiceInterface {
 }
 
 func (g coreV1) Endpoints(namespace string) typedcorev1.EndpointsInterface {
+	//lint:ignore SA1019 it is served
 	return of[*corev1.Endpoints, *corev1.EndpointsList, *applycorev1.EndpointsApplyConfiguration](g.c, "endpoints", namespace)
 }
 
 func (g coreV1) ReplicationControllers(namespace string) typedcorev1.ReplicationControllerInterface {
 	r := of[*corev1.ReplicationController, *corev1.ReplicationControllerList, *applycorev1.ReplicationControllerApplyConfiguration](g.c, "replicationcontrollers", namespace)
-	return replicationControllers{r, scales{r.ResourceClient}}
+	return replicationControllers{r, scales(r)}
 }
 
 // StorageV1 returns the client of the group storage.k8s.io.
@@ -146,17 +147,17 @@ type appsV1 struct {
 
 func (g appsV1) StatefulSets(namespace string) typedappsv1.StatefulSetInterface {
 	r := of[*appsv1.StatefulSet, *appsv1.StatefulSetList, *applyappsv1.StatefulSetApplyConfiguration](g.c, "statefulsets", namespace)
-	return statefulSets{r, scales{r.ResourceClient}}
+	return statefulSets{r, scales(r)}
 }
 
 func (g appsV1) Deployments(namespace string) typedappsv1.DeploymentInterface {
 	r := of[*appsv1.Deployment, *appsv1.DeploymentList, *applyappsv1.DeploymentApplyConfiguration](g.c, "deployments", namespace)
-	return deployments{r, scales{r.ResourceClient}}
+	return deployments{r, scales(r)}
 }
 
 func (g appsV1) ReplicaSets(namespace string) typedappsv1.ReplicaSetInterface {
 	r := of[*appsv1.ReplicaSet, *appsv1.ReplicaSetList, *applyappsv1.ReplicaSetApplyConfiguration](g.c, "replicasets", namespace)
-	return replicaSets{r, scales{r.ResourceClient}}
+	return replicaSets{r, scales(r)}
 }
 
 func (g appsV1) DaemonSets(namespace string) typedappsv1.DaemonSetInterface {

@@ -32,7 +32,7 @@ type eventLog struct {
 	first     int64                  // position of events[0]
 	end       atomic.Int64           // position after the last event; read without a lock
 	window    atomic.Pointer[window] // events and first; read without a lock
-	compacted int64        // revision of the last event that was dropped
+	compacted int64                  // revision of the last event that was dropped
 	history   history
 	ended     bool // nothing will be appended
 }

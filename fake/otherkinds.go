@@ -6,7 +6,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -31,7 +30,7 @@ var otherKinds = []*kind{
 	newKind(rule[*rbacv1.ClusterRole]{
 		resource: "clusterroles", gvk: rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
 		unconditional:  true,
-		name:           path.ValidatePathSegmentName,
+		name:           pathSegment,
 		validateCreate: validateClusterRole,
 		validateUpdate: validateClusterRoleUpdate,
 		createOnUpdate: true,
@@ -43,7 +42,7 @@ var otherKinds = []*kind{
 	newKind(rule[*rbacv1.ClusterRoleBinding]{
 		resource: "clusterrolebindings", gvk: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
 		unconditional:  true,
-		name:           path.ValidatePathSegmentName,
+		name:           pathSegment,
 		validateCreate: validateClusterRoleBinding,
 		validateUpdate: validateClusterRoleBindingUpdate,
 		createOnUpdate: true,
@@ -56,7 +55,7 @@ var otherKinds = []*kind{
 	newKind(rule[*rbacv1.Role]{
 		resource: "roles", gvk: rbacv1.SchemeGroupVersion.WithKind("Role"), namespaced: true,
 		unconditional:  true,
-		name:           path.ValidatePathSegmentName,
+		name:           pathSegment,
 		validateCreate: validateRole,
 		validateUpdate: validateRoleUpdate,
 		createOnUpdate: true,
@@ -68,7 +67,7 @@ var otherKinds = []*kind{
 	newKind(rule[*rbacv1.RoleBinding]{
 		resource: "rolebindings", gvk: rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), namespaced: true,
 		unconditional:  true,
-		name:           path.ValidatePathSegmentName,
+		name:           pathSegment,
 		validateCreate: validateRoleBinding,
 		validateUpdate: validateRoleBindingUpdate,
 		createOnUpdate: true,

@@ -66,13 +66,8 @@ func newScale(of *kind) *kind {
 	}
 	k.take = func(shown, stored Object) (Object, error) {
 		scale := shown.(*autoscalingv1.Scale)
-		if scale.Spec.Replicas < 0 {
-			return nil, invalid(k, scale.Name, field.ErrorList{
-				field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, negativeMsg),
-			})
-		}
-		if uid := scale.UID; uid != "" && uid != stored.GetUID() {
-			return nil, apierrors.NewConflict(of.groupResource(), scale.Name, preconditionError("UID", uid, stored.GetUID()))
+		if err := k.checkScale(scale, stored); err != nil {
+			return nil, err
 		}
 		obj := of.shallow(stored)
 		*scaledOf(obj).wanted = &scale.Spec.Replicas
@@ -80,6 +75,19 @@ func newScale(of *kind) *kind {
 		return obj, k.takeManaged(obj, stored, scale)
 	}
 	return k
+}
+
+// checkScale says what is wrong with a Scale that is written to an object.
+func (k *kind) checkScale(scale *autoscalingv1.Scale, stored Object) error {
+	if scale.Spec.Replicas < 0 {
+		return invalid(k, scale.Name, field.ErrorList{
+			field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, negativeMsg),
+		})
+	}
+	if uid := scale.UID; uid != "" && uid != stored.GetUID() {
+		return apierrors.NewConflict(k.of.groupResource(), scale.Name, preconditionError("UID", uid, stored.GetUID()))
+	}
+	return nil
 }
 
 // takeManaged puts the managed fields of a Scale into what it shows.

@@ -95,7 +95,8 @@ func TestAddTakes(t *testing.T) {
 		{"typed", &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, "storageclasses", []string{"a"}},
 		{
 			"list", &corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}}},
-			"nodes", []string{"a", "b"},
+			"nodes",
+			[]string{"a", "b"},
 		},
 		{
 			"unstructured", &unstructured.Unstructured{Object: map[string]any{
@@ -104,7 +105,8 @@ func TestAddTakes(t *testing.T) {
 		},
 		{
 			"namespace that is there", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"a": "b"}}},
-			"namespaces", []string{"default", "kube-node-lease", "kube-public", "kube-system"},
+			"namespaces",
+			[]string{"default", "kube-node-lease", "kube-public", "kube-system"},
 		},
 	}
 	for _, tt := range tests {
@@ -135,13 +137,15 @@ func TestAddRefuses(t *testing.T) {
 		{"typed nil", []runtime.Object{(*corev1.Node)(nil)}, "object 0: it is nil"},
 		{"no name", []runtime.Object{&corev1.Node{}}, "object 0: Node: it has no name"},
 		{
-			"no namespace", []runtime.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}},
+			"no namespace",
+			[]runtime.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}},
 			`object 0: Pod "p": it has no namespace`,
 		},
 		{"twice", []runtime.Object{node, node}, `object 1: nodes "n" already exists`},
 		{"unknown kind", []runtime.Object{&metav1.Status{}}, "object 0: *v1.Status /, Kind=: the server does not have this kind"},
 		{
-			"in a list", []runtime.Object{&corev1.NodeList{Items: []corev1.Node{{}}}},
+			"in a list",
+			[]runtime.Object{&corev1.NodeList{Items: []corev1.Node{{}}}},
 			"object 0: item 0: Node: it has no name",
 		},
 	}

@@ -21,8 +21,8 @@ type Object interface {
 	runtime.Object
 }
 
-// EventsMax is how many events each resource's log keeps at least, where Config says nothing else.
-const EventsMax = 10_000
+// historyEvents is how many events each resource's log keeps at least, where Config says nothing else.
+const historyEvents = 10_000
 
 // Config is what NewServer must be told.
 type Config struct {
@@ -37,7 +37,7 @@ type Config struct {
 	// a write take ten times as long. Otherwise they are kept from an object's first server-side apply on.
 	TrackManagedFields bool
 	// HistoryEvents is how many events each resource's log keeps at least; beyond twice as many, the older half is
-	// dropped. A watch or a list from before that is answered with 410 Expired. 0: EventsMax.
+	// dropped. A watch or a list from before that is answered with 410 Expired. 0: 10,000.
 	HistoryEvents int
 	// HistoryAge is how old an event of a log may be; it is dropped when another one comes, or a few later. 0: however old.
 	HistoryAge time.Duration
@@ -79,7 +79,7 @@ func NewServer(cfg Config) *Server {
 	s := &Server{
 		now:       cfg.Now,
 		track:     cfg.TrackManagedFields,
-		history:   history{events: cmp.Or(cfg.HistoryEvents, EventsMax), age: cfg.HistoryAge},
+		history:   history{events: cmp.Or(cfg.HistoryEvents, historyEvents), age: cfg.HistoryAge},
 		factories: map[*sim.Component]*factory{},
 	}
 	s.catalog.Store(newCatalog(s.history))

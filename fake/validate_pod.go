@@ -19,8 +19,9 @@ const podUpdateMsg = "pod updates may not change fields other than `spec.contain
 
 // validatePod checks a pod to be created.
 //
-// Upstream: pkg/apis/core/validation ValidatePodCreate.
 // Differs: only what has to do with volumes, containers' names and images, the restart policy and scheduling gates.
+//
+// Upstream: pkg/apis/core/validation ValidatePodCreate.
 func validatePod(pod, _ *corev1.Pod) field.ErrorList {
 	errs := validatePodSpec(pod.Name, &pod.Spec, specPath)
 	if len(pod.Spec.EphemeralContainers) > 0 {
@@ -243,8 +244,9 @@ func samePodSpec(a, b *corev1.PodSpec) bool { return equal(a, b) }
 
 // validatePodUpdate checks what of a pod may change.
 //
-// Upstream: pkg/apis/core/validation ValidatePodUpdate.
 // Differs: a gated pod's affinity may not change.
+//
+// Upstream: pkg/apis/core/validation ValidatePodUpdate.
 func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	if samePodSpec(&pod.Spec, &old.Spec) {
 		return nil
@@ -295,8 +297,9 @@ func includes(selector, other map[string]string) bool {
 
 // validatePodStatus checks what is written to a pod's status.
 //
-// Upstream: pkg/apis/core/validation ValidatePodStatusUpdate.
 // Differs: of it, only the name of a node that the pod may come to is looked at.
+//
+// Upstream: pkg/apis/core/validation ValidatePodStatusUpdate.
 func validatePodStatus(pod, old *corev1.Pod) field.ErrorList {
 	name, path := pod.Status.NominatedNodeName, statusPath.Child("nominatedNodeName")
 	if name == "" || name == old.Status.NominatedNodeName {

@@ -2,7 +2,7 @@ package fake
 
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -16,6 +16,14 @@ var (
 	roleRefPath  = field.NewPath("roleRef")
 	subjectsPath = field.NewPath("subjects")
 )
+
+// pathSegment says what keeps a name, or the beginning of one, from being a segment of a path.
+func pathSegment(name string, prefix bool) []string {
+	if prefix {
+		return content.IsPathSegmentPrefix(name)
+	}
+	return content.IsPathSegmentName(name)
+}
 
 func validateRole(role, _ *rbacv1.Role) field.ErrorList {
 	var errs field.ErrorList
@@ -127,7 +135,7 @@ func validateRoleRef(ref *rbacv1.RoleRef, kinds ...string) field.ErrorList {
 	if ref.Name == "" {
 		return append(errs, field.Required(roleRefPath.Child("name"), ""))
 	}
-	for _, msg := range path.ValidatePathSegmentName(ref.Name, false) {
+	for _, msg := range pathSegment(ref.Name, false) {
 		errs = append(errs, field.Invalid(roleRefPath.Child("name"), ref.Name, msg))
 	}
 	return errs

@@ -135,6 +135,7 @@ func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
 	return append(errs, validateService(s, nil)...)
 }
 
+//lint:ignore SA1019 it is served
 func defaultEndpoints(e *corev1.Endpoints) {
 	for i := range e.Subsets {
 		for j := range e.Subsets[i].Ports {
@@ -144,6 +145,8 @@ func defaultEndpoints(e *corev1.Endpoints) {
 }
 
 // Differs: which addresses a service may not lead to, such as those of the machine itself, is not looked at.
+//
+//lint:ignore SA1019 it is served
 func validateEndpoints(e, _ *corev1.Endpoints) field.ErrorList {
 	var errs field.ErrorList
 	for i := range e.Subsets {
@@ -172,6 +175,7 @@ func validateEndpoints(e, _ *corev1.Endpoints) field.ErrorList {
 	return errs
 }
 
+//lint:ignore SA1019 it is served
 func validateEndpointsUpdate(e, _ *corev1.Endpoints) field.ErrorList {
 	return validateEndpoints(e, nil)
 }

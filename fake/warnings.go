@@ -156,6 +156,8 @@ func warnDriver(driver, old *storagev1.CSIDriver) []string {
 // warnEndpoints tells that the kind itself is to go.
 //
 // Differs: it is told of writes that succeed only.
+//
+//lint:ignore SA1019 it is served
 func warnEndpoints(_, _ *corev1.Endpoints) []string {
 	return []string{"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
 }

@@ -73,8 +73,16 @@ func (w *world) run() {
 		Informers: w.server.Informers(w.component, fake.Selection{
 			Resource: "namespaces", Concerns: func(was, is fake.Object) bool { return namespace.Concerns(was, is) },
 		}),
-		Discover: func() ([]*metav1.APIResourceList, error) { return w.server.Preferred(), w.discovery },
+		Discover: func() ([]*metav1.APIResourceList, error) { return w.preferred(), w.discovery },
 	})
+}
+
+func (w *world) preferred() []*metav1.APIResourceList {
+	lists, err := w.user.Discovery().ServerPreferredNamespacedResources()
+	if err != nil {
+		w.Fatal(err)
+	}
+	return lists
 }
 
 func (w *world) restart(chooser sim.Chooser) {
@@ -311,7 +319,7 @@ func TestOrder(t *testing.T) {
 		}
 	}
 	want := []string{"get namespaces/n", "list pods/n", "deletecollection pods/n", "list pods/n"}
-	for _, list := range w.server.Preferred() {
+	for _, list := range w.preferred() {
 		for _, r := range list.APIResources {
 			if r.Namespaced && r.Name != "pods" && slices.Contains(r.Verbs, "delete") {
 				want = append(want, "deletecollection "+r.Name+"/n", "list "+r.Name+"/n")

@@ -58,7 +58,7 @@ func (r *registry) left(resource string) {
 }
 
 func isGoing(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	return crd != nil && crd.DeletionTimestamp != nil && contains(crd.Finalizers, cleanup)
+	return crd != nil && crd.DeletionTimestamp != nil && slices.Contains(crd.Finalizers, cleanup)
 }
 
 // say says how far the deletion of a definition is.

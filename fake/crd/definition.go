@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -39,10 +40,9 @@ func (r *registry) definitions() fake.CustomKind {
 		Default: defaultDefinition, Prepare: r.prepare, Finalize: finalize,
 		Validate: validateDefinition, ValidateStatus: validateDefinitionStatus,
 		Warnings: definitionWarnings, Unknown: unknownOfDefinition,
-		Columns: definitionColumns,
-		Schema:  func(string) *spec.Schema { return schemaOfDefinitions() },
-		Models:  models,
-		Types:   typesOfDefinitions(),
+		Schema: func(string) *spec.Schema { return schemaOfDefinitions() },
+		Models: models,
+		Types:  typesOfDefinitions(),
 	}
 }
 
@@ -116,7 +116,7 @@ func (r *registry) prepare(now metav1.Time, obj, old *fake.Custom) {
 	}
 	for _, v := range crd.Spec.Versions {
 		if v.Storage {
-			if !contains(crd.Status.StoredVersions, v.Name) {
+			if !slices.Contains(crd.Status.StoredVersions, v.Name) {
 				crd.Status.StoredVersions = append(crd.Status.StoredVersions, v.Name)
 			}
 			break
@@ -130,7 +130,7 @@ func (r *registry) prepare(now metav1.Time, obj, old *fake.Custom) {
 // finalize marks a definition whose deletion begins.
 func finalize(now metav1.Time, obj *fake.Custom) {
 	crd := mustRead(obj)
-	if !contains(obj.Finalizers, cleanup) {
+	if !slices.Contains(obj.Finalizers, cleanup) {
 		obj.Finalizers = append(obj.Finalizers[:len(obj.Finalizers):len(obj.Finalizers)], cleanup)
 	}
 	setCondition(crd, now, apiextensionsv1.CustomResourceDefinitionCondition{

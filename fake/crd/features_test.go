@@ -165,8 +165,6 @@ func TestColumns(t *testing.T) {
 		"Size integer 0 .spec.size: Custom resource definition col", "Ready boolean 1 .status.ready: whether it is",
 	}, show(c.Columns("v1")))
 	expect(t, []string{"Age date 0 .metadata.creationTimestamp: CreationTimestamp is a timesta"}, show(c.Columns("v1beta1")))
-	expect(t, []string{"Created At string 0 .metadata.creationTimestamp: CreationTimestamp is a timesta"},
-		show(w.resource(definitions, "").Describe().Custom.Columns("v1")))
 }
 
 // TestSchema compares what is published with what the real server publishes.

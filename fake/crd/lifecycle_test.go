@@ -2,6 +2,7 @@ package crd_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -103,6 +104,22 @@ func TestDefinitionWithAnotherFinalizer(t *testing.T) {
 	expect(t, 0, len(w.server.List("customresourcedefinitions.apiextensions.k8s.io")))
 }
 
+// Who takes the cleanup finalizer away takes the objects away, theirs or not.
+func TestCleanupFinalizerTakenAway(t *testing.T) {
+	w := newWorld(t, "testdata/widgets.yaml")
+	w.create(widgets, "default", `{metadata: {name: a, finalizers: [x.io/y]}, spec: {size: 1}}`)
+	w.delete(definitions, "", "widgets.shop.example.com")
+	expect(t, 1, len(w.server.List("widgets.shop.example.com")))
+	w.mustPatch(definitions, "", "widgets.shop.example.com", `{"metadata":{"finalizers":null}}`)
+	expect(t, 0, len(w.server.List("customresourcedefinitions.apiextensions.k8s.io")))
+	definition, err := os.ReadFile("testdata/widgets.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.create(definitions, "", string(definition))
+	expect(t, 0, len(w.server.List("widgets.shop.example.com")))
+}
+
 func TestDryRunChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	dry := []string{metav1.DryRunAll}
@@ -170,17 +187,23 @@ func TestUpdateOfADefinition(t *testing.T) {
 	for _, tt := range []struct{ name, patch, want string }{
 		{"labels", `{"metadata":{"labels":{"a":"b"}}}`, ""},
 		{"another column", `[{"op":"replace","path":"/spec/versions/0/additionalPrinterColumns","value":[]}]`, ""},
-		{"the group", `{"spec":{"group":"other.example.com"}}`,
-			`[spec.group: Invalid value: "other.example.com": field is immutable]`},
+		{
+			"the group", `{"spec":{"group":"other.example.com"}}`,
+			`[spec.group: Invalid value: "other.example.com": field is immutable]`,
+		},
 		{"the scope", `{"spec":{"scope":"Cluster"}}`, `spec.scope: Invalid value: "Cluster": field is immutable`},
 		{"the kind", `{"spec":{"names":{"kind":"Gadget"}}}`, `spec.names.kind: Invalid value: "Gadget": field is immutable`},
-		{"a stored version", `[{"op":"remove","path":"/spec/versions/0"},{"op":"add","path":"/spec/versions/0/storage","value":true}]`,
+		{
+			"a stored version", `[{"op":"remove","path":"/spec/versions/0"},{"op":"add","path":"/spec/versions/0/storage","value":true}]`,
 			`status.storedVersions[0]: Invalid value: "v1": missing from spec.versions; v1 was previously a storage version, ` +
 				`and must remain in spec.versions until a storage migration ensures no data remains persisted in v1 and ` +
-				`removes v1 from status.storedVersions`},
+				`removes v1 from status.storedVersions`,
+		},
 		{"no storage version", `[{"op":"replace","path":"/spec/versions/0/storage","value":false}]`, "must have exactly one version marked as storage version"},
-		{"a webhook", `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://x.example.com/"}}}}}`,
-			`spec.conversion.strategy: Forbidden: this server does not call conversion webhooks`},
+		{
+			"a webhook", `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://x.example.com/"}}}}}`,
+			`spec.conversion.strategy: Forbidden: this server does not call conversion webhooks`,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, "testdata/widgets.yaml")

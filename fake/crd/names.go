@@ -211,5 +211,3 @@ func setCondition(crd *apiextensionsv1.CustomResourceDefinition, now metav1.Time
 func isTrue(crd *apiextensionsv1.CustomResourceDefinition, what apiextensionsv1.CustomResourceDefinitionConditionType) bool {
 	return apihelpers.IsCRDConditionTrue(crd, what)
 }
-
-func contains(list []string, s string) bool { return slices.Contains(list, s) }

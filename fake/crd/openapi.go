@@ -16,8 +16,6 @@ import (
 	"k8s.io/kube-openapi/pkg/schemamutation"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
-
-	"github.com/volsim/volsim/fake"
 )
 
 const (
@@ -67,7 +65,7 @@ func inlined(s *spec.Schema, within []string) spec.Schema {
 	out := *s
 	if ref := s.Ref.String(); ref != "" {
 		name := strings.TrimPrefix(ref, refPrefix)
-		if contains(within, name) {
+		if slices.Contains(within, name) {
 			out = spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}, Description: s.Description}}
 			out.AddExtension("x-kubernetes-preserve-unknown-fields", true)
 			return out
@@ -214,22 +212,8 @@ func addEmbedded(s *spec.Schema) {
 	}
 	s.SetProperty("metadata", *refToMeta())
 	for _, name := range []string{"kind", "apiVersion"} {
-		if !contains(s.Required, name) {
+		if !slices.Contains(s.Required, name) {
 			s.Required = append(s.Required, name)
 		}
 	}
-}
-
-// definitionColumns are the columns of definitions.
-//
-// Differs: the column's type is string, not date, for its cells are times, not ages.
-//
-// Upstream: k8s.io/apiserver/pkg/registry/rest NewDefaultTableConvertor.
-func definitionColumns(string) []fake.Column {
-	return []fake.Column{{
-		TableColumnDefinition: metav1.TableColumnDefinition{
-			Name: "Created At", Type: "string", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
-		},
-		JSONPath: ".metadata.creationTimestamp",
-	}}
 }

@@ -23,7 +23,7 @@ import (
 func finalizerWarnings(obj, old *fake.Custom) []string {
 	added := slices.Clone(obj.Finalizers)
 	if old != nil {
-		added = slices.DeleteFunc(added, func(f string) bool { return contains(old.Finalizers, f) })
+		added = slices.DeleteFunc(added, func(f string) bool { return slices.Contains(old.Finalizers, f) })
 	}
 	slices.Sort(added)
 	var warnings []string
@@ -59,7 +59,7 @@ func definitionWarnings(obj, old *fake.Custom) []string {
 	formats := strangeFormats(obj)
 	if old != nil {
 		known := strangeFormats(old)
-		formats = slices.DeleteFunc(formats, func(f string) bool { return contains(known, f) })
+		formats = slices.DeleteFunc(formats, func(f string) bool { return slices.Contains(known, f) })
 	}
 	var warnings []string
 	for _, f := range formats {

@@ -70,7 +70,9 @@ func TestCustomRefusals(t *testing.T) {
 		},
 		{"PATCH " + things + "/a", jsonBody, "{}", "415 UnsupportedMediaType " + patches},
 		{
-			"PATCH " + things + "/a", []string{"Content-Type", "application/strategic-merge-patch+json"}, "{}",
+			"PATCH " + things + "/a",
+			[]string{"Content-Type", "application/strategic-merge-patch+json"},
+			"{}",
 			"415 UnsupportedMediaType " + patches,
 		},
 		{"GET " + things + "/a", []string{"Accept", "text/plain"}, "", "406 NotAcceptable " + medias},

@@ -32,7 +32,6 @@ func (r *request) decodeObject(media string, body []byte, into runtime.Object, w
 		err = nil
 	}
 	if err == nil && gvk.GroupKind() != want.GroupKind() && !sameKind(*gvk, want) {
-		//lint:ignore ST1005 the words are upstream's
 		err = fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", gvk.Version, gvk.Kind, internalPackage(want.Group), want.Kind)
 	}
 	if err != nil {

@@ -137,21 +137,29 @@ func TestRefusals(t *testing.T) {
 		},
 		{"PATCH " + maps + "/a", mergeBody, "{}", `404 NotFound configmaps "a" not found`},
 		{
-			"GET /api/v1/namespaces", []string{"Accept", "application/cbor"}, "",
+			"GET /api/v1/namespaces",
+			[]string{"Accept", "application/cbor"},
+			"",
 			"406 NotAcceptable 406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, " +
 				"application/vnd.kubernetes.protobuf, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
 		},
 		{
-			"GET /api/v1/namespaces", []string{"Accept", "application/json;as=Nope;g=meta.k8s.io;v=v1"}, "",
+			"GET /api/v1/namespaces",
+			[]string{"Accept", "application/json;as=Nope;g=meta.k8s.io;v=v1"},
+			"",
 			"406 NotAcceptable only the following media types are accepted: application/json, application/yaml, " +
 				"application/vnd.kubernetes.protobuf",
 		},
 		{
-			"GET /api/v1/namespaces", []string{"Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}, "",
+			"GET /api/v1/namespaces",
+			[]string{"Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"},
+			"",
 			"406 NotAcceptable you requested PartialObjectMetadata, but the requested object is a list (*core.NamespaceList)",
 		},
 		{
-			"GET /api/v1/namespaces?includeObject=x", []string{"Accept", "application/json;as=Table;g=meta.k8s.io;v=v1"}, "",
+			"GET /api/v1/namespaces?includeObject=x",
+			[]string{"Accept", "application/json;as=Table;g=meta.k8s.io;v=v1"},
+			"",
 			`400 BadRequest Unable to convert to Table as requested: includeObject: Invalid value: "x": ` +
 				"must be 'Metadata', 'Object', 'None', or empty",
 		},

@@ -30,16 +30,7 @@ func (r *request) review(client *fake.Clientset, t target) (answer, error) {
 	if err := v.negotiate(); err != nil {
 		return answer{}, err
 	}
-	media, body, err := v.input()
-	if err != nil {
-		return answer{}, err
-	}
-	opts, err := v.createOptions()
-	if err != nil {
-		return answer{}, err
-	}
-	gvk := schema.GroupVersionKind{Group: t.Group, Version: t.Version, Kind: described.Kind}
-	obj, err := v.decodeAction(media, body, gvk, opts.FieldValidation)
+	obj, _, err := v.action(schema.GroupVersionKind{Group: t.Group, Version: t.Version, Kind: described.Kind})
 	if err != nil {
 		return answer{}, err
 	}

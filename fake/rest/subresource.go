@@ -70,16 +70,7 @@ func (v *visit) door() (answer, error) {
 
 // do does something to an object: the body of the request says what.
 func (v *visit) do(described metav1.APIResource) (answer, error) {
-	media, body, err := v.input()
-	if err != nil {
-		return answer{}, err
-	}
-	opts, err := v.createOptions()
-	if err != nil {
-		return answer{}, err
-	}
-	gvk := schema.GroupVersionKind{Group: described.Group, Version: described.Version, Kind: described.Kind}
-	obj, err := v.decodeAction(media, body, gvk, opts.FieldValidation)
+	obj, opts, err := v.action(schema.GroupVersionKind{Group: described.Group, Version: described.Version, Kind: described.Kind})
 	if err != nil {
 		return answer{}, err
 	}
@@ -104,23 +95,31 @@ func (v *visit) done(out runtime.Object, err error) (answer, error) {
 	return v.typed(http.StatusCreated, v.plain(), withKind(out, v.h.codecs.kindOf(out)))
 }
 
-// decodeAction decodes the body of an action. An eviction may be of an older version.
-func (v *visit) decodeAction(media string, body []byte, gvk schema.GroupVersionKind, directive string) (runtime.Object, error) {
+// action reads the body of an action and its options. An eviction may be of an older version.
+func (v *visit) action(gvk schema.GroupVersionKind) (runtime.Object, metav1.CreateOptions, error) {
+	media, body, err := v.input()
+	if err != nil {
+		return nil, metav1.CreateOptions{}, err
+	}
+	opts, err := v.createOptions()
+	if err != nil {
+		return nil, opts, err
+	}
 	into, err := v.h.codecs.empty(gvk)
 	if err != nil {
-		return nil, err
+		return nil, opts, err
 	}
-	obj, err := v.decodeObject(media, body, into, gvk, directive)
+	obj, err := v.decodeObject(media, body, into, gvk, opts.FieldValidation)
 	if err != nil {
-		return nil, err
+		return nil, opts, err
 	}
 	if e, ok := obj.(*policyv1beta1.Eviction); ok && gvk.Kind == "Eviction" {
-		return &policyv1.Eviction{ObjectMeta: e.ObjectMeta, DeleteOptions: e.DeleteOptions}, nil
+		return &policyv1.Eviction{ObjectMeta: e.ObjectMeta, DeleteOptions: e.DeleteOptions}, opts, nil
 	}
 	if obj != into {
-		return nil, versionError(v.versionOf(obj), gvk.GroupVersion())
+		return nil, opts, versionError(v.versionOf(obj), gvk.GroupVersion())
 	}
-	return obj, nil
+	return obj, opts, nil
 }
 
 // bindings answers a POST of a binding to the namespace of its pod.
@@ -136,15 +135,7 @@ func (r *request) bindings(client *fake.Clientset, t target) (answer, error) {
 	if err := v.negotiate(); err != nil {
 		return answer{}, err
 	}
-	media, body, err := v.input()
-	if err != nil {
-		return answer{}, err
-	}
-	opts, err := v.createOptions()
-	if err != nil {
-		return answer{}, err
-	}
-	obj, err := v.decodeAction(media, body, corev1.SchemeGroupVersion.WithKind("Binding"), opts.FieldValidation)
+	obj, opts, err := v.action(corev1.SchemeGroupVersion.WithKind("Binding"))
 	if err != nil {
 		return answer{}, err
 	}

@@ -112,7 +112,7 @@ func (v *visit) delete() (answer, error) {
 		return answer{}, err
 	}
 	code := http.StatusOK
-	//nolint:staticcheck // old clients send it
+	//lint:ignore SA1019 old clients send it
 	if orphan := opts.OrphanDependents; !done.Gone && orphan != nil && !*orphan {
 		code = http.StatusAccepted
 	}

@@ -74,12 +74,14 @@ func TestWarnings(t *testing.T) {
 			`299 - "line 3: key \"nope\" already set in map"`, `299 - "unknown field \"nope\""`,
 		}},
 		{
-			"PATCH /api/v1/namespaces/default?dryRun=All", []string{"Content-Type", "application/strategic-merge-patch+json"},
+			"PATCH /api/v1/namespaces/default?dryRun=All",
+			[]string{"Content-Type", "application/strategic-merge-patch+json"},
 			`{"nope":1,"nope":2,"metadata":{"labels":{"a":"b","a":"c"}}}`,
 			[]string{`299 - "duplicate field \"nope\""`, `299 - "duplicate field \"metadata.labels.a\""`, `299 - "unknown field \"nope\""`},
 		},
 		{
-			"PATCH /api/v1/namespaces/default?dryRun=All", []string{"Content-Type", "application/json-patch+json"},
+			"PATCH /api/v1/namespaces/default?dryRun=All",
+			[]string{"Content-Type", "application/json-patch+json"},
 			`[{"op":"add","path":"/nope","value":1,"x":1}]`,
 			[]string{`299 - "json patch unknown field \"[0].x\""`, `299 - "unknown field \"nope\""`},
 		},
