@@ -90,7 +90,7 @@ func TestDynamicClient(t *testing.T) {
 				obj.SetName("a")
 				obj = of(things.Create(ctx, obj, metav1.CreateOptions{}))
 				obj.SetLabels(map[string]string{"a": "b"})
-				obj = of(things.Update(ctx, obj, metav1.UpdateOptions{}))
+				of(things.Update(ctx, obj, metav1.UpdateOptions{}))
 				obj = of(things.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"c":"d"}}}`), metav1.PatchOptions{}))
 				list := must[*unstructured.UnstructuredList](t)(things.List(ctx, metav1.ListOptions{LabelSelector: "a=b"}))
 				if len(list.Items) != 1 || list.GetKind() != kind+"List" {
