@@ -141,11 +141,15 @@ func bindPod(now metav1.Time, pod *corev1.Pod, binding *corev1.Binding) error {
 	conflict := func(err error) error {
 		return apierrors.NewConflict(corev1.Resource("pods/binding"), pod.Name, err)
 	}
+	presumed := func(what string, asked, is any) error {
+		err := storageError("pods", key(pod.Namespace, pod.Name), preconditionError(what, asked, is))
+		return apierrors.NewConflict(corev1.Resource("pods"), pod.Name, err)
+	}
 	switch {
 	case binding.UID != "" && binding.UID != pod.UID:
-		return conflict(preconditionError("UID", binding.UID, pod.UID))
+		return presumed("UID", binding.UID, pod.UID)
 	case binding.ResourceVersion != "" && binding.ResourceVersion != pod.ResourceVersion:
-		return conflict(preconditionError("ResourceVersion", binding.ResourceVersion, pod.ResourceVersion))
+		return presumed("ResourceVersion", binding.ResourceVersion, pod.ResourceVersion)
 	case pod.DeletionTimestamp != nil:
 		return conflict(fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", pod.Name))
 	case pod.Spec.NodeName != "":

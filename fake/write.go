@@ -346,8 +346,14 @@ func uidError(k *kind, namespace, name string, asked, is types.UID) error {
 	if k.custom != nil {
 		folder = k.gvk.Group + "/" + folder
 	}
+	return storageError(folder, key(namespace, name), preconditionError("UID", asked, is))
+}
+
+// storageError is what the store of the real server says of an object that is not as presumed.
+func storageError(folder, key string, err error) error {
+	//lint:ignore ST1005 the words are upstream's
 	return fmt.Errorf("StorageError: invalid object, Code: 4, Key: /registry/%s/%s, ResourceVersion: 0, "+
-		"AdditionalErrorMsg: %w", folder, key(namespace, name), preconditionError("UID", asked, is))
+		"AdditionalErrorMsg: %w", folder, key, err)
 }
 
 func invalid(k *kind, name string, errs field.ErrorList) error {
