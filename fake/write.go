@@ -351,7 +351,6 @@ func uidError(k *kind, namespace, name string, asked, is types.UID) error {
 
 // storageError is what the store of the real server says of an object that is not as presumed.
 func storageError(folder, key string, err error) error {
-	//lint:ignore ST1005 the words are upstream's
 	return fmt.Errorf("StorageError: invalid object, Code: 4, Key: /registry/%s/%s, ResourceVersion: 0, "+
 		"AdditionalErrorMsg: %w", folder, key, err)
 }
