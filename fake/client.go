@@ -13,7 +13,8 @@ import (
 // Clientset is a typed client of the server that makes its requests through a sim.Caller: every request is one Call.
 // What it hands out is the caller's own; what it is given it does not keep. A request whose context is done has no
 // effect and returns the context's error. Groups and built-in kinds the server does not have answer 404 "the server
-// could not find the requested resource"; custom resources are for Dynamic, Metadata and Resource. Its methods may be called concurrently as far as the Caller's may.
+// could not find the requested resource"; custom resources are for Dynamic, Metadata and Resource. Its methods may be
+// called concurrently as far as the Caller's may.
 type Clientset struct {
 	kubernetes.Interface // refuses; for the groups that the server does not have
 

@@ -115,8 +115,8 @@ const (
 	readTooOld                 // the event was dropped
 )
 
-// read reads the event at a position, without a lock. It may not see the very last event yet, or that the log has ended;
-// then found is readNothing.
+// read reads the event at a position, without a lock: it sees what is before end. Whether the log has ended it does not
+// know; it finds nothing at the end of one.
 func (l *eventLog) read(position int64) (e *event, found reading) {
 	w := l.window.Load()
 	if w == nil {
