@@ -27,6 +27,7 @@ var floors = map[string]int{
 	"plugins":   2,
 	"podclaims": 2,
 	"listen":    2,
+	"invariant": 2,
 	// The ways into the API server, and what besides the store and its rules is behind them.
 	"fake/rest":     3,
 	"fake/crd":      3,
@@ -49,6 +50,8 @@ var floors = map[string]int{
 	"controllers":   4,
 	"sidecars":      4,
 	"cluster":       5,
+	"scenario":      6,
+	"explore":       6,
 	"simtest":       6,
 	"cmd":           7,
 	"examples":      7,
@@ -57,6 +60,11 @@ var floors = map[string]int{
 // sameFloor are the arrows within a floor that are meant.
 var sameFloor = [][2]string{
 	{"sim", "trace"},
+	{"invariant", "fake"},
+	{"invariant", "nodefs"},
+	{"explore", "scenario"},
+	{"simtest", "scenario"},
+	{"simtest", "explore"},
 	{"fake/rest", "fake/table"},
 	{"fake/rest", "fake/openapi"},
 	{"plugins/array", "plugins/csireq"},

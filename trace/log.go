@@ -56,6 +56,13 @@ func (l *Log) Len() int {
 	return len(l.records)
 }
 
+// Steps returns how many records were appended.
+func (l *Log) Steps() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.steps
+}
+
 // Text returns the log as text, a line a record.
 func (l *Log) Text() string {
 	var b strings.Builder

@@ -21,6 +21,7 @@ const (
 	KindTimer   Kind = "timer"   // a timer firing
 	KindSleep   Kind = "sleep"   // a strand waking from a sleep
 	KindWait    Kind = "wait"    // a strand going on because what it waited for is so
+	KindEvent   Kind = "event"   // something that befell the world: a crash, a node that was lost
 )
 
 // Action names what an actor does: the kind, the verb (an API verb, the name of an RPC) and the object, as
@@ -47,6 +48,7 @@ type Outcome struct {
 	Before runtime.Object // the stored object before a write; nil for a create. Read-only
 	After  runtime.Object // the stored object after a write; when it is gone, the last state. Read-only
 	Gone   bool           // the write removed the object for good
+	Lost   bool           // the action took effect all the same: Err says that its answer was lost
 }
 
 // Record is one action that took place.
@@ -80,9 +82,21 @@ func (r Record) String() string {
 
 // Result gives the outcome in one line: the detail and what changed, or the error.
 func (r Record) Result() string {
-	if r.Err != nil {
+	if r.Err != nil && !r.Lost {
 		return "error: " + r.Err.Error()
 	}
+	done := r.done()
+	if r.Err == nil {
+		return done
+	}
+	if done == "" {
+		done = "yes"
+	}
+	return "error: " + r.Err.Error() + "; took effect all the same: " + done
+}
+
+// done tells what the action came to.
+func (r Record) done() string {
 	words := Changes(r.Before, r.After)
 	if r.Gone {
 		words = append(words, "gone")

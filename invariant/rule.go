@@ -1,0 +1,219 @@
+package invariant
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/trace"
+)
+
+// World is what rules look at.
+type World struct {
+	API     *fake.Server
+	Log     *trace.Log
+	Now     func() time.Time
+	Devices Devices // nil: there are none, and rules about them are never broken
+}
+
+// Devices is the truth beneath the API: what the back end of the driver and the disks of the nodes say.
+type Devices interface {
+	// Driver is the CSI driver's name.
+	Driver() string
+	// Volumes are those the back end holds, by handle.
+	Volumes() []Volume
+	// Volume is one of them, and whether it is there.
+	Volume(handle string) (Volume, bool)
+	// Nodes are the nodes that have a disk, sorted.
+	Nodes() []string
+	// Mounts is the mount table of a node, sorted by path. The Source of a mount of a volume is the volume's handle.
+	Mounts(node string) []nodefs.Mount
+}
+
+// Volume is a volume of the back end.
+type Volume struct {
+	Handle   string
+	Name     string   // it was asked for with
+	Attached []string // node names, sorted
+	Bytes    int64
+}
+
+// Rule is one thing that must not be.
+type Rule struct {
+	ID      string // "I1", "L2"
+	Forbids string // what it forbids, as in "two volumes bound to one claim"
+	// begin sets the rule over a world.
+	begin func(c *Checker) watcher
+}
+
+// String gives "I1: two volumes bound to one claim".
+func (r Rule) String() string { return r.ID + ": " + r.Forbids }
+
+// watcher is a rule at work in one world. What is nil is not asked.
+type watcher struct {
+	commits []string                                   // the resources whose commits it wants to be told of
+	commit  func(e fake.Commit)                        // after the commit
+	call    func(r trace.Record)                       // after a driver call, also a failed one; see Effective
+	deliver func(r trace.Record)                       // after a delivery to a cache
+	event   func(r trace.Record)                       // after something befell the world: trace.KindEvent
+	rest    func(report func(object, why string))      // nothing is left to happen: what is owed?
+	settled func(report func(format string, a ...any)) // nothing is left to happen: is it as it must be?
+}
+
+// Effective tells whether a driver call took effect: it succeeded, or its answer was lost.
+func Effective(r trace.Record) bool { return r.Err == nil || r.Lost }
+
+// Violation is a rule that was broken.
+type Violation struct {
+	Rule Rule
+	Step int // the step of the trace after which it was seen
+	What string
+}
+
+// Error says it in a sentence: "I1: two volumes bound to one claim: …".
+func (v *Violation) Error() string { return v.Rule.String() + ": " + v.What }
+
+// Owed is something that has yet to come when nothing is left to happen.
+type Owed struct {
+	Rule   Rule
+	Object string // "persistentvolumeclaims/default/data"
+	Why    string
+}
+
+// String gives "object why (L1)".
+func (o Owed) String() string { return fmt.Sprintf("%s %s (%s)", o.Object, o.Why, o.Rule.ID) }
+
+// Checker is a set of rules at work in one world.
+type Checker struct {
+	World
+	violations []*Violation
+	commits    map[string][]told // by resource
+	calls      []told
+	deliveries []told
+	events     []told
+	rests      []told
+}
+
+// told is a rule to be told.
+type told struct {
+	rule Rule
+	watcher
+}
+
+// Watch sets rules over a world, before anything happens in it that they are to see.
+func Watch(w World, rules ...Rule) *Checker {
+	c := &Checker{World: w, commits: map[string][]told{}}
+	for _, r := range rules {
+		t := told{r, r.begin(c)}
+		for _, resource := range t.watcher.commits {
+			c.commits[resource] = append(c.commits[resource], t)
+		}
+		if t.call != nil {
+			c.calls = append(c.calls, t)
+		}
+		if t.deliver != nil {
+			c.deliveries = append(c.deliveries, t)
+		}
+		if t.event != nil {
+			c.events = append(c.events, t)
+		}
+		if t.rest != nil || t.settled != nil {
+			c.rests = append(c.rests, t)
+		}
+	}
+	w.API.OnCommit(func(e fake.Commit) {
+		for _, t := range c.commits[e.Resource] {
+			t.commit(e)
+		}
+	})
+	w.Log.Watch(func(r trace.Record) {
+		var concerned []told
+		switch r.Kind {
+		case trace.KindDriver:
+			concerned = c.calls
+		case trace.KindDeliver:
+			concerned = c.deliveries
+		case trace.KindEvent:
+			concerned = c.events
+		}
+		for _, t := range concerned {
+			switch r.Kind {
+			case trace.KindDriver:
+				t.call(r)
+			case trace.KindDeliver:
+				t.deliver(r)
+			default:
+				t.event(r)
+			}
+		}
+	})
+	return c
+}
+
+// Violations are the rules broken so far, in the order in which that was seen.
+func (c *Checker) Violations() []*Violation { return c.violations }
+
+// Broken is the first rule broken, or nil.
+func (c *Checker) Broken() *Violation {
+	if len(c.violations) == 0 {
+		return nil
+	}
+	return c.violations[0]
+}
+
+// report says that a rule is broken.
+func (c *Checker) report(id, format string, args ...any) {
+	i := slices.IndexFunc(rules, func(r Rule) bool { return r.ID == id })
+	c.violations = append(c.violations, &Violation{Rule: rules[i], Step: c.Log.Steps(), What: fmt.Sprintf(format, args...)})
+}
+
+// Rest is to be called when faults have stopped and nothing is left to happen. It returns what is owed, and reports the
+// rules that hold only then.
+func (c *Checker) Rest() []Owed {
+	var owed []Owed
+	for _, t := range c.rests {
+		if t.rest != nil {
+			t.rest(func(object, why string) { owed = append(owed, Owed{t.rule, object, why}) })
+		}
+		if t.settled != nil {
+			t.settled(func(format string, a ...any) { c.report(t.rule.ID, format, a...) })
+		}
+	}
+	return owed
+}
+
+// rules are all of them, in order. (Set by init: rules report by looking themselves up.)
+var rules []Rule
+
+func init() {
+	rules = slices.Concat(bindingRules)
+	slices.SortStableFunc(rules, func(a, b Rule) int {
+		return cmp.Or(cmp.Compare(a.ID[:1], b.ID[:1]), compareNumbers(a.ID[1:], b.ID[1:]))
+	})
+}
+
+// compareNumbers compares "9" and "16b".
+func compareNumbers(a, b string) int {
+	na, nb := strings.TrimRight(a, "ab"), strings.TrimRight(b, "ab")
+	return cmp.Or(cmp.Compare(len(na), len(nb)), cmp.Compare(na, nb), cmp.Compare(a, b))
+}
+
+// Rules are all rules, in order of number, safety first.
+func Rules() []Rule { return slices.Clone(rules) }
+
+// Select returns the rules with the given numbers. It fails for one that there is not.
+func Select(ids ...string) ([]Rule, error) {
+	var selected []Rule
+	for _, id := range ids {
+		i := slices.IndexFunc(rules, func(r Rule) bool { return r.ID == id })
+		if i < 0 {
+			return nil, fmt.Errorf("invariant: no rule %s", id)
+		}
+		selected = append(selected, rules[i])
+	}
+	return selected, nil
+}
