@@ -101,6 +101,18 @@ func (s asking) Decide(d *Decision) Move {
 	return Move{Option: s.chooser.Choose(d.Len())}
 }
 
+// Turns names all actors of the world in the order in which they were moved last, the longest ago first: what the ordinary
+// course depends on besides the state of the world.
+func (d *Decision) Turns() []string {
+	actors := slices.Clone(d.host.actors)
+	slices.SortStableFunc(actors, func(a, b *Actor) int { return a.lastRun - b.lastRun })
+	names := make([]string, len(actors))
+	for i, a := range actors {
+		names[i] = a.full
+	}
+	return names
+}
+
 // Happening is something that can befall a stepped world when a Strategy says so, such as "crash pvcontroller". The name's
 // first word is the verb of its record, the rest the object.
 type Happening struct {
