@@ -223,8 +223,8 @@ func beginWithdrawFirst(c *Checker) watcher {
 	}
 }
 
-// beginListedIsAttached: a volume that comes into a node's volumesAttached has a VolumeAttachment there that says so. That
-// the two become equal in the end is for L5.
+// beginListedIsAttached: a volume that comes into a node's volumesAttached has a VolumeAttachment there that says so, and is
+// not being deleted. That the two become equal in the end is for L5.
 func beginListedIsAttached(c *Checker) watcher {
 	return watcher{
 		commits: []string{"nodes"},
@@ -244,6 +244,8 @@ func beginListedIsAttached(c *Checker) watcher {
 					c.report("I20", "node %s is told that volume %s is attached, but there is no attachment", is.Name, handle)
 				case !a.Status.Attached:
 					c.report("I20", "node %s is told that volume %s is attached, but its attachment does not say so", is.Name, handle)
+				case a.DeletionTimestamp != nil:
+					c.report("I20", "node %s is told that volume %s is attached, but its attachment is being deleted", is.Name, handle)
 				}
 			}
 		},

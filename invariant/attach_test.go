@@ -138,6 +138,12 @@ func TestAttachRules(t *testing.T) {
 			w.attachment(node1)
 			w.lists(node1, handle)
 		}, []string{"node node-1 is told that volume disk is attached, but its attachment does not say so"}},
+		{"I20", "is broken where the attachment is about to go", func(w *hand) {
+			w.attachment(node1)
+			w.attachmentSays(node1)
+			w.deleteAttachment(node1)
+			w.lists(node1, handle)
+		}, []string{"node node-1 is told that volume disk is attached, but its attachment is being deleted"}},
 		{"I20", "lets the node be told what is so, and keep it for a while", func(w *hand) {
 			w.attachment(node1)
 			w.attachmentSays(node1)

@@ -44,8 +44,14 @@ func nodeWithin(actor string) string {
 	return node
 }
 
-// befallen is the node that an event befell, itself or by its kubelet: "node-1" of "kubelet(node-1)".
-func befallen(r trace.Record) string {
+// restarted is the node whose kubelet an event has started again, or ended: "node-1" of "crash kubelet(node-1) with pods 1
+// behind" and of "reboot node-1". It is "", or another part of the world, for what befalls no kubelet.
+func restarted(r trace.Record) string {
+	switch r.Verb {
+	case "crash", "stop", "start", "reboot", "lose", "recover":
+	default:
+		return ""
+	}
 	object, _, _ := strings.Cut(r.Object, " ")
 	if kubelet, ok := strings.CutPrefix(object, "kubelet("); ok {
 		return strings.TrimSuffix(kubelet, ")")

@@ -251,10 +251,10 @@ type leftMounts struct {
 	restarted map[string]bool
 }
 
-func (l leftMounts) restart(r trace.Record) { l.restarted[befallen(r)] = true }
+func (l leftMounts) restart(r trace.Record) { l.restarted[restarted(r)] = true }
 
 // each calls f for the mounts that no pod needs on the nodes that are well, whose kubelets were restarted, or were not.
-func (l leftMounts) each(restarted bool, f func(node, what string)) {
+func (l leftMounts) each(afterRestart bool, f func(node, what string)) {
 	pods := map[string]*corev1.Pod{} // by UID
 	used := use{}                    // by handle
 	for _, obj := range l.API.List("pods") {
@@ -268,7 +268,7 @@ func (l leftMounts) each(restarted bool, f func(node, what string)) {
 		}
 	}
 	for _, node := range l.Devices.Nodes() {
-		if l.restarted[node] != restarted || !isReady(nodeNamed(l.API, node)) {
+		if l.restarted[node] != afterRestart || !isReady(nodeNamed(l.API, node)) {
 			continue
 		}
 		for _, m := range l.Devices.Mounts(node) {

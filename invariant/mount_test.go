@@ -45,7 +45,7 @@ func TestMountRules(t *testing.T) {
 		{"I26", "is broken by a staged volume that nobody needs", func(w *hand) {
 			w.pod("web", node2, corev1.PodRunning)
 			w.mount(node1, handle, staging)
-			w.befalls("crash", "kubelet(node-1)")
+			w.befalls("crash", "kubelet(node-1) with pods 1 behind")
 		}, []string{"node node-1, whose kubelet was restarted, has volume disk mounted at " + staging + ", and no pod of the node needs it"}},
 		{"I26", "lets a restarted kubelet keep what a pod needs", func(w *hand) {
 			w.pod("web", node1, corev1.PodRunning)
@@ -56,7 +56,7 @@ func TestMountRules(t *testing.T) {
 		{"I26", "is not about a kubelet that was not restarted", func(w *hand) {
 			w.mount(node1, handle, podPath("web"))
 			w.befalls("crash", "kubelet(node-2)")
-			w.befalls("relist", "attachdetach")
+			w.befalls("relist", "kubelet(node-1) pods")
 		}, nil},
 
 		{"I27", "is broken by a running pod's volume unmounted", func(w *hand) {

@@ -44,7 +44,7 @@ func beginStageOrder(c *Checker) watcher {
 		},
 		event: func(r trace.Record) {
 			for at := range o.staged {
-				if at.node == befallen(r) {
+				if at.node == restarted(r) {
 					delete(o.staged, at)
 				}
 			}

@@ -52,7 +52,7 @@ func beginUncertain(c *Checker) watcher {
 		call:    u.call,
 		event: func(r trace.Record) {
 			if r.Verb == "reboot" {
-				u.settle(func(p mountPlace) bool { return p.node == befallen(r) })
+				u.settle(func(p mountPlace) bool { return p.node == restarted(r) })
 			}
 		},
 		settled: func(report func(format string, a ...any)) {
