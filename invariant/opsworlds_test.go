@@ -1,0 +1,244 @@
+package invariant_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/invariant"
+	"github.com/volsim/volsim/sim"
+)
+
+// opsRules are the rules of operations, events, caches, schedules, sizes and rest.
+var opsRules = []string{"I23", "I23b", "I29", "I30", "I31", "I32", "I33", "I34", "L3", "L7", "L8", "L9"}
+
+// opsRisks are what goes wrong in the worlds in which something does.
+const opsRisks = "conflict(update, 0.05), conflict(attach, 0.05), conflict(provisioner, 0.05), refused(0.02), lost(0.02), driver Unavailable(0.1), driver Internal(0.05), " +
+	"driver-lost DeadlineExceeded(0.05), hang(2), tick(0.01)"
+
+// script is what a user does in a world.
+type script func(ctx context.Context, c *cluster.Cluster) error
+
+// retry repeats a request that went wrong on its way, as a user would.
+func retry(request func() error) error {
+	var err error
+	for range 100 {
+		if err = request(); err == nil || !strings.Contains(err.Error(), "unable to handle") && !strings.Contains(err.Error(), "allotted timeout") &&
+			!strings.Contains(err.Error(), "has been modified") {
+			return err
+		}
+	}
+	return err
+}
+
+// moves is the life of a volume: two pods, one after the other, on one node and then on the other.
+func moves(ctx context.Context, c *cluster.Cluster) error {
+	client := c.Client().CoreV1()
+	if err := createClaim(ctx, c, cluster.NewClaim("data", "32Mi")); err != nil {
+		return err
+	}
+	for _, node := range []string{"node-1", "node-2"} {
+		if err := createPod(ctx, c, cluster.NewPod("web", "data")); err != nil {
+			return err
+		}
+		if err := c.WaitForPod(ctx, "default", "web", corev1.PodRunning); err != nil {
+			return err
+		}
+		err := retry(func() error {
+			_, err := client.Nodes().Patch(ctx, node, types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if err := deletePod(ctx, c, "web"); err != nil {
+			return err
+		}
+	}
+	return retry(func() error {
+		return client.PersistentVolumeClaims("default").Delete(ctx, "data", metav1.DeleteOptions{})
+	})
+}
+
+// rivals are two pods that want a claim for one pod alone, of a class that waits for its first consumer.
+func rivals(ctx context.Context, c *cluster.Cluster) error {
+	mode, class := storagev1.VolumeBindingWaitForFirstConsumer, "late"
+	err := retry(func() error {
+		_, err := c.Client().StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: c.DriverName(), VolumeBindingMode: &mode,
+		}, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil && !strings.Contains(err.Error(), "already exists") {
+		return err
+	}
+	claim := cluster.NewClaim("data", "32Mi")
+	claim.Spec.StorageClassName = &class
+	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+	if err := createClaim(ctx, c, claim); err != nil {
+		return err
+	}
+	names := []string{"a", "b"}
+	for _, name := range names {
+		if err := createPod(ctx, c, cluster.NewPod(name, "data")); err != nil {
+			return err
+		}
+	}
+	for range names {
+		running := ""
+		err := c.Wait(ctx, "one of the pods to run", func() bool {
+			for _, o := range c.Server().List("pods") {
+				if o.(*corev1.Pod).Status.Phase == corev1.PodRunning {
+					running = o.GetName()
+				}
+			}
+			return running != ""
+		})
+		if err != nil {
+			return err
+		}
+		if err := deletePod(ctx, c, running); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// neighbours are two pods of one node that share a volume, and come and go.
+func neighbours(ctx context.Context, c *cluster.Cluster) error {
+	if err := createClaim(ctx, c, cluster.NewClaim("data", "32Mi")); err != nil {
+		return err
+	}
+	for range 2 {
+		for _, name := range []string{"a", "b"} {
+			pod := cluster.NewPod(name, "data")
+			pod.Spec.NodeName = "node-1"
+			if err := createPod(ctx, c, pod); err != nil {
+				return err
+			}
+		}
+		if err := c.WaitForPod(ctx, "default", "a", corev1.PodRunning); err != nil {
+			return err
+		}
+		for _, name := range []string{"b", "a"} {
+			if err := deletePod(ctx, c, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func createClaim(ctx context.Context, c *cluster.Cluster, claim *corev1.PersistentVolumeClaim) error {
+	return created(retry(func() error {
+		_, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, claim.DeepCopy(), metav1.CreateOptions{})
+		return err
+	}))
+}
+
+func createPod(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) error {
+	return created(retry(func() error {
+		_, err := c.Client().CoreV1().Pods("default").Create(ctx, pod.DeepCopy(), metav1.CreateOptions{})
+		return err
+	}))
+}
+
+// created takes what is there already for created: the answer to the first request was lost.
+func created(err error) error {
+	if err != nil && strings.Contains(err.Error(), "already exists") {
+		return nil
+	}
+	return err
+}
+
+func deletePod(ctx context.Context, c *cluster.Cluster, name string) error {
+	err := retry(func() error { return c.Client().CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{}) })
+	if err != nil && !strings.Contains(err.Error(), "not found") {
+		return err
+	}
+	return c.WaitForGone(ctx, "pods", "default", name)
+}
+
+// play runs a world with the rules over it, at the end lets resyncs pass, and returns what was wrong.
+func play(seed uint64, risks string, user script) error {
+	c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{Strategy: sim.NewRandom(seed), StepsMax: 20_000}})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	rules, err := invariant.Select(opsRules...)
+	if err != nil {
+		return err
+	}
+	host := c.Host().(*sim.Stepped)
+	check := invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: host.Now}, rules...)
+	if err := c.Start(context.Background()); err != nil {
+		return err
+	}
+	if risks != "" {
+		parsed, err := sim.ParseRisks(risks)
+		if err != nil {
+			return err
+		}
+		chaos, err := sim.NewChaos(sim.NewRandom(seed), seed, parsed, 1500, []string{"tick"})
+		if err != nil {
+			return err
+		}
+		host.SetStrategy(chaos)
+	}
+	c.User("user", func(ctx context.Context) error { return user(ctx, c) })
+	err = c.Run(context.Background())
+	for _, o := range check.Rest() {
+		err = errors.Join(err, errors.New(o.String()))
+	}
+	owed := c.Owed()
+	for _, o := range owed {
+		err = errors.Join(err, errors.New(o))
+	}
+	if len(owed) == 0 && err == nil {
+		err = check.Resync(func() error {
+			host.SetTime(host.Now().Add(10 * time.Minute))
+			return host.Run()
+		})
+	}
+	for _, v := range check.Violations() {
+		err = errors.Join(err, fmt.Errorf("step %d: %w", v.Step, v))
+	}
+	if err != nil {
+		return fmt.Errorf("seed %d: %w\n%s", seed, err, tail(c.Trace().Text(), 30))
+	}
+	return nil
+}
+
+func tail(text string, lines int) string {
+	all := strings.SplitAfter(text, "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "")
+}
+
+func TestOperationRulesHoldInRealWorlds(t *testing.T) {
+	seeds := uint64(150)
+	if testing.Short() {
+		seeds = 20
+	}
+	for name, user := range map[string]script{"moves": moves, "rivals": rivals, "neighbours": neighbours} {
+		for _, risks := range []string{"", opsRisks} {
+			t.Run(fmt.Sprintf("%s faults=%v", name, risks != ""), func(t *testing.T) {
+				for seed := range seeds {
+					if err := play(seed, risks, user); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+}
