@@ -62,8 +62,7 @@ func (c *Checker) claimOfVolume(name string) *corev1.PersistentVolumeClaim {
 	return claim.(*corev1.PersistentVolumeClaim)
 }
 
-// beginOwnClaim: a volume that is published for a pod, and whose claim is in the pod for an ephemeral volume only, has a
-// claim of which the pod is the controller.
+// beginOwnClaim: a volume that is published for a pod's ephemeral volume is of a claim of which the pod is the controller.
 func beginOwnClaim(c *Checker) watcher {
 	keys := podKeys{}
 	return watcher{
@@ -76,7 +75,7 @@ func beginOwnClaim(c *Checker) watcher {
 			}
 			uid, volume := podOf(call.path)
 			pod, claim := c.pod(keys, uid), c.claimOfVolume(volume)
-			if pod == nil || claim == nil || claim.Namespace != pod.Namespace || namesClaim(pod, claim.Name) {
+			if pod == nil || claim == nil || claim.Namespace != pod.Namespace {
 				return
 			}
 			if usesEphemeral(pod, claim.Name) && !metav1.IsControlledBy(claim, pod) {
@@ -85,12 +84,6 @@ func beginOwnClaim(c *Checker) watcher {
 			}
 		},
 	}
-}
-
-func namesClaim(pod *corev1.Pod, claim string) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
-	})
 }
 
 func usesEphemeral(pod *corev1.Pod, claim string) bool {
