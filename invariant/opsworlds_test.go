@@ -143,6 +143,44 @@ func neighbours(ctx context.Context, c *cluster.Cluster) error {
 	return nil
 }
 
+// leftovers is what comes to rest without being all gone: a claim that nothing suits, one without a consumer, and a volume
+// that is kept while another claim has the name of its own.
+func leftovers(ctx context.Context, c *cluster.Cluster) error {
+	retain, mode := corev1.PersistentVolumeReclaimRetain, storagev1.VolumeBindingWaitForFirstConsumer
+	for _, class := range []*storagev1.StorageClass{
+		{ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Provisioner: c.DriverName(), ReclaimPolicy: &retain},
+		{ObjectMeta: metav1.ObjectMeta{Name: "late"}, Provisioner: c.DriverName(), VolumeBindingMode: &mode},
+	} {
+		err := created(retry(func() error {
+			_, err := c.Client().StorageV1().StorageClasses().Create(ctx, class.DeepCopy(), metav1.CreateOptions{})
+			return err
+		}))
+		if err != nil {
+			return err
+		}
+	}
+	for _, of := range [][2]string{{"nothing", ""}, {"missing", "missing"}, {"late", "late"}, {"data", "kept"}} {
+		claim := cluster.NewClaim(of[0], "32Mi")
+		claim.Spec.StorageClassName = &of[1]
+		if err := createClaim(ctx, c, claim); err != nil {
+			return err
+		}
+	}
+	if err := c.WaitForClaim(ctx, "default", "data", corev1.ClaimBound); err != nil {
+		return err
+	}
+	err := gone(retry(func() error {
+		return c.Client().CoreV1().PersistentVolumeClaims("default").Delete(ctx, "data", metav1.DeleteOptions{})
+	}))
+	if err != nil {
+		return err
+	}
+	if err := c.WaitForGone(ctx, "persistentvolumeclaims", "default", "data"); err != nil {
+		return err
+	}
+	return createClaim(ctx, c, cluster.NewClaim("data", "32Mi"))
+}
+
 func createClaim(ctx context.Context, c *cluster.Cluster, claim *corev1.PersistentVolumeClaim) error {
 	return created(retry(func() error {
 		_, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, claim.DeepCopy(), metav1.CreateOptions{})
@@ -242,11 +280,14 @@ func TestOperationRulesHoldInRealWorlds(t *testing.T) {
 	if testing.Short() {
 		seeds = 20
 	}
-	for name, user := range map[string]script{"moves": moves, "rivals": rivals, "neighbours": neighbours} {
+	for _, world := range []struct {
+		name string
+		user script
+	}{{"moves", moves}, {"rivals", rivals}, {"neighbours", neighbours}, {"leftovers", leftovers}} {
 		for _, risks := range []string{"", opsRisks} {
-			t.Run(fmt.Sprintf("%s faults=%v", name, risks != ""), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s faults=%v", world.name, risks != ""), func(t *testing.T) {
 				for seed := range seeds {
-					if err := play(seed, risks, user); err != nil {
+					if err := play(seed, risks, world.user); err != nil {
 						t.Error(err)
 						return
 					}

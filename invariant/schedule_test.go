@@ -254,26 +254,34 @@ func TestSelectedClaimsAreBound(t *testing.T) {
 		then  func(w *opsWorld, claim *corev1.PersistentVolumeClaim)
 		want  []string
 	}{
-		{"and not bound", func(c *corev1.PersistentVolumeClaim) {}, nil,
-			[]string{"persistentvolumeclaims/default/data is not bound, though node node-1 is selected for it (L3)"}},
-		{"and bound", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" },
+		{
+			"and not bound", func(c *corev1.PersistentVolumeClaim) {}, nil,
+			[]string{"persistentvolumeclaims/default/data is not bound, though node node-1 is selected for it (L3)"},
+		},
+		{
+			"and bound", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" },
 			func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
 				w.setClaimStatus(claim, corev1.ClaimBound, "1Gi")
-			}, nil},
+			}, nil,
+		},
 		{"taken back", func(c *corev1.PersistentVolumeClaim) { c.Annotations = nil }, nil, nil},
 		{"by nobody's driver", func(c *corev1.PersistentVolumeClaim) { other := "other"; c.Spec.StorageClassName = &other }, nil, nil},
-		{"being deleted", func(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{"test/keep"} },
+		{
+			"being deleted", func(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{"test/keep"} },
 			func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
 				did(w, 0, w.client.CoreV1().PersistentVolumeClaims("default").Delete(w.t.Context(), claim.Name, metav1.DeleteOptions{}))
-			}, nil},
-		{"the driver said why not", func(c *corev1.PersistentVolumeClaim) {},
+			}, nil,
+		},
+		{
+			"the driver said why not", func(c *corev1.PersistentVolumeClaim) {},
 			func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
 				_, err := w.client.CoreV1().Events("default").Create(w.t.Context(), &corev1.Event{
 					ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: "e"},
 					InvolvedObject: corev1.ObjectReference{Namespace: "default", Name: claim.Name, UID: claim.UID}, Reason: "ProvisioningFailed",
 				}, metav1.CreateOptions{})
 				did(w, 0, err)
-			}, nil},
+			}, nil,
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
