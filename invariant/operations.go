@@ -72,22 +72,26 @@ func podOf(target string) (pod types.UID, volume string) {
 	return types.UID(words[0]), words[3]
 }
 
-// restarted is the component that began anew with an event; "*" where it may be any; "" where it is none.
+// restarted is the component whose process an event ends; "*" where it may be any; "" where it is none.
 func restarted(r trace.Record) string {
+	part, _, _ := strings.Cut(r.Object, " ") // a crash may be told with what its cache begins with
 	switch r.Verb {
-	case "tick":
+	case "crash", "stop":
+		return part
+	case "reboot", "lose", "recover":
+		return "kubelet(" + part + ")"
+	case "tick", "start", "replicate", "relist", "expire":
 		return ""
-	case "crash":
-		return r.Object
 	default:
 		return "*"
 	}
 }
 
-// forgetComponent drops what is known of the components that began anew; of says which one a key is of.
+// forgetComponent drops what is known of the component whose process has ended; of says which one a key is of.
 func forgetComponent[K comparable, V any](m map[K]V, r trace.Record, of func(K) string) {
-	which := restarted(r)
-	maps.DeleteFunc(m, func(k K, _ V) bool { return which == "*" || which != "" && of(k) == which })
+	if which := restarted(r); which != "" {
+		maps.DeleteFunc(m, func(k K, _ V) bool { return which == "*" || of(k) == which })
+	}
 }
 
 // operation is what the kubelet or the attach/detach controller does with a volume, and is not to do too often.

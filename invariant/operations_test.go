@@ -81,13 +81,14 @@ func TestBackoff(t *testing.T) {
 		}, []string{"NodeUnpublishVolume of disk/vol-1 was tried again 0s after"}},
 		{"a kubelet that begins anew knows of no failure", func(w *opsWorld) {
 			fails(w, 0)
-			w.event("crash", "kubelet(node-1)")
+			w.event("crash", "kubelet(node-1) with pods 1 behind")
 			w.call(mounting, "NodeStageVolume", "", nil)
 		}, nil},
 		{"the restart of somebody else does not count", func(w *opsWorld) {
 			fails(w, 0)
 			w.event("crash", "kubelet(node-2)")
 			w.event("tick", "")
+			w.event("reboot", "node-2")
 			w.call(mounting, "NodeStageVolume", "", nil)
 		}, []string{"tried again 0s after"}},
 		{"a pod that has ended may have ended the count", func(w *opsWorld) {

@@ -262,8 +262,11 @@ func beginOnePod(c *Checker) watcher {
 			c.checkOnePod(claim, c.pod(keys, pod), c.livePods(keys, published[claim.UID]))
 		},
 		event: func(r trace.Record) {
-			if restarted(r) == "*" { // perhaps a node that lost its mounts
-				clear(published)
+			if r.Verb != "reboot" {
+				return
+			}
+			for _, where := range published { // the node's mounts are gone
+				maps.DeleteFunc(where, func(at publication, _ types.UID) bool { return at.component == restarted(r) })
 			}
 		},
 	}

@@ -236,6 +236,12 @@ func TestOnePodAlone(t *testing.T) {
 			w.event("reboot", "node-1")
 			w.publish(b, "pv-data-1", nil)
 		}, nil},
+		{"a node that kept them", alone, func(w *opsWorld, a, b *corev1.Pod) {
+			w.publish(a, "pv-data-1", nil)
+			w.event("crash", "kubelet(node-1)")
+			w.event("reboot", "node-2")
+			w.publish(b, "pv-data-1", nil)
+		}, []string{"I32"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
