@@ -23,12 +23,12 @@ var opsRules = []string{"I23", "I23b", "I29", "I30", "I31", "I32", "I33", "I34",
 
 // opsRisks are what goes wrong in the worlds in which something does. Not among them are: a read that is refused, which a
 // kubelet repeats as a poll only; a deletion of a VolumeAttachment whose answer is lost, after which an old cache can tell the
-// attach/detach controller that the volume is attached, for good; and what makes the scheduler forget that it has put a pod
-// on a claim for one pod alone.
+// attach/detach controller that the volume is attached, for good; an attach/detach controller that begins with an old list of
+// nodes, which it believes, for good; and what makes the scheduler forget that it has put a pod on a claim for one pod alone.
 const opsRisks = "conflict(0.05), refused(update, 0.03), refused(patch, 0.03), refused(delete, 0.03), refused(create, 0.03), " +
 	"lost(update, 0.03), lost(patch, 0.03), lost(attacher, 0.03), lost(provisioner, 0.03), " +
 	"driver Unavailable(0.2), driver Internal(0.1), driver-lost DeadlineExceeded(0.1), hang(3), tick(0.02), " +
-	"crash(pvcontroller, 1), crash(attachdetach, 1), crash(attacher, 1), crash(pvcprotection, 1), relist(2), expire(1)"
+	"crash(pvcontroller, 1), crash(attachdetach with pods, 1), crash(attacher, 1), crash(pvcprotection, 1), relist(2), expire(1)"
 
 // user is who does something in a world. What goes wrong ends it.
 type user struct {
@@ -185,6 +185,7 @@ func play(seed uint64, risks string, script func(user)) error {
 	})
 	err = errors.Join(c.Run(context.Background()), owedIn(c, check))
 	if err == nil {
+		host.SetStrategy(sim.NewRandom(seed))
 		err = check.Resync(func() error {
 			host.SetTime(host.Now().Add(10 * time.Minute))
 			return host.Run()

@@ -13,11 +13,14 @@ var quietRules = []Rule{
 
 // beginQuiet: while resyncs pass over a world at rest, no component asks the API server for anything.
 func beginQuiet(c *Checker) watcher {
-	return watcher{request: func(r trace.Record) {
-		if component, _, ok := strings.Cut(r.Actor, "/"); c.resyncing && ok {
-			c.report("L8", "%s: %s %s, when nothing was left to do", component, r.Verb, r.Object)
-		}
-	}}
+	return watcher{
+		request: func(r trace.Record) {
+			if component, _, ok := strings.Cut(r.Actor, "/"); c.resyncing && ok {
+				c.report("L8", "%s: %s %s, when nothing was left to do", component, r.Verb, r.Object)
+			}
+		},
+		event: func(r trace.Record) { c.resyncing = c.resyncing && r.Verb == "tick" }, // there is something to do again
+	}
 }
 
 // Resync is to be called when nothing is left to happen and nothing is owed. pass is to let time pass until every component

@@ -18,6 +18,10 @@ func TestQuietAtRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.broken()
+	if err := w.check.Resync(func() error { w.event("crash", "pvcontroller"); read(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	w.broken()
 	if err := w.check.Resync(func() error { read(); return nil }); err != nil {
 		t.Fatal(err)
 	}
