@@ -218,7 +218,7 @@ func tail(text string, lines int) string {
 }
 
 func TestOperationRulesHoldInRealWorlds(t *testing.T) {
-	seeds := uint64(60)
+	seeds := uint64(40)
 	if testing.Short() {
 		seeds = 20
 	}
