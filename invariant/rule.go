@@ -57,6 +57,8 @@ func (r Rule) String() string { return r.ID + ": " + r.Forbids }
 type watcher struct {
 	commits []string                                   // the resources whose commits it wants to be told of
 	commit  func(e fake.Commit)                        // after the commit
+	writes  []string                                   // the resources whose writes it wants to be told of
+	write   func(r trace.Record)                       // after a request that writes, also a failed one; see Effective
 	call    func(r trace.Record)                       // after a driver call, also a failed one; see Effective
 	deliver func(r trace.Record)                       // after a delivery to a cache
 	event   func(r trace.Record)                       // after something befell the world: trace.KindEvent
@@ -64,7 +66,7 @@ type watcher struct {
 	settled func(report func(format string, a ...any)) // nothing is left to happen: is it as it must be?
 }
 
-// Effective tells whether a driver call took effect: it succeeded, or its answer was lost.
+// Effective tells whether a driver call or a request took effect: it succeeded, or its answer was lost.
 func Effective(r trace.Record) bool { return r.Err == nil || r.Lost }
 
 // Violation is a rule that was broken.
@@ -92,6 +94,7 @@ type Checker struct {
 	World
 	violations []*Violation
 	commits    map[string][]told // by resource
+	writes     map[string][]told // by resource
 	calls      []told
 	deliveries []told
 	events     []told
@@ -106,9 +109,12 @@ type told struct {
 
 // Watch sets rules over a world, before anything happens in it that they are to see.
 func Watch(w World, rules ...Rule) *Checker {
-	c := &Checker{World: w, commits: map[string][]told{}}
+	c := &Checker{World: w, commits: map[string][]told{}, writes: map[string][]told{}}
 	for _, r := range rules {
 		t := told{r, r.begin(c)}
+		for _, resource := range t.watcher.writes {
+			c.writes[resource] = append(c.writes[resource], t)
+		}
 		for _, resource := range t.watcher.commits {
 			c.commits[resource] = append(c.commits[resource], t)
 		}
@@ -133,6 +139,8 @@ func Watch(w World, rules ...Rule) *Checker {
 	w.Log.Watch(func(r trace.Record) {
 		var concerned []told
 		switch r.Kind {
+		case trace.KindAPI:
+			c.written(r)
 		case trace.KindDriver:
 			concerned = c.calls
 		case trace.KindDeliver:
@@ -152,6 +160,17 @@ func Watch(w World, rules ...Rule) *Checker {
 		}
 	})
 	return c
+}
+
+// written tells of a request, if it writes.
+func (c *Checker) written(r trace.Record) {
+	switch r.Verb[0] {
+	case 'c', 'u', 'p', 'd': // create, update, patch, delete, and their subresources
+		resource, _, _ := strings.Cut(r.Object, "/")
+		for _, t := range c.writes[resource] {
+			t.write(r)
+		}
+	}
 }
 
 // Violations are the rules broken so far, in the order in which that was seen.
@@ -190,7 +209,17 @@ func (c *Checker) Rest() []Owed {
 var rules []Rule
 
 func init() {
-	rules = slices.Concat(bindingRules)
+	rules = slices.Concat(
+		bindingRules,
+		matchingRules,
+		lostRules,
+		reclaimRules,
+		provisionRules,
+		classRules,
+		idempotentRules,
+		protectionRules,
+		livenessRules,
+	)
 	slices.SortStableFunc(rules, func(a, b Rule) int {
 		return cmp.Or(cmp.Compare(a.ID[:1], b.ID[:1]), compareNumbers(a.ID[1:], b.ID[1:]))
 	})
