@@ -38,6 +38,8 @@ type View struct {
 	done      chan struct{} // closed when synced
 	handlers  []*registration
 	transform cache.TransformFunc
+	lag       int  // of the first list, in events; see Server.Lag
+	broken    bool // the next step lists again; see Server.Break
 }
 
 var _ cache.SharedIndexInformer = (*View)(nil)
@@ -79,9 +81,11 @@ func (v *View) ready() bool {
 
 // listQuietly lists if nothing in the list concerns the component, and tells whether it did.
 func (v *View) listQuietly() bool {
+	lag := v.lag
 	all := v.snapshot()
 	for _, obj := range all {
 		if v.concerns(nil, obj.(Object)) {
+			v.lag = lag
 			return false
 		}
 	}
@@ -116,6 +120,9 @@ func (v *View) step() {
 		return
 	}
 	e, found := v.server.read(v.table, v.position)
+	if v.broken {
+		v.broken, found = false, readTooOld
+	}
 	switch found {
 	case readTooOld:
 		v.relist()
@@ -169,12 +176,9 @@ func (v *View) old(obj Object) (any, bool) {
 
 // snapshot reads the resource as it is now, and puts the view behind it in the log.
 func (v *View) snapshot() []any {
-	s := v.server
-	s.mu.Lock()
-	objects, revision := v.table.objects.Copy(), s.revision
-	v.position = v.table.log.end.Load()
-	s.mu.Unlock()
-	v.revision = formatRevision(revision)
+	objects, position, revision := v.server.old(v.table, v.lag)
+	v.lag = 0
+	v.position, v.revision = position, formatRevision(revision)
 	var all []any
 	if v.selector.all() {
 		all = make([]any, 0, objects.Len())

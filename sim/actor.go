@@ -42,16 +42,17 @@ type Actor struct {
 	wake chan struct{} // live: it may have become ready; holds at most one token
 
 	// The stepped host's.
-	id         int // order of registration, the last tie-break
-	state      state
-	isReady    bool // what ready or cond said when last asked
-	lastRun    int  // step at which it was last moved
-	co         *coroutine
-	pending    trace.Action
-	wakeAt     time.Time   // of a sleep; of a wait with a limit, else zero
-	cond       func() bool // of a wait
-	everywhere bool        // cond is about the world, not only about the component
-	timer      *Timer      // nil but for timers
+	id      int // order of registration, the last tie-break
+	state   state
+	isReady bool // what ready or cond said when last asked
+	lastRun int  // step at which it was last moved
+	co      *coroutine
+	pending trace.Action
+	wakeAt  time.Time   // of a sleep; of a wait with a limit, else zero
+	cond    func() bool // of a wait
+	timer   *Timer      // nil but for timers
+	slot    int         // in the list of those that could be moved, from 1; 0: it is not in it
+	fault   Fault       // what goes wrong with the call that it makes
 }
 
 // unwound is the panic that carries a strand out of its work when the host closes or its component crashes.

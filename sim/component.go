@@ -47,8 +47,11 @@ type Component struct {
 	wakersMu sync.Mutex
 	wakers   []chan struct{} // guarded by wakersMu: live, one for each strand that may wait to be ready
 
-	gate  []func() bool // all must hold once before a worker is ready
-	dirty bool          // stepped: readiness must be asked for again
+	gate []func() bool // all must hold once before a worker is ready
+
+	// The stepped host's.
+	actors  []*Actor // in order of registration
+	touched bool     // they must be asked again whether they are ready
 }
 
 var _ Caller = (*Component)(nil)

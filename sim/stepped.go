@@ -28,36 +28,46 @@ const StepsMax = 1_000_000
 // was moved longest ago, then who was registered first. Time moves only when nothing else can. Its methods must be called
 // from one goroutine.
 type Stepped struct {
-	chooser Chooser
-	log     *trace.Log
-	now     time.Time
-	max     int
+	strategy Strategy
+	log      *trace.Log
+	now      time.Time
+	max      int
 
-	actors  []*Actor
-	comps   []*Component
-	timers  []*Timer // armed ones, in no order
-	current *Actor
-	free    []*coroutine
-	enabled []*Actor // scratch of Step
-	nextID  int
-	steps   int
-	choices int
-	changes int // how often something outside the components changed: what polls look for
-	closed  bool
+	actors    []*Actor     // in order of registration
+	timers    []*Timer     // armed ones, in no order
+	touched   []*Component // whose actors must be asked again; see touch
+	outsiders []*Actor     // those that wait for something about the whole world
+	enabled   []*Actor     // those that could be moved, when last asked; in no order
+	foresee   []func() []Happening
+	options   []*Actor // scratch of Step
+	current   *Actor
+	free      []*coroutine
+	nextID    int
+	steps     int
+	base      int // steps made when the strategy began
+	choices   int
+	changes   int // how often something outside the components changed: what polls look for
+	stopped   bool
+	closed    bool
 }
 
 // SteppedConfig is what NewStepped must be told. The zero value takes the ordinary course.
 type SteppedConfig struct {
 	Chooser  Chooser    // nil: FIFO
+	Strategy Strategy   // asked instead of the Chooser, if not nil
 	Log      *trace.Log // nil: one of its own
 	StepsMax int        // 0: StepsMax
 }
 
 // NewStepped makes a stepped host. Close it, or its suspended strands stay in memory.
 func NewStepped(cfg SteppedConfig) *Stepped {
-	s := &Stepped{chooser: cfg.Chooser, log: cfg.Log, now: Epoch, max: cfg.StepsMax}
-	if s.chooser == nil {
-		s.chooser = FIFO{}
+	s := &Stepped{strategy: cfg.Strategy, log: cfg.Log, now: Epoch, max: cfg.StepsMax}
+	switch {
+	case s.strategy != nil:
+	case cfg.Chooser != nil:
+		s.strategy = asking{cfg.Chooser}
+	default:
+		s.strategy = asking{FIFO{}}
 	}
 	if s.log == nil {
 		s.log = &trace.Log{}
@@ -68,11 +78,12 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	return s
 }
 
+// SetStrategy has another Strategy decide from now on, and count steps from here.
+func (s *Stepped) SetStrategy(strategy Strategy) { s.strategy, s.base = strategy, s.steps }
+
 // Component adds a component.
 func (s *Stepped) Component(name string) *Component {
-	c := &Component{name: name, host: s, dirty: true}
-	s.comps = append(s.comps, c)
-	return c
+	return &Component{name: name, host: s}
 }
 
 // Outside is the caller for code that is not of a component: from the goroutine that moves the host it acts at once,
@@ -94,12 +105,15 @@ func (s *Stepped) Start() {}
 // Steps returns how many steps were made.
 func (s *Stepped) Steps() int { return s.steps }
 
-// Choices returns how often the chooser was asked.
+// Choices returns at how many steps so far there was more than one actor to be moved.
 func (s *Stepped) Choices() int { return s.choices }
 
-// Step lets one thing happen. It returns false when nothing is left to happen: only background timers are, and each of
-// them has fired since something last changed.
+// Step lets one thing happen. It returns false when nothing is left to happen (only background timers are, and each of
+// them has fired since something last changed), or when the strategy stopped the run.
 func (s *Stepped) Step() bool {
+	if s.stopped {
+		return false
+	}
 	enabled := s.ready()
 	if len(enabled) == 0 {
 		if !s.advance() {
@@ -107,16 +121,31 @@ func (s *Stepped) Step() bool {
 		}
 		enabled = s.ready()
 	}
-	i := 0
-	if len(enabled) > 1 {
-		s.order(enabled)
-		i = s.chooser.Choose(len(enabled))
+	s.options = append(s.options[:0], enabled...)
+	if len(s.options) > 1 {
 		s.choices++
 	}
+	d := Decision{host: s, options: s.options}
+	move := s.strategy.Decide(&d)
+	switch {
+	case move.Stop:
+		s.stopped = true
+		return false
+	case move.Event != "":
+		if !s.Befall(move.Event) {
+			panic("sim: the strategy wants what cannot happen: " + move.Event)
+		}
+		return true
+	}
 	s.steps++
-	s.move(enabled[i])
+	a := d.Actor(move.Option)
+	a.fault = move.Fault
+	s.move(a)
 	return true
 }
+
+// Stopped tells whether the strategy stopped the run.
+func (s *Stepped) Stopped() bool { return s.stopped }
 
 // Run makes steps until nothing is left to happen. It gives up with ErrSteps at the bound.
 func (s *Stepped) Run() error {
@@ -179,107 +208,9 @@ func (s *Stepped) Close() {
 	s.actors, s.free = nil, nil
 }
 
-// ready lists the actors that could be moved now, in no order.
-func (s *Stepped) ready() []*Actor {
-	enabled := s.enabled[:0]
-	for _, a := range s.actors {
-		switch {
-		case a.state == stateIdle && a.c.dirty:
-			a.isReady = a.ready()
-		case a.state == stateWaiting && (a.everywhere || a.c.dirty):
-			a.isReady = a.cond()
-		}
-		if s.movable(a) {
-			enabled = append(enabled, a)
-		}
-	}
-	for _, c := range s.comps {
-		c.dirty = false
-	}
-	s.enabled = enabled
-	return enabled
-}
-
-func (s *Stepped) movable(a *Actor) bool {
-	switch a.state {
-	case stateIdle:
-		return a.isReady
-	case stateWaiting:
-		return a.isReady || !a.wakeAt.IsZero() && !s.now.Before(a.wakeAt)
-	case stateSuspended:
-		return true
-	case stateSleeping:
-		return !s.now.Before(a.wakeAt)
-	default:
-		return false
-	}
-}
-
-func (s *Stepped) order(enabled []*Actor) {
-	slices.SortFunc(enabled, func(a, b *Actor) int {
-		if c := int(a.rank()) - int(b.rank()); c != 0 {
-			return c
-		}
-		if c := a.lastRun - b.lastRun; c != 0 {
-			return c
-		}
-		return a.id - b.id
-	})
-}
-
-// rank is the actor's class at this moment: a worker in the middle of its work is in flight.
-func (a *Actor) rank() class {
-	if a.class == classWorker && a.state != stateIdle {
-		return classFlight
-	}
-	return a.class
-}
-
-// advance moves the clock to the next sleeper or timer. A background timer that has fired since something last changed is
-// passed over: it would find what it found then. It returns false where there is nothing else.
-func (s *Stepped) advance() bool {
-	var next earliest
-	for _, t := range s.timers {
-		if !t.background || t.polled < s.changes {
-			next.consider(t.deadline)
-		}
-	}
-	for _, a := range s.actors {
-		if a.state == stateSleeping || a.state == stateWaiting && !a.wakeAt.IsZero() {
-			next.consider(a.wakeAt)
-		}
-	}
-	if next.found {
-		s.SetTime(next.at)
-	}
-	return next.found
-}
-
-// earliest is the first of some times.
-type earliest struct {
-	at    time.Time
-	found bool
-}
-
-func (e *earliest) consider(t time.Time) {
-	if !e.found || t.Before(e.at) {
-		e.at, e.found = t, true
-	}
-}
-
-// SetTime moves the clock forward to t: timers and sleepers up to then become ready. It never moves it back.
-func (s *Stepped) SetTime(t time.Time) {
-	if t.After(s.now) {
-		s.now = t
-	}
-	for _, t := range s.timers {
-		t.c.dirty = true
-	}
-}
-
 func (s *Stepped) move(a *Actor) {
 	a.lastRun = s.steps
-	a.c.dirty = true
+	s.touch(a.c)
 	s.current = a
 	switch {
 	case a.plain:
@@ -305,7 +236,7 @@ func (s *Stepped) settle(a *Actor) {
 		return
 	}
 	s.free = append(s.free, a.co)
-	a.co, a.state = nil, stateIdle
+	a.co, a.state, a.fault = nil, stateIdle, Fault{}
 	if a.once {
 		a.state = stateDone
 		s.remove(a)
@@ -321,28 +252,26 @@ func (s *Stepped) coroutine() *coroutine {
 	return newCoroutine()
 }
 
-func (s *Stepped) remove(a *Actor) {
-	if i := slices.Index(s.actors, a); i >= 0 {
-		s.actors = slices.Delete(s.actors, i, i+1)
-	}
-}
-
-func (s *Stepped) add(a *Actor) {
-	s.nextID++
-	a.id = s.nextID
-	a.c.dirty = true
-	s.actors = append(s.actors, a)
-}
-
 func (s *Stepped) call(_ *Component, action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	a := s.suspend(stateSuspended, action)
 	name := "user"
 	if a != nil {
 		name = a.full
 	}
-	out := effect()
+	out := s.perform(a, action, effect)
 	s.note(name, action, out, 0)
+	if out.Err != nil && a != nil && a.fault.Kind == FaultHang {
+		s.sleepAs(a, HangTime)
+	}
 	return out
+}
+
+// perform lets a call take effect, or go wrong.
+func (s *Stepped) perform(a *Actor, action trace.Action, effect func() trace.Outcome) trace.Outcome {
+	if a == nil || a.fault.Kind == "" || !a.fault.Applies(action) {
+		return effect()
+	}
+	return a.fault.happen(action, effect)
 }
 
 func (s *Stepped) sleep(_ *Component, d time.Duration) {
@@ -350,6 +279,10 @@ func (s *Stepped) sleep(_ *Component, d time.Duration) {
 	if a == nil {
 		panic("sim: Sleep outside a strand")
 	}
+	s.sleepAs(a, d)
+}
+
+func (s *Stepped) sleepAs(a *Actor, d time.Duration) {
 	a.wakeAt = s.now.Add(d)
 	action := trace.Action{Kind: trace.KindSleep, Verb: "woke", Object: d.String()}
 	s.suspend(stateSleeping, action)
@@ -362,7 +295,7 @@ func (s *Stepped) wait(_ *Component, what string, limit time.Duration, cond func
 		panic("sim: Component.Wait outside a strand")
 	}
 	if !cond() {
-		a.cond, a.wakeAt, a.everywhere = cond, time.Time{}, false
+		a.cond, a.wakeAt = cond, time.Time{}
 		if limit > 0 {
 			a.wakeAt = s.now.Add(limit)
 		}
@@ -377,8 +310,10 @@ func (s *Stepped) wait(_ *Component, what string, limit time.Duration, cond func
 func (s *Stepped) waitOutside(what string, cond func() bool) {
 	a := s.current
 	action := trace.Action{Kind: trace.KindWait, Verb: "until", Object: what}
-	a.cond, a.wakeAt, a.everywhere = cond, time.Time{}, true
+	a.cond, a.wakeAt = cond, time.Time{}
+	s.outsiders = append(s.outsiders, a)
 	s.suspend(stateWaiting, action)
+	s.outsiders = slices.DeleteFunc(s.outsiders, func(b *Actor) bool { return a == b })
 	s.note(a.full, action, trace.Outcome{}, 0)
 }
 
@@ -415,10 +350,16 @@ func (s *Stepped) arm(t *Timer) {
 	case !t.armed && i >= 0:
 		s.timers = slices.Delete(s.timers, i, i+1)
 	}
-	t.c.dirty = true
+	s.touch(t.c)
 }
 
-func (s *Stepped) wake(c *Component) { c.dirty = true }
+func (s *Stepped) wake(c *Component) { s.touch(c) }
+
+func (s *Stepped) noteEvent(name string) {
+	s.changes++
+	verb, object, _ := strings.Cut(name, " ")
+	s.note("world", trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object}, trace.Outcome{}, 0)
+}
 
 func (s *Stepped) note(actor string, action trace.Action, out trace.Outcome, took time.Duration) {
 	if out.After != nil || action.Kind == trace.KindDriver {
@@ -432,37 +373,6 @@ func (s *Stepped) actor(c *Component) string {
 		return s.current.full
 	}
 	return c.name
-}
-
-// Enabled names the actors that could be moved now, in the ordinary order; each with what it is about to do, if it is in
-// the middle of its work.
-func (s *Stepped) Enabled() []string {
-	scratch := s.enabled
-	s.enabled = nil // a chooser may ask, while a step holds its own list
-	enabled := s.ready()
-	s.enabled = scratch
-	s.order(enabled)
-	names := make([]string, len(enabled))
-	for i, a := range enabled {
-		names[i] = a.full
-		if a.state != stateIdle {
-			names[i] += ": " + a.pending.String()
-		}
-	}
-	return names
-}
-
-// Move makes one step with the named actor ("component/strand"), whatever the chooser would say. It fails when there is
-// nothing for it to do now.
-func (s *Stepped) Move(actor string) error {
-	for _, a := range s.ready() {
-		if a.full == actor {
-			s.steps++
-			s.move(a)
-			return nil
-		}
-	}
-	return fmt.Errorf("move %s: it has nothing to do; what could happen: %s", actor, strings.Join(s.Enabled(), "; "))
 }
 
 // outside is the caller of code that is of no component.

@@ -1,0 +1,128 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/volsim/volsim/trace"
+)
+
+// FaultKind says in which way a call goes wrong.
+type FaultKind string
+
+// The ways in which a call goes wrong.
+const (
+	FaultConflict   FaultKind = "conflict"    // an update or patch is answered 409 Conflict, without effect
+	FaultRefused    FaultKind = "refused"     // a request is answered 503 Service Unavailable, without effect
+	FaultLost       FaultKind = "lost"        // a write takes effect, but is answered 504 Timeout
+	FaultDriver     FaultKind = "driver"      // a driver call fails with a code, without effect
+	FaultDriverLost FaultKind = "driver-lost" // a driver call takes effect, but fails with a code
+	FaultHang       FaultKind = "hang"        // a driver call takes effect, but is not answered for HangTime
+)
+
+// FaultKinds are all ways in which a call goes wrong.
+var FaultKinds = []FaultKind{FaultConflict, FaultRefused, FaultLost, FaultDriver, FaultDriverLost, FaultHang}
+
+// HangTime is how long a caller waits for the driver in a FaultHang before it gives up with DeadlineExceeded.
+//
+// Upstream: pkg/volume/csi csiTimeout (v1.36).
+const HangTime = 2 * time.Minute
+
+// Fault is one way in which one call goes wrong. The zero Fault is none.
+type Fault struct {
+	Kind FaultKind
+	Code codes.Code // of FaultDriver and FaultDriverLost
+}
+
+// String gives "conflict", "driver Unavailable".
+func (f Fault) String() string {
+	if f.coded() {
+		return string(f.Kind) + " " + f.Code.String()
+	}
+	return string(f.Kind)
+}
+
+func (f Fault) coded() bool { return f.Kind == FaultDriver || f.Kind == FaultDriverLost }
+
+// ParseFault reads what String gives. The error names what is wrong.
+func ParseFault(s string) (Fault, error) {
+	kind, code, _ := strings.Cut(s, " ")
+	f := Fault{Kind: FaultKind(kind)}
+	known := false
+	for _, k := range FaultKinds {
+		known = known || k == f.Kind
+	}
+	switch {
+	case !known:
+		return Fault{}, fmt.Errorf("fault %q: want one of %v", s, FaultKinds)
+	case !f.coded() && code != "":
+		return Fault{}, fmt.Errorf("fault %q: %s takes no code", s, kind)
+	case !f.coded():
+		return f, nil
+	}
+	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
+		if c.String() == code {
+			f.Code = c
+			return f, nil
+		}
+	}
+	return Fault{}, fmt.Errorf("fault %q: want a gRPC code, such as Unavailable", s)
+}
+
+// Applies tells whether a call can go wrong in this way.
+func (f Fault) Applies(to trace.Action) bool {
+	switch f.Kind {
+	case FaultConflict:
+		return to.Kind == trace.KindAPI && (strings.HasPrefix(to.Verb, "update") || strings.HasPrefix(to.Verb, "patch"))
+	case FaultRefused:
+		return to.Kind == trace.KindAPI
+	case FaultLost:
+		return writes(to)
+	case FaultDriver, FaultDriverLost, FaultHang:
+		return to.Kind == trace.KindDriver
+	default:
+		return false
+	}
+}
+
+// after tells whether the call takes effect first.
+func (f Fault) after() bool {
+	return f.Kind == FaultLost || f.Kind == FaultDriverLost || f.Kind == FaultHang
+}
+
+// answer is the error that the strand is to believe.
+func (f Fault) answer(action trace.Action) error {
+	resource, name, _ := strings.Cut(action.Object, "/")
+	switch f.Kind {
+	case FaultConflict:
+		return apierrors.NewConflict(schema.GroupResource{Resource: resource}, name,
+			errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+	case FaultRefused:
+		return apierrors.NewServiceUnavailable("the server is currently unable to handle the request")
+	case FaultLost:
+		return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
+	case FaultHang:
+		return status.Error(codes.DeadlineExceeded, "the driver did not answer")
+	default:
+		return status.Errorf(f.Code, "%s failed, as it was told to", action.Verb)
+	}
+}
+
+// happen makes a call go wrong.
+func (f Fault) happen(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+	if !f.after() {
+		return trace.Outcome{Err: f.answer(action)}
+	}
+	out := effect()
+	if out.Err == nil {
+		out.Err, out.Lost = f.answer(action), true
+	}
+	return out
+}

@@ -1,0 +1,200 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// touch notes that the actors of a component must be asked again whether they are ready.
+func (s *Stepped) touch(c *Component) {
+	if !c.touched {
+		c.touched = true
+		s.touched = append(s.touched, c)
+	}
+}
+
+// ready lists the actors that could be moved now, in no order. Only those are asked whose component was touched, and those
+// that wait for something about the whole world.
+func (s *Stepped) ready() []*Actor {
+	for i := 0; i < len(s.touched); i++ { // being asked, an actor may touch its component once more
+		c := s.touched[i]
+		c.touched = false
+		for _, a := range c.actors {
+			s.renew(a)
+		}
+	}
+	s.touched = s.touched[:0]
+	for _, a := range s.outsiders {
+		s.renew(a)
+	}
+	return s.enabled
+}
+
+// renew asks an actor whether it is ready.
+func (s *Stepped) renew(a *Actor) {
+	switch a.state {
+	case stateIdle:
+		a.isReady = a.ready()
+	case stateWaiting:
+		a.isReady = a.cond()
+	}
+	switch movable := s.movable(a); {
+	case movable && a.slot == 0:
+		s.enabled = append(s.enabled, a)
+		a.slot = len(s.enabled)
+	case !movable && a.slot > 0:
+		s.disable(a)
+	}
+}
+
+// disable takes an actor out of those that could be moved.
+func (s *Stepped) disable(a *Actor) {
+	last := s.enabled[len(s.enabled)-1]
+	s.enabled[a.slot-1], last.slot = last, a.slot
+	s.enabled = s.enabled[:len(s.enabled)-1]
+	a.slot = 0
+}
+
+func (s *Stepped) movable(a *Actor) bool {
+	switch a.state {
+	case stateIdle:
+		return a.isReady
+	case stateWaiting:
+		return a.isReady || !a.wakeAt.IsZero() && !s.now.Before(a.wakeAt)
+	case stateSuspended:
+		return true
+	case stateSleeping:
+		return !s.now.Before(a.wakeAt)
+	default:
+		return false
+	}
+}
+
+// rank is the actor's class at this moment: a worker in the middle of its work is in flight.
+func (a *Actor) rank() class {
+	if a.class == classWorker && a.state != stateIdle {
+		return classFlight
+	}
+	return a.class
+}
+
+// upcoming is when the next sleeper or timer is due, and whether there is one. A background timer that has fired since
+// something last changed is passed over: it would find what it found then.
+func (s *Stepped) upcoming() (time.Time, bool) {
+	var next earliest
+	for _, t := range s.timers {
+		if !t.background || t.polled < s.changes {
+			next.consider(t.deadline)
+		}
+	}
+	for _, a := range s.actors {
+		if a.state == stateSleeping || a.state == stateWaiting && !a.wakeAt.IsZero() {
+			next.consider(a.wakeAt)
+		}
+	}
+	return next.at, next.found
+}
+
+// advance moves the clock to the next sleeper or timer. It returns false where there is none.
+func (s *Stepped) advance() bool {
+	at, found := s.upcoming()
+	if found {
+		s.SetTime(at)
+	}
+	return found
+}
+
+// earliest is the first of some times.
+type earliest struct {
+	at    time.Time
+	found bool
+}
+
+func (e *earliest) consider(t time.Time) {
+	if !e.found || t.Before(e.at) {
+		e.at, e.found = t, true
+	}
+}
+
+// SetTime moves the clock forward to t: timers and sleepers up to then become ready. It never moves it back.
+func (s *Stepped) SetTime(t time.Time) {
+	if t.After(s.now) {
+		s.now = t
+	}
+	for _, t := range s.timers {
+		s.touch(t.c)
+	}
+	for _, a := range s.actors {
+		if a.state == stateSleeping || a.state == stateWaiting {
+			s.touch(a.c)
+		}
+	}
+}
+
+func (s *Stepped) add(a *Actor) {
+	s.nextID++
+	a.id = s.nextID
+	s.actors = append(s.actors, a)
+	a.c.actors = append(a.c.actors, a)
+	s.touch(a.c)
+}
+
+// remove lets an actor go.
+func (s *Stepped) remove(a *Actor) {
+	is := func(b *Actor) bool { return a == b }
+	s.actors = slices.DeleteFunc(s.actors, is)
+	a.c.actors = slices.DeleteFunc(a.c.actors, is)
+	s.outsiders = slices.DeleteFunc(s.outsiders, is)
+	if a.slot > 0 {
+		s.disable(a)
+	}
+}
+
+// Enabled names the actors that could be moved now, in the ordinary order; each with what it is about to do, if it is in
+// the middle of its work.
+func (s *Stepped) Enabled() []string {
+	enabled := slices.SortedFunc(slices.Values(s.ready()), ordinary)
+	names := make([]string, len(enabled))
+	for i, a := range enabled {
+		names[i] = a.full
+		if a.state != stateIdle {
+			names[i] += ": " + a.pending.String()
+		}
+	}
+	return names
+}
+
+// Move makes one step with the named actor ("component/strand"), whatever the strategy would say. It fails when there is
+// nothing for it to do now.
+func (s *Stepped) Move(actor string) error {
+	for _, a := range slices.SortedFunc(slices.Values(s.ready()), ordinary) {
+		if a.full == actor {
+			s.steps++
+			s.move(a)
+			return nil
+		}
+	}
+	return fmt.Errorf("move %s: it has nothing to do; what could happen: %s", actor, strings.Join(s.Enabled(), "; "))
+}
+
+// Crash ends a component at this moment, as if its process had been killed: each of its strands is unwound at the call at
+// which it is suspended, its timers are gone, and nothing of it is moved any more. Calls that have taken effect have taken
+// effect. The component is of no use afterwards; a new one may have its name.
+func (s *Stepped) Crash(c *Component) {
+	was := s.current
+	for _, a := range slices.Clone(c.actors) {
+		if a.co != nil {
+			s.current = a
+			a.co.stop()
+			a.co = nil
+		}
+		a.state = stateDone
+		s.remove(a)
+	}
+	s.current = was
+	s.timers = slices.DeleteFunc(s.timers, func(t *Timer) bool { return t.c == c })
+	s.touched = slices.DeleteFunc(s.touched, func(t *Component) bool { return t == c })
+	c.touched = true // nobody asks it again
+}
