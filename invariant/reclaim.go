@@ -166,50 +166,81 @@ func beginFinalizer(c *Checker) watcher {
 	return w
 }
 
-// beginAccounted: at rest each volume of the back end has its PersistentVolume, and each PersistentVolume that was made for
-// a claim and is not on its way out has its volume. Left out are volumes whose PersistentVolume went although they were to
-// be retained, or by force: there it is an administrator's turn.
+// accounts is I11 at work: at rest each volume of the back end has its PersistentVolume, and each PersistentVolume that was
+// made for a claim and is not on its way out has its volume. Left out are volumes
+//   - whose PersistentVolume went although they were to be retained, or by force: there it is an administrator's turn;
+//   - whose making the driver said had failed for good, when it had not: a driver that errs so is believed;
+//   - whose maker was killed before it created the PersistentVolume: nobody else knows of them, unless the claim is still
+//     there when the maker begins anew.
+type accounts struct {
+	*Checker
+	left   map[string]bool   // handleKey of volumes that nobody is to delete any more
+	denied map[string]bool   // names of volumes of which the driver said last that there is none
+	making map[string]string // names of volumes that were made and have no PersistentVolume yet: their maker; "" if it was killed
+}
+
 func beginAccounted(c *Checker) watcher {
-	left := map[string]bool{}   // handleKey of volumes that nobody is to delete any more
-	denied := map[string]bool{} // names of volumes of which the driver said last that there is none
-	w := onVolumes(func(before, after *corev1.PersistentVolume) {
-		switch {
-		case before == nil:
-			delete(left, handleKey(after))
-		case after == nil && before.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete,
-			after == nil && provisionedBy(before) == "",
-			c.holds(before) && (after == nil || lostFinalizer(before.Finalizers, after.Finalizers) != ""):
-			left[handleKey(before)] = true
-		}
-	})
-	w.call = func(r trace.Record) {
-		if _, name, _ := strings.Cut(r.Object, "/"); r.Verb == "CreateVolume" {
-			denied[name] = isFinal(r.Err)
-		}
-	}
-	w.settled = func(report func(format string, a ...any)) {
-		if c.Devices == nil {
-			return
-		}
-		held, accounted := map[string]bool{}, map[string]bool{}
-		for _, v := range c.Devices.Volumes() {
-			held[c.Devices.Driver()+"/"+v.Handle] = true
-		}
-		for _, obj := range c.API.List("persistentvolumes") {
-			v := obj.(*corev1.PersistentVolume)
-			key := handleKey(v)
-			if !held[key] && provisionedBy(v) == c.Devices.Driver() && v.DeletionTimestamp == nil {
-				report("PersistentVolume %s stands for volume %s, which is not there", v.Name, v.Spec.CSI.VolumeHandle)
-			}
-			accounted[key] = true
-		}
-		for _, v := range c.Devices.Volumes() {
-			if key := c.Devices.Driver() + "/" + v.Handle; !accounted[key] && !left[key] && !denied[v.Name] {
-				report("volume %s (%s) has no PersistentVolume", v.Handle, v.Name)
-			}
-		}
-	}
+	a := &accounts{c, map[string]bool{}, map[string]bool{}, map[string]string{}}
+	w := onVolumes(a.see)
+	w.call, w.event, w.settled = a.call, a.event, a.settle
 	return w
+}
+
+func (a *accounts) see(before, after *corev1.PersistentVolume) {
+	switch {
+	case before == nil:
+		delete(a.left, handleKey(after))
+		delete(a.making, after.Name)
+	case after == nil && before.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete,
+		after == nil && provisionedBy(before) == "",
+		(after == nil || lostFinalizer(before.Finalizers, after.Finalizers) != "") && a.holds(before):
+		a.left[handleKey(before)] = true
+	}
+}
+
+func (a *accounts) call(r trace.Record) {
+	if r.Verb != "CreateVolume" {
+		return
+	}
+	_, name, _ := strings.Cut(r.Object, "/")
+	a.denied[name] = isFinal(r.Err)
+	if Effective(r) && a.volumeNamed(name) == nil {
+		a.making[name] = componentOf(r.Actor)
+	}
+}
+
+func (a *accounts) event(r trace.Record) {
+	for name, maker := range a.making {
+		if ends(r, maker) {
+			a.making[name] = ""
+		}
+	}
+}
+
+func (a *accounts) settle(report func(format string, args ...any)) {
+	if a.Devices == nil {
+		return
+	}
+	driver := a.Devices.Driver()
+	held, accounted := map[string]bool{}, map[string]bool{}
+	for _, v := range a.Devices.Volumes() {
+		held[driver+"/"+v.Handle] = true
+	}
+	for _, obj := range a.API.List("persistentvolumes") {
+		v := obj.(*corev1.PersistentVolume)
+		key := handleKey(v)
+		accounted[key] = true
+		if !held[key] && provisionedBy(v) == driver && v.DeletionTimestamp == nil {
+			report("PersistentVolume %s stands for volume %s, which is not there", v.Name, strings.TrimPrefix(key, driver+"/"))
+		}
+	}
+	for _, v := range a.Devices.Volumes() {
+		key := driver + "/" + v.Handle
+		maker, waits := a.making[v.Name]
+		if !accounted[key] && !a.left[key] && !a.denied[v.Name] && (!waits || maker != "") {
+			report("volume %s (%s) has no PersistentVolume", v.Handle, v.Name)
+		}
+	}
 }
 
 // isFinal tells whether an error of a driver says that the call had no effect and will have none.

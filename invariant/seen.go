@@ -73,9 +73,12 @@ func upTo(records []trace.Record, actor, key string) []trace.Record {
 	return records[:end]
 }
 
-// ends tells whether a record says that something befell a component: what it knew then, it knows no more.
+// ends tells whether a record says that a component was killed or begins anew: what it knew, it knows no more.
 func ends(r trace.Record, component string) bool {
-	return r.Kind == trace.KindEvent && r.Object == component
+	if r.Kind != trace.KindEvent || r.Verb != "crash" && r.Verb != "stop" && r.Verb != "start" {
+		return false
+	}
+	return r.Object == component || strings.HasPrefix(r.Object, component+" ")
 }
 
 // lastTold is where a component was last told of an object, by a list or an event, in this life of it; -1 where it was not.

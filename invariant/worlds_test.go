@@ -2,33 +2,25 @@ package invariant_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/controllers/pvcprotection"
-	"github.com/volsim/volsim/controllers/pvprotection"
-	"github.com/volsim/volsim/events"
-	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
-	"github.com/volsim/volsim/pvcontroller"
 	"github.com/volsim/volsim/sidecars/provisioner"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
@@ -57,8 +49,11 @@ func check(t *testing.T, seed uint64, rules *invariant.Checker, log *trace.Log) 
 	}
 }
 
+// script is what one user does.
+type script = func(ctx context.Context, c *cluster.Cluster) error
+
 // scripts are what users do in a whole cluster, each beside the others.
-var scripts = map[string]func(ctx context.Context, c *cluster.Cluster) error{
+var scripts = map[string]script{
 	"a pod moves": func(ctx context.Context, c *cluster.Cluster) error {
 		core := c.Client().CoreV1()
 		if _, err := core.PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{}); err != nil {
@@ -151,62 +146,63 @@ func newClaim(name, size string, options ...func(*corev1.PersistentVolumeClaim))
 	return claim
 }
 
-func TestNoRuleIsBrokenInAWholeCluster(t *testing.T) {
-	for seed := range seedsOf(300) {
-		c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{Chooser: sim.NewSeeded(seed), StepsMax: 20_000}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		rules := invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: c.Host().Now}, invariant.Rules()...)
-		for _, name := range []string{"a pod moves", "a claim goes before its pod", "a claim is made anew", "static volumes"} {
-			c.User(name, func(ctx context.Context) error {
-				if err := c.Start(ctx); err != nil {
-					return err
-				}
-				return scripts[name](ctx, c)
-			})
-		}
+// risks are what goes wrong in the worlds, by turns.
+var risks = []string{
+	"",
+	"conflict(0.05), refused(0.02), lost(0.03)",
+	"driver Unavailable(0.1), driver Internal(0.05), driver-lost DeadlineExceeded(0.1), driver-lost Internal(0.02), hang(0.02)",
+	"crash(pvcontroller, 2), crash(provisioner, 2), crash(pvcprotection, 1), crash(pvprotection, 1), relist(0.02), expire(0.01)",
+	"replicate(pvcontroller, 1), replicate(provisioner, 1), conflict(0.05), crash(pvcontroller, 1), driver-lost DeadlineExceeded(0.1)",
+}
+
+// run lets users loose on a cluster of a seed until it rests after its last misfortune, and checks it.
+func run(t *testing.T, seed uint64, cfg cluster.Config, devices invariant.Devices, users map[string]script) *cluster.Cluster {
+	t.Helper()
+	what, err := sim.ParseRisks(risks[seed%uint64(len(risks))])
+	if err != nil {
+		t.Fatal(err)
+	}
+	chaos, err := sim.NewChaos(sim.NewRandom(seed), seed, what, 500, cluster.Misfortunes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Stepped = &sim.SteppedConfig{Strategy: chaos, StepsMax: 40_000}
+	c, err := cluster.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	rules := invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: c.Host().Now, Devices: devices}, invariant.Rules()...)
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		c.User(name, func(ctx context.Context) error { return users[name](ctx, c) })
+	}
+	for again := true; again; again = c.Heal() {
 		if err := c.Run(t.Context()); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, c.Trace().Text())
 		}
-		check(t, seed, rules, c.Trace())
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+	}
+	check(t, seed, rules, c.Trace())
+	return c
+}
+
+func TestNoRuleIsBrokenInAWholeCluster(t *testing.T) {
+	for seed := range seedsOf(200) {
+		run(t, seed, cluster.Config{}, nil, started(scripts))
 	}
 }
 
-// flaky is a component some of whose calls fail, before or after they took effect, as long as there are faults left.
-type flaky struct {
-	*sim.Component
-	draw   *sim.Seeded
-	faults *int
-}
-
-func (f flaky) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
-	return f.Component.Call(action, func() trace.Outcome {
-		if *f.faults == 0 || f.draw.Choose(8) > 0 || action.Verb == "list" {
-			return effect()
+// started are scripts that wait until the cluster's nodes and driver have registered.
+func started(scripts map[string]script) map[string]script {
+	all := map[string]script{}
+	for name, play := range scripts {
+		all[name] = func(ctx context.Context, c *cluster.Cluster) error {
+			if err := c.Start(ctx); err != nil {
+				return err
+			}
+			return play(ctx, c)
 		}
-		*f.faults--
-		fault := error(status.Error([]codes.Code{codes.Unavailable, codes.Internal, codes.DeadlineExceeded}[f.draw.Choose(3)], "injected"))
-		if action.Kind == trace.KindAPI {
-			fault = apierrors.NewConflict(schema.GroupResource{}, action.Object, errors.New("injected"))
-		}
-		if f.draw.Choose(2) == 0 {
-			return trace.Outcome{Err: fault}
-		}
-		if action.Kind == trace.KindAPI {
-			fault = apierrors.NewTimeoutError("injected", 1)
-		} else {
-			fault = status.Error(codes.DeadlineExceeded, "injected")
-		}
-		out := effect()
-		if out.Err == nil {
-			out.Err, out.Lost = fault, true
-		}
-		return out
-	})
+	}
+	return all
 }
 
 // arrayDevices is the truth of an array without nodes.
@@ -231,63 +227,35 @@ func (d arrayDevices) Volume(handle string) (invariant.Volume, bool) {
 	return invariant.Volume{}, false
 }
 
-// plane is a control plane for claims and volumes alone, over an array, with faults.
-type plane struct {
-	host   *sim.Stepped
-	server *fake.Server
-	rules  *invariant.Checker
-	draw   *sim.Seeded
-	faults int
-}
-
-func newPlane(t *testing.T, seed uint64, binders int) *plane {
-	host := sim.NewStepped(sim.SteppedConfig{Chooser: sim.NewSeeded(seed), StepsMax: 20_000})
-	t.Cleanup(host.Close)
-	server := fake.NewServer(fake.Config{Now: host.Now})
-	p := &plane{host: host, server: server, draw: sim.NewSeeded(seed + 1_000_000), faults: 6}
+// plane is a control plane for claims and volumes alone, whose provisioner has an array of its own.
+func plane() (cluster.Config, invariant.Devices) {
 	disks := array.New(array.Config{})
-	p.rules = invariant.Watch(invariant.World{
-		API: server, Log: host.Log(), Now: host.Now, Devices: arrayDevices{disks},
-	}, invariant.Rules()...)
-	for i := range binders {
-		c, client := p.component(fmt.Sprint("pvcontroller-", i))
-		pvcontroller.New(pvcontroller.Config{
-			Component: c, Client: client, Informers: server.Informers(c),
-			Recorder: events.New(events.Config{Component: c, Client: client, Source: pvcontroller.EventSource}),
-		})
-	}
-	c, client := p.component("pvcprotection")
-	pvcprotection.New(pvcprotection.Config{Component: c, Client: client, Informers: server.Informers(c)})
-	c, client = p.component("pvprotection")
-	pvprotection.New(pvprotection.Config{Component: c, Client: client, Informers: server.Informers(c)})
-	c, client = p.component("provisioner")
-	provisioner.New(provisioner.Config{
-		Component: c, Client: client, Informers: server.Informers(c), DriverName: array.DriverName,
-		Recorder: events.New(events.Config{Component: c, Client: client, Source: array.DriverName}),
-		Conn: csi.Suspend(flaky{c, p.draw, &p.faults}, array.DriverName, csi.Direct(func(r grpc.ServiceRegistrar) {
-			csispec.RegisterControllerServer(r, disks.Controller())
-		})),
-	})
-	return p
+	return cluster.Config{
+		Parts: []string{"pvcontroller", "pvcprotection", "pvprotection"},
+		Extra: []cluster.Part{{Name: "provisioner", Start: func(p cluster.Process) error {
+			provisioner.New(provisioner.Config{
+				Component: p.Component, Client: p.Client, Informers: p.Informers, DriverName: array.DriverName,
+				Recorder: p.Recorder(array.DriverName),
+				Conn: csi.Suspend(p.Component, array.DriverName, csi.Direct(func(r grpc.ServiceRegistrar) {
+					csispec.RegisterControllerServer(r, disks.Controller())
+				})),
+			})
+			return nil
+		}}},
+	}, arrayDevices{disks}
 }
 
-func (p *plane) component(name string) (*sim.Component, kubernetes.Interface) {
-	c := p.host.Component(name)
-	return c, p.server.Client(flaky{c, p.draw, &p.faults})
-}
-
-// user adds somebody who does one thing after the other; what is refused is let be.
-func (p *plane) user(name string, steps ...func(ctx context.Context, client kubernetes.Interface) error) {
-	c := p.host.Component(name)
-	client := p.server.Client(c)
-	c.User("", func(ctx context.Context) {
+// doing is somebody who does one thing after the other; what is refused is let be.
+func doing(steps ...step) script {
+	return func(ctx context.Context, c *cluster.Cluster) error {
 		for _, step := range steps {
-			err := step(ctx, client)
-			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) {
-				panic(err)
+			err := step(ctx, c.Client())
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) {
+				return err
 			}
 		}
-	})
+		return nil
+	}
 }
 
 type step = func(ctx context.Context, client kubernetes.Interface) error
@@ -351,18 +319,6 @@ func deletePod(name string) step {
 	}
 }
 
-func editVolume(name string, edit func(*corev1.PersistentVolume)) step {
-	return func(ctx context.Context, client kubernetes.Interface) error {
-		v, err := client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		edit(v)
-		_, err = client.CoreV1().PersistentVolumes().Update(ctx, v, metav1.UpdateOptions{})
-		return err
-	}
-}
-
 func ofClass(class *string) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = class }
 }
@@ -377,61 +333,64 @@ func reservedBy(claim string) func(*corev1.PersistentVolume) {
 	}
 }
 
-// A crowd of users makes and deletes claims and volumes, asked for and reserved by name, of classes that come late, with
-// one binder or two, while requests and driver calls fail now and then.
-func TestNoRuleIsBrokenByACrowdWithFaults(t *testing.T) {
-	conflicts, lost := 0, 0
-	for binders := 1; binders <= 2; binders++ {
-		for seed := range seedsOf(400) {
-			p := newPlane(t, seed, binders)
-			crowd(p)
-			if err := p.host.Run(); err != nil {
-				t.Fatalf("seed %d: %v\n%s", seed, err, p.host.Log().Text())
-			}
-			check(t, seed, p.rules, p.host.Log())
-			for _, r := range p.host.Log().Records() {
-				if r.Lost {
-					lost++
-				}
-				if apierrors.IsConflict(r.Err) && !strings.Contains(r.Err.Error(), "injected") {
-					conflicts++
-				}
+// A crowd of users makes and deletes claims and volumes, asked for and reserved by name, of classes that come late, while
+// the control plane meets with every misfortune.
+func TestNoRuleIsBrokenByACrowd(t *testing.T) {
+	conflicts, lost, crashes := 0, 0, 0
+	for seed := range seedsOf(1000) {
+		cfg, devices := plane()
+		c := run(t, seed, cfg, devices, crowd())
+		for _, r := range c.Trace().Records() {
+			switch {
+			case r.Kind == trace.KindEvent && r.Verb == "crash":
+				crashes++
+			case r.Lost:
+				lost++
+			case apierrors.IsConflict(r.Err):
+				conflicts++
 			}
 		}
 	}
-	if conflicts == 0 || lost == 0 {
-		t.Errorf("%d conflicts, %d answers lost: the schedules do not try the rules", conflicts, lost)
+	if conflicts == 0 || lost == 0 || crashes == 0 {
+		t.Errorf("%d conflicts, %d answers lost, %d crashes: the schedules do not try the rules", conflicts, lost, crashes)
 	}
 }
 
-func crowd(p *plane) {
+func crowd() map[string]script {
 	fast := "fast"
-	p.user("static",
-		makeVolume(newVolume("v", "1Gi")), makeVolume(newVolume("w", "5Gi")), deleteVolume("v"),
-		makeVolume(newVolume("v", "3Gi", func(v *corev1.PersistentVolume) {
-			v.Spec.AccessModes = append(v.Spec.AccessModes, corev1.ReadWriteMany)
-		})))
-	p.user("reserving", makeVolume(newVolume("r", "1Gi", reservedBy("d"))), makeClaim(newClaim("e", "1Gi", naming("w"))))
-	p.user("claims",
-		makeClaim(newClaim("c", "1Gi")), makeClaim(newClaim("d", "1Gi")), deleteClaim("c"), makeClaim(newClaim("c", "2Gi")))
-	p.user("classes",
-		makeClass("slow", storagev1.VolumeBindingWaitForFirstConsumer, true), makeClass("fast", storagev1.VolumeBindingImmediate, true))
-	p.user("dynamic",
-		makeClaim(newClaim("f", "1Gi", ofClass(&fast))), makeClaim(newClaim("g", "1Gi", ofClass(nil))),
-		makePod("p", "f", "node-1"), deleteClaim("f"), deletePod("p"), makeClaim(newClaim("f", "1Gi", ofClass(&fast))))
-	p.user("policies",
-		func(ctx context.Context, client kubernetes.Interface) error {
-			all, err := client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
-			if err != nil {
-				return err
-			}
-			for _, v := range all.Items {
-				if strings.HasPrefix(v.Name, "pvc-") {
-					return editVolume(v.Name, func(v *corev1.PersistentVolume) {
-						v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-					})(ctx, client)
-				}
-			}
-			return nil
-		}, deleteVolume("w"))
+	return map[string]script{
+		"static": doing(
+			makeVolume(newVolume("v", "1Gi")), makeVolume(newVolume("w", "5Gi")), deleteVolume("v"),
+			makeVolume(newVolume("v", "3Gi", func(v *corev1.PersistentVolume) {
+				v.Spec.AccessModes = append(v.Spec.AccessModes, corev1.ReadWriteMany)
+			}))),
+		"reserving": doing(
+			makeVolume(newVolume("r", "1Gi", reservedBy("d"))), makeClaim(newClaim("e", "1Gi", naming("w")))),
+		"claims": doing(
+			makeClaim(newClaim("c", "1Gi")), makeClaim(newClaim("d", "1Gi")), deleteClaim("c"), makeClaim(newClaim("c", "2Gi"))),
+		"classes": doing(
+			makeClass("slow", storagev1.VolumeBindingWaitForFirstConsumer, true),
+			makeClass("fast", storagev1.VolumeBindingImmediate, true)),
+		"dynamic": doing(
+			makeClaim(newClaim("f", "1Gi", ofClass(&fast))), makeClaim(newClaim("g", "1Gi", ofClass(nil))),
+			makePod("p", "f", "node-1"), deleteClaim("f"), deletePod("p"), makeClaim(newClaim("f", "1Gi", ofClass(&fast)))),
+		"policies": doing(retainOne, deleteVolume("w")),
+	}
+}
+
+// retainOne makes the first volume that was made for a claim one to be retained.
+func retainOne(ctx context.Context, client kubernetes.Interface) error {
+	volumes := client.CoreV1().PersistentVolumes()
+	all, err := volumes.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range all.Items {
+		if v := &all.Items[i]; strings.HasPrefix(v.Name, "pvc-") {
+			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+			_, err := volumes.Update(ctx, v, metav1.UpdateOptions{})
+			return err
+		}
+	}
+	return nil
 }
