@@ -42,7 +42,7 @@ func beginServed(c *Checker) watcher {
 		for _, obj := range c.API.List("persistentvolumes") {
 			v := obj.(*corev1.PersistentVolume)
 			volumes = append(volumes, v)
-			if why := c.owedToVolume(v); why != "" {
+			if why := c.owedPhase(v); why != "" {
 				report("persistentvolumes/"+v.Name, why)
 			}
 		}
@@ -58,8 +58,8 @@ func beginServed(c *Checker) watcher {
 	}}
 }
 
-// owedToVolume says which phase a volume that has its claim, or needs none, has yet to get; "" when it is as it should be.
-func (c *Checker) owedToVolume(v *corev1.PersistentVolume) string {
+// owedPhase says which phase a volume that has its claim, or needs none, has yet to get; "" when it is as it should be.
+func (c *Checker) owedPhase(v *corev1.PersistentVolume) string {
 	if v.DeletionTimestamp != nil {
 		return ""
 	}
@@ -84,7 +84,7 @@ func (c *Checker) owedToVolume(v *corev1.PersistentVolume) string {
 
 // isSurplus tells whether a volume is deleted when its claim takes another: one that was made for the claim.
 func isSurplus(v *corev1.PersistentVolume) bool {
-	return provisionedBy(v) != "" && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+	return madeBy(v) != "" && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
 // owedToClaim says what a claim that is neither Bound nor Lost has yet to get; "" when there is nothing for it.
@@ -221,7 +221,7 @@ func (c *Checker) owedToLeft(v *corev1.PersistentVolume) string {
 
 // owedByPolicy is owedToLeft for a volume that is Released. What nobody deletes or recycles is Failed.
 func (c *Checker) owedByPolicy(v *corev1.PersistentVolume) string {
-	provisioner := provisionedBy(v)
+	provisioner := madeBy(v)
 	switch v.Spec.PersistentVolumeReclaimPolicy {
 	case corev1.PersistentVolumeReclaimRecycle:
 		return "is Released and is to be recycled, or Failed"

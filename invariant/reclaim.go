@@ -114,8 +114,8 @@ func beginObject(c *Checker) watcher {
 	return w
 }
 
-// provisionedBy is who made a volume for a claim; "" where nobody did.
-func provisionedBy(v *corev1.PersistentVolume) string {
+// madeBy is who made a volume for a claim; "" where nobody did.
+func madeBy(v *corev1.PersistentVolume) string {
 	return v.Annotations[storagehelpers.AnnDynamicallyProvisioned]
 }
 
@@ -152,7 +152,7 @@ func beginFinalizer(c *Checker) watcher {
 	w.writes = []string{"persistentvolumes"}
 	w.write = func(r trace.Record) {
 		after, ok := r.After.(*corev1.PersistentVolume)
-		if !ok || !Effective(r) || !ours.did(r) || other[after.UID] || d.done[after.UID] || provisionedBy(after) == "" {
+		if !ok || !Effective(r) || !ours.did(r) || other[after.UID] || d.done[after.UID] || madeBy(after) == "" {
 			return
 		}
 		before, ok := r.Before.(*corev1.PersistentVolume)
@@ -192,7 +192,7 @@ func (a *accounts) see(before, after *corev1.PersistentVolume) {
 		delete(a.left, handleKey(after))
 		delete(a.making, after.Name)
 	case after == nil && before.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete,
-		after == nil && provisionedBy(before) == "",
+		after == nil && madeBy(before) == "",
 		(after == nil || lostFinalizer(before.Finalizers, after.Finalizers) != "") && a.holds(before):
 		a.left[handleKey(before)] = true
 	}
@@ -203,7 +203,7 @@ func (a *accounts) call(r trace.Record) {
 		return
 	}
 	_, name, _ := strings.Cut(r.Object, "/")
-	a.denied[name] = isFinal(r.Err)
+	a.denied[name] = saysFinal(r.Err)
 	if Effective(r) && a.volumeNamed(name) == nil {
 		a.making[name] = componentOf(r.Actor)
 	}
@@ -230,7 +230,7 @@ func (a *accounts) settle(report func(format string, args ...any)) {
 		v := obj.(*corev1.PersistentVolume)
 		key := handleKey(v)
 		accounted[key] = true
-		if !held[key] && provisionedBy(v) == driver && v.DeletionTimestamp == nil {
+		if !held[key] && madeBy(v) == driver && v.DeletionTimestamp == nil {
 			report("PersistentVolume %s stands for volume %s, which is not there", v.Name, strings.TrimPrefix(key, driver+"/"))
 		}
 	}
@@ -243,10 +243,10 @@ func (a *accounts) settle(report func(format string, args ...any)) {
 	}
 }
 
-// isFinal tells whether an error of a driver says that the call had no effect and will have none.
+// saysFinal tells whether an error of a driver says that the call had no effect and will have none.
 //
 // Upstream: external-provisioner pkg/controller checkError (6.3.0).
-func isFinal(err error) bool {
+func saysFinal(err error) bool {
 	s, ok := status.FromError(err)
 	if err == nil || !ok {
 		return false

@@ -34,8 +34,8 @@ func seedsOf(n int) uint64 {
 	return uint64(n)
 }
 
-// check fails where a rule was broken, or, at rest, something is owed.
-func check(t *testing.T, seed uint64, rules *invariant.Checker, log *trace.Log) {
+// checkRules fails where a rule was broken, or, at rest, something is owed.
+func checkRules(t *testing.T, seed uint64, rules *invariant.Checker, log *trace.Log) {
 	t.Helper()
 	owed := rules.Rest()
 	for _, v := range rules.Violations() {
@@ -49,11 +49,11 @@ func check(t *testing.T, seed uint64, rules *invariant.Checker, log *trace.Log) 
 	}
 }
 
-// script is what one user does.
-type script = func(ctx context.Context, c *cluster.Cluster) error
+// userScript is what one user does.
+type userScript = func(ctx context.Context, c *cluster.Cluster) error
 
-// scripts are what users do in a whole cluster, each beside the others.
-var scripts = map[string]script{
+// userScripts are what users do in a whole cluster, each beside the others.
+var userScripts = map[string]userScript{
 	"a pod moves": func(ctx context.Context, c *cluster.Cluster) error {
 		core := c.Client().CoreV1()
 		if _, err := core.PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{}); err != nil {
@@ -146,8 +146,8 @@ func newClaim(name, size string, options ...func(*corev1.PersistentVolumeClaim))
 	return claim
 }
 
-// risks are what goes wrong in the worlds, by turns.
-var risks = []string{
+// misfortunes are what goes wrong in the worlds, by turns.
+var misfortunes = []string{
 	"",
 	"conflict(0.05), refused(0.02), lost(0.03)",
 	"driver Unavailable(0.1), driver Internal(0.05), driver-lost DeadlineExceeded(0.1), driver-lost Internal(0.02), hang(0.02)",
@@ -155,10 +155,10 @@ var risks = []string{
 	"replicate(pvcontroller, 1), replicate(provisioner, 1), conflict(0.05), crash(pvcontroller, 1), driver-lost DeadlineExceeded(0.1)",
 }
 
-// run lets users loose on a cluster of a seed until it rests after its last misfortune, and checks it.
-func run(t *testing.T, seed uint64, cfg cluster.Config, devices invariant.Devices, users map[string]script) *cluster.Cluster {
+// runThrough lets users loose on a cluster of a seed until it rests after its last misfortune, and checks it.
+func runThrough(t *testing.T, seed uint64, cfg cluster.Config, devices invariant.Devices, users map[string]userScript) *cluster.Cluster {
 	t.Helper()
-	what, err := sim.ParseRisks(risks[seed%uint64(len(risks))])
+	what, err := sim.ParseRisks(misfortunes[seed%uint64(len(misfortunes))])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,20 +181,20 @@ func run(t *testing.T, seed uint64, cfg cluster.Config, devices invariant.Device
 			t.Fatalf("seed %d: %v\n%s", seed, err, c.Trace().Text())
 		}
 	}
-	check(t, seed, rules, c.Trace())
+	checkRules(t, seed, rules, c.Trace())
 	return c
 }
 
 func TestNoRuleIsBrokenInAWholeCluster(t *testing.T) {
 	for seed := range seedsOf(200) {
-		run(t, seed, cluster.Config{}, nil, started(scripts))
+		runThrough(t, seed, cluster.Config{}, nil, started(userScripts))
 	}
 }
 
 // started are scripts that wait until the cluster's nodes and driver have registered.
-func started(scripts map[string]script) map[string]script {
-	all := map[string]script{}
-	for name, play := range scripts {
+func started(userScripts map[string]userScript) map[string]userScript {
+	all := map[string]userScript{}
+	for name, play := range userScripts {
 		all[name] = func(ctx context.Context, c *cluster.Cluster) error {
 			if err := c.Start(ctx); err != nil {
 				return err
@@ -246,7 +246,7 @@ func plane() (cluster.Config, invariant.Devices) {
 }
 
 // doing is somebody who does one thing after the other; what is refused is let be.
-func doing(steps ...step) script {
+func doing(steps ...step) userScript {
 	return func(ctx context.Context, c *cluster.Cluster) error {
 		for _, step := range steps {
 			err := step(ctx, c.Client())
@@ -303,7 +303,7 @@ func deleteVolume(name string) step {
 	}
 }
 
-func makePod(name, claim, node string) step {
+func placePod(name, claim, node string) step {
 	return func(ctx context.Context, client kubernetes.Interface) error {
 		pod := cluster.NewPod(name, claim)
 		pod.Spec.NodeName = node
@@ -312,7 +312,7 @@ func makePod(name, claim, node string) step {
 	}
 }
 
-func deletePod(name string) step {
+func removePod(name string) step {
 	return func(ctx context.Context, client kubernetes.Interface) error {
 		now := int64(0)
 		return client.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
@@ -339,7 +339,7 @@ func TestNoRuleIsBrokenByACrowd(t *testing.T) {
 	conflicts, lost, crashes := 0, 0, 0
 	for seed := range seedsOf(1000) {
 		cfg, devices := plane()
-		c := run(t, seed, cfg, devices, crowd())
+		c := runThrough(t, seed, cfg, devices, crowd())
 		for _, r := range c.Trace().Records() {
 			switch {
 			case r.Kind == trace.KindEvent && r.Verb == "crash":
@@ -356,9 +356,9 @@ func TestNoRuleIsBrokenByACrowd(t *testing.T) {
 	}
 }
 
-func crowd() map[string]script {
+func crowd() map[string]userScript {
 	fast := "fast"
-	return map[string]script{
+	return map[string]userScript{
 		"static": doing(
 			makeVolume(newVolume("v", "1Gi")), makeVolume(newVolume("w", "5Gi")), deleteVolume("v"),
 			makeVolume(newVolume("v", "3Gi", func(v *corev1.PersistentVolume) {
@@ -373,7 +373,7 @@ func crowd() map[string]script {
 			makeClass("fast", storagev1.VolumeBindingImmediate, true)),
 		"dynamic": doing(
 			makeClaim(newClaim("f", "1Gi", ofClass(&fast))), makeClaim(newClaim("g", "1Gi", ofClass(nil))),
-			makePod("p", "f", "node-1"), deleteClaim("f"), deletePod("p"), makeClaim(newClaim("f", "1Gi", ofClass(&fast)))),
+			placePod("p", "f", "node-1"), deleteClaim("f"), removePod("p"), makeClaim(newClaim("f", "1Gi", ofClass(&fast)))),
 		"policies": doing(retainOne, deleteVolume("w")),
 	}
 }
