@@ -122,16 +122,16 @@ func beginProtection(c *Checker) watcher {
 			}
 			switch before := r.Before.(type) {
 			case *corev1.PersistentVolumeClaim:
-				u.checkClaim(r, before, r.After.(*corev1.PersistentVolumeClaim))
+				u.checkClaim(r, before)
 			case *corev1.PersistentVolume:
-				u.checkVolume(r, before, r.After.(*corev1.PersistentVolume))
+				u.checkVolume(r, before)
 			}
 		},
 	}
 }
 
-func (u *users) checkClaim(r trace.Record, before, after *corev1.PersistentVolumeClaim) {
-	if !tookOff(before.Finalizers, after.Finalizers, finalizerClaim) {
+func (u *users) checkClaim(r trace.Record, before *corev1.PersistentVolumeClaim) {
+	if !tookOff(r, finalizerClaim) {
 		return
 	}
 	if before.DeletionTimestamp == nil {
@@ -166,8 +166,8 @@ func (u *users) asked(r trace.Record, claim *corev1.PersistentVolumeClaim) (int6
 	return u.API.Revision(), false
 }
 
-func (u *users) checkVolume(r trace.Record, before, after *corev1.PersistentVolume) {
-	if !tookOff(before.Finalizers, after.Finalizers, finalizerVolume) {
+func (u *users) checkVolume(r trace.Record, before *corev1.PersistentVolume) {
+	if !tookOff(r, finalizerVolume) {
 		return
 	}
 	switch {
@@ -179,6 +179,17 @@ func (u *users) checkVolume(r trace.Record, before, after *corev1.PersistentVolu
 }
 
 // tookOff tells whether a write took a finalizer off.
-func tookOff(before, after []string, finalizer string) bool {
-	return slices.Contains(before, finalizer) && !slices.Contains(after, finalizer)
+func tookOff(r trace.Record, finalizer string) bool {
+	before, ok := r.Before.(metav1.Object)
+	return ok && slices.Contains(before.GetFinalizers(), finalizer) && !slices.Contains(finalizersAfter(r), finalizer)
+}
+
+// finalizersAfter are what finalizers a write left. Of an object that is gone there are none: what is recorded is its state
+// before the last of them went.
+func finalizersAfter(r trace.Record) []string {
+	after, ok := r.After.(metav1.Object)
+	if !ok || r.Gone {
+		return nil
+	}
+	return after.GetFinalizers()
 }

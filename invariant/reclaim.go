@@ -159,7 +159,7 @@ func beginFinalizer(c *Checker) watcher {
 		if !ok || c.Devices != nil && !c.holds(after) {
 			return
 		}
-		if f := lostFinalizer(before.Finalizers, after.Finalizers); f != "" {
+		if f := lostFinalizer(before.Finalizers, finalizersAfter(r)); f != "" {
 			c.report("I12", "%s took finalizer %s off volume %s, whose data is still there", r.Actor, f, after.Name)
 		}
 	}

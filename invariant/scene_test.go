@@ -26,7 +26,8 @@ type scene struct {
 	rules      *invariant.Checker
 	user       kubernetes.Interface // has no cache, and leaves no record
 	components map[string]*sim.Component
-	uids       []string // of the claims, as they were made: in sentences UID-1, UID-2
+	names      []string // for UIDs in sentences: one, its name, another, its name
+	claims     int      // that were made
 }
 
 var createOptions = metav1.CreateOptions{}
@@ -56,10 +57,7 @@ func playAll(t *testing.T, rows []claimRow) {
 			for _, v := range s.rules.Violations() {
 				said = append(said, v.What)
 			}
-			got := strings.Join(said, "\n")
-			for i, uid := range s.uids {
-				got = strings.ReplaceAll(got, uid, fmt.Sprint("UID-", i+1))
-			}
+			got := strings.NewReplacer(s.names...).Replace(strings.Join(said, "\n"))
 			if got != row.want {
 				t.Errorf("got  %q\nwant %q\n%s", got, row.want, s.host.Log().Text())
 			}
@@ -141,12 +139,15 @@ func (s *scene) befall(verb, object string) {
 func (s *scene) claim(name, size string, options ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	claim := newClaim(name, size, options...)
 	claim = ok(s.user.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), claim, createOptions))
-	s.uids = append(s.uids, string(claim.UID))
+	s.claims++
+	s.names = append(s.names, string(claim.UID), fmt.Sprint("UID-", s.claims))
 	return claim
 }
 
 func (s *scene) volume(name, size string, options ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
-	return ok(s.user.CoreV1().PersistentVolumes().Create(context.Background(), newVolume(name, size, options...), createOptions))
+	v := ok(s.user.CoreV1().PersistentVolumes().Create(context.Background(), newVolume(name, size, options...), createOptions))
+	s.names = append(s.names, string(v.UID), "UID-"+name)
+	return v
 }
 
 func (s *scene) editClaim(name string, edits ...func(*corev1.PersistentVolumeClaim)) {
