@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
@@ -14,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/cluster"
@@ -367,30 +367,35 @@ func crowd() map[string]userScript {
 		"reserving": doing(
 			makeVolume(newVolume("r", "1Gi", reservedBy("d"))), makeClaim(newClaim("e", "1Gi", naming("w")))),
 		"claims": doing(
-			makeClaim(newClaim("c", "1Gi")), makeClaim(newClaim("d", "1Gi")), deleteClaim("c"), makeClaim(newClaim("c", "2Gi"))),
+			makeClaim(newClaim("c", "1Gi")), makeClaim(newClaim("d", "1Gi")), deleteClaim("c"), makeClaim(newClaim("c", "2Gi")),
+			makeClaim(newClaim("h", "4Gi"))),
 		"classes": doing(
 			makeClass("slow", storagev1.VolumeBindingWaitForFirstConsumer, true),
 			makeClass("fast", storagev1.VolumeBindingImmediate, true)),
 		"dynamic": doing(
 			makeClaim(newClaim("f", "1Gi", ofClass(&fast))), makeClaim(newClaim("g", "1Gi", ofClass(nil))),
 			placePod("p", "f", "node-1"), deleteClaim("f"), removePod("p"), makeClaim(newClaim("f", "1Gi", ofClass(&fast)))),
-		"policies": doing(retainOne, deleteVolume("w")),
+		"policies": retaining,
 	}
 }
 
-// retainOne makes the first volume that was made for a claim one to be retained.
-func retainOne(ctx context.Context, client kubernetes.Interface) error {
-	volumes := client.CoreV1().PersistentVolumes()
-	all, err := volumes.List(ctx, metav1.ListOptions{})
+// retaining makes a volume one to be retained, and deletes its claim.
+func retaining(ctx context.Context, c *cluster.Cluster) error {
+	standard := cluster.ClassName
+	if err := doing(makeClaim(newClaim("kept", "1Gi", ofClass(&standard))))(ctx, c); err != nil {
+		return err
+	}
+	if err := c.WaitForClaim(ctx, "default", "kept", corev1.ClaimBound); err != nil {
+		return err
+	}
+	claim, err := c.Client().CoreV1().PersistentVolumeClaims("default").Get(ctx, "kept", metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	for i := range all.Items {
-		if v := &all.Items[i]; strings.HasPrefix(v.Name, "pvc-") {
-			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-			_, err := volumes.Update(ctx, v, metav1.UpdateOptions{})
-			return err
-		}
-	}
-	return nil
+	return doing(func(ctx context.Context, client kubernetes.Interface) error {
+		patch := []byte(`{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
+		_, err := client.CoreV1().PersistentVolumes().
+			Patch(ctx, claim.Spec.VolumeName, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	}, deleteClaim("kept"), deleteVolume("w"))(ctx, c)
 }

@@ -15,7 +15,7 @@ import (
 
 // When a volume's data may go, and what must go with it.
 var reclaimRules = []Rule{
-	{"I8", "the data of a volume deleted that a claim still has, or that is to be retained", beginData},
+	{"I8", "a volume released or its data deleted that a claim still has, or that is to be retained", beginData},
 	{"I9", "a PersistentVolume deleted whose volume was not", beginObject},
 	{"I11", "a volume without its PersistentVolume, or the other way round, at rest", beginAccounted},
 	{"I12", "the finalizer of a provisioned volume taken off before its data is gone", beginFinalizer},
@@ -38,11 +38,29 @@ func (h byHandle) see(before, after *corev1.PersistentVolume) {
 	}
 }
 
-// beginData: when the back end is told to delete a volume, no claim is there that a PersistentVolume of that volume means,
-// unless the claim is bound to another; and none of them is to be retained, as far as whoever told it could know.
+// ownerOf is the claim that a volume's claimRef means, nil where it is not there or has another volume.
+func (c *Checker) ownerOf(v *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
+	claim := c.claimMeant(v.Spec.ClaimRef)
+	if claim == nil || claim.Spec.VolumeName != "" && claim.Spec.VolumeName != v.Name {
+		return nil
+	}
+	return claim
+}
+
+// beginData: when a volume is marked Released, and when the back end is told to delete it, no claim is there that its
+// PersistentVolume means, unless the claim is bound to another; and it is not deleted if it is to be retained, as far as
+// whoever deletes it could know.
 func beginData(c *Checker) watcher {
 	handles := byHandle{}
-	w := onVolumes(handles.see)
+	w := onVolumes(func(before, after *corev1.PersistentVolume) {
+		handles.see(before, after)
+		if before == nil || after == nil || before.Status.Phase == after.Status.Phase || after.Status.Phase != corev1.VolumeReleased {
+			return
+		}
+		if claim := c.ownerOf(after); claim != nil {
+			c.report("I8", "volume %s was marked Released, and is claim %s/%s's", after.Name, claim.Namespace, claim.Name)
+		}
+	})
 	w.call = func(r trace.Record) {
 		if r.Verb != "DeleteVolume" || !Effective(r) {
 			return
@@ -52,8 +70,7 @@ func beginData(c *Checker) watcher {
 			if v == nil {
 				continue
 			}
-			claim := c.claimMeant(v.Spec.ClaimRef)
-			if claim != nil && (claim.Spec.VolumeName == "" || claim.Spec.VolumeName == v.Name) {
+			if claim := c.ownerOf(v); claim != nil {
 				c.report("I8", "%s deleted the data of volume %s, which is claim %s/%s's", r.Actor, v.Name, claim.Namespace, claim.Name)
 			}
 			if v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain &&

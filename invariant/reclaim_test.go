@@ -52,6 +52,15 @@ func dropFinalizer(_ context.Context, client kubernetes.Interface) {
 
 func TestReclaimRules(t *testing.T) {
 	playAll(t, []claimRow{
+		{"I8", "marked Released, and the claim is there", func(s *scene) {
+			provision(s)
+			s.editVolume("v", inPhase(corev1.VolumeReleased))
+		}, "volume v was marked Released, and is claim default/c's"},
+		{"I8", "marked Released, and the claim is bound to another", func(s *scene) {
+			provision(s)
+			s.editClaim("c", naming("w"))
+			s.editVolume("v", inPhase(corev1.VolumeReleased))
+		}, ""},
 		{"I8", "the claim is there", func(s *scene) {
 			provision(s)
 			s.deleteData(nil)
