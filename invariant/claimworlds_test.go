@@ -370,12 +370,48 @@ func crowd() map[string]userScript {
 			makeClaim(newClaim("c", "1Gi")), makeClaim(newClaim("d", "1Gi")), deleteClaim("c"), makeClaim(newClaim("c", "2Gi")),
 			makeClaim(newClaim("h", "4Gi"))),
 		"classes": doing(
+			notDefault(cluster.ClassName), makeClaim(newClaim("g", "1Gi", ofClass(nil))),
 			makeClass("slow", storagev1.VolumeBindingWaitForFirstConsumer, true),
 			makeClass("fast", storagev1.VolumeBindingImmediate, true)),
 		"dynamic": doing(
-			makeClaim(newClaim("f", "1Gi", ofClass(&fast))), makeClaim(newClaim("g", "1Gi", ofClass(nil))),
+			makeClaim(newClaim("f", "1Gi", ofClass(&fast))),
 			placePod("p", "f", "node-1"), deleteClaim("f"), removePod("p"), makeClaim(newClaim("f", "1Gi", ofClass(&fast)))),
-		"policies": retaining,
+		"policies":  retaining,
+		"restoring": doing(restore("s")),
+		"forcing": doing(
+			makeVolume(newVolume("x", "1Gi", reservedBy("i"))), makeClaim(newClaim("i", "1Gi", naming("x"))),
+			forceVolume("x"), makeVolume(newVolume("x", "1Gi", reservedBy("j"))), makeClaim(newClaim("j", "1Gi"))),
+	}
+}
+
+func notDefault(class string) step {
+	return func(ctx context.Context, client kubernetes.Interface) error {
+		patch := []byte(`{"metadata":{"annotations":null}}`)
+		_, err := client.StorageV1().StorageClasses().Patch(ctx, class, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	}
+}
+
+// restore makes a claim, and a volume that is reserved for exactly this claim.
+func restore(name string) step {
+	return func(ctx context.Context, client kubernetes.Interface) error {
+		claim, err := client.CoreV1().PersistentVolumeClaims("default").Create(ctx, newClaim(name, "1Gi"), metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		return makeVolume(newVolume(name, "1Gi", reservedFor(claim)))(ctx, client)
+	}
+}
+
+// forceVolume deletes a volume, whatever keeps it.
+func forceVolume(name string) step {
+	return func(ctx context.Context, client kubernetes.Interface) error {
+		patch := []byte(`{"metadata":{"finalizers":null}}`)
+		_, err := client.CoreV1().PersistentVolumes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			return err
+		}
+		return deleteVolume(name)(ctx, client)
 	}
 }
 
