@@ -158,18 +158,34 @@ func TestMatchingRule(t *testing.T) {
 	}
 	fast, gold := "fast", "gold"
 	playAll(t, []claimRow{
-		{"I5", "too small", reserve(newClaim("c", "2Gi"), newVolume("v", "1Gi")),
-			"volume v was reserved for claim default/c, but it holds 1Gi where 2Gi are asked for"},
-		{"I5", "of another class", reserve(newClaim("c", "1Gi", ofClass(&fast)), newVolume("v", "1Gi")),
-			`volume v was reserved for claim default/c, but it is of class "", not "fast"`},
-		{"I5", "of another attributes class", reserve(newClaim("c", "1Gi", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = &gold }), newVolume("v", "1Gi")),
-			"volume v was reserved for claim default/c, but it is of another attributes class"},
-		{"I5", "of another mode", reserve(newClaim("c", "1Gi"), newVolume("v", "1Gi", block)),
-			"volume v was reserved for claim default/c, but it is of another volume mode"},
-		{"I5", "without an access mode", reserve(newClaim("c", "1Gi"), newVolume("v", "1Gi", withModes(corev1.ReadWriteMany))),
-			"volume v was reserved for claim default/c, but it lacks an access mode that is asked for"},
-		{"I5", "not selected", reserve(newClaim("c", "1Gi", selecting("fast")), newVolume("v", "1Gi")),
-			"volume v was reserved for claim default/c, but the claim's selector does not select it"},
+		{
+			"I5", "too small", reserve(newClaim("c", "2Gi"), newVolume("v", "1Gi")),
+			"volume v was reserved for claim default/c, but it holds 1Gi where 2Gi are asked for",
+		},
+		{
+			"I5", "of another class", reserve(newClaim("c", "1Gi", ofClass(&fast)), newVolume("v", "1Gi")),
+			`volume v was reserved for claim default/c, but it is of class "", not "fast"`,
+		},
+		{
+			"I5", "of another attributes class", reserve(newClaim("c", "1Gi", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = &gold }), newVolume("v", "1Gi")),
+			"volume v was reserved for claim default/c, but it is of another attributes class",
+		},
+		{
+			"I5", "of another mode", reserve(newClaim("c", "1Gi"), newVolume("v", "1Gi", block)),
+			"volume v was reserved for claim default/c, but it is of another volume mode",
+		},
+		{
+			"I5", "without an access mode", reserve(newClaim("c", "1Gi"), newVolume("v", "1Gi", withModes(corev1.ReadWriteMany))),
+			"volume v was reserved for claim default/c, but it lacks an access mode that is asked for",
+		},
+		{
+			"I5", "not selected", reserve(newClaim("c", "1Gi", selecting("fast")), newVolume("v", "1Gi")),
+			"volume v was reserved for claim default/c, but the claim's selector does not select it",
+		},
+		{
+			"I5", "reserved by name for another", reserve(newClaim("c", "1Gi", naming("v")), newVolume("v", "1Gi", reservedBy("d"))),
+			"volume v was reserved for claim default/c, but by name it was reserved for default/d",
+		},
 		{"I5", "not available", func(s *scene) {
 			claim := s.claim("c", "1Gi")
 			s.volume("v", "1Gi")
@@ -190,8 +206,10 @@ func TestMatchingRule(t *testing.T) {
 
 		{"I5", "large, selected, with more access modes", reserve(newClaim("c", "1Gi", selecting("fast")),
 			newVolume("v", "9Gi", labelled, withModes(corev1.ReadWriteOnce, corev1.ReadWriteMany))), ""},
-		{"I5", "of another class and not selected, but reserved by name",
-			reserve(newClaim("c", "1Gi", ofClass(&fast), selecting("fast")), newVolume("v", "1Gi", reservedBy("c"))), ""},
+		{
+			"I5", "of another class and not selected, but reserved by name",
+			reserve(newClaim("c", "1Gi", ofClass(&fast), selecting("fast")), newVolume("v", "1Gi", reservedBy("c"))), "",
+		},
 		{"I5", "not selected, but asked for by name", reserve(newClaim("c", "1Gi", selecting("fast"), naming("v")), newVolume("v", "1Gi")), ""},
 		{"I5", "too small, but each names the other", reserve(newClaim("c", "2Gi", naming("v")), newVolume("v", "1Gi", reservedBy("c"))), ""},
 		{"I5", "of no class, for a claim that has had one for a moment", func(s *scene) {

@@ -42,8 +42,10 @@ func TestClassRule(t *testing.T) {
 	}
 	nothing := func(*scene) {}
 	playAll(t, []claimRow{
-		{"I13", "not a default", given(func(s *scene) { s.class("slow", false) }, nothing),
-			"pvcontroller/claims gave class slow to claim default/c, and it never was the default"},
+		{
+			"I13", "not a default", given(func(s *scene) { s.class("slow", false) }, nothing),
+			"pvcontroller/claims gave class slow to claim default/c, and it never was the default",
+		},
 		{"I13", "not the default that it knew", given(func(s *scene) {
 			s.class("slow", true)
 			s.class("fast", true)

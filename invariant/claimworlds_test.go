@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/array"
@@ -186,7 +188,7 @@ func runThrough(t *testing.T, seed uint64, cfg cluster.Config, devices invariant
 }
 
 func TestNoRuleIsBrokenInAWholeCluster(t *testing.T) {
-	for seed := range seedsOf(200) {
+	for seed := range seedsOf(100) {
 		runThrough(t, seed, cluster.Config{}, nil, started(userScripts))
 	}
 }
@@ -337,7 +339,7 @@ func reservedBy(claim string) func(*corev1.PersistentVolume) {
 // the control plane meets with every misfortune.
 func TestNoRuleIsBrokenByACrowd(t *testing.T) {
 	conflicts, lost, crashes := 0, 0, 0
-	for seed := range seedsOf(1000) {
+	for seed := range seedsOf(500) {
 		cfg, devices := plane()
 		c := runThrough(t, seed, cfg, devices, crowd())
 		for _, r := range c.Trace().Records() {
@@ -434,4 +436,25 @@ func retaining(ctx context.Context, c *cluster.Cluster) error {
 			Patch(ctx, claim.Spec.VolumeName, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	}, deleteClaim("kept"), deleteVolume("w"))(ctx, c)
+}
+
+// BenchmarkWatchedCommit is a commit of a bound claim or volume, with the rules and without.
+func BenchmarkWatchedCommit(b *testing.B) {
+	for _, watched := range []bool{false, true} {
+		b.Run(map[bool]string{false: "alone", true: "watched"}[watched], func(b *testing.B) {
+			server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
+			if watched {
+				invariant.Watch(invariant.World{API: server, Log: &trace.Log{Max: 1000}}, invariant.Rules()...)
+			}
+			s := &scene{server: server, user: server.Client(sim.Direct())}
+			pair(s)
+			for i := 0; b.Loop(); i++ {
+				if i%2 == 0 {
+					s.amendVolume("v", func(*corev1.PersistentVolume) {})
+				} else {
+					s.amendClaim("c", func(*corev1.PersistentVolumeClaim) {})
+				}
+			}
+		})
+	}
 }

@@ -62,6 +62,11 @@ func (s *suitable) seeVolume(before, after *corev1.PersistentVolume) {
 	if claim == nil {
 		return
 	}
+	if ref := before.Spec.ClaimRef; ref != nil && (ref.Namespace != claim.Namespace || ref.Name != claim.Name) {
+		s.report("I5", "volume %s was reserved for claim %s/%s, but by name it was reserved for %s/%s",
+			after.Name, claim.Namespace, claim.Name, ref.Namespace, ref.Name)
+		return
+	}
 	names, named := claim.Spec.VolumeName == after.Name, before.Spec.ClaimRef != nil
 	if names && (named || metav1.HasAnnotation(claim.ObjectMeta, storagehelpers.AnnBindCompleted)) {
 		return
