@@ -57,6 +57,8 @@ func (r Rule) String() string { return r.ID + ": " + r.Forbids }
 type watcher struct {
 	commits []string                                   // the resources whose commits it wants to be told of
 	commit  func(e fake.Commit)                        // after the commit
+	writes  []string                                   // the resources whose writes it wants to be told of
+	write   func(r trace.Record)                       // after a request that writes, also a failed one; see Effective
 	call    func(r trace.Record)                       // after a driver call, also a failed one; see Effective
 	deliver func(r trace.Record)                       // after a delivery to a cache
 	event   func(r trace.Record)                       // after something befell the world: trace.KindEvent
@@ -66,7 +68,7 @@ type watcher struct {
 	settled func(report func(format string, a ...any)) // nothing is left to happen: is it as it must be?
 }
 
-// Effective tells whether a driver call took effect: it succeeded, or its answer was lost.
+// Effective tells whether a driver call or a request took effect: it succeeded, or its answer was lost.
 func Effective(r trace.Record) bool { return r.Err == nil || r.Lost }
 
 // Violation is a rule that was broken.
@@ -94,6 +96,7 @@ type Checker struct {
 	World
 	violations []*Violation
 	commits    map[string][]told                     // by resource
+	writes     map[string][]told                     // by resource
 	actions    map[trace.Kind][]func(r trace.Record) // who is told of an action
 	rests      []told
 	resyncing  bool // see Resync
@@ -107,9 +110,14 @@ type told struct {
 
 // Watch sets rules over a world, before anything happens in it that they are to see.
 func Watch(w World, rules ...Rule) *Checker {
-	c := &Checker{World: w, commits: map[string][]told{}, actions: map[trace.Kind][]func(r trace.Record){}}
+	c := &Checker{
+		World: w, commits: map[string][]told{}, writes: map[string][]told{}, actions: map[trace.Kind][]func(r trace.Record){},
+	}
 	for _, r := range rules {
 		t := told{r, r.begin(c)}
+		for _, resource := range t.watcher.writes {
+			c.writes[resource] = append(c.writes[resource], t)
+		}
 		for _, resource := range t.watcher.commits {
 			c.commits[resource] = append(c.commits[resource], t)
 		}
@@ -128,6 +136,9 @@ func Watch(w World, rules ...Rule) *Checker {
 		}
 	})
 	w.Log.Watch(func(r trace.Record) {
+		if r.Kind == trace.KindAPI {
+			c.written(r)
+		}
 		for _, f := range c.actions[r.Kind] {
 			f(r)
 		}
@@ -139,6 +150,17 @@ func Watch(w World, rules ...Rule) *Checker {
 func (c *Checker) tell(kind trace.Kind, f func(r trace.Record)) {
 	if f != nil {
 		c.actions[kind] = append(c.actions[kind], f)
+	}
+}
+
+// written tells of a request, if it writes.
+func (c *Checker) written(r trace.Record) {
+	switch r.Verb[0] {
+	case 'c', 'u', 'p', 'd': // create, update, patch, delete, and their subresources
+		resource, _, _ := strings.Cut(r.Object, "/")
+		for _, t := range c.writes[resource] {
+			t.write(r)
+		}
 	}
 }
 
@@ -191,6 +213,14 @@ func init() {
 		expandRules,
 		quietRules,
 		nodeLivenessRules,
+		matchingRules,
+		lostRules,
+		reclaimRules,
+		provisionRules,
+		classRules,
+		idempotentRules,
+		protectionRules,
+		livenessRules,
 	)
 	slices.SortStableFunc(rules, func(a, b Rule) int {
 		return cmp.Or(cmp.Compare(a.ID[:1], b.ID[:1]), compareNumbers(a.ID[1:], b.ID[1:]))
