@@ -173,6 +173,9 @@ func (s *stream) more() (bool, error) {
 	if !ok {
 		return false, nil
 	}
+	if failed == nil && !s.cursor.Arrive(s.ctx, e) {
+		return false, io.EOF
+	}
 	var err error
 	s.pending, err = s.encode(e)
 	return true, err
@@ -213,6 +216,9 @@ func (s *stream) Read(p []byte) (int, error) {
 			k := copy(p[n:], s.pending)
 			s.pending = s.pending[k:]
 			n += k
+			if s.cursor.Gated() {
+				return n, nil
+			}
 			continue
 		}
 		ok, err := s.more()
@@ -254,7 +260,7 @@ func (s *stream) serve(w http.ResponseWriter, a answer) {
 			if _, err := w.Write(s.pending); err != nil {
 				return
 			}
-			flushed = false
+			flushed = s.cursor.Gated() && out.Flush() == nil
 		case !flushed:
 			if out.Flush() != nil {
 				return

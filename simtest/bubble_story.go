@@ -1,0 +1,117 @@
+package simtest
+
+import (
+	"fmt"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// storyMax is how many of the last records a failure shows.
+const storyMax = 1000
+
+// story is what happened, for whoever has to find out why. Nobody records meanwhile.
+func (b *BubbleWorld) story() string {
+	var s strings.Builder
+	s.WriteString("what happened (step, time, who, what, outcome; * where the chooser left the ordinary course):\n")
+	records := b.log.Records()
+	if more := len(records) - storyMax; more > 0 {
+		fmt.Fprintf(&s, "  … %d before\n", more)
+		records = records[more:]
+	}
+	for _, r := range records {
+		instead, left := b.insteadOf[r.Step]
+		mark := " "
+		if left {
+			mark = "*"
+		}
+		fmt.Fprintf(&s, "%s %3d %8s  %-12s %s  (%s)", mark, r.Step, r.At, r.Actor, r.Action, r.Result())
+		if left {
+			fmt.Fprintf(&s, "  before %s", instead)
+		}
+		s.WriteByte('\n')
+	}
+	fmt.Fprintf(&s, "replay with &sim.Replay{Choices: %#v}", trimmed(b.choices))
+	return s.String()
+}
+
+// trimmed leaves out ordinary choices at the end, which a replay makes without being told.
+func trimmed(choices []int) []int {
+	n := len(choices)
+	for n > 0 && choices[n-1] == 0 {
+		n--
+	}
+	return choices[:n]
+}
+
+// stuck ends a test whose bubble has ended with a panic: outside of it.
+func (b *BubbleWorld) stuck(t *testing.T, r any) {
+	t.Helper()
+	err, ok := r.(error)
+	if b == nil || !ok || !strings.HasPrefix(err.Error(), "deadlock: ") {
+		panic(r)
+	}
+	left := goroutinesOf(b.id)
+	if b.ended {
+		t.Fatalf("goroutines of the bubble are left %s after the run: stop informers by Context, shut queues down\n%s",
+			bubbleGrace, strings.Join(left, "\n"))
+	}
+	t.Fatalf("every goroutine of the bubble is blocked for good:\n%s\n%s", strings.Join(left, "\n"), b.story())
+}
+
+var bubbleIDPattern = regexp.MustCompile(`^goroutine \d+ \[.*synctest bubble (\d+)`)
+
+// bubbleID is the number of the bubble of this goroutine, "" outside of one.
+func bubbleID() string {
+	var head [128]byte
+	return bubbleOf(string(head[:runtime.Stack(head[:], false)]))
+}
+
+func bubbleOf(stack string) string {
+	if m := bubbleIDPattern.FindStringSubmatch(stack); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// goroutinesOf tells of each goroutine of a bubble what it waits for, where, and who started it; sorted. What belongs to
+// testing and to this package is left out.
+func goroutinesOf(id string) []string {
+	buf := make([]byte, 1<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	var all []string
+	for stack := range strings.SplitSeq(string(buf), "\n\n") {
+		if bubbleOf(stack) != id {
+			continue
+		}
+		if told, ok := tellStack(stack); ok {
+			all = append(all, "  "+told)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// tellStack tells a goroutine's stack in one line.
+func tellStack(stack string) (string, bool) {
+	lines := strings.Split(stack, "\n")
+	_, state, _ := strings.Cut(lines[0], "[")
+	state, _, _ = strings.Cut(state, ", synctest")
+	state = strings.TrimSuffix(state, " (durable)")
+	where, starter := "", ""
+	for i := 1; i+1 < len(lines); i += 2 {
+		frame := strings.TrimSpace(lines[i])
+		place, _, _ := strings.Cut(strings.TrimSpace(lines[i+1]), " +")
+		if by, ok := strings.CutPrefix(frame, "created by "); ok {
+			by, _, _ = strings.Cut(by, " in goroutine")
+			starter = by + " (" + place + ")"
+			continue
+		}
+		if where == "" && !strings.Contains(place, "/src/") {
+			where = frame + " (" + place + ")"
+		}
+	}
+	return fmt.Sprintf("%s: %s, started by %s", state, where, starter), where != ""
+}
