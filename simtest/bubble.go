@@ -19,9 +19,9 @@ import (
 
 // Bounds of a bubble.
 const (
-	bubbleSteps = 100_000            // requests and deliveries
-	bubbleLife  = 7 * 24 * time.Hour // how long run may take, in the bubble's time
-	bubbleGrace = time.Minute        // what goroutines have to end after run, in the bubble's time
+	bubbleSteps = 100_000        // requests and deliveries
+	bubbleLife  = 24 * time.Hour // how long run may wait for something else than Settle, in the bubble's time
+	bubbleGrace = time.Minute    // what goroutines have to end after run, in the bubble's time
 )
 
 // errOver is the answer to requests when the run is over.
@@ -52,9 +52,10 @@ type BubbleWorld struct {
 	arrivals int     // guarded by mu: how many have stopped so far
 	steps    int     // guarded by mu: how many were let go
 	stepsMax int
-	choices  []int // guarded by mu: what the chooser chose
-	over     bool  // guarded by mu: everybody is turned away
-	failed   bool  // guarded by mu: at a bound
+	slow     time.Duration // guarded by mu: how long a step may be put off; 0: not at all
+	choices  []int         // guarded by mu: what the chooser chose
+	over     bool          // guarded by mu: everybody is turned away
+	failed   bool          // guarded by mu: at a bound
 
 	recording sync.Mutex
 	insteadOf map[int]string // guarded by recording: by step of the log, what the ordinary course would have been
@@ -68,10 +69,10 @@ type BubbleWorld struct {
 // next, so that back-off and resync cost nothing. run may block and sleep like any code; [BubbleWorld.Settle] waits until
 // everything is blocked.
 //
-// If the test fails, it shows what happened, and the choices to give to a [sim.Replay]. It fails, too, when everything is
-// blocked for good, after 100,000 steps, after a week of the bubble's time, and when goroutines are left: when run
-// returns, its context ends, requests are answered with an error, and a minute of the bubble's time after the last
-// t.Cleanup every goroutine has to have ended. So informers are given [BubbleWorld.Context], and queues shut down.
+// If the test fails, it shows what happened, and the choices to give to a [sim.Replay]. It fails, too, after 100,000
+// steps, when run has waited for a day of the bubble's time for something else than Settle, and when goroutines are left:
+// when run returns, its context ends, requests are answered with an error, and a minute of the bubble's time after the
+// last t.Cleanup every goroutine has to have ended. So informers are given [BubbleWorld.Context], and queues shut down.
 //
 // # Limits
 //
@@ -83,7 +84,7 @@ type BubbleWorld struct {
 //   - Only requests and deliveries are ordered. In between goroutines run as they like: two workers that race for a queue
 //     through memory alone are not explored. Let a controller's parts have clients of different names, so that they can be
 //     told apart.
-//   - A request takes no time. Nothing but the caller's own context ends it while it waits.
+//   - A request takes no time, and so no timeout ends it, unless [BubbleWorld.Slow] says otherwise.
 //   - It is not fully replayable: the order of cache.Store.List and of every map, a select with several ways to go on, the
 //     jitter of retries, the timeouts of watches (some minutes) and, with more than one processor, who of two goroutines
 //     comes first are not the chooser's. Sort what listers give, and run with GOMAXPROCS=1; then the same choices nearly
@@ -103,7 +104,7 @@ func runBubble(t *testing.T, b **BubbleWorld, chooser sim.Chooser, run func(t *t
 	t.Helper()
 	defer func() {
 		if r := recover(); r != nil {
-			(*b).stuck(t, r)
+			(*b).left(t, r)
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
@@ -158,18 +159,30 @@ func (b *BubbleWorld) Direct() *fake.Clientset { return b.server.Client(direct{b
 // It is for the goroutine of run, and ends the test if a bound was reached.
 func (b *BubbleWorld) Settle(d time.Duration) {
 	b.t.Helper()
-	if d > 0 {
-		b.clock.Sleep(d)
+	for {
+		part := min(d, bubbleLife/2) // the driver sees that run has not got stuck
+		b.clock.Sleep(part)
+		rest := make(chan struct{})
+		b.resting <- rest
+		<-rest
+		b.mu.Lock()
+		failed := b.failed
+		b.mu.Unlock()
+		if failed {
+			b.t.FailNow()
+		}
+		if d -= part; d <= 0 {
+			return
+		}
 	}
-	rest := make(chan struct{})
-	b.resting <- rest
-	<-rest
+}
+
+// Slow makes requests and deliveries take time: from now on a chooser may, besides letting one go, let time pass until
+// somebody comes, at most d. That is the last choice. Without Slow no timer fires while anybody waits. 0 ends it.
+func (b *BubbleWorld) Slow(d time.Duration) {
 	b.mu.Lock()
-	failed := b.failed
-	b.mu.Unlock()
-	if failed {
-		b.t.FailNow()
-	}
+	defer b.mu.Unlock()
+	b.slow = d
 }
 
 // end is called when the run, and what it left to clean up, is over: in the bubble.

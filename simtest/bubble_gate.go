@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing/synctest"
 	"time"
 
@@ -108,7 +109,11 @@ func (b *BubbleWorld) drive() {
 	var resters []chan struct{}
 	for {
 		synctest.Wait()
-		if b.letGo() {
+		switch b.step() {
+		case moved:
+			continue
+		case delayed:
+			b.pass()
 			continue
 		}
 		for _, r := range resters {
@@ -119,6 +124,7 @@ func (b *BubbleWorld) drive() {
 		case <-b.arrived:
 		case r := <-b.resting:
 			resters = append(resters, r)
+			life.Reset(bubbleLife)
 		case <-life.C():
 			b.outlived()
 			life.Reset(bubbleLife)
@@ -128,34 +134,52 @@ func (b *BubbleWorld) drive() {
 	}
 }
 
-// letGo lets one of those go who wait, and returns whether there was one.
-func (b *BubbleWorld) letGo() bool {
+// stepped is what became of a step.
+type stepped int
+
+const (
+	rested  stepped = iota // nobody waits
+	moved                  // one of those who wait was let go, or all were turned away
+	delayed                // time is to pass first
+)
+
+// step lets one of those go who wait.
+func (b *BubbleWorld) step() stepped {
 	b.mu.Lock()
 	if len(b.waiting) == 0 {
 		b.mu.Unlock()
-		return false
+		return rested
 	}
 	if b.steps >= b.stepsMax {
 		b.failed = true
 		b.mu.Unlock()
 		b.t.Errorf("the bubble has made %d steps, and something can happen still: does the controller run in a circle?", b.stepsMax)
 		b.turnAway()
-		return true
+		return moved
 	}
 	defer b.mu.Unlock()
-	s := b.choose()
 	b.steps++
+	s := b.choose()
+	if s == nil {
+		return delayed
+	}
 	close(s.turn)
-	return true
+	return moved
 }
 
-// choose takes one out of those who wait; mu is held.
+// choose takes one out of those who wait, or returns nil when time is to pass; mu is held.
 func (b *BubbleWorld) choose() *stop {
-	i := 0
-	if len(b.waiting) > 1 {
-		slices.SortFunc(b.waiting, ordinary)
-		i = b.chooser.Choose(len(b.waiting))
+	slices.SortFunc(b.waiting, ordinary)
+	i, n := 0, len(b.waiting)
+	if b.slow > 0 {
+		n++
+	}
+	if n > 1 {
+		i = b.chooser.Choose(n)
 		b.choices = append(b.choices, i)
+	}
+	if i == len(b.waiting) {
+		return nil
 	}
 	s := b.waiting[i]
 	if i > 0 {
@@ -163,6 +187,24 @@ func (b *BubbleWorld) choose() *stop {
 	}
 	b.waiting = slices.Delete(b.waiting, i, i+1)
 	return s
+}
+
+// pass lets time pass until somebody comes, at most as long as Slow said.
+func (b *BubbleWorld) pass() {
+	b.mu.Lock()
+	slow := b.slow
+	b.mu.Unlock()
+	b.record("world", trace.Action{Kind: trace.KindEvent, Verb: "tick"}, trace.Outcome{}, "")
+	select {
+	case <-b.arrived: // of one of those who wait already
+	default:
+	}
+	limit := b.clock.NewTimer(slow)
+	defer limit.Stop()
+	select {
+	case <-b.arrived:
+	case <-limit.C():
+	}
 }
 
 // ordinary is the ordinary course: deliveries before requests, who came first, then by name.
@@ -185,16 +227,18 @@ func rank(s *stop) int {
 	return 1
 }
 
-// outlived ends a run that does not end by itself: it waits, by the clock, for what does not come.
+// outlived ends a run that does not end by itself: it waits for what does not come.
 func (b *BubbleWorld) outlived() {
 	b.mu.Lock()
 	again := b.over
 	b.failed = true
 	b.mu.Unlock()
+	waits := strings.Join(goroutinesOf(b.id), "\n")
 	if again { // there is no other way to end a goroutine that does not want to
-		panic(fmt.Sprintf("simtest: %s of the bubble's time after its context ended, the run still goes on", bubbleLife))
+		panic(fmt.Sprintf("simtest: after %s of the bubble's time the run was told to end, and has not after %s more; "+
+			"what it waits for:\n%s\n%s", bubbleLife, bubbleLife, waits, b.story()))
 	}
-	b.t.Errorf("the run goes on after %s of the bubble's time: what does it wait for?", bubbleLife)
+	b.t.Errorf("the run has waited for %s of the bubble's time; for what:\n%s", bubbleLife, waits)
 	b.turnAway()
 }
 

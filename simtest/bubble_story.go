@@ -43,22 +43,18 @@ func trimmed(choices []int) []int {
 	for n > 0 && choices[n-1] == 0 {
 		n--
 	}
-	return choices[:n]
+	return append([]int{}, choices[:n]...)
 }
 
-// stuck ends a test whose bubble has ended with a panic: outside of it.
-func (b *BubbleWorld) stuck(t *testing.T, r any) {
+// left fails a test whose bubble did not end, since goroutines are left in it. They stay there; time stands still.
+func (b *BubbleWorld) left(t *testing.T, r any) {
 	t.Helper()
 	err, ok := r.(error)
-	if b == nil || !ok || !strings.HasPrefix(err.Error(), "deadlock: ") {
+	if b == nil || !b.ended || !ok || !strings.HasPrefix(err.Error(), "deadlock: ") {
 		panic(r)
 	}
-	left := goroutinesOf(b.id)
-	if b.ended {
-		t.Fatalf("goroutines of the bubble are left %s after the run: stop informers by Context, shut queues down\n%s",
-			bubbleGrace, strings.Join(left, "\n"))
-	}
-	t.Fatalf("every goroutine of the bubble is blocked for good:\n%s\n%s", strings.Join(left, "\n"), b.story())
+	t.Fatalf("goroutines of the bubble are left %s after the run; stop informers by Context, shut queues down:\n%s",
+		bubbleGrace, strings.Join(goroutinesOf(b.id), "\n"))
 }
 
 var bubbleIDPattern = regexp.MustCompile(`^goroutine \d+ \[.*synctest bubble (\d+)`)
@@ -76,8 +72,8 @@ func bubbleOf(stack string) string {
 	return ""
 }
 
-// goroutinesOf tells of each goroutine of a bubble what it waits for, where, and who started it; sorted. What belongs to
-// testing and to this package is left out.
+// goroutinesOf tells of each goroutine of a bubble what it waits for, where, and who started it; sorted. This one and that
+// of synctest itself are left out.
 func goroutinesOf(id string) []string {
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]
@@ -94,24 +90,30 @@ func goroutinesOf(id string) []string {
 	return all
 }
 
-// tellStack tells a goroutine's stack in one line.
+// tellStack tells a goroutine's stack in one line: of the frames that are neither Go's nor
+// Bubble's, the innermost and the outermost.
 func tellStack(stack string) (string, bool) {
 	lines := strings.Split(stack, "\n")
 	_, state, _ := strings.Cut(lines[0], "[")
 	state, _, _ = strings.Cut(state, ", synctest")
 	state = strings.TrimSuffix(state, " (durable)")
-	where, starter := "", ""
+	var frames []string
+	starter := ""
 	for i := 1; i+1 < len(lines); i += 2 {
-		frame := strings.TrimSpace(lines[i])
+		function := strings.TrimSpace(lines[i])
 		place, _, _ := strings.Cut(strings.TrimSpace(lines[i+1]), " +")
-		if by, ok := strings.CutPrefix(frame, "created by "); ok {
+		if by, ok := strings.CutPrefix(function, "created by "); ok {
 			by, _, _ = strings.Cut(by, " in goroutine")
 			starter = by + " (" + place + ")"
-			continue
-		}
-		if where == "" && !strings.Contains(place, "/src/") {
-			where = frame + " (" + place + ")"
+		} else if !strings.Contains(place, "/src/") && !strings.Contains(function, "/simtest.runBubble") {
+			frames = append(frames, function[:max(0, strings.LastIndexByte(function, '('))]+" ("+place+")")
 		}
 	}
-	return fmt.Sprintf("%s: %s, started by %s", state, where, starter), where != ""
+	switch {
+	case len(frames) == 0, state == "running", state == "synctest.Run":
+		return "", false
+	case len(frames) == 1:
+		return fmt.Sprintf("%s: %s, started by %s", state, frames[0], starter), true
+	}
+	return fmt.Sprintf("%s: %s, called from %s, started by %s", state, frames[0], frames[len(frames)-1], starter), true
 }

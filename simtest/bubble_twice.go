@@ -20,7 +20,7 @@ func BubbleTwice(t *testing.T, chooser func() sim.Chooser, run func(t *testing.T
 			t.Fatal(difference)
 		}
 	}()
-	defer runBubble(t, &second, chooser(), run)
+	defer func() { runBubble(t, &second, chooser(), run) }()
 	runBubble(t, &first, chooser(), run)
 }
 
