@@ -49,7 +49,7 @@ var failures = []struct {
 			forever()
 		})
 	}, []string{
-		`panic: simtest: after 24h0m0s of the bubble's time the run was told to end`, `\n +chan receive: .*simtest_test.forever`,
+		`panic: simtest: after 24h0m0s of the bubble's time the run was told to end`, `\s+chan receive: .*simtest_test.forever`,
 		`4 +0s +two +api create configmaps/default/two-b`,
 	}},
 	{"a circle", func(t *testing.T) {

@@ -2,7 +2,6 @@ package simtest
 
 import (
 	"fmt"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -57,19 +56,18 @@ func (b *BubbleWorld) left(t *testing.T, r any) {
 		bubbleGrace, strings.Join(goroutinesOf(b.id), "\n"))
 }
 
-var bubbleIDPattern = regexp.MustCompile(`^goroutine \d+ \[.*synctest bubble (\d+)`)
-
-// bubbleID is the number of the bubble of this goroutine, "" outside of one.
+// bubbleID tells this goroutine's bubble from others, "" outside of one.
 func bubbleID() string {
 	var head [128]byte
 	return bubbleOf(string(head[:runtime.Stack(head[:], false)]))
 }
 
+// bubbleOf is the bubble's number in the first line of a stack: "goroutine 7 [select (durable), synctest bubble 3]:".
 func bubbleOf(stack string) string {
-	if m := bubbleIDPattern.FindStringSubmatch(stack); m != nil {
-		return m[1]
-	}
-	return ""
+	first, _, _ := strings.Cut(stack, "\n")
+	_, after, _ := strings.Cut(first, ", synctest bubble ")
+	id, _, _ := strings.Cut(after, "]")
+	return id
 }
 
 // goroutinesOf tells of each goroutine of a bubble what it waits for, where, and who started it; sorted. This one and that

@@ -251,7 +251,9 @@ func (s *stream) serve(w http.ResponseWriter, a answer) {
 	}
 	w.WriteHeader(a.code)
 	out := http.NewResponseController(w)
-	for flushed := false; ; {
+	gated := s.cursor.Gated() // then more may wait: what there is goes out first
+	flushed := gated && out.Flush() == nil
+	for {
 		ok, err := s.more()
 		switch {
 		case err != nil:
@@ -260,7 +262,7 @@ func (s *stream) serve(w http.ResponseWriter, a answer) {
 			if _, err := w.Write(s.pending); err != nil {
 				return
 			}
-			flushed = s.cursor.Gated() && out.Flush() == nil
+			flushed = gated && out.Flush() == nil
 		case !flushed:
 			if out.Flush() != nil {
 				return
