@@ -11,7 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/volsim/volsim/sim"
@@ -65,7 +65,7 @@ var failures = []struct {
 	}, []string{`the bubble has made 100000 steps`, `… 99000 before`, `100000 +0s +busy +api get`}},
 	{"a run that ends with its context", func(t *testing.T) {
 		simtest.Bubble(t, sim.FIFO{}, func(t *testing.T, b *simtest.BubbleWorld) {
-			_ = cache.WaitForCacheSync(b.Context().Done(), func() bool { return false })
+			_ = wait.PollUntilContextCancel(b.Context(), 10*time.Second, true, func(context.Context) (bool, error) { return false, nil })
 		})
 	}, []string{`the run has waited for 24h0m0s of the bubble's time`, `\n +select: .*called from .*simtest_test.* \(.*bubble_fail_test.go:\d+\)`}},
 	{"what the chooser does not decide", func(t *testing.T) {

@@ -126,6 +126,7 @@ func (b *BubbleWorld) drive() {
 			resters = append(resters, r)
 			life.Reset(bubbleLife)
 		case <-life.C():
+			synctest.Wait() // something else may have become due at this moment
 			b.outlived()
 			life.Reset(bubbleLife)
 		case <-b.done:
