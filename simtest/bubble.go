@@ -91,8 +91,8 @@ type BubbleWorld struct {
 //     always give the same trace. [BubbleTwice] tells.
 //   - A panic in a goroutine ends the test binary.
 //
-// A step costs some tens of microseconds, ten times that of a world of sim.Stepped. It is for code that exists, not
-// for searching through every order.
+// A request that is stopped and let go costs some 3 µs, a step of a controller with two informers 15 to 35 µs, ten times
+// that of a world of sim.Stepped, and a bubble 40 µs. It is for code that exists, not for searching through every order.
 func Bubble(t *testing.T, chooser sim.Chooser, run func(t *testing.T, b *BubbleWorld)) {
 	t.Helper()
 	var b *BubbleWorld
