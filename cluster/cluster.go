@@ -31,6 +31,14 @@ type Config struct {
 	Records int     // live: how many records of the trace are kept at least; 0: all
 	Dir     string  // Loop: an existing directory for everything on disk; "": a temporary one, removed by Close
 
+	// Parts names the parts of the control plane to have: "pvcontroller", "kubelet". nil: all. A world of some parts begins
+	// with its storage class and CSIDriver; no administrator makes them.
+	Parts []string
+	// Extra are further parts, such as a user's operator; see Reconciler.
+	Extra []Part
+	// Between stands between the parts and what they call.
+	Between Between
+
 	// API says what of the API server is not usual. Now is the host's. Live, the HistoryAge is 5 minutes if it is 0.
 	API fake.Config
 
@@ -47,6 +55,8 @@ type Cluster struct {
 	driver  driver
 	why     string
 	kind    Devices
+	between Between
+	parts   []*part
 	nodes   []*node
 	servers []*csi.Server
 
@@ -68,7 +78,7 @@ func New(cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	c := &Cluster{kind: kind, why: why, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA)}
+	c := &Cluster{kind: kind, why: why, between: cfg.Between, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA)}
 	if kind == Loop {
 		c.driver, err = newLoopDriver(cfg.Dir)
 		if err != nil {
@@ -78,7 +88,9 @@ func New(cfg Config) (*Cluster, error) {
 		c.driver = newArrayDriver()
 	}
 	if cfg.Stepped != nil {
-		c.host = sim.NewStepped(*cfg.Stepped)
+		host := sim.NewStepped(*cfg.Stepped)
+		host.Foresee(c.misfortunes)
+		c.host = host
 	} else {
 		c.host = sim.NewLive(sim.LiveConfig{Log: &trace.Log{Max: cfg.Records}})
 	}

@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
@@ -10,8 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/record"
 
 	"github.com/volsim/volsim/attachdetach"
 	"github.com/volsim/volsim/controllers/garbagecollector"
@@ -20,7 +20,6 @@ import (
 	"github.com/volsim/volsim/controllers/pvprotection"
 	"github.com/volsim/volsim/controllers/rootca"
 	"github.com/volsim/volsim/controllers/serviceaccount"
-	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
@@ -29,32 +28,14 @@ import (
 	"github.com/volsim/volsim/scheduler"
 	"github.com/volsim/volsim/sidecars/attacher"
 	"github.com/volsim/volsim/sidecars/provisioner"
-	"github.com/volsim/volsim/sim"
 )
 
 // node is a node of the cluster.
 type node struct {
 	name    string
 	fs      nodefs.FS
-	kubelet *kubelet
-}
-
-// process is what each part of the control plane gets: its component, its own client, its own caches and its recorder.
-type process struct {
-	component *sim.Component
-	client    kubernetes.Interface
-	informers informers.SharedInformerFactory
-}
-
-func (c *Cluster) process(name string, selections ...fake.Selection) process {
-	component := c.host.Component(name)
-	return process{
-		component: component, client: c.server.Client(component), informers: c.server.Informers(component, selections...),
-	}
-}
-
-func (p process) recorder(source string) record.EventRecorder {
-	return events.New(events.Config{Component: p.component, Client: p.client, Source: source})
+	kubelet *kubelet // the one that was started last
+	lost    bool     // see Lose
 }
 
 // assemble is the list of all parts of the world, in the order in which they are registered.
@@ -63,21 +44,46 @@ func (c *Cluster) assemble(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	c.setUp()
-	for _, add := range []func(grpc.ClientConnInterface) error{
-		c.addVolumeController, c.addProtection, c.addAttachDetach, c.addScheduler, c.addProvisioner, c.addAttacher,
-		c.addGarbageCollector, c.addNamespaces,
-	} {
-		if err := add(controller); err != nil {
+	if cfg.Parts == nil {
+		c.setUp()
+	} else if err := c.server.Add(c.csiDriver(), c.class()); err != nil {
+		return err
+	}
+	parts := slices.Concat(c.storageParts(), c.sidecarParts(controller), c.clusterParts())
+	for _, p := range parts {
+		if err := c.add(cfg, p); err != nil {
 			return err
 		}
 	}
-	for i := range cfg.Nodes {
-		if err := c.addNode(fmt.Sprintf("node-%d", i+1)); err != nil {
+	if cfg.wanted("kubelet") {
+		for i := range cfg.Nodes {
+			if err := c.addNode(cfg, fmt.Sprintf("node-%d", i+1)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, p := range cfg.Extra {
+		c.parts = append(c.parts, &part{name: p.Name, start: p.Start})
+		if err := c.launch(c.parts[len(c.parts)-1]); err != nil {
 			return err
+		}
+	}
+	for _, name := range cfg.Parts {
+		if !slices.ContainsFunc(c.parts, func(p *part) bool {
+			return cfg.wanted(p.name) && (p.name == name || strings.HasPrefix(p.name, name+"("))
+		}) {
+			return fmt.Errorf("part %q: %w: there are %s and kubelet", name, ErrNoPart, names(parts))
 		}
 	}
 	return nil
+}
+
+func names(parts []part) string {
+	words := make([]string, len(parts))
+	for i, p := range parts {
+		words[i] = p.name
+	}
+	return strings.Join(words, ", ")
 }
 
 // setUp is what an administrator does first: the CSIDriver object and the default storage class.
@@ -85,16 +91,9 @@ func (c *Cluster) setUp() {
 	admin := c.host.Component("admin")
 	client := c.server.Client(admin)
 	admin.User("", func(ctx context.Context) {
-		_, err := client.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{
-			ObjectMeta: metav1.ObjectMeta{Name: c.driver.name()},
-		}, metav1.CreateOptions{})
+		_, err := client.StorageV1().CSIDrivers().Create(ctx, c.csiDriver(), metav1.CreateOptions{})
 		if err == nil || apierrors.IsAlreadyExists(err) {
-			_, err = client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
-				ObjectMeta: metav1.ObjectMeta{
-					Name: ClassName, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
-				},
-				Provisioner: c.driver.name(),
-			}, metav1.CreateOptions{})
+			_, err = client.StorageV1().StorageClasses().Create(ctx, c.class(), metav1.CreateOptions{})
 		}
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			panic(fmt.Sprintf("cluster: set-up: %v", err))
@@ -102,67 +101,144 @@ func (c *Cluster) setUp() {
 	})
 }
 
-func (c *Cluster) addVolumeController(grpc.ClientConnInterface) error {
-	p := c.process("pvcontroller")
-	pvcontroller.New(pvcontroller.Config{
-		Component: p.component, Client: p.client, Informers: p.informers, Recorder: p.recorder(pvcontroller.EventSource),
-	})
-	return nil
+func (c *Cluster) csiDriver() *storagev1.CSIDriver {
+	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: c.driver.name()}}
 }
 
-func (c *Cluster) addProtection(grpc.ClientConnInterface) error {
-	p := c.process("pvprotection")
-	pvprotection.New(pvprotection.Config{Component: p.component, Client: p.client, Informers: p.informers})
-	p = c.process("pvcprotection")
-	pvcprotection.New(pvcprotection.Config{Component: p.component, Client: p.client, Informers: p.informers})
-	return nil
+func (c *Cluster) class() *storagev1.StorageClass {
+	return &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: ClassName, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
+		},
+		Provisioner: c.driver.name(),
+	}
 }
 
-func (c *Cluster) addAttachDetach(grpc.ClientConnInterface) error {
-	p := c.process("attachdetach")
+// storageParts are the controllers of kube-controller-manager that are about storage, and the scheduler.
+func (c *Cluster) storageParts() []part {
+	return []part{
+		{name: "pvcontroller", start: func(p Process) error {
+			pvcontroller.New(pvcontroller.Config{
+				Component: p.Component, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder(pvcontroller.EventSource),
+			})
+			return nil
+		}},
+		{name: "pvprotection", start: func(p Process) error {
+			pvprotection.New(pvprotection.Config{Component: p.Component, Client: p.Client, Informers: p.Informers})
+			return nil
+		}},
+		{name: "pvcprotection", start: func(p Process) error {
+			pvcprotection.New(pvcprotection.Config{Component: p.Component, Client: p.Client, Informers: p.Informers})
+			return nil
+		}},
+		{name: "attachdetach", start: startAttachDetach},
+		{name: "scheduler", start: func(p Process) error {
+			scheduler.New(scheduler.Config{
+				Component: p.Component, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder("default-scheduler"),
+			})
+			return nil
+		}},
+	}
+}
+
+func startAttachDetach(p Process) error {
 	var manager plugins.Manager
 	err := manager.Register(csi.New(csi.Config{
-		Component: p.component, Client: p.client,
-		CSIDrivers:  p.informers.Storage().V1().CSIDrivers().Lister(),
-		Attachments: p.informers.Storage().V1().VolumeAttachments().Lister(),
+		Component: p.Component, Client: p.Client,
+		CSIDrivers:  p.Informers.Storage().V1().CSIDrivers().Lister(),
+		Attachments: p.Informers.Storage().V1().VolumeAttachments().Lister(),
 	}))
 	if err != nil {
 		return err
 	}
 	attachdetach.New(attachdetach.Config{
-		Component: p.component, Client: p.client, Informers: p.informers,
-		Recorder: p.recorder("attachdetach-controller"), Plugins: &manager,
+		Component: p.Component, Client: p.Client, Informers: p.Informers,
+		Recorder: p.Recorder("attachdetach-controller"), Plugins: &manager,
 	})
 	return nil
 }
 
-func (c *Cluster) addScheduler(grpc.ClientConnInterface) error {
-	p := c.process("scheduler")
-	scheduler.New(scheduler.Config{
-		Component: p.component, Client: p.client, Informers: p.informers, Recorder: p.recorder("default-scheduler"),
-	})
-	return nil
+// sidecarParts are the sidecars beside the driver's controller service.
+func (c *Cluster) sidecarParts(conn grpc.ClientConnInterface) []part {
+	return []part{
+		{name: "provisioner", start: func(p Process) error {
+			provisioner.New(provisioner.Config{
+				Component: p.Component, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(),
+				Recorder: p.Recorder(c.driver.name()), Conn: p.conn(conn),
+			})
+			return nil
+		}},
+		{name: "attacher", start: func(p Process) error {
+			attacher.New(attacher.Config{
+				Component: p.Component, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(), Conn: p.conn(conn),
+			})
+			return nil
+		}},
+	}
 }
 
-func (c *Cluster) addProvisioner(conn grpc.ClientConnInterface) error {
-	p := c.process("provisioner")
-	provisioner.New(provisioner.Config{
-		Component: p.component, Client: p.client, Informers: p.informers, DriverName: c.driver.name(),
-		Recorder: p.recorder(c.driver.name()), Conn: csi.Suspend(p.component, c.driver.name(), conn),
-	})
-	return nil
+// clusterParts are what fills namespaces, and what empties them. Their selections keep them from costing a step where they
+// have nothing to do.
+func (c *Cluster) clusterParts() []part {
+	return []part{
+		{name: "garbagecollector", start: func(p Process) error {
+			garbagecollector.New(garbagecollector.Config{
+				Component: p.Component, Client: p.clientset.Metadata(), Source: c.server.Survey(p.Component),
+				Recorder: p.Recorder(garbagecollector.EventSource),
+			})
+			return nil
+		}},
+		{name: "namespace", narrow: narrowNamespace, start: func(p Process) error {
+			namespace.New(namespace.Config{
+				Component: p.Component, Client: p.Client, Metadata: p.clientset.Metadata(), Informers: p.Informers,
+				Source:   c.server.Survey(p.Component),
+				Discover: p.Client.Discovery().ServerPreferredNamespacedResources,
+			})
+			return nil
+		}},
+		{name: "serviceaccount", narrow: narrowAccounts, start: func(p Process) error {
+			serviceaccount.New(serviceaccount.Config{Component: p.Component, Client: p.Client, Informers: p.Informers})
+			return nil
+		}},
+		{name: "rootca", narrow: c.narrowRootCA, start: func(p Process) error {
+			rootca.New(rootca.Config{Component: p.Component, Client: p.Client, Informers: p.Informers, RootCA: c.rootCA})
+			return nil
+		}},
+	}
 }
 
-func (c *Cluster) addAttacher(conn grpc.ClientConnInterface) error {
-	p := c.process("attacher")
-	attacher.New(attacher.Config{
-		Component: p.component, Client: p.client, Informers: p.informers, DriverName: c.driver.name(),
-		Conn: csi.Suspend(p.component, c.driver.name(), conn),
-	})
-	return nil
+func narrowNamespace(func() informers.SharedInformerFactory) []fake.Selection {
+	return []fake.Selection{{
+		Resource: "namespaces", Concerns: func(was, is fake.Object) bool { return namespace.Concerns(was, is) },
+	}}
 }
 
-func (c *Cluster) addNode(name string) error {
+func narrowAccounts(own func() informers.SharedInformerFactory) []fake.Selection {
+	return []fake.Selection{
+		{
+			Resource: "serviceaccounts", Fields: "metadata.name=" + serviceaccount.Name,
+			Concerns: func(_, is fake.Object) bool { return is == nil },
+		},
+		{Resource: "namespaces", Concerns: func(_, is fake.Object) bool {
+			return is != nil && serviceaccount.Lacks(own(), is.(*corev1.Namespace))
+		}},
+	}
+}
+
+func (c *Cluster) narrowRootCA(own func() informers.SharedInformerFactory) []fake.Selection {
+	return []fake.Selection{
+		{
+			Resource: "configmaps", Fields: "metadata.name=" + rootca.Name,
+			Concerns: func(_, is fake.Object) bool { return is == nil || !rootca.Holds(is.(*corev1.ConfigMap), c.rootCA) },
+		},
+		{Resource: "namespaces", Concerns: func(_, is fake.Object) bool {
+			return is != nil && rootca.Lacks(own(), is.(*corev1.Namespace))
+		}},
+	}
+}
+
+// addNode adds a node: its disk, the driver on it, and its kubelet.
+func (c *Cluster) addNode(cfg Config, name string) error {
 	fs, root, register, err := c.driver.addNode(name)
 	if err != nil {
 		return err
@@ -171,67 +247,22 @@ func (c *Cluster) addNode(name string) error {
 	if err != nil {
 		return err
 	}
-	p := c.process("kubelet("+name+")",
-		fake.Selection{Resource: "pods", Fields: "spec.nodeName=" + name},
-		fake.Selection{Resource: "nodes", Fields: "metadata.name=" + name})
-	k, err := newKubelet(kubeletConfig{
-		component: p.component, client: p.client, informers: p.informers, node: name, root: root, fs: fs,
-		drivers: map[string]grpc.ClientConnInterface{c.driver.name(): csi.Suspend(p.component, c.driver.name(), conn)},
-	})
-	if err != nil {
-		return err
-	}
-	c.nodes = append(c.nodes, &node{name: name, fs: fs, kubelet: k})
-	return nil
-}
-
-func (c *Cluster) addGarbageCollector(grpc.ClientConnInterface) error {
-	p := c.process("garbagecollector")
-	garbagecollector.New(garbagecollector.Config{
-		Component: p.component, Client: c.server.Client(p.component).Metadata(), Source: c.server.Survey(p.component),
-		Recorder: p.recorder(garbagecollector.EventSource),
-	})
-	return nil
-}
-
-// addNamespaces adds what fills namespaces, and what empties them. The selections keep them from costing a step where
-// they have nothing to do.
-func (c *Cluster) addNamespaces(grpc.ClientConnInterface) error {
-	p := c.process("namespace", fake.Selection{
-		Resource: "namespaces", Concerns: func(was, is fake.Object) bool { return namespace.Concerns(was, is) },
-	})
-	namespace.New(namespace.Config{
-		Component: p.component, Client: p.client, Metadata: c.server.Client(p.component).Metadata(), Informers: p.informers,
-		Source:   c.server.Survey(p.component),
-		Discover: p.client.Discovery().ServerPreferredNamespacedResources,
-	})
-	return c.addAccounts()
-}
-
-func (c *Cluster) addAccounts() error {
-	var p process
-	p = c.process("serviceaccount",
-		fake.Selection{
-			Resource: "serviceaccounts", Fields: "metadata.name=" + serviceaccount.Name,
-			Concerns: func(_, is fake.Object) bool { return is == nil },
+	n := &node{name: name, fs: fs}
+	c.nodes = append(c.nodes, n)
+	return c.add(cfg, part{
+		name: kubeletOf(name),
+		narrow: func(func() informers.SharedInformerFactory) []fake.Selection {
+			return []fake.Selection{
+				{Resource: "pods", Fields: "spec.nodeName=" + name},
+				{Resource: "nodes", Fields: "metadata.name=" + name},
+			}
 		},
-		fake.Selection{Resource: "namespaces", Concerns: func(_, is fake.Object) bool {
-			return is != nil && serviceaccount.Lacks(p.informers, is.(*corev1.Namespace))
-		}})
-	serviceaccount.New(serviceaccount.Config{Component: p.component, Client: p.client, Informers: p.informers})
-	return c.addRootCA()
-}
-
-func (c *Cluster) addRootCA() error {
-	var p process
-	p = c.process("rootca",
-		fake.Selection{
-			Resource: "configmaps", Fields: "metadata.name=" + rootca.Name,
-			Concerns: func(_, is fake.Object) bool { return is == nil || !rootca.Holds(is.(*corev1.ConfigMap), c.rootCA) },
+		start: func(p Process) (err error) {
+			n.kubelet, err = newKubelet(kubeletConfig{
+				component: p.Component, client: p.Client, informers: p.Informers, node: name, root: root, fs: fs,
+				drivers: map[string]grpc.ClientConnInterface{c.driver.name(): p.conn(conn)},
+			})
+			return err
 		},
-		fake.Selection{Resource: "namespaces", Concerns: func(_, is fake.Object) bool {
-			return is != nil && rootca.Lacks(p.informers, is.(*corev1.Namespace))
-		}})
-	rootca.New(rootca.Config{Component: p.component, Client: p.client, Informers: p.informers, RootCA: c.rootCA})
-	return nil
+	})
 }

@@ -55,6 +55,7 @@ type kubelet struct {
 	status  *sim.Queue[string] // one key: the node's name
 	drivers *sim.Queue[string]
 	mine    map[types.UID]*corev1.Pod // the pods of this node, as last seen
+	greeted bool                      // the drivers were told that the kubelet is here
 }
 
 // newKubelet makes the kubelet of a node, with its workers.
@@ -126,10 +127,10 @@ func (k *kubelet) syncPod(ctx context.Context, uid types.UID) error {
 	err := k.cfg.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &uid},
 	})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // another pod has the name, or none
+	if apierrors.IsNotFound(err) {
+		return nil
 	}
-	return err
+	return err // a conflict may be that another pod has the name: then the cache will tell
 }
 
 func finished(pod *corev1.Pod) bool {
@@ -158,10 +159,10 @@ func (k *kubelet) reportRunning(ctx context.Context, pod *corev1.Pod) error {
 	}
 	_, err = k.cfg.client.CoreV1().Pods(pod.Namespace).
 		Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if apierrors.IsNotFound(err) {
 		return nil // that pod is gone
 	}
-	return err
+	return err // a conflict may be that another pod has the name: then the cache will tell
 }
 
 // removePodDir removes what is left of a pod's directory, all of it empty directories.
@@ -201,6 +202,9 @@ func (k *kubelet) syncNode(ctx context.Context, name string) error {
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
+	}
+	if !k.greeted {
+		k.greeted = true
 		for _, driver := range slices.Sorted(maps.Keys(k.cfg.drivers)) {
 			k.drivers.Add(driver)
 		}

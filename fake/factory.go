@@ -31,6 +31,7 @@ type factory struct {
 	component *sim.Component
 	selected  map[string]selected // by resource, of those that are not of all
 	views     map[reflect.Type]*View
+	lag       map[*table]int // how old the first lists are; see Server.Lag
 }
 
 var _ informers.SharedInformerFactory = (*factory)(nil)
@@ -91,6 +92,7 @@ func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.New
 			of.selector = selector{kind: k}
 		}
 		v := newView(f.server, f.server.tableOf(k), of, f.component)
+		v.lag = f.lag[v.table]
 		f.views[t] = v
 		return v
 	}

@@ -38,6 +38,9 @@ type View struct {
 	done      chan struct{} // closed when synced
 	handlers  []*registration
 	transform cache.TransformFunc
+	lag       int   // of the first list, in events; see Server.Lag
+	upTo      int64 // the position up to which it lags
+	broken    bool  // the next step lists again; see Server.Break
 }
 
 var _ cache.SharedIndexInformer = (*View)(nil)
@@ -48,7 +51,7 @@ func newView(s *Server, t *table, of selected, c *sim.Component) *View {
 		server: s, table: t, selector: of.selector, concerns: of.concerns, component: c, indexer: newIndexer(), done: make(chan struct{}),
 	}
 	s.join(t, c)
-	c.Delivery("cache "+t.kind.resource, v.ready, v.step)
+	c.LateDelivery("cache "+t.kind.resource, v.ready, v.late, v.step)
 	c.Gate(v.HasSynced)
 	return v
 }
@@ -77,11 +80,16 @@ func (v *View) ready() bool {
 	return false
 }
 
+// late tells whether the view lags behind by what happened before it listed.
+func (v *View) late() bool { return v.position < v.upTo && v.synced.Load() }
+
 // listQuietly lists if nothing in the list concerns the component, and tells whether it did.
 func (v *View) listQuietly() bool {
+	lag := v.lag
 	all := v.snapshot()
 	for _, obj := range all {
 		if v.concerns(nil, obj.(Object)) {
+			v.lag, v.upTo = lag, 0
 			return false
 		}
 	}
@@ -116,6 +124,9 @@ func (v *View) step() {
 		return
 	}
 	e, found := v.server.read(v.table, v.position)
+	if v.broken {
+		v.broken, found = false, readTooOld
+	}
 	switch found {
 	case readTooOld:
 		v.relist()
@@ -169,12 +180,11 @@ func (v *View) old(obj Object) (any, bool) {
 
 // snapshot reads the resource as it is now, and puts the view behind it in the log.
 func (v *View) snapshot() []any {
-	s := v.server
-	s.mu.Lock()
-	objects, revision := v.table.objects.Copy(), s.revision
-	v.position = v.table.log.end.Load()
-	s.mu.Unlock()
-	v.revision = formatRevision(revision)
+	objects, position, revision := v.server.old(v.table, v.lag)
+	if v.lag > 0 {
+		v.upTo, v.lag = v.table.log.end.Load(), 0
+	}
+	v.position, v.revision = position, formatRevision(revision)
 	var all []any
 	if v.selector.all() {
 		all = make([]any, 0, objects.Len())

@@ -348,3 +348,41 @@ func TestSelectiveView(t *testing.T) {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
 }
+
+// A component that begins behind lists what was there, and then hears of what happened since.
+func TestViewThatLagsListsWhatWas(t *testing.T) {
+	w, host, _, _, _ := steppedWorld(t)
+	w.create("a")
+	w.create("b")
+	w.patch("a", `{"metadata":{"labels":{"n":"1"}}}`)
+	w.remove("b")
+	late := host.Component("late")
+	w.server.Lag(late, "persistentvolumeclaims", 2)
+	h := &hearing{}
+	view := w.server.Informers(late).Core().V1().PersistentVolumeClaims().Informer()
+	must[cache.ResourceEventHandlerRegistration](t)(view.AddEventHandler(h))
+	expect(t, host.Run(), nil)
+	expect(t, h.take(), []string{"add a initial=true", "add b initial=true", "update b n=->", "delete b"})
+	expect(t, keys(view), []string{"default/a"})
+}
+
+// A view whose watch broke hears of where things have come to, and not of what was only between.
+func TestViewWhoseWatchBreaksListsAgain(t *testing.T) {
+	w, host, c, _, h := steppedWorld(t)
+	w.create("a")
+	w.create("b")
+	expect(t, host.Run(), nil)
+	h.take()
+	expect(t, w.server.Break(c, "persistentvolumeclaims"), false) // it is not behind
+	w.patch("a", `{"metadata":{"labels":{"n":"1"}}}`)
+	w.patch("a", `{"metadata":{"labels":{"n":"2"}}}`)
+	w.create("c")
+	w.remove("c")
+	w.remove("b")
+	expect(t, w.server.Behind(c, "persistentvolumeclaims"), 7)
+	expect(t, w.server.Break(c, "persistentvolumeclaims"), true)
+	expect(t, w.server.Break(c, "persistentvolumes"), false) // there is no such view
+	expect(t, w.server.Views(c), []string{"persistentvolumeclaims"})
+	expect(t, host.Run(), nil)
+	expect(t, h.take(), []string{"update a n=->2", "delete b unknown"})
+}

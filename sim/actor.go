@@ -15,6 +15,7 @@ const (
 	classFlight                // a strand in the middle of its work goes on
 	classWorker                // a worker takes up work, a timer fires
 	classUser                  // somebody outside does something
+	classLate                  // an event reaches a cache that lags; see Component.LateDelivery
 )
 
 // state says where an actor of the stepped host stands.
@@ -36,8 +37,9 @@ type Actor struct {
 	class class
 	ready func() bool
 	step  func(ctx context.Context)
-	once  bool // gone after one step
-	plain bool // never leaves the component, so it needs no coroutine
+	once  bool        // gone after one step
+	plain bool        // never leaves the component, so it needs no coroutine
+	late  func() bool // of a delivery: it lags, and is moved last; nil: never
 
 	wake chan struct{} // live: it may have become ready; holds at most one token
 

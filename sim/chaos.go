@@ -115,14 +115,14 @@ type risk struct {
 	at    []int // of a number of times: the steps drawn, in order
 }
 
-// NewChaos lets risks happen beside a strategy, as drawn from a seed, up to a step. It fails for a risk that neither names
-// a fault nor, among the events given, an event.
-func NewChaos(strategy Strategy, seed uint64, risks Risks, steps int, events []string) (*Chaos, error) {
+// NewChaos lets risks happen beside a strategy, as drawn from a seed, up to a step. verbs are the first words of the events
+// that could befall the world, besides "tick". It fails for a risk that names neither a fault nor an event.
+func NewChaos(strategy Strategy, seed uint64, risks Risks, steps int, verbs ...string) (*Chaos, error) {
 	c := &Chaos{strategy: strategy, chance: random(seed, 0x6661756c74), steps: steps}
 	for _, r := range risks {
 		fault, err := ParseFault(r.Name)
-		if err != nil && !slices.ContainsFunc(events, r.names) {
-			return nil, fmt.Errorf("fault %s: want %v, or an event of this world: %s", r, FaultKinds, strings.Join(events, ", "))
+		if err != nil && r.Name != "tick" && !slices.Contains(verbs, r.Name) {
+			return nil, fmt.Errorf("fault %s: want one of %v, or an event of this world: %s", r, FaultKinds, strings.Join(append(verbs, "tick"), ", "))
 		}
 		one := risk{Risk: r, fault: fault}
 		for range r.Times {
@@ -161,10 +161,10 @@ func (c *Chaos) Decide(d *Decision) Move {
 	return move
 }
 
-// threatens tells whether the call that an actor makes can go wrong in this way.
+// threatens tells whether the call that an actor makes can go wrong in this way. Those of users do not: a script gives up.
 func (r *risk) threatens(a *Actor) bool {
 	action, calls := a.Pending()
-	return calls && r.fault.Applies(action) &&
+	return calls && !a.IsUser() && r.fault.Applies(action) &&
 		(r.Of == "" || strings.HasPrefix(a.Name(), r.Of) || strings.HasPrefix(action.Verb, r.Of))
 }
 

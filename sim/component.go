@@ -106,6 +106,11 @@ func (c *Component) Delivery(name string, ready func() bool, step func()) {
 	c.add(&Actor{name: name, class: classDelivery, ready: ready, step: func(context.Context) { step() }, plain: true})
 }
 
+// LateDelivery adds a Delivery that may lag: as long as late says so, a stepped host moves it last in the ordinary course.
+func (c *Component) LateDelivery(name string, ready, late func() bool, step func()) {
+	c.add(&Actor{name: name, class: classDelivery, ready: ready, step: func(context.Context) { step() }, plain: true, late: late})
+}
+
 // Spawn starts a strand that runs once and is gone.
 func (c *Component) Spawn(name string, run func(ctx context.Context)) {
 	c.add(&Actor{name: name, class: classFlight, ready: always, step: run, once: true})

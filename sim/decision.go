@@ -28,8 +28,8 @@ type Decision struct {
 	sorted  bool
 }
 
-// Step is the number of the step to come; the first is 1.
-func (d *Decision) Step() int { return d.host.steps + 1 }
+// Step is the number of the step to come; the first since SetStrategy is 1.
+func (d *Decision) Step() int { return d.host.steps - d.host.base + 1 }
 
 // Len is how many actors could be moved; at least 1.
 func (d *Decision) Len() int { return len(d.options) }
@@ -58,13 +58,12 @@ func (d *Decision) first() {
 	d.options[0], d.options[least] = d.options[least], d.options[0]
 }
 
-// Events names what could befall the world at this step, in the order in which it was added.
+// Events names what could befall the world at this step, in a fixed order.
 func (d *Decision) Events() []string {
-	var names []string
-	for _, e := range d.host.events {
-		if e.possible == nil || e.possible() {
-			names = append(names, e.name)
-		}
+	happenings := d.host.happenings()
+	names := make([]string, len(happenings))
+	for i, h := range happenings {
+		names[i] = h.Name
 	}
 	return names
 }
@@ -86,6 +85,9 @@ func (a *Actor) Name() string { return a.full }
 // Component is the actor's component's name.
 func (a *Actor) Component() string { return a.c.name }
 
+// IsUser tells whether the actor stands for somebody outside the control plane.
+func (a *Actor) IsUser() bool { return a.class == classUser }
+
 // Pending is the call at which the actor is suspended, and whether it is.
 func (a *Actor) Pending() (trace.Action, bool) { return a.pending, a.state == stateSuspended }
 
@@ -99,28 +101,49 @@ func (s asking) Decide(d *Decision) Move {
 	return Move{Option: s.chooser.Choose(d.Len())}
 }
 
-// event is something that can befall a stepped world.
-type event struct {
-	name     string
-	possible func() bool // nil: always
-	happen   func()
+// Turns names all actors of the world in the order in which they were moved last, the longest ago first: what the ordinary
+// course depends on besides the state of the world.
+func (d *Decision) Turns() []string {
+	actors := slices.Clone(d.host.actors)
+	slices.SortStableFunc(actors, func(a, b *Actor) int { return a.lastRun - b.lastRun })
+	names := make([]string, len(actors))
+	for i, a := range actors {
+		names[i] = a.full
+	}
+	return names
 }
 
-// AddEvent adds something that can befall the world when a Strategy says so, such as "crash pvcontroller". Its name's
-// first word is the verb of its record, the rest the object. possible (nil: always) tells whether it can happen now; happen
-// lets it. The host itself has one: "tick" moves the clock to the next sleeper or timer although something else could happen.
-func (s *Stepped) AddEvent(name string, possible func() bool, happen func()) {
-	s.events = append(s.events, event{name, possible, happen})
+// Happening is something that can befall a stepped world when a Strategy says so, such as "crash pvcontroller". The name's
+// first word is the verb of its record, the rest the object.
+type Happening struct {
+	Name   string
+	Happen func()
+}
+
+// Foresee has a function say what could befall the world, whenever that is asked; in an order that does not depend on
+// chance. The host itself adds one: "tick" moves the clock to the next sleeper or timer although something else could happen.
+func (s *Stepped) Foresee(happenings func() []Happening) { s.foresee = append(s.foresee, happenings) }
+
+func (s *Stepped) happenings() []Happening {
+	var all []Happening
+	for _, f := range s.foresee {
+		all = append(all, f()...)
+	}
+	if _, found := s.upcoming(); found {
+		all = append(all, Happening{"tick", func() { s.advance() }})
+	}
+	return all
 }
 
 // Befall lets the named event happen now, as a step of its own. It reports whether that was possible.
 func (s *Stepped) Befall(name string) bool {
-	i := slices.IndexFunc(s.events, func(e event) bool { return e.name == name })
-	if i < 0 || s.events[i].possible != nil && !s.events[i].possible() {
+	happenings := s.happenings()
+	i := slices.IndexFunc(happenings, func(h Happening) bool { return h.Name == name })
+	if i < 0 {
 		return false
 	}
 	s.steps++
 	s.noteEvent(name)
-	s.events[i].happen()
+	happenings[i].Happen()
 	return true
 }

@@ -72,12 +72,16 @@ func (s *Stepped) movable(a *Actor) bool {
 	}
 }
 
-// rank is the actor's class at this moment: a worker in the middle of its work is in flight.
+// rank is the actor's class at this moment: a worker in the middle of its work is in flight, a delivery may be late.
 func (a *Actor) rank() class {
-	if a.class == classWorker && a.state != stateIdle {
+	switch {
+	case a.class == classWorker && a.state != stateIdle:
 		return classFlight
+	case a.late != nil && a.late():
+		return classLate
+	default:
+		return a.class
 	}
-	return a.class
 }
 
 // upcoming is when the next sleeper or timer is due, and whether there is one. A background timer that has fired since

@@ -81,6 +81,7 @@ func ParseSchedule(text string) (Schedule, error) {
 type Plan struct {
 	schedule Schedule
 	next     int
+	made     Schedule // the deviations that could be made
 	held     map[*Actor]hold
 	holds    int
 	decided  int // decisions among more than one
@@ -93,8 +94,11 @@ type hold struct {
 	since int
 }
 
-// NewPlan returns the Strategy of a schedule.
+// NewPlan returns the Strategy of a schedule. A hold or a fault of no subject is that of whoever's turn it is.
 func NewPlan(s Schedule) *Plan { return &Plan{schedule: s} }
+
+// Made are the deviations that could be made so far, each with its subject.
+func (p *Plan) Made() Schedule { return p.made }
 
 // Misfit tells of the first deviation that could not be made because the world was not as it must have been when it was
 // noted; "" if all could.
@@ -135,12 +139,14 @@ func (p *Plan) deviate(d *Decision, v Deviation, move *Move) {
 			return
 		}
 		move.Event = v.Subject
+		p.made = append(p.made, v)
 	case Hold:
 		a := d.Actor(move.Option)
-		if label(d, move.Option) != v.Subject {
+		if v.Subject != "" && label(d, move.Option) != v.Subject {
 			p.miss(v, "it is the turn of "+label(d, move.Option))
 			return
 		}
+		p.make(d, v, move.Option)
 		p.hold(a)
 		move.Option = p.foremost(d)
 	case Pick:
@@ -150,15 +156,23 @@ func (p *Plan) deviate(d *Decision, v Deviation, move *Move) {
 			return
 		}
 		move.Option = i
+		p.made = append(p.made, v)
 	default:
 		fault, err := ParseFault(v.What)
 		action, calls := d.Actor(move.Option).Pending()
-		if err != nil || label(d, move.Option) != v.Subject || !calls || !fault.Applies(action) {
+		if err != nil || v.Subject != "" && label(d, move.Option) != v.Subject || !calls || !fault.Applies(action) {
 			p.miss(v, "it is the turn of "+label(d, move.Option))
 			return
 		}
+		p.make(d, v, move.Option)
 		move.Fault = fault
 	}
+}
+
+// make notes a deviation that is about an actor.
+func (p *Plan) make(d *Decision, v Deviation, option int) {
+	v.Subject = label(d, option)
+	p.made = append(p.made, v)
 }
 
 func (p *Plan) miss(v Deviation, why string) {

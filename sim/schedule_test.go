@@ -34,7 +34,9 @@ func workshop(strategy sim.Strategy) *sim.Stepped {
 				}
 			})
 		}
-		host.AddEvent("crash "+name, nil, func() { host.Crash(c) })
+		host.Foresee(func() []sim.Happening {
+			return []sim.Happening{{Name: "crash " + name, Happen: func() { host.Crash(c) }}}
+		})
 	}
 	return host
 }
@@ -60,7 +62,7 @@ func TestNotedSchedulesRepeat(t *testing.T) {
 		"pct":    func(seed uint64) sim.Strategy { return sim.NewPCT(seed, 3, 20) },
 		"pos":    func(seed uint64) sim.Strategy { return sim.NewPOS(seed) },
 		"chaos": func(seed uint64) sim.Strategy {
-			chaos, err := sim.NewChaos(sim.NewRandom(seed), seed, risks, 20, []string{"crash c", "crash d"})
+			chaos, err := sim.NewChaos(sim.NewRandom(seed), seed, risks, 20, "crash")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,8 +171,8 @@ func TestParseRisks(t *testing.T) {
 			t.Errorf("%q gives %q and %v, want %q", text, risks, err, want)
 		}
 	}
-	_, err := sim.NewChaos(sim.NewRandom(1), 1, sim.Risks{{Name: "flood", Rate: 0.1}}, 10, []string{"crash c"})
-	if err == nil || !strings.Contains(err.Error(), "flood") || !strings.Contains(err.Error(), "crash c") {
+	_, err := sim.NewChaos(sim.NewRandom(1), 1, sim.Risks{{Name: "flood", Rate: 0.1}}, 10, "crash")
+	if err == nil || !strings.Contains(err.Error(), "flood") || !strings.Contains(err.Error(), "crash") {
 		t.Errorf("error %v does not say what is wrong, and what there is", err)
 	}
 }
@@ -238,7 +240,12 @@ func TestCrashEndsAComponentWhereItStands(t *testing.T) {
 		call(c, "second", say("second"))
 	})
 	c.NewTimer("t", say("timer")).Reset(1)
-	host.AddEvent("crash c", func() bool { return len(happened) == 1 }, func() { host.Crash(c) })
+	host.Foresee(func() []sim.Happening {
+		if len(happened) != 1 {
+			return nil
+		}
+		return []sim.Happening{{Name: "crash c", Happen: func() { host.Crash(c) }}}
+	})
 	if host.Befall("crash c") {
 		t.Error("befell although it was not possible")
 	}

@@ -38,12 +38,13 @@ type Stepped struct {
 	touched   []*Component // whose actors must be asked again; see touch
 	outsiders []*Actor     // those that wait for something about the whole world
 	enabled   []*Actor     // those that could be moved, when last asked; in no order
-	events    []event      // what could befall the world
-	options   []*Actor     // scratch of Step
+	foresee   []func() []Happening
+	options   []*Actor // scratch of Step
 	current   *Actor
 	free      []*coroutine
 	nextID    int
 	steps     int
+	base      int // steps made when the strategy began
 	choices   int
 	changes   int // how often something outside the components changed: what polls look for
 	stopped   bool
@@ -74,12 +75,11 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	if s.max == 0 {
 		s.max = StepsMax
 	}
-	s.AddEvent("tick", func() bool { _, found := s.upcoming(); return found }, func() { s.advance() })
 	return s
 }
 
-// SetStrategy has another Strategy decide from now on.
-func (s *Stepped) SetStrategy(strategy Strategy) { s.strategy = strategy }
+// SetStrategy has another Strategy decide from now on, and count steps from here.
+func (s *Stepped) SetStrategy(strategy Strategy) { s.strategy, s.base = strategy, s.steps }
 
 // Component adds a component.
 func (s *Stepped) Component(name string) *Component {
@@ -271,6 +271,7 @@ func (s *Stepped) perform(a *Actor, action trace.Action, effect func() trace.Out
 	if a == nil || a.fault.Kind == "" || !a.fault.Applies(action) {
 		return effect()
 	}
+	s.changes++ // whoever only looks from time to time may have seen the fault, and must look again
 	return a.fault.happen(action, effect)
 }
 

@@ -1,0 +1,77 @@
+package explore
+
+import (
+	"cmp"
+
+	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/sim"
+)
+
+// drawn runs so many schedules that are drawn from seeds, with what goes wrong in them.
+func (e *search) drawn(strategy Strategy, count int) error {
+	for i := range count * e.cfg.Shards {
+		if !e.mine() {
+			continue
+		}
+		noting := &sim.Noting{}
+		var err error
+		noting.Strategy, err = e.draw(strategy, e.cfg.Seed+uint64(i))
+		if err != nil {
+			return err
+		}
+		r, err := e.run(noting)
+		if err != nil {
+			return err
+		}
+		if e.failed(r) {
+			return e.found(noting.Schedule, r)
+		}
+	}
+	return nil
+}
+
+// draw makes the strategy of a seed. Which of the risks are there at all is drawn, too: a world in which one thing goes wrong
+// again and again comes to places where one in which everything does never comes.
+func (e *search) draw(strategy Strategy, seed uint64) (sim.Strategy, error) {
+	steps := e.ordinary.Steps
+	var s sim.Strategy
+	switch strategy {
+	case PCT:
+		s = sim.NewPCT(seed, cmp.Or(e.cfg.Depth, 3), steps)
+	case POS:
+		s = sim.NewPOS(seed)
+	default:
+		s = sim.NewRandom(seed)
+	}
+	if len(e.risks) == 0 {
+		return s, nil
+	}
+	return sim.NewChaos(s, seed, swarm(seed, e.risks), steps+steps/2, misfortunes...)
+}
+
+// swarm draws which of the risks are there: each with an even chance, all of them for every fourth seed.
+func swarm(seed uint64, risks sim.Risks) sim.Risks {
+	if seed%4 == 0 {
+		return risks
+	}
+	chance := sim.NewSeeded(seed)
+	var drawn sim.Risks
+	for _, r := range risks {
+		if chance.Choose(2) == 0 {
+			drawn = append(drawn, r)
+		}
+	}
+	return drawn
+}
+
+// unreported runs a schedule that is no part of the search.
+func (e *search) unreported(strategy sim.Strategy) (*scenario.Result, error) {
+	if err := e.ctx.Err(); err != nil {
+		return nil, err
+	}
+	r, err := e.scenario.Run(e.ctx, scenario.Options{Strategy: strategy, StepsMax: e.bound()})
+	if err == nil {
+		e.judge(r)
+	}
+	return r, err
+}

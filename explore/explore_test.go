@@ -1,0 +1,51 @@
+package explore_test
+
+import (
+	"testing"
+
+	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/scenario"
+)
+
+const twoByTwo = `
+parts: pvcontroller
+user alice
+  create volume v1 1Gi
+  create volume v2 1Gi
+user bob
+  create claim c1 1Gi class=
+  create claim c2 1Gi class=
+`
+
+func twoClaims(tb testing.TB) *scenario.Scenario {
+	tb.Helper()
+	s, err := scenario.Parse("two-claims", twoByTwo)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// Each way to search comes to its end over two claims and two volumes, and says what it has searched.
+func TestSearchesComplete(t *testing.T) {
+	for _, tt := range []struct {
+		cfg  explore.Config
+		want string
+	}{
+		{explore.Config{Strategy: explore.Holds}, "no failure with at most 1 hold"},
+		{explore.Config{Strategy: explore.Holds, Depth: 2}, "no failure with at most 2 holds"},
+		{explore.Config{Strategy: explore.Restarts}, "no failure with one restart at a call of the ordinary course"},
+		{explore.Config{Strategy: explore.Exhaustive, Depth: 1}, "no failure in any order of events with at most 1 deviation"},
+		{explore.Config{Strategy: explore.Random, Count: 100}, ""},
+		{explore.Config{Strategy: explore.PCT, Count: 100}, ""},
+		{explore.Config{Strategy: explore.POS, Count: 100}, ""},
+	} {
+		r, err := explore.Search(t.Context(), twoClaims(t), tt.cfg)
+		if err != nil || r.Failure != nil || r.Complete != tt.want {
+			t.Errorf("%s %d: %+v, %v, want %q", tt.cfg.Strategy, tt.cfg.Depth, r, err, tt.want)
+		}
+		if tt.cfg.Count > 0 && r.Schedules != 100 {
+			t.Errorf("%s: %d schedules, want 100", tt.cfg.Strategy, r.Schedules)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package explore
+
+import (
+	"fmt"
+
+	"github.com/volsim/volsim/sim"
+)
+
+// holds runs every schedule with at most depth holds, fewest first.
+func (e *search) holds(depth int) error { return e.holdsFrom(1, depth) }
+
+// held is a schedule of holds, and the steps at which one more can be put.
+type held struct {
+	schedule sim.Schedule
+	wide     []int
+}
+
+// holdsFrom runs every schedule with from to depth holds. Those with fewer are run once more where they are needed to know
+// how the run goes on.
+func (e *search) holdsFrom(from, depth int) error {
+	level := []held{{nil, e.wide}}
+	for n := 1; n <= depth; n++ {
+		var next []held
+		for _, h := range level {
+			for _, step := range h.wide {
+				longer, err := e.hold(h, step, n >= from, n < depth)
+				if err != nil {
+					return err
+				}
+				if longer.wide != nil {
+					next = append(next, longer)
+				}
+			}
+		}
+		level = next
+	}
+	e.report.Complete = fmt.Sprintf("no failure with at most %s", plural(depth, "hold"))
+	return nil
+}
+
+// hold runs a schedule with one more hold, at a step. more says that still more are to follow, so that the run must be known.
+func (e *search) hold(h held, step int, fresh, more bool) (held, error) {
+	longer := append(h.schedule[:len(h.schedule):len(h.schedule)], sim.Deviation{Step: step, What: sim.Hold})
+	mine := fresh && e.mine()
+	if !mine && !more {
+		return held{}, nil
+	}
+	if !mine {
+		// Another shard's, or run before: what follows it may be ours.
+		p := &probe{Plan: sim.NewPlan(longer)}
+		if _, err := e.unreported(p); err != nil {
+			return held{}, err
+		}
+		return held{p.Made(), after(p.wide, step)}, nil
+	}
+	_, p, err := e.try(longer)
+	if err != nil || !more {
+		return held{}, err
+	}
+	return held{p.Made(), after(p.wide, step)}, nil
+}
+
+// after are the steps from one on: a hold at the same step is of the next actor.
+func after(steps []int, from int) []int {
+	for i, s := range steps {
+		if s >= from {
+			return steps[i:]
+		}
+	}
+	return nil
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return fmt.Sprintf("%d %s", n, noun)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

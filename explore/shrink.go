@@ -1,0 +1,153 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/sim"
+)
+
+// How many schedules are run at most to shorten one, and how many steps they may take.
+const (
+	shrinkMax   = 3000
+	shrinkSteps = 1_000_000
+)
+
+// found takes a schedule that fails, makes sure that it does so again, takes out what is not needed, and ends the search.
+func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
+	rule := scenario.Rule(r.Failure)
+	if e.within {
+		e.report.Failure = &Failure{Scenario: e.scenario.Under(schedule, rule), Result: r}
+		return errEnough
+	}
+	again, err := e.unreported(sim.NewPlan(schedule))
+	if err != nil {
+		return err
+	}
+	if err := same(r, again); err != nil {
+		return fmt.Errorf("scenario %s under %q: %w", e.scenario.Name, schedule, err)
+	}
+	k := &shrinking{search: e, rule: rule, best: schedule, result: again}
+	if err := k.shrink(); err != nil {
+		return err
+	}
+	e.report.Failure = &Failure{
+		Scenario: e.scenario.Under(k.best, rule), Result: k.result, Schedules: e.report.Schedules, Shrinking: k.runs,
+	}
+	return errEnough
+}
+
+// same compares two runs of one schedule.
+func same(a, b *scenario.Result) error {
+	was, is := strings.Split(a.Trace.Text(), "\n"), strings.Split(b.Trace.Text(), "\n")
+	for i := range max(len(was), len(is)) {
+		one, other := "(nothing)", "(nothing)"
+		if i < len(was) {
+			one = was[i]
+		}
+		if i < len(is) {
+			other = is[i]
+		}
+		if one != other {
+			return fmt.Errorf("%w: first\n  %s\nthen\n  %s", ErrNotDeterministic, one, other)
+		}
+	}
+	return nil
+}
+
+// shrinking shortens a schedule that breaks a rule.
+type shrinking struct {
+	*search
+	rule   string
+	best   sim.Schedule
+	result *scenario.Result
+	runs   int
+	steps  int // taken in them
+}
+
+// shrink takes out as much as it can: all that only changes the order, then half of the deviations, a quarter, and so on down
+// to single ones; and where more than two are left, looks whether one or two holds would do.
+func (k *shrinking) shrink() error {
+	var mishaps sim.Schedule
+	for _, d := range k.best {
+		if d.What != sim.Pick {
+			mishaps = append(mishaps, d)
+		}
+	}
+	if len(mishaps) < len(k.best) {
+		if _, err := k.fails(mishaps); err != nil {
+			return err
+		}
+	}
+	for size := len(k.best) / 2; size >= 1; {
+		shorter, err := k.without(size)
+		switch {
+		case err != nil:
+			return err
+		case shorter && size > len(k.best):
+			size = len(k.best)
+		case !shorter:
+			size /= 2
+		}
+	}
+	if len(k.best) > 2 {
+		return k.simpler()
+	}
+	return nil
+}
+
+// without tries to leave out so many deviations in a row.
+func (k *shrinking) without(size int) (bool, error) {
+	for from := len(k.best) - size; from >= 0; from -= size { // the last ones are the least needed
+		shorter := append(append(sim.Schedule(nil), k.best[:from]...), k.best[from+size:]...)
+		fails, err := k.fails(shorter)
+		if err != nil {
+			return false, err
+		}
+		if fails {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// fails runs a schedule, and takes it for the best if it breaks the rule.
+func (k *shrinking) fails(schedule sim.Schedule) (bool, error) {
+	if k.runs >= shrinkMax || k.steps >= shrinkSteps {
+		return false, nil
+	}
+	k.runs++
+	plan := sim.NewPlan(schedule)
+	r, err := k.unreported(plan)
+	if r != nil {
+		k.steps += r.Steps
+	}
+	if err != nil || r.Failure == nil || scenario.Rule(r.Failure) != k.rule {
+		return false, err
+	}
+	k.best, k.result = plan.Made(), r
+	return true, nil
+}
+
+// simpler looks for a schedule of one or two holds that breaks the rule.
+func (k *shrinking) simpler() error {
+	for _, d := range k.best {
+		if d.What != sim.Pick && d.What != sim.Hold {
+			return nil // it takes more than holds
+		}
+	}
+	e := *k.search
+	e.within, e.report, e.states = true, Report{}, nil
+	e.cfg.Rule, e.cfg.Shard, e.cfg.Shards, e.cfg.Progress, e.cfg.Count = k.rule, 0, 1, nil, shrinkMax
+	err := e.holds(2)
+	k.runs += e.report.Schedules
+	if f := e.report.Failure; f != nil {
+		k.best, k.result = f.Scenario.Schedule, f.Result
+	}
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,90 @@
+package fake
+
+import (
+	"slices"
+
+	"github.com/volsim/volsim/sim"
+)
+
+// Lag makes a component begin with an old list of a resource, as it was so many events ago: what happens to a controller
+// that starts again and is answered by a server whose watch cache is behind. It is called before the component's view of
+// the resource first lists; the events since then follow, one a step. Where fewer events are remembered, the list is from
+// before the oldest of them. The resource is named as in Commit; an unknown one panics.
+func (s *Server) Lag(c *sim.Component, resource string, events int) {
+	s.Informers(c)
+	s.hooks.Lock()
+	defer s.hooks.Unlock()
+	f := s.factories[c]
+	if f.lag == nil {
+		f.lag = map[*table]int{}
+	}
+	f.lag[s.table(resource)] = events
+}
+
+// Break ends a component's watch of a resource: with its next step its view lists again, so that it never hears of what was
+// there only between. It reports whether the component has a view of the resource that is behind; otherwise nothing is
+// changed. The resource is named as in Commit; an unknown one panics.
+func (s *Server) Break(c *sim.Component, resource string) bool {
+	v := s.viewOf(c, s.table(resource))
+	if v == nil || !v.behind() {
+		return false
+	}
+	v.broken = true
+	c.Wake()
+	return true
+}
+
+// Behind is how many events a component has yet to hear of a resource, as far as they concern its view; 0 where it has
+// none. The resource is named as in Commit; an unknown one panics.
+func (s *Server) Behind(c *sim.Component, resource string) int {
+	v := s.viewOf(c, s.table(resource))
+	if v == nil || !v.behind() {
+		return 0
+	}
+	return int(v.table.log.end.Load() - v.position)
+}
+
+// Views names the resources of which a component has views, sorted.
+func (s *Server) Views(c *sim.Component) []string {
+	s.hooks.RLock()
+	defer s.hooks.RUnlock()
+	var names []string
+	if f := s.factories[c]; f != nil {
+		for _, v := range f.views {
+			names = append(names, v.table.kind.id)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (s *Server) viewOf(c *sim.Component, t *table) *View {
+	s.hooks.RLock()
+	defer s.hooks.RUnlock()
+	if f := s.factories[c]; f != nil {
+		for _, v := range f.views {
+			if v.table == t {
+				return v
+			}
+		}
+	}
+	return nil
+}
+
+// behind tells whether a view that has listed has events to take in.
+func (v *View) behind() bool { return v.synced.Load() && v.ready() }
+
+// old reads the resource as it was some events ago, and returns how it was, the position in the log, and the revision.
+func (s *Server) old(t *table, events int) (objects *objectMap, position, revision int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	position = max(t.log.first, t.log.end.Load()-int64(events))
+	objects = t.objects.Copy()
+	since := t.log.events[position-t.log.first:]
+	undo(objects, since)
+	revision = s.revision
+	if len(since) > 0 {
+		revision = since[0].revision - 1
+	}
+	return objects, position, revision
+}

@@ -1,0 +1,305 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/sim"
+)
+
+// Act is one thing that a user does. Objects are of namespace default; [] may be left out, options come in any order:
+//
+//	create volume NAME SIZE [class=C] [reclaim=Delete] [for=CLAIM] [modes=ReadWriteMany] [handle=H]
+//	create claim NAME SIZE [class=C] [volume=V] [modes=ReadWriteMany]
+//	create class NAME [binding=WaitForFirstConsumer] [reclaim=Retain] [default=true]
+//	create pod NAME [CLAIM …] [on=NODE]
+//	delete volume|claim|class NAME
+//	delete pod NAME [now=true]
+//	set volume NAME reclaim=Delete|Retain
+//	finish pod NAME
+//	cordon NODE, uncordon NODE
+//	wait claim|volume|pod NAME PHASE
+//	wait claim|volume|pod NAME gone
+//	let crash PART …          (or whatever else can befall a world)
+//
+// A volume is of the world's own driver and is retained; class= (nothing) means no class; a volume's class is none and a
+// claim's the default unless the act says otherwise. To create what is still being deleted waits until it is gone; to
+// delete what is not there does nothing.
+type Act struct {
+	verb, kind, name string
+	args             []string // SIZE, PHASE, claims
+	options          []option // in the order in which they were written
+}
+
+type option struct{ key, value string }
+
+// grammar is what an act may consist of.
+type grammar struct {
+	args    int // how many; -1: any number
+	options []string
+}
+
+// acts are the acts by verb and kind.
+var acts = map[string]grammar{
+	"create volume": {1, []string{"class", "reclaim", "for", "modes", "handle"}},
+	"create claim":  {1, []string{"class", "volume", "modes"}},
+	"create class":  {0, []string{"binding", "reclaim", "default"}},
+	"create pod":    {-1, []string{"on"}},
+	"delete volume": {0, nil}, "delete claim": {0, nil}, "delete class": {0, nil}, "delete pod": {0, []string{"now"}},
+	"set volume": {0, []string{"reclaim"}},
+	"finish pod": {0, nil},
+	"cordon":     {0, nil}, "uncordon": {0, nil},
+	"wait claim": {1, nil}, "wait volume": {1, nil}, "wait pod": {1, nil},
+}
+
+// ParseAct reads an act. The error names what is wrong.
+func ParseAct(text string) (Act, error) {
+	words := strings.Fields(text)
+	if len(words) < 2 {
+		return Act{}, fmt.Errorf("act %q: want a verb, and of what", text)
+	}
+	a := Act{verb: words[0]}
+	if a.verb == "let" {
+		a.name = strings.Join(words[1:], " ")
+		return a, nil
+	}
+	rest := words[1:]
+	form := a.verb
+	if _, alone := acts[form]; !alone && len(words) > 2 {
+		a.kind, rest, form = words[1], words[2:], words[0]+" "+words[1]
+	}
+	g, known := acts[form]
+	if !known {
+		return Act{}, fmt.Errorf("act %q: nobody can %s", text, form)
+	}
+	a.name = rest[0]
+	for _, w := range rest[1:] {
+		if key, value, is := strings.Cut(w, "="); is {
+			if !slices.Contains(g.options, key) {
+				return Act{}, fmt.Errorf("act %q: option %s: want %v", text, key, g.options)
+			}
+			a.options = append(a.options, option{key, value})
+			continue
+		}
+		a.args = append(a.args, w)
+	}
+	if g.args >= 0 && len(a.args) != g.args {
+		return Act{}, fmt.Errorf("act %q: want %d words after the name, got %d", text, g.args, len(a.args))
+	}
+	if a.verb == "create" && g.args == 1 {
+		if _, err := resource.ParseQuantity(a.args[0]); err != nil {
+			return Act{}, fmt.Errorf("act %q: size: %w", text, err)
+		}
+	}
+	return a, nil
+}
+
+// String gives the act as text.
+func (a Act) String() string {
+	words := []string{a.verb}
+	if a.kind != "" {
+		words = append(words, a.kind)
+	}
+	words = append(append(words, a.name), a.args...)
+	for _, o := range a.options {
+		words = append(words, o.key+"="+o.value)
+	}
+	return strings.Join(words, " ")
+}
+
+func (a Act) option(key string) (string, bool) {
+	i := slices.IndexFunc(a.options, func(o option) bool { return o.key == key })
+	if i < 0 {
+		return "", false
+	}
+	return a.options[i].value, true
+}
+
+// resources are the API's words for the kinds of an act.
+var resources = map[string]string{
+	"volume": "persistentvolumes", "claim": "persistentvolumeclaims", "class": "storageclasses", "pod": "pods",
+}
+
+func namespaceOf(kind string) string {
+	if kind == "volume" || kind == "class" {
+		return ""
+	}
+	return metav1.NamespaceDefault
+}
+
+// do acts in a world.
+func (a Act) do(ctx context.Context, c *cluster.Cluster) error {
+	client := c.Client()
+	switch a.verb {
+	case "create":
+		return a.create(ctx, c, client)
+	case "delete":
+		err := a.delete(ctx, client)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	case "set":
+		policy, _ := a.option("reclaim")
+		patch := fmt.Sprintf(`{"spec":{"persistentVolumeReclaimPolicy":%q}}`, policy)
+		_, err := client.CoreV1().PersistentVolumes().Patch(ctx, a.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		return err
+	case "finish":
+		_, err := client.CoreV1().Pods(metav1.NamespaceDefault).
+			Patch(ctx, a.name, types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
+		return err
+	case "cordon", "uncordon":
+		patch := fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, a.verb == "cordon")
+		_, err := client.CoreV1().Nodes().Patch(ctx, a.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		return err
+	case "wait":
+		return a.wait(ctx, c)
+	default:
+		if host, stepped := c.Host().(*sim.Stepped); !stepped || !host.Befall(a.name) {
+			return fmt.Errorf("%s: it cannot happen now", a)
+		}
+		return nil
+	}
+}
+
+func (a Act) create(ctx context.Context, c *cluster.Cluster, client kubernetes.Interface) error {
+	for {
+		var err error
+		switch a.kind {
+		case "volume":
+			_, err = client.CoreV1().PersistentVolumes().Create(ctx, a.volume(c.DriverName()), metav1.CreateOptions{})
+		case "claim":
+			_, err = client.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault).Create(ctx, a.claim(), metav1.CreateOptions{})
+		case "class":
+			_, err = client.StorageV1().StorageClasses().Create(ctx, a.class(c.DriverName()), metav1.CreateOptions{})
+		default:
+			_, err = client.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, a.pod(), metav1.CreateOptions{})
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		obj, there := c.Server().Get(resources[a.kind], namespaceOf(a.kind), a.name)
+		if there && obj.GetDeletionTimestamp() == nil {
+			return err
+		}
+		if err := c.WaitForGone(ctx, resources[a.kind], namespaceOf(a.kind), a.name); err != nil {
+			return err
+		}
+	}
+}
+
+func (a Act) delete(ctx context.Context, client kubernetes.Interface) error {
+	options := metav1.DeleteOptions{}
+	switch a.kind {
+	case "volume":
+		return client.CoreV1().PersistentVolumes().Delete(ctx, a.name, options)
+	case "claim":
+		return client.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault).Delete(ctx, a.name, options)
+	case "class":
+		return client.StorageV1().StorageClasses().Delete(ctx, a.name, options)
+	default:
+		if now, _ := a.option("now"); now == "true" {
+			options.GracePeriodSeconds = new(int64)
+		}
+		return client.CoreV1().Pods(metav1.NamespaceDefault).Delete(ctx, a.name, options)
+	}
+}
+
+func (a Act) wait(ctx context.Context, c *cluster.Cluster) error {
+	if a.args[0] == "gone" {
+		return c.WaitForGone(ctx, resources[a.kind], namespaceOf(a.kind), a.name)
+	}
+	return c.Wait(ctx, fmt.Sprintf("%s %s to be %s", a.kind, a.name, a.args[0]), func() bool {
+		obj, ok := c.Server().Get(resources[a.kind], namespaceOf(a.kind), a.name)
+		return ok && phase(obj) == a.args[0]
+	})
+}
+
+// phase is the phase of an object, "" if it has none.
+func phase(obj any) string {
+	switch o := obj.(type) {
+	case *corev1.PersistentVolume:
+		return string(o.Status.Phase)
+	case *corev1.PersistentVolumeClaim:
+		return string(o.Status.Phase)
+	case *corev1.Pod:
+		return string(o.Status.Phase)
+	default:
+		return ""
+	}
+}
+
+func (a Act) modes() []corev1.PersistentVolumeAccessMode {
+	words, ok := a.option("modes")
+	if !ok {
+		return []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	}
+	var modes []corev1.PersistentVolumeAccessMode
+	for _, m := range list(words) {
+		modes = append(modes, corev1.PersistentVolumeAccessMode(m))
+	}
+	return modes
+}
+
+func (a Act) volume(driver string) *corev1.PersistentVolume {
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: a.name}}
+	v.Spec.AccessModes = a.modes()
+	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(a.args[0])}
+	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	if policy, ok := a.option("reclaim"); ok {
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(policy)
+	}
+	v.Spec.StorageClassName, _ = a.option("class")
+	if claim, ok := a.option("for"); ok {
+		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: metav1.NamespaceDefault, Name: claim}
+	}
+	handle, ok := a.option("handle")
+	if !ok {
+		handle = a.name
+	}
+	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}
+	return v
+}
+
+func (a Act) claim() *corev1.PersistentVolumeClaim {
+	claim := cluster.NewClaim(a.name, a.args[0])
+	claim.Spec.AccessModes = a.modes()
+	if class, ok := a.option("class"); ok {
+		claim.Spec.StorageClassName = &class
+	}
+	claim.Spec.VolumeName, _ = a.option("volume")
+	return claim
+}
+
+func (a Act) class(driver string) *storagev1.StorageClass {
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: a.name}, Provisioner: driver}
+	if binding, ok := a.option("binding"); ok {
+		mode := storagev1.VolumeBindingMode(binding)
+		class.VolumeBindingMode = &mode
+	}
+	if policy, ok := a.option("reclaim"); ok {
+		reclaim := corev1.PersistentVolumeReclaimPolicy(policy)
+		class.ReclaimPolicy = &reclaim
+	}
+	if is, _ := a.option("default"); is == "true" {
+		class.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
+	}
+	return class
+}
+
+func (a Act) pod() *corev1.Pod {
+	pod := cluster.NewPod(a.name, a.args...)
+	pod.Spec.NodeName, _ = a.option("on")
+	return pod
+}
