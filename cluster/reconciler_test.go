@@ -24,7 +24,7 @@ import (
 )
 
 // operated is a stepped world of nothing but an operator.
-func operated(t *testing.T, parts ...cluster.Part) *cluster.Cluster {
+func operated(t testing.TB, parts ...cluster.Part) *cluster.Cluster {
 	t.Helper()
 	c, err := cluster.New(cluster.Config{
 		Parts: []string{}, Stepped: &sim.SteppedConfig{}, Extra: parts, API: fake.Config{Empty: true},
@@ -40,7 +40,7 @@ func operated(t *testing.T, parts ...cluster.Part) *cluster.Cluster {
 	return c
 }
 
-func rest(t *testing.T, c *cluster.Cluster) {
+func rest(t testing.TB, c *cluster.Cluster) {
 	t.Helper()
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -82,13 +82,7 @@ func labelByREST(ctx context.Context, p cluster.Process, name string) (time.Dura
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
-	m, err := client.ConfigMaps("default").Get(ctx, name, metav1.GetOptions{})
-	if err != nil || m.Labels["seen"] != "" {
-		return 0, err
-	}
-	metav1.SetMetaDataLabel(&m.ObjectMeta, "seen", "yes")
-	_, err = client.ConfigMaps("default").Update(ctx, m, metav1.UpdateOptions{})
-	return 0, err
+	return 0, label(ctx, client.ConfigMaps("default"), name)
 }
 
 // A reconciler whose client comes from the configuration stops at each request, though it sets deadlines. What comes in
@@ -362,4 +356,67 @@ func TestAReconcilerOfNothing(t *testing.T) {
 			t.Errorf("%+v gives error %v", cfg, err)
 		}
 	}
+}
+
+// BenchmarkReconcilerStep measures a step of a world of one reconciler that reads and writes, by the client that it got and
+// by one made from its configuration.
+func BenchmarkReconcilerStep(b *testing.B) {
+	byClient := func(ctx context.Context, p cluster.Process, name string) (time.Duration, error) {
+		return 0, label(ctx, p.Client.CoreV1().ConfigMaps("default"), name)
+	}
+	for _, bb := range []struct {
+		name  string
+		label func(context.Context, cluster.Process, string) (time.Duration, error)
+	}{{"Client", byClient}, {"RESTConfig", nil}} {
+		b.Run(bb.name, func(b *testing.B) {
+			part := calling(cluster.ReconcilerConfig{}, bb.label)
+			if bb.label == nil {
+				part = labelingByREST()
+			}
+			c := operated(b, part)
+			host, maps := c.Host().(*sim.Stepped), c.Client().CoreV1().ConfigMaps("default")
+			if _, err := maps.Create(b.Context(), newMap("a"), metav1.CreateOptions{}); err != nil {
+				b.Fatal(err)
+			}
+			rest(b, c)
+			before, turns := host.Steps(), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				turns++
+				m := newMap("a")
+				m.Data = map[string]string{"turn": fmt.Sprint(turns)}
+				if _, err := maps.Update(b.Context(), m, metav1.UpdateOptions{}); err != nil {
+					b.Fatal(err)
+				}
+				rest(b, c)
+			}
+			steps := float64(host.Steps() - before)
+			b.ReportMetric(steps/float64(turns), "steps/op")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/1000/steps, "µs/step")
+		})
+	}
+}
+
+// labelingByREST is a reconciler that makes its client once, as programs do.
+func labelingByREST() cluster.Part {
+	return cluster.Reconciler(cluster.ReconcilerConfig{
+		Name: "operator", For: "configmaps",
+		Build: func(p cluster.Process) (cluster.Reconcile, error) {
+			client, err := typedcore.NewForConfig(p.RESTConfig())
+			return func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+				return 0, label(ctx, client.ConfigMaps(key.Namespace), key.Name)
+			}, err
+		},
+	})
+}
+
+// label labels a ConfigMap that has no label.
+func label(ctx context.Context, maps typedcore.ConfigMapInterface, name string) error {
+	m, err := maps.Get(ctx, name, metav1.GetOptions{})
+	if err != nil || m.Labels["seen"] != "" {
+		return err
+	}
+	metav1.SetMetaDataLabel(&m.ObjectMeta, "seen", "yes")
+	_, err = maps.Update(ctx, m, metav1.UpdateOptions{})
+	return err
 }
