@@ -58,7 +58,9 @@ func mergePatch(ctx context.Context, c client.Client, was, is *corev1.Persistent
 }
 
 // volumesFrom reads volumes from a lister, which lags, as a manager's cache does.
-type volumesFrom struct{ corelisters.PersistentVolumeLister }
+type volumesFrom struct {
+	corelisters.PersistentVolumeLister
+}
 
 // Get copies a volume out of the cache.
 func (v volumesFrom) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {

@@ -56,10 +56,14 @@ var (
 		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "data", UID: "1"}
 		v.Annotations = map[string]string{"pv.kubernetes.io/bound-by-controller": "yes"}
 	})
-	promisedVolume  = changed(reservedVolume, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "" })
-	boundVolume     = changed(reservedVolume, func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeBound })
-	keptVolume      = changed(boundVolume, func(v *corev1.PersistentVolume) { v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain })
-	lostVolume      = changed(keptVolume, func(v *corev1.PersistentVolume) { v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete })
+	promisedVolume = changed(reservedVolume, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "" })
+	boundVolume    = changed(reservedVolume, func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeBound })
+	keptVolume     = changed(boundVolume, func(v *corev1.PersistentVolume) {
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	})
+	lostVolume = changed(keptVolume, func(v *corev1.PersistentVolume) {
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	})
 	protectedVolume = changed(boundVolume, func(v *corev1.PersistentVolume) {
 		v.Finalizers = []string{"kubernetes.io/pv-protection", "external-attacher/csi"}
 	})
