@@ -144,6 +144,9 @@ func (s *Scenario) begin(ctx context.Context, o Options) (*world, error) {
 	if err := c.Start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("scenario %s: set-up: %w", s.Name, err), c.Close())
 	}
+	for w.host.Busy() && w.host.Steps() < StepsMax {
+		w.host.Step()
+	}
 	for _, u := range s.Users {
 		w.enter(u)
 	}

@@ -144,6 +144,9 @@ func (s *Stepped) Step() bool {
 	return true
 }
 
+// Busy tells whether something can happen now, without the clock being moved.
+func (s *Stepped) Busy() bool { return len(s.ready()) > 0 }
+
 // Stopped tells whether the strategy stopped the run.
 func (s *Stepped) Stopped() bool { return s.stopped }
 
