@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -39,78 +38,11 @@ func (p *patching) patchParts(old Object) (Object, bool) {
 	for _, name := range slices.Sorted(maps.Keys(patch)) {
 		part := patch[name].(map[string]any)
 		field := fields.FieldByName(parts[name]).Addr().Interface()
-		if m, ok := field.(*metav1.ObjectMeta); ok && p.patchMeta(m, part) {
-			continue
-		}
 		if !p.patchPart(field, part) {
 			return nil, false
 		}
 	}
 	return obj, true
-}
-
-// patchMeta patches metadata in place if the patch is of the most ordinary sort, and tells whether it did.
-func (p *patching) patchMeta(m *metav1.ObjectMeta, patch map[string]any) bool {
-	for name, value := range patch {
-		ok := false
-		switch name {
-		case "labels", "annotations":
-			ok = mapOfStrings(value)
-		case "resourceVersion":
-			_, ok = value.(string)
-		case "finalizers":
-			ok = p.pt == types.MergePatchType && listOfStrings(value)
-		}
-		if !ok {
-			return false
-		}
-	}
-	for name, value := range patch {
-		switch name {
-		case "labels":
-			m.Labels = mergeStrings(m.Labels, value.(map[string]any))
-		case "annotations":
-			m.Annotations = mergeStrings(m.Annotations, value.(map[string]any))
-		case "resourceVersion":
-			m.ResourceVersion = value.(string)
-		case "finalizers":
-			m.Finalizers = nil
-			for _, f := range value.([]any) {
-				m.Finalizers = append(m.Finalizers, f.(string))
-			}
-		}
-	}
-	return true
-}
-
-func listOfStrings(value any) bool {
-	list, ok := value.([]any)
-	return ok && !slices.ContainsFunc(list, func(x any) bool { _, ok := x.(string); return !ok })
-}
-
-// mapOfStrings tells whether a value is a map of strings and nulls.
-func mapOfStrings(value any) bool {
-	m, ok := value.(map[string]any)
-	for _, x := range m {
-		if _, is := x.(string); !is && x != nil {
-			return false
-		}
-	}
-	return ok
-}
-
-func mergeStrings(to map[string]string, patch map[string]any) map[string]string {
-	if to == nil {
-		to = make(map[string]string, len(patch))
-	}
-	for k, v := range patch {
-		if s, ok := v.(string); ok {
-			to[k] = s
-		} else {
-			delete(to, k)
-		}
-	}
-	return to
 }
 
 // patchPart patches one field of an object in place, and tells whether it could.
