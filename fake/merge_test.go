@@ -2,6 +2,7 @@ package fake
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,5 +165,41 @@ func TestOrdinaryPatchesAreMergedInPlace(t *testing.T) {
 				t.Errorf("merged in place: %v (-want +got)\n%s", ok, diff)
 			}
 		})
+	}
+}
+
+// A JSON patch of metadata alone gives what it gives on the whole, or is left to that.
+func TestOperationsOnMetadataAreThoseOnTheWhole(t *testing.T) {
+	r := ResourceClient{kind: kindsByResource("pods"), version: "v1"}
+	ops := rapid.SampledFrom([]string{
+		`{"op":"add","path":"/metadata/finalizers/-","value":"f/9"}`, `{"op":"remove","path":"/metadata/finalizers/0"}`,
+		`{"op":"test","path":"/metadata/finalizers/1","value":"f/2"}`, `{"op":"test","path":"/metadata/uid","value":"other"}`,
+		`{"op":"add","path":"/metadata/annotations","value":{"x":"y"}}`, `{"op":"add","path":"/metadata/annotations/z","value":"z"}`,
+		`{"op":"replace","path":"/metadata/labels/a","value":7}`, `{"op":"remove","path":"/metadata/none"}`,
+		`{"op":"add","path":"/metadata/none","value":1}`, `{"op":"add","path":"/metadata/labels/c","value":"3","extra":1}`,
+		`{"op":"move","from":"/metadata/labels/a","path":"/metadata/labels/d"}`, `{"op":"add","path":"/metadata"}`,
+		`{"op":"copy","from":"/spec/nodeName","path":"/metadata/labels/n"}`, `{"op":"replace","path":"/spec/priority","value":1}`,
+		`{"op":"test","path":"/metadata/annotations","value":null}`, `{"op":"odd","path":"/metadata/labels"}`, `{}`,
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		data := "[" + strings.Join(rapid.SliceOfN(ops, 0, 3).Draw(t, "operations"), ",") + "]"
+		p := patching{r: r, pt: types.JSONPatchType, data: []byte(data)}
+		byMeta, ok := p.patchMetaByOperations(richPod())
+		if !ok {
+			return
+		}
+		whole, err := p.patchWhole(richPod())
+		if err != nil || len(p.warnings) > 0 {
+			t.Fatalf("%s: patched by itself; the whole: %v, warnings %v", data, err, p.warnings)
+		}
+		clean(whole)
+		clean(byMeta)
+		if diff := cmp.Diff(whole, byMeta); diff != "" {
+			t.Fatalf("%s (-whole +metadata)\n%s", data, diff)
+		}
+	})
+	p := patching{r: r, pt: types.JSONPatchType, data: []byte(`[{"op":"remove","path":"/metadata/finalizers/1"}]`)}
+	if obj, ok := p.patchMetaByOperations(richPod()); !ok || len(obj.GetFinalizers()) != 2 {
+		t.Errorf("taking a finalizer away: %v, %v", obj, ok)
 	}
 }

@@ -110,11 +110,10 @@ func (r ResourceClient) checkName(obj Object, name string) error {
 
 // patch returns what a patch other than an apply makes of an object.
 func (p *patching) patch(old Object) (Object, error) {
-	if obj, ok := p.patchInPlace(old); ok {
-		return obj, nil
-	}
-	if obj, ok := p.patchParts(old); ok {
-		return obj, nil
+	for _, patch := range []func(Object) (Object, bool){p.patchInPlace, p.patchParts, p.patchMetaByOperations} {
+		if obj, ok := patch(old); ok {
+			return obj, nil
+		}
 	}
 	return p.patchWhole(old)
 }

@@ -1,10 +1,14 @@
 package fake
 
 import (
+	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -13,6 +17,41 @@ import (
 
 // parts are the parts of an object that can be patched by themselves, and the fields that hold them.
 var parts = map[string]string{"metadata": "ObjectMeta", "spec": "Spec", "status": "Status"}
+
+// patchMetaByOperations applies a JSON patch that is about metadata alone to the metadata alone. It returns false where the
+// patch is about anything else, and where it is to be refused or warned of.
+func (p *patching) patchMetaByOperations(old Object) (Object, bool) {
+	if p.pt != types.JSONPatchType || p.r.kind.custom != nil {
+		return nil, false
+	}
+	ops, err := jsonpatch.DecodePatch(p.data)
+	if err != nil || slices.ContainsFunc(ops, func(op jsonpatch.Operation) bool {
+		path, err := op.Path()
+		return err != nil || op["from"] != nil || !strings.HasPrefix(path, "/metadata/")
+	}) {
+		return nil, false
+	}
+	doc, err := json.Marshal(head{*metaOf(old)})
+	if err != nil {
+		return nil, false
+	}
+	doc, strict, err := p.jsonPatch(doc)
+	if err != nil || len(strict) > 0 {
+		return nil, false
+	}
+	var patched head
+	if strict, err := kjson.UnmarshalStrict(doc, &patched); err != nil || len(strict) > 0 {
+		return nil, false
+	}
+	obj := p.draft(old)
+	*metaOf(obj) = patched.ObjectMeta
+	return obj, true
+}
+
+// head is the part of an object that all have.
+type head struct {
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+}
 
 // patchParts patches only the parts of an object that a merge patch names, which gives the same as patching the whole.
 // It returns false where that may not be: for JSON patches, for patches that name anything else, remove a part, or hold
@@ -45,9 +84,19 @@ func (p *patching) patchParts(old Object) (Object, bool) {
 	return obj, true
 }
 
-// patchPart patches one field of an object in place, and tells whether it could.
+// patchPart patches one field of an object in place, and tells whether it could. Only what the patch names of the field is
+// written down as a document.
 func (p *patching) patchPart(field any, patch map[string]any) bool {
-	doc, err := runtime.DefaultUnstructuredConverter.ToUnstructured(field)
+	is := reflect.ValueOf(field).Elem()
+	touched, ok := touched(is.Type(), patch)
+	if !ok {
+		return false
+	}
+	part := reflect.New(is.Type())
+	for _, m := range touched {
+		part.Elem().FieldByIndex(m.index).Set(is.FieldByIndex(m.index))
+	}
+	doc, err := runtime.DefaultUnstructuredConverter.ToUnstructured(part.Interface())
 	if err != nil {
 		return false
 	}
@@ -59,8 +108,34 @@ func (p *patching) patchPart(field any, patch map[string]any) bool {
 	if err != nil {
 		return false
 	}
-	reflect.ValueOf(field).Elem().SetZero()
-	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(doc, field, true) == nil
+	part.Elem().SetZero()
+	if runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(doc, part.Interface(), true) != nil {
+		return false
+	}
+	for _, m := range touched {
+		is.FieldByIndex(m.index).Set(part.Elem().FieldByIndex(m.index))
+	}
+	return true
+}
+
+// touched returns the fields of a struct that a patch names, by themselves or in a directive about them. All are where a
+// directive is about the struct. It returns false where there is no such field.
+func touched(t reflect.Type, patch map[string]any) ([]member, bool) {
+	members := shapeOf(t).members
+	var all []member
+	for name := range patch {
+		if directive := strings.HasPrefix(name, "$"); directive && !strings.Contains(name, "/") {
+			return slices.Collect(maps.Values(members)), true
+		} else if directive {
+			_, name, _ = strings.Cut(name, "/")
+		}
+		m, ok := members[name]
+		if !ok {
+			return nil, false
+		}
+		all = append(all, m)
+	}
+	return all, true
 }
 
 // mergeMaps merges a patch into a document, and tells whether it could: it leaves numbers and nulls in lists to those
