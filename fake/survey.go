@@ -146,7 +146,7 @@ func (v *Survey) renew() {
 	v.catalog = is
 	seen := map[*table]bool{}
 	for _, k := range is.kinds {
-		t := is.tables[k.id]
+		t := is.table(k.id)
 		if k.of != nil || seen[t] {
 			continue // another way, or another version, to show what is stored
 		}
@@ -159,7 +159,7 @@ func (v *Survey) renew() {
 		v.tracks = append(v.tracks, &track{table: t, kind: k, told: map[string]Object{}})
 	}
 	v.tracks = slices.DeleteFunc(v.tracks, func(t *track) bool {
-		return is.tables[t.kind.id] != t.table && !t.own && t.position == t.table.log.end.Load()
+		return is.table(t.kind.id) != t.table && !t.own && t.position == t.table.log.end.Load()
 	})
 }
 
@@ -281,8 +281,7 @@ func (v *Survey) accept(t *track, e event) {
 	was, is := e.change()
 	v.take(t.kind.gvk, was, is)
 	v.component.Note(
-		trace.Action{Kind: trace.KindDeliver, Verb: string(e.kind), Object: name(t.kind, e.object.GetNamespace(), e.object.GetName())},
-		trace.Outcome{Detail: "rv=" + formatRevision(e.revision)})
+		trace.Action{Kind: trace.KindDeliver, Verb: string(e.kind), Object: e.name}, trace.Outcome{Detail: e.detail})
 }
 
 // list takes in what there is of the resources that have not listed, and that they are served.
