@@ -63,9 +63,7 @@ func (s *Server) Count(resource string) int {
 	if t == nil {
 		return 0
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return t.objects.Len()
+	return s.holds(t)
 }
 
 // Timestamp is the world's time as the API carries it: whole seconds, UTC.

@@ -8,18 +8,14 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
-	kjson "sigs.k8s.io/json"
 )
 
 // patchInPlace merges a patch into a copy of an object, without writing the object down as JSON: the work grows with what
 // the patch says, not with the object. It returns false for JSON patches, and where the patch is not of the ordinary sort:
 // it names what the object does not have, has a directive, or is to be warned of or refused.
 func (p *patching) patchInPlace(old Object) (Object, bool) {
-	if p.pt != types.MergePatchType && p.pt != types.StrategicMergePatchType || p.r.kind.custom != nil {
-		return nil, false
-	}
-	var patch map[string]any
-	if strict, err := kjson.UnmarshalStrict(p.data, &patch); err != nil || len(strict) > 0 || patch == nil {
+	patch, ok := p.decoded()
+	if !ok || p.r.kind.custom != nil {
 		return nil, false
 	}
 	for name, value := range patch {

@@ -168,8 +168,8 @@ func TestOrdinaryPatchesAreMergedInPlace(t *testing.T) {
 	}
 }
 
-// A JSON patch of metadata alone gives what it gives on the whole, or is left to that.
-func TestOperationsOnMetadataAreThoseOnTheWhole(t *testing.T) {
+// A JSON patch of finalizers alone gives what it gives on the whole, or is left to that.
+func TestOperationsOnFinalizersAreThoseOnTheWhole(t *testing.T) {
 	r := ResourceClient{kind: kindsByResource("pods"), version: "v1"}
 	ops := rapid.SampledFrom([]string{
 		`{"op":"add","path":"/metadata/finalizers/-","value":"f/9"}`, `{"op":"remove","path":"/metadata/finalizers/0"}`,
@@ -180,26 +180,35 @@ func TestOperationsOnMetadataAreThoseOnTheWhole(t *testing.T) {
 		`{"op":"move","from":"/metadata/labels/a","path":"/metadata/labels/d"}`, `{"op":"add","path":"/metadata"}`,
 		`{"op":"copy","from":"/spec/nodeName","path":"/metadata/labels/n"}`, `{"op":"replace","path":"/spec/priority","value":1}`,
 		`{"op":"test","path":"/metadata/annotations","value":null}`, `{"op":"odd","path":"/metadata/labels"}`, `{}`,
+		`{"op":"test","path":"/metadata/finalizers"}`, `{"op":"test","path":"/metadata/finalizers/00","value":"f/1"}`,
+		`{"op":"add","path":"/metadata/finalizers","value":["f/7","f/8"]}`, `{"op":"add","path":"/metadata/finalizers","value":[]}`,
+		`{"op":"add","path":"/metadata/finalizers/-"}`, `{"op":"add","path":"/metadata/finalizers/1","value":"f/5"}`,
+		`{"op":"remove","path":"/metadata/finalizers"}`, `{"op":"remove","path":"/metadata/finalizers/-1"}`,
+		`{"op":"test","path":"/metadata/finalizers","value":null}`, `{"op":"remove","path":"/metadata/finalizersX"}`,
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		data := "[" + strings.Join(rapid.SliceOfN(ops, 0, 3).Draw(t, "operations"), ",") + "]"
 		p := patching{r: r, pt: types.JSONPatchType, data: []byte(data)}
-		byMeta, ok := p.patchMetaByOperations(richPod())
+		old := richPod()
+		if rapid.Bool().Draw(t, "without finalizers") {
+			old.Finalizers = nil
+		}
+		bare, ok := p.patchFinalizers(old)
 		if !ok {
 			return
 		}
-		whole, err := p.patchWhole(richPod())
+		whole, err := p.patchWhole(old)
 		if err != nil || len(p.warnings) > 0 {
 			t.Fatalf("%s: patched by itself; the whole: %v, warnings %v", data, err, p.warnings)
 		}
 		clean(whole)
-		clean(byMeta)
-		if diff := cmp.Diff(whole, byMeta); diff != "" {
-			t.Fatalf("%s (-whole +metadata)\n%s", data, diff)
+		clean(bare)
+		if diff := cmp.Diff(whole, bare); diff != "" {
+			t.Fatalf("%s (-whole +finalizers)\n%s", data, diff)
 		}
 	})
 	p := patching{r: r, pt: types.JSONPatchType, data: []byte(`[{"op":"remove","path":"/metadata/finalizers/1"}]`)}
-	if obj, ok := p.patchMetaByOperations(richPod()); !ok || len(obj.GetFinalizers()) != 2 {
+	if obj, ok := p.patchFinalizers(richPod()); !ok || len(obj.GetFinalizers()) != 2 {
 		t.Errorf("taking a finalizer away: %v, %v", obj, ok)
 	}
 }

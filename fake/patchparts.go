@@ -1,14 +1,12 @@
 package fake
 
 import (
-	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -18,50 +16,80 @@ import (
 // parts are the parts of an object that can be patched by themselves, and the fields that hold them.
 var parts = map[string]string{"metadata": "ObjectMeta", "spec": "Spec", "status": "Status"}
 
-// patchMetaByOperations applies a JSON patch that is about metadata alone to the metadata alone. It returns false where the
-// patch is about anything else, and where it is to be refused or warned of.
-func (p *patching) patchMetaByOperations(old Object) (Object, bool) {
+// patchFinalizers applies a JSON patch that is about finalizers alone, as those who guard objects send it. It returns false
+// where the patch is about anything else, where one of its tests fails, and where it is to be refused or warned of.
+func (p *patching) patchFinalizers(old Object) (Object, bool) {
+	var ops []jsonPatchOp
 	if p.pt != types.JSONPatchType || p.r.kind.custom != nil {
 		return nil, false
 	}
-	ops, err := jsonpatch.DecodePatch(p.data)
-	if err != nil || slices.ContainsFunc(ops, func(op jsonpatch.Operation) bool {
-		path, err := op.Path()
-		return err != nil || op["from"] != nil || !strings.HasPrefix(path, "/metadata/")
-	}) {
+	if strict, err := kjson.UnmarshalStrict(p.data, &ops); err != nil || len(strict) > 0 || len(ops) > operationsMax {
 		return nil, false
 	}
-	doc, err := json.Marshal(head{*metaOf(old)})
-	if err != nil {
-		return nil, false
-	}
-	doc, strict, err := p.jsonPatch(doc)
-	if err != nil || len(strict) > 0 {
-		return nil, false
-	}
-	var patched head
-	if strict, err := kjson.UnmarshalStrict(doc, &patched); err != nil || len(strict) > 0 {
-		return nil, false
+	finalizers := slices.Clone(old.GetFinalizers())
+	for _, op := range ops {
+		place, ok := strings.CutPrefix(op.Path, "/metadata/finalizers")
+		if ok = ok && op.From == ""; ok {
+			finalizers, ok = op.onFinalizers(finalizers, place)
+		}
+		if !ok {
+			return nil, false
+		}
 	}
 	obj := p.draft(old)
-	*metaOf(obj) = patched.ObjectMeta
+	obj.SetFinalizers(finalizers)
 	return obj, true
 }
 
-// head is the part of an object that all have.
-type head struct {
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+// onFinalizers carries an operation out on the finalizers of an object, and tells whether it could. place is "" for all of
+// them, "/-" for behind the last, or "/" and an index.
+func (op jsonPatchOp) onFinalizers(finalizers []string, place string) ([]string, bool) {
+	value, isString := op.Value.(string)
+	i := -1
+	for at := range finalizers {
+		if place == "/"+strconv.Itoa(at) {
+			i = at
+		}
+	}
+	switch {
+	case op.Op == "test" && place == "":
+		return finalizers, len(finalizers) == 0 && op.Value == nil
+	case op.Op == "test" && i >= 0:
+		return finalizers, isString && finalizers[i] == value
+	case op.Op == "remove" && i >= 0:
+		return slices.Delete(finalizers, i, i+1), true
+	case op.Op == "add" && place == "/-" && len(finalizers) > 0:
+		return append(finalizers, value), isString
+	case op.Op == "add" && place == "" && len(finalizers) == 0:
+		list, _ := op.Value.([]any)
+		for _, f := range list {
+			name, ok := f.(string)
+			if !ok {
+				return nil, false
+			}
+			finalizers = append(finalizers, name)
+		}
+		return finalizers, list != nil
+	}
+	return nil, false
+}
+
+// decoded is a merge patch as a map, which is the caller's. It returns false for other patches, and for one that is to be
+// refused or warned of.
+func (p *patching) decoded() (patch map[string]any, ok bool) {
+	if p.pt != types.MergePatchType && p.pt != types.StrategicMergePatchType {
+		return nil, false
+	}
+	strict, err := kjson.UnmarshalStrict(p.data, &patch)
+	return patch, err == nil && len(strict) == 0 && patch != nil
 }
 
 // patchParts patches only the parts of an object that a merge patch names, which gives the same as patching the whole.
 // It returns false where that may not be: for JSON patches, for patches that name anything else, remove a part, or hold
 // what the whole may refuse or warn of.
 func (p *patching) patchParts(old Object) (Object, bool) {
-	if p.pt != types.MergePatchType && p.pt != types.StrategicMergePatchType {
-		return nil, false
-	}
-	var patch map[string]any
-	if strict, err := kjson.UnmarshalStrict(p.data, &patch); err != nil || len(strict) > 0 || patch == nil {
+	patch, ok := p.decoded()
+	if !ok {
 		return nil, false
 	}
 	fields := reflect.ValueOf(old).Elem()

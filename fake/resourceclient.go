@@ -7,7 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -141,7 +140,7 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 		shown = obj.GetGenerateName() + "*"
 	}
 	return r.write(ctx, r.request("create", shown), func() (written, error) {
-		if err := invalidOptions("CreateOptions", validation.ValidateCreateOptions(&opts)); err != nil {
+		if err := checkCreateOptions(&opts); err != nil {
 			return written{}, err
 		}
 		warnings := dedupOwners(metaOf(obj), duplicateOwnersMsg)
@@ -169,7 +168,7 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 		if err != nil {
 			return written{}, err
 		}
-		if err := invalidOptions("UpdateOptions", validation.ValidateUpdateOptions(&opts)); err != nil {
+		if err := checkUpdateOptions(&opts); err != nil {
 			return written{}, err
 		}
 		if err := r.checkName(obj, name); err != nil {

@@ -34,6 +34,13 @@ func (s *Server) lookup(t *table, key string) Object {
 	return obj
 }
 
+// holds returns how many objects there are of the resource.
+func (s *Server) holds(t *table) int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return t.objects.Len()
+}
+
 // snapshot returns the resource as it is now, and the revision. The map is the caller's.
 func (s *Server) snapshot(t *table) (*objectMap, int64) {
 	s.mu.Lock()
