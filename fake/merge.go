@@ -33,10 +33,7 @@ func (p *patching) draft(old Object) Object {
 	if p.sub != throughStatus || len(old.GetManagedFields()) > 0 {
 		return k.copy(old)
 	}
-	bare := k.empty()
-	*metaOf(bare) = *metaOf(old)
-	k.copyStatus(bare, old)
-	return k.copy(bare)
+	return k.copy(k.statusOnly(old))
 }
 
 // merger merges a patch into the Go value it is for, in place. Its methods tell whether they could; a value that they

@@ -177,7 +177,7 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 		how.name, how.dryRun, how.whole = name, len(opts.DryRun) > 0, true
 		var warnings []string
 		how.make = func(old Object) (Object, error) {
-			obj := r.kind.copy(obj)
+			obj := r.draft(obj, old, how.through)
 			warnings = dedupOwners(metaOf(obj), duplicateOwnersMsg)
 			r.track(obj, r.shownForWrite(old), r.via(how), opts.FieldManager)
 			return r.taken(obj, old)
@@ -186,6 +186,23 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 		done.warnings = append(warnings, done.warnings...)
 		return done, err
 	})
+}
+
+// draft copies what of an object can come in old's place: all but the status, or, of a write of /status, that and the
+// metadata. Where fields have managers all is copied, as the managers are told from what was sent.
+func (r ResourceClient) draft(obj, old Object, through subresource) Object {
+	k := r.kind
+	switch {
+	case old == nil || k.copyStatus == nil || k.custom != nil || len(obj.GetManagedFields())+len(old.GetManagedFields()) > 0:
+		return k.copy(obj)
+	case through == throughStatus:
+		return k.copy(k.statusOnly(obj))
+	case through == throughMain:
+		bare := k.shallow(obj)
+		k.copyStatus(bare, k.empty())
+		return k.copy(bare)
+	}
+	return k.copy(obj)
 }
 
 // Patch changes an object, or what the subresource is of. Server-side apply, which is a patch, creates what is not there.
