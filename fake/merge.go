@@ -38,7 +38,10 @@ func (p *patching) draft(old Object) Object {
 
 // merger merges a patch into the Go value it is for, in place. Its methods tell whether they could; a value that they
 // could not merge into is of no use any more.
-type merger struct{ strategic bool }
+type merger struct {
+	strategic bool
+	listed    bool // within a list: what a null in a map means there depends on where the list comes from
+}
 
 func (m merger) merge(to reflect.Value, patch any) bool {
 	if patch == nil {
@@ -96,6 +99,9 @@ func (m merger) mergeMap(to reflect.Value, patch any) bool {
 	elem := to.Type().Elem()
 	for name, value := range entries {
 		key := reflect.ValueOf(name).Convert(to.Type().Key())
+		if value == nil && m.listed {
+			return false
+		}
 		if value == nil {
 			to.SetMapIndex(key, reflect.Value{})
 			continue
@@ -112,12 +118,13 @@ func (m merger) mergeMap(to reflect.Value, patch any) bool {
 // replaceList puts a list in the place of another.
 func (m merger) replaceList(to reflect.Value, patch any) bool {
 	list, ok := patch.([]any)
-	if !ok || reflect.PointerTo(to.Type()).Implements(unmarshaler) || slices.ContainsFunc(list, hasNull) {
+	if !ok || reflect.PointerTo(to.Type()).Implements(unmarshaler) {
 		return false
 	}
+	m.listed = true
 	is := reflect.MakeSlice(to.Type(), len(list), len(list))
 	for i, value := range list {
-		if !m.merge(is.Index(i), value) {
+		if value == nil || !m.merge(is.Index(i), value) {
 			return false
 		}
 	}
@@ -131,9 +138,10 @@ func (m merger) replaceList(to reflect.Value, patch any) bool {
 // Upstream: k8s.io/apimachinery/pkg/util/strategicpatch mergeSlice, mergeSortedSlice.
 func (m merger) mergeList(to reflect.Value, patch []any, key string) bool {
 	was, ok := keysOf(to, key)
-	if !ok || slices.ContainsFunc(patch, hasNull) {
+	if !ok {
 		return false
 	}
+	m.listed = true
 	named := make([]string, len(patch))
 	for i, value := range patch {
 		if named[i], ok = keyIn(value, key); !ok || slices.Contains(named[:i], named[i]) {
@@ -200,23 +208,6 @@ func keyIn(elem any, key string) (string, bool) {
 	}
 	s, ok := elem.(string)
 	return s, ok && s != ""
-}
-
-// hasNull tells whether there is a null anywhere in a value.
-func hasNull(value any) bool {
-	switch v := value.(type) {
-	case nil:
-		return true
-	case []any:
-		return slices.ContainsFunc(v, hasNull)
-	case map[string]any:
-		for _, x := range v {
-			if hasNull(x) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // setScalar sets a string, a boolean or a whole number. Others are left to those who read JSON.

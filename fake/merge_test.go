@@ -61,7 +61,8 @@ var podPatches = map[string][]string{
 		`{"securityContext":{"sysctls":null,"seLinuxOptions":{"user":null}}}`, `{"affinity":{}}`, `{"affinity":{"nodeAffinity":null}}`,
 		`{"containers":[{"name":"c","image":"k"},{"name":"d"},{"name":"a","env":[{"name":"Z","value":"3"},{"name":"X","value":"4"}]}]}`,
 		`{"containers":[{"name":"b","resources":{"requests":{"memory":"1Gi","cpu":2}}}]}`,
-		`{"containers":[{"name":"b","resources":{"requests":{"cpu":null}}}]}`, `{"containers":[{"image":"k"}]}`,
+		`{"containers":[{"name":"b","resources":{"requests":{"cpu":null}}}]}`, `{"containers":[{"name":"n","resources":{"requests":{"cpu":null}}}]}`,
+		`{"tolerations":[{"key":"k","tolerationSeconds":null,"effect":null}],"nodeSelector":{"a":null}}`, `{"containers":[{"image":"k"}]}`,
 		`{"containers":[{"name":"c","ports":[{"containerPort":81}]}]}`, `{"containers":[null]}`, `{"containers":[]}`,
 		`{"containers":[{"name":"e"},{"name":"e"}]}`, `{"containers":[{"name":"b","$patch":"delete"}]}`,
 		`{"volumes":[{"name":"v","emptyDir":{"sizeLimit":"1Mi"}}]}`, `{"volumes":[{"name":"v","emptyDir":{}},{"name":"v"}]}`,
@@ -73,6 +74,8 @@ var podPatches = map[string][]string{
 		`{"conditions":[{"type":"Initialized","status":"False"},{"type":"New"},{"type":"PodScheduled","reason":"Q"}]}`,
 		`{"conditions":[{"type":"Ready","lastTransitionTime":"2026-01-01T00:00:00Z","reason":null}]}`, `{"phase":"Running"}`,
 		`{"startTime":"2026-01-01T00:00:00Z","containerStatuses":[{"name":"a","ready":true,"state":{"running":{"startedAt":null}}}]}`,
+		`{"conditions":[{"type":"Ready","lastProbeTime":null,"reason":null},{"type":"New","lastProbeTime":null},{"type":"Z","status":null}]}`,
+		`{"containerStatuses":[{"name":"a","allocatedResources":{"cpu":null},"state":null}]}`, `{"podIPs":[null]}`, `{"conditions":[null]}`,
 		`{"containerStatuses":[{"name":"a","restartCount":2,"allocatedResources":{"cpu":"1"}}],"phase":null}`, `{"podIPs":[{"ip":"1"}]}`,
 	},
 }

@@ -53,7 +53,7 @@ func (op jsonPatchOp) onFinalizers(finalizers []string, place string) ([]string,
 	}
 	switch {
 	case op.Op == "test" && place == "":
-		return finalizers, len(finalizers) == 0 && op.Value == nil
+		return finalizers, finalizers == nil && op.Value == nil
 	case op.Op == "test" && i >= 0:
 		return finalizers, isString && finalizers[i] == value
 	case op.Op == "remove" && i >= 0:
@@ -62,6 +62,7 @@ func (op jsonPatchOp) onFinalizers(finalizers []string, place string) ([]string,
 		return append(finalizers, value), isString
 	case op.Op == "add" && place == "" && len(finalizers) == 0:
 		list, _ := op.Value.([]any)
+		finalizers = []string{}
 		for _, f := range list {
 			name, ok := f.(string)
 			if !ok {
