@@ -347,6 +347,5 @@ func keyFor(obj any) (string, error) {
 
 // noIndex is what client-go says where there is no index of a name.
 func noIndex(name string) error {
-	//lint:ignore ST1005 upstream's words
 	return fmt.Errorf("Index with name %s does not exist", name)
 }
