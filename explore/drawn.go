@@ -69,7 +69,7 @@ func (e *search) unreported(strategy sim.Strategy) (*scenario.Result, error) {
 	if err := e.ctx.Err(); err != nil {
 		return nil, err
 	}
-	r, err := e.scenario.Run(e.ctx, scenario.Options{Strategy: strategy, StepsMax: e.bound()})
+	r, err := e.scenario.Run(e.ctx, scenario.Options{Strategy: strategy, Pool: e.pool, StepsMax: e.bound()})
 	if err == nil {
 		e.judge(r)
 	}

@@ -91,6 +91,7 @@ func Search(ctx context.Context, s *scenario.Scenario, cfg Config) (Report, erro
 	if err != nil {
 		return Report{}, err
 	}
+	defer e.pool.Close()
 	err = e.search(e.cfg.Strategy)
 	if errors.Is(err, errEnough) {
 		err = nil
@@ -110,6 +111,7 @@ type search struct {
 	wide     []int            // and the steps of it at which there was a choice
 	turn     int              // schedules come by, of all shards
 	states   *states          // nil: they are not counted
+	pool     *sim.Pool        // of all runs
 	within   bool             // it is part of the shrinking of what another one found
 }
 
@@ -125,7 +127,7 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 	case cfg.Depth < 0 || cfg.Count < 0:
 		return nil, fmt.Errorf("depth %d, count %d: want no negative numbers", cfg.Depth, cfg.Count)
 	}
-	e := &search{ctx: ctx, scenario: s.Under(nil, ""), cfg: cfg, risks: cfg.Faults}
+	e := &search{ctx: ctx, scenario: s.Under(nil, ""), cfg: cfg, risks: cfg.Faults, pool: &sim.Pool{}}
 	if e.risks == nil {
 		e.risks = s.Faults
 	}
@@ -225,7 +227,7 @@ func (e *search) runBegun(strategy sim.Strategy, begin func(c *cluster.Cluster))
 	if err := e.ctx.Err(); err != nil {
 		return nil, err
 	}
-	r, err := e.scenario.Run(e.ctx, scenario.Options{Strategy: strategy, StepsMax: e.bound(), Watch: func(c *cluster.Cluster) {
+	r, err := e.scenario.Run(e.ctx, scenario.Options{Strategy: strategy, Pool: e.pool, StepsMax: e.bound(), Watch: func(c *cluster.Cluster) {
 		if begin != nil {
 			begin(c)
 		}

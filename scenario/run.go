@@ -23,6 +23,7 @@ const StepsMax = 20_000
 type Options struct {
 	Strategy sim.Strategy // nil: the scenario's schedule
 	StepsMax int          // 0: StepsMax
+	Pool     *sim.Pool    // see sim.SteppedConfig
 	// Watch is called with the world when it has been set up, before anything of the scenario happens. nil: nobody.
 	Watch func(c *cluster.Cluster)
 }
@@ -135,7 +136,7 @@ func (s *Scenario) begin(ctx context.Context, o Options) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := cluster.New(s.config(sim.SteppedConfig{}))
+	c, err := cluster.New(s.config(sim.SteppedConfig{Pool: o.Pool}))
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}

@@ -2,6 +2,32 @@ package sim
 
 import "iter"
 
+// Pool keeps the coroutines of stepped hosts, one after the other, so that the next need not make them, nor grow their
+// stacks, again. The zero value is empty. It is for one goroutine. Close it, or they stay in memory.
+type Pool struct{ free []*coroutine }
+
+// Close ends the coroutines. The pool is empty then.
+func (p *Pool) Close() {
+	for _, co := range p.free {
+		co.stop()
+	}
+	p.free = nil
+}
+
+func (p *Pool) get() *coroutine {
+	if n := len(p.free); n > 0 {
+		co := p.free[n-1]
+		p.free = p.free[:n-1]
+		return co
+	}
+	return newCoroutine()
+}
+
+func (p *Pool) put(co *coroutine) {
+	co.work = nil
+	p.free = append(p.free, co)
+}
+
 // coroutine runs pieces of work one after the other, each of which may be suspended anywhere. An idle coroutine can be
 // given to another actor: a world needs as many as it has strands in flight at once.
 type coroutine struct {
