@@ -23,7 +23,9 @@ func (e *search) exhaustive(bound int) error {
 		}
 		e.report.States = len(met)
 		if e.failed(r) {
-			return e.found(noting.Schedule, r)
+			if err := e.found(noting.Schedule, r); err != nil {
+				return err
+			}
 		}
 		if prefix = e.next(d); prefix == nil {
 			break

@@ -1,0 +1,17 @@
+# Two claims and two volumes: each claim gets a volume of its own.
+parts: pvcontroller
+rules: I1
+user alice
+  create volume disk-1 1Gi
+  create volume disk-2 1Gi
+user bob
+  create claim mail 1Gi class=
+  create claim wiki 1Gi class=
+violates: L7
+
+   9  alice creates volume disk-1 of 1Gi (rv 7)
+  14  pvcontroller marks volume disk-1 Available (rv 8)
+  20  cleaner says that volume disk-1 is to be treated as Delete when its claim is gone (rv 9)
+  26  keeper says that volume disk-1 is to be treated as Retain when its claim is gone (rv 10)
+      … and steps 19 to 29 again and again, for ever
+broken: L7: the world moves for ever, and comes to nothing: livelock
