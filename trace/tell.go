@@ -153,8 +153,10 @@ func tellVolume(was, is *corev1.PersistentVolume) (string, bool) {
 		purpose = " for claim " + claim
 	}
 	capacity := is.Spec.Capacity[corev1.ResourceStorage]
+	policy, old := is.Spec.PersistentVolumeReclaimPolicy, was.Spec.PersistentVolumeReclaimPolicy
 	return first(
 		changed{was.Name == "", fmt.Sprintf("creates %s of %s%s", noun, capacity.String(), purpose)},
+		changed{policy != old, fmt.Sprintf("sets the reclaim policy of %s to %s, which was %s", noun, policy, old)},
 		changed{was.Spec.ClaimRef == nil && is.Spec.ClaimRef != nil, fmt.Sprintf("reserves %s for claim %s", noun, claim)},
 		changed{was.Spec.ClaimRef != nil && is.Spec.ClaimRef == nil, fmt.Sprintf("reserves %s for nobody any more", noun)},
 		changed{otherClaim(was, is), fmt.Sprintf("takes %s from the claim it was reserved for, and reserves it for claim %s", noun, claim)},
