@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -37,7 +38,40 @@ func castOf(records []trace.Record, failure error) *cast {
 	for _, key := range c.named(keys, records, failure) {
 		c.enter(key)
 	}
+	if c.about != nil && !errors.As(failure, new(*invariant.Violation)) {
+		c.enterRivals(records)
+	}
 	return c
+}
+
+// enterRivals lets those volumes be told of that a claim waits for in vain: those of its class that are large enough.
+func (c *cast) enterRivals(records []trace.Record) {
+	bound := map[string]bool{}
+	claims := map[string]*corev1.PersistentVolumeClaim{}
+	volumes := map[string]*corev1.PersistentVolume{}
+	for i := range records {
+		switch o := records[i].After.(type) {
+		case *corev1.PersistentVolumeClaim:
+			key := c.meet(o)
+			bound[key] = bound[key] || o.Spec.VolumeName != ""
+			claims[key] = o
+		case *corev1.PersistentVolume:
+			volumes[c.meet(o)] = o
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(claims)) {
+		if !c.about[key] || bound[key] {
+			continue
+		}
+		claim := claims[key]
+		for _, name := range slices.Sorted(maps.Keys(volumes)) {
+			size, room := claim.Spec.Resources.Requests.Storage(), volumes[name].Spec.Capacity.Storage()
+			class := claim.Spec.StorageClassName
+			if class != nil && *class == volumes[name].Spec.StorageClassName && room.Cmp(*size) >= 0 {
+				c.enter(name)
+			}
+		}
+	}
 }
 
 // meet notes what an object has to do with, and returns its key; "" for one that is of no interest.

@@ -67,7 +67,7 @@ func markEvent(event string) string {
 	case "crash":
 		if _, behind, lags := strings.Cut(rest, "with "); lags {
 			resource, n, _ := strings.Cut(strings.TrimSuffix(behind, " behind"), " ")
-			return fmt.Sprintf("%s is killed here and starts again, and its first list of %s is %s old", first, resource, events(n))
+			return fmt.Sprintf("%s is killed here and starts again, and its first list of %ss is %s old", first, trace.Noun(resource), events(n))
 		}
 		return first + " is killed here and starts again"
 	case "stop":
@@ -77,9 +77,9 @@ func markEvent(event string) string {
 	case "replicate":
 		return fmt.Sprintf("a second %s starts beside the first: both are active", first)
 	case "relist":
-		return fmt.Sprintf("the watch of %s on %s breaks here, and it lists again", first, rest)
+		return fmt.Sprintf("the watch of %s on %ss breaks here, and it lists again", first, trace.Noun(rest))
 	case "expire":
-		return fmt.Sprintf("the API server forgets the old events of %s: who is behind has to list again", of)
+		return fmt.Sprintf("the API server forgets the old events of %ss: who is behind has to list again", trace.Noun(of))
 	case "reboot":
 		return first + " reboots here: its kubelet starts again, and its mounts are gone"
 	case "lose":

@@ -45,7 +45,11 @@ func TestStories(t *testing.T) {
 			"unconditional-updates", "two-claims-one-volume", broken{rules("I1", "I2"), between(careless("pvcontroller")), twice},
 			explore.Config{Strategy: explore.Holds, Depth: 2},
 		},
-		{"waits-for-ever", "two-claims-one-volume", broken{rules("I1"), between(absentMinded("pvcontroller"))}, explore.Config{Strategy: explore.Holds}},
+		{
+			"no-live-list", "claim-deleted-while-pod-starts", broken{rules("I28"), between(trusting("pvcprotection"))},
+			explore.Config{Strategy: explore.Holds},
+		},
+		{"waits-for-ever", "two-claims-one-volume", broken{rules("L1"), between(absentMinded("pvcontroller"))}, explore.Config{Strategy: explore.Holds}},
 		{"panic", "two-claims-one-volume", broken{rules("I1"), between(fragile("pvcontroller"))}, explore.Config{Strategy: explore.Holds}},
 		{"restart", "claim-recreated", broken{rules("I1", "I2"), between(careless("pvcontroller"))}, explore.Config{Strategy: explore.Restarts}},
 		{

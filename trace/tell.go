@@ -161,10 +161,6 @@ func tellVolume(was, is *corev1.PersistentVolume) (string, bool) {
 		changed{was.Spec.ClaimRef != nil && is.Spec.ClaimRef == nil, fmt.Sprintf("reserves %s for nobody any more", noun)},
 		changed{otherClaim(was, is), fmt.Sprintf("takes %s from the claim it was reserved for, and reserves it for claim %s", noun, claim)},
 		changed{was.Status.Phase != is.Status.Phase, fmt.Sprintf("marks %s %s", noun, is.Status.Phase)},
-		changed{
-			was.Spec.PersistentVolumeReclaimPolicy != is.Spec.PersistentVolumeReclaimPolicy,
-			fmt.Sprintf("says that %s is to be treated as %s when its claim is gone", noun, is.Spec.PersistentVolumeReclaimPolicy),
-		},
 		changed{len(is.Finalizers) < len(was.Finalizers), fmt.Sprintf("takes its finalizer off %s; left: %s", noun, orNone(list(is.Finalizers)))},
 		changed{len(is.Finalizers) > len(was.Finalizers), fmt.Sprintf("puts finalizer %s on %s", is.Finalizers[max(0, len(is.Finalizers)-1):], noun)},
 	)

@@ -71,7 +71,7 @@ func TestExploreFindsAndReplayTellsAgain(t *testing.T) {
 		t.Errorf("status %d, stderr %q, want 1 and nothing", status, errs)
 	}
 	for _, want := range []string{
-		"with 1 deviation", ">> the volume cache of pvcontroller is held back here", "\nbroken: L", "replay: volsim replay " + files[0],
+		"with 1 deviation", ">> the volume cache of pvcontroller is held back here", "reserves volume big for claim default/wiki", "\nbroken: L", "replay: volsim replay " + files[0],
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)

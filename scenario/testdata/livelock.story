@@ -11,7 +11,7 @@ violates: L7
 
    9  alice creates volume disk-1 of 1Gi (rv 7)
   14  pvcontroller marks volume disk-1 Available (rv 8)
-  20  cleaner says that volume disk-1 is to be treated as Delete when its claim is gone (rv 9)
-  26  keeper says that volume disk-1 is to be treated as Retain when its claim is gone (rv 10)
+  20  cleaner sets the reclaim policy of volume disk-1 to Delete, which was Retain (rv 9)
+  26  keeper sets the reclaim policy of volume disk-1 to Retain, which was Delete (rv 10)
       … and steps 19 to 29 again and again, for ever
 broken: L7: the world moves for ever, and comes to nothing: livelock

@@ -22,7 +22,7 @@ violates: I2
   30  pvcontroller marks claim default/data Bound (rv 13)
   36  alice deletes claim default/data, which stays until its finalizers [kubernetes.io/pvc-protection] are gone (rv 14)
   41  pvcprotection takes the last finalizer off claim default/data, which is gone (rv 15)
-  46  >> pvcontroller is killed here and starts again, and its first list of persistentvolumes is 2 events old
+  46  >> pvcontroller is killed here and starts again, and its first list of volumes is 2 events old
   52  alice asks for 1Gi of storage: claim default/data (rv 16)
   56  pvcontroller takes volume disk-1 from the claim it was reserved for, and reserves it for claim default/data (rv 17)
       (its volume cache had not heard of steps 21 and 24)
