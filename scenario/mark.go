@@ -76,6 +76,8 @@ func markEvent(event string) string {
 		return first + " starts again"
 	case "replicate":
 		return fmt.Sprintf("a second %s starts beside the first: both are active", first)
+	case "retire":
+		return first + " ends: there is one of it again"
 	case "relist":
 		return fmt.Sprintf("the watch of %s on %ss breaks here, and it lists again", first, trace.Noun(rest))
 	case "expire":

@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -114,6 +115,9 @@ func (t *teller) tell() {
 			t.ignorance(r)
 		}
 		t.hearsay.note(r, concerns)
+	}
+	if t.until == len(t.records) {
+		t.mark(math.MaxInt, nil)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -87,6 +88,9 @@ func newExplore() *cobra.Command {
 	return cmd
 }
 
+// gcPercent is how much garbage may come together in a search: worlds are small, and there is one at a time.
+const gcPercent = 400
+
 func strategies() string {
 	words := make([]string, len(explore.Strategies))
 	for i, s := range explore.Strategies {
@@ -160,6 +164,9 @@ func exploreScenario(cmd *cobra.Command, name string, o exploreOptions) error {
 	cfg, err := o.config()
 	if err != nil {
 		return err
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent) // the world of a schedule is garbage as soon as it has ended
 	}
 	p := newProgress(cmd.ErrOrStderr(), cfg.States, o.quiet)
 	cfg.Progress = p.report
@@ -253,7 +260,7 @@ func (f *finding) print(out io.Writer) {
 	if f.States > 0 {
 		fmt.Fprintf(out, ", %d states", f.States)
 	}
-	fmt.Fprintf(out, " in %s, %.0f schedules/s: ", (time.Duration(f.Seconds * float64(time.Second))).Round(10*time.Millisecond), f.Rate)
+	fmt.Fprintf(out, " in %s, %.0f schedules/s: ", time.Duration(f.Seconds*float64(time.Second)).Round(10*time.Millisecond), f.Rate)
 	switch {
 	case f.Interrupted:
 		fmt.Fprint(out, "interrupted; ")
