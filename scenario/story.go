@@ -33,6 +33,7 @@ func Story(s *Scenario, r *Result) string {
 		t.hearsay.note(&all[i], t.cast.concerns(&all[i]))
 		t.at = all[i].At
 	}
+	t.number()
 	t.begin(r.Failure)
 	t.tell()
 	t.end(s, r)
@@ -53,6 +54,19 @@ type teller struct {
 	at         time.Duration
 	lines      []string
 	turn       int // of the last line
+}
+
+// number lets the numbers of steps go on where the host counts anew: when a world at rest is looked at once more.
+func (t *teller) number() {
+	last, before := 0, 0
+	for i := range t.records {
+		turn := &t.records[i].Turn
+		if *turn+before < last {
+			before = last
+		}
+		*turn += before
+		last = *turn
+	}
 }
 
 // begin finds whom the failure is about.

@@ -155,6 +155,9 @@ func (s *Stepped) Panicked() (actor, stack string) {
 	return s.current.full, stack
 }
 
+// Busy tells whether something can happen now, without the clock being moved.
+func (s *Stepped) Busy() bool { return len(s.ready()) > 0 }
+
 // Stopped tells whether the strategy stopped the run.
 func (s *Stepped) Stopped() bool { return s.stopped }
 

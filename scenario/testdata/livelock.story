@@ -9,9 +9,9 @@ user bob
   create claim wiki 1Gi class=
 violates: L7
 
-   9  alice creates volume disk-1 of 1Gi (rv 7)
-  14  pvcontroller marks volume disk-1 Available (rv 8)
-  20  cleaner sets the reclaim policy of volume disk-1 to Delete, which was Retain (rv 9)
-  26  keeper sets the reclaim policy of volume disk-1 to Retain, which was Delete (rv 10)
-      … and steps 19 to 29 again and again, for ever
+   3  alice creates volume disk-1 of 1Gi (rv 7)
+   8  pvcontroller marks volume disk-1 Available (rv 8)
+  14  cleaner sets the reclaim policy of volume disk-1 to Delete, which was Retain (rv 9)
+  20  keeper sets the reclaim policy of volume disk-1 to Retain, which was Delete (rv 10)
+      … and steps 13 to 23 again and again, for ever
 broken: L7: the world moves for ever, and comes to nothing: livelock

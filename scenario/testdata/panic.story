@@ -13,11 +13,11 @@ user carol
   wait claim wiki Bound
 violates: L7
 
-   8  alice creates volume disk-1 of 1Gi (rv 7)
-  11  pvcontroller marks volume disk-1 Available (rv 8)
-  14  bob asks for 1Gi of storage: claim default/wiki (rv 9)
-  17  pvcontroller reserves volume disk-1 for claim default/wiki (rv 10)
-  19  pvcontroller marks volume disk-1 Bound (rv 11)
+   4  alice creates volume disk-1 of 1Gi (rv 7)
+   7  pvcontroller marks volume disk-1 Available (rv 8)
+  10  bob asks for 1Gi of storage: claim default/wiki (rv 9)
+  13  pvcontroller reserves volume disk-1 for claim default/wiki (rv 10)
+  15  pvcontroller marks volume disk-1 Bound (rv 11)
 broken: L7: pvcontroller/claims panics: the map is nil
   in scenario_test.TestStories.fragile.func16.1 (broken_test.go:N)
   in scenario_test.deceived.Intercept (broken_test.go:N)

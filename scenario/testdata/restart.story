@@ -10,20 +10,20 @@ user alice
   create volume disk-2 1Gi
   wait claim data Bound
 schedule
-  46 event: crash pvcontroller with persistentvolumes 2 behind
+  39 event: crash pvcontroller with persistentvolumes 2 behind
 violates: I2
 
-   9  alice creates volume disk-1 of 1Gi (rv 7)
-  13  pvcontroller marks volume disk-1 Available (rv 8)
-  17  alice asks for 1Gi of storage: claim default/data (rv 9)
-  21  pvcontroller reserves volume disk-1 for claim default/data (rv 10)
-  24  pvcontroller marks volume disk-1 Bound (rv 11)
-  27  pvcontroller binds claim default/data to volume disk-1 (rv 12)
-  30  pvcontroller marks claim default/data Bound (rv 13)
-  36  alice deletes claim default/data, which stays until its finalizers [kubernetes.io/pvc-protection] are gone (rv 14)
-  41  pvcprotection takes the last finalizer off claim default/data, which is gone (rv 15)
-  46  >> pvcontroller is killed here and starts again, and its first list of volumes is 2 events old
-  52  alice asks for 1Gi of storage: claim default/data (rv 16)
-  56  pvcontroller takes volume disk-1 from the claim it was reserved for, and reserves it for claim default/data (rv 17)
-      (its volume cache had not heard of steps 21 and 24)
+   2  alice creates volume disk-1 of 1Gi (rv 7)
+   6  pvcontroller marks volume disk-1 Available (rv 8)
+  10  alice asks for 1Gi of storage: claim default/data (rv 9)
+  14  pvcontroller reserves volume disk-1 for claim default/data (rv 10)
+  17  pvcontroller marks volume disk-1 Bound (rv 11)
+  20  pvcontroller binds claim default/data to volume disk-1 (rv 12)
+  23  pvcontroller marks claim default/data Bound (rv 13)
+  29  alice deletes claim default/data, which stays until its finalizers [kubernetes.io/pvc-protection] are gone (rv 14)
+  34  pvcprotection takes the last finalizer off claim default/data, which is gone (rv 15)
+  39  >> pvcontroller is killed here and starts again, and its first list of volumes is 2 events old
+  45  alice asks for 1Gi of storage: claim default/data (rv 16)
+  49  pvcontroller takes volume disk-1 from the claim it was reserved for, and reserves it for claim default/data (rv 17)
+      (its volume cache had not heard of steps 14 and 17)
 broken: I2: a volume that passes from one claim to another without being free between: volume disk-1 passed from claim default/data (f1bbcdcb) to claim default/data (8ff34785)

@@ -14,27 +14,27 @@ user carol
 user dave
   let replicate pvcontroller
 schedule
-  8 hold: dave
-  17 hold: pvcontroller/claims
+  4 hold: dave
+  13 hold: pvcontroller/claims
 violates: I2
 
-   8  >> dave is held back here
-   8  alice creates volume disk-1 of 1Gi (rv 7)
-  11  pvcontroller/volumes marks volume disk-1 Available (rv 8)
-  14  bob asks for 1Gi of storage: claim default/wiki (rv 9)
-  17  >> pvcontroller/claims is held back here, before its update of volume disk-1, until step 72
-  17  alice asks for 1Gi of storage: claim default/mail (rv 10)
-  20  >> a second pvcontroller starts beside the first: both are active
-  27  pvcontroller#2 reserves volume disk-1 for claim default/mail (rv 11)
-  30  pvcontroller#2 marks volume disk-1 Bound (rv 12)
-  33  pvcontroller#2 binds claim default/mail to volume disk-1 (rv 13)
-  36  pvcontroller#2 marks claim default/mail Bound (rv 14)
-  46  carol creates volume disk-2 of 1Gi (rv 16)
-  50  pvcontroller/volumes marks volume disk-2 Available (rv 17)
-  55  pvcontroller#2 reserves volume disk-2 for claim default/wiki (rv 18)
-  58  pvcontroller#2 marks volume disk-2 Bound (rv 19)
-  61  pvcontroller#2 binds claim default/wiki to volume disk-2 (rv 20)
-  64  pvcontroller#2 marks claim default/wiki Bound (rv 21)
-  72  pvcontroller/claims takes volume disk-1 from the claim it was reserved for, and reserves it for claim default/wiki (rv 22)
-      (it decided so in step 16, before steps 27 and 30)
+   4  >> dave is held back here
+   4  alice creates volume disk-1 of 1Gi (rv 7)
+   7  pvcontroller/volumes marks volume disk-1 Available (rv 8)
+  10  bob asks for 1Gi of storage: claim default/wiki (rv 9)
+  13  >> pvcontroller/claims is held back here, before its update of volume disk-1, until step 68
+  13  alice asks for 1Gi of storage: claim default/mail (rv 10)
+  16  >> a second pvcontroller starts beside the first: both are active
+  23  pvcontroller#2 reserves volume disk-1 for claim default/mail (rv 11)
+  26  pvcontroller#2 marks volume disk-1 Bound (rv 12)
+  29  pvcontroller#2 binds claim default/mail to volume disk-1 (rv 13)
+  32  pvcontroller#2 marks claim default/mail Bound (rv 14)
+  42  carol creates volume disk-2 of 1Gi (rv 16)
+  46  pvcontroller/volumes marks volume disk-2 Available (rv 17)
+  51  pvcontroller#2 reserves volume disk-2 for claim default/wiki (rv 18)
+  54  pvcontroller#2 marks volume disk-2 Bound (rv 19)
+  57  pvcontroller#2 binds claim default/wiki to volume disk-2 (rv 20)
+  60  pvcontroller#2 marks claim default/wiki Bound (rv 21)
+  68  pvcontroller/claims takes volume disk-1 from the claim it was reserved for, and reserves it for claim default/wiki (rv 22)
+      (it decided so in step 12, before steps 23 and 26)
 broken: I2: a volume that passes from one claim to another without being free between: volume disk-1 passed from claim default/mail (8ff34785) to claim default/wiki (f1bbcdcb)
