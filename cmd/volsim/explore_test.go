@@ -16,16 +16,18 @@ import (
 	"github.com/volsim/volsim/scenario"
 )
 
-// race fails when the cache of volumes is late: the small claim takes the big volume.
-const race = `# Bob expects the small claim to get the small volume.
-parts: pvcontroller
+// race fails when alice is late: bob has deleted the claim that she waits for.
+const race = `# Alice and bob wait for one claim, and bob deletes it.
+parts: pvcontroller, pvcprotection
+ends: differ
 user alice
-  create volume small 1Gi
-  create volume big 2Gi
+  create volume disk 1Gi
+  create claim data 1Gi class=
+  wait claim data Bound
+  create pod web data on=node-1
 user bob
-  create claim wiki 1Gi class=
-  create claim mail 2Gi class=
-  wait claim mail Bound
+  wait claim data Bound
+  delete claim data
 `
 
 func written(t *testing.T, name, text string) string {
@@ -71,7 +73,7 @@ func TestExploreFindsAndReplayTellsAgain(t *testing.T) {
 		t.Errorf("status %d, stderr %q, want 1 and nothing", status, errs)
 	}
 	for _, want := range []string{
-		"with 1 deviation", ">> the volume cache of pvcontroller is held back here", "reserves volume big for claim default/wiki", "\nbroken: L", "replay: volsim replay " + files[0],
+		"with 1 deviation", ">> alice is held back here", "bob deletes claim default/data", "\nbroken: L", "replay: volsim replay " + files[0],
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
@@ -85,12 +87,12 @@ func TestExploreFindsAndReplayTellsAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mended := strings.Replace(string(text), "create volume small 1Gi", "create volume small 2Gi", 1)
+	mended := strings.Replace(string(text), "  delete claim data", "  wait claim data Bound", 1)
 	status, out, _ = volsim(t.Context(), "replay", written(t, "mended.txt", mended))
 	if status != 0 || !strings.Contains(out, " is not broken any more\n") {
 		t.Errorf("mended: replayed with status %d:\n%s", status, out)
 	}
-	other := strings.Replace(string(text), "hold: pvcontroller", "hold: nobody", 1)
+	other := strings.Replace(string(text), "hold: alice", "hold: nobody", 1)
 	if _, out, _ = volsim(t.Context(), "replay", written(t, "other.txt", other)); !strings.Contains(out, "the schedule does not fit this world any more") {
 		t.Errorf("with a schedule of another world:\n%s", out)
 	}
