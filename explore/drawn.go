@@ -24,7 +24,9 @@ func (e *search) drawn(strategy Strategy, count int) error {
 			return err
 		}
 		if e.failed(r) {
-			return e.found(noting.Schedule, r)
+			if err := e.found(noting.Schedule, r); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -49,6 +49,8 @@ type Config struct {
 
 	// Rule is the number of the rule to be broken; other failures are passed over. "": any.
 	Rule string
+	// KeepGoing goes on after a failure, to the end of the search: failures are counted by rule.
+	KeepGoing bool
 	// Progress is told after each schedule. nil: nobody.
 	Progress func(Report)
 	// States has states be counted, which takes time.
@@ -59,11 +61,12 @@ type Config struct {
 
 // Report is what a search has come to.
 type Report struct {
-	Schedules int      // run so far
-	Steps     int      // in all of them
-	States    int      // different ones met, if they are counted
-	Complete  string   // what was searched completely, in words; "": nothing was
-	Failure   *Failure // the first; nil: none was found
+	Schedules int        // run so far
+	Steps     int        // in all of them
+	States    int        // different ones met, if they are counted
+	Complete  string     // what was searched completely, in words; "": nothing was
+	Failure   *Failure   // the first; nil: none was found
+	Failures  []*Failure // the first of each rule; more than one only with Config.KeepGoing
 }
 
 // Failure is a schedule under which a scenario goes wrong.
@@ -72,6 +75,7 @@ type Failure struct {
 	Result    *scenario.Result   // of the last run
 	Schedules int                // how many were run until it was found
 	Shrinking int                // how many more were run to shorten it
+	Times     int                // how many schedules broke the rule; more than 1 only with Config.KeepGoing
 }
 
 // Error says which rule is broken, and how.
@@ -287,9 +291,11 @@ func (e *search) runOrdinary() error {
 	if err != nil {
 		return err
 	}
-	e.ordinary, e.calls, e.wide = r, p.calls, p.wide
 	if e.failed(r) {
-		return e.found(nil, r)
+		// Under the same bound on steps, so that a livelock is seen where it was seen before; and without an ordinary
+		// course there is nothing to leave.
+		return cmp.Or(e.found(nil, r), errEnough)
 	}
+	e.ordinary, e.calls, e.wide = r, p.calls, p.wide
 	return nil
 }

@@ -61,11 +61,12 @@ func (u *Unfinished) Error() string {
 // Panic says that a part of the world panicked.
 type Panic struct {
 	Value any
+	Actor string // who panicked
 	Stack string
 }
 
-// Error gives what it panicked with.
-func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
+// Error says who panicked with what.
+func (p *Panic) Error() string { return fmt.Sprintf("%s panics: %v", p.Actor, p.Value) }
 
 // Rule is the number of the rule that a failure breaks: of a violation its own, of what is owed the first one's. A user's
 // wait, a livelock and a panic break L7; a user's error "user".
@@ -191,7 +192,8 @@ func (w *world) live(ctx context.Context) {
 func (w *world) guard(do func() error) (failure error) {
 	defer func() {
 		if p := recover(); p != nil {
-			failure = &Panic{Value: p, Stack: string(debug.Stack())}
+			actor, stack := w.host.Panicked()
+			failure = &Panic{Value: p, Actor: actor, Stack: cmp.Or(stack, string(debug.Stack()))}
 		}
 	}()
 	return do()

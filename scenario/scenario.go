@@ -26,6 +26,7 @@ type Scenario struct {
 	Violates   string       // the number of the rule that the schedule breaks; "": none
 
 	// Not in the text.
+	File    string          // where it is kept, so that it can be run again; "": nowhere
 	Extra   []cluster.Part  // beside the control plane
 	Between cluster.Between // stands between the parts and what they call
 }

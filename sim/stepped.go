@@ -152,6 +152,17 @@ func (s *Stepped) Step() bool {
 	return true
 }
 
+// Panicked is the actor whose panic came out of Step, and its stack, if it has left one of its own; both are "" if none did.
+func (s *Stepped) Panicked() (actor, stack string) {
+	if s.current == nil {
+		return "", ""
+	}
+	if s.current.co != nil {
+		stack = s.current.co.stack
+	}
+	return s.current.full, stack
+}
+
 // Busy tells whether something can happen now, without the clock being moved.
 func (s *Stepped) Busy() bool { return len(s.ready()) > 0 }
 
@@ -368,7 +379,9 @@ func (s *Stepped) note(actor string, action trace.Action, out trace.Outcome, too
 	if out.After != nil || action.Kind == trace.KindDriver {
 		s.changes++
 	}
-	s.log.Append(trace.Record{At: s.now.Sub(Epoch), Actor: actor, Action: action, Outcome: out, Took: took})
+	s.log.Append(trace.Record{
+		At: s.now.Sub(Epoch), Actor: actor, Action: action, Outcome: out, Took: took, Turn: s.steps - s.base,
+	})
 }
 
 func (s *Stepped) actor(c *Component) string {
