@@ -62,6 +62,7 @@ var sameFloor = [][2]string{
 	{"sim", "trace"},
 	{"invariant", "fake"},
 	{"invariant", "nodefs"},
+	{"invariant", "podclaims"},
 	{"explore", "scenario"},
 	{"simtest", "scenario"},
 	{"simtest", "explore"},

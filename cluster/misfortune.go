@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +17,7 @@ const LagMax = 2
 
 // Misfortunes are the first words of the events that can befall a stepped world, as its strategy may say, each followed by
 // what it befalls; "crash" also by "with RESOURCE N behind".
-var Misfortunes = []string{"crash", "stop", "start", "replicate", "relist", "expire", "reboot", "lose", "recover"}
+var Misfortunes = []string{"crash", "stop", "start", "replicate", "retire", "relist", "expire", "reboot", "lose", "recover"}
 
 // misfortunes are the events that can befall a stepped world now:
 //
@@ -24,7 +25,8 @@ var Misfortunes = []string{"crash", "stop", "start", "replicate", "relist", "exp
 //	crash PART with RESOURCE N behind      … and its first list of a resource is N events old
 //	stop PART                              it is killed, and stays down until "start"
 //	start PART
-//	replicate PART                         a second process of it runs beside the first
+//	replicate PART                         a second process of it runs beside the first, PART#2
+//	retire PART#2                          it ends
 //	relist PART RESOURCE                   its watch breaks, and it lists again
 //	expire RESOURCE                        the server forgets old events: whoever is behind gets 410, and lists again
 //	reboot NODE                            its kubelet is killed, its mounts are gone, its disk is kept
@@ -37,6 +39,10 @@ func (c *Cluster) misfortunes() []sim.Happening {
 	}
 	for _, p := range c.parts {
 		if c.lost(p) {
+			continue
+		}
+		if p.replica {
+			can(func() error { c.retire(p); return nil }, "retire %s", p.name)
 			continue
 		}
 		if p.component == nil {
@@ -53,7 +59,7 @@ func (c *Cluster) misfortunes() []sim.Happening {
 			}
 		}
 		can(func() error { return c.Stop(p.name) }, "stop %s", p.name)
-		if _, err := c.part(p.name + "#2"); err != nil && !strings.HasSuffix(p.name, "#2") && !strings.Contains(p.name, "(") {
+		if _, err := c.part(p.name + "#2"); err != nil && !strings.Contains(p.name, "(") {
 			can(func() error { return c.Replicate(p.name) }, "replicate %s", p.name)
 		}
 	}
@@ -190,19 +196,34 @@ func (c *Cluster) setReady(name string, is corev1.ConditionStatus, reason, messa
 	})
 }
 
-// Heal ends all misfortunes: what is down starts again, and what is lost comes back. It reports whether there was any.
-func (c *Cluster) Heal() bool {
-	healed := false
-	for _, n := range c.nodes {
-		if n.lost {
-			c.must(c.Recover(n.name))
-			healed = true
+// Ails tells whether a part is down, or there twice, or a node lost.
+func (c *Cluster) Ails() bool {
+	for _, p := range c.parts {
+		if p.component == nil || p.replica {
+			return true
 		}
 	}
-	for _, p := range c.parts {
-		if p.component == nil {
-			c.must(c.launch(p))
-			healed = true
+	return false
+}
+
+// Heal ends all misfortunes of a stepped world: what is lost comes back, what is down starts again, and what is there twice
+// retires once, each as a step. It reports whether there was any.
+func (c *Cluster) Heal() bool {
+	healed := false
+	befall := func(format, name string) {
+		healed = c.host.(*sim.Stepped).Befall(fmt.Sprintf(format, name)) || healed
+	}
+	for _, n := range c.nodes {
+		if n.lost {
+			befall("recover %s", n.name)
+		}
+	}
+	for _, p := range slices.Clone(c.parts) {
+		switch {
+		case p.replica:
+			befall("retire %s", p.name)
+		case p.component == nil:
+			befall("start %s", p.name)
 		}
 	}
 	return healed

@@ -90,8 +90,8 @@ func TestExtraPartsStartAgain(t *testing.T) {
 	if err := errors.Join(c.Run(t.Context()), c.Crash("operator"), c.Replicate("operator"), c.Stop("operator"), c.Run(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if started != 3 || !c.Heal() || started != 4 || c.Heal() {
-		t.Errorf("started %d times", started)
+	if started != 3 || !c.Ails() || !c.Heal() || started != 4 || c.Ails() || c.Heal() || len(c.Parts()) != 1 {
+		t.Errorf("started %d times; there are %v", started, c.Parts())
 	}
 	if err := c.Crash("nobody"); !errors.Is(err, cluster.ErrNoPart) {
 		t.Errorf("error %v", err)

@@ -71,7 +71,7 @@ type part struct {
 	narrow    func(informers func() informers.SharedInformerFactory) []fake.Selection // what of its caches; nil: all
 	start     func(p Process) error
 	component *sim.Component // nil while it is down
-	starts    int
+	replica   bool           // see Replicate
 }
 
 // ErrNoPart is matched by the error for a part that there is not.
@@ -121,7 +121,6 @@ func (c *Cluster) launch(p *part, lags ...lag) error {
 		c.server.Lag(component, l.resource, l.events)
 	}
 	p.component = component
-	p.starts++
 	if err := p.start(process); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
@@ -181,17 +180,23 @@ func (c *Cluster) restart(name string, lags ...lag) error {
 	return c.launch(p, lags...)
 }
 
-// Replicate starts a second process of a part beside the first, both active, as when two hold the lead for a while. It is
-// called "NAME#2", and is a part of its own. The error matches ErrNoPart.
+// Replicate starts a second process of a part beside the first, both active, as when two hold the lead for a while: Heal
+// ends it. It is called "NAME#2", and is a part of its own. The error matches ErrNoPart.
 func (c *Cluster) Replicate(name string) error {
 	p, err := c.part(name)
 	if err != nil {
 		return err
 	}
-	replica := &part{name: name + "#2", narrow: p.narrow, start: p.start}
+	replica := &part{name: name + "#2", narrow: p.narrow, start: p.start, replica: true}
 	if _, err := c.part(replica.name); err == nil {
 		return fmt.Errorf("replicate %s: there are two of it", name)
 	}
 	c.parts = append(c.parts, replica)
 	return c.launch(replica)
+}
+
+// retire ends the second process of a part.
+func (c *Cluster) retire(p *part) {
+	c.kill(p)
+	c.parts = slices.DeleteFunc(c.parts, func(q *part) bool { return q == p })
 }

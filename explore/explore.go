@@ -250,7 +250,7 @@ func (e *search) bound() int {
 	if e.ordinary == nil {
 		return scenario.StepsMax
 	}
-	return 2000 + 20*e.ordinary.Steps
+	return 1000 + 10*e.ordinary.Steps
 }
 
 // judge compares a run that went well with the ordinary course.

@@ -10,7 +10,7 @@ import (
 )
 
 // restarts runs every schedule in which one part crashes once, before or after one of its calls in the ordinary course; with
-// fresh lists, and with one that is one or two events old.
+// fresh lists, and with one that is one or two events old. Where risks name parts that crash, it is those.
 func (e *search) restarts() error {
 	steps := map[string][]int{} // by part: where it may crash
 	for _, c := range e.calls {
@@ -31,7 +31,7 @@ func (e *search) restarts() error {
 		for _, event := range events {
 			verb, part, _ := strings.Cut(event, " ")
 			part, _, with := strings.Cut(part, " with ")
-			if verb != "crash" || with != lagging {
+			if verb != "crash" || with != lagging || !e.crashes(part) {
 				continue
 			}
 			for _, at := range steps[part] {
@@ -43,6 +43,12 @@ func (e *search) restarts() error {
 	}
 	e.report.Complete = "no failure with one restart at a call of the ordinary course"
 	return nil
+}
+
+// crashes tells whether a part may crash.
+func (e *search) crashes(part string) bool {
+	named := slices.ContainsFunc(e.risks, func(r sim.Risk) bool { return r.Name == "crash" })
+	return !named || e.risked("crash", part)
 }
 
 // tryMine runs a schedule of one deviation, if it is this shard's.
@@ -76,7 +82,9 @@ func (e *search) faults() error {
 	for _, r := range e.risks {
 		fault, err := sim.ParseFault(r.Name)
 		if err != nil {
-			events = append(events, r.Name)
+			if !slices.Contains(events, r.Name) && (r.Name != "crash" || !e.cfg.Restarts) {
+				events = append(events, r.Name)
+			}
 			continue
 		}
 		for _, c := range e.calls {

@@ -9,8 +9,11 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// shrinkMax is how many schedules are run at most to shorten one.
-const shrinkMax = 3000
+// How many schedules are run at most to shorten one, and how many steps they may take.
+const (
+	shrinkMax   = 3000
+	shrinkSteps = 1_000_000
+)
 
 // found takes a schedule that fails, makes sure that it does so again, takes out what is not needed, and ends the search.
 func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
@@ -61,11 +64,23 @@ type shrinking struct {
 	best   sim.Schedule
 	result *scenario.Result
 	runs   int
+	steps  int // taken in them
 }
 
-// shrink takes out as much as it can: half of the deviations, a quarter, and so on down to single ones; and where more than
-// two are left, looks whether one or two holds would do.
+// shrink takes out as much as it can: all that only changes the order, then half of the deviations, a quarter, and so on down
+// to single ones; and where more than two are left, looks whether one or two holds would do.
 func (k *shrinking) shrink() error {
+	var mishaps sim.Schedule
+	for _, d := range k.best {
+		if d.What != sim.Pick {
+			mishaps = append(mishaps, d)
+		}
+	}
+	if len(mishaps) < len(k.best) {
+		if _, err := k.fails(mishaps); err != nil {
+			return err
+		}
+	}
 	for size := len(k.best) / 2; size >= 1; {
 		shorter, err := k.without(size)
 		switch {
@@ -100,12 +115,15 @@ func (k *shrinking) without(size int) (bool, error) {
 
 // fails runs a schedule, and takes it for the best if it breaks the rule.
 func (k *shrinking) fails(schedule sim.Schedule) (bool, error) {
-	if k.runs >= shrinkMax {
+	if k.runs >= shrinkMax || k.steps >= shrinkSteps {
 		return false, nil
 	}
 	k.runs++
 	plan := sim.NewPlan(schedule)
 	r, err := k.unreported(plan)
+	if r != nil {
+		k.steps += r.Steps
+	}
 	if err != nil || r.Failure == nil || scenario.Rule(r.Failure) != k.rule {
 		return false, err
 	}

@@ -190,7 +190,14 @@ func (c *Checker) Rest() []Owed {
 var rules []Rule
 
 func init() {
-	rules = slices.Concat(bindingRules)
+	rules = slices.Concat(
+		bindingRules,
+		attachRules,
+		stageRules,
+		uncertainRules,
+		mountRules,
+		nodeLivenessRules,
+	)
 	slices.SortStableFunc(rules, func(a, b Rule) int {
 		return cmp.Or(cmp.Compare(a.ID[:1], b.ID[:1]), compareNumbers(a.ID[1:], b.ID[1:]))
 	})

@@ -33,29 +33,26 @@ func (l *Livelock) Error() string {
 // cycle notices that a state comes back. It begins to look when a run has lasted far longer than runs do.
 type cycle struct {
 	seed maphash.Seed
-	seen map[uint64]int // state: records in the log when it was met
+	seen map[uint64][]int // state: records in the log whenever it was met
 }
+
+// cycleMet is how often a state must be met: a world that waits for a long time may look again and again meanwhile.
+const cycleMet = 20
 
 // look compares the state with all that were met before. Two states are the same when the API server holds the same but for
 // versions and times, and the same actors could be moved next to do the same.
 func (c *cycle) look(of *cluster.Cluster, steps int) *Livelock {
 	if c.seen == nil {
-		c.seed, c.seen = maphash.MakeSeed(), map[uint64]int{}
+		c.seed, c.seen = maphash.MakeSeed(), map[uint64][]int{}
 	}
 	state := c.hash(of)
-	was, met := c.seen[state]
-	now := of.Trace().Len()
-	if !met {
-		c.seen[state] = now
+	met := append(c.seen[state], of.Trace().Len())
+	c.seen[state] = met
+	if len(met) < cycleMet {
 		return nil
 	}
-	records := of.Trace().Records()[was:now]
-	for _, r := range records {
-		if r.After != nil || r.Kind == trace.KindDriver { // something was done, and it came to nothing
-			return &Livelock{Steps: steps, Cycle: records}
-		}
-	}
-	return nil
+	last := met[len(met)-2:]
+	return &Livelock{Steps: steps, Cycle: of.Trace().Records()[last[0]:last[1]]}
 }
 
 func (c *cycle) hash(of *cluster.Cluster) uint64 {

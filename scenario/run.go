@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/invariant"
@@ -121,7 +122,12 @@ type world struct {
 	users   int // who have acts left
 	failed  error
 	cycle   cycle
+	ails    time.Time // since when something is down; zero: nothing is
 }
+
+// convalescence is how long something is down before it comes back, where nothing else brings it back: longer than it takes
+// the attach/detach controller to give a node up.
+const convalescence = 10 * time.Minute
 
 // begin sets the world up.
 func (s *Scenario) begin(ctx context.Context, o Options) (*world, error) {
@@ -200,6 +206,18 @@ func (w *world) move(ctx context.Context) (failure error) {
 	return nil
 }
 
+// tend lets what has been down for long enough come back.
+func (w *world) tend() {
+	switch now := w.host.Now(); {
+	case !w.cluster.Ails():
+		w.ails = time.Time{}
+	case w.ails.IsZero():
+		w.ails = now
+	case now.Sub(w.ails) > convalescence:
+		w.cluster.Heal()
+	}
+}
+
 // run lets the world move until it is at rest.
 func (w *world) run(ctx context.Context) error {
 	half := w.bound - (w.bound-w.before)/2
@@ -210,7 +228,13 @@ func (w *world) run(ctx context.Context) error {
 		if w.failed != nil {
 			return w.failed
 		}
+		w.tend()
 		if steps := w.host.Steps(); steps > half {
+			if w.cluster.Heal() { // it may be that which keeps the world from its rest
+				w.bound += w.bound - half
+				half = steps + (w.bound-steps)/2
+				continue
+			}
 			if l := w.cycle.look(w.cluster, steps); l != nil {
 				return l
 			}

@@ -271,6 +271,7 @@ func (s *Stepped) perform(a *Actor, action trace.Action, effect func() trace.Out
 	if a == nil || a.fault.Kind == "" || !a.fault.Applies(action) {
 		return effect()
 	}
+	s.changes++ // whoever only looks from time to time may have seen the fault, and must look again
 	return a.fault.happen(action, effect)
 }
 

@@ -150,6 +150,16 @@ func TestDataFollowsTheVolumeToAnotherNode(t *testing.T) {
 		t.Errorf("read on the other node: %q, %v", data, err)
 	}
 	after := w.array.Volumes()
+	looked, ok := w.array.Volume(after[0].ID)
+	if looked.Hash = after[0].Hash; !ok || !cmp.Equal(looked, after[0]) {
+		t.Errorf("Volume gives %+v, Volumes %+v", looked, after[0])
+	}
+	if ids, files := w.array.IDs(), w.array.Files(after[0].ID); !cmp.Equal(ids, []string{after[0].ID}) || len(files) != 1 {
+		t.Errorf("ids %v, files %v", ids, files)
+	}
+	if _, ok := w.array.Volume("other"); ok || w.array.Files("other") != nil {
+		t.Error("a volume that is not there is found")
+	}
 	after[0].AttachedTo = []string{"one"}
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("volumes but for where they are attached (-before +after):\n%s", diff)

@@ -1,0 +1,74 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/volsim/volsim/invariant"
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/array"
+)
+
+// Truth is what is beneath the API, for the rules of package invariant to look at: the volumes of the array, and the
+// mounts of the nodes. It is nil for Loop: what the kernel has mounted and which files are loop devices would have to be
+// read from it at every call, and changes while it is read. The result may be used at any time, as long as the cluster is
+// not closed.
+func (c *Cluster) Truth() invariant.Devices {
+	d, ok := c.driver.(*arrayDriver)
+	if !ok {
+		return nil
+	}
+	return arrayTruth{cluster: c, array: d.array}
+}
+
+// arrayTruth reads the array and the nodes' disks, both in memory.
+type arrayTruth struct {
+	cluster *Cluster
+	array   *array.Array
+}
+
+// Driver is the name of the array's driver.
+func (t arrayTruth) Driver() string { return t.cluster.driver.name() }
+
+// Volumes are those of the array, by handle.
+func (t arrayTruth) Volumes() []invariant.Volume {
+	var all []invariant.Volume
+	for _, id := range t.array.IDs() {
+		if v, ok := t.Volume(id); ok {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// Volume is one of the array's. A node's id is its name.
+func (t arrayTruth) Volume(handle string) (invariant.Volume, bool) {
+	v, ok := t.array.Volume(handle)
+	return invariant.Volume{Handle: v.ID, Name: v.Name, Attached: v.AttachedTo, Bytes: v.SizeBytes}, ok
+}
+
+// Files are the paths of the files in a volume, sorted.
+func (t arrayTruth) Files(handle string) []string { return t.array.Files(handle) }
+
+// Nodes are all nodes.
+func (t arrayTruth) Nodes() []string {
+	names := make([]string, len(t.cluster.nodes))
+	for i, n := range t.cluster.nodes {
+		names[i] = n.name
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Mounts is what is mounted on a node; nothing on one that there is not.
+func (t arrayTruth) Mounts(name string) []nodefs.Mount {
+	at := slices.IndexFunc(t.cluster.nodes, func(n *node) bool { return n.name == name })
+	if at < 0 {
+		return nil
+	}
+	mounts, err := t.cluster.nodes[at].fs.Mounts()
+	if err != nil {
+		panic(fmt.Sprintf("cluster: mounts of %s, a disk in memory: %v", name, err))
+	}
+	return mounts
+}

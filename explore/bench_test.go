@@ -1,0 +1,39 @@
+package explore_test
+
+import (
+	"testing"
+
+	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/scenario"
+)
+
+func bench(b *testing.B, s *scenario.Scenario) {
+	b.ReportAllocs()
+	r, err := explore.Search(b.Context(), s, explore.Config{Strategy: explore.Random, Count: b.N + 1, NoFaults: true})
+	if err != nil || r.Failure != nil {
+		b.Fatal(r.Failure, err)
+	}
+	b.ReportMetric(float64(r.Steps)/float64(r.Schedules), "steps/op")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(r.Steps), "ns/step")
+	b.ReportMetric(float64(r.Schedules)/b.Elapsed().Seconds(), "schedules/s")
+}
+
+// BenchmarkBind binds two claims to two volumes, with every invariant at work.
+func BenchmarkBind(b *testing.B) { bench(b, twoClaims(b)) }
+
+// BenchmarkLife is the life of a pod with a volume in a whole cluster, with every invariant at work.
+func BenchmarkLife(b *testing.B) {
+	s, err := scenario.Parse("life", `
+user alice
+  create claim data 1Gi
+  create pod web data
+  wait pod web Running
+  delete pod web
+  wait pod web gone
+  delete claim data
+`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	bench(b, s)
+}

@@ -1,0 +1,172 @@
+package invariant
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/trace"
+)
+
+// deviceCall is a driver call about a volume, as far as its record tells. One that failed before it took effect tells
+// neither path nor, of the controller's calls, node.
+type deviceCall struct {
+	handle string
+	node   string
+	path   string
+}
+
+// deviceCallOf reads a record. The node is named by the call, or it is that of the kubelet that called.
+func deviceCallOf(r trace.Record) deviceCall {
+	_, handle, _ := strings.Cut(r.Object, "/")
+	call := deviceCall{handle: handle, node: nodeWithin(r.Actor)}
+	for word := range strings.SplitSeq(r.Detail, " ") {
+		if node, ok := strings.CutPrefix(word, "node="); ok {
+			call.node = node
+		}
+		if path, ok := strings.CutPrefix(word, "path="); ok {
+			call.path = path
+		}
+	}
+	return call
+}
+
+// nodeWithin is node-1 of "kubelet(node-1)/strand"; "" of what has no brackets.
+func nodeWithin(actor string) string {
+	_, rest, _ := strings.Cut(actor, "(")
+	node, _, _ := strings.Cut(rest, ")")
+	return node
+}
+
+// restarted is the node whose kubelet an event has started again, or ended: "node-1" of "crash kubelet(node-1) with pods 1
+// behind" and of "reboot node-1". It is "", or another part of the world, for what befalls no kubelet.
+func restarted(r trace.Record) string {
+	switch r.Verb {
+	case "crash", "stop", "start", "reboot", "lose", "recover":
+	default:
+		return ""
+	}
+	object, _, _ := strings.Cut(r.Object, " ")
+	if kubelet, ok := strings.CutPrefix(object, "kubelet("); ok {
+		return strings.TrimSuffix(kubelet, ")")
+	}
+	return object
+}
+
+// volumeOnNode is a volume of the back end, by handle, and a node.
+type volumeOnNode struct{ handle, node string }
+
+// csiVolumes begins the unique names of volumes that have a CSI driver; see uniqueVolume.
+const csiVolumes = "kubernetes.io/csi/"
+
+// uniqueVolume is what a Node's status calls a volume.
+//
+// Upstream: pkg/volume/util GetUniqueVolumeName, pkg/volume/csi GetVolumeName (v1.36).
+func uniqueVolume(driver, handle string) corev1.UniqueVolumeName {
+	return corev1.UniqueVolumeName(csiVolumes + driver + "^" + handle)
+}
+
+// splitUniqueVolume takes a unique name apart; false for a volume that has no CSI driver.
+func splitUniqueVolume(name corev1.UniqueVolumeName) (driver, handle string, ok bool) {
+	rest, csi := strings.CutPrefix(string(name), csiVolumes)
+	driver, handle, ok = strings.Cut(rest, "^")
+	return driver, handle, csi && ok
+}
+
+// attachmentName is the name of the VolumeAttachment of a volume on a node.
+//
+// Upstream: pkg/volume/csi getAttachmentName.
+func attachmentName(handle, driver, node string) string {
+	sum := sha256.Sum256([]byte(handle + driver + node))
+	return "csi-" + hex.EncodeToString(sum[:])
+}
+
+// attachmentOf is the VolumeAttachment of a volume on a node; nil where there is none.
+func attachmentOf(api *fake.Server, driver, handle, node string) *storagev1.VolumeAttachment {
+	obj, ok := api.Get("volumeattachments", "", attachmentName(handle, driver, node))
+	if !ok {
+		return nil
+	}
+	return obj.(*storagev1.VolumeAttachment)
+}
+
+// volumeOf is the PersistentVolume that a VolumeAttachment names; nil where it is gone, or has no CSI driver.
+func volumeOf(api *fake.Server, a *storagev1.VolumeAttachment) *corev1.PersistentVolume {
+	if a.Spec.Source.PersistentVolumeName == nil {
+		return nil
+	}
+	return csiVolumeNamed(api, *a.Spec.Source.PersistentVolumeName)
+}
+
+// csiVolumeNamed is a PersistentVolume; nil where it is gone, or has no CSI driver.
+func csiVolumeNamed(api *fake.Server, name string) *corev1.PersistentVolume {
+	obj, ok := api.Get("persistentvolumes", "", name)
+	if !ok {
+		return nil
+	}
+	v := obj.(*corev1.PersistentVolume)
+	if v.Spec.CSI == nil {
+		return nil
+	}
+	return v
+}
+
+// nodeNamed is a Node; nil where there is none.
+func nodeNamed(api *fake.Server, name string) *corev1.Node {
+	obj, ok := api.Get("nodes", "", name)
+	if !ok {
+		return nil
+	}
+	return obj.(*corev1.Node)
+}
+
+// isReady tells whether a node says that it is well; nil, a node that is not there, is not.
+func isReady(node *corev1.Node) bool {
+	return node != nil && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// lists tells whether a node's status says that a volume is attached.
+func lists(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
+	return slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == volume })
+}
+
+// forOneNode tells whether a volume may be attached to one node only.
+//
+// Upstream: pkg/volume/util IsMultiAttachAllowed (v1.36).
+func forOneNode(v *corev1.PersistentVolume) bool {
+	return len(v.Spec.AccessModes) > 0 && !slices.ContainsFunc(v.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
+		return m == corev1.ReadWriteMany || m == corev1.ReadOnlyMany
+	})
+}
+
+// mountsOf are the mounts of a volume on a node.
+func (c *Checker) mountsOf(at volumeOnNode) []nodefs.Mount {
+	var of []nodefs.Mount
+	for _, m := range c.Devices.Mounts(at.node) {
+		if m.Source == at.handle {
+			of = append(of, m)
+		}
+	}
+	return of
+}
+
+// podMount is what the path of a pod's mount tells: "…/pods/<uid>/volumes/kubernetes.io~csi/<volume>/mount".
+type podMount struct{ uid, volume string }
+
+// podMountAt reads a path; false for one that is not that of a pod's CSI volume.
+func podMountAt(path string) (podMount, bool) {
+	_, rest, found := strings.Cut(path, "/pods/")
+	words := strings.Split(rest, "/")
+	if !found || len(words) != 5 || words[1] != "volumes" || words[2] != "kubernetes.io~csi" || words[4] != "mount" {
+		return podMount{}, false
+	}
+	return podMount{uid: words[0], volume: words[3]}, true
+}

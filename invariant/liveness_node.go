@@ -1,0 +1,300 @@
+package invariant
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/podclaims"
+	"github.com/volsim/volsim/trace"
+)
+
+// What attachments and nodes owe when nothing is left to happen. Of a node that is not there or not ready nothing can be
+// asked but that it loses its volumes.
+var nodeLivenessRules = []Rule{
+	{"L4", "an attachment that no pod of its node needs", beginDetached},
+	{"L5", "a back end, attachments and nodes that do not agree about what is attached", beginAgreed},
+	{"L6", "a mount for a pod that is gone", beginNothingLeft},
+}
+
+// use is which PersistentVolumes are used on which nodes, and by which pod: of several, the first by name.
+type use map[volumeOnNode]*corev1.Pod // handle stands for the PersistentVolume's name
+
+// usedVolumes is what the pods that are there and have not ended need, whose claims are bound to their volumes.
+func usedVolumes(api *fake.Server) use {
+	used := use{}
+	for _, obj := range api.List("pods") {
+		pod := obj.(*corev1.Pod)
+		if pod.Spec.NodeName == "" || hasEnded(pod) {
+			continue
+		}
+		for _, name := range volumesOfPod(api, pod) {
+			if at := (volumeOnNode{name, pod.Spec.NodeName}); used[at] == nil {
+				used[at] = pod
+			}
+		}
+	}
+	return used
+}
+
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// volumesOfPod are the names of the PersistentVolumes behind a pod's volumes, as far as its claims are bound.
+func volumesOfPod(api *fake.Server, pod *corev1.Pod) []string {
+	var names []string
+	for i := range pod.Spec.Volumes {
+		name := podclaims.Name(pod, &pod.Spec.Volumes[i])
+		if name == "" {
+			continue
+		}
+		obj, ok := api.Get("persistentvolumeclaims", pod.Namespace, name)
+		if !ok {
+			continue
+		}
+		claim := obj.(*corev1.PersistentVolumeClaim)
+		if v := csiVolumeNamed(api, claim.Spec.VolumeName); v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID == claim.UID &&
+			claim.Status.Phase == corev1.ClaimBound {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+// beginDetached: every VolumeAttachment is one that a pod of its node needs. A pod that is being deleted needs it still:
+// its node must let it go first. An attachment whose PersistentVolume is gone is not asked for: after a restart the
+// controller does not know what it is.
+//
+// Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36), for the last.
+func beginDetached(c *Checker) watcher {
+	return watcher{rest: func(report func(object, why string)) {
+		used := usedVolumes(c.API)
+		for _, obj := range c.API.List("volumeattachments") {
+			a := obj.(*storagev1.VolumeAttachment)
+			v := volumeOf(c.API, a)
+			if v == nil || used[volumeOnNode{v.Name, a.Spec.NodeName}] != nil {
+				continue
+			}
+			report("volumeattachments/"+a.Name, fmt.Sprintf("is of volume %s to node %s, where no pod needs it: %s", v.Name, a.Spec.NodeName, c.whyAttached(a, v)))
+		}
+	}}
+}
+
+// whyAttached tells what keeps an attachment that is not needed.
+func (c *Checker) whyAttached(a *storagev1.VolumeAttachment, v *corev1.PersistentVolume) string {
+	node := nodeNamed(c.API, a.Spec.NodeName)
+	name := uniqueVolume(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)
+	switch {
+	case a.DeletionTimestamp != nil && a.Status.DetachError != nil:
+		return "the driver has not detached it: " + a.Status.DetachError.Message
+	case a.DeletionTimestamp != nil:
+		return fmt.Sprintf("it is being deleted, and waits for %v", a.Finalizers)
+	case node == nil:
+		return "the node is gone, and nobody has deleted it"
+	case slices.Contains(node.Status.VolumesInUse, name):
+		return "the node says that it uses it"
+	case lists(node, name):
+		return "the node does not use it, and is told that it is attached"
+	default:
+		return "nobody knows of it"
+	}
+}
+
+// beginAgreed: what the back end has attached has a VolumeAttachment that says so, and the other way round; the nodes'
+// volumesAttached have the same; volumesInUse has nothing that is neither needed nor mounted; and what a pod needs is
+// attached, unless it is for one node and attached to another that needs it.
+func beginAgreed(c *Checker) watcher {
+	return watcher{rest: func(report func(object, why string)) {
+		if c.Devices != nil {
+			c.backEndAgrees(report)
+		}
+		used := usedVolumes(c.API)
+		c.nodesAgree(used, report)
+		c.neededIsAttached(used, report)
+	}}
+}
+
+func (c *Checker) backEndAgrees(report func(object, why string)) {
+	for _, v := range c.Devices.Volumes() {
+		for _, node := range v.Attached {
+			if attachmentOf(c.API, c.Devices.Driver(), v.Handle, node) == nil {
+				report("volumes/"+v.Handle, fmt.Sprintf("is attached to node %s by the driver, and there is no attachment", node))
+			}
+		}
+	}
+	for _, obj := range c.API.List("volumeattachments") {
+		a := obj.(*storagev1.VolumeAttachment)
+		v := volumeOf(c.API, a)
+		if v == nil || v.Spec.CSI.Driver != c.Devices.Driver() || !a.Status.Attached {
+			continue
+		}
+		if held, _ := c.Devices.Volume(v.Spec.CSI.VolumeHandle); !slices.Contains(held.Attached, a.Spec.NodeName) {
+			report("volumeattachments/"+a.Name, fmt.Sprintf("says that volume %s is attached to node %s, and the driver does not", v.Name, a.Spec.NodeName))
+		}
+	}
+}
+
+func (c *Checker) nodesAgree(used use, report func(object, why string)) {
+	for _, obj := range c.API.List("nodes") {
+		node := obj.(*corev1.Node)
+		for _, listed := range node.Status.VolumesAttached {
+			driver, handle, ok := splitUniqueVolume(listed.Name)
+			if a := attachmentOf(c.API, driver, handle, node.Name); ok && (a == nil || !a.Status.Attached) {
+				report("nodes/"+node.Name, fmt.Sprintf("is told that volume %s is attached, and no attachment says so", handle))
+			}
+		}
+		if isReady(node) && c.Devices != nil {
+			c.useIsReal(node, used, report)
+		}
+	}
+	for _, obj := range c.API.List("volumeattachments") {
+		a := obj.(*storagev1.VolumeAttachment)
+		node, v := nodeNamed(c.API, a.Spec.NodeName), volumeOf(c.API, a)
+		if node != nil && v != nil && a.Status.Attached && !lists(node, uniqueVolume(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)) {
+			report("nodes/"+node.Name, fmt.Sprintf("is not told that volume %s is attached, as its attachment says", v.Name))
+		}
+	}
+}
+
+// useIsReal looks whether a node uses what it says it uses.
+func (c *Checker) useIsReal(node *corev1.Node, used use, report func(object, why string)) {
+	var needed []string
+	for at := range used {
+		if v := csiVolumeNamed(c.API, at.handle); at.node == node.Name && v != nil {
+			needed = append(needed, v.Spec.CSI.VolumeHandle)
+		}
+	}
+	for _, name := range node.Status.VolumesInUse {
+		driver, handle, ok := splitUniqueVolume(name)
+		if !ok || driver != c.Devices.Driver() || slices.Contains(needed, handle) || len(c.mountsOf(volumeOnNode{handle, node.Name})) > 0 {
+			continue
+		}
+		report("nodes/"+node.Name, fmt.Sprintf("says that it uses volume %s, which no pod needs and is not mounted", handle))
+	}
+}
+
+func (c *Checker) neededIsAttached(used use, report func(object, why string)) {
+	for _, obj := range c.API.List("pods") {
+		pod := obj.(*corev1.Pod)
+		if pod.DeletionTimestamp != nil || hasEnded(pod) || !isReady(nodeNamed(c.API, pod.Spec.NodeName)) {
+			continue
+		}
+		for _, name := range volumesOfPod(c.API, pod) {
+			v := csiVolumeNamed(c.API, name)
+			if !c.isAttachable(v.Spec.CSI.Driver) || c.isTaken(v, pod.Spec.NodeName, used) {
+				continue
+			}
+			a := attachmentOf(c.API, v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle, pod.Spec.NodeName)
+			if a == nil || !a.Status.Attached {
+				report("pods/"+pod.Namespace+"/"+pod.Name, fmt.Sprintf("needs volume %s, which is not attached to node %s: %s", name, pod.Spec.NodeName, whyNotAttached(a)))
+			}
+		}
+	}
+}
+
+func whyNotAttached(a *storagev1.VolumeAttachment) string {
+	switch {
+	case a == nil:
+		return "nobody has asked for it"
+	case a.DeletionTimestamp != nil:
+		return "it is being detached"
+	case a.Status.AttachError != nil:
+		return a.Status.AttachError.Message
+	default:
+		return "the attacher has said nothing"
+	}
+}
+
+// isAttachable tells whether a driver's volumes are attached at all.
+func (c *Checker) isAttachable(driver string) bool {
+	obj, ok := c.API.Get("csidrivers", "", driver)
+	if !ok {
+		return true
+	}
+	required := obj.(*storagev1.CSIDriver).Spec.AttachRequired
+	return required == nil || *required
+}
+
+// isTaken tells whether a volume for one node is needed on another one, too.
+func (c *Checker) isTaken(v *corev1.PersistentVolume, node string, used use) bool {
+	for at := range used {
+		if at.handle == v.Name && at.node != node && forOneNode(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// beginNothingLeft: what is mounted on a node that is well is mounted for a pod that is there, is not being deleted and has
+// not ended. On a node whose kubelet was restarted that is I26's. Directories are not looked at: they are not to be seen.
+func beginNothingLeft(c *Checker) watcher {
+	if c.Devices == nil {
+		return watcher{}
+	}
+	left := leftMounts{c, map[string]bool{}}
+	return watcher{
+		event: left.restart,
+		rest: func(report func(object, why string)) {
+			left.each(false, func(node, what string) { report("nodes/"+node, "has "+what) })
+		},
+	}
+}
+
+// leftMounts finds mounts that no pod needs, on nodes whose kubelets were restarted and on others.
+type leftMounts struct {
+	*Checker
+	restarted map[string]bool
+}
+
+func (l leftMounts) restart(r trace.Record) { l.restarted[restarted(r)] = true }
+
+// each calls f for the mounts that no pod needs on the nodes that are well, whose kubelets were restarted, or were not.
+func (l leftMounts) each(afterRestart bool, f func(node, what string)) {
+	pods := map[string]*corev1.Pod{} // by UID
+	used := use{}                    // by handle
+	for _, obj := range l.API.List("pods") {
+		pod := obj.(*corev1.Pod)
+		pods[string(pod.UID)] = pod
+		if pod.DeletionTimestamp != nil || hasEnded(pod) {
+			continue
+		}
+		for _, name := range volumesOfPod(l.API, pod) {
+			used[volumeOnNode{csiVolumeNamed(l.API, name).Spec.CSI.VolumeHandle, pod.Spec.NodeName}] = pod
+		}
+	}
+	for _, node := range l.Devices.Nodes() {
+		if l.restarted[node] != afterRestart || !isReady(nodeNamed(l.API, node)) {
+			continue
+		}
+		for _, m := range l.Devices.Mounts(node) {
+			if why := whyLeft(m, node, pods, used); why != "" {
+				f(node, fmt.Sprintf("volume %s mounted at %s, %s", m.Source, m.Path, why))
+			}
+		}
+	}
+}
+
+// whyLeft tells why nobody needs a mount; "" where somebody does.
+func whyLeft(m nodefs.Mount, node string, pods map[string]*corev1.Pod, used use) string {
+	at, ofPod := podMountAt(m.Path)
+	pod := pods[at.uid]
+	switch {
+	case !ofPod && used[volumeOnNode{m.Source, node}] == nil:
+		return "and no pod of the node needs it"
+	case !ofPod:
+		return ""
+	case pod == nil:
+		return "for a pod that is gone"
+	case pod.DeletionTimestamp != nil:
+		return fmt.Sprintf("for pod %s/%s, which is being deleted", pod.Namespace, pod.Name)
+	case hasEnded(pod):
+		return fmt.Sprintf("for pod %s/%s, which has ended", pod.Namespace, pod.Name)
+	default:
+		return ""
+	}
+}

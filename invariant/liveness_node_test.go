@@ -1,0 +1,150 @@
+package invariant_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volsim/volsim/plugins/csi"
+)
+
+func TestNodeLivenessRules(t *testing.T) {
+	var (
+		attachment1 = "volumeattachments/" + csi.AttachmentName(handle, stubDriver, node1)
+		unneeded    = attachment1 + " is of volume pv to node node-1, where no pod needs it: "
+	)
+	attached := func(w *hand) { // as it should be
+		w.attachment(node1)
+		w.attachmentSays(node1)
+		w.attachedTo(node1)
+		w.lists(node1, handle)
+	}
+	inUse := func(w *hand) {
+		attached(w)
+		w.pod("web", node1, corev1.PodRunning)
+		w.uses(node1, handle)
+		w.mount(node1, handle, staging)
+		w.mount(node1, handle, podPath("web"))
+	}
+	tell(t, true, []story{
+		{"L4", "asks for an attachment of a pod that is gone", func(w *hand) {
+			inUse(w)
+			w.endPod("web", true)
+		}, []string{unneeded + "the node says that it uses it"}},
+		{
+			"L4", "asks for an attachment nobody has begun to delete", attached,
+			[]string{unneeded + "the node does not use it, and is told that it is attached"},
+		},
+		{"L4", "asks for an attachment nobody knows of", func(w *hand) { w.attachment(node1) }, []string{unneeded + "nobody knows of it"}},
+		{"L4", "asks for an attachment of a node that is gone", func(w *hand) {
+			w.attachment(node1)
+			w.deleteNode(node1)
+		}, []string{unneeded + "the node is gone, and nobody has deleted it"}},
+		{"L4", "asks for an attachment that waits for its attacher", func(w *hand) {
+			w.attachment(node1)
+			w.deleteAttachment(node1)
+		}, []string{unneeded + "it is being deleted, and waits for [external-attacher/array]"}},
+		{"L4", "asks for an attachment whose driver fails", func(w *hand) {
+			w.attachment(node1)
+			w.deleteAttachment(node1)
+			w.changeAttachment(node1, func(a *storagev1.VolumeAttachment) {
+				a.Status.DetachError = &storagev1.VolumeError{Message: "no"}
+			})
+		}, []string{unneeded + "the driver has not detached it: no"}},
+		{"L4", "asks for an attachment whose pod has ended, or is on another node", func(w *hand) {
+			w.attachment(node1)
+			w.pod("web", node1, corev1.PodSucceeded)
+			w.pod("other", node2, corev1.PodRunning)
+		}, []string{unneeded + "nobody knows of it"}},
+		{"L4", "lets a pod have its attachment, also while it ends", func(w *hand) {
+			inUse(w)
+			w.endPod("web", false)
+		}, nil},
+
+		{"L5", "asks for what only the driver has attached", func(w *hand) { w.attachedTo(node1, node2) }, []string{
+			"volumes/disk is attached to node node-1 by the driver, and there is no attachment",
+			"volumes/disk is attached to node node-2 by the driver, and there is no attachment",
+		}},
+		{"L5", "asks for what only the attachment says", func(w *hand) {
+			attached(w)
+			w.attachedTo()
+		}, []string{attachment1 + " says that volume pv is attached to node node-1, and the driver does not"}},
+		{
+			"L5", "asks for what only the node is told", func(w *hand) { w.lists(node1, handle) },
+			[]string{"nodes/node-1 is told that volume disk is attached, and no attachment says so"},
+		},
+		{"L5", "asks for what the node is not told", func(w *hand) {
+			attached(w)
+			w.lists(node1)
+		}, []string{"nodes/node-1 is not told that volume pv is attached, as its attachment says"}},
+		{
+			"L5", "asks for what the node says without reason", func(w *hand) { w.uses(node1, handle) },
+			[]string{"nodes/node-1 says that it uses volume disk, which no pod needs and is not mounted"},
+		},
+		{
+			"L5", "asks for what a pod needs", func(w *hand) { w.pod("web", node1, corev1.PodPending) },
+			[]string{"pods/default/web needs volume pv, which is not attached to node node-1: nobody has asked for it"},
+		},
+		{"L5", "asks for what a pod needs and cannot have", func(w *hand) {
+			w.pod("web", node1, corev1.PodPending)
+			w.attachment(node1)
+			w.changeAttachment(node1, func(a *storagev1.VolumeAttachment) {
+				a.Status.AttachError = &storagev1.VolumeError{Message: "full"}
+			})
+		}, []string{"pods/default/web needs volume pv, which is not attached to node node-1: full"}},
+		{"L5", "lets all agree", inUse, nil},
+		{"L5", "lets a pod wait for a volume that another node has", func(w *hand) {
+			inUse(w)
+			w.pod("web2", node2, corev1.PodPending)
+		}, nil},
+		{"L5", "lets a pod wait on a node that is lost", func(w *hand) {
+			w.pod("web", node1, corev1.PodPending)
+			w.ready(node1, false)
+		}, nil},
+
+		{
+			"L6", "asks for a mount of a pod that is gone", func(w *hand) { w.mount(node1, handle, podPath("web")) },
+			[]string{"nodes/node-1 has volume disk mounted at " + podPath("web") + ", for a pod that is gone"},
+		},
+		{"L6", "asks for what a pod that is being deleted has", func(w *hand) {
+			inUse(w)
+			w.endPod("web", false)
+		}, []string{
+			"nodes/node-1 has volume disk mounted at " + staging + ", and no pod of the node needs it",
+			"nodes/node-1 has volume disk mounted at " + podPath("web") + ", for pod default/web, which is being deleted",
+		}},
+		{"L6", "asks for what a pod that has ended has", func(w *hand) {
+			w.pod("web", node1, corev1.PodFailed)
+			w.mount(node1, handle, podPath("web"))
+		}, []string{"nodes/node-1 has volume disk mounted at " + podPath("web") + ", for pod default/web, which has ended"}},
+		{"L6", "lets a pod have its mounts", inUse, nil},
+		{"L6", "asks nothing of a node that is lost, and leaves a restarted one to I26", func(w *hand) {
+			w.mount(node1, handle, podPath("web"))
+			w.ready(node1, false)
+			w.mount(node2, handle, podPath("web"))
+			w.befalls("crash", "kubelet(node-2)")
+		}, nil},
+	})
+}
+
+// Without devices, rules about them are never broken, and those about the API are as ever.
+func TestRulesWithoutDevices(t *testing.T) {
+	for _, id := range nodeRules {
+		t.Run(id, func(t *testing.T) {
+			w := newHand(t, id)
+			w.watchWithoutDevices(id)
+			w.pod("web", node1, corev1.PodRunning)
+			w.uses(node1, handle)
+			w.attachment(node1)
+			w.attachmentSays(node1)
+			w.lists(node1, handle)
+			w.staged(node1)
+			w.befalls("crash", "kubelet(node-1)")
+			w.attacherCalls("ControllerUnpublishVolume", node1)
+			if told := w.told(true); len(told) > 0 {
+				t.Errorf("%v", told)
+			}
+		})
+	}
+}

@@ -1,0 +1,241 @@
+package invariant
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/trace"
+)
+
+// What a node has mounted.
+var mountRules = []Rule{
+	{"I25", "a file of a volume that goes away", beginFilesStay},
+	{"I26", "a mount that a restarted kubelet has forgotten", beginFoundAgain},
+	{"I27", "a volume unmounted from a pod that runs", beginRunningKeeps},
+	{"I35", "a mount of what the node has not said it uses, or was not told is attached", beginReportFirst},
+	{"I36", "a volume that its node does not say it uses while it is mounted there", beginMountedInUse},
+	{"I37", "a volume mounted twice at the path of a pod, or at a path that is not its own", beginMountedOnce},
+}
+
+// contents are Devices that also tell what is in their volumes.
+type contents interface {
+	// Files are the paths of the files in a volume, sorted.
+	Files(handle string) []string
+}
+
+// fileKeeper is the files each volume is known to have.
+type fileKeeper struct {
+	*Checker
+	in    contents
+	files map[string][]string
+}
+
+// beginFilesStay: a file that was seen in a volume is there as long as the volume: nobody in these worlds deletes one, and
+// a directory removed through a mount takes them. It looks when a pod is to be deleted and when a kubelet is restarted,
+// both before anything is taken away, and whenever a volume has been mounted, unmounted or detached. That a directory was
+// removed, and was empty, is not to be seen.
+func beginFilesStay(c *Checker) watcher {
+	in, ok := c.Devices.(contents)
+	if !ok {
+		return watcher{}
+	}
+	k := &fileKeeper{c, in, map[string][]string{}}
+	return watcher{
+		commits: []string{"pods"},
+		commit: func(e fake.Commit) {
+			pod := e.After.(*corev1.Pod)
+			if pod.DeletionTimestamp == nil && e.Type != watch.Deleted {
+				return
+			}
+			for _, name := range volumesOfPod(c.API, pod) {
+				if v := csiVolumeNamed(c.API, name); v != nil {
+					k.look(v.Spec.CSI.VolumeHandle, "pod "+pod.Namespace+"/"+pod.Name+" was to be deleted")
+				}
+			}
+		},
+		call: func(r trace.Record) {
+			switch handle := deviceCallOf(r).handle; r.Verb {
+			case "NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume":
+				k.look(handle, r.Verb)
+			}
+		},
+		event:   func(trace.Record) { k.lookAtAll() },
+		settled: func(func(format string, a ...any)) { k.lookAtAll() },
+	}
+}
+
+func (k *fileKeeper) lookAtAll() {
+	for _, v := range k.Devices.Volumes() {
+		k.look(v.Handle, "a look at all volumes")
+	}
+}
+
+// look compares the files of a volume with those it had.
+func (k *fileKeeper) look(handle, when string) {
+	if _, ok := k.Devices.Volume(handle); !ok {
+		delete(k.files, handle)
+		return
+	}
+	files := k.in.Files(handle)
+	for _, f := range k.files[handle] {
+		if _, found := slices.BinarySearch(files, f); !found {
+			k.report("I25", "file %s of volume %s is gone; seen at %s", f, handle, when)
+		}
+	}
+	k.files[handle] = files
+}
+
+// beginFoundAgain: when nothing is left to happen, what is mounted on a node whose kubelet was restarted, and is well, is
+// mounted for a pod that is there. (Without a restart, that is L6's.)
+//
+// It cannot hold yet: a kubelet does not look for mounts when it starts.
+func beginFoundAgain(c *Checker) watcher {
+	if c.Devices == nil {
+		return watcher{}
+	}
+	left := leftMounts{c, map[string]bool{}}
+	return watcher{
+		event: left.restart,
+		settled: func(report func(format string, a ...any)) {
+			left.each(true, func(node, what string) { report("node %s, whose kubelet was restarted, has %s", node, what) })
+		},
+	}
+}
+
+// beginRunningKeeps: what is unpublished is not of a pod that runs and nobody has told to end.
+func beginRunningKeeps(c *Checker) watcher {
+	if c.Devices == nil {
+		return watcher{}
+	}
+	pods := map[types.UID]types.NamespacedName{}
+	note := func(pod fake.Object) {
+		pods[pod.GetUID()] = types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetName()}
+	}
+	for _, pod := range c.API.List("pods") {
+		note(pod)
+	}
+	return watcher{
+		commits: []string{"pods"},
+		commit: func(e fake.Commit) {
+			switch e.Type {
+			case watch.Added:
+				note(e.After)
+			case watch.Deleted:
+				delete(pods, e.After.GetUID())
+			}
+		},
+		call: func(r trace.Record) {
+			if r.Verb != "NodeUnpublishVolume" || !Effective(r) {
+				return
+			}
+			call := deviceCallOf(r)
+			at, _ := podMountAt(call.path)
+			key, ok := pods[types.UID(at.uid)]
+			if !ok {
+				return
+			}
+			obj, ok := c.API.Get("pods", key.Namespace, key.Name)
+			if pod, _ := obj.(*corev1.Pod); ok && string(pod.UID) == at.uid && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+				c.report("I27", "volume %s is unmounted from pod %s, which runs on node %s", call.handle, key, call.node)
+			}
+		},
+	}
+}
+
+// beginReportFirst: what is staged or published stands in the node's volumesInUse, and has stood there together with
+// volumesAttached since it came in. It need not stand in volumesAttached at this moment: the attach/detach controller takes
+// a volume back from there before it looks whether the node uses it. A node that is not there, or that was made anew while
+// its kubelet was at work, tells nothing.
+func beginReportFirst(c *Checker) watcher {
+	if c.Devices == nil {
+		return watcher{}
+	}
+	told := map[volumeOnNode]bool{} // in use, and attached at some time since
+	anew := map[string]bool{}       // nodes that were deleted once
+	look := func(was, is *corev1.Node) {
+		for _, handle := range dropped(was, is, c.Devices.Driver()) {
+			delete(told, volumeOnNode{handle, is.Name})
+		}
+		for _, name := range is.Status.VolumesInUse {
+			if _, handle, ok := splitUniqueVolume(name); ok && lists(is, name) {
+				told[volumeOnNode{handle, is.Name}] = true
+			}
+		}
+	}
+	for _, node := range c.API.List("nodes") {
+		look(nil, node.(*corev1.Node))
+	}
+	return watcher{
+		commits: []string{"nodes"},
+		commit: func(e fake.Commit) {
+			was, _ := e.Before.(*corev1.Node)
+			if e.Type == watch.Deleted {
+				anew[was.Name] = true
+				return
+			}
+			look(was, e.After.(*corev1.Node))
+		},
+		call: func(r trace.Record) {
+			if r.Verb != "NodeStageVolume" && r.Verb != "NodePublishVolume" || !Effective(r) {
+				return
+			}
+			call := deviceCallOf(r)
+			node := nodeNamed(c.API, call.node)
+			switch {
+			case node == nil || anew[call.node]:
+			case !slices.Contains(node.Status.VolumesInUse, uniqueVolume(c.Devices.Driver(), call.handle)):
+				c.report("I35", "volume %s is mounted on node %s, which has not said that it uses it", call.handle, call.node)
+			case !told[volumeOnNode{call.handle, call.node}]:
+				c.report("I35", "volume %s is mounted on node %s, which was not told that it is attached", call.handle, call.node)
+			}
+		},
+	}
+}
+
+// beginMountedInUse: a volume goes from a node's volumesInUse only when it is mounted nowhere on the node. That it comes in
+// before it is mounted is for I35.
+//
+// It cannot hold yet after a kubelet was restarted, which then says that it uses nothing.
+func beginMountedInUse(c *Checker) watcher {
+	if c.Devices == nil {
+		return watcher{}
+	}
+	return watcher{
+		commits: []string{"nodes"},
+		commit: func(e fake.Commit) {
+			was, _ := e.Before.(*corev1.Node)
+			if e.Type == watch.Deleted {
+				return
+			}
+			for _, handle := range dropped(was, e.After.(*corev1.Node), c.Devices.Driver()) {
+				if mounts := c.mountsOf(volumeOnNode{handle, was.Name}); len(mounts) > 0 {
+					c.report("I36", "node %s does not say any more that it uses volume %s, which is mounted at %s", was.Name, handle, mounts[0].Path)
+				}
+			}
+		},
+	}
+}
+
+// beginMountedOnce: where a volume was published, one thing is mounted; and the path is that of a pod of this node, below
+// the name of a volume.
+func beginMountedOnce(c *Checker) watcher {
+	if c.Devices == nil {
+		return watcher{}
+	}
+	return watcher{call: func(r trace.Record) {
+		if r.Verb != "NodePublishVolume" || !Effective(r) {
+			return
+		}
+		call := deviceCallOf(r)
+		if _, ok := podMountAt(call.path); !ok {
+			c.report("I37", "volume %s is published on node %s at %s, which is not the path of a pod's volume", call.handle, call.node, call.path)
+		}
+		if n := len(mountsAt(c.Devices.Mounts(call.node), call.path)); n > 1 {
+			c.report("I37", "volume %s is published on node %s at %s, where %d things are mounted now", call.handle, call.node, call.path, n)
+		}
+	}}
+}

@@ -1,0 +1,148 @@
+package invariant_test
+
+import (
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestMountRules(t *testing.T) {
+	reported := func(w *hand) {
+		w.uses(node1, handle)
+		w.lists(node1, handle)
+	}
+	unpublish := func(w *hand) { w.kubeletCalls(node1, "NodeUnpublishVolume", podPath("web")) }
+	tell(t, true, []story{
+		{"I25", "is broken by a file that goes with its pod", func(w *hand) {
+			w.pod("web", node1, corev1.PodRunning)
+			w.devices.files[handle] = []string{"a", "b"}
+			w.endPod("web", false)
+			w.devices.files[handle] = []string{"b"}
+			unpublish(w)
+		}, []string{"file a of volume disk is gone; seen at NodeUnpublishVolume"}},
+		{"I25", "is broken by a restart that empties a volume", func(w *hand) {
+			w.devices.files[handle] = []string{"a"}
+			w.befalls("crash", "kubelet(node-1)")
+			w.devices.files[handle] = nil
+		}, []string{"file a of volume disk is gone; seen at a look at all volumes"}},
+		{"I25", "lets files come, and go with the volume", func(w *hand) {
+			w.kubeletCalls(node1, "NodePublishVolume", podPath("web"))
+			w.devices.files[handle] = []string{"a"}
+			unpublish(w)
+			w.devices.files[handle] = []string{"a", "b"}
+			w.attacherCalls("ControllerUnpublishVolume", node1)
+			volume := w.devices.volumes[handle]
+			delete(w.devices.volumes, handle)
+			w.calls("attacher/attachments", "ControllerUnpublishVolume", "node=node-1")
+			w.devices.volumes[handle], w.devices.files[handle] = volume, nil
+		}, nil},
+
+		{"I26", "is broken by a mount for a pod that went meanwhile", func(w *hand) {
+			w.mount(node1, handle, podPath("web"))
+			w.befalls("crash", "kubelet(node-1)")
+		}, []string{"node node-1, whose kubelet was restarted, has volume disk mounted at " + podPath("web") + ", for a pod that is gone"}},
+		{"I26", "is broken by a staged volume that nobody needs", func(w *hand) {
+			w.pod("web", node2, corev1.PodRunning)
+			w.mount(node1, handle, staging)
+			w.befalls("crash", "kubelet(node-1) with pods 1 behind")
+		}, []string{"node node-1, whose kubelet was restarted, has volume disk mounted at " + staging + ", and no pod of the node needs it"}},
+		{"I26", "lets a restarted kubelet keep what a pod needs", func(w *hand) {
+			w.pod("web", node1, corev1.PodRunning)
+			w.mount(node1, handle, staging)
+			w.mount(node1, handle, podPath("web"))
+			w.befalls("crash", "kubelet(node-1)")
+		}, nil},
+		{"I26", "is not about a kubelet that was not restarted", func(w *hand) {
+			w.mount(node1, handle, podPath("web"))
+			w.befalls("crash", "kubelet(node-2)")
+			w.befalls("relist", "kubelet(node-1) pods")
+		}, nil},
+
+		{"I27", "is broken by a running pod's volume unmounted", func(w *hand) {
+			w.pod("web", node1, corev1.PodRunning)
+			unpublish(w)
+		}, []string{"volume disk is unmounted from pod default/web, which runs on node node-1"}},
+		{"I27", "lets a pod lose its volume that is to end", func(w *hand) {
+			w.pod("web", node1, corev1.PodRunning)
+			w.endPod("web", false)
+			unpublish(w)
+		}, nil},
+		{"I27", "lets a pod lose its volume that has ended, or is gone and has the name of another", func(w *hand) {
+			w.pod("web", node1, corev1.PodSucceeded)
+			unpublish(w)
+			w.endPod("web", true)
+			w.pod("web2", node1, corev1.PodRunning)
+			unpublish(w)
+		}, nil},
+		{"I27", "lets an unmount fail", func(w *hand) {
+			w.pod("web", node1, corev1.PodRunning)
+			w.kubeletCalls(node1, "NodeUnpublishVolume", podPath("web"), failed(codes.Internal))
+		}, nil},
+
+		{"I35", "is broken by what the node has not reported", func(w *hand) {
+			w.lists(node1, handle)
+			w.staged(node1)
+		}, []string{"volume disk is mounted on node node-1, which has not said that it uses it"}},
+		{"I35", "is broken by what the node was not told is attached", func(w *hand) {
+			w.uses(node1, handle)
+			w.staged(node1)
+		}, []string{"volume disk is mounted on node node-1, which was not told that it is attached"}},
+		{"I35", "is broken by what the node was told before it reported anew", func(w *hand) {
+			reported(w)
+			w.lists(node1)
+			w.uses(node1)
+			w.uses(node1, handle)
+			w.staged(node1)
+		}, []string{"volume disk is mounted on node node-1, which was not told that it is attached"}},
+		{"I35", "lets a volume be mounted that was reported and listed", func(w *hand) {
+			reported(w)
+			w.staged(node1)
+			w.published(node1, "web")
+		}, nil},
+		{"I35", "lets a volume be mounted while it is taken back for a moment", func(w *hand) {
+			reported(w)
+			w.lists(node1)
+			w.staged(node1)
+		}, nil},
+		{"I35", "asks nothing of a node that was made anew", func(w *hand) {
+			reported(w)
+			w.deleteNode(node1)
+			w.staged(node1)
+			w.add(readyNode(node1))
+			w.published(node1, "web")
+		}, nil},
+
+		{"I36", "is broken by a mounted volume that is said not to be in use", func(w *hand) {
+			reported(w)
+			w.mount(node1, handle, staging)
+			w.uses(node1)
+		}, []string{"node node-1 does not say any more that it uses volume disk, which is mounted at " + staging}},
+		{"I36", "lets a node say so when it is unmounted", func(w *hand) {
+			reported(w)
+			w.mount(node1, handle, staging)
+			w.mount(node2, handle, staging)
+			w.unmount(node1, staging)
+			w.uses(node1)
+		}, nil},
+		{"I36", "asks nothing of a node that was made anew", func(w *hand) {
+			reported(w)
+			w.mount(node1, handle, staging)
+			w.deleteNode(node1)
+			w.add(readyNode(node1))
+		}, nil},
+
+		{"I37", "is broken by two mounts at one path", func(w *hand) {
+			w.mount(node1, handle, podPath("web"))
+			w.published(node1, "web")
+		}, []string{"volume disk is published on node node-1 at " + podPath("web") + ", where 2 things are mounted now"}},
+		{"I37", "is broken by a path that is not a pod's", func(w *hand) {
+			w.kubeletCalls(node1, "NodePublishVolume", "/mnt")
+		}, []string{"volume disk is published on node node-1 at /mnt, which is not the path of a pod's volume"}},
+		{"I37", "lets a volume be published for two pods, and for one again", func(w *hand) {
+			w.published(node1, "web")
+			w.published(node1, "web2")
+			w.kubeletCalls(node1, "NodePublishVolume", podPath("web"))
+		}, nil},
+	})
+}

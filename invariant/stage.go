@@ -1,0 +1,138 @@
+package invariant
+
+import (
+	"strings"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/trace"
+)
+
+// In which order a volume comes to a pod's path and goes from there, and what is to be found at that path.
+var stageRules = []Rule{
+	{"I17", "a volume staged before it is attached, published before it is staged, or unstaged before it is unpublished", beginStageOrder},
+	{"I18", "a path at which another volume lies than the one it is for", beginPathIdentity},
+}
+
+// stageOrder is the rule of order at work.
+type stageOrder struct {
+	*Checker
+	staged map[volumeOnNode]bool // staged, as the node's kubelet was told, which has not tried to undo it since
+}
+
+// beginStageOrder: each call that has taken effect finds done what comes before it. A kubelet that was told that a volume
+// is staged does not stage it again: that two stages never run at once is not to be seen otherwise. That nothing is
+// detached before it is unstaged is for I16.
+//
+// It cannot hold yet after a kubelet was restarted, which then unstages what a pod of before still has.
+func beginStageOrder(c *Checker) watcher {
+	if c.Devices == nil {
+		return watcher{}
+	}
+	o := &stageOrder{c, map[volumeOnNode]bool{}}
+	return watcher{
+		call: func(r trace.Record) {
+			call := deviceCallOf(r)
+			at := volumeOnNode{call.handle, call.node}
+			switch {
+			case r.Verb == "NodeStageVolume" && Effective(r):
+				o.stage(r, at)
+			case r.Verb == "NodePublishVolume" && Effective(r):
+				o.publish(at, call.path)
+			case r.Verb == "NodeUnstageVolume":
+				o.unstage(r, at)
+			}
+		},
+		event: func(r trace.Record) {
+			for at := range o.staged {
+				if at.node == restarted(r) {
+					delete(o.staged, at)
+				}
+			}
+		},
+	}
+}
+
+func (o *stageOrder) stage(r trace.Record, at volumeOnNode) {
+	if !o.isAttached(at) {
+		o.report("I17", "volume %s is staged on node %s, to which it is not attached", at.handle, at.node)
+	}
+	if o.staged[at] {
+		o.report("I17", "volume %s is staged on node %s a second time, though it was told to be staged", at.handle, at.node)
+	}
+	if r.Err == nil {
+		o.staged[at] = true
+	}
+}
+
+func (o *stageOrder) publish(at volumeOnNode, path string) {
+	if !o.isAttached(at) {
+		o.report("I17", "volume %s is published on node %s, to which it is not attached", at.handle, at.node)
+	}
+	for _, m := range o.mountsOf(at) {
+		if _, ofPod := podMountAt(m.Path); !ofPod {
+			return
+		}
+	}
+	o.report("I17", "volume %s is published on node %s at %s, but it is not staged there", at.handle, at.node, path)
+}
+
+func (o *stageOrder) unstage(r trace.Record, at volumeOnNode) {
+	delete(o.staged, at)
+	if !Effective(r) {
+		return
+	}
+	for _, m := range o.mountsOf(at) {
+		if _, ofPod := podMountAt(m.Path); ofPod {
+			o.report("I17", "volume %s is unstaged on node %s, but still published at %s", at.handle, at.node, m.Path)
+			return
+		}
+	}
+}
+
+func (o *stageOrder) isAttached(at volumeOnNode) bool {
+	held, ok := o.Devices.Volume(at.handle)
+	for _, node := range held.Attached {
+		if ok && node == at.node {
+			return true
+		}
+	}
+	return false
+}
+
+// beginPathIdentity: after a volume was staged or published at a path, that volume lies there and no other; and the path
+// of a pod's volume is that of a PersistentVolume that has this handle.
+func beginPathIdentity(c *Checker) watcher {
+	if c.Devices == nil {
+		return watcher{}
+	}
+	return watcher{call: func(r trace.Record) {
+		if r.Verb != "NodeStageVolume" && r.Verb != "NodePublishVolume" || !Effective(r) {
+			return
+		}
+		call := deviceCallOf(r)
+		for _, m := range mountsAt(c.Devices.Mounts(call.node), call.path) {
+			if m.Source != call.handle {
+				c.report("I18", "volume %s was mounted on node %s at %s, where volume %s lies", call.handle, call.node, call.path, m.Source)
+			}
+		}
+		pod, ok := podMountAt(call.path)
+		if !ok {
+			return
+		}
+		if v := csiVolumeNamed(c.API, pod.volume); v != nil && v.Spec.CSI.VolumeHandle != call.handle {
+			c.report("I18", "volume %s was published on node %s at %s, which is the path of volume %s (%s)",
+				call.handle, call.node, call.path, v.Name, v.Spec.CSI.VolumeHandle)
+		}
+	}}
+}
+
+// mountsAt are the mounts at a path, the lowest first.
+func mountsAt(mounts []nodefs.Mount, path string) []nodefs.Mount {
+	var at []nodefs.Mount
+	for _, m := range mounts {
+		if m.Path == strings.TrimSuffix(path, "/") {
+			at = append(at, m)
+		}
+	}
+	return at
+}

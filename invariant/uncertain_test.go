@@ -1,0 +1,88 @@
+package invariant_test
+
+import (
+	"testing"
+
+	"google.golang.org/grpc/codes"
+)
+
+func TestUncertainRule(t *testing.T) {
+	const (
+		mayBeStaged    = "which may be staged on node-1: NodeStageVolume with DeadlineExceeded, and nobody has found out since"
+		forgottenStage = "node node-1 does not say any more that it uses volume disk, " + mayBeStaged
+	)
+	tell(t, true, []story{
+		{"I24", "is broken by a volume not in use whose staging timed out", func(w *hand) {
+			w.uses(node1, handle)
+			w.kubeletCalls(node1, "NodeStageVolume", staging, failed(codes.DeadlineExceeded))
+			w.uses(node1)
+			w.kubeletCalls(node1, "NodeUnstageVolume", staging)
+		}, []string{forgottenStage}},
+		{"I24", "is broken by a restarted kubelet that forgets", func(w *hand) {
+			w.uses(node1, handle)
+			w.kubeletCalls(node1, "NodeStageVolume", staging, lost(codes.DeadlineExceeded))
+			w.befalls("crash", "kubelet(node-1)")
+			w.uses(node1)
+			w.kubeletCalls(node1, "NodeUnstageVolume", staging)
+		}, []string{forgottenStage}},
+		{"I24", "is broken by a volume not in use whose unpublish failed", func(w *hand) {
+			w.uses(node1, handle)
+			w.published(node1, "web")
+			w.kubeletCalls(node1, "NodeUnpublishVolume", podPath("web"), failed(codes.Internal))
+			w.uses(node1)
+			w.kubeletCalls(node1, "NodeUnpublishVolume", podPath("web"))
+		}, []string{
+			"node node-1 does not say any more that it uses volume disk, which may be mounted on node-1 at " + podPath("web") +
+				": NodeUnpublishVolume with Internal, and nobody has found out since",
+		}},
+		{"I24", "is broken by unstaging what may be published", func(w *hand) {
+			w.kubeletCalls(node1, "NodePublishVolume", podPath("web"), failed(codes.Unavailable))
+			w.kubeletCalls(node1, "NodeUnstageVolume", staging)
+			w.kubeletCalls(node1, "NodeUnpublishVolume", podPath("web"))
+		}, []string{
+			"volume disk is unstaged on node node-1, but it may be mounted on node-1 at " + podPath("web") +
+				": NodePublishVolume with Unavailable, and nobody has found out since",
+		}},
+		{"I24", "is broken by what is never found out", func(w *hand) {
+			w.uses(node1, handle)
+			w.kubeletCalls(node1, "NodeStageVolume", staging, lost(codes.Aborted))
+		}, []string{"volume disk may be staged on node-1: NodeStageVolume with Aborted, and nobody has found out since"}},
+		{"I24", "lets a mount be tried until it is known", func(w *hand) {
+			w.uses(node1, handle)
+			w.kubeletCalls(node1, "NodeStageVolume", staging, lost(codes.DeadlineExceeded))
+			w.kubeletCalls(node1, "NodeStageVolume", staging)
+			w.kubeletCalls(node1, "NodePublishVolume", podPath("web"), failed(codes.Unavailable))
+			w.kubeletCalls(node1, "NodePublishVolume", podPath("web"))
+		}, nil},
+		{"I24", "lets a volume go that was torn down", func(w *hand) {
+			w.uses(node1, handle)
+			w.kubeletCalls(node1, "NodePublishVolume", podPath("web"), lost(codes.Unavailable))
+			w.kubeletCalls(node1, "NodeUnpublishVolume", podPath("web"))
+			w.kubeletCalls(node1, "NodeStageVolume", staging, lost(codes.DeadlineExceeded))
+			w.kubeletCalls(node1, "NodeUnstageVolume", staging, failed(codes.Internal))
+			w.kubeletCalls(node1, "NodeUnstageVolume", staging)
+			w.uses(node1)
+		}, nil},
+		{"I24", "lets a volume go whose mount failed for good", func(w *hand) {
+			w.uses(node1, handle)
+			w.kubeletCalls(node1, "NodeStageVolume", staging, failed(codes.DeadlineExceeded))
+			w.kubeletCalls(node1, "NodeStageVolume", staging, failed(codes.InvalidArgument))
+			w.kubeletCalls(node1, "NodePublishVolume", podPath("web"), lost(codes.Unavailable))
+			w.calls("kubelet(node-1)/volume reconciler", "NodePublishVolume", "", failed(codes.Internal))
+			w.uses(node1)
+		}, nil},
+		{"I24", "lets a volume go from a node that booted", func(w *hand) {
+			w.uses(node1, handle)
+			w.kubeletCalls(node1, "NodeStageVolume", staging, lost(codes.DeadlineExceeded))
+			w.befalls("reboot", node1)
+			w.uses(node1)
+		}, nil},
+		{"I24", "asks nothing in the end of a node that is lost, nor of another one", func(w *hand) {
+			w.uses(node1, handle)
+			w.uses(node2, handle)
+			w.kubeletCalls(node1, "NodeStageVolume", staging, lost(codes.DeadlineExceeded))
+			w.uses(node2)
+			w.ready(node1, false)
+		}, nil},
+	})
+}

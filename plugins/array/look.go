@@ -1,0 +1,31 @@
+package array
+
+// Volume returns one volume as Volumes does, but without its Hash: no content is read. It may be called at any time.
+func (a *Array) Volume(id string) (Volume, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	v := a.volumes[id]
+	if v == nil {
+		return Volume{}, false
+	}
+	return Volume{ID: v.id, Name: v.name, SizeBytes: v.sizeBytes, AttachedTo: v.nodes()}, true
+}
+
+// IDs returns the ids of all volumes, sorted. It may be called at any time.
+func (a *Array) IDs() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ids()
+}
+
+// Files returns the paths of the files in a volume, relative to its root and sorted; none of a volume that is not there.
+// It may be called at any time.
+func (a *Array) Files(id string) []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	v := a.volumes[id]
+	if v == nil {
+		return nil
+	}
+	return v.tree.Files()
+}
