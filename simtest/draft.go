@@ -160,15 +160,23 @@ func (d *Draft) createPod(name string, p pod) string {
 	return act
 }
 
-// used are the numbers of the claims that a pod uses, of those that there are.
+// used are the numbers of the claims that a pod uses, of those that there are. Where volumes are attached, a pod uses no claim
+// that could be bound to a volume which an administrator wrote down: the storage does not have it, and the attempts to attach
+// it never end.
 func (d *Draft) used(p pod) []int {
 	var claims []int
 	for _, c := range p.Claims {
-		if c <= len(d.claims) && !slices.Contains(claims, c) {
+		if c <= len(d.claims) && !slices.Contains(claims, c) && !(d.Has("attachdetach") && d.written(c)) {
 			claims = append(claims, c)
 		}
 	}
 	return claims
+}
+
+// written tells whether a claim could be bound to a volume that an administrator wrote down.
+func (d *Draft) written(claim int) bool {
+	class := d.claims[claim-1].Class
+	return class == "" || slices.ContainsFunc(d.volumes, func(v volume) bool { return v.For == claim || v.Class == class })
 }
 
 // lifeOf is the life of a pod. One whose claim is to be created again ends, or the claim's owner would wait for ever.
@@ -181,14 +189,14 @@ func (d *Draft) lifeOf(p pod) life {
 	return p.Life
 }
 
-// differs tells whether schedules may rightly end differently: unless all objects of a kind are alike and stay, and no pod
-// depends on which claim is bound.
+// differs tells whether schedules may rightly end differently: unless all objects of a kind are alike and stay, no pod depends
+// on which claim is bound, and no volume would be provisioned for a claim that came too early for another.
 func (d *Draft) differs() bool {
 	if len(d.users) > 0 || len(d.world.Users) > 0 || len(d.world.Extra) > 0 || len(d.classes) > 0 || len(d.pods) > 0 {
 		return true
 	}
 	for _, v := range d.volumes {
-		if v != d.volumes[0] || v.Life != stays || v.For != 0 {
+		if v != d.volumes[0] || v.Life != stays || v.For != 0 || v.Class != "" {
 			return true
 		}
 	}

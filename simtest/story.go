@@ -21,7 +21,8 @@ func told(f *explore.Failure, file string) string {
 	return b.String()
 }
 
-// story tells a run.
+// story tells a run, from the end of the set-up on.
 func story(s *scenario.Scenario, r *scenario.Result) string {
-	return s.String() + "\n" + r.Trace.Text()
+	steps := strings.SplitAfter(r.Trace.Text(), "\n")
+	return s.String() + "\n" + strings.Join(steps[min(r.Began, len(steps)):], "")
 }
