@@ -63,8 +63,7 @@ func (c *Cluster) assemble(cfg Config) error {
 		}
 	}
 	for _, p := range cfg.Extra {
-		c.parts = append(c.parts, &part{name: p.Name, start: p.Start})
-		if err := c.launch(c.parts[len(c.parts)-1]); err != nil {
+		if err := c.addExtra(p); err != nil {
 			return err
 		}
 	}
@@ -76,6 +75,17 @@ func (c *Cluster) assemble(cfg Config) error {
 		}
 	}
 	return nil
+}
+
+// addExtra adds a part of the user's own. Whatever cfg.Parts says, it is wanted.
+func (c *Cluster) addExtra(p Part) error {
+	if p.Install != nil {
+		if err := p.Install(c.server); err != nil {
+			return fmt.Errorf("install what %s needs: %w", p.Name, err)
+		}
+	}
+	c.parts = append(c.parts, &part{name: p.Name, start: p.Start})
+	return c.launch(c.parts[len(c.parts)-1])
 }
 
 func names(parts []part) string {

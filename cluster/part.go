@@ -22,6 +22,9 @@ import (
 // Part is a program of the world that is a process of its own: a controller, a kubelet, a user's operator.
 type Part struct {
 	Name string
+	// Install brings what the API server must serve before the program starts, such as custom resources, by
+	// server.Install or package fake/crd. It is called once. nil: nothing.
+	Install func(server *fake.Server) error
 	// Start sets the program up in a new process: it registers handlers, workers and timers with it, and returns. It is
 	// called at the beginning, and again after each crash: what the program knew before is gone.
 	Start func(p Process) error

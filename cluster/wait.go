@@ -6,7 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volsim/volsim/invariant"
 )
 
 // Wait returns when cond holds, having let the world move meanwhile; what names what is waited for. cond is asked after
@@ -49,78 +50,11 @@ func (c *Cluster) WaitForRest(ctx context.Context) error {
 	return nil
 }
 
-// Owed names what the control plane has still to do, as far as the API objects tell: what is being deleted, what is
-// attached without being used, pods that do not run yet, volumes to be released or reclaimed.
+// Owed names what the control plane has still to do, as far as the API objects tell: see invariant.Debts.
 func (c *Cluster) Owed() []string {
 	var owed []string
-	used := sets.New[string]() // "node volume"
-	for _, o := range c.server.List("pods") {
-		pod := o.(*corev1.Pod)
-		switch {
-		case pod.DeletionTimestamp != nil:
-			owed = append(owed, fmt.Sprintf("pod %s/%s is being deleted", pod.Namespace, pod.Name))
-		case pod.Status.Phase == corev1.PodPending:
-			owed = append(owed, fmt.Sprintf("pod %s/%s is not running", pod.Namespace, pod.Name))
-		}
-		for _, name := range c.volumeNames(pod) {
-			used.Insert(pod.Spec.NodeName + " " + name)
-		}
-	}
-	for _, o := range c.server.List("persistentvolumeclaims") {
-		if o.GetDeletionTimestamp() != nil {
-			owed = append(owed, fmt.Sprintf("claim %s/%s is being deleted", o.GetNamespace(), o.GetName()))
-		}
-	}
-	for _, o := range c.server.List("persistentvolumes") {
-		if what := c.owedToVolume(o.(*corev1.PersistentVolume)); what != "" {
-			owed = append(owed, fmt.Sprintf("volume %s %s", o.GetName(), what))
-		}
-	}
-	for _, o := range c.server.List("volumeattachments") {
-		a := o.(*storagev1.VolumeAttachment)
-		if name := a.Spec.Source.PersistentVolumeName; name == nil || !used.Has(a.Spec.NodeName+" "+*name) {
-			owed = append(owed, fmt.Sprintf("attachment %s to %s is not used", a.Name, a.Spec.NodeName))
-		}
-	}
-	return append(owed, c.owedByNodes()...)
-}
-
-func (c *Cluster) owedToVolume(volume *corev1.PersistentVolume) string {
-	switch volume.Status.Phase {
-	case corev1.VolumePending:
-		return "is to be made available, or bound"
-	case corev1.VolumeBound:
-		ref := volume.Spec.ClaimRef
-		if ref == nil {
-			return "is to be made available"
-		}
-		if claim, ok := c.claim(ref.Namespace, ref.Name); !ok || claim.UID != ref.UID {
-			return "is to be released"
-		}
-	case corev1.VolumeReleased:
-		if volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
-			return "is to be reclaimed"
-		}
-	}
-	if volume.DeletionTimestamp != nil {
-		return "is being deleted"
-	}
-	return ""
-}
-
-func (c *Cluster) owedByNodes() []string {
-	var owed []string
-	attachments := len(c.server.List("volumeattachments"))
-	listed := 0
-	for _, o := range c.server.List("nodes") {
-		node := o.(*corev1.Node)
-		listed += len(node.Status.VolumesAttached)
-		if a, u := len(node.Status.VolumesAttached), len(node.Status.VolumesInUse); a != u {
-			owed = append(owed, fmt.Sprintf("node %s lists %d volumes attached, %d in use", node.Name, a, u))
-		}
-	}
-	if listed != attachments {
-		owed = append(owed, fmt.Sprintf("%d attachments, %d listed by nodes", attachments, listed))
+	for _, d := range invariant.Debts(c.server) {
+		owed = append(owed, d.String())
 	}
 	return owed
 }
@@ -128,29 +62,8 @@ func (c *Cluster) owedByNodes() []string {
 // Left names what is there although no object in the API accounts for it: meant for a world all of whose claims and pods
 // are gone. It reads the driver, its devices and the nodes' mounts.
 func (c *Cluster) Left() ([]string, error) {
-	var left []string
-	for _, resource := range []string{"pods", "persistentvolumeclaims", "persistentvolumes", "volumeattachments"} {
-		for _, o := range c.server.List(resource) {
-			left = append(left, fmt.Sprintf("%s %s/%s", resource, o.GetNamespace(), o.GetName()))
-		}
-	}
 	held, err := c.driver.left()
-	return append(left, held...), err
-}
-
-// volumeNames are the names of the PersistentVolumes a pod uses.
-func (c *Cluster) volumeNames(pod *corev1.Pod) []string {
-	var names []string
-	for i := range pod.Spec.Volumes {
-		source := pod.Spec.Volumes[i].PersistentVolumeClaim
-		if source == nil {
-			continue
-		}
-		if claim, ok := c.claim(pod.Namespace, source.ClaimName); ok && claim.Spec.VolumeName != "" {
-			names = append(names, claim.Spec.VolumeName)
-		}
-	}
-	return names
+	return append(invariant.Left(c.server), held...), err
 }
 
 func (c *Cluster) claim(namespace, name string) (*corev1.PersistentVolumeClaim, bool) {

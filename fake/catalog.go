@@ -128,6 +128,20 @@ func (s *Server) Resources() []APIResource {
 	return all
 }
 
+// Served tells of one resource, which is named as in Commit, in its preferred version, and whether the server has it.
+func (s *Server) Served(resource string) (APIResource, bool) {
+	is := s.catalog.Load()
+	t := is.tables[resource]
+	if t == nil {
+		return APIResource{}, false
+	}
+	k := t.kind
+	if i := slices.IndexFunc(is.kinds[len(kinds):], func(k *kind) bool { return k.id == resource }); i >= 0 {
+		k = is.kinds[len(kinds)+i] // the table may have been made for another version
+	}
+	return k.describe(k.gvk.Version), true
+}
+
 func (k *kind) describe(version string) APIResource {
 	r := APIResource{Custom: k.custom, APIResource: metav1.APIResource{
 		Name: k.resource, SingularName: strings.ToLower(k.gvk.Kind), Namespaced: k.namespaced,

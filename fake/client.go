@@ -53,7 +53,7 @@ func name(k *kind, namespace, name string) string {
 // call makes a request: effect does it, and tells of it. One whose context has ended fails without effect; it is a call
 // all the same, so that a strand whose host was closed is unwound here and does not see the error.
 func (c *Clientset) call(ctx context.Context, r request, effect func() trace.Outcome) error {
-	out := c.caller.Call(trace.Action{Kind: trace.KindAPI, Verb: r.verb, Object: r.object}, func() trace.Outcome {
+	out := sim.Pass(ctx, c.caller, trace.Action{Kind: trace.KindAPI, Verb: r.verb, Object: r.object}, func() trace.Outcome {
 		if err := ctx.Err(); err != nil {
 			return trace.Outcome{Err: err}
 		}

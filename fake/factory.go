@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 	"fmt"
+	"iter"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +32,8 @@ type factory struct {
 	component *sim.Component
 	selected  map[string]selected // by resource, of those that are not of all
 	views     map[reflect.Type]*View
-	lag       map[*table]int // how old the first lists are; see Server.Lag
+	customs   map[*table]*View // of custom resources
+	lag       map[*table]int   // how old the first lists are; see Server.Lag
 }
 
 var _ informers.SharedInformerFactory = (*factory)(nil)
@@ -39,8 +41,11 @@ var _ informers.SharedInformerFactory = (*factory)(nil)
 // Informers returns the component's views, made as they are asked for, each at most once; the same factory for the same
 // component. A view is moved by the component's host, so that Start, Shutdown and their like have nothing to do: they
 // return at once, and WaitForCacheSync tells how things are without waiting. Namespace and resync period of a factory
-// cannot be chosen; selections, given with the component's first call, limit its views. For a resource the server does not have, it gives client-go's own informer over a client
-// that refuses: it never syncs, and is not started.
+// cannot be chosen; selections, given with the component's first call, limit its views.
+//
+// ForResource also gives views of custom resources that are served by then, in one version each: what is in them is a
+// *unstructured.Unstructured, as in the informers of client-go's dynamicinformer. For a resource the server does not have,
+// the factory gives client-go's own informer over a client that refuses: it never syncs, and is not started.
 func (s *Server) Informers(c *sim.Component, selections ...Selection) informers.SharedInformerFactory {
 	s.hooks.Lock()
 	defer s.hooks.Unlock()
@@ -48,7 +53,8 @@ func (s *Server) Informers(c *sim.Component, selections ...Selection) informers.
 	if !ok {
 		f = &factory{
 			SharedInformerFactory: informers.NewSharedInformerFactory(refusing(), 0),
-			server:                s, component: c, selected: map[string]selected{}, views: map[reflect.Type]*View{},
+			server:                s, component: c, selected: map[string]selected{},
+			views: map[reflect.Type]*View{}, customs: map[*table]*View{},
 		}
 		s.factories[c] = f
 	}
@@ -122,10 +128,54 @@ var kindsByID = func() map[string]*kind {
 
 // ForResource returns the view of a resource.
 func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericInformer, error) {
-	if k, ok := f.server.catalog.Load().served[r]; ok && k.custom == nil && k.of == nil {
+	k, ok := f.server.catalog.Load().served[r]
+	switch {
+	case ok && k.custom != nil:
+		v, err := f.custom(k)
+		if err != nil {
+			return nil, err
+		}
+		return generic{v, r.GroupResource()}, nil
+	case ok && k.of == nil:
 		return generic{f.InformerFor(k.empty(), nil), r.GroupResource()}, nil
+	default:
+		return f.SharedInformerFactory.ForResource(r)
 	}
-	return f.SharedInformerFactory.ForResource(r)
+}
+
+// custom returns the view of a custom resource.
+func (f *factory) custom(k *kind) (*View, error) {
+	t := f.server.tableOf(k)
+	if v, ok := f.customs[t]; ok {
+		if v.shown != k {
+			return nil, fmt.Errorf("view of %s in version %s: there is one in version %s", k.id, k.gvk.Version, v.shown.gvk.Version)
+		}
+		return v, nil
+	}
+	of, ok := f.selected[k.id]
+	if !ok {
+		of.selector = selector{kind: k}
+	}
+	v := newView(f.server, t, of, f.component)
+	v.shown, v.lag = k, f.lag[t]
+	f.customs[t] = v
+	return v, nil
+}
+
+// all are the views there are, in no order.
+func (f *factory) all() iter.Seq[*View] {
+	return func(yield func(*View) bool) {
+		for _, v := range f.views {
+			if !yield(v) {
+				return
+			}
+		}
+		for _, v := range f.customs {
+			if !yield(v) {
+				return
+			}
+		}
+	}
 }
 
 // generic is a view that need not be named by type.

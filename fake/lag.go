@@ -50,7 +50,7 @@ func (s *Server) Views(c *sim.Component) []string {
 	defer s.hooks.RUnlock()
 	var names []string
 	if f := s.factories[c]; f != nil {
-		for _, v := range f.views {
+		for v := range f.all() {
 			names = append(names, v.table.kind.id)
 		}
 	}
@@ -62,7 +62,7 @@ func (s *Server) viewOf(c *sim.Component, t *table) *View {
 	s.hooks.RLock()
 	defer s.hooks.RUnlock()
 	if f := s.factories[c]; f != nil {
-		for _, v := range f.views {
+		for v := range f.all() {
 			if v.table == t {
 				return v
 			}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
 )
 
@@ -336,6 +337,9 @@ func (r ResourceClient) Watch(ctx context.Context, opts metav1.ListOptions) (*Cu
 	err := r.c.call(ctx, r.request("watch", ""), func() trace.Outcome {
 		var err error
 		c, err = r.c.server.newCursor(r.kind, r.namespace, &opts)
+		if c != nil {
+			c.gate, _ = r.c.caller.(sim.Gate)
+		}
 		out := trace.Outcome{Err: err}
 		if opts.ResourceVersion != "" {
 			out.Detail = "rv=" + opts.ResourceVersion

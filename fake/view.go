@@ -38,6 +38,7 @@ type View struct {
 	done      chan struct{} // closed when synced
 	handlers  []*registration
 	transform cache.TransformFunc
+	shown     *kind // of a custom resource: what is in the view is unstructured, of this version; nil: as it is stored
 	lag       int   // of the first list, in events; see Server.Lag
 	upTo      int64 // the position up to which it lags
 	broken    bool  // the next step lists again; see Server.Break
@@ -245,6 +246,11 @@ func (v *View) tell(f func(cache.ResourceEventHandler)) {
 
 // transformed is what the view keeps of an object.
 func (v *View) transformed(obj Object) any {
+	if v.shown != nil {
+		u, err := untyped(v.shown.show(obj), v.shown.gvk)
+		must(err)
+		obj = u
+	}
 	if v.transform == nil {
 		return obj
 	}

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/volsim/volsim/sim"
 )
 
 // Cursor is a watch: a place in the log of a resource, and what of it is wanted. It copies nothing, and costs nothing
@@ -28,6 +30,9 @@ type Cursor struct {
 	told      int64     // the newest revision that it has heard of
 	due       time.Time // when it is to hear the next time
 	ends      time.Time // when the watch ends; zero: who knows
+
+	gate    sim.Gate // what events go through before they are shown. nil: nothing
+	initial int      // how many went ahead of the bookmark; see Arrive
 }
 
 const (
@@ -260,6 +265,9 @@ func (p *pump) run(ctx context.Context, c *Cursor) error {
 			return err
 		}
 		if ok {
+			if !c.Arrive(ctx, e) {
+				return nil
+			}
 			if e.Object, err = p.show(e.Object.(Object)); err != nil {
 				return internalError(err.Error())
 			}

@@ -22,7 +22,7 @@ func TestAttachRules(t *testing.T) {
 		w.deleteAttachment(node1)
 		w.attacherCalls("ControllerUnpublishVolume", node1)
 	}
-	tell(t, false, []story{
+	tell(t, false, []handStory{
 		{"I15", "is broken by a second node", func(w *hand) {
 			w.attachment(node1)
 			w.attachment(node2)

@@ -1,68 +1,304 @@
 package invariant
 
 import (
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/trace"
 )
 
 // What binds a claim and a volume.
 var bindingRules = []Rule{
 	{"I1", "two volumes bound to one claim", beginOneVolume},
 	{"I2", "a volume that passes from one claim to another without being free between", beginOneClaim},
+	{"I3", "a claim bound to a volume that is not bound to it", beginMutual},
+	{"I4", "a phase Bound that nothing bears out", beginBorneOut},
+	{"I7", "a binding or a volume's source that changes", beginFixed},
 }
 
-// beginOneVolume: each claim UID is in the claimRef of at most one volume that is Bound and that the claim names.
-func beginOneVolume(c *Checker) watcher {
-	bound := map[types.UID]string{} // claim UID: volume that is Bound to it and named by it
-	look := func(v *corev1.PersistentVolume) {
-		ref := v.Spec.ClaimRef
-		if ref == nil || ref.UID == "" || v.Status.Phase != corev1.VolumeBound {
-			return
-		}
-		obj, ok := c.API.Get("persistentvolumeclaims", ref.Namespace, ref.Name)
-		if !ok || obj.GetUID() != ref.UID || obj.(*corev1.PersistentVolumeClaim).Spec.VolumeName != v.Name {
-			return
-		}
-		if other := bound[ref.UID]; other != "" && other != v.Name && c.boundTo(other, ref.UID) {
-			c.report("I1", "claim %s/%s is bound to volume %s, and volume %s to the claim", ref.Namespace, ref.Name, other, v.Name)
-		}
-		bound[ref.UID] = v.Name
-	}
+// onVolumes makes of a function over a PersistentVolume before and after a commit one over commits. before is nil for a
+// creation, after for a deletion.
+func onVolumes(see func(before, after *corev1.PersistentVolume)) watcher {
 	return watcher{
 		commits: []string{"persistentvolumes"},
 		commit: func(e fake.Commit) {
-			if v, ok := e.After.(*corev1.PersistentVolume); ok && e.Type != "DELETED" {
-				look(v)
+			before, _ := e.Before.(*corev1.PersistentVolume)
+			after, _ := e.After.(*corev1.PersistentVolume)
+			if e.Type == "DELETED" {
+				after = nil
+			}
+			see(before, after)
+		},
+	}
+}
+
+// onClaims is onVolumes for claims.
+func onClaims(see func(before, after *corev1.PersistentVolumeClaim)) watcher {
+	return watcher{
+		commits: []string{"persistentvolumeclaims"},
+		commit: func(e fake.Commit) {
+			before, _ := e.Before.(*corev1.PersistentVolumeClaim)
+			after, _ := e.After.(*corev1.PersistentVolumeClaim)
+			if e.Type == "DELETED" {
+				after = nil
+			}
+			see(before, after)
+		},
+	}
+}
+
+// onBoth joins what onClaims and onVolumes made.
+func onBoth(claims, volumes watcher) watcher {
+	return watcher{
+		commits: append(claims.commits, volumes.commits...),
+		commit: func(e fake.Commit) {
+			if e.Resource == "persistentvolumes" {
+				volumes.commit(e)
+			} else {
+				claims.commit(e)
 			}
 		},
 	}
 }
 
-// boundTo tells whether a volume is Bound to a claim.
-func (c *Checker) boundTo(volume string, claim types.UID) bool {
-	obj, ok := c.API.Get("persistentvolumes", "", volume)
-	if !ok {
-		return false
+// refUID is the UID in a volume's claimRef; "" where there is none.
+func refUID(v *corev1.PersistentVolume) types.UID {
+	if v == nil || v.Spec.ClaimRef == nil {
+		return ""
 	}
-	v := obj.(*corev1.PersistentVolume)
-	return v.Status.Phase == corev1.VolumeBound && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID == claim
+	return v.Spec.ClaimRef.UID
 }
 
-// beginOneClaim: a claimRef UID never changes to another one.
+// oneVolume is I1 at work: no claim has two volumes that are Bound to it and that it names, or that are both mounted.
+type oneVolume struct {
+	*Checker
+	bound   map[types.UID]string   // claim UID: volume that is Bound to it and named by it
+	sharing map[types.UID][]string // claim UID: volumes whose claimRef has it
+	handles map[string]string      // handleKey: volume
+}
+
+func beginOneVolume(c *Checker) watcher {
+	o := &oneVolume{c, map[types.UID]string{}, map[types.UID][]string{}, map[string]string{}}
+	w := onVolumes(o.see)
+	w.call = func(r trace.Record) {
+		if strings.HasPrefix(r.Verb, "NodePublish") && Effective(r) {
+			o.checkMounts(refUID(o.volumeNamed(o.handles[r.Object])))
+		}
+	}
+	return w
+}
+
+func (o *oneVolume) see(before, after *corev1.PersistentVolume) {
+	if was := refUID(before); was != "" && was != refUID(after) {
+		o.sharing[was] = slices.DeleteFunc(o.sharing[was], func(name string) bool { return name == before.Name })
+		if len(o.sharing[was]) == 0 {
+			delete(o.sharing, was)
+		}
+	}
+	if after == nil {
+		if key := handleKey(before); o.handles[key] == before.Name {
+			delete(o.handles, key)
+		}
+		return
+	}
+	if before == nil {
+		o.handles[handleKey(after)] = after.Name
+	}
+	uid := refUID(after)
+	if uid != "" && uid != refUID(before) {
+		o.sharing[uid] = append(o.sharing[uid], after.Name)
+		o.checkMounts(uid)
+	}
+	if uid != "" && after.Status.Phase == corev1.VolumeBound {
+		o.checkBound(after)
+	}
+}
+
+func (o *oneVolume) checkBound(v *corev1.PersistentVolume) {
+	ref := v.Spec.ClaimRef
+	if o.bound[ref.UID] == v.Name {
+		return
+	}
+	claim := o.claimMeant(ref)
+	if claim == nil || claim.Spec.VolumeName != v.Name {
+		return
+	}
+	if other := o.volumeNamed(o.bound[ref.UID]); other != nil && refUID(other) == ref.UID && other.Status.Phase == corev1.VolumeBound {
+		o.report("I1", "claim %s/%s is bound to volume %s, and volume %s to the claim", ref.Namespace, ref.Name, other.Name, v.Name)
+	}
+	o.bound[ref.UID] = v.Name
+}
+
+// checkMounts looks at the mounts of the volumes that share a claim, where there is more than one.
+func (o *oneVolume) checkMounts(uid types.UID) {
+	if o.Devices == nil || len(o.sharing[uid]) < 2 {
+		return
+	}
+	mounted := map[string]string{} // handle: node
+	for _, node := range o.Devices.Nodes() {
+		for _, m := range o.Devices.Mounts(node) {
+			mounted[m.Source] = node
+		}
+	}
+	first := ""
+	for _, name := range o.sharing[uid] {
+		v := o.volumeNamed(name)
+		if v == nil || v.Spec.CSI == nil || mounted[v.Spec.CSI.VolumeHandle] == "" {
+			continue
+		}
+		if first != "" {
+			ref := v.Spec.ClaimRef
+			o.report("I1", "volumes %s and %s are both mounted, and both are for claim %s/%s", first, name, ref.Namespace, ref.Name)
+		}
+		first = name
+	}
+}
+
+// beginOneClaim: a claimRef's UID never changes to another one.
 func beginOneClaim(c *Checker) watcher {
+	return onVolumes(func(before, after *corev1.PersistentVolume) {
+		if was, is := refUID(before), refUID(after); was != "" && is != "" && was != is {
+			from, to := before.Spec.ClaimRef, after.Spec.ClaimRef
+			c.report("I2", "volume %s passed from claim %s/%s (%s) to claim %s/%s (%s)",
+				after.Name, from.Namespace, from.Name, was, to.Namespace, to.Name, is)
+		}
+	})
+}
+
+// isCompleted tells whether a claim names a volume and says that the binding is complete.
+func isCompleted(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, storagehelpers.AnnBindCompleted)
+}
+
+// reservation says for which claim a volume was reserved last.
+type reservation struct{ volume, claim types.UID }
+
+// beginMutual: when a claim's binding is completed, the volume's claimRef has the claim's UID, and as long as the claim is
+// there and not Lost, the volume is not taken from it.
+//
+// A volume that was removed and made anew under its name between the writes of a binding is let pass: neither of the writes
+// could know. The claim is Lost when that is seen, or the binding is repaired.
+func beginMutual(c *Checker) watcher {
+	reserved := map[string]reservation{} // by volume name; kept when the volume goes
+	claims := onClaims(func(before, after *corev1.PersistentVolumeClaim) {
+		if before == nil || after == nil || !isCompleted(after) || isCompleted(before) {
+			return
+		}
+		v := c.volumeNamed(after.Spec.VolumeName)
+		if v == nil || refUID(v) == after.UID {
+			return
+		}
+		if last := reserved[v.Name]; last.claim == after.UID && last.volume != v.UID {
+			return
+		}
+		c.report("I3", "claim %s/%s is bound to volume %s, %s", after.Namespace, after.Name, v.Name, holderOf(v))
+	})
+	volumes := onVolumes(func(before, after *corev1.PersistentVolume) {
+		if after == nil {
+			return
+		}
+		was, is := refUID(before), refUID(after)
+		if is != "" {
+			reserved[after.Name] = reservation{after.UID, is}
+		}
+		if was == "" || was == is {
+			return
+		}
+		claim := c.claimMeant(before.Spec.ClaimRef)
+		if claim != nil && claim.Spec.VolumeName == after.Name && isCompleted(claim) && claim.Status.Phase != corev1.ClaimLost {
+			c.report("I3", "volume %s was taken from claim %s/%s, which is bound to it", after.Name, claim.Namespace, claim.Name)
+		}
+	})
+	return onBoth(claims, volumes)
+}
+
+// holderOf says in words whose a volume is.
+func holderOf(v *corev1.PersistentVolume) string {
+	ref := v.Spec.ClaimRef
+	switch {
+	case ref == nil:
+		return "which is nobody's"
+	case ref.UID == "":
+		return "which is reserved by name alone, for " + ref.Namespace + "/" + ref.Name
+	default:
+		return "which belongs to claim " + ref.Namespace + "/" + ref.Name + " (" + string(ref.UID) + ")"
+	}
+}
+
+// beginBorneOut: a volume that becomes Bound has a claimRef with a UID; a claim that becomes Bound is completed and has the
+// volume's access modes and a capacity, which it keeps while it is Bound.
+//
+// A volume that is Bound may be without a claimRef: unbinding clears it with one write and the phase with the next. A user
+// may edit a volume's access modes, or take the claim's annotation away: that is not looked at.
+func beginBorneOut(c *Checker) watcher {
+	edited := map[types.UID]bool{} // volumes whose access modes were changed
+	volumes := onVolumes(func(before, after *corev1.PersistentVolume) {
+		if after == nil || before == nil {
+			return
+		}
+		if !slices.Equal(before.Spec.AccessModes, after.Spec.AccessModes) {
+			edited[after.UID] = true
+		}
+		if after.Status.Phase == corev1.VolumeBound && before.Status.Phase != corev1.VolumeBound && refUID(after) == "" {
+			c.report("I4", "volume %s became Bound, %s", after.Name, holderOf(after))
+		}
+	})
+	claims := onClaims(func(before, after *corev1.PersistentVolumeClaim) {
+		if after == nil || before == nil || after.Status.Phase != corev1.ClaimBound {
+			return
+		}
+		_, has := after.Status.Capacity[corev1.ResourceStorage]
+		v := c.volumeNamed(after.Spec.VolumeName)
+		switch {
+		case !has || len(after.Status.AccessModes) == 0:
+			c.report("I4", "claim %s/%s is Bound and has no capacity or no access modes", after.Namespace, after.Name)
+		case before.Status.Phase == corev1.ClaimBound:
+		case !isCompleted(after):
+			c.report("I4", "claim %s/%s became Bound before its binding was completed", after.Namespace, after.Name)
+		case v != nil && refUID(v) == after.UID && !edited[v.UID] && !slices.Equal(v.Spec.AccessModes, after.Status.AccessModes):
+			c.report("I4", "claim %s/%s became Bound with access modes %v, its volume %s has %v",
+				after.Namespace, after.Name, after.Status.AccessModes, v.Name, v.Spec.AccessModes)
+		}
+	})
+	return onBoth(claims, volumes)
+}
+
+// beginFixed: a claim names one volume all its life, and a volume's source never changes.
+func beginFixed(c *Checker) watcher {
 	return watcher{
-		commits: []string{"persistentvolumes"},
+		commits: []string{"persistentvolumeclaims", "persistentvolumes"},
 		commit: func(e fake.Commit) {
 			if e.Before == nil {
 				return
 			}
-			was, is := e.Before.(*corev1.PersistentVolume).Spec.ClaimRef, e.After.(*corev1.PersistentVolume).Spec.ClaimRef
-			if was != nil && is != nil && was.UID != "" && is.UID != "" && was.UID != is.UID {
-				c.report("I2", "volume %s passed from claim %s/%s (%s) to claim %s/%s (%s)",
-					e.After.GetName(), was.Namespace, was.Name, was.UID, is.Namespace, is.Name, is.UID)
+			switch was := e.Before.(type) {
+			case *corev1.PersistentVolumeClaim:
+				is := e.After.(*corev1.PersistentVolumeClaim)
+				if was.Spec.VolumeName != "" && was.Spec.VolumeName != is.Spec.VolumeName {
+					c.report("I7", "claim %s/%s named volume %s and now names %q", is.Namespace, is.Name, was.Spec.VolumeName, is.Spec.VolumeName)
+				}
+			case *corev1.PersistentVolume:
+				is := e.After.(*corev1.PersistentVolume)
+				if !sameSource(was, is) {
+					c.report("I7", "volume %s now has another source", is.Name)
+				}
 			}
 		},
 	}
+}
+
+// sameSource tells whether two versions of a volume have the same source. Of a CSI source it looks at what tells one volume
+// from another, since secrets may be added to the rest.
+func sameSource(a, b *corev1.PersistentVolume) bool {
+	if a.Spec.CSI != nil && b.Spec.CSI != nil {
+		return handleKey(a) == handleKey(b)
+	}
+	return equality.Semantic.DeepEqual(&a.Spec.PersistentVolumeSource, &b.Spec.PersistentVolumeSource)
 }

@@ -9,7 +9,9 @@
 // A rule keeps what it must remember in a value of its own for each world: rules share nothing, and read the world without
 // leaving a trace. They are for one goroutine: that of a stepped host, or, live, whoever holds the world still.
 //
-// Files are families: what binds a claim, what attaches a volume, what a node has mounted.
+// Files are families: what binds a claim, what it may be given, when it is lost, when data may go, how volumes are made, what
+// attaches a volume, what a node has mounted. A rule about what controllers do does not bind users, and a controller is
+// blamed only for what it could know: seen.go tells that from the log.
 //
 // Not here: searching for an order in which a rule is broken, and comparing end states.
 package invariant

@@ -41,10 +41,6 @@ func usedVolumes(api *fake.Server) use {
 	return used
 }
 
-func hasEnded(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
 // volumesOfPod are the names of the PersistentVolumes behind a pod's volumes, as far as its claims are bound.
 func volumesOfPod(api *fake.Server, pod *corev1.Pod) []string {
 	var names []string

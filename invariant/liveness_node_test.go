@@ -27,7 +27,7 @@ func TestNodeLivenessRules(t *testing.T) {
 		w.mount(node1, handle, staging)
 		w.mount(node1, handle, podPath("web"))
 	}
-	tell(t, true, []story{
+	tell(t, true, []handStory{
 		{"L4", "asks for an attachment of a pod that is gone", func(w *hand) {
 			inUse(w)
 			w.endPod("web", true)

@@ -13,7 +13,7 @@ func TestMountRules(t *testing.T) {
 		w.lists(node1, handle)
 	}
 	unpublish := func(w *hand) { w.kubeletCalls(node1, "NodeUnpublishVolume", podPath("web")) }
-	tell(t, true, []story{
+	tell(t, true, []handStory{
 		{"I25", "is broken by a file that goes with its pod", func(w *hand) {
 			w.pod("web", node1, corev1.PodRunning)
 			w.devices.files[handle] = []string{"a", "b"}

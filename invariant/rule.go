@@ -57,14 +57,18 @@ func (r Rule) String() string { return r.ID + ": " + r.Forbids }
 type watcher struct {
 	commits []string                                   // the resources whose commits it wants to be told of
 	commit  func(e fake.Commit)                        // after the commit
+	writes  []string                                   // the resources whose writes it wants to be told of
+	write   func(r trace.Record)                       // after a request that writes, also a failed one; see Effective
 	call    func(r trace.Record)                       // after a driver call, also a failed one; see Effective
 	deliver func(r trace.Record)                       // after a delivery to a cache
 	event   func(r trace.Record)                       // after something befell the world: trace.KindEvent
+	work    func(r trace.Record)                       // after a worker has taken up a key
+	request func(r trace.Record)                       // after a request to the API server, also a failed one
 	rest    func(report func(object, why string))      // nothing is left to happen: what is owed?
 	settled func(report func(format string, a ...any)) // nothing is left to happen: is it as it must be?
 }
 
-// Effective tells whether a driver call took effect: it succeeded, or its answer was lost.
+// Effective tells whether a driver call or a request took effect: it succeeded, or its answer was lost.
 func Effective(r trace.Record) bool { return r.Err == nil || r.Lost }
 
 // Violation is a rule that was broken.
@@ -91,11 +95,11 @@ func (o Owed) String() string { return fmt.Sprintf("%s %s (%s)", o.Object, o.Why
 type Checker struct {
 	World
 	violations []*Violation
-	commits    map[string][]told // by resource
-	calls      []told
-	deliveries []told
-	events     []told
+	commits    map[string][]told                     // by resource
+	writes     map[string][]told                     // by resource
+	actions    map[trace.Kind][]func(r trace.Record) // who is told of an action
 	rests      []told
+	resyncing  bool // see Resync
 }
 
 // told is a rule to be told.
@@ -106,21 +110,22 @@ type told struct {
 
 // Watch sets rules over a world, before anything happens in it that they are to see.
 func Watch(w World, rules ...Rule) *Checker {
-	c := &Checker{World: w, commits: map[string][]told{}}
+	c := &Checker{
+		World: w, commits: map[string][]told{}, writes: map[string][]told{}, actions: map[trace.Kind][]func(r trace.Record){},
+	}
 	for _, r := range rules {
 		t := told{r, r.begin(c)}
+		for _, resource := range t.watcher.writes {
+			c.writes[resource] = append(c.writes[resource], t)
+		}
 		for _, resource := range t.watcher.commits {
 			c.commits[resource] = append(c.commits[resource], t)
 		}
-		if t.call != nil {
-			c.calls = append(c.calls, t)
-		}
-		if t.deliver != nil {
-			c.deliveries = append(c.deliveries, t)
-		}
-		if t.event != nil {
-			c.events = append(c.events, t)
-		}
+		c.tell(trace.KindDriver, t.call)
+		c.tell(trace.KindDeliver, t.deliver)
+		c.tell(trace.KindEvent, t.event)
+		c.tell(trace.KindWork, t.work)
+		c.tell(trace.KindAPI, t.request)
 		if t.rest != nil || t.settled != nil {
 			c.rests = append(c.rests, t)
 		}
@@ -131,27 +136,32 @@ func Watch(w World, rules ...Rule) *Checker {
 		}
 	})
 	w.Log.Watch(func(r trace.Record) {
-		var concerned []told
-		switch r.Kind {
-		case trace.KindDriver:
-			concerned = c.calls
-		case trace.KindDeliver:
-			concerned = c.deliveries
-		case trace.KindEvent:
-			concerned = c.events
+		if r.Kind == trace.KindAPI {
+			c.written(r)
 		}
-		for _, t := range concerned {
-			switch r.Kind {
-			case trace.KindDriver:
-				t.call(r)
-			case trace.KindDeliver:
-				t.deliver(r)
-			default:
-				t.event(r)
-			}
+		for _, f := range c.actions[r.Kind] {
+			f(r)
 		}
 	})
 	return c
+}
+
+// tell has a rule told of each action of a kind, if it wants to be.
+func (c *Checker) tell(kind trace.Kind, f func(r trace.Record)) {
+	if f != nil {
+		c.actions[kind] = append(c.actions[kind], f)
+	}
+}
+
+// written tells of a request, if it writes.
+func (c *Checker) written(r trace.Record) {
+	switch r.Verb[0] {
+	case 'c', 'u', 'p', 'd': // create, update, patch, delete, and their subresources
+		resource, _, _ := strings.Cut(r.Object, "/")
+		for _, t := range c.writes[resource] {
+			t.write(r)
+		}
+	}
 }
 
 // Violations are the rules broken so far, in the order in which that was seen.
@@ -196,7 +206,21 @@ func init() {
 		stageRules,
 		uncertainRules,
 		mountRules,
+		operationRules,
+		eventRules,
+		cacheRules,
+		scheduleRules,
+		expandRules,
+		quietRules,
 		nodeLivenessRules,
+		matchingRules,
+		lostRules,
+		reclaimRules,
+		provisionRules,
+		classRules,
+		idempotentRules,
+		protectionRules,
+		livenessRules,
 	)
 	slices.SortStableFunc(rules, func(a, b Rule) int {
 		return cmp.Or(cmp.Compare(a.ID[:1], b.ID[:1]), compareNumbers(a.ID[1:], b.ID[1:]))

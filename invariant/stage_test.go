@@ -13,7 +13,7 @@ func TestStageRules(t *testing.T) {
 		w.staged(node1)
 		w.published(node1, "web")
 	}
-	tell(t, false, []story{
+	tell(t, false, []handStory{
 		{"I17", "is broken by staging what is not attached", func(w *hand) {
 			w.attachedTo(node2)
 			w.staged(node1)

@@ -361,8 +361,8 @@ func lost(code codes.Code) trace.Outcome {
 	return trace.Outcome{Err: status.Error(code, "told to fail"), Lost: true}
 }
 
-// story is a history made by hand, and what a rule says to it.
-type story struct {
+// handStory is a history made by hand, and what a rule says to it.
+type handStory struct {
 	rule string
 	name string
 	do   func(w *hand)
@@ -370,7 +370,7 @@ type story struct {
 }
 
 // tell has each history happen in a world of its own.
-func tell(t *testing.T, rest bool, stories []story) {
+func tell(t *testing.T, rest bool, stories []handStory) {
 	t.Helper()
 	for _, s := range stories {
 		t.Run(s.rule+" "+s.name, func(t *testing.T) {

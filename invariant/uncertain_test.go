@@ -11,7 +11,7 @@ func TestUncertainRule(t *testing.T) {
 		mayBeStaged    = "which may be staged on node-1: NodeStageVolume with DeadlineExceeded, and nobody has found out since"
 		forgottenStage = "node node-1 does not say any more that it uses volume disk, " + mayBeStaged
 	)
-	tell(t, true, []story{
+	tell(t, true, []handStory{
 		{"I24", "is broken by a volume not in use whose staging timed out", func(w *hand) {
 			w.uses(node1, handle)
 			w.kubeletCalls(node1, "NodeStageVolume", staging, failed(codes.DeadlineExceeded))

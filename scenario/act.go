@@ -27,6 +27,7 @@ import (
 //	delete volume|claim|class NAME
 //	delete pod NAME [now=true]
 //	set volume NAME reclaim=Delete|Retain
+//	set claim NAME reclaim=Delete|Retain     (of the volume to which it is bound)
 //	finish pod NAME
 //	cordon NODE, uncordon NODE
 //	wait claim|volume|pod NAME PHASE
@@ -57,7 +58,7 @@ var acts = map[string]grammar{
 	"create class":  {0, []string{"binding", "reclaim", "default"}},
 	"create pod":    {-1, []string{"on"}},
 	"delete volume": {0, nil}, "delete claim": {0, nil}, "delete class": {0, nil}, "delete pod": {0, []string{"now"}},
-	"set volume": {0, []string{"reclaim"}},
+	"set volume": {0, []string{"reclaim"}}, "set claim": {0, []string{"reclaim"}},
 	"finish pod": {0, nil},
 	"cordon":     {0, nil}, "uncordon": {0, nil},
 	"wait claim": {1, nil}, "wait volume": {1, nil}, "wait pod": {1, nil},
@@ -151,10 +152,7 @@ func (a Act) do(ctx context.Context, c *cluster.Cluster) error {
 		}
 		return err
 	case "set":
-		policy, _ := a.option("reclaim")
-		patch := fmt.Sprintf(`{"spec":{"persistentVolumeReclaimPolicy":%q}}`, policy)
-		_, err := client.CoreV1().PersistentVolumes().Patch(ctx, a.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		return err
+		return a.set(ctx, client)
 	case "finish":
 		_, err := client.CoreV1().Pods(metav1.NamespaceDefault).
 			Patch(ctx, a.name, types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
@@ -197,6 +195,21 @@ func (a Act) create(ctx context.Context, c *cluster.Cluster, client kubernetes.I
 			return err
 		}
 	}
+}
+
+func (a Act) set(ctx context.Context, client kubernetes.Interface) error {
+	volume := a.name
+	if a.kind == "claim" {
+		claim, err := client.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault).Get(ctx, a.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		volume = claim.Spec.VolumeName
+	}
+	policy, _ := a.option("reclaim")
+	patch := fmt.Sprintf(`{"spec":{"persistentVolumeReclaimPolicy":%q}}`, policy)
+	_, err := client.CoreV1().PersistentVolumes().Patch(ctx, volume, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
 }
 
 func (a Act) delete(ctx context.Context, client kubernetes.Interface) error {

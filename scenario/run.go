@@ -140,7 +140,7 @@ func (s *Scenario) begin(ctx context.Context, o Options) (*world, error) {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
 	w := &world{cluster: c, host: c.Host().(*sim.Stepped)}
-	w.checker = invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: w.host.Now}, rules...)
+	w.checker = invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: w.host.Now, Devices: c.Truth()}, rules...)
 	if err := c.Start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("scenario %s: set-up: %w", s.Name, err), c.Close())
 	}

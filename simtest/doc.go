@@ -17,4 +17,7 @@
 // passes, or its schedule does not fit the world any more.
 //
 // A test's own programs take part as scenario.Scenario.Extra, and scenario.Scenario.Between breaks a part to see who notices.
+//
+// [Bubble] runs a whole controller of client-go, goroutines and all, in a bubble of testing/synctest against the API
+// server; [BubbleTwice] finds out whether that can be replayed.
 package simtest

@@ -64,7 +64,7 @@ func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workloa
 // different ones.
 func report(rt *rapid.T, f *explore.Failure, err error) {
 	if f != nil {
-		rt.Log(told(f, ""))
+		rt.Log(tale(f, ""))
 		err = fmt.Errorf("%w\nunder %q", f, f.Scenario.Schedule)
 	}
 	if err != nil {

@@ -69,7 +69,7 @@ func runKept(t testing.TB, world *scenario.Scenario, cfg explore.Config) {
 			t.Logf("%s: passes", file)
 		}
 		if f != nil {
-			t.Fatalf("%s: %s", file, told(f, file))
+			t.Fatalf("%s: %s", file, tale(f, file))
 		}
 	}
 }

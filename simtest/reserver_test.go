@@ -2,6 +2,7 @@ package simtest_test
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,7 +51,7 @@ func (r *reserving) sync(ctx context.Context, name string) error {
 		switch {
 		case ref != nil && ref.UID == claim.UID:
 			return nil
-		case ref == nil && v.Spec.StorageClassName == *claim.Spec.StorageClassName && (free == nil || v.Name < free.Name):
+		case suits(v, claim) && (free == nil || v.Name < free.Name):
 			free = v
 		}
 	}
@@ -63,6 +64,15 @@ func (r *reserving) sync(ctx context.Context, name string) error {
 	}
 	_, err = r.client.CoreV1().PersistentVolumes().Update(ctx, free, metav1.UpdateOptions{})
 	return err
+}
+
+// suits tells whether a volume can be reserved for a claim.
+func suits(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+	size := v.Spec.Capacity[corev1.ResourceStorage]
+	return v.Spec.ClaimRef == nil && v.Status.Phase == corev1.VolumeAvailable && v.DeletionTimestamp == nil &&
+		v.Spec.StorageClassName == *claim.Spec.StorageClassName &&
+		size.Cmp(claim.Spec.Resources.Requests[corev1.ResourceStorage]) >= 0 &&
+		slices.Contains(v.Spec.AccessModes, claim.Spec.AccessModes[0])
 }
 
 // careless breaks it: it writes a volume whatever has become of that since it was read.

@@ -82,7 +82,7 @@ func Search(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Repo
 	runKept(t, s, cfg)
 	r := search(t, s, cfg)
 	if r.Failure != nil {
-		t.Fatalf("scenario %s: %s", s.Name, told(r.Failure, keep(t, r.Failure)))
+		t.Fatalf("scenario %s: %s", s.Name, tale(r.Failure, keep(t, r.Failure)))
 	}
 	said := r.Complete
 	if said == "" {
@@ -115,7 +115,7 @@ func Replay(t testing.TB, s *scenario.Scenario, schedule string) *scenario.Resul
 	}
 	r, f := replay(t, s)
 	if f != nil {
-		t.Fatalf("scenario %s: %s", s.Name, told(f, ""))
+		t.Fatalf("scenario %s: %s", s.Name, tale(f, ""))
 	}
 	if r.Misfit != "" {
 		t.Fatalf("scenario %s: the schedule does not fit: %s", s.Name, r.Misfit)

@@ -36,7 +36,6 @@ var searches = map[string]struct {
 func twoClaims(t testing.TB, broken cluster.Between) *scenario.Scenario {
 	t.Helper()
 	s := simtest.Parse(t, smallest)
-	s.Schedule, s.Violates = nil, ""
 	s.Extra, s.Between = []cluster.Part{reserver}, broken
 	return s
 }
@@ -83,7 +82,11 @@ func TestSearchesFailWithTheStory(t *testing.T) {
 }
 
 func TestReplay(t *testing.T) {
-	const schedule = "16 hold: reserver/cache persistentvolumes"
+	r, err := explore.Search(t.Context(), twoClaims(t, careless), explore.Config{Strategy: explore.Holds})
+	if err != nil || r.Failure == nil {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	schedule := r.Failure.Scenario.Schedule.String()
 	for name, tt := range map[string]struct {
 		broken   cluster.Between
 		schedule string

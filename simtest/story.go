@@ -8,9 +8,9 @@ import (
 	"github.com/volsim/volsim/scenario"
 )
 
-// told is what a failing test says: what went wrong, all that happened, and how to see it again. file is where it is kept,
+// tale is what a failing test says: what went wrong, all that happened, and how to see it again. file is where it is kept,
 // "" if nowhere.
-func told(f *explore.Failure, file string) string {
+func tale(f *explore.Failure, file string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n", f, story(f.Scenario, f.Result))
 	fmt.Fprintf(&b, "schedule: %q\n", f.Scenario.Schedule)

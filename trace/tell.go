@@ -140,8 +140,10 @@ func tellVolume(was, is *corev1.PersistentVolume) (string, bool) {
 		purpose = " for claim " + claim
 	}
 	capacity := is.Spec.Capacity[corev1.ResourceStorage]
+	policy, old := is.Spec.PersistentVolumeReclaimPolicy, was.Spec.PersistentVolumeReclaimPolicy
 	return first(
 		changed{was.Name == "", fmt.Sprintf("creates %s of %s%s", noun, capacity.String(), purpose)},
+		changed{policy != old, fmt.Sprintf("sets the reclaim policy of %s to %s, which was %s", noun, policy, old)},
 		changed{was.Spec.ClaimRef == nil && is.Spec.ClaimRef != nil, fmt.Sprintf("reserves %s for claim %s", noun, claim)},
 		changed{was.Status.Phase != is.Status.Phase, fmt.Sprintf("marks %s %s", noun, is.Status.Phase)},
 		changed{len(is.Finalizers) < len(was.Finalizers), fmt.Sprintf("takes its finalizer off %s; left: %s", noun, orNone(list(is.Finalizers)))},

@@ -56,8 +56,14 @@ var (
 		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "data", UID: "1"}
 		v.Annotations = map[string]string{"pv.kubernetes.io/bound-by-controller": "yes"}
 	})
-	promisedVolume  = changed(reservedVolume, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "" })
-	boundVolume     = changed(reservedVolume, func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeBound })
+	promisedVolume = changed(reservedVolume, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "" })
+	boundVolume    = changed(reservedVolume, func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeBound })
+	keptVolume     = changed(boundVolume, func(v *corev1.PersistentVolume) {
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	})
+	lostVolume = changed(keptVolume, func(v *corev1.PersistentVolume) {
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	})
 	protectedVolume = changed(boundVolume, func(v *corev1.PersistentVolume) {
 		v.Finalizers = []string{"kubernetes.io/pv-protection", "external-attacher/csi"}
 	})
@@ -180,6 +186,7 @@ func TestTellOfWrites(t *testing.T) {
 		{"volume for nobody", write("create", nil, freeVolume), "creates volume pv of 1Gi"},
 		{"volume for a claim", write("create", nil, reservedVolume), "creates volume pv of 1Gi for claim default/data"},
 		{"volume reserved", write("update", freeVolume, reservedVolume), "reserves volume pv for claim default/data"},
+		{"volume not to be kept", write("patch", keptVolume, lostVolume), "sets the reclaim policy of volume pv to Delete, which was Retain"},
 		{"volume bound", write("update/status", reservedVolume, boundVolume), "marks volume pv Bound"},
 		{"volume protected", write("update", boundVolume, protectedVolume), "puts finalizer [external-attacher/csi] on volume pv"},
 		{"volume let go", write("update", protectedVolume, boundVolume), "takes its finalizer off volume pv; left: none"},

@@ -173,6 +173,9 @@ func (s *stream) more() (bool, error) {
 	if !ok {
 		return false, nil
 	}
+	if failed == nil && !s.cursor.Arrive(s.ctx, e) {
+		return false, io.EOF
+	}
 	var err error
 	s.pending, err = s.encode(e)
 	return true, err
@@ -213,6 +216,9 @@ func (s *stream) Read(p []byte) (int, error) {
 			k := copy(p[n:], s.pending)
 			s.pending = s.pending[k:]
 			n += k
+			if s.cursor.Gated() {
+				return n, nil
+			}
 			continue
 		}
 		ok, err := s.more()
@@ -245,7 +251,9 @@ func (s *stream) serve(w http.ResponseWriter, a answer) {
 	}
 	w.WriteHeader(a.code)
 	out := http.NewResponseController(w)
-	for flushed := false; ; {
+	gated := s.cursor.Gated() // then more may wait: what there is goes out first
+	flushed := gated && out.Flush() == nil
+	for {
 		ok, err := s.more()
 		switch {
 		case err != nil:
@@ -254,7 +262,7 @@ func (s *stream) serve(w http.ResponseWriter, a answer) {
 			if _, err := w.Write(s.pending); err != nil {
 				return
 			}
-			flushed = false
+			flushed = gated && out.Flush() == nil
 		case !flushed:
 			if out.Flush() != nil {
 				return

@@ -1,0 +1,422 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// operated is a stepped world of nothing but an operator.
+func operated(t testing.TB, parts ...cluster.Part) *cluster.Cluster {
+	t.Helper()
+	c, err := cluster.New(cluster.Config{
+		Parts: []string{}, Stepped: &sim.SteppedConfig{}, Extra: parts, API: fake.Config{Empty: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func rest(t testing.TB, c *cluster.Cluster) {
+	t.Helper()
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// calling is a reconciler of ConfigMaps that calls a function for each.
+func calling(cfg cluster.ReconcilerConfig, f func(ctx context.Context, p cluster.Process, name string) (time.Duration, error)) cluster.Part {
+	cfg.Name = "operator"
+	if cfg.For == "" {
+		cfg.For = "configmaps"
+	}
+	cfg.Build = func(p cluster.Process) (cluster.Reconcile, error) {
+		return func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+			return f(ctx, p, key.Name)
+		}, nil
+	}
+	return cluster.Reconciler(cfg)
+}
+
+func newMap(name string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners}}
+}
+
+func createMap(t *testing.T, c *cluster.Cluster, m *corev1.ConfigMap) {
+	t.Helper()
+	if _, err := c.Client().CoreV1().ConfigMaps("default").Create(t.Context(), m, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// labelByREST labels a ConfigMap by a client made from the process's configuration, with deadlines around.
+func labelByREST(ctx context.Context, p cluster.Process, name string) (time.Duration, error) {
+	config := p.RESTConfig()
+	config.Timeout = time.Hour
+	client, err := typedcore.NewForConfig(config)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	return 0, label(ctx, client.ConfigMaps("default"), name)
+}
+
+// A reconciler whose client comes from the configuration stops at each request, though it sets deadlines. What comes in
+// between makes it fail, and it comes back.
+func TestAReconcilerIsSuspendedAtEachRequest(t *testing.T) {
+	c := operated(t, calling(cluster.ReconcilerConfig{}, labelByREST))
+	host := c.Host().(*sim.Stepped)
+	rest(t, c)
+	createMap(t, c, newMap("a"))
+	for _, step := range []struct{ move, next string }{
+		{"operator/cache configmaps", "operator/configmaps"},
+		{"operator/configmaps", "operator/configmaps: api get configmaps/default/a"},
+		{"operator/configmaps", "operator/configmaps: api update configmaps/default/a"},
+	} {
+		if err := host.Move(step.move); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(host.Enabled(), "; "); got != step.next {
+			t.Fatalf("after %s there is %q, want %q", step.move, got, step.next)
+		}
+	}
+	patch := []byte(`{"data":{"from":"a user"}}`)
+	if _, err := c.Client().CoreV1().ConfigMaps("default").Patch(t.Context(), "a", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rest(t, c)
+	obj, _ := c.Server().Get("configmaps", "default", "a")
+	if m := obj.(*corev1.ConfigMap); m.Labels["seen"] != "yes" || m.Data["from"] != "a user" {
+		t.Errorf("labels %v, data %v", m.Labels, m.Data)
+	}
+	var failed []string
+	for _, r := range c.Trace().Records() {
+		if r.Kind == trace.KindWork && r.Failed() {
+			failed = append(failed, r.Actor+" "+r.Action.String())
+		}
+	}
+	if diff := cmp.Diff([]string{"operator/configmaps work fail default/a"}, failed); diff != "" {
+		t.Errorf("failed (-want +got):\n%s", diff)
+	}
+}
+
+// After an error a key comes back with back-off, which success forgets; else when it asks to.
+func TestAReconcilerComesBack(t *testing.T) {
+	var at []time.Duration
+	broken := errors.New("broken")
+	answers := []struct {
+		after time.Duration
+		err   error
+	}{{0, broken}, {time.Hour, broken}, {time.Minute, nil}, {0, broken}, {0, nil}}
+	c := operated(t, calling(cluster.ReconcilerConfig{}, func(_ context.Context, p cluster.Process, _ string) (time.Duration, error) {
+		at = append(at, p.Component.Now().Sub(sim.Epoch))
+		answer := answers[0]
+		answers = answers[1:]
+		return answer.after, answer.err
+	}))
+	rest(t, c)
+	createMap(t, c, newMap("a"))
+	rest(t, c)
+	first := sim.BackoffMin
+	third := 3*first + time.Minute
+	if diff := cmp.Diff([]time.Duration{0, first, 3 * first, third, third + first}, at); diff != "" {
+		t.Errorf("called at (-want +got):\n%s", diff)
+	}
+}
+
+// With several workers, keys are worked on at once, but never one twice; what comes meanwhile is one more turn.
+func TestAReconcilerWorksOnAKeyOnce(t *testing.T) {
+	working, most, calls := map[string]int{}, 0, 0
+	slowly := func(_ context.Context, p cluster.Process, name string) (time.Duration, error) {
+		calls++
+		working[name]++
+		if working[name] > 1 {
+			t.Errorf("%s is worked on twice at once", name)
+		}
+		most = max(most, len(working))
+		p.Component.Sleep(time.Second)
+		delete(working, name)
+		return 0, nil
+	}
+	c := operated(t, calling(cluster.ReconcilerConfig{Workers: 2}, slowly))
+	rest(t, c)
+	for i := range 3 {
+		createMap(t, c, newMap(fmt.Sprint("m", i)))
+	}
+	c.User("user", func(ctx context.Context) error {
+		if err := c.Wait(ctx, "work on m0", func() bool { return working["m0"] == 1 }); err != nil {
+			return err
+		}
+		for range 3 {
+			patch := []byte(fmt.Sprintf(`{"data":{"n":%q}}`, c.Host().Now().String()+fmt.Sprint(c.Server().Revision())))
+			if _, err := c.Client().CoreV1().ConfigMaps("default").Patch(ctx, "m0", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	rest(t, c)
+	if most != 2 || calls != 4 {
+		t.Errorf("%d at once, %d calls; want 2 and 4", most, calls)
+	}
+}
+
+// Who asks for ever to be called again keeps a world going, unless it says that it only polls.
+func TestAReconcilerThatPollsLetsAWorldRest(t *testing.T) {
+	calls := 0
+	c := operated(t, calling(cluster.ReconcilerConfig{Polls: true}, func(context.Context, cluster.Process, string) (time.Duration, error) {
+		calls++
+		return time.Minute, nil
+	}))
+	rest(t, c)
+	createMap(t, c, newMap("a"))
+	rest(t, c)
+	if calls != 2 {
+		t.Errorf("%d calls, want one for the object, and one for what might have changed since", calls)
+	}
+}
+
+// Objects that are owned, and such as are mapped by a function, are about other keys; also as they go.
+func TestAReconcilerWatchesWhatIsItsOwn(t *testing.T) {
+	var keys []string
+	part := calling(cluster.ReconcilerConfig{
+		Watches: []cluster.Watch{{Resource: "secrets"}, {Resource: "serviceaccounts", Keys: func(obj fake.Object) []types.NamespacedName {
+			return []types.NamespacedName{{Namespace: obj.GetNamespace(), Name: obj.GetLabels()["of"]}}
+		}}},
+	}, func(_ context.Context, _ cluster.Process, name string) (time.Duration, error) {
+		keys = append(keys, name)
+		return 0, nil
+	})
+	c := operated(t, part)
+	rest(t, c)
+	core := c.Client().CoreV1()
+	mine := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "mine", UID: "1", Controller: new(true)}
+	others := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ConfigMap", Name: "others", UID: "2", Controller: new(true)}
+	loose := mine
+	loose.Name, loose.Controller = "loose", nil
+	for i, owner := range []metav1.OwnerReference{mine, others, loose} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("s", i), OwnerReferences: []metav1.OwnerReference{owner}}}
+		if _, err := core.Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rest(t, c)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{"of": "before"}}}
+	account, err := core.ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest(t, c)
+	account.Labels["of"] = "after"
+	if _, err := core.ServiceAccounts("default").Update(t.Context(), account, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rest(t, c)
+	if err := core.ServiceAccounts("default").Delete(t.Context(), "x", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rest(t, c)
+	if diff := cmp.Diff([]string{"mine", "before", "before", "after", "after"}, keys); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+}
+
+var things = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
+
+// A reconciler brings its custom resource with it, sees its objects in a cache that lags, and writes them by a client of its
+// own. It starts again after a crash, and runs twice.
+func TestAReconcilerOfACustomResource(t *testing.T) {
+	built := 0
+	part := cluster.Reconciler(cluster.ReconcilerConfig{
+		Name: "operator", For: "things.example.com",
+		Install: func(server *fake.Server) error {
+			server.Install(fake.CustomKind{
+				Group: "example.com", Versions: []string{"v1"}, Resource: "things", Kind: "Thing", Namespaced: true,
+			})
+			return nil
+		},
+		Build: func(p cluster.Process) (cluster.Reconcile, error) {
+			built++
+			client, err := dynamic.NewForConfig(p.RESTConfig())
+			if err != nil {
+				return nil, err
+			}
+			cache, err := p.Informer("things.example.com")
+			if err != nil {
+				return nil, err
+			}
+			return func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+				obj, found, err := cache.GetStore().GetByKey(key.String())
+				if err != nil || !found {
+					return 0, err
+				}
+				thing := obj.(*unstructured.Unstructured).DeepCopy()
+				thing.SetLabels(map[string]string{"seen": "yes"})
+				_, err = client.Resource(things).Namespace(key.Namespace).Update(ctx, thing, metav1.UpdateOptions{})
+				return 0, err
+			}, nil
+		},
+	})
+	c := operated(t, part)
+	rest(t, c)
+	for _, befall := range []func(string) error{c.Crash, c.Replicate} {
+		if err := befall("operator"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client, err := dynamic.NewForConfig(c.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	thing := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a"},
+	}}
+	if _, err := client.Resource(things).Namespace("default").Create(t.Context(), thing, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rest(t, c)
+	obj, _ := c.Server().Get("things.example.com", "default", "a")
+	if built != 3 || obj.GetLabels()["seen"] != "yes" {
+		t.Errorf("built %d times, labels %v", built, obj.GetLabels())
+	}
+}
+
+// A panic of a reconciler goes through to whoever moves the world.
+func TestAReconcilersPanicGoesThrough(t *testing.T) {
+	c := operated(t, calling(cluster.ReconcilerConfig{}, func(context.Context, cluster.Process, string) (time.Duration, error) {
+		panic("the operator's fault")
+	}))
+	rest(t, c)
+	createMap(t, c, newMap("a"))
+	defer func() {
+		if r := recover(); !strings.Contains(fmt.Sprint(r), "the operator's fault") {
+			t.Errorf("recovered %v", r)
+		}
+	}()
+	rest(t, c)
+	t.Error("it came to rest")
+}
+
+// The same reconciler runs live.
+func TestAReconcilerRunsLive(t *testing.T) {
+	c, err := cluster.New(cluster.Config{Parts: []string{}, Extra: []cluster.Part{calling(cluster.ReconcilerConfig{}, labelByREST)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	createMap(t, c, newMap("a"))
+	err = c.Wait(t.Context(), "the label", func() bool {
+		obj, _ := c.Server().Get("configmaps", "default", "a")
+		return obj.GetLabels()["seen"] == "yes"
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// What there is not is an error when the world is put together.
+func TestAReconcilerOfNothing(t *testing.T) {
+	for _, cfg := range []cluster.ReconcilerConfig{
+		{For: "nothings"},
+		{Watches: []cluster.Watch{{Resource: "nothings"}}},
+		{Install: func(*fake.Server) error { return errors.New("no nothings here") }},
+	} {
+		c, err := cluster.New(cluster.Config{
+			Parts: []string{}, Stepped: &sim.SteppedConfig{},
+			Extra: []cluster.Part{calling(cfg, func(context.Context, cluster.Process, string) (time.Duration, error) { return 0, nil })},
+		})
+		if c != nil || err == nil || !strings.Contains(err.Error(), "nothings") {
+			t.Errorf("%+v gives error %v", cfg, err)
+		}
+	}
+}
+
+// BenchmarkReconcilerStep measures a step of a world of one reconciler that reads and writes, by the client that it got and
+// by one made from its configuration.
+func BenchmarkReconcilerStep(b *testing.B) {
+	byClient := func(ctx context.Context, p cluster.Process, name string) (time.Duration, error) {
+		return 0, label(ctx, p.Client.CoreV1().ConfigMaps("default"), name)
+	}
+	for _, bb := range []struct {
+		name  string
+		label func(context.Context, cluster.Process, string) (time.Duration, error)
+	}{{"Client", byClient}, {"RESTConfig", nil}} {
+		b.Run(bb.name, func(b *testing.B) {
+			part := calling(cluster.ReconcilerConfig{}, bb.label)
+			if bb.label == nil {
+				part = labelingByREST()
+			}
+			c := operated(b, part)
+			host, maps := c.Host().(*sim.Stepped), c.Client().CoreV1().ConfigMaps("default")
+			if _, err := maps.Create(b.Context(), newMap("a"), metav1.CreateOptions{}); err != nil {
+				b.Fatal(err)
+			}
+			rest(b, c)
+			before, turns := host.Steps(), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				turns++
+				m := newMap("a")
+				m.Data = map[string]string{"turn": fmt.Sprint(turns)}
+				if _, err := maps.Update(b.Context(), m, metav1.UpdateOptions{}); err != nil {
+					b.Fatal(err)
+				}
+				rest(b, c)
+			}
+			steps := float64(host.Steps() - before)
+			b.ReportMetric(steps/float64(turns), "steps/op")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/1000/steps, "µs/step")
+		})
+	}
+}
+
+// labelingByREST is a reconciler that makes its client once, as programs do.
+func labelingByREST() cluster.Part {
+	return cluster.Reconciler(cluster.ReconcilerConfig{
+		Name: "operator", For: "configmaps",
+		Build: func(p cluster.Process) (cluster.Reconcile, error) {
+			client, err := typedcore.NewForConfig(p.RESTConfig())
+			return func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+				return 0, label(ctx, client.ConfigMaps(key.Namespace), key.Name)
+			}, err
+		},
+	})
+}
+
+// label labels a ConfigMap that has no label.
+func label(ctx context.Context, maps typedcore.ConfigMapInterface, name string) error {
+	m, err := maps.Get(ctx, name, metav1.GetOptions{})
+	if err != nil || m.Labels["seen"] != "" {
+		return err
+	}
+	metav1.SetMetaDataLabel(&m.ObjectMeta, "seen", "yes")
+	_, err = maps.Update(ctx, m, metav1.UpdateOptions{})
+	return err
+}

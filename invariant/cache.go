@@ -1,0 +1,80 @@
+package invariant
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/trace"
+)
+
+// What caches are told, and what the API server stores.
+var cacheRules = []Rule{
+	{"I34", "an object that goes back to an older version, in the store or in a cache", beginOrder},
+}
+
+// orderedResources are those of which every commit is looked at.
+var orderedResources = []string{
+	"persistentvolumeclaims", "persistentvolumes", "pods", "nodes", "volumeattachments", "storageclasses", "csinodes",
+	"csidrivers", "events",
+}
+
+// order looks at resourceVersions.
+type order struct {
+	c        *Checker
+	revision int64            // of the last commit
+	stored   map[string]int64 // "resource/namespace/name": revision
+	caches   map[cacheOf]int64
+}
+
+// cacheOf is what one component has of one resource, by its own cache or by its survey.
+type cacheOf struct{ component, kind, resource string }
+
+// beginOrder: revisions rise from commit to commit, an object replaces the one that was stored last, and a cache takes the
+// events of a resource in, in their order; a new list is no older than what the cache has. A component that begins anew
+// may begin further back.
+func beginOrder(c *Checker) watcher {
+	o := &order{c: c, stored: map[string]int64{}, caches: map[cacheOf]int64{}}
+	return watcher{
+		commits: orderedResources,
+		commit:  o.commit,
+		deliver: o.deliver,
+		event:   func(r trace.Record) { forgetComponent(o.caches, r, func(k cacheOf) string { return k.component }) },
+	}
+}
+
+func (o *order) commit(e fake.Commit) {
+	key := e.Resource + "/" + e.After.GetNamespace() + "/" + e.After.GetName()
+	object := strings.Replace(key, "//", "/", 1)
+	switch {
+	case e.Revision <= o.revision:
+		o.c.report("I34", "%s was written as revision %d after revision %d", object, e.Revision, o.revision)
+	case e.After.GetResourceVersion() != strconv.FormatInt(e.Revision, 10):
+		o.c.report("I34", "%s was stored with resourceVersion %s at revision %d", object, e.After.GetResourceVersion(), e.Revision)
+	}
+	o.revision = max(o.revision, e.Revision)
+	if was, ok := o.stored[key]; ok && (e.Before == nil || e.Before.GetResourceVersion() != strconv.FormatInt(was, 10)) {
+		o.c.report("I34", "%s was replaced at revision %d by a writer who had not read revision %d, which was stored", object, e.Revision, was)
+	}
+	o.stored[key] = e.Revision
+	if e.Type == "DELETED" {
+		delete(o.stored, key)
+	}
+}
+
+func (o *order) deliver(r trace.Record) {
+	resource, _, _ := strings.Cut(r.Object, "/")
+	component, strand, _ := strings.Cut(r.Actor, "/")
+	kind, _, _ := strings.Cut(strand, " ")
+	_, number, ok := strings.Cut(r.Detail, "rv=")
+	revision, err := strconv.ParseInt(number, 10, 64)
+	list := r.Verb == "LIST"
+	if !ok || err != nil || list && kind != "cache" {
+		return // a survey does not tell what its lists are of
+	}
+	key := cacheOf{component, kind, resource}
+	if was := o.caches[key]; revision < was || revision == was && !list {
+		o.c.report("I34", "%s: its %s of %s went from revision %d to %d, with %s of %s", component, kind, resource, was, revision, r.Verb, r.Object)
+	}
+	o.caches[key] = revision
+}

@@ -1,0 +1,89 @@
+package invariant
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/trace"
+)
+
+// The class a claim gets without asking.
+var classRules = []Rule{
+	{"I13", "a claim's class overwritten, or one given to it that is not the default", beginClass},
+}
+
+// defaults follows which class is the default.
+type defaults struct {
+	marked   map[string]metav1.Time // classes that are marked as default: when they were created
+	ever     map[string]bool        // classes that were the default once
+	revision int64                  // of the last change of any class
+}
+
+func (d *defaults) see(e fake.Commit) {
+	d.revision = e.Revision
+	d.mark(e.After.(*storagev1.StorageClass), e.Type == "DELETED")
+}
+
+func (d *defaults) mark(class *storagev1.StorageClass, gone bool) {
+	delete(d.marked, class.Name)
+	if !gone && (class.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" ||
+		class.Annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true") {
+		d.marked[class.Name] = class.CreationTimestamp
+	}
+	if name := d.now(); name != "" {
+		d.ever[name] = true
+	}
+}
+
+// now is the default class: of those marked the newest, of equally new ones the first by name; "" where there is none.
+//
+// Upstream: pkg/volume/util GetDefaultClass (v1.36).
+func (d *defaults) now() string {
+	best, at := "", metav1.Time{}
+	for name, created := range d.marked {
+		if best == "" || at.Before(&created) || created.Equal(&at) && name < best {
+			best, at = name, created
+		}
+	}
+	return best
+}
+
+// beginClass: a controller gives a class only to a claim that has none, by field or by annotation, and the one it gives is
+// the newest default, or was once, as far as the controller could know.
+func beginClass(c *Checker) watcher {
+	d, ours := &defaults{marked: map[string]metav1.Time{}, ever: map[string]bool{}}, controllers{}
+	for _, obj := range c.API.List("storageclasses") {
+		d.mark(obj.(*storagev1.StorageClass), false)
+	}
+	return watcher{
+		commits: []string{"storageclasses"},
+		commit:  d.see,
+		deliver: ours.see,
+		writes:  []string{"persistentvolumeclaims"},
+		write: func(r trace.Record) {
+			before, _ := r.Before.(*corev1.PersistentVolumeClaim)
+			after, ok := r.After.(*corev1.PersistentVolumeClaim)
+			if !ok || before == nil || !Effective(r) || !ours.did(r) {
+				return
+			}
+			was, is := before.Spec.StorageClassName, after.Spec.StorageClassName
+			if was == is || was != nil && is != nil && *was == *is {
+				return
+			}
+			beta, annotated := before.Annotations[corev1.BetaStorageClassAnnotation]
+			key := after.Namespace + "/" + after.Name
+			switch {
+			case was != nil:
+				c.report("I13", "%s overwrote the class of claim %s, which was %q", r.Actor, key, *was)
+			case annotated:
+				c.report("I13", "%s gave a class to claim %s, which has class %q by annotation", r.Actor, key, beta)
+			case !d.ever[*is]:
+				c.report("I13", "%s gave class %s to claim %s, and it never was the default", r.Actor, *is, key)
+			case *is != d.now() && c.knew(r, key, "storageclasses", d.revision):
+				c.report("I13", "%s gave class %s to claim %s, and knew that the default is %q", r.Actor, *is, key, d.now())
+			}
+		},
+	}
+}

@@ -1,0 +1,27 @@
+package invariant_test
+
+import (
+	"slices"
+
+	"github.com/volsim/volsim/invariant"
+	"github.com/volsim/volsim/nodefs"
+)
+
+// devicesStub says of the devices what a test has it say. Its driver is disk.example.com.
+type devicesStub struct {
+	volumes []invariant.Volume
+	mounts  map[string][]nodefs.Mount // by node
+}
+
+func (d *devicesStub) Driver() string                 { return "disk.example.com" }
+func (d *devicesStub) Volumes() []invariant.Volume    { return d.volumes }
+func (d *devicesStub) Nodes() []string                { return []string{"node-1", "node-2"} }
+func (d *devicesStub) Mounts(n string) []nodefs.Mount { return d.mounts[n] }
+
+func (d *devicesStub) Volume(handle string) (invariant.Volume, bool) {
+	i := slices.IndexFunc(d.volumes, func(v invariant.Volume) bool { return v.Handle == handle })
+	if i < 0 {
+		return invariant.Volume{}, false
+	}
+	return d.volumes[i], true
+}

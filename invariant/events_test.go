@@ -1,0 +1,137 @@
+package invariant
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/trace"
+)
+
+// tell has an event about a pod stored, as a recorder does: made the first time, counted afterwards.
+func (w *opsWorld) tell(pod *corev1.Pod, message string) {
+	w.t.Helper()
+	name := fmt.Sprintf("%s.%d", pod.Name, len(message))
+	events := w.client.CoreV1().Events("default")
+	obj, found := w.server.Get("events", "default", name)
+	now := metav1.NewTime(w.host.Now())
+	if found {
+		event := obj.(*corev1.Event).DeepCopy()
+		event.Count++
+		event.LastTimestamp = now
+		_, err := events.Update(w.t.Context(), event, updateOptions)
+		did(w, 0, err)
+		return
+	}
+	_, err := events.Create(w.t.Context(), &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: name},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: pod.Name, UID: pod.UID},
+		Reason:         "FailedMount", Message: message, Type: corev1.EventTypeWarning, Count: 1,
+		FirstTimestamp: now, LastTimestamp: now, ReportingController: "kubelet", ReportingInstance: "node-1",
+	}, metav1.CreateOptions{})
+	did(w, 0, err)
+}
+
+func TestEventRate(t *testing.T) {
+	const s = time.Second
+	tests := []struct {
+		name string
+		play func(w *opsWorld, pod *corev1.Pod)
+		want []string
+	}{
+		{"over and over", func(w *opsWorld, pod *corev1.Pod) {
+			for range 4 {
+				w.tell(pod, "ill")
+			}
+		}, []string{`L9: an event that is told over and over while nothing changes: Pod default/web was told 4 times of "FailedMount" ("ill") ` +
+			`while nothing changed, the last time 0s after the one before`}},
+		{"at growing distances, as of an operation that fails", func(w *opsWorld, pod *corev1.Pod) {
+			for _, rest := range []time.Duration{s / 2, s, 2 * s, 4 * s, 8 * s, 10 * s, 10 * s, 10 * s} {
+				w.tell(pod, "ill")
+				w.pass(rest)
+			}
+			w.tell(pod, "ill")
+		}, nil},
+		{"at each resync", func(w *opsWorld, pod *corev1.Pod) {
+			for range 8 {
+				w.tell(pod, "ill")
+				w.pass(15 * s)
+			}
+		}, nil},
+		{"each second for long", func(w *opsWorld, pod *corev1.Pod) {
+			for range 5 {
+				w.tell(pod, "ill")
+				w.pass(s)
+			}
+		}, []string{"was told 5 times"}},
+		{"another message each time", func(w *opsWorld, pod *corev1.Pod) {
+			for _, message := range []string{"i", "il", "ill", "ill!", "ill!!"} {
+				w.tell(pod, message)
+			}
+		}, nil},
+		{"something changes each time", func(w *opsWorld, pod *corev1.Pod) {
+			for _, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodPending, corev1.PodFailed, corev1.PodUnknown, corev1.PodRunning} {
+				w.setPhase(pod, phase)
+				w.pass(2 * s)
+				w.tell(pod, "ill")
+				w.pass(2 * s)
+				pod = must(w.server.Get("pods", "default", "web")).(*corev1.Pod)
+			}
+		}, nil},
+		{"a driver is called each time", func(w *opsWorld, pod *corev1.Pod) {
+			for range 5 {
+				w.tell(pod, "ill")
+				w.note("kubelet(node-1)/x", trace.KindDriver, "NodeStageVolume", "disk/vol-1", "", errDriver)
+			}
+		}, nil},
+		{"a request fails each time", func(w *opsWorld, pod *corev1.Pod) {
+			for range 5 {
+				w.tell(pod, "ill")
+				w.note("kubelet(node-1)/x", trace.KindAPI, "get", "volumeattachments/a", "", errDriver)
+			}
+		}, nil},
+		{"a request that only reads is no change", func(w *opsWorld, pod *corev1.Pod) {
+			for range 4 {
+				w.tell(pod, "ill")
+				w.note("kubelet(node-1)/x", trace.KindAPI, "get", "volumeattachments/a", "rv=7", nil)
+			}
+		}, []string{"was told 4 times"}},
+		{"told before the change, and written after it", func(w *opsWorld, pod *corev1.Pod) {
+			for range 5 {
+				w.tellAt(pod, w.host.Now().Add(-3*s))
+			}
+		}, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := newOpsWorld(t, "L9")
+			w.pass(5 * s)
+			pod := w.addPod("web", "node-1")
+			w.pass(2 * s)
+			test.play(w, pod)
+			w.broken(test.want...)
+		})
+	}
+}
+
+// tellAt has a new event stored that was told at a given time.
+func (w *opsWorld) tellAt(pod *corev1.Pod, at time.Time) {
+	w.t.Helper()
+	_, err := w.client.CoreV1().Events("default").Create(w.t.Context(), &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", GenerateName: "e-"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: pod.Name, UID: pod.UID},
+		Reason:         "FailedMount", Message: "ill", Type: corev1.EventTypeWarning, Count: 1,
+		FirstTimestamp: metav1.NewTime(at), LastTimestamp: metav1.NewTime(at), ReportingController: "kubelet", ReportingInstance: "node-1",
+	}, metav1.CreateOptions{})
+	did(w, 0, err)
+}
+
+func must[T any](v T, ok bool) T {
+	if !ok {
+		panic("it is not there")
+	}
+	return v
+}

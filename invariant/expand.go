@@ -1,0 +1,81 @@
+package invariant
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/fake"
+)
+
+// Sizes.
+var expandRules = []Rule{
+	{"I33", "a claim that shrinks, or says to be larger than its volume is", beginSizes},
+}
+
+// provisionedBy names, on a volume, who made it.
+const provisionedBy = "pv.kubernetes.io/provisioned-by"
+
+// sizes looks at capacities.
+type sizes struct {
+	c       *Checker
+	largest map[types.UID]resource.Quantity // volume: the largest capacity it has had
+}
+
+// beginSizes: while a claim is bound its capacity does not fall, and is never larger than its volume's has been; a volume
+// that the driver made is not larger than the driver says.
+func beginSizes(c *Checker) watcher {
+	s := &sizes{c: c, largest: map[types.UID]resource.Quantity{}}
+	return watcher{
+		commits: []string{"persistentvolumeclaims", "persistentvolumes"},
+		commit: func(e fake.Commit) {
+			switch after := e.After.(type) {
+			case *corev1.PersistentVolumeClaim:
+				if e.Type == "MODIFIED" {
+					s.claim(e.Before.(*corev1.PersistentVolumeClaim), after)
+				}
+			case *corev1.PersistentVolume:
+				s.volume(after, e.Type == "DELETED")
+			}
+		},
+	}
+}
+
+func (s *sizes) claim(was, is *corev1.PersistentVolumeClaim) {
+	before, after := was.Status.Capacity[corev1.ResourceStorage], is.Status.Capacity[corev1.ResourceStorage]
+	if is.Status.Phase != corev1.ClaimBound || before.Cmp(after) == 0 {
+		return
+	}
+	if was.Status.Phase == corev1.ClaimBound && after.Cmp(before) < 0 {
+		s.c.report("I33", "claim %s/%s is bound, and its capacity fell from %s to %s", is.Namespace, is.Name, &before, &after)
+	}
+	obj, ok := s.c.API.Get("persistentvolumes", "", is.Spec.VolumeName)
+	if !ok {
+		return
+	}
+	ref := obj.(*corev1.PersistentVolume).Spec.ClaimRef
+	largest, known := s.largest[obj.GetUID()]
+	if known && ref != nil && ref.UID == is.UID && after.Cmp(largest) > 0 {
+		s.c.report("I33", "claim %s/%s says that it has %s, but its volume %s never had more than %s",
+			is.Namespace, is.Name, &after, obj.GetName(), &largest)
+	}
+}
+
+func (s *sizes) volume(v *corev1.PersistentVolume, deleted bool) {
+	if deleted {
+		delete(s.largest, v.UID)
+		return
+	}
+	capacity := v.Spec.Capacity[corev1.ResourceStorage]
+	largest, known := s.largest[v.UID]
+	if known && capacity.Cmp(largest) <= 0 {
+		return
+	}
+	s.largest[v.UID] = capacity
+	if s.c.Devices == nil || v.Spec.CSI == nil || v.Annotations[provisionedBy] != s.c.Devices.Driver() {
+		return
+	}
+	if made, ok := s.c.Devices.Volume(v.Spec.CSI.VolumeHandle); ok && capacity.Value() > made.Bytes {
+		s.c.report("I33", "volume %s says that it has %s, but %s has %d bytes at the driver", v.Name, &capacity, made.Handle, made.Bytes)
+	}
+}

@@ -1,0 +1,79 @@
+package invariant
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/trace"
+)
+
+// When a claim is given up.
+var lostRules = []Rule{
+	{"I6", "a claim that is Lost though its volume is there", beginLost},
+}
+
+// beginLost: no controller marks a claim Lost while the server holds its volume with a claimRef that means the claim, or
+// with none, if the controller knew that volume when it took up the claim, or had not yet asked which volumes there are.
+// One whose cache is behind may; then the claim is found again, at the latest when nothing is left to happen.
+func beginLost(c *Checker) watcher {
+	lost := map[types.UID]*corev1.PersistentVolumeClaim{} // claims marked Lost though their volume was there
+	return watcher{
+		writes: []string{"persistentvolumeclaims"},
+		write: func(r trace.Record) {
+			claim := becameLost(r)
+			if claim == nil {
+				return
+			}
+			v := c.volumeNamed(claim.Spec.VolumeName)
+			if v == nil || v.Spec.ClaimRef != nil && refUID(v) != claim.UID {
+				return
+			}
+			lost[claim.UID] = claim
+			key := claim.Namespace + "/" + claim.Name
+			switch {
+			case !c.hadListed(r, "persistentvolumes"):
+				c.report("I6", "%s marked claim %s Lost before it asked for the volumes, among which is the claim's, %s", r.Actor, key, v.Name)
+			case c.tookUp(r, key, "persistentvolumes/"+v.Name, revisionOf(v.ResourceVersion)):
+				c.report("I6", "%s marked claim %s Lost, and knew that its volume %s is there", r.Actor, key, v.Name)
+			}
+		},
+		settled: func(report func(format string, a ...any)) {
+			for _, claim := range sortedClaims(lost) {
+				now := c.claimMeant(&corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID})
+				if now == nil || now.Status.Phase != corev1.ClaimLost {
+					continue
+				}
+				v := c.volumeNamed(now.Spec.VolumeName)
+				if v != nil && (v.Spec.ClaimRef == nil || refUID(v) == now.UID) {
+					report("claim %s/%s stays Lost, and its volume %s is there", now.Namespace, now.Name, v.Name)
+				}
+			}
+		},
+	}
+}
+
+// becameLost is the claim that a write made Lost; nil where it did not.
+func becameLost(r trace.Record) *corev1.PersistentVolumeClaim {
+	if !Effective(r) {
+		return nil
+	}
+	after, ok := r.After.(*corev1.PersistentVolumeClaim)
+	if !ok || after.Status.Phase != corev1.ClaimLost || after.Spec.VolumeName == "" {
+		return nil
+	}
+	if before, ok := r.Before.(*corev1.PersistentVolumeClaim); ok && before.Status.Phase == corev1.ClaimLost {
+		return nil
+	}
+	return after
+}
+
+// sortedClaims are the claims by namespace and name.
+func sortedClaims(claims map[types.UID]*corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim {
+	return slices.SortedFunc(maps.Values(claims), func(a, b *corev1.PersistentVolumeClaim) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+}

@@ -1,0 +1,220 @@
+package invariant
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volsim/volsim/trace"
+)
+
+const (
+	mounting   = "volume_mount"
+	unmounting = "volume_unmount"
+)
+
+func TestBackoff(t *testing.T) {
+	fails := func(w *opsWorld, rests ...time.Duration) {
+		for _, rest := range rests {
+			w.call(mounting, "NodeStageVolume", "", errDriver)
+			w.pass(rest)
+		}
+	}
+	const ms = time.Millisecond
+	at, other := "path=/node-1/pods/u/volumes/csi/pv/mount", "path=/node-1/pods/v/volumes/csi/pv/mount"
+	attachment := "volumeattachments/csi-1"
+	attaching := func(w *opsWorld, err error) {
+		w.note("attachdetach/volume_attach csi/disk^vol-1", trace.KindAPI, "create", attachment, "", err)
+	}
+	tests := []struct {
+		name string
+		play func(w *opsWorld)
+		want []string
+	}{
+		{"a first failure rests for half a second", func(w *opsWorld) {
+			fails(w, 500*ms)
+			w.call(mounting, "NodeStageVolume", "", nil)
+		}, nil},
+		{"less is too soon", func(w *opsWorld) {
+			fails(w, 400*ms)
+			w.call(mounting, "NodeStageVolume", "", nil)
+		}, []string{"I23: an operation begun again sooner than half a second after it failed: kubelet(node-1): NodeStageVolume of " +
+			"disk/vol-1 was tried again 400ms after it had failed (1 in succession); it is to rest for 500ms"}},
+		{"each further one for twice as long", func(w *opsWorld) {
+			fails(w, 500*ms, 1000*ms, 2000*ms)
+			w.call(mounting, "NodeStageVolume", "", nil)
+		}, nil},
+		{"the third one too soon", func(w *opsWorld) {
+			fails(w, 500*ms, 1000*ms, 1999*ms)
+			w.call(mounting, "NodeStageVolume", "", nil)
+		}, []string{"I23b: an operation begun again before its back-off, which doubles with each failure: kubelet(node-1): NodeStageVolume " +
+			"of disk/vol-1 was tried again 1.999s after it had failed (3 in succession); it is to rest for 2s"}},
+		{"staging and publishing are one operation", func(w *opsWorld) {
+			w.call(mounting, "NodeStageVolume", "", nil)
+			w.call(mounting, "NodePublishVolume", at, errDriver)
+			w.pass(100 * ms)
+			w.call(mounting, "NodeStageVolume", "", nil)
+		}, []string{"tried again 100ms after"}},
+		{"after a success it begins anew", func(w *opsWorld) {
+			fails(w, 500*ms)
+			w.call(mounting, "NodePublishVolume", at, nil)
+			fails(w, 500*ms, 1000*ms)
+			w.call(mounting, "NodePublishVolume", at, nil)
+		}, nil},
+		{"after a long time it begins anew", func(w *opsWorld) {
+			fails(w, 500*ms, backoffForgot, 500*ms)
+			w.call(mounting, "NodePublishVolume", at, nil)
+		}, nil},
+		{"another operation need not wait", func(w *opsWorld) {
+			fails(w, 0)
+			w.call("unmount_device", "NodeUnstageVolume", "", nil)
+		}, nil},
+		{"nor does the unmount of another pod", func(w *opsWorld) {
+			w.call(unmounting, "NodeUnpublishVolume", at, errDriver)
+			w.call(unmounting, "NodeUnpublishVolume", other, nil)
+		}, nil},
+		{"that of the same pod does", func(w *opsWorld) {
+			w.call(unmounting, "NodeUnpublishVolume", at, errDriver)
+			w.call(unmounting, "NodeUnpublishVolume", at, nil)
+		}, []string{"NodeUnpublishVolume of disk/vol-1 was tried again 0s after"}},
+		{"a kubelet that begins anew knows of no failure", func(w *opsWorld) {
+			fails(w, 0)
+			w.event("crash", "kubelet(node-1) with pods 1 behind")
+			w.call(mounting, "NodeStageVolume", "", nil)
+		}, nil},
+		{"the restart of somebody else does not count", func(w *opsWorld) {
+			fails(w, 0)
+			w.event("crash", "kubelet(node-2)")
+			w.event("tick", "")
+			w.event("reboot", "node-2")
+			w.call(mounting, "NodeStageVolume", "", nil)
+		}, []string{"tried again 0s after"}},
+		{"a pod that has ended may have ended the count", func(w *opsWorld) {
+			pod := w.addPod("web", "node-1")
+			fails(w, 500*ms, 1000*ms)
+			w.deletePod(pod)
+			w.note("kubelet(node-1)/pods", trace.KindWork, "sync", string(pod.UID), "", nil)
+			fails(w, 500*ms, 1000*ms)
+			w.call(mounting, "NodeStageVolume", "", nil)
+		}, nil},
+		{"a pod that lives does not", func(w *opsWorld) {
+			pod := w.addPod("web", "node-1")
+			fails(w, 500*ms, 1000*ms)
+			w.note("kubelet(node-1)/pods", trace.KindWork, "sync", string(pod.UID), "", nil)
+			fails(w, 500*ms)
+			w.call(mounting, "NodeStageVolume", "", nil)
+		}, []string{"tried again 500ms after it had failed (3 in succession); it is to rest for 2s"}},
+		{"an attach whose request failed rests too", func(w *opsWorld) {
+			attaching(w, errDriver)
+			w.pass(500 * ms)
+			attaching(w, errDriver)
+			w.pass(499 * ms)
+			attaching(w, nil)
+			attaching(w, nil)
+		}, []string{"attachdetach: create of volumeattachments/csi-1 was tried again 499ms after"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := newOpsWorld(t, "I23", "I23b")
+			test.play(w)
+			w.broken(test.want...)
+		})
+	}
+}
+
+func TestTriedAgain(t *testing.T) {
+	provisioner := func(w *opsWorld, rpc, volume string, err error) {
+		w.note("provisioner/claims", trace.KindDriver, rpc, "disk/"+volume, "", err)
+	}
+	attacher := func(w *opsWorld, rpc, detail string, err error) {
+		w.note("attacher/attachments", trace.KindDriver, rpc, "disk/vol-1", detail, err)
+	}
+	tests := []struct {
+		name string
+		play func(w *opsWorld)
+		want []string
+	}{
+		{"a volume that could not be made for a claim that waits", func(w *opsWorld) {
+			claim := w.addClaim("data", nil)
+			provisioner(w, "CreateVolume", "pvc-"+string(claim.UID), errDriver)
+		}, []string{"persistentvolumeclaims/default/data waits for CreateVolume, which failed at 0s (the driver is ill) and was not tried again (L7)"}},
+		{"made at the second try", func(w *opsWorld) {
+			claim := w.addClaim("data", nil)
+			provisioner(w, "CreateVolume", "pvc-"+string(claim.UID), errDriver)
+			provisioner(w, "CreateVolume", "pvc-"+string(claim.UID), nil)
+		}, nil},
+		{"for a claim that is gone", func(w *opsWorld) {
+			provisioner(w, "CreateVolume", "pvc-gone", errDriver)
+		}, nil},
+		{"a released volume that could not be deleted", func(w *opsWorld) {
+			v := w.addVolume("pv", "vol-1", nil, func(v *corev1.PersistentVolume) {
+				v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+			})
+			v.Status.Phase = corev1.VolumeReleased
+			_, err := w.client.CoreV1().PersistentVolumes().UpdateStatus(w.t.Context(), v, updateOptions)
+			did(w, 0, err)
+			provisioner(w, "DeleteVolume", "vol-1", errDriver)
+		}, []string{"persistentvolumes/pv waits for DeleteVolume"}},
+		{"one that is kept need not be", func(w *opsWorld) {
+			w.addVolume("pv", "vol-1", nil, nil)
+			provisioner(w, "DeleteVolume", "vol-1", errDriver)
+		}, nil},
+		{"an attachment that could not be made", func(w *opsWorld) {
+			w.addVolume("pv", "vol-1", nil, nil)
+			w.addAttachment("pv", "node-1")
+			attacher(w, "ControllerPublishVolume", "node=node-1", errDriver)
+		}, []string{"volumeattachments/att-pv waits for ControllerPublishVolume"}},
+		{"and then was", func(w *opsWorld) {
+			w.addVolume("pv", "vol-1", nil, nil)
+			w.addAttachment("pv", "node-1")
+			attacher(w, "ControllerPublishVolume", "", errDriver)
+			attacher(w, "ControllerPublishVolume", "node=node-1", nil)
+		}, nil},
+		{"and whose attacher began anew", func(w *opsWorld) {
+			w.addVolume("pv", "vol-1", nil, nil)
+			w.addAttachment("pv", "node-1")
+			attacher(w, "ControllerPublishVolume", "node=node-1", errDriver)
+			w.event("crash", "attacher")
+		}, nil},
+		{"a volume that a pod waits for", func(w *opsWorld) {
+			pod := w.addPod("web", "node-1")
+			w.call(mounting, "NodePublishVolume", path1(pod, "pv"), errDriver)
+		}, []string{"pods/default/web waits for NodePublishVolume"}},
+		{"one that nobody waits for", func(w *opsWorld) {
+			pod := w.addPod("web", "node-1")
+			w.call(mounting, "NodePublishVolume", path1(pod, "pv"), errDriver)
+			w.setPhase(pod, corev1.PodSucceeded)
+		}, nil},
+		{"one that could not be taken away", func(w *opsWorld) {
+			w.call(unmounting, "NodeUnpublishVolume", "path=/node-1/pods/u/volumes/csi/pv/mount", errDriver)
+			w.call("unmount_device", "NodeUnstageVolume", "path=/node-1/globalmount", errDriver)
+		}, []string{"nodes/node-1 waits for NodeUnpublishVolume", "nodes/node-1 waits for NodeUnstageVolume"}},
+		{"one that came back before it was taken away", func(w *opsWorld) {
+			w.call("unmount_device", "NodeUnstageVolume", "path=/node-1/globalmount", errDriver)
+			w.call(mounting, "NodeStageVolume", "path=/node-1/globalmount", nil)
+		}, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := newOpsWorld(t, "L7")
+			test.play(w)
+			w.owed(test.want...)
+		})
+	}
+}
+
+// An attachment that is made needs no second call, and one that is to go needs the other.
+func TestAttachmentsThatAreWanted(t *testing.T) {
+	w := newOpsWorld(t, "L7")
+	w.addVolume("pv", "vol-1", nil, nil)
+	a := w.addAttachment("pv", "node-1")
+	a.Status = storagev1.VolumeAttachmentStatus{Attached: true}
+	_, err := w.client.StorageV1().VolumeAttachments().UpdateStatus(t.Context(), a, updateOptions)
+	did(w, 0, err)
+	w.note("attacher/attachments", trace.KindDriver, "ControllerPublishVolume", "disk/vol-1", "node=node-1", errDriver)
+	w.owed()
+	w.note("attacher/attachments", trace.KindDriver, "ControllerUnpublishVolume", "disk/vol-1", "node=node-1", errDriver)
+	w.owed()
+}

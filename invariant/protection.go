@@ -1,0 +1,195 @@
+package invariant
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/ephemeral"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/trace"
+)
+
+// What is in use must stay.
+var protectionRules = []Rule{
+	{"I28", "a claim or a volume let go while it is in use", beginProtection},
+}
+
+const (
+	finalizerClaim  = "kubernetes.io/pvc-protection"
+	finalizerVolume = "kubernetes.io/pv-protection"
+)
+
+// users are the scheduled pods by the claims they name.
+type users struct {
+	*Checker
+	pods map[string]map[string]usage // claim, pod: both namespace/name
+}
+
+// usage is what is known of a pod that uses a claim.
+type usage struct {
+	uid   types.UID
+	since int64 // the revision at which the pod was scheduled
+}
+
+func (u *users) see(e fake.Commit) {
+	pod := e.After.(*corev1.Pod)
+	before, _ := e.Before.(*corev1.Pod)
+	placed := before != nil && before.Spec.NodeName != ""
+	gone := e.Type == "DELETED"
+	if pod.Spec.NodeName == "" || placed && !gone {
+		return
+	}
+	for i := range pod.Spec.Volumes {
+		claim := claimBehind(pod, &pod.Spec.Volumes[i])
+		if claim == "" {
+			continue
+		}
+		key, name := pod.Namespace+"/"+claim, pod.Namespace+"/"+pod.Name
+		if gone {
+			if delete(u.pods[key], name); len(u.pods[key]) == 0 {
+				delete(u.pods, key)
+			}
+			continue
+		}
+		if u.pods[key] == nil {
+			u.pods[key] = map[string]usage{}
+		}
+		u.pods[key][name] = usage{pod.UID, e.Revision}
+	}
+}
+
+// claimBehind names the claim behind a pod's volume; "" where there is none.
+func claimBehind(pod *corev1.Pod, volume *corev1.Volume) string {
+	switch {
+	case volume.PersistentVolumeClaim != nil:
+		return volume.PersistentVolumeClaim.ClaimName
+	case volume.Ephemeral != nil:
+		return ephemeral.VolumeClaimName(pod, volume)
+	default:
+		return ""
+	}
+}
+
+// using is the first pod by name that keeps a claim and was scheduled at a revision; nil where there is none.
+func (u *users) using(claim *corev1.PersistentVolumeClaim, revision int64) *corev1.Pod {
+	pods := u.pods[claim.Namespace+"/"+claim.Name]
+	for _, name := range slices.Sorted(maps.Keys(pods)) {
+		if pods[name].since > revision {
+			continue
+		}
+		obj, ok := u.API.Get("pods", claim.Namespace, name[len(claim.Namespace)+1:])
+		if ok && obj.GetUID() == pods[name].uid && keeps(obj.(*corev1.Pod), claim) {
+			return obj.(*corev1.Pod)
+		}
+	}
+	return nil
+}
+
+// keeps tells whether a scheduled pod keeps a claim it names: one that was made for an ephemeral volume only if it was made
+// for this pod, and until that is shut down.
+//
+// Upstream: pkg/controller/volume/pvcprotection podUsesPVCForDeletion (v1.36).
+func keeps(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		if volume.PersistentVolumeClaim != nil && volume.PersistentVolumeClaim.ClaimName == claim.Name {
+			return true
+		}
+	}
+	ended := pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
+	return metav1.IsControlledBy(claim, pod) && !ended
+}
+
+// beginProtection: a controller takes the protecting finalizer off a claim only when the claim is being deleted and no
+// scheduled pod uses it, by the list of pods that it asked the server for when it took up the claim; and off a volume only
+// when that is being deleted and not Bound.
+//
+// A pod that was scheduled after the list is let pass: the scheduler, too, has a cache that may be behind.
+func beginProtection(c *Checker) watcher {
+	u, ours := &users{c, map[string]map[string]usage{}}, controllers{}
+	return watcher{
+		commits: []string{"pods"},
+		commit:  u.see,
+		deliver: ours.see,
+		writes:  []string{"persistentvolumeclaims", "persistentvolumes"},
+		write: func(r trace.Record) {
+			if r.After == nil || r.Before == nil || !Effective(r) || !ours.did(r) {
+				return
+			}
+			switch before := r.Before.(type) {
+			case *corev1.PersistentVolumeClaim:
+				u.checkClaim(r, before)
+			case *corev1.PersistentVolume:
+				u.checkVolume(r, before)
+			}
+		},
+	}
+}
+
+func (u *users) checkClaim(r trace.Record, before *corev1.PersistentVolumeClaim) {
+	if !tookOff(r, finalizerClaim) {
+		return
+	}
+	if before.DeletionTimestamp == nil {
+		u.report("I28", "%s let claim %s/%s go, which is not being deleted", r.Actor, before.Namespace, before.Name)
+		return
+	}
+	revision, asked := u.asked(r, before)
+	switch pod := u.using(before, revision); {
+	case pod == nil:
+	case asked:
+		u.report("I28", "%s let claim %s/%s go, and knew that pod %s on %s uses it",
+			r.Actor, before.Namespace, before.Name, pod.Name, pod.Spec.NodeName)
+	default:
+		u.report("I28", "%s let claim %s/%s go without asking which pods there are, and pod %s on %s uses it",
+			r.Actor, before.Namespace, before.Name, pod.Name, pod.Spec.NodeName)
+	}
+}
+
+// asked finds the revision of the list of pods that a strand asked for when it took up a claim. Where it did not, it is the
+// present one.
+func (u *users) asked(r trace.Record, claim *corev1.PersistentVolumeClaim) (int64, bool) {
+	records := u.Log.Records()
+	for _, s := range slices.Backward(records) {
+		switch {
+		case begins(s, r.Actor, claim.Namespace+"/"+claim.Name):
+			return u.API.Revision(), false
+		case s.Kind == trace.KindAPI && s.Actor == r.Actor && s.Verb == "list" && s.Err == nil &&
+			(s.Object == "pods/"+claim.Namespace || s.Object == "pods"):
+			return revisionIn(s.Detail), true
+		}
+	}
+	return u.API.Revision(), false
+}
+
+func (u *users) checkVolume(r trace.Record, before *corev1.PersistentVolume) {
+	if !tookOff(r, finalizerVolume) {
+		return
+	}
+	switch {
+	case before.DeletionTimestamp == nil:
+		u.report("I28", "%s let volume %s go, which is not being deleted", r.Actor, before.Name)
+	case before.Status.Phase == corev1.VolumeBound:
+		u.report("I28", "%s let volume %s go, which is Bound", r.Actor, before.Name)
+	}
+}
+
+// tookOff tells whether a write took a finalizer off.
+func tookOff(r trace.Record, finalizer string) bool {
+	before, ok := r.Before.(metav1.Object)
+	return ok && slices.Contains(before.GetFinalizers(), finalizer) && !slices.Contains(finalizersAfter(r), finalizer)
+}
+
+// finalizersAfter are what finalizers a write left. Of an object that is gone there are none: what is recorded is its state
+// before the last of them went.
+func finalizersAfter(r trace.Record) []string {
+	after, ok := r.After.(metav1.Object)
+	if !ok || r.Gone {
+		return nil
+	}
+	return after.GetFinalizers()
+}

@@ -1,0 +1,80 @@
+package invariant
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/trace"
+)
+
+// How volumes are made for claims.
+var provisionRules = []Rule{
+	{"I10", "a claim for which two volumes are made", beginOnce},
+}
+
+// namePrefix begins the name of a volume that is made for a claim; the claim's UID follows.
+//
+// Upstream: pkg/controller/volume/persistentvolume getProvisionedVolumeNameForClaim (v1.36).
+const namePrefix = "pvc-"
+
+// beginOnce: a volume is made under a name that is a function of the UID of a claim, there is never more than one of that
+// name, and the PersistentVolume that is created for it has the same name and means the same claim.
+//
+// A claim may get a volume once more when the first was deleted again: a provisioner that has lost its memory, and whose
+// cache is behind, cannot know better.
+func beginOnce(c *Checker) watcher {
+	claims := map[types.UID]string{} // the claims that there are or were: UID, namespace/name
+	makers := map[string]bool{}      // components that have volumes made
+	w := onClaims(func(_, after *corev1.PersistentVolumeClaim) {
+		if after != nil && claims[after.UID] == "" {
+			claims[after.UID] = after.Namespace + "/" + after.Name
+		}
+	})
+	w.call = func(r trace.Record) {
+		if r.Verb != "CreateVolume" {
+			return
+		}
+		makers[componentOf(r.Actor)] = true
+		_, name, _ := strings.Cut(r.Object, "/")
+		claim := claims[types.UID(strings.TrimPrefix(name, namePrefix))]
+		if !strings.HasPrefix(name, namePrefix) || claim == "" {
+			c.report("I10", "%s asked for a volume named %q, which is the name of no claim's volume", r.Actor, name)
+			return
+		}
+		if handles := c.made(name); Effective(r) && len(handles) > 1 {
+			c.report("I10", "there are %d volumes for claim %s: %s", len(handles), claim, strings.Join(handles, ", "))
+		}
+	}
+	w.writes = []string{"persistentvolumes"}
+	w.write = func(r trace.Record) {
+		v, ok := r.After.(*corev1.PersistentVolume)
+		if !ok || r.Verb != "create" || !Effective(r) || !makers[componentOf(r.Actor)] {
+			return
+		}
+		switch uid := refUID(v); {
+		case v.Name != namePrefix+string(uid):
+			c.report("I10", "%s created PersistentVolume %s for the claim with UID %q", r.Actor, v.Name, uid)
+		case c.holds(v):
+			if is, _ := c.Devices.Volume(v.Spec.CSI.VolumeHandle); is.Name != v.Name {
+				c.report("I10", "%s created PersistentVolume %s for volume %s, which was made as %s", r.Actor, v.Name, is.Handle, is.Name)
+			}
+		}
+	}
+	return w
+}
+
+// made are the handles of the back end's volumes that were asked for by a name.
+func (c *Checker) made(name string) []string {
+	if c.Devices == nil {
+		return nil
+	}
+	var handles []string
+	for _, v := range c.Devices.Volumes() {
+		if v.Name == name {
+			handles = append(handles, v.Handle)
+		}
+	}
+	return handles
+}

@@ -1,0 +1,277 @@
+package invariant
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
+
+	"github.com/volsim/volsim/trace"
+)
+
+// When a volume's data may go, and what must go with it.
+var reclaimRules = []Rule{
+	{"I8", "a volume released or its data deleted that a claim still has, or that is to be retained", beginData},
+	{"I9", "a PersistentVolume deleted whose volume was not", beginObject},
+	{"I11", "a volume without its PersistentVolume, or the other way round, at rest", beginAccounted},
+	{"I12", "the finalizer of a provisioned volume taken off before its data is gone", beginFinalizer},
+}
+
+// byHandle holds the names of the PersistentVolumes with a CSI source by handleKey.
+type byHandle map[string][]string
+
+func (h byHandle) see(before, after *corev1.PersistentVolume) {
+	switch {
+	case before == nil && after != nil:
+		if key := handleKey(after); key != "" {
+			h[key] = append(h[key], after.Name)
+		}
+	case after == nil:
+		key := handleKey(before)
+		if h[key] = slices.DeleteFunc(h[key], func(name string) bool { return name == before.Name }); len(h[key]) == 0 {
+			delete(h, key)
+		}
+	}
+}
+
+// ownerOf is the claim that a volume's claimRef means, nil where it is not there or has another volume.
+func (c *Checker) ownerOf(v *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
+	claim := c.claimMeant(v.Spec.ClaimRef)
+	if claim == nil || claim.Spec.VolumeName != "" && claim.Spec.VolumeName != v.Name {
+		return nil
+	}
+	return claim
+}
+
+// beginData: when a volume is marked Released, and when the back end is told to delete it, no claim is there that its
+// PersistentVolume means, unless the claim is bound to another; and it is not deleted if it is to be retained, as far as
+// whoever deletes it could know.
+func beginData(c *Checker) watcher {
+	handles := byHandle{}
+	w := onVolumes(func(before, after *corev1.PersistentVolume) {
+		handles.see(before, after)
+		if before == nil || after == nil || before.Status.Phase == after.Status.Phase || after.Status.Phase != corev1.VolumeReleased {
+			return
+		}
+		if claim := c.ownerOf(after); claim != nil {
+			c.report("I8", "volume %s was marked Released, and is claim %s/%s's", after.Name, claim.Namespace, claim.Name)
+		}
+	})
+	w.call = func(r trace.Record) {
+		if r.Verb != "DeleteVolume" || !Effective(r) {
+			return
+		}
+		for _, name := range handles[r.Object] {
+			v := c.volumeNamed(name)
+			if v == nil {
+				continue
+			}
+			if claim := c.ownerOf(v); claim != nil {
+				c.report("I8", "%s deleted the data of volume %s, which is claim %s/%s's", r.Actor, v.Name, claim.Namespace, claim.Name)
+			}
+			if v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain &&
+				(!c.hadListed(r, "persistentvolumes") || c.knew(r, v.Name, "persistentvolumes/"+v.Name, revisionOf(v.ResourceVersion))) {
+				c.report("I8", "%s deleted the data of volume %s, which is to be retained", r.Actor, v.Name)
+			}
+		}
+	}
+	return w
+}
+
+// deletions are the PersistentVolumes, by UID, whose volume was deleted while they were there.
+type deletions struct {
+	*Checker
+	handles byHandle
+	done    map[types.UID]bool
+	callers map[string]bool // components that have volumes made or deleted
+}
+
+func newDeletions(c *Checker) *deletions {
+	return &deletions{c, byHandle{}, map[types.UID]bool{}, map[string]bool{}}
+}
+
+func (d *deletions) call(r trace.Record) {
+	switch r.Verb {
+	case "CreateVolume":
+		d.callers[componentOf(r.Actor)] = true
+	case "DeleteVolume":
+		d.callers[componentOf(r.Actor)] = true
+		if !Effective(r) {
+			return
+		}
+		for _, name := range d.handles[r.Object] {
+			if v := d.volumeNamed(name); v != nil {
+				d.done[v.UID] = true
+			}
+		}
+	}
+}
+
+// beginObject: a component that has volumes made and deleted deletes only PersistentVolumes whose volume it, or one like it,
+// has deleted before: the very one, not another of that name.
+func beginObject(c *Checker) watcher {
+	d := newDeletions(c)
+	w := onVolumes(d.handles.see)
+	w.call = d.call
+	w.writes = []string{"persistentvolumes"}
+	w.write = func(r trace.Record) {
+		v, ok := r.After.(*corev1.PersistentVolume)
+		if !ok || r.Verb != "delete" || !Effective(r) || !d.callers[componentOf(r.Actor)] || v.Spec.CSI == nil || d.done[v.UID] {
+			return
+		}
+		if c.Devices != nil && v.Spec.CSI.Driver == c.Devices.Driver() && !c.holds(v) {
+			return // it never had one, or somebody else took it away
+		}
+		c.report("I9", "%s deleted PersistentVolume %s (%s), whose volume was not deleted before", r.Actor, v.Name, v.UID)
+	}
+	return w
+}
+
+// madeBy is who made a volume for a claim; "" where nobody did.
+func madeBy(v *corev1.PersistentVolume) string {
+	return v.Annotations[storagehelpers.AnnDynamicallyProvisioned]
+}
+
+// Finalizers that keep a PersistentVolume until its volume is deleted.
+//
+// Upstream: component-helpers storage/volume PVDeletionInTreeProtectionFinalizer, PVDeletionProtectionFinalizer (v1.36).
+const (
+	finalizerInTree      = "kubernetes.io/pv-controller"
+	finalizerProvisioner = "external-provisioner.volume.kubernetes.io/finalizer"
+)
+
+// lostFinalizer is the finalizer of those above that a write took off; "" where it took off none.
+func lostFinalizer(before, after []string) string {
+	for _, f := range before {
+		if (f == finalizerInTree || f == finalizerProvisioner) && !slices.Contains(after, f) {
+			return f
+		}
+	}
+	return ""
+}
+
+// beginFinalizer: no controller takes the finalizer off a volume that was provisioned and is to be deleted before its data
+// is gone. Where the policy was ever another, the controller may have seen that.
+func beginFinalizer(c *Checker) watcher {
+	d, ours := newDeletions(c), controllers{}
+	other := map[types.UID]bool{} // volumes whose policy was ever another
+	w := onVolumes(func(before, after *corev1.PersistentVolume) {
+		d.handles.see(before, after)
+		if after != nil && after.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+			other[after.UID] = true
+		}
+	})
+	w.call, w.deliver = d.call, ours.see
+	w.writes = []string{"persistentvolumes"}
+	w.write = func(r trace.Record) {
+		after, ok := r.After.(*corev1.PersistentVolume)
+		if !ok || !Effective(r) || !ours.did(r) || other[after.UID] || d.done[after.UID] || madeBy(after) == "" {
+			return
+		}
+		before, ok := r.Before.(*corev1.PersistentVolume)
+		if !ok || c.Devices != nil && !c.holds(after) {
+			return
+		}
+		if f := lostFinalizer(before.Finalizers, finalizersAfter(r)); f != "" {
+			c.report("I12", "%s took finalizer %s off volume %s, whose data is still there", r.Actor, f, after.Name)
+		}
+	}
+	return w
+}
+
+// accounts is I11 at work: at rest each volume of the back end has its PersistentVolume, and each PersistentVolume that was
+// made for a claim and is not on its way out has its volume. Left out are volumes
+//   - whose PersistentVolume went although they were to be retained, or by force: there it is an administrator's turn;
+//   - whose making the driver said had failed for good, when it had not: a driver that errs so is believed;
+//   - whose maker was killed before it created the PersistentVolume: nobody else knows of them, unless the claim is still
+//     there when the maker begins anew.
+type accounts struct {
+	*Checker
+	left   map[string]bool   // handleKey of volumes that nobody is to delete any more
+	denied map[string]bool   // names of volumes of which the driver said last that there is none
+	making map[string]string // names of volumes that were made and have no PersistentVolume yet: their maker; "" if it was killed
+}
+
+func beginAccounted(c *Checker) watcher {
+	a := &accounts{c, map[string]bool{}, map[string]bool{}, map[string]string{}}
+	w := onVolumes(a.see)
+	w.call, w.event, w.settled = a.call, a.event, a.settle
+	return w
+}
+
+func (a *accounts) see(before, after *corev1.PersistentVolume) {
+	switch {
+	case before == nil:
+		delete(a.left, handleKey(after))
+		delete(a.making, after.Name)
+	case after == nil && before.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete,
+		after == nil && madeBy(before) == "",
+		(after == nil || lostFinalizer(before.Finalizers, after.Finalizers) != "") && a.holds(before):
+		a.left[handleKey(before)] = true
+	}
+}
+
+func (a *accounts) call(r trace.Record) {
+	if r.Verb != "CreateVolume" {
+		return
+	}
+	_, name, _ := strings.Cut(r.Object, "/")
+	a.denied[name] = saysFinal(r.Err)
+	if Effective(r) && a.volumeNamed(name) == nil {
+		a.making[name] = componentOf(r.Actor)
+	}
+}
+
+func (a *accounts) event(r trace.Record) {
+	for name, maker := range a.making {
+		if ends(r, maker) {
+			a.making[name] = ""
+		}
+	}
+}
+
+func (a *accounts) settle(report func(format string, args ...any)) {
+	if a.Devices == nil {
+		return
+	}
+	driver := a.Devices.Driver()
+	held, accounted := map[string]bool{}, map[string]bool{}
+	for _, v := range a.Devices.Volumes() {
+		held[driver+"/"+v.Handle] = true
+	}
+	for _, obj := range a.API.List("persistentvolumes") {
+		v := obj.(*corev1.PersistentVolume)
+		key := handleKey(v)
+		accounted[key] = true
+		if !held[key] && madeBy(v) == driver && v.DeletionTimestamp == nil {
+			report("PersistentVolume %s stands for volume %s, which is not there", v.Name, strings.TrimPrefix(key, driver+"/"))
+		}
+	}
+	for _, v := range a.Devices.Volumes() {
+		key := driver + "/" + v.Handle
+		maker, waits := a.making[v.Name]
+		if !accounted[key] && !a.left[key] && !a.denied[v.Name] && (!waits || maker != "") {
+			report("volume %s (%s) has no PersistentVolume", v.Handle, v.Name)
+		}
+	}
+}
+
+// saysFinal tells whether an error of a driver says that the call had no effect and will have none.
+//
+// Upstream: external-provisioner pkg/controller checkError (6.3.0).
+func saysFinal(err error) bool {
+	s, ok := status.FromError(err)
+	if err == nil || !ok {
+		return false
+	}
+	switch s.Code() {
+	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted:
+		return false
+	default:
+		return true
+	}
+}

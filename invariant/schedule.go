@@ -1,0 +1,332 @@
+package invariant
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/trace"
+)
+
+// Which pods come to which volumes, and where.
+var scheduleRules = []Rule{
+	{"I29", "a pod that mounts, for its ephemeral volume, a claim that is not its own", beginOwnClaim},
+	{"I30", "a pod put on a node that its volume cannot be used on", beginReachableVolumes},
+	{"I31", "more volumes on a node than its driver can attach", beginAttachLimit},
+	{"I32", "a ReadWriteOncePod claim mounted for two pods", beginOnePod},
+	{"L3", "a claim for which a node was selected, and that is not bound", beginSelectedBound},
+}
+
+// podKeys finds pods by their UID.
+type podKeys map[types.UID]types.NamespacedName
+
+func (k podKeys) commit(e fake.Commit) {
+	if pod, ok := e.After.(*corev1.Pod); ok {
+		k[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	}
+}
+
+// pod is the pod of a UID, nil where it is gone.
+func (c *Checker) pod(keys podKeys, uid types.UID) *corev1.Pod {
+	key := keys[uid]
+	obj, ok := c.API.Get("pods", key.Namespace, key.Name)
+	if !ok || obj.GetUID() != uid {
+		return nil
+	}
+	return obj.(*corev1.Pod)
+}
+
+// claimOfVolume is the claim that a PersistentVolume is for, nil where it is gone.
+func (c *Checker) claimOfVolume(name string) *corev1.PersistentVolumeClaim {
+	obj, ok := c.API.Get("persistentvolumes", "", name)
+	if !ok {
+		return nil
+	}
+	ref := obj.(*corev1.PersistentVolume).Spec.ClaimRef
+	if ref == nil {
+		return nil
+	}
+	claim, ok := c.API.Get("persistentvolumeclaims", ref.Namespace, ref.Name)
+	if !ok || claim.GetUID() != ref.UID {
+		return nil
+	}
+	return claim.(*corev1.PersistentVolumeClaim)
+}
+
+// beginOwnClaim: a volume that is published for a pod's ephemeral volume is of a claim of which the pod is the controller.
+func beginOwnClaim(c *Checker) watcher {
+	keys := podKeys{}
+	return watcher{
+		commits: []string{"pods"},
+		commit:  keys.commit,
+		call: func(r trace.Record) {
+			call := driverCallOf(r)
+			if call.rpc != "NodePublishVolume" || !Effective(r) {
+				return
+			}
+			uid, volume := podOf(call.path)
+			pod, claim := c.pod(keys, uid), c.claimOfVolume(volume)
+			if pod == nil || claim == nil || claim.Namespace != pod.Namespace {
+				return
+			}
+			if usesEphemeral(pod, claim.Name) && !metav1.IsControlledBy(claim, pod) {
+				c.report("I29", "pod %s/%s mounts volume %s of claim %s, which bears the name of its ephemeral volume but is not its own",
+					pod.Namespace, pod.Name, volume, claim.Name)
+			}
+		},
+	}
+}
+
+func usesEphemeral(pod *corev1.Pod, claim string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Ephemeral != nil && pod.Name+"-"+v.Name == claim
+	})
+}
+
+// volumesOf are the PersistentVolumes behind a pod's claims, as far as both say so.
+func (c *Checker) volumesOf(pod *corev1.Pod) []*corev1.PersistentVolume {
+	var volumes []*corev1.PersistentVolume
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		name := ""
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			name = v.PersistentVolumeClaim.ClaimName
+		case v.Ephemeral != nil:
+			name = pod.Name + "-" + v.Name
+		}
+		obj, ok := c.API.Get("persistentvolumeclaims", pod.Namespace, name)
+		if name == "" || !ok {
+			continue
+		}
+		claim := obj.(*corev1.PersistentVolumeClaim)
+		obj, ok = c.API.Get("persistentvolumes", "", claim.Spec.VolumeName)
+		if !ok {
+			continue
+		}
+		if ref := obj.(*corev1.PersistentVolume).Spec.ClaimRef; ref != nil && ref.UID == claim.UID {
+			volumes = append(volumes, obj.(*corev1.PersistentVolume))
+		}
+	}
+	return volumes
+}
+
+// scheduled is the pod that a commit puts on a node; nil where it does not.
+func scheduled(e fake.Commit) *corev1.Pod {
+	is, ok := e.After.(*corev1.Pod)
+	if !ok || e.Type != "MODIFIED" || e.Before.(*corev1.Pod).Spec.NodeName != "" || is.Spec.NodeName == "" {
+		return nil
+	}
+	return is
+}
+
+// beginReachableVolumes: a pod is put on a node that the node affinity of its volumes admits. A scheduler whose caches are
+// behind may go by what was true before; so the rule is silent about volumes and claims in whose place another of the
+// same name was, and about nodes whose labels have changed.
+func beginReachableVolumes(c *Checker) watcher {
+	unsteady := map[string]bool{} // "resource/namespace/name"
+	return watcher{
+		commits: []string{"pods", "nodes", "persistentvolumes", "persistentvolumeclaims"},
+		commit: func(e fake.Commit) {
+			if pod := scheduled(e); pod != nil {
+				c.checkReachable(pod, unsteady)
+			} else if changesPlace(e) {
+				unsteady[path.Join(e.Resource, e.After.GetNamespace(), e.After.GetName())] = true
+			}
+		},
+	}
+}
+
+// changesPlace tells whether a commit makes it another question where a pod may run.
+func changesPlace(e fake.Commit) bool {
+	if e.Resource == "pods" || e.Type == "ADDED" {
+		return false
+	}
+	if e.Type == "DELETED" {
+		return true
+	}
+	switch after := e.After.(type) {
+	case *corev1.Node:
+		return !maps.Equal(e.Before.GetLabels(), after.Labels)
+	case *corev1.PersistentVolume:
+		return !apiequality.Semantic.DeepEqual(e.Before.(*corev1.PersistentVolume).Spec.NodeAffinity, after.Spec.NodeAffinity)
+	default:
+		return false
+	}
+}
+
+func (c *Checker) checkReachable(pod *corev1.Pod, unsteady map[string]bool) {
+	node, ok := c.API.Get("nodes", "", pod.Spec.NodeName)
+	if !ok || unsteady["nodes/"+pod.Spec.NodeName] {
+		return
+	}
+	for _, v := range c.volumesOf(pod) {
+		ref := v.Spec.ClaimRef
+		if unsteady["persistentvolumes/"+v.Name] || unsteady[path.Join("persistentvolumeclaims", ref.Namespace, ref.Name)] {
+			continue
+		}
+		if err := storagehelpers.CheckNodeAffinity(v, node.GetLabels()); err != nil {
+			c.report("I30", "pod %s/%s was put on node %s, where volume %s of claim %s cannot be used: %v",
+				pod.Namespace, pod.Name, pod.Spec.NodeName, v.Name, ref.Name, err)
+		}
+	}
+}
+
+// beginAttachLimit: where a node's CSINode says how many volumes of a driver it can have, a pod that is put there does not
+// bring one too many.
+func beginAttachLimit(c *Checker) watcher {
+	return watcher{
+		commits: []string{"pods"},
+		commit: func(e fake.Commit) {
+			pod := scheduled(e)
+			if pod == nil {
+				return
+			}
+			obj, ok := c.API.Get("csinodes", "", pod.Spec.NodeName)
+			if !ok {
+				return
+			}
+			for _, d := range obj.(*storagev1.CSINode).Spec.Drivers {
+				if d.Allocatable != nil && d.Allocatable.Count != nil {
+					c.checkLimit(pod, d.Name, int(*d.Allocatable.Count))
+				}
+			}
+		},
+	}
+}
+
+func (c *Checker) checkLimit(pod *corev1.Pod, driver string, limit int) {
+	before, after := map[string]bool{}, map[string]bool{}
+	for _, obj := range c.API.List("pods") {
+		other := obj.(*corev1.Pod)
+		if other.Spec.NodeName != pod.Spec.NodeName || hasEnded(other) {
+			continue
+		}
+		for _, v := range c.volumesOf(other) {
+			if v.Spec.CSI == nil || v.Spec.CSI.Driver != driver {
+				continue
+			}
+			after[v.Spec.CSI.VolumeHandle] = true
+			if other.UID != pod.UID {
+				before[v.Spec.CSI.VolumeHandle] = true
+			}
+		}
+	}
+	if len(after) > limit && len(after) > len(before) {
+		c.report("I31", "pod %s/%s was put on node %s, which has %d volumes of %s now and can have %d",
+			pod.Namespace, pod.Name, pod.Spec.NodeName, len(after), driver, limit)
+	}
+}
+
+// publication is a volume at a pod's path.
+type publication struct {
+	component, path string
+}
+
+// beginOnePod: when a volume of a claim for one pod alone is published for a pod, it is not published for another that is
+// there and has not ended.
+func beginOnePod(c *Checker) watcher {
+	keys := podKeys{}
+	published := map[types.UID]map[publication]types.UID{} // claim: where: pod
+	return watcher{
+		commits: []string{"pods"},
+		commit:  keys.commit,
+		call: func(r trace.Record) {
+			call := driverCallOf(r)
+			if call.rpc != "NodePublishVolume" && call.rpc != "NodeUnpublishVolume" || !Effective(r) {
+				return
+			}
+			pod, volume := podOf(call.path)
+			claim := c.claimOfVolume(volume)
+			if claim == nil || !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
+				return
+			}
+			at := publication{call.component, call.path}
+			if call.rpc == "NodeUnpublishVolume" {
+				delete(published[claim.UID], at)
+				return
+			}
+			if published[claim.UID] == nil {
+				published[claim.UID] = map[publication]types.UID{}
+			}
+			published[claim.UID][at] = pod
+			c.checkOnePod(claim, c.pod(keys, pod), c.livePods(keys, published[claim.UID]))
+		},
+		event: func(r trace.Record) {
+			if r.Verb != "reboot" {
+				return
+			}
+			for _, where := range published { // the node's mounts are gone
+				maps.DeleteFunc(where, func(at publication, _ types.UID) bool { return at.component == ended(r) })
+			}
+		},
+	}
+}
+
+// livePods are the pods that are there and have not ended, by name.
+func (c *Checker) livePods(keys podKeys, published map[publication]types.UID) []*corev1.Pod {
+	var live []*corev1.Pod
+	for _, uid := range slices.Compact(slices.Sorted(maps.Values(published))) {
+		if pod := c.pod(keys, uid); pod != nil && !hasEnded(pod) {
+			live = append(live, pod)
+		}
+	}
+	return live
+}
+
+func (c *Checker) checkOnePod(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, live []*corev1.Pod) {
+	if pod == nil {
+		return
+	}
+	for _, other := range live {
+		if other.UID != pod.UID {
+			c.report("I32", "claim %s/%s, for one pod alone, was mounted for pod %s on %s while it is mounted for pod %s on %s",
+				claim.Namespace, claim.Name, pod.Name, pod.Spec.NodeName, other.Name, other.Spec.NodeName)
+			return
+		}
+	}
+}
+
+// beginSelectedBound: at rest, a claim for which a node was selected is bound, if a driver is there that would make its
+// volume and has not said that it cannot.
+func beginSelectedBound(c *Checker) watcher {
+	return watcher{rest: func(report func(object, why string)) {
+		for _, obj := range c.API.List("persistentvolumeclaims") {
+			claim := obj.(*corev1.PersistentVolumeClaim)
+			node := claim.Annotations[storagehelpers.AnnSelectedNode]
+			bound := claim.Spec.VolumeName != "" && claim.Status.Phase == corev1.ClaimBound
+			if node == "" || bound || claim.DeletionTimestamp != nil || !c.hasProvisioner(claim) || c.wasRefused(claim) {
+				continue
+			}
+			report(path.Join("persistentvolumeclaims", claim.Namespace, claim.Name),
+				fmt.Sprintf("is not bound, though node %s is selected for it", node))
+		}
+	}}
+}
+
+// hasProvisioner tells whether the claim's class names a driver that is known.
+func (c *Checker) hasProvisioner(claim *corev1.PersistentVolumeClaim) bool {
+	class, ok := c.API.Get("storageclasses", "", storagehelpers.GetPersistentVolumeClaimClass(claim))
+	if !ok {
+		return false
+	}
+	_, ok = c.API.Get("csidrivers", "", class.(*storagev1.StorageClass).Provisioner)
+	return ok
+}
+
+// wasRefused tells whether somebody said about a claim that its volume cannot be made.
+func (c *Checker) wasRefused(claim *corev1.PersistentVolumeClaim) bool {
+	return slices.ContainsFunc(c.API.List("events"), func(obj fake.Object) bool {
+		e := obj.(*corev1.Event)
+		return e.InvolvedObject.UID == claim.UID && e.Reason == "ProvisioningFailed"
+	})
+}

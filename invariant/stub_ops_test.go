@@ -1,0 +1,258 @@
+package invariant
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// updateOptions are the usual ones.
+var updateOptions = metav1.UpdateOptions{}
+
+// errDriver is what the drivers of these tests fail with.
+var errDriver = errors.New("the driver is ill")
+
+// opsDevices are devices that are as a test says.
+type opsDevices struct {
+	volumes []Volume
+	mounts  map[string][]nodefs.Mount
+}
+
+func (d *opsDevices) Driver() string                    { return "disk" }
+func (d *opsDevices) Volumes() []Volume                 { return d.volumes }
+func (d *opsDevices) Nodes() []string                   { return []string{"node-1", "node-2"} }
+func (d *opsDevices) Mounts(node string) []nodefs.Mount { return d.mounts[node] }
+
+func (d *opsDevices) Volume(handle string) (Volume, bool) {
+	i := slices.IndexFunc(d.volumes, func(v Volume) bool { return v.Handle == handle })
+	if i < 0 {
+		return Volume{}, false
+	}
+	return d.volumes[i], true
+}
+
+// opsWorld is an API server and a log, and a test that acts as everybody.
+type opsWorld struct {
+	t       *testing.T
+	host    *sim.Stepped
+	server  *fake.Server
+	client  kubernetes.Interface
+	devices *opsDevices
+	check   *Checker
+}
+
+// newOpsWorld sets the rules with the given numbers over an empty world.
+func newOpsWorld(t *testing.T, ids ...string) *opsWorld {
+	t.Helper()
+	host := sim.NewStepped(sim.SteppedConfig{})
+	t.Cleanup(host.Close)
+	server := fake.NewServer(fake.Config{Now: host.Now})
+	w := &opsWorld{t: t, host: host, server: server, client: server.Client(host.Outside()), devices: &opsDevices{}}
+	rules, err := Select(ids...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.check = Watch(World{API: server, Log: host.Log(), Now: host.Now, Devices: w.devices}, rules...)
+	return w
+}
+
+// pass lets time pass.
+func (w *opsWorld) pass(d time.Duration) { w.host.SetTime(w.host.Now().Add(d)) }
+
+// note appends a record.
+func (w *opsWorld) note(actor string, kind trace.Kind, verb, object, detail string, err error) {
+	w.host.Log().Append(trace.Record{
+		At: w.host.Now().Sub(sim.Epoch), Actor: actor,
+		Action:  trace.Action{Kind: kind, Verb: verb, Object: object},
+		Outcome: trace.Outcome{Detail: detail, Err: err},
+	})
+}
+
+// call appends a driver call of an operation of the kubelet of node-1 on the volume vol-1.
+func (w *opsWorld) call(operation, rpc, detail string, err error) {
+	w.note("kubelet(node-1)/"+operation+" csi/disk^vol-1", trace.KindDriver, rpc, "disk/vol-1", detail, err)
+}
+
+// event appends what befell the world.
+func (w *opsWorld) event(verb, object string) {
+	w.note("world", trace.KindEvent, verb, object, "", nil)
+}
+
+// path1 is where a volume is published for a pod on node-1.
+func path1(pod *corev1.Pod, volume string) string {
+	return "path=/node-1/pods/" + string(pod.UID) + "/volumes/kubernetes.io~csi/" + volume + "/mount"
+}
+
+// broken checks which rules were broken; each want is a part of one violation's text.
+func (w *opsWorld) broken(want ...string) {
+	w.t.Helper()
+	violations := w.check.Violations()
+	if len(violations) != len(want) {
+		w.t.Fatalf("violations: %v, want %d", violations, len(want))
+	}
+	for i, v := range violations {
+		if !strings.Contains(v.Error(), want[i]) {
+			w.t.Errorf("violation %q, want %q in it", v.Error(), want[i])
+		}
+	}
+}
+
+// owed checks what is owed at rest; each want is a part of one text.
+func (w *opsWorld) owed(want ...string) {
+	w.t.Helper()
+	owed := w.check.Rest()
+	if len(owed) != len(want) {
+		w.t.Fatalf("owed: %v, want %d", owed, len(want))
+	}
+	for i, o := range owed {
+		if !strings.Contains(o.String(), want[i]) {
+			w.t.Errorf("owed %q, want %q in it", o, want[i])
+		}
+	}
+}
+
+func did[T any](w *opsWorld, obj T, err error) T {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return obj
+}
+
+func (w *opsWorld) addPod(name, node string, volumes ...corev1.Volume) *corev1.Pod {
+	w.t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PodSpec{
+			NodeName: node, Volumes: volumes, Containers: []corev1.Container{{Name: "main", Image: "pause"}},
+		},
+	}
+	made, err := w.client.CoreV1().Pods("default").Create(context.Background(), pod, metav1.CreateOptions{})
+	return did(w, made, err)
+}
+
+func (w *opsWorld) setPhase(pod *corev1.Pod, phase corev1.PodPhase) {
+	w.t.Helper()
+	pod = pod.DeepCopy()
+	pod.Status.Phase = phase
+	_, err := w.client.CoreV1().Pods("default").UpdateStatus(context.Background(), pod, metav1.UpdateOptions{})
+	did(w, 0, err)
+}
+
+func (w *opsWorld) deletePod(pod *corev1.Pod) {
+	w.t.Helper()
+	now := int64(0)
+	did(w, 0, w.client.CoreV1().Pods("default").Delete(context.Background(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+}
+
+// assign puts a pod on a node, as the scheduler does.
+func (w *opsWorld) assign(pod *corev1.Pod, node string) {
+	w.t.Helper()
+	did(w, 0, w.client.CoreV1().Pods("default").Bind(context.Background(), &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
+	}, metav1.CreateOptions{}))
+}
+
+func claimVolume(claim string) corev1.Volume {
+	return corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+	}}
+}
+
+func sizeOf(size string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+}
+
+// addClaim adds a claim of 1Gi; change may change it first.
+func (w *opsWorld) addClaim(name string, change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
+	w.t.Helper()
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: sizeOf("1Gi")},
+		},
+	}
+	if change != nil {
+		change(claim)
+	}
+	made, err := w.client.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), claim, metav1.CreateOptions{})
+	return did(w, made, err)
+}
+
+// addVolume adds a volume of 1Gi for a claim; change may change it first.
+func (w *opsWorld) addVolume(name, handle string, claim *corev1.PersistentVolumeClaim, change func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
+	w.t.Helper()
+	v := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: sizeOf("1Gi"),
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: "disk", VolumeHandle: handle},
+			},
+		},
+	}
+	if claim != nil {
+		v.Spec.ClaimRef = &corev1.ObjectReference{
+			Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+		}
+	}
+	if change != nil {
+		change(v)
+	}
+	made, err := w.client.CoreV1().PersistentVolumes().Create(context.Background(), v, metav1.CreateOptions{})
+	return did(w, made, err)
+}
+
+// pair adds a claim and the volume it is bound to, with its handle: "vol-1" for "data-1".
+func (w *opsWorld) pair(name string, modes ...corev1.PersistentVolumeAccessMode) *corev1.PersistentVolumeClaim {
+	w.t.Helper()
+	claim := w.addClaim(name, func(c *corev1.PersistentVolumeClaim) {
+		c.Spec.VolumeName = "pv-" + name
+		if len(modes) > 0 {
+			c.Spec.AccessModes = modes
+		}
+	})
+	w.addVolume("pv-"+name, strings.Replace(name, "data", "vol", 1), claim, nil)
+	return claim
+}
+
+func (w *opsWorld) setClaimStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVolumeClaimPhase, size string) *corev1.PersistentVolumeClaim {
+	w.t.Helper()
+	claim = claim.DeepCopy()
+	claim.Status.Phase, claim.Status.Capacity = phase, sizeOf(size)
+	made, err := w.client.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), claim, metav1.UpdateOptions{})
+	return did(w, made, err)
+}
+
+func (w *opsWorld) addNode(name string, labels map[string]string) *corev1.Node {
+	w.t.Helper()
+	made, err := w.client.CoreV1().Nodes().Create(context.Background(),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
+	return did(w, made, err)
+}
+
+func (w *opsWorld) addAttachment(volume, node string) *storagev1.VolumeAttachment {
+	w.t.Helper()
+	made, err := w.client.StorageV1().VolumeAttachments().Create(context.Background(), &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: "att-" + volume},
+		Spec: storagev1.VolumeAttachmentSpec{
+			Attacher: "disk", NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
+		},
+	}, metav1.CreateOptions{})
+	return did(w, made, err)
+}

@@ -1,0 +1,117 @@
+package simtest
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// storyMax is how many of the last records a failure shows.
+const storyMax = 1000
+
+// story is what happened, for whoever has to find out why. Nobody records meanwhile.
+func (b *BubbleWorld) story() string {
+	var s strings.Builder
+	s.WriteString("what happened (step, time, who, what, outcome; * where the chooser left the ordinary course):\n")
+	records := b.log.Records()
+	if more := len(records) - storyMax; more > 0 {
+		fmt.Fprintf(&s, "  … %d before\n", more)
+		records = records[more:]
+	}
+	for _, r := range records {
+		instead, left := b.insteadOf[r.Step]
+		mark := " "
+		if left {
+			mark = "*"
+		}
+		fmt.Fprintf(&s, "%s %3d %8s  %-12s %s  (%s)", mark, r.Step, r.At, r.Actor, r.Action, r.Result())
+		if left {
+			fmt.Fprintf(&s, "  before %s", instead)
+		}
+		s.WriteByte('\n')
+	}
+	fmt.Fprintf(&s, "replay with &sim.Replay{Choices: %#v}", trimmed(b.choices))
+	return s.String()
+}
+
+// trimmed leaves out ordinary choices at the end, which a replay makes without being told.
+func trimmed(choices []int) []int {
+	n := len(choices)
+	for n > 0 && choices[n-1] == 0 {
+		n--
+	}
+	return append([]int{}, choices[:n]...)
+}
+
+// left fails a test whose bubble did not end, since goroutines are left in it. They stay there; time stands still.
+func (b *BubbleWorld) left(t *testing.T, r any) {
+	t.Helper()
+	err, ok := r.(error)
+	if b == nil || !b.ended || !ok || !strings.HasPrefix(err.Error(), "deadlock: ") {
+		panic(r)
+	}
+	t.Fatalf("goroutines of the bubble are left %s after the run; stop informers by Context, shut queues down:\n%s",
+		bubbleGrace, strings.Join(goroutinesOf(b.id), "\n"))
+}
+
+// bubbleID tells this goroutine's bubble from others, "" outside of one.
+func bubbleID() string {
+	var head [128]byte
+	return bubbleOf(string(head[:runtime.Stack(head[:], false)]))
+}
+
+// bubbleOf is the bubble's number in the first line of a stack: "goroutine 7 [select (durable), synctest bubble 3]:".
+func bubbleOf(stack string) string {
+	first, _, _ := strings.Cut(stack, "\n")
+	_, after, _ := strings.Cut(first, ", synctest bubble ")
+	id, _, _ := strings.Cut(after, "]")
+	return id
+}
+
+// goroutinesOf tells of each goroutine of a bubble what it waits for, where, and who started it; sorted. This one and that
+// of synctest itself are left out.
+func goroutinesOf(id string) []string {
+	buf := make([]byte, 1<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	var all []string
+	for stack := range strings.SplitSeq(string(buf), "\n\n") {
+		if bubbleOf(stack) != id {
+			continue
+		}
+		if told, ok := tellStack(stack); ok {
+			all = append(all, "  "+told)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// tellStack tells a goroutine's stack in one line: of the frames that are neither Go's nor
+// Bubble's, the innermost and the outermost.
+func tellStack(stack string) (string, bool) {
+	lines := strings.Split(stack, "\n")
+	_, state, _ := strings.Cut(lines[0], "[")
+	state, _, _ = strings.Cut(state, ", synctest")
+	state = strings.TrimSuffix(state, " (durable)")
+	var frames []string
+	starter := ""
+	for i := 1; i+1 < len(lines); i += 2 {
+		function := strings.TrimSpace(lines[i])
+		place, _, _ := strings.Cut(strings.TrimSpace(lines[i+1]), " +")
+		if by, ok := strings.CutPrefix(function, "created by "); ok {
+			by, _, _ = strings.Cut(by, " in goroutine")
+			starter = by + " (" + place + ")"
+		} else if !strings.Contains(place, "/src/") && !strings.Contains(function, "/simtest.runBubble") {
+			frames = append(frames, function[:max(0, strings.LastIndexByte(function, '('))]+" ("+place+")")
+		}
+	}
+	switch {
+	case len(frames) == 0, state == "running", state == "synctest.Run":
+		return "", false
+	case len(frames) == 1:
+		return fmt.Sprintf("%s: %s, started by %s", state, frames[0], starter), true
+	}
+	return fmt.Sprintf("%s: %s, called from %s, started by %s", state, frames[0], frames[len(frames)-1], starter), true
+}
