@@ -100,7 +100,7 @@ func TestCheckFailsTheSameWay(t *testing.T) {
 		t.Errorf("failed: %t, first\n%s\nthen\n%s", failed, first, again)
 	}
 	mustSay(t, first, smallest, late+`"`,
-		"go run github.com/volsim/volsim/cmd/volsim replay testdata/explore/TestListened/")
+		"kept in testdata/explore/TestListened/", "replay: simtest.Replay, with this schedule")
 }
 
 // What was kept is run before anything is drawn: it fails for as long as the defect is there, and is told to pass after that.

@@ -46,7 +46,7 @@ func keep(t testing.TB, f *explore.Failure) string {
 		t.Logf("the failure is not kept: %v", err)
 		return ""
 	}
-	t.Logf("kept in %s\nreplay: go run github.com/volsim/volsim/cmd/volsim replay %[1]s", file)
+	t.Logf("kept in %s, and run first from now on\nreplay: %s", file, replayed(f.Scenario, file))
 	return file
 }
 
