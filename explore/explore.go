@@ -251,9 +251,10 @@ func (e *search) runBegun(strategy sim.Strategy, begin func(c *cluster.Cluster))
 	return r, nil
 }
 
-// bound is on the steps of a run: so many times those of the ordinary course that more must be a livelock.
+// bound is on the steps of a run: so many times those of the ordinary course that more must be a livelock. The ordinary course
+// itself, which may be one, has the same bound each time it is run.
 func (e *search) bound() int {
-	if e.ordinary == nil {
+	if e.ordinary == nil || e.ordinary.Failure != nil {
 		return scenario.StepsMax
 	}
 	return 1000 + 10*e.ordinary.Steps
