@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -18,7 +19,7 @@ func Save(dir string, f *Failure) (path string, err error) {
 	text := f.Scenario.String()
 	h := fnv.New32a()
 	h.Write([]byte(text))
-	name := fmt.Sprintf("%s-%s-%08x.txt", filepath.Base(f.Scenario.Name), f.Scenario.Violates, h.Sum32())
+	name := fmt.Sprintf("%s-%s-%08x.txt", filepath.Base(cmp.Or(f.Scenario.Name, "drawn")), f.Scenario.Violates, h.Sum32())
 	path = filepath.Join(dir, name)
 	f.Scenario.File = path
 	var b strings.Builder

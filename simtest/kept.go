@@ -1,8 +1,6 @@
 package simtest
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,22 +24,14 @@ func keptIn(t testing.TB) string {
 	return filepath.Join("testdata", "explore", name)
 }
 
-// keep writes a failure into a file named for what is in it, and returns the file's name; "" if it is not to be written, or
+// keep writes a failure into a file named for what is in it, with its story, and returns the file's name; "" if it is not to be written, or
 // could not be.
 func keep(t testing.TB, f *explore.Failure) string {
 	t.Helper()
 	if os.Getenv(keepVariable) == "no" {
 		return ""
 	}
-	s := *f.Scenario
-	text := s.String()
-	sum := sha256.Sum256([]byte(text))
-	s.About = append(s.About[:len(s.About):len(s.About)], strings.Split(f.Error(), "\n")...)
-	file := filepath.Join(keptIn(t), hex.EncodeToString(sum[:4])+".txt")
-	err := os.MkdirAll(filepath.Dir(file), 0o755)
-	if err == nil {
-		err = os.WriteFile(file, []byte(s.String()), 0o644)
-	}
+	file, err := explore.Save(keptIn(t), f)
 	if err != nil {
 		t.Logf("the failure is not kept: %v", err)
 		return ""

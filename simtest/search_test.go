@@ -72,7 +72,7 @@ func TestSearchesFailWithTheStory(t *testing.T) {
 		if !failed || len(kept(t)) != 1 {
 			t.Errorf("%s: failed: %t, kept: %v\n%s", name, failed, kept(t), said)
 		}
-		mustSay(t, said, "1 claim Pending; in the ordinary course with nothing", "api create persistentvolumeclaims/default/c1",
+		mustSay(t, said, "1 claim Pending; in the ordinary course with nothing", "alice asks for 1Gi of storage: claim default/c1",
 			"schedule: \"", "replay: go run github.com/volsim/volsim/cmd/volsim replay testdata/explore/TestListened/")
 		again, failed := listen(find)
 		if !failed || !strings.HasPrefix(again, "testdata/explore/TestListened/") {
@@ -110,7 +110,7 @@ func TestReplay(t *testing.T) {
 
 // A schedule that ends otherwise than the ordinary course fails when it is replayed, too.
 func TestReplayComparesTheEnds(t *testing.T) {
-	s := simtest.Parse(t, overtaken+"schedule\n  7 hold: alice\n")
+	s := simtest.Parse(t, overtaken+"schedule\n  1 hold: alice\n")
 	said, failed := listen(func(t testing.TB) { simtest.Replay(t, s, "") })
 	if !failed {
 		t.Errorf("it passes:\n%s", said)

@@ -12,8 +12,11 @@ import (
 // "" if nowhere.
 func tale(f *explore.Failure, file string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n%s\n", f, story(f.Scenario, f.Result))
-	fmt.Fprintf(&b, "schedule: %q\nreplay: %s\n", f.Scenario.Schedule, replayed(f.Scenario, file))
+	fmt.Fprintf(&b, "%s\n\n%s\n%s", f, f.Scenario, scenario.Story(f.Scenario, f.Result))
+	fmt.Fprintf(&b, "schedule: %q\n", f.Scenario.Schedule)
+	if f.Scenario.File == "" { // the story does not say
+		fmt.Fprintf(&b, "replay: %s\n", replayed(f.Scenario, file))
+	}
 	return b.String()
 }
 
@@ -27,10 +30,4 @@ func replayed(s *scenario.Scenario, file string) string {
 	default:
 		return "go run github.com/volsim/volsim/cmd/volsim replay " + file
 	}
-}
-
-// story tells a run, from the end of the set-up on.
-func story(s *scenario.Scenario, r *scenario.Result) string {
-	steps := strings.SplitAfter(r.Trace.Text(), "\n")
-	return s.String() + "\n" + strings.Join(steps[min(r.Began, len(steps)):], "")
 }
