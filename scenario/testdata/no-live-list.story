@@ -1,5 +1,6 @@
 # A claim is deleted while a pod that uses it is being created: the claim stays as long as the pod.
 parts: pvcontroller, pvcprotection
+faults: conflict(0.05), refused(0.03), lost(0.05), relist(0.02), expire(0.01), tick(0.01), crash(pvcontroller, 1), crash(pvcprotection, 1), crash(pvprotection, 1), stop(pvcontroller, 0.003), replicate(pvcontroller, 0.003)
 rules: I28
 ends: differ
 user alice

@@ -1,5 +1,6 @@
 # Two claims and one volume: one claim gets it, and the other waits until there is a second one.
 parts: pvcontroller
+faults: conflict(0.05), refused(0.03), lost(0.05), relist(0.02), expire(0.01), tick(0.01), crash(pvcontroller, 1), crash(pvcprotection, 1), crash(pvprotection, 1), stop(pvcontroller, 0.003), replicate(pvcontroller, 0.003)
 rules: I1, I2
 user alice
   create volume disk-1 1Gi
