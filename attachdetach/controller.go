@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -112,6 +113,7 @@ func (c *Controller) watch() {
 	handle(c, nodes, c.nodeChanged, c.nodeDeleted)
 	handle(c, claims, func(_, claim *corev1.PersistentVolumeClaim) { c.claimChanged(claim.Namespace, claim.Name) }, nil)
 	handle(c, persistent, func(_, volume *corev1.PersistentVolume) { c.persistentVolumeChanged(volume) }, nil)
+	handle(c, attachments, func(_, attachment *storagev1.VolumeAttachment) { c.attachmentChanged(attachment) }, c.attachmentDeleted)
 	handle(c, drivers, func(_, _ metav1.Object) { c.driversChanged() }, func(metav1.Object) { c.driversChanged() })
 }
 

@@ -1,6 +1,7 @@
 package attachdetach
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -17,6 +18,9 @@ func (c *Controller) recoverState() {
 	c.recoverNodes()
 	for _, attachment := range sorted(list(c.attachments.List)) {
 		c.recoverAttachment(attachment)
+	}
+	for _, a := range c.actual.All() {
+		c.doubt(a)
 	}
 	c.populateAll()
 	for _, volumes := range sortedValues(c.actual.volumes) {
@@ -37,23 +41,32 @@ func (c *Controller) recoverNodes() {
 	}
 }
 
-// recoverAttachment takes a VolumeAttachment for a sign that the volume may be attached, unless it is known to be. One
-// without a PersistentVolume, or whose PersistentVolume is gone, tells nothing.
+// recoverAttachment takes a VolumeAttachment for a sign that the volume may be attached, unless it is known to be.
 //
 // Differs: upstream does not learn from it what a volume is that is known to be attached.
 //
 // Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36).
 func (c *Controller) recoverAttachment(attachment *storagev1.VolumeAttachment) {
+	if volume, spec := c.volumeAttached(attachment); spec != nil {
+		c.actual.addUncertain(volume, types.NodeName(attachment.Spec.NodeName), spec)
+	}
+}
+
+// volumeAttached is the volume of a VolumeAttachment. One without a PersistentVolume, or whose PersistentVolume is gone,
+// tells nothing: then the spec is nil.
+func (c *Controller) volumeAttached(attachment *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, *plugins.Spec) {
 	source := attachment.Spec.Source.PersistentVolumeName
 	if source == nil {
-		return
+		return "", nil
 	}
 	persistent, err := c.persistent.Get(*source)
 	if err != nil {
-		return
+		return "", nil
 	}
 	spec := &plugins.Spec{PersistentVolume: persistent}
-	if volume, _, resolution := c.identify(spec); resolution == attachable {
-		c.actual.addUncertain(volume, types.NodeName(attachment.Spec.NodeName), spec)
+	volume, _, resolution := c.identify(spec)
+	if resolution != attachable {
+		return "", nil
 	}
+	return volume, spec
 }
