@@ -155,3 +155,40 @@ func TestAttachmentThatShowsLateIsDetached(t *testing.T) {
 		w.same("calls", []string{"0s Detach disk-2 node-1", "0s Verify disk-2 node-1: absent"}, w.backend.calls)
 	})
 }
+
+// TestOldReportIsNotWrittenAgain has one volume of a node's old list not be attached, and another be taken out of the list.
+func TestOldReportIsNotWrittenAgain(t *testing.T) {
+	t.Parallel()
+	w := verifiedWorld(t)
+	w.kubelet("node-1").dead = true
+	w.disk("disk-2", rwo)
+	w.backend.attached["disk-1"] = map[types.NodeName]bool{"node-1": true}
+	disk2 := plugins.UniqueVolumeName(diskName, "disk-2")
+	w.status("node-1", "volumesAttached", []corev1.AttachedVolume{{Name: disk1}, {Name: disk2}})
+	w.pod("a", "node-1", "disk-2")
+	verifying(w)
+	w.until("the first list", func() bool { return len(w.attachedIn("node-1")) < 2 })
+	w.same("volumes attached", []string{string(disk1) + "="}, w.attachedIn("node-1"))
+	w.run()
+	w.quiet()
+}
+
+// TestVolumeDetachedBySomebodyDuringAnOperation has the attachment to one node go while that to another is detached.
+func TestVolumeDetachedBySomebodyDuringAnOperation(t *testing.T) {
+	t.Parallel()
+	w := verifiedWorld(t)
+	w.attachment("disk-1", "node-1")
+	w.pod("a", "node-1", "disk-1")
+	verifying(w)
+	w.run()
+	w.backend.calls = nil
+	w.attachment("disk-1", "node-2")
+	w.until("a detach", func() bool { return len(w.backend.calls) == 1 })
+	delete(w.backend.attached["disk-1"], "node-1")
+	w.must(w.user.StorageV1().VolumeAttachments().Delete(context.Background(), "disk-1.node-1", metav1.DeleteOptions{}))
+	w.run()
+	w.quiet()
+	w.same("calls", []string{
+		"0s Detach disk-1 node-2", "0s Verify disk-1 node-2: absent", "0s Attach disk-1 node-1", "0s Verify disk-1 node-1: present",
+	}, w.backend.calls)
+}
