@@ -20,11 +20,15 @@ import (
 // Upstream: pkg/volume/util/operationexecutor GenerateAttachVolumeFunc (v1.36).
 func (c *Controller) attach(d *Desired) {
 	volume, node, spec, attacher, pods := d.Volume, d.Node, d.Spec, d.attacher, d.Pods()
+	uncertain := c.actual.State(volume, node) == Uncertain
 	c.start(executor.Operation{
 		Key:  operationKey(volume, spec, node),
 		Name: executor.Attach,
 		Run: func(ctx context.Context) error {
 			devicePath, err := attacher.Attach(ctx, spec, node)
+			if err == nil && uncertain {
+				err = c.confirm(ctx, volume, node, plugins.Present)
+			}
 			if err != nil {
 				c.actual.addUncertain(volume, whereUncertain(err, node), spec)
 				c.tell(pods, corev1.EventTypeWarning, FailedAttachVolume, always(attachFailedMessage(spec, err)))
@@ -100,6 +104,9 @@ func (c *Controller) runDetach(ctx context.Context, a *Attachment, timeout bool)
 	_, name, err := plugins.SplitUniqueName(a.Volume)
 	if err == nil {
 		err = attacher.Detach(ctx, name, a.Node)
+	}
+	if err == nil && a.State == Uncertain {
+		err = c.confirm(ctx, a.Volume, a.Node, plugins.Absent)
 	}
 	if err != nil {
 		c.actual.markUncertain(a.Volume, a.Node)

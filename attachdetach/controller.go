@@ -2,12 +2,12 @@ package attachdetach
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -87,7 +87,7 @@ func New(cfg Config) *Controller {
 	c.executor = executor.New(executor.Config{Component: cfg.Component, OnDone: c.operationDone})
 	c.status = newNodeStatus(cfg, c.actual)
 	c.watch()
-	cfg.Component.Worker("recover", func() bool { return !c.recovered && c.cachesFull() }, func(context.Context) { c.recoverState() })
+	cfg.Component.Worker("recover", func() bool { return !c.recovered && c.cachesFull() }, c.recoverState)
 	c.volumes.Work(c.Sync)
 	return c
 }
@@ -111,7 +111,8 @@ func (c *Controller) watch() {
 	handle(c, pods, func(_, pod *corev1.Pod) { c.podChanged(pod) }, c.podDeleted)
 	handle(c, nodes, c.nodeChanged, c.nodeDeleted)
 	handle(c, claims, func(_, claim *corev1.PersistentVolumeClaim) { c.claimChanged(claim.Namespace, claim.Name) }, nil)
-	handle(c, persistent, func(_, volume *corev1.PersistentVolume) { c.persistentVolumeChanged(volume) }, nil)
+	handle(c, persistent, c.persistentVolumeChanged, nil)
+	handle(c, attachments, func(_, attachment *storagev1.VolumeAttachment) { c.attachmentChanged(attachment) }, c.attachmentDeleted)
 	handle(c, drivers, func(_, _ metav1.Object) { c.driversChanged() }, func(metav1.Object) { c.driversChanged() })
 }
 

@@ -12,8 +12,11 @@
 // Nothing polls: a volume is looked at when a pod, claim, volume, node or operation of it changed, when a back-off has
 // passed, and six minutes after it should have been unmounted.
 //
-// Not here: translation of in-tree volumes to CSI, the periodic question to the plugins whether volumes are still
-// attached (upstream's VerifyVolumesAreAttached), volumes of no plugin of the manager's, metrics. Attachments of nodes
+// What this controller sees may be old. An attachment that it took for certain and that the plugin saw to be none becomes
+// uncertain at once; what was uncertain is asked for once more when an operation on it has succeeded; and it starts from
+// the VolumeAttachments that there are, not from those in its cache alone.
+//
+// Not here: translation of in-tree volumes to CSI, volumes of no plugin of the manager's, metrics. Attachments of nodes
 // without the annotation are kept and detached as upstream does, but nothing is attached to such nodes.
 //
 // Upstream: pkg/controller/volume/attachdetach, and of pkg/volume/util/operationexecutor GenerateAttachVolumeFunc and

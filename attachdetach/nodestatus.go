@@ -84,7 +84,7 @@ func (s *nodeStatus) nodeChanged(old, node *corev1.Node) {
 	if slices.Equal(node.Status.VolumesAttached, list) {
 		return
 	}
-	if old == nil || old.UID != node.UID || s.overwritten(old, node) {
+	if old == nil || old.UID != node.UID || s.overwritten(old, node) || s.unwritten(name) {
 		delete(s.written, name)
 		s.changed(name)
 	}
@@ -94,6 +94,13 @@ func (s *nodeStatus) nodeChanged(old, node *corev1.Node) {
 func (s *nodeStatus) overwritten(old, node *corev1.Node) bool {
 	written, ok := s.written[types.NodeName(node.Name)]
 	return ok && slices.Equal(old.Status.VolumesAttached, written) && !slices.Equal(node.Status.VolumesAttached, written)
+}
+
+// unwritten tells whether nothing is known to stand there by this controller's word, nor soon will: it started from what an
+// old cache showed, and did not write since.
+func (s *nodeStatus) unwritten(node types.NodeName) bool {
+	_, ok := s.written[node]
+	return !ok && !s.writing[node]
 }
 
 // nodeDeleted forgets what was written.

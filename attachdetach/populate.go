@@ -46,8 +46,12 @@ func (c *Controller) claimChanged(namespace, name string) {
 	c.populateBy(podclaims.Index, namespace+"/"+name)
 }
 
-// persistentVolumeChanged looks again at the pods whose claim the volume is bound to.
-func (c *Controller) persistentVolumeChanged(volume *corev1.PersistentVolume) {
+// persistentVolumeChanged looks again at the pods whose claim the volume is bound to; if it is new, old being nil, at its
+// VolumeAttachments first, which told nothing without it.
+func (c *Controller) persistentVolumeChanged(old, volume *corev1.PersistentVolume) {
+	if old == nil {
+		c.persistentVolumeAdded(volume)
+	}
 	if ref := volume.Spec.ClaimRef; ref != nil {
 		c.claimChanged(ref.Namespace, ref.Name)
 	}

@@ -137,6 +137,9 @@ func decideAttach(f attachFacts) AttachVerdict {
 // Upstream: pkg/controller/volume/attachdetach/reconciler reconcile (v1.36).
 func (c *Controller) Sync(ctx context.Context, volume corev1.UniqueVolumeName) error {
 	var errs []error
+	for _, a := range c.actual.Attachments(volume) {
+		c.doubt(a)
+	}
 	for _, node := range c.detachOrder(volume) {
 		errs = append(errs, c.syncDetach(ctx, volume, node))
 	}

@@ -33,6 +33,32 @@ type Attacher interface {
 	Detach(ctx context.Context, volumeName string, node types.NodeName) error
 }
 
+// Presence is what there is of an attachment of a volume to a node.
+type Presence int
+
+// The degrees of presence.
+const (
+	Absent   Presence = iota // nothing: the volume is not attached
+	Changing                 // it is on its way to being attached or detached
+	Present                  // the volume is attached
+)
+
+// String gives the presence as a word.
+func (p Presence) String() string { return [...]string{"absent", "changing", "present"}[p] }
+
+// Verifier is offered by attachers that know of an attachment by its name alone what became of it.
+//
+// Differs: upstream's VolumesAreAttached knows attached and not attached only, answers from a cache where it can, and takes
+// an error for not attached.
+//
+// Upstream: pkg/volume Attacher.VolumesAreAttached.
+type Verifier interface {
+	// LastSeen is what the plugin saw last, which may be old. It asks nobody.
+	LastSeen(volumeName string, node types.NodeName) Presence
+	// Verify asks what there is now.
+	Verify(ctx context.Context, volumeName string, node types.NodeName) (Presence, error)
+}
+
 // DeviceMounter is offered by plugins that mount a volume once for a node before it is mounted for pods. All is
 // idempotent.
 //

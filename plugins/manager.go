@@ -19,6 +19,7 @@ var ErrSeveralPlugins = errors.New("multiple volume plugins matched")
 type Capabilities struct {
 	Plugin
 	Attacher      Attacher
+	Verifier      Verifier
 	DeviceMounter DeviceMounter
 	Mounter       Mounter
 }
@@ -54,6 +55,7 @@ func (m *Manager) Register(p Plugin) error {
 	}
 	c := Capabilities{Plugin: p}
 	c.Attacher, _ = p.(Attacher)
+	c.Verifier, _ = p.(Verifier)
 	c.DeviceMounter, _ = p.(DeviceMounter)
 	c.Mounter, _ = p.(Mounter)
 	at, found := slices.BinarySearchFunc(m.plugins, p.Name(), func(c Capabilities, name string) int {

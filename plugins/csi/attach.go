@@ -84,7 +84,11 @@ func (p *Plugin) attachState(name string, seenBefore bool) (done, seen bool, ver
 	}
 }
 
-// Detach deletes the volume's VolumeAttachment on the node and waits until it is gone.
+// Detach deletes the volume's VolumeAttachment on the node and waits until it is gone from the cache. A cache that has not
+// shown the attachment yet cannot tell: who does not know it to have been there asks Verify afterwards.
+//
+// Differs: upstream does not wait for the cache when the API server has no such attachment any more, and takes what the
+// cache still shows for attached when the volume is wanted again.
 //
 // Upstream: pkg/volume/csi csiAttacher.Detach (v1.36).
 func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeName) error {
@@ -94,10 +98,8 @@ func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeN
 	}
 	name := AttachmentName(handle, driver, node)
 	err = p.cfg.Client.StorageV1().VolumeAttachments().Delete(ctx, name, metav1.DeleteOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
+	gone := apierrors.IsNotFound(err)
+	if err != nil && !gone {
 		return fmt.Errorf("detacher.Detach failed to delete VolumeAttachment [%s]: %w", name, err)
 	}
 	var verdict error
@@ -107,7 +109,7 @@ func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeN
 			verdict = nil
 			return true
 		}
-		if e := attachment.Status.DetachError; e != nil {
+		if e := attachment.Status.DetachError; e != nil && !gone {
 			verdict = errors.New(e.Message)
 			return true
 		}

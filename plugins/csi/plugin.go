@@ -54,6 +54,7 @@ type nodeDriver struct {
 var (
 	_ plugins.Plugin        = (*Plugin)(nil)
 	_ plugins.Attacher      = (*Plugin)(nil)
+	_ plugins.Verifier      = (*Plugin)(nil)
 	_ plugins.DeviceMounter = (*Plugin)(nil)
 	_ plugins.Mounter       = (*Plugin)(nil)
 )

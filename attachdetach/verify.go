@@ -1,0 +1,92 @@
+package attachdetach
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/plugins"
+)
+
+// attachmentChanged takes in that the cache shows a VolumeAttachment: what it is of may be attached, also when this
+// controller did not know, as when it started from an old list.
+func (c *Controller) attachmentChanged(attachment *storagev1.VolumeAttachment) {
+	volume, spec := c.volumeAttached(attachment)
+	if node := types.NodeName(attachment.Spec.NodeName); spec != nil && c.actual.get(volume, node) == nil {
+		c.actual.addUncertain(volume, node, spec)
+		if !c.executor.Pending(operationKey(volume, spec, node)) {
+			c.volumes.Add(volume)
+		}
+	}
+	c.attachmentDeleted(attachment)
+}
+
+// attachmentDeleted takes in that the cache shows a VolumeAttachment no more.
+func (c *Controller) attachmentDeleted(attachment *storagev1.VolumeAttachment) {
+	for _, a := range c.actual.OnNode(types.NodeName(attachment.Spec.NodeName)) {
+		if c.doubt(a) {
+			c.volumes.Add(a.Volume)
+		}
+	}
+}
+
+// doubt makes an attachment uncertain that is taken for certain, but that the plugin saw to be none: somebody took it away,
+// or the node's status from which it was taken was old. It is not told to the node any more, and then attached or detached
+// as the pods want. It returns whether that is a change. While an operation runs, which brings the same about, nothing is
+// doubted; Sync looks again after it.
+//
+// Differs: upstream asks the plugin each minute, about all volumes, and takes for detached what is not attached at this
+// moment.
+//
+// Upstream: pkg/controller/volume/attachdetach/reconciler syncStates, and of pkg/volume/util/operationexecutor
+// GenerateVolumesAreAttachedFunc (v1.36).
+func (c *Controller) doubt(a *Attachment) bool {
+	if a.State != Attached || c.busy(a) {
+		return false
+	}
+	verifier, name := c.verifier(a.Volume)
+	if verifier == nil || verifier.LastSeen(name, a.Node) == plugins.Present {
+		return false
+	}
+	c.actual.markUncertain(a.Volume, a.Node)
+	c.status.changed(a.Node)
+	return true
+}
+
+// busy tells whether an operation runs that an operation on the attachment would have to wait for.
+func (c *Controller) busy(a *Attachment) bool {
+	return c.executor.Pending(operationKey(a.Volume, a.Spec, a.Node))
+}
+
+// confirm asks the plugin whether an attachment that was uncertain has become what an operation made of it. What the
+// plugin's cache showed meanwhile may be from before.
+//
+// Differs: upstream does not ask: an old cache makes it take for attached what is being detached, and for detached what it
+// has not seen yet (I16b, I20).
+func (c *Controller) confirm(ctx context.Context, volume corev1.UniqueVolumeName, node types.NodeName, want plugins.Presence) error {
+	verifier, name := c.verifier(volume)
+	if verifier == nil {
+		return nil
+	}
+	is, err := verifier.Verify(ctx, name, node)
+	if err == nil && is != want {
+		err = fmt.Errorf("the attachment to node %q is %s, and should be %s", node, is, want)
+	}
+	return err
+}
+
+// verifier is who knows of a volume where it is attached, and the name by which it does; nil: nobody.
+func (c *Controller) verifier(volume corev1.UniqueVolumeName) (plugins.Verifier, string) {
+	pluginName, name, err := plugins.SplitUniqueName(volume)
+	if err != nil {
+		return nil, ""
+	}
+	plugin, err := c.cfg.Plugins.FindByName(pluginName)
+	if err != nil {
+		return nil, ""
+	}
+	return plugin.Verifier, name
+}

@@ -1,0 +1,194 @@
+package attachdetach_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// verifier is a disk that knows where volumes are attached. What it says first is set by the test; then it is the truth.
+type verifier struct {
+	disk
+	answers []plugins.Presence
+}
+
+func (v *verifier) LastSeen(name string, node types.NodeName) plugins.Presence {
+	if v.b.attached[name][node] {
+		return plugins.Present
+	}
+	return plugins.Absent
+}
+
+func (v *verifier) Verify(_ context.Context, name string, node types.NodeName) (plugins.Presence, error) {
+	var is plugins.Presence
+	v.c.Call(trace.Action{Kind: trace.KindDriver, Verb: "Verify", Object: name + " " + string(node)}, func() trace.Outcome {
+		is = v.LastSeen(name, node)
+		if len(v.answers) > 0 {
+			is, v.answers = v.answers[0], v.answers[1:]
+		}
+		v.b.calls = append(v.b.calls, v.b.w.host.Now().Sub(sim.Epoch).String()+" Verify "+name+" "+string(node)+": "+is.String())
+		return trace.Outcome{}
+	})
+	return is, nil
+}
+
+// verifying starts the controller with a disk that knows where volumes are attached.
+func verifying(w *world, answers ...plugins.Presence) {
+	w.t.Helper()
+	w.start(func(cfg *attachdetach.Config) {
+		cfg.Plugins = &plugins.Manager{}
+		w.must(cfg.Plugins.Register(&verifier{disk: disk{c: cfg.Component, b: w.backend}, answers: answers}))
+	})
+}
+
+func verifiedWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, nil)
+	w.node("node-1")
+	w.node("node-2")
+	w.disk("disk-1", rwo)
+	return w
+}
+
+func TestWhatIsCertainIsNotAskedFor(t *testing.T) {
+	t.Parallel()
+	w := verifiedWorld(t)
+	w.pod("a", "node-1", "disk-1")
+	verifying(w)
+	w.run()
+	w.deletePod("a")
+	w.run()
+	w.quiet()
+	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Detach disk-1 node-1"}, w.backend.calls)
+}
+
+// TestUncertainAttachIsConfirmed has an attach fail, and the next one believe what is not so any more.
+func TestUncertainAttachIsConfirmed(t *testing.T) {
+	t.Parallel()
+	w := verifiedWorld(t)
+	w.pod("a", "node-1", "disk-1")
+	w.backend.faults = []fault{{call: "Attach disk-1 node-1", err: errBroken}}
+	verifying(w, plugins.Changing)
+	w.run()
+	w.quiet()
+	w.same("calls", []string{
+		"0s Attach disk-1 node-1: broken", "500ms Attach disk-1 node-1", "500ms Verify disk-1 node-1: changing",
+		"1.5s Attach disk-1 node-1", "1.5s Verify disk-1 node-1: present",
+	}, w.backend.calls)
+}
+
+// TestUncertainDetachIsConfirmed has a detach fail, and the next one believe that the volume is gone before it is.
+func TestUncertainDetachIsConfirmed(t *testing.T) {
+	t.Parallel()
+	w := verifiedWorld(t)
+	w.pod("a", "node-1", "disk-1")
+	verifying(w, plugins.Changing)
+	w.run()
+	w.backend.faults = []fault{{call: "Detach disk-1 node-1", err: errBroken}}
+	w.deletePod("a")
+	w.pod("b", "node-2", "disk-1")
+	w.run()
+	w.quiet()
+	w.same("calls", []string{
+		"0s Attach disk-1 node-1",
+		"0s Detach disk-1 node-1: broken", "500ms Detach disk-1 node-1", "500ms Verify disk-1 node-1: changing",
+		"1.5s Detach disk-1 node-1", "1.5s Verify disk-1 node-1: absent", "1.5s Attach disk-1 node-2",
+	}, w.backend.calls)
+}
+
+func TestReportedVolumeThatIsNotAttachedIsAttachedAgain(t *testing.T) {
+	t.Parallel()
+	w := verifiedWorld(t)
+	w.kubelet("node-1").dead = true
+	w.status("node-1", "volumesAttached", []corev1.AttachedVolume{{Name: disk1}})
+	w.pod("a", "node-1", "disk-1")
+	verifying(w)
+	w.run()
+	w.quiet()
+	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Verify disk-1 node-1: present"}, w.backend.calls)
+}
+
+func TestVolumeThatSomebodyDetachedIsAttachedAgain(t *testing.T) {
+	t.Parallel()
+	w := verifiedWorld(t)
+	w.attachment("disk-1", "node-1")
+	w.pod("a", "node-1", "disk-1")
+	verifying(w)
+	w.run()
+	w.backend.calls = nil
+	delete(w.backend.attached["disk-1"], "node-1")
+	w.must(w.user.StorageV1().VolumeAttachments().Delete(context.Background(), "disk-1.node-1", metav1.DeleteOptions{}))
+	w.run()
+	w.quiet()
+	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Verify disk-1 node-1: present"}, w.backend.calls)
+}
+
+func TestAttachmentThatShowsLateIsDetached(t *testing.T) {
+	t.Parallel()
+	t.Run("the attachment", func(t *testing.T) {
+		t.Parallel()
+		w := verifiedWorld(t)
+		verifying(w)
+		w.run()
+		w.attachment("disk-1", "node-1")
+		w.run()
+		w.quiet()
+		w.same("calls", []string{"0s Detach disk-1 node-1", "0s Verify disk-1 node-1: absent"}, w.backend.calls)
+	})
+	t.Run("its volume", func(t *testing.T) {
+		t.Parallel()
+		w := verifiedWorld(t)
+		w.attachment("disk-2", "node-1")
+		verifying(w)
+		w.run()
+		w.disk("disk-2", rwo)
+		w.run()
+		w.quiet()
+		w.same("calls", []string{"0s Detach disk-2 node-1", "0s Verify disk-2 node-1: absent"}, w.backend.calls)
+	})
+}
+
+// TestOldReportIsNotWrittenAgain has one volume of a node's old list not be attached, and another be taken out of the list.
+func TestOldReportIsNotWrittenAgain(t *testing.T) {
+	t.Parallel()
+	w := verifiedWorld(t)
+	w.kubelet("node-1").dead = true
+	w.disk("disk-2", rwo)
+	w.backend.attached["disk-1"] = map[types.NodeName]bool{"node-1": true}
+	disk2 := plugins.UniqueVolumeName(diskName, "disk-2")
+	w.status("node-1", "volumesAttached", []corev1.AttachedVolume{{Name: disk1}, {Name: disk2}})
+	w.pod("a", "node-1", "disk-2")
+	verifying(w)
+	w.until("the first list", func() bool { return len(w.attachedIn("node-1")) < 2 })
+	w.same("volumes attached", []string{string(disk1) + "="}, w.attachedIn("node-1"))
+	w.run()
+	w.quiet()
+}
+
+// TestVolumeDetachedBySomebodyDuringAnOperation has the attachment to one node go while that to another is detached.
+func TestVolumeDetachedBySomebodyDuringAnOperation(t *testing.T) {
+	t.Parallel()
+	w := verifiedWorld(t)
+	w.attachment("disk-1", "node-1")
+	w.pod("a", "node-1", "disk-1")
+	verifying(w)
+	w.run()
+	w.backend.calls = nil
+	w.attachment("disk-1", "node-2")
+	w.until("a detach", func() bool { return len(w.backend.calls) == 1 })
+	delete(w.backend.attached["disk-1"], "node-1")
+	w.must(w.user.StorageV1().VolumeAttachments().Delete(context.Background(), "disk-1.node-1", metav1.DeleteOptions{}))
+	w.run()
+	w.quiet()
+	w.same("calls", []string{
+		"0s Detach disk-1 node-2", "0s Verify disk-1 node-2: absent", "0s Attach disk-1 node-1", "0s Verify disk-1 node-1: present",
+	}, w.backend.calls)
+}

@@ -1,0 +1,103 @@
+package csi_test
+
+import (
+	"context"
+	"testing"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// verify asks about the volume, and returns what the cache shows and what there is.
+func (d *disk) verify() (seen, is plugins.Presence) {
+	d.t.Helper()
+	name, err := d.plugin.VolumeName(d.spec)
+	d.must(err)
+	seen = d.plugin.LastSeen(name, node1)
+	d.must(d.do(func(ctx context.Context) error {
+		is, err = d.plugin.Verify(ctx, name, node1)
+		return err
+	}))
+	return seen, is
+}
+
+func TestPresenceOfAnAttachment(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		world func(d *disk)
+		want  plugins.Presence
+	}{
+		{"none", func(*disk) {}, plugins.Absent},
+		{"not attached yet", func(d *disk) { d.attachment("vol-1", func(*storagev1.VolumeAttachment) {}) }, plugins.Changing},
+		{"attached", func(d *disk) { d.attachment("vol-1", attached) }, plugins.Present},
+		{"being deleted", func(d *disk) {
+			d.attachment("vol-1", func(a *storagev1.VolumeAttachment) { held(a); attached(a) })
+			d.must(d.user.StorageV1().VolumeAttachments().Delete(context.Background(), d.attachmentName("vol-1"), metav1.DeleteOptions{}))
+		}, plugins.Changing},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := attaching(t, "vol-1")
+			tt.world(d)
+			d.run()
+			if seen, is := d.verify(); seen != tt.want || is != tt.want {
+				t.Errorf("seen %v, is %v, want %v", seen, is, tt.want)
+			}
+			d.same("requests", 1, len(d.calls(trace.KindAPI)))
+		})
+	}
+}
+
+func TestVerifyKnowsWhatTheCacheDoesNotShow(t *testing.T) {
+	t.Parallel()
+	d := attaching(t, "vol-1")
+	d.attachment("vol-1", attached)
+	if seen, is := d.verify(); seen != plugins.Absent || is != plugins.Present {
+		t.Errorf("made just now: seen %v, is %v", seen, is)
+	}
+	d.removeAttachment()
+	if seen, is := d.verify(); seen != plugins.Present || is != plugins.Absent {
+		t.Errorf("removed just now: seen %v, is %v", seen, is)
+	}
+}
+
+// lagging moves one actor only when there is no other.
+type lagging string
+
+func (l lagging) Decide(d *sim.Decision) sim.Move {
+	for i := range d.Len() {
+		if d.Actor(i).Name() != string(l) {
+			return sim.Move{Option: i}
+		}
+	}
+	return sim.Move{}
+}
+
+// TestDetachLeavesNothingInTheCache has the attachment go before the detach, which then finds none. What is attached next
+// would be taken for attached by what the cache still showed.
+func TestDetachLeavesNothingInTheCache(t *testing.T) {
+	t.Parallel()
+	d := attaching(t, "vol-1")
+	d.attachment("vol-1", attached)
+	d.run()
+	d.removeAttachment()
+	d.host.SetStrategy(lagging("process/cache volumeattachments"))
+	seen := plugins.Present
+	d.must(d.do(func(ctx context.Context) error {
+		name, err := d.plugin.VolumeName(d.spec)
+		d.must(err)
+		err = d.plugin.Detach(ctx, name, node1)
+		seen = d.plugin.LastSeen(name, node1)
+		return err
+	}))
+	d.same("requests", []string{"delete!"}, d.calls(trace.KindAPI))
+	if seen != plugins.Absent {
+		t.Errorf("the cache shows it as %v", seen)
+	}
+}
