@@ -234,6 +234,9 @@ func compact(volumes []corev1.UniqueVolumeName) []corev1.UniqueVolumeName {
 
 // sortedValues are a map's values in the order of their keys.
 func sortedValues[K ~string, V any](m map[K]V) []V {
+	if len(m) < 2 {
+		return slices.Collect(maps.Values(m))
+	}
 	values := make([]V, 0, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		values = append(values, m[key])

@@ -131,9 +131,15 @@ func (r *Recorder) write(ctx context.Context) {
 	r.known[k] = written
 }
 
+// countPatch is the patch of an event that is there again.
+type countPatch struct {
+	Count         int32       `json:"count"`
+	LastTimestamp metav1.Time `json:"lastTimestamp"`
+}
+
 // again raises the count of an event that was written before. It returns false when that one is gone.
 func (r *Recorder) again(ctx context.Context, k key, known, event *corev1.Event) bool {
-	patch, err := json.Marshal(map[string]any{"count": known.Count + 1, "lastTimestamp": event.LastTimestamp})
+	patch, err := json.Marshal(countPatch{known.Count + 1, event.LastTimestamp})
 	if err != nil {
 		panic(fmt.Sprintf("events: patch: %v", err))
 	}

@@ -11,11 +11,13 @@ import (
 // exhaustive runs every order of events, or every one that leaves the ordinary course at most bound times (0: any number),
 // by going back to the last choice that has another outcome. A run ends where it comes to a state that was met before, with
 // at least as many deviations left.
-func (e *search) exhaustive(bound int) error {
-	met := map[uint64]int{}
+func (e *search) exhaustive(bound int) error { return e.exhaust(bound, map[uint64]int{}, false) }
+
+// exhaust fills met with the states that it comes to. blind says not to stop at those that were met before.
+func (e *search) exhaust(bound int, met map[uint64]int, blind bool) error {
 	var prefix []int
 	for {
-		d := &descent{prefix: prefix, bound: bound, met: met}
+		d := &descent{prefix: prefix, bound: bound, met: met, blind: blind}
 		noting := &sim.Noting{Strategy: d}
 		r, err := e.runBegun(noting, d.begin)
 		if err != nil {
@@ -23,7 +25,9 @@ func (e *search) exhaustive(bound int) error {
 		}
 		e.report.States = len(met)
 		if e.failed(r) {
-			return e.found(noting.Schedule, r)
+			if err := e.found(noting.Schedule, r); err != nil {
+				return err
+			}
 		}
 		if prefix = e.next(d); prefix == nil {
 			break
@@ -57,6 +61,7 @@ type descent struct {
 	bound   int
 	used    int            // deviations
 	met     map[uint64]int // state: the fewest deviations with which it was come to
+	blind   bool
 	state   *state
 }
 
@@ -96,7 +101,7 @@ func (d *descent) known(of *sim.Decision) bool {
 	}
 	used, met := d.met[state]
 	if met && used <= d.used {
-		return true
+		return !d.blind
 	}
 	d.met[state] = d.used
 	return false

@@ -44,8 +44,8 @@ func (s *Server) Amend(resource, namespace, name string, f func(stored Object) O
 // Empty begins the deletion of all objects of a resource, in order. Those that something keeps stay until it does not. The
 // resource is named as in Commit; of an unknown one there is nothing.
 func (s *Server) Empty(resource string) {
-	t, ok := s.catalog.Load().tables[resource]
-	if !ok {
+	t := s.catalog.Load().table(resource)
+	if t == nil {
 		return
 	}
 	objects, _ := s.snapshot(t)
@@ -59,13 +59,11 @@ func (s *Server) Empty(resource string) {
 // Count returns how many objects of a resource there are. It leaves no trace. The resource is named as in Commit; of an
 // unknown one there is none.
 func (s *Server) Count(resource string) int {
-	t, ok := s.catalog.Load().tables[resource]
-	if !ok {
+	t := s.catalog.Load().table(resource)
+	if t == nil {
 		return 0
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return t.objects.Len()
+	return s.holds(t)
 }
 
 // Timestamp is the world's time as the API carries it: whole seconds, UTC.

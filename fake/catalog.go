@@ -2,6 +2,7 @@ package fake
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,12 +12,39 @@ import (
 
 // catalog is what a server serves. It is never changed: another takes its place when a custom resource comes or goes.
 type catalog struct {
-	tables map[string]*table // by id
+	rows   []table           // of the built-in resources
+	row    map[string]int    // which of them is of an id
+	custom map[string]*table // of the custom ones, by id
 	served map[schema.GroupVersionResource]*kind
 	kinds  []*kind // in the order of discovery: as in kinds, then the custom ones by id
 
 	generation int64 // how many catalogs there were before
 }
+
+// rowsByID is where among the rows of a catalog the table of a built-in resource is, by id.
+var rowsByID = func() map[string]int {
+	rows := make(map[string]int, len(kinds))
+	for i, k := range kinds {
+		if k.of == nil {
+			rows[k.id] = i
+		}
+	}
+	for _, k := range kinds {
+		if k.of != nil {
+			rows[k.id] = rows[k.of.id]
+		}
+	}
+	return rows
+}()
+
+// servedBuiltIn are the built-in kinds by the resources that show them.
+var servedBuiltIn = func() map[schema.GroupVersionResource]*kind {
+	served := make(map[schema.GroupVersionResource]*kind, len(kinds))
+	for _, k := range kinds {
+		served[k.gvk.GroupVersion().WithResource(k.resource)] = k
+	}
+	return served
+}()
 
 // tableID names the table of a resource: the resource itself, or with its group behind it what is not built in, and
 // the events of events.k8s.io.
@@ -24,29 +52,38 @@ func tableID(group, resource string) string { return resource + "." + group }
 
 // newCatalog is the catalog of a server without custom resources.
 func newCatalog(h history) *catalog {
-	c := &catalog{tables: make(map[string]*table, len(kinds)), served: make(map[schema.GroupVersionResource]*kind, len(kinds))}
-	rows := make([]table, len(kinds))
+	c := &catalog{rows: make([]table, len(kinds)), row: rowsByID, served: servedBuiltIn, kinds: kinds}
 	for i, k := range kinds {
-		if k.of == nil {
-			rows[i].kind, rows[i].log.history = k, h
-			c.tables[k.id] = &rows[i]
-		}
-		c.served[k.gvk.GroupVersion().WithResource(k.resource)] = k
+		c.rows[i].kind, c.rows[i].log.history = k, h
 	}
-	for _, k := range kinds {
-		if k.of != nil {
-			c.tables[k.id] = c.tables[k.of.id]
-		}
-	}
-	c.kinds = kinds
 	return c
+}
+
+// table returns the table of an id, or nil.
+func (c *catalog) table(id string) *table {
+	if i, ok := c.row[id]; ok {
+		return &c.rows[i]
+	}
+	return c.custom[id]
+}
+
+// tables returns all tables.
+func (c *catalog) tables() []*table {
+	all := make([]*table, 0, len(c.rows)+len(c.custom))
+	for i := range c.rows {
+		all = append(all, &c.rows[i])
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.custom)) {
+		all = append(all, c.custom[id])
+	}
+	return all
 }
 
 // with returns the catalog with a custom resource more, or with other kinds for one: one a version, the preferred first.
 // One that is not served is not found by its version.
 func (c *catalog) with(t *table, versions []*kind) *catalog {
 	out := c.without(versions[0].id)
-	out.tables[versions[0].id] = t
+	out.custom[versions[0].id] = t
 	for _, k := range versions[:len(versions[0].custom.Versions)] {
 		out.served[k.gvk.GroupVersion().WithResource(k.resource)] = k
 	}
@@ -55,19 +92,17 @@ func (c *catalog) with(t *table, versions []*kind) *catalog {
 	return out
 }
 
-// without returns the catalog with a table less.
+// without returns the catalog with a custom resource less.
 func (c *catalog) without(id string) *catalog {
-	out := &catalog{tables: make(map[string]*table, len(c.tables)), served: make(map[schema.GroupVersionResource]*kind, len(c.served)), generation: c.generation + 1}
-	for i, t := range c.tables {
+	out := &catalog{
+		rows: c.rows, row: c.row, custom: make(map[string]*table, len(c.custom)+1), served: maps.Clone(c.served), generation: c.generation + 1,
+	}
+	for i, t := range c.custom {
 		if i != id {
-			out.tables[i] = t
+			out.custom[i] = t
 		}
 	}
-	for r, k := range c.served {
-		if k.id != id {
-			out.served[r] = k
-		}
-	}
+	maps.DeleteFunc(out.served, func(_ schema.GroupVersionResource, k *kind) bool { return k.id == id })
 	for _, k := range c.kinds {
 		if k.id != id {
 			out.kinds = append(out.kinds, k)
@@ -78,7 +113,7 @@ func (c *catalog) without(id string) *catalog {
 
 // tableOf returns the table that holds the objects of a kind.
 func (s *Server) tableOf(k *kind) *table {
-	if t := s.catalog.Load().tables[k.id]; t != nil {
+	if t := s.catalog.Load().table(k.id); t != nil {
 		return t
 	}
 	return s.newTable(k) // of a custom resource that is gone
@@ -131,7 +166,7 @@ func (s *Server) Resources() []APIResource {
 // Served tells of one resource, which is named as in Commit, in its preferred version, and whether the server has it.
 func (s *Server) Served(resource string) (APIResource, bool) {
 	is := s.catalog.Load()
-	t := is.tables[resource]
+	t := is.table(resource)
 	if t == nil {
 		return APIResource{}, false
 	}

@@ -158,7 +158,7 @@ func (s *Server) Install(c CustomKind) {
 	defer s.mu.Unlock()
 	is := s.catalog.Load()
 	rows := newCustomKinds(&c, s.revision)
-	t := is.tables[id]
+	t := is.table(id)
 	if t == nil {
 		t = s.newTable(rows[0])
 	}
@@ -172,7 +172,7 @@ func (s *Server) Install(c CustomKind) {
 // under a definition of the same name.
 func (s *Server) Uninstall(group, resource string) {
 	id := tableID(group, resource)
-	t := s.catalog.Load().tables[id]
+	t := s.catalog.Load().table(id)
 	if t == nil || t.kind.custom == nil {
 		return
 	}

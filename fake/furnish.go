@@ -40,5 +40,8 @@ func (s *Server) found(n uint64, resource string, obj Object) {
 	defer s.mu.Unlock()
 	obj.SetResourceVersion(formatRevision(s.revision))
 	t.objects.Set(k, obj)
-	t.log.append(event{kind: watch.Added, object: obj, revision: s.revision, at: s.now().UnixNano()})
+	t.log.append(event{
+		kind: watch.Added, name: resource + "/" + k, object: obj,
+		revision: s.revision, detail: detailOf(s.revision), at: s.now().UnixNano(),
+	})
 }

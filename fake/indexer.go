@@ -1,74 +1,124 @@
 package fake
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/tidwall/btree"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/cache"
 )
 
-// indexer is client-go's indexer with an order: it lists by key, where client-go's lists by chance. Its methods may be
-// called concurrently.
+// indexer is a cache.Indexer with an order: it lists by key, where client-go's lists by chance. It has the index of
+// namespaces from the beginning, and keeps nothing for it: the keys are in its order. Its methods may be called
+// concurrently.
 type indexer struct {
-	cache.Indexer // keeps the indices
+	mu       sync.RWMutex
+	items    btree.Map[string, any] // guarded by mu
+	indices  map[string]index       // guarded by mu: by name
+	revision string                 // guarded by mu: the last one that was seen
+}
 
-	mu    sync.RWMutex
-	items btree.Map[string, any] // guarded by mu
+// index finds the keys of objects by what a function says of them.
+type index struct {
+	of   cache.IndexFunc
+	keys map[string][]string // by value; sorted
 }
 
 var _ cache.Indexer = (*indexer)(nil)
 
-func newIndexer() *indexer {
-	return &indexer{Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{
-		cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
-	})}
+// Add puts an object in.
+func (x *indexer) Add(obj any) error {
+	key, err := keyFor(obj)
+	if err == nil {
+		x.put(key, obj)
+	}
+	return err
 }
 
-// Add puts an object in.
-func (x *indexer) Add(obj any) error { return x.put(obj, x.Indexer.Add) }
-
 // Update puts an object in.
-func (x *indexer) Update(obj any) error { return x.put(obj, x.Indexer.Update) }
+func (x *indexer) Update(obj any) error { return x.Add(obj) }
 
-func (x *indexer) put(obj any, put func(any) error) error {
-	key, err := cache.MetaNamespaceKeyFunc(obj)
-	if err != nil {
-		return cache.KeyError{Obj: obj, Err: err}
-	}
+// put puts an object in under its key.
+func (x *indexer) put(key string, obj any) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.items.Set(key, obj)
-	return put(obj)
+	old, _ := x.items.Set(key, obj)
+	x.saw(obj)
+	for name, in := range x.indices {
+		in.move(name, key, old, obj)
+	}
 }
 
 // Delete takes an object out.
 func (x *indexer) Delete(obj any) error {
-	key, err := cache.MetaNamespaceKeyFunc(obj)
-	if err != nil {
-		return cache.KeyError{Obj: obj, Err: err}
+	key, err := keyFor(obj)
+	if err == nil {
+		x.remove(key, obj)
 	}
+	return err
+}
+
+// remove takes the object of a key out. obj is its last state.
+func (x *indexer) remove(key string, obj any) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.items.Delete(key)
-	return x.Indexer.Delete(obj)
+	old, _ := x.items.Delete(key)
+	x.saw(obj)
+	for name, in := range x.indices {
+		in.move(name, key, old, nil)
+	}
 }
 
 // Replace puts all objects out, and others in.
 func (x *indexer) Replace(objects []any, rv string) error {
+	keys := make([]string, len(objects))
+	for i, obj := range objects {
+		var err error
+		if keys[i], err = keyFor(obj); err != nil {
+			return err
+		}
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.items.Clear()
-	for _, obj := range objects {
-		key, err := cache.MetaNamespaceKeyFunc(obj)
-		if err != nil {
-			return cache.KeyError{Obj: obj, Err: err}
-		}
-		x.items.Set(key, obj)
+	for i, obj := range objects {
+		x.items.Set(keys[i], obj)
 	}
-	return x.Indexer.Replace(objects, rv)
+	x.revision = rv
+	for name, in := range x.indices {
+		clear(in.keys)
+		x.fill(name, in)
+	}
+	return nil
 }
+
+// saw notes the revision of an object.
+func (x *indexer) saw(obj any) {
+	if m, err := meta.Accessor(obj); err == nil {
+		x.revision = m.GetResourceVersion()
+	}
+}
+
+// Bookmark notes a revision that was seen.
+func (x *indexer) Bookmark(rv string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.revision = rv
+}
+
+// LastStoreSyncResourceVersion is the last revision that was seen.
+func (x *indexer) LastStoreSyncResourceVersion() string {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.revision
+}
+
+// Resync does nothing.
+func (x *indexer) Resync() error { return nil }
 
 // List returns the objects, by key.
 func (x *indexer) List() []any {
@@ -91,6 +141,15 @@ func (x *indexer) ListKeys() []string {
 	return x.items.Keys()
 }
 
+// Get returns the object that has the key of obj.
+func (x *indexer) Get(obj any) (any, bool, error) {
+	key, err := keyFor(obj)
+	if err != nil {
+		return nil, false, err
+	}
+	return x.GetByKey(key)
+}
+
 // GetByKey returns the object of a key.
 func (x *indexer) GetByKey(key string) (any, bool, error) {
 	x.mu.RLock()
@@ -101,36 +160,36 @@ func (x *indexer) GetByKey(key string) (any, bool, error) {
 
 // Index returns the objects that share a value of an index with obj, by key.
 func (x *indexer) Index(name string, obj any) ([]any, error) {
-	f, ok := x.GetIndexers()[name]
+	of, ok := x.GetIndexers()[name]
 	if !ok {
-		return x.Indexer.Index(name, obj) // fails
+		return nil, noIndex(name)
 	}
-	values, err := f(obj)
+	values, err := of(obj)
 	if err != nil {
 		return nil, err
 	}
-	keys := map[string]struct{}{}
+	if len(values) == 1 {
+		return x.ByIndex(name, values[0])
+	}
+	var keys []string
 	for _, value := range values {
-		some, err := x.Indexer.IndexKeys(name, value)
+		some, err := x.IndexKeys(name, value)
 		if err != nil {
 			return nil, err
 		}
-		for _, key := range some {
-			keys[key] = struct{}{}
-		}
+		keys = append(keys, some...)
 	}
-	return x.get(slices.Sorted(maps.Keys(keys))), nil
-}
-
-// IndexKeys returns the keys of the objects with a value of an index, sorted.
-func (x *indexer) IndexKeys(name, value string) ([]string, error) {
-	keys, err := x.Indexer.IndexKeys(name, value)
 	slices.Sort(keys)
-	return keys, err
+	return x.get(slices.Compact(keys)), nil
 }
 
 // ByIndex returns the objects with a value of an index, by key.
 func (x *indexer) ByIndex(name, value string) ([]any, error) {
+	if name == cache.NamespaceIndex {
+		var objects []any
+		x.scan(value, func(_ string, obj any) { objects = append(objects, obj) })
+		return objects, nil
+	}
 	keys, err := x.IndexKeys(name, value)
 	if err != nil {
 		return nil, err
@@ -138,11 +197,97 @@ func (x *indexer) ByIndex(name, value string) ([]any, error) {
 	return x.get(keys), nil
 }
 
+// IndexKeys returns the keys of the objects with a value of an index, sorted.
+func (x *indexer) IndexKeys(name, value string) ([]string, error) {
+	if name == cache.NamespaceIndex {
+		var keys []string
+		x.scan(value, func(key string, _ any) { keys = append(keys, key) })
+		return keys, nil
+	}
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	in, ok := x.indices[name]
+	if !ok {
+		return nil, noIndex(name)
+	}
+	return slices.Clone(in.keys[value]), nil
+}
+
+// scan calls f for the objects of a namespace, by key.
+func (x *indexer) scan(namespace string, f func(key string, obj any)) {
+	prefix := ""
+	if namespace != "" {
+		prefix = namespace + "/"
+	}
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	x.items.Ascend(prefix, func(key string, obj any) bool {
+		if !strings.HasPrefix(key, prefix) {
+			return false
+		}
+		if namespace != "" || !strings.Contains(key, "/") {
+			f(key, obj)
+		}
+		return true
+	})
+}
+
 // ListIndexFuncValues returns the values of an index, sorted.
 func (x *indexer) ListIndexFuncValues(name string) []string {
-	values := x.Indexer.ListIndexFuncValues(name)
-	slices.Sort(values)
-	return values
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if name != cache.NamespaceIndex {
+		return slices.Sorted(maps.Keys(x.indices[name].keys))
+	}
+	namespaces := map[string]struct{}{}
+	x.items.Scan(func(key string, _ any) bool {
+		namespace, _, found := strings.Cut(key, "/")
+		if !found {
+			namespace = ""
+		}
+		namespaces[namespace] = struct{}{}
+		return true
+	})
+	return slices.Sorted(maps.Keys(namespaces))
+}
+
+// GetIndexers returns the functions of the indices, by name.
+func (x *indexer) GetIndexers() cache.Indexers {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	all := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	for name, in := range x.indices {
+		all[name] = in.of
+	}
+	return all
+}
+
+// AddIndexers adds indices, also over what is there. It fails if there is one of a name.
+func (x *indexer) AddIndexers(more cache.Indexers) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(more)) {
+		if _, ok := x.indices[name]; ok || name == cache.NamespaceIndex {
+			return fmt.Errorf("indexer conflict: %s", name)
+		}
+	}
+	if x.indices == nil {
+		x.indices = make(map[string]index, len(more))
+	}
+	for name, of := range more {
+		in := index{of: of, keys: map[string][]string{}}
+		x.indices[name] = in
+		x.fill(name, in)
+	}
+	return nil
+}
+
+// fill puts all objects into an index.
+func (x *indexer) fill(name string, in index) {
+	x.items.Scan(func(key string, obj any) bool {
+		in.move(name, key, nil, obj)
+		return true
+	})
 }
 
 func (x *indexer) get(keys []string) []any {
@@ -155,4 +300,52 @@ func (x *indexer) get(keys []string) []any {
 		}
 	}
 	return objects
+}
+
+// move puts a key where its object is now, which is nil if there is none, away from where it was.
+func (in index) move(name, key string, was, is any) {
+	before, after := in.values(name, key, was), in.values(name, key, is)
+	if slices.Equal(before, after) {
+		return
+	}
+	for _, value := range before {
+		keys := in.keys[value]
+		if i, found := slices.BinarySearch(keys, key); found {
+			keys = slices.Delete(keys, i, i+1)
+		}
+		if in.keys[value] = keys; len(keys) == 0 {
+			delete(in.keys, value)
+		}
+	}
+	for _, value := range after {
+		if i, found := slices.BinarySearch(in.keys[value], key); !found {
+			in.keys[value] = slices.Insert(in.keys[value], i, key)
+		}
+	}
+}
+
+// values are what an index says of an object. Like client-go's, it panics where the index cannot say anything.
+func (in index) values(name, key string, obj any) []string {
+	if obj == nil {
+		return nil
+	}
+	values, err := in.of(obj)
+	if err != nil {
+		panic(fmt.Errorf("unable to calculate an index entry for key %q on index %q: %w", key, name, err))
+	}
+	return values
+}
+
+// keyFor is the key of an object that comes from outside.
+func keyFor(obj any) (string, error) {
+	key, err := cache.MetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return "", cache.KeyError{Obj: obj, Err: err}
+	}
+	return key, nil
+}
+
+// noIndex is what client-go says where there is no index of a name.
+func noIndex(name string) error {
+	return fmt.Errorf("Index with name %s does not exist", name)
 }

@@ -236,6 +236,14 @@ func (k *kind) groupResource() schema.GroupResource {
 	return schema.GroupResource{Group: k.gvk.Group, Resource: k.resource}
 }
 
+// statusOnly is an object of which nothing is left but metadata and status, which it shares.
+func (k *kind) statusOnly(obj Object) Object {
+	bare := k.empty()
+	*metaOf(bare) = *metaOf(obj)
+	k.copyStatus(bare, obj)
+	return bare
+}
+
 // metaOf returns an object's metadata itself.
 func metaOf(obj Object) *metav1.ObjectMeta {
 	return obj.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)

@@ -12,11 +12,19 @@ import (
 // event is one change in the log of a resource.
 type event struct {
 	kind     watch.EventType
+	name     string // resource/key, as in the trace
 	object   Object // for Deleted the last state, with the revision of the deletion
 	previous Object // nil for Added
 	revision int64
-	at       int64 // the world's time in nanoseconds; 0 where no limit of age needs it
+	detail   string // the revision, as in the trace
+	at       int64  // the world's time in nanoseconds; 0 where no limit of age needs it
 }
+
+// detailPrefix is what comes before a revision in the trace.
+const detailPrefix = "rv="
+
+// detailOf is a revision as in the trace.
+func detailOf(revision int64) string { return detailPrefix + formatRevision(revision) }
 
 // history is how much of what happened to a resource is kept.
 type history struct {

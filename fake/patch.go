@@ -10,7 +10,6 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,15 +47,7 @@ func (p *patching) check() error {
 	default:
 		return p.unsupported()
 	}
-	return invalidOptions("PatchOptions", validation.ValidatePatchOptions(&p.opts, p.pt))
-}
-
-// invalidOptions is the answer to a request whose options are wrong, if any is.
-func invalidOptions(kind string, errs field.ErrorList) error {
-	if len(errs) == 0 {
-		return nil
-	}
-	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
+	return checkPatchOptions(&p.opts, p.pt)
 }
 
 func (p *patching) unsupported() error {
@@ -110,8 +101,10 @@ func (r ResourceClient) checkName(obj Object, name string) error {
 
 // patch returns what a patch other than an apply makes of an object.
 func (p *patching) patch(old Object) (Object, error) {
-	if obj, ok := p.patchParts(old); ok {
-		return obj, nil
+	for _, patch := range []func(Object) (Object, bool){p.patchInPlace, p.patchParts, p.patchFinalizers} {
+		if obj, ok := patch(old); ok {
+			return obj, nil
+		}
 	}
 	return p.patchWhole(old)
 }

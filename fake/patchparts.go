@@ -4,8 +4,9 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -15,15 +16,81 @@ import (
 // parts are the parts of an object that can be patched by themselves, and the fields that hold them.
 var parts = map[string]string{"metadata": "ObjectMeta", "spec": "Spec", "status": "Status"}
 
+// patchFinalizers applies a JSON patch that is about finalizers alone, as those who guard objects send it. It returns false
+// where the patch is about anything else, where one of its tests fails, and where it is to be refused or warned of.
+func (p *patching) patchFinalizers(old Object) (Object, bool) {
+	var ops []jsonPatchOp
+	if p.pt != types.JSONPatchType || p.r.kind.custom != nil {
+		return nil, false
+	}
+	if strict, err := kjson.UnmarshalStrict(p.data, &ops); err != nil || len(strict) > 0 || len(ops) > operationsMax {
+		return nil, false
+	}
+	finalizers := slices.Clone(old.GetFinalizers())
+	for _, op := range ops {
+		place, ok := strings.CutPrefix(op.Path, "/metadata/finalizers")
+		if ok = ok && op.From == ""; ok {
+			finalizers, ok = op.onFinalizers(finalizers, place)
+		}
+		if !ok {
+			return nil, false
+		}
+	}
+	obj := p.draft(old)
+	obj.SetFinalizers(finalizers)
+	return obj, true
+}
+
+// onFinalizers carries an operation out on the finalizers of an object, and tells whether it could. place is "" for all of
+// them, "/-" for behind the last, or "/" and an index.
+func (op jsonPatchOp) onFinalizers(finalizers []string, place string) ([]string, bool) {
+	value, isString := op.Value.(string)
+	i := -1
+	for at := range finalizers {
+		if place == "/"+strconv.Itoa(at) {
+			i = at
+		}
+	}
+	switch {
+	case op.Op == "test" && place == "":
+		return finalizers, finalizers == nil && op.Value == nil
+	case op.Op == "test" && i >= 0:
+		return finalizers, isString && finalizers[i] == value
+	case op.Op == "remove" && i >= 0:
+		return slices.Delete(finalizers, i, i+1), true
+	case op.Op == "add" && place == "/-" && len(finalizers) > 0:
+		return append(finalizers, value), isString
+	case op.Op == "add" && place == "" && len(finalizers) == 0:
+		list, _ := op.Value.([]any)
+		finalizers = []string{}
+		for _, f := range list {
+			name, ok := f.(string)
+			if !ok {
+				return nil, false
+			}
+			finalizers = append(finalizers, name)
+		}
+		return finalizers, list != nil
+	}
+	return nil, false
+}
+
+// decoded is a merge patch as a map, which is the caller's. It returns false for other patches, and for one that is to be
+// refused or warned of.
+func (p *patching) decoded() (patch map[string]any, ok bool) {
+	if p.pt != types.MergePatchType && p.pt != types.StrategicMergePatchType {
+		return nil, false
+	}
+	strict, err := kjson.UnmarshalStrict(p.data, &patch)
+	return patch, err == nil && len(strict) == 0 && patch != nil
+}
+
 // patchParts patches only the parts of an object that a merge patch names, which gives the same as patching the whole.
 // It returns false where that may not be: for JSON patches, for patches that name anything else, remove a part, or hold
 // what the whole may refuse or warn of.
 func (p *patching) patchParts(old Object) (Object, bool) {
-	if p.pt != types.MergePatchType && p.pt != types.StrategicMergePatchType {
-		return nil, false
-	}
-	var patch map[string]any
-	if strict, err := kjson.UnmarshalStrict(p.data, &patch); err != nil || len(strict) > 0 || patch == nil {
+	patch, ok := p.decoded()
+	if !ok {
 		return nil, false
 	}
 	fields := reflect.ValueOf(old).Elem()
@@ -39,9 +106,6 @@ func (p *patching) patchParts(old Object) (Object, bool) {
 	for _, name := range slices.Sorted(maps.Keys(patch)) {
 		part := patch[name].(map[string]any)
 		field := fields.FieldByName(parts[name]).Addr().Interface()
-		if m, ok := field.(*metav1.ObjectMeta); ok && p.patchMeta(m, part) {
-			continue
-		}
 		if !p.patchPart(field, part) {
 			return nil, false
 		}
@@ -49,73 +113,19 @@ func (p *patching) patchParts(old Object) (Object, bool) {
 	return obj, true
 }
 
-// patchMeta patches metadata in place if the patch is of the most ordinary sort, and tells whether it did.
-func (p *patching) patchMeta(m *metav1.ObjectMeta, patch map[string]any) bool {
-	for name, value := range patch {
-		ok := false
-		switch name {
-		case "labels", "annotations":
-			ok = mapOfStrings(value)
-		case "resourceVersion":
-			_, ok = value.(string)
-		case "finalizers":
-			ok = p.pt == types.MergePatchType && listOfStrings(value)
-		}
-		if !ok {
-			return false
-		}
-	}
-	for name, value := range patch {
-		switch name {
-		case "labels":
-			m.Labels = mergeStrings(m.Labels, value.(map[string]any))
-		case "annotations":
-			m.Annotations = mergeStrings(m.Annotations, value.(map[string]any))
-		case "resourceVersion":
-			m.ResourceVersion = value.(string)
-		case "finalizers":
-			m.Finalizers = nil
-			for _, f := range value.([]any) {
-				m.Finalizers = append(m.Finalizers, f.(string))
-			}
-		}
-	}
-	return true
-}
-
-func listOfStrings(value any) bool {
-	list, ok := value.([]any)
-	return ok && !slices.ContainsFunc(list, func(x any) bool { _, ok := x.(string); return !ok })
-}
-
-// mapOfStrings tells whether a value is a map of strings and nulls.
-func mapOfStrings(value any) bool {
-	m, ok := value.(map[string]any)
-	for _, x := range m {
-		if _, is := x.(string); !is && x != nil {
-			return false
-		}
-	}
-	return ok
-}
-
-func mergeStrings(to map[string]string, patch map[string]any) map[string]string {
-	if to == nil {
-		to = make(map[string]string, len(patch))
-	}
-	for k, v := range patch {
-		if s, ok := v.(string); ok {
-			to[k] = s
-		} else {
-			delete(to, k)
-		}
-	}
-	return to
-}
-
-// patchPart patches one field of an object in place, and tells whether it could.
+// patchPart patches one field of an object in place, and tells whether it could. Only what the patch names of the field is
+// written down as a document.
 func (p *patching) patchPart(field any, patch map[string]any) bool {
-	doc, err := runtime.DefaultUnstructuredConverter.ToUnstructured(field)
+	is := reflect.ValueOf(field).Elem()
+	touched, ok := touched(is.Type(), patch)
+	if !ok {
+		return false
+	}
+	part := reflect.New(is.Type())
+	for _, m := range touched {
+		part.Elem().FieldByIndex(m.index).Set(is.FieldByIndex(m.index))
+	}
+	doc, err := runtime.DefaultUnstructuredConverter.ToUnstructured(part.Interface())
 	if err != nil {
 		return false
 	}
@@ -127,8 +137,34 @@ func (p *patching) patchPart(field any, patch map[string]any) bool {
 	if err != nil {
 		return false
 	}
-	reflect.ValueOf(field).Elem().SetZero()
-	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(doc, field, true) == nil
+	part.Elem().SetZero()
+	if runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(doc, part.Interface(), true) != nil {
+		return false
+	}
+	for _, m := range touched {
+		is.FieldByIndex(m.index).Set(part.Elem().FieldByIndex(m.index))
+	}
+	return true
+}
+
+// touched returns the fields of a struct that a patch names, by themselves or in a directive about them. All are where a
+// directive is about the struct. It returns false where there is no such field.
+func touched(t reflect.Type, patch map[string]any) ([]member, bool) {
+	members := shapeOf(t).members
+	var all []member
+	for name := range patch {
+		if directive := strings.HasPrefix(name, "$"); directive && !strings.Contains(name, "/") {
+			return slices.Collect(maps.Values(members)), true
+		} else if directive {
+			_, name, _ = strings.Cut(name, "/")
+		}
+		m, ok := members[name]
+		if !ok {
+			return nil, false
+		}
+		all = append(all, m)
+	}
+	return all, true
 }
 
 // mergeMaps merges a patch into a document, and tells whether it could: it leaves numbers and nulls in lists to those

@@ -7,7 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -142,7 +141,7 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 		shown = obj.GetGenerateName() + "*"
 	}
 	return r.write(ctx, r.request("create", shown), func() (written, error) {
-		if err := invalidOptions("CreateOptions", validation.ValidateCreateOptions(&opts)); err != nil {
+		if err := checkCreateOptions(&opts); err != nil {
 			return written{}, err
 		}
 		warnings := dedupOwners(metaOf(obj), duplicateOwnersMsg)
@@ -170,7 +169,7 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 		if err != nil {
 			return written{}, err
 		}
-		if err := invalidOptions("UpdateOptions", validation.ValidateUpdateOptions(&opts)); err != nil {
+		if err := checkUpdateOptions(&opts); err != nil {
 			return written{}, err
 		}
 		if err := r.checkName(obj, name); err != nil {
@@ -179,7 +178,7 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 		how.name, how.dryRun, how.whole = name, len(opts.DryRun) > 0, true
 		var warnings []string
 		how.make = func(old Object) (Object, error) {
-			obj := r.kind.copy(obj)
+			obj := r.draft(obj, old, how.through)
 			warnings = dedupOwners(metaOf(obj), duplicateOwnersMsg)
 			r.track(obj, r.shownForWrite(old), r.via(how), opts.FieldManager)
 			return r.taken(obj, old)
@@ -188,6 +187,23 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 		done.warnings = append(warnings, done.warnings...)
 		return done, err
 	})
+}
+
+// draft copies what of an object can come in old's place: all but the status, or, of a write of /status, that and the
+// metadata. Where fields have managers all is copied, as the managers are told from what was sent.
+func (r ResourceClient) draft(obj, old Object, through subresource) Object {
+	k := r.kind
+	switch {
+	case old == nil || k.copyStatus == nil || k.custom != nil || len(obj.GetManagedFields())+len(old.GetManagedFields()) > 0:
+		return k.copy(obj)
+	case through == throughStatus:
+		return k.copy(k.statusOnly(obj))
+	case through == throughMain:
+		bare := k.shallow(obj)
+		k.copyStatus(bare, k.empty())
+		return k.copy(bare)
+	}
+	return k.copy(obj)
 }
 
 // Patch changes an object, or what the subresource is of. Server-side apply, which is a patch, creates what is not there.

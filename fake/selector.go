@@ -8,15 +8,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 )
 
 // selector says which objects of a resource a list or a watch is about.
 type selector struct {
 	kind      *kind
-	namespace string          // "": all
-	labels    labels.Selector // nil: all
-	fields    fields.Selector // nil: all
-	after     int64           // only events after this revision
+	namespace string              // "": all
+	labels    labels.Selector     // nil: all
+	required  fields.Requirements // none: all
+	after     int64               // only events after this revision
 }
 
 // newSelector reads the selectors of a request. What is wrong with them is a BadRequest.
@@ -43,7 +44,7 @@ func newSelector(k *kind, namespace string, opts *metav1.ListOptions) (selector,
 				return sel, apierrors.NewBadRequest(k.strange(r.Field))
 			}
 		}
-		sel.fields = f
+		sel.required = f.Requirements()
 	}
 	return sel, nil
 }
@@ -57,14 +58,24 @@ func strangeField(label string) string {
 func unsupportedField(label string) string { return "field label not supported: " + label }
 
 // all tells whether it selects every object of its namespace.
-func (s selector) all() bool { return s.labels == nil && s.fields == nil }
+func (s selector) all() bool { return s.labels == nil && len(s.required) == 0 }
 
 // matches tells whether an object, which may be nil, is selected.
 func (s *selector) matches(obj Object) bool {
 	return obj != nil &&
 		(s.namespace == "" || obj.GetNamespace() == s.namespace) &&
 		(s.labels == nil || s.labels.Matches(labels.Set(obj.GetLabels()))) &&
-		(s.fields == nil || s.fields.Matches(fieldSet{s.kind, obj}))
+		s.matchesFields(obj)
+}
+
+// matchesFields tells whether an object is as the field selector wants it.
+func (s *selector) matchesFields(obj Object) bool {
+	for _, r := range s.required {
+		if is, _ := s.kind.field(obj, r.Field); (is == r.Value) == (r.Operator == selection.NotEquals) {
+			return false
+		}
+	}
+	return true
 }
 
 // prefix is what the keys of the selected objects begin with.
@@ -84,22 +95,4 @@ func (s selector) scan(objects *objectMap, from string, f func(key string, obj O
 		}
 		return !s.matches(obj) || f(key, obj)
 	})
-}
-
-// fieldSet shows an object's fields to a selector.
-type fieldSet struct {
-	kind *kind
-	obj  Object
-}
-
-// Has tells whether one can select by the field.
-func (f fieldSet) Has(label string) bool {
-	_, ok := f.kind.field(f.obj, label)
-	return ok
-}
-
-// Get returns the field's value.
-func (f fieldSet) Get(label string) string {
-	value, _ := f.kind.field(f.obj, label)
-	return value
 }

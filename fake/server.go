@@ -162,8 +162,8 @@ func (s *Server) Compact(resources ...string) {
 }
 
 func (s *Server) table(resource string) *table {
-	t, ok := s.catalog.Load().tables[resource]
-	if !ok {
+	t := s.catalog.Load().table(resource)
+	if t == nil {
 		panic("fake: no such resource: " + resource)
 	}
 	return t

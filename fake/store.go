@@ -23,12 +23,22 @@ type table struct {
 	changed chan struct{}    // closed at the next commit; nil when nobody waits
 }
 
+// keyOf is the key of an event's object.
+func (t *table) keyOf(e *event) string { return e.name[len(t.kind.resource)+1:] }
+
 // lookup returns the stored object, or nil.
 func (s *Server) lookup(t *table, key string) Object {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	obj, _ := t.objects.Get(key)
 	return obj
+}
+
+// holds returns how many objects there are of the resource.
+func (s *Server) holds(t *table) int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return t.objects.Len()
 }
 
 // snapshot returns the resource as it is now, and the revision. The map is the caller's.
@@ -48,14 +58,14 @@ func (s *Server) snapshotAt(t *table, revision int64) (*objectMap, bool) {
 	if !ok {
 		return nil, false
 	}
-	undo(objects, events)
+	t.undo(objects, events)
 	return objects, true
 }
 
 // undo takes objects back to before the events.
-func undo(objects *objectMap, events []event) {
+func (t *table) undo(objects *objectMap, events []event) {
 	for _, e := range slices.Backward(events) {
-		if k := keyOf(e.object); e.previous == nil {
+		if k := t.keyOf(&e); e.previous == nil {
 			objects.Delete(k)
 		} else {
 			objects.Set(k, e.previous)
@@ -74,13 +84,14 @@ func (s *Server) commit(t *table, kind watch.EventType, key string, before, afte
 	}
 	s.revision++
 	revision := s.revision
-	after.SetResourceVersion(formatRevision(revision))
+	detail := detailOf(revision)
+	after.SetResourceVersion(detail[len(detailPrefix):])
 	if kind == watch.Deleted {
 		t.objects.Delete(key)
 	} else {
 		t.objects.Set(key, after)
 	}
-	e := event{kind: kind, object: after, previous: before, revision: revision}
+	e := event{kind: kind, name: t.kind.resource + "/" + key, object: after, previous: before, revision: revision, detail: detail}
 	if s.history.age > 0 {
 		e.at = s.now().UnixNano()
 	}
@@ -155,7 +166,7 @@ func (s *Server) wait(t *table, position int64) <-chan struct{} {
 func (s *Server) join(t *table, c *sim.Component) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.readers = append(t.readers[:len(t.readers):len(t.readers)], c)
+	t.readers = append(t.readers, c) // what a commit has of it ends before
 }
 
 // leave takes a component out of the readers of a resource.
@@ -168,7 +179,7 @@ func (s *Server) leave(t *table, c *sim.Component) {
 // Forget lets go of a component that has stopped: its views and its survey are moved no more, and nothing wakes it.
 // Another component, which may have its name, starts with none.
 func (s *Server) Forget(c *sim.Component) {
-	for _, t := range s.catalog.Load().tables {
+	for _, t := range s.catalog.Load().tables() {
 		s.leave(t, c)
 	}
 	s.hooks.Lock()
@@ -185,7 +196,7 @@ func (s *Server) stateAt(t *table, position int64, key string) (Object, bool) {
 		return nil, false
 	}
 	for _, e := range t.log.events[position-t.log.first:] {
-		if keyOf(e.object) == key {
+		if t.keyOf(&e) == key {
 			return e.previous, true
 		}
 	}
@@ -202,6 +213,6 @@ func (s *Server) allAt(t *table, position int64) (*objectMap, bool) {
 		return nil, false
 	}
 	objects := t.objects.Copy()
-	undo(objects, t.log.events[position-t.log.first:])
+	t.undo(objects, t.log.events[position-t.log.first:])
 	return objects, true
 }

@@ -43,7 +43,15 @@ type track struct {
 	listed   bool
 	own      bool              // it has a strand of its own
 	position int64             // in the log
-	told     map[string]Object // by key: what the follower knows of
+	told     map[string]Object // by key: what the follower knows of; nil until there is something
+}
+
+// tell notes that the follower knows of an object.
+func (t *track) tell(key string, obj Object) {
+	if t.told == nil {
+		t.told = map[string]Object{}
+	}
+	t.told[key] = obj
 }
 
 // Survey returns a survey of all resources for a component.
@@ -98,7 +106,7 @@ func (v *Survey) Seen(kind schema.GroupVersionKind, namespace, name string, uid 
 	if obj == nil {
 		return nil
 	}
-	t.told[keyOf(obj)] = obj
+	t.tell(keyOf(obj), obj)
 	return obj
 }
 
@@ -144,34 +152,38 @@ func (v *Survey) renew() {
 		return
 	}
 	v.catalog = is
-	seen := map[*table]bool{}
-	for _, k := range is.kinds {
-		t := is.tables[k.id]
+	seen := make(map[*table]bool, len(is.kinds))
+	more := make([]track, len(is.kinds))
+	for i, k := range is.kinds {
+		t := is.table(k.id)
 		if k.of != nil || seen[t] {
 			continue // another way, or another version, to show what is stored
 		}
 		seen[t] = true
-		if i := slices.IndexFunc(v.tracks, func(was *track) bool { return was.table == t }); i >= 0 {
-			v.tracks[i].kind = k
+		if was := slices.IndexFunc(v.tracks, func(was *track) bool { return was.table == t }); was >= 0 {
+			v.tracks[was].kind = k
 			continue
 		}
 		v.server.join(t, v.component)
-		v.tracks = append(v.tracks, &track{table: t, kind: k, told: map[string]Object{}})
+		more[i] = track{table: t, kind: k}
+		v.tracks = append(v.tracks, &more[i])
 	}
 	v.tracks = slices.DeleteFunc(v.tracks, func(t *track) bool {
-		return is.tables[t.kind.id] != t.table && !t.own && t.position == t.table.log.end.Load()
+		return is.table(t.kind.id) != t.table && !t.own && t.position == t.table.log.end.Load()
 	})
 }
 
 // listConcerns tells whether anything in a list would concern the component; if not, the list is taken for seen.
 func (v *Survey) listConcerns(t *track) bool {
 	position := t.table.log.end.Load()
-	objects, _ := v.server.snapshot(t.table)
 	concerned := v.synced.Load() && v.concerns(t.kind.gvk, nil, nil)
-	objects.Scan(func(_ string, obj Object) bool {
-		concerned = concerned || v.concerns(t.kind.gvk, nil, obj)
-		return !concerned
-	})
+	if !concerned && v.server.holds(t.table) > 0 {
+		objects, _ := v.server.snapshot(t.table)
+		objects.Scan(func(_ string, obj Object) bool {
+			concerned = v.concerns(t.kind.gvk, nil, obj)
+			return !concerned
+		})
+	}
 	if !concerned {
 		t.listed, t.position = true, position
 	}
@@ -276,13 +288,12 @@ func (v *Survey) accept(t *track, e event) {
 	if e.kind == watch.Deleted {
 		delete(t.told, keyOf(e.object))
 	} else {
-		t.told[keyOf(e.object)] = e.object
+		t.tell(keyOf(e.object), e.object)
 	}
 	was, is := e.change()
 	v.take(t.kind.gvk, was, is)
 	v.component.Note(
-		trace.Action{Kind: trace.KindDeliver, Verb: string(e.kind), Object: name(t.kind, e.object.GetNamespace(), e.object.GetName())},
-		trace.Outcome{Detail: "rv=" + formatRevision(e.revision)})
+		trace.Action{Kind: trace.KindDeliver, Verb: string(e.kind), Object: e.name}, trace.Outcome{Detail: e.detail})
 }
 
 // list takes in what there is of the resources that have not listed, and that they are served.
@@ -330,7 +341,7 @@ func (v *Survey) takeList(t *track, objects []Object) (told int) {
 			tell(nil, obj)
 		}
 		if told > before {
-			t.told[keyOf(obj)] = obj
+			t.tell(keyOf(obj), obj)
 		}
 	}
 	return told

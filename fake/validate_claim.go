@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/diff"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -124,7 +123,9 @@ func validateClaimUpdate(claim, old *corev1.PersistentVolumeClaim) field.ErrorLi
 		errs = append(errs, field.Forbidden(specPath.Child("resources", "requests", "storage"),
 			"field can not be less than status.capacity"))
 	}
-	errs = append(errs, immutable(claim.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
+	if !equalPointers(claim.Spec.VolumeMode, old.Spec.VolumeMode) {
+		errs = append(errs, immutable(claim.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
+	}
 	if old.Status.CurrentVolumeAttributesClassName != nil && !equalPointers(claim.Spec.VolumeAttributesClassName,
 		old.Spec.VolumeAttributesClassName) {
 		path, class := specPath.Child("volumeAttributesClassName"), claim.Spec.VolumeAttributesClassName
@@ -164,7 +165,7 @@ func validateClaimSpecUpdate(claim, old *corev1.PersistentVolumeClaim) field.Err
 			is.Resources.Requests[corev1.ResourceStorage] = was.Resources.Requests[corev1.ResourceStorage]
 		}
 	}
-	if !equality.Semantic.DeepEqual(is, was) {
+	if !equal(is, was) {
 		errs = append(errs, field.Forbidden(specPath, fmt.Sprintf(claimSpecMsg, diff.Diff(was, is))))
 	}
 	return errs
@@ -185,9 +186,14 @@ var resizeStatuses = []corev1.ClaimResourceStatus{
 // Upstream: pkg/apis/core/validation ValidatePersistentVolumeClaimStatusUpdate.
 func validateClaimStatus(claim, _ *corev1.PersistentVolumeClaim) field.ErrorList {
 	var errs field.ErrorList
-	capacity, path := claim.Status.Capacity, statusPath.Child("capacity")
-	for _, name := range slices.Sorted(maps.Keys(capacity)) {
-		errs = append(errs, quantity(capacity[name], path.Key(string(name)))...)
+	capacity, path := claim.Status.Capacity, capacityPath
+	if someNotPositive(capacity) {
+		for _, name := range slices.Sorted(maps.Keys(capacity)) {
+			errs = append(errs, quantity(capacity[name], path.Key(string(name)))...)
+		}
+	}
+	if len(claim.Status.AllocatedResourceStatuses) == 0 && len(claim.Status.AllocatedResources) == 0 {
+		return errs
 	}
 	path = statusPath.Child("allocatedResourceStatuses")
 	statuses := claim.Status.AllocatedResourceStatuses

@@ -22,12 +22,14 @@ func validateEvent(event, _ *corev1.Event) field.ErrorList {
 	return validateAnyEvent(event, "reportingComponent")
 }
 
+var involvedPath = field.NewPath("involvedObject", "namespace")
+
 // validateAnyEvent checks that an event is in the namespace of what it is about, and, if it is of the new form, that has
 // an eventTime, that it says who saw what.
 func validateAnyEvent(event *corev1.Event, reporter string) field.ErrorList {
 	var errs field.ErrorList
 	about := event.InvolvedObject.Namespace
-	path := field.NewPath("involvedObject", "namespace")
+	path := involvedPath
 	if event.EventTime.IsZero() {
 		if about == "" && event.Namespace != metav1.NamespaceDefault || about != "" && about != event.Namespace {
 			errs = append(errs, field.Invalid(path, about, "does not match event.namespace"))

@@ -14,14 +14,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+var (
+	taintsPath      = metaPath.Child("taints")
+	podCIDRsPath    = specPath.Child("podCIDRs")
+	capacityPath    = field.NewPath("status", "capacity")
+	allocatablePath = field.NewPath("status", "allocatable")
+)
+
 // validateNode checks a node. The paths that begin with metadata are upstream's.
 //
 // Upstream: pkg/apis/core/validation ValidateNode.
 // Differs: annotations, swap and declared features are not looked at.
 func validateNode(node, _ *corev1.Node) field.ErrorList {
-	errs := validateTaints(node.Spec.Taints, metaPath.Child("taints"))
+	errs := validateTaints(node.Spec.Taints, taintsPath)
 	errs = append(errs, validateNodeResources(node)...)
-	path := specPath.Child("podCIDRs")
+	path := podCIDRsPath
 	families := map[bool]bool{}
 	for i, cidr := range node.Spec.PodCIDRs {
 		prefix, err := netip.ParsePrefix(cidr)
@@ -37,8 +44,8 @@ func validateNode(node, _ *corev1.Node) field.ErrorList {
 }
 
 func validateNodeResources(node *corev1.Node) field.ErrorList {
-	errs := validateResources(node.Status.Capacity, field.NewPath("status", "capacity"))
-	return append(errs, validateResources(node.Status.Allocatable, field.NewPath("status", "allocatable"))...)
+	errs := validateResources(node.Status.Capacity, capacityPath)
+	return append(errs, validateResources(node.Status.Allocatable, allocatablePath)...)
 }
 
 // validateResources checks quantities of resources, by their names. Those that are counted must be whole.
@@ -46,10 +53,28 @@ func validateNodeResources(node *corev1.Node) field.ErrorList {
 // Upstream: pkg/apis/core/validation ValidateResourceQuantityValue.
 func validateResources(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	if !wrongResources(list) {
+		return nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		errs = append(errs, validateResource(name, list[name], path.Child(string(name)))...)
 	}
 	return errs
+}
+
+// wrongResources tells whether any quantity is wrong.
+func wrongResources(list corev1.ResourceList) bool {
+	for name, q := range list {
+		if q.Sign() < 0 || isCounted(name) && q.MilliValue()%1000 != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isCounted tells whether one can have no part of a resource.
+func isCounted(name corev1.ResourceName) bool {
+	return slices.Contains(countedResources, name) || strings.HasPrefix(string(name), "count/") || extended(name)
 }
 
 // countedResources are the resources that one can have no part of.
@@ -61,8 +86,7 @@ var countedResources = []corev1.ResourceName{
 
 func validateResource(name corev1.ResourceName, q apiresource.Quantity, path *field.Path) field.ErrorList {
 	errs := notNegative(q, path)
-	counted := slices.Contains(countedResources, name) || strings.HasPrefix(string(name), "count/") || extended(name)
-	if counted && q.MilliValue()%1000 != 0 {
+	if isCounted(name) && q.MilliValue()%1000 != 0 {
 		errs = append(errs, field.Invalid(path, q.String(), "must be an integer"))
 	}
 	return errs
@@ -79,6 +103,9 @@ func extended(name corev1.ResourceName) bool {
 
 func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	if len(taints) == 0 {
+		return nil
+	}
 	type pair struct {
 		key    string
 		effect corev1.TaintEffect
@@ -145,7 +172,7 @@ func validateNodeChange(node, old *corev1.Node) field.ErrorList {
 	if id := old.Spec.ProviderID; id != "" && id != node.Spec.ProviderID {
 		errs = append(errs, field.Forbidden(specPath.Child("providerID"), fmt.Sprintf(onceMsg, "providerID")))
 	}
-	errs = append(errs, validateTaints(node.Spec.Taints, metaPath.Child("taints"))...)
+	errs = append(errs, validateTaints(node.Spec.Taints, taintsPath)...)
 	if node.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
 		errs = append(errs, field.Forbidden(specPath.Child("externalID"), "may not be updated"))
 	}

@@ -8,6 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+var (
+	attacherPath       = specPath.Child("attacher")
+	sourcePath         = specPath.Child("source")
+	nodeNamePath       = specPath.Child("nodeName")
+	attachErrorPath    = field.NewPath("status", "attachError")
+	detachErrorPath    = field.NewPath("status", "detachError")
+	attachedVolumePath = field.NewPath("spec.source.persistentVolumeName")
+)
+
 // Validation of the group storage.k8s.io.
 //
 // Upstream: pkg/apis/storage/validation.
@@ -57,8 +66,8 @@ func validateClassUpdate(class, old *storagev1.StorageClass) field.ErrorList {
 
 func validateAttachment(attachment, _ *storagev1.VolumeAttachment) field.ErrorList {
 	spec, status := &attachment.Spec, &attachment.Status
-	errs := validateDriverName(spec.Attacher, specPath.Child("attacher"))
-	path := specPath.Child("source")
+	errs := validateDriverName(spec.Attacher, attacherPath)
+	path := sourcePath
 	switch name, inline := spec.Source.PersistentVolumeName, spec.Source.InlineVolumeSpec; {
 	case name == nil && inline == nil:
 		errs = append(errs, field.Required(path, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
@@ -72,11 +81,11 @@ func validateAttachment(attachment, _ *storagev1.VolumeAttachment) field.ErrorLi
 	default:
 		errs = append(errs, validateInline(inline, path.Child("inlineVolumeSpec"))...)
 	}
-	errs = append(errs, validateName(spec.NodeName, specPath.Child("nodeName"))...)
-	errs = append(errs, validateVolumeError(status.AttachError, field.NewPath("status", "attachError"))...)
-	errs = append(errs, validateVolumeError(status.DetachError, field.NewPath("status", "detachError"))...)
+	errs = append(errs, validateName(spec.NodeName, nodeNamePath)...)
+	errs = append(errs, validateVolumeError(status.AttachError, attachErrorPath)...)
+	errs = append(errs, validateVolumeError(status.DetachError, detachErrorPath)...)
 	if name := spec.Source.PersistentVolumeName; name != nil {
-		errs = append(errs, validateName(*name, field.NewPath("spec.source.persistentVolumeName"))...)
+		errs = append(errs, validateName(*name, attachedVolumePath)...)
 	}
 	return errs
 }

@@ -19,14 +19,21 @@ import (
 
 const oneSourceMsg = "may not specify more than 1 volume type"
 
+// volumePaths are the paths in a volume that are looked at in each.
+var volumePaths = struct{ modes, capacity, policy, class, mode *field.Path }{
+	modes: specPath.Child("accessModes"), capacity: specPath.Child("capacity"),
+	policy: specPath.Child("persistentVolumeReclaimPolicy"), class: specPath.Child("storageClassName"),
+	mode: specPath.Child("volumeMode"),
+}
+
 // validateVolume checks a volume.
 //
 // Upstream: pkg/apis/core/validation ValidatePersistentVolumeSpec.
 func validateVolume(volume, _ *corev1.PersistentVolume) field.ErrorList {
-	spec := &volume.Spec
-	errs := validateAccessModes(spec.AccessModes, specPath.Child("accessModes"), "")
-	errs = append(errs, validateCapacity(spec.Capacity, specPath.Child("capacity"))...)
-	errs = append(errs, oneOf(spec.PersistentVolumeReclaimPolicy, specPath.Child("persistentVolumeReclaimPolicy"),
+	spec, at := &volume.Spec, volumePaths
+	errs := validateAccessModes(spec.AccessModes, at.modes, "")
+	errs = append(errs, validateCapacity(spec.Capacity, at.capacity)...)
+	errs = append(errs, oneOf(spec.PersistentVolumeReclaimPolicy, at.policy,
 		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)...)
 	if spec.NodeAffinity != nil {
 		errs = append(errs, validateNodeAffinity(spec.NodeAffinity, specPath.Child("nodeAffinity"))...)
@@ -38,9 +45,9 @@ func validateVolume(volume, _ *corev1.PersistentVolume) field.ErrorList {
 			"may not be 'recycle' for a hostPath mount of '/'"))
 	}
 	if spec.StorageClassName != "" {
-		errs = append(errs, validateName(spec.StorageClassName, specPath.Child("storageClassName"))...)
+		errs = append(errs, validateName(spec.StorageClassName, at.class)...)
 	}
-	errs = append(errs, validateVolumeMode(spec.VolumeMode, specPath.Child("volumeMode"))...)
+	errs = append(errs, validateVolumeMode(spec.VolumeMode, at.mode)...)
 	if c := spec.VolumeAttributesClassName; c != nil {
 		if *c == "" {
 			errs = append(errs, field.Required(specPath.Child("volumeAttributesClassName"), "an empty string is disallowed"))
@@ -62,11 +69,22 @@ func validateCapacity(capacity corev1.ResourceList, path *field.Path) field.Erro
 	if _, ok := capacity[corev1.ResourceStorage]; !ok || len(capacity) > 1 {
 		errs = append(errs, field.NotSupported(path, capacity, []corev1.ResourceName{corev1.ResourceStorage}))
 	}
-	for _, name := range slices.Sorted(maps.Keys(capacity)) {
-		errs = append(errs, quantity(capacity[name], path.Key(string(name)))...)
-		errs = append(errs, positive(capacity[name], path.Key(string(name)))...)
+	if someNotPositive(capacity) {
+		for _, name := range slices.Sorted(maps.Keys(capacity)) {
+			errs = append(errs, quantity(capacity[name], path.Key(string(name)))...)
+			errs = append(errs, positive(capacity[name], path.Key(string(name)))...)
+		}
 	}
 	return errs
+}
+
+func someNotPositive(list corev1.ResourceList) bool {
+	for _, q := range list {
+		if q.Sign() <= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // validateVolumeSource checks that there is one source, and what it requires.
@@ -239,11 +257,13 @@ func validateVolumeUpdate(volume, old *corev1.PersistentVolume) field.ErrorList 
 		csi.ControllerExpandSecretRef = nil
 		is.CSI = &csi
 	}
-	if !equality.Semantic.DeepEqual(is, was) {
+	if !equal(&is, &was) {
 		errs = append(errs, field.Forbidden(specPath.Child("persistentvolumesource"), fmt.Sprintf(
 			"spec.persistentvolumesource is immutable after creation\n%v", diff.Diff(was, is))))
 	}
-	errs = append(errs, immutable(volume.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
+	if !equalPointers(volume.Spec.VolumeMode, old.Spec.VolumeMode) {
+		errs = append(errs, immutable(volume.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
+	}
 	if a := old.Spec.NodeAffinity; a != nil && !sameAffinity(volume.Spec.NodeAffinity, a) {
 		errs = append(errs, field.Invalid(field.NewPath("nodeAffinity"), goFields{volume.Spec.NodeAffinity},
 			immutableMsg+", except for updating from beta label to GA"))

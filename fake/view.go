@@ -31,12 +31,12 @@ type View struct {
 	selector  selector                  // what the view is of; of all, mostly
 	concerns  func(was, is Object) bool // nil: everything does; see Selection
 
-	indexer   *indexer
+	indexer   indexer
 	position  int64 // in the log
 	revision  string
 	synced    atomic.Bool
-	done      chan struct{} // closed when synced
-	handlers  []*registration
+	done      chan struct{}   // closed when synced
+	handlers  []*registration // replaced, never changed: a handler may add and remove handlers
 	transform cache.TransformFunc
 	shown     *kind // of a custom resource: what is in the view is unstructured, of this version; nil: as it is stored
 	lag       int   // of the first list, in events; see Server.Lag
@@ -49,7 +49,7 @@ var _ cache.SharedIndexInformer = (*View)(nil)
 // newView gives a component a view of a resource.
 func newView(s *Server, t *table, of selected, c *sim.Component) *View {
 	v := &View{
-		server: s, table: t, selector: of.selector, concerns: of.concerns, component: c, indexer: newIndexer(), done: make(chan struct{}),
+		server: s, table: t, selector: of.selector, concerns: of.concerns, component: c, done: make(chan struct{}),
 	}
 	s.join(t, c)
 	c.LateDelivery("cache "+t.kind.resource, v.ready, v.late, v.step)
@@ -71,12 +71,12 @@ func (v *View) ready() bool {
 		if found != readEvent {
 			return true
 		}
-		was, is := v.change(*e)
+		was, is := v.change(e)
 		if (was != nil || is != nil) && (v.concerns == nil || v.concerns(was, is)) {
 			return true
 		}
 		v.position++
-		v.take(*e, func(func(cache.ResourceEventHandler)) {})
+		v.take(e, false)
 	}
 	return false
 }
@@ -101,8 +101,8 @@ func (v *View) listQuietly() bool {
 }
 
 // change is what an event is to the view: was is nil for what comes into it, is for what leaves it.
-func (v *View) change(e event) (was, is Object) {
-	if old, had := v.old(e.object); had {
+func (v *View) change(e *event) (was, is Object) {
+	if old, had, _ := v.indexer.GetByKey(v.table.keyOf(e)); had { // its error is always nil
 		was = old.(Object)
 	}
 	if e.kind != watch.Deleted && v.selector.matches(e.object) {
@@ -134,11 +134,9 @@ func (v *View) step() {
 		v.noteList()
 	case readEvent:
 		v.position++
-		kind := v.take(*e, v.tell)
+		kind := v.take(e, true)
 		v.component.Note(
-			trace.Action{Kind: trace.KindDeliver, Verb: string(kind), Object: name(v.table.kind, e.object.GetNamespace(),
-				e.object.GetName())},
-			trace.Outcome{Detail: "rv=" + formatRevision(e.revision)})
+			trace.Action{Kind: trace.KindDeliver, Verb: string(kind), Object: e.name}, trace.Outcome{Detail: e.detail})
 	}
 }
 
@@ -148,35 +146,43 @@ func (v *View) noteList() {
 		trace.Outcome{Detail: strconv.Itoa(v.indexer.size()) + " items rv=" + v.revision})
 }
 
-// take brings the view up to one event, and returns what the event is to the view: an object that leaves a selection is
-// deleted there, one that comes into it is added.
-func (v *View) take(e event, tell func(func(cache.ResourceEventHandler))) watch.EventType {
-	v.revision = formatRevision(e.revision)
-	old, had := v.old(e.object)
+// take brings the view up to one event, tells the handlers if they are to hear of it, and returns what the event is to the
+// view: an object that leaves a selection is deleted there, one that comes into it is added.
+func (v *View) take(e *event, heard bool) watch.EventType {
+	v.revision = e.detail[len(detailPrefix):]
+	key := v.table.keyOf(e)
+	old, had, _ := v.indexer.GetByKey(key) // its error is always nil
 	gone := e.kind == watch.Deleted || !v.selector.matches(e.object)
 	if gone && !had {
 		return watch.Deleted // it was never in it
 	}
 	obj := v.transformed(e.object)
+	if gone {
+		v.indexer.remove(key, obj)
+	} else {
+		v.indexer.put(key, obj)
+	}
+	told := v.handlers
+	if !heard {
+		told = nil
+	}
 	switch {
 	case gone:
-		must(v.indexer.Delete(obj))
-		tell(func(h cache.ResourceEventHandler) { h.OnDelete(obj) })
+		for _, r := range told {
+			r.handler.OnDelete(obj)
+		}
 		return watch.Deleted
 	case had:
-		must(v.indexer.Update(obj))
-		tell(func(h cache.ResourceEventHandler) { h.OnUpdate(old, obj) })
+		for _, r := range told {
+			r.handler.OnUpdate(old, obj)
+		}
 		return watch.Modified
 	default:
-		must(v.indexer.Add(obj))
-		tell(func(h cache.ResourceEventHandler) { h.OnAdd(obj, false) })
+		for _, r := range told {
+			r.handler.OnAdd(obj, false)
+		}
 		return watch.Added
 	}
-}
-
-func (v *View) old(obj Object) (any, bool) {
-	old, ok, _ := v.indexer.GetByKey(key(obj.GetNamespace(), obj.GetName())) // its error is always nil
-	return old, ok
 }
 
 // snapshot reads the resource as it is now, and puts the view behind it in the log.
@@ -239,7 +245,7 @@ func keyOf(obj any) string {
 }
 
 func (v *View) tell(f func(cache.ResourceEventHandler)) {
-	for _, r := range slices.Clone(v.handlers) {
+	for _, r := range v.handlers {
 		f(r.handler)
 	}
 }
@@ -282,7 +288,7 @@ func (r *registration) HasSyncedChecker() cache.DoneChecker { return r.view.HasS
 // AddEventHandler adds a handler. If the view has listed, the handler hears of all that is in it before this returns.
 func (v *View) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	r := &registration{view: v, handler: h}
-	v.handlers = append(v.handlers, r)
+	v.handlers = append(v.handlers[:len(v.handlers):len(v.handlers)], r)
 	if v.synced.Load() {
 		for _, obj := range v.indexer.List() {
 			h.OnAdd(obj, true)
@@ -307,16 +313,16 @@ func (v *View) AddEventHandlerWithOptions(h cache.ResourceEventHandler,
 
 // RemoveEventHandler takes a handler out; one that is not there is no error.
 func (v *View) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
-	v.handlers = slices.DeleteFunc(v.handlers,
+	v.handlers = slices.DeleteFunc(slices.Clone(v.handlers),
 		func(r *registration) bool { return cache.ResourceEventHandlerRegistration(r) == handle })
 	return nil
 }
 
 // GetStore returns the view's objects.
-func (v *View) GetStore() cache.Store { return v.indexer }
+func (v *View) GetStore() cache.Store { return &v.indexer }
 
 // GetIndexer returns the view's objects.
-func (v *View) GetIndexer() cache.Indexer { return v.indexer }
+func (v *View) GetIndexer() cache.Indexer { return &v.indexer }
 
 // AddIndexers adds indices, also over what is in the view already.
 func (v *View) AddIndexers(indexers cache.Indexers) error { return v.indexer.AddIndexers(indexers) }

@@ -76,7 +76,7 @@ type Mount struct {
 
 // relative returns path as seen from root ("." for the root itself), or ErrOutside.
 func relative(root, name string) (string, error) {
-	if !path.IsAbs(name) || slices.Contains(strings.Split(name, "/"), "..") {
+	if !path.IsAbs(name) || strings.Contains(name, "..") && slices.Contains(strings.Split(name, "/"), "..") {
 		return "", fmt.Errorf("%q below %q: %w", name, root, ErrOutside)
 	}
 	clean := path.Clean(name)

@@ -286,12 +286,15 @@ func (m *Memory) locate(name string) (spot, error) {
 	if rest == "." {
 		return here, nil
 	}
-	prefix := m.root
-	for _, element := range strings.Split(rest, "/") {
-		prefix = path.Join(prefix, element)
-		here.elements = append(here.elements, element)
+	elements := strings.Split(rest, "/")
+	here.elements = elements
+	whole := path.Clean(name) // which ends in rest
+	end := len(whole) - len(rest) - 1
+	for i, element := range elements {
+		end += 1 + len(element)
+		prefix := whole[:end]
 		for next := m.mounts[mountKey{here.mount, prefix}]; next != nil; next = m.mounts[mountKey{next, prefix}] {
-			here = spot{mount: next}
+			here = spot{mount: next, elements: elements[i+1:]}
 		}
 	}
 	return here, nil

@@ -3,12 +3,14 @@ package pvcontroller
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
+	"k8s.io/utils/ptr"
 )
 
 // annPreResizeCapacity, on a volume, is the size its file system still has.
@@ -60,14 +62,15 @@ func (c *Controller) point(ctx context.Context, claim *corev1.PersistentVolumeCl
 	if claim.Spec.VolumeName == volume.Name && isBindCompleted(claim) {
 		return claim, nil
 	}
-	changed := claim.DeepCopy()
+	changed := *claim // shares the rest with the cached one; a client does not change what it sends
+	changed.Annotations = maps.Clone(claim.Annotations)
 	if changed.Spec.VolumeName != volume.Name {
 		changed.Spec.VolumeName = volume.Name
 		annotate(&changed.ObjectMeta, storagehelpers.AnnBoundByController)
 	}
 	annotate(&changed.ObjectMeta, storagehelpers.AnnBindCompleted)
 	written, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).
-		Update(ctx, changed, metav1.UpdateOptions{})
+		Update(ctx, &changed, metav1.UpdateOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -117,10 +120,10 @@ func (c *Controller) writePhase(ctx context.Context, volume *corev1.PersistentVo
 	if volume.Status.Phase == phase {
 		return volume, nil
 	}
-	changed := volume.DeepCopy()
+	changed := *volume // shares the rest with the cached one
 	changed.Status.Phase = phase
 	changed.Status.Message = text
-	written, err := c.cfg.Client.CoreV1().PersistentVolumes().UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+	written, err := c.cfg.Client.CoreV1().PersistentVolumes().UpdateStatus(ctx, &changed, metav1.UpdateOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -136,13 +139,13 @@ func (c *Controller) writeClaimStatus(ctx context.Context, claim *corev1.Persist
 	if err != nil {
 		return nil, err
 	}
-	if equality.Semantic.DeepEqual(status, &claim.Status) {
+	if sameStatus(status, &claim.Status) {
 		return claim, nil
 	}
-	changed := claim.DeepCopy()
+	changed := *claim // shares the rest with the cached one
 	changed.Status = *status
 	written, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).
-		UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+		UpdateStatus(ctx, &changed, metav1.UpdateOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -152,15 +155,15 @@ func (c *Controller) writeClaimStatus(ctx context.Context, claim *corev1.Persist
 // claimStatus is the status a claim should have. Without a volume it has no capacity, no access modes and no attributes
 // class. With one, access modes are the volume's; the capacity is taken over when the phase changes and left alone
 // afterwards, since a file system may lag behind its device; the attributes class when a pending claim becomes bound.
-// The error is that of a volume without capacity.
+// The error is that of a volume without capacity. What the status holds is shared with the claim and the volume.
 func claimStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVolumeClaimPhase, volume *corev1.PersistentVolume) (*corev1.PersistentVolumeClaimStatus, error) {
-	status := claim.Status.DeepCopy()
+	status := new(claim.Status)
 	status.Phase = phase
 	if volume == nil {
 		status.AccessModes, status.Capacity, status.CurrentVolumeAttributesClassName = nil, nil, nil
 		return status, nil
 	}
-	from := volume.Spec.DeepCopy()
+	from := &volume.Spec
 	status.AccessModes = from.AccessModes
 	if claim.Status.Phase == phase {
 		return status, nil
@@ -171,6 +174,7 @@ func claimStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVol
 	}
 	current, has := status.Capacity[corev1.ResourceStorage]
 	if before, ok := volume.Annotations[annPreResizeCapacity]; ok {
+		status.Capacity = status.Capacity.DeepCopy()
 		if status.Capacity == nil {
 			status.Capacity = corev1.ResourceList{}
 		}
@@ -182,6 +186,14 @@ func claimStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVol
 		status.CurrentVolumeAttributesClassName = from.VolumeAttributesClassName
 	}
 	return status, nil
+}
+
+// sameStatus tells whether a status that claimStatus made is the one it was made from.
+func sameStatus(is, was *corev1.PersistentVolumeClaimStatus) bool {
+	sameQuantity := func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 }
+	return is.Phase == was.Phase && slices.Equal(is.AccessModes, was.AccessModes) &&
+		maps.EqualFunc(is.Capacity, was.Capacity, sameQuantity) &&
+		ptr.Equal(is.CurrentVolumeAttributesClassName, was.CurrentVolumeAttributesClassName)
 }
 
 func parseOr(text string, otherwise resource.Quantity) resource.Quantity {

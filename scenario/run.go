@@ -23,6 +23,7 @@ const StepsMax = 20_000
 type Options struct {
 	Strategy sim.Strategy // nil: the scenario's schedule
 	StepsMax int          // 0: StepsMax
+	Pool     *sim.Pool    // see sim.SteppedConfig
 	// Watch is called with the world when it has been set up, before anything of the scenario happens. nil: nobody.
 	Watch func(c *cluster.Cluster)
 }
@@ -60,11 +61,12 @@ func (u *Unfinished) Error() string {
 // Panic says that a part of the world panicked.
 type Panic struct {
 	Value any
+	Actor string // who panicked
 	Stack string
 }
 
-// Error gives what it panicked with.
-func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
+// Error says who panicked with what.
+func (p *Panic) Error() string { return fmt.Sprintf("%s panics: %v", p.Actor, p.Value) }
 
 // Rule is the number of the rule that a failure breaks: of a violation its own, of what is owed the first one's. A user's
 // wait, a livelock and a panic break L7; a user's error "user".
@@ -135,7 +137,7 @@ func (s *Scenario) begin(ctx context.Context, o Options) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := cluster.New(s.config(sim.SteppedConfig{}))
+	c, err := cluster.New(s.config(sim.SteppedConfig{Pool: o.Pool}))
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
@@ -143,6 +145,9 @@ func (s *Scenario) begin(ctx context.Context, o Options) (*world, error) {
 	w.checker = invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: w.host.Now, Devices: c.Truth()}, rules...)
 	if err := c.Start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("scenario %s: set-up: %w", s.Name, err), c.Close())
+	}
+	for w.host.Busy() && w.host.Steps() < StepsMax {
+		w.host.Step()
 	}
 	for _, u := range s.Users {
 		w.enter(u)
@@ -173,21 +178,46 @@ func (w *world) enter(u User) {
 // live lets the world move to its end, and judges it.
 func (w *world) live(ctx context.Context) {
 	r := w.result
-	r.Failure = w.move(ctx)
+	r.Failure = w.guard(func() error { return w.move(ctx) })
 	r.Steps, r.Choices = w.host.Steps()-w.before, w.host.Choices()-w.choices
 	r.Stopped = w.host.Stopped()
-	if r.Failure == nil && !r.Stopped {
-		r.End = endOf(w.cluster)
+	if r.Failure != nil || r.Stopped {
+		return
 	}
+	r.End = endOf(w.cluster)
+	r.Failure = w.guard(func() error { return w.resync(ctx) })
+}
+
+// guard makes a panic of a part of the world a failure.
+func (w *world) guard(do func() error) (failure error) {
+	defer func() {
+		if p := recover(); p != nil {
+			actor, stack := w.host.Panicked()
+			failure = &Panic{Value: p, Actor: actor, Stack: cmp.Or(stack, string(debug.Stack()))}
+		}
+	}()
+	return do()
+}
+
+// resyncTime is how long a world at rest is left alone: longer than any part waits before it looks at everything again.
+const resyncTime = 10 * time.Minute
+
+// resync lets time pass in a world at rest, in the ordinary course: nobody is to find anything to do.
+func (w *world) resync(ctx context.Context) error {
+	w.host.SetStrategy(sim.NewPlan(nil))
+	w.bound += StepsMax
+	err := w.checker.Resync(func() error {
+		w.host.SetTime(w.host.Now().Add(resyncTime))
+		return w.run(ctx)
+	})
+	if v := w.checker.Broken(); v != nil {
+		return v
+	}
+	return err
 }
 
 // move lets the world move until it has come to rest, or something went wrong.
-func (w *world) move(ctx context.Context) (failure error) {
-	defer func() {
-		if p := recover(); p != nil {
-			failure = &Panic{Value: p, Stack: string(debug.Stack())}
-		}
-	}()
+func (w *world) move(ctx context.Context) error {
 	for {
 		if failure := w.run(ctx); failure != nil || w.host.Stopped() {
 			return failure

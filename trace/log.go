@@ -13,26 +13,49 @@ type Log struct {
 	// kept. To be set before the first record.
 	Max int
 
-	mu      sync.Mutex
-	steps   int // so far
-	records []Record
-	watch   []func(Record)
+	mu     sync.Mutex
+	steps  int        // so far
+	kept   int        // records in pieces
+	pieces [][]Record // the records one after the other; all but the last are full
+	watch  []func(Record)
 }
+
+// How many records a piece has room for: each twice as many as the one before, from the least to the most. What stands in
+// a piece is never moved, so that a long log costs no more for each record than a short one.
+const (
+	pieceMin = 32
+	pieceMax = 1024
+)
 
 // Append numbers the record and keeps it. The functions given to Watch are called with it before Append returns.
 func (l *Log) Append(r Record) {
 	l.mu.Lock()
 	l.steps++
 	r.Step = l.steps
-	l.records = append(l.records, r)
-	if l.Max > 0 && len(l.records) >= 2*l.Max {
-		l.records = slices.Clone(l.records[l.Max:])
+	l.keep(r)
+	if l.Max > 0 && l.kept >= 2*l.Max {
+		l.pieces, l.kept = [][]Record{slices.Concat(l.pieces...)[l.Max:]}, l.Max
 	}
 	watch := l.watch
 	l.mu.Unlock()
 	for _, f := range watch {
 		f(r)
 	}
+}
+
+// keep puts a record behind the others. The caller holds mu.
+func (l *Log) keep(r Record) {
+	last := len(l.pieces) - 1
+	if last < 0 || len(l.pieces[last]) == cap(l.pieces[last]) {
+		room := pieceMin
+		if last >= 0 {
+			room = max(pieceMin, min(2*cap(l.pieces[last]), pieceMax))
+		}
+		l.pieces = append(l.pieces, make([]Record, 0, room))
+		last++
+	}
+	l.pieces[last] = append(l.pieces[last], r)
+	l.kept++
 }
 
 // Watch calls f for every record from now on, on the goroutine of whoever acted; f must not block or act on the world.
@@ -46,14 +69,14 @@ func (l *Log) Watch(f func(Record)) {
 func (l *Log) Records() []Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]Record(nil), l.records...)
+	return slices.Concat(l.pieces...)
 }
 
 // Len returns how many records are kept.
 func (l *Log) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.records)
+	return l.kept
 }
 
 // Steps returns how many records were appended.

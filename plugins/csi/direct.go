@@ -3,6 +3,8 @@ package csi
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -22,15 +24,31 @@ func Direct(register Register) grpc.ClientConnInterface {
 	return d
 }
 
-// direct maps full method names to what calls them.
-type direct map[string]func(ctx context.Context, decode func(any) error) (any, error)
+// direct is the services, by name.
+type direct map[string]service
+
+// service is a service and who offers it.
+type service struct {
+	desc *grpc.ServiceDesc
+	impl any
+}
 
 func (d direct) RegisterService(desc *grpc.ServiceDesc, impl any) {
-	for _, m := range desc.Methods {
-		d["/"+desc.ServiceName+"/"+m.MethodName] = func(ctx context.Context, decode func(any) error) (any, error) {
-			return m.Handler(impl, ctx, decode, nil)
-		}
+	d[desc.ServiceName] = service{desc: desc, impl: impl}
+}
+
+// find returns the handler of a method, such as "/csi.v1.Node/NodeGetInfo", and who offers it.
+func (d direct) find(method string) (handler grpc.MethodHandler, impl any, ok bool) {
+	name, method, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	s, ok := d[name]
+	if !ok {
+		return nil, nil, false
 	}
+	i := slices.IndexFunc(s.desc.Methods, func(m grpc.MethodDesc) bool { return m.MethodName == method })
+	if i < 0 {
+		return nil, nil, false
+	}
+	return s.desc.Methods[i].Handler, s.impl, true
 }
 
 // Invoke calls the method. An unknown one gives Unimplemented, as a gRPC server does.
@@ -38,11 +56,11 @@ func (d direct) Invoke(ctx context.Context, method string, args, reply any, _ ..
 	if err := ctx.Err(); err != nil {
 		return status.FromContextError(err).Err()
 	}
-	handler, ok := d[method]
+	handler, impl, ok := d.find(method)
 	if !ok {
 		return status.Errorf(codes.Unimplemented, "unknown method %s", method)
 	}
-	out, err := handler(ctx, func(in any) error { return copyMessage(in, args) })
+	out, err := handler(impl, ctx, func(in any) error { return copyMessage(in, args) }, nil)
 	if err != nil {
 		return statusOf(err).Err()
 	}

@@ -3,6 +3,7 @@ package attacher
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
@@ -33,9 +34,9 @@ func (c *Controller) syncAttach(ctx context.Context, attachment *storagev1.Volum
 		code := int32(s.Code())
 		failure.ErrorCode = &code
 	}
-	changed := attachment.DeepCopy()
+	changed := *attachment
 	changed.Status.AttachError = failure
-	_, _ = c.patchAttachment(ctx, attachment, changed, "status") // that it could not be told matters less than what
+	_, _ = c.patchAttachment(ctx, attachment, &changed, "status") // that it could not be told matters less than what
 	return fmt.Errorf("attach %s: %w", attachment.Name, err)
 }
 
@@ -103,23 +104,24 @@ func (c *Controller) prepare(ctx context.Context, attachment *storagev1.VolumeAt
 	if hasFinalizer && attachment.Annotations[NodeIDAnnotation] == nodeID {
 		return attachment, nil
 	}
-	changed := attachment.DeepCopy()
+	changed := *attachment
 	if !hasFinalizer {
-		changed.Finalizers = append(changed.Finalizers, c.finalizer)
+		changed.Finalizers = append(slices.Clip(attachment.Finalizers), c.finalizer)
 	}
+	changed.Annotations = maps.Clone(attachment.Annotations)
 	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, NodeIDAnnotation, nodeID)
-	return c.patchAttachment(ctx, attachment, changed)
+	return c.patchAttachment(ctx, attachment, &changed)
 }
 
 // markAttached says in the status that the volume is attached.
 //
 // Upstream: external-attacher pkg/controller markAsAttached (4.13.0).
 func (c *Controller) markAttached(ctx context.Context, attachment *storagev1.VolumeAttachment, metadata map[string]string) error {
-	changed := attachment.DeepCopy()
+	changed := *attachment
 	changed.Status.Attached = true
 	changed.Status.AttachmentMetadata = metadata
 	changed.Status.AttachError = nil
-	if _, err := c.patchAttachment(ctx, attachment, changed, "status"); err != nil {
+	if _, err := c.patchAttachment(ctx, attachment, &changed, "status"); err != nil {
 		return fmt.Errorf("mark %s as attached: %w", attachment.Name, err)
 	}
 	return nil

@@ -23,11 +23,11 @@ func (c *Controller) syncDetach(ctx context.Context, attachment *storagev1.Volum
 	if err == nil {
 		return nil
 	}
-	changed := attachment.DeepCopy()
+	changed := *attachment
 	changed.Status.DetachError = &storagev1.VolumeError{
 		Message: err.Error(), Time: metav1.NewTime(c.cfg.Component.Now()),
 	}
-	_, _ = c.patchAttachment(ctx, attachment, changed, "status") // that it could not be told matters less than what
+	_, _ = c.patchAttachment(ctx, attachment, &changed, "status") // that it could not be told matters less than what
 	return fmt.Errorf("detach %s: %w", attachment.Name, err)
 }
 
@@ -65,17 +65,17 @@ func (c *Controller) detach(ctx context.Context, attachment *storagev1.VolumeAtt
 //
 // Upstream: external-attacher pkg/controller markAsDetached (4.13.0).
 func (c *Controller) markDetached(ctx context.Context, attachment *storagev1.VolumeAttachment) error {
-	changed := attachment.DeepCopy()
-	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == c.finalizer })
-	attachment, err := c.patchAttachment(ctx, attachment, changed)
+	changed := *attachment
+	changed.Finalizers = slices.DeleteFunc(slices.Clone(attachment.Finalizers), func(f string) bool { return f == c.finalizer })
+	attachment, err := c.patchAttachment(ctx, attachment, &changed)
 	if err != nil {
 		return err
 	}
-	changed = attachment.DeepCopy()
+	changed = *attachment
 	changed.Status.Attached = false
 	changed.Status.DetachError = nil
 	changed.Status.AttachmentMetadata = nil
-	_, err = c.patchAttachment(ctx, attachment, changed, "status")
+	_, err = c.patchAttachment(ctx, attachment, &changed, "status")
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

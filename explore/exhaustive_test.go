@@ -1,0 +1,53 @@
+package explore
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/volsim/volsim/scenario"
+)
+
+// Passing over states that were met before loses none: a search that does so comes to the same states as one that runs
+// every order to its end.
+func TestPassingOverStatesLosesNone(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		bound      int
+	}{
+		{"one claim", "parts: pvcontroller\nuser a\n  create volume v 1Gi\nuser b\n  create claim c 1Gi class=\n", 2},
+		{"two claims", "parts: pvcontroller\nends: differ\nuser a\n  create volume v 1Gi\nuser b\n  create claim c 1Gi class=\n  create claim d 1Gi class=\n", 1},
+		{"a claim that goes", "parts: pvcontroller, pvcprotection\nends: differ\nuser a\n  create volume v 1Gi\n  create claim c 1Gi class=\n  delete claim c\n", 1},
+		{"provisioned", "parts: pvcontroller, provisioner\nuser a\n  create claim c 1Gi\n", 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := scenario.Parse(tt.name, tt.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var met [2]map[uint64]int
+			var schedules [2]int
+			for i, blind := range []bool{false, true} {
+				e, err := newSearch(t.Context(), s, Config{Strategy: Exhaustive, Count: 200_000})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := e.runOrdinary(); err != nil {
+					t.Fatal(err)
+				}
+				met[i] = map[uint64]int{}
+				if err := e.exhaust(tt.bound, met[i], blind); err != nil || e.report.Failure != nil {
+					t.Fatal(err, e.report.Failure)
+				}
+				schedules[i] = e.report.Schedules
+			}
+			t.Logf("%d states in %d schedules; running every order to its end takes %d", len(met[0]), schedules[0], schedules[1])
+			if !slices.Equal(slices.Sorted(maps.Keys(met[0])), slices.Sorted(maps.Keys(met[1]))) {
+				t.Errorf("%d states, but %d when every order is run to its end", len(met[0]), len(met[1]))
+			}
+			if schedules[0] > schedules[1] {
+				t.Errorf("passing over states took %d schedules, not passing over them %d", schedules[0], schedules[1])
+			}
+		})
+	}
+}
