@@ -60,7 +60,7 @@ user alice
   create claim data 1Gi class=
 `,
 		between: updates("pvcontroller", "status", inherit),
-		config:  holds, within: 4, crowd: 28,
+		config:  holds, within: 8, crowd: 16,
 	},
 	{
 		name: "a conflict is overcome without deciding anew", rule: "I2", history: "origin#4829",
@@ -73,7 +73,7 @@ user alice
   create volume v1 2Gi
 `,
 		between: updates("pvcontroller", "", overcome),
-		config:  holds, within: 40, crowd: 66,
+		config:  holds, within: 40, crowd: 58,
 	},
 	{
 		name: "the claim is written before the volume", rule: "I3", history: "kubernetes#24331",
@@ -116,7 +116,7 @@ user alice
 			v.ResourceVersion = ""
 			return send(v)
 		}),
-		config: twoHolds, within: 500,
+		config: twoHolds, within: 320,
 	},
 	{
 		name: "a controller that starts again knows no volumes", rule: "I6", history: "kubernetes#48081",
@@ -130,7 +130,7 @@ user alice
 `,
 		extra:   pvControllers,
 		between: none,
-		config:  holds, within: 56,
+		config:  holds, within: 46,
 	},
 	{
 		name: "a claim gets another volume than it asks for", rule: "I7",
@@ -154,7 +154,7 @@ user alice
   create claim data 1Gi class=
 `,
 		between: client("pvcontroller", neverFound),
-		config:  faults, within: 280,
+		config:  faults, within: 200,
 	},
 	{
 		name: "the driver deletes a volume too many", rule: "I8",
@@ -183,7 +183,7 @@ user alice
   create volume v1 1Gi
 `,
 		between: client("pvcontroller", neverFound),
-		config:  faults, within: 640,
+		config:  faults, within: 520,
 	},
 	{
 		name: "what the driver could not delete passes for deleted", rule: "I9",
@@ -197,7 +197,7 @@ user alice
 				return err
 			}
 		}),
-		config: faults, within: 4,
+		config: faults, within: 8,
 	},
 	{
 		name: "a volume is deleted by its name alone", rule: "I9",
@@ -213,13 +213,13 @@ user alice
   create volume v1 1Gi handle=other
 `,
 		between: client("provisioner", byNameAlone),
-		config:  holds, within: 56,
+		config:  holds, within: 40,
 	},
 	{
 		name: "a volume that is asked for again gets another name", rule: "I10", history: "external-provisioner#1448, external-provisioner#1469",
 		scenario: dynamic + "faults: driver-lost Unavailable(CreateVolume, 1)\n" + comes,
 		between:  driver("provisioner", renameRepeated),
-		config:   faults, within: 4,
+		config:   faults, within: 8, crowd: 8,
 	},
 	{
 		name: "a volume is named after the name of its claim", rule: "I10",
@@ -249,7 +249,7 @@ user alice
 				return err
 			}
 		}),
-		config: faults, within: 4,
+		config: faults, within: 8,
 	},
 	{
 		name: "a volume's phase is written with the finalizers of an older version", rule: "I12",
@@ -284,7 +284,7 @@ user alice
   create class a default=true
 `,
 		between: updates("pvcontroller", "", lastClass),
-		config:  holds, within: 4, crowd: 4,
+		config:  holds, within: 8, crowd: 34,
 	},
 	{
 		name: "a write whose answer was lost is repeated as it was", rule: "I14",
@@ -303,13 +303,13 @@ user alice
 			}
 			return written, err
 		}),
-		config: faults, within: 6,
+		config: faults, within: 8,
 	},
 	{
 		name: "which pods there are is not asked", rule: "I28", history: "kubernetes#75980",
 		scenario: protected,
 		between:  client("pvcprotection", answerPods(func(*corev1.PodList) *corev1.PodList { return &corev1.PodList{} })),
-		config:   holds, within: 54, crowd: 126,
+		config:   holds, within: 42, crowd: 114,
 	},
 	{
 		name: "the pods are listed once for many claims", rule: "I28",
@@ -325,7 +325,7 @@ user alice
   delete claim data
 `,
 		between: client("pvcprotection", answerPods(func(first *corev1.PodList) *corev1.PodList { return first })),
-		config:  holds, within: 84, crowd: 186,
+		config:  holds, within: 72, crowd: 174,
 	},
 	{
 		name: "a claim's phase is not written", rule: "L1",
@@ -347,7 +347,7 @@ user alice
   delete claim data
 `,
 		between: client("pvcprotection", takeForUsed),
-		config:  faults, within: 4,
+		config:  faults, within: 8, crowd: 8,
 	},
 	{
 		name: "the server is asked, but a cache answers", rule: "L2",

@@ -8,8 +8,12 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore"
@@ -27,7 +31,7 @@ type mutant struct {
 	extra    func(broken bool) []cluster.Part // what there is beside the control plane, or in the place of a part; nil: nothing
 	config   explore.Config                   // how it is searched for; the zero value is a portfolio
 	within   int                              // in how many schedules it is found: about twice as many as it takes
-	crowd    int                              // and in how many with strangers about; 0: that is not asked
+	crowd    int                              // and in how many where strangers act at the same time; 0: that is not asked
 }
 
 // deviationsMax bounds how many deviations the median mutant takes to be seen.
@@ -53,11 +57,11 @@ func (m mutant) scene(t *testing.T, broken bool, more string) *scenario.Scenario
 }
 
 // hunt searches for the break, and fails where it is not found, or by another rule.
-func (m mutant) hunt(t *testing.T, more string, count int) *explore.Failure {
+func (m mutant) hunt(t *testing.T, s *scenario.Scenario, count int) *explore.Failure {
 	t.Helper()
 	cfg := m.config
 	cfg.Count = count
-	r, err := explore.Search(t.Context(), m.scene(t, true, more), cfg)
+	r, err := explore.Search(t.Context(), s, cfg)
 	switch {
 	case err != nil:
 		t.Fatal(err)
@@ -110,7 +114,7 @@ func TestMutants(t *testing.T) {
 		for i, m := range rows {
 			t.Run(m.name, func(t *testing.T) {
 				t.Parallel()
-				f := m.hunt(t, "", m.within)
+				f := m.hunt(t, m.scene(t, true, ""), m.within)
 				if what := f.Error(); !names(what, append(subjects(f.Scenario), "pvc-", "node-")) {
 					t.Errorf("it is about no object of the scenario: %s", what)
 				}
@@ -209,20 +213,66 @@ func strangers(n int) string {
 const strangersCount = 10
 
 // What does not concern a mutant does not hide it: neither the schedule that shows it nor what is said of it names one of the
-// strangers who act at the same time. It takes more schedules: holds are tried step by step, and those of the strangers lie
-// between. A hold may also end too soon in a crowd, since it lasts for so many decisions, whoever they are about.
+// strangers. Where they are at rest, it takes as many schedules as the row says without them; where they act at the same
+// time, more: holds are tried step by step, and the steps of the strangers lie between. A hold may also end too soon then,
+// since it lasts for so many decisions, whoever they are about.
 func TestMutantsInACrowd(t *testing.T) {
 	for _, m := range slices.Concat(claimMutants, nodeMutants) {
 		if m.crowd == 0 {
 			continue
 		}
-		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			f := m.hunt(t, strangers(strangersCount), m.crowd)
-			t.Logf("found in %d of %d", f.Schedules, m.crowd)
-			if words := f.Error() + f.Scenario.Schedule.String(); strings.Contains(words, "stranger") {
-				t.Errorf("it is about strangers: %v\nunder %s", f, f.Scenario.Schedule)
-			}
-		})
+		resting := func(t *testing.T) (*scenario.Scenario, int) {
+			s := m.scene(t, true, "")
+			s.Extra = append(s.Extra, residents(strangersCount))
+			return s, m.within
+		}
+		acting := func(t *testing.T) (*scenario.Scenario, int) {
+			return m.scene(t, true, strangers(strangersCount)), m.crowd
+		}
+		for kind, crowd := range map[string]func(t *testing.T) (*scenario.Scenario, int){"resting": resting, "acting": acting} {
+			t.Run(m.name+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				s, count := crowd(t)
+				f := m.hunt(t, s, count)
+				t.Logf("found in %d of %d", f.Schedules, count)
+				if words := f.Error() + f.Scenario.Schedule.String(); strings.Contains(words, "stranger") {
+					t.Errorf("it is about strangers: %v\nunder %s", f, f.Scenario.Schedule)
+				}
+			})
+		}
 	}
+}
+
+// residents are so many volumes and claims that were bound to each other before the world began.
+func residents(n int) cluster.Part {
+	return cluster.Part{
+		Name: "residents", Start: func(cluster.Process) error { return nil },
+		Install: func(server *fake.Server) error {
+			for i := range n {
+				if err := server.Add(boundPair(fmt.Sprintf("stranger-%d", i))...); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// boundPair is a volume and a claim of one name that are bound to each other.
+func boundPair(name string) []runtime.Object {
+	class, uid := "strange", types.UID("uid-of-"+name)
+	claim := cluster.NewClaim(name, "1Gi")
+	claim.Namespace, claim.UID, claim.Finalizers = metav1.NamespaceDefault, uid, []string{"kubernetes.io/pvc-protection"}
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, storagehelpers.AnnBindCompleted, "yes")
+	claim.Spec.StorageClassName, claim.Spec.VolumeName = &class, name
+	size, modes := claim.Spec.Resources.Requests, claim.Spec.AccessModes
+	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: modes, Capacity: size}
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"kubernetes.io/pv-protection"}}}
+	volume.Spec = corev1.PersistentVolumeSpec{
+		StorageClassName: class, Capacity: size, AccessModes: modes, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+		ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: name, UID: uid},
+	}
+	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "other.example.com", VolumeHandle: name}
+	volume.Status.Phase = corev1.VolumeBound
+	return []runtime.Object{volume, claim}
 }
