@@ -2,6 +2,7 @@ package pvcprotection
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -112,7 +113,13 @@ func (c *Controller) queueClaimsOf(pod *corev1.Pod) {
 	}
 }
 
+// errUnseen brings a claim back that is used by a pod which the cache has not seen. It may never see it: where the watch
+// breaks and the pod goes meanwhile, nobody tells of its end.
+var errUnseen = errors.New("in use by a pod that is not in the cache yet")
+
 // sync puts a claim's finalizer on, or takes it off if the claim is being deleted and not in use.
+//
+// Differs: upstream waits for the end of a pod that only the server knows of, too, and may wait for ever.
 //
 // Upstream: pkg/controller/volume/pvcprotection processPVC (v1.36).
 func (c *Controller) sync(ctx context.Context, key string) error {
@@ -126,8 +133,11 @@ func (c *Controller) sync(ctx context.Context, key string) error {
 		return nil
 	}
 	used, err := c.isUsedLive(ctx, claim)
-	if err != nil || used {
+	switch {
+	case err != nil:
 		return err
+	case used:
+		return errUnseen
 	}
 	return c.writeFinalizers(ctx, claim,
 		slices.DeleteFunc(slices.Clone(claim.Finalizers), func(f string) bool { return f == Finalizer }))
