@@ -1,0 +1,4 @@
+package explore_test
+
+// nodeMutants are about attaching and mounting.
+var nodeMutants []mutant

@@ -1,0 +1,195 @@
+package explore_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/scenario"
+)
+
+// mutant is a small break of one part of the world, and the rule that must catch it.
+type mutant struct {
+	name     string
+	rule     string // the number of the rule that is broken first
+	history  string // what went wrong in the same way upstream: numbers of issues; "": nothing that we know of
+	scenario string
+	between  func() cluster.Between // the break; made anew for each search
+	config   explore.Config         // how it is searched for; the zero value is a portfolio
+	within   int                    // in how many schedules it is found
+}
+
+// deviationsMax bounds how many deviations the median mutant takes to be seen.
+const deviationsMax = 2
+
+// spared is how many schedules of the unbroken world are run at least.
+const spared = 100
+
+// scene reads a row's scenario. more is what happens beside it.
+func (m mutant) scene(t *testing.T, more string) *scenario.Scenario {
+	t.Helper()
+	s, err := scenario.Parse(m.name, m.scenario+more)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// hunt searches for the break, and fails where it is not found, or by another rule.
+func (m mutant) hunt(t *testing.T, more string, count int) *explore.Failure {
+	t.Helper()
+	s, cfg := m.scene(t, more), m.config
+	s.Between, cfg.Count = m.between(), count
+	r, err := explore.Search(t.Context(), s, cfg)
+	switch {
+	case err != nil:
+		t.Fatal(err)
+	case r.Failure == nil:
+		t.Fatalf("it survives %d schedules: %s", r.Schedules, r.Complete)
+	case r.Failure.Scenario.Violates != m.rule:
+		t.Fatalf("caught by %s, want %s: %v\nunder %s", r.Failure.Scenario.Violates, m.rule, r.Failure, r.Failure.Scenario.Schedule)
+	}
+	return r.Failure
+}
+
+// spare runs the same search over the unbroken world, which must pass.
+func (m mutant) spare(t *testing.T) {
+	t.Helper()
+	cfg := m.config
+	cfg.Count = max(m.within, spared)
+	r, err := explore.Search(t.Context(), m.scene(t, ""), cfg)
+	if err != nil || r.Failure != nil {
+		t.Fatalf("the world that is not broken fails: %v %v\nunder %s", err, r.Failure, r.Failure.Scenario.Schedule)
+	}
+}
+
+// subjects are the names of what a scenario's users create.
+func subjects(s *scenario.Scenario) []string {
+	var names []string
+	for _, u := range s.Users {
+		for _, a := range u.Acts {
+			if words := strings.Fields(a.String()); words[0] == "create" {
+				names = append(names, words[2])
+			}
+		}
+	}
+	return names
+}
+
+// names tells whether a sentence names one of some objects.
+func names(sentence string, objects []string) bool {
+	return slices.ContainsFunc(objects, func(o string) bool { return strings.Contains(sentence, o) })
+}
+
+// Every mutant is caught by its rule, in as many schedules as its row says, and the world without it passes the same
+// search. What is found is short, and says what it is about.
+func TestMutants(t *testing.T) {
+	rows := slices.Concat(claimMutants, nodeMutants)
+	found := make([]*explore.Failure, len(rows))
+	t.Run("each", func(t *testing.T) {
+		for i, m := range rows {
+			t.Run(m.name, func(t *testing.T) {
+				t.Parallel()
+				f := m.hunt(t, "", m.within)
+				if what := f.Error(); !names(what, append(subjects(f.Scenario), "pvc-", "node-")) {
+					t.Errorf("it is about no object of the scenario: %s", what)
+				}
+				m.spare(t)
+				found[i] = f
+			})
+		}
+	})
+	var lengths []int
+	for i, f := range found {
+		if f == nil {
+			continue // it failed, or was not asked for
+		}
+		lengths = append(lengths, len(f.Scenario.Schedule))
+		t.Logf("%-60s %-4s found in %3d of %3d, %d deviations: %s\n\t%v",
+			rows[i].name, rows[i].rule, f.Schedules, rows[i].within, len(f.Scenario.Schedule), f.Scenario.Schedule, f)
+	}
+	if slices.Sort(lengths); len(lengths) > 0 && lengths[len(lengths)/2] > deviationsMax {
+		t.Errorf("the median schedule has %d deviations, want at most %d: %v", lengths[len(lengths)/2], deviationsMax, lengths)
+	}
+}
+
+// intercepting is an interceptor of requests made of a function. It lets watches be.
+type intercepting func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error)
+
+func (f intercepting) Intercept(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+	return f(r, serve)
+}
+
+func (f intercepting) InterceptWatch(_ fake.Request, serve func() (watch.Interface, error)) (watch.Interface, error) {
+	return serve()
+}
+
+// isPart tells whether a process is of a part: "kubelet" means all of them, "" any part.
+func isPart(part, process string) bool {
+	process = strings.TrimSuffix(process, "#2")
+	kind, _, _ := strings.Cut(process, "(")
+	return part == "" || part == process || part == kind
+}
+
+// client breaks what a part says to the API server. meddle is called each time a process of it starts, with the client that
+// does as it is told.
+func client(part string, meddle func(own *fake.Clientset) intercepting) func() cluster.Between {
+	return func() cluster.Between {
+		return cluster.Between{Client: func(process string, own *fake.Clientset) *fake.Clientset {
+			if !isPart(part, process) {
+				return own
+			}
+			return own.Intercepted(meddle(own))
+		}}
+	}
+}
+
+// invoking is a connection to a driver made of a function. invoke makes the call that is to be made.
+type invoking func(ctx context.Context, method string, args, reply any, invoke invoke) error
+
+type invoke func(ctx context.Context, method string, args, reply any) error
+
+// brokenConn is a connection whose calls a function makes.
+type brokenConn struct {
+	grpc.ClientConnInterface
+	f invoking
+}
+
+// Invoke asks the function.
+func (c brokenConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	return c.f(ctx, method, args, reply, func(ctx context.Context, method string, args, reply any) error {
+		return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
+	})
+}
+
+// driver breaks what a part says to the driver. meddle is called each time a process of it starts.
+func driver(part string, meddle func() invoking) func() cluster.Between {
+	return func() cluster.Between {
+		return cluster.Between{Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
+			if !isPart(part, process) {
+				return conn
+			}
+			return brokenConn{conn, meddle()}
+		}}
+	}
+}
+
+// strangers is a second user, with so many volumes and claims that have nothing to do with the rest.
+func strangers(n int) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, "user stranger")
+	for i := range n {
+		fmt.Fprintf(&b, "  create volume stranger-%d 1Gi class=strange\n", i)
+		fmt.Fprintf(&b, "  create claim stranger-%d 1Gi class=strange\n", i)
+	}
+	return b.String()
+}
