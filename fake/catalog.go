@@ -166,7 +166,7 @@ func (s *Server) Resources() []APIResource {
 // Served tells of one resource, which is named as in Commit, in its preferred version, and whether the server has it.
 func (s *Server) Served(resource string) (APIResource, bool) {
 	is := s.catalog.Load()
-	t := is.tables[resource]
+	t := is.table(resource)
 	if t == nil {
 		return APIResource{}, false
 	}

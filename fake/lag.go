@@ -81,7 +81,7 @@ func (s *Server) old(t *table, events int) (objects *objectMap, position, revisi
 	position = max(t.log.first, t.log.end.Load()-int64(events))
 	objects = t.objects.Copy()
 	since := t.log.events[position-t.log.first:]
-	undo(objects, since)
+	t.undo(objects, since)
 	revision = s.revision
 	if len(since) > 0 {
 		revision = since[0].revision - 1
