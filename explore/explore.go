@@ -285,9 +285,9 @@ func (e *search) runOrdinary() error {
 	if err != nil {
 		return err
 	}
-	e.ordinary, e.calls, e.wide = r, p.calls, p.wide
 	if e.failed(r) {
-		return e.found(nil, r)
+		return e.found(nil, r) // run again with the same bound on its steps
 	}
+	e.ordinary, e.calls, e.wide = r, p.calls, p.wide
 	return nil
 }
