@@ -23,9 +23,10 @@ type mutant struct {
 	rule     string // the number of the rule that is broken first
 	history  string // what went wrong in the same way upstream: numbers of issues; "": nothing that we know of
 	scenario string
-	between  func() cluster.Between // the break; made anew for each search
-	config   explore.Config         // how it is searched for; the zero value is a portfolio
-	within   int                    // in how many schedules it is found
+	between  func() cluster.Between           // the break; made anew for each search
+	extra    func(broken bool) []cluster.Part // what there is beside the control plane, or in the place of a part; nil: nothing
+	config   explore.Config                   // how it is searched for; the zero value is a portfolio
+	within   int                              // in how many schedules it is found
 }
 
 // deviationsMax bounds how many deviations the median mutant takes to be seen.
@@ -34,12 +35,18 @@ const deviationsMax = 2
 // spared is how many schedules of the unbroken world are run at least.
 const spared = 100
 
-// scene reads a row's scenario. more is what happens beside it.
-func (m mutant) scene(t *testing.T, more string) *scenario.Scenario {
+// scene reads a row's scenario, with or without the break. more is what happens beside it.
+func (m mutant) scene(t *testing.T, broken bool, more string) *scenario.Scenario {
 	t.Helper()
 	s, err := scenario.Parse(m.name, m.scenario+more)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if m.extra != nil {
+		s.Extra = m.extra(broken)
+	}
+	if broken {
+		s.Between = m.between()
 	}
 	return s
 }
@@ -47,9 +54,9 @@ func (m mutant) scene(t *testing.T, more string) *scenario.Scenario {
 // hunt searches for the break, and fails where it is not found, or by another rule.
 func (m mutant) hunt(t *testing.T, more string, count int) *explore.Failure {
 	t.Helper()
-	s, cfg := m.scene(t, more), m.config
-	s.Between, cfg.Count = m.between(), count
-	r, err := explore.Search(t.Context(), s, cfg)
+	cfg := m.config
+	cfg.Count = count
+	r, err := explore.Search(t.Context(), m.scene(t, true, more), cfg)
 	switch {
 	case err != nil:
 		t.Fatal(err)
@@ -66,9 +73,12 @@ func (m mutant) spare(t *testing.T) {
 	t.Helper()
 	cfg := m.config
 	cfg.Count = max(m.within, spared)
-	r, err := explore.Search(t.Context(), m.scene(t, ""), cfg)
-	if err != nil || r.Failure != nil {
-		t.Fatalf("the world that is not broken fails: %v %v\nunder %s", err, r.Failure, r.Failure.Scenario.Schedule)
+	r, err := explore.Search(t.Context(), m.scene(t, false, ""), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := r.Failure; f != nil {
+		t.Fatalf("the world that is not broken fails: %v\nunder %s", f, f.Scenario.Schedule)
 	}
 }
 
