@@ -41,7 +41,7 @@ var nodeMutants = []mutant{
 	},
 	{
 		name: "the node is read as it was before it used the volume", rule: "I16", history: "#106710, PR #110721",
-		scenario: nodeParts + "faults: crash(attachdetach, 1)\n" + removed, between: client("attachdetach", readsOldNodes),
+		scenario: nodeParts + once("attachdetach", "crash") + removed, between: client("attachdetach", readsOldNodes),
 		config: restarts, within: 100,
 	},
 	{
@@ -78,7 +78,7 @@ var nodeMutants = []mutant{
 	},
 	{
 		name: "a call that failed is made again at once", rule: "I23", history: "#116886",
-		scenario: nodeParts + "faults: driver Unavailable(NodeStageVolume, 1)\n" + runs, between: driver("kubelet", repeats),
+		scenario: nodeParts + once("NodeStageVolume", "driver Unavailable") + runs, between: driver("kubelet", repeats),
 		config: faults, within: 2,
 	},
 	{
@@ -87,12 +87,12 @@ var nodeMutants = []mutant{
 	},
 	{
 		name: "an unstage that timed out counts as done", rule: "I24", history: "#86360, #89112, PR #82492",
-		scenario: nodeParts + "faults: driver-lost DeadlineExceeded(NodeUnstageVolume, 1)\n" + runs, between: driver("kubelet", believesTimeouts),
+		scenario: nodeParts + once("NodeUnstageVolume", "driver-lost DeadlineExceeded") + runs, between: driver("kubelet", believesTimeouts),
 		config: faults, within: 2,
 	},
 	{
 		name: "a stage that timed out counts as failed", rule: "I24", history: "#120268",
-		scenario: nodeParts + "faults: driver DeadlineExceeded(NodeStageVolume, 1)\n" + comesAndGoes,
+		scenario: nodeParts + once("NodeStageVolume", "driver DeadlineExceeded") + comesAndGoes,
 		between:  driver("kubelet", givesUpAtTimeouts), config: faults, within: 2,
 	},
 	{
@@ -105,7 +105,7 @@ var nodeMutants = []mutant{
 	},
 	{
 		name: "a mount that fails again is undone", rule: "I27", history: "#120150, #121271, PR #139045",
-		scenario: nodeParts + "rules: I27\nfaults: driver Internal(NodePublishVolume, 1)\n" + republished, between: driver("kubelet", undoes),
+		scenario: nodeParts + "rules: I27\n" + once("NodePublishVolume", "driver Internal") + republished, between: driver("kubelet", undoes),
 		config: faults, within: 3,
 	},
 	{
@@ -164,7 +164,7 @@ var nodeMutants = []mutant{
 	},
 	{
 		name: "a mount that failed counts as done", rule: "L7", history: "#31272",
-		scenario: nodeParts + "faults: driver-lost Internal(NodePublishVolume, 1)\n" + staysThere, between: driver("kubelet", believesFailures),
+		scenario: nodeParts + once("NodePublishVolume", "driver-lost Internal") + staysThere, between: driver("kubelet", believesFailures),
 		config: faults, within: 2,
 	},
 	{
