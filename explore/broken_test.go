@@ -502,9 +502,6 @@ func onClaims(p cluster.Process, f func(claim *corev1.PersistentVolumeClaim)) er
 	return err
 }
 
-// sound breaks nothing.
-func sound() cluster.Between { return cluster.Between{} }
-
 // reconnects is a part that has a cache of claims. Broken, it lists them anew when one has changed, and is answered by a
 // server that is behind.
 func reconnects(broken bool) []cluster.Part {

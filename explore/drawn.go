@@ -24,7 +24,9 @@ func (e *search) drawn(strategy Strategy, count int) error {
 			return err
 		}
 		if e.failed(r) {
-			return e.found(noting.Schedule, r)
+			if err := e.found(noting.Schedule, r); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -69,7 +71,7 @@ func (e *search) unreported(strategy sim.Strategy) (*scenario.Result, error) {
 	if err := e.ctx.Err(); err != nil {
 		return nil, err
 	}
-	r, err := e.scenario.Run(e.ctx, scenario.Options{Strategy: strategy, StepsMax: e.bound()})
+	r, err := e.scenario.Run(e.ctx, scenario.Options{Strategy: strategy, Pool: e.pool, StepsMax: e.bound()})
 	if err == nil {
 		e.judge(r)
 	}

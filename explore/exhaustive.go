@@ -25,7 +25,9 @@ func (e *search) exhaust(bound int, met map[uint64]int, blind bool) error {
 		}
 		e.report.States = len(met)
 		if e.failed(r) {
-			return e.found(noting.Schedule, r)
+			if err := e.found(noting.Schedule, r); err != nil {
+				return err
+			}
 		}
 		if prefix = e.next(d); prefix == nil {
 			break

@@ -49,6 +49,8 @@ type Config struct {
 
 	// Rule is the number of the rule to be broken; other failures are passed over. "": any.
 	Rule string
+	// KeepGoing goes on after a failure, to the end of the search: failures are counted by rule.
+	KeepGoing bool
 	// Progress is told after each schedule. nil: nobody.
 	Progress func(Report)
 	// States has states be counted, which takes time.
@@ -59,11 +61,12 @@ type Config struct {
 
 // Report is what a search has come to.
 type Report struct {
-	Schedules int      // run so far
-	Steps     int      // in all of them
-	States    int      // different ones met, if they are counted
-	Complete  string   // what was searched completely, in words; "": nothing was
-	Failure   *Failure // the first; nil: none was found
+	Schedules int        // run so far
+	Steps     int        // in all of them
+	States    int        // different ones met, if they are counted
+	Complete  string     // what was searched completely, in words; "": nothing was
+	Failure   *Failure   // the first; nil: none was found
+	Failures  []*Failure // the first of each rule; more than one only with Config.KeepGoing
 }
 
 // Failure is a schedule under which a scenario goes wrong.
@@ -72,6 +75,7 @@ type Failure struct {
 	Result    *scenario.Result   // of the last run
 	Schedules int                // how many were run until it was found
 	Shrinking int                // how many more were run to shorten it
+	Times     int                // how many schedules broke the rule; more than 1 only with Config.KeepGoing
 }
 
 // Error says which rule is broken, and how.
@@ -91,6 +95,7 @@ func Search(ctx context.Context, s *scenario.Scenario, cfg Config) (Report, erro
 	if err != nil {
 		return Report{}, err
 	}
+	defer e.pool.Close()
 	err = e.search(e.cfg.Strategy)
 	if errors.Is(err, errEnough) {
 		err = nil
@@ -110,6 +115,7 @@ type search struct {
 	wide     []int            // and the steps of it at which there was a choice
 	turn     int              // schedules come by, of all shards
 	states   *states          // nil: they are not counted
+	pool     *sim.Pool        // of all runs
 	within   bool             // it is part of the shrinking of what another one found
 }
 
@@ -125,7 +131,7 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 	case cfg.Depth < 0 || cfg.Count < 0:
 		return nil, fmt.Errorf("depth %d, count %d: want no negative numbers", cfg.Depth, cfg.Count)
 	}
-	e := &search{ctx: ctx, scenario: s.Under(nil, ""), cfg: cfg, risks: cfg.Faults}
+	e := &search{ctx: ctx, scenario: s.Under(nil, ""), cfg: cfg, risks: cfg.Faults, pool: &sim.Pool{}}
 	if e.risks == nil {
 		e.risks = s.Faults
 	}
@@ -225,7 +231,7 @@ func (e *search) runBegun(strategy sim.Strategy, begin func(c *cluster.Cluster))
 	if err := e.ctx.Err(); err != nil {
 		return nil, err
 	}
-	r, err := e.scenario.Run(e.ctx, scenario.Options{Strategy: strategy, StepsMax: e.bound(), Watch: func(c *cluster.Cluster) {
+	r, err := e.scenario.Run(e.ctx, scenario.Options{Strategy: strategy, Pool: e.pool, StepsMax: e.bound(), Watch: func(c *cluster.Cluster) {
 		if begin != nil {
 			begin(c)
 		}
@@ -245,9 +251,10 @@ func (e *search) runBegun(strategy sim.Strategy, begin func(c *cluster.Cluster))
 	return r, nil
 }
 
-// bound is on the steps of a run: so many times those of the ordinary course that more must be a livelock.
+// bound is on the steps of a run: so many times those of the ordinary course that more must be a livelock. The ordinary course
+// itself, which may be one, has the same bound each time it is run.
 func (e *search) bound() int {
-	if e.ordinary == nil {
+	if e.ordinary == nil || e.ordinary.Failure != nil {
 		return scenario.StepsMax
 	}
 	return 1000 + 10*e.ordinary.Steps
@@ -286,7 +293,9 @@ func (e *search) runOrdinary() error {
 		return err
 	}
 	if e.failed(r) {
-		return e.found(nil, r) // run again with the same bound on its steps
+		// Under the same bound on steps, so that a livelock is seen where it was seen before; and without an ordinary
+		// course there is nothing to leave.
+		return cmp.Or(e.found(nil, r), errEnough)
 	}
 	e.ordinary, e.calls, e.wide = r, p.calls, p.wide
 	return nil

@@ -1,6 +1,7 @@
 package explore_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/volsim/volsim/explore"
@@ -47,5 +48,25 @@ func TestSearchesComplete(t *testing.T) {
 		if tt.cfg.Count > 0 && r.Schedules != 100 {
 			t.Errorf("%s: %d schedules, want 100", tt.cfg.Strategy, r.Schedules)
 		}
+	}
+}
+
+// A world that never comes to rest in the ordinary course is a failure like others: the attempts to attach a volume that the
+// storage does not have never end.
+func TestAnEndlessOrdinaryCourseIsAFailure(t *testing.T) {
+	s, err := scenario.Parse("endless", `
+nodes: 1
+user alice
+  create volume v1 1Gi
+  create claim c1 1Gi class=
+  create pod p1 c1
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := explore.Search(t.Context(), s, explore.Config{Strategy: explore.Holds})
+	var livelock *scenario.Livelock
+	if err != nil || r.Failure == nil || !errors.As(r.Failure.Result.Failure, &livelock) {
+		t.Errorf("found %+v, %v, want a livelock", r, err)
 	}
 }

@@ -31,7 +31,7 @@ func TestHistoriesDoNotRepeat(t *testing.T) {
 		},
 		{
 			"an attach fails, and the pod is deleted meanwhile", "#117042",
-			nodeParts + once("ControllerPublishVolume", "driver Internal", "driver-lost DeadlineExceeded", "hang") + comesAndGoes, faults,
+			nodeParts + once("ControllerPublishVolume", "driver Internal", "driver-lost DeadlineExceeded", "hang") + endsAtOnce, faults,
 		},
 		{
 			"a detach fails, and is wanted the other way round meanwhile", "#32727, #109951",
@@ -39,7 +39,7 @@ func TestHistoriesDoNotRepeat(t *testing.T) {
 		},
 		{
 			"a mount or an unmount fails or times out, and the pod is deleted meanwhile", "#127520, #65246",
-			nodeParts + once("Node", "driver DeadlineExceeded", "driver-lost DeadlineExceeded", "hang", "driver Internal") + comesAndGoes, faults,
+			nodeParts + once("Node", "driver DeadlineExceeded", "driver-lost DeadlineExceeded", "hang", "driver Internal") + endsAtOnce, faults,
 		},
 		{
 			"an unmount fails or times out", "#86360, #89112",

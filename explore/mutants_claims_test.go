@@ -2,47 +2,758 @@ package explore_test
 
 import (
 	"context"
+	"slices"
+	"time"
 
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core"
+	coreinformersv1 "k8s.io/client-go/informers/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
 
+	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/pvcontroller"
+	"github.com/volsim/volsim/sidecars/provisioner"
+)
+
+var (
+	holds    = explore.Config{Strategy: explore.Holds}
+	twoHolds = explore.Config{Strategy: explore.Holds, Depth: 2}
+	faults   = explore.Config{Strategy: explore.Faults}
 )
 
 // claimMutants are about claims and volumes.
 var claimMutants = []mutant{
 	{
-		name: "volumes are reserved whatever their version", rule: "I2", history: "origin#4829",
+		name: "every volume that names a claim is reserved for it", rule: "I1",
 		scenario: `
 nodes: 1
-parts: pvcontroller, scheduler, kubelet
 user alice
-  create class late binding=WaitForFirstConsumer
-  create volume v1 1Gi class=late
-  create volume v2 2Gi class=late
-  create claim c1 1Gi class=late volume=v1
-  create claim c2 1Gi class=late
-  create pod web c2
+  create claim data 1Gi
+  create pod web data
+  wait pod web Running
 `,
-		between: client("pvcontroller", unconditional("persistentvolumes", "")),
-		config:  explore.Config{},
-		within:  100,
+		extra:   twinMaker,
+		between: updates("pvcontroller", "status", reserveWhatever),
+		config:  holds, within: 1,
+	},
+	{
+		name: "claims are told apart by their names", rule: "I2", history: "kubernetes#23615",
+		scenario: `
+parts: pvcontroller, pvcprotection
+user alice
+  create volume v1 1Gi
+  create claim data 1Gi class=
+  wait claim data Bound
+  delete claim data
+  create claim data 1Gi class=
+`,
+		between: updates("pvcontroller", "status", inherit),
+		config:  holds, within: 4, crowd: 28,
+	},
+	{
+		name: "a conflict is overcome without deciding anew", rule: "I2", history: "origin#4829",
+		scenario: `
+parts: pvcontroller
+user alice
+  let replicate pvcontroller
+  create claim c1 1Gi class=
+  create claim c2 2Gi class=
+  create volume v1 2Gi
+`,
+		between: updates("pvcontroller", "", overcome),
+		config:  holds, within: 40, crowd: 66,
+	},
+	{
+		name: "the claim is written before the volume", rule: "I3", history: "kubernetes#24331",
+		scenario: oneClaim,
+		between:  client("pvcontroller", claimFirst),
+		config:   holds, within: 1,
+	},
+	{
+		name: "a claim is not marked as bound", rule: "I4", history: "kubernetes#24331",
+		scenario: oneClaim,
+		between: updates("pvcontroller", "", func(_ *fake.Clientset, claim *corev1.PersistentVolumeClaim, send send[*corev1.PersistentVolumeClaim]) (*corev1.PersistentVolumeClaim, error) {
+			delete(claim.Annotations, storagehelpers.AnnBindCompleted)
+			return send(claim)
+		}),
+		config: holds, within: 1,
+	},
+	{
+		name: "the first volume by name is taken, whatever its size", rule: "I5",
+		scenario: `
+parts: pvcontroller
+user alice
+  create volume v1 1Gi
+  create volume v2 2Gi
+  create claim data 2Gi class=
+`,
+		between: updates("pvcontroller", "", takeFirst),
+		config:  holds, within: 1,
+	},
+	{
+		name: "a volume is reserved whatever its version", rule: "I5",
+		scenario: `
+parts: pvcontroller, pvprotection
+ends: differ
+user alice
+  create volume v1 1Gi
+  create claim data 1Gi class=
+  delete volume v1
+`,
+		between: updates("pvcontroller", "", func(_ *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
+			v.ResourceVersion = ""
+			return send(v)
+		}),
+		config: twoHolds, within: 500,
+	},
+	{
+		name: "a controller that starts again knows no volumes", rule: "I6", history: "kubernetes#48081",
+		scenario: `
+parts: pvprotection
+user alice
+  create volume v1 1Gi
+  create claim data 1Gi class=
+  wait claim data Bound
+  let crash pvcontroller
+`,
+		extra:   pvControllers,
+		between: none,
+		config:  holds, within: 56,
+	},
+	{
+		name: "a claim gets another volume than it asks for", rule: "I7",
+		scenario: `
+parts: pvcontroller
+user alice
+  create volume v1 1Gi
+  create volume v2 1Gi
+  create claim data 1Gi class= volume=v1
+`,
+		between: updates("pvcontroller", "", replace),
+		config:  holds, within: 1,
+	},
+	{
+		name: "of a claim that is not in the cache the server is not asked", rule: "I8", history: "kubernetes#66287, kubernetes#105131",
+		scenario: `
+parts: pvcontroller
+faults: crash(pvcontroller, 1)
+user alice
+  create volume v1 1Gi
+  create claim data 1Gi class=
+`,
+		between: client("pvcontroller", neverFound),
+		config:  faults, within: 280,
+	},
+	{
+		name: "the driver deletes a volume too many", rule: "I8",
+		scenario: `
+parts: pvcontroller, pvcprotection, pvprotection, provisioner
+user alice
+  create claim data 1Gi
+  create claim other 1Gi
+  wait claim other Bound
+  wait claim data Bound
+  delete claim data
+`,
+		between: driver("provisioner", deleteOlder),
+		config:  holds, within: 1,
+	},
+	{
+		name: "of a claim whose name is in the cache the server is not asked", rule: "I8", history: "kubernetes#105131, kubernetes#142332",
+		scenario: `
+parts: pvcontroller, pvcprotection
+faults: crash(pvcontroller, 1)
+ends: differ
+user alice
+  create claim data 1Gi class=
+  delete claim data
+  create claim data 1Gi class=
+  create volume v1 1Gi
+`,
+		between: client("pvcontroller", neverFound),
+		config:  faults, within: 640,
+	},
+	{
+		name: "what the driver could not delete passes for deleted", rule: "I9",
+		scenario: dynamic + "faults: driver Internal(DeleteVolume, 1)\n" + comesAndGoes,
+		between: driver("provisioner", func() invoking {
+			return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
+				err := invoke(ctx, method, args, reply)
+				if _, is := args.(*csispec.DeleteVolumeRequest); is {
+					return nil
+				}
+				return err
+			}
+		}),
+		config: faults, within: 4,
+	},
+	{
+		name: "a volume is deleted by its name alone", rule: "I9",
+		scenario: `
+parts: pvcontroller, pvcprotection, pvprotection, provisioner
+ends: differ
+user alice
+  create volume v1 1Gi reclaim=Delete for=data
+  create claim data 1Gi class=
+  wait claim data Bound
+  delete claim data
+  delete volume v1
+  create volume v1 1Gi handle=other
+`,
+		between: client("provisioner", byNameAlone),
+		config:  holds, within: 56,
+	},
+	{
+		name: "a volume that is asked for again gets another name", rule: "I10", history: "external-provisioner#1448, external-provisioner#1469",
+		scenario: dynamic + "faults: driver-lost Unavailable(CreateVolume, 1)\n" + comes,
+		between:  driver("provisioner", renameRepeated),
+		config:   faults, within: 4,
+	},
+	{
+		name: "a volume is named after the name of its claim", rule: "I10",
+		scenario: dynamic + comes,
+		between: client("provisioner", func(own *fake.Clientset) intercepting {
+			return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+				v, ok := r.Body.(*corev1.PersistentVolume)
+				if !ok || r.Verb != "create" {
+					return serve()
+				}
+				v = v.DeepCopy()
+				v.Name = "pvc-" + v.Spec.ClaimRef.Name
+				return own.CoreV1().PersistentVolumes().Create(context.Background(), v, metav1.CreateOptions{})
+			}
+		}),
+		config: holds, within: 1,
+	},
+	{
+		name: "a timeout of the driver passes for its refusal", rule: "I11", history: "external-provisioner#131, external-provisioner#311, external-provisioner#486",
+		scenario: dynamic + "faults: driver-lost DeadlineExceeded(CreateVolume, 1)\n" + comesAndGoes,
+		between: driver("provisioner", func() invoking {
+			return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
+				err := invoke(ctx, method, args, reply)
+				if status.Code(err) == codes.DeadlineExceeded {
+					return status.Error(codes.InvalidArgument, "timed out")
+				}
+				return err
+			}
+		}),
+		config: faults, within: 4,
+	},
+	{
+		name: "a volume's phase is written with the finalizers of an older version", rule: "I12",
+		scenario: dynamic + comes,
+		between: updates("pvcontroller", "status", func(_ *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
+			v.Finalizers = slices.DeleteFunc(v.Finalizers, func(f string) bool { return f == provisioner.Finalizer })
+			return send(v)
+		}),
+		config: holds, within: 1,
+	},
+	{
+		name: "nothing keeps a volume that was made until its claim is gone", rule: "I12", history: "kubernetes#109330",
+		scenario: dynamic + `
+user alice
+  create claim data 1Gi
+  wait claim data Bound
+  delete claim data
+`,
+		extra:   careless,
+		between: client("provisioner", withoutFinalizer),
+		config:  holds, within: 1,
+	},
+	{
+		name: "of two default classes the older one is taken", rule: "I13", history: "kubernetes#111467",
+		scenario: `
+parts: pvcontroller, provisioner
+ends: differ
+user alice
+  delete class standard
+  create claim data 1Gi
+  create class b default=true
+  create class a default=true
+`,
+		between: updates("pvcontroller", "", lastClass),
+		config:  holds, within: 4, crowd: 4,
+	},
+	{
+		name: "a write whose answer was lost is repeated as it was", rule: "I14",
+		scenario: `
+parts: pvcontroller
+faults: lost(pvcontroller, 1)
+user alice
+  create volume v1 1Gi
+  create claim data 1Gi class=
+`,
+		between: updates("pvcontroller", "", func(_ *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
+			written, err := send(v)
+			if apierrors.IsTimeout(err) {
+				v.ResourceVersion = ""
+				return send(v)
+			}
+			return written, err
+		}),
+		config: faults, within: 6,
+	},
+	{
+		name: "which pods there are is not asked", rule: "I28", history: "kubernetes#75980",
+		scenario: protected,
+		between:  client("pvcprotection", answerPods(func(*corev1.PodList) *corev1.PodList { return &corev1.PodList{} })),
+		config:   holds, within: 54, crowd: 126,
+	},
+	{
+		name: "the pods are listed once for many claims", rule: "I28",
+		scenario: `
+parts: pvcontroller, pvcprotection
+ends: differ
+user alice
+  create claim old 1Gi class=
+  delete claim old
+  create volume v1 1Gi
+  create claim data 1Gi class=
+  create pod web data on=node-1
+  delete claim data
+`,
+		between: client("pvcprotection", answerPods(func(first *corev1.PodList) *corev1.PodList { return first })),
+		config:  holds, within: 84, crowd: 186,
+	},
+	{
+		name: "a claim's phase is not written", rule: "L1",
+		scenario: oneClaim,
+		between: updates("pvcontroller", "status", func(_ *fake.Clientset, claim *corev1.PersistentVolumeClaim, _ send[*corev1.PersistentVolumeClaim]) (*corev1.PersistentVolumeClaim, error) {
+			return claim, nil
+		}),
+		config: holds, within: 1,
+	},
+	{
+		name: "whoever cannot ask for the pods takes the claim for used", rule: "L2",
+		scenario: `
+parts: pvcontroller, pvcprotection
+faults: refused(pvcprotection, 1)
+user alice
+  create volume v1 1Gi
+  create claim data 1Gi class=
+  wait claim data Bound
+  delete claim data
+`,
+		between: client("pvcprotection", takeForUsed),
+		config:  faults, within: 4,
+	},
+	{
+		name: "the server is asked, but a cache answers", rule: "L2",
+		scenario: `
+parts: pvcontroller, pvcprotection
+user alice
+  create volume v1 1Gi
+  create claim data 1Gi class=
+  wait claim data Bound
+  delete claim data
+`,
+		between: client("pvcontroller", answerClaims),
+		config:  holds, within: 1,
 	},
 }
 
-// unconditional drops the resourceVersion from a part's updates of a resource.
-func unconditional(resource, subresource string) func(own *fake.Clientset) intercepting {
-	return func(own *fake.Clientset) intercepting {
+// Pieces of scenarios.
+const (
+	oneClaim = `
+parts: pvcontroller
+user alice
+  create volume v1 1Gi
+  create claim data 1Gi class=
+`
+	dynamic = "parts: pvcontroller, pvcprotection, pvprotection, provisioner\n"
+	comes   = `
+user alice
+  create claim data 1Gi
+`
+	comesAndGoes = `
+user alice
+  create claim data 1Gi
+  delete claim data
+`
+	protected = `
+parts: pvcontroller, pvcprotection
+user alice
+  create volume v1 1Gi
+  create claim data 1Gi class=
+  wait claim data Bound
+  create pod web data on=node-1
+  delete claim data
+`
+)
+
+func none() cluster.Between { return cluster.Between{} }
+
+// send sends an update.
+type send[T fake.Object] func(obj T) (T, error)
+
+// updates meddles with a part's updates of claims or volumes. meddle gets a copy of what the part sent.
+func updates[T fake.Object](part, subresource string, meddle func(own *fake.Clientset, obj T, send send[T]) (T, error)) func() cluster.Between {
+	return client(part, func(own *fake.Clientset) intercepting {
 		return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-			volume, ok := r.Body.(*corev1.PersistentVolume)
-			if !ok || r.Verb != "update" || r.Resource.Resource != resource || r.Subresource != subresource {
+			body, ok := r.Body.(T)
+			if !ok || r.Verb != "update" || r.Subresource != subresource {
 				return serve()
 			}
-			volume = volume.DeepCopy()
-			volume.ResourceVersion = ""
-			return own.CoreV1().PersistentVolumes().Update(context.Background(), volume, metav1.UpdateOptions{})
+			answer, err := meddle(own, body.DeepCopyObject().(T), func(obj T) (T, error) {
+				written, err := put(own, subresource, obj)
+				sent, _ := written.(T)
+				return sent, err
+			})
+			if err != nil {
+				return nil, err
+			}
+			return answer, nil
+		}
+	})
+}
+
+// put updates a claim or a volume.
+func put(own *fake.Clientset, subresource string, obj fake.Object) (fake.Object, error) {
+	ctx, options := context.Background(), metav1.UpdateOptions{}
+	switch o := obj.(type) {
+	case *corev1.PersistentVolume:
+		if subresource == "status" {
+			return own.CoreV1().PersistentVolumes().UpdateStatus(ctx, o, options)
+		}
+		return own.CoreV1().PersistentVolumes().Update(ctx, o, options)
+	case *corev1.PersistentVolumeClaim:
+		if subresource == "status" {
+			return own.CoreV1().PersistentVolumeClaims(o.Namespace).UpdateStatus(ctx, o, options)
+		}
+		return own.CoreV1().PersistentVolumeClaims(o.Namespace).Update(ctx, o, options)
+	default:
+		panic("update of neither a claim nor a volume")
+	}
+}
+
+// storedClaim is the claim that a volume names; nil where it is not there.
+func storedClaim(own *fake.Clientset, ref *corev1.ObjectReference) *corev1.PersistentVolumeClaim {
+	if ref == nil {
+		return nil
+	}
+	obj, _ := own.Server().Get("persistentvolumeclaims", ref.Namespace, ref.Name)
+	claim, _ := obj.(*corev1.PersistentVolumeClaim)
+	return claim
+}
+
+// reserveWhatever fills in the UID of the claim that an Available volume names.
+func reserveWhatever(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
+	claim := storedClaim(own, v.Spec.ClaimRef)
+	if v.Status.Phase != corev1.VolumeAvailable || claim == nil || v.Spec.ClaimRef.UID != "" {
+		return send(v)
+	}
+	v.Spec.ClaimRef.UID = claim.UID
+	return own.CoreV1().PersistentVolumes().Update(context.Background(), v, metav1.UpdateOptions{})
+}
+
+// inherit gives a volume that lost its claim to the next one of that name.
+func inherit(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
+	claim := storedClaim(own, v.Spec.ClaimRef)
+	if v.Status.Phase != corev1.VolumeReleased || claim == nil {
+		return send(v)
+	}
+	v.Spec.ClaimRef.UID = claim.UID
+	return own.CoreV1().PersistentVolumes().Update(context.Background(), v, metav1.UpdateOptions{})
+}
+
+// overcome writes a volume's claimRef once more when there was a conflict, over whatever is there.
+func overcome(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
+	written, err := send(v)
+	if !apierrors.IsConflict(err) {
+		return written, err
+	}
+	live, err := own.CoreV1().PersistentVolumes().Get(context.Background(), v.Name, metav1.GetOptions{})
+	if err != nil || live.Spec.ClaimRef != nil && v.Spec.ClaimRef != nil && live.Spec.ClaimRef.UID == v.Spec.ClaimRef.UID {
+		return live, err
+	}
+	live.Spec.ClaimRef = v.Spec.ClaimRef
+	return send(live)
+}
+
+// claimFirst keeps what is written to a volume until the claim has been written.
+func claimFirst(own *fake.Clientset) intercepting {
+	ctx := context.Background()
+	var kept *corev1.PersistentVolume
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		switch body := r.Body.(type) {
+		case *corev1.PersistentVolume:
+			if body.Spec.ClaimRef != nil {
+				kept = body.DeepCopy()
+				return kept.DeepCopy(), nil
+			}
+		case *corev1.PersistentVolumeClaim:
+			claim, err := serve()
+			if kept == nil || err != nil {
+				return claim, err
+			}
+			written, err := own.CoreV1().PersistentVolumes().Update(ctx, kept, metav1.UpdateOptions{})
+			if err == nil {
+				written.Status = kept.Status
+				_, err = own.CoreV1().PersistentVolumes().UpdateStatus(ctx, written, metav1.UpdateOptions{})
+			}
+			kept = nil
+			return claim, err
+		}
+		return serve()
+	}
+}
+
+// takeFirst reserves the first volume that is nobody's.
+func takeFirst(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
+	for _, obj := range own.Server().List("persistentvolumes") {
+		if first := obj.(*corev1.PersistentVolume); first.Spec.ClaimRef == nil && v.Spec.ClaimRef != nil {
+			first = first.DeepCopy()
+			first.Spec.ClaimRef = v.Spec.ClaimRef
+			return send(first)
 		}
 	}
+	return send(v)
+}
+
+// replace has a claim name volume v2. The API server, which would refuse that, is passed by.
+func replace(own *fake.Clientset, claim *corev1.PersistentVolumeClaim, _ send[*corev1.PersistentVolumeClaim]) (*corev1.PersistentVolumeClaim, error) {
+	own.Server().Amend("persistentvolumeclaims", claim.Namespace, claim.Name, func(stored fake.Object) fake.Object {
+		changed := stored.(*corev1.PersistentVolumeClaim).DeepCopy()
+		changed.Spec.VolumeName = "v2"
+		return changed
+	})
+	return own.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(context.Background(), claim.Name, metav1.GetOptions{})
+}
+
+// neverFound answers that there is no claim of the name that is asked for.
+func neverFound(*fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if r.Verb == "get" && r.Resource.Resource == "persistentvolumeclaims" {
+			return nil, apierrors.NewNotFound(r.Resource.GroupResource(), r.Name)
+		}
+		return serve()
+	}
+}
+
+// lastClass gives a claim the last default class by name.
+func lastClass(own *fake.Clientset, claim *corev1.PersistentVolumeClaim, send send[*corev1.PersistentVolumeClaim]) (*corev1.PersistentVolumeClaim, error) {
+	was := storedClaim(own, &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name})
+	if was != nil && was.Spec.StorageClassName == nil && claim.Spec.StorageClassName != nil {
+		for _, class := range own.Server().List("storageclasses") {
+			name := class.GetName()
+			claim.Spec.StorageClassName = &name
+		}
+	}
+	return send(claim)
+}
+
+// withoutFinalizer makes volumes without the provisioner's finalizer, and never puts it on.
+func withoutFinalizer(own *fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		switch v, is := r.Body.(*corev1.PersistentVolume); {
+		case is && r.Verb == "create":
+			v = v.DeepCopy()
+			v.Finalizers = nil
+			return own.CoreV1().PersistentVolumes().Create(context.Background(), v, metav1.CreateOptions{})
+		case r.Verb == "patch" && r.Resource.Resource == "persistentvolumes":
+			return own.CoreV1().PersistentVolumes().Get(context.Background(), r.Name, metav1.GetOptions{})
+		}
+		return serve()
+	}
+}
+
+// byNameAlone deletes without preconditions.
+func byNameAlone(own *fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if r.Verb != "delete" || r.Resource.Resource != "persistentvolumes" {
+			return serve()
+		}
+		return nil, own.CoreV1().PersistentVolumes().Delete(context.Background(), r.Name, metav1.DeleteOptions{})
+	}
+}
+
+// deleteOlder deletes the volume that was made first, too.
+func deleteOlder() invoking {
+	var made []string
+	return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
+		err := invoke(ctx, method, args, reply)
+		if r, is := reply.(*csispec.CreateVolumeResponse); is && err == nil {
+			made = append(made, r.GetVolume().GetVolumeId())
+		}
+		if r, is := args.(*csispec.DeleteVolumeRequest); is && err == nil {
+			for _, id := range made {
+				if id != r.GetVolumeId() {
+					return invoke(ctx, method, &csispec.DeleteVolumeRequest{VolumeId: id}, reply)
+				}
+			}
+		}
+		return err
+	}
+}
+
+// renameRepeated asks for a volume by another name when it was asked for before.
+func renameRepeated() invoking {
+	asked := map[string]bool{}
+	return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
+		if r, is := args.(*csispec.CreateVolumeRequest); is {
+			if asked[r.GetName()] {
+				args = &csispec.CreateVolumeRequest{
+					Name: r.GetName() + "-again", CapacityRange: r.GetCapacityRange(), VolumeCapabilities: r.GetVolumeCapabilities(),
+				}
+			}
+			asked[r.GetName()] = true
+		}
+		return invoke(ctx, method, args, reply)
+	}
+}
+
+// answerPods asks for the pods once, and answers from then on what a function makes of that.
+func answerPods(answer func(first *corev1.PodList) *corev1.PodList) func(*fake.Clientset) intercepting {
+	return func(own *fake.Clientset) intercepting {
+		var first *corev1.PodList
+		return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+			if r.Verb != "list" || r.Resource.Resource != "pods" {
+				return serve()
+			}
+			if first == nil {
+				var err error
+				if first, err = own.CoreV1().Pods(r.Namespace).List(context.Background(), metav1.ListOptions{}); err != nil {
+					return nil, err
+				}
+			}
+			return answer(first), nil
+		}
+	}
+}
+
+// takeForUsed answers with a pod that uses the claim data where the server does not answer.
+func takeForUsed(*fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		list, err := serve()
+		if r.Verb == "list" && err != nil {
+			pod := cluster.NewPod("unknown", "data")
+			pod.Spec.NodeName = "node-1"
+			return &corev1.PodList{Items: []corev1.Pod{*pod}}, nil
+		}
+		return list, err
+	}
+}
+
+// answerClaims answers a request for a claim with the last version that was written.
+func answerClaims(*fake.Clientset) intercepting {
+	written := map[string]runtime.Object{}
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if r.Resource.Resource != "persistentvolumeclaims" {
+			return serve()
+		}
+		if obj, known := written[r.Name]; known && r.Verb == "get" {
+			return obj, nil
+		}
+		obj, err := serve()
+		if err == nil {
+			written[r.Name] = obj
+		}
+		return obj, err
+	}
+}
+
+// eachVolume is a part that does something about each volume.
+func eachVolume(name string, do func(ctx context.Context, p cluster.Process, v *corev1.PersistentVolume) (time.Duration, error)) []cluster.Part {
+	return []cluster.Part{cluster.Reconciler(cluster.ReconcilerConfig{
+		Name: name, For: "persistentvolumes",
+		Build: func(p cluster.Process) (cluster.Reconcile, error) {
+			return func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+				v, err := p.Client.CoreV1().PersistentVolumes().Get(ctx, key.Name, metav1.GetOptions{})
+				if err != nil {
+					return 0, nil //nolint:nilerr // it is gone
+				}
+				return do(ctx, p, v)
+			}, nil
+		},
+	})}
+}
+
+// twinMaker is an administrator who makes a second PersistentVolume of each that is mounted, for the same claim.
+func twinMaker(bool) []cluster.Part {
+	return eachVolume("administrator", func(ctx context.Context, p cluster.Process, v *corev1.PersistentVolume) (time.Duration, error) {
+		pod, err := p.Client.CoreV1().Pods("default").Get(ctx, "web", metav1.GetOptions{})
+		if err != nil || pod.Status.Phase != corev1.PodRunning {
+			return time.Minute, nil //nolint:nilerr // it is not there yet
+		}
+		if v.Spec.ClaimRef == nil || v.Spec.ClaimRef.UID == "" || v.Name == "twin" {
+			return 0, nil
+		}
+		twin := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "twin"}, Spec: *v.Spec.DeepCopy()}
+		twin.Spec.ClaimRef.UID, twin.Spec.ClaimRef.ResourceVersion = "", ""
+		twin.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		_, err = p.Client.CoreV1().PersistentVolumes().Create(ctx, twin, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return 0, nil
+		}
+		return 0, err
+	})
+}
+
+// careless is an administrator who deletes each volume as soon as it is Bound.
+func careless(bool) []cluster.Part {
+	return eachVolume("administrator", func(ctx context.Context, p cluster.Process, v *corev1.PersistentVolume) (time.Duration, error) {
+		if v.Status.Phase != corev1.VolumeBound || v.DeletionTimestamp != nil {
+			return 0, nil
+		}
+		return 0, p.Client.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{})
+	})
+}
+
+// pvControllers is the PersistentVolume controller, broken or not.
+func pvControllers(broken bool) []cluster.Part {
+	return []cluster.Part{{Name: "pvcontroller", Start: func(p cluster.Process) error {
+		if broken {
+			p.Informers = hasty{p.Informers}
+		}
+		pvcontroller.New(pvcontroller.Config{
+			Component: p.Component, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder(pvcontroller.EventSource),
+		})
+		return nil
+	}}}
+}
+
+// hasty are caches of which that of the volumes gives nothing when all of it is asked for first.
+type (
+	hasty struct {
+		informers.SharedInformerFactory
+	}
+	hastyCore    struct{ coreinformers.Interface }
+	hastyV1      struct{ coreinformersv1.Interface }
+	hastyVolumes struct {
+		coreinformersv1.PersistentVolumeInformer
+	}
+	hastyLister struct {
+		corelisters.PersistentVolumeLister
+		asked *bool
+	}
+)
+
+func (h hasty) Core() coreinformers.Interface     { return hastyCore{h.SharedInformerFactory.Core()} }
+func (h hastyCore) V1() coreinformersv1.Interface { return hastyV1{h.Interface.V1()} }
+func (h hastyV1) PersistentVolumes() coreinformersv1.PersistentVolumeInformer {
+	return hastyVolumes{h.Interface.PersistentVolumes()}
+}
+
+func (h hastyVolumes) Lister() corelisters.PersistentVolumeLister {
+	return hastyLister{h.PersistentVolumeInformer.Lister(), new(bool)}
+}
+
+func (h hastyLister) List(selector labels.Selector) ([]*corev1.PersistentVolume, error) {
+	if !*h.asked {
+		*h.asked = true
+		return nil, nil
+	}
+	return h.PersistentVolumeLister.List(selector)
 }

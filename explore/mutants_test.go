@@ -26,7 +26,8 @@ type mutant struct {
 	between  func() cluster.Between           // the break; made anew for each search
 	extra    func(broken bool) []cluster.Part // what there is beside the control plane, or in the place of a part; nil: nothing
 	config   explore.Config                   // how it is searched for; the zero value is a portfolio
-	within   int                              // in how many schedules it is found
+	within   int                              // in how many schedules it is found: about twice as many as it takes
+	crowd    int                              // and in how many with strangers about; 0: that is not asked
 }
 
 // deviationsMax bounds how many deviations the median mutant takes to be seen.
@@ -202,4 +203,26 @@ func strangers(n int) string {
 		fmt.Fprintf(&b, "  create claim stranger-%d 1Gi class=strange\n", i)
 	}
 	return b.String()
+}
+
+// strangersCount is how many unrelated volumes and claims there are in a crowd.
+const strangersCount = 10
+
+// What does not concern a mutant does not hide it: neither the schedule that shows it nor what is said of it names one of the
+// strangers who act at the same time. It takes more schedules: holds are tried step by step, and those of the strangers lie
+// between. A hold may also end too soon in a crowd, since it lasts for so many decisions, whoever they are about.
+func TestMutantsInACrowd(t *testing.T) {
+	for _, m := range slices.Concat(claimMutants, nodeMutants) {
+		if m.crowd == 0 {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			f := m.hunt(t, strangers(strangersCount), m.crowd)
+			t.Logf("found in %d of %d", f.Schedules, m.crowd)
+			if words := f.Error() + f.Scenario.Schedule.String(); strings.Contains(words, "stranger") {
+				t.Errorf("it is about strangers: %v\nunder %s", f, f.Scenario.Schedule)
+			}
+		})
+	}
 }

@@ -15,12 +15,19 @@ const (
 	shrinkSteps = 1_000_000
 )
 
-// found takes a schedule that fails, makes sure that it does so again, takes out what is not needed, and ends the search.
+// found takes a schedule that fails, makes sure that it does so again, takes out what is not needed, and ends the search,
+// unless that is to go on: then further ones that break the same rule are only counted.
 func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
 	rule := scenario.Rule(r.Failure)
 	if e.within {
 		e.report.Failure = &Failure{Scenario: e.scenario.Under(schedule, rule), Result: r}
 		return errEnough
+	}
+	for _, f := range e.report.Failures {
+		if f.Scenario.Violates == rule {
+			f.Times++
+			return nil
+		}
 	}
 	again, err := e.unreported(sim.NewPlan(schedule))
 	if err != nil {
@@ -33,8 +40,15 @@ func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
 	if err := k.shrink(); err != nil {
 		return err
 	}
-	e.report.Failure = &Failure{
-		Scenario: e.scenario.Under(k.best, rule), Result: k.result, Schedules: e.report.Schedules, Shrinking: k.runs,
+	f := &Failure{
+		Scenario: e.scenario.Under(k.best, rule), Result: k.result, Schedules: e.report.Schedules, Shrinking: k.runs, Times: 1,
+	}
+	e.report.Failures = append(e.report.Failures, f)
+	if e.report.Failure == nil {
+		e.report.Failure = f
+	}
+	if e.cfg.KeepGoing {
+		return nil
 	}
 	return errEnough
 }
@@ -139,7 +153,7 @@ func (k *shrinking) simpler() error {
 		}
 	}
 	e := *k.search
-	e.within, e.report, e.states = true, Report{}, nil
+	e.within, e.report, e.states, e.cfg.KeepGoing = true, Report{}, nil, false
 	e.cfg.Rule, e.cfg.Shard, e.cfg.Shards, e.cfg.Progress, e.cfg.Count = k.rule, 0, 1, nil, shrinkMax
 	err := e.holds(2)
 	k.runs += e.report.Schedules

@@ -18,7 +18,7 @@ var reclaimRules = []Rule{
 	{"I8", "a volume released or its data deleted that a claim still has, or that is to be retained", beginData},
 	{"I9", "a PersistentVolume deleted whose volume was not", beginObject},
 	{"I11", "a volume without its PersistentVolume, or the other way round, at rest", beginAccounted},
-	{"I12", "the finalizer of a provisioned volume taken off before its data is gone", beginFinalizer},
+	{"I12", "the finalizer of a provisioned volume taken off, or never put on, before its data is gone", beginFinalizer},
 }
 
 // byHandle holds the names of the PersistentVolumes with a CSI source by handleKey.
@@ -123,9 +123,6 @@ func beginObject(c *Checker) watcher {
 		if !ok || r.Verb != "delete" || !Effective(r) || !d.callers[componentOf(r.Actor)] || v.Spec.CSI == nil || d.done[v.UID] {
 			return
 		}
-		if c.Devices != nil && v.Spec.CSI.Driver == c.Devices.Driver() && !c.holds(v) {
-			return // it never had one, or somebody else took it away
-		}
 		c.report("I9", "%s deleted PersistentVolume %s (%s), whose volume was not deleted before", r.Actor, v.Name, v.UID)
 	}
 	return w
@@ -155,14 +152,24 @@ func lostFinalizer(before, after []string) string {
 }
 
 // beginFinalizer: no controller takes the finalizer off a volume that was provisioned and is to be deleted before its data
-// is gone. Where the policy was ever another, the controller may have seen that.
+// is gone; and none goes for want of one. Where the policy was ever another, the controller may have seen that.
 func beginFinalizer(c *Checker) watcher {
 	d, ours := newDeletions(c), controllers{}
 	other := map[types.UID]bool{} // volumes whose policy was ever another
+	kept := map[types.UID]bool{}  // volumes that ever had the finalizer
 	w := onVolumes(func(before, after *corev1.PersistentVolume) {
 		d.handles.see(before, after)
-		if after != nil && after.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		if after == nil {
+			if !kept[before.UID] && !other[before.UID] && !d.done[before.UID] && madeBy(before) != "" && c.holds(before) {
+				c.report("I12", "volume %s went without ever having had a finalizer, and its data is still there", before.Name)
+			}
+			return
+		}
+		if after.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 			other[after.UID] = true
+		}
+		if lostFinalizer(after.Finalizers, nil) != "" {
+			kept[after.UID] = true
 		}
 	})
 	w.call, w.deliver = d.call, ours.see

@@ -117,6 +117,13 @@ func TestReclaimRules(t *testing.T) {
 			s.volume("v", "1Gi", provisioned)
 			s.asProvisioner(deleteObject)
 		}, "provisioner/volumes deleted PersistentVolume v (UID-v), whose volume was not deleted before"},
+		{"I9", "nobody asked the back end, which holds no such volume", func(s *scene) {
+			s.controller("provisioner")
+			provision(s)
+			s.call("provisioner/claims", "CreateVolume", "pvc-v", nil)
+			s.holding()
+			s.asProvisioner(deleteObject)
+		}, "provisioner/volumes deleted PersistentVolume v (UID-v), whose volume was not deleted before"},
 		{"I9", "its volume is deleted", func(s *scene) {
 			s.controller("provisioner")
 			provision(s)
@@ -142,6 +149,15 @@ func TestReclaimRules(t *testing.T) {
 			s.settle()
 			s.deleteData(nil)
 			s.asProvisioner(dropFinalizer)
+		}, ""},
+		{"I12", "nothing ever kept it", func(s *scene) {
+			s.holding("handle-of-v")
+			s.volume("v", "1Gi", provisioned, func(v *corev1.PersistentVolume) { v.Finalizers = nil })
+			s.removeVolume("v")
+		}, "volume v went without ever having had a finalizer, and its data is still there"},
+		{"I12", "nothing ever kept it, and its data is gone", func(s *scene) {
+			s.volume("v", "1Gi", provisioned, func(v *corev1.PersistentVolume) { v.Finalizers = nil })
+			s.removeVolume("v")
 		}, ""},
 		{"I12", "by force, by a user", func(s *scene) {
 			provision(s)

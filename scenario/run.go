@@ -23,6 +23,7 @@ const StepsMax = 20_000
 type Options struct {
 	Strategy sim.Strategy // nil: the scenario's schedule
 	StepsMax int          // 0: StepsMax
+	Pool     *sim.Pool    // see sim.SteppedConfig
 	// Watch is called with the world when it has been set up, before anything of the scenario happens. nil: nobody.
 	Watch func(c *cluster.Cluster)
 }
@@ -60,11 +61,12 @@ func (u *Unfinished) Error() string {
 // Panic says that a part of the world panicked.
 type Panic struct {
 	Value any
+	Actor string // who panicked
 	Stack string
 }
 
-// Error gives what it panicked with.
-func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
+// Error says who panicked with what.
+func (p *Panic) Error() string { return fmt.Sprintf("%s panics: %v", p.Actor, p.Value) }
 
 // Rule is the number of the rule that a failure breaks: of a violation its own, of what is owed the first one's. A user's
 // wait, a livelock and a panic break L7; a user's error "user".
@@ -135,7 +137,7 @@ func (s *Scenario) begin(ctx context.Context, o Options) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := cluster.New(s.config(sim.SteppedConfig{}))
+	c, err := cluster.New(s.config(sim.SteppedConfig{Pool: o.Pool}))
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
@@ -190,7 +192,8 @@ func (w *world) live(ctx context.Context) {
 func (w *world) guard(do func() error) (failure error) {
 	defer func() {
 		if p := recover(); p != nil {
-			failure = &Panic{Value: p, Stack: string(debug.Stack())}
+			actor, stack := w.host.Panicked()
+			failure = &Panic{Value: p, Actor: actor, Stack: cmp.Or(stack, string(debug.Stack()))}
 		}
 	}()
 	return do()

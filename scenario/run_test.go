@@ -49,6 +49,15 @@ func TestTextParsesBack(t *testing.T) {
 	}
 }
 
+// A world of no parts is told from one of all parts.
+func TestNoPartsParseBack(t *testing.T) {
+	s := scenario.Scenario{Parts: []string{}, Users: []scenario.User{{Name: "alice"}}}
+	read, err := scenario.Parse("none", s.String())
+	if err != nil || read.Parts == nil || len(read.Parts) > 0 {
+		t.Errorf("written\n%sread with parts %v, %v, want none", s.String(), read.Parts, err)
+	}
+}
+
 func TestParseErrorsNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"parts: a\n":      "no user",

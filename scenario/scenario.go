@@ -17,7 +17,7 @@ type Scenario struct {
 	Name       string       // not in the text: that of the file
 	About      []string     // the comment it begins with, a line each
 	Nodes      int          // 0: 2
-	Parts      []string     // nil: all; see cluster.Config
+	Parts      []string     // nil: all, empty: none; see cluster.Config
 	Faults     sim.Risks    // what a random search lets go wrong
 	Rules      []string     // the numbers of the rules at work; nil: all
 	EndsDiffer bool         // schedules may rightly end differently
@@ -26,9 +26,13 @@ type Scenario struct {
 	Violates   string       // the number of the rule that the schedule breaks; "": none
 
 	// Not in the text.
+	File    string          // where it is kept, so that it can be run again; "": nowhere
 	Extra   []cluster.Part  // beside the control plane
 	Between cluster.Between // stands between the parts and what they call
 }
+
+// noParts is what stands for a world that has none of the control plane's parts.
+const noParts = "none"
 
 // User is somebody who acts, one act after the other.
 type User struct {
@@ -115,7 +119,10 @@ func (p *parser) header(words string) error {
 			err = fmt.Errorf("nodes: %d: want at least 1", p.s.Nodes)
 		}
 	case "parts":
-		p.s.Parts = list(value)
+		p.s.Parts = []string{}
+		if value != noParts {
+			p.s.Parts = list(value)
+		}
 	case "faults":
 		p.s.Faults, err = sim.ParseRisks(value)
 	case "rules":
@@ -157,6 +164,9 @@ func (s *Scenario) String() string {
 	}
 	if s.Nodes != 0 {
 		header("nodes", strconv.Itoa(s.Nodes))
+	}
+	if s.Parts != nil && len(s.Parts) == 0 {
+		header("parts", noParts)
 	}
 	header("parts", strings.Join(s.Parts, ", "))
 	header("faults", s.Faults.String())

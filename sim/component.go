@@ -129,10 +129,6 @@ func (c *Component) add(a *Actor) {
 	if a.name != "" {
 		a.full += "/" + a.name
 	}
-	a.wake = make(chan struct{}, 1)
-	if !a.once {
-		c.addWaker(a.wake)
-	}
 	c.host.add(a)
 }
 

@@ -121,6 +121,10 @@ func (l *Live) Wait(ctx context.Context, what string, cond func() bool) error {
 }
 
 func (l *Live) add(a *Actor) {
+	a.wake = make(chan struct{}, 1)
+	if !a.once {
+		a.c.addWaker(a.wake)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.started {

@@ -41,7 +41,9 @@ type Stepped struct {
 	foresee   []func() []Happening
 	options   []*Actor // scratch of Step
 	current   *Actor
-	free      []*coroutine
+	pool      *Pool
+	own       bool     // the pool is the host's own
+	decision  Decision // scratch of Step
 	nextID    int
 	steps     int
 	base      int // steps made when the strategy began
@@ -57,6 +59,7 @@ type SteppedConfig struct {
 	Strategy Strategy   // asked instead of the Chooser, if not nil
 	Log      *trace.Log // nil: one of its own
 	StepsMax int        // 0: StepsMax
+	Pool     *Pool      // nil: one of its own
 }
 
 // NewStepped makes a stepped host. Close it, or its suspended strands stay in memory.
@@ -74,6 +77,10 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	}
 	if s.max == 0 {
 		s.max = StepsMax
+	}
+	s.pool = cfg.Pool
+	if s.pool == nil {
+		s.pool, s.own = &Pool{}, true
 	}
 	return s
 }
@@ -125,8 +132,9 @@ func (s *Stepped) Step() bool {
 	if len(s.options) > 1 {
 		s.choices++
 	}
-	d := Decision{host: s, options: s.options}
-	move := s.strategy.Decide(&d)
+	s.decision = Decision{host: s, options: s.options}
+	d := &s.decision
+	move := s.strategy.Decide(d)
 	switch {
 	case move.Stop:
 		s.stopped = true
@@ -142,6 +150,17 @@ func (s *Stepped) Step() bool {
 	a.fault = move.Fault
 	s.move(a)
 	return true
+}
+
+// Panicked is the actor whose panic came out of Step, and its stack, if it has left one of its own; both are "" if none did.
+func (s *Stepped) Panicked() (actor, stack string) {
+	if s.current == nil {
+		return "", ""
+	}
+	if s.current.co != nil {
+		stack = s.current.co.stack
+	}
+	return s.current.full, stack
 }
 
 // Busy tells whether something can happen now, without the clock being moved.
@@ -205,10 +224,10 @@ func (s *Stepped) Close() {
 		}
 	}
 	s.current = nil
-	for _, co := range s.free {
-		co.stop()
+	if s.own {
+		s.pool.Close()
 	}
-	s.actors, s.free = nil, nil
+	s.actors = nil
 }
 
 func (s *Stepped) move(a *Actor) {
@@ -223,7 +242,7 @@ func (s *Stepped) move(a *Actor) {
 		}
 		a.step(s.Context())
 	case a.state == stateIdle:
-		a.co = s.coroutine()
+		a.co = s.pool.get()
 		a.co.start(func() { a.step(s.Context()) })
 		s.settle(a)
 	default:
@@ -238,21 +257,12 @@ func (s *Stepped) settle(a *Actor) {
 	if !a.co.idle {
 		return
 	}
-	s.free = append(s.free, a.co)
+	s.pool.put(a.co)
 	a.co, a.state, a.fault = nil, stateIdle, Fault{}
 	if a.once {
 		a.state = stateDone
 		s.remove(a)
 	}
-}
-
-func (s *Stepped) coroutine() *coroutine {
-	if n := len(s.free); n > 0 {
-		co := s.free[n-1]
-		s.free = s.free[:n-1]
-		return co
-	}
-	return newCoroutine()
 }
 
 func (s *Stepped) call(_ *Component, action trace.Action, effect func() trace.Outcome) trace.Outcome {
@@ -369,7 +379,9 @@ func (s *Stepped) note(actor string, action trace.Action, out trace.Outcome, too
 	if out.After != nil || action.Kind == trace.KindDriver {
 		s.changes++
 	}
-	s.log.Append(trace.Record{At: s.now.Sub(Epoch), Actor: actor, Action: action, Outcome: out, Took: took})
+	s.log.Append(trace.Record{
+		At: s.now.Sub(Epoch), Actor: actor, Action: action, Outcome: out, Took: took, Turn: s.steps - s.base,
+	})
 }
 
 func (s *Stepped) actor(c *Component) string {

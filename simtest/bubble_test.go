@@ -34,9 +34,9 @@ var clients = []struct {
 	}},
 }
 
-// scenario has a protector look after a claim that somebody begins to use and then deletes, among others that nobody
+// protected has a protector look after a claim that somebody begins to use and then deletes, among others that nobody
 // touches. It returns whether the claim went all the same, and the trace.
-func scenario(t *testing.T, chooser sim.Chooser, others int, live bool, client func(*simtest.BubbleWorld, string) kubernetes.Interface) (bool, string) {
+func protected(t *testing.T, chooser sim.Chooser, others int, live bool, client func(*simtest.BubbleWorld, string) kubernetes.Interface) (bool, string) {
 	t.Helper()
 	broken, text := false, ""
 	simtest.Bubble(t, chooser, func(t *testing.T, b *simtest.BubbleWorld) {
@@ -73,17 +73,17 @@ func TestABubbleFindsWhatAStaleCacheBreaks(t *testing.T) {
 		t.Run(way.name, func(t *testing.T) {
 			found := 0
 			for seed := range uint64(seeds) {
-				if broken, _ := scenario(t, sim.NewSeeded(seed), 0, false, way.make); broken {
+				if broken, _ := protected(t, sim.NewSeeded(seed), 0, false, way.make); broken {
 					found++
 				}
-				if broken, text := scenario(t, sim.NewSeeded(seed), 0, true, way.make); broken {
+				if broken, text := protected(t, sim.NewSeeded(seed), 0, true, way.make); broken {
 					t.Errorf("seed %d: the claim went although the controller asked\n%s", seed, text)
 				}
 			}
 			if found == 0 {
 				t.Errorf("no seed of %d shows that the controller trusts its cache", seeds)
 			}
-			if broken, text := scenario(t, sim.FIFO{}, 0, false, way.make); broken {
+			if broken, text := protected(t, sim.FIFO{}, 0, false, way.make); broken {
 				t.Errorf("broken in the ordinary course\n%s", text)
 			}
 		})
@@ -95,11 +95,11 @@ func TestAFailureIsReplayedByItsChoices(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for seed := range uint64(40) {
 		recorder := &sim.Recorder{Chooser: sim.NewSeeded(seed)}
-		broken, text := scenario(t, recorder, 2, false, clients[0].make)
+		broken, text := protected(t, recorder, 2, false, clients[0].make)
 		if !broken {
 			continue
 		}
-		again, same := scenario(t, &sim.Replay{Choices: recorder.Choices}, 2, false, clients[0].make)
+		again, same := protected(t, &sim.Replay{Choices: recorder.Choices}, 2, false, clients[0].make)
 		if !again {
 			t.Errorf("seed %d: not broken when replayed", seed)
 		}
@@ -116,10 +116,10 @@ func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	different := map[string]bool{}
 	for seed := range uint64(10) {
-		_, first := scenario(t, sim.NewSeeded(seed), 4, true, clients[0].make)
+		_, first := protected(t, sim.NewSeeded(seed), 4, true, clients[0].make)
 		different[first] = true
 		for range 5 {
-			_, again := scenario(t, sim.NewSeeded(seed), 4, true, clients[0].make)
+			_, again := protected(t, sim.NewSeeded(seed), 4, true, clients[0].make)
 			if diff := cmp.Diff(first, again); diff != "" {
 				t.Fatalf("seed %d (-first +again)\n%s", seed, diff)
 			}

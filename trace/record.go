@@ -59,6 +59,7 @@ type Record struct {
 	Action
 	Outcome
 	Took time.Duration // real duration of the effect; zero in the stepped host, and not part of the text
+	Turn int           // the step of the stepped host in which it took place, counted as in its schedule; not part of the text
 }
 
 // Failed tells whether the action ended in an error.

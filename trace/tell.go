@@ -20,6 +20,8 @@ func Tell(r Record) (string, bool) {
 		return tellCall(r)
 	case r.Kind != KindAPI:
 		return "", false
+	case r.Lost:
+		return tellLost(r)
 	case r.Err != nil:
 		return tellRefusal(r)
 	case r.After == nil:
@@ -73,15 +75,26 @@ func first(options ...changed) (string, bool) {
 	return "", false
 }
 
+// tellLost tells of what was done although the one who did it heard otherwise.
+func tellLost(r Record) (string, bool) {
+	err := r.Err
+	r.Err, r.Lost = nil, false
+	words, ok := Tell(r)
+	if !ok {
+		return "", false
+	}
+	return fmt.Sprintf("%s; but the answer that comes back is: %v", words, err), true
+}
+
 // tellRefusal leaves out what is part of the ordinary course: to look for what is not there, to make what is.
 func tellRefusal(r Record) (string, bool) {
 	switch {
 	case apierrors.IsNotFound(r.Err), apierrors.IsAlreadyExists(r.Err):
 		return "", false
 	case apierrors.IsConflict(r.Err):
-		return fmt.Sprintf("meets a conflict on its %s of %s, and will decide anew", r.Verb, r.Object), true
+		return fmt.Sprintf("meets a conflict on its %s of %s, and will decide anew", r.Verb, Noun(r.Object)), true
 	default:
-		return fmt.Sprintf("is refused its %s of %s: %v", r.Verb, r.Object, r.Err), true
+		return fmt.Sprintf("is refused its %s of %s: %v", r.Verb, Noun(r.Object), r.Err), true
 	}
 }
 
@@ -145,10 +158,21 @@ func tellVolume(was, is *corev1.PersistentVolume) (string, bool) {
 		changed{was.Name == "", fmt.Sprintf("creates %s of %s%s", noun, capacity.String(), purpose)},
 		changed{policy != old, fmt.Sprintf("sets the reclaim policy of %s to %s, which was %s", noun, policy, old)},
 		changed{was.Spec.ClaimRef == nil && is.Spec.ClaimRef != nil, fmt.Sprintf("reserves %s for claim %s", noun, claim)},
+		changed{was.Spec.ClaimRef != nil && is.Spec.ClaimRef == nil, fmt.Sprintf("reserves %s for nobody any more", noun)},
+		changed{otherClaim(was, is), fmt.Sprintf("takes %s from the claim it was reserved for, and reserves it for claim %s", noun, claim)},
 		changed{was.Status.Phase != is.Status.Phase, fmt.Sprintf("marks %s %s", noun, is.Status.Phase)},
 		changed{len(is.Finalizers) < len(was.Finalizers), fmt.Sprintf("takes its finalizer off %s; left: %s", noun, orNone(list(is.Finalizers)))},
 		changed{len(is.Finalizers) > len(was.Finalizers), fmt.Sprintf("puts finalizer %s on %s", is.Finalizers[max(0, len(is.Finalizers)-1):], noun)},
 	)
+}
+
+// otherClaim tells whether a volume passes from one claim to another; they may have one name.
+func otherClaim(was, is *corev1.PersistentVolume) bool {
+	a, b := was.Spec.ClaimRef, is.Spec.ClaimRef
+	if a == nil || b == nil {
+		return false
+	}
+	return a.Namespace != b.Namespace || a.Name != b.Name || a.UID != "" && b.UID != "" && a.UID != b.UID
 }
 
 func orNone(s string) string {
@@ -262,6 +286,8 @@ var calls = map[string]string{
 func tellCall(r Record) (string, bool) {
 	words, ok := calls[r.Verb]
 	switch {
+	case r.Lost:
+		return tellLost(r)
 	case r.Err != nil:
 		return fmt.Sprintf("calls %s of %s, which fails: %v", r.Verb, r.Object, r.Err), true
 	case !ok:

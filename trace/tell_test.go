@@ -254,9 +254,9 @@ func TestTellOfRefusalsAndCalls(t *testing.T) {
 		{"exists already", refused(apierrors.NewAlreadyExists(claims, "data")), silent},
 		{
 			"conflict", refused(apierrors.NewConflict(claims, "data", errors.New("stale"))),
-			"meets a conflict on its update of persistentvolumeclaims/default/data, and will decide anew",
+			"meets a conflict on its update of claim default/data, and will decide anew",
 		},
-		{"refused", refused(errors.New("no")), "is refused its update of persistentvolumeclaims/default/data: no"},
+		{"refused", refused(errors.New("no")), "is refused its update of claim default/data: no"},
 		{"call with particulars", call("NodeStageVolume", "csi.example.com/vol-1", "path=/x", nil), "has the driver stage the volume: path=/x"},
 		{"call", call("DeleteVolume", "csi.example.com/vol-1", "", nil), "has the driver delete the volume vol-1"},
 		{"call that nobody needs to hear of", call("NodeGetInfo", "csi.example.com", "", nil), silent},

@@ -21,7 +21,21 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs the command line and returns the exit status: 0, 1 for what went wrong, 130 when it was interrupted.
+// exit is the error of a command that has said all there is to say.
+type exit struct{ status int }
+
+func (e exit) Error() string { return fmt.Sprintf("exit status %d", e.status) }
+
+// usageError is a command line, or a file that it names, that is wrong.
+type usageError struct{ error }
+
+func usage(err error) error { return usageError{err} }
+
+// Unwrap is the error itself.
+func (u usageError) Unwrap() error { return u.error }
+
+// run runs the command line and returns the exit status: 0, 1 for what went wrong, 130 when it was interrupted. "explore" and
+// "replay" tell a failure that was found, 1, from a command line that is wrong, 2.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	klog.SetLogger(logr.Discard()) // libraries below log there; what matters is in the trace
 	root := &cobra.Command{
@@ -32,17 +46,29 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
+	searching := []*cobra.Command{newExplore(), newReplay()}
+	for _, c := range searching {
+		c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	}
 	root.AddCommand(newDemo(), newServe())
+	root.AddCommand(searching...)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	var done exit
+	var wrong usageError
 	switch {
 	case err == nil:
 		return 0
 	case errors.Is(err, errInterrupted):
 		fmt.Fprintln(stderr, "volsim:", err)
 		return 130
+	case errors.As(err, &done):
+		return done.status
+	case errors.As(err, &wrong):
+		fmt.Fprintln(stderr, "volsim:", err)
+		return 2
 	default:
 		fmt.Fprintln(stderr, "volsim:", err)
 		return 1

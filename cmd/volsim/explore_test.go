@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/volsim/volsim/scenario"
+)
+
+// race fails when alice is late: bob has deleted the claim that she waits for.
+const race = `# Alice and bob wait for one claim, and bob deletes it.
+parts: pvcontroller, pvcprotection
+ends: differ
+user alice
+  create volume disk 1Gi
+  create claim data 1Gi class=
+  wait claim data Bound
+  create pod web data on=node-1
+user bob
+  wait claim data Bound
+  delete claim data
+`
+
+func written(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestExploreListsTheBook(t *testing.T) {
+	status, out, errs := volsim(t.Context(), "explore", "--list")
+	if status != 0 || errs != "" || !strings.Contains(out, "two-claims-two-volumes ") || !strings.Contains(out, "each claim gets") {
+		t.Errorf("status %d, stderr %q:\n%s", status, errs, out)
+	}
+	_, out, _ = volsim(t.Context(), "explore", "--list", "--quiet")
+	names := strings.Fields(out)
+	if len(names) != len(scenario.Book()) || len(names) != strings.Count(out, "\n") || names[0] != scenario.Book()[0].Name {
+		t.Errorf("names, one a line:\n%s", out)
+	}
+}
+
+func TestExploreSaysWhatIsComplete(t *testing.T) {
+	status, out, errs := volsim(t.Context(), "explore", "two-claims-two-volumes", "--strategy", "holds", "--states")
+	if status != 0 || errs != "" || !strings.HasSuffix(out, "no failure with at most 1 hold\n") {
+		t.Errorf("status %d, stderr %q:\n%s", status, errs, out)
+	}
+	if !regexp.MustCompile(`^\d+ schedules, \d+ steps, \d+ states in [0-9.]+m?s, \d+ schedules/s: `).MatchString(out) {
+		t.Errorf("summary:\n%s", out)
+	}
+}
+
+// A failure is told, saved and replayed; what was mended is not broken any more.
+func TestExploreFindsAndReplayTellsAgain(t *testing.T) {
+	dir := t.TempDir()
+	status, out, errs := volsim(t.Context(), "explore", written(t, "race.txt", race), "--out", dir)
+	files, err := filepath.Glob(filepath.Join(dir, "race-L*.txt"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("saved %v, %v", files, err)
+	}
+	if status != 1 || errs != "" {
+		t.Errorf("status %d, stderr %q, want 1 and nothing", status, errs)
+	}
+	for _, want := range []string{
+		"with 1 deviation", ">> alice is held back here", "bob deletes claim default/data", "\nbroken: L", "replay: volsim replay " + files[0],
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	status, out, _ = volsim(t.Context(), "replay", files[0], "--trace")
+	if status != 1 || !strings.Contains(out, " is still broken\n") || !strings.Contains(out, "\tdeliver LIST persistentvolumes") {
+		t.Errorf("replayed with status %d:\n%s", status, out)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	mended := strings.Replace(string(text), "  delete claim data", "  wait claim data Bound", 1)
+	status, out, _ = volsim(t.Context(), "replay", written(t, "mended.txt", mended))
+	if status != 0 || !strings.Contains(out, " is not broken any more\n") {
+		t.Errorf("mended: replayed with status %d:\n%s", status, out)
+	}
+	other := strings.Replace(string(text), "hold: alice", "hold: nobody", 1)
+	if _, out, _ = volsim(t.Context(), "replay", written(t, "other.txt", other)); !strings.Contains(out, "the schedule does not fit this world any more") {
+		t.Errorf("with a schedule of another world:\n%s", out)
+	}
+}
+
+func TestExploreKeepsGoing(t *testing.T) {
+	status, out, _ := volsim(t.Context(), "explore", written(t, "race.txt", race), "--out", t.TempDir(), "--keep-going", "--count", "600", "--json")
+	var f finding
+	if err := json.Unmarshal([]byte(out), &f); err != nil || status != 1 {
+		t.Fatalf("status %d, %v:\n%s", status, err, out)
+	}
+	if f.Schedules != 600 || len(f.Failures) != 1 || f.Failures[0].Times < 2 || len(f.Failures[0].Schedule) != 1 {
+		t.Errorf("found %+v, want one rule broken several times in 600 schedules", f)
+	}
+	if _, err := os.Stat(f.Failures[0].File); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestExploreIsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	status, out, _ := volsim(ctx, "explore", "pod-moves")
+	if status != 130 || !strings.Contains(out, "interrupted; no failure so far") {
+		t.Errorf("status %d:\n%s", status, out)
+	}
+}
+
+func TestExploreRefusesWhatIsWrong(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		want string
+	}{
+		{"explore", "want one SCENARIO"},
+		{"explore a b", "want one SCENARIO"},
+		{"explore pod-moves --list", "want one SCENARIO"},
+		{"explore no-such", "not in the book"},
+		{"explore " + written(t, "bad.txt", "weather: fine\n"), "weather"},
+		{"explore " + written(t, "part.txt", "parts: nosuch\nuser a\n  cordon node-1\n"), "nosuch"},
+		{"explore pod-moves --strategy luck", "luck"},
+		{"explore pod-moves --shard 0/8", "K from 1 to N"},
+		{"explore pod-moves --shard 9/8", "K from 1 to N"},
+		{"explore pod-moves --shard 2", "K from 1 to N"},
+		{"explore pod-moves --count 0", "at least 1"},
+		{"explore pod-moves --faults rain(1)", "rain"},
+		{"explore pod-moves --faults conflict", "closing bracket"},
+		{"explore pod-moves --colour", "unknown flag"},
+		{"replay", "want one FILE"},
+		{"replay no-such", "no file"},
+	} {
+		status, out, errs := volsim(t.Context(), strings.Fields(tt.args)...)
+		if status != 2 || out != "" || !strings.Contains(errs, tt.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: status %d, %q, stderr %q, want 2 and a line with %q", tt.args, status, out, errs, tt.want)
+		}
+	}
+}
+
+// The example's Job is one that the API takes, and its command one that volsim takes, with a shard of its own for each index.
+func TestExampleOfAnIndexedJob(t *testing.T) {
+	text, err := os.ReadFile("../../examples/04-indexed-job/job.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var job batchv1.Job
+	if err := yaml.UnmarshalStrict(text, &job); err != nil {
+		t.Fatal(err)
+	}
+	if *job.Spec.CompletionMode != batchv1.IndexedCompletion || *job.Spec.Completions != 8 || *job.Spec.BackoffLimitPerIndex != 0 {
+		t.Errorf("spec %+v", job.Spec)
+	}
+	command := job.Spec.Template.Spec.Containers[0].Command
+	script, is := strings.CutPrefix(command[len(command)-1], "exec volsim ")
+	if !is {
+		t.Fatalf("command %q", command)
+	}
+	shell := exec.CommandContext(t.Context(), command[0], "-c", `printf '%s\n' `+script)
+	shell.Env = append(os.Environ(), "JOB_COMPLETION_INDEX=3")
+	out, err := shell.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if !strings.Contains(string(out), "--shard\n4/8\n") {
+		t.Errorf("arguments %q, want shard 4/8", args)
+	}
+	args = append(args, "--count", "1", "--out", t.TempDir())
+	if status, _, errs := volsim(t.Context(), args...); status != 0 {
+		t.Errorf("status %d, stderr %q", status, errs)
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/volsim/volsim/explore"
+)
+
+// How often the progress line is written: over itself on a terminal, as a line of its own elsewhere.
+const (
+	progressOnTerminal = 100 * time.Millisecond
+	progressElsewhere  = 5 * time.Second
+)
+
+// progress tells how far a search is.
+type progress struct {
+	out      io.Writer
+	terminal bool
+	states   bool
+	quiet    bool
+	began    time.Time
+	told     time.Time
+	width    int // of the line that stands on the terminal
+}
+
+func newProgress(out io.Writer, states, quiet bool) *progress {
+	now := time.Now()
+	return &progress{out: out, terminal: isTerminal(out), states: states, quiet: quiet, began: now, told: now}
+}
+
+func isTerminal(out io.Writer) bool {
+	file, is := out.(*os.File)
+	if !is {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// report is told after each schedule.
+func (p *progress) report(r explore.Report) {
+	pause := progressElsewhere
+	if p.terminal {
+		pause = progressOnTerminal
+	}
+	if now := time.Now(); !p.quiet && now.Sub(p.told) >= pause {
+		p.told = now
+		p.write(p.line(r))
+	}
+}
+
+func (p *progress) line(r explore.Report) string {
+	line := fmt.Sprintf("%d schedules, %.0f schedules/s", r.Schedules, float64(r.Schedules)/p.elapsed().Seconds())
+	if p.states {
+		line += fmt.Sprintf(", %d states", r.States)
+	}
+	violations := 0
+	for _, f := range r.Failures {
+		violations += f.Times
+	}
+	return line + ", " + counted(violations, "violation")
+}
+
+func (p *progress) write(line string) {
+	if !p.terminal {
+		fmt.Fprintln(p.out, line)
+		return
+	}
+	fmt.Fprintf(p.out, "\r%-*s", p.width, line)
+	p.width = len(line)
+}
+
+// end takes the line off the terminal.
+func (p *progress) end() {
+	if p.width > 0 {
+		fmt.Fprintf(p.out, "\r%*s\r", p.width, "")
+	}
+}
+
+func (p *progress) elapsed() time.Duration { return time.Since(p.began) }

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/scenario"
+)
+
+type replayOptions struct {
+	trace bool
+}
+
+func newReplay() *cobra.Command {
+	var o replayOptions
+	cmd := &cobra.Command{
+		Use:   "replay FILE",
+		Short: "Run a saved failure again, and tell its story",
+		Long: "replay runs a scenario once, under the schedule in its file, and tells in numbered steps what happens. It says whether\n" +
+			"the rule that the file names is broken still. A scenario without a schedule, or one from the book by its name, takes\n" +
+			"the ordinary course.\n\n" +
+			"Exit status: 0 nothing is broken, 1 a rule is, 2 the command line or the file is wrong.",
+		Example: "  volsim replay two-claims-one-volume-I2-0a1b2c3d.txt\n  volsim replay one-pod-life --trace",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage(fmt.Errorf("want one FILE"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return replay(cmd, args[0], o) },
+	}
+	cmd.Flags().BoolVar(&o.trace, "trace", false, "print the whole trace first, the set-up included")
+	return cmd
+}
+
+func replay(cmd *cobra.Command, name string, o replayOptions) error {
+	s, err := load(name)
+	if err != nil {
+		return err
+	}
+	r, err := explore.Replay(cmd.Context(), s)
+	if err != nil {
+		return usage(err)
+	}
+	out := cmd.OutOrStdout()
+	if o.trace {
+		fmt.Fprintln(out, r.Trace.Text())
+	}
+	fmt.Fprint(out, scenario.Story(s, r))
+	fmt.Fprintln(out, outcome(s, r))
+	if r.Failure != nil {
+		return exit{status: 1}
+	}
+	return nil
+}
+
+// outcome says how what was found compares with what the file says.
+func outcome(s *scenario.Scenario, r *scenario.Result) string {
+	rule, words := scenario.Rule(r.Failure), ""
+	switch {
+	case s.Violates == "" && rule == "":
+		words = "no rule is broken, as the file says"
+	case s.Violates == "":
+		words = rule + " is broken; the file says nothing of that"
+	case rule == s.Violates:
+		words = rule + " is still broken"
+	case rule == "":
+		words = s.Violates + " is not broken any more"
+	default:
+		words = fmt.Sprintf("%s is not broken any more, but %s is", s.Violates, rule)
+	}
+	if r.Misfit != "" {
+		words += "; the schedule does not fit this world any more: " + r.Misfit
+	}
+	return words
+}

@@ -1,0 +1,45 @@
+package scenario
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+//go:embed book/*.txt
+var book embed.FS
+
+// ErrNoScenario is matched by the error for a scenario that is not in the book.
+var ErrNoScenario = errors.New("no such scenario")
+
+// Book returns the built-in scenarios, sorted by name. They are the caller's.
+func Book() []*Scenario {
+	files, err := book.ReadDir("book")
+	if err != nil {
+		panic("scenario: " + err.Error()) // it is in the program
+	}
+	all := make([]*Scenario, len(files))
+	for i, f := range files {
+		text, err := book.ReadFile(path.Join("book", f.Name()))
+		if err != nil {
+			panic("scenario: " + err.Error())
+		}
+		if all[i], err = Parse(strings.TrimSuffix(f.Name(), ".txt"), string(text)); err != nil {
+			panic(err.Error())
+		}
+	}
+	return all
+}
+
+// Find returns the built-in scenario of a name. The error matches ErrNoScenario.
+func Find(name string) (*Scenario, error) {
+	all := Book()
+	i := slices.IndexFunc(all, func(s *Scenario) bool { return s.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("scenario %q: %w in the book", name, ErrNoScenario)
+	}
+	return all[i], nil
+}

@@ -1,0 +1,48 @@
+package scenario_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/scenario"
+)
+
+// Each scenario of the book says what it is about, and goes well in the ordinary course and with any one hold.
+func TestBookGoesWell(t *testing.T) {
+	book := scenario.Book()
+	names := make([]string, len(book))
+	for i, s := range book {
+		names[i] = s.Name
+		t.Run(s.Name, func(t *testing.T) {
+			if len(s.About) == 0 || s.Schedule != nil {
+				t.Errorf("about %q, schedule %q: want a comment and no schedule", s.About, s.Schedule)
+			}
+			report, err := explore.Search(t.Context(), s, explore.Config{Strategy: explore.Holds})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := report.Failure; f != nil {
+				t.Errorf("fails:\n%s", scenario.Story(f.Scenario, f.Result))
+			}
+			if report.Complete != "no failure with at most 1 hold" {
+				t.Errorf("searched %q", report.Complete)
+			}
+		})
+	}
+	if !slices.IsSorted(names) || len(names) < 6 {
+		t.Errorf("the book has %v, want at least 6, sorted", names)
+	}
+}
+
+func TestFind(t *testing.T) {
+	s, err := scenario.Find("two-claims-two-volumes")
+	if err != nil || s.Name != "two-claims-two-volumes" {
+		t.Errorf("found %v, %v", s, err)
+	}
+	if _, err := scenario.Find("no-such"); !errors.Is(err, scenario.ErrNoScenario) || !strings.Contains(err.Error(), "no-such") {
+		t.Errorf("an error %v for what is not there", err)
+	}
+}

@@ -1,0 +1,116 @@
+package scenario_test
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+)
+
+// deceived is a client that is lied to: answer sees each request first, and says whether it has dealt with it.
+type deceived struct {
+	answer func(r fake.Request) (obj runtime.Object, err error, dealt bool)
+}
+
+func (d deceived) Intercept(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+	if obj, err, dealt := d.answer(r); dealt {
+		return obj, err
+	}
+	return serve()
+}
+
+func (d deceived) InterceptWatch(_ fake.Request, serve func() (watch.Interface, error)) (watch.Interface, error) {
+	return serve()
+}
+
+// careless has a part update volumes without saying which version it has seen.
+func careless(part string) cluster.Between {
+	return cluster.Between{Client: func(of string, client *fake.Clientset) *fake.Clientset {
+		if of != part {
+			return client
+		}
+		volumes := client.CoreV1().PersistentVolumes()
+		return client.Intercepted(deceived{func(r fake.Request) (runtime.Object, error, bool) {
+			if r.Verb != "update" || r.Resource.Resource != "persistentvolumes" {
+				return nil, nil, false
+			}
+			volume := r.Body.DeepCopyObject().(*corev1.PersistentVolume)
+			volume.ResourceVersion = ""
+			update := volumes.Update
+			if r.Subresource == "status" {
+				update = volumes.UpdateStatus
+			}
+			obj, err := update(context.Background(), volume, metav1.UpdateOptions{})
+			return obj, err, true
+		}})
+	}}
+}
+
+// trusting has a part believe that there is no pod whenever it asks the API server.
+func trusting(part string) cluster.Between {
+	return cluster.Between{Client: func(of string, client *fake.Clientset) *fake.Clientset {
+		if of != part {
+			return client
+		}
+		return client.Intercepted(deceived{func(r fake.Request) (runtime.Object, error, bool) {
+			return &corev1.PodList{}, nil, r.Verb == "list" && r.Resource.Resource == "pods"
+		}})
+	}}
+}
+
+// absentMinded has a part never write the status of volumes, and believe that it has.
+func absentMinded(part string) cluster.Between {
+	return cluster.Between{Client: func(of string, client *fake.Clientset) *fake.Clientset {
+		if of != part {
+			return client
+		}
+		return client.Intercepted(deceived{func(r fake.Request) (runtime.Object, error, bool) {
+			return r.Body, nil, r.Subresource == "status" && r.Resource.Resource == "persistentvolumes"
+		}})
+	}}
+}
+
+// stubborn is a part that sets the reclaim policy of every volume to its own, whatever others want.
+func stubborn(name string, policy corev1.PersistentVolumeReclaimPolicy) cluster.Part {
+	return cluster.Part{Name: name, Start: func(p cluster.Process) error {
+		volumes := p.Informers.Core().V1().PersistentVolumes()
+		queue := sim.NewQueue[string](p.Component, sim.QueueConfig{Name: name})
+		_, err := volumes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { queue.Add(obj.(*corev1.PersistentVolume).Name) },
+			UpdateFunc: func(_, obj any) { queue.Add(obj.(*corev1.PersistentVolume).Name) },
+		})
+		queue.Work(func(ctx context.Context, name string) error {
+			volume, err := volumes.Lister().Get(name)
+			if err != nil || volume.Spec.PersistentVolumeReclaimPolicy == policy {
+				return err
+			}
+			volume = volume.DeepCopy()
+			volume.Spec.PersistentVolumeReclaimPolicy = policy
+			_, err = p.Client.CoreV1().PersistentVolumes().Update(ctx, volume, metav1.UpdateOptions{})
+			return err
+		})
+		return err
+	}}
+}
+
+// fragile has a part panic when it is refused something.
+func fragile(part string) cluster.Between {
+	return cluster.Between{Client: func(of string, client *fake.Clientset) *fake.Clientset {
+		if of != part {
+			return client
+		}
+		return client.Intercepted(deceived{func(r fake.Request) (runtime.Object, error, bool) {
+			if r.Verb == "update" && r.Resource.Resource == "persistentvolumeclaims" {
+				panic("the map is nil")
+			}
+			return nil, nil, false
+		}})
+	}}
+}

@@ -1,0 +1,17 @@
+# Two claims and two volumes: each claim gets a volume of its own.
+parts: pvcontroller
+rules: I1
+user alice
+  create volume disk-1 1Gi
+  create volume disk-2 1Gi
+user bob
+  create claim mail 1Gi class=
+  create claim wiki 1Gi class=
+violates: L7
+
+   3  alice creates volume disk-1 of 1Gi (rv 7)
+   8  pvcontroller marks volume disk-1 Available (rv 8)
+  14  cleaner sets the reclaim policy of volume disk-1 to Delete, which was Retain (rv 9)
+  20  keeper sets the reclaim policy of volume disk-1 to Retain, which was Delete (rv 10)
+      … and steps 13 to 23 again and again, for ever
+broken: L7: the world moves for ever, and comes to nothing: livelock

@@ -1,0 +1,27 @@
+# Two claims and one volume: one claim gets it, and the other waits until there is a second one.
+parts: pvcontroller
+rules: I1
+user alice
+  create volume disk-1 1Gi
+  create claim mail 1Gi class=
+user bob
+  create claim wiki 1Gi class=
+user carol
+  wait volume disk-1 Bound
+  create volume disk-2 1Gi
+  wait claim mail Bound
+  wait claim wiki Bound
+violates: L7
+
+   4  alice creates volume disk-1 of 1Gi (rv 7)
+   7  pvcontroller marks volume disk-1 Available (rv 8)
+  10  bob asks for 1Gi of storage: claim default/wiki (rv 9)
+  13  pvcontroller reserves volume disk-1 for claim default/wiki (rv 10)
+  15  pvcontroller marks volume disk-1 Bound (rv 11)
+broken: L7: pvcontroller/claims panics: the map is nil
+  in scenario_test.TestStories.fragile.func16.1 (broken_test.go:N)
+  in scenario_test.deceived.Intercept (broken_test.go:N)
+  in pvcontroller.(*Controller).point (bind.go:N)
+  in pvcontroller.(*Controller).bind (bind.go:N)
+  in pvcontroller.(*Controller).applyClaim (claim.go:N)
+  in pvcontroller.(*Controller).syncClaim (claim.go:N)

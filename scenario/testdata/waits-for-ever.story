@@ -1,0 +1,19 @@
+# Two claims and one volume: one claim gets it, and the other waits until there is a second one.
+parts: pvcontroller
+rules: L1
+user alice
+  create volume disk-1 1Gi
+  create claim mail 1Gi class=
+user bob
+  create claim wiki 1Gi class=
+user carol
+  wait volume disk-1 Bound
+  create volume disk-2 1Gi
+  wait claim mail Bound
+  wait claim wiki Bound
+violates: L1
+
+   4  alice creates volume disk-1 of 1Gi (rv 7)
+broken: L1: nothing is left to happen, but
+  volume disk-1 is Pending and is to be Available, since no claim has it (L1: a claim that could have a volume and waits)
+  carol waits for volume disk-1 to be Bound

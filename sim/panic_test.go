@@ -1,0 +1,54 @@
+package sim_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// A strand's panic comes out of Step, and with it who panicked, and where.
+func TestPanicLeavesTheStackOfItsStrand(t *testing.T) {
+	s := sim.NewStepped(sim.SteppedConfig{})
+	defer s.Close()
+	c := s.Component("careless")
+	c.Spawn("work", func(context.Context) {
+		c.Call(trace.Action{Kind: trace.KindAPI, Verb: "get", Object: "pods/default/web"}, func() trace.Outcome { return trace.Outcome{} })
+		stumble()
+	})
+	defer func() {
+		value := recover()
+		actor, stack := s.Panicked()
+		if value != "stumbled" || actor != "careless/work" || !strings.Contains(stack, "sim_test.stumble") {
+			t.Errorf("recovered %v of %q with the stack\n%s", value, actor, stack)
+		}
+	}()
+	t.Errorf("ended with %v, want a panic", s.Run())
+}
+
+func stumble() { panic("stumbled") }
+
+func TestRecordsHaveTheStepOfTheSchedule(t *testing.T) {
+	s := sim.NewStepped(sim.SteppedConfig{})
+	defer s.Close()
+	c := s.Component("c")
+	call := func(context.Context) {
+		c.Call(trace.Action{Kind: trace.KindAPI, Verb: "get"}, func() trace.Outcome { return trace.Outcome{} })
+	}
+	c.Spawn("before", call)
+	if err := s.Run(); err != nil {
+		t.Fatal(err)
+	}
+	s.SetStrategy(sim.NewPlan(nil))
+	c.Spawn("after", call)
+	if err := s.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{2, 2} { // the first step of each brings it to its call
+		if got := s.Log().Records()[i].Turn; got != want {
+			t.Errorf("record %d has turn %d, want %d", i+1, got, want)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package simtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"github.com/volsim/volsim/scenario"
+)
+
+// Workload draws what users do, into a draft. It draws first and decides then: what a draw is, or whether there is one,
+// should not depend on others, so that rapid can leave it out.
+type Workload func(rt *rapid.T, d *Draft)
+
+// Draft is a scenario while its users are drawn. It is for one workload after the other.
+type Draft struct {
+	world   scenario.Scenario
+	classes []class
+	volumes []volume
+	claims  []claim
+	pods    []pod
+	users   []scenario.User // those with acts of their own
+}
+
+// The lives of an object.
+type life string
+
+const (
+	stays life = "stays"
+	goes  life = "goes"  // it is deleted
+	again life = "again" // it is deleted, and created again under the same name
+)
+
+type class struct {
+	Life life
+}
+
+type volume struct {
+	Size  string
+	Class string // "": of none
+	Modes string
+	For   int // the number of the claim that it is reserved for; 0: for none
+	Life  life
+}
+
+type claim struct {
+	Size   string
+	Class  string // "": of none
+	Modes  string
+	Volume int // the number of the volume that it asks for; 0: for any
+	Life   life
+}
+
+type pod struct {
+	Claims []int // the numbers of those it uses
+	Node   int
+	Life   life
+}
+
+// Has tells whether the world has a part of the control plane, such as "kubelet".
+func (d *Draft) Has(part string) bool {
+	return d.world.Parts == nil || slices.ContainsFunc(d.world.Parts, func(p string) bool {
+		kind, _, _ := strings.Cut(p, "(")
+		return p == part || kind == part
+	})
+}
+
+// User adds a user who acts as written, an act each; see scenario.Act. Schedules may then end differently. It panics on what
+// is no act.
+func (d *Draft) User(name string, acts ...string) {
+	u := scenario.User{Name: name}
+	for _, text := range acts {
+		act, err := scenario.ParseAct(text)
+		if err != nil {
+			panic("simtest: " + err.Error())
+		}
+		u.Acts = append(u.Acts, act)
+	}
+	d.users = append(d.users, u)
+}
+
+// scenario makes a scenario of the draft: each object has a user of its own.
+func (d *Draft) scenario() *scenario.Scenario {
+	s := d.world
+	s.EndsDiffer = s.EndsDiffer || d.differs()
+	own := d.users
+	d.users = nil
+	for i, c := range d.classes {
+		d.lead("admin", className(i), c.Life, "create class "+className(i)+" binding=WaitForFirstConsumer", "delete class "+className(i))
+	}
+	for i, v := range d.volumes {
+		name := fmt.Sprintf("v%d", i+1)
+		d.lead("admin", name, v.Life, d.createVolume(name, v), "delete volume "+name)
+	}
+	for i, c := range d.claims {
+		name := fmt.Sprintf("c%d", i+1)
+		d.lead("owner", name, c.Life, d.createClaim(name, c), "delete claim "+name)
+	}
+	for i, p := range d.pods {
+		name := fmt.Sprintf("p%d", i+1)
+		remove := "delete pod " + name
+		if !d.Has("kubelet") {
+			remove += " now=true" // nobody is there to let it end in its own time
+		}
+		d.lead("tenant", name, d.lifeOf(p), d.createPod(name, p), remove)
+	}
+	s.Users = slices.Concat(s.Users, d.users, own)
+	return &s
+}
+
+// lead adds the user of an object.
+func (d *Draft) lead(who, name string, l life, create, remove string) {
+	acts := []string{create}
+	if l != stays {
+		acts = append(acts, remove)
+	}
+	if l == again {
+		acts = append(acts, create)
+	}
+	d.User(who+"-"+name, acts...)
+}
+
+func className(i int) string { return fmt.Sprintf("late%d", i+1) }
+
+func (d *Draft) createVolume(name string, v volume) string {
+	act := "create volume " + name + " " + v.Size
+	if v.Class != "" {
+		act += " class=" + v.Class
+	}
+	if v.Modes != once {
+		act += " modes=" + v.Modes
+	}
+	if v.For > 0 && v.For <= len(d.claims) {
+		act += fmt.Sprintf(" for=c%d", v.For)
+	}
+	return act
+}
+
+func (d *Draft) createClaim(name string, c claim) string {
+	act := "create claim " + name + " " + c.Size + " class=" + c.Class
+	if c.Modes != once {
+		act += " modes=" + c.Modes
+	}
+	if c.Volume > 0 && c.Volume <= len(d.volumes) {
+		act += fmt.Sprintf(" volume=v%d", c.Volume)
+	}
+	return act
+}
+
+func (d *Draft) createPod(name string, p pod) string {
+	act := "create pod " + name
+	for _, c := range d.used(p) {
+		act += fmt.Sprintf(" c%d", c)
+	}
+	if p.Node > 0 {
+		act += fmt.Sprintf(" on=node-%d", p.Node)
+	}
+	return act
+}
+
+// used are the numbers of the claims that a pod uses, of those that there are. Where volumes are attached, a pod uses no claim
+// that could be bound to a volume which an administrator wrote down: the storage does not have it, and the attempts to attach
+// it never end.
+func (d *Draft) used(p pod) []int {
+	var claims []int
+	for _, c := range p.Claims {
+		if c <= len(d.claims) && !slices.Contains(claims, c) && !(d.Has("attachdetach") && d.written(c)) {
+			claims = append(claims, c)
+		}
+	}
+	return claims
+}
+
+// written tells whether a claim could be bound to a volume that an administrator wrote down.
+func (d *Draft) written(claim int) bool {
+	class := d.claims[claim-1].Class
+	return class == "" || slices.ContainsFunc(d.volumes, func(v volume) bool { return v.For == claim || v.Class == class })
+}
+
+// lifeOf is the life of a pod. One whose claim is to be created again ends, or the claim's owner would wait for ever.
+func (d *Draft) lifeOf(p pod) life {
+	for _, c := range d.used(p) {
+		if d.claims[c-1].Life == again {
+			return goes
+		}
+	}
+	return p.Life
+}
+
+// differs tells whether schedules may rightly end differently: unless all objects of a kind are alike and stay, no pod depends
+// on which claim is bound, and no volume would be provisioned for a claim that came too early for another.
+func (d *Draft) differs() bool {
+	if len(d.users) > 0 || len(d.world.Users) > 0 || len(d.world.Extra) > 0 || len(d.classes) > 0 || len(d.pods) > 0 {
+		return true
+	}
+	for _, v := range d.volumes {
+		if v != d.volumes[0] || v.Life != stays || v.For != 0 || v.Class != "" {
+			return true
+		}
+	}
+	for _, c := range d.claims {
+		if c != d.claims[0] || c.Life != stays || c.Volume != 0 {
+			return true
+		}
+	}
+	return false
+}

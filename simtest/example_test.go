@@ -1,0 +1,51 @@
+package simtest_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/simtest"
+)
+
+// t is that of your test.
+var t testing.TB = &listener{}
+
+// All orders of events in which one actor is held back: the claim is bound whenever what is delivered.
+func ExampleHolds() {
+	s := simtest.Parse(t, `
+parts: pvcontroller
+user admin
+  create volume disk 1Gi
+user alice
+  create claim data 1Gi class=
+  wait claim data Bound
+`)
+	r := simtest.Holds(t, s, 1)
+	fmt.Println(r.Complete)
+	// Output: no failure with at most 1 hold
+}
+
+// Whatever claims and volumes there are, each is bound to one at most, in whichever order things happen.
+func ExampleCheck() {
+	world := scenario.Scenario{Parts: []string{"pvcontroller", "pvcprotection", "pvprotection"}}
+	budget := simtest.Budget{Holds: 1, Restarts: true, Schedules: 10}
+	simtest.Check(t, world, budget, simtest.Claims(1, 2), simtest.Volumes(1, 2))
+	fmt.Println(t.Failed())
+	// Output: false
+}
+
+// A search says how far it went.
+func ExampleSearch() {
+	s := simtest.Parse(t, `
+parts: pvcontroller
+user admin
+  create volume disk 1Gi
+user alice
+  create claim data 1Gi class=
+`)
+	r := simtest.Search(t, s, explore.Config{Strategy: explore.Exhaustive, Depth: 1})
+	fmt.Println(r.Complete)
+	// Output: no failure in any order of events with at most 1 deviation
+}

@@ -1,0 +1,207 @@
+package simtest_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/simtest"
+)
+
+// reserved is a world in which the reserver takes part; broken says how.
+func reserved(broken cluster.Between) scenario.Scenario {
+	return scenario.Scenario{
+		Parts: []string{"pvcontroller"}, Rules: []string{"I1", "I2"}, Extra: []cluster.Part{reserver}, Between: broken,
+	}
+}
+
+// checkReserver checks the reserver with whatever claims and volumes there are.
+func checkReserver(broken cluster.Between) func(t testing.TB) {
+	return func(t testing.TB) {
+		simtest.Check(t, reserved(broken), simtest.Budget{Holds: 2, Schedules: 40}, simtest.Claims(1, 4), simtest.Volumes(1, 4))
+	}
+}
+
+// kept are the scenarios that were kept in the test's folder.
+func kept(t *testing.T) []*scenario.Scenario {
+	t.Helper()
+	files, err := filepath.Glob("testdata/explore/TestListened/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*scenario.Scenario
+	for _, f := range files {
+		all = append(all, simtest.Read(t, f))
+	}
+	return all
+}
+
+const smallest = `parts: pvcontroller
+rules: I1, I2
+ends: differ
+user admin-v1
+  create volume v1 1Gi
+user owner-c1
+  create claim c1 1Gi class=
+user owner-c2
+  create claim c2 1Gi class=
+`
+
+// late is what goes wrong in the smallest workload: one delivery comes late, at a step that depends on the world.
+const late = " hold: reserver/cache persistentvolumes"
+
+// A program that writes what it has not read is found whatever rapid begins with, and what is left of the workload and of the
+// schedule is what it takes: two claims, one volume, one delivery that comes late.
+func TestCheckFindsTheSmallestFailure(t *testing.T) {
+	for _, seed := range []string{"1", "2", "3"} {
+		t.Chdir(t.TempDir())
+		rapidly(t, "seed="+seed)
+		said, failed := listen(checkReserver(careless))
+		if !failed {
+			t.Fatalf("seed %s: it passes:\n%s", seed, said)
+		}
+		all := kept(t)
+		if len(all) != 1 {
+			t.Fatalf("seed %s: %d failures are kept, want 1", seed, len(all))
+		}
+		schedule := all[0].Schedule.String()
+		if len(all[0].Schedule) != 1 || !strings.HasSuffix(schedule, late) || all[0].Violates != "I2" {
+			t.Errorf("seed %s: kept under %q as %s, want one%s as I2", seed, schedule, all[0].Violates, late)
+		}
+		if got := all[0].Under(nil, "").String(); got != smallest {
+			t.Errorf("seed %s: kept\n%swant\n%s", seed, got, smallest)
+		}
+		for _, line := range strings.Split(said, "\n") {
+			if strings.Contains(line, "workloads,") {
+				t.Logf("seed %s: %s", seed, line)
+			}
+		}
+	}
+}
+
+// A failing test says the same each time, to the byte.
+func TestCheckFailsTheSameWay(t *testing.T) {
+	rapidly(t, "seed=1", "nofailfile=true")
+	t.Chdir(t.TempDir())
+	first, _ := listen(checkReserver(careless))
+	t.Chdir(t.TempDir())
+	again, failed := listen(checkReserver(careless))
+	if !failed || first != again {
+		t.Errorf("failed: %t, first\n%s\nthen\n%s", failed, first, again)
+	}
+	mustSay(t, first, smallest, late+`"`,
+		"kept in testdata/explore/TestListened/", "replay: simtest.Replay, with this schedule")
+}
+
+// What was kept is run before anything is drawn: it fails for as long as the defect is there, and is told to pass after that.
+func TestKeptFailuresRunFirst(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rapidly(t, "seed=1", "checks=3", "nofailfile=true")
+	listen(checkReserver(careless))
+	if len(kept(t)) != 1 {
+		t.Fatal("nothing is kept")
+	}
+	said, failed := listen(checkReserver(careless))
+	if !failed || strings.Contains(said, "rapid") {
+		t.Errorf("with the defect: failed: %t\n%s", failed, said)
+	}
+	mustSay(t, said, "I2: a volume that passes", "the volume cache of reserver is held back", "broken: I2")
+	said, failed = listen(checkReserver(cluster.Between{}))
+	if failed {
+		t.Errorf("without the defect it fails:\n%s", said)
+	}
+	mustSay(t, said, ".txt: passes", "passed 3 tests")
+}
+
+// A kept schedule that the world has outgrown is said to be so, and what its users do is searched again.
+func TestKeptSchedulesMayNotFit(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rapidly(t, "seed=1", "checks=3", "nofailfile=true")
+	outgrown := smallest + "schedule\n  16 hold: reserver/cache nodes\nviolates: I2\n"
+	if err := os.MkdirAll("testdata/explore/TestListened", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("testdata/explore/TestListened/old.txt", []byte(outgrown), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	said, failed := listen(checkReserver(cluster.Between{}))
+	if failed {
+		t.Errorf("without a defect it fails:\n%s", said)
+	}
+	mustSay(t, said, "old.txt: the schedule does not fit any more (16 hold: reserver/cache nodes: it is the turn of ")
+	said, failed = listen(checkReserver(careless))
+	if !failed {
+		t.Errorf("with the defect it passes:\n%s", said)
+	}
+	mustSay(t, said, "old.txt: I2", late+`"`)
+}
+
+func TestFailuresAreNotKeptAgainstTheWish(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("VOLSIM_KEEP", "no")
+	rapidly(t, "seed=1", "nofailfile=true")
+	if said, failed := listen(checkReserver(careless)); !failed {
+		t.Errorf("it passes:\n%s", said)
+	}
+	if _, err := os.Stat("testdata"); !os.IsNotExist(err) {
+		t.Errorf("testdata: %v, want none", err)
+	}
+}
+
+// Explore fails in rapid's hands like any property: what rapid has kept fails again, in the same words.
+func TestExploreFailsAgainFromRapidsFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	explore := func(t testing.TB) {
+		rapid.Check(t, func(rt *rapid.T) {
+			simtest.Explore(rt, reserved(careless), simtest.Budget{Schedules: 30}, simtest.Claims(2, 2), simtest.Volumes(1, 1))
+		})
+	}
+	failure := func(said string) string {
+		_, after, _ := strings.Cut(said, "tests: ")
+		words, _, _ := strings.Cut(after, "\nTo reproduce")
+		return words
+	}
+	rapidly(t, "seed=1", "shrinktime=0s")
+	first, failed := listen(explore)
+	if !failed {
+		t.Fatalf("it passes:\n%s", first)
+	}
+	rapidly(t, "seed=2")
+	again, _ := listen(explore)
+	mustSay(t, again, "failed after 0 tests: I2", late)
+	if failure(first) != failure(again) {
+		t.Errorf("first\n%s\nthen\n%s", failure(first), failure(again))
+	}
+}
+
+// What is right passes, whoever does what, and whatever goes wrong beside.
+func TestCheckPassesWhatIsRight(t *testing.T) {
+	faults, err := sim.ParseRisks("conflict(0.1), refused(0.05), crash(pvcontroller, 1)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		world     scenario.Scenario
+		workloads []simtest.Workload
+	}{
+		"binding with a part of the user's": {
+			scenario.Scenario{Parts: []string{"pvcontroller", "pvcprotection", "pvprotection"}, Extra: []cluster.Part{reserver}},
+			[]simtest.Workload{simtest.Claims(1, 4), simtest.Volumes(0, 4), simtest.Pods(0, 2)},
+		},
+		"the whole control plane": {
+			scenario.Scenario{},
+			[]simtest.Workload{simtest.Classes(0, 1), simtest.Claims(1, 3), simtest.Volumes(0, 2), simtest.Pods(0, 2)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapidly(t, "seed=5", "checks=12", "nofailfile=true")
+			simtest.Check(t, tt.world, simtest.Budget{Restarts: true, Faults: faults, Schedules: 25}, tt.workloads...)
+		})
+	}
+}

@@ -1,0 +1,147 @@
+package simtest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/sim"
+)
+
+// CompleteMax is how many schedules Holds and Exhaustive run at most to complete.
+const CompleteMax = 1_000_000
+
+// Parse reads a scenario; see scenario.Parse. An error ends the test.
+func Parse(t testing.TB, text string) *scenario.Scenario {
+	t.Helper()
+	s, err := scenario.Parse(t.Name(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Read reads a scenario from a file. An error ends the test.
+func Read(t testing.TB, file string) *scenario.Scenario {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := scenario.Parse(strings.TrimSuffix(filepath.Base(file), ".txt"), string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Holds runs every schedule of a scenario with at most n holds. A failure ends the test, and so does a space that is not
+// completed within CompleteMax schedules.
+func Holds(t testing.TB, s *scenario.Scenario, n int) explore.Report {
+	t.Helper()
+	return complete(t, s, explore.Config{Strategy: explore.Holds, Depth: n})
+}
+
+// Exhaustive runs every order of events of a scenario, or, if deviations is not 0, every one that leaves the ordinary course
+// at most so many times. A failure ends the test, and so does a space that is not completed within CompleteMax schedules.
+func Exhaustive(t testing.TB, s *scenario.Scenario, deviations int) explore.Report {
+	t.Helper()
+	return complete(t, s, explore.Config{Strategy: explore.Exhaustive, Depth: deviations})
+}
+
+// PCT runs schedules drawn with priorities that change depth-1 times, as many as count. A failure ends the test.
+func PCT(t testing.TB, s *scenario.Scenario, depth, count int) explore.Report {
+	t.Helper()
+	return Search(t, s, explore.Config{Strategy: explore.PCT, Depth: depth, Count: count})
+}
+
+// Random runs schedules drawn evenly, of the seeds from one on, as many as count. A failure ends the test.
+func Random(t testing.TB, s *scenario.Scenario, seed uint64, count int) explore.Report {
+	t.Helper()
+	return Search(t, s, explore.Config{Strategy: explore.Random, Seed: seed, Count: count})
+}
+
+// complete searches a space that must be completed.
+func complete(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Report {
+	t.Helper()
+	cfg.Count = CompleteMax
+	r := Search(t, s, cfg)
+	if r.Complete == "" {
+		t.Fatalf("scenario %s: not completed within %d schedules", s.Name, cfg.Count)
+	}
+	return r
+}
+
+// Search runs what is kept for the test, and then schedules of a scenario, as cfg says. A failure is kept and ends the test.
+// What was searched is logged.
+func Search(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Report {
+	t.Helper()
+	runKept(t, s, cfg)
+	r := search(t, s, cfg)
+	if r.Failure != nil {
+		t.Fatalf("scenario %s: %s", s.Name, tale(r.Failure, keep(t, r.Failure)))
+	}
+	said := r.Complete
+	if said == "" {
+		said = "no failure"
+	}
+	t.Logf("scenario %s: %s: %d schedules, %d steps", s.Name, said, r.Schedules, r.Steps)
+	return r
+}
+
+// search is explore.Search whose errors end the test.
+func search(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Report {
+	t.Helper()
+	r, err := explore.Search(t.Context(), s, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Replay runs a scenario once, under the schedule that a failing test printed, or under its own if that is "". A failure ends the
+// test, and so does a schedule that does not fit.
+func Replay(t testing.TB, s *scenario.Scenario, schedule string) *scenario.Result {
+	t.Helper()
+	if schedule != "" {
+		parsed, err := sim.ParseSchedule(schedule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = s.Under(parsed, s.Violates)
+	}
+	r, f := replay(t, s)
+	if f != nil {
+		t.Fatalf("scenario %s: %s", s.Name, tale(f, ""))
+	}
+	if r.Misfit != "" {
+		t.Fatalf("scenario %s: the schedule does not fit: %s", s.Name, r.Misfit)
+	}
+	return r
+}
+
+// replay runs a scenario under its schedule, and compares how it ends with the ordinary course.
+func replay(t testing.TB, s *scenario.Scenario) (*scenario.Result, *explore.Failure) {
+	t.Helper()
+	run := func(s *scenario.Scenario) *scenario.Result {
+		r, err := s.Run(t.Context(), scenario.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := run(s)
+	if r.Failure == nil && !s.EndsDiffer && len(s.Schedule) > 0 {
+		ordinary := run(s.Under(nil, ""))
+		if ordinary.Failure == nil && ordinary.End.String() != r.End.String() {
+			r.Failure = &scenario.OtherEnd{Ordinary: ordinary.End, Is: r.End}
+		}
+	}
+	if r.Failure == nil {
+		return r, nil
+	}
+	return r, &explore.Failure{Scenario: s.Under(s.Schedule, scenario.Rule(r.Failure)), Result: r}
+}

@@ -1,0 +1,127 @@
+package simtest_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/simtest"
+)
+
+// searches are the ways to search one scenario, and what each says when nothing is found.
+var searches = map[string]struct {
+	run  func(t testing.TB, s *scenario.Scenario) explore.Report
+	says string
+}{
+	"holds": {
+		func(t testing.TB, s *scenario.Scenario) explore.Report { return simtest.Holds(t, s, 1) },
+		"no failure with at most 1 hold: ",
+	},
+	"exhaustive": {
+		func(t testing.TB, s *scenario.Scenario) explore.Report { return simtest.Exhaustive(t, s, 1) },
+		"no failure in any order of events with at most 1 deviation: ",
+	},
+	"pct": {
+		func(t testing.TB, s *scenario.Scenario) explore.Report { return simtest.PCT(t, s, 3, 200) },
+		"no failure: 200 schedules, ",
+	},
+	"random": {
+		func(t testing.TB, s *scenario.Scenario) explore.Report { return simtest.Random(t, s, 1, 200) },
+		"no failure: 200 schedules, ",
+	},
+}
+
+func twoClaims(t testing.TB, broken cluster.Between) *scenario.Scenario {
+	t.Helper()
+	s := simtest.Parse(t, smallest)
+	s.Extra, s.Between = []cluster.Part{reserver}, broken
+	return s
+}
+
+// Each way to search says what it has searched.
+func TestSearchesSayWhatTheyHaveSearched(t *testing.T) {
+	for name, search := range searches {
+		said, failed := listen(func(t testing.TB) {
+			if r := search.run(t, twoClaims(t, cluster.Between{})); r.Failure != nil || r.Schedules == 0 {
+				t.Errorf("%+v", r)
+			}
+		})
+		if failed {
+			t.Errorf("%s fails:\n%s", name, said)
+		}
+		mustSay(t, said, search.says)
+	}
+}
+
+// overtaken is a scenario that ends otherwise if bob comes before alice.
+const overtaken = `parts: pvcontroller, pvcprotection
+user alice
+  create claim c1 1Gi class=
+user bob
+  delete claim c1
+`
+
+// Each way to search finds the schedule that ends otherwise, tells the story, and keeps the failure.
+func TestSearchesFailWithTheStory(t *testing.T) {
+	for name, search := range searches {
+		t.Chdir(t.TempDir())
+		find := func(t testing.TB) { search.run(t, simtest.Parse(t, overtaken)) }
+		said, failed := listen(find)
+		if !failed || len(kept(t)) != 1 {
+			t.Errorf("%s: failed: %t, kept: %v\n%s", name, failed, kept(t), said)
+		}
+		mustSay(t, said, "1 claim Pending; in the ordinary course with nothing", "alice asks for 1Gi of storage: claim default/c1",
+			"schedule: \"", "replay: go run github.com/volsim/volsim/cmd/volsim replay testdata/explore/TestListened/")
+		again, failed := listen(find)
+		if !failed || !strings.HasPrefix(again, "testdata/explore/TestListened/") {
+			t.Errorf("%s: what was kept does not fail first: failed: %t\n%s", name, failed, again)
+		}
+	}
+}
+
+func TestReplay(t *testing.T) {
+	r, err := explore.Search(t.Context(), twoClaims(t, careless), explore.Config{Strategy: explore.Holds})
+	if err != nil || r.Failure == nil {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	schedule := r.Failure.Scenario.Schedule.String()
+	for name, tt := range map[string]struct {
+		broken   cluster.Between
+		schedule string
+		fails    string // "": it passes
+	}{
+		"the failure":                {careless, schedule, "I2: a volume that passes"},
+		"the failure without defect": {cluster.Between{}, schedule, ""},
+		"the ordinary course":        {careless, "", ""},
+		"a schedule that is none":    {careless, "16 jump: a", "deviation"},
+		"a schedule that does not fit": {
+			cluster.Between{}, "16 hold: reserver/cache nodes", "does not fit: 16 hold: reserver/cache nodes: it is the turn of",
+		},
+	} {
+		said, failed := listen(func(t testing.TB) { simtest.Replay(t, twoClaims(t, tt.broken), tt.schedule) })
+		if failed != (tt.fails != "") {
+			t.Errorf("%s: failed: %t\n%s", name, failed, said)
+		}
+		mustSay(t, said, tt.fails)
+	}
+}
+
+// A schedule that ends otherwise than the ordinary course fails when it is replayed, too.
+func TestReplayComparesTheEnds(t *testing.T) {
+	s := simtest.Parse(t, overtaken+"schedule\n  1 hold: alice\n")
+	said, failed := listen(func(t testing.TB) { simtest.Replay(t, s, "") })
+	if !failed {
+		t.Errorf("it passes:\n%s", said)
+	}
+	mustSay(t, said, "in the ordinary course with")
+}
+
+func TestReadFailsWithoutTheFile(t *testing.T) {
+	said, failed := listen(func(t testing.TB) { simtest.Read(t, "testdata/none.txt") })
+	if !failed {
+		t.Errorf("it passes:\n%s", said)
+	}
+	mustSay(t, said, "testdata/none.txt")
+}
