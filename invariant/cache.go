@@ -1,6 +1,8 @@
 package invariant
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -74,7 +76,19 @@ func (o *order) deliver(r trace.Record) {
 	}
 	key := cacheOf{component, kind, resource}
 	if was := o.caches[key]; revision < was || revision == was && !list {
-		o.c.report("I34", "%s: its %s of %s went from revision %d to %d, with %s of %s", component, kind, resource, was, revision, r.Verb, r.Object)
+		o.c.report("I34", "%s: its %s of %s went from revision %d to %d, with %s of %s%s",
+			component, kind, resource, was, revision, r.Verb, r.Object, o.undone(resource, revision, was))
 	}
 	o.caches[key] = revision
+}
+
+// undone tells of an object that a cache knew at one revision and, going back to another, knows no more as it is: the first
+// by name. "" where it is not of this resource, or has changed since.
+func (o *order) undone(resource string, to, from int64) string {
+	for _, object := range slices.Sorted(maps.Keys(o.stored)) {
+		if is := o.stored[object]; strings.HasPrefix(object, resource+"/") && to < is && is <= from {
+			return ", from before " + strings.Replace(object, "//", "/", 1) + " became what it is"
+		}
+	}
+	return ""
 }

@@ -40,6 +40,10 @@ func TestOrderOfCaches(t *testing.T) {
 			delivered(w, pods, "ADDED", "pods/default/a", "rv=8")
 			delivered(w, pods, "LIST", "pods", "1 items rv=6")
 		}, []string{"from revision 8 to 6, with LIST of pods"}},
+		{"an older list, from before an object that is stored", func(w *opsWorld) {
+			delivered(w, pods, "ADDED", "pods/default/a", "rv="+w.addPod("a", "").ResourceVersion)
+			delivered(w, pods, "LIST", "pods", "0 items rv=1")
+		}, []string{"to 1, with LIST of pods, from before pods/default/a became what it is"}},
 		{"another resource, and another component, is behind", func(w *opsWorld) {
 			delivered(w, pods, "ADDED", "pods/default/a", "rv=8")
 			delivered(w, "kubelet(node-1)/cache nodes", "ADDED", "nodes/node-1", "rv=7")

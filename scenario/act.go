@@ -20,7 +20,7 @@ import (
 
 // Act is one thing that a user does. Objects are of namespace default; [] may be left out, options come in any order:
 //
-//	create volume NAME SIZE [class=C] [reclaim=Delete] [for=CLAIM] [modes=ReadWriteMany] [handle=H]
+//	create volume NAME SIZE [class=C] [reclaim=Delete] [for=CLAIM] [modes=ReadWriteMany] [handle=H] [node=NODE]
 //	create claim NAME SIZE [class=C] [volume=V] [modes=ReadWriteMany]
 //	create class NAME [binding=WaitForFirstConsumer] [reclaim=Retain] [default=true]
 //	create pod NAME [CLAIM …] [on=NODE]
@@ -29,13 +29,14 @@ import (
 //	set volume NAME reclaim=Delete|Retain
 //	set claim NAME reclaim=Delete|Retain     (of the volume to which it is bound)
 //	finish pod NAME
+//	write pod NAME CLAIM                     (a file into the claim's volume, which the pod must have mounted)
 //	cordon NODE, uncordon NODE
 //	wait claim|volume|pod NAME PHASE
 //	wait claim|volume|pod NAME gone
 //	let crash PART …          (or whatever else can befall a world)
 //
 // A volume is of the world's own driver and is retained; class= (nothing) means no class; a volume's class is none and a
-// claim's the default unless the act says otherwise. To create what is still being deleted waits until it is gone; to
+// claim's the default unless the act says otherwise; node= is the only node on which it can be used. To create what is still being deleted waits until it is gone; to
 // delete what is not there does nothing.
 type Act struct {
 	verb, kind, name string
@@ -53,14 +54,14 @@ type grammar struct {
 
 // acts are the acts by verb and kind.
 var acts = map[string]grammar{
-	"create volume": {1, []string{"class", "reclaim", "for", "modes", "handle"}},
+	"create volume": {1, []string{"class", "reclaim", "for", "modes", "handle", "node"}},
 	"create claim":  {1, []string{"class", "volume", "modes"}},
 	"create class":  {0, []string{"binding", "reclaim", "default"}},
 	"create pod":    {-1, []string{"on"}},
 	"delete volume": {0, nil}, "delete claim": {0, nil}, "delete class": {0, nil}, "delete pod": {0, []string{"now"}},
 	"set volume": {0, []string{"reclaim"}}, "set claim": {0, []string{"reclaim"}},
-	"finish pod": {0, nil},
-	"cordon":     {0, nil}, "uncordon": {0, nil},
+	"finish pod": {0, nil}, "write pod": {1, nil},
+	"cordon": {0, nil}, "uncordon": {0, nil},
 	"wait claim": {1, nil}, "wait volume": {1, nil}, "wait pod": {1, nil},
 }
 
@@ -157,6 +158,8 @@ func (a Act) do(ctx context.Context, c *cluster.Cluster) error {
 		_, err := client.CoreV1().Pods(metav1.NamespaceDefault).
 			Patch(ctx, a.name, types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
 		return err
+	case "write":
+		return c.WriteFile(metav1.NamespaceDefault, a.name, a.args[0], a.name, []byte("written"))
 	case "cordon", "uncordon":
 		patch := fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, a.verb == "cordon")
 		_, err := client.CoreV1().Nodes().Patch(ctx, a.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
@@ -281,8 +284,20 @@ func (a Act) volume(driver string) *corev1.PersistentVolume {
 	if !ok {
 		handle = a.name
 	}
+	if node, ok := a.option("node"); ok {
+		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: onNode(node)}
+	}
 	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}
 	return v
+}
+
+// onNode selects one node.
+func onNode(name string) *corev1.NodeSelector {
+	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
+		},
+	}}}
 }
 
 func (a Act) claim() *corev1.PersistentVolumeClaim {

@@ -1,9 +1,13 @@
 package scenario_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/scenario"
 )
 
@@ -70,5 +74,51 @@ func TestParseErrorsNameTheLine(t *testing.T) {
 		if s, err := scenario.Parse("s", text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q gives %v and %v, want an error with %q", text, s, err, want)
 		}
+	}
+}
+
+// lived runs a scenario, which is to go well, and returns its world as it was left.
+func lived(t *testing.T, text string) *cluster.Cluster {
+	t.Helper()
+	s, err := scenario.Parse("s", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var world *cluster.Cluster
+	r, err := s.Run(t.Context(), scenario.Options{Watch: func(c *cluster.Cluster) { world = c }})
+	if err != nil || r.Failure != nil {
+		t.Fatal(err, r.Failure)
+	}
+	return world
+}
+
+func TestAPodWritesIntoItsVolume(t *testing.T) {
+	c := lived(t, `
+parts: pvcontroller, provisioner, attachdetach, attacher, kubelet
+user alice
+  create claim data 1Gi
+  create pod web data on=node-1
+  wait pod web Running
+  write pod web data
+`)
+	truth := c.Truth()
+	if got := truth.(interface{ Files(handle string) []string }).Files(truth.Volumes()[0].Handle); !slices.Equal(got, []string{"web"}) {
+		t.Errorf("the volume has %q, want the file web", got)
+	}
+}
+
+func TestAVolumeIsUsedOnItsNode(t *testing.T) {
+	c := lived(t, `
+parts: pvcontroller, scheduler, kubelet
+rules: I30
+user alice
+  create volume disk 1Gi node=node-2
+  create claim data 1Gi class=
+  wait claim data Bound
+  create pod web data
+`)
+	pod, _ := c.Server().Get("pods", "default", "web")
+	if got := pod.(*corev1.Pod).Spec.NodeName; got != "node-2" {
+		t.Errorf("the pod is on %q, want node-2", got)
 	}
 }

@@ -1,0 +1,565 @@
+package explore_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+)
+
+// asks tells whether a request is of a verb, about a resource or, as "nodes/status", a subresource.
+func asks(r fake.Request, verb, resource string) bool {
+	of := r.Resource.Resource
+	if r.Subresource != "" {
+		of += "/" + r.Subresource
+	}
+	return r.Verb == verb && of == resource
+}
+
+// given makes an answer of what a typed client gives.
+func given[T runtime.Object](obj T, err error) (runtime.Object, error) {
+	if err != nil {
+		return nil, err
+	}
+	return obj, nil
+}
+
+// lists tells whether a request writes which volumes are attached to a node, and whether there are any.
+func lists(r fake.Request) (is, any bool) {
+	var patch corev1.Node
+	if !asks(r, "patch", "nodes/status") || !strings.Contains(string(r.Patch), `"volumesAttached"`) || json.Unmarshal(r.Patch, &patch) != nil {
+		return false, false
+	}
+	return true, len(patch.Status.VolumesAttached) > 0
+}
+
+// writeStatus patches a node's status.
+func writeStatus(own *fake.Clientset, node string, patch []byte) (runtime.Object, error) {
+	return given(own.CoreV1().Nodes().
+		Patch(context.Background(), node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"))
+}
+
+// readsOldNodes reads nodes as if they used nothing.
+func readsOldNodes(own *fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		obj, err := serve()
+		if err != nil || !asks(r, "get", "nodes") {
+			return obj, err
+		}
+		node := obj.DeepCopyObject().(*corev1.Node)
+		node.Status.VolumesInUse = nil
+		return node, nil
+	}
+}
+
+// doesNotWait takes an attachment for gone as soon as it is being deleted.
+func doesNotWait(*fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		obj, err := serve()
+		if err == nil && asks(r, "delete", "volumeattachments") {
+			return nil, apierrors.NewNotFound(r.Resource.GroupResource(), r.Name)
+		}
+		return obj, err
+	}
+}
+
+// neverWithdraws does not write that nothing is attached any more.
+func neverWithdraws(own *fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if is, any := lists(r); is && !any {
+			return given(own.CoreV1().Nodes().Get(context.Background(), r.Name, metav1.GetOptions{}))
+		}
+		return serve()
+	}
+}
+
+// writesOldLists writes the last list that was not empty once more, when a detach has begun.
+func writesOldLists(own *fake.Clientset) intercepting {
+	node, old := "", []byte(nil)
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if _, any := lists(r); any {
+			node, old = r.Name, r.Patch
+		}
+		obj, err := serve()
+		if err == nil && old != nil && asks(r, "delete", "volumeattachments") {
+			if _, err := writeStatus(own, node, old); err != nil {
+				return nil, err
+			}
+		}
+		return obj, err
+	}
+}
+
+// undoesLists takes back each list of what is attached.
+func undoesLists(own *fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		obj, err := serve()
+		if _, any := lists(r); err == nil && any {
+			if _, err := writeStatus(own, r.Name, []byte(`{"status":{"volumesAttached":[]}}`)); err != nil {
+				return nil, err
+			}
+		}
+		return obj, err
+	}
+}
+
+// namesBadly gives attachments a name in which the node is not.
+func namesBadly(own *fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if !asks(r, "create", "volumeattachments") {
+			return serve()
+		}
+		a := r.Body.DeepCopyObject().(*storagev1.VolumeAttachment)
+		a.Name = "csi-" + *a.Spec.Source.PersistentVolumeName
+		return given(own.StorageV1().VolumeAttachments().Create(context.Background(), a, metav1.CreateOptions{}))
+	}
+}
+
+// forgetsDetach believes that attachments are gone, and does not delete them.
+func forgetsDetach(*fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if asks(r, "delete", "volumeattachments") {
+			return nil, apierrors.NewNotFound(r.Resource.GroupResource(), r.Name)
+		}
+		return serve()
+	}
+}
+
+// detachesOne deletes one attachment, and believes that all others are gone.
+func detachesOne(*fake.Clientset) intercepting {
+	first := ""
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if !asks(r, "delete", "volumeattachments") {
+			return serve()
+		}
+		if first == "" {
+			first = r.Name
+		}
+		if r.Name != first {
+			return nil, apierrors.NewNotFound(r.Resource.GroupResource(), r.Name)
+		}
+		return serve()
+	}
+}
+
+// reportsNothing believes that it has reported what is in use.
+func reportsNothing(own *fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		var patch corev1.Node
+		if !asks(r, "patch", "nodes/status") || json.Unmarshal(r.Patch, &patch) != nil {
+			return serve()
+		}
+		node, err := own.CoreV1().Nodes().Get(context.Background(), r.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		node.Status.VolumesInUse = patch.Status.VolumesInUse
+		return node, nil
+	}
+}
+
+// forgetsUse says that nothing is in use when a pod runs.
+func forgetsUse(own *fake.Clientset) intercepting {
+	node := ""
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if asks(r, "patch", "nodes/status") {
+			node = r.Name
+		}
+		obj, err := serve()
+		if err == nil && asks(r, "patch", "pods/status") {
+			if _, err := writeStatus(own, node, []byte(`{"status":{"volumesInUse":[]}}`)); err != nil {
+				return nil, err
+			}
+		}
+		return obj, err
+	}
+}
+
+// bindsElsewhere puts pods on node-1, whatever was decided.
+func bindsElsewhere(own *fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if !asks(r, "create", "pods/binding") {
+			return serve()
+		}
+		binding := r.Body.DeepCopyObject().(*corev1.Binding)
+		binding.Target.Name = "node-1"
+		return nil, own.CoreV1().Pods(r.Namespace).Bind(context.Background(), binding, metav1.CreateOptions{})
+	}
+}
+
+// ignoresRivals puts a pod on node-1 where it should say that another has its claim.
+func ignoresRivals(own *fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if !asks(r, "patch", "pods/status") || !strings.Contains(string(r.Patch), "ReadWriteOncePod") {
+			return serve()
+		}
+		binding := &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: "node-1"},
+		}
+		if err := own.CoreV1().Pods(r.Namespace).Bind(context.Background(), binding, metav1.CreateOptions{}); err != nil {
+			return nil, err
+		}
+		return given(own.CoreV1().Pods(r.Namespace).Get(context.Background(), r.Name, metav1.GetOptions{}))
+	}
+}
+
+// doubled is twice a size.
+func doubled(sizes corev1.ResourceList) corev1.ResourceList {
+	size := sizes[corev1.ResourceStorage]
+	size.Add(size)
+	return corev1.ResourceList{corev1.ResourceStorage: size}
+}
+
+// doublesClaims says in the status of claims that they have twice what they have.
+func doublesClaims(own *fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if !asks(r, "update", "persistentvolumeclaims/status") {
+			return serve()
+		}
+		claim := r.Body.DeepCopyObject().(*corev1.PersistentVolumeClaim)
+		claim.Status.Capacity = doubled(claim.Status.Capacity)
+		return given(own.CoreV1().PersistentVolumeClaims(r.Namespace).UpdateStatus(context.Background(), claim, metav1.UpdateOptions{}))
+	}
+}
+
+// doublesVolumes makes volumes that say to have twice what they have.
+func doublesVolumes(own *fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if !asks(r, "create", "persistentvolumes") {
+			return serve()
+		}
+		v := r.Body.DeepCopyObject().(*corev1.PersistentVolume)
+		v.Spec.Capacity = doubled(v.Spec.Capacity)
+		return given(own.CoreV1().PersistentVolumes().Create(context.Background(), v, metav1.CreateOptions{}))
+	}
+}
+
+// writesNoVolume believes that it has written down the volumes that it made.
+func writesNoVolume(*fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if asks(r, "create", "persistentvolumes") {
+			return r.Body.DeepCopyObject(), nil
+		}
+		return serve()
+	}
+}
+
+// attachesTwice is a driver that detaches nothing, and attaches to as many nodes as it is told.
+func attachesTwice() invoking {
+	return func(ctx context.Context, method string, args, reply any, do invoke) error {
+		switch r := args.(type) {
+		case *csispec.ControllerUnpublishVolumeRequest:
+			return nil
+		case *csispec.ControllerPublishVolumeRequest:
+			r = proto.CloneOf(r)
+			r.VolumeCapability.AccessMode.Mode = csispec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER
+			return do(ctx, method, r, reply)
+		}
+		return do(ctx, method, args, reply)
+	}
+}
+
+// detachesNothing is a driver that says that it has detached.
+func detachesNothing() invoking {
+	return func(ctx context.Context, method string, args, reply any, do invoke) error {
+		if _, is := args.(*csispec.ControllerUnpublishVolumeRequest); is {
+			return nil
+		}
+		return do(ctx, method, args, reply)
+	}
+}
+
+// unstagesFirst unstages a volume before it is unpublished.
+func unstagesFirst() invoking {
+	staged := map[string]string{}
+	return func(ctx context.Context, method string, args, reply any, do invoke) error {
+		switch r := args.(type) {
+		case *csispec.NodeStageVolumeRequest:
+			staged[r.VolumeId] = r.StagingTargetPath
+		case *csispec.NodeUnpublishVolumeRequest:
+			unstage := &csispec.NodeUnstageVolumeRequest{VolumeId: r.VolumeId, StagingTargetPath: staged[r.VolumeId]}
+			if err := do(ctx, csispec.Node_NodeUnstageVolume_FullMethodName, unstage, &csispec.NodeUnstageVolumeResponse{}); err != nil {
+				return err
+			}
+		}
+		return do(ctx, method, args, reply)
+	}
+}
+
+// stagesTwice stages a volume that is staged.
+func stagesTwice() invoking {
+	return func(ctx context.Context, method string, args, reply any, do invoke) error {
+		if err := do(ctx, method, args, reply); err != nil || method != csispec.Node_NodeStageVolume_FullMethodName {
+			return err
+		}
+		return do(ctx, method, args, reply)
+	}
+}
+
+// mountsTheFirst mounts the volume that was mounted first, whatever is asked for.
+func mountsTheFirst() invoking {
+	var first *csispec.NodePublishVolumeRequest
+	return func(ctx context.Context, method string, args, reply any, do invoke) error {
+		r, is := args.(*csispec.NodePublishVolumeRequest)
+		if !is {
+			return do(ctx, method, args, reply)
+		}
+		if first == nil {
+			first = r
+		}
+		other := proto.CloneOf(first)
+		other.TargetPath = r.TargetPath
+		return do(ctx, method, other, reply)
+	}
+}
+
+// mountsBeside mounts a volume below the path at which it is to be.
+func mountsBeside() invoking {
+	return func(ctx context.Context, method string, args, reply any, do invoke) error {
+		if r, is := args.(*csispec.NodePublishVolumeRequest); is {
+			r = proto.CloneOf(r)
+			r.TargetPath = path.Join(r.TargetPath, "beside")
+			args = r
+		}
+		return do(ctx, method, args, reply)
+	}
+}
+
+// mountsElsewhere mounts each volume a second time, at the path of a pod that there is not.
+func mountsElsewhere() invoking {
+	return func(ctx context.Context, method string, args, reply any, do invoke) error {
+		r, is := args.(*csispec.NodePublishVolumeRequest)
+		if err := do(ctx, method, args, reply); err != nil || !is {
+			return err
+		}
+		root, below, _ := strings.Cut(r.TargetPath, "/pods/")
+		_, below, _ = strings.Cut(below, "/")
+		r = proto.CloneOf(r)
+		r.TargetPath = path.Join(root, "pods", "nobody", below)
+		return do(ctx, method, r, reply)
+	}
+}
+
+// repeats makes a call that failed again at once.
+func repeats() invoking {
+	return func(ctx context.Context, method string, args, reply any, do invoke) error {
+		if err := do(ctx, method, args, reply); err == nil {
+			return nil
+		}
+		return do(ctx, method, args, reply)
+	}
+}
+
+// failsTwice fails each of the first stages two times, and tells of one.
+func failsTwice() invoking {
+	left := 3
+	return func(ctx context.Context, method string, args, reply any, do invoke) error {
+		r, is := args.(*csispec.NodeStageVolumeRequest)
+		if !is || left == 0 {
+			return do(ctx, method, args, reply)
+		}
+		left--
+		r = proto.CloneOf(r)
+		r.PublishContext = nil
+		return errors.Join(do(ctx, method, r, reply), do(ctx, method, r, reply))
+	}
+}
+
+// believesTimeouts takes an unstage that timed out for done.
+func believesTimeouts() invoking {
+	return func(ctx context.Context, method string, args, reply any, do invoke) error {
+		err := do(ctx, method, args, reply)
+		if method == csispec.Node_NodeUnstageVolume_FullMethodName && status.Code(err) == codes.DeadlineExceeded {
+			return nil
+		}
+		return err
+	}
+}
+
+// givesUpAtTimeouts takes a stage that timed out for one that failed.
+func givesUpAtTimeouts() invoking {
+	return func(ctx context.Context, method string, args, reply any, do invoke) error {
+		err := do(ctx, method, args, reply)
+		if method == csispec.Node_NodeStageVolume_FullMethodName && status.Code(err) == codes.DeadlineExceeded {
+			return status.Error(codes.Internal, "it took too long")
+		}
+		return err
+	}
+}
+
+// believesFailures takes a mount that failed for done.
+func believesFailures() invoking {
+	return func(ctx context.Context, method string, args, reply any, do invoke) error {
+		err := do(ctx, method, args, reply)
+		if method == csispec.Node_NodePublishVolume_FullMethodName {
+			return nil
+		}
+		return err
+	}
+}
+
+// undoes unmounts what could not be mounted.
+func undoes() invoking {
+	return func(ctx context.Context, method string, args, reply any, do invoke) error {
+		err := do(ctx, method, args, reply)
+		if r, is := args.(*csispec.NodePublishVolumeRequest); is && err != nil {
+			undo := &csispec.NodeUnpublishVolumeRequest{VolumeId: r.VolumeId, TargetPath: r.TargetPath}
+			return errors.Join(err, do(ctx, csispec.Node_NodeUnpublishVolume_FullMethodName, undo, &csispec.NodeUnpublishVolumeResponse{}))
+		}
+		return err
+	}
+}
+
+// panics meets what it takes to be impossible.
+func panics() invoking {
+	return func(ctx context.Context, method string, args, reply any, do invoke) error {
+		if r, is := args.(*csispec.NodePublishVolumeRequest); is {
+			panic("volumemanager: nothing is known of " + r.TargetPath)
+		}
+		return do(ctx, method, args, reply)
+	}
+}
+
+// detachesAgain makes the last detach once more when the volume has been attached again.
+func detachesAgain() cluster.Between {
+	var last func() error
+	conn := driver("attacher", func() invoking {
+		return func(ctx context.Context, method string, args, reply any, do invoke) error {
+			err := do(ctx, method, args, reply)
+			if method == csispec.Controller_ControllerUnpublishVolume_FullMethodName && err == nil {
+				last = func() error { return do(ctx, method, args, &csispec.ControllerUnpublishVolumeResponse{}) }
+			}
+			return err
+		}
+	})()
+	conn.Client = client("attacher", func(*fake.Clientset) intercepting {
+		last = nil
+		return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+			obj, err := serve()
+			if err == nil && last != nil && asks(r, "patch", "volumeattachments/status") && strings.Contains(string(r.Patch), `"attached":true`) {
+				again := last
+				last = nil
+				return obj, again()
+			}
+			return obj, err
+		}
+	})().Client
+	return conn
+}
+
+// wipes is a driver whose volumes are made anew when they have been detached.
+func wipes() cluster.Between {
+	made := map[string]*csispec.CreateVolumeRequest{} // by id
+	meddle := func(ctx context.Context, method string, args, reply any, do invoke) error {
+		if err := do(ctx, method, args, reply); err != nil {
+			return err
+		}
+		switch r := args.(type) {
+		case *csispec.CreateVolumeRequest:
+			made[reply.(*csispec.CreateVolumeResponse).Volume.VolumeId] = r
+		case *csispec.ControllerUnpublishVolumeRequest:
+			erase := &csispec.DeleteVolumeRequest{VolumeId: r.VolumeId}
+			return errors.Join(
+				do(ctx, csispec.Controller_DeleteVolume_FullMethodName, erase, &csispec.DeleteVolumeResponse{}),
+				do(ctx, csispec.Controller_CreateVolume_FullMethodName, made[r.VolumeId], &csispec.CreateVolumeResponse{}))
+		}
+		return nil
+	}
+	return cluster.Between{Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
+		if slices.Contains([]string{"provisioner", "attacher"}, process) {
+			return brokenConn{conn, meddle}
+		}
+		return conn
+	}}
+}
+
+// onClaims has a function told of each claim that changes.
+func onClaims(p cluster.Process, f func(claim *corev1.PersistentVolumeClaim)) error {
+	_, err := p.Informers.Core().V1().PersistentVolumeClaims().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(_, is any) { f(is.(*corev1.PersistentVolumeClaim)) },
+	})
+	return err
+}
+
+// reconnects is a part that has a cache of claims. Broken, it lists them anew when one has changed, and is answered by a
+// server that is behind.
+func reconnects(broken bool) []cluster.Part {
+	var server *fake.Server
+	return []cluster.Part{{
+		Name:    "mirror",
+		Install: func(s *fake.Server) error { server = s; return nil },
+		Start: func(p cluster.Process) error {
+			const resource = "persistentvolumeclaims"
+			again := false
+			p.Component.Worker("reconnect", func() bool { return again }, func(context.Context) {
+				again = false
+				server.Forget(p.Component)
+				server.Lag(p.Component, resource, 1)
+				server.Informers(p.Component).Core().V1().PersistentVolumeClaims().Informer()
+			})
+			return onClaims(p, func(*corev1.PersistentVolumeClaim) { again = broken })
+		},
+	}}
+}
+
+// reads is a part that reads claims that have changed. Broken, it reads the claim data every minute as well.
+func reads(broken bool) []cluster.Part {
+	return []cluster.Part{{Name: "operator", Start: func(p cluster.Process) error {
+		queue := sim.NewQueue[string](p.Component, sim.QueueConfig{Name: "claims"})
+		queue.Work(func(ctx context.Context, name string) error {
+			_, err := p.Client.CoreV1().PersistentVolumeClaims("default").Get(ctx, name, metav1.GetOptions{})
+			return err
+		})
+		if broken {
+			var resync *sim.Timer
+			resync = p.Component.NewBackgroundTimer("resync", func() {
+				queue.Add("data")
+				resync.Reset(time.Minute)
+			})
+			resync.Reset(time.Minute)
+		}
+		return onClaims(p, func(claim *corev1.PersistentVolumeClaim) { queue.Add(claim.Name) })
+	}}}
+}
+
+// tells is a part that tells an event about a claim that has changed. Broken, it does so twenty times, ten a second.
+func tells(broken bool) []cluster.Part {
+	times := 1
+	if broken {
+		times = 20
+	}
+	return []cluster.Part{{Name: "operator", Start: func(p cluster.Process) error {
+		recorder := p.Recorder("operator")
+		var changed *corev1.PersistentVolumeClaim
+		p.Component.Worker("claims", func() bool { return changed != nil }, func(context.Context) {
+			claim := changed
+			changed = nil
+			for range times {
+				p.Component.Sleep(100 * time.Millisecond)
+				recorder.Event(claim, corev1.EventTypeNormal, "Seen", "it is there")
+			}
+		})
+		return onClaims(p, func(claim *corev1.PersistentVolumeClaim) { changed = claim })
+	}}}
+}

@@ -1,0 +1,99 @@
+package explore_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/scenario"
+)
+
+// What went wrong upstream about attaching and mounting, as scenarios in which nothing goes wrong here.
+func TestHistoriesDoNotRepeat(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		history  string // numbers of issues
+		scenario string
+		config   explore.Config
+	}{
+		{
+			"kubelet down, its volumes are detached in time", "#65392",
+			// What such a kubelet has forgotten when it is back is another story (I26, I36).
+			nodeParts + "rules: I15, I16, I16b, I19, I20, I22, L4, L5, L7\n" + partitioned, holds,
+		},
+		{
+			"the attach/detach controller restarts at any call", "#34242, #77324, PR #96617, #92145, #120571, #141151",
+			nodeParts + once("attachdetach", "crash") + moves, restarts,
+		},
+		{
+			"an attach fails or times out, and the pod goes to another node", "#71276, PR #124334, PR #120595",
+			nodeParts + once("ControllerPublishVolume", "driver Unavailable", "driver-lost DeadlineExceeded", "hang") + moves, faults,
+		},
+		{
+			"an attach fails, and the pod is deleted meanwhile", "#117042",
+			nodeParts + once("ControllerPublishVolume", "driver Internal", "driver-lost DeadlineExceeded", "hang") + endsAtOnce, faults,
+		},
+		{
+			"a detach fails, and is wanted the other way round meanwhile", "#32727, #109951",
+			nodeParts + once("ControllerUnpublishVolume", "driver Internal", "driver-lost DeadlineExceeded", "hang") + comesBack, faults,
+		},
+		{
+			"a mount or an unmount fails or times out, and the pod is deleted meanwhile", "#127520, #65246",
+			nodeParts + once("Node", "driver DeadlineExceeded", "driver-lost DeadlineExceeded", "hang", "driver Internal") + endsAtOnce, faults,
+		},
+		{
+			"an unmount fails or times out", "#86360, #89112",
+			nodeParts + once("NodeUn", "driver Internal", "driver DeadlineExceeded", "driver-lost DeadlineExceeded", "hang") + comesBack, faults,
+		},
+		{
+			"two pods are placed with one claim whose volume has yet to be made", "#72013, #73216, #56596",
+			placeParts + late + "user bob\n  create pod other data\n", holds,
+		},
+		{
+			"a placement cannot be written down", "#73263, #73305",
+			placeParts + once("scheduler", "conflict", "refused", "lost") + late, faults,
+		},
+		{
+			"the scheduler restarts at any call", "#65131",
+			placeParts + once("scheduler", "crash") + late, restarts,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, err := scenario.Parse(tt.name, tt.scenario)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := explore.Search(t.Context(), s, tt.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := r.Failure; f != nil {
+				t.Fatalf("%v\nunder %s", f, f.Scenario.Schedule)
+			}
+			if r.Complete == "" || r.Schedules < 2 {
+				t.Errorf("%d schedules, %q: want all of them", r.Schedules, r.Complete)
+			}
+		})
+	}
+}
+
+// once is a header: each of some faults may happen once, to calls or parts whose names begin so.
+func once(of string, faults ...string) string {
+	risks := make([]string, len(faults))
+	for i, f := range faults {
+		risks[i] = f + "(" + of + ", 1)"
+	}
+	return "faults: " + strings.Join(risks, ", ") + "\n"
+}
+
+// partitioned is a pod whose node is cut off, and another one that has its claim on the other node.
+const partitioned = `
+user alice
+  create claim data 1Gi
+  create pod web data on=node-1
+  wait pod web Running
+  let lose node-1
+  delete pod web now=true
+  create pod next data on=node-2
+`
