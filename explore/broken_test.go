@@ -72,15 +72,35 @@ func readsOldNodes(own *fake.Clientset) intercepting {
 	}
 }
 
-// doesNotWait takes an attachment for gone as soon as it is being deleted.
-func doesNotWait(*fake.Clientset) intercepting {
-	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-		obj, err := serve()
-		if err == nil && asks(r, "delete", "volumeattachments") {
-			return nil, apierrors.NewNotFound(r.Resource.GroupResource(), r.Name)
-		}
-		return obj, err
+// hurries attaches what a new pod's claim is bound to, without a look at where it is attached.
+func hurries(broken bool) []cluster.Part {
+	if !broken {
+		return nil
 	}
+	return []cluster.Part{cluster.Reconciler(cluster.ReconcilerConfig{
+		Name: "attachdetach-2", For: "pods",
+		Build: func(p cluster.Process) (cluster.Reconcile, error) {
+			return func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+				pod, err := p.Client.CoreV1().Pods(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+				if err != nil || pod.Spec.NodeName != "node-2" {
+					return 0, nil //nolint:nilerr // it is gone
+				}
+				claim, err := p.Client.CoreV1().PersistentVolumeClaims(key.Namespace).Get(ctx, "data", metav1.GetOptions{})
+				if err != nil {
+					return 0, err
+				}
+				list, err := p.Client.StorageV1().VolumeAttachments().List(ctx, metav1.ListOptions{})
+				if err != nil || len(list.Items) == 0 {
+					return 0, err
+				}
+				a := list.Items[0].DeepCopy()
+				a.ObjectMeta, a.Status = metav1.ObjectMeta{Name: "hurried"}, storagev1.VolumeAttachmentStatus{}
+				a.Spec.NodeName, a.Spec.Source.PersistentVolumeName = "node-2", &claim.Spec.VolumeName
+				_, err = p.Client.StorageV1().VolumeAttachments().Create(ctx, a, metav1.CreateOptions{})
+				return 0, err
+			}, nil
+		},
+	})}
 }
 
 // neverWithdraws does not write that nothing is attached any more.
@@ -145,20 +165,19 @@ func forgetsDetach(*fake.Clientset) intercepting {
 	}
 }
 
-// detachesOne deletes one attachment, and believes that all others are gone.
-func detachesOne(*fake.Clientset) intercepting {
-	first := ""
+// reportsUse says of what was once in use that it is so for ever.
+func reportsUse(own *fake.Clientset) intercepting {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-		if !asks(r, "delete", "volumeattachments") {
+		var patch corev1.Node
+		if !asks(r, "patch", "nodes/status") || json.Unmarshal(r.Patch, &patch) != nil || len(patch.Status.VolumesInUse) > 0 {
 			return serve()
 		}
-		if first == "" {
-			first = r.Name
+		node, err := own.CoreV1().Nodes().Get(context.Background(), r.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
 		}
-		if r.Name != first {
-			return nil, apierrors.NewNotFound(r.Resource.GroupResource(), r.Name)
-		}
-		return serve()
+		node.Status.VolumesInUse = nil
+		return node, nil
 	}
 }
 

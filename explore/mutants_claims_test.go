@@ -336,20 +336,6 @@ user alice
 		config: holds, within: 1,
 	},
 	{
-		name: "whoever cannot ask for the pods takes the claim for used", rule: "L2",
-		scenario: `
-parts: pvcontroller, pvcprotection
-faults: refused(pvcprotection, 1)
-user alice
-  create volume v1 1Gi
-  create claim data 1Gi class=
-  wait claim data Bound
-  delete claim data
-`,
-		between: client("pvcprotection", takeForUsed),
-		config:  faults, within: 8, crowd: 8,
-	},
-	{
 		name: "the server is asked, but a cache answers", rule: "L2",
 		scenario: `
 parts: pvcontroller, pvcprotection
@@ -630,19 +616,6 @@ func answerPods(answer func(first *corev1.PodList) *corev1.PodList) func(*fake.C
 			}
 			return answer(first), nil
 		}
-	}
-}
-
-// takeForUsed answers with a pod that uses the claim data where the server does not answer.
-func takeForUsed(*fake.Clientset) intercepting {
-	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-		list, err := serve()
-		if r.Verb == "list" && err != nil {
-			pod := cluster.NewPod("unknown", "data")
-			pod.Spec.NodeName = "node-1"
-			return &corev1.PodList{Items: []corev1.Pod{*pod}}, nil
-		}
-		return list, err
 	}
 }
 

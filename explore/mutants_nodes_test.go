@@ -45,8 +45,8 @@ var nodeMutants = []mutant{
 		config: restarts, within: 100,
 	},
 	{
-		name: "who detaches does not wait until it is done", rule: "I16b", history: "#71276, PR #120595",
-		scenario: nodeParts + moves, between: client("attachdetach", doesNotWait), config: holds, within: 200,
+		name: "a second controller attaches without a look", rule: "I16b", history: "#71276, PR #120595",
+		scenario: nodeParts + "rules: I16b\n" + moves, between: none, extra: hurries, config: holds, within: 300, // its name is bad, too: I21
 	},
 	{
 		name: "a volume is unstaged when the first pod lets it go", rule: "I17", history: "#65246, PR #71074",
@@ -147,12 +147,12 @@ var nodeMutants = []mutant{
 		scenario: placeParts + "rules: L3\n" + late, between: client("provisioner", writesNoVolume), config: holds, within: 1,
 	},
 	{
-		name: "a detach is forgotten", rule: "L4", history: "#34242, #77324, PR #96617, #141151",
+		name: "a detach is never made", rule: "L7", history: "#34242, #77324, PR #96617, #141151",
 		scenario: nodeParts + runs, between: client("attachdetach", forgetsDetach), config: holds, within: 1,
 	},
 	{
-		name: "of a pod's volumes, one is detached", rule: "L4",
-		scenario: nodeParts + twoClaimsOfAPod, between: client("attachdetach", detachesOne), config: holds, within: 1,
+		name: "a volume is reported in use for ever", rule: "L4", history: "#45191",
+		scenario: nodeParts + runs, between: client("kubelet", reportsUse), config: holds, within: 1,
 	},
 	{
 		name: "the driver says that it has detached", rule: "L5", history: "#45191",
@@ -287,7 +287,7 @@ var restarts = explore.Config{Strategy: explore.Restarts}
 func TestLivelocksAndPanicsAreTold(t *testing.T) {
 	find := func(name string) error {
 		i := slices.IndexFunc(nodeMutants, func(m mutant) bool { return m.name == name })
-		return nodeMutants[i].hunt(t, "", 1).Result.Failure
+		return nodeMutants[i].hunt(t, nodeMutants[i].scene(t, true, ""), 1).Result.Failure
 	}
 	var livelock *scenario.Livelock
 	if err := find("two writers undo each other's list for ever"); !errors.As(err, &livelock) {
