@@ -34,6 +34,9 @@ type Config struct {
 	// Parts names the parts of the control plane to have: "pvcontroller", "kubelet". nil: all. A world of some parts begins
 	// with its storage class and CSIDriver; no administrator makes them.
 	Parts []string
+	// Enrolled lets the world begin with its nodes, the driver on each of them, its storage class and CSIDriver, as after an
+	// earlier start of all parts: nobody has to make them.
+	Enrolled bool
 	// Extra are further parts, such as a user's operator; see Reconciler.
 	Extra []Part
 	// Between stands between the parts and what they call.

@@ -44,7 +44,7 @@ func (c *Cluster) assemble(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if cfg.Parts == nil {
+	if cfg.Parts == nil && !cfg.Enrolled {
 		c.setUp()
 	} else if err := c.server.Add(c.csiDriver(), c.class()); err != nil {
 		return err
@@ -256,6 +256,11 @@ func (c *Cluster) addNode(cfg Config, name string) error {
 	conn, err := c.connect(register)
 	if err != nil {
 		return err
+	}
+	if cfg.Enrolled {
+		if err := c.enrol(name, conn); err != nil {
+			return err
+		}
 	}
 	n := &node{name: name, fs: fs}
 	c.nodes = append(c.nodes, n)

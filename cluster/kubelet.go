@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -25,12 +24,6 @@ import (
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/volumemanager"
 )
-
-// managedAttachAnnotation lets the attach/detach controller attach and detach for the node.
-const managedAttachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
-
-// version is that of Kubernetes whose kubelet this is.
-const version = "v1.36.3"
 
 // kubeletConfig is what newKubelet must be told.
 type kubeletConfig struct {
@@ -198,7 +191,7 @@ func (k *kubelet) removePodDir(uid types.UID) error {
 // Upstream: pkg/kubelet registerWithAPIServer, syncNodeStatus (v1.36).
 func (k *kubelet) syncNode(ctx context.Context, name string) error {
 	if !k.registered() {
-		_, err := k.cfg.client.CoreV1().Nodes().Create(ctx, k.node(), metav1.CreateOptions{})
+		_, err := k.cfg.client.CoreV1().Nodes().Create(ctx, nodeObject(k.cfg.node, k.cfg.component.Now()), metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
@@ -232,30 +225,6 @@ func (k *kubelet) syncNode(ctx context.Context, name string) error {
 func (k *kubelet) registered() bool {
 	_, err := k.cfg.informers.Core().V1().Nodes().Lister().Get(k.cfg.node)
 	return err == nil
-}
-
-// node is the Node object as the kubelet registers it.
-func (k *kubelet) node() *corev1.Node {
-	now := metav1.NewTime(k.cfg.component.Now())
-	capacity := corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"),
-		corev1.ResourcePods: resource.MustParse("110"),
-	}
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        k.cfg.node,
-			Labels:      map[string]string{corev1.LabelHostname: k.cfg.node, corev1.LabelOSStable: "linux"},
-			Annotations: map[string]string{managedAttachAnnotation: "true"},
-		},
-		Status: corev1.NodeStatus{
-			Capacity: capacity, Allocatable: capacity,
-			NodeInfo: corev1.NodeSystemInfo{KubeletVersion: version, OperatingSystem: "linux"},
-			Conditions: []corev1.NodeCondition{{
-				Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady",
-				Message: "kubelet is posting ready status", LastHeartbeatTime: now, LastTransitionTime: now,
-			}},
-		},
-	}
 }
 
 // syncDriver registers a driver with the kubelet and with the cluster.

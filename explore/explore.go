@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -265,7 +266,7 @@ func (e *search) judge(r *scenario.Result) {
 	if r.Failure != nil || r.Stopped || e.ordinary == nil || e.scenario.EndsDiffer {
 		return
 	}
-	if e.ordinary.End.String() != r.End.String() {
+	if !maps.Equal(e.ordinary.End, r.End) {
 		r.Failure = &scenario.OtherEnd{Ordinary: e.ordinary.End, Is: r.End}
 	}
 }

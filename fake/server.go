@@ -132,8 +132,10 @@ func (s *Server) Get(resource, namespace, name string) (Object, bool) {
 // List returns the stored objects of a resource, which are read-only, sorted by namespace/name. It leaves no trace. An
 // unknown resource panics.
 func (s *Server) List(resource string) []Object {
-	objects, _ := s.snapshot(s.table(resource))
-	return objects.Values()
+	t := s.table(resource)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return t.objects.Values()
 }
 
 // Revision returns the revision of the last commit.

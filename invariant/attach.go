@@ -16,13 +16,13 @@ import (
 
 // What attaches a volume. I16b, I19 and I20 hold one attach/detach controller to its word: two at a time break them.
 var attachRules = []Rule{
-	{"I15", "a volume for one node attached to two", beginOneNode},
-	{"I16", "a volume taken away from a node that is well and has it mounted", beginMountedStays},
-	{"I16b", "an attach of a volume for one node while it is, or may be, attached to another", beginAttachAfterDetach},
-	{"I19", "a detach begun while the node is told that the volume is attached", beginWithdrawFirst},
-	{"I20", "a node told that a volume is attached that is not", beginListedIsAttached},
-	{"I21", "an attachment that does not have the name of its volume, driver and node", beginAttachmentName},
-	{"I22", "a detach of what is attached and nobody wants detached", beginDetachAsked},
+	{"I15", "a volume for one node attached to two", ofNodes(beginOneNode)},
+	{"I16", "a volume taken away from a node that is well and has it mounted", ofNodes(beginMountedStays)},
+	{"I16b", "an attach of a volume for one node while it is, or may be, attached to another", ofNodes(beginAttachAfterDetach)},
+	{"I19", "a detach begun while the node is told that the volume is attached", ofNodes(beginWithdrawFirst)},
+	{"I20", "a node told that a volume is attached that is not", ofNodes(beginListedIsAttached)},
+	{"I21", "an attachment that does not have the name of its volume, driver and node", ofNodes(beginAttachmentName)},
+	{"I22", "a detach of what is attached and nobody wants detached", ofNodes(beginDetachAsked)},
 }
 
 // unmountWait is how long the attach/detach controller waits for a node that is not ready, before it detaches what is

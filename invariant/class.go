@@ -53,19 +53,18 @@ func (d *defaults) now() string {
 // beginClass: a controller gives a class only to a claim that has none, by field or by annotation, and the one it gives is
 // the newest default, or was once, as far as the controller could know.
 func beginClass(c *Checker) watcher {
-	d, ours := &defaults{marked: map[string]metav1.Time{}, ever: map[string]bool{}}, controllers{}
+	d := &defaults{marked: map[string]metav1.Time{}, ever: map[string]bool{}}
 	for _, obj := range c.API.List("storageclasses") {
 		d.mark(obj.(*storagev1.StorageClass), false)
 	}
 	return watcher{
 		commits: []string{"storageclasses"},
 		commit:  d.see,
-		deliver: ours.see,
 		writes:  []string{"persistentvolumeclaims"},
 		write: func(r trace.Record) {
 			before, _ := r.Before.(*corev1.PersistentVolumeClaim)
 			after, ok := r.After.(*corev1.PersistentVolumeClaim)
-			if !ok || before == nil || !Effective(r) || !ours.did(r) {
+			if !ok || before == nil || !Effective(r) || !c.controllers.did(r) {
 				return
 			}
 			was, is := before.Spec.StorageClassName, after.Spec.StorageClassName

@@ -15,12 +15,10 @@ var idempotentRules = []Rule{
 // when it looks again. Patches are left out: they carry no resourceVersion, and somebody else may have done meanwhile what
 // a patch says.
 func beginIdempotent(c *Checker) watcher {
-	ours := controllers{}
 	return watcher{
-		deliver: ours.see,
-		writes:  []string{"persistentvolumeclaims", "persistentvolumes"},
+		writes: []string{"persistentvolumeclaims", "persistentvolumes"},
 		write: func(r trace.Record) {
-			if r.Err == nil && r.After == nil && strings.HasPrefix(r.Verb, "update") && ours.did(r) {
+			if r.Err == nil && r.After == nil && strings.HasPrefix(r.Verb, "update") && c.controllers.did(r) {
 				c.report("I14", "%s wrote %s as it was", r.Actor, r.Object)
 			}
 		},

@@ -16,9 +16,9 @@ import (
 // What attachments and nodes owe when nothing is left to happen. Of a node that is not there or not ready nothing can be
 // asked but that it loses its volumes.
 var nodeLivenessRules = []Rule{
-	{"L4", "an attachment that no pod of its node needs", beginDetached},
-	{"L5", "a back end, attachments and nodes that do not agree about what is attached", beginAgreed},
-	{"L6", "a mount for a pod that is gone", beginNothingLeft},
+	{"L4", "an attachment that no pod of its node needs", ofNodes(beginDetached)},
+	{"L5", "a back end, attachments and nodes that do not agree about what is attached", ofNodes(beginAgreed)},
+	{"L6", "a mount for a pod that is gone", ofNodes(beginNothingLeft)},
 }
 
 // use is which PersistentVolumes are used on which nodes, and by which pod: of several, the first by name.

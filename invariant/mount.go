@@ -13,12 +13,12 @@ import (
 
 // What a node has mounted.
 var mountRules = []Rule{
-	{"I25", "a file of a volume that goes away", beginFilesStay},
-	{"I26", "a mount that a restarted kubelet has forgotten", beginFoundAgain},
-	{"I27", "a volume unmounted from a pod that runs", beginRunningKeeps},
-	{"I35", "a mount of what the node has not said it uses, or was not told is attached", beginReportFirst},
-	{"I36", "a volume that its node does not say it uses while it is mounted there", beginMountedInUse},
-	{"I37", "a volume mounted twice at the path of a pod, or at a path that is not its own", beginMountedOnce},
+	{"I25", "a file of a volume that goes away", ofNodes(beginFilesStay)},
+	{"I26", "a mount that a restarted kubelet has forgotten", ofNodes(beginFoundAgain)},
+	{"I27", "a volume unmounted from a pod that runs", ofNodes(beginRunningKeeps)},
+	{"I35", "a mount of what the node has not said it uses, or was not told is attached", ofNodes(beginReportFirst)},
+	{"I36", "a volume that its node does not say it uses while it is mounted there", ofNodes(beginMountedInUse)},
+	{"I37", "a volume mounted twice at the path of a pod, or at a path that is not its own", ofNodes(beginMountedOnce)},
 }
 
 // contents are Devices that also tell what is in their volumes.

@@ -19,9 +19,9 @@ import (
 
 // How operations are tried again, and given up.
 var operationRules = []Rule{
-	{"I23", "an operation begun again sooner than half a second after it failed", beginShortestBackoff},
-	{"I23b", "an operation begun again before its back-off, which doubles with each failure", beginBackoff},
-	{"L7", "an operation that failed, is wanted, and is not tried again", beginTriedAgain},
+	{"I23", "an operation begun again sooner than half a second after it failed", ofNodes(beginShortestBackoff)},
+	{"I23b", "an operation begun again before its back-off, which doubles with each failure", ofNodes(beginBackoff)},
+	{"L7", "an operation that failed, is wanted, and is not tried again", ofNodes(beginTriedAgain)},
 }
 
 // The back-off of operations. It is written down here once more, so that a wrong one is noticed.

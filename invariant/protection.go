@@ -110,14 +110,13 @@ func keeps(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 //
 // A pod that was scheduled after the list is let pass: the scheduler, too, has a cache that may be behind.
 func beginProtection(c *Checker) watcher {
-	u, ours := &users{c, map[string]map[string]usage{}}, controllers{}
+	u := &users{c, map[string]map[string]usage{}}
 	return watcher{
 		commits: []string{"pods"},
 		commit:  u.see,
-		deliver: ours.see,
 		writes:  []string{"persistentvolumeclaims", "persistentvolumes"},
 		write: func(r trace.Record) {
-			if r.After == nil || r.Before == nil || !Effective(r) || !ours.did(r) {
+			if r.After == nil || r.Before == nil || !Effective(r) || !c.controllers.did(r) {
 				return
 			}
 			switch before := r.Before.(type) {

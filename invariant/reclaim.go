@@ -154,7 +154,7 @@ func lostFinalizer(before, after []string) string {
 // beginFinalizer: no controller takes the finalizer off a volume that was provisioned and is to be deleted before its data
 // is gone; and none goes for want of one. Where the policy was ever another, the controller may have seen that.
 func beginFinalizer(c *Checker) watcher {
-	d, ours := newDeletions(c), controllers{}
+	d := newDeletions(c)
 	other := map[types.UID]bool{} // volumes whose policy was ever another
 	kept := map[types.UID]bool{}  // volumes that ever had the finalizer
 	w := onVolumes(func(before, after *corev1.PersistentVolume) {
@@ -172,11 +172,11 @@ func beginFinalizer(c *Checker) watcher {
 			kept[after.UID] = true
 		}
 	})
-	w.call, w.deliver = d.call, ours.see
+	w.call = d.call
 	w.writes = []string{"persistentvolumes"}
 	w.write = func(r trace.Record) {
 		after, ok := r.After.(*corev1.PersistentVolume)
-		if !ok || !Effective(r) || !ours.did(r) || other[after.UID] || d.done[after.UID] || madeBy(after) == "" {
+		if !ok || !Effective(r) || !c.controllers.did(r) || other[after.UID] || d.done[after.UID] || madeBy(after) == "" {
 			return
 		}
 		before, ok := r.Before.(*corev1.PersistentVolume)

@@ -55,6 +55,7 @@ func (r Rule) String() string { return r.ID + ": " + r.Forbids }
 
 // watcher is a rule at work in one world. What is nil is not asked.
 type watcher struct {
+	ofNodes func(c *Checker) watcher                   // see ofNodes
 	commits []string                                   // the resources whose commits it wants to be told of
 	commit  func(e fake.Commit)                        // after the commit
 	writes  []string                                   // the resources whose writes it wants to be told of
@@ -91,35 +92,112 @@ type Owed struct {
 // String gives "object why (L1)".
 func (o Owed) String() string { return fmt.Sprintf("%s %s (%s)", o.Object, o.Why, o.Rule.ID) }
 
+// ofNodes has a rule begin only where there are pods, nodes or attachments, or a driver is called: it is about these, so that
+// without them nothing breaks it, and it has nothing to remember.
+func ofNodes(begin func(c *Checker) watcher) func(c *Checker) watcher {
+	return func(*Checker) watcher { return watcher{ofNodes: begin} }
+}
+
 // Checker is a set of rules at work in one world.
 type Checker struct {
 	World
-	violations []*Violation
-	commits    map[string][]told                     // by resource
-	writes     map[string][]told                     // by resource
-	actions    map[trace.Kind][]func(r trace.Record) // who is told of an action
-	rests      []told
-	resyncing  bool // see Resync
+	violations  []*Violation
+	controllers controllers                           // who has listed something
+	rules       []told                                // all of them
+	nodes       bool                                  // the rules about nodes have begun
+	commits     map[string][]*told                    // by resource: who is told
+	writes      map[string][]*told                    // by resource
+	actions     map[trace.Kind][]func(r trace.Record) // who is told of an action
+	rests       []*told
+	resyncing   bool // see Resync
 }
 
 // told is a rule to be told.
 type told struct {
-	rule Rule
+	Rule
 	watcher
 }
 
 // Watch sets rules over a world, before anything happens in it that they are to see.
 func Watch(w World, rules ...Rule) *Checker {
-	c := &Checker{
-		World: w, commits: map[string][]told{}, writes: map[string][]told{}, actions: map[trace.Kind][]func(r trace.Record){},
+	c := &Checker{World: w, controllers: controllers{}, rules: make([]told, len(rules))}
+	for i, r := range rules {
+		c.rules[i] = told{r, r.begin(c)}
 	}
-	for _, r := range rules {
-		t := told{r, r.begin(c)}
+	c.index()
+	for _, resource := range nodeResources {
+		if len(w.API.List(resource)) > 0 {
+			c.meetNodes()
+			break
+		}
+	}
+	w.API.OnCommit(func(e fake.Commit) {
+		if !c.nodes && slices.Contains(nodeResources, e.Resource) {
+			c.meetNodes()
+		}
+		for _, t := range c.commits[e.Resource] {
+			t.commit(e)
+		}
+	})
+	w.Log.Watch(c.record)
+	return c
+}
+
+// record takes in a record of the trace.
+func (c *Checker) record(r trace.Record) {
+	if !c.nodes && isOfNodes(r) {
+		c.meetNodes()
+	}
+	switch r.Kind {
+	case trace.KindAPI:
+		c.written(r)
+	case trace.KindDeliver:
+		c.controllers.see(r)
+	}
+	for _, f := range c.actions[r.Kind] {
+		f(r)
+	}
+}
+
+// nodeResources are those that rules about nodes are about.
+var nodeResources = []string{"pods", "nodes", "csinodes", "volumeattachments"}
+
+// isOfNodes tells whether a record is the first of those that rules about nodes are about.
+func isOfNodes(r trace.Record) bool {
+	switch r.Kind {
+	case trace.KindDriver:
+		return true
+	case trace.KindEvent:
+		return r.Verb != "tick"
+	case trace.KindAPI:
+		resource, _, _ := strings.Cut(r.Object, "/")
+		return slices.Contains(nodeResources, resource)
+	}
+	return false
+}
+
+// meetNodes begins the rules about nodes.
+func (c *Checker) meetNodes() {
+	c.nodes = true
+	for i := range c.rules {
+		if t := &c.rules[i]; t.ofNodes != nil {
+			t.watcher = t.ofNodes(c)
+		}
+	}
+	c.index()
+}
+
+// index finds out who is to be told of what.
+func (c *Checker) index() {
+	c.commits, c.writes, c.actions = map[string][]*told{}, map[string][]*told{}, map[trace.Kind][]func(r trace.Record){}
+	c.rests = make([]*told, 0, many)
+	for i := range c.rules {
+		t := &c.rules[i]
 		for _, resource := range t.watcher.writes {
-			c.writes[resource] = append(c.writes[resource], t)
+			c.writes[resource] = append(room(c.writes[resource]), t)
 		}
 		for _, resource := range t.watcher.commits {
-			c.commits[resource] = append(c.commits[resource], t)
+			c.commits[resource] = append(room(c.commits[resource]), t)
 		}
 		c.tell(trace.KindDriver, t.call)
 		c.tell(trace.KindDeliver, t.deliver)
@@ -130,26 +208,23 @@ func Watch(w World, rules ...Rule) *Checker {
 			c.rests = append(c.rests, t)
 		}
 	}
-	w.API.OnCommit(func(e fake.Commit) {
-		for _, t := range c.commits[e.Resource] {
-			t.commit(e)
-		}
-	})
-	w.Log.Watch(func(r trace.Record) {
-		if r.Kind == trace.KindAPI {
-			c.written(r)
-		}
-		for _, f := range c.actions[r.Kind] {
-			f(r)
-		}
-	})
-	return c
+}
+
+// many is how many rules are told of one thing, at most, mostly.
+const many = 16
+
+// room gives an empty list room for many.
+func room[T any](list []T) []T {
+	if list == nil {
+		return make([]T, 0, many)
+	}
+	return list
 }
 
 // tell has a rule told of each action of a kind, if it wants to be.
 func (c *Checker) tell(kind trace.Kind, f func(r trace.Record)) {
 	if f != nil {
-		c.actions[kind] = append(c.actions[kind], f)
+		c.actions[kind] = append(room(c.actions[kind]), f)
 	}
 }
 
@@ -187,10 +262,10 @@ func (c *Checker) Rest() []Owed {
 	var owed []Owed
 	for _, t := range c.rests {
 		if t.rest != nil {
-			t.rest(func(object, why string) { owed = append(owed, Owed{t.rule, object, why}) })
+			t.rest(func(object, why string) { owed = append(owed, Owed{t.Rule, object, why}) })
 		}
 		if t.settled != nil {
-			t.settled(func(format string, a ...any) { c.report(t.rule.ID, format, a...) })
+			t.settled(func(format string, a ...any) { c.report(t.ID, format, a...) })
 		}
 	}
 	return owed

@@ -19,10 +19,10 @@ import (
 
 // Which pods come to which volumes, and where.
 var scheduleRules = []Rule{
-	{"I29", "a pod that mounts, for its ephemeral volume, a claim that is not its own", beginOwnClaim},
+	{"I29", "a pod that mounts, for its ephemeral volume, a claim that is not its own", ofNodes(beginOwnClaim)},
 	{"I30", "a pod put on a node that its volume cannot be used on", beginReachableVolumes},
-	{"I31", "more volumes on a node than its driver can attach", beginAttachLimit},
-	{"I32", "a ReadWriteOncePod claim mounted for two pods", beginOnePod},
+	{"I31", "more volumes on a node than its driver can attach", ofNodes(beginAttachLimit)},
+	{"I32", "a ReadWriteOncePod claim mounted for two pods", ofNodes(beginOnePod)},
 	{"L3", "a claim for which a node was selected, and that is not bound", beginSelectedBound},
 }
 

@@ -9,8 +9,8 @@ import (
 
 // In which order a volume comes to a pod's path and goes from there, and what is to be found at that path.
 var stageRules = []Rule{
-	{"I17", "a volume staged before it is attached, published before it is staged, or unstaged before it is unpublished", beginStageOrder},
-	{"I18", "a path at which another volume lies than the one it is for", beginPathIdentity},
+	{"I17", "a volume staged before it is attached, published before it is staged, or unstaged before it is unpublished", ofNodes(beginStageOrder)},
+	{"I18", "a path at which another volume lies than the one it is for", ofNodes(beginPathIdentity)},
 }
 
 // stageOrder is the rule of order at work.

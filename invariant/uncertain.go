@@ -16,7 +16,7 @@ import (
 
 // What must not be forgotten because nobody knows whether it is mounted.
 var uncertainRules = []Rule{
-	{"I24", "a volume forgotten by its node while nobody knows whether it is mounted there", beginUncertain},
+	{"I24", "a volume forgotten by its node while nobody knows whether it is mounted there", ofNodes(beginUncertain)},
 }
 
 // mountPlace is a path of a volume on a node; "" is where the volume is staged.

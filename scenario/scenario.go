@@ -209,6 +209,7 @@ func (s *Scenario) rules() ([]invariant.Rule, error) {
 func (s *Scenario) config(stepped sim.SteppedConfig) cluster.Config {
 	cfg := cluster.Config{
 		Nodes: cmp.Or(s.Nodes, 2), Parts: s.Parts, Extra: s.Extra, Between: s.Between, Devices: cluster.Array, Stepped: &stepped,
+		Enrolled: true,
 	}
 	cfg.API.Empty = s.Parts != nil && !slices.Contains(s.Parts, "serviceaccount")
 	return cfg

@@ -37,9 +37,9 @@ type Queue[K comparable] struct {
 	c        *Component
 	cfg      QueueConfig
 	order    []K
-	dirty    map[K]struct{} // in order, or to be when its work is done
+	dirty    map[K]struct{} // in order, or to be when its work is done; nil, like working, before the first key
 	working  map[K]struct{}
-	failures map[K]int
+	failures map[K]int // nil before the first one
 	later    delayHeap[K]
 	seq      int
 	timer    *Timer
@@ -53,10 +53,7 @@ func NewQueue[K comparable](c *Component, cfg QueueConfig) *Queue[K] {
 	if cfg.BackoffMax == 0 {
 		cfg.BackoffMax = BackoffMax
 	}
-	q := &Queue[K]{
-		c: c, cfg: cfg,
-		dirty: map[K]struct{}{}, working: map[K]struct{}{}, failures: map[K]int{},
-	}
+	q := &Queue[K]{c: c, cfg: cfg}
 	newTimer := c.NewTimer
 	if cfg.Background {
 		newTimer = c.NewBackgroundTimer
@@ -71,7 +68,7 @@ func (q *Queue[K]) Work(sync func(ctx context.Context, key K) error) {
 	q.c.Worker(q.cfg.Name, func() bool { return len(q.order) > 0 }, func(ctx context.Context) {
 		key := q.get()
 		defer q.done(key)
-		q.c.Note(trace.Action{Kind: trace.KindWork, Verb: "sync", Object: fmt.Sprint(key)}, trace.Outcome{})
+		q.c.Note(trace.Action{Kind: trace.KindWork, Verb: "sync", Object: text(key)}, trace.Outcome{})
 		if err := sync(ctx, key); err != nil {
 			q.AddRateLimited(key)
 			return
@@ -80,10 +77,21 @@ func (q *Queue[K]) Work(sync func(ctx context.Context, key K) error) {
 	})
 }
 
+// text is a key as the trace has it.
+func text[K comparable](key K) string {
+	if s, ok := any(key).(string); ok {
+		return s
+	}
+	return fmt.Sprint(key)
+}
+
 // Add puts a key into the queue.
 func (q *Queue[K]) Add(key K) {
 	if _, ok := q.dirty[key]; ok {
 		return
+	}
+	if q.dirty == nil {
+		q.dirty, q.working = map[K]struct{}{}, map[K]struct{}{}
 	}
 	q.dirty[key] = struct{}{}
 	if _, ok := q.working[key]; !ok {
@@ -107,6 +115,9 @@ func (q *Queue[K]) AddRateLimited(key K) {
 	d := q.cfg.BackoffMin << min(q.failures[key], 40)
 	if d > q.cfg.BackoffMax || d <= 0 {
 		d = q.cfg.BackoffMax
+	}
+	if q.failures == nil {
+		q.failures = map[K]int{}
 	}
 	q.failures[key]++
 	q.AddAfter(key, d)

@@ -9,7 +9,7 @@ import (
 // strands.
 type Timer struct {
 	c          *Component
-	actor      *Actor
+	actor      Actor
 	fire       func()
 	background bool
 	armed      bool
@@ -21,9 +21,8 @@ type Timer struct {
 // NewTimer makes a timer, not yet set. fire runs as a strand of its own and must not leave the component.
 func (c *Component) NewTimer(name string, fire func()) *Timer {
 	t := &Timer{c: c, fire: fire}
-	a := &Actor{name: name, class: classWorker, ready: t.due, step: t.run, plain: true, timer: t}
-	t.actor = a
-	c.add(a)
+	t.actor = Actor{name: name, class: classWorker, ready: t.due, step: t.run, plain: true, timer: t}
+	c.add(&t.actor)
 	return t
 }
 
