@@ -23,8 +23,22 @@ func (p *patching) patchInPlace(old Object) (Object, bool) {
 			return nil, false
 		}
 	}
+	if metadata, ok := patch["metadata"].(map[string]any); ok && directs(metadata) {
+		p.unused = patch
+		return nil, false
+	}
 	obj := p.draft(old)
 	return obj, merger{strategic: p.pt == types.StrategicMergePatchType}.merge(reflect.ValueOf(obj).Elem(), patch)
+}
+
+// directs tells whether a map, which is to be merged into a struct, has a directive.
+func directs(patch map[string]any) bool {
+	for name := range patch {
+		if strings.HasPrefix(name, "$") {
+			return true
+		}
+	}
+	return false
 }
 
 // draft copies what a patch may change of an object: of a write of /status that is the metadata and the status.
