@@ -333,3 +333,24 @@ func TestScheduledPodKeepsClaim(t *testing.T) {
 		t.Error("no schedule had the cache behind")
 	}
 }
+
+// A pod that only the server knew of goes while the watch is broken: nobody tells of its end, and yet the claim may go.
+func TestClaimGoesWhenAPodThatWasNeverSeenIsGone(t *testing.T) {
+	w := newWorld(t, sim.FIFO{})
+	w.claim(newClaim("data"))
+	w.settle()
+	w.pod(newPod("web", "node-1", using("data")))
+	w.deleteClaim("data")
+	for _, actor := range []string{"cache persistentvolumeclaims", "pvcprotection", "pvcprotection"} {
+		if err := w.host.Move("pvcprotection/" + actor); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.requests("list") != 1 {
+		t.Fatalf("%d lists, want 1:\n%s", w.requests("list"), w.host.Log().Text())
+	}
+	w.deletePod("web")
+	w.server.Compact("pods")
+	w.settle()
+	w.want("", "its pod is gone")
+}
