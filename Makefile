@@ -1,12 +1,13 @@
 # make test   installs what is missing (as root, where apt-get is) and passes all tests
 # make check  the linters, besides
 # make bench  the benchmarks
+# make soak   each scenario of the book under COUNT drawn schedules, with all that may go wrong beside
 # make demo   the life of a volume
 
 GO ?= go
 TOOL = $(GO) tool -modfile=tools/go.mod
 
-.PHONY: test packages vet check bench demo
+.PHONY: test packages vet check bench soak demo
 
 # The race detector takes a C compiler; packages installs one where it can.
 test: packages vet
@@ -34,3 +35,12 @@ bench:
 
 demo:
 	$(GO) run ./cmd/volsim demo
+
+COUNT ?= 1000
+STRATEGY ?= random
+
+soak:
+	@$(GO) build -o $(CURDIR)/soak.test ./cmd/volsim; trap 'rm -f $(CURDIR)/soak.test' EXIT; \
+	for s in $$($(CURDIR)/soak.test explore --list --quiet); do \
+		echo "$$s"; $(CURDIR)/soak.test explore $$s --strategy $(STRATEGY) --count $(COUNT) --quiet || exit 1; \
+	done

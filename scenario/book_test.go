@@ -37,6 +37,31 @@ func TestBookGoesWell(t *testing.T) {
 	}
 }
 
+// Each scenario of the book goes well under drawn schedules, with all that may go wrong beside. "make soak" draws more.
+func TestBookGoesWellWithAllFaults(t *testing.T) {
+	count := 20
+	if testing.Short() {
+		count = 8
+	}
+	for _, s := range scenario.Book() {
+		if len(s.Faults) == 0 {
+			t.Errorf("%s does not say what goes wrong beside", s.Name)
+		}
+		for _, strategy := range []explore.Strategy{explore.Random, explore.PCT, explore.POS} {
+			report, err := explore.Search(t.Context(), s, explore.Config{Strategy: strategy, Count: count + 1, Seed: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := report.Failure; f != nil {
+				t.Errorf("%s, %s: fails:\n%s", s.Name, strategy, scenario.Story(f.Scenario, f.Result))
+			}
+			if f := report.Failure; f == nil && report.Schedules != count+1 {
+				t.Errorf("%s, %s: %d schedules", s.Name, strategy, report.Schedules)
+			}
+		}
+	}
+}
+
 func TestFind(t *testing.T) {
 	s, err := scenario.Find("two-claims-two-volumes")
 	if err != nil || s.Name != "two-claims-two-volumes" {

@@ -9,7 +9,8 @@
 // A host moves the actors. [Live] gives each a goroutine on the real clock and wakes it when it may have become ready;
 // nothing polls. [Stepped] runs them one at a time, as coroutines on one goroutine and a virtual clock: at every step it
 // lists what could happen, in the ordinary order (deliveries, work in flight, the worker that waited longest, users), and
-// asks a [Chooser] which; choice 0 is the ordinary course. The monitor rule makes the two hosts agree: what cannot be
+// asks a [Chooser] which; choice 0 is the ordinary course. A [Strategy] sees what it chooses among, lets calls go wrong
+// ([Fault]) and things befall the world ([Happening]); what it did is a [Schedule], in words, which a [Plan] repeats. The monitor rule makes the two hosts agree: what cannot be
 // interrupted in one cannot be in the other. Under Stepped nothing else is chance, so the same choices give the same
 // [trace.Log], byte for byte.
 //
