@@ -163,7 +163,7 @@ func (c *Cluster) kill(p *part) {
 // matches ErrNoPart.
 func (c *Cluster) Crash(name string) error { return c.restart(name) }
 
-// Stop kills a part's process where it stands, and leaves it down until Revive. The world must be stepped. The error matches
+// Stop kills a part's process where it stands, and leaves it down until Heal. The world must be stepped. The error matches
 // ErrNoPart.
 func (c *Cluster) Stop(name string) error {
 	p, err := c.part(name)

@@ -3,6 +3,7 @@ package explore
 import (
 	"cmp"
 
+	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/scenario"
 	"github.com/volsim/volsim/sim"
 )
@@ -48,7 +49,7 @@ func (e *search) draw(strategy Strategy, seed uint64) (sim.Strategy, error) {
 	if len(e.risks) == 0 {
 		return s, nil
 	}
-	return sim.NewChaos(s, seed, swarm(seed, e.risks), steps+steps/2, misfortunes...)
+	return sim.NewChaos(s, seed, swarm(seed, e.risks), steps+steps/2, cluster.Misfortunes...)
 }
 
 // swarm draws which of the risks are there: each with an even chance, all of them for every fourth seed.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -24,11 +23,11 @@ func (e *search) restarts() error {
 		}
 	}
 	events, err := e.foresee()
-	if err != nil {
+	if err != nil || len(events) == 0 {
 		return err
 	}
 	for _, lagging := range []bool{false, true} {
-		for _, event := range events {
+		for _, event := range events[0] {
 			verb, part, _ := strings.Cut(event, " ")
 			part, _, with := strings.Cut(part, " with ")
 			if verb != "crash" || with != lagging || !e.crashes(part) {
@@ -60,19 +59,20 @@ func (e *search) tryMine(d sim.Deviation) error {
 	return err
 }
 
-// foresee lists what can befall the world at the beginning.
-func (e *search) foresee() ([]string, error) {
+// foresee lists what could befall the world before each step of the ordinary course.
+func (e *search) foresee() ([][]string, error) {
 	f := &foreseeing{}
 	_, err := e.unreported(f)
 	return f.events, err
 }
 
-type foreseeing struct{ events []string }
+// foreseeing takes the ordinary course, and notes what else could happen.
+type foreseeing struct{ events [][]string }
 
-// Decide notes what could happen, and stops.
+// Decide notes what could befall the world.
 func (f *foreseeing) Decide(d *sim.Decision) sim.Move {
-	f.events = d.Events()
-	return sim.Move{Stop: true}
+	f.events = append(f.events, d.Events())
+	return sim.Move{}
 }
 
 // faults runs every schedule in which one of the risks comes true once: a call of the ordinary course goes wrong, or an
@@ -95,10 +95,8 @@ func (e *search) faults() error {
 			}
 		}
 	}
-	for _, verb := range events {
-		if err := e.eventsOf(verb); err != nil {
-			return err
-		}
+	if err := e.eventsOf(events); err != nil {
+		return err
 	}
 	e.report.Complete = fmt.Sprintf("no failure with one of %s", e.risks)
 	return nil
@@ -108,20 +106,25 @@ func threatens(r sim.Risk, c call) bool {
 	return r.Of == "" || strings.HasPrefix(c.actor, r.Of) || strings.HasPrefix(c.action.Verb, r.Of)
 }
 
-// eventsOf runs every schedule in which an event with a verb befalls the world once.
-func (e *search) eventsOf(verb string) error {
-	for step := 1; step <= e.ordinary.Steps; step++ {
-		at := &foreseeing{}
-		if _, err := e.unreported(&upTo{step: step, then: at}); err != nil {
-			return err
-		}
-		for _, event := range at.events {
-			is, of, _ := strings.Cut(event, " ")
-			if is != verb || !e.risked(verb, of) {
-				continue
-			}
-			if err := e.tryMine(sim.Deviation{Step: step, What: sim.Event, Subject: event}); err != nil {
-				return err
+// eventsOf runs every schedule in which an event with one of the verbs befalls the world once.
+func (e *search) eventsOf(verbs []string) error {
+	if len(verbs) == 0 {
+		return nil
+	}
+	events, err := e.foresee()
+	if err != nil {
+		return err
+	}
+	for _, verb := range verbs {
+		for i := range events {
+			for _, event := range events[i] {
+				is, of, _ := strings.Cut(event, " ")
+				if is != verb || !e.risked(verb, of) {
+					continue
+				}
+				if err := e.tryMine(sim.Deviation{Step: i + 1, What: sim.Event, Subject: event}); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -134,19 +137,3 @@ func (e *search) risked(verb, of string) bool {
 		return r.Name == verb && (r.Of == "" || of == r.Of || strings.HasPrefix(of, r.Of+" "))
 	})
 }
-
-// upTo takes the ordinary course up to a step, and lets another strategy go on.
-type upTo struct {
-	step int
-	then sim.Strategy
-}
-
-func (u *upTo) Decide(d *sim.Decision) sim.Move {
-	if d.Step() < u.step {
-		return sim.Move{}
-	}
-	return u.then.Decide(d)
-}
-
-// misfortunes are the verbs of what can befall a world.
-var misfortunes = cluster.Misfortunes

@@ -121,7 +121,6 @@ type world struct {
 	before  int // its steps in the set-up
 	choices int // and how often something was chosen there
 	result  *Result
-	users   int // who have acts left
 	failed  error
 	cycle   cycle
 	ails    time.Time // since when something is down; zero: nothing is
@@ -163,7 +162,6 @@ func (s *Scenario) begin(ctx context.Context, o Options) (*world, error) {
 
 // enter lets a user act.
 func (w *world) enter(u User) {
-	w.users++
 	w.host.Component(u.Name).User("", func(ctx context.Context) {
 		for _, act := range u.Acts {
 			if err := act.do(ctx, w.cluster); err != nil {
@@ -171,7 +169,6 @@ func (w *world) enter(u User) {
 				return
 			}
 		}
-		w.users--
 	})
 }
 

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,12 +56,8 @@ func (f Fault) coded() bool { return f.Kind == FaultDriver || f.Kind == FaultDri
 func ParseFault(s string) (Fault, error) {
 	kind, code, _ := strings.Cut(s, " ")
 	f := Fault{Kind: FaultKind(kind)}
-	known := false
-	for _, k := range FaultKinds {
-		known = known || k == f.Kind
-	}
 	switch {
-	case !known:
+	case !slices.Contains(FaultKinds, f.Kind):
 		return Fault{}, fmt.Errorf("fault %q: want one of %v", s, FaultKinds)
 	case !f.coded() && code != "":
 		return Fault{}, fmt.Errorf("fault %q: %s takes no code", s, kind)

@@ -24,8 +24,8 @@ func keptIn(t testing.TB) string {
 	return filepath.Join("testdata", "explore", name)
 }
 
-// keep writes a failure into a file named for what is in it, with its story, and returns the file's name; "" if it is not to be written, or
-// could not be.
+// keep writes a failure into a file named for what is in it, with its story, and returns the file's name; "" if it is not to
+// be written, or could not be.
 func keep(t testing.TB, f *explore.Failure) string {
 	t.Helper()
 	if os.Getenv(keepVariable) == "no" {

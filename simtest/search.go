@@ -123,22 +123,12 @@ func Replay(t testing.TB, s *scenario.Scenario, schedule string) *scenario.Resul
 	return r
 }
 
-// replay runs a scenario under its schedule, and compares how it ends with the ordinary course.
+// replay is explore.Replay whose errors end the test.
 func replay(t testing.TB, s *scenario.Scenario) (*scenario.Result, *explore.Failure) {
 	t.Helper()
-	run := func(s *scenario.Scenario) *scenario.Result {
-		r, err := s.Run(t.Context(), scenario.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	r := run(s)
-	if r.Failure == nil && !s.EndsDiffer && len(s.Schedule) > 0 {
-		ordinary := run(s.Under(nil, ""))
-		if ordinary.Failure == nil && ordinary.End.String() != r.End.String() {
-			r.Failure = &scenario.OtherEnd{Ordinary: ordinary.End, Is: r.End}
-		}
+	r, err := explore.Replay(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if r.Failure == nil {
 		return r, nil
