@@ -34,6 +34,7 @@ func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim) {
 func (c *Controller) forgetClaim(claim *corev1.PersistentVolumeClaim) {
 	key := keyOf(claim)
 	c.claims.delete(key)
+	c.claimGone(claim.UID)
 	c.rest(claim)
 	c.silent(claim.UID)
 	for _, volume := range c.volumes.pool.reservedFor(key) {
@@ -45,6 +46,7 @@ func (c *Controller) forgetClaim(claim *corev1.PersistentVolumeClaim) {
 func (c *Controller) forgetVolume(volume *corev1.PersistentVolume) {
 	c.volumes.delete(volume.Name)
 	delete(c.gone, volume.Name)
+	delete(c.deleted, volume.UID)
 	delete(c.offered, volume.Name)
 	c.silent(volume.UID)
 	for _, key := range c.claims.naming.sorted(volume.Name) {
