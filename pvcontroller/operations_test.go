@@ -175,19 +175,27 @@ func TestVolumeThatCannotBeSaved(t *testing.T) {
 		{"four times", slices.Repeat([]spoil{refused}, 4), nil, []string{"Provision"}, nil, 40 * time.Second},
 		{
 			"five times: it is deleted, and made anew", slices.Repeat([]spoil{refused}, 5), nil,
-			[]string{"Provision", "Delete", "Provision"}, []string{failed}, 40 * time.Second,
+			[]string{"Provision", "Delete", "Provision"},
+			[]string{failed},
+			40 * time.Second,
 		},
 		{
 			"five times, and its deletion fails once", slices.Repeat([]spoil{refused}, 5), stuck[:1],
-			[]string{"Provision", "Delete", "Delete", "Provision"}, []string{failed}, 50 * time.Second,
+			[]string{"Provision", "Delete", "Delete", "Provision"},
+			[]string{failed},
+			50 * time.Second,
 		},
 		{
 			"five times, and neither can it be deleted", slices.Repeat([]spoil{refused}, 5), stuck,
-			[]string{"Provision", "Delete", "Delete", "Delete", "Delete", "Delete", "Provision"}, []string{failed, cleanup}, 80 * time.Second,
+			[]string{"Provision", "Delete", "Delete", "Delete", "Delete", "Delete", "Provision"},
+			[]string{failed, cleanup},
+			80 * time.Second,
 		},
 		{
 			"four times, and the fifth time it was: it is not deleted", append(slices.Repeat([]spoil{refused}, 4), lost), nil,
-			[]string{"Provision"}, []string{failed}, 40 * time.Second,
+			[]string{"Provision"},
+			[]string{failed},
+			40 * time.Second,
 		},
 	}
 	for _, tt := range tests {
