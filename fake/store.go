@@ -19,8 +19,14 @@ type table struct {
 	// Guarded by Server.mu.
 	objects objectMap // by key
 	log     eventLog
-	readers []*sim.Component // who has a view of this resource
-	changed chan struct{}    // closed at the next commit; nil when nobody waits
+	readers []reader      // who has a view of this resource
+	changed chan struct{} // closed at the next commit; nil when nobody waits
+}
+
+// reader is a component that has a view of a resource.
+type reader struct {
+	component *sim.Component
+	wake      func() // tells it that there is an event
 }
 
 // keyOf is the key of an event's object.
@@ -103,8 +109,8 @@ func (s *Server) commit(t *table, kind watch.EventType, key string, before, afte
 	readers := t.readers
 	s.mu.Unlock()
 
-	for _, c := range readers {
-		c.Wake()
+	for _, r := range readers {
+		r.wake()
 	}
 	s.hooks.RLock()
 	hooks, follow := s.onCommit, s.follow
@@ -163,17 +169,17 @@ func (s *Server) wait(t *table, position int64) <-chan struct{} {
 }
 
 // join registers a component that has a view of the resource.
-func (s *Server) join(t *table, c *sim.Component) {
+func (s *Server) join(t *table, r reader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.readers = append(t.readers, c) // what a commit has of it ends before
+	t.readers = append(t.readers, r) // what a commit has of it ends before
 }
 
 // leave takes a component out of the readers of a resource.
 func (s *Server) leave(t *table, c *sim.Component) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.readers = slices.DeleteFunc(slices.Clone(t.readers), func(r *sim.Component) bool { return r == c })
+	t.readers = slices.DeleteFunc(slices.Clone(t.readers), func(r reader) bool { return r.component == c })
 }
 
 // Forget lets go of a component that has stopped: its views and its survey are moved no more, and nothing wakes it.

@@ -164,7 +164,7 @@ func (v *Survey) renew() {
 			v.tracks[was].kind = k
 			continue
 		}
-		v.server.join(t, v.component)
+		v.server.join(t, reader{v.component, v.component.Wake})
 		more[i] = track{table: t, kind: k}
 		v.tracks = append(v.tracks, &more[i])
 	}

@@ -51,8 +51,7 @@ func newView(s *Server, t *table, of selected, c *sim.Component) *View {
 	v := &View{
 		server: s, table: t, selector: of.selector, concerns: of.concerns, component: c, done: make(chan struct{}),
 	}
-	s.join(t, c)
-	c.LateDelivery("cache "+t.kind.resource, v.ready, v.late, v.step)
+	s.join(t, reader{c, c.LateDelivery("cache "+t.kind.resource, v.ready, v.late, v.step)})
 	c.Gate(v.HasSynced)
 	return v
 }

@@ -41,7 +41,7 @@ type Actor struct {
 	plain bool        // never leaves the component, so it needs no coroutine
 	late  func() bool // of a delivery: it lags, and is moved last; nil: never
 
-	wake chan struct{} // live: it may have become ready; holds at most one token
+	sleeper *sleeper // live
 
 	// The stepped host's.
 	id      int // order of registration, the last tie-break

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +28,7 @@ type engine interface {
 	wait(c *Component, what string, limit time.Duration, cond func() bool) bool
 	arm(t *Timer)
 	wake(c *Component)
+	rouse(a *Actor)
 	note(actor string, action trace.Action, out trace.Outcome, took time.Duration)
 	actor(c *Component) string
 	Now() time.Time
@@ -44,8 +44,8 @@ type Component struct {
 	mu     sync.Mutex // the monitor (live): held by the strand that runs
 	strand string     // who holds the monitor (live), for the record
 
-	wakersMu sync.Mutex
-	wakers   []chan struct{} // guarded by wakersMu: live, one for each strand that may wait to be ready
+	sleepersMu sync.Mutex
+	sleepers   []*sleeper // live: replaced, never changed, guarded by sleepersMu; the strands that may wait to be ready
 
 	gate []func() bool // all must hold once before a worker is ready
 
@@ -103,12 +103,16 @@ func (c *Component) Worker(name string, ready func() bool, step func(ctx context
 
 // Delivery adds a strand that takes in what arrives from outside, one event at a time; step must not leave the component.
 func (c *Component) Delivery(name string, ready func() bool, step func()) {
-	c.add(&Actor{name: name, class: classDelivery, ready: ready, step: func(context.Context) { step() }, plain: true})
+	c.LateDelivery(name, ready, nil, step)
 }
 
 // LateDelivery adds a Delivery that may lag: as long as late says so, a stepped host moves it last in the ordinary course.
-func (c *Component) LateDelivery(name string, ready, late func() bool, step func()) {
-	c.add(&Actor{name: name, class: classDelivery, ready: ready, step: func(context.Context) { step() }, plain: true, late: late})
+// wake is Wake for this strand alone: it tells the host that something has arrived. It may be called from anywhere, at any
+// time.
+func (c *Component) LateDelivery(name string, ready, late func() bool, step func()) (wake func()) {
+	a := &Actor{name: name, class: classDelivery, ready: ready, step: func(context.Context) { step() }, plain: true, late: late}
+	c.add(a)
+	return func() { c.host.rouse(a) }
 }
 
 // Spawn starts a strand that runs once and is gone.
@@ -130,29 +134,4 @@ func (c *Component) add(a *Actor) {
 		a.full += "/" + a.name
 	}
 	c.host.add(a)
-}
-
-func (c *Component) addWaker(wake chan struct{}) {
-	c.wakersMu.Lock()
-	defer c.wakersMu.Unlock()
-	c.wakers = append(c.wakers, wake)
-}
-
-func (c *Component) dropWaker(wake chan struct{}) {
-	c.wakersMu.Lock()
-	defer c.wakersMu.Unlock()
-	if i := slices.Index(c.wakers, wake); i >= 0 {
-		c.wakers = slices.Delete(c.wakers, i, i+1)
-	}
-}
-
-func (c *Component) wakeAll() {
-	c.wakersMu.Lock()
-	defer c.wakersMu.Unlock()
-	for _, wake := range c.wakers {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	}
 }

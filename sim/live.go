@@ -121,9 +121,9 @@ func (l *Live) Wait(ctx context.Context, what string, cond func() bool) error {
 }
 
 func (l *Live) add(a *Actor) {
-	a.wake = make(chan struct{}, 1)
+	a.sleeper = newSleeper(a.ready)
 	if !a.once {
-		a.c.addWaker(a.wake)
+		a.c.addSleeper(a.sleeper)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,12 +154,12 @@ func (l *Live) run(a *Actor) {
 func (l *Live) await(a *Actor) bool {
 	for l.ctx.Err() == nil {
 		a.c.enter(a.full)
-		if a.ready() {
+		if a.sleeper.isReady() {
 			return true
 		}
 		a.c.mu.Unlock()
 		select {
-		case <-a.wake:
+		case <-a.sleeper.token:
 		case <-l.ctx.Done():
 		}
 	}
@@ -173,18 +173,6 @@ func (l *Live) step(a *Actor) {
 		l.note(a.full, trace.Action{Kind: trace.KindTimer, Verb: "fire"}, trace.Outcome{}, 0)
 	}
 	a.step(l.ctx)
-}
-
-// enter takes the monitor for a strand.
-func (c *Component) enter(strand string) {
-	c.mu.Lock()
-	c.strand = strand
-}
-
-// leave gives the monitor up and wakes whoever may have become ready meanwhile.
-func (c *Component) leave() {
-	c.mu.Unlock()
-	c.wakeAll()
 }
 
 func (l *Live) call(c *Component, action trace.Action, effect func() trace.Outcome) (out trace.Outcome) {
@@ -249,20 +237,20 @@ func (l *Live) sleep(c *Component, d time.Duration) {
 
 func (l *Live) wait(c *Component, what string, limit time.Duration, cond func() bool) bool {
 	strand := c.strand
-	wake := make(chan struct{}, 1)
-	c.addWaker(wake)
-	defer c.dropWaker(wake)
+	waiter := newSleeper(cond)
+	c.addSleeper(waiter)
+	defer c.dropSleeper(waiter)
 	var expired <-chan time.Time
 	if limit > 0 {
 		timer := l.clock.NewTimer(limit)
 		defer timer.Stop()
 		expired = timer.C()
 	}
-	holds, over := cond(), false
+	holds, over := waiter.isReady(), false
 	for !holds && !over {
 		c.leave()
 		select {
-		case <-wake:
+		case <-waiter.token:
 		case <-expired:
 			over = true
 		case <-l.ctx.Done():
@@ -271,7 +259,7 @@ func (l *Live) wait(c *Component, what string, limit time.Duration, cond func() 
 		if l.ctx.Err() != nil {
 			panic(unwound{})
 		}
-		holds = cond()
+		holds = waiter.isReady()
 	}
 	l.note(strand, trace.Action{Kind: trace.KindWait, Verb: "until", Object: what}, outcomeOfWait(holds), 0)
 	return holds
@@ -283,17 +271,17 @@ func (l *Live) arm(t *Timer) {
 		t.stop = nil
 	}
 	if t.armed {
-		wake := t.actor.wake
-		t.stop = l.clock.AfterFunc(t.deadline.Sub(l.clock.Now()), func() {
-			select {
-			case wake <- struct{}{}:
-			default:
-			}
-		}).Stop
+		t.stop = l.clock.AfterFunc(t.deadline.Sub(l.clock.Now()), t.actor.sleeper.wake).Stop
 	}
 }
 
-func (l *Live) wake(c *Component) { c.wakeAll() }
+func (l *Live) wake(c *Component) {
+	for _, s := range c.allSleepers() {
+		s.wake()
+	}
+}
+
+func (l *Live) rouse(a *Actor) { a.sleeper.wake() }
 
 func (l *Live) note(actor string, action trace.Action, out trace.Outcome, took time.Duration) {
 	l.barrier()

@@ -369,6 +369,8 @@ func (s *Stepped) arm(t *Timer) {
 
 func (s *Stepped) wake(c *Component) { s.touch(c) }
 
+func (s *Stepped) rouse(a *Actor) { s.touch(a.c) }
+
 func (s *Stepped) noteEvent(name string) {
 	s.changes++
 	verb, object, _ := strings.Cut(name, " ")

@@ -1,0 +1,64 @@
+package sim
+
+import "slices"
+
+// sleeper is a strand of the live host that may have to wait until it is ready. It is woken when it is, not when it may
+// be: whoever gives the monitor up asks those who sleep, since what makes a strand ready is state of its component or
+// announced by Wake.
+type sleeper struct {
+	ready  func() bool   // asked in the monitor
+	token  chan struct{} // it is to look again; holds at most one
+	asleep bool          // in the monitor: nobody has woken it since it found that it was not ready
+}
+
+func newSleeper(ready func() bool) *sleeper {
+	return &sleeper{ready: ready, token: make(chan struct{}, 1)}
+}
+
+// wake has the strand look again. It may be called from anywhere.
+func (s *sleeper) wake() {
+	select {
+	case s.token <- struct{}{}:
+	default:
+	}
+}
+
+// isReady asks the strand in the monitor, which it is about to give up if it is not.
+func (s *sleeper) isReady() bool {
+	s.asleep = !s.ready()
+	return !s.asleep
+}
+
+func (c *Component) addSleeper(s *sleeper) {
+	c.sleepersMu.Lock()
+	defer c.sleepersMu.Unlock()
+	c.sleepers = append(slices.Clip(c.sleepers), s)
+}
+
+func (c *Component) dropSleeper(s *sleeper) {
+	c.sleepersMu.Lock()
+	defer c.sleepersMu.Unlock()
+	c.sleepers = slices.DeleteFunc(slices.Clone(c.sleepers), func(t *sleeper) bool { return s == t })
+}
+
+func (c *Component) allSleepers() []*sleeper {
+	c.sleepersMu.Lock()
+	defer c.sleepersMu.Unlock()
+	return c.sleepers
+}
+
+// enter takes the monitor for a strand.
+func (c *Component) enter(strand string) {
+	c.mu.Lock()
+	c.strand = strand
+}
+
+// leave gives the monitor up, having woken whoever has become ready meanwhile.
+func (c *Component) leave() {
+	for _, s := range c.allSleepers() {
+		if s.asleep && s.isReady() {
+			s.wake()
+		}
+	}
+	c.mu.Unlock()
+}
