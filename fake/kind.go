@@ -35,8 +35,11 @@ type kind struct {
 	empty   func() Object
 	shallow func(Object) Object // a copy that shares what it points to
 	copy    func(Object) Object // a copy that shares nothing
-	list    func(metav1.ListMeta, []Object) runtime.Object
-	share   func(metav1.ListMeta, []Object) runtime.Object // a list that shares what its items point to
+	// A copy of what of an object can come in old's place: of all but the status, or, of a write of /status, of that and the
+	// metadata. It may share with old what nobody changes. nil: see draft.
+	draft func(obj, old Object, status bool) Object
+	list  func(metav1.ListMeta, []Object) runtime.Object
+	share func(metav1.ListMeta, []Object) runtime.Object // a list that shares what its items point to
 
 	name           func(name string, prefix bool) []string
 	defaults       func(Object)
@@ -82,6 +85,7 @@ type rule[P Object] struct {
 	categories []string // such as "all"
 
 	copyInto func(in, out P)                         // makes out a copy of in. nil: DeepCopyInto
+	draft    func(in, out, old P, status bool)       // see kind
 	name     func(name string, prefix bool) []string // what is wrong with a name
 	defaults func(P)                                 // fills in what was left open, at every write
 
@@ -138,6 +142,7 @@ func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) run
 			r.copyInto(obj.(P), out)
 			return out
 		},
+		draft: draft[T](r.draft),
 		list: func(meta metav1.ListMeta, objects []Object) runtime.Object {
 			items := make([]T, len(objects))
 			for i, obj := range objects {
@@ -161,6 +166,17 @@ func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) run
 		unconditional: r.unconditional, createOnUpdate: r.createOnUpdate,
 		grace: grace(r.grace), dependents: r.dependents, field: selectable(r.fields), strange: r.strange,
 		goesAsStatus: r.goesAsStatus, actions: r.actions,
+	}
+}
+
+func draft[T any, P pointer[T]](f func(in, out, old P, status bool)) func(obj, old Object, status bool) Object {
+	if f == nil {
+		return nil
+	}
+	return func(obj, old Object, status bool) Object {
+		out := P(new(T))
+		f(obj.(P), out, old.(P), status)
+		return out
 	}
 }
 

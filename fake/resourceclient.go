@@ -196,6 +196,8 @@ func (r ResourceClient) draft(obj, old Object, through subresource) Object {
 	switch {
 	case old == nil || k.copyStatus == nil || k.custom != nil || len(obj.GetManagedFields())+len(old.GetManagedFields()) > 0:
 		return k.copy(obj)
+	case k.draft != nil && (through == throughStatus || through == throughMain):
+		return k.draft(obj, old, through == throughStatus)
 	case through == throughStatus:
 		return k.copy(k.statusOnly(obj))
 	case through == throughMain:

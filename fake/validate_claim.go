@@ -144,7 +144,7 @@ func validateClaimUpdate(claim, old *corev1.PersistentVolumeClaim) field.ErrorLi
 // validateClaimSpecUpdate checks that nothing else of the spec changes.
 func validateClaimSpecUpdate(claim, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	var errs field.ErrorList
-	is, was := claim.Spec.DeepCopy(), old.Spec.DeepCopy()
+	is, was := new(claim.Spec), new(old.Spec) // what they point to is only looked at
 	copyDataSource(was)
 	if was.VolumeName == "" {
 		was.VolumeName = is.VolumeName
@@ -162,6 +162,7 @@ func validateClaimSpecUpdate(claim, old *corev1.PersistentVolumeClaim) field.Err
 	if old.Status.Phase == corev1.ClaimBound {
 		is.VolumeAttributesClassName = was.VolumeAttributesClassName
 		if is.Resources.Requests != nil {
+			is.Resources.Requests = maps.Clone(is.Resources.Requests)
 			is.Resources.Requests[corev1.ResourceStorage] = was.Resources.Requests[corev1.ResourceStorage]
 		}
 	}
