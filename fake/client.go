@@ -23,6 +23,7 @@ type Clientset struct {
 	manager     string                     // of the fields it writes; see As
 	interceptor Interceptor                // nil: the server is asked
 	user        *authenticationv1.UserInfo // nil: see who
+	sharing     bool                       // see Sharing
 }
 
 var _ kubernetes.Interface = (*Clientset)(nil)
@@ -30,6 +31,15 @@ var _ kubernetes.Interface = (*Clientset)(nil)
 // Client returns a client that makes its requests through caller.
 func (s *Server) Client(caller sim.Caller) *Clientset {
 	return &Clientset{Interface: refusing(), server: s, caller: caller}
+}
+
+// Sharing returns the client as one that hands out the stored objects themselves, shared with everybody: read-only, as those
+// of a view are. It is for a component that changes nothing it was given, and saves it the copies. What a watch hands out
+// is the watcher's own nevertheless.
+func (c *Clientset) Sharing() *Clientset {
+	out := *c
+	out.sharing = true
+	return &out
 }
 
 // request names a request in the trace.

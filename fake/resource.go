@@ -33,10 +33,13 @@ func of[T Object, L runtime.Object, A any](c *Clientset, id, namespace string) r
 	return resource[T, L, A]{ResourceClient{c: c, kind: k, version: k.gvk.Version, namespace: namespace}}
 }
 
-// answer copies what the server answers with for the caller.
+// answer copies what the server answers with for the caller, unless the caller can do with the stored object.
 func (r resource[T, L, A]) answer(obj Object, err error) (T, error) {
 	if err != nil {
 		return r.kind.empty().(T), err
+	}
+	if r.c.sharing {
+		return obj.(T), nil
 	}
 	return r.kind.copy(obj).(T), nil
 }
@@ -106,6 +109,9 @@ func (r resource[T, L, A]) Get(ctx context.Context, name string, opts metav1.Get
 // List lists the objects that are selected, at one revision.
 func (r resource[T, L, A]) List(ctx context.Context, opts metav1.ListOptions) (L, error) {
 	all, err := r.ResourceClient.List(ctx, opts)
+	if r.c.sharing {
+		return r.kind.share(all.ListMeta, all.Objects).(L), err
+	}
 	return r.kind.list(all.ListMeta, all.Objects).(L), err
 }
 
