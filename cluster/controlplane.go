@@ -129,7 +129,8 @@ func (c *Cluster) storageParts() []part {
 	return []part{
 		{name: "pvcontroller", start: func(p Process) error {
 			pvcontroller.New(pvcontroller.Config{
-				Component: p.Component, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder(pvcontroller.EventSource),
+				Component: p.Component, Client: p.clientset.Sharing(), Informers: p.Informers,
+				Recorder: p.Recorder(pvcontroller.EventSource),
 			})
 			return nil
 		}},

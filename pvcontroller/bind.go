@@ -48,11 +48,15 @@ func (c *Controller) bind(ctx context.Context, volume *corev1.PersistentVolume, 
 //
 // Upstream: pkg/controller/volume/persistentvolume bindVolumeToClaim (v1.36).
 func (c *Controller) reserve(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
-	changed, dirty, err := storagehelpers.GetBindVolumeToClaim(volume, claim)
+	bare := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Annotations: volume.Annotations}}
+	bare.Spec.ClaimRef = volume.Spec.ClaimRef // what it looks at, and copies
+	bound, dirty, err := storagehelpers.GetBindVolumeToClaim(&bare, claim)
 	if err != nil || !dirty {
 		return volume, err
 	}
-	return c.writeVolume(ctx, changed)
+	changed := *volume // shares the rest with the cached one
+	changed.Annotations, changed.Spec.ClaimRef = bound.Annotations, bound.Spec.ClaimRef
+	return c.writeVolume(ctx, &changed)
 }
 
 // point is the third write: the claim names the volume, and is marked as bound.

@@ -87,25 +87,44 @@ func (v *versions[T]) delete(key string) {
 }
 
 // keys maps a name to the set of keys that have it.
-type keys map[string]map[string]struct{}
+type keys map[string]keySet
+
+// keySet is a set of keys that is not empty. It mostly has one.
+type keySet struct {
+	one  string
+	more map[string]struct{} // all of them; nil: there is but one
+}
 
 func (k keys) add(name, key string) {
-	set := k[name]
-	if set == nil {
-		set = map[string]struct{}{}
-		k[name] = set
+	set, ok := k[name]
+	switch {
+	case !ok:
+		k[name] = keySet{one: key}
+	case set.more != nil:
+		set.more[key] = struct{}{}
+	case set.one != key:
+		k[name] = keySet{more: map[string]struct{}{set.one: {}, key: {}}}
 	}
-	set[key] = struct{}{}
 }
 
 func (k keys) remove(name, key string) {
-	delete(k[name], key)
-	if len(k[name]) == 0 {
+	set := k[name]
+	delete(set.more, key)
+	if len(set.more) == 0 && (set.more != nil || set.one == key) {
 		delete(k, name)
 	}
 }
 
-func (k keys) sorted(name string) []string { return slices.Sorted(maps.Keys(k[name])) }
+func (k keys) sorted(name string) []string {
+	set, ok := k[name]
+	switch {
+	case !ok:
+		return nil
+	case set.more == nil:
+		return []string{set.one}
+	}
+	return slices.Sorted(maps.Keys(set.more))
+}
 
 // claimCache keeps the claims.
 type claimCache struct {

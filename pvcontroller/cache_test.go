@@ -1,6 +1,7 @@
 package pvcontroller
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,5 +67,36 @@ func TestVersionsRefuseWhatIsNoNumber(t *testing.T) {
 	}
 	if _, err := cache.put(version("u1", "x")); err == nil {
 		t.Error("no error for a resourceVersion that is no number")
+	}
+}
+
+func TestKeysAreSets(t *testing.T) {
+	k := keys{}
+	steps := []struct {
+		add, remove string
+		want        []string
+	}{
+		{remove: "a", want: nil},
+		{add: "b", want: []string{"b"}},
+		{add: "b", want: []string{"b"}},
+		{remove: "a", want: []string{"b"}},
+		{add: "a", want: []string{"a", "b"}},
+		{add: "c", want: []string{"a", "b", "c"}},
+		{remove: "b", want: []string{"a", "c"}},
+		{remove: "a", want: []string{"c"}},
+		{remove: "a", want: []string{"c"}},
+		{remove: "c", want: nil},
+		{add: "d", want: []string{"d"}},
+		{remove: "d", want: nil},
+	}
+	for i, step := range steps {
+		if step.add != "" {
+			k.add("name", step.add)
+		} else {
+			k.remove("name", step.remove)
+		}
+		if got := k.sorted("name"); !slices.Equal(got, step.want) || (len(got) == 0) != (len(k) == 0) {
+			t.Errorf("step %d: got %v of %d names, want %v", i, got, len(k), step.want)
+		}
 	}
 }

@@ -87,8 +87,9 @@ func (c *Controller) dropFinalizer(ctx context.Context, volume *corev1.Persisten
 	case !slices.Contains(live.Finalizers, storagehelpers.PVDeletionInTreeProtectionFinalizer):
 		return nil
 	}
-	live.Finalizers = without(live.Finalizers, storagehelpers.PVDeletionInTreeProtectionFinalizer)
-	if _, err := c.writeVolume(ctx, live); err != nil {
+	changed := *live
+	changed.Finalizers = without(live.Finalizers, storagehelpers.PVDeletionInTreeProtectionFinalizer)
+	if _, err := c.writeVolume(ctx, &changed); err != nil {
 		return fmt.Errorf("persistent volume controller can't update finalizer: %w", err)
 	}
 	return nil

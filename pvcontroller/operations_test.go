@@ -108,7 +108,7 @@ func (s spoiled) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 // controlWith adds the controller with the plugin.
 func (w *world) controlWith(spoil func(trace.Action) spoil) *mock {
 	component := w.host.Component("pvcontroller")
-	client := w.server.Client(spoiled{component, spoil})
+	client := w.server.Client(spoiled{component, spoil}).Sharing()
 	m := &mock{caller: component, made: map[string]bool{}, fail: map[string][]error{}}
 	var manager plugins.Manager
 	if err := manager.Register(m); err != nil {

@@ -13,6 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
@@ -46,7 +47,24 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: steps})
 	t.Cleanup(host.Close)
 	server := fake.NewServer(fake.Config{Now: host.Now})
+	if t, ok := t.(*testing.T); ok {
+		mustStay(t, server)
+	}
 	return &world{TB: t, host: host, server: server, user: server.Client(atOnce{host})}
+}
+
+// mustStay fails the test at its end if somebody has changed an object that the server has stored: the controller's client
+// hands them out.
+func mustStay(t *testing.T, server *fake.Server) {
+	stored := map[fake.Object]runtime.Object{}
+	server.OnCommit(func(c fake.Commit) { stored[c.After] = c.After.DeepCopyObject() })
+	t.Cleanup(func() {
+		for is, was := range stored {
+			if diff := cmp.Diff(was, is); diff != "" {
+				t.Errorf("a stored object was changed (-want +got)\n%s", diff)
+			}
+		}
+	})
 }
 
 // atOnce is the caller of somebody who needs no turn.
@@ -77,7 +95,7 @@ func (w *world) controlOn(host sim.Host, before ...func(trace.Action)) {
 	if len(before) > 0 {
 		caller = meddler{component, before[0]}
 	}
-	client := w.server.Client(caller)
+	client := w.server.Client(caller).Sharing()
 	pvcontroller.New(pvcontroller.Config{
 		Component: component,
 		Client:    client,
