@@ -1,7 +1,6 @@
 package fake
 
 import (
-	"slices"
 	"sort"
 	"sync/atomic"
 	"time"
@@ -80,7 +79,7 @@ func (l *eventLog) compact(keep int) {
 	}
 	l.compacted = l.events[n-1].revision
 	l.first += int64(n)
-	l.events = slices.Clone(l.events[n:])
+	l.events = append(make([]event, 0, 2*keep), l.events[n:]...) // room for what comes before it is compacted again
 	l.publish()
 }
 

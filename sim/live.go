@@ -271,7 +271,8 @@ func (l *Live) arm(t *Timer) {
 		t.stop = nil
 	}
 	if t.armed {
-		t.stop = l.clock.AfterFunc(t.deadline.Sub(l.clock.Now()), t.actor.sleeper.wake).Stop
+		token := t.actor.sleeper.token // all that the clock holds of a world that has ended
+		t.stop = l.clock.AfterFunc(t.deadline.Sub(l.clock.Now()), func() { put(token) }).Stop
 	}
 }
 

@@ -16,9 +16,12 @@ func newSleeper(ready func() bool) *sleeper {
 }
 
 // wake has the strand look again. It may be called from anywhere.
-func (s *sleeper) wake() {
+func (s *sleeper) wake() { put(s.token) }
+
+// put puts a token where there is none.
+func put(token chan struct{}) {
 	select {
-	case s.token <- struct{}{}:
+	case token <- struct{}{}:
 	default:
 	}
 }

@@ -34,7 +34,7 @@ func (l *Log) Append(r Record) {
 	r.Step = l.steps
 	l.keep(r)
 	if l.Max > 0 && l.kept >= 2*l.Max {
-		l.pieces, l.kept = [][]Record{slices.Concat(l.pieces...)[l.Max:]}, l.Max
+		l.drop(l.kept - l.Max)
 	}
 	watch := l.watch
 	l.mu.Unlock()
@@ -56,6 +56,17 @@ func (l *Log) keep(r Record) {
 	}
 	l.pieces[last] = append(l.pieces[last], r)
 	l.kept++
+}
+
+// drop lets go of the first n records. The caller holds mu.
+func (l *Log) drop(n int) {
+	l.kept -= n
+	for ; n >= len(l.pieces[0]); l.pieces = l.pieces[1:] {
+		n -= len(l.pieces[0])
+		l.pieces[0] = nil
+	}
+	clear(l.pieces[0][:n])
+	l.pieces[0] = l.pieces[0][n:]
 }
 
 // Watch calls f for every record from now on, on the goroutine of whoever acted; f must not block or act on the world.

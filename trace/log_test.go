@@ -80,15 +80,20 @@ func TestRecordsBelongToTheCaller(t *testing.T) {
 
 // A log with a bound keeps the last records, under the numbers they had.
 func TestLogKeepsTheLast(t *testing.T) {
-	l := trace.Log{Max: 3}
-	for range 20 {
-		l.Append(trace.Record{})
-		if n := l.Len(); n >= 6 {
-			t.Fatalf("%d records are kept", n)
+	for _, most := range []int{1, 3, 40, 1000} {
+		l := trace.Log{Max: most}
+		for n := range 10 * most {
+			l.Append(trace.Record{})
+			records := l.Records()
+			if len(records) != l.Len() || len(records) < min(most, n+1) || len(records) >= 2*most {
+				t.Fatalf("of %d, %d records are kept, %d counted; want at least %d and less than twice as many",
+					n+1, len(records), l.Len(), most)
+			}
+			for i, r := range records {
+				if want := n + 1 - len(records) + i + 1; r.Step != want {
+					t.Fatalf("of %d, record %d has step %d, want %d", n+1, i, r.Step, want)
+				}
+			}
 		}
-	}
-	records := l.Records()
-	if len(records) < 3 || records[len(records)-1].Step != 20 {
-		t.Errorf("got %d records, the last with step %d; want at least 3, and 20", len(records), records[len(records)-1].Step)
 	}
 }
