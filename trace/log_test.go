@@ -80,10 +80,13 @@ func TestRecordsBelongToTheCaller(t *testing.T) {
 
 // A log with a bound keeps the last records, under the numbers they had.
 func TestLogKeepsTheLast(t *testing.T) {
-	for _, most := range []int{1, 3, 40, 1000} {
+	for _, most := range []int{1, 3, 40, 2000} {
 		l := trace.Log{Max: most}
 		for n := range 10 * most {
 			l.Append(trace.Record{})
+			if n%(most/20+1) != 0 {
+				continue // looking at all takes long
+			}
 			records := l.Records()
 			if len(records) != l.Len() || len(records) < min(most, n+1) || len(records) >= 2*most {
 				t.Fatalf("of %d, %d records are kept, %d counted; want at least %d and less than twice as many",
