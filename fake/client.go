@@ -85,17 +85,16 @@ func (c *Clientset) write(ctx context.Context, r request, effect func() (written
 	return done, err
 }
 
-func (w written) outcome() trace.Outcome {
+func (w *written) outcome() trace.Outcome {
 	out := trace.Outcome{Gone: w.gone && w.after != nil}
-	if w.object == nil {
+	switch {
+	case w.object == nil:
 		return out
-	}
-	if rv := w.object.GetResourceVersion(); rv != "" {
-		out.Detail = "rv=" + rv
-	}
-	if w.after != nil {
-		out.Detail = "rv=" + w.after.GetResourceVersion()
+	case w.after != nil:
+		out.Detail = detailPrefix + w.after.GetResourceVersion()
 		out.After = w.after
+	case w.object.GetResourceVersion() != "":
+		out.Detail = detailPrefix + w.object.GetResourceVersion()
 	}
 	if w.before != nil {
 		out.Before = w.before

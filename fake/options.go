@@ -11,18 +11,18 @@ import (
 
 // The options of requests. Most requests have none, which is right but for an apply.
 
-func checkCreateOptions(opts *metav1.CreateOptions) error {
+func checkCreateOptions(opts metav1.CreateOptions) error {
 	if noOptions(opts.DryRun, opts.FieldManager, opts.FieldValidation) {
 		return nil
 	}
-	return invalidOptions("CreateOptions", validation.ValidateCreateOptions(opts))
+	return invalidOptions("CreateOptions", validation.ValidateCreateOptions(&opts))
 }
 
-func checkUpdateOptions(opts *metav1.UpdateOptions) error {
+func checkUpdateOptions(opts metav1.UpdateOptions) error {
 	if noOptions(opts.DryRun, opts.FieldManager, opts.FieldValidation) {
 		return nil
 	}
-	return invalidOptions("UpdateOptions", validation.ValidateUpdateOptions(opts))
+	return invalidOptions("UpdateOptions", validation.ValidateUpdateOptions(&opts))
 }
 
 func checkPatchOptions(opts *metav1.PatchOptions, pt types.PatchType) error {

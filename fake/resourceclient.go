@@ -141,7 +141,7 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 		shown = obj.GetGenerateName() + "*"
 	}
 	return r.write(ctx, r.request("create", shown), func() (written, error) {
-		if err := checkCreateOptions(&opts); err != nil {
+		if err := checkCreateOptions(opts); err != nil {
 			return written{}, err
 		}
 		warnings := dedupOwners(metaOf(obj), duplicateOwnersMsg)
@@ -169,7 +169,7 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 		if err != nil {
 			return written{}, err
 		}
-		if err := checkUpdateOptions(&opts); err != nil {
+		if err := checkUpdateOptions(opts); err != nil {
 			return written{}, err
 		}
 		if err := r.checkName(obj, name); err != nil {
@@ -177,10 +177,11 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 		}
 		how.name, how.dryRun, how.whole = name, len(opts.DryRun) > 0, true
 		var warnings []string
+		through, via, manager := how.through, r.via(how), opts.FieldManager
 		how.make = func(old Object) (Object, error) {
-			obj := r.draft(obj, old, how.through)
+			obj := r.draft(obj, old, through)
 			warnings = dedupOwners(metaOf(obj), duplicateOwnersMsg)
-			r.track(obj, r.shownForWrite(old), r.via(how), opts.FieldManager)
+			r.track(obj, r.shownForWrite(old), via, manager)
 			return r.taken(obj, old)
 		}
 		done, err := r.c.server.update(r.stored(), how)

@@ -48,14 +48,19 @@ func (c *Controller) bind(ctx context.Context, volume *corev1.PersistentVolume, 
 //
 // Upstream: pkg/controller/volume/persistentvolume bindVolumeToClaim (v1.36).
 func (c *Controller) reserve(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
-	bare := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Annotations: volume.Annotations}}
-	bare.Spec.ClaimRef = volume.Spec.ClaimRef // what it looks at, and copies
-	bound, dirty, err := storagehelpers.GetBindVolumeToClaim(&bare, claim)
-	if err != nil || !dirty {
-		return volume, err
+	bound := storagehelpers.IsVolumeBoundToClaim(volume, claim)
+	if bound && volume.Spec.ClaimRef.UID == claim.UID {
+		return volume, nil
 	}
 	changed := *volume // shares the rest with the cached one
-	changed.Annotations, changed.Spec.ClaimRef = bound.Annotations, bound.Spec.ClaimRef
+	changed.Spec.ClaimRef = &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name,
+		UID: claim.UID, ResourceVersion: claim.ResourceVersion,
+	}
+	if !bound {
+		changed.Annotations = maps.Clone(volume.Annotations)
+		annotate(&changed.ObjectMeta, storagehelpers.AnnBoundByController)
+	}
 	return c.writeVolume(ctx, &changed)
 }
 

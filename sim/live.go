@@ -202,8 +202,8 @@ func (l *Live) perform(actor string, action trace.Action, effect func() trace.Ou
 	}
 	began := l.clock.Now()
 	out := effect()
-	l.append(actor, action, out, l.clock.Since(began))
-	l.announce()
+	ended := l.clock.Now()
+	l.append(ended, actor, action, out, ended.Sub(began))
 	return out
 }
 
@@ -286,12 +286,13 @@ func (l *Live) rouse(a *Actor) { a.sleeper.wake() }
 
 func (l *Live) note(actor string, action trace.Action, out trace.Outcome, took time.Duration) {
 	l.barrier()
-	l.append(actor, action, out, took)
-	l.announce()
+	l.append(l.clock.Now(), actor, action, out, took)
 }
 
-func (l *Live) append(actor string, action trace.Action, out trace.Outcome, took time.Duration) {
-	l.log.Append(trace.Record{At: l.clock.Since(l.epoch), Actor: actor, Action: action, Outcome: out, Took: took})
+// append puts an action into the log, and lets those who wait ask again.
+func (l *Live) append(at time.Time, actor string, action trace.Action, out trace.Outcome, took time.Duration) {
+	l.log.Append(trace.Record{At: at.Sub(l.epoch), Actor: actor, Action: action, Outcome: out, Took: took})
+	l.announce()
 }
 
 // announce lets those who wait ask again.
