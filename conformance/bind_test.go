@@ -22,7 +22,7 @@ import (
 )
 
 // bindRecords is how many records of a world are kept, however many pairs it binds.
-const bindRecords = 10_000
+const bindRecords = 1_000
 
 // bindWorld is an API server and a PersistentVolume controller.
 type bindWorld interface {
