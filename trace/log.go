@@ -15,8 +15,10 @@ type Log struct {
 
 	mu     sync.Mutex
 	steps  int        // so far
-	kept   int        // records in pieces
+	kept   int        // records in pieces, without those that were dropped
 	pieces [][]Record // the records one after the other; all but the last are full
+	gone   int        // how many were dropped of the first piece
+	spare  [][]Record // rooms of pieces that were dropped
 	watch  []func(Record)
 }
 
@@ -47,26 +49,39 @@ func (l *Log) Append(r Record) {
 func (l *Log) keep(r Record) {
 	last := len(l.pieces) - 1
 	if last < 0 || len(l.pieces[last]) == cap(l.pieces[last]) {
-		room := pieceMin
-		if last >= 0 {
-			room = max(pieceMin, min(2*cap(l.pieces[last]), pieceMax))
-		}
-		l.pieces = append(l.pieces, make([]Record, 0, room))
+		l.pieces = append(l.pieces, l.room())
 		last++
 	}
 	l.pieces[last] = append(l.pieces[last], r)
 	l.kept++
 }
 
+// room makes room for a piece. The caller holds mu.
+func (l *Log) room() []Record {
+	if last := len(l.spare) - 1; last >= 0 {
+		room := l.spare[last]
+		l.spare = l.spare[:last]
+		return room
+	}
+	if len(l.pieces) == 0 {
+		return make([]Record, 0, pieceMin)
+	}
+	return make([]Record, 0, min(2*cap(l.pieces[len(l.pieces)-1]), pieceMax))
+}
+
 // drop lets go of the first n records. The caller holds mu.
 func (l *Log) drop(n int) {
 	l.kept -= n
-	for ; n >= len(l.pieces[0]); l.pieces = l.pieces[1:] {
-		n -= len(l.pieces[0])
-		l.pieces[0] = nil
+	n += l.gone
+	whole := 0
+	for ; n >= len(l.pieces[whole]); whole++ {
+		n -= len(l.pieces[whole])
+		clear(l.pieces[whole])
+		l.spare = append(l.spare, l.pieces[whole][:0])
 	}
+	l.pieces = slices.Delete(l.pieces, 0, whole)
 	clear(l.pieces[0][:n])
-	l.pieces[0] = l.pieces[0][n:]
+	l.gone = n
 }
 
 // Watch calls f for every record from now on, on the goroutine of whoever acted; f must not block or act on the world.
@@ -80,7 +95,7 @@ func (l *Log) Watch(f func(Record)) {
 func (l *Log) Records() []Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Concat(l.pieces...)
+	return slices.Concat(l.pieces...)[l.gone:]
 }
 
 // Len returns how many records are kept.
