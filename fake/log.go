@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"slices"
 	"sort"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,13 @@ type window struct {
 	first  int64
 }
 
+// roomMin is from how many events on the room of a log is doubled when it is full.
+const roomMin = 256
+
 func (l *eventLog) append(e event) {
+	if n := len(l.events); n == cap(l.events) && n >= roomMin {
+		l.events = slices.Grow(l.events, min(n, 2*l.history.events))
+	}
 	l.events = append(l.events, e)
 	if len(l.events) >= 2*l.history.events {
 		l.compact(l.history.events)
