@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -31,7 +32,8 @@ type Live struct {
 	waiters int      // guarded by mu: how many Waits there are
 	changed chan struct{}
 
-	order sync.RWMutex // held by a write until it is in the log, so that nobody acts on it before
+	order  sync.RWMutex              // held by a write until it is in the log, so that nobody acts on it before
+	writer atomic.Pointer[Component] // whose write it is; nil: of no component, or there is none
 }
 
 // LiveConfig is what NewLive must be told. The zero value is the real clock and a log of its own.
@@ -122,6 +124,9 @@ func (l *Live) Wait(ctx context.Context, what string, cond func() bool) error {
 
 func (l *Live) add(a *Actor) {
 	a.sleeper = newSleeper(a.ready)
+	if a.plain {
+		a.sleeper.actor = a
+	}
 	if !a.once {
 		a.c.addSleeper(a.sleeper)
 	}
@@ -167,8 +172,13 @@ func (l *Live) await(a *Actor) bool {
 }
 
 func (l *Live) step(a *Actor) {
-	defer a.c.leave()
+	defer l.leave(a.c)
 	defer recoverUnwound()
+	l.move(a)
+}
+
+// move makes a step of an actor, in the monitor.
+func (l *Live) move(a *Actor) {
 	if a.timer != nil {
 		l.note(a.full, trace.Action{Kind: trace.KindTimer, Verb: "fire"}, trace.Outcome{}, 0)
 	}
@@ -177,14 +187,14 @@ func (l *Live) step(a *Actor) {
 
 func (l *Live) call(c *Component, action trace.Action, effect func() trace.Outcome) (out trace.Outcome) {
 	if c == nil {
-		return l.perform("user", action, effect)
+		return l.perform(nil, "user", action, effect)
 	}
 	strand := c.strand
-	c.leave()
+	l.leave(c)
 	func() {
 		defer c.enter(strand)
 		if l.ctx.Err() == nil {
-			out = l.perform(strand, action, effect)
+			out = l.perform(c, strand, action, effect)
 		}
 	}()
 	if l.ctx.Err() != nil {
@@ -193,10 +203,12 @@ func (l *Live) call(c *Component, action trace.Action, effect func() trace.Outco
 	return out
 }
 
-func (l *Live) perform(actor string, action trace.Action, effect func() trace.Outcome) trace.Outcome {
+func (l *Live) perform(c *Component, actor string, action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	if writes(action) {
 		l.order.Lock()
 		defer l.order.Unlock()
+		l.writer.Store(c)
+		defer l.writer.Store(nil)
 	} else {
 		l.barrier()
 	}
@@ -223,7 +235,7 @@ func (l *Live) sleep(c *Component, d time.Duration) {
 	strand := c.strand
 	timer := l.clock.NewTimer(d)
 	defer timer.Stop()
-	c.leave()
+	l.leave(c)
 	select {
 	case <-timer.C():
 	case <-l.ctx.Done():
@@ -248,7 +260,7 @@ func (l *Live) wait(c *Component, what string, limit time.Duration, cond func() 
 	}
 	holds, over := waiter.isReady(), false
 	for !holds && !over {
-		c.leave()
+		l.leave(c)
 		select {
 		case <-waiter.token:
 		case <-expired:
@@ -282,7 +294,13 @@ func (l *Live) wake(c *Component) {
 	}
 }
 
-func (l *Live) rouse(a *Actor) { a.sleeper.wake() }
+// rouse wakes a strand, unless another strand of its component is about to come back from a write: it will leave the
+// component again, and see to it.
+func (l *Live) rouse(a *Actor) {
+	if l.writer.Load() != a.c {
+		a.sleeper.wake()
+	}
+}
 
 func (l *Live) note(actor string, action trace.Action, out trace.Outcome, took time.Duration) {
 	l.barrier()

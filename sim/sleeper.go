@@ -7,6 +7,7 @@ import "slices"
 // announced by Wake.
 type sleeper struct {
 	ready  func() bool   // asked in the monitor
+	actor  *Actor        // whose step whoever has the monitor may make, as it never leaves it; nil: nobody's
 	token  chan struct{} // it is to look again; holds at most one
 	asleep bool          // in the monitor: nobody has woken it since it found that it was not ready
 }
@@ -56,12 +57,27 @@ func (c *Component) enter(strand string) {
 	c.strand = strand
 }
 
-// leave gives the monitor up, having woken whoever has become ready meanwhile.
-func (c *Component) leave() {
-	for _, s := range c.allSleepers() {
+// leave gives the monitor up, having seen to those who have become ready meanwhile: it makes a step for whoever never leaves
+// the component, which costs less than to have another goroutine make it, and wakes the others.
+func (l *Live) leave(c *Component) {
+	sleepers := c.allSleepers()
+	for _, s := range sleepers {
+		if s.actor != nil && s.asleep && l.ctx.Err() == nil && s.ready() {
+			l.stepFor(s.actor)
+		}
+	}
+	for _, s := range sleepers {
 		if s.asleep && s.isReady() {
 			s.wake()
 		}
 	}
 	c.mu.Unlock()
+}
+
+// stepFor makes a step of a strand that never leaves the component, for the one that has the monitor.
+func (l *Live) stepFor(a *Actor) {
+	strand := a.c.strand
+	a.c.strand = a.full
+	l.move(a)
+	a.c.strand = strand
 }
