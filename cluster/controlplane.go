@@ -49,7 +49,7 @@ func (c *Cluster) assemble(cfg Config) error {
 	} else if err := c.server.Add(c.csiDriver(), c.class()); err != nil {
 		return err
 	}
-	parts := slices.Concat(c.storageParts(), c.sidecarParts(controller), c.clusterParts())
+	parts := slices.Concat(storageParts(), schedulerParts(), c.sidecarParts(controller), clusterParts(c.rootCA))
 	for _, p := range parts {
 		if err := c.add(cfg, p); err != nil {
 			return err
@@ -124,31 +124,34 @@ func (c *Cluster) class() *storagev1.StorageClass {
 	}
 }
 
-// storageParts are the controllers of kube-controller-manager that are about storage, and the scheduler.
-func (c *Cluster) storageParts() []part {
+// storageParts are the controllers of kube-controller-manager that are about storage.
+func storageParts() []part {
 	return []part{
-		{name: "pvcontroller", start: func(p Process) error {
+		{name: "pvcontroller", instead: "persistentvolume-binder-controller", start: func(p Process) error {
 			pvcontroller.New(pvcontroller.Config{
 				Component: p.Component, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder(pvcontroller.EventSource),
 			})
 			return nil
 		}},
-		{name: "pvprotection", start: func(p Process) error {
+		{name: "pvprotection", instead: "persistentvolume-protection-controller", start: func(p Process) error {
 			pvprotection.New(pvprotection.Config{Component: p.Component, Client: p.Client, Informers: p.Informers})
 			return nil
 		}},
-		{name: "pvcprotection", start: func(p Process) error {
+		{name: "pvcprotection", instead: "persistentvolumeclaim-protection-controller", start: func(p Process) error {
 			pvcprotection.New(pvcprotection.Config{Component: p.Component, Client: p.Client, Informers: p.Informers})
 			return nil
 		}},
-		{name: "attachdetach", start: startAttachDetach},
-		{name: "scheduler", start: func(p Process) error {
-			scheduler.New(scheduler.Config{
-				Component: p.Component, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder("default-scheduler"),
-			})
-			return nil
-		}},
+		{name: "attachdetach", instead: "persistentvolume-attach-detach-controller", start: startAttachDetach},
 	}
+}
+
+func schedulerParts() []part {
+	return []part{{name: "scheduler", instead: "kube-scheduler", start: func(p Process) error {
+		scheduler.New(scheduler.Config{
+			Component: p.Component, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder("default-scheduler"),
+		})
+		return nil
+	}}}
 }
 
 func startAttachDetach(p Process) error {
@@ -189,33 +192,36 @@ func (c *Cluster) sidecarParts(conn grpc.ClientConnInterface) []part {
 
 // clusterParts are what fills namespaces, and what empties them. Their selections keep them from costing a step where they
 // have nothing to do.
-func (c *Cluster) clusterParts() []part {
+func clusterParts(rootCA string) []part {
 	return []part{
-		{name: "garbagecollector", start: func(p Process) error {
+		{name: "garbagecollector", instead: "garbage-collector-controller", surveys: true, start: func(p Process) error {
 			garbagecollector.New(garbagecollector.Config{
-				Component: p.Component, Client: p.clientset.Metadata(), Source: c.server.Survey(p.Component),
+				Component: p.Component, Client: p.clientset.Metadata(), Source: p.survey(),
 				Recorder: p.Recorder(garbagecollector.EventSource),
 			})
 			return nil
 		}},
-		{name: "namespace", narrow: narrowNamespace, start: func(p Process) error {
+		{name: "namespace", instead: "namespace-controller", surveys: true, narrow: narrowNamespace, start: func(p Process) error {
 			namespace.New(namespace.Config{
 				Component: p.Component, Client: p.Client, Metadata: p.clientset.Metadata(), Informers: p.Informers,
-				Source:   c.server.Survey(p.Component),
+				Source:   p.survey(),
 				Discover: p.Client.Discovery().ServerPreferredNamespacedResources,
 			})
 			return nil
 		}},
-		{name: "serviceaccount", narrow: narrowAccounts, start: func(p Process) error {
+		{name: "serviceaccount", instead: "serviceaccount-controller", narrow: narrowAccounts, start: func(p Process) error {
 			serviceaccount.New(serviceaccount.Config{Component: p.Component, Client: p.Client, Informers: p.Informers})
 			return nil
 		}},
-		{name: "rootca", narrow: c.narrowRootCA, start: func(p Process) error {
-			rootca.New(rootca.Config{Component: p.Component, Client: p.Client, Informers: p.Informers, RootCA: c.rootCA})
+		{name: "rootca", instead: "root-ca-certificate-publisher-controller", narrow: narrowRootCA(rootCA), start: func(p Process) error {
+			rootca.New(rootca.Config{Component: p.Component, Client: p.Client, Informers: p.Informers, RootCA: rootCA})
 			return nil
 		}},
 	}
 }
+
+// narrowing tells what of its caches a part is to have. Its argument gives them, once they are there.
+type narrowing func(own func() informers.SharedInformerFactory) []fake.Selection
 
 func narrowNamespace(func() informers.SharedInformerFactory) []fake.Selection {
 	return []fake.Selection{{
@@ -235,15 +241,17 @@ func narrowAccounts(own func() informers.SharedInformerFactory) []fake.Selection
 	}
 }
 
-func (c *Cluster) narrowRootCA(own func() informers.SharedInformerFactory) []fake.Selection {
-	return []fake.Selection{
-		{
-			Resource: "configmaps", Fields: "metadata.name=" + rootca.Name,
-			Concerns: func(_, is fake.Object) bool { return is == nil || !rootca.Holds(is.(*corev1.ConfigMap), c.rootCA) },
-		},
-		{Resource: "namespaces", Concerns: func(_, is fake.Object) bool {
-			return is != nil && rootca.Lacks(own(), is.(*corev1.Namespace))
-		}},
+func narrowRootCA(rootCA string) narrowing {
+	return func(own func() informers.SharedInformerFactory) []fake.Selection {
+		return []fake.Selection{
+			{
+				Resource: "configmaps", Fields: "metadata.name=" + rootca.Name,
+				Concerns: func(_, is fake.Object) bool { return is == nil || !rootca.Holds(is.(*corev1.ConfigMap), rootCA) },
+			},
+			{Resource: "namespaces", Concerns: func(_, is fake.Object) bool {
+				return is != nil && rootca.Lacks(own(), is.(*corev1.Namespace))
+			}},
+		}
 	}
 }
 

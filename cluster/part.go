@@ -36,15 +36,22 @@ type Process struct {
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
 
-	cluster   *Cluster
-	clientset *fake.Clientset
+	cluster   *Cluster           // nil against a real server
+	clientset *fake.Clientset    // nil against a real server
+	config    *clientrest.Config // against a real server
 }
 
-// RESTConfig is a configuration for clients made from one. Their requests are answered in memory, on their own goroutine,
-// and are suspended like those of Client.
+// RESTConfig is a configuration for clients made from one. Their requests are answered on their own goroutine, in a world
+// in memory, and are suspended like those of Client.
 func (p Process) RESTConfig() *clientrest.Config {
+	if p.cluster == nil {
+		return clientrest.CopyConfig(p.config)
+	}
 	return rest.NewConfig(p.cluster.server, p.Component)
 }
+
+// survey tells of the objects of all resources.
+func (p Process) survey() *fake.Survey { return p.cluster.server.Survey(p.Component) }
 
 // Recorder records events as from a source.
 func (p Process) Recorder(source string) record.EventRecorder {
@@ -71,7 +78,9 @@ type Between struct {
 // part is a Part in the world.
 type part struct {
 	name      string
-	narrow    func(informers func() informers.SharedInformerFactory) []fake.Selection // what of its caches; nil: all
+	instead   string    // what of the real control plane it stands for
+	surveys   bool      // it needs a survey, which a real server does not give
+	narrow    narrowing // nil: it has all of its caches
 	start     func(p Process) error
 	component *sim.Component // nil while it is down
 	replica   bool           // see Replicate

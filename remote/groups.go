@@ -25,7 +25,9 @@ import (
 
 // The groups, over this factory.
 
-func (f *factory) Admissionregistration() admissionregistration.Interface { return admissionregistration.New(f, "", nil) }
+func (f *factory) Admissionregistration() admissionregistration.Interface {
+	return admissionregistration.New(f, "", nil)
+}
 
 func (f *factory) Internal() apiserverinternal.Interface { return apiserverinternal.New(f, "", nil) }
 
@@ -63,4 +65,6 @@ func (f *factory) Scheduling() scheduling.Interface { return scheduling.New(f, "
 
 func (f *factory) Storage() storage.Interface { return storage.New(f, "", nil) }
 
-func (f *factory) Storagemigration() storagemigration.Interface { return storagemigration.New(f, "", nil) }
+func (f *factory) Storagemigration() storagemigration.Interface {
+	return storagemigration.New(f, "", nil)
+}
