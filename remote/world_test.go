@@ -30,6 +30,7 @@ type world struct {
 	config *clientrest.Config
 	user   kubernetes.Interface
 	host   *sim.Live
+	serve  func(http.ResponseWriter, *http.Request)
 
 	mu     sync.Mutex
 	before func(http.ResponseWriter, *http.Request) bool // guarded by mu: it may answer in the server's place
@@ -43,6 +44,7 @@ func newWorld(t *testing.T, cfg fake.Config) *world {
 	cfg.Now = w.host.Now
 	w.server = fake.NewServer(cfg)
 	handler := rest.NewHandler(w.server, rest.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.Direct() }})
+	w.serve = handler.ServeHTTP
 	l, err := rest.Listen(rest.ListenConfig{Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		w.mu.Lock()
 		before := w.before
