@@ -68,8 +68,9 @@ func New(cfg *rest.Config, c *sim.Component, selections ...Selection) (*Connecti
 	if timeout == 0 {
 		timeout = RequestTimeout
 	}
+	seen := &memory{views: func(resource, key string) runtime.Object { return conn.factory.seen(resource, key) }}
 	conn.suspended.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &transport{next: next, component: c, base: base.Path, timeout: timeout}
+		return &transport{next: next, component: c, base: base.Path, timeout: timeout, memory: seen}
 	})
 	short := rest.CopyConfig(conn.suspended)
 	short.ContentType, short.AcceptContentTypes = mediaProtobuf, acceptBoth

@@ -68,6 +68,20 @@ func (f *factory) feedOf(r schema.GroupVersionResource, example runtime.Object) 
 	return f.feeds[t], nil
 }
 
+// seen is an object as the component's view has it; nil if it has no such view, or not the object.
+func (f *factory) seen(resource, key string) runtime.Object {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, feed := range f.feeds {
+		if feed.resource == resource {
+			obj, _ := feed.Get(key)
+			is, _ := obj.(runtime.Object)
+			return is
+		}
+	}
+	return nil
+}
+
 // clientOf is a client of a group and version whose requests do not leave the component.
 func (c *Connection) clientOf(gv schema.GroupVersion) (*rest.RESTClient, error) {
 	cfg := rest.CopyConfig(c.direct)

@@ -3,12 +3,13 @@ package remote
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -96,11 +97,7 @@ func (f *feed) step() {
 // take takes in what became of one object.
 func (f *feed) take(a arrival) {
 	obj := a.object.(runtime.Object)
-	m, err := meta.Accessor(obj)
-	if err != nil {
-		panic("remote: " + f.resource + ": " + err.Error()) // the reflector looked at the type
-	}
-	key, revision := cache.MetaObjectToName(m).String(), m.GetResourceVersion()
+	key, revision := keyOf(obj), revisionOf(obj)
 	kind := watch.Deleted
 	if a.gone {
 		f.Remove(key, f.Transformed(obj), revision, true)
@@ -108,6 +105,15 @@ func (f *feed) take(a arrival) {
 		kind = f.Put(key, f.Transformed(obj), revision, true)
 	}
 	f.note(string(kind), f.resource+"/"+key, trace.Outcome{Detail: "rv=" + revision})
+}
+
+// keyOf is an object's "namespace/name", or "name".
+func keyOf(obj any) string {
+	key, err := cache.MetaNamespaceKeyFunc(obj)
+	if err != nil {
+		panic("remote: " + err.Error()) // the reflector looked at the type
+	}
+	return key
 }
 
 func (f *feed) note(verb, object string, out trace.Outcome) {
@@ -131,8 +137,9 @@ func (i *intake) Update(obj any) error { return i.feed.tell(i.ctx, arrival{objec
 // Delete tells that an object went.
 func (i *intake) Delete(obj any) error { return i.feed.tell(i.ctx, arrival{object: obj, gone: true}) }
 
-// Replace tells of a list.
+// Replace tells of a list, in the order of names: the reflector has put it together in none.
 func (i *intake) Replace(objects []any, revision string) error {
+	slices.SortFunc(objects, func(a, b any) int { return strings.Compare(keyOf(a), keyOf(b)) })
 	return i.feed.tell(i.ctx, arrival{list: true, objects: objects, revision: revision})
 }
 

@@ -50,7 +50,7 @@ func targetOf(path string) target {
 
 // action names a request in the trace, as package fake does: the API's verb with the subresource, and
 // "resource/namespace/name".
-func (t *transport) action(req *http.Request) trace.Action {
+func (t *transport) action(req *http.Request, sent runtime.Object) trace.Action {
 	path := strings.TrimPrefix(req.URL.Path, strings.TrimSuffix(t.base, "/"))
 	what := targetOf(path)
 	a := trace.Action{Kind: trace.KindAPI, Verb: what.verb(req), Object: what.resource}
@@ -62,7 +62,7 @@ func (t *transport) action(req *http.Request) trace.Action {
 		a.Verb += "/" + what.sub
 	}
 	if req.Method == http.MethodPost && what.name == "" {
-		what.name = sentName(req)
+		what.name = nameOf(sent)
 	}
 	for _, word := range []string{what.namespace, what.name} {
 		if word != "" {
@@ -110,21 +110,26 @@ func streams(req *http.Request) bool {
 	return watches(query) || follow == "true" || follow == "1" || req.Header.Get("Upgrade") != ""
 }
 
-// sentName is the name of the object that a creation sends; what the server is to add to is followed by a star.
-func sentName(req *http.Request) string {
-	if req.GetBody == nil {
-		return ""
+// sentObject is the object that a creation or an update sends; nil if there is none.
+func sentObject(req *http.Request) runtime.Object {
+	if req.GetBody == nil || req.Method != http.MethodPost && req.Method != http.MethodPut {
+		return nil
 	}
 	body, err := req.GetBody()
 	if err != nil {
-		return ""
+		return nil
 	}
 	defer func() { _ = body.Close() }() // it is in memory
 	sent, err := io.ReadAll(body)
 	if err != nil {
-		return ""
+		return nil
 	}
-	obj, err := meta.Accessor(decode(sent))
+	return decode(sent)
+}
+
+// nameOf is the name of an object that is to be made; what the server is to add to is followed by a star.
+func nameOf(sent runtime.Object) string {
+	obj, err := meta.Accessor(sent)
 	switch {
 	case err != nil:
 		return ""

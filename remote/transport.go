@@ -4,17 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/volsim/volsim/sim"
@@ -36,6 +31,7 @@ type transport struct {
 	component *sim.Component
 	base      string        // path of the server's URL
 	timeout   time.Duration // of one request
+	memory    *memory
 }
 
 var _ http.RoundTripper = (*transport)(nil)
@@ -46,9 +42,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if streams(req) {
 		return t.next.RoundTrip(req)
 	}
-	action := t.action(req)
+	sent := sentObject(req)
+	action := t.action(req, sent)
 	for tries := 1; ; tries++ {
-		resp, err := t.call(req, action)
+		resp, err := t.call(req, action, sent)
 		if err != nil {
 			return nil, unrepeatable(err)
 		}
@@ -88,14 +85,17 @@ func pauseOf(resp *http.Response) (time.Duration, bool) {
 }
 
 // call makes the request once.
-func (t *transport) call(req *http.Request, action trace.Action) (resp *http.Response, err error) {
+func (t *transport) call(req *http.Request, action trace.Action, sent runtime.Object) (resp *http.Response, err error) {
 	t.component.Call(action, func() trace.Outcome {
 		var body []byte
 		resp, body, err = t.exchange(req)
 		if err != nil {
 			return trace.Outcome{Err: err}
 		}
-		return outcomeOf(action, resp.StatusCode, body)
+		if err := refusal(action, resp.StatusCode, body); err != nil {
+			return trace.Outcome{Err: err}
+		}
+		return t.memory.outcomeOf(action, sent, decode(body))
 	})
 	return resp, err
 }
@@ -159,30 +159,4 @@ func unrepeatable(err error) error {
 	default:
 		return err
 	}
-}
-
-// outcomeOf is what an answer means.
-func outcomeOf(action trace.Action, code int, body []byte) trace.Outcome {
-	if code < http.StatusOK || code > http.StatusPartialContent {
-		return trace.Outcome{Err: refusal(action, code, body)}
-	}
-	verb, _, _ := strings.Cut(action.Verb, "/")
-	if verb == "list" || verb == "deletecollection" || verb == "get" && strings.HasPrefix(action.Object, "/") {
-		return trace.Outcome{}
-	}
-	obj, err := meta.Accessor(decode(body))
-	if err != nil || obj.GetResourceVersion() == "" {
-		return trace.Outcome{}
-	}
-	return trace.Outcome{Detail: "rv=" + obj.GetResourceVersion()}
-}
-
-// refusal is the error that an answer is.
-func refusal(action trace.Action, code int, body []byte) error {
-	if status, ok := decode(body).(*metav1.Status); ok && status.Status == metav1.StatusFailure {
-		return &apierrors.StatusError{ErrStatus: *status}
-	}
-	resource, name, _ := strings.Cut(action.Object, "/")
-	return apierrors.NewGenericServerResponse(code, action.Verb, schema.GroupResource{Resource: resource}, name,
-		fmt.Sprintf("%.200s", body), 0, true)
 }
