@@ -29,8 +29,8 @@ func refusal(action trace.Action, code int, body []byte) error {
 		fmt.Sprintf("%.200s", body), 0, true)
 }
 
-// outcomeOf is what an answer means. sent is what a creation or an update sent.
-func (m *memory) outcomeOf(action trace.Action, sent, answer runtime.Object) trace.Outcome {
+// outcomeOf is what an answer means. before is what an update replaced, if it is known.
+func (m *memory) outcomeOf(action trace.Action, before, answer runtime.Object) trace.Outcome {
 	if answer == nil {
 		return trace.Outcome{}
 	}
@@ -50,10 +50,8 @@ func (m *memory) outcomeOf(action trace.Action, sent, answer runtime.Object) tra
 	switch {
 	case verb == "create" && sub == "":
 		out.After = answer
-	case verb == "update":
-		if out.Before = m.before(action.Object, sent); out.Before != nil {
-			out.After = answer
-		}
+	case before != nil:
+		out.Before, out.After = before, answer
 	}
 	if verb == "create" || verb == "update" || verb == "patch" {
 		m.remember(action.Object, answer)
@@ -80,10 +78,11 @@ type written struct {
 	after  runtime.Object
 }
 
-// before is what an update replaced; nil if that is not known.
-func (m *memory) before(object string, sent runtime.Object) runtime.Object {
-	revision := revisionOf(sent)
-	if revision == "" {
+// before is what an update that sends an object replaces; nil if that is not known.
+func (m *memory) before(action trace.Action, sent runtime.Object) runtime.Object {
+	verb, _, _ := strings.Cut(action.Verb, "/")
+	object, revision := action.Object, revisionOf(sent)
+	if verb != "update" || revision == "" {
 		return nil
 	}
 	m.mu.Lock()

@@ -124,7 +124,9 @@ func TestPatienceIsOutsideTheComponent(t *testing.T) {
 		_, err := conn.Client().CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, metav1.CreateOptions{})
 		order = append(order, fmt.Sprint("create: ", err))
 	})
-	c.Worker("reads", func() bool { return len(order) == 0 && slices.Contains(w.requests("client"), "api create configmaps/default/m error: later") },
+	c.Worker("reads", func() bool {
+		return len(order) == 0 && slices.Contains(w.requests("client"), "api create configmaps/default/m error: later")
+	},
 		func(ctx context.Context) {
 			_, err := conn.Client().CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
 			order = append(order, fmt.Sprint("get: ", err))

@@ -88,6 +88,7 @@ func pauseOf(resp *http.Response) (time.Duration, bool) {
 func (t *transport) call(req *http.Request, action trace.Action, sent runtime.Object) (resp *http.Response, err error) {
 	t.component.Call(action, func() trace.Outcome {
 		var body []byte
+		before := t.memory.before(action, sent) // the view may hear of the write before its answer comes
 		resp, body, err = t.exchange(req)
 		if err != nil {
 			return trace.Outcome{Err: err}
@@ -95,7 +96,7 @@ func (t *transport) call(req *http.Request, action trace.Action, sent runtime.Ob
 		if err := refusal(action, resp.StatusCode, body); err != nil {
 			return trace.Outcome{Err: err}
 		}
-		return t.memory.outcomeOf(action, sent, decode(body))
+		return t.memory.outcomeOf(action, before, decode(body))
 	})
 	return resp, err
 }

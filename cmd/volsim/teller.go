@@ -22,8 +22,10 @@ type teller struct {
 	done      chan struct{}
 
 	mu     sync.Mutex
-	missed int  // guarded by mu: lines that found no room
-	ended  bool // guarded by mu
+	missed int                  // guarded by mu: lines that found no room
+	ended  bool                 // guarded by mu
+	step   int                  // guarded by mu: of the record that was told last
+	ahead  map[int]trace.Record // guarded by mu: by step, those that came before their turn
 }
 
 // told is one line.
@@ -33,7 +35,7 @@ type told struct {
 }
 
 func newTeller(out, errs io.Writer, all bool) *teller {
-	t := &teller{out: out, errs: errs, all: all, lines: make(chan told, aheadMax), done: make(chan struct{})}
+	t := &teller{out: out, errs: errs, all: all, lines: make(chan told, aheadMax), done: make(chan struct{}), ahead: map[int]trace.Record{}}
 	go t.print()
 	return t
 }
@@ -49,9 +51,8 @@ func (t *teller) print() {
 	}
 }
 
+// put is called with mu held.
 func (t *teller) put(line told) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.ended {
 		return
 	}
@@ -69,21 +70,47 @@ func (t *teller) put(line told) {
 	}
 }
 
-func (t *teller) say(format string, args ...any) { t.put(told{text: fmt.Sprintf(format, args...)}) }
+func (t *teller) say(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.put(told{text: fmt.Sprintf(format, args...)})
+}
 
 // warn tells what is wrong.
 func (t *teller) warn(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.put(told{text: fmt.Sprintf(format, args...), wrong: true})
 }
 
-// record tells of an action: all of it, or only that it failed.
+// record tells of an action, in the order of the log: the log calls it for several at once.
 func (t *teller) record(r trace.Record) {
-	switch {
-	case t.all:
-		t.say("%s", r)
-	case r.Err != nil && !ordinary(r.Err):
-		t.warn("%s: %s %s: %v", component(r.Actor), action(r), r.Object, r.Err)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ahead[r.Step] = r
+	for {
+		next, ok := t.ahead[t.step+1]
+		if !ok {
+			return
+		}
+		t.step++
+		delete(t.ahead, t.step)
+		if line, ok := t.words(next); ok {
+			t.put(line)
+		}
 	}
+}
+
+// words tell all of an action, or what it means, or only that it failed.
+func (t *teller) words(r trace.Record) (told, bool) {
+	if t.all {
+		return told{text: r.String()}, true
+	}
+	if r.Err != nil && !ordinary(r.Err) {
+		return told{text: fmt.Sprintf("%s: %s %s: %v", component(r.Actor), action(r), r.Object, r.Err), wrong: true}, true
+	}
+	words, ok := trace.Tell(r)
+	return told{text: fmt.Sprintf("%-15s %s", component(r.Actor), words)}, ok
 }
 
 // action is what failed, in words.
