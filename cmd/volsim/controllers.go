@@ -62,7 +62,7 @@ func newControllers() *cobra.Command {
 	flags.StringVar(&o.context, "context", "", "context of the kubeconfig (default its current one)")
 	flags.StringSliceVar(&o.only, "only", nil, "`parts` to run, separated by commas (default the storage controllers; see --list)")
 	flags.BoolVar(&o.list, "list", false, "tell which parts there are, and what they stand for")
-	flags.BoolVar(&o.trace, "trace", false, "print what the parts do and hear, a line each, as it happens")
+	flags.BoolVar(&o.trace, "trace", false, "print all that the parts do and hear, a line each, not only what it means for a volume")
 	flags.BoolVar(&o.elect, "leader-elect", true, "act only while holding the lease")
 	o.lease.register(flags)
 	return cmd
@@ -82,6 +82,9 @@ func listParts(out io.Writer) error {
 }
 
 func controllers(ctx context.Context, out, errs io.Writer, o controllersOptions) error {
+	if o.only != nil && len(o.only) == 0 {
+		return errors.New("--only: name a part; see --list")
+	}
 	cfg, err := o.restConfig()
 	if err != nil {
 		return err

@@ -42,6 +42,8 @@ func (o *leaseOptions) hold(ctx context.Context, cfg *clientrest.Config, told *t
 	if err != nil {
 		return err
 	}
+	cfg = clientrest.CopyConfig(cfg)
+	cfg.QPS = -1 // the periods say how often the lease is asked for
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.namespace, o.name,
 		resourcelock.ResourceLockConfig{Identity: identity}, cfg, o.renewal)
 	if err != nil {
@@ -65,11 +67,12 @@ func (o *leaseOptions) hold(ctx context.Context, cfg *clientrest.Config, told *t
 	}
 	told.say("lease   %s, as %s", what, identity)
 	// The lease outlives ctx: it is given up when nobody acts any more.
-	electing, release := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.New(&troubles{told: told, what: "lease " + what})))
+	electing, release := context.WithCancel(context.WithoutCancel(ctx))
+	logging := klog.NewContext(electing, logr.New(&troubles{ctx: electing, told: told, what: "lease " + what}))
 	released := make(chan struct{})
 	go func() {
 		defer close(released)
-		elector.Run(electing)
+		elector.Run(logging)
 	}()
 	defer func() {
 		release()
@@ -108,6 +111,7 @@ func newIdentity() (string, error) {
 
 // troubles tells the errors of the election; the same one again it tells once.
 type troubles struct {
+	ctx  context.Context //nolint:containedctx // when it has ended, failures are no trouble
 	told *teller
 	what string
 	last string // election has one goroutine
@@ -132,7 +136,7 @@ func (t *troubles) WithName(string) logr.LogSink { return t }
 
 // Error tells an error.
 func (t *troubles) Error(err error, message string, _ ...any) {
-	if text := err.Error(); text != t.last {
+	if text := err.Error(); t.ctx.Err() == nil && text != t.last {
 		t.last = text
 		t.told.warn("%s: %s: %v", t.what, message, err)
 	}
