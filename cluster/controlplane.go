@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 
 	"github.com/volsim/volsim/attachdetach"
@@ -194,21 +196,8 @@ func (c *Cluster) sidecarParts(conn grpc.ClientConnInterface) []part {
 // have nothing to do.
 func clusterParts(rootCA string) []part {
 	return []part{
-		{name: "garbagecollector", instead: "garbage-collector-controller", surveys: true, start: func(p Process) error {
-			garbagecollector.New(garbagecollector.Config{
-				Component: p.Component, Client: p.clientset.Metadata(), Source: p.survey(),
-				Recorder: p.Recorder(garbagecollector.EventSource),
-			})
-			return nil
-		}},
-		{name: "namespace", instead: "namespace-controller", surveys: true, narrow: narrowNamespace, start: func(p Process) error {
-			namespace.New(namespace.Config{
-				Component: p.Component, Client: p.Client, Metadata: p.clientset.Metadata(), Informers: p.Informers,
-				Source:   p.survey(),
-				Discover: p.Client.Discovery().ServerPreferredNamespacedResources,
-			})
-			return nil
-		}},
+		{name: "garbagecollector", instead: "garbage-collector-controller", start: startGarbageCollector},
+		{name: "namespace", instead: "namespace-controller", narrow: narrowNamespace, start: startNamespace},
 		{name: "serviceaccount", instead: "serviceaccount-controller", narrow: narrowAccounts, start: func(p Process) error {
 			serviceaccount.New(serviceaccount.Config{Component: p.Component, Client: p.Client, Informers: p.Informers})
 			return nil
@@ -218,6 +207,46 @@ func clusterParts(rootCA string) []part {
 			return nil
 		}},
 	}
+}
+
+// startGarbageCollector leaves out events, which are not collected.
+func startGarbageCollector(p Process) error {
+	client, err := p.metadata()
+	if err != nil {
+		return err
+	}
+	source, err := p.survey(schema.GroupResource{Resource: "events"}, schema.GroupResource{Group: "events.k8s.io", Resource: "events"})
+	if err != nil {
+		return err
+	}
+	garbagecollector.New(garbagecollector.Config{
+		Component: p.Component, Client: client, Source: source, Recorder: p.Recorder(garbagecollector.EventSource),
+	})
+	return nil
+}
+
+// namespaceDelay is what a real server needs before the content of a namespace is deleted.
+//
+// Upstream: pkg/controller/namespace namespaceDeletionGracePeriod.
+const namespaceDelay = 5 * time.Second
+
+func startNamespace(p Process) error {
+	client, err := p.metadata()
+	if err != nil {
+		return err
+	}
+	source, err := p.survey()
+	if err != nil {
+		return err
+	}
+	cfg := namespace.Config{
+		Component: p.Component, Client: p.Client, Metadata: client, Informers: p.Informers, Source: source, Discover: p.discover,
+	}
+	if p.cluster == nil {
+		cfg.Delay = namespaceDelay
+	}
+	namespace.New(cfg)
+	return nil
 }
 
 // narrowing tells what of its caches a part is to have. Its argument gives them, once they are there.

@@ -31,10 +31,9 @@ func RemoteParts() []RemotePart {
 	return all
 }
 
-// remotable are the parts that need nothing but the API: neither a driver nor a survey.
+// remotable are the parts that need nothing but an API server.
 func remotable(rootCA string) []part {
-	return slices.DeleteFunc(slices.Concat(storageParts(), schedulerParts(), clusterParts(rootCA)),
-		func(p part) bool { return p.surveys })
+	return slices.Concat(storageParts(), schedulerParts(), clusterParts(rootCA))
 }
 
 // RemoteConfig is what NewRemote must be told.
@@ -104,7 +103,7 @@ func (r *Remote) launch(rest *clientrest.Config, p part) error {
 		return err
 	}
 	r.connections = append(r.connections, conn)
-	process = Process{Component: component, Client: conn.Client(), Informers: conn.Informers(), config: conn.Config()}
+	process = Process{Component: component, Client: conn.Client(), Informers: conn.Informers(), connection: conn}
 	if err := p.start(process); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}

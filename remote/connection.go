@@ -7,12 +7,15 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
 )
 
 // RequestTimeout is how long a request may take at most where the config says nothing.
@@ -42,12 +45,13 @@ type Connection struct {
 	direct    *rest.Config // its requests do not leave the component: for reflectors
 	suspended *rest.Config
 	client    *kubernetes.Clientset
-	fields    map[string]string // by resource: of what its view is limited to
+	discovery *discovery.DiscoveryClient // direct
+	fields    map[string]string          // by resource: of what its view is limited to
 	factory   *factory
 
 	mu      sync.Mutex
 	ctx     context.Context //nolint:containedctx // guarded by mu: of Run; nil before
-	waiting []*feed         // guarded by mu: made before Run
+	waiting []runner        // guarded by mu: made before Run
 	wg      sync.WaitGroup
 }
 
@@ -77,6 +81,11 @@ func New(cfg *rest.Config, c *sim.Component, selections ...Selection) (*Connecti
 	if conn.client, err = kubernetes.NewForConfig(short); err != nil {
 		return nil, fmt.Errorf("connect %s: %w", c.Name(), err)
 	}
+	asking := rest.CopyConfig(conn.direct)
+	asking.Timeout = timeout
+	if conn.discovery, err = discovery.NewDiscoveryClientForConfig(asking); err != nil {
+		return nil, fmt.Errorf("connect %s: %w", c.Name(), err)
+	}
 	for _, s := range selections {
 		conn.fields[s.Resource] = s.Fields
 	}
@@ -90,6 +99,16 @@ func (c *Connection) Client() kubernetes.Interface { return c.client }
 // Config is a configuration for other clients whose requests are to be Calls of the component, as Client's are. They must
 // make them on the strand's own goroutine.
 func (c *Connection) Config() *rest.Config { return rest.CopyConfig(c.suspended) }
+
+// Discover finds the namespaced resources that are served, in the preferred version each, as one Call of the component. An error may
+// come with what was found all the same.
+func (c *Connection) Discover() (found []*metav1.APIResourceList, err error) {
+	c.component.Call(trace.Action{Kind: trace.KindAPI, Verb: "get", Object: "/apis"}, func() trace.Outcome {
+		found, err = c.discovery.ServerPreferredNamespacedResources()
+		return trace.Outcome{Err: err}
+	})
+	return found, err
+}
 
 // Informers returns the component's views, made as they are asked for. The component's workers do not start before all that
 // were asked for by then have listed.
@@ -111,8 +130,11 @@ func (c *Connection) Run(ctx context.Context) {
 	c.wg.Wait()
 }
 
+// runner is what Run runs.
+type runner interface{ run(ctx context.Context) }
+
 // start lets a view be kept up to date, now or when Run is called.
-func (c *Connection) start(f *feed) {
+func (c *Connection) start(f runner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
