@@ -19,12 +19,12 @@ import (
 )
 
 // How long to wait between two looks at what is served, and after one that failed. A change of a definition of custom
-// resources, or of an APIService, is a reason to look at once.
+// resources, or of an APIService, is a reason to look at once, and soon again: the server needs a moment to act on it.
 //
 // Upstream: cmd/kube-controller-manager/app startGarbageCollectorController.
 const (
 	discoverPeriod = 30 * time.Second
-	discoverRetry  = 2 * time.Second
+	discoverSoon   = 2 * time.Second
 )
 
 // found is what discovery found.
@@ -53,14 +53,17 @@ type discoverer struct {
 func (d *discoverer) run(ctx context.Context) {
 	defer d.wg.Wait()
 	d.tracks, d.stops = map[schema.GroupKind]*track{}, map[*track]context.CancelFunc{}
+	news := false
 	for ctx.Err() == nil {
 		pause := discoverPeriod
-		if !d.look(ctx) {
-			pause = discoverRetry
+		if !d.look(ctx) || news {
+			pause = discoverSoon
 		}
 		timer := clock.RealClock{}.NewTimer(pause)
+		news = false
 		select {
 		case <-d.again:
+			news = true
 		case <-timer.C():
 		case <-ctx.Done():
 		}
