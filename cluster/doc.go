@@ -10,6 +10,8 @@
 // waits for it (Start, the Wait methods) moves it. Its devices are loop devices of this machine or the memory of the
 // simulated array; see [Devices].
 //
+// A [Remote] is parts of the same list over a real API server, without the world around them.
+//
 // Not here: what decides anything. The parts are in their own packages, and see each other only through API objects; the
 // list of them is in controlplane.go. Pods run no containers: a pod is Running when its volumes are mounted.
 package cluster

@@ -18,14 +18,14 @@ import (
 	"github.com/volsim/volsim/trace"
 )
 
-// RequestTimeout is how long a request may take at most where the config says nothing.
+// requestTimeout is how long a request may take at most where the config says nothing.
 //
 // Upstream: kube-apiserver --request-timeout (v1.36): the server gives up by then.
-const RequestTimeout = time.Minute
+const requestTimeout = time.Minute
 
-// Grace is how long a request that is under way when the host is closed may take to be answered. It is less than what lies
+// grace is how long a request that is under way when the host is closed may take to be answered. It is less than what lies
 // between the moment at which a leader gives up and that at which another one may take over, by upstream's settings.
-const Grace = 3 * time.Second
+const grace = 3 * time.Second
 
 // mediaTypes are what is asked for and sent: the short form where there is one.
 const (
@@ -70,7 +70,7 @@ func New(cfg *rest.Config, c *sim.Component, selections ...Selection) (*Connecti
 	conn.suspended = rest.CopyConfig(conn.direct)
 	timeout := cfg.Timeout
 	if timeout == 0 {
-		timeout = RequestTimeout
+		timeout = requestTimeout
 	}
 	seen := &memory{views: func(resource, key string) runtime.Object { return conn.factory.seen(resource, key) }}
 	conn.suspended.Wrap(func(next http.RoundTripper) http.RoundTripper {

@@ -103,7 +103,10 @@ func (t *transport) call(req *http.Request, action trace.Action, sent runtime.Ob
 
 // exchange sends the request and reads the whole answer.
 func (t *transport) exchange(req *http.Request) (*http.Response, []byte, error) {
-	ctx, cancel := t.limited(req.Context())
+	if err := req.Context().Err(); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := t.limited(req)
 	defer cancel()
 	resp, err := t.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
@@ -120,14 +123,20 @@ func (t *transport) exchange(req *http.Request) (*http.Response, []byte, error) 
 // errTimeout is the cause of the end of a request that took too long.
 var errTimeout = errors.New("the API server did not answer in time")
 
-// limited is a context for a request: it ends after the timeout, or some time after its parent. What was sent when the host
-// is closed has a moment to be answered, so that who acts next finds it done.
-func (t *transport) limited(parent context.Context) (context.Context, context.CancelFunc) {
+// limited is a context for a request: it ends after the timeout, or with the strand's own. What was sent to be written when
+// the host is closed has a moment to be answered, so that who acts next finds it done.
+func (t *transport) limited(req *http.Request) (context.Context, context.CancelFunc) {
+	parent := req.Context()
+	if req.Method == http.MethodGet {
+		return context.WithTimeoutCause(parent, t.timeout, errTimeout)
+	}
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(parent), t.timeout, errTimeout)
 	stop := context.AfterFunc(parent, func() {
-		last, release := context.WithTimeout(ctx, Grace)
-		defer release()
-		<-last.Done()
+		if errors.Is(parent.Err(), context.Canceled) {
+			last, release := context.WithTimeout(ctx, grace)
+			defer release()
+			<-last.Done()
+		}
 		cancel()
 	})
 	return ctx, func() {

@@ -362,8 +362,9 @@ func TestControllersList(t *testing.T) {
 	if status != 0 || errs != "" || strings.Count(out, "\n") != len(cluster.RemoteParts())+1 {
 		t.Errorf("status %d, stderr %q, output\n%s", status, errs, out)
 	}
-	for _, want := range []string{"pvcontroller     persistentvolume-binder-controller", "scheduler        kube-scheduler"} {
-		if !strings.Contains(out, want) {
+	words := strings.Join(strings.Fields(out), " ")
+	for _, want := range []string{" pvcontroller persistentvolume-binder-controller runs ", " scheduler kube-scheduler garbagecollector "} {
+		if !strings.Contains(words, want) {
 			t.Errorf("output lacks %q:\n%s", want, out)
 		}
 	}
