@@ -45,6 +45,7 @@ func newControllers() *cobra.Command {
 			"What they stand for must not run beside them: switch it off in kube-controller-manager, as with\n" +
 			"--controllers=*,-persistentvolume-binder-controller; --list tells the names. Of several processes one acts, the one that\n" +
 			"holds the Lease; the others wait. Who loses it stops with an error.\n\n" +
+			"The scheduler looks at what matters to volumes, and at little else.\n" +
 			"Each part asks the server under a user agent of its own name, without a limit of requests but the server's.",
 		Example: "  volsim controllers --kubeconfig ~/.kube/config\n" +
 			"  volsim controllers --kubeconfig ~/.kube/config --context staging --only pvcontroller,pvcprotection --trace\n" +
