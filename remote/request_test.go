@@ -99,6 +99,47 @@ func TestRequestsReadAsInAWorld(t *testing.T) {
 	}
 }
 
+// An update says what it changed where the component has the object that it was of: as written, or as seen. What it does
+// not know it does not say.
+func TestUpdatesSayWhatTheyChanged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake.Config{})
+	w.makeVolume("seen")
+	c, conn := w.connect("client")
+	lister := conn.Informers().Core().V1().PersistentVolumes().Lister()
+	done := make(chan struct{})
+	c.Worker("script", func() bool { return len(w.requests("client")) == 0 }, func(ctx context.Context) {
+		defer close(done)
+		seen, err := lister.Get("seen")
+		if err != nil {
+			panic(err)
+		}
+		volumes := conn.Client().CoreV1().PersistentVolumes()
+		for _, finalizer := range []string{"example.com/a", "example.com/b"} {
+			seen = seen.DeepCopy()
+			seen.Finalizers = append(seen.Finalizers, finalizer)
+			if seen, err = volumes.Update(ctx, seen, metav1.UpdateOptions{}); err != nil {
+				panic(err)
+			}
+		}
+		blind := seen.DeepCopy()
+		blind.ResourceVersion, blind.Finalizers = "", nil
+		if _, err := volumes.Update(ctx, blind, metav1.UpdateOptions{}); err != nil {
+			panic(err)
+		}
+	})
+	w.host.Start()
+	<-done
+	want := []string{
+		"api update persistentvolumes/seen rv=6 finalizers=[example.com/a kubernetes.io/pv-protection]",
+		"api update persistentvolumes/seen rv=7 finalizers=[example.com/a example.com/b kubernetes.io/pv-protection]",
+		"api update persistentvolumes/seen rv=8",
+	}
+	if diff := cmp.Diff(want, w.requests("client")); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 // A server that asks for patience is waited for outside the component, and asked again.
 func TestPatienceIsOutsideTheComponent(t *testing.T) {
 	t.Parallel()

@@ -65,7 +65,7 @@ func newControllers() *cobra.Command {
 	flags.BoolVar(&o.list, "list", false, "tell which parts there are, and what they stand for")
 	flags.BoolVar(&o.trace, "trace", false, "print all that the parts do and hear, a line each, not only what it means for a volume")
 	flags.BoolVar(&o.elect, "leader-elect", true, "act only while holding the lease")
-	o.lease.register(flags)
+	o.lease.register(cmd)
 	return cmd
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	clientrest "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
@@ -26,7 +26,8 @@ type leaseOptions struct {
 	retry     time.Duration // between two tries
 }
 
-func (o *leaseOptions) register(flags *pflag.FlagSet) {
+func (o *leaseOptions) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.StringVar(&o.namespace, "lease-namespace", "kube-system", "namespace of the Lease")
 	flags.StringVar(&o.name, "lease-name", "volsim-controllers", "name of the Lease; those who run other parts hold another one")
 	flags.DurationVar(&o.duration, "lease-duration", 15*time.Second, "how long others wait for a leader that is not heard of")
