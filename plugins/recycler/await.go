@@ -23,21 +23,17 @@ var errDeleted = errors.New("recycler pod was deleted")
 //
 // Upstream: pkg/volume/util/recyclerclient waitForPod (v1.36).
 func (r *Recycler) await(ctx context.Context, made *corev1.Pod, tell func(severity, text string)) error {
-	w := watched{recycler: r, made: made}
+	w := watched{recycler: r, made: made, version: made.ResourceVersion}
 	told := map[types.UID]bool{}
 	for {
 		r.cfg.Component.Wait("change of recycler pod "+made.Name, 0, w.changed)
+		pod := w.look()
 		r.relay(ctx, made, told, tell)
-		switch w.last {
-		case looksGone:
+		switch {
+		case pod == nil:
 			if err := r.isThere(ctx, made); err != nil {
 				return err
 			}
-			continue
-		case isGone:
-			return errDeleted
-		}
-		switch pod := w.pod; {
 		case pod.Status.Phase == corev1.PodSucceeded:
 			return nil
 		case pod.Status.Phase == corev1.PodFailed && pod.Status.Message != "":
@@ -48,46 +44,43 @@ func (r *Recycler) await(ctx context.Context, made *corev1.Pod, tell func(severi
 	}
 }
 
-// What the cache shows of a pod.
-type sight int
-
-const (
-	isComing  sight = iota // nothing yet
-	isSeen                 // the pod
-	isGone                 // no longer the pod
-	looksGone              // not the pod, and it should
-)
-
 // watched is a pod as the component's cache shows it.
 type watched struct {
 	recycler *Recycler
 	made     *corev1.Pod // as it was created
-
-	last sight
-	pod  *corev1.Pod // last seen
-	come string      // where the cache stood when the pod last looked gone
+	version  string      // of the pod, when it was last looked at
+	missed   string      // where the cache stood when it was last looked at and did not show the pod
 }
 
-// changed looks again, and tells whether there is something new.
-func (w *watched) changed() bool {
+// shown is the pod, nil while the cache does not show it, and where the cache stands.
+func (w *watched) shown() (pod *corev1.Pod, at string) {
+	at = w.recycler.cfg.Pods.Informer().LastSyncResourceVersion()
 	pod, err := w.recycler.cfg.Pods.Lister().Pods(w.made.Namespace).Get(w.made.Name)
-	if err == nil && pod.UID == w.made.UID {
-		if w.pod != nil && pod.ResourceVersion == w.pod.ResourceVersion {
-			return false
-		}
-		w.last, w.pod = isSeen, pod
-		return true
+	if err != nil || pod.UID != w.made.UID {
+		return nil, at
 	}
-	if w.pod != nil {
-		w.last = isGone
-		return true
+	return pod, at
+}
+
+// changed tells whether the pod is another than when it was last looked at, or is not shown although the cache is past its
+// creation.
+func (w *watched) changed() bool {
+	pod, at := w.shown()
+	if pod != nil {
+		return pod.ResourceVersion != w.version
 	}
-	come := w.recycler.cfg.Pods.Informer().LastSyncResourceVersion()
-	if come == w.come || !isAtLeast(come, w.made.ResourceVersion) {
-		return false
+	return at != w.missed && isAtLeast(at, w.made.ResourceVersion)
+}
+
+// look returns the pod, nil when it is not shown, and remembers what it saw.
+func (w *watched) look() *corev1.Pod {
+	pod, at := w.shown()
+	if pod == nil {
+		w.missed = at
+	} else {
+		w.version = pod.ResourceVersion
 	}
-	w.last, w.come = looksGone, come
-	return true
+	return pod
 }
 
 // isAtLeast tells whether a resourceVersion is known to be at least another.
