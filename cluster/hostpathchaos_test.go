@@ -20,7 +20,7 @@ var hostPathParts = []string{"pvcontroller", "pvprotection", "pvcprotection", "s
 func unluckyHostPath(t *testing.T, seed uint64, user func(ctx context.Context, c *cluster.Cluster) error) *cluster.Cluster {
 	t.Helper()
 	risks, err := sim.ParseRisks("conflict(0.05), refused(0.02), lost(0.03), driver Unavailable(0.1), driver-lost Internal(0.1), hang(0.05), " +
-		"crash(pvcontroller, 2), crash(kubelet(node-1), 2), crash(scheduler, 1), crash(pvcprotection, 1), " +
+		"replicate(pvcontroller, 1), retire(0.02), crash(pvcontroller, 2), crash(kubelet(node-1), 2), crash(scheduler, 1), crash(pvcprotection, 1), " +
 		"reboot(0.01), relist(0.05), expire(0.03)")
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func count(befell map[string]int, c *cluster.Cluster) {
 
 func wantBefallen(t *testing.T, befell map[string]int) {
 	t.Helper()
-	for _, what := range []string{"crash", "failure", "relist"} {
+	for _, what := range []string{"crash", "failure", "replicate", "relist"} {
 		if befell[what] == 0 {
 			t.Errorf("no %s in any of the schedules", what)
 		}

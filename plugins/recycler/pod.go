@@ -13,6 +13,7 @@ const (
 	namePrefix = "recycler-for-"
 	container  = "pv-recycler"
 	scrubDir   = "/scrub"
+	gate       = "volsim.dev/volume-is-held" // keeps it from being scheduled
 )
 
 // Template is the pod that recycles, but for its name, its deadline and the source of its only volume.
@@ -58,6 +59,9 @@ func podFor(job Job) *corev1.Pod {
 	seconds := int64(job.Deadline / time.Second)
 	pod.Spec.ActiveDeadlineSeconds = &seconds
 	pod.Spec.Volumes[0].VolumeSource = job.Source
+	if job.Begin != nil {
+		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: gate})
+	}
 	return pod
 }
 
