@@ -16,12 +16,12 @@ const (
 	gate       = "volsim.dev/volume-is-held" // keeps it from being scheduled
 )
 
-// Template is the pod that recycles, but for its name, its deadline and the source of its only volume.
+// template is the pod that recycles, but for its name, its deadline and the source of its only volume.
 //
-// Differs: the image is named without a registry.
+// Differs: the image is named without a registry, and no other template can be given.
 //
 // Upstream: pkg/volume NewPersistentVolumeRecyclerPodTemplate (v1.36).
-func Template() *corev1.Pod {
+func template() *corev1.Pod {
 	deadline := int64(60)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault},
@@ -50,12 +50,8 @@ func Deadline(volume *corev1.PersistentVolume, least, perGiB time.Duration) time
 
 // podFor is the pod of a job.
 func podFor(job Job) *corev1.Pod {
-	pod := job.Template
-	if pod == nil {
-		pod = Template()
-	}
-	pod = pod.DeepCopy()
-	pod.Name, pod.GenerateName = namePrefix+job.Volume, ""
+	pod := template()
+	pod.Name = namePrefix + job.Volume
 	seconds := int64(job.Deadline / time.Second)
 	pod.Spec.ActiveDeadlineSeconds = &seconds
 	pod.Spec.Volumes[0].VolumeSource = job.Source

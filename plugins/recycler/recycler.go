@@ -34,7 +34,6 @@ type Job struct {
 	Volume   string              // name of the PersistentVolume
 	Source   corev1.VolumeSource // where it is
 	Deadline time.Duration       // how long the pod may run, in whole seconds
-	Template *corev1.Pod         // with at least one volume, whose source is put in; nil: Template()
 	Tell     func(severity, text string)
 	Begin    func(by string) error // see plugins.RecycleOptions; nil: the pod runs at once
 }
@@ -91,10 +90,13 @@ func (r *Recycler) runPod(ctx context.Context, pod *corev1.Pod, job Job) error {
 func (r *Recycler) open(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"schedulingGates":null}}`, pod.UID)
 	opened, err := r.cfg.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil, errDeleted
+	if err == nil {
+		return opened, nil
 	}
-	return opened, err
+	if gone := r.isThere(ctx, pod); gone != nil { // another of the name makes the patch invalid
+		err = gone
+	}
+	return nil, err
 }
 
 // delete deletes a pod, by its UID if that is known. Gone is success.
