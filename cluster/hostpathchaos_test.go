@@ -54,8 +54,8 @@ func unluckyHostPath(t *testing.T, seed uint64, user func(ctx context.Context, c
 	return c
 }
 
-// owed is what is owed, but for a pod that a controller has left which found that the volume was recycled already, and was killed
-// then: it never runs, and goes when the volume is recycled again.
+// owed is what is owed, but for a pod that a controller has left which found that the volume was recycled already, and was
+// killed then: it never runs, and goes when the volume is recycled again.
 func owed(c *cluster.Cluster) []string {
 	return slices.DeleteFunc(c.Owed(), func(debt string) bool {
 		o, there := c.Server().Get("pods", "default", "recycler-for-v")

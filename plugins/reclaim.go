@@ -54,11 +54,11 @@ type RecycleOptions struct {
 	Spec   *Spec
 	// Tell is called with what is worth telling on the way, with an event's type.
 	Tell func(severity, text string)
-	// Begin is called before anything is removed, when nobody else can empty the volume as long as by, whose name is never given
-	// twice, does. Its error says that the volume may belong to somebody by now: then nothing is removed.
+	// Begin is called before anything is removed, by whoever alone can empty the volume from then on; by names it, and no
+	// two times the same. Its error says that the volume may be somebody's by now: then nothing is removed.
 	//
-	// Differs: upstream's recyclers begin at once. Of two controllers, one that has been slow since it looked whether the volume was
-	// released then removes what its next user wrote.
+	// Differs: upstream's recyclers begin at once. Of two controllers, one that has been slow since it looked whether the
+	// volume was released then removes what its next user wrote.
 	Begin func(by string) error
 }
 

@@ -168,8 +168,8 @@ func (h hasty) Recycle(ctx context.Context, opts plugins.RecycleOptions) error {
 	return h.Plugin.Recycle(ctx, opts)
 }
 
-// A controller finds that a volume is released, and is slow to make the pod. Meanwhile another has recycled the volume and bound it
-// to the next claim, whose user has written something.
+// A controller finds that a volume is released, and is slow to make the pod. Meanwhile another has recycled the volume and
+// bound it to the next claim, whose user has written something.
 func TestSlowRecyclerKeepsOffTheNextClaim(t *testing.T) {
 	tests := []struct {
 		name   string

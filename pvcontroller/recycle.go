@@ -13,8 +13,8 @@ import (
 // recycle has a plugin empty a released volume, and gives it back to all. While pods use the claim that it had, it waits.
 //
 // Differs: upstream decides by its cache of claims whether the volume is still released, and retries a plugin that failed at
-// each resync, without a back-off. Of two controllers that recycle one volume, the slower one of upstream's removes what is its
-// next claim's already; here a volume is held before anything is removed, and given back by the one who holds it.
+// each resync, without a back-off. Of two controllers that recycle one volume, the slower one of upstream's removes what is
+// its next claim's already; here a volume is held before anything is removed, and given back by the one who holds it.
 //
 // Upstream: pkg/controller/volume/persistentvolume recycleVolumeOperation (v1.36).
 func (c *Controller) recycle(ctx context.Context, volume *corev1.PersistentVolume, plugin plugins.Capabilities) error {
@@ -47,11 +47,12 @@ func (c *Controller) recycle(ctx context.Context, volume *corev1.PersistentVolum
 	return c.unbind(ctx, live)
 }
 
-// holdForRecycling writes into a volume's status who empties it, if the volume is as it was when it was found to be released. Who
-// emptied it before, and has not given it back yet, can no longer do so, since the volume is not as that one knows it.
+// holdForRecycling writes into a volume's status who empties it, if the volume is as it was when it was found to be
+// released. Who emptied it before, and has not given it back yet, can no longer do so, since the volume is not as that one
+// knows it.
 func (c *Controller) holdForRecycling(ctx context.Context, volume *corev1.PersistentVolume, by string) (*corev1.PersistentVolume, error) {
 	changed := *volume // shares the rest
-	changed.Status.Message = "Recycled by " + by
+	changed.Status.Message = "Recycling by " + by
 	written, err := c.cfg.Client.CoreV1().PersistentVolumes().UpdateStatus(ctx, &changed, metav1.UpdateOptions{})
 	if err != nil {
 		return nil, err

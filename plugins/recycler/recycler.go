@@ -1,6 +1,7 @@
 package recycler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,13 +22,17 @@ type Config struct {
 	Component *sim.Component
 	Client    kubernetes.Interface
 	Pods      coreinformers.PodInformer // of all pods; the component must have it for something else, too
+	Image     string                    // of the pods, which must have a shell, find and ls; "": Image
 }
 
 // Recycler runs recycler pods for one process. It is to be used in strands of its component only.
 type Recycler struct{ cfg Config }
 
 // New makes the recycler of one process. It does not look at the informer before the first volume is recycled.
-func New(cfg Config) *Recycler { return &Recycler{cfg: cfg} }
+func New(cfg Config) *Recycler {
+	cfg.Image = cmp.Or(cfg.Image, Image)
+	return &Recycler{cfg: cfg}
+}
 
 // Job is a volume to recycle.
 type Job struct {
@@ -42,14 +47,14 @@ type Job struct {
 // the pod is there.
 //
 // Differs: upstream has one pod for all volumes of a plugin, and writes the volume into it: of two volumes that are recycled
-// at the same time, one may be emptied twice, and the other given to its next claim as it was. Here each has a copy. A pod that
-// is gone when it is to be deleted is success; upstream recycles the volume again. What is deleted at the end is the pod that
-// was made, not one of its name. And the pod is kept from being scheduled until Begin has returned: its name makes it the only one
-// that empties the volume, and an older one could not have run since.
+// at the same time, one may be emptied twice, and the other given to its next claim as it was. Here each has a copy. A pod
+// that is gone when it is to be deleted is success; upstream recycles the volume again. What is deleted at the end is the
+// pod that was made, not one of its name. And the pod is kept from being scheduled until Begin has returned: its name makes
+// it the only one that empties the volume, and an older one could not have run since.
 //
 // Upstream: pkg/volume/util/recyclerclient RecycleVolumeByWatchingPodUntilCompletion (v1.36).
 func (r *Recycler) Run(ctx context.Context, job Job) error {
-	pod := podFor(job)
+	pod := podFor(job, r.cfg.Image)
 	made, err := r.cfg.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsAlreadyExists(err):
