@@ -84,8 +84,8 @@ type seekers struct {
 
 func newSeekers() *seekers { return &seekers{resting: map[shape][]*crowd{}} }
 
-// add puts a claim among those that rest; it may be there already. A claim whose selector makes no sense, or which asks for an
-// access mode that no volume can have, is left out, since nothing suits it.
+// add puts a claim among those that rest; it may be there already. A claim whose selector makes no sense
+// is left out, since nothing suits it.
 func (s *seekers) add(claim *corev1.PersistentVolumeClaim) {
 	c, places := crowdOf(claim)
 	if c == nil {
@@ -131,11 +131,10 @@ func (s *seekers) remove(claim *corev1.PersistentVolumeClaim) {
 // crowdOf returns the crowd of a claim, without the others, and the places where it stands in it; nil: in none.
 func crowdOf(claim *corev1.PersistentVolumeClaim) (*crowd, []uint64) {
 	q, err := queryOf(claim.Spec.Selector)
-	modes := modesOf(claim.Spec.AccessModes)
-	if err != nil || modes&modeOther != 0 {
+	if err != nil {
 		return nil, nil
 	}
-	return &crowd{form: q.form, modes: modes}, q.places
+	return &crowd{form: q.form, modes: modesOf(claim.Spec.AccessModes)}, q.places
 }
 
 // next finds the claim for a free volume: of those it suits, the one that asks for most, ties by namespace and name. after,
