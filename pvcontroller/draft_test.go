@@ -1,6 +1,7 @@
 package pvcontroller
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -14,7 +15,10 @@ import (
 
 // drafter draws volumes and claims, each with whatever matching looks at. Plain ones differ in size, labels and selector
 // only, so that many stand on one shelf.
-type drafter struct{ plain bool }
+type drafter struct {
+	plain     bool
+	selectors []*metav1.LabelSelector // which claims ask with, over and over with other values
+}
 
 var (
 	volumeModes = []*corev1.PersistentVolumeMode{
@@ -68,7 +72,7 @@ func (d drafter) claim(t *rapid.T) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", UID: "u1"}}
 	claim.Spec.Resources.Requests = drawAmount(t, "request")
 	claim.Spec.AccessModes = allModes[:1]
-	claim.Spec.Selector = drawSelector(t)
+	claim.Spec.Selector = otherValues(t, rapid.SampledFrom(d.selectors).Draw(t, "selector"))
 	if !d.plain {
 		claim.Spec.AccessModes = drawModes(t)
 		claim.Spec.StorageClassName = rapid.SampledFrom([]*string{nil, nil, ptr.To(""), ptr.To("gold")}).Draw(t, "class")
@@ -119,6 +123,27 @@ func drawLabels(t *rapid.T) map[string]string {
 		}
 	}
 	return set
+}
+
+func drawSelectors(t *rapid.T) []*metav1.LabelSelector {
+	return rapid.SliceOfN(rapid.Custom(drawSelector), 1, 4).Draw(t, "selectors")
+}
+
+// otherValues draws a selector of the same form.
+func otherValues(t *rapid.T, selector *metav1.LabelSelector) *metav1.LabelSelector {
+	selector = selector.DeepCopy()
+	if selector == nil {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
+		selector.MatchLabels[key] = rapid.SampledFrom(labelValues).Draw(t, key)
+	}
+	for _, r := range selector.MatchExpressions {
+		if r.Operator == metav1.LabelSelectorOpIn && len(r.Values) > 0 {
+			r.Values[0] = rapid.SampledFrom(labelValues).Draw(t, r.Key)
+		}
+	}
+	return selector
 }
 
 // drawSelector draws labels and expressions that must match. Some make no sense, and a few list more values than a query

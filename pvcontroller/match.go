@@ -64,10 +64,11 @@ type shape struct {
 
 // pool holds volumes by what a claim can ask for. It is a value without ties to the rest of the controller.
 //
-// To match a claim, to add a volume and to remove one takes a time that grows with the logarithm of the number of volumes. That is so
-// for a claim with a selector too, be it of several labels, but for the first of its form since the shelf was last empty,
-// or for more than postingsMax forms taking turns: such a one goes through the free volumes of the shape; see shelf.
-// Memory: one entry a volume, and one more for each form of selector that free volumes of its shape were asked for with.
+// To match a claim, to add a volume and to remove one takes a time that grows with the logarithm of the number of volumes.
+// That goes for a claim with a selector too, be it of several labels, once selectors of its form (see form) have passed over as
+// many free volumes of the shape as there are; until then, and where more than postingsMax forms take turns, a match
+// walks past those that are large enough and not selected; see shelf. A volume takes an entry of some 30 bytes, and
+// one more, of some 40, for each form by which it is posted.
 //
 // Differs: upstream walks all volumes of a mode set for each claim, free or not, and among volumes of equal capacity
 // takes whichever its map yields first. Here the free ones of a shape are sorted by capacity, and ties come out by name.

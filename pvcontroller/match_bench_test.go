@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
 
@@ -24,6 +25,8 @@ type matcher interface {
 //	n           by size
 //	n/selector  by a label that one volume has
 //	n/disjoint  by two labels of which a third of the volumes have the one, and the others the other: nothing is found
+//	n/forms     by a label that one volume has, with selectors of a hundred forms in turn: too many to be remembered
+//	n/reserved  by claimRef: all volumes are taken, this one by the claim that asks
 //	n/churn     by size; the match is removed and added again
 //
 // B/volume is what the index takes besides the volumes.
@@ -46,6 +49,12 @@ func BenchmarkMatch(b *testing.B) {
 			})
 			b.Run(name+"/disjoint", func(b *testing.B) {
 				benchmarkMatch(b, side.new(), volumes, claimsOfNone(), false)
+			})
+			b.Run(name+"/forms", func(b *testing.B) {
+				benchmarkMatch(b, side.new(), volumes, claimsByForm(n), true)
+			})
+			b.Run(name+"/reserved", func(b *testing.B) {
+				benchmarkMatch(b, side.new(), reservedVolumes(n), reservingClaims(n), true)
 			})
 			b.Run(name+"/churn", func(b *testing.B) { benchmarkChurn(b, side.new(), volumes, claimsBySize(n)) })
 		}
@@ -79,7 +88,8 @@ func benchmarkChurn(
 	b.ReportMetric(bytes, "B/volume")
 }
 
-// fill adds the volumes and asks once, as a selector of a form that is new is dear. It returns the bytes a volume takes.
+// fill adds the volumes and asks a few times, as a selector of a form that is new is dear. It returns the bytes a volume
+// takes.
 func fill(
 	b *testing.B, m matcher, volumes []*corev1.PersistentVolume, claims []*corev1.PersistentVolumeClaim,
 ) float64 {
@@ -88,8 +98,10 @@ func fill(
 	for _, v := range volumes {
 		m.add(v)
 	}
-	if _, err := m.match(claims[0], false); err != nil {
-		b.Fatal(err)
+	for _, claim := range claims[:10] {
+		if _, err := m.match(claim, false); err != nil {
+			b.Fatal(err)
+		}
 	}
 	return float64(int64(heap()-before)) / float64(len(volumes))
 }
@@ -137,6 +149,35 @@ func claimsByLabel(n int) []*corev1.PersistentVolumeClaim {
 func claimsOfNone() []*corev1.PersistentVolumeClaim {
 	return claimsOf(func(_ int, claim *corev1.PersistentVolumeClaim) {
 		claim.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"rack": "a", "disk": "b"}}
+	})
+}
+
+func claimsByForm(n int) []*corev1.PersistentVolumeClaim {
+	forms := 0
+	return claimsOf(func(draw int, claim *corev1.PersistentVolumeClaim) {
+		forms++
+		claim.Spec.Selector = &metav1.LabelSelector{
+			MatchLabels: map[string]string{"serial": fmt.Sprint(draw % n)},
+			MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: fmt.Sprint("key", forms%100), Operator: metav1.LabelSelectorOpDoesNotExist},
+			},
+		}
+	})
+}
+
+// reservedVolumes are bound, each to a claim of its own.
+func reservedVolumes(n int) []*corev1.PersistentVolume {
+	volumes := freeVolumes(n)
+	for i, v := range volumes {
+		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: fmt.Sprint("c", i), UID: types.UID(fmt.Sprint(i))}
+		v.Status.Phase = corev1.VolumeBound
+	}
+	return volumes
+}
+
+func reservingClaims(n int) []*corev1.PersistentVolumeClaim {
+	return claimsOf(func(draw int, claim *corev1.PersistentVolumeClaim) {
+		claim.Name, claim.UID = fmt.Sprint("c", draw%n), types.UID(fmt.Sprint(draw%n))
 	})
 }
 

@@ -69,7 +69,9 @@ func TestPostingsHoldNoMoreThanTheirFormSelects(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p := s.posting(q.form); p.text != test.form || p.tree.Len() != test.held || len(q.places) != test.places {
+			p := s.posting(q.form)
+			p.fill(s.all)
+			if p.text != test.form || p.tree.Len() != test.held || len(q.places) != test.places {
 				t.Errorf("form %q: got %d volumes, %d places; want %q, %d, %d",
 					p.text, p.tree.Len(), len(q.places), test.form, test.held, test.places)
 			}

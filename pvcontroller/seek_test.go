@@ -16,7 +16,7 @@ import (
 // those that upstream would match with it if it were the only one, the ones that ask for most first.
 func TestSeekersMirrorPool(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := drafter{plain: rapid.Bool().Draw(t, "plain")}
+		d := drafter{plain: rapid.Bool().Draw(t, "plain"), selectors: drawSelectors(t)}
 		s, claims := newSeekers(), map[string]*corev1.PersistentVolumeClaim{}
 		for range rapid.IntRange(1, 40).Draw(t, "moments") {
 			claim := d.claim(t)

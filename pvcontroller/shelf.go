@@ -45,10 +45,13 @@ func lessCandidate(a, b candidate) bool {
 	return a.volume.Name < b.volume.Name
 }
 
-// shelf holds the free volumes that differ in nothing a claim can ask for but capacity and labels. For each form of
-// selector that was asked for it has a posting: the same volumes over again, those that the form leaves out excepted, sorted
-// by the values of their labels first. So a selector of that form finds its smallest volume at once, whatever number
-// of others there are. Volumes come into a posting and go with their coming and going in the shelf.
+// shelf holds the free volumes that differ in nothing a claim can ask for but capacity and labels. For forms of selector that
+// it is asked for it has postings: the same volumes over again, those that the form leaves out excepted, sorted by the values
+// of their labels first. So a selector of such a form finds its smallest volume at once, however many others there are.
+// Volumes come into a posting and go as they come into the shelf and go.
+//
+// A posting costs as much to make as a walk past all volumes, or a few, and is made when the walks for its form have passed over as many
+// volumes as there are. So forms that are asked for once, or that find what they want at once, have none.
 type shelf struct {
 	all      *btree.BTreeG[candidate]
 	postings []*posting // asked for last comes first
@@ -82,7 +85,29 @@ func (s *shelf) smallest(from candidate, q *query) *corev1.PersistentVolume {
 	if q.isEverything() {
 		return firstFrom(s.all, from)
 	}
-	return s.posting(q.form).smallest(from, q)
+	p := s.posting(q.form)
+	if p.tree != nil {
+		return p.smallest(from, q)
+	}
+	found, passed := s.walk(from, q)
+	p.passed += passed
+	if p.passed >= s.all.Len() {
+		p.fill(s.all)
+	}
+	return found
+}
+
+// walk finds what smallest finds, and tells how many volumes it passed over.
+func (s *shelf) walk(from candidate, q *query) (found *corev1.PersistentVolume, passed int) {
+	s.all.Ascend(from, func(c candidate) bool {
+		if q.selector.Matches(labels.Set(c.volume.Labels)) {
+			found = c.volume
+			return false
+		}
+		passed++
+		return true
+	})
+	return found, passed
 }
 
 func firstFrom(tree *btree.BTreeG[candidate], from candidate) *corev1.PersistentVolume {
@@ -94,7 +119,7 @@ func firstFrom(tree *btree.BTreeG[candidate], from candidate) *corev1.Persistent
 	return found
 }
 
-// posting returns the posting of a form, which it makes if the form was not asked for before, or too long ago.
+// posting returns the posting of a form; an unmade one if the form was not asked for before, or too long ago.
 func (s *shelf) posting(f form) *posting {
 	i := slices.IndexFunc(s.postings, func(p *posting) bool { return p.text == f.text })
 	var p *posting
@@ -102,7 +127,7 @@ func (s *shelf) posting(f form) *posting {
 		p = s.postings[i]
 		s.postings = slices.Delete(s.postings, i, i+1)
 	} else {
-		p = newPosting(f, s.all)
+		p = &posting{form: f}
 		s.postings = s.postings[:min(len(s.postings), postingsMax-1)]
 	}
 	s.postings = slices.Insert(s.postings, 0, p)
@@ -112,7 +137,8 @@ func (s *shelf) posting(f form) *posting {
 // posting holds volumes by the place that their labels have in a form.
 type posting struct {
 	form
-	tree *btree.BTreeG[posted]
+	tree   *btree.BTreeG[posted] // nil: not made yet
+	passed int                   // how many volumes were passed over for want of it
 }
 
 // posted is a volume in a posting.
@@ -128,22 +154,28 @@ func lessPosted(a, b posted) bool {
 	return lessCandidate(a.candidate, b.candidate)
 }
 
-func newPosting(f form, all *btree.BTreeG[candidate]) *posting {
-	p := &posting{form: f, tree: btree.NewBTreeGOptions(lessPosted, btree.Options{NoLocks: true})}
+// fill makes the posting.
+func (p *posting) fill(all *btree.BTreeG[candidate]) {
+	p.tree = btree.NewBTreeGOptions(lessPosted, btree.Options{NoLocks: true})
 	all.Scan(func(c candidate) bool {
 		p.add(c)
 		return true
 	})
-	return p
 }
 
 func (p *posting) add(c candidate) {
+	if p.tree == nil {
+		return
+	}
 	if place, ok := p.place(c.volume.Labels); ok {
 		p.tree.Set(posted{place, c})
 	}
 }
 
 func (p *posting) remove(c candidate) {
+	if p.tree == nil {
+		return
+	}
 	if place, ok := p.place(c.volume.Labels); ok {
 		p.tree.Delete(posted{place, c})
 	}
