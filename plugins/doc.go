@@ -10,7 +10,7 @@
 // One value of a plugin serves one process: the attach/detach controller and each kubelet have their own. Plugins are
 // called from strands of that process's component and suspend themselves at what leaves it.
 //
-// Not here yet: dynamic discovery, block volumes, expansion, and the tiers for recycling, deleting and provisioning.
+// Not here yet: dynamic discovery, block volumes and expansion.
 //
 // Upstream: pkg/volume/plugins.go, pkg/volume/volume.go.
 package plugins

@@ -22,6 +22,9 @@ type Capabilities struct {
 	Verifier      Verifier
 	DeviceMounter DeviceMounter
 	Mounter       Mounter
+	Provisioner   Provisioner
+	Deleter       Deleter
+	Recycler      Recycler
 }
 
 // Attachable tells whether this volume is attached before use.
@@ -58,6 +61,9 @@ func (m *Manager) Register(p Plugin) error {
 	c.Verifier, _ = p.(Verifier)
 	c.DeviceMounter, _ = p.(DeviceMounter)
 	c.Mounter, _ = p.(Mounter)
+	c.Provisioner, _ = p.(Provisioner)
+	c.Deleter, _ = p.(Deleter)
+	c.Recycler, _ = p.(Recycler)
 	at, found := slices.BinarySearchFunc(m.plugins, p.Name(), func(c Capabilities, name string) int {
 		return strings.Compare(c.Name(), name)
 	})
@@ -96,5 +102,5 @@ func (m *Manager) FindByName(name string) (Capabilities, error) {
 			return c, nil
 		}
 	}
-	return Capabilities{}, fmt.Errorf("%w: %q", ErrNoPlugin, name)
+	return Capabilities{}, fmt.Errorf("%w name: %s", ErrNoPlugin, name)
 }

@@ -69,12 +69,7 @@ func (c *Controller) point(ctx context.Context, claim *corev1.PersistentVolumeCl
 		annotate(&changed.ObjectMeta, storagehelpers.AnnBoundByController)
 	}
 	annotate(&changed.ObjectMeta, storagehelpers.AnnBindCompleted)
-	written, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).
-		Update(ctx, &changed, metav1.UpdateOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return written, c.keepClaim(written)
+	return c.writeClaim(ctx, &changed)
 }
 
 // annotate sets an annotation whose value does not matter, unless it is there.
@@ -104,6 +99,16 @@ func (c *Controller) unbind(ctx context.Context, volume *corev1.PersistentVolume
 	return err
 }
 
+// writeClaim updates a claim but for its status.
+func (c *Controller) writeClaim(ctx context.Context, changed *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+	written, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(changed.Namespace).Update(ctx, changed, metav1.UpdateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return written, c.keepClaim(written)
+}
+
+// writeVolume updates a volume but for its status.
 func (c *Controller) writeVolume(ctx context.Context, changed *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
 	written, err := c.cfg.Client.CoreV1().PersistentVolumes().Update(ctx, changed, metav1.UpdateOptions{})
 	if err != nil {

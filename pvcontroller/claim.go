@@ -21,6 +21,9 @@ type claimView struct {
 	volume       *corev1.PersistentVolume // whom spec.volumeName names; nil: it is not there
 	match        *corev1.PersistentVolume // for a claim that looks for a volume; nil: none suits
 	unscheduled  []string                 // pods that use the claim and have no node yet
+
+	maker          maker // who makes volumes of the claim's class
+	noProvisioning bool  // nobody is to
 }
 
 // claimAction says what is to be done about a claim.
@@ -32,7 +35,8 @@ const (
 	claimBind                         // bind claim and volume to each other
 	claimLose                         // phase Lost; with the change of phase, tell the message
 	claimClassify                     // give it the class
-	claimProvision                    // ask the class's external provisioner for a volume, then say the message
+	claimRequest                      // ask the class's external provisioner for a volume, then say the message
+	claimProvision                    // have the class's plugin make a volume
 )
 
 // claimPlan is what is to be done about a claim.
@@ -40,6 +44,7 @@ type claimPlan struct {
 	action  claimAction
 	volume  *corev1.PersistentVolume // claimBind
 	class   *storagev1.StorageClass  // claimClassify, claimProvision
+	maker   maker                    // claimRequest, claimProvision
 	message message
 }
 
@@ -47,12 +52,16 @@ type claimPlan struct {
 //
 // Upstream: pkg/controller/volume/persistentvolume syncClaim (v1.36).
 func (c *Controller) syncClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	claim, err := c.annealClaim(ctx, claim)
+	if err != nil {
+		return err
+	}
 	view, err := c.viewClaim(claim)
 	if err != nil {
 		return err
 	}
 	plan := decideClaim(view)
-	if plan.message == (message{}) {
+	if plan.message == (message{}) && plan.action != claimProvision { // then the operation may have said something
 		c.silent(claim.UID)
 	}
 	return c.applyClaim(ctx, claim, plan)
@@ -76,6 +85,10 @@ func (c *Controller) viewClaim(claim *corev1.PersistentVolumeClaim) (claimView, 
 	var err error
 	if view.match, err = c.volumes.pool.match(claim, isDelayed(view.class)); err != nil || view.match != nil {
 		return view, err
+	}
+	view.noProvisioning = c.cfg.NoProvisioning
+	if name := storagehelpers.GetPersistentVolumeClaimClass(claim); name != "" {
+		view.maker = makerOf(name, view.class, c.plugins, c.migration)
 	}
 	classes, err := c.classLister.List(labels.Everything())
 	view.defaultClass = defaultClass(classes)
@@ -160,7 +173,9 @@ func decideBound(view claimView) claimPlan {
 func (c *Controller) applyClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, plan claimPlan) error {
 	switch plan.action {
 	case claimTell:
-		c.say(claim.UID, claim, plan.message)
+		if plan.message != (message{}) {
+			c.say(claim.UID, claim, plan.message)
+		}
 		return nil
 	case claimPend:
 		if plan.message != (message{}) {
@@ -174,8 +189,11 @@ func (c *Controller) applyClaim(ctx context.Context, claim *corev1.PersistentVol
 		return c.lose(ctx, claim, plan.message)
 	case claimClassify:
 		return c.classify(ctx, claim, plan.class)
+	case claimRequest:
+		return c.request(ctx, claim, plan)
 	case claimProvision:
-		return c.requestProvisioning(ctx, claim, plan)
+		c.startProvisioning(claim, plan.class, plan.maker.plugin)
+		return nil
 	default:
 		panic(fmt.Sprintf("pvcontroller: claim action %d", plan.action))
 	}

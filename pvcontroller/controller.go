@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/podclaims"
 	"github.com/volsim/volsim/sim"
 )
@@ -30,7 +31,10 @@ type Config struct {
 	Informers informers.SharedInformerFactory
 	Recorder  record.EventRecorder // with EventSource as its component
 
-	ResyncPeriod time.Duration // 0: ResyncPeriod
+	ResyncPeriod   time.Duration     // 0: ResyncPeriod
+	Plugins        *plugins.Manager  // that make, delete and recycle volumes; nil: none
+	Migration      plugins.Migration // nil: plugins.Migrated()
+	NoProvisioning bool              // no volumes are made for claims, here or outside
 }
 
 // Controller is the PersistentVolume controller. It is moved by its component's host; nothing of it is called from
@@ -56,6 +60,13 @@ type Controller struct {
 	offered map[string]string    // volume name: the resourceVersion that claims were last told of
 	care    keys                 // claim key: free volumes it was queued for; see offerFree
 	said    sayer
+
+	plugins    *plugins.Manager
+	migration  plugins.Migration
+	operations *operations            // nil without plugins
+	unsaved    map[types.UID]*unsaved // by their claims
+	saveTimer  *sim.Timer
+	erased     map[types.UID]bool // volumes whose data a plugin has deleted
 }
 
 // New makes the controller: it registers with the informers, makes the queues, and that is all. It must be called
@@ -82,6 +93,18 @@ func New(cfg Config) *Controller {
 		offered:      map[string]string{},
 		care:         keys{},
 		said:         sayer{},
+		plugins:      &plugins.Manager{},
+		migration:    cfg.Migration,
+	}
+	if c.migration == nil {
+		c.migration = plugins.Migrated()
+	}
+	if cfg.Plugins != nil {
+		c.plugins = cfg.Plugins
+		c.operations = newOperations(cfg.Component)
+		c.unsaved = map[types.UID]*unsaved{}
+		c.saveTimer = cfg.Component.NewTimer("save", c.saveAll)
+		c.erased = map[types.UID]bool{}
 	}
 	c.listen(claims.Informer(), func(obj any) { c.claimQueue.Add(keyOfAny(obj)) })
 	c.listen(volumes.Informer(), func(obj any) { c.volumeQueue.Add(keyOfAny(obj)) })

@@ -13,6 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/volsim/volsim/plugins"
 )
 
 type (
@@ -237,18 +239,24 @@ func TestDecideClaim(t *testing.T) {
 		{
 			"11-17 external provisioner",
 			claimView{claim: claimOf1Gi(ofClass("gold")), class: external},
-			claimPlan{action: claimProvision, class: external, message: msgExternal("vendor.com/my-volume")},
+			claimPlan{action: claimRequest, message: msgExternal("vendor.com/my-volume")},
 		},
 		{"11-18 unknown internal provisioner", claimView{
 			claim: claimOf1Gi(ofClass("gold")), class: class("gold", storagehelpers.NotSupportedProvisioner, immediate),
 		}, claimPlan{action: claimTell, message: msgProvisioning("no volume plugin matched name: kubernetes.io/no-provisioner")}},
 		{"11-24, 12-3 delayed, node selected", claimView{
 			claim: claimOf1Gi(ofClass("gold"), annotated(storagehelpers.AnnSelectedNode)), class: delayed,
-		}, claimPlan{action: claimProvision, class: delayed, message: msgExternal("vendor.com/my-volume")}},
+		}, claimPlan{action: claimRequest, message: msgExternal("vendor.com/my-volume")}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			if name := ptr.Deref(tt.view.claim.Spec.StorageClassName, ""); name != "" {
+				tt.view.maker = makerOf(name, tt.view.class, &plugins.Manager{}, plugins.Migrated())
+			}
 			got := decideClaim(tt.view)
+			if tt.want.action == claimRequest {
+				tt.want.maker = tt.view.maker
+			}
 			if tt.want.action == claimBind {
 				tt.want.volume = tt.view.volume
 				if tt.view.match != nil {
@@ -339,7 +347,7 @@ func TestDecideReclaim(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := decideReclaim(tt.volume, tt.pods); got != tt.want {
+			if got := decideReclaim(tt.volume, tt.pods, &plugins.Manager{}); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})

@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // The annotations that make a class the default when they are "true".
@@ -52,10 +51,6 @@ func isDelayed(class *storagev1.StorageClass) bool {
 func (c *Controller) classify(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) error {
 	changed := claim.DeepCopy()
 	changed.Spec.StorageClassName = &class.Name
-	written, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).
-		Update(ctx, changed, metav1.UpdateOptions{})
-	if err != nil {
-		return err
-	}
-	return c.keepClaim(written)
+	_, err := c.writeClaim(ctx, changed)
+	return err
 }

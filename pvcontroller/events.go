@@ -24,8 +24,13 @@ const (
 	reasonClaimMisbound        = "ClaimMisbound"
 	reasonExternalProvisioning = "ExternalProvisioning"
 	reasonProvisioningFailed   = "ProvisioningFailed"
+	reasonProvisioned          = "ProvisioningSucceeded"
+	reasonCleanupFailed        = "ProvisioningCleanupFailed"
+	reasonDelete               = "VolumeDelete"
 	reasonFailedDelete         = "VolumeFailedDelete"
 	reasonFailedRecycle        = "VolumeFailedRecycle"
+	reasonRecycled             = "VolumeRecycled"
+	reasonRecyclerPod          = "RecyclerPod"
 	reasonUnknownPolicy        = "VolumeUnknownReclaimPolicy"
 )
 
@@ -44,6 +49,7 @@ var (
 	msgLostVolume = warning(reasonClaimLost, "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
 	msgMisbound   = warning(reasonClaimMisbound,
 		"Two claims are bound to the same volume, this one is bound incorrectly")
+	msgRecycled      = normal(reasonRecycled, "Volume recycled")
 	msgNoRecycler    = warning(reasonFailedRecycle, "No recycler plugin found for the volume!")
 	msgUnknownPolicy = warning(reasonUnknownPolicy, "Volume has unrecognized PersistentVolumeReclaimPolicy")
 )
@@ -87,6 +93,15 @@ func msgExternal(provisioner string) message {
 }
 
 func msgProvisioning(text string) message { return warning(reasonProvisioningFailed, text) }
+
+func msgProvisioned(volume, plugin string) message {
+	return normal(reasonProvisioned, fmt.Sprintf("Successfully provisioned volume %s using %s", volume, plugin))
+}
+
+func msgCleanup(claim string, err error) message {
+	return warning(reasonCleanupFailed, fmt.Sprintf(
+		"Error cleaning provisioned volume for claim %s: %v. Please delete manually.", claim, err))
+}
 
 func msgUsedByPods(pods []string) message {
 	return normal(reasonFailedRecycle, "Volume is used by pods: "+strings.Join(pods, ","))

@@ -2,27 +2,29 @@ package pvcontroller
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
+
+	"github.com/volsim/volsim/plugins"
 )
 
 // reclaimPlan is what is to be done about a released volume. The zero value is nothing: it is kept, or somebody else
 // takes care of it.
 type reclaimPlan struct {
-	fail    bool    // phase Failed, and with the change of phase, tell the message
-	message message // without fail: say it
+	operation string // opDelete or opRecycle, with plugin; "": none
+	plugin    plugins.Capabilities
+	fail      bool    // phase Failed, and with the change of phase, tell the message
+	message   message // without fail: say it
 }
 
 // decideReclaim says what a released volume's policy comes to. pods are those that use a claim of the name in its claimRef
 // while there is none.
 //
-// Deleting is the external provisioner's business wherever there could be one. What upstream would give to a plugin of
-// its own ends as upstream ends without that plugin.
-//
-// Upstream: pkg/controller/volume/persistentvolume reclaimVolume, findDeletablePlugin, recycleVolumeOperation (v1.36).
-func decideReclaim(volume *corev1.PersistentVolume, pods []string) reclaimPlan {
+// Upstream: pkg/controller/volume/persistentvolume reclaimVolume, recycleVolumeOperation (v1.36).
+func decideReclaim(volume *corev1.PersistentVolume, pods []string, manager *plugins.Manager) reclaimPlan {
 	if volume.Annotations[storagehelpers.AnnMigratedTo] != "" {
 		return reclaimPlan{}
 	}
@@ -30,47 +32,79 @@ func decideReclaim(volume *corev1.PersistentVolume, pods []string) reclaimPlan {
 	case corev1.PersistentVolumeReclaimRetain:
 		return reclaimPlan{}
 	case corev1.PersistentVolumeReclaimDelete:
-		return decideDelete(volume)
+		return decideDelete(volume, manager)
 	case corev1.PersistentVolumeReclaimRecycle:
 		if len(pods) > 0 {
 			return reclaimPlan{message: msgUsedByPods(pods)}
 		}
-		return reclaimPlan{fail: true, message: msgNoRecycler}
+		plugin, err := manager.FindRecyclableBySpec(&plugins.Spec{PersistentVolume: volume})
+		if err != nil {
+			return reclaimPlan{fail: true, message: msgNoRecycler}
+		}
+		return reclaimPlan{operation: opRecycle, plugin: plugin}
 	default:
 		return reclaimPlan{fail: true, message: msgUnknownPolicy}
 	}
 }
 
-func decideDelete(volume *corev1.PersistentVolume) reclaimPlan {
-	provisioner := volume.Annotations[storagehelpers.AnnDynamicallyProvisioned]
-	switch {
-	case isInTree(provisioner):
-		// Upstream gives the bare error of the lookup here, and the wrapped one below.
-		return reclaimPlan{fail: true, message: warning(reasonFailedDelete, "no volume plugin matched name: "+provisioner)}
-	case provisioner != "" || volume.Spec.CSI != nil:
-		return reclaimPlan{}
-	default:
-		return reclaimPlan{fail: true, message: msgNoDeleter(volume.Name, "no volume plugin matched")}
+// decideDelete finds the plugin that deletes a volume: the one that made it, or the one whose kind it is. Where a provisioner
+// outside could have made it, the volume is that one's.
+//
+// Upstream: pkg/controller/volume/persistentvolume findDeletablePlugin (v1.36).
+func decideDelete(volume *corev1.PersistentVolume, manager *plugins.Manager) reclaimPlan {
+	if maker := volume.Annotations[storagehelpers.AnnDynamicallyProvisioned]; maker != "" {
+		plugin, err := manager.FindDeletable(maker)
+		switch {
+		case err == nil:
+			return reclaimPlan{operation: opDelete, plugin: plugin}
+		case isInTree(maker):
+			return reclaimPlan{fail: true, message: warning(reasonFailedDelete, err.Error())}
+		default:
+			return reclaimPlan{}
+		}
 	}
+	if volume.Spec.CSI != nil {
+		return reclaimPlan{}
+	}
+	plugin, err := manager.FindDeletableBySpec(&plugins.Spec{PersistentVolume: volume})
+	if err != nil {
+		return reclaimPlan{fail: true, message: msgNoDeleter(volume.Name, err.Error())}
+	}
+	return reclaimPlan{operation: opDelete, plugin: plugin}
 }
 
-// reclaim does what a released volume's policy says.
+// reclaim does what a released volume's policy says, or starts it.
 //
-// Differs: upstream recycles and deletes in operations beside the volume's sync, which look at the live volume first.
-// None of what is left of them here can be undone by a stale volume: the write of the phase would conflict.
+// Differs: upstream looks for the plugin in the operation, after it has read the volume anew. That there is none cannot
+// be undone by a volume that is behind: the write of the phase would conflict.
 func (c *Controller) reclaim(ctx context.Context, volume *corev1.PersistentVolume) error {
-	plan := decideReclaim(volume, c.podsWithoutClaim(volume))
+	plan := decideReclaim(volume, c.podsWithoutClaim(volume), c.plugins)
 	switch {
-	case plan.fail && volume.Status.Phase != corev1.VolumeFailed:
-		written, err := c.writePhase(ctx, volume, corev1.VolumeFailed, plan.message.text)
-		if err != nil {
-			return err
-		}
-		c.tell(written, plan.message)
-	case !plan.fail && plan.message != (message{}):
+	case plan.operation != "":
+		c.startReclaiming(volume, plan)
+	case plan.fail:
+		return c.failed(ctx, volume, plan.message, nil)
+	case plan.message != (message{}):
 		c.say(volume.UID, volume, plan.message)
 	}
 	return nil
+}
+
+// startReclaiming deletes or recycles a volume beside the syncs.
+func (c *Controller) startReclaiming(volume *corev1.PersistentVolume, plan reclaimPlan) {
+	if c.isLeaving(volume) {
+		return
+	}
+	c.operations.start(plan.operation, operationName(plan.operation, volume), item{c.volumeQueue, volume.Name}, func(ctx context.Context) error {
+		switch plan.operation {
+		case opDelete:
+			return c.delete(ctx, volume, plan.plugin)
+		case opRecycle:
+			return c.recycle(ctx, volume, plan.plugin)
+		default:
+			panic(fmt.Sprintf("pvcontroller: operation %q", plan.operation))
+		}
+	})
 }
 
 // podsWithoutClaim names the pods, sorted, that use the claim of a volume while no claim of that name is there: if one is,

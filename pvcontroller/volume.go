@@ -26,6 +26,10 @@ const (
 //
 // Upstream: pkg/controller/volume/persistentvolume syncVolume (v1.36).
 func (c *Controller) syncVolume(ctx context.Context, volume *corev1.PersistentVolume) error {
+	volume, err := c.annealVolume(ctx, volume)
+	if err != nil {
+		return err
+	}
 	claim, err := c.claimOf(ctx, volume)
 	if err != nil {
 		return err

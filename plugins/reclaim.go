@@ -1,0 +1,129 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ProvisionOptions is what a volume is to be like.
+//
+// Upstream: pkg/volume VolumeOptions (v1.36), and the arguments of its Provisioner.
+type ProvisionOptions struct {
+	// Name is that of the PersistentVolume to be, "pvc-<UID of the claim>": what was made under it before is found again.
+	Name              string
+	Claim             *corev1.PersistentVolumeClaim // read-only
+	ReclaimPolicy     corev1.PersistentVolumeReclaimPolicy
+	MountOptions      []string
+	Parameters        map[string]string
+	SelectedNode      *corev1.Node // nil: any
+	AllowedTopologies []corev1.TopologySelectorTerm
+}
+
+// Provisioner is offered by plugins that make volumes for claims.
+//
+// Differs: upstream's plugins make another volume each time they are asked. One who was killed before he could create the
+// PersistentVolume then leaves a volume behind that nobody knows of.
+//
+// Upstream: pkg/volume ProvisionableVolumePlugin, Provisioner (v1.36).
+type Provisioner interface {
+	// SupportsMountOptions tells whether volumes can have the mount options of a class.
+	SupportsMountOptions() bool
+	// CanProvision says why the plugin would not even try. It leaves nothing.
+	CanProvision(opts ProvisionOptions) error
+	// Provision makes the volume and returns the PersistentVolume that stands for it: its source, capacity, access modes,
+	// policy and whatever else the plugin knows of. It is idempotent by opts.Name.
+	Provision(ctx context.Context, opts ProvisionOptions) (*corev1.PersistentVolume, error)
+}
+
+// Deleter is offered by plugins that delete volumes.
+//
+// Upstream: pkg/volume DeletableVolumePlugin, Deleter (v1.36).
+type Deleter interface {
+	// CanDelete says why the plugin would not even try. It leaves nothing.
+	CanDelete(spec *Spec) error
+	// Delete deletes the volume and what is in it. Nothing there is success. The error may be an *InUseError.
+	Delete(ctx context.Context, spec *Spec) error
+}
+
+// Recycler is offered by plugins that can empty a volume for its next claim.
+//
+// Upstream: pkg/volume RecyclableVolumePlugin (v1.36).
+type Recycler interface {
+	// Recycle removes what is in the volume; volume is the PersistentVolume's name. What is worth telling on the way goes
+	// to tell, with an event's type.
+	Recycle(ctx context.Context, volume string, spec *Spec, tell func(severity, text string)) error
+}
+
+// InUseError is returned by Delete for a volume that is used for a while yet: it is to be tried again, and has not failed.
+//
+// Upstream: k8s.io/cloud-provider/volume/errors NewDeletedVolumeInUseError (v1.36).
+type InUseError struct{ Text string }
+
+// Error is the text.
+func (e *InUseError) Error() string { return e.Text }
+
+// FindProvisionable returns the plugin of that name, which makes volumes. The error matches ErrNoPlugin.
+//
+// Upstream: pkg/volume FindProvisionablePluginByName (v1.36).
+func (m *Manager) FindProvisionable(name string) (Capabilities, error) {
+	c, err := m.FindByName(name)
+	return withTier(c, err, c.Provisioner != nil, "provisionable")
+}
+
+// FindDeletable returns the plugin of that name, which deletes volumes. The error matches ErrNoPlugin.
+//
+// Upstream: pkg/volume FindDeletablePluginByName (v1.36).
+func (m *Manager) FindDeletable(name string) (Capabilities, error) {
+	c, err := m.FindByName(name)
+	return withTier(c, err, c.Deleter != nil, "deletable")
+}
+
+// FindDeletableBySpec returns the one plugin that supports the volume, which deletes volumes. The error matches ErrNoPlugin
+// or ErrSeveralPlugins.
+//
+// Upstream: pkg/volume FindDeletablePluginBySpec (v1.36).
+func (m *Manager) FindDeletableBySpec(spec *Spec) (Capabilities, error) {
+	c, err := m.FindBySpec(spec)
+	return withTier(c, err, c.Deleter != nil, "deletable")
+}
+
+// FindRecyclableBySpec returns the one plugin that supports the volume, which recycles volumes. The error matches ErrNoPlugin
+// or ErrSeveralPlugins.
+//
+// Upstream: pkg/volume FindRecyclablePluginBySpec (v1.36).
+func (m *Manager) FindRecyclableBySpec(spec *Spec) (Capabilities, error) {
+	c, err := m.FindBySpec(spec)
+	return withTier(c, err, c.Recycler != nil, "recyclable")
+}
+
+// tierError says that the plugin that was found does not do this. It matches ErrNoPlugin.
+type tierError struct{ tier string }
+
+func (e *tierError) Error() string {
+	return fmt.Sprintf("no %s volume plugin matched", e.tier)
+}
+
+func (e *tierError) Is(target error) bool { return target == ErrNoPlugin }
+
+func withTier(c Capabilities, err error, has bool, tier string) (Capabilities, error) {
+	switch {
+	case err != nil:
+		return Capabilities{}, err
+	case !has:
+		return Capabilities{}, &tierError{tier}
+	default:
+		return c, nil
+	}
+}
+
+// IsNoPlugin tells whether an error says that no plugin does what was asked for.
+func IsNoPlugin(err error) bool { return errors.Is(err, ErrNoPlugin) }
+
+// IsInUse tells whether an error says that a volume is in use for a while yet.
+func IsInUse(err error) bool {
+	var e *InUseError
+	return errors.As(err, &e)
+}

@@ -1,0 +1,142 @@
+package pvcontroller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
+
+	"github.com/volsim/volsim/plugins"
+)
+
+// delete deletes what a released volume stands for, and then the volume.
+//
+// Differs: upstream decides by its cache of claims whether the volume is still released (kubernetes#142332), does not look at
+// the policy again, and deletes the PersistentVolume by name, also one that was made anew under it meanwhile. Here the API
+// server is asked about the claim, and the UID is presumed. Upstream has the plugin delete again where only a write failed
+// afterwards.
+//
+// Upstream: pkg/controller/volume/persistentvolume deleteVolumeOperation (v1.36).
+func (c *Controller) delete(ctx context.Context, volume *corev1.PersistentVolume, plugin plugins.Capabilities) error {
+	live, err := c.stillReleased(ctx, volume)
+	if err != nil || live == nil {
+		return err
+	}
+	if err = c.erase(ctx, live, plugin); err == nil {
+		err = c.dropFinalizer(ctx, live)
+	}
+	switch {
+	case plugins.IsInUse(err):
+		c.say(volume.UID, live, normal(reasonDelete, err.Error()))
+		return err
+	case err != nil:
+		return c.failed(ctx, live, warning(reasonFailedDelete, err.Error()), err)
+	}
+	err = c.cfg.Client.CoreV1().PersistentVolumes().Delete(ctx, live.Name, metav1.DeleteOptions{
+		Preconditions: metav1.NewUIDPreconditions(string(live.UID)),
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return err
+	}
+	return nil
+}
+
+// erase has a plugin delete what a volume stands for, once.
+func (c *Controller) erase(ctx context.Context, volume *corev1.PersistentVolume, plugin plugins.Capabilities) error {
+	if c.erased[volume.UID] {
+		return nil
+	}
+	if err := callDeleter(ctx, plugin.Deleter, volume); err != nil {
+		return err
+	}
+	if known := c.volumes.get(volume.Name); known != nil && known.UID == volume.UID {
+		c.erased[volume.UID] = true
+	}
+	return nil
+}
+
+// isLeaving tells whether nothing is left to do for a volume but to wait until others let it go.
+func (c *Controller) isLeaving(volume *corev1.PersistentVolume) bool {
+	return c.erased[volume.UID] && volume.DeletionTimestamp != nil &&
+		!slices.Contains(volume.Finalizers, storagehelpers.PVDeletionInTreeProtectionFinalizer)
+}
+
+// callDeleter has a plugin delete a volume.
+func callDeleter(ctx context.Context, deleter plugins.Deleter, volume *corev1.PersistentVolume) error {
+	spec := &plugins.Spec{PersistentVolume: volume}
+	if err := deleter.CanDelete(spec); err != nil {
+		return fmt.Errorf("failed to create deleter for volume %q: %w", volume.Name, err)
+	}
+	return deleter.Delete(ctx, spec)
+}
+
+// dropFinalizer takes the controller's finalizer off a volume, as it is now.
+//
+// Upstream: pkg/controller/volume/persistentvolume removeDeletionProtectionFinalizer (v1.36).
+func (c *Controller) dropFinalizer(ctx context.Context, volume *corev1.PersistentVolume) error {
+	live, err := c.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, volume.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && live.UID != volume.UID:
+		return nil
+	case err != nil:
+		return err
+	case !slices.Contains(live.Finalizers, storagehelpers.PVDeletionInTreeProtectionFinalizer):
+		return nil
+	}
+	live.Finalizers = without(live.Finalizers, storagehelpers.PVDeletionInTreeProtectionFinalizer)
+	if _, err := c.writeVolume(ctx, live); err != nil {
+		return fmt.Errorf("persistent volume controller can't update finalizer: %w", err)
+	}
+	return nil
+}
+
+// failed marks a volume as Failed, tells why when it was not before, and returns what it failed of.
+func (c *Controller) failed(ctx context.Context, volume *corev1.PersistentVolume, why message, err error) error {
+	if volume.Status.Phase == corev1.VolumeFailed {
+		return err
+	}
+	written, writeErr := c.writePhase(ctx, volume, corev1.VolumeFailed, why.text)
+	if writeErr != nil {
+		return writeErr
+	}
+	c.tell(written, why)
+	return err
+}
+
+// stillReleased asks the API server for a volume, and returns it as it is now if it is the same, its claim is gone or bound to
+// another, and its policy is what it was; nil otherwise.
+//
+// Upstream: pkg/controller/volume/persistentvolume isVolumeReleased (v1.36).
+func (c *Controller) stillReleased(ctx context.Context, volume *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
+	live, err := c.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, volume.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	ref := live.Spec.ClaimRef
+	if live.UID != volume.UID || ref == nil || ref.UID == "" ||
+		live.Spec.PersistentVolumeReclaimPolicy != volume.Spec.PersistentVolumeReclaimPolicy {
+		return nil, nil
+	}
+	if c.gone[live.Name] == ref.UID {
+		return live, nil
+	}
+	claim, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && claim.UID != ref.UID:
+		c.gone[live.Name] = ref.UID
+		return live, nil
+	case err != nil:
+		return nil, err
+	case claim.Spec.VolumeName == "" || claim.Spec.VolumeName == live.Name:
+		return nil, nil
+	default:
+		return live, nil
+	}
+}

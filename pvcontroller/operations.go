@@ -1,0 +1,110 @@
+package pvcontroller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/sim"
+)
+
+// What a plugin does takes its time, so it is done beside the syncs, by operations: one at a time for each claim or volume,
+// and after a failure not before its back-off has passed.
+//
+// Differs: upstream tries a failed operation again when the resync comes round, up to 15 s late; here the key comes back
+// when the back-off is over. What came up while an operation ran is looked at when it ends, and not at the next resync.
+//
+// Upstream: pkg/controller/volume/persistentvolume scheduleOperation, pkg/util/goroutinemap (v1.36).
+
+// The kinds of operation. Failures of each are counted apart.
+const (
+	opProvision = "provision"
+	opSave      = "save"  // create the PersistentVolume of a volume that was made
+	opClean     = "clean" // delete a volume that was made and cannot be saved
+	opDelete    = "delete"
+	opRecycle   = "recycle"
+)
+
+// item is the key of one of the two queues.
+type item struct {
+	queue *sim.Queue[string]
+	key   string
+}
+
+// String is the key.
+func (i item) String() string { return i.key }
+
+// operations runs the operations of a controller.
+type operations struct {
+	executor *executor.Executor
+	running  map[corev1.UniqueVolumeName]*running
+	retries  *sim.Queue[item] // items whose operation failed; in the background, since nobody announces that it could succeed
+	waiting  map[item]bool    // those that will come up in retries
+}
+
+// running is an operation that runs.
+type running struct {
+	of     item
+	missed bool // it was wanted again
+}
+
+func newOperations(component *sim.Component) *operations {
+	o := &operations{
+		running: map[corev1.UniqueVolumeName]*running{},
+		retries: sim.NewQueue[item](component, sim.QueueConfig{Name: "retries", Background: true}),
+		waiting: map[item]bool{},
+	}
+	o.executor = executor.New(executor.Config{Component: component, OnDone: o.done})
+	o.retries.Work(func(_ context.Context, of item) error {
+		delete(o.waiting, of)
+		of.queue.Add(of.key)
+		return nil
+	})
+	return o
+}
+
+// start runs an operation on an item, unless one of that name runs already or this kind waits for its back-off.
+func (o *operations) start(kind, name string, of item, run func(ctx context.Context) error) {
+	key := corev1.UniqueVolumeName(name)
+	err := o.executor.Start(executor.Operation{Key: executor.Key{Volume: key}, Name: kind, Run: run})
+	switch {
+	case err == nil:
+		o.running[key] = &running{of: of}
+	case errors.Is(err, executor.ErrPending):
+		o.running[key].missed = true
+	default:
+		o.later(of, err)
+	}
+}
+
+// done takes in how an operation ended.
+func (o *operations) done(op executor.Operation, err error) {
+	r := o.running[op.Key.Volume]
+	delete(o.running, op.Key.Volume)
+	switch {
+	case err != nil:
+		o.later(r.of, o.executor.Check(op.Key, op.Name))
+	case r.missed:
+		r.of.queue.Add(r.of.key)
+	}
+}
+
+// later has an item looked at again when a back-off is over.
+func (o *operations) later(of item, err error) {
+	var wait *executor.BackoffError
+	if !errors.As(err, &wait) {
+		panic(fmt.Sprintf("pvcontroller: operation on %s that failed and need not wait: %v", of, err))
+	}
+	if !o.waiting[of] {
+		o.waiting[of] = true
+		o.retries.AddAfter(of, wait.Remaining)
+	}
+}
+
+// operationName names what is done for an object, as upstream does: "provision-default/c[uid]".
+func operationName(kind string, obj object) string {
+	return fmt.Sprintf("%s-%s[%s]", kind, keyOf(obj), obj.GetUID())
+}
