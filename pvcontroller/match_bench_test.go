@@ -94,7 +94,7 @@ func fill(
 	b *testing.B, m matcher, volumes []*corev1.PersistentVolume, claims []*corev1.PersistentVolumeClaim,
 ) float64 {
 	b.ReportAllocs()
-	before := heap()
+	before := heapInUse()
 	for _, v := range volumes {
 		m.add(v)
 	}
@@ -103,11 +103,11 @@ func fill(
 			b.Fatal(err)
 		}
 	}
-	return float64(int64(heap()-before)) / float64(len(volumes))
+	return float64(int64(heapInUse()-before)) / float64(len(volumes))
 }
 
-// heap returns how many bytes are in use.
-func heap() uint64 {
+// heapInUse returns how many bytes are in use.
+func heapInUse() uint64 {
 	runtime.GC()
 	runtime.GC()
 	var stats runtime.MemStats
@@ -217,11 +217,11 @@ func BenchmarkOffer(b *testing.B) {
 			b.Run(fmt.Sprint(why.name, "/", n), func(b *testing.B) {
 				b.ReportAllocs()
 				claims, s := restingClaims(n, why.set), newSeekers()
-				before := heap()
+				before := heapInUse()
 				for _, claim := range claims {
 					s.add(claim)
 				}
-				bytes := float64(int64(heap()-before)) / float64(n)
+				bytes := float64(int64(heapInUse()-before)) / float64(n)
 				for b.Loop() {
 					if claim := s.next(volume, nil); claim != nil {
 						b.Fatal(claim)

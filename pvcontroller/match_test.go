@@ -22,7 +22,7 @@ func TestPoolMatchesAsUpstreamWithTiesByName(t *testing.T) {
 
 // TestBrokenPoolsAreFound breaks the pool in one way after the other: the property above would notice.
 func TestBrokenPoolsAreFound(t *testing.T) {
-	for _, m := range mutants {
+	for _, m := range poolMutants {
 		t.Run(m.name, func(t *testing.T) {
 			if n := historiesUntilFound(m); n == 0 {
 				t.Errorf("%d histories went well", historiesMax)
@@ -31,14 +31,14 @@ func TestBrokenPoolsAreFound(t *testing.T) {
 			}
 		})
 	}
-	if n := historiesUntilFound(mutant{}); n > 0 {
+	if n := historiesUntilFound(poolMutant{}); n > 0 {
 		t.Errorf("history %d finds what is not broken", n)
 	}
 }
 
 const historiesMax = 5_000
 
-func historiesUntilFound(m mutant) int {
+func historiesUntilFound(m poolMutant) int {
 	histories := rapid.Custom(drawHistory)
 	for n := 1; n <= historiesMax; n++ {
 		if histories.Example(n).check(mutantPool{newPool(), m}) != nil {
@@ -48,8 +48,8 @@ func historiesUntilFound(m mutant) int {
 	return 0
 }
 
-// history is what becomes of a pool.
-type history []moment
+// poolHistory is what becomes of a pool.
+type poolHistory []moment
 
 // moment has one of three: a volume that comes or is changed, the name of one that goes, or a claim that asks.
 type moment struct {
@@ -60,7 +60,7 @@ type moment struct {
 }
 
 // check lets a history happen to a matcher and to upstream's index: where they differ, it fails.
-func (h history) check(m matcher) error {
+func (h poolHistory) check(m matcher) error {
 	upstream := newUpstreamIndex()
 	known := newVersions(
 		func(v *corev1.PersistentVolume) { m.add(v); upstream.add(v) },
@@ -75,7 +75,7 @@ func (h history) check(m matcher) error {
 		case now.claim == nil:
 			known.delete(now.gone)
 		default:
-			if err := compare(m, upstream, now); err != nil {
+			if err := compareAnswers(m, upstream, now); err != nil {
 				return fmt.Errorf("moment %d: %w", i, err)
 			}
 		}
@@ -83,7 +83,7 @@ func (h history) check(m matcher) error {
 	return nil
 }
 
-func compare(m matcher, upstream *upstreamIndex, now moment) error {
+func compareAnswers(m matcher, upstream *upstreamIndex, now moment) error {
 	got, err := m.match(now.claim, now.delayed)
 	answers, wantErr := upstream.answers(now.claim, now.delayed)
 	if (err != nil) != (wantErr != nil) {
@@ -103,8 +103,8 @@ func compare(m matcher, upstream *upstreamIndex, now moment) error {
 	}
 }
 
-func drawHistory(t *rapid.T) history {
-	var h history
+func drawHistory(t *rapid.T) poolHistory {
+	var h poolHistory
 	d := drafter{plain: rapid.Bool().Draw(t, "plain"), selectors: drawSelectors(t)}
 	for i := range rapid.IntRange(1, 60).Draw(t, "moments") {
 		switch rapid.IntRange(0, 9).Draw(t, "kind") {
@@ -124,7 +124,7 @@ func drawHistory(t *rapid.T) history {
 func TestPostingsComeAndGo(t *testing.T) {
 	const forms, volumes = postingsMax + 4, 50
 	key := func(i int) string { return fmt.Sprint("key", i%forms) }
-	var h history
+	var h poolHistory
 	for i := range 50 * forms {
 		v := freeVolume(fmt.Sprint("v", i%volumes), fmt.Sprint(i+1))
 		v.Labels = map[string]string{key(i * 7): ""}
@@ -193,8 +193,8 @@ func freeVolume(name, version string) *corev1.PersistentVolume {
 	return v
 }
 
-// mutant is a pool that is broken in one way: it sees volumes or claims as other than they are.
-type mutant struct {
+// poolMutant is a pool that is broken in one way: it sees volumes or claims as other than they are.
+type poolMutant struct {
 	name   string
 	volume func(*corev1.PersistentVolume)
 	claim  func(*corev1.PersistentVolumeClaim)
@@ -203,7 +203,7 @@ type mutant struct {
 
 type mutantPool struct {
 	*pool
-	mutant
+	poolMutant
 }
 
 func (p mutantPool) seen(v *corev1.PersistentVolume) *corev1.PersistentVolume {
@@ -224,13 +224,13 @@ func (p mutantPool) remove(v *corev1.PersistentVolume) {
 
 func (p mutantPool) match(c *corev1.PersistentVolumeClaim, delayed bool) (*corev1.PersistentVolume, error) {
 	c = c.DeepCopy()
-	if p.mutant.claim != nil {
-		p.mutant.claim(c)
+	if p.poolMutant.claim != nil {
+		p.poolMutant.claim(c)
 	}
 	return p.pool.match(c, delayed)
 }
 
-var mutants = []mutant{
+var poolMutants = []poolMutant{
 	{name: "phase does not count", volume: func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeAvailable }},
 	{name: "deletion does not count", volume: func(v *corev1.PersistentVolume) { v.DeletionTimestamp = nil }},
 	{name: "claimRef does not count", volume: func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil }},
@@ -264,10 +264,10 @@ var mutants = []mutant{
 			v.Spec.Capacity[corev1.ResourceStorage] = q
 		}
 	}},
-	{name: "NotIn does not count", claim: without(metav1.LabelSelectorOpNotIn)},
-	{name: "In does not count", claim: without(metav1.LabelSelectorOpIn)},
-	{name: "Exists does not count", claim: without(metav1.LabelSelectorOpExists)},
-	{name: "DoesNotExist does not count", claim: without(metav1.LabelSelectorOpDoesNotExist)},
+	{name: "NotIn does not count", claim: withoutOperator(metav1.LabelSelectorOpNotIn)},
+	{name: "In does not count", claim: withoutOperator(metav1.LabelSelectorOpIn)},
+	{name: "Exists does not count", claim: withoutOperator(metav1.LabelSelectorOpExists)},
+	{name: "DoesNotExist does not count", claim: withoutOperator(metav1.LabelSelectorOpDoesNotExist)},
 	{name: "matchLabels do not count", claim: func(c *corev1.PersistentVolumeClaim) {
 		if c.Spec.Selector != nil {
 			c.Spec.Selector.MatchLabels = nil
@@ -289,8 +289,8 @@ var mutants = []mutant{
 	{name: "reservations stay", keeps: func(v *corev1.PersistentVolume) bool { return v.Spec.ClaimRef != nil }},
 }
 
-// without leaves out the requirements with an operator.
-func without(op metav1.LabelSelectorOperator) func(*corev1.PersistentVolumeClaim) {
+// withoutOperator leaves out the requirements with an operator.
+func withoutOperator(op metav1.LabelSelectorOperator) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
 		if c.Spec.Selector == nil {
 			return

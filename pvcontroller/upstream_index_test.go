@@ -27,9 +27,9 @@ func newUpstreamIndex() *upstreamIndex {
 	})}
 }
 
-func (u *upstreamIndex) add(volume *corev1.PersistentVolume) { must(u.store.Add(volume)) }
+func (u *upstreamIndex) add(volume *corev1.PersistentVolume) { mustIndex(u.store.Add(volume)) }
 
-func (u *upstreamIndex) remove(volume *corev1.PersistentVolume) { must(u.store.Delete(volume)) }
+func (u *upstreamIndex) remove(volume *corev1.PersistentVolume) { mustIndex(u.store.Delete(volume)) }
 
 func (u *upstreamIndex) match(claim *corev1.PersistentVolumeClaim, delayed bool) (*corev1.PersistentVolume, error) {
 	for _, modes := range u.modesFor(claim) {
@@ -85,7 +85,7 @@ func sizeOfModes(text string) int {
 	return 1 + strings.Count(text, ",")
 }
 
-func must(err error) {
+func mustIndex(err error) {
 	if err != nil {
 		panic(fmt.Sprint("an index cannot fail: ", err))
 	}
