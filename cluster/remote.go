@@ -23,7 +23,7 @@ type RemotePart struct {
 
 // RemoteParts are the parts that run against a real API server, in the order in which they are started.
 func RemoteParts() []RemotePart {
-	storage := storageParts()
+	storage := storageParts(nil)
 	var all []RemotePart
 	for i, p := range remotable("") {
 		all = append(all, RemotePart{Name: p.name, Instead: p.instead, Storage: i < len(storage)})
@@ -33,7 +33,7 @@ func RemoteParts() []RemotePart {
 
 // remotable are the parts that need nothing but an API server.
 func remotable(rootCA string) []part {
-	return slices.Concat(storageParts(), schedulerParts(), clusterParts(rootCA))
+	return slices.Concat(storageParts(nil), schedulerParts(), clusterParts(rootCA))
 }
 
 // RemoteConfig is what NewRemote must be told.
@@ -75,7 +75,7 @@ func NewRemote(cfg RemoteConfig) (*Remote, error) {
 func chosen(wanted []string, rootCA string) ([]part, error) {
 	all := remotable(rootCA)
 	if wanted == nil {
-		return storageParts(), nil
+		return storageParts(nil), nil
 	}
 	for _, name := range wanted {
 		if !slices.ContainsFunc(all, func(p part) bool { return p.name == name }) {

@@ -122,6 +122,7 @@ func (d *discoverer) accept(ctx context.Context, a answer) {
 	eachResource(a.all, func(kind schema.GroupVersionKind, r server, _ metav1.Verbs) { is.served[kind] = r })
 	var begun []*track
 	eachResource(a.preferred, func(kind schema.GroupVersionKind, r server, verbs metav1.Verbs) {
+		is.served[kind] = r // what is asked for second may know of more
 		if slices.Contains(d.without, r.GroupResource()) || !discoverable(verbs) {
 			return
 		}
