@@ -27,7 +27,10 @@ var floors = map[string]int{
 	"plugins":   2,
 	"podclaims": 2,
 	"listen":    2,
+	"view":      2,
 	"invariant": 2,
+	// The way to a real API server.
+	"remote": 3,
 	// The ways into the API server, and what besides the store and its rules is behind them.
 	"fake/rest":     3,
 	"fake/crd":      3,
@@ -42,6 +45,10 @@ var floors = map[string]int{
 	"plugins/csireq": 3,
 	"plugins/loop":   3,
 	"plugins/array":  3,
+	// Plugins of kube-controller-manager.
+	"plugins/hostpath": 3,
+	"plugins/nfs":      3,
+	"plugins/recycler": 3,
 	// The control plane; blind to one another.
 	"pvcontroller":  4,
 	"attachdetach":  4,
@@ -60,6 +67,7 @@ var floors = map[string]int{
 // sameFloor are the arrows within a floor that are meant.
 var sameFloor = [][2]string{
 	{"sim", "trace"},
+	{"fake", "view"},
 	{"invariant", "fake"},
 	{"invariant", "nodefs"},
 	{"invariant", "podclaims"},
@@ -70,6 +78,8 @@ var sameFloor = [][2]string{
 	{"fake/rest", "fake/openapi"},
 	{"plugins/array", "plugins/csireq"},
 	{"plugins/loop", "plugins/csireq"},
+	{"plugins/hostpath", "plugins/recycler"},
+	{"plugins/nfs", "plugins/recycler"},
 }
 
 // testOnly are modules that only tests and simtest may import.

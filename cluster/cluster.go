@@ -14,7 +14,9 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/rest"
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
 )
@@ -37,6 +39,9 @@ type Config struct {
 	// Enrolled lets the world begin with its nodes, the driver on each of them, its storage class and CSIDriver, as after an
 	// earlier start of all parts: nobody has to make them.
 	Enrolled bool
+	// HostPathProvisioning lets the PersistentVolume controller make volumes of classes whose provisioner is
+	// kubernetes.io/host-path, as directories of node-1.
+	HostPathProvisioning bool
 	// Extra are further parts, such as a user's operator; see Reconciler.
 	Extra []Part
 	// Between stands between the parts and what they call.
@@ -61,6 +66,8 @@ type Cluster struct {
 	between Between
 	parts   []*part
 	nodes   []*node
+	machine hostpath.Machine // on which the PersistentVolume controller runs
+	exports nodefs.FS        // see NFS
 	servers []*csi.Server
 
 	mu        sync.Mutex
@@ -81,7 +88,9 @@ func New(cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	c := &Cluster{kind: kind, why: why, between: cfg.Between, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA)}
+	c := &Cluster{
+		kind: kind, why: why, between: cfg.Between, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA), exports: nodefs.NewMemory("/"),
+	}
 	if kind == Loop {
 		c.driver, err = newLoopDriver(cfg.Dir)
 		if err != nil {
