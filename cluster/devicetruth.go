@@ -47,6 +47,9 @@ func (t arrayTruth) Volume(handle string) (invariant.Volume, bool) {
 	return invariant.Volume{Handle: v.ID, Name: v.Name, Attached: v.AttachedTo, Bytes: v.SizeBytes}, ok
 }
 
+// Plugins are none.
+func (t arrayTruth) Plugins() []invariant.Backend { return nil }
+
 // Files are the paths of the files in a volume, sorted.
 func (t arrayTruth) Files(handle string) []string { return t.array.Files(handle) }
 

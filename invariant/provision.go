@@ -33,17 +33,17 @@ func beginOnce(c *Checker) watcher {
 		}
 	})
 	w.call = func(r trace.Record) {
-		if r.Verb != "CreateVolume" {
+		call := dataCallOf(r)
+		if call.verb != dataMade {
 			return
 		}
 		makers[componentOf(r.Actor)] = true
-		_, name, _ := strings.Cut(r.Object, "/")
-		claim := claims[types.UID(strings.TrimPrefix(name, namePrefix))]
-		if !strings.HasPrefix(name, namePrefix) || claim == "" {
-			c.report("I10", "%s asked for a volume named %q, which is the name of no claim's volume", r.Actor, name)
+		claim := claims[types.UID(strings.TrimPrefix(call.name, namePrefix))]
+		if !strings.HasPrefix(call.name, namePrefix) || claim == "" {
+			c.report("I10", "%s asked for a volume named %q, which is the name of no claim's volume", r.Actor, call.name)
 			return
 		}
-		if handles := c.made(name); Effective(r) && len(handles) > 1 {
+		if handles := c.made(call); Effective(r) && len(handles) > 1 {
 			c.report("I10", "there are %d volumes for claim %s: %s", len(handles), claim, strings.Join(handles, ", "))
 		}
 	}
@@ -53,26 +53,26 @@ func beginOnce(c *Checker) watcher {
 		if !ok || r.Verb != "create" || !Effective(r) || !makers[componentOf(r.Actor)] {
 			return
 		}
+		is, held := c.held(v)
 		switch uid := refUID(v); {
 		case v.Name != namePrefix+string(uid):
 			c.report("I10", "%s created PersistentVolume %s for the claim with UID %q", r.Actor, v.Name, uid)
-		case c.holds(v):
-			if is, _ := c.Devices.Volume(v.Spec.CSI.VolumeHandle); is.Name != v.Name {
-				c.report("I10", "%s created PersistentVolume %s for volume %s, which was made as %s", r.Actor, v.Name, is.Handle, is.Name)
-			}
+		case held && is.Name != v.Name:
+			c.report("I10", "%s created PersistentVolume %s for volume %s, which was made as %s", r.Actor, v.Name, is.Handle, is.Name)
 		}
 	}
 	return w
 }
 
-// made are the handles of the back end's volumes that were asked for by a name.
-func (c *Checker) made(name string) []string {
-	if c.Devices == nil {
+// made are the handles of the volumes that were asked for by the same name as a call does.
+func (c *Checker) made(call dataCall) []string {
+	b := c.backend(call.driver)
+	if b == nil {
 		return nil
 	}
 	var handles []string
-	for _, v := range c.Devices.Volumes() {
-		if v.Name == name {
+	for _, v := range b.Volumes() {
+		if v.Name == call.name {
 			handles = append(handles, v.Handle)
 		}
 	}
