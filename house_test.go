@@ -42,6 +42,10 @@ var floors = map[string]int{
 	"plugins/csireq": 3,
 	"plugins/loop":   3,
 	"plugins/array":  3,
+	// Plugins of kube-controller-manager.
+	"plugins/hostpath": 3,
+	"plugins/nfs":      3,
+	"plugins/recycler": 3,
 	// The control plane; blind to one another.
 	"pvcontroller":  4,
 	"attachdetach":  4,
@@ -70,6 +74,8 @@ var sameFloor = [][2]string{
 	{"fake/rest", "fake/openapi"},
 	{"plugins/array", "plugins/csireq"},
 	{"plugins/loop", "plugins/csireq"},
+	{"plugins/hostpath", "plugins/recycler"},
+	{"plugins/nfs", "plugins/recycler"},
 }
 
 // testOnly are modules that only tests and simtest may import.

@@ -15,6 +15,7 @@ import (
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/rest"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
 )
@@ -37,6 +38,9 @@ type Config struct {
 	// Enrolled lets the world begin with its nodes, the driver on each of them, its storage class and CSIDriver, as after an
 	// earlier start of all parts: nobody has to make them.
 	Enrolled bool
+	// HostPathProvisioning lets the PersistentVolume controller make volumes of classes whose provisioner is
+	// kubernetes.io/host-path, as directories of node-1.
+	HostPathProvisioning bool
 	// Extra are further parts, such as a user's operator; see Reconciler.
 	Extra []Part
 	// Between stands between the parts and what they call.
@@ -61,6 +65,7 @@ type Cluster struct {
 	between Between
 	parts   []*part
 	nodes   []*node
+	machine hostpath.Machine // on which the PersistentVolume controller runs
 	servers []*csi.Server
 
 	mu        sync.Mutex

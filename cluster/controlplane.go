@@ -24,6 +24,7 @@ import (
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/pvcontroller"
 	"github.com/volsim/volsim/scheduler"
 	"github.com/volsim/volsim/sidecars/attacher"
@@ -34,8 +35,10 @@ import (
 type node struct {
 	name    string
 	fs      nodefs.FS
-	kubelet *kubelet // the one that was started last
-	lost    bool     // see Lose
+	root    string       // of the node, and of its kubelet, on fs
+	driver  csi.Register // the driver's services there
+	kubelet *kubelet     // the one that was started last
+	lost    bool         // see Lose
 }
 
 // assemble is the list of all parts of the world, in the order in which they are registered.
@@ -49,17 +52,18 @@ func (c *Cluster) assemble(cfg Config) error {
 	} else if err := c.server.Add(c.csiDriver(), c.class()); err != nil {
 		return err
 	}
-	parts := slices.Concat(c.storageParts(), c.sidecarParts(controller), c.clusterParts())
+	if err := c.addDisks(cfg); err != nil {
+		return err
+	}
+	parts := slices.Concat(c.storageParts(cfg), c.sidecarParts(controller), c.clusterParts())
 	for _, p := range parts {
 		if err := c.add(cfg, p); err != nil {
 			return err
 		}
 	}
-	if cfg.wanted("kubelet") {
-		for i := range cfg.Nodes {
-			if err := c.addNode(cfg, fmt.Sprintf("node-%d", i+1)); err != nil {
-				return err
-			}
+	for _, n := range c.nodes {
+		if err := c.addNode(cfg, n); err != nil {
+			return err
 		}
 	}
 	for _, p := range cfg.Extra {
@@ -125,14 +129,9 @@ func (c *Cluster) class() *storagev1.StorageClass {
 }
 
 // storageParts are the controllers of kube-controller-manager that are about storage, and the scheduler.
-func (c *Cluster) storageParts() []part {
+func (c *Cluster) storageParts(cfg Config) []part {
 	return []part{
-		{name: "pvcontroller", start: func(p Process) error {
-			pvcontroller.New(pvcontroller.Config{
-				Component: p.Component, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder(pvcontroller.EventSource),
-			})
-			return nil
-		}},
+		{name: "pvcontroller", start: func(p Process) error { return c.startPVController(p, cfg.HostPathProvisioning) }},
 		{name: "pvprotection", start: func(p Process) error {
 			pvprotection.New(pvprotection.Config{Component: p.Component, Client: p.Client, Informers: p.Informers})
 			return nil
@@ -149,6 +148,25 @@ func (c *Cluster) storageParts() []part {
 			return nil
 		}},
 	}
+}
+
+// startPVController starts the PersistentVolume controller with the plugins of kube-controller-manager that make, delete or
+// recycle volumes.
+//
+// Upstream: cmd/kube-controller-manager/app ProbeProvisionableRecyclableVolumePlugins (v1.36).
+func (c *Cluster) startPVController(p Process, provisioning bool) error {
+	var manager plugins.Manager
+	err := manager.Register(hostpath.New(hostpath.Config{
+		Caller: p.Component, Machine: c.machine, Provisioning: provisioning,
+	}))
+	if err != nil {
+		return err
+	}
+	pvcontroller.New(pvcontroller.Config{
+		Component: p.Component, Client: p.Client, Informers: p.Informers,
+		Recorder: p.Recorder(pvcontroller.EventSource), Plugins: &manager,
+	})
+	return nil
 }
 
 func startAttachDetach(p Process) error {
@@ -247,34 +265,48 @@ func (c *Cluster) narrowRootCA(own func() informers.SharedInformerFactory) []fak
 	}
 }
 
-// addNode adds a node: its disk, the driver on it, and its kubelet.
-func (c *Cluster) addNode(cfg Config, name string) error {
-	fs, root, register, err := c.driver.addNode(name)
-	if err != nil {
-		return err
+// addDisks gives all nodes their disks, and the PersistentVolume controller its machine: the first node, so that in a world
+// of one node the directories it makes are there for pods. Without nodes it has one of its own.
+func (c *Cluster) addDisks(cfg Config) error {
+	if !cfg.wanted("kubelet") {
+		c.machine = hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}
+		return nil
 	}
-	conn, err := c.connect(register)
+	for i := range cfg.Nodes {
+		n := &node{name: fmt.Sprintf("node-%d", i+1)}
+		var err error
+		n.fs, n.root, n.driver, err = c.driver.addNode(n.name)
+		if err != nil {
+			return err
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	c.machine = hostpath.Machine{FS: c.nodes[0].fs, Root: c.nodes[0].root}
+	return nil
+}
+
+// addNode adds the driver on a node, and its kubelet.
+func (c *Cluster) addNode(cfg Config, n *node) error {
+	conn, err := c.connect(n.driver)
 	if err != nil {
 		return err
 	}
 	if cfg.Enrolled {
-		if err := c.enrol(name, conn); err != nil {
+		if err := c.enrol(n.name, conn); err != nil {
 			return err
 		}
 	}
-	n := &node{name: name, fs: fs}
-	c.nodes = append(c.nodes, n)
 	return c.add(cfg, part{
-		name: kubeletOf(name),
+		name: kubeletOf(n.name),
 		narrow: func(func() informers.SharedInformerFactory) []fake.Selection {
 			return []fake.Selection{
-				{Resource: "pods", Fields: "spec.nodeName=" + name},
-				{Resource: "nodes", Fields: "metadata.name=" + name},
+				{Resource: "pods", Fields: "spec.nodeName=" + n.name},
+				{Resource: "nodes", Fields: "metadata.name=" + n.name},
 			}
 		},
 		start: func(p Process) (err error) {
 			n.kubelet, err = newKubelet(kubeletConfig{
-				component: p.Component, client: p.Client, informers: p.Informers, node: name, root: root, fs: fs,
+				component: p.Component, client: p.Client, informers: p.Informers, node: n.name, root: n.root, fs: n.fs,
 				drivers: map[string]grpc.ClientConnInterface{c.driver.name(): p.conn(conn)},
 			})
 			return err

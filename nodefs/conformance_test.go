@@ -20,6 +20,8 @@ var conformance = []struct {
 	run  func(t *testing.T, node nodefs.FS, root string)
 }{
 	{"files are written, replaced, listed and removed", filesAreKept},
+	{"a tree is removed whole", treesAreRemoved},
+	{"a tree in which something is mounted is not touched", mountedTreesStay},
 	{"a missing path is fs.ErrNotExist", missingPaths},
 	{"paths outside the root are refused", outsideIsRefused},
 	{"a bind mount shows the same files twice", bindShowsTheSame},
@@ -134,6 +136,46 @@ func filesAreKept(t *testing.T, node nodefs.FS, root string) {
 	}
 }
 
+func treesAreRemoved(t *testing.T, node nodefs.FS, root string) {
+	dirs := directories(t, node, root, "a/b/c", "a/bc", "d")
+	must(t, node.WriteFile(dirs[0]+"/file", []byte("1")))
+	must(t, node.WriteFile(root+"/a/file", []byte("2")))
+	must(t, node.RemoveAll(root+"/a/b"))
+	names, err := node.ReadDir(root + "/a")
+	must(t, err)
+	if diff := cmp.Diff([]string{"bc", "file"}, names); diff != "" {
+		t.Errorf("ReadDir after RemoveAll (-want +got):\n%s", diff)
+	}
+	must(t, node.RemoveAll(root+"/a/file"))
+	must(t, node.RemoveAll(root+"/a"))
+	must(t, node.RemoveAll(root+"/a"))
+	must(t, node.RemoveAll(root+"/a/b/c"))
+	if there, err := node.Exists(root + "/a"); there || err != nil {
+		t.Errorf("Exists = %v, %v after RemoveAll", there, err)
+	}
+	if there, err := node.Exists(dirs[2]); !there || err != nil {
+		t.Errorf("Exists of its neighbour = %v, %v", there, err)
+	}
+}
+
+func mountedTreesStay(t *testing.T, node nodefs.FS, root string) {
+	dirs := directories(t, node, root, "source", "a/b/target", "a/c")
+	must(t, node.WriteFile(dirs[0]+"/file", []byte("kept")))
+	must(t, node.BindMount(dirs[0], dirs[1], false))
+	for _, name := range []string{dirs[1], root + "/a/b", root + "/a"} {
+		wantError(t, node.RemoveAll(name), nodefs.ErrMounted)
+	}
+	if there, err := node.Exists(dirs[2]); !there || err != nil {
+		t.Errorf("Exists of what is beside the mount = %v, %v", there, err)
+	}
+	must(t, node.WriteFile(dirs[1]+"/more", nil))
+	must(t, node.RemoveAll(dirs[1]+"/more")) // within the mount, and not the mount
+	wantContent(t, node, dirs[0]+"/file", "kept")
+	must(t, node.Unmount(dirs[1]))
+	must(t, node.RemoveAll(root+"/a"))
+	wantContent(t, node, dirs[0]+"/file", "kept")
+}
+
 func missingPaths(t *testing.T, node nodefs.FS, root string) {
 	dir := directories(t, node, root, "here")[0]
 	must(t, node.WriteFile(dir+"/file", nil))
@@ -171,11 +213,13 @@ func outsideIsRefused(t *testing.T, node nodefs.FS, root string) {
 		wantError(t, node.MkdirAll(name), nodefs.ErrOutside)
 		wantError(t, node.WriteFile(name, nil), nodefs.ErrOutside)
 		wantError(t, node.Remove(name), nodefs.ErrOutside)
+		wantError(t, node.RemoveAll(name), nodefs.ErrOutside)
 		wantError(t, node.Unmount(name), nodefs.ErrOutside)
 		wantError(t, node.BindMount(name, dir, false), nodefs.ErrOutside)
 		wantError(t, node.BindMount(dir, name, false), nodefs.ErrOutside)
 	}
 	wantError(t, node.Remove(root), nodefs.ErrOutside)
+	wantError(t, node.RemoveAll(root), nodefs.ErrOutside)
 	wantError(t, node.BindMount(dir, root, false), nodefs.ErrOutside)
 }
 

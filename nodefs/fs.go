@@ -38,6 +38,11 @@ type FS interface {
 	// mount point, ErrNotEmpty for a directory that holds something and
 	// fs.ErrNotExist for a missing path.
 	Remove(path string) error
+	// RemoveAll removes whatever is at path with all below it; a symbolic link
+	// is removed, not what it points to. Nothing there is no error. Where
+	// something is mounted at path or below it, it gives ErrMounted and removes
+	// nothing; another error may leave a part. The root is ErrOutside.
+	RemoveAll(path string) error
 	// WriteFile replaces the content of a file, or makes it, at once: a reader
 	// sees the old content or the new. The directory must exist.
 	WriteFile(path string, data []byte) error

@@ -190,6 +190,30 @@ func (m *Memory) Remove(name string) error {
 	return here.change("remove", name, func(top *node) error { return top.remove(here.elements) })
 }
 
+// RemoveAll implements FS.
+func (m *Memory) RemoveAll(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	here, err := m.locate(name)
+	if err != nil {
+		return err
+	}
+	if len(here.elements) == 0 && here.mount == m.disk {
+		return failure("remove", name, ErrOutside)
+	}
+	whole := path.Clean(name)
+	for key := range m.mounts {
+		if key.path == whole || strings.HasPrefix(key.path, whole+"/") {
+			return failure("remove", name, ErrMounted)
+		}
+	}
+	err = here.change("remove", name, func(top *node) error { return top.removeAll(here.elements) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // ReadFile implements FS.
 func (m *Memory) ReadFile(name string) ([]byte, error) {
 	var data []byte

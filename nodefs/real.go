@@ -81,6 +81,23 @@ func (r *Real) Remove(name string) error {
 	return classify(os.Remove(place))
 }
 
+// RemoveAll implements FS. The mount table is read first: a mount that somebody
+// makes below the path meanwhile is not protected.
+func (r *Real) RemoveAll(name string) error {
+	place, err := r.resolveEntry(name)
+	if err != nil {
+		return err
+	}
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(place))
+	if err != nil {
+		return fmt.Errorf("read the mount table: %w", err)
+	}
+	if len(mounts) > 0 {
+		return failure("remove", name, ErrMounted)
+	}
+	return classify(os.RemoveAll(place))
+}
+
 // WriteFile implements FS: it writes a file beside the old one and renames it.
 // A crash of the process leaves the old content or the new, a crash of the
 // machine may leave neither (no fsync, as the kubelet does it).

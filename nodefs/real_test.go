@@ -30,6 +30,10 @@ func TestRealRefusesLinksThatLeadOut(t *testing.T) {
 
 	must(t, node.WriteFile(root+"/fine/file", []byte("inside")))
 	wantContent(t, node, inner+"/file", "inside")
+	wantError(t, node.RemoveAll(root+"/out/file"), nodefs.ErrOutside)
+	must(t, os.Symlink(outside, filepath.Join(inner, "out")))
+	must(t, node.RemoveAll(inner)) // with a link in it that leads out
+	must(t, node.RemoveAll(root+"/broken"))
 	must(t, node.Remove(root+"/out"))
 	if _, err := os.Stat(filepath.Join(outside, "file")); err != nil {
 		t.Errorf("removing the link touched what it points to: %v", err)

@@ -152,6 +152,16 @@ func (n *node) remove(elements []string) error {
 	return nil
 }
 
+// removeAll removes whatever elements name, with all below it.
+func (n *node) removeAll(elements []string) error {
+	directory, name, err := n.parent(elements)
+	if err != nil {
+		return err
+	}
+	delete(directory.children, name)
+	return nil
+}
+
 // parent returns the directory that holds the last of elements, and its name there.
 func (n *node) parent(elements []string) (*node, string, error) {
 	last := len(elements) - 1

@@ -1,0 +1,108 @@
+package cluster_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// hostPathClass is a class whose volumes are directories of the controller's machine.
+func hostPathClass() *storagev1.StorageClass {
+	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "scratch"}, Provisioner: "kubernetes.io/host-path"}
+}
+
+// worlds are a live world and a stepped one, of one node.
+var worlds = []struct {
+	name string
+	cfg  cluster.Config
+}{
+	{"live", cluster.Config{Nodes: 1, Devices: cluster.Array, HostPathProvisioning: true}},
+	{"stepped", cluster.Config{Nodes: 1, HostPathProvisioning: true, Stepped: &sim.SteppedConfig{}}},
+}
+
+// newHostPathWorld is a world that has started.
+func newHostPathWorld(t *testing.T, cfg cluster.Config) *cluster.Cluster {
+	t.Helper()
+	if cfg.Stepped != nil {
+		cfg.Stepped = &sim.SteppedConfig{}
+	}
+	c, err := cluster.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// driven are the calls on volumes of the plugin, with their details.
+func driven(c *cluster.Cluster) []string {
+	var lines []string
+	for _, r := range c.Trace().Records() {
+		if r.Kind == trace.KindDriver && strings.HasPrefix(r.Object, "kubernetes.io/host-path/") {
+			lines = append(lines, r.Verb+" "+r.Detail)
+		}
+	}
+	return lines
+}
+
+func TestHostPathVolumeIsMadeAndDeleted(t *testing.T) {
+	for _, w := range worlds {
+		t.Run(w.name, func(t *testing.T) {
+			c := newHostPathWorld(t, w.cfg)
+			must(t, liveOfHostPath(t.Context(), c))
+			must(t, c.WaitForRest(t.Context()))
+			calls := driven(c)
+			if len(calls) != 2 || !strings.HasPrefix(calls[0], "Provision path=/tmp/hostpath_pv/") ||
+				strings.TrimPrefix(calls[0], "Provision") != strings.TrimPrefix(calls[1], "Delete") {
+				t.Errorf("calls: %q", calls)
+			}
+		})
+	}
+}
+
+// liveOfHostPath has a volume made for a claim, and deleted with it.
+func liveOfHostPath(ctx context.Context, c *cluster.Cluster) error {
+	if _, err := c.Client().StorageV1().StorageClasses().Create(ctx, hostPathClass(), metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	claims := c.Client().CoreV1().PersistentVolumeClaims("default")
+	claim := cluster.NewClaim("data", "32Mi")
+	name := "scratch"
+	claim.Spec.StorageClassName = &name
+	if _, err := claims.Create(ctx, claim, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if err := c.WaitForClaim(ctx, "default", "data", corev1.ClaimBound); err != nil {
+		return err
+	}
+	bound, err := claims.Get(ctx, "data", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if err := claims.Delete(ctx, "data", metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return c.WaitForGone(ctx, "persistentvolumes", "", bound.Spec.VolumeName)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

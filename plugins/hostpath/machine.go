@@ -1,0 +1,63 @@
+package hostpath
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/volsim/volsim/nodefs"
+)
+
+// Where volumes are made, and what is deleted.
+//
+// Upstream: pkg/volume/hostpath newProvisioner, hostPathDeleter (v1.36).
+const (
+	volumesDir = "/tmp/hostpath_pv"
+	scratch    = "/tmp/"
+)
+
+// Machine is the disk whose directories are volumes. It may be used concurrently.
+type Machine struct {
+	FS   nodefs.FS
+	Root string // the directory of FS that stands for the machine's root
+}
+
+// Volume is a directory that a Plugin made.
+type Volume struct {
+	Name  string   // of its PersistentVolume
+	Path  string   // on the machine
+	Files []string // what is directly in it, sorted
+}
+
+// Volumes lists what was made and not deleted, by path. The error is of the disk.
+func (m Machine) Volumes() ([]Volume, error) {
+	names, err := m.FS.ReadDir(m.at(volumesDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var all []Volume
+	for _, name := range names {
+		dir := path.Join(volumesDir, name)
+		files, err := m.FS.ReadDir(m.at(dir))
+		if err != nil {
+			return nil, fmt.Errorf("list volume %s: %w", dir, err)
+		}
+		all = append(all, Volume{Name: "pvc-" + name, Path: dir, Files: files})
+	}
+	return all, err
+}
+
+func (m Machine) make(dir string) error { return m.FS.MkdirAll(m.at(dir)) }
+
+func (m Machine) remove(dir string) error { return m.FS.RemoveAll(m.at(dir)) }
+
+// at is where a path of the machine is in FS.
+func (m Machine) at(dir string) string { return path.Join(m.Root, dir) }
+
+// deletable tells whether a path is below /tmp.
+func deletable(dir string) bool {
+	return !slices.Contains(strings.Split(dir, "/"), "..") && strings.HasPrefix(path.Clean(dir), scratch)
+}
