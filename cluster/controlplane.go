@@ -156,10 +156,8 @@ func (c *Cluster) storageParts(cfg Config) []part {
 // Upstream: cmd/kube-controller-manager/app ProbeProvisionableRecyclableVolumePlugins (v1.36).
 func (c *Cluster) startPVController(p Process, provisioning bool) error {
 	var manager plugins.Manager
-	err := manager.Register(hostpath.New(hostpath.Config{
-		Caller: p.Component, Machine: c.machine, Provisioning: provisioning,
-	}))
-	if err != nil {
+	plugin := hostpath.New(hostpath.Config{Caller: p.Component, Machine: c.machine, Provisioning: provisioning})
+	if err := manager.Register(p.plugin(plugin)); err != nil {
 		return err
 	}
 	pvcontroller.New(pvcontroller.Config{

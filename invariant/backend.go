@@ -118,6 +118,7 @@ type dataCall struct {
 	driver   string
 	name     string // of one that makes a volume: what it is asked for with
 	key      string // of others: the handleKey of the volume
+	path     string // of one of a plugin
 	ofPlugin bool
 }
 
@@ -132,7 +133,8 @@ func dataCallOf(r trace.Record) dataCall {
 	default:
 		i := strings.LastIndex(r.Object, "/")
 		call.driver, call.name, call.ofPlugin = r.Object[:i], r.Object[i+1:], true
-		call.key = call.driver + "/" + deviceCallOf(r).path
+		call.path = deviceCallOf(r).path
+		call.key = call.driver + "/" + call.path
 	}
 	return call
 }

@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,7 @@ const namePrefix = "pvc-"
 func beginOnce(c *Checker) watcher {
 	claims := map[types.UID]string{} // the claims that there are or were: UID, namespace/name
 	makers := map[string]bool{}      // components that have volumes made
+	made := map[string][]string{}    // by name: the paths at which a plugin made volumes
 	w := onClaims(func(_, after *corev1.PersistentVolumeClaim) {
 		if after != nil && claims[after.UID] == "" {
 			claims[after.UID] = after.Namespace + "/" + after.Name
@@ -43,7 +45,10 @@ func beginOnce(c *Checker) watcher {
 			c.report("I10", "%s asked for a volume named %q, which is the name of no claim's volume", r.Actor, call.name)
 			return
 		}
-		if handles := c.made(call); Effective(r) && len(handles) > 1 {
+		if path := call.path; path != "" && !slices.Contains(made[call.name], path) {
+			made[call.name] = append(made[call.name], path)
+		}
+		if handles := c.made(call, made[call.name]); Effective(r) && len(handles) > 1 {
 			c.report("I10", "there are %d volumes for claim %s: %s", len(handles), claim, strings.Join(handles, ", "))
 		}
 	}
@@ -64,15 +69,16 @@ func beginOnce(c *Checker) watcher {
 	return w
 }
 
-// made are the handles of the volumes that were asked for by the same name as a call does.
-func (c *Checker) made(call dataCall) []string {
+// made are the handles of the volumes that were asked for by the same name as a call does. paths are those at which a plugin
+// is known to have made some: a directory tells who it is for by its path alone.
+func (c *Checker) made(call dataCall, paths []string) []string {
 	b := c.backend(call.driver)
 	if b == nil {
 		return nil
 	}
 	var handles []string
 	for _, v := range b.Volumes() {
-		if v.Name == call.name {
+		if v.Name == call.name || slices.Contains(paths, v.Handle) {
 			handles = append(handles, v.Handle)
 		}
 	}
