@@ -33,6 +33,9 @@ func (c *Controller) annealClaim(ctx context.Context, claim *corev1.PersistentVo
 func (c *Controller) annealVolume(ctx context.Context, volume *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
 	annotations, remarked := c.migrated(volume.Annotations, volume.Annotations[storagehelpers.AnnDynamicallyProvisioned])
 	finalizers := finalizersOf(volume, c.migration)
+	if c.operations.runs(operationName(opDelete, volume)) {
+		finalizers = volume.Finalizers // the operation has taken it off, or is about to
+	}
 	if !remarked && slices.Equal(finalizers, volume.Finalizers) {
 		return volume, nil
 	}
