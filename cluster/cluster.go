@@ -14,6 +14,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/rest"
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/sim"
@@ -66,6 +67,7 @@ type Cluster struct {
 	parts   []*part
 	nodes   []*node
 	machine hostpath.Machine // on which the PersistentVolume controller runs
+	exports nodefs.FS        // see NFS
 	servers []*csi.Server
 
 	mu        sync.Mutex
@@ -86,7 +88,9 @@ func New(cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	c := &Cluster{kind: kind, why: why, between: cfg.Between, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA)}
+	c := &Cluster{
+		kind: kind, why: why, between: cfg.Between, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA), exports: nodefs.NewMemory("/"),
+	}
 	if kind == Loop {
 		c.driver, err = newLoopDriver(cfg.Dir)
 		if err != nil {

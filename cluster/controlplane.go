@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,6 +26,8 @@ import (
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/hostpath"
+	"github.com/volsim/volsim/plugins/nfs"
+	"github.com/volsim/volsim/plugins/recycler"
 	"github.com/volsim/volsim/pvcontroller"
 	"github.com/volsim/volsim/scheduler"
 	"github.com/volsim/volsim/sidecars/attacher"
@@ -155,9 +158,12 @@ func (c *Cluster) storageParts(cfg Config) []part {
 //
 // Upstream: cmd/kube-controller-manager/app ProbeProvisionableRecyclableVolumePlugins (v1.36).
 func (c *Cluster) startPVController(p Process, provisioning bool) error {
+	scrubber := recycler.New(recycler.Config{Component: p.Component, Client: p.Client, Pods: p.Informers.Core().V1().Pods()})
 	var manager plugins.Manager
-	plugin := hostpath.New(hostpath.Config{Caller: p.Component, Machine: c.machine, Provisioning: provisioning})
-	if err := manager.Register(p.plugin(plugin)); err != nil {
+	err := errors.Join(manager.Register(p.plugin(nfs.New(scrubber))), manager.Register(p.plugin(hostpath.New(hostpath.Config{
+		Caller: p.Component, Machine: c.machine, Recycler: scrubber, Provisioning: provisioning,
+	}))))
+	if err != nil {
 		return err
 	}
 	pvcontroller.New(pvcontroller.Config{
@@ -304,7 +310,7 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 		},
 		start: func(p Process) (err error) {
 			n.kubelet, err = newKubelet(kubeletConfig{
-				component: p.Component, client: p.Client, informers: p.Informers, node: n.name, root: n.root, fs: n.fs,
+				component: p.Component, client: p.Client, informers: p.Informers, node: n.name, root: n.root, fs: n.fs, exports: c.exports,
 				drivers: map[string]grpc.ClientConnInterface{c.driver.name(): p.conn(conn)},
 			})
 			return err

@@ -5,11 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
 )
@@ -105,4 +108,89 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// recycled is a volume that is to be emptied and given to the next.
+func recycled(source corev1.PersistentVolumeSource) *corev1.PersistentVolume {
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}
+	volume.Spec = corev1.PersistentVolumeSpec{
+		AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRecycle,
+		PersistentVolumeSource:        source,
+	}
+	return volume
+}
+
+func TestVolumeIsRecycled(t *testing.T) {
+	volumes := []struct {
+		name   string
+		source corev1.PersistentVolumeSource
+		disk   func(c *cluster.Cluster) (fs nodefs.FS, dir string)
+		call   string
+	}{
+		{
+			"host-path",
+			corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data/v"}},
+			func(c *cluster.Cluster) (nodefs.FS, string) { return c.HostPath().FS, c.HostPath().Root + "/data/v" },
+			"driver Recycle kubernetes.io/host-path/v node=node-1 path=/data/v",
+		},
+		{
+			"nfs",
+			corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "files", Path: "/v"}},
+			func(c *cluster.Cluster) (nodefs.FS, string) { return c.NFS(), "/files/v" },
+			"driver Recycle kubernetes.io/nfs/v node=node-1 path=files:/v",
+		},
+	}
+	for _, w := range worlds {
+		for _, v := range volumes {
+			t.Run(w.name+" "+v.name, func(t *testing.T) {
+				c := newHostPathWorld(t, w.cfg)
+				fs, dir := v.disk(c)
+				must(t, fs.MkdirAll(dir+"/sub"))
+				must(t, fs.WriteFile(dir+"/sub/file", []byte("of the first claim")))
+				must(t, fs.WriteFile(dir+"/file", []byte("of the first claim")))
+				must(t, lifeOfRecycled(t.Context(), c, recycled(v.source)))
+				must(t, c.WaitForRest(t.Context()))
+				names, err := fs.ReadDir(dir)
+				must(t, err)
+				if len(names) > 0 {
+					t.Errorf("the second claim finds %q", names)
+				}
+				var calls []string
+				for _, r := range c.Trace().Records() {
+					if r.Kind == trace.KindDriver && r.Verb == "Recycle" {
+						calls = append(calls, r.Action.String()+" "+r.Detail)
+					}
+				}
+				if diff := cmp.Diff([]string{v.call}, calls); diff != "" {
+					t.Errorf("calls (-want +got):\n%s", diff)
+				}
+				if _, there := c.Server().Get("pods", "default", "recycler-for-v"); there {
+					t.Error("the recycler pod is there")
+				}
+			})
+		}
+	}
+}
+
+// lifeOfRecycled binds a volume to a first claim, and when that is gone, to a second.
+func lifeOfRecycled(ctx context.Context, c *cluster.Cluster, volume *corev1.PersistentVolume) error {
+	if _, err := c.Client().CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	for _, name := range []string{"first", "second"} {
+		claim, none := cluster.NewClaim(name, "1Gi"), ""
+		claim.Spec.StorageClassName = &none
+		if _, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		if err := c.WaitForClaim(ctx, "default", name, corev1.ClaimBound); err != nil || name == "second" {
+			return err
+		}
+		if err := c.Client().CoreV1().PersistentVolumeClaims("default").Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

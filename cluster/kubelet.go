@@ -21,6 +21,7 @@ import (
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/recycler"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/volumemanager"
 )
@@ -33,11 +34,12 @@ type kubeletConfig struct {
 	node      string
 	root      string    // of the kubelet, on the node's disk
 	fs        nodefs.FS // the node's disk
+	exports   nodefs.FS // see Cluster.NFS
 	drivers   map[string]grpc.ClientConnInterface
 }
 
 // kubelet is what a node does: it registers itself and its drivers, brings volumes to its pods, says that they run when
-// all is mounted, and lets them go when all is unmounted. It runs no containers: they start and end at once.
+// all is mounted, and lets them go when all is unmounted. It runs no containers, but for what recycles a volume; see scrub.
 //
 // Upstream: pkg/kubelet, as far as volumes need it.
 type kubelet struct {
@@ -100,6 +102,9 @@ func (k *kubelet) podGone(pod *corev1.Pod) {
 func (k *kubelet) syncPod(ctx context.Context, uid types.UID) error {
 	pod := k.mine[uid]
 	if pod != nil && pod.DeletionTimestamp == nil && !finished(pod) {
+		if volume, source, ok := recycler.Scrubs(pod); ok {
+			return k.scrub(ctx, pod, volume, source)
+		}
 		k.volumes.AddPod(pod)
 		if pod.Status.Phase == corev1.PodPending && k.volumes.Mounted(uid) {
 			return k.reportRunning(ctx, pod)
@@ -146,6 +151,11 @@ func (k *kubelet) reportRunning(ctx context.Context, pod *corev1.Pod) error {
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		})
 	}
+	return k.reportPod(ctx, pod, status)
+}
+
+// reportPod writes a pod's status, unless the pod is gone.
+func (k *kubelet) reportPod(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
 	if err != nil {
 		return fmt.Errorf("patch of pod status: %w", err)

@@ -8,6 +8,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/hostpath"
 )
 
 // ErrNotMounted is matched by the error for a volume of a pod that does not have it mounted.
@@ -39,6 +42,13 @@ func (c *Cluster) ReadFile(namespace, pod, volume, name string) ([]byte, error) 
 	}
 	return n.fs.ReadFile(filepath.Join(path, name))
 }
+
+// HostPath is the machine on which the PersistentVolume controller makes volumes of kubernetes.io/host-path: node-1, so that in
+// a world of one node they are there for its pods. In a world without kubelets it is one of its own.
+func (c *Cluster) HostPath() hostpath.Machine { return c.machine }
+
+// NFS is what NFS servers export: PATH of SERVER is the directory /SERVER/PATH. A server exports whatever it is asked for.
+func (c *Cluster) NFS() nodefs.FS { return c.exports }
 
 func (c *Cluster) mount(namespace, podName, volume string) (*node, string, error) {
 	pod, ok := c.pod(namespace, podName)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,10 +61,14 @@ func (c *Cluster) Owed() []string {
 }
 
 // Left names what is there although no object in the API accounts for it: meant for a world all of whose claims and pods
-// are gone. It reads the driver, its devices and the nodes' mounts.
+// are gone. It reads the driver, its devices, the nodes' mounts and the machine of the PersistentVolume controller.
 func (c *Cluster) Left() ([]string, error) {
 	held, err := c.driver.left()
-	return append(invariant.Left(c.server), held...), err
+	volumes, errVolumes := c.machine.Volumes()
+	for _, v := range volumes {
+		held = append(held, "directory "+v.Path)
+	}
+	return append(invariant.Left(c.server), held...), errors.Join(err, errVolumes)
 }
 
 func (c *Cluster) claim(namespace, name string) (*corev1.PersistentVolumeClaim, bool) {

@@ -29,12 +29,15 @@ func (c *Controller) annealClaim(ctx context.Context, claim *corev1.PersistentVo
 
 // annealVolume puts a volume's migrated-to annotation and its finalizers right, in one write.
 //
+// Differs: upstream may put the finalizer back onto a volume whose data is deleted, just before it deletes the volume, which
+// then stays until the data is deleted once more.
+//
 // Upstream: pkg/controller/volume/persistentvolume updateVolumeMigrationAnnotationsAndFinalizers (v1.36).
 func (c *Controller) annealVolume(ctx context.Context, volume *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
 	annotations, remarked := c.migrated(volume.Annotations, volume.Annotations[storagehelpers.AnnDynamicallyProvisioned])
-	finalizers := finalizersOf(volume, c.migration)
-	if c.operations.runs(operationName(opDelete, volume)) {
-		finalizers = volume.Finalizers // the operation has taken it off, or is about to
+	finalizers := volume.Finalizers
+	if !c.erased[volume.UID] {
+		finalizers = finalizersOf(volume, c.migration)
 	}
 	if !remarked && slices.Equal(finalizers, volume.Finalizers) {
 		return volume, nil

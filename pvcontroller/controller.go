@@ -66,7 +66,7 @@ type Controller struct {
 	operations *operations            // nil without plugins
 	unsaved    map[types.UID]*unsaved // by their claims
 	saveTimer  *sim.Timer
-	deleted    map[types.UID]bool // volumes that the API server was told to delete, and that are there yet
+	erased     map[types.UID]bool // volumes whose data a plugin has deleted
 }
 
 // New makes the controller: it registers with the informers, makes the queues, and that is all. It must be called
@@ -104,7 +104,7 @@ func New(cfg Config) *Controller {
 		c.operations = newOperations(cfg.Component)
 		c.unsaved = map[types.UID]*unsaved{}
 		c.saveTimer = cfg.Component.NewTimer("save", c.saveAll)
-		c.deleted = map[types.UID]bool{}
+		c.erased = map[types.UID]bool{}
 	}
 	c.listen(claims.Informer(), func(obj any) { c.claimQueue.Add(keyOfAny(obj)) })
 	c.listen(volumes.Informer(), func(obj any) { c.volumeQueue.Add(keyOfAny(obj)) })

@@ -17,7 +17,8 @@ import (
 //
 // Differs: upstream decides by its cache of claims whether the volume is still released (kubernetes#142332), does not look at
 // the policy again, and deletes the PersistentVolume by name, also one that was made anew under it meanwhile. Here the API
-// server is asked about the claim, and the UID is presumed.
+// server is asked about the claim, and the UID is presumed. Upstream has the plugin delete again where only a write failed
+// afterwards.
 //
 // Upstream: pkg/controller/volume/persistentvolume deleteVolumeOperation (v1.36).
 func (c *Controller) delete(ctx context.Context, volume *corev1.PersistentVolume, plugin plugins.Capabilities) error {
@@ -25,8 +26,7 @@ func (c *Controller) delete(ctx context.Context, volume *corev1.PersistentVolume
 	if err != nil || live == nil {
 		return err
 	}
-	err = callDeleter(ctx, plugin.Deleter, live)
-	if err == nil {
+	if err = c.erase(ctx, live, plugin); err == nil {
 		err = c.dropFinalizer(ctx, live)
 	}
 	switch {
@@ -42,10 +42,27 @@ func (c *Controller) delete(ctx context.Context, volume *corev1.PersistentVolume
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return err
 	}
-	if c.volumes.get(live.Name) != nil {
-		c.deleted[live.UID] = true
+	return nil
+}
+
+// erase has a plugin delete what a volume stands for, once.
+func (c *Controller) erase(ctx context.Context, volume *corev1.PersistentVolume, plugin plugins.Capabilities) error {
+	if c.erased[volume.UID] {
+		return nil
+	}
+	if err := callDeleter(ctx, plugin.Deleter, volume); err != nil {
+		return err
+	}
+	if known := c.volumes.get(volume.Name); known != nil && known.UID == volume.UID {
+		c.erased[volume.UID] = true
 	}
 	return nil
+}
+
+// isLeaving tells whether nothing is left to do for a volume but to wait until others let it go.
+func (c *Controller) isLeaving(volume *corev1.PersistentVolume) bool {
+	return c.erased[volume.UID] && volume.DeletionTimestamp != nil &&
+		!slices.Contains(volume.Finalizers, storagehelpers.PVDeletionInTreeProtectionFinalizer)
 }
 
 // callDeleter has a plugin delete a volume.

@@ -17,9 +17,15 @@
 // and over unchanged objects it writes nothing and reads nothing live. An event that would only repeat what was last
 // said about an object is not sent again.
 //
-// Not here yet: CSI migration (the migrated-to annotation is respected by reclaim, never written), provisioning, deleting
-// and recycling by in-tree plugins, the kubernetes.io/pv-controller finalizer that goes with them, and metrics. The
-// controller behaves as upstream's does with no plugin loaded.
+// What plugins do (make, delete and recycle volumes) is done beside the syncs, by operations: one at a time for each claim
+// or volume, with a back-off; see operations.go. An operation decides anew from what the API server holds before it destroys
+// anything, and presumes the UID when it deletes. A volume that was made and cannot be saved is kept in mind, and tried
+// again every 10 s (save.go); the plugin finds it again by its name if the controller was killed meanwhile.
+//
+// Before anything else a sync puts annotations and finalizers right that say who looks after the object: a plugin, or the CSI
+// driver it was migrated to (anneal.go).
+//
+// Not here: metrics.
 //
 // Upstream: pkg/controller/volume/persistentvolume (v1.36.3).
 package pvcontroller

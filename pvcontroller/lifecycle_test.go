@@ -397,4 +397,15 @@ func TestRecyclingWaitsForPods(t *testing.T) {
 	w.settle()
 	w.wantState("v Released for c by-controller")
 	w.wantEvents("v Normal VolumeFailedRecycle: Volume is used by pods: default/p")
+	since := w.host.Now()
+	if err := w.user.CoreV1().Pods("default").Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		t.Fatal(err)
+	}
+	const failed = "v Failed for c by-controller"
+	for w.state() != failed && w.host.Step() {
+	}
+	w.wantState(failed)
+	if waited := w.host.Now().Sub(since); waited != 0 {
+		t.Errorf("waited %v after the pod was gone: for the resync?", waited)
+	}
 }

@@ -80,9 +80,6 @@ func (o *operations) start(kind, name string, of item, run func(ctx context.Cont
 	}
 }
 
-// runs tells whether an operation of that name is under way.
-func (o *operations) runs(name string) bool { return o != nil && o.running[corev1.UniqueVolumeName(name)] != nil }
-
 // done takes in how an operation ended.
 func (o *operations) done(op executor.Operation, err error) {
 	r := o.running[op.Key.Volume]

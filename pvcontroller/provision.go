@@ -112,7 +112,9 @@ func (c *Controller) startProvisioning(claim *corev1.PersistentVolumeClaim, clas
 		if err != nil || volume == nil {
 			return err
 		}
-		c.keepUnsaved(claim, volume, plugin)
+		u := &unsaved{claim: claim, volume: volume, plugin: plugin}
+		c.unsaved[claim.UID] = u
+		_ = c.try(ctx, u) // what comes of an error is decided there
 		return nil
 	})
 }

@@ -92,8 +92,8 @@ func (c *Controller) reclaim(ctx context.Context, volume *corev1.PersistentVolum
 
 // startReclaiming deletes or recycles a volume beside the syncs.
 func (c *Controller) startReclaiming(volume *corev1.PersistentVolume, plan reclaimPlan) {
-	if c.deleted[volume.UID] && !slices.Contains(volume.Finalizers, storagehelpers.PVDeletionInTreeProtectionFinalizer) {
-		return // it only waits for others to let it go
+	if c.isLeaving(volume) {
+		return
 	}
 	c.operations.start(plan.operation, operationName(plan.operation, volume), item{c.volumeQueue, volume.Name}, func(ctx context.Context) error {
 		switch plan.operation {

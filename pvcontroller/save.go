@@ -41,12 +41,6 @@ type unsaved struct {
 	due      time.Time // of the next try
 }
 
-// keepUnsaved begins to save a volume.
-func (c *Controller) keepUnsaved(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, plugin plugins.Capabilities) {
-	c.unsaved[claim.UID] = &unsaved{claim: claim, volume: volume, plugin: plugin, due: c.cfg.Component.Now()}
-	c.armSaves()
-}
-
 // armSaves sets the timer to the next try of all.
 func (c *Controller) armSaves() {
 	var first time.Time
@@ -70,30 +64,35 @@ func (c *Controller) saveAll() {
 		if now.Before(u.due) {
 			continue
 		}
-		u.due = now.Add(saveInterval)
-		kind, try := opSave, c.save
+		u.due = now.Add(saveInterval) // for when it cannot start
+		kind := opSave
 		if u.deleting {
-			kind, try = opClean, c.clean
+			kind = opClean
 		}
 		c.operations.start(kind, operationName(opProvision, u.claim), item{c.claimQueue, keyOf(u.claim)}, func(ctx context.Context) error {
-			err := try(ctx, u)
-			if c.unsaved[uid] == u {
-				u.due = c.cfg.Component.Now().Add(saveInterval)
-				c.armSaves()
-			}
-			return err
+			return c.try(ctx, u)
 		})
 	}
 	c.armSaves()
 }
 
-// save tries to create the PersistentVolume of a volume. That it is there already is success. When all tries have failed, or
-// the claim is gone, the volume is to be deleted.
-func (c *Controller) save(ctx context.Context, u *unsaved) error {
-	if !c.isHere(u.claim) {
+// try tries once to save a volume or, if it cannot be saved, to delete it; and sees to it that it is tried again if need be.
+func (c *Controller) try(ctx context.Context, u *unsaved) error {
+	var err error
+	if u.deleting || !c.isHere(u.claim) {
 		u.deleting = true
-		return c.clean(ctx, u)
+		err = c.clean(ctx, u)
+	} else {
+		err = c.save(ctx, u)
 	}
+	u.due = c.cfg.Component.Now().Add(saveInterval)
+	c.armSaves()
+	return err
+}
+
+// save tries to create the PersistentVolume of a volume. That it is there already is success. When all tries have failed, the
+// volume is deleted.
+func (c *Controller) save(ctx context.Context, u *unsaved) error {
 	_, err := c.cfg.Client.CoreV1().PersistentVolumes().Create(ctx, u.volume, metav1.CreateOptions{})
 	if err == nil || apierrors.IsAlreadyExists(err) {
 		c.saved(u)

@@ -46,7 +46,7 @@ func (c *Controller) forgetClaim(claim *corev1.PersistentVolumeClaim) {
 func (c *Controller) forgetVolume(volume *corev1.PersistentVolume) {
 	c.volumes.delete(volume.Name)
 	delete(c.gone, volume.Name)
-	delete(c.deleted, volume.UID)
+	delete(c.erased, volume.UID)
 	delete(c.offered, volume.Name)
 	c.silent(volume.UID)
 	for _, key := range c.claims.naming.sorted(volume.Name) {
@@ -130,12 +130,21 @@ func (c *Controller) classChanged(class *storagev1.StorageClass) {
 	}
 }
 
-// podChanged queues the claims of a pod that look for a volume: the scheduler may wait for them, or they for it.
+// podChanged queues the claims of a pod that look for a volume: the scheduler may wait for them, or they for it. Where the
+// claim is gone, its volumes are queued: one may wait for the pod before it is recycled.
 func (c *Controller) podChanged(pod *corev1.Pod) {
 	for _, key := range podclaims.Keys(pod) {
 		claim := c.claims.get(key)
 		if claim != nil && isLooking(claim) {
 			c.claimQueue.Add(key)
+		}
+		if claim != nil {
+			continue
+		}
+		for _, volume := range c.volumes.pool.reservedFor(key) {
+			if volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
+				c.volumeQueue.Add(volume.Name)
+			}
 		}
 	}
 }

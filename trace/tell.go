@@ -281,9 +281,9 @@ var calls = map[string]string{
 	"NodeUnstageVolume":         "has the driver unstage the volume",
 	"NodePublishVolume":         "has the driver publish the volume to the pod",
 	"NodeUnpublishVolume":       "has the driver unpublish the volume from the pod",
-	"Provision":                 "has its plugin make a volume",
-	"Delete":                    "has its plugin delete the volume",
-	"Recycle":                   "has its plugin recycle the volume",
+	"Provision":                 "has the plugin make a volume",
+	"Delete":                    "has the plugin delete the volume",
+	"Recycle":                   "empties the volume, as the recycler pod would",
 }
 
 func tellCall(r Record) (string, bool) {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/recycler"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
 )
@@ -26,10 +28,20 @@ const (
 	createdBy    = "hostpath-dynamic-provisioner"
 )
 
+// How long a recycler pod may run, at least and for each GiB.
+//
+// Upstream: pkg/controller/volume/persistentvolume/config/v1alpha1 MinimumTimeoutHostPath, IncrementTimeoutHostPath (v1.36).
+const (
+	RecycleMin    = 60 * time.Second
+	RecyclePerGiB = 30 * time.Second
+)
+
 // Config is what New must be told.
 type Config struct {
 	Caller  sim.Caller // whom calls that touch the disk leave
 	Machine Machine    // on which volumes are made and deleted
+	// Recycler empties volumes. It is needed by Recycle only.
+	Recycler *recycler.Recycler
 	// Provisioning allows volumes to be made.
 	//
 	// Upstream: cmd/kube-controller-manager --enable-hostpath-provisioner (v1.36), which is off unless asked for.
@@ -44,6 +56,7 @@ type Plugin struct{ cfg Config }
 var (
 	_ plugins.Provisioner = (*Plugin)(nil)
 	_ plugins.Deleter     = (*Plugin)(nil)
+	_ plugins.Recycler    = (*Plugin)(nil)
 )
 
 // New makes the plugin of one process.
@@ -146,6 +159,23 @@ func (p *Plugin) Delete(_ context.Context, spec *plugins.Spec) error {
 		return fmt.Errorf("host_path deleter only supports /tmp/.+ but received provided %s", dir)
 	}
 	return p.call("Delete", spec.PersistentVolume.Name, dir, p.cfg.Machine.remove)
+}
+
+// Recycle removes all that is in the directory of that path of the machine on which the pod runs, and leaves the directory.
+//
+// Upstream: pkg/volume/hostpath hostPathPlugin.Recycle (v1.36).
+func (p *Plugin) Recycle(ctx context.Context, volume string, spec *plugins.Spec, tell func(severity, text string)) error {
+	if spec.PersistentVolume == nil || spec.PersistentVolume.Spec.HostPath == nil {
+		return errors.New("spec.PersistentVolume.Spec.HostPath is nil")
+	}
+	return p.cfg.Recycler.Run(ctx, recycler.Job{
+		Volume: volume,
+		Source: corev1.VolumeSource{
+			HostPath: &corev1.HostPathVolumeSource{Path: spec.PersistentVolume.Spec.HostPath.Path},
+		},
+		Deadline: recycler.Deadline(spec.PersistentVolume, RecycleMin, RecyclePerGiB),
+		Tell:     tell,
+	})
 }
 
 // call does something to a directory as one effect outside the component.

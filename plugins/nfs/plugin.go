@@ -1,0 +1,77 @@
+package nfs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/recycler"
+)
+
+// Name is the plugin's name.
+const Name = "kubernetes.io/nfs"
+
+// How long a recycler pod may run, at least and for each GiB.
+//
+// Upstream: pkg/controller/volume/persistentvolume/config/v1alpha1 MinimumTimeoutNFS, IncrementTimeoutNFS (v1.36).
+const (
+	RecycleMin    = 300 * time.Second
+	RecyclePerGiB = 30 * time.Second
+)
+
+// Plugin is the plugin. It keeps nothing in memory.
+//
+// Upstream: pkg/volume/nfs nfsPlugin (v1.36).
+type Plugin struct{ recycler *recycler.Recycler }
+
+var _ plugins.Recycler = (*Plugin)(nil)
+
+// New makes the plugin of one process.
+func New(r *recycler.Recycler) *Plugin { return &Plugin{recycler: r} }
+
+// Name is "kubernetes.io/nfs".
+func (p *Plugin) Name() string { return Name }
+
+// CanSupport tells whether the volume is exported by a server.
+func (p *Plugin) CanSupport(spec *plugins.Spec) bool { return sourceOf(spec) != nil }
+
+// VolumeName is the server's name and the path.
+func (p *Plugin) VolumeName(spec *plugins.Spec) (string, error) {
+	source := sourceOf(spec)
+	if source == nil {
+		return "", errors.New("spec does not reference a NFS volume type")
+	}
+	return source.Server + "/" + source.Path, nil
+}
+
+func sourceOf(spec *plugins.Spec) *corev1.NFSVolumeSource {
+	switch {
+	case spec.Volume != nil && spec.Volume.NFS != nil:
+		return spec.Volume.NFS
+	case spec.PersistentVolume != nil:
+		return spec.PersistentVolume.Spec.NFS
+	default:
+		return nil
+	}
+}
+
+// Recycle removes all that is in the volume, by a pod.
+//
+// Upstream: pkg/volume/nfs nfsPlugin.Recycle (v1.36).
+func (p *Plugin) Recycle(ctx context.Context, volume string, spec *plugins.Spec, tell func(severity, text string)) error {
+	if spec.PersistentVolume == nil || spec.PersistentVolume.Spec.NFS == nil {
+		return errors.New("spec.PersistentVolumeSource.NFS is nil")
+	}
+	source := spec.PersistentVolume.Spec.NFS
+	return p.recycler.Run(ctx, recycler.Job{
+		Volume: volume,
+		Source: corev1.VolumeSource{
+			NFS: &corev1.NFSVolumeSource{Server: source.Server, Path: source.Path},
+		},
+		Deadline: recycler.Deadline(spec.PersistentVolume, RecycleMin, RecyclePerGiB),
+		Tell:     tell,
+	})
+}

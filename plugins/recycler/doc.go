@@ -1,0 +1,14 @@
+// Package recycler empties a volume by a pod: the way in which the plugins of kube-controller-manager recycle.
+//
+// [Recycler.Run] creates the pod recycler-for-NAME, which has the volume at /scrub and removes whatever is there, waits until
+// the pod has ended, and deletes it. What is told of the pod in events is passed on. A pod of that name that is there already
+// may be one that an earlier controller left, or somebody's who wants to be taken for it: it is deleted, and the recycling
+// fails, to be tried again.
+//
+// The pod is waited for by what the component's cache of pods shows, so that nothing polls and no cache is had for it alone.
+// Events are not watched: they are listed each time the pod has changed.
+//
+// Whoever runs pods recognizes one by [Scrubs], and does what its command would with [Scrub].
+//
+// Upstream: pkg/volume/util/recyclerclient, pkg/volume NewPersistentVolumeRecyclerPodTemplate (v1.36).
+package recycler

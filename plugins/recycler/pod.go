@@ -1,0 +1,78 @@
+package recycler
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What a recycler pod is known by.
+const (
+	namePrefix = "recycler-for-"
+	container  = "pv-recycler"
+	scrubDir   = "/scrub"
+)
+
+// Template is the pod that recycles, but for its name, its deadline and the source of its only volume.
+//
+// Differs: the image is named without a registry.
+//
+// Upstream: pkg/volume NewPersistentVolumeRecyclerPodTemplate (v1.36).
+func Template() *corev1.Pod {
+	deadline := int64(60)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault},
+		Spec: corev1.PodSpec{
+			ActiveDeadlineSeconds: &deadline,
+			RestartPolicy:         corev1.RestartPolicyNever,
+			Volumes:               []corev1.Volume{{Name: "vol"}},
+			Containers: []corev1.Container{{
+				Name:         container,
+				Image:        "build-image/debian-base:bookworm-v1.0.6",
+				Command:      []string{"/bin/sh"},
+				Args:         []string{"-c", `test -e /scrub && find /scrub -mindepth 1 -delete && test -z "$(ls -A /scrub)" || exit 1`},
+				VolumeMounts: []corev1.VolumeMount{{Name: "vol", MountPath: scrubDir}},
+			}},
+		},
+	}
+}
+
+// Deadline is how long a pod may take to recycle a volume: so long for each GiB, and no less than least.
+//
+// Upstream: pkg/volume/util CalculateTimeoutForVolume (v1.36).
+func Deadline(volume *corev1.PersistentVolume, least, perGiB time.Duration) time.Duration {
+	size := volume.Spec.Capacity[corev1.ResourceStorage]
+	return max(least, time.Duration(size.Value()>>30)*perGiB)
+}
+
+// podFor is the pod of a job.
+func podFor(job Job) *corev1.Pod {
+	pod := job.Template
+	if pod == nil {
+		pod = Template()
+	}
+	pod = pod.DeepCopy()
+	pod.Name, pod.GenerateName = namePrefix+job.Volume, ""
+	seconds := int64(job.Deadline / time.Second)
+	pod.Spec.ActiveDeadlineSeconds = &seconds
+	pod.Spec.Volumes[0].VolumeSource = job.Source
+	return pod
+}
+
+// Scrubs tells whether a pod recycles a volume: the PersistentVolume's name, and where the volume is.
+func Scrubs(pod *corev1.Pod) (volume string, source corev1.VolumeSource, ok bool) {
+	volume, ok = strings.CutPrefix(pod.Name, namePrefix)
+	if !ok || len(pod.Spec.Containers) != 1 || pod.Spec.Containers[0].Name != container {
+		return "", corev1.VolumeSource{}, false
+	}
+	for _, m := range pod.Spec.Containers[0].VolumeMounts {
+		for _, v := range pod.Spec.Volumes {
+			if m.MountPath == scrubDir && m.Name == v.Name {
+				return volume, v.VolumeSource, true
+			}
+		}
+	}
+	return "", corev1.VolumeSource{}, false
+}
