@@ -28,8 +28,11 @@ type Volume struct {
 	Bytes    int64
 }
 
-// pluginHostPath is the plugin whose volumes are directories.
-const pluginHostPath = "kubernetes.io/host-path"
+// Plugins whose volumes are directories, of a machine and of a server.
+const (
+	pluginHostPath = "kubernetes.io/host-path"
+	pluginNFS      = "kubernetes.io/nfs"
+)
 
 // identityOf says what a PersistentVolume stands for: a volume of a CSI driver, or of a plugin. driver is "" for other sources.
 func identityOf(v *corev1.PersistentVolume) (driver, handle string) {
@@ -38,6 +41,8 @@ func identityOf(v *corev1.PersistentVolume) (driver, handle string) {
 		return v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle
 	case v.Spec.HostPath != nil:
 		return pluginHostPath, v.Spec.HostPath.Path
+	case v.Spec.NFS != nil:
+		return pluginNFS, v.Spec.NFS.Server + ":" + v.Spec.NFS.Path
 	default:
 		return "", ""
 	}

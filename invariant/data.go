@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"cmp"
 	"maps"
 	"strings"
 
@@ -23,7 +24,13 @@ type data struct {
 	handles byHandle
 	looks   map[look]looked
 	givers  map[types.UID]string // the component that wrote a volume's claimRef last
+	pods    map[string]string    // who created the pod that recycles a volume, by the volume's name
 }
+
+// podPrefix begins the name of a pod that recycles a volume; the name of the volume follows.
+//
+// Upstream: pkg/volume/util/recyclerclient (v1.36).
+const podPrefix = "recycler-for-"
 
 // look is a strand's last request for a volume, and looked what it told.
 type look struct{ actor, volume string }
@@ -34,9 +41,9 @@ type looked struct {
 }
 
 func beginData(c *Checker) watcher {
-	d := &data{c, byHandle{}, map[look]looked{}, map[types.UID]string{}}
+	d := &data{c, byHandle{}, map[look]looked{}, map[types.UID]string{}, map[string]string{}}
 	w := onVolumes(d.see)
-	w.writes, w.write = []string{"persistentvolumes"}, d.write
+	w.writes, w.write = []string{"persistentvolumes", "pods"}, d.write
 	w.request, w.call = d.request, d.call
 	w.event = func(r trace.Record) {
 		maps.DeleteFunc(d.looks, func(l look, _ looked) bool { return ends(r, componentOf(l.actor)) })
@@ -64,6 +71,12 @@ func (d *data) see(before, after *corev1.PersistentVolume) {
 }
 
 func (d *data) write(r trace.Record) {
+	if pod, is := r.After.(*corev1.Pod); is {
+		if volume, is := strings.CutPrefix(pod.Name, podPrefix); is && r.Verb == "create" {
+			d.pods[volume] = r.Actor
+		}
+		return
+	}
 	before, _ := r.Before.(*corev1.PersistentVolume)
 	if after, is := r.After.(*corev1.PersistentVolume); is && refUID(before) != refUID(after) {
 		d.givers[after.UID] = componentOf(r.Actor)
@@ -96,9 +109,13 @@ func (d *data) call(r trace.Record) {
 		if v == nil {
 			continue
 		}
-		last, looked := d.looks[look{r.Actor, name}]
+		actor := r.Actor
+		if call.verb == dataRecycled {
+			actor = cmp.Or(d.pods[name], r.Actor)
+		}
+		last, looked := d.looks[look{actor, name}]
 		claim := d.ownerOf(v)
-		if claim != nil && !(looked && last.unclaimed && d.givers[v.UID] != componentOf(r.Actor)) {
+		if claim != nil && !(looked && last.unclaimed && d.givers[v.UID] != componentOf(actor)) {
 			d.report("I8", "%s %s the data of volume %s, which is claim %s/%s's", r.Actor, call.verb, name, claim.Namespace, claim.Name)
 		}
 		if isRetained(v) && d.knewRetained(r, v, call.ofPlugin, !looked || last.retained) {
