@@ -149,16 +149,19 @@ func beginFinalizer(c *Checker) watcher {
 //   - whose PersistentVolume went although they were to be retained, or by force: there it is an administrator's turn;
 //   - whose making the driver said had failed for good, when it had not: a driver that errs so is believed;
 //   - whose maker was killed before it created the PersistentVolume: nobody else knows of them, unless the claim is still
-//     there when the maker begins anew.
+//     there when the maker begins anew;
+//
+// and PersistentVolumes that were to be deleted, and are not any more since their volume was.
 type accounts struct {
 	*Checker
 	left   map[string]bool   // handleKey of volumes that nobody is to delete any more
 	denied map[string]bool   // names of volumes of which the driver said last that there is none
+	erased map[string]bool   // handleKey of volumes that were deleted
 	making map[string]string // names of volumes that were made and have no PersistentVolume yet: their maker; "" if it was killed
 }
 
 func beginAccounted(c *Checker) watcher {
-	a := &accounts{c, map[string]bool{}, map[string]bool{}, map[string]string{}}
+	a := &accounts{c, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]string{}}
 	w := onVolumes(a.see)
 	w.call, w.event, w.settled = a.call, a.event, a.settle
 	return w
@@ -178,6 +181,9 @@ func (a *accounts) see(before, after *corev1.PersistentVolume) {
 
 func (a *accounts) call(r trace.Record) {
 	call := dataCallOf(r)
+	if call.verb == dataDeleted && Effective(r) {
+		a.erased[call.key] = true
+	}
 	if call.verb != dataMade {
 		return
 	}
@@ -201,7 +207,8 @@ func (a *accounts) settle(report func(format string, args ...any)) {
 		v := obj.(*corev1.PersistentVolume)
 		accounted[handleKey(v)] = true
 		driver, handle := identityOf(v)
-		if a.backend(driver) != nil && !a.holds(v) && madeBy(v) == driver && v.DeletionTimestamp == nil {
+		spared := a.erased[handleKey(v)] && v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete
+		if a.backend(driver) != nil && !a.holds(v) && madeBy(v) == driver && v.DeletionTimestamp == nil && !spared {
 			report("PersistentVolume %s stands for volume %s, which is not there", v.Name, handle)
 		}
 	}

@@ -28,7 +28,7 @@ import (
 //	create pod NAME [CLAIM …] [on=NODE]
 //	delete volume|claim|class NAME
 //	delete pod NAME [now=true]
-//	set volume NAME [reclaim=Delete|Retain|Recycle] [for=CLAIM] [migrated=DRIVER]
+//	set volume NAME [reclaim=Delete|Retain|Recycle] [for=CLAIM | bind=CLAIM] [migrated=DRIVER]
 //	set claim NAME reclaim=Delete|Retain|Recycle (of the volume to which it is bound)
 //	finish pod NAME
 //	write pod NAME CLAIM                     (a file into the claim's volume, which the pod must have mounted)
@@ -41,7 +41,7 @@ import (
 // kubernetes.io/host-path; by= is who is said to have made it for a claim; node= is the only node on which it can be used.
 // A class is of the world's own driver, too; class= (nothing) means no class; a volume's class is none and a claim's the
 // default unless the act says otherwise. To set for= or migrated= (nothing) takes the volume's claimRef, or its annotation,
-// away. To create what is still being deleted waits until it is gone; to delete or set what is not there does nothing.
+// away; bind= gives it a claimRef with the claim's UID. To create what is still being deleted waits until it is gone; to delete or set what is not there does nothing.
 type Act struct {
 	verb, kind, name string
 	args             []string // SIZE, PHASE, claims
@@ -63,7 +63,7 @@ var acts = map[string]grammar{
 	"create class":  {0, []string{"provisioner", "binding", "reclaim", "default"}},
 	"create pod":    {-1, []string{"on"}},
 	"delete volume": {0, nil}, "delete claim": {0, nil}, "delete class": {0, nil}, "delete pod": {0, []string{"now"}},
-	"set volume": {0, []string{"reclaim", "for", "migrated"}}, "set claim": {0, []string{"reclaim"}},
+	"set volume": {0, []string{"reclaim", "for", "bind", "migrated"}}, "set claim": {0, []string{"reclaim"}},
 	"finish pod": {0, nil}, "write pod": {1, nil},
 	"cordon": {0, nil}, "uncordon": {0, nil},
 	"wait claim": {1, nil}, "wait volume": {1, nil}, "wait pod": {1, nil},
@@ -217,7 +217,15 @@ func (a Act) set(ctx context.Context, client kubernetes.Interface) error {
 		}
 		volume = claim.Spec.VolumeName
 	}
-	patch, err := json.Marshal(a.changes())
+	uid := types.UID("")
+	if name, ok := a.option("bind"); ok {
+		claim, err := client.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		uid = claim.UID
+	}
+	patch, err := json.Marshal(a.changes(uid))
 	if err != nil {
 		return err
 	}
@@ -225,8 +233,8 @@ func (a Act) set(ctx context.Context, client kubernetes.Interface) error {
 	return err
 }
 
-// changes are those of a volume, as a merge patch.
-func (a Act) changes() map[string]any {
+// changes are those of a volume, as a merge patch. uid is that of the claim to which it is bound.
+func (a Act) changes(uid types.UID) map[string]any {
 	spec, annotations := map[string]any{}, map[string]any{}
 	for _, o := range a.options {
 		switch {
@@ -236,6 +244,11 @@ func (a Act) changes() map[string]any {
 			spec["claimRef"] = nil
 		case o.key == "for":
 			spec["claimRef"] = map[string]any{"namespace": metav1.NamespaceDefault, "name": o.value, "uid": nil, "resourceVersion": nil}
+		case o.key == "bind":
+			spec["claimRef"] = map[string]any{
+				"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": metav1.NamespaceDefault, "name": o.value,
+				"uid": uid, "resourceVersion": nil,
+			}
 		case o.value == "":
 			annotations[storagehelpers.AnnMigratedTo] = nil
 		default:
