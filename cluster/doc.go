@@ -10,6 +10,12 @@
 // waits for it (Start, the Wait methods) moves it. Its devices are loop devices of this machine or the memory of the
 // simulated array; see [Devices].
 //
+// The PersistentVolume controller has the plugins of kube-controller-manager that recycle, and with
+// [Config].HostPathProvisioning makes volumes, too; its machine is node-1. The kubelets do what recycler pods would: on the
+// disk of the node on which the pod runs, which in a world of several nodes need not be the disk on which the volume was
+// made.
+//
 // Not here: what decides anything. The parts are in their own packages, and see each other only through API objects; the
-// list of them is in controlplane.go. Pods run no containers: a pod is Running when its volumes are mounted.
+// list of them is in controlplane.go. Other pods run no containers: a pod is Running when
+// its volumes are mounted. Volumes of kubernetes.io/host-path and kubernetes.io/nfs are not mounted for pods yet.
 package cluster

@@ -27,7 +27,7 @@ var worlds = []struct {
 	name string
 	cfg  cluster.Config
 }{
-	{"live", cluster.Config{Nodes: 1, Devices: cluster.Array, HostPathProvisioning: true}},
+	{"live", cluster.Config{Nodes: 1, HostPathProvisioning: true}},
 	{"stepped", cluster.Config{Nodes: 1, HostPathProvisioning: true, Stepped: &sim.SteppedConfig{}}},
 }
 

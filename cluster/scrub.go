@@ -19,9 +19,9 @@ import (
 
 // scrub runs a recycler pod: what is in its volume is removed, and the pod has ended. Its mounts are not made.
 //
-// Before, the API server is asked for the pod: a kubelet whose last report was lost, or that has started again from an old list,
-// does not know that the pod has ended, and somebody else may use the volume by then. A kubelet of upstream knows it from its
-// containers.
+// Before, the API server is asked for the pod: a kubelet whose last report was lost, or that has started again from an old
+// list, does not know that the pod has ended, and somebody else may use the volume by then. A kubelet of upstream knows it
+// from its containers.
 //
 // Upstream: pkg/kubelet SyncPod, pkg/kubelet/active_deadline.go (v1.36), and the container's command.
 func (k *kubelet) scrub(ctx context.Context, pod *corev1.Pod, volume string, source corev1.VolumeSource) error {

@@ -49,13 +49,26 @@ type Deleter interface {
 	Delete(ctx context.Context, spec *Spec) error
 }
 
+// RecycleOptions is what volume is to be emptied, and who wants to know.
+type RecycleOptions struct {
+	Volume string // the PersistentVolume's name
+	Spec   *Spec
+	// Tell is called with what is worth telling on the way, with an event's type.
+	Tell func(severity, text string)
+	// Begin is called before anything is removed, by whoever alone can empty the volume from then on; by names it, and no
+	// two times the same. Its error says that the volume may be somebody's by now: then nothing is removed.
+	//
+	// Differs: upstream's recyclers begin at once. Of two controllers, one that has been slow since it looked whether the
+	// volume was released then removes what its next user wrote.
+	Begin func(by string) error
+}
+
 // Recycler is offered by plugins that can empty a volume for its next claim.
 //
 // Upstream: pkg/volume RecyclableVolumePlugin (v1.36).
 type Recycler interface {
-	// Recycle removes what is in the volume; volume is the PersistentVolume's name. What is worth telling on the way goes
-	// to tell, with an event's type.
-	Recycle(ctx context.Context, volume string, spec *Spec, tell func(severity, text string)) error
+	// Recycle removes what is in the volume.
+	Recycle(ctx context.Context, opts RecycleOptions) error
 }
 
 // InUseError is returned by Delete for a volume that is used for a while yet: it is to be tried again, and has not failed.

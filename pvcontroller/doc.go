@@ -9,8 +9,9 @@
 // from.
 //
 // The controller keeps the newest version it knows of every claim and volume in caches of its own, which run ahead of
-// its informers by its own writes; see versions. Volumes that are free are indexed by what a claim can ask for, so that a match
-// costs a search in a tree and not a walk over all volumes; see pool.
+// its informers by its own writes; see versions. Volumes that are free are indexed by what a claim can ask for, labels
+// included, so that a match costs a search in a tree and not a walk over all volumes; see pool. So are the claims that
+// wait for a volume; see seekers.
 //
 // Differs: upstream finds most of its work in a resync each 15 s. Here whatever can make a claim or a volume
 // take a step queues it (wake.go), so that a world with nothing left to do is settled; the resync remains as a background timer,

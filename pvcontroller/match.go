@@ -6,11 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/btree"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 	"k8s.io/utils/ptr"
 )
@@ -57,128 +55,160 @@ func modesOf(modes []corev1.PersistentVolumeAccessMode) modeSet {
 	return set
 }
 
-// shape is what must be equal, or nearly so, between a claim and a free volume.
+// shape is what must be equal between a claim and a free volume.
 type shape struct {
-	modes      modeSet
 	class      string
 	volumeMode corev1.PersistentVolumeMode
 	attributes string // volumeAttributesClassName
 }
 
-// candidate is a free volume in its place: by capacity, then by name.
-type candidate struct {
-	capacity resource.Quantity
-	name     string
-	volume   *corev1.PersistentVolume
-}
-
-func lessCandidate(a, b candidate) bool {
-	if c := a.capacity.Cmp(b.capacity); c != 0 {
-		return c < 0
-	}
-	return a.name < b.name
-}
-
 // pool holds volumes by what a claim can ask for. It is a value without ties to the rest of the controller.
+//
+// To match a claim, to add a volume and to remove one takes a time that grows with the logarithm of the number of volumes.
+// That goes for a claim with a selector too, be it of several labels, once selectors of its form (see form) have passed over as
+// many free volumes of the shape as there are; until then, and where more than postingsMax forms take turns, a match
+// walks past those that are large enough and not selected; see shelf. A volume takes an entry of some 30 bytes, and
+// one more, of some 40, for each form by which it is posted.
 //
 // Differs: upstream walks all volumes of a mode set for each claim, free or not, and among volumes of equal capacity
 // takes whichever its map yields first. Here the free ones of a shape are sorted by capacity, and ties come out by name.
+// Of mode sets with equally many modes upstream tries whichever its map yields first; here the order is that of modeSets.
 //
 // Upstream: pkg/controller/volume/persistentvolume persistentVolumeOrderedIndex (v1.36), and component-helpers
 // storage/volume FindMatchingVolume.
 type pool struct {
-	free     map[shape]*btree.BTreeG[candidate]
-	reserved map[string]map[string]*corev1.PersistentVolume // claim key, volume name: claimRef names the claim
-	count    [modeOther]int                                 // of volumes with these modes
+	free     map[shape]*[modeOther]*shelf                        // each shelf by its modes; nil: none is free
+	reserved map[types.NamespacedName][]*corev1.PersistentVolume // by the claim that claimRef names; sorted by name
+	count    [modeOther]int                                      // of volumes with these modes
 }
 
 func newPool() *pool {
 	return &pool{
-		free:     map[shape]*btree.BTreeG[candidate]{},
-		reserved: map[string]map[string]*corev1.PersistentVolume{},
+		free:     map[shape]*[modeOther]*shelf{},
+		reserved: map[types.NamespacedName][]*corev1.PersistentVolume{},
 	}
 }
 
 // add puts a volume into the pool; one of that name must not be in it.
 func (p *pool) add(volume *corev1.PersistentVolume) {
-	s := shapeOf(volume)
-	p.count[s.modes]++
+	modes := knownModesOf(volume)
+	p.count[modes]++
 	if ref := volume.Spec.ClaimRef; ref != nil {
-		byName := p.reserved[keyOfRef(ref)]
-		if byName == nil {
-			byName = map[string]*corev1.PersistentVolume{}
-			p.reserved[keyOfRef(ref)] = byName
-		}
-		byName[volume.Name] = volume
+		p.reserve(nameInRef(ref), volume)
 		return
 	}
 	if !isFree(volume) {
 		return
 	}
-	tree := p.free[s]
-	if tree == nil {
-		tree = btree.NewBTreeGOptions(lessCandidate, btree.Options{NoLocks: true})
-		p.free[s] = tree
+	s := shapeOf(volume)
+	shelves := p.free[s]
+	if shelves == nil {
+		shelves = &[modeOther]*shelf{}
+		p.free[s] = shelves
 	}
-	tree.Set(candidateOf(volume))
+	if shelves[modes] == nil {
+		shelves[modes] = newShelf()
+	}
+	shelves[modes].add(volume)
 }
 
 // remove takes out a volume, given as it was added.
 func (p *pool) remove(volume *corev1.PersistentVolume) {
-	s := shapeOf(volume)
-	p.count[s.modes]--
+	modes := knownModesOf(volume)
+	p.count[modes]--
 	if ref := volume.Spec.ClaimRef; ref != nil {
-		byName := p.reserved[keyOfRef(ref)]
-		delete(byName, volume.Name)
-		if len(byName) == 0 {
-			delete(p.reserved, keyOfRef(ref))
-		}
+		p.unreserve(nameInRef(ref), volume)
 		return
 	}
-	if tree := p.free[s]; tree != nil {
-		tree.Delete(candidateOf(volume))
-		if tree.Len() == 0 {
-			delete(p.free, s)
-		}
+	if !isFree(volume) {
+		return
+	}
+	s := shapeOf(volume)
+	shelves := p.free[s]
+	shelves[modes].remove(volume)
+	if shelves[modes].all.Len() > 0 {
+		return
+	}
+	shelves[modes] = nil
+	if *shelves == ([modeOther]*shelf{}) {
+		delete(p.free, s)
 	}
 }
+
+func (p *pool) reserve(claim types.NamespacedName, volume *corev1.PersistentVolume) {
+	volumes := p.reserved[claim]
+	i, _ := slices.BinarySearchFunc(volumes, volume, byName)
+	p.reserved[claim] = slices.Insert(volumes, i, volume)
+}
+
+func (p *pool) unreserve(claim types.NamespacedName, volume *corev1.PersistentVolume) {
+	volumes := p.reserved[claim]
+	if len(volumes) == 1 {
+		delete(p.reserved, claim)
+		return
+	}
+	i, _ := slices.BinarySearchFunc(volumes, volume, byName)
+	p.reserved[claim] = slices.Delete(volumes, i, i+1)
+}
+
+func byName(a, b *corev1.PersistentVolume) int { return strings.Compare(a.Name, b.Name) }
 
 // match finds the volume for a claim that names none. Mode sets that hold all the claim's modes are tried one after the
 // other, fewest modes first. In each, a volume reserved for the claim comes first, then the smallest free one that is
 // large enough and meets the selector; ties go by name. With delayed binding only a reserved one will do, since the
-// scheduler chooses among the free. nil means there is none. The error is that of a selector that makes no sense.
+// scheduler chooses among the free. nil means there is none. The error is that of a selector that makes no sense, of which
+// one hears only if there are volumes with the claim's modes.
 //
 // Upstream: pkg/controller/volume/persistentvolume findBestMatchForClaim (v1.36).
 func (p *pool) match(claim *corev1.PersistentVolumeClaim, delayed bool) (*corev1.PersistentVolume, error) {
-	selector, err := selectorOf(claim)
-	if err != nil {
-		return nil, err
-	}
 	want := modesOf(claim.Spec.AccessModes)
+	if !p.holds(want) {
+		return nil, nil
+	}
+	q, err := queryOf(claim.Spec.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("selector of claim %s: %w", keyOf(claim), err)
+	}
+	reserved := p.reserved[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]
+	var shelves [modeOther]*shelf
+	if free := p.free[needOf(claim)]; free != nil && !delayed {
+		shelves = *free
+	}
+	from := candidateOfSize(requestOf(claim))
 	for _, modes := range modeSets {
-		if p.count[modes] == 0 || modes&want != want {
+		if modes&want != want {
 			continue
 		}
-		if volume := p.reservedWith(claim, modes); volume != nil {
+		if volume := reservedWith(reserved, claim, modes); volume != nil {
 			return volume, nil
 		}
-		if delayed {
+		if shelves[modes] == nil {
 			continue
 		}
-		if volume := p.smallest(claim, modes, selector); volume != nil {
+		if volume := shelves[modes].smallest(from, &q); volume != nil {
 			return volume, nil
 		}
 	}
 	return nil, nil
 }
 
-// reservedWith finds the first volume by name that has exactly these modes and is reserved for the claim, which it must
-// suit but for class and selector.
-func (p *pool) reservedWith(claim *corev1.PersistentVolumeClaim, modes modeSet) *corev1.PersistentVolume {
+// holds tells whether a volume has these modes, and maybe more.
+func (p *pool) holds(want modeSet) bool {
+	for _, modes := range modeSets {
+		if modes&want == want && p.count[modes] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// reservedWith finds the first volume that has exactly these modes and is reserved for the claim, which it must suit but
+// for class and selector.
+func reservedWith(volumes []*corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, modes modeSet) *corev1.PersistentVolume {
 	need := needOf(claim)
-	for _, volume := range p.reservedFor(keyOf(claim)) {
-		s, capacity := shapeOf(volume), volume.Spec.Capacity[corev1.ResourceStorage]
-		if s.modes == modes && s.volumeMode == need.volumeMode && s.attributes == need.attributes &&
+	for _, volume := range volumes {
+		s, capacity := shapeOf(volume), capacityOf(volume)
+		if knownModesOf(volume) == modes && s.volumeMode == need.volumeMode && s.attributes == need.attributes &&
 			capacity.Cmp(requestOf(claim)) >= 0 && volume.DeletionTimestamp == nil &&
 			storagehelpers.IsVolumeBoundToClaim(volume, claim) {
 			return volume
@@ -187,35 +217,11 @@ func (p *pool) reservedWith(claim *corev1.PersistentVolumeClaim, modes modeSet) 
 	return nil
 }
 
-func (p *pool) smallest(claim *corev1.PersistentVolumeClaim, modes modeSet, selector labels.Selector) *corev1.PersistentVolume {
-	need := needOf(claim)
-	need.modes = modes
-	tree := p.free[need]
-	if tree == nil {
-		return nil
-	}
-	var found *corev1.PersistentVolume
-	tree.Ascend(candidate{capacity: requestOf(claim)}, func(c candidate) bool {
-		if selector.Matches(labels.Set(c.volume.Labels)) {
-			found = c.volume
-		}
-		return found == nil
-	})
-	return found
-}
-
-// reservedFor returns the volumes whose claimRef names the claim of that key, whatever UID it gives, sorted by name.
+// reservedFor returns the volumes whose claimRef names the claim of that key, whatever UID it gives, sorted by name. The slice
+// is the pool's own: it holds until the next change, and is read-only.
 func (p *pool) reservedFor(key string) []*corev1.PersistentVolume {
-	byName := p.reserved[key]
-	if len(byName) == 0 {
-		return nil
-	}
-	volumes := make([]*corev1.PersistentVolume, 0, len(byName))
-	for _, volume := range byName {
-		volumes = append(volumes, volume)
-	}
-	slices.SortFunc(volumes, func(a, b *corev1.PersistentVolume) int { return strings.Compare(a.Name, b.Name) })
-	return volumes
+	namespace, name, _ := strings.Cut(key, "/")
+	return p.reserved[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
 // isFree tells whether a volume may be given to any claim that it suits.
@@ -225,32 +231,38 @@ func isFree(volume *corev1.PersistentVolume) bool {
 
 func shapeOf(volume *corev1.PersistentVolume) shape {
 	return shape{
-		modes:      modesOf(volume.Spec.AccessModes) &^ modeOther,
 		class:      storagehelpers.GetPersistentVolumeClass(volume),
 		volumeMode: volumeModeOf(volume.Spec.VolumeMode),
 		attributes: ptr.Deref(volume.Spec.VolumeAttributesClassName, ""),
 	}
 }
 
-func candidateOf(volume *corev1.PersistentVolume) candidate {
-	return candidate{capacity: volume.Spec.Capacity[corev1.ResourceStorage], name: volume.Name, volume: volume}
+// needOf is the shape of the volumes that suit a claim.
+func needOf(claim *corev1.PersistentVolumeClaim) shape {
+	return shape{
+		class:      storagehelpers.GetPersistentVolumeClaimClass(claim),
+		volumeMode: volumeModeOf(claim.Spec.VolumeMode),
+		attributes: ptr.Deref(claim.Spec.VolumeAttributesClassName, ""),
+	}
 }
 
 func volumeModeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
 	return ptr.Deref(mode, corev1.PersistentVolumeFilesystem)
 }
 
+// knownModesOf leaves out modes that are not known, with which no volume is found.
+func knownModesOf(volume *corev1.PersistentVolume) modeSet {
+	return modesOf(volume.Spec.AccessModes) &^ modeOther
+}
+
+func capacityOf(volume *corev1.PersistentVolume) resource.Quantity {
+	return volume.Spec.Capacity[corev1.ResourceStorage]
+}
+
 func requestOf(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	return claim.Spec.Resources.Requests[corev1.ResourceStorage]
 }
 
-func selectorOf(claim *corev1.PersistentVolumeClaim) (labels.Selector, error) {
-	if claim.Spec.Selector == nil {
-		return labels.Everything(), nil
-	}
-	selector, err := metav1.LabelSelectorAsSelector(claim.Spec.Selector)
-	if err != nil {
-		return nil, fmt.Errorf("selector of claim %s: %w", keyOf(claim), err)
-	}
-	return selector, nil
+func nameInRef(ref *corev1.ObjectReference) types.NamespacedName {
+	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 }

@@ -69,9 +69,9 @@ func (m *mock) Delete(_ context.Context, spec *plugins.Spec) error {
 	return m.call("Delete", spec.Name(), func() { delete(m.made, spec.Name()) })
 }
 
-func (m *mock) Recycle(_ context.Context, volume string, _ *plugins.Spec, tell func(severity, text string)) error {
-	tell(corev1.EventTypeNormal, "scrubbing")
-	return m.call("Recycle", volume, func() {})
+func (m *mock) Recycle(_ context.Context, opts plugins.RecycleOptions) error {
+	opts.Tell(corev1.EventTypeNormal, "scrubbing")
+	return m.call("Recycle", opts.Volume, func() {})
 }
 
 // spoiled makes requests fail.

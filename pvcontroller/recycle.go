@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/plugins"
 )
@@ -12,7 +13,8 @@ import (
 // recycle has a plugin empty a released volume, and gives it back to all. While pods use the claim that it had, it waits.
 //
 // Differs: upstream decides by its cache of claims whether the volume is still released, and retries a plugin that failed at
-// each resync, without a back-off.
+// each resync, without a back-off. Of two controllers that recycle one volume, the slower one of upstream's removes what is
+// its next claim's already; here a volume is held before anything is removed, and given back by the one who holds it.
 //
 // Upstream: pkg/controller/volume/persistentvolume recycleVolumeOperation (v1.36).
 func (c *Controller) recycle(ctx context.Context, volume *corev1.PersistentVolume, plugin plugins.Capabilities) error {
@@ -24,8 +26,18 @@ func (c *Controller) recycle(ctx context.Context, volume *corev1.PersistentVolum
 		c.say(volume.UID, live, msgUsedByPods(pods))
 		return nil
 	}
-	err = plugin.Recycler.Recycle(ctx, live.Name, &plugins.Spec{PersistentVolume: live}, func(severity, text string) {
-		c.tell(live, message{severity, reasonRecyclerPod, "Recycler pod: " + text})
+	err = plugin.Recycler.Recycle(ctx, plugins.RecycleOptions{
+		Volume: live.Name, Spec: &plugins.Spec{PersistentVolume: live},
+		Tell: func(severity, text string) {
+			c.tell(live, message{severity, reasonRecyclerPod, "Recycler pod: " + text})
+		},
+		Begin: func(by string) error {
+			held, err := c.holdForRecycling(ctx, live, by)
+			if err == nil {
+				live = held
+			}
+			return err
+		},
 	})
 	if err != nil {
 		return c.failed(ctx, live, warning(reasonFailedRecycle, fmt.Sprintf("Recycle failed: %s", err)), err)
@@ -33,4 +45,18 @@ func (c *Controller) recycle(ctx context.Context, volume *corev1.PersistentVolum
 	c.silent(volume.UID)
 	c.tell(live, msgRecycled)
 	return c.unbind(ctx, live)
+}
+
+// holdForRecycling writes into a volume's status who empties it, if the volume is as it was when it was found to be
+// released. Who emptied it before, and has not given it back yet, can no longer do so, since the volume is not as that one
+// knows it.
+func (c *Controller) holdForRecycling(ctx context.Context, volume *corev1.PersistentVolume, by string) (*corev1.PersistentVolume, error) {
+	changed := *volume // shares the rest
+	changed.Status.Message = "Recycling by " + by
+	written, err := c.cfg.Client.CoreV1().PersistentVolumes().UpdateStatus(ctx, &changed, metav1.UpdateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.volumes.renew(written)
+	return written, err
 }

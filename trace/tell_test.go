@@ -258,6 +258,14 @@ func TestTellOfRefusalsAndCalls(t *testing.T) {
 		},
 		{"refused", refused(errors.New("no")), "is refused its update of claim default/data: no"},
 		{"call with particulars", call("NodeStageVolume", "csi.example.com/vol-1", "path=/x", nil), "has the driver stage the volume: path=/x"},
+		{
+			"call of a plugin", call("Recycle", "kubernetes.io/host-path/v", "node=node-1 path=/data", nil),
+			"empties the volume, as the recycler pod would: node=node-1 path=/data",
+		},
+		{
+			"call of a plugin that fails", call("Delete", "kubernetes.io/host-path/v", "path=/tmp/v", errors.New("busy")),
+			"calls Delete of kubernetes.io/host-path/v, which fails: busy",
+		},
 		{"call", call("DeleteVolume", "csi.example.com/vol-1", "", nil), "has the driver delete the volume vol-1"},
 		{"call that nobody needs to hear of", call("NodeGetInfo", "csi.example.com", "", nil), silent},
 		{"any call that fails", call("NodeGetInfo", "csi.example.com", "", errors.New("no")), "calls NodeGetInfo of csi.example.com, which fails: no"},

@@ -176,17 +176,19 @@ func (p *Plugin) Delete(_ context.Context, spec *plugins.Spec) error {
 // Recycle removes all that is in the directory of that path of the machine on which the pod runs, and leaves the directory.
 //
 // Upstream: pkg/volume/hostpath hostPathPlugin.Recycle (v1.36).
-func (p *Plugin) Recycle(ctx context.Context, volume string, spec *plugins.Spec, tell func(severity, text string)) error {
-	if spec.PersistentVolume == nil || spec.PersistentVolume.Spec.HostPath == nil {
+func (p *Plugin) Recycle(ctx context.Context, opts plugins.RecycleOptions) error {
+	volume := opts.Spec.PersistentVolume
+	if volume == nil || volume.Spec.HostPath == nil {
 		return errors.New("spec.PersistentVolume.Spec.HostPath is nil")
 	}
 	return p.cfg.Recycler.Run(ctx, recycler.Job{
-		Volume: volume,
+		Volume: opts.Volume,
 		Source: corev1.VolumeSource{
-			HostPath: &corev1.HostPathVolumeSource{Path: spec.PersistentVolume.Spec.HostPath.Path},
+			HostPath: &corev1.HostPathVolumeSource{Path: volume.Spec.HostPath.Path},
 		},
-		Deadline: recycler.Deadline(spec.PersistentVolume, RecycleMin, RecyclePerGiB),
-		Tell:     tell,
+		Deadline: recycler.Deadline(volume, RecycleMin, RecyclePerGiB),
+		Tell:     opts.Tell,
+		Begin:    opts.Begin,
 	})
 }
 

@@ -61,17 +61,19 @@ func sourceOf(spec *plugins.Spec) *corev1.NFSVolumeSource {
 // Recycle removes all that is in the volume, by a pod.
 //
 // Upstream: pkg/volume/nfs nfsPlugin.Recycle (v1.36).
-func (p *Plugin) Recycle(ctx context.Context, volume string, spec *plugins.Spec, tell func(severity, text string)) error {
-	if spec.PersistentVolume == nil || spec.PersistentVolume.Spec.NFS == nil {
+func (p *Plugin) Recycle(ctx context.Context, opts plugins.RecycleOptions) error {
+	volume := opts.Spec.PersistentVolume
+	if volume == nil || volume.Spec.NFS == nil {
 		return errors.New("spec.PersistentVolumeSource.NFS is nil")
 	}
-	source := spec.PersistentVolume.Spec.NFS
+	source := volume.Spec.NFS
 	return p.recycler.Run(ctx, recycler.Job{
-		Volume: volume,
+		Volume: opts.Volume,
 		Source: corev1.VolumeSource{
 			NFS: &corev1.NFSVolumeSource{Server: source.Server, Path: source.Path},
 		},
-		Deadline: recycler.Deadline(spec.PersistentVolume, RecycleMin, RecyclePerGiB),
-		Tell:     tell,
+		Deadline: recycler.Deadline(volume, RecycleMin, RecyclePerGiB),
+		Tell:     opts.Tell,
+		Begin:    opts.Begin,
 	})
 }

@@ -18,8 +18,8 @@ var errDeleted = errors.New("recycler pod was deleted")
 
 // await waits until a pod has ended, and says how.
 //
-// Differs: upstream watches the pod's events, and tells of one at once; here they are listed when the pod has changed. Upstream's
-// watch begins with the events of earlier pods of that name, which are told again.
+// Differs: upstream watches the pod's events, and tells of one at once; here they are listed when the pod has changed.
+// Upstream's watch begins with the events of earlier pods of that name, which are told again.
 //
 // Upstream: pkg/volume/util/recyclerclient waitForPod (v1.36).
 func (r *Recycler) await(ctx context.Context, made *corev1.Pod, tell func(severity, text string)) error {
@@ -89,8 +89,8 @@ func isAtLeast(a, b string) bool {
 	return err == nil && order >= 0
 }
 
-// isThere asks the API server for a pod, since the cache may have missed all of its life, or may be about to show it. The error
-// matches errDeleted, or it could not be asked.
+// isThere asks the API server for a pod, since the cache may have missed all of its life, or may be about to show it. The
+// error matches errDeleted, or it could not be asked.
 func (r *Recycler) isThere(ctx context.Context, made *corev1.Pod) error {
 	pod, err := r.cfg.Client.CoreV1().Pods(made.Namespace).Get(ctx, made.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && pod.UID != made.UID {

@@ -13,14 +13,20 @@ const (
 	namePrefix = "recycler-for-"
 	container  = "pv-recycler"
 	scrubDir   = "/scrub"
+	gate       = "volsim.dev/volume-is-held" // keeps it from being scheduled
 )
 
-// Template is the pod that recycles, but for its name, its deadline and the source of its only volume.
-//
-// Differs: the image is named without a registry.
+// Image is the image of recycler pods, but for its registry, which a cluster with containers has to be told.
 //
 // Upstream: pkg/volume NewPersistentVolumeRecyclerPodTemplate (v1.36).
-func Template() *corev1.Pod {
+const Image = "build-image/debian-base:bookworm-v1.0.6"
+
+// template is the pod that recycles, but for its name, its image, its deadline and the source of its only volume.
+//
+// Differs: nothing but the image can be another.
+//
+// Upstream: pkg/volume NewPersistentVolumeRecyclerPodTemplate (v1.36).
+func template() *corev1.Pod {
 	deadline := int64(60)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault},
@@ -30,7 +36,6 @@ func Template() *corev1.Pod {
 			Volumes:               []corev1.Volume{{Name: "vol"}},
 			Containers: []corev1.Container{{
 				Name:         container,
-				Image:        "build-image/debian-base:bookworm-v1.0.6",
 				Command:      []string{"/bin/sh"},
 				Args:         []string{"-c", `test -e /scrub && find /scrub -mindepth 1 -delete && test -z "$(ls -A /scrub)" || exit 1`},
 				VolumeMounts: []corev1.VolumeMount{{Name: "vol", MountPath: scrubDir}},
@@ -48,16 +53,16 @@ func Deadline(volume *corev1.PersistentVolume, least, perGiB time.Duration) time
 }
 
 // podFor is the pod of a job.
-func podFor(job Job) *corev1.Pod {
-	pod := job.Template
-	if pod == nil {
-		pod = Template()
-	}
-	pod = pod.DeepCopy()
-	pod.Name, pod.GenerateName = namePrefix+job.Volume, ""
+func podFor(job Job, image string) *corev1.Pod {
+	pod := template()
+	pod.Spec.Containers[0].Image = image
+	pod.Name = namePrefix + job.Volume
 	seconds := int64(job.Deadline / time.Second)
 	pod.Spec.ActiveDeadlineSeconds = &seconds
 	pod.Spec.Volumes[0].VolumeSource = job.Source
+	if job.Begin != nil {
+		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: gate})
+	}
 	return pod
 }
 

@@ -1,6 +1,7 @@
 package recycler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -20,35 +22,39 @@ type Config struct {
 	Component *sim.Component
 	Client    kubernetes.Interface
 	Pods      coreinformers.PodInformer // of all pods; the component must have it for something else, too
+	Image     string                    // of the pods, which must have a shell, find and ls; "": Image
 }
 
 // Recycler runs recycler pods for one process. It is to be used in strands of its component only.
 type Recycler struct{ cfg Config }
 
 // New makes the recycler of one process. It does not look at the informer before the first volume is recycled.
-func New(cfg Config) *Recycler { return &Recycler{cfg: cfg} }
+func New(cfg Config) *Recycler {
+	cfg.Image = cmp.Or(cfg.Image, Image)
+	return &Recycler{cfg: cfg}
+}
 
 // Job is a volume to recycle.
 type Job struct {
 	Volume   string              // name of the PersistentVolume
 	Source   corev1.VolumeSource // where it is
 	Deadline time.Duration       // how long the pod may run, in whole seconds
-	Template *corev1.Pod         // with at least one volume, whose source is put in; nil: Template()
-	// Tell is called with what is worth telling of the pod, with an event's type.
-	Tell func(severity, text string)
+	Tell     func(severity, text string)
+	Begin    func(by string) error // see plugins.RecycleOptions; nil: the pod runs at once
 }
 
 // Run recycles a volume, and returns when its pod has ended and is deleted. It waits for a pod that nobody runs as long as
 // the pod is there.
 //
 // Differs: upstream has one pod for all volumes of a plugin, and writes the volume into it: of two volumes that are recycled
-// at the same time, one may be emptied twice, and the other given to its next claim as it was. Here each has a copy. A pod that
-// is gone when it is to be deleted is success; upstream recycles the volume again. And what is deleted at the end is the pod that
-// was made, not one of its name.
+// at the same time, one may be emptied twice, and the other given to its next claim as it was. Here each has a copy. A pod
+// that is gone when it is to be deleted is success; upstream recycles the volume again. What is deleted at the end is the
+// pod that was made, not one of its name. And the pod is kept from being scheduled until Begin has returned: its name makes
+// it the only one that empties the volume, and an older one could not have run since.
 //
 // Upstream: pkg/volume/util/recyclerclient RecycleVolumeByWatchingPodUntilCompletion (v1.36).
 func (r *Recycler) Run(ctx context.Context, job Job) error {
-	pod := podFor(job)
+	pod := podFor(job, r.cfg.Image)
 	made, err := r.cfg.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -59,7 +65,7 @@ func (r *Recycler) Run(ctx context.Context, job Job) error {
 	case err != nil:
 		return fmt.Errorf("unexpected error creating recycler pod:  %w", err)
 	}
-	err = r.await(ctx, made, job.Tell)
+	err = r.runPod(ctx, made, job)
 	deleteErr := r.delete(ctx, made)
 	switch {
 	case err != nil:
@@ -69,6 +75,33 @@ func (r *Recycler) Run(ctx context.Context, job Job) error {
 	default:
 		return nil
 	}
+}
+
+// runPod lets a pod run to its end, and says how that was.
+func (r *Recycler) runPod(ctx context.Context, pod *corev1.Pod, job Job) error {
+	if job.Begin != nil {
+		if err := job.Begin(fmt.Sprintf("pod %s/%s (%s)", pod.Namespace, pod.Name, pod.UID)); err != nil {
+			return err
+		}
+		var err error
+		if pod, err = r.open(ctx, pod); err != nil {
+			return err
+		}
+	}
+	return r.await(ctx, pod, job.Tell)
+}
+
+// open lets a pod be scheduled.
+func (r *Recycler) open(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"schedulingGates":null}}`, pod.UID)
+	opened, err := r.cfg.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err == nil {
+		return opened, nil
+	}
+	if gone := r.isThere(ctx, pod); gone != nil { // another of the name makes the patch invalid
+		err = gone
+	}
+	return nil, err
 }
 
 // delete deletes a pod, by its UID if that is known. Gone is success.

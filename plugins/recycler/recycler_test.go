@@ -85,12 +85,14 @@ func (w *world) settle() {
 	}
 }
 
-// recycle begins to recycle a volume, which lies in a directory of its name, and returns where its outcome will be.
-func (w *world) recycle(volume string) *outcome {
+// recycle begins to recycle a volume, which lies in a directory of its name, and returns where its outcome will be. begin, if
+// given, is asked first.
+func (w *world) recycle(volume string, begin ...func(by string) error) *outcome {
 	out := &outcome{}
+	begin = append(begin, nil)
 	w.component.Spawn("recycle "+volume, func(ctx context.Context) {
 		out.err = w.recycler.Run(ctx, recycler.Job{
-			Volume: volume, Deadline: time.Minute,
+			Volume: volume, Deadline: time.Minute, Begin: begin[0],
 			Source: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/" + volume}},
 			Tell:   func(severity, text string) { w.told = append(w.told, severity+" "+text) },
 		})
@@ -252,14 +254,19 @@ func TestDeletedPodIsAFailure(t *testing.T) {
 	}
 }
 
-func TestOldPodIsDeletedAndTheRestIsLeftForLater(t *testing.T) {
-	w := newWorld(t)
-	pod := recycler.Template()
-	pod.Name = "recycler-for-v"
-	pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+// namesake has somebody make a pod of the name that the recycler pod of v has.
+func (w *world) namesake() {
+	w.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "recycler-for-v"}}
+	pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "image"}}
 	_, err := w.user.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
 	w.must(err)
 	w.settle()
+}
+
+func TestOldPodIsDeletedAndTheRestIsLeftForLater(t *testing.T) {
+	w := newWorld(t)
+	w.namesake()
 	w.want(w.recycle("v"), "old recycler pod found, will retry later")
 	w.wantPods()
 
@@ -381,14 +388,54 @@ func TestPodThatTookItsPlaceStays(t *testing.T) {
 	w := newWorld(t)
 	out := w.recycle("v")
 	w.must(w.user.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{}))
-	pod := recycler.Template()
-	pod.Name = "recycler-for-v"
-	pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
-	_, err := w.user.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
-	w.must(err)
-	w.settle()
+	w.namesake()
 	w.want(out, "failed to recycle volume: recycler pod was deleted")
 	w.wantPods("recycler-for-v")
+}
+
+func TestPodWaitsUntilTheVolumeIsHeld(t *testing.T) {
+	gates := func(w *world) int { return len(w.pod("v").Spec.SchedulingGates) }
+	t.Run("held", func(t *testing.T) {
+		w := newWorld(t)
+		var by string
+		out := w.recycle("v", func(who string) error {
+			by = who
+			if gates(w) == 0 {
+				t.Error("the pod could be scheduled before the volume was held")
+			}
+			return nil
+		})
+		if gates(w) > 0 {
+			t.Error("the pod cannot be scheduled when the volume is held")
+		}
+		if want := "pod default/recycler-for-v (" + string(w.pod("v").UID) + ")"; by != want {
+			t.Errorf("held by %q, want %q", by, want)
+		}
+		w.end("v", corev1.PodSucceeded, "")
+		w.want(out, "")
+	})
+	t.Run("not held", func(t *testing.T) {
+		w := newWorld(t)
+		w.want(w.recycle("v", func(string) error { return errors.New("bound") }), "failed to recycle volume: bound")
+		w.wantPods()
+	})
+	t.Run("held, but the pod is gone", func(t *testing.T) {
+		w := newWorld(t)
+		w.want(w.recycle("v", func(string) error {
+			return w.user.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{})
+		}), "failed to recycle volume: recycler pod was deleted")
+	})
+	t.Run("held, but the pod is another", func(t *testing.T) {
+		w := newWorld(t)
+		w.want(w.recycle("v", func(string) error {
+			w.must(w.user.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{}))
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "recycler-for-v"}}
+			pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "image"}}
+			_, err := w.user.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+			return err
+		}), "failed to recycle volume: recycler pod was deleted")
+		w.wantPods("recycler-for-v")
+	})
 }
 
 func TestDeadline(t *testing.T) {

@@ -1,0 +1,101 @@
+package pvcontroller
+
+import (
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestPostingsHoldNoMoreThanTheirFormSelects asks with selectors of several forms: what a search passes over is the rest of
+// its posting in the places it asks for.
+func TestPostingsHoldNoMoreThanTheirFormSelects(t *testing.T) {
+	const (
+		in     = metav1.LabelSelectorOpIn
+		notIn  = metav1.LabelSelectorOpNotIn
+		exists = metav1.LabelSelectorOpExists
+		absent = metav1.LabelSelectorOpDoesNotExist
+	)
+	is := func(key string, op metav1.LabelSelectorOperator, values ...string) metav1.LabelSelectorRequirement {
+		return metav1.LabelSelectorRequirement{Key: key, Operator: op, Values: values}
+	}
+	var wide []string
+	for i := range placesMax/2 + 1 {
+		wide = append(wide, fmt.Sprint(i))
+	}
+	tests := []struct {
+		name         string
+		labels       map[string]string
+		expressions  []metav1.LabelSelectorRequirement
+		form         string
+		held, places int
+	}{
+		{"one label", map[string]string{"n": "7"}, nil, "n", 100, 1},
+		{"two labels", map[string]string{"n": "7", "even": "no"}, nil, "even,n", 50, 1},
+		{"In", nil, []metav1.LabelSelectorRequirement{is("n", in, "7", "8")}, "n", 100, 2},
+		{
+			"In twice", nil,
+			[]metav1.LabelSelectorRequirement{is("n", in, "7", "8"), is("tens", in, "0", "1", "2")},
+			"n,tens", 100, 6,
+		},
+		{
+			"In with more values than places", nil,
+			[]metav1.LabelSelectorRequirement{is("n", in, wide...), is("tens", in, "0", "1")},
+			"n;tens in (0,1)", 20, placesMax/2 + 1,
+		},
+		{
+			"one key twice",
+			map[string]string{"tens": "1"},
+			[]metav1.LabelSelectorRequirement{is("tens", in, "1", "2")},
+			"tens;tens=1", 10, 2,
+		},
+		{"NotIn", nil, []metav1.LabelSelectorRequirement{is("tens", notIn, "0", "1")}, ";tens notin (0,1)", 80, 1},
+		{"Exists", nil, []metav1.LabelSelectorRequirement{is("even", exists)}, ";even", 50, 1},
+		{"DoesNotExist", nil, []metav1.LabelSelectorRequirement{is("even", absent)}, ";!even", 50, 1},
+		{"all", map[string]string{"n": "7"}, []metav1.LabelSelectorRequirement{is("even", exists), is("tens", notIn, "0")}, "n;even;tens notin (0)", 45, 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := newShelf()
+			for i := range 100 {
+				v := freeVolume(fmt.Sprint(i), "1")
+				v.Labels = map[string]string{"n": fmt.Sprint(i), "tens": fmt.Sprint(i / 10)}
+				if i%2 == 0 {
+					v.Labels["even"] = "yes"
+				}
+				s.add(v)
+			}
+			q, err := queryOf(&metav1.LabelSelector{MatchLabels: test.labels, MatchExpressions: test.expressions})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := s.posting(q.form)
+			p.fill(s.all)
+			if p.text != test.form || p.tree.Len() != test.held || len(q.places) != test.places {
+				t.Errorf("form %q: got %d volumes, %d places; want %q, %d, %d",
+					p.text, p.tree.Len(), len(q.places), test.form, test.held, test.places)
+			}
+		})
+	}
+}
+
+// TestPostingsAskedForStay asks for one form every other time, and for ever new ones in between.
+func TestPostingsAskedForStay(t *testing.T) {
+	s := newShelf()
+	first := s.posting(form{text: "first"})
+	for i := range 10 * postingsMax {
+		s.posting(form{text: fmt.Sprint(i)})
+		if s.posting(form{text: "first"}) != first {
+			t.Fatalf("made anew after %d others", i+1)
+		}
+	}
+}
+
+func TestPlacesDifferAndTwoDoNot(t *testing.T) {
+	if a, b := placeAfter(placeStart, samePlace[0]), placeAfter(placeStart, samePlace[1]); a != b {
+		t.Errorf("places %d and %d: other values are needed for the test of a collision", a, b)
+	}
+	if placeAfter(placeAfter(placeStart, "a"), "bc") == placeAfter(placeAfter(placeStart, "ab"), "c") {
+		t.Error("a value goes on in the next")
+	}
+}
