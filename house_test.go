@@ -27,7 +27,10 @@ var floors = map[string]int{
 	"plugins":   2,
 	"podclaims": 2,
 	"listen":    2,
+	"view":      2,
 	"invariant": 2,
+	// The way to a real API server.
+	"remote": 3,
 	// The ways into the API server, and what besides the store and its rules is behind them.
 	"fake/rest":     3,
 	"fake/crd":      3,
@@ -64,6 +67,7 @@ var floors = map[string]int{
 // sameFloor are the arrows within a floor that are meant.
 var sameFloor = [][2]string{
 	{"sim", "trace"},
+	{"fake", "view"},
 	{"invariant", "fake"},
 	{"invariant", "nodefs"},
 	{"invariant", "podclaims"},

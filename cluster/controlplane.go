@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 
 	"github.com/volsim/volsim/attachdetach"
@@ -58,7 +60,8 @@ func (c *Cluster) assemble(cfg Config) error {
 	if err := c.addDisks(cfg); err != nil {
 		return err
 	}
-	parts := slices.Concat(c.storageParts(cfg), c.sidecarParts(controller), c.clusterParts())
+	parts := slices.Concat(storageParts(&disk{c.machine, cfg.HostPathProvisioning}), schedulerParts(),
+		c.sidecarParts(controller), clusterParts(c.rootCA))
 	for _, p := range parts {
 		if err := c.add(cfg, p); err != nil {
 			return err
@@ -131,39 +134,60 @@ func (c *Cluster) class() *storagev1.StorageClass {
 	}
 }
 
-// storageParts are the controllers of kube-controller-manager that are about storage, and the scheduler.
-func (c *Cluster) storageParts(cfg Config) []part {
+// disk is what the PersistentVolume controller has of the machine on which it runs.
+type disk struct {
+	machine      hostpath.Machine
+	provisioning bool // it makes volumes there
+}
+
+// storageParts are the controllers of kube-controller-manager that are about storage. Without a disk, the machine on which
+// they run is none of theirs.
+func storageParts(own *disk) []part {
 	return []part{
-		{name: "pvcontroller", start: func(p Process) error { return c.startPVController(p, cfg.HostPathProvisioning) }},
-		{name: "pvprotection", start: func(p Process) error {
+		{name: "pvcontroller", instead: "persistentvolume-binder-controller", start: func(p Process) error {
+			return startPVController(p, own)
+		}},
+		{name: "pvprotection", instead: "persistentvolume-protection-controller", start: func(p Process) error {
 			pvprotection.New(pvprotection.Config{Component: p.Component, Client: p.Client, Informers: p.Informers})
 			return nil
 		}},
-		{name: "pvcprotection", start: func(p Process) error {
+		{name: "pvcprotection", instead: "persistentvolumeclaim-protection-controller", start: func(p Process) error {
 			pvcprotection.New(pvcprotection.Config{Component: p.Component, Client: p.Client, Informers: p.Informers})
 			return nil
 		}},
-		{name: "attachdetach", start: startAttachDetach},
-		{name: "scheduler", start: func(p Process) error {
-			scheduler.New(scheduler.Config{
-				Component: p.Component, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder("default-scheduler"),
-			})
-			return nil
-		}},
+		{name: "attachdetach", instead: "persistentvolume-attach-detach-controller", start: startAttachDetach},
 	}
 }
 
+func schedulerParts() []part {
+	return []part{{name: "scheduler", instead: "kube-scheduler", start: func(p Process) error {
+		scheduler.New(scheduler.Config{
+			Component: p.Component, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder("default-scheduler"),
+		})
+		return nil
+	}}}
+}
+
 // startPVController starts the PersistentVolume controller with the plugins of kube-controller-manager that make, delete or
-// recycle volumes.
+// recycle volumes. Without a disk, directories of machines are recycled, by pods, but none is made or deleted.
 //
 // Upstream: cmd/kube-controller-manager/app ProbeProvisionableRecyclableVolumePlugins (v1.36).
-func (c *Cluster) startPVController(p Process, provisioning bool) error {
+func startPVController(p Process, own *disk) error {
 	scrubber := recycler.New(recycler.Config{Component: p.Component, Client: p.Client, Pods: p.Informers.Core().V1().Pods()})
+	var directories plugins.Plugin
+	if own == nil {
+		plugin := hostpath.New(hostpath.Config{Caller: p.Component, Recycler: scrubber})
+		directories = struct {
+			plugins.Plugin
+			plugins.Recycler
+		}{plugin, plugin}
+	} else {
+		directories = hostpath.New(hostpath.Config{
+			Caller: p.Component, Machine: own.machine, Recycler: scrubber, Provisioning: own.provisioning,
+		})
+	}
 	var manager plugins.Manager
-	err := errors.Join(manager.Register(p.plugin(nfs.New(scrubber))), manager.Register(p.plugin(hostpath.New(hostpath.Config{
-		Caller: p.Component, Machine: c.machine, Recycler: scrubber, Provisioning: provisioning,
-	}))))
-	if err != nil {
+	if err := errors.Join(manager.Register(p.plugin(nfs.New(scrubber))), manager.Register(p.plugin(directories))); err != nil {
 		return err
 	}
 	pvcontroller.New(pvcontroller.Config{
@@ -211,33 +235,63 @@ func (c *Cluster) sidecarParts(conn grpc.ClientConnInterface) []part {
 
 // clusterParts are what fills namespaces, and what empties them. Their selections keep them from costing a step where they
 // have nothing to do.
-func (c *Cluster) clusterParts() []part {
+func clusterParts(rootCA string) []part {
 	return []part{
-		{name: "garbagecollector", start: func(p Process) error {
-			garbagecollector.New(garbagecollector.Config{
-				Component: p.Component, Client: p.clientset.Metadata(), Source: c.server.Survey(p.Component),
-				Recorder: p.Recorder(garbagecollector.EventSource),
-			})
-			return nil
-		}},
-		{name: "namespace", narrow: narrowNamespace, start: func(p Process) error {
-			namespace.New(namespace.Config{
-				Component: p.Component, Client: p.Client, Metadata: p.clientset.Metadata(), Informers: p.Informers,
-				Source:   c.server.Survey(p.Component),
-				Discover: p.Client.Discovery().ServerPreferredNamespacedResources,
-			})
-			return nil
-		}},
-		{name: "serviceaccount", narrow: narrowAccounts, start: func(p Process) error {
+		{name: "garbagecollector", instead: "garbage-collector-controller", start: startGarbageCollector},
+		{name: "namespace", instead: "namespace-controller", narrow: narrowNamespace, start: startNamespace},
+		{name: "serviceaccount", instead: "serviceaccount-controller", narrow: narrowAccounts, start: func(p Process) error {
 			serviceaccount.New(serviceaccount.Config{Component: p.Component, Client: p.Client, Informers: p.Informers})
 			return nil
 		}},
-		{name: "rootca", narrow: c.narrowRootCA, start: func(p Process) error {
-			rootca.New(rootca.Config{Component: p.Component, Client: p.Client, Informers: p.Informers, RootCA: c.rootCA})
+		{name: "rootca", instead: "root-ca-certificate-publisher-controller", narrow: narrowRootCA(rootCA), start: func(p Process) error {
+			rootca.New(rootca.Config{Component: p.Component, Client: p.Client, Informers: p.Informers, RootCA: rootCA})
 			return nil
 		}},
 	}
 }
+
+// startGarbageCollector leaves out events, which are not collected.
+func startGarbageCollector(p Process) error {
+	client, err := p.metadata()
+	if err != nil {
+		return err
+	}
+	source, err := p.survey(schema.GroupResource{Resource: "events"}, schema.GroupResource{Group: "events.k8s.io", Resource: "events"})
+	if err != nil {
+		return err
+	}
+	garbagecollector.New(garbagecollector.Config{
+		Component: p.Component, Client: client, Source: source, Recorder: p.Recorder(garbagecollector.EventSource),
+	})
+	return nil
+}
+
+// namespaceDelay is what a real server needs before the content of a namespace is deleted.
+//
+// Upstream: pkg/controller/namespace namespaceDeletionGracePeriod.
+const namespaceDelay = 5 * time.Second
+
+func startNamespace(p Process) error {
+	client, err := p.metadata()
+	if err != nil {
+		return err
+	}
+	source, err := p.survey()
+	if err != nil {
+		return err
+	}
+	cfg := namespace.Config{
+		Component: p.Component, Client: p.Client, Metadata: client, Informers: p.Informers, Source: source, Discover: p.discover,
+	}
+	if p.cluster == nil {
+		cfg.Delay = namespaceDelay
+	}
+	namespace.New(cfg)
+	return nil
+}
+
+// narrowing tells what of its caches a part is to have. Its argument gives them, once they are there.
+type narrowing func(own func() informers.SharedInformerFactory) []fake.Selection
 
 func narrowNamespace(func() informers.SharedInformerFactory) []fake.Selection {
 	return []fake.Selection{{
@@ -257,15 +311,17 @@ func narrowAccounts(own func() informers.SharedInformerFactory) []fake.Selection
 	}
 }
 
-func (c *Cluster) narrowRootCA(own func() informers.SharedInformerFactory) []fake.Selection {
-	return []fake.Selection{
-		{
-			Resource: "configmaps", Fields: "metadata.name=" + rootca.Name,
-			Concerns: func(_, is fake.Object) bool { return is == nil || !rootca.Holds(is.(*corev1.ConfigMap), c.rootCA) },
-		},
-		{Resource: "namespaces", Concerns: func(_, is fake.Object) bool {
-			return is != nil && rootca.Lacks(own(), is.(*corev1.Namespace))
-		}},
+func narrowRootCA(rootCA string) narrowing {
+	return func(own func() informers.SharedInformerFactory) []fake.Selection {
+		return []fake.Selection{
+			{
+				Resource: "configmaps", Fields: "metadata.name=" + rootca.Name,
+				Concerns: func(_, is fake.Object) bool { return is == nil || !rootca.Holds(is.(*corev1.ConfigMap), rootCA) },
+			},
+			{Resource: "namespaces", Concerns: func(_, is fake.Object) bool {
+				return is != nil && rootca.Lacks(own(), is.(*corev1.Namespace))
+			}},
+		}
 	}
 }
 

@@ -15,6 +15,8 @@
 // disk of the node on which the pod runs, which in a world of several nodes need not be the disk on which the volume was
 // made.
 //
+// A [Remote] is parts of the same list over a real API server, without the world around them.
+//
 // Not here: what decides anything. The parts are in their own packages, and see each other only through API objects; the
 // list of them is in controlplane.go. Other pods run no containers: a pod is Running when
 // its volumes are mounted. Volumes of kubernetes.io/host-path and kubernetes.io/nfs are not mounted for pods yet.

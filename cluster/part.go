@@ -7,16 +7,21 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	clientrest "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/volsim/volsim/controllers/garbagecollector"
 	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/rest"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/remote"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -37,14 +42,42 @@ type Process struct {
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
 
-	cluster   *Cluster
-	clientset *fake.Clientset
+	cluster    *Cluster           // nil against a real server
+	clientset  *fake.Clientset    // nil against a real server
+	connection *remote.Connection // to a real server
 }
 
-// RESTConfig is a configuration for clients made from one. Their requests are answered in memory, on their own goroutine,
-// and are suspended like those of Client.
+// RESTConfig is a configuration for clients made from one. Their requests are answered on their own goroutine, in a world
+// in memory, and are suspended like those of Client.
 func (p Process) RESTConfig() *clientrest.Config {
+	if p.cluster == nil {
+		return p.connection.Config()
+	}
 	return rest.NewConfig(p.cluster.server, p.Component)
+}
+
+// survey tells of the objects of all resources, but those that a real server need not be asked for.
+func (p Process) survey(without ...schema.GroupResource) (garbagecollector.Source, error) {
+	if p.cluster == nil {
+		return p.connection.Survey(without...)
+	}
+	return p.cluster.server.Survey(p.Component), nil
+}
+
+// metadata is a client that has of objects their metadata only.
+func (p Process) metadata() (metadata.Interface, error) {
+	if p.cluster == nil {
+		return metadata.NewForConfig(p.connection.Config())
+	}
+	return p.clientset.Metadata(), nil
+}
+
+// discover finds the namespaced resources that are served.
+func (p Process) discover() ([]*metav1.APIResourceList, error) {
+	if p.cluster == nil {
+		return p.connection.Discover()
+	}
+	return p.Client.Discovery().ServerPreferredNamespacedResources()
 }
 
 // Recorder records events as from a source.
@@ -82,7 +115,8 @@ type Between struct {
 // part is a Part in the world.
 type part struct {
 	name      string
-	narrow    func(informers func() informers.SharedInformerFactory) []fake.Selection // what of its caches; nil: all
+	instead   string    // what of the real control plane it stands for; "": it needs more than an API server
+	narrow    narrowing // nil: it has all of its caches
 	start     func(p Process) error
 	component *sim.Component // nil while it is down
 	replica   bool           // see Replicate

@@ -72,7 +72,7 @@ func (s *Server) viewOf(c *sim.Component, t *table) *View {
 }
 
 // behind tells whether a view that has listed has events to take in.
-func (v *View) behind() bool { return v.synced.Load() && v.ready() }
+func (v *View) behind() bool { return v.HasSynced() && v.ready() }
 
 // old reads the resource as it was some events ago, and returns how it was, the position in the log, and the revision.
 func (s *Server) old(t *table, events int) (objects *objectMap, position, revision int64) {

@@ -23,20 +23,7 @@ type data struct {
 	handles byHandle
 	looks   map[look]looked
 	givers  map[types.UID]string // the component that wrote a volume's claimRef last
-	pods    map[string]errand    // by volume: the pod that recycles it
 }
-
-// errand is a pod that recycles a volume: who created it, and what they had seen of the volume, if they had looked.
-type errand struct {
-	actor  string
-	last   looked
-	looked bool
-}
-
-// podPrefix begins the name of a pod that recycles a volume; the name of the volume follows.
-//
-// Upstream: pkg/volume/util/recyclerclient (v1.36).
-const podPrefix = "recycler-for-"
 
 // look is a strand's last request for a volume, and looked what it told.
 type look struct{ actor, volume string }
@@ -47,9 +34,9 @@ type looked struct {
 }
 
 func beginData(c *Checker) watcher {
-	d := &data{c, byHandle{}, map[look]looked{}, map[types.UID]string{}, map[string]errand{}}
+	d := &data{c, byHandle{}, map[look]looked{}, map[types.UID]string{}}
 	w := onVolumes(d.see)
-	w.writes, w.write = []string{"persistentvolumes", "pods"}, d.write
+	w.writes, w.write = []string{"persistentvolumes"}, d.write
 	w.request, w.call = d.request, d.call
 	w.event = func(r trace.Record) {
 		maps.DeleteFunc(d.looks, func(l look, _ looked) bool { return ends(r, componentOf(l.actor)) })
@@ -77,21 +64,10 @@ func (d *data) see(before, after *corev1.PersistentVolume) {
 }
 
 func (d *data) write(r trace.Record) {
-	if pod, is := r.After.(*corev1.Pod); is {
-		if volume, is := strings.CutPrefix(pod.Name, podPrefix); is && r.Verb == "create" {
-			d.pods[volume] = d.errandOf(r.Actor, volume)
-		}
-		return
-	}
 	before, _ := r.Before.(*corev1.PersistentVolume)
 	if after, is := r.After.(*corev1.PersistentVolume); is && refUID(before) != refUID(after) {
 		d.givers[after.UID] = componentOf(r.Actor)
 	}
-}
-
-func (d *data) errandOf(actor, volume string) errand {
-	last, looked := d.looks[look{actor, volume}]
-	return errand{actor, last, looked}
 }
 
 func (d *data) request(r trace.Record) {
@@ -120,15 +96,12 @@ func (d *data) call(r trace.Record) {
 		if v == nil {
 			continue
 		}
-		by := d.errandOf(r.Actor, name)
-		if pod, is := d.pods[name]; is && call.verb == dataRecycled {
-			by = pod
-		}
+		last, looked := d.looks[look{r.Actor, name}]
 		claim := d.ownerOf(v)
-		if claim != nil && !(by.looked && by.last.unclaimed && d.givers[v.UID] != componentOf(by.actor)) {
+		if claim != nil && !(looked && last.unclaimed && d.givers[v.UID] != componentOf(r.Actor)) {
 			d.report("I8", "%s %s the data of volume %s, which is claim %s/%s's", r.Actor, call.verb, name, claim.Namespace, claim.Name)
 		}
-		if isRetained(v) && d.knewRetained(r, v, call.ofPlugin, !by.looked || by.last.retained) {
+		if isRetained(v) && d.knewRetained(r, v, call.ofPlugin, !looked || last.retained) {
 			d.report("I8", "%s %s the data of volume %s, which is to be retained", r.Actor, call.verb, name)
 		}
 	}

@@ -108,7 +108,8 @@ func (c *Controller) failed(ctx context.Context, volume *corev1.PersistentVolume
 }
 
 // stillReleased asks the API server for a volume, and returns it as it is now if it is the same, its claim is gone or bound to
-// another, and its policy is what it was; nil otherwise.
+// another, and its policy is what it was; nil otherwise. The claim is asked for again, although the sync may have been told that
+// it is gone: what is done next cannot be undone.
 //
 // Upstream: pkg/controller/volume/persistentvolume isVolumeReleased (v1.36).
 func (c *Controller) stillReleased(ctx context.Context, volume *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
@@ -123,9 +124,6 @@ func (c *Controller) stillReleased(ctx context.Context, volume *corev1.Persisten
 	if live.UID != volume.UID || ref == nil || ref.UID == "" ||
 		live.Spec.PersistentVolumeReclaimPolicy != volume.Spec.PersistentVolumeReclaimPolicy {
 		return nil, nil
-	}
-	if c.gone[live.Name] == ref.UID {
-		return live, nil
 	}
 	claim, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	switch {

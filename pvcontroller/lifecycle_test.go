@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 	"k8s.io/utils/ptr"
@@ -144,60 +143,6 @@ func TestMatch(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestMismatch has the ids of upstream's binder_test.go.
-func TestMismatchIsTold(t *testing.T) {
-	tests := []struct {
-		name   string
-		volume volumeOption
-		claim  claimOption
-		want   string
-	}{
-		{"2-9", func(v *corev1.PersistentVolume) {
-			v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("500Mi")
-		}, naming("v"), "requested PV is too small"},
-		{"2-10", inClass("gold"), naming("v"), "storageClassName does not match"},
-		{
-			"2-11", func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("gold") }, naming("v"),
-			"volumeAttributesClassName does not match",
-		},
-		{
-			"14-8", func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }, naming("v"),
-			"incompatible volumeMode",
-		},
-		{"1-16", func(v *corev1.PersistentVolume) {
-			v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
-		}, naming("v"), "incompatible accessMode"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t, nil)
-			w.control()
-			w.volume("v", "1Gi", tt.volume)
-			w.claim("c", "1Gi", tt.claim)
-			w.settle()
-			w.wantState("v Available", "c Pending to v")
-			w.wantEvents(`c Warning VolumeMismatch: Cannot bind to requested volume "v": ` + tt.want)
-		})
-	}
-}
-
-// 14-13: a volume made for a claim that wants another mode.
-func TestModeMismatchOfReservedVolumeIsTold(t *testing.T) {
-	w := newWorld(t, nil)
-	w.control()
-	claim := w.claim("c", "1Gi")
-	w.volume("v", "1Gi", reservedFor(claim), func(v *corev1.PersistentVolume) {
-		v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
-	})
-	w.settle()
-	w.wantState("v Pending for c", "c Pending")
-	w.wantEvents(
-		`c Normal FailedBinding: no persistent volumes available for this claim and no storage class is set`,
-		`c Warning VolumeMismatch: Cannot bind PersistentVolume "v" to requested PersistentVolumeClaim due to incompatible volumeMode.`,
-		`v Warning VolumeMismatch: Cannot bind PersistentVolume to requested PersistentVolumeClaim "c" due to incompatible volumeMode.`,
-	)
 }
 
 func bound(t *testing.T, options ...volumeOption) *world {

@@ -35,8 +35,8 @@ type item struct {
 	key   string
 }
 
-// String is the key.
-func (i item) String() string { return i.key }
+// String is the key, marked as not being taken up itself.
+func (i item) String() string { return i.key + " again" }
 
 // operations runs the operations of a controller.
 type operations struct {

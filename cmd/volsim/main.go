@@ -18,8 +18,12 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	quiet()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
+
+// quiet keeps the libraries below from logging: what matters is in the trace.
+func quiet() { klog.SetLogger(logr.Discard()) }
 
 // exit is the error of a command that has said all there is to say.
 type exit struct{ status int }
@@ -37,7 +41,6 @@ func (u usageError) Unwrap() error { return u.error }
 // run runs the command line and returns the exit status: 0, 1 for what went wrong, 130 when it was interrupted. "explore" and
 // "replay" tell a failure that was found, 1, from a command line that is wrong, 2.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	klog.SetLogger(logr.Discard()) // libraries below log there; what matters is in the trace
 	root := &cobra.Command{
 		Use:   "volsim",
 		Short: "The Kubernetes storage control plane in one process",
@@ -50,7 +53,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	for _, c := range searching {
 		c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	}
-	root.AddCommand(newDemo(), newServe())
+	root.AddCommand(newDemo(), newServe(), newControllers())
 	root.AddCommand(searching...)
 	root.SetArgs(args)
 	root.SetOut(stdout)

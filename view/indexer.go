@@ -1,4 +1,4 @@
-package fake
+package view
 
 import (
 	"fmt"
@@ -334,6 +334,13 @@ func (in index) values(name, key string, obj any) []string {
 		panic(fmt.Errorf("unable to calculate an index entry for key %q on index %q: %w", key, name, err))
 	}
 	return values
+}
+
+// keyOf is the key of an object that has metadata.
+func keyOf(obj any) string {
+	key, err := keyFor(obj)
+	must(err)
+	return key
 }
 
 // keyFor is the key of an object that comes from outside.

@@ -1,0 +1,419 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/rest"
+	"github.com/volsim/volsim/sim"
+)
+
+// asCommand is the variable that makes the test's own program the command.
+const asCommand = "VOLSIM_TEST_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	quiet()
+	os.Exit(m.Run())
+}
+
+// bare is an API server that has no controllers.
+type bare struct {
+	t      *testing.T
+	server *fake.Server
+	user   kubernetes.Interface
+}
+
+func newBare(t *testing.T) *bare {
+	t.Helper()
+	server := fake.NewServer(fake.Config{Now: sim.Direct().Now})
+	return &bare{t: t, server: server, user: server.Client(sim.Direct())}
+}
+
+// door opens a way in by HTTPS, and returns a kubeconfig for it.
+func (b *bare) door() (kubeconfig string, shut func()) {
+	b.t.Helper()
+	l, err := rest.Listen(rest.ListenConfig{
+		Handler: rest.NewHandler(b.server, rest.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.Direct() }}),
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	open := true
+	shut = func() {
+		if err := l.Close(); open && err != nil {
+			b.t.Error(err)
+		}
+		open = false
+	}
+	b.t.Cleanup(shut)
+	kubeconfig = filepath.Join(b.t.TempDir(), "config")
+	if err := clientcmd.WriteToFile(*l.Kubeconfig("bare"), kubeconfig); err != nil {
+		b.t.Fatal(err)
+	}
+	return kubeconfig, shut
+}
+
+// bind makes a volume and a claim, and waits until they are bound.
+func (b *bare) bind(name string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
+	defer cancel()
+	_, err := b.user.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/v"}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	none, claim := "", cluster.NewClaim(name, "1Gi")
+	claim.Spec.StorageClassName = &none
+	if claim, err = b.user.CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+	changes, err := b.user.CoreV1().PersistentVolumeClaims("default").Watch(ctx, metav1.ListOptions{ResourceVersion: claim.ResourceVersion})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer changes.Stop()
+	for e := range changes.ResultChan() {
+		if c, ok := e.Object.(*corev1.PersistentVolumeClaim); ok && c.Name == name && c.Status.Phase == corev1.ClaimBound {
+			return
+		}
+	}
+	b.t.Fatalf("claim %s was not bound", name)
+}
+
+// holder is who holds the lease.
+func (b *bare) holder() string {
+	b.t.Helper()
+	lease, err := b.user.CoordinationV1().Leases("kube-system").Get(b.t.Context(), "volsim-controllers", metav1.GetOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// running is a "volsim controllers" that runs.
+type running struct {
+	t          *testing.T
+	lines      <-chan string // of its output
+	complaints <-chan string // lines of its standard error
+	ended      <-chan int    // its status
+	cancel     func()
+}
+
+// Timings of elections: where the lease is given up, and where it runs out.
+var (
+	electing = []string{"--lease-retry-period", "100ms"}
+	expiring = []string{"--lease-duration", "3s", "--lease-renew-deadline", "2s", "--lease-retry-period", "100ms"}
+)
+
+// control runs "volsim controllers" in this process.
+func control(t *testing.T, kubeconfig string, args ...string) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	out, in := io.Pipe()
+	errOut, errIn := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		status := run(ctx, append([]string{"controllers", "--kubeconfig", kubeconfig}, args...), in, errIn)
+		in.Close()
+		errIn.Close()
+		ended <- status
+	}()
+	return &running{t: t, lines: linesOf(out), complaints: linesOf(errOut), ended: ended, cancel: cancel}
+}
+
+func linesOf(out io.Reader) <-chan string {
+	lines := make(chan string, 1000)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
+	return lines
+}
+
+// until reads the output up to a line that begins so, and returns all of it.
+func (r *running) until(beginning string) string {
+	r.t.Helper()
+	return lineOf(r.t, r.lines, beginning)
+}
+
+func lineOf(t *testing.T, lines <-chan string, beginning string) string {
+	t.Helper()
+	var all strings.Builder
+	limit := time.After(time.Minute)
+	for {
+		select {
+		case line, ok := <-lines:
+			if !ok {
+				t.Fatalf("no line %q in\n%s", beginning, all.String())
+			}
+			all.WriteString(line + "\n")
+			if strings.HasPrefix(line, beginning) {
+				return all.String()
+			}
+		case <-limit:
+			t.Fatalf("no line %q within a minute; there was\n%s", beginning, all.String())
+		}
+	}
+}
+
+// stop interrupts it, and returns its status and what it printed since.
+func (r *running) stop() (status int, rest, errs string) {
+	r.t.Helper()
+	r.cancel()
+	return r.end()
+}
+
+// end waits for its end, and returns its status and what it printed since.
+func (r *running) end() (status int, rest, errs string) {
+	r.t.Helper()
+	return <-r.ended, all(r.lines), all(r.complaints)
+}
+
+func all(lines <-chan string) string {
+	var all strings.Builder
+	for line := range lines {
+		all.WriteString(line + "\n")
+	}
+	return all.String()
+}
+
+// TestControllersBindAgainstAServer binds a claim of a server that knows them by HTTPS only.
+func TestControllersBindAgainstAServer(t *testing.T) {
+	t.Parallel()
+	b := newBare(t)
+	kubeconfig, _ := b.door()
+	r := control(t, kubeconfig, electing...)
+	head := r.until("acting")
+	for _, want := range []string{"server  https://", "parts   pvcontroller, pvprotection, pvcprotection, attachdetach\n", "lease   kube-system/volsim-controllers, as "} {
+		if !strings.Contains(head, want) {
+			t.Errorf("output lacks %q:\n%s", want, head)
+		}
+	}
+	b.bind("data")
+	if b.holder() == "" {
+		t.Error("nobody holds the lease")
+	}
+	status, rest, errs := r.stop()
+	if status != 0 || errs != "" {
+		t.Errorf("status %d, stderr %q", status, errs)
+	}
+	for _, want := range []string{"binds claim default/data to volume data", "\nstopped\n"} {
+		if !strings.Contains(rest, want) {
+			t.Errorf("output lacks %q:\n%s", want, rest)
+		}
+	}
+	if holder := b.holder(); holder != "" {
+		t.Errorf("the lease is held by %s afterwards", holder)
+	}
+}
+
+// TestControllersTakeTurns has two of them, of which one acts; the other does when the first has stopped.
+func TestControllersTakeTurns(t *testing.T) {
+	t.Parallel()
+	b := newBare(t)
+	kubeconfig, _ := b.door()
+	first := control(t, kubeconfig, electing...)
+	first.until("acting")
+	second := control(t, kubeconfig, append(electing, "--trace")...)
+	if waiting := second.until("lease   kube-system/volsim-controllers is held by"); strings.Contains(waiting, "acting") {
+		t.Errorf("two act:\n%s", waiting)
+	}
+	b.bind("one")
+	if status, _, errs := first.stop(); status != 0 || errs != "" {
+		t.Errorf("status %d, stderr %q", status, errs)
+	}
+	if before := second.until("acting"); strings.Contains(before, "\t") {
+		t.Errorf("the second did something before it acted:\n%s", before)
+	}
+	b.bind("two")
+	if status, rest, errs := second.stop(); status != 0 || !strings.Contains(rest, "\tapi update persistentvolumeclaims/default/two\t") {
+		t.Errorf("status %d, stderr %q, output\n%s", status, errs, rest)
+	}
+}
+
+// TestControllersStopWithoutTheLease takes the way to the server from the one that acts.
+func TestControllersStopWithoutTheLease(t *testing.T) {
+	t.Parallel()
+	b := newBare(t)
+	way, shut := b.door()
+	other, _ := b.door()
+	first := control(t, way, expiring...)
+	first.until("acting")
+	second := control(t, other, expiring...)
+	second.until("lease   kube-system/volsim-controllers is held by")
+	shut()
+	status, _, errs := first.end()
+	if want := "volsim: lease kube-system/volsim-controllers was lost: another one may act now\n"; status != 1 || !strings.HasSuffix(errs, want) {
+		t.Errorf("status %d, stderr %q", status, errs)
+	}
+	second.until("acting")
+	b.bind("data")
+	if status, _, errs := second.stop(); status != 0 || errs != "" {
+		t.Errorf("status %d, stderr %q", status, errs)
+	}
+}
+
+// TestControllersSurviveTheDeathOfTheLeader kills the process that acts.
+func TestControllersSurviveTheDeathOfTheLeader(t *testing.T) {
+	t.Parallel()
+	b := newBare(t)
+	kubeconfig, _ := b.door()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader := exec.CommandContext(t.Context(), self, append([]string{"controllers", "--kubeconfig", kubeconfig}, expiring...)...)
+	leader.Env = append(os.Environ(), asCommand+"=1")
+	out, err := leader.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.Start(); err != nil {
+		t.Fatal(err)
+	}
+	(&running{t: t, lines: linesOf(out)}).until("acting")
+	b.bind("one")
+	heir := control(t, kubeconfig, expiring...)
+	heir.until("lease   kube-system/volsim-controllers is held by")
+	if err := leader.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	var exited *exec.ExitError
+	if err := leader.Wait(); !errors.As(err, &exited) {
+		t.Errorf("the leader ended with %v", err)
+	}
+	heir.until("acting")
+	b.bind("two")
+	if status, _, errs := heir.stop(); status != 0 || errs != "" {
+		t.Errorf("status %d, stderr %q", status, errs)
+	}
+}
+
+// TestControllersWithoutALease act at once, and leave no lease.
+func TestControllersWithoutALease(t *testing.T) {
+	t.Parallel()
+	b := newBare(t)
+	kubeconfig, _ := b.door()
+	r := control(t, kubeconfig, "--leader-elect=false", "--only", "pvcprotection,pvcontroller")
+	if head := r.until("acting"); !strings.Contains(head, "parts   pvcontroller, pvcprotection\n") || strings.Contains(head, "lease") {
+		t.Errorf("output\n%s", head)
+	}
+	b.bind("data")
+	if status, _, errs := r.stop(); status != 0 || errs != "" {
+		t.Errorf("status %d, stderr %q", status, errs)
+	}
+	leases, err := b.user.CoordinationV1().Leases("kube-system").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(leases.Items) > 0 {
+		t.Errorf("leases %v, %v", leases.Items, err)
+	}
+}
+
+// TestControllersSayWhyTheyWait has them look for a lease where there can be none.
+func TestControllersSayWhyTheyWait(t *testing.T) {
+	t.Parallel()
+	b := newBare(t)
+	kubeconfig, _ := b.door()
+	r := control(t, kubeconfig, append(electing, "--lease-namespace", "nowhere", "--trace")...)
+	r.until("lease   nowhere/volsim-controllers, as ")
+	if said := lineOf(t, r.complaints, "volsim: lease nowhere/volsim-controllers: "); !strings.Contains(said, `namespaces "nowhere" not found`) {
+		t.Errorf("stderr %q", said)
+	}
+	if status, rest, _ := r.stop(); status != 0 || strings.Contains(rest, "acting") {
+		t.Errorf("status %d, output\n%s", status, rest)
+	}
+}
+
+func TestControllersList(t *testing.T) {
+	t.Parallel()
+	status, out, errs := volsim(t.Context(), "controllers", "--list")
+	if status != 0 || errs != "" || strings.Count(out, "\n") != len(cluster.RemoteParts())+1 {
+		t.Errorf("status %d, stderr %q, output\n%s", status, errs, out)
+	}
+	words := strings.Join(strings.Fields(out), " ")
+	for _, want := range []string{" pvcontroller persistentvolume-binder-controller runs ", " scheduler kube-scheduler garbagecollector "} {
+		if !strings.Contains(words, want) {
+			t.Errorf("output lacks %q:\n%s", want, out)
+		}
+	}
+}
+
+func TestControllersSayWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	b := newBare(t)
+	good, _ := b.door()
+	dead, shut := b.door()
+	shut()
+	dir := t.TempDir()
+	file := func(name, from, to string) string {
+		text := []byte("{")
+		if from != "" {
+			was, err := os.ReadFile(good)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = []byte(strings.Replace(string(was), from, to, 1))
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, tt := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"no kubeconfig", nil, "--kubeconfig: name a file"},
+		{"a kubeconfig that is not there", []string{"--kubeconfig", filepath.Join(dir, "none")}, "read kubeconfig "},
+		{"a kubeconfig that is none", []string{"--kubeconfig", file("bad", "", "")}, "read kubeconfig "},
+		{"a context that is not there", []string{"--kubeconfig", good, "--context", "none"}, `context "none" does not exist`},
+		{"a part that is not there", []string{"--kubeconfig", good, "--only", "pvcontroller,gc"}, `part "gc": no such part`},
+		{"a part that needs a driver", []string{"--kubeconfig", good, "--only", "provisioner"}, "there are pvcontroller, pvprotection, "},
+		{"no parts", []string{"--kubeconfig", good, "--only", ""}, "--only: name a part"},
+		{"a server that does not listen", []string{"--kubeconfig", dead}, "reach https://127.0.0.1:"},
+		{"a token that is not known", []string{"--kubeconfig", file("stranger", "token: ", "token: x")}, "provide credentials"},
+		{"timings that cannot be", []string{"--kubeconfig", good, "--lease-duration", "1s"}, "leaseDuration must be greater than renewDeadline"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			status, _, errs := volsim(t.Context(), append([]string{"controllers"}, tt.args...)...)
+			if status != 1 || !strings.Contains(errs, tt.want) || strings.Count(errs, "\n") != 1 {
+				t.Errorf("status %d, stderr %q, want one line with %q", status, errs, tt.want)
+			}
+		})
+	}
+}

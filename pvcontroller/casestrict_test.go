@@ -1,0 +1,49 @@
+package pvcontroller
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestWhatIsWrongWithACaseIsTold has a case that cannot be read, or that is not what happens: where it is, and why.
+func TestWhatIsWrongWithACaseIsTold(t *testing.T) {
+	const volume = "before\n  volume v 1Gi Bound Delete claimRef=c/u\n"
+	tests := []struct{ name, text, want string }{
+		{"head", "=== 1 one\nbefore\nsink claim c\n", `f.txt:3: "sink claim c": neither what a case begins with`},
+		{"kind", "=== 1 one\nbefore\n  disk d\nsettle\n", `f.txt:3: "disk d": want volume NAME SIZE PHASE`},
+		{"word", "=== 1 one\nbefore\n  volume v 1Gi Available green\nsettle\n", `f.txt:3: volume v: unknown word "green"`},
+		{"word of a claim", "=== 1 one\nbefore\n  claim c 1Gi Pending uid=u csi=d\nsettle\n", `f.txt:3: claim c: unknown word "csi=d"`},
+		{"what a claim has", "=== 1 one\nbefore\n  claim c 1Gi Bound uid=u has=much\nsettle\n", `f.txt:3: claim c: unknown word "has=much"`},
+		{"size", "=== 1 one\nbefore\n  volume v big Available\nsettle\n", `f.txt:3: size "big"`},
+		{"order of the words", "=== 1 one\nbefore\n  claim c 1Gi Pending volume=v uid=u\nsettle\n", `write it as "claim c 1Gi Pending uid=u volume=v"`},
+		{"quotes", "=== 1 one\nbefore\n  volume v 1Gi Failed message=\"no end\nsettle\n", `f.txt:3: message: no end of the quotes`},
+		{"nothing happens", "=== 1 one\nbefore\n", `f.txt:1: nothing happens in case 1`},
+		{"setup after acts", "=== 1 one\nsettle\nbefore\n", `f.txt:3: "before": neither`},
+		{"block of no case", "settle\n", `f.txt:1: "settle": want always`},
+		{"twice the same", "=== 1 one\nbefore\n  node n\n  node n\nsettle\n", `f.txt:4: object 0: nodes "n" already exists`},
+		{"script", "=== 1 one\nplugin\n  delete v -> maybe\nsettle\n", `f.txt:3: want CALL -> ok`},
+		{"act on nothing", "=== 1 one\ndelete claim c\n", `f.txt:2: persistentvolumeclaims "c" not found`},
+		{"plugin is not asked", "=== 1 one\nplugin\n  delete v -> ok\nsettle\n", `f.txt:3: the plugin was not asked`},
+		{"plugin is asked another thing", "=== 1 one\nplugin\n  recycle v -> ok\n" + volume + "sync volume v\n", `f.txt:3: the plugin is asked: delete v`},
+		{"plugin is asked too much", "=== 1 one\nplugin\n" + volume + "sync volume v\n", `the plugin is asked: delete v`},
+		{"no such request to fail", "=== 1 one\nfail get claim c 2 times: no\n" + volume + "sync volume v\n", `f.txt:2: 1 more requests were to fail`},
+		{"no such request to meet", "=== 1 one\nwhen get claim d\n  delete volume v\n" + volume + "sync volume v\n", `f.txt:2: there was no such request`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var told []string
+			f, err := parseCases("f.txt", tt.text)
+			if err == nil {
+				var came outcome
+				came, err = run(f, f.cases[0])
+				told = came.problems
+			}
+			if err != nil {
+				told = append(told, err.Error())
+			}
+			if all := strings.Join(told, "\n"); !strings.Contains(all, tt.want) {
+				t.Errorf("got %q, want %q in it", all, tt.want)
+			}
+		})
+	}
+}
