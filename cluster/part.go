@@ -96,10 +96,10 @@ func (p Process) conn(conn grpc.ClientConnInterface) grpc.ClientConnInterface {
 
 // plugin is one of the PersistentVolume controller's, or what stands in its place.
 func (p Process) plugin(plugin plugins.Plugin) plugins.Plugin {
-	if between := p.cluster.between.Plugin; between != nil {
-		return between(plugin)
+	if p.cluster == nil || p.cluster.between.Plugin == nil { // nil cluster: a part of a Remote
+		return plugin
 	}
-	return plugin
+	return p.cluster.between.Plugin(plugin)
 }
 
 // Between stands between the parts of a world and what they call: for tests that break a part, and find out who notices.
