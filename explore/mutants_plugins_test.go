@@ -87,7 +87,7 @@ user alice
 			}
 			return send(v)
 		}),
-		config:  explore.Config{Strategy: explore.PCT, Depth: 3}, within: 204,
+		config: explore.Config{Strategy: explore.PCT, Depth: 3}, within: 204,
 	},
 	{
 		name: "what a plugin could not delete passes for deleted", rule: "I9",

@@ -153,7 +153,9 @@ type (
 	}
 )
 
-func (c cachedClient) CoreV1() typedcorev1.CoreV1Interface { return cachedCore{c.Interface.CoreV1(), c} }
+func (c cachedClient) CoreV1() typedcorev1.CoreV1Interface {
+	return cachedCore{c.Interface.CoreV1(), c}
+}
 
 func (c cachedCore) PersistentVolumeClaims(namespace string) typedcorev1.PersistentVolumeClaimInterface {
 	return cachedClaimsOf{c.CoreV1Interface.PersistentVolumeClaims(namespace), c.cachedClient, namespace}
