@@ -187,7 +187,7 @@ func startPVController(p Process, own *disk) error {
 		})
 	}
 	var manager plugins.Manager
-	if err := errors.Join(manager.Register(nfs.New(scrubber)), manager.Register(directories)); err != nil {
+	if err := errors.Join(manager.Register(p.plugin(nfs.New(scrubber))), manager.Register(p.plugin(directories))); err != nil {
 		return err
 	}
 	pvcontroller.New(pvcontroller.Config{

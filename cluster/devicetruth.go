@@ -7,6 +7,7 @@ import (
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/array"
+	"github.com/volsim/volsim/plugins/hostpath"
 )
 
 // Truth is what is beneath the API, for the rules of package invariant to look at: the volumes of the array, and the
@@ -47,6 +48,11 @@ func (t arrayTruth) Volume(handle string) (invariant.Volume, bool) {
 	return invariant.Volume{Handle: v.ID, Name: v.Name, Attached: v.AttachedTo, Bytes: v.SizeBytes}, ok
 }
 
+// Plugins is the one of the PersistentVolume controller whose volumes are directories.
+func (t arrayTruth) Plugins() []invariant.Backend {
+	return []invariant.Backend{dirTruth{t.cluster.machine}}
+}
+
 // Files are the paths of the files in a volume, sorted.
 func (t arrayTruth) Files(handle string) []string { return t.array.Files(handle) }
 
@@ -71,4 +77,33 @@ func (t arrayTruth) Mounts(name string) []nodefs.Mount {
 		panic(fmt.Sprintf("cluster: mounts of %s, a disk in memory: %v", name, err))
 	}
 	return mounts
+}
+
+// dirTruth reads the directories that are volumes.
+type dirTruth struct{ machine hostpath.Machine }
+
+// Driver is the plugin's name.
+func (t dirTruth) Driver() string { return hostpath.Name }
+
+// Volumes are those that the plugin made, by path.
+func (t dirTruth) Volumes() []invariant.Volume {
+	made, err := t.machine.Volumes()
+	if err != nil {
+		panic(fmt.Sprintf("cluster: directories of %s, on a disk in memory: %v", t.machine.Root, err))
+	}
+	all := make([]invariant.Volume, len(made))
+	for i, v := range made {
+		all[i] = invariant.Volume{Handle: v.Path, Name: v.Name}
+	}
+	return all
+}
+
+// Volume is one of them.
+func (t dirTruth) Volume(path string) (invariant.Volume, bool) {
+	all := t.Volumes()
+	i := slices.IndexFunc(all, func(v invariant.Volume) bool { return v.Handle == path })
+	if i < 0 {
+		return invariant.Volume{}, false
+	}
+	return all[i], true
 }

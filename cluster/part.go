@@ -19,6 +19,7 @@ import (
 	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/rest"
+	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/remote"
 	"github.com/volsim/volsim/sim"
@@ -101,12 +102,22 @@ func (p Process) conn(conn grpc.ClientConnInterface) grpc.ClientConnInterface {
 	return c
 }
 
+// plugin is one of the PersistentVolume controller's, or what stands in its place.
+func (p Process) plugin(plugin plugins.Plugin) plugins.Plugin {
+	if p.cluster == nil || p.cluster.between.Plugin == nil { // nil cluster: a part of a Remote
+		return plugin
+	}
+	return p.cluster.between.Plugin(plugin)
+}
+
 // Between stands between the parts of a world and what they call: for tests that break a part, and find out who notices.
 type Between struct {
 	// Client returns the client that a part gets in the place of its own, such as client.Intercepted(…). nil: its own.
 	Client func(part string, client *fake.Clientset) *fake.Clientset
 	// Driver returns the connection that a part gets in the place of its own to the driver. nil: its own.
 	Driver func(part string, conn grpc.ClientConnInterface) grpc.ClientConnInterface
+	// Plugin returns the plugin that the PersistentVolume controller gets in the place of its own. nil: its own.
+	Plugin func(plugin plugins.Plugin) plugins.Plugin
 }
 
 // part is a Part in the world.

@@ -211,6 +211,7 @@ func started(userScripts map[string]userScript) map[string]userScript {
 type arrayDevices struct{ *array.Array }
 
 func (d arrayDevices) Driver() string               { return array.DriverName }
+func (d arrayDevices) Plugins() []invariant.Backend { return nil }
 func (d arrayDevices) Nodes() []string              { return nil }
 func (d arrayDevices) Mounts(string) []nodefs.Mount { return nil }
 func (d arrayDevices) Volumes() (all []invariant.Volume) {

@@ -11,10 +11,17 @@ import (
 type devicesStub struct {
 	volumes []invariant.Volume
 	mounts  map[string][]nodefs.Mount // by node
+	plugins []invariant.Backend
 }
+
+// pluginStub is a plugin that holds what a test has it hold.
+type pluginStub struct{ devicesStub }
+
+func (p *pluginStub) Driver() string { return "kubernetes.io/host-path" }
 
 func (d *devicesStub) Driver() string                 { return "disk.example.com" }
 func (d *devicesStub) Volumes() []invariant.Volume    { return d.volumes }
+func (d *devicesStub) Plugins() []invariant.Backend   { return d.plugins }
 func (d *devicesStub) Nodes() []string                { return []string{"node-1", "node-2"} }
 func (d *devicesStub) Mounts(n string) []nodefs.Mount { return d.mounts[n] }
 

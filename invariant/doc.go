@@ -13,5 +13,8 @@
 // attaches a volume, what a node has mounted. A rule about what controllers do does not bind users, and a controller is
 // blamed only for what it could know: seen.go tells that from the log.
 //
+// The data behind PersistentVolumes is what a [Backend] holds: that of the CSI driver, or a plugin of the PersistentVolume
+// controller. Rules about data are the same for both, and recycling counts as deleting.
+//
 // Not here: searching for an order in which a rule is broken, and comparing end states.
 package invariant

@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,16 +20,19 @@ var livenessRules = []Rule{
 	{"L2", "a claim that should have gone, or a volume that should have been reclaimed", beginGone},
 }
 
-// inTree begins the name of a provisioner that would be compiled into the controller. Of these there are none.
+// inTree begins the name of a provisioner that is compiled into the PersistentVolume controller, or would be.
 const inTree = "kubernetes.io/"
 
-// serves tells whether a provisioner is at work: its driver is the world's, or is installed.
+// serves tells whether a provisioner is at work: its back end is in the world, or its driver is installed.
 func (c *Checker) serves(provisioner string) bool {
-	if strings.HasPrefix(provisioner, inTree) || provisioner == "" {
+	if provisioner == "" {
 		return false
 	}
-	if c.Devices != nil && c.Devices.Driver() == provisioner {
+	if c.backend(provisioner) != nil {
 		return true
+	}
+	if strings.HasPrefix(provisioner, inTree) {
+		return false
 	}
 	_, ok := c.API.Get("csidrivers", "", provisioner)
 	return ok
@@ -221,17 +225,34 @@ func (c *Checker) owedToLeft(v *corev1.PersistentVolume) string {
 
 // owedByPolicy is owedToLeft for a volume that is Released. What nobody deletes or recycles is Failed.
 func (c *Checker) owedByPolicy(v *corev1.PersistentVolume) string {
-	provisioner := madeBy(v)
 	switch v.Spec.PersistentVolumeReclaimPolicy {
 	case corev1.PersistentVolumeReclaimRecycle:
+		if c.isNamedByPod(v.Spec.ClaimRef) {
+			return "" // it waits for the pod
+		}
 		return "is Released and is to be recycled, or Failed"
 	case corev1.PersistentVolumeReclaimDelete:
+		driver, _ := identityOf(v)
+		maker := cmp.Or(madeBy(v), driver)
 		switch {
-		case provisioner == "" && v.Spec.CSI == nil, strings.HasPrefix(provisioner, inTree):
-			return "is Released and is to be Failed: nobody deletes it"
-		case v.Spec.CSI != nil && c.serves(v.Spec.CSI.Driver) && (provisioner == "" || c.serves(provisioner)):
+		case c.serves(maker) && c.serves(cmp.Or(driver, maker)):
 			return "is Released and is to be deleted"
+		case madeBy(v) == "" && v.Spec.CSI == nil, strings.HasPrefix(maker, inTree):
+			return "is Released and is to be Failed: nobody deletes it"
 		}
 	}
 	return ""
+}
+
+// isNamedByPod tells whether a pod uses a claim of the name in a claimRef, which is not there.
+func (c *Checker) isNamedByPod(ref *corev1.ObjectReference) bool {
+	if _, ok := c.API.Get("persistentvolumeclaims", ref.Namespace, ref.Name); ok {
+		return false
+	}
+	return slices.ContainsFunc(c.API.List("pods"), func(obj fake.Object) bool {
+		pod := obj.(*corev1.Pod)
+		return pod.Namespace == ref.Namespace && !hasEnded(pod) && slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
+			return volume.PersistentVolumeClaim != nil && volume.PersistentVolumeClaim.ClaimName == ref.Name
+		})
+	})
 }

@@ -246,6 +246,7 @@ type deed struct {
 // deeds are the calls that do something, and those that undo it.
 var deeds = map[string]string{
 	"CreateVolume": "create", "DeleteVolume": "delete",
+	"Provision": "create", "Delete": "delete", "Recycle": "recycle",
 	"ControllerPublishVolume": "attach", "ControllerUnpublishVolume": "attach",
 	"NodeStageVolume": "stage", "NodeUnstageVolume": "stage",
 	"NodePublishVolume": "publish", "NodeUnpublishVolume": "publish",
@@ -292,10 +293,12 @@ func beginTriedAgain(c *Checker) watcher {
 // there is none.
 func (c *Checker) wants(call driverCall) string {
 	switch call.rpc {
-	case "CreateVolume":
-		return c.wantsVolume(call.volume)
+	case "CreateVolume", "Provision":
+		return c.wantsVolume(path.Base(call.volume))
 	case "DeleteVolume":
 		return c.wantsDeletion(call)
+	case "Delete", "Recycle":
+		return c.wantsReclaim(path.Base(call.volume), call.rpc)
 	case "ControllerPublishVolume", "ControllerUnpublishVolume":
 		return c.wantsAttachment(call)
 	case "NodePublishVolume":
@@ -332,6 +335,16 @@ func (c *Checker) wantsDeletion(call driverCall) string {
 		}
 	}
 	return ""
+}
+
+// wantsReclaim finds the volume of a name that a plugin is to delete, or to recycle.
+func (c *Checker) wantsReclaim(name, rpc string) string {
+	v := c.volumeNamed(name)
+	if v == nil || string(v.Spec.PersistentVolumeReclaimPolicy) != rpc ||
+		v.Status.Phase != corev1.VolumeReleased && v.Status.Phase != corev1.VolumeFailed {
+		return ""
+	}
+	return "persistentvolumes/" + v.Name
 }
 
 // wantsAttachment finds the attachment that is to be made, or to go.

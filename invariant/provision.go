@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,23 +28,27 @@ const namePrefix = "pvc-"
 func beginOnce(c *Checker) watcher {
 	claims := map[types.UID]string{} // the claims that there are or were: UID, namespace/name
 	makers := map[string]bool{}      // components that have volumes made
+	made := map[string][]string{}    // by name: the paths at which a plugin made volumes
 	w := onClaims(func(_, after *corev1.PersistentVolumeClaim) {
 		if after != nil && claims[after.UID] == "" {
 			claims[after.UID] = after.Namespace + "/" + after.Name
 		}
 	})
 	w.call = func(r trace.Record) {
-		if r.Verb != "CreateVolume" {
+		call := dataCallOf(r)
+		if call.verb != dataMade {
 			return
 		}
 		makers[componentOf(r.Actor)] = true
-		_, name, _ := strings.Cut(r.Object, "/")
-		claim := claims[types.UID(strings.TrimPrefix(name, namePrefix))]
-		if !strings.HasPrefix(name, namePrefix) || claim == "" {
-			c.report("I10", "%s asked for a volume named %q, which is the name of no claim's volume", r.Actor, name)
+		claim := claims[types.UID(strings.TrimPrefix(call.name, namePrefix))]
+		if !strings.HasPrefix(call.name, namePrefix) || claim == "" {
+			c.report("I10", "%s asked for a volume named %q, which is the name of no claim's volume", r.Actor, call.name)
 			return
 		}
-		if handles := c.made(name); Effective(r) && len(handles) > 1 {
+		if path := call.path; path != "" && !slices.Contains(made[call.name], path) {
+			made[call.name] = append(made[call.name], path)
+		}
+		if handles := c.made(call, made[call.name]); Effective(r) && len(handles) > 1 {
 			c.report("I10", "there are %d volumes for claim %s: %s", len(handles), claim, strings.Join(handles, ", "))
 		}
 	}
@@ -53,26 +58,27 @@ func beginOnce(c *Checker) watcher {
 		if !ok || r.Verb != "create" || !Effective(r) || !makers[componentOf(r.Actor)] {
 			return
 		}
+		is, held := c.held(v)
 		switch uid := refUID(v); {
 		case v.Name != namePrefix+string(uid):
 			c.report("I10", "%s created PersistentVolume %s for the claim with UID %q", r.Actor, v.Name, uid)
-		case c.holds(v):
-			if is, _ := c.Devices.Volume(v.Spec.CSI.VolumeHandle); is.Name != v.Name {
-				c.report("I10", "%s created PersistentVolume %s for volume %s, which was made as %s", r.Actor, v.Name, is.Handle, is.Name)
-			}
+		case held && is.Name != v.Name:
+			c.report("I10", "%s created PersistentVolume %s for volume %s, which was made as %s", r.Actor, v.Name, is.Handle, is.Name)
 		}
 	}
 	return w
 }
 
-// made are the handles of the back end's volumes that were asked for by a name.
-func (c *Checker) made(name string) []string {
-	if c.Devices == nil {
+// made are the handles of the volumes that were asked for by the same name as a call does. paths are those at which a plugin
+// is known to have made some: a directory tells who it is for by its path alone.
+func (c *Checker) made(call dataCall, paths []string) []string {
+	b := c.backend(call.driver)
+	if b == nil {
 		return nil
 	}
 	var handles []string
-	for _, v := range c.Devices.Volumes() {
-		if v.Name == name {
+	for _, v := range b.Volumes() {
+		if v.Name == call.name || slices.Contains(paths, v.Handle) {
 			handles = append(handles, v.Handle)
 		}
 	}

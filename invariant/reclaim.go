@@ -2,7 +2,6 @@ package invariant
 
 import (
 	"slices"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -21,7 +20,7 @@ var reclaimRules = []Rule{
 	{"I12", "the finalizer of a provisioned volume taken off, or never put on, before its data is gone", beginFinalizer},
 }
 
-// byHandle holds the names of the PersistentVolumes with a CSI source by handleKey.
+// byHandle holds the names of the PersistentVolumes by handleKey.
 type byHandle map[string][]string
 
 func (h byHandle) see(before, after *corev1.PersistentVolume) {
@@ -38,50 +37,6 @@ func (h byHandle) see(before, after *corev1.PersistentVolume) {
 	}
 }
 
-// ownerOf is the claim that a volume's claimRef means, nil where it is not there or has another volume.
-func (c *Checker) ownerOf(v *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
-	claim := c.claimMeant(v.Spec.ClaimRef)
-	if claim == nil || claim.Spec.VolumeName != "" && claim.Spec.VolumeName != v.Name {
-		return nil
-	}
-	return claim
-}
-
-// beginData: when a volume is marked Released, and when the back end is told to delete it, no claim is there that its
-// PersistentVolume means, unless the claim is bound to another; and it is not deleted if it is to be retained, as far as
-// whoever deletes it could know.
-func beginData(c *Checker) watcher {
-	handles := byHandle{}
-	w := onVolumes(func(before, after *corev1.PersistentVolume) {
-		handles.see(before, after)
-		if before == nil || after == nil || before.Status.Phase == after.Status.Phase || after.Status.Phase != corev1.VolumeReleased {
-			return
-		}
-		if claim := c.ownerOf(after); claim != nil {
-			c.report("I8", "volume %s was marked Released, and is claim %s/%s's", after.Name, claim.Namespace, claim.Name)
-		}
-	})
-	w.call = func(r trace.Record) {
-		if r.Verb != "DeleteVolume" || !Effective(r) {
-			return
-		}
-		for _, name := range handles[r.Object] {
-			v := c.volumeNamed(name)
-			if v == nil {
-				continue
-			}
-			if claim := c.ownerOf(v); claim != nil {
-				c.report("I8", "%s deleted the data of volume %s, which is claim %s/%s's", r.Actor, v.Name, claim.Namespace, claim.Name)
-			}
-			if v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain &&
-				(!c.hadListed(r, "persistentvolumes") || c.knew(r, v.Name, "persistentvolumes/"+v.Name, revisionOf(v.ResourceVersion))) {
-				c.report("I8", "%s deleted the data of volume %s, which is to be retained", r.Actor, v.Name)
-			}
-		}
-	}
-	return w
-}
-
 // deletions are the PersistentVolumes, by UID, whose volume was deleted while they were there.
 type deletions struct {
 	*Checker
@@ -95,18 +50,17 @@ func newDeletions(c *Checker) *deletions {
 }
 
 func (d *deletions) call(r trace.Record) {
-	switch r.Verb {
-	case "CreateVolume":
-		d.callers[componentOf(r.Actor)] = true
-	case "DeleteVolume":
-		d.callers[componentOf(r.Actor)] = true
-		if !Effective(r) {
-			return
-		}
-		for _, name := range d.handles[r.Object] {
-			if v := d.volumeNamed(name); v != nil {
-				d.done[v.UID] = true
-			}
+	call := dataCallOf(r)
+	if call.verb != dataMade && call.verb != dataDeleted {
+		return
+	}
+	d.callers[componentOf(r.Actor)] = true
+	if call.verb == dataMade || !Effective(r) {
+		return
+	}
+	for _, name := range d.handles[call.key] {
+		if v := d.volumeNamed(name); v != nil {
+			d.done[v.UID] = true
 		}
 	}
 }
@@ -120,7 +74,7 @@ func beginObject(c *Checker) watcher {
 	w.writes = []string{"persistentvolumes"}
 	w.write = func(r trace.Record) {
 		v, ok := r.After.(*corev1.PersistentVolume)
-		if !ok || r.Verb != "delete" || !Effective(r) || !d.callers[componentOf(r.Actor)] || v.Spec.CSI == nil || d.done[v.UID] {
+		if !ok || r.Verb != "delete" || !Effective(r) || !d.callers[componentOf(r.Actor)] || handleKey(v) == "" || d.done[v.UID] {
 			return
 		}
 		c.report("I9", "%s deleted PersistentVolume %s (%s), whose volume was not deleted before", r.Actor, v.Name, v.UID)
@@ -195,16 +149,19 @@ func beginFinalizer(c *Checker) watcher {
 //   - whose PersistentVolume went although they were to be retained, or by force: there it is an administrator's turn;
 //   - whose making the driver said had failed for good, when it had not: a driver that errs so is believed;
 //   - whose maker was killed before it created the PersistentVolume: nobody else knows of them, unless the claim is still
-//     there when the maker begins anew.
+//     there when the maker begins anew;
+//
+// and PersistentVolumes that were to be deleted, and are not any more since their volume was.
 type accounts struct {
 	*Checker
 	left   map[string]bool   // handleKey of volumes that nobody is to delete any more
 	denied map[string]bool   // names of volumes of which the driver said last that there is none
+	erased map[string]bool   // handleKey of volumes that were deleted
 	making map[string]string // names of volumes that were made and have no PersistentVolume yet: their maker; "" if it was killed
 }
 
 func beginAccounted(c *Checker) watcher {
-	a := &accounts{c, map[string]bool{}, map[string]bool{}, map[string]string{}}
+	a := &accounts{c, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]string{}}
 	w := onVolumes(a.see)
 	w.call, w.event, w.settled = a.call, a.event, a.settle
 	return w
@@ -223,13 +180,16 @@ func (a *accounts) see(before, after *corev1.PersistentVolume) {
 }
 
 func (a *accounts) call(r trace.Record) {
-	if r.Verb != "CreateVolume" {
+	call := dataCallOf(r)
+	if call.verb == dataDeleted && Effective(r) {
+		a.erased[call.key] = true
+	}
+	if call.verb != dataMade {
 		return
 	}
-	_, name, _ := strings.Cut(r.Object, "/")
-	a.denied[name] = saysFinal(r.Err)
-	if Effective(r) && a.volumeNamed(name) == nil {
-		a.making[name] = componentOf(r.Actor)
+	a.denied[call.name] = saysFinal(r.Err)
+	if Effective(r) && a.volumeNamed(call.name) == nil {
+		a.making[call.name] = componentOf(r.Actor)
 	}
 }
 
@@ -242,27 +202,23 @@ func (a *accounts) event(r trace.Record) {
 }
 
 func (a *accounts) settle(report func(format string, args ...any)) {
-	if a.Devices == nil {
-		return
-	}
-	driver := a.Devices.Driver()
-	held, accounted := map[string]bool{}, map[string]bool{}
-	for _, v := range a.Devices.Volumes() {
-		held[driver+"/"+v.Handle] = true
-	}
+	accounted := map[string]bool{}
 	for _, obj := range a.API.List("persistentvolumes") {
 		v := obj.(*corev1.PersistentVolume)
-		key := handleKey(v)
-		accounted[key] = true
-		if !held[key] && madeBy(v) == driver && v.DeletionTimestamp == nil {
-			report("PersistentVolume %s stands for volume %s, which is not there", v.Name, strings.TrimPrefix(key, driver+"/"))
+		accounted[handleKey(v)] = true
+		driver, handle := identityOf(v)
+		spared := a.erased[handleKey(v)] && v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete
+		if a.backend(driver) != nil && !a.holds(v) && madeBy(v) == driver && v.DeletionTimestamp == nil && !spared {
+			report("PersistentVolume %s stands for volume %s, which is not there", v.Name, handle)
 		}
 	}
-	for _, v := range a.Devices.Volumes() {
-		key := driver + "/" + v.Handle
-		maker, waits := a.making[v.Name]
-		if !accounted[key] && !a.left[key] && !a.denied[v.Name] && (!waits || maker != "") {
-			report("volume %s (%s) has no PersistentVolume", v.Handle, v.Name)
+	for b := range a.backends() {
+		for _, v := range b.Volumes() {
+			key := b.Driver() + "/" + v.Handle
+			maker, waits := a.making[v.Name]
+			if !accounted[key] && !a.left[key] && !a.denied[v.Name] && (!waits || maker != "") {
+				report("volume %s (%s) has no PersistentVolume", v.Handle, v.Name)
+			}
 		}
 	}
 }

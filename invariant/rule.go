@@ -20,26 +20,16 @@ type World struct {
 	Devices Devices // nil: there are none, and rules about them are never broken
 }
 
-// Devices is the truth beneath the API: what the back end of the driver and the disks of the nodes say.
+// Devices is the truth beneath the API: what back ends and the disks of the nodes say.
 type Devices interface {
-	// Driver is the CSI driver's name.
-	Driver() string
-	// Volumes are those the back end holds, by handle.
-	Volumes() []Volume
-	// Volume is one of them, and whether it is there.
-	Volume(handle string) (Volume, bool)
+	// Backend is the CSI driver's.
+	Backend
+	// Plugins are those of the PersistentVolume controller that make and delete volumes, by name.
+	Plugins() []Backend
 	// Nodes are the nodes that have a disk, sorted.
 	Nodes() []string
 	// Mounts is the mount table of a node, sorted by path. The Source of a mount of a volume is the volume's handle.
 	Mounts(node string) []nodefs.Mount
-}
-
-// Volume is a volume of the back end.
-type Volume struct {
-	Handle   string
-	Name     string   // it was asked for with
-	Attached []string // node names, sorted
-	Bytes    int64
 }
 
 // Rule is one thing that must not be.

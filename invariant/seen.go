@@ -75,7 +75,7 @@ func upTo(records []trace.Record, actor, key string) []trace.Record {
 
 // ends tells whether a record says that a component was killed or begins anew: what it knew, it knows no more.
 func ends(r trace.Record, component string) bool {
-	if r.Kind != trace.KindEvent || r.Verb != "crash" && r.Verb != "stop" && r.Verb != "start" {
+	if r.Kind != trace.KindEvent || r.Verb != "crash" && r.Verb != "stop" && r.Verb != "start" && r.Verb != "retire" {
 		return false
 	}
 	return r.Object == component || strings.HasPrefix(r.Object, component+" ")
@@ -146,22 +146,4 @@ func (c *Checker) volumeNamed(name string) *corev1.PersistentVolume {
 		return nil
 	}
 	return obj.(*corev1.PersistentVolume)
-}
-
-// handleKey names the volume behind a PersistentVolume as the records of driver calls do: "driver/handle"; "" where there
-// is no CSI driver.
-func handleKey(v *corev1.PersistentVolume) string {
-	if v.Spec.CSI == nil {
-		return ""
-	}
-	return v.Spec.CSI.Driver + "/" + v.Spec.CSI.VolumeHandle
-}
-
-// holds tells whether the back end is known to hold the volume behind a PersistentVolume.
-func (c *Checker) holds(v *corev1.PersistentVolume) bool {
-	if c.Devices == nil || v.Spec.CSI == nil || v.Spec.CSI.Driver != c.Devices.Driver() {
-		return false
-	}
-	_, ok := c.Devices.Volume(v.Spec.CSI.VolumeHandle)
-	return ok
 }

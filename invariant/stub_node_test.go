@@ -48,7 +48,8 @@ type stubDevices struct {
 	files   map[string][]string
 }
 
-func (d *stubDevices) Driver() string { return stubDriver }
+func (d *stubDevices) Plugins() []invariant.Backend { return nil }
+func (d *stubDevices) Driver() string               { return stubDriver }
 
 func (d *stubDevices) Volumes() []invariant.Volume {
 	var all []invariant.Volume

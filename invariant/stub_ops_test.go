@@ -34,6 +34,7 @@ type opsDevices struct {
 
 func (d *opsDevices) Driver() string                    { return "disk" }
 func (d *opsDevices) Volumes() []Volume                 { return d.volumes }
+func (d *opsDevices) Plugins() []Backend                { return nil }
 func (d *opsDevices) Nodes() []string                   { return []string{"node-1", "node-2"} }
 func (d *opsDevices) Mounts(node string) []nodefs.Mount { return d.mounts[node] }
 

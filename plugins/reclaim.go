@@ -34,7 +34,8 @@ type Provisioner interface {
 	// CanProvision says why the plugin would not even try. It leaves nothing.
 	CanProvision(opts ProvisionOptions) error
 	// Provision makes the volume and returns the PersistentVolume that stands for it: its source, capacity, access modes,
-	// policy and whatever else the plugin knows of. It is idempotent by opts.Name.
+	// policy and whatever else the plugin knows of. It is idempotent by opts.Name. With an Uncertain error the volume may be
+	// there: it is asked for again, and deleted if nobody wants it any more.
 	Provision(ctx context.Context, opts ProvisionOptions) (*corev1.PersistentVolume, error)
 }
 

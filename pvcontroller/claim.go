@@ -56,6 +56,9 @@ func (c *Controller) syncClaim(ctx context.Context, claim *corev1.PersistentVolu
 	if err != nil {
 		return err
 	}
+	if claim.Spec.VolumeName != "" && c.doubtful[claim.UID] != nil {
+		c.claimGone(claim.UID) // to another volume
+	}
 	view, err := c.viewClaim(claim)
 	if err != nil {
 		return err
@@ -184,6 +187,9 @@ func (c *Controller) applyClaim(ctx context.Context, claim *corev1.PersistentVol
 		_, err := c.writeClaimStatus(ctx, claim, corev1.ClaimPending, nil)
 		return err
 	case claimBind:
+		if c.isReclaimed(plan.volume, item{c.claimQueue, keyOf(claim)}) {
+			return nil
+		}
 		return c.bind(ctx, plan.volume, claim)
 	case claimLose:
 		return c.lose(ctx, claim, plan.message)

@@ -65,6 +65,7 @@ type Controller struct {
 	migration  plugins.Migration
 	operations *operations            // nil without plugins
 	unsaved    map[types.UID]*unsaved // by their claims
+	doubtful   map[types.UID]*unsaved // by their claims, which are there
 	saveTimer  *sim.Timer
 	erased     map[types.UID]bool // volumes whose data a plugin has deleted
 }
@@ -102,7 +103,7 @@ func New(cfg Config) *Controller {
 	if cfg.Plugins != nil {
 		c.plugins = cfg.Plugins
 		c.operations = newOperations(cfg.Component)
-		c.unsaved = map[types.UID]*unsaved{}
+		c.unsaved, c.doubtful = map[types.UID]*unsaved{}, map[types.UID]*unsaved{}
 		c.saveTimer = cfg.Component.NewTimer("save", c.saveAll)
 		c.erased = map[types.UID]bool{}
 	}

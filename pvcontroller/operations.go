@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -34,8 +35,8 @@ type item struct {
 	key   string
 }
 
-// String is the key.
-func (i item) String() string { return i.key }
+// String is the key, marked as not being taken up itself.
+func (i item) String() string { return i.key + " again" }
 
 // operations runs the operations of a controller.
 type operations struct {
@@ -47,8 +48,9 @@ type operations struct {
 
 // running is an operation that runs.
 type running struct {
-	of     item
-	missed bool // it was wanted again
+	of      item
+	missed  bool   // it was wanted again
+	waiting []item // for its end, in order
 }
 
 func newOperations(component *sim.Component) *operations {
@@ -80,10 +82,25 @@ func (o *operations) start(kind, name string, of item, run func(ctx context.Cont
 	}
 }
 
+// await tells whether an operation of that kind on an object is under way, and if so, has an item looked at when it ends.
+func (o *operations) await(kind string, obj object, of item) bool {
+	if o == nil || len(o.running) == 0 {
+		return false
+	}
+	r := o.running[corev1.UniqueVolumeName(operationName(kind, obj))]
+	if r != nil && !slices.Contains(r.waiting, of) {
+		r.waiting = append(r.waiting, of)
+	}
+	return r != nil
+}
+
 // done takes in how an operation ended.
 func (o *operations) done(op executor.Operation, err error) {
 	r := o.running[op.Key.Volume]
 	delete(o.running, op.Key.Volume)
+	for _, of := range r.waiting {
+		of.queue.Add(of.key)
+	}
 	switch {
 	case err != nil:
 		o.later(r.of, o.executor.Check(op.Key, op.Name))

@@ -108,11 +108,16 @@ func (c *Controller) startProvisioning(claim *corev1.PersistentVolumeClaim, clas
 		return // it is made, and only has to be saved
 	}
 	c.operations.start(opProvision, operationName(opProvision, claim), item{c.claimQueue, keyOf(claim)}, func(ctx context.Context) error {
-		volume, err := c.provision(ctx, claim, class, plugin)
-		if err != nil || volume == nil {
+		options := optionsOf(claim, class)
+		volume, err := c.provision(ctx, claim, options, class, plugin)
+		if err != nil {
 			return err
 		}
-		u := &unsaved{claim: claim, volume: volume, plugin: plugin}
+		delete(c.doubtful, claim.UID)
+		if volume == nil {
+			return nil
+		}
+		u := &unsaved{claim: claim, options: options, volume: volume, plugin: plugin}
 		c.unsaved[claim.UID] = u
 		_ = c.try(ctx, u) // what comes of an error is decided there
 		return nil
@@ -123,7 +128,7 @@ func (c *Controller) startProvisioning(claim *corev1.PersistentVolumeClaim, clas
 // there is one already.
 //
 // Upstream: pkg/controller/volume/persistentvolume provisionClaimOperation (v1.36), up to the volume.
-func (c *Controller) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, plugin plugins.Capabilities) (*corev1.PersistentVolume, error) {
+func (c *Controller) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, options plugins.ProvisionOptions, class *storagev1.StorageClass, plugin plugins.Capabilities) (*corev1.PersistentVolume, error) {
 	fail := func(text string, err error) (*corev1.PersistentVolume, error) {
 		c.say(claim.UID, claim, msgProvisioning(text))
 		return nil, err
@@ -136,7 +141,6 @@ func (c *Controller) provision(ctx context.Context, claim *corev1.PersistentVolu
 	if err != nil {
 		return nil, err
 	}
-	options := optionsOf(claim, class)
 	_, err = c.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, options.Name, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		return nil, err // nil: an earlier operation got that far
@@ -153,6 +157,9 @@ func (c *Controller) provision(ctx context.Context, claim *corev1.PersistentVolu
 	}
 	volume, err := plugin.Provisioner.Provision(ctx, options)
 	if err != nil {
+		if plugins.ClassOf(err) == plugins.Uncertain {
+			c.doubt(claim, options, plugin)
+		}
 		c.reschedule(ctx, claim)
 		return fail(fmt.Sprintf("Failed to provision volume with StorageClass %q: %v", class.Name, err), err)
 	}

@@ -107,6 +107,14 @@ func (c *Controller) startReclaiming(volume *corev1.PersistentVolume, plan recla
 	})
 }
 
+// isReclaimed tells whether a volume is being deleted or recycled just now, and if so, has an item looked at when that is over.
+// Meanwhile nobody may get it, also when somebody took its claimRef away: what is in it is about to go.
+//
+// Differs: upstream lets it be bound, and deletes what its new claim has.
+func (c *Controller) isReclaimed(volume *corev1.PersistentVolume, of item) bool {
+	return c.operations.await(opDelete, volume, of) || c.operations.await(opRecycle, volume, of)
+}
+
 // podsWithoutClaim names the pods, sorted, that use the claim of a volume while no claim of that name is there: if one is,
 // it is another claim, and they use its volume.
 //

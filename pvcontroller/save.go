@@ -24,7 +24,7 @@ const (
 	saveInterval = 10 * time.Second
 )
 
-// unsaved is a volume that was made for a claim, and has no PersistentVolume yet.
+// unsaved is a volume that was made for a claim, or may have been, and has no PersistentVolume yet.
 //
 // Differs: upstream makes all tries in one operation, which sleeps in between and knows alone of the volume: for 50 s nothing
 // else can be done for the claim, and if the process ends then, the volume is never heard of again. Here each try is an
@@ -34,7 +34,8 @@ const (
 // Upstream: pkg/controller/volume/persistentvolume provisionClaimOperation (v1.36), after the volume.
 type unsaved struct {
 	claim    *corev1.PersistentVolumeClaim
-	volume   *corev1.PersistentVolume
+	options  plugins.ProvisionOptions
+	volume   *corev1.PersistentVolume // nil: it may have been made
 	plugin   plugins.Capabilities
 	tries    int // that failed: to create, or to delete
 	deleting bool
@@ -110,7 +111,7 @@ func (c *Controller) save(ctx context.Context, u *unsaved) error {
 func (c *Controller) saved(u *unsaved) {
 	delete(c.unsaved, u.claim.UID)
 	c.silent(u.claim.UID)
-	c.tell(u.claim, msgProvisioned(u.volume.Name, u.plugin.Name()))
+	c.tell(u.claim, msgProvisioned(u.options.Name, u.plugin.Name()))
 }
 
 // clean tries to delete a volume that could not be saved.
@@ -119,8 +120,11 @@ func (c *Controller) saved(u *unsaved) {
 // when only the answer was lost; here the API server is asked. And upstream, having deleted a volume without a
 // PersistentVolume, fails to take the finalizer off the latter, and reports that the volume was not deleted.
 func (c *Controller) clean(ctx context.Context, u *unsaved) error {
-	_, err := c.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, u.volume.Name, metav1.GetOptions{})
+	_, err := c.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, u.options.Name, metav1.GetOptions{})
 	switch {
+	case err == nil && u.volume == nil:
+		delete(c.unsaved, u.claim.UID)
+		return nil
 	case err == nil:
 		c.saved(u)
 		return nil
@@ -146,7 +150,27 @@ func (c *Controller) deleteMade(ctx context.Context, u *unsaved) error {
 		_, err := c.plugins.FindDeletable(u.plugin.Name())
 		return err
 	}
+	if u.volume == nil {
+		volume, err := u.plugin.Provisioner.Provision(ctx, u.options)
+		if err != nil {
+			return err
+		}
+		if u.volume, err = volumeFor(u.claim, volume, u.options, u.plugin.Name()); err != nil {
+			return err
+		}
+	}
 	return callDeleter(ctx, u.plugin.Deleter, u.volume)
+}
+
+// doubt remembers that a plugin may have made a volume, although it failed. It is asked for again as long as the claim is
+// there; when the claim goes, the volume is found once more, and deleted.
+//
+// Differs: upstream forgets it.
+func (c *Controller) doubt(claim *corev1.PersistentVolumeClaim, options plugins.ProvisionOptions, plugin plugins.Capabilities) {
+	c.doubtful[claim.UID] = &unsaved{claim: claim, options: options, plugin: plugin, deleting: true}
+	if !c.isHere(claim) {
+		c.claimGone(claim.UID)
+	}
 }
 
 // isHere tells whether a claim is still there as far as the controller knows.
@@ -155,8 +179,12 @@ func (c *Controller) isHere(claim *corev1.PersistentVolumeClaim) bool {
 	return known != nil && known.UID == claim.UID
 }
 
-// claimGone has the volume that was made for a claim deleted at once.
+// claimGone has the volume that was made for a claim, or may have been, deleted at once.
 func (c *Controller) claimGone(uid types.UID) {
+	if u := c.doubtful[uid]; u != nil {
+		delete(c.doubtful, uid)
+		c.unsaved[uid] = u
+	}
 	if u := c.unsaved[uid]; u != nil {
 		u.due = c.cfg.Component.Now()
 		c.armSaves()

@@ -39,6 +39,9 @@ func (c *Controller) syncVolume(ctx context.Context, volume *corev1.PersistentVo
 		return nil
 	}
 	action := decideVolume(volume, claim)
+	if action != volumeRelease && c.isReclaimed(volume, item{c.volumeQueue, volume.Name}) {
+		return nil
+	}
 	if action != volumeMismatch && action != volumeRelease {
 		c.silent(volume.UID)
 	}

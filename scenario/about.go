@@ -97,6 +97,9 @@ func (c *cast) meet(obj runtime.Object) string {
 		if o.Spec.CSI != nil {
 			c.handles[o.Spec.CSI.VolumeHandle] = key
 		}
+		if o.Spec.HostPath != nil {
+			c.handles["host-path/"+o.Name] = key // as calls of the plugin name it
+		}
 	case *corev1.Pod:
 		key = "pods/" + o.Namespace + "/" + o.Name
 		c.uids[string(o.UID)] = key

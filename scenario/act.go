@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/sim"
@@ -20,14 +22,14 @@ import (
 
 // Act is one thing that a user does. Objects are of namespace default; [] may be left out, options come in any order:
 //
-//	create volume NAME SIZE [class=C] [reclaim=Delete] [for=CLAIM] [modes=ReadWriteMany] [handle=H] [node=NODE]
+//	create volume NAME SIZE [class=C] [reclaim=Delete] [for=CLAIM] [modes=ReadWriteMany] [handle=H] [path=P] [by=PROVISIONER] [node=NODE]
 //	create claim NAME SIZE [class=C] [volume=V] [modes=ReadWriteMany]
-//	create class NAME [binding=WaitForFirstConsumer] [reclaim=Retain] [default=true]
+//	create class NAME [provisioner=P] [binding=WaitForFirstConsumer] [reclaim=Retain] [default=true]
 //	create pod NAME [CLAIM …] [on=NODE]
 //	delete volume|claim|class NAME
 //	delete pod NAME [now=true]
-//	set volume NAME reclaim=Delete|Retain
-//	set claim NAME reclaim=Delete|Retain     (of the volume to which it is bound)
+//	set volume NAME [reclaim=Delete|Retain|Recycle] [for=CLAIM | bind=CLAIM] [migrated=DRIVER]
+//	set claim NAME reclaim=Delete|Retain|Recycle (of the volume to which it is bound)
 //	finish pod NAME
 //	write pod NAME CLAIM                     (a file into the claim's volume, which the pod must have mounted)
 //	cordon NODE, uncordon NODE
@@ -35,9 +37,11 @@ import (
 //	wait claim|volume|pod NAME gone
 //	let crash PART …          (or whatever else can befall a world)
 //
-// A volume is of the world's own driver and is retained; class= (nothing) means no class; a volume's class is none and a
-// claim's the default unless the act says otherwise; node= is the only node on which it can be used. To create what is still being deleted waits until it is gone; to
-// delete what is not there does nothing.
+// A volume is of the world's own driver and is retained; with path= it is a directory, of the plugin
+// kubernetes.io/host-path; by= is who is said to have made it for a claim; node= is the only node on which it can be used.
+// A class is of the world's own driver, too; class= (nothing) means no class; a volume's class is none and a claim's the
+// default unless the act says otherwise. To set for= or migrated= (nothing) takes the volume's claimRef, or its annotation,
+// away; bind= gives it a claimRef with the claim's UID. To create what is still being deleted waits until it is gone; to delete or set what is not there does nothing.
 type Act struct {
 	verb, kind, name string
 	args             []string // SIZE, PHASE, claims
@@ -54,12 +58,12 @@ type grammar struct {
 
 // acts are the acts by verb and kind.
 var acts = map[string]grammar{
-	"create volume": {1, []string{"class", "reclaim", "for", "modes", "handle", "node"}},
+	"create volume": {1, []string{"class", "reclaim", "for", "modes", "handle", "path", "by", "node"}},
 	"create claim":  {1, []string{"class", "volume", "modes"}},
-	"create class":  {0, []string{"binding", "reclaim", "default"}},
+	"create class":  {0, []string{"provisioner", "binding", "reclaim", "default"}},
 	"create pod":    {-1, []string{"on"}},
 	"delete volume": {0, nil}, "delete claim": {0, nil}, "delete class": {0, nil}, "delete pod": {0, []string{"now"}},
-	"set volume": {0, []string{"reclaim"}}, "set claim": {0, []string{"reclaim"}},
+	"set volume": {0, []string{"reclaim", "for", "bind", "migrated"}}, "set claim": {0, []string{"reclaim"}},
 	"finish pod": {0, nil}, "write pod": {1, nil},
 	"cordon": {0, nil}, "uncordon": {0, nil},
 	"wait claim": {1, nil}, "wait volume": {1, nil}, "wait pod": {1, nil},
@@ -147,13 +151,9 @@ func (a Act) do(ctx context.Context, c *cluster.Cluster) error {
 	case "create":
 		return a.create(ctx, c, client)
 	case "delete":
-		err := a.delete(ctx, client)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return err
+		return unlessGone(a.delete(ctx, client))
 	case "set":
-		return a.set(ctx, client)
+		return unlessGone(a.set(ctx, client))
 	case "finish":
 		_, err := client.CoreV1().Pods(metav1.NamespaceDefault).
 			Patch(ctx, a.name, types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
@@ -172,6 +172,14 @@ func (a Act) do(ctx context.Context, c *cluster.Cluster) error {
 		}
 		return nil
 	}
+}
+
+// unlessGone is an error, but for one that says that the object is not there.
+func unlessGone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 func (a Act) create(ctx context.Context, c *cluster.Cluster, client kubernetes.Interface) error {
@@ -204,15 +212,50 @@ func (a Act) set(ctx context.Context, client kubernetes.Interface) error {
 	volume := a.name
 	if a.kind == "claim" {
 		claim, err := client.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault).Get(ctx, a.name, metav1.GetOptions{})
-		if err != nil {
+		if err != nil || claim.Spec.VolumeName == "" {
 			return err
 		}
 		volume = claim.Spec.VolumeName
 	}
-	policy, _ := a.option("reclaim")
-	patch := fmt.Sprintf(`{"spec":{"persistentVolumeReclaimPolicy":%q}}`, policy)
-	_, err := client.CoreV1().PersistentVolumes().Patch(ctx, volume, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	uid := types.UID("")
+	if name, ok := a.option("bind"); ok {
+		claim, err := client.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		uid = claim.UID
+	}
+	patch, err := json.Marshal(a.changes(uid))
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().PersistentVolumes().Patch(ctx, volume, types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
+}
+
+// changes are those of a volume, as a merge patch. uid is that of the claim to which it is bound.
+func (a Act) changes(uid types.UID) map[string]any {
+	spec, annotations := map[string]any{}, map[string]any{}
+	for _, o := range a.options {
+		switch {
+		case o.key == "reclaim":
+			spec["persistentVolumeReclaimPolicy"] = o.value
+		case o.key == "for" && o.value == "":
+			spec["claimRef"] = nil
+		case o.key == "for":
+			spec["claimRef"] = map[string]any{"namespace": metav1.NamespaceDefault, "name": o.value, "uid": nil, "resourceVersion": nil}
+		case o.key == "bind":
+			spec["claimRef"] = map[string]any{
+				"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": metav1.NamespaceDefault, "name": o.value,
+				"uid": uid, "resourceVersion": nil,
+			}
+		case o.value == "":
+			annotations[storagehelpers.AnnMigratedTo] = nil
+		default:
+			annotations[storagehelpers.AnnMigratedTo] = o.value
+		}
+	}
+	return map[string]any{"spec": spec, "metadata": map[string]any{"annotations": annotations}}
 }
 
 func (a Act) delete(ctx context.Context, client kubernetes.Interface) error {
@@ -287,7 +330,14 @@ func (a Act) volume(driver string) *corev1.PersistentVolume {
 	if node, ok := a.option("node"); ok {
 		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: onNode(node)}
 	}
-	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}
+	if maker, ok := a.option("by"); ok {
+		metav1.SetMetaDataAnnotation(&v.ObjectMeta, storagehelpers.AnnDynamicallyProvisioned, maker)
+	}
+	if path, ok := a.option("path"); ok {
+		v.Spec.HostPath = &corev1.HostPathVolumeSource{Path: path}
+	} else {
+		v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}
+	}
 	return v
 }
 
@@ -312,6 +362,9 @@ func (a Act) claim() *corev1.PersistentVolumeClaim {
 
 func (a Act) class(driver string) *storagev1.StorageClass {
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: a.name}, Provisioner: driver}
+	if provisioner, ok := a.option("provisioner"); ok {
+		class.Provisioner = provisioner
+	}
 	if binding, ok := a.option("binding"); ok {
 		mode := storagev1.VolumeBindingMode(binding)
 		class.VolumeBindingMode = &mode

@@ -209,7 +209,7 @@ func (s *Scenario) rules() ([]invariant.Rule, error) {
 func (s *Scenario) config(stepped sim.SteppedConfig) cluster.Config {
 	cfg := cluster.Config{
 		Nodes: cmp.Or(s.Nodes, 2), Parts: s.Parts, Extra: s.Extra, Between: s.Between, Devices: cluster.Array, Stepped: &stepped,
-		Enrolled: true,
+		Enrolled: true, HostPathProvisioning: true,
 	}
 	cfg.API.Empty = s.Parts != nil && !slices.Contains(s.Parts, "serviceaccount")
 	return cfg

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -118,7 +120,7 @@ func (p *Plugin) Provision(_ context.Context, opts plugins.ProvisionOptions) (*c
 	}
 	dir := path.Join(volumesDir, uid)
 	if err := p.call("Provision", opts.Name, dir, p.cfg.Machine.make); err != nil {
-		return nil, err
+		return nil, classify(err)
 	}
 	volume := &corev1.PersistentVolume{}
 	volume.Name = opts.Name
@@ -135,6 +137,16 @@ func (p *Plugin) Provision(_ context.Context, opts plugins.ProvisionOptions) (*c
 		volume.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	}
 	return volume.DeepCopy(), nil
+}
+
+// classify gives the error of a call whose answer may only have been lost its class. Those of the disk are final.
+func classify(err error) error {
+	switch status.Code(err) {
+	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted:
+		return &plugins.Error{Class: plugins.Uncertain, Err: err}
+	default:
+		return err
+	}
 }
 
 // CanDelete says that the volume is no directory of the machine.

@@ -1,0 +1,366 @@
+package explore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/hostpath"
+)
+
+var exits = explore.Config{Strategy: explore.Restarts}
+
+// pluginMutants are about volumes that a plugin of the PersistentVolume controller makes, deletes and recycles.
+var pluginMutants = []mutant{
+	{
+		name: "a plugin deletes what an old version of the volume says", rule: "I8",
+		scenario: directories + `
+ends: differ
+user alice
+  create volume disk 1Gi path=/tmp/disk reclaim=Delete for=data
+  create claim data 1Gi class=
+  wait claim data Bound
+  delete claim data
+  set volume disk reclaim=Retain
+`,
+		between: client("pvcontroller", answerVolumes),
+		config:  holds, within: 80,
+	},
+	{
+		name: "a plugin deletes another volume", rule: "I8",
+		scenario: directories + `
+user alice
+  create volume kept 1Gi path=/tmp/kept for=other
+  create claim other 1Gi class=
+  create volume disk 1Gi path=/tmp/disk reclaim=Delete for=data
+  create claim data 1Gi class=
+  wait claim other Bound
+  wait claim data Bound
+  delete claim data
+`,
+		between: plugin(func(p *brokenPlugin) {
+			p.delete = func(ctx context.Context, spec *plugins.Spec) error {
+				v := spec.PersistentVolume.DeepCopy()
+				v.Spec.HostPath.Path = "/tmp/kept"
+				return p.Deleter.Delete(ctx, &plugins.Spec{PersistentVolume: v})
+			}
+		}),
+		config: holds, within: 1,
+	},
+	{
+		name: "a creation whose answer is lost passes for failed, and the data is deleted", rule: "I8",
+		scenario: directories + "faults: lost(pvcontroller, 1)\n" + makesDirectory,
+		between:  deleteUnlessCreated,
+		config:   faults, within: 12,
+	},
+	{
+		name: "a volume is recycled that was recycled, and given away, by another", rule: "I8",
+		scenario: `
+nodes: 1
+parts: pvcontroller, pvcprotection, pvprotection, scheduler, kubelet
+ends: differ
+user alice
+  create volume disk 1Gi path=/tmp/disk reclaim=Recycle
+  create claim data 1Gi class=
+  wait claim data Bound
+  let replicate pvcontroller
+  delete claim data
+  create claim other 1Gi class=
+  wait claim other Bound
+`,
+		between: updates("pvcontroller", "status", func(_ *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
+			if strings.HasPrefix(v.Status.Message, "Recycling by ") {
+				v.ResourceVersion = "" // it holds the volume, whatever became of it
+			}
+			return send(v)
+		}),
+		config: explore.Config{Strategy: explore.PCT, Depth: 3}, within: 204,
+	},
+	{
+		name: "what a plugin could not delete passes for deleted", rule: "I9",
+		scenario: directories + "faults: driver Internal(Delete, 1)\n" + `
+user alice
+  create volume disk 1Gi path=/tmp/disk reclaim=Delete for=data
+  create claim data 1Gi class=
+  wait claim data Bound
+  delete claim data
+`,
+		between: plugin(func(p *brokenPlugin) {
+			p.delete = func(ctx context.Context, spec *plugins.Spec) error {
+				_ = p.Deleter.Delete(ctx, spec)
+				return nil
+			}
+		}),
+		config: faults, within: 4,
+	},
+	{
+		name: "a plugin makes another directory each time it is asked", rule: "I10",
+		scenario: directories + makesDirectory,
+		between:  makesAnother,
+		config:   exits, within: 12,
+	},
+	{
+		name: "a directory's volume is named after the name of its claim", rule: "I10",
+		scenario: directories + makesDirectory,
+		between: client("pvcontroller", func(own *fake.Clientset) intercepting {
+			return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+				v, ok := r.Body.(*corev1.PersistentVolume)
+				if !ok || r.Verb != "create" {
+					return serve()
+				}
+				v = v.DeepCopy()
+				v.Name = "pvc-" + v.Spec.ClaimRef.Name
+				return own.CoreV1().PersistentVolumes().Create(context.Background(), v, metav1.CreateOptions{})
+			}
+		}),
+		config: holds, within: 1,
+	},
+	{
+		name: "what a plugin may have made is forgotten", rule: "I11",
+		scenario: directories + "faults: driver-lost DeadlineExceeded(Provision, 1)\n" + makesDirectory + "  delete claim data\n",
+		between: plugin(func(p *brokenPlugin) {
+			p.provision = func(ctx context.Context, opts plugins.ProvisionOptions) (*corev1.PersistentVolume, error) {
+				v, err := p.Provisioner.Provision(ctx, opts)
+				if err != nil {
+					err = errors.New(err.Error())
+				}
+				return v, err
+			}
+		}),
+		config: faults, within: 8,
+	},
+	{
+		name: "a directory's finalizer is taken off before it is deleted", rule: "I12", history: "kubernetes#109330",
+		scenario: directories + makesDirectory + "  wait claim data Bound\n  delete claim data\n",
+		between:  client("pvcontroller", finalizerFirst),
+		config:   holds, within: 1,
+	},
+	{
+		name: "nothing keeps a directory's volume until its claim is gone", rule: "I12", history: "kubernetes#109330",
+		scenario: directories + makesDirectory + "  wait claim data Bound\n  delete claim data\n",
+		extra:    careless,
+		between:  client("pvcontroller", neverKept),
+		config:   holds, within: 100,
+	},
+	{
+		name: "whom a volume was migrated to is written each time", rule: "I14",
+		scenario: directories + `
+user alice
+  create volume disk 1Gi by=kubernetes.io/aws-ebs reclaim=Delete for=data
+  create claim data 1Gi class=
+`,
+		between: updates("pvcontroller", "", func(_ *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
+			written, err := send(v)
+			if err != nil || v.Annotations[storagehelpers.AnnMigratedTo] == "" {
+				return written, err
+			}
+			v.ResourceVersion = ""
+			return send(v)
+		}),
+		config: holds, within: 1,
+	},
+	{
+		name: "what a plugin says that it has made is not there", rule: "I11",
+		scenario: directories + makesDirectory,
+		between: plugin(func(p *brokenPlugin) {
+			p.provision = func(ctx context.Context, opts plugins.ProvisionOptions) (*corev1.PersistentVolume, error) {
+				v, err := p.Provisioner.Provision(ctx, opts)
+				if err == nil {
+					v.Spec.HostPath.Path += "-elsewhere"
+				}
+				return v, err
+			}
+		}),
+		config: holds, within: 1,
+	},
+	{
+		name: "a volume that was deleted passes for gone", rule: "L2",
+		scenario: directories + makesDirectory + "  wait claim data Bound\n  delete claim data\n",
+		between:  client("pvcontroller", goneOnce),
+		config:   holds, within: 1,
+	},
+}
+
+// Pieces of scenarios.
+const (
+	directories    = "parts: pvcontroller, pvcprotection, pvprotection\n"
+	makesDirectory = `
+user alice
+  create class dirs provisioner=kubernetes.io/host-path
+  create claim data 1Gi class=dirs
+`
+)
+
+// brokenPlugin is the plugin of directories, with calls of its own where they are set.
+type brokenPlugin struct {
+	plugins.Plugin
+	plugins.Provisioner
+	plugins.Deleter
+	plugins.Recycler
+	provision func(ctx context.Context, opts plugins.ProvisionOptions) (*corev1.PersistentVolume, error)
+	delete    func(ctx context.Context, spec *plugins.Spec) error
+}
+
+// Provision makes a volume, in its own way.
+func (p *brokenPlugin) Provision(ctx context.Context, opts plugins.ProvisionOptions) (*corev1.PersistentVolume, error) {
+	if p.provision != nil {
+		return p.provision(ctx, opts)
+	}
+	return p.Provisioner.Provision(ctx, opts)
+}
+
+// Delete deletes a volume, in its own way.
+func (p *brokenPlugin) Delete(ctx context.Context, spec *plugins.Spec) error {
+	if p.delete != nil {
+		return p.delete(ctx, spec)
+	}
+	return p.Deleter.Delete(ctx, spec)
+}
+
+// plugin breaks what the plugin of directories does. meddle is called each time a process of the controller starts.
+func plugin(meddle func(p *brokenPlugin)) func() cluster.Between {
+	return func() cluster.Between {
+		return cluster.Between{Plugin: func(own plugins.Plugin) plugins.Plugin {
+			if own.Name() != hostpath.Name {
+				return own
+			}
+			broken := &brokenPlugin{
+				Plugin: own, Provisioner: own.(plugins.Provisioner), Deleter: own.(plugins.Deleter), Recycler: own.(plugins.Recycler),
+			}
+			meddle(broken)
+			return broken
+		}}
+	}
+}
+
+// makesAnother makes a directory of another name each time, as upstream's plugin does.
+func makesAnother() cluster.Between {
+	var server *fake.Server // of this world
+	made := 0
+	between := plugin(func(p *brokenPlugin) {
+		p.provision = func(ctx context.Context, opts plugins.ProvisionOptions) (*corev1.PersistentVolume, error) {
+			if made > 0 {
+				opts.Claim = opts.Claim.DeepCopy()
+				opts.Claim.UID += types.UID(fmt.Sprintf("-%d", made))
+			}
+			v, err := p.Provisioner.Provision(ctx, opts)
+			made++
+			return v, err
+		}
+	})()
+	between.Client = func(_ string, own *fake.Clientset) *fake.Clientset {
+		if own.Server() != server {
+			server, made = own.Server(), 0
+		}
+		return own
+	}
+	return between
+}
+
+// answerVolumes answers the first request for a volume that is Released with the version that made it so.
+func answerVolumes(*fake.Clientset) intercepting {
+	released := map[string]runtime.Object{}
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if r.Resource.Resource != "persistentvolumes" {
+			return serve()
+		}
+		if obj, known := released[r.Name]; known && r.Verb == "get" {
+			delete(released, r.Name)
+			return obj.DeepCopyObject(), nil
+		}
+		obj, err := serve()
+		if v, is := obj.(*corev1.PersistentVolume); is && err == nil && v.Status.Phase == corev1.VolumeReleased {
+			released[v.Name] = v
+		}
+		return obj, err
+	}
+}
+
+// deleteUnlessCreated deletes what was made when the answer to the creation of its volume is lost.
+func deleteUnlessCreated() cluster.Between {
+	var deleter plugins.Deleter
+	return cluster.Between{
+		Plugin: func(own plugins.Plugin) plugins.Plugin {
+			if own.Name() == hostpath.Name {
+				deleter = own.(plugins.Deleter)
+			}
+			return own
+		},
+		Client: client("pvcontroller", func(*fake.Clientset) intercepting {
+			return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+				obj, err := serve()
+				if v, is := r.Body.(*corev1.PersistentVolume); is && r.Verb == "create" && apierrors.IsTimeout(err) {
+					err = errors.Join(err, deleter.Delete(context.Background(), &plugins.Spec{PersistentVolume: v}))
+				}
+				return obj, err
+			}
+		})().Client,
+	}
+}
+
+// finalizerFirst takes the finalizer off a released volume when it is asked for.
+func finalizerFirst(own *fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		obj, err := serve()
+		v, is := obj.(*corev1.PersistentVolume)
+		if !is || err != nil || r.Verb != "get" || v.Status.Phase != corev1.VolumeReleased || !slices.Contains(v.Finalizers, inTreeFinalizer) {
+			return obj, err
+		}
+		v = v.DeepCopy()
+		v.Finalizers = slices.DeleteFunc(v.Finalizers, func(f string) bool { return f == inTreeFinalizer })
+		return own.CoreV1().PersistentVolumes().Update(context.Background(), v, metav1.UpdateOptions{})
+	}
+}
+
+const inTreeFinalizer = storagehelpers.PVDeletionInTreeProtectionFinalizer
+
+// neverKept writes volumes without the controller's finalizer.
+func neverKept(own *fake.Clientset) intercepting {
+	ctx := context.Background()
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		v, is := r.Body.(*corev1.PersistentVolume)
+		if !is || r.Subresource != "" || !slices.Contains(v.Finalizers, inTreeFinalizer) {
+			return serve()
+		}
+		v = v.DeepCopy()
+		v.Finalizers = slices.DeleteFunc(v.Finalizers, func(f string) bool { return f == inTreeFinalizer })
+		if r.Verb == "create" {
+			return own.CoreV1().PersistentVolumes().Create(ctx, v, metav1.CreateOptions{})
+		}
+		stored, err := own.CoreV1().PersistentVolumes().Get(ctx, v.Name, metav1.GetOptions{})
+		if err != nil || slices.Equal(stored.Finalizers, v.Finalizers) {
+			return stored, err
+		}
+		return own.CoreV1().PersistentVolumes().Update(ctx, v, metav1.UpdateOptions{})
+	}
+}
+
+// goneOnce says of a volume that it asked for once, as soon as it is Released, that it is not there any more.
+func goneOnce(*fake.Clientset) intercepting {
+	asked := map[types.UID]bool{}
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		obj, err := serve()
+		v, is := obj.(*corev1.PersistentVolume)
+		if !is || err != nil || r.Verb != "get" || v.Status.Phase != corev1.VolumeReleased && v.Status.Phase != corev1.VolumeFailed {
+			return obj, err
+		}
+		if asked[v.UID] {
+			return nil, apierrors.NewNotFound(r.Resource.GroupResource(), r.Name)
+		}
+		asked[v.UID] = true
+		return obj, err
+	}
+}

@@ -1,0 +1,216 @@
+package explore_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/hostpath"
+	"github.com/volsim/volsim/pvcontroller"
+	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/sim"
+)
+
+// upstreamFaults are what upstream's PersistentVolume controller does wrong. Each is a world in testdata/upstream, with the
+// schedule under which it goes wrong, and a controller that does as upstream does.
+var upstreamFaults = []struct {
+	file    string
+	between func() cluster.Between
+	extra   func(asUpstream bool) []cluster.Part
+	config  explore.Config
+	within  int // in how many schedules it is found: about twice as many as it takes
+}{
+	{file: "claims-from-a-cache", between: none, extra: cachedClaims, config: holds, within: 34},
+	{file: "deleted-by-name", between: client("pvcontroller", byNameAlone), config: holds, within: 78},
+	{file: "asked-for-ever", between: none, extra: askingForEver, config: holds, within: 1},
+	{file: "exit-before-it-is-saved", between: makesAnother, config: exits, within: 12},
+}
+
+// What upstream does wrong is found by search, and goes wrong again under the schedule that is written down; and our
+// controller does well in the same search, and under that schedule.
+func TestUpstreamsFaults(t *testing.T) {
+	for _, tt := range upstreamFaults {
+		t.Run(tt.file, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(filepath.Join("testdata", "upstream", tt.file+".txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			world := func(asUpstream bool) *scenario.Scenario {
+				s, err := scenario.Parse(tt.file, string(text))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tt.extra != nil {
+					s.Extra = tt.extra(asUpstream)
+				}
+				if asUpstream {
+					s.Between = tt.between()
+				}
+				return s
+			}
+			pinned := world(true)
+			m := mutant{name: tt.file, rule: pinned.Violates, config: tt.config}
+			found := m.hunt(t, pinned.Under(nil, ""), tt.within)
+			t.Logf("found in %d of %d: %v\nunder %s", found.Schedules, tt.within, found, found.Scenario.Schedule)
+
+			if r := runOnce(t, pinned); scenario.Rule(r.Failure) != pinned.Violates || r.Misfit != "" {
+				t.Errorf("under the schedule that is written down: %v, %q; want %s broken", r.Failure, r.Misfit, pinned.Violates)
+			}
+			if r := runOnce(t, world(false)); r.Failure != nil {
+				t.Errorf("ours under that schedule: %v", r.Failure)
+			}
+			cfg := tt.config
+			cfg.Count = 1000
+			r, err := explore.Search(t.Context(), world(false).Under(nil, ""), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := r.Failure; f != nil {
+				t.Errorf("ours: %v\nunder %s", f, f.Scenario.Schedule)
+			}
+			if r.Complete == "" || r.Schedules < 2 {
+				t.Errorf("ours: %d schedules, %q: want all of them", r.Schedules, r.Complete)
+			}
+		})
+	}
+}
+
+// runOnce runs a world under its schedule.
+func runOnce(t *testing.T, s *scenario.Scenario) *scenario.Result {
+	t.Helper()
+	r, err := s.Run(t.Context(), scenario.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// controllers is the PersistentVolume controller over a client, with directories of its own.
+func controllers(clientOf func(p cluster.Process) kubernetes.Interface, more func(p cluster.Process)) []cluster.Part {
+	return []cluster.Part{{Name: "pvcontroller", Start: func(p cluster.Process) error {
+		var manager plugins.Manager
+		machine := hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}
+		if err := manager.Register(hostpath.New(hostpath.Config{Caller: p.Component, Machine: machine})); err != nil {
+			return err
+		}
+		pvcontroller.New(pvcontroller.Config{
+			Component: p.Component, Client: clientOf(p), Informers: p.Informers,
+			Recorder: p.Recorder(pvcontroller.EventSource), Plugins: &manager,
+		})
+		more(p)
+		return nil
+	}}}
+}
+
+func ownClient(p cluster.Process) kubernetes.Interface { return p.Client }
+
+func nothingMore(cluster.Process) {}
+
+// cachedClaims is the controller. As upstream's, it looks for the claim of a released volume in its cache.
+//
+// Upstream: pkg/controller/volume/persistentvolume isVolumeReleased (v1.36).
+func cachedClaims(asUpstream bool) []cluster.Part {
+	if !asUpstream {
+		return controllers(ownClient, nothingMore)
+	}
+	return controllers(func(p cluster.Process) kubernetes.Interface {
+		return cachedClient{
+			p.Client, p.Informers.Core().V1().PersistentVolumeClaims().Lister(), p.Informers.Core().V1().PersistentVolumes().Lister(),
+		}
+	}, nothingMore)
+}
+
+// cachedClient gets claims of released volumes from a cache.
+type (
+	cachedClient struct {
+		kubernetes.Interface
+		claims  corelisters.PersistentVolumeClaimLister
+		volumes corelisters.PersistentVolumeLister
+	}
+	cachedCore struct {
+		typedcorev1.CoreV1Interface
+		cachedClient
+	}
+	cachedClaimsOf struct {
+		typedcorev1.PersistentVolumeClaimInterface
+		cachedClient
+		namespace string
+	}
+)
+
+func (c cachedClient) CoreV1() typedcorev1.CoreV1Interface {
+	return cachedCore{c.Interface.CoreV1(), c}
+}
+
+func (c cachedCore) PersistentVolumeClaims(namespace string) typedcorev1.PersistentVolumeClaimInterface {
+	return cachedClaimsOf{c.CoreV1Interface.PersistentVolumeClaims(namespace), c.cachedClient, namespace}
+}
+
+func (c cachedClaimsOf) Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.PersistentVolumeClaim, error) {
+	volumes, err := c.volumes.List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range volumes { // in any order: one is enough
+		ref := v.Spec.ClaimRef
+		if ref != nil && ref.Namespace == c.namespace && ref.Name == name && v.Status.Phase == corev1.VolumeReleased {
+			return c.claims.PersistentVolumeClaims(c.namespace).Get(name)
+		}
+	}
+	return c.PersistentVolumeClaimInterface.Get(ctx, name, opts)
+}
+
+// askingForEver is the controller. As upstream's, it asks for the claim of each volume whose claim's name another claim has,
+// every 15 s.
+//
+// Upstream: pkg/controller/volume/persistentvolume syncVolume (v1.36).
+func askingForEver(asUpstream bool) []cluster.Part {
+	if !asUpstream {
+		return controllers(ownClient, nothingMore)
+	}
+	return controllers(ownClient, func(p cluster.Process) {
+		claims := p.Informers.Core().V1().PersistentVolumeClaims().Lister()
+		volumes := p.Informers.Core().V1().PersistentVolumes().Lister()
+		queue := sim.NewQueue[string](p.Component, sim.QueueConfig{Name: "asking", Background: true})
+		queue.Work(func(ctx context.Context, name string) error {
+			v, err := volumes.Get(name)
+			if err != nil || v.Spec.ClaimRef == nil || v.Spec.ClaimRef.UID == "" {
+				return nil //nolint:nilerr // it is gone
+			}
+			ref := v.Spec.ClaimRef
+			claim, err := claims.PersistentVolumeClaims(ref.Namespace).Get(ref.Name)
+			if err != nil || claim.UID == ref.UID {
+				return nil //nolint:nilerr // it is gone
+			}
+			_, err = p.Client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		})
+		var timer *sim.Timer
+		timer = p.Component.NewBackgroundTimer("asking", func() {
+			all, _ := volumes.List(labels.Everything())
+			for _, v := range all { // one, in these worlds
+				queue.Add(v.Name)
+			}
+			timer.Reset(pvcontroller.ResyncPeriod)
+		})
+		timer.Reset(pvcontroller.ResyncPeriod + time.Second)
+	})
+}
