@@ -67,7 +67,8 @@ type Controller struct {
 	unsaved    map[types.UID]*unsaved // by their claims
 	doubtful   map[types.UID]*unsaved // by their claims, which are there
 	saveTimer  *sim.Timer
-	erased     map[types.UID]bool // volumes whose data a plugin has deleted
+	erased     map[types.UID]bool             // volumes whose data a plugin has deleted
+	scrubs     map[types.UID]map[message]bool // what recyclers told about volumes that are not recycled yet
 }
 
 // New makes the controller: it registers with the informers, makes the queues, and that is all. It must be called
@@ -105,7 +106,7 @@ func New(cfg Config) *Controller {
 		c.operations = newOperations(cfg.Component)
 		c.unsaved, c.doubtful = map[types.UID]*unsaved{}, map[types.UID]*unsaved{}
 		c.saveTimer = cfg.Component.NewTimer("save", c.saveAll)
-		c.erased = map[types.UID]bool{}
+		c.erased, c.scrubs = map[types.UID]bool{}, map[types.UID]map[message]bool{}
 	}
 	c.listen(claims.Informer(), func(obj any) { c.claimQueue.Add(keyOfAny(obj)) })
 	c.listen(volumes.Informer(), func(obj any) { c.volumeQueue.Add(keyOfAny(obj)) })

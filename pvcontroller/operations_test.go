@@ -357,3 +357,24 @@ func TestVolumeIsRecycledByItsPlugin(t *testing.T) {
 		"v Warning VolumeFailedRecycle: Recycle failed: disk is stuck",
 	)
 }
+
+func TestWhatARecyclerTellsIsToldOnceUntilItSucceeds(t *testing.T) {
+	w := newWorld(t, nil)
+	m := w.controlWith(nothing)
+	stuck := errors.New("disk is stuck")
+	m.fail["Recycle"] = []error{stuck, stuck, stuck}
+	w.volume("v", "1Gi", func(v *corev1.PersistentVolume) {
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRecycle
+		v.Spec.CSI, v.Spec.HostPath = nil, &corev1.HostPathVolumeSource{Path: "/tmp/v"}
+	})
+	w.claim("c", "1Gi")
+	w.settle()
+	w.deleteClaim("c")
+	w.settle()
+	m.want(t, "Recycle v", "Recycle v", "Recycle v", "Recycle v")
+	for _, obj := range w.server.List("events") {
+		if e := obj.(*corev1.Event); e.Reason == "RecyclerPod" && e.Count != 1 {
+			t.Errorf("%q was told %d times; want once", e.Message, e.Count)
+		}
+	}
+}

@@ -13,7 +13,8 @@ import (
 // recycle has a plugin empty a released volume, and gives it back to all. While pods use the claim that it had, it waits.
 //
 // Differs: upstream decides by its cache of claims whether the volume is still released, and retries a plugin that failed at
-// each resync, without a back-off. Of two controllers that recycle one volume, the slower one of upstream's removes what is
+// each resync, without a back-off; what the plugin tells on the way it tells again each time, and here that is told once until
+// the volume is recycled. Of two controllers that recycle one volume, the slower one of upstream's removes what is
 // its next claim's already; here a volume is held before anything is removed, and given back by the one who holds it.
 //
 // Upstream: pkg/controller/volume/persistentvolume recycleVolumeOperation (v1.36).
@@ -29,7 +30,7 @@ func (c *Controller) recycle(ctx context.Context, volume *corev1.PersistentVolum
 	err = plugin.Recycler.Recycle(ctx, plugins.RecycleOptions{
 		Volume: live.Name, Spec: &plugins.Spec{PersistentVolume: live},
 		Tell: func(severity, text string) {
-			c.tell(live, message{severity, reasonRecyclerPod, "Recycler pod: " + text})
+			c.tellScrub(live, message{severity, reasonRecyclerPod, "Recycler pod: " + text})
 		},
 		Begin: func(by string) error {
 			held, err := c.holdForRecycling(ctx, live, by)
@@ -43,6 +44,7 @@ func (c *Controller) recycle(ctx context.Context, volume *corev1.PersistentVolum
 		return c.failed(ctx, live, warning(reasonFailedRecycle, fmt.Sprintf("Recycle failed: %s", err)), err)
 	}
 	c.silent(volume.UID)
+	delete(c.scrubs, volume.UID)
 	c.tell(live, msgRecycled)
 	return c.unbind(ctx, live)
 }
@@ -59,4 +61,17 @@ func (c *Controller) holdForRecycling(ctx context.Context, volume *corev1.Persis
 	}
 	_, err = c.volumes.renew(written)
 	return written, err
+}
+
+// tellScrub tells what a recycler says of a volume, unless it said so before.
+func (c *Controller) tellScrub(volume *corev1.PersistentVolume, m message) {
+	told := c.scrubs[volume.UID]
+	if told == nil {
+		told = map[message]bool{}
+		c.scrubs[volume.UID] = told
+	}
+	if !told[m] {
+		told[m] = true
+		c.tell(volume, m)
+	}
 }

@@ -47,6 +47,7 @@ func (c *Controller) forgetVolume(volume *corev1.PersistentVolume) {
 	c.volumes.delete(volume.Name)
 	delete(c.gone, volume.Name)
 	delete(c.erased, volume.UID)
+	delete(c.scrubs, volume.UID)
 	delete(c.offered, volume.Name)
 	c.silent(volume.UID)
 	for _, key := range c.claims.naming.sorted(volume.Name) {
