@@ -134,6 +134,10 @@ func (c *Controller) writePhase(ctx context.Context, volume *corev1.PersistentVo
 	if volume.Status.Phase == phase {
 		return volume, nil
 	}
+	return c.writeVolumeStatus(ctx, volume, phase, text)
+}
+
+func (c *Controller) writeVolumeStatus(ctx context.Context, volume *corev1.PersistentVolume, phase corev1.PersistentVolumePhase, text string) (*corev1.PersistentVolume, error) {
 	changed := *volume // shares the rest with the cached one
 	changed.Status.Phase = phase
 	changed.Status.Message = text

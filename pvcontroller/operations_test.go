@@ -13,6 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volsim/volsim/events"
+	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/pvcontroller"
 	"github.com/volsim/volsim/sim"
@@ -30,6 +31,7 @@ type mock struct {
 	made   map[string]bool // by name
 	calls  []string
 	fail   map[string][]error // by call: what the next ones return
+	holds  bool               // it has the volume held before it recycles
 }
 
 func (m *mock) Name() string                                { return inTree }
@@ -71,6 +73,11 @@ func (m *mock) Delete(_ context.Context, spec *plugins.Spec) error {
 
 func (m *mock) Recycle(_ context.Context, opts plugins.RecycleOptions) error {
 	opts.Tell(corev1.EventTypeNormal, "scrubbing")
+	if m.holds {
+		if err := opts.Begin("pod"); err != nil {
+			return err
+		}
+	}
 	return m.call("Recycle", opts.Volume, func() {})
 }
 
@@ -376,5 +383,37 @@ func TestWhatARecyclerTellsIsToldOnceUntilItSucceeds(t *testing.T) {
 		if e := obj.(*corev1.Event); e.Reason == "RecyclerPod" && e.Count != 1 {
 			t.Errorf("%q was told %d times; want once", e.Message, e.Count)
 		}
+	}
+}
+
+// TestVolumeThatCannotBeRecycledSaysWhy has a volume held for each try.
+func TestVolumeThatCannotBeRecycledSaysWhy(t *testing.T) {
+	w := newWorld(t, nil)
+	m := w.controlWith(nothing)
+	m.holds = true
+	m.fail["Recycle"] = slices.Repeat([]error{errors.New("disk is stuck")}, 3)
+	w.volume("v", "1Gi", func(v *corev1.PersistentVolume) {
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRecycle
+		v.Spec.CSI, v.Spec.HostPath = nil, &corev1.HostPathVolumeSource{Path: "/tmp/v"}
+	})
+	w.claim("c", "1Gi")
+	w.settle()
+	w.deleteClaim("c")
+	var messages []string
+	w.server.OnCommit(func(c fake.Commit) {
+		if v, ok := c.After.(*corev1.PersistentVolume); ok {
+			messages = append(messages, string(v.Status.Phase)+" "+v.Status.Message)
+		}
+	})
+	w.settle()
+	want := []string{
+		"Released ",
+		"Released Recycling by pod", "Failed Recycle failed: disk is stuck",
+		"Failed Recycling by pod", "Failed Recycle failed: disk is stuck",
+		"Failed Recycling by pod", "Failed Recycle failed: disk is stuck",
+		"Failed Recycling by pod", "Failed Recycling by pod", "Available ", // not any claim's any more, then available
+	}
+	if diff := cmp.Diff(want, messages); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
 	}
 }

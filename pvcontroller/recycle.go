@@ -3,9 +3,9 @@ package pvcontroller
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/plugins"
 )
@@ -41,7 +41,7 @@ func (c *Controller) recycle(ctx context.Context, volume *corev1.PersistentVolum
 		},
 	})
 	if err != nil {
-		return c.failed(ctx, live, warning(reasonFailedRecycle, fmt.Sprintf("Recycle failed: %s", err)), err)
+		return c.failedToRecycle(ctx, live, err)
 	}
 	c.silent(volume.UID)
 	delete(c.scrubs, volume.UID)
@@ -53,14 +53,21 @@ func (c *Controller) recycle(ctx context.Context, volume *corev1.PersistentVolum
 // released. Who emptied it before, and has not given it back yet, can no longer do so, since the volume is not as that one
 // knows it.
 func (c *Controller) holdForRecycling(ctx context.Context, volume *corev1.PersistentVolume, by string) (*corev1.PersistentVolume, error) {
-	changed := *volume // shares the rest
-	changed.Status.Message = "Recycling by " + by
-	written, err := c.cfg.Client.CoreV1().PersistentVolumes().UpdateStatus(ctx, &changed, metav1.UpdateOptions{})
-	if err != nil {
-		return nil, err
+	return c.writeVolumeStatus(ctx, volume, volume.Status.Phase, recyclingBy+by)
+}
+
+// recyclingBy begins the message of a volume that is held for recycling.
+const recyclingBy = "Recycling by "
+
+// failedToRecycle is failed for a volume that may be held: its message says again what it failed of.
+func (c *Controller) failedToRecycle(ctx context.Context, volume *corev1.PersistentVolume, err error) error {
+	why := warning(reasonFailedRecycle, fmt.Sprintf("Recycle failed: %s", err))
+	if volume.Status.Phase == corev1.VolumeFailed && strings.HasPrefix(volume.Status.Message, recyclingBy) {
+		if _, err := c.writeVolumeStatus(ctx, volume, corev1.VolumeFailed, why.text); err != nil {
+			return err
+		}
 	}
-	_, err = c.volumes.renew(written)
-	return written, err
+	return c.failed(ctx, volume, why, err)
 }
 
 // tellScrub tells what a recycler says of a volume, unless it said so before.
