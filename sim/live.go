@@ -93,7 +93,7 @@ func (l *Live) Close() {
 }
 
 // Wait returns when cond holds, and the requests that made it hold are in the log. It asks again after each action of the
-// world; cond must be safe to call from this goroutine. It fails when ctx ends or the host is closed. what names what is
+// world, and when a user or an operation has ended; cond must be safe to call from this goroutine. It fails when ctx ends or the host is closed. what names what is
 // waited for.
 func (l *Live) Wait(ctx context.Context, what string, cond func() bool) error {
 	l.mu.Lock()
@@ -150,6 +150,7 @@ func (l *Live) run(a *Actor) {
 	for l.await(a) {
 		l.step(a)
 		if a.once {
+			l.announce() // who waits for what it did last may have asked before
 			return
 		}
 	}
