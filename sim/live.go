@@ -27,10 +27,10 @@ type Live struct {
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
-	waiting []*Actor // guarded by mu: registered before Start
-	started bool     // guarded by mu
-	waiters int      // guarded by mu: how many Waits there are
-	changed chan struct{}
+	waiting []*Actor      // guarded by mu: registered before Start
+	started bool          // guarded by mu
+	changed chan struct{} // guarded by mu: closed when those who wait are to ask again
+	waiters atomic.Int32  // how many Waits there are
 
 	order  sync.RWMutex              // held by a write until it is in the log, so that nobody acts on it before
 	writer atomic.Pointer[Component] // whose write it is; nil: of no component, or there is none
@@ -92,18 +92,12 @@ func (l *Live) Close() {
 	l.wg.Wait()
 }
 
-// Wait returns when cond holds, and the requests that made it hold are in the log. It asks again after each action of the
-// world, and when a user or an operation has ended; cond must be safe to call from this goroutine. It fails when ctx ends or the host is closed. what names what is
+// Wait returns when cond holds, and the requests that made it hold are in the log. It asks again whenever a
+// strand has left its component; cond must be safe to call from this goroutine. It fails when ctx ends or the host is closed. what names what is
 // waited for.
 func (l *Live) Wait(ctx context.Context, what string, cond func() bool) error {
-	l.mu.Lock()
-	l.waiters++
-	l.mu.Unlock()
-	defer func() {
-		l.mu.Lock()
-		l.waiters--
-		l.mu.Unlock()
-	}()
+	l.waiters.Add(1)
+	defer l.waiters.Add(-1)
 	for {
 		l.mu.Lock()
 		changed := l.changed
@@ -150,7 +144,6 @@ func (l *Live) run(a *Actor) {
 	for l.await(a) {
 		l.step(a)
 		if a.once {
-			l.announce() // who waits for what it did last may have asked before
 			return
 		}
 	}
@@ -188,6 +181,7 @@ func (l *Live) move(a *Actor) {
 
 func (l *Live) call(c *Component, action trace.Action, effect func() trace.Outcome) (out trace.Outcome) {
 	if c == nil {
+		defer l.announce()
 		return l.perform(nil, "user", action, effect)
 	}
 	strand := c.strand
@@ -308,20 +302,21 @@ func (l *Live) note(actor string, action trace.Action, out trace.Outcome, took t
 	l.append(l.clock.Now(), actor, action, out, took)
 }
 
-// append puts an action into the log, and lets those who wait ask again.
+// append puts an action into the log.
 func (l *Live) append(at time.Time, actor string, action trace.Action, out trace.Outcome, took time.Duration) {
 	l.log.Append(trace.Record{At: at.Sub(l.epoch), Actor: actor, Action: action, Outcome: out, Took: took})
-	l.announce()
 }
 
-// announce lets those who wait ask again.
+// announce lets those who wait ask again. It is called when a strand has left its component, and not sooner: what it tells
+// by other means than actions, it may tell after the last of them.
 func (l *Live) announce() {
+	if l.waiters.Load() == 0 {
+		return // who begins to wait now asks for the first time, and finds what is so already
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.waiters > 0 {
-		close(l.changed)
-		l.changed = make(chan struct{})
-	}
+	close(l.changed)
+	l.changed = make(chan struct{})
 }
 
 func (l *Live) actor(c *Component) string { return c.strand }

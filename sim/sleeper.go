@@ -72,6 +72,7 @@ func (l *Live) leave(c *Component) {
 		}
 	}
 	c.mu.Unlock()
+	l.announce()
 }
 
 // stepFor makes a step of a strand that never leaves the component, for the one that has the monitor.
