@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/view"
 )
 
 // factory gives one component its views. Like them it is for the component's strands, or for before the host starts.
@@ -135,9 +136,9 @@ func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericI
 		if err != nil {
 			return nil, err
 		}
-		return generic{v, r.GroupResource()}, nil
+		return view.Generic(v, r.GroupResource()), nil
 	case ok && k.of == nil:
-		return generic{f.InformerFor(k.empty(), nil), r.GroupResource()}, nil
+		return view.Generic(f.InformerFor(k.empty(), nil), r.GroupResource()), nil
 	default:
 		return f.SharedInformerFactory.ForResource(r)
 	}
@@ -176,17 +177,6 @@ func (f *factory) all() iter.Seq[*View] {
 			}
 		}
 	}
-}
-
-// generic is a view that need not be named by type.
-type generic struct {
-	informer cache.SharedIndexInformer
-	resource schema.GroupResource
-}
-
-func (g generic) Informer() cache.SharedIndexInformer { return g.informer }
-func (g generic) Lister() cache.GenericLister {
-	return cache.NewGenericLister(g.informer.GetIndexer(), g.resource)
 }
 
 func (f *factory) InformerName() *cache.InformerName                      { return nil }

@@ -133,9 +133,6 @@ func withTier(c Capabilities, err error, has bool, tier string) (Capabilities, e
 	}
 }
 
-// IsNoPlugin tells whether an error says that no plugin does what was asked for.
-func IsNoPlugin(err error) bool { return errors.Is(err, ErrNoPlugin) }
-
 // IsInUse tells whether an error says that a volume is in use for a while yet.
 func IsInUse(err error) bool {
 	var e *InUseError

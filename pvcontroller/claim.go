@@ -79,7 +79,8 @@ func (c *Controller) viewClaim(claim *corev1.PersistentVolumeClaim) (claimView, 
 	if claim.Spec.VolumeName != "" || isBindCompleted(claim) {
 		return view, nil
 	}
-	if name := storagehelpers.GetPersistentVolumeClaimClass(claim); name != "" {
+	name := storagehelpers.GetPersistentVolumeClaimClass(claim)
+	if name != "" {
 		view.class, _ = c.classLister.Get(name) // a lister fails with NotFound only, and then gives nil
 	}
 	if view.class != nil && view.class.VolumeBindingMode == nil {
@@ -90,12 +91,17 @@ func (c *Controller) viewClaim(claim *corev1.PersistentVolumeClaim) (claimView, 
 		return view, err
 	}
 	view.noProvisioning = c.cfg.NoProvisioning
-	if name := storagehelpers.GetPersistentVolumeClaimClass(claim); name != "" {
+	if name != "" {
 		view.maker = makerOf(name, view.class, c.plugins, c.migration)
 	}
-	classes, err := c.classLister.List(labels.Everything())
-	view.defaultClass = defaultClass(classes)
-	view.unscheduled = c.unscheduledPods(keyOf(claim))
+	if isDelayed(view.class) {
+		view.unscheduled = c.unscheduledPods(keyOf(claim))
+	}
+	if !storagehelpers.PersistentVolumeClaimHasClass(claim) {
+		var classes []*storagev1.StorageClass
+		classes, err = c.classLister.List(labels.Everything())
+		view.defaultClass = defaultClass(classes)
+	}
 	return view, err
 }
 

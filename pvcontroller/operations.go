@@ -109,11 +109,13 @@ func (o *operations) done(op executor.Operation, err error) {
 	}
 }
 
-// later has an item looked at again when a back-off is over.
+// later has an item looked at again when the back-off is over that err tells of: at once if it tells of none, since on a real
+// clock a short one may be over before it is asked for.
 func (o *operations) later(of item, err error) {
 	var wait *executor.BackoffError
 	if !errors.As(err, &wait) {
-		panic(fmt.Sprintf("pvcontroller: operation on %s that failed and need not wait: %v", of, err))
+		of.queue.Add(of.key)
+		return
 	}
 	if !o.waiting[of] {
 		o.waiting[of] = true

@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/view"
 )
 
 // factory gives a component its views, each at most once. A view is moved by the component's host, so that Start, Shutdown
@@ -109,21 +111,9 @@ func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericI
 		if err != nil {
 			return nil, err
 		}
-		return generic{feed, r.GroupResource()}, nil
+		return view.Generic(feed, r.GroupResource()), nil
 	}
 	return nil, fmt.Errorf("no informer found for %v", r)
-}
-
-// generic is a view that need not be named by type.
-type generic struct {
-	informer cache.SharedIndexInformer
-	resource schema.GroupResource
-}
-
-func (g generic) Informer() cache.SharedIndexInformer { return g.informer }
-
-func (g generic) Lister() cache.GenericLister {
-	return cache.NewGenericLister(g.informer.GetIndexer(), g.resource)
 }
 
 func (f *factory) InformerName() *cache.InformerName                      { return nil }

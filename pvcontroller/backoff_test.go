@@ -1,0 +1,23 @@
+package pvcontroller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/sim"
+)
+
+// On a machine that stood still for a while, an operation's back-off may be over as soon as it has begun.
+func TestBackoffThatIsOverAlready(t *testing.T) {
+	host := sim.NewStepped(sim.SteppedConfig{})
+	defer host.Close()
+	component := host.Component("c")
+	queue := sim.NewQueue[string](component, sim.QueueConfig{Name: "volumes"})
+	o := newOperations(component)
+	o.later(item{queue, "waits"}, &executor.BackoffError{Remaining: time.Second})
+	o.later(item{queue, "is over"}, nil)
+	if queue.Len() != 1 {
+		t.Errorf("%d keys are to be looked at, want the one whose back-off is over", queue.Len())
+	}
+}
