@@ -348,10 +348,7 @@ func TestVolumeIsRecycledByItsPlugin(t *testing.T) {
 	w := newWorld(t, nil)
 	m := w.controlWith(nothing)
 	m.fail["Recycle"] = []error{errors.New("disk is stuck")}
-	w.volume("v", "1Gi", func(v *corev1.PersistentVolume) {
-		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRecycle
-		v.Spec.CSI, v.Spec.HostPath = nil, &corev1.HostPathVolumeSource{Path: "/tmp/v"}
-	})
+	w.volume("v", "1Gi", directory("/tmp/v", corev1.PersistentVolumeReclaimRecycle))
 	w.claim("c", "1Gi")
 	w.settle()
 	w.deleteClaim("c")
@@ -370,10 +367,7 @@ func TestWhatARecyclerTellsIsToldOnceUntilItSucceeds(t *testing.T) {
 	m := w.controlWith(nothing)
 	stuck := errors.New("disk is stuck")
 	m.fail["Recycle"] = []error{stuck, stuck, stuck}
-	w.volume("v", "1Gi", func(v *corev1.PersistentVolume) {
-		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRecycle
-		v.Spec.CSI, v.Spec.HostPath = nil, &corev1.HostPathVolumeSource{Path: "/tmp/v"}
-	})
+	w.volume("v", "1Gi", directory("/tmp/v", corev1.PersistentVolumeReclaimRecycle))
 	w.claim("c", "1Gi")
 	w.settle()
 	w.deleteClaim("c")
@@ -392,10 +386,7 @@ func TestVolumeThatCannotBeRecycledSaysWhy(t *testing.T) {
 	m := w.controlWith(nothing)
 	m.holds = true
 	m.fail["Recycle"] = slices.Repeat([]error{errors.New("disk is stuck")}, 3)
-	w.volume("v", "1Gi", func(v *corev1.PersistentVolume) {
-		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRecycle
-		v.Spec.CSI, v.Spec.HostPath = nil, &corev1.HostPathVolumeSource{Path: "/tmp/v"}
-	})
+	w.volume("v", "1Gi", directory("/tmp/v", corev1.PersistentVolumeReclaimRecycle))
 	w.claim("c", "1Gi")
 	w.settle()
 	w.deleteClaim("c")
