@@ -60,10 +60,10 @@ var floors = map[string]int{
 	"scenario":      6,
 	"explore":       6,
 	"simtest":       6,
+	"cmd":           7,
+	"examples":      7,
 	// For tests of the control plane.
 	"internal/casefile": 1,
-	"cmd":               7,
-	"examples":          7,
 }
 
 // sameFloor are the arrows within a floor that are meant.
