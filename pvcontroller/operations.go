@@ -58,9 +58,9 @@ type running struct {
 func newOperations(component *sim.Component, panicked func(kind string, about object, err error)) *operations {
 	o := &operations{
 		panicked: panicked,
-		running: map[corev1.UniqueVolumeName]*running{},
-		retries: sim.NewQueue[item](component, sim.QueueConfig{Name: "retries", Background: true}),
-		waiting: map[item]bool{},
+		running:  map[corev1.UniqueVolumeName]*running{},
+		retries:  sim.NewQueue[item](component, sim.QueueConfig{Name: "retries", Background: true}),
+		waiting:  map[item]bool{},
 	}
 	o.executor = executor.New(executor.Config{Component: component, OnDone: o.done})
 	o.retries.Work(func(_ context.Context, of item) error {
