@@ -15,21 +15,33 @@ import (
 // controller did not know, as when it started from an old list.
 func (c *Controller) attachmentChanged(attachment *storagev1.VolumeAttachment) {
 	volume, spec := c.volumeAttached(attachment)
-	if node := types.NodeName(attachment.Spec.NodeName); spec != nil && c.actual.get(volume, node) == nil {
+	if spec == nil {
+		c.attachmentDeleted(attachment)
+		return
+	}
+	node := types.NodeName(attachment.Spec.NodeName)
+	switch a := c.actual.get(volume, node); {
+	case a != nil:
+		c.doubtAnew(a)
+	default:
 		c.actual.addUncertain(volume, node, spec)
 		if !c.executor.Pending(operationKey(volume, spec, node)) {
 			c.volumes.Add(volume)
 		}
 	}
-	c.attachmentDeleted(attachment)
 }
 
-// attachmentDeleted takes in that the cache shows a VolumeAttachment no more.
+// attachmentDeleted takes in that the cache shows a VolumeAttachment no more, or that of which volume it is cannot be told.
 func (c *Controller) attachmentDeleted(attachment *storagev1.VolumeAttachment) {
 	for _, a := range c.actual.OnNode(types.NodeName(attachment.Spec.NodeName)) {
-		if c.doubt(a) {
-			c.volumes.Add(a.Volume)
-		}
+		c.doubtAnew(a)
+	}
+}
+
+// doubtAnew has a volume looked at whose attachment became doubtful.
+func (c *Controller) doubtAnew(a *Attachment) {
+	if c.doubt(a) {
+		c.volumes.Add(a.Volume)
 	}
 }
 

@@ -201,8 +201,8 @@ func startAttachDetach(p Process) error {
 	var manager plugins.Manager
 	err := manager.Register(csi.New(csi.Config{
 		Component: p.Component, Client: p.Client,
-		CSIDrivers:  p.Informers.Storage().V1().CSIDrivers().Lister(),
-		Attachments: p.Informers.Storage().V1().VolumeAttachments().Lister(),
+		CSIDrivers:  p.Informers.Storage().V1().CSIDrivers(),
+		Attachments: p.Informers.Storage().V1().VolumeAttachments(),
 	}))
 	if err != nil {
 		return err

@@ -20,8 +20,8 @@ func (p *Plugin) LastSeen(volumeName string, node types.NodeName) plugins.Presen
 	if err != nil {
 		return plugins.Absent
 	}
-	attachment, err := p.cfg.Attachments.Get(AttachmentName(handle, driver, node))
-	if err != nil {
+	attachment := p.attachment(AttachmentName(handle, driver, node))
+	if attachment == nil {
 		return plugins.Absent
 	}
 	return presence(attachment)
