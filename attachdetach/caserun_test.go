@@ -82,7 +82,7 @@ type outcome struct {
 	steps    [][]casefile.Section
 	rest     []string // the state of things when all faults are over and nothing is left to happen
 	problems []string
-	trace    string
+	trace    *trace.Log
 	strands  int // how many turns the controller's strands had
 }
 
@@ -118,7 +118,7 @@ func runCase(f *casefile.File, c *casefile.Case, crash crash) (outcome, error) {
 	}
 	r.checkLeftOvers()
 	r.rest()
-	r.out.trace, r.out.strands = r.host.Log().Text(), r.strands
+	r.out.trace, r.out.strands = r.host.Log(), r.strands
 	return r.out, nil
 }
 
@@ -190,8 +190,8 @@ func (r *caseRun) start(lags ...lag) {
 	}
 	if err := cfg.Plugins.Register(csi.New(csi.Config{
 		Component: r.component, Client: cfg.Client,
-		CSIDrivers:  cfg.Informers.Storage().V1().CSIDrivers().Lister(),
-		Attachments: cfg.Informers.Storage().V1().VolumeAttachments().Lister(),
+		CSIDrivers:  cfg.Informers.Storage().V1().CSIDrivers(),
+		Attachments: cfg.Informers.Storage().V1().VolumeAttachments(),
 	})); err != nil {
 		panic(err)
 	}

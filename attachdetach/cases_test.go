@@ -56,13 +56,13 @@ func checkCase(t *testing.T, f *casefile.File, c *casefile.Case, want string) {
 		t.Errorf("%s: %s", c.At, problem)
 	}
 	if t.Failed() {
-		t.Logf("the case:\n%s\nwhat happened:\n%s", want, came.trace)
+		t.Logf("the case:\n%s\nwhat happened:\n%s", want, came.trace.Text())
 	}
 	again, err := runCase(f, c, crash{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(came.trace, again.trace); diff != "" {
+	if diff := cmp.Diff(came.trace.Text(), again.trace.Text()); diff != "" {
 		t.Errorf("%s: it happens otherwise the second time:\n%s", c.At, diff)
 	}
 }

@@ -120,6 +120,23 @@ func TestListTellsOfEachRow(t *testing.T) {
 	}
 }
 
+func TestTestsOfOneRowAreToldOfTogether(t *testing.T) {
+	f := parse(t, text)
+	const three = "table x_test.go TestX 1\na-1\ntable x_test.go TestY 1\na-2\ntable x_test.go TestZ 1\nz omitted: no\n"
+	tables, err := casefile.ReadRows(three + "table y_test.go TestX 1\na-3 as a-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := casefile.List("folder", []*casefile.File{f}, tables)
+	for _, want := range []string{
+		"| x_test.go, 3 tests | 3 | [f.txt](folder/f.txt): a-1, a-2 |\n", "| y_test.go TestX | 1 | [f.txt](folder/f.txt): a-3 (as a-1) |\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
 func TestDifferencesAreLookedUp(t *testing.T) {
 	f := parse(t, text)
 	for _, tt := range []struct{ markdown, want string }{

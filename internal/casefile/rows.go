@@ -117,7 +117,8 @@ func (r Row) compare(table string, at map[string]string) []string {
 	return nil
 }
 
-// List tells in Markdown which case each row has. folder is where the cases are, from where the list stands.
+// List tells in Markdown which case each row has. folder is where the cases are, from where the list stands. Tests of one row
+// each are told of together.
 func List(folder string, files []*File, tables []Table) string {
 	var b strings.Builder
 	b.WriteString("| upstream's table | rows | case of each row |\n|---|---|---|\n")
@@ -134,7 +135,7 @@ func List(folder string, files []*File, tables []Table) string {
 		}
 	}
 	var omitted []string
-	for _, table := range tables {
+	for _, table := range gathered(tables) {
 		fmt.Fprintf(&b, "| %s | %d | %s |\n", table.Name, len(table.Rows), table.list(folder, fileOf))
 		for _, row := range table.Rows {
 			if row.Omitted != "" {
@@ -145,6 +146,28 @@ func List(folder string, files []*File, tables []Table) string {
 	fmt.Fprintf(&b, "\nOther outcomes than upstream's, each with its row above: %s.\n\nWithout a case:\n\n%s",
 		strings.Join(differing, "; "), strings.Join(omitted, ""))
 	return b.String()
+}
+
+// gathered puts tests of one row each together where at least three of a file follow one another.
+func gathered(tables []Table) []Table {
+	var all []Table
+	for len(tables) > 0 {
+		file, _, _ := strings.Cut(tables[0].Name, " ")
+		n := 0
+		for n < len(tables) && len(tables[n].Rows) == 1 && strings.HasPrefix(tables[n].Name, file+" ") {
+			n++
+		}
+		if n < 3 {
+			all, tables = append(all, tables[0]), tables[1:]
+			continue
+		}
+		one := Table{Name: fmt.Sprintf("%s, %d tests", file, n)}
+		for _, table := range tables[:n] {
+			one.Rows = append(one.Rows, table.Rows...)
+		}
+		all, tables = append(all, one), tables[n:]
+	}
+	return all
 }
 
 // list tells of one table where its cases are.
