@@ -11,12 +11,16 @@ import (
 	"github.com/volsim/volsim/internal/casefile"
 )
 
-// crash is when the controller is killed in a run of a case: after so many turns of its own strands. Then it starts again, from
-// old lists. The zero crash is none.
+// crash is when the controller is killed in a run of a case: after so many turns of its own strands and the attacher's. Then it
+// starts again, from old lists. The zero crash is none.
 type crash struct {
 	after int
+	again int // it is killed once more, so many turns later; 0: it is not
 	lags  []lag
 }
+
+// due tells whether it is killed after a turn.
+func (c crash) due(turn int) bool { return turn == c.after || c.again > 0 && turn == c.after+c.again }
 
 // lag is a first list that is some events old.
 type lag struct {
@@ -24,16 +28,18 @@ type lag struct {
 	events   int
 }
 
-// startLists are from which lists the controller starts again.
-var startLists = []struct {
-	name string
-	lags []lag
+// starts are the ways in which the controller starts again.
+var starts = []struct {
+	name  string
+	again int
+	lags  []lag
 }{
-	{"fresh lists", nil},
-	{"an old list of attachments", []lag{{"volumeattachments", 2}}},
-	{"an old list of nodes", []lag{{"nodes", 2}}},
-	{"an old list of pods", []lag{{"pods", 2}}},
-	{"old lists", []lag{{"volumeattachments", 3}, {"nodes", 3}, {"pods", 3}}},
+	{"fresh lists", 0, nil},
+	{"an old list of attachments", 0, []lag{{"volumeattachments", 2}}},
+	{"old lists of nodes and pods", 0, []lag{{"nodes", 2}, {"pods", 2}}},
+	{"nothing but old lists, twice", 2, []lag{
+		{"csidrivers", 3}, {"nodes", 3}, {"persistentvolumeclaims", 3}, {"persistentvolumes", 3}, {"pods", 3}, {"volumeattachments", 3},
+	}},
 }
 
 // endingOtherwise are the cases that may end otherwise after a crash, and why. Their safety is judged all the same.
@@ -49,8 +55,9 @@ var endingOtherwise = map[string]string{
 }
 
 // TestCrashAtEachSuspension kills the controller in each case after each turn that one of its strands has, so where it is
-// suspended at a request, in a wait or in a sleep, and starts it again, from fresh lists and from old ones. In the end all is as
-// it is without the crash; on the way nothing is detached that a node uses, or is told that it has, and nothing is attached twice.
+// suspended at a request, in a wait or in a sleep, and after each turn of the attacher, and starts it again, from fresh lists and
+// from old ones. In the end all is as it is without the crash; on the way nothing is detached that a node uses, or is told that it
+// has, and nothing is attached twice.
 func TestCrashAtEachSuspension(t *testing.T) {
 	t.Parallel()
 	files, err := grammar.Read(casesFolder)
@@ -73,20 +80,20 @@ func crashEverywhere(t *testing.T, f *casefile.File, c *casefile.Case) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want.strands == 0 {
+	if want.turns == 0 {
 		t.Fatal("the controller has no turn")
 	}
-	lists, otherwise := startLists, false
+	ways, otherwise := starts, false
 	if testing.Short() {
-		lists = slices.Concat(lists[:1], lists[len(lists)-1:])
+		ways = slices.Concat(ways[:1], ways[len(ways)-1:])
 	}
-	for after := range want.strands {
-		for _, from := range lists {
-			got, err := runCase(f, c, crash{after: after + 1, lags: from.lags})
+	for after := range want.turns {
+		for _, from := range ways {
+			got, err := runCase(f, c, crash{after: after + 1, again: from.again, lags: from.lags})
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := fmt.Sprintf("%s: a crash after turn %d of %d, and a start from %s", c.At, after+1, want.strands, from.name)
+			at := fmt.Sprintf("%s: a crash after turn %d of %d, and a start from %s", c.At, after+1, want.turns, from.name)
 			for _, problem := range got.problems {
 				if !strings.Contains(problem, ".txt:") { // that something of the case did not come about
 					t.Fatalf("%s: %s\n%s", at, problem, got.trace.Text())

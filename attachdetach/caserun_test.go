@@ -56,7 +56,7 @@ type caseRun struct {
 	events    []string
 	crash     crash
 	last      string // the actor that was moved last
-	strands   int    // how many turns the controller's strands have had
+	turns     int    // how many turns the controller's strands and the attacher's have had
 	out       outcome
 }
 
@@ -83,7 +83,7 @@ type outcome struct {
 	rest     []string // the state of things when all faults are over and nothing is left to happen
 	problems []string
 	trace    *trace.Log
-	strands  int // how many turns the controller's strands had
+	turns    int // how many turns the controller's strands and the attacher's had
 }
 
 // runCase lets a case happen once. The error is of a case that cannot be read.
@@ -118,7 +118,7 @@ func runCase(f *casefile.File, c *casefile.Case, crash crash) (outcome, error) {
 	}
 	r.checkLeftOvers()
 	r.rest()
-	r.out.trace, r.out.strands = r.host.Log(), r.strands
+	r.out.trace, r.out.turns = r.host.Log(), r.turns
 	return r.out, nil
 }
 
@@ -233,12 +233,12 @@ func (r *caseRun) runUntil(done func() bool) error {
 	return nil
 }
 
-// moved looks at what was moved: after so many turns of the controller's own strands it crashes, if it is to.
+// moved looks at who was moved: after some turns the controller crashes.
 func (r *caseRun) moved() {
-	if !controlStrand.MatchString(r.last) {
+	if !controlStrand.MatchString(r.last) && !strings.HasPrefix(r.last, "attacher/") {
 		return
 	}
-	if r.strands++; r.strands == r.crash.after {
+	if r.turns++; r.crash.due(r.turns) {
 		r.restart(r.crash.lags...)
 	}
 }

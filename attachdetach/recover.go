@@ -2,6 +2,7 @@ package attachdetach
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -9,9 +10,25 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/plugins"
 )
+
+// attachmentsByVolume is the index of the cache of VolumeAttachments by PersistentVolume.
+const attachmentsByVolume = "attachdetach-volume"
+
+var attachmentIndexers = cache.Indexers{
+	attachmentsByVolume: func(object any) ([]string, error) {
+		return []string{volumeNameOf(object.(*storagev1.VolumeAttachment))}, nil
+	},
+}
+
+// volumeNameOf is the name of the PersistentVolume of a VolumeAttachment, or "".
+func volumeNameOf(attachment *storagev1.VolumeAttachment) string {
+	return ptr.Deref(attachment.Spec.Source.PersistentVolumeName, "")
+}
 
 // listAgain is after how long a list is asked for again that the API server did not give.
 const listAgain = time.Second
@@ -26,7 +43,9 @@ func (c *Controller) recoverState(ctx context.Context) {
 	c.recovered = true
 	c.recoverNodes(nodes)
 	for _, attachment := range append(sorted(list(c.attachments.List)), attachments...) {
-		c.recoverAttachment(attachment)
+		if !c.recoverAttachment(attachment) {
+			c.unknown = append(c.unknown, attachment)
+		}
 	}
 	for _, a := range c.actual.All() {
 		c.doubt(a)
@@ -39,14 +58,10 @@ func (c *Controller) recoverState(ctx context.Context) {
 
 // stored are the VolumeAttachments and the nodes that there are. It leaves the component: the first lists in the caches may be
 // old. An attachment that they do not show must not be passed over when a pod wants the volume on another node; and what nodes
-// are told is all that is known of a volume whose PersistentVolume is gone, and would be written over. Where there are no volumes
-// there are no attachments: then the nodes are those of the cache.
+// are told is all that is known of a volume whose PersistentVolume is gone, and would be written over.
 //
 // Differs: upstream trusts its caches (I16b).
 func (c *Controller) stored(ctx context.Context) ([]*storagev1.VolumeAttachment, []*corev1.Node) {
-	if len(list(c.persistent.List)) == 0 {
-		return nil, list(c.nodes.List)
-	}
 	var attachments *storagev1.VolumeAttachmentList
 	c.insist(ctx, "list VolumeAttachments", func() (err error) {
 		attachments, err = c.cfg.Client.StorageV1().VolumeAttachments().List(ctx, metav1.ListOptions{})
@@ -95,24 +110,38 @@ func (c *Controller) recoverNodes(stored []*corev1.Node) {
 	}
 }
 
-// recoverAttachment takes a VolumeAttachment for a sign that the volume may be attached, unless it is known to be.
+// recoverAttachment takes a VolumeAttachment for a sign that the volume may be attached, unless it is known to be. It returns
+// whether the volume is known.
 //
 // Differs: upstream does not learn from it what a volume is that is known to be attached.
 //
 // Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36).
-func (c *Controller) recoverAttachment(attachment *storagev1.VolumeAttachment) {
-	if volume, spec := c.volumeAttached(attachment); spec != nil {
+func (c *Controller) recoverAttachment(attachment *storagev1.VolumeAttachment) bool {
+	volume, spec := c.volumeAttached(attachment)
+	if spec != nil {
 		c.actual.addUncertain(volume, types.NodeName(attachment.Spec.NodeName), spec)
 	}
+	return spec != nil
 }
 
-// persistentVolumeAdded looks at the VolumeAttachments of a volume that the cache did not have.
+// persistentVolumeAdded looks at the VolumeAttachments of a volume that the cache did not have: those that it shows by now, and
+// those that were there when the controller started.
 func (c *Controller) persistentVolumeAdded(volume *corev1.PersistentVolume) {
-	for _, attachment := range sorted(list(c.attachments.List)) {
-		if source := attachment.Spec.Source.PersistentVolumeName; source != nil && *source == volume.Name {
+	shown, err := c.attachmentIndexer.ByIndex(attachmentsByVolume, volume.Name)
+	if err != nil {
+		panic("attachdetach: " + err.Error())
+	}
+	attachments := make([]*storagev1.VolumeAttachment, len(shown))
+	for i, object := range shown {
+		attachments[i] = object.(*storagev1.VolumeAttachment)
+	}
+	isOf := func(attachment *storagev1.VolumeAttachment) bool { return volumeNameOf(attachment) == volume.Name }
+	for _, attachment := range append(sorted(attachments), c.unknown...) {
+		if isOf(attachment) {
 			c.attachmentChanged(attachment)
 		}
 	}
+	c.unknown = slices.DeleteFunc(c.unknown, isOf)
 }
 
 // volumeAttached is the volume of a VolumeAttachment. One without a PersistentVolume, or whose PersistentVolume is gone,
@@ -120,11 +149,7 @@ func (c *Controller) persistentVolumeAdded(volume *corev1.PersistentVolume) {
 //
 // Differs: upstream passes over those whose driver says that its volumes need no attaching any more, and never detaches them.
 func (c *Controller) volumeAttached(attachment *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, *plugins.Spec) {
-	source := attachment.Spec.Source.PersistentVolumeName
-	if source == nil {
-		return "", nil
-	}
-	persistent, err := c.persistent.Get(*source)
+	persistent, err := c.persistent.Get(volumeNameOf(attachment))
 	if err != nil {
 		return "", nil
 	}
