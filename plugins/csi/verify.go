@@ -12,6 +12,9 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
+// Watched is true: the attacher writes what it does into the VolumeAttachment.
+func (p *Plugin) Watched() bool { return true }
+
 // LastSeen is what the cache shows of the volume's VolumeAttachment on the node.
 //
 // Upstream: pkg/volume/csi csiAttacher.VolumesAreAttached (v1.36).
