@@ -201,8 +201,9 @@ func startAttachDetach(p Process) error {
 	var manager plugins.Manager
 	err := manager.Register(csi.New(csi.Config{
 		Component: p.Component, Client: p.Client,
-		CSIDrivers:  p.Informers.Storage().V1().CSIDrivers().Lister(),
-		Attachments: p.Informers.Storage().V1().VolumeAttachments().Lister(),
+		CSIDrivers:        p.Informers.Storage().V1().CSIDrivers().Lister(),
+		Attachments:       p.Informers.Storage().V1().VolumeAttachments().Lister(),
+		PersistentVolumes: p.Informers.Core().V1().PersistentVolumes().Lister(),
 	}))
 	if err != nil {
 		return err

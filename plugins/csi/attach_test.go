@@ -274,5 +274,5 @@ func TestDetachOfWhatIsNotAttached(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
 	d.must(d.do(d.detach))
-	d.same("requests", []string{"delete!"}, d.calls(trace.KindAPI))
+	d.same("requests", []string{"get!"}, d.calls(trace.KindAPI))
 }

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 
 	"github.com/volsim/volsim/nodefs"
@@ -27,10 +28,13 @@ const attachTimeout = 2 * time.Minute
 
 // Config is what New must be told.
 type Config struct {
-	Component   *sim.Component
-	Client      kubernetes.Interface
-	CSIDrivers  storagelisters.CSIDriverLister
-	Attachments storagelisters.VolumeAttachmentLister // for the attach/detach controller
+	Component  *sim.Component
+	Client     kubernetes.Interface
+	CSIDrivers storagelisters.CSIDriverLister
+
+	// For the attach/detach controller.
+	Attachments       storagelisters.VolumeAttachmentLister
+	PersistentVolumes corelisters.PersistentVolumeLister // may be nil: then a VolumeAttachment of the right name, driver and node is believed
 
 	// For a kubelet.
 	NodeName types.NodeName

@@ -1,0 +1,146 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/plugins"
+)
+
+// ErrOthersAttachment is matched by the error for a volume whose VolumeAttachment cannot be made, or is not to be
+// believed, because the one of that name is of another volume, driver or node.
+var ErrOthersAttachment = errors.New("the name is taken")
+
+// place is a volume on a node: what a VolumeAttachment is of.
+type place struct {
+	driver, handle string // the handle is empty where nobody knows
+	node           types.NodeName
+	persistent     string // the PersistentVolume's name; empty for a volume written out, and where nobody knows
+}
+
+// placeOf is the volume on the node.
+func placeOf(spec *plugins.Spec, node types.NodeName) (place, error) {
+	source, err := sourceOf(spec)
+	if err != nil {
+		return place{}, err
+	}
+	return place{driver: source.Driver, handle: source.VolumeHandle, node: node, persistent: spec.PersistentVolume.Name}, nil
+}
+
+// namedPlace is the volume, of which only the name is known, on the node.
+func namedPlace(volumeName string, node types.NodeName) (place, error) {
+	driver, handle, err := splitVolumeName(volumeName)
+	return place{driver: driver, handle: handle, node: node}, err
+}
+
+// attachment is the name of the place's VolumeAttachment.
+func (p place) attachment() string { return AttachmentName(p.handle, p.driver, p.node) }
+
+// String names the place for people.
+func (p place) String() string {
+	switch {
+	case p.handle != "":
+		return fmt.Sprintf("volume %s of driver %s on node %s", p.handle, p.driver, p.node)
+	case p.persistent != "":
+		return fmt.Sprintf("PersistentVolume %s of driver %s on node %s", p.persistent, p.driver, p.node)
+	default:
+		return fmt.Sprintf("a volume of driver %s on node %s", p.driver, p.node)
+	}
+}
+
+// is tells whether what a VolumeAttachment is of is this place. Where the attachment has this place's name, its driver and
+// its node, it has its handle, too, if its name was made as it should be; only if it is known to be of another handle, it
+// is not.
+func (p place) is(attached place) bool {
+	return attached.driver == p.driver && attached.node == p.node &&
+		(attached.handle == "" || attached.handle == p.handle || p.persistent != "" && attached.persistent == p.persistent)
+}
+
+// attachedPlace is what a VolumeAttachment of the cache or the API server is of.
+func (p *Plugin) attachedPlace(attachment *storagev1.VolumeAttachment) place {
+	at := place{driver: attachment.Spec.Attacher, node: types.NodeName(attachment.Spec.NodeName)}
+	source := attachment.Spec.Source
+	if inline := source.InlineVolumeSpec; inline != nil {
+		return at.of(inline.CSI)
+	}
+	if source.PersistentVolumeName == nil {
+		return at
+	}
+	at.persistent = *source.PersistentVolumeName
+	if p.cfg.PersistentVolumes == nil {
+		return at
+	}
+	volume, err := p.cfg.PersistentVolumes.Get(at.persistent)
+	if err != nil {
+		return at
+	}
+	return at.of(volume.Spec.CSI)
+}
+
+// of adds what the volume is. Nil tells nothing: it is an in-tree volume's, which is migrated.
+func (p place) of(source *corev1.CSIPersistentVolumeSource) place {
+	if source != nil {
+		p.driver, p.handle = source.Driver, source.VolumeHandle
+	}
+	return p
+}
+
+// taken is the error for a VolumeAttachment that has the place's name and is of another; nil where it is of this place.
+//
+// Differs: upstream looks at the name only, which is a digest of handle, driver and node written one behind the other:
+// handle ab of driver c and handle a of driver bc have the same (I21).
+func (p *Plugin) taken(at place, attachment *storagev1.VolumeAttachment) error {
+	other := p.attachedPlace(attachment)
+	if at.is(other) {
+		return nil
+	}
+	return &plugins.Error{Class: plugins.Final, Err: fmt.Errorf("VolumeAttachment %s is of %s, not of %s: %w",
+		attachment.Name, other, at, ErrOthersAttachment)}
+}
+
+// seenAt is the place's VolumeAttachment in the cache. It is not found where that name is another's.
+func (p *Plugin) seenAt(at place) (*storagev1.VolumeAttachment, error) {
+	return p.unlessTaken(at, at.attachment(), p.cfg.Attachments.Get)
+}
+
+// storedAt is the place's VolumeAttachment of the API server. It is not found where that name is another's.
+func (p *Plugin) storedAt(ctx context.Context, at place) (*storagev1.VolumeAttachment, error) {
+	return p.unlessTaken(at, at.attachment(), func(name string) (*storagev1.VolumeAttachment, error) {
+		return p.cfg.Client.StorageV1().VolumeAttachments().Get(ctx, name, metav1.GetOptions{})
+	})
+}
+
+func (p *Plugin) unlessTaken(at place, name string, get func(string) (*storagev1.VolumeAttachment, error)) (*storagev1.VolumeAttachment, error) {
+	attachment, err := get(name)
+	if err != nil {
+		return nil, err
+	}
+	if p.taken(at, attachment) != nil {
+		return nil, apierrors.NewNotFound(storagev1.Resource("volumeattachments"), name)
+	}
+	return attachment, nil
+}
+
+// deleteAt deletes the place's VolumeAttachment, and no other that comes to have its name meanwhile: the spec of an object
+// does not change, and of another UID it is another object. gone says that there is none, nor was.
+func (p *Plugin) deleteAt(ctx context.Context, at place) (gone bool, err error) {
+	attachment, err := p.seenAt(at)
+	if apierrors.IsNotFound(err) {
+		attachment, err = p.storedAt(ctx, at)
+	}
+	if err == nil {
+		err = p.cfg.Client.StorageV1().VolumeAttachments().Delete(ctx, attachment.Name,
+			metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(attachment.UID))})
+	}
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return false, err
+}
