@@ -97,4 +97,3 @@ func TestVolumesThatMeetAreNeverMixedUp(t *testing.T) {
 		t.Errorf("in %d worlds only did the two meet", refused)
 	}
 }
-

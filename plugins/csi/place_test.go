@@ -34,7 +34,8 @@ func others() []other {
 	}
 	return []other{
 		{
-			"another driver's", storagev1.VolumeAttachmentSpec{Attacher: driverB, NodeName: node1, Source: named("pv-b")},
+			"another driver's",
+			storagev1.VolumeAttachmentSpec{Attacher: driverB, NodeName: node1, Source: named("pv-b")},
 			"volume vol-1c of driver si.example.com on node node-1",
 		},
 		{
@@ -43,11 +44,13 @@ func others() []other {
 			"PersistentVolume pv-gone of driver si.example.com on node node-1",
 		},
 		{
-			"another handle's", storagev1.VolumeAttachmentSpec{Attacher: driverA, NodeName: node1, Source: named("pv-c")},
+			"another handle's",
+			storagev1.VolumeAttachmentSpec{Attacher: driverA, NodeName: node1, Source: named("pv-c")},
 			"volume vol-3 of driver csi.example.com on node node-1",
 		},
 		{
-			"another node's", storagev1.VolumeAttachmentSpec{Attacher: driverA, NodeName: "node-2", Source: named("pv")},
+			"another node's",
+			storagev1.VolumeAttachmentSpec{Attacher: driverA, NodeName: "node-2", Source: named("pv")},
 			"volume vol-1 of driver csi.example.com on node node-2",
 		},
 		{
@@ -252,4 +255,3 @@ func TestKubeletDoesNotUseAnothersAttachment(t *testing.T) {
 	}
 	d.same("left on disk", none, d.leaves())
 }
-

@@ -63,7 +63,7 @@ func newWorld(t *testing.T) *world {
 		Component: w.component, Client: w.server.Client(w.component),
 		CSIDrivers: storage.CSIDrivers().Lister(), Attachments: storage.VolumeAttachments().Lister(),
 		PersistentVolumes: core.PersistentVolumes().Lister(),
-		NodeName: node1, Root: root, FS: w.disk,
+		NodeName:          node1, Root: root, FS: w.disk,
 	})
 	_, err := w.user.CoreV1().Nodes().Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node1}}, metav1.CreateOptions{})
 	w.must(err)
