@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -30,8 +31,8 @@ func withCSI(cfg *attachdetach.Config) {
 	}
 }
 
-// attacher stands for the attachers of all drivers and what is behind them. It holds what the nodes are told against what
-// is attached.
+// attacher stands for the attachers of all drivers and what is behind them. All volumes are for one node. It holds what it
+// is asked to do, and what the nodes are told, against what is attached.
 type attacher struct {
 	w        *world
 	client   kubernetes.Interface
@@ -105,6 +106,12 @@ func (a *attacher) call(verb, where string, attached bool) {
 	}
 	delete(a.attached, where)
 	if attached {
+		volume, _, _ := strings.Cut(where, " ")
+		for other := range a.attached {
+			if strings.HasPrefix(other, volume+" ") {
+				a.w.backend.blame("I15: %s is attached, and now %s", other, where)
+			}
+		}
 		a.attached[where] = true
 	}
 }

@@ -28,7 +28,7 @@ require (
 	github.com/opencontainers/selinux v1.13.1 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
 	k8s.io/controller-manager v0.36.3 // indirect
-	k8s.io/csi-translation-lib v0.0.0 // indirect
+	k8s.io/csi-translation-lib v0.36.3 // indirect
 	k8s.io/kubelet v0.0.0 // indirect
 )
 

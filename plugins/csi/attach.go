@@ -44,7 +44,7 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 			Spec: storagev1.VolumeAttachmentSpec{
 				NodeName: string(node),
 				Attacher: at.driver,
-				Source:   storagev1.VolumeAttachmentSource{PersistentVolumeName: &spec.PersistentVolume.Name},
+				Source:   attachmentSource(spec),
 			},
 		}
 		_, err := p.cfg.Client.StorageV1().VolumeAttachments().Create(ctx, attachment, metav1.CreateOptions{})
@@ -62,6 +62,14 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 		return "", timedOut(at.driver, "attach", at.handle)
 	}
 	return "", verdict
+}
+
+// attachmentSource names the PersistentVolume, or holds all of a volume that no API server has.
+func attachmentSource(spec *plugins.Spec) storagev1.VolumeAttachmentSource {
+	if spec.Inline {
+		return storagev1.VolumeAttachmentSource{InlineVolumeSpec: &spec.PersistentVolume.Spec}
+	}
+	return storagev1.VolumeAttachmentSource{PersistentVolumeName: &spec.PersistentVolume.Name}
 }
 
 // attachState looks at a VolumeAttachment that should become attached: whether there is a verdict, whether the object

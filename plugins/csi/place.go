@@ -31,7 +31,11 @@ func placeOf(spec *plugins.Spec, node types.NodeName) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	return place{driver: source.Driver, handle: source.VolumeHandle, node: node, persistent: spec.PersistentVolume.Name}, nil
+	at := place{driver: source.Driver, handle: source.VolumeHandle, node: node}
+	if !spec.Inline {
+		at.persistent = spec.PersistentVolume.Name
+	}
+	return at, nil
 }
 
 // namedPlace is the volume, of which only the name is known, on the node.

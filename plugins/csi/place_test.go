@@ -239,6 +239,15 @@ func TestAttachmentOfAnotherVolumeOfTheSameHandle(t *testing.T) {
 	}
 }
 
+// TestVolumeWrittenOutIsOfNoPersistentVolume has one by chance called as the one that a pod's volume is made into.
+func TestVolumeWrittenOutIsOfNoPersistentVolume(t *testing.T) {
+	t.Parallel()
+	o := others()[2]
+	d := o.taken(t)
+	d.spec = &plugins.Spec{PersistentVolume: persistent("pv-c", driverA, handleA), Inline: true}
+	d.takes(o, d.do(d.attach))
+}
+
 func TestKubeletDoesNotUseAnothersAttachment(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
