@@ -24,7 +24,7 @@ func withCSI(cfg *attachdetach.Config) {
 	cfg.Plugins = &plugins.Manager{}
 	err := cfg.Plugins.Register(csi.New(csi.Config{
 		Component: cfg.Component, Client: cfg.Client, CSIDrivers: storage.CSIDrivers().Lister(),
-		Attachments: storage.VolumeAttachments().Lister(), PersistentVolumes: core.PersistentVolumes().Lister(),
+		Attachments: storage.VolumeAttachments(), PersistentVolumes: core.PersistentVolumes().Lister(),
 	}))
 	if err != nil {
 		panic(err)

@@ -9,8 +9,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/sim"
 )
 
 // CanAttach tells whether the volume's driver asks for attaching: its CSIDriver object says so, or it has none.
@@ -38,7 +40,7 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 	if err != nil {
 		return "", err
 	}
-	if _, err := p.cfg.Attachments.Get(at.attachment()); apierrors.IsNotFound(err) {
+	if _, err := p.attachments.Get(at.attachment()); apierrors.IsNotFound(err) {
 		attachment := &storagev1.VolumeAttachment{
 			ObjectMeta: metav1.ObjectMeta{Name: at.attachment()},
 			Spec: storagev1.VolumeAttachmentSpec{
@@ -58,8 +60,11 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 		done, seen, verdict = p.attachState(at, seen)
 		return done
 	}
-	if !p.cfg.Component.Wait("attachment of "+spec.Name()+" to "+string(node), attachTimeout, attached) {
+	if !p.await(at.attachment(), "attachment of "+spec.Name()+" to "+string(node), attached) {
 		return "", timedOut(at.driver, "attach", at.handle)
+	}
+	if attachment, err := p.attachments.Get(at.attachment()); err == nil && verdict == nil {
+		verdict = p.checkPlace(ctx, at, attachment)
 	}
 	return "", verdict
 }
@@ -75,14 +80,14 @@ func attachmentSource(spec *plugins.Spec) storagev1.VolumeAttachmentSource {
 // attachState looks at a VolumeAttachment that should become attached: whether there is a verdict, whether the object
 // has been seen, and the verdict. An object not yet seen is still on its way here.
 func (p *Plugin) attachState(at place, seenBefore bool) (done, seen bool, verdict error) {
-	attachment, err := p.cfg.Attachments.Get(at.attachment())
+	attachment, err := p.attachments.Get(at.attachment())
 	switch {
 	case err != nil && seenBefore:
 		return true, true, errors.New("volume attachment has been deleted")
 	case err != nil:
 		return false, false, nil
-	case p.taken(at, attachment) != nil:
-		return true, true, p.taken(at, attachment)
+	case at.other(p.seenPlace(attachment)) != nil:
+		return true, true, at.other(p.seenPlace(attachment))
 	case attachment.DeletionTimestamp != nil:
 		return true, true, errors.New("volume attachment is being deleted")
 	case attachment.Status.Attached:
@@ -124,10 +129,42 @@ func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeN
 		}
 		return false
 	}
-	if !p.cfg.Component.Wait("detachment of "+at.handle+" from "+string(node), attachTimeout, detached) {
+	if !p.await(at.attachment(), "detachment of "+at.handle+" from "+string(node), detached) {
 		return timedOut(at.driver, "detach", at.handle)
 	}
 	return verdict
+}
+
+// await waits until cond holds, which is about a VolumeAttachment in the cache. It returns false after two minutes.
+func (p *Plugin) await(name, what string, cond func() bool) bool {
+	if p.news[name] == nil {
+		p.news[name] = &sim.Signal{}
+	}
+	holds := p.cfg.Component.WaitOn(p.news[name], what, attachTimeout, cond)
+	if s := p.news[name]; s != nil && !s.Awaited() {
+		delete(p.news, name)
+	}
+	return holds
+}
+
+// followAttachments tells those who wait for a VolumeAttachment that something came of it. Thousands may wait, each for
+// another one.
+func (p *Plugin) followAttachments(informer cache.SharedIndexInformer) {
+	told := func(object any) {
+		name, err := cache.DeletionHandlingObjectToName(object)
+		if err != nil {
+			panic("csi: a VolumeAttachment without a name: " + err.Error())
+		}
+		if s := p.news[name.Name]; s != nil {
+			s.Give()
+		}
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: told, UpdateFunc: func(_, object any) { told(object) }, DeleteFunc: told,
+	})
+	if err != nil {
+		panic("csi: follow VolumeAttachments: " + err.Error())
+	}
 }
 
 func timedOut(driver, operation, handle string) error {
@@ -149,7 +186,7 @@ func (p *Plugin) publishContext(ctx context.Context, spec *plugins.Spec) (map[st
 	if err != nil {
 		return nil, fmt.Errorf("volume %s has GET error for volume attachment %s: %w", at.handle, name, err)
 	}
-	if err := p.taken(at, attachment); err != nil {
+	if err := p.checkPlace(ctx, at, attachment); err != nil {
 		return nil, err
 	}
 	if !attachment.Status.Attached {

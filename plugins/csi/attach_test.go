@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +24,16 @@ func attaching(t *testing.T, handle string) *disk {
 	t.Helper()
 	w := newWorld(t)
 	w.driver = "csi.example.com"
+	w.persistent(persistent("pv", w.driver, handle))
+	w.run()
 	return w.volume(handle)
+}
+
+// persistent makes a PersistentVolume.
+func (w *world) persistent(v *corev1.PersistentVolume) {
+	w.t.Helper()
+	_, err := w.user.CoreV1().PersistentVolumes().Create(context.Background(), v, metav1.CreateOptions{})
+	w.must(err)
 }
 
 func (d *disk) attach(ctx context.Context) error {

@@ -67,12 +67,43 @@ func (p place) is(attached place) bool {
 		(attached.handle == "" || attached.handle == p.handle || p.persistent != "" && attached.persistent == p.persistent)
 }
 
-// attachedPlace is what a VolumeAttachment of the cache or the API server is of.
-func (p *Plugin) attachedPlace(attachment *storagev1.VolumeAttachment) place {
+// doubted tells whether it takes its PersistentVolume to tell whether what a VolumeAttachment is of is this place.
+func (p place) doubted(attached place) bool {
+	return p.is(attached) && attached.handle == "" && attached.persistent != "" && attached.persistent != p.persistent
+}
+
+// other is the error for a VolumeAttachment that has the place's name and is of another; nil where it is of this place.
+//
+// Differs: upstream looks at the name only, which is a digest of handle, driver and node written one behind the other:
+// handle ab of driver c and handle a of driver bc have the same (I21).
+func (p place) other(attached place) error {
+	if p.is(attached) {
+		return nil
+	}
+	return &plugins.Error{Class: plugins.Final, Err: fmt.Errorf("VolumeAttachment %s is of %s, not of %s: %w",
+		p.attachment(), attached, p, ErrOthersAttachment)}
+}
+
+// of adds what the PersistentVolume, or a volume that is written out, is.
+func (p place) of(volume *corev1.PersistentVolume) place {
+	spec, err := migrated.Translate(&plugins.Spec{PersistentVolume: volume}, "")
+	if err != nil || spec.PersistentVolume.Spec.CSI == nil {
+		p.driver = "none" // whoever attaches it, it is not by this plugin
+		return p
+	}
+	p.driver, p.handle = spec.PersistentVolume.Spec.CSI.Driver, spec.PersistentVolume.Spec.CSI.VolumeHandle
+	return p
+}
+
+// migrated are the plugins whose volumes have VolumeAttachments, too.
+var migrated = plugins.Migrated()
+
+// seenPlace is what a VolumeAttachment is of, as far as the cache tells.
+func (p *Plugin) seenPlace(attachment *storagev1.VolumeAttachment) place {
 	at := place{driver: attachment.Spec.Attacher, node: types.NodeName(attachment.Spec.NodeName)}
 	source := attachment.Spec.Source
-	if inline := source.InlineVolumeSpec; inline != nil {
-		return at.of(inline.CSI)
+	if source.InlineVolumeSpec != nil {
+		return at.of(&corev1.PersistentVolume{Spec: *source.InlineVolumeSpec})
 	}
 	if source.PersistentVolumeName == nil {
 		return at
@@ -85,58 +116,59 @@ func (p *Plugin) attachedPlace(attachment *storagev1.VolumeAttachment) place {
 	if err != nil {
 		return at
 	}
-	return at.of(volume.Spec.CSI)
+	return at.of(volume)
 }
 
-// of adds what the volume is. Nil tells nothing: it is an in-tree volume's, which is migrated.
-func (p place) of(source *corev1.CSIPersistentVolumeSource) place {
-	if source != nil {
-		p.driver, p.handle = source.Driver, source.VolumeHandle
+// checkPlace tells whether a VolumeAttachment that has the place's name is of it: the error matches ErrOthersAttachment if
+// not. It leaves the component where the cache does not tell. One whose PersistentVolume is gone is believed.
+func (p *Plugin) checkPlace(ctx context.Context, at place, attachment *storagev1.VolumeAttachment) error {
+	attached := p.seenPlace(attachment)
+	if !at.doubted(attached) {
+		return at.other(attached)
 	}
-	return p
-}
-
-// taken is the error for a VolumeAttachment that has the place's name and is of another; nil where it is of this place.
-//
-// Differs: upstream looks at the name only, which is a digest of handle, driver and node written one behind the other:
-// handle ab of driver c and handle a of driver bc have the same (I21).
-func (p *Plugin) taken(at place, attachment *storagev1.VolumeAttachment) error {
-	other := p.attachedPlace(attachment)
-	if at.is(other) {
+	volume, err := p.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, attached.persistent, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil
+	case err != nil:
+		return fmt.Errorf("get PersistentVolume %s of VolumeAttachment %s: %w", attached.persistent, attachment.Name, err)
 	}
-	return &plugins.Error{Class: plugins.Final, Err: fmt.Errorf("VolumeAttachment %s is of %s, not of %s: %w",
-		attachment.Name, other, at, ErrOthersAttachment)}
+	return at.other(attached.of(volume))
 }
 
-// seenAt is the place's VolumeAttachment in the cache. It is not found where that name is another's.
+// seenAt is the place's VolumeAttachment in the cache. It is not found where the one of that name is seen to be of another.
 func (p *Plugin) seenAt(at place) (*storagev1.VolumeAttachment, error) {
-	return p.unlessTaken(at, at.attachment(), p.cfg.Attachments.Get)
+	attachment, err := p.attachments.Get(at.attachment())
+	if err == nil && at.other(p.seenPlace(attachment)) != nil {
+		return nil, notThere(at)
+	}
+	return attachment, err
 }
 
-// storedAt is the place's VolumeAttachment of the API server. It is not found where that name is another's.
+// storedAt is the place's VolumeAttachment of the API server. It is not found where the one of that name is of another.
 func (p *Plugin) storedAt(ctx context.Context, at place) (*storagev1.VolumeAttachment, error) {
-	return p.unlessTaken(at, at.attachment(), func(name string) (*storagev1.VolumeAttachment, error) {
-		return p.cfg.Client.StorageV1().VolumeAttachments().Get(ctx, name, metav1.GetOptions{})
-	})
+	attachment, err := p.cfg.Client.StorageV1().VolumeAttachments().Get(ctx, at.attachment(), metav1.GetOptions{})
+	if err == nil {
+		err = p.checkPlace(ctx, at, attachment)
+	}
+	if errors.Is(err, ErrOthersAttachment) {
+		err = notThere(at)
+	}
+	return attachment, err
 }
 
-func (p *Plugin) unlessTaken(at place, name string, get func(string) (*storagev1.VolumeAttachment, error)) (*storagev1.VolumeAttachment, error) {
-	attachment, err := get(name)
-	if err != nil {
-		return nil, err
-	}
-	if p.taken(at, attachment) != nil {
-		return nil, apierrors.NewNotFound(storagev1.Resource("volumeattachments"), name)
-	}
-	return attachment, nil
+func notThere(at place) error {
+	return apierrors.NewNotFound(storagev1.Resource("volumeattachments"), at.attachment())
 }
 
 // deleteAt deletes the place's VolumeAttachment, and no other that comes to have its name meanwhile: the spec of an object
 // does not change, and of another UID it is another object. gone says that there is none, nor was.
 func (p *Plugin) deleteAt(ctx context.Context, at place) (gone bool, err error) {
 	attachment, err := p.seenAt(at)
-	if apierrors.IsNotFound(err) {
+	if err == nil {
+		err = p.checkPlace(ctx, at, attachment)
+	}
+	if apierrors.IsNotFound(err) || errors.Is(err, ErrOthersAttachment) {
 		attachment, err = p.storedAt(ctx, at)
 	}
 	if err == nil {

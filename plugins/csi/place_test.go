@@ -88,12 +88,8 @@ func writtenOut(driver, handle string) *corev1.PersistentVolumeSpec {
 func (o other) taken(t *testing.T) *disk {
 	t.Helper()
 	d := attaching(t, handleA)
-	for _, v := range []*corev1.PersistentVolume{
-		persistent("pv", driverA, handleA), persistent("pv-b", driverB, handleB), persistent("pv-c", driverA, "vol-3"),
-	} {
-		_, err := d.user.CoreV1().PersistentVolumes().Create(context.Background(), v, metav1.CreateOptions{})
-		d.must(err)
-	}
+	d.persistent(persistent("pv-b", driverB, handleB))
+	d.persistent(persistent("pv-c", driverA, "vol-3"))
 	d.make(o)
 	d.run()
 	return d
@@ -171,8 +167,7 @@ func TestAnothersAttachmentComesWhileOursIsMade(t *testing.T) {
 	t.Parallel()
 	o := others()[0]
 	d := attaching(t, handleA)
-	_, err := d.user.CoreV1().PersistentVolumes().Create(context.Background(), persistent("pv-b", driverB, handleB), metav1.CreateOptions{})
-	d.must(err)
+	d.persistent(persistent("pv-b", driverB, handleB))
 	d.run()
 	started := d.begin(d.attach)
 	d.upTo("api create volumeattachments")
@@ -218,6 +213,51 @@ func TestOurAttachmentTakesThePlaceOfAnothers(t *testing.T) {
 	}
 }
 
+// TestAnotherPersistentVolumeThatTheCacheDoesNotShow has the API server asked for what the attachment is of.
+func TestAnotherPersistentVolumeThatTheCacheDoesNotShow(t *testing.T) {
+	t.Parallel()
+	o := others()[2]
+	world := func(t *testing.T) *disk {
+		d := attaching(t, handleA)
+		d.make(o)
+		d.run()
+		d.host.SetStrategy(lagging("process/cache persistentvolumes"))
+		d.persistent(persistent("pv-c", driverA, "vol-3"))
+		return d
+	}
+	d := world(t)
+	d.takes(o, d.do(d.attach))
+	d.same("requests", []string{"get"}, d.calls(trace.KindAPI))
+	d = world(t)
+	d.must(d.do(d.detach))
+	d.same("requests", []string{"get", "get", "get"}, d.calls(trace.KindAPI)) // the volume; then the attachment anew, and its volume
+	d.untouched()
+	d = world(t)
+	if _, is := d.verify(); is != plugins.Absent {
+		t.Errorf("it is %v, want absent", is)
+	}
+}
+
+// TestAttachmentOfAnInTreeVolume is ours if it is that volume that was translated.
+func TestAttachmentOfAnInTreeVolume(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]plugins.Presence{"vol-1": plugins.Present, "vol-2": plugins.Absent} {
+		w := newWorld(t)
+		w.driver = "ebs.csi.aws.com"
+		d := w.volume("vol-1")
+		v := persistent("pv", "", "")
+		v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{
+			AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: id},
+		}
+		d.persistent(v)
+		d.attachment("vol-1", attached)
+		d.run()
+		if seen, is := d.verify(); seen != want || is != want {
+			t.Errorf("attachment of %s: seen %v, is %v, want %v", id, seen, is, want)
+		}
+	}
+}
+
 // TestAttachmentOfAnotherVolumeOfTheSameHandle is ours: it is the same disk, whatever PersistentVolume stands for it.
 func TestAttachmentOfAnotherVolumeOfTheSameHandle(t *testing.T) {
 	t.Parallel()
@@ -225,8 +265,7 @@ func TestAttachmentOfAnotherVolumeOfTheSameHandle(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		d := attaching(t, handleA)
 		if known {
-			_, err := d.user.CoreV1().PersistentVolumes().Create(context.Background(), persistent(twin, driverA, handleA), metav1.CreateOptions{})
-			d.must(err)
+			d.persistent(persistent(twin, driverA, handleA))
 		}
 		d.make(other{spec: storagev1.VolumeAttachmentSpec{
 			Attacher: driverA, NodeName: node1, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &twin},

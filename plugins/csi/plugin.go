@@ -12,6 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	storageinformers "k8s.io/client-go/informers/storage/v1"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
@@ -32,9 +33,9 @@ type Config struct {
 	Client     kubernetes.Interface
 	CSIDrivers storagelisters.CSIDriverLister
 
-	// For the attach/detach controller.
-	Attachments       storagelisters.VolumeAttachmentLister
-	PersistentVolumes corelisters.PersistentVolumeLister // may be nil: then a VolumeAttachment of the right name, driver and node is believed
+	// For the attach/detach controller; nil for a kubelet.
+	Attachments       storageinformers.VolumeAttachmentInformer
+	PersistentVolumes corelisters.PersistentVolumeLister
 
 	// For a kubelet.
 	NodeName types.NodeName
@@ -44,8 +45,10 @@ type Config struct {
 
 // Plugin is the volume plugin "kubernetes.io/csi" of one process.
 type Plugin struct {
-	cfg     Config
-	drivers map[string]*nodeDriver // registered with this node
+	cfg         Config
+	drivers     map[string]*nodeDriver // registered with this node
+	attachments storagelisters.VolumeAttachmentLister
+	news        map[string]*sim.Signal // of VolumeAttachments that somebody waits for, by name
 }
 
 // nodeDriver is a driver as a kubelet knows it.
@@ -65,7 +68,12 @@ var (
 
 // New makes the plugin of one process.
 func New(cfg Config) *Plugin {
-	return &Plugin{cfg: cfg, drivers: map[string]*nodeDriver{}}
+	p := &Plugin{cfg: cfg, drivers: map[string]*nodeDriver{}, news: map[string]*sim.Signal{}}
+	if cfg.Attachments != nil {
+		p.attachments = cfg.Attachments.Lister()
+		p.followAttachments(cfg.Attachments.Informer())
+	}
+	return p
 }
 
 // Name is "kubernetes.io/csi".

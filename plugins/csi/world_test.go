@@ -61,7 +61,7 @@ func newWorld(t *testing.T) *world {
 	storage, core := w.server.Informers(w.component).Storage().V1(), w.server.Informers(w.component).Core().V1()
 	w.plugin = csi.New(csi.Config{
 		Component: w.component, Client: w.server.Client(w.component),
-		CSIDrivers: storage.CSIDrivers().Lister(), Attachments: storage.VolumeAttachments().Lister(),
+		CSIDrivers: storage.CSIDrivers().Lister(), Attachments: storage.VolumeAttachments(),
 		PersistentVolumes: core.PersistentVolumes().Lister(),
 		NodeName:          node1, Root: root, FS: w.disk,
 	})
