@@ -97,7 +97,11 @@ func sourceOf(spec *plugins.Spec) (*corev1.CSIPersistentVolumeSource, error) {
 	if spec.PersistentVolume == nil || spec.PersistentVolume.Spec.CSI == nil {
 		return nil, fmt.Errorf("volume %q is not a CSI PersistentVolume", spec.Name())
 	}
-	return spec.PersistentVolume.Spec.CSI, nil
+	source := spec.PersistentVolume.Spec.CSI
+	if source.Driver == "" || source.VolumeHandle == "" {
+		return nil, fmt.Errorf("CSI PersistentVolume %q: driver or handle missing", spec.Name())
+	}
+	return source, nil
 }
 
 // csiDriver is the CSIDriver object of a driver; nil where there is none.
