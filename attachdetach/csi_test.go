@@ -23,8 +23,8 @@ func withCSI(cfg *attachdetach.Config) {
 	core, storage := cfg.Informers.Core().V1(), cfg.Informers.Storage().V1()
 	cfg.Plugins = &plugins.Manager{}
 	err := cfg.Plugins.Register(csi.New(csi.Config{
-		Component: cfg.Component, Client: cfg.Client, CSIDrivers: storage.CSIDrivers().Lister(),
-		Attachments: storage.VolumeAttachments(), PersistentVolumes: core.PersistentVolumes().Lister(),
+		Component: cfg.Component, Client: cfg.Client, CSIDrivers: storage.CSIDrivers(),
+		Attachments: storage.VolumeAttachments(), PersistentVolumes: core.PersistentVolumes(),
 	}))
 	if err != nil {
 		panic(err)

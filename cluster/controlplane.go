@@ -201,9 +201,9 @@ func startAttachDetach(p Process) error {
 	var manager plugins.Manager
 	err := manager.Register(csi.New(csi.Config{
 		Component: p.Component, Client: p.Client,
-		CSIDrivers:        p.Informers.Storage().V1().CSIDrivers().Lister(),
+		CSIDrivers:        p.Informers.Storage().V1().CSIDrivers(),
 		Attachments:       p.Informers.Storage().V1().VolumeAttachments(),
-		PersistentVolumes: p.Informers.Core().V1().PersistentVolumes().Lister(),
+		PersistentVolumes: p.Informers.Core().V1().PersistentVolumes(),
 	}))
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 	if err != nil {
 		return "", err
 	}
-	if _, err := p.attachments.Get(at.attachment()); apierrors.IsNotFound(err) {
+	if p.attachment(at.attachment()) == nil {
 		attachment := &storagev1.VolumeAttachment{
 			ObjectMeta: metav1.ObjectMeta{Name: at.attachment()},
 			Spec: storagev1.VolumeAttachmentSpec{
@@ -63,7 +63,7 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 	if !p.await(at.attachment(), "attachment of "+spec.Name()+" to "+string(node), attached) {
 		return "", timedOut(at.driver, "attach", at.handle)
 	}
-	if attachment, err := p.attachments.Get(at.attachment()); err == nil && verdict == nil {
+	if attachment := p.attachment(at.attachment()); attachment != nil && verdict == nil {
 		verdict = p.checkPlace(ctx, at, attachment)
 	}
 	return "", verdict
@@ -77,14 +77,23 @@ func attachmentSource(spec *plugins.Spec) storagev1.VolumeAttachmentSource {
 	return storagev1.VolumeAttachmentSource{PersistentVolumeName: &spec.PersistentVolume.Name}
 }
 
+// attachment is the VolumeAttachment of that name, as the cache has it; nil: it has none.
+func (p *Plugin) attachment(name string) *storagev1.VolumeAttachment {
+	object, found, err := p.attachments.GetByKey(name)
+	if !found || err != nil {
+		return nil
+	}
+	return object.(*storagev1.VolumeAttachment)
+}
+
 // attachState looks at a VolumeAttachment that should become attached: whether there is a verdict, whether the object
 // has been seen, and the verdict. An object not yet seen is still on its way here.
 func (p *Plugin) attachState(at place, seenBefore bool) (done, seen bool, verdict error) {
-	attachment, err := p.attachments.Get(at.attachment())
+	attachment := p.attachment(at.attachment())
 	switch {
-	case err != nil && seenBefore:
+	case attachment == nil && seenBefore:
 		return true, true, errors.New("volume attachment has been deleted")
-	case err != nil:
+	case attachment == nil:
 		return false, false, nil
 	case at.other(p.seenPlace(attachment)) != nil:
 		return true, true, at.other(p.seenPlace(attachment))
@@ -113,13 +122,16 @@ func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeN
 		return err
 	}
 	gone, err := p.deleteAt(ctx, at)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrOthersAttachment):
+		return nil
+	case err != nil:
 		return fmt.Errorf("detacher.Detach failed to delete VolumeAttachment [%s]: %w", at.attachment(), err)
 	}
 	var verdict error
 	detached := func() bool {
-		attachment, err := p.seenAt(at)
-		if err != nil {
+		attachment := p.seenAt(at)
+		if attachment == nil {
 			verdict = nil
 			return true
 		}

@@ -109,14 +109,14 @@ func (p *Plugin) seenPlace(attachment *storagev1.VolumeAttachment) place {
 		return at
 	}
 	at.persistent = *source.PersistentVolumeName
-	if p.cfg.PersistentVolumes == nil {
+	if p.volumes == nil {
 		return at
 	}
-	volume, err := p.cfg.PersistentVolumes.Get(at.persistent)
-	if err != nil {
+	volume, found, err := p.volumes.GetByKey(at.persistent)
+	if !found || err != nil {
 		return at
 	}
-	return at.of(volume)
+	return at.of(volume.(*corev1.PersistentVolume))
 }
 
 // checkPlace tells whether a VolumeAttachment that has the place's name is of it: the error matches ErrOthersAttachment if
@@ -136,45 +136,41 @@ func (p *Plugin) checkPlace(ctx context.Context, at place, attachment *storagev1
 	return at.other(attached.of(volume))
 }
 
-// seenAt is the place's VolumeAttachment in the cache. It is not found where the one of that name is seen to be of another.
-func (p *Plugin) seenAt(at place) (*storagev1.VolumeAttachment, error) {
-	attachment, err := p.attachments.Get(at.attachment())
-	if err == nil && at.other(p.seenPlace(attachment)) != nil {
-		return nil, notThere(at)
+// seenAt is the place's VolumeAttachment in the cache; nil: none is seen, or one of that name that is of another.
+func (p *Plugin) seenAt(at place) *storagev1.VolumeAttachment {
+	attachment := p.attachment(at.attachment())
+	if attachment != nil && at.other(p.seenPlace(attachment)) != nil {
+		return nil
 	}
-	return attachment, err
+	return attachment
 }
 
-// storedAt is the place's VolumeAttachment of the API server. It is not found where the one of that name is of another.
+// storedAt is the place's VolumeAttachment of the API server; nil: there is none. If the one of that name is of another, the
+// error matches ErrOthersAttachment.
 func (p *Plugin) storedAt(ctx context.Context, at place) (*storagev1.VolumeAttachment, error) {
 	attachment, err := p.cfg.Client.StorageV1().VolumeAttachments().Get(ctx, at.attachment(), metav1.GetOptions{})
-	if err == nil {
-		err = p.checkPlace(ctx, at, attachment)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get VolumeAttachment [%s]: %w", at.attachment(), err)
 	}
-	if errors.Is(err, ErrOthersAttachment) {
-		err = notThere(at)
-	}
-	return attachment, err
-}
-
-func notThere(at place) error {
-	return apierrors.NewNotFound(storagev1.Resource("volumeattachments"), at.attachment())
+	return attachment, p.checkPlace(ctx, at, attachment)
 }
 
 // deleteAt deletes the place's VolumeAttachment, and no other that comes to have its name meanwhile: the spec of an object
-// does not change, and of another UID it is another object. gone says that there is none, nor was.
+// does not change, and of another UID it is another object. gone says that there is none. If the one of that name is of
+// another, the error matches ErrOthersAttachment.
 func (p *Plugin) deleteAt(ctx context.Context, at place) (gone bool, err error) {
-	attachment, err := p.seenAt(at)
-	if err == nil {
-		err = p.checkPlace(ctx, at, attachment)
-	}
-	if apierrors.IsNotFound(err) || errors.Is(err, ErrOthersAttachment) {
+	attachment := p.seenAt(at)
+	if attachment == nil || at.doubted(p.seenPlace(attachment)) {
 		attachment, err = p.storedAt(ctx, at)
 	}
-	if err == nil {
-		err = p.cfg.Client.StorageV1().VolumeAttachments().Delete(ctx, attachment.Name,
-			metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(attachment.UID))})
+	if err != nil || attachment == nil {
+		return err == nil, err
 	}
+	err = p.cfg.Client.StorageV1().VolumeAttachments().Delete(ctx, attachment.Name,
+		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(attachment.UID))})
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}

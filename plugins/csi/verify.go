@@ -2,14 +2,16 @@ package csi
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/plugins"
 )
+
+// Watched is true: the attacher writes what it does into the VolumeAttachment.
+func (p *Plugin) Watched() bool { return true }
 
 // LastSeen is what the cache shows of the volume's VolumeAttachment on the node. One of that name that is of something else is none.
 //
@@ -19,8 +21,8 @@ func (p *Plugin) LastSeen(volumeName string, node types.NodeName) plugins.Presen
 	if err != nil {
 		return plugins.Absent
 	}
-	attachment, err := p.seenAt(at)
-	if err != nil {
+	attachment := p.seenAt(at)
+	if attachment == nil {
 		return plugins.Absent
 	}
 	return presence(attachment)
@@ -36,10 +38,10 @@ func (p *Plugin) Verify(ctx context.Context, volumeName string, node types.NodeN
 	}
 	attachment, err := p.storedAt(ctx, at)
 	switch {
-	case apierrors.IsNotFound(err):
+	case errors.Is(err, ErrOthersAttachment), err == nil && attachment == nil:
 		return plugins.Absent, nil
 	case err != nil:
-		return plugins.Changing, fmt.Errorf("get VolumeAttachment [%s]: %w", at.attachment(), err)
+		return plugins.Changing, err
 	}
 	return presence(attachment), nil
 }
