@@ -57,10 +57,14 @@ func (c *Controller) persistentVolumeChanged(old, volume *corev1.PersistentVolum
 	}
 }
 
-// driversChanged looks again at all pods: whether their volumes are attached at all may have changed.
+// driversChanged looks again at all pods: whether their volumes are attached at all, and by whom, may have changed.
 //
 // Upstream: pkg/controller/volume/attachdetach/populator findAndRemoveDeletedPods, its second half (v1.36).
-func (c *Controller) driversChanged() { c.populateAll() }
+func (c *Controller) driversChanged() {
+	if c.recovered {
+		c.populateAll()
+	}
+}
 
 // populateNode looks again at the pods of a node.
 func (c *Controller) populateNode(node types.NodeName) { c.populateBy(podsByNode, string(node)) }
@@ -105,11 +109,12 @@ func (c *Controller) volumeOf(pod *corev1.Pod, volume *corev1.Volume) podVolume 
 	return v
 }
 
-// identify finds the unique name of a volume and who attaches it.
+// identify finds the unique name of a volume and who attaches it. A plugin that is not there may be on its way back: what was
+// wanted of it stays wanted.
 func (c *Controller) identify(spec *plugins.Spec) (corev1.UniqueVolumeName, plugins.Attacher, resolution) {
 	plugin, err := c.cfg.Plugins.FindBySpec(spec)
 	if err != nil {
-		return "", nil, notAttachable
+		return "", nil, unresolved
 	}
 	can, err := plugin.Attachable(spec)
 	if err != nil {

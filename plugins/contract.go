@@ -85,3 +85,14 @@ type Mounter interface {
 	// TearDown undoes SetUp. Nothing there is success.
 	TearDown(ctx context.Context, specName string, pod types.UID) error
 }
+
+// Reconstructor is offered by mounters that can tell from the node's disk alone what was mounted for a pod: all that a kubelet
+// has that begins anew.
+//
+// Upstream: pkg/volume VolumePlugin.ConstructVolumeSpec (v1.36).
+type Reconstructor interface {
+	// Reconstruct returns the volume that SetUp has made appear for the pod, or begun to, as far as it is needed to undo that:
+	// its Name is specName, and its VolumeName and DeviceMountPath are those of the volume that was set up. The error matches
+	// fs.ErrNotExist where nothing is known of one.
+	Reconstruct(specName string, pod types.UID) (*Spec, error)
+}
