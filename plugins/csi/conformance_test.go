@@ -22,6 +22,7 @@ import (
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/plugintest"
 	"github.com/volsim/volsim/sidecars/attacher"
 	"github.com/volsim/volsim/sim"
@@ -29,21 +30,60 @@ import (
 
 const node2 = "node-2"
 
-// scene is an API server, a disk array with its attacher, and a process that is both a controller and the kubelet of node-1.
+// storage is a driver with what is behind it, and the disk of node-1.
+type storage struct {
+	driver     string
+	controller csispec.ControllerServer
+	node       func() csispec.NodeServer // on node-1
+	disk       nodefs.FS
+	root       string          // of the kubelet, on the disk
+	attached   func() []string // what is attached where; nil: nothing can tell
+}
+
+// inMemory is the array.
+func inMemory() storage {
+	box, disk := array.New(array.Config{}), nodefs.NewMemory(root)
+	box.Node(node2, nodefs.NewMemory(root))
+	return storage{
+		driver: array.DriverName, controller: box.Controller(), disk: disk, root: root,
+		node: func() csispec.NodeServer { return box.Node(node1, disk) },
+		attached: func() []string {
+			var lines []string
+			for _, v := range box.Volumes() {
+				lines = append(lines, fmt.Sprintf("%s attached to %v", v.Name, v.AttachedTo))
+			}
+			return lines
+		},
+	}
+}
+
+// onDevices is the driver on loop devices, in a directory of this machine. close takes it away again.
+func onDevices(dir string) (s storage, closeIt func() error, err error) {
+	driver, err := loop.New(loop.Config{Dir: path.Join(dir, "images")})
+	if err != nil {
+		return s, nil, err
+	}
+	disk, err := nodefs.NewReal(path.Join(dir, "node-1"))
+	if err != nil {
+		return s, nil, err
+	}
+	s = storage{
+		driver: loop.DriverName, controller: driver.Controller(), disk: disk, root: path.Join(dir, "node-1"),
+		node: func() csispec.NodeServer { return driver.Node(node1, disk) },
+	}
+	return s, func() error { return errors.Join(disk.UnmountAll(), driver.Close()) }, nil
+}
+
+// scene is an API server, a driver with its attacher, and a process that is both a controller and the kubelet of node-1.
 type scene struct {
+	storage
 	host   sim.Host
 	server *fake.Server
-	box    *array.Array
-	disk   *nodefs.Memory
-	node   csi.Register // the driver's services on node-1
 }
 
 // newScene makes one with two volumes.
-func newScene(host sim.Host, modes ...corev1.PersistentVolumeAccessMode) (*plugintest.World, error) {
-	s := &scene{host: host, box: array.New(array.Config{}), disk: nodefs.NewMemory(root)}
-	s.server = fake.NewServer(fake.Config{Now: host.Now})
-	s.node = func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, s.box.Node(node1, s.disk)) }
-	s.box.Node(node2, nodefs.NewMemory(root))
+func newScene(host sim.Host, driver storage, modes ...corev1.PersistentVolumeAccessMode) (*plugintest.World, error) {
+	s := &scene{storage: driver, host: host, server: fake.NewServer(fake.Config{Now: host.Now})}
 	s.attacher()
 	w := &plugintest.World{
 		Host: host, Left: s.left, Nodes: []types.NodeName{node1, node2},
@@ -74,25 +114,25 @@ func newScene(host sim.Host, modes ...corev1.PersistentVolumeAccessMode) (*plugi
 
 func (s *scene) attacher() {
 	c := s.host.Component("attacher")
-	conn := csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterControllerServer(r, s.box.Controller()) })
+	conn := csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterControllerServer(r, s.controller) })
 	attacher.New(attacher.Config{
 		Component: c, Client: s.server.Client(c), Informers: s.server.Informers(c),
-		DriverName: array.DriverName, Conn: csi.Suspend(c, array.DriverName, conn),
+		DriverName: s.driver, Conn: csi.Suspend(c, s.driver, conn),
 	})
 }
 
 // furnish makes nodes and volumes.
 func (s *scene) furnish(w *plugintest.World, modes []corev1.PersistentVolumeAccessMode) error {
-	errs := []error{s.server.Add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: array.DriverName}})}
+	errs := []error{s.server.Add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: s.driver}})}
 	for _, node := range []string{node1, node2} {
-		drivers := []storagev1.CSINodeDriver{{Name: array.DriverName, NodeID: node}}
+		drivers := []storagev1.CSINodeDriver{{Name: s.driver, NodeID: node}}
 		errs = append(errs, s.server.Add(
 			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}},
 			&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: storagev1.CSINodeSpec{Drivers: drivers}},
 		))
 	}
 	for _, name := range []string{"pv-1", "pv-2"} {
-		made, err := s.box.Controller().CreateVolume(context.Background(), &csispec.CreateVolumeRequest{
+		made, err := s.controller.CreateVolume(context.Background(), &csispec.CreateVolumeRequest{
 			Name: name, VolumeCapabilities: []*csispec.VolumeCapability{mountable},
 		})
 		if err != nil {
@@ -103,7 +143,7 @@ func (s *scene) furnish(w *plugintest.World, modes []corev1.PersistentVolumeAcce
 			Spec: corev1.PersistentVolumeSpec{
 				AccessModes: modes, Capacity: size, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 				PersistentVolumeSource: corev1.PersistentVolumeSource{
-					CSI: &corev1.CSIPersistentVolumeSource{Driver: array.DriverName, VolumeHandle: made.GetVolume().GetVolumeId()},
+					CSI: &corev1.CSIPersistentVolumeSource{Driver: s.driver, VolumeHandle: made.GetVolume().GetVolumeId()},
 				},
 			},
 		}
@@ -120,11 +160,12 @@ func (s *scene) process() (*sim.Component, plugins.Plugin, error) {
 	p := csi.New(csi.Config{
 		Component: c, Client: s.server.Client(c),
 		CSIDrivers: storage.CSIDrivers().Lister(), Attachments: storage.VolumeAttachments(),
-		NodeName: node1, Root: root, FS: s.disk,
+		NodeName: node1, Root: s.root, FS: s.disk,
 	})
 	registered, err := make(chan error, 1), error(nil)
+	node := csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, s.node()) })
 	c.Spawn("register", func(ctx context.Context) {
-		_, err := p.AddDriver(ctx, array.DriverName, csi.Suspend(c, array.DriverName, csi.Direct(s.node)))
+		_, err := p.AddDriver(ctx, s.driver, csi.Suspend(c, s.driver, node))
 		registered <- err
 	})
 	if err := s.host.Wait(context.Background(), "the driver", func() bool { return len(registered) == 1 }); err != nil {
@@ -144,14 +185,14 @@ func (s *scene) left() ([]string, error) {
 		a := object.(*storagev1.VolumeAttachment)
 		lines = append(lines, fmt.Sprintf("attachment of %s to %s: %v", *a.Spec.Source.PersistentVolumeName, a.Spec.NodeName, a.Status.Attached))
 	}
-	for _, v := range s.box.Volumes() {
-		lines = append(lines, fmt.Sprintf("%s attached to %v", v.Name, v.AttachedTo))
+	if s.attached != nil {
+		lines = append(lines, s.attached()...)
 	}
 	mounts, err := s.disk.Mounts()
 	for _, m := range mounts {
 		lines = append(lines, "mount of "+m.Source+" at "+m.Path)
 	}
-	files, walkErr := s.files(root)
+	files, walkErr := s.files(s.root)
 	return append(lines, files...), errors.Join(err, walkErr)
 }
 
@@ -183,7 +224,7 @@ func (s *scene) files(dir string) ([]string, error) {
 
 var (
 	mountable = &csispec.VolumeCapability{
-		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER},
+		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 		AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{}},
 	}
 	size = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
@@ -195,7 +236,7 @@ func TestPromisesOfThePlugin(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			err := plugintest.Check(t.Context(), func() (*plugintest.World, error) {
-				return newScene(sim.NewStepped(sim.SteppedConfig{StepsMax: 10_000}), mode)
+				return newScene(sim.NewStepped(sim.SteppedConfig{StepsMax: 10_000}), inMemory(), mode)
 			})
 			if err != nil {
 				t.Error(strings.ReplaceAll("\n"+err.Error(), "\n", "\n  "))
@@ -207,7 +248,35 @@ func TestPromisesOfThePlugin(t *testing.T) {
 func TestPromisesOfThePluginLive(t *testing.T) {
 	t.Parallel()
 	err := plugintest.Check(t.Context(), func() (*plugintest.World, error) {
-		return newScene(sim.NewLive(sim.LiveConfig{}), corev1.ReadWriteMany)
+		return newScene(sim.NewLive(sim.LiveConfig{}), inMemory(), corev1.ReadWriteMany)
+	})
+	if err != nil {
+		t.Error(strings.ReplaceAll("\n"+err.Error(), "\n", "\n  "))
+	}
+}
+
+func TestPromisesOfThePluginOnDevices(t *testing.T) {
+	t.Parallel()
+	if err := loop.Probe(); err != nil {
+		t.Skip(err)
+	}
+	err := plugintest.Check(t.Context(), func() (*plugintest.World, error) {
+		host := sim.NewLive(sim.LiveConfig{})
+		driver, closeIt, err := onDevices(t.TempDir())
+		if err != nil {
+			return nil, err
+		}
+		w, err := newScene(host, driver, corev1.ReadWriteOnce)
+		if err != nil {
+			return nil, errors.Join(err, closeIt())
+		}
+		w.Close = func() {
+			host.Close()
+			if err := closeIt(); err != nil {
+				t.Errorf("what is left on devices: %v", err)
+			}
+		}
+		return w, nil
 	})
 	if err != nil {
 		t.Error(strings.ReplaceAll("\n"+err.Error(), "\n", "\n  "))

@@ -56,7 +56,7 @@ func (c *checker) checkFaults(p pair, undo bool) {
 func (c *checker) checkFault(p pair, undo, again bool, f *failing) (happened bool) {
 	c.in(func(w *world) {
 		before, ok := w.prepared(p)
-		if !ok || w.stepped == nil || undo && !w.done(p, "") {
+		if !ok || undo && !w.done(p, "") {
 			return
 		}
 		what, call := p.do, w.doPair
@@ -90,7 +90,7 @@ func (c *checker) checkCrashes(p pair, undo bool) {
 func (c *checker) checkCrash(p pair, undo, again bool, steps int) (cut bool) {
 	c.in(func(w *world) {
 		before, ok := w.prepared(p)
-		if !ok || w.stepped == nil || w.Restart == nil || undo && !w.done(p, "") {
+		if !ok || w.Restart == nil || undo && !w.done(p, "") {
 			return
 		}
 		what, call := p.do, p.doIt

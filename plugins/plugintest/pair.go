@@ -141,16 +141,20 @@ func (w *world) prepared(p pair) (before []string, ok bool) {
 
 // checkPair checks all that holds of something that is done and undone.
 func (c *checker) checkPair(p pair) {
-	applies := false
-	c.in(func(w *world) { applies = p.applies(w) })
-	if !applies {
+	applies, stepped := false, false
+	c.in(func(w *world) {
+		applies, stepped = p.applies(w), w.stepped != nil
+		if applies {
+			w.checkIdempotence(p)
+		}
+	})
+	if !applies || c.told[p.do+": it fails"] { // then the rest would say no more
 		return
 	}
-	c.in(func(w *world) { w.checkIdempotence(p) })
-	if c.told[p.do+": it fails"] {
-		return // the rest would say no more
-	}
 	c.checkCancellation(p)
+	if !stepped {
+		return
+	}
 	c.checkFaults(p, true)
 	c.checkFaults(p, false)
 	c.checkCrashes(p, true)
