@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Plugin is what every kind of volume offers.
+// Plugin is what every kind of volume offers. Its methods ask nobody, take any volume, whole or not, but never nil, and change
+// nothing.
 //
 // Upstream: pkg/volume VolumePlugin.
 type Plugin interface {
@@ -20,7 +21,7 @@ type Plugin interface {
 }
 
 // Attacher is offered by plugins whose volumes are attached to a node before a kubelet can use them. Attach and Detach are
-// idempotent.
+// idempotent. Whatever the class of their errors, the volume may be attached afterwards, or not.
 //
 // Upstream: pkg/volume AttachableVolumePlugin, Attacher, Detacher.
 type Attacher interface {
