@@ -47,6 +47,7 @@ var floors = map[string]int{
 	"plugins/array":  3,
 	// Finding plugins that come and go, and checking any.
 	"plugins/prober":     3,
+	"plugins/flexvolume": 3,
 	"plugins/plugintest": 3,
 	// Plugins of kube-controller-manager.
 	"plugins/hostpath": 3,

@@ -41,7 +41,7 @@ func (w *world) wantPresence(node types.NodeName, want plugins.Presence, when st
 	}
 	before := w.left()
 	var is plugins.Presence
-	err, ok := w.call("Verify", func(ctx context.Context) (err error) {
+	ok, err := w.call("Verify", func(ctx context.Context) (err error) {
 		is, err = w.caps.Verifier.Verify(ctx, name, node)
 		return err
 	})
@@ -85,7 +85,7 @@ func (w *world) checkBeside(what string, node types.NodeName, spec *plugins.Spec
 		return
 	}
 	before := w.left()
-	err, ok := w.call("Attach", func(ctx context.Context) error {
+	ok, err := w.call("Attach", func(ctx context.Context) error {
 		_, err := w.caps.Attacher.Attach(ctx, spec, node)
 		return err
 	})
@@ -93,7 +93,7 @@ func (w *world) checkBeside(what string, node types.NodeName, spec *plugins.Spec
 		w.problem("Attach: it fails for "+what+" beside", "%v", err)
 		return
 	}
-	err, _ = w.call("Detach", func(ctx context.Context) error { return w.caps.Attacher.Detach(ctx, name, node) })
+	_, err = w.call("Detach", func(ctx context.Context) error { return w.caps.Attacher.Detach(ctx, name, node) })
 	if err != nil {
 		w.problem("Detach: it fails for "+what+" beside", "%v", err)
 		return

@@ -65,7 +65,7 @@ func (c *checker) checkFault(p pair, undo, again bool, f *failing) (happened boo
 		}
 		f.strand = w.Component.Name() + "/" + strand
 		w.stepped.SetStrategy(f)
-		err, ok := call(p)
+		ok, err := call(p)
 		w.stepped.SetStrategy(ordinary())
 		if happened = f.number < 0; !happened || !ok {
 			return

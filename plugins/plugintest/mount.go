@@ -21,14 +21,14 @@ func (c *checker) checkMounts() {
 			return
 		}
 		before := w.left()
-		err, ok := w.call("SetUp", func(ctx context.Context) error {
+		ok, err := w.call("SetUp", func(ctx context.Context) error {
 			return w.caps.Mounter.SetUp(ctx, w.Volumes[0], w.Pods[1], w.device)
 		})
 		if err != nil || !ok {
 			w.problem("SetUp: it fails for a second pod of the node", "%v", err)
 			return
 		}
-		err, _ = w.call("TearDown", func(ctx context.Context) error {
+		_, err = w.call("TearDown", func(ctx context.Context) error {
 			return w.caps.Mounter.TearDown(ctx, w.Volumes[0].Name(), w.Pods[1].UID)
 		})
 		if err != nil {

@@ -98,17 +98,17 @@ func (w *world) can(what string, ask func(*plugins.Spec) (bool, error)) (can boo
 	return can && err == nil
 }
 
-func (w *world) doPair(p pair) (error, bool) { //nolint:revive // as call
+func (w *world) doPair(p pair) (ok bool, err error) {
 	return w.call(p.do, func(ctx context.Context) error { return p.doIt(ctx, w) })
 }
 
-func (w *world) undoPair(p pair) (error, bool) { //nolint:revive // as call
+func (w *world) undoPair(p pair) (ok bool, err error) {
 	return w.call(p.undo, func(ctx context.Context) error { return p.undoIt(ctx, w) })
 }
 
 // done does a pair, and notes a problem if that fails.
 func (w *world) done(p pair, when string) bool {
-	err, ok := w.doPair(p)
+	ok, err := w.doPair(p)
 	if ok && err != nil {
 		w.problem(p.do+": it fails"+when, "%v", err)
 	}
@@ -117,7 +117,7 @@ func (w *world) done(p pair, when string) bool {
 
 // undone undoes a pair, and notes a problem if that fails.
 func (w *world) undone(p pair, when string) bool {
-	err, ok := w.undoPair(p)
+	ok, err := w.undoPair(p)
 	if ok && err != nil {
 		w.problem(p.undo+": it fails"+when, "%v", err)
 	}
@@ -203,7 +203,7 @@ func (c *checker) checkCancellation(p pair) {
 			if undo {
 				what, call = p.undo, p.undoIt
 			}
-			err, ok := w.call(what+" with a context that has ended", func(ctx context.Context) error {
+			ok, err := w.call(what+" with a context that has ended", func(ctx context.Context) error {
 				ctx, cancel := context.WithCancel(ctx)
 				cancel()
 				return call(ctx, w)

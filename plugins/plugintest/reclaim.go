@@ -87,7 +87,7 @@ func (w *world) wantAnother(first *corev1.PersistentVolume, after []string) {
 	opts.Claim.Name += "-other"
 	opts.Claim.UID += "-other"
 	var other *corev1.PersistentVolume
-	err, ok := w.call("Provision", func(ctx context.Context) (err error) {
+	ok, err := w.call("Provision", func(ctx context.Context) (err error) {
 		other, err = w.caps.Provisioner.Provision(ctx, opts)
 		return err
 	})
@@ -100,7 +100,7 @@ func (w *world) wantAnother(first *corev1.PersistentVolume, after []string) {
 		w.problem("Provision: it gives one volume to two claims", "%q", is)
 		return
 	}
-	err, _ = w.call("Delete", func(ctx context.Context) error {
+	_, err = w.call("Delete", func(ctx context.Context) error {
 		return w.caps.Deleter.Delete(ctx, &plugins.Spec{PersistentVolume: other})
 	})
 	if err != nil {
@@ -142,7 +142,7 @@ func (w *world) recycle(refused bool) {
 			return nil
 		},
 	}
-	err, ok := w.call("Recycle", func(ctx context.Context) error { return w.caps.Recycler.Recycle(ctx, opts) })
+	ok, err := w.call("Recycle", func(ctx context.Context) error { return w.caps.Recycler.Recycle(ctx, opts) })
 	if !ok {
 		return
 	}

@@ -57,27 +57,24 @@ func (f *flight) run(ctx context.Context, call func(ctx context.Context) error) 
 
 // call calls the plugin, and returns when that has ended and the world is at rest. That it panics, or does not end, is a
 // problem: then ok is false.
-func (w *world) call(what string, call func(ctx context.Context) error) (err error, ok bool) { //nolint:revive // ok qualifies it
-	return w.end(what, w.start(call))
-}
-
-func (w *world) end(what string, f *flight) (err error, ok bool) { //nolint:revive // ok qualifies it
+func (w *world) call(what string, call func(ctx context.Context) error) (ok bool, err error) {
+	f := w.start(call)
 	err = w.Host.Wait(w.ctx, what+" to end", f.done.Load)
 	switch {
 	case err != nil:
 		w.problem(what+": it does not end", "%v", err)
-		return err, false
+		return false, err
 	case f.panicked != nil:
 		w.problem(what+": it panics", "%v", f.panicked)
-		return fmt.Errorf("panic: %v", f.panicked), false
+		return false, fmt.Errorf("panic: %v", f.panicked)
 	}
 	w.rest()
-	return f.err, true
+	return true, f.err
 }
 
 // ask calls what of the plugin only answers, and does not fail.
 func (w *world) ask(what string, call func()) (ok bool) {
-	_, ok = w.call(what, func(context.Context) error {
+	ok, _ = w.call(what, func(context.Context) error {
 		call()
 		return nil
 	})
