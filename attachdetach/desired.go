@@ -234,10 +234,15 @@ func compact(volumes []corev1.UniqueVolumeName) []corev1.UniqueVolumeName {
 
 // sortedValues are a map's values in the order of their keys.
 func sortedValues[K ~string, V any](m map[K]V) []V {
-	if len(m) < 2 {
-		return slices.Collect(maps.Values(m))
+	if len(m) == 0 {
+		return nil
 	}
 	values := make([]V, 0, len(m))
+	if len(m) == 1 {
+		for _, value := range m {
+			return append(values, value)
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		values = append(values, m[key])
 	}

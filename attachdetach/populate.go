@@ -57,12 +57,20 @@ func (c *Controller) persistentVolumeChanged(old, volume *corev1.PersistentVolum
 	}
 }
 
-// driversChanged looks again at all pods: whether their volumes are attached at all, and by whom, may have changed.
+// driversChanged looks again at all pods: whether their volumes are attached at all may have changed.
 //
 // Upstream: pkg/controller/volume/attachdetach/populator findAndRemoveDeletedPods, its second half (v1.36).
-func (c *Controller) driversChanged() {
-	if c.recovered {
-		c.populateAll()
+func (c *Controller) driversChanged() { c.populateAll() }
+
+// pluginsChanged looks again at all pods, whose volumes may be attached by another plugin now, or by one at last; and asks for
+// attachments that one that was away could not be asked for.
+func (c *Controller) pluginsChanged() {
+	if !c.recovered {
+		return
+	}
+	c.populateAll()
+	for _, a := range c.actual.All() {
+		c.scheduleVerify(a.Volume)
 	}
 }
 

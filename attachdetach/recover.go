@@ -66,6 +66,7 @@ func (c *Controller) recoverNodes() {
 		name := types.NodeName(node.Name)
 		for _, attached := range node.Status.VolumesAttached {
 			c.actual.markAttached(attached.Name, name, nil, attached.DevicePath)
+			c.scheduleVerify(attached.Name)
 		}
 		c.actual.setInUse(name, node.Status.VolumesInUse)
 		if _, ok := node.Annotations[ManagedAnnotation]; ok {

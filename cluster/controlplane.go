@@ -198,16 +198,17 @@ func startPVController(p Process, own *disk) error {
 
 func startAttachDetach(p Process) error {
 	var manager plugins.Manager
+	client := p.sharing()
 	err := manager.Register(csi.New(csi.Config{
-		Component: p.Component, Client: p.Client,
-		CSIDrivers:  p.Informers.Storage().V1().CSIDrivers().Lister(),
+		Component: p.Component, Client: client,
+		CSIDrivers:  p.Informers.Storage().V1().CSIDrivers(),
 		Attachments: p.Informers.Storage().V1().VolumeAttachments(),
 	}))
 	if err != nil {
 		return err
 	}
 	attachdetach.New(attachdetach.Config{
-		Component: p.Component, Client: p.Client, Informers: p.Informers,
+		Component: p.Component, Client: client, Informers: p.Informers,
 		Recorder: p.Recorder("attachdetach-controller"), Plugins: &manager,
 	})
 	return nil

@@ -54,6 +54,9 @@ func (p Presence) String() string { return [...]string{"absent", "changing", "pr
 //
 // Upstream: pkg/volume Attacher.VolumesAreAttached.
 type Verifier interface {
+	// Watched tells whether VolumeAttachments show what becomes of attachments, so that who follows those need not ask from
+	// time to time.
+	Watched() bool
 	// LastSeen is what the plugin saw last, which may be old. It asks nobody.
 	LastSeen(volumeName string, node types.NodeName) Presence
 	// Verify asks what there is now.

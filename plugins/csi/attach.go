@@ -40,7 +40,7 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 		return "", err
 	}
 	name := AttachmentName(source.VolumeHandle, source.Driver, node)
-	if _, err := p.attachments.Get(name); apierrors.IsNotFound(err) {
+	if p.attachment(name) == nil {
 		attachment := &storagev1.VolumeAttachment{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: storagev1.VolumeAttachmentSpec{
@@ -66,14 +66,23 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 	return "", verdict
 }
 
+// attachment is the VolumeAttachment of that name, as the cache has it; nil: it has none.
+func (p *Plugin) attachment(name string) *storagev1.VolumeAttachment {
+	object, found, err := p.attachments.GetByKey(name)
+	if !found || err != nil {
+		return nil
+	}
+	return object.(*storagev1.VolumeAttachment)
+}
+
 // attachState looks at a VolumeAttachment that should become attached: whether there is a verdict, whether the object
 // has been seen, and the verdict. An object not yet seen is still on its way here.
 func (p *Plugin) attachState(name string, seenBefore bool) (done, seen bool, verdict error) {
-	attachment, err := p.attachments.Get(name)
+	attachment := p.attachment(name)
 	switch {
-	case err != nil && seenBefore:
+	case attachment == nil && seenBefore:
 		return true, true, errors.New("volume attachment has been deleted")
-	case err != nil:
+	case attachment == nil:
 		return false, false, nil
 	case attachment.DeletionTimestamp != nil:
 		return true, true, errors.New("volume attachment is being deleted")
@@ -106,8 +115,8 @@ func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeN
 	}
 	var verdict error
 	detached := func() bool {
-		attachment, err := p.attachments.Get(name)
-		if err != nil {
+		attachment := p.attachment(name)
+		if attachment == nil {
 			verdict = nil
 			return true
 		}

@@ -159,7 +159,7 @@ func (s *scene) process() (*sim.Component, plugins.Plugin, error) {
 	storage := s.server.Informers(c).Storage().V1()
 	p := csi.New(csi.Config{
 		Component: c, Client: s.server.Client(c),
-		CSIDrivers: storage.CSIDrivers().Lister(), Attachments: storage.VolumeAttachments(),
+		CSIDrivers: storage.CSIDrivers(), Attachments: storage.VolumeAttachments(),
 		NodeName: node1, Root: s.root, FS: s.disk,
 	})
 	registered, err := make(chan error, 1), error(nil)

@@ -10,11 +10,10 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	storageinformers "k8s.io/client-go/informers/storage/v1"
 	"k8s.io/client-go/kubernetes"
-	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
@@ -30,7 +29,7 @@ const attachTimeout = 2 * time.Minute
 type Config struct {
 	Component   *sim.Component
 	Client      kubernetes.Interface
-	CSIDrivers  storagelisters.CSIDriverLister
+	CSIDrivers  storageinformers.CSIDriverInformer
 	Attachments storageinformers.VolumeAttachmentInformer // for the attach/detach controller; nil for a kubelet
 
 	// For a kubelet.
@@ -43,7 +42,8 @@ type Config struct {
 type Plugin struct {
 	cfg         Config
 	drivers     map[string]*nodeDriver // registered with this node
-	attachments storagelisters.VolumeAttachmentLister
+	driverInfo  cache.Store            // of CSIDrivers
+	attachments cache.Store            // of VolumeAttachments; nil for a kubelet
 	news        map[string]*sim.Signal // of VolumeAttachments that somebody waits for, by name
 }
 
@@ -65,9 +65,12 @@ var (
 
 // New makes the plugin of one process.
 func New(cfg Config) *Plugin {
-	p := &Plugin{cfg: cfg, drivers: map[string]*nodeDriver{}, news: map[string]*sim.Signal{}}
+	p := &Plugin{
+		cfg: cfg, drivers: map[string]*nodeDriver{}, news: map[string]*sim.Signal{},
+		driverInfo: cfg.CSIDrivers.Informer().GetStore(),
+	}
 	if cfg.Attachments != nil {
-		p.attachments = cfg.Attachments.Lister()
+		p.attachments = cfg.Attachments.Informer().GetStore()
 		p.followAttachments(cfg.Attachments.Informer())
 	}
 	return p
@@ -99,11 +102,11 @@ func sourceOf(spec *plugins.Spec) (*corev1.CSIPersistentVolumeSource, error) {
 
 // csiDriver is the CSIDriver object of a driver; nil where there is none.
 func (p *Plugin) csiDriver(name string) (*storagev1.CSIDriver, error) {
-	d, err := p.cfg.CSIDrivers.Get(name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+	object, found, err := p.driverInfo.GetByKey(name)
+	if !found || err != nil {
+		return nil, err
 	}
-	return d, err
+	return object.(*storagev1.CSIDriver), nil
 }
 
 // errNoDriver is matched by the error for a driver that is not registered with the node.

@@ -26,7 +26,9 @@ func TestReconstruct(t *testing.T) {
 		if err := d.setUp(); (err != nil) != fails {
 			t.Fatal(err)
 		}
-		again := csi.New(csi.Config{Component: d.component, Root: root, FS: d.disk})
+		again := csi.New(csi.Config{
+			Component: d.component, CSIDrivers: d.server.Informers(d.component).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
+		})
 		spec, err := again.Reconstruct("pv", podUID)
 		d.must(err)
 		name, err := again.VolumeName(spec)

@@ -12,6 +12,9 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
+// Watched is true: the attacher writes what it does into the VolumeAttachment.
+func (p *Plugin) Watched() bool { return true }
+
 // LastSeen is what the cache shows of the volume's VolumeAttachment on the node.
 //
 // Upstream: pkg/volume/csi csiAttacher.VolumesAreAttached (v1.36).
@@ -20,8 +23,8 @@ func (p *Plugin) LastSeen(volumeName string, node types.NodeName) plugins.Presen
 	if err != nil {
 		return plugins.Absent
 	}
-	attachment, err := p.attachments.Get(AttachmentName(handle, driver, node))
-	if err != nil {
+	attachment := p.attachment(AttachmentName(handle, driver, node))
+	if attachment == nil {
 		return plugins.Absent
 	}
 	return presence(attachment)

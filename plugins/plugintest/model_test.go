@@ -173,6 +173,8 @@ func (m *model) Detach(_ context.Context, name string, node types.NodeName) erro
 	return m.effect("Detach", what, false)
 }
 
+func (m *model) Watched() bool { return false }
+
 func (m *model) LastSeen(name string, node types.NodeName) plugins.Presence {
 	if m.is("sees nothing") || !m.b.there[attachment(name, node)] {
 		return plugins.Absent
