@@ -43,10 +43,10 @@ type caseRun struct {
 	server    *fake.Server
 	component *sim.Component
 	control   *attachdetach.Controller
-	attacher  *attacher
+	attacher  *caseAttacher
 	cfg       attachdetach.Config // what the case says of it
 	faults    []*caseFault
-	meetings  []*meeting
+	meetings  []*caseMeeting
 	objects   []casefile.Line
 	nodes     []string          // that there are or were
 	handles   []string          // of the volumes that there are or were
@@ -69,8 +69,8 @@ type caseFault struct {
 	at      string
 }
 
-// meeting is what somebody does just before a request takes effect, or when it was sent.
-type meeting struct {
+// caseMeeting is what somebody does just before a request takes effect, or when it was sent.
+type caseMeeting struct {
 	request string
 	early   bool // when it was sent: the controller may hear of it before the request takes effect
 	acts    []casefile.Line
@@ -92,7 +92,7 @@ func runCase(f *casefile.File, c *casefile.Case, crash crash) (outcome, error) {
 	r.host = sim.NewStepped(sim.SteppedConfig{StepsMax: 20_000, Strategy: r})
 	defer r.host.Close()
 	r.server = fake.NewServer(fake.Config{Now: r.host.Now})
-	r.attacher = newAttacher(r)
+	r.attacher = newCaseAttacher(r)
 	r.server.OnCommit(func(c fake.Commit) {
 		if c.Resource == "volumeattachments" {
 			r.attacher.notice()
@@ -161,7 +161,7 @@ func (r *caseRun) setUp(p *casefile.Paragraph) error {
 	case "lose":
 		r.faults = append(r.faults, &caseFault{request: rest, times: 1, text: "no answer", after: true, at: p.At})
 	case "when", "while":
-		r.meetings = append(r.meetings, &meeting{request: rest, early: verb == "while", acts: p.Body, at: p.At})
+		r.meetings = append(r.meetings, &caseMeeting{request: rest, early: verb == "while", acts: p.Body, at: p.At})
 	}
 	return nil
 }
@@ -190,8 +190,9 @@ func (r *caseRun) start(lags ...lag) {
 	}
 	if err := cfg.Plugins.Register(csi.New(csi.Config{
 		Component: r.component, Client: cfg.Client,
-		CSIDrivers:  cfg.Informers.Storage().V1().CSIDrivers(),
-		Attachments: cfg.Informers.Storage().V1().VolumeAttachments(),
+		CSIDrivers:        cfg.Informers.Storage().V1().CSIDrivers(),
+		Attachments:       cfg.Informers.Storage().V1().VolumeAttachments(),
+		PersistentVolumes: cfg.Informers.Core().V1().PersistentVolumes(),
 	})); err != nil {
 		panic(err)
 	}

@@ -147,6 +147,7 @@ func (b between) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 		}
 		r.judge(action)
 		out := effect()
+		r.judgeReport(out.After)
 		if fault != nil {
 			out.Err = errors.New(fault.text)
 		}
@@ -156,7 +157,7 @@ func (b between) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 
 // meet has somebody do what is to happen just before a request takes effect, or early, when it is sent.
 func (r *caseRun) meet(request string, early bool) {
-	i := slices.IndexFunc(r.meetings, func(m *meeting) bool { return m.request == request && m.early == early })
+	i := slices.IndexFunc(r.meetings, func(m *caseMeeting) bool { return m.request == request && m.early == early })
 	if i < 0 {
 		return
 	}
@@ -183,7 +184,7 @@ func (r *caseRun) fault(request string) *caseFault {
 }
 
 // judge looks at a request that takes effect: nothing is attached to a second node that may be on one only, and nothing is
-// detached that the node is told it has, or says that it uses, unless its kubelet is dead or somebody vouches for that.
+// detached that the node is told it has, or says that it uses, unless it is not ready or somebody vouches for that.
 func (r *caseRun) judge(action trace.Action) {
 	_, name, _ := strings.Cut(action.Object, "/")
 	volume, node, found := strings.Cut(r.called[name], " ")
@@ -214,6 +215,19 @@ func (r *caseRun) judgeDetach(volume string, node *corev1.Node) {
 	}
 	if slices.Contains(node.Status.VolumesInUse, unique) && !mayForce(node) {
 		r.problem("%s is detached from %s, which is ready and uses it", volume, node.Name)
+	}
+}
+
+// judgeReport looks at a node that was told something: it has what it is told, or may have, as far as the attacher knows.
+func (r *caseRun) judgeReport(after any) {
+	node, ok := after.(*corev1.Node)
+	if !ok {
+		return
+	}
+	for _, a := range node.Status.VolumesAttached {
+		if volume := called(a.Name); !r.attacher.attached[volume][node.Name] {
+			r.problem("%s is told that it has %s, and does not", node.Name, volume)
+		}
 	}
 }
 

@@ -98,6 +98,7 @@ func (c *Controller) recoverNodes(stored []*corev1.Node) {
 		name := types.NodeName(node.Name)
 		for _, attached := range node.Status.VolumesAttached {
 			c.actual.markAttached(attached.Name, name, nil, attached.DevicePath)
+			c.scheduleVerify(attached.Name)
 		}
 		c.actual.setInUse(name, node.Status.VolumesInUse)
 	}
@@ -144,16 +145,14 @@ func (c *Controller) persistentVolumeAdded(volume *corev1.PersistentVolume) {
 	c.unknown = slices.DeleteFunc(c.unknown, isOf)
 }
 
-// volumeAttached is the volume of a VolumeAttachment. One without a PersistentVolume, or whose PersistentVolume is gone,
-// tells nothing: then the spec is nil.
+// volumeAttached is the volume of a VolumeAttachment. One whose PersistentVolume is gone tells nothing: then the spec is nil.
 //
 // Differs: upstream passes over those whose driver says that its volumes need no attaching any more, and never detaches them.
 func (c *Controller) volumeAttached(attachment *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, *plugins.Spec) {
-	persistent, err := c.persistent.Get(volumeNameOf(attachment))
-	if err != nil {
+	spec := c.attachedSpec(attachment)
+	if spec == nil {
 		return "", nil
 	}
-	spec := &plugins.Spec{PersistentVolume: persistent}
 	plugin, err := c.cfg.Plugins.FindBySpec(spec)
 	if err != nil || plugin.Attacher == nil {
 		return "", nil
