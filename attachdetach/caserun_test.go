@@ -374,7 +374,7 @@ func (r *caseRun) pictures(all bool) []string {
 		lines = append(lines, line)
 	}
 	for _, owed := range r.control.Owed() {
-		line := strings.Replace("owed: "+owed.String(), volumePrefix, "", 1)
+		line := "owed: " + short(owed.String())
 		if all && !owed.Until.IsZero() {
 			line += ", until " + owed.Until.Sub(sim.Epoch).String()
 		}

@@ -48,12 +48,18 @@ func (r *caseRun) note(obj runtime.Object) {
 	case *corev1.Node:
 		r.nodes = append(r.nodes, o.Name)
 	case *corev1.PersistentVolume:
-		if o.Spec.CSI != nil {
-			r.handles = append(r.handles, o.Spec.CSI.VolumeHandle)
+		r.handles = append(r.handles, handleOfVolume(o))
+	case *corev1.Pod:
+		for i := range o.Spec.Volumes {
+			if source := o.Spec.Volumes[i].AWSElasticBlockStore; source != nil {
+				r.handles = append(r.handles, awsShort+source.VolumeID)
+			}
 		}
 	case *storagev1.VolumeAttachment:
 		r.nodes = append(r.nodes, o.Spec.NodeName)
-		r.handles = append(r.handles, *o.Spec.Source.PersistentVolumeName)
+		if r.called[o.Name] == "" {
+			r.handles = append(r.handles, *o.Spec.Source.PersistentVolumeName)
+		}
 	}
 	for _, handle := range r.handles {
 		for _, node := range r.nodes {
@@ -235,7 +241,7 @@ func (r *caseRun) judgeReport(after any) {
 func (r *caseRun) exclusive(handle string) bool {
 	for _, obj := range r.server.List("persistentvolumes") {
 		v := obj.(*corev1.PersistentVolume)
-		if v.Spec.CSI != nil && v.Spec.CSI.VolumeHandle == handle {
+		if handleOfVolume(v) == handle {
 			return !plugins.MultiAttachAllowed(&plugins.Spec{PersistentVolume: v})
 		}
 	}
