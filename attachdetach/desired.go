@@ -162,7 +162,7 @@ func (d *DesiredStateOfWorld) put(pod *corev1.Pod, v podVolume) bool {
 		d.volumes[v.volume] = map[types.NodeName]*Desired{}
 	}
 	w := d.volumes[v.volume][node]
-	changed := w == nil || w.Spec.PersistentVolume != v.spec.PersistentVolume
+	changed := w == nil || !sameVolume(w.Spec, v.spec)
 	if w == nil {
 		w = &Desired{Volume: v.volume, Node: node, pods: map[types.NamespacedName]*corev1.Pod{}}
 		d.volumes[v.volume][node] = w

@@ -109,6 +109,9 @@ func (c *Controller) volumesOf(pod *corev1.Pod) []podVolume {
 func (c *Controller) volumeOf(pod *corev1.Pod, volume *corev1.Volume) podVolume {
 	v := podVolume{name: volume.Name}
 	spec, err := c.specOf(pod, volume)
+	if err == nil {
+		spec, err = migrated.Translate(spec, pod.Namespace)
+	}
 	if err != nil {
 		return v
 	}

@@ -201,8 +201,9 @@ func startAttachDetach(p Process) error {
 	client := p.sharing()
 	err := manager.Register(csi.New(csi.Config{
 		Component: p.Component, Client: client,
-		CSIDrivers:  p.Informers.Storage().V1().CSIDrivers(),
-		Attachments: p.Informers.Storage().V1().VolumeAttachments(),
+		CSIDrivers:        p.Informers.Storage().V1().CSIDrivers(),
+		Attachments:       p.Informers.Storage().V1().VolumeAttachments(),
+		PersistentVolumes: p.Informers.Core().V1().PersistentVolumes(),
 	}))
 	if err != nil {
 		return err

@@ -78,6 +78,7 @@ func (w *ourAttaching) control() error {
 	err := manager.Register(csi.New(csi.Config{
 		Component: component, Client: client,
 		CSIDrivers: informers.Storage().V1().CSIDrivers(), Attachments: informers.Storage().V1().VolumeAttachments(),
+		PersistentVolumes: informers.Core().V1().PersistentVolumes(),
 	}))
 	attachdetach.New(attachdetach.Config{
 		Component: component, Client: client, Informers: informers, Plugins: &manager,

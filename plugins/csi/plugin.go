@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	storageinformers "k8s.io/client-go/informers/storage/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -27,10 +28,13 @@ const attachTimeout = 2 * time.Minute
 
 // Config is what New must be told.
 type Config struct {
-	Component   *sim.Component
-	Client      kubernetes.Interface
-	CSIDrivers  storageinformers.CSIDriverInformer
-	Attachments storageinformers.VolumeAttachmentInformer // for the attach/detach controller; nil for a kubelet
+	Component  *sim.Component
+	Client     kubernetes.Interface
+	CSIDrivers storageinformers.CSIDriverInformer
+
+	// For the attach/detach controller; nil for a kubelet.
+	Attachments       storageinformers.VolumeAttachmentInformer
+	PersistentVolumes coreinformers.PersistentVolumeInformer
 
 	// For a kubelet.
 	NodeName types.NodeName
@@ -44,6 +48,7 @@ type Plugin struct {
 	drivers     map[string]*nodeDriver // registered with this node
 	driverInfo  cache.Store            // of CSIDrivers
 	attachments cache.Store            // of VolumeAttachments; nil for a kubelet
+	volumes     cache.Store            // of PersistentVolumes; nil for a kubelet
 	news        map[string]*sim.Signal // of VolumeAttachments that somebody waits for, by name
 }
 
@@ -73,6 +78,9 @@ func New(cfg Config) *Plugin {
 		p.attachments = cfg.Attachments.Informer().GetStore()
 		p.followAttachments(cfg.Attachments.Informer())
 	}
+	if cfg.PersistentVolumes != nil {
+		p.volumes = cfg.PersistentVolumes.Informer().GetStore()
+	}
 	return p
 }
 
@@ -97,7 +105,11 @@ func sourceOf(spec *plugins.Spec) (*corev1.CSIPersistentVolumeSource, error) {
 	if spec.PersistentVolume == nil || spec.PersistentVolume.Spec.CSI == nil {
 		return nil, fmt.Errorf("volume %q is not a CSI PersistentVolume", spec.Name())
 	}
-	return spec.PersistentVolume.Spec.CSI, nil
+	source := spec.PersistentVolume.Spec.CSI
+	if source.Driver == "" || source.VolumeHandle == "" {
+		return nil, fmt.Errorf("CSI PersistentVolume %q: driver or handle missing", spec.Name())
+	}
+	return source, nil
 }
 
 // csiDriver is the CSIDriver object of a driver; nil where there is none.
