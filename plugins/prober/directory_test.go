@@ -234,6 +234,24 @@ func TestFailingDriverIsTriedAgain(t *testing.T) {
 	w.want("an update that fails leaves what was there", "v/a#5 v/b#1")
 }
 
+// TestDriverThatChangesWhileItFails is not tried more often for that: once for each change, and once in a while.
+func TestDriverThatChangesWhileItFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.fail["v/a"] = errBroken
+	w.write("v~a/a")
+	const changes = 20
+	for i := range changes {
+		w.drivers.Tell("v~a")
+		w.must(w.host.Wait(t.Context(), "a try", func() bool { return w.begun["v/a"] == i+1 }))
+	}
+	hour := sim.Epoch.Add(time.Hour)
+	w.must(w.host.Wait(t.Context(), "an hour", func() bool { return w.host.Now().After(hour) }))
+	if got, most := w.begun["v/a"], changes+int(time.Hour/(2*time.Minute)); got > most {
+		t.Errorf("tried %d times in an hour, want %d at most", got, most)
+	}
+}
+
 // TestDiskFails has the looks at the disk fail.
 func TestDiskFails(t *testing.T) {
 	t.Parallel()
