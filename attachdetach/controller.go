@@ -73,7 +73,8 @@ type Controller struct {
 	volumes  *sim.Queue[corev1.UniqueVolumeName]
 	wakes    map[corev1.UniqueVolumeName]time.Time // when the volume is looked at again at the latest
 
-	verifying bool                          // the timer is set
+	verifying bool // the timer is set
+
 	recovered bool                          // the two pictures were drawn; until then events are not listened to
 	unknown   []*storagev1.VolumeAttachment // that were there then, and whose PersistentVolumes the cache did not show
 }

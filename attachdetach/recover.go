@@ -145,7 +145,8 @@ func (c *Controller) persistentVolumeAdded(volume *corev1.PersistentVolume) {
 	c.unknown = slices.DeleteFunc(c.unknown, isOf)
 }
 
-// volumeAttached is the volume of a VolumeAttachment. One whose PersistentVolume is gone tells nothing: then the spec is nil.
+// volumeAttached is the volume of a VolumeAttachment. One whose PersistentVolume is gone tells nothing: then the spec is
+// nil.
 //
 // Differs: upstream passes over those whose driver says that its volumes need no attaching any more, and never detaches them.
 func (c *Controller) volumeAttached(attachment *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, *plugins.Spec) {
