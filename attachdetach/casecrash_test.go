@@ -58,8 +58,8 @@ var endingOtherwise = map[string]string{
 
 // TestCrashAtEachSuspension kills the controller in each case after each turn that one of its strands has, so where it is
 // suspended at a request, in a wait or in a sleep, and after each turn of the attacher, and starts it again, from fresh lists and
-// from old ones. In the end all is as it is without the crash; on the way nothing is detached that a node uses, or is told that it
-// has, and nothing is attached twice.
+// from old ones. In the end all is as it is without the crash. On the way nothing is detached that a node uses, or is told that it
+// has; nothing for one node is attached to two; and no node is told that it has what it has not.
 func TestCrashAtEachSuspension(t *testing.T) {
 	t.Parallel()
 	files, err := grammar.Read(casesFolder)
