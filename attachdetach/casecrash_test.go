@@ -51,6 +51,7 @@ var endingOtherwise = map[string]string{
 	"recovery-2":     "so it is here",
 	"recovery-3":     "so it is here",
 	"recovery-4":     "so it is here",
+	"recovery-5+":    "so it is here",
 	"multi-4":        "two nodes have what may be on one: where neither is certain any more, each waits for the other",
 	"reconciler-7++": "two nodes wait for a volume for one, which may go to either",
 	"actual-33":      "a device path stands in the node's status only, and an attachment that was uncertain has none",
