@@ -199,8 +199,9 @@ func startPVController(p Process, own *disk) error {
 
 func startAttachDetach(p Process) error {
 	var manager plugins.Manager
+	client := p.sharing()
 	err := manager.Register(csi.New(csi.Config{
-		Component: p.Component, Client: p.Client,
+		Component: p.Component, Client: client,
 		CSIDrivers:        p.Informers.Storage().V1().CSIDrivers(),
 		Attachments:       p.Informers.Storage().V1().VolumeAttachments(),
 		PersistentVolumes: p.Informers.Core().V1().PersistentVolumes(),
@@ -209,7 +210,7 @@ func startAttachDetach(p Process) error {
 		return err
 	}
 	attachdetach.New(attachdetach.Config{
-		Component: p.Component, Client: p.Client, Informers: p.Informers,
+		Component: p.Component, Client: client, Informers: p.Informers,
 		Recorder: p.Recorder("attachdetach-controller"), Plugins: &manager,
 	})
 	return nil

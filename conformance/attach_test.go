@@ -73,7 +73,7 @@ func (w *ourAttaching) client() kubernetes.Interface { return w.server.Client(w.
 
 func (w *ourAttaching) control() error {
 	component := w.host.Component("attachdetach")
-	client, informers := w.server.Client(component), w.server.Informers(component)
+	client, informers := w.server.Client(component).Sharing(), w.server.Informers(component)
 	var manager plugins.Manager
 	err := manager.Register(csi.New(csi.Config{
 		Component: component, Client: client,
