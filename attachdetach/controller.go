@@ -118,6 +118,7 @@ func (c *Controller) watch() {
 	handle(c, persistent, c.persistentVolumeChanged, nil)
 	handle(c, attachments, func(_, attachment *storagev1.VolumeAttachment) { c.attachmentChanged(attachment) }, c.attachmentDeleted)
 	handle(c, drivers, func(_, _ metav1.Object) { c.driversChanged() }, func(metav1.Object) { c.driversChanged() })
+	c.cfg.Plugins.OnChange(c.pluginsChanged)
 }
 
 // addIndexers adds the indexes that the cache does not have yet from another controller of the component.

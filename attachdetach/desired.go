@@ -62,7 +62,7 @@ type podVolume struct {
 type resolution int
 
 const (
-	unresolved    resolution = iota // not now: its claim is not bound, or not in the cache
+	unresolved    resolution = iota // not now: its claim is not bound, or not in the cache, or nobody knows its kind
 	notAttachable                   // it needs no attaching
 	attachable
 )

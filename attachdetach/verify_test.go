@@ -3,6 +3,7 @@ package attachdetach_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -227,4 +228,25 @@ func TestNobodyIsAskedWhereThatIsSwitchedOff(t *testing.T) {
 	})
 	w.run()
 	w.same("calls", []string{"0s Attach disk-1 node-1"}, w.backend.calls)
+}
+
+// TestPluginThatWasAwayIsAskedAgain has the plugin be away when it should be asked.
+func TestPluginThatWasAwayIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	w := verifiedWorld(t)
+	w.pod("a", "node-1", "disk-1")
+	w.start(func(cfg *attachdetach.Config) {
+		manager := &plugins.Manager{}
+		v := &verifier{disk: disk{c: cfg.Component, b: w.backend}, unwatched: true}
+		cfg.Plugins = manager
+		w.must(manager.Put(v))
+		cfg.Component.NewTimer("away", func() { manager.Remove(diskName) }).Reset(30 * time.Second)
+		cfg.Component.Spawn("back", func(context.Context) {
+			cfg.Component.Sleep(90 * time.Second)
+			cfg.Component.Call(trace.Action{Kind: trace.KindDriver, Verb: "Probe"}, func() trace.Outcome { return trace.Outcome{} })
+			w.must(manager.Put(v))
+		})
+	})
+	w.until("a question", func() bool { return len(w.backend.calls) == 2 })
+	w.same("calls", []string{"0s Attach disk-1 node-1", "2m30s Verify disk-1 node-1: present"}, w.backend.calls)
 }

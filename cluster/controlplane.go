@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -187,7 +186,7 @@ func startPVController(p Process, own *disk) error {
 		})
 	}
 	var manager plugins.Manager
-	if err := errors.Join(manager.Register(p.plugin(nfs.New(scrubber))), manager.Register(p.plugin(directories))); err != nil {
+	if err := manager.Register(p.plugin(nfs.New(scrubber)), p.plugin(directories)); err != nil {
 		return err
 	}
 	pvcontroller.New(pvcontroller.Config{

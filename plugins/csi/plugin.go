@@ -65,6 +65,7 @@ var (
 	_ plugins.Verifier      = (*Plugin)(nil)
 	_ plugins.DeviceMounter = (*Plugin)(nil)
 	_ plugins.Mounter       = (*Plugin)(nil)
+	_ plugins.Reconstructor = (*Plugin)(nil)
 )
 
 // New makes the plugin of one process.
