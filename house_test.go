@@ -68,6 +68,7 @@ var floors = map[string]int{
 var sameFloor = [][2]string{
 	{"sim", "trace"},
 	{"fake", "view"},
+	{"executor", "plugins"},
 	{"invariant", "fake"},
 	{"invariant", "nodefs"},
 	{"invariant", "podclaims"},

@@ -21,23 +21,26 @@ import (
 func (c *Controller) attach(d *Desired) {
 	volume, node, spec, attacher, pods := d.Volume, d.Node, d.Spec, d.attacher, d.Pods()
 	uncertain := c.actual.State(volume, node) == Uncertain
+	var devicePath string
 	c.start(executor.Operation{
 		Key:  operationKey(volume, spec, node),
 		Name: executor.Attach,
-		Run: func(ctx context.Context) error {
-			devicePath, err := attacher.Attach(ctx, spec, node)
+		Run: func(ctx context.Context) (err error) {
+			devicePath, err = attacher.Attach(ctx, spec, node)
 			if err == nil && uncertain {
 				err = c.confirm(ctx, volume, node, plugins.Present)
 			}
+			return err
+		},
+		Ended: func(_ executor.Outcome, err error) {
 			if err != nil {
 				c.actual.addUncertain(volume, whereUncertain(err, node), spec)
 				c.tell(pods, corev1.EventTypeWarning, FailedAttachVolume, always(attachFailedMessage(spec, err)))
-				return fmt.Errorf("attach volume %q to node %q: %w", volume, node, err)
+				return
 			}
 			c.actual.markAttached(volume, node, spec, devicePath)
 			c.status.changed(node)
 			c.tell(pods, corev1.EventTypeNormal, SuccessfulAttachVolume, always(attachedMessage(spec)))
-			return nil
 		},
 	})
 }
@@ -79,27 +82,24 @@ func (c *Controller) detach(ctx context.Context, a *Attachment) error {
 			trace.Outcome{Detail: fmt.Sprintf("from %s: %s", a.Node, d.safety)})
 	}
 	c.start(executor.Operation{
-		Key:  operationKey(a.Volume, a.Spec, a.Node),
-		Name: executor.Detach,
-		Run:  func(ctx context.Context) error { return c.runDetach(ctx, a, d.timeout) },
+		Key:   operationKey(a.Volume, a.Spec, a.Node),
+		Name:  executor.Detach,
+		Run:   func(ctx context.Context) error { return c.runDetach(ctx, a, d.timeout) },
+		Ended: func(outcome executor.Outcome, err error) { c.detachEnded(a, outcome, err) },
 	})
 	return nil
 }
 
-// runDetach is the operation. When the node turns out to use the volume, nothing has happened, and the volume is reported
-// again; when the plugin fails, nobody knows.
-//
-// Differs: upstream takes the refusal, too, for a reason to be uncertain.
+// runDetach is the operation. It fails as transient when the node turns out to use the volume, or cannot be read.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateDetachVolumeFunc (v1.36).
 func (c *Controller) runDetach(ctx context.Context, a *Attachment, timeout bool) error {
 	if err := c.verifySafe(ctx, a, timeout); err != nil {
-		c.reportAgain(a)
-		return err
+		return &plugins.Error{Class: plugins.Transient, Err: err}
 	}
 	attacher, err := c.detacher(a.Volume)
 	if err != nil {
-		return err
+		return &plugins.Error{Class: plugins.Transient, Err: err}
 	}
 	_, name, err := plugins.SplitUniqueName(a.Volume)
 	if err == nil {
@@ -109,14 +109,33 @@ func (c *Controller) runDetach(ctx context.Context, a *Attachment, timeout bool)
 		err = c.confirm(ctx, a.Volume, a.Node, plugins.Absent)
 	}
 	if err != nil {
-		c.actual.markUncertain(a.Volume, a.Node)
 		return fmt.Errorf("detach volume %q from node %q: %w", a.Volume, a.Node, err)
 	}
-	c.actual.markDetached(a.Volume, a.Node)
-	if _, err := c.nodes.Get(string(a.Node)); apierrors.IsNotFound(err) {
-		c.actual.forgetNode(a.Node)
-	}
 	return nil
+}
+
+// detachEnded takes in how a detach ended. When it did not begin, nothing has happened, and the volume is reported again; when
+// the plugin failed, nobody knows.
+//
+// Differs: upstream takes a refusal, too, for a reason to be uncertain. It tells nobody of a failed detach, and so do we, but
+// for a panic.
+func (c *Controller) detachEnded(a *Attachment, outcome executor.Outcome, err error) {
+	panicked := (*executor.PanicError)(nil)
+	switch {
+	case outcome == executor.Done:
+		c.actual.markDetached(a.Volume, a.Node)
+		if _, err := c.nodes.Get(string(a.Node)); apierrors.IsNotFound(err) {
+			c.actual.forgetNode(a.Node)
+		}
+		return
+	case outcome == executor.Transient:
+		c.reportAgain(a)
+		return
+	case errors.As(err, &panicked):
+		c.cfg.Recorder.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: string(a.Node), UID: types.UID(a.Node)},
+			corev1.EventTypeWarning, FailedDetachVolume, detachFailedMessage(a, err))
+	}
+	c.actual.markUncertain(a.Volume, a.Node)
 }
 
 // verifySafe reads the node itself, and judges again what the cache allowed. A node that is not there is safe.

@@ -160,7 +160,9 @@ func (c *Controller) cachesFull() bool {
 }
 
 // operationDone has the volume looked at again when an operation on it has ended.
-func (c *Controller) operationDone(op executor.Operation, _ error) { c.volumes.Add(op.Key.Volume) }
+func (c *Controller) operationDone(op executor.Operation, _ executor.Outcome, _ error) {
+	c.volumes.Add(op.Key.Volume)
+}
 
 func (c *Controller) enqueue(volumes []corev1.UniqueVolumeName) {
 	for _, volume := range volumes {

@@ -9,12 +9,13 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// The reasons of this controller's events.
+// The reasons of this controller's events. Upstream has none for a detach; here there is one for a plugin that panicked.
 //
 // Upstream: pkg/kubelet/events (v1.36).
 const (
 	FailedAttachVolume     = "FailedAttachVolume"
 	SuccessfulAttachVolume = "SuccessfulAttachVolume"
+	FailedDetachVolume     = "FailedDetachVolume"
 )
 
 // message is upstream's form of what is told about a volume. It has a space at its end where there are no details.
@@ -28,6 +29,10 @@ func attachedMessage(spec *plugins.Spec) string {
 
 func attachFailedMessage(spec *plugins.Spec, err error) string {
 	return message("AttachVolume.Attach failed", spec, fmt.Sprintf(": %v", err))
+}
+
+func detachFailedMessage(a *Attachment, err error) string {
+	return fmt.Sprintf("DetachVolume.Detach failed for volume %q : %v", a.Volume, err)
 }
 
 // multiAttachMessage tells a pod who else has the volume, as far as the pod's namespace may know.

@@ -202,7 +202,7 @@ func startAttachDetach(p Process) error {
 	err := manager.Register(csi.New(csi.Config{
 		Component: p.Component, Client: p.Client,
 		CSIDrivers:  p.Informers.Storage().V1().CSIDrivers().Lister(),
-		Attachments: p.Informers.Storage().V1().VolumeAttachments().Lister(),
+		Attachments: p.Informers.Storage().V1().VolumeAttachments(),
 	}))
 	if err != nil {
 		return err

@@ -43,6 +43,7 @@ func newVersionedClientset(wrote func(obj any)) *clientgo.Clientset {
 	}
 	c.PrependReactor("create", "*", v.write)
 	c.PrependReactor("update", "*", v.write)
+	c.PrependReactor("patch", "*", v.patch)
 	c.PrependReactor("list", "*", v.list)
 	c.PrependWatchReactor("*", v.watch)
 	return c
@@ -75,6 +76,30 @@ func (v *versioned) write(action clienttesting.Action) (bool, runtime.Object, er
 	}
 	for _, w := range v.watchers[action.GetResource().Resource] {
 		w.Action(kind, stored.DeepCopyObject())
+	}
+	v.wrote(stored)
+	return true, stored, nil
+}
+
+// patch changes an object.
+func (v *versioned) patch(action clienttesting.Action) (bool, runtime.Object, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	_, stored, err := v.react(action)
+	if err != nil {
+		return true, nil, err
+	}
+	m, err := meta.Accessor(stored)
+	if err != nil {
+		return true, nil, err
+	}
+	v.revision++
+	m.SetResourceVersion(strconv.FormatInt(v.revision, 10))
+	if err := v.tracker.Update(action.GetResource(), stored, action.GetNamespace()); err != nil {
+		return true, nil, err
+	}
+	for _, w := range v.watchers[action.GetResource().Resource] {
+		w.Action(watch.Modified, stored.DeepCopyObject())
 	}
 	v.wrote(stored)
 	return true, stored, nil

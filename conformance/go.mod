@@ -24,9 +24,14 @@ require (
 
 require (
 	cyphar.com/go-pathrs v0.2.2 // indirect
+	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
 	github.com/cyphar/filepath-securejoin v0.6.1 // indirect
+	github.com/godbus/dbus/v5 v5.2.2 // indirect
+	github.com/moby/sys/userns v0.1.0 // indirect
+	github.com/opencontainers/cgroups v0.0.6 // indirect
 	github.com/opencontainers/selinux v1.13.1 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
+	github.com/sirupsen/logrus v1.9.3 // indirect
 	k8s.io/controller-manager v0.36.3 // indirect
 	k8s.io/csi-translation-lib v0.0.0 // indirect
 	k8s.io/kubelet v0.0.0 // indirect
@@ -138,6 +143,9 @@ require (
 )
 
 replace github.com/volsim/volsim => ../
+
+// Upstream's CSI plugin uses what v1.13.0 does not have any more.
+replace github.com/container-storage-interface/spec => github.com/container-storage-interface/spec v1.12.0
 
 replace k8s.io/api => k8s.io/api v0.36.3
 

@@ -54,3 +54,20 @@ func (e *BackoffError) Is(target error) bool { return target == ErrBackoff }
 
 // Unwrap gives the error the operation failed with last.
 func (e *BackoffError) Unwrap() error { return e.Err }
+
+// PanicError says that an operation panicked. Its text has no stack, so that it is the same each time.
+//
+// Upstream: k8s.io/apimachinery/pkg/util/runtime RecoverFromPanic (v0.36).
+type PanicError struct {
+	Value any    // what it panicked with
+	Stack string // where
+}
+
+// Error tells what the operation panicked with.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Unwrap gives the value, if that is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}

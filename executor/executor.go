@@ -1,24 +1,33 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volsim/volsim/sim"
 )
+
+// DefaultLimit is the bound on running operations where Config says nothing.
+const DefaultLimit = 1000
 
 // Config is what New must be told.
 type Config struct {
 	Component *sim.Component
 	// OnDone is called after an operation has ended, in the component's monitor, when another on the same key can
 	// already start. It must not leave the component. It may be nil.
-	OnDone func(op Operation, err error)
+	OnDone func(op Operation, outcome Outcome, err error)
+	// Limit bounds how many operations run at once. One on a volume of which nothing runs begins all the same. 0:
+	// DefaultLimit.
+	Limit int
 }
 
 // Executor runs operations as strands of one component. Its methods are for that component's strands.
@@ -26,24 +35,40 @@ type Config struct {
 // Differs: upstream keeps one list of all operations and looks through all of it each time; this looks at the volume's
 // only. Upstream lets any other operation on the key reset the back-off, keeps the name of the operation before, and
 // leaves failures of keys that are never used again in the list for good; here failures are counted for each key and name
-// (see the package). A panic of an operation is not turned into an error.
+// (see the package). Upstream runs as many operations as there are.
 //
 // Upstream: pkg/volume/util/nestedpendingoperations (v1.36).
 type Executor struct {
 	cfg     Config
-	entries map[corev1.UniqueVolumeName][]*entry // running ones and failed ones, in order of first start
-	failed  []failure                            // in order of time: when to look for what to forget
-	running int
+	volumes map[corev1.UniqueVolumeName]*table
+	failed  []failure // in order of time: when to look for what to forget
+	queue   []*begun  // those that wait for their turn, in order, and such as had it out of order
+	running int       // strands
+	pending int       // operations that were started and have not ended
+}
+
+// table is what is known of one volume.
+type table struct {
+	entries []*entry // running ones and failed ones, in order of first start
+	running int      // strands
+	queue   []*begun // those that wait for their turn, in order, and such as had it already
 }
 
 // entry is what is known of one name of operation on one key.
 type entry struct {
 	key      Key
 	name     string
-	running  bool
-	failures int // in succession, not counting one that runs
+	pending  bool // it was started, and has not ended
+	failures int  // in succession, not counting one that runs
 	failedAt time.Time
 	err      error // of the last failure
+}
+
+// begun is an operation that was started.
+type begun struct {
+	op       Operation
+	entry    *entry
+	launched bool // it has its strand
 }
 
 type failure struct {
@@ -53,11 +78,13 @@ type failure struct {
 
 // New makes an executor that runs nothing.
 func New(cfg Config) *Executor {
-	return &Executor{cfg: cfg, entries: map[corev1.UniqueVolumeName][]*entry{}}
+	cfg.Limit = cmp.Or(cfg.Limit, DefaultLimit)
+	return &Executor{cfg: cfg, volumes: map[corev1.UniqueVolumeName]*table{}}
 }
 
-// Start lets the operation run. It returns an error, and does nothing, when an overlapping one runs (*PendingError) or
-// when an operation of this name failed on an overlapping key and still has to wait (*BackoffError).
+// Start lets the operation run, as soon as the bound lets it. It returns an error, and does nothing, when an overlapping one
+// runs or is to run (*PendingError) or when an operation of this name failed on an overlapping key and still has to wait
+// (*BackoffError).
 //
 // Upstream: pkg/volume/util/nestedpendingoperations Run (v1.36).
 func (x *Executor) Start(op Operation) error {
@@ -65,26 +92,63 @@ func (x *Executor) Start(op Operation) error {
 		return err
 	}
 	x.forget()
-	e := x.entry(op.Key, op.Name)
-	e.running = true
-	x.running++
-	x.cfg.Component.Spawn(op.Name+" "+string(op.Key.Volume), func(ctx context.Context) {
-		x.done(op, e, op.Run(ctx))
-	})
+	t := x.table(op.Key.Volume)
+	b := &begun{op: op, entry: t.entry(op.Key, op.Name)}
+	b.entry.pending = true
+	x.pending++
+	if x.running >= x.cfg.Limit && t.running > 0 {
+		x.queue, t.queue = append(x.queue, b), append(t.queue, b)
+		return nil
+	}
+	x.launch(b)
 	return nil
+}
+
+// launch gives an operation its strand.
+func (x *Executor) launch(b *begun) {
+	b.launched = true
+	x.running++
+	x.volumes[b.op.Key.Volume].running++
+	x.cfg.Component.Spawn(b.op.Name+" "+string(b.op.Key.Volume), func(ctx context.Context) {
+		err := x.run(ctx, b.op)
+		x.done(b, err)
+	})
+}
+
+// run lets an operation do its work. A panic is its failure, but for the one that carries a strand out of a component that
+// has ended.
+func (x *Executor) run(ctx context.Context, op Operation) (err error) {
+	defer func() {
+		value := recover()
+		if value == nil {
+			return
+		}
+		if sim.Unwinding(value) {
+			panic(value)
+		}
+		panicked := &PanicError{Value: value, Stack: string(debug.Stack())}
+		x.cfg.Component.NotePanic(value, panicked.Stack)
+		logr.FromContextOrDiscard(ctx).Error(panicked, "operation panicked", "operation", op.Name, "key", op.Key.String(), "stack", panicked.Stack)
+		err = panicked
+	}()
+	return op.Run(ctx)
 }
 
 // Check returns the error that Start would return now.
 //
 // Upstream: pkg/volume/util/nestedpendingoperations IsOperationSafeToRetry (v1.36).
 func (x *Executor) Check(key Key, name string) error {
+	t := x.volumes[key.Volume]
+	if t == nil {
+		return nil
+	}
 	now := x.cfg.Component.Now()
 	var latest *BackoffError
-	for _, e := range x.entries[key.Volume] {
+	for _, e := range t.entries {
 		if !e.key.Overlaps(key) {
 			continue
 		}
-		if e.running {
+		if e.pending {
 			return &PendingError{Key: key, Running: e.key, Name: e.name}
 		}
 		if e.name != name {
@@ -100,23 +164,34 @@ func (x *Executor) Check(key Key, name string) error {
 	return nil
 }
 
-// Pending tells whether an operation runs whose key overlaps key.
+// Pending tells whether an operation runs, or is to run, whose key overlaps key.
 //
 // Upstream: pkg/volume/util/nestedpendingoperations IsOperationPending (v1.36).
 func (x *Executor) Pending(key Key) bool {
-	return slices.ContainsFunc(x.entries[key.Volume], func(e *entry) bool {
-		return e.running && e.key.Overlaps(key)
+	t := x.volumes[key.Volume]
+	return t != nil && slices.ContainsFunc(t.entries, func(e *entry) bool {
+		return e.pending && e.key.Overlaps(key)
 	})
 }
 
-// Running is how many operations run.
-func (x *Executor) Running() int { return x.running }
+// Running is how many operations were started and have not ended.
+func (x *Executor) Running() int { return x.pending }
+
+// Wait leaves the component until all operations have ended, or limit has passed (0: no limit). It returns whether they
+// have. Failures that are remembered do not hold it up.
+//
+// Differs: upstream may wait for ever for failures of keys that are never used again.
+//
+// Upstream: pkg/volume/util/nestedpendingoperations Wait (v1.36).
+func (x *Executor) Wait(limit time.Duration) bool {
+	return x.cfg.Component.Wait("the end of all operations", limit, func() bool { return x.pending == 0 })
+}
 
 // String draws what runs and what has failed, a line each, sorted by volume.
 func (x *Executor) String() string {
 	var b strings.Builder
-	for _, volume := range slices.Sorted(maps.Keys(x.entries)) {
-		for _, e := range x.entries[volume] {
+	for _, volume := range slices.Sorted(maps.Keys(x.volumes)) {
+		for _, e := range x.volumes[volume].entries {
 			fmt.Fprintf(&b, "%s %s\n", e.key, e)
 		}
 	}
@@ -124,7 +199,7 @@ func (x *Executor) String() string {
 }
 
 func (e *entry) String() string {
-	if e.running {
+	if e.pending {
 		return fmt.Sprintf("%s running, %d failures before", e.name, e.failures)
 	}
 	return fmt.Sprintf("%s failed %d times, waits %v: %v", e.name, e.failures, Backoff(e.failures), e.err)
@@ -138,56 +213,107 @@ func (e *entry) backoff(now time.Time) *BackoffError {
 	}
 }
 
+// table finds or makes a volume's table.
+func (x *Executor) table(volume corev1.UniqueVolumeName) *table {
+	t := x.volumes[volume]
+	if t == nil {
+		t = &table{}
+		x.volumes[volume] = t
+	}
+	return t
+}
+
 // entry finds or makes the entry of a key and name. One for a key without a volume is never kept.
-func (x *Executor) entry(key Key, name string) *entry {
-	for _, e := range x.entries[key.Volume] {
+func (t *table) entry(key Key, name string) *entry {
+	for _, e := range t.entries {
 		if e.key == key && e.name == name && key.Volume != "" {
 			return e
 		}
 	}
 	e := &entry{key: key, name: name}
 	if key.Volume != "" {
-		x.entries[key.Volume] = append(x.entries[key.Volume], e)
+		t.entries = append(t.entries, e)
 	}
 	return e
 }
 
 // done takes in how an operation ended.
-func (x *Executor) done(op Operation, e *entry, err error) {
+func (x *Executor) done(b *begun, err error) {
+	volume := b.op.Key.Volume
+	t := x.volumes[volume]
 	x.running--
-	e.running = false
+	x.pending--
+	t.running--
+	b.entry.pending = false
 	switch {
-	case op.Key.Volume == "":
+	case volume == "":
 	case err != nil:
-		e.failures++
-		e.failedAt, e.err = x.cfg.Component.Now(), err
-		x.failed = append(x.failed, failure{volume: op.Key.Volume, at: e.failedAt})
+		b.entry.failures++
+		b.entry.failedAt, b.entry.err = x.cfg.Component.Now(), err
+		x.failed = append(x.failed, failure{volume: volume, at: b.entry.failedAt})
 	default:
-		x.drop(op.Key.Volume, func(other *entry) bool {
-			return other.name == e.name && other.key.Overlaps(e.key)
+		t.entries = slices.DeleteFunc(t.entries, func(other *entry) bool {
+			return other.name == b.entry.name && other.key.Overlaps(b.entry.key)
 		})
 	}
-	if x.cfg.OnDone != nil {
-		x.cfg.OnDone(op, err)
+	x.next(t)
+	x.tidy(volume)
+	outcome := OutcomeOf(err)
+	if b.op.Ended != nil {
+		b.op.Ended(outcome, err)
 	}
+	if x.cfg.OnDone != nil {
+		x.cfg.OnDone(b.op, outcome, err)
+	}
+}
+
+// next gives those their turn that have one now that an operation has ended: the first ones, as far as the bound lets them,
+// and if nothing else runs of that operation's volume, the volume's first.
+func (x *Executor) next(t *table) {
+	for x.running < x.cfg.Limit {
+		b := first(&x.queue)
+		if b == nil {
+			break
+		}
+		x.launch(b)
+	}
+	if t.running == 0 {
+		if b := first(&t.queue); b != nil {
+			x.launch(b)
+		}
+	}
+}
+
+// first takes the first operation from a queue that did not have its turn yet; nil: there is none.
+func first(queue *[]*begun) *begun {
+	for len(*queue) > 0 {
+		b := (*queue)[0]
+		*queue = (*queue)[1:]
+		if !b.launched {
+			return b
+		}
+	}
+	return nil
 }
 
 // forget drops the failures that are too old to count.
 func (x *Executor) forget() {
 	horizon := x.cfg.Component.Now().Add(-forgetAfter)
 	for len(x.failed) > 0 && !x.failed[0].at.After(horizon) {
-		x.drop(x.failed[0].volume, func(e *entry) bool {
-			return !e.running && !e.failedAt.After(horizon)
-		})
+		volume := x.failed[0].volume
 		x.failed = x.failed[1:]
+		if t := x.volumes[volume]; t != nil {
+			t.entries = slices.DeleteFunc(t.entries, func(e *entry) bool {
+				return !e.pending && !e.failedAt.After(horizon)
+			})
+			x.tidy(volume)
+		}
 	}
 }
 
-func (x *Executor) drop(volume corev1.UniqueVolumeName, which func(*entry) bool) {
-	left := slices.DeleteFunc(x.entries[volume], which)
-	if len(left) == 0 {
-		delete(x.entries, volume)
-		return
+// tidy drops the table of a volume of which nothing is known.
+func (x *Executor) tidy(volume corev1.UniqueVolumeName) {
+	if t := x.volumes[volume]; len(t.entries) == 0 && t.running == 0 {
+		delete(x.volumes, volume)
 	}
-	x.entries[volume] = left
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,19 +21,23 @@ type bench struct {
 	c    *sim.Component
 	x    *executor.Executor
 	done []string
+	jobs []*job
 }
 
 // job is an operation under way.
 type job struct {
 	op    executor.Operation
+	moves bool // it has its strand
 	ended bool
 	err   error
 }
 
-func newBench() *bench {
+func newBench() *bench { return newBenchWith(0) }
+
+func newBenchWith(limit int) *bench {
 	b := &bench{host: sim.NewStepped(sim.SteppedConfig{})}
 	b.c = b.host.Component("test")
-	b.x = executor.New(executor.Config{Component: b.c, OnDone: func(op executor.Operation, err error) {
+	b.x = executor.New(executor.Config{Component: b.c, Limit: limit, OnDone: func(op executor.Operation, _ executor.Outcome, err error) {
 		b.done = append(b.done, fmt.Sprintf("%s %s: %v", op.Name, op.Key, err))
 	}})
 	return b
@@ -40,14 +46,29 @@ func newBench() *bench {
 func (b *bench) start(key executor.Key, name string) (*job, error) {
 	j := &job{op: executor.Operation{Key: key, Name: name}}
 	j.op.Run = func(context.Context) error {
+		j.moves = true
 		b.c.Wait("the end of "+name, 0, func() bool { return j.ended })
 		return j.err
 	}
 	if err := b.x.Start(j.op); err != nil {
 		return nil, err
 	}
+	b.jobs = append(b.jobs, j)
 	b.settle()
 	return j, nil
+}
+
+// moving tells which operations have their strands, by volume and node.
+func (b *bench) moving() string {
+	var words []string
+	for _, j := range b.jobs {
+		if j.moves && !j.ended {
+			_, handle, _ := strings.Cut(string(j.op.Key.Volume), "^")
+			words = append(words, j.op.Name+" "+handle+" "+string(j.op.Key.Node))
+		}
+	}
+	slices.Sort(words)
+	return strings.Join(words, "; ")
 }
 
 func (b *bench) mustStart(t *testing.T, key executor.Key, name string) *job {

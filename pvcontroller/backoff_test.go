@@ -14,7 +14,7 @@ func TestBackoffThatIsOverAlready(t *testing.T) {
 	defer host.Close()
 	component := host.Component("c")
 	queue := sim.NewQueue[string](component, sim.QueueConfig{Name: "volumes"})
-	o := newOperations(component)
+	o := newOperations(component, nil)
 	o.later(item{queue, "waits"}, &executor.BackoffError{Remaining: time.Second})
 	o.later(item{queue, "is over"}, nil)
 	if queue.Len() != 1 {

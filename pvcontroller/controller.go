@@ -103,7 +103,7 @@ func New(cfg Config) *Controller {
 	}
 	if cfg.Plugins != nil {
 		c.plugins = cfg.Plugins
-		c.operations = newOperations(cfg.Component)
+		c.operations = newOperations(cfg.Component, c.tellPanic)
 		c.unsaved, c.doubtful = map[types.UID]*unsaved{}, map[types.UID]*unsaved{}
 		c.saveTimer = cfg.Component.NewTimer("save", c.saveAll)
 		c.erased, c.scrubs = map[types.UID]bool{}, map[types.UID]map[message]bool{}

@@ -134,6 +134,15 @@ func (c *Controller) say(sync types.UID, about object, m message) {
 // silent notes that an object's sync had nothing to say: what it said before is news again when it comes back.
 func (c *Controller) silent(sync types.UID) { delete(c.said, sync) }
 
+// tellPanic tells of an operation that panicked.
+func (c *Controller) tellPanic(kind string, about object, err error) {
+	reason := map[string]string{
+		opProvision: reasonProvisioningFailed, opSave: reasonProvisioningFailed, opClean: reasonCleanupFailed,
+		opDelete: reasonFailedDelete, opRecycle: reasonFailedRecycle,
+	}[kind]
+	c.tell(about, warning(reason, err.Error()))
+}
+
 // tell records an event about an object.
 func (c *Controller) tell(about runtime.Object, m message) {
 	c.cfg.Recorder.Event(about, m.severity, m.reason, m.text)

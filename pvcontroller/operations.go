@@ -41,6 +41,7 @@ func (i item) String() string { return i.key + " again" }
 // operations runs the operations of a controller.
 type operations struct {
 	executor *executor.Executor
+	panicked func(kind string, about object, err error)
 	running  map[corev1.UniqueVolumeName]*running
 	retries  *sim.Queue[item] // items whose operation failed; in the background, since nobody announces that it could succeed
 	waiting  map[item]bool    // those that will come up in retries
@@ -53,11 +54,13 @@ type running struct {
 	waiting []item // for its end, in order
 }
 
-func newOperations(component *sim.Component) *operations {
+// newOperations makes them. panicked is told of what panicked; all other failures the operations tell of by themselves.
+func newOperations(component *sim.Component, panicked func(kind string, about object, err error)) *operations {
 	o := &operations{
-		running: map[corev1.UniqueVolumeName]*running{},
-		retries: sim.NewQueue[item](component, sim.QueueConfig{Name: "retries", Background: true}),
-		waiting: map[item]bool{},
+		panicked: panicked,
+		running:  map[corev1.UniqueVolumeName]*running{},
+		retries:  sim.NewQueue[item](component, sim.QueueConfig{Name: "retries", Background: true}),
+		waiting:  map[item]bool{},
 	}
 	o.executor = executor.New(executor.Config{Component: component, OnDone: o.done})
 	o.retries.Work(func(_ context.Context, of item) error {
@@ -68,10 +71,16 @@ func newOperations(component *sim.Component) *operations {
 	return o
 }
 
-// start runs an operation on an item, unless one of that name runs already or this kind waits for its back-off.
-func (o *operations) start(kind, name string, of item, run func(ctx context.Context) error) {
+// start runs an operation for an object, which is an item of a queue, unless one of that name runs already or this kind waits
+// for its back-off.
+func (o *operations) start(kind, name string, of item, about object, run func(ctx context.Context) error) {
 	key := corev1.UniqueVolumeName(name)
-	err := o.executor.Start(executor.Operation{Key: executor.Key{Volume: key}, Name: kind, Run: run})
+	ended := func(_ executor.Outcome, err error) {
+		if panicked := (*executor.PanicError)(nil); errors.As(err, &panicked) {
+			o.panicked(kind, about, err)
+		}
+	}
+	err := o.executor.Start(executor.Operation{Key: executor.Key{Volume: key}, Name: kind, Run: run, Ended: ended})
 	switch {
 	case err == nil:
 		o.running[key] = &running{of: of}
@@ -95,7 +104,7 @@ func (o *operations) await(kind string, obj object, of item) bool {
 }
 
 // done takes in how an operation ended.
-func (o *operations) done(op executor.Operation, err error) {
+func (o *operations) done(op executor.Operation, _ executor.Outcome, err error) {
 	r := o.running[op.Key.Volume]
 	delete(o.running, op.Key.Volume)
 	for _, of := range r.waiting {

@@ -107,7 +107,7 @@ func (c *Controller) startProvisioning(claim *corev1.PersistentVolumeClaim, clas
 	if c.unsaved[claim.UID] != nil {
 		return // it is made, and only has to be saved
 	}
-	c.operations.start(opProvision, operationName(opProvision, claim), item{c.claimQueue, keyOf(claim)}, func(ctx context.Context) error {
+	c.operations.start(opProvision, operationName(opProvision, claim), item{c.claimQueue, keyOf(claim)}, claim, func(ctx context.Context) error {
 		options := optionsOf(claim, class)
 		volume, err := c.provision(ctx, claim, options, class, plugin)
 		if err != nil {

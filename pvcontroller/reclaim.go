@@ -95,7 +95,7 @@ func (c *Controller) startReclaiming(volume *corev1.PersistentVolume, plan recla
 	if c.isLeaving(volume) {
 		return
 	}
-	c.operations.start(plan.operation, operationName(plan.operation, volume), item{c.volumeQueue, volume.Name}, func(ctx context.Context) error {
+	c.operations.start(plan.operation, operationName(plan.operation, volume), item{c.volumeQueue, volume.Name}, volume, func(ctx context.Context) error {
 		switch plan.operation {
 		case opDelete:
 			return c.delete(ctx, volume, plan.plugin)

@@ -71,7 +71,7 @@ func (c *Controller) saveAll() {
 		if u.deleting {
 			kind = opClean
 		}
-		c.operations.start(kind, operationName(opProvision, u.claim), item{c.claimQueue, keyOf(u.claim)}, func(ctx context.Context) error {
+		c.operations.start(kind, operationName(opProvision, u.claim), item{c.claimQueue, keyOf(u.claim)}, u.claim, func(ctx context.Context) error {
 			return c.try(ctx, u)
 		})
 	}

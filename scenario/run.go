@@ -256,6 +256,9 @@ func (w *world) run(ctx context.Context) error {
 		if w.failed != nil {
 			return w.failed
 		}
+		if panics := w.host.Panics(); len(panics) > 0 {
+			return &Panic{Value: panics[0].Value, Actor: panics[0].Actor, Stack: panics[0].Stack}
+		}
 		w.tend()
 		if steps := w.host.Steps(); steps > half {
 			if w.cluster.Heal() { // it may be that which keeps the world from its rest

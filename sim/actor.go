@@ -52,6 +52,8 @@ type Actor struct {
 	pending trace.Action
 	wakeAt  time.Time   // of a sleep; of a wait with a limit, else zero
 	cond    func() bool // of a wait
+	on      *Signal     // of a wait that is asked only when told; nil: whenever its component is touched
+	told    bool        // the signal was given
 	timer   *Timer      // nil but for timers
 	slot    int         // in the list of those that could be moved, from 1; 0: it is not in it
 	fault   Fault       // what goes wrong with the call that it makes
@@ -65,7 +67,7 @@ func (unwound) Error() string { return "sim: strand unwound" }
 // recoverUnwound stops an unwinding at the root of a strand, and nothing else.
 func recoverUnwound() {
 	if r := recover(); r != nil {
-		if _, ok := r.(unwound); !ok {
+		if !Unwinding(r) {
 			panic(r)
 		}
 	}

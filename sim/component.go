@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -25,7 +26,9 @@ type engine interface {
 	add(a *Actor)
 	call(c *Component, action trace.Action, effect func() trace.Outcome) trace.Outcome
 	sleep(c *Component, d time.Duration)
-	wait(c *Component, what string, limit time.Duration, cond func() bool) bool
+	wait(c *Component, on *Signal, what string, limit time.Duration, cond func() bool) bool
+	give(s *Signal)
+	panicked(p Panic)
 	arm(t *Timer)
 	wake(c *Component)
 	rouse(a *Actor)
@@ -73,7 +76,13 @@ func (c *Component) Sleep(d time.Duration) { c.host.sleep(c, d) }
 // Wait leaves the component until cond, which is about the component's own state, holds, or limit has passed (0: no
 // limit). It returns whether cond holds. what names what is waited for.
 func (c *Component) Wait(what string, limit time.Duration, cond func() bool) bool {
-	return c.host.wait(c, what, limit, cond)
+	return c.host.wait(c, nil, what, limit, cond)
+}
+
+// WaitOn is Wait for what is announced: cond is asked when the wait begins, when the signal is given, and when limit has
+// passed, and not otherwise. So thousands of strands may wait without being asked at each turn of the component.
+func (c *Component) WaitOn(s *Signal, what string, limit time.Duration, cond func() bool) bool {
+	return c.host.wait(c, s, what, limit, cond)
 }
 
 // Wake tells the host that something outside the component changed that may have made one of its actors ready. It may
@@ -83,6 +92,14 @@ func (c *Component) Wake() { c.host.wake(c) }
 // Note records something that happened inside the component, without leaving it.
 func (c *Component) Note(action trace.Action, out trace.Outcome) {
 	c.host.note(c.host.actor(c), action, out, 0)
+}
+
+// NotePanic tells that a strand, which goes on, recovered from a panic: the record has it, and a stepped host keeps it for
+// Panics. stack is where it was.
+func (c *Component) NotePanic(value any, stack string) {
+	actor := c.host.actor(c)
+	c.host.note(actor, trace.Action{Kind: trace.KindWork, Verb: "panic", Object: actor}, trace.Outcome{Err: fmt.Errorf("panic: %v", value)}, 0)
+	c.host.panicked(Panic{Actor: actor, Value: value, Stack: stack})
 }
 
 // Gate keeps the component's workers from starting until cond has held: upstream's "wait for caches to sync".

@@ -242,11 +242,16 @@ func (l *Live) sleep(c *Component, d time.Duration) {
 	l.note(strand, trace.Action{Kind: trace.KindSleep, Verb: "woke", Object: d.String()}, trace.Outcome{}, 0)
 }
 
-func (l *Live) wait(c *Component, what string, limit time.Duration, cond func() bool) bool {
+func (l *Live) wait(c *Component, on *Signal, what string, limit time.Duration, cond func() bool) bool {
 	strand := c.strand
 	waiter := newSleeper(cond)
-	c.addSleeper(waiter)
-	defer c.dropSleeper(waiter)
+	if on != nil {
+		on.c, on.asleep = c, append(on.asleep, waiter)
+		defer func() { on.asleep = drop(on.asleep, waiter) }()
+	} else {
+		c.addSleeper(waiter)
+		defer c.dropSleeper(waiter)
+	}
 	var expired <-chan time.Time
 	if limit > 0 {
 		timer := l.clock.NewTimer(limit)
@@ -271,6 +276,15 @@ func (l *Live) wait(c *Component, what string, limit time.Duration, cond func() 
 	l.note(strand, trace.Action{Kind: trace.KindWait, Verb: "until", Object: what}, outcomeOfWait(holds), 0)
 	return holds
 }
+
+// give wakes those who wait on a signal.
+func (l *Live) give(on *Signal) {
+	for _, s := range on.asleep {
+		s.wake()
+	}
+}
+
+func (l *Live) panicked(Panic) {}
 
 func (l *Live) arm(t *Timer) {
 	if t.stop != nil {

@@ -38,7 +38,8 @@ func (s *Stepped) renew(a *Actor) {
 	case stateIdle:
 		a.isReady = a.ready()
 	case stateWaiting:
-		a.isReady = a.cond()
+		a.isReady = (a.on == nil || a.told) && a.cond()
+		a.told = a.isReady
 	}
 	switch movable := s.movable(a); {
 	case movable && a.slot == 0:

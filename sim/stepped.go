@@ -44,6 +44,7 @@ type Stepped struct {
 	pool      *Pool
 	own       bool     // the pool is the host's own
 	decision  Decision // scratch of Step
+	panics    []Panic
 	nextID    int
 	steps     int
 	base      int // steps made when the strategy began
@@ -303,13 +304,20 @@ func (s *Stepped) sleepAs(a *Actor, d time.Duration) {
 	s.note(a.full, action, trace.Outcome{}, 0)
 }
 
-func (s *Stepped) wait(_ *Component, what string, limit time.Duration, cond func() bool) bool {
+func (s *Stepped) wait(c *Component, on *Signal, what string, limit time.Duration, cond func() bool) bool {
 	a := s.current
 	if a == nil {
 		panic("sim: Component.Wait outside a strand")
 	}
 	if !cond() {
 		a.cond, a.wakeAt = cond, time.Time{}
+		if a.on, a.told = on, false; on != nil {
+			on.c, on.waiting = c, append(on.waiting, a)
+			defer func() {
+				on.waiting = drop(on.waiting, a)
+				a.on = nil
+			}()
+		}
 		if limit > 0 {
 			a.wakeAt = s.now.Add(limit)
 		}
@@ -319,6 +327,19 @@ func (s *Stepped) wait(_ *Component, what string, limit time.Duration, cond func
 	s.note(a.full, trace.Action{Kind: trace.KindWait, Verb: "until", Object: what}, outcomeOfWait(holds), 0)
 	return holds
 }
+
+// give has those who wait on a signal asked again.
+func (s *Stepped) give(on *Signal) {
+	for _, a := range on.waiting {
+		a.told = true
+	}
+	s.touch(on.c)
+}
+
+func (s *Stepped) panicked(p Panic) { s.panics = append(s.panics, p) }
+
+// Panics are the panics that strands recovered from.
+func (s *Stepped) Panics() []Panic { return s.panics }
 
 // waitOutside suspends a user's strand until cond, which may be about anything in the world, holds.
 func (s *Stepped) waitOutside(what string, cond func() bool) {

@@ -1,6 +1,43 @@
 package volumemanager
 
-// The reasons of a kubelet's events about volumes.
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/executor"
+)
+
+// The reasons of a kubelet's events about volumes. Upstream has no event for a volume that cannot be unmounted; here there
+// is one for an operation that panicked.
 //
 // Upstream: pkg/kubelet/events.
-const reasonFailedMount = "FailedMount"
+const (
+	reasonFailedMount   = "FailedMount"
+	reasonFailedUnmount = "FailedUnMount"
+)
+
+// mountEnded tells the pod that mounting its volume panicked; other failures mount has told of.
+func (m *Manager) mountEnded(want desiredMount, err error) {
+	if panicked := (*executor.PanicError)(nil); errors.As(err, &panicked) {
+		m.cfg.Recorder.Event(want.pod, corev1.EventTypeWarning, reasonFailedMount,
+			fmt.Sprintf("MountVolume failed for volume %q : %v", want.spec.Name(), err))
+	}
+}
+
+// unmountEnded tells that unmounting a volume panicked: the pod, if it is still known, and else the node.
+func (m *Manager) unmountEnded(name corev1.UniqueVolumeName, pod types.UID, err error) {
+	panicked := (*executor.PanicError)(nil)
+	if !errors.As(err, &panicked) {
+		return
+	}
+	text := fmt.Sprintf("UnmountVolume failed for volume %q : %v", name, err)
+	switch p := m.desired.pods[pod]; {
+	case p != nil:
+		m.cfg.Recorder.Event(p.pod, corev1.EventTypeWarning, reasonFailedUnmount, text)
+	case m.node != nil:
+		m.cfg.Recorder.Event(m.node, corev1.EventTypeWarning, reasonFailedUnmount, text)
+	}
+}

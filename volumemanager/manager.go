@@ -115,7 +115,9 @@ func (m *Manager) Path(uid types.UID, volume string) (string, bool) {
 }
 
 // done is called when an operation has ended.
-func (m *Manager) done(op executor.Operation, _ error) { m.volumes.Add(op.Key.Volume) }
+func (m *Manager) done(op executor.Operation, _ executor.Outcome, _ error) {
+	m.volumes.Add(op.Key.Volume)
+}
 
 // Quiet tells whether nothing is left to do: what is desired is actual, and nothing else is.
 func (m *Manager) Quiet() bool {

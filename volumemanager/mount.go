@@ -19,10 +19,13 @@ func mountKey(v *desiredVolume, pod types.UID) executor.Key {
 }
 
 func (m *Manager) mountOperation(name corev1.UniqueVolumeName, pod types.UID) executor.Operation {
+	wanted := m.desired.volumes[name]
+	want := wanted.pods[pod]
 	return executor.Operation{
-		Key:  mountKey(m.desired.volumes[name], pod),
-		Name: executor.Mount,
-		Run:  func(ctx context.Context) error { return m.mount(ctx, name, pod) },
+		Key:   mountKey(wanted, pod),
+		Name:  executor.Mount,
+		Run:   func(ctx context.Context) error { return m.mount(ctx, name, pod) },
+		Ended: func(_ executor.Outcome, err error) { m.mountEnded(want, err) },
 	}
 }
 

@@ -11,9 +11,10 @@ import (
 
 func (m *Manager) unmountOperation(name corev1.UniqueVolumeName, pod types.UID) executor.Operation {
 	return executor.Operation{
-		Key:  executor.Key{Volume: name, Pod: pod},
-		Name: executor.Unmount,
-		Run:  func(ctx context.Context) error { return m.unmount(ctx, name, pod) },
+		Key:   executor.Key{Volume: name, Pod: pod},
+		Name:  executor.Unmount,
+		Run:   func(ctx context.Context) error { return m.unmount(ctx, name, pod) },
+		Ended: func(_ executor.Outcome, err error) { m.unmountEnded(name, pod, err) },
 	}
 }
 
@@ -40,9 +41,10 @@ func (m *Manager) unmount(ctx context.Context, name corev1.UniqueVolumeName, pod
 
 func (m *Manager) unmountDeviceOperation(name corev1.UniqueVolumeName) executor.Operation {
 	return executor.Operation{
-		Key:  executor.Key{Volume: name},
-		Name: executor.UnmountDevice,
-		Run:  func(ctx context.Context) error { return m.unmountDevice(ctx, name) },
+		Key:   executor.Key{Volume: name},
+		Name:  executor.UnmountDevice,
+		Run:   func(ctx context.Context) error { return m.unmountDevice(ctx, name) },
+		Ended: func(_ executor.Outcome, err error) { m.unmountEnded(name, "", err) },
 	}
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -121,9 +123,10 @@ func action(r trace.Record) string {
 	return r.Verb
 }
 
-// ordinary tells whether an error is part of the ordinary course: somebody else was faster.
+// ordinary tells whether an error is part of the ordinary course: somebody else was faster, or the process ends before the
+// request was sent.
 func ordinary(err error) bool {
-	return apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)
+	return errors.Is(err, context.Canceled) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)
 }
 
 // close returns when all is printed. What is said afterwards is not.

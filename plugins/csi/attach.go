@@ -9,8 +9,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/sim"
 )
 
 // CanAttach tells whether the volume's driver asks for attaching: its CSIDriver object says so, or it has none.
@@ -38,7 +40,7 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 		return "", err
 	}
 	name := AttachmentName(source.VolumeHandle, source.Driver, node)
-	if _, err := p.cfg.Attachments.Get(name); apierrors.IsNotFound(err) {
+	if _, err := p.attachments.Get(name); apierrors.IsNotFound(err) {
 		attachment := &storagev1.VolumeAttachment{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: storagev1.VolumeAttachmentSpec{
@@ -58,7 +60,7 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 		done, seen, verdict = p.attachState(name, seen)
 		return done
 	}
-	if !p.cfg.Component.Wait("attachment of "+spec.Name()+" to "+string(node), attachTimeout, attached) {
+	if !p.await(name, "attachment of "+spec.Name()+" to "+string(node), attached) {
 		return "", timedOut(source.Driver, "attach", source.VolumeHandle)
 	}
 	return "", verdict
@@ -67,7 +69,7 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 // attachState looks at a VolumeAttachment that should become attached: whether there is a verdict, whether the object
 // has been seen, and the verdict. An object not yet seen is still on its way here.
 func (p *Plugin) attachState(name string, seenBefore bool) (done, seen bool, verdict error) {
-	attachment, err := p.cfg.Attachments.Get(name)
+	attachment, err := p.attachments.Get(name)
 	switch {
 	case err != nil && seenBefore:
 		return true, true, errors.New("volume attachment has been deleted")
@@ -104,7 +106,7 @@ func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeN
 	}
 	var verdict error
 	detached := func() bool {
-		attachment, err := p.cfg.Attachments.Get(name)
+		attachment, err := p.attachments.Get(name)
 		if err != nil {
 			verdict = nil
 			return true
@@ -115,10 +117,42 @@ func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeN
 		}
 		return false
 	}
-	if !p.cfg.Component.Wait("detachment of "+handle+" from "+string(node), attachTimeout, detached) {
+	if !p.await(name, "detachment of "+handle+" from "+string(node), detached) {
 		return timedOut(driver, "detach", handle)
 	}
 	return verdict
+}
+
+// await waits until cond holds, which is about a VolumeAttachment in the cache. It returns false after two minutes.
+func (p *Plugin) await(name, what string, cond func() bool) bool {
+	if p.news[name] == nil {
+		p.news[name] = &sim.Signal{}
+	}
+	holds := p.cfg.Component.WaitOn(p.news[name], what, attachTimeout, cond)
+	if s := p.news[name]; s != nil && !s.Awaited() {
+		delete(p.news, name)
+	}
+	return holds
+}
+
+// followAttachments tells those who wait for a VolumeAttachment that something came of it. Thousands may wait, each for
+// another one.
+func (p *Plugin) followAttachments(informer cache.SharedIndexInformer) {
+	told := func(object any) {
+		name, err := cache.DeletionHandlingObjectToName(object)
+		if err != nil {
+			panic("csi: a VolumeAttachment without a name: " + err.Error())
+		}
+		if s := p.news[name.Name]; s != nil {
+			s.Give()
+		}
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: told, UpdateFunc: func(_, object any) { told(object) }, DeleteFunc: told,
+	})
+	if err != nil {
+		panic("csi: follow VolumeAttachments: " + err.Error())
+	}
 }
 
 func timedOut(driver, operation, handle string) error {

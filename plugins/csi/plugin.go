@@ -12,6 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	storageinformers "k8s.io/client-go/informers/storage/v1"
 	"k8s.io/client-go/kubernetes"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 
@@ -30,7 +31,7 @@ type Config struct {
 	Component   *sim.Component
 	Client      kubernetes.Interface
 	CSIDrivers  storagelisters.CSIDriverLister
-	Attachments storagelisters.VolumeAttachmentLister // for the attach/detach controller
+	Attachments storageinformers.VolumeAttachmentInformer // for the attach/detach controller; nil for a kubelet
 
 	// For a kubelet.
 	NodeName types.NodeName
@@ -40,8 +41,10 @@ type Config struct {
 
 // Plugin is the volume plugin "kubernetes.io/csi" of one process.
 type Plugin struct {
-	cfg     Config
-	drivers map[string]*nodeDriver // registered with this node
+	cfg         Config
+	drivers     map[string]*nodeDriver // registered with this node
+	attachments storagelisters.VolumeAttachmentLister
+	news        map[string]*sim.Signal // of VolumeAttachments that somebody waits for, by name
 }
 
 // nodeDriver is a driver as a kubelet knows it.
@@ -61,7 +64,12 @@ var (
 
 // New makes the plugin of one process.
 func New(cfg Config) *Plugin {
-	return &Plugin{cfg: cfg, drivers: map[string]*nodeDriver{}}
+	p := &Plugin{cfg: cfg, drivers: map[string]*nodeDriver{}, news: map[string]*sim.Signal{}}
+	if cfg.Attachments != nil {
+		p.attachments = cfg.Attachments.Lister()
+		p.followAttachments(cfg.Attachments.Informer())
+	}
+	return p
 }
 
 // Name is "kubernetes.io/csi".

@@ -20,7 +20,7 @@ func (p *Plugin) LastSeen(volumeName string, node types.NodeName) plugins.Presen
 	if err != nil {
 		return plugins.Absent
 	}
-	attachment, err := p.cfg.Attachments.Get(AttachmentName(handle, driver, node))
+	attachment, err := p.attachments.Get(AttachmentName(handle, driver, node))
 	if err != nil {
 		return plugins.Absent
 	}

@@ -61,7 +61,7 @@ func newWorld(t *testing.T) *world {
 	storage := w.server.Informers(w.component).Storage().V1()
 	w.plugin = csi.New(csi.Config{
 		Component: w.component, Client: w.server.Client(w.component),
-		CSIDrivers: storage.CSIDrivers().Lister(), Attachments: storage.VolumeAttachments().Lister(),
+		CSIDrivers: storage.CSIDrivers().Lister(), Attachments: storage.VolumeAttachments(),
 		NodeName: node1, Root: root, FS: w.disk,
 	})
 	_, err := w.user.CoreV1().Nodes().Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node1}}, metav1.CreateOptions{})

@@ -1,0 +1,81 @@
+package executor_test
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/executor"
+)
+
+func keyOn(volume string, node int) executor.Key {
+	return executor.Key{Volume: corev1.UniqueVolumeName("kubernetes.io/csi/driver^" + volume), Node: types.NodeName(fmt.Sprintf("n%d", node))}
+}
+
+// Whatever hangs, an operation on another volume begins.
+func TestLimitNeverHoldsUpAnotherVolume(t *testing.T) {
+	t.Parallel()
+	b := newBenchWith(2)
+	defer b.host.Close()
+	for node := range 5 {
+		b.mustStart(t, keyOn("a", node), executor.Attach)
+	}
+	if want := "volume_attach a n0; volume_attach a n1"; b.moving() != want {
+		t.Errorf("of one volume run %q, want %q", b.moving(), want)
+	}
+	for _, volume := range []string{"b", "c", "d"} {
+		b.mustStart(t, keyOn(volume, 0), executor.Attach)
+	}
+	if want := "volume_attach a n0; volume_attach a n1; volume_attach b n0; volume_attach c n0; volume_attach d n0"; b.moving() != want {
+		t.Errorf("run %q, want %q", b.moving(), want)
+	}
+	if b.x.Running() != 8 {
+		t.Errorf("%d were started, want 8", b.x.Running())
+	}
+}
+
+// An operation that waits for its turn has begun as far as others are concerned.
+func TestOperationThatWaitsForItsTurnIsPending(t *testing.T) {
+	t.Parallel()
+	b := newBenchWith(1)
+	defer b.host.Close()
+	first := b.mustStart(t, keyOn("a", 0), executor.Attach)
+	b.mustStart(t, keyOn("a", 1), executor.Attach)
+	if _, err := b.start(keyOn("a", 1), executor.Detach); err == nil || !b.x.Pending(keyOn("a", 1)) {
+		t.Errorf("an overlapping one was started:\n%s", b.x)
+	}
+	b.end(first, nil)
+	if want := "volume_attach a n1"; b.moving() != want {
+		t.Errorf("afterwards run %q, want %q", b.moving(), want)
+	}
+}
+
+// Turns are taken in order of start; a volume of which nothing runs any more has one before it is due.
+func TestTurnsAreTakenInOrder(t *testing.T) {
+	t.Parallel()
+	b := newBenchWith(2)
+	defer b.host.Close()
+	a0 := b.mustStart(t, keyOn("a", 0), executor.Attach)
+	a1 := b.mustStart(t, keyOn("a", 1), executor.Attach)
+	b.mustStart(t, keyOn("a", 2), executor.Attach)
+	b0 := b.mustStart(t, keyOn("b", 0), executor.Attach)
+	b1 := b.mustStart(t, keyOn("b", 1), executor.Attach)
+	steps := []struct {
+		ends *job
+		err  error
+		want string
+	}{
+		{b0, nil, "volume_attach a n0; volume_attach a n1; volume_attach b n1"},
+		{a0, errBroken, "volume_attach a n1; volume_attach b n1"},
+		{b1, nil, "volume_attach a n1; volume_attach a n2"},
+		{a1, nil, "volume_attach a n2"},
+	}
+	for i, step := range steps {
+		b.end(step.ends, step.err)
+		if b.moving() != step.want {
+			t.Fatalf("after end %d run %q, want %q", i+1, b.moving(), step.want)
+		}
+	}
+}
