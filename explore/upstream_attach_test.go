@@ -19,11 +19,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core"
+	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/volsim/volsim/attachdetach"
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
@@ -35,16 +38,18 @@ var upstreamAttachFaults = []upstreamFault{
 	{file: "refused-detach", between: none, extra: attachDetach(refusalIsUncertain), config: restarts, within: 100},
 	{file: "failures-in-turn", between: detachFailsOften, always: detachFailsOften, extra: attachDetach(failsInTurn), config: holds, within: 1},
 	{file: "handle-with-separator", between: caretHandles, always: caretHandles, extra: attachDetach(refusesCarets), config: holds, within: 1},
-	{file: "forced-without-a-look", between: unmountFailsOften, always: unmountFailsOften, extra: attachDetach(forcesBlindly), config: explore.Config{Strategy: explore.PCT}, within: 26},
+	{file: "forced-without-a-look", between: unmountFailsOften, always: unmountFailsOften, extra: attachDetach(forcesBlindly), config: restarts, within: 168},
 	{file: "report-compared-with-a-cache", between: none, extra: attachDetach(patchesDifference), config: holds, within: 150},
 	{file: "attachments-from-an-old-list", between: none, extra: attachDetach(trustsItsList), config: restarts, within: 490},
+	{file: "volumes-one-by-one", between: none, extra: attachDetach(letsGoOneByOne), config: holds, within: 775},
 	{file: "believed-from-a-cache", between: firstDeleteLost, always: firstDeleteLost, extra: attachDetach(believesItsCache), config: holds, within: 200},
 }
 
-// gets is what an attach/detach controller gets in the place of its own client and plugin.
+// gets is what an attach/detach controller gets in the place of its own client, plugin and caches.
 type gets struct {
 	client kubernetes.Interface
 	plugin plugins.Plugin
+	caches informers.SharedInformerFactory // nil: its own
 }
 
 // attachDetach is the attach/detach controller, or one that as upstream's does one thing otherwise.
@@ -54,9 +59,9 @@ func attachDetach(asUpstream func(p cluster.Process, own *csi.Plugin) gets) func
 			own := csi.New(csi.Config{
 				Component: p.Component, Client: p.Client,
 				CSIDrivers:  p.Informers.Storage().V1().CSIDrivers().Lister(),
-				Attachments: p.Informers.Storage().V1().VolumeAttachments().Lister(),
+				Attachments: p.Informers.Storage().V1().VolumeAttachments(),
 			})
-			g := gets{p.Client, own}
+			g := gets{client: p.Client, plugin: own}
 			if as {
 				g = asUpstream(p, own)
 			}
@@ -64,8 +69,11 @@ func attachDetach(asUpstream func(p cluster.Process, own *csi.Plugin) gets) func
 			if err := manager.Register(g.plugin); err != nil {
 				return err
 			}
+			if g.caches == nil {
+				g.caches = p.Informers
+			}
 			attachdetach.New(attachdetach.Config{
-				Component: p.Component, Client: g.client, Informers: p.Informers,
+				Component: p.Component, Client: g.client, Informers: g.caches,
 				Recorder: p.Recorder(attachdetach.EventSource), Plugins: &manager,
 			})
 			return nil
@@ -113,7 +121,7 @@ func (f forgetful) detach(ctx context.Context, volume string, node types.NodeNam
 //
 // Upstream: pkg/controller/volume/attachdetach/cache GetNodesForAttachedVolume (v1.36).
 func uncertainIsNowhere(p cluster.Process, own *csi.Plugin) gets {
-	return gets{p.Client, forgetful{Plugin: own, p: p}}
+	return gets{client: p.Client, plugin: forgetful{Plugin: own, p: p}}
 }
 
 // refusalIsUncertain is a controller to which a volume is attached nowhere when its node, looked at, said that it uses it.
@@ -125,7 +133,7 @@ func refusalIsUncertain(p cluster.Process, own *csi.Plugin) gets {
 		return err == nil && slices.Contains(is.Status.VolumesInUse, plugins.UniqueVolumeName(csi.PluginName, volume))
 	}
 	return gets{
-		intercepted(p, func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		client: intercepted(p, func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 			obj, err := serve()
 			if err != nil || !asks(r, "get", "nodes") {
 				return obj, err
@@ -134,7 +142,7 @@ func refusalIsUncertain(p cluster.Process, own *csi.Plugin) gets {
 			node.Status.VolumesInUse = nil
 			return node, nil
 		}),
-		forgetful{Plugin: own, p: p, refuse: looks},
+		plugin: forgetful{Plugin: own, p: p, refuse: looks},
 	}
 }
 
@@ -187,7 +195,7 @@ func (i inTurn) Attach(ctx context.Context, spec *plugins.Spec, node types.NodeN
 //
 // Upstream: pkg/volume/util/nestedpendingoperations Run (v1.36).
 func failsInTurn(p cluster.Process, own *csi.Plugin) gets {
-	return gets{p.Client, inTurn{own, p, map[string]types.NodeName{}}}
+	return gets{client: p.Client, plugin: inTurn{own, p, map[string]types.NodeName{}}}
 }
 
 // detachFailsOften is a driver that fails to detach several times.
@@ -204,7 +212,7 @@ func detachFailsOften() cluster.Between {
 	})()
 }
 
-// unmountFailsOften is a driver that fails to unmount for more than six minutes.
+// unmountFailsOften is a driver that fails to unmount for some time.
 func unmountFailsOften() cluster.Between {
 	return driver("kubelet", func() invoking {
 		left := 10
@@ -267,14 +275,16 @@ func (s splitting) Detach(ctx context.Context, volume string, node types.NodeNam
 // refusesCarets is a controller that cannot detach volumes whose handles hold the separator.
 //
 // Upstream: pkg/volume/csi csiAttacher.Detach (v1.36).
-func refusesCarets(p cluster.Process, own *csi.Plugin) gets { return gets{p.Client, splitting{own}} }
+func refusesCarets(p cluster.Process, own *csi.Plugin) gets {
+	return gets{client: p.Client, plugin: splitting{own}}
+}
 
 // forcesBlindly is a controller that does not look at a node before it takes away by force what is in use there.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateDetachVolumeFunc (v1.36).
 func forcesBlindly(p cluster.Process, own *csi.Plugin) gets {
 	nodes := p.Informers.Core().V1().Nodes().Lister()
-	return gets{intercepted(p, func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+	return gets{client: intercepted(p, func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if asks(r, "get", "nodes") {
 			// With what it uses in the cache, it would not be here but by force.
 			if cached, err := nodes.Get(r.Name); err == nil && len(cached.Status.VolumesInUse) > 0 {
@@ -282,7 +292,7 @@ func forcesBlindly(p cluster.Process, own *csi.Plugin) gets {
 			}
 		}
 		return serve()
-	}), own}
+	}), plugin: own}
 }
 
 // patchesDifference is a controller that writes how the list of what is attached differs from the one in its cache.
@@ -290,7 +300,7 @@ func forcesBlindly(p cluster.Process, own *csi.Plugin) gets {
 // Upstream: pkg/controller/volume/attachdetach/statusupdater updateNodeStatus (v1.36).
 func patchesDifference(p cluster.Process, own *csi.Plugin) gets {
 	nodes := p.Informers.Core().V1().Nodes().Lister()
-	return gets{intercepted(p, func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+	return gets{client: intercepted(p, func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if is, any := lists(r); is {
 			cached, err := nodes.Get(r.Name)
 			if err == nil && any == (len(cached.Status.VolumesAttached) > 0) { // one volume, in this world
@@ -298,7 +308,7 @@ func patchesDifference(p cluster.Process, own *csi.Plugin) gets {
 			}
 		}
 		return serve()
-	}), own}
+	}), plugin: own}
 }
 
 // trustsItsList is a controller that begins with the VolumeAttachments in its cache.
@@ -306,7 +316,7 @@ func patchesDifference(p cluster.Process, own *csi.Plugin) gets {
 // Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36).
 func trustsItsList(p cluster.Process, own *csi.Plugin) gets {
 	attachments := p.Informers.Storage().V1().VolumeAttachments().Lister()
-	return gets{intercepted(p, func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+	return gets{client: intercepted(p, func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if !asks(r, "list", "volumeattachments") {
 			return serve()
 		}
@@ -316,7 +326,7 @@ func trustsItsList(p cluster.Process, own *csi.Plugin) gets {
 			list.Items = append(list.Items, *a)
 		}
 		return list, err
-	}), own}
+	}), plugin: own}
 }
 
 // credulous is a plugin that verifies by its cache.
@@ -330,4 +340,88 @@ func (c credulous) Verify(_ context.Context, volume string, node types.NodeName)
 // believesItsCache is a controller to which an operation's success needs no proof.
 //
 // Upstream: pkg/volume/csi csiAttacher.Attach, csiAttacher.Detach (v1.36).
-func believesItsCache(p cluster.Process, own *csi.Plugin) gets { return gets{p.Client, credulous{own}} }
+func believesItsCache(p cluster.Process, own *csi.Plugin) gets {
+	return gets{client: p.Client, plugin: credulous{own}}
+}
+
+// letsGoOneByOne is a controller that does not find the volumes of a pod that is gone when their claims are gone as well: once a
+// minute it looks for pods that are gone, and lets one volume of each go.
+//
+// Upstream: pkg/controller/volume/attachdetach/cache GetPodToAdd (v1.36), and attachdetach podDelete.
+func letsGoOneByOne(p cluster.Process, own *csi.Plugin) gets {
+	return gets{client: p.Client, plugin: own, caches: oneByOne{p.Informers, p}}
+}
+
+// oneByOne are caches from which a controller hears of a pod that is gone that it has a volume less each minute, where its
+// claims are gone.
+type (
+	oneByOne struct {
+		informers.SharedInformerFactory
+		p cluster.Process
+	}
+	oneByOneCore struct {
+		coreinformers.Interface
+		oneByOne
+	}
+	oneByOneV1 struct {
+		corev1informers.Interface
+		oneByOne
+	}
+	oneByOnePods struct {
+		corev1informers.PodInformer
+		oneByOne
+	}
+	oneByOneInformer struct {
+		cache.SharedIndexInformer
+		oneByOne
+	}
+)
+
+func (o oneByOne) Core() coreinformers.Interface {
+	return oneByOneCore{o.SharedInformerFactory.Core(), o}
+}
+
+func (c oneByOneCore) V1() corev1informers.Interface { return oneByOneV1{c.Interface.V1(), c.oneByOne} }
+
+func (v oneByOneV1) Pods() corev1informers.PodInformer {
+	return oneByOnePods{v.Interface.Pods(), v.oneByOne}
+}
+
+func (p oneByOnePods) Informer() cache.SharedIndexInformer {
+	return oneByOneInformer{p.PodInformer.Informer(), p.oneByOne}
+}
+
+// AddEventHandler lets a handler hear of a deletion bit by bit.
+func (i oneByOneInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { h.OnAdd(obj, false) }, UpdateFunc: h.OnUpdate,
+		DeleteFunc: func(obj any) {
+			if pod, is := obj.(*corev1.Pod); is {
+				i.lessen(pod, slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), i.resolves(pod)), h)
+				return
+			}
+			h.OnDelete(obj)
+		},
+	})
+}
+
+// resolves tells of a volume whether the claim is there that it is of.
+func (o oneByOne) resolves(pod *corev1.Pod) func(corev1.Volume) bool {
+	claims := o.p.Informers.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(pod.Namespace)
+	return func(v corev1.Volume) bool {
+		_, err := claims.Get(v.PersistentVolumeClaim.ClaimName)
+		return err == nil
+	}
+}
+
+// lessen says that a pod has these volumes, and one less each minute.
+func (o oneByOne) lessen(pod *corev1.Pod, left []corev1.Volume, h cache.ResourceEventHandler) {
+	if len(left) == 0 {
+		h.OnDelete(pod)
+		return
+	}
+	less := pod.DeepCopy()
+	less.Spec.Volumes = left
+	h.OnUpdate(pod, less)
+	o.p.Component.NewTimer("populator", func() { o.lessen(less, left[1:], h) }).Reset(time.Minute)
+}

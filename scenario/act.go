@@ -32,6 +32,7 @@ import (
 //	set volume NAME [reclaim=Delete|Retain|Recycle] [for=CLAIM | bind=CLAIM] [migrated=DRIVER]
 //	set claim NAME reclaim=Delete|Retain|Recycle (of the volume to which it is bound)
 //	set node NODE ready=True|Unknown         (as the node lifecycle controller would say)
+//	set node NODE out-of-service=true|false  (a taint, by which a person vouches that the node is shut down)
 //	finish pod NAME
 //	write pod NAME CLAIM                     (a file into the claim's volume, which the pod must have mounted)
 //	cordon NODE, uncordon NODE
@@ -67,7 +68,7 @@ var acts = map[string]grammar{
 	"create pod":    {-1, []string{"on"}},
 	"delete volume": {0, nil}, "delete claim": {0, nil}, "delete class": {0, nil}, "delete pod": {0, []string{"now"}},
 	"set volume": {0, []string{"reclaim", "for", "bind", "migrated"}}, "set claim": {0, []string{"reclaim"}},
-	"set node":   {0, []string{"ready"}},
+	"set node":   {0, []string{"ready", "out-of-service"}},
 	"finish pod": {0, nil}, "write pod": {1, nil},
 	"cordon": {0, nil}, "uncordon": {0, nil},
 	"wait claim": {1, nil}, "wait volume": {1, nil}, "wait pod": {1, nil},
@@ -114,7 +115,7 @@ func ParseAct(text string) (Act, error) {
 		}
 	}
 	if a.verb == "set" && a.kind == "node" && len(a.options) != 1 {
-		return Act{}, fmt.Errorf("act %q: want ready=True or ready=Unknown", text)
+		return Act{}, fmt.Errorf("act %q: want ready= or out-of-service=", text)
 	}
 	if a.verb == "pass" {
 		if d, err := time.ParseDuration(a.name); err != nil || d <= 0 {
@@ -167,7 +168,7 @@ func (a Act) do(ctx context.Context, c *cluster.Cluster, user *sim.Component) er
 		return unlessGone(a.delete(ctx, client))
 	case "set":
 		if a.kind == "node" {
-			return unlessGone(a.setReady(ctx, client))
+			return unlessGone(a.setNode(ctx, client))
 		}
 		return unlessGone(a.set(ctx, client))
 	case "finish":
@@ -298,12 +299,19 @@ func (a Act) delete(ctx context.Context, client kubernetes.Interface) error {
 	}
 }
 
-// setReady says whether a node is ready.
-func (a Act) setReady(ctx context.Context, client kubernetes.Interface) error {
-	is, _ := a.option("ready")
-	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":%q}]}}`, is)
-	_, err := client.CoreV1().Nodes().
-		Patch(ctx, a.name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+// setNode says whether a node is ready, or out of service.
+func (a Act) setNode(ctx context.Context, client kubernetes.Interface) error {
+	nodes := client.CoreV1().Nodes()
+	if is, ok := a.option("ready"); ok {
+		patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":%q}]}}`, is)
+		_, err := nodes.Patch(ctx, a.name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		return err
+	}
+	taints := "null"
+	if is, _ := a.option("out-of-service"); is == "true" {
+		taints = fmt.Sprintf(`[{"key":%q,"effect":"NoExecute"}]`, corev1.TaintNodeOutOfService)
+	}
+	_, err := nodes.Patch(ctx, a.name, types.MergePatchType, []byte(`{"spec":{"taints":`+taints+`}}`), metav1.PatchOptions{})
 	return err
 }
 
