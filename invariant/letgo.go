@@ -25,9 +25,11 @@ type letGo struct {
 	needed map[volumeOnNode]time.Time   // when a pod, or the node, was last seen to need it
 	pods   map[types.UID][]volumeOnNode // what pods need, as far as their claims were bound
 	wrong  time.Time                    // when something last went wrong
+	ticked bool                         // time has moved on though something could have happened first
 }
 
 func (l *letGo) commit(e fake.Commit) {
+	l.late()
 	switch is := e.After.(type) {
 	case *corev1.Pod:
 		l.podChanged(is, e.Type == watch.Deleted || hasEnded(is))
@@ -77,14 +79,21 @@ func (l *letGo) nodeChanged(e fake.Commit, is *corev1.Node) {
 
 // failed: the controller may have to wait after a request, or a call of the driver, that failed.
 func (l *letGo) failed(r trace.Record) {
+	l.late()
 	if (r.Err != nil || r.Lost) && (r.Kind == trace.KindDriver || strings.HasPrefix(r.Actor, "attachdetach")) {
 		l.wrong = l.Now()
 	}
 }
 
 func (l *letGo) befell(r trace.Record) {
-	if r.Verb != "tick" {
-		l.wrong = l.Now()
+	l.wrong = l.Now()
+	l.ticked = r.Verb == "tick"
+}
+
+// late: the time by which everybody is late after a tick is no fault of theirs.
+func (l *letGo) late() {
+	if l.ticked {
+		l.wrong, l.ticked = l.Now(), false
 	}
 }
 

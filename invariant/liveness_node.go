@@ -70,8 +70,11 @@ func volumesOfPod(api *fake.Server, pod *corev1.Pod) []string {
 //
 // Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36), for the last.
 func beginDetached(c *Checker) watcher {
-	l := &letGo{c, map[volumeOnNode]time.Time{}, map[types.UID][]volumeOnNode{}, time.Time{}}
-	return watcher{commits: []string{"pods", "nodes", "volumeattachments"}, commit: l.commit, call: l.failed, request: l.failed, event: l.befell, rest: func(report func(object, why string)) {
+	l := &letGo{Checker: c, needed: map[volumeOnNode]time.Time{}, pods: map[types.UID][]volumeOnNode{}}
+	w := watcher{
+		commits: []string{"pods", "nodes", "volumeattachments"}, commit: l.commit, call: l.failed, request: l.failed, event: l.befell,
+	}
+	w.rest = func(report func(object, why string)) {
 		used := usedVolumes(c.API)
 		for _, obj := range c.API.List("volumeattachments") {
 			a := obj.(*storagev1.VolumeAttachment)
@@ -81,7 +84,8 @@ func beginDetached(c *Checker) watcher {
 			}
 			report("volumeattachments/"+a.Name, fmt.Sprintf("is of volume %s to node %s, where no pod needs it: %s", v.Name, a.Spec.NodeName, c.whyAttached(a, v)))
 		}
-	}}
+	}
+	return w
 }
 
 // whyAttached tells what keeps an attachment that is not needed.
