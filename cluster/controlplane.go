@@ -160,7 +160,7 @@ func storageParts(own *disk) []part {
 }
 
 func schedulerParts() []part {
-	return []part{{name: "scheduler", instead: "kube-scheduler", start: func(p Process) error {
+	return []part{{name: "scheduler", instead: "kube-scheduler", narrow: narrowScheduler, start: func(p Process) error {
 		scheduler.New(scheduler.Config{
 			Component: p.Component, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder("default-scheduler"),
 		})
@@ -292,6 +292,18 @@ func startNamespace(p Process) error {
 
 // narrowing tells what of its caches a part is to have. Its argument gives them, once they are there.
 type narrowing func(own func() informers.SharedInformerFactory) []fake.Selection
+
+// narrowScheduler leaves out what has to do with attach limits where there are none.
+func narrowScheduler(own func() informers.SharedInformerFactory) []fake.Selection {
+	limits := func(obj fake.Object) bool { return obj != nil && scheduler.Limits(obj.(*storagev1.CSINode)) }
+	counts := func(obj fake.Object) bool {
+		return obj != nil && scheduler.Counts(own(), obj.(*storagev1.VolumeAttachment))
+	}
+	return []fake.Selection{
+		{Resource: "csinodes", Concerns: func(was, is fake.Object) bool { return limits(was) || limits(is) }},
+		{Resource: "volumeattachments", Concerns: func(was, is fake.Object) bool { return counts(was) || counts(is) }},
+	}
+}
 
 func narrowNamespace(func() informers.SharedInformerFactory) []fake.Selection {
 	return []fake.Selection{{
