@@ -121,8 +121,16 @@ func (c *Cluster) setUp() {
 	})
 }
 
+// allocatablePeriod is how often kubelets ask a driver that has a limit how many volumes their nodes can have.
+const allocatablePeriod = time.Minute
+
 func (c *Cluster) csiDriver() *storagev1.CSIDriver {
-	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: c.driver.name()}}
+	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: c.driver.name()}}
+	if c.limited {
+		seconds := int64(allocatablePeriod / time.Second)
+		driver.Spec.NodeAllocatableUpdatePeriodSeconds = &seconds
+	}
+	return driver
 }
 
 func (c *Cluster) class() *storagev1.StorageClass {
@@ -301,7 +309,9 @@ func narrowScheduler(own func() informers.SharedInformerFactory) []fake.Selectio
 	}
 	return []fake.Selection{
 		{Resource: "csinodes", Concerns: func(was, is fake.Object) bool { return limits(was) || limits(is) }},
-		{Resource: "volumeattachments", Concerns: func(was, is fake.Object) bool { return counts(was) || counts(is) }},
+		{Resource: "volumeattachments", Concerns: func(was, is fake.Object) bool {
+			return was == nil && counts(is) || is == nil && counts(was) // what stands in one does not matter
+		}},
 	}
 }
 

@@ -20,6 +20,7 @@ type Capabilities struct {
 	Plugin
 	Attacher      Attacher
 	Verifier      Verifier
+	Limiter       Limiter
 	DeviceMounter DeviceMounter
 	Mounter       Mounter
 	Provisioner   Provisioner
@@ -59,6 +60,7 @@ func (m *Manager) Register(p Plugin) error {
 	c := Capabilities{Plugin: p}
 	c.Attacher, _ = p.(Attacher)
 	c.Verifier, _ = p.(Verifier)
+	c.Limiter, _ = p.(Limiter)
 	c.DeviceMounter, _ = p.(DeviceMounter)
 	c.Mounter, _ = p.(Mounter)
 	c.Provisioner, _ = p.(Provisioner)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ import (
 //	cordon NODE, uncordon NODE
 //	wait claim|volume|pod NAME PHASE
 //	wait claim|volume|pod NAME gone
+//	limit NUMBER              (of volumes that can be attached to a node, from now on)
 //	pass DURATION             (does nothing for so long)
 //	let crash PART …          (or whatever else can befall a world)
 //
@@ -72,7 +74,7 @@ var acts = map[string]grammar{
 	"finish pod": {0, nil}, "write pod": {1, nil},
 	"cordon": {0, nil}, "uncordon": {0, nil},
 	"wait claim": {1, nil}, "wait volume": {1, nil}, "wait pod": {1, nil},
-	"pass": {0, nil},
+	"pass": {0, nil}, "limit": {0, nil},
 }
 
 // ParseAct reads an act. The error names what is wrong.
@@ -116,6 +118,11 @@ func ParseAct(text string) (Act, error) {
 	}
 	if a.verb == "set" && a.kind == "node" && len(a.options) != 1 {
 		return Act{}, fmt.Errorf("act %q: want ready= or out-of-service=", text)
+	}
+	if a.verb == "limit" {
+		if n, err := strconv.Atoi(a.name); err != nil || n < 0 {
+			return Act{}, fmt.Errorf("act %q: want a number", text)
+		}
 	}
 	if a.verb == "pass" {
 		if d, err := time.ParseDuration(a.name); err != nil || d <= 0 {
@@ -183,6 +190,12 @@ func (a Act) do(ctx context.Context, c *cluster.Cluster, user *sim.Component) er
 		return err
 	case "wait":
 		return a.wait(ctx, c)
+	case "limit":
+		n, err := strconv.Atoi(a.name)
+		if err != nil {
+			return err
+		}
+		return c.LimitVolumes(n)
 	case "pass":
 		d, err := time.ParseDuration(a.name)
 		if err != nil {

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,26 +47,28 @@ func exceedsLimit(pod *corev1.Pod, node *corev1.Node, from facts) bool {
 	}
 	wanted := map[driverVolume]bool{}
 	addVolumes(wanted, pod, from)
-	there := map[driverVolume]bool{}
+	all := map[driverVolume]bool{}
 	for _, other := range from.podsOn(node.Name, pod.UID) {
-		addVolumes(there, other, from)
+		addVolumes(all, other, from)
 	}
+	more := map[string]bool{} // the drivers of which it brings a volume that no pod there uses
+	for v := range wanted {
+		if !all[v] {
+			more[v.driver] = true
+		}
+	}
+	maps.Copy(all, wanted)
 	for _, attachment := range from.attachmentsTo(node.Name) {
 		if v, ok := volumeAttached(attachment, from); ok {
-			there[v] = true
+			all[v] = true
 		}
 	}
-	has, more := map[string]int{}, map[string]int{}
-	for v := range there {
-		has[v.driver]++
+	count := map[string]int{}
+	for v := range all {
+		count[v.driver]++
 	}
-	for v := range wanted {
-		if !there[v] {
-			more[v.driver]++
-		}
-	}
-	for driver, n := range more {
-		if limit, limited := limits[driver]; limited && has[driver]+n > limit {
+	for driver, limit := range limits {
+		if more[driver] && count[driver] > limit {
 			return true
 		}
 	}

@@ -96,6 +96,7 @@ func TestExceedsLimit(t *testing.T) {
 		{name: "the same handle of another driver", brings: []string{"d1"}, limit: 1, pods: one("e1")},
 		{name: "a volume that a pod uses and that is attached counts once", brings: []string{"d1"}, limit: 3, pods: one("d2", "d3"), attached: []string{"d2", "d3"}},
 		{name: "a volume that is attached, and that nobody uses any more", brings: []string{"d1"}, limit: 1, attached: []string{"d1"}},
+		{name: "a volume that is to be attached where there is no place", brings: []string{"d1"}, limit: 1, pods: one("d2"), attached: []string{"d1", "d2"}, want: true},
 		{name: "an attachment of a volume that is gone does not count", brings: []string{"d1"}, limit: 1, attached: []string{"none"}},
 		{name: "the node is fuller than it may be", brings: []string{"d1"}, limit: 1, pods: one("d1", "d2")},
 		{name: "the node can have none", brings: []string{"d1"}, limit: 0, want: true},
