@@ -45,6 +45,10 @@ var floors = map[string]int{
 	"plugins/csireq": 3,
 	"plugins/loop":   3,
 	"plugins/array":  3,
+	// Finding plugins that come and go, and checking any.
+	"plugins/prober":     3,
+	"plugins/flexvolume": 3,
+	"plugins/plugintest": 3,
 	// Plugins of kube-controller-manager.
 	"plugins/hostpath": 3,
 	"plugins/nfs":      3,

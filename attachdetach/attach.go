@@ -40,6 +40,7 @@ func (c *Controller) attach(d *Desired) {
 			}
 			c.actual.markAttached(volume, node, spec, devicePath)
 			c.status.changed(node)
+			c.scheduleVerify(volume)
 			c.tell(pods, corev1.EventTypeNormal, SuccessfulAttachVolume, always(attachedMessage(spec)))
 		},
 	})

@@ -42,6 +42,7 @@ type Config struct {
 
 	DisableForceDetach bool          // a node that is not ready is waited for without limit; only the out-of-service taint forces
 	MaxWaitForUnmount  time.Duration // 0: MaxWaitForUnmount
+	VerifyPeriod       time.Duration // how often it is asked whether volumes are attached still; 0: VerifyPeriod; negative: never
 }
 
 // Controller is the AttachDetach controller. Its methods are for its component's strands; when the world stands still, its
@@ -67,9 +68,11 @@ type Controller struct {
 	actual   *ActualStateOfWorld
 	executor *executor.Executor
 	status   *nodeStatus
+	verify   *sim.Timer
 	volumes  *sim.Queue[corev1.UniqueVolumeName]
 	wakes    map[corev1.UniqueVolumeName]time.Time // when the volume is looked at again at the latest
 
+	verifying bool // the timer is set
 	recovered bool // the two pictures were drawn; until then events are not listened to
 }
 
@@ -86,6 +89,7 @@ func New(cfg Config) *Controller {
 	}
 	c.executor = executor.New(executor.Config{Component: cfg.Component, OnDone: c.operationDone})
 	c.status = newNodeStatus(cfg, c.actual)
+	c.verify = cfg.Component.NewBackgroundTimer("verify", c.verifyAll)
 	c.watch()
 	cfg.Component.Worker("recover", func() bool { return !c.recovered && c.cachesFull() }, c.recoverState)
 	c.volumes.Work(c.Sync)
@@ -114,6 +118,7 @@ func (c *Controller) watch() {
 	handle(c, persistent, c.persistentVolumeChanged, nil)
 	handle(c, attachments, func(_, attachment *storagev1.VolumeAttachment) { c.attachmentChanged(attachment) }, c.attachmentDeleted)
 	handle(c, drivers, func(_, _ metav1.Object) { c.driversChanged() }, func(metav1.Object) { c.driversChanged() })
+	c.cfg.Plugins.OnChange(c.pluginsChanged)
 }
 
 // addIndexers adds the indexes that the cache does not have yet from another controller of the component.

@@ -62,7 +62,7 @@ type podVolume struct {
 type resolution int
 
 const (
-	unresolved    resolution = iota // not now: its claim is not bound, or not in the cache
+	unresolved    resolution = iota // not now: its claim is not bound, or not in the cache, or nobody knows its kind
 	notAttachable                   // it needs no attaching
 	attachable
 )
@@ -162,7 +162,7 @@ func (d *DesiredStateOfWorld) put(pod *corev1.Pod, v podVolume) bool {
 		d.volumes[v.volume] = map[types.NodeName]*Desired{}
 	}
 	w := d.volumes[v.volume][node]
-	changed := w == nil || w.Spec.PersistentVolume != v.spec.PersistentVolume
+	changed := w == nil || !sameVolume(w.Spec, v.spec)
 	if w == nil {
 		w = &Desired{Volume: v.volume, Node: node, pods: map[types.NamespacedName]*corev1.Pod{}}
 		d.volumes[v.volume][node] = w
@@ -234,10 +234,15 @@ func compact(volumes []corev1.UniqueVolumeName) []corev1.UniqueVolumeName {
 
 // sortedValues are a map's values in the order of their keys.
 func sortedValues[K ~string, V any](m map[K]V) []V {
-	if len(m) < 2 {
-		return slices.Collect(maps.Values(m))
+	if len(m) == 0 {
+		return nil
 	}
 	values := make([]V, 0, len(m))
+	if len(m) == 1 {
+		for _, value := range m {
+			return append(values, value)
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		values = append(values, m[key])
 	}

@@ -16,8 +16,11 @@
 // uncertain at once; what was uncertain is asked for once more when an operation on it has succeeded; and it starts from
 // the VolumeAttachments that there are, not from those in its cache alone.
 //
-// Not here: translation of in-tree volumes to CSI, volumes of no plugin of the manager's, metrics. Attachments of nodes
-// without the annotation are kept and detached as upstream does, but nothing is attached to such nodes.
+// Volumes of in-tree plugins that are migrated are translated to CSI before anything else is done with them, whether a
+// PersistentVolume or the pod names them.
+//
+// Not here: volumes of no plugin of the manager's, metrics. Attachments of nodes without the annotation are kept and detached
+// as upstream does, but nothing is attached to such nodes.
 //
 // Upstream: pkg/controller/volume/attachdetach, and of pkg/volume/util/operationexecutor GenerateAttachVolumeFunc and
 // GenerateDetachVolumeFunc (v1.36).

@@ -62,6 +62,18 @@ func (c *Controller) persistentVolumeChanged(old, volume *corev1.PersistentVolum
 // Upstream: pkg/controller/volume/attachdetach/populator findAndRemoveDeletedPods, its second half (v1.36).
 func (c *Controller) driversChanged() { c.populateAll() }
 
+// pluginsChanged looks again at all pods, whose volumes may be attached by another plugin now, or by one at last; and asks for
+// attachments that one that was away could not be asked for.
+func (c *Controller) pluginsChanged() {
+	if !c.recovered {
+		return
+	}
+	c.populateAll()
+	for _, a := range c.actual.All() {
+		c.scheduleVerify(a.Volume)
+	}
+}
+
 // populateNode looks again at the pods of a node.
 func (c *Controller) populateNode(node types.NodeName) { c.populateBy(podsByNode, string(node)) }
 
@@ -97,6 +109,9 @@ func (c *Controller) volumesOf(pod *corev1.Pod) []podVolume {
 func (c *Controller) volumeOf(pod *corev1.Pod, volume *corev1.Volume) podVolume {
 	v := podVolume{name: volume.Name}
 	spec, err := c.specOf(pod, volume)
+	if err == nil {
+		spec, err = migrated.Translate(spec, pod.Namespace)
+	}
 	if err != nil {
 		return v
 	}
@@ -105,11 +120,12 @@ func (c *Controller) volumeOf(pod *corev1.Pod, volume *corev1.Volume) podVolume 
 	return v
 }
 
-// identify finds the unique name of a volume and who attaches it.
+// identify finds the unique name of a volume and who attaches it. A plugin that is not there may be on its way back: what was
+// wanted of it stays wanted.
 func (c *Controller) identify(spec *plugins.Spec) (corev1.UniqueVolumeName, plugins.Attacher, resolution) {
 	plugin, err := c.cfg.Plugins.FindBySpec(spec)
 	if err != nil {
-		return "", nil, notAttachable
+		return "", nil, unresolved
 	}
 	can, err := plugin.Attachable(spec)
 	if err != nil {

@@ -7,6 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/sim"
 )
 
 // TestOnlyBoundClaimsAreWanted lets a pod come before its claim and volume, in the ways they can be late or wrong.
@@ -108,4 +112,38 @@ func TestVolumeThatNeedsNoAttachingAnyMore(t *testing.T) {
 	w.run()
 	w.quiet()
 	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Detach disk-1 node-1"}, w.backend.calls)
+}
+
+// TestPluginsComeAndGo has a plugin come after the pods that need it, go while they run, and come back.
+func TestPluginsComeAndGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.node("node-1")
+	w.disk("disk-1", rwo)
+	w.disk("disk-2", rwo)
+	manager := &plugins.Manager{}
+	var component *sim.Component
+	w.start(func(cfg *attachdetach.Config) { component, cfg.Plugins = cfg.Component, manager })
+	change := func(f func()) {
+		component.Spawn("change", func(context.Context) { f() })
+		w.run()
+	}
+	put := func() { w.must(manager.Put(disk{c: component, b: w.backend})) }
+
+	w.pod("a", "node-1", "disk-1")
+	w.run()
+	w.same("calls while there is no plugin", nil, w.backend.calls)
+	change(put)
+	want := []string{"0s Attach disk-1 node-1"}
+	w.same("calls when it has come", want, w.backend.calls)
+	w.quiet()
+
+	change(func() { manager.Remove(diskName) })
+	w.pod("b", "node-1", "disk-2")
+	w.run()
+	w.same("calls when it has gone", want, w.backend.calls)
+	w.same("attached, as the node is told", []string{diskName + "/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
+	change(put)
+	w.same("calls when it is back", append(want, "0s Attach disk-2 node-1"), w.backend.calls)
+	w.quiet()
 }

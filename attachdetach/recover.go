@@ -39,11 +39,11 @@ func (c *Controller) recoverState(ctx context.Context) {
 
 // storedAttachments are the VolumeAttachments that there are. It leaves the component: the first list in the cache may be
 // old, and an attachment that it does not show must not be passed over when a pod wants the volume on another node. Where
-// there are no volumes there are no attachments.
+// there are neither volumes nor nodes there are no attachments.
 //
 // Differs: upstream trusts its cache (I16b).
 func (c *Controller) storedAttachments(ctx context.Context) []*storagev1.VolumeAttachment {
-	if len(list(c.persistent.List)) == 0 {
+	if len(list(c.persistent.List)) == 0 && len(list(c.nodes.List)) == 0 {
 		return nil
 	}
 	for {
@@ -66,6 +66,7 @@ func (c *Controller) recoverNodes() {
 		name := types.NodeName(node.Name)
 		for _, attached := range node.Status.VolumesAttached {
 			c.actual.markAttached(attached.Name, name, nil, attached.DevicePath)
+			c.scheduleVerify(attached.Name)
 		}
 		c.actual.setInUse(name, node.Status.VolumesInUse)
 		if _, ok := node.Annotations[ManagedAnnotation]; ok {
@@ -94,18 +95,13 @@ func (c *Controller) persistentVolumeAdded(volume *corev1.PersistentVolume) {
 	}
 }
 
-// volumeAttached is the volume of a VolumeAttachment. One without a PersistentVolume, or whose PersistentVolume is gone,
-// tells nothing: then the spec is nil.
+// volumeAttached is the volume of a VolumeAttachment. One whose PersistentVolume is gone tells nothing: then the spec is
+// nil.
 func (c *Controller) volumeAttached(attachment *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, *plugins.Spec) {
-	source := attachment.Spec.Source.PersistentVolumeName
-	if source == nil {
+	spec := c.attachedSpec(attachment)
+	if spec == nil {
 		return "", nil
 	}
-	persistent, err := c.persistent.Get(*source)
-	if err != nil {
-		return "", nil
-	}
-	spec := &plugins.Spec{PersistentVolume: persistent}
 	volume, _, resolution := c.identify(spec)
 	if resolution != attachable {
 		return "", nil

@@ -1,13 +1,16 @@
 package attachdetach
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/executor"
 	"github.com/volsim/volsim/plugins"
 )
 
@@ -15,21 +18,33 @@ import (
 // controller did not know, as when it started from an old list.
 func (c *Controller) attachmentChanged(attachment *storagev1.VolumeAttachment) {
 	volume, spec := c.volumeAttached(attachment)
-	if node := types.NodeName(attachment.Spec.NodeName); spec != nil && c.actual.get(volume, node) == nil {
+	if spec == nil {
+		c.attachmentDeleted(attachment)
+		return
+	}
+	node := types.NodeName(attachment.Spec.NodeName)
+	switch a := c.actual.get(volume, node); {
+	case a != nil:
+		c.doubtAnew(a)
+	default:
 		c.actual.addUncertain(volume, node, spec)
 		if !c.executor.Pending(operationKey(volume, spec, node)) {
 			c.volumes.Add(volume)
 		}
 	}
-	c.attachmentDeleted(attachment)
 }
 
-// attachmentDeleted takes in that the cache shows a VolumeAttachment no more.
+// attachmentDeleted takes in that the cache shows a VolumeAttachment no more, or that of which volume it is cannot be told.
 func (c *Controller) attachmentDeleted(attachment *storagev1.VolumeAttachment) {
 	for _, a := range c.actual.OnNode(types.NodeName(attachment.Spec.NodeName)) {
-		if c.doubt(a) {
-			c.volumes.Add(a.Volume)
-		}
+		c.doubtAnew(a)
+	}
+}
+
+// doubtAnew has a volume looked at whose attachment became doubtful.
+func (c *Controller) doubtAnew(a *Attachment) {
+	if c.doubt(a) {
+		c.volumes.Add(a.Volume)
 	}
 }
 
@@ -39,7 +54,7 @@ func (c *Controller) attachmentDeleted(attachment *storagev1.VolumeAttachment) {
 // doubted; Sync looks again after it.
 //
 // Differs: upstream asks the plugin each minute, about all volumes, and takes for detached what is not attached at this
-// moment.
+// moment. Here a plugin is asked only if VolumeAttachments do not show what becomes of its volumes; see verifyAll.
 //
 // Upstream: pkg/controller/volume/attachdetach/reconciler syncStates, and of pkg/volume/util/operationexecutor
 // GenerateVolumesAreAttachedFunc (v1.36).
@@ -54,6 +69,58 @@ func (c *Controller) doubt(a *Attachment) bool {
 	c.actual.markUncertain(a.Volume, a.Node)
 	c.status.changed(a.Node)
 	return true
+}
+
+// VerifyPeriod is how often a plugin is asked whether its volumes are attached still, if VolumeAttachments do not show it.
+//
+// Upstream: cmd/kube-controller-manager --attach-detach-reconcile-sync-period (v1.36).
+const VerifyPeriod = time.Minute
+
+// scheduleVerify has an attachment that is certain asked for when the period is over, with all others.
+func (c *Controller) scheduleVerify(volume corev1.UniqueVolumeName) {
+	if c.cfg.VerifyPeriod < 0 || c.verifying {
+		return
+	}
+	if verifier, _ := c.verifier(volume); verifier != nil && !verifier.Watched() {
+		c.verifying = true
+		c.verify.Reset(cmp.Or(c.cfg.VerifyPeriod, VerifyPeriod))
+	}
+}
+
+// verifyAll asks for all attachments that are certain and that VolumeAttachments do not show, each in an operation of its own,
+// so that nothing else is done to it meanwhile.
+//
+// Differs: upstream asks while other operations run, and may take for detached what was attached a moment ago.
+//
+// Upstream: pkg/controller/volume/attachdetach/reconciler sync (v1.36).
+func (c *Controller) verifyAll() {
+	c.verifying = false
+	for _, a := range c.actual.All() {
+		verifier, name := c.verifier(a.Volume)
+		if a.State != Attached || verifier == nil || verifier.Watched() {
+			continue
+		}
+		c.scheduleVerify(a.Volume)
+		key := operationKey(a.Volume, a.Spec, a.Node)
+		if c.executor.Check(key, executor.VerifyAttached) != nil {
+			continue
+		}
+		is := plugins.Present
+		c.start(executor.Operation{
+			Key:  key,
+			Name: executor.VerifyAttached,
+			Run: func(ctx context.Context) (err error) {
+				is, err = verifier.Verify(ctx, name, a.Node)
+				return err
+			},
+			Ended: func(_ executor.Outcome, err error) {
+				if err == nil && is != plugins.Present {
+					c.actual.markUncertain(a.Volume, a.Node)
+					c.status.changed(a.Node)
+				}
+			},
+		})
+	}
 }
 
 // busy tells whether an operation runs that an operation on the attachment would have to wait for.

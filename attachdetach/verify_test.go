@@ -3,6 +3,7 @@ package attachdetach_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,8 +18,11 @@ import (
 // verifier is a disk that knows where volumes are attached. What it says first is set by the test; then it is the truth.
 type verifier struct {
 	disk
-	answers []plugins.Presence
+	answers   []plugins.Presence
+	unwatched bool
 }
+
+func (v *verifier) Watched() bool { return !v.unwatched }
 
 func (v *verifier) LastSeen(name string, node types.NodeName) plugins.Presence {
 	if v.b.attached[name][node] {
@@ -191,4 +195,58 @@ func TestVolumeDetachedBySomebodyDuringAnOperation(t *testing.T) {
 	w.same("calls", []string{
 		"0s Detach disk-1 node-2", "0s Verify disk-1 node-2: absent", "0s Attach disk-1 node-1", "0s Verify disk-1 node-1: present",
 	}, w.backend.calls)
+}
+
+// A plugin whose volumes no VolumeAttachment shows is asked each minute.
+func TestVolumeThatNobodyWatchesIsAskedForEachMinute(t *testing.T) {
+	t.Parallel()
+	w := verifiedWorld(t)
+	w.pod("a", "node-1", "disk-1")
+	w.start(func(cfg *attachdetach.Config) {
+		cfg.Plugins = &plugins.Manager{}
+		w.must(cfg.Plugins.Register(&verifier{
+			disk: disk{c: cfg.Component, b: w.backend}, unwatched: true,
+			answers: []plugins.Presence{plugins.Present, plugins.Absent, plugins.Present},
+		}))
+	})
+	w.until("the third question", func() bool { return len(w.backend.calls) == 5 })
+	w.until("the end of it", func() bool { return w.controller.Actual().State(disk1, "node-1") == attachdetach.Attached })
+	w.same("calls", []string{
+		"0s Attach disk-1 node-1", "1m0s Verify disk-1 node-1: present", "2m0s Verify disk-1 node-1: absent",
+		"2m0s Attach disk-1 node-1", "2m0s Verify disk-1 node-1: present",
+	}, w.backend.calls)
+}
+
+func TestNobodyIsAskedWhereThatIsSwitchedOff(t *testing.T) {
+	t.Parallel()
+	w := verifiedWorld(t)
+	w.pod("a", "node-1", "disk-1")
+	w.start(func(cfg *attachdetach.Config) {
+		cfg.VerifyPeriod = -1
+		cfg.Plugins = &plugins.Manager{}
+		w.must(cfg.Plugins.Register(&verifier{disk: disk{c: cfg.Component, b: w.backend}, unwatched: true}))
+	})
+	w.run()
+	w.same("calls", []string{"0s Attach disk-1 node-1"}, w.backend.calls)
+}
+
+// TestPluginThatWasAwayIsAskedAgain has the plugin be away when it should be asked.
+func TestPluginThatWasAwayIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	w := verifiedWorld(t)
+	w.pod("a", "node-1", "disk-1")
+	w.start(func(cfg *attachdetach.Config) {
+		manager := &plugins.Manager{}
+		v := &verifier{disk: disk{c: cfg.Component, b: w.backend}, unwatched: true}
+		cfg.Plugins = manager
+		w.must(manager.Put(v))
+		cfg.Component.NewTimer("away", func() { manager.Remove(diskName) }).Reset(30 * time.Second)
+		cfg.Component.Spawn("back", func(context.Context) {
+			cfg.Component.Sleep(90 * time.Second)
+			cfg.Component.Call(trace.Action{Kind: trace.KindDriver, Verb: "Probe"}, func() trace.Outcome { return trace.Outcome{} })
+			w.must(manager.Put(v))
+		})
+	})
+	w.until("a question", func() bool { return len(w.backend.calls) == 2 })
+	w.same("calls", []string{"0s Attach disk-1 node-1", "2m30s Verify disk-1 node-1: present"}, w.backend.calls)
 }

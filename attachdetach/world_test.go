@@ -58,8 +58,8 @@ func newWorld(t *testing.T, chooser sim.Chooser) *world {
 	return w
 }
 
-// start adds the controller to the world as it is by now.
-func (w *world) start(configure ...func(*attachdetach.Config)) {
+// start adds the controller to the world as it is by now. It returns its component.
+func (w *world) start(configure ...func(*attachdetach.Config)) *sim.Component {
 	w.t.Helper()
 	c := w.host.Component("attachdetach")
 	manager := &plugins.Manager{}
@@ -73,6 +73,7 @@ func (w *world) start(configure ...func(*attachdetach.Config)) {
 		f(&cfg)
 	}
 	w.controller = attachdetach.New(cfg)
+	return c
 }
 
 func (w *world) must(err error) {

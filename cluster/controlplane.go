@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -195,7 +194,7 @@ func startPVController(p Process, own *disk) error {
 		})
 	}
 	var manager plugins.Manager
-	if err := errors.Join(manager.Register(p.plugin(nfs.New(scrubber))), manager.Register(p.plugin(directories))); err != nil {
+	if err := manager.Register(p.plugin(nfs.New(scrubber)), p.plugin(directories)); err != nil {
 		return err
 	}
 	pvcontroller.New(pvcontroller.Config{
@@ -207,16 +206,18 @@ func startPVController(p Process, own *disk) error {
 
 func startAttachDetach(p Process) error {
 	var manager plugins.Manager
+	client := p.sharing()
 	err := manager.Register(csi.New(csi.Config{
-		Component: p.Component, Client: p.Client,
-		CSIDrivers:  p.Informers.Storage().V1().CSIDrivers().Lister(),
-		Attachments: p.Informers.Storage().V1().VolumeAttachments(),
+		Component: p.Component, Client: client,
+		CSIDrivers:        p.Informers.Storage().V1().CSIDrivers(),
+		Attachments:       p.Informers.Storage().V1().VolumeAttachments(),
+		PersistentVolumes: p.Informers.Core().V1().PersistentVolumes(),
 	}))
 	if err != nil {
 		return err
 	}
 	attachdetach.New(attachdetach.Config{
-		Component: p.Component, Client: p.Client, Informers: p.Informers,
+		Component: p.Component, Client: client, Informers: p.Informers,
 		Recorder: p.Recorder("attachdetach-controller"), Plugins: &manager,
 	})
 	return nil

@@ -67,7 +67,7 @@ func newKubelet(cfg kubeletConfig) (*kubelet, error) {
 	}
 	k.csi = csi.New(csi.Config{
 		Component: cfg.component, Client: cfg.client,
-		CSIDrivers: cfg.informers.Storage().V1().CSIDrivers().Lister(),
+		CSIDrivers: cfg.informers.Storage().V1().CSIDrivers(),
 		NodeName:   types.NodeName(cfg.node), Root: cfg.root, FS: cfg.fs,
 	})
 	var manager plugins.Manager

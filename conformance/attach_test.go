@@ -73,11 +73,12 @@ func (w *ourAttaching) client() kubernetes.Interface { return w.server.Client(w.
 
 func (w *ourAttaching) control() error {
 	component := w.host.Component("attachdetach")
-	client, informers := w.server.Client(component), w.server.Informers(component)
+	client, informers := w.server.Client(component).Sharing(), w.server.Informers(component)
 	var manager plugins.Manager
 	err := manager.Register(csi.New(csi.Config{
 		Component: component, Client: client,
-		CSIDrivers: informers.Storage().V1().CSIDrivers().Lister(), Attachments: informers.Storage().V1().VolumeAttachments(),
+		CSIDrivers: informers.Storage().V1().CSIDrivers(), Attachments: informers.Storage().V1().VolumeAttachments(),
+		PersistentVolumes: informers.Core().V1().PersistentVolumes(),
 	}))
 	attachdetach.New(attachdetach.Config{
 		Component: component, Client: client, Informers: informers, Plugins: &manager,
@@ -376,7 +377,7 @@ func BenchmarkAttachedIdle(b *testing.B) {
 				for b.Loop() {
 					began := cpu(b)
 					time.Sleep(10 * time.Second)
-					b.ReportMetric(float64((cpu(b) - began).Microseconds())/1000, "idle-cpu-ms")
+					b.ReportMetric(float64((cpu(b)-began).Microseconds())/1000, "idle-cpu-ms")
 				}
 			})
 		}

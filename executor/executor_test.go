@@ -48,6 +48,9 @@ func (b *bench) start(key executor.Key, name string) (*job, error) {
 	j.op.Run = func(context.Context) error {
 		j.moves = true
 		b.c.Wait("the end of "+name, 0, func() bool { return j.ended })
+		if errors.Is(j.err, errPanic) {
+			panic(j.err)
+		}
 		return j.err
 	}
 	if err := b.x.Start(j.op); err != nil {

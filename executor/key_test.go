@@ -57,11 +57,13 @@ func TestConcurrencyMatrix(t *testing.T) {
 		"unmount pod A":   {Volume: volume, Pod: "A"},
 		"unmount pod B":   {Volume: volume, Pod: "B"},
 		"unmount device":  {Volume: volume},
+		"mount own pod A": {Volume: volume, Pod: "A"},
 		"verify attached": {},
 	}
 	together := map[[2]string]bool{
-		{"attach n1 RWX", "attach n2 RWX"}: true,
-		{"unmount pod A", "unmount pod B"}: true,
+		{"attach n1 RWX", "attach n2 RWX"}:   true,
+		{"unmount pod A", "unmount pod B"}:   true,
+		{"mount own pod A", "unmount pod B"}: true,
 	}
 	for running, a := range keys {
 		for next, b := range keys {

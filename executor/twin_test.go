@@ -1,11 +1,14 @@
 package executor_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/volsim/volsim/executor"
@@ -15,6 +18,7 @@ import (
 type twin struct{ history []event }
 
 type event struct {
+	job  *job
 	key  executor.Key
 	name string
 	at   time.Time
@@ -22,7 +26,7 @@ type event struct {
 }
 
 func (w *twin) add(j *job, at time.Time, what string) {
-	w.history = append(w.history, event{key: j.op.Key, name: j.op.Name, at: at, what: what})
+	w.history = append(w.history, event{job: j, key: j.op.Key, name: j.op.Name, at: at, what: what})
 }
 
 func (w *twin) pending(key executor.Key) bool {
@@ -78,45 +82,123 @@ func (w *twin) untilOf(key executor.Key, name string) time.Time {
 	return last.Add(wait)
 }
 
-// TestBackoffIsWhatTheTwinSays holds the executor against the twin over drawn histories: what starts, what is refused and
-// for how long (I23, I23b).
-func TestBackoffIsWhatTheTwinSays(t *testing.T) {
+// turns are the operations that have their strands: thinking of all that happened, in order, whose turn it was.
+func (w *twin) turns(limit int) []*job {
+	var moving, waiting []*job
+	ofVolume := func(j *job) bool {
+		return slices.ContainsFunc(moving, func(other *job) bool { return other.op.Key.Volume == j.op.Key.Volume })
+	}
+	launch := func(may func(*job) bool) {
+		if i := slices.IndexFunc(waiting, may); i >= 0 {
+			moving, waiting = append(moving, waiting[i]), slices.Delete(waiting, i, i+1)
+		}
+	}
+	for _, e := range w.history {
+		if e.what == "start" {
+			waiting = append(waiting, e.job)
+			if len(moving) < limit || !ofVolume(e.job) {
+				launch(func(j *job) bool { return j == e.job })
+			}
+			continue
+		}
+		moving = slices.DeleteFunc(moving, func(j *job) bool { return j == e.job })
+		if len(moving) < limit {
+			launch(func(*job) bool { return true })
+		}
+		if !ofVolume(e.job) {
+			launch(func(j *job) bool { return j.op.Key.Volume == e.job.op.Key.Volume })
+		}
+	}
+	return moving
+}
+
+// drawn is an executor and its twin over one drawn history.
+type drawn struct {
+	*bench
+	twin
+	limit   int
+	running []*job // started, and not ended
+	waiting int    // who waits until nothing runs, and did not go on yet
+}
+
+func (d *drawn) start(t *rapid.T) {
+	key := executor.Key{ // few, so that they meet
+		Volume: rapid.SampledFrom([]corev1.UniqueVolumeName{"v", "v", "v", "w", ""}).Draw(t, "volume"),
+		Pod:    rapid.SampledFrom([]types.UID{"", "", "", "a"}).Draw(t, "pod"),
+		Node:   rapid.SampledFrom([]types.NodeName{"", "m", "n"}).Draw(t, "node"),
+	}
+	name := rapid.SampledFrom([]string{executor.Attach, executor.Attach, executor.Detach}).Draw(t, "name")
+	j, err := d.bench.start(key, name)
+	checkStart(t, &d.twin, key, name, d.host.Now(), err)
+	if err == nil {
+		d.add(j, d.host.Now(), "start")
+		d.running = append(d.running, j)
+	}
+}
+
+// end ends an operation that has its strand.
+func (d *drawn) end(t *rapid.T) {
+	moving := d.turns(d.limit)
+	if len(moving) == 0 {
+		t.Skip("nothing runs")
+	}
+	j := rapid.SampledFrom(moving).Draw(t, "job")
+	how := rapid.SampledFrom([]error{nil, errBroken, errPanic}).Draw(t, "how")
+	what := "failure"
+	if how == nil {
+		what = "success"
+	}
+	d.running = slices.DeleteFunc(d.running, func(other *job) bool { return other == j })
+	d.add(j, d.host.Now(), what)
+	d.bench.end(j, how)
+}
+
+// wait has a strand wait until nothing runs.
+func (d *drawn) wait(*rapid.T) {
+	d.waiting++
+	d.c.Spawn("wait", func(context.Context) {
+		d.x.Wait(0)
+		d.waiting--
+	})
+	d.settle()
+}
+
+// check holds the executor against its twin.
+func (d *drawn) check(t *rapid.T) {
+	if got, want := d.x.Running(), len(d.running); got != want {
+		t.Fatalf("%d run, want %d\n%s", got, want, d.x)
+	}
+	if len(d.running) == 0 && d.waiting > 0 {
+		t.Fatalf("nothing runs, and %d wait\n%s", d.waiting, d.x)
+	}
+	want := d.turns(d.limit)
+	for _, j := range d.running {
+		if got, want := j.moves, slices.Contains(want, j); got != want {
+			t.Fatalf("%s on %s has its strand: %v, want %v\n%s", j.op.Name, j.op.Key, got, want, d.x)
+		}
+	}
+}
+
+// TestExecutorIsWhatTheTwinSays holds the executor against the twin over drawn histories: what starts, what is refused and
+// for how long (I23, I23b), whose turn it is under a bound, and who waits for all to end. Some operations panic.
+func TestExecutorIsWhatTheTwinSays(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		b, w := newBench(), &twin{}
-		defer b.host.Close()
-		var jobs []*job
+		d := &drawn{limit: rapid.SampledFrom([]int{1, 2, 3, executor.DefaultLimit}).Draw(t, "limit")}
+		d.bench = newBenchWith(d.limit)
+		defer d.host.Close()
 		t.Repeat(map[string]func(*rapid.T){
-			"start": func(t *rapid.T) {
-				key := drawKey(t)
-				name := rapid.SampledFrom([]string{executor.Attach, executor.Detach}).Draw(t, "name")
-				j, err := b.start(key, name)
-				checkStart(t, w, key, name, b.host.Now(), err)
-				if err == nil {
-					w.add(j, b.host.Now(), "start")
-					jobs = append(jobs, j)
-				}
-			},
-			"end": func(t *rapid.T) {
-				if len(jobs) == 0 {
-					t.Skip("nothing runs")
-				}
-				i := rapid.IntRange(0, len(jobs)-1).Draw(t, "job")
-				if rapid.Bool().Draw(t, "success") {
-					b.end(jobs[i], nil)
-					w.add(jobs[i], b.host.Now(), "success")
-				} else {
-					b.end(jobs[i], errBroken)
-					w.add(jobs[i], b.host.Now(), "failure")
-				}
-				jobs = slices.Delete(jobs, i, i+1)
-			},
+			"": d.check, "start": d.start, "end": d.end, "wait": d.wait,
 			"pass": func(t *rapid.T) {
-				b.pass(rapid.SampledFrom([]time.Duration{
+				d.pass(rapid.SampledFrom([]time.Duration{
 					time.Millisecond, 500 * time.Millisecond, time.Second, 10 * time.Second, 2 * time.Minute, 5 * time.Minute,
 				}).Draw(t, "time"))
 			},
 		})
+		for len(d.running) > 0 {
+			d.end(t)
+			d.check(t)
+		}
 	})
 }
 

@@ -58,7 +58,7 @@ func attachDetach(asUpstream func(p cluster.Process, own *csi.Plugin) gets) func
 		return []cluster.Part{{Name: "attachdetach", Start: func(p cluster.Process) error {
 			own := csi.New(csi.Config{
 				Component: p.Component, Client: p.Client,
-				CSIDrivers:  p.Informers.Storage().V1().CSIDrivers().Lister(),
+				CSIDrivers:  p.Informers.Storage().V1().CSIDrivers(),
 				Attachments: p.Informers.Storage().V1().VolumeAttachments(),
 			})
 			g := gets{client: p.Client, plugin: own}

@@ -167,7 +167,7 @@ func validateDriverName(name string, path *field.Path) field.ErrorList {
 	if len(name) > 63 {
 		errs = append(errs, field.TooLong(path, "", 63))
 	}
-	for _, msg := range utilvalidation.IsDNS1123Subdomain(strings.ToLower(name)) {
+	for _, msg := range nameIsSubdomain(strings.ToLower(name), false) {
 		errs = append(errs, field.Invalid(path, name, msg))
 	}
 	return errs

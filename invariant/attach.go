@@ -262,16 +262,28 @@ func beginAttachmentName(c *Checker) watcher {
 			if e.Type != watch.Added {
 				return
 			}
-			v := volumeOf(c.API, a)
+			source, name := attachedSource(c.API, a)
 			switch {
-			case v == nil:
-			case v.Spec.CSI.Driver != a.Spec.Attacher:
-				c.report("I21", "attachment %s is for driver %s, but its volume %s is of driver %s", a.Name, a.Spec.Attacher, v.Name, v.Spec.CSI.Driver)
-			case a.Name != attachmentName(v.Spec.CSI.VolumeHandle, v.Spec.CSI.Driver, a.Spec.NodeName):
-				c.report("I21", "attachment %s of volume %s to node %s has the name of another", a.Name, v.Name, a.Spec.NodeName)
+			case source == nil:
+			case source.Driver != a.Spec.Attacher:
+				c.report("I21", "attachment %s is for driver %s, but its volume %s is of driver %s", a.Name, a.Spec.Attacher, name, source.Driver)
+			case a.Name != attachmentName(source.VolumeHandle, source.Driver, a.Spec.NodeName):
+				c.report("I21", "attachment %s of volume %s to node %s has the name of another", a.Name, name, a.Spec.NodeName)
 			}
 		},
 	}
+}
+
+// attachedSource is the volume that a VolumeAttachment names or holds, and what to call it; nil where it is gone, or has no
+// CSI driver.
+func attachedSource(api *fake.Server, a *storagev1.VolumeAttachment) (*corev1.CSIPersistentVolumeSource, string) {
+	if inline := a.Spec.Source.InlineVolumeSpec; inline != nil && inline.CSI != nil {
+		return inline.CSI, inline.CSI.VolumeHandle
+	}
+	if v := volumeOf(api, a); v != nil {
+		return v.Spec.CSI, v.Name
+	}
+	return nil, ""
 }
 
 // beginDetachAsked: the driver does not detach what a VolumeAttachment that is not being deleted says is attached. That no

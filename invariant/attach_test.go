@@ -162,6 +162,12 @@ func TestAttachRules(t *testing.T) {
 			w.add(v)
 			w.attachmentOf("alien", csi.AttachmentName("x", "other", node1), node1)
 		}, []string{"attachment " + csi.AttachmentName("x", "other", node1) + " is for driver array, but its volume alien is of driver other"}},
+		{"I21", "is broken by the name of another for a volume that is written out", func(w *hand) {
+			w.inlineAttachment(csi.AttachmentName(handle, stubDriver, node2), node1)
+		}, []string{"attachment " + csi.AttachmentName(handle, stubDriver, node2) + " of volume disk to node node-1 has the name of another"}},
+		{"I21", "lets a volume be written out", func(w *hand) {
+			w.inlineAttachment(csi.AttachmentName(handle, stubDriver, node1), node1)
+		}, nil},
 		{"I21", "lets a name come back for the same", func(w *hand) {
 			w.attachment(node1)
 			w.deleteAttachment(node1)

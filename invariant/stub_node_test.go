@@ -198,6 +198,19 @@ func (w *hand) attachmentOf(volume, name, node string) {
 	w.must(err)
 }
 
+// inlineAttachment makes an attachment of the volume that holds it instead of naming it.
+func (w *hand) inlineAttachment(name, node string) {
+	w.t.Helper()
+	spec := csiVolume("pv", handle, corev1.ReadWriteOnce).Spec
+	_, err := w.client.StorageV1().VolumeAttachments().Create(context.Background(), &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: storagev1.VolumeAttachmentSpec{Attacher: stubDriver, NodeName: node, Source: storagev1.VolumeAttachmentSource{
+			InlineVolumeSpec: &corev1.PersistentVolumeSpec{AccessModes: spec.AccessModes, PersistentVolumeSource: spec.PersistentVolumeSource},
+		}},
+	}, metav1.CreateOptions{})
+	w.must(err)
+}
+
 func (w *hand) changeAttachment(node string, f func(*storagev1.VolumeAttachment)) {
 	w.t.Helper()
 	attachments := w.client.StorageV1().VolumeAttachments()

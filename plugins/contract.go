@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Plugin is what every kind of volume offers.
+// Plugin is what every kind of volume offers. Its methods ask nobody, take any volume, whole or not, but never nil, and change
+// nothing.
 //
 // Upstream: pkg/volume VolumePlugin.
 type Plugin interface {
@@ -20,7 +21,7 @@ type Plugin interface {
 }
 
 // Attacher is offered by plugins whose volumes are attached to a node before a kubelet can use them. Attach and Detach are
-// idempotent.
+// idempotent. Whatever the class of their errors, the volume may be attached afterwards, or not.
 //
 // Upstream: pkg/volume AttachableVolumePlugin, Attacher, Detacher.
 type Attacher interface {
@@ -53,6 +54,9 @@ func (p Presence) String() string { return [...]string{"absent", "changing", "pr
 //
 // Upstream: pkg/volume Attacher.VolumesAreAttached.
 type Verifier interface {
+	// Watched tells whether VolumeAttachments show what becomes of attachments, so that who follows those need not ask from
+	// time to time.
+	Watched() bool
 	// LastSeen is what the plugin saw last, which may be old. It asks nobody.
 	LastSeen(volumeName string, node types.NodeName) Presence
 	// Verify asks what there is now.
@@ -84,4 +88,15 @@ type Mounter interface {
 	SetUp(ctx context.Context, spec *Spec, pod *corev1.Pod, devicePath string) error
 	// TearDown undoes SetUp. Nothing there is success.
 	TearDown(ctx context.Context, specName string, pod types.UID) error
+}
+
+// Reconstructor is offered by mounters that can tell from the node's disk alone what was mounted for a pod: all that a kubelet
+// has that begins anew.
+//
+// Upstream: pkg/volume VolumePlugin.ConstructVolumeSpec (v1.36).
+type Reconstructor interface {
+	// Reconstruct returns the volume that SetUp has made appear for the pod, or begun to, as far as it is needed to undo that:
+	// its Name is specName, and its VolumeName and DeviceMountPath are those of the volume that was set up. The error matches
+	// fs.ErrNotExist where nothing is known of one.
+	Reconstruct(specName string, pod types.UID) (*Spec, error)
 }

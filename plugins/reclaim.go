@@ -79,7 +79,7 @@ type InUseError struct{ Text string }
 // Error is the text.
 func (e *InUseError) Error() string { return e.Text }
 
-// FindProvisionable returns the plugin of that name, which makes volumes. The error matches ErrNoPlugin.
+// FindProvisionable returns the plugin of that name, which makes volumes. The error matches ErrNoPlugin or ErrUnsupported.
 //
 // Upstream: pkg/volume FindProvisionablePluginByName (v1.36).
 func (m *Manager) FindProvisionable(name string) (Capabilities, error) {
@@ -87,7 +87,7 @@ func (m *Manager) FindProvisionable(name string) (Capabilities, error) {
 	return withTier(c, err, c.Provisioner != nil, "provisionable")
 }
 
-// FindDeletable returns the plugin of that name, which deletes volumes. The error matches ErrNoPlugin.
+// FindDeletable returns the plugin of that name, which deletes volumes. The error matches ErrNoPlugin or ErrUnsupported.
 //
 // Upstream: pkg/volume FindDeletablePluginByName (v1.36).
 func (m *Manager) FindDeletable(name string) (Capabilities, error) {
@@ -95,8 +95,8 @@ func (m *Manager) FindDeletable(name string) (Capabilities, error) {
 	return withTier(c, err, c.Deleter != nil, "deletable")
 }
 
-// FindDeletableBySpec returns the one plugin that supports the volume, which deletes volumes. The error matches ErrNoPlugin
-// or ErrSeveralPlugins.
+// FindDeletableBySpec returns the one plugin that supports the volume, which deletes volumes. The error matches ErrNoPlugin,
+// ErrSeveralPlugins or ErrUnsupported.
 //
 // Upstream: pkg/volume FindDeletablePluginBySpec (v1.36).
 func (m *Manager) FindDeletableBySpec(spec *Spec) (Capabilities, error) {
@@ -104,8 +104,8 @@ func (m *Manager) FindDeletableBySpec(spec *Spec) (Capabilities, error) {
 	return withTier(c, err, c.Deleter != nil, "deletable")
 }
 
-// FindRecyclableBySpec returns the one plugin that supports the volume, which recycles volumes. The error matches ErrNoPlugin
-// or ErrSeveralPlugins.
+// FindRecyclableBySpec returns the one plugin that supports the volume, which recycles volumes. The error matches ErrNoPlugin,
+// ErrSeveralPlugins or ErrUnsupported.
 //
 // Upstream: pkg/volume FindRecyclablePluginBySpec (v1.36).
 func (m *Manager) FindRecyclableBySpec(spec *Spec) (Capabilities, error) {
@@ -113,14 +113,16 @@ func (m *Manager) FindRecyclableBySpec(spec *Spec) (Capabilities, error) {
 	return withTier(c, err, c.Recycler != nil, "recyclable")
 }
 
-// tierError says that the plugin that was found does not do this. It matches ErrNoPlugin.
+// tierError says that the plugin that was found does not do this. It matches ErrUnsupported.
+//
+// Differs: upstream says the same of a plugin that is not there.
 type tierError struct{ tier string }
 
 func (e *tierError) Error() string {
 	return fmt.Sprintf("no %s volume plugin matched", e.tier)
 }
 
-func (e *tierError) Is(target error) bool { return target == ErrNoPlugin }
+func (e *tierError) Is(target error) bool { return target == ErrUnsupported }
 
 func withTier(c Capabilities, err error, has bool, tier string) (Capabilities, error) {
 	switch {

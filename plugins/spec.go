@@ -10,6 +10,7 @@ type Spec struct {
 	Volume           *corev1.Volume
 	PersistentVolume *corev1.PersistentVolume
 	ReadOnly         bool // the pod asked for it read-only
+	Inline           bool // the PersistentVolume is made of a volume written out in a pod, and no API server has it
 }
 
 // Name is the PersistentVolume's name, or that of the volume in the pod.

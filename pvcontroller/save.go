@@ -136,7 +136,7 @@ func (c *Controller) clean(ctx context.Context, u *unsaved) error {
 	case err == nil:
 		delete(c.unsaved, u.claim.UID)
 		c.claimQueue.Add(keyOf(u.claim)) // for which a volume is made anew
-	case u.tries+1 == saveTries || errors.Is(err, plugins.ErrNoPlugin):
+	case u.tries+1 == saveTries || errors.Is(err, plugins.ErrNoPlugin), errors.Is(err, plugins.ErrUnsupported):
 		delete(c.unsaved, u.claim.UID)
 		c.tell(u.claim, msgCleanup(keyOf(u.claim), err))
 	default:

@@ -31,22 +31,22 @@ func (p *Plugin) CanAttach(spec *plugins.Spec) (bool, error) {
 }
 
 // Attach creates the volume's VolumeAttachment on the node and waits until its status says attached. The device path is
-// always empty: the kubelet takes what it needs from the VolumeAttachment.
+// always empty: the kubelet takes what it needs from the VolumeAttachment. If the one of that name is of something else, the
+// error matches ErrOthersAttachment.
 //
 // Upstream: pkg/volume/csi csiAttacher.Attach (v1.36).
 func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.NodeName) (string, error) {
-	source, err := sourceOf(spec)
+	at, err := placeOf(spec, node)
 	if err != nil {
 		return "", err
 	}
-	name := AttachmentName(source.VolumeHandle, source.Driver, node)
-	if _, err := p.attachments.Get(name); apierrors.IsNotFound(err) {
+	if p.attachment(at.attachment()) == nil {
 		attachment := &storagev1.VolumeAttachment{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
+			ObjectMeta: metav1.ObjectMeta{Name: at.attachment()},
 			Spec: storagev1.VolumeAttachmentSpec{
 				NodeName: string(node),
-				Attacher: source.Driver,
-				Source:   storagev1.VolumeAttachmentSource{PersistentVolumeName: &spec.PersistentVolume.Name},
+				Attacher: at.driver,
+				Source:   attachmentSource(spec),
 			},
 		}
 		_, err := p.cfg.Client.StorageV1().VolumeAttachments().Create(ctx, attachment, metav1.CreateOptions{})
@@ -57,24 +57,46 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 	seen, verdict := false, error(nil)
 	attached := func() bool {
 		var done bool
-		done, seen, verdict = p.attachState(name, seen)
+		done, seen, verdict = p.attachState(at, seen)
 		return done
 	}
-	if !p.await(name, "attachment of "+spec.Name()+" to "+string(node), attached) {
-		return "", timedOut(source.Driver, "attach", source.VolumeHandle)
+	if !p.await(at.attachment(), "attachment of "+spec.Name()+" to "+string(node), attached) {
+		return "", timedOut(at.driver, "attach", at.handle)
+	}
+	if attachment := p.attachment(at.attachment()); attachment != nil && verdict == nil {
+		verdict = p.checkPlace(ctx, at, attachment)
 	}
 	return "", verdict
 }
 
+// attachmentSource names the PersistentVolume, or holds all of a volume that no API server has.
+func attachmentSource(spec *plugins.Spec) storagev1.VolumeAttachmentSource {
+	if spec.Inline {
+		return storagev1.VolumeAttachmentSource{InlineVolumeSpec: &spec.PersistentVolume.Spec}
+	}
+	return storagev1.VolumeAttachmentSource{PersistentVolumeName: &spec.PersistentVolume.Name}
+}
+
+// attachment is the VolumeAttachment of that name, as the cache has it; nil: it has none.
+func (p *Plugin) attachment(name string) *storagev1.VolumeAttachment {
+	object, found, err := p.attachments.GetByKey(name)
+	if !found || err != nil {
+		return nil
+	}
+	return object.(*storagev1.VolumeAttachment)
+}
+
 // attachState looks at a VolumeAttachment that should become attached: whether there is a verdict, whether the object
 // has been seen, and the verdict. An object not yet seen is still on its way here.
-func (p *Plugin) attachState(name string, seenBefore bool) (done, seen bool, verdict error) {
-	attachment, err := p.attachments.Get(name)
+func (p *Plugin) attachState(at place, seenBefore bool) (done, seen bool, verdict error) {
+	attachment := p.attachment(at.attachment())
 	switch {
-	case err != nil && seenBefore:
+	case attachment == nil && seenBefore:
 		return true, true, errors.New("volume attachment has been deleted")
-	case err != nil:
+	case attachment == nil:
 		return false, false, nil
+	case at.other(p.seenPlace(attachment)) != nil:
+		return true, true, at.other(p.seenPlace(attachment))
 	case attachment.DeletionTimestamp != nil:
 		return true, true, errors.New("volume attachment is being deleted")
 	case attachment.Status.Attached:
@@ -87,27 +109,29 @@ func (p *Plugin) attachState(name string, seenBefore bool) (done, seen bool, ver
 }
 
 // Detach deletes the volume's VolumeAttachment on the node and waits until it is gone from the cache. A cache that has not
-// shown the attachment yet cannot tell: who does not know it to have been there asks Verify afterwards.
+// shown the attachment yet cannot tell: who does not know it to have been there asks Verify afterwards. An attachment of that
+// name that is of something else is none.
 //
 // Differs: upstream does not wait for the cache when the API server has no such attachment any more, and takes what the
 // cache still shows for attached when the volume is wanted again.
 //
 // Upstream: pkg/volume/csi csiAttacher.Detach (v1.36).
 func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeName) error {
-	driver, handle, err := splitVolumeName(volumeName)
+	at, err := namedPlace(volumeName, node)
 	if err != nil {
 		return err
 	}
-	name := AttachmentName(handle, driver, node)
-	err = p.cfg.Client.StorageV1().VolumeAttachments().Delete(ctx, name, metav1.DeleteOptions{})
-	gone := apierrors.IsNotFound(err)
-	if err != nil && !gone {
-		return fmt.Errorf("detacher.Detach failed to delete VolumeAttachment [%s]: %w", name, err)
+	gone, err := p.deleteAt(ctx, at)
+	switch {
+	case errors.Is(err, ErrOthersAttachment):
+		return nil
+	case err != nil:
+		return fmt.Errorf("detacher.Detach failed to delete VolumeAttachment [%s]: %w", at.attachment(), err)
 	}
 	var verdict error
 	detached := func() bool {
-		attachment, err := p.attachments.Get(name)
-		if err != nil {
+		attachment := p.seenAt(at)
+		if attachment == nil {
 			verdict = nil
 			return true
 		}
@@ -117,8 +141,8 @@ func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeN
 		}
 		return false
 	}
-	if !p.await(name, "detachment of "+handle+" from "+string(node), detached) {
-		return timedOut(driver, "detach", handle)
+	if !p.await(at.attachment(), "detachment of "+at.handle+" from "+string(node), detached) {
+		return timedOut(at.driver, "detach", at.handle)
 	}
 	return verdict
 }
@@ -165,14 +189,20 @@ func (p *Plugin) publishContext(ctx context.Context, spec *plugins.Spec) (map[st
 	if err != nil || !attachable {
 		return nil, err
 	}
-	source := spec.PersistentVolume.Spec.CSI
-	name := AttachmentName(source.VolumeHandle, source.Driver, p.cfg.NodeName)
+	at, err := placeOf(spec, p.cfg.NodeName)
+	if err != nil {
+		return nil, err
+	}
+	name := at.attachment()
 	attachment, err := p.cfg.Client.StorageV1().VolumeAttachments().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("volume %s has GET error for volume attachment %s: %w", source.VolumeHandle, name, err)
+		return nil, fmt.Errorf("volume %s has GET error for volume attachment %s: %w", at.handle, name, err)
+	}
+	if err := p.checkPlace(ctx, at, attachment); err != nil {
+		return nil, err
 	}
 	if !attachment.Status.Attached {
-		return nil, fmt.Errorf("volume %s is not attached for volume attachment %s", source.VolumeHandle, name)
+		return nil, fmt.Errorf("volume %s is not attached for volume attachment %s", at.handle, name)
 	}
 	return attachment.Status.AttachmentMetadata, nil
 }

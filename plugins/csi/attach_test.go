@@ -7,10 +7,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
 )
@@ -23,7 +26,16 @@ func attaching(t *testing.T, handle string) *disk {
 	t.Helper()
 	w := newWorld(t)
 	w.driver = "csi.example.com"
+	w.persistent(persistent("pv", w.driver, handle))
+	w.run()
 	return w.volume(handle)
+}
+
+// persistent makes a PersistentVolume.
+func (w *world) persistent(v *corev1.PersistentVolume) {
+	w.t.Helper()
+	_, err := w.user.CoreV1().PersistentVolumes().Create(context.Background(), v, metav1.CreateOptions{})
+	w.must(err)
 }
 
 func (d *disk) attach(ctx context.Context) error {
@@ -214,6 +226,45 @@ func TestAttachTimesOut(t *testing.T) {
 	d.same("time passed", 2*time.Minute, d.host.Now().Sub(sim.Epoch))
 }
 
+// TestAttachIsNotEndedByAnotherAttachment has one be attached that differs in one thing.
+func TestAttachIsNotEndedByAnotherAttachment(t *testing.T) {
+	t.Parallel()
+	for name, another := range map[string]place{
+		"of another handle": {"csi.example.com", "vol-2", node1},
+		"of another driver": {"other.example.com", "vol-1", node1},
+		"on another node":   {"csi.example.com", "vol-1", "node-2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := attaching(t, "vol-1")
+			d.persistent(persistent("another", another.driver, another.handle))
+			attachments, volume := d.user.StorageV1().VolumeAttachments(), "another"
+			a, err := attachments.Create(context.Background(), &storagev1.VolumeAttachment{
+				ObjectMeta: metav1.ObjectMeta{Name: csi.AttachmentName(another.handle, another.driver, another.node)},
+				Spec: storagev1.VolumeAttachmentSpec{
+					Attacher: another.driver, NodeName: string(another.node),
+					Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
+				},
+			}, metav1.CreateOptions{})
+			d.must(err)
+			attached(a)
+			_, err = attachments.UpdateStatus(context.Background(), a, metav1.UpdateOptions{})
+			d.must(err)
+			o := d.begin(d.attach)
+			d.run0()
+			d.ended(o, false)
+			d.run()
+			d.told(o, "timed out waiting for external-attacher of csi.example.com CSI driver to attach volume vol-1")
+		})
+	}
+}
+
+// place is a volume on a node.
+type place struct {
+	driver, handle string
+	node           types.NodeName
+}
+
 func TestDetachWaitsForTheAttacher(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
@@ -274,5 +325,5 @@ func TestDetachOfWhatIsNotAttached(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
 	d.must(d.do(d.detach))
-	d.same("requests", []string{"delete!"}, d.calls(trace.KindAPI))
+	d.same("requests", []string{"get!"}, d.calls(trace.KindAPI))
 }

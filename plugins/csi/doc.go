@@ -11,7 +11,7 @@
 // call leaves the component that makes it and is recorded.
 //
 // Not here yet: secrets other than as references that must exist, fsGroup, SELinux, inline (ephemeral) volumes, block
-// volumes, expansion, republishing, service account tokens, reconstruction after a restart.
+// volumes, expansion, republishing, service account tokens.
 //
 // Upstream: pkg/volume/csi.
 package csi

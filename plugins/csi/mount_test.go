@@ -1,6 +1,7 @@
 package csi_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -256,13 +257,46 @@ func TestVolumeOfAnotherKind(t *testing.T) {
 	_, nameErr := d.plugin.VolumeName(d.spec)
 	_, attachErr := d.plugin.CanAttach(d.spec)
 	_, deviceErr := d.plugin.CanDeviceMount(d.spec)
+	_, pathErr := d.plugin.DeviceMountPath(d.spec)
 	for what, err := range map[string]error{
-		"VolumeName": nameErr, "CanAttach": attachErr, "CanDeviceMount": deviceErr,
+		"VolumeName": nameErr, "CanAttach": attachErr, "CanDeviceMount": deviceErr, "DeviceMountPath": pathErr, "Attach": d.do(d.attach),
 		"MountDevice": d.mountDevice(), "SetUp": d.setUp(),
 	} {
 		d.class(what, err, plugins.Final)
 	}
 	d.same("disk", none, d.leaves())
+}
+
+// TestVolumeWithoutAHandle cannot be made at an API server; no path is made of what is missing.
+func TestVolumeWithoutAHandle(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	d.spec.PersistentVolume.Spec.CSI.VolumeHandle = ""
+	path, err := d.plugin.DeviceMountPath(d.spec)
+	d.class("DeviceMountPath", err, plugins.Final)
+	d.same("path", "", path)
+	for what, err := range map[string]error{"MountDevice": d.mountDevice(), "SetUp": d.setUp(), "Attach": d.do(d.attach)} {
+		d.class(what, err, plugins.Final)
+	}
+	d.same("disk", none, d.leaves())
+}
+
+func TestMountDeviceWithoutAPath(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	d.class("MountDevice", d.do(func(ctx context.Context) error { return d.plugin.MountDevice(ctx, d.spec, "", "") }), plugins.Final)
+	d.same("disk", none, d.leaves())
+}
+
+// TestDataFileThatCannotBeWritten has a directory where it should be: the driver is not asked for what could not be undone.
+func TestDataFileThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	d.must(d.disk.MkdirAll(path.Dir(d.globalMount()) + "/vol_data.json/in-the-way"))
+	if err := d.mountDevice(); err == nil {
+		t.Error("no error")
+	}
+	d.same("calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities"}, d.calls(trace.KindDriver))
 }
 
 func TestLostDataFile(t *testing.T) {

@@ -10,11 +10,11 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	storageinformers "k8s.io/client-go/informers/storage/v1"
 	"k8s.io/client-go/kubernetes"
-	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
@@ -28,10 +28,13 @@ const attachTimeout = 2 * time.Minute
 
 // Config is what New must be told.
 type Config struct {
-	Component   *sim.Component
-	Client      kubernetes.Interface
-	CSIDrivers  storagelisters.CSIDriverLister
-	Attachments storageinformers.VolumeAttachmentInformer // for the attach/detach controller; nil for a kubelet
+	Component  *sim.Component
+	Client     kubernetes.Interface
+	CSIDrivers storageinformers.CSIDriverInformer
+
+	// For the attach/detach controller; nil for a kubelet.
+	Attachments       storageinformers.VolumeAttachmentInformer
+	PersistentVolumes coreinformers.PersistentVolumeInformer
 
 	// For a kubelet.
 	NodeName types.NodeName
@@ -43,7 +46,9 @@ type Config struct {
 type Plugin struct {
 	cfg         Config
 	drivers     map[string]*nodeDriver // registered with this node
-	attachments storagelisters.VolumeAttachmentLister
+	driverInfo  cache.Store            // of CSIDrivers
+	attachments cache.Store            // of VolumeAttachments; nil for a kubelet
+	volumes     cache.Store            // of PersistentVolumes; nil for a kubelet
 	news        map[string]*sim.Signal // of VolumeAttachments that somebody waits for, by name
 }
 
@@ -63,14 +68,21 @@ var (
 	_ plugins.Limiter       = (*Plugin)(nil)
 	_ plugins.DeviceMounter = (*Plugin)(nil)
 	_ plugins.Mounter       = (*Plugin)(nil)
+	_ plugins.Reconstructor = (*Plugin)(nil)
 )
 
 // New makes the plugin of one process.
 func New(cfg Config) *Plugin {
-	p := &Plugin{cfg: cfg, drivers: map[string]*nodeDriver{}, news: map[string]*sim.Signal{}}
+	p := &Plugin{
+		cfg: cfg, drivers: map[string]*nodeDriver{}, news: map[string]*sim.Signal{},
+		driverInfo: cfg.CSIDrivers.Informer().GetStore(),
+	}
 	if cfg.Attachments != nil {
-		p.attachments = cfg.Attachments.Lister()
+		p.attachments = cfg.Attachments.Informer().GetStore()
 		p.followAttachments(cfg.Attachments.Informer())
+	}
+	if cfg.PersistentVolumes != nil {
+		p.volumes = cfg.PersistentVolumes.Informer().GetStore()
 	}
 	return p
 }
@@ -96,16 +108,20 @@ func sourceOf(spec *plugins.Spec) (*corev1.CSIPersistentVolumeSource, error) {
 	if spec.PersistentVolume == nil || spec.PersistentVolume.Spec.CSI == nil {
 		return nil, fmt.Errorf("volume %q is not a CSI PersistentVolume", spec.Name())
 	}
-	return spec.PersistentVolume.Spec.CSI, nil
+	source := spec.PersistentVolume.Spec.CSI
+	if source.Driver == "" || source.VolumeHandle == "" {
+		return nil, fmt.Errorf("CSI PersistentVolume %q: driver or handle missing", spec.Name())
+	}
+	return source, nil
 }
 
 // csiDriver is the CSIDriver object of a driver; nil where there is none.
 func (p *Plugin) csiDriver(name string) (*storagev1.CSIDriver, error) {
-	d, err := p.cfg.CSIDrivers.Get(name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+	object, found, err := p.driverInfo.GetByKey(name)
+	if !found || err != nil {
+		return nil, err
 	}
-	return d, err
+	return object.(*storagev1.CSIDriver), nil
 }
 
 // errNoDriver is matched by the error for a driver that is not registered with the node.

@@ -3,6 +3,7 @@ package csi_test
 import (
 	"cmp"
 	"context"
+	"path"
 	"testing"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
@@ -138,6 +139,43 @@ func TestDriverThatDoesNotStage(t *testing.T) {
 	d.same("disk at the end", []string{emptyPodDir}, d.leaves())
 	d.same("calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities", "NodePublishVolume", "NodeUnpublishVolume"},
 		d.calls(trace.KindDriver))
+}
+
+// TestStagedByADriverThatDoesNotStage finds the data file of a stage that no driver can undo now: nothing is left.
+func TestStagedByADriverThatDoesNotStage(t *testing.T) {
+	t.Parallel()
+	s, d := stubDisk(t, false, false)
+	d.must(d.disk.MkdirAll(d.globalMount()))
+	d.must(d.disk.WriteFile(path.Dir(d.globalMount())+"/vol_data.json", []byte(`{"driverName":"stub.example.com","volumeHandle":"h-1"}`)))
+	d.must(d.unmountDevice())
+	d.same("disk", []string{d.emptyDriverDir()}, d.leaves())
+	d.same("requests", 0, len(s.requests))
+}
+
+// TestMountWithoutAnAttachment is an error, unless the driver does not ask for one.
+func TestMountWithoutAnAttachment(t *testing.T) {
+	t.Parallel()
+	yes, no := true, false
+	for name, test := range map[string]struct {
+		driver *storagev1.CSIDriverSpec // nil: no object
+		fails  bool
+	}{
+		"no CSIDriver": {nil, true},
+		"not said":     {&storagev1.CSIDriverSpec{}, true},
+		"required":     {&storagev1.CSIDriverSpec{AttachRequired: &yes}, true},
+		"not required": {&storagev1.CSIDriverSpec{AttachRequired: &no}, false},
+	} {
+		_, d := stubDisk(t, true, false)
+		if test.driver != nil {
+			d.csiDriver(*test.driver)
+		}
+		free := d.volume("h-2")
+		if err := free.mountDevice(); test.fails {
+			d.class(name, err, plugins.Transient)
+		} else {
+			d.must(err)
+		}
+	}
 }
 
 func TestPodInfoOnMount(t *testing.T) {

@@ -2,46 +2,46 @@ package csi
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/plugins"
 )
 
-// LastSeen is what the cache shows of the volume's VolumeAttachment on the node.
+// Watched is true: the attacher writes what it does into the VolumeAttachment.
+func (p *Plugin) Watched() bool { return true }
+
+// LastSeen is what the cache shows of the volume's VolumeAttachment on the node. One of that name that is of something else is none.
 //
 // Upstream: pkg/volume/csi csiAttacher.VolumesAreAttached (v1.36).
 func (p *Plugin) LastSeen(volumeName string, node types.NodeName) plugins.Presence {
-	driver, handle, err := splitVolumeName(volumeName)
+	at, err := namedPlace(volumeName, node)
 	if err != nil {
 		return plugins.Absent
 	}
-	attachment, err := p.attachments.Get(AttachmentName(handle, driver, node))
-	if err != nil {
+	attachment := p.seenAt(at)
+	if attachment == nil {
 		return plugins.Absent
 	}
 	return presence(attachment)
 }
 
-// Verify reads the volume's VolumeAttachment on the node itself.
+// Verify reads the volume's VolumeAttachment on the node itself. One of that name that is of something else is none.
 //
 // Upstream: pkg/volume/csi csiAttacher.VolumesAreAttached (v1.36).
 func (p *Plugin) Verify(ctx context.Context, volumeName string, node types.NodeName) (plugins.Presence, error) {
-	driver, handle, err := splitVolumeName(volumeName)
+	at, err := namedPlace(volumeName, node)
 	if err != nil {
 		return plugins.Absent, err
 	}
-	name := AttachmentName(handle, driver, node)
-	attachment, err := p.cfg.Client.StorageV1().VolumeAttachments().Get(ctx, name, metav1.GetOptions{})
+	attachment, err := p.storedAt(ctx, at)
 	switch {
-	case apierrors.IsNotFound(err):
+	case errors.Is(err, ErrOthersAttachment), err == nil && attachment == nil:
 		return plugins.Absent, nil
 	case err != nil:
-		return plugins.Changing, fmt.Errorf("get VolumeAttachment [%s]: %w", name, err)
+		return plugins.Changing, err
 	}
 	return presence(attachment), nil
 }

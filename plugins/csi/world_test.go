@@ -58,11 +58,12 @@ func newWorld(t *testing.T) *world {
 	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
 	w.user = w.server.Client(w.host.Outside())
 	w.component = w.host.Component("process")
-	storage := w.server.Informers(w.component).Storage().V1()
+	storage, core := w.server.Informers(w.component).Storage().V1(), w.server.Informers(w.component).Core().V1()
 	w.plugin = csi.New(csi.Config{
 		Component: w.component, Client: w.server.Client(w.component),
-		CSIDrivers: storage.CSIDrivers().Lister(), Attachments: storage.VolumeAttachments(),
-		NodeName: node1, Root: root, FS: w.disk,
+		CSIDrivers: storage.CSIDrivers(), Attachments: storage.VolumeAttachments(),
+		PersistentVolumes: core.PersistentVolumes(),
+		NodeName:          node1, Root: root, FS: w.disk,
 	})
 	_, err := w.user.CoreV1().Nodes().Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node1}}, metav1.CreateOptions{})
 	w.must(err)

@@ -1,0 +1,99 @@
+package attachdetach_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/sim"
+)
+
+// meeting is a world with two volumes whose VolumeAttachments on node-1 have the same name. Each gets a pod there.
+func meeting(t *testing.T, chooser sim.Chooser) (*world, *attacher) {
+	t.Helper()
+	w := newWorld(t, chooser)
+	backend := newAttacher(w)
+	w.nodeObject("node-1")
+	w.source("one", csiSource("csi.example.com", "vol-1"))
+	w.source("two", csiSource("si.example.com", "vol-1c"))
+	w.start(withCSI)
+	return w, backend
+}
+
+const (
+	one = "csi.example.com^vol-1 on node-1"
+	two = "si.example.com^vol-1c on node-1"
+)
+
+// TestVolumesWhoseAttachmentsHaveTheSameName has the second wait for the first to be detached (I21). Upstream takes the
+// first's attachment for the second's, reports it, and detaches the first when the second is to be (conformance).
+func TestVolumesWhoseAttachmentsHaveTheSameName(t *testing.T) {
+	t.Parallel()
+	w, backend := meeting(t, nil)
+	w.pod("a", "node-1", "one")
+	w.run()
+	w.pod("b", "node-1", "two")
+	w.until("told", func() bool { return len(w.events()) == 2 })
+	w.same("attached", []string{one}, backend.has())
+	name := csi.AttachmentName("vol-1", "csi.example.com", "node-1")
+	w.same("events", []string{
+		`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "one" `,
+		`x1 Warning FailedAttachVolume b: AttachVolume.Attach failed for volume "two" : VolumeAttachment ` + name +
+			` is of volume vol-1 of driver csi.example.com on node node-1, not of volume vol-1c of driver si.example.com on node node-1: the name is taken`,
+	}, w.events())
+
+	w.deletePod("b") // what may be attached and is not wanted is detached: nothing is there
+	w.run()
+	w.same("attached", []string{one}, backend.has())
+	w.pod("b", "node-1", "two")
+	w.until("told again", func() bool { return len(w.events()) > 2 })
+	w.deletePod("a")
+	w.run()
+	w.quiet()
+	w.same("attached", []string{two}, backend.has())
+}
+
+// TestVolumesThatMeetAreNeverMixedUp runs many interleavings of two users who do not know of one another.
+func TestVolumesThatMeetAreNeverMixedUp(t *testing.T) {
+	t.Parallel()
+	refused := 0
+	for seed := range uint64(200) {
+		w, backend := meeting(t, sim.NewSeeded(seed))
+		for _, claim := range []string{"one", "two"} {
+			pod := "pod-of-" + claim
+			user := w.host.Component("user of " + claim)
+			client := w.server.Client(user)
+			user.User("pods", func(ctx context.Context) {
+				for range 2 {
+					if _, err := client.CoreV1().Pods("default").Create(ctx, newPod(pod, "node-1", claim), metav1.CreateOptions{}); err != nil {
+						t.Errorf("create %s: %v", pod, err)
+					}
+					user.Sleep(seconds(1))
+					if err := deletePod(ctx, client, pod); err != nil {
+						t.Errorf("delete %s: %v", pod, err)
+					}
+				}
+			})
+		}
+		w.run()
+		w.quiet()
+		w.same("attached", nil, backend.has())
+		w.same("attachments", nil, w.attachments())
+		for _, e := range w.server.List("events") {
+			if e.(*corev1.Event).Reason == attachdetach.FailedAttachVolume {
+				refused++
+				break
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d\n%s\n%s", seed, w.controller, w.host.Log().Text())
+		}
+	}
+	if refused < 50 {
+		t.Errorf("in %d worlds only did the two meet", refused)
+	}
+}

@@ -1,0 +1,259 @@
+package attachdetach_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/plugins/csi"
+)
+
+const (
+	ebsDriver = "ebs.csi.aws.com"
+	ebsDisk   = corev1.UniqueVolumeName(csi.PluginName + "/" + ebsDriver + "^vol-1")
+	ebsOn1    = ebsDriver + "^vol-1 on node-1"
+	ebsOn2    = ebsDriver + "^vol-1 on node-2"
+)
+
+func ebs() *corev1.AWSElasticBlockStoreVolumeSource {
+	return &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-1"}
+}
+
+// ebsPod makes a pod that has the disk: by a claim, or written out.
+func (w *world) ebsPod(name, node string, inline bool) {
+	w.t.Helper()
+	pod := newPod(name, node, "disk")
+	if inline {
+		pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{AWSElasticBlockStore: ebs()}
+	}
+	_, err := w.user.CoreV1().Pods("default").Create(context.Background(), pod, metav1.CreateOptions{})
+	w.must(err)
+}
+
+// migrating is a world with an in-tree disk whose plugin is migrated, of a claim or only ever written out in pods.
+func migrating(t *testing.T, inline bool) (*world, *attacher) {
+	t.Helper()
+	w := newWorld(t, nil)
+	backend := newAttacher(w)
+	w.nodeObject("node-1")
+	w.nodeObject("node-2")
+	if !inline {
+		w.source("disk", corev1.PersistentVolumeSource{AWSElasticBlockStore: ebs()})
+	}
+	return w, backend
+}
+
+func eachMigrated(t *testing.T, test func(t *testing.T, inline bool)) {
+	t.Helper()
+	t.Parallel()
+	for name, inline := range map[string]bool{"PersistentVolume": false, "written out": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, inline)
+		})
+	}
+}
+
+// TestMigratedVolumeIsAttachedByItsDriver also shows that no CSINode is asked whether its node knows of the migration.
+func TestMigratedVolumeIsAttachedByItsDriver(t *testing.T) {
+	eachMigrated(t, func(t *testing.T, inline bool) {
+		w, backend := migrating(t, inline)
+		w.start(withCSI)
+		w.ebsPod("a", "node-1", inline)
+		w.run()
+		w.quiet()
+		w.same("attached", []string{ebsOn1}, backend.has())
+		w.same("volumes attached", []string{string(ebsDisk) + "="}, w.attachedIn("node-1"))
+
+		object, _ := w.server.Get("volumeattachments", "", csi.AttachmentName("vol-1", ebsDriver, "node-1"))
+		spec := object.(*storagev1.VolumeAttachment).Spec
+		named, what := "disk", "disk"
+		if inline {
+			what = ebsDriver + "-vol-1"
+			if written := spec.Source.InlineVolumeSpec; written == nil || written.CSI.VolumeHandle != "vol-1" || spec.Source.PersistentVolumeName != nil {
+				t.Errorf("its VolumeAttachment is of %v", spec.Source)
+			}
+		} else if name := spec.Source.PersistentVolumeName; name == nil || *name != named {
+			t.Errorf("its VolumeAttachment is of %v", spec.Source)
+		}
+		w.same("events", []string{fmt.Sprintf("x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume %q ", what)}, w.events())
+
+		w.ebsPod("b", "node-1", inline) // the same disk, whoever names it
+		w.run()
+		w.deletePod("a")
+		w.run()
+		w.quiet()
+		w.same("calls", []string{"0s attach " + ebsOn1}, backend.calls)
+		w.deletePod("b")
+		w.run()
+		w.quiet()
+		w.same("attached", nil, backend.has())
+		w.same("attachments", nil, w.attachments())
+	})
+}
+
+// TestMigratedVolumeIsOfOneNode has a pod that writes a disk out wait for one that has it by a claim, and the other way
+// round: translated, both have the same name.
+func TestMigratedVolumeIsOfOneNode(t *testing.T) {
+	eachMigrated(t, func(t *testing.T, inline bool) {
+		w, backend := migrating(t, false)
+		w.start(withCSI)
+		w.ebsPod("a", "node-1", inline)
+		w.run()
+		w.ebsPod("b", "node-2", !inline)
+		w.run()
+		w.same("attached", []string{ebsOn1}, backend.has())
+		w.deletePod("a")
+		w.run()
+		w.quiet()
+		w.same("calls", []string{"0s attach " + ebsOn1, "0s detach " + ebsOn1, "0s attach " + ebsOn2}, backend.calls)
+	})
+}
+
+// TestPodOfAMigratedVolumeChanges costs nothing: the volume is the same, though it is translated anew.
+func TestPodOfAMigratedVolumeChanges(t *testing.T) {
+	eachMigrated(t, func(t *testing.T, inline bool) {
+		w, _ := migrating(t, inline)
+		w.start(withCSI)
+		w.ebsPod("a", "node-1", inline)
+		w.run()
+		object, _ := w.server.Get("pods", "default", "a")
+		pod := object.(*corev1.Pod).DeepCopy()
+		pod.Labels = map[string]string{"a": "b"}
+		_, err := w.user.CoreV1().Pods("default").Update(context.Background(), pod, metav1.UpdateOptions{})
+		w.must(err)
+		looked := false
+		err = w.host.Wait(context.Background(), "a look at the volume", func() bool {
+			looked = looked || slices.Contains(w.host.Enabled(), "attachdetach/volumes")
+			return looked
+		})
+		if looked {
+			t.Error("the volume is looked at again")
+		}
+		if err == nil {
+			t.Error("the world does not come to rest")
+		}
+	})
+}
+
+// TestOldListOfMigratedVolumes starts the controller with a cache that does not show that the disk is on node-1.
+func TestOldListOfMigratedVolumes(t *testing.T) {
+	eachMigrated(t, func(t *testing.T, inline bool) {
+		w, backend := migrating(t, inline)
+		w.attached(inline)
+		w.run()
+		backend.calls = nil
+		w.ebsPod("a", "node-2", inline)
+		w.start(func(cfg *attachdetach.Config) { w.server.Lag(cfg.Component, "volumeattachments", 9) }, withCSI)
+		w.run()
+		w.quiet()
+		w.same("calls", []string{"0s detach " + ebsOn1, "500ms attach " + ebsOn2}, backend.calls)
+	})
+}
+
+// TestRecoveryOfMigratedVolumes starts the controller in worlds where another has attached the disk to node-1.
+func TestRecoveryOfMigratedVolumes(t *testing.T) {
+	eachMigrated(t, func(t *testing.T, inline bool) {
+		for _, test := range []struct {
+			name     string
+			reported bool
+			pod      string // where it is now; empty: gone
+			calls    []string
+		}{
+			{"reported, pod there", true, "node-1", nil},
+			{"reported, pod gone", true, "", []string{"0s detach " + ebsOn1}},
+			{"reported, pod moved", true, "node-2", []string{"0s detach " + ebsOn1, "0s attach " + ebsOn2}},
+			{"VolumeAttachment, pod there", false, "node-1", nil},
+			{"VolumeAttachment, pod gone", false, "", []string{"0s detach " + ebsOn1}},
+			{"VolumeAttachment, pod moved", false, "node-2", []string{"0s detach " + ebsOn1, "0s attach " + ebsOn2}},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				t.Parallel()
+				w, backend := migrating(t, inline)
+				w.attached(inline)
+				w.run()
+				backend.calls = nil
+				if test.reported {
+					w.status("node-1", "volumesAttached", []corev1.AttachedVolume{{Name: ebsDisk}})
+				}
+				if test.pod != "" {
+					w.ebsPod("a", test.pod, inline)
+				}
+				w.start(withCSI)
+				w.run()
+				w.quiet()
+				w.same("calls", test.calls, backend.calls)
+				var where []string
+				if test.pod != "" {
+					where = []string{ebsDriver + "^vol-1 on " + test.pod}
+				}
+				w.same("attached", where, backend.has())
+				for _, a := range w.controller.Actual().All() {
+					if a.State != attachdetach.Attached || a.Spec == nil {
+						t.Errorf("%s, spec %v", a, a.Spec)
+					}
+				}
+			})
+		}
+	})
+}
+
+// attached makes the VolumeAttachment of the disk on node-1, as another controller did.
+func (w *world) attached(inline bool) {
+	w.t.Helper()
+	va := &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: csi.AttachmentName("vol-1", ebsDriver, "node-1")},
+		Spec:       storagev1.VolumeAttachmentSpec{Attacher: ebsDriver, NodeName: "node-1"},
+	}
+	name := "disk"
+	va.Spec.Source.PersistentVolumeName = &name
+	if inline {
+		mode := corev1.PersistentVolumeFilesystem
+		va.Spec.Source = storagev1.VolumeAttachmentSource{InlineVolumeSpec: &corev1.PersistentVolumeSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{rwo}, VolumeMode: &mode, PersistentVolumeSource: csiSource(ebsDriver, "vol-1"),
+		}}
+	}
+	_, err := w.user.StorageV1().VolumeAttachments().Create(context.Background(), va, metav1.CreateOptions{})
+	w.must(err)
+}
+
+// TestCrashWhileAMigratedVolumeMoves crashes the controller before each of its steps, and starts another.
+func TestCrashWhileAMigratedVolumeMoves(t *testing.T) {
+	eachMigrated(t, func(t *testing.T, inline bool) {
+		moved := []string{ebsOn2}
+		for crash := 0; ; crash++ {
+			w, backend := migrating(t, inline)
+			component := w.start(withCSI)
+			w.ebsPod("a", "node-1", inline)
+			w.run()
+			w.deletePod("a")
+			w.ebsPod("b", "node-2", inline)
+			steps := 0
+			ended := w.host.Wait(context.Background(), "the crash", func() bool {
+				steps++
+				return steps > crash
+			}) != nil
+			w.host.Crash(component)
+			w.start(withCSI)
+			w.run()
+			w.quiet()
+			w.same("attached", moved, backend.has())
+			w.same("attachments", []string{csi.AttachmentName("vol-1", ebsDriver, "node-2")}, w.attachments())
+			if t.Failed() {
+				t.Fatalf("crash before step %d\n%s", crash, w.host.Log().Text())
+			}
+			if ended {
+				if crash < 10 {
+					t.Errorf("it ended after %d steps: nothing was tried", crash)
+				}
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,87 @@
+package attachdetach_test
+
+import (
+	"context"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/plugins"
+)
+
+// careless is a disk that panics at one call, named as a fault is, once.
+type careless struct {
+	disk
+	at string
+}
+
+func (d *careless) Attach(ctx context.Context, spec *plugins.Spec, node types.NodeName) (string, error) {
+	path, err := d.disk.Attach(ctx, spec, node)
+	name, _ := d.VolumeName(spec)
+	d.stumble("Attach " + name + " " + string(node))
+	return path, err
+}
+
+func (d *careless) Detach(ctx context.Context, name string, node types.NodeName) error {
+	err := d.disk.Detach(ctx, name, node)
+	d.stumble("Detach " + name + " " + string(node))
+	return err
+}
+
+func (d *careless) stumble(call string) {
+	if d.at == call {
+		d.at = ""
+		panic("no such slot")
+	}
+}
+
+func carelessWorld(t *testing.T, at string) *world {
+	t.Helper()
+	w := newWorld(t, nil)
+	w.node("node-1")
+	w.disk("disk-1", rwo)
+	w.disk("disk-2", rwo)
+	w.pod("a", "node-1", "disk-1", "disk-2")
+	w.start(func(cfg *attachdetach.Config) {
+		cfg.Plugins = &plugins.Manager{}
+		w.must(cfg.Plugins.Register(&careless{disk: disk{c: cfg.Component, b: w.backend}, at: at}))
+	})
+	w.run()
+	return w
+}
+
+// A plugin that panics fails one attach, after which nobody knows whether the volume is attached, and is tried again after
+// the back-off. The other volume notices nothing.
+func TestPanicOfAPluginFailsOneAttach(t *testing.T) {
+	t.Parallel()
+	w := carelessWorld(t, "Attach disk-1 node-1")
+	w.quiet()
+	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Attach disk-2 node-1", "500ms Attach disk-1 node-1"}, w.backend.calls)
+	w.same("events", []string{
+		`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-1" `,
+		`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-2" `,
+		`x1 Warning FailedAttachVolume a: AttachVolume.Attach failed for volume "disk-1" : panic: no such slot`,
+	}, w.events())
+	if panics := w.host.Panics(); len(panics) != 1 || panics[0].Value != "no such slot" {
+		t.Errorf("the host knows of %v", panics)
+	}
+}
+
+// Of a failed detach nobody is told, but for one that panicked: the node is.
+func TestPanicOfAPluginFailsOneDetach(t *testing.T) {
+	t.Parallel()
+	w := carelessWorld(t, "Detach disk-1 node-1")
+	w.deletePod("a")
+	w.run()
+	w.quiet()
+	w.same("calls", []string{
+		"0s Attach disk-1 node-1", "0s Attach disk-2 node-1",
+		"0s Detach disk-1 node-1", "0s Detach disk-2 node-1", "500ms Detach disk-1 node-1",
+	}, w.backend.calls)
+	events := w.events()
+	want := `x1 Warning FailedDetachVolume node-1: DetachVolume.Detach failed for volume "example.com/disk/disk-1" : panic: no such slot`
+	if last := events[len(events)-1]; last != want {
+		t.Errorf("last event %q, want %q", last, want)
+	}
+}

@@ -1,0 +1,178 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/plugins"
+)
+
+// ErrOthersAttachment is matched by the error for a volume whose VolumeAttachment cannot be made, or is not to be
+// believed, because the one of that name is of another volume, driver or node.
+var ErrOthersAttachment = errors.New("the name is taken")
+
+// place is a volume on a node: what a VolumeAttachment is of.
+type place struct {
+	driver, handle string // the handle is empty where nobody knows
+	node           types.NodeName
+	persistent     string // the PersistentVolume's name; empty for a volume written out, and where nobody knows
+}
+
+// placeOf is the volume on the node.
+func placeOf(spec *plugins.Spec, node types.NodeName) (place, error) {
+	source, err := sourceOf(spec)
+	if err != nil {
+		return place{}, err
+	}
+	at := place{driver: source.Driver, handle: source.VolumeHandle, node: node}
+	if !spec.Inline {
+		at.persistent = spec.PersistentVolume.Name
+	}
+	return at, nil
+}
+
+// namedPlace is the volume, of which only the name is known, on the node.
+func namedPlace(volumeName string, node types.NodeName) (place, error) {
+	driver, handle, err := splitVolumeName(volumeName)
+	return place{driver: driver, handle: handle, node: node}, err
+}
+
+// attachment is the name of the place's VolumeAttachment.
+func (p place) attachment() string { return AttachmentName(p.handle, p.driver, p.node) }
+
+// String names the place for people.
+func (p place) String() string {
+	switch {
+	case p.handle != "":
+		return fmt.Sprintf("volume %s of driver %s on node %s", p.handle, p.driver, p.node)
+	case p.persistent != "":
+		return fmt.Sprintf("PersistentVolume %s of driver %s on node %s", p.persistent, p.driver, p.node)
+	default:
+		return fmt.Sprintf("a volume of driver %s on node %s", p.driver, p.node)
+	}
+}
+
+// is tells whether what a VolumeAttachment is of is this place. Where the attachment has this place's name, its driver and
+// its node, it has its handle, too, if its name was made as it should be; only if it is known to be of another handle, it
+// is not.
+func (p place) is(attached place) bool {
+	return attached.driver == p.driver && attached.node == p.node &&
+		(attached.handle == "" || attached.handle == p.handle || p.persistent != "" && attached.persistent == p.persistent)
+}
+
+// doubted tells whether it takes its PersistentVolume to tell whether what a VolumeAttachment is of is this place.
+func (p place) doubted(attached place) bool {
+	return p.is(attached) && attached.handle == "" && attached.persistent != "" && attached.persistent != p.persistent
+}
+
+// other is the error for a VolumeAttachment that has the place's name and is of another; nil where it is of this place.
+//
+// Differs: upstream looks at the name only, which is a digest of handle, driver and node written one behind the other:
+// handle ab of driver c and handle a of driver bc have the same (I21).
+func (p place) other(attached place) error {
+	if p.is(attached) {
+		return nil
+	}
+	return &plugins.Error{Class: plugins.Final, Err: fmt.Errorf("VolumeAttachment %s is of %s, not of %s: %w",
+		p.attachment(), attached, p, ErrOthersAttachment)}
+}
+
+// of adds what the PersistentVolume, or a volume that is written out, is.
+func (p place) of(volume *corev1.PersistentVolume) place {
+	spec, err := migrated.Translate(&plugins.Spec{PersistentVolume: volume}, "")
+	if err != nil || spec.PersistentVolume.Spec.CSI == nil {
+		p.driver = "none" // whoever attaches it, it is not by this plugin
+		return p
+	}
+	p.driver, p.handle = spec.PersistentVolume.Spec.CSI.Driver, spec.PersistentVolume.Spec.CSI.VolumeHandle
+	return p
+}
+
+// migrated are the plugins whose volumes have VolumeAttachments, too.
+var migrated = plugins.Migrated()
+
+// seenPlace is what a VolumeAttachment is of, as far as the cache tells.
+func (p *Plugin) seenPlace(attachment *storagev1.VolumeAttachment) place {
+	at := place{driver: attachment.Spec.Attacher, node: types.NodeName(attachment.Spec.NodeName)}
+	source := attachment.Spec.Source
+	if source.InlineVolumeSpec != nil {
+		return at.of(&corev1.PersistentVolume{Spec: *source.InlineVolumeSpec})
+	}
+	if source.PersistentVolumeName == nil {
+		return at
+	}
+	at.persistent = *source.PersistentVolumeName
+	if p.volumes == nil {
+		return at
+	}
+	volume, found, err := p.volumes.GetByKey(at.persistent)
+	if !found || err != nil {
+		return at
+	}
+	return at.of(volume.(*corev1.PersistentVolume))
+}
+
+// checkPlace tells whether a VolumeAttachment that has the place's name is of it: the error matches ErrOthersAttachment if
+// not. It leaves the component where the cache does not tell. One whose PersistentVolume is gone is believed.
+func (p *Plugin) checkPlace(ctx context.Context, at place, attachment *storagev1.VolumeAttachment) error {
+	attached := p.seenPlace(attachment)
+	if !at.doubted(attached) {
+		return at.other(attached)
+	}
+	volume, err := p.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, attached.persistent, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("get PersistentVolume %s of VolumeAttachment %s: %w", attached.persistent, attachment.Name, err)
+	}
+	return at.other(attached.of(volume))
+}
+
+// seenAt is the place's VolumeAttachment in the cache; nil: none is seen, or one of that name that is of another.
+func (p *Plugin) seenAt(at place) *storagev1.VolumeAttachment {
+	attachment := p.attachment(at.attachment())
+	if attachment != nil && at.other(p.seenPlace(attachment)) != nil {
+		return nil
+	}
+	return attachment
+}
+
+// storedAt is the place's VolumeAttachment of the API server; nil: there is none. If the one of that name is of another, the
+// error matches ErrOthersAttachment.
+func (p *Plugin) storedAt(ctx context.Context, at place) (*storagev1.VolumeAttachment, error) {
+	attachment, err := p.cfg.Client.StorageV1().VolumeAttachments().Get(ctx, at.attachment(), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get VolumeAttachment [%s]: %w", at.attachment(), err)
+	}
+	return attachment, p.checkPlace(ctx, at, attachment)
+}
+
+// deleteAt deletes the place's VolumeAttachment, and no other that comes to have its name meanwhile: the spec of an object
+// does not change, and of another UID it is another object. gone says that there is none. If the one of that name is of
+// another, the error matches ErrOthersAttachment.
+func (p *Plugin) deleteAt(ctx context.Context, at place) (gone bool, err error) {
+	attachment := p.seenAt(at)
+	if attachment == nil || at.doubted(p.seenPlace(attachment)) {
+		attachment, err = p.storedAt(ctx, at)
+	}
+	if err != nil || attachment == nil {
+		return err == nil, err
+	}
+	err = p.cfg.Client.StorageV1().VolumeAttachments().Delete(ctx, attachment.Name,
+		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(attachment.UID))})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return false, err
+}

@@ -1,0 +1,46 @@
+package csi_test
+
+import (
+	"errors"
+	"io/fs"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/volsim/volsim/plugins/csi"
+)
+
+// TestReconstruct has a process that begins anew find out what was mounted, also after a call of which nobody knows the
+// outcome.
+func TestReconstruct(t *testing.T) {
+	t.Parallel()
+	for _, fails := range []bool{false, true} {
+		d := arrayDisk(t)
+		d.must(d.mountDevice())
+		if _, err := d.plugin.Reconstruct("pv", podUID); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("before it is set up: %v, want %v", err, fs.ErrNotExist)
+		}
+		if fails {
+			d.conn.faults = []fault{{"NodePublishVolume", coded(codes.DeadlineExceeded), false}}
+		}
+		if err := d.setUp(); (err != nil) != fails {
+			t.Fatal(err)
+		}
+		again := csi.New(csi.Config{
+			Component: d.component, CSIDrivers: d.server.Informers(d.component).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
+		})
+		spec, err := again.Reconstruct("pv", podUID)
+		d.must(err)
+		name, err := again.VolumeName(spec)
+		d.must(err)
+		path, err := again.DeviceMountPath(spec)
+		d.must(err)
+		d.same("name of the volume", d.driver+"^"+d.handle, name)
+		d.same("where its device is mounted", d.globalMount(), path)
+		d.same("name of the spec", "pv", spec.Name())
+		d.must(d.tearDown())
+		if _, err := again.Reconstruct("pv", podUID); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("after it is torn down: %v, want %v", err, fs.ErrNotExist)
+		}
+	}
+}

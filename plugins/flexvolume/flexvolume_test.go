@@ -1,0 +1,436 @@
+package flexvolume_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/flexvolume"
+	"github.com/volsim/volsim/plugins/plugintest"
+	"github.com/volsim/volsim/sim"
+)
+
+const (
+	driver  = "example.com/disk"
+	program = "/drivers/example.com~disk/disk"
+	root    = "/var/lib/kubelet"
+	node1   = types.NodeName("node-1")
+)
+
+// box is a driver's program, and what is behind it.
+type box struct {
+	disk     *nodefs.Memory
+	attached map[string]bool
+	trees    map[string]*nodefs.Tree
+	says     map[string]string // what is printed in answer to a call, and all that it does
+	fails    map[string]error  // how running it for a call ends
+	calls    []string
+}
+
+func newBox() *box {
+	return &box{
+		disk: nodefs.NewMemory(root), attached: map[string]bool{}, trees: map[string]*nodefs.Tree{},
+		says: map[string]string{}, fails: map[string]error{},
+	}
+}
+
+const (
+	success      = `{"status": "Success"}`
+	notSupported = `{"status": "Not supported"}`
+)
+
+// run is the program.
+func (b *box) run(_ context.Context, name string, args ...string) ([]byte, error) {
+	if name != program {
+		return nil, fmt.Errorf("%s: no such program", name)
+	}
+	b.calls = append(b.calls, strings.Join(args, " "))
+	call := args[0]
+	if says, ok := b.says[call]; ok {
+		return []byte(says), b.fails[call]
+	}
+	device, err := b.do(call, args[1:])
+	if err != nil {
+		return fmt.Appendf(nil, `{"status": "Failure", "message": %q}`, err.Error()), errors.New("exit status 1")
+	}
+	return fmt.Appendf(nil, `{"status": "Success", "device": %q}`, device), nil
+}
+
+func (b *box) do(call string, args []string) (device string, err error) {
+	switch call {
+	case "attach":
+		b.attached[nameIn(args[0])+" to "+args[1]] = true
+		return "/dev/" + nameIn(args[0]), nil
+	case "detach":
+		delete(b.attached, args[0]+" to "+args[1])
+		return "", nil
+	case "waitforattach":
+		return args[0], nil
+	case "mountdevice":
+		return "", b.mount(args[0], args[2])
+	case "mount":
+		return "", b.mount(args[0], args[1])
+	case "unmountdevice", "unmount":
+		return "", b.disk.Unmount(args[0])
+	default:
+		return "", nil
+	}
+}
+
+func (b *box) mount(dir, options string) error {
+	name := nameIn(options)
+	if b.trees[name] == nil {
+		b.trees[name] = nodefs.NewTree()
+	}
+	return b.disk.MountTree(b.trees[name], "/dev/"+name, dir, strings.Contains(options, `"kubernetes.io/readwrite":"ro"`))
+}
+
+// nameIn is the volume's name in what is told of it.
+func nameIn(options string) string {
+	var told map[string]string
+	if err := json.Unmarshal([]byte(options), &told); err != nil {
+		panic(err)
+	}
+	return told["kubernetes.io/pvOrVolumeName"]
+}
+
+// left is what is attached and mounted, and the directories for mounts.
+func (b *box) left() ([]string, error) {
+	lines := slices.Sorted(maps.Keys(b.attached))
+	mounts, err := b.disk.Mounts()
+	for _, m := range mounts {
+		lines = append(lines, m.Source+" at "+m.Path)
+	}
+	for _, dir := range []string{"plugins/kubernetes.io/flexvolume/example.com/disk/mounts", "pods/a/volumes/example.com~disk", "pods/b/volumes/example.com~disk"} {
+		names, _ := b.disk.ReadDir(path.Join(root, dir))
+		for _, name := range names {
+			lines = append(lines, "directory "+dir+"/"+name)
+		}
+	}
+	return lines, err
+}
+
+func persistent(name string) *plugins.Spec {
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pv.Spec.FlexVolume = &corev1.FlexPersistentVolumeSource{Driver: driver, FSType: "ext4", Options: map[string]string{"lun": "7"}}
+	return &plugins.Spec{PersistentVolume: pv}
+}
+
+func newPod(uid string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod-" + uid, UID: types.UID(uid)},
+		Spec:       corev1.PodSpec{ServiceAccountName: "robot"},
+	}
+}
+
+// begin makes the plugin of a process.
+func (b *box) begin(host sim.Host) (*sim.Component, plugins.Plugin, error) {
+	c := host.Component("process")
+	var plugin plugins.Plugin
+	made := make(chan error, 1)
+	c.Spawn("init", func(ctx context.Context) {
+		var err error
+		plugin, err = flexvolume.New(ctx, flexvolume.Config{Caller: c, Run: b.run, Root: root, FS: b.disk}, program, driver)
+		made <- err
+	})
+	host.Start()
+	if err := host.Wait(context.Background(), "the plugin", func() bool { return len(made) == 1 }); err != nil {
+		return nil, nil, err
+	}
+	return c, plugin, <-made
+}
+
+func TestPromisesOfThePlugin(t *testing.T) {
+	t.Parallel()
+	for name, says := range map[string]map[string]string{
+		"knows all":        {},
+		"only mounts":      {"init": `{"status": "Success", "capabilities": {"attach": false}}`},
+		"binds":            {"mount": notSupported, "unmount": notSupported},
+		"attaches not":     {"attach": notSupported, "waitforattach": notSupported, "detach": notSupported},
+		"mounts no node":   {"attach": notSupported, "waitforattach": notSupported, "detach": notSupported, "mountdevice": notSupported},
+		"unmounts by hand": {"unmount": notSupported, "unmountdevice": notSupported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := plugintest.Check(t.Context(), func() (*plugintest.World, error) {
+				host, b := sim.NewStepped(sim.SteppedConfig{StepsMax: 10_000}), newBox()
+				b.says = says
+				w := &plugintest.World{
+					Host: host, Left: b.left, Volumes: []*plugins.Spec{persistent("v"), persistent("w")},
+					Nodes: []types.NodeName{node1, "node-2"}, Pods: []*corev1.Pod{newPod("a"), newPod("b")},
+				}
+				var err error
+				w.Component, w.Plugin, err = b.begin(host)
+				w.Restart = func() (*sim.Component, plugins.Plugin, error) {
+					host.Crash(w.Component)
+					return b.begin(host)
+				}
+				return w, err
+			})
+			if err != nil {
+				t.Error(strings.ReplaceAll("\n"+err.Error(), "\n", "\n  "))
+			}
+		})
+	}
+}
+
+// scene is a plugin that is called one call after the other.
+type scene struct {
+	*testing.T
+	*box
+	caps plugins.Capabilities
+	host *sim.Stepped
+	c    *sim.Component
+}
+
+func newScene(t *testing.T, says map[string]string) *scene {
+	t.Helper()
+	s := &scene{T: t, box: newBox(), host: sim.NewStepped(sim.SteppedConfig{})}
+	t.Cleanup(s.host.Close)
+	maps.Copy(s.says, says)
+	c, plugin, err := s.begin(s.host)
+	s.must(err)
+	var m plugins.Manager
+	s.must(m.Register(plugin))
+	s.caps, err = m.FindByName(driver)
+	s.must(err)
+	s.c = c
+	return s
+}
+
+func (s *scene) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// do calls the plugin.
+func (s *scene) do(call func(ctx context.Context) error) (err error) {
+	s.Helper()
+	s.c.Spawn("operation", func(ctx context.Context) { err = call(ctx) })
+	s.must(s.host.Run())
+	return err
+}
+
+// life attaches, mounts, and undoes all.
+func (s *scene) life(ctx context.Context) error {
+	spec, pod := persistent("v"), newPod("a")
+	device, err := s.caps.Attacher.Attach(ctx, spec, node1)
+	s.must(err)
+	at, err := s.caps.DeviceMounter.DeviceMountPath(spec)
+	s.must(err)
+	s.must(s.caps.DeviceMounter.MountDevice(ctx, spec, device, at))
+	s.must(s.caps.Mounter.SetUp(ctx, spec, pod, device))
+	s.must(s.caps.Mounter.TearDown(ctx, "v", "a"))
+	s.must(s.caps.DeviceMounter.UnmountDevice(ctx, at))
+	return s.caps.Attacher.Detach(ctx, "v", node1)
+}
+
+func TestCallsAreUpstreams(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, nil)
+	s.must(s.do(s.life))
+	options := `"kubernetes.io/pvOrVolumeName":"v","kubernetes.io/readwrite":"rw",`
+	volume := `{"kubernetes.io/fsType":"ext4",` + options + `"lun":"7"}`
+	ofPod := `{"kubernetes.io/fsType":"ext4","kubernetes.io/pod.name":"pod-a","kubernetes.io/pod.namespace":"default",` +
+		`"kubernetes.io/pod.uid":"a",` + options + `"kubernetes.io/serviceAccount.name":"robot","lun":"7"}`
+	device, pod := root+"/plugins/kubernetes.io/flexvolume/example.com/disk/mounts/v", root+"/pods/a/volumes/example.com~disk/v"
+	want := []string{
+		"init",
+		"attach " + volume + " node-1",
+		"waitforattach /dev/v " + volume,
+		"mountdevice " + device + " /dev/v " + volume,
+		"mount " + pod + " " + ofPod,
+		"unmount " + pod,
+		"unmountdevice " + device,
+		"detach v node-1",
+	}
+	if diff := cmp.Diff(want, s.calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhatIsNotSupportedIsNotAskedForAgain has two volumes live with a program that knows but one call.
+func TestWhatIsNotSupportedIsNotAskedForAgain(t *testing.T) {
+	t.Parallel()
+	none := map[string]string{}
+	for _, call := range []string{"attach", "waitforattach", "mountdevice", "unmountdevice", "detach"} {
+		none[call] = notSupported
+	}
+	s := newScene(t, none)
+	s.must(s.do(s.life))
+	s.must(s.do(s.life))
+	var got []string
+	for _, call := range s.calls {
+		name, _, _ := strings.Cut(call, " ")
+		got = append(got, name)
+	}
+	want := []string{"init", "attach", "waitforattach", "mountdevice", "mount", "unmount", "detach", "mount", "unmount"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	exit := errors.New("exit status 1")
+	for _, tt := range []struct {
+		name, says string
+		ran        error
+		class      plugins.Class
+		want       string // "": success
+	}{
+		{"success", success, nil, 0, ""},
+		{"failure", `{"status":"Failure","message":"no such disk"}`, exit, plugins.Final, "mount command failed, status: Failure, reason: no such disk"},
+		{"failure, but the program does not say so twice", `{"status":"Failure"}`, nil, plugins.Final, "mount command failed, status: Failure, reason: "},
+		{"nothing", "", exit, plugins.Uncertain, "mount: no answer: exit status 1"},
+		{"babble", "mounted it", nil, plugins.Uncertain, "mount: no answer: invalid character 'm' looking for beginning of value"},
+		{"success, but it failed", success, exit, plugins.Uncertain, "mount: it says that it succeeded: exit status 1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, map[string]string{"mount": tt.says})
+			s.fails["mount"] = tt.ran
+			err := s.do(func(ctx context.Context) error { return s.caps.Mounter.SetUp(ctx, persistent("v"), newPod("a"), "") })
+			if got := fmt.Sprint(err); tt.want != "" && got != tt.want || (err == nil) != (tt.want == "") {
+				t.Fatalf("got %v, want %q", err, tt.want)
+			}
+			if err != nil && plugins.ClassOf(err) != tt.class {
+				t.Errorf("it is %v, want %v", plugins.ClassOf(err), tt.class)
+			}
+			s.wantLeft(tt.want == "" || tt.class == plugins.Uncertain)
+		})
+	}
+}
+
+// wantLeft checks whether there is the directory of a mount.
+func (s *scene) wantLeft(directory bool) {
+	s.Helper()
+	var want []string
+	if directory {
+		want = []string{"directory pods/a/volumes/example.com~disk/v"}
+	}
+	left, err := s.left()
+	s.must(err)
+	if diff := cmp.Diff(want, left); diff != "" {
+		s.Errorf("left (-want +got):\n%s", diff)
+	}
+}
+
+// broken has each mount go wrong on its way to the program.
+type broken struct{}
+
+func (broken) Decide(d *sim.Decision) sim.Move {
+	if action, ok := d.Actor(0).Pending(); ok && action.Verb == "mount" {
+		return sim.Move{Fault: sim.Fault{Kind: sim.FaultDriver, Code: codes.Internal}}
+	}
+	return sim.Move{}
+}
+
+func TestOfACallThatWentWrongNobodyKnows(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, nil)
+	s.host.SetStrategy(broken{})
+	err := s.do(func(ctx context.Context) error { return s.caps.Mounter.SetUp(ctx, persistent("v"), newPod("a"), "") })
+	if err == nil || plugins.ClassOf(err) != plugins.Uncertain {
+		t.Errorf("got %v, want an error that is uncertain", err)
+	}
+	s.wantLeft(true)
+}
+
+// TestProgramThatFailsAndLeavesSomething says that it failed, but the directory cannot be removed.
+func TestProgramThatFailsAndLeavesSomething(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, map[string]string{"mountdevice": `{"status":"Failure","message":"oh no"}`})
+	at := root + "/devices/v"
+	s.must(s.disk.MkdirAll(at + "/lost+found"))
+	err := s.do(func(ctx context.Context) error {
+		return s.caps.DeviceMounter.MountDevice(ctx, persistent("v"), "/dev/v", at)
+	})
+	if plugins.ClassOf(err) != plugins.Uncertain || !errors.Is(err, nodefs.ErrNotEmpty) {
+		t.Errorf("got %v, want an error that is uncertain and says why", err)
+	}
+}
+
+func TestWhatAProgramCanDo(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		says           string
+		made, attaches bool
+	}{
+		{success, true, true},
+		{`{"status":"Success","capabilities":{"attach":true}}`, true, true},
+		{`{"status":"Success","capabilities":{"fsGroup":false}}`, true, true},
+		{`{"status":"Success","capabilities":{"attach":false}}`, true, false},
+		{`{"status":"Failure"}`, false, false},
+		{notSupported, false, false},
+		{"", false, false},
+	} {
+		b, host := newBox(), sim.NewStepped(sim.SteppedConfig{})
+		defer host.Close()
+		b.says["init"] = tt.says
+		_, plugin, err := b.begin(host)
+		_, attaches := plugin.(plugins.Attacher)
+		_, mountsDevices := plugin.(plugins.DeviceMounter)
+		if (err == nil) != tt.made || attaches != tt.attaches || mountsDevices != tt.attaches {
+			t.Errorf("%q: made %T, %v; want made: %v, attaches: %v", tt.says, plugin, err, tt.made, tt.attaches)
+		}
+	}
+}
+
+// TestReadOnly has each way in which a volume may be read-only reach the program, and the mount.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	inline := &corev1.FlexVolumeSource{Driver: driver, ReadOnly: true}
+	asked := persistent("v")
+	asked.ReadOnly = true
+	for _, spec := range []*plugins.Spec{
+		asked, {Volume: &corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{FlexVolume: inline}}},
+	} {
+		for _, says := range []map[string]string{nil, {"mount": notSupported}} {
+			s := newScene(t, says)
+			s.must(s.do(func(ctx context.Context) error {
+				at, _ := s.caps.DeviceMounter.DeviceMountPath(spec)
+				s.must(s.caps.DeviceMounter.MountDevice(ctx, spec, "/dev/v", at))
+				return s.caps.Mounter.SetUp(ctx, spec, newPod("a"), "")
+			}))
+			mounts, err := s.disk.Mounts()
+			s.must(err)
+			for _, m := range mounts {
+				if !m.ReadOnly {
+					t.Errorf("%s can be written to", m.Path)
+				}
+			}
+			if len(mounts) != 2 {
+				t.Errorf("%d mounts, want 2", len(mounts))
+			}
+		}
+	}
+}
+
+func TestVolumeWithASecretIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, nil)
+	spec := persistent("v")
+	spec.PersistentVolume.Spec.FlexVolume.SecretRef = &corev1.SecretReference{Name: "s"}
+	before := len(s.calls)
+	err := s.do(func(ctx context.Context) error { return s.caps.Mounter.SetUp(ctx, spec, newPod("a"), "") })
+	if err == nil || len(s.calls) != before {
+		t.Errorf("got %v, and calls %v", err, s.calls[before:])
+	}
+}

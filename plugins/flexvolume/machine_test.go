@@ -1,0 +1,148 @@
+package flexvolume_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/flexvolume"
+	"github.com/volsim/volsim/plugins/prober"
+	"github.com/volsim/volsim/sim"
+)
+
+// script is a driver that notes how it is called, and of the volume "slow" never ends.
+const script = `#!/bin/sh
+echo "$@" >> "$(dirname "$0")/calls"
+case "$1 $2" in
+init*) echo '{"status": "Success", "capabilities": {"attach": true}}' ;;
+"attach "*) echo '{"status": "Success", "device": "/dev/sdx"}' ;;
+"detach slow") exec sleep 1000 ;;
+"detach broken") echo "Segmentation fault"; exit 139 ;;
+*) echo '{"status": "Not supported"}'; exit 1 ;;
+esac
+`
+
+// TestProgramOfThisMachine installs a driver beside a live host, has it found, called, and taken away.
+func TestProgramOfThisMachine(t *testing.T) {
+	t.Parallel()
+	disk, err := nodefs.NewReal(t.TempDir())
+	if err != nil {
+		t.Skipf("no disk of this machine: %v", err)
+	}
+	dir := filepath.Join(t.TempDir(), "drivers")
+	drivers, err := nodefs.NewReal(filepath.Dir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := sim.NewLive(sim.LiveConfig{})
+	c := host.Component("controller")
+	var manager plugins.Manager
+	directory := prober.New(prober.Config{
+		Component: c, Manager: &manager, FS: drivers, Dir: dir,
+		New: func(ctx context.Context, program, name string) (plugins.Plugin, error) {
+			return flexvolume.New(ctx, flexvolume.Config{Caller: c, FS: disk}, program, name)
+		},
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	watched := make(chan error, 1)
+	go func() { watched <- directory.Watch(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-watched; err != nil {
+			t.Errorf("watch: %v", err)
+		}
+	}()
+	defer host.Close()
+	host.Start()
+	find := func() (caps plugins.Capabilities, err error) { return manager.FindBySpec(persistent("v")) }
+
+	install(t, filepath.Join(dir, "example.com~disk"))
+	if err := host.Wait(ctx, "the driver", func() bool { _, err := find(); return err == nil }); err != nil {
+		t.Fatal(err)
+	}
+	caps, err := find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := make(chan outcome)
+	c.Spawn("calls", func(ctx context.Context) {
+		var out outcome
+		out.device, out.err = caps.Attacher.Attach(ctx, persistent("v"), node1)
+		call <- out
+		call <- outcome{err: caps.Attacher.Detach(ctx, "v", node1)}
+		call <- outcome{err: caps.Attacher.Detach(ctx, "broken", node1)}
+	})
+	if out := <-call; out.err != nil || out.device != "/dev/sdx" {
+		t.Errorf("attach: %q, %v", out.device, out.err)
+	}
+	if out := <-call; out.err != nil {
+		t.Errorf("detach, which it does not support: %v", out.err)
+	}
+	if out := <-call; out.err != nil {
+		t.Errorf("detach, which it is not asked for again: %v", out.err)
+	}
+	calls, err := os.ReadFile(filepath.Join(dir, "example.com~disk", "calls"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"init", `attach {"kubernetes.io/fsType":"ext4","kubernetes.io/pvOrVolumeName":"v","kubernetes.io/readwrite":"rw","lun":"7"} node-1`, "detach v node-1"}
+	got := strings.Split(strings.TrimSpace(string(calls)), "\n")
+	for len(got) > 1 && got[0] == got[1] {
+		got = got[1:] // it may be begun more than once while it is installed
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "example.com~disk")); err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Wait(ctx, "the driver to go", func() bool { _, err := find(); return errors.Is(err, plugins.ErrNoPlugin) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type outcome struct {
+	device string
+	err    error
+}
+
+// install puts the driver where it belongs, all at once.
+func install(t *testing.T, dir string) {
+	t.Helper()
+	beside := filepath.Join(filepath.Dir(dir), ".new")
+	err := errors.Join(os.MkdirAll(beside, 0o755), os.WriteFile(filepath.Join(beside, "disk"), []byte(script), 0o755), os.Rename(beside, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestExec is not parallel: a file that another test's program was begun beside, while it was written, cannot be run.
+func TestExec(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d")
+	install(t, dir)
+	program := filepath.Join(dir, "disk")
+	if out, err := flexvolume.Exec(t.Context(), program, "detach", "broken"); err == nil || string(out) != "Segmentation fault\n" {
+		t.Errorf("a program that fails: %q, %v", out, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := flexvolume.Exec(ctx, program, "detach", "slow")
+		ended <- err
+	}()
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("a program that was cut off: no error")
+	}
+	if _, err := flexvolume.Exec(t.Context(), filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a program that is not there: %v", err)
+	}
+}

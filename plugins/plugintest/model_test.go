@@ -1,0 +1,400 @@
+package plugintest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/plugintest"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// backend is what is outside of a model's process: words for what there is, such as "attached v n", and what is in the volume
+// that is recycled.
+type backend struct {
+	there    map[string]bool
+	contents []string
+	gone     bool // the volume that was recycled
+}
+
+func (b *backend) left() ([]string, error) { return slices.Sorted(maps.Keys(b.there)), nil }
+
+// model is a plugin that offers all there is, and keeps what the contracts promise, but for one of them.
+type model struct {
+	c      *sim.Component
+	b      *backend
+	broken string // which promise is broken; "": none
+	asked  int    // how often its name was asked for
+}
+
+func (m *model) is(broken string) bool { return m.broken == broken }
+
+// effect leaves the component, and makes things be there or not. It does what it is told although ctx may have ended.
+func (m *model) effect(verb, what string, there bool) error {
+	return m.c.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: what}, func() trace.Outcome {
+		if there {
+			m.b.there[what] = true
+		} else {
+			delete(m.b.there, what)
+		}
+		return trace.Outcome{}
+	}).Err
+}
+
+// classify gives an error its class.
+func (m *model) classify(err error) error {
+	switch code := status.Code(err); {
+	case err == nil:
+		return nil
+	case m.is("timeouts are final"):
+		return err
+	case m.is("timeouts are transient"):
+		return &plugins.Error{Class: plugins.Transient, Err: err}
+	case code == codes.DeadlineExceeded || code == codes.Unavailable:
+		return &plugins.Error{Class: plugins.Uncertain, Err: err}
+	default:
+		return err
+	}
+}
+
+func (m *model) Name() string {
+	m.asked++
+	switch {
+	case m.is("name is not qualified"):
+		return "a/b/c"
+	case m.is("name changes"):
+		return fmt.Sprintf("example.com/model-%d", m.asked)
+	}
+	return "example.com/model"
+}
+
+func (m *model) CanSupport(spec *plugins.Spec) bool {
+	if m.is("supports all") {
+		return true
+	}
+	if m.is("supports none") {
+		return false
+	}
+	if m.is("panics at odd volumes") {
+		return spec.PersistentVolume.Spec.CSI != nil
+	}
+	return spec.PersistentVolume != nil && spec.PersistentVolume.Spec.CSI != nil
+}
+
+func (m *model) VolumeName(spec *plugins.Spec) (string, error) {
+	switch {
+	case spec.PersistentVolume == nil || spec.PersistentVolume.Spec.CSI == nil:
+		return "", errors.New("not mine")
+	case m.is("volume name depends on the reader") && spec.ReadOnly:
+		return spec.PersistentVolume.Spec.CSI.VolumeHandle + "-ro", nil
+	case m.is("volume name is that of all"):
+		return "volume", nil
+	case m.is("volume name is empty"):
+		return "", nil
+	case m.is("volume name fails"):
+		return "", errors.New("no name")
+	case m.is("volume name depends on the process"):
+		return fmt.Sprintf("%s-%p", spec.Name(), m), nil
+	case m.is("changes what it is given"):
+		spec.PersistentVolume.Labels = map[string]string{"seen": "yes"}
+	}
+	return spec.PersistentVolume.Spec.CSI.VolumeHandle, nil
+}
+
+func (m *model) CanAttach(*plugins.Spec) (bool, error) { return true, nil }
+
+func attachment(volume string, node types.NodeName) string {
+	return "attached " + volume + " " + string(node)
+}
+
+func (m *model) Attach(_ context.Context, spec *plugins.Spec, node types.NodeName) (string, error) {
+	name, err := m.VolumeName(spec)
+	if err != nil {
+		return "", err
+	}
+	what := attachment(name, node)
+	if m.is("attaches only once") && m.b.there[what] {
+		return "", errors.New("attached already")
+	}
+	if m.is("never attaches") {
+		m.c.Wait("the end of days", 0, func() bool { return false })
+	}
+	device := "/dev/" + name
+	if m.is("device path changes") && m.b.there[what] {
+		device += "-again"
+	}
+	if m.is("two steps, not to be resumed") && m.b.there["half "+what] {
+		return "", errors.New("attaching already")
+	}
+	if strings.HasPrefix(m.broken, "two steps") {
+		if err := m.effect("Begin", "half "+what, true); err != nil {
+			return "", err
+		}
+		if err := m.effect("Attach", what, true); err != nil {
+			return "", err
+		}
+		return device, m.effect("End", "half "+what, false)
+	}
+	return device, m.effect("Attach", what, true)
+}
+
+func (m *model) Detach(_ context.Context, name string, node types.NodeName) error {
+	what := attachment(name, node)
+	switch {
+	case m.is("cannot detach what is not attached") && !m.b.there[what]:
+		return errors.New("not attached")
+	case m.is("does not detach"):
+		return nil
+	case m.is("detaches from all nodes"):
+		maps.DeleteFunc(m.b.there, func(what string, _ bool) bool { return strings.HasPrefix(what, "attached "+name) })
+	case m.is("detaches all of the node"):
+		maps.DeleteFunc(m.b.there, func(what string, _ bool) bool { return strings.HasSuffix(what, " "+string(node)) })
+	case m.is("two steps, and one is forgotten"):
+		return m.effect("Detach", what, false)
+	}
+	if strings.HasPrefix(m.broken, "two steps") {
+		if err := m.effect("End", "half "+what, false); err != nil {
+			return err
+		}
+	}
+	return m.effect("Detach", what, false)
+}
+
+func (m *model) Watched() bool { return false }
+
+func (m *model) LastSeen(name string, node types.NodeName) plugins.Presence {
+	if m.is("sees nothing") || !m.b.there[attachment(name, node)] {
+		return plugins.Absent
+	}
+	return plugins.Present
+}
+
+func (m *model) Verify(_ context.Context, name string, node types.NodeName) (plugins.Presence, error) {
+	if m.is("takes all for attached") || m.b.there[attachment(name, node)] {
+		return plugins.Present, nil
+	}
+	return plugins.Absent, nil
+}
+
+func (m *model) CanDeviceMount(*plugins.Spec) (bool, error) { return true, nil }
+
+func (m *model) DeviceMountPath(spec *plugins.Spec) (string, error) {
+	name, err := m.VolumeName(spec)
+	switch {
+	case m.is("one device path for all"):
+		name = "volume"
+	case m.is("relative device path"):
+		return "devices/" + name, err
+	}
+	return "/devices/" + name, err
+}
+
+func (m *model) MountDevice(_ context.Context, spec *plugins.Spec, devicePath, path string) error {
+	if devicePath == "" {
+		return &plugins.Error{Class: plugins.Transient, Err: errors.New("no device")}
+	}
+	if err := m.classify(m.effect("MountDevice", "mount "+path, true)); err != nil {
+		if m.is("final error leaves the directory") {
+			m.b.there["directory "+path] = true
+		}
+		return err
+	}
+	return nil
+}
+
+func (m *model) UnmountDevice(_ context.Context, path string) error {
+	if m.is("unmounts only once") && !m.b.there["mount "+path] {
+		return errors.New("not mounted")
+	}
+	if m.is("leaves the directory") {
+		m.b.there["directory "+path] = true
+	} else {
+		delete(m.b.there, "directory "+path)
+	}
+	return m.effect("UnmountDevice", "mount "+path, false)
+}
+
+func (m *model) MountPath(specName string, pod types.UID) string {
+	if m.is("one path for all pods") {
+		pod = "pod"
+	}
+	return "/pods/" + string(pod) + "/" + specName
+}
+
+func (m *model) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, _ string) error {
+	path := m.MountPath(spec.Name(), pod.UID)
+	if m.is("not set up when the context has ended") && ctx.Err() != nil {
+		m.b.there["waste"] = true
+		return ctx.Err()
+	}
+	if m.is("set-up panics") {
+		panic("out of cheese")
+	}
+	name, err := m.VolumeName(spec)
+	if err != nil {
+		return err
+	}
+	return m.classify(m.effect("SetUp", "mount "+path+" "+name, true))
+}
+
+func (m *model) TearDown(_ context.Context, specName string, pod types.UID) error {
+	path := m.MountPath(specName, pod)
+	for what := range maps.Clone(m.b.there) {
+		if strings.HasPrefix(what, "mount "+path+" ") || m.is("tears down all pods") && strings.HasPrefix(what, "mount /pods/") {
+			if err := m.effect("TearDown", what, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *model) Reconstruct(specName string, pod types.UID) (*plugins.Spec, error) {
+	for what := range m.b.there {
+		if name, ok := strings.CutPrefix(what, "mount "+m.MountPath(specName, pod)+" "); ok {
+			if m.is("reconstructs another volume") {
+				name = "other"
+			}
+			return &plugins.Spec{PersistentVolume: volume(specName, name)}, nil
+		}
+	}
+	if m.is("reconstructs what is not there") {
+		return &plugins.Spec{PersistentVolume: volume(specName, "v")}, nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (m *model) SupportsMountOptions() bool                  { return false }
+func (m *model) CanProvision(plugins.ProvisionOptions) error { return nil }
+func (m *model) CanDelete(*plugins.Spec) error               { return nil }
+func (m *model) handle(opts plugins.ProvisionOptions) string {
+	return "made-for-" + string(opts.Claim.UID)
+}
+func (m *model) made(handle string) string { return "volume " + handle }
+func (m *model) capacity(of *corev1.PersistentVolumeClaim) corev1.ResourceList {
+	if m.is("makes a volume that is too small") {
+		return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1")}
+	}
+	return of.Spec.Resources.Requests
+}
+
+func (m *model) Provision(_ context.Context, opts plugins.ProvisionOptions) (*corev1.PersistentVolume, error) {
+	handle := m.handle(opts)
+	switch {
+	case m.is("makes another volume each time"):
+		handle = fmt.Sprintf("%s-%d", handle, len(m.b.there))
+	case m.is("makes one volume for all"):
+		handle = "the-volume"
+	}
+	if err := m.classify(m.effect("Provision", m.made(handle), true)); err != nil {
+		return nil, err
+	}
+	pv := volume(opts.Name, handle)
+	pv.Spec.Capacity, pv.Spec.AccessModes = m.capacity(opts.Claim), opts.Claim.Spec.AccessModes
+	pv.Spec.PersistentVolumeReclaimPolicy = opts.ReclaimPolicy
+	return pv, nil
+}
+
+func (m *model) Delete(_ context.Context, spec *plugins.Spec) error {
+	what := m.made(spec.PersistentVolume.Spec.CSI.VolumeHandle)
+	switch {
+	case m.is("cannot delete what is not there") && !m.b.there[what]:
+		return errors.New("no such volume")
+	case m.is("deletes all volumes"):
+		maps.DeleteFunc(m.b.there, func(what string, _ bool) bool { return strings.HasPrefix(what, "volume ") })
+	}
+	return m.effect("Delete", what, false)
+}
+
+func (m *model) Recycle(_ context.Context, opts plugins.RecycleOptions) error {
+	if m.is("recycles without asking") {
+		m.b.contents = nil
+		return nil
+	}
+	if m.is("recycles before it asks") {
+		m.b.contents = nil
+	}
+	if err := opts.Begin("model"); err != nil {
+		return err
+	}
+	switch {
+	case m.is("recycles nothing"):
+	case m.is("recycles the volume away"):
+		m.b.gone = true
+	default:
+		m.b.contents = nil
+	}
+	return nil
+}
+
+var size = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+
+func volume(name, handle string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: size, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: "model", VolumeHandle: handle},
+			},
+		},
+	}
+}
+
+// world makes a world with a model.
+func world(host sim.Host, broken string) *plugintest.World {
+	b := &backend{there: map[string]bool{}}
+	begin := func() (*sim.Component, plugins.Plugin) {
+		c := host.Component("process")
+		return c, &model{c: c, b: b, broken: broken}
+	}
+	w := &plugintest.World{
+		Host: host, Left: b.left, Nodes: []types.NodeName{"node-1", "node-2"},
+		Volumes: []*plugins.Spec{{PersistentVolume: volume("pv-1", "v")}, {PersistentVolume: volume("pv-2", "w")}},
+		Pods: []*corev1.Pod{
+			{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "uid-b"}},
+		},
+		Provision: &plugins.ProvisionOptions{
+			Name: "pvc-1", ReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			Claim: &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Name: "claim", UID: "1"},
+				Spec: corev1.PersistentVolumeClaimSpec{
+					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+					Resources:   corev1.VolumeResourceRequirements{Requests: size},
+				},
+			},
+		},
+		Recycle: &plugintest.Recycling{
+			Volume: "pv-1", Spec: &plugins.Spec{PersistentVolume: volume("pv-1", "v")},
+			Fill: func() error { b.contents = []string{"file"}; return nil },
+			Contents: func() ([]string, error) {
+				if b.gone {
+					return nil, fs.ErrNotExist
+				}
+				return b.contents, nil
+			},
+		},
+	}
+	w.Component, w.Plugin = begin()
+	if stepped, ok := host.(*sim.Stepped); ok {
+		w.Restart = func() (*sim.Component, plugins.Plugin, error) {
+			stepped.Crash(w.Component)
+			c, p := begin()
+			return c, p, nil
+		}
+	}
+	return w
+}

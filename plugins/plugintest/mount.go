@@ -1,0 +1,168 @@
+package plugintest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/volsim/volsim/plugins"
+)
+
+// checkMounts checks where volumes are mounted, and that those of two pods do not disturb one another.
+func (c *checker) checkMounts() {
+	c.in(func(w *world) {
+		w.checkDevicePaths()
+		w.checkMountPaths()
+	})
+	c.in(func(w *world) {
+		setUp := pairByName("SetUp")
+		if _, ok := w.prepared(setUp); !ok || len(w.Pods) < 2 || !w.done(setUp, "") {
+			return
+		}
+		before := w.left()
+		ok, err := w.call("SetUp", func(ctx context.Context) error {
+			return w.caps.Mounter.SetUp(ctx, w.Volumes[0], w.Pods[1], w.device)
+		})
+		if err != nil || !ok {
+			w.problem("SetUp: it fails for a second pod of the node", "%v", err)
+			return
+		}
+		_, err = w.call("TearDown", func(ctx context.Context) error {
+			return w.caps.Mounter.TearDown(ctx, w.Volumes[0].Name(), w.Pods[1].UID)
+		})
+		if err != nil {
+			w.problem("TearDown: it fails for a second pod of the node", "%v", err)
+			return
+		}
+		w.leaves("TearDown: it is not only its own pod's mount that it takes away", before)
+	})
+}
+
+func pairByName(name string) pair {
+	for _, p := range pairs {
+		if p.do == name {
+			return p
+		}
+	}
+	panic("plugintest: no pair " + name)
+}
+
+func (w *world) checkDevicePaths() {
+	if !pairByName("MountDevice").applies(w) {
+		return
+	}
+	owner := map[string]string{}
+	for _, spec := range w.Volumes {
+		path, ok := w.deviceMountPath(spec)
+		if !ok {
+			return
+		}
+		for _, same := range sameVolumes(spec) {
+			if other, ok := w.deviceMountPath(same); ok && other != path {
+				w.problem("DeviceMountPath: it is not the same for the same volume", "%q, and before %q", other, path)
+			}
+		}
+		w.wantPath("DeviceMountPath", path, spec.Name(), owner)
+	}
+}
+
+func (w *world) deviceMountPath(spec *plugins.Spec) (path string, ok bool) {
+	var err error
+	ok = w.ask("DeviceMountPath", func() { path, err = w.caps.DeviceMounter.DeviceMountPath(spec) })
+	if err != nil {
+		w.problem("DeviceMountPath: it fails for a volume that is supported", "%s: %v", spec.Name(), err)
+	}
+	return path, ok && err == nil
+}
+
+func (w *world) checkMountPaths() {
+	if !pairByName("SetUp").applies(w) {
+		return
+	}
+	owner := map[string]string{}
+	for _, spec := range w.Volumes {
+		for _, pod := range w.Pods {
+			var path, again string
+			w.ask("MountPath", func() {
+				path, again = w.caps.Mounter.MountPath(spec.Name(), pod.UID), w.caps.Mounter.MountPath(spec.Name(), pod.UID)
+			})
+			if again != path {
+				w.problem("MountPath: it is not the same each time", "%q, and before %q", again, path)
+			}
+			w.wantPath("MountPath", path, spec.Name()+" for "+string(pod.UID), owner)
+		}
+	}
+}
+
+// wantPath checks that a path is one, and nobody else's.
+func (w *world) wantPath(what, path, of string, owner map[string]string) {
+	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
+		w.problem(what+": it is not an absolute path, tidied", "%q", path)
+	}
+	if other, taken := owner[path]; taken {
+		w.problem(what+": it is the same for different mounts", "%q is that of %s and of %s", path, other, of)
+	}
+	owner[path] = of
+}
+
+// checkReconstruction checks that what is mounted can be told from the disk, by a process that begins anew.
+func (c *checker) checkReconstruction() {
+	c.in(func(w *world) {
+		if w.caps.Reconstructor == nil {
+			return
+		}
+		setUp := pairByName("SetUp")
+		if _, ok := w.prepared(setUp); !ok {
+			return
+		}
+		w.wantNothingReconstructed("before SetUp")
+		if !w.done(setUp, "") || w.Restart != nil && !w.restart() {
+			return
+		}
+		before := w.left()
+		w.wantReconstructed()
+		w.leaves("Reconstruct: it changes something", before)
+		if w.undone(setUp, "") {
+			w.wantNothingReconstructed("after TearDown")
+		}
+	})
+}
+
+func (w *world) reconstruct() (spec *plugins.Spec, err error) {
+	w.ask("Reconstruct", func() { spec, err = w.caps.Reconstructor.Reconstruct(w.Volumes[0].Name(), w.Pods[0].UID) })
+	return spec, err
+}
+
+func (w *world) wantNothingReconstructed(when string) {
+	if spec, err := w.reconstruct(); !errors.Is(err, fs.ErrNotExist) {
+		w.problem("Reconstruct: its error does not say that there is nothing "+when, "%v, %v", spec, err)
+	}
+}
+
+func (w *world) wantReconstructed() {
+	spec, err := w.reconstruct()
+	if err != nil || spec == nil {
+		w.problem("Reconstruct: it fails when the volume is set up", "%v", err)
+		return
+	}
+	of := w.Volumes[0]
+	if spec.Name() != of.Name() {
+		w.problem("Reconstruct: the volume has another name", "%q, want %q", spec.Name(), of.Name())
+	}
+	if !w.supports(spec) {
+		w.problem("Reconstruct: the volume is not supported", "")
+		return
+	}
+	want, _ := w.volumeName(of)
+	if got, ok := w.volumeName(spec); ok && got != want {
+		w.problem("Reconstruct: the volume has another VolumeName", "%q, want %q", got, want)
+	}
+	if !w.can("CanDeviceMount", w.caps.DeviceMountable) {
+		return
+	}
+	want, _ = w.deviceMountPath(of)
+	if got, ok := w.deviceMountPath(spec); ok && got != want {
+		w.problem("Reconstruct: the volume has another DeviceMountPath", "%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,199 @@
+package plugintest
+
+import (
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volsim/volsim/plugins"
+)
+
+// checkNames looks at the names of the plugin and of its volumes.
+func (c *checker) checkNames() {
+	c.in(func(w *world) {
+		first := w.Plugin.Name()
+		w.wantName(first)
+		names := w.volumeNames()
+		if w.Restart != nil && w.restart() {
+			for i, name := range w.volumeNames() {
+				if names != nil && name != names[i] {
+					w.problem("VolumeName: it is another when the process begins anew", "%q, and before %q", name, names[i])
+				}
+			}
+		}
+		w.wantName(first)
+	})
+}
+
+func (w *world) wantName(first string) {
+	if again := w.Plugin.Name(); again != first {
+		w.problem("Name: it is not the same each time", "%q, and before %q", again, first)
+	}
+}
+
+// volumeNames are the names of the volumes; nil if they cannot be told.
+func (w *world) volumeNames() []string {
+	var names []string
+	owner := map[string]string{}
+	for _, spec := range w.Volumes {
+		name, ok := w.volumeName(spec)
+		if !ok {
+			return nil
+		}
+		for _, same := range sameVolumes(spec) {
+			if other, ok := w.volumeName(same); ok && other != name {
+				w.problem("VolumeName: it is not the same for the same volume", "%q, and before %q", other, name)
+			}
+		}
+		if other, taken := owner[name]; taken {
+			w.problem("VolumeName: it is the same for different volumes", "%q is that of %s and %s", name, other, spec.Name())
+		}
+		owner[name] = spec.Name()
+		names = append(names, name)
+	}
+	return names
+}
+
+func (w *world) volumeName(spec *plugins.Spec) (name string, ok bool) {
+	var err error
+	ok = w.ask("VolumeName", func() { name, err = w.Plugin.VolumeName(spec) })
+	switch {
+	case !ok:
+	case err != nil:
+		w.problem("VolumeName: it fails for a volume that is supported", "%s: %v", spec.Name(), err)
+		ok = false
+	case name == "":
+		w.problem("VolumeName: it is empty", "for %s", spec.Name())
+	}
+	return name, ok
+}
+
+// sameVolumes are a volume as others may see it: later, or for another pod.
+func sameVolumes(spec *plugins.Spec) []*plugins.Spec {
+	again, readOnly, later := copySpec(spec), copySpec(spec), copySpec(spec)
+	readOnly.ReadOnly = !spec.ReadOnly
+	if pv := later.PersistentVolume; pv != nil {
+		pv.ResourceVersion, pv.Status.Phase, pv.Labels = "123", corev1.VolumeFailed, map[string]string{"plugintest": "later"}
+		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "plugintest", Name: "later", UID: "later"}
+	}
+	return []*plugins.Spec{&again, &readOnly, &later}
+}
+
+// checkSupport looks which volumes are supported: those of the world, and none of another kind.
+func (c *checker) checkSupport() {
+	c.in(func(w *world) {
+		own := map[string]bool{}
+		for _, spec := range w.Volumes {
+			own[kindOf(spec)] = true
+			for range 2 {
+				if !w.supports(spec) {
+					w.problem("CanSupport: a volume of its kind is not supported", "%s", spec.Name())
+				}
+			}
+		}
+		for _, odd := range oddVolumes() {
+			if w.supports(odd.spec) && !own[odd.kind] {
+				w.problem("CanSupport: a volume of another kind is supported", "%s", odd.name)
+			}
+		}
+	})
+}
+
+func (w *world) supports(spec *plugins.Spec) (can bool) {
+	w.ask("CanSupport", func() { can = w.Plugin.CanSupport(spec) })
+	return can
+}
+
+// checkOddVolumes asks of volumes that say too little, or are of another kind, all that can be asked.
+func (c *checker) checkOddVolumes() {
+	c.in(func(w *world) {
+		specs := []*plugins.Spec{}
+		for _, odd := range oddVolumes() {
+			specs = append(specs, odd.spec)
+		}
+		for _, spec := range w.Volumes {
+			bare := copySpec(spec)
+			if pv := bare.PersistentVolume; pv != nil {
+				pv.Spec = corev1.PersistentVolumeSpec{PersistentVolumeSource: pv.Spec.PersistentVolumeSource}
+			}
+			specs = append(specs, &bare)
+		}
+		before := w.left()
+		for _, spec := range specs {
+			w.askAll(spec)
+		}
+		w.leaves("Plugin: asking about a volume leaves something", before)
+	})
+}
+
+// askAll asks all that can be asked about a volume; the answers do not matter.
+func (w *world) askAll(spec *plugins.Spec) {
+	w.ask("VolumeName of an odd volume", func() { _, _ = w.Plugin.VolumeName(spec) })
+	if a := w.caps.Attacher; a != nil {
+		w.ask("CanAttach of an odd volume", func() { _, _ = a.CanAttach(spec) })
+	}
+	if m := w.caps.DeviceMounter; m != nil {
+		w.ask("CanDeviceMount of an odd volume", func() { _, _ = m.CanDeviceMount(spec) })
+		w.ask("DeviceMountPath of an odd volume", func() { _, _ = m.DeviceMountPath(spec) })
+	}
+	if d := w.caps.Deleter; d != nil {
+		w.ask("CanDelete of an odd volume", func() { _ = d.CanDelete(spec) })
+	}
+	if v := w.caps.Verifier; v != nil {
+		for _, name := range []string{"", "^", "/", "plugintest"} {
+			w.ask("LastSeen of an odd name", func() { _ = v.LastSeen(name, "plugintest") })
+		}
+	}
+}
+
+// odd is a volume of which nothing is known but its kind.
+type odd struct {
+	name, kind string
+	spec       *plugins.Spec
+}
+
+// oddVolumes are a volume of each kind that Kubernetes knows, in a pod and by itself, with nothing filled in.
+func oddVolumes() []odd {
+	all := []odd{
+		{"an empty spec", "", &plugins.Spec{}},
+		{"a volume of a pod, of no kind", "", &plugins.Spec{Volume: &corev1.Volume{Name: "odd"}}},
+		{"a PersistentVolume of no kind", "", &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{}}},
+	}
+	inline := reflect.TypeFor[corev1.VolumeSource]()
+	for i := range inline.NumField() {
+		v := &corev1.Volume{Name: "odd"}
+		fill(reflect.ValueOf(&v.VolumeSource).Elem().Field(i))
+		kind := inline.Field(i).Name
+		all = append(all, odd{kind + " of a pod", kind, &plugins.Spec{Volume: v}})
+	}
+	persistent := reflect.TypeFor[corev1.PersistentVolumeSource]()
+	for i := range persistent.NumField() {
+		v := &corev1.PersistentVolume{}
+		fill(reflect.ValueOf(&v.Spec.PersistentVolumeSource).Elem().Field(i))
+		kind := persistent.Field(i).Name
+		all = append(all, odd{kind, kind, &plugins.Spec{PersistentVolume: v}})
+	}
+	return all
+}
+
+// fill has a pointer point to a zero value.
+func fill(pointer reflect.Value) { pointer.Set(reflect.New(pointer.Type().Elem())) }
+
+// kindOf is the kind of a volume: the name of the field that says where it is.
+func kindOf(spec *plugins.Spec) string {
+	var source reflect.Value
+	switch {
+	case spec.PersistentVolume != nil:
+		source = reflect.ValueOf(spec.PersistentVolume.Spec.PersistentVolumeSource)
+	case spec.Volume != nil:
+		source = reflect.ValueOf(spec.Volume.VolumeSource)
+	default:
+		return ""
+	}
+	for i := range source.NumField() {
+		if !source.Field(i).IsNil() {
+			return source.Type().Field(i).Name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,317 @@
+package prober_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/prober"
+	"github.com/volsim/volsim/sim"
+)
+
+const dir = "/drivers"
+
+// driver is a plugin that knows which program it is, and how often that was begun.
+type driver struct {
+	name, program string
+	begun         int
+}
+
+func (p *driver) Name() string { return p.name }
+func (p *driver) CanSupport(spec *plugins.Spec) bool {
+	return spec.Volume != nil && spec.Volume.FlexVolume != nil && spec.Volume.FlexVolume.Driver == p.name
+}
+func (p *driver) VolumeName(spec *plugins.Spec) (string, error) { return spec.Name(), nil }
+
+// world is a component that looks for drivers on a disk in memory.
+type world struct {
+	*testing.T
+	host    *sim.Stepped
+	c       *sim.Component
+	disk    *nodefs.Memory
+	manager plugins.Manager
+	drivers *prober.Directory
+
+	begun map[string]int    // by name: how often a plugin was made, or was to be made
+	hold  map[string]bool   // drivers that do not answer
+	fail  map[string]error  // drivers that fail
+	calls map[string]string // other names that drivers have for themselves
+	seen  []string          // what plugins there were after each change
+}
+
+func newWorld(t *testing.T, strategy sim.Strategy) *world {
+	w := &world{
+		T: t, host: sim.NewStepped(sim.SteppedConfig{Strategy: strategy, StepsMax: 10_000}), disk: nodefs.NewMemory("/"),
+		begun: map[string]int{}, hold: map[string]bool{}, fail: map[string]error{}, calls: map[string]string{},
+	}
+	t.Cleanup(w.host.Close)
+	w.c = w.host.Component("controller")
+	w.manager.OnChange(func() { w.seen = append(w.seen, w.found()) })
+	w.drivers = prober.New(prober.Config{Component: w.c, Manager: &w.manager, FS: w.disk, Dir: dir, New: w.begin})
+	return w
+}
+
+// begin makes a driver's plugin.
+func (w *world) begin(_ context.Context, program, name string) (plugins.Plugin, error) {
+	w.begun[name]++
+	p := &driver{name: name, program: program, begun: w.begun[name]}
+	w.c.Wait("answer of "+name, 0, func() bool { return !w.hold[name] })
+	if err := w.fail[name]; err != nil {
+		return nil, err
+	}
+	if other := w.calls[name]; other != "" {
+		p.name = other
+	}
+	return p, nil
+}
+
+var names = []string{"v/a", "v/b", "v/c", "plain", "v/a~b"}
+
+// found is what plugins there are: names, and which of those that were made under them.
+func (w *world) found() string {
+	var all []string
+	for _, name := range names {
+		if p, err := w.manager.FindByName(name); err == nil {
+			all = append(all, fmt.Sprintf("%s#%d", name, p.Plugin.(*driver).begun))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// write puts files on the disk.
+func (w *world) write(files ...string) {
+	w.Helper()
+	for _, file := range files {
+		w.must(w.disk.MkdirAll(dir + "/" + file[:strings.LastIndex(file, "/")+1]))
+		w.must(w.disk.WriteFile(dir+"/"+file, nil))
+	}
+}
+
+// tell tells of directories and lets the world come to rest.
+func (w *world) tell(names ...string) {
+	w.Helper()
+	for _, name := range names {
+		w.drivers.Tell(name)
+	}
+	w.must(w.host.Run())
+}
+
+func (w *world) want(what, want string) {
+	w.Helper()
+	if got := w.found(); got != want {
+		w.Errorf("%s: found %q, want %q\n%s", what, got, want, w.host.Log().Text())
+	}
+}
+
+func TestDriversComeAndGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.tell("")
+	w.want("without a directory", "")
+	w.write("v~a/a", "plain/plain", ".hidden/.hidden", "v~b/other", "README/x")
+	w.tell("")
+	w.want("all that is there", "v/a#1 plain#1")
+	w.write("v~b/b")
+	w.tell("v~b", ".hidden")
+	w.want("one more", "v/a#1 v/b#1 plain#1")
+	w.tell("v~a")
+	w.want("one that has changed", "v/a#2 v/b#1 plain#1")
+	w.must(w.disk.Remove(dir + "/v~a/a"))
+	w.tell("v~a")
+	w.want("a program that is gone", "v/b#1 plain#1")
+	w.must(w.disk.RemoveAll(dir + "/plain"))
+	w.tell("plain", "never~there")
+	w.want("a directory that is gone", "v/b#1")
+	w.must(w.disk.RemoveAll(dir))
+	w.tell("")
+	w.want("all are gone", "")
+	if diff := cmp.Diff([]string{
+		"plain#1", "v/a#1 plain#1", "v/a#1 v/b#1 plain#1", "v/a#2 v/b#1 plain#1", "v/b#1 plain#1", "v/b#1", "",
+	}, w.seen); diff != "" {
+		t.Errorf("what who is told of changes saw (-want +got):\n%s", diff)
+	}
+	if now := w.host.Now(); !now.Equal(sim.Epoch) {
+		t.Errorf("it took until %v", now)
+	}
+}
+
+func TestProgramAndName(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ file, name string }{
+		{"v~a/a", "v/a"},
+		{"plain/plain", "plain"},
+	} {
+		w := newWorld(t, nil)
+		w.write(test.file)
+		w.tell("")
+		p, err := w.manager.FindByName(test.name)
+		if err != nil {
+			t.Errorf("%s: %v", test.file, err)
+			continue
+		}
+		if got, want := p.Plugin.(*driver).program, dir+"/"+test.file; got != want {
+			t.Errorf("program %q, want %q", got, want)
+		}
+	}
+}
+
+// TestDriverThatCannotBeAPlugin lets drivers come that have no name for a plugin, or that of another.
+func TestDriverThatCannotBeAPlugin(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.must(w.manager.Register(&driver{name: "v/c"}))
+	w.calls["v/b"] = "v/a"
+	w.write("v~a~b/b", "v~b/b", "v~c/c", "v~a/a")
+	w.tell("")
+	w.want("what could be", "v/a#1 v/c#0")
+	w.must(w.disk.RemoveAll(dir))
+	w.tell("")
+	w.want("what is registered stays", "v/c#0")
+}
+
+// TestHangingDriverHoldsUpNobody has one driver not answer: the others come and go, and who looks finds them.
+func TestHangingDriverHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.hold["v/a"] = true
+	w.write("v~a/a", "v~b/b")
+	w.tell("")
+	w.want("beside the one that hangs", "v/b#1")
+	w.write("v~c/c")
+	w.must(w.disk.RemoveAll(dir + "/v~b"))
+	w.tell("v~b", "v~c", "v~a", "v~a")
+	w.want("what came and went meanwhile", "v/c#1")
+	w.hold["v/a"] = false
+	w.tell()
+	w.c.Wake()
+	w.must(w.host.Run())
+	w.want("it has answered, and was begun anew as it has changed meanwhile", "v/a#2 v/c#1")
+
+	w.hold["v/a"] = true
+	w.tell("v~a")
+	w.must(w.disk.RemoveAll(dir + "/v~a"))
+	w.tell("v~a")
+	w.want("while it hangs it stays what it was", "v/a#2 v/c#1")
+	w.hold["v/a"] = false
+	w.c.Wake()
+	w.must(w.host.Run())
+	w.want("it has answered, and is gone", "v/c#1")
+}
+
+var errBroken = errors.New("exec format error")
+
+func TestFailingDriverIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.fail["v/a"] = errBroken
+	w.write("v~a/a", "v~b/b")
+	w.drivers.Tell("")
+	w.host.Component("clock").NewTimer("mended", func() { delete(w.fail, "v/a") }).Reset(5 * time.Second)
+	w.must(w.host.Run())
+	w.want("mended", "v/a#5 v/b#1")
+	// Tried at 0, 0.5, 1.5, 3.5 and 7.5 s.
+	if got := w.host.Now().Sub(sim.Epoch); got != 7500*time.Millisecond {
+		t.Errorf("found after %v, want 7.5 s", got)
+	}
+	w.fail["v/a"] = errBroken
+	w.drivers.Tell("v~a")
+	w.must(w.host.Wait(t.Context(), "an update that fails", func() bool { return w.begun["v/a"] == 7 }))
+	w.want("an update that fails leaves what was there", "v/a#5 v/b#1")
+}
+
+// TestDiskFails has the looks at the disk fail.
+func TestDiskFails(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"driver Unavailable", "hang"} {
+		fault, err := sim.ParseFault(what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 3 {
+			w := newWorld(t, &failing{fault: fault, at: n})
+			w.write("v~a/a", "v~b/b")
+			w.drivers.Tell("")
+			err := w.host.Wait(t.Context(), "both drivers", func() bool { return w.found() == "v/a#1 v/b#1" })
+			if err != nil {
+				t.Errorf("%s at call %d: %v: found %q\n%s", what, n, err, w.found(), w.host.Log().Text())
+			}
+		}
+	}
+}
+
+// failing has one call fail.
+type failing struct {
+	fault sim.Fault
+	at    int
+}
+
+func (f *failing) Decide(d *sim.Decision) sim.Move {
+	if action, ok := d.Actor(0).Pending(); !ok || !f.fault.Applies(action) {
+		return sim.Move{}
+	}
+	f.at--
+	if f.at != -1 {
+		return sim.Move{}
+	}
+	return sim.Move{Fault: f.fault}
+}
+
+// TestInAnyOrder has drivers come and go while they are probed, in drawn orders. In the end there is what is on the disk.
+func TestInAnyOrder(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		w := newWorld(t, sim.NewRandom(seed))
+		user := w.host.Component("user")
+		w.drivers.Tell("")
+		user.User("", func(context.Context) {
+			caller := w.host.Outside()
+			for i, change := range []string{"+v~a/a", "+v~b/b", "-v~a", "+v~c/c", "+v~a/a", "-v~c", "-v~b", "+plain/plain"} {
+				name, _, _ := strings.Cut(change[1:], "/")
+				if change[0] == '+' {
+					w.write(change[1:])
+				} else {
+					w.must(w.disk.RemoveAll(dir + "/" + name))
+				}
+				w.drivers.Tell(name)
+				if i == 4 {
+					w.drivers.Tell("")
+				}
+				caller.Call(pause, nothing)
+			}
+		})
+		w.must(w.host.Run())
+		got := strings.Fields(w.found())
+		for i := range got {
+			got[i], _, _ = strings.Cut(got[i], "#")
+		}
+		if want := []string{"v/a", "plain"}; !slices.Equal(got, want) {
+			t.Fatalf("seed %d: found %v, want %v\n%s", seed, got, want, w.host.Log().Text())
+		}
+	}
+}
+
+func TestMoreThanCanBeTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.write("v~a/a", "v~b/b")
+	for i := range 5000 {
+		w.drivers.Tell(fmt.Sprintf("x~%d", i))
+	}
+	w.tell("v~a")
+	w.want("all is looked at", "v/a#1 v/b#1")
+}

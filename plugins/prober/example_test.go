@@ -1,0 +1,45 @@
+package prober_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/prober"
+	"github.com/volsim/volsim/sim"
+)
+
+// A plugin comes with a directory, and goes with it. Whoever needs to know is told.
+func Example() {
+	host := sim.NewStepped(sim.SteppedConfig{})
+	defer host.Close()
+	disk := nodefs.NewMemory("/")
+
+	var manager plugins.Manager
+	manager.OnChange(func() {
+		_, err := manager.FindByName("example.com/disk")
+		fmt.Println("a change; found:", err == nil)
+	})
+	drivers := prober.New(prober.Config{
+		Component: host.Component("attachdetach"), Manager: &manager, FS: disk, Dir: "/drivers",
+		New: func(_ context.Context, program, name string) (plugins.Plugin, error) {
+			fmt.Println("a driver:", program)
+			return &driver{name: name, program: program}, nil
+		},
+	})
+
+	// On a real machine, Watch tells.
+	install := errors.Join(disk.MkdirAll("/drivers/example.com~disk"), disk.WriteFile("/drivers/example.com~disk/disk", nil))
+	drivers.Tell("example.com~disk")
+	ran := host.Run()
+	remove := disk.RemoveAll("/drivers/example.com~disk")
+	drivers.Tell("example.com~disk")
+	fmt.Println(errors.Join(install, ran, remove, host.Run()))
+	// Output:
+	// a driver: /drivers/example.com~disk/disk
+	// a change; found: true
+	// a change; found: false
+	// <nil>
+}

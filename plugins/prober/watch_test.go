@@ -1,0 +1,143 @@
+package prober_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/prober"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+var pause = trace.Action{Kind: trace.KindWork, Verb: "pause"}
+
+func nothing() trace.Outcome { return trace.Outcome{} }
+
+// machine is a directory of this machine that is watched beside a live host.
+type machine struct {
+	*testing.T
+	host    *sim.Live
+	dir     string
+	manager plugins.Manager
+	release chan struct{} // closed: v/hangs answers
+}
+
+func newMachine(t *testing.T) *machine {
+	root := t.TempDir()
+	disk, err := nodefs.NewReal(root)
+	if err != nil {
+		t.Skipf("no disk of this machine: %v", err)
+	}
+	m := &machine{T: t, host: sim.NewLive(sim.LiveConfig{}), dir: filepath.Join(root, "drivers"), release: make(chan struct{})}
+	c := m.host.Component("controller")
+	drivers := prober.New(prober.Config{
+		Component: c, Manager: &m.manager, FS: disk, Dir: m.dir,
+		New: func(ctx context.Context, program, name string) (plugins.Plugin, error) {
+			out := c.Call(trace.Action{Kind: trace.KindDriver, Verb: "init", Object: name}, func() trace.Outcome {
+				if name == "v/hangs" {
+					select {
+					case <-m.release:
+					case <-ctx.Done():
+					}
+				}
+				return trace.Outcome{Err: ctx.Err()}
+			})
+			return &driver{name: name, program: program}, out.Err
+		},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	watched := make(chan error, 1)
+	go func() { watched <- drivers.Watch(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-watched; err != nil {
+			t.Errorf("watch: %v", err)
+		}
+		m.host.Close()
+	})
+	m.host.Start()
+	return m
+}
+
+// until waits until there is, or is no, plugin of a name.
+func (m *machine) until(name string, there bool) {
+	m.Helper()
+	ctx, cancel := context.WithTimeout(m.Context(), time.Minute)
+	defer cancel()
+	err := m.host.Wait(ctx, name, func() bool {
+		_, err := m.manager.FindByName(name)
+		return (err == nil) == there
+	})
+	if err != nil {
+		m.Fatalf("%v\n%s", err, m.host.Log().Text())
+	}
+}
+
+func (m *machine) install(driver, program string) {
+	m.Helper()
+	path := filepath.Join(m.dir, driver)
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		m.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(path, program), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		m.Fatal(err)
+	}
+}
+
+func (m *machine) remove(path string) {
+	m.Helper()
+	if err := os.RemoveAll(filepath.Join(m.dir, path)); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// TestWatch has drivers come and go on this machine, while another hangs.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.install("v~hangs", "hangs")
+	m.install("v~a", "a")
+	m.until("v/a", true)
+	m.install("v~b", "b")
+	m.until("v/b", true)
+	m.remove("v~a/a")
+	m.until("v/a", false)
+	m.install("v~a", "a")
+	m.until("v/a", true)
+	m.remove("v~b")
+	m.until("v/b", false)
+	if _, err := m.manager.FindByName("v/hangs"); err == nil {
+		t.Error("a driver that hangs was found")
+	}
+	close(m.release)
+	m.until("v/hangs", true)
+	m.remove("") // the directory itself, which is made again
+	m.until("v/a", false)
+	m.until("v/hangs", false)
+	m.install("v~a", "a")
+	m.until("v/a", true)
+}
+
+// TestWatchOfWhatCannotBe has the directory be a file.
+func TestWatchOfWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	disk, err := nodefs.NewReal(root)
+	if err != nil {
+		t.Skipf("no disk of this machine: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "drivers"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	host := sim.NewLive(sim.LiveConfig{})
+	defer host.Close()
+	drivers := prober.New(prober.Config{Component: host.Component("c"), FS: disk, Dir: filepath.Join(root, "drivers")})
+	if err := drivers.Watch(t.Context()); err == nil {
+		t.Error("no error")
+	}
+}

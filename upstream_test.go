@@ -1,0 +1,93 @@
+package volsim_test
+
+import (
+	"go/ast"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestRowsOfUpstreamHaveTheirTests looks up each test of ours that UPSTREAM.md names beside a row of upstream's, in the folder
+// that the heading names: TestX, or TestX/name of a case, which is a text of that test's or a history of testdata/cases.
+func TestRowsOfUpstreamHaveTheirTests(t *testing.T) {
+	text, err := os.ReadFile("UPSTREAM.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, rows := "", 0
+	tests := map[string]map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if heading, ok := strings.CutPrefix(line, "#"); ok {
+			_, folder, _ = strings.Cut(heading, "_test.go in ")
+			if folder != "" && tests[folder] == nil {
+				tests[folder] = testsOf(t, folder)
+			}
+		}
+		cells := strings.Split(strings.Trim(line, "| "), " | ")
+		if folder == "" || len(cells) != 2 || !strings.HasPrefix(cells[0], "Test") {
+			continue
+		}
+		for row := range strings.SplitSeq(cells[1], "<br>") {
+			_, ours, named := strings.Cut(row, " → ")
+			if !named {
+				ours = row
+			}
+			rows++
+			if reason, none := strings.CutPrefix(ours, "none: "); none && reason != "" {
+				continue
+			}
+			if !tests[folder][ours] {
+				t.Errorf("%s, %s: there is no test %s in %s", cells[0], row, ours, folder)
+			}
+		}
+	}
+	if rows < 100 {
+		t.Errorf("%d rows are listed: are there no more?", rows)
+	}
+}
+
+// testsOf are the tests of a folder, and each with each text in it, and TestCases with each history of testdata/cases.
+func testsOf(t *testing.T, folder string) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.folder != folder || !s.test {
+			continue
+		}
+		for _, decl := range s.file.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") {
+				continue
+			}
+			found[f.Name.Name] = true
+			ast.Inspect(f.Body, func(n ast.Node) bool {
+				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+					if text, err := strconv.Unquote(lit.Value); err == nil {
+						found[f.Name.Name+"/"+text] = true
+					}
+				}
+				return true
+			})
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "testdata", "cases", "*.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if id, ok := strings.CutPrefix(strings.TrimSpace(line), "=== "); ok {
+				found["TestCases/"+id] = true
+			}
+		}
+	}
+	return found
+}
