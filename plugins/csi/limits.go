@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/plugins"
 )
@@ -40,22 +39,21 @@ func (p *Plugin) Limited(spec *plugins.Spec) bool {
 //
 // Upstream: pkg/volume/csi csiPlugin.VerifyExhaustedResource (v1.36).
 func (p *Plugin) Exhausted(ctx context.Context, spec *plugins.Spec, since time.Time) (bool, error) {
-	source, err := sourceOf(spec)
-	if err != nil || p.UpdatePeriod(source.Driver) == 0 {
+	at, err := placeOf(spec, p.cfg.NodeName)
+	if err != nil || p.UpdatePeriod(at.driver) == 0 {
 		return false, err
 	}
-	name := AttachmentName(source.VolumeHandle, source.Driver, p.cfg.NodeName)
-	attachment, err := p.cfg.Client.StorageV1().VolumeAttachments().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return false, fmt.Errorf("get VolumeAttachment [%s]: %w", name, err)
+	attachment, err := p.storedAt(ctx, at)
+	if err != nil || attachment == nil {
+		return false, err
 	}
 	failure := attachment.Status.AttachError
 	if failure == nil || failure.ErrorCode == nil || codes.Code(*failure.ErrorCode) != codes.ResourceExhausted ||
 		!failure.Time.After(since) { // the API knows whole seconds: one of the same second may be from before
 		return false, nil
 	}
-	if err := p.Refresh(ctx, source.Driver); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "ask how many volumes the node can have", "driver", source.Driver)
+	if err := p.Refresh(ctx, at.driver); err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "ask how many volumes the node can have", "driver", at.driver)
 	}
 	return true, nil
 }
