@@ -42,6 +42,7 @@ var upstreamAttachFaults = []upstreamFault{
 	{file: "report-compared-with-a-cache", between: none, extra: attachDetach(patchesDifference), config: holds, within: 150},
 	{file: "attachments-from-an-old-list", between: none, extra: attachDetach(trustsItsList), config: restarts, within: 490},
 	{file: "volumes-one-by-one", between: none, extra: attachDetach(letsGoOneByOne), config: holds, within: 775},
+	{file: "attachments-of-one-name", between: none, extra: oneName, config: holds, within: 1},
 	{file: "believed-from-a-cache", between: firstDeleteLost, always: firstDeleteLost, extra: attachDetach(believesItsCache), config: holds, within: 200},
 }
 
@@ -58,8 +59,9 @@ func attachDetach(asUpstream func(p cluster.Process, own *csi.Plugin) gets) func
 		return []cluster.Part{{Name: "attachdetach", Start: func(p cluster.Process) error {
 			own := csi.New(csi.Config{
 				Component: p.Component, Client: p.Client,
-				CSIDrivers:  p.Informers.Storage().V1().CSIDrivers(),
-				Attachments: p.Informers.Storage().V1().VolumeAttachments(),
+				CSIDrivers:        p.Informers.Storage().V1().CSIDrivers(),
+				Attachments:       p.Informers.Storage().V1().VolumeAttachments(),
+				PersistentVolumes: p.Informers.Core().V1().PersistentVolumes(),
 			})
 			g := gets{client: p.Client, plugin: own}
 			if as {
@@ -424,4 +426,58 @@ func (o oneByOne) lessen(pod *corev1.Pod, left []corev1.Volume, h cache.Resource
 	less.Spec.Volumes = left
 	h.OnUpdate(pod, less)
 	o.p.Component.NewTimer("populator", func() { o.lessen(less, left[1:], h) }).Reset(time.Minute)
+}
+
+// oneName are a node, two claims that are bound to volumes of two drivers, whose attachments to the node have one name, somebody
+// who attaches and detaches whatever is asked for, and the attach/detach controller.
+func oneName(asUpstream bool) []cluster.Part {
+	world := cluster.Part{
+		Name: "sidecars",
+		Install: func(server *fake.Server) error {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Annotations: map[string]string{attachdetach.ManagedAnnotation: "true"}}}
+			objects := []runtime.Object{node}
+			for _, of := range []struct{ name, driver, handle string }{{"data", "23.example.com", "1"}, {"more", "3.example.com", "12"}} {
+				pair := boundPair(of.name)
+				pair[0].(*corev1.PersistentVolume).Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: of.driver, VolumeHandle: of.handle}
+				objects = append(objects, pair...)
+			}
+			return server.Add(objects...)
+		},
+	}
+	world.Start = cluster.Reconciler(cluster.ReconcilerConfig{
+		Name: world.Name, For: "volumeattachments",
+		Build: func(p cluster.Process) (cluster.Reconcile, error) {
+			return func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+				attachments := p.Client.StorageV1().VolumeAttachments()
+				a, err := attachments.Get(ctx, key.Name, metav1.GetOptions{})
+				if err != nil || a.Status.Attached {
+					return 0, nil //nolint:nilerr // it is gone
+				}
+				a = a.DeepCopy()
+				a.Status.Attached = true
+				_, err = attachments.UpdateStatus(ctx, a, metav1.UpdateOptions{})
+				return 0, err
+			}, nil
+		},
+	}).Start
+	return append([]cluster.Part{world}, attachDetach(believesNames)(asUpstream)...)
+}
+
+// nominal is a plugin that takes an attachment that has the right name for the right one.
+type nominal struct{ *csi.Plugin }
+
+// Attach believes that a volume is attached when another one is whose attachment has its name.
+func (n nominal) Attach(ctx context.Context, spec *plugins.Spec, node types.NodeName) (string, error) {
+	path, err := n.Plugin.Attach(ctx, spec, node)
+	if errors.Is(err, csi.ErrOthersAttachment) {
+		return "", nil
+	}
+	return path, err
+}
+
+// believesNames is a controller that looks at the names of attachments only.
+//
+// Upstream: pkg/volume/csi csiAttacher.Attach (v1.36).
+func believesNames(p cluster.Process, own *csi.Plugin) gets {
+	return gets{client: p.Client, plugin: nominal{own}}
 }
