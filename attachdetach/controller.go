@@ -61,8 +61,9 @@ type Controller struct {
 	claims      corelisters.PersistentVolumeClaimLister
 	persistent  corelisters.PersistentVolumeLister
 	attachments storagelisters.VolumeAttachmentLister
-	podIndexer  cache.Indexer
 	synced      []cache.InformerSynced
+
+	podIndexer, attachmentIndexer cache.Indexer
 
 	desired  *DesiredStateOfWorld
 	actual   *ActualStateOfWorld
@@ -73,7 +74,9 @@ type Controller struct {
 	wakes    map[corev1.UniqueVolumeName]time.Time // when the volume is looked at again at the latest
 
 	verifying bool // the timer is set
-	recovered bool // the two pictures were drawn; until then events are not listened to
+
+	recovered bool                          // the two pictures were drawn; until then events are not listened to
+	unknown   []*storagev1.VolumeAttachment // that were there then, and whose PersistentVolumes the cache did not show
 }
 
 // New makes the controller and its strands. They begin with the caches full.
@@ -107,7 +110,9 @@ func (c *Controller) watch() {
 	c.claims, c.persistent = core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister()
 	c.attachments = storage.VolumeAttachments().Lister()
 	c.podIndexer = pods.GetIndexer()
+	c.attachmentIndexer = attachments.GetIndexer()
 	addIndexers(pods, podIndexers)
+	addIndexers(attachments, attachmentIndexers)
 	podclaims.AddIndex(pods.GetIndexer())
 	for _, informer := range []cache.SharedIndexInformer{pods, nodes, claims, persistent, drivers, attachments} {
 		c.synced = append(c.synced, informer.HasSynced)

@@ -31,9 +31,9 @@ func withCSI(cfg *attachdetach.Config) {
 	}
 }
 
-// attacher stands for the attachers of all drivers and what is behind them. All volumes are for one node. It holds what it
-// is asked to do, and what the nodes are told, against what is attached.
-type attacher struct {
+// attachers stand for the attachers of all drivers and what is behind them. All volumes are for one node. They hold what they
+// are asked to do, and what the nodes are told, against what is attached.
+type attachers struct {
 	w        *world
 	client   kubernetes.Interface
 	dirty    bool
@@ -41,9 +41,9 @@ type attacher struct {
 	calls    []string
 }
 
-func newAttacher(w *world) *attacher {
+func newAttachers(w *world) *attachers {
 	component := w.host.Component("attacher")
-	a := &attacher{w: w, client: w.server.Client(component), attached: map[string]bool{}}
+	a := &attachers{w: w, client: w.server.Client(component), attached: map[string]bool{}}
 	component.Worker("sync", func() bool { return a.dirty }, a.sync)
 	w.onCommit = append(w.onCommit, func() {
 		a.judge()
@@ -54,7 +54,7 @@ func newAttacher(w *world) *attacher {
 }
 
 // judge looks whether the nodes are told of nothing that is not attached.
-func (a *attacher) judge() {
+func (a *attachers) judge() {
 	for _, object := range a.w.server.List("nodes") {
 		node := object.(*corev1.Node)
 		for _, v := range node.Status.VolumesAttached {
@@ -66,7 +66,7 @@ func (a *attacher) judge() {
 	}
 }
 
-func (a *attacher) sync(ctx context.Context) {
+func (a *attachers) sync(ctx context.Context) {
 	a.dirty = false
 	attachments, err := a.client.StorageV1().VolumeAttachments().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *attacher) sync(ctx context.Context) {
 }
 
 // attachment does what a VolumeAttachment asks for: a finalizer first, then the driver, then what came of it.
-func (a *attacher) attachment(ctx context.Context, va *storagev1.VolumeAttachment) error {
+func (a *attachers) attachment(ctx context.Context, va *storagev1.VolumeAttachment) error {
 	api, where := a.client.StorageV1().VolumeAttachments(), a.where(va)
 	var err error
 	switch deleted := va.DeletionTimestamp != nil; {
@@ -100,7 +100,7 @@ func (a *attacher) attachment(ctx context.Context, va *storagev1.VolumeAttachmen
 	return err
 }
 
-func (a *attacher) call(verb, where string, attached bool) {
+func (a *attachers) call(verb, where string, attached bool) {
 	if a.attached[where] != attached {
 		a.calls = append(a.calls, fmt.Sprintf("%v %s %s", a.w.host.Now().Sub(sim.Epoch), verb, where))
 	}
@@ -117,7 +117,7 @@ func (a *attacher) call(verb, where string, attached bool) {
 }
 
 // where is "volume on node", of which the VolumeAttachment is; empty where its PersistentVolume is gone.
-func (a *attacher) where(va *storagev1.VolumeAttachment) string {
+func (a *attachers) where(va *storagev1.VolumeAttachment) string {
 	spec := va.Spec.Source.InlineVolumeSpec
 	if name := va.Spec.Source.PersistentVolumeName; name != nil {
 		object, ok := a.w.server.Get("persistentvolumes", "", *name)
@@ -140,7 +140,7 @@ func inTree(spec *corev1.PersistentVolumeSpec) *corev1.PersistentVolumeSpec {
 }
 
 // has are the volumes that are attached, and where, sorted.
-func (a *attacher) has() []string { return slices.Sorted(maps.Keys(a.attached)) }
+func (a *attachers) has() []string { return slices.Sorted(maps.Keys(a.attached)) }
 
 // source makes a claim and its volume, bound to each other, both of that name.
 func (w *world) source(name string, source corev1.PersistentVolumeSource) {

@@ -12,11 +12,11 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// meeting is a world with two volumes whose VolumeAttachments on node-1 have the same name. Each gets a pod there.
-func meeting(t *testing.T, chooser sim.Chooser) (*world, *attacher) {
+// meetingWorld is a world with two volumes whose VolumeAttachments on node-1 have the same name. Each gets a pod there.
+func meetingWorld(t *testing.T, chooser sim.Chooser) (*world, *attachers) {
 	t.Helper()
 	w := newWorld(t, chooser)
-	backend := newAttacher(w)
+	backend := newAttachers(w)
 	w.nodeObject("node-1")
 	w.source("one", csiSource("csi.example.com", "vol-1"))
 	w.source("two", csiSource("si.example.com", "vol-1c"))
@@ -34,7 +34,7 @@ const (
 // TestUpstreamTakesAnothersAttachmentForItsOwn).
 func TestVolumesWhoseAttachmentsHaveTheSameName(t *testing.T) {
 	t.Parallel()
-	w, backend := meeting(t, nil)
+	w, backend := meetingWorld(t, nil)
 	w.pod("a", "node-1", "one")
 	w.run()
 	w.pod("b", "node-1", "two")
@@ -63,7 +63,7 @@ func TestVolumesThatMeetAreNeverMixedUp(t *testing.T) {
 	t.Parallel()
 	refused := 0
 	for seed := range uint64(200) {
-		w, backend := meeting(t, sim.NewSeeded(seed))
+		w, backend := meetingWorld(t, sim.NewSeeded(seed))
 		for _, claim := range []string{"one", "two"} {
 			pod := "pod-of-" + claim
 			user := w.host.Component("user of " + claim)

@@ -37,10 +37,10 @@ func (w *world) ebsPod(name, node string, inline bool) {
 }
 
 // migrating is a world with an in-tree disk whose plugin is migrated, of a claim or only ever written out in pods.
-func migrating(t *testing.T, inline bool) (*world, *attacher) {
+func migrating(t *testing.T, inline bool) (*world, *attachers) {
 	t.Helper()
 	w := newWorld(t, nil)
-	backend := newAttacher(w)
+	backend := newAttachers(w)
 	w.nodeObject("node-1")
 	w.nodeObject("node-2")
 	if !inline {

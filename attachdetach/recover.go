@@ -2,6 +2,7 @@ package attachdetach
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -9,24 +10,42 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/plugins"
 )
 
+// attachmentsByVolume is the index of the cache of VolumeAttachments by PersistentVolume.
+const attachmentsByVolume = "attachdetach-volume"
+
+var attachmentIndexers = cache.Indexers{
+	attachmentsByVolume: func(object any) ([]string, error) {
+		return []string{volumeNameOf(object.(*storagev1.VolumeAttachment))}, nil
+	},
+}
+
+// volumeNameOf is the name of the PersistentVolume of a VolumeAttachment, or "".
+func volumeNameOf(attachment *storagev1.VolumeAttachment) string {
+	return ptr.Deref(attachment.Spec.Source.PersistentVolumeName, "")
+}
+
 // listAgain is after how long a list is asked for again that the API server did not give.
 const listAgain = time.Second
 
-// recoverState draws the two pictures from the caches when they are full: what stands in the nodes' statuses is attached; what
-// has a VolumeAttachment object besides may be; what the pods want is wanted. All volumes are looked at afterwards: what
-// nobody wants any more is detached, what is uncertain and wanted is attached again.
+// recoverState draws the two pictures when the caches are full: what the nodes are told is attached; what has a VolumeAttachment
+// object besides may be; what the pods want is wanted. All volumes are looked at afterwards: what nobody wants any more is
+// detached, what is uncertain and wanted is attached again.
 //
 // Upstream: pkg/controller/volume/attachdetach populateActualStateOfWorld, populateDesiredStateOfWorld (v1.36).
 func (c *Controller) recoverState(ctx context.Context) {
-	stored := c.storedAttachments(ctx)
+	attachments, nodes := c.stored(ctx)
 	c.recovered = true
-	c.recoverNodes()
-	for _, attachment := range append(sorted(list(c.attachments.List)), stored...) {
-		c.recoverAttachment(attachment)
+	c.recoverNodes(nodes)
+	for _, attachment := range append(sorted(list(c.attachments.List)), attachments...) {
+		if !c.recoverAttachment(attachment) {
+			c.unknown = append(c.unknown, attachment)
+		}
 	}
 	for _, a := range c.actual.All() {
 		c.doubt(a)
@@ -37,37 +56,54 @@ func (c *Controller) recoverState(ctx context.Context) {
 	}
 }
 
-// storedAttachments are the VolumeAttachments that there are. It leaves the component: the first list in the cache may be
-// old, and an attachment that it does not show must not be passed over when a pod wants the volume on another node. Where
-// there are neither volumes nor nodes there are no attachments.
+// stored are the VolumeAttachments and the nodes that there are. It leaves the component: the first lists in the caches may be
+// old. An attachment that they do not show must not be passed over when a pod wants the volume on another node; and what nodes
+// are told is all that is known of a volume whose PersistentVolume is gone, and would be written over.
 //
-// Differs: upstream trusts its cache (I16b).
-func (c *Controller) storedAttachments(ctx context.Context) []*storagev1.VolumeAttachment {
-	if len(list(c.persistent.List)) == 0 && len(list(c.nodes.List)) == 0 {
-		return nil
-	}
-	for {
-		stored, err := c.cfg.Client.StorageV1().VolumeAttachments().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			logr.FromContextOrDiscard(ctx).Error(err, "list VolumeAttachments")
-			c.cfg.Component.Sleep(listAgain)
-			continue
-		}
-		attachments := make([]*storagev1.VolumeAttachment, len(stored.Items))
-		for i := range stored.Items {
-			attachments[i] = &stored.Items[i]
-		}
-		return attachments
+// Differs: upstream trusts its caches (I16b).
+func (c *Controller) stored(ctx context.Context) ([]*storagev1.VolumeAttachment, []*corev1.Node) {
+	var attachments *storagev1.VolumeAttachmentList
+	c.insist(ctx, "list VolumeAttachments", func() (err error) {
+		attachments, err = c.cfg.Client.StorageV1().VolumeAttachments().List(ctx, metav1.ListOptions{})
+		return err
+	})
+	var nodes *corev1.NodeList
+	c.insist(ctx, "list nodes", func() (err error) {
+		nodes, err = c.cfg.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		return err
+	})
+	return pointers(attachments.Items), pointers(nodes.Items)
+}
+
+// insist makes a request until it is answered.
+func (c *Controller) insist(ctx context.Context, what string, request func() error) {
+	for err := request(); err != nil; err = request() {
+		logr.FromContextOrDiscard(ctx).Error(err, what)
+		c.cfg.Component.Sleep(listAgain)
 	}
 }
 
-func (c *Controller) recoverNodes() {
-	for _, node := range sorted(list(c.nodes.List)) {
+func pointers[T any](items []T) []*T {
+	all := make([]*T, len(items))
+	for i := range items {
+		all[i] = &items[i]
+	}
+	return all
+}
+
+// recoverNodes takes what nodes are told from those that there are. Whether they are managed and what they use comes from the
+// cache, which tells of changes; what a node uses that it does not show yet comes from the node itself.
+func (c *Controller) recoverNodes(stored []*corev1.Node) {
+	for _, node := range sorted(stored) {
 		name := types.NodeName(node.Name)
 		for _, attached := range node.Status.VolumesAttached {
 			c.actual.markAttached(attached.Name, name, nil, attached.DevicePath)
 			c.scheduleVerify(attached.Name)
 		}
+		c.actual.setInUse(name, node.Status.VolumesInUse)
+	}
+	for _, node := range sorted(list(c.nodes.List)) {
+		name := types.NodeName(node.Name)
 		c.actual.setInUse(name, node.Status.VolumesInUse)
 		if _, ok := node.Annotations[ManagedAnnotation]; ok {
 			c.desired.addNode(name)
@@ -75,36 +111,56 @@ func (c *Controller) recoverNodes() {
 	}
 }
 
-// recoverAttachment takes a VolumeAttachment for a sign that the volume may be attached, unless it is known to be.
+// recoverAttachment takes a VolumeAttachment for a sign that the volume may be attached, unless it is known to be. It returns
+// whether the volume is known.
 //
 // Differs: upstream does not learn from it what a volume is that is known to be attached.
 //
 // Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36).
-func (c *Controller) recoverAttachment(attachment *storagev1.VolumeAttachment) {
-	if volume, spec := c.volumeAttached(attachment); spec != nil {
+func (c *Controller) recoverAttachment(attachment *storagev1.VolumeAttachment) bool {
+	volume, spec := c.volumeAttached(attachment)
+	if spec != nil {
 		c.actual.addUncertain(volume, types.NodeName(attachment.Spec.NodeName), spec)
 	}
+	return spec != nil
 }
 
-// persistentVolumeAdded looks at the VolumeAttachments of a volume that the cache did not have.
+// persistentVolumeAdded looks at the VolumeAttachments of a volume that the cache did not have: those that it shows by now, and
+// those that were there when the controller started.
 func (c *Controller) persistentVolumeAdded(volume *corev1.PersistentVolume) {
-	for _, attachment := range sorted(list(c.attachments.List)) {
-		if source := attachment.Spec.Source.PersistentVolumeName; source != nil && *source == volume.Name {
+	shown, err := c.attachmentIndexer.ByIndex(attachmentsByVolume, volume.Name)
+	if err != nil {
+		panic("attachdetach: " + err.Error())
+	}
+	attachments := make([]*storagev1.VolumeAttachment, len(shown))
+	for i, object := range shown {
+		attachments[i] = object.(*storagev1.VolumeAttachment)
+	}
+	isOf := func(attachment *storagev1.VolumeAttachment) bool { return volumeNameOf(attachment) == volume.Name }
+	for _, attachment := range append(sorted(attachments), c.unknown...) {
+		if isOf(attachment) {
 			c.attachmentChanged(attachment)
 		}
 	}
+	c.unknown = slices.DeleteFunc(c.unknown, isOf)
 }
 
 // volumeAttached is the volume of a VolumeAttachment. One whose PersistentVolume is gone tells nothing: then the spec is
 // nil.
+//
+// Differs: upstream passes over those whose driver says that its volumes need no attaching any more, and never detaches them.
 func (c *Controller) volumeAttached(attachment *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, *plugins.Spec) {
 	spec := c.attachedSpec(attachment)
 	if spec == nil {
 		return "", nil
 	}
-	volume, _, resolution := c.identify(spec)
-	if resolution != attachable {
+	plugin, err := c.cfg.Plugins.FindBySpec(spec)
+	if err != nil || plugin.Attacher == nil {
 		return "", nil
 	}
-	return volume, spec
+	name, err := plugin.VolumeName(spec)
+	if err != nil {
+		return "", nil
+	}
+	return plugins.UniqueVolumeName(plugin.Name(), name), spec
 }

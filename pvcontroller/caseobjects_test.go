@@ -13,24 +13,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/volsim/volsim/internal/casefile"
 )
 
 // Objects as the cases have them: one line of words each; testdata/cases/README.md tells them all. A volume or claim that
 // is read and told again gives the same words, and the words tell all that the cases are about; see untold.
 
 // readVolume reads "volume NAME SIZE PHASE …".
-func readVolume(all []word) (*corev1.PersistentVolume, error) {
-	size, err := resource.ParseQuantity(all[1].key)
+func readVolume(all []casefile.Word) (*corev1.PersistentVolume, error) {
+	size, err := resource.ParseQuantity(all[1].Key)
 	if err != nil {
-		return nil, fmt.Errorf("size %q: %w", all[1].key, err)
+		return nil, fmt.Errorf("size %q: %w", all[1].Key, err)
 	}
-	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: all[0].key}}
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: all[0].Key}}
 	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: size}
 	v.Spec.AccessModes = ordinaryModes()
 	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeFilesystem)
 	v.Spec.GCEPersistentDisk = &corev1.GCEPersistentDiskVolumeSource{PDName: "disk"}
-	v.Status.Phase = corev1.PersistentVolumePhase(all[2].key)
+	v.Status.Phase = corev1.PersistentVolumePhase(all[2].Key)
 	for _, w := range all[3:] {
 		if !readMeta(&v.ObjectMeta, w) && !readVolumeWord(v, w) {
 			return nil, fmt.Errorf("volume %s: unknown word %q", v.Name, w)
@@ -39,27 +41,27 @@ func readVolume(all []word) (*corev1.PersistentVolume, error) {
 	return v, nil
 }
 
-func readVolumeWord(v *corev1.PersistentVolume, w word) bool {
+func readVolumeWord(v *corev1.PersistentVolume, w casefile.Word) bool {
 	switch {
-	case slices.Contains(policies, corev1.PersistentVolumeReclaimPolicy(w.key)) && !w.has:
-		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(w.key)
-	case w.key == "block" && !w.has:
+	case slices.Contains(policies, corev1.PersistentVolumeReclaimPolicy(w.Key)) && !w.Has:
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(w.Key)
+	case w.Key == "block" && !w.Has:
 		v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
-	case !w.has:
+	case !w.Has:
 		return false
-	case w.key == "class":
-		v.Spec.StorageClassName = w.value
-	case w.key == "attributes":
-		v.Spec.VolumeAttributesClassName = &w.value
-	case w.key == "modes":
-		v.Spec.AccessModes = readModes(w.value)
-	case w.key == "csi":
+	case w.Key == "class":
+		v.Spec.StorageClassName = w.Value
+	case w.Key == "attributes":
+		v.Spec.VolumeAttributesClassName = &w.Value
+	case w.Key == "modes":
+		v.Spec.AccessModes = readModes(w.Value)
+	case w.Key == "csi":
 		v.Spec.GCEPersistentDisk = nil
-		v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: w.value, VolumeHandle: "handle"}
-	case w.key == "message":
-		v.Status.Message = w.value
-	case w.key == "claimRef":
-		name, uid, _ := strings.Cut(w.value, "/")
+		v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: w.Value, VolumeHandle: "handle"}
+	case w.Key == "message":
+		v.Status.Message = w.Value
+	case w.Key == "claimRef":
+		name, uid, _ := strings.Cut(w.Value, "/")
 		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: name, UID: types.UID(uid)}
 	default:
 		return false
@@ -68,57 +70,57 @@ func readVolumeWord(v *corev1.PersistentVolume, w word) bool {
 }
 
 func tellVolume(v *corev1.PersistentVolume) string {
-	all := []word{{key: "volume"}, {key: v.Name}, {key: v.Spec.Capacity.Storage().String()}, {key: string(v.Status.Phase)}}
+	all := []casefile.Word{{Key: "volume"}, {Key: v.Name}, {Key: v.Spec.Capacity.Storage().String()}, {Key: string(v.Status.Phase)}}
 	if p := v.Spec.PersistentVolumeReclaimPolicy; p != corev1.PersistentVolumeReclaimRetain {
-		all = append(all, word{key: string(p)})
+		all = append(all, casefile.Word{Key: string(p)})
 	}
 	if v.Spec.StorageClassName != "" {
-		all = append(all, word{"class", v.Spec.StorageClassName, true})
+		all = append(all, casefile.With("class", v.Spec.StorageClassName))
 	}
 	if ptr.Deref(v.Spec.VolumeMode, "") == corev1.PersistentVolumeBlock {
-		all = append(all, word{key: "block"})
+		all = append(all, casefile.Word{Key: "block"})
 	}
 	all = append(all, tellModes(v.Spec.AccessModes)...)
 	if name := v.Spec.VolumeAttributesClassName; name != nil {
-		all = append(all, word{"attributes", *name, true})
+		all = append(all, casefile.With("attributes", *name))
 	}
 	if v.Spec.CSI != nil {
-		all = append(all, word{"csi", v.Spec.CSI.Driver, true})
+		all = append(all, casefile.With("csi", v.Spec.CSI.Driver))
 	}
 	if ref := v.Spec.ClaimRef; ref != nil {
-		w := word{"claimRef", ref.Name, true}
+		w := casefile.With("claimRef", ref.Name)
 		if ref.UID != "" {
-			w.value += "/" + string(ref.UID)
+			w.Value += "/" + string(ref.UID)
 		}
 		all = append(all, w)
 	}
 	all = append(all, tellMeta(&v.ObjectMeta)...)
 	if v.Status.Message != "" {
-		all = append(all, word{"message", v.Status.Message, true})
+		all = append(all, casefile.With("message", v.Status.Message))
 	}
-	return tell(all)
+	return casefile.Tell(all)
 }
 
 // readClaim reads "claim NAME SIZE PHASE …". A claim that is Bound has what it asks for, unless the words say otherwise.
-func readClaim(all []word) (*corev1.PersistentVolumeClaim, error) {
-	size, err := resource.ParseQuantity(all[1].key)
+func readClaim(all []casefile.Word) (*corev1.PersistentVolumeClaim, error) {
+	size, err := resource.ParseQuantity(all[1].Key)
 	if err != nil {
-		return nil, fmt.Errorf("size %q: %w", all[1].key, err)
+		return nil, fmt.Errorf("size %q: %w", all[1].Key, err)
 	}
-	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: all[0].key}}
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: all[0].Key}}
 	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: size}
 	c.Spec.AccessModes = ordinaryModes()
 	c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeFilesystem)
-	c.Status.Phase = corev1.PersistentVolumeClaimPhase(all[2].key)
+	c.Status.Phase = corev1.PersistentVolumeClaimPhase(all[2].Key)
 	for _, w := range all[3:] {
-		if !readMeta(&c.ObjectMeta, w) && !readClaimWord(c, w) && !strings.HasPrefix(w.key, "has") {
+		if !readMeta(&c.ObjectMeta, w) && !readClaimWord(c, w) && !strings.HasPrefix(w.Key, "has") {
 			return nil, fmt.Errorf("claim %s: unknown word %q", c.Name, w)
 		}
 	}
 	was := c.Status
 	c.Status = ordinaryStatus(c)
 	for _, w := range all[3:] {
-		if strings.HasPrefix(w.key, "has") && !readClaimHas(&c.Status, w) {
+		if strings.HasPrefix(w.Key, "has") && !readClaimHas(&c.Status, w) {
 			return nil, fmt.Errorf("claim %s: unknown word %q", c.Name, w)
 		}
 	}
@@ -137,27 +139,27 @@ func ordinaryStatus(c *corev1.PersistentVolumeClaim) corev1.PersistentVolumeClai
 	return status
 }
 
-func readClaimWord(c *corev1.PersistentVolumeClaim, w word) bool {
+func readClaimWord(c *corev1.PersistentVolumeClaim, w casefile.Word) bool {
 	switch {
-	case w.key == "block" && !w.has:
+	case w.Key == "block" && !w.Has:
 		c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
-	case !w.has:
+	case !w.Has:
 		return false
-	case w.key == "uid":
-		c.UID = types.UID(w.value)
-	case w.key == "volume":
-		c.Spec.VolumeName = w.value
-	case w.key == "class":
-		c.Spec.StorageClassName = &w.value
-	case w.key == "attributes":
-		c.Spec.VolumeAttributesClassName = &w.value
-	case w.key == "modes":
-		c.Spec.AccessModes = readModes(w.value)
-	case w.key == "selector":
-		c.Spec.Selector = &metav1.LabelSelector{MatchLabels: readMap(w.value)}
-	case w.key == "snapshot":
+	case w.Key == "uid":
+		c.UID = types.UID(w.Value)
+	case w.Key == "volume":
+		c.Spec.VolumeName = w.Value
+	case w.Key == "class":
+		c.Spec.StorageClassName = &w.Value
+	case w.Key == "attributes":
+		c.Spec.VolumeAttributesClassName = &w.Value
+	case w.Key == "modes":
+		c.Spec.AccessModes = readModes(w.Value)
+	case w.Key == "selector":
+		c.Spec.Selector = &metav1.LabelSelector{MatchLabels: readMap(w.Value)}
+	case w.Key == "snapshot":
 		c.Spec.DataSource = &corev1.TypedLocalObjectReference{
-			APIGroup: ptr.To("snapshot.storage.k8s.io"), Kind: "VolumeSnapshot", Name: w.value,
+			APIGroup: ptr.To("snapshot.storage.k8s.io"), Kind: "VolumeSnapshot", Name: w.Value,
 		}
 	default:
 		return false
@@ -165,24 +167,24 @@ func readClaimWord(c *corev1.PersistentVolumeClaim, w word) bool {
 	return true
 }
 
-func readClaimHas(status *corev1.PersistentVolumeClaimStatus, w word) bool {
+func readClaimHas(status *corev1.PersistentVolumeClaimStatus, w casefile.Word) bool {
 	switch {
-	case !w.has:
+	case !w.Has:
 		return false
-	case w.key == "has" && w.value == "nothing":
+	case w.Key == "has" && w.Value == "nothing":
 		*status = corev1.PersistentVolumeClaimStatus{Phase: status.Phase}
-	case w.key == "has":
-		size, err := resource.ParseQuantity(w.value)
+	case w.Key == "has":
+		size, err := resource.ParseQuantity(w.Value)
 		if err != nil {
 			return false
 		}
 		status.Capacity = corev1.ResourceList{corev1.ResourceStorage: size}
-	case w.key == "has-modes":
-		status.AccessModes = readModes(w.value)
-	case w.key == "has-attributes" && w.value == "":
+	case w.Key == "has-modes":
+		status.AccessModes = readModes(w.Value)
+	case w.Key == "has-attributes" && w.Value == "":
 		status.CurrentVolumeAttributesClassName = nil
-	case w.key == "has-attributes":
-		status.CurrentVolumeAttributesClassName = &w.value
+	case w.Key == "has-attributes":
+		status.CurrentVolumeAttributesClassName = &w.Value
 	default:
 		return false
 	}
@@ -190,67 +192,67 @@ func readClaimHas(status *corev1.PersistentVolumeClaimStatus, w word) bool {
 }
 
 func tellClaim(c *corev1.PersistentVolumeClaim) string {
-	all := []word{
-		{key: "claim"},
-		{key: c.Name},
-		{key: c.Spec.Resources.Requests.Storage().String()},
-		{key: string(c.Status.Phase)},
-		{"uid", string(c.UID), true},
+	all := []casefile.Word{
+		{Key: "claim"},
+		{Key: c.Name},
+		{Key: c.Spec.Resources.Requests.Storage().String()},
+		{Key: string(c.Status.Phase)},
+		casefile.With("uid", string(c.UID)),
 	}
 	if c.Spec.VolumeName != "" {
-		all = append(all, word{"volume", c.Spec.VolumeName, true})
+		all = append(all, casefile.With("volume", c.Spec.VolumeName))
 	}
 	all = append(all, tellClaimHas(c)...)
 	if c.Spec.StorageClassName != nil {
-		all = append(all, word{"class", *c.Spec.StorageClassName, true})
+		all = append(all, casefile.With("class", *c.Spec.StorageClassName))
 	}
 	if ptr.Deref(c.Spec.VolumeMode, "") == corev1.PersistentVolumeBlock {
-		all = append(all, word{key: "block"})
+		all = append(all, casefile.Word{Key: "block"})
 	}
 	all = append(all, tellModes(c.Spec.AccessModes)...)
 	if name := c.Spec.VolumeAttributesClassName; name != nil {
-		all = append(all, word{"attributes", *name, true})
+		all = append(all, casefile.With("attributes", *name))
 	}
 	if c.Spec.Selector != nil {
-		all = append(all, word{"selector", tellMap(c.Spec.Selector.MatchLabels), true})
+		all = append(all, casefile.With("selector", tellMap(c.Spec.Selector.MatchLabels)))
 	}
 	if c.Spec.DataSource != nil {
-		all = append(all, word{"snapshot", c.Spec.DataSource.Name, true})
+		all = append(all, casefile.With("snapshot", c.Spec.DataSource.Name))
 	}
-	return tell(append(all, tellMeta(&c.ObjectMeta)...))
+	return casefile.Tell(append(all, tellMeta(&c.ObjectMeta)...))
 }
 
-func tellClaimHas(c *corev1.PersistentVolumeClaim) []word {
+func tellClaimHas(c *corev1.PersistentVolumeClaim) []casefile.Word {
 	usual, status := ordinaryStatus(c), c.Status
 	if usual.Capacity != nil && status.Capacity == nil && status.AccessModes == nil {
-		return []word{{"has", "nothing", true}}
+		return []casefile.Word{casefile.With("has", "nothing")}
 	}
-	var all []word
+	var all []casefile.Word
 	if size := status.Capacity.Storage(); size.Cmp(*usual.Capacity.Storage()) != 0 {
-		all = append(all, word{"has", size.String(), true})
+		all = append(all, casefile.With("has", size.String()))
 	}
 	if !slices.Equal(status.AccessModes, usual.AccessModes) {
-		all = append(all, word{"has-modes", modesWord(status.AccessModes), true})
+		all = append(all, casefile.With("has-modes", modesWord(status.AccessModes)))
 	}
 	if !ptr.Equal(status.CurrentVolumeAttributesClassName, usual.CurrentVolumeAttributesClassName) {
-		all = append(all, word{"has-attributes", ptr.Deref(status.CurrentVolumeAttributesClassName, ""), true})
+		all = append(all, casefile.With("has-attributes", ptr.Deref(status.CurrentVolumeAttributesClassName, "")))
 	}
 	return all
 }
 
 // readClass reads "class NAME PROVISIONER …".
-func readClass(all []word) (*storagev1.StorageClass, error) {
-	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: all[0].key}, Provisioner: all[1].key}
+func readClass(all []casefile.Word) (*storagev1.StorageClass, error) {
+	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: all[0].Key}, Provisioner: all[1].Key}
 	for _, w := range all[2:] {
 		switch {
-		case w.key == "wait" && !w.has:
+		case w.Key == "wait" && !w.Has:
 			c.VolumeBindingMode = ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)
-		case w.key == "default" && !w.has:
+		case w.Key == "default" && !w.Has:
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, annDefaultClass, "true")
-		case w.key == "parameters" && w.has:
-			c.Parameters = readMap(w.value)
-		case w.key == "mount" && w.has:
-			c.MountOptions = strings.Split(w.value, ",")
+		case w.Key == "parameters" && w.Has:
+			c.Parameters = readMap(w.Value)
+		case w.Key == "mount" && w.Has:
+			c.MountOptions = strings.Split(w.Value, ",")
 		default:
 			return nil, fmt.Errorf("class %s: unknown word %q", c.Name, w)
 		}
@@ -259,16 +261,16 @@ func readClass(all []word) (*storagev1.StorageClass, error) {
 }
 
 // readPod reads "pod NAME PHASE claim=NAME".
-func readPod(all []word) (*corev1.Pod, error) {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: all[0].key}}
-	p.Status.Phase = corev1.PodPhase(all[1].key)
+func readPod(all []casefile.Word) (*corev1.Pod, error) {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: all[0].Key}}
+	p.Status.Phase = corev1.PodPhase(all[1].Key)
 	p.Spec.Containers = []corev1.Container{{Name: "main", Image: "image"}}
 	for _, w := range all[2:] {
-		if w.key != "claim" {
+		if w.Key != "claim" {
 			return nil, fmt.Errorf("pod %s: unknown word %q", p.Name, w)
 		}
 		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.value},
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.Value},
 		}})
 	}
 	return p, nil
@@ -276,15 +278,15 @@ func readPod(all []word) (*corev1.Pod, error) {
 
 // readObject reads a line of words. A volume or claim must be told by the very same words.
 func readObject(line string) (runtime.Object, error) {
-	all, err := words(line)
+	all, err := casefile.Words(line)
 	if err != nil {
 		return nil, err
 	}
-	enough := map[string]int{"volume": 4, "claim": 4, "class": 3, "pod": 3, "node": 2}[all[0].key]
+	enough := map[string]int{"volume": 4, "claim": 4, "class": 3, "pod": 3, "node": 2}[all[0].Key]
 	if enough == 0 || len(all) < enough {
 		return nil, fmt.Errorf("%q: want volume NAME SIZE PHASE, claim NAME SIZE PHASE, class NAME PROVISIONER, pod NAME PHASE, node NAME", line)
 	}
-	switch all[0].key {
+	switch all[0].Key {
 	case "volume":
 		v, err := readVolume(all[1:])
 		if err != nil {
@@ -302,7 +304,7 @@ func readObject(line string) (runtime.Object, error) {
 	case "pod":
 		return readPod(all[1:])
 	default:
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: all[1].key}}, nil
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: all[1].Key}}, nil
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/volsim/volsim/internal/casefile"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
@@ -23,7 +24,7 @@ const pluginName = "kubernetes.io/mock-volume"
 // ok, or error or in-use with a text in quotes. Whether it would try is asked each time, and yes unless a line says no.
 type script struct {
 	component *sim.Component
-	lines     []bodyLine
+	lines     []casefile.Line
 	next      int
 	problem   func(format string, args ...any)
 }
@@ -38,9 +39,9 @@ func (s *script) call(text string) error {
 		}
 		line := s.lines[s.next]
 		s.next++
-		want, answer, _ := strings.Cut(line.text, " -> ")
+		want, answer, _ := strings.Cut(line.Text, " -> ")
 		if want != text {
-			s.problem("%s: the plugin is asked: %s", line.at, text)
+			s.problem("%s: the plugin is asked: %s", line.At, text)
 		}
 		return trace.Outcome{Err: answerOf(answer)}
 	}).Err
@@ -51,7 +52,7 @@ func (s *script) refusal(text string) error {
 	if s.next == len(s.lines) {
 		return nil
 	}
-	want, answer, _ := strings.Cut(s.lines[s.next].text, " -> ")
+	want, answer, _ := strings.Cut(s.lines[s.next].Text, " -> ")
 	if want != text {
 		return nil
 	}
@@ -61,9 +62,9 @@ func (s *script) refusal(text string) error {
 
 func (s *script) checkLines() error {
 	for _, line := range s.lines {
-		_, answer, found := strings.Cut(line.text, " -> ")
+		_, answer, found := strings.Cut(line.Text, " -> ")
 		if !found || answer != "ok" && answerOf(answer) == nil {
-			return fmt.Errorf("%s: want CALL -> ok, or error or in-use with a text in quotes", line.at)
+			return fmt.Errorf("%s: want CALL -> ok, or error or in-use with a text in quotes", line.At)
 		}
 	}
 	return nil

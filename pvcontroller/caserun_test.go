@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/casefile"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
@@ -54,28 +55,43 @@ type fault struct {
 // meeting is what somebody does just before a request takes effect.
 type meeting struct {
 	request string
-	acts    []bodyLine
+	acts    []casefile.Line
 	at      string
 }
 
+// grammar tells the paragraphs of these cases apart.
+var grammar = casefile.Grammar{
+	Setup: regexp.MustCompile(`^(before|migration( \S+)+|no provisioning|plugin( that only provisions)?|` +
+		`fail \S+ \S+ \S+( \d+ times)?: .+|when \S+ \S+ \S+)$`),
+	Act:  regexp.MustCompile(`^(sync (claim|volume) \S+|settle|delete (claim|volume) \S+|(add|set) .+)$`),
+	Made: []string{"error", "after", "events", "requests"},
+}
+
+// outcome is what came of a case.
+type outcome struct {
+	steps    [][]casefile.Section
+	problems []string
+	trace    string
+}
+
 // run lets a case happen once. The error is of a case that cannot be read.
-func run(f *caseFile, c *behaviour) (outcome, error) {
+func run(f *casefile.File, c *casefile.Case) (outcome, error) {
 	r := &caseRun{host: sim.NewStepped(sim.SteppedConfig{StepsMax: 20_000})}
 	defer r.host.Close()
 	r.server = fake.NewServer(fake.Config{Now: r.host.Now})
 	r.component = r.host.Component("pvcontroller")
-	for _, b := range slices.Concat(f.always, c.setup) {
+	for _, b := range slices.Concat(f.Always, c.Setup) {
 		if err := r.setUp(b); err != nil {
-			return r.out, fmt.Errorf("%s: %w", b.at, err)
+			return r.out, fmt.Errorf("%s: %w", b.At, err)
 		}
 	}
 	if err := r.start(); err != nil {
-		return r.out, fmt.Errorf("%s: %w", c.at, err)
+		return r.out, fmt.Errorf("%s: %w", c.At, err)
 	}
-	for i, s := range c.steps {
-		came, err := r.step(s.act, i+1 < len(c.steps) && isUsers(s.act))
+	for i, s := range c.Steps {
+		came, err := r.step(s, i+1 < len(c.Steps) && isUsers(s.Act))
 		if err != nil {
-			return r.out, fmt.Errorf("%s: %w", s.act.at, err)
+			return r.out, fmt.Errorf("%s: %w", s.Act.At, err)
 		}
 		r.out.steps = append(r.out.steps, came)
 	}
@@ -96,8 +112,8 @@ func (r *caseRun) problem(format string, args ...any) {
 var faultHead = regexp.MustCompile(`^fail (\S+ \S+ \S+?)( (\d+) times)?: (.+)$`)
 
 // setUp takes in a block of what is there before.
-func (r *caseRun) setUp(b *paragraph) error {
-	verb, rest, _ := strings.Cut(b.head, " ")
+func (r *caseRun) setUp(b *casefile.Paragraph) error {
+	verb, rest, _ := strings.Cut(b.Head, " ")
 	switch verb {
 	case "always", "before":
 		return r.takeObjects(b)
@@ -111,7 +127,7 @@ func (r *caseRun) setUp(b *paragraph) error {
 	case "no":
 		r.cfg.NoProvisioning = true
 	case "plugin":
-		r.script = &script{component: r.component, lines: b.body, problem: r.problem}
+		r.script = &script{component: r.component, lines: b.Body, problem: r.problem}
 		r.cfg.Plugins = &plugins.Manager{}
 		var plugin plugins.Plugin = wholePlugin{provisionOnly{r.script}}
 		if rest != "" {
@@ -122,14 +138,14 @@ func (r *caseRun) setUp(b *paragraph) error {
 		}
 		return r.cfg.Plugins.Register(plugin)
 	case "fail":
-		m := faultHead.FindStringSubmatch(b.head)
+		m := faultHead.FindStringSubmatch(b.Head)
 		times, err := strconv.Atoi(m[3])
 		if err != nil {
 			times = 1
 		}
-		r.faults = append(r.faults, &fault{request: m[1], times: times, err: faultOf(m[1], m[4]), at: b.at})
+		r.faults = append(r.faults, &fault{request: m[1], times: times, err: faultOf(m[1], m[4]), at: b.At})
 	case "when":
-		r.meetings = append(r.meetings, &meeting{request: rest, acts: b.body, at: b.at})
+		r.meetings = append(r.meetings, &meeting{request: rest, acts: b.Body, at: b.At})
 	}
 	return nil
 }
@@ -149,18 +165,18 @@ func faultOf(request, text string) error {
 	}
 }
 
-func (r *caseRun) takeObjects(b *paragraph) error {
-	for _, line := range b.body {
-		if text, found := strings.CutPrefix(line.text, "hidden "); found {
+func (r *caseRun) takeObjects(b *casefile.Paragraph) error {
+	for _, line := range b.Body {
+		if text, found := strings.CutPrefix(line.Text, "hidden "); found {
 			r.hidden = append(r.hidden, text)
 			continue
 		}
-		obj, err := readObject(line.text)
+		obj, err := readObject(line.Text)
 		if err != nil {
-			return fmt.Errorf("%s: %w", line.at, err)
+			return fmt.Errorf("%s: %w", line.At, err)
 		}
 		if err := r.server.Add(obj); err != nil {
-			return fmt.Errorf("%s: %w", line.at, err)
+			return fmt.Errorf("%s: %w", line.At, err)
 		}
 	}
 	return nil
@@ -208,33 +224,40 @@ func (r *caseRun) moveWhile(may func(actor string) bool) {
 }
 
 // isUsers tells whether an act is somebody's outside the controller, which does nothing about it yet.
-func isUsers(act *paragraph) bool {
-	verb, _, _ := strings.Cut(act.head, " ")
+func isUsers(act *casefile.Paragraph) bool {
+	verb, _, _ := strings.Cut(act.Head, " ")
 	return verb != "sync" && verb != "settle"
 }
 
-// step lets one thing happen.
-func (r *caseRun) step(act *paragraph, quiet bool) (stepOutcome, error) {
-	var err error
-	o := stepOutcome{quiet: quiet}
-	verb, rest, _ := strings.Cut(act.head, " ")
+// step lets one thing happen, and tells what came of it; of somebody's act that another step follows, nothing.
+func (r *caseRun) step(s *casefile.Step, quiet bool) ([]casefile.Section, error) {
+	var failed, err error
+	verb, rest, _ := strings.Cut(s.Act.Head, " ")
 	switch verb {
 	case "sync":
 		kind, name, _ := strings.Cut(rest, " ")
-		if err := r.sync(kind, name); err != nil {
-			o.err = err.Error()
-		}
+		failed = r.sync(kind, name)
 	case "settle":
 		err = r.host.Run()
 	default:
-		err = r.do(act.head)
+		err = r.do(s.Act.Head)
 	}
-	if !quiet {
-		o.after = r.state()
-		o.requests = r.requests()
-		o.events, r.events = r.events, nil
+	if quiet {
+		return nil, err
 	}
-	return o, err
+	var sections []casefile.Section
+	if failed != nil {
+		sections = append(sections, casefile.Section{Head: "error", Lines: []string{failed.Error()}})
+	}
+	sections = append(sections, casefile.Section{Head: "after", Lines: r.state()})
+	if len(r.events) > 0 {
+		sections = append(sections, casefile.Section{Head: "events", Lines: r.events})
+	}
+	r.events = nil
+	if requests := r.requests(); slices.Contains(s.Told, "requests") {
+		sections = append(sections, casefile.Section{Head: "requests", Lines: requests})
+	}
+	return sections, err
 }
 
 // sync lets the controller look at one claim or volume, and finish what it starts about it, waits included. Nothing is
@@ -387,7 +410,7 @@ func requestOfAction(a trace.Action) string {
 func (r *caseRun) checkLeftOvers() {
 	if r.script != nil {
 		for _, line := range r.script.lines[r.script.next:] {
-			r.problem("%s: the plugin was not asked", line.at)
+			r.problem("%s: the plugin was not asked", line.At)
 		}
 	}
 	for _, f := range r.faults {
@@ -406,8 +429,8 @@ func (r *caseRun) before(request string) error {
 		m := r.meetings[i]
 		r.meetings = slices.Delete(r.meetings, i, i+1)
 		for _, act := range m.acts {
-			if err := r.do(act.text); err != nil {
-				r.problem("%s: %v", act.at, err)
+			if err := r.do(act.Text); err != nil {
+				r.problem("%s: %v", act.At, err)
 			}
 		}
 	}

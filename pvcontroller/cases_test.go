@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/volsim/volsim/internal/casefile"
 )
 
 var update = flag.Bool("update", false, "write into testdata/cases, and into UPSTREAM.md, what comes of the cases")
@@ -16,7 +18,7 @@ const casesFolder = "testdata/cases"
 
 // TestCases lets each case happen twice, and compares what comes of it with what is written. With -update it is written.
 func TestCases(t *testing.T) {
-	files, err := readCases(casesFolder)
+	files, err := grammar.Read(casesFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,35 +26,35 @@ func TestCases(t *testing.T) {
 		if *update {
 			rewrite(t, f)
 		}
-		path := filepath.Join(casesFolder, f.name+".txt")
+		path := filepath.Join(casesFolder, f.Name+".txt")
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(text[:len(f.preamble)], []byte(f.preamble)); diff != "" {
+		if diff := cmp.Diff(text[:len(f.Preamble)], []byte(f.Preamble)); diff != "" {
 			t.Fatalf("%s: the preamble is not as it is read:\n%s", path, diff)
 		}
-		written := asWritten(string(text))
-		for _, c := range f.cases {
-			t.Run(c.id, func(t *testing.T) {
+		written := casefile.AsWritten(string(text))
+		for _, c := range f.Cases {
+			t.Run(c.ID, func(t *testing.T) {
 				t.Parallel()
-				check(t, f, c, written[c.id])
+				check(t, f, c, written[c.ID])
 			})
 		}
 	}
 }
 
-func check(t *testing.T, f *caseFile, c *behaviour, want string) {
+func check(t *testing.T, f *casefile.File, c *casefile.Case, want string) {
 	came, err := run(f, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := c.render(came)
+	got := c.Render(came.steps)
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("%s: what comes of it (-want +got):\n%s", c.at, diff)
+		t.Errorf("%s: what comes of it (-want +got):\n%s", c.At, diff)
 	}
 	for _, problem := range came.problems {
-		t.Errorf("%s: %s", c.at, problem)
+		t.Errorf("%s: %s", c.At, problem)
 	}
 	if t.Failed() {
 		t.Logf("the case:\n%s\nwhat happened:\n%s", want, came.trace)
@@ -62,31 +64,21 @@ func check(t *testing.T, f *caseFile, c *behaviour, want string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(came.trace, again.trace); diff != "" {
-		t.Errorf("%s: it happens otherwise the second time:\n%s", c.at, diff)
+		t.Errorf("%s: it happens otherwise the second time:\n%s", c.At, diff)
 	}
 }
 
-// asWritten cuts a file into its cases, by id.
-func asWritten(text string) map[string]string {
-	cases := map[string]string{}
-	for _, part := range strings.Split("\n"+text, "\n=== ")[1:] {
-		id, _, _ := strings.Cut(part, " ")
-		cases[id] = "=== " + strings.TrimRight(part, "\n") + "\n"
-	}
-	return cases
-}
-
-func rewrite(t *testing.T, f *caseFile) {
+func rewrite(t *testing.T, f *casefile.File) {
 	t.Helper()
-	came := map[*behaviour]outcome{}
-	for _, c := range f.cases {
+	came := map[*casefile.Case][][]casefile.Section{}
+	for _, c := range f.Cases {
 		o, err := run(f, c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		came[c] = o
+		came[c] = o.steps
 	}
-	if err := os.WriteFile(filepath.Join(casesFolder, f.name+".txt"), []byte(f.render(came)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(casesFolder, f.Name+".txt"), []byte(f.Render(came)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

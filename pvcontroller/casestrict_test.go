@@ -32,10 +32,10 @@ func TestWhatIsWrongWithACaseIsTold(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var told []string
-			f, err := parseCases("f.txt", tt.text)
+			f, err := grammar.Parse("f.txt", tt.text)
 			if err == nil {
 				var came outcome
-				came, err = run(f, f.cases[0])
+				came, err = run(f, f.Cases[0])
 				told = came.problems
 			}
 			if err != nil {

@@ -1,61 +1,18 @@
 package pvcontroller
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
+
+	"github.com/volsim/volsim/internal/casefile"
 )
 
 // The words that an object is told by in the cases, but for those of its own kind; testdata/cases/README.md tells them all.
-
-// word is "key" or "key=value"; the value may be quoted.
-type word struct {
-	key, value string
-	has        bool // it has a value
-}
-
-func (w word) String() string {
-	if !w.has {
-		return w.key
-	}
-	if w.value == "" || strings.ContainsAny(w.value, " \"\\") {
-		return w.key + "=" + strconv.Quote(w.value)
-	}
-	return w.key + "=" + w.value
-}
-
-// words splits a line at its blanks, but for those between quotes.
-func words(line string) ([]word, error) {
-	var all []word
-	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
-		end := strings.IndexAny(line, "= ")
-		if end < 0 || line[end] == ' ' {
-			key, rest, _ := strings.Cut(line, " ")
-			all, line = append(all, word{key: key}), rest
-			continue
-		}
-		w := word{key: line[:end], has: true}
-		line = line[end+1:]
-		if strings.HasPrefix(line, `"`) {
-			quoted, err := strconv.QuotedPrefix(line)
-			if err != nil {
-				return nil, fmt.Errorf("%s: no end of the quotes", w.key)
-			}
-			w.value, _ = strconv.Unquote(quoted)
-			line = line[len(quoted):]
-		} else {
-			w.value, line, _ = strings.Cut(line, " ")
-		}
-		all = append(all, w)
-	}
-	return all, nil
-}
 
 // The short words for annotations whose value is a name, and for those whose value does not matter and is "yes".
 var (
@@ -89,29 +46,29 @@ func ordinaryModes() []corev1.PersistentVolumeAccessMode {
 }
 
 // readMeta takes in a word that claims and volumes have in common, and tells whether it was one.
-func readMeta(meta *metav1.ObjectMeta, w word) bool {
+func readMeta(meta *metav1.ObjectMeta, w casefile.Word) bool {
 	switch {
-	case w.key == "deleting" && !w.has:
+	case w.Key == "deleting" && !w.Has:
 		meta.DeletionTimestamp = &metav1.Time{Time: deletedAt}
-	case w.key == "finalizers" && w.has:
-		for name := range strings.SplitSeq(w.value, ",") {
+	case w.Key == "finalizers" && w.Has:
+		for name := range strings.SplitSeq(w.Value, ",") {
 			if long, ok := shortFinalizers[name]; ok {
 				name = long
 			}
 			meta.Finalizers = append(meta.Finalizers, name)
 		}
-	case w.key == "labels" && w.has:
-		meta.Labels = readMap(w.value)
-	case w.key == "provisioner" && w.has:
-		metav1.SetMetaDataAnnotation(meta, storagehelpers.AnnStorageProvisioner, w.value)
-		metav1.SetMetaDataAnnotation(meta, storagehelpers.AnnBetaStorageProvisioner, w.value)
-	case w.key == "annotation" && w.has:
-		name, value, _ := strings.Cut(w.value, ":")
+	case w.Key == "labels" && w.Has:
+		meta.Labels = readMap(w.Value)
+	case w.Key == "provisioner" && w.Has:
+		metav1.SetMetaDataAnnotation(meta, storagehelpers.AnnStorageProvisioner, w.Value)
+		metav1.SetMetaDataAnnotation(meta, storagehelpers.AnnBetaStorageProvisioner, w.Value)
+	case w.Key == "annotation" && w.Has:
+		name, value, _ := strings.Cut(w.Value, ":")
 		metav1.SetMetaDataAnnotation(meta, name, value)
-	case namingAnnotations[w.key] != "" && w.has:
-		metav1.SetMetaDataAnnotation(meta, namingAnnotations[w.key], w.value)
-	case plainAnnotations[w.key] != "" && !w.has:
-		metav1.SetMetaDataAnnotation(meta, plainAnnotations[w.key], "yes")
+	case namingAnnotations[w.Key] != "" && w.Has:
+		metav1.SetMetaDataAnnotation(meta, namingAnnotations[w.Key], w.Value)
+	case plainAnnotations[w.Key] != "" && !w.Has:
+		metav1.SetMetaDataAnnotation(meta, plainAnnotations[w.Key], "yes")
 	default:
 		return false
 	}
@@ -119,32 +76,32 @@ func readMeta(meta *metav1.ObjectMeta, w word) bool {
 }
 
 // tellMeta is what readMeta reads, in a fixed order.
-func tellMeta(meta *metav1.ObjectMeta) []word {
-	var all []word
+func tellMeta(meta *metav1.ObjectMeta) []casefile.Word {
+	var all []casefile.Word
 	left := maps.Clone(meta.Annotations)
 	if len(meta.Labels) > 0 {
-		all = append(all, word{"labels", tellMap(meta.Labels), true})
+		all = append(all, casefile.With("labels", tellMap(meta.Labels)))
 	}
 	for _, key := range slices.Sorted(maps.Keys(plainAnnotations)) {
 		if left[plainAnnotations[key]] == "yes" {
-			all = append(all, word{key: key})
+			all = append(all, casefile.Word{Key: key})
 			delete(left, plainAnnotations[key])
 		}
 	}
 	ga, hasGA := left[storagehelpers.AnnStorageProvisioner]
 	if beta, has := left[storagehelpers.AnnBetaStorageProvisioner]; has && hasGA && ga == beta {
-		all = append(all, word{"provisioner", ga, true})
+		all = append(all, casefile.With("provisioner", ga))
 		delete(left, storagehelpers.AnnStorageProvisioner)
 		delete(left, storagehelpers.AnnBetaStorageProvisioner)
 	}
 	for _, key := range slices.Sorted(maps.Keys(namingAnnotations)) {
 		if value, has := left[namingAnnotations[key]]; has {
-			all = append(all, word{key, value, true})
+			all = append(all, casefile.With(key, value))
 			delete(left, namingAnnotations[key])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		all = append(all, word{"annotation", name + ":" + left[name], true})
+		all = append(all, casefile.With("annotation", name+":"+left[name]))
 	}
 	if len(meta.Finalizers) > 0 {
 		names := slices.Clone(meta.Finalizers)
@@ -153,10 +110,10 @@ func tellMeta(meta *metav1.ObjectMeta) []word {
 				names[i] = short
 			}
 		}
-		all = append(all, word{"finalizers", strings.Join(names, ","), true})
+		all = append(all, casefile.With("finalizers", strings.Join(names, ",")))
 	}
 	if meta.DeletionTimestamp != nil {
-		all = append(all, word{key: "deleting"})
+		all = append(all, casefile.Word{Key: "deleting"})
 	}
 	return all
 }
@@ -181,11 +138,11 @@ func modesWord(modes []corev1.PersistentVolumeAccessMode) string {
 	return strings.Join(names, ",")
 }
 
-func tellModes(modes []corev1.PersistentVolumeAccessMode) []word {
+func tellModes(modes []corev1.PersistentVolumeAccessMode) []casefile.Word {
 	if slices.Equal(modes, ordinaryModes()) {
 		return nil
 	}
-	return []word{{"modes", modesWord(modes), true}}
+	return []casefile.Word{casefile.With("modes", modesWord(modes))}
 }
 
 func readMap(value string) map[string]string {
@@ -203,12 +160,4 @@ func tellMap(m map[string]string) string {
 		pairs = append(pairs, key+":"+m[key])
 	}
 	return strings.Join(pairs, ",")
-}
-
-func tell(all []word) string {
-	texts := make([]string, len(all))
-	for i, w := range all {
-		texts[i] = w.String()
-	}
-	return strings.Join(texts, " ")
 }

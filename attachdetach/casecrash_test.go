@@ -1,0 +1,112 @@
+package attachdetach_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/volsim/volsim/internal/casefile"
+)
+
+// crash is when the controller is killed in a run of a case: after so many turns of its own strands and the attacher's. Then it
+// starts again, from old lists. The zero crash is none.
+type crash struct {
+	after int
+	again int // it is killed once more, so many turns later; 0: it is not
+	lags  []lag
+}
+
+// due tells whether it is killed after a turn.
+func (c crash) due(turn int) bool { return turn == c.after || c.again > 0 && turn == c.after+c.again }
+
+// lag is a first list that is some events old.
+type lag struct {
+	resource string
+	events   int
+}
+
+// starts are the ways in which the controller starts again.
+var starts = []struct {
+	name  string
+	again int
+	lags  []lag
+}{
+	{"fresh lists", 0, nil},
+	{"an old list of attachments", 0, []lag{{"volumeattachments", 2}}},
+	{"old lists of nodes and pods", 0, []lag{{"nodes", 2}, {"pods", 2}}},
+	{"nothing but old lists, twice", 2, []lag{
+		{"csidrivers", 3}, {"nodes", 3}, {"persistentvolumeclaims", 3}, {"persistentvolumes", 3}, {"pods", 3}, {"volumeattachments", 3},
+	}},
+}
+
+// endingOtherwise are the cases that may end otherwise after a crash, and why. Their safety is judged all the same.
+var endingOtherwise = map[string]string{
+	"pictures-1":     "a PersistentVolume is gone: when the node was told, nobody knows any more what the VolumeAttachment is of",
+	"recovery-1":     "so it is here, as upstream; recovery-1+ has its PersistentVolumes",
+	"recovery-2":     "so it is here",
+	"recovery-3":     "so it is here",
+	"recovery-4":     "so it is here",
+	"multi-4":        "two nodes have what may be on one: where neither is certain any more, each waits for the other",
+	"reconciler-7++": "two nodes wait for a volume for one, which may go to either",
+	"actual-33":      "a device path stands in the node's status only, and an attachment that was uncertain has none",
+}
+
+// TestCrashAtEachSuspension kills the controller in each case after each turn that one of its strands has, so where it is
+// suspended at a request, in a wait or in a sleep, and after each turn of the attacher, and starts it again, from fresh lists and
+// from old ones. In the end all is as it is without the crash; on the way nothing is detached that a node uses, or is told that it
+// has, and nothing is attached twice.
+func TestCrashAtEachSuspension(t *testing.T) {
+	t.Parallel()
+	files, err := grammar.Read(casesFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		for _, c := range f.Cases {
+			t.Run(c.ID, func(t *testing.T) {
+				t.Parallel()
+				crashEverywhere(t, f, c)
+			})
+		}
+	}
+}
+
+func crashEverywhere(t *testing.T, f *casefile.File, c *casefile.Case) {
+	t.Helper()
+	want, err := runCase(f, c, crash{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want.turns == 0 {
+		t.Fatal("the controller has no turn")
+	}
+	ways, otherwise := starts, false
+	if testing.Short() {
+		ways = slices.Concat(ways[:1], ways[len(ways)-1:])
+	}
+	for after := range want.turns {
+		for _, from := range ways {
+			got, err := runCase(f, c, crash{after: after + 1, again: from.again, lags: from.lags})
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := fmt.Sprintf("%s: a crash after turn %d of %d, and a start from %s", c.At, after+1, want.turns, from.name)
+			for _, problem := range got.problems {
+				if !strings.Contains(problem, ".txt:") { // that something of the case did not come about
+					t.Fatalf("%s: %s\n%s", at, problem, got.trace.Text())
+				}
+			}
+			diff := cmp.Diff(want.rest, got.rest)
+			otherwise = otherwise || diff != ""
+			if diff != "" && endingOtherwise[c.ID] == "" {
+				t.Fatalf("%s: at rest (-without +with the crash):\n%s\n%s", at, diff, got.trace.Text())
+			}
+		}
+	}
+	if endingOtherwise[c.ID] != "" && !otherwise && !testing.Short() {
+		t.Error("it always ends as without a crash: it needs no excuse")
+	}
+}

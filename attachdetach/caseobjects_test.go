@@ -1,0 +1,355 @@
+package attachdetach_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/internal/casefile"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/csi"
+)
+
+// Objects as the cases have them: one line of words each; testdata/cases/README.md tells them all. A node or attachment that is
+// read and told again gives the same words.
+
+const (
+	caseDriver    = "disk.example.com"
+	caseFinalizer = "external-attacher/disk-example-com"
+	volumePrefix  = csi.PluginName + "/" + caseDriver + "^"
+)
+
+// uniqueName is the name of a volume that a case calls by its handle; one with a slash in it is called by its whole name.
+func uniqueName(handle string) corev1.UniqueVolumeName {
+	if strings.Contains(handle, "/") {
+		return corev1.UniqueVolumeName(handle)
+	}
+	return plugins.UniqueVolumeName(csi.PluginName, csi.VolumeName(caseDriver, handle))
+}
+
+// called is how a case calls a volume.
+func called(volume corev1.UniqueVolumeName) string {
+	return strings.TrimPrefix(string(volume), volumePrefix)
+}
+
+// attachmentName is the name of a VolumeAttachment that a case calls "VOLUME NODE".
+func attachmentName(handle, node string) string {
+	return csi.AttachmentName(handle, caseDriver, types.NodeName(node))
+}
+
+// readNode reads "node NAME …".
+func readNode(all []casefile.Word) (*corev1.Node, error) {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: all[0].Key, Annotations: map[string]string{attachdetach.ManagedAnnotation: "true"},
+	}}
+	ready := corev1.ConditionTrue
+	for _, w := range all[1:] {
+		switch {
+		case w.Key == "unmanaged" && !w.Has:
+			n.Annotations = nil
+		case w.Key == "not-ready" && !w.Has:
+			ready = corev1.ConditionFalse
+		case w.Key == "unknown" && !w.Has:
+			ready = corev1.ConditionUnknown
+		case w.Key == "out-of-service" && !w.Has:
+			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+		case w.Key == "attached" && w.Has:
+			for each := range splitList(w.Value) {
+				handle, path, _ := strings.Cut(each, ":")
+				n.Status.VolumesAttached = append(n.Status.VolumesAttached, corev1.AttachedVolume{Name: uniqueName(handle), DevicePath: path})
+			}
+		case w.Key == "in-use" && w.Has:
+			for each := range splitList(w.Value) {
+				n.Status.VolumesInUse = append(n.Status.VolumesInUse, uniqueName(each))
+			}
+		default:
+			return nil, fmt.Errorf("node %s: unknown word %q", n.Name, w)
+		}
+	}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+	return n, nil
+}
+
+// splitList goes through a list of words; nothing is an empty list.
+func splitList(value string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for each := range strings.SplitSeq(value, ",") {
+			if each != "" && !yield(each) {
+				return
+			}
+		}
+	}
+}
+
+// tellNode is what readNode reads. A case may say that nothing is attached, or nothing in use; that is not told.
+func tellNode(n *corev1.Node) string {
+	all := []casefile.Word{{Key: "node"}, {Key: n.Name}}
+	if _, managed := n.Annotations[attachdetach.ManagedAnnotation]; !managed {
+		all = append(all, casefile.Word{Key: "unmanaged"})
+	}
+	for _, c := range n.Status.Conditions {
+		switch {
+		case c.Type != corev1.NodeReady:
+		case c.Status == corev1.ConditionFalse:
+			all = append(all, casefile.Word{Key: "not-ready"})
+		case c.Status == corev1.ConditionUnknown:
+			all = append(all, casefile.Word{Key: "unknown"})
+		}
+	}
+	if len(n.Spec.Taints) > 0 {
+		all = append(all, casefile.Word{Key: "out-of-service"})
+	}
+	if len(n.Status.VolumesAttached) > 0 {
+		all = append(all, casefile.With("attached", attachedList(n)))
+	}
+	if len(n.Status.VolumesInUse) > 0 {
+		all = append(all, casefile.With("in-use", namesOf(n.Status.VolumesInUse)))
+	}
+	return casefile.Tell(all)
+}
+
+func attachedList(n *corev1.Node) string {
+	var names []string
+	for _, a := range n.Status.VolumesAttached {
+		name := called(a.Name)
+		if a.DevicePath != "" {
+			name += ":" + a.DevicePath
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ",")
+}
+
+func namesOf(volumes []corev1.UniqueVolumeName) string {
+	names := make([]string, len(volumes))
+	for i, v := range volumes {
+		names[i] = called(v)
+	}
+	return strings.Join(names, ",")
+}
+
+// readVolume reads "volume NAME …".
+func readVolume(all []casefile.Word) (*corev1.PersistentVolume, error) {
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: all[0].Key}}
+	v.Spec.Capacity = size
+	v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{rwo}
+	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: caseDriver, VolumeHandle: v.Name}
+	for _, w := range all[1:] {
+		switch {
+		case w.Key == "modes" && w.Has:
+			v.Spec.AccessModes = readModes(w.Value)
+		case w.Key == "handle" && w.Has:
+			v.Spec.CSI.VolumeHandle = w.Value
+		case w.Key == "driver" && w.Has:
+			v.Spec.CSI.Driver = w.Value
+		case w.Key == "in-tree" && !w.Has:
+			v.Spec.CSI, v.Spec.ScaleIO = nil, &corev1.ScaleIOPersistentVolumeSource{
+				Gateway: "g", System: "s", SecretRef: &corev1.SecretReference{Name: "x"}, VolumeName: v.Name,
+			}
+		case w.Key == "claim" && w.Has:
+			key, uid, _ := strings.Cut(w.Value, "#")
+			namespace, name := namespaced(key)
+			v.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: namespace, Name: name, UID: types.UID(uid)}
+		default:
+			return nil, fmt.Errorf("volume %s: unknown word %q", v.Name, w)
+		}
+	}
+	return v, nil
+}
+
+func readModes(value string) []corev1.PersistentVolumeAccessMode {
+	short := map[string]corev1.PersistentVolumeAccessMode{
+		"RWO": corev1.ReadWriteOnce, "ROX": corev1.ReadOnlyMany, "RWX": corev1.ReadWriteMany, "RWOP": corev1.ReadWriteOncePod,
+	}
+	var modes []corev1.PersistentVolumeAccessMode
+	for each := range splitList(value) {
+		modes = append(modes, short[each])
+	}
+	return modes
+}
+
+// readClaim reads "claim [NAMESPACE/]NAME PHASE …". Its UID is "u-" and its name unless the words say otherwise.
+func readClaim(all []casefile.Word) (*corev1.PersistentVolumeClaim, error) {
+	namespace, name := namespaced(all[0].Key)
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("u-" + name)}}
+	c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{rwo}
+	c.Spec.StorageClassName = ptr.To("")
+	c.Spec.Resources.Requests = size
+	c.Status.Phase = corev1.PersistentVolumeClaimPhase(all[1].Key)
+	for _, w := range all[2:] {
+		switch {
+		case w.Key == "volume" && w.Has:
+			c.Spec.VolumeName = w.Value
+		case w.Key == "uid" && w.Has:
+			c.UID = types.UID(w.Value)
+		case w.Key == "owner" && w.Has:
+			c.OwnerReferences = []metav1.OwnerReference{{
+				APIVersion: "v1", Kind: "Pod", Name: w.Value, UID: types.UID("u-" + w.Value), Controller: ptr.To(true),
+			}}
+		default:
+			return nil, fmt.Errorf("claim %s: unknown word %q", name, w)
+		}
+	}
+	return c, nil
+}
+
+// readDisk reads "disk [NAMESPACE/]NAME …": a volume, and the claim of the same name that it is bound to.
+func readDisk(all []casefile.Word) ([]runtime.Object, error) {
+	namespace, name := namespaced(all[0].Key)
+	c, err := readClaim([]casefile.Word{all[0], {Key: "Bound"}, casefile.With("volume", name)})
+	if err != nil {
+		return nil, err
+	}
+	v, err := readVolume(append([]casefile.Word{{Key: name}, casefile.With("claim", namespace+"/"+name+"#"+string(c.UID))}, all[1:]...))
+	if err != nil {
+		return nil, err
+	}
+	c.Spec.AccessModes = v.Spec.AccessModes
+	return []runtime.Object{v, c}, nil
+}
+
+// readPod reads "pod [NAMESPACE/]NAME NODE …"; the node "-" is none.
+func readPod(all []casefile.Word) (*corev1.Pod, error) {
+	namespace, name := namespaced(all[0].Key)
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("u-" + name)}}
+	p.Spec.NodeName = strings.TrimPrefix(all[1].Key, "-")
+	p.Spec.Containers = []corev1.Container{{Name: "main", Image: "image"}}
+	add := func(name string, source corev1.VolumeSource) {
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: source})
+	}
+	for _, w := range all[2:] {
+		switch {
+		case w.Key == "claims" && w.Has:
+			for each := range splitList(w.Value) {
+				add(each, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: each}})
+			}
+		case w.Key == "ephemeral" && w.Has:
+			template := &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{rwo}, Resources: corev1.VolumeResourceRequirements{Requests: size},
+			}}
+			add(w.Value, corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: template}})
+		case w.Key == "host-path" && w.Has:
+			add("host", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: w.Value}})
+		case w.Key == "uid" && w.Has:
+			p.UID = types.UID(w.Value)
+		case !w.Has:
+			p.Status.Phase = corev1.PodPhase(w.Key)
+		default:
+			return nil, fmt.Errorf("pod %s: unknown word %q", name, w)
+		}
+	}
+	return p, nil
+}
+
+// readAttachment reads "attachment VOLUME NODE …". One that the attacher has attached has its finalizer.
+func readAttachment(all []casefile.Word) (*storagev1.VolumeAttachment, error) {
+	volume, node := all[0].Key, all[1].Key
+	a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: attachmentName(volume, node)}}
+	a.Spec = storagev1.VolumeAttachmentSpec{
+		Attacher: caseDriver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
+	}
+	for _, w := range all[2:] {
+		switch {
+		case w.Key == "attached" && !w.Has:
+			a.Status.Attached = true
+			a.Finalizers = []string{caseFinalizer}
+		case w.Key == "attach-error" && w.Has:
+			a.Status.AttachError = &storagev1.VolumeError{Message: w.Value}
+			a.Finalizers = []string{caseFinalizer}
+		default:
+			return nil, fmt.Errorf("attachment %s %s: unknown word %q", volume, node, w)
+		}
+	}
+	return a, nil
+}
+
+// tellAttachment is what readAttachment reads; deleting and detach-error are told besides. The volume is called by the handle
+// that the attachment's name is of, or else by its PersistentVolume's name.
+func tellAttachment(a *storagev1.VolumeAttachment, handle string) string {
+	all := []casefile.Word{{Key: "attachment"}, {Key: handle}, {Key: a.Spec.NodeName}}
+	if a.Status.Attached {
+		all = append(all, casefile.Word{Key: "attached"})
+	}
+	if e := a.Status.AttachError; e != nil {
+		all = append(all, casefile.With("attach-error", e.Message))
+	}
+	if a.DeletionTimestamp != nil {
+		all = append(all, casefile.Word{Key: "deleting"})
+	}
+	if e := a.Status.DetachError; e != nil {
+		all = append(all, casefile.With("detach-error", e.Message))
+	}
+	return casefile.Tell(all)
+}
+
+// readDriver reads "driver …": the CSIDriver object of the volumes' driver.
+func readDriver(all []casefile.Word) (*storagev1.CSIDriver, error) {
+	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: caseDriver}}
+	for _, w := range all {
+		if w.Key != "no-attach" || w.Has {
+			return nil, fmt.Errorf("driver: unknown word %q", w)
+		}
+		d.Spec.AttachRequired = ptr.To(false)
+	}
+	return d, nil
+}
+
+// namespaced takes "NAMESPACE/NAME" or "NAME" apart.
+func namespaced(key string) (namespace, name string) {
+	if namespace, name, found := strings.Cut(key, "/"); found {
+		return namespace, name
+	}
+	return "default", key
+}
+
+// readObjects reads a line of words.
+func readObjects(line string) ([]runtime.Object, error) {
+	all, err := casefile.Words(line)
+	if err != nil {
+		return nil, err
+	}
+	enough := map[string]int{"node": 2, "disk": 2, "volume": 2, "claim": 3, "pod": 3, "attachment": 3, "driver": 1}
+	if len(all) == 0 || enough[all[0].Key] == 0 || len(all) < enough[all[0].Key] {
+		return nil, fmt.Errorf("%q: want node NAME, disk NAME, volume NAME, claim NAME PHASE, pod NAME NODE, attachment VOLUME NODE or driver", line)
+	}
+	var obj runtime.Object
+	told := line
+	switch rest := all[1:]; all[0].Key {
+	case "disk":
+		return readDisk(rest)
+	case "node":
+		var n *corev1.Node
+		if n, err = readNode(rest); err == nil {
+			obj, told = n, tellNode(n)
+			if slices.Contains(rest, casefile.With("attached", "")) {
+				told = line
+			}
+		}
+	case "attachment":
+		var a *storagev1.VolumeAttachment
+		if a, err = readAttachment(rest); err == nil {
+			obj, told = a, tellAttachment(a, rest[0].Key)
+		}
+	case "volume":
+		obj, err = readVolume(rest)
+	case "claim":
+		obj, err = readClaim(rest)
+	case "pod":
+		obj, err = readPod(rest)
+	default:
+		obj, err = readDriver(rest)
+	}
+	if err == nil && told != line {
+		err = fmt.Errorf("%q: write it as %q", line, told)
+	}
+	return []runtime.Object{obj}, err
+}

@@ -1,0 +1,246 @@
+package attachdetach_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// do lets somebody outside the controller do something, at once.
+func (r *caseRun) do(text string) error {
+	verb, rest, _ := strings.Cut(text, " ")
+	if verb == "delete" {
+		return r.remove(strings.Fields(rest))
+	}
+	objects, err := readObjects(rest)
+	if err != nil {
+		return err
+	}
+	for _, obj := range objects {
+		r.note(obj)
+		if verb == "add" {
+			err = r.server.Add(obj)
+		} else {
+			err = r.set(obj, strings.Contains(rest, " attached="))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// note remembers how attachments are called.
+func (r *caseRun) note(obj runtime.Object) {
+	switch o := obj.(type) {
+	case *corev1.Node:
+		r.nodes = append(r.nodes, o.Name)
+	case *corev1.PersistentVolume:
+		if o.Spec.CSI != nil {
+			r.handles = append(r.handles, o.Spec.CSI.VolumeHandle)
+		}
+	case *storagev1.VolumeAttachment:
+		r.nodes = append(r.nodes, o.Spec.NodeName)
+		r.handles = append(r.handles, *o.Spec.Source.PersistentVolumeName)
+	}
+	for _, handle := range r.handles {
+		for _, node := range r.nodes {
+			r.called[attachmentName(handle, node)] = handle + " " + node
+		}
+	}
+	if a, ok := obj.(*storagev1.VolumeAttachment); ok && a.Status.Attached {
+		r.attacher.begin(r.handleOf(a), a.Spec.NodeName)
+	}
+}
+
+// nameOf is how an attachment is called: "VOLUME NODE".
+func (r *caseRun) nameOf(a *storagev1.VolumeAttachment) string { return r.called[a.Name] }
+
+func (r *caseRun) handleOf(a *storagev1.VolumeAttachment) string {
+	handle, _, _ := strings.Cut(r.called[a.Name], " ")
+	return handle
+}
+
+// set puts another object in the place of one. What stands in a node's status as attached stays, unless the case says what
+// does.
+func (r *caseRun) set(obj runtime.Object, attached bool) error {
+	set := obj.(fake.Object)
+	resource := resources[fmt.Sprintf("%T", obj)]
+	stored, found := r.server.Get(resource, set.GetNamespace(), set.GetName())
+	if !found {
+		return fmt.Errorf("there is no %s %s", resource, set.GetName())
+	}
+	set.SetCreationTimestamp(stored.GetCreationTimestamp())
+	if n, ok := obj.(*corev1.Node); ok && !attached {
+		n.Status.VolumesAttached = stored.(*corev1.Node).Status.VolumesAttached
+	}
+	if set.GetUID() == "" {
+		set.SetUID(stored.GetUID())
+	}
+	r.server.Amend(resource, set.GetNamespace(), set.GetName(), func(fake.Object) fake.Object { return set })
+	return nil
+}
+
+// resources are by the types of objects.
+var resources = map[string]string{
+	"*v1.Node": "nodes", "*v1.PersistentVolume": "persistentvolumes", "*v1.PersistentVolumeClaim": "persistentvolumeclaims",
+	"*v1.Pod": "pods", "*v1.VolumeAttachment": "volumeattachments", "*v1.CSIDriver": "csidrivers",
+}
+
+// remove deletes what the words name, such as "pod p" or "attachment v n1".
+func (r *caseRun) remove(words []string) error {
+	if len(words) < 2 && words[0] != "driver" {
+		return fmt.Errorf("delete %s: which?", words[0])
+	}
+	ctx, user, now := context.Background(), r.server.Client(atOnce{r.host}), int64(0)
+	switch words[0] {
+	case "node":
+		return user.CoreV1().Nodes().Delete(ctx, words[1], metav1.DeleteOptions{})
+	case "volume":
+		return user.CoreV1().PersistentVolumes().Delete(ctx, words[1], metav1.DeleteOptions{})
+	case "claim":
+		namespace, name := namespaced(words[1])
+		return user.CoreV1().PersistentVolumeClaims(namespace).Delete(ctx, name, metav1.DeleteOptions{})
+	case "pod":
+		namespace, name := namespaced(words[1])
+		return user.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	case "driver":
+		return user.StorageV1().CSIDrivers().Delete(ctx, caseDriver, metav1.DeleteOptions{})
+	default:
+		name := attachmentName(words[1], words[len(words)-1])
+		return user.StorageV1().VolumeAttachments().Delete(ctx, name, metav1.DeleteOptions{})
+	}
+}
+
+// atOnce is the caller of somebody who needs no turn.
+type atOnce struct{ sim.Host }
+
+func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
+
+// between stands between the controller and the server.
+type between struct {
+	sim.Caller
+	run *caseRun
+}
+
+// Call lets a request go wrong that is to, has somebody do what is to be done before it, and judges it.
+func (b between) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+	r, request := b.run, b.run.request(action)
+	r.meet(request, true)
+	return b.Caller.Call(action, func() trace.Outcome {
+		r.meet(request, false)
+		fault := r.fault(request)
+		if fault != nil && !fault.after {
+			return trace.Outcome{Err: errors.New(fault.text)}
+		}
+		r.judge(action)
+		out := effect()
+		if fault != nil {
+			out.Err = errors.New(fault.text)
+		}
+		return out
+	})
+}
+
+// meet has somebody do what is to happen just before a request takes effect, or early, when it is sent.
+func (r *caseRun) meet(request string, early bool) {
+	i := slices.IndexFunc(r.meetings, func(m *meeting) bool { return m.request == request && m.early == early })
+	if i < 0 {
+		return
+	}
+	m := r.meetings[i]
+	r.meetings = slices.Delete(r.meetings, i, i+1)
+	for _, act := range m.acts {
+		if err := r.do(act.Text); err != nil {
+			r.problem("%s: %v", act.At, err)
+		}
+	}
+}
+
+// fault is how a request goes wrong, or nil.
+func (r *caseRun) fault(request string) *caseFault {
+	for _, f := range r.faults {
+		if f.request == request && f.times != 0 {
+			if f.times > 0 {
+				f.times--
+			}
+			return f
+		}
+	}
+	return nil
+}
+
+// judge looks at a request that takes effect: nothing is attached to a second node that may be on one only, and nothing is
+// detached that the node is told it has, or says that it uses, unless its kubelet is dead or somebody vouches for that.
+func (r *caseRun) judge(action trace.Action) {
+	_, name, _ := strings.Cut(action.Object, "/")
+	volume, node, found := strings.Cut(r.called[name], " ")
+	if !strings.HasPrefix(action.Object, "volumeattachments/") || !found {
+		return
+	}
+	switch action.Verb {
+	case "create":
+		for _, obj := range r.server.List("volumeattachments") {
+			a := obj.(*storagev1.VolumeAttachment)
+			if r.handleOf(a) == volume && a.Spec.NodeName != node && r.exclusive(volume) {
+				r.problem("%s is to be attached to %s while it is on %s", volume, node, a.Spec.NodeName)
+			}
+		}
+	case "delete":
+		obj, found := r.server.Get("nodes", "", node)
+		if _, exists := r.server.Get("volumeattachments", "", name); !found || !exists {
+			return
+		}
+		r.judgeDetach(volume, obj.(*corev1.Node))
+	}
+}
+
+func (r *caseRun) judgeDetach(volume string, node *corev1.Node) {
+	unique := uniqueName(volume)
+	if slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == unique }) {
+		r.problem("%s is detached from %s, which is told that it has it", volume, node.Name)
+	}
+	if slices.Contains(node.Status.VolumesInUse, unique) && !mayForce(node) {
+		r.problem("%s is detached from %s, which is ready and uses it", volume, node.Name)
+	}
+}
+
+// exclusive tells whether a volume may be attached to one node only.
+func (r *caseRun) exclusive(handle string) bool {
+	for _, obj := range r.server.List("persistentvolumes") {
+		v := obj.(*corev1.PersistentVolume)
+		if v.Spec.CSI != nil && v.Spec.CSI.VolumeHandle == handle {
+			return !plugins.MultiAttachAllowed(&plugins.Spec{PersistentVolume: v})
+		}
+	}
+	return false
+}
+
+// caseRecorder keeps what the controller tells, in order.
+type caseRecorder struct{ run *caseRun }
+
+func (e caseRecorder) Event(about runtime.Object, severity, reason, text string) {
+	line := fmt.Sprintf("pod %s: %s %s: %s", podName(about.(*corev1.Pod)), severity, reason, strings.TrimSuffix(text, " "))
+	e.run.events = append(e.run.events, line)
+	e.run.component.Note(trace.Action{Kind: trace.KindWork, Verb: "tell", Object: line}, trace.Outcome{})
+}
+
+func (e caseRecorder) Eventf(about runtime.Object, severity, reason, format string, args ...any) {
+	e.Event(about, severity, reason, fmt.Sprintf(format, args...))
+}
+
+func (e caseRecorder) AnnotatedEventf(about runtime.Object, _ map[string]string, severity, reason, format string, args ...any) {
+	e.Event(about, severity, reason, fmt.Sprintf(format, args...))
+}

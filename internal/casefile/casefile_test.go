@@ -1,0 +1,170 @@
+package casefile_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/volsim/volsim/internal/casefile"
+)
+
+var grammar = casefile.Grammar{
+	Setup: regexp.MustCompile(`^before$`),
+	Act:   regexp.MustCompile(`^settle$`),
+	Made:  []string{"after"},
+}
+
+const text = `# A remark.
+always
+  node n
+
+=== a-1 it is so
+before
+  volume v
+settle
+after
+  what stands here is made anew
+
+=== a-2 it is otherwise
+differs: a row
+  upstream: so
+  here: otherwise
+settle
+`
+
+func parse(t *testing.T, text string) *casefile.File {
+	t.Helper()
+	f, err := grammar.Parse("f.txt", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestFileIsRenderedWithWhatCame(t *testing.T) {
+	f := parse(t, text)
+	if len(f.Always) != 1 || f.Always[0].Body[0].Text != "node n" || f.Cases[0].Setup[0].Body[0].At != "f.txt:7" {
+		t.Errorf("read %+v", f)
+	}
+	if told := f.Cases[0].Steps[0].Told; len(told) != 1 || told[0] != "after" {
+		t.Errorf("told under the step: %q", told)
+	}
+	got := f.Render(map[*casefile.Case][][]casefile.Section{
+		f.Cases[0]: {{{Head: "after", Lines: []string{"volume v"}}}},
+	})
+	want := strings.Replace(text, "what stands here is made anew", "volume v", 1)
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if cases := casefile.AsWritten(got); cases["a-2"] != f.Cases[1].Render(nil) {
+		t.Errorf("cut out: %q", cases["a-2"])
+	}
+}
+
+func TestWhatIsWrongWithAFileIsTold(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"before\n", ""},
+		{"settle\n", `f.txt:1: "settle": want always`},
+		{"=== 1 one\nbefore\n", "f.txt:1: nothing happens in case 1"},
+		{"=== 1 one\nafter\nsettle\n", `f.txt:2: "after": neither what a case begins with`},
+		{"=== 1 one\nsettle\nbefore\n", `f.txt:3: "before": neither what a case begins with`},
+	} {
+		_, err := grammar.Parse("f.txt", tt.text)
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want)) {
+			t.Errorf("%q: %v, want %q", tt.text, err, tt.want)
+		}
+	}
+}
+
+func TestRowsHaveTheirCases(t *testing.T) {
+	f := parse(t, text+"\n=== b+ ours\nsettle\n")
+	for _, tt := range []struct{ rows, want string }{
+		{"table x_test.go TestX 3\na-1\na-2\na-3 as a-1", ""},
+		{"table x_test.go TestX 3\na-1\na-2\na-3 omitted: nobody asks", ""},
+		{"table x_test.go TestX 1\na-1", "f.txt:12: there is no row a-2"},
+		{"table x_test.go TestX 3\na-1\na-2\na-3", "row a-3 has no case"},
+		{"table x_test.go TestX 3\na-1\na-2\na-3 as a-4", "row a-3 is as a-4, which has no case"},
+		{"table x_test.go TestX 2\na-1\na-2 omitted: why", "row a-2 has a case, and is said to have none"},
+		{"table x_test.go TestX 3\na-1\na-2\na-1", "row a-1 is there twice"},
+	} {
+		tables, err := casefile.ReadRows(tt.rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(casefile.Compare([]*casefile.File{f}, tables), "\n")
+		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%q: %q, want %q", tt.rows, got, tt.want)
+		}
+	}
+	for _, rows := range []string{"a-1", "table x TestX 2\na-1", "table x TestX 1\n", "table x TestX 1\ntable y TestY 0", "table x TestX 1\na b"} {
+		if _, err := casefile.ReadRows(rows); err == nil {
+			t.Errorf("%q is read", rows)
+		}
+	}
+}
+
+func TestListTellsOfEachRow(t *testing.T) {
+	f := parse(t, text)
+	tables, err := casefile.ReadRows("table x_test.go TestX 4\na-1\na-2\na-3 as a-1\na-4 omitted: nobody asks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := casefile.List("folder", []*casefile.File{f}, tables)
+	for _, want := range []string{
+		"| x_test.go TestX | 4 | [f.txt](folder/f.txt): a-1, a-2, a-3 (as a-1) |\n",
+		"a-2 (a row).", "- a-4: nobody asks.\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+func TestTestsOfOneRowAreToldOfTogether(t *testing.T) {
+	f := parse(t, text)
+	const three = "table x_test.go TestX 1\na-1\ntable x_test.go TestY 1\na-2\ntable x_test.go TestZ 1\nz omitted: no\n"
+	tables, err := casefile.ReadRows(three + "table y_test.go TestX 1\na-3 as a-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := casefile.List("folder", []*casefile.File{f}, tables)
+	for _, want := range []string{
+		"| x_test.go, 3 tests | 3 | [f.txt](folder/f.txt): a-1, a-2 |\n", "| y_test.go TestX | 1 | [f.txt](folder/f.txt): a-3 (as a-1) |\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+func TestDifferencesAreLookedUp(t *testing.T) {
+	f := parse(t, text)
+	for _, tt := range []struct{ markdown, want string }{
+		{"| a row | `differences.go` | TestX | other |", "no docstring of `differences.go` tells of a difference"},
+		{"| a row | `differences.go` | TestX | – |", `f.txt:13: no row of the tables tells of a difference under "a row"`},
+		{"", `f.txt:13: no row of the tables tells of a difference under "a row"`},
+		{"| a row | `f.go` | TestX | other |", "no such file"},
+	} {
+		got := strings.Join(casefile.Differences([]*casefile.File{f}, tt.markdown, "."), "\n")
+		if !strings.Contains(got, tt.want) {
+			t.Errorf("%q: %q, want %q", tt.markdown, got, tt.want)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	const line = `volume v csi=d message="a \"b\"" empty=""`
+	all, err := casefile.Words(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all[2] != casefile.With("csi", "d") || all[3].Value != `a "b"` {
+		t.Errorf("words %q", all)
+	}
+	if got := casefile.Tell(all); got != line {
+		t.Errorf("told %q, want %q", got, line)
+	}
+	if _, err := casefile.Words(`a="b`); err == nil {
+		t.Error("quotes without an end are read")
+	}
+}

@@ -1,0 +1,187 @@
+package casefile
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Grammar tells the paragraphs of cases apart by their first lines.
+type Grammar struct {
+	Setup *regexp.Regexp // what a case begins with; besides, "always" before the first case, and "differs: ROW"
+	Act   *regexp.Regexp // something that happens
+	Made  []string       // what comes of it: it is written, not read
+}
+
+// File is a file of cases.
+type File struct {
+	Name     string // without folder and ".txt"
+	Preamble string // all before the first case, as it stands
+	Always   []*Paragraph
+	Cases    []*Case
+}
+
+// Case is one story.
+type Case struct {
+	ID, Title string
+	At        string // file:line
+	Setup     []*Paragraph
+	Steps     []*Step
+	blocks    []*Paragraph // all but what is made of the run, in order
+}
+
+// Step is something that happens.
+type Step struct {
+	Act  *Paragraph
+	Told []string // which of the Grammar's Made are written under it
+}
+
+// Paragraph is a line that is not indented, with the indented ones under it.
+type Paragraph struct {
+	Head string
+	At   string // file:line
+	Body []Line
+}
+
+// Line is an indented line, without its indent.
+type Line struct{ Text, At string }
+
+// Section is something that came of a step: a head, which is one of the Grammar's Made, and what stands under it.
+type Section struct {
+	Head  string
+	Lines []string
+}
+
+var caseHead = regexp.MustCompile(`^=== (\S+) (.+)$`)
+
+// Read reads all files NAME.txt of a folder, in order of name. The error names the line.
+func (g Grammar) Read(folder string) ([]*File, error) {
+	paths, err := filepath.Glob(filepath.Join(folder, "*.txt"))
+	if err != nil {
+		return nil, err
+	}
+	var files []*File
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		f, err := g.Parse(filepath.ToSlash(path), string(text))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// Parse reads one file. The error names the line.
+func (g Grammar) Parse(path, text string) (*File, error) {
+	f := &File{Name: strings.TrimSuffix(filepath.Base(path), ".txt")}
+	var c *Case
+	var p *Paragraph
+	for i, raw := range strings.Split(text, "\n") {
+		at := fmt.Sprintf("%s:%d", path, i+1)
+		head := caseHead.FindStringSubmatch(raw)
+		if c == nil && head == nil {
+			f.Preamble += raw + "\n"
+		}
+		switch {
+		case strings.TrimSpace(raw) == "" || c == nil && strings.HasPrefix(raw, "#"):
+		case head != nil:
+			c, p = &Case{ID: head[1], Title: head[2], At: at}, nil
+			f.Cases = append(f.Cases, c)
+		case strings.HasPrefix(raw, "  ") && p != nil:
+			p.Body = append(p.Body, Line{strings.TrimSpace(raw), at})
+		default:
+			p = &Paragraph{Head: raw, At: at}
+			if err := g.take(f, c, p); err != nil {
+				return nil, fmt.Errorf("%s: %w", at, err)
+			}
+		}
+	}
+	f.Preamble = strings.TrimRight(f.Preamble, "\n")
+	for _, c := range f.Cases {
+		if len(c.Steps) == 0 {
+			return nil, fmt.Errorf("%s: nothing happens in case %s", c.At, c.ID)
+		}
+	}
+	return f, nil
+}
+
+// take sorts in a paragraph.
+func (g Grammar) take(f *File, c *Case, p *Paragraph) error {
+	setup := g.Setup.MatchString(p.Head) || strings.HasPrefix(p.Head, differs)
+	switch {
+	case c == nil && (p.Head == "always" || setup):
+		f.Always = append(f.Always, p)
+		return nil
+	case c == nil:
+		return fmt.Errorf("%q: want always, or what a case begins with", p.Head)
+	case strings.HasPrefix(p.Head, "#"):
+	case slices.Contains(g.Made, p.Head) && len(c.Steps) > 0:
+		last := c.Steps[len(c.Steps)-1]
+		last.Told = append(last.Told, p.Head)
+		return nil
+	case setup && len(c.Steps) == 0:
+		c.Setup = append(c.Setup, p)
+	case g.Act.MatchString(p.Head):
+		c.Steps = append(c.Steps, &Step{Act: p})
+	default:
+		return fmt.Errorf("%q: neither what a case begins with, nor something that happens, nor something that comes of it", p.Head)
+	}
+	c.blocks = append(c.blocks, p)
+	return nil
+}
+
+// Render writes a file down, with what came of the steps of its cases.
+func (f *File) Render(came map[*Case][][]Section) string {
+	var b strings.Builder
+	b.WriteString(f.Preamble + "\n")
+	for _, c := range f.Cases {
+		b.WriteString("\n" + c.Render(came[c]))
+	}
+	return b.String()
+}
+
+// Render writes a case down, with what came of its steps.
+func (c *Case) Render(came [][]Section) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "=== %s %s\n", c.ID, c.Title)
+	steps := 0
+	for _, p := range c.blocks {
+		b.WriteString(p.Head + "\n")
+		for _, line := range p.Body {
+			b.WriteString("  " + line.Text + "\n")
+		}
+		if steps < len(c.Steps) && c.Steps[steps].Act == p {
+			if steps < len(came) {
+				writeSections(&b, came[steps])
+			}
+			steps++
+		}
+	}
+	return b.String()
+}
+
+func writeSections(b *strings.Builder, sections []Section) {
+	for _, s := range sections {
+		b.WriteString(s.Head + "\n")
+		for _, line := range s.Lines {
+			b.WriteString("  " + line + "\n")
+		}
+	}
+}
+
+// AsWritten cuts the text of a file into its cases, by id.
+func AsWritten(text string) map[string]string {
+	cases := map[string]string{}
+	for _, part := range strings.Split("\n"+text, "\n=== ")[1:] {
+		id, _, _ := strings.Cut(part, " ")
+		cases[id] = "=== " + strings.TrimRight(part, "\n") + "\n"
+	}
+	return cases
+}

@@ -1,0 +1,63 @@
+package casefile
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Word is "key" or "key=value"; the value may be quoted.
+type Word struct {
+	Key, Value string
+	Has        bool // it has a value
+}
+
+// String is the word as it is written.
+func (w Word) String() string {
+	if !w.Has {
+		return w.Key
+	}
+	if w.Value == "" || strings.ContainsAny(w.Value, " \"\\") {
+		return w.Key + "=" + strconv.Quote(w.Value)
+	}
+	return w.Key + "=" + w.Value
+}
+
+// Words splits a line at its blanks, but for those between quotes.
+func Words(line string) ([]Word, error) {
+	var all []Word
+	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
+		end := strings.IndexAny(line, "= ")
+		if end < 0 || line[end] == ' ' {
+			key, rest, _ := strings.Cut(line, " ")
+			all, line = append(all, Word{Key: key}), rest
+			continue
+		}
+		w := Word{Key: line[:end], Has: true}
+		line = line[end+1:]
+		if strings.HasPrefix(line, `"`) {
+			quoted, err := strconv.QuotedPrefix(line)
+			if err != nil {
+				return nil, fmt.Errorf("%s: no end of the quotes", w.Key)
+			}
+			w.Value, _ = strconv.Unquote(quoted)
+			line = line[len(quoted):]
+		} else {
+			w.Value, line, _ = strings.Cut(line, " ")
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+// Tell is a line of words.
+func Tell(all []Word) string {
+	texts := make([]string, len(all))
+	for i, w := range all {
+		texts[i] = w.String()
+	}
+	return strings.Join(texts, " ")
+}
+
+// With is the word "key=value".
+func With(key, value string) Word { return Word{Key: key, Value: value, Has: true} }
