@@ -95,9 +95,6 @@ func newScene(host sim.Host, driver storage, modes ...corev1.PersistentVolumeAcc
 	if err := s.furnish(w, modes); err != nil {
 		return nil, err
 	}
-	if live, ok := host.(*sim.Live); ok {
-		live.Start()
-	}
 	var err error
 	if w.Component, w.Plugin, err = s.process(); err != nil {
 		return nil, err
@@ -162,6 +159,7 @@ func (s *scene) process() (*sim.Component, plugins.Plugin, error) {
 		CSIDrivers: storage.CSIDrivers(), Attachments: storage.VolumeAttachments(),
 		NodeName: node1, Root: s.root, FS: s.disk,
 	})
+	s.host.Start() // the first process is the last thing to be assembled
 	registered, err := make(chan error, 1), error(nil)
 	node := csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, s.node()) })
 	c.Spawn("register", func(ctx context.Context) {

@@ -114,7 +114,12 @@ func (m *model) VolumeName(spec *plugins.Spec) (string, error) {
 	return spec.PersistentVolume.Spec.CSI.VolumeHandle, nil
 }
 
-func (m *model) CanAttach(*plugins.Spec) (bool, error) { return true, nil }
+func (m *model) CanAttach(*plugins.Spec) (bool, error) {
+	if m.is("cannot tell whether it attaches") {
+		return false, errors.New("who knows")
+	}
+	return true, nil
+}
 
 func attachment(volume string, node types.NodeName) string {
 	return "attached " + volume + " " + string(node)
@@ -139,6 +144,14 @@ func (m *model) Attach(_ context.Context, spec *plugins.Spec, node types.NodeNam
 	if m.is("two steps, not to be resumed") && m.b.there["half "+what] {
 		return "", errors.New("attaching already")
 	}
+	if m.is("two steps, undone only when they fail") {
+		err := m.effect("Begin", "half "+what, true)
+		if err == nil {
+			err = m.effect("Attach", what, true)
+		}
+		delete(m.b.there, "half "+what)
+		return device, err
+	}
 	if strings.HasPrefix(m.broken, "two steps") {
 		if err := m.effect("Begin", "half "+what, true); err != nil {
 			return "", err
@@ -162,7 +175,7 @@ func (m *model) Detach(_ context.Context, name string, node types.NodeName) erro
 		maps.DeleteFunc(m.b.there, func(what string, _ bool) bool { return strings.HasPrefix(what, "attached "+name) })
 	case m.is("detaches all of the node"):
 		maps.DeleteFunc(m.b.there, func(what string, _ bool) bool { return strings.HasSuffix(what, " "+string(node)) })
-	case m.is("two steps, and one is forgotten"):
+	case m.is("two steps, and one is forgotten"), m.is("two steps, undone only when they fail"):
 		return m.effect("Detach", what, false)
 	}
 	if strings.HasPrefix(m.broken, "two steps") {
@@ -183,6 +196,9 @@ func (m *model) LastSeen(name string, node types.NodeName) plugins.Presence {
 }
 
 func (m *model) Verify(_ context.Context, name string, node types.NodeName) (plugins.Presence, error) {
+	if m.is("changes what it looks at") {
+		m.b.there["looked at"] = true
+	}
 	if m.is("takes all for attached") || m.b.there[attachment(name, node)] {
 		return plugins.Present, nil
 	}
@@ -265,8 +281,13 @@ func (m *model) TearDown(_ context.Context, specName string, pod types.UID) erro
 func (m *model) Reconstruct(specName string, pod types.UID) (*plugins.Spec, error) {
 	for what := range m.b.there {
 		if name, ok := strings.CutPrefix(what, "mount "+m.MountPath(specName, pod)+" "); ok {
-			if m.is("reconstructs another volume") {
+			switch {
+			case m.is("reconstructs another volume"):
 				name = "other"
+			case m.is("reconstructs another name"):
+				specName = "other"
+			case m.is("reconstructs another kind"):
+				return &plugins.Spec{Volume: &corev1.Volume{Name: specName}}, nil
 			}
 			return &plugins.Spec{PersistentVolume: volume(specName, name)}, nil
 		}
@@ -277,9 +298,24 @@ func (m *model) Reconstruct(specName string, pod types.UID) (*plugins.Spec, erro
 	return nil, fs.ErrNotExist
 }
 
-func (m *model) SupportsMountOptions() bool                  { return false }
-func (m *model) CanProvision(plugins.ProvisionOptions) error { return nil }
-func (m *model) CanDelete(*plugins.Spec) error               { return nil }
+func (m *model) SupportsMountOptions() bool { return false }
+func (m *model) CanProvision(plugins.ProvisionOptions) error {
+	switch {
+	case m.is("will not provision"):
+		return errors.New("no")
+	case m.is("provisions when asked whether it could"):
+		m.b.there["volume already"] = true
+	}
+	return nil
+}
+
+func (m *model) CanDelete(*plugins.Spec) error {
+	if m.is("will not delete") {
+		return errors.New("no")
+	}
+	return nil
+}
+
 func (m *model) handle(opts plugins.ProvisionOptions) string {
 	return "made-for-" + string(opts.Claim.UID)
 }
@@ -305,10 +341,23 @@ func (m *model) Provision(_ context.Context, opts plugins.ProvisionOptions) (*co
 	pv := volume(opts.Name, handle)
 	pv.Spec.Capacity, pv.Spec.AccessModes = m.capacity(opts.Claim), opts.Claim.Spec.AccessModes
 	pv.Spec.PersistentVolumeReclaimPolicy = opts.ReclaimPolicy
+	switch {
+	case m.is("makes a volume of another name"):
+		pv.Name = "mine"
+	case m.is("makes a volume of another kind"):
+		pv.Spec.CSI = nil
+	case m.is("makes a volume that cannot be written to"):
+		pv.Spec.AccessModes = nil
+	case m.is("makes a volume that stays"):
+		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	}
 	return pv, nil
 }
 
 func (m *model) Delete(_ context.Context, spec *plugins.Spec) error {
+	if spec.PersistentVolume.Spec.CSI == nil {
+		return nil
+	}
 	what := m.made(spec.PersistentVolume.Spec.CSI.VolumeHandle)
 	switch {
 	case m.is("cannot delete what is not there") && !m.b.there[what]:
@@ -328,9 +377,19 @@ func (m *model) Recycle(_ context.Context, opts plugins.RecycleOptions) error {
 		m.b.contents = nil
 	}
 	if err := opts.Begin("model"); err != nil {
+		switch {
+		case m.is("recycles what is somebody's"):
+			m.b.contents = nil
+		case m.is("takes what is somebody's for recycled"):
+			return nil
+		}
 		return err
 	}
 	switch {
+	case m.is("recycles badly"):
+		return errors.New("out of brushes")
+	case m.is("recycles and leaves the brush"):
+		m.b.there["brush"], m.b.contents = true, nil
 	case m.is("recycles nothing"):
 	case m.is("recycles the volume away"):
 		m.b.gone = true

@@ -55,6 +55,7 @@ type Directory struct {
 	scanning bool
 	rescan   bool // what is being listed may have changed since
 	retries  *sim.Queue[string]
+	waiting  map[string]bool // names that are to be looked at again: each once, however often it fails meanwhile
 }
 
 // probe is what is known of a directory.
@@ -67,7 +68,7 @@ type probe struct {
 
 // New makes the component's part that probes. It begins with the first Tell.
 func New(cfg Config) *Directory {
-	d := &Directory{cfg: cfg, probes: map[string]*probe{}}
+	d := &Directory{cfg: cfg, probes: map[string]*probe{}, waiting: map[string]bool{}}
 	cfg.Component.Delivery("driver directories", d.told, d.take)
 	d.retries = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "driver directories", Background: true})
 	d.retries.Work(d.retry)
@@ -140,7 +141,7 @@ func (d *Directory) scan() {
 			d.scan()
 		case err != nil:
 			d.note("list", d.cfg.Dir, "", err)
-			d.retries.AddAfter("", retryMax)
+			d.retryAfter("", retryMax)
 		default:
 			for _, name := range names {
 				d.look(name)
@@ -195,14 +196,22 @@ func (d *Directory) probed(name string, p *probe, err error) {
 	case p.again:
 		d.look(name)
 	case err != nil:
-		d.retries.AddAfter(name, min(retryMin<<min(p.failures-1, 10), retryMax))
+		d.retryAfter(name, min(retryMin<<min(p.failures-1, 10), retryMax))
 	case !p.put:
 		delete(d.probes, name)
 	}
 }
 
+func (d *Directory) retryAfter(name string, delay time.Duration) {
+	if !d.waiting[name] {
+		d.waiting[name] = true
+		d.retries.AddAfter(name, delay)
+	}
+}
+
 // retry looks again at what could not be probed, unless that was done in the meantime.
 func (d *Directory) retry(_ context.Context, name string) error {
+	delete(d.waiting, name)
 	switch p := d.probes[name]; {
 	case name == "":
 		d.scan()

@@ -140,6 +140,9 @@ func TestDriversComeAndGo(t *testing.T) {
 	w.must(w.disk.RemoveAll(dir))
 	w.tell("")
 	w.want("all are gone", "")
+	if text := w.host.Log().Text(); strings.Count(text, "driver Probe /drivers/never~there") != 1 {
+		t.Errorf("what was never there is looked at again\n%s", text)
+	}
 	if diff := cmp.Diff([]string{
 		"plain#1", "v/a#1 plain#1", "v/a#1 v/b#1 plain#1", "v/a#2 v/b#1 plain#1", "v/b#1 plain#1", "v/b#1", "",
 	}, w.seen); diff != "" {
@@ -176,12 +179,33 @@ func TestDriverThatCannotBeAPlugin(t *testing.T) {
 	w := newWorld(t, nil)
 	w.must(w.manager.Register(&driver{name: "v/c"}))
 	w.calls["v/b"] = "v/a"
-	w.write("v~a~b/b", "v~b/b", "v~c/c", "v~a/a")
+	w.write("v~a~b/b", "v~b/b", "v~c/c")
 	w.tell("")
-	w.want("what could be", "v/a#1 v/c#0")
+	w.want("none of them", "v/c#0")
+	if w.begun["v/a~b"] != 1 {
+		t.Errorf("begun: %v; want v/a~b among them, the first ~ being a /", w.begun)
+	}
 	w.must(w.disk.RemoveAll(dir))
 	w.tell("")
 	w.want("what is registered stays", "v/c#0")
+}
+
+// TestDriverThatComesWhileAllAreListed has a list be old when it is there.
+func TestDriverThatComesWhileAllAreListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.write("v~a/a")
+	w.drivers.Tell("")
+	w.must(w.host.Wait(t.Context(), "the list to be asked for", func() bool {
+		return len(w.host.Enabled()) == 1 && w.host.Enabled()[0] == "controller/list /drivers: driver List /drivers"
+	}))
+	w.drivers.Tell("")
+	for !strings.Contains(w.host.Log().Text(), "List") {
+		w.host.Step()
+	}
+	w.write("v~b/b")
+	w.must(w.host.Run())
+	w.want("what came after the first list", "v/a#1 v/b#1")
 }
 
 // TestHangingDriverHoldsUpNobody has one driver not answer: the others come and go, and who looks finds them.
@@ -232,6 +256,24 @@ func TestFailingDriverIsTriedAgain(t *testing.T) {
 	w.drivers.Tell("v~a")
 	w.must(w.host.Wait(t.Context(), "an update that fails", func() bool { return w.begun["v/a"] == 7 }))
 	w.want("an update that fails leaves what was there", "v/a#5 v/b#1")
+}
+
+// TestDriverThatChangesWhileItFails is not tried more often for that: once for each change, and once in a while.
+func TestDriverThatChangesWhileItFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.fail["v/a"] = errBroken
+	w.write("v~a/a")
+	const changes = 20
+	for i := range changes {
+		w.drivers.Tell("v~a")
+		w.must(w.host.Wait(t.Context(), "a try", func() bool { return w.begun["v/a"] == i+1 }))
+	}
+	hour := sim.Epoch.Add(time.Hour)
+	w.must(w.host.Wait(t.Context(), "an hour", func() bool { return w.host.Now().After(hour) }))
+	if got, most := w.begun["v/a"], changes+int(time.Hour/(2*time.Minute)); got > most {
+		t.Errorf("tried %d times in an hour, want %d at most", got, most)
+	}
 }
 
 // TestDiskFails has the looks at the disk fail.
