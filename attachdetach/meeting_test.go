@@ -30,7 +30,8 @@ const (
 )
 
 // TestVolumesWhoseAttachmentsHaveTheSameName has the second wait for the first to be detached (I21). Upstream takes the
-// first's attachment for the second's, reports it, and detaches the first when the second is to be (conformance).
+// first's attachment for the second's, reports it, and detaches the first when the second is to be (conformance,
+// TestUpstreamTakesAnothersAttachmentForItsOwn).
 func TestVolumesWhoseAttachmentsHaveTheSameName(t *testing.T) {
 	t.Parallel()
 	w, backend := meetingWorld(t, nil)

@@ -42,6 +42,9 @@ type Config struct {
 	// HostPathProvisioning lets the PersistentVolume controller make volumes of classes whose provisioner is
 	// kubernetes.io/host-path, as directories of node-1.
 	HostPathProvisioning bool
+	// VolumesPerNode is how many volumes can be attached to a node; 0: any number. Of loop devices any number can. Where there
+	// is a limit, kubelets look each minute whether it has changed.
+	VolumesPerNode int
 	// Extra are further parts, such as a user's operator; see Reconciler.
 	Extra []Part
 	// Between stands between the parts and what they call.
@@ -68,6 +71,7 @@ type Cluster struct {
 	nodes   []*node
 	machine hostpath.Machine // on which the PersistentVolume controller runs
 	exports nodefs.FS        // see NFS
+	limited bool             // the driver's volumes are, for each node
 	servers []*csi.Server
 
 	mu        sync.Mutex
@@ -81,8 +85,8 @@ func New(cfg Config) (*Cluster, error) {
 	if cfg.Nodes == 0 {
 		cfg.Nodes = 2
 	}
-	if cfg.Nodes < 0 {
-		return nil, fmt.Errorf("cluster: %d nodes", cfg.Nodes)
+	if cfg.Nodes < 0 || cfg.VolumesPerNode < 0 {
+		return nil, fmt.Errorf("cluster: %d nodes, %d volumes for each", cfg.Nodes, cfg.VolumesPerNode)
 	}
 	kind, why, err := cfg.Devices.choose(cfg.Stepped != nil)
 	if err != nil {
@@ -90,6 +94,10 @@ func New(cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{
 		kind: kind, why: why, between: cfg.Between, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA), exports: nodefs.NewMemory("/"),
+		limited: cfg.VolumesPerNode > 0,
+	}
+	if c.limited && kind != Array {
+		return nil, fmt.Errorf("cluster: %d volumes for each node: only the array has a limit", cfg.VolumesPerNode)
 	}
 	if kind == Loop {
 		c.driver, err = newLoopDriver(cfg.Dir)
@@ -97,7 +105,7 @@ func New(cfg Config) (*Cluster, error) {
 			return nil, fmt.Errorf("cluster: %w", err)
 		}
 	} else {
-		c.driver = newArrayDriver()
+		c.driver = newArrayDriver(cfg.VolumesPerNode)
 	}
 	if cfg.Stepped != nil {
 		host := sim.NewStepped(*cfg.Stepped)

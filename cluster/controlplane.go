@@ -120,8 +120,16 @@ func (c *Cluster) setUp() {
 	})
 }
 
+// allocatablePeriod is how often kubelets ask a driver that has a limit how many volumes their nodes can have.
+const allocatablePeriod = time.Minute
+
 func (c *Cluster) csiDriver() *storagev1.CSIDriver {
-	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: c.driver.name()}}
+	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: c.driver.name()}}
+	if c.limited {
+		seconds := int64(allocatablePeriod / time.Second)
+		driver.Spec.NodeAllocatableUpdatePeriodSeconds = &seconds
+	}
+	return driver
 }
 
 func (c *Cluster) class() *storagev1.StorageClass {
@@ -159,7 +167,7 @@ func storageParts(own *disk) []part {
 }
 
 func schedulerParts() []part {
-	return []part{{name: "scheduler", instead: "kube-scheduler", start: func(p Process) error {
+	return []part{{name: "scheduler", instead: "kube-scheduler", narrow: narrowScheduler, start: func(p Process) error {
 		scheduler.New(scheduler.Config{
 			Component: p.Component, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder("default-scheduler"),
 		})
@@ -293,6 +301,20 @@ func startNamespace(p Process) error {
 
 // narrowing tells what of its caches a part is to have. Its argument gives them, once they are there.
 type narrowing func(own func() informers.SharedInformerFactory) []fake.Selection
+
+// narrowScheduler leaves out what has to do with attach limits where there are none.
+func narrowScheduler(own func() informers.SharedInformerFactory) []fake.Selection {
+	limits := func(obj fake.Object) bool { return obj != nil && scheduler.Limits(obj.(*storagev1.CSINode)) }
+	counts := func(obj fake.Object) bool {
+		return obj != nil && scheduler.Counts(own(), obj.(*storagev1.VolumeAttachment))
+	}
+	return []fake.Selection{
+		{Resource: "csinodes", Concerns: func(was, is fake.Object) bool { return limits(was) || limits(is) }},
+		{Resource: "volumeattachments", Concerns: func(was, is fake.Object) bool {
+			return was == nil && counts(is) || is == nil && counts(was) // what stands in one does not matter
+		}},
+	}
+}
 
 func narrowNamespace(func() informers.SharedInformerFactory) []fake.Selection {
 	return []fake.Selection{{

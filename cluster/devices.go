@@ -71,7 +71,9 @@ type arrayDriver struct {
 	nodes []*nodefs.Memory
 }
 
-func newArrayDriver() *arrayDriver { return &arrayDriver{array: array.New(array.Config{})} }
+func newArrayDriver(perNode int) *arrayDriver {
+	return &arrayDriver{array: array.New(array.Config{VolumesPerNode: perNode})}
+}
 
 func (d *arrayDriver) name() string { return array.DriverName }
 
@@ -213,4 +215,15 @@ func (d *loopDriver) removeDir() error {
 		}
 	}
 	return os.Remove(filepath.Join(d.dir, "volumes"))
+}
+
+// LimitVolumes lets so many volumes be attached to a node from now on, as when something else has taken places; 0: any number.
+// What is attached stays. It fails where the devices have no limit; see Config.VolumesPerNode.
+func (c *Cluster) LimitVolumes(perNode int) error {
+	d, is := c.driver.(*arrayDriver)
+	if !is || perNode < 0 {
+		return fmt.Errorf("%d volumes for each node: want the array, and at least 0", perNode)
+	}
+	d.array.LimitVolumes(perNode)
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/listen"
@@ -51,11 +53,18 @@ type kubelet struct {
 	drivers *sim.Queue[string]
 	mine    map[types.UID]*corev1.Pod // the pods of this node, as last seen
 	greeted bool                      // the drivers were told that the kubelet is here
+
+	recorder record.EventRecorder
+	rejected map[types.UID]*rejection
+	limits   *sim.Queue[string]       // drivers to be asked
+	periods  map[string]time.Duration // how often, as known
 }
 
 // newKubelet makes the kubelet of a node, with its workers.
 func newKubelet(cfg kubeletConfig) (*kubelet, error) {
-	k := &kubelet{cfg: cfg, mine: map[types.UID]*corev1.Pod{}}
+	k := &kubelet{
+		cfg: cfg, mine: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, periods: map[string]time.Duration{},
+	}
 	k.csi = csi.New(csi.Config{
 		Component: cfg.component, Client: cfg.client,
 		CSIDrivers: cfg.informers.Storage().V1().CSIDrivers(),
@@ -71,17 +80,17 @@ func newKubelet(cfg kubeletConfig) (*kubelet, error) {
 	k.drivers.Work(k.syncDriver)
 	k.pods = sim.NewQueue[types.UID](cfg.component, sim.QueueConfig{Name: "pods"})
 	k.pods.Work(k.syncPod)
+	k.recorder = events.New(events.Config{Component: cfg.component, Client: cfg.client, Source: "kubelet", Host: cfg.node})
 	k.volumes = volumemanager.New(volumemanager.Config{
 		Component: cfg.component, Client: cfg.client, Plugins: &manager,
-		Recorder: events.New(events.Config{
-			Component: cfg.component, Client: cfg.client, Source: "kubelet", Host: cfg.node,
-		}),
+		Recorder: k.recorder, Rejected: k.reject,
 		PodChanged:    k.pods.Add,
 		ReportChanged: func() { k.status.Add(cfg.node) },
 	})
 	core := cfg.informers.Core().V1()
 	listen.To(core.Pods().Informer(), func(_, pod *corev1.Pod) { k.podSeen(pod) }, k.podGone)
 	listen.To(core.Nodes().Informer(), func(_, node *corev1.Node) { k.volumes.NodeUpdated(node) }, nil)
+	k.watchLimits()
 	k.status.Add(cfg.node)
 	return k, nil
 }
@@ -93,6 +102,7 @@ func (k *kubelet) podSeen(pod *corev1.Pod) {
 
 func (k *kubelet) podGone(pod *corev1.Pod) {
 	delete(k.mine, pod.UID)
+	delete(k.rejected, pod.UID)
 	k.pods.Add(pod.UID)
 }
 
@@ -101,7 +111,11 @@ func (k *kubelet) podGone(pod *corev1.Pod) {
 // Upstream: pkg/kubelet SyncPod, SyncTerminatedPod (v1.36).
 func (k *kubelet) syncPod(ctx context.Context, uid types.UID) error {
 	pod := k.mine[uid]
-	if pod != nil && pod.DeletionTimestamp == nil && !finished(pod) {
+	if r := k.rejected[uid]; pod != nil && r != nil && !finished(pod) {
+		if err := k.reportRejected(ctx, pod, r); err != nil {
+			return err
+		}
+	} else if pod != nil && pod.DeletionTimestamp == nil && !finished(pod) {
 		if volume, source, ok := recycler.Scrubs(pod); ok {
 			return k.scrub(ctx, pod, volume, source)
 		}

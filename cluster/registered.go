@@ -67,11 +67,15 @@ func (c *Cluster) enrol(name string, conn grpc.ClientConnInterface) error {
 		return err
 	}
 	stored, _ := c.server.Get("nodes", "", name)
+	entry := storagev1.CSINodeDriver{Name: c.driver.name(), NodeID: info.GetNodeId()}
+	if limit := int32(info.GetMaxVolumesPerNode()); limit > 0 {
+		entry.Allocatable = &storagev1.VolumeNodeResources{Count: &limit}
+	}
 	return c.server.Add(&storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            name,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: name, UID: stored.GetUID()}},
 		},
-		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: c.driver.name(), NodeID: info.GetNodeId()}}},
+		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{entry}},
 	})
 }

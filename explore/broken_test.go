@@ -227,9 +227,15 @@ func bindsElsewhere(own *fake.Clientset) intercepting {
 }
 
 // ignoresRivals puts a pod on node-1 where it should say that another has its claim.
-func ignoresRivals(own *fake.Clientset) intercepting {
+func ignoresRivals(own *fake.Clientset) intercepting { return ignores(own, "ReadWriteOncePod") }
+
+// ignoresLimits puts a pod on node-1 where it should say that there is no place for its volume.
+func ignoresLimits(own *fake.Clientset) intercepting { return ignores(own, "max volume count") }
+
+// ignores puts a pod on node-1 where it should say that it cannot be, for a reason.
+func ignores(own *fake.Clientset, reason string) intercepting {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-		if !asks(r, "patch", "pods/status") || !strings.Contains(string(r.Patch), "ReadWriteOncePod") {
+		if !asks(r, "patch", "pods/status") || !strings.Contains(string(r.Patch), reason) {
 			return serve()
 		}
 		binding := &corev1.Binding{

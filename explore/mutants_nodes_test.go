@@ -113,6 +113,11 @@ var nodeMutants = []mutant{
 		scenario: "parts: pvcontroller, scheduler, kubelet\nrules: I30\n" + placed, between: client("scheduler", bindsElsewhere), config: holds, within: 1,
 	},
 	{
+		name: "a node gets more volumes than it can have", rule: "I31", history: "#126502, #95911",
+		scenario: "nodes: 1\nvolumes-per-node: 1\n" + placeParts + crowded,
+		between:  client("scheduler", ignoresLimits), config: holds, within: 1,
+	},
+	{
 		name: "a claim for one pod alone is given to two", rule: "I32",
 		scenario: placeParts + rivals, between: client("scheduler", ignoresRivals), config: holds, within: 1,
 	},
@@ -271,6 +276,18 @@ user alice
   create pod web data
   wait pod web Running
   create pod rival data
+`
+	crowded = `
+user alice
+  create claim data 1Gi
+  create claim more 1Gi
+  wait claim data Bound
+  wait claim more Bound
+  create pod web data
+  wait pod web Running
+  create pod next more
+  delete pod web
+  wait pod next Running
 `
 	late = `
 user alice

@@ -108,14 +108,14 @@ func names(sentence string, objects []string) bool {
 // Every mutant is caught by its rule, in as many schedules as its row says, and the world without it passes the same
 // search. What is found is short, and says what it is about.
 func TestMutants(t *testing.T) {
-	rows := slices.Concat(claimMutants, pluginMutants, nodeMutants)
+	rows := slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants)
 	found := make([]*explore.Failure, len(rows))
 	t.Run("each", func(t *testing.T) {
 		for i, m := range rows {
 			t.Run(m.name, func(t *testing.T) {
 				t.Parallel()
 				f := m.hunt(t, m.scene(t, true, ""), m.within)
-				if what := f.Error(); !names(what, append(subjects(f.Scenario), "pvc-", "node-")) {
+				if what := f.Error(); !names(what, append(subjects(f.Scenario), "pvc-", "node-", "csi-")) {
 					t.Errorf("it is about no object of the scenario: %s", what)
 				}
 				m.spare(t)
@@ -217,7 +217,7 @@ const strangersCount = 10
 // time, more: holds are tried step by step, and the steps of the strangers lie between. A hold may also end too soon then,
 // since it lasts for so many decisions, whoever they are about.
 func TestMutantsInACrowd(t *testing.T) {
-	for _, m := range slices.Concat(claimMutants, pluginMutants, nodeMutants) {
+	for _, m := range slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants) {
 		if m.crowd == 0 {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,23 +28,27 @@ import (
 
 // upstreamFaults are what upstream's PersistentVolume controller does wrong. Each is a world in testdata/upstream, with the
 // schedule under which it goes wrong, and a controller that does as upstream does.
-var upstreamFaults = []struct {
-	file    string
-	between func() cluster.Between
-	extra   func(asUpstream bool) []cluster.Part
-	config  explore.Config
-	within  int // in how many schedules it is found: about twice as many as it takes
-}{
+var upstreamFaults = []upstreamFault{
 	{file: "claims-from-a-cache", between: none, extra: cachedClaims, config: holds, within: 34},
 	{file: "deleted-by-name", between: client("pvcontroller", byNameAlone), config: holds, within: 78},
 	{file: "asked-for-ever", between: none, extra: askingForEver, config: holds, within: 1},
 	{file: "exit-before-it-is-saved", between: makesAnother, config: exits, within: 12},
 }
 
+// upstreamFault is one of them.
+type upstreamFault struct {
+	file    string
+	between func() cluster.Between // of the world whose controller does as upstream's
+	always  func() cluster.Between // of the other one; nil: nothing
+	extra   func(asUpstream bool) []cluster.Part
+	config  explore.Config
+	within  int // in how many schedules it is found: about twice as many as it takes
+}
+
 // What upstream does wrong is found by search, and goes wrong again under the schedule that is written down; and our
 // controller does well in the same search, and under that schedule.
 func TestUpstreamsFaults(t *testing.T) {
-	for _, tt := range upstreamFaults {
+	for _, tt := range slices.Concat(upstreamFaults, upstreamAttachFaults) {
 		t.Run(tt.file, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(filepath.Join("testdata", "upstream", tt.file+".txt"))
@@ -58,8 +63,11 @@ func TestUpstreamsFaults(t *testing.T) {
 				if tt.extra != nil {
 					s.Extra = tt.extra(asUpstream)
 				}
-				if asUpstream {
+				switch {
+				case asUpstream:
 					s.Between = tt.between()
+				case tt.always != nil:
+					s.Between = tt.always()
 				}
 				return s
 			}

@@ -93,7 +93,11 @@ func attachmentOf(api *fake.Server, driver, handle, node string) *storagev1.Volu
 	if !ok {
 		return nil
 	}
-	return obj.(*storagev1.VolumeAttachment)
+	a := obj.(*storagev1.VolumeAttachment)
+	if v := volumeOf(api, a); v != nil && (v.Spec.CSI.Driver != driver || v.Spec.CSI.VolumeHandle != handle) {
+		return nil // that of another volume, whose name is the same
+	}
+	return a
 }
 
 // volumeOf is the PersistentVolume that a VolumeAttachment names; nil where it is gone, or has no CSI driver.

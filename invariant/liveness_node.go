@@ -3,9 +3,11 @@ package invariant
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/nodefs"
@@ -64,11 +66,15 @@ func volumesOfPod(api *fake.Server, pod *corev1.Pod) []string {
 
 // beginDetached: every VolumeAttachment is one that a pod of its node needs. A pod that is being deleted needs it still:
 // its node must let it go first. An attachment whose PersistentVolume is gone is not asked for: after a restart the
-// controller does not know what it is.
+// controller does not know what it is. And it is soon that it begins to go: see letGo.
 //
 // Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36), for the last.
 func beginDetached(c *Checker) watcher {
-	return watcher{rest: func(report func(object, why string)) {
+	l := &letGo{Checker: c, needed: map[volumeOnNode]time.Time{}, pods: map[types.UID][]volumeOnNode{}}
+	w := watcher{
+		commits: []string{"pods", "nodes", "volumeattachments"}, commit: l.commit, call: l.failed, request: l.failed, event: l.befell,
+	}
+	w.rest = func(report func(object, why string)) {
 		used := usedVolumes(c.API)
 		for _, obj := range c.API.List("volumeattachments") {
 			a := obj.(*storagev1.VolumeAttachment)
@@ -78,7 +84,8 @@ func beginDetached(c *Checker) watcher {
 			}
 			report("volumeattachments/"+a.Name, fmt.Sprintf("is of volume %s to node %s, where no pod needs it: %s", v.Name, a.Spec.NodeName, c.whyAttached(a, v)))
 		}
-	}}
+	}
+	return w
 }
 
 // whyAttached tells what keeps an attachment that is not needed.

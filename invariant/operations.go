@@ -133,6 +133,8 @@ type backoff struct {
 	wait    func(failures int) time.Duration
 	failing map[operation]failing
 	gone    map[types.UID]bool // pods that are known: whether they have ended, or are to
+
+	deleting map[operation]types.UID // the attachments that operations have begun to delete
 }
 
 // begins looks at an operation that is under way: it must have begun late enough.
@@ -211,6 +213,29 @@ func (b *backoff) request(r trace.Record) {
 	}
 }
 
+// deletes: to detach, a VolumeAttachment is deleted; to have to do so once more is to have failed, whatever the request was
+// answered with: the attacher said that the driver could not, or nothing. An attachment made anew is another.
+func (b *backoff) deletes(r trace.Record) {
+	component, strand, _ := strings.Cut(r.Actor, "/")
+	name, _, _ := strings.Cut(strand, " ")
+	attachment, is := strings.CutPrefix(r.Object, "volumeattachments/")
+	if name != "volume_detach" || !is || r.Verb != "delete" {
+		return
+	}
+	o := operation{component, name, r.Object}
+	obj, ok := b.c.API.Get("volumeattachments", "", attachment)
+	if !ok {
+		delete(b.failing, o)
+		return
+	}
+	if uid := obj.GetUID(); b.deleting[o] != uid {
+		b.deleting[o] = uid
+		delete(b.failing, o)
+	}
+	b.begins(o, r.Verb+" of "+r.Object, r.At)
+	b.failed(o, r.At) // or will have, if it is done once more
+}
+
 func (b *backoff) event(r trace.Record) {
 	forgetComponent(b.failing, r, func(o operation) string { return o.component })
 }
@@ -221,11 +246,11 @@ func beginShortestBackoff(c *Checker) watcher {
 	return watcher{call: b.call, request: b.request, event: b.event}
 }
 
-// beginBackoff: an operation rests for the back-off of its failures in succession, as far as driver calls show them. That
-// of the first failure is I23's.
+// beginBackoff: an operation rests for the back-off of its failures in succession, as far as driver calls and the deletions
+// of VolumeAttachments show them. That of the first failure is I23's.
 func beginBackoff(c *Checker) watcher {
 	b := &backoff{
-		c: c, id: "I23b", failing: map[operation]failing{}, gone: map[types.UID]bool{},
+		c: c, id: "I23b", failing: map[operation]failing{}, gone: map[types.UID]bool{}, deleting: map[operation]types.UID{},
 		wait: func(failures int) time.Duration {
 			if failures < 2 {
 				return 0
@@ -233,7 +258,7 @@ func beginBackoff(c *Checker) watcher {
 			return backoffAfter(failures)
 		},
 	}
-	return watcher{commits: []string{"pods"}, commit: b.commit, call: b.call, work: b.work, event: b.event}
+	return watcher{commits: []string{"pods"}, commit: b.commit, call: b.call, request: b.deletes, work: b.work, event: b.event}
 }
 
 // deed is something done to a volume, or undone.

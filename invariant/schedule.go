@@ -3,8 +3,10 @@ package invariant
 import (
 	"fmt"
 	"maps"
+	"math"
 	"path"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -181,14 +183,37 @@ func (c *Checker) checkReachable(pod *corev1.Pod, unsteady map[string]bool) {
 	}
 }
 
-// beginAttachLimit: where a node's CSINode says how many volumes of a driver it can have, a pod that is put there does not
-// bring one too many.
+// beginAttachLimit: while a node says how many volumes of a driver it can have, a pod that is put there does not
+// bring one too many. A scheduler goes by what it has heard of: a limit that was once higher counts as it was then, and of one that
+// begins anew with old lists nothing is asked any more.
 func beginAttachLimit(c *Checker) watcher {
+	highest := map[volumeOnNode]int{} // by driver, in the place of a handle
+	outdated := false
+	learn := func(node *storagev1.CSINode) {
+		for _, d := range node.Spec.Drivers {
+			at := volumeOnNode{d.Name, node.Name}
+			switch _, known := highest[at]; {
+			case d.Allocatable == nil || d.Allocatable.Count == nil:
+				highest[at] = math.MaxInt
+			case !known:
+				highest[at] = int(*d.Allocatable.Count)
+			default:
+				highest[at] = max(highest[at], int(*d.Allocatable.Count))
+			}
+		}
+	}
+	for _, obj := range c.API.List("csinodes") {
+		learn(obj.(*storagev1.CSINode))
+	}
 	return watcher{
-		commits: []string{"pods"},
+		commits: []string{"pods", "csinodes"},
 		commit: func(e fake.Commit) {
+			if node, is := e.After.(*storagev1.CSINode); is {
+				learn(node)
+				return
+			}
 			pod := scheduled(e)
-			if pod == nil {
+			if pod == nil || outdated {
 				return
 			}
 			obj, ok := c.API.Get("csinodes", "", pod.Spec.NodeName)
@@ -196,10 +221,11 @@ func beginAttachLimit(c *Checker) watcher {
 				return
 			}
 			for _, d := range obj.(*storagev1.CSINode).Spec.Drivers {
-				if d.Allocatable != nil && d.Allocatable.Count != nil {
-					c.checkLimit(pod, d.Name, int(*d.Allocatable.Count))
-				}
+				c.checkLimit(pod, d.Name, highest[volumeOnNode{d.Name, pod.Spec.NodeName}])
 			}
+		},
+		event: func(r trace.Record) {
+			outdated = outdated || r.Verb == "crash" && strings.HasPrefix(r.Object, "scheduler with ")
 		},
 	}
 }

@@ -5,6 +5,7 @@ type Capabilities struct {
 	Plugin
 	Attacher      Attacher
 	Verifier      Verifier
+	Limiter       Limiter
 	DeviceMounter DeviceMounter
 	Mounter       Mounter
 	Reconstructor Reconstructor
@@ -18,6 +19,7 @@ func capabilities(p Plugin) Capabilities {
 	c := Capabilities{Plugin: p}
 	c.Attacher, _ = p.(Attacher)
 	c.Verifier, _ = p.(Verifier)
+	c.Limiter, _ = p.(Limiter)
 	c.DeviceMounter, _ = p.(DeviceMounter)
 	c.Mounter, _ = p.(Mounter)
 	c.Reconstructor, _ = p.(Reconstructor)

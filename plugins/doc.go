@@ -10,7 +10,8 @@
 // Who looks for a plugin finds one, or is told which of these it is: none ([ErrNoPlugin]), several ([ErrSeveralPlugins]), or
 // one that does not offer what he looked for ([ErrUnsupported]). Plugins may come and go while the process runs; nobody who
 // looks waits for that. Package prober finds them in a directory, and package
-// flexvolume makes them of programs.
+// flexvolume makes them of programs. A volume of an in-tree plugin whose volumes CSI drivers have by now is translated before
+// a plugin is looked for ([Migration.Translate]).
 //
 // One value of a plugin serves one process: the attach/detach controller and each kubelet have their own. Plugins are
 // called from strands of that process's component and suspend themselves at what leaves it.

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -30,11 +32,15 @@ import (
 //	delete pod NAME [now=true]
 //	set volume NAME [reclaim=Delete|Retain|Recycle] [for=CLAIM | bind=CLAIM] [migrated=DRIVER]
 //	set claim NAME reclaim=Delete|Retain|Recycle (of the volume to which it is bound)
+//	set node NODE ready=True|Unknown         (as the node lifecycle controller would say)
+//	set node NODE out-of-service=true|false  (a taint, by which a person vouches that the node is shut down)
 //	finish pod NAME
 //	write pod NAME CLAIM                     (a file into the claim's volume, which the pod must have mounted)
 //	cordon NODE, uncordon NODE
 //	wait claim|volume|pod NAME PHASE
 //	wait claim|volume|pod NAME gone
+//	limit NUMBER              (of volumes that can be attached to a node, from now on)
+//	pass DURATION             (does nothing for so long)
 //	let crash PART …          (or whatever else can befall a world)
 //
 // A volume is of the world's own driver and is retained; with path= it is a directory, of the plugin
@@ -64,9 +70,11 @@ var acts = map[string]grammar{
 	"create pod":    {-1, []string{"on"}},
 	"delete volume": {0, nil}, "delete claim": {0, nil}, "delete class": {0, nil}, "delete pod": {0, []string{"now"}},
 	"set volume": {0, []string{"reclaim", "for", "bind", "migrated"}}, "set claim": {0, []string{"reclaim"}},
+	"set node":   {0, []string{"ready", "out-of-service"}},
 	"finish pod": {0, nil}, "write pod": {1, nil},
 	"cordon": {0, nil}, "uncordon": {0, nil},
 	"wait claim": {1, nil}, "wait volume": {1, nil}, "wait pod": {1, nil},
+	"pass": {0, nil}, "limit": {0, nil},
 }
 
 // ParseAct reads an act. The error names what is wrong.
@@ -108,6 +116,19 @@ func ParseAct(text string) (Act, error) {
 			return Act{}, fmt.Errorf("act %q: size: %w", text, err)
 		}
 	}
+	if a.verb == "set" && a.kind == "node" && len(a.options) != 1 {
+		return Act{}, fmt.Errorf("act %q: want ready= or out-of-service=", text)
+	}
+	if a.verb == "limit" {
+		if n, err := strconv.Atoi(a.name); err != nil || n < 0 {
+			return Act{}, fmt.Errorf("act %q: want a number", text)
+		}
+	}
+	if a.verb == "pass" {
+		if d, err := time.ParseDuration(a.name); err != nil || d <= 0 {
+			return Act{}, fmt.Errorf("act %q: want a duration, such as 5m", text)
+		}
+	}
 	return a, nil
 }
 
@@ -144,8 +165,8 @@ func namespaceOf(kind string) string {
 	return metav1.NamespaceDefault
 }
 
-// do acts in a world.
-func (a Act) do(ctx context.Context, c *cluster.Cluster) error {
+// do acts in a world, as the user does.
+func (a Act) do(ctx context.Context, c *cluster.Cluster, user *sim.Component) error {
 	client := c.Client()
 	switch a.verb {
 	case "create":
@@ -153,6 +174,9 @@ func (a Act) do(ctx context.Context, c *cluster.Cluster) error {
 	case "delete":
 		return unlessGone(a.delete(ctx, client))
 	case "set":
+		if a.kind == "node" {
+			return unlessGone(a.setNode(ctx, client))
+		}
 		return unlessGone(a.set(ctx, client))
 	case "finish":
 		_, err := client.CoreV1().Pods(metav1.NamespaceDefault).
@@ -166,6 +190,19 @@ func (a Act) do(ctx context.Context, c *cluster.Cluster) error {
 		return err
 	case "wait":
 		return a.wait(ctx, c)
+	case "limit":
+		n, err := strconv.Atoi(a.name)
+		if err != nil {
+			return err
+		}
+		return c.LimitVolumes(n)
+	case "pass":
+		d, err := time.ParseDuration(a.name)
+		if err != nil {
+			return err
+		}
+		user.Sleep(d)
+		return nil
 	default:
 		if host, stepped := c.Host().(*sim.Stepped); !stepped || !host.Befall(a.name) {
 			return fmt.Errorf("%s: it cannot happen now", a)
@@ -273,6 +310,22 @@ func (a Act) delete(ctx context.Context, client kubernetes.Interface) error {
 		}
 		return client.CoreV1().Pods(metav1.NamespaceDefault).Delete(ctx, a.name, options)
 	}
+}
+
+// setNode says whether a node is ready, or out of service.
+func (a Act) setNode(ctx context.Context, client kubernetes.Interface) error {
+	nodes := client.CoreV1().Nodes()
+	if is, ok := a.option("ready"); ok {
+		patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":%q}]}}`, is)
+		_, err := nodes.Patch(ctx, a.name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		return err
+	}
+	taints := "null"
+	if is, _ := a.option("out-of-service"); is == "true" {
+		taints = fmt.Sprintf(`[{"key":%q,"effect":"NoExecute"}]`, corev1.TaintNodeOutOfService)
+	}
+	_, err := nodes.Patch(ctx, a.name, types.MergePatchType, []byte(`{"spec":{"taints":`+taints+`}}`), metav1.PatchOptions{})
+	return err
 }
 
 func (a Act) wait(ctx context.Context, c *cluster.Cluster) error {

@@ -162,9 +162,10 @@ func (s *Scenario) begin(ctx context.Context, o Options) (*world, error) {
 
 // enter lets a user act.
 func (w *world) enter(u User) {
-	w.host.Component(u.Name).User("", func(ctx context.Context) {
+	component := w.host.Component(u.Name)
+	component.User("", func(ctx context.Context) {
 		for _, act := range u.Acts {
-			if err := act.do(ctx, w.cluster); err != nil {
+			if err := act.do(ctx, w.cluster, component); err != nil {
 				w.failed = fmt.Errorf("user %s: %s: %w", u.Name, act, err)
 				return
 			}

@@ -14,16 +14,17 @@ import (
 
 // Scenario is a world and what its users do in it.
 type Scenario struct {
-	Name       string       // not in the text: that of the file
-	About      []string     // the comment it begins with, a line each
-	Nodes      int          // 0: 2
-	Parts      []string     // nil: all, empty: none; see cluster.Config
-	Faults     sim.Risks    // what a random search lets go wrong
-	Rules      []string     // the numbers of the rules at work; nil: all
-	EndsDiffer bool         // schedules may rightly end differently
-	Users      []User       // act side by side
-	Schedule   sim.Schedule // under which it is run; nil: the ordinary course
-	Violates   string       // the number of the rule that the schedule breaks; "": none
+	Name           string       // not in the text: that of the file
+	About          []string     // the comment it begins with, a line each
+	Nodes          int          // 0: 2
+	VolumesPerNode int          // that can be attached to a node; 0: any number
+	Parts          []string     // nil: all, empty: none; see cluster.Config
+	Faults         sim.Risks    // what a random search lets go wrong
+	Rules          []string     // the numbers of the rules at work; nil: all
+	EndsDiffer     bool         // schedules may rightly end differently
+	Users          []User       // act side by side
+	Schedule       sim.Schedule // under which it is run; nil: the ordinary course
+	Violates       string       // the number of the rule that the schedule breaks; "": none
 
 	// Not in the text.
 	File    string          // where it is kept, so that it can be run again; "": nowhere
@@ -118,6 +119,11 @@ func (p *parser) header(words string) error {
 		if err == nil && p.s.Nodes < 1 {
 			err = fmt.Errorf("nodes: %d: want at least 1", p.s.Nodes)
 		}
+	case "volumes-per-node":
+		p.s.VolumesPerNode, err = strconv.Atoi(value)
+		if err == nil && p.s.VolumesPerNode < 1 {
+			err = fmt.Errorf("volumes-per-node: %d: want at least 1", p.s.VolumesPerNode)
+		}
 	case "parts":
 		p.s.Parts = []string{}
 		if value != noParts {
@@ -136,7 +142,7 @@ func (p *parser) header(words string) error {
 	case "violates":
 		p.s.Violates = value
 	default:
-		err = fmt.Errorf("header %q: want nodes, parts, faults, rules, ends or violates", key)
+		err = fmt.Errorf("header %q: want nodes, volumes-per-node, parts, faults, rules, ends or violates", key)
 	}
 	return err
 }
@@ -164,6 +170,9 @@ func (s *Scenario) String() string {
 	}
 	if s.Nodes != 0 {
 		header("nodes", strconv.Itoa(s.Nodes))
+	}
+	if s.VolumesPerNode != 0 {
+		header("volumes-per-node", strconv.Itoa(s.VolumesPerNode))
 	}
 	if s.Parts != nil && len(s.Parts) == 0 {
 		header("parts", noParts)
@@ -209,7 +218,7 @@ func (s *Scenario) rules() ([]invariant.Rule, error) {
 func (s *Scenario) config(stepped sim.SteppedConfig) cluster.Config {
 	cfg := cluster.Config{
 		Nodes: cmp.Or(s.Nodes, 2), Parts: s.Parts, Extra: s.Extra, Between: s.Between, Devices: cluster.Array, Stepped: &stepped,
-		Enrolled: true, HostPathProvisioning: true,
+		Enrolled: true, HostPathProvisioning: true, VolumesPerNode: s.VolumesPerNode,
 	}
 	cfg.API.Empty = s.Parts != nil && !slices.Contains(s.Parts, "serviceaccount")
 	return cfg

@@ -48,10 +48,15 @@ type Controller struct {
 	volumes corelisters.PersistentVolumeLister
 	classes storagelisters.StorageClassLister
 
+	csiNodes    storagelisters.CSINodeLister
+	byNode      cache.Indexer // of pods
+	attachments cache.Indexer // of VolumeAttachments, by node
+
 	queue   *sim.Queue[cache.ObjectName]
 	pending pendingPods
-	placed  map[types.UID]*placement // pods decided on, until the cache shows them on their node
-	resting map[types.UID]rest       // pods of which a decision could not be carried out
+	placed  map[types.UID]*placement      // pods decided on, until the cache shows them on their node
+	resting map[types.UID]rest            // pods of which a decision could not be carried out
+	crowded map[cache.ObjectName]struct{} // pending pods that some node did not have room for
 	written map[cache.ObjectName]*corev1.PersistentVolumeClaim
 }
 
@@ -79,15 +84,22 @@ func New(cfg Config) *Controller {
 		claims:  core.PersistentVolumeClaims().Lister(),
 		volumes: core.PersistentVolumes().Lister(),
 		classes: storage.StorageClasses().Lister(),
+
+		csiNodes:    storage.CSINodes().Lister(),
+		byNode:      indexed(core.Pods().Informer()),
+		attachments: indexed(storage.VolumeAttachments().Informer()),
+
 		queue: sim.NewQueue[cache.ObjectName](cfg.Component,
 			sim.QueueConfig{Name: "pods", BackoffMin: cfg.BackoffMin, BackoffMax: cfg.BackoffMax}),
 		pending: newPendingPods(),
 		placed:  map[types.UID]*placement{},
 		resting: map[types.UID]rest{},
+		crowded: map[cache.ObjectName]struct{}{},
 		written: map[cache.ObjectName]*corev1.PersistentVolumeClaim{},
 	}
 	c.watch(core.Pods().Informer(), core.Nodes().Informer(), core.PersistentVolumeClaims().Informer(),
 		core.PersistentVolumes().Informer(), storage.StorageClasses().Informer())
+	c.watchLimits(storage.CSINodes().Informer(), storage.VolumeAttachments().Informer())
 	c.queue.Work(c.sync)
 	return c
 }
@@ -111,8 +123,13 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if err != nil {
 		return c.report(ctx, pod, corev1.PodReasonUnschedulable, nowhere(len(nodes), err.Error()))
 	}
+	delete(c.crowded, key)
 	node, message := choose(nodes, func(node *corev1.Node) []string {
-		return unfit(pod, node, claims, c)
+		reasons := unfit(pod, node, claims, c)
+		if slices.Contains(reasons, reasonLimit) {
+			c.crowded[key] = struct{}{}
+		}
+		return reasons
 	})
 	if node == nil {
 		return c.report(ctx, pod, corev1.PodReasonUnschedulable, message)
@@ -148,7 +165,7 @@ func (c *Controller) allNodes() []*corev1.Node {
 	})
 }
 
-var _ objects = (*Controller)(nil)
+var _ facts = (*Controller)(nil)
 
 // claim is a claim as this scheduler last wrote it or, where the cache is not behind, as the cache has it; nil where
 // there is none.
@@ -193,4 +210,60 @@ func (c *Controller) inUse(claim *corev1.PersistentVolumeClaim, except types.UID
 	}) || slices.ContainsFunc(slices.Collect(maps.Values(c.placed)), func(p *placement) bool {
 		return uses(p.pod)
 	})
+}
+
+// indexByNode is the index of what is on, or for, a node.
+const indexByNode = "scheduler-node"
+
+// indexed has a cache find its objects by node.
+func indexed(informer cache.SharedIndexInformer) cache.Indexer {
+	if informer.GetIndexer().GetIndexers()[indexByNode] != nil {
+		return informer.GetIndexer()
+	}
+	err := informer.AddIndexers(cache.Indexers{indexByNode: func(obj any) ([]string, error) {
+		if pod, is := obj.(*corev1.Pod); is {
+			return []string{pod.Spec.NodeName}, nil
+		}
+		return []string{obj.(*storagev1.VolumeAttachment).Spec.NodeName}, nil
+	}})
+	if err != nil {
+		panic("scheduler: index: " + err.Error())
+	}
+	return informer.GetIndexer()
+}
+
+// onNode are the objects of an index for a node.
+func onNode[T any](indexer cache.Indexer, node string) []T {
+	objects, err := indexer.ByIndex(indexByNode, node)
+	if err != nil {
+		panic("scheduler: " + err.Error())
+	}
+	all := make([]T, len(objects))
+	for i, obj := range objects {
+		all[i] = obj.(T)
+	}
+	return all
+}
+
+func (c *Controller) csiNode(node string) *storagev1.CSINode {
+	is, err := c.csiNodes.Get(node)
+	if err != nil {
+		return nil
+	}
+	return is
+}
+
+// podsOn are the pods on a node, and those that are about to be. A pod that is both is there twice.
+func (c *Controller) podsOn(node string, except types.UID) []*corev1.Pod {
+	pods := onNode[*corev1.Pod](c.byNode, node)
+	for _, p := range c.placed {
+		if p.node == node {
+			pods = append(pods, p.pod)
+		}
+	}
+	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return pod.UID == except || isOver(pod) })
+}
+
+func (c *Controller) attachmentsTo(node string) []*storagev1.VolumeAttachment {
+	return onNode[*storagev1.VolumeAttachment](c.attachments, node)
 }

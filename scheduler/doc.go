@@ -9,10 +9,10 @@
 // request at a time.
 //
 // Not here yet: matching of ready-made PersistentVolumes to claims that wait for their first consumer (a claim that is
-// named by a volume's claimRef is bound by the PersistentVolume controller as ever), CSIStorageCapacity, attach limits,
+// named by a volume's claimRef is bound by the PersistentVolume controller as ever), CSIStorageCapacity,
 // zones by label, resources, ports, affinity between pods, topology spread, priorities, preemption, and the limit of
 // 10 minutes on waiting for claims. A pod whose claims are never bound waits without an event every 10 minutes.
 //
-// Upstream: kube-scheduler v1.36, plugins VolumeBinding, VolumeRestrictions, NodeAffinity, NodeUnschedulable,
+// Upstream: kube-scheduler v1.36, plugins VolumeBinding, VolumeRestrictions, NodeVolumeLimits, NodeAffinity, NodeUnschedulable,
 // TaintToleration, DefaultBinder.
 package scheduler

@@ -11,25 +11,29 @@ import (
 
 // The reasons for which a node does not fit.
 //
-// Upstream: plugins/{nodeunschedulable,tainttoleration,nodeaffinity,volumerestrictions,volumebinding} (v1.36), to the
+// Upstream: plugins/{nodeunschedulable,tainttoleration,nodeaffinity,volumerestrictions,nodevolumelimits,volumebinding} (v1.36), to the
 // letter.
 const (
 	reasonUnschedulable    = "node(s) were unschedulable"
 	reasonTaint            = "node(s) had untolerated taint(s)"
 	reasonAffinity         = "node(s) didn't match Pod's node affinity/selector"
 	reasonReadWriteOncePod = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+	reasonLimit            = "node(s) exceed max volume count"
 	reasonVolumeAffinity   = "node(s) didn't match PersistentVolume's node affinity"
 	reasonNoVolume         = "node(s) didn't find available persistent volumes to bind"
 	reasonVolumeGone       = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 )
 
 // unfit tells why a pod cannot run on a node; nothing if it can.
-func unfit(pod *corev1.Pod, node *corev1.Node, claims podClaims, from objects) []string {
+func unfit(pod *corev1.Pod, node *corev1.Node, claims podClaims, from facts) []string {
 	if reason := nodeUnfit(pod, node); reason != "" {
 		return []string{reason}
 	}
 	if isRival(pod, claims, from) {
 		return []string{reasonReadWriteOncePod}
+	}
+	if exceedsLimit(pod, node, from) {
+		return []string{reasonLimit}
 	}
 	return volumesUnfit(node, claims, from)
 }

@@ -16,7 +16,15 @@ type shelf struct {
 	volumes map[string]*corev1.PersistentVolume
 	classes map[string]*storagev1.StorageClass
 	used    map[string]bool
+
+	node        *storagev1.CSINode
+	pods        []*corev1.Pod
+	attachments []*storagev1.VolumeAttachment
 }
+
+func (s shelf) csiNode(string) *storagev1.CSINode                  { return s.node }
+func (s shelf) podsOn(string, types.UID) []*corev1.Pod             { return s.pods }
+func (s shelf) attachmentsTo(string) []*storagev1.VolumeAttachment { return s.attachments }
 
 func (s shelf) claim(_, name string) *corev1.PersistentVolumeClaim { return s.claims[name] }
 func (s shelf) volume(name string) *corev1.PersistentVolume        { return s.volumes[name] }

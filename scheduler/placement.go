@@ -143,6 +143,6 @@ func (c *Controller) giveUp(ctx context.Context, p *placement, why error) error 
 	pause := min(c.cfg.BackoffMin<<min(r.failures, 30), c.cfg.BackoffMax)
 	c.resting[p.pod.UID] = rest{failures: r.failures + 1, until: c.cfg.Component.Now().Add(pause)}
 	c.queue.AddAfter(cache.MetaObjectToName(p.pod), pause)
-	c.enqueueRivals(p.pod)
+	c.left(p.pod)
 	return c.report(ctx, p.pod, corev1.PodReasonSchedulerError, why.Error())
 }

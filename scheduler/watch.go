@@ -22,6 +22,26 @@ func (c *Controller) watch(pods, nodes, claims, volumes, classes cache.SharedInd
 	listen.To(classes, func(_, _ *storagev1.StorageClass) { c.enqueue(c.pending.all()) }, nil)
 }
 
+// watchLimits registers what may make room on a node.
+func (c *Controller) watchLimits(csiNodes, attachments cache.SharedIndexInformer) {
+	listen.To(csiNodes, func(was, is *storagev1.CSINode) {
+		if raised(was, is) {
+			c.enqueue(sorted(c.crowded))
+		}
+	}, nil)
+	listen.To(attachments, func(_, _ *storagev1.VolumeAttachment) {}, func(*storagev1.VolumeAttachment) {
+		c.enqueue(sorted(c.crowded))
+	})
+}
+
+// left lets the pods be looked at that may have been waiting for a pod to leave its node, or not to come there.
+func (c *Controller) left(pod *corev1.Pod) {
+	c.enqueueRivals(pod)
+	if len(claimNames(pod)) > 0 {
+		c.enqueue(sorted(c.crowded))
+	}
+}
+
 func (c *Controller) enqueue(keys []cache.ObjectName) {
 	for _, key := range keys {
 		c.queue.Add(key)
@@ -41,8 +61,9 @@ func (c *Controller) podChanged(was, is *corev1.Pod) {
 		c.pending.remove(key)
 		delete(c.placed, is.UID)
 		delete(c.resting, is.UID)
+		delete(c.crowded, key)
 		if isOver(is) || is.Spec.NodeName == "" {
-			c.enqueueRivals(is)
+			c.left(is)
 		}
 		return
 	}
@@ -62,7 +83,8 @@ func (c *Controller) podGone(pod *corev1.Pod) {
 	c.pending.remove(cache.MetaObjectToName(pod))
 	delete(c.placed, pod.UID)
 	delete(c.resting, pod.UID)
-	c.enqueueRivals(pod)
+	delete(c.crowded, cache.MetaObjectToName(pod))
+	c.left(pod)
 }
 
 func (c *Controller) nodeChanged(was, is *corev1.Node) {

@@ -399,7 +399,7 @@ func (s *Stepped) noteEvent(name string) {
 }
 
 func (s *Stepped) note(actor string, action trace.Action, out trace.Outcome, took time.Duration) {
-	if out.After != nil || action.Kind == trace.KindDriver {
+	if out.After != nil || action.Kind == trace.KindDriver && !out.Read {
 		s.changes++
 	}
 	s.log.Append(trace.Record{

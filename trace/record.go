@@ -48,6 +48,7 @@ type Outcome struct {
 	Before runtime.Object // the stored object before a write; nil for a create. Read-only
 	After  runtime.Object // the stored object after a write; when it is gone, the last state. Read-only
 	Gone   bool           // the write removed the object for good
+	Read   bool           // a driver call only asked: nothing has changed by it
 	Lost   bool           // the action took effect all the same: Err says that its answer was lost
 }
 

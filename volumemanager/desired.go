@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +27,8 @@ type desiredPod struct {
 	wanted  sets.Set[string]                   // the volumes, by their name in the pod, that containers use
 	volumes map[string]corev1.UniqueVolumeName // those of them that were found, by their name in the pod
 	errors  map[string]string                  // why others could not be processed
+
+	waitsSince time.Time // since when for a volume that may not find a place; it is looked at when that is long. Zero: for none
 }
 
 // desiredVolume is a volume some pods of this node need.

@@ -30,6 +30,9 @@ type Config struct {
 	Recorder      record.EventRecorder
 	PodChanged    func(uid types.UID) // called when a pod may have become mounted or unmounted
 	ReportChanged func()              // called when ReportNeeded may have become true
+
+	// Rejected is called when a pod cannot run here, since the node has no place for its volumes. nil: nobody is told.
+	Rejected func(uid types.UID, why *LimitError)
 }
 
 // Manager is the volume manager of one kubelet. Its methods are for the strands of its component.
@@ -39,6 +42,7 @@ type Manager struct {
 	actual  actualState
 	pods    *sim.Queue[types.UID]
 	volumes *sim.Queue[corev1.UniqueVolumeName]
+	places  *sim.Queue[types.UID] // pods that wait for their volumes
 	ops     *executor.Executor
 
 	node     *corev1.Node // the newest that was seen
@@ -57,6 +61,8 @@ func New(cfg Config) *Manager {
 	m.pods.Work(m.populate)
 	m.volumes = sim.NewQueue[corev1.UniqueVolumeName](cfg.Component, sim.QueueConfig{Name: "volume reconciler"})
 	m.volumes.Work(m.reconcile)
+	m.places = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{Name: "volume places", Background: true})
+	m.places.Work(m.checkPlace)
 	m.ops = executor.New(executor.Config{Component: cfg.Component, OnDone: m.done})
 	return m
 }
@@ -172,8 +178,12 @@ func (m *Manager) populate(ctx context.Context, uid types.UID) error {
 
 func (m *Manager) want(p *desiredPod, outerName string, spec *plugins.Spec, caps plugins.Capabilities) error {
 	name, err := m.desired.addVolume(p, outerName, spec, caps)
-	if err == nil {
-		m.volumes.Add(name)
+	if err != nil {
+		return err
 	}
-	return err
+	m.volumes.Add(name)
+	if m.desired.volumes[name].attachable && caps.Limiter != nil && caps.Limiter.Limited(spec) {
+		m.awaitPlace(p)
+	}
+	return nil
 }

@@ -2,7 +2,6 @@ package upstreamops_test
 
 import (
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,12 +10,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/util/goroutinemap/exponentialbackoff"
 	"k8s.io/kubernetes/pkg/volume/util/nestedpendingoperations"
 	volumetypes "k8s.io/kubernetes/pkg/volume/util/types"
+	"pgregory.net/rapid"
 )
 
 // cases are the executor's histories.
@@ -24,8 +26,8 @@ var cases = filepath.Join("..", "..", "executor", "testdata", "cases")
 
 // TestMain keeps what upstream logs of each failure out of the way.
 func TestMain(m *testing.M) {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	klog.SetLogger(logr.Discard())
+	utilruntime.ErrorHandlers = nil // one of them sleeps until some time of another bubble
 	os.Exit(m.Run())
 }
 
@@ -190,7 +192,7 @@ func (h *history) clear() {
 var until = regexp.MustCompile(`No retries permitted until (.*? UTC)`)
 
 // said is an outcome in words.
-func said(t *testing.T, err error) string {
+func said(t rapid.TB, err error) string {
 	t.Helper()
 	switch {
 	case err == nil:

@@ -31,6 +31,8 @@ type Config struct {
 	DriverName string
 	// CapacityBytes is the size of the whole array; 0 is 1 TiB.
 	CapacityBytes int64
+	// VolumesPerNode is how many volumes can be attached to a node; 0 is any number.
+	VolumesPerNode int
 }
 
 // Array is the state of a simulated disk array, the same for all nodes. It
@@ -43,6 +45,7 @@ type Array struct {
 	mu      sync.Mutex // guards all below; taken before any lock of nodefs
 	volumes map[string]*volume
 	nodes   map[string]bool // those that Node was called for
+	perNode int             // Config.VolumesPerNode, or what LimitVolumes said
 }
 
 type volume struct {
@@ -77,6 +80,7 @@ func New(cfg Config) *Array {
 		offer:         csireq.Offer{MultiNode: true},
 		volumes:       map[string]*volume{},
 		nodes:         map[string]bool{},
+		perNode:       cfg.VolumesPerNode,
 	}
 	if a.name == "" {
 		a.name = DriverName
@@ -105,6 +109,14 @@ func (a *Array) Node(nodeID string, fs *nodefs.Memory) csi.NodeServer {
 	return &nodeService{array: a, id: nodeID, fs: fs}
 }
 
+// LimitVolumes lets so many volumes be attached to a node from now on, 0 for any number. What is attached stays so. It may be
+// called at any time; kubelets learn it when they ask the node services next.
+func (a *Array) LimitVolumes(perNode int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.perNode = perNode
+}
+
 // Volumes returns all volumes, sorted by ID. It may be called at any time.
 func (a *Array) Volumes() []Volume {
 	a.mu.Lock()
@@ -130,6 +142,23 @@ func (a *Array) freeBytes() int64 {
 		free -= v.sizeBytes
 	}
 	return free
+}
+
+// admit tells whether one more volume may be attached to a node. The caller holds a.mu.
+func (a *Array) admit(nodeID string) error {
+	if a.perNode == 0 {
+		return nil
+	}
+	attached := 0
+	for _, v := range a.volumes {
+		if _, is := v.attached[nodeID]; is {
+			attached++
+		}
+	}
+	if attached >= a.perNode {
+		return status.Errorf(codes.ResourceExhausted, "node %q has %d volumes and can have %d", nodeID, attached, a.perNode)
+	}
+	return nil
 }
 
 // find returns a volume or NotFound. The caller holds a.mu.

@@ -315,3 +315,33 @@ func TestListVolumesInPages(t *testing.T) {
 	_, err = w.controller.ListVolumes(t.Context(), &csi.ListVolumesRequest{MaxEntries: -1})
 	w.want(err, codes.InvalidArgument)
 }
+
+func TestNodesHaveSoManyVolumes(t *testing.T) {
+	w := newWorld(t)
+	places := func() int64 {
+		info, err := w.nodes["one"].NodeGetInfo(t.Context(), &csi.NodeGetInfoRequest{})
+		w.want(err, codes.OK)
+		return info.GetMaxVolumesPerNode()
+	}
+	if n := places(); n != 0 {
+		t.Errorf("%d, want any number", n)
+	}
+	w.array.LimitVolumes(1)
+	if n := places(); n != 1 {
+		t.Errorf("%d, want 1", n)
+	}
+	first := w.id
+	w.attach("one", singleNode, false, codes.OK)
+	w.attach("one", singleNode, false, codes.OK) // it has its place
+	w.id = w.create("w", 0, 0, codes.OK)
+	w.attach("one", singleNode, false, codes.ResourceExhausted)
+	w.attach("two", singleNode, false, codes.OK)
+	w.id = first
+	_, err := w.controller.ControllerUnpublishVolume(t.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: first, NodeId: "one"})
+	w.want(err, codes.OK)
+	w.id = w.create("x", 0, 0, codes.OK)
+	w.attach("one", singleNode, false, codes.OK)
+	w.array.LimitVolumes(0)
+	w.id = w.create("y", 0, 0, codes.OK)
+	w.attach("one", singleNode, false, codes.OK)
+}

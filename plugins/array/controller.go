@@ -99,6 +99,11 @@ func (c *controller) ControllerPublishVolume(_ context.Context, request *csi.Con
 	if err := v.admit(request.GetNodeId(), wanted); err != nil {
 		return nil, err
 	}
+	if _, is := v.attached[request.GetNodeId()]; !is {
+		if err := a.admit(request.GetNodeId()); err != nil {
+			return nil, err
+		}
+	}
 	v.attached[request.GetNodeId()] = wanted
 	return &csi.ControllerPublishVolumeResponse{PublishContext: map[string]string{DiskKey: v.id}}, nil
 }

@@ -22,7 +22,9 @@ type nodeService struct {
 }
 
 func (n *nodeService) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
-	return &csi.NodeGetInfoResponse{NodeId: n.id}, nil
+	n.array.mu.Lock()
+	defer n.array.mu.Unlock()
+	return &csi.NodeGetInfoResponse{NodeId: n.id, MaxVolumesPerNode: int64(n.array.perNode)}, nil
 }
 
 func (n *nodeService) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {

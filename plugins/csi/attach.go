@@ -72,7 +72,7 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 // attachmentSource names the PersistentVolume, or holds all of a volume that no API server has.
 func attachmentSource(spec *plugins.Spec) storagev1.VolumeAttachmentSource {
 	if spec.Inline {
-		return storagev1.VolumeAttachmentSource{InlineVolumeSpec: &spec.PersistentVolume.Spec}
+		return storagev1.VolumeAttachmentSource{InlineVolumeSpec: spec.PersistentVolume.Spec.DeepCopy()}
 	}
 	return storagev1.VolumeAttachmentSource{PersistentVolumeName: &spec.PersistentVolume.Name}
 }

@@ -24,28 +24,31 @@ func (p *Plugin) Publish(ctx context.Context, driver string, info *csispec.NodeG
 	if err := p.annotate(ctx, driver, info.GetNodeId()); err != nil {
 		return err
 	}
+	return p.publish(ctx, entryOf(driver, info))
+}
+
+// publish writes a driver's entry into the node's CSINode.
+//
+// Upstream: pkg/volume/csi/nodeinfomanager updateCSINode (v1.36).
+func (p *Plugin) publish(ctx context.Context, entry storagev1.CSINodeDriver) error {
 	nodes := p.cfg.Client.StorageV1().CSINodes()
-	entry := storagev1.CSINodeDriver{Name: driver, NodeID: info.GetNodeId(), TopologyKeys: topologyKeys(info)}
-	if limit := info.GetMaxVolumesPerNode(); limit > 0 {
-		count := int32(min(limit, 1<<31-1))
-		entry.Allocatable = &storagev1.VolumeNodeResources{Count: &count}
-	}
 	node, err := nodes.Get(ctx, string(p.cfg.NodeName), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		node, err = p.createNode(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("register driver %s: %w", driver, err)
+		return fmt.Errorf("register driver %s: %w", entry.Name, err)
 	}
-	at := slices.IndexFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
+	at := slices.IndexFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == entry.Name })
 	if at < 0 {
 		node.Spec.Drivers = append(node.Spec.Drivers, entry)
 	} else {
 		node.Spec.Drivers[at] = entry
 	}
 	if _, err := nodes.Update(ctx, node, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("register driver %s: %w", driver, err)
+		return fmt.Errorf("register driver %s: %w", entry.Name, err)
 	}
+	p.published(entry)
 	return nil
 }
 

@@ -84,14 +84,22 @@ func (p place) other(attached place) error {
 		p.attachment(), attached, p, ErrOthersAttachment)}
 }
 
-// of adds what the PersistentVolume, or a volume that is written out, is.
+// of adds what the PersistentVolume, or a volume that is written out, is. One that the attacher cannot attach is nobody's.
 func (p place) of(volume *corev1.PersistentVolume) place {
-	spec, err := migrated.Translate(&plugins.Spec{PersistentVolume: volume}, "")
-	if err != nil || spec.PersistentVolume.Spec.CSI == nil {
-		p.driver = "none" // whoever attaches it, it is not by this plugin
-		return p
+	source := volume.Spec.CSI
+	if source == nil {
+		if spec, err := migrated.Translate(&plugins.Spec{PersistentVolume: volume}, ""); err == nil {
+			source = spec.PersistentVolume.Spec.CSI
+		}
 	}
-	p.driver, p.handle = spec.PersistentVolume.Spec.CSI.Driver, spec.PersistentVolume.Spec.CSI.VolumeHandle
+	switch {
+	case source == nil:
+		p.driver = "none, attacher " + p.driver
+	case source.Driver != p.driver:
+		p.driver, p.handle = source.Driver+", attacher "+p.driver, source.VolumeHandle
+	default:
+		p.handle = source.VolumeHandle
+	}
 	return p
 }
 

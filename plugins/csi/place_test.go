@@ -55,6 +55,21 @@ func others() []other {
 			"volume vol-1 of driver csi.example.com on node node-2",
 		},
 		{
+			"our volume's, for another attacher",
+			storagev1.VolumeAttachmentSpec{Attacher: driverB, NodeName: node1, Source: named("pv")},
+			"volume vol-1 of driver csi.example.com, attacher si.example.com on node node-1",
+		},
+		{
+			"another driver's, for our attacher",
+			storagev1.VolumeAttachmentSpec{Attacher: driverA, NodeName: node1, Source: named("pv-b")},
+			"volume vol-1c of driver si.example.com, attacher csi.example.com on node node-1",
+		},
+		{
+			"one's of no driver",
+			storagev1.VolumeAttachmentSpec{Attacher: driverA, NodeName: node1, Source: named("pv-nfs")},
+			"PersistentVolume pv-nfs of driver none, attacher csi.example.com on node node-1",
+		},
+		{
 			"another one's, written out",
 			storagev1.VolumeAttachmentSpec{Attacher: driverA, NodeName: node1, Source: storagev1.VolumeAttachmentSource{
 				InlineVolumeSpec: writtenOut(driverA, "vol-3"),
@@ -91,6 +106,9 @@ func (o other) taken(t *testing.T) *disk {
 	d := attaching(t, handleA)
 	d.persistent(persistent("pv-b", driverB, handleB))
 	d.persistent(persistent("pv-c", driverA, "vol-3"))
+	nfs := persistent("pv-nfs", "", "")
+	nfs.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/"}}
+	d.persistent(nfs)
 	d.make(o)
 	d.run()
 	return d

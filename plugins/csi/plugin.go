@@ -57,12 +57,15 @@ type nodeDriver struct {
 	client      csispec.NodeClient
 	stages      bool // STAGE_UNSTAGE_VOLUME
 	multiWriter bool // SINGLE_NODE_MULTI_WRITER
+
+	published *storagev1.CSINodeDriver // what the node's CSINode has of it; nil: nothing yet
 }
 
 var (
 	_ plugins.Plugin        = (*Plugin)(nil)
 	_ plugins.Attacher      = (*Plugin)(nil)
 	_ plugins.Verifier      = (*Plugin)(nil)
+	_ plugins.Limiter       = (*Plugin)(nil)
 	_ plugins.DeviceMounter = (*Plugin)(nil)
 	_ plugins.Mounter       = (*Plugin)(nil)
 	_ plugins.Reconstructor = (*Plugin)(nil)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
 
 	"github.com/volsim/volsim/sim"
@@ -33,7 +34,7 @@ func (s suspended) Invoke(ctx context.Context, method string, args, reply any, o
 	}
 	out := s.caller.Call(action, func() trace.Outcome {
 		err := s.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
-		return trace.Outcome{Err: err, Detail: particulars(args, reply)}
+		return trace.Outcome{Err: err, Detail: particulars(args, reply), Read: method == csispec.Node_NodeGetInfo_FullMethodName}
 	})
 	return out.Err
 }

@@ -1,0 +1,74 @@
+package cluster
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/listen"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/volumemanager"
+)
+
+// limitReason is why a pod is rejected that needs a volume for which its node has no place.
+//
+// Upstream: pkg/kubelet/volumemanager VolumeAttachmentLimitExceededReason (v1.36).
+const limitReason = "VolumeAttachmentLimitExceeded"
+
+// rejection is what is said of a pod that cannot run here.
+type rejection struct {
+	message  string
+	reported bool
+}
+
+// watchLimits has drivers asked how many volumes the node can have, as often as their CSIDriver objects say.
+//
+// Upstream: pkg/volume/csi csiNodeUpdater (v1.36).
+func (k *kubelet) watchLimits() {
+	k.limits = sim.NewQueue[string](k.cfg.component, sim.QueueConfig{Name: "driver limits", Background: true})
+	k.limits.Work(k.syncLimits)
+	again := func(driver *storagev1.CSIDriver) {
+		if period := k.csi.UpdatePeriod(driver.Name); period > 0 && k.periods[driver.Name] == 0 {
+			k.periods[driver.Name] = period
+			k.limits.AddAfter(driver.Name, period)
+		}
+	}
+	listen.To(k.cfg.informers.Storage().V1().CSIDrivers().Informer(),
+		func(_, driver *storagev1.CSIDriver) { again(driver) }, nil)
+}
+
+// syncLimits asks one driver, and again after its period, which may have changed meanwhile.
+func (k *kubelet) syncLimits(ctx context.Context, driver string) error {
+	period := k.csi.UpdatePeriod(driver)
+	k.periods[driver] = period
+	if period == 0 {
+		return nil
+	}
+	k.limits.AddAfter(driver, period)
+	return k.csi.Refresh(ctx, driver)
+}
+
+// reject lets a pod be told that it cannot run here.
+func (k *kubelet) reject(uid types.UID, why *volumemanager.LimitError) {
+	k.rejected[uid] = &rejection{message: why.Error()}
+	k.pods.Add(uid)
+}
+
+// reportRejected says, once, that a pod has failed.
+//
+// Upstream: pkg/kubelet rejectPod (v1.36).
+func (k *kubelet) reportRejected(ctx context.Context, pod *corev1.Pod, r *rejection) error {
+	if r.reported {
+		return nil
+	}
+	err := k.reportPod(ctx, pod, corev1.PodStatus{
+		Phase: corev1.PodFailed, Reason: limitReason, Message: "Pod was rejected: " + r.message,
+	})
+	if err == nil {
+		r.reported = true
+		k.recorder.Event(pod, corev1.EventTypeWarning, limitReason, r.message)
+	}
+	return err
+}

@@ -1,0 +1,483 @@
+package explore_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core"
+	corev1informers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/csi"
+)
+
+// upstreamAttachFaults are what upstream's attach/detach controller does wrong, as upstreamFaults are.
+var upstreamAttachFaults = []upstreamFault{
+	{file: "attached-while-uncertain", between: none, extra: attachDetach(uncertainIsNowhere), config: faults, within: 4},
+	{file: "refused-detach", between: none, extra: attachDetach(refusalIsUncertain), config: restarts, within: 100},
+	{file: "failures-in-turn", between: detachFailsOften, always: detachFailsOften, extra: attachDetach(failsInTurn), config: holds, within: 1},
+	{file: "handle-with-separator", between: caretHandles, always: caretHandles, extra: attachDetach(refusesCarets), config: holds, within: 1},
+	{file: "forced-without-a-look", between: unmountFailsOften, always: unmountFailsOften, extra: attachDetach(forcesBlindly), config: restarts, within: 168},
+	{file: "report-compared-with-a-cache", between: none, extra: attachDetach(patchesDifference), config: holds, within: 150},
+	{file: "attachments-from-an-old-list", between: none, extra: attachDetach(trustsItsList), config: restarts, within: 490},
+	{file: "volumes-one-by-one", between: none, extra: attachDetach(letsGoOneByOne), config: holds, within: 775},
+	{file: "attachments-of-one-name", between: none, extra: oneName, config: holds, within: 1},
+	{file: "believed-from-a-cache", between: firstDeleteLost, always: firstDeleteLost, extra: attachDetach(believesItsCache), config: holds, within: 200},
+}
+
+// gets is what an attach/detach controller gets in the place of its own client, plugin and caches.
+type gets struct {
+	client kubernetes.Interface
+	plugin plugins.Plugin
+	caches informers.SharedInformerFactory // nil: its own
+}
+
+// attachDetach is the attach/detach controller, or one that as upstream's does one thing otherwise.
+func attachDetach(asUpstream func(p cluster.Process, own *csi.Plugin) gets) func(bool) []cluster.Part {
+	return func(as bool) []cluster.Part {
+		return []cluster.Part{{Name: "attachdetach", Start: func(p cluster.Process) error {
+			own := csi.New(csi.Config{
+				Component: p.Component, Client: p.Client,
+				CSIDrivers:        p.Informers.Storage().V1().CSIDrivers(),
+				Attachments:       p.Informers.Storage().V1().VolumeAttachments(),
+				PersistentVolumes: p.Informers.Core().V1().PersistentVolumes(),
+			})
+			g := gets{client: p.Client, plugin: own}
+			if as {
+				g = asUpstream(p, own)
+			}
+			var manager plugins.Manager
+			if err := manager.Register(g.plugin); err != nil {
+				return err
+			}
+			if g.caches == nil {
+				g.caches = p.Informers
+			}
+			attachdetach.New(attachdetach.Config{
+				Component: p.Component, Client: g.client, Informers: g.caches,
+				Recorder: p.Recorder(attachdetach.EventSource), Plugins: &manager,
+			})
+			return nil
+		}}}
+	}
+}
+
+// intercepted is a process's client, meddled with.
+func intercepted(p cluster.Process, meddle intercepting) kubernetes.Interface {
+	return p.Client.(*fake.Clientset).Intercepted(meddle)
+}
+
+// forgetful is a plugin that says of what could not be detached that it is, and goes on to detach it. So nothing keeps the
+// volume from being attached elsewhere meanwhile.
+type forgetful struct {
+	*csi.Plugin
+	p      cluster.Process
+	refuse func(volume string, node types.NodeName) bool // what a look at the node made upstream refuse; nil: nothing
+}
+
+// Detach never fails.
+func (f forgetful) Detach(ctx context.Context, volume string, node types.NodeName) error {
+	if f.detach(ctx, volume, node) == nil {
+		return nil
+	}
+	f.p.Component.Spawn("volume_detach again", func(ctx context.Context) {
+		for wait := 500 * time.Millisecond; ; wait *= 2 {
+			f.p.Component.Sleep(wait)
+			if f.detach(ctx, volume, node) == nil {
+				return
+			}
+		}
+	})
+	return nil
+}
+
+func (f forgetful) detach(ctx context.Context, volume string, node types.NodeName) error {
+	if f.refuse != nil && f.refuse(volume, node) {
+		return errors.New("the node uses it")
+	}
+	return f.Plugin.Detach(ctx, volume, node)
+}
+
+// uncertainIsNowhere is a controller to which a volume whose detach failed is attached nowhere.
+//
+// Upstream: pkg/controller/volume/attachdetach/cache GetNodesForAttachedVolume (v1.36).
+func uncertainIsNowhere(p cluster.Process, own *csi.Plugin) gets {
+	return gets{client: p.Client, plugin: forgetful{Plugin: own, p: p}}
+}
+
+// refusalIsUncertain is a controller to which a volume is attached nowhere when its node, looked at, said that it uses it.
+//
+// Upstream: pkg/volume/util/operationexecutor GenerateDetachVolumeFunc (v1.36).
+func refusalIsUncertain(p cluster.Process, own *csi.Plugin) gets {
+	looks := func(volume string, node types.NodeName) bool {
+		is, err := p.Client.CoreV1().Nodes().Get(context.Background(), string(node), metav1.GetOptions{})
+		return err == nil && slices.Contains(is.Status.VolumesInUse, plugins.UniqueVolumeName(csi.PluginName, volume))
+	}
+	return gets{
+		client: intercepted(p, func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+			obj, err := serve()
+			if err != nil || !asks(r, "get", "nodes") {
+				return obj, err
+			}
+			node := obj.DeepCopyObject().(*corev1.Node) // the plugin looks
+			node.Status.VolumesInUse = nil
+			return node, nil
+		}),
+		plugin: forgetful{Plugin: own, p: p, refuse: looks},
+	}
+}
+
+// inTurn is a plugin that is forgetful, and tries to attach and to detach by turns, at the speed of upstream's loop: there,
+// each of the two lets the other one's back-off begin anew.
+type inTurn struct {
+	*csi.Plugin
+	p    cluster.Process
+	left map[string]types.NodeName // where a volume was to be detached, and could not be
+}
+
+// loopPeriod is upstream's.
+//
+// Upstream: pkg/controller/volume/attachdetach DefaultTimerConfig (v1.36).
+const loopPeriod = 100 * time.Millisecond
+
+// Detach never fails.
+func (i inTurn) Detach(ctx context.Context, volume string, node types.NodeName) error {
+	if i.Plugin.Detach(ctx, volume, node) != nil {
+		i.left[volume] = node
+	}
+	return nil
+}
+
+// Attach tries to attach and to detach by turns.
+func (i inTurn) Attach(ctx context.Context, spec *plugins.Spec, node types.NodeName) (string, error) {
+	volume, err := i.VolumeName(spec)
+	if err != nil {
+		return "", err
+	}
+	for {
+		path, err := i.Plugin.Attach(ctx, spec, node)
+		if _, is := i.left[volume]; err == nil || !is {
+			return path, err
+		}
+		i.p.Component.Sleep(loopPeriod)
+		done := false
+		i.p.Component.Spawn("volume_detach "+volume, func(ctx context.Context) {
+			if i.Plugin.Detach(ctx, volume, i.left[volume]) == nil {
+				delete(i.left, volume)
+			}
+			done = true
+		})
+		i.p.Component.Wait("the other's turn", 0, func() bool { return done })
+		i.p.Component.Sleep(loopPeriod)
+	}
+}
+
+// failsInTurn is a controller whose failures to attach and to detach a volume make it forget each other.
+//
+// Upstream: pkg/volume/util/nestedpendingoperations Run (v1.36).
+func failsInTurn(p cluster.Process, own *csi.Plugin) gets {
+	return gets{client: p.Client, plugin: inTurn{own, p, map[string]types.NodeName{}}}
+}
+
+// detachFailsOften is a driver that fails to detach several times.
+func detachFailsOften() cluster.Between {
+	return driver("attacher", func() invoking {
+		left := 5
+		return func(ctx context.Context, method string, args, reply any, do invoke) error {
+			if method == csispec.Controller_ControllerUnpublishVolume_FullMethodName && left > 0 {
+				left--
+				return status.Error(codes.Internal, "not now")
+			}
+			return do(ctx, method, args, reply)
+		}
+	})()
+}
+
+// unmountFailsOften is a driver that fails to unmount for some time.
+func unmountFailsOften() cluster.Between {
+	return driver("kubelet", func() invoking {
+		left := 10
+		return func(ctx context.Context, method string, args, reply any, do invoke) error {
+			if method == csispec.Node_NodeUnpublishVolume_FullMethodName && left > 0 {
+				left--
+				return status.Error(codes.Internal, "not now")
+			}
+			return do(ctx, method, args, reply)
+		}
+	})()
+}
+
+// firstDeleteLost is a network that loses the answer to the first deletion of an attachment.
+func firstDeleteLost() cluster.Between {
+	return client("attachdetach", func(*fake.Clientset) intercepting {
+		lost := false
+		return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+			obj, err := serve()
+			if err == nil && !lost && asks(r, "delete", "volumeattachments") {
+				lost = true
+				return nil, errors.New("the connection broke")
+			}
+			return obj, err
+		}
+	})()
+}
+
+// caretHandles is a driver whose handles hold the separator of driver and handle.
+func caretHandles() cluster.Between {
+	rename := func(m protoreflect.Message, from, to string) {
+		if field := m.Descriptor().Fields().ByName("volume_id"); field != nil {
+			m.Set(field, protoreflect.ValueOfString(strings.Replace(m.Get(field).String(), from, to, 1)))
+		}
+	}
+	return cluster.Between{Driver: func(_ string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
+		return brokenConn{conn, func(ctx context.Context, method string, args, reply any, do invoke) error {
+			request := proto.Clone(args.(proto.Message))
+			rename(request.ProtoReflect(), "vol^", "vol-")
+			err := do(ctx, method, request, reply)
+			if made, is := reply.(*csispec.CreateVolumeResponse); is && err == nil {
+				rename(made.Volume.ProtoReflect(), "vol-", "vol^")
+			}
+			return err
+		}}
+	}}
+}
+
+// splitting is a plugin that takes a volume's name apart at each separator.
+type splitting struct{ *csi.Plugin }
+
+// Detach refuses a handle that holds the separator.
+func (s splitting) Detach(ctx context.Context, volume string, node types.NodeName) error {
+	if strings.Count(volume, "^") != 1 {
+		return errors.New("volume name has more than two parts")
+	}
+	return s.Plugin.Detach(ctx, volume, node)
+}
+
+// refusesCarets is a controller that cannot detach volumes whose handles hold the separator.
+//
+// Upstream: pkg/volume/csi csiAttacher.Detach (v1.36).
+func refusesCarets(p cluster.Process, own *csi.Plugin) gets {
+	return gets{client: p.Client, plugin: splitting{own}}
+}
+
+// forcesBlindly is a controller that does not look at a node before it takes away by force what is in use there.
+//
+// Upstream: pkg/volume/util/operationexecutor GenerateDetachVolumeFunc (v1.36).
+func forcesBlindly(p cluster.Process, own *csi.Plugin) gets {
+	nodes := p.Informers.Core().V1().Nodes().Lister()
+	return gets{client: intercepted(p, func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if asks(r, "get", "nodes") {
+			// With what it uses in the cache, it would not be here but by force.
+			if cached, err := nodes.Get(r.Name); err == nil && len(cached.Status.VolumesInUse) > 0 {
+				return cached, nil
+			}
+		}
+		return serve()
+	}), plugin: own}
+}
+
+// patchesDifference is a controller that writes how the list of what is attached differs from the one in its cache.
+//
+// Upstream: pkg/controller/volume/attachdetach/statusupdater updateNodeStatus (v1.36).
+func patchesDifference(p cluster.Process, own *csi.Plugin) gets {
+	nodes := p.Informers.Core().V1().Nodes().Lister()
+	return gets{client: intercepted(p, func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if is, any := lists(r); is {
+			cached, err := nodes.Get(r.Name)
+			if err == nil && any == (len(cached.Status.VolumesAttached) > 0) { // one volume, in this world
+				return cached, nil
+			}
+		}
+		return serve()
+	}), plugin: own}
+}
+
+// trustsItsList is a controller that begins with the VolumeAttachments in its cache.
+//
+// Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36).
+func trustsItsList(p cluster.Process, own *csi.Plugin) gets {
+	attachments := p.Informers.Storage().V1().VolumeAttachments().Lister()
+	return gets{client: intercepted(p, func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if !asks(r, "list", "volumeattachments") {
+			return serve()
+		}
+		cached, err := attachments.List(labels.Everything())
+		list := &storagev1.VolumeAttachmentList{}
+		for _, a := range cached { // in any order: one is enough
+			list.Items = append(list.Items, *a)
+		}
+		return list, err
+	}), plugin: own}
+}
+
+// credulous is a plugin that verifies by its cache.
+type credulous struct{ *csi.Plugin }
+
+// Verify is what the cache shows.
+func (c credulous) Verify(_ context.Context, volume string, node types.NodeName) (plugins.Presence, error) {
+	return c.LastSeen(volume, node), nil
+}
+
+// believesItsCache is a controller to which an operation's success needs no proof.
+//
+// Upstream: pkg/volume/csi csiAttacher.Attach, csiAttacher.Detach (v1.36).
+func believesItsCache(p cluster.Process, own *csi.Plugin) gets {
+	return gets{client: p.Client, plugin: credulous{own}}
+}
+
+// letsGoOneByOne is a controller that does not find the volumes of a pod that is gone when their claims are gone as well: once a
+// minute it looks for pods that are gone, and lets one volume of each go.
+//
+// Upstream: pkg/controller/volume/attachdetach/cache GetPodToAdd (v1.36), and attachdetach podDelete.
+func letsGoOneByOne(p cluster.Process, own *csi.Plugin) gets {
+	return gets{client: p.Client, plugin: own, caches: oneByOne{p.Informers, p}}
+}
+
+// oneByOne are caches from which a controller hears of a pod that is gone that it has a volume less each minute, where its
+// claims are gone.
+type (
+	oneByOne struct {
+		informers.SharedInformerFactory
+		p cluster.Process
+	}
+	oneByOneCore struct {
+		coreinformers.Interface
+		oneByOne
+	}
+	oneByOneV1 struct {
+		corev1informers.Interface
+		oneByOne
+	}
+	oneByOnePods struct {
+		corev1informers.PodInformer
+		oneByOne
+	}
+	oneByOneInformer struct {
+		cache.SharedIndexInformer
+		oneByOne
+	}
+)
+
+func (o oneByOne) Core() coreinformers.Interface {
+	return oneByOneCore{o.SharedInformerFactory.Core(), o}
+}
+
+func (c oneByOneCore) V1() corev1informers.Interface { return oneByOneV1{c.Interface.V1(), c.oneByOne} }
+
+func (v oneByOneV1) Pods() corev1informers.PodInformer {
+	return oneByOnePods{v.Interface.Pods(), v.oneByOne}
+}
+
+func (p oneByOnePods) Informer() cache.SharedIndexInformer {
+	return oneByOneInformer{p.PodInformer.Informer(), p.oneByOne}
+}
+
+// AddEventHandler lets a handler hear of a deletion bit by bit.
+func (i oneByOneInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { h.OnAdd(obj, false) }, UpdateFunc: h.OnUpdate,
+		DeleteFunc: func(obj any) {
+			if pod, is := obj.(*corev1.Pod); is {
+				i.lessen(pod, slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), i.resolves(pod)), h)
+				return
+			}
+			h.OnDelete(obj)
+		},
+	})
+}
+
+// resolves tells of a volume whether the claim is there that it is of.
+func (o oneByOne) resolves(pod *corev1.Pod) func(corev1.Volume) bool {
+	claims := o.p.Informers.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(pod.Namespace)
+	return func(v corev1.Volume) bool {
+		_, err := claims.Get(v.PersistentVolumeClaim.ClaimName)
+		return err == nil
+	}
+}
+
+// lessen says that a pod has these volumes, and one less each minute.
+func (o oneByOne) lessen(pod *corev1.Pod, left []corev1.Volume, h cache.ResourceEventHandler) {
+	if len(left) == 0 {
+		h.OnDelete(pod)
+		return
+	}
+	less := pod.DeepCopy()
+	less.Spec.Volumes = left
+	h.OnUpdate(pod, less)
+	o.p.Component.NewTimer("populator", func() { o.lessen(less, left[1:], h) }).Reset(time.Minute)
+}
+
+// oneName are a node, two claims that are bound to volumes of two drivers, whose attachments to the node have one name, somebody
+// who attaches and detaches whatever is asked for, and the attach/detach controller.
+func oneName(asUpstream bool) []cluster.Part {
+	world := cluster.Part{
+		Name: "sidecars",
+		Install: func(server *fake.Server) error {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Annotations: map[string]string{attachdetach.ManagedAnnotation: "true"}}}
+			objects := []runtime.Object{node}
+			for _, of := range []struct{ name, driver, handle string }{{"data", "23.example.com", "1"}, {"more", "3.example.com", "12"}} {
+				pair := boundPair(of.name)
+				pair[0].(*corev1.PersistentVolume).Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: of.driver, VolumeHandle: of.handle}
+				objects = append(objects, pair...)
+			}
+			return server.Add(objects...)
+		},
+	}
+	world.Start = cluster.Reconciler(cluster.ReconcilerConfig{
+		Name: world.Name, For: "volumeattachments",
+		Build: func(p cluster.Process) (cluster.Reconcile, error) {
+			return func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+				attachments := p.Client.StorageV1().VolumeAttachments()
+				a, err := attachments.Get(ctx, key.Name, metav1.GetOptions{})
+				if err != nil || a.Status.Attached {
+					return 0, nil //nolint:nilerr // it is gone
+				}
+				a = a.DeepCopy()
+				a.Status.Attached = true
+				_, err = attachments.UpdateStatus(ctx, a, metav1.UpdateOptions{})
+				return 0, err
+			}, nil
+		},
+	}).Start
+	return append([]cluster.Part{world}, attachDetach(believesNames)(asUpstream)...)
+}
+
+// nominal is a plugin that takes an attachment that has the right name for the right one.
+type nominal struct{ *csi.Plugin }
+
+// Attach believes that a volume is attached when another one is whose attachment has its name.
+func (n nominal) Attach(ctx context.Context, spec *plugins.Spec, node types.NodeName) (string, error) {
+	path, err := n.Plugin.Attach(ctx, spec, node)
+	if errors.Is(err, csi.ErrOthersAttachment) {
+		return "", nil
+	}
+	return path, err
+}
+
+// believesNames is a controller that looks at the names of attachments only.
+//
+// Upstream: pkg/volume/csi csiAttacher.Attach (v1.36).
+func believesNames(p cluster.Process, own *csi.Plugin) gets {
+	return gets{client: p.Client, plugin: nominal{own}}
+}
