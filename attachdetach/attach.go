@@ -171,7 +171,7 @@ func (c *Controller) detacher(volume corev1.UniqueVolumeName) (plugins.Attacher,
 		return nil, err
 	}
 	if plugin.Attacher == nil {
-		return nil, fmt.Errorf("%w: %q can detach", plugins.ErrNoPlugin, name)
+		return nil, fmt.Errorf("detach: %w %q", plugins.ErrUnsupported, name)
 	}
 	return plugin.Attacher, nil
 }

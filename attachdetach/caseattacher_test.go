@@ -23,10 +23,10 @@ import (
 // askedAgain is after how long a case's attacher asks its driver again that failed.
 const askedAgain = time.Second
 
-// attacher is as much of an external-attacher, and of the driver behind it, as the cases need: what a VolumeAttachment is made
+// caseAttacher is as much of an external-attacher, and of the driver behind it, as the cases need: what a VolumeAttachment is made
 // for it attaches, what one is deleted for it detaches. It answers ok at once, unless the case's script has a line for the call:
 // "CALL -> ANSWER", the next one that is there for it.
-type attacher struct {
+type caseAttacher struct {
 	component *sim.Component
 	client    kubernetes.Interface
 	run       *caseRun
@@ -37,8 +37,8 @@ type attacher struct {
 	dirty     bool
 }
 
-func newAttacher(r *caseRun) *attacher {
-	a := &attacher{
+func newCaseAttacher(r *caseRun) *caseAttacher {
+	a := &caseAttacher{
 		component: r.host.Component("attacher"), run: r,
 		next: map[string]int{}, attached: map[string]map[string]bool{}, busy: map[string]bool{}, dirty: true,
 	}
@@ -48,12 +48,12 @@ func newAttacher(r *caseRun) *attacher {
 }
 
 // notice has it look at the attachments.
-func (a *attacher) notice() {
+func (a *caseAttacher) notice() {
 	a.dirty = true
 	a.component.Wake()
 }
 
-func (a *attacher) look(context.Context) {
+func (a *caseAttacher) look(context.Context) {
 	a.dirty = false
 	for _, obj := range a.run.server.List("volumeattachments") {
 		attachment := obj.(*storagev1.VolumeAttachment)
@@ -77,7 +77,7 @@ func owes(attachment *storagev1.VolumeAttachment) bool {
 }
 
 // answer does what the attachment asks for, once.
-func (a *attacher) answer(ctx context.Context, name string) {
+func (a *caseAttacher) answer(ctx context.Context, name string) {
 	obj, found := a.run.server.Get("volumeattachments", "", name)
 	if !found {
 		return
@@ -107,12 +107,12 @@ func (a *attacher) answer(ctx context.Context, name string) {
 
 func volumeError(err error) map[string]any { return map[string]any{"message": err.Error()} }
 
-func (a *attacher) patchStatus(ctx context.Context, name string, status map[string]any) {
+func (a *caseAttacher) patchStatus(ctx context.Context, name string, status map[string]any) {
 	a.patch(ctx, name, map[string]any{"status": status}, "status")
 }
 
 // patch writes to an attachment. One that is gone needs nothing.
-func (a *attacher) patch(ctx context.Context, name string, patch map[string]any, subresources ...string) {
+func (a *caseAttacher) patch(ctx context.Context, name string, patch map[string]any, subresources ...string) {
 	data, err := json.Marshal(patch)
 	if err != nil {
 		panic(err)
@@ -121,7 +121,7 @@ func (a *attacher) patch(ctx context.Context, name string, patch map[string]any,
 }
 
 // call is one call of the driver. It leaves the component twice: when it begins, and when it is answered.
-func (a *attacher) call(verb, volume, node string) error {
+func (a *caseAttacher) call(verb, volume, node string) error {
 	call := verb + " " + volume + " " + node
 	answer := a.answerTo(call)
 	a.component.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: volume + " " + node}, func() trace.Outcome {
@@ -135,7 +135,7 @@ func (a *attacher) call(verb, volume, node string) error {
 }
 
 // happen is what the call does.
-func (a *attacher) happen(verb, volume, node string) {
+func (a *caseAttacher) happen(verb, volume, node string) {
 	if verb == "detach" {
 		delete(a.attached[volume], node)
 		return
@@ -149,7 +149,7 @@ func (a *attacher) happen(verb, volume, node string) {
 }
 
 // begin has the volume be attached to the node.
-func (a *attacher) begin(volume, node string) {
+func (a *caseAttacher) begin(volume, node string) {
 	if a.attached[volume] == nil {
 		a.attached[volume] = map[string]bool{}
 	}
@@ -166,7 +166,7 @@ type answer struct {
 }
 
 // answerTo is the next line of the script for a call; without one it is ok at once.
-func (a *attacher) answerTo(call string) answer {
+func (a *caseAttacher) answerTo(call string) answer {
 	skip := a.next[call]
 	for _, line := range a.script {
 		of, text, _ := strings.Cut(line.Text, " -> ")
@@ -209,7 +209,7 @@ func readOneAnswer(text string) (answer, error) {
 }
 
 // read takes in the script of a case.
-func (a *attacher) read(lines []casefile.Line) error {
+func (a *caseAttacher) read(lines []casefile.Line) error {
 	for _, line := range lines {
 		call, text, found := strings.Cut(line.Text, " -> ")
 		verb, _, _ := strings.Cut(call, " ")
@@ -225,7 +225,7 @@ func (a *attacher) read(lines []casefile.Line) error {
 }
 
 // unused are the lines of the script that nobody asked for.
-func (a *attacher) unused() []casefile.Line {
+func (a *caseAttacher) unused() []casefile.Line {
 	var left []casefile.Line
 	used := map[string]int{}
 	for _, line := range a.script {

@@ -25,6 +25,10 @@ const (
 	caseDriver    = "disk.example.com"
 	caseFinalizer = "external-attacher/disk-example-com"
 	volumePrefix  = csi.PluginName + "/" + caseDriver + "^"
+
+	// Disks of AWS are written out in-tree, and attached by their CSI driver. A case calls them "ebs." and their handle.
+	awsPrefix = csi.PluginName + "/" + ebsDriver + "^"
+	awsShort  = "ebs."
 )
 
 // uniqueName is the name of a volume that a case calls by its handle; one with a slash in it is called by its whole name.
@@ -32,17 +36,29 @@ func uniqueName(handle string) corev1.UniqueVolumeName {
 	if strings.Contains(handle, "/") {
 		return corev1.UniqueVolumeName(handle)
 	}
-	return plugins.UniqueVolumeName(csi.PluginName, csi.VolumeName(caseDriver, handle))
+	return plugins.UniqueVolumeName(csi.PluginName, csi.VolumeName(driverOf(handle)))
+}
+
+// driverOf is the driver of a volume that a case calls by its handle, and what the driver calls it.
+func driverOf(called string) (driver, handle string) {
+	if handle, found := strings.CutPrefix(called, awsShort); found {
+		return ebsDriver, handle
+	}
+	return caseDriver, called
 }
 
 // called is how a case calls a volume.
-func called(volume corev1.UniqueVolumeName) string {
-	return strings.TrimPrefix(string(volume), volumePrefix)
+func called(volume corev1.UniqueVolumeName) string { return short(string(volume)) }
+
+// short calls the volumes in a text as the cases do.
+func short(text string) string {
+	return strings.NewReplacer(awsPrefix, awsShort, volumePrefix, "").Replace(text)
 }
 
 // attachmentName is the name of a VolumeAttachment that a case calls "VOLUME NODE".
 func attachmentName(handle, node string) string {
-	return csi.AttachmentName(handle, caseDriver, types.NodeName(node))
+	driver, handle := driverOf(handle)
+	return csi.AttachmentName(handle, driver, types.NodeName(node))
 }
 
 // readNode reads "node NAME …".
@@ -151,6 +167,8 @@ func readVolume(all []casefile.Word) (*corev1.PersistentVolume, error) {
 			v.Spec.CSI.VolumeHandle = w.Value
 		case w.Key == "driver" && w.Has:
 			v.Spec.CSI.Driver = w.Value
+		case w.Key == "ebs" && w.Has:
+			v.Spec.CSI, v.Spec.AWSElasticBlockStore = nil, &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: w.Value}
 		case w.Key == "in-tree" && !w.Has:
 			v.Spec.CSI, v.Spec.ScaleIO = nil, &corev1.ScaleIOPersistentVolumeSource{
 				Gateway: "g", System: "s", SecretRef: &corev1.SecretReference{Name: "x"}, VolumeName: v.Name,
@@ -237,6 +255,8 @@ func readPod(all []casefile.Word) (*corev1.Pod, error) {
 				AccessModes: []corev1.PersistentVolumeAccessMode{rwo}, Resources: corev1.VolumeResourceRequirements{Requests: size},
 			}}
 			add(w.Value, corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: template}})
+		case w.Key == "ebs" && w.Has:
+			add("disk", corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: w.Value}})
 		case w.Key == "host-path" && w.Has:
 			add("host", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: w.Value}})
 		case w.Key == "uid" && w.Has:
@@ -250,12 +270,13 @@ func readPod(all []casefile.Word) (*corev1.Pod, error) {
 	return p, nil
 }
 
-// readAttachment reads "attachment VOLUME NODE …". One that the attacher has attached has its finalizer.
+// readAttachment reads "attachment VOLUME NODE …". The PersistentVolume has the name of the handle. One that the attacher has attached has its finalizer.
 func readAttachment(all []casefile.Word) (*storagev1.VolumeAttachment, error) {
 	volume, node := all[0].Key, all[1].Key
+	driver, name := driverOf(volume)
 	a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: attachmentName(volume, node)}}
 	a.Spec = storagev1.VolumeAttachmentSpec{
-		Attacher: caseDriver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
+		Attacher: driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name},
 	}
 	for _, w := range all[2:] {
 		switch {
@@ -273,7 +294,7 @@ func readAttachment(all []casefile.Word) (*storagev1.VolumeAttachment, error) {
 }
 
 // tellAttachment is what readAttachment reads; deleting and detach-error are told besides. The volume is called by the handle
-// that the attachment's name is of, or else by its PersistentVolume's name.
+// that the attachment's name is of.
 func tellAttachment(a *storagev1.VolumeAttachment, handle string) string {
 	all := []casefile.Word{{Key: "attachment"}, {Key: handle}, {Key: a.Spec.NodeName}}
 	if a.Status.Attached {
@@ -352,4 +373,16 @@ func readObjects(line string) ([]runtime.Object, error) {
 		err = fmt.Errorf("%q: write it as %q", line, told)
 	}
 	return []runtime.Object{obj}, err
+}
+
+// handleOfVolume is how a case calls what a PersistentVolume is of, or "".
+func handleOfVolume(v *corev1.PersistentVolume) string {
+	switch source := v.Spec.PersistentVolumeSource; {
+	case source.CSI != nil:
+		return source.CSI.VolumeHandle
+	case source.AWSElasticBlockStore != nil:
+		return awsShort + source.AWSElasticBlockStore.VolumeID
+	default:
+		return ""
+	}
 }

@@ -43,10 +43,10 @@ type caseRun struct {
 	server    *fake.Server
 	component *sim.Component
 	control   *attachdetach.Controller
-	attacher  *attacher
+	attacher  *caseAttacher
 	cfg       attachdetach.Config // what the case says of it
 	faults    []*caseFault
-	meetings  []*meeting
+	meetings  []*caseMeeting
 	objects   []casefile.Line
 	nodes     []string          // that there are or were
 	handles   []string          // of the volumes that there are or were
@@ -69,8 +69,8 @@ type caseFault struct {
 	at      string
 }
 
-// meeting is what somebody does just before a request takes effect, or when it was sent.
-type meeting struct {
+// caseMeeting is what somebody does just before a request takes effect, or when it was sent.
+type caseMeeting struct {
 	request string
 	early   bool // when it was sent: the controller may hear of it before the request takes effect
 	acts    []casefile.Line
@@ -89,10 +89,10 @@ type outcome struct {
 // runCase lets a case happen once. The error is of a case that cannot be read.
 func runCase(f *casefile.File, c *casefile.Case, crash crash) (outcome, error) {
 	r := &caseRun{called: map[string]string{}, crash: crash}
-	r.host = sim.NewStepped(sim.SteppedConfig{StepsMax: 20_000, Strategy: r})
+	r.host = sim.NewStepped(sim.SteppedConfig{StepsMax: 20_000, Strategy: r, Pool: crash.pool})
 	defer r.host.Close()
 	r.server = fake.NewServer(fake.Config{Now: r.host.Now})
-	r.attacher = newAttacher(r)
+	r.attacher = newCaseAttacher(r)
 	r.server.OnCommit(func(c fake.Commit) {
 		if c.Resource == "volumeattachments" {
 			r.attacher.notice()
@@ -161,7 +161,7 @@ func (r *caseRun) setUp(p *casefile.Paragraph) error {
 	case "lose":
 		r.faults = append(r.faults, &caseFault{request: rest, times: 1, text: "no answer", after: true, at: p.At})
 	case "when", "while":
-		r.meetings = append(r.meetings, &meeting{request: rest, early: verb == "while", acts: p.Body, at: p.At})
+		r.meetings = append(r.meetings, &caseMeeting{request: rest, early: verb == "while", acts: p.Body, at: p.At})
 	}
 	return nil
 }
@@ -250,10 +250,11 @@ func isUsers(act *casefile.Paragraph) bool {
 	return !slices.Contains([]string{"settle", "recover", "wait"}, verb)
 }
 
-// step lets one thing happen, and tells what came of it; of somebody's act that another step follows, nothing.
+// step lets one thing happen, and tells what came of it; nothing of somebody's act that another step follows, nor where only the
+// end matters.
 func (r *caseRun) step(s *casefile.Step, quiet bool) ([]casefile.Section, error) {
 	err := r.act(s.Act)
-	if quiet {
+	if quiet || r.crash.after > 0 {
 		return nil, err
 	}
 	sections := []casefile.Section{{Head: "after", Lines: r.state(nothing)}}
@@ -374,7 +375,7 @@ func (r *caseRun) pictures(all bool) []string {
 		lines = append(lines, line)
 	}
 	for _, owed := range r.control.Owed() {
-		line := strings.Replace("owed: "+owed.String(), volumePrefix, "", 1)
+		line := "owed: " + short(owed.String())
 		if all && !owed.Until.IsZero() {
 			line += ", until " + owed.Until.Sub(sim.Epoch).String()
 		}

@@ -48,12 +48,18 @@ func (r *caseRun) note(obj runtime.Object) {
 	case *corev1.Node:
 		r.nodes = append(r.nodes, o.Name)
 	case *corev1.PersistentVolume:
-		if o.Spec.CSI != nil {
-			r.handles = append(r.handles, o.Spec.CSI.VolumeHandle)
+		r.handles = append(r.handles, handleOfVolume(o))
+	case *corev1.Pod:
+		for i := range o.Spec.Volumes {
+			if source := o.Spec.Volumes[i].AWSElasticBlockStore; source != nil {
+				r.handles = append(r.handles, awsShort+source.VolumeID)
+			}
 		}
 	case *storagev1.VolumeAttachment:
 		r.nodes = append(r.nodes, o.Spec.NodeName)
-		r.handles = append(r.handles, *o.Spec.Source.PersistentVolumeName)
+		if r.called[o.Name] == "" {
+			r.handles = append(r.handles, *o.Spec.Source.PersistentVolumeName)
+		}
 	}
 	for _, handle := range r.handles {
 		for _, node := range r.nodes {
@@ -147,6 +153,7 @@ func (b between) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 		}
 		r.judge(action)
 		out := effect()
+		r.judgeReport(out.After)
 		if fault != nil {
 			out.Err = errors.New(fault.text)
 		}
@@ -156,7 +163,7 @@ func (b between) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 
 // meet has somebody do what is to happen just before a request takes effect, or early, when it is sent.
 func (r *caseRun) meet(request string, early bool) {
-	i := slices.IndexFunc(r.meetings, func(m *meeting) bool { return m.request == request && m.early == early })
+	i := slices.IndexFunc(r.meetings, func(m *caseMeeting) bool { return m.request == request && m.early == early })
 	if i < 0 {
 		return
 	}
@@ -183,7 +190,7 @@ func (r *caseRun) fault(request string) *caseFault {
 }
 
 // judge looks at a request that takes effect: nothing is attached to a second node that may be on one only, and nothing is
-// detached that the node is told it has, or says that it uses, unless its kubelet is dead or somebody vouches for that.
+// detached that the node is told it has, or says that it uses, unless it is not ready or somebody vouches for that.
 func (r *caseRun) judge(action trace.Action) {
 	_, name, _ := strings.Cut(action.Object, "/")
 	volume, node, found := strings.Cut(r.called[name], " ")
@@ -217,11 +224,24 @@ func (r *caseRun) judgeDetach(volume string, node *corev1.Node) {
 	}
 }
 
+// judgeReport looks at a node that was told something: it has what it is told, or may have, as far as the attacher knows.
+func (r *caseRun) judgeReport(after any) {
+	node, ok := after.(*corev1.Node)
+	if !ok {
+		return
+	}
+	for _, a := range node.Status.VolumesAttached {
+		if volume := called(a.Name); !r.attacher.attached[volume][node.Name] {
+			r.problem("%s is told that it has %s, and does not", node.Name, volume)
+		}
+	}
+}
+
 // exclusive tells whether a volume may be attached to one node only.
 func (r *caseRun) exclusive(handle string) bool {
 	for _, obj := range r.server.List("persistentvolumes") {
 		v := obj.(*corev1.PersistentVolume)
-		if v.Spec.CSI != nil && v.Spec.CSI.VolumeHandle == handle {
+		if handleOfVolume(v) == handle {
 			return !plugins.MultiAttachAllowed(&plugins.Spec{PersistentVolume: v})
 		}
 	}

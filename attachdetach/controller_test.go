@@ -1,14 +1,11 @@
 package attachdetach_test
 
 import (
-	"context"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/attachdetach"
@@ -88,21 +85,6 @@ func lastActions(w *world, n int) []string {
 	return actions[max(0, len(actions)-n):]
 }
 
-func TestFailedPatchAbortsTheDetach(t *testing.T) {
-	t.Parallel()
-	w := oneNode(t)
-	w.patchFaults = []fault{{err: errBusy}, {err: errBusy}}
-	w.deletePod("a")
-	w.run()
-	w.quiet()
-	w.same("calls", []string{
-		"0s Attach disk-1 node-1",
-		"0s patch node-1: busy", // before the detach
-		"0s patch node-1: busy", // nobody knows what stands there now: the volume is reported again
-		"5ms Detach disk-1 node-1",
-	}, w.backend.calls)
-}
-
 func TestMultiAttachIsToldOnce(t *testing.T) {
 	t.Parallel()
 	w := oneNode(t)
@@ -127,21 +109,6 @@ func TestMultiAttachIsToldOnce(t *testing.T) {
 	w.run()
 	w.quiet()
 	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Detach disk-1 node-1", "0s Attach disk-1 node-2"}, w.backend.calls)
-}
-
-func TestMultiAttachOfAPodThatIsGone(t *testing.T) {
-	t.Parallel()
-	w := oneNode(t)
-	w.kubelet("node-1").dead = true
-	w.node("node-2")
-	w.deletePod("a")
-	w.pod("b", "node-2", "disk-1")
-	w.run()
-	want := `x1 Warning FailedAttachVolume b: Multi-Attach error for volume "disk-1" ` +
-		"Volume is already exclusively attached to one node and can't be attached to another"
-	if got := w.events(); !slices.Contains(got, want) {
-		t.Errorf("events %q, want %q", got, want)
-	}
 }
 
 func TestSharedVolumeIsAttachedToTwoNodesAtOnce(t *testing.T) {
@@ -249,104 +216,6 @@ func TestDanglingVolumeIsDetachedFromWhereItIs(t *testing.T) {
 	}, w.backend.calls)
 }
 
-// The cache says that node-1 does not use the volume; the node itself says that it does. Upstream calls it uncertain, and
-// may attach it elsewhere.
-func TestRefusedDetachChangesNothing(t *testing.T) {
-	t.Parallel()
-	w := oneNode(t)
-	w.kubelet("node-1").dead = true
-	w.deletePod("a")
-	w.run()
-	w.beforeGet = func() { w.status("node-1", "volumesInUse", []string{string(disk1)}) }
-	w.status("node-1", "volumesInUse", nil)
-	w.run()
-	if got := w.controller.Actual().State(disk1, "node-1"); got != attachdetach.Attached {
-		t.Errorf("after a refused detach: %s, want %s", got, attachdetach.Attached)
-	}
-	w.same("calls", []string{"0s Attach disk-1 node-1"}, w.backend.calls)
-	w.same("volumes attached", []string{"example.com/disk/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
-	w.kubelet("node-1").revive()
-	w.run()
-	w.quiet()
-}
-
-func TestPodThatComesBackInTimeKeepsItsVolume(t *testing.T) {
-	t.Parallel()
-	w := oneNode(t)
-	w.beforePatch = func() { w.pod("b", "node-1", "disk-1") }
-	w.deletePod("a")
-	w.run()
-	w.quiet()
-	w.same("calls", []string{"0s Attach disk-1 node-1"}, w.backend.calls)
-}
-
-func TestClaimsAndNodesMayComeLate(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	w.start()
-	w.pod("a", "node-1", "disk-1")
-	w.run()
-	w.disk("disk-1", rwo)
-	w.run()
-	w.same("calls before the node is there", nil, w.backend.calls)
-	w.node("node-1")
-	w.run()
-	w.quiet()
-	w.same("calls", []string{"0s Attach disk-1 node-1"}, w.backend.calls)
-}
-
-func TestPodOfSeveralVolumesLetsAllGoAtOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	w.node("node-1")
-	w.start()
-	for _, name := range []string{"disk-1", "disk-2", "disk-3"} {
-		w.disk(name, rwo)
-	}
-	w.pod("a", "node-1", "disk-1", "disk-2", "disk-3")
-	w.run()
-	w.quiet()
-	w.deletePod("a")
-	w.run()
-	w.quiet()
-	w.same("detaches", []string{"0s Detach disk-1 node-1", "0s Detach disk-2 node-1", "0s Detach disk-3 node-1"}, w.backend.calls[3:])
-}
-
-func TestTerminatedPodLetsItsVolumeGo(t *testing.T) {
-	t.Parallel()
-	w := oneNode(t)
-	w.kubelet("node-1").dead = true
-	w.status("node-1", "volumesInUse", nil)
-	w.kubelet("node-1").mounts = nil
-	object, _ := w.server.Get("pods", "default", "a")
-	pod := object.(*corev1.Pod).DeepCopy()
-	pod.Status.Phase = corev1.PodSucceeded
-	_, err := w.user.CoreV1().Pods("default").UpdateStatus(context.Background(), pod, metav1.UpdateOptions{})
-	w.must(err)
-	w.run()
-	w.quiet()
-	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Detach disk-1 node-1"}, w.backend.calls)
-}
-
-func TestNodeThatCameBackIsToldAgain(t *testing.T) {
-	t.Parallel()
-	w := oneNode(t)
-	w.must(w.user.CoreV1().Nodes().Delete(context.Background(), "node-1", metav1.DeleteOptions{}))
-	w.run()
-	w.node("node-1")
-	w.run()
-	w.quiet()
-	w.same("volumes attached", []string{"example.com/disk/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
-}
-
-func TestListThatSomebodyChangedIsWrittenAgain(t *testing.T) {
-	t.Parallel()
-	w := oneNode(t)
-	w.status("node-1", "volumesAttached", nil)
-	w.run()
-	w.quiet()
-}
-
 // What the node says when it is read is taken in for all its volumes; that the cache says the same later is no news.
 func TestUseReadFromTheNodeWakesItsOtherVolumes(t *testing.T) {
 	t.Parallel()
@@ -367,14 +236,4 @@ func TestUseReadFromTheNodeWakesItsOtherVolumes(t *testing.T) {
 	w.status("node-1", "volumesInUse", nil)
 	w.run()
 	w.quiet()
-}
-
-func TestDetachWaitsWhileTheNodeCannotBeRead(t *testing.T) {
-	t.Parallel()
-	w := oneNode(t)
-	w.getFaults = []error{errBusy, errBusy}
-	w.deletePod("a")
-	w.run()
-	w.quiet()
-	w.same("calls", []string{"0s Attach disk-1 node-1", "1.5s Detach disk-1 node-1"}, w.backend.calls)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -38,8 +37,6 @@ type world struct {
 
 	patchFaults []fault            // fail the controller's next writes of volumesAttached; call is not looked at
 	getFaults   []error            // fail the controller's next reads of a node
-	beforePatch func()             // is called once, before the controller's next such write
-	beforeGet   func()             // is called once, before the controller reads a node
 	afterGet    func(*corev1.Node) // changes what the controller reads of a node
 }
 
@@ -314,7 +311,6 @@ func (c flakyCore) Nodes() typedcorev1.NodeInterface {
 }
 
 func (n flakyNodes) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*corev1.Node, error) {
-	once(&n.w.beforePatch)
 	if len(n.w.patchFaults) > 0 {
 		f := n.w.patchFaults[0]
 		n.w.patchFaults = n.w.patchFaults[1:]
@@ -328,7 +324,6 @@ func (n flakyNodes) Patch(ctx context.Context, name string, pt types.PatchType, 
 }
 
 func (n flakyNodes) Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.Node, error) {
-	once(&n.w.beforeGet)
 	if len(n.w.getFaults) > 0 {
 		err := n.w.getFaults[0]
 		n.w.getFaults = n.w.getFaults[1:]
@@ -342,18 +337,10 @@ func (n flakyNodes) Get(ctx context.Context, name string, opts metav1.GetOptions
 	return node, err
 }
 
-func once(hook *func()) {
-	if f := *hook; f != nil {
-		*hook = nil
-		f()
-	}
-}
-
 var (
 	errBroken = errors.New("broken")
 	errBusy   = apierrors.NewTooManyRequests("busy", 1)
 	rwo       = corev1.ReadWriteOnce
 	rwx       = corev1.ReadWriteMany
-	minute    = time.Minute
 	size      = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 )
