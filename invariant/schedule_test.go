@@ -162,6 +162,14 @@ func TestAttachLimit(t *testing.T) {
 			w.assign(w.addPod("a", "", claimVolume("data-1")), "node-1")
 			w.assign(w.addPod("b", "", claimVolume("data-1")), "node-1")
 		}, nil},
+		{"one more than it can have any more", func(w *opsWorld) {
+			limited(w, 2)
+			w.assign(w.addPod("a", "", claimVolume("data-1")), "node-1")
+			_, err := w.client.StorageV1().CSINodes().Patch(w.t.Context(), "node-1", types.MergePatchType,
+				[]byte(`{"spec":{"drivers":[{"name":"disk","nodeID":"node-1","topologyKeys":null,"allocatable":{"count":1}}]}}`), metav1.PatchOptions{})
+			did(w, 0, err)
+			w.assign(w.addPod("b", "", claimVolume("data-2")), "node-1")
+		}, nil},
 		{"after the first has ended", func(w *opsWorld) {
 			limited(w, 1)
 			pod := w.addPod("a", "node-1", claimVolume("data-1"))

@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -111,25 +112,31 @@ func ParseAct(text string) (Act, error) {
 	if g.args >= 0 && len(a.args) != g.args {
 		return Act{}, fmt.Errorf("act %q: want %d words after the name, got %d", text, g.args, len(a.args))
 	}
-	if a.verb == "create" && g.args == 1 {
-		if _, err := resource.ParseQuantity(a.args[0]); err != nil {
-			return Act{}, fmt.Errorf("act %q: size: %w", text, err)
-		}
-	}
-	if a.verb == "set" && a.kind == "node" && len(a.options) != 1 {
-		return Act{}, fmt.Errorf("act %q: want ready= or out-of-service=", text)
-	}
-	if a.verb == "limit" {
-		if n, err := strconv.Atoi(a.name); err != nil || n < 0 {
-			return Act{}, fmt.Errorf("act %q: want a number", text)
-		}
-	}
-	if a.verb == "pass" {
-		if d, err := time.ParseDuration(a.name); err != nil || d <= 0 {
-			return Act{}, fmt.Errorf("act %q: want a duration, such as 5m", text)
-		}
+	if err := a.check(g); err != nil {
+		return Act{}, fmt.Errorf("act %q: %w", text, err)
 	}
 	return a, nil
+}
+
+// check tells what is wrong with the words of an act.
+func (a Act) check(g grammar) error {
+	switch {
+	case a.verb == "create" && g.args == 1:
+		if _, err := resource.ParseQuantity(a.args[0]); err != nil {
+			return fmt.Errorf("size: %w", err)
+		}
+	case a.verb == "set" && a.kind == "node" && len(a.options) != 1:
+		return errors.New("want ready= or out-of-service=")
+	case a.verb == "limit":
+		if n, err := strconv.Atoi(a.name); err != nil || n < 0 {
+			return errors.New("want a number")
+		}
+	case a.verb == "pass":
+		if d, err := time.ParseDuration(a.name); err != nil || d <= 0 {
+			return errors.New("want a duration, such as 5m")
+		}
+	}
+	return nil
 }
 
 // String gives the act as text.

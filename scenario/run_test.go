@@ -4,11 +4,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/sim"
 )
 
 const goneWhileUsed = `# The claim goes while its pod is being created.
@@ -66,6 +69,10 @@ func TestParseErrorsNameTheLine(t *testing.T) {
 		"user a\n  create claim c much\n":           "size",
 		"user a\n  create claim c\n":                "want 1 words",
 		"  create claim c 1Gi\n":                    "stands under no user",
+		"volumes-per-node: 0\n":                     "at least 1",
+		"user a\n  limit few\n":                     "want a number",
+		"user a\n  pass soon\n":                     "want a duration",
+		"user a\n  set node n\n":                    "want ready=",
 		"weather: fine\n":                           "weather",
 		"rules: I99\n":                              "I99",
 		"faults: conflict\n":                        "conflict",
@@ -90,6 +97,36 @@ func lived(t *testing.T, text string) *cluster.Cluster {
 		t.Fatal(err, r.Failure)
 	}
 	return world
+}
+
+// Users let time pass, say of a node whether it is ready and in service, and how many volumes one can have.
+func TestWhatBefallsNodesByUsers(t *testing.T) {
+	const text = `nodes: 1
+volumes-per-node: 3
+parts: kubelet
+user alice
+  set node node-1 ready=Unknown
+  set node node-1 out-of-service=true
+  limit 2
+  pass 5m
+`
+	s, err := scenario.Parse("s", text)
+	if err != nil || s.String() != text {
+		t.Fatalf("%v; it is\n%s\nwant\n%s", err, s, text)
+	}
+	world := lived(t, text)
+	obj, _ := world.Server().Get("nodes", "", "node-1")
+	node := obj.(*corev1.Node)
+	if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != corev1.TaintNodeOutOfService || node.Status.Conditions[0].Status != corev1.ConditionUnknown {
+		t.Errorf("taints %v, conditions %v", node.Spec.Taints, node.Status.Conditions)
+	}
+	obj, _ = world.Server().Get("csinodes", "", "node-1")
+	if d := obj.(*storagev1.CSINode).Spec.Drivers[0]; d.Allocatable == nil || *d.Allocatable.Count != 2 {
+		t.Errorf("the CSINode says %v, want 2", d.Allocatable)
+	}
+	if passed := world.Host().Now().Sub(sim.Epoch); passed < 5*time.Minute {
+		t.Errorf("%v have passed, want 5m at least", passed)
+	}
 }
 
 func TestAPodWritesIntoItsVolume(t *testing.T) {

@@ -6,7 +6,8 @@
 // service makes, attaches and lists them; a node service per node mounts them
 // on that node's nodefs.Memory, and only what is attached there. Access modes
 // are enforced at the array, as a good array does: a single-node volume goes
-// to one node, a volume with a single writer has one.
+// to one node, a volume with a single writer has one. So is how many volumes a
+// node can have, if that is limited: one more gets ResourceExhausted.
 //
 // It is deterministic, starts no goroutine and reads no clock; everything may
 // be called concurrently. Array.Volumes shows a checker what is stored where
