@@ -10,7 +10,8 @@
 // the kubelets in node.status.volumesAttached, and taken back there before a detach begins.
 //
 // Nothing polls: a volume is looked at when a pod, claim, volume, node or operation of it changed, when a back-off has
-// passed, and six minutes after it should have been unmounted.
+// passed, and six minutes after it should have been unmounted. Plugins whose attachments show in no VolumeAttachment are asked
+// each minute whether volumes are attached still.
 //
 // What this controller sees may be old. An attachment that it took for certain and that the plugin saw to be none becomes
 // uncertain at once; what was uncertain is asked for once more when an operation on it has succeeded; and it starts from
