@@ -16,8 +16,9 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// DefaultLimit is the bound on running operations where Config says nothing.
-const DefaultLimit = 1000
+// DefaultLimit is the bound on running operations where Config says nothing: enough to attach one volume to each node of the
+// largest cluster that Kubernetes supports, at once.
+const DefaultLimit = 10_000
 
 // Config is what New must be told.
 type Config struct {
