@@ -51,6 +51,7 @@ var endingOtherwise = map[string]string{
 	"recovery-2":     "so it is here",
 	"recovery-3":     "so it is here",
 	"recovery-4":     "so it is here",
+	"recovery-5+":    "so it is here",
 	"multi-4":        "two nodes have what may be on one: where neither is certain any more, each waits for the other",
 	"reconciler-7++": "two nodes wait for a volume for one, which may go to either",
 	"actual-33":      "a device path stands in the node's status only, and an attachment that was uncertain has none",
@@ -58,8 +59,8 @@ var endingOtherwise = map[string]string{
 
 // TestCrashAtEachSuspension kills the controller in each case after each turn that one of its strands has, so where it is
 // suspended at a request, in a wait or in a sleep, and after each turn of the attacher, and starts it again, from fresh lists and
-// from old ones. In the end all is as it is without the crash; on the way nothing is detached that a node uses, or is told that it
-// has, and nothing is attached twice.
+// from old ones. In the end all is as it is without the crash. On the way nothing is detached that a node uses, or is told that it
+// has; nothing for one node is attached to two; and no node is told that it has what it has not.
 func TestCrashAtEachSuspension(t *testing.T) {
 	t.Parallel()
 	files, err := grammar.Read(casesFolder)

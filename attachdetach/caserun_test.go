@@ -25,7 +25,7 @@ import (
 // grammar tells the paragraphs of these cases apart.
 var grammar = casefile.Grammar{
 	Setup: regexp.MustCompile(`^(before|attacher|no force|wait for unmount \S+|fail .+: .+|(lose|when|while) .+)$`),
-	Act: regexp.MustCompile(`^(settle|recover|wait \S+|restart|relist \S+|(add|set) .+|fail .+: .+|(lose|when|while) .+|` +
+	Act: regexp.MustCompile(`^(settle|recover|wait \S+|restart( \w+=\d+)*|relist \S+|(add|set) .+|fail .+: .+|(lose|when|while) .+|` +
 		`delete ((node|volume|claim|pod|attachment) .+|driver))$`),
 	Made: []string{"after", "pictures", "events", "calls", "requests"},
 }
@@ -287,7 +287,7 @@ func (r *caseRun) act(p *casefile.Paragraph) error {
 	case "fail", "lose", "when", "while":
 		return r.setUp(p)
 	case "restart":
-		r.restart()
+		r.restart(lagsOf(rest)...)
 	case "relist":
 		if !r.server.Break(r.component, rest) && r.crash.after == 0 {
 			return fmt.Errorf("the cache of %s is not behind", rest)
@@ -296,6 +296,17 @@ func (r *caseRun) act(p *casefile.Paragraph) error {
 		return r.do(p.Head)
 	}
 	return nil
+}
+
+// lagsOf reads "RESOURCE=EVENTS …".
+func lagsOf(text string) []lag {
+	var lags []lag
+	for word := range strings.FieldsSeq(text) {
+		resource, events, _ := strings.Cut(word, "=")
+		n, _ := strconv.Atoi(events)
+		lags = append(lags, lag{resource, n})
+	}
+	return lags
 }
 
 // wait lets the world go on for so long, and everything happen that is due by then.

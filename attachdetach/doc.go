@@ -14,7 +14,7 @@
 //
 // What this controller sees may be old. An attachment that it took for certain and that the plugin saw to be none becomes
 // uncertain at once; what was uncertain is asked for once more when an operation on it has succeeded; and it starts from
-// the VolumeAttachments that there are, not from those in its cache alone.
+// the VolumeAttachments that there are and from what the nodes are told, not from its caches alone.
 //
 // Volumes of in-tree plugins that are migrated are translated to CSI before anything else is done with them, whether a
 // PersistentVolume or the pod names them.
