@@ -11,6 +11,7 @@ import (
 	"k8s.io/component-helpers/storage/ephemeral"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
+	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/podclaims"
 )
 
@@ -91,7 +92,8 @@ func limitsOf(node *storagev1.CSINode) map[string]int {
 	return limits
 }
 
-// addVolumes adds the volumes behind a pod's claims, as far as they are known.
+// addVolumes adds the volumes behind a pod's claims, as far as they are known, and those written out in it that a driver of CSI
+// handles by now.
 //
 // Upstream: plugins/nodevolumelimits filterAttachableVolumes (v1.36).
 func addVolumes(to map[driverVolume]bool, pod *corev1.Pod, from objects) {
@@ -99,6 +101,9 @@ func addVolumes(to map[driverVolume]bool, pod *corev1.Pod, from objects) {
 		volume := &pod.Spec.Volumes[i]
 		name := podclaims.Name(pod, volume)
 		if name == "" {
+			if v, ok := translated(&plugins.Spec{Volume: volume}, pod.Namespace); ok {
+				to[v] = true
+			}
 			continue
 		}
 		claim := from.claim(pod.Namespace, name)
@@ -123,14 +128,29 @@ func volumeOfClaim(claim *corev1.PersistentVolumeClaim, from objects) (driverVol
 	if class == nil {
 		return driverVolume{}, false
 	}
-	return driverVolume{driver: class.Provisioner, claim: cache.MetaObjectToName(claim)}, true
+	driver := class.Provisioner
+	if by, is := migrated[driver]; is {
+		driver = by
+	}
+	return driverVolume{driver: driver, claim: cache.MetaObjectToName(claim)}, true
 }
 
 func volumeNamed(volume *corev1.PersistentVolume) (driverVolume, bool) {
-	source := volume.Spec.CSI
-	if source == nil {
+	return translated(&plugins.Spec{PersistentVolume: volume}, "")
+}
+
+// migrated are the plugins whose volumes drivers of CSI handle by now.
+var migrated = plugins.Migrated()
+
+// translated is a volume as its driver has it; false where it has none.
+//
+// Differs: upstream asks the node's CSINode whether the plugin is migrated; in 1.36 all are.
+func translated(spec *plugins.Spec, namespace string) (driverVolume, bool) {
+	spec, err := migrated.Translate(spec, namespace)
+	if err != nil || spec.PersistentVolume == nil || spec.PersistentVolume.Spec.CSI == nil {
 		return driverVolume{}, false
 	}
+	source := spec.PersistentVolume.Spec.CSI
 	return driverVolume{driver: source.Driver, handle: source.VolumeHandle}, true
 }
 

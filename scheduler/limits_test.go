@@ -179,3 +179,51 @@ func TestRaised(t *testing.T) {
 		}
 	}
 }
+
+// Volumes of plugins that are migrated are their drivers'.
+func TestMigratedVolumesCount(t *testing.T) {
+	source := func(id string) *corev1.AWSElasticBlockStoreVolumeSource {
+		return &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: id}
+	}
+	stock := func() shelf {
+		s := driverClaims()
+		in := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "in"}}
+		in.Spec.AWSElasticBlockStore = source("vol-1")
+		csi := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "csi"}}
+		csi.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com", VolumeHandle: "vol-2"}
+		s.volumes["in"], s.volumes["csi"] = in, csi
+		s.classes["in"] = &storagev1.StorageClass{Provisioner: "kubernetes.io/aws-ebs"}
+		s.claims["in"], s.claims["csi"] = claimOf("in", "none", boundTo("in")), claimOf("csi", "none", boundTo("csi"))
+		s.claims["in-wait"] = claimOf("in-wait", "in")
+		return s
+	}
+	written := func(id string) *corev1.Pod {
+		pod := podWith()
+		pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{AWSElasticBlockStore: source(id)}}}
+		return pod
+	}
+	for _, test := range []struct {
+		name  string
+		pod   *corev1.Pod
+		there *corev1.Pod
+		limit int32
+		want  bool
+	}{
+		{"bound, beside one of CSI", podWith("in"), podWith("csi"), 1, true},
+		{"of CSI, beside one that is bound", podWith("csi"), podWith("in"), 1, true},
+		{"there is room", podWith("in"), podWith("csi"), 2, false},
+		{"the node has no limit", podWith("in"), podWith("csi"), -1, false},
+		{"one that waits", podWith("in-wait"), podWith("csi"), 1, true},
+		{"written out in the pod", written("vol-3"), podWith("csi", "in"), 2, true},
+		{"written out in another pod", podWith("csi"), written("vol-3"), 1, true},
+		{"written out, and there already", written("vol-2"), podWith("csi"), 1, false},
+		{"a volume that is not migrated", podWith("dir"), podWith("csi"), 1, false},
+	} {
+		s := stock()
+		s.node, s.pods = limited(test.limit), []*corev1.Pod{test.there}
+		s.node.Spec.Drivers[1].Name = "ebs.csi.aws.com"
+		if got := exceedsLimit(test.pod, node("n", ""), s); got != test.want {
+			t.Errorf("%s: it exceeds the limit: %v, want %v", test.name, got, test.want)
+		}
+	}
+}

@@ -37,7 +37,7 @@ func (c *Controller) watchLimits(csiNodes, attachments cache.SharedIndexInformer
 // left lets the pods be looked at that may have been waiting for a pod to leave its node, or not to come there.
 func (c *Controller) left(pod *corev1.Pod) {
 	c.enqueueRivals(pod)
-	if len(claimNames(pod)) > 0 {
+	if len(pod.Spec.Volumes) > 0 {
 		c.enqueue(sorted(c.crowded))
 	}
 }
