@@ -30,9 +30,9 @@ func (s State) String() string { return [...]string{"Detached", "Uncertain", "At
 //
 // Differs: upstream keeps spec and device path once for a volume, overwritten by whatever node came last; here each
 // attachment has its own. Upstream assumes a new attachment to be in use until the node's status is next written, which
-// after a failed attach may be never; here only the node's status counts. That is safe, since a kubelet writes
-// volumesInUse before it reads volumesAttached and mounts, and this controller writes volumesAttached before it reads
-// volumesInUse and detaches: one of the two sees the other.
+// after a failed attach may be never; here only the node's status counts, but at a start, where the node is not there
+// (assumeInUse). That is safe, since a kubelet writes volumesInUse before it reads volumesAttached and mounts, and this
+// controller writes volumesAttached before it reads volumesInUse and detaches: one of the two sees the other.
 //
 // Upstream: pkg/controller/volume/attachdetach/cache ActualStateOfWorld (v1.36).
 type ActualStateOfWorld struct {

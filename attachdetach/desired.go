@@ -200,6 +200,19 @@ func (d *DesiredStateOfWorld) deletePod(key types.NamespacedName) []corev1.Uniqu
 	return d.replacePod(key, d.pods[key], nil)
 }
 
+// drop forgets that pods want a volume on a node.
+func (d *DesiredStateOfWorld) drop(w *Desired) {
+	for _, pod := range w.Pods() {
+		key := keyOf(pod)
+		volumes := d.pods[key].volumes
+		maps.DeleteFunc(volumes, func(_ string, volume corev1.UniqueVolumeName) bool { return volume == w.Volume })
+		if len(volumes) == 0 {
+			delete(d.pods, key)
+		}
+		d.take(key, w.Volume, w.Node)
+	}
+}
+
 // take removes a pod from what is wanted. It returns whether it was the last.
 func (d *DesiredStateOfWorld) take(key types.NamespacedName, volume corev1.UniqueVolumeName, node types.NodeName) bool {
 	w := d.volumes[volume][node]

@@ -57,10 +57,21 @@ func (c *Controller) persistentVolumeChanged(old, volume *corev1.PersistentVolum
 	}
 }
 
-// driversChanged looks again at all pods: whether their volumes are attached at all may have changed.
+// driversChanged looks again at all volumes: whether they are attached at all may have changed. Those that a pod has come to
+// want are looked at as they were then, as its claim or its node may be gone by now.
 //
 // Upstream: pkg/controller/volume/attachdetach/populator findAndRemoveDeletedPods, its second half (v1.36).
-func (c *Controller) driversChanged() { c.populateAll() }
+func (c *Controller) driversChanged() {
+	for _, volumes := range sortedValues(c.desired.volumes) {
+		for _, d := range sortedValues(volumes) {
+			if _, _, resolution := c.identify(d.Spec); resolution == notAttachable {
+				c.desired.drop(d)
+				c.volumes.Add(d.Volume)
+			}
+		}
+	}
+	c.populateAll()
+}
 
 // pluginsChanged looks again at all pods, whose volumes may be attached by another plugin now, or by one at last; and asks for
 // attachments that one that was away could not be asked for.

@@ -2,6 +2,7 @@ package attachdetach
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -47,6 +48,7 @@ func (c *Controller) recoverState(ctx context.Context) {
 			c.unknown = append(c.unknown, attachment)
 		}
 	}
+	c.assumeInUse()
 	for _, a := range c.actual.All() {
 		c.doubt(a)
 	}
@@ -123,6 +125,19 @@ func (c *Controller) recoverAttachment(attachment *storagev1.VolumeAttachment) b
 		c.actual.addUncertain(volume, types.NodeName(attachment.Spec.NodeName), spec)
 	}
 	return spec != nil
+}
+
+// assumeInUse takes what is or may be attached to nodes that are not there for in use by them: they cannot be asked, and the
+// controller that was here before may have known that they use it. They are given six minutes, as if it were here still.
+//
+// Upstream: pkg/controller/volume/attachdetach/cache AddVolumeNode (v1.36).
+func (c *Controller) assumeInUse() {
+	for node, attachments := range c.actual.nodes { // each is for itself: no order
+		if _, err := c.nodes.Get(string(node)); err == nil {
+			continue
+		}
+		c.actual.setInUse(node, slices.Collect(maps.Keys(attachments)))
+	}
 }
 
 // persistentVolumeAdded looks at the VolumeAttachments of a volume that the cache did not have: those that it shows by now, and

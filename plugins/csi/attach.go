@@ -51,7 +51,7 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 		}
 		_, err := p.cfg.Client.StorageV1().VolumeAttachments().Create(ctx, attachment, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return "", fmt.Errorf("attacher.Attach failed: %w", err)
+			return "", fmt.Errorf("%s: attacher.Attach failed: %w", PluginName, err)
 		}
 	}
 	seen, verdict := false, error(nil)
@@ -126,7 +126,7 @@ func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeN
 	case errors.Is(err, ErrOthersAttachment):
 		return nil
 	case err != nil:
-		return fmt.Errorf("detacher.Detach failed to delete VolumeAttachment [%s]: %w", at.attachment(), err)
+		return fmt.Errorf("%s: detacher.Detach failed to delete VolumeAttachment [%s]: %w", PluginName, at.attachment(), err)
 	}
 	var verdict error
 	detached := func() bool {

@@ -1,0 +1,107 @@
+package addiff
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/volsim/volsim/sim"
+)
+
+// patience is how many lives are given.
+type patience struct {
+	upstream int // to do what ours did: the order of its maps may matter
+	ours     int // to do what upstream did, its strands being moved in other orders
+}
+
+var (
+	thorough = patience{upstream: 30, ours: 30}
+	stubborn = patience{upstream: 200, ours: 100} // before a difference is believed
+	hasty    = patience{upstream: 6, ours: 6}     // while a difference that was found is made smaller
+)
+
+// verdict is what a comparison came to.
+type verdict struct {
+	lives     int    // of upstream's
+	diff      string // "": none
+	at        int    // how many steps it took to the difference
+	undecided string // why the history was not compared to its end; "": it was
+}
+
+// compare lets both controllers live through a history, and upstream again where it did otherwise than ours.
+func compare(t *testing.T, h history, p patience, spoil spoil) verdict {
+	mine := newOurs(nil, spoil).live(h)
+	want := mine.states
+	if twice := mine.facts.twice(); len(twice) > 0 {
+		return verdict{at: len(h), diff: fmt.Sprintf("%s\nours attached to a second node, while it had an attachment to one: %v", h, twice)}
+	}
+	furthest, misses := 0, 0
+	for lives := 1; ; lives++ {
+		got := liveUpstream(t, h, want)
+		last := len(got.states) - 1
+		switch {
+		case got.chatty:
+			return verdict{lives: lives, undecided: "upstream's recorder may have dropped an event"}
+		case slices.Equal(got.states[last], want[last]):
+			return verdict{lives: lives}
+		case last > furthest:
+			furthest, misses = last, 0
+		}
+		if last < furthest {
+			if lives < 10*p.upstream {
+				continue
+			}
+			return verdict{lives: lives, undecided: "too many ties"}
+		}
+		misses++
+		d := delta{h[:last+1], got.states[last], want[last], got.facts, mine.facts}
+		if what := deliberate(d); what != "" {
+			return verdict{lives: lives, undecided: what}
+		}
+		if misses < p.upstream {
+			continue
+		}
+		if couldBe(h[:last+1], got.states, p.ours, spoil) {
+			return verdict{lives: lives, undecided: "in another order ours does what upstream does"}
+		}
+		return verdict{lives: lives, at: last + 1, diff: fmt.Sprintf("%s\nin %d lives of upstream's the last step was followed by (-upstream +ours):\n%s",
+			h[:last+1], misses, d)}
+	}
+}
+
+// couldBe tells whether our controller does what upstream did when its strands are moved in some other order.
+func couldBe(h history, upstream []state, times int, spoil spoil) bool {
+	last := len(upstream) - 1
+	for seed := range times {
+		states := newOurs(sim.NewSeeded(uint64(seed)), spoil).live(h).states
+		if slices.Equal(states[last], upstream[last]) {
+			return true
+		}
+	}
+	return false
+}
+
+// onlyIn are the lines of one state that the other has not.
+func onlyIn(a, b state) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
+}
+
+// delta is two states after the same history.
+type delta struct {
+	history        history
+	upstream, ours state
+	facts, mine    *observer // of upstream's world, and of ours
+}
+
+// String shows the lines that are in one state only.
+func (d delta) String() string {
+	var b strings.Builder
+	for _, line := range onlyIn(d.upstream, d.ours) {
+		b.WriteString("- " + line + "\n")
+	}
+	for _, line := range onlyIn(d.ours, d.upstream) {
+		b.WriteString("+ " + line + "\n")
+	}
+	return b.String()
+}
