@@ -31,14 +31,14 @@ type pause time.Duration
 
 // The pauses. A short one ends before all has come to rest, and nothing is compared after it. The others are longer than
 // any period of upstream's controller, and than an attempt that is not answered and the back-off after it; one of them is
-// shorter and one longer than six minutes.
+// shorter than six minutes, and one longer than that and the three in which a pod of three volumes may leave.
 //
 // Upstream: pkg/controller/volume/attachdetach DefaultTimerConfig (3 min), pkg/volume/csi csiTimeout (2 min),
 // pkg/util/goroutinemap/exponentialbackoff maxDurationBeforeRetry (2m2s) (v1.36).
 const (
 	short = pause(10 * time.Second)
 	rest  = pause(260 * time.Second)
-	long  = pause(400 * time.Second)
+	long  = pause(560 * time.Second)
 )
 
 func (p pause) String() string { return time.Duration(p).String() }

@@ -134,8 +134,8 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 	}
 	s.pause = one(rest, rest, rest, short, long).Draw(t, "pause")
 	switch s.act.(type) {
-	case driver, makeNode, manage: // what is to be done about pods upstream sees up to three minutes later
-		s.pause = max(s.pause, rest)
+	case driver, bind, makeNode, manage: // what is to be done about pods upstream sees up to three minutes later
+		s.pause, s.fault = max(s.pause, rest), fault{}
 	}
 	return s
 })
