@@ -170,7 +170,9 @@ func (c *Controller) syncDetach(ctx context.Context, volume corev1.UniqueVolumeN
 		return nil
 	}
 	d := c.decideDetach(a)
-	logr.FromContextOrDiscard(ctx).V(4).Info("detach", "volume", volume, "node", node, "verdict", d.verdict.String())
+	if log := logr.FromContextOrDiscard(ctx).V(4); log.Enabled() {
+		log.Info("detach", "volume", volume, "node", node, "verdict", d.verdict.String())
+	}
 	c.wakeAt(volume, d.until)
 	switch d.verdict {
 	case DetachAfterUnmount:
@@ -196,7 +198,9 @@ func (c *Controller) syncAttach(ctx context.Context, d *Desired) {
 		a.DetachRequested = time.Time{}
 	}
 	verdict, blockers, until := c.decideAttach(d)
-	logr.FromContextOrDiscard(ctx).V(4).Info("attach", "volume", d.Volume, "node", d.Node, "verdict", verdict.String())
+	if log := logr.FromContextOrDiscard(ctx).V(4); log.Enabled() {
+		log.Info("attach", "volume", d.Volume, "node", d.Node, "verdict", verdict.String())
+	}
 	c.wakeAt(d.Volume, until)
 	switch verdict {
 	case AttachAfterOthers:
@@ -208,10 +212,12 @@ func (c *Controller) syncAttach(ctx context.Context, d *Desired) {
 
 // decideDetach gathers the facts about an attachment and decides.
 func (c *Controller) decideDetach(a *Attachment) detachDecision {
+	if c.desired.Get(a.Volume, a.Node) != nil {
+		return decideDetach(detachFacts{wanted: true}) // which is most of them, and for which nothing else matters
+	}
 	_, err := c.detacher(a.Volume)
 	node, _ := c.nodes.Get(string(a.Node))
 	return decideDetach(detachFacts{
-		wanted:    c.desired.Get(a.Volume, a.Node) != nil,
 		canDetach: err == nil,
 		check:     c.executor.Check(operationKey(a.Volume, a.Spec, a.Node), executor.Detach),
 		node:      factsOf(node, c.actual.InUse(a.Volume, a.Node)),

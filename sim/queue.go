@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/volsim/volsim/trace"
@@ -79,8 +80,9 @@ func (q *Queue[K]) Work(sync func(ctx context.Context, key K) error) {
 
 // text is a key as the trace has it.
 func text[K comparable](key K) string {
-	if s, ok := any(key).(string); ok {
-		return s
+	_, named := any(key).(fmt.Stringer)
+	if v := reflect.ValueOf(key); v.Kind() == reflect.String && !named {
+		return v.String()
 	}
 	return fmt.Sprint(key)
 }

@@ -40,9 +40,9 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 	if err != nil {
 		return "", err
 	}
-	if p.attachment(at.attachment()) == nil {
+	if p.attachment(at.name) == nil {
 		attachment := &storagev1.VolumeAttachment{
-			ObjectMeta: metav1.ObjectMeta{Name: at.attachment()},
+			ObjectMeta: metav1.ObjectMeta{Name: at.name},
 			Spec: storagev1.VolumeAttachmentSpec{
 				NodeName: string(node),
 				Attacher: at.driver,
@@ -60,10 +60,10 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 		done, seen, verdict = p.attachState(at, seen)
 		return done
 	}
-	if !p.await(at.attachment(), "attachment of "+spec.Name()+" to "+string(node), attached) {
+	if !p.await(at.name, "attachment of "+spec.Name()+" to "+string(node), attached) {
 		return "", timedOut(at.driver, "attach", at.handle)
 	}
-	if attachment := p.attachment(at.attachment()); attachment != nil && verdict == nil {
+	if attachment := p.attachment(at.name); attachment != nil && verdict == nil {
 		verdict = p.checkPlace(ctx, at, attachment)
 	}
 	return "", verdict
@@ -89,7 +89,7 @@ func (p *Plugin) attachment(name string) *storagev1.VolumeAttachment {
 // attachState looks at a VolumeAttachment that should become attached: whether there is a verdict, whether the object
 // has been seen, and the verdict. An object not yet seen is still on its way here.
 func (p *Plugin) attachState(at place, seenBefore bool) (done, seen bool, verdict error) {
-	attachment := p.attachment(at.attachment())
+	attachment := p.attachment(at.name)
 	switch {
 	case attachment == nil && seenBefore:
 		return true, true, errors.New("volume attachment has been deleted")
@@ -126,7 +126,7 @@ func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeN
 	case errors.Is(err, ErrOthersAttachment):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s: detacher.Detach failed to delete VolumeAttachment [%s]: %w", PluginName, at.attachment(), err)
+		return fmt.Errorf("%s: detacher.Detach failed to delete VolumeAttachment [%s]: %w", PluginName, at.name, err)
 	}
 	var verdict error
 	detached := func() bool {
@@ -141,7 +141,7 @@ func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeN
 		}
 		return false
 	}
-	if !p.await(at.attachment(), "detachment of "+at.handle+" from "+string(node), detached) {
+	if !p.await(at.name, "detachment of "+at.handle+" from "+string(node), detached) {
 		return timedOut(at.driver, "detach", at.handle)
 	}
 	return verdict
@@ -193,7 +193,7 @@ func (p *Plugin) publishContext(ctx context.Context, spec *plugins.Spec) (map[st
 	if err != nil {
 		return nil, err
 	}
-	name := at.attachment()
+	name := at.name
 	attachment, err := p.cfg.Client.StorageV1().VolumeAttachments().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("volume %s has GET error for volume attachment %s: %w", at.handle, name, err)

@@ -22,7 +22,13 @@ const separator = "^"
 //
 // Upstream: pkg/volume/csi getAttachmentName.
 func AttachmentName(handle, driver string, node types.NodeName) string {
-	return "csi-" + digest(handle+driver+string(node))
+	const prefix = "csi-"
+	var of [256]byte // which nearly all are shorter than
+	sum := sha256.Sum256(append(append(append(of[:0], handle...), driver...), node...))
+	name := [len(prefix) + 2*sha256.Size]byte{}
+	copy(name[:], prefix)
+	hex.Encode(name[len(prefix):], sum[:])
+	return string(name[:])
 }
 
 // VolumeName is what the plugin calls a volume: driver^handle.

@@ -23,6 +23,7 @@ type place struct {
 	driver, handle string // the handle is empty where nobody knows
 	node           types.NodeName
 	persistent     string // the PersistentVolume's name; empty for a volume written out, and where nobody knows
+	name           string // of the VolumeAttachment that the place is to have; empty for one that a VolumeAttachment is of
 }
 
 // placeOf is the volume on the node.
@@ -31,7 +32,7 @@ func placeOf(spec *plugins.Spec, node types.NodeName) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	at := place{driver: source.Driver, handle: source.VolumeHandle, node: node}
+	at := newPlace(source.Driver, source.VolumeHandle, node)
 	if !spec.Inline {
 		at.persistent = spec.PersistentVolume.Name
 	}
@@ -41,11 +42,12 @@ func placeOf(spec *plugins.Spec, node types.NodeName) (place, error) {
 // namedPlace is the volume, of which only the name is known, on the node.
 func namedPlace(volumeName string, node types.NodeName) (place, error) {
 	driver, handle, err := splitVolumeName(volumeName)
-	return place{driver: driver, handle: handle, node: node}, err
+	return newPlace(driver, handle, node), err
 }
 
-// attachment is the name of the place's VolumeAttachment.
-func (p place) attachment() string { return AttachmentName(p.handle, p.driver, p.node) }
+func newPlace(driver, handle string, node types.NodeName) place {
+	return place{driver: driver, handle: handle, node: node, name: AttachmentName(handle, driver, node)}
+}
 
 // String names the place for people.
 func (p place) String() string {
@@ -81,7 +83,7 @@ func (p place) other(attached place) error {
 		return nil
 	}
 	return &plugins.Error{Class: plugins.Final, Err: fmt.Errorf("VolumeAttachment %s is of %s, not of %s: %w",
-		p.attachment(), attached, p, ErrOthersAttachment)}
+		p.name, attached, p, ErrOthersAttachment)}
 }
 
 // of adds what the PersistentVolume, or a volume that is written out, is. One that the attacher cannot attach is nobody's.
@@ -146,7 +148,7 @@ func (p *Plugin) checkPlace(ctx context.Context, at place, attachment *storagev1
 
 // seenAt is the place's VolumeAttachment in the cache; nil: none is seen, or one of that name that is of another.
 func (p *Plugin) seenAt(at place) *storagev1.VolumeAttachment {
-	attachment := p.attachment(at.attachment())
+	attachment := p.attachment(at.name)
 	if attachment != nil && at.other(p.seenPlace(attachment)) != nil {
 		return nil
 	}
@@ -156,12 +158,12 @@ func (p *Plugin) seenAt(at place) *storagev1.VolumeAttachment {
 // storedAt is the place's VolumeAttachment of the API server; nil: there is none. If the one of that name is of another, the
 // error matches ErrOthersAttachment.
 func (p *Plugin) storedAt(ctx context.Context, at place) (*storagev1.VolumeAttachment, error) {
-	attachment, err := p.cfg.Client.StorageV1().VolumeAttachments().Get(ctx, at.attachment(), metav1.GetOptions{})
+	attachment, err := p.cfg.Client.StorageV1().VolumeAttachments().Get(ctx, at.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("get VolumeAttachment [%s]: %w", at.attachment(), err)
+		return nil, fmt.Errorf("get VolumeAttachment [%s]: %w", at.name, err)
 	}
 	return attachment, p.checkPlace(ctx, at, attachment)
 }
