@@ -372,7 +372,7 @@ func BenchmarkAttachedIdle(b *testing.B) {
 				if err := a.run(b.Context()); err != nil {
 					b.Fatal(err)
 				}
-				time.Sleep(2 * time.Second) // what was left to tell is told
+				time.Sleep(5 * time.Second) // what was left to tell is told
 				heap()
 				for b.Loop() {
 					began := cpu(b)
