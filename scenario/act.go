@@ -38,7 +38,7 @@ import (
 //	finish pod NAME
 //	write pod NAME CLAIM                     (a file into the claim's volume, which the pod must have mounted)
 //	cordon NODE, uncordon NODE
-//	wait claim|volume|pod NAME PHASE
+//	wait claim|volume|pod NAME PHASE         (or one of several: PHASE|PHASE)
 //	wait claim|volume|pod NAME gone
 //	limit NUMBER              (of volumes that can be attached to a node, from now on)
 //	pass DURATION             (does nothing for so long)
@@ -341,7 +341,7 @@ func (a Act) wait(ctx context.Context, c *cluster.Cluster) error {
 	}
 	return c.Wait(ctx, fmt.Sprintf("%s %s to be %s", a.kind, a.name, a.args[0]), func() bool {
 		obj, ok := c.Server().Get(resources[a.kind], namespaceOf(a.kind), a.name)
-		return ok && phase(obj) == a.args[0]
+		return ok && slices.Contains(strings.Split(a.args[0], "|"), phase(obj))
 	})
 }
 

@@ -159,3 +159,18 @@ user alice
 		t.Errorf("the pod is on %q, want node-2", got)
 	}
 }
+
+func TestOneOfSeveralPhasesIsWaitedFor(t *testing.T) {
+	c := lived(t, `
+parts: pvcontroller, pvcprotection
+user alice
+  create volume disk 1Gi
+  create claim data 1Gi class=
+  wait claim data Lost|Bound
+  delete claim data
+  wait volume disk Failed|Released
+`)
+	if _, there := c.Server().Get("persistentvolumeclaims", "default", "data"); there {
+		t.Error("the claim is there still: it was not waited for until it was Bound, or not at all")
+	}
+}
