@@ -43,7 +43,12 @@ func (c *Controller) recoverState(ctx context.Context) {
 	attachments, nodes := c.stored(ctx)
 	c.recovered = true
 	c.recoverNodes(nodes)
+	seen := map[types.UID]bool{} // most are in both lists
 	for _, attachment := range append(sorted(list(c.attachments.List)), attachments...) {
+		if seen[attachment.UID] {
+			continue
+		}
+		seen[attachment.UID] = true
 		if !c.recoverAttachment(attachment) {
 			c.unknown = append(c.unknown, attachment)
 		}

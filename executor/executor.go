@@ -52,7 +52,7 @@ type Executor struct {
 type table struct {
 	entries []*entry // running ones and failed ones, in order of first start
 	running int      // strands
-	queue   []*begun // those that wait for their turn, in order, and such as had it already
+	queue   []*begun // those that wait for their turn, in order
 }
 
 // entry is what is known of one name of operation on one key.
@@ -272,24 +272,30 @@ func (x *Executor) done(b *begun, err error) {
 // and if nothing else runs of that operation's volume, the volume's first.
 func (x *Executor) next(t *table) {
 	for x.running < x.cfg.Limit {
-		b := first(&x.queue)
+		b := x.first()
 		if b == nil {
 			break
 		}
-		x.launch(b)
+		x.launchFirst(x.volumes[b.op.Key.Volume])
 	}
-	if t.running == 0 {
-		if b := first(&t.queue); b != nil {
-			x.launch(b)
-		}
+	if t.running == 0 && len(t.queue) > 0 {
+		x.launchFirst(t)
 	}
 }
 
-// first takes the first operation from a queue that did not have its turn yet; nil: there is none.
-func first(queue *[]*begun) *begun {
-	for len(*queue) > 0 {
-		b := (*queue)[0]
-		*queue = (*queue)[1:]
+// launchFirst gives the first operation of a volume that waits its strand.
+func (x *Executor) launchFirst(t *table) {
+	b := t.queue[0]
+	t.queue = t.queue[1:]
+	x.launch(b)
+}
+
+// first is the first operation of all that did not have its turn yet, which is the first of its volume's, too; nil: there is
+// none.
+func (x *Executor) first() *begun {
+	for len(x.queue) > 0 {
+		b := x.queue[0]
+		x.queue = x.queue[1:]
 		if !b.launched {
 			return b
 		}
