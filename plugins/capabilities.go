@@ -8,7 +8,13 @@ type Capabilities struct {
 	Limiter       Limiter
 	DeviceMounter DeviceMounter
 	Mounter       Mounter
+	Remounter     Remounter
+	MountOptioner MountOptioner
+	SELinux       SELinuxMounter
 	Reconstructor Reconstructor
+	BlockMapper   BlockMapper
+	NodeExpander  NodeExpander
+	Meter         Meter
 	Provisioner   Provisioner
 	Deleter       Deleter
 	Recycler      Recycler
@@ -22,7 +28,13 @@ func capabilities(p Plugin) Capabilities {
 	c.Limiter, _ = p.(Limiter)
 	c.DeviceMounter, _ = p.(DeviceMounter)
 	c.Mounter, _ = p.(Mounter)
+	c.Remounter, _ = p.(Remounter)
+	c.MountOptioner, _ = p.(MountOptioner)
+	c.SELinux, _ = p.(SELinuxMounter)
 	c.Reconstructor, _ = p.(Reconstructor)
+	c.BlockMapper, _ = p.(BlockMapper)
+	c.NodeExpander, _ = p.(NodeExpander)
+	c.Meter, _ = p.(Meter)
 	c.Provisioner, _ = p.(Provisioner)
 	c.Deleter, _ = p.(Deleter)
 	c.Recycler, _ = p.(Recycler)

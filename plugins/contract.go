@@ -3,7 +3,6 @@ package plugins
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -72,31 +71,8 @@ type DeviceMounter interface {
 	CanDeviceMount(spec *Spec) (bool, error)
 	// DeviceMountPath is where the volume is mounted for the node.
 	DeviceMountPath(spec *Spec) (string, error)
-	// MountDevice mounts the attached volume for the node at path.
-	MountDevice(ctx context.Context, spec *Spec, devicePath, path string) error
+	// MountDevice mounts the attached volume for the node at path, for the pod that uses it first.
+	MountDevice(ctx context.Context, spec *Spec, path string, use Use) error
 	// UnmountDevice undoes MountDevice. Nothing there is success.
 	UnmountDevice(ctx context.Context, path string) error
-}
-
-// Mounter is offered by plugins that a kubelet can mount: all but the purely controlling ones. All is idempotent.
-//
-// Upstream: pkg/volume Mounter, Unmounter.
-type Mounter interface {
-	// MountPath is where the volume appears for the pod.
-	MountPath(specName string, pod types.UID) string
-	// SetUp makes the volume appear for the pod at MountPath. devicePath is what attaching returned.
-	SetUp(ctx context.Context, spec *Spec, pod *corev1.Pod, devicePath string) error
-	// TearDown undoes SetUp. Nothing there is success.
-	TearDown(ctx context.Context, specName string, pod types.UID) error
-}
-
-// Reconstructor is offered by mounters that can tell from the node's disk alone what was mounted for a pod: all that a kubelet
-// has that begins anew.
-//
-// Upstream: pkg/volume VolumePlugin.ConstructVolumeSpec (v1.36).
-type Reconstructor interface {
-	// Reconstruct returns the volume that SetUp has made appear for the pod, or begun to, as far as it is needed to undo that:
-	// its Name is specName, and its VolumeName and DeviceMountPath are those of the volume that was set up. The error matches
-	// fs.ErrNotExist where nothing is known of one.
-	Reconstruct(specName string, pod types.UID) (*Spec, error)
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/plugins"
 )
 
 // mountKey is the key of mounting a volume: pods that share a volume are mounted one after the other.
@@ -52,7 +53,7 @@ func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod t
 	if before == notMounted {
 		m.actual.setMount(actual, pod, want.spec.Name(), mountUncertain)
 	}
-	err := actual.caps.Mounter.SetUp(ctx, want.spec, want.pod, actual.devicePath)
+	err := actual.caps.Mounter.SetUp(ctx, want.spec, want.pod, plugins.Use{DevicePath: actual.devicePath})
 	m.actual.setMount(actual, pod, want.spec.Name(), after(before, err))
 	m.cfg.PodChanged(pod)
 	if err != nil {
@@ -68,7 +69,7 @@ func (m *Manager) mountDevice(ctx context.Context, v *actualVolume, want desired
 	}
 	before := v.device
 	v.device, v.mountPath = mountUncertain, path
-	err = v.caps.DeviceMounter.MountDevice(ctx, want.spec, v.devicePath, path)
+	err = v.caps.DeviceMounter.MountDevice(ctx, want.spec, path, plugins.Use{DevicePath: v.devicePath})
 	v.device = after(before, err)
 	return err
 }

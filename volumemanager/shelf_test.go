@@ -82,7 +82,8 @@ func (shelf) DeviceMountPath(spec *plugins.Spec) (string, error) {
 	return "/devices/" + spec.Name(), nil
 }
 
-func (s shelf) MountDevice(_ context.Context, spec *plugins.Spec, devicePath, path string) error {
+func (s shelf) MountDevice(_ context.Context, spec *plugins.Spec, path string, use plugins.Use) error {
+	devicePath := use.DevicePath
 	return s.call("MountDevice", spec.Name(), "",
 		func() { s.b.mountDevice(spec.Name(), devicePath, path) }, func() { delete(s.b.devices, spec.Name()) })
 }
@@ -96,7 +97,8 @@ func (shelf) MountPath(specName string, pod types.UID) string {
 	return "/pods/" + string(pod) + "/" + specName
 }
 
-func (s shelf) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, devicePath string) error {
+func (s shelf) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.Use) error {
+	devicePath := use.DevicePath
 	return s.call("SetUp", spec.Name(), pod.UID,
 		func() { s.b.setUp(spec.Name(), pod.UID, devicePath) }, func() { delete(s.b.pods[spec.Name()], pod.UID) })
 }

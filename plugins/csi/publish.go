@@ -26,7 +26,7 @@ func (p *Plugin) MountPath(specName string, pod types.UID) string {
 // again; an uncertain one leaves it for TearDown.
 //
 // Upstream: pkg/volume/csi csiMountMgr.SetUpAt (v1.36).
-func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, _ string) error {
+func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.Use) error {
 	source, err := sourceOf(spec)
 	if err != nil {
 		return err

@@ -29,8 +29,9 @@ func TestReconstruct(t *testing.T) {
 		again := csi.New(csi.Config{
 			Component: d.component, CSIDrivers: d.server.Informers(d.component).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
 		})
-		spec, err := again.Reconstruct("pv", podUID)
+		made, err := again.Reconstruct("pv", podUID)
 		d.must(err)
+		spec := made.Spec
 		name, err := again.VolumeName(spec)
 		d.must(err)
 		path, err := again.DeviceMountPath(spec)

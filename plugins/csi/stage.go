@@ -35,7 +35,7 @@ func (p *Plugin) DeviceMountPath(spec *plugins.Spec) (string, error) {
 // final error after an uncertain one removes what that one left; upstream leaves what was there before.
 //
 // Upstream: pkg/volume/csi csiAttacher.MountDevice (v1.36).
-func (p *Plugin) MountDevice(ctx context.Context, spec *plugins.Spec, _, path string) error {
+func (p *Plugin) MountDevice(ctx context.Context, spec *plugins.Spec, path string, _ plugins.Use) error {
 	source, err := sourceOf(spec)
 	if err != nil {
 		return err

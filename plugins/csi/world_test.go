@@ -316,7 +316,7 @@ func (d *disk) mountDevice() error {
 		if err != nil {
 			return err
 		}
-		return d.plugin.MountDevice(ctx, d.spec, "", path)
+		return d.plugin.MountDevice(ctx, d.spec, path, plugins.Use{})
 	})
 }
 
@@ -327,7 +327,7 @@ func (d *disk) unmountDevice() error {
 
 func (d *disk) setUp() error {
 	d.t.Helper()
-	return d.do(func(ctx context.Context) error { return d.plugin.SetUp(ctx, d.spec, d.pod, "") })
+	return d.do(func(ctx context.Context) error { return d.plugin.SetUp(ctx, d.spec, d.pod, plugins.Use{}) })
 }
 
 func (d *disk) tearDown() error {

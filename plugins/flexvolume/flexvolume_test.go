@@ -234,8 +234,8 @@ func (s *scene) life(ctx context.Context) error {
 	s.must(err)
 	at, err := s.caps.DeviceMounter.DeviceMountPath(spec)
 	s.must(err)
-	s.must(s.caps.DeviceMounter.MountDevice(ctx, spec, device, at))
-	s.must(s.caps.Mounter.SetUp(ctx, spec, pod, device))
+	s.must(s.caps.DeviceMounter.MountDevice(ctx, spec, at, plugins.Use{DevicePath: device}))
+	s.must(s.caps.Mounter.SetUp(ctx, spec, pod, plugins.Use{DevicePath: device}))
 	s.must(s.caps.Mounter.TearDown(ctx, "v", "a"))
 	s.must(s.caps.DeviceMounter.UnmountDevice(ctx, at))
 	return s.caps.Attacher.Detach(ctx, "v", node1)
@@ -306,7 +306,7 @@ func TestAnswers(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, map[string]string{"mount": tt.says})
 			s.fails["mount"] = tt.ran
-			err := s.do(func(ctx context.Context) error { return s.caps.Mounter.SetUp(ctx, persistent("v"), newPod("a"), "") })
+			err := s.do(func(ctx context.Context) error { return s.caps.Mounter.SetUp(ctx, persistent("v"), newPod("a"), plugins.Use{}) })
 			if got := fmt.Sprint(err); tt.want != "" && got != tt.want || (err == nil) != (tt.want == "") {
 				t.Fatalf("got %v, want %q", err, tt.want)
 			}
@@ -346,7 +346,7 @@ func TestOfACallThatWentWrongNobodyKnows(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, nil)
 	s.host.SetStrategy(broken{})
-	err := s.do(func(ctx context.Context) error { return s.caps.Mounter.SetUp(ctx, persistent("v"), newPod("a"), "") })
+	err := s.do(func(ctx context.Context) error { return s.caps.Mounter.SetUp(ctx, persistent("v"), newPod("a"), plugins.Use{}) })
 	if err == nil || plugins.ClassOf(err) != plugins.Uncertain {
 		t.Errorf("got %v, want an error that is uncertain", err)
 	}
@@ -360,7 +360,7 @@ func TestProgramThatFailsAndLeavesSomething(t *testing.T) {
 	at := root + "/devices/v"
 	s.must(s.disk.MkdirAll(at + "/lost+found"))
 	err := s.do(func(ctx context.Context) error {
-		return s.caps.DeviceMounter.MountDevice(ctx, persistent("v"), "/dev/v", at)
+		return s.caps.DeviceMounter.MountDevice(ctx, persistent("v"), at, plugins.Use{DevicePath: "/dev/v"})
 	})
 	if plugins.ClassOf(err) != plugins.Uncertain || !errors.Is(err, nodefs.ErrNotEmpty) {
 		t.Errorf("got %v, want an error that is uncertain and says why", err)
@@ -406,8 +406,8 @@ func TestReadOnly(t *testing.T) {
 			s := newScene(t, says)
 			s.must(s.do(func(ctx context.Context) error {
 				at, _ := s.caps.DeviceMounter.DeviceMountPath(spec)
-				s.must(s.caps.DeviceMounter.MountDevice(ctx, spec, "/dev/v", at))
-				return s.caps.Mounter.SetUp(ctx, spec, newPod("a"), "")
+				s.must(s.caps.DeviceMounter.MountDevice(ctx, spec, at, plugins.Use{DevicePath: "/dev/v"}))
+				return s.caps.Mounter.SetUp(ctx, spec, newPod("a"), plugins.Use{})
 			}))
 			mounts, err := s.disk.Mounts()
 			s.must(err)
@@ -429,7 +429,7 @@ func TestVolumeWithASecretIsRefused(t *testing.T) {
 	spec := persistent("v")
 	spec.PersistentVolume.Spec.FlexVolume.SecretRef = &corev1.SecretReference{Name: "s"}
 	before := len(s.calls)
-	err := s.do(func(ctx context.Context) error { return s.caps.Mounter.SetUp(ctx, spec, newPod("a"), "") })
+	err := s.do(func(ctx context.Context) error { return s.caps.Mounter.SetUp(ctx, spec, newPod("a"), plugins.Use{}) })
 	if err == nil || len(s.calls) != before {
 		t.Errorf("got %v, and calls %v", err, s.calls[before:])
 	}

@@ -16,7 +16,8 @@ import (
 // Without a device there is nothing to mount then.
 //
 // Upstream: pkg/volume/flexvolume flexVolumeAttacher.WaitForAttach, MountDevice (v1.36).
-func (p attachable) MountDevice(ctx context.Context, spec *plugins.Spec, device, path string) error {
+func (p attachable) MountDevice(ctx context.Context, spec *plugins.Spec, path string, use plugins.Use) error {
+	device := use.DevicePath
 	options, err := describe(spec, nil)
 	if err != nil {
 		return err
@@ -128,7 +129,7 @@ func (p *plugin) unmount(ctx context.Context, call, path string) error {
 // Differs: upstream's bind can be written to although the volume is read-only.
 //
 // Upstream: pkg/volume/flexvolume flexVolumeMounter.SetUpAt (v1.36).
-func (p *plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, _ string) error {
+func (p *plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.Use) error {
 	options, err := describe(spec, pod)
 	if err != nil {
 		return err
@@ -180,16 +181,16 @@ func (p *plugin) TearDown(ctx context.Context, specName string, pod types.UID) e
 // Reconstruct knows a volume by its directory. What the program was told of it is not known any more, and not needed.
 //
 // Upstream: pkg/volume/flexvolume ConstructVolumeSpec (v1.36).
-func (p *plugin) Reconstruct(specName string, pod types.UID) (*plugins.Spec, error) {
+func (p *plugin) Reconstruct(specName string, pod types.UID) (plugins.Reconstructed, error) {
 	exists, err := p.cfg.FS.Exists(p.MountPath(specName, pod))
 	if err == nil && !exists {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reconstruct volume %s: %w", specName, err)
+		return plugins.Reconstructed{}, fmt.Errorf("reconstruct volume %s: %w", specName, err)
 	}
-	return &plugins.Spec{Volume: &corev1.Volume{
+	return plugins.Reconstructed{Spec: &plugins.Spec{Volume: &corev1.Volume{
 		Name:         specName,
 		VolumeSource: corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{Driver: p.name}},
-	}}, nil
+	}}}, nil
 }

@@ -218,7 +218,8 @@ func (m *model) DeviceMountPath(spec *plugins.Spec) (string, error) {
 	return "/devices/" + name, err
 }
 
-func (m *model) MountDevice(_ context.Context, spec *plugins.Spec, devicePath, path string) error {
+func (m *model) MountDevice(_ context.Context, spec *plugins.Spec, path string, use plugins.Use) error {
+	devicePath := use.DevicePath
 	if devicePath == "" {
 		return &plugins.Error{Class: plugins.Transient, Err: errors.New("no device")}
 	}
@@ -250,7 +251,7 @@ func (m *model) MountPath(specName string, pod types.UID) string {
 	return "/pods/" + string(pod) + "/" + specName
 }
 
-func (m *model) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, _ string) error {
+func (m *model) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.Use) error {
 	path := m.MountPath(spec.Name(), pod.UID)
 	if m.is("not set up when the context has ended") && ctx.Err() != nil {
 		m.b.there["waste"] = true
@@ -278,7 +279,7 @@ func (m *model) TearDown(_ context.Context, specName string, pod types.UID) erro
 	return nil
 }
 
-func (m *model) Reconstruct(specName string, pod types.UID) (*plugins.Spec, error) {
+func (m *model) Reconstruct(specName string, pod types.UID) (plugins.Reconstructed, error) {
 	for what := range m.b.there {
 		if name, ok := strings.CutPrefix(what, "mount "+m.MountPath(specName, pod)+" "); ok {
 			switch {
@@ -287,15 +288,15 @@ func (m *model) Reconstruct(specName string, pod types.UID) (*plugins.Spec, erro
 			case m.is("reconstructs another name"):
 				specName = "other"
 			case m.is("reconstructs another kind"):
-				return &plugins.Spec{Volume: &corev1.Volume{Name: specName}}, nil
+				return plugins.Reconstructed{Spec: &plugins.Spec{Volume: &corev1.Volume{Name: specName}}}, nil
 			}
-			return &plugins.Spec{PersistentVolume: volume(specName, name)}, nil
+			return plugins.Reconstructed{Spec: &plugins.Spec{PersistentVolume: volume(specName, name)}}, nil
 		}
 	}
 	if m.is("reconstructs what is not there") {
-		return &plugins.Spec{PersistentVolume: volume(specName, "v")}, nil
+		return plugins.Reconstructed{Spec: &plugins.Spec{PersistentVolume: volume(specName, "v")}}, nil
 	}
-	return nil, fs.ErrNotExist
+	return plugins.Reconstructed{}, fs.ErrNotExist
 }
 
 func (m *model) SupportsMountOptions() bool { return false }

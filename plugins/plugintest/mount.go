@@ -22,7 +22,7 @@ func (c *checker) checkMounts() {
 		}
 		before := w.left()
 		ok, err := w.call("SetUp", func(ctx context.Context) error {
-			return w.caps.Mounter.SetUp(ctx, w.Volumes[0], w.Pods[1], w.device)
+			return w.caps.Mounter.SetUp(ctx, w.Volumes[0], w.Pods[1], plugins.Use{DevicePath: w.device})
 		})
 		if err != nil || !ok {
 			w.problem("SetUp: it fails for a second pod of the node", "%v", err)
@@ -130,7 +130,11 @@ func (c *checker) checkReconstruction() {
 }
 
 func (w *world) reconstruct() (spec *plugins.Spec, err error) {
-	w.ask("Reconstruct", func() { spec, err = w.caps.Reconstructor.Reconstruct(w.Volumes[0].Name(), w.Pods[0].UID) })
+	w.ask("Reconstruct", func() {
+		var made plugins.Reconstructed
+		made, err = w.caps.Reconstructor.Reconstruct(w.Volumes[0].Name(), w.Pods[0].UID)
+		spec = made.Spec
+	})
 	return spec, err
 }
 

@@ -43,7 +43,7 @@ var pairs = []pair{
 			if err != nil {
 				return err
 			}
-			return w.caps.DeviceMounter.MountDevice(ctx, w.Volumes[0], w.device, path)
+			return w.caps.DeviceMounter.MountDevice(ctx, w.Volumes[0], path, plugins.Use{DevicePath: w.device})
 		},
 		undoIt: func(ctx context.Context, w *world) error {
 			path, err := w.caps.DeviceMounter.DeviceMountPath(w.Volumes[0])
@@ -57,7 +57,7 @@ var pairs = []pair{
 		do: "SetUp", undo: "TearDown", needs: []string{"Attach", "MountDevice"}, classed: true,
 		applies: func(w *world) bool { return len(w.Pods) > 0 && w.caps.Mounter != nil },
 		doIt: func(ctx context.Context, w *world) error {
-			return w.caps.Mounter.SetUp(ctx, w.Volumes[0], w.Pods[0], w.device)
+			return w.caps.Mounter.SetUp(ctx, w.Volumes[0], w.Pods[0], plugins.Use{DevicePath: w.device})
 		},
 		undoIt: func(ctx context.Context, w *world) error {
 			return w.caps.Mounter.TearDown(ctx, w.Volumes[0].Name(), w.Pods[0].UID)
