@@ -60,12 +60,14 @@ var floors = map[string]int{
 	"scheduler":     4,
 	"controllers":   4,
 	"sidecars":      4,
-	"cluster":       5,
-	"scenario":      6,
-	"explore":       6,
-	"simtest":       6,
-	"cmd":           7,
-	"examples":      7,
+	// A node's part of it, on the volume manager.
+	"kubelet":  4,
+	"cluster":  5,
+	"scenario": 6,
+	"explore":  6,
+	"simtest":  6,
+	"cmd":      7,
+	"examples": 7,
 	// For tests of the control plane.
 	"internal/casefile": 1,
 }
@@ -83,6 +85,7 @@ var sameFloor = [][2]string{
 	{"simtest", "explore"},
 	{"fake/rest", "fake/table"},
 	{"fake/rest", "fake/openapi"},
+	{"kubelet", "volumemanager"},
 	{"plugins/array", "plugins/csireq"},
 	{"plugins/loop", "plugins/csireq"},
 	{"plugins/hostpath", "plugins/recycler"},

@@ -23,6 +23,7 @@ import (
 	"github.com/volsim/volsim/controllers/rootca"
 	"github.com/volsim/volsim/controllers/serviceaccount"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
@@ -39,10 +40,10 @@ import (
 type node struct {
 	name    string
 	fs      nodefs.FS
-	root    string       // of the node, and of its kubelet, on fs
-	driver  csi.Register // the driver's services there
-	kubelet *kubelet     // the one that was started last
-	lost    bool         // see Lose
+	root    string           // of the node, and of its kubelet, on fs
+	driver  csi.Register     // the driver's services there
+	kubelet *kubelet.Kubelet // the one that was started last
+	lost    bool             // see Lose
 }
 
 // assemble is the list of all parts of the world, in the order in which they are registered.
@@ -388,9 +389,9 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 			}
 		},
 		start: func(p Process) (err error) {
-			n.kubelet, err = newKubelet(kubeletConfig{
-				component: p.Component, client: p.Client, informers: p.Informers, node: n.name, root: n.root, fs: n.fs, exports: c.exports,
-				drivers: map[string]grpc.ClientConnInterface{c.driver.name(): p.conn(conn)},
+			n.kubelet, err = kubelet.New(kubelet.Config{
+				Component: p.Component, Client: p.Client, Informers: p.Informers, Node: n.name, Root: n.root, FS: n.fs, Exports: c.exports,
+				Drivers: map[string]grpc.ClientConnInterface{c.driver.name(): p.conn(conn)},
 			})
 			return err
 		},

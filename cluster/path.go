@@ -64,7 +64,7 @@ func (c *Cluster) mount(namespace, podName, volume string) (*node, string, error
 		return nil, "", fmt.Errorf("pod %s/%s has no node: volume %s: %w", namespace, podName, volume, ErrNotMounted)
 	}
 	n := c.nodes[at]
-	path := n.kubelet.csi.MountPath(name, pod.UID)
+	path := n.kubelet.MountPath(name, pod.UID)
 	if mounted, err := n.fs.IsMountPoint(path); err != nil || !mounted {
 		return nil, "", fmt.Errorf("pod %s/%s: volume %s: %w", namespace, podName, volume, ErrNotMounted)
 	}

@@ -1,4 +1,4 @@
-package cluster
+package kubelet
 
 import (
 	"context"
@@ -26,8 +26,8 @@ type rejection struct {
 // watchLimits has drivers asked how many volumes the node can have, as often as their CSIDriver objects say.
 //
 // Upstream: pkg/volume/csi csiNodeUpdater (v1.36).
-func (k *kubelet) watchLimits() {
-	k.limits = sim.NewQueue[string](k.cfg.component, sim.QueueConfig{Name: "driver limits", Background: true})
+func (k *Kubelet) watchLimits() {
+	k.limits = sim.NewQueue[string](k.cfg.Component, sim.QueueConfig{Name: "driver limits", Background: true})
 	k.limits.Work(k.syncLimits)
 	again := func(driver *storagev1.CSIDriver) {
 		if period := k.csi.UpdatePeriod(driver.Name); period > 0 && k.periods[driver.Name] == 0 {
@@ -35,12 +35,12 @@ func (k *kubelet) watchLimits() {
 			k.limits.AddAfter(driver.Name, period)
 		}
 	}
-	listen.To(k.cfg.informers.Storage().V1().CSIDrivers().Informer(),
+	listen.To(k.cfg.Informers.Storage().V1().CSIDrivers().Informer(),
 		func(_, driver *storagev1.CSIDriver) { again(driver) }, nil)
 }
 
 // syncLimits asks one driver, and again after its period, which may have changed meanwhile.
-func (k *kubelet) syncLimits(ctx context.Context, driver string) error {
+func (k *Kubelet) syncLimits(ctx context.Context, driver string) error {
 	period := k.csi.UpdatePeriod(driver)
 	k.periods[driver] = period
 	if period == 0 {
@@ -51,7 +51,7 @@ func (k *kubelet) syncLimits(ctx context.Context, driver string) error {
 }
 
 // reject lets a pod be told that it cannot run here.
-func (k *kubelet) reject(uid types.UID, why *volumemanager.LimitError) {
+func (k *Kubelet) reject(uid types.UID, why *volumemanager.LimitError) {
 	k.rejected[uid] = &rejection{message: why.Error()}
 	k.pods.Add(uid)
 }
@@ -59,7 +59,7 @@ func (k *kubelet) reject(uid types.UID, why *volumemanager.LimitError) {
 // reportRejected says, once, that a pod has failed.
 //
 // Upstream: pkg/kubelet rejectPod (v1.36).
-func (k *kubelet) reportRejected(ctx context.Context, pod *corev1.Pod, r *rejection) error {
+func (k *Kubelet) reportRejected(ctx context.Context, pod *corev1.Pod, r *rejection) error {
 	if r.reported {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package cluster
+package kubelet
 
 import (
 	"context"
@@ -28,24 +28,21 @@ import (
 	"github.com/volsim/volsim/volumemanager"
 )
 
-// kubeletConfig is what newKubelet must be told.
-type kubeletConfig struct {
-	component *sim.Component
-	client    kubernetes.Interface
-	informers informers.SharedInformerFactory // whose pods are the node's, and whose only node is it
-	node      string
-	root      string    // of the kubelet, on the node's disk
-	fs        nodefs.FS // the node's disk
-	exports   nodefs.FS // see Cluster.NFS
-	drivers   map[string]grpc.ClientConnInterface
+// Config is what New must be told.
+type Config struct {
+	Component *sim.Component
+	Client    kubernetes.Interface
+	Informers informers.SharedInformerFactory // whose pods are the node's, and whose only node is it
+	Node      string                          // the node's name
+	Root      string                          // of the kubelet, on the node's disk
+	FS        nodefs.FS                       // the node's disk
+	Exports   nodefs.FS                       // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
+	Drivers   map[string]grpc.ClientConnInterface
 }
 
-// kubelet is what a node does: it registers itself and its drivers, brings volumes to its pods, says that they run when
-// all is mounted, and lets them go when all is unmounted. It runs no containers, but for what recycles a volume; see scrub.
-//
-// Upstream: pkg/kubelet, as far as volumes need it.
-type kubelet struct {
-	cfg     kubeletConfig
+// Kubelet is what a node does. Its methods are for the strands of its component.
+type Kubelet struct {
+	cfg     Config
 	csi     *csi.Plugin
 	volumes *volumemanager.Manager
 	pods    *sim.Queue[types.UID]
@@ -60,47 +57,50 @@ type kubelet struct {
 	periods  map[string]time.Duration // how often, as known
 }
 
-// newKubelet makes the kubelet of a node, with its workers.
-func newKubelet(cfg kubeletConfig) (*kubelet, error) {
-	k := &kubelet{
+// New makes the kubelet of a node, with its workers. The error says that a plugin cannot be had.
+func New(cfg Config) (*Kubelet, error) {
+	k := &Kubelet{
 		cfg: cfg, mine: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, periods: map[string]time.Duration{},
 	}
 	k.csi = csi.New(csi.Config{
-		Component: cfg.component, Client: cfg.client,
-		CSIDrivers: cfg.informers.Storage().V1().CSIDrivers(),
-		NodeName:   types.NodeName(cfg.node), Root: cfg.root, FS: cfg.fs,
+		Component: cfg.Component, Client: cfg.Client,
+		CSIDrivers: cfg.Informers.Storage().V1().CSIDrivers(),
+		NodeName:   types.NodeName(cfg.Node), Root: cfg.Root, FS: cfg.FS,
 	})
 	var manager plugins.Manager
 	if err := manager.Register(k.csi); err != nil {
 		return nil, err
 	}
-	k.status = sim.NewQueue[string](cfg.component, sim.QueueConfig{Name: "node status"})
+	k.status = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "node status"})
 	k.status.Work(k.syncNode)
-	k.drivers = sim.NewQueue[string](cfg.component, sim.QueueConfig{Name: "driver registration"})
+	k.drivers = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "driver registration"})
 	k.drivers.Work(k.syncDriver)
-	k.pods = sim.NewQueue[types.UID](cfg.component, sim.QueueConfig{Name: "pods"})
+	k.pods = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{Name: "pods"})
 	k.pods.Work(k.syncPod)
-	k.recorder = events.New(events.Config{Component: cfg.component, Client: cfg.client, Source: "kubelet", Host: cfg.node})
+	k.recorder = events.New(events.Config{Component: cfg.Component, Client: cfg.Client, Source: "kubelet", Host: cfg.Node})
 	k.volumes = volumemanager.New(volumemanager.Config{
-		Component: cfg.component, Client: cfg.client, Plugins: &manager,
+		Component: cfg.Component, Client: cfg.Client, Plugins: &manager,
 		Recorder: k.recorder, Rejected: k.reject,
 		PodChanged:    k.pods.Add,
-		ReportChanged: func() { k.status.Add(cfg.node) },
+		ReportChanged: func() { k.status.Add(cfg.Node) },
 	})
-	core := cfg.informers.Core().V1()
+	core := cfg.Informers.Core().V1()
 	listen.To(core.Pods().Informer(), func(_, pod *corev1.Pod) { k.podSeen(pod) }, k.podGone)
 	listen.To(core.Nodes().Informer(), func(_, node *corev1.Node) { k.volumes.NodeUpdated(node) }, nil)
 	k.watchLimits()
-	k.status.Add(cfg.node)
+	k.status.Add(cfg.Node)
 	return k, nil
 }
 
-func (k *kubelet) podSeen(pod *corev1.Pod) {
+// MountPath is where the volume of a CSI driver is mounted for a pod, if it is. It may be called from anywhere.
+func (k *Kubelet) MountPath(volume string, pod types.UID) string { return k.csi.MountPath(volume, pod) }
+
+func (k *Kubelet) podSeen(pod *corev1.Pod) {
 	k.mine[pod.UID] = pod
 	k.pods.Add(pod.UID)
 }
 
-func (k *kubelet) podGone(pod *corev1.Pod) {
+func (k *Kubelet) podGone(pod *corev1.Pod) {
 	delete(k.mine, pod.UID)
 	delete(k.rejected, pod.UID)
 	k.pods.Add(pod.UID)
@@ -109,7 +109,7 @@ func (k *kubelet) podGone(pod *corev1.Pod) {
 // syncPod brings a pod one step on. What has to be waited for brings it back here.
 //
 // Upstream: pkg/kubelet SyncPod, SyncTerminatedPod (v1.36).
-func (k *kubelet) syncPod(ctx context.Context, uid types.UID) error {
+func (k *Kubelet) syncPod(ctx context.Context, uid types.UID) error {
 	pod := k.mine[uid]
 	if r := k.rejected[uid]; pod != nil && r != nil && !finished(pod) {
 		if err := k.reportRejected(ctx, pod, r); err != nil {
@@ -136,7 +136,7 @@ func (k *kubelet) syncPod(ctx context.Context, uid types.UID) error {
 		return nil
 	}
 	now := int64(0)
-	err := k.cfg.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+	err := k.cfg.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &uid},
 	})
 	if apierrors.IsNotFound(err) {
@@ -150,8 +150,8 @@ func finished(pod *corev1.Pod) bool {
 }
 
 // reportRunning says that all containers of a pod run.
-func (k *kubelet) reportRunning(ctx context.Context, pod *corev1.Pod) error {
-	now := metav1.NewTime(k.cfg.component.Now())
+func (k *Kubelet) reportRunning(ctx context.Context, pod *corev1.Pod) error {
+	now := metav1.NewTime(k.cfg.Component.Now())
 	status := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &now}
 	for _, t := range []corev1.PodConditionType{corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady} {
 		status.Conditions = append(status.Conditions, corev1.PodCondition{
@@ -169,12 +169,12 @@ func (k *kubelet) reportRunning(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // reportPod writes a pod's status, unless the pod is gone.
-func (k *kubelet) reportPod(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
+func (k *Kubelet) reportPod(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
 	if err != nil {
 		return fmt.Errorf("patch of pod status: %w", err)
 	}
-	_, err = k.cfg.client.CoreV1().Pods(pod.Namespace).
+	_, err = k.cfg.Client.CoreV1().Pods(pod.Namespace).
 		Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) {
 		return nil // that pod is gone
@@ -183,12 +183,12 @@ func (k *kubelet) reportPod(ctx context.Context, pod *corev1.Pod, status corev1.
 }
 
 // removePodDir removes what is left of a pod's directory, all of it empty directories.
-func (k *kubelet) removePodDir(uid types.UID) error {
-	pod := filepath.Join(k.cfg.root, "pods", string(uid))
+func (k *Kubelet) removePodDir(uid types.UID) error {
+	pod := filepath.Join(k.cfg.Root, "pods", string(uid))
 	volumes := filepath.Join(pod, "volumes")
 	var dirs []string
-	if exists, err := k.cfg.fs.Exists(volumes); err == nil && exists {
-		names, err := k.cfg.fs.ReadDir(volumes)
+	if exists, err := k.cfg.FS.Exists(volumes); err == nil && exists {
+		names, err := k.cfg.FS.ReadDir(volumes)
 		if err != nil {
 			return fmt.Errorf("remove pod directory: %w", err)
 		}
@@ -197,9 +197,9 @@ func (k *kubelet) removePodDir(uid types.UID) error {
 		}
 	}
 	for _, dir := range append(dirs, volumes, pod) {
-		exists, err := k.cfg.fs.Exists(dir)
+		exists, err := k.cfg.FS.Exists(dir)
 		if err == nil && exists {
-			err = k.cfg.fs.Remove(dir)
+			err = k.cfg.FS.Remove(dir)
 		}
 		if err != nil {
 			return fmt.Errorf("remove pod directory: %w", err)
@@ -213,16 +213,16 @@ func (k *kubelet) removePodDir(uid types.UID) error {
 // Differs: upstream patches the node's status every 10 s; here it is patched when there is something to report.
 //
 // Upstream: pkg/kubelet registerWithAPIServer, syncNodeStatus (v1.36).
-func (k *kubelet) syncNode(ctx context.Context, name string) error {
+func (k *Kubelet) syncNode(ctx context.Context, name string) error {
 	if !k.registered() {
-		_, err := k.cfg.client.CoreV1().Nodes().Create(ctx, nodeObject(k.cfg.node, k.cfg.component.Now()), metav1.CreateOptions{})
+		_, err := k.cfg.Client.CoreV1().Nodes().Create(ctx, NodeObject(k.cfg.Node, k.cfg.Component.Now()), metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 	}
 	if !k.greeted {
 		k.greeted = true
-		for _, driver := range slices.Sorted(maps.Keys(k.cfg.drivers)) {
+		for _, driver := range slices.Sorted(maps.Keys(k.cfg.Drivers)) {
 			k.drivers.Add(driver)
 		}
 	}
@@ -234,7 +234,7 @@ func (k *kubelet) syncNode(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("patch of node status: %w", err)
 	}
-	node, err := k.cfg.client.CoreV1().Nodes().
+	node, err := k.cfg.Client.CoreV1().Nodes().
 		Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil {
 		return err
@@ -246,14 +246,14 @@ func (k *kubelet) syncNode(ctx context.Context, name string) error {
 	return nil
 }
 
-func (k *kubelet) registered() bool {
-	_, err := k.cfg.informers.Core().V1().Nodes().Lister().Get(k.cfg.node)
+func (k *Kubelet) registered() bool {
+	_, err := k.cfg.Informers.Core().V1().Nodes().Lister().Get(k.cfg.Node)
 	return err == nil
 }
 
 // syncDriver registers a driver with the kubelet and with the cluster.
-func (k *kubelet) syncDriver(ctx context.Context, name string) error {
-	info, err := k.csi.AddDriver(ctx, name, k.cfg.drivers[name])
+func (k *Kubelet) syncDriver(ctx context.Context, name string) error {
+	info, err := k.csi.AddDriver(ctx, name, k.cfg.Drivers[name])
 	if err != nil {
 		return err
 	}

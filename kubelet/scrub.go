@@ -1,4 +1,4 @@
-package cluster
+package kubelet
 
 import (
 	"context"
@@ -24,8 +24,8 @@ import (
 // from its containers.
 //
 // Upstream: pkg/kubelet SyncPod, pkg/kubelet/active_deadline.go (v1.36), and the container's command.
-func (k *kubelet) scrub(ctx context.Context, pod *corev1.Pod, volume string, source corev1.VolumeSource) error {
-	live, err := k.cfg.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+func (k *Kubelet) scrub(ctx context.Context, pod *corev1.Pod, volume string, source corev1.VolumeSource) error {
+	live, err := k.cfg.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -39,22 +39,22 @@ func (k *kubelet) scrub(ctx context.Context, pod *corev1.Pod, volume string, sou
 		return err
 	}
 	action := trace.Action{Kind: trace.KindDriver, Verb: "Recycle", Object: plugin + "/" + volume}
-	began := k.cfg.component.Now()
-	out := k.cfg.component.Call(action, func() trace.Outcome {
-		return trace.Outcome{Err: empty(fs, dir), Detail: "node=" + k.cfg.node + " path=" + pathOf(source)}
+	began := k.cfg.Component.Now()
+	out := k.cfg.Component.Call(action, func() trace.Outcome {
+		return trace.Outcome{Err: empty(fs, dir), Detail: "node=" + k.cfg.Node + " path=" + pathOf(source)}
 	})
-	return k.reportPod(ctx, pod, endOf(pod, began, k.cfg.component.Now(), out.Err))
+	return k.reportPod(ctx, pod, endOf(pod, began, k.cfg.Component.Now(), out.Err))
 }
 
 // scrubbed is where a volume is that a pod recycles, and which plugin's it is.
-func (k *kubelet) scrubbed(source corev1.VolumeSource) (plugin string, fs nodefs.FS, dir string, err error) {
+func (k *Kubelet) scrubbed(source corev1.VolumeSource) (plugin string, fs nodefs.FS, dir string, err error) {
 	switch {
 	case source.HostPath != nil:
-		return hostpath.Name, k.cfg.fs, path.Join(k.cfg.root, source.HostPath.Path), nil
+		return hostpath.Name, k.cfg.FS, path.Join(k.cfg.Root, source.HostPath.Path), nil
 	case source.NFS != nil:
-		return nfs.Name, k.cfg.exports, path.Join("/", source.NFS.Server, source.NFS.Path), nil
+		return nfs.Name, k.cfg.Exports, path.Join("/", source.NFS.Server, source.NFS.Path), nil
 	default:
-		return "", nil, "", fmt.Errorf("recycler pod with a volume that %s cannot mount", k.cfg.node)
+		return "", nil, "", fmt.Errorf("recycler pod with a volume that %s cannot mount", k.cfg.Node)
 	}
 }
 

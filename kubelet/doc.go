@@ -1,0 +1,7 @@
+// Package kubelet is what a node does about volumes: it registers itself and its drivers, brings volumes to its pods, says that
+// they run when all is mounted, and lets them go when all is unmounted. It runs no containers, but for what recycles a volume.
+//
+// The work with volumes is package volumemanager's. Here are the pods: what of them the API server says, and what it is told.
+//
+// Upstream: pkg/kubelet, as far as volumes need it.
+package kubelet
