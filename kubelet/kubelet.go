@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -17,10 +15,12 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/listen"
 	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/pluginmanager"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/recycler"
@@ -37,7 +37,9 @@ type Config struct {
 	Root      string                          // of the kubelet, on the node's disk
 	FS        nodefs.FS                       // the node's disk
 	Exports   nodefs.FS                       // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
-	Drivers   map[string]grpc.ClientConnInterface
+	Sockets   pluginmanager.Sockets           // of the node; drivers announce themselves in plugins_registry below Root
+	// Dial reaches a driver that has announced itself. The connection's calls leave the component.
+	Dial func(driver, endpoint string) (grpc.ClientConnInterface, error)
 }
 
 // Kubelet is what a node does. Its methods are for the strands of its component.
@@ -47,9 +49,9 @@ type Kubelet struct {
 	volumes *volumemanager.Manager
 	pods    *sim.Queue[types.UID]
 	status  *sim.Queue[string] // one key: the node's name
-	drivers *sim.Queue[string]
+	plugins *pluginmanager.Manager
 	mine    map[types.UID]*corev1.Pod // the pods of this node, as last seen
-	greeted bool                      // the drivers were told that the kubelet is here
+	greeted bool                      // the node has its CSINode, and drivers may register
 
 	recorder record.EventRecorder
 	rejected map[types.UID]*rejection
@@ -65,7 +67,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.csi = csi.New(csi.Config{
 		Component: cfg.Component, Client: cfg.Client,
 		CSIDrivers: cfg.Informers.Storage().V1().CSIDrivers(),
-		NodeName:   types.NodeName(cfg.Node), Root: cfg.Root, FS: cfg.FS,
+		NodeName:   types.NodeName(cfg.Node), Root: cfg.Root, FS: cfg.FS, Dial: cfg.Dial,
 	})
 	var manager plugins.Manager
 	if err := manager.Register(k.csi); err != nil {
@@ -73,8 +75,10 @@ func New(cfg Config) (*Kubelet, error) {
 	}
 	k.status = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "node status"})
 	k.status.Work(k.syncNode)
-	k.drivers = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "driver registration"})
-	k.drivers.Work(k.syncDriver)
+	k.plugins = pluginmanager.New(pluginmanager.Config{
+		Component: cfg.Component, Sockets: cfg.Sockets, Dir: filepath.Join(cfg.Root, registryDir),
+		Handlers: map[string]plugins.Registrar{registration.CSIPlugin: k.csi},
+	})
 	k.pods = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{Name: "pods"})
 	k.pods.Work(k.syncPod)
 	k.recorder = events.New(events.Config{Component: cfg.Component, Client: cfg.Client, Source: "kubelet", Host: cfg.Node})
@@ -91,6 +95,14 @@ func New(cfg Config) (*Kubelet, error) {
 	k.status.Add(cfg.Node)
 	return k, nil
 }
+
+// registryDir is where plugins announce themselves, below the kubelet's root.
+//
+// Upstream: pkg/kubelet/config DefaultKubeletPluginsRegistrationDirName.
+const registryDir = "plugins_registry"
+
+// Plugins are the plugins that announce themselves to this kubelet, to be told of their sockets.
+func (k *Kubelet) Plugins() *pluginmanager.Manager { return k.plugins }
 
 // MountPath is where the volume of a CSI driver is mounted for a pod, if it is. It may be called from anywhere.
 func (k *Kubelet) MountPath(volume string, pod types.UID) string { return k.csi.MountPath(volume, pod) }
@@ -214,17 +226,8 @@ func (k *Kubelet) removePodDir(uid types.UID) error {
 //
 // Upstream: pkg/kubelet registerWithAPIServer, syncNodeStatus (v1.36).
 func (k *Kubelet) syncNode(ctx context.Context, name string) error {
-	if !k.registered() {
-		_, err := k.cfg.Client.CoreV1().Nodes().Create(ctx, NodeObject(k.cfg.Node, k.cfg.Component.Now()), metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-	}
-	if !k.greeted {
-		k.greeted = true
-		for _, driver := range slices.Sorted(maps.Keys(k.cfg.Drivers)) {
-			k.drivers.Add(driver)
-		}
+	if err := k.greet(ctx); err != nil {
+		return err
 	}
 	if !k.volumes.ReportNeeded() {
 		return nil
@@ -246,16 +249,26 @@ func (k *Kubelet) syncNode(ctx context.Context, name string) error {
 	return nil
 }
 
-func (k *Kubelet) registered() bool {
-	_, err := k.cfg.Informers.Core().V1().Nodes().Lister().Get(k.cfg.Node)
-	return err == nil
-}
-
-// syncDriver registers a driver with the kubelet and with the cluster.
-func (k *Kubelet) syncDriver(ctx context.Context, name string) error {
-	info, err := k.csi.AddDriver(ctx, name, k.cfg.Drivers[name])
-	if err != nil {
+// greet registers the node and its CSINode where that is not done, and then lets drivers register.
+//
+// Upstream: pkg/kubelet registerWithAPIServer, pkg/volume/csi initializeCSINode (v1.36).
+func (k *Kubelet) greet(ctx context.Context) error {
+	var uid types.UID // "": nobody knows
+	if node, err := k.cfg.Informers.Core().V1().Nodes().Lister().Get(k.cfg.Node); err == nil {
+		uid = node.UID
+	} else {
+		_, err := k.cfg.Client.CoreV1().Nodes().Create(ctx, NodeObject(k.cfg.Node, k.cfg.Component.Now()), metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	if k.greeted {
+		return nil
+	}
+	if err := k.csi.Initialize(ctx, uid); err != nil {
 		return err
 	}
-	return k.csi.Publish(ctx, name, info)
+	k.greeted = true
+	k.plugins.Scan()
+	return nil
 }
