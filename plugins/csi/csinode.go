@@ -36,10 +36,10 @@ func MigratedAnnotation() map[string]string {
 func (p *Plugin) Initialize(ctx context.Context, node types.UID) error {
 	p.nodeUID = node
 	own, err := p.csiNode(ctx)
-	if err != nil || !markMigrated(own) {
+	if err != nil || !markMigrated(own, plugins.Migrated()) {
 		return err
 	}
-	_, err = p.cfg.Client.StorageV1().CSINodes().Update(ctx, own, metav1.UpdateOptions{})
+	_, err = p.updateCSINode(ctx, own)
 	return err
 }
 
@@ -107,28 +107,32 @@ func (p *Plugin) createCSINode(ctx context.Context) (*storagev1.CSINode, error) 
 	}, metav1.CreateOptions{})
 }
 
-// markMigrated brings a CSINode's annotation in line, and tells whether it was not. Of several names the order does not matter.
+// markMigrated brings what a CSINode says of migrated plugins in line, and tells whether it was not. The order of their names does
+// not matter.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager setMigrationAnnotation (v1.36).
-func markMigrated(node *storagev1.CSINode) (changed bool) {
-	for key, want := range MigratedAnnotation() {
-		is := strings.Split(node.Annotations[key], ",")
-		slices.Sort(is)
-		if strings.Join(slices.Compact(is), ",") == want {
-			continue
-		}
-		if node.Annotations == nil {
-			node.Annotations = map[string]string{}
-		}
-		node.Annotations[key] = want
-		changed = true
+func markMigrated(node *storagev1.CSINode, migrated plugins.Migration) (changed bool) {
+	const key = corev1.MigratedPluginsAnnotationKey
+	is, there := node.Annotations[key]
+	named, want := strings.Split(is, ","), slices.Sorted(maps.Keys(migrated))
+	slices.Sort(named)
+	switch {
+	case len(want) == 0:
+		delete(node.Annotations, key)
+		return there && is != ""
+	case slices.Equal(slices.Compact(named), want):
+		return false
+	case node.Annotations == nil:
+		node.Annotations = map[string]string{}
 	}
-	return changed
+	node.Annotations[key] = strings.Join(want, ",")
+	return true
 }
 
 // publish has a driver's entry in the node's CSINode.
 //
-// Differs: an entry that changes stays in its place; upstream moves it to the end.
+// Differs: an entry that changes stays in its place, where it can; upstream moves it to the end. One that says something that an
+// API server lets nobody change is taken out first; upstream tries in vain, unregisters the driver, and registers it again later.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager updateCSINode, UpdateCSIDriver (v1.36), and their texts.
 func (p *Plugin) publish(ctx context.Context, entry storagev1.CSINodeDriver) error {
@@ -137,11 +141,23 @@ func (p *Plugin) publish(ctx context.Context, entry storagev1.CSINodeDriver) err
 		if err != nil {
 			return err
 		}
-		marked := markMigrated(node)
-		if !enter(node, entry) && !marked {
+		marked, was := markMigrated(node, plugins.Migrated()), entered(node, entry.Name)
+		if was != nil && (was.NodeID != entry.NodeID || !sameKeys(was.TopologyKeys, entry.TopologyKeys)) {
+			node.Spec.Drivers = slices.DeleteFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == entry.Name })
+			if node, err = p.updateCSINode(ctx, node); err != nil {
+				return err
+			}
+			was = nil
+		}
+		switch {
+		case was == nil:
+			node.Spec.Drivers = append(node.Spec.Drivers, entry)
+		case !equality.Semantic.DeepEqual(was.Allocatable, entry.Allocatable):
+			was.Allocatable = entry.Allocatable
+		case !marked:
 			return nil
 		}
-		_, err = p.cfg.Client.StorageV1().CSINodes().Update(ctx, node, metav1.UpdateOptions{})
+		_, err = p.updateCSINode(ctx, node)
 		return err
 	})
 	if err != nil {
@@ -151,30 +167,29 @@ func (p *Plugin) publish(ctx context.Context, entry storagev1.CSINodeDriver) err
 	return nil
 }
 
-// enter puts an entry into a CSINode, and tells whether it was not there as it is.
-//
-// Upstream: pkg/volume/csi/nodeinfomanager installDriverToCSINode (v1.36).
-func enter(node *storagev1.CSINode, entry storagev1.CSINodeDriver) (changed bool) {
-	at := slices.IndexFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == entry.Name })
+func (p *Plugin) updateCSINode(ctx context.Context, node *storagev1.CSINode) (*storagev1.CSINode, error) {
+	return p.cfg.Client.StorageV1().CSINodes().Update(ctx, node, metav1.UpdateOptions{})
+}
+
+// entered is a driver's entry in a CSINode; nil: none.
+func entered(node *storagev1.CSINode, driver string) *storagev1.CSINodeDriver {
+	at := slices.IndexFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
 	if at < 0 {
-		node.Spec.Drivers = append(node.Spec.Drivers, entry)
-		return true
+		return nil
 	}
-	was := node.Spec.Drivers[at]
-	slices.Sort(was.TopologyKeys)
-	if equality.Semantic.DeepEqual(was, entry) {
-		return false
-	}
-	node.Spec.Drivers[at] = entry
-	return true
+	return &node.Spec.Drivers[at]
+}
+
+// sameKeys compares without the order.
+func sameKeys(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 // withdraw takes a driver's entry out of the node's CSINode, where there is one.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager tryUninstallDriverFromCSINode (v1.36).
 func (p *Plugin) withdraw(ctx context.Context, driver string) error {
-	nodes := p.cfg.Client.StorageV1().CSINodes()
-	node, err := nodes.Get(ctx, string(p.cfg.NodeName), metav1.GetOptions{})
+	node, err := p.cfg.Client.StorageV1().CSINodes().Get(ctx, string(p.cfg.NodeName), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -186,7 +201,7 @@ func (p *Plugin) withdraw(ctx context.Context, driver string) error {
 		return nil
 	}
 	node.Spec.Drivers = left
-	_, err = nodes.Update(ctx, node, metav1.UpdateOptions{})
+	_, err = p.updateCSINode(ctx, node)
 	return err
 }
 
