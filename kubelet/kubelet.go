@@ -49,6 +49,7 @@ type Kubelet struct {
 	status  *sim.Queue[string] // one key: the node's name
 	drivers *sim.Queue[string]
 	mine    map[types.UID]*corev1.Pod // the pods of this node, as last seen
+	begun   bool                      // the volume manager was told of all pods
 	greeted bool                      // the drivers were told that the kubelet is here
 
 	recorder record.EventRecorder
@@ -79,7 +80,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.pods.Work(k.syncPod)
 	k.recorder = events.New(events.Config{Component: cfg.Component, Client: cfg.Client, Source: "kubelet", Host: cfg.Node})
 	k.volumes = volumemanager.New(volumemanager.Config{
-		Component: cfg.Component, Client: cfg.Client, Plugins: &manager,
+		Component: cfg.Component, Client: cfg.Client, NodeName: types.NodeName(cfg.Node), Plugins: &manager,
 		Recorder: k.recorder, Rejected: k.reject,
 		PodChanged:    k.pods.Add,
 		ReportChanged: func() { k.status.Add(cfg.Node) },
@@ -106,10 +107,31 @@ func (k *Kubelet) podGone(pod *corev1.Pod) {
 	k.pods.Add(pod.UID)
 }
 
+// begin is done first, when the pods of the node are known: all workers wait for the caches.
+func (k *Kubelet) begin() {
+	if k.begun {
+		return
+	}
+	k.begun = true
+	for _, uid := range slices.Sorted(maps.Keys(k.mine)) {
+		if pod := k.mine[uid]; runs(pod) {
+			k.volumes.AddPod(pod)
+		}
+	}
+	k.volumes.PodsKnown()
+}
+
+// runs tells whether the pod's containers are to run, with volumes mounted for them.
+func runs(pod *corev1.Pod) bool {
+	_, _, scrubs := recycler.Scrubs(pod)
+	return pod.DeletionTimestamp == nil && !finished(pod) && !scrubs
+}
+
 // syncPod brings a pod one step on. What has to be waited for brings it back here.
 //
 // Upstream: pkg/kubelet SyncPod, SyncTerminatedPod (v1.36).
 func (k *Kubelet) syncPod(ctx context.Context, uid types.UID) error {
+	k.begin()
 	pod := k.mine[uid]
 	if r := k.rejected[uid]; pod != nil && r != nil && !finished(pod) {
 		if err := k.reportRejected(ctx, pod, r); err != nil {
@@ -214,6 +236,7 @@ func (k *Kubelet) removePodDir(uid types.UID) error {
 //
 // Upstream: pkg/kubelet registerWithAPIServer, syncNodeStatus (v1.36).
 func (k *Kubelet) syncNode(ctx context.Context, name string) error {
+	k.begin()
 	if !k.registered() {
 		_, err := k.cfg.Client.CoreV1().Nodes().Create(ctx, NodeObject(k.cfg.Node, k.cfg.Component.Now()), metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {

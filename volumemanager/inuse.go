@@ -29,8 +29,12 @@ func (m *Manager) VolumesInUse() []corev1.UniqueVolumeName {
 }
 
 // ReportNeeded tells whether VolumesInUse has to be patched into the Node's status: it differs from what was last
-// reported, or a volume waits for a report that was begun after it was wanted.
+// reported, or a volume waits for a report that was begun after it was wanted. A kubelet that has just begun reports nothing
+// before it knows its pods: it would leave out what it is about to need.
 func (m *Manager) ReportNeeded() bool {
+	if !m.ready {
+		return false
+	}
 	for _, name := range m.waiting() {
 		if v := m.desired.volumes[name]; v.attachable && !v.reported {
 			return true
@@ -63,6 +67,7 @@ func (m *Manager) NodeUpdated(node *corev1.Node) {
 		return
 	}
 	m.node, m.nodeSeen = node, seen
+	m.checkReady()
 	if m.reportedOnce && !slices.Equal(node.Status.VolumesInUse, m.lastReport) {
 		m.unreported(node)
 	}
@@ -93,7 +98,7 @@ func revision(node *corev1.Node) int64 {
 func (m *Manager) waiting() []corev1.UniqueVolumeName {
 	var names []corev1.UniqueVolumeName
 	for name := range m.desired.volumes {
-		if m.actual.volumes[name] == nil {
+		if v := m.actual.volumes[name]; v == nil || v.reconstructed {
 			names = append(names, name)
 		}
 	}
