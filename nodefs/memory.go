@@ -45,6 +45,7 @@ type mount struct {
 	source   string
 	readOnly bool
 	number   int
+	below    int // mounts made on it; guarded by Memory.mu
 }
 
 // spot is a place in the file system: elements below the top of a mount.
@@ -72,6 +73,7 @@ func (m *Memory) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mounts = map[mountKey]*mount{}
+	m.disk.below = 0
 }
 
 // MountTree makes the whole of tree visible at the existing directory name.
@@ -111,11 +113,10 @@ func (m *Memory) Unmount(name string) error {
 	if !here.isMountPoint() {
 		return failure("unmount", name, ErrNotMounted)
 	}
-	for key := range m.mounts {
-		if key.parent == here.mount {
-			return failure("unmount", name, ErrBusy)
-		}
+	if here.mount.below > 0 {
+		return failure("unmount", name, ErrBusy)
 	}
+	here.mount.key.parent.below--
 	delete(m.mounts, here.mount.key)
 	return nil
 }
@@ -131,10 +132,26 @@ func (m *Memory) Mounts() ([]Mount, error) {
 	slices.SortFunc(all, func(a, b *mount) int { return cmp.Compare(a.number, b.number) })
 	rows := make([]Mount, len(all))
 	for i, each := range all {
-		rows[i] = Mount{Path: each.key.path, Source: each.source, FSType: memoryFSType, ReadOnly: each.readOnly}
+		rows[i] = each.row()
 	}
 	sortMounts(rows)
 	return rows, nil
+}
+
+func (m *mount) row() Mount {
+	return Mount{Path: m.key.path, Source: m.source, FSType: memoryFSType, ReadOnly: m.readOnly}
+}
+
+// MountAt is the topmost mount made at exactly this path, without a look at all others; false where nothing is mounted there;
+// fs.ErrNotExist for a missing path.
+func (m *Memory) MountAt(name string) (Mount, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	here, err := m.existing(name)
+	if err != nil || !here.isMountPoint() {
+		return Mount{}, false, err
+	}
+	return here.mount.row(), true, nil
 }
 
 // IsMountPoint implements FS.
@@ -283,6 +300,7 @@ func (m *Memory) attach(name string, added *mount) error {
 	added.number = m.made
 	added.key = mountKey{parent: here.mount, path: path.Clean(name)}
 	m.mounts[added.key] = added
+	here.mount.below++
 	return nil
 }
 
