@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -55,6 +56,7 @@ type Plugin struct {
 	news        map[string]*sim.Signal // of VolumeAttachments that somebody waits for, by name
 	turns       map[string]*turn       // by driver
 	nodeUID     types.UID              // of the Node, as last seen; "": never
+	tokens      tokens                 // of pods for which this kubelet publishes volumes
 }
 
 // nodeDriver is a driver as a kubelet knows it.
@@ -62,6 +64,8 @@ type nodeDriver struct {
 	client      csispec.NodeClient
 	stages      bool // STAGE_UNSTAGE_VOLUME
 	multiWriter bool // SINGLE_NODE_MULTI_WRITER
+	mountGroup  bool // VOLUME_MOUNT_GROUP
+	measures    bool // GET_VOLUME_STATS
 
 	socket    string                   // at which it was announced
 	version   *version.Version         // of CSI, that it speaks
@@ -69,19 +73,23 @@ type nodeDriver struct {
 }
 
 var (
-	_ plugins.Plugin        = (*Plugin)(nil)
-	_ plugins.Attacher      = (*Plugin)(nil)
-	_ plugins.Verifier      = (*Plugin)(nil)
-	_ plugins.Limiter       = (*Plugin)(nil)
-	_ plugins.DeviceMounter = (*Plugin)(nil)
-	_ plugins.Mounter       = (*Plugin)(nil)
-	_ plugins.Reconstructor = (*Plugin)(nil)
+	_ plugins.Plugin         = (*Plugin)(nil)
+	_ plugins.Attacher       = (*Plugin)(nil)
+	_ plugins.Verifier       = (*Plugin)(nil)
+	_ plugins.Limiter        = (*Plugin)(nil)
+	_ plugins.DeviceMounter  = (*Plugin)(nil)
+	_ plugins.Mounter        = (*Plugin)(nil)
+	_ plugins.Remounter      = (*Plugin)(nil)
+	_ plugins.MountOptioner  = (*Plugin)(nil)
+	_ plugins.SELinuxMounter = (*Plugin)(nil)
+	_ plugins.Reconstructor  = (*Plugin)(nil)
+	_ plugins.Meter          = (*Plugin)(nil)
 )
 
 // New makes the plugin of one process.
 func New(cfg Config) *Plugin {
 	p := &Plugin{
-		cfg: cfg, drivers: map[string]*nodeDriver{}, news: map[string]*sim.Signal{}, turns: map[string]*turn{},
+		cfg: cfg, drivers: map[string]*nodeDriver{}, news: map[string]*sim.Signal{}, turns: map[string]*turn{}, tokens: tokens{},
 		driverInfo: cfg.CSIDrivers.Informer().GetStore(),
 	}
 	if cfg.Attachments != nil {
@@ -97,12 +105,12 @@ func New(cfg Config) *Plugin {
 // Name is "kubernetes.io/csi".
 func (p *Plugin) Name() string { return PluginName }
 
-// CanSupport tells whether the volume is a PersistentVolume of a CSI driver.
+// CanSupport tells whether the volume is of a CSI driver: a PersistentVolume, or one written out in a pod.
 func (p *Plugin) CanSupport(spec *plugins.Spec) bool {
-	return spec.PersistentVolume != nil && spec.PersistentVolume.Spec.CSI != nil
+	return spec.PersistentVolume != nil && spec.PersistentVolume.Spec.CSI != nil || inlineSource(spec) != nil
 }
 
-// VolumeName is driver^handle.
+// VolumeName is driver^handle. A volume that is written out in a pod has none: it is that pod's alone.
 func (p *Plugin) VolumeName(spec *plugins.Spec) (string, error) {
 	source, err := sourceOf(spec)
 	if err != nil {
@@ -122,6 +130,23 @@ func sourceOf(spec *plugins.Spec) (*corev1.CSIPersistentVolumeSource, error) {
 	return source, nil
 }
 
+// SupportsMountOption is true: drivers take mount options.
+//
+// Upstream: pkg/volume/csi csiPlugin.SupportsMountOption (v1.36).
+func (p *Plugin) SupportsMountOption() bool { return true }
+
+// RequiresRemount tells whether the volume is published again and again: its driver's CSIDriver object says so.
+//
+// Upstream: pkg/volume/csi csiPlugin.RequiresRemount (v1.36).
+func (p *Plugin) RequiresRemount(spec *plugins.Spec) bool {
+	name, err := driverOf(spec)
+	if err != nil {
+		return false
+	}
+	driver, err := p.csiDriver(name)
+	return err == nil && driver != nil && driver.Spec.RequiresRepublish != nil && *driver.Spec.RequiresRepublish
+}
+
 // csiDriver is the CSIDriver object of a driver; nil where there is none.
 func (p *Plugin) csiDriver(name string) (*storagev1.CSIDriver, error) {
 	object, found, err := p.driverInfo.GetByKey(name)
@@ -139,6 +164,31 @@ func (p *Plugin) driver(name string) (*nodeDriver, error) {
 	d, ok := p.drivers[name]
 	if !ok {
 		return nil, &plugins.Error{Class: plugins.Transient, Err: fmt.Errorf("driver name %s %w", name, errNoDriver)}
+	}
+	return d, nil
+}
+
+// meet asks a driver what it can do. conn must suspend (see Suspend).
+//
+// Differs: upstream asks for capabilities before every use; a driver's do not change while it runs.
+func meet(ctx context.Context, name string, conn grpc.ClientConnInterface) (*nodeDriver, error) {
+	client := csispec.NewNodeClient(conn)
+	caps, err := client.NodeGetCapabilities(ctx, &csispec.NodeGetCapabilitiesRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("driver %s: NodeGetCapabilities: %w", name, err)
+	}
+	d := &nodeDriver{client: client}
+	for _, c := range caps.GetCapabilities() {
+		switch c.GetRpc().GetType() {
+		case csispec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME:
+			d.stages = true
+		case csispec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER:
+			d.multiWriter = true
+		case csispec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP:
+			d.mountGroup = true
+		case csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS:
+			d.measures = true
+		}
 	}
 	return d, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/volsim/volsim/plugins"
@@ -83,24 +82,6 @@ func (p *Plugin) welcome(ctx context.Context, r plugins.Registration, speaks *ve
 		return fmt.Errorf("driver %s: NodeGetInfo: %w", r.Name, err)
 	}
 	return p.install(ctx, r.Name, info)
-}
-
-// meet asks a driver what it can do.
-func meet(ctx context.Context, name string, conn grpc.ClientConnInterface) (*nodeDriver, error) {
-	d := &nodeDriver{client: csispec.NewNodeClient(conn)}
-	caps, err := d.client.NodeGetCapabilities(ctx, &csispec.NodeGetCapabilitiesRequest{})
-	if err != nil {
-		return nil, fmt.Errorf("driver %s: NodeGetCapabilities: %w", name, err)
-	}
-	for _, c := range caps.GetCapabilities() {
-		switch c.GetRpc().GetType() {
-		case csispec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME:
-			d.stages = true
-		case csispec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER:
-			d.multiWriter = true
-		}
-	}
-	return d, nil
 }
 
 // DeregisterPlugin makes a driver unknown to this kubelet at once, and takes it from what the cluster knows of the node. What

@@ -308,9 +308,11 @@ func TestDriverGoesWhileItMounts(t *testing.T) {
 		r := announced("a.sock", "1.0.0")
 		_, conn := w.serve(r)
 		w.must(w.register(r))
-			d := w.volume("h-1")
+		d := w.volume("h-1")
 		w.attachment("h-1", func(a *storagev1.VolumeAttachment) { a.Status.Attached = true })
-		mount := w.begin(func(ctx context.Context) error { return d.plugin.MountDevice(ctx, d.spec, d.globalMount(), plugins.Use{}) })
+		mount := w.begin(func(ctx context.Context) error {
+			return d.plugin.MountDevice(ctx, d.spec, d.globalMount(), plugins.Use{})
+		})
 		w.upTo("driver NodeStageVolume")
 		w.component.Spawn("deregistration", func(ctx context.Context) { _ = w.plugin.DeregisterPlugin(ctx, r) })
 		if !answers {
