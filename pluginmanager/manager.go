@@ -37,7 +37,7 @@ type Config struct {
 // and Watch.
 //
 // Differs: upstream does what it is told, each second: a socket that was removed and made again is gone if the two are told the
-// wrong way round.
+// wrong way round. It also asks a plugin that it refuses again and again, for which nothing can have changed.
 //
 // Upstream: pkg/kubelet/pluginmanager PluginManager (v1.36).
 type Manager struct {
@@ -57,8 +57,7 @@ type socket struct {
 	running  bool // it is being looked at
 	again    bool // it may have changed since it was looked at
 	failures int  // in a row
-	// refused: it may be taken when another plugin goes.
-	refused bool
+	refused  bool // it is not to be registered, unless another plugin goes or it is made anew
 
 	registered string               // which of the sockets at the path has its plugin registered; "": none
 	undo       bool                 // that registration is to be undone, as the plugin was not told
@@ -69,7 +68,7 @@ type socket struct {
 func New(cfg Config) *Manager {
 	m := &Manager{cfg: cfg, sockets: map[string]*socket{}, waiting: map[string]bool{}}
 	cfg.Component.Delivery("plugin sockets", m.told, m.take)
-	m.retries = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "plugin retries", Background: true})
+	m.retries = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "plugin retries"})
 	m.retries.Work(m.retry)
 	return m
 }
@@ -163,6 +162,8 @@ func (m *Manager) look(path string) {
 func (m *Manager) looked(path string, s *socket, err error) {
 	if err != nil {
 		m.note("plugin", m.name(path), err)
+	}
+	if err != nil && !s.refused {
 		s.failures++
 	} else {
 		s.failures = 0
@@ -170,7 +171,7 @@ func (m *Manager) looked(path string, s *socket, err error) {
 	switch {
 	case s.again:
 		m.look(path)
-	case err != nil:
+	case s.failures > 0:
 		m.retryAfter(path, min(retryMin<<min(s.failures-1, 10), retryMax))
 	case s.registered == "" && !s.refused:
 		delete(m.sockets, path)

@@ -65,6 +65,7 @@ func (m *Manager) register(ctx context.Context, path, is string, s *socket) erro
 	}
 	handler, found := m.cfg.Handlers[info.GetType()]
 	if !found {
+		s.refused = true
 		return refuse(ctx, client, fmt.Errorf("RegisterPlugin error -- no handler registered for plugin type: %s at socket %s", info.GetType(), path))
 	}
 	plugin := plugins.Registration{
