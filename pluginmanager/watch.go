@@ -18,20 +18,30 @@ import (
 //
 // Upstream: pkg/kubelet/pluginmanager/pluginwatcher Watcher.Start (v1.36).
 func (m *Manager) Watch(ctx context.Context) error {
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		return fmt.Errorf("watch plugin sockets: %w", err)
-	}
-	defer watcher.Close()
-	w := watch{Manager: m, watcher: watcher, dir: filepath.Clean(m.cfg.Dir)}
 	for {
-		if err := w.all(); err != nil {
+		ended, err := m.watch(ctx)
+		if err != nil {
 			return fmt.Errorf("watch plugin sockets: %w", err)
 		}
-		if w.follow(ctx) {
+		if ended {
 			return nil
 		}
 	}
+}
+
+// watch watches until ctx ends or something was missed, and returns whether ctx has ended. It has a watcher of its own: one that
+// watched a directory that is gone mixes it up with another of its name.
+func (m *Manager) watch(ctx context.Context) (ended bool, err error) {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return false, err
+	}
+	defer watcher.Close()
+	w := watch{Manager: m, watcher: watcher, dir: filepath.Clean(m.cfg.Dir)}
+	if err := w.all(); err != nil {
+		return false, err
+	}
+	return w.follow(ctx), nil
 }
 
 // watch is a directory that is watched, with those below it.
@@ -48,8 +58,11 @@ func (w watch) all() error {
 	if err := os.MkdirAll(w.dir, mode); err != nil {
 		return err
 	}
-	if err := w.watcher.Add(w.dir); err != nil {
-		return err
+	// While somebody listens at a socket in it, a directory that is removed does not say so itself.
+	for _, dir := range []string{filepath.Dir(w.dir), w.dir} {
+		if err := w.watcher.Add(dir); err != nil {
+			return err
+		}
 	}
 	w.below(w.dir)
 	w.Tell("")
@@ -93,10 +106,11 @@ func (w watch) event(event fsnotify.Event) bool {
 	switch {
 	case event.Name == w.dir:
 		return !gone
+	case w.ignored(event.Name):
 	case event.Has(fsnotify.Rename):
 		w.Tell("") // it may have been a directory with sockets in it
 	case event.Has(fsnotify.Create):
-		if info, err := os.Stat(event.Name); err == nil && info.IsDir() && !w.ignored(event.Name) {
+		if info, err := os.Stat(event.Name); err == nil && info.IsDir() {
 			w.below(event.Name)
 			w.Tell("")
 			return true
