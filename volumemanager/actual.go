@@ -33,32 +33,53 @@ type actualState struct {
 type actualVolume struct {
 	name       corev1.UniqueVolumeName
 	caps       plugins.Capabilities
-	attachable bool
-	devicePath string // as the attach/detach controller reported it
+	spec       *plugins.Spec // as it was last mounted, or found on the disk
+	attachable bool          // of one that was found on the disk: it may be
+	block      bool          // it is used as a device
+	devicePath string        // as the attach/detach controller reported it
 	device     mountState
-	mountPath  string // where the device is mounted, or may be
-	pods       map[types.UID]*actualMount
-	turn       types.UID // the pod it was last being mounted for; one that fails must not keep the others waiting
+	mountPath  string // where the device is mounted, or prepared, or may be
+
+	reconstructed       bool // found on the disk, and not known yet to be attached
+	deviceReconstructed bool // found on the disk, and not mounted for the node since
+	pods                map[types.UID]*actualMount
+	turn                types.UID // the pod it was last being mounted for; one that fails must not keep the others waiting
 }
 
 // actualMount is a volume mounted for a pod.
 type actualMount struct {
-	specName string
-	state    mountState // never notMounted
+	specName  string
+	outerName string     // in the pod; "" where that is not known
+	state     mountState // never notMounted
+
+	reconstructed bool // found on the disk, and not set up since
+	remount       bool // it is to be set up again
 }
 
 func newActualState() actualState {
 	return actualState{volumes: map[corev1.UniqueVolumeName]*actualVolume{}, podVolumes: map[types.UID]int{}}
 }
 
-// add notes that a volume is attached.
+// add notes that a volume is attached, or, of one that was found on the disk, that it still is.
 func (a *actualState) add(v *desiredVolume, devicePath string) *actualVolume {
-	volume := &actualVolume{
-		name: v.name, caps: v.caps, attachable: v.attachable, devicePath: devicePath,
-		pods: map[types.UID]*actualMount{},
+	volume, ok := a.volumes[v.name]
+	if !ok {
+		volume = &actualVolume{name: v.name, caps: v.caps, block: v.block, pods: map[types.UID]*actualMount{}}
+		a.volumes[v.name] = volume
 	}
-	a.volumes[v.name] = volume
+	volume.spec = v.pods[v.podsAfter("")[0]].spec
+	volume.attachable, volume.devicePath, volume.reconstructed = v.attachable, devicePath, false
 	return volume
+}
+
+// anyReconstructed tells whether there is a volume of which it is not known whether it is attached.
+func (a *actualState) anyReconstructed() bool {
+	for _, v := range a.volumes {
+		if v.reconstructed {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *actualState) mounted(name corev1.UniqueVolumeName, pod types.UID) bool {
@@ -70,21 +91,33 @@ func (a *actualState) mounted(name corev1.UniqueVolumeName, pod types.UID) bool 
 	return ok && m.state == mounted
 }
 
-// setMount notes the state of a pod's mount; notMounted removes it.
-func (a *actualState) setMount(v *actualVolume, pod types.UID, specName string, state mountState) {
+// setMount notes the state of a pod's mount; notMounted removes it, and mounted ends what was special about it.
+func (a *actualState) setMount(v *actualVolume, want desiredMount, state mountState) {
+	pod := want.pod.UID
+	if state == notMounted {
+		a.removeMount(v, pod)
+		return
+	}
 	m, known := v.pods[pod]
-	switch {
-	case state == notMounted && known:
-		delete(v.pods, pod)
-		if a.podVolumes[pod]--; a.podVolumes[pod] == 0 {
-			delete(a.podVolumes, pod)
-		}
-	case state == notMounted:
-	case known:
-		m.state = state
-	default:
-		v.pods[pod] = &actualMount{specName: specName, state: state}
+	if !known {
+		m = &actualMount{}
+		v.pods[pod] = m
 		a.podVolumes[pod]++
+	}
+	m.specName, m.outerName, m.state = want.spec.Name(), want.outerName, state
+	if state == mounted {
+		m.reconstructed = false
+	}
+}
+
+// removeMount notes that a pod has nothing of a volume mounted.
+func (a *actualState) removeMount(v *actualVolume, pod types.UID) {
+	if _, known := v.pods[pod]; !known {
+		return
+	}
+	delete(v.pods, pod)
+	if a.podVolumes[pod]--; a.podVolumes[pod] == 0 {
+		delete(a.podVolumes, pod)
 	}
 }
 
@@ -99,17 +132,18 @@ func (v *actualVolume) mountState(pod types.UID) mountState {
 func (v *actualVolume) sortedPods() []types.UID { return slices.Sorted(maps.Keys(v.pods)) }
 
 // after is the state that a mount in a state is in when an operation on it has ended in err: an uncertain error leaves
-// it uncertain, a transient one as it was, a final one means it is not mounted.
+// it uncertain, a transient one as it was, a final one means it is not mounted. One that was found on the disk may be in
+// use, whatever the error.
 //
 // Upstream: pkg/volume/util/operationexecutor markDeviceErrorState, markVolumeErrorState (v1.36).
-func after(before mountState, err error) mountState {
+func after(before mountState, reconstructed bool, err error) mountState {
 	if err == nil || before == mounted {
 		return mounted
 	}
-	switch plugins.ClassOf(err) {
-	case plugins.Uncertain:
+	switch class := plugins.ClassOf(err); {
+	case class == plugins.Uncertain:
 		return mountUncertain
-	case plugins.Transient:
+	case class == plugins.Transient, reconstructed:
 		return before
 	default:
 		return notMounted

@@ -2,6 +2,7 @@ package volumemanager
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,37 +32,73 @@ func TestDecide(t *testing.T) {
 	type mounts = map[types.UID]mountState
 	detached := wantedBy(false, "a")
 	detached.attachable = false
+	found := func(pods mounts) *actualVolume {
+		v := actual(mountUncertain, pods)
+		v.attachable, v.reconstructed = true, true
+		return v
+	}
+	again := actual(mounted, mounts{"a": mounted, "b": mounted})
+	again.pods["b"].remount = true
+	ours := actual(notMounted, nil)
+	ours.attachable = true
+	held := func(uids ...types.UID) func(types.UID) bool {
+		return func(uid types.UID) bool { return slices.Contains(uids, uid) }
+	}
+	is := standing{attached: true, ready: true, held: held()}
+	notAttached := standing{ready: true, held: held()}
+	begins := standing{attached: true, held: held()}
+	holds := standing{attached: true, ready: true, held: held("b")}
+	byKubelet := standing{ready: true, byKubelet: true, held: held()}
 	tests := []struct {
-		name     string
-		wanted   *desiredVolume
-		actual   *actualVolume
-		attached bool
-		want     []step
+		name   string
+		wanted *desiredVolume
+		actual *actualVolume
+		is     standing
+		want   []step
 	}{
-		{"not reported in use yet", wantedBy(false, "a"), nil, true, []step{{verdict: awaitReport}}},
-		{"reported, not attached", wantedBy(true, "a"), nil, false, []step{{verdict: awaitAttached}}},
-		{"reported and attached", wantedBy(true, "a"), nil, true, []step{{verdict: noteAttached}}},
-		{"needs no attaching", detached, nil, false, []step{{verdict: noteAttached}}},
-		{"attached", wantedBy(true, "a"), actual(notMounted, nil), true, []step{{mount, "a"}}},
-		{"mounted", wantedBy(true, "a"), actual(mounted, mounts{"a": mounted}), true, []step{{verdict: nothing}}},
-		{"uncertain is mounted again", wantedBy(true, "a"), actual(mounted, mounts{"a": mountUncertain}), true, []step{{mount, "a"}}},
-		{"second pod", wantedBy(true, "a", "b"), actual(mounted, mounts{"a": mounted}), true, []step{{mount, "b"}}},
+		{"not reported in use yet", wantedBy(false, "a"), nil, is, []step{{verdict: awaitReport}}},
+		{"reported, not attached", wantedBy(true, "a"), nil, notAttached, []step{{verdict: awaitAttached}}},
+		{"reported and attached", wantedBy(true, "a"), nil, is, []step{{verdict: noteAttached}}},
+		{"needs no attaching", detached, nil, notAttached, []step{{verdict: noteAttached}}},
+		{"attached", wantedBy(true, "a"), actual(notMounted, nil), is, []step{{mount, "a"}}},
+		{"mounted", wantedBy(true, "a"), actual(mounted, mounts{"a": mounted}), is, []step{{verdict: nothing}}},
+		{"uncertain is mounted again", wantedBy(true, "a"), actual(mounted, mounts{"a": mountUncertain}), is, []step{{mount, "a"}}},
+		{"second pod", wantedBy(true, "a", "b"), actual(mounted, mounts{"a": mounted}), is, []step{{mount, "b"}}},
+		{"set up again", wantedBy(true, "a", "b"), again, is, []step{{remount, "b"}}},
 		{
-			"one pod goes, another comes", wantedBy(true, "b"), actual(mounted, mounts{"a": mounted}), true,
+			"one pod goes, another comes", wantedBy(true, "b"), actual(mounted, mounts{"a": mounted}), is,
 			[]step{{unmount, "a"}, {mount, "b"}},
 		},
 		{
-			"all pods go", nil, actual(mounted, mounts{"b": mounted, "a": mountUncertain}), true,
+			"all pods go", nil, actual(mounted, mounts{"b": mounted, "a": mountUncertain}), is,
 			[]step{{unmount, "a"}, {unmount, "b"}},
 		},
-		{"device is left", nil, actual(mounted, nil), true, []step{{verdict: unmountDevice}}},
-		{"device is uncertain", nil, actual(mountUncertain, nil), true, []step{{verdict: unmountDevice}}},
-		{"all is unmounted", nil, actual(notMounted, nil), true, []step{{verdict: forget}}},
-		{"wanted no more before it was here", nil, nil, false, []step{{verdict: forget}}},
+		{"device is left", nil, actual(mounted, nil), is, []step{{verdict: unmountDevice}}},
+		{"device is uncertain", nil, actual(mountUncertain, nil), is, []step{{verdict: unmountDevice}}},
+		{"all is unmounted", nil, actual(notMounted, nil), is, []step{{verdict: forget}}},
+		{"wanted no more before it was here", nil, nil, is, []step{{verdict: forget}}},
+
+		{"found on the disk, pods not known yet", nil, found(mounts{"a": mountUncertain}), begins, nil},
+		{"found on the disk, wanted by nobody", nil, found(mounts{"a": mountUncertain}), is, []step{{unmount, "a"}}},
+		{"found on the disk, and its pod may want it", nil, found(mounts{"a": mountUncertain, "b": mountUncertain}), holds, []step{{unmount, "a"}}},
+		{"device found on the disk, pods not known yet", nil, found(nil), begins, []step{{verdict: hold}}},
+		{"device found on the disk, wanted by nobody", nil, found(nil), is, []step{{verdict: unmountDevice}}},
+		{"found on the disk and wanted, not reported", wantedBy(false, "a"), found(mounts{"a": mountUncertain}), is, []step{{verdict: awaitReport}}},
+		{"found on the disk and wanted, attached", wantedBy(true, "a"), found(mounts{"a": mountUncertain}), is, []step{{verdict: noteAttached}}},
+		{
+			"found on the disk and wanted, not attached", wantedBy(true, "a"), found(mounts{"a": mountUncertain}), notAttached,
+			[]step{{verdict: awaitAttached}},
+		},
+
+		{"the kubelet attaches", wantedBy(false, "a"), nil, byKubelet, []step{{verdict: attach}}},
+		{"the kubelet attached, and mounts", wantedBy(false, "a"), actual(notMounted, nil), byKubelet, []step{{mount, "a"}}},
+		{"the kubelet attaches nothing that needs none", detached, nil, byKubelet, []step{{verdict: noteAttached}}},
+		{"the kubelet detaches", nil, ours, byKubelet, []step{{verdict: detach}}},
+		{"the kubelet has nothing to detach", nil, actual(notMounted, nil), byKubelet, []step{{verdict: forget}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := decide(tt.wanted, tt.actual, tt.attached)
+			got := decide(tt.wanted, tt.actual, tt.is)
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(step{})); diff != "" {
 				t.Errorf("decide (-want +got):\n%s", diff)
 			}
@@ -73,22 +110,26 @@ func TestStateAfterAnError(t *testing.T) {
 	classed := func(c plugins.Class) error { return &plugins.Error{Class: c, Err: errors.New("x")} }
 	tests := []struct {
 		before mountState
+		found  bool
 		err    error
 		want   mountState
 	}{
-		{notMounted, nil, mounted},
-		{mountUncertain, nil, mounted},
-		{notMounted, errors.New("final"), notMounted},
-		{mountUncertain, errors.New("final"), notMounted},
-		{notMounted, classed(plugins.Uncertain), mountUncertain},
-		{notMounted, classed(plugins.Transient), notMounted},
-		{mountUncertain, classed(plugins.Transient), mountUncertain},
-		{mounted, errors.New("final"), mounted}, // a remount
-		{mounted, classed(plugins.Uncertain), mounted},
+		{notMounted, false, nil, mounted},
+		{mountUncertain, false, nil, mounted},
+		{notMounted, false, errors.New("final"), notMounted},
+		{mountUncertain, false, errors.New("final"), notMounted},
+		{notMounted, false, classed(plugins.Uncertain), mountUncertain},
+		{notMounted, false, classed(plugins.Transient), notMounted},
+		{mountUncertain, false, classed(plugins.Transient), mountUncertain},
+		{mounted, false, errors.New("final"), mounted}, // a remount
+		{mounted, false, classed(plugins.Uncertain), mounted},
+		{mountUncertain, true, nil, mounted},
+		{mountUncertain, true, errors.New("final"), mountUncertain},
+		{mountUncertain, true, classed(plugins.Transient), mountUncertain},
 	}
 	for _, tt := range tests {
-		if got := after(tt.before, tt.err); got != tt.want {
-			t.Errorf("after(%v, %v) = %v, want %v", tt.before, tt.err, got, tt.want)
+		if got := after(tt.before, tt.found, tt.err); got != tt.want {
+			t.Errorf("after(%v, %v, %v) = %v, want %v", tt.before, tt.found, tt.err, got, tt.want)
 		}
 	}
 }

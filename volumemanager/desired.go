@@ -19,6 +19,8 @@ import (
 type desiredState struct {
 	pods    map[types.UID]*desiredPod
 	volumes map[corev1.UniqueVolumeName]*desiredVolume
+
+	unlooked int // pods of which nobody has tried yet to find out what they need
 }
 
 // desiredPod is a pod whose containers are to run here.
@@ -27,6 +29,7 @@ type desiredPod struct {
 	wanted  sets.Set[string]                   // the volumes, by their name in the pod, that containers use
 	volumes map[string]corev1.UniqueVolumeName // those of them that were found, by their name in the pod
 	errors  map[string]string                  // why others could not be processed
+	looked  bool                               // somebody has tried to find out what they are
 
 	waitsSince time.Time // since when for a volume that may not find a place; it is looked at when that is long. Zero: for none
 }
@@ -37,14 +40,16 @@ type desiredVolume struct {
 	caps            plugins.Capabilities
 	attachable      bool
 	deviceMountable bool
+	block           bool // it is used as a device
 	pods            map[types.UID]desiredMount
 	reported        bool // in node.status.volumesInUse, as the API server has it; the Node known is not older
 }
 
 // desiredMount is a volume as one pod wants it.
 type desiredMount struct {
-	pod  *corev1.Pod
-	spec *plugins.Spec
+	pod       *corev1.Pod
+	spec      *plugins.Spec
+	outerName string // in the pod
 }
 
 func newDesiredState() desiredState {
@@ -62,7 +67,12 @@ func (d *desiredState) addPod(pod *corev1.Pod) bool {
 		volumes: map[string]corev1.UniqueVolumeName{}, errors: map[string]string{},
 	}
 	d.pods[pod.UID] = p
-	return len(p.wanted) > 0
+	if len(p.wanted) > 0 {
+		d.unlooked++
+		return true
+	}
+	p.looked = true
+	return false
 }
 
 // removePod returns the volumes the pod had, sorted.
@@ -72,6 +82,7 @@ func (d *desiredState) removePod(uid types.UID) []corev1.UniqueVolumeName {
 		return nil
 	}
 	delete(d.pods, uid)
+	d.looked(p)
 	names := slices.Compact(slices.Sorted(maps.Values(p.volumes))) // two volumes of a pod may be the same
 	for _, name := range names {
 		v := d.volumes[name]
@@ -104,14 +115,20 @@ func (d *desiredState) addVolume(p *desiredPod, outerName string, spec *plugins.
 	v, ok := d.volumes[name]
 	if !ok {
 		v = &desiredVolume{
-			name: name, caps: caps, attachable: attachable, deviceMountable: deviceMountable,
+			name: name, caps: caps, attachable: attachable, deviceMountable: deviceMountable, block: isBlock(spec),
 			pods: map[types.UID]desiredMount{},
 		}
 		d.volumes[name] = v
 	}
-	v.pods[p.pod.UID] = desiredMount{pod: p.pod, spec: spec}
+	v.pods[p.pod.UID] = desiredMount{pod: p.pod, spec: spec, outerName: outerName}
 	p.volumes[outerName] = name
 	return name, nil
+}
+
+// isBlock tells whether the volume is one that pods use as a device.
+func isBlock(spec *plugins.Spec) bool {
+	pv := spec.PersistentVolume
+	return pv != nil && pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock
 }
 
 // failed remembers why a volume of the pod could not be processed, or that it now was.

@@ -14,8 +14,9 @@
 // the Node from the API server before each mount; here the watched Node serves, as long as it is not older than the
 // report. Both are seen in the trace only.
 //
-// Not here yet: reconstruction after a restart, remounting, block volumes, expansion, SELinux, attaching by the kubelet
-// itself, and volumes that are not persistent.
+// A kubelet that begins takes nothing away before it knows what its pods need, and never what a pod may need whose volumes
+// could not all be processed (ready.go). What the one before it left, it finds on the disk (reconstruct.go), and holds for
+// mounted until it has mounted it again or taken it away.
 //
 // Upstream: pkg/kubelet/volumemanager.
 package volumemanager

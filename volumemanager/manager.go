@@ -2,10 +2,13 @@ package volumemanager
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 
@@ -26,6 +29,7 @@ const (
 type Config struct {
 	Component     *sim.Component // the kubelet
 	Client        kubernetes.Interface
+	NodeName      types.NodeName
 	Plugins       *plugins.Manager
 	Recorder      record.EventRecorder
 	PodChanged    func(uid types.UID) // called when a pod may have become mounted or unmounted
@@ -33,6 +37,10 @@ type Config struct {
 
 	// Rejected is called when a pod cannot run here, since the node has no place for its volumes. nil: nobody is told.
 	Rejected func(uid types.UID, why *LimitError)
+
+	// AttachesItself lets the kubelet attach and detach volumes, and not the attach/detach controller. Then nothing is asked of
+	// the Node.
+	AttachesItself bool
 }
 
 // Manager is the volume manager of one kubelet. Its methods are for the strands of its component.
@@ -47,9 +55,13 @@ type Manager struct {
 
 	node     *corev1.Node // the newest that was seen
 	nodeSeen int64        // its resourceVersion
+	listed   listing      // its volumesAttached
 
-	lastReport   []corev1.UniqueVolumeName // volumesInUse as last patched
+	lastReport   sets.Set[corev1.UniqueVolumeName] // volumesInUse as last patched
 	reportedOnce bool
+
+	podsKnown bool // see ready.go
+	ready     bool
 }
 
 // New makes a kubelet's volume manager, with its two workers.
@@ -64,15 +76,21 @@ func New(cfg Config) *Manager {
 	m.places = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{Name: "volume places", Background: true})
 	m.places.Work(m.checkPlace)
 	m.ops = executor.New(executor.Config{Component: cfg.Component, OnDone: m.done})
+	m.reconstruct()
 	return m
 }
 
-// AddPod tells that a pod's containers are to run here. Of a pod that is known already the newer object is kept; those of
-// its volumes that could not be processed are looked at again anyway, after their back-off.
+// AddPod tells that a pod's containers are to run here. Of a pod that is known already the newer object is kept, and volumes
+// that are to be set up again and again are; those of its volumes that could not be processed are looked at again anyway,
+// after their back-off.
+//
+// Upstream: pkg/kubelet/volumemanager ReprocessPod, cache MarkRemountRequired (v1.36).
 func (m *Manager) AddPod(pod *corev1.Pod) {
 	if m.desired.addPod(pod) {
 		m.pods.Add(pod.UID)
+		return
 	}
+	m.remountVolumes(pod.UID)
 }
 
 // RemovePod tells that the pod's containers have ended for good: its volumes are taken away.
@@ -80,6 +98,7 @@ func (m *Manager) RemovePod(uid types.UID) {
 	for _, name := range m.desired.removePod(uid) {
 		m.volumes.Add(name)
 	}
+	m.checkReady()
 }
 
 // Mounted tells whether all volumes that the containers of a pod use are mounted. A pod that was not added is not.
@@ -172,8 +191,25 @@ func (m *Manager) populate(ctx context.Context, uid types.UID) error {
 			failed = err
 		}
 	}
+	m.desired.looked(p)
+	m.checkReady()
+	if failed == nil {
+		m.lookAgain(uid)
+	}
 	m.cfg.PodChanged(uid)
 	return failed
+}
+
+// lookAgain has the volumes looked at that a pod has here: what it does not want may be unmounted now.
+func (m *Manager) lookAgain(uid types.UID) {
+	if m.actual.podVolumes[uid] == 0 {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.actual.volumes)) {
+		if _, ok := m.actual.volumes[name].pods[uid]; ok {
+			m.volumes.Add(name)
+		}
+	}
 }
 
 func (m *Manager) want(p *desiredPod, outerName string, spec *plugins.Spec, caps plugins.Capabilities) error {

@@ -25,9 +25,29 @@ func (m *Manager) mountOperation(name corev1.UniqueVolumeName, pod types.UID) ex
 	return executor.Operation{
 		Key:   mountKey(wanted, pod),
 		Name:  executor.Mount,
-		Run:   func(ctx context.Context) error { return m.mount(ctx, name, pod) },
+		Run:   m.mountRun(wanted.block, name, pod),
 		Ended: func(_ executor.Outcome, err error) { m.mountEnded(want, err) },
 	}
+}
+
+// mountRun is what is done for a volume that is mounted, or for one that is mapped.
+func (m *Manager) mountRun(block bool, name corev1.UniqueVolumeName, pod types.UID) func(context.Context) error {
+	if block {
+		return func(ctx context.Context) error { return m.mapVolume(ctx, name, pod) }
+	}
+	return func(ctx context.Context) error { return m.mount(ctx, name, pod) }
+}
+
+// useOf is what the plugin is told of how a pod uses a volume.
+func (m *Manager) useOf(want desiredMount, actual *actualVolume) plugins.Use {
+	use := plugins.Use{DevicePath: actual.devicePath, Recorder: m.cfg.Recorder}
+	if security := want.pod.Spec.SecurityContext; security != nil {
+		use.FSGroup, use.FSGroupChangePolicy = security.FSGroup, security.FSGroupChangePolicy
+	}
+	if m := actual.pods[want.pod.UID]; m != nil {
+		use.Remount, use.Reconstructed = m.state == mounted, m.reconstructed
+	}
+	return use
 }
 
 // mount mounts the device for the node, if that is not done, and then the volume for the pod. It does nothing for a
@@ -49,12 +69,15 @@ func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod t
 			return nil
 		}
 	}
-	before := actual.mountState(pod)
+	before, use := actual.mountState(pod), m.useOf(want, actual)
 	if before == notMounted {
-		m.actual.setMount(actual, pod, want.spec.Name(), mountUncertain)
+		m.actual.setMount(actual, want, mountUncertain)
 	}
-	err := actual.caps.Mounter.SetUp(ctx, want.spec, want.pod, plugins.Use{DevicePath: actual.devicePath})
-	m.actual.setMount(actual, pod, want.spec.Name(), after(before, err))
+	err := actual.caps.Mounter.SetUp(ctx, want.spec, want.pod, use)
+	m.actual.setMount(actual, want, after(before, use.Reconstructed, err))
+	if have := actual.pods[pod]; have != nil && err == nil {
+		have.remount = false
+	}
 	m.cfg.PodChanged(pod)
 	if err != nil {
 		return m.mountFailed(want, "MountVolume.SetUp failed", err)
@@ -69,8 +92,9 @@ func (m *Manager) mountDevice(ctx context.Context, v *actualVolume, want desired
 	}
 	before := v.device
 	v.device, v.mountPath = mountUncertain, path
-	err = v.caps.DeviceMounter.MountDevice(ctx, want.spec, path, plugins.Use{DevicePath: v.devicePath})
-	v.device = after(before, err)
+	err = v.caps.DeviceMounter.MountDevice(ctx, want.spec, path, m.useOf(want, v))
+	v.device = after(before, v.deviceReconstructed, err)
+	v.deviceReconstructed = v.deviceReconstructed && err != nil
 	return err
 }
 

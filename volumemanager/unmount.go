@@ -10,6 +10,9 @@ import (
 )
 
 func (m *Manager) unmountOperation(name corev1.UniqueVolumeName, pod types.UID) executor.Operation {
+	if m.actual.volumes[name].block {
+		return m.unmapOperation(name, pod)
+	}
 	return executor.Operation{
 		Key:   executor.Key{Volume: name, Pod: pod},
 		Name:  executor.Unmount,
@@ -29,17 +32,20 @@ func (m *Manager) unmount(ctx context.Context, name corev1.UniqueVolumeName, pod
 	if wanted := m.desired.volumes[name]; wanted != nil && wanted.wantedBy(pod) {
 		return nil // the pod came back between the decision and now
 	}
-	specName := actual.pods[pod].specName
-	m.actual.setMount(actual, pod, specName, mountUncertain)
-	if err := actual.caps.Mounter.TearDown(ctx, specName, pod); err != nil {
+	have := actual.pods[pod]
+	have.state = mountUncertain
+	if err := actual.caps.Mounter.TearDown(ctx, have.specName, pod); err != nil {
 		return err
 	}
-	m.actual.setMount(actual, pod, specName, notMounted)
+	m.actual.removeMount(actual, pod)
 	m.cfg.PodChanged(pod)
 	return nil
 }
 
 func (m *Manager) unmountDeviceOperation(name corev1.UniqueVolumeName) executor.Operation {
+	if m.actual.volumes[name].block {
+		return m.unmapDeviceOperation(name)
+	}
 	return executor.Operation{
 		Key:   executor.Key{Volume: name},
 		Name:  executor.UnmountDevice,

@@ -87,11 +87,12 @@ func (w *world) start(c *sim.Component) {
 	w.status = sim.NewQueue[string](c, sim.QueueConfig{Name: "node status"})
 	w.status.Work(w.syncNode)
 	w.manager = volumemanager.New(volumemanager.Config{
-		Component: c, Client: w.client, Plugins: manager,
+		Component: c, Client: w.client, NodeName: nodeName, Plugins: manager,
 		Recorder:      events.New(events.Config{Component: c, Client: w.client, Source: "kubelet", Host: nodeName}),
 		PodChanged:    func(uid types.UID) { w.changed = append(w.changed, uid) },
 		ReportChanged: func() { w.status.Add(nodeName) },
 	})
+	w.manager.PodsKnown()
 	see := func(obj any) { w.manager.NodeUpdated(obj.(*corev1.Node)) }
 	_, err := w.server.Informers(c).Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: see, UpdateFunc: func(_, node any) { see(node) },

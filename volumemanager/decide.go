@@ -1,0 +1,125 @@
+package volumemanager
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// verdict is what is to be done next about a volume.
+type verdict int
+
+const (
+	nothing       verdict = iota // desired is actual
+	hold                         // until it is known what the pods of this node need
+	unmount                      // from a pod that does not want it
+	awaitReport                  // in volumesInUse, which the kubelet will patch
+	awaitAttached                // in volumesAttached, as the attach/detach controller reports it
+	attach                       // to this node: the kubelet does so itself
+	noteAttached                 // it is attached: note it
+	mount                        // for a pod, or map it
+	remount                      // set it up again, for a pod that has it
+	unmountDevice                // nobody uses it
+	detach                       // from this node: the kubelet does so itself
+	forget                       // nothing of it is here: it may be detached
+)
+
+// String names the verdict.
+func (v verdict) String() string {
+	return [...]string{
+		"nothing", "hold", "unmount", "await report in volumesInUse", "await volumesAttached", "attach", "note attached", "mount",
+		"mount again", "unmount device", "detach", "forget",
+	}[v]
+}
+
+// step is a verdict and, for unmount, mount and remount, the pod.
+type step struct {
+	verdict verdict
+	pod     types.UID
+}
+
+// standing is what else than the two states decides about a volume.
+type standing struct {
+	attached  bool                 // the Node lists the volume as attached, and is current
+	ready     bool                 // what was here before the kubelet began may be taken away; see ready.go
+	byKubelet bool                 // the kubelet attaches and detaches, not the controller
+	held      func(types.UID) bool // of this pod it is not known yet what it needs
+}
+
+// decide tells what is to be done about a volume: every unmount that is due, and then at most one other thing. wanted
+// and actual may be nil.
+//
+// Upstream: pkg/kubelet/volumemanager/reconciler reconcile, for one volume (v1.36).
+func decide(wanted *desiredVolume, actual *actualVolume, is standing) []step {
+	var steps []step
+	if actual != nil {
+		for _, pod := range actual.sortedPods() {
+			if (wanted == nil || !wanted.wantedBy(pod)) && is.ready && !is.held(pod) {
+				steps = append(steps, step{unmount, pod})
+			}
+		}
+	}
+	switch {
+	case wanted != nil:
+		return append(steps, decideWanted(wanted, actual, is))
+	case actual == nil:
+		return append(steps, step{verdict: forget}) // it may have been reported in use
+	case len(actual.pods) > 0:
+		return steps
+	case !is.ready:
+		return append(steps, step{verdict: hold})
+	case actual.device != notMounted:
+		return append(steps, step{verdict: unmountDevice})
+	case is.byKubelet && actual.attachable:
+		return append(steps, step{verdict: detach})
+	default:
+		return append(steps, step{verdict: forget})
+	}
+}
+
+func decideWanted(wanted *desiredVolume, actual *actualVolume, is standing) step {
+	switch {
+	case actual != nil && !actual.reconstructed:
+	case !wanted.attachable, !is.byKubelet && wanted.reported && is.attached:
+		return step{verdict: noteAttached}
+	case is.byKubelet:
+		return step{verdict: attach}
+	case !wanted.reported:
+		return step{verdict: awaitReport}
+	default:
+		return step{verdict: awaitAttached}
+	}
+	for _, pod := range wanted.podsAfter(actual.turn) {
+		switch m := actual.pods[pod]; {
+		case m == nil || m.state != mounted:
+			return step{mount, pod}
+		case m.remount:
+			return step{remount, pod}
+		}
+	}
+	return step{verdict: nothing}
+}
+
+// podsAfter are the pods that want the volume, in the order in which it is their turn after that of a given one.
+func (v *desiredVolume) podsAfter(turn types.UID) []types.UID {
+	pods := slices.Sorted(maps.Keys(v.pods))
+	at, found := slices.BinarySearch(pods, turn)
+	if found {
+		at++
+	}
+	return slices.Concat(pods[at:], pods[:at])
+}
+
+func (v *desiredVolume) wantedBy(pod types.UID) bool {
+	_, ok := v.pods[pod]
+	return ok
+}
+
+// standing is how things are with a volume, now.
+func (m *Manager) standing(name corev1.UniqueVolumeName) standing {
+	return standing{
+		attached: m.attached(name), ready: m.isReady(), byKubelet: m.cfg.AttachesItself, held: m.desired.held,
+	}
+}

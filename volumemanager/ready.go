@@ -1,0 +1,53 @@
+package volumemanager
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A kubelet that begins finds on its disk what the one before it mounted (see reconstruct.go). It does not know yet which of
+// that its pods still need, so that it takes nothing away before it has been told of all of them (PodsKnown), has looked once
+// at what each needs, and, where something was found, has seen its Node.
+//
+// What a pod has is not taken away either as long as one of its volumes could not be processed: it may be that very one.
+//
+// Differs: upstream counts a pod of which a volume cannot be processed as looked at, and takes away what it has mounted.
+//
+// Upstream: pkg/kubelet/volumemanager/reconciler readyToUnmount, populator HasAddedPods (v1.36).
+
+// PodsKnown tells that AddPod was called for all pods that run here as the kubelet begins. Before, nothing is unmounted, and
+// nothing reported.
+func (m *Manager) PodsKnown() {
+	m.podsKnown = true
+	m.checkReady()
+}
+
+func (m *Manager) isReady() bool { return m.ready }
+
+// checkReady finds out whether things are ready now, and has all looked at when they are.
+func (m *Manager) checkReady() {
+	if m.ready || !m.podsKnown || m.desired.unlooked > 0 || m.node == nil && m.actual.anyReconstructed() {
+		return
+	}
+	m.ready = true
+	for _, name := range slices.Sorted(maps.Keys(m.actual.volumes)) {
+		m.volumes.Add(name)
+	}
+	m.cfg.ReportChanged()
+}
+
+// held tells whether a pod is to run here, and not all of its volumes are known.
+func (d *desiredState) held(pod types.UID) bool {
+	p, ok := d.pods[pod]
+	return ok && len(p.volumes) < len(p.wanted)
+}
+
+// looked notes that somebody has tried to find out what a pod needs.
+func (d *desiredState) looked(p *desiredPod) {
+	if !p.looked {
+		p.looked = true
+		d.unlooked--
+	}
+}

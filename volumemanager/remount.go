@@ -1,0 +1,28 @@
+package volumemanager
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// remountVolumes has those volumes of a pod set up again that are mounted, and whose plugin asks for that.
+//
+// Upstream: pkg/kubelet/volumemanager/cache MarkRemountRequired (v1.36).
+func (m *Manager) remountVolumes(uid types.UID) {
+	p, ok := m.desired.pods[uid]
+	if !ok {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Values(p.volumes)) {
+		wanted, actual := m.desired.volumes[name], m.actual.volumes[name]
+		if actual == nil || actual.mountState(uid) != mounted {
+			continue
+		}
+		if r := wanted.caps.Remounter; r != nil && r.RequiresRemount(wanted.pods[uid].spec) {
+			actual.pods[uid].remount = true
+			m.volumes.Add(name)
+		}
+	}
+}
