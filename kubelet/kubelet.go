@@ -81,7 +81,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.recorder = events.New(events.Config{Component: cfg.Component, Client: cfg.Client, Source: "kubelet", Host: cfg.Node})
 	k.volumes = volumemanager.New(volumemanager.Config{
 		Component: cfg.Component, Client: cfg.Client, NodeName: types.NodeName(cfg.Node), Plugins: &manager,
-		Recorder: k.recorder, Rejected: k.reject,
+		Recorder: k.recorder, Rejected: k.reject, Root: cfg.Root, FS: cfg.FS,
 		PodChanged:    k.pods.Add,
 		ReportChanged: func() { k.status.Add(cfg.Node) },
 	})
@@ -95,6 +95,11 @@ func New(cfg Config) (*Kubelet, error) {
 
 // MountPath is where the volume of a CSI driver is mounted for a pod, if it is. It may be called from anywhere.
 func (k *Kubelet) MountPath(volume string, pod types.UID) string { return k.csi.MountPath(volume, pod) }
+
+// DevicePath is the link to the device of a CSI driver's volume that a pod has, if it has. It may be called from anywhere.
+func (k *Kubelet) DevicePath(volume string, pod types.UID) string {
+	return filepath.Join(k.csi.PodDeviceMapPath(volume, pod))
+}
 
 func (k *Kubelet) podSeen(pod *corev1.Pod) {
 	k.mine[pod.UID] = pod
@@ -207,18 +212,22 @@ func (k *Kubelet) reportPod(ctx context.Context, pod *corev1.Pod, status corev1.
 // removePodDir removes what is left of a pod's directory, all of it empty directories.
 func (k *Kubelet) removePodDir(uid types.UID) error {
 	pod := filepath.Join(k.cfg.Root, "pods", string(uid))
-	volumes := filepath.Join(pod, "volumes")
 	var dirs []string
-	if exists, err := k.cfg.FS.Exists(volumes); err == nil && exists {
-		names, err := k.cfg.FS.ReadDir(volumes)
+	for _, of := range []string{"volumes", "volumeDevices"} {
+		of = filepath.Join(pod, of)
+		if exists, err := k.cfg.FS.Exists(of); err != nil || !exists {
+			continue
+		}
+		names, err := k.cfg.FS.ReadDir(of)
 		if err != nil {
 			return fmt.Errorf("remove pod directory: %w", err)
 		}
 		for _, name := range names {
-			dirs = append(dirs, filepath.Join(volumes, name))
+			dirs = append(dirs, filepath.Join(of, name))
 		}
+		dirs = append(dirs, of)
 	}
-	for _, dir := range append(dirs, volumes, pod) {
+	for _, dir := range append(dirs, pod) {
 		exists, err := k.cfg.FS.Exists(dir)
 		if err == nil && exists {
 			err = k.cfg.FS.Remove(dir)
