@@ -17,6 +17,10 @@ import (
 const (
 	reasonFailedMount   = "FailedMount"
 	reasonFailedUnmount = "FailedUnMount"
+
+	reasonVolumeResizeFailed      = "VolumeResizeFailed"
+	reasonFileSystemResizeFailed  = "FileSystemResizeFailed"
+	reasonFileSystemResizeSuccess = "FileSystemResizeSuccessful"
 )
 
 // mountEnded tells the pod that mounting its volume panicked; other failures mount has told of.
