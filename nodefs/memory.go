@@ -49,6 +49,7 @@ type mount struct {
 	fsType   string
 	readOnly bool
 	number   int
+	below    int // mounts made on it; guarded by Memory.mu
 }
 
 // spot is a place in the file system: elements below the top of a mount.
@@ -79,6 +80,7 @@ func (m *Memory) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mounts, m.locks, m.devices = map[mountKey]*mount{}, nil, NewTree()
+	m.disk.below = 0
 }
 
 // MountTree makes the whole of tree visible at the existing directory name.
@@ -118,14 +120,13 @@ func (m *Memory) Unmount(name string) error {
 	if !here.isMountPoint() {
 		return failure("unmount", name, ErrNotMounted)
 	}
-	for key := range m.mounts {
-		if key.parent == here.mount {
-			return failure("unmount", name, ErrBusy)
-		}
+	if here.mount.below > 0 {
+		return failure("unmount", name, ErrBusy)
 	}
 	if m.isLocked(here.mount) {
 		return failure("unmount", name, ErrBusy)
 	}
+	here.mount.key.parent.below--
 	delete(m.mounts, here.mount.key)
 	return nil
 }
@@ -141,10 +142,26 @@ func (m *Memory) Mounts() ([]Mount, error) {
 	slices.SortFunc(all, func(a, b *mount) int { return cmp.Compare(a.number, b.number) })
 	rows := make([]Mount, len(all))
 	for i, each := range all {
-		rows[i] = Mount{Path: each.key.path, Source: each.source, FSType: each.fsType, ReadOnly: each.readOnly}
+		rows[i] = each.row()
 	}
 	sortMounts(rows)
 	return rows, nil
+}
+
+func (m *mount) row() Mount {
+	return Mount{Path: m.key.path, Source: m.source, FSType: m.fsType, ReadOnly: m.readOnly}
+}
+
+// MountAt is the topmost mount made at exactly this path, without a look at all others; false where nothing is mounted there;
+// fs.ErrNotExist for a missing path.
+func (m *Memory) MountAt(name string) (Mount, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	here, err := m.existing(name)
+	if err != nil || !here.isMountPoint() {
+		return Mount{}, false, err
+	}
+	return here.mount.row(), true, nil
 }
 
 // IsMountPoint implements FS.
@@ -310,6 +327,7 @@ func (m *Memory) attach(name string, added *mount) error {
 	added.number = m.made
 	added.key = mountKey{parent: here.mount, path: here.path}
 	m.mounts[added.key] = added
+	here.mount.below++
 	return nil
 }
 

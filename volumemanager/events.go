@@ -19,6 +19,10 @@ const (
 	reasonFailedMap     = "FailedMapVolume"
 	reasonMounted       = "SuccessfulMountVolume"
 	reasonFailedUnmount = "FailedUnMount"
+
+	reasonVolumeResizeFailed      = "VolumeResizeFailed"
+	reasonFileSystemResizeFailed  = "FileSystemResizeFailed"
+	reasonFileSystemResizeSuccess = "FileSystemResizeSuccessful"
 )
 
 // mountEnded tells the pod that mounting its volume panicked; other failures mount has told of.

@@ -1,7 +1,6 @@
 package volumemanager
 
 import (
-	"context"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 
@@ -61,8 +61,9 @@ type Manager struct {
 
 	node     *corev1.Node // the newest that was seen
 	nodeSeen int64        // its resourceVersion
+	listed   listing      // its volumesAttached
 
-	lastReport   []corev1.UniqueVolumeName // volumesInUse as last patched
+	lastReport   sets.Set[corev1.UniqueVolumeName] // volumesInUse as last patched
 	reportedOnce bool
 
 	podsKnown bool // see ready.go
@@ -93,7 +94,6 @@ func New(cfg Config) *Manager {
 func (m *Manager) AddPod(pod *corev1.Pod) {
 	if m.desired.addPod(pod) {
 		m.pods.Add(pod.UID)
-		return
 	}
 	m.remountVolumes(pod.UID)
 }
@@ -175,41 +175,6 @@ func (m *Manager) Quiet() bool {
 	return true
 }
 
-// populate finds out what the volumes of a pod are. An error is a reason to look again later.
-//
-// Upstream: pkg/kubelet/volumemanager/populator processPodVolumes (v1.36).
-func (m *Manager) populate(ctx context.Context, uid types.UID) error {
-	p, ok := m.desired.pods[uid]
-	if !ok {
-		return nil
-	}
-	var failed error
-	for i := range p.pod.Spec.Volumes {
-		volume := &p.pod.Spec.Volumes[i]
-		if !p.wanted.Has(volume.Name) || p.volumes[volume.Name] != "" {
-			continue
-		}
-		spec, caps, err := m.resolve(ctx, p.pod, volume)
-		if m.desired.pods[uid] != p {
-			return nil // the pod went meanwhile
-		}
-		if err == nil {
-			err = m.want(p, volume.Name, spec, caps)
-		}
-		p.failed(volume.Name, err)
-		if err != nil {
-			failed = err
-		}
-	}
-	m.desired.looked(p)
-	m.checkReady()
-	if failed == nil {
-		m.lookAgain(uid)
-	}
-	m.cfg.PodChanged(uid)
-	return failed
-}
-
 // lookAgain has the volumes looked at that a pod has here: what it does not want may be unmounted now.
 func (m *Manager) lookAgain(uid types.UID) {
 	if m.actual.podVolumes[uid] == 0 {
@@ -220,16 +185,4 @@ func (m *Manager) lookAgain(uid types.UID) {
 			m.volumes.Add(name)
 		}
 	}
-}
-
-func (m *Manager) want(p *desiredPod, outerName string, spec *plugins.Spec, caps plugins.Capabilities) error {
-	name, err := m.desired.addVolume(p, outerName, spec, caps)
-	if err != nil {
-		return err
-	}
-	m.volumes.Add(name)
-	if m.desired.volumes[name].attachable && caps.Limiter != nil && caps.Limiter.Limited(spec) {
-		m.awaitPlace(p)
-	}
-	return nil
 }

@@ -2,10 +2,12 @@ package volumemanager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/executor"
 	"github.com/volsim/volsim/plugins"
@@ -56,6 +58,9 @@ func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod t
 	}
 	actual.turn = pod
 	want := wanted.pods[pod]
+	if what, err := m.mayMount(want, actual); err != nil {
+		return m.mountFailed(want, what, err)
+	}
 	if wanted.deviceMountable && actual.device != mounted {
 		if err := m.mountDevice(ctx, actual, want); err != nil {
 			return m.mountFailed(want, "MountVolume.MountDevice failed", err)
@@ -69,6 +74,11 @@ func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod t
 		m.actual.setMount(actual, want, mountUncertain)
 	}
 	err := actual.caps.Mounter.SetUp(ctx, want.spec, want.pod, use)
+	if err == nil && before != mounted {
+		if err := m.expandAtMount(ctx, actual, want); err != nil {
+			return m.mountFailed(want, "MountVolume.Setup failed while expanding volume", err)
+		}
+	}
 	m.actual.setMount(actual, want, after(before, use.Reconstructed, err))
 	if have := actual.pods[pod]; have != nil && err == nil {
 		have.remount = false
@@ -78,6 +88,36 @@ func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod t
 		return m.mountFailed(want, "MountVolume.SetUp failed", err)
 	}
 	return nil
+}
+
+// mayMount tells why a volume must not be mounted for a pod, and what failed; nothing where it may.
+//
+// Upstream: pkg/volume/util/operationexecutor GenerateMountVolumeFunc, checkNodeAffinity, checkMountOptionSupport (v1.36).
+func (m *Manager) mayMount(want desiredMount, actual *actualVolume) (what string, err error) {
+	if volume := want.spec.PersistentVolume; volume != nil && m.node != nil {
+		if err := storagehelpers.CheckNodeAffinity(volume, m.node.Labels); err != nil {
+			return "MountVolume.NodeAffinity check failed", err
+		}
+	}
+	if options := actual.caps.MountOptioner; hasMountOptions(want.spec) && (options == nil || !options.SupportsMountOption()) {
+		return "MountVolume.MountOptionSupport check failed", errMountOptions
+	}
+	return "MountVolume.SetUp failed", actual.taken(want.pod.UID, want.spec)
+}
+
+// errMountOptions is upstream's.
+var errMountOptions = errors.New("mount options are not supported for this volume type")
+
+// hasMountOptions tells whether a PersistentVolume is to be mounted with options.
+//
+// Upstream: pkg/volume/util MountOptionFromSpec (v1.36).
+func hasMountOptions(spec *plugins.Spec) bool {
+	volume := spec.PersistentVolume
+	if volume == nil {
+		return false
+	}
+	_, annotated := volume.Annotations[corev1.MountOptionAnnotation]
+	return annotated || len(volume.Spec.MountOptions) > 0
 }
 
 func (m *Manager) mountDevice(ctx context.Context, v *actualVolume, want desiredMount) error {
