@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -36,6 +35,7 @@ type Config struct {
 	Node      string                          // the node's name
 	Root      string                          // of the kubelet, on the node's disk
 	FS        nodefs.FS                       // the node's disk
+	BootID    string                          // differs each time the node boots
 	Exports   nodefs.FS                       // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
 	Drivers   map[string]grpc.ClientConnInterface
 }
@@ -49,7 +49,8 @@ type Kubelet struct {
 	status  *sim.Queue[string] // one key: the node's name
 	drivers *sim.Queue[string]
 	mine    map[types.UID]*corev1.Pod // the pods of this node, as last seen
-	begun   bool                      // the volume manager was told of all pods
+	begun   bool                      // the volume manager was told of all pods that were seen
+	start   *sim.Queue[string]        // see syncStart
 	greeted bool                      // the drivers were told that the kubelet is here
 
 	recorder record.EventRecorder
@@ -72,6 +73,8 @@ func New(cfg Config) (*Kubelet, error) {
 	if err := manager.Register(k.csi); err != nil {
 		return nil, err
 	}
+	k.start = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "start"})
+	k.start.Work(k.syncStart)
 	k.status = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "node status"})
 	k.status.Work(k.syncNode)
 	k.drivers = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "driver registration"})
@@ -81,7 +84,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.recorder = events.New(events.Config{Component: cfg.Component, Client: cfg.Client, Source: "kubelet", Host: cfg.Node})
 	k.volumes = volumemanager.New(volumemanager.Config{
 		Component: cfg.Component, Client: cfg.Client, NodeName: types.NodeName(cfg.Node), Plugins: &manager,
-		Recorder: k.recorder, Rejected: k.reject,
+		Recorder: k.recorder, Rejected: k.reject, Root: cfg.Root, FS: cfg.FS,
 		PodChanged:    k.pods.Add,
 		ReportChanged: func() { k.status.Add(cfg.Node) },
 	})
@@ -107,20 +110,6 @@ func (k *Kubelet) podGone(pod *corev1.Pod) {
 	k.pods.Add(pod.UID)
 }
 
-// begin is done first, when the pods of the node are known: all workers wait for the caches.
-func (k *Kubelet) begin() {
-	if k.begun {
-		return
-	}
-	k.begun = true
-	for _, uid := range slices.Sorted(maps.Keys(k.mine)) {
-		if pod := k.mine[uid]; runs(pod) {
-			k.volumes.AddPod(pod)
-		}
-	}
-	k.volumes.PodsKnown()
-}
-
 // runs tells whether the pod's containers are to run, with volumes mounted for them.
 func runs(pod *corev1.Pod) bool {
 	_, _, scrubs := recycler.Scrubs(pod)
@@ -142,7 +131,7 @@ func (k *Kubelet) syncPod(ctx context.Context, uid types.UID) error {
 			return k.scrub(ctx, pod, volume, source)
 		}
 		k.volumes.AddPod(pod)
-		if pod.Status.Phase == corev1.PodPending && k.volumes.Mounted(uid) {
+		if !k.started(pod) && k.volumes.Mounted(uid) {
 			return k.reportRunning(ctx, pod)
 		}
 		return nil
@@ -151,7 +140,7 @@ func (k *Kubelet) syncPod(ctx context.Context, uid types.UID) error {
 	if k.volumes.HasVolumes(uid) {
 		return nil
 	}
-	if err := k.removePodDir(uid); err != nil {
+	if err := k.removePodDir(ctx, uid); err != nil {
 		return err
 	}
 	if pod == nil || pod.DeletionTimestamp == nil {
@@ -184,6 +173,7 @@ func (k *Kubelet) reportRunning(ctx context.Context, pod *corev1.Pod) error {
 		started := true
 		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
 			Name: c.Name, Image: c.Image, Ready: true, Started: &started,
+			ContainerID: k.containerID(pod, c.Name), RestartCount: k.restarts(pod, c.Name),
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		})
 	}
@@ -202,32 +192,6 @@ func (k *Kubelet) reportPod(ctx context.Context, pod *corev1.Pod, status corev1.
 		return nil // that pod is gone
 	}
 	return err // a conflict may be that another pod has the name: then the cache will tell
-}
-
-// removePodDir removes what is left of a pod's directory, all of it empty directories.
-func (k *Kubelet) removePodDir(uid types.UID) error {
-	pod := filepath.Join(k.cfg.Root, "pods", string(uid))
-	volumes := filepath.Join(pod, "volumes")
-	var dirs []string
-	if exists, err := k.cfg.FS.Exists(volumes); err == nil && exists {
-		names, err := k.cfg.FS.ReadDir(volumes)
-		if err != nil {
-			return fmt.Errorf("remove pod directory: %w", err)
-		}
-		for _, name := range names {
-			dirs = append(dirs, filepath.Join(volumes, name))
-		}
-	}
-	for _, dir := range append(dirs, volumes, pod) {
-		exists, err := k.cfg.FS.Exists(dir)
-		if err == nil && exists {
-			err = k.cfg.FS.Remove(dir)
-		}
-		if err != nil {
-			return fmt.Errorf("remove pod directory: %w", err)
-		}
-	}
-	return nil
 }
 
 // syncNode registers the node where that is not done, and reports the volumes in use where that is needed.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 )
@@ -37,6 +38,11 @@ type Config struct {
 	// Rejected is called when a pod cannot run here, since the node has no place for its volumes. nil: nobody is told.
 	Rejected func(uid types.UID, why *LimitError)
 
+	// Root is the kubelet's directory on FS, the node's disk, where what a kubelet before this one mounted is looked for. nil:
+	// there was none.
+	Root string
+	FS   nodefs.FS
+
 	// AttachesItself lets the kubelet attach and detach volumes, and not the attach/detach controller. Then nothing is asked of
 	// the Node.
 	AttachesItself bool
@@ -60,6 +66,9 @@ type Manager struct {
 
 	podsKnown bool // see ready.go
 	ready     bool
+
+	scanned bool // see reconstruct.go
+	remains remains
 }
 
 // New makes a kubelet's volume manager, with its two workers.
@@ -74,7 +83,7 @@ func New(cfg Config) *Manager {
 	m.places = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{Name: "volume places", Background: true})
 	m.places.Work(m.checkPlace)
 	m.ops = executor.New(executor.Config{Component: cfg.Component, OnDone: m.done})
-	m.reconstruct()
+	_ = m.reconstruct() // PodsKnown tries again, and tells
 	return m
 }
 
@@ -97,6 +106,7 @@ func (m *Manager) RemovePod(uid types.UID) {
 		m.volumes.Add(name)
 	}
 	m.checkReady()
+	m.cleanRemains()
 }
 
 // Mounted tells whether all volumes that the containers of a pod use are mounted. A pod that was not added is not.
