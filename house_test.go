@@ -41,10 +41,11 @@ var floors = map[string]int{
 	// The mechanism of operations.
 	"executor": 2,
 	// Plugins and drivers.
-	"plugins/csi":    3,
-	"plugins/csireq": 3,
-	"plugins/loop":   3,
-	"plugins/array":  3,
+	"plugins/csi":       3,
+	"plugins/csireq":    3,
+	"plugins/ownership": 3,
+	"plugins/loop":      3,
+	"plugins/array":     3,
 	// Finding plugins that come and go, and checking any.
 	"plugins/prober":     3,
 	"plugins/flexvolume": 3,
@@ -70,6 +71,8 @@ var floors = map[string]int{
 	"examples": 7,
 	// For tests of the control plane.
 	"internal/casefile": 1,
+	// The kernel's loop devices.
+	"nodefs/loopdev": 1,
 }
 
 // sameFloor are the arrows within a floor that are meant.
@@ -86,6 +89,7 @@ var sameFloor = [][2]string{
 	{"fake/rest", "fake/table"},
 	{"fake/rest", "fake/openapi"},
 	{"kubelet", "volumemanager"},
+	{"plugins/csi", "plugins/ownership"},
 	{"plugins/array", "plugins/csireq"},
 	{"plugins/loop", "plugins/csireq"},
 	{"plugins/hostpath", "plugins/recycler"},
@@ -99,7 +103,7 @@ var testOnly = []string{"pgregory.net/rapid", "github.com/google/go-cmp", "githu
 var clockCalls = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
 // mayUseClock are the places that may: the live host, the command, and the wait for a device to go away.
-var mayUseClock = []string{"sim/", "cmd/", "examples/", "plugins/loop/loopdev.go"}
+var mayUseClock = []string{"sim/", "cmd/", "examples/", "nodefs/loopdev/loopdev.go"}
 
 // badNames say nothing of what is in them.
 var badNames = []string{"util", "utils", "common", "helpers", "helper", "types", "base", "misc", "new", "shared"}

@@ -1,11 +1,18 @@
 package kubelet
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // managedAttachAnnotation lets the attach/detach controller attach and detach for the node.
@@ -38,4 +45,48 @@ func NodeObject(name string, at time.Time) *corev1.Node {
 			}},
 		},
 	}
+}
+
+// syncNode registers the node where that is not done, and reports the volumes in use where that is needed.
+//
+// Differs: upstream patches the node's status every 10 s; here it is patched when there is something to report.
+//
+// Upstream: pkg/kubelet registerWithAPIServer, syncNodeStatus (v1.36).
+func (k *Kubelet) syncNode(ctx context.Context, name string) error {
+	k.begin()
+	if !k.registered() {
+		_, err := k.cfg.Client.CoreV1().Nodes().Create(ctx, NodeObject(k.cfg.Node, k.cfg.Component.Now()), metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	if !k.greeted {
+		k.greeted = true
+		for _, driver := range slices.Sorted(maps.Keys(k.cfg.Drivers)) {
+			k.drivers.Add(driver)
+		}
+	}
+	if !k.volumes.ReportNeeded() {
+		return nil
+	}
+	volumes := k.volumes.VolumesInUse()
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"volumesInUse": volumes}})
+	if err != nil {
+		return fmt.Errorf("patch of node status: %w", err)
+	}
+	node, err := k.cfg.Client.CoreV1().Nodes().
+		Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil {
+		return err
+	}
+	k.volumes.Reported(volumes, node)
+	if k.volumes.ReportNeeded() {
+		k.status.Add(name)
+	}
+	return nil
+}
+
+func (k *Kubelet) registered() bool {
+	_, err := k.cfg.Informers.Core().V1().Nodes().Lister().Get(k.cfg.Node)
+	return err == nil
 }

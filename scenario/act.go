@@ -448,7 +448,9 @@ func (a Act) pod() *corev1.Pod {
 
 // write writes a file into a volume of a pod. It waits for one whose node has booted, and whose containers do not run yet.
 func (a Act) write(ctx context.Context, c *cluster.Cluster) error {
-	write := func() error { return c.WriteFile(metav1.NamespaceDefault, a.name, a.args[0], a.name, []byte("written")) }
+	write := func() error {
+		return c.WriteFile(metav1.NamespaceDefault, a.name, a.args[0], a.name, []byte("written"))
+	}
 	err := write()
 	if !errors.Is(err, cluster.ErrNotMounted) {
 		return err
