@@ -16,6 +16,8 @@ import (
 // Upstream: pkg/kubelet/events.
 const (
 	reasonFailedMount   = "FailedMount"
+	reasonFailedMap     = "FailedMapVolume"
+	reasonMounted       = "SuccessfulMountVolume"
 	reasonFailedUnmount = "FailedUnMount"
 
 	reasonVolumeResizeFailed      = "VolumeResizeFailed"

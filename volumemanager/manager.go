@@ -2,6 +2,7 @@ package volumemanager
 
 import (
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 )
@@ -36,6 +38,11 @@ type Config struct {
 
 	// Rejected is called when a pod cannot run here, since the node has no place for its volumes. nil: nobody is told.
 	Rejected func(uid types.UID, why *LimitError)
+
+	// Root is the kubelet's directory on FS, the node's disk, where what a kubelet before this one mounted is looked for. nil:
+	// there was none.
+	Root string
+	FS   nodefs.FS
 
 	// AttachesItself lets the kubelet attach and detach volumes, and not the attach/detach controller. Then nothing is asked of
 	// the Node.
@@ -123,7 +130,8 @@ func (m *Manager) Mounted(uid types.UID) bool {
 // Upstream: pkg/kubelet/volumemanager WaitForUnmount, HasPossiblyMountedVolumesForPod (v1.36).
 func (m *Manager) HasVolumes(uid types.UID) bool { return m.actual.podVolumes[uid] > 0 }
 
-// Path is where a volume of a pod, named as in the pod, is mounted. It returns false while it is not.
+// Path is where a volume of a pod, named as in the pod, is mounted, or the link to its device. It returns false while it is
+// not there.
 func (m *Manager) Path(uid types.UID, volume string) (string, bool) {
 	p, ok := m.desired.pods[uid]
 	if !ok {
@@ -134,7 +142,11 @@ func (m *Manager) Path(uid types.UID, volume string) (string, bool) {
 		return "", false
 	}
 	v := m.desired.volumes[name]
-	return v.caps.Mounter.MountPath(v.pods[uid].spec.Name(), uid), true
+	specName := v.pods[uid].spec.Name()
+	if v.block {
+		return filepath.Join(v.caps.BlockMapper.PodDeviceMapPath(specName, uid)), true
+	}
+	return v.caps.Mounter.MountPath(specName, uid), true
 }
 
 // done is called when an operation has ended.

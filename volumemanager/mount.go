@@ -24,20 +24,15 @@ func mountKey(v *desiredVolume, pod types.UID) executor.Key {
 func (m *Manager) mountOperation(name corev1.UniqueVolumeName, pod types.UID) executor.Operation {
 	wanted := m.desired.volumes[name]
 	want := wanted.pods[pod]
+	if wanted.block {
+		return m.mapOperation(name, pod)
+	}
 	return executor.Operation{
 		Key:   mountKey(wanted, pod),
 		Name:  executor.Mount,
-		Run:   m.mountRun(wanted.block, name, pod),
+		Run:   func(ctx context.Context) error { return m.mount(ctx, name, pod) },
 		Ended: func(_ executor.Outcome, err error) { m.mountEnded(want, err) },
 	}
-}
-
-// mountRun is what is done for a volume that is mounted, or for one that is mapped.
-func (m *Manager) mountRun(block bool, name corev1.UniqueVolumeName, pod types.UID) func(context.Context) error {
-	if block {
-		return func(ctx context.Context) error { return m.mapVolume(ctx, name, pod) }
-	}
-	return func(ctx context.Context) error { return m.mount(ctx, name, pod) }
 }
 
 // useOf is what the plugin is told of how a pod uses a volume.
