@@ -47,6 +47,7 @@ type node struct {
 	sockets sockets
 	kubelet *kubelet.Kubelet // the one that was started last
 	lost    bool             // see Lose
+	boots   int              // how often it has booted anew
 }
 
 // assemble is the list of all parts of the world, in the order in which they are registered.
@@ -398,6 +399,7 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 		start: func(p Process) (err error) {
 			n.kubelet, err = kubelet.New(kubelet.Config{
 				Component: p.Component, Client: p.Client, Informers: p.Informers, Node: n.name, Root: n.root, FS: n.fs, Exports: c.exports,
+				BootID:  fmt.Sprintf("%s-%d", n.name, n.boots),
 				Sockets: &n.sockets, Dial: func(driver, endpoint string) (grpc.ClientConnInterface, error) {
 					conn, err := n.sockets.Dial(endpoint)
 					if err != nil {

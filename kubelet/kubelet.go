@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"path/filepath"
 	"time"
 
 	"google.golang.org/grpc"
@@ -28,6 +29,7 @@ type Config struct {
 	Node      string                          // the node's name
 	Root      string                          // of the kubelet, on the node's disk
 	FS        nodefs.FS                       // the node's disk
+	BootID    string                          // differs each time the node boots
 	Exports   nodefs.FS                       // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
 	Sockets   pluginmanager.Sockets           // of the node; drivers announce themselves in plugins_registry below Root
 	// Dial reaches a driver that has announced itself. The connection's calls leave the component.
@@ -43,7 +45,8 @@ type Kubelet struct {
 	status  *sim.Queue[string] // one key: the node's name
 	plugins *pluginmanager.Manager
 	mine    map[types.UID]*corev1.Pod // the pods of this node, as last seen
-	begun   bool                      // the volume manager was told of all pods
+	begun   bool                      // the volume manager was told of all pods that were seen
+	start   *sim.Queue[string]        // see syncStart
 	greeted bool                      // the node has its CSINode, and drivers may register
 
 	recorder record.EventRecorder
@@ -66,6 +69,8 @@ func New(cfg Config) (*Kubelet, error) {
 	if err := manager.Register(k.csi); err != nil {
 		return nil, err
 	}
+	k.start = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "start"})
+	k.start.Work(k.syncStart)
 	k.status = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "node status"})
 	k.status.Work(k.syncNode)
 	k.plugins = k.newPlugins()
@@ -74,7 +79,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.recorder = events.New(events.Config{Component: cfg.Component, Client: cfg.Client, Source: "kubelet", Host: cfg.Node})
 	k.volumes = volumemanager.New(volumemanager.Config{
 		Component: cfg.Component, Client: cfg.Client, NodeName: types.NodeName(cfg.Node), Plugins: &manager,
-		Recorder: k.recorder, Rejected: k.reject,
+		Recorder: k.recorder, Rejected: k.reject, Root: cfg.Root, FS: cfg.FS,
 		PodChanged:    k.pods.Add,
 		ReportChanged: func() { k.status.Add(cfg.Node) },
 	})
@@ -88,3 +93,8 @@ func New(cfg Config) (*Kubelet, error) {
 
 // MountPath is where the volume of a CSI driver is mounted for a pod, if it is. It may be called from anywhere.
 func (k *Kubelet) MountPath(volume string, pod types.UID) string { return k.csi.MountPath(volume, pod) }
+
+// DevicePath is the link to the device of a CSI driver's volume that a pod has, if it has. It may be called from anywhere.
+func (k *Kubelet) DevicePath(volume string, pod types.UID) string {
+	return filepath.Join(k.csi.PodDeviceMapPath(volume, pod))
+}

@@ -66,6 +66,7 @@ type nodeDriver struct {
 	multiWriter bool // SINGLE_NODE_MULTI_WRITER
 	mountGroup  bool // VOLUME_MOUNT_GROUP
 	measures    bool // GET_VOLUME_STATS
+	expands     bool // EXPAND_VOLUME
 
 	socket    string                   // at which it was announced
 	version   *version.Version         // of CSI, that it speaks
@@ -84,6 +85,8 @@ var (
 	_ plugins.SELinuxMounter = (*Plugin)(nil)
 	_ plugins.Reconstructor  = (*Plugin)(nil)
 	_ plugins.Meter          = (*Plugin)(nil)
+	_ plugins.NodeExpander   = (*Plugin)(nil)
+	_ plugins.BlockMapper    = (*Plugin)(nil)
 )
 
 // New makes the plugin of one process.
@@ -188,6 +191,8 @@ func meet(ctx context.Context, name string, conn grpc.ClientConnInterface) (*nod
 			d.mountGroup = true
 		case csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS:
 			d.measures = true
+		case csispec.NodeServiceCapability_RPC_EXPAND_VOLUME:
+			d.expands = true
 		}
 	}
 	return d, nil
