@@ -1,6 +1,7 @@
 package csi_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -104,6 +105,9 @@ func TestInlineVolumeHasNoName(t *testing.T) {
 	d.class("VolumeName", nameErr, plugins.Final)
 	d.class("DeviceMountPath", pathErr, plugins.Final)
 	d.class("Attach", d.do(d.attach), plugins.Final)
+	path := root + "/plugins/kubernetes.io/csi/" + d.driver + "/globalmount"
+	d.class("MountDevice", d.do(func(ctx context.Context) error { return d.plugin.MountDevice(ctx, d.spec, path, d.use) }), plugins.Final)
+	d.same("disk", none, d.leaves())
 }
 
 func TestInlineVolumeReadOnly(t *testing.T) {
