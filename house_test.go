@@ -26,6 +26,7 @@ var floors = map[string]int{
 	"fake":      2,
 	"plugins":   2,
 	"podclaims": 2,
+	"resize":    2,
 	"listen":    2,
 	"view":      2,
 	"invariant": 2,
