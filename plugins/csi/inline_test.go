@@ -187,7 +187,7 @@ func TestPromisesOfThePluginInline(t *testing.T) {
 		}
 		s := &scene{
 			storage: storage{driver: stubName, disk: nodefs.NewMemory(root), root: root, node: func() csispec.NodeServer { return driver }},
-			host: host, server: fake.NewServer(fake.Config{Now: host.Now}),
+			host:    host, server: fake.NewServer(fake.Config{Now: host.Now}),
 		}
 		w := &plugintest.World{
 			Host: host, Left: s.left, Nodes: []types.NodeName{node1},
