@@ -281,6 +281,7 @@ var calls = map[string]string{
 	"NodeUnstageVolume":         "has the driver unstage the volume",
 	"NodePublishVolume":         "has the driver publish the volume to the pod",
 	"NodeUnpublishVolume":       "has the driver unpublish the volume from the pod",
+	"ChangeOwnership":           "gives the volume's files to the pod's group",
 	"Provision":                 "has the plugin make a volume",
 	"Delete":                    "has the plugin delete the volume",
 	"Recycle":                   "empties the volume, as the recycler pod would",
