@@ -164,11 +164,11 @@ func (w *world) calls(kind trace.Kind) []string {
 // leaves are the files, mounts and empty directories of the node's disk, below the root.
 func (w *world) leaves() []string {
 	w.t.Helper()
-	mounts := map[string]string{}
+	mounts, devices := map[string]string{}, map[string]bool{}
 	all, err := w.disk.Mounts()
 	w.must(err)
 	for _, m := range all {
-		mounts[m.Path] = " <- " + m.Source
+		mounts[m.Path], devices[m.Path] = " <- "+m.Source, m.FSType == "devtmpfs"
 		if m.ReadOnly {
 			mounts[m.Path] += " ro"
 		}
@@ -184,6 +184,10 @@ func (w *world) leaves() []string {
 			return
 		}
 		for _, name := range names {
+			if file := path.Join(dir, name); devices[file] {
+				lines = append(lines, shown+"/"+name+mounts[file])
+				continue
+			}
 			if content, err := w.disk.ReadFile(path.Join(dir, name)); err == nil {
 				lines = append(lines, shown+"/"+name+" "+string(content))
 				continue
