@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"path/filepath"
 	"time"
 
 	"google.golang.org/grpc"
@@ -72,7 +73,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.recorder = events.New(events.Config{Component: cfg.Component, Client: cfg.Client, Source: "kubelet", Host: cfg.Node})
 	k.volumes = volumemanager.New(volumemanager.Config{
 		Component: cfg.Component, Client: cfg.Client, NodeName: types.NodeName(cfg.Node), Plugins: &manager,
-		Recorder: k.recorder, Rejected: k.reject,
+		Recorder: k.recorder, Rejected: k.reject, Root: cfg.Root, FS: cfg.FS,
 		PodChanged:    k.pods.Add,
 		ReportChanged: func() { k.status.Add(cfg.Node) },
 	})
@@ -86,3 +87,8 @@ func New(cfg Config) (*Kubelet, error) {
 
 // MountPath is where the volume of a CSI driver is mounted for a pod, if it is. It may be called from anywhere.
 func (k *Kubelet) MountPath(volume string, pod types.UID) string { return k.csi.MountPath(volume, pod) }
+
+// DevicePath is the link to the device of a CSI driver's volume that a pod has, if it has. It may be called from anywhere.
+func (k *Kubelet) DevicePath(volume string, pod types.UID) string {
+	return filepath.Join(k.csi.PodDeviceMapPath(volume, pod))
+}

@@ -77,7 +77,7 @@ func New(cfg Config) *Array {
 	a := &Array{
 		name:          cfg.DriverName,
 		capacityBytes: cfg.CapacityBytes,
-		offer:         csireq.Offer{MultiNode: true},
+		offer:         csireq.Offer{MultiNode: true, Block: true},
 		volumes:       map[string]*volume{},
 		nodes:         map[string]bool{},
 		perNode:       cfg.VolumesPerNode,

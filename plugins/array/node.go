@@ -48,6 +48,10 @@ func (n *nodeService) NodeStageVolume(_ context.Context, request *csi.NodeStageV
 		return nil, status.Errorf(codes.InvalidArgument,
 			"publish_context has %s %q, the controller returned %q", DiskKey, disk, v.id)
 	}
+	if request.GetVolumeCapability().GetBlock() != nil {
+		return &csi.NodeStageVolumeResponse{}, csireq.StageDevice(n.fs, request.GetStagingTargetPath(), v.id,
+			func(file string) error { return n.fs.MountDevice(v.id, file, false) })
+	}
 	readOnly := attached.readOnly || csireq.IsReadOnly(request.GetVolumeCapability())
 	path := request.GetStagingTargetPath()
 	staged, err := csireq.CheckStaged(n.fs, path, v.id, readOnly)
@@ -71,6 +75,9 @@ func (n *nodeService) NodePublishVolume(_ context.Context, request *csi.NodePubl
 	if err != nil {
 		return nil, err
 	}
+	if request.GetVolumeCapability().GetBlock() != nil {
+		return &csi.NodePublishVolumeResponse{}, csireq.PublishDevice(n.fs, request, v.id)
+	}
 	return &csi.NodePublishVolumeResponse{}, csireq.Publish(n.fs, request, v.id)
 }
 
@@ -89,10 +96,11 @@ func (n *nodeService) NodeUnstageVolume(_ context.Context, request *csi.NodeUnst
 	}
 	n.array.mu.Lock()
 	defer n.array.mu.Unlock()
-	return &csi.NodeUnstageVolumeResponse{}, csireq.Unmount(n.fs, request.GetStagingTargetPath())
+	return &csi.NodeUnstageVolumeResponse{}, csireq.Unstage(n.fs, request.GetStagingTargetPath())
 }
 
-// NodeGetVolumeStats returns bytes alone; inodes mean nothing in memory.
+// NodeGetVolumeStats returns bytes alone; inodes mean nothing in memory, and of
+// a device only the size is known.
 func (n *nodeService) NodeGetVolumeStats(_ context.Context, request *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	if err := csireq.CheckStats(request); err != nil {
 		return nil, err
@@ -102,6 +110,13 @@ func (n *nodeService) NodeGetVolumeStats(_ context.Context, request *csi.NodeGet
 	v, err := n.array.find(request.GetVolumeId())
 	if err != nil {
 		return nil, err
+	}
+	device, isDevice, err := csireq.DeviceAt(n.fs, request.GetVolumePath())
+	if err != nil {
+		return nil, err
+	}
+	if isDevice && device == v.id {
+		return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: v.sizeBytes}}}, nil
 	}
 	mount, mounted, err := csireq.MountAt(n.fs, request.GetVolumePath())
 	if err != nil {

@@ -76,6 +76,7 @@ var (
 	_ plugins.SELinuxMounter = (*Plugin)(nil)
 	_ plugins.Reconstructor  = (*Plugin)(nil)
 	_ plugins.Meter          = (*Plugin)(nil)
+	_ plugins.BlockMapper    = (*Plugin)(nil)
 )
 
 // New makes the plugin of one process.
