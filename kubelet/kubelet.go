@@ -28,6 +28,7 @@ type Config struct {
 	Node      string                          // the node's name
 	Root      string                          // of the kubelet, on the node's disk
 	FS        nodefs.FS                       // the node's disk
+	BootID    string                          // differs each time the node boots
 	Exports   nodefs.FS                       // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
 	Drivers   map[string]grpc.ClientConnInterface
 }
@@ -41,7 +42,8 @@ type Kubelet struct {
 	status  *sim.Queue[string] // one key: the node's name
 	drivers *sim.Queue[string]
 	mine    map[types.UID]*corev1.Pod // the pods of this node, as last seen
-	begun   bool                      // the volume manager was told of all pods
+	begun   bool                      // the volume manager was told of all pods that were seen
+	start   *sim.Queue[string]        // see syncStart
 	greeted bool                      // the drivers were told that the kubelet is here
 
 	recorder record.EventRecorder
@@ -64,6 +66,8 @@ func New(cfg Config) (*Kubelet, error) {
 	if err := manager.Register(k.csi); err != nil {
 		return nil, err
 	}
+	k.start = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "start"})
+	k.start.Work(k.syncStart)
 	k.status = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "node status"})
 	k.status.Work(k.syncNode)
 	k.drivers = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "driver registration"})

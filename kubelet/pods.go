@@ -2,8 +2,6 @@ package kubelet
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,20 +20,6 @@ func (k *Kubelet) podGone(pod *corev1.Pod) {
 	delete(k.mine, pod.UID)
 	delete(k.rejected, pod.UID)
 	k.pods.Add(pod.UID)
-}
-
-// begin is done first, when the pods of the node are known: all workers wait for the caches.
-func (k *Kubelet) begin() {
-	if k.begun {
-		return
-	}
-	k.begun = true
-	for _, uid := range slices.Sorted(maps.Keys(k.mine)) {
-		if pod := k.mine[uid]; runs(pod) {
-			k.volumes.AddPod(pod)
-		}
-	}
-	k.volumes.PodsKnown()
 }
 
 // runs tells whether the pod's containers are to run, with volumes mounted for them.
@@ -59,7 +43,7 @@ func (k *Kubelet) syncPod(ctx context.Context, uid types.UID) error {
 			return k.scrub(ctx, pod, volume, source)
 		}
 		k.volumes.AddPod(pod)
-		if pod.Status.Phase == corev1.PodPending && k.volumes.Mounted(uid) {
+		if !k.started(pod) && k.volumes.Mounted(uid) {
 			return k.reportRunning(ctx, pod)
 		}
 		return nil
@@ -68,7 +52,7 @@ func (k *Kubelet) syncPod(ctx context.Context, uid types.UID) error {
 	if k.volumes.HasVolumes(uid) {
 		return nil
 	}
-	if err := k.removePodDir(uid); err != nil {
+	if err := k.removePodDir(ctx, uid); err != nil {
 		return err
 	}
 	if pod == nil || pod.DeletionTimestamp == nil {

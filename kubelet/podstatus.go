@@ -24,6 +24,7 @@ func (k *Kubelet) reportRunning(ctx context.Context, pod *corev1.Pod) error {
 		started := true
 		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
 			Name: c.Name, Image: c.Image, Ready: true, Started: &started,
+			ContainerID: k.containerID(pod, c.Name), RestartCount: k.restarts(pod, c.Name),
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // The outcomes of growing a volume that a caller tells apart.
@@ -33,10 +34,9 @@ type NodeExpander interface {
 //
 // Upstream: pkg/volume NodeResizeOptions (v1.36).
 type Growth struct {
-	Spec        *Spec
-	DevicePath  string // what attaching returned; of a volume that pods use as a device, where the device is
-	MountPath   string // where the volume is mounted for a pod
-	StagingPath string // where it is prepared for the node; "" if it is not
-	NewSize     resource.Quantity
-	OldSize     resource.Quantity
+	Spec       *Spec
+	Pod        types.UID // for which the volume is set up; where that is the plugin knows
+	DevicePath string    // what attaching returned
+	NewSize    resource.Quantity
+	OldSize    resource.Quantity
 }

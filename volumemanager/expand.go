@@ -143,7 +143,7 @@ type expansion struct {
 	growth plugins.Growth
 }
 
-// prepare reads the claim, and finds out where the volume is.
+// prepare reads the claim.
 func (a *expansion) prepare(ctx context.Context) error {
 	ref := a.want.spec.PersistentVolume.Spec.ClaimRef
 	claim, err := a.m.cfg.Client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
@@ -151,18 +151,8 @@ func (a *expansion) prepare(ctx context.Context) error {
 		return fmt.Errorf("mountVolume.NodeExpandVolume get PVC failed : %w", err)
 	}
 	a.claim = claim
-	caps, spec := a.actual.caps, a.want.spec
-	a.growth.Spec, a.growth.DevicePath = spec, a.actual.devicePath
-	switch {
-	case a.actual.block:
-		a.growth.StagingPath = caps.BlockMapper.StagingPath(spec)
-	default:
-		a.growth.MountPath = caps.Mounter.MountPath(spec.Name(), a.want.pod.UID)
-		if caps.DeviceMounter != nil {
-			a.growth.StagingPath, err = caps.DeviceMounter.DeviceMountPath(spec)
-		}
-	}
-	return err
+	a.growth.Spec, a.growth.Pod, a.growth.DevicePath = a.want.spec, a.want.pod.UID, a.actual.devicePath
+	return nil
 }
 
 // ended notes what came of an attempt that did not fail. Nothing is left to do here before the claim says something new, unless

@@ -68,6 +68,9 @@ type Manager struct {
 
 	podsKnown bool // see ready.go
 	ready     bool
+
+	scanned bool // see reconstruct.go
+	remains remains
 }
 
 // New makes a kubelet's volume manager, with its two workers.
@@ -82,7 +85,7 @@ func New(cfg Config) *Manager {
 	m.places = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{Name: "volume places", Background: true})
 	m.places.Work(m.checkPlace)
 	m.ops = executor.New(executor.Config{Component: cfg.Component, OnDone: m.done})
-	m.reconstruct()
+	_ = m.reconstruct() // PodsKnown tries again, and tells
 	return m
 }
 
@@ -109,6 +112,7 @@ func (m *Manager) RemovePod(uid types.UID) {
 		m.volumes.Add(name)
 	}
 	m.checkReady()
+	m.cleanRemains()
 }
 
 // Mounted tells whether all volumes that the containers of a pod use are mounted. A pod that was not added is not.

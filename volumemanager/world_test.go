@@ -92,7 +92,7 @@ func (w *world) start(c *sim.Component) {
 		PodChanged:    func(uid types.UID) { w.changed = append(w.changed, uid) },
 		ReportChanged: func() { w.status.Add(nodeName) },
 	})
-	w.manager.PodsKnown()
+	w.must(w.manager.PodsKnown())
 	see := func(obj any) { w.manager.NodeUpdated(obj.(*corev1.Node)) }
 	_, err := w.server.Informers(c).Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: see, UpdateFunc: func(_, node any) { see(node) },

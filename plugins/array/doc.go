@@ -14,7 +14,7 @@
 // be called concurrently. Array.Volumes shows a checker what is stored where
 // without going through CSI.
 //
-// What it does not do: faults on command (later); snapshots, clones, growing
+// What it does not do: faults on command (later); snapshots, clones
 // and topology, which are refused or not advertised; a device holds nothing; size
 // is booked but not enforced, so a volume is never full; a volume that is detached
 // while a node still has it mounted stays readable and writable there.

@@ -31,6 +31,7 @@ func (n *nodeService) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilit
 	return csireq.NodeCapabilities(
 		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
 		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
+		csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
 	), nil
 }
 
@@ -61,6 +62,9 @@ func (n *nodeService) NodeStageVolume(_ context.Context, request *csi.NodeStageV
 	err = n.fs.MkdirAll(path)
 	if err == nil {
 		err = n.fs.MountTree(v.tree, v.id, path, readOnly)
+	}
+	if err == nil && v.fsBytes == 0 {
+		v.fsBytes = v.sizeBytes
 	}
 	return &csi.NodeStageVolumeResponse{}, csireq.PathStatus(err)
 }
@@ -127,7 +131,7 @@ func (n *nodeService) NodeGetVolumeStats(_ context.Context, request *csi.NodeGet
 	}
 	used := v.tree.SizeBytes()
 	return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{
-		Unit: csi.VolumeUsage_BYTES, Total: v.sizeBytes, Used: used, Available: max(0, v.sizeBytes-used),
+		Unit: csi.VolumeUsage_BYTES, Total: v.fsBytes, Used: used, Available: max(0, v.fsBytes-used),
 	}}}, nil
 }
 

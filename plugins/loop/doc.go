@@ -13,7 +13,7 @@
 // must agree before a device is touched. A driver made again after a crash, with
 // the same Dir and RunID, therefore goes on where the other one stopped.
 //
-// What it does not do: snapshots, clones, growing, several nodes at once,
+// What it does not do: snapshots, clones, several nodes at once,
 // topology. Volumes are thin: nothing is reserved, so all of
 // them together may promise more than the disk below Dir has. It needs root on
 // Linux 5.8 or newer and the usual tools; Probe tells. Elsewhere it compiles and

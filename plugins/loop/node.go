@@ -29,11 +29,13 @@ func (n *nodeService) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilit
 	return csireq.NodeCapabilities(
 		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
 		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
+		csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
 	), nil
 }
 
 // NodeStageVolume makes a file system on a volume that has none, which takes
-// the time of a mkfs; when ctx ends meanwhile, a later call starts it anew. Of a
+// the time of a mkfs; when ctx ends meanwhile, a later call starts it anew. A file
+// system of ext2 to ext4 that is smaller than the volume is grown before. Of a
 // block volume it touches no byte.
 func (n *nodeService) NodeStageVolume(ctx context.Context, request *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
 	d := n.driver
@@ -71,6 +73,9 @@ func (n *nodeService) stageFileSystem(ctx context.Context, request *csi.NodeStag
 		return err
 	}
 	err = n.fs.MkdirAll(path)
+	if err == nil && !readOnly {
+		err = n.fs.GrowUnmounted(ctx, attached.Device)
+	}
 	if err == nil {
 		err = n.fs.FormatAndMount(ctx, attached.Device, path, capability.GetMount().GetFsType(), options)
 	}

@@ -1,0 +1,98 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// errOldList says that a pod of the node was not seen yet, though the API server has it.
+var errOldList = errors.New("the list of pods is old")
+
+// begin is done first, when the pods of the node are known: all workers wait for the caches.
+func (k *Kubelet) begin() {
+	if k.begun {
+		return
+	}
+	k.begun = true
+	for _, uid := range slices.Sorted(maps.Keys(k.mine)) {
+		if pod := k.mine[uid]; runs(pod) {
+			k.volumes.AddPod(pod)
+		}
+	}
+	for _, uid := range k.podDirs() {
+		if k.mine[uid] == nil {
+			k.pods.Add(uid)
+		}
+	}
+	if len(k.strangers()) > 0 || k.volumes.PodsKnown() != nil {
+		k.start.Add(k.cfg.Node)
+	}
+}
+
+// strangers are the pods of which there are volumes on the disk, and which were not seen.
+func (k *Kubelet) strangers() []types.UID {
+	return slices.DeleteFunc(k.volumes.Found(), func(uid types.UID) bool { return k.mine[uid] != nil })
+}
+
+// syncStart lets the volume manager take away what pods that are gone have left. The list with which a kubelet begins may be
+// old: before the volumes of a pod are taken away that is not in it, the API server is asked, and the cache waited for.
+//
+// Differs: upstream believes a list that may be old, and ends the containers of a pod that is not in it.
+func (k *Kubelet) syncStart(ctx context.Context, _ string) error {
+	strangers := k.strangers()
+	if len(strangers) > 0 {
+		there, err := k.cfg.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("spec.nodeName", k.cfg.Node).String(),
+		})
+		if err != nil {
+			return err
+		}
+		for i := range there.Items {
+			if uid := there.Items[i].UID; k.mine[uid] == nil && slices.Contains(strangers, uid) {
+				return fmt.Errorf("pod %s/%s: %w", there.Items[i].Namespace, there.Items[i].Name, errOldList)
+			}
+		}
+	}
+	for _, uid := range strangers { // some may have been seen meanwhile
+		if pod := k.mine[uid]; pod != nil && runs(pod) {
+			k.volumes.AddPod(pod)
+		}
+	}
+	return k.volumes.PodsKnown()
+}
+
+// containerScheme begins the id of a container.
+const containerScheme = "volsim://"
+
+// containerID is the id of a container of a pod that runs since the node has booted.
+func (k *Kubelet) containerID(pod *corev1.Pod, container string) string {
+	return fmt.Sprintf("%s%s/%s/%s", containerScheme, k.cfg.BootID, pod.UID, container)
+}
+
+// started tells whether the containers of a pod run: they were started, and the node has not booted since.
+func (k *Kubelet) started(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodPending {
+		return false
+	}
+	return !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.ContainerID != "" && c.ContainerID != k.containerID(pod, c.Name)
+	})
+}
+
+// restarts is how often a container has been started again, when it is started now.
+func (k *Kubelet) restarts(pod *corev1.Pod, container string) int32 {
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name == container && c.ContainerID != "" {
+			return c.RestartCount + 1
+		}
+	}
+	return 0
+}
