@@ -72,7 +72,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.recorder = events.New(events.Config{Component: cfg.Component, Client: cfg.Client, Source: "kubelet", Host: cfg.Node})
 	k.volumes = volumemanager.New(volumemanager.Config{
 		Component: cfg.Component, Client: cfg.Client, NodeName: types.NodeName(cfg.Node), Plugins: &manager,
-		Recorder: k.recorder, Rejected: k.reject,
+		Recorder: k.recorder, WaitFailed: k.waitFailed,
 		PodChanged:    k.pods.Add,
 		ReportChanged: func() { k.status.Add(cfg.Node) },
 	})

@@ -2,6 +2,8 @@ package kubelet
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -11,7 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/plugins/recycler"
+	"github.com/volsim/volsim/volumemanager"
 )
+
+// reasonFailedMount is the reason of the event for a pod whose volumes cannot be mounted.
+//
+// Upstream: pkg/kubelet/events FailedMountVolume (v1.36).
+const reasonFailedMount = "FailedMount"
 
 func (k *Kubelet) podSeen(pod *corev1.Pod) {
 	k.mine[pod.UID] = pod
@@ -22,6 +30,19 @@ func (k *Kubelet) podGone(pod *corev1.Pod) {
 	delete(k.mine, pod.UID)
 	delete(k.rejected, pod.UID)
 	k.pods.Add(pod.UID)
+}
+
+// waitFailed is told that a pod waits for its volumes in vain.
+//
+// Upstream: pkg/kubelet SyncPod (v1.36).
+func (k *Kubelet) waitFailed(uid types.UID, why error) {
+	pod := k.mine[uid]
+	if limit := (*volumemanager.LimitError)(nil); errors.As(why, &limit) {
+		k.rejected[uid] = &rejection{message: limit.Error()}
+		k.pods.Add(uid)
+	} else if pod != nil && !finished(pod) {
+		k.recorder.Event(pod, corev1.EventTypeWarning, reasonFailedMount, fmt.Sprintf("Unable to attach or mount volumes: %v", why))
+	}
 }
 
 // begin is done first, when the pods of the node are known: all workers wait for the caches.

@@ -30,6 +30,7 @@ type desiredPod struct {
 	volumes map[string]corev1.UniqueVolumeName // those of them that were found, by their name in the pod
 	errors  map[string]string                  // why others could not be processed
 	looked  bool                               // somebody has tried to find out what they are
+	telling telling                            // what was told of errors; see wait.go
 
 	waitsSince time.Time // since when for a volume that may not find a place; it is looked at when that is long. Zero: for none
 }
@@ -157,5 +158,8 @@ func usedVolumes(pod *corev1.Pod) sets.Set[string] {
 	}
 	add(pod.Spec.InitContainers)
 	add(pod.Spec.Containers)
+	for i := range pod.Spec.EphemeralContainers {
+		add([]corev1.Container{corev1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)})
+	}
 	return used
 }

@@ -34,8 +34,10 @@ type Config struct {
 	PodChanged    func(uid types.UID) // called when a pod may have become mounted or unmounted
 	ReportChanged func()              // called when ReportNeeded may have become true
 
-	// Rejected is called when a pod cannot run here, since the node has no place for its volumes. nil: nobody is told.
-	Rejected func(uid types.UID, why *LimitError)
+	// WaitFailed is called when a pod waits for its volumes in vain: with a *WaitError when some cannot be processed, once for each
+	// thing there is to say, and with a *LimitError when the pod cannot run here, since the node has no place for them. nil: nobody
+	// is told.
+	WaitFailed func(uid types.UID, why error)
 
 	// AttachesItself lets the kubelet attach and detach volumes, and not the attach/detach controller. Then nothing is asked of
 	// the Node.
@@ -51,6 +53,7 @@ type Manager struct {
 	volumes *sim.Queue[corev1.UniqueVolumeName]
 	places  *sim.Queue[types.UID] // pods that wait for their volumes
 	ops     *executor.Executor
+	waits   map[types.UID]*sim.Signal // given when something about the pod has changed; see wait.go
 
 	node     *corev1.Node // the newest that was seen
 	nodeSeen int64        // its resourceVersion
@@ -64,7 +67,11 @@ type Manager struct {
 
 // New makes a kubelet's volume manager, with its two workers.
 func New(cfg Config) *Manager {
-	m := &Manager{cfg: cfg, desired: newDesiredState(), actual: newActualState()}
+	m := &Manager{cfg: cfg, desired: newDesiredState(), actual: newActualState(), waits: map[types.UID]*sim.Signal{}}
+	m.cfg.PodChanged = func(uid types.UID) {
+		m.changed(uid)
+		cfg.PodChanged(uid)
+	}
 	m.pods = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{
 		Name: "volume populator", BackoffMin: populateBackoffMin, BackoffMax: populateBackoffMax, Background: true,
 	})
@@ -190,6 +197,7 @@ func (m *Manager) populate(ctx context.Context, uid types.UID) error {
 		}
 	}
 	m.desired.looked(p)
+	m.tell(p)
 	m.checkReady()
 	if failed == nil {
 		m.lookAgain(uid)
