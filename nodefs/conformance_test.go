@@ -32,6 +32,17 @@ var conformance = []struct {
 	{"a mount below makes busy", mountBelowIsBusy},
 	{"the mount table is sorted and spelt as the root is", mountTable},
 	{"names with spaces and backslashes work", oddNames},
+	{"what is made has the modes of a node's files", modesOfTheNew},
+	{"owners and modes are set and seen through every mount", ownersAreShared},
+	{"what is made in a directory with setgid has its group", setgidIsInherited},
+	{"a new owner does not inherit setuid", newOwnerLosesSetuid},
+	{"a link is made and read whatever it leads to", linksAreText},
+	{"links inside the root are followed", linksAreFollowed},
+	{"a link that leaves the root, or leads nowhere, is not followed", linksOutAreRefused},
+	{"what acts on an entry acts on the link itself", linksThemselves},
+	{"a file is bound onto a file, and nothing else", filesAreBound},
+	{"a locked file keeps its mount busy", locksHold},
+	{"of no lock there is nothing to undo", noLock},
 }
 
 func TestMemoryConforms(t *testing.T) {
@@ -191,6 +202,15 @@ func missingPaths(t *testing.T, node nodefs.FS, root string) {
 	wantError(t, node.BindMount(dir, missing, false), fs.ErrNotExist)
 	wantError(t, node.BindMount(missing, dir, false), fs.ErrNotExist)
 	wantError(t, node.WriteFile(missing+"/deeper", nil), fs.ErrNotExist)
+	_, err = node.Stat(missing)
+	wantError(t, err, fs.ErrNotExist)
+	_, err = node.Readlink(missing)
+	wantError(t, err, fs.ErrNotExist)
+	wantError(t, node.Chown(missing, 1, 1), fs.ErrNotExist)
+	wantError(t, node.Chmod(missing, 0o700), fs.ErrNotExist)
+	wantError(t, node.Symlink(dir, missing+"/deeper"), fs.ErrNotExist)
+	_, err = node.LockDevice(missing)
+	wantError(t, err, fs.ErrNotExist)
 	if there, err := node.Exists(dir + "/file/below"); there || err != nil {
 		t.Errorf("Exists below a file = %v, %v", there, err)
 	}
@@ -217,10 +237,23 @@ func outsideIsRefused(t *testing.T, node nodefs.FS, root string) {
 		wantError(t, node.Unmount(name), nodefs.ErrOutside)
 		wantError(t, node.BindMount(name, dir, false), nodefs.ErrOutside)
 		wantError(t, node.BindMount(dir, name, false), nodefs.ErrOutside)
+		_, err = node.Stat(name)
+		wantError(t, err, nodefs.ErrOutside)
+		_, err = node.Readlink(name)
+		wantError(t, err, nodefs.ErrOutside)
+		wantError(t, node.Chown(name, 1, 1), nodefs.ErrOutside)
+		wantError(t, node.Chmod(name, 0o700), nodefs.ErrOutside)
+		wantError(t, node.Symlink(dir, name), nodefs.ErrOutside)
+		_, err = node.LockDevice(name)
+		wantError(t, err, nodefs.ErrOutside)
+		_, err = node.DeviceLock(name)
+		wantError(t, err, nodefs.ErrOutside)
+		wantError(t, node.UnlockDevice(name), nodefs.ErrOutside)
 	}
 	wantError(t, node.Remove(root), nodefs.ErrOutside)
 	wantError(t, node.RemoveAll(root), nodefs.ErrOutside)
 	wantError(t, node.BindMount(dir, root, false), nodefs.ErrOutside)
+	wantError(t, node.Symlink(dir, root), nodefs.ErrOutside)
 }
 
 func bindShowsTheSame(t *testing.T, node nodefs.FS, root string) {

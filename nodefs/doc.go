@@ -12,8 +12,11 @@
 // ".." element or leaves the root through a symbolic link is refused with
 // [ErrOutside] before anything is touched.
 //
-// Not modelled, on purpose: owners and modes, links and special files in
-// Memory, mount propagation, open file handles (in Memory a path is busy only
+// A symbolic link may lead anywhere; only who follows one that leaves the root is
+// refused. A device node tells which device it is of.
+//
+// Not modelled, on purpose: in Memory what owners and modes permit, hard links,
+// what a device holds; mount propagation, open file handles (in Memory a path is busy only
 // because of a mount below it), sizes and a full disk. The guard protects from
 // mistakes, not from another process that swaps symbolic links meanwhile.
 package nodefs

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -50,7 +51,8 @@ type FS interface {
 	ReadFile(path string) ([]byte, error)
 	// ReadDir returns the sorted names in a directory; fs.ErrNotExist if it is missing.
 	ReadDir(path string) ([]string, error)
-	// Exists tells whether something is at path.
+	// Exists tells whether something is at path. Of a symbolic link it tells
+	// whether something is where it leads to; see Stat.
 	Exists(path string) (bool, error)
 	// IsMountPoint tells whether something is mounted at exactly this path;
 	// fs.ErrNotExist for a missing one.
@@ -59,11 +61,55 @@ type FS interface {
 	// on one path stand in the order in which they were made.
 	Mounts() ([]Mount, error)
 	// BindMount makes the directory source visible at the existing directory
-	// target too. A bind of a read-only mount is read-only whatever is asked.
+	// target too, or the file or device node source at the existing file target;
+	// one of each is syscall.ENOTDIR. A bind of a read-only mount is read-only
+	// whatever is asked. Being read-only keeps nobody from writing to a device
+	// through its node.
 	BindMount(source, target string, readOnly bool) error
 	// Unmount takes the topmost mount off a path: ErrNotMounted if there is
 	// none, ErrBusy if it is in use, fs.ErrNotExist for a missing path.
 	Unmount(path string) error
+	// Stat tells of what is at path: of a symbolic link itself, not of what it
+	// leads to. fs.ErrNotExist if it is missing.
+	Stat(path string) (Info, error)
+	// Chown gives what is at path, a symbolic link itself, to a user and a
+	// group; -1 leaves the one or the other as it is. Whoever sees the same file
+	// or directory through another mount sees the same owner.
+	Chown(path string, uid, gid int) error
+	// Chmod sets the permissions of what is at path, with fs.ModeSetuid,
+	// fs.ModeSetgid and fs.ModeSticky. A symbolic link has none of its own:
+	// errors.ErrUnsupported.
+	Chmod(path string, mode fs.FileMode) error
+	// Symlink makes a symbolic link at path, fs.ErrExist if something is there.
+	// Target may be any text, and leave the root: making and reading a link
+	// touches nothing else. It is who follows such a link, or a broken one, that
+	// is refused with ErrOutside.
+	Symlink(target, path string) error
+	// Readlink returns the target of the symbolic link at path, as it was made;
+	// syscall.EINVAL for anything else.
+	Readlink(path string) (target string, err error)
+	// LockDevice keeps the file or device node at path from going away, by a
+	// loop device over it that is returned: as long as it is locked, its mount is
+	// busy. Doing it again returns the same loop device. A lock does not outlive
+	// a reboot; a crash of the process it does.
+	LockDevice(path string) (loop string, err error)
+	// DeviceLock returns the loop device that locks what is at path;
+	// fs.ErrNotExist if there is none, or nothing at path.
+	DeviceLock(path string) (loop string, err error)
+	// UnlockDevice undoes LockDevice. No lock, or nothing at path, is no error.
+	UnlockDevice(path string) error
+}
+
+// Info is what Stat tells.
+type Info struct {
+	// Mode is the kind and the permissions. What MkdirAll makes has 0750, what
+	// WriteFile makes 0640, and belongs to the owner of the process (in Memory to
+	// root), but to its directory's group if that has fs.ModeSetgid.
+	Mode     fs.FileMode
+	UID, GID int
+	// Device tells, for a device node, which device it is of: two nodes with the
+	// same Device are the same device. Else it is "".
+	Device string
 }
 
 // Mount is one row of a node's mount table.

@@ -31,6 +31,9 @@ type Memory struct {
 	// path has the first as its parent.
 	mounts map[mountKey]*mount
 	made   int // mounts ever made; orders those stacked on one path
+	// devices holds the device nodes, by name. A reboot makes them anew.
+	devices *Tree
+	locks   []deviceLock
 }
 
 type mountKey struct {
@@ -43,14 +46,17 @@ type mount struct {
 	tree     *Tree
 	at       *node // the directory of tree that is visible; guarded by tree.mu
 	source   string
+	fsType   string
 	readOnly bool
 	number   int
+	below    int // mounts made on it; guarded by Memory.mu
 }
 
 // spot is a place in the file system: elements below the top of a mount.
 type spot struct {
 	mount    *mount
 	elements []string
+	path     string // the whole of it, without symbolic links
 }
 
 // NewMemory returns an empty disk below root, an absolute path; the root
@@ -61,17 +67,20 @@ func NewMemory(root string) *Memory {
 	}
 	tree := NewTree()
 	return &Memory{
-		root:   path.Clean(root),
-		disk:   &mount{tree: tree, at: tree.root, source: "node-disk"},
-		mounts: map[mountKey]*mount{},
+		root:    path.Clean(root),
+		disk:    &mount{tree: tree, at: tree.root, source: "node-disk", fsType: memoryFSType},
+		mounts:  map[mountKey]*mount{},
+		devices: NewTree(),
 	}
 }
 
-// Reset is a reboot of the node: the mount table is empty, its own files stay.
+// Reset is a reboot of the node: the mount table is empty, no device is locked,
+// device nodes are new; its own files stay.
 func (m *Memory) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mounts = map[mountKey]*mount{}
+	m.mounts, m.locks, m.devices = map[mountKey]*mount{}, nil, NewTree()
+	m.disk.below = 0
 }
 
 // MountTree makes the whole of tree visible at the existing directory name.
@@ -79,7 +88,7 @@ func (m *Memory) Reset() {
 func (m *Memory) MountTree(tree *Tree, source, name string, readOnly bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.attach(name, &mount{tree: tree, at: tree.root, source: source, readOnly: readOnly})
+	return m.attach(name, &mount{tree: tree, at: tree.root, source: source, fsType: memoryFSType, readOnly: readOnly})
 }
 
 // BindMount implements FS.
@@ -90,12 +99,12 @@ func (m *Memory) BindMount(source, target string, readOnly bool) error {
 	if err != nil {
 		return err
 	}
-	at, err := from.directory()
+	at, err := from.find()
 	if err != nil {
 		return failure("bind", source, err)
 	}
 	return m.attach(target, &mount{
-		tree: from.mount.tree, at: at, source: from.mount.source,
+		tree: from.mount.tree, at: at, source: from.mount.source, fsType: from.mount.fsType,
 		readOnly: readOnly || from.mount.readOnly,
 	})
 }
@@ -111,11 +120,13 @@ func (m *Memory) Unmount(name string) error {
 	if !here.isMountPoint() {
 		return failure("unmount", name, ErrNotMounted)
 	}
-	for key := range m.mounts {
-		if key.parent == here.mount {
-			return failure("unmount", name, ErrBusy)
-		}
+	if here.mount.below > 0 {
+		return failure("unmount", name, ErrBusy)
 	}
+	if m.isLocked(here.mount) {
+		return failure("unmount", name, ErrBusy)
+	}
+	here.mount.key.parent.below--
 	delete(m.mounts, here.mount.key)
 	return nil
 }
@@ -131,10 +142,26 @@ func (m *Memory) Mounts() ([]Mount, error) {
 	slices.SortFunc(all, func(a, b *mount) int { return cmp.Compare(a.number, b.number) })
 	rows := make([]Mount, len(all))
 	for i, each := range all {
-		rows[i] = Mount{Path: each.key.path, Source: each.source, FSType: memoryFSType, ReadOnly: each.readOnly}
+		rows[i] = each.row()
 	}
 	sortMounts(rows)
 	return rows, nil
+}
+
+func (m *mount) row() Mount {
+	return Mount{Path: m.key.path, Source: m.source, FSType: m.fsType, ReadOnly: m.readOnly}
+}
+
+// MountAt is the topmost mount made at exactly this path, without a look at all others; false where nothing is mounted there;
+// fs.ErrNotExist for a missing path.
+func (m *Memory) MountAt(name string) (Mount, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	here, err := m.existing(name)
+	if err != nil || !here.isMountPoint() {
+		return Mount{}, false, err
+	}
+	return here.mount.row(), true, nil
 }
 
 // IsMountPoint implements FS.
@@ -156,7 +183,7 @@ func (m *Memory) MkdirAll(name string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := here.directory(); err == nil {
+	if found, err := here.find(); err == nil && found.isDirectory() {
 		return nil
 	}
 	return here.change("mkdir", name, func(top *node) error { return top.makeAll(here.elements) })
@@ -166,9 +193,14 @@ func (m *Memory) MkdirAll(name string) error {
 func (m *Memory) WriteFile(name string, data []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	here, err := m.locate(name)
+	here, err := m.locateEntry(name)
 	if err != nil {
 		return err
+	}
+	if len(here.elements) == 0 && here.mount != m.disk {
+		if found, err := here.find(); err == nil && !found.isDirectory() {
+			return failure("write", name, ErrMounted)
+		}
 	}
 	return here.change("write", name, func(top *node) error { return top.write(here.elements, data) })
 }
@@ -177,7 +209,7 @@ func (m *Memory) WriteFile(name string, data []byte) error {
 func (m *Memory) Remove(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	here, err := m.locate(name)
+	here, err := m.locateEntry(name)
 	if err != nil {
 		return err
 	}
@@ -194,16 +226,15 @@ func (m *Memory) Remove(name string) error {
 func (m *Memory) RemoveAll(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	here, err := m.locate(name)
+	here, err := m.locateEntry(name)
 	if err != nil {
 		return err
 	}
 	if len(here.elements) == 0 && here.mount == m.disk {
 		return failure("remove", name, ErrOutside)
 	}
-	whole := path.Clean(name)
 	for key := range m.mounts {
-		if key.path == whole || strings.HasPrefix(key.path, whole+"/") {
+		if key.path == here.path || strings.HasPrefix(key.path, here.path+"/") {
 			return failure("remove", name, ErrMounted)
 		}
 	}
@@ -218,8 +249,11 @@ func (m *Memory) RemoveAll(name string) error {
 func (m *Memory) ReadFile(name string) ([]byte, error) {
 	var data []byte
 	err := m.read("read", name, func(n *node) error {
-		if n.isDirectory() {
+		switch {
+		case n.isDirectory():
 			return syscall.EISDIR
+		case n.device != "":
+			return errors.ErrUnsupported
 		}
 		data = append([]byte{}, n.data...)
 		return nil
@@ -249,7 +283,8 @@ func (m *Memory) Exists(name string) (bool, error) {
 	return err == nil, err
 }
 
-// read calls use, under all locks, with what stands at name.
+// read calls use, under all locks, with what stands at name, symbolic links
+// followed.
 func (m *Memory) read(operation, name string, use func(*node) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -257,17 +292,22 @@ func (m *Memory) read(operation, name string, use func(*node) error) error {
 	if err != nil {
 		return err
 	}
-	tree := here.mount.tree
-	tree.mu.Lock()
-	defer tree.mu.Unlock()
-	found, err := here.mount.at.find(here.elements)
+	return here.read(operation, name, use)
+}
+
+// read calls use, under the tree's lock, with what is at s.
+func (s spot) read(operation, name string, use func(*node) error) error {
+	s.mount.tree.mu.Lock()
+	defer s.mount.tree.mu.Unlock()
+	found, err := s.mount.at.find(s.elements)
 	if err == nil {
 		err = use(found)
 	}
 	return failure(operation, name, err)
 }
 
-// attach puts a mount on the existing directory name. The caller holds m.mu.
+// attach puts a mount on what exists at name: a directory on a directory, anything
+// else on a file. The caller holds m.mu.
 func (m *Memory) attach(name string, added *mount) error {
 	here, err := m.locate(name)
 	if err != nil {
@@ -276,13 +316,18 @@ func (m *Memory) attach(name string, added *mount) error {
 	if here.mount == m.disk && len(here.elements) == 0 {
 		return failure("mount", name, ErrOutside)
 	}
-	if _, err := here.directory(); err != nil {
+	below, err := here.find()
+	if err == nil && below.isDirectory() != added.at.isDirectory() {
+		err = syscall.ENOTDIR
+	}
+	if err != nil {
 		return failure("mount", name, err)
 	}
 	m.made++
 	added.number = m.made
-	added.key = mountKey{parent: here.mount, path: path.Clean(name)}
+	added.key = mountKey{parent: here.mount, path: here.path}
 	m.mounts[added.key] = added
+	here.mount.below++
 	return nil
 }
 
@@ -292,50 +337,18 @@ func (m *Memory) existing(name string) (spot, error) {
 	if err != nil {
 		return spot{}, err
 	}
-	tree := here.mount.tree
-	tree.mu.Lock()
-	defer tree.mu.Unlock()
-	_, err = here.mount.at.find(here.elements)
+	_, err = here.find()
 	return here, failure("stat", name, err)
-}
-
-// locate walks from the root through the mounts on the way to name, which
-// need not exist. The caller holds m.mu.
-func (m *Memory) locate(name string) (spot, error) {
-	rest, err := relative(m.root, name)
-	if err != nil {
-		return spot{}, err
-	}
-	here := spot{mount: m.disk}
-	if rest == "." {
-		return here, nil
-	}
-	elements := strings.Split(rest, "/")
-	here.elements = elements
-	whole := path.Clean(name) // which ends in rest
-	end := len(whole) - len(rest) - 1
-	for i, element := range elements {
-		end += 1 + len(element)
-		prefix := whole[:end]
-		for next := m.mounts[mountKey{here.mount, prefix}]; next != nil; next = m.mounts[mountKey{next, prefix}] {
-			here = spot{mount: next, elements: elements[i+1:]}
-		}
-	}
-	return here, nil
 }
 
 // isMountPoint tells whether s is the top of a mount that somebody made.
 func (s spot) isMountPoint() bool { return len(s.elements) == 0 && s.mount.key.parent != nil }
 
-// directory returns the directory at s.
-func (s spot) directory() (*node, error) {
+// find returns what is at s.
+func (s spot) find() (*node, error) {
 	s.mount.tree.mu.Lock()
 	defer s.mount.tree.mu.Unlock()
-	found, err := s.mount.at.find(s.elements)
-	if err == nil && !found.isDirectory() {
-		err = syscall.ENOTDIR
-	}
-	return found, err
+	return s.mount.at.find(s.elements)
 }
 
 // change calls apply with the top of s's mount, unless that is read-only.

@@ -191,14 +191,19 @@ func (r *Real) Mounts() ([]Mount, error) {
 	return mounts, nil
 }
 
-// BindMount implements FS. When the second of the kernel's two steps (bind,
-// then read-only) fails, the first is undone.
+// BindMount implements FS.
 func (r *Real) BindMount(source, target string, readOnly bool) error {
-	from, err := r.resolveDirectory(source)
+	from, isDirectory, err := r.resolveExisting(source)
 	if err != nil {
 		return err
 	}
-	to, err := r.resolveMountTarget(target)
+	return r.bind(from, isDirectory, target, readOnly)
+}
+
+// bind binds a resolved source. When the second of the kernel's two steps (bind,
+// then read-only) fails, the first is undone.
+func (r *Real) bind(from string, isDirectory bool, target string, readOnly bool) error {
+	to, err := r.resolveMountTarget(target, isDirectory)
 	if err != nil {
 		return err
 	}
@@ -214,7 +219,7 @@ func (r *Real) BindMount(source, target string, readOnly bool) error {
 		if after, _ := r.depth(to); after > before {
 			err = errors.Join(err, r.mounter.Unmount(to))
 		}
-		return fmt.Errorf("bind %s to %s: %w", source, target, err)
+		return fmt.Errorf("bind %s to %s: %w", from, target, err)
 	}
 	return nil
 }
@@ -226,7 +231,7 @@ func (r *Real) BindMount(source, target string, readOnly bool) error {
 //
 // Upstream: k8s.io/mount-utils SafeFormatAndMount (v0.36).
 func (r *Real) FormatAndMount(ctx context.Context, device, target, fsType string, options []string) error {
-	to, err := r.resolveMountTarget(target)
+	to, err := r.resolveMountTarget(target, true)
 	if err != nil {
 		return err
 	}
@@ -262,14 +267,14 @@ func (r *Real) Unmount(name string) error {
 	return r.unmount(name, place)
 }
 
-// UnmountAll takes off every mount below the root, deepest first, and returns
-// an error that names each one it could not.
+// UnmountAll takes off every lock of a device and every mount below the root,
+// deepest first, and returns an error that names each one it could not.
 func (r *Real) UnmountAll() error {
 	mounts, err := r.Mounts()
 	if err != nil {
 		return err
 	}
-	var failed []error
+	failed := []error{r.unlockAll()}
 	for _, each := range slices.Backward(mounts) {
 		rest, _ := relative(r.root, each.Path)
 		if err := r.unmount(each.Path, filepath.Join(r.resolved, rest)); err != nil {

@@ -71,26 +71,37 @@ func (r *Real) resolveEntry(name string) (string, error) {
 	return filepath.Join(directory, filepath.Base(rest)), nil
 }
 
-// resolveDirectory resolves the path of an existing directory.
-func (r *Real) resolveDirectory(name string) (string, error) {
-	place, err := r.resolve(name)
+// resolveSelf is resolveEntry for calls that act on what is at name, or on a link
+// there. The root is something.
+func (r *Real) resolveSelf(name string) (string, error) {
+	if rest, err := relative(r.root, name); err == nil && rest == "." {
+		return r.resolved, nil
+	}
+	return r.resolveEntry(name)
+}
+
+// resolveExisting resolves the path of what exists, and tells whether it is a directory.
+func (r *Real) resolveExisting(name string) (place string, isDirectory bool, err error) {
+	place, err = r.resolve(name)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	info, err := os.Stat(place)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	if !info.IsDir() {
-		return "", failure("mount", name, syscall.ENOTDIR)
-	}
-	return place, nil
+	return place, info.IsDir(), nil
 }
 
-// resolveMountTarget resolves an existing directory below the root.
-func (r *Real) resolveMountTarget(name string) (string, error) {
-	place, err := r.resolveDirectory(name)
-	if err == nil && place == r.resolved {
+// resolveMountTarget resolves what exists below the root: a directory or, for
+// what is none, a file.
+func (r *Real) resolveMountTarget(name string, directory bool) (string, error) {
+	place, isDirectory, err := r.resolveExisting(name)
+	switch {
+	case err != nil:
+	case isDirectory != directory:
+		err = failure("mount", name, syscall.ENOTDIR)
+	case place == r.resolved:
 		err = failure("mount", name, ErrOutside)
 	}
 	return place, err

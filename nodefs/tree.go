@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -19,20 +20,35 @@ import (
 type Tree struct {
 	mu   sync.Mutex
 	root *node
+	// linked says that there are symbolic links in it, or once were: only then
+	// need who walks through it look for any.
+	linked atomic.Bool
 }
 
-// node is a directory when children is not nil, else a file.
+// The modes of what is new.
+const (
+	directoryMode = fs.FileMode(0o750)
+	fileMode      = fs.FileMode(0o640)
+	linkMode      = fs.FileMode(0o777)
+)
+
+// node is a directory when children is not nil, a symbolic link when link is not
+// "", a device node when device is not "", else a file.
 type node struct {
 	children map[string]*node
 	data     []byte
+	link     string
+	device   string
+	mode     fs.FileMode // attributeBits alone
+	uid, gid int
 }
 
 // NewTree returns an empty tree.
 func NewTree() *Tree { return &Tree{root: newDirectory()} }
 
-func newDirectory() *node { return &node{children: map[string]*node{}} }
+func newDirectory() *node { return &node{children: map[string]*node{}, mode: directoryMode} }
 
-// Files returns the paths of all files, relative to the tree's root and sorted.
+// Files returns the paths of all files and links, relative to the tree's root and sorted.
 func (t *Tree) Files() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,8 +62,9 @@ func (t *Tree) Files() []string {
 	return files
 }
 
-// Hash returns the SHA-256, in hex, of everything in the tree: directories,
-// names and contents. Equal trees have equal hashes, however they came to be.
+// Hash returns the SHA-256, in hex, of what is kept in the tree: directories,
+// names, contents and where links lead; not of owners and modes. Equal trees have
+// equal hashes, however they came to be.
 func (t *Tree) Hash() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,6 +84,30 @@ func (t *Tree) SizeBytes() int64 {
 
 func (n *node) isDirectory() bool { return n.children != nil }
 
+// kind is what n is, as bits of a mode.
+func (n *node) kind() fs.FileMode {
+	switch {
+	case n.isDirectory():
+		return fs.ModeDir
+	case n.link != "":
+		return fs.ModeSymlink
+	case n.device != "":
+		return fs.ModeDevice
+	}
+	return 0
+}
+
+// add puts a new child into the directory n.
+func (n *node) add(name string, child *node) {
+	if n.mode&fs.ModeSetgid != 0 {
+		child.gid = n.gid
+		if child.isDirectory() {
+			child.mode |= fs.ModeSetgid
+		}
+	}
+	n.children[name] = child
+}
+
 // each visits everything below n, names in order, directories before their content.
 func (n *node) each(at string, visit func(name string, n *node)) {
 	for _, name := range n.names() {
@@ -80,12 +121,15 @@ func (n *node) names() []string { return slices.Sorted(maps.Keys(n.children)) }
 
 // hashInto writes one entry with its lengths, so that no two trees read alike.
 func (n *node) hashInto(sum hash.Hash, name string) {
-	kind := "file"
-	if n.isDirectory() {
+	kind, data := "file", n.data
+	switch {
+	case n.isDirectory():
 		kind = "directory"
+	case n.link != "":
+		kind, data = "link", []byte(n.link)
 	}
-	fmt.Fprintf(sum, "%s %d %s %d ", kind, len(name), name, len(n.data))
-	sum.Write(n.data)
+	fmt.Fprintf(sum, "%s %d %s %d ", kind, len(name), name, len(data))
+	sum.Write(data)
 }
 
 // find walks the elements down from n.
@@ -110,7 +154,7 @@ func (n *node) makeAll(elements []string) error {
 			return syscall.ENOTDIR
 		}
 		if n.children[element] == nil {
-			n.children[element] = newDirectory()
+			n.add(element, newDirectory())
 		}
 		n = n.children[element]
 	}
@@ -132,7 +176,22 @@ func (n *node) write(elements []string, data []byte) error {
 	if old := directory.children[name]; old != nil && old.isDirectory() {
 		return syscall.EISDIR
 	}
-	directory.children[name] = &node{data: slices.Clone(data)}
+	directory.add(name, &node{data: slices.Clone(data), mode: fileMode})
+	return nil
+}
+
+// symlink makes the symbolic link that elements name.
+func (n *node) symlink(elements []string, target string) error {
+	directory, name, err := n.parent(elements)
+	switch {
+	case err != nil:
+		return err
+	case target == "":
+		return syscall.ENOENT
+	case directory.children[name] != nil:
+		return syscall.EEXIST
+	}
+	directory.add(name, &node{link: target, mode: linkMode})
 	return nil
 }
 

@@ -35,12 +35,34 @@ func (m *Manager) ReportNeeded() bool {
 	if !m.ready {
 		return false
 	}
-	for _, name := range m.waiting() {
-		if v := m.desired.volumes[name]; v.attachable && !v.reported {
+	for _, v := range m.desired.volumes { // the order does not matter
+		if v.attachable && !v.reported && m.waits(v.name) {
 			return true
 		}
 	}
-	return !m.reportedOnce || !slices.Equal(m.lastReport, m.VolumesInUse())
+	return !m.reportedOnce || !m.asReported()
+}
+
+// asReported tells whether VolumesInUse is what was last reported.
+func (m *Manager) asReported() bool {
+	inUse := 0
+	for name, v := range m.desired.volumes {
+		if v.attachable {
+			if !m.lastReport.Has(name) {
+				return false
+			}
+			inUse++
+		}
+	}
+	for name, v := range m.actual.volumes {
+		if wanted := m.desired.volumes[name]; v.attachable && (wanted == nil || !wanted.attachable) {
+			if !m.lastReport.Has(name) {
+				return false
+			}
+			inUse++
+		}
+	}
+	return inUse == m.lastReport.Len()
 }
 
 // Reported tells that a report, begun with the given volumes, has succeeded, and that the patch returned node. Only then
@@ -49,7 +71,7 @@ func (m *Manager) ReportNeeded() bool {
 //
 // Upstream: pkg/kubelet/volumemanager MarkVolumesAsReportedInUse (v1.36).
 func (m *Manager) Reported(volumes []corev1.UniqueVolumeName, node *corev1.Node) {
-	m.lastReport, m.reportedOnce = volumes, true
+	m.lastReport, m.reportedOnce = sets.New(volumes...), true
 	m.NodeUpdated(node) // first: what counts as reported is never judged by an older Node
 	for _, name := range volumes {
 		if v := m.desired.volumes[name]; v != nil && !v.reported {
@@ -67,20 +89,24 @@ func (m *Manager) NodeUpdated(node *corev1.Node) {
 		return
 	}
 	m.node, m.nodeSeen = node, seen
+	changed := m.listed.read(node.Status.VolumesAttached)
 	m.checkReady()
-	if m.reportedOnce && !slices.Equal(node.Status.VolumesInUse, m.lastReport) {
+	if m.reportedOnce && !m.lastReport.Equal(sets.New(node.Status.VolumesInUse...)) {
 		m.unreported(node)
 	}
-	for _, name := range m.waiting() {
-		m.volumes.Add(name)
+	for _, name := range changed {
+		if m.desired.volumes[name] != nil && m.waits(name) {
+			m.volumes.Add(name)
+		}
 	}
 }
 
 // unreported notes that the Node, which is newer than the last report, says otherwise: somebody made it anew or wrote to it.
 func (m *Manager) unreported(node *corev1.Node) {
 	m.reportedOnce = false
+	inUse := sets.New(node.Status.VolumesInUse...)
 	for name, v := range m.desired.volumes {
-		v.reported = v.reported && slices.Contains(node.Status.VolumesInUse, name)
+		v.reported = v.reported && inUse.Has(name)
 	}
 	m.cfg.ReportChanged()
 }
@@ -94,16 +120,10 @@ func revision(node *corev1.Node) int64 {
 	return n
 }
 
-// waiting are the desired volumes that are not here yet, sorted.
-func (m *Manager) waiting() []corev1.UniqueVolumeName {
-	var names []corev1.UniqueVolumeName
-	for name := range m.desired.volumes {
-		if v := m.actual.volumes[name]; v == nil || v.reconstructed {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+// waits tells whether a volume that is desired is not here yet.
+func (m *Manager) waits(name corev1.UniqueVolumeName) bool {
+	v := m.actual.volumes[name]
+	return v == nil || v.reconstructed
 }
 
 // attached tells whether the volume is reported in use and the Node, which is not older than that report, lists it as
@@ -121,13 +141,38 @@ func (m *Manager) attached(name corev1.UniqueVolumeName) bool {
 
 // devicePath is where the Node says the volume is attached.
 func (m *Manager) devicePath(name corev1.UniqueVolumeName) (path string, listed bool) {
-	if m.node == nil {
-		return "", false
+	path, listed = m.listed.paths[name]
+	return path, listed
+}
+
+// listing is what the Node lists as attached.
+type listing struct {
+	list  []corev1.AttachedVolume // as the Node has it
+	paths map[corev1.UniqueVolumeName]string
+}
+
+// read takes up a list, and returns the volumes that are on it and were not, or were and are not, sorted.
+func (l *listing) read(list []corev1.AttachedVolume) []corev1.UniqueVolumeName {
+	if slices.Equal(l.list, list) {
+		return nil
 	}
-	for _, v := range m.node.Status.VolumesAttached {
-		if v.Name == name {
-			return v.DevicePath, true
+	before := l.paths
+	l.list, l.paths = list, make(map[corev1.UniqueVolumeName]string, len(list))
+	var changed []corev1.UniqueVolumeName
+	for _, v := range list {
+		if _, twice := l.paths[v.Name]; twice {
+			continue
+		}
+		l.paths[v.Name] = v.DevicePath
+		if _, was := before[v.Name]; !was {
+			changed = append(changed, v.Name)
 		}
 	}
-	return "", false
+	for name := range before {
+		if _, is := l.paths[name]; !is {
+			changed = append(changed, name)
+		}
+	}
+	slices.Sort(changed)
+	return changed
 }

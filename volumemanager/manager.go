@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 
@@ -57,8 +58,9 @@ type Manager struct {
 
 	node     *corev1.Node // the newest that was seen
 	nodeSeen int64        // its resourceVersion
+	listed   listing      // its volumesAttached
 
-	lastReport   []corev1.UniqueVolumeName // volumesInUse as last patched
+	lastReport   sets.Set[corev1.UniqueVolumeName] // volumesInUse as last patched
 	reportedOnce bool
 
 	podsKnown bool // see ready.go

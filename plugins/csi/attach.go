@@ -15,10 +15,14 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// CanAttach tells whether the volume's driver asks for attaching: its CSIDriver object says so, or it has none.
+// CanAttach tells whether the volume's driver asks for attaching: its CSIDriver object says so, or it has none. A volume that is
+// written out in a pod is never attached.
 //
 // Upstream: pkg/volume/csi csiPlugin.CanAttach (v1.36).
 func (p *Plugin) CanAttach(spec *plugins.Spec) (bool, error) {
+	if inlineSource(spec) != nil {
+		return false, nil
+	}
 	source, err := sourceOf(spec)
 	if err != nil {
 		return false, err
@@ -184,6 +188,10 @@ func timedOut(driver, operation, handle string) error {
 }
 
 // publishContext is what the attacher got from the driver for this node. Not attached is an error.
+//
+// Differs: upstream looks here only whether there is a VolumeAttachment, not whether it says attached (I17).
+//
+// Upstream: pkg/volume/csi csiPlugin.getPublishContext (v1.36).
 func (p *Plugin) publishContext(ctx context.Context, spec *plugins.Spec) (map[string]string, error) {
 	attachable, err := p.CanAttach(spec)
 	if err != nil || !attachable {

@@ -50,6 +50,7 @@ type Plugin struct {
 	attachments cache.Store            // of VolumeAttachments; nil for a kubelet
 	volumes     cache.Store            // of PersistentVolumes; nil for a kubelet
 	news        map[string]*sim.Signal // of VolumeAttachments that somebody waits for, by name
+	tokens      tokens                 // of pods for which this kubelet publishes volumes
 }
 
 // nodeDriver is a driver as a kubelet knows it.
@@ -57,24 +58,30 @@ type nodeDriver struct {
 	client      csispec.NodeClient
 	stages      bool // STAGE_UNSTAGE_VOLUME
 	multiWriter bool // SINGLE_NODE_MULTI_WRITER
+	mountGroup  bool // VOLUME_MOUNT_GROUP
+	measures    bool // GET_VOLUME_STATS
 
 	published *storagev1.CSINodeDriver // what the node's CSINode has of it; nil: nothing yet
 }
 
 var (
-	_ plugins.Plugin        = (*Plugin)(nil)
-	_ plugins.Attacher      = (*Plugin)(nil)
-	_ plugins.Verifier      = (*Plugin)(nil)
-	_ plugins.Limiter       = (*Plugin)(nil)
-	_ plugins.DeviceMounter = (*Plugin)(nil)
-	_ plugins.Mounter       = (*Plugin)(nil)
-	_ plugins.Reconstructor = (*Plugin)(nil)
+	_ plugins.Plugin         = (*Plugin)(nil)
+	_ plugins.Attacher       = (*Plugin)(nil)
+	_ plugins.Verifier       = (*Plugin)(nil)
+	_ plugins.Limiter        = (*Plugin)(nil)
+	_ plugins.DeviceMounter  = (*Plugin)(nil)
+	_ plugins.Mounter        = (*Plugin)(nil)
+	_ plugins.Remounter      = (*Plugin)(nil)
+	_ plugins.MountOptioner  = (*Plugin)(nil)
+	_ plugins.SELinuxMounter = (*Plugin)(nil)
+	_ plugins.Reconstructor  = (*Plugin)(nil)
+	_ plugins.Meter          = (*Plugin)(nil)
 )
 
 // New makes the plugin of one process.
 func New(cfg Config) *Plugin {
 	p := &Plugin{
-		cfg: cfg, drivers: map[string]*nodeDriver{}, news: map[string]*sim.Signal{},
+		cfg: cfg, drivers: map[string]*nodeDriver{}, news: map[string]*sim.Signal{}, tokens: tokens{},
 		driverInfo: cfg.CSIDrivers.Informer().GetStore(),
 	}
 	if cfg.Attachments != nil {
@@ -90,12 +97,12 @@ func New(cfg Config) *Plugin {
 // Name is "kubernetes.io/csi".
 func (p *Plugin) Name() string { return PluginName }
 
-// CanSupport tells whether the volume is a PersistentVolume of a CSI driver.
+// CanSupport tells whether the volume is of a CSI driver: a PersistentVolume, or one written out in a pod.
 func (p *Plugin) CanSupport(spec *plugins.Spec) bool {
-	return spec.PersistentVolume != nil && spec.PersistentVolume.Spec.CSI != nil
+	return spec.PersistentVolume != nil && spec.PersistentVolume.Spec.CSI != nil || inlineSource(spec) != nil
 }
 
-// VolumeName is driver^handle.
+// VolumeName is driver^handle. A volume that is written out in a pod has none: it is that pod's alone.
 func (p *Plugin) VolumeName(spec *plugins.Spec) (string, error) {
 	source, err := sourceOf(spec)
 	if err != nil {
@@ -113,6 +120,23 @@ func sourceOf(spec *plugins.Spec) (*corev1.CSIPersistentVolumeSource, error) {
 		return nil, fmt.Errorf("CSI PersistentVolume %q: driver or handle missing", spec.Name())
 	}
 	return source, nil
+}
+
+// SupportsMountOption is true: drivers take mount options.
+//
+// Upstream: pkg/volume/csi csiPlugin.SupportsMountOption (v1.36).
+func (p *Plugin) SupportsMountOption() bool { return true }
+
+// RequiresRemount tells whether the volume is published again and again: its driver's CSIDriver object says so.
+//
+// Upstream: pkg/volume/csi csiPlugin.RequiresRemount (v1.36).
+func (p *Plugin) RequiresRemount(spec *plugins.Spec) bool {
+	name, err := driverOf(spec)
+	if err != nil {
+		return false
+	}
+	driver, err := p.csiDriver(name)
+	return err == nil && driver != nil && driver.Spec.RequiresRepublish != nil && *driver.Spec.RequiresRepublish
 }
 
 // csiDriver is the CSIDriver object of a driver; nil where there is none.
@@ -157,6 +181,10 @@ func (p *Plugin) AddDriver(ctx context.Context, name string, conn grpc.ClientCon
 			d.stages = true
 		case csispec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER:
 			d.multiWriter = true
+		case csispec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP:
+			d.mountGroup = true
+		case csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS:
+			d.measures = true
 		}
 	}
 	p.drivers[name] = d

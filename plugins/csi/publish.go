@@ -3,11 +3,10 @@ package csi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"path/filepath"
-	"slices"
+	"strconv"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
@@ -22,95 +21,150 @@ func (p *Plugin) MountPath(specName string, pod types.UID) string {
 	return filepath.Join(podVolumeDir(p.cfg.Root, pod, specName), "mount")
 }
 
+// publication is how a volume is published for a pod.
+type publication struct {
+	request *csispec.NodePublishVolumeRequest
+	label   string // the SELinux label that it is mounted with
+	group   *int64 // whose files the volume's are to be made when it is mounted; nil: that is not the kubelet's work
+}
+
 // SetUp publishes the volume for the pod. What is needed to undo it is kept first. A final error of the driver removes it
-// again; an uncertain one leaves it for TearDown.
+// again; an uncertain one leaves it for TearDown. Where the volume was published before, any error leaves it. Afterwards the
+// files are given to the pod's group, where that is the kubelet's work; an error then is uncertain.
+//
+// Differs: the pod's directory is made when all that is needed was found; upstream makes it before, and leaves it. A final error
+// for what is mounted after all is uncertain; upstream forgets it.
 //
 // Upstream: pkg/volume/csi csiMountMgr.SetUpAt (v1.36).
-func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.Use) error {
-	source, err := sourceOf(spec)
+func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.Use) error {
+	v, err := volumeOf(spec, pod)
 	if err != nil {
+		return said("mounter.SetupAt failed to get CSI persistent source: %w", err)
+	}
+	driver, err := p.driver(v.driver)
+	if err != nil {
+		return said("mounter.SetUpAt failed to get CSI client: %w", err)
+	}
+	how, err := p.publication(ctx, driver, v, pod, use)
+	if err != nil {
+		return &plugins.Error{Class: plugins.Transient, Err: err}
+	}
+	target := how.request.GetTargetPath()
+	if err := p.cfg.FS.MkdirAll(filepath.Dir(target)); err != nil {
+		return said("mounter.SetUpAt failed to create dir %q:  %w", filepath.Dir(target), err)
+	}
+	if err := saveData(p.cfg.FS, filepath.Dir(target), p.podData(v, how.label)); err != nil {
+		return p.abandon(err, target, use)
+	}
+	_, err = driver.client.NodePublishVolume(ctx, how.request)
+	if err := p.abandon(classify(err), target, use); err != nil || how.group == nil {
 		return err
 	}
-	driver, err := p.driver(source.Driver)
-	if err != nil {
-		return fmt.Errorf("publish volume: %w", err)
-	}
-	attributes, err := p.attributes(source, pod)
-	if err != nil {
-		return &plugins.Error{Class: plugins.Transient, Err: err}
-	}
-	publishContext, err := p.publishContext(ctx, spec)
-	if err != nil {
-		return &plugins.Error{Class: plugins.Transient, Err: err}
-	}
-	staging := ""
-	if driver.stages {
-		staging = globalMountPath(p.cfg.Root, source.Driver, source.VolumeHandle)
-	}
-	target := p.MountPath(spec.Name(), pod.UID)
-	if err := p.cfg.FS.MkdirAll(filepath.Dir(target)); err != nil {
-		return fmt.Errorf("publish volume: %w", err)
-	}
-	if err := saveData(p.cfg.FS, filepath.Dir(target), p.podData(spec)); err != nil {
-		return p.abandon(err, target)
-	}
-	_, err = driver.client.NodePublishVolume(ctx, &csispec.NodePublishVolumeRequest{
-		VolumeId:          source.VolumeHandle,
-		PublishContext:    publishContext,
-		StagingTargetPath: staging,
-		TargetPath:        target,
-		VolumeCapability:  driver.capability(spec.PersistentVolume, source.FSType),
-		Readonly:          spec.ReadOnly || source.ReadOnly,
-		VolumeContext:     attributes,
-	})
-	if err = classify(err); err != nil && plugins.ClassOf(err) == plugins.Final {
-		return p.abandon(err, target)
-	}
-	return err
+	return nil
 }
 
-func (p *Plugin) podData(spec *plugins.Spec) volumeData {
-	source := spec.PersistentVolume.Spec.CSI
-	return volumeData{
-		SpecVolID:           spec.Name(),
-		VolumeHandle:        source.VolumeHandle,
-		DriverName:          source.Driver,
-		NodeName:            string(p.cfg.NodeName),
-		AttachmentID:        AttachmentName(source.VolumeHandle, source.Driver, p.cfg.NodeName),
-		VolumeLifecycleMode: string(storagev1.VolumeLifecyclePersistent),
+// publication finds out all that the driver is to be told. Whatever error there is, nothing was done.
+func (p *Plugin) publication(ctx context.Context, driver *nodeDriver, v driverVolume, pod *corev1.Pod, use plugins.Use) (*publication, error) {
+	info, err := p.csiDriver(v.driver)
+	if err != nil {
+		return nil, err
 	}
+	if err := v.checkLifecycle(info); err != nil {
+		return nil, said("mounter.SetupAt failed to check volume lifecycle mode: %w", err)
+	}
+	policy, err := groupPolicy(info)
+	if err != nil {
+		return nil, said("mounter.SetupAt failed to check fsGroup policy: %w", err)
+	}
+	how := &publication{label: mountLabel(info, use)}
+	if !driver.mountGroup && v.takesGroup(use.FSGroup, policy) {
+		how.group = use.FSGroup
+	}
+	how.request = &csispec.NodePublishVolumeRequest{
+		VolumeId:         v.handle,
+		TargetPath:       p.MountPath(v.spec.Name(), pod.UID),
+		VolumeCapability: driver.mount(v.spec.PersistentVolume, v.fsType, how.label, use.FSGroup),
+		Readonly:         v.readOnly,
+	}
+	if v.mode == storagev1.VolumeLifecyclePersistent {
+		if how.request.PublishContext, err = p.publishContext(ctx, v.spec); err != nil {
+			return nil, said("mounter.SetUpAt failed to fetch publishContext: %w", err)
+		}
+		if driver.stages {
+			how.request.StagingTargetPath = globalMountPath(p.cfg.Root, v.driver, v.handle)
+		}
+	}
+	how.request.VolumeContext, how.request.Secrets, err = p.words(ctx, info, v, pod)
+	return how, err
 }
 
-// attributes are the volume's own, and the pod's where the driver asked for them. A driver that does not serve persistent
-// volumes is an error.
-func (p *Plugin) attributes(source *corev1.CSIPersistentVolumeSource, pod *corev1.Pod) (map[string]string, error) {
-	driver, err := p.csiDriver(source.Driver)
-	if err != nil || driver == nil {
-		return source.VolumeAttributes, err
+// words are the attributes and the secrets that the driver, of which its CSIDriver object is given, is told: the volume's own,
+// and what it asks for of the pod.
+func (p *Plugin) words(ctx context.Context, info *storagev1.CSIDriver, v driverVolume, pod *corev1.Pod) (
+	attributes, secrets map[string]string, err error,
+) {
+	secrets, err = p.secrets(ctx, "NodePublishSecretRef", v.secret)
+	if err != nil {
+		return nil, nil, err
 	}
-	if modes := driver.Spec.VolumeLifecycleModes; len(modes) > 0 && !slices.Contains(modes, storagev1.VolumeLifecyclePersistent) {
-		return nil, fmt.Errorf("volume mode %q not supported by driver %s (only supports %q)",
-			storagev1.VolumeLifecyclePersistent, source.Driver, modes)
+	attributes = v.attributes
+	if info != nil && info.Spec.PodInfoOnMount != nil && *info.Spec.PodInfoOnMount {
+		attributes = merged(attributes, v.podInfo(pod))
 	}
-	if driver.Spec.PodInfoOnMount == nil || !*driver.Spec.PodInfoOnMount {
-		return source.VolumeAttributes, nil
+	tokens, err := p.podTokens(ctx, info, pod)
+	if err != nil {
+		return nil, nil, said("mounter.SetUpAt failed to get service accoount token attributes: %w", err)
 	}
-	attributes := map[string]string{}
-	maps.Copy(attributes, source.VolumeAttributes)
-	maps.Copy(attributes, map[string]string{
+	if info != nil && info.Spec.ServiceAccountTokenInSecrets != nil && *info.Spec.ServiceAccountTokenInSecrets {
+		return attributes, merged(secrets, tokens), nil
+	}
+	return merged(attributes, tokens), secrets, nil
+}
+
+// merged is both maps in one; what is given is not changed.
+func merged(first, second map[string]string) map[string]string {
+	if len(second) == 0 {
+		return first
+	}
+	both := make(map[string]string, len(first)+len(second))
+	maps.Copy(both, first)
+	maps.Copy(both, second)
+	return both
+}
+
+// podInfo is what drivers are told of the pod.
+//
+// Upstream: pkg/volume/csi getPodInfoAttrs (v1.36).
+func (v driverVolume) podInfo(pod *corev1.Pod) map[string]string {
+	return map[string]string{
 		"csi.storage.k8s.io/pod.name":            pod.Name,
 		"csi.storage.k8s.io/pod.namespace":       pod.Namespace,
 		"csi.storage.k8s.io/pod.uid":             string(pod.UID),
 		"csi.storage.k8s.io/serviceAccount.name": pod.Spec.ServiceAccountName,
-		"csi.storage.k8s.io/ephemeral":           "false",
-	})
-	return attributes, nil
+		"csi.storage.k8s.io/ephemeral":           strconv.FormatBool(v.mode == storagev1.VolumeLifecycleEphemeral),
+	}
+}
+
+func (p *Plugin) podData(v driverVolume, label string) volumeData {
+	return volumeData{
+		SpecVolID:           v.spec.Name(),
+		VolumeHandle:        v.handle,
+		DriverName:          v.driver,
+		NodeName:            string(p.cfg.NodeName),
+		AttachmentID:        AttachmentName(v.handle, v.driver, p.cfg.NodeName),
+		VolumeLifecycleMode: string(v.mode),
+		SELinuxMountContext: label,
+	}
 }
 
 // TearDown unpublishes the volume from the pod and removes its directory.
 //
-// Upstream: pkg/volume/csi csiMountMgr.TearDownAt (v1.36).
+// Differs: where the data file is lost, a mount that is still there is an error, and a bare directory is removed; upstream
+// fails in both cases, until somebody removes the directory.
+//
+// Upstream: pkg/volume/csi csiPlugin.NewUnmounter, csiMountMgr.TearDownAt (v1.36).
 func (p *Plugin) TearDown(ctx context.Context, specName string, pod types.UID) error {
+	delete(p.tokens, pod)
 	target := p.MountPath(specName, pod)
 	data, err := loadData(p.cfg.FS, filepath.Dir(target))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +175,7 @@ func (p *Plugin) TearDown(ctx context.Context, specName string, pod types.UID) e
 	}
 	driver, err := p.driver(data.DriverName)
 	if err != nil {
-		return fmt.Errorf("unpublish volume: %w", err)
+		return said("Unmounter.TearDownAt failed to get CSI client: %w", err)
 	}
 	_, err = driver.client.NodeUnpublishVolume(ctx, &csispec.NodeUnpublishVolumeRequest{
 		VolumeId: data.VolumeHandle, TargetPath: target,

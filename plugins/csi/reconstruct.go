@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,10 +19,23 @@ func (p *Plugin) Reconstruct(specName string, pod types.UID) (plugins.Reconstruc
 	if err != nil {
 		return plugins.Reconstructed{}, fmt.Errorf("reconstruct volume: %w", err)
 	}
-	return plugins.Reconstructed{Spec: &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{
+	made := plugins.Reconstructed{SELinuxLabel: data.SELinuxMountContext}
+	if data.VolumeLifecycleMode == string(storagev1.VolumeLifecycleEphemeral) {
+		made.Spec = &plugins.Spec{Volume: &corev1.Volume{
+			Name:         specName,
+			VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: data.DriverName}},
+		}}
+		return made, nil
+	}
+	mode := corev1.PersistentVolumeFilesystem
+	made.Spec = &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: specName},
-		Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
-			CSI: &corev1.CSIPersistentVolumeSource{Driver: data.DriverName, VolumeHandle: data.VolumeHandle},
-		}},
-	}}}, nil
+		Spec: corev1.PersistentVolumeSpec{
+			VolumeMode: &mode,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: data.DriverName, VolumeHandle: data.VolumeHandle},
+			},
+		},
+	}}
+	return made, nil
 }

@@ -3,9 +3,9 @@ package csi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
@@ -13,8 +13,13 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// CanDeviceMount tells whether the volume is staged for the node: always, for a PersistentVolume.
+// CanDeviceMount tells whether the volume is staged for the node: a PersistentVolume is, one written out in a pod is not.
+//
+// Upstream: pkg/volume/csi csiPlugin.CanDeviceMount (v1.36).
 func (p *Plugin) CanDeviceMount(spec *plugins.Spec) (bool, error) {
+	if inlineSource(spec) != nil {
+		return false, nil
+	}
 	_, err := sourceOf(spec)
 	return err == nil, err
 }
@@ -29,51 +34,75 @@ func (p *Plugin) DeviceMountPath(spec *plugins.Spec) (string, error) {
 }
 
 // MountDevice stages the volume at path, where the driver stages at all. What is needed to undo it is kept beside path
-// first; a final error removes it again, an uncertain one leaves it for UnmountDevice.
+// first; a final error removes it again, an uncertain one leaves it for UnmountDevice. Where the volume was staged before, any
+// error leaves it.
 //
-// Differs: for a driver that does not stage, nothing is left on disk; upstream makes a directory that nobody removes. A
-// final error after an uncertain one removes what that one left; upstream leaves what was there before.
+// Differs: for a driver that does not stage, nothing is left on disk; upstream makes a directory that nobody removes. A final
+// error for what is mounted after all is uncertain; upstream forgets it.
 //
 // Upstream: pkg/volume/csi csiAttacher.MountDevice (v1.36).
-func (p *Plugin) MountDevice(ctx context.Context, spec *plugins.Spec, path string, _ plugins.Use) error {
+func (p *Plugin) MountDevice(ctx context.Context, spec *plugins.Spec, path string, use plugins.Use) error {
 	source, err := sourceOf(spec)
 	if err != nil {
-		return err
+		return said("attacher.MountDevice failed to get CSIPersistentVolumeSource: %w", err)
 	}
 	driver, err := p.driver(source.Driver)
 	if err != nil {
-		return fmt.Errorf("stage volume: %w", err)
+		return said("attacher.MountDevice failed to create newCsiDriverClient: %w", err)
 	}
 	if !driver.stages {
 		return nil
 	}
-	publishContext, err := p.publishContext(ctx, spec)
+	request, label, err := p.stageRequest(ctx, driver, spec, path, use)
 	if err != nil {
 		return &plugins.Error{Class: plugins.Transient, Err: err}
 	}
 	if err := p.cfg.FS.MkdirAll(path); err != nil {
-		return fmt.Errorf("stage volume: %w", err)
+		return said("attacher.MountDevice failed to create dir %q:  %w", path, err)
 	}
-	data := volumeData{DriverName: source.Driver, VolumeHandle: source.VolumeHandle}
+	data := volumeData{DriverName: source.Driver, VolumeHandle: source.VolumeHandle, SELinuxMountContext: label}
 	if err := saveData(p.cfg.FS, filepath.Dir(path), data); err != nil {
-		return p.abandon(err, path)
+		return p.abandon(said("%w", err), path, use)
 	}
-	_, err = driver.client.NodeStageVolume(ctx, &csispec.NodeStageVolumeRequest{
+	_, err = driver.client.NodeStageVolume(ctx, request)
+	return p.abandon(classify(err), path, use)
+}
+
+// stageRequest is what the driver is asked, and the SELinux label that it is to mount with.
+func (p *Plugin) stageRequest(ctx context.Context, driver *nodeDriver, spec *plugins.Spec, path string, use plugins.Use) (
+	request *csispec.NodeStageVolumeRequest, label string, err error,
+) {
+	source := spec.PersistentVolume.Spec.CSI
+	info, err := p.csiDriver(source.Driver)
+	if err != nil {
+		return nil, "", err
+	}
+	publishContext, err := p.publishContext(ctx, spec)
+	if err != nil {
+		return nil, "", err
+	}
+	secrets, err := p.secrets(ctx, "NodeStageSecretRef", source.NodeStageSecretRef)
+	if err != nil {
+		return nil, "", err
+	}
+	label = mountLabel(info, use)
+	return &csispec.NodeStageVolumeRequest{
 		VolumeId:          source.VolumeHandle,
 		PublishContext:    publishContext,
 		StagingTargetPath: path,
-		VolumeCapability:  driver.capability(spec.PersistentVolume, source.FSType),
+		VolumeCapability:  driver.mount(spec.PersistentVolume, source.FSType, label, use.FSGroup),
+		Secrets:           secrets,
 		VolumeContext:     source.VolumeAttributes,
-	})
-	if err = classify(err); err != nil && plugins.ClassOf(err) == plugins.Final {
-		return p.abandon(err, path)
-	}
-	return err
+	}, label, nil
 }
 
 // abandon removes what a mount that failed for good has left at path and beside it, and returns the error. When something
-// cannot be removed, because it is mounted after all, the error is uncertain: somebody has to come back for it.
-func (p *Plugin) abandon(err error, path string) error {
+// cannot be removed, because it is mounted after all, the error is uncertain: somebody has to come back for it. An error that
+// is not final, and any error for what was mounted before, leaves all as it is.
+func (p *Plugin) abandon(err error, path string, use plugins.Use) error {
+	if err == nil || plugins.ClassOf(err) != plugins.Final || use.Remount || use.Reconstructed {
+		return err
+	}
 	if left := removeMount(p.cfg.FS, path); left != nil {
 		return &plugins.Error{Class: plugins.Uncertain, Err: errors.Join(err, left)}
 	}
@@ -96,7 +125,7 @@ func (p *Plugin) UnmountDevice(ctx context.Context, path string) error {
 	}
 	driver, err := p.driver(data.DriverName)
 	if err != nil {
-		return fmt.Errorf("unstage volume: %w", err)
+		return said("attacher.UnmountDevice failed to create newCsiDriverClient: %w", err)
 	}
 	if driver.stages {
 		_, err := driver.client.NodeUnstageVolume(ctx, &csispec.NodeUnstageVolumeRequest{
@@ -109,21 +138,35 @@ func (p *Plugin) UnmountDevice(ctx context.Context, path string) error {
 	return removeMount(p.cfg.FS, path)
 }
 
-// capability describes to the driver how a volume will be used. Only the first access mode counts.
+// mount is capability with an SELinux label, and the group whose files the volume's are to be where the driver sees to that.
+func (d *nodeDriver) mount(volume *corev1.PersistentVolume, fsType, label string, group *int64) *csispec.VolumeCapability {
+	c := d.capability(volume, fsType)
+	how := c.GetMount()
+	how.MountFlags = labelled(how.MountFlags, label)
+	if d.mountGroup && group != nil {
+		how.VolumeMountGroup = strconv.FormatInt(*group, 10)
+	}
+	return c
+}
+
+// capability describes to the driver how a volume will be used: a PersistentVolume, or nil for one that is written out in a pod.
+// Only the first access mode counts.
 //
 // Upstream: pkg/volume/csi asCSIAccessMode (v1.36).
 func (d *nodeDriver) capability(volume *corev1.PersistentVolume, fsType string) *csispec.VolumeCapability {
+	how := &csispec.VolumeCapability_MountVolume{FsType: fsType}
+	if volume != nil {
+		how.MountFlags = volume.Spec.MountOptions
+	}
 	return &csispec.VolumeCapability{
 		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: d.accessMode(volume)},
-		AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{
-			FsType: fsType, MountFlags: volume.Spec.MountOptions,
-		}},
+		AccessType: &csispec.VolumeCapability_Mount{Mount: how},
 	}
 }
 
 func (d *nodeDriver) accessMode(volume *corev1.PersistentVolume) csispec.VolumeCapability_AccessMode_Mode {
 	mode := corev1.ReadWriteOnce
-	if len(volume.Spec.AccessModes) > 0 {
+	if volume != nil && len(volume.Spec.AccessModes) > 0 {
 		mode = volume.Spec.AccessModes[0]
 	}
 	switch {

@@ -21,6 +21,7 @@ type volumeData struct {
 	NodeName            string `json:"nodeName,omitempty"`
 	AttachmentID        string `json:"attachmentID,omitempty"`
 	VolumeLifecycleMode string `json:"volumeLifecycleMode,omitempty"`
+	SELinuxMountContext string `json:"seLinuxMountContext,omitempty"`
 }
 
 func saveData(fs nodefs.FS, dir string, data volumeData) error {

@@ -13,9 +13,21 @@ import (
 	"github.com/volsim/volsim/nodefs"
 )
 
+// mountFinder is a disk that finds one mount without listing all.
+type mountFinder interface {
+	MountAt(name string) (nodefs.Mount, bool, error)
+}
+
 // MountAt returns the topmost mount at a path; false if there is none or
 // nothing at all. Errors are as of PathStatus.
 func MountAt(node nodefs.FS, name string) (nodefs.Mount, bool, error) {
+	if finder, ok := node.(mountFinder); ok {
+		mount, mounted, err := finder.MountAt(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return mount, mounted, PathStatus(err)
+	}
 	mounted, err := node.IsMountPoint(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nodefs.Mount{}, false, nil

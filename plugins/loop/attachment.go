@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/nodefs/loopdev"
 )
 
 const (
@@ -15,23 +17,9 @@ const (
 	runIDCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 )
 
-// boundLoop is a loop device that has a backing file, as the kernel told it.
-type boundLoop struct {
-	Device  string // "/dev/loop3"
-	Backing string // path of the file
-	Deleted bool   // that file was removed; one at the same path is another
-	Mark    string // lo_file_name, at most 63 bytes
-	// Inode and FileSystem are the numbers of the backing file: with Device and
-	// Mark they tell this binding from a later one of the same device.
-	Inode, FileSystem uint64
-	ReadOnly          bool
-	// Autoclear says that the device unbinds itself when its last user closes it.
-	Autoclear bool
-}
-
 // attachment is a volume that is plugged into a node.
 type attachment struct {
-	boundLoop
+	loopdev.Bound
 	node string // the node's key in the mark
 }
 
@@ -49,7 +37,7 @@ func (d *Driver) mark(volumeID, nodeID string) string {
 // file of the same name, is FailedPrecondition, one that is about to go Aborted.
 func (d *Driver) attachment(volumeID string) (*attachment, error) {
 	file := d.image(volumeID)
-	loops, err := boundLoops(func(backing string) bool { return backing == file })
+	loops, err := loopdev.List(func(backing string) bool { return backing == file })
 	if err != nil {
 		return nil, d.status(err)
 	}
@@ -66,7 +54,7 @@ func (d *Driver) attachment(volumeID string) (*attachment, error) {
 		case each.Autoclear:
 			return nil, status.Errorf(codes.Aborted, "%s of volume %s is being detached: try again", each.Device, volumeID)
 		}
-		found = &attachment{boundLoop: each, node: node}
+		found = &attachment{Bound: each, node: node}
 	}
 	return found, nil
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volsim/volsim/nodefs/loopdev"
 	"github.com/volsim/volsim/plugins/csireq"
 )
 
@@ -118,7 +119,7 @@ func (d *Driver) plugIn(ctx context.Context, request *csi.ControllerPublishVolum
 	case err != nil:
 		return "", err
 	case attached == nil:
-		device, err := attachLoop(ctx, d.image(id), d.mark(id, node), readOnly)
+		device, err := loopdev.Bind(ctx, d.image(id), d.mark(id, node), readOnly)
 		return device, d.status(err)
 	case attached.node != digest(node, nodeKeyDigits):
 		return "", status.Errorf(codes.FailedPrecondition, "volume %s is for one node and attached to %s as %s",
@@ -146,7 +147,7 @@ func (c *controller) ControllerUnpublishVolume(ctx context.Context, request *csi
 	}
 	node := request.GetNodeId()
 	if attached != nil && (node == "" || attached.node == digest(node, nodeKeyDigits)) {
-		if err := d.detach(ctx, attached.boundLoop); err != nil {
+		if err := d.detach(ctx, attached.Bound); err != nil {
 			return nil, err
 		}
 	}
@@ -174,7 +175,7 @@ func (c *controller) ListVolumes(_ context.Context, request *csi.ListVolumesRequ
 	if err != nil {
 		return nil, err
 	}
-	loops, err := boundLoops(d.isImage)
+	loops, err := loopdev.List(d.isImage)
 	if err != nil {
 		return nil, d.status(err)
 	}

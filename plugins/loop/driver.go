@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/nodefs/loopdev"
 	"github.com/volsim/volsim/plugins/csireq"
 )
 
@@ -109,7 +110,7 @@ func (d *Driver) Node(nodeID string, fs *nodefs.Real) csi.NodeServer {
 // and removes all volumes. Unmount first (nodefs.Real.UnmountAll): a mounted
 // volume stays, and the error names it. The directory itself stays.
 func (d *Driver) Close() error {
-	loops, err := boundLoops(d.isImage)
+	loops, err := loopdev.List(d.isImage)
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (d *Driver) Close() error {
 }
 
 // detach unplugs a device, unless it is mounted: FailedPrecondition.
-func (d *Driver) detach(ctx context.Context, bound boundLoop) error {
+func (d *Driver) detach(ctx context.Context, bound loopdev.Bound) error {
 	places, err := mountPoints(bound.Device)
 	if err != nil {
 		return d.status(err)
@@ -143,7 +144,7 @@ func (d *Driver) detach(ctx context.Context, bound boundLoop) error {
 		return status.Errorf(codes.FailedPrecondition, "%s (%s) is mounted at %s: unmount it first",
 			bound.Device, filepath.Base(bound.Backing), strings.Join(places, ", "))
 	}
-	if err := detachLoop(ctx, bound); err != nil {
+	if err := loopdev.Unbind(ctx, bound); err != nil {
 		return d.status(fmt.Errorf("detach %s (%s): %w", bound.Device, filepath.Base(bound.Backing), err))
 	}
 	return nil
@@ -156,12 +157,12 @@ func (d *Driver) status(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, errNoLoop):
+	case errors.Is(err, loopdev.ErrNone):
 		return status.Errorf(codes.ResourceExhausted,
 			"%v: detach unused devices (losetup -a lists them, losetup -d detaches) or load the loop module with a higher max_loop", err)
 	case errors.Is(err, syscall.ENOSPC):
 		return d.full()
-	case errors.Is(err, errLoopInUse), errors.Is(err, errLoopLingers):
+	case errors.Is(err, loopdev.ErrInUse), errors.Is(err, loopdev.ErrLingers):
 		return status.Error(codes.FailedPrecondition, err.Error())
 	case errors.As(err, &mountError) && d.isFull():
 		return d.full()

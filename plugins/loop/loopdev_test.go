@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/nodefs/loopdev"
 )
 
 // newDriver returns a driver over dir with node "one", closed after the test.
@@ -113,7 +114,7 @@ func (d *Driver) deleteVolume(t *testing.T, id string) error {
 func TestADeviceOfSomebodyElseIsLeftAlone(t *testing.T) {
 	d, _, _ := newDriver(t, t.TempDir())
 	id := create(t, d, "foreign")
-	device, err := attachLoop(t.Context(), d.image(id), "not ours", false)
+	device, err := loopdev.Bind(t.Context(), d.image(id), "not ours", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestADeviceOfSomebodyElseIsLeftAlone(t *testing.T) {
 	if err := other.Close(); err != nil {
 		t.Error(err)
 	}
-	if bound, err := boundLoops(d.isImage); err != nil || len(bound) != 1 || bound[0].Device != device {
+	if bound, err := loopdev.List(d.isImage); err != nil || len(bound) != 1 || bound[0].Device != device {
 		t.Errorf("bound afterwards: %+v, %v; want %s", bound, err, device)
 	}
 }
@@ -134,16 +135,16 @@ func TestDetachSparesADeviceThatWasRebound(t *testing.T) {
 	d, _, _ := newDriver(t, t.TempDir())
 	id := create(t, d, "rebound")
 	mustAttach(t, d, id)
-	bound, err := boundLoops(d.isImage)
+	bound, err := loopdev.List(d.isImage)
 	if err != nil || len(bound) != 1 {
 		t.Fatalf("bound: %+v, %v", bound, err)
 	}
 	seen := bound[0]
 	seen.Mark = "volsim:earlier"
-	if err := detachLoop(t.Context(), seen); err != nil {
+	if err := loopdev.Unbind(t.Context(), seen); err != nil {
 		t.Error(err)
 	}
-	if bound, err = boundLoops(d.isImage); err != nil || len(bound) != 1 {
+	if bound, err = loopdev.List(d.isImage); err != nil || len(bound) != 1 {
 		t.Errorf("bound afterwards: %+v, %v; want one", bound, err)
 	}
 }
@@ -175,7 +176,7 @@ func TestAFileRemovedBehindOurBackIsNotTakenForTheNewOne(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
-	if bound, err := boundLoops(d.isImage); err != nil || len(bound) != 0 {
+	if bound, err := loopdev.List(d.isImage); err != nil || len(bound) != 0 {
 		t.Errorf("bound after Close: %+v, %v", bound, err)
 	}
 }
@@ -227,7 +228,7 @@ func TestAFullBackingStoreIsResourceExhausted(t *testing.T) {
 
 func TestNoFreeLoopIsResourceExhausted(t *testing.T) {
 	d := &Driver{dir: "/images"}
-	err := d.status(errors.Join(errNoLoop, unix.ENOSPC))
+	err := d.status(errors.Join(loopdev.ErrNone, unix.ENOSPC))
 	wantCode(t, err, codes.ResourceExhausted)
 	if !strings.Contains(err.Error(), "losetup") {
 		t.Errorf("the message does not say what to do: %v", err)

@@ -9,6 +9,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/volsim/volsim/nodefs/loopdev"
 )
 
 // tools are the programs that the driver runs and the packages that bring them.
@@ -28,9 +30,9 @@ func Probe() error {
 	if !isAdmin() {
 		return fmt.Errorf("mounting is not permitted here (no CAP_SYS_ADMIN): run the container with --privileged, or use the array driver")
 	}
-	control, err := os.OpenFile(controlNode, os.O_RDWR, 0)
+	control, err := os.OpenFile(loopdev.ControlNode, os.O_RDWR, 0)
 	if err != nil {
-		return fmt.Errorf("loop devices cannot be made (%w): load the module with \"modprobe loop\", or pass %s into the container", err, controlNode)
+		return fmt.Errorf("loop devices cannot be made (%w): load the module with \"modprobe loop\", or pass %s into the container", err, loopdev.ControlNode)
 	}
 	control.Close()
 	for _, tool := range tools {

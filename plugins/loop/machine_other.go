@@ -3,7 +3,6 @@
 package loop
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 
@@ -14,12 +13,6 @@ import (
 func Probe() error {
 	return fmt.Errorf("real loop devices need Linux, this is %s: use the array driver, or a Linux virtual machine", runtime.GOOS)
 }
-
-func attachLoop(context.Context, string, string, bool) (string, error) { return "", Probe() }
-
-func detachLoop(context.Context, boundLoop) error { return Probe() }
-
-func boundLoops(func(string) bool) ([]boundLoop, error) { return nil, nil }
 
 func mountPoints(string) ([]string, error) { return nil, nil }
 

@@ -1,6 +1,6 @@
 //go:build linux
 
-package loop
+package loopdev
 
 import (
 	"context"
@@ -15,10 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file alone talks to the loop driver of the kernel.
-
 const (
-	controlNode = "/dev/loop-control"
 	// attachTriesMax bounds the race for a free device. Each try that is lost
 	// was won by another process or call, so it also bounds how many of those
 	// at once are provided for.
@@ -27,10 +24,10 @@ const (
 	goneInterval   = 2 * time.Millisecond // 2 s in all
 )
 
-// attachLoop binds file to a free loop device and returns the device node. The
-// kernel makes a new device when none is free. It gives errNoLoop when that
-// fails as well.
-func attachLoop(ctx context.Context, file, mark string, readOnly bool) (string, error) {
+// Bind binds file, which may be a device node too, to a free loop device with a
+// mark of at most 63 bytes, and returns the device's node. The kernel makes a
+// new device when none is free. It gives ErrNone when that fails as well.
+func Bind(ctx context.Context, file, mark string, readOnly bool) (string, error) {
 	mode := os.O_RDWR
 	config := unix.LoopConfig{}
 	if readOnly {
@@ -42,7 +39,7 @@ func attachLoop(ctx context.Context, file, mark string, readOnly bool) (string, 
 		return "", err
 	}
 	defer backing.Close()
-	control, err := os.OpenFile(controlNode, os.O_RDWR, 0)
+	control, err := os.OpenFile(ControlNode, os.O_RDWR, 0)
 	if err != nil {
 		return "", err
 	}
@@ -64,14 +61,14 @@ func attachLoop(ctx context.Context, file, mark string, readOnly bool) (string, 
 			return "", err
 		}
 	}
-	return "", fmt.Errorf("%w: gave up after %d tries: %w", errNoLoop, attachTriesMax, err)
+	return "", fmt.Errorf("%w: gave up after %d tries: %w", ErrNone, attachTriesMax, err)
 }
 
 // freeLoop returns the node of a device that was free at that moment.
 func freeLoop(control *os.File) (string, error) {
 	number, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENODEV) {
-		return "", fmt.Errorf("%w: %w", errNoLoop, err)
+		return "", fmt.Errorf("%w: %w", ErrNone, err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("LOOP_CTL_GET_FREE: %w", err)
@@ -99,10 +96,11 @@ func lostRace(err error) bool {
 	return errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENXIO)
 }
 
-// detachLoop unbinds the device if it still is what was seen, and waits until
-// it is really gone. It gives errLoopInUse for a device that is mounted anywhere,
-// in other mount namespaces as well, or held by another driver.
-func detachLoop(ctx context.Context, seen boundLoop) error {
+// Unbind unbinds the device if it still is what was seen, and waits until it is
+// really gone. It gives ErrInUse for a device that is mounted anywhere, in other
+// mount namespaces as well, or held by another driver, and ErrLingers for one
+// that somebody holds open.
+func Unbind(ctx context.Context, seen Bound) error {
 	if err := clearLoop(seen); err != nil {
 		return err
 	}
@@ -112,13 +110,13 @@ func detachLoop(ctx context.Context, seen boundLoop) error {
 // clearLoop opens the device exclusively, which the kernel refuses while it is
 // mounted and which keeps others from mounting it before it is cleared.
 // Without that LOOP_CLR_FD succeeds on a mounted device and unbinds it later.
-func clearLoop(seen boundLoop) error {
+func clearLoop(seen Bound) error {
 	node, err := os.OpenFile(seen.Device, os.O_RDONLY|unix.O_EXCL, 0)
 	if isUnbound(err) {
 		return nil
 	}
 	if errors.Is(err, unix.EBUSY) {
-		return fmt.Errorf("%w: %w", errLoopInUse, err)
+		return fmt.Errorf("%w: %w", ErrInUse, err)
 	}
 	if err != nil {
 		return err
@@ -136,8 +134,8 @@ func clearLoop(seen boundLoop) error {
 
 // waitGone polls until the device no longer is what was seen. Most often that
 // is so at once; but while anybody else has it open, as udev after each change,
-// the kernel only notes that it shall go. It gives errLoopLingers after 2 s.
-func waitGone(ctx context.Context, seen boundLoop) error {
+// the kernel only notes that it shall go. It gives ErrLingers after 2 s.
+func waitGone(ctx context.Context, seen Bound) error {
 	ticker := time.NewTicker(goneInterval)
 	defer ticker.Stop()
 	for range goneChecksMax {
@@ -159,11 +157,11 @@ func waitGone(ctx context.Context, seen boundLoop) error {
 		case <-ticker.C:
 		}
 	}
-	return errLoopLingers
+	return ErrLingers
 }
 
 // isStill tells whether an open device has the binding that was seen.
-func isStill(node *os.File, seen boundLoop) (bool, error) {
+func isStill(node *os.File, seen Bound) (bool, error) {
 	now, err := statusOf(node)
 	if isUnbound(err) {
 		return false, nil
@@ -175,12 +173,12 @@ func isStill(node *os.File, seen boundLoop) (bool, error) {
 func isUnbound(err error) bool { return errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENOENT) }
 
 // statusOf returns what the kernel tells about a bound device; all but its file.
-func statusOf(node *os.File) (boundLoop, error) {
+func statusOf(node *os.File) (Bound, error) {
 	info, err := unix.IoctlLoopGetStatus64(int(node.Fd()))
 	if err != nil {
-		return boundLoop{}, &fs.PathError{Op: "LOOP_GET_STATUS64", Path: node.Name(), Err: err}
+		return Bound{}, &fs.PathError{Op: "LOOP_GET_STATUS64", Path: node.Name(), Err: err}
 	}
-	return boundLoop{
+	return Bound{
 		Device:     node.Name(),
 		Mark:       unix.ByteSliceToString(info.File_name[:]),
 		Inode:      info.Inode,
@@ -190,14 +188,14 @@ func statusOf(node *os.File) (boundLoop, error) {
 	}, nil
 }
 
-// boundLoops returns the bound devices whose backing file is wanted, in sysfs's
-// order. No other device is opened.
-func boundLoops(wanted func(backing string) bool) ([]boundLoop, error) {
+// List returns the bound devices whose backing file is wanted, in sysfs's order.
+// No other device is opened.
+func List(wanted func(backing string) bool) ([]Bound, error) {
 	directories, err := filepath.Glob("/sys/block/loop*")
 	if err != nil {
 		return nil, err
 	}
-	var loops []boundLoop
+	var loops []Bound
 	for _, directory := range directories {
 		backing, _, err := backingFile(directory)
 		if err != nil {
@@ -220,25 +218,25 @@ func boundLoops(wanted func(backing string) bool) ([]boundLoop, error) {
 // readLoop asks an open device about itself: while it is open its binding
 // cannot change, so what sysfs and the ioctl say belongs together. The result
 // is empty when the backing file is another by now.
-func readLoop(directory, backing string) (boundLoop, error) {
+func readLoop(directory, backing string) (Bound, error) {
 	node, err := os.Open(filepath.Join("/dev", filepath.Base(directory)))
 	if isUnbound(err) {
-		return boundLoop{}, nil
+		return Bound{}, nil
 	}
 	if err != nil {
-		return boundLoop{}, err
+		return Bound{}, err
 	}
 	defer node.Close()
 	bound, err := statusOf(node)
 	if isUnbound(err) {
-		return boundLoop{}, nil
+		return Bound{}, nil
 	}
 	if err != nil {
-		return boundLoop{}, err
+		return Bound{}, err
 	}
 	now, deleted, err := backingFile(directory)
 	if err != nil || now != backing {
-		return boundLoop{}, err
+		return Bound{}, err
 	}
 	bound.Backing, bound.Deleted = backing, deleted
 	return bound, nil

@@ -1,0 +1,13 @@
+//go:build !linux
+
+package nodefs
+
+import (
+	"errors"
+	"io/fs"
+)
+
+func described(info fs.FileInfo) Info { return Info{Mode: info.Mode()} }
+
+// DeviceOf gives errors.ErrUnsupported.
+func (r *Real) DeviceOf(string) (string, error) { return "", errors.ErrUnsupported }

@@ -1,0 +1,174 @@
+package nodefs
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// linksMax bounds how many symbolic links one path may go through, as the kernel does.
+const linksMax = 40
+
+// Symlink implements FS.
+func (r *Real) Symlink(target, name string) error {
+	place, err := r.resolveEntry(name)
+	if err != nil {
+		return err
+	}
+	return classify(os.Symlink(target, place))
+}
+
+// Readlink implements FS.
+func (r *Real) Readlink(name string) (string, error) {
+	place, err := r.resolveEntry(name)
+	if err != nil {
+		return "", err
+	}
+	return os.Readlink(place)
+}
+
+// Symlink implements FS.
+func (m *Memory) Symlink(target, name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	here, err := m.locateEntry(name)
+	if err != nil {
+		return err
+	}
+	if here.path == m.root {
+		return failure("symlink", name, ErrOutside)
+	}
+	if len(here.elements) == 0 {
+		return failure("symlink", name, syscall.EEXIST)
+	}
+	here.mount.tree.linked.Store(true)
+	return here.change("symlink", name, func(top *node) error { return top.symlink(here.elements, target) })
+}
+
+// Readlink implements FS.
+func (m *Memory) Readlink(name string) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	here, err := m.locateEntry(name)
+	if err != nil {
+		return "", err
+	}
+	var target string
+	err = here.read("readlink", name, func(n *node) error {
+		if n.link == "" {
+			return syscall.EINVAL
+		}
+		target = n.link
+		return nil
+	})
+	return target, err
+}
+
+// locate finds where name lies, which need not exist: through symbolic links,
+// the last one included, and the mounts on the way. The caller holds m.mu.
+func (m *Memory) locate(name string) (spot, error) { return m.locateBy(name, true) }
+
+// locateEntry is locate for calls that act on a directory's entry: a link at
+// name itself is not followed.
+func (m *Memory) locateEntry(name string) (spot, error) { return m.locateBy(name, false) }
+
+func (m *Memory) locateBy(name string, followLast bool) (spot, error) {
+	rest, err := relative(m.root, name)
+	if err != nil {
+		return spot{}, err
+	}
+	here, linked := m.walk(path.Clean(name), rest)
+	if !linked {
+		return here, nil // no tree on the way has links
+	}
+	elements, err := m.enter(nil, strings.Split(rest, "/"), followLast, 0)
+	if err != nil {
+		return spot{}, fmt.Errorf("%q: %w", name, err)
+	}
+	here, _ = m.walkTo(elements)
+	return here, nil
+}
+
+// walkTo is walk for elements below the root.
+func (m *Memory) walkTo(elements []string) (spot, bool) {
+	rest := path.Join(elements...)
+	if rest == "" {
+		rest = "."
+	}
+	return m.walk(path.Join(m.root, rest), rest)
+}
+
+// walk goes from the root through the mounts on the way to the path whole, which
+// ends in rest, and tells whether a tree on the way has symbolic links. It
+// follows none. The caller holds m.mu.
+func (m *Memory) walk(whole, rest string) (here spot, linked bool) {
+	here = spot{mount: m.disk, path: whole}
+	linked = m.disk.tree.linked.Load()
+	if rest == "." {
+		return here, linked
+	}
+	elements := strings.Split(rest, "/")
+	here.elements = elements
+	end := len(whole) - len(rest) - 1
+	for i, element := range elements {
+		end += 1 + len(element)
+		prefix := whole[:end]
+		for next := m.mounts[mountKey{here.mount, prefix}]; next != nil; next = m.mounts[mountKey{next, prefix}] {
+			here.mount, here.elements = next, elements[i+1:]
+			linked = linked || next.tree.linked.Load()
+		}
+	}
+	return here, linked
+}
+
+// enter goes on from at, elements without links, and returns where it gets to.
+// What is missing keeps its name; but within a link that was followed it makes
+// the link a broken one, which is refused. hops is how many were followed.
+func (m *Memory) enter(at, elements []string, followLast bool, hops int) ([]string, error) {
+	for i, element := range elements {
+		if element == "." || element == "" {
+			continue
+		}
+		if element == ".." {
+			if len(at) == 0 {
+				return nil, ErrOutside
+			}
+			at = at[:len(at)-1]
+			continue
+		}
+		next := append(slices.Clip(at), element)
+		here, _ := m.walkTo(next)
+		found, err := here.find()
+		switch {
+		case err != nil && hops == 0:
+			return slices.Concat(next, elements[i+1:]), nil
+		case err != nil:
+			return nil, fmt.Errorf("a broken link: %w: %w", ErrOutside, err)
+		case found.link == "" || i == len(elements)-1 && !followLast:
+			at = next
+		default:
+			if at, err = m.follow(at, found.link, hops+1); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return at, nil
+}
+
+// follow goes on from the directory at to where a link in it leads.
+func (m *Memory) follow(at []string, target string, hops int) ([]string, error) {
+	if hops > linksMax {
+		return nil, fmt.Errorf("%w: %w", ErrOutside, syscall.ELOOP)
+	}
+	if path.IsAbs(target) {
+		rest, err := relative(m.root, path.Clean(target))
+		if err != nil {
+			return nil, err
+		}
+		at, target = nil, rest
+	}
+	return m.enter(at, strings.Split(target, "/"), true, hops)
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package loopdev
+
+import "context"
+
+// Bind gives ErrNone.
+func Bind(context.Context, string, string, bool) (string, error) { return "", ErrNone }
+
+// Unbind gives ErrNone.
+func Unbind(context.Context, Bound) error { return ErrNone }
+
+// List returns nothing.
+func List(func(string) bool) ([]Bound, error) { return nil, nil }

@@ -1,0 +1,65 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/plugins"
+)
+
+// Measure asks the driver how full the volume is. A driver that does not tell cannot measure. Whether something is wrong with the
+// volume is not told: CSI has no words for that any more, and upstream asks only with the feature gate CSIVolumeHealth, which is
+// off.
+//
+// Differs: numbers that the driver does not tell are not known; upstream takes them for 0.
+//
+// Upstream: pkg/volume/csi metricsCsi.GetMetrics (v1.36).
+func (p *Plugin) Measure(ctx context.Context, specName string, pod types.UID) (plugins.Usage, error) {
+	data, err := loadData(p.cfg.FS, podVolumeDir(p.cfg.Root, pod, specName))
+	if err != nil {
+		return plugins.Usage{}, err
+	}
+	return p.measure(ctx, data, p.MountPath(specName, pod))
+}
+
+// measure asks the driver about the volume that is at a path.
+func (p *Plugin) measure(ctx context.Context, data volumeData, path string) (plugins.Usage, error) {
+	driver, err := p.driver(data.DriverName)
+	if err != nil {
+		return plugins.Usage{}, err
+	}
+	if !driver.measures {
+		return plugins.Usage{}, fmt.Errorf("csi driver %s: metrics: %w", data.DriverName, plugins.ErrUnsupported)
+	}
+	answer, err := driver.client.NodeGetVolumeStats(ctx, &csispec.NodeGetVolumeStatsRequest{
+		VolumeId: data.VolumeHandle, VolumePath: path,
+	})
+	if err != nil {
+		return plugins.Usage{}, classify(err)
+	}
+	if len(answer.GetUsage()) == 0 {
+		return plugins.Usage{}, errors.New("failed to get usage from response. usage is nil")
+	}
+	return usageOf(answer), nil
+}
+
+// usageOf reads what a driver tells of a volume.
+func usageOf(answer *csispec.NodeGetVolumeStatsResponse) plugins.Usage {
+	u := plugins.Usage{
+		CapacityBytes: -1, UsedBytes: -1, AvailableBytes: -1,
+		Inodes: -1, InodesUsed: -1, InodesFree: -1,
+	}
+	for _, each := range answer.GetUsage() {
+		switch each.GetUnit() {
+		case csispec.VolumeUsage_BYTES:
+			u.CapacityBytes, u.UsedBytes, u.AvailableBytes = each.GetTotal(), each.GetUsed(), each.GetAvailable()
+		case csispec.VolumeUsage_INODES:
+			u.Inodes, u.InodesUsed, u.InodesFree = each.GetTotal(), each.GetUsed(), each.GetAvailable()
+		}
+	}
+	return u
+}

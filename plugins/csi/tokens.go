@@ -1,0 +1,131 @@
+package csi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// tokensKey is under which a driver finds the service account tokens of the pod: in the volume's attributes, or in the secrets.
+const tokensKey = "csi.storage.k8s.io/serviceAccount.tokens"
+
+// When a token is replaced by a new one: when less than that share of its life is left, or when it is that old.
+//
+// Upstream: pkg/kubelet/token (v1.36).
+const (
+	tokenShareLeft = 5 // a fifth
+	tokenAgeMax    = 24 * time.Hour
+)
+
+// tokenKey is what a token is for.
+type tokenKey struct {
+	namespace, account, pod string
+	audience                string
+	seconds                 int64 // 0: as long as the API server pleases
+}
+
+// tokens are the service account tokens that drivers were given for pods.
+type tokens map[types.UID]map[tokenKey]*authenticationv1.TokenRequest
+
+// podTokens are the tokens of the pod's service account that the driver, of which its CSIDriver object is given, asks for, as
+// it is told of them: one value under tokensKey, or none.
+//
+// Upstream: pkg/volume/csi csiMountMgr.podServiceAccountTokenAttrs (v1.36).
+func (p *Plugin) podTokens(ctx context.Context, driver *storagev1.CSIDriver, pod *corev1.Pod) (map[string]string, error) {
+	if driver == nil || len(driver.Spec.TokenRequests) == 0 {
+		return nil, nil
+	}
+	all := map[string]authenticationv1.TokenRequestStatus{}
+	for _, request := range driver.Spec.TokenRequests {
+		token, err := p.token(ctx, pod, request)
+		if err != nil {
+			return nil, err
+		}
+		all[request.Audience] = token.Status
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{tokensKey: string(text)}, nil
+}
+
+// token is one token of the pod's service account: the one that there is, as long as it is young, or a new one.
+//
+// Differs: upstream moves the moment at which it is replaced by up to ten seconds, by chance.
+//
+// Upstream: pkg/kubelet/token Manager.GetServiceAccountToken (v1.36).
+func (p *Plugin) token(ctx context.Context, pod *corev1.Pod, asked storagev1.TokenRequest) (*authenticationv1.TokenRequest, error) {
+	key := tokenKey{namespace: pod.Namespace, account: pod.Spec.ServiceAccountName, pod: pod.Name, audience: asked.Audience}
+	if asked.ExpirationSeconds != nil {
+		key.seconds = *asked.ExpirationSeconds
+	}
+	now := p.cfg.Component.Now()
+	old := p.tokens[pod.UID][key]
+	if old != nil && !aged(old, now) {
+		return old, nil
+	}
+	made, err := p.cfg.Client.CoreV1().ServiceAccounts(key.namespace).
+		CreateToken(ctx, key.account, tokenRequest(pod, asked), metav1.CreateOptions{})
+	switch {
+	case err == nil:
+		p.tokens.keep(pod.UID, key, made, now)
+		return made, nil
+	case old == nil:
+		return nil, fmt.Errorf("failed to fetch token: %w", err)
+	case now.After(old.Status.ExpirationTimestamp.Time):
+		return nil, fmt.Errorf("token %v expired and refresh failed: %w", key, err)
+	default:
+		logr.FromContextOrDiscard(ctx).Error(err, "replace a service account token", "pod", pod.Namespace+"/"+pod.Name)
+		return old, nil
+	}
+}
+
+func tokenRequest(pod *corev1.Pod, asked storagev1.TokenRequest) *authenticationv1.TokenRequest {
+	audiences := []string{asked.Audience}
+	if asked.Audience == "" {
+		audiences = nil
+	}
+	return &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		Audiences: audiences, ExpirationSeconds: asked.ExpirationSeconds,
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+	}}
+}
+
+// aged tells whether a token is to be replaced.
+//
+// Upstream: pkg/kubelet/token Manager.requiresRefresh (v1.36).
+func aged(token *authenticationv1.TokenRequest, now time.Time) bool {
+	if token.Spec.ExpirationSeconds == nil {
+		return false
+	}
+	expires := token.Status.ExpirationTimestamp.Time
+	life := time.Duration(*token.Spec.ExpirationSeconds) * time.Second
+	return now.After(expires.Add(tokenAgeMax-life)) || now.After(expires.Add(-life/tokenShareLeft))
+}
+
+// keep remembers a token, and forgets those that are good for nothing any more.
+func (t tokens) keep(pod types.UID, key tokenKey, token *authenticationv1.TokenRequest, now time.Time) {
+	for of, all := range t { // each is looked at for itself: no order
+		for k, old := range all {
+			if now.After(old.Status.ExpirationTimestamp.Time) {
+				delete(all, k)
+			}
+		}
+		if len(all) == 0 {
+			delete(t, of)
+		}
+	}
+	if t[pod] == nil {
+		t[pod] = map[tokenKey]*authenticationv1.TokenRequest{}
+	}
+	t[pod][key] = token
+}
