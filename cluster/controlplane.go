@@ -44,6 +44,7 @@ type node struct {
 	driver  csi.Register     // the driver's services there
 	kubelet *kubelet.Kubelet // the one that was started last
 	lost    bool             // see Lose
+	boots   int              // see Reboot
 }
 
 // assemble is the list of all parts of the world, in the order in which they are registered.
@@ -391,6 +392,7 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 		start: func(p Process) (err error) {
 			n.kubelet, err = kubelet.New(kubelet.Config{
 				Component: p.Component, Client: p.Client, Informers: p.Informers, Node: n.name, Root: n.root, FS: n.fs, Exports: c.exports,
+				Boots:   n.boots,
 				Drivers: map[string]grpc.ClientConnInterface{c.driver.name(): p.conn(conn)},
 			})
 			return err

@@ -28,6 +28,7 @@ type Config struct {
 	Root      string                          // of the kubelet, on the node's disk
 	FS        nodefs.FS                       // the node's disk
 	Exports   nodefs.FS                       // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
+	Boots     int                             // how often the node's machine was booted before
 	Drivers   map[string]grpc.ClientConnInterface
 }
 
@@ -43,6 +44,9 @@ type Kubelet struct {
 	begun   bool                      // the volume manager was told of all pods
 	greeted bool                      // the drivers were told that the kubelet is here
 
+	lives    map[types.UID]life // what this kubelet has said of containers
+	patience *patience
+
 	recorder record.EventRecorder
 	rejected map[types.UID]*rejection
 	limits   *sim.Queue[string]       // drivers to be asked
@@ -52,7 +56,7 @@ type Kubelet struct {
 // New makes the kubelet of a node, with its workers. The error says that a plugin cannot be had.
 func New(cfg Config) (*Kubelet, error) {
 	k := &Kubelet{
-		cfg: cfg, mine: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, periods: map[string]time.Duration{},
+		cfg: cfg, mine: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, lives: map[types.UID]life{}, periods: map[string]time.Duration{},
 	}
 	k.csi = csi.New(csi.Config{
 		Component: cfg.Component, Client: cfg.Client,
@@ -69,6 +73,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.drivers.Work(k.syncDriver)
 	k.pods = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{Name: "pods"})
 	k.pods.Work(k.syncPod)
+	k.patience = newPatience(cfg.Component, k.pods.Add)
 	k.recorder = events.New(events.Config{Component: cfg.Component, Client: cfg.Client, Source: "kubelet", Host: cfg.Node})
 	k.volumes = volumemanager.New(volumemanager.Config{
 		Component: cfg.Component, Client: cfg.Client, NodeName: types.NodeName(cfg.Node), Plugins: &manager,

@@ -29,6 +29,7 @@ func (k *Kubelet) podSeen(pod *corev1.Pod) {
 func (k *Kubelet) podGone(pod *corev1.Pod) {
 	delete(k.mine, pod.UID)
 	delete(k.rejected, pod.UID)
+	delete(k.lives, pod.UID)
 	k.pods.Add(pod.UID)
 }
 
@@ -79,21 +80,55 @@ func (k *Kubelet) syncPod(ctx context.Context, uid types.UID) error {
 		if volume, source, ok := recycler.Scrubs(pod); ok {
 			return k.scrub(ctx, pod, volume, source)
 		}
-		k.volumes.AddPod(pod)
-		if pod.Status.Phase == corev1.PodPending && k.volumes.Mounted(uid) {
-			return k.reportRunning(ctx, pod)
-		}
+		return k.run(ctx, pod)
+	}
+	return k.stop(ctx, uid, pod)
+}
+
+// run has a pod's containers run as soon as its volumes are mounted.
+func (k *Kubelet) run(ctx context.Context, pod *corev1.Pod) error {
+	k.volumes.AddPod(pod)
+	l := k.lifeOf(pod)
+	switch {
+	case l >= running:
+		return nil
+	case k.volumes.Mounted(pod.UID):
+		k.patience.end(pod.UID)
+		return k.reportLife(ctx, pod, running)
+	case l == creating:
+		return nil
+	case k.stoppedByBoot(pod), k.patience.lost(pod.UID):
+		k.patience.end(pod.UID)
+		return k.reportLife(ctx, pod, creating)
+	default:
+		k.patience.begin(pod.UID)
 		return nil
 	}
+}
+
+// stop takes away what a pod has whose containers are not to run any more. pod is nil when it is gone.
+func (k *Kubelet) stop(ctx context.Context, uid types.UID, pod *corev1.Pod) error {
+	k.patience.end(uid)
 	k.volumes.RemovePod(uid)
+	ends := pod != nil && pod.DeletionTimestamp != nil
+	if ends && k.lifeOf(pod) == running {
+		if err := k.reportLife(ctx, pod, ended); err != nil {
+			return err
+		}
+	}
 	if k.volumes.HasVolumes(uid) {
 		return nil
 	}
 	if err := k.removePodDir(uid); err != nil {
 		return err
 	}
-	if pod == nil || pod.DeletionTimestamp == nil {
+	if !ends {
 		return nil
+	}
+	if k.lifeOf(pod) != ended {
+		if err := k.reportLife(ctx, pod, ended); err != nil {
+			return err
+		}
 	}
 	now := int64(0)
 	err := k.cfg.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{

@@ -54,7 +54,7 @@ type Manager struct {
 	volumes *sim.Queue[corev1.UniqueVolumeName]
 	places  *sim.Queue[types.UID] // pods that wait for their volumes
 	ops     *executor.Executor
-	waits   map[types.UID]*sim.Signal // given when something about the pod has changed; see wait.go
+	news    map[types.UID]*sim.Signal // given when something about the pod has changed; see wait.go
 
 	node     *corev1.Node // the newest that was seen
 	nodeSeen int64        // its resourceVersion
@@ -69,7 +69,7 @@ type Manager struct {
 
 // New makes a kubelet's volume manager, with its two workers.
 func New(cfg Config) *Manager {
-	m := &Manager{cfg: cfg, desired: newDesiredState(), actual: newActualState(), waits: map[types.UID]*sim.Signal{}}
+	m := &Manager{cfg: cfg, desired: newDesiredState(), actual: newActualState(), news: map[types.UID]*sim.Signal{}}
 	m.cfg.PodChanged = func(uid types.UID) {
 		m.changed(uid)
 		cfg.PodChanged(uid)

@@ -107,10 +107,10 @@ func (m *Manager) WaitForUnmount(ctx context.Context, pod *corev1.Pod) error {
 
 // await waits until done. The error says that it took too long, or which volumes cannot be processed.
 func (m *Manager) await(ctx context.Context, pod *corev1.Pod, what string, done func() bool) error {
-	news := m.waits[pod.UID]
+	news := m.news[pod.UID]
 	if news == nil {
 		news = &sim.Signal{}
-		m.waits[pod.UID] = news
+		m.news[pod.UID] = news
 	}
 	var failed error
 	over := func() bool {
@@ -121,7 +121,7 @@ func (m *Manager) await(ctx context.Context, pod *corev1.Pod, what string, done 
 	}
 	ended := m.cfg.Component.WaitOn(news, fmt.Sprintf("volumes of %s/%s to be %s", pod.Namespace, pod.Name, what), waitTimeout, over)
 	if !news.Awaited() {
-		delete(m.waits, pod.UID)
+		delete(m.news, pod.UID)
 	}
 	if !ended {
 		return context.DeadlineExceeded
@@ -131,7 +131,7 @@ func (m *Manager) await(ctx context.Context, pod *corev1.Pod, what string, done 
 
 // changed tells that a pod may have become mounted or unmounted, or that a volume of it could not be processed.
 func (m *Manager) changed(uid types.UID) {
-	if news := m.waits[uid]; news != nil {
+	if news := m.news[uid]; news != nil {
 		news.Give()
 	}
 }
