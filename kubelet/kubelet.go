@@ -30,6 +30,9 @@ type Config struct {
 	Exports   nodefs.FS                       // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
 	Boots     int                             // how often the node's machine was booted before
 	Drivers   map[string]grpc.ClientConnInterface
+
+	// SyncFrequency is how often volumes are set up again whose CSIDriver says requiresRepublish. 0: each minute.
+	SyncFrequency time.Duration
 }
 
 // Kubelet is what a node does. Its methods are for the strands of its component.
@@ -46,6 +49,9 @@ type Kubelet struct {
 
 	lives    map[types.UID]life // what this kubelet has said of containers
 	patience *patience
+	added    map[types.UID]*corev1.Pod // as the volume manager was told of them last
+	again    *sim.Queue[types.UID]     // see again.go
+	agains   map[types.UID]struct{}    // those that will be looked at again
 
 	recorder record.EventRecorder
 	rejected map[types.UID]*rejection
@@ -56,7 +62,8 @@ type Kubelet struct {
 // New makes the kubelet of a node, with its workers. The error says that a plugin cannot be had.
 func New(cfg Config) (*Kubelet, error) {
 	k := &Kubelet{
-		cfg: cfg, mine: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, lives: map[types.UID]life{}, periods: map[string]time.Duration{},
+		cfg: cfg, mine: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, lives: map[types.UID]life{},
+		added: map[types.UID]*corev1.Pod{}, agains: map[types.UID]struct{}{}, periods: map[string]time.Duration{},
 	}
 	k.csi = csi.New(csi.Config{
 		Component: cfg.Component, Client: cfg.Client,
@@ -85,6 +92,7 @@ func New(cfg Config) (*Kubelet, error) {
 	listen.To(core.Pods().Informer(), func(_, pod *corev1.Pod) { k.podSeen(pod) }, k.podGone)
 	listen.To(core.Nodes().Informer(), func(_, node *corev1.Node) { k.volumes.NodeUpdated(node) }, nil)
 	k.watchLimits()
+	k.watchRemounts()
 	k.status.Add(cfg.Node)
 	return k, nil
 }

@@ -54,10 +54,18 @@ func (k *Kubelet) begin() {
 	k.begun = true
 	for _, uid := range slices.Sorted(maps.Keys(k.mine)) {
 		if pod := k.mine[uid]; runs(pod) {
-			k.volumes.AddPod(pod)
+			k.add(pod)
 		}
 	}
 	k.volumes.PodsKnown()
+}
+
+// add tells the volume manager of a pod that is to run, unless it knows of it.
+func (k *Kubelet) add(pod *corev1.Pod) {
+	if k.added[pod.UID] != pod {
+		k.added[pod.UID] = pod
+		k.volumes.AddPod(pod)
+	}
 }
 
 // runs tells whether the pod's containers are to run, with volumes mounted for them.
@@ -87,13 +95,15 @@ func (k *Kubelet) syncPod(ctx context.Context, uid types.UID) error {
 
 // run has a pod's containers run as soon as its volumes are mounted.
 func (k *Kubelet) run(ctx context.Context, pod *corev1.Pod) error {
-	k.volumes.AddPod(pod)
+	k.add(pod)
 	l := k.lifeOf(pod)
 	switch {
 	case l >= running:
+		k.remounts(pod.UID)
 		return nil
 	case k.volumes.Mounted(pod.UID):
 		k.patience.end(pod.UID)
+		k.remounts(pod.UID)
 		return k.reportLife(ctx, pod, running)
 	case l == creating:
 		return nil
@@ -109,6 +119,7 @@ func (k *Kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 // stop takes away what a pod has whose containers are not to run any more. pod is nil when it is gone.
 func (k *Kubelet) stop(ctx context.Context, uid types.UID, pod *corev1.Pod) error {
 	k.patience.end(uid)
+	delete(k.added, uid)
 	k.volumes.RemovePod(uid)
 	ends := pod != nil && pod.DeletionTimestamp != nil
 	if ends && k.lifeOf(pod) == running {
