@@ -26,6 +26,7 @@ var floors = map[string]int{
 	"fake":      2,
 	"plugins":   2,
 	"podclaims": 2,
+	"resize":    2,
 	"listen":    2,
 	"view":      2,
 	"invariant": 2,
@@ -41,10 +42,11 @@ var floors = map[string]int{
 	// The mechanism of operations.
 	"executor": 2,
 	// Plugins and drivers.
-	"plugins/csi":    3,
-	"plugins/csireq": 3,
-	"plugins/loop":   3,
-	"plugins/array":  3,
+	"plugins/csi":       3,
+	"plugins/csireq":    3,
+	"plugins/ownership": 3,
+	"plugins/loop":      3,
+	"plugins/array":     3,
 	// Finding plugins that come and go, and checking any.
 	"plugins/prober":     3,
 	"plugins/flexvolume": 3,
@@ -88,6 +90,7 @@ var sameFloor = [][2]string{
 	{"fake/rest", "fake/table"},
 	{"fake/rest", "fake/openapi"},
 	{"kubelet", "volumemanager"},
+	{"plugins/csi", "plugins/ownership"},
 	{"plugins/array", "plugins/csireq"},
 	{"plugins/loop", "plugins/csireq"},
 	{"plugins/hostpath", "plugins/recycler"},

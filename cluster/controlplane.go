@@ -44,7 +44,7 @@ type node struct {
 	driver  csi.Register     // the driver's services there
 	kubelet *kubelet.Kubelet // the one that was started last
 	lost    bool             // see Lose
-	boots   int              // see Reboot
+	boots   int              // how often it has booted anew
 }
 
 // assemble is the list of all parts of the world, in the order in which they are registered.
@@ -392,7 +392,7 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 		start: func(p Process) (err error) {
 			n.kubelet, err = kubelet.New(kubelet.Config{
 				Component: p.Component, Client: p.Client, Informers: p.Informers, Node: n.name, Root: n.root, FS: n.fs, Exports: c.exports,
-				Boots: n.boots, SyncFrequency: cfg.SyncFrequency,
+				BootID: fmt.Sprintf("%s-%d", n.name, n.boots), SyncFrequency: cfg.SyncFrequency,
 				Drivers: map[string]grpc.ClientConnInterface{c.driver.name(): p.conn(conn)},
 			})
 			return err

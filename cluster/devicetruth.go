@@ -56,6 +56,9 @@ func (t arrayTruth) Plugins() []invariant.Backend {
 // Files are the paths of the files in a volume, sorted.
 func (t arrayTruth) Files(handle string) []string { return t.array.Files(handle) }
 
+// Owners are the owners and modes of all that is in a volume, by path.
+func (t arrayTruth) Owners(handle string) map[string]nodefs.Info { return t.array.Owners(handle) }
+
 // Nodes are all nodes.
 func (t arrayTruth) Nodes() []string {
 	names := make([]string, len(t.cluster.nodes))

@@ -46,6 +46,7 @@ type stubDevices struct {
 	volumes map[string]*invariant.Volume
 	mounts  map[string][]nodefs.Mount
 	files   map[string][]string
+	owners  map[string]map[string]nodefs.Info
 }
 
 func (d *stubDevices) Plugins() []invariant.Backend { return nil }
@@ -71,6 +72,8 @@ func (d *stubDevices) Nodes() []string { return []string{node1, node2} }
 
 func (d *stubDevices) Mounts(node string) []nodefs.Mount { return d.mounts[node] }
 
+func (d *stubDevices) Owners(handle string) map[string]nodefs.Info { return d.owners[handle] }
+
 func (d *stubDevices) Files(handle string) []string { return d.files[handle] }
 
 // hand is a world in which nothing happens but what a test does.
@@ -91,6 +94,7 @@ func newHand(t *testing.T, rule string) *hand {
 		t: t, log: &trace.Log{}, now: sim.Epoch,
 		devices: &stubDevices{
 			volumes: map[string]*invariant.Volume{handle: {Handle: handle}}, mounts: map[string][]nodefs.Mount{}, files: map[string][]string{},
+			owners: map[string]map[string]nodefs.Info{},
 		},
 	}
 	w.server = fake.NewServer(fake.Config{Now: w.Now, Empty: true})

@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"path/filepath"
 	"time"
 
 	"google.golang.org/grpc"
@@ -27,8 +28,8 @@ type Config struct {
 	Node      string                          // the node's name
 	Root      string                          // of the kubelet, on the node's disk
 	FS        nodefs.FS                       // the node's disk
+	BootID    string                          // differs each time the node boots
 	Exports   nodefs.FS                       // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
-	Boots     int                             // how often the node's machine was booted before
 	Drivers   map[string]grpc.ClientConnInterface
 
 	// SyncFrequency is how often volumes are set up again whose CSIDriver says requiresRepublish. 0: each minute.
@@ -44,7 +45,8 @@ type Kubelet struct {
 	status  *sim.Queue[string] // one key: the node's name
 	drivers *sim.Queue[string]
 	mine    map[types.UID]*corev1.Pod // the pods of this node, as last seen
-	begun   bool                      // the volume manager was told of all pods
+	begun   bool                      // the volume manager was told of all pods that were seen
+	start   *sim.Queue[string]        // see syncStart
 	greeted bool                      // the drivers were told that the kubelet is here
 
 	lives    map[types.UID]life // what this kubelet has said of containers
@@ -74,6 +76,8 @@ func New(cfg Config) (*Kubelet, error) {
 	if err := manager.Register(k.csi); err != nil {
 		return nil, err
 	}
+	k.start = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "start"})
+	k.start.Work(k.syncStart)
 	k.status = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "node status"})
 	k.status.Work(k.syncNode)
 	k.drivers = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "driver registration"})
@@ -84,7 +88,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.recorder = events.New(events.Config{Component: cfg.Component, Client: cfg.Client, Source: "kubelet", Host: cfg.Node})
 	k.volumes = volumemanager.New(volumemanager.Config{
 		Component: cfg.Component, Client: cfg.Client, NodeName: types.NodeName(cfg.Node), Plugins: &manager,
-		Recorder: k.recorder, WaitFailed: k.waitFailed,
+		Recorder: k.recorder, WaitFailed: k.waitFailed, Root: cfg.Root, FS: cfg.FS,
 		PodChanged:    k.pods.Add,
 		ReportChanged: func() { k.status.Add(cfg.Node) },
 	})
@@ -99,3 +103,8 @@ func New(cfg Config) (*Kubelet, error) {
 
 // MountPath is where the volume of a CSI driver is mounted for a pod, if it is. It may be called from anywhere.
 func (k *Kubelet) MountPath(volume string, pod types.UID) string { return k.csi.MountPath(volume, pod) }
+
+// DevicePath is the link to the device of a CSI driver's volume that a pod has, if it has. It may be called from anywhere.
+func (k *Kubelet) DevicePath(volume string, pod types.UID) string {
+	return filepath.Join(k.csi.PodDeviceMapPath(volume, pod))
+}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,20 +42,6 @@ func (k *Kubelet) waitFailed(uid types.UID, why error) {
 	} else if pod != nil && !finished(pod) {
 		k.recorder.Event(pod, corev1.EventTypeWarning, reasonFailedMount, fmt.Sprintf("Unable to attach or mount volumes: %v", why))
 	}
-}
-
-// begin is done first, when the pods of the node are known: all workers wait for the caches.
-func (k *Kubelet) begin() {
-	if k.begun {
-		return
-	}
-	k.begun = true
-	for _, uid := range slices.Sorted(maps.Keys(k.mine)) {
-		if pod := k.mine[uid]; runs(pod) {
-			k.add(pod)
-		}
-	}
-	k.volumes.PodsKnown()
 }
 
 // add tells the volume manager of a pod that is to run, unless it knows of it.
@@ -130,7 +114,7 @@ func (k *Kubelet) stop(ctx context.Context, uid types.UID, pod *corev1.Pod) erro
 	if k.volumes.HasVolumes(uid) {
 		return nil
 	}
-	if err := k.removePodDir(uid); err != nil {
+	if err := k.removePodDir(ctx, uid); err != nil {
 		return err
 	}
 	if !ends {

@@ -60,7 +60,7 @@ func (k *Kubelet) containerStopped(s *corev1.ContainerStatus) bool {
 }
 
 // containerPrefix begins the IDs of all containers since the machine was booted.
-func (k *Kubelet) containerPrefix() string { return fmt.Sprintf("volsim://%d/", k.cfg.Boots) }
+func (k *Kubelet) containerPrefix() string { return "volsim://" + k.cfg.BootID + "/" }
 
 // statusOf is the status of a pod whose containers have come so far.
 //
@@ -122,7 +122,7 @@ func (k *Kubelet) containerStatus(pod *corev1.Pod, c *corev1.Container, l life, 
 	s.Started, s.Ready = &started, started
 	switch {
 	case l == running:
-		s.ContainerID = fmt.Sprintf("%s%s/%s/%d", k.containerPrefix(), pod.UID, c.Name, s.RestartCount)
+		s.ContainerID = k.containerPrefix() + string(pod.UID) + "/" + c.Name
 		s.State.Running = &corev1.ContainerStateRunning{StartedAt: now}
 	case l == ended && k.lifeOf(pod) == running:
 		s.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: now, ContainerID: old.ContainerID}

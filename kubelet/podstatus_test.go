@@ -38,7 +38,7 @@ func TestStatusOfAPodThatRuns(t *testing.T) {
 		return corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now}
 	}
 	yes, no := true, false
-	id := "volsim://0/" + string(w.pod("web").UID) + "/main/0"
+	id := "volsim://node-1-0/" + string(w.pod("web").UID) + "/main"
 	want := corev1.PodStatus{
 		Phase: corev1.PodRunning, StartTime: &now, QOSClass: got.QOSClass,
 		Conditions: []corev1.PodCondition{

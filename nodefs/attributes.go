@@ -57,7 +57,7 @@ func (m *Memory) Stat(name string) (Info, error) {
 	}
 	var info Info
 	err = here.read("stat", name, func(n *node) error {
-		info = Info{Mode: n.kind() | n.mode, UID: n.uid, GID: n.gid, Device: n.device}
+		info = n.info()
 		return nil
 	})
 	return info, err

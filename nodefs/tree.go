@@ -62,6 +62,15 @@ func (t *Tree) Files() []string {
 	return files
 }
 
+// Owners are the owners and modes of all that is in the tree, by path relative to its root, which is ".".
+func (t *Tree) Owners() map[string]Info {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	owners := map[string]Info{".": t.root.info()}
+	t.root.each(".", func(name string, n *node) { owners[name] = n.info() })
+	return owners
+}
+
 // Hash returns the SHA-256, in hex, of what is kept in the tree: directories,
 // names, contents and where links lead; not of owners and modes. Equal trees have
 // equal hashes, however they came to be.
@@ -80,6 +89,10 @@ func (t *Tree) SizeBytes() int64 {
 	var size int64
 	t.root.each(".", func(_ string, n *node) { size += int64(len(n.data)) })
 	return size
+}
+
+func (n *node) info() Info {
+	return Info{Mode: n.kind() | n.mode, UID: n.uid, GID: n.gid, Device: n.device}
 }
 
 func (n *node) isDirectory() bool { return n.children != nil }

@@ -36,7 +36,8 @@ import (
 //	set node NODE ready=True|Unknown         (as the node lifecycle controller would say)
 //	set node NODE out-of-service=true|false  (a taint, by which a person vouches that the node is shut down)
 //	finish pod NAME
-//	write pod NAME CLAIM                     (a file into the claim's volume, which the pod must have mounted)
+//	write pod NAME CLAIM                     (a file into the claim's volume, which the pod has mounted, or will have when it
+//	                                         runs again)
 //	cordon NODE, uncordon NODE
 //	wait claim|volume|pod NAME PHASE         (or one of several: PHASE|PHASE)
 //	wait claim|volume|pod NAME gone
@@ -190,7 +191,7 @@ func (a Act) do(ctx context.Context, c *cluster.Cluster, user *sim.Component) er
 			Patch(ctx, a.name, types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
 		return err
 	case "write":
-		return c.WriteFile(metav1.NamespaceDefault, a.name, a.args[0], a.name, []byte("written"))
+		return a.write(ctx, c)
 	case "cordon", "uncordon":
 		patch := fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, a.verb == "cordon")
 		_, err := client.CoreV1().Nodes().Patch(ctx, a.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
@@ -443,4 +444,20 @@ func (a Act) pod() *corev1.Pod {
 	pod := cluster.NewPod(a.name, a.args...)
 	pod.Spec.NodeName, _ = a.option("on")
 	return pod
+}
+
+// write writes a file into a volume of a pod. It waits for one whose node has booted, and whose containers do not run yet.
+func (a Act) write(ctx context.Context, c *cluster.Cluster) error {
+	write := func() error {
+		return c.WriteFile(metav1.NamespaceDefault, a.name, a.args[0], a.name, []byte("written"))
+	}
+	err := write()
+	if !errors.Is(err, cluster.ErrNotMounted) {
+		return err
+	}
+	waited := c.Wait(ctx, fmt.Sprintf("volume %s of pod %s to be mounted", a.args[0], a.name), func() bool {
+		err = write()
+		return !errors.Is(err, cluster.ErrNotMounted)
+	})
+	return errors.Join(waited, err)
 }

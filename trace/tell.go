@@ -281,9 +281,16 @@ var calls = map[string]string{
 	"NodeUnstageVolume":         "has the driver unstage the volume",
 	"NodePublishVolume":         "has the driver publish the volume to the pod",
 	"NodeUnpublishVolume":       "has the driver unpublish the volume from the pod",
+	"ChangeOwnership":           "gives the volume's files to the pod's group",
 	"Provision":                 "has the plugin make a volume",
 	"Delete":                    "has the plugin delete the volume",
 	"Recycle":                   "empties the volume, as the recycler pod would",
+	"BindDevice":                "binds the device's node for the pod, of volume",
+	"LinkDevice":                "links the pod to the device of volume",
+	"LockDevice":                "locks the device of volume",
+	"UnlockDevice":              "unlocks the device of volume",
+	"UnlinkDevice":              "removes the pod's link to the device of volume",
+	"UnbindDevice":              "takes away the pod's node of the device of volume",
 }
 
 func tellCall(r Record) (string, bool) {

@@ -1,8 +1,8 @@
 package volumemanager
 
 import (
-	"context"
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 )
@@ -40,6 +41,11 @@ type Config struct {
 	// is told.
 	WaitFailed func(uid types.UID, why error)
 
+	// Root is the kubelet's directory on FS, the node's disk, where what a kubelet before this one mounted is looked for. nil:
+	// there was none.
+	Root string
+	FS   nodefs.FS
+
 	// AttachesItself lets the kubelet attach and detach volumes, and not the attach/detach controller. Then nothing is asked of
 	// the Node.
 	AttachesItself bool
@@ -65,6 +71,9 @@ type Manager struct {
 
 	podsKnown bool // see ready.go
 	ready     bool
+
+	scanned bool // see reconstruct.go
+	remains remains
 }
 
 // New makes a kubelet's volume manager, with its two workers.
@@ -83,7 +92,7 @@ func New(cfg Config) *Manager {
 	m.places = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{Name: "volume places", Background: true})
 	m.places.Work(m.checkPlace)
 	m.ops = executor.New(executor.Config{Component: cfg.Component, OnDone: m.done})
-	m.reconstruct()
+	_ = m.reconstruct() // PodsKnown tries again, and tells
 	return m
 }
 
@@ -95,7 +104,6 @@ func New(cfg Config) *Manager {
 func (m *Manager) AddPod(pod *corev1.Pod) {
 	if m.desired.addPod(pod) {
 		m.pods.Add(pod.UID)
-		return
 	}
 	m.remountVolumes(pod.UID)
 }
@@ -106,6 +114,7 @@ func (m *Manager) RemovePod(uid types.UID) {
 		m.volumes.Add(name)
 	}
 	m.checkReady()
+	m.cleanRemains()
 }
 
 // Mounted tells whether all volumes that the containers of a pod use are mounted. A pod that was not added is not.
@@ -132,7 +141,8 @@ func (m *Manager) Mounted(uid types.UID) bool {
 // Upstream: pkg/kubelet/volumemanager WaitForUnmount, HasPossiblyMountedVolumesForPod (v1.36).
 func (m *Manager) HasVolumes(uid types.UID) bool { return m.actual.podVolumes[uid] > 0 }
 
-// Path is where a volume of a pod, named as in the pod, is mounted. It returns false while it is not.
+// Path is where a volume of a pod, named as in the pod, is mounted, or the link to its device. It returns false while it is
+// not there.
 func (m *Manager) Path(uid types.UID, volume string) (string, bool) {
 	p, ok := m.desired.pods[uid]
 	if !ok {
@@ -143,7 +153,11 @@ func (m *Manager) Path(uid types.UID, volume string) (string, bool) {
 		return "", false
 	}
 	v := m.desired.volumes[name]
-	return v.caps.Mounter.MountPath(v.pods[uid].spec.Name(), uid), true
+	specName := v.pods[uid].spec.Name()
+	if v.block {
+		return filepath.Join(v.caps.BlockMapper.PodDeviceMapPath(specName, uid)), true
+	}
+	return v.caps.Mounter.MountPath(specName, uid), true
 }
 
 // done is called when an operation has ended.
@@ -172,42 +186,6 @@ func (m *Manager) Quiet() bool {
 	return true
 }
 
-// populate finds out what the volumes of a pod are. An error is a reason to look again later.
-//
-// Upstream: pkg/kubelet/volumemanager/populator processPodVolumes (v1.36).
-func (m *Manager) populate(ctx context.Context, uid types.UID) error {
-	p, ok := m.desired.pods[uid]
-	if !ok {
-		return nil
-	}
-	var failed error
-	for i := range p.pod.Spec.Volumes {
-		volume := &p.pod.Spec.Volumes[i]
-		if !p.wanted.Has(volume.Name) || p.volumes[volume.Name] != "" {
-			continue
-		}
-		spec, caps, err := m.resolve(ctx, p.pod, volume)
-		if m.desired.pods[uid] != p {
-			return nil // the pod went meanwhile
-		}
-		if err == nil {
-			err = m.want(p, volume.Name, spec, caps)
-		}
-		p.failed(volume.Name, err)
-		if err != nil {
-			failed = err
-		}
-	}
-	m.desired.looked(p)
-	m.tell(p)
-	m.checkReady()
-	if failed == nil {
-		m.lookAgain(uid)
-	}
-	m.cfg.PodChanged(uid)
-	return failed
-}
-
 // lookAgain has the volumes looked at that a pod has here: what it does not want may be unmounted now.
 func (m *Manager) lookAgain(uid types.UID) {
 	if m.actual.podVolumes[uid] == 0 {
@@ -218,16 +196,4 @@ func (m *Manager) lookAgain(uid types.UID) {
 			m.volumes.Add(name)
 		}
 	}
-}
-
-func (m *Manager) want(p *desiredPod, outerName string, spec *plugins.Spec, caps plugins.Capabilities) error {
-	name, err := m.desired.addVolume(p, outerName, spec, caps)
-	if err != nil {
-		return err
-	}
-	m.volumes.Add(name)
-	if m.desired.volumes[name].attachable && caps.Limiter != nil && caps.Limiter.Limited(spec) {
-		m.awaitPlace(p)
-	}
-	return nil
 }

@@ -115,7 +115,7 @@ func (m *Manager) await(ctx context.Context, pod *corev1.Pod, what string, done 
 	var failed error
 	over := func() bool {
 		if failed == nil {
-			failed = cmp.Or(m.popErrors(pod.UID), ctx.Err())
+			failed = cmp.Or(m.takeErrors(pod.UID), ctx.Err())
 		}
 		return failed != nil || done()
 	}
@@ -136,22 +136,25 @@ func (m *Manager) changed(uid types.UID) {
 	}
 }
 
-// popErrors returns why volumes of a pod could not be processed, and forgets it.
-//
-// Upstream: pkg/kubelet/volumemanager/cache PopPodErrors (v1.36).
-func (m *Manager) popErrors(uid types.UID) error {
-	p := m.desired.pods[uid]
-	if p == nil || len(p.errors) == 0 {
-		return nil
+// takeErrors is TakeErrors as one error.
+func (m *Manager) takeErrors(uid types.UID) error {
+	if errs := m.TakeErrors(uid); len(errs) > 0 {
+		return errors.New(strings.Join(errs, "; "))
 	}
-	err := p.problems()
-	clear(p.errors)
-	return err
+	return nil
 }
 
 // problems says why volumes of the pod could not be processed.
 func (p *desiredPod) problems() error {
-	return errors.New(strings.Join(sets.List(sets.New(slices.Collect(maps.Values(p.errors))...)), "; "))
+	errs := slices.Compact(slices.Sorted(maps.Values(p.errors)))
+	return errors.New(strings.Join(errs[:min(len(errs), errorsMax)], "; "))
+}
+
+// usedVolumes are the volumes that containers of the pod use.
+func usedVolumes(pod *corev1.Pod) sets.Set[string] {
+	p := desiredPod{pod: pod, mounts: sets.New[string](), devices: sets.New[string]()}
+	p.useVolumes()
+	return p.wanted
 }
 
 // waitError is how things are with the volumes of a pod.

@@ -94,7 +94,7 @@ func (w *world) start(c *sim.Component) {
 		ReportChanged: func() { w.status.Add(nodeName) },
 		WaitFailed:    func(uid types.UID, why error) { w.told = append(w.told, string(uid)+": "+why.Error()) },
 	})
-	w.manager.PodsKnown()
+	w.must(w.manager.PodsKnown())
 	see := func(obj any) { w.manager.NodeUpdated(obj.(*corev1.Node)) }
 	_, err := w.server.Informers(c).Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: see, UpdateFunc: func(_, node any) { see(node) },

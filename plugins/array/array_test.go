@@ -263,8 +263,7 @@ func TestNodeContract(t *testing.T) {
 
 func TestValidateAnswersInsteadOfFailing(t *testing.T) {
 	w := newWorld(t)
-	block := capability(singleNode)
-	block.AccessType = &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}
+	shared := capability(csi.VolumeCapability_AccessMode_UNKNOWN)
 	validate := func(id string, wanted ...*csi.VolumeCapability) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 		return w.controller.ValidateVolumeCapabilities(t.Context(),
 			&csi.ValidateVolumeCapabilitiesRequest{VolumeId: id, VolumeCapabilities: wanted})
@@ -274,10 +273,15 @@ func TestValidateAnswersInsteadOfFailing(t *testing.T) {
 	if response.GetConfirmed() == nil {
 		t.Errorf("not confirmed: %s", response.GetMessage())
 	}
-	response, err = validate(w.id, block)
+	response, err = validate(w.id, shared)
 	w.want(err, codes.OK)
-	if response.GetConfirmed() != nil || response.GetMessage() != "raw block volumes are not offered yet" {
-		t.Errorf("block volumes: %v", response)
+	if response.GetConfirmed() != nil || response.GetMessage() != "volume_capability has no access_mode" {
+		t.Errorf("without an access mode: %v", response)
+	}
+	response, err = validate(w.id, device(singleNode))
+	w.want(err, codes.OK)
+	if response.GetConfirmed() == nil {
+		t.Errorf("a device is not confirmed: %s", response.GetMessage())
 	}
 	_, err = validate(w.id)
 	w.want(err, codes.InvalidArgument)

@@ -1,5 +1,7 @@
 package array
 
+import "github.com/volsim/volsim/nodefs"
+
 // Volume returns one volume as Volumes does, but without its Hash: no content is read. It may be called at any time.
 func (a *Array) Volume(id string) (Volume, bool) {
 	a.mu.Lock()
@@ -8,7 +10,7 @@ func (a *Array) Volume(id string) (Volume, bool) {
 	if v == nil {
 		return Volume{}, false
 	}
-	return Volume{ID: v.id, Name: v.name, SizeBytes: v.sizeBytes, AttachedTo: v.nodes()}, true
+	return Volume{ID: v.id, Name: v.name, SizeBytes: v.sizeBytes, FSBytes: v.fsBytes, AttachedTo: v.nodes()}, true
 }
 
 // IDs returns the ids of all volumes, sorted. It may be called at any time.
@@ -28,4 +30,16 @@ func (a *Array) Files(id string) []string {
 		return nil
 	}
 	return v.tree.Files()
+}
+
+// Owners returns the owners and modes of all that is in a volume, by path relative to its root, which is "."; nothing of a
+// volume that is not there. It may be called at any time.
+func (a *Array) Owners(id string) map[string]nodefs.Info {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	v := a.volumes[id]
+	if v == nil {
+		return nil
+	}
+	return v.tree.Owners()
 }

@@ -60,6 +60,7 @@ type nodeDriver struct {
 	multiWriter bool // SINGLE_NODE_MULTI_WRITER
 	mountGroup  bool // VOLUME_MOUNT_GROUP
 	measures    bool // GET_VOLUME_STATS
+	expands     bool // EXPAND_VOLUME
 
 	published *storagev1.CSINodeDriver // what the node's CSINode has of it; nil: nothing yet
 }
@@ -76,6 +77,8 @@ var (
 	_ plugins.SELinuxMounter = (*Plugin)(nil)
 	_ plugins.Reconstructor  = (*Plugin)(nil)
 	_ plugins.Meter          = (*Plugin)(nil)
+	_ plugins.NodeExpander   = (*Plugin)(nil)
+	_ plugins.BlockMapper    = (*Plugin)(nil)
 )
 
 // New makes the plugin of one process.
@@ -185,6 +188,8 @@ func (p *Plugin) AddDriver(ctx context.Context, name string, conn grpc.ClientCon
 			d.mountGroup = true
 		case csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS:
 			d.measures = true
+		case csispec.NodeServiceCapability_RPC_EXPAND_VOLUME:
+			d.expands = true
 		}
 	}
 	p.drivers[name] = d

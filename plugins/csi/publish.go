@@ -3,6 +3,7 @@ package csi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/ownership"
 )
 
 // MountPath is pods/<uid>/volumes/kubernetes.io~csi/<spec name>/mount below the kubelet's root.
@@ -59,6 +61,13 @@ func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod,
 	_, err = driver.client.NodePublishVolume(ctx, how.request)
 	if err := p.abandon(classify(err), target, use); err != nil || how.group == nil {
 		return err
+	}
+	err = ownership.Change{
+		Component: p.cfg.Component, FS: p.cfg.FS, Volume: v.driver + "/" + v.handle, Dir: target, Pod: pod,
+		Group: *how.group, Policy: use.FSGroupChangePolicy, Recorder: use.Recorder,
+	}.Run(ctx)
+	if err != nil { // it is mounted, and the pod must not have it as it is
+		return &plugins.Error{Class: plugins.Uncertain, Err: fmt.Errorf("applyFSGroup failed for vol %s: %w", v.handle, err)}
 	}
 	return nil
 }

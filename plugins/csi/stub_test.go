@@ -26,6 +26,7 @@ type stub struct {
 	csispec.UnimplementedNodeServer
 	capabilities []csispec.NodeServiceCapability_RPC_Type
 	requests     []proto.Message
+	stats        *csispec.NodeGetVolumeStatsResponse
 }
 
 // last is the last request of a kind.
@@ -73,19 +74,31 @@ func (s *stub) NodeUnstageVolume(_ context.Context, r *csispec.NodeUnstageVolume
 	return &csispec.NodeUnstageVolumeResponse{}, nil
 }
 
+func (s *stub) NodeGetVolumeStats(_ context.Context, r *csispec.NodeGetVolumeStatsRequest) (*csispec.NodeGetVolumeStatsResponse, error) {
+	s.requests = append(s.requests, r)
+	return s.stats, nil
+}
+
 const stubName = "stub.example.com"
 
 // stubDisk makes a world with a stub and an attached volume of it.
 func stubDisk(t *testing.T, stages, multiWriter bool) (*stub, *disk) {
 	t.Helper()
-	w := newWorld(t)
-	s := &stub{}
+	var can []csispec.NodeServiceCapability_RPC_Type
 	if stages {
-		s.capabilities = append(s.capabilities, csispec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)
+		can = append(can, csispec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)
 	}
 	if multiWriter {
-		s.capabilities = append(s.capabilities, csispec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER)
+		can = append(can, csispec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER)
 	}
+	return capableDisk(t, can...)
+}
+
+// capableDisk is stubDisk with a stub that can do these things.
+func capableDisk(t *testing.T, can ...csispec.NodeServiceCapability_RPC_Type) (*stub, *disk) {
+	t.Helper()
+	w := newWorld(t)
+	s := &stub{capabilities: can}
 	w.add(stubName, func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, s) })
 	w.attachment("h-1", func(a *storagev1.VolumeAttachment) {
 		a.Status.Attached, a.Status.AttachmentMetadata = true, map[string]string{"lun": "7"}

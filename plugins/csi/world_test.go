@@ -205,6 +205,7 @@ type disk struct {
 	sha    string // of the handle
 	spec   *plugins.Spec
 	pod    *corev1.Pod
+	use    plugins.Use
 }
 
 // arrayDisk makes a world with the array driver and a volume of it, attached to the node.
@@ -316,7 +317,7 @@ func (d *disk) mountDevice() error {
 		if err != nil {
 			return err
 		}
-		return d.plugin.MountDevice(ctx, d.spec, path, plugins.Use{})
+		return d.plugin.MountDevice(ctx, d.spec, path, d.use)
 	})
 }
 
@@ -327,12 +328,12 @@ func (d *disk) unmountDevice() error {
 
 func (d *disk) setUp() error {
 	d.t.Helper()
-	return d.do(func(ctx context.Context) error { return d.plugin.SetUp(ctx, d.spec, d.pod, plugins.Use{}) })
+	return d.do(func(ctx context.Context) error { return d.plugin.SetUp(ctx, d.spec, d.pod, d.use) })
 }
 
 func (d *disk) tearDown() error {
 	d.t.Helper()
-	return d.do(func(ctx context.Context) error { return d.plugin.TearDown(ctx, "pv", podUID) })
+	return d.do(func(ctx context.Context) error { return d.plugin.TearDown(ctx, d.spec.Name(), podUID) })
 }
 
 // The paths of upstream, and what is kept beside them.

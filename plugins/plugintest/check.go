@@ -51,7 +51,7 @@ func Check(ctx context.Context, begin func() (*World, error)) error {
 	for _, p := range pairs {
 		checks = append(checks, func() { c.checkPair(p) })
 	}
-	checks = append(checks, c.checkPresence, c.checkNodes, c.checkMounts, c.checkReconstruction, c.checkProvisioning, c.checkRecycling)
+	checks = append(checks, c.checkPresence, c.checkNodes, c.checkMounts, c.checkVolumesInUse, c.checkMeasuring, c.checkReconstruction, c.checkProvisioning, c.checkRecycling)
 	for _, check := range checks {
 		if check(); c.err != nil {
 			return c.err

@@ -18,8 +18,10 @@ func check(t *testing.T, broken string) error {
 
 func TestPluginThatKeepsItsPromises(t *testing.T) {
 	t.Parallel()
-	if err := check(t, ""); err != nil {
-		t.Errorf("stepped: %v", err)
+	for _, harmless := range []string{"", "cannot measure, and says so"} {
+		if err := check(t, harmless); err != nil {
+			t.Errorf("stepped: %v", err)
+		}
 	}
 	err := plugintest.Check(t.Context(), func() (*plugintest.World, error) {
 		host := sim.NewLive(sim.LiveConfig{})
@@ -71,6 +73,13 @@ func TestBrokenPromisesAreFound(t *testing.T) {
 		{"not set up when the context has ended", "SetUp: an error that is final leaves something: extra waste"},
 		{"set-up panics", "SetUp: it panics: out of cheese"},
 		{"tears down all pods", "TearDown: it is not only its own pod's mount that it takes away: missing mount /pods/uid-a/pv-1 v"},
+		{"a failed remount unmounts", "SetUp: it changes a volume that is mounted anew after it met a fault (driver): missing mount /pods/uid-a/pv-1 v"},
+		{"forgets what it once mounted", "SetUp: it changes a volume that was mounted before the process began after it met a fault (driver): missing mount"},
+		{"forgets a device it once mounted", "MountDevice: it changes a volume that was mounted before the process began after it met a fault (driver)"},
+		{"mounts anew beside", "SetUp: it changes a volume that is mounted anew after it met a context that has ended: extra mount"},
+		{"measures with a mark", "Measure: it changes something: extra mark"},
+		{"cannot measure", "Measure: it fails for a volume that is set up: no ruler"},
+		{"measures nonsense", "Measure: a number is below -1"},
 		{"reconstructs another volume", `Reconstruct: the volume has another VolumeName: "other", want "v"`},
 		{"reconstructs what is not there", "Reconstruct: its error does not say that there is nothing before SetUp"},
 		{"reconstructs another name", `Reconstruct: the volume has another name: "other", want "pv-1"`},

@@ -5,7 +5,8 @@
 // What is checked: names are qualified, stable and distinct; only volumes of the plugin's kind are supported; odd volumes make
 // nothing panic; what is given is not changed. Attaching, mounting for a node, mounting for a pod and making a volume can each
 // be done twice, undone, undone twice, done again, and undone when nothing was done. What a plugin sees of an attachment is what
-// is. Two pods, two volumes and two nodes do not disturb one another. A recycled volume is there and empty, and is touched by
+// is. Two pods, two volumes and two nodes do not disturb one another. What is in use stays when it cannot be mounted anew. Measuring
+// changes nothing. A recycled volume is there and empty, and is touched by
 // nobody who may not.
 //
 // In a stepped world each of these is besides made to fail at each of its calls in each way, cut off at each step by the end of

@@ -224,6 +224,9 @@ func (m *model) MountDevice(_ context.Context, spec *plugins.Spec, path string, 
 		return &plugins.Error{Class: plugins.Transient, Err: errors.New("no device")}
 	}
 	if err := m.classify(m.effect("MountDevice", "mount "+path, true)); err != nil {
+		if m.is("forgets a device it once mounted") && use.Reconstructed {
+			delete(m.b.there, "mount "+path)
+		}
 		if m.is("final error leaves the directory") {
 			m.b.there["directory "+path] = true
 		}
@@ -251,7 +254,7 @@ func (m *model) MountPath(specName string, pod types.UID) string {
 	return "/pods/" + string(pod) + "/" + specName
 }
 
-func (m *model) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.Use) error {
+func (m *model) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.Use) error {
 	path := m.MountPath(spec.Name(), pod.UID)
 	if m.is("not set up when the context has ended") && ctx.Err() != nil {
 		m.b.there["waste"] = true
@@ -264,7 +267,28 @@ func (m *model) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, 
 	if err != nil {
 		return err
 	}
-	return m.classify(m.effect("SetUp", "mount "+path+" "+name, true))
+	if m.is("mounts anew beside") && use.Remount {
+		m.b.there["mount "+path+" "+name+" again"] = true
+	}
+	err = m.classify(m.effect("SetUp", "mount "+path+" "+name, true))
+	if err != nil && (m.is("a failed remount unmounts") && use.Remount || m.is("forgets what it once mounted") && use.Reconstructed) {
+		delete(m.b.there, "mount "+path+" "+name)
+	}
+	return err
+}
+
+func (m *model) Measure(context.Context, string, types.UID) (plugins.Usage, error) {
+	switch {
+	case m.is("measures with a mark"):
+		m.b.there["mark"] = true
+	case m.is("cannot measure"):
+		return plugins.Usage{}, errors.New("no ruler")
+	case m.is("cannot measure, and says so"):
+		return plugins.Usage{}, plugins.ErrUnsupported
+	case m.is("measures nonsense"):
+		return plugins.Usage{UsedBytes: -2}, nil
+	}
+	return plugins.Usage{CapacityBytes: 1, Inodes: -1}, nil
 }
 
 func (m *model) TearDown(_ context.Context, specName string, pod types.UID) error {

@@ -22,7 +22,7 @@ func (c *checker) checkMounts() {
 		}
 		before := w.left()
 		ok, err := w.call("SetUp", func(ctx context.Context) error {
-			return w.caps.Mounter.SetUp(ctx, w.Volumes[0], w.Pods[1], plugins.Use{DevicePath: w.device})
+			return w.caps.Mounter.SetUp(ctx, w.Volumes[0], w.Pods[1], w.used())
 		})
 		if err != nil || !ok {
 			w.problem("SetUp: it fails for a second pod of the node", "%v", err)

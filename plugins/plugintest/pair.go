@@ -14,6 +14,7 @@ type pair struct {
 	doIt    func(ctx context.Context, w *world) error
 	undoIt  func(ctx context.Context, w *world) error
 	needs   []string // what is done before it: the names of other pairs
+	uses    bool     // it is told how a pod uses the volume
 	// classed says that an error's class tells what there is. That of Attach tells nothing: its callers presume the worst.
 	classed bool
 }
@@ -36,14 +37,14 @@ var pairs = []pair{
 		},
 	},
 	{
-		do: "MountDevice", undo: "UnmountDevice", needs: []string{"Attach"}, classed: true,
+		do: "MountDevice", undo: "UnmountDevice", needs: []string{"Attach"}, uses: true, classed: true,
 		applies: func(w *world) bool { return len(w.Pods) > 0 && w.can("CanDeviceMount", w.caps.DeviceMountable) },
 		doIt: func(ctx context.Context, w *world) error {
 			path, err := w.caps.DeviceMounter.DeviceMountPath(w.Volumes[0])
 			if err != nil {
 				return err
 			}
-			return w.caps.DeviceMounter.MountDevice(ctx, w.Volumes[0], path, plugins.Use{DevicePath: w.device})
+			return w.caps.DeviceMounter.MountDevice(ctx, w.Volumes[0], path, w.used())
 		},
 		undoIt: func(ctx context.Context, w *world) error {
 			path, err := w.caps.DeviceMounter.DeviceMountPath(w.Volumes[0])
@@ -54,10 +55,10 @@ var pairs = []pair{
 		},
 	},
 	{
-		do: "SetUp", undo: "TearDown", needs: []string{"Attach", "MountDevice"}, classed: true,
+		do: "SetUp", undo: "TearDown", needs: []string{"Attach", "MountDevice"}, uses: true, classed: true,
 		applies: func(w *world) bool { return len(w.Pods) > 0 && w.caps.Mounter != nil },
 		doIt: func(ctx context.Context, w *world) error {
-			return w.caps.Mounter.SetUp(ctx, w.Volumes[0], w.Pods[0], plugins.Use{DevicePath: w.device})
+			return w.caps.Mounter.SetUp(ctx, w.Volumes[0], w.Pods[0], w.used())
 		},
 		undoIt: func(ctx context.Context, w *world) error {
 			return w.caps.Mounter.TearDown(ctx, w.Volumes[0].Name(), w.Pods[0].UID)

@@ -24,7 +24,15 @@ type world struct {
 	caps    plugins.Capabilities
 	stepped *sim.Stepped             // nil: it is live
 	device  string                   // what Attach returned
+	use     plugins.Use              // how a pod uses the volume, but for the device
 	made    *corev1.PersistentVolume // what Provision returned; nil: nothing is known to be there
+}
+
+// used is how a pod uses the volume.
+func (w *world) used() plugins.Use {
+	use := w.use
+	use.DevicePath = w.device
+	return use
 }
 
 // flight is a call of the plugin.

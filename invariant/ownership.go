@@ -1,0 +1,177 @@
+package invariant
+
+import (
+	"io/fs"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/trace"
+)
+
+// Whose the files of volumes are.
+var ownershipRules = []Rule{
+	{"I39", "a file given to a group for which nobody may change the volume's files", ofNodes(beginGivenByRule)},
+}
+
+// owned are Devices that also tell whose the files in their volumes are.
+type owned interface {
+	// Owners are the owners and modes of all that is in a volume, by path; that of its root is ".".
+	Owners(handle string) map[string]nodefs.Info
+}
+
+// ownership is I39 at work: what changes its group in a volume was given to the fsGroup of a pod for which the volume is
+// mounted to be written to, by a driver whose CSIDriver lets a kubelet do so, and, where the pod asks for that, only if the
+// volume's root was not right yet. It looks when a volume is unmounted or detached, and at the end: a kubelet changes
+// owners between two calls.
+type ownership struct {
+	*Checker
+	in     owned
+	groups map[string]map[string]int          // by handle and path, as last seen
+	given  map[string]map[types.UID]int64     // by handle: the pods for which files may be given away, and to whom
+	pods   map[types.UID]types.NamespacedName // that name a group
+}
+
+func beginGivenByRule(c *Checker) watcher {
+	in, ok := c.Devices.(owned)
+	if !ok {
+		return watcher{}
+	}
+	o := &ownership{c, in, map[string]map[string]int{}, map[string]map[types.UID]int64{}, map[types.UID]types.NamespacedName{}}
+	for _, pod := range c.API.List("pods") {
+		o.note(pod.(*corev1.Pod))
+	}
+	return watcher{
+		commits: []string{"pods"},
+		commit: func(e fake.Commit) {
+			if e.Type == watch.Added {
+				o.note(e.After.(*corev1.Pod))
+			}
+		},
+		call: o.call,
+		settled: func(func(format string, a ...any)) {
+			for _, handle := range slices.Sorted(maps.Keys(o.groups)) {
+				o.look(handle)
+			}
+		},
+	}
+}
+
+func (o *ownership) note(pod *corev1.Pod) {
+	if s := pod.Spec.SecurityContext; s != nil && s.FSGroup != nil {
+		o.pods[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	}
+}
+
+func (o *ownership) call(r trace.Record) {
+	call := deviceCallOf(r)
+	switch r.Verb {
+	case "NodePublishVolume":
+		if Effective(r) {
+			o.look(call.handle)
+			o.give(call)
+		}
+	case "NodeUnpublishVolume":
+		o.look(call.handle)
+		if at, ok := podMountAt(call.path); ok && Effective(r) {
+			delete(o.given[call.handle], types.UID(at.uid))
+		}
+	case "ControllerUnpublishVolume":
+		o.look(call.handle)
+	}
+}
+
+// give notes that the files of a volume may be given away for a pod, if they may.
+func (o *ownership) give(call deviceCall) {
+	at, ok := podMountAt(call.path)
+	if !ok {
+		return
+	}
+	key, ok := o.pods[types.UID(at.uid)]
+	if !ok {
+		return
+	}
+	obj, _ := o.API.Get("pods", key.Namespace, key.Name)
+	pod, _ := obj.(*corev1.Pod)
+	v := csiVolumeNamed(o.API, at.volume)
+	if pod == nil || v == nil || string(pod.UID) != at.uid || !o.mayGive(pod, v) {
+		return
+	}
+	group := *pod.Spec.SecurityContext.FSGroup
+	if policy := pod.Spec.SecurityContext.FSGroupChangePolicy; policy != nil && *policy == corev1.FSGroupChangeOnRootMismatch &&
+		rightlyOwned(o.in.Owners(call.handle)["."], group) {
+		return
+	}
+	if o.given[call.handle] == nil {
+		o.given[call.handle] = map[types.UID]int64{}
+	}
+	o.given[call.handle][pod.UID] = group
+}
+
+// mayGive tells whether a kubelet may change the owners of a volume's files for a pod that names a group.
+//
+// Upstream: pkg/volume/csi csiMountMgr.supportsFSGroup (v1.36).
+func (o *ownership) mayGive(pod *corev1.Pod, v *corev1.PersistentVolume) bool {
+	if v.Spec.CSI.ReadOnly || o.onlyReads(pod, v.Name) {
+		return false
+	}
+	policy := storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy
+	if obj, found := o.API.Get("csidrivers", "", v.Spec.CSI.Driver); found {
+		if p := obj.(*storagev1.CSIDriver).Spec.FSGroupPolicy; p != nil {
+			policy = *p
+		}
+	}
+	switch policy {
+	case storagev1.FileFSGroupPolicy:
+		return true
+	case storagev1.NoneFSGroupPolicy:
+		return false
+	default:
+		return v.Spec.CSI.FSType != "" && slices.ContainsFunc(v.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
+			return m == corev1.ReadWriteOnce || m == corev1.ReadWriteOncePod
+		})
+	}
+}
+
+// onlyReads tells whether a pod has a volume to be read only.
+func (o *ownership) onlyReads(pod *corev1.Pod, volume string) bool {
+	for i := range pod.Spec.Volumes {
+		source := pod.Spec.Volumes[i].PersistentVolumeClaim
+		if source == nil || !source.ReadOnly {
+			continue
+		}
+		obj, found := o.API.Get("persistentvolumeclaims", pod.Namespace, source.ClaimName)
+		if found && obj.(*corev1.PersistentVolumeClaim).Spec.VolumeName == volume {
+			return true
+		}
+	}
+	return false
+}
+
+// rightlyOwned tells whether a volume's root is the group's, can be written by it, and passes it on to what is made in it.
+func rightlyOwned(root nodefs.Info, group int64) bool {
+	return int64(root.GID) == group && root.Mode.Perm()&0o070 == 0o070 && root.Mode&fs.ModeSetgid != 0
+}
+
+// look compares the groups of what is in a volume with those it had.
+func (o *ownership) look(handle string) {
+	now := o.in.Owners(handle)
+	was := o.groups[handle]
+	groups := make(map[string]int, len(now))
+	for _, path := range slices.Sorted(maps.Keys(now)) {
+		group := now[path].GID
+		groups[path] = group
+		before, known := was[path]
+		if known && before != group && !slices.Contains(slices.Collect(maps.Values(o.given[handle])), int64(group)) {
+			o.report("I39", "%s of volume %s, which was group %d's, was given to group %d, for no pod that may have that",
+				path, handle, before, group)
+		}
+	}
+	o.groups[handle] = groups
+}

@@ -1,0 +1,167 @@
+package csi_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/trace"
+)
+
+// inlineDisk makes a world with a stub whose volumes may be of those modes, and a volume of it that is written out in a pod.
+func inlineDisk(t *testing.T, modes ...storagev1.VolumeLifecycleMode) (*stub, *disk) {
+	t.Helper()
+	s, d := stubDisk(t, true, false)
+	d.csiDriver(storagev1.CSIDriverSpec{VolumeLifecycleModes: modes})
+	return s, d.written()
+}
+
+// written is a volume of the driver that is written out in the pod.
+func (d *disk) written() *disk {
+	inline := *d
+	inline.handle = fmt.Sprintf("csi-%x", sha256.Sum256([]byte(string(podUID)+"cache")))
+	fsType := "ext4"
+	inline.spec = &plugins.Spec{Volume: &corev1.Volume{Name: "cache", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
+		Driver: d.driver, FSType: &fsType, VolumeAttributes: map[string]string{"size": "1Gi"},
+	}}}}
+	return &inline
+}
+
+const inlineDir = root + "/pods/uid-1/volumes/kubernetes.io~csi/cache"
+
+func TestInlineVolume(t *testing.T) {
+	t.Parallel()
+	const ephemeral, persistent = storagev1.VolumeLifecycleEphemeral, storagev1.VolumeLifecyclePersistent
+	for name, modes := range map[string][]storagev1.VolumeLifecycleMode{
+		"served": {ephemeral}, "served beside persistent ones": {persistent, ephemeral},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, d := inlineDisk(t, modes...)
+			attached, attachErr := d.plugin.CanAttach(d.spec)
+			staged, stageErr := d.plugin.CanDeviceMount(d.spec)
+			d.must(errors.Join(attachErr, stageErr))
+			d.same("supported, attached, staged", []bool{true, false, false}, []bool{d.plugin.CanSupport(d.spec), attached, staged})
+			d.must(d.setUp())
+			d.same("disk", []string{fmt.Sprintf("pods/uid-1/volumes/kubernetes.io~csi/cache/vol_data.json "+
+				`{"specVolID":"cache","volumeHandle":%q,"driverName":%q,"nodeName":"node-1","attachmentID":%q,"volumeLifecycleMode":"Ephemeral"}`,
+				d.handle, d.driver, d.attachmentName(d.handle))}, d.leaves())
+			d.must(d.tearDown())
+			d.same("requests", []proto.Message{
+				&csispec.NodePublishVolumeRequest{
+					VolumeId: d.handle, TargetPath: inlineDir + "/mount", VolumeContext: map[string]string{"size": "1Gi"},
+					VolumeCapability: &csispec.VolumeCapability{
+						AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+						AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{FsType: "ext4"}},
+					},
+				},
+				&csispec.NodeUnpublishVolumeRequest{VolumeId: d.handle, TargetPath: inlineDir + "/mount"},
+			}, s.requests, protocmp.Transform())
+			d.same("requests to the API server", none, d.calls(trace.KindAPI))
+			d.same("disk at the end", []string{emptyPodDir}, d.leaves())
+		})
+	}
+}
+
+func TestInlineVolumeThatTheDriverDoesNotServe(t *testing.T) {
+	t.Parallel()
+	for name, driver := range map[string]*storagev1.CSIDriverSpec{
+		"no CSIDriver":     nil,
+		"no modes":         {},
+		"persistent alone": {VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, d := stubDisk(t, true, false)
+			if driver != nil {
+				d.csiDriver(*driver)
+			}
+			inline := d.written()
+			d.class("SetUp", inline.setUp(), plugins.Transient)
+			d.same("requests", 0, len(s.requests))
+			d.same("disk", none, d.leaves())
+		})
+	}
+}
+
+// TestInlineVolumeHasNoName that other pods could have it by, and no place for the node.
+func TestInlineVolumeHasNoName(t *testing.T) {
+	t.Parallel()
+	_, d := inlineDisk(t, storagev1.VolumeLifecycleEphemeral)
+	_, nameErr := d.plugin.VolumeName(d.spec)
+	_, pathErr := d.plugin.DeviceMountPath(d.spec)
+	d.class("VolumeName", nameErr, plugins.Final)
+	d.class("DeviceMountPath", pathErr, plugins.Final)
+	d.class("Attach", d.do(d.attach), plugins.Final)
+}
+
+func TestInlineVolumeReadOnly(t *testing.T) {
+	t.Parallel()
+	s, d := inlineDisk(t, storagev1.VolumeLifecycleEphemeral)
+	yes := true
+	d.spec.Volume.CSI.ReadOnly, d.spec.Volume.CSI.FSType = &yes, nil
+	d.must(d.setUp())
+	asked := last[*csispec.NodePublishVolumeRequest](s)
+	d.same("read-only", true, asked.GetReadonly())
+	d.same("file system", "", asked.GetVolumeCapability().GetMount().GetFsType())
+}
+
+// TestInlineVolumeIsReconstructed also when nobody knows whether it was published, and is torn down by what the disk says.
+func TestInlineVolumeIsReconstructed(t *testing.T) {
+	t.Parallel()
+	for _, fails := range []bool{false, true} {
+		_, d := inlineDisk(t, storagev1.VolumeLifecycleEphemeral)
+		if fails {
+			d.conn.faults = []fault{{"NodePublishVolume", coded(codes.DeadlineExceeded), false}}
+		}
+		if err := d.setUp(); (err != nil) != fails {
+			t.Fatal(err)
+		}
+		made, err := d.plugin.Reconstruct("cache", podUID)
+		d.must(err)
+		d.same("volume", &plugins.Spec{Volume: &corev1.Volume{
+			Name: "cache", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: d.driver}},
+		}}, made.Spec)
+		d.must(d.tearDown())
+		if _, err := d.plugin.Reconstruct("cache", podUID); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("after it is torn down: %v, want %v", err, fs.ErrNotExist)
+		}
+	}
+}
+
+// TestVolumeOfNoAPIServer is one that was translated out of a pod: all is known of it that is needed.
+func TestVolumeOfNoAPIServer(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	d.spec.Inline = true
+	a := d.stored(d.handle)
+	attachments := d.user.StorageV1().VolumeAttachments()
+	d.must(attachments.Delete(t.Context(), a.Name, metav1.DeleteOptions{}))
+	written := d.spec.PersistentVolume.Spec
+	_, err := attachments.Create(t.Context(), &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: a.Name},
+		Spec: storagev1.VolumeAttachmentSpec{
+			Attacher: d.driver, NodeName: node1, Source: storagev1.VolumeAttachmentSource{InlineVolumeSpec: &written},
+		},
+	}, metav1.CreateOptions{})
+	d.must(err)
+	d.change(d.handle, func(made *storagev1.VolumeAttachment) { made.Status = a.Status })
+	d.must(d.mountDevice())
+	d.must(d.setUp())
+	source := " <- " + d.handle
+	d.same("disk", append(d.globalLeaves(source), d.podLeaves(source)...), d.leaves(), sorted)
+	d.must(d.tearDown())
+	d.must(d.unmountDevice())
+	d.same("disk at the end", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
+}

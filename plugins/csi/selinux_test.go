@@ -1,0 +1,78 @@
+package csi_test
+
+import (
+	"testing"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volsim/volsim/plugins"
+)
+
+func TestSELinuxLabel(t *testing.T) {
+	t.Parallel()
+	yes, no := true, false
+	const label = "system_u:object_r:container_file_t:s0:c1,c2"
+	option := []string{"noatime", `context="` + label + `"`}
+	tests := []struct {
+		name     string
+		driver   *storagev1.CSIDriverSpec // nil: no object
+		label    string
+		supports bool
+		want     []string
+	}{
+		{"the driver mounts with it", &storagev1.CSIDriverSpec{SELinuxMount: &yes}, label, true, option},
+		{"the driver does not", &storagev1.CSIDriverSpec{SELinuxMount: &no}, label, false, []string{"noatime"}},
+		{"not said", &storagev1.CSIDriverSpec{}, label, false, []string{"noatime"}},
+		{"no CSIDriver", nil, label, false, []string{"noatime"}},
+		{"no label", &storagev1.CSIDriverSpec{SELinuxMount: &yes}, "", true, []string{"noatime"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, d := stubDisk(t, true, false)
+			if tt.driver != nil {
+				d.csiDriver(*tt.driver)
+			}
+			supports, err := d.plugin.SupportsSELinuxContextMount(d.spec)
+			d.must(err)
+			d.same("supported", tt.supports, supports)
+			d.use = plugins.Use{SELinuxLabel: tt.label}
+			d.must(d.mountDevice())
+			d.must(d.setUp())
+			d.same("options when staged", tt.want, last[*csispec.NodeStageVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
+			d.same("options when published", tt.want, last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
+			d.same("options of the volume, which are everybody's", []string{"noatime"}, d.spec.PersistentVolume.Spec.MountOptions)
+
+			made, err := d.plugin.Reconstruct("pv", podUID)
+			d.must(err)
+			kept := ""
+			if len(tt.want) > 1 {
+				kept = label
+			}
+			d.same("label that is kept", kept, made.SELinuxLabel)
+			d.must(d.tearDown())
+			d.must(d.unmountDevice())
+			d.same("disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
+		})
+	}
+}
+
+func TestSELinuxLabelOfAnInlineVolume(t *testing.T) {
+	t.Parallel()
+	s, d := stubDisk(t, true, false)
+	yes := true
+	d.csiDriver(storagev1.CSIDriverSpec{
+		SELinuxMount: &yes, VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral},
+	})
+	inline := d.written()
+	inline.use = plugins.Use{SELinuxLabel: "s0:c1"}
+	d.must(inline.setUp())
+	d.same("options", []string{`context="s0:c1"`}, last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
+}
+
+func TestMountOptionsAreTaken(t *testing.T) {
+	t.Parallel()
+	_, d := stubDisk(t, true, false)
+	d.same("taken", true, d.plugin.SupportsMountOption())
+}

@@ -1,0 +1,120 @@
+package csi_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"testing"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+
+	"github.com/volsim/volsim/plugins"
+)
+
+func (d *disk) measure() (usage plugins.Usage, err error) {
+	d.t.Helper()
+	err = d.do(func(ctx context.Context) error {
+		usage, err = d.plugin.Measure(ctx, d.spec.Name(), podUID)
+		return err
+	})
+	return usage, err
+}
+
+func TestMeasure(t *testing.T) {
+	t.Parallel()
+	bytes := &csispec.VolumeUsage{Unit: csispec.VolumeUsage_BYTES, Total: 10, Used: 3, Available: 6}
+	inodes := &csispec.VolumeUsage{Unit: csispec.VolumeUsage_INODES, Total: 100, Used: 4, Available: 96}
+	tests := []struct {
+		name string
+		told []*csispec.VolumeUsage
+		want plugins.Usage
+	}{
+		{"bytes and inodes", []*csispec.VolumeUsage{bytes, inodes}, plugins.Usage{
+			CapacityBytes: 10, UsedBytes: 3, AvailableBytes: 6, Inodes: 100, InodesUsed: 4, InodesFree: 96,
+		}},
+		{"bytes alone", []*csispec.VolumeUsage{bytes}, plugins.Usage{
+			CapacityBytes: 10, UsedBytes: 3, AvailableBytes: 6, Inodes: -1, InodesUsed: -1, InodesFree: -1,
+		}},
+		{"another unit", []*csispec.VolumeUsage{nil, {Total: 1}}, plugins.Usage{
+			CapacityBytes: -1, UsedBytes: -1, AvailableBytes: -1, Inodes: -1, InodesUsed: -1, InodesFree: -1,
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, d := capableDisk(t, csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
+			s.stats = &csispec.NodeGetVolumeStatsResponse{Usage: tt.told}
+			d.must(d.setUp())
+			got, err := d.measure()
+			d.must(err)
+			d.same("usage", tt.want, got)
+			asked := last[*csispec.NodeGetVolumeStatsRequest](s)
+			d.same("asked about", []string{"h-1", d.plugin.MountPath("pv", podUID)}, []string{asked.GetVolumeId(), asked.GetVolumePath()})
+		})
+	}
+}
+
+// TestMeasureOfTheArray tells what is in the volume.
+func TestMeasureOfTheArray(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	d.must(d.mountDevice())
+	d.must(d.setUp())
+	empty, err := d.measure()
+	d.must(err)
+	d.must(d.disk.WriteFile(d.plugin.MountPath("pv", podUID)+"/file", make([]byte, 1000)))
+	full, err := d.measure()
+	d.must(err)
+	d.same("used, free", []int64{0, 1000, 1000}, []int64{empty.UsedBytes, full.UsedBytes, empty.AvailableBytes - full.AvailableBytes})
+	d.same("of", empty.UsedBytes+empty.AvailableBytes, full.CapacityBytes)
+}
+
+func TestMeasureOfWhatCannotBeMeasured(t *testing.T) {
+	t.Parallel()
+	t.Run("the driver does not tell", func(t *testing.T) {
+		t.Parallel()
+		s, d := capableDisk(t)
+		d.must(d.setUp())
+		if _, err := d.measure(); !errors.Is(err, plugins.ErrUnsupported) {
+			t.Errorf("%v, want %v", err, plugins.ErrUnsupported)
+		}
+		if asked := last[*csispec.NodeGetVolumeStatsRequest](s); asked != nil {
+			t.Error("it is asked all the same")
+		}
+	})
+	t.Run("the driver tells nothing", func(t *testing.T) {
+		t.Parallel()
+		s, d := capableDisk(t, csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
+		s.stats = &csispec.NodeGetVolumeStatsResponse{}
+		d.must(d.setUp())
+		if _, err := d.measure(); err == nil || errors.Is(err, plugins.ErrUnsupported) {
+			t.Errorf("%v, want another error than %v", err, plugins.ErrUnsupported)
+		}
+	})
+	t.Run("the driver fails", func(t *testing.T) {
+		t.Parallel()
+		_, d := capableDisk(t, csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
+		d.must(d.setUp())
+		d.conn.faults = []fault{{method: "NodeGetVolumeStats", err: coded(codes.Internal)}}
+		_, err := d.measure()
+		d.class("Measure", err, plugins.Final)
+	})
+	t.Run("not set up", func(t *testing.T) {
+		t.Parallel()
+		_, d := capableDisk(t, csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
+		if _, err := d.measure(); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v, want %v", err, fs.ErrNotExist)
+		}
+	})
+	t.Run("the driver is not there", func(t *testing.T) {
+		t.Parallel()
+		_, d := capableDisk(t, csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
+		d.spec.PersistentVolume.Spec.CSI.Driver = "other.example.com"
+		dir := root + "/pods/uid-1/volumes/kubernetes.io~csi/pv"
+		d.must(d.disk.MkdirAll(dir))
+		d.must(d.disk.WriteFile(dir+"/vol_data.json", []byte(`{"volumeHandle":"h","driverName":"other.example.com"}`)))
+		_, err := d.measure()
+		d.class("Measure", err, plugins.Transient)
+	})
+}
