@@ -43,6 +43,7 @@ type Kubelet struct {
 	mine    map[types.UID]*corev1.Pod // the pods of this node, as last seen
 	begun   bool                      // the volume manager was told of all pods that were seen
 	start   *sim.Queue[string]        // see syncStart
+	orphans *sim.Queue[types.UID]     // pods to be looked at again
 	greeted bool                      // the drivers were told that the kubelet is here
 
 	recorder record.EventRecorder
@@ -84,6 +85,7 @@ func New(cfg Config) (*Kubelet, error) {
 	listen.To(core.Pods().Informer(), func(_, pod *corev1.Pod) { k.podSeen(pod) }, k.podGone)
 	listen.To(core.Nodes().Informer(), func(_, node *corev1.Node) { k.volumes.NodeUpdated(node) }, nil)
 	k.watchLimits()
+	k.watchOrphans()
 	k.status.Add(cfg.Node)
 	return k, nil
 }

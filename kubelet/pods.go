@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,7 +53,11 @@ func (k *Kubelet) syncPod(ctx context.Context, uid types.UID) error {
 	if k.volumes.HasVolumes(uid) {
 		return nil
 	}
-	if err := k.removePodDir(ctx, uid); err != nil {
+	switch err := k.removePodDir(ctx, uid); {
+	case errors.Is(err, errStillMounted):
+		k.orphans.AddAfter(uid, housekeepingPeriod)
+		return nil
+	case err != nil:
 		return err
 	}
 	if pod == nil || pod.DeletionTimestamp == nil {
