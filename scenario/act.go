@@ -33,6 +33,7 @@ import (
 //	delete pod NAME [now=true]
 //	set volume NAME [reclaim=Delete|Retain|Recycle] [for=CLAIM | bind=CLAIM] [migrated=DRIVER]
 //	set claim NAME reclaim=Delete|Retain|Recycle (of the volume to which it is bound)
+//	set claim NAME size=SIZE                 (asks for so much from now on)
 //	set node NODE ready=True|Unknown         (as the node lifecycle controller would say)
 //	set node NODE out-of-service=true|false  (a taint, by which a person vouches that the node is shut down)
 //	finish pod NAME
@@ -40,6 +41,7 @@ import (
 //	cordon NODE, uncordon NODE
 //	wait claim|volume|pod NAME PHASE         (or one of several: PHASE|PHASE)
 //	wait claim|volume|pod NAME gone
+//	wait claim NAME SIZE                     (until it says that it has so much)
 //	limit NUMBER              (of volumes that can be attached to a node, from now on)
 //	pass DURATION             (does nothing for so long)
 //	let crash PART …          (or whatever else can befall a world)
@@ -70,7 +72,7 @@ var acts = map[string]grammar{
 	"create class":  {0, []string{"provisioner", "binding", "reclaim", "default"}},
 	"create pod":    {-1, []string{"on"}},
 	"delete volume": {0, nil}, "delete claim": {0, nil}, "delete class": {0, nil}, "delete pod": {0, []string{"now"}},
-	"set volume": {0, []string{"reclaim", "for", "bind", "migrated"}}, "set claim": {0, []string{"reclaim"}},
+	"set volume": {0, []string{"reclaim", "for", "bind", "migrated"}}, "set claim": {0, []string{"reclaim", "size"}},
 	"set node":   {0, []string{"ready", "out-of-service"}},
 	"finish pod": {0, nil}, "write pod": {1, nil},
 	"cordon": {0, nil}, "uncordon": {0, nil},
@@ -184,6 +186,9 @@ func (a Act) do(ctx context.Context, c *cluster.Cluster, user *sim.Component) er
 		if a.kind == "node" {
 			return unlessGone(a.setNode(ctx, client))
 		}
+		if size, ok := a.option("size"); ok {
+			return unlessGone(a.ask(ctx, client, size))
+		}
 		return unlessGone(a.set(ctx, client))
 	case "finish":
 		_, err := client.CoreV1().Pods(metav1.NamespaceDefault).
@@ -250,6 +255,14 @@ func (a Act) create(ctx context.Context, c *cluster.Cluster, client kubernetes.I
 			return err
 		}
 	}
+}
+
+// ask asks for a size in a claim.
+func (a Act) ask(ctx context.Context, client kubernetes.Interface, size string) error {
+	patch := fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)
+	_, err := client.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault).
+		Patch(ctx, a.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
 }
 
 func (a Act) set(ctx context.Context, client kubernetes.Interface) error {
@@ -341,8 +354,19 @@ func (a Act) wait(ctx context.Context, c *cluster.Cluster) error {
 	}
 	return c.Wait(ctx, fmt.Sprintf("%s %s to be %s", a.kind, a.name, a.args[0]), func() bool {
 		obj, ok := c.Server().Get(resources[a.kind], namespaceOf(a.kind), a.name)
-		return ok && slices.Contains(strings.Split(a.args[0], "|"), phase(obj))
+		return ok && (slices.Contains(strings.Split(a.args[0], "|"), phase(obj)) || has(obj, a.args[0]))
 	})
+}
+
+// has tells whether an object is a claim that says to have so much.
+func has(obj any, size string) bool {
+	claim, ok := obj.(*corev1.PersistentVolumeClaim)
+	want, err := resource.ParseQuantity(size)
+	if !ok || err != nil {
+		return false
+	}
+	capacity := claim.Status.Capacity[corev1.ResourceStorage]
+	return capacity.Cmp(want) >= 0
 }
 
 // phase is the phase of an object, "" if it has none.
