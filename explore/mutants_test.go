@@ -198,6 +198,16 @@ func driver(part string, meddle func() invoking) func() cluster.Between {
 	}
 }
 
+// both are two breaks of parts' clients.
+func both(one, other func() cluster.Between) func() cluster.Between {
+	return func() cluster.Between {
+		first, second := one(), other()
+		return cluster.Between{Client: func(process string, own *fake.Clientset) *fake.Clientset {
+			return second.Client(process, first.Client(process, own))
+		}}
+	}
+}
+
 // strangers is a second user, with so many volumes and claims that have nothing to do with the rest.
 func strangers(n int) string {
 	var b strings.Builder
