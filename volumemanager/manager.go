@@ -104,6 +104,9 @@ func (m *Manager) AddPod(pod *corev1.Pod) {
 
 // RemovePod tells that the pod's containers have ended for good: its volumes are taken away.
 func (m *Manager) RemovePod(uid types.UID) {
+	if m.desired.held(uid) {
+		defer m.lookAgain(uid) // what it has here is of those of its volumes that are not known
+	}
 	for _, name := range m.desired.removePod(uid) {
 		m.volumes.Add(name)
 	}
@@ -133,7 +136,9 @@ func (m *Manager) Mounted(uid types.UID) bool {
 // Differs: upstream's WaitForUnmount does not see mounts it is not sure of.
 //
 // Upstream: pkg/kubelet/volumemanager WaitForUnmount, HasPossiblyMountedVolumesForPod (v1.36).
-func (m *Manager) HasVolumes(uid types.UID) bool { return m.actual.podVolumes[uid] > 0 }
+func (m *Manager) HasVolumes(uid types.UID) bool {
+	return m.actual.podVolumes[uid] > 0 || m.remains.ofPod(uid)
+}
 
 // Path is where a volume of a pod, named as in the pod, is mounted. It returns false while it is not.
 func (m *Manager) Path(uid types.UID, volume string) (string, bool) {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
@@ -28,6 +29,9 @@ import (
 )
 
 const nodeName = "node-1"
+
+// diskRoot is the kubelet's directory on its node's disk.
+const diskRoot = "/node"
 
 // reportFault makes the kubelet's next report fail, before or after its effect.
 type reportFault struct {
@@ -61,6 +65,7 @@ func newWorld(t *testing.T, chooser sim.Chooser, configure ...func(*backend)) *w
 	w.backend = &backend{
 		attachable: true, stages: true,
 		attached: map[string]bool{}, devices: map[string]bool{}, pods: map[string]map[types.UID]bool{},
+		disk: nodefs.NewMemory(diskRoot), unreadable: map[string]bool{},
 		now:      func() string { return w.host.Now().Sub(sim.Epoch).String() },
 		reported: func() []corev1.UniqueVolumeName { return w.node().Status.VolumesInUse },
 		owns:     func(uid types.UID) bool { return w.manager.HasVolumes(uid) },
@@ -75,7 +80,17 @@ func newWorld(t *testing.T, chooser sim.Chooser, configure ...func(*backend)) *w
 		}
 	})
 	w.start(w.host.Component("kubelet"))
+	w.must(w.manager.PodsKnown())
 	return w
+}
+
+// restart kills the kubelet and starts another one, which does not know its pods yet.
+func (w *world) restart() {
+	w.t.Helper()
+	w.host.Crash(w.kubelet)
+	w.server.Forget(w.kubelet)
+	w.backend.calls = nil
+	w.start(w.host.Component("kubelet"))
 }
 
 // start makes the kubelet.
@@ -91,8 +106,8 @@ func (w *world) start(c *sim.Component) {
 		Recorder:      events.New(events.Config{Component: c, Client: w.client, Source: "kubelet", Host: nodeName}),
 		PodChanged:    func(uid types.UID) { w.changed = append(w.changed, uid) },
 		ReportChanged: func() { w.status.Add(nodeName) },
+		Root:          diskRoot, FS: w.backend.disk,
 	})
-	w.must(w.manager.PodsKnown())
 	see := func(obj any) { w.manager.NodeUpdated(obj.(*corev1.Node)) }
 	_, err := w.server.Informers(c).Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: see, UpdateFunc: func(_, node any) { see(node) },
@@ -289,6 +304,16 @@ func (w *world) bind(name string) {
 	object, _ := w.server.Get("persistentvolumeclaims", "default", name)
 	c := object.(*corev1.PersistentVolumeClaim).DeepCopy()
 	c.Status.Phase = corev1.ClaimBound
+	_, err := w.user.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
+	w.must(err)
+}
+
+// unbind says that the claim is not bound.
+func (w *world) unbind(name string) {
+	w.t.Helper()
+	object, _ := w.server.Get("persistentvolumeclaims", "default", name)
+	c := object.(*corev1.PersistentVolumeClaim).DeepCopy()
+	c.Status.Phase = corev1.ClaimPending
 	_, err := w.user.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
 	w.must(err)
 }
