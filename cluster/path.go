@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/hostpath"
@@ -22,6 +23,20 @@ var ErrNotMounted = errors.New("not mounted")
 func (c *Cluster) MountPath(namespace, pod, volume string) (string, error) {
 	_, path, err := c.mount(namespace, pod, volume)
 	return path, err
+}
+
+// DevicePath is where a volume of a running pod, named as in the pod, is a device: a link on this machine for Loop, on the node's
+// simulated disk for Array, where a device holds nothing. Errors are those of MountPath.
+func (c *Cluster) DevicePath(namespace, pod, volume string) (string, error) {
+	at, err := c.use(namespace, pod, volume)
+	if err != nil {
+		return "", err
+	}
+	path := at.node.kubelet.DevicePath(at.volume, at.pod)
+	if there, err := at.node.fs.Exists(path); err != nil || !there {
+		return "", fmt.Errorf("pod %s/%s: device %s: %w", namespace, pod, volume, ErrNotMounted)
+	}
+	return path, nil
 }
 
 // WriteFile writes a file into a volume of a running pod, through the path at which the pod sees it. Errors are those of
@@ -51,24 +66,38 @@ func (c *Cluster) HostPath() hostpath.Machine { return c.machine }
 func (c *Cluster) NFS() nodefs.FS { return c.exports }
 
 func (c *Cluster) mount(namespace, podName, volume string) (*node, string, error) {
+	at, err := c.use(namespace, podName, volume)
+	if err != nil {
+		return nil, "", err
+	}
+	path := at.node.kubelet.MountPath(at.volume, at.pod)
+	if mounted, err := at.node.fs.IsMountPoint(path); err != nil || !mounted {
+		return nil, "", fmt.Errorf("pod %s/%s: volume %s: %w", namespace, podName, volume, ErrNotMounted)
+	}
+	return at.node, path, nil
+}
+
+// use is a volume of a pod on its node.
+type use struct {
+	node   *node
+	volume string // the PersistentVolume
+	pod    types.UID
+}
+
+func (c *Cluster) use(namespace, podName, volume string) (use, error) {
 	pod, ok := c.pod(namespace, podName)
 	if !ok {
-		return nil, "", fmt.Errorf("pod %s/%s: %w", namespace, podName, fs.ErrNotExist)
+		return use{}, fmt.Errorf("pod %s/%s: %w", namespace, podName, fs.ErrNotExist)
 	}
 	name, err := c.volumeOf(pod, volume)
 	if err != nil {
-		return nil, "", fmt.Errorf("pod %s/%s: %w", namespace, podName, err)
+		return use{}, fmt.Errorf("pod %s/%s: %w", namespace, podName, err)
 	}
 	at := slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == pod.Spec.NodeName })
 	if at < 0 {
-		return nil, "", fmt.Errorf("pod %s/%s has no node: volume %s: %w", namespace, podName, volume, ErrNotMounted)
+		return use{}, fmt.Errorf("pod %s/%s has no node: volume %s: %w", namespace, podName, volume, ErrNotMounted)
 	}
-	n := c.nodes[at]
-	path := n.kubelet.MountPath(name, pod.UID)
-	if mounted, err := n.fs.IsMountPoint(path); err != nil || !mounted {
-		return nil, "", fmt.Errorf("pod %s/%s: volume %s: %w", namespace, podName, volume, ErrNotMounted)
-	}
-	return n, path, nil
+	return use{node: c.nodes[at], volume: name, pod: pod.UID}, nil
 }
 
 // volumeOf is the name of the PersistentVolume behind a volume of a pod.

@@ -45,22 +45,29 @@ type mountWorld interface {
 }
 
 // mountVariants are ours and upstream's, with so many volumes attached to the node. Ours is a whole kubelet, on our live host
-// and our API server, and the array's CSI driver behind gRPC: a pod is done when the API server has it as running. Upstream's is
-// the volume manager alone, on client-go's fake clientset and upstream's fake plugin, which makes a directory: a pod is done when
-// WaitForAttachAndMount returns. Each ten milliseconds somebody says that all volumes are reported in use.
+// and our API server, and the array's CSI driver, called on the spot, or behind gRPC: a pod is done when the API server has it as
+// running. Upstream's is the volume manager alone, on client-go's fake clientset and upstream's fake plugin, which makes a
+// directory: a pod is done when WaitForAttachAndMount returns. Each ten milliseconds somebody says that all volumes are reported
+// in use.
 var mountVariants = []struct {
 	name string
 	make func(tb testing.TB, volumes int) (mountWorld, error)
 }{
-	{"volsim", func(tb testing.TB, volumes int) (mountWorld, error) { return newOurMounting(tb.Context(), volumes) }},
+	{"volsim", func(tb testing.TB, volumes int) (mountWorld, error) { return newOurMounting(tb.Context(), volumes, onTheSpot) }},
+	{"volsim-grpc", func(tb testing.TB, volumes int) (mountWorld, error) {
+		return newOurMounting(tb.Context(), volumes, csi.Serve)
+	}},
 	{"upstream", newUpstreamMounting},
 }
+
+// onTheSpot is csi.Serve without a server.
+func onTheSpot(csi.Register) (*csi.Server, error) { return nil, nil }
 
 // ourMounting is ours.
 type ourMounting struct {
 	host   *sim.Live
 	server *fake.Server
-	driver *csi.Server
+	driver *csi.Server // nil: it is called on the spot
 	user   kubernetes.Interface
 
 	mu      sync.Mutex
@@ -69,20 +76,25 @@ type ourMounting struct {
 	reached chan struct{} // guarded by mu: closed when so many pods are running
 }
 
-func newOurMounting(ctx context.Context, volumes int) (*ourMounting, error) {
+func newOurMounting(ctx context.Context, volumes int, serve func(csi.Register) (*csi.Server, error)) (*ourMounting, error) {
 	w := &ourMounting{host: sim.NewLive(sim.LiveConfig{Log: &trace.Log{Max: bindRecords}})}
 	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
 	w.server.OnCommit(w.saw)
 	w.user = w.server.Client(w.host.Outside())
 	disks := array.New(array.Config{CapacityBytes: 1 << 50})
 	fs := nodefs.NewMemory("/")
-	var err error
-	w.driver, err = csi.Serve(func(r grpc.ServiceRegistrar) {
+	services := func(r grpc.ServiceRegistrar) {
 		csispec.RegisterIdentityServer(r, disks.Identity())
 		csispec.RegisterNodeServer(r, disks.Node(mountNode, fs))
-	})
+	}
+	var err error
+	w.driver, err = serve(services)
 	if err != nil {
 		return nil, err
+	}
+	conn := csi.Direct(services)
+	if w.driver != nil {
+		conn = w.driver.Conn()
 	}
 	attached, err := attachDisks(ctx, disks.Controller(), volumes)
 	if err != nil {
@@ -97,7 +109,7 @@ func newOurMounting(ctx context.Context, volumes int) (*ourMounting, error) {
 		Informers: w.server.Informers(component,
 			fake.Selection{Resource: "pods", Fields: "spec.nodeName=" + mountNode},
 			fake.Selection{Resource: "nodes", Fields: "metadata.name=" + mountNode}),
-		Drivers: map[string]grpc.ClientConnInterface{array.DriverName: csi.Suspend(component, array.DriverName, w.driver.Conn())},
+		Drivers: map[string]grpc.ClientConnInterface{array.DriverName: csi.Suspend(component, array.DriverName, conn)},
 	})
 	if err != nil {
 		return nil, err
@@ -184,6 +196,9 @@ func (w *ourMounting) run(ctx context.Context, pods []*corev1.Pod) error {
 
 func (w *ourMounting) stop() {
 	w.host.Close()
+	if w.driver == nil {
+		return
+	}
 	if err := w.driver.Stop(); err != nil {
 		panic(err)
 	}
@@ -373,7 +388,7 @@ func BenchmarkMountedIdle(b *testing.B) {
 // BenchmarkPodAlone is a node with nothing else to do that is given a pod of one volume: from the pod's binding to the node
 // until it is running.
 func BenchmarkPodAlone(b *testing.B) {
-	w, err := newOurMounting(b.Context(), 1)
+	w, err := newOurMounting(b.Context(), 1, onTheSpot)
 	if err != nil {
 		b.Fatal(err)
 	}

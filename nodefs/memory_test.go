@@ -2,6 +2,7 @@ package nodefs_test
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
 	"testing"
 
@@ -44,6 +45,30 @@ func TestResetForgetsMountsAndKeepsFiles(t *testing.T) {
 	wantContent(t, node, "/own", "kept")
 	if diff := cmp.Diff([]string{"file"}, volume.Files()); diff != "" {
 		t.Errorf("files of the volume (-want +got):\n%s", diff)
+	}
+}
+
+// TestMountAtIsTheTopmost finds of each path what Mounts lists last for it.
+func TestMountAtIsTheTopmost(t *testing.T) {
+	node := nodefs.NewMemory("/")
+	must(t, node.MkdirAll("/a/b"))
+	must(t, node.MountTree(nodefs.NewTree(), "below", "/a/b", false))
+	must(t, node.MountTree(nodefs.NewTree(), "first", "/a", false))
+	must(t, node.MountTree(nodefs.NewTree(), "second", "/a", true))
+	got, mounted, err := node.MountAt("/a/")
+	if want := (nodefs.Mount{Path: "/a", Source: "second", FSType: "memory", ReadOnly: true}); got != want || !mounted || err != nil {
+		t.Errorf("MountAt = %+v, %v, %v; want %+v", got, mounted, err, want)
+	}
+	if got, mounted, err := node.MountAt("/"); mounted || err != nil {
+		t.Errorf("MountAt = %+v, %v, %v for the node's own disk", got, mounted, err)
+	}
+	_, _, err = node.MountAt("/a/b")
+	wantError(t, err, fs.ErrNotExist) // it is hidden
+	wantError(t, node.Unmount("/"), nodefs.ErrNotMounted)
+	must(t, node.Unmount("/a"))
+	must(t, node.Unmount("/a"))
+	if got, mounted, err := node.MountAt("/a/b"); got.Source != "below" || !mounted || err != nil {
+		t.Errorf("MountAt = %+v, %v, %v; want what was hidden", got, mounted, err)
 	}
 }
 

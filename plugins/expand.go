@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // The outcomes of growing a volume that a caller tells apart.
@@ -23,20 +24,19 @@ var (
 type NodeExpander interface {
 	// RequiresFSResize tells whether volumes of the plugin have to be grown on the node at all.
 	RequiresFSResize() bool
-	// NodeExpand grows the volume on the node to its new size. It returns false, and no error, where the driver does not do so
-	// on nodes. The error matches ErrExpandInfeasible where it will not do so however often it is asked, and ErrExpandInUse where
-	// it does not while the volume is used.
-	NodeExpand(ctx context.Context, growth Growth) (grown bool, err error)
+	// NodeExpand grows the volume on the node to its new size. The error matches ErrUnsupported where the driver does not do so
+	// on nodes, ErrExpandInfeasible where it will not do so however often it is asked, and ErrExpandInUse where it does not while
+	// the volume is used. One that is not of class Final leaves open what became of the volume.
+	NodeExpand(ctx context.Context, growth Growth) error
 }
 
 // Growth is what NodeExpand is told.
 //
 // Upstream: pkg/volume NodeResizeOptions (v1.36).
 type Growth struct {
-	Spec        *Spec
-	DevicePath  string // what attaching returned
-	MountPath   string // where the volume is: mounted for the node if it is, else for a pod; a pod's device
-	StagingPath string // where it is prepared for the node; "" if it is not
-	NewSize     resource.Quantity
-	OldSize     resource.Quantity
+	Spec       *Spec
+	Pod        types.UID // for which the volume is set up; where that is the plugin knows
+	DevicePath string    // what attaching returned
+	NewSize    resource.Quantity
+	OldSize    resource.Quantity
 }

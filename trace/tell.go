@@ -285,6 +285,12 @@ var calls = map[string]string{
 	"Provision":                 "has the plugin make a volume",
 	"Delete":                    "has the plugin delete the volume",
 	"Recycle":                   "empties the volume, as the recycler pod would",
+	"BindDevice":                "binds the device's node for the pod, of volume",
+	"LinkDevice":                "links the pod to the device of volume",
+	"LockDevice":                "locks the device of volume",
+	"UnlockDevice":              "unlocks the device of volume",
+	"UnlinkDevice":              "removes the pod's link to the device of volume",
+	"UnbindDevice":              "takes away the pod's node of the device of volume",
 }
 
 func tellCall(r Record) (string, bool) {

@@ -40,8 +40,9 @@ type actualVolume struct {
 	device     mountState
 	mountPath  string // where the device is mounted, or prepared, or may be
 
-	reconstructed       bool // found on the disk, and not known yet to be attached
-	deviceReconstructed bool // found on the disk, and not mounted for the node since
+	growth              growth // how large it is here, and what became of making it larger
+	reconstructed       bool   // found on the disk, and not known yet to be attached
+	deviceReconstructed bool   // found on the disk, and not mounted for the node since
 	pods                map[types.UID]*actualMount
 	turn                types.UID // the pod it was last being mounted for; one that fails must not keep the others waiting
 }
@@ -69,6 +70,7 @@ func (a *actualState) add(v *desiredVolume, devicePath string) *actualVolume {
 	}
 	volume.spec = v.pods[v.podsAfter("")[0]].spec
 	volume.attachable, volume.devicePath, volume.reconstructed = v.attachable, devicePath, false
+	volume.growth.told(v)
 	return volume
 }
 

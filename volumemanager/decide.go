@@ -21,6 +21,7 @@ const (
 	noteAttached                 // it is attached: note it
 	mount                        // for a pod, or map it
 	remount                      // set it up again, for a pod that has it
+	expand                       // grow it, where a pod has it
 	unmountDevice                // nobody uses it
 	detach                       // from this node: the kubelet does so itself
 	forget                       // nothing of it is here: it may be detached
@@ -30,11 +31,11 @@ const (
 func (v verdict) String() string {
 	return [...]string{
 		"nothing", "hold", "unmount", "await report in volumesInUse", "await volumesAttached", "attach", "note attached", "mount",
-		"mount again", "unmount device", "detach", "forget",
+		"mount again", "expand", "unmount device", "detach", "forget",
 	}[v]
 }
 
-// step is a verdict and, for unmount, mount and remount, the pod.
+// step is a verdict and, for unmount, mount, remount and expand, the pod.
 type step struct {
 	verdict verdict
 	pod     types.UID
@@ -97,6 +98,8 @@ func decideWanted(wanted *desiredVolume, actual *actualVolume, is standing) step
 			return step{mount, pod}
 		case m.remount:
 			return step{remount, pod}
+		case wanted.outgrows(actual) && !wanted.pods[pod].spec.ReadOnly:
+			return step{expand, pod}
 		}
 	}
 	return step{verdict: nothing}

@@ -147,7 +147,25 @@ func TestUsedVolumes(t *testing.T) {
 		Containers:     []corev1.Container{mounts("data", "seed"), {VolumeDevices: []corev1.VolumeDevice{{Name: "raw"}}}},
 		Volumes:        []corev1.Volume{{Name: "unused"}},
 	}}
-	if diff := cmp.Diff([]string{"data", "raw", "seed"}, sets.List(usedVolumes(pod))); diff != "" {
+	d := newDesiredState()
+	if !d.addPod(pod) {
+		t.Error("there is nothing to find out about a pod with volumes")
+	}
+	used := func() []string { return sets.List(d.pods[pod.UID].wanted) }
+	if diff := cmp.Diff([]string{"data", "raw", "seed"}, used()); diff != "" {
 		t.Errorf("used volumes (-want +got):\n%s", diff)
+	}
+	if d.addPod(pod.DeepCopy()) {
+		t.Error("there is something to find out about a pod that is as it was")
+	}
+	later := pod.DeepCopy()
+	later.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
+		EphemeralContainerCommon: corev1.EphemeralContainerCommon{VolumeMounts: []corev1.VolumeMount{{Name: "unused"}}},
+	}}
+	if !d.addPod(later) {
+		t.Error("there is nothing to find out about a pod that uses a further volume")
+	}
+	if diff := cmp.Diff([]string{"data", "raw", "seed", "unused"}, used()); diff != "" {
+		t.Errorf("used volumes with a container added later (-want +got):\n%s", diff)
 	}
 }

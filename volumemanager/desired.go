@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -27,9 +28,13 @@ type desiredState struct {
 type desiredPod struct {
 	pod     *corev1.Pod
 	wanted  sets.Set[string]                   // the volumes, by their name in the pod, that containers use
+	mounts  sets.Set[string]                   // those of them that containers mount
+	devices sets.Set[string]                   // those of them that containers use as devices
 	volumes map[string]corev1.UniqueVolumeName // those of them that were found, by their name in the pod
-	errors  map[string]string                  // why others could not be processed
+	stale   sets.Set[string]                   // those of them that may have changed since
+	errors  map[string]string                  // why some could not be processed
 	looked  bool                               // somebody has tried to find out what they are
+	telling telling                            // what was told of errors; see wait.go
 
 	waitsSince time.Time // since when for a volume that may not find a place; it is looked at when that is long. Zero: for none
 }
@@ -42,7 +47,10 @@ type desiredVolume struct {
 	deviceMountable bool
 	block           bool // it is used as a device
 	pods            map[types.UID]desiredMount
-	reported        bool // in node.status.volumesInUse, as the API server has it; the Node known is not older
+	size            resource.Quantity // that its claims are to have; zero: none that may grow is known
+	claimSize       resource.Quantity // that the claim said it has
+	claimSeen       int64             // the claim's resourceVersion when it said so
+	reported        bool              // in node.status.volumesInUse, as the API server has it; the Node known is not older
 }
 
 // desiredMount is a volume as one pod wants it.
@@ -59,13 +67,13 @@ func newDesiredState() desiredState {
 // addPod returns whether there is something to find out about the pod.
 func (d *desiredState) addPod(pod *corev1.Pod) bool {
 	if p, ok := d.pods[pod.UID]; ok {
-		p.pod = pod
-		return false
+		return d.update(p, pod)
 	}
 	p := &desiredPod{
-		pod: pod, wanted: usedVolumes(pod),
+		pod: pod, mounts: sets.New[string](), devices: sets.New[string](), stale: sets.New[string](),
 		volumes: map[string]corev1.UniqueVolumeName{}, errors: map[string]string{},
 	}
+	p.useVolumes()
 	d.pods[pod.UID] = p
 	if len(p.wanted) > 0 {
 		d.unlooked++
@@ -73,6 +81,19 @@ func (d *desiredState) addPod(pod *corev1.Pod) bool {
 	}
 	p.looked = true
 	return false
+}
+
+// update takes in the newer object of a pod, whose containers may use further volumes now.
+func (d *desiredState) update(p *desiredPod, pod *corev1.Pod) (more bool) {
+	p.pod = pod
+	for _, name := range p.volumes {
+		mount := d.volumes[name].pods[pod.UID]
+		mount.pod = pod
+		d.volumes[name].pods[pod.UID] = mount
+	}
+	before := len(p.wanted)
+	p.useVolumes()
+	return len(p.wanted) > before
 }
 
 // removePod returns the volumes the pod had, sorted.
@@ -94,8 +115,12 @@ func (d *desiredState) removePod(uid types.UID) []corev1.UniqueVolumeName {
 	return names
 }
 
-// addVolume adds a volume to what the pod needs. The error says that the plugin cannot tell what the volume is.
-func (d *desiredState) addVolume(p *desiredPod, outerName string, spec *plugins.Spec, caps plugins.Capabilities) (corev1.UniqueVolumeName, error) {
+// addVolume adds a volume to what the pod needs, or notes what is new about one that it needs already. The error says that
+// the plugin cannot tell what the volume is.
+//
+// Upstream: pkg/kubelet/volumemanager/cache DesiredStateOfWorld.AddPodToVolume (v1.36).
+func (d *desiredState) addVolume(p *desiredPod, outerName string, found resolved) (corev1.UniqueVolumeName, error) {
+	spec, caps := found.spec, found.caps
 	attachable, err := caps.Attachable(spec)
 	if err != nil {
 		return "", err
@@ -117,8 +142,24 @@ func (d *desiredState) addVolume(p *desiredPod, outerName string, spec *plugins.
 		d.volumes[name] = v
 	}
 	v.pods[p.pod.UID] = desiredMount{pod: p.pod, spec: spec, outerName: outerName}
+	v.claimed(found)
 	p.volumes[outerName] = name
 	return name, nil
+}
+
+// claimed notes how large the volume is, and how large its claim says it is. A pod that only reads grows nothing.
+//
+// Upstream: pkg/kubelet/volumemanager/populator checkVolumeFSResize (v1.36).
+func (v *desiredVolume) claimed(found resolved) {
+	if found.claim == nil || found.spec.Inline {
+		return
+	}
+	if seen := revision(found.claim); seen >= v.claimSeen {
+		v.claimSeen, v.claimSize = seen, found.claim.Status.Capacity[corev1.ResourceStorage]
+	}
+	if !found.spec.ReadOnly {
+		v.size = found.spec.PersistentVolume.Spec.Capacity[corev1.ResourceStorage]
+	}
 }
 
 // uniqueName names a volume: one that is shared has a name for all pods of the node, another one has one for each.
@@ -130,7 +171,8 @@ func uniqueName(caps plugins.Capabilities, spec *plugins.Spec, pod types.UID, sh
 	}
 	volumeName, err := caps.VolumeName(spec)
 	if err != nil {
-		return "", fmt.Errorf("failed to GetVolumeName from volumePlugin for volumeSpec %q: %w", spec.Name(), err)
+		return "", fmt.Errorf("failed to GetUniqueVolumeNameFromSpec for volumeSpec %q using volume plugin %q err=failed to "+
+			"GetVolumeName from volumePlugin for volumeSpec %q err=%w", spec.Name(), caps.Name(), spec.Name(), err)
 	}
 	return plugins.UniqueVolumeName(caps.Name(), volumeName), nil
 }
@@ -150,22 +192,32 @@ func (p *desiredPod) failed(outerName string, err error) {
 	p.errors[outerName] = err.Error()
 }
 
-// usedVolumes are the volumes that containers of the pod mount, or use as devices.
+// unknown tells whether a volume of the pod is needed, and was not found yet.
+func (p *desiredPod) unknown(outerName string) bool {
+	return p.wanted.Has(outerName) && p.volumes[outerName] == ""
+}
+
+// useVolumes notes the volumes that containers of the pod mount, or use as devices: those that run first or are added for
+// looking into the pod, too.
 //
 // Upstream: pkg/volume/util GetPodVolumeNames (v1.36).
-func usedVolumes(pod *corev1.Pod) sets.Set[string] {
-	used := sets.New[string]()
-	add := func(containers []corev1.Container) {
-		for i := range containers {
-			for _, m := range containers[i].VolumeMounts {
-				used.Insert(m.Name)
-			}
-			for _, d := range containers[i].VolumeDevices {
-				used.Insert(d.Name)
-			}
+func (p *desiredPod) useVolumes() {
+	use := func(mounts []corev1.VolumeMount, devices []corev1.VolumeDevice) {
+		for i := range mounts {
+			p.mounts.Insert(mounts[i].Name)
+		}
+		for i := range devices {
+			p.devices.Insert(devices[i].Name)
 		}
 	}
-	add(pod.Spec.InitContainers)
-	add(pod.Spec.Containers)
-	return used
+	for i := range p.pod.Spec.InitContainers {
+		use(p.pod.Spec.InitContainers[i].VolumeMounts, p.pod.Spec.InitContainers[i].VolumeDevices)
+	}
+	for i := range p.pod.Spec.Containers {
+		use(p.pod.Spec.Containers[i].VolumeMounts, p.pod.Spec.Containers[i].VolumeDevices)
+	}
+	for i := range p.pod.Spec.EphemeralContainers {
+		use(p.pod.Spec.EphemeralContainers[i].VolumeMounts, p.pod.Spec.EphemeralContainers[i].VolumeDevices)
+	}
+	p.wanted = p.mounts.Union(p.devices)
 }

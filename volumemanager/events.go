@@ -16,7 +16,13 @@ import (
 // Upstream: pkg/kubelet/events.
 const (
 	reasonFailedMount   = "FailedMount"
+	reasonFailedMap     = "FailedMapVolume"
+	reasonMounted       = "SuccessfulMountVolume"
 	reasonFailedUnmount = "FailedUnMount"
+
+	reasonVolumeResizeFailed      = "VolumeResizeFailed"
+	reasonFileSystemResizeFailed  = "FileSystemResizeFailed"
+	reasonFileSystemResizeSuccess = "FileSystemResizeSuccessful"
 )
 
 // mountEnded tells the pod that mounting its volume panicked; other failures mount has told of.

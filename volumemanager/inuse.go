@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -112,10 +113,10 @@ func (m *Manager) unreported(node *corev1.Node) {
 }
 
 // revision is the object's resourceVersion as the number it is.
-func revision(node *corev1.Node) int64 {
-	n, err := strconv.ParseInt(node.ResourceVersion, 10, 64)
+func revision(object metav1.Object) int64 {
+	n, err := strconv.ParseInt(object.GetResourceVersion(), 10, 64)
 	if err != nil {
-		panic(fmt.Sprintf("volumemanager: node %s has resourceVersion %q: %v", node.Name, node.ResourceVersion, err))
+		panic(fmt.Sprintf("volumemanager: %T %s has resourceVersion %q: %v", object, object.GetName(), object.GetResourceVersion(), err))
 	}
 	return n
 }

@@ -1,8 +1,8 @@
 package volumemanager
 
 import (
-	"context"
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -36,8 +36,10 @@ type Config struct {
 	PodChanged    func(uid types.UID) // called when a pod may have become mounted or unmounted
 	ReportChanged func()              // called when ReportNeeded may have become true
 
-	// Rejected is called when a pod cannot run here, since the node has no place for its volumes. nil: nobody is told.
-	Rejected func(uid types.UID, why *LimitError)
+	// WaitFailed is called when a pod waits for its volumes in vain: with a *WaitError when some cannot be processed, once for each
+	// thing there is to say, and with a *LimitError when the pod cannot run here, since the node has no place for them. nil: nobody
+	// is told.
+	WaitFailed func(uid types.UID, why error)
 
 	// Root is the kubelet's directory on FS, the node's disk, where what a kubelet before this one mounted is looked for. nil:
 	// there was none.
@@ -58,6 +60,7 @@ type Manager struct {
 	volumes *sim.Queue[corev1.UniqueVolumeName]
 	places  *sim.Queue[types.UID] // pods that wait for their volumes
 	ops     *executor.Executor
+	news    map[types.UID]*sim.Signal // given when something about the pod has changed; see wait.go
 
 	node     *corev1.Node // the newest that was seen
 	nodeSeen int64        // its resourceVersion
@@ -75,7 +78,11 @@ type Manager struct {
 
 // New makes a kubelet's volume manager, with its two workers.
 func New(cfg Config) *Manager {
-	m := &Manager{cfg: cfg, desired: newDesiredState(), actual: newActualState()}
+	m := &Manager{cfg: cfg, desired: newDesiredState(), actual: newActualState(), news: map[types.UID]*sim.Signal{}}
+	m.cfg.PodChanged = func(uid types.UID) {
+		m.changed(uid)
+		cfg.PodChanged(uid)
+	}
 	m.pods = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{
 		Name: "volume populator", BackoffMin: populateBackoffMin, BackoffMax: populateBackoffMax, Background: true,
 	})
@@ -97,12 +104,16 @@ func New(cfg Config) *Manager {
 func (m *Manager) AddPod(pod *corev1.Pod) {
 	if m.desired.addPod(pod) {
 		m.pods.Add(pod.UID)
-		return
 	}
 	m.remountVolumes(pod.UID)
 }
 
 // RemovePod tells that the pod's containers have ended for good: its volumes are taken away.
+//
+// Differs: upstream goes on with those volumes of such a pod that are not mounted for it, as long as the API server has the pod: it
+// tries to mount them, and holds them in use.
+//
+// Upstream: pkg/kubelet/volumemanager/populator findAndRemoveDeletedPods (v1.36).
 func (m *Manager) RemovePod(uid types.UID) {
 	if m.desired.held(uid) {
 		defer m.lookAgain(uid) // what it has here is of those of its volumes that are not known
@@ -140,7 +151,8 @@ func (m *Manager) HasVolumes(uid types.UID) bool {
 	return m.actual.podVolumes[uid] > 0 || m.remains.ofPod(uid)
 }
 
-// Path is where a volume of a pod, named as in the pod, is mounted. It returns false while it is not.
+// Path is where a volume of a pod, named as in the pod, is mounted, or the link to its device. It returns false while it is
+// not there.
 func (m *Manager) Path(uid types.UID, volume string) (string, bool) {
 	p, ok := m.desired.pods[uid]
 	if !ok {
@@ -151,7 +163,11 @@ func (m *Manager) Path(uid types.UID, volume string) (string, bool) {
 		return "", false
 	}
 	v := m.desired.volumes[name]
-	return v.caps.Mounter.MountPath(v.pods[uid].spec.Name(), uid), true
+	specName := v.pods[uid].spec.Name()
+	if v.block {
+		return filepath.Join(v.caps.BlockMapper.PodDeviceMapPath(specName, uid)), true
+	}
+	return v.caps.Mounter.MountPath(specName, uid), true
 }
 
 // done is called when an operation has ended.
@@ -180,41 +196,6 @@ func (m *Manager) Quiet() bool {
 	return true
 }
 
-// populate finds out what the volumes of a pod are. An error is a reason to look again later.
-//
-// Upstream: pkg/kubelet/volumemanager/populator processPodVolumes (v1.36).
-func (m *Manager) populate(ctx context.Context, uid types.UID) error {
-	p, ok := m.desired.pods[uid]
-	if !ok {
-		return nil
-	}
-	var failed error
-	for i := range p.pod.Spec.Volumes {
-		volume := &p.pod.Spec.Volumes[i]
-		if !p.wanted.Has(volume.Name) || p.volumes[volume.Name] != "" {
-			continue
-		}
-		spec, caps, err := m.resolve(ctx, p.pod, volume)
-		if m.desired.pods[uid] != p {
-			return nil // the pod went meanwhile
-		}
-		if err == nil {
-			err = m.want(p, volume.Name, spec, caps)
-		}
-		p.failed(volume.Name, err)
-		if err != nil {
-			failed = err
-		}
-	}
-	m.desired.looked(p)
-	m.checkReady()
-	if failed == nil {
-		m.lookAgain(uid)
-	}
-	m.cfg.PodChanged(uid)
-	return failed
-}
-
 // lookAgain has the volumes looked at that a pod has here: what it does not want may be unmounted now.
 func (m *Manager) lookAgain(uid types.UID) {
 	if m.actual.podVolumes[uid] == 0 {
@@ -225,16 +206,4 @@ func (m *Manager) lookAgain(uid types.UID) {
 			m.volumes.Add(name)
 		}
 	}
-}
-
-func (m *Manager) want(p *desiredPod, outerName string, spec *plugins.Spec, caps plugins.Capabilities) error {
-	name, err := m.desired.addVolume(p, outerName, spec, caps)
-	if err != nil {
-		return err
-	}
-	m.volumes.Add(name)
-	if m.desired.volumes[name].attachable && caps.Limiter != nil && caps.Limiter.Limited(spec) {
-		m.awaitPlace(p)
-	}
-	return nil
 }

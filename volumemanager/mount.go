@@ -2,10 +2,12 @@ package volumemanager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/executor"
 	"github.com/volsim/volsim/plugins"
@@ -22,20 +24,15 @@ func mountKey(v *desiredVolume, pod types.UID) executor.Key {
 func (m *Manager) mountOperation(name corev1.UniqueVolumeName, pod types.UID) executor.Operation {
 	wanted := m.desired.volumes[name]
 	want := wanted.pods[pod]
+	if wanted.block {
+		return m.mapOperation(name, pod)
+	}
 	return executor.Operation{
 		Key:   mountKey(wanted, pod),
 		Name:  executor.Mount,
-		Run:   m.mountRun(wanted.block, name, pod),
+		Run:   func(ctx context.Context) error { return m.mount(ctx, name, pod) },
 		Ended: func(_ executor.Outcome, err error) { m.mountEnded(want, err) },
 	}
-}
-
-// mountRun is what is done for a volume that is mounted, or for one that is mapped.
-func (m *Manager) mountRun(block bool, name corev1.UniqueVolumeName, pod types.UID) func(context.Context) error {
-	if block {
-		return func(ctx context.Context) error { return m.mapVolume(ctx, name, pod) }
-	}
-	return func(ctx context.Context) error { return m.mount(ctx, name, pod) }
 }
 
 // useOf is what the plugin is told of how a pod uses a volume.
@@ -61,6 +58,9 @@ func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod t
 	}
 	actual.turn = pod
 	want := wanted.pods[pod]
+	if what, err := m.mayMount(want, actual); err != nil {
+		return m.mountFailed(want, what, err)
+	}
 	if wanted.deviceMountable && actual.device != mounted {
 		if err := m.mountDevice(ctx, actual, want); err != nil {
 			return m.mountFailed(want, "MountVolume.MountDevice failed", err)
@@ -74,6 +74,11 @@ func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod t
 		m.actual.setMount(actual, want, mountUncertain)
 	}
 	err := actual.caps.Mounter.SetUp(ctx, want.spec, want.pod, use)
+	if err == nil && before != mounted {
+		if err := m.expandAtMount(ctx, actual, want); err != nil {
+			return m.mountFailed(want, "MountVolume.Setup failed while expanding volume", err)
+		}
+	}
 	m.actual.setMount(actual, want, after(before, use.Reconstructed, err))
 	if have := actual.pods[pod]; have != nil && err == nil {
 		have.remount = false
@@ -83,6 +88,36 @@ func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod t
 		return m.mountFailed(want, "MountVolume.SetUp failed", err)
 	}
 	return nil
+}
+
+// mayMount tells why a volume must not be mounted for a pod, and what failed; nothing where it may.
+//
+// Upstream: pkg/volume/util/operationexecutor GenerateMountVolumeFunc, checkNodeAffinity, checkMountOptionSupport (v1.36).
+func (m *Manager) mayMount(want desiredMount, actual *actualVolume) (what string, err error) {
+	if volume := want.spec.PersistentVolume; volume != nil && m.node != nil {
+		if err := storagehelpers.CheckNodeAffinity(volume, m.node.Labels); err != nil {
+			return "MountVolume.NodeAffinity check failed", err
+		}
+	}
+	if options := actual.caps.MountOptioner; hasMountOptions(want.spec) && (options == nil || !options.SupportsMountOption()) {
+		return "MountVolume.MountOptionSupport check failed", errMountOptions
+	}
+	return "MountVolume.SetUp failed", actual.taken(want.pod.UID, want.spec)
+}
+
+// errMountOptions is upstream's.
+var errMountOptions = errors.New("mount options are not supported for this volume type")
+
+// hasMountOptions tells whether a PersistentVolume is to be mounted with options.
+//
+// Upstream: pkg/volume/util MountOptionFromSpec (v1.36).
+func hasMountOptions(spec *plugins.Spec) bool {
+	volume := spec.PersistentVolume
+	if volume == nil {
+		return false
+	}
+	_, annotated := volume.Annotations[corev1.MountOptionAnnotation]
+	return annotated || len(volume.Spec.MountOptions) > 0
 }
 
 func (m *Manager) mountDevice(ctx context.Context, v *actualVolume, want desiredMount) error {

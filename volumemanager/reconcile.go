@@ -23,6 +23,8 @@ func (m *Manager) reconcile(_ context.Context, name corev1.UniqueVolumeName) err
 			m.volumes.Add(name)
 		case mount, remount:
 			m.start(m.mountOperation(name, s.pod))
+		case expand:
+			m.start(m.expandOperation(name, s.pod))
 		case unmountDevice:
 			m.start(m.unmountDeviceOperation(name))
 		case detach:

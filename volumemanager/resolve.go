@@ -2,65 +2,134 @@ package volumemanager
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/storage/ephemeral"
 
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/podclaims"
 )
 
 // protectionFinalizer keeps a claim that is in use from going.
 const protectionFinalizer = "kubernetes.io/pvc-protection"
 
-// resolve finds out what a volume of a pod is, and which plugin serves it. It reads the claim and the volume from the API
-// server.
+// migrated are the plugins whose volumes CSI drivers mount. Upstream asks whether a migration is switched on; in v1.36 all
+// are.
 //
-// Upstream: pkg/kubelet/volumemanager/populator createVolumeSpec (v1.36).
-func (m *Manager) resolve(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume) (*plugins.Spec, plugins.Capabilities, error) {
-	spec := &plugins.Spec{Volume: volume}
-	if source := volume.PersistentVolumeClaim; source != nil {
-		var err error
-		spec, err = m.resolveClaim(ctx, pod.Namespace, source)
-		if err != nil {
-			return nil, plugins.Capabilities{}, fmt.Errorf("error processing PVC %s/%s: %w", pod.Namespace, source.ClaimName, err)
-		}
-	}
-	caps, err := m.cfg.Plugins.FindBySpec(spec)
-	if err != nil {
-		return nil, caps, fmt.Errorf("failed to get Plugin from volumeSpec for volume %q: %w", volume.Name, err)
-	}
-	if caps.Mounter == nil {
-		return nil, caps, fmt.Errorf("volume %q: plugin %s does not mount volumes", volume.Name, caps.Name())
-	}
-	return spec, caps, nil
+// Upstream: pkg/volume/csimigration IsMigratable (v1.36).
+var migrated = plugins.Migrated()
+
+// resolved is a volume of a pod as it was found.
+type resolved struct {
+	spec  *plugins.Spec
+	caps  plugins.Capabilities
+	claim *corev1.PersistentVolumeClaim // nil: the volume is written out in the pod
 }
 
-func (m *Manager) resolveClaim(ctx context.Context, namespace string, source *corev1.PersistentVolumeClaimVolumeSource) (*plugins.Spec, error) {
-	claim, err := m.cfg.Client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, source.ClaimName, metav1.GetOptions{})
+// unfitError says why a pod must not use a volume. Asking again will not help until somebody has changed something.
+type unfitError struct{ text string }
+
+func (e *unfitError) Error() string { return e.text }
+
+func unfit(format string, args ...any) error { return &unfitError{fmt.Sprintf(format, args...)} }
+
+// resolve finds out what a volume of a pod is, and which plugin serves it. It reads the claim and the volume from the API
+// server. Where the API server does not answer, the error is not an *unfitError.
+//
+// Upstream: pkg/kubelet/volumemanager/populator createVolumeSpec (v1.36).
+func (m *Manager) resolve(ctx context.Context, p *desiredPod, volume *corev1.Volume) (resolved, error) {
+	var found resolved
+	if name := podclaims.Name(p.pod, volume); name != "" {
+		var err error
+		if found, err = m.resolveClaim(ctx, p, volume, name); err != nil {
+			return found, err
+		}
+	} else {
+		spec, err := migrated.Translate(&plugins.Spec{Volume: volume}, p.pod.Namespace)
+		if err != nil {
+			return found, unfit("%v", err)
+		}
+		found.spec = spec
+	}
+	var err error
+	if found.caps, err = m.cfg.Plugins.FindBySpec(found.spec); err != nil {
+		return found, fmt.Errorf("failed to get Plugin from volumeSpec for volume %q err=%w", found.spec.Name(), err)
+	}
+	switch block := isBlock(found.spec); {
+	case block && found.caps.BlockMapper == nil:
+		return found, unfit("volume %q: plugin %s does not map block volumes", volume.Name, found.caps.Name())
+	case !block && found.caps.Mounter == nil:
+		return found, unfit("volume %q: plugin %s does not mount volumes", volume.Name, found.caps.Name())
+	}
+	return found, nil
+}
+
+// resolveClaim finds the volume behind a claim of the pod's namespace. The claim of an ephemeral volume must be the pod's own.
+//
+// Upstream: pkg/kubelet/volumemanager/populator createVolumeSpec, getPVCExtractPV, getPVSpec (v1.36).
+func (m *Manager) resolveClaim(ctx context.Context, p *desiredPod, volume *corev1.Volume, name string) (resolved, error) {
+	none := func(err error) (resolved, error) {
+		return resolved{}, fmt.Errorf("error processing PVC %s/%s: %w", p.pod.Namespace, name, err)
+	}
+	claim, err := m.readClaim(ctx, p.pod.Namespace, name)
+	if err == nil {
+		err = usable(claim)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("failed to fetch PVC from API server: %w", err)
+		return none(err)
 	}
-	if err := usable(claim); err != nil {
-		return nil, err
+	source, isOwn := volume.PersistentVolumeClaim, volume.Ephemeral != nil
+	if isOwn {
+		if err := ephemeral.VolumeIsForPod(p.pod, claim); err != nil {
+			return resolved{}, unfit("%v", err)
+		}
 	}
+	pv, err := m.readVolume(ctx, claim)
+	if err != nil {
+		return none(err)
+	}
+	spec, err := migrated.Translate(&plugins.Spec{PersistentVolume: pv, ReadOnly: !isOwn && source.ReadOnly}, p.pod.Namespace)
+	if err != nil {
+		return resolved{}, unfit("%v", err)
+	}
+	return resolved{spec: spec, claim: claim}, checkMode(p, volume.Name, spec)
+}
+
+func (m *Manager) readClaim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+	claim, err := m.cfg.Client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	return claim, readError("failed to fetch PVC from API server", err)
+}
+
+// readVolume reads the volume that a claim is bound to, and checks that it is bound to the claim.
+func (m *Manager) readVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
 	name := claim.Spec.VolumeName
 	volume, err := m.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("failed to fetch PV %s from API server: %w", name, err)
+		return nil, readError(fmt.Sprintf("failed to fetch PV %s from API server", name), err)
 	}
 	switch ref := volume.Spec.ClaimRef; {
 	case ref == nil:
-		return nil, fmt.Errorf("found PV object %s but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim", name)
+		return nil, unfit("found PV object %s but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim", name)
 	case ref.UID != claim.UID:
-		return nil, fmt.Errorf("found PV object %s but its pv.Spec.ClaimRef.UID %s does not point to claim.UID %s", name, ref.UID, claim.UID)
+		return nil, unfit("found PV object %s but its pv.Spec.ClaimRef.UID %s does not point to claim.UID %s", name, ref.UID, claim.UID)
 	}
-	if mode := volume.Spec.VolumeMode; mode != nil && *mode == corev1.PersistentVolumeBlock {
-		return nil, fmt.Errorf("PV %s is a block volume, which is not served yet", name)
+	return volume, nil
+}
+
+// readError is an error of a read; that there is no such object is known for sure.
+func readError(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsNotFound(err):
+		return unfit("%s: %v", what, err)
+	default:
+		return fmt.Errorf("%s: %w", what, err)
 	}
-	return &plugins.Spec{PersistentVolume: volume, ReadOnly: source.ReadOnly}, nil
 }
 
 // usable tells why a pod must not use the claim; nil when it may.
@@ -69,11 +138,28 @@ func (m *Manager) resolveClaim(ctx context.Context, namespace string, source *co
 func usable(claim *corev1.PersistentVolumeClaim) error {
 	switch {
 	case claim.DeletionTimestamp != nil && !slices.Contains(claim.Finalizers, protectionFinalizer):
-		return errors.New("PVC is being deleted")
+		return unfit("PVC is being deleted")
 	case claim.Status.Phase != corev1.ClaimBound:
-		return errors.New("PVC is not bound")
+		return unfit("PVC is not bound")
 	case claim.Spec.VolumeName == "":
-		return errors.New("PVC has empty pvc.Spec.VolumeName")
+		return unfit("PVC has empty pvc.Spec.VolumeName")
+	default:
+		return nil
+	}
+}
+
+// checkMode tells whether the pod's containers use the volume as what it is: mounted, or as a device.
+//
+// Upstream: pkg/kubelet/volumemanager/populator createVolumeSpec, pkg/volume/util GetVolumeMode (v1.36).
+func checkMode(p *desiredPod, outerName string, spec *plugins.Spec) error {
+	mode := spec.PersistentVolume.Spec.VolumeMode
+	switch {
+	case mode == nil:
+		return unfit("cannot get volumeMode for volume: %s", spec.Name())
+	case p.mounts.Has(outerName) && *mode != corev1.PersistentVolumeFilesystem:
+		return unfit("volume %s has volumeMode %s, but is specified in volumeMounts", outerName, *mode)
+	case p.devices.Has(outerName) && *mode != corev1.PersistentVolumeBlock:
+		return unfit("volume %s has volumeMode %s, but is specified in volumeDevices", outerName, *mode)
 	default:
 		return nil
 	}

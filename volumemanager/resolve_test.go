@@ -100,7 +100,7 @@ func TestWhatCannotBeProcessed(t *testing.T) {
 			w.claim("disk-1")
 			w.volume("disk-1", func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = &block })
 			w.bind("disk-1")
-			return prefix + "PV disk-1 is a block volume, which is not served yet"
+			return "volume disk-1 has volumeMode Block, but is specified in volumeMounts"
 		}},
 		{"claim is going", func(w *world) string {
 			w.disk("disk-1")
@@ -119,7 +119,7 @@ func TestWhatCannotBeProcessed(t *testing.T) {
 				v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/p"}}
 			})
 			w.bind("disk-1")
-			return `failed to get Plugin from volumeSpec for volume "disk-1": no volume plugin matched`
+			return `failed to get Plugin from volumeSpec for volume "disk-1" err=no volume plugin matched`
 		}},
 	}
 	for _, tt := range tests {

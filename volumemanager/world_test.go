@@ -51,6 +51,7 @@ type world struct {
 	client  kubernetes.Interface // of the kubelet
 	status  *sim.Queue[string]
 	changed []types.UID // what PodChanged was called with
+	told    []string    // what WaitFailed was called with
 	failing []reportFault
 }
 
@@ -107,6 +108,7 @@ func (w *world) start(c *sim.Component) {
 		PodChanged:    func(uid types.UID) { w.changed = append(w.changed, uid) },
 		ReportChanged: func() { w.status.Add(nodeName) },
 		Root:          diskRoot, FS: w.backend.disk,
+		WaitFailed: func(uid types.UID, why error) { w.told = append(w.told, string(uid)+": "+why.Error()) },
 	})
 	see := func(obj any) { w.manager.NodeUpdated(obj.(*corev1.Node)) }
 	_, err := w.server.Informers(c).Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{

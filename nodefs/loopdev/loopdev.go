@@ -107,6 +107,27 @@ func Unbind(ctx context.Context, seen Bound) error {
 	return waitGone(ctx, seen)
 }
 
+// Grow lets a device have all of its file, which has become larger. It may be in
+// use. One that is not what was seen is left alone, and an error.
+func Grow(seen Bound) error {
+	node, err := os.OpenFile(seen.Device, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	same, err := isStill(node, seen)
+	if err == nil && !same {
+		err = unix.ENXIO
+	}
+	if err == nil {
+		err = unix.IoctlSetInt(int(node.Fd()), unix.LOOP_SET_CAPACITY, 0)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "LOOP_SET_CAPACITY", Path: seen.Device, Err: err}
+	}
+	return nil
+}
+
 // clearLoop opens the device exclusively, which the kernel refuses while it is
 // mounted and which keeps others from mounting it before it is cleared.
 // Without that LOOP_CLR_FD succeeds on a mounted device and unbinds it later.

@@ -12,3 +12,6 @@ func Unbind(context.Context, Bound) error { return ErrNone }
 
 // List returns nothing.
 func List(func(string) bool) ([]Bound, error) { return nil, nil }
+
+// Grow is not possible here.
+func Grow(Bound) error { return ErrNone }

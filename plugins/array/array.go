@@ -51,6 +51,7 @@ type Array struct {
 type volume struct {
 	id, name  string
 	sizeBytes int64
+	fsBytes   int64 // of its file system; 0: it has none
 	tree      *nodefs.Tree
 	attached  map[string]attachment // by node id
 }
@@ -66,6 +67,8 @@ type Volume struct {
 	ID, Name string
 	// SizeBytes is the booked size.
 	SizeBytes int64
+	// FSBytes is the size of its file system; 0: it has none.
+	FSBytes int64
 	// AttachedTo are the ids of the nodes, sorted.
 	AttachedTo []string
 	// Hash is nodefs.Tree.Hash of the content.
@@ -77,7 +80,7 @@ func New(cfg Config) *Array {
 	a := &Array{
 		name:          cfg.DriverName,
 		capacityBytes: cfg.CapacityBytes,
-		offer:         csireq.Offer{MultiNode: true},
+		offer:         csireq.Offer{MultiNode: true, Block: true},
 		volumes:       map[string]*volume{},
 		nodes:         map[string]bool{},
 		perNode:       cfg.VolumesPerNode,
@@ -125,7 +128,7 @@ func (a *Array) Volumes() []Volume {
 	for _, id := range a.ids() {
 		v := a.volumes[id]
 		all = append(all, Volume{
-			ID: v.id, Name: v.name, SizeBytes: v.sizeBytes,
+			ID: v.id, Name: v.name, SizeBytes: v.sizeBytes, FSBytes: v.fsBytes,
 			AttachedTo: v.nodes(), Hash: v.tree.Hash(),
 		})
 	}

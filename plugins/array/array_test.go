@@ -261,10 +261,35 @@ func TestNodeContract(t *testing.T) {
 	w.attach("one", singleNode, false, codes.NotFound)
 }
 
+// TestWritersOfOneNode publishes a volume a second time: elsewhere, at the same place, and elsewhere when it is published no more.
+func TestWritersOfOneNode(t *testing.T) {
+	const single = csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
+	for mode, elsewhere := range map[csi.VolumeCapability_AccessMode_Mode]codes.Code{
+		singleNode: codes.OK,
+		csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER: codes.OK,
+		single: codes.FailedPrecondition,
+	} {
+		w := newWorld(t)
+		publish := func(target string, code codes.Code) {
+			t.Helper()
+			_, err := w.nodes["one"].NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{
+				VolumeId: w.id, StagingTargetPath: "/kubelet/stage", TargetPath: target, VolumeCapability: capability(mode),
+			})
+			w.want(err, code)
+		}
+		w.attach("one", mode, false, codes.OK)
+		w.stage("one", codes.OK)
+		publish("/kubelet/a", codes.OK)
+		publish("/kubelet/a", codes.OK)
+		publish("/kubelet/b", elsewhere)
+		w.unpublish("one", "/kubelet/a", codes.OK)
+		publish("/kubelet/b", codes.OK)
+	}
+}
+
 func TestValidateAnswersInsteadOfFailing(t *testing.T) {
 	w := newWorld(t)
-	block := capability(singleNode)
-	block.AccessType = &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}
+	shared := capability(csi.VolumeCapability_AccessMode_UNKNOWN)
 	validate := func(id string, wanted ...*csi.VolumeCapability) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 		return w.controller.ValidateVolumeCapabilities(t.Context(),
 			&csi.ValidateVolumeCapabilitiesRequest{VolumeId: id, VolumeCapabilities: wanted})
@@ -274,10 +299,15 @@ func TestValidateAnswersInsteadOfFailing(t *testing.T) {
 	if response.GetConfirmed() == nil {
 		t.Errorf("not confirmed: %s", response.GetMessage())
 	}
-	response, err = validate(w.id, block)
+	response, err = validate(w.id, shared)
 	w.want(err, codes.OK)
-	if response.GetConfirmed() != nil || response.GetMessage() != "raw block volumes are not offered yet" {
-		t.Errorf("block volumes: %v", response)
+	if response.GetConfirmed() != nil || response.GetMessage() != "volume_capability has no access_mode" {
+		t.Errorf("without an access mode: %v", response)
+	}
+	response, err = validate(w.id, device(singleNode))
+	w.want(err, codes.OK)
+	if response.GetConfirmed() == nil {
+		t.Errorf("a device is not confirmed: %s", response.GetMessage())
 	}
 	_, err = validate(w.id)
 	w.want(err, codes.InvalidArgument)

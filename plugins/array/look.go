@@ -10,7 +10,7 @@ func (a *Array) Volume(id string) (Volume, bool) {
 	if v == nil {
 		return Volume{}, false
 	}
-	return Volume{ID: v.id, Name: v.name, SizeBytes: v.sizeBytes, AttachedTo: v.nodes()}, true
+	return Volume{ID: v.id, Name: v.name, SizeBytes: v.sizeBytes, FSBytes: v.fsBytes, AttachedTo: v.nodes()}, true
 }
 
 // IDs returns the ids of all volumes, sorted. It may be called at any time.

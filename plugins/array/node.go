@@ -31,6 +31,8 @@ func (n *nodeService) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilit
 	return csireq.NodeCapabilities(
 		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
 		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
+		csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+		csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
 	), nil
 }
 
@@ -48,6 +50,10 @@ func (n *nodeService) NodeStageVolume(_ context.Context, request *csi.NodeStageV
 		return nil, status.Errorf(codes.InvalidArgument,
 			"publish_context has %s %q, the controller returned %q", DiskKey, disk, v.id)
 	}
+	if request.GetVolumeCapability().GetBlock() != nil {
+		return &csi.NodeStageVolumeResponse{}, csireq.StageDevice(n.fs, request.GetStagingTargetPath(), v.id,
+			func(file string) error { return n.fs.MountDevice(v.id, file, false) })
+	}
 	readOnly := attached.readOnly || csireq.IsReadOnly(request.GetVolumeCapability())
 	path := request.GetStagingTargetPath()
 	staged, err := csireq.CheckStaged(n.fs, path, v.id, readOnly)
@@ -57,6 +63,9 @@ func (n *nodeService) NodeStageVolume(_ context.Context, request *csi.NodeStageV
 	err = n.fs.MkdirAll(path)
 	if err == nil {
 		err = n.fs.MountTree(v.tree, v.id, path, readOnly)
+	}
+	if err == nil && v.fsBytes == 0 {
+		v.fsBytes = v.sizeBytes
 	}
 	return &csi.NodeStageVolumeResponse{}, csireq.PathStatus(err)
 }
@@ -70,6 +79,9 @@ func (n *nodeService) NodePublishVolume(_ context.Context, request *csi.NodePubl
 	v, _, err := n.attached(request.GetVolumeId())
 	if err != nil {
 		return nil, err
+	}
+	if request.GetVolumeCapability().GetBlock() != nil {
+		return &csi.NodePublishVolumeResponse{}, csireq.PublishDevice(n.fs, request, v.id)
 	}
 	return &csi.NodePublishVolumeResponse{}, csireq.Publish(n.fs, request, v.id)
 }
@@ -89,10 +101,11 @@ func (n *nodeService) NodeUnstageVolume(_ context.Context, request *csi.NodeUnst
 	}
 	n.array.mu.Lock()
 	defer n.array.mu.Unlock()
-	return &csi.NodeUnstageVolumeResponse{}, csireq.Unmount(n.fs, request.GetStagingTargetPath())
+	return &csi.NodeUnstageVolumeResponse{}, csireq.Unstage(n.fs, request.GetStagingTargetPath())
 }
 
-// NodeGetVolumeStats returns bytes alone; inodes mean nothing in memory.
+// NodeGetVolumeStats returns bytes alone; inodes mean nothing in memory, and of
+// a device only the size is known.
 func (n *nodeService) NodeGetVolumeStats(_ context.Context, request *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	if err := csireq.CheckStats(request); err != nil {
 		return nil, err
@@ -103,6 +116,13 @@ func (n *nodeService) NodeGetVolumeStats(_ context.Context, request *csi.NodeGet
 	if err != nil {
 		return nil, err
 	}
+	device, isDevice, err := csireq.DeviceAt(n.fs, request.GetVolumePath())
+	if err != nil {
+		return nil, err
+	}
+	if isDevice && device == v.id {
+		return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: v.sizeBytes}}}, nil
+	}
 	mount, mounted, err := csireq.MountAt(n.fs, request.GetVolumePath())
 	if err != nil {
 		return nil, err
@@ -112,7 +132,7 @@ func (n *nodeService) NodeGetVolumeStats(_ context.Context, request *csi.NodeGet
 	}
 	used := v.tree.SizeBytes()
 	return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{
-		Unit: csi.VolumeUsage_BYTES, Total: v.sizeBytes, Used: used, Available: max(0, v.sizeBytes-used),
+		Unit: csi.VolumeUsage_BYTES, Total: v.fsBytes, Used: used, Available: max(0, v.fsBytes-used),
 	}}}, nil
 }
 

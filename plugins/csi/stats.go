@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,10 +22,15 @@ import (
 // Upstream: pkg/volume/csi metricsCsi.GetMetrics (v1.36).
 func (p *Plugin) Measure(ctx context.Context, specName string, pod types.UID) (plugins.Usage, error) {
 	data, err := loadData(p.cfg.FS, podVolumeDir(p.cfg.Root, pod, specName))
+	path := p.MountPath(specName, pod)
+	if errors.Is(err, fs.ErrNotExist) { // it may be a device
+		data, err = p.loadBlock(specName)
+		path = filepath.Join(p.globalMapPath(specName), string(pod))
+	}
 	if err != nil {
 		return plugins.Usage{}, err
 	}
-	return p.measure(ctx, data, p.MountPath(specName, pod))
+	return p.measure(ctx, data, path)
 }
 
 // measure asks the driver about the volume that is at a path.

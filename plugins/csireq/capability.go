@@ -10,8 +10,10 @@ import (
 )
 
 // Offer is what a driver can do with a volume. One node may always use it, as
-// a writer or a reader; volumes are always mounted, never raw block devices.
+// a writer or a reader, in one place only or in several.
 type Offer struct {
+	// Block says that a volume may be a device, beside being mounted.
+	Block bool
 	// MultiNode says that several nodes may use one volume at once.
 	MultiNode bool
 	// FSTypes are the file systems that may be asked for; empty is any.
@@ -36,9 +38,9 @@ func (o Offer) checkOne(capability *csi.VolumeCapability) error {
 	switch {
 	case capability == nil:
 		return status.Error(codes.InvalidArgument, "volume_capability is missing")
-	case capability.GetBlock() != nil:
-		return status.Error(codes.InvalidArgument, "raw block volumes are not offered yet")
-	case capability.GetMount() == nil:
+	case capability.GetBlock() != nil && !o.Block:
+		return status.Error(codes.InvalidArgument, "raw block volumes are not offered")
+	case capability.GetBlock() == nil && capability.GetMount() == nil:
 		return status.Error(codes.InvalidArgument, "volume_capability has no access_type")
 	}
 	fsType := capability.GetMount().GetFsType()
@@ -48,7 +50,8 @@ func (o Offer) checkOne(capability *csi.VolumeCapability) error {
 	}
 	mode := capability.GetAccessMode().GetMode()
 	switch mode {
-	case csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY:
+	case csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
+		csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER:
 		return nil
 	case csi.VolumeCapability_AccessMode_UNKNOWN:
 		return status.Error(codes.InvalidArgument, "volume_capability has no access_mode")

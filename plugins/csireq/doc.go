@@ -1,12 +1,13 @@
 // Package csireq is what our storage drivers share in reading CSI requests:
 // which arguments must be there, which volume capabilities a driver offers,
 // what size a capacity range means, how a volume's id comes from its name, how
-// a list is cut into pages, and the bind mount that every NodePublishVolume is.
+// a list is cut into pages, and the bind mount that every NodePublishVolume is:
+// of a directory, or of the node of a device.
 //
 // Each function returns either a plain value or a gRPC status error with the
 // code that the CSI specification asks for, ready to be returned by a driver.
 // The package keeps no state; everything may be used concurrently.
 //
-// It knows neither snapshots nor topology nor raw block volumes: a request that
-// asks for the first or the last is refused, topology is left to the driver.
+// It knows neither snapshots nor topology: a request that asks for the first is
+// refused, topology is left to the driver.
 package csireq

@@ -4,7 +4,7 @@
 // One machine plays every node. A volume is the file <Dir>/<volume id>.img. To
 // attach it to a node is to bind it to a loop device, "the disk is now plugged
 // into that node"; the node's service makes a file system on it and mounts it
-// below the root of that node's nodefs.Real.
+// below the root of that node's nodefs.Real, or binds the device's node there.
 //
 // There is no database. That a file exists is that the volume exists, its
 // length is its size, and the loop device itself says which volume it is and
@@ -13,8 +13,8 @@
 // must agree before a device is touched. A driver made again after a crash, with
 // the same Dir and RunID, therefore goes on where the other one stopped.
 //
-// What it does not do: snapshots, clones, growing, raw block volumes, several
-// nodes at once, topology. Volumes are thin: nothing is reserved, so all of
+// What it does not do: snapshots, clones, several nodes at once,
+// topology. Volumes are thin: nothing is reserved, so all of
 // them together may promise more than the disk below Dir has. It needs root on
 // Linux 5.8 or newer and the usual tools; Probe tells. Elsewhere it compiles and
 // Probe says no.

@@ -73,7 +73,7 @@ func New(cfg Config) (*Driver, error) {
 	}
 	d := &Driver{
 		name: cfg.DriverName, dir: dir, runID: cfg.RunID,
-		offer: csireq.Offer{FSTypes: fsTypes()},
+		offer: csireq.Offer{FSTypes: fsTypes(), Block: true},
 		nodes: map[string]string{},
 	}
 	if d.name == "" {

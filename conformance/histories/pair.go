@@ -1,0 +1,98 @@
+package histories
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/volsim/volsim/sim"
+)
+
+// Pair is ours and upstream's. C is what makes ours another one, where a mutant is to be found.
+type Pair[S fmt.Stringer, W, C any] struct {
+	// Ours lives through a history: in the ordinary course of things where chooser is nil.
+	Ours func(h History[S], chooser sim.Chooser, spoil C) Life[W]
+	// Upstream lives through a history for as long as its states are as wanted.
+	Upstream func(t *testing.T, h History[S], want []State) Life[W]
+	// Deliberate says why a difference may be; "" if it may not.
+	Deliberate func(Delta[S, W]) string
+	// Wrong says what ours must never do and did; "": nothing. nil: there is no such thing.
+	Wrong func(W) string
+}
+
+// Patience is how many lives are given.
+type Patience struct {
+	Upstream int // to do what ours did
+	Ours     int // to do what upstream did, its strands being moved in other orders
+}
+
+// How many lives are given usually, before a difference is believed, while one that was found is made smaller, and while one of a
+// mutant is.
+var (
+	Thorough = Patience{Upstream: 30, Ours: 30}
+	Stubborn = Patience{Upstream: 200, Ours: 100}
+	Hasty    = Patience{Upstream: 20, Ours: 20}
+	Hastier  = Patience{Upstream: 6, Ours: 6}
+)
+
+// Verdict is what a comparison came to.
+type Verdict struct {
+	Lives     int    // of upstream's
+	Diff      string // "": none
+	At        int    // how many steps it took to the difference
+	Undecided string // why the history was not compared to its end; "": it was
+}
+
+// Compare lets both live through a history, and upstream again where it did otherwise than ours.
+func (p Pair[S, W, C]) Compare(t *testing.T, h History[S], patience Patience, spoil C) Verdict {
+	mine := p.Ours(h, nil, spoil)
+	want := mine.States
+	if p.Wrong != nil {
+		if what := p.Wrong(mine.World); what != "" {
+			return Verdict{At: len(h), Diff: h.String() + "\n" + what}
+		}
+	}
+	furthest, misses := 0, 0
+	for lives := 1; ; lives++ {
+		got := p.Upstream(t, h, want)
+		last := len(got.States) - 1
+		switch {
+		case got.Void != "":
+			return Verdict{Lives: lives, Undecided: got.Void}
+		case slices.Equal(got.States[last], want[last]):
+			return Verdict{Lives: lives}
+		case last > furthest:
+			furthest, misses = last, 0
+		}
+		if last < furthest {
+			if lives < 10*patience.Upstream {
+				continue
+			}
+			return Verdict{Lives: lives, Undecided: "too many ties"}
+		}
+		misses++
+		d := Delta[S, W]{h[:last+1], got.States[last], want[last], got.World, mine.World}
+		if what := p.Deliberate(d); what != "" {
+			return Verdict{Lives: lives, Undecided: what}
+		}
+		if misses < patience.Upstream {
+			continue
+		}
+		if p.couldBe(h[:last+1], got.States[last], patience.Ours, spoil) {
+			return Verdict{Lives: lives, Undecided: "in another order ours does what upstream does"}
+		}
+		return Verdict{Lives: lives, At: last + 1, Diff: fmt.Sprintf(
+			"%s\nin %d lives of upstream's the last step was followed by (-upstream +ours):\n%s", h[:last+1], misses, d)}
+	}
+}
+
+// couldBe tells whether ours comes to what upstream came to when its strands are moved in some other order.
+func (p Pair[S, W, C]) couldBe(h History[S], upstream State, times int, spoil C) bool {
+	for seed := range times {
+		states := p.Ours(h, sim.NewSeeded(uint64(seed)), spoil).States
+		if slices.Equal(states[len(states)-1], upstream) {
+			return true
+		}
+	}
+	return false
+}

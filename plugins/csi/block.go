@@ -1,0 +1,348 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins"
+)
+
+// GlobalMapPath is plugins/kubernetes.io/csi/volumeDevices/<spec name>/dev below the kubelet's root.
+//
+// Upstream: pkg/volume/csi csiBlockMapper.GetGlobalMapPath (v1.36).
+func (p *Plugin) GlobalMapPath(spec *plugins.Spec) (string, error) {
+	return p.globalMapPath(spec.Name()), nil
+}
+
+func (p *Plugin) globalMapPath(specName string) string {
+	return filepath.Join(p.blockDir(specName), "dev")
+}
+
+// PodDeviceMapPath is pods/<uid>/volumeDevices/kubernetes.io~csi below the kubelet's root, and the spec's name.
+//
+// Upstream: pkg/volume/csi csiBlockMapper.GetPodDeviceMapPath (v1.36).
+func (p *Plugin) PodDeviceMapPath(specName string, pod types.UID) (dir, link string) {
+	return filepath.Join(p.cfg.Root, "pods", string(pod), "volumeDevices", plugins.EscapePluginName(PluginName)), specName
+}
+
+// StagingPath is plugins/kubernetes.io/csi/volumeDevices/staging/<spec name> below the kubelet's root.
+//
+// Upstream: pkg/volume/csi csiBlockMapper.GetStagingPath (v1.36).
+func (p *Plugin) StagingPath(spec *plugins.Spec) string { return p.stagingPath(spec.Name()) }
+
+func (p *Plugin) stagingPath(specName string) string {
+	return filepath.Join(p.devicesDir(), "staging", specName)
+}
+
+// publishDir is where the driver makes the device be there for pods: a file for each.
+func (p *Plugin) publishDir(specName string) string {
+	return filepath.Join(p.devicesDir(), "publish", specName)
+}
+
+func (p *Plugin) publishPath(specName string, pod types.UID) string {
+	return filepath.Join(p.publishDir(specName), string(pod))
+}
+
+// blockDir is the directory of what is kept of a block volume.
+func (p *Plugin) blockDir(specName string) string {
+	return filepath.Join(p.devicesDir(), plugins.EscapePluginName(specName))
+}
+
+func (p *Plugin) devicesDir() string {
+	return filepath.Join(p.cfg.Root, "plugins", PluginName, "volumeDevices")
+}
+
+// saveBlock keeps what is needed to undo the use of a block volume.
+func (p *Plugin) saveBlock(spec *plugins.Spec) error {
+	source := spec.PersistentVolume.Spec.CSI
+	dir := filepath.Join(p.blockDir(spec.Name()), "data")
+	if err := p.cfg.FS.MkdirAll(dir); err != nil {
+		return said("failed to create data dir %s:  %w", dir, err)
+	}
+	err := saveData(p.cfg.FS, dir, volumeData{
+		SpecVolID:    spec.Name(),
+		VolumeHandle: source.VolumeHandle,
+		DriverName:   source.Driver,
+		NodeName:     string(p.cfg.NodeName),
+		AttachmentID: AttachmentName(source.VolumeHandle, source.Driver, p.cfg.NodeName),
+	})
+	if err != nil {
+		return said("csi.NewBlockVolumeMapper failed to save volume info data: %w", err)
+	}
+	return nil
+}
+
+func (p *Plugin) loadBlock(specName string) (volumeData, error) {
+	return loadData(p.cfg.FS, filepath.Join(p.blockDir(specName), "data"))
+}
+
+// SetUpDevice stages the volume as a device, where the driver stages at all. What is needed to undo it is kept first. A final
+// error removes what was made; where that cannot be, because something is there after all, the error is uncertain.
+//
+// Differs: what is needed to undo it is kept when all else was found; upstream keeps it before, and leaves it. A final error
+// for what is staged after all is uncertain; upstream forgets it.
+//
+// Upstream: pkg/volume/csi csiPlugin.NewBlockVolumeMapper, csiBlockMapper.SetUpDevice (v1.36).
+func (p *Plugin) SetUpDevice(ctx context.Context, spec *plugins.Spec, _ *corev1.Pod) (string, error) {
+	source, err := sourceOf(spec)
+	if err != nil {
+		return "", said("blockMapper.SetUpDevice failed to get CSI persistent source: %w", err)
+	}
+	publishContext, err := p.publishContext(ctx, spec)
+	if err != nil {
+		return "", transient("blockMapper.SetupDevice failed to get volume attachment: %w", err)
+	}
+	driver, err := p.driver(source.Driver)
+	if err != nil {
+		return "", transient("blockMapper.SetUpDevice failed to get CSI client: %w", err)
+	}
+	if !driver.stages {
+		return "", nil
+	}
+	secrets, err := p.secrets(ctx, "NodeStageSecretRef", source.NodeStageSecretRef)
+	if err != nil {
+		return "", transient("failed to get NodeStageSecretRef %s/%s: %w",
+			source.NodeStageSecretRef.Namespace, source.NodeStageSecretRef.Name, err)
+	}
+	staging := p.stagingPath(spec.Name())
+	if err := p.saveBlock(spec); err != nil {
+		return "", p.abandonBlock(err, spec.Name())
+	}
+	if err := p.cfg.FS.MkdirAll(staging); err != nil {
+		return "", p.abandonBlock(said("blockMapper.stageVolumeForBlock failed to create dir %s: %w", staging, err), spec.Name())
+	}
+	_, err = driver.client.NodeStageVolume(ctx, &csispec.NodeStageVolumeRequest{
+		VolumeId:          source.VolumeHandle,
+		PublishContext:    publishContext,
+		StagingTargetPath: staging,
+		VolumeCapability:  driver.device(spec.PersistentVolume),
+		Secrets:           secrets,
+		VolumeContext:     source.VolumeAttributes,
+	})
+	if err != nil {
+		return "", p.abandonBlock(classify(err), spec.Name())
+	}
+	return staging, nil
+}
+
+// abandonBlock is abandon for a block volume that could not be staged.
+func (p *Plugin) abandonBlock(err error, specName string) error {
+	if plugins.ClassOf(err) != plugins.Final {
+		return err
+	}
+	if left := p.removeBlock(specName); left != nil {
+		return &plugins.Error{Class: plugins.Uncertain, Err: errors.Join(err, left)}
+	}
+	return err
+}
+
+// MapPodDevice publishes the volume as a device for the pod, and returns where. What is needed to undo it is kept first, and left
+// to TearDownDevice.
+//
+// Differs: a final error for what is published after all is uncertain; upstream forgets it.
+//
+// Upstream: pkg/volume/csi csiPlugin.NewBlockVolumeMapper, csiBlockMapper.MapPodDevice (v1.36).
+func (p *Plugin) MapPodDevice(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.Use) (string, error) {
+	if _, err := sourceOf(spec); err != nil {
+		return "", said("blockMapper.MapPodDevice failed to get CSI persistent source: %w", err)
+	}
+	driver, request, err := p.blockPublication(ctx, spec, pod)
+	if err != nil {
+		return "", &plugins.Error{Class: plugins.Transient, Err: err}
+	}
+	target := request.GetTargetPath()
+	if err := p.saveBlock(spec); err != nil {
+		return "", err
+	}
+	if err := p.cfg.FS.MkdirAll(filepath.Dir(target)); err != nil {
+		return "", said("blockMapper.publishVolumeForBlock failed to create dir %s:  %w", filepath.Dir(target), err)
+	}
+	_, err = driver.client.NodePublishVolume(ctx, request)
+	if err = classify(err); err != nil && plugins.ClassOf(err) == plugins.Final && !use.Remount && !use.Reconstructed {
+		if left := removed(p.cfg.FS, target); left != nil {
+			err = &plugins.Error{Class: plugins.Uncertain, Err: errors.Join(err, left)}
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	return target, nil
+}
+
+// blockPublication finds out all that the driver is to be told. Whatever error there is, nothing was done.
+func (p *Plugin) blockPublication(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod) (*nodeDriver, *csispec.NodePublishVolumeRequest, error) {
+	v, err := volumeOf(spec, pod)
+	if err != nil {
+		return nil, nil, err
+	}
+	publishContext, err := p.publishContext(ctx, spec)
+	if err != nil {
+		return nil, nil, said("blockMapper.MapPodDevice failed to get volume attachment: %w", err)
+	}
+	driver, err := p.driver(v.driver)
+	if err != nil {
+		return nil, nil, said("blockMapper.MapPodDevice failed to get CSI client: %w", err)
+	}
+	attributes, err := p.blockAttributes(v, pod)
+	if err != nil {
+		return nil, nil, said("blockMapper.publishVolumeForBlock failed to assemble volume attributes: %w", err)
+	}
+	secrets, err := p.secrets(ctx, "NodePublishSecretRef", v.secret)
+	if err != nil {
+		return nil, nil, said("blockMapper.publishVolumeForBlock failed to get NodePublishSecretRef %s/%s: %w",
+			v.secret.Namespace, v.secret.Name, err)
+	}
+	return driver, &csispec.NodePublishVolumeRequest{
+		VolumeId:          v.handle,
+		PublishContext:    publishContext,
+		StagingTargetPath: p.stagingPath(spec.Name()),
+		TargetPath:        p.publishPath(spec.Name(), pod.UID),
+		VolumeCapability:  driver.device(spec.PersistentVolume),
+		Readonly:          v.readOnly,
+		Secrets:           secrets,
+		VolumeContext:     attributes,
+	}, nil
+}
+
+// blockAttributes are the volume's attributes, and the pod's where the driver asks for those.
+func (p *Plugin) blockAttributes(v driverVolume, pod *corev1.Pod) (map[string]string, error) {
+	info, err := p.csiDriver(v.driver)
+	if err != nil {
+		return nil, err
+	}
+	if wantsPodInfo(info) {
+		return merged(v.attributes, v.podInfo(pod)), nil
+	}
+	return v.attributes, nil
+}
+
+func wantsPodInfo(driver *storagev1.CSIDriver) bool {
+	return driver != nil && driver.Spec.PodInfoOnMount != nil && *driver.Spec.PodInfoOnMount
+}
+
+// UnmapPodDevice unpublishes the volume from the pod. The driver is asked even where nothing is there: the call that published
+// it may have timed out.
+//
+// Differs: where the data file is lost, a device that is still there is an error, and nothing there is success; upstream never
+// comes to an end.
+//
+// Upstream: pkg/volume/csi csiBlockMapper.UnmapPodDevice (v1.36).
+func (p *Plugin) UnmapPodDevice(ctx context.Context, specName string, pod types.UID) error {
+	target := p.publishPath(specName, pod)
+	data, err := p.loadBlock(specName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return removed(p.cfg.FS, target)
+	}
+	if err != nil {
+		return said("unmapper failed to load volume data file [%s]: %w", p.blockDir(specName), err)
+	}
+	driver, err := p.driver(data.DriverName)
+	if err != nil {
+		return transient("blockMapper.UnmapPodDevice failed to get CSI client: %w", err)
+	}
+	_, err = driver.client.NodeUnpublishVolume(ctx, &csispec.NodeUnpublishVolumeRequest{
+		VolumeId: data.VolumeHandle, TargetPath: target,
+	})
+	if err != nil {
+		return said("blockMapper.unpublishVolumeForBlock failed: %w", classify(err))
+	}
+	return nil
+}
+
+// TearDownDevice unstages the volume and removes all that was kept of it. A driver is not asked where nothing is staged.
+//
+// Differs: that something cannot be removed in the end, since a driver left it, or it is mounted, is an error; upstream says
+// nothing, and forgets the volume.
+//
+// Upstream: pkg/volume/csi csiBlockMapper.TearDownDevice (v1.36).
+func (p *Plugin) TearDownDevice(ctx context.Context, spec *plugins.Spec) error {
+	source, err := sourceOf(spec)
+	if err != nil {
+		return err
+	}
+	driver, err := p.driver(source.Driver)
+	if err != nil {
+		return transient("blockMapper.TearDownDevice failed to get CSI client: %w", err)
+	}
+	staging := p.stagingPath(spec.Name())
+	staged, err := p.cfg.FS.Exists(staging)
+	if err != nil {
+		return err
+	}
+	if staged && driver.stages {
+		_, err := driver.client.NodeUnstageVolume(ctx, &csispec.NodeUnstageVolumeRequest{
+			VolumeId: source.VolumeHandle, StagingTargetPath: staging,
+		})
+		if err != nil {
+			return said("blockMapper.unstageVolumeForBlock failed: %w", classify(err))
+		}
+		if err := p.cfg.FS.RemoveAll(staging); err != nil {
+			return said("blockMapper.unstageVolumeForBlock failed to remove staging path after NodeUnstageVolume() error [%s]: %w", staging, err)
+		}
+	}
+	return p.removeBlock(spec.Name())
+}
+
+// removeBlock removes what is left of a block volume that nobody uses: the directories in which it was published and staged,
+// which must be empty, and what was kept to undo that.
+//
+// Upstream: pkg/volume/csi csiBlockMapper.cleanupOrphanDeviceFiles (v1.36).
+func (p *Plugin) removeBlock(specName string) error {
+	for _, dir := range []string{p.publishDir(specName), p.stagingPath(specName)} {
+		if err := removed(p.cfg.FS, dir); err != nil {
+			return err
+		}
+	}
+	return p.cfg.FS.RemoveAll(p.blockDir(specName))
+}
+
+// removed removes a file or an empty directory; nothing there is fine.
+func removed(disk nodefs.FS, path string) error {
+	if err := disk.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	return nil
+}
+
+// ReconstructBlock reads which volume it is in the data file, which SetUpDevice or MapPodDevice writes before it asks the driver.
+//
+// Upstream: pkg/volume/csi csiPlugin.ConstructBlockVolumeSpec (v1.36).
+func (p *Plugin) ReconstructBlock(specName string, _ types.UID) (plugins.Reconstructed, error) {
+	data, err := p.loadBlock(specName)
+	if err != nil {
+		return plugins.Reconstructed{}, said("plugin.ConstructBlockVolumeSpec failed loading volume data using [%s]: %w", p.blockDir(specName), err)
+	}
+	mode := corev1.PersistentVolumeBlock
+	return plugins.Reconstructed{Spec: &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: specName},
+		Spec: corev1.PersistentVolumeSpec{
+			VolumeMode: &mode,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: data.DriverName, VolumeHandle: data.VolumeHandle},
+			},
+		},
+	}}}, nil
+}
+
+// device describes to the driver how a block volume will be used.
+func (d *nodeDriver) device(volume *corev1.PersistentVolume) *csispec.VolumeCapability {
+	return &csispec.VolumeCapability{
+		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: d.accessMode(volume)},
+		AccessType: &csispec.VolumeCapability_Block{Block: &csispec.VolumeCapability_BlockVolume{}},
+	}
+}
+
+// transient is said for what did not begin.
+func transient(format string, args ...any) error {
+	return &plugins.Error{Class: plugins.Transient, Err: said(format, args...)}
+}

@@ -1,0 +1,94 @@
+//go:build linux
+
+package loop
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/nodefs"
+)
+
+var blockWriter = &csi.VolumeCapability{
+	AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
+	AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBlockVolumeIsTheDevice writes through the published node, and finds it in the image; and unstaging it touches no byte.
+func TestBlockVolumeIsTheDevice(t *testing.T) {
+	d, node, root := newDriver(t, t.TempDir())
+	id := create(t, d, "block")
+	publishContext := map[string]string{DeviceKey: mustAttach(t, d, id)}
+	staging, target := root+"/staging", root+"/target"
+	written := bytes.Repeat([]byte("raw"), 4096)[:4096]
+	for range 2 {
+		_, err := node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
+			VolumeId: id, StagingTargetPath: staging, VolumeCapability: blockWriter, PublishContext: publishContext,
+		})
+		must(t, err)
+		_, err = node.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{
+			VolumeId: id, StagingTargetPath: staging, TargetPath: target, VolumeCapability: blockWriter,
+		})
+		must(t, err)
+	}
+	file, err := os.OpenFile(target, os.O_WRONLY|os.O_SYNC, 0)
+	must(t, err)
+	_, err = file.WriteAt(written, 8192)
+	must(t, err)
+	must(t, file.Close())
+	stats, err := node.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: target})
+	must(t, err)
+	image, err := os.ReadFile(d.image(id))
+	must(t, err)
+	if got := stats.GetUsage(); len(got) != 1 || got[0].GetTotal() != int64(len(image)) {
+		t.Errorf("usage %v of a device of %d bytes", got, len(image))
+	}
+	for range 2 {
+		_, err = node.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: target})
+		must(t, err)
+		_, err = node.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: staging})
+		must(t, err)
+	}
+	must(t, detach(t.Context(), d, id))
+	image, err = os.ReadFile(d.image(id))
+	must(t, err)
+	if !bytes.Equal(image[8192:8192+4096], written) || bytes.Count(image, []byte{0}) != len(image)-4096 {
+		t.Error("the image holds something else than what was written to the device")
+	}
+}
+
+// TestLockedDeviceIsNotDetached: what a kubelet's lock is for.
+func TestLockedDeviceIsNotDetached(t *testing.T) {
+	d, node, root := newDriver(t, t.TempDir())
+	id := create(t, d, "block")
+	_, err := node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
+		VolumeId: id, StagingTargetPath: root + "/staging", VolumeCapability: blockWriter,
+		PublishContext: map[string]string{DeviceKey: mustAttach(t, d, id)},
+	})
+	must(t, err)
+	_, err = node.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{
+		VolumeId: id, StagingTargetPath: root + "/staging", TargetPath: root + "/target", VolumeCapability: blockWriter,
+	})
+	must(t, err)
+	fs, err := nodefs.NewReal(root)
+	must(t, err)
+	lock, err := fs.LockDevice(root + "/target")
+	must(t, err)
+	if err := detach(t.Context(), d, id); status.Code(err) != codes.FailedPrecondition && status.Code(err) != codes.Aborted {
+		t.Errorf("detach while %s locks it: %v", lock, err)
+	}
+	must(t, fs.UnlockDevice(root+"/target"))
+	must(t, detach(t.Context(), d, id))
+}

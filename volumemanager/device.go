@@ -1,0 +1,164 @@
+package volumemanager
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/trace"
+)
+
+// linksMax bounds how many symbolic links lead to a device.
+const linksMax = 40
+
+// mapDevice makes a device, whose node is at a path, be there for a pod: it binds the node, links to the path, and locks the
+// device, so that it does not go and another one comes under its name as long as the pod has it. Doing it again changes
+// nothing. Each of the three leaves the component.
+//
+// Differs: a node of another device in the volume's directory is an error; upstream takes it for the right one.
+//
+// Upstream: pkg/volume/util MapBlockVolume (v1.36).
+func (m *Manager) mapDevice(at podDevice, device string) error {
+	err := m.onDisk("BindDevice", at.volume, func() error { return bindDevice(m.cfg.FS, device, at.node()) })
+	if err != nil {
+		return fmt.Errorf("blkUtil.MapDevice failed. devicePath: %s, globalMapPath:%s, podUID: %s, bindMount: %v: %w",
+			device, at.global, at.pod, true, err)
+	}
+	err = m.onDisk("LinkDevice", at.volume, func() error { return linkDevice(m.cfg.FS, device, at.linkPath()) })
+	if err != nil {
+		return fmt.Errorf("blkUtil.MapDevice failed. devicePath: %s, podVolumeMapPath:%s, volumeMapName: %s, bindMount: %v: %w",
+			device, at.dir, at.link, false, err)
+	}
+	err = m.onDisk("LockDevice", at.volume, func() error {
+		_, err := m.cfg.FS.LockDevice(at.node())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("blkUtil.AttachFileDevice failed. globalMapPath:%s, podUID: %s: %w", at.global, at.pod, err)
+	}
+	return nil
+}
+
+// unmapDevice undoes mapDevice, in reverse but that the link goes before the node. What is not there is fine.
+//
+// Upstream: pkg/volume/util UnmapBlockVolume (v1.36).
+func (m *Manager) unmapDevice(at podDevice) error {
+	err := m.onDisk("UnlockDevice", at.volume, func() error { return m.cfg.FS.UnlockDevice(at.node()) })
+	if err != nil {
+		return fmt.Errorf("blkUtil.DetachFileDevice failed. globalUnmapPath:%s, podUID: %s: %w", at.global, at.pod, err)
+	}
+	err = m.onDisk("UnlinkDevice", at.volume, func() error { return unlinkDevice(m.cfg.FS, at.linkPath()) })
+	if err != nil {
+		return fmt.Errorf("blkUtil.DetachFileDevice failed. podDeviceUnmapPath:%s, volumeMapName: %s, bindMount: %v: %w",
+			at.dir, at.link, false, err)
+	}
+	err = m.onDisk("UnbindDevice", at.volume, func() error { return unbindDevice(m.cfg.FS, at.node()) })
+	if err != nil {
+		return fmt.Errorf("blkUtil.DetachFileDevice failed. globalUnmapPath:%s, podUID: %s, bindMount: %v: %w",
+			at.global, at.pod, true, err)
+	}
+	return nil
+}
+
+// onDisk does something on the node's disk that may take its time.
+func (m *Manager) onDisk(verb string, volume corev1.UniqueVolumeName, do func() error) error {
+	action := trace.Action{Kind: trace.KindDriver, Verb: verb, Object: string(volume)}
+	return m.cfg.Component.Call(action, func() trace.Outcome { return trace.Outcome{Err: do()} }).Err
+}
+
+// bindDevice binds the node of a device to a file, which it makes.
+//
+// Upstream: pkg/volume/util/volumepathhandler mapBindMountDevice (v1.36).
+func bindDevice(disk nodefs.FS, device, file string) error {
+	source, err := disk.Stat(device)
+	if err != nil {
+		return err
+	}
+	if err := disk.MkdirAll(filepath.Dir(file)); err != nil {
+		return err
+	}
+	switch target, err := disk.Stat(file); {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := disk.WriteFile(file, nil); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	case target.Device != "" && target.Device == source.Device:
+		return nil
+	case target.Device != "":
+		return fmt.Errorf("%s is the device %s, not %s", file, target.Device, source.Device)
+	}
+	return disk.BindMount(device, file, false)
+}
+
+// linkDevice makes a link to the device, in place of one that a reboot has made stale.
+//
+// Upstream: pkg/volume/util/volumepathhandler mapSymlinkDevice (v1.36).
+func linkDevice(disk nodefs.FS, device, link string) error {
+	if err := disk.MkdirAll(filepath.Dir(link)); err != nil {
+		return err
+	}
+	if err := disk.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return disk.Symlink(device, link)
+}
+
+// unlinkDevice removes a link; what is no link stays.
+//
+// Upstream: pkg/volume/util/volumepathhandler unmapSymlinkDevice (v1.36).
+func unlinkDevice(disk nodefs.FS, link string) error {
+	info, err := disk.Stat(link)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode.Type() != fs.ModeSymlink:
+		return nil
+	}
+	return disk.Remove(link)
+}
+
+// unbindDevice takes the node of a device off a file, and removes the file.
+//
+// Upstream: pkg/volume/util/volumepathhandler unmapBindMountDevice (v1.36).
+func unbindDevice(disk nodefs.FS, file string) error {
+	info, err := disk.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && info.Mode&fs.ModeDevice != 0 {
+		err = disk.Unmount(file)
+	}
+	if err != nil {
+		return err
+	}
+	return disk.Remove(file)
+}
+
+// followLinks is where a path leads to, if it is a link: the path itself if not. What it leads to must exist.
+//
+// Upstream: pkg/volume/util/hostutil EvalHostSymlinks (v1.36).
+func followLinks(disk nodefs.FS, path string) (string, error) {
+	for range linksMax {
+		info, err := disk.Stat(path)
+		if err != nil || info.Mode.Type() != fs.ModeSymlink {
+			return path, err
+		}
+		target, err := disk.Readlink(path)
+		if err != nil {
+			return "", err
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	return "", fmt.Errorf("%s goes through more than %d links", path, linksMax)
+}

@@ -1,0 +1,131 @@
+package volumemanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/plugins"
+)
+
+func (m *Manager) unmapOperation(name corev1.UniqueVolumeName, pod types.UID) executor.Operation {
+	return executor.Operation{
+		Key:   executor.Key{Volume: name, Pod: pod},
+		Name:  executor.UnmapVolume,
+		Run:   func(ctx context.Context) error { return m.unmapVolume(ctx, name, pod) },
+		Ended: func(_ executor.Outcome, err error) { m.unmountEnded(name, pod, err) },
+	}
+}
+
+// unmapVolume takes the device away from a pod that no longer wants it. When that fails the mapping is uncertain.
+//
+// Upstream: pkg/volume/util/operationexecutor GenerateUnmapVolumeFunc (v1.36).
+func (m *Manager) unmapVolume(ctx context.Context, name corev1.UniqueVolumeName, pod types.UID) error {
+	actual := m.actual.volumes[name]
+	if actual == nil || actual.mountState(pod) == notMounted {
+		return nil
+	}
+	if wanted := m.desired.volumes[name]; wanted != nil && wanted.wantedBy(pod) {
+		return nil // the pod came back between the decision and now
+	}
+	mapper := actual.caps.BlockMapper
+	if mapper == nil {
+		return errNoMapper
+	}
+	have := actual.pods[pod]
+	global, err := mapper.GlobalMapPath(named(actual.spec, have.specName))
+	if err != nil {
+		return fmt.Errorf("UnmapVolume.GetGlobalMapPath failed: %w", err)
+	}
+	have.state = mountUncertain
+	dir, link := mapper.PodDeviceMapPath(have.specName, pod)
+	if err := m.unmapDevice(podDevice{volume: name, pod: pod, global: global, dir: dir, link: link}); err != nil {
+		return fmt.Errorf("UnmapVolume.UnmapBlockVolume failed: %w", err)
+	}
+	if err := mapper.UnmapPodDevice(ctx, have.specName, pod); err != nil {
+		return fmt.Errorf("UnmapVolume.UnmapPodDevice failed: %w", err)
+	}
+	m.actual.removeMount(actual, pod)
+	m.cfg.PodChanged(pod)
+	return nil
+}
+
+// named is the volume under the name by which a pod has it: two PersistentVolumes may be one volume of the driver's.
+func named(spec *plugins.Spec, name string) *plugins.Spec {
+	if spec.Name() == name || spec.PersistentVolume == nil {
+		return spec
+	}
+	volume, other := *spec.PersistentVolume, *spec
+	volume.Name = name
+	other.PersistentVolume = &volume
+	return &other
+}
+
+func (m *Manager) unmapDeviceOperation(name corev1.UniqueVolumeName) executor.Operation {
+	return executor.Operation{
+		Key:   executor.Key{Volume: name},
+		Name:  executor.UnmapDevice,
+		Run:   func(ctx context.Context) error { return m.tearDownDevice(ctx, name) },
+		Ended: func(_ executor.Outcome, err error) { m.unmountEnded(name, "", err) },
+	}
+}
+
+// tearDownDevice takes the device away from the node when no pod has it any more, neither as far as is known nor on the disk.
+//
+// Differs: upstream looks in the end whether somebody still has the device open, at a path that is gone by then.
+//
+// Upstream: pkg/volume/util/operationexecutor GenerateUnmapDeviceFunc (v1.36).
+func (m *Manager) tearDownDevice(ctx context.Context, name corev1.UniqueVolumeName) error {
+	actual := m.actual.volumes[name]
+	if actual == nil || len(actual.pods) > 0 || actual.device == notMounted {
+		return nil
+	}
+	mapper := actual.caps.BlockMapper
+	if mapper == nil {
+		return errNoMapper
+	}
+	refs, err := m.deviceRefs(actual.mountPath)
+	if err != nil {
+		return fmt.Errorf("UnmapDevice.GetDeviceBindMountRefs check failed: %w", err)
+	}
+	if len(refs) > 0 {
+		return fmt.Errorf("UnmapDevice failed: the device %q is still referenced from other Pods %v", actual.mountPath, refs)
+	}
+	actual.device = mountUncertain
+	if err := mapper.TearDownDevice(ctx, actual.spec); err != nil {
+		return fmt.Errorf("UnmapDevice.TearDownDevice failed: %w", err)
+	}
+	if err := m.cfg.FS.RemoveAll(actual.mountPath); err != nil {
+		return fmt.Errorf("UnmapDevice.RemoveMapPath failed: %w", err)
+	}
+	actual.device = notMounted
+	return nil
+}
+
+// deviceRefs are the nodes of devices in a volume's global directory: each is of a pod that has the device.
+//
+// Upstream: pkg/volume/util/volumepathhandler GetDeviceBindMountRefs (v1.36).
+func (m *Manager) deviceRefs(global string) ([]string, error) {
+	names, err := m.cfg.FS.ReadDir(global)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var refs []string
+	for _, name := range names {
+		path := filepath.Join(global, name)
+		info, err := m.cfg.FS.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode&fs.ModeDevice != 0 {
+			refs = append(refs, path)
+		}
+	}
+	return refs, err
+}
