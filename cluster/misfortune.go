@@ -145,6 +145,7 @@ func (c *Cluster) Reboot(name string) error {
 	}
 	c.kill(p)
 	n.fs.(rebooter).Reset()
+	n.boots++
 	return c.launch(p)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/listen"
 	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/pluginmanager"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sim"
@@ -27,11 +28,17 @@ type Config struct {
 	// Informers are those whose pods are the node's, and whose only node is it; of claims, changes of which Resized of package
 	// volumemanager is true are enough.
 	Informers informers.SharedInformerFactory
-	Node      string    // the node's name
-	Root      string    // of the kubelet, on the node's disk
-	FS        nodefs.FS // the node's disk
-	Exports   nodefs.FS // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
-	Drivers   map[string]grpc.ClientConnInterface
+	Node      string                // the node's name
+	Root      string                // of the kubelet, on the node's disk
+	FS        nodefs.FS             // the node's disk
+	BootID    string                // differs each time the node boots
+	Exports   nodefs.FS             // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
+	Sockets   pluginmanager.Sockets // of the node; drivers announce themselves in plugins_registry below Root
+	// Dial reaches a driver that has announced itself. The connection's calls leave the component.
+	Dial func(driver, endpoint string) (grpc.ClientConnInterface, error)
+
+	// SyncFrequency is how often volumes are set up again whose CSIDriver says requiresRepublish. 0: each minute.
+	SyncFrequency time.Duration
 }
 
 // Kubelet is what a node does. Its methods are for the strands of its component.
@@ -41,10 +48,17 @@ type Kubelet struct {
 	volumes *volumemanager.Manager
 	pods    *sim.Queue[types.UID]
 	status  *sim.Queue[string] // one key: the node's name
-	drivers *sim.Queue[string]
+	plugins *pluginmanager.Manager
 	mine    map[types.UID]*corev1.Pod // the pods of this node, as last seen
-	begun   bool                      // the volume manager was told of all pods
-	greeted bool                      // the drivers were told that the kubelet is here
+	begun   bool                      // the volume manager was told of all pods that were seen
+	start   *sim.Queue[string]        // see syncStart
+	greeted bool                      // the node has its CSINode, and drivers may register
+
+	lives    map[types.UID]life // what this kubelet has said of containers
+	patience *patience
+	added    map[types.UID]*corev1.Pod // as the volume manager was told of them last
+	again    *sim.Queue[types.UID]     // see again.go
+	agains   map[types.UID]struct{}    // those that will be looked at again
 
 	recorder record.EventRecorder
 	rejected map[types.UID]*rejection
@@ -55,27 +69,30 @@ type Kubelet struct {
 // New makes the kubelet of a node, with its workers. The error says that a plugin cannot be had.
 func New(cfg Config) (*Kubelet, error) {
 	k := &Kubelet{
-		cfg: cfg, mine: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, periods: map[string]time.Duration{},
+		cfg: cfg, mine: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, lives: map[types.UID]life{},
+		added: map[types.UID]*corev1.Pod{}, agains: map[types.UID]struct{}{}, periods: map[string]time.Duration{},
 	}
 	k.csi = csi.New(csi.Config{
 		Component: cfg.Component, Client: cfg.Client,
 		CSIDrivers: cfg.Informers.Storage().V1().CSIDrivers(),
-		NodeName:   types.NodeName(cfg.Node), Root: cfg.Root, FS: cfg.FS,
+		NodeName:   types.NodeName(cfg.Node), Root: cfg.Root, FS: cfg.FS, Dial: cfg.Dial,
 	})
 	var manager plugins.Manager
 	if err := manager.Register(k.csi); err != nil {
 		return nil, err
 	}
+	k.start = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "start"})
+	k.start.Work(k.syncStart)
 	k.status = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "node status"})
 	k.status.Work(k.syncNode)
-	k.drivers = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "driver registration"})
-	k.drivers.Work(k.syncDriver)
+	k.plugins = k.newPlugins()
 	k.pods = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{Name: "pods"})
 	k.pods.Work(k.syncPod)
+	k.patience = newPatience(cfg.Component, k.pods.Add)
 	k.recorder = events.New(events.Config{Component: cfg.Component, Client: cfg.Client, Source: "kubelet", Host: cfg.Node})
 	k.volumes = volumemanager.New(volumemanager.Config{
 		Component: cfg.Component, Client: cfg.Client, NodeName: types.NodeName(cfg.Node), Plugins: &manager,
-		Recorder: k.recorder, Rejected: k.reject, Root: cfg.Root, FS: cfg.FS,
+		Recorder: k.recorder, WaitFailed: k.waitFailed, Root: cfg.Root, FS: cfg.FS,
 		PodChanged:    k.pods.Add,
 		ReportChanged: func() { k.status.Add(cfg.Node) },
 	})
@@ -88,6 +105,7 @@ func New(cfg Config) (*Kubelet, error) {
 	}, nil)
 	listen.To(core.Nodes().Informer(), func(_, node *corev1.Node) { k.volumes.NodeUpdated(node) }, nil)
 	k.watchLimits()
+	k.watchRemounts()
 	k.status.Add(cfg.Node)
 	return k, nil
 }

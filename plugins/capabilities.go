@@ -3,21 +3,22 @@ package plugins
 // Capabilities is a plugin with what it offers; what it doesn't is nil.
 type Capabilities struct {
 	Plugin
-	Attacher      Attacher
-	Verifier      Verifier
-	Limiter       Limiter
-	DeviceMounter DeviceMounter
-	Mounter       Mounter
-	Remounter     Remounter
-	MountOptioner MountOptioner
-	SELinux       SELinuxMounter
-	Reconstructor Reconstructor
-	BlockMapper   BlockMapper
-	NodeExpander  NodeExpander
-	Meter         Meter
-	Provisioner   Provisioner
-	Deleter       Deleter
-	Recycler      Recycler
+	Attacher            Attacher
+	Verifier            Verifier
+	Limiter             Limiter
+	DeviceMounter       DeviceMounter
+	Mounter             Mounter
+	Remounter           Remounter
+	MountOptioner       MountOptioner
+	SELinux             SELinuxMounter
+	Reconstructor       Reconstructor
+	DeviceReconstructor DeviceReconstructor
+	BlockMapper         BlockMapper
+	NodeExpander        NodeExpander
+	Meter               Meter
+	Provisioner         Provisioner
+	Deleter             Deleter
+	Recycler            Recycler
 }
 
 // capabilities finds out what a plugin offers.
@@ -32,6 +33,7 @@ func capabilities(p Plugin) Capabilities {
 	c.MountOptioner, _ = p.(MountOptioner)
 	c.SELinux, _ = p.(SELinuxMounter)
 	c.Reconstructor, _ = p.(Reconstructor)
+	c.DeviceReconstructor, _ = p.(DeviceReconstructor)
 	c.BlockMapper, _ = p.(BlockMapper)
 	c.NodeExpander, _ = p.(NodeExpander)
 	c.Meter, _ = p.(Meter)

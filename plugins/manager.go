@@ -198,6 +198,16 @@ func several(entries []entry, spec *Spec) error {
 	return fmt.Errorf("%w: %s", ErrSeveralPlugins, strings.Join(names, ","))
 }
 
+// All are the plugins, sorted by name.
+func (m *Manager) All() []Capabilities {
+	entries := m.all()
+	all := make([]Capabilities, len(entries))
+	for i, e := range entries {
+		all[i] = e.Capabilities
+	}
+	return all
+}
+
 // FindByName returns the plugin of that name. The error matches ErrNoPlugin.
 //
 // Upstream: pkg/volume FindPluginByName (v1.36).

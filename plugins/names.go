@@ -39,6 +39,11 @@ func SplitUniqueName(name corev1.UniqueVolumeName) (plugin, volumeName string, e
 // Upstream: k8s.io/utils/strings EscapeQualifiedName.
 func EscapePluginName(name string) string { return strings.ReplaceAll(name, "/", "~") }
 
+// UnescapePluginName is the name that EscapePluginName made one path element.
+//
+// Upstream: k8s.io/utils/strings UnescapeQualifiedName.
+func UnescapePluginName(element string) string { return strings.ReplaceAll(element, "~", "/") }
+
 // MultiAttachAllowed tells whether a volume may be attached to several nodes at once. A volume of which nothing is known
 // (nil) may, as may one without access modes and one written out in a pod, but for the disks of Azure and Cinder.
 //

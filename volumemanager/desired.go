@@ -34,6 +34,7 @@ type desiredPod struct {
 	stale   sets.Set[string]                   // those of them that may have changed since
 	errors  map[string]string                  // why some could not be processed
 	looked  bool                               // somebody has tried to find out what they are
+	telling telling                            // what was told of errors; see wait.go
 
 	waitsSince time.Time // since when for a volume that may not find a place; it is looked at when that is long. Zero: for none
 }
@@ -128,14 +129,9 @@ func (d *desiredState) addVolume(p *desiredPod, outerName string, found resolved
 	if err != nil {
 		return "", err
 	}
-	name := plugins.UniquePodVolumeName(caps.Name(), spec.Name(), p.pod.UID)
-	if attachable || deviceMountable {
-		volumeName, err := caps.VolumeName(spec)
-		if err != nil {
-			return "", fmt.Errorf("failed to GetUniqueVolumeNameFromSpec for volumeSpec %q using volume plugin %q err=failed to "+
-				"GetVolumeName from volumePlugin for volumeSpec %q err=%w", spec.Name(), caps.Name(), spec.Name(), err)
-		}
-		name = plugins.UniqueVolumeName(caps.Name(), volumeName)
+	name, err := uniqueName(caps, spec, p.pod.UID, attachable || deviceMountable)
+	if err != nil {
+		return "", err
 	}
 	v, ok := d.volumes[name]
 	if !ok {
@@ -164,6 +160,21 @@ func (v *desiredVolume) claimed(found resolved) {
 	if !found.spec.ReadOnly {
 		v.size = found.spec.PersistentVolume.Spec.Capacity[corev1.ResourceStorage]
 	}
+}
+
+// uniqueName names a volume: one that is shared has a name for all pods of the node, another one has one for each.
+//
+// Upstream: pkg/volume/util GetUniqueVolumeNameFromSpec, GetUniqueVolumeNameFromSpecWithPod (v1.36).
+func uniqueName(caps plugins.Capabilities, spec *plugins.Spec, pod types.UID, shared bool) (corev1.UniqueVolumeName, error) {
+	if !shared {
+		return plugins.UniquePodVolumeName(caps.Name(), spec.Name(), pod), nil
+	}
+	volumeName, err := caps.VolumeName(spec)
+	if err != nil {
+		return "", fmt.Errorf("failed to GetUniqueVolumeNameFromSpec for volumeSpec %q using volume plugin %q err=failed to "+
+			"GetVolumeName from volumePlugin for volumeSpec %q err=%w", spec.Name(), caps.Name(), spec.Name(), err)
+	}
+	return plugins.UniqueVolumeName(caps.Name(), volumeName), nil
 }
 
 // isBlock tells whether the volume is one that pods use as a device.

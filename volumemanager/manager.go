@@ -36,8 +36,10 @@ type Config struct {
 	PodChanged    func(uid types.UID) // called when a pod may have become mounted or unmounted
 	ReportChanged func()              // called when ReportNeeded may have become true
 
-	// Rejected is called when a pod cannot run here, since the node has no place for its volumes. nil: nobody is told.
-	Rejected func(uid types.UID, why *LimitError)
+	// WaitFailed is called when a pod waits for its volumes in vain: with a *WaitError when some cannot be processed, once for each
+	// thing there is to say, and with a *LimitError when the pod cannot run here, since the node has no place for them. nil: nobody
+	// is told.
+	WaitFailed func(uid types.UID, why error)
 
 	// Root is the kubelet's directory on FS, the node's disk, where what a kubelet before this one mounted is looked for. nil:
 	// there was none.
@@ -58,6 +60,7 @@ type Manager struct {
 	volumes *sim.Queue[corev1.UniqueVolumeName]
 	places  *sim.Queue[types.UID] // pods that wait for their volumes
 	ops     *executor.Executor
+	news    map[types.UID]*sim.Signal // given when something about the pod has changed; see wait.go
 
 	node     *corev1.Node // the newest that was seen
 	nodeSeen int64        // its resourceVersion
@@ -68,11 +71,18 @@ type Manager struct {
 
 	podsKnown bool // see ready.go
 	ready     bool
+
+	scanned bool // see reconstruct.go
+	remains remains
 }
 
 // New makes a kubelet's volume manager, with its two workers.
 func New(cfg Config) *Manager {
-	m := &Manager{cfg: cfg, desired: newDesiredState(), actual: newActualState()}
+	m := &Manager{cfg: cfg, desired: newDesiredState(), actual: newActualState(), news: map[types.UID]*sim.Signal{}}
+	m.cfg.PodChanged = func(uid types.UID) {
+		m.changed(uid)
+		cfg.PodChanged(uid)
+	}
 	m.pods = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{
 		Name: "volume populator", BackoffMin: populateBackoffMin, BackoffMax: populateBackoffMax, Background: true,
 	})
@@ -82,7 +92,7 @@ func New(cfg Config) *Manager {
 	m.places = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{Name: "volume places", Background: true})
 	m.places.Work(m.checkPlace)
 	m.ops = executor.New(executor.Config{Component: cfg.Component, OnDone: m.done})
-	m.reconstruct()
+	_ = m.reconstruct() // PodsKnown tries again, and tells
 	return m
 }
 
@@ -99,11 +109,17 @@ func (m *Manager) AddPod(pod *corev1.Pod) {
 }
 
 // RemovePod tells that the pod's containers have ended for good: its volumes are taken away.
+//
+// Differs: upstream goes on with those volumes of such a pod that are not mounted for it, as long as the API server has the pod: it
+// tries to mount them, and holds them in use.
+//
+// Upstream: pkg/kubelet/volumemanager/populator findAndRemoveDeletedPods (v1.36).
 func (m *Manager) RemovePod(uid types.UID) {
 	for _, name := range m.desired.removePod(uid) {
 		m.volumes.Add(name)
 	}
 	m.checkReady()
+	m.cleanRemains()
 }
 
 // Mounted tells whether all volumes that the containers of a pod use are mounted. A pod that was not added is not.

@@ -49,6 +49,12 @@ func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, p
 	}
 	actual.turn = pod
 	want := wanted.pods[pod]
+	if err := m.fits(want); err != nil {
+		return m.mapFailed(want, "MapVolume.NodeAffinity check failed", err)
+	}
+	if err := actual.taken(pod, want.spec); err != nil {
+		return m.mapFailed(want, "MapVolume.SetUpDevice failed", err)
+	}
 	global, err := mapper.GlobalMapPath(want.spec)
 	if err != nil {
 		return m.mapFailed(want, "MapVolume.GetGlobalMapPath failed", err)
@@ -66,6 +72,11 @@ func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, p
 		m.actual.setMount(actual, want, mountUncertain)
 	}
 	what, err := m.mapForPod(ctx, actual, want, use, global)
+	if err == nil && before != mounted {
+		if err := m.expandAtMount(ctx, actual, want); err != nil {
+			return m.mapFailed(want, "MapVolume.MarkVolumeAsMounted failed while expanding volume", err)
+		}
+	}
 	m.actual.setMount(actual, want, after(before, use.Reconstructed || before == mountUncertain, err))
 	if have := actual.pods[pod]; have != nil && err == nil {
 		have.remount = false

@@ -18,10 +18,14 @@ import (
 // Upstream: pkg/kubelet/volumemanager/reconciler readyToUnmount, populator HasAddedPods (v1.36).
 
 // PodsKnown tells that AddPod was called for all pods that run here as the kubelet begins. Before, nothing is unmounted, and
-// nothing reported.
-func (m *Manager) PodsKnown() {
+// nothing reported. The error says that the disk cannot be read: then it has to be told again.
+func (m *Manager) PodsKnown() error {
+	if err := m.reconstruct(); err != nil {
+		return err
+	}
 	m.podsKnown = true
 	m.checkReady()
+	return nil
 }
 
 func (m *Manager) isReady() bool { return m.ready }
@@ -32,6 +36,8 @@ func (m *Manager) checkReady() {
 		return
 	}
 	m.ready = true
+	m.settleFound()
+	m.cleanRemains()
 	for _, name := range slices.Sorted(maps.Keys(m.actual.volumes)) {
 		m.volumes.Add(name)
 	}

@@ -306,7 +306,9 @@ func TestAnswers(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, map[string]string{"mount": tt.says})
 			s.fails["mount"] = tt.ran
-			err := s.do(func(ctx context.Context) error { return s.caps.Mounter.SetUp(ctx, persistent("v"), newPod("a"), plugins.Use{}) })
+			err := s.do(func(ctx context.Context) error {
+				return s.caps.Mounter.SetUp(ctx, persistent("v"), newPod("a"), plugins.Use{})
+			})
 			if got := fmt.Sprint(err); tt.want != "" && got != tt.want || (err == nil) != (tt.want == "") {
 				t.Fatalf("got %v, want %q", err, tt.want)
 			}
@@ -346,7 +348,9 @@ func TestOfACallThatWentWrongNobodyKnows(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, nil)
 	s.host.SetStrategy(broken{})
-	err := s.do(func(ctx context.Context) error { return s.caps.Mounter.SetUp(ctx, persistent("v"), newPod("a"), plugins.Use{}) })
+	err := s.do(func(ctx context.Context) error {
+		return s.caps.Mounter.SetUp(ctx, persistent("v"), newPod("a"), plugins.Use{})
+	})
 	if err == nil || plugins.ClassOf(err) != plugins.Uncertain {
 		t.Errorf("got %v, want an error that is uncertain", err)
 	}
