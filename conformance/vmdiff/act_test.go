@@ -84,7 +84,11 @@ func (r runPod) do(w *world) error {
 		o.Spec.Volumes = append(o.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: d},
 		}})
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
+		if w.disk(d).block {
+			c.VolumeDevices = append(c.VolumeDevices, corev1.VolumeDevice{Name: name, DevicePath: "/dev/" + name})
+		} else {
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
+		}
 	}
 	o.Spec.Containers = []corev1.Container{c}
 	p := &pod{object: o, here: true}
@@ -178,7 +182,7 @@ func (m makeVolume) do(w *world) error {
 	if _, there := w.server.Get("persistentvolumes", "", m.disk); there {
 		return nil
 	}
-	return w.server.Add(diskOf(m.disk).volume())
+	return w.server.Add(w.disk(m.disk).volume())
 }
 
 // control lets the attach/detach controller go down, or come up again.
@@ -204,6 +208,12 @@ func (forget) String() string { return "the Node says that nothing is in use" }
 func (forget) do(w *world) error {
 	return w.patchNode(map[string]any{"volumesInUse": nil})
 }
+
+// asDevices begins a history in which the volumes that behave by their names are devices; see disksOf.
+type asDevices struct{}
+
+func (asDevices) String() string  { return "(devices)" }
+func (asDevices) do(*world) error { return nil }
 
 // nothing is that time passes.
 type nothing struct{}

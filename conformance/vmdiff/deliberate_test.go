@@ -20,6 +20,7 @@ type excuse struct {
 // The differences that are there on purpose and that histories may meet.
 const (
 	endedUnmounted = "what a pod does not have mounted, whose containers have ended, is not mounted for it any more"
+	deviceLeft     = "a device that may be there for a pod is taken away from it, though a later try failed for good"
 )
 
 // deliberates are the differences that may be. A history ends where it meets one, since the two worlds are not the same from
@@ -28,6 +29,21 @@ var deliberates = []excuse{
 	// volumemanager/manager.go RemovePod. Upstream goes on mounting as long as the API server has the pod.
 	{endedUnmounted, func(d delta, disk, _ string) bool {
 		return slices.ContainsFunc(d.Facts.all, func(p *pod) bool { return p.here && p.ended && p.names(disk) && !hasMounted(d, p, disk) })
+	}},
+	// volumemanager/map.go mapVolume.
+	{deviceLeft, func(d delta, disk, line string) bool {
+		for _, p := range d.Facts.all {
+			if !strings.HasPrefix(line, "pod "+string(p.object.UID)+":") && !p.names(disk) {
+				continue
+			}
+			for _, v := range p.object.Spec.Volumes {
+				name := v.PersistentVolumeClaim.ClaimName
+				if d.Facts.disk(name).block && d.Facts.seen.failedTo("MapPodDevice "+string(p.object.UID), name) {
+					return true
+				}
+			}
+		}
+		return false
 	}},
 }
 

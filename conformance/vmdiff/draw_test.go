@@ -15,7 +15,7 @@ type history = histories.History[step]
 var drawPod = histories.One("p1", "p1", "p2", "p2", "p3")
 
 var drawDisk = rapid.Custom(func(t *rapid.T) string {
-	switch it := histories.One("a", "a", "a", "b", "local", "share", "late", "lost", "others", "", "", "").Draw(t, "disk"); it {
+	switch it := histories.One("a", "a", "a", "b", "raw", "raw", "single", "single", "local", "share", "late", "lost", "others", "", "", "", "").Draw(t, "disk"); it {
 	case "":
 		return drawMagic.Draw(t, "name")
 	default:
@@ -72,8 +72,8 @@ var drawFault = rapid.Custom(func(t *rapid.T) histories.Fault {
 })
 
 var drawBreakage = rapid.Custom(func(t *rapid.T) breakage {
-	b := breakage{verb: histories.One("SetUp", "TearDown", "MountDevice", "UnmountDevice").Draw(t, "verb")}
-	if b.verb == "SetUp" || b.verb == "MountDevice" {
+	b := breakage{verb: histories.One("SetUp", "TearDown", "MountDevice", "UnmountDevice", "SetUpDevice", "MapPodDevice", "UnmapPodDevice", "TearDownDevice").Draw(t, "verb")}
+	if slices.Contains([]string{"SetUp", "MountDevice", "SetUpDevice", "MapPodDevice"}, b.verb) {
 		b.uncertain = histories.Rarely(t, 2, "uncertain")
 	}
 	return b
@@ -95,5 +95,9 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 
 // draw draws a whole history, of some scenes of some steps each: rapid's lists are short, and shrink well.
 var draw = rapid.Custom(func(t *rapid.T) history {
-	return slices.Concat(rapid.SliceOfN(rapid.SliceOfN(steps, 1, 4), 1, 4).Draw(t, "scenes")...)
+	var h history
+	if histories.Rarely(t, 3, "devices") {
+		h = history{{acts: []act{asDevices{}}}}
+	}
+	return append(h, slices.Concat(rapid.SliceOfN(rapid.SliceOfN(steps, 1, 4), 1, 4).Draw(t, "scenes")...)...)
 })

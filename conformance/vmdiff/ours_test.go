@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/volsim/volsim/conformance/histories"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/listen"
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/volumemanager"
@@ -49,7 +51,7 @@ func liveOurs(h history, chooser sim.Chooser, spoil spoil) histories.Life[*world
 	server := fake.NewServer(fake.Config{Now: o.host.Now, Empty: true})
 	o.component = o.host.Component("kubelet")
 	faults := &histories.Faults{Caller: o.component}
-	w := newWorld(server, server.Client(o.host.Outside()), faults)
+	w := newWorld(h, server, server.Client(o.host.Outside()), faults)
 	if err := w.furnish(); err != nil {
 		panic(err)
 	}
@@ -73,13 +75,30 @@ func (o *ours) start(server *fake.Server, seen *observer) {
 	o.status = sim.NewQueue[string](o.component, sim.QueueConfig{Name: "node status"})
 	o.status.Work(o.syncNode)
 	o.manager = volumemanager.New(volumemanager.Config{
-		Component: o.component, Client: o.client, NodeName: nodeName, Plugins: manager, Recorder: seen,
+		Component: o.component, Client: o.client, NodeName: nodeName, Plugins: manager, Recorder: seen, FS: newDisk(), Root: "/kubelet",
 		PodChanged:    func(types.UID) {},
 		ReportChanged: func() { o.status.Add(nodeName) },
 	})
 	listen.To(server.Informers(o.component).Core().V1().Nodes().Informer(),
 		func(_, node *corev1.Node) { o.manager.NodeUpdated(node) }, nil)
-	o.told("begin", o.manager.PodsKnown)
+	o.told("begin", func() {
+		if err := o.manager.PodsKnown(); err != nil {
+			panic(err)
+		}
+	})
+}
+
+// newDisk is the node's own, with the device that all volumes are.
+func newDisk() nodefs.FS {
+	disk := nodefs.NewMemory("/")
+	for _, err := range []error{
+		disk.MkdirAll(filepath.Dir(devicePath)), disk.WriteFile(devicePath, nil), disk.MountDevice("sdb", devicePath, false),
+	} {
+		if err != nil {
+			panic(err)
+		}
+	}
+	return disk
 }
 
 // plugin is one of ours, or what a mutant has in its place.

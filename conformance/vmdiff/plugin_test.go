@@ -136,6 +136,43 @@ func (p *ourPlugin) UnmountDevice(_ context.Context, path string) error {
 	return p.do("UnmountDevice", strings.TrimPrefix(path, deviceRoot+"/"), "", func() error { return nil })
 }
 
+func (*ourPlugin) GlobalMapPath(spec *plugins.Spec) (string, error) {
+	return globalOf(spec.Name()), nil
+}
+
+func (*ourPlugin) PodDeviceMapPath(specName string, pod types.UID) (dir, link string) {
+	return linksOf(pod), specName
+}
+
+func (*ourPlugin) StagingPath(*plugins.Spec) string { return "" }
+
+// SetUpDevice is as FakeVolume's, which has another text than MountDevice.
+func (p *ourPlugin) SetUpDevice(_ context.Context, spec *plugins.Spec, _ *corev1.Pod) (string, error) {
+	return "", p.do("SetUpDevice", spec.Name(), "", func() error {
+		err := p.mountDevice(spec.Name(), spec.Name())
+		if err != nil && plugins.ClassOf(err) == plugins.Final {
+			return errors.New("error mapping disk: " + spec.Name())
+		}
+		return err
+	})
+}
+
+func (p *ourPlugin) MapPodDevice(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.Use) (string, error) {
+	return "", p.do("MapPodDevice", spec.Name(), pod.UID, func() error { return p.setUp(spec.Name()) })
+}
+
+func (p *ourPlugin) UnmapPodDevice(_ context.Context, specName string, pod types.UID) error {
+	return p.do("UnmapPodDevice", specName, pod, func() error { return nil })
+}
+
+func (p *ourPlugin) TearDownDevice(_ context.Context, spec *plugins.Spec) error {
+	return p.do("TearDownDevice", spec.Name(), "", func() error { return nil })
+}
+
+func (*ourPlugin) ReconstructBlock(string, types.UID) (plugins.Reconstructed, error) {
+	panic("nothing is found")
+}
+
 // attaching is a plugin whose volumes are attached first, by the controller.
 type attaching struct{ *ourPlugin }
 

@@ -73,6 +73,13 @@ func (o *observer) called(verb, disk string, pod types.UID, err error) {
 	}
 }
 
+// failedTo tells whether a call ever failed.
+func (o *observer) failedTo(call, disk string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.ContainsFunc(append(o.flush(disk), o.calls[disk]...), func(word string) bool { return strings.HasPrefix(word, "("+call+":") })
+}
+
 func (o *observer) flush(disk string) []string {
 	var words []string
 	for _, what := range o.failed[disk] {
@@ -130,7 +137,7 @@ func (w *world) state() histories.State {
 	for text := range o.told {
 		lines = append(lines, text)
 	}
-	for _, d := range disks {
+	for _, d := range w.disks {
 		if calls := slices.Concat(o.calls[d.name], o.flush(d.name)); len(calls) > 0 {
 			lines = append(lines, fmt.Sprintf("calls %s: %s", d.name, strings.Join(calls, ", ")))
 		}

@@ -17,6 +17,10 @@ var stories = []struct {
 		{acts: []act{runPod{"p1", []string{volumetesting.FailOnSetupVolumeName}}}},
 		{acts: []act{endPod{"p1", ends}}},
 	}},
+	{deviceLeft, history{
+		{acts: []act{asDevices{}}},
+		{acts: []act{runPod{"p1", []string{volumetesting.TimeoutAndFailOnSetupVolumeName}}}},
+	}},
 }
 
 // TestDeliberates has a story for each difference that may be, and each story shows its own.

@@ -42,7 +42,7 @@ func liveUpstream(t *testing.T, h history, want []histories.State) (l histories.
 	synctest.Test(t, func(t *testing.T) {
 		faults := &histories.Faults{Caller: sim.Direct()}
 		server := fake.NewServer(fake.Config{Now: time.Now, Empty: true})
-		w := newWorld(server, server.Client(sim.Direct()), faults)
+		w := newWorld(h, server, server.Client(sim.Direct()), faults)
 		if err := w.furnish(); err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func fakePlugins(seen *observer) []volume.VolumePlugin {
 	make := func(name string) *fakePlugin {
 		p := &fakePlugin{
 			FakeVolumePlugin: &volumetesting.FakeVolumePlugin{PluginName: name, DisableNodeExpansion: true}, seen: seen,
-			mounts: map[string]string{},
+			mounts: map[string]string{}, devices: map[string]string{},
 		}
 		p.CanSupportFn = func(spec *volume.Spec) bool { return pluginOf(spec.PersistentVolume) == name }
 		return p
@@ -137,12 +137,13 @@ type fakePlugin struct {
 	*volumetesting.FakeVolumePlugin
 	seen *observer
 
-	mu     sync.Mutex        // held while a FakeVolume is called
-	mounts map[string]string // guarded by mu: the VolumeMountState of all of them
+	mu      sync.Mutex        // held while a FakeVolume is called
+	mounts  map[string]string // guarded by mu: the VolumeMountState of all of them
+	devices map[string]string // guarded by mu: the DeviceMountState of all that are mapped
 }
 
 func (p *fakePlugin) volume(name string, pod types.UID) *volumetesting.FakeVolume {
-	return &volumetesting.FakeVolume{PodUID: pod, VolName: name, Plugin: p.FakeVolumePlugin, VolumeMountState: p.mounts}
+	return &volumetesting.FakeVolume{PodUID: pod, VolName: name, Plugin: p.FakeVolumePlugin, VolumeMountState: p.mounts, DeviceMountState: p.devices}
 }
 
 // NewMounter is for one volume of a pod.
@@ -184,6 +185,59 @@ func (m *fakeMounter) TearDown() error {
 	return m.plugin.do("TearDown", m.VolName, m.PodUID, m.FakeVolume.TearDown)
 }
 
+// NewBlockVolumeMapper is for one volume of a pod, or for none.
+func (p *fakePlugin) NewBlockVolumeMapper(spec *volume.Spec, pod *corev1.Pod) (volume.BlockVolumeMapper, error) {
+	m := &fakeMapper{FakeVolume: p.volume(spec.Name(), ""), plugin: p}
+	if pod != nil {
+		m.PodUID = pod.UID
+	}
+	return m, nil
+}
+
+// NewBlockVolumeUnmapper is for one volume of a pod.
+func (p *fakePlugin) NewBlockVolumeUnmapper(name string, pod types.UID) (volume.BlockVolumeUnmapper, error) {
+	return &fakeMapper{FakeVolume: p.volume(name, pod), plugin: p}, nil
+}
+
+type fakeMapper struct {
+	*volumetesting.FakeVolume
+	plugin *fakePlugin
+}
+
+// GetGlobalMapPath is another one for each volume.
+func (m *fakeMapper) GetGlobalMapPath(spec *volume.Spec) (string, error) {
+	return globalOf(spec.Name()), nil
+}
+
+// GetPodDeviceMapPath is another one for each volume of a pod.
+func (m *fakeMapper) GetPodDeviceMapPath() (dir, link string) { return linksOf(m.PodUID), m.VolName }
+
+// SetUpDevice is noted.
+func (m *fakeMapper) SetUpDevice() (string, error) {
+	return "", m.plugin.do("SetUpDevice", m.VolName, "", func() error {
+		_, err := m.FakeVolume.SetUpDevice()
+		return err
+	})
+}
+
+// MapPodDevice is noted.
+func (m *fakeMapper) MapPodDevice() (string, error) {
+	return "", m.plugin.do("MapPodDevice", m.VolName, m.PodUID, func() error {
+		_, err := m.FakeVolume.MapPodDevice()
+		return err
+	})
+}
+
+// UnmapPodDevice is noted.
+func (m *fakeMapper) UnmapPodDevice() error {
+	return m.plugin.do("UnmapPodDevice", m.VolName, m.PodUID, m.FakeVolume.UnmapPodDevice)
+}
+
+// TearDownDevice is noted.
+func (m *fakeMapper) TearDownDevice(path, device string) error {
+	return m.plugin.do("TearDownDevice", m.VolName, "", func() error { return m.FakeVolume.TearDownDevice(path, device) })
+}
+
 // NewAttacher mounts for the node.
 func (p *fakePlugin) NewAttacher() (volume.Attacher, error) {
 	a, err := p.FakeVolumePlugin.NewAttacher()
@@ -208,6 +262,10 @@ type fakeAttacher struct {
 }
 
 const deviceRoot = "/devices"
+
+func globalOf(disk string) string { return "/global/" + disk }
+
+func linksOf(pod types.UID) string { return "/links/" + string(pod) }
 
 // GetDeviceMountPath is another one for each volume.
 func (*fakeAttacher) GetDeviceMountPath(spec *volume.Spec) (string, error) {

@@ -36,22 +36,41 @@ type world struct {
 	faults  *histories.Faults // of the kubelet's requests
 	kubelet kubelet
 
+	disks  []disk
 	pods   map[string]*pod // the last one of each name
 	counts map[string]int  // pods there were of a name
 	all    []*pod
 	down   bool // the attach/detach controller is
 }
 
-func newWorld(server *fake.Server, client kubernetes.Interface, faults *histories.Faults) *world {
+func newWorld(h history, server *fake.Server, client kubernetes.Interface, faults *histories.Faults) *world {
 	return &world{
+		disks:  disksOf(h),
 		server: server, client: client, seen: newObserver(), faults: faults, pods: map[string]*pod{}, counts: map[string]int{},
 	}
+}
+
+// disksOf are the disks of a history's world: in one that begins so, those that behave by their names are devices.
+func disksOf(h history) []disk {
+	if len(h) == 0 || h[0].acts[0] != (asDevices{}) {
+		return disks
+	}
+	all := slices.Clone(disks)
+	for i := range all {
+		all[i].block = all[i].block || all[i].magic()
+	}
+	return all
+}
+
+// disk is the disk of a name.
+func (w *world) disk(name string) disk {
+	return w.disks[slices.IndexFunc(w.disks, func(d disk) bool { return d.name == name })]
 }
 
 // furnish makes the node, and what there is of claims and volumes at first.
 func (w *world) furnish() error {
 	objects := []runtime.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}}
-	for _, d := range disks {
+	for _, d := range w.disks {
 		objects = append(objects, d.claim())
 		if !d.lost {
 			objects = append(objects, d.volume())
@@ -87,7 +106,7 @@ func (w *world) attach() error {
 	}
 	status := w.node().Status
 	var want []corev1.AttachedVolume
-	for _, d := range disks {
+	for _, d := range w.disks {
 		is := slices.ContainsFunc(status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == d.unique() })
 		if d.attachable() && (w.uses(d) || is && slices.Contains(status.VolumesInUse, d.unique())) {
 			want = append(want, corev1.AttachedVolume{Name: d.unique(), DevicePath: devicePath})
