@@ -25,10 +25,10 @@ import (
 
 // Act is one thing that a user does. Objects are of namespace default; [] may be left out, options come in any order:
 //
-//	create volume NAME SIZE [class=C] [reclaim=Delete] [for=CLAIM] [modes=ReadWriteMany] [handle=H] [path=P] [by=PROVISIONER] [node=NODE]
-//	create claim NAME SIZE [class=C] [volume=V] [modes=ReadWriteMany]
+//	create volume NAME SIZE [class=C] [reclaim=Delete] [for=CLAIM] [modes=ReadWriteMany] [handle=H] [path=P] [by=PROVISIONER] [node=NODE] [mode=Block]
+//	create claim NAME SIZE [class=C] [volume=V] [modes=ReadWriteMany] [mode=Block]
 //	create class NAME [provisioner=P] [binding=WaitForFirstConsumer] [reclaim=Retain] [default=true]
-//	create pod NAME [CLAIM …] [on=NODE]
+//	create pod NAME [CLAIM …] [on=NODE] [devices=CLAIM,…] (which it uses as devices; the others it mounts)
 //	delete volume|claim|class NAME
 //	delete pod NAME [now=true]
 //	set volume NAME [reclaim=Delete|Retain|Recycle] [for=CLAIM | bind=CLAIM] [migrated=DRIVER]
@@ -66,10 +66,10 @@ type grammar struct {
 
 // acts are the acts by verb and kind.
 var acts = map[string]grammar{
-	"create volume": {1, []string{"class", "reclaim", "for", "modes", "handle", "path", "by", "node"}},
-	"create claim":  {1, []string{"class", "volume", "modes"}},
+	"create volume": {1, []string{"class", "reclaim", "for", "modes", "handle", "path", "by", "node", "mode"}},
+	"create claim":  {1, []string{"class", "volume", "modes", "mode"}},
 	"create class":  {0, []string{"provisioner", "binding", "reclaim", "default"}},
-	"create pod":    {-1, []string{"on"}},
+	"create pod":    {-1, []string{"on", "devices"}},
 	"delete volume": {0, nil}, "delete claim": {0, nil}, "delete class": {0, nil}, "delete pod": {0, []string{"now"}},
 	"set volume": {0, []string{"reclaim", "for", "bind", "migrated"}}, "set claim": {0, []string{"reclaim"}},
 	"set node":   {0, []string{"ready", "out-of-service"}},
@@ -372,9 +372,19 @@ func (a Act) modes() []corev1.PersistentVolumeAccessMode {
 	return modes
 }
 
+// mode is how the volume is used; nil says nothing of it.
+func (a Act) mode() *corev1.PersistentVolumeMode {
+	word, ok := a.option("mode")
+	if !ok {
+		return nil
+	}
+	mode := corev1.PersistentVolumeMode(word)
+	return &mode
+}
+
 func (a Act) volume(driver string) *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: a.name}}
-	v.Spec.AccessModes = a.modes()
+	v.Spec.AccessModes, v.Spec.VolumeMode = a.modes(), a.mode()
 	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(a.args[0])}
 	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	if policy, ok := a.option("reclaim"); ok {
@@ -413,7 +423,7 @@ func onNode(name string) *corev1.NodeSelector {
 
 func (a Act) claim() *corev1.PersistentVolumeClaim {
 	claim := cluster.NewClaim(a.name, a.args[0])
-	claim.Spec.AccessModes = a.modes()
+	claim.Spec.AccessModes, claim.Spec.VolumeMode = a.modes(), a.mode()
 	if class, ok := a.option("class"); ok {
 		claim.Spec.StorageClassName = &class
 	}
@@ -441,8 +451,14 @@ func (a Act) class(driver string) *storagev1.StorageClass {
 }
 
 func (a Act) pod() *corev1.Pod {
-	pod := cluster.NewPod(a.name, a.args...)
+	devices, _ := a.option("devices")
+	pod := cluster.NewPod(a.name, append(slices.Clone(a.args), list(devices)...)...)
 	pod.Spec.NodeName, _ = a.option("on")
+	c := &pod.Spec.Containers[0]
+	for _, mount := range c.VolumeMounts[len(a.args):] {
+		c.VolumeDevices = append(c.VolumeDevices, corev1.VolumeDevice{Name: mount.Name, DevicePath: "/dev/" + mount.Name})
+	}
+	c.VolumeMounts = c.VolumeMounts[:len(a.args)]
 	return pod
 }
 
