@@ -215,6 +215,26 @@ type asDevices struct{}
 func (asDevices) String() string  { return "(devices)" }
 func (asDevices) do(*world) error { return nil }
 
+// setting begins a history in which the kubelet attaches and detaches itself, on a node that behaves by its name.
+type setting struct {
+	node   string
+	itself bool
+}
+
+func (s setting) String() string { return "(the kubelet attaches, on " + s.node + ")" }
+func (setting) do(*world) error  { return nil }
+
+func settingOf(h history) setting {
+	if len(h) > 0 {
+		for _, a := range h[0].acts {
+			if s, is := a.(setting); is {
+				return s
+			}
+		}
+	}
+	return setting{node: "node"}
+}
+
 // nothing is that time passes.
 type nothing struct{}
 

@@ -93,11 +93,20 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 	return s
 })
 
+var drawNode = histories.One("node", "node", volumetesting.UncertainAttachNode, volumetesting.TimeoutAttachNode, volumetesting.FailDetachNode)
+
 // draw draws a whole history, of some scenes of some steps each: rapid's lists are short, and shrink well.
 var draw = rapid.Custom(func(t *rapid.T) history {
 	var h history
+	var begin []act
+	if histories.Rarely(t, 4, "itself") {
+		begin = append(begin, setting{drawNode.Draw(t, "node"), true})
+	}
 	if histories.Rarely(t, 3, "devices") {
-		h = history{{acts: []act{asDevices{}}}}
+		begin = append(begin, asDevices{})
+	}
+	if len(begin) > 0 {
+		h = history{{acts: begin}}
 	}
 	return append(h, slices.Concat(rapid.SliceOfN(rapid.SliceOfN(steps, 1, 4), 1, 4).Draw(t, "scenes")...)...)
 })

@@ -35,6 +35,7 @@ type ours struct {
 	host      *sim.Stepped
 	component *sim.Component
 	client    kubernetes.Interface
+	node      string
 	manager   *volumemanager.Manager
 	status    *sim.Queue[string]
 	spoil     spoil
@@ -60,12 +61,14 @@ func liveOurs(h history, chooser sim.Chooser, spoil spoil) histories.Life[*world
 		o.client = spoil.client(o.client)
 	}
 	o.alarm = o.host.Component("clock").NewTimer("alarm", func() { o.rung = true })
-	o.start(server, w.seen)
+	o.start(server, w)
 	w.kubelet = o
 	return w.live(h, o.pass, nil)
 }
 
-func (o *ours) start(server *fake.Server, seen *observer) {
+func (o *ours) start(server *fake.Server, w *world) {
+	o.node = w.node
+	seen := w.seen
 	manager := &plugins.Manager{}
 	for _, name := range []string{blockPlugin, localPlugin, sharePlugin} {
 		if err := manager.Register(o.plugin(name, seen)); err != nil {
@@ -75,9 +78,10 @@ func (o *ours) start(server *fake.Server, seen *observer) {
 	o.status = sim.NewQueue[string](o.component, sim.QueueConfig{Name: "node status"})
 	o.status.Work(o.syncNode)
 	o.manager = volumemanager.New(volumemanager.Config{
-		Component: o.component, Client: o.client, NodeName: nodeName, Plugins: manager, Recorder: seen, FS: newDisk(), Root: "/kubelet",
+		Component: o.component, Client: o.client, NodeName: types.NodeName(w.node), Plugins: manager, Recorder: seen,
+		FS: newDisk(), Root: "/kubelet", AttachesItself: w.itself,
 		PodChanged:    func(types.UID) {},
-		ReportChanged: func() { o.status.Add(nodeName) },
+		ReportChanged: func() { o.status.Add(o.node) },
 	})
 	listen.To(server.Informers(o.component).Core().V1().Nodes().Informer(),
 		func(_, node *corev1.Node) { o.manager.NodeUpdated(node) }, nil)
@@ -103,7 +107,7 @@ func newDisk() nodefs.FS {
 
 // plugin is one of ours, or what a mutant has in its place.
 func (o *ours) plugin(name string, seen *observer) plugins.Plugin {
-	p := &ourPlugin{name: name, component: o.component, seen: seen, mounts: map[string]bool{}, devices: map[string]bool{}}
+	p := &ourPlugin{name: name, component: o.component, seen: seen, mounts: map[string]bool{}, devices: map[string]bool{}, attached: map[string]bool{}}
 	switch {
 	case o.spoil.plugin != nil && name == blockPlugin:
 		return o.spoil.plugin(p)

@@ -3,6 +3,7 @@ package vmdiff
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -22,6 +23,7 @@ type ourPlugin struct {
 	seen      *observer
 	mounts    map[string]bool // volumes for which SetUp was ever called and went as far as FakeVolume remembers
 	devices   map[string]bool // and MountDevice
+	attached  map[string]bool // volumes that are
 }
 
 func (p *ourPlugin) Name() string { return p.name }
@@ -178,11 +180,36 @@ type attaching struct{ *ourPlugin }
 
 func (attaching) CanAttach(*plugins.Spec) (bool, error) { return true, nil }
 
-func (attaching) Attach(context.Context, *plugins.Spec, types.NodeName) (string, error) {
-	panic("the kubelet attaches")
+// Attach is FakeVolume's.
+//
+// Upstream: pkg/volume/testing FakeVolume.Attach (v1.36).
+func (p attaching) Attach(_ context.Context, spec *plugins.Spec, node types.NodeName) (string, error) {
+	err := p.do("Attach", spec.Name(), "", func() error {
+		before := p.attached[spec.Name()]
+		p.attached[spec.Name()] = true
+		if node == volumetesting.TimeoutAttachNode || node == volumetesting.UncertainAttachNode && !before {
+			return fmt.Errorf("timed out to attach volume %q to node %q", spec.Name(), node)
+		}
+		return nil
+	})
+	return devicePath, err
 }
 
-func (attaching) Detach(context.Context, string, types.NodeName) error { panic("the kubelet detaches") }
+// Detach is FakeVolume's.
+//
+// Upstream: pkg/volume/testing FakeVolume.Detach (v1.36).
+func (p attaching) Detach(_ context.Context, disk string, node types.NodeName) error {
+	return p.do("Detach", disk, "", func() error {
+		switch {
+		case !p.attached[disk]:
+			return fmt.Errorf("trying to detach volume %q that is not attached to the node %q", disk, node)
+		case node == volumetesting.FailDetachNode:
+			return fmt.Errorf("fail to detach volume %q to node %q", disk, node)
+		}
+		delete(p.attached, disk)
+		return nil
+	})
+}
 
 // onlyMounting is a plugin whose volumes are not mounted for the node first.
 type onlyMounting struct {

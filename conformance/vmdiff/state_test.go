@@ -124,7 +124,7 @@ func (w *world) state() histories.State {
 		}
 		lines = append(lines, line)
 	}
-	status := w.node().Status
+	status := w.nodeObject().Status
 	for _, name := range status.VolumesInUse {
 		lines = append(lines, "in use: "+string(name))
 	}

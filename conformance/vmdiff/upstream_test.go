@@ -31,9 +31,9 @@ const devicePath = "/dev/sdb"
 
 // upstream is upstream's volume manager, with as much of a kubelet as it needs.
 type upstream struct {
-	manager  *upstreamvm.Manager
-	client   kubernetes.Interface
-	reported []corev1.UniqueVolumeName
+	manager *upstreamvm.Manager
+	client  kubernetes.Interface
+	node    string
 }
 
 // liveUpstream has upstream's manager live through a history, in a bubble.
@@ -47,15 +47,15 @@ func liveUpstream(t *testing.T, h history, want []histories.State) (l histories.
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		u := &upstream{client: server.Client(faults)}
+		u := &upstream{client: server.Client(faults), node: w.node}
 		m, wait, err := upstreamvm.Start(ctx, upstreamvm.Config{
-			Client: u.client, Node: nodeName, Root: root, Recorder: w.seen, Plugins: fakePlugins(w.seen),
+			Client: u.client, Node: types.NodeName(w.node), Root: root, Recorder: w.seen, Plugins: fakePlugins(w.seen), AttachesItself: w.itself,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		u.manager, w.kubelet = m, u
-		m.NodeSeen(w.node())
+		m.NodeSeen(w.nodeObject())
 		server.OnCommit(func(c fake.Commit) {
 			if c.Resource == "nodes" {
 				m.NodeSeen(c.After.(*corev1.Node))
@@ -102,13 +102,13 @@ func (u *upstream) report() error {
 	if err != nil {
 		return err
 	}
-	node, err := u.client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+	node, err := u.client.CoreV1().Nodes().Get(ctx, u.node, metav1.GetOptions{})
 	if err != nil {
 		return nil // it is tried again
 	}
 	if !slices.Equal(node.Status.VolumesInUse, names) {
 		if _, err := u.client.CoreV1().Nodes().
-			Patch(ctx, nodeName, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			Patch(ctx, u.node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 			return nil
 		}
 	}
@@ -272,6 +272,15 @@ func (*fakeAttacher) GetDeviceMountPath(spec *volume.Spec) (string, error) {
 	return filepath.Join(deviceRoot, spec.Name()), nil
 }
 
+// Attach is noted.
+func (a *fakeAttacher) Attach(spec *volume.Spec, node types.NodeName) (path string, err error) {
+	err = a.plugin.do("Attach", spec.Name(), "", func() error {
+		path, err = a.Attacher.Attach(spec, node)
+		return err
+	})
+	return path, err
+}
+
 // MountDevice is noted.
 func (a *fakeAttacher) MountDevice(spec *volume.Spec, device, path string, args volume.DeviceMounterArgs) error {
 	return a.plugin.do("MountDevice", spec.Name(), "", func() error { return a.Attacher.MountDevice(spec, device, path, args) })
@@ -280,6 +289,11 @@ func (a *fakeAttacher) MountDevice(spec *volume.Spec, device, path string, args 
 type fakeDetacher struct {
 	volume.Detacher
 	plugin *fakePlugin
+}
+
+// Detach is noted.
+func (d *fakeDetacher) Detach(disk string, node types.NodeName) error {
+	return d.plugin.do("Detach", disk, "", func() error { return d.Detacher.Detach(disk, node) })
 }
 
 // UnmountDevice is noted.
