@@ -20,6 +20,7 @@ type excuse struct {
 // The differences that are there on purpose and that histories may meet.
 const (
 	endedUnmounted = "what a pod does not have mounted, whose containers have ended, is not mounted for it any more"
+	attachFailed   = "what a kubelet has tried to attach, and may be attached, is detached"
 	deviceLeft     = "a device that may be there for a pod is taken away from it, though a later try failed for good"
 )
 
@@ -30,6 +31,8 @@ var deliberates = []excuse{
 	{endedUnmounted, func(d delta, disk, _ string) bool {
 		return slices.ContainsFunc(d.Facts.all, func(p *pod) bool { return p.here && p.ended && p.names(disk) && !hasMounted(d, p, disk) })
 	}},
+	// volumemanager/attach.go.
+	{attachFailed, func(d delta, disk, _ string) bool { return d.Facts.itself && d.Facts.seen.failedTo("Attach", disk) }},
 	// volumemanager/map.go mapVolume.
 	{deviceLeft, func(d delta, disk, line string) bool {
 		for _, p := range d.Facts.all {

@@ -17,6 +17,11 @@ var stories = []struct {
 		{acts: []act{runPod{"p1", []string{volumetesting.FailOnSetupVolumeName}}}},
 		{acts: []act{endPod{"p1", ends}}},
 	}},
+	{attachFailed, history{
+		{acts: []act{setting{volumetesting.TimeoutAttachNode, true}}},
+		{acts: []act{runPod{"p1", []string{"a"}}}},
+		{acts: []act{endPod{"p1", isDeleted}}},
+	}},
 	{deviceLeft, history{
 		{acts: []act{asDevices{}}},
 		{acts: []act{runPod{"p1", []string{volumetesting.TimeoutAndFailOnSetupVolumeName}}}},
