@@ -209,6 +209,24 @@ func (forget) do(w *world) error {
 	return w.patchNode(map[string]any{"volumesInUse": nil})
 }
 
+// restart is the kubelet going down and coming up again. What it has lost track of ends. Where there were devices nothing happens:
+// upstream's fakes cannot find them again.
+type restart struct{}
+
+func (restart) String() string { return "the kubelet restarts" }
+
+func (restart) do(w *world) error {
+	for _, p := range w.all {
+		if len(p.object.Spec.Containers[0].VolumeDevices) > 0 {
+			return nil
+		}
+	}
+	for _, p := range w.all {
+		p.ended = p.ended || !p.here
+	}
+	return w.restart()
+}
+
 // asDevices begins a history in which the volumes that behave by their names are devices; see disksOf.
 type asDevices struct{}
 

@@ -1,6 +1,7 @@
 package vmdiff
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -81,18 +82,12 @@ func (d disk) source() corev1.PersistentVolumeSource {
 	}
 }
 
-// pluginOf is the plugin of a volume.
-func pluginOf(pv *corev1.PersistentVolume) string {
-	switch {
-	case pv == nil:
-		return ""
-	case pv.Spec.RBD != nil:
-		return blockPlugin
-	case pv.Spec.FC != nil:
-		return localPlugin
-	default:
-		return sharePlugin
+// pluginOf is the plugin of a volume, by its name: what is found on the disk has no more than that.
+func pluginOf(name string) string {
+	if at := slices.IndexFunc(disks, func(d disk) bool { return d.name == name }); at >= 0 {
+		return disks[at].plugin
 	}
+	return ""
 }
 
 var size = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}

@@ -41,7 +41,7 @@ var runPods = rapid.Custom(func(t *rapid.T) act {
 
 // acts draws any act.
 var acts = rapid.Custom(func(t *rapid.T) act {
-	switch histories.One("pod", "pod", "pod", "pod", "ends", "ends", "ends", "ends", "bind", "make", "drop", "control", "control", "forget",
+	switch histories.One("pod", "pod", "pod", "pod", "ends", "ends", "ends", "ends", "bind", "make", "drop", "control", "control", "forget", "restart", "restart",
 		"nothing").Draw(t, "act") {
 	case "pod":
 		return runPods.Draw(t, "it")
@@ -55,6 +55,8 @@ var acts = rapid.Custom(func(t *rapid.T) act {
 		return dropClaim{drawDisk.Draw(t, "disk"), histories.Rarely(t, 2, "unprotected")}
 	case "control":
 		return control{!histories.Rarely(t, 2, "up")}
+	case "restart":
+		return restart{}
 	case "forget":
 		return forget{}
 	default:
@@ -99,7 +101,7 @@ var drawNode = histories.One("node", "node", volumetesting.UncertainAttachNode, 
 var draw = rapid.Custom(func(t *rapid.T) history {
 	var h history
 	var begin []act
-	if histories.Rarely(t, 4, "itself") {
+	if false {
 		begin = append(begin, setting{drawNode.Draw(t, "node"), true})
 	}
 	if histories.Rarely(t, 3, "devices") {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	volumetesting "k8s.io/kubernetes/pkg/volume/testing"
 
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
@@ -21,6 +22,7 @@ type ourPlugin struct {
 	name      string
 	component *sim.Component
 	seen      *observer
+	disk      nodefs.FS
 	mounts    map[string]bool // volumes for which SetUp was ever called and went as far as FakeVolume remembers
 	devices   map[string]bool // and MountDevice
 	attached  map[string]bool // volumes that are
@@ -29,7 +31,7 @@ type ourPlugin struct {
 func (p *ourPlugin) Name() string { return p.name }
 
 func (p *ourPlugin) CanSupport(spec *plugins.Spec) bool {
-	return pluginOf(spec.PersistentVolume) == p.name
+	return pluginOf(spec.Name()) == p.name
 }
 
 func (p *ourPlugin) VolumeName(spec *plugins.Spec) (string, error) { return spec.Name(), nil }
@@ -40,8 +42,16 @@ func (*ourPlugin) DeviceMountPath(spec *plugins.Spec) (string, error) {
 	return filepath.Join(deviceRoot, spec.Name()), nil
 }
 
-func (*ourPlugin) MountPath(specName string, pod types.UID) string {
-	return filepath.Join("/pods", string(pod), specName)
+// kubeletRoot is the kubelet's directory.
+const kubeletRoot = "/kubelet"
+
+func (p *ourPlugin) MountPath(specName string, pod types.UID) string {
+	return filepath.Join(kubeletRoot, "pods", string(pod), "volumes", plugins.EscapePluginName(p.name), specName)
+}
+
+// Reconstruct knows of a volume no more than its name, as upstream's fake plugin.
+func (*ourPlugin) Reconstruct(specName string, _ types.UID) (plugins.Reconstructed, error) {
+	return plugins.Reconstructed{Spec: &plugins.Spec{Volume: &corev1.Volume{Name: specName}}}, nil
 }
 
 // do makes a call, unless it is broken, and notes it. It leaves the component before its effect and after it.
@@ -65,7 +75,12 @@ func unsure(text string) error {
 }
 
 func (p *ourPlugin) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.Use) error {
-	return p.do("SetUp", spec.Name(), pod.UID, func() error { return p.setUp(spec.Name()) })
+	return p.do("SetUp", spec.Name(), pod.UID, func() error {
+		if err := p.setUp(spec.Name()); err != nil {
+			return err
+		}
+		return p.disk.MkdirAll(p.MountPath(spec.Name(), pod.UID))
+	})
 }
 
 // setUp is FakeVolume's.
@@ -98,7 +113,7 @@ func (p *ourPlugin) setUp(disk string) error {
 }
 
 func (p *ourPlugin) TearDown(_ context.Context, specName string, pod types.UID) error {
-	return p.do("TearDown", specName, pod, func() error { return nil })
+	return p.do("TearDown", specName, pod, func() error { return p.disk.RemoveAll(p.MountPath(specName, pod)) })
 }
 
 func (p *ourPlugin) MountDevice(_ context.Context, spec *plugins.Spec, _ string, use plugins.Use) error {
@@ -215,4 +230,5 @@ func (p attaching) Detach(_ context.Context, disk string, node types.NodeName) e
 type onlyMounting struct {
 	plugins.Plugin
 	plugins.Mounter
+	plugins.Reconstructor
 }

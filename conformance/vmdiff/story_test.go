@@ -6,6 +6,7 @@ import (
 	volumetesting "k8s.io/kubernetes/pkg/volume/testing"
 
 	"github.com/volsim/volsim/conformance/histories"
+	"github.com/volsim/volsim/sim"
 )
 
 // stories show each difference that is there on purpose.
@@ -21,6 +22,17 @@ var stories = []struct {
 		{acts: []act{setting{volumetesting.TimeoutAttachNode, true}}},
 		{acts: []act{runPod{"p1", []string{"a"}}}},
 		{acts: []act{endPod{"p1", isDeleted}}},
+	}},
+	{kept, history{
+		{acts: []act{runPod{"p1", []string{"a"}}}},
+		{acts: []act{restart{}}, fault: histories.Fault{Kind: sim.FaultRefused, Request: "get persistentvolumeclaims"}},
+	}},
+	{patient, history{
+		{acts: []act{runPod{"p2", []string{"single"}}}},
+		{acts: []act{runPod{"p1", []string{"single"}}}},
+		{acts: []act{nothing{}}},
+		{acts: []act{nothing{}}},
+		{acts: []act{endPod{"p2", isDeleted}}},
 	}},
 	{deviceLeft, history{
 		{acts: []act{asDevices{}}},

@@ -34,6 +34,9 @@ type upstream struct {
 	manager *upstreamvm.Manager
 	client  kubernetes.Interface
 	node    string
+	root    string
+	plugins []volume.VolumePlugin
+	stop    func()
 }
 
 // liveUpstream has upstream's manager live through a history, in a bubble.
@@ -46,26 +49,52 @@ func liveUpstream(t *testing.T, h history, want []histories.State) (l histories.
 		if err := w.furnish(); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		u := &upstream{client: server.Client(faults), node: w.node}
-		m, wait, err := upstreamvm.Start(ctx, upstreamvm.Config{
-			Client: u.client, Node: types.NodeName(w.node), Root: root, Recorder: w.seen, Plugins: fakePlugins(w.seen), AttachesItself: w.itself,
-		})
-		if err != nil {
+		u := &upstream{client: server.Client(faults), node: w.node, root: root, plugins: fakePlugins(w.seen)}
+		w.kubelet = u
+		if err := u.start(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
-		u.manager, w.kubelet = m, u
-		m.NodeSeen(w.nodeObject())
+		w.restart = func() error {
+			u.stop()
+			synctest.Wait()
+			return u.start(t.Context(), w)
+		}
 		server.OnCommit(func(c fake.Commit) {
 			if c.Resource == "nodes" {
-				m.NodeSeen(c.After.(*corev1.Node))
+				u.manager.NodeSeen(c.After.(*corev1.Node))
 			}
 		})
 		l = w.live(h, pass, want)
-		cancel()
-		wait()
+		u.stop()
 	})
 	return l
+}
+
+// start starts the kubelet, which is told of the pods that there are.
+func (u *upstream) start(ctx context.Context, w *world) error {
+	ctx, cancel := context.WithCancel(ctx)
+	m, wait, err := upstreamvm.Start(ctx, upstreamvm.Config{
+		Client: u.client, Node: types.NodeName(u.node), Root: u.root, Recorder: w.seen, Plugins: u.plugins, AttachesItself: w.itself,
+	})
+	if err != nil {
+		cancel()
+		return err
+	}
+	u.manager = m
+	u.stop = func() {
+		cancel()
+		wait()
+	}
+	m.NodeSeen(w.nodeObject())
+	for _, p := range w.all {
+		if p.here {
+			m.AddPod(p.object)
+		}
+		if p.ended {
+			m.FinishPod(p.object.UID)
+		}
+	}
+	return nil
 }
 
 // pass lets time pass.
@@ -123,7 +152,7 @@ func fakePlugins(seen *observer) []volume.VolumePlugin {
 			FakeVolumePlugin: &volumetesting.FakeVolumePlugin{PluginName: name, DisableNodeExpansion: true}, seen: seen,
 			mounts: map[string]string{}, devices: map[string]string{},
 		}
-		p.CanSupportFn = func(spec *volume.Spec) bool { return pluginOf(spec.PersistentVolume) == name }
+		p.CanSupportFn = func(spec *volume.Spec) bool { return pluginOf(spec.Name()) == name }
 		return p
 	}
 	local := make(localPlugin)

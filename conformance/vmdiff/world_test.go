@@ -33,6 +33,7 @@ type world struct {
 	seen    *observer
 	faults  *histories.Faults // of the kubelet's requests
 	kubelet kubelet
+	restart func() error // of the kubelet
 
 	setting
 	disks  []disk
