@@ -25,6 +25,7 @@ import (
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/pluginmanager"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/hostpath"
@@ -40,8 +41,10 @@ import (
 type node struct {
 	name    string
 	fs      nodefs.FS
-	root    string           // of the node, and of its kubelet, on fs
-	driver  csi.Register     // the driver's services there
+	root    string                   // of the node, and of its kubelet, on fs
+	driver  csi.Register             // the driver's services there
+	conn    grpc.ClientConnInterface // to them
+	sockets sockets
 	kubelet *kubelet.Kubelet // the one that was started last
 	lost    bool             // see Lose
 	boots   int              // how often it has booted anew
@@ -231,13 +234,13 @@ func (c *Cluster) sidecarParts(conn grpc.ClientConnInterface) []part {
 		{name: "provisioner", start: func(p Process) error {
 			provisioner.New(provisioner.Config{
 				Component: p.Component, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(),
-				Recorder: p.Recorder(c.driver.name()), Conn: p.conn(conn),
+				Recorder: p.Recorder(c.driver.name()), Conn: p.conn(c.driver.name(), conn),
 			})
 			return nil
 		}},
 		{name: "attacher", start: func(p Process) error {
 			attacher.New(attacher.Config{
-				Component: p.Component, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(), Conn: p.conn(conn),
+				Component: p.Component, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(), Conn: p.conn(c.driver.name(), conn),
 			})
 			return nil
 		}},
@@ -364,6 +367,9 @@ func (c *Cluster) addDisks(cfg Config) error {
 		if err != nil {
 			return err
 		}
+		if _, real := n.fs.(*nodefs.Real); real && cfg.Stepped == nil {
+			n.sockets.machine = &pluginmanager.Unix{}
+		}
 		c.nodes = append(c.nodes, n)
 	}
 	c.machine = hostpath.Machine{FS: c.nodes[0].fs, Root: c.nodes[0].root}
@@ -372,12 +378,13 @@ func (c *Cluster) addDisks(cfg Config) error {
 
 // addNode adds the driver on a node, and its kubelet.
 func (c *Cluster) addNode(cfg Config, n *node) error {
-	conn, err := c.connect(n.driver)
-	if err != nil {
+	var err error
+	if n.conn, err = c.connect(n.services(c.driver.name())); err != nil {
 		return err
 	}
+	c.plugIn(n)
 	if cfg.Enrolled {
-		if err := c.enrol(n.name, conn); err != nil {
+		if err := c.enrol(n.name, n.conn); err != nil {
 			return err
 		}
 	}
@@ -393,7 +400,13 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 			n.kubelet, err = kubelet.New(kubelet.Config{
 				Component: p.Component, Client: p.Client, Informers: p.Informers, Node: n.name, Root: n.root, FS: n.fs, Exports: c.exports,
 				BootID:  fmt.Sprintf("%s-%d", n.name, n.boots),
-				Drivers: map[string]grpc.ClientConnInterface{c.driver.name(): p.conn(conn)},
+				Sockets: &n.sockets, Dial: func(driver, endpoint string) (grpc.ClientConnInterface, error) {
+					conn, err := n.sockets.Dial(endpoint)
+					if err != nil {
+						return nil, err
+					}
+					return p.conn(driver, conn), nil
+				},
 			})
 			return err
 		},

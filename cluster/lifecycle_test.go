@@ -35,7 +35,9 @@ func lifecycle(ctx context.Context, c *cluster.Cluster) error {
 	}
 	content := []byte("hello")
 	for _, node := range []string{"node-1", "node-2"} {
-		if _, err := pods.Create(ctx, cluster.NewPod("web", "data"), metav1.CreateOptions{}); err != nil {
+		pod := cluster.NewPod("web", "data")
+		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node} // the scheduler may see late what is done to nodes
+		if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 		if err := c.WaitForPod(ctx, "default", "web", corev1.PodRunning); err != nil {

@@ -93,9 +93,9 @@ func (p Process) Recorder(source string) record.EventRecorder {
 	return events.New(events.Config{Component: p.Component, Client: p.Client, Source: source})
 }
 
-// conn is a connection to the driver whose calls leave the component.
-func (p Process) conn(conn grpc.ClientConnInterface) grpc.ClientConnInterface {
-	c := csi.Suspend(p.Component, p.cluster.driver.name(), conn)
+// conn is a connection to a driver whose calls leave the component.
+func (p Process) conn(driver string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
+	c := csi.Suspend(p.Component, driver, conn)
 	if between := p.cluster.between.Driver; between != nil {
 		c = between(p.Component.Name(), c)
 	}
@@ -114,7 +114,7 @@ func (p Process) plugin(plugin plugins.Plugin) plugins.Plugin {
 type Between struct {
 	// Client returns the client that a part gets in the place of its own, such as client.Intercepted(…). nil: its own.
 	Client func(part string, client *fake.Clientset) *fake.Clientset
-	// Driver returns the connection that a part gets in the place of its own to the driver. nil: its own.
+	// Driver returns the connection that a part gets in the place of its own to a driver. nil: its own.
 	Driver func(part string, conn grpc.ClientConnInterface) grpc.ClientConnInterface
 	// Plugin returns the plugin that the PersistentVolume controller gets in the place of its own. nil: its own.
 	Plugin func(plugin plugins.Plugin) plugins.Plugin

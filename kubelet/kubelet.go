@@ -14,6 +14,7 @@ import (
 	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/listen"
 	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/pluginmanager"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sim"
@@ -30,7 +31,9 @@ type Config struct {
 	FS        nodefs.FS                       // the node's disk
 	BootID    string                          // differs each time the node boots
 	Exports   nodefs.FS                       // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
-	Drivers   map[string]grpc.ClientConnInterface
+	Sockets   pluginmanager.Sockets           // of the node; drivers announce themselves in plugins_registry below Root
+	// Dial reaches a driver that has announced itself. The connection's calls leave the component.
+	Dial func(driver, endpoint string) (grpc.ClientConnInterface, error)
 }
 
 // Kubelet is what a node does. Its methods are for the strands of its component.
@@ -40,11 +43,11 @@ type Kubelet struct {
 	volumes *volumemanager.Manager
 	pods    *sim.Queue[types.UID]
 	status  *sim.Queue[string] // one key: the node's name
-	drivers *sim.Queue[string]
+	plugins *pluginmanager.Manager
 	mine    map[types.UID]*corev1.Pod // the pods of this node, as last seen
 	begun   bool                      // the volume manager was told of all pods that were seen
 	start   *sim.Queue[string]        // see syncStart
-	greeted bool                      // the drivers were told that the kubelet is here
+	greeted bool                      // the node has its CSINode, and drivers may register
 
 	recorder record.EventRecorder
 	rejected map[types.UID]*rejection
@@ -60,7 +63,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.csi = csi.New(csi.Config{
 		Component: cfg.Component, Client: cfg.Client,
 		CSIDrivers: cfg.Informers.Storage().V1().CSIDrivers(),
-		NodeName:   types.NodeName(cfg.Node), Root: cfg.Root, FS: cfg.FS,
+		NodeName:   types.NodeName(cfg.Node), Root: cfg.Root, FS: cfg.FS, Dial: cfg.Dial,
 	})
 	var manager plugins.Manager
 	if err := manager.Register(k.csi); err != nil {
@@ -70,8 +73,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.start.Work(k.syncStart)
 	k.status = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "node status"})
 	k.status.Work(k.syncNode)
-	k.drivers = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "driver registration"})
-	k.drivers.Work(k.syncDriver)
+	k.plugins = k.newPlugins()
 	k.pods = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{Name: "pods"})
 	k.pods.Work(k.syncPod)
 	k.recorder = events.New(events.Config{Component: cfg.Component, Client: cfg.Client, Source: "kubelet", Host: cfg.Node})

@@ -68,6 +68,11 @@ func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, p
 	dir, link := mapper.PodDeviceMapPath(want.spec.Name(), pod)
 	at := podDevice{volume: name, pod: pod, global: global, dir: dir, link: link}
 	what, err := m.mapForPod(ctx, actual, want, use, at)
+	if err == nil && before != mounted {
+		if err := m.expandAtMount(ctx, actual, want); err != nil {
+			return m.mapFailed(want, "MapVolume.MarkVolumeAsMounted failed while expanding volume", err)
+		}
+	}
 	m.actual.setMount(actual, want, after(before, use.Reconstructed || before == mountUncertain, err))
 	if have := actual.pods[pod]; have != nil && err == nil {
 		have.remount = false

@@ -9,6 +9,7 @@ import (
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
@@ -34,9 +35,20 @@ func (s suspended) Invoke(ctx context.Context, method string, args, reply any, o
 	}
 	out := s.caller.Call(action, func() trace.Outcome {
 		err := s.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
-		return trace.Outcome{Err: err, Detail: particulars(args, reply), Read: method == csispec.Node_NodeGetInfo_FullMethodName}
+		return trace.Outcome{Err: err, Detail: particulars(args, reply), Read: asks(method)}
 	})
 	return out.Err
+}
+
+// asks tells whether a call changes nothing that anybody waits for.
+func asks(method string) bool {
+	switch method {
+	case csispec.Node_NodeGetInfo_FullMethodName, csispec.Node_NodeGetCapabilities_FullMethodName,
+		registration.Registration_GetInfo_FullMethodName, registration.Registration_NotifyRegistrationStatus_FullMethodName:
+		return true
+	default:
+		return false
+	}
 }
 
 // subject is the volume, or the volume to be, that a request is about.

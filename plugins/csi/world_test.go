@@ -46,14 +46,15 @@ type world struct {
 	component *sim.Component
 	plugin    *csi.Plugin
 	disk      *nodefs.Memory
-	conn      *faulty // to the driver that was added
-	driver    string  // its name
+	conn      *faulty                             // to the driver that was added
+	driver    string                              // its name
+	sockets   map[string]grpc.ClientConnInterface // where drivers serve that register
 }
 
 // newWorld makes a process that has all that a controller and a kubelet give the plugin.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{}), disk: nodefs.NewMemory(root)}
+	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{}), disk: nodefs.NewMemory(root), sockets: map[string]grpc.ClientConnInterface{}}
 	t.Cleanup(w.host.Close)
 	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
 	w.user = w.server.Client(w.host.Outside())
@@ -64,6 +65,13 @@ func newWorld(t *testing.T) *world {
 		CSIDrivers: storage.CSIDrivers(), Attachments: storage.VolumeAttachments(),
 		PersistentVolumes: core.PersistentVolumes(),
 		NodeName:          node1, Root: root, FS: w.disk,
+		Dial: func(driver, endpoint string) (grpc.ClientConnInterface, error) {
+			conn, there := w.sockets[endpoint]
+			if !there {
+				return nil, errPipe
+			}
+			return csi.Suspend(w.component, driver, conn), nil
+		},
 	})
 	_, err := w.user.CoreV1().Nodes().Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node1}}, metav1.CreateOptions{})
 	w.must(err)
