@@ -34,6 +34,9 @@ type Config struct {
 	Sockets   pluginmanager.Sockets           // of the node; drivers announce themselves in plugins_registry below Root
 	// Dial reaches a driver that has announced itself. The connection's calls leave the component.
 	Dial func(driver, endpoint string) (grpc.ClientConnInterface, error)
+
+	// SyncFrequency is how often volumes are set up again whose CSIDriver says requiresRepublish. 0: each minute.
+	SyncFrequency time.Duration
 }
 
 // Kubelet is what a node does. Its methods are for the strands of its component.
@@ -49,6 +52,13 @@ type Kubelet struct {
 	start   *sim.Queue[string]        // see syncStart
 	greeted bool                      // the node has its CSINode, and drivers may register
 
+	lives    map[types.UID]life // what this kubelet has said of containers
+	patience *patience
+	added    map[types.UID]*corev1.Pod // as the volume manager was told of them last
+	again    *sim.Queue[types.UID]     // see again.go
+	agains   map[types.UID]struct{}    // those that will be looked at again
+	orphans  *sim.Queue[types.UID]     // pods to be looked at again
+
 	recorder record.EventRecorder
 	rejected map[types.UID]*rejection
 	limits   *sim.Queue[string]       // drivers to be asked
@@ -58,7 +68,8 @@ type Kubelet struct {
 // New makes the kubelet of a node, with its workers. The error says that a plugin cannot be had.
 func New(cfg Config) (*Kubelet, error) {
 	k := &Kubelet{
-		cfg: cfg, mine: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, periods: map[string]time.Duration{},
+		cfg: cfg, mine: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, lives: map[types.UID]life{},
+		added: map[types.UID]*corev1.Pod{}, agains: map[types.UID]struct{}{}, periods: map[string]time.Duration{},
 	}
 	k.csi = csi.New(csi.Config{
 		Component: cfg.Component, Client: cfg.Client,
@@ -76,10 +87,11 @@ func New(cfg Config) (*Kubelet, error) {
 	k.plugins = k.newPlugins()
 	k.pods = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{Name: "pods"})
 	k.pods.Work(k.syncPod)
+	k.patience = newPatience(cfg.Component, k.pods.Add)
 	k.recorder = events.New(events.Config{Component: cfg.Component, Client: cfg.Client, Source: "kubelet", Host: cfg.Node})
 	k.volumes = volumemanager.New(volumemanager.Config{
 		Component: cfg.Component, Client: cfg.Client, NodeName: types.NodeName(cfg.Node), Plugins: &manager,
-		Recorder: k.recorder, Rejected: k.reject, Root: cfg.Root, FS: cfg.FS,
+		Recorder: k.recorder, WaitFailed: k.waitFailed, Root: cfg.Root, FS: cfg.FS,
 		PodChanged:    k.pods.Add,
 		ReportChanged: func() { k.status.Add(cfg.Node) },
 	})
@@ -87,6 +99,8 @@ func New(cfg Config) (*Kubelet, error) {
 	listen.To(core.Pods().Informer(), func(_, pod *corev1.Pod) { k.podSeen(pod) }, k.podGone)
 	listen.To(core.Nodes().Informer(), func(_, node *corev1.Node) { k.volumes.NodeUpdated(node) }, nil)
 	k.watchLimits()
+	k.watchRemounts()
+	k.watchOrphans()
 	k.status.Add(cfg.Node)
 	return k, nil
 }

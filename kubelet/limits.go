@@ -5,11 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/listen"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/volumemanager"
 )
 
 // limitReason is why a pod is rejected that needs a volume for which its node has no place.
@@ -48,12 +46,6 @@ func (k *Kubelet) syncLimits(ctx context.Context, driver string) error {
 	}
 	k.limits.AddAfter(driver, period)
 	return k.csi.Refresh(ctx, driver)
-}
-
-// reject lets a pod be told that it cannot run here.
-func (k *Kubelet) reject(uid types.UID, why *volumemanager.LimitError) {
-	k.rejected[uid] = &rejection{message: why.Error()}
-	k.pods.Add(uid)
 }
 
 // reportRejected says, once, that a pod has failed.

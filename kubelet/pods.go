@@ -2,6 +2,8 @@ package kubelet
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -9,7 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/plugins/recycler"
+	"github.com/volsim/volsim/volumemanager"
 )
+
+// reasonFailedMount is the reason of the event for a pod whose volumes cannot be mounted.
+//
+// Upstream: pkg/kubelet/events FailedMountVolume (v1.36).
+const reasonFailedMount = "FailedMount"
 
 func (k *Kubelet) podSeen(pod *corev1.Pod) {
 	k.mine[pod.UID] = pod
@@ -19,7 +27,29 @@ func (k *Kubelet) podSeen(pod *corev1.Pod) {
 func (k *Kubelet) podGone(pod *corev1.Pod) {
 	delete(k.mine, pod.UID)
 	delete(k.rejected, pod.UID)
+	delete(k.lives, pod.UID)
 	k.pods.Add(pod.UID)
+}
+
+// waitFailed is told that a pod waits for its volumes in vain.
+//
+// Upstream: pkg/kubelet SyncPod (v1.36).
+func (k *Kubelet) waitFailed(uid types.UID, why error) {
+	pod := k.mine[uid]
+	if limit := (*volumemanager.LimitError)(nil); errors.As(why, &limit) {
+		k.rejected[uid] = &rejection{message: limit.Error()}
+		k.pods.Add(uid)
+	} else if pod != nil && !finished(pod) {
+		k.recorder.Event(pod, corev1.EventTypeWarning, reasonFailedMount, fmt.Sprintf("Unable to attach or mount volumes: %v", why))
+	}
+}
+
+// add tells the volume manager of a pod that is to run, unless it knows of it.
+func (k *Kubelet) add(pod *corev1.Pod) {
+	if k.added[pod.UID] != pod {
+		k.added[pod.UID] = pod
+		k.volumes.AddPod(pod)
+	}
 }
 
 // runs tells whether the pod's containers are to run, with volumes mounted for them.
@@ -42,21 +72,62 @@ func (k *Kubelet) syncPod(ctx context.Context, uid types.UID) error {
 		if volume, source, ok := recycler.Scrubs(pod); ok {
 			return k.scrub(ctx, pod, volume, source)
 		}
-		k.volumes.AddPod(pod)
-		if !k.started(pod) && k.volumes.Mounted(uid) {
-			return k.reportRunning(ctx, pod)
-		}
+		return k.run(ctx, pod)
+	}
+	return k.stop(ctx, uid, pod)
+}
+
+// run has a pod's containers run as soon as its volumes are mounted.
+func (k *Kubelet) run(ctx context.Context, pod *corev1.Pod) error {
+	k.add(pod)
+	l := k.lifeOf(pod)
+	switch {
+	case l >= running:
+		k.remounts(pod.UID)
+		return nil
+	case k.volumes.Mounted(pod.UID):
+		k.patience.end(pod.UID)
+		k.remounts(pod.UID)
+		return k.reportLife(ctx, pod, running)
+	case l == creating:
+		return nil
+	case k.stoppedByBoot(pod), k.patience.lost(pod.UID):
+		k.patience.end(pod.UID)
+		return k.reportLife(ctx, pod, creating)
+	default:
+		k.patience.begin(pod.UID)
 		return nil
 	}
+}
+
+// stop takes away what a pod has whose containers are not to run any more. pod is nil when it is gone.
+func (k *Kubelet) stop(ctx context.Context, uid types.UID, pod *corev1.Pod) error {
+	k.patience.end(uid)
+	delete(k.added, uid)
 	k.volumes.RemovePod(uid)
+	ends := pod != nil && pod.DeletionTimestamp != nil
+	if ends && k.lifeOf(pod) == running {
+		if err := k.reportLife(ctx, pod, ended); err != nil {
+			return err
+		}
+	}
 	if k.volumes.HasVolumes(uid) {
 		return nil
 	}
-	if err := k.removePodDir(ctx, uid); err != nil {
+	switch err := k.removePodDir(ctx, uid); {
+	case errors.Is(err, errStillMounted):
+		k.orphans.AddAfter(uid, housekeepingPeriod)
+		return nil
+	case err != nil:
 		return err
 	}
-	if pod == nil || pod.DeletionTimestamp == nil {
+	if !ends {
 		return nil
+	}
+	if k.lifeOf(pod) != ended {
+		if err := k.reportLife(ctx, pod, ended); err != nil {
+			return err
+		}
 	}
 	now := int64(0)
 	err := k.cfg.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{

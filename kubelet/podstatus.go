@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,29 +13,248 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// reportRunning says that all containers of a pod run.
-func (k *Kubelet) reportRunning(ctx context.Context, pod *corev1.Pod) error {
+// life is how far a pod's containers have come. They start all at once, when the volumes are mounted, and end at once, without an
+// error, when the pod is deleted.
+type life int
+
+const (
+	unborn   life = iota // nothing was said of them
+	creating             // they wait for volumes
+	running
+	ended
+)
+
+// reportLife says how far a pod's containers have come.
+func (k *Kubelet) reportLife(ctx context.Context, pod *corev1.Pod, l life) error {
+	if err := k.reportPod(ctx, pod, k.statusOf(pod, l)); err != nil {
+		return err
+	}
+	k.lives[pod.UID] = l
+	return nil
+}
+
+// lifeOf is what was last said of a pod's containers, by this kubelet or by the one before it. Of those that ran before the
+// machine was booted nobody knows any more.
+func (k *Kubelet) lifeOf(pod *corev1.Pod) life {
+	switch l, known := k.lives[pod.UID]; {
+	case known:
+		return l
+	case finished(pod):
+		return ended
+	case pod.Status.Phase == corev1.PodRunning && !k.stoppedByBoot(pod):
+		return running
+	default:
+		return unborn
+	}
+}
+
+// stoppedByBoot tells whether the pod's containers ran before the machine was booted.
+func (k *Kubelet) stoppedByBoot(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return k.containerStopped(&s)
+	})
+}
+
+func (k *Kubelet) containerStopped(s *corev1.ContainerStatus) bool {
+	return s.State.Running != nil && s.ContainerID != "" && !strings.HasPrefix(s.ContainerID, k.containerPrefix())
+}
+
+// containerPrefix begins the IDs of all containers since the machine was booted.
+func (k *Kubelet) containerPrefix() string { return "volsim://" + k.cfg.BootID + "/" }
+
+// statusOf is the status of a pod whose containers have come so far.
+//
+// Upstream: pkg/kubelet generateAPIPodStatus, getPhase, pkg/kubelet/status TerminatePod (v1.36).
+func (k *Kubelet) statusOf(pod *corev1.Pod, l life) corev1.PodStatus {
 	now := metav1.NewTime(k.cfg.Component.Now())
-	status := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &now}
-	for _, t := range []corev1.PodConditionType{corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady} {
-		status.Conditions = append(status.Conditions, corev1.PodCondition{
-			Type: t, Status: corev1.ConditionTrue, LastTransitionTime: now,
-		})
+	s := corev1.PodStatus{Phase: k.phaseOf(pod, l), StartTime: pod.Status.StartTime}
+	if s.StartTime == nil {
+		s.StartTime = &now
 	}
-	for _, c := range pod.Spec.Containers {
-		started := true
-		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, Ready: true, Started: &started,
-			ContainerID: k.containerID(pod, c.Name), RestartCount: k.restarts(pod, c.Name),
-			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
-		})
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		s.InitContainerStatuses = append(s.InitContainerStatuses, initStatus(pod, c, l, now))
 	}
-	return k.reportPod(ctx, pod, status)
+	for i := range pod.Spec.Containers {
+		s.ContainerStatuses = append(s.ContainerStatuses, k.containerStatus(pod, &pod.Spec.Containers[i], l, now))
+	}
+	s.Conditions = conditionsOf(pod, &s, l, now)
+	return s
+}
+
+// phaseOf is the phase of a pod whose containers have come so far. Containers that ended well have run until now.
+func (k *Kubelet) phaseOf(pod *corev1.Pod, l life) corev1.PodPhase {
+	switch {
+	case l == ended && k.lifeOf(pod) == running:
+		return corev1.PodSucceeded
+	case l == ended:
+		return corev1.PodFailed
+	case l == running, k.stoppedByBoot(pod):
+		return corev1.PodRunning
+	default:
+		return corev1.PodPending
+	}
+}
+
+// waitingReason is what containers wait for that were not created yet.
+func waitingReason(pod *corev1.Pod) string {
+	if len(pod.Spec.InitContainers) > 0 {
+		return "PodInitializing"
+	}
+	return "ContainerCreating"
+}
+
+func (k *Kubelet) containerStatus(pod *corev1.Pod, c *corev1.Container, l life, now metav1.Time) corev1.ContainerStatus {
+	old := containerNamed(pod.Status.ContainerStatuses, c.Name)
+	s := corev1.ContainerStatus{
+		Name: c.Name, Image: c.Image,
+		RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState, ContainerID: old.ContainerID,
+	}
+	if k.containerStopped(&old) {
+		s.RestartCount++
+		s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+			Reason:   lostReason,
+			Message:  "The container could not be located when the pod was deleted.  The container used to be Running",
+			ExitCode: lostExit,
+		}
+	}
+	started := l == running
+	s.Started, s.Ready = &started, started
+	switch {
+	case l == running:
+		s.ContainerID = k.containerPrefix() + string(pod.UID) + "/" + c.Name
+		s.State.Running = &corev1.ContainerStateRunning{StartedAt: now}
+	case l == ended && k.lifeOf(pod) == running:
+		s.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: now, ContainerID: old.ContainerID}
+		if old.State.Running != nil {
+			s.State.Terminated.StartedAt = old.State.Running.StartedAt
+		}
+	case l == ended && s.LastTerminationState.Terminated != nil:
+		s.State.Terminated = &corev1.ContainerStateTerminated{
+			Reason: lostReason, Message: "The container could not be located when the pod was terminated", ExitCode: lostExit,
+		}
+	default:
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waitingReason(pod)}
+	}
+	return s
+}
+
+// What is said of containers of which nobody knows any more.
+//
+// Upstream: pkg/kubelet/container ContainerReasonStatusUnknown (v1.36).
+const (
+	lostReason = "ContainerStatusUnknown"
+	lostExit   = 137
+)
+
+func containerNamed(all []corev1.ContainerStatus, name string) corev1.ContainerStatus {
+	i := slices.IndexFunc(all, func(s corev1.ContainerStatus) bool { return s.Name == name })
+	if i < 0 {
+		return corev1.ContainerStatus{}
+	}
+	return all[i]
+}
+
+// initStatus is the status of a container that runs before the others, or, if it is always started again, beside them.
+func initStatus(pod *corev1.Pod, c *corev1.Container, l life, now metav1.Time) corev1.ContainerStatus {
+	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image}
+	began := l >= running
+	sidecar := c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	started := began && sidecar && l == running
+	s.Started = &started
+	switch {
+	case !began:
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waitingReason(pod)}
+	case started:
+		s.Ready = true
+		s.State.Running = &corev1.ContainerStateRunning{StartedAt: now}
+	default:
+		s.Ready = !sidecar
+		s.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: now, FinishedAt: now}
+	}
+	return s
+}
+
+// conditionsOf are the conditions that a kubelet sets. When one last changed is known from the pod.
+//
+// Upstream: pkg/kubelet/status GeneratePodReadyCondition and its like (v1.36).
+func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, l life, now metav1.Time) []corev1.PodCondition {
+	ready := corev1.PodCondition{Status: status(l == running)}
+	initialized := corev1.PodCondition{Status: corev1.ConditionTrue}
+	switch {
+	case s.Phase == corev1.PodSucceeded:
+		ready.Reason, initialized.Reason = "PodCompleted", "PodCompleted"
+	case s.Phase == corev1.PodFailed:
+		ready.Reason = "PodFailed"
+	case l != running:
+		ready.Reason = "ContainersNotReady"
+		ready.Message = fmt.Sprintf("containers with unready status: %s", namesOf(pod.Spec.Containers))
+	}
+	if len(pod.Spec.InitContainers) > 0 && s.Phase != corev1.PodSucceeded && l != running {
+		initialized = corev1.PodCondition{
+			Status: corev1.ConditionFalse, Reason: "ContainersNotInitialized",
+			Message: fmt.Sprintf("containers with incomplete status: %s", namesOf(pod.Spec.InitContainers)),
+		}
+	}
+	sandbox := corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: status(l == running)}
+	initialized.Type, ready.Type = corev1.PodInitialized, corev1.PodReady
+	containersReady := ready
+	containersReady.Type = corev1.ContainersReady
+	all := []corev1.PodCondition{
+		sandbox, initialized, ready, containersReady, {Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+	}
+	for i := range all {
+		all[i].LastTransitionTime = now
+		for _, old := range pod.Status.Conditions {
+			if old.Type == all[i].Type && old.Status == all[i].Status {
+				all[i].LastTransitionTime = old.LastTransitionTime
+			}
+		}
+	}
+	return all
+}
+
+func status(holds bool) corev1.ConditionStatus {
+	if holds {
+		return corev1.ConditionTrue
+	}
+	return corev1.ConditionFalse
+}
+
+func namesOf(containers []corev1.Container) []string {
+	names := make([]string, len(containers))
+	for i := range containers {
+		names[i] = containers[i].Name
+	}
+	return names
+}
+
+// statusPatch is a status as a patch: conditions lose the words that they do not have any more.
+type statusPatch struct {
+	corev1.PodStatus
+	Conditions []conditionPatch `json:"conditions,omitempty"`
+}
+
+type conditionPatch struct {
+	corev1.PodCondition
+	Reason  *string `json:"reason"`
+	Message *string `json:"message"`
 }
 
 // reportPod writes a pod's status, unless the pod is gone.
 func (k *Kubelet) reportPod(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
+	p := statusPatch{PodStatus: status}
+	for i := range status.Conditions {
+		c := conditionPatch{PodCondition: status.Conditions[i]}
+		if c.PodCondition.Reason != "" {
+			c.Reason = &c.PodCondition.Reason
+		}
+		if c.PodCondition.Message != "" {
+			c.Message = &c.PodCondition.Message
+		}
+		p.Conditions = append(p.Conditions, c)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": p})
 	if err != nil {
 		return fmt.Errorf("patch of pod status: %w", err)
 	}

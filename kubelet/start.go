@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,7 +23,7 @@ func (k *Kubelet) begin() {
 	k.begun = true
 	for _, uid := range slices.Sorted(maps.Keys(k.mine)) {
 		if pod := k.mine[uid]; runs(pod) {
-			k.volumes.AddPod(pod)
+			k.add(pod)
 		}
 	}
 	for _, uid := range k.podDirs() {
@@ -63,36 +62,8 @@ func (k *Kubelet) syncStart(ctx context.Context, _ string) error {
 	}
 	for _, uid := range strangers { // some may have been seen meanwhile
 		if pod := k.mine[uid]; pod != nil && runs(pod) {
-			k.volumes.AddPod(pod)
+			k.add(pod)
 		}
 	}
 	return k.volumes.PodsKnown()
-}
-
-// containerScheme begins the id of a container.
-const containerScheme = "volsim://"
-
-// containerID is the id of a container of a pod that runs since the node has booted.
-func (k *Kubelet) containerID(pod *corev1.Pod, container string) string {
-	return fmt.Sprintf("%s%s/%s/%s", containerScheme, k.cfg.BootID, pod.UID, container)
-}
-
-// started tells whether the containers of a pod run: they were started, and the node has not booted since.
-func (k *Kubelet) started(pod *corev1.Pod) bool {
-	if pod.Status.Phase == corev1.PodPending {
-		return false
-	}
-	return !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
-		return c.ContainerID != "" && c.ContainerID != k.containerID(pod, c.Name)
-	})
-}
-
-// restarts is how often a container has been started again, when it is started now.
-func (k *Kubelet) restarts(pod *corev1.Pod, container string) int32 {
-	for _, c := range pod.Status.ContainerStatuses {
-		if c.Name == container && c.ContainerID != "" {
-			return c.RestartCount + 1
-		}
-	}
-	return 0
 }

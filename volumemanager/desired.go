@@ -34,6 +34,7 @@ type desiredPod struct {
 	stale   sets.Set[string]                   // those of them that may have changed since
 	errors  map[string]string                  // why some could not be processed
 	looked  bool                               // somebody has tried to find out what they are
+	telling telling                            // what was told of errors; see wait.go
 
 	waitsSince time.Time // since when for a volume that may not find a place; it is looked at when that is long. Zero: for none
 }

@@ -36,8 +36,10 @@ type Config struct {
 	PodChanged    func(uid types.UID) // called when a pod may have become mounted or unmounted
 	ReportChanged func()              // called when ReportNeeded may have become true
 
-	// Rejected is called when a pod cannot run here, since the node has no place for its volumes. nil: nobody is told.
-	Rejected func(uid types.UID, why *LimitError)
+	// WaitFailed is called when a pod waits for its volumes in vain: with a *WaitError when some cannot be processed, once for each
+	// thing there is to say, and with a *LimitError when the pod cannot run here, since the node has no place for them. nil: nobody
+	// is told.
+	WaitFailed func(uid types.UID, why error)
 
 	// Root is the kubelet's directory on FS, the node's disk, where what a kubelet before this one mounted is looked for. nil:
 	// there was none.
@@ -58,6 +60,7 @@ type Manager struct {
 	volumes *sim.Queue[corev1.UniqueVolumeName]
 	places  *sim.Queue[types.UID] // pods that wait for their volumes
 	ops     *executor.Executor
+	news    map[types.UID]*sim.Signal // given when something about the pod has changed; see wait.go
 
 	node     *corev1.Node // the newest that was seen
 	nodeSeen int64        // its resourceVersion
@@ -75,7 +78,11 @@ type Manager struct {
 
 // New makes a kubelet's volume manager, with its two workers.
 func New(cfg Config) *Manager {
-	m := &Manager{cfg: cfg, desired: newDesiredState(), actual: newActualState()}
+	m := &Manager{cfg: cfg, desired: newDesiredState(), actual: newActualState(), news: map[types.UID]*sim.Signal{}}
+	m.cfg.PodChanged = func(uid types.UID) {
+		m.changed(uid)
+		cfg.PodChanged(uid)
+	}
 	m.pods = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{
 		Name: "volume populator", BackoffMin: populateBackoffMin, BackoffMax: populateBackoffMax, Background: true,
 	})

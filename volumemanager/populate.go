@@ -51,6 +51,7 @@ func (m *Manager) populate(ctx context.Context, uid types.UID) error {
 		}
 	}
 	m.desired.looked(p)
+	m.tell(p)
 	m.checkReady()
 	if failed == nil {
 		m.lookAgain(uid)

@@ -26,3 +26,19 @@ func (m *Manager) remountVolumes(uid types.UID) {
 		}
 	}
 }
+
+// Remounts tells whether a pod has volumes that are set up again each time that AddPod is called.
+//
+// Upstream: pkg/volume VolumePlugin.RequiresRemount (v1.36).
+func (m *Manager) Remounts(uid types.UID) bool {
+	p := m.desired.pods[uid]
+	if p == nil {
+		return false
+	}
+	for _, name := range p.volumes {
+		if v := m.desired.volumes[name]; v.caps.Remounter != nil && v.caps.Remounter.RequiresRemount(v.pods[uid].spec) {
+			return true
+		}
+	}
+	return false
+}

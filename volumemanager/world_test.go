@@ -47,6 +47,7 @@ type world struct {
 	client  kubernetes.Interface // of the kubelet
 	status  *sim.Queue[string]
 	changed []types.UID // what PodChanged was called with
+	told    []string    // what WaitFailed was called with
 	failing []reportFault
 }
 
@@ -91,6 +92,7 @@ func (w *world) start(c *sim.Component) {
 		Recorder:      events.New(events.Config{Component: c, Client: w.client, Source: "kubelet", Host: nodeName}),
 		PodChanged:    func(uid types.UID) { w.changed = append(w.changed, uid) },
 		ReportChanged: func() { w.status.Add(nodeName) },
+		WaitFailed:    func(uid types.UID, why error) { w.told = append(w.told, string(uid)+": "+why.Error()) },
 	})
 	w.must(w.manager.PodsKnown())
 	see := func(obj any) { w.manager.NodeUpdated(obj.(*corev1.Node)) }

@@ -6,9 +6,11 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/volsim/volsim/sim"
@@ -18,13 +20,39 @@ import (
 // Suspend returns a connection each call of which leaves the component behind caller, and is recorded as a driver call:
 // verb is the method's name, object is driver/volume.
 func Suspend(caller sim.Caller, driver string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
-	return suspended{caller: caller, driver: driver, ClientConnInterface: conn}
+	return suspended{caller: caller, driver: driver, ClientConnInterface: conn, published: &published{requests: map[string]*csispec.NodePublishVolumeRequest{}}}
 }
 
 type suspended struct {
 	caller sim.Caller
 	driver string
 	grpc.ClientConnInterface
+	published *published
+}
+
+// published are the requests of which it is known that they hold, by path. One that is made once more changes nothing.
+type published struct {
+	mu       sync.Mutex
+	requests map[string]*csispec.NodePublishVolumeRequest // guarded by mu
+}
+
+// repeats takes up a call, and tells whether it is one that holds already.
+func (p *published) repeats(request any, err error) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch r := request.(type) {
+	case *csispec.NodeUnpublishVolumeRequest:
+		delete(p.requests, r.GetTargetPath())
+	case *csispec.NodePublishVolumeRequest:
+		before, again := p.requests[r.GetTargetPath()]
+		if err != nil {
+			delete(p.requests, r.GetTargetPath())
+			return false
+		}
+		p.requests[r.GetTargetPath()] = r
+		return again && proto.Equal(before, r)
+	}
+	return false
 }
 
 // Invoke makes the call as one effect.
@@ -35,7 +63,10 @@ func (s suspended) Invoke(ctx context.Context, method string, args, reply any, o
 	}
 	out := s.caller.Call(action, func() trace.Outcome {
 		err := s.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
-		return trace.Outcome{Err: err, Detail: particulars(args, reply), Read: asks(method)}
+		return trace.Outcome{
+			Err: err, Detail: particulars(args, reply),
+			Read: asks(method) || s.published.repeats(args, err),
+		}
 	})
 	return out.Err
 }

@@ -1,0 +1,156 @@
+package volumemanager_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volsim/volsim/sim"
+)
+
+// waited is how a wait ended, and when.
+type waited struct {
+	At  time.Duration
+	Err string
+}
+
+// wait begins a wait as a strand of the kubelet; the result is there when the wait has ended.
+func (w *world) wait(f func(context.Context) error) *waited {
+	r := &waited{At: -1}
+	w.kubelet.User("waits", func(ctx context.Context) {
+		err := f(ctx)
+		r.At = w.host.Now().Sub(sim.Epoch)
+		if err != nil {
+			r.Err = err.Error()
+		}
+	})
+	return r
+}
+
+func (w *world) waitMounted(pod *corev1.Pod) *waited {
+	return w.wait(func(ctx context.Context) error { return w.manager.WaitForAttachAndMount(ctx, pod) })
+}
+
+func TestWaitForAttachAndMount(t *testing.T) {
+	t.Parallel()
+	uncertain := fault{call: "SetUp disk-1 a", err: errUncertain, after: true}
+	tests := []struct {
+		name   string
+		world  func(w *world)
+		claims []string
+		want   waited
+	}{
+		{"all is mounted", func(w *world) { w.disk("disk-1"); w.attach("disk-1") }, []string{"disk-1"}, waited{0, ""}},
+		{"a pod without volumes", func(*world) {}, nil, waited{0, ""}},
+		{"a mount that has to be tried again", func(w *world) {
+			w.disk("disk-1")
+			w.attach("disk-1")
+			w.backend.faults = []fault{uncertain}
+		}, []string{"disk-1"}, waited{500 * time.Millisecond, ""}},
+		{"not attached", func(w *world) { w.disk("disk-1"); w.disk("disk-2"); w.attach("disk-2") }, []string{"disk-2", "disk-1"}, waited{
+			123 * time.Second,
+			"unmounted volumes=[disk-1], unattached volumes=[disk-1], failed to process volumes=[]: context deadline exceeded",
+		}},
+		{"attached, and not mounted", func(w *world) {
+			w.disk("disk-1")
+			w.attach("disk-1")
+			for range 100 {
+				w.backend.faults = append(w.backend.faults, uncertain)
+			}
+		}, []string{"disk-1"}, waited{
+			123 * time.Second,
+			"unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[]: context deadline exceeded",
+		}},
+		{"claims that are not bound end the wait", func(w *world) { w.claim("b"); w.claim("a"); w.disk("disk-1") }, []string{"b", "a", "disk-1"}, waited{
+			0, "unmounted volumes=[a b disk-1], unattached volumes=[disk-1], failed to process volumes=[a b]: " +
+				"error processing PVC default/a: PVC is not bound; error processing PVC default/b: PVC is not bound",
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			tt.world(w)
+			got := w.waitMounted(newPod("a", tt.claims...))
+			w.until("the wait to end", func() bool { return got.At >= 0 })
+			w.same("wait", tt.want, *got)
+		})
+	}
+}
+
+// TestWhoWaitsAgainFindsTheVolumesMounted is a retry of upstream's pod worker.
+func TestWhoWaitsAgainFindsTheVolumesMounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.claim("disk-1")
+	w.attach("disk-1")
+	first := w.waitMounted(newPod("a", "disk-1"))
+	w.until("the wait to end", func() bool { return first.At >= 0 })
+	w.volume("disk-1", func(*corev1.PersistentVolume) {})
+	w.bind("disk-1")
+	second := w.waitMounted(newPod("a", "disk-1"))
+	w.run()
+	if first.Err == "" {
+		t.Error("the claim is not bound: want an error")
+	}
+	w.same("error of the second wait", "", second.Err)
+	w.pod("a", true, true)
+	w.quiet()
+}
+
+// TestWaitForUnmount sees mounts of which nobody is sure.
+func TestWaitForUnmount(t *testing.T) {
+	t.Parallel()
+	w := mounted(t)
+	pod := newPod("a", "disk-1")
+	for range 100 {
+		w.backend.faults = append(w.backend.faults, fault{call: "TearDown disk-1 a", err: errUncertain, after: true})
+	}
+	w.remove("a")
+	first := w.wait(func(ctx context.Context) error {
+		err := w.manager.WaitForUnmount(ctx, pod)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			w.t.Errorf("error %v is not the deadline's", err)
+		}
+		return err
+	})
+	w.until("the wait to end", func() bool { return first.At >= 0 })
+	w.same("first wait", waited{123 * time.Second, "mounted volumes=[example.com/shelf/disk-1]: context deadline exceeded"}, *first)
+	w.backend.faults = nil
+	second := w.wait(func(ctx context.Context) error { return w.manager.WaitForUnmount(ctx, pod) })
+	w.run()
+	w.same("second wait's error", "", second.Err)
+	w.pod("a", false, false)
+	w.quiet()
+}
+
+// TestWhatCannotBeProcessedIsTold once, and not at the first look, which may have been unlucky; and again when there is something
+// else to tell.
+func TestWhatCannotBeProcessedIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.claim("disk-1")
+	w.attach("disk-1")
+	w.add("a", "disk-1")
+	w.moveAll("volume populator")
+	w.same("told after one look", none, w.told)
+	w.run()
+	const words = "a: unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[disk-1]: error processing PVC default/disk-1: "
+	w.same("told", []string{words + "PVC is not bound"}, w.told)
+	w.pass(time.Hour)
+	w.same("told an hour later", []string{words + "PVC is not bound"}, w.told)
+	w.bind("disk-1")
+	w.pass(time.Second)
+	w.same("told when the claim is bound to what is not there", []string{
+		words + "PVC is not bound",
+		words + `failed to fetch PV disk-1 from API server: persistentvolumes "disk-1" not found`,
+	}, w.told)
+	w.volume("disk-1", func(*corev1.PersistentVolume) {})
+	w.run()
+	w.pod("a", true, true)
+	w.same("told in all", 2, len(w.told))
+	w.quiet()
+}
