@@ -49,6 +49,12 @@ func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, p
 	}
 	actual.turn = pod
 	want := wanted.pods[pod]
+	if err := m.fits(want); err != nil {
+		return m.mapFailed(want, "MapVolume.NodeAffinity check failed", err)
+	}
+	if err := actual.taken(pod, want.spec); err != nil {
+		return m.mapFailed(want, "MapVolume.SetUpDevice failed", err)
+	}
 	global, err := mapper.GlobalMapPath(want.spec)
 	if err != nil {
 		return m.mapFailed(want, "MapVolume.GetGlobalMapPath failed", err)
