@@ -113,7 +113,7 @@ type realWorld struct {
 
 func newRealWorld(t *testing.T) *realWorld {
 	t.Helper()
-	w := &realWorld{world: &world{t: t, host: sim.NewStepped(sim.SteppedConfig{})}, root: filepath.Join(t.TempDir(), "node")}
+	w := &realWorld{world: &world{t: t, host: sim.NewStepped(sim.SteppedConfig{StepsMax: 3000})}, root: filepath.Join(t.TempDir(), "node")}
 	t.Cleanup(w.host.Close)
 	var err error
 	w.disk, err = nodefs.NewReal(w.root)
