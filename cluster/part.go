@@ -19,6 +19,7 @@ import (
 	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/rest"
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/remote"
@@ -102,6 +103,14 @@ func (p Process) conn(driver string, conn grpc.ClientConnInterface) grpc.ClientC
 	return c
 }
 
+// disk is a node's, or what stands in its place.
+func (p Process) disk(disk nodefs.FS) nodefs.FS {
+	if between := p.cluster.between.FS; between != nil {
+		return between(p.Component.Name(), disk)
+	}
+	return disk
+}
+
 // plugin is one of the PersistentVolume controller's, or what stands in its place.
 func (p Process) plugin(plugin plugins.Plugin) plugins.Plugin {
 	if p.cluster == nil || p.cluster.between.Plugin == nil { // nil cluster: a part of a Remote
@@ -116,6 +125,8 @@ type Between struct {
 	Client func(part string, client *fake.Clientset) *fake.Clientset
 	// Driver returns the connection that a part gets in the place of its own to a driver. nil: its own.
 	Driver func(part string, conn grpc.ClientConnInterface) grpc.ClientConnInterface
+	// FS returns the disk that a kubelet gets in the place of its node's. nil: its node's.
+	FS func(part string, disk nodefs.FS) nodefs.FS
 	// Plugin returns the plugin that the PersistentVolume controller gets in the place of its own. nil: its own.
 	Plugin func(plugin plugins.Plugin) plugins.Plugin
 }

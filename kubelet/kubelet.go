@@ -59,6 +59,7 @@ type Kubelet struct {
 	added    map[types.UID]*corev1.Pod // as the volume manager was told of them last
 	again    *sim.Queue[types.UID]     // see again.go
 	agains   map[types.UID]struct{}    // those that will be looked at again
+	orphans  *sim.Queue[types.UID]     // pods to be looked at again
 
 	recorder record.EventRecorder
 	rejected map[types.UID]*rejection
@@ -106,6 +107,7 @@ func New(cfg Config) (*Kubelet, error) {
 	listen.To(core.Nodes().Informer(), func(_, node *corev1.Node) { k.volumes.NodeUpdated(node) }, nil)
 	k.watchLimits()
 	k.watchRemounts()
+	k.watchOrphans()
 	k.status.Add(cfg.Node)
 	return k, nil
 }

@@ -47,6 +47,13 @@ func (m *Manager) useOf(want desiredMount, actual *actualVolume) plugins.Use {
 	return use
 }
 
+// deviceUseOf is useOf for mounting the device: whether that is in use is another question than whether the pod's mount is.
+func (m *Manager) deviceUseOf(want desiredMount, actual *actualVolume) plugins.Use {
+	use := m.useOf(want, actual)
+	use.Remount, use.Reconstructed = false, actual.deviceReconstructed
+	return use
+}
+
 // mount mounts the device for the node, if that is not done, and then the volume for the pod. It does nothing for a
 // volume that the pod no longer wants.
 //
@@ -135,7 +142,7 @@ func (m *Manager) mountDevice(ctx context.Context, v *actualVolume, want desired
 	}
 	before := v.device
 	v.device, v.mountPath = mountUncertain, path
-	err = v.caps.DeviceMounter.MountDevice(ctx, want.spec, path, m.useOf(want, v))
+	err = v.caps.DeviceMounter.MountDevice(ctx, want.spec, path, m.deviceUseOf(want, v))
 	v.device = after(before, v.deviceReconstructed, err)
 	v.deviceReconstructed = v.deviceReconstructed && err != nil
 	return err
