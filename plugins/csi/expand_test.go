@@ -89,27 +89,39 @@ func TestExpandFails(t *testing.T) {
 	}{
 		{"the driver does not", nil, nil, plugins.ErrUnsupported, plugins.Final, "NodeExpand is not supported by the CSI driver stub.example.com"},
 		{
-			"in use", []csispec.NodeServiceCapability_RPC_Type{expands}, status.Error(codes.FailedPrecondition, "busy"), plugins.ErrExpandInUse, plugins.Final,
+			"in use",
+			[]csispec.NodeServiceCapability_RPC_Type{expands},
+			status.Error(codes.FailedPrecondition, "busy"), plugins.ErrExpandInUse, plugins.Final,
 			"Expander.NodeExpand failed to expand the volume : rpc error: code = FailedPrecondition desc = busy",
 		},
 		{
-			"infeasible", []csispec.NodeServiceCapability_RPC_Type{expands}, status.Error(codes.InvalidArgument, "no"), plugins.ErrExpandInfeasible,
+			"infeasible",
+			[]csispec.NodeServiceCapability_RPC_Type{expands},
+			status.Error(codes.InvalidArgument, "no"), plugins.ErrExpandInfeasible,
 			plugins.Final, "Expander.NodeExpand failed to expand the volume rpc error: code = InvalidArgument desc = no",
 		},
 		{
-			"out of range", []csispec.NodeServiceCapability_RPC_Type{expands}, status.Error(codes.OutOfRange, "no"), plugins.ErrExpandInfeasible,
+			"out of range",
+			[]csispec.NodeServiceCapability_RPC_Type{expands},
+			status.Error(codes.OutOfRange, "no"), plugins.ErrExpandInfeasible,
 			plugins.Final, "Expander.NodeExpand failed to expand the volume rpc error: code = OutOfRange desc = no",
 		},
 		{
-			"not found", []csispec.NodeServiceCapability_RPC_Type{expands}, status.Error(codes.NotFound, "no"), plugins.ErrExpandInfeasible,
+			"not found",
+			[]csispec.NodeServiceCapability_RPC_Type{expands},
+			status.Error(codes.NotFound, "no"), plugins.ErrExpandInfeasible,
 			plugins.Final, "Expander.NodeExpand failed to expand the volume rpc error: code = NotFound desc = no",
 		},
 		{
-			"another final error", []csispec.NodeServiceCapability_RPC_Type{expands}, status.Error(codes.Internal, "no"), nil,
+			"another final error",
+			[]csispec.NodeServiceCapability_RPC_Type{expands},
+			status.Error(codes.Internal, "no"), nil,
 			plugins.Final, "Expander.NodeExpand failed to expand the volume : rpc error: code = Internal desc = no",
 		},
 		{
-			"no answer", []csispec.NodeServiceCapability_RPC_Type{expands}, status.Error(codes.DeadlineExceeded, "slow"), nil,
+			"no answer",
+			[]csispec.NodeServiceCapability_RPC_Type{expands},
+			status.Error(codes.DeadlineExceeded, "slow"), nil,
 			plugins.Uncertain, "Expander.NodeExpand failed to expand the volume : rpc error: code = DeadlineExceeded desc = slow",
 		},
 	}
