@@ -207,3 +207,32 @@ func TestWhatIsInUseIsToldOfEachForItself(t *testing.T) {
 		}
 	}
 }
+
+// TestTaken: one pod's volume is nobody else's; a volume that is written out in a pod has no access modes.
+func TestTaken(t *testing.T) {
+	const alone, once = corev1.ReadWriteOncePod, corev1.ReadWriteOnce
+	pv := func(modes ...corev1.PersistentVolumeAccessMode) *plugins.Spec {
+		return &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{AccessModes: modes}}}
+	}
+	for _, tt := range []struct {
+		name string
+		spec *plugins.Spec
+		pods []types.UID
+		want bool
+	}{
+		{"by nobody", pv(alone), nil, false},
+		{"by the pod itself", pv(alone), []types.UID{"a"}, false},
+		{"by another", pv(alone), []types.UID{"b"}, true},
+		{"for one node", pv(once), []types.UID{"b"}, false},
+		{"for one node or one pod", pv(once, alone), []types.UID{"b"}, false},
+		{"written out in a pod", &plugins.Spec{Volume: &corev1.Volume{Name: "v"}}, []types.UID{"b"}, false},
+	} {
+		v := &actualVolume{pods: map[types.UID]*actualMount{}}
+		for _, pod := range tt.pods {
+			v.pods[pod] = &actualMount{state: mountUncertain}
+		}
+		if err := v.taken("a", tt.spec); (err != nil) != tt.want {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
