@@ -46,7 +46,7 @@ func TestTruthIsWhatTheArrayAndTheNodesHave(t *testing.T) {
 	}
 	persistent := c.Server().List("persistentvolumes")[0].(*corev1.PersistentVolume)
 	handle := persistent.Spec.CSI.VolumeHandle
-	want := invariant.Volume{Handle: handle, Name: persistent.Name, Attached: []string{"node-2"}, Bytes: 32 << 20}
+	want := invariant.Volume{Handle: handle, Name: persistent.Name, Attached: []string{"node-2"}, Bytes: 32 << 20, FSBytes: 32 << 20}
 	got, ok := truth.Volume(handle)
 	if diff := cmp.Diff(want, got); diff != "" || !ok {
 		t.Errorf("volume (-want +got):\n%s", diff)
