@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
@@ -29,7 +32,7 @@ func (p *Plugin) ReconstructDevices() ([]plugins.ReconstructedDevice, error) {
 	}
 	var found []plugins.ReconstructedDevice
 	for _, driver := range drivers {
-		if driver == volumeDevices {
+		if filepath.Join(root, driver) == p.devicesDir() {
 			continue
 		}
 		volumes, err := namesIn(p.cfg.FS, filepath.Join(root, driver))
@@ -40,11 +43,42 @@ func (p *Plugin) ReconstructDevices() ([]plugins.ReconstructedDevice, error) {
 			found = append(found, p.staged(filepath.Join(root, driver, volume)))
 		}
 	}
-	return found, nil
+	devices, err := p.stagedBlocks()
+	return append(found, devices...), err
 }
 
-// volumeDevices is the directory of volumes that pods use as devices. It stands beside those of drivers.
-const volumeDevices = "volumeDevices"
+// stagedBlocks finds the block volumes that are staged by what is kept of each. For which pods they may be published tell the
+// nodes of devices in their directories: a pod's own link goes first.
+func (p *Plugin) stagedBlocks() ([]plugins.ReconstructedDevice, error) {
+	names, err := namesIn(p.cfg.FS, p.devicesDir())
+	if err != nil {
+		return nil, fmt.Errorf("find staged block volumes: %w", err)
+	}
+	var found []plugins.ReconstructedDevice
+	for _, name := range names {
+		if dir := filepath.Join(p.devicesDir(), name); dir == filepath.Dir(p.stagingPath("x")) || dir == filepath.Dir(p.publishDir("x")) {
+			continue
+		}
+		device := plugins.ReconstructedDevice{Path: p.globalMapPath(name), Block: true}
+		made, err := p.ReconstructBlock(name, "")
+		if err == nil {
+			device.Spec = made.Spec
+		}
+		pods := map[types.UID]bool{}
+		for _, dir := range []string{device.Path, p.publishDir(name)} {
+			uids, err := namesIn(p.cfg.FS, dir)
+			if err != nil {
+				return nil, fmt.Errorf("find pods of block volume %s: %w", name, err)
+			}
+			for _, uid := range uids {
+				pods[types.UID(uid)] = true
+			}
+		}
+		device.Pods = slices.Sorted(maps.Keys(pods))
+		found = append(found, device)
+	}
+	return found, nil
+}
 
 // staged is the volume of a directory.
 func (p *Plugin) staged(dir string) plugins.ReconstructedDevice {
