@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/sim"
 )
@@ -178,5 +180,120 @@ func TestKubeletIsKilledOnRealDevices(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// node1Pod is a world of one node in which a pod runs.
+func node1Pod(t *testing.T) (*cluster.Cluster, *nodefs.Memory) {
+	t.Helper()
+	var disk *nodefs.Memory
+	c, err := cluster.New(cluster.Config{Nodes: 1, Enrolled: true, Stepped: &sim.SteppedConfig{}, Between: cluster.Between{
+		FS: func(_ string, own nodefs.FS) nodefs.FS {
+			disk = own.(*nodefs.Memory)
+			return own
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.User("user", func(ctx context.Context) error {
+		_, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{})
+		if err == nil {
+			_, err = c.Client().CoreV1().Pods("default").Create(ctx, cluster.NewPod("web", "data"), metav1.CreateOptions{})
+		}
+		return err
+	})
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c, disk
+}
+
+func podOf(t *testing.T, c *cluster.Cluster) *corev1.Pod {
+	t.Helper()
+	obj, ok := c.Server().Get("pods", "default", "web")
+	if !ok {
+		t.Fatal("the pod is gone")
+	}
+	return obj.(*corev1.Pod)
+}
+
+// A node that has booted mounts again what its pods had, and starts their containers again; a kubelet that is killed does not.
+func TestContainersStartAgainWhenTheNodeHasBooted(t *testing.T) {
+	c, disk := node1Pod(t)
+	for _, tt := range []struct {
+		what     string
+		befall   func() error
+		restarts int32
+	}{
+		{"the kubelet is killed", func() error { return c.Crash("kubelet(node-1)") }, 0},
+		{"the node boots", func() error { return c.Reboot("node-1") }, 1},
+		{"and again", func() error { return c.Reboot("node-1") }, 2},
+	} {
+		if err := tt.befall(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		pod := podOf(t, c)
+		path, err := c.MountPath("default", "web", "data")
+		if err != nil || pod.Status.Phase != corev1.PodRunning {
+			t.Errorf("%s: pod is %s, its volume at %q, %v", tt.what, pod.Status.Phase, path, err)
+		}
+		if got := pod.Status.ContainerStatuses[0].RestartCount; got != tt.restarts {
+			t.Errorf("%s: %d restarts, want %d", tt.what, got, tt.restarts)
+		}
+		if mounts, err := disk.Mounts(); err != nil || len(mounts) != 2 {
+			t.Errorf("%s: mounts %v, %v, want two", tt.what, mounts, err)
+		}
+	}
+}
+
+// What a pod leaves is removed as long as it is empty directories: a file stays, and so does what something is mounted at.
+func TestDirectoryOfAPodIsRemovedOnlyIfItIsEmpty(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		leave func(disk *nodefs.Memory, dir string) error
+		stays bool
+	}{
+		{"empty directories", func(disk *nodefs.Memory, dir string) error { return disk.MkdirAll(dir + "/volumes/example.com~old/x") }, false},
+		{"a file", func(disk *nodefs.Memory, dir string) error { return disk.WriteFile(dir+"/note", []byte("kept")) }, true},
+		{"a mount that nobody knows of", func(disk *nodefs.Memory, dir string) error {
+			return errors.Join(disk.MkdirAll(dir+"/volumes/x"), disk.MountTree(nodefs.NewTree(), "x", dir+"/volumes/x", false))
+		}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, disk := node1Pod(t)
+			dir := "/node-1/pods/" + string(podOf(t, c).UID)
+			if err := tt.leave(disk, dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Stop("kubelet(node-1)"); err != nil {
+				t.Fatal(err)
+			}
+			c.User("user", func(ctx context.Context) error {
+				now := int64(0)
+				return c.Client().CoreV1().Pods("default").Delete(ctx, "web", metav1.DeleteOptions{GracePeriodSeconds: &now})
+			})
+			if err := c.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if c.Heal(); !c.Ails() {
+				if err := c.Run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if there, err := disk.Exists(dir); err != nil || there != tt.stays {
+				t.Errorf("the directory is there: %t, %v, want %t", there, err, tt.stays)
+			}
+			if _, err := c.MountPath("default", "web", "data"); err == nil {
+				t.Error("the volume is mounted")
+			}
+		})
 	}
 }

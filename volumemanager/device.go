@@ -43,7 +43,7 @@ func (m *Manager) mapDevice(at podDevice, device string) error {
 	return nil
 }
 
-// unmapDevice undoes mapDevice, in reverse but that the link goes before the node. What is not there is fine.
+// unmapDevice undoes mapDevice, but for the link; see unlink. What is not there is fine.
 //
 // Upstream: pkg/volume/util UnmapBlockVolume (v1.36).
 func (m *Manager) unmapDevice(at podDevice) error {
@@ -51,15 +51,22 @@ func (m *Manager) unmapDevice(at podDevice) error {
 	if err != nil {
 		return fmt.Errorf("blkUtil.DetachFileDevice failed. globalUnmapPath:%s, podUID: %s: %w", at.global, at.pod, err)
 	}
-	err = m.onDisk("UnlinkDevice", at.volume, func() error { return unlinkDevice(m.cfg.FS, at.linkPath()) })
-	if err != nil {
-		return fmt.Errorf("blkUtil.DetachFileDevice failed. podDeviceUnmapPath:%s, volumeMapName: %s, bindMount: %v: %w",
-			at.dir, at.link, false, err)
-	}
 	err = m.onDisk("UnbindDevice", at.volume, func() error { return unbindDevice(m.cfg.FS, at.node()) })
 	if err != nil {
 		return fmt.Errorf("blkUtil.DetachFileDevice failed. globalUnmapPath:%s, podUID: %s, bindMount: %v: %w",
 			at.global, at.pod, true, err)
+	}
+	return nil
+}
+
+// unlink takes the pod's link to a device away. It goes last: a kubelet that begins finds by it for which pods devices may be mapped.
+//
+// Differs: upstream takes it away before the driver is told, and may forget that pod when it is killed then.
+func (m *Manager) unlink(at podDevice) error {
+	err := m.onDisk("UnlinkDevice", at.volume, func() error { return unlinkDevice(m.cfg.FS, at.linkPath()) })
+	if err != nil {
+		return fmt.Errorf("blkUtil.DetachFileDevice failed. podDeviceUnmapPath:%s, volumeMapName: %s, bindMount: %v: %w",
+			at.dir, at.link, false, err)
 	}
 	return nil
 }
