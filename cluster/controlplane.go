@@ -35,6 +35,8 @@ import (
 	"github.com/volsim/volsim/scheduler"
 	"github.com/volsim/volsim/sidecars/attacher"
 	"github.com/volsim/volsim/sidecars/provisioner"
+	"github.com/volsim/volsim/sidecars/resizer"
+	"github.com/volsim/volsim/volumemanager"
 )
 
 // node is a node of the cluster.
@@ -138,7 +140,9 @@ func (c *Cluster) csiDriver() *storagev1.CSIDriver {
 }
 
 func (c *Cluster) class() *storagev1.StorageClass {
+	grows := true
 	return &storagev1.StorageClass{
+		AllowVolumeExpansion: &grows,
 		ObjectMeta: metav1.ObjectMeta{
 			Name: ClassName, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
 		},
@@ -244,6 +248,30 @@ func (c *Cluster) sidecarParts(conn grpc.ClientConnInterface) []part {
 			})
 			return nil
 		}},
+		{name: "resizer", narrow: narrowResizer, start: func(p Process) error {
+			resizer.New(resizer.Config{
+				Component: p.Component, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(),
+				Recorder: p.Recorder("external-resizer " + c.driver.name()), Conn: p.conn(c.driver.name(), conn),
+			})
+			return nil
+		}},
+	}
+}
+
+// claimsOf is a selection of claims by what is asked of a change.
+func claimsOf(concerns func(was, is *corev1.PersistentVolumeClaim) bool) fake.Selection {
+	return fake.Selection{Resource: "persistentvolumeclaims", Concerns: func(was, is fake.Object) bool {
+		before, _ := was.(*corev1.PersistentVolumeClaim)
+		after, _ := is.(*corev1.PersistentVolumeClaim)
+		return concerns(before, after)
+	}}
+}
+
+// narrowResizer leaves out what is not about claims that are to grow. What a volume is, is read when one does.
+func narrowResizer(func() informers.SharedInformerFactory) []fake.Selection {
+	return []fake.Selection{
+		claimsOf(func(was, is *corev1.PersistentVolumeClaim) bool { return is != nil && resizer.Concerns(was, is) }),
+		{Resource: "persistentvolumes", Concerns: func(_, _ fake.Object) bool { return false }},
 	}
 }
 
@@ -394,6 +422,7 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 			return []fake.Selection{
 				{Resource: "pods", Fields: "spec.nodeName=" + n.name},
 				{Resource: "nodes", Fields: "metadata.name=" + n.name},
+				claimsOf(volumemanager.Resized),
 			}
 		},
 		start: func(p Process) (err error) {

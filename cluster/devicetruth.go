@@ -49,7 +49,7 @@ func (t arrayTruth) Volumes() []invariant.Volume {
 // Volume is one of the array's. A node's id is its name.
 func (t arrayTruth) Volume(handle string) (invariant.Volume, bool) {
 	v, ok := t.array.Volume(handle)
-	return invariant.Volume{Handle: v.ID, Name: v.Name, Attached: v.AttachedTo, Bytes: v.SizeBytes}, ok
+	return invariant.Volume{Handle: v.ID, Name: v.Name, Attached: v.AttachedTo, Bytes: v.SizeBytes, FSBytes: v.FSBytes}, ok
 }
 
 // Plugins is the one of the PersistentVolume controller whose volumes are directories.

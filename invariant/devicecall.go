@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ type deviceCall struct {
 	handle string
 	node   string
 	path   string
+	bytes  int64 // of the size that is asked for; 0: of none
 }
 
 // deviceCallOf reads a record. The node is named by the call, or it is that of the kubelet that called.
@@ -32,6 +34,9 @@ func deviceCallOf(r trace.Record) deviceCall {
 		}
 		if path, ok := strings.CutPrefix(word, "path="); ok {
 			call.path = path
+		}
+		if bytes, ok := strings.CutPrefix(word, "bytes="); ok {
+			call.bytes, _ = strconv.ParseInt(bytes, 10, 64)
 		}
 	}
 	return call

@@ -25,13 +25,15 @@ import (
 type Config struct {
 	Component *sim.Component
 	Client    kubernetes.Interface
-	Informers informers.SharedInformerFactory // whose pods are the node's, and whose only node is it
-	Node      string                          // the node's name
-	Root      string                          // of the kubelet, on the node's disk
-	FS        nodefs.FS                       // the node's disk
-	BootID    string                          // differs each time the node boots
-	Exports   nodefs.FS                       // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
-	Sockets   pluginmanager.Sockets           // of the node; drivers announce themselves in plugins_registry below Root
+	// Informers are those whose pods are the node's, and whose only node is it; of claims, changes of which Resized of package
+	// volumemanager is true are enough.
+	Informers informers.SharedInformerFactory
+	Node      string                // the node's name
+	Root      string                // of the kubelet, on the node's disk
+	FS        nodefs.FS             // the node's disk
+	BootID    string                // differs each time the node boots
+	Exports   nodefs.FS             // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
+	Sockets   pluginmanager.Sockets // of the node; drivers announce themselves in plugins_registry below Root
 	// Dial reaches a driver that has announced itself. The connection's calls leave the component.
 	Dial func(driver, endpoint string) (grpc.ClientConnInterface, error)
 
@@ -97,6 +99,11 @@ func New(cfg Config) (*Kubelet, error) {
 	})
 	core := cfg.Informers.Core().V1()
 	listen.To(core.Pods().Informer(), func(_, pod *corev1.Pod) { k.podSeen(pod) }, k.podGone)
+	listen.To(core.PersistentVolumeClaims().Informer(), func(was, is *corev1.PersistentVolumeClaim) {
+		if volumemanager.Resized(was, is) {
+			k.volumes.ClaimResized(is)
+		}
+	}, nil)
 	listen.To(core.Nodes().Informer(), func(_, node *corev1.Node) { k.volumes.NodeUpdated(node) }, nil)
 	k.watchLimits()
 	k.watchRemounts()

@@ -33,6 +33,7 @@ var (
 	_ plugins.Attacher      = shelf{}
 	_ plugins.DeviceMounter = shelf{}
 	_ plugins.Mounter       = shelf{}
+	_ plugins.NodeExpander  = shelf{}
 	_ plugins.Reconstructor = shelf{}
 
 	_ plugins.DeviceReconstructor = shelf{}
@@ -41,6 +42,8 @@ var (
 // backend is the truth about what is attached to the node and mounted on it, and a judge of what is done to it.
 type backend struct {
 	attachable, stages bool
+	expands            bool // volumes are grown on nodes
+	mountOptions       bool // they may be mounted with options
 
 	attached map[string]bool               // volumes
 	devices  map[string]bool               // those mounted for the node
@@ -168,6 +171,14 @@ func (b *backend) removeDir(dir string) {
 	if err := b.disk.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		b.blame("%v", err)
 	}
+}
+
+func (s shelf) RequiresFSResize() bool { return s.b.expands }
+
+func (s shelf) SupportsMountOption() bool { return s.b.mountOptions }
+
+func (s shelf) NodeExpand(_ context.Context, growth plugins.Growth) error {
+	return s.call("NodeExpand", growth.Spec.Name()+" "+growth.OldSize.String()+" to "+growth.NewSize.String(), growth.Pod, func() {}, func() {})
 }
 
 // call has an effect, or none, and after a final error that of undo: what failed for good is not there.

@@ -52,7 +52,7 @@ func (m *Manager) unmapVolume(ctx context.Context, name corev1.UniqueVolumeName,
 	if err := mapper.UnmapPodDevice(ctx, have.specName, pod); err != nil {
 		return fmt.Errorf("UnmapVolume.UnmapPodDevice failed: %w", err)
 	}
-	if err := m.unlink(at); err != nil {
+	if err := m.cfg.FS.Remove(at.node()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("UnmapVolume.UnmapBlockVolume failed: %w", err)
 	}
 	m.actual.removeMount(actual, pod)

@@ -4,14 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path/filepath"
-	"slices"
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
@@ -32,7 +29,12 @@ func (p *Plugin) ReconstructDevices() ([]plugins.ReconstructedDevice, error) {
 	}
 	var found []plugins.ReconstructedDevice
 	for _, driver := range drivers {
-		if filepath.Join(root, driver) == p.devicesDir() {
+		if driver == volumeDevices {
+			blocks, err := p.reconstructBlocks()
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, blocks...)
 			continue
 		}
 		volumes, err := namesIn(p.cfg.FS, filepath.Join(root, driver))
@@ -43,42 +45,11 @@ func (p *Plugin) ReconstructDevices() ([]plugins.ReconstructedDevice, error) {
 			found = append(found, p.staged(filepath.Join(root, driver, volume)))
 		}
 	}
-	devices, err := p.stagedBlocks()
-	return append(found, devices...), err
-}
-
-// stagedBlocks finds the block volumes that are staged by what is kept of each. For which pods they may be published tell the
-// nodes of devices in their directories: a pod's own link goes first.
-func (p *Plugin) stagedBlocks() ([]plugins.ReconstructedDevice, error) {
-	names, err := namesIn(p.cfg.FS, p.devicesDir())
-	if err != nil {
-		return nil, fmt.Errorf("find staged block volumes: %w", err)
-	}
-	var found []plugins.ReconstructedDevice
-	for _, name := range names {
-		if dir := filepath.Join(p.devicesDir(), name); dir == filepath.Dir(p.stagingPath("x")) || dir == filepath.Dir(p.publishDir("x")) {
-			continue
-		}
-		device := plugins.ReconstructedDevice{Path: p.globalMapPath(name), Block: true}
-		made, err := p.ReconstructBlock(name, "")
-		if err == nil {
-			device.Spec = made.Spec
-		}
-		pods := map[types.UID]bool{}
-		for _, dir := range []string{device.Path, p.publishDir(name)} {
-			uids, err := namesIn(p.cfg.FS, dir)
-			if err != nil {
-				return nil, fmt.Errorf("find pods of block volume %s: %w", name, err)
-			}
-			for _, uid := range uids {
-				pods[types.UID(uid)] = true
-			}
-		}
-		device.Pods = slices.Sorted(maps.Keys(pods))
-		found = append(found, device)
-	}
 	return found, nil
 }
+
+// volumeDevices is the directory of volumes that pods use as devices. It stands beside those of drivers.
+const volumeDevices = "volumeDevices"
 
 // staged is the volume of a directory.
 func (p *Plugin) staged(dir string) plugins.ReconstructedDevice {

@@ -2,6 +2,7 @@ package csi
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -94,13 +95,24 @@ func subject(request any) string {
 	}
 }
 
-// particulars are what else is worth recording of a call: the node, the path, the device.
+// grower is a request to grow a volume.
+type grower interface {
+	GetVolumeId() string
+	GetCapacityRange() *csispec.CapacityRange
+}
+
+// particulars are what else is worth recording of a call: the node, the size, the path, the device.
 func particulars(request, reply any) string {
 	var words []string
 	if r, ok := request.(interface{ GetNodeId() string }); ok {
 		words = append(words, "node="+r.GetNodeId())
 	}
+	if r, ok := request.(grower); ok {
+		words = append(words, fmt.Sprintf("bytes=%d", r.GetCapacityRange().GetRequiredBytes()))
+	}
 	switch r := request.(type) {
+	case interface{ GetVolumePath() string }:
+		words = append(words, "path="+r.GetVolumePath())
 	case interface{ GetTargetPath() string }:
 		words = append(words, "path="+r.GetTargetPath())
 	case interface{ GetStagingTargetPath() string }:
