@@ -22,7 +22,6 @@ func TestNewRefusesWhatCannotBe(t *testing.T) {
 	}{
 		{"devices", cluster.Config{Devices: "zfs"}, `devices "zfs": want auto, loop or array`},
 		{"nodes", cluster.Config{Nodes: -1}, "-1 nodes"},
-		{"stepped loop", cluster.Config{Devices: cluster.Loop, Stepped: &sim.SteppedConfig{}}, "real devices run live only"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

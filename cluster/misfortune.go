@@ -94,8 +94,10 @@ func (c *Cluster) nodeMisfortunes() []sim.Happening {
 			all = append(all, sim.Happening{Name: "recover " + n.name, Happen: func() { c.must(c.Recover(n.name)) }})
 			continue
 		}
+		if _, can := n.fs.(rebooter); can {
+			all = append(all, sim.Happening{Name: "reboot " + n.name, Happen: func() { c.must(c.Reboot(n.name)) }})
+		}
 		all = append(all,
-			sim.Happening{Name: "reboot " + n.name, Happen: func() { c.must(c.Reboot(n.name)) }},
 			sim.Happening{Name: "lose " + n.name, Happen: func() { c.must(c.Lose(n.name)) }})
 	}
 	return all

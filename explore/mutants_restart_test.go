@@ -143,20 +143,20 @@ type publications map[string]*csispec.NodePublishVolumeRequest
 func withMemory(meddle func(before publications) invoking) func() cluster.Between {
 	return func() cluster.Between {
 		on := map[nodefs.FS]publications{} // by disk, which is the node's for as long as there is its world
-		var now publications
+		now := map[string]publications{}   // by kubelet
 		return cluster.Between{
-			FS: func(_ string, own nodefs.FS) nodefs.FS {
-				if now = on[own]; now == nil {
-					now = publications{}
-					on[own] = now
+			FS: func(process string, own nodefs.FS) nodefs.FS {
+				if on[own] == nil {
+					on[own] = publications{}
 				}
+				now[process] = on[own]
 				return own
 			},
 			Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
 				if !isPart("kubelet", process) {
 					return conn
 				}
-				made, broken := now, meddle(maps.Clone(now))
+				made, broken := now[process], meddle(maps.Clone(now[process]))
 				return brokenConn{conn, func(ctx context.Context, method string, args, reply any, invoke invoke) error {
 					err := broken(ctx, method, args, reply, invoke)
 					if r, is := args.(*csispec.NodePublishVolumeRequest); is && err == nil {

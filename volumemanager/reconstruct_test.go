@@ -249,3 +249,19 @@ func TestPodThatCannotBeProcessedKeepsItsVolumes(t *testing.T) {
 	w.inUse()
 	w.quiet()
 }
+
+// TestReconstructedVolumeGoesAfterItsSetUpFailed has upstream's name TestReconstructedVolumeShouldUnmountSucceedAfterSetupFailed.
+func TestReconstructedVolumeGoesAfterItsSetUpFailed(t *testing.T) {
+	t.Parallel()
+	w := mounted(t)
+	w.restart()
+	w.backend.faults = []fault{{call: "SetUp disk-1 a", err: errFinal}}
+	w.add("a", "disk-1")
+	w.known()
+	w.until("SetUp to fail", func() bool { return len(w.backend.calls) == 2 })
+	w.remove("a")
+	w.run()
+	w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a: broken", "0s TearDown disk-1 a", "0s UnmountDevice disk-1")
+	w.inUse()
+	w.quiet()
+}

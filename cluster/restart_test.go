@@ -1,0 +1,299 @@
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/loop"
+	"github.com/volsim/volsim/sim"
+)
+
+// mountStrands are the strands of a kubelet that stage, publish, unpublish and unstage.
+var mountStrands = []string{"volume_mount", "volume_unmount", "unmount_device"}
+
+// killer follows the ordinary course, and kills the kubelet of node-1 when one of its strands that mount is suspended for the
+// n-th time, before the call is made or after it.
+type killer struct {
+	*sim.Plan
+	n     int // from 1; 0: it kills nobody
+	after bool
+	seen  int
+	calls []string // at which a strand was suspended
+	due   bool
+}
+
+func (k *killer) Decide(d *sim.Decision) sim.Move {
+	const kill = "crash kubelet(node-1)"
+	if k.due {
+		k.due = false
+		return sim.Move{Event: kill}
+	}
+	move := k.Plan.Decide(d)
+	a := d.Actor(move.Option)
+	action, calls := a.Pending()
+	strand, is := strings.CutPrefix(a.Name(), "kubelet(node-1)/")
+	if move.Event != "" || !calls || !is || !mounts(strand) {
+		return move
+	}
+	k.seen++
+	k.calls = append(k.calls, strand+": "+action.Verb)
+	if k.seen != k.n {
+		return move
+	}
+	if k.due = k.after; k.after {
+		return move
+	}
+	return sim.Move{Event: kill}
+}
+
+func mounts(strand string) bool {
+	for _, s := range mountStrands {
+		if strings.HasPrefix(strand, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// twoPods is a pod that writes a file, and one after it that reads it; then all is deleted.
+func twoPods(ctx context.Context, c *cluster.Cluster) error {
+	claims, pods := c.Client().CoreV1().PersistentVolumeClaims("default"), c.Client().CoreV1().Pods("default")
+	if _, err := claims.Create(ctx, cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	for i, name := range []string{"first", "second"} {
+		if _, err := pods.Create(ctx, cluster.NewPod(name, "data"), metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		if err := c.WaitForPod(ctx, "default", name, corev1.PodRunning); err != nil {
+			return err
+		}
+		if i == 0 {
+			if err := c.WriteFile("default", name, "data", "note", []byte("kept")); err != nil {
+				return err
+			}
+		} else if got, err := c.ReadFile("default", name, "data", "note"); err != nil || string(got) != "kept" {
+			return fmt.Errorf("the second pod reads %q: %w", got, err)
+		}
+		if err := pods.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+		if err := c.WaitForGone(ctx, "pods", "default", name); err != nil {
+			return err
+		}
+	}
+	if err := claims.Delete(ctx, "data", metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return c.WaitForGone(ctx, "persistentvolumeclaims", "default", "data")
+}
+
+// liveOnDevices lives twoPods on real devices, and looks whether all of it is gone in the end.
+func liveOnDevices(t *testing.T, k *killer) {
+	t.Helper()
+	dir := t.TempDir()
+	c, err := cluster.New(cluster.Config{Nodes: 1, Devices: cluster.Loop, Dir: dir, Enrolled: true, Stepped: &sim.SteppedConfig{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		noLoopDevices(t, dir)
+	}()
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.User("user", func(ctx context.Context) error { return twoPods(ctx, c) })
+	k.Plan = sim.NewPlan(nil)
+	c.Host().(*sim.Stepped).SetStrategy(k)
+	if err := c.Run(t.Context()); err != nil {
+		t.Errorf("%v\n%s", err, c.Trace().Text())
+	}
+	left, err := c.Left()
+	if err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	noLoopDevices(t, dir)
+	for _, of := range []string{"pods", "plugins/kubernetes.io/csi/" + c.DriverName()} {
+		if dirs, err := os.ReadDir(filepath.Join(dir, "node-1", of)); err == nil && len(dirs) > 0 {
+			t.Errorf("left in %s: %v", of, dirs)
+		}
+	}
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || bytes.Contains(table, []byte(dir)) {
+		t.Errorf("something is mounted below %s (%v):\n%s", dir, err, table)
+	}
+}
+
+// noLoopDevices looks for loop devices over files of a directory.
+func noLoopDevices(t *testing.T, dir string) {
+	t.Helper()
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		t.Error(err)
+	}
+	for _, f := range files {
+		if backing, err := os.ReadFile(f); err == nil && bytes.Contains(backing, []byte(dir)) {
+			t.Errorf("loop device %s is left, over %s", f, backing)
+		}
+	}
+}
+
+// A kubelet that is killed at any suspension of staging, publishing, unpublishing and unstaging, on real devices, finds out what
+// is mounted when it starts again: the second pod reads what the first one wrote, and in the end nothing is left.
+func TestKubeletIsKilledOnRealDevices(t *testing.T) {
+	if err := loop.Probe(); err != nil {
+		t.Skipf("loop devices: %v", err)
+	}
+	ordinary := &killer{}
+	liveOnDevices(t, ordinary)
+	all := strings.Join(ordinary.calls, "\n")
+	for _, call := range []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"} {
+		if strings.Count(all, call) != 2 {
+			t.Fatalf("%s is called %d times, want once for each pod:\n%s", call, strings.Count(all, call), all)
+		}
+	}
+	for i, call := range ordinary.calls {
+		for _, after := range []bool{false, true} {
+			if after && !strings.Contains(call, ": Node") {
+				continue // the next suspension of the strand is as good
+			}
+			when := map[bool]string{false: "before", true: "after"}[after]
+			t.Run(fmt.Sprintf("%s %d %s", when, i+1, call), func(t *testing.T) {
+				k := &killer{n: i + 1, after: after}
+				liveOnDevices(t, k)
+				if k.seen < k.n {
+					t.Errorf("it was never suspended for the %dth time", k.n)
+				}
+			})
+		}
+	}
+}
+
+// node1Pod is a world of one node in which a pod runs.
+func node1Pod(t *testing.T) (*cluster.Cluster, *nodefs.Memory) {
+	t.Helper()
+	var disk *nodefs.Memory
+	c, err := cluster.New(cluster.Config{Nodes: 1, Enrolled: true, Stepped: &sim.SteppedConfig{}, Between: cluster.Between{
+		FS: func(_ string, own nodefs.FS) nodefs.FS {
+			disk = own.(*nodefs.Memory)
+			return own
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.User("user", func(ctx context.Context) error {
+		_, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{})
+		if err == nil {
+			_, err = c.Client().CoreV1().Pods("default").Create(ctx, cluster.NewPod("web", "data"), metav1.CreateOptions{})
+		}
+		return err
+	})
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c, disk
+}
+
+func podOf(t *testing.T, c *cluster.Cluster) *corev1.Pod {
+	t.Helper()
+	obj, ok := c.Server().Get("pods", "default", "web")
+	if !ok {
+		t.Fatal("the pod is gone")
+	}
+	return obj.(*corev1.Pod)
+}
+
+// A node that has booted mounts again what its pods had, and starts their containers again; a kubelet that is killed does not.
+func TestContainersStartAgainWhenTheNodeHasBooted(t *testing.T) {
+	c, disk := node1Pod(t)
+	for _, tt := range []struct {
+		what     string
+		befall   func() error
+		restarts int32
+	}{
+		{"the kubelet is killed", func() error { return c.Crash("kubelet(node-1)") }, 0},
+		{"the node boots", func() error { return c.Reboot("node-1") }, 1},
+		{"and again", func() error { return c.Reboot("node-1") }, 2},
+	} {
+		if err := tt.befall(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		pod := podOf(t, c)
+		path, err := c.MountPath("default", "web", "data")
+		if err != nil || pod.Status.Phase != corev1.PodRunning {
+			t.Errorf("%s: pod is %s, its volume at %q, %v", tt.what, pod.Status.Phase, path, err)
+		}
+		if got := pod.Status.ContainerStatuses[0].RestartCount; got != tt.restarts {
+			t.Errorf("%s: %d restarts, want %d", tt.what, got, tt.restarts)
+		}
+		if mounts, err := disk.Mounts(); err != nil || len(mounts) != 2 {
+			t.Errorf("%s: mounts %v, %v, want two", tt.what, mounts, err)
+		}
+	}
+}
+
+// What a pod leaves is removed as long as it is empty directories: a file stays, and so does what something is mounted at.
+func TestDirectoryOfAPodIsRemovedOnlyIfItIsEmpty(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		leave func(disk *nodefs.Memory, dir string) error
+		stays bool
+	}{
+		{"empty directories", func(disk *nodefs.Memory, dir string) error { return disk.MkdirAll(dir + "/volumes/example.com~old/x") }, false},
+		{"a file", func(disk *nodefs.Memory, dir string) error { return disk.WriteFile(dir+"/note", []byte("kept")) }, true},
+		{"a mount that nobody knows of", func(disk *nodefs.Memory, dir string) error {
+			return errors.Join(disk.MkdirAll(dir+"/volumes/x"), disk.MountTree(nodefs.NewTree(), "x", dir+"/volumes/x", false))
+		}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, disk := node1Pod(t)
+			dir := "/node-1/pods/" + string(podOf(t, c).UID)
+			if err := tt.leave(disk, dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Stop("kubelet(node-1)"); err != nil {
+				t.Fatal(err)
+			}
+			c.User("user", func(ctx context.Context) error {
+				now := int64(0)
+				return c.Client().CoreV1().Pods("default").Delete(ctx, "web", metav1.DeleteOptions{GracePeriodSeconds: &now})
+			})
+			if err := c.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if c.Heal(); !c.Ails() {
+				if err := c.Run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if there, err := disk.Exists(dir); err != nil || there != tt.stays {
+				t.Errorf("the directory is there: %t, %v, want %t", there, err, tt.stays)
+			}
+			if _, err := c.MountPath("default", "web", "data"); err == nil {
+				t.Error("the volume is mounted")
+			}
+		})
+	}
+}
