@@ -392,7 +392,7 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 		start: func(p Process) (err error) {
 			n.kubelet, err = kubelet.New(kubelet.Config{
 				Component: p.Component, Client: p.Client, Informers: p.Informers, Node: n.name, Root: n.root, FS: n.fs, Exports: c.exports,
-				BootID: fmt.Sprintf("%s-%d", n.name, n.boots), SyncFrequency: cfg.SyncFrequency,
+				BootID: fmt.Sprintf("%s-%d", n.name, n.boots), SyncFrequency: cfg.SyncFrequency, AttachesItself: cfg.KubeletsAttach,
 				Drivers: map[string]grpc.ClientConnInterface{c.driver.name(): p.conn(conn)},
 			})
 			return err

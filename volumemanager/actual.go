@@ -41,6 +41,7 @@ type actualVolume struct {
 	mountPath  string // where the device is mounted, or prepared, or may be
 
 	growth              growth // how large it is here, and what became of making it larger
+	attaching           bool   // the kubelet attaches it, or detaches it, or has tried to: it may be attached, or not
 	reconstructed       bool   // found on the disk, and not known yet to be attached
 	deviceReconstructed bool   // found on the disk, and not mounted for the node since
 	pods                map[types.UID]*actualMount

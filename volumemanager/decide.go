@@ -82,7 +82,7 @@ func decide(wanted *desiredVolume, actual *actualVolume, is standing) []step {
 
 func decideWanted(wanted *desiredVolume, actual *actualVolume, is standing) step {
 	switch {
-	case actual != nil && !actual.reconstructed:
+	case actual != nil && !actual.reconstructed && !actual.attaching:
 	case !wanted.attachable, !is.byKubelet && wanted.reported && is.attached:
 		return step{verdict: noteAttached}
 	case is.byKubelet:
