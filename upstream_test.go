@@ -11,7 +11,8 @@ import (
 )
 
 // TestRowsOfUpstreamHaveTheirTests looks up each test of ours that UPSTREAM.md names beside a row of upstream's, in the folder
-// that the heading names: TestX, or TestX/name of a case, which is a text of that test's or a history of testdata/cases.
+// that the heading names or that stands before it: TestX, FOLDER: TestX, or TestX/name of a case, which is a text of that test's
+// or a history of testdata/cases.
 func TestRowsOfUpstreamHaveTheirTests(t *testing.T) {
 	text, err := os.ReadFile("UPSTREAM.md")
 	if err != nil {
@@ -40,8 +41,15 @@ func TestRowsOfUpstreamHaveTheirTests(t *testing.T) {
 			if reason, none := strings.CutPrefix(ours, "none: "); none && reason != "" {
 				continue
 			}
-			if !tests[folder][ours] {
-				t.Errorf("%s, %s: there is no test %s in %s", cells[0], row, ours, folder)
+			at := folder
+			if elsewhere, test, named := strings.Cut(ours, ": "); named {
+				at, ours = elsewhere, test
+			}
+			if tests[at] == nil {
+				tests[at] = testsOf(t, at)
+			}
+			if !tests[at][ours] {
+				t.Errorf("%s, %s: there is no test %s in %s", cells[0], row, ours, at)
 			}
 		}
 	}

@@ -77,6 +77,7 @@ type Cluster struct {
 	exports nodefs.FS        // see NFS
 	limited bool             // the driver's volumes are, for each node
 	servers []*csi.Server
+	watch   watch
 
 	mu        sync.Mutex
 	userErrs  []error // guarded by mu
@@ -131,8 +132,14 @@ func New(cfg Config) (*Cluster, error) {
 
 // Start lets the world move, and returns when the nodes and the driver have registered. It fails when ctx ends before.
 func (c *Cluster) Start(ctx context.Context) error {
-	c.host.Start()
+	c.start()
 	return c.host.Wait(ctx, "nodes and driver to register", c.registered)
+}
+
+// start lets the world move.
+func (c *Cluster) start() {
+	c.watch.begin.Do(c.watchSockets)
+	c.host.Start()
 }
 
 // Client is a client of the API server for users and tests. From within a User it is suspended at each request.
@@ -178,7 +185,7 @@ func (c *Cluster) User(name string, script func(ctx context.Context) error) {
 // Run lets the world move until it comes to rest: stepped, until nothing is left to happen; live, until all users are
 // done and nothing is owed. It returns the users' errors; a user who waits for what cannot come is one.
 func (c *Cluster) Run(ctx context.Context) error {
-	c.host.Start()
+	c.start()
 	var err error
 	if s, ok := c.host.(*sim.Stepped); ok {
 		if err = s.Run(); err == nil && len(s.Waiting()) > 0 {
@@ -207,8 +214,8 @@ func (c *Cluster) Close() error {
 	if closed {
 		return nil
 	}
+	errs := []error{c.watch.end()}
 	c.host.Close()
-	var errs []error
 	for _, s := range c.servers {
 		errs = append(errs, s.Stop())
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/pluginmanager"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/hostpath"
@@ -34,14 +35,18 @@ import (
 	"github.com/volsim/volsim/scheduler"
 	"github.com/volsim/volsim/sidecars/attacher"
 	"github.com/volsim/volsim/sidecars/provisioner"
+	"github.com/volsim/volsim/sidecars/resizer"
+	"github.com/volsim/volsim/volumemanager"
 )
 
 // node is a node of the cluster.
 type node struct {
 	name    string
 	fs      nodefs.FS
-	root    string           // of the node, and of its kubelet, on fs
-	driver  csi.Register     // the driver's services there
+	root    string                   // of the node, and of its kubelet, on fs
+	driver  csi.Register             // the driver's services there
+	conn    grpc.ClientConnInterface // to them
+	sockets sockets
 	kubelet *kubelet.Kubelet // the one that was started last
 	lost    bool             // see Lose
 	boots   int              // how often it has booted anew
@@ -135,7 +140,9 @@ func (c *Cluster) csiDriver() *storagev1.CSIDriver {
 }
 
 func (c *Cluster) class() *storagev1.StorageClass {
+	grows := true
 	return &storagev1.StorageClass{
+		AllowVolumeExpansion: &grows,
 		ObjectMeta: metav1.ObjectMeta{
 			Name: ClassName, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
 		},
@@ -231,16 +238,40 @@ func (c *Cluster) sidecarParts(conn grpc.ClientConnInterface) []part {
 		{name: "provisioner", start: func(p Process) error {
 			provisioner.New(provisioner.Config{
 				Component: p.Component, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(),
-				Recorder: p.Recorder(c.driver.name()), Conn: p.conn(conn),
+				Recorder: p.Recorder(c.driver.name()), Conn: p.conn(c.driver.name(), conn),
 			})
 			return nil
 		}},
 		{name: "attacher", start: func(p Process) error {
 			attacher.New(attacher.Config{
-				Component: p.Component, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(), Conn: p.conn(conn),
+				Component: p.Component, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(), Conn: p.conn(c.driver.name(), conn),
 			})
 			return nil
 		}},
+		{name: "resizer", narrow: narrowResizer, start: func(p Process) error {
+			resizer.New(resizer.Config{
+				Component: p.Component, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(),
+				Recorder: p.Recorder("external-resizer " + c.driver.name()), Conn: p.conn(c.driver.name(), conn),
+			})
+			return nil
+		}},
+	}
+}
+
+// claimsOf is a selection of claims by what is asked of a change.
+func claimsOf(concerns func(was, is *corev1.PersistentVolumeClaim) bool) fake.Selection {
+	return fake.Selection{Resource: "persistentvolumeclaims", Concerns: func(was, is fake.Object) bool {
+		before, _ := was.(*corev1.PersistentVolumeClaim)
+		after, _ := is.(*corev1.PersistentVolumeClaim)
+		return concerns(before, after)
+	}}
+}
+
+// narrowResizer leaves out what is not about claims that are to grow. What a volume is, is read when one does.
+func narrowResizer(func() informers.SharedInformerFactory) []fake.Selection {
+	return []fake.Selection{
+		claimsOf(func(was, is *corev1.PersistentVolumeClaim) bool { return is != nil && resizer.Concerns(was, is) }),
+		{Resource: "persistentvolumes", Concerns: func(_, _ fake.Object) bool { return false }},
 	}
 }
 
@@ -364,6 +395,9 @@ func (c *Cluster) addDisks(cfg Config) error {
 		if err != nil {
 			return err
 		}
+		if _, real := n.fs.(*nodefs.Real); real && cfg.Stepped == nil {
+			n.sockets.machine = &pluginmanager.Unix{}
+		}
 		c.nodes = append(c.nodes, n)
 	}
 	c.machine = hostpath.Machine{FS: c.nodes[0].fs, Root: c.nodes[0].root}
@@ -372,12 +406,13 @@ func (c *Cluster) addDisks(cfg Config) error {
 
 // addNode adds the driver on a node, and its kubelet.
 func (c *Cluster) addNode(cfg Config, n *node) error {
-	conn, err := c.connect(n.driver)
-	if err != nil {
+	var err error
+	if n.conn, err = c.connect(n.services(c.driver.name())); err != nil {
 		return err
 	}
+	c.plugIn(n)
 	if cfg.Enrolled {
-		if err := c.enrol(n.name, conn); err != nil {
+		if err := c.enrol(n.name, n.conn); err != nil {
 			return err
 		}
 	}
@@ -387,13 +422,20 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 			return []fake.Selection{
 				{Resource: "pods", Fields: "spec.nodeName=" + n.name},
 				{Resource: "nodes", Fields: "metadata.name=" + n.name},
+				claimsOf(volumemanager.Resized),
 			}
 		},
 		start: func(p Process) (err error) {
 			n.kubelet, err = kubelet.New(kubelet.Config{
-				Component: p.Component, Client: p.Client, Informers: p.Informers, Node: n.name, Root: n.root, FS: n.fs, Exports: c.exports,
+				Component: p.Component, Client: p.Client, Informers: p.Informers, Node: n.name, Root: n.root, FS: p.disk(n.fs), Exports: c.exports,
 				BootID: fmt.Sprintf("%s-%d", n.name, n.boots), SyncFrequency: cfg.SyncFrequency, AttachesItself: cfg.KubeletsAttach,
-				Drivers: map[string]grpc.ClientConnInterface{c.driver.name(): p.conn(conn)},
+				Sockets: &n.sockets, Dial: func(driver, endpoint string) (grpc.ClientConnInterface, error) {
+					conn, err := n.sockets.Dial(endpoint)
+					if err != nil {
+						return nil, err
+					}
+					return p.conn(driver, conn), nil
+				},
 			})
 			return err
 		},

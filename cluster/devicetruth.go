@@ -1,12 +1,16 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/array"
+	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/hostpath"
 )
 
@@ -45,7 +49,7 @@ func (t arrayTruth) Volumes() []invariant.Volume {
 // Volume is one of the array's. A node's id is its name.
 func (t arrayTruth) Volume(handle string) (invariant.Volume, bool) {
 	v, ok := t.array.Volume(handle)
-	return invariant.Volume{Handle: v.ID, Name: v.Name, Attached: v.AttachedTo, Bytes: v.SizeBytes}, ok
+	return invariant.Volume{Handle: v.ID, Name: v.Name, Attached: v.AttachedTo, Bytes: v.SizeBytes, FSBytes: v.FSBytes}, ok
 }
 
 // Plugins is the one of the PersistentVolume controller whose volumes are directories.
@@ -80,6 +84,28 @@ func (t arrayTruth) Mounts(name string) []nodefs.Mount {
 		panic(fmt.Sprintf("cluster: mounts of %s, a disk in memory: %v", name, err))
 	}
 	return mounts
+}
+
+// Directories are those of pods, and those in which the driver's volumes are staged, of a node.
+func (t arrayTruth) Directories(name string) []string {
+	at := slices.IndexFunc(t.cluster.nodes, func(n *node) bool { return n.name == name })
+	if at < 0 {
+		return nil
+	}
+	n := t.cluster.nodes[at]
+	var dirs []string
+	for _, of := range []string{"pods", filepath.Join("plugins", csi.PluginName, t.Driver())} {
+		parent := filepath.Join(n.root, of)
+		names, err := n.fs.ReadDir(parent)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			panic(fmt.Sprintf("cluster: directories of %s, on a disk in memory: %v", name, err))
+		}
+		for _, d := range names {
+			dirs = append(dirs, filepath.Join(parent, d))
+		}
+	}
+	slices.Sort(dirs)
+	return dirs
 }
 
 // dirTruth reads the directories that are volumes.

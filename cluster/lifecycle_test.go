@@ -35,9 +35,9 @@ func lifecycle(ctx context.Context, c *cluster.Cluster) error {
 	}
 	content := []byte("hello")
 	for _, node := range []string{"node-1", "node-2"} {
-		web := cluster.NewPod("web", "data")
-		web.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node} // a scheduler may hear late that a node is cordoned
-		if _, err := pods.Create(ctx, web, metav1.CreateOptions{}); err != nil {
+		pod := cluster.NewPod("web", "data")
+		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node} // the scheduler may see late what is done to nodes
+		if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 		if err := c.WaitForPod(ctx, "default", "web", corev1.PodRunning); err != nil {

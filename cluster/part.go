@@ -19,6 +19,7 @@ import (
 	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/rest"
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/remote"
@@ -93,13 +94,21 @@ func (p Process) Recorder(source string) record.EventRecorder {
 	return events.New(events.Config{Component: p.Component, Client: p.Client, Source: source})
 }
 
-// conn is a connection to the driver whose calls leave the component.
-func (p Process) conn(conn grpc.ClientConnInterface) grpc.ClientConnInterface {
-	c := csi.Suspend(p.Component, p.cluster.driver.name(), conn)
+// conn is a connection to a driver whose calls leave the component.
+func (p Process) conn(driver string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
+	c := csi.Suspend(p.Component, driver, conn)
 	if between := p.cluster.between.Driver; between != nil {
 		c = between(p.Component.Name(), c)
 	}
 	return c
+}
+
+// disk is a node's, or what stands in its place.
+func (p Process) disk(disk nodefs.FS) nodefs.FS {
+	if between := p.cluster.between.FS; between != nil {
+		return between(p.Component.Name(), disk)
+	}
+	return disk
 }
 
 // plugin is one of the PersistentVolume controller's, or what stands in its place.
@@ -114,8 +123,10 @@ func (p Process) plugin(plugin plugins.Plugin) plugins.Plugin {
 type Between struct {
 	// Client returns the client that a part gets in the place of its own, such as client.Intercepted(…). nil: its own.
 	Client func(part string, client *fake.Clientset) *fake.Clientset
-	// Driver returns the connection that a part gets in the place of its own to the driver. nil: its own.
+	// Driver returns the connection that a part gets in the place of its own to a driver. nil: its own.
 	Driver func(part string, conn grpc.ClientConnInterface) grpc.ClientConnInterface
+	// FS returns the disk that a kubelet gets in the place of its node's. nil: its node's.
+	FS func(part string, disk nodefs.FS) nodefs.FS
 	// Plugin returns the plugin that the PersistentVolume controller gets in the place of its own. nil: its own.
 	Plugin func(plugin plugins.Plugin) plugins.Plugin
 }

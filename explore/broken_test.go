@@ -249,6 +249,52 @@ func ignores(own *fake.Clientset, reason string) intercepting {
 	}
 }
 
+// forAnybody shows volumes as if any number of pods of a node might use them.
+func forAnybody(own *fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		obj, err := serve()
+		v, is := obj.(*corev1.PersistentVolume)
+		if !is || err != nil {
+			return obj, err
+		}
+		v = v.DeepCopy()
+		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+		return v, nil
+	}
+}
+
+// growsNothing says of a volume that it has grown, and leaves it as it is.
+func growsNothing() invoking {
+	return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
+		if strings.HasSuffix(method, "ExpandVolume") {
+			return nil
+		}
+		return invoke(ctx, method, args, reply)
+	}
+}
+
+// growsTwice asks a node for twice as much as is there.
+func growsTwice() invoking {
+	return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
+		if request, is := args.(*csispec.NodeExpandVolumeRequest); is {
+			request.CapacityRange.RequiredBytes *= 2
+		}
+		return invoke(ctx, method, args, reply)
+	}
+}
+
+// shrinks says of a claim that has grown that it has less than before.
+func shrinks(own *fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if !asks(r, "patch", "persistentvolumeclaims/status") || !strings.Contains(string(r.Patch), "capacity") {
+			return serve()
+		}
+		patch := []byte(strings.ReplaceAll(string(r.Patch), "2Gi", "512Mi"))
+		return given(own.CoreV1().PersistentVolumeClaims(r.Namespace).
+			Patch(context.Background(), r.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"))
+	}
+}
+
 // doubled is twice a size.
 func doubled(sizes corev1.ResourceList) corev1.ResourceList {
 	size := sizes[corev1.ResourceStorage]

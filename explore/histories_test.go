@@ -18,8 +18,19 @@ func TestHistoriesDoNotRepeat(t *testing.T) {
 	}{
 		{
 			"kubelet down, its volumes are detached in time", "#65392",
-			// What such a kubelet has forgotten when it is back is another story (I26, I36).
-			nodeParts + "rules: I15, I16, I16b, I19, I20, I22, L4, L5, L7\n" + partitioned, holds,
+			nodeParts + partitioned, holds,
+		},
+		{
+			"a kubelet restarts at any call", "#60987, #31596, #38498, PR #37698, PR #102576, #96635, #70044, PR #110670",
+			nodeParts + once("kubelet(node-1)", "crash") + moves, restarts,
+		},
+		{
+			"a kubelet restarts, and what it mounts again fails", "#120150, #121271, PR #139045",
+			nodeParts + once("Node", "driver Internal", "driver DeadlineExceeded", "driver-lost DeadlineExceeded", "hang") + republished, faults,
+		},
+		{
+			"a node boots at any moment", "#120853, #117513",
+			nodeParts + once("node-1", "reboot") + comesBack, faults,
 		},
 		{
 			"the attach/detach controller restarts at any call", "#34242, #77324, PR #96617, #92145, #120571, #141151",

@@ -13,6 +13,7 @@ import (
 // What the worlds of this file are made of.
 const (
 	nodeParts  = "parts: pvcontroller, provisioner, attachdetach, attacher, kubelet\n"
+	growParts  = "parts: pvcontroller, provisioner, resizer, scheduler, attachdetach, attacher, kubelet\n"
 	bindParts  = "parts: pvcontroller\n"
 	placeParts = "parts: pvcontroller, provisioner, scheduler, attachdetach, attacher, kubelet\n"
 )
@@ -119,7 +120,20 @@ var nodeMutants = []mutant{
 	},
 	{
 		name: "a claim for one pod alone is given to two", rule: "I32",
-		scenario: placeParts + rivals, between: client("scheduler", ignoresRivals), config: holds, within: 1,
+		scenario: placeParts + rivals, between: both(client("scheduler", ignoresRivals), client("kubelet", forAnybody)),
+		config: holds, within: 1,
+	},
+	{
+		name: "a file system that has not grown counts as grown", rule: "I33", history: "#131495",
+		scenario: growParts + grows, between: driver("kubelet", growsNothing), config: holds, within: 1,
+	},
+	{
+		name: "a node is to grow what has not grown elsewhere", rule: "I33", history: "#131907",
+		scenario: growParts + grows, between: driver("kubelet", growsTwice), config: holds, within: 1,
+	},
+	{
+		name: "a claim that grows says that it has less", rule: "I33", history: "#108693",
+		scenario: growParts + grows, between: client("kubelet", shrinks), config: holds, within: 1,
 	},
 	{
 		name: "a claim says that it has more than its volume", rule: "I33", history: "#117871, PR #123055",
@@ -276,6 +290,15 @@ user alice
   create pod web data
   wait pod web Running
   create pod rival data
+`
+	grows = `
+user alice
+  create claim data 1Gi
+  wait claim data Bound
+  create pod web data
+  wait pod web Running
+  set claim data size=2Gi
+  wait claim data 2Gi
 `
 	crowded = `
 user alice

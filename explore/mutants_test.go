@@ -108,7 +108,7 @@ func names(sentence string, objects []string) bool {
 // Every mutant is caught by its rule, in as many schedules as its row says, and the world without it passes the same
 // search. What is found is short, and says what it is about.
 func TestMutants(t *testing.T) {
-	rows := slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants)
+	rows := slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants)
 	found := make([]*explore.Failure, len(rows))
 	t.Run("each", func(t *testing.T) {
 		for i, m := range rows {
@@ -198,6 +198,16 @@ func driver(part string, meddle func() invoking) func() cluster.Between {
 	}
 }
 
+// both are two breaks of parts' clients.
+func both(one, other func() cluster.Between) func() cluster.Between {
+	return func() cluster.Between {
+		first, second := one(), other()
+		return cluster.Between{Client: func(process string, own *fake.Clientset) *fake.Clientset {
+			return second.Client(process, first.Client(process, own))
+		}}
+	}
+}
+
 // strangers is a second user, with so many volumes and claims that have nothing to do with the rest.
 func strangers(n int) string {
 	var b strings.Builder
@@ -217,7 +227,7 @@ const strangersCount = 10
 // time, more: holds are tried step by step, and the steps of the strangers lie between. A hold may also end too soon then,
 // since it lasts for so many decisions, whoever they are about.
 func TestMutantsInACrowd(t *testing.T) {
-	for _, m := range slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants) {
+	for _, m := range slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants) {
 		if m.crowd == 0 {
 			continue
 		}

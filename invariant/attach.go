@@ -94,8 +94,6 @@ func outOfService(node *corev1.Node) bool {
 // not ready, at some time since the volume was taken back from its status: the decision was made after that. Where it was
 // only not ready, the attachment must have been there for longer than such a node is waited for; since when nobody wanted
 // it, only the controller knows.
-//
-// It cannot hold yet after a kubelet was restarted, which does not find out what is mounted.
 func beginMountedStays(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}

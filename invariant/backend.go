@@ -26,6 +26,7 @@ type Volume struct {
 	Name     string   // it was asked for with
 	Attached []string // node names, sorted
 	Bytes    int64
+	FSBytes  int64 // of the file system in it; 0: it has none, or nobody knows
 }
 
 // Plugins whose volumes are directories, of a machine and of a server.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ type deviceCall struct {
 	handle string
 	node   string
 	path   string
+	bytes  int64 // of the size that is asked for; 0: of none
 }
 
 // deviceCallOf reads a record. The node is named by the call, or it is that of the kubelet that called.
@@ -32,6 +34,9 @@ func deviceCallOf(r trace.Record) deviceCall {
 		}
 		if path, ok := strings.CutPrefix(word, "path="); ok {
 			call.path = path
+		}
+		if bytes, ok := strings.CutPrefix(word, "bytes="); ok {
+			call.bytes, _ = strconv.ParseInt(bytes, 10, 64)
 		}
 	}
 	return call
@@ -162,11 +167,25 @@ func (c *Checker) mountsOf(at volumeOnNode) []nodefs.Mount {
 	return of
 }
 
-// podMount is what the path of a pod's mount tells: "…/pods/<uid>/volumes/kubernetes.io~csi/<volume>/mount".
+// podMount is what the path of a pod's mount tells.
 type podMount struct{ uid, volume string }
 
-// podMountAt reads a path; false for one that is not that of a pod's CSI volume.
+// podMountAt reads a path; false for one that is not that of a pod's CSI volume. A volume that is mounted has
+// "…/pods/<uid>/volumes/kubernetes.io~csi/<volume>/mount"; one that is a device, "…/kubernetes.io/csi/volumeDevices/", and there
+// "publish/<volume>/<uid>" where the driver makes it be there, and "<volume>/dev/<uid>" where the kubelet does.
 func podMountAt(path string) (podMount, bool) {
+	if _, rest, found := strings.Cut(path, "/plugins/kubernetes.io/csi/volumeDevices/"); found {
+		switch words := strings.Split(rest, "/"); {
+		case len(words) != 3:
+			return podMount{}, false
+		case words[0] == "publish":
+			return podMount{uid: words[2], volume: words[1]}, true
+		case words[1] == "dev":
+			return podMount{uid: words[2], volume: words[0]}, true
+		default:
+			return podMount{}, false
+		}
+	}
 	_, rest, found := strings.Cut(path, "/pods/")
 	words := strings.Split(rest, "/")
 	if !found || len(words) != 5 || words[1] != "volumes" || words[2] != "kubernetes.io~csi" || words[4] != "mount" {

@@ -6,11 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/trace"
 )
 
 // Sizes.
 var expandRules = []Rule{
-	{"I33", "a claim that shrinks, or says to be larger than its volume is", beginSizes},
+	{"I33", "a claim that shrinks, or says to be larger than its volume is, or a volume that grows on a node before it does elsewhere", beginSizes},
 }
 
 // provisionedBy names, on a volume, who made it.
@@ -22,11 +23,13 @@ type sizes struct {
 	largest map[types.UID]resource.Quantity // volume: the largest capacity it has had
 }
 
-// beginSizes: while a claim is bound its capacity does not fall, and is never larger than its volume's has been; a volume
-// that the driver made is not larger than the driver says.
+// beginSizes: while a claim is bound its capacity does not fall, and is never larger than its volume's has been, nor, when it
+// grows, than the file system in it; a volume that the driver made is not larger than the driver says; and nobody asks for more
+// on a node than the volume has elsewhere.
 func beginSizes(c *Checker) watcher {
 	s := &sizes{c: c, largest: map[types.UID]resource.Quantity{}}
 	return watcher{
+		call:    s.call,
 		commits: []string{"persistentvolumeclaims", "persistentvolumes"},
 		commit: func(e fake.Commit) {
 			switch after := e.After.(type) {
@@ -53,11 +56,37 @@ func (s *sizes) claim(was, is *corev1.PersistentVolumeClaim) {
 	if !ok {
 		return
 	}
-	ref := obj.(*corev1.PersistentVolume).Spec.ClaimRef
+	v := obj.(*corev1.PersistentVolume)
+	if was.Status.Phase == corev1.ClaimBound && v.Spec.CSI != nil {
+		s.fileSystem(is, v.Spec.CSI.VolumeHandle, after)
+	}
+	ref := v.Spec.ClaimRef
 	largest, known := s.largest[obj.GetUID()]
 	if known && ref != nil && ref.UID == is.UID && after.Cmp(largest) > 0 {
 		s.c.report("I33", "claim %s/%s says that it has %s, but its volume %s never had more than %s",
 			is.Namespace, is.Name, &after, obj.GetName(), &largest)
+	}
+}
+
+// fileSystem looks at what is in the volume of a claim that has grown.
+func (s *sizes) fileSystem(claim *corev1.PersistentVolumeClaim, handle string, capacity resource.Quantity) {
+	if s.c.Devices == nil {
+		return
+	}
+	if made, ok := s.c.Devices.Volume(handle); ok && made.FSBytes > 0 && capacity.Value() > made.FSBytes {
+		s.c.report("I33", "claim %s/%s says that it has %s now, but the file system in %s has %d bytes",
+			claim.Namespace, claim.Name, &capacity, handle, made.FSBytes)
+	}
+}
+
+// call looks at what a node is asked for.
+func (s *sizes) call(r trace.Record) {
+	if r.Verb != "NodeExpandVolume" || s.c.Devices == nil {
+		return
+	}
+	call := deviceCallOf(r)
+	if made, ok := s.c.Devices.Volume(call.handle); ok && call.bytes > made.Bytes {
+		s.c.report("I33", "%d bytes of volume %s are asked for on node %s, and it has %d at the driver", call.bytes, call.handle, call.node, made.Bytes)
 	}
 }
 

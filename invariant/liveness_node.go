@@ -1,7 +1,10 @@
 package invariant
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"path"
 	"slices"
 	"time"
 
@@ -20,7 +23,7 @@ import (
 var nodeLivenessRules = []Rule{
 	{"L4", "an attachment that no pod of its node needs", ofNodes(beginDetached)},
 	{"L5", "a back end, attachments and nodes that do not agree about what is attached", ofNodes(beginAgreed)},
-	{"L6", "a mount for a pod that is gone", ofNodes(beginNothingLeft)},
+	{"L6", "a mount or a directory for a pod that is gone", ofNodes(beginNothingLeft)},
 }
 
 // use is which PersistentVolumes are used on which nodes, and by which pod: of several, the first by name.
@@ -234,7 +237,8 @@ func (c *Checker) isTaken(v *corev1.PersistentVolume, node string, used use) boo
 }
 
 // beginNothingLeft: what is mounted on a node that is well is mounted for a pod that is there, is not being deleted and has
-// not ended. On a node whose kubelet was restarted that is I26's. Directories are not looked at: they are not to be seen.
+// not ended, and the directories of pods and of what is staged are of such pods. On a node whose kubelet was restarted that is
+// I26's.
 func beginNothingLeft(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -279,7 +283,37 @@ func (l leftMounts) each(afterRestart bool, f func(node, what string)) {
 				f(node, fmt.Sprintf("volume %s mounted at %s, %s", m.Source, m.Path, why))
 			}
 		}
+		if on, ok := l.Devices.(directories); ok {
+			for _, dir := range on.Directories(node) {
+				if why := whyDirLeft(dir, node, pods, used); why != "" {
+					f(node, fmt.Sprintf("directory %s, %s", dir, why))
+				}
+			}
+		}
 	}
+}
+
+// directories are Devices that also tell which directories a kubelet has made.
+type directories interface {
+	// Directories are those of pods and those in which volumes are staged, sorted.
+	Directories(node string) []string
+}
+
+// whyDirLeft tells why nobody needs a directory; "" where somebody does.
+func whyDirLeft(dir, node string, pods map[string]*corev1.Pod, used use) string {
+	if path.Base(path.Dir(dir)) == "pods" {
+		if pods[path.Base(dir)] == nil {
+			return "of a pod that is gone"
+		}
+		return ""
+	}
+	for at := range used {
+		sum := sha256.Sum256([]byte(at.handle))
+		if at.node == node && path.Base(dir) == hex.EncodeToString(sum[:]) {
+			return ""
+		}
+	}
+	return "and no pod of the node needs what is staged there"
 }
 
 // whyLeft tells why nobody needs a mount; "" where somebody does.

@@ -15,7 +15,7 @@ import (
 var mountRules = []Rule{
 	{"I25", "a file of a volume that goes away", ofNodes(beginFilesStay)},
 	{"I26", "a mount that a restarted kubelet has forgotten", ofNodes(beginFoundAgain)},
-	{"I27", "a volume unmounted from a pod that runs", ofNodes(beginRunningKeeps)},
+	{"I27", "a volume unmounted from a pod that runs, or a pod that runs without it", ofNodes(beginRunningKeeps)},
 	{"I35", "a mount of what the node has not said it uses, or was not told is attached", ofNodes(beginReportFirst)},
 	{"I36", "a volume that its node does not say it uses while it is mounted there", ofNodes(beginMountedInUse)},
 	{"I37", "a volume mounted twice at the path of a pod, or at a path that is not its own", ofNodes(beginMountedOnce)},
@@ -90,9 +90,7 @@ func (k *fileKeeper) look(handle, when string) {
 }
 
 // beginFoundAgain: when nothing is left to happen, what is mounted on a node whose kubelet was restarted, and is well, is
-// mounted for a pod that is there. (Without a restart, that is L6's.)
-//
-// It cannot hold yet: a kubelet does not look for mounts when it starts.
+// mounted for a pod that is there, and so are directories. (Without a restart, that is L6's.)
 func beginFoundAgain(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -106,7 +104,8 @@ func beginFoundAgain(c *Checker) watcher {
 	}
 }
 
-// beginRunningKeeps: what is unpublished is not of a pod that runs and nobody has told to end.
+// beginRunningKeeps: what is unpublished is not of a pod that runs and nobody has told to end; and when nothing is left to
+// happen, such a pod has its volumes mounted, whatever befell its node.
 func beginRunningKeeps(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -143,7 +142,46 @@ func beginRunningKeeps(c *Checker) watcher {
 				c.report("I27", "volume %s is unmounted from pod %s, which runs on node %s", call.handle, key, call.node)
 			}
 		},
+		settled: c.runWithout,
 	}
+}
+
+// runWithout reports the volumes that are not mounted for pods that run on nodes that are well.
+func (c *Checker) runWithout(report func(format string, a ...any)) {
+	mounted := map[podMount]bool{}
+	for _, node := range c.Devices.Nodes() {
+		for _, m := range c.Devices.Mounts(node) {
+			if at, ok := podMountAt(m.Path); ok {
+				mounted[at] = true
+			}
+		}
+	}
+	for _, obj := range c.API.List("pods") {
+		pod := obj.(*corev1.Pod)
+		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || !isReady(nodeNamed(c.API, pod.Spec.NodeName)) {
+			continue
+		}
+		for _, name := range volumesOfPod(c.API, withMounts(pod)) {
+			if !mounted[podMount{string(pod.UID), name}] {
+				report("pod %s/%s runs on node %s, and its volume %s is not mounted", pod.Namespace, pod.Name, pod.Spec.NodeName, name)
+			}
+		}
+	}
+}
+
+// withMounts is a pod with those of its volumes that its containers mount.
+func withMounts(pod *corev1.Pod) *corev1.Pod {
+	mounts := map[string]bool{}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			for _, m := range containers[i].VolumeMounts {
+				mounts[m.Name] = true
+			}
+		}
+	}
+	with := *pod
+	with.Spec.Volumes = slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), func(v corev1.Volume) bool { return !mounts[v.Name] })
+	return &with
 }
 
 // beginReportFirst: what is staged or published stands in the node's volumesInUse, and has stood there together with
@@ -198,8 +236,6 @@ func beginReportFirst(c *Checker) watcher {
 
 // beginMountedInUse: a volume goes from a node's volumesInUse only when it is mounted nowhere on the node. That it comes in
 // before it is mounted is for I35.
-//
-// It cannot hold yet after a kubelet was restarted, which then says that it uses nothing.
 func beginMountedInUse(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}

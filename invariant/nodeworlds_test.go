@@ -111,10 +111,11 @@ func TestNodeRulesHoldInWorldsUnderSeeds(t *testing.T) {
 // Conflicts, refusals, lost answers, drivers that fail, hang or lie, and controllers that are killed break no rule.
 func TestNodeRulesHoldUnderMisfortunes(t *testing.T) {
 	for name, text := range map[string]string{
-		"API":     "conflict(0.05), refused(0.03), lost(0.04)",
-		"driver":  "driver Unavailable(0.05), driver Internal(0.03), driver-lost DeadlineExceeded(0.05), driver-lost Internal(0.03), hang(0.01)",
-		"crashes": "crash(attacher, 2), crash(pvcontroller, 1), crash(provisioner, 1), relist(0.02), expire(0.01), tick(0.002)",
-		"stop":    "stop(attachdetach, 2), start(attachdetach, 0.05), conflict(0.02)",
+		"API":      "conflict(0.05), refused(0.03), lost(0.04)",
+		"driver":   "driver Unavailable(0.05), driver Internal(0.03), driver-lost DeadlineExceeded(0.05), driver-lost Internal(0.03), hang(0.01)",
+		"crashes":  "crash(attacher, 2), crash(pvcontroller, 1), crash(provisioner, 1), relist(0.02), expire(0.01), tick(0.002)",
+		"kubelets": "crash(kubelet(node-1), 2), crash(kubelet(node-2), 1), reboot(node-1, 1), reboot(node-2, 1), lose(node-2, 1), recover(node-2, 0.05)",
+		"stop":     "stop(attachdetach, 2), start(attachdetach, 0.05), conflict(0.02)",
 	} {
 		t.Run(name, func(t *testing.T) {
 			risks, err := sim.ParseRisks(text)
@@ -130,30 +131,5 @@ func TestNodeRulesHoldUnderMisfortunes(t *testing.T) {
 				atRest(t, seed, c, checker)
 			}
 		})
-	}
-}
-
-// What cannot hold yet after a kubelet was restarted is seen to be broken: the rules are not blind to it.
-func TestNodeRulesSeeAKubeletThatForgets(t *testing.T) {
-	broken := map[string]bool{}
-	for seed := range uint64(40) {
-		risks := sim.Risks{{Name: "crash", Of: "kubelet(node-1)", Times: 2}}
-		chaos, err := sim.NewChaos(sim.NewRandom(seed), seed, risks, 1200, cluster.Misfortunes...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, checker := nodeWorld(t, sim.SteppedConfig{Strategy: chaos})
-		if err := c.Run(t.Context()); err == nil {
-			checker.Rest()
-		}
-		for _, v := range checker.Violations() {
-			broken[v.Rule.ID] = true
-		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := fmt.Sprint(slices.Sorted(maps.Keys(broken))); got != "[I16 I26 I36]" {
-		t.Errorf("broken are %s, want I16, I26 and I36: the kubelet does not find out what is mounted when it starts", got)
 	}
 }

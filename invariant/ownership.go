@@ -118,7 +118,8 @@ func (o *ownership) give(call deviceCall) {
 //
 // Upstream: pkg/volume/csi csiMountMgr.supportsFSGroup (v1.36).
 func (o *ownership) mayGive(pod *corev1.Pod, v *corev1.PersistentVolume) bool {
-	if v.Spec.CSI.ReadOnly || o.onlyReads(pod, v.Name) {
+	isDevice := v.Spec.VolumeMode != nil && *v.Spec.VolumeMode == corev1.PersistentVolumeBlock
+	if isDevice || v.Spec.CSI.ReadOnly || o.onlyReads(pod, v.Name) {
 		return false
 	}
 	policy := storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy

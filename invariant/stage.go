@@ -22,8 +22,6 @@ type stageOrder struct {
 // beginStageOrder: each call that has taken effect finds done what comes before it. A kubelet that was told that a volume
 // is staged does not stage it again: that two stages never run at once is not to be seen otherwise. That nothing is
 // detached before it is unstaged is for I16.
-//
-// It cannot hold yet after a kubelet was restarted, which then unstages what a pod of before still has.
 func beginStageOrder(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}

@@ -39,8 +39,6 @@ type uncertainty struct {
 //
 // A call that failed before it reached the driver does not tell its path; of such a publish nothing is kept. What a kubelet
 // takes for missing (a driver, say) makes no call, and changes nothing.
-//
-// It cannot hold yet after a kubelet was restarted, which forgets what it was doing.
 func beginUncertain(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}

@@ -1,12 +1,46 @@
 package kubelet
 
-import "context"
+import (
+	"context"
+	"path/filepath"
 
-// syncDriver registers a driver with the kubelet and with the cluster.
-func (k *Kubelet) syncDriver(ctx context.Context, name string) error {
-	info, err := k.csi.AddDriver(ctx, name, k.cfg.Drivers[name])
-	if err != nil {
+	"k8s.io/apimachinery/pkg/types"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/volsim/volsim/pluginmanager"
+	"github.com/volsim/volsim/plugins"
+)
+
+// registryDir is where plugins announce themselves, below the kubelet's root.
+//
+// Upstream: pkg/kubelet/config DefaultKubeletPluginsRegistrationDirName.
+const registryDir = "plugins_registry"
+
+func (k *Kubelet) newPlugins() *pluginmanager.Manager {
+	return pluginmanager.New(pluginmanager.Config{
+		Component: k.cfg.Component, Sockets: k.cfg.Sockets, Dir: filepath.Join(k.cfg.Root, registryDir),
+		Handlers: map[string]plugins.Registrar{registration.CSIPlugin: k.csi},
+	})
+}
+
+// Plugins are the plugins that announce themselves to this kubelet, to be told of their sockets.
+func (k *Kubelet) Plugins() *pluginmanager.Manager { return k.plugins }
+
+// greet sees to the node's CSINode, and then lets drivers register.
+//
+// Upstream: pkg/volume/csi initializeCSINode (v1.36).
+func (k *Kubelet) greet(ctx context.Context) error {
+	if k.greeted {
+		return nil
+	}
+	var uid types.UID
+	if node, err := k.cfg.Informers.Core().V1().Nodes().Lister().Get(k.cfg.Node); err == nil {
+		uid = node.UID
+	}
+	if err := k.csi.Initialize(ctx, uid); err != nil {
 		return err
 	}
-	return k.csi.Publish(ctx, name, info)
+	k.greeted = true
+	k.plugins.Scan()
+	return nil
 }

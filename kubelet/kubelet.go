@@ -14,6 +14,7 @@ import (
 	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/listen"
 	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/pluginmanager"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sim"
@@ -24,13 +25,17 @@ import (
 type Config struct {
 	Component *sim.Component
 	Client    kubernetes.Interface
-	Informers informers.SharedInformerFactory // whose pods are the node's, and whose only node is it
-	Node      string                          // the node's name
-	Root      string                          // of the kubelet, on the node's disk
-	FS        nodefs.FS                       // the node's disk
-	BootID    string                          // differs each time the node boots
-	Exports   nodefs.FS                       // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
-	Drivers   map[string]grpc.ClientConnInterface
+	// Informers are those whose pods are the node's, and whose only node is it; of claims, changes of which Resized of package
+	// volumemanager is true are enough.
+	Informers informers.SharedInformerFactory
+	Node      string                // the node's name
+	Root      string                // of the kubelet, on the node's disk
+	FS        nodefs.FS             // the node's disk
+	BootID    string                // differs each time the node boots
+	Exports   nodefs.FS             // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
+	Sockets   pluginmanager.Sockets // of the node; drivers announce themselves in plugins_registry below Root
+	// Dial reaches a driver that has announced itself. The connection's calls leave the component.
+	Dial func(driver, endpoint string) (grpc.ClientConnInterface, error)
 
 	// AttachesItself lets the kubelet attach and detach volumes, and not the attach/detach controller.
 	AttachesItself bool
@@ -45,17 +50,18 @@ type Kubelet struct {
 	volumes *volumemanager.Manager
 	pods    *sim.Queue[types.UID]
 	status  *sim.Queue[string] // one key: the node's name
-	drivers *sim.Queue[string]
+	plugins *pluginmanager.Manager
 	mine    map[types.UID]*corev1.Pod // the pods of this node, as last seen
 	begun   bool                      // the volume manager was told of all pods that were seen
 	start   *sim.Queue[string]        // see syncStart
-	greeted bool                      // the drivers were told that the kubelet is here
+	greeted bool                      // the node has its CSINode, and drivers may register
 
 	lives    map[types.UID]life // what this kubelet has said of containers
 	patience *patience
 	added    map[types.UID]*corev1.Pod // as the volume manager was told of them last
 	again    *sim.Queue[types.UID]     // see again.go
 	agains   map[types.UID]struct{}    // those that will be looked at again
+	orphans  *sim.Queue[types.UID]     // pods to be looked at again
 
 	recorder record.EventRecorder
 	rejected map[types.UID]*rejection
@@ -78,8 +84,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.start.Work(k.syncStart)
 	k.status = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "node status"})
 	k.status.Work(k.syncNode)
-	k.drivers = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "driver registration"})
-	k.drivers.Work(k.syncDriver)
+	k.plugins = k.newPlugins()
 	k.pods = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{Name: "pods"})
 	k.pods.Work(k.syncPod)
 	k.patience = newPatience(cfg.Component, k.pods.Add)
@@ -92,9 +97,15 @@ func New(cfg Config) (*Kubelet, error) {
 	})
 	core := cfg.Informers.Core().V1()
 	listen.To(core.Pods().Informer(), func(_, pod *corev1.Pod) { k.podSeen(pod) }, k.podGone)
+	listen.To(core.PersistentVolumeClaims().Informer(), func(was, is *corev1.PersistentVolumeClaim) {
+		if volumemanager.Resized(was, is) {
+			k.volumes.ClaimResized(is)
+		}
+	}, nil)
 	listen.To(core.Nodes().Informer(), func(_, node *corev1.Node) { k.volumes.NodeUpdated(node) }, nil)
 	k.watchLimits()
 	k.watchRemounts()
+	k.watchOrphans()
 	k.status.Add(cfg.Node)
 	return k, nil
 }
@@ -114,7 +125,7 @@ func (k *Kubelet) csiConfig() csi.Config {
 	cfg := csi.Config{
 		Component: k.cfg.Component, Client: k.cfg.Client,
 		CSIDrivers: k.cfg.Informers.Storage().V1().CSIDrivers(),
-		NodeName:   types.NodeName(k.cfg.Node), Root: k.cfg.Root, FS: k.cfg.FS,
+		NodeName:   types.NodeName(k.cfg.Node), Root: k.cfg.Root, FS: k.cfg.FS, Dial: k.cfg.Dial,
 	}
 	if k.cfg.AttachesItself {
 		cfg.Attachments = k.cfg.Informers.Storage().V1().VolumeAttachments()

@@ -34,7 +34,10 @@ func (k *Kubelet) watchLimits() {
 		}
 	}
 	listen.To(k.cfg.Informers.Storage().V1().CSIDrivers().Informer(),
-		func(_, driver *storagev1.CSIDriver) { again(driver) }, nil)
+		func(_, driver *storagev1.CSIDriver) {
+			again(driver)
+			k.volumes.DriversChanged()
+		}, nil)
 }
 
 // syncLimits asks one driver, and again after its period, which may have changed meanwhile.

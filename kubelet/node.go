@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,11 +64,8 @@ func (k *Kubelet) syncNode(ctx context.Context, name string) error {
 	} else if err := k.reconcileWhoAttaches(ctx); err != nil {
 		return err
 	}
-	if !k.greeted {
-		k.greeted = true
-		for _, driver := range slices.Sorted(maps.Keys(k.cfg.Drivers)) {
-			k.drivers.Add(driver)
-		}
+	if err := k.greet(ctx); err != nil {
+		return err
 	}
 	if !k.volumes.ReportNeeded() {
 		return nil

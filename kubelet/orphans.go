@@ -8,13 +8,30 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/sim"
 )
 
 // errStillMounted says that something is mounted below the directory of a pod that the volume manager does not know of.
 var errStillMounted = errors.New("orphaned pod found, but volumes are not cleaned up")
+
+// housekeepingPeriod is how often a kubelet looks at what it cannot remove.
+//
+// Upstream: pkg/kubelet housekeepingPeriod (v1.36).
+const housekeepingPeriod = 2 * time.Second
+
+// watchOrphans has pods looked at again whose directories cannot be removed.
+func (k *Kubelet) watchOrphans() {
+	k.orphans = sim.NewQueue[types.UID](k.cfg.Component, sim.QueueConfig{Name: "orphaned pods", Background: true})
+	k.orphans.Work(func(_ context.Context, uid types.UID) error {
+		k.pods.Add(uid)
+		return nil
+	})
+}
 
 // podsDir is where the directories of pods are, each named by the pod's UID.
 func (k *Kubelet) podsDir() string { return filepath.Join(k.cfg.Root, "pods") }

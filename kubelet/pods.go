@@ -114,7 +114,11 @@ func (k *Kubelet) stop(ctx context.Context, uid types.UID, pod *corev1.Pod) erro
 	if k.volumes.HasVolumes(uid) {
 		return nil
 	}
-	if err := k.removePodDir(ctx, uid); err != nil {
+	switch err := k.removePodDir(ctx, uid); {
+	case errors.Is(err, errStillMounted):
+		k.orphans.AddAfter(uid, housekeepingPeriod)
+		return nil
+	case err != nil:
 		return err
 	}
 	if !ends {

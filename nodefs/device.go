@@ -28,14 +28,14 @@ type deviceLock struct {
 }
 
 // MountDevice makes the node of a device visible at the existing file name.
-// Device is the device's name, and what Stat tells of it: nodes of one name have
-// one owner and one mode. Devices have no content here.
+// Device is the device's name, and what Stat tells of it, and Mounts: nodes of
+// one name have one owner and one mode. Devices have no content here.
 func (m *Memory) MountDevice(device, name string, readOnly bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.attach(name, &mount{
 		tree: m.devices, at: m.devices.deviceNode(device),
-		source: deviceFSType, fsType: deviceFSType, readOnly: readOnly,
+		source: device, fsType: deviceFSType, readOnly: readOnly,
 	})
 }
 

@@ -15,7 +15,8 @@ type Plugin interface {
 	Name() string
 	// CanSupport tells whether the volume is of this plugin's kind.
 	CanSupport(spec *Spec) bool
-	// VolumeName is the volume's name within the plugin: the same for the same volume wherever it is used.
+	// VolumeName is the volume's name within the plugin: the same for the same volume wherever it is used. One that is neither
+	// attached nor mounted for a node may have none, which is an error.
 	VolumeName(spec *Spec) (string, error)
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,14 +24,15 @@ import (
 
 // Act is one thing that a user does. Objects are of namespace default; [] may be left out, options come in any order:
 //
-//	create volume NAME SIZE [class=C] [reclaim=Delete] [for=CLAIM] [modes=ReadWriteMany] [handle=H] [path=P] [by=PROVISIONER] [node=NODE]
-//	create claim NAME SIZE [class=C] [volume=V] [modes=ReadWriteMany]
+//	create volume NAME SIZE [class=C] [reclaim=Delete] [for=CLAIM] [modes=ReadWriteMany] [handle=H] [path=P] [by=PROVISIONER] [node=NODE] [mode=Block]
+//	create claim NAME SIZE [class=C] [volume=V] [modes=ReadWriteMany] [mode=Block]
 //	create class NAME [provisioner=P] [binding=WaitForFirstConsumer] [reclaim=Retain] [default=true]
-//	create pod NAME [CLAIM …] [on=NODE]
+//	create pod NAME [CLAIM …] [on=NODE] [devices=CLAIM,…] [group=NUMBER] [change=OnRootMismatch] [reads=true]
 //	delete volume|claim|class NAME
 //	delete pod NAME [now=true]
 //	set volume NAME [reclaim=Delete|Retain|Recycle] [for=CLAIM | bind=CLAIM] [migrated=DRIVER]
 //	set claim NAME reclaim=Delete|Retain|Recycle (of the volume to which it is bound)
+//	set claim NAME size=SIZE                 (asks for so much from now on)
 //	set node NODE ready=True|Unknown         (as the node lifecycle controller would say)
 //	set node NODE out-of-service=true|false  (a taint, by which a person vouches that the node is shut down)
 //	finish pod NAME
@@ -41,12 +41,15 @@ import (
 //	cordon NODE, uncordon NODE
 //	wait claim|volume|pod NAME PHASE         (or one of several: PHASE|PHASE)
 //	wait claim|volume|pod NAME gone
+//	wait claim NAME SIZE                     (until it says that it has so much)
 //	limit NUMBER              (of volumes that can be attached to a node, from now on)
 //	pass DURATION             (does nothing for so long)
 //	let crash PART …          (or whatever else can befall a world)
 //
 // A volume is of the world's own driver and is retained; with path= it is a directory, of the plugin
 // kubernetes.io/host-path; by= is who is said to have made it for a claim; node= is the only node on which it can be used.
+// A pod uses the claims after devices= as devices, and mounts the others; group= is its fsGroup, change= its
+// fsGroupChangePolicy, and reads=true lets it only read.
 // A class is of the world's own driver, too; class= (nothing) means no class; a volume's class is none and a claim's the
 // default unless the act says otherwise. To set for= or migrated= (nothing) takes the volume's claimRef, or its annotation,
 // away; bind= gives it a claimRef with the claim's UID. To create what is still being deleted waits until it is gone; to delete or set what is not there does nothing.
@@ -66,12 +69,12 @@ type grammar struct {
 
 // acts are the acts by verb and kind.
 var acts = map[string]grammar{
-	"create volume": {1, []string{"class", "reclaim", "for", "modes", "handle", "path", "by", "node"}},
-	"create claim":  {1, []string{"class", "volume", "modes"}},
+	"create volume": {1, []string{"class", "reclaim", "for", "modes", "handle", "path", "by", "node", "mode"}},
+	"create claim":  {1, []string{"class", "volume", "modes", "mode"}},
 	"create class":  {0, []string{"provisioner", "binding", "reclaim", "default"}},
-	"create pod":    {-1, []string{"on"}},
+	"create pod":    {-1, []string{"on", "devices", "group", "change", "reads"}},
 	"delete volume": {0, nil}, "delete claim": {0, nil}, "delete class": {0, nil}, "delete pod": {0, []string{"now"}},
-	"set volume": {0, []string{"reclaim", "for", "bind", "migrated"}}, "set claim": {0, []string{"reclaim"}},
+	"set volume": {0, []string{"reclaim", "for", "bind", "migrated"}}, "set claim": {0, []string{"reclaim", "size"}},
 	"set node":   {0, []string{"ready", "out-of-service"}},
 	"finish pod": {0, nil}, "write pod": {1, nil},
 	"cordon": {0, nil}, "uncordon": {0, nil},
@@ -128,6 +131,12 @@ func (a Act) check(g grammar) error {
 		}
 	case a.verb == "set" && a.kind == "node" && len(a.options) != 1:
 		return errors.New("want ready= or out-of-service=")
+	case a.verb == "create" && a.kind == "pod":
+		if group, given := a.option("group"); given {
+			if n, err := strconv.ParseInt(group, 10, 64); err != nil || n < 0 {
+				return errors.New("group: want a number")
+			}
+		}
 	case a.verb == "limit":
 		if n, err := strconv.Atoi(a.name); err != nil || n < 0 {
 			return errors.New("want a number")
@@ -184,6 +193,9 @@ func (a Act) do(ctx context.Context, c *cluster.Cluster, user *sim.Component) er
 	case "set":
 		if a.kind == "node" {
 			return unlessGone(a.setNode(ctx, client))
+		}
+		if size, ok := a.option("size"); ok {
+			return unlessGone(a.ask(ctx, client, size))
 		}
 		return unlessGone(a.set(ctx, client))
 	case "finish":
@@ -251,6 +263,14 @@ func (a Act) create(ctx context.Context, c *cluster.Cluster, client kubernetes.I
 			return err
 		}
 	}
+}
+
+// ask asks for a size in a claim.
+func (a Act) ask(ctx context.Context, client kubernetes.Interface, size string) error {
+	patch := fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)
+	_, err := client.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault).
+		Patch(ctx, a.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
 }
 
 func (a Act) set(ctx context.Context, client kubernetes.Interface) error {
@@ -342,8 +362,19 @@ func (a Act) wait(ctx context.Context, c *cluster.Cluster) error {
 	}
 	return c.Wait(ctx, fmt.Sprintf("%s %s to be %s", a.kind, a.name, a.args[0]), func() bool {
 		obj, ok := c.Server().Get(resources[a.kind], namespaceOf(a.kind), a.name)
-		return ok && slices.Contains(strings.Split(a.args[0], "|"), phase(obj))
+		return ok && (slices.Contains(strings.Split(a.args[0], "|"), phase(obj)) || has(obj, a.args[0]))
 	})
+}
+
+// has tells whether an object is a claim that says to have so much.
+func has(obj any, size string) bool {
+	claim, ok := obj.(*corev1.PersistentVolumeClaim)
+	want, err := resource.ParseQuantity(size)
+	if !ok || err != nil {
+		return false
+	}
+	capacity := claim.Status.Capacity[corev1.ResourceStorage]
+	return capacity.Cmp(want) >= 0
 }
 
 // phase is the phase of an object, "" if it has none.
@@ -358,92 +389,6 @@ func phase(obj any) string {
 	default:
 		return ""
 	}
-}
-
-func (a Act) modes() []corev1.PersistentVolumeAccessMode {
-	words, ok := a.option("modes")
-	if !ok {
-		return []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	}
-	var modes []corev1.PersistentVolumeAccessMode
-	for _, m := range list(words) {
-		modes = append(modes, corev1.PersistentVolumeAccessMode(m))
-	}
-	return modes
-}
-
-func (a Act) volume(driver string) *corev1.PersistentVolume {
-	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: a.name}}
-	v.Spec.AccessModes = a.modes()
-	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(a.args[0])}
-	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-	if policy, ok := a.option("reclaim"); ok {
-		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(policy)
-	}
-	v.Spec.StorageClassName, _ = a.option("class")
-	if claim, ok := a.option("for"); ok {
-		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: metav1.NamespaceDefault, Name: claim}
-	}
-	handle, ok := a.option("handle")
-	if !ok {
-		handle = a.name
-	}
-	if node, ok := a.option("node"); ok {
-		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: onNode(node)}
-	}
-	if maker, ok := a.option("by"); ok {
-		metav1.SetMetaDataAnnotation(&v.ObjectMeta, storagehelpers.AnnDynamicallyProvisioned, maker)
-	}
-	if path, ok := a.option("path"); ok {
-		v.Spec.HostPath = &corev1.HostPathVolumeSource{Path: path}
-	} else {
-		v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}
-	}
-	return v
-}
-
-// onNode selects one node.
-func onNode(name string) *corev1.NodeSelector {
-	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{
-			{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
-		},
-	}}}
-}
-
-func (a Act) claim() *corev1.PersistentVolumeClaim {
-	claim := cluster.NewClaim(a.name, a.args[0])
-	claim.Spec.AccessModes = a.modes()
-	if class, ok := a.option("class"); ok {
-		claim.Spec.StorageClassName = &class
-	}
-	claim.Spec.VolumeName, _ = a.option("volume")
-	return claim
-}
-
-func (a Act) class(driver string) *storagev1.StorageClass {
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: a.name}, Provisioner: driver}
-	if provisioner, ok := a.option("provisioner"); ok {
-		class.Provisioner = provisioner
-	}
-	if binding, ok := a.option("binding"); ok {
-		mode := storagev1.VolumeBindingMode(binding)
-		class.VolumeBindingMode = &mode
-	}
-	if policy, ok := a.option("reclaim"); ok {
-		reclaim := corev1.PersistentVolumeReclaimPolicy(policy)
-		class.ReclaimPolicy = &reclaim
-	}
-	if is, _ := a.option("default"); is == "true" {
-		class.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
-	}
-	return class
-}
-
-func (a Act) pod() *corev1.Pod {
-	pod := cluster.NewPod(a.name, a.args...)
-	pod.Spec.NodeName, _ = a.option("on")
-	return pod
 }
 
 // write writes a file into a volume of a pod. It waits for one whose node has booted, and whose containers do not run yet.

@@ -109,6 +109,11 @@ func (m *Manager) AddPod(pod *corev1.Pod) {
 }
 
 // RemovePod tells that the pod's containers have ended for good: its volumes are taken away.
+//
+// Differs: upstream goes on with those volumes of such a pod that are not mounted for it, as long as the API server has the pod: it
+// tries to mount them, and holds them in use.
+//
+// Upstream: pkg/kubelet/volumemanager/populator findAndRemoveDeletedPods (v1.36).
 func (m *Manager) RemovePod(uid types.UID) {
 	for _, name := range m.desired.removePod(uid) {
 		m.volumes.Add(name)

@@ -66,6 +66,11 @@ func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, p
 		m.actual.setMount(actual, want, mountUncertain)
 	}
 	what, err := m.mapForPod(ctx, actual, want, use, global)
+	if err == nil && before != mounted {
+		if err := m.expandAtMount(ctx, actual, want); err != nil {
+			return m.mapFailed(want, "MapVolume.MarkVolumeAsMounted failed while expanding volume", err)
+		}
+	}
 	m.actual.setMount(actual, want, after(before, use.Reconstructed || before == mountUncertain, err))
 	if have := actual.pods[pod]; have != nil && err == nil {
 		have.remount = false

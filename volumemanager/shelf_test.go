@@ -29,11 +29,14 @@ var (
 	_ plugins.Attacher      = shelf{}
 	_ plugins.DeviceMounter = shelf{}
 	_ plugins.Mounter       = shelf{}
+	_ plugins.NodeExpander  = shelf{}
 )
 
 // backend is the truth about what is attached to the node and mounted on it, and a judge of what is done to it.
 type backend struct {
 	attachable, stages bool
+	expands            bool // volumes are grown on nodes
+	mountOptions       bool // they may be mounted with options
 
 	attached map[string]bool               // volumes
 	devices  map[string]bool               // those mounted for the node
@@ -105,6 +108,14 @@ func (s shelf) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, use
 
 func (s shelf) TearDown(_ context.Context, specName string, pod types.UID) error {
 	return s.call("TearDown", specName, pod, func() { delete(s.b.pods[specName], pod) }, func() {})
+}
+
+func (s shelf) RequiresFSResize() bool { return s.b.expands }
+
+func (s shelf) SupportsMountOption() bool { return s.b.mountOptions }
+
+func (s shelf) NodeExpand(_ context.Context, growth plugins.Growth) error {
+	return s.call("NodeExpand", growth.Spec.Name()+" "+growth.OldSize.String()+" to "+growth.NewSize.String(), growth.Pod, func() {}, func() {})
 }
 
 // call has an effect, or none, and after a final error that of undo: what failed for good is not there.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/listen"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
@@ -96,7 +97,13 @@ func (w *world) start(c *sim.Component) {
 	})
 	w.must(w.manager.PodsKnown())
 	see := func(obj any) { w.manager.NodeUpdated(obj.(*corev1.Node)) }
-	_, err := w.server.Informers(c).Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	views := w.server.Informers(c, fake.Selection{Resource: "persistentvolumeclaims", Concerns: func(was, is fake.Object) bool {
+		before, _ := was.(*corev1.PersistentVolumeClaim)
+		after, _ := is.(*corev1.PersistentVolumeClaim)
+		return volumemanager.Resized(before, after)
+	}}).Core().V1()
+	listen.To(views.PersistentVolumeClaims().Informer(), func(_, claim *corev1.PersistentVolumeClaim) { w.manager.ClaimResized(claim) }, nil)
+	_, err := views.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: see, UpdateFunc: func(_, node any) { see(node) },
 	})
 	w.must(err)

@@ -69,6 +69,9 @@ func (p Pair[S, W, C]) Check(tb rapid.TB, t *testing.T, seed int, draw *rapid.Ge
 		done(h, v)
 		if v.Diff != "" {
 			patience = Hasty
+			if believed {
+				patience = Hastier
+			}
 			rt.Log("\n" + v.Diff)
 			rt.Fatal("upstream's and ours differ")
 		}

@@ -26,11 +26,13 @@ type Patience struct {
 	Ours     int // to do what upstream did, its strands being moved in other orders
 }
 
-// How many lives are given usually, before a difference is believed, and while one that was found is made smaller.
+// How many lives are given usually, before a difference is believed, while one that was found is made smaller, and while one of a
+// mutant is.
 var (
 	Thorough = Patience{Upstream: 30, Ours: 30}
 	Stubborn = Patience{Upstream: 200, Ours: 100}
-	Hasty    = Patience{Upstream: 6, Ours: 6}
+	Hasty    = Patience{Upstream: 20, Ours: 20}
+	Hastier  = Patience{Upstream: 6, Ours: 6}
 )
 
 // Verdict is what a comparison came to.

@@ -107,7 +107,7 @@ func namesOfRows(f *ast.FuncDecl) []string {
 		}
 		key, isName := kv.Key.(*ast.Ident)
 		lit, isText := kv.Value.(*ast.BasicLit)
-		if !isName || !isText || !slices.Contains([]string{"name", "testName", "testID"}, key.Name) {
+		if !isName || !isText || !slices.Contains([]string{"name", "testName", "testID", "desc"}, key.Name) {
 			return true
 		}
 		name := lit.Value

@@ -261,6 +261,32 @@ func TestNodeContract(t *testing.T) {
 	w.attach("one", singleNode, false, codes.NotFound)
 }
 
+// TestWritersOfOneNode publishes a volume a second time: elsewhere, at the same place, and elsewhere when it is published no more.
+func TestWritersOfOneNode(t *testing.T) {
+	const single = csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
+	for mode, elsewhere := range map[csi.VolumeCapability_AccessMode_Mode]codes.Code{
+		singleNode: codes.OK,
+		csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER: codes.OK,
+		single: codes.FailedPrecondition,
+	} {
+		w := newWorld(t)
+		publish := func(target string, code codes.Code) {
+			t.Helper()
+			_, err := w.nodes["one"].NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{
+				VolumeId: w.id, StagingTargetPath: "/kubelet/stage", TargetPath: target, VolumeCapability: capability(mode),
+			})
+			w.want(err, code)
+		}
+		w.attach("one", mode, false, codes.OK)
+		w.stage("one", codes.OK)
+		publish("/kubelet/a", codes.OK)
+		publish("/kubelet/a", codes.OK)
+		publish("/kubelet/b", elsewhere)
+		w.unpublish("one", "/kubelet/a", codes.OK)
+		publish("/kubelet/b", codes.OK)
+	}
+}
+
 func TestValidateAnswersInsteadOfFailing(t *testing.T) {
 	w := newWorld(t)
 	shared := capability(csi.VolumeCapability_AccessMode_UNKNOWN)

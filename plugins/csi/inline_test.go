@@ -1,10 +1,12 @@
 package csi_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"testing"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
@@ -14,8 +16,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/plugintest"
+	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
 )
 
@@ -104,6 +111,9 @@ func TestInlineVolumeHasNoName(t *testing.T) {
 	d.class("VolumeName", nameErr, plugins.Final)
 	d.class("DeviceMountPath", pathErr, plugins.Final)
 	d.class("Attach", d.do(d.attach), plugins.Final)
+	path := root + "/plugins/kubernetes.io/csi/" + d.driver + "/globalmount"
+	d.class("MountDevice", d.do(func(ctx context.Context) error { return d.plugin.MountDevice(ctx, d.spec, path, d.use) }), plugins.Final)
+	d.same("disk", none, d.leaves())
 }
 
 func TestInlineVolumeReadOnly(t *testing.T) {
@@ -164,4 +174,49 @@ func TestVolumeOfNoAPIServer(t *testing.T) {
 	d.must(d.tearDown())
 	d.must(d.unmountDevice())
 	d.same("disk at the end", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
+}
+
+// TestPromisesOfThePluginInline are those of package plugins, for volumes that are written out in pods.
+func TestPromisesOfThePluginInline(t *testing.T) {
+	t.Parallel()
+	err := plugintest.Check(t.Context(), func() (*plugintest.World, error) {
+		host := sim.NewStepped(sim.SteppedConfig{StepsMax: 10_000})
+		driver := &stub{
+			capabilities: []csispec.NodeServiceCapability_RPC_Type{csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS},
+			stats:        &csispec.NodeGetVolumeStatsResponse{Usage: []*csispec.VolumeUsage{{Unit: csispec.VolumeUsage_BYTES, Total: 1}}},
+		}
+		s := &scene{
+			storage: storage{driver: stubName, disk: nodefs.NewMemory(root), root: root, node: func() csispec.NodeServer { return driver }},
+			host:    host, server: fake.NewServer(fake.Config{Now: host.Now}),
+		}
+		w := &plugintest.World{
+			Host: host, Left: s.left, Nodes: []types.NodeName{node1},
+			Pods: []*corev1.Pod{
+				{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "uid-a"}},
+				{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b", UID: "uid-b"}},
+			},
+		}
+		for _, name := range []string{"cache", "scratch"} {
+			w.Volumes = append(w.Volumes, &plugins.Spec{Volume: &corev1.Volume{
+				Name: name, VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: stubName}},
+			}})
+		}
+		err := s.server.Add(&storagev1.CSIDriver{
+			ObjectMeta: metav1.ObjectMeta{Name: stubName},
+			Spec:       storagev1.CSIDriverSpec{VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral}},
+		})
+		if err != nil {
+			return nil, err
+		}
+		w.Component, w.Plugin, err = s.process()
+		w.Restart = func() (*sim.Component, plugins.Plugin, error) {
+			host.Crash(w.Component)
+			s.server.Forget(w.Component)
+			return s.process()
+		}
+		return w, err
+	})
+	if err != nil {
+		t.Error(strings.ReplaceAll("\n"+err.Error(), "\n", "\n  "))
+	}
 }

@@ -61,7 +61,8 @@ func (p *Plugin) Exhausted(ctx context.Context, spec *plugins.Spec, since time.T
 // Refresh asks a registered driver about the node, and writes into the node's CSINode what has changed since this was last done. A
 // driver that is not registered is not asked.
 //
-// Differs: upstream reads the CSINode each time, and mends what somebody else has written there.
+// Differs: upstream reads the CSINode each time, and mends what somebody else has written there; also for a driver that is gone
+// by then.
 //
 // Upstream: pkg/volume/csi updateCSIDriver, and nodeinfomanager UpdateCSIDriver (v1.36).
 func (p *Plugin) Refresh(ctx context.Context, driver string) error {
@@ -73,9 +74,10 @@ func (p *Plugin) Refresh(ctx context.Context, driver string) error {
 	if err != nil {
 		return fmt.Errorf("driver %s: NodeGetInfo: %w", driver, err)
 	}
+	defer p.turn(driver)()
 	entry := entryOf(driver, info)
-	if d.published != nil && equality.Semantic.DeepEqual(*d.published, entry) {
-		return nil
+	if p.drivers[driver] != d || d.published != nil && equality.Semantic.DeepEqual(*d.published, entry) {
+		return nil // that driver is gone, or there is no news
 	}
 	return p.publish(ctx, entry)
 }

@@ -3,105 +3,195 @@ package csi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
-	storagev1 "k8s.io/api/storage/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/volsim/volsim/trace"
 )
 
 // nodeIDAnnotation holds a node's id in the eyes of each driver.
 const nodeIDAnnotation = "csi.volume.kubernetes.io/nodeid"
 
-// Publish tells the cluster about a driver on this node: the node's annotation and its CSINode object. It is one attempt;
-// a conflict is an error, and trying again is safe.
+// pauses are how long it takes from each attempt to tell the cluster about a driver to the next one.
 //
-// Upstream: pkg/volume/csi/nodeinfomanager InstallCSIDriver (v1.36).
-func (p *Plugin) Publish(ctx context.Context, driver string, info *csispec.NodeGetInfoResponse) error {
-	if err := p.annotate(ctx, driver, info.GetNodeId()); err != nil {
-		return err
+// Upstream: pkg/volume/csi/nodeinfomanager updateBackoff (v1.36), without its jitter.
+var pauses = []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond}
+
+// insist tries until an attempt succeeds or all have failed: the error holds those of all.
+func (p *Plugin) insist(try func() error) error {
+	var errs []error
+	for i := 0; ; i++ {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+		if i == len(pauses) {
+			return fmt.Errorf("timed out waiting for the condition; caused by: %w", utilerrors.NewAggregate(errs))
+		}
+		p.cfg.Component.Sleep(pauses[i])
+	}
+}
+
+// errNoNodeID is the error for a driver that has no name for its node.
+var errNoNodeID = errors.New("error adding CSI driver node info: driverNodeID must not be empty")
+
+// install tells the cluster about a driver on this node: the node's annotation and topology labels, and its CSINode.
+//
+// Upstream: pkg/volume/csi/nodeinfomanager InstallCSIDriver (v1.36), and its texts.
+func (p *Plugin) install(ctx context.Context, driver string, info *csispec.NodeGetInfoResponse) error {
+	if info.GetNodeId() == "" {
+		return errNoNodeID
+	}
+	err := p.insist(func() error {
+		return p.amendNode(ctx, func(node *corev1.Node) (nodeChange, error) { return installed(node, driver, info) })
+	})
+	if err != nil {
+		return fmt.Errorf("error updating Node object with CSI driver node info: error updating node: %w", err)
 	}
 	return p.publish(ctx, entryOf(driver, info))
 }
 
-// publish writes a driver's entry into the node's CSINode.
+// uninstall takes a driver out of the node's CSINode, and out of its annotation. Its topology labels stay.
 //
-// Upstream: pkg/volume/csi/nodeinfomanager updateCSINode (v1.36).
-func (p *Plugin) publish(ctx context.Context, entry storagev1.CSINodeDriver) error {
-	nodes := p.cfg.Client.StorageV1().CSINodes()
-	node, err := nodes.Get(ctx, string(p.cfg.NodeName), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		node, err = p.createNode(ctx)
-	}
+// Differs: a node that is gone has nothing that could be taken out of it; upstream tries in vain.
+//
+// Upstream: pkg/volume/csi/nodeinfomanager UninstallCSIDriver (v1.36), and its texts.
+func (p *Plugin) uninstall(ctx context.Context, driver string) error {
+	err := p.insist(func() error { return p.withdraw(ctx, driver) })
 	if err != nil {
-		return fmt.Errorf("register driver %s: %w", entry.Name, err)
+		return fmt.Errorf("error uninstalling CSI driver from CSINode object error updating CSINode: %w", err)
 	}
-	at := slices.IndexFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == entry.Name })
-	if at < 0 {
-		node.Spec.Drivers = append(node.Spec.Drivers, entry)
-	} else {
-		node.Spec.Drivers[at] = entry
+	err = p.insist(func() error {
+		err := p.amendNode(ctx, func(node *corev1.Node) (nodeChange, error) { return uninstalled(node, driver) })
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("error removing CSI driver node info from Node object error updating node: %w", err)
 	}
-	if _, err := nodes.Update(ctx, node, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("register driver %s: %w", entry.Name, err)
-	}
-	p.published(entry)
 	return nil
 }
 
-func (p *Plugin) createNode(ctx context.Context) (*storagev1.CSINode, error) {
-	node, err := p.cfg.Client.CoreV1().Nodes().Get(ctx, string(p.cfg.NodeName), metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
-	return p.cfg.Client.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{
-		ObjectMeta: metav1.ObjectMeta{Name: node.Name, OwnerReferences: []metav1.OwnerReference{owner}},
-	}, metav1.CreateOptions{})
+// nodeChange is what is to be different about a Node. A null takes an annotation away.
+type nodeChange struct {
+	Annotations map[string]*string `json:"annotations,omitempty"`
+	Labels      map[string]string  `json:"labels,omitempty"`
 }
 
-// annotate writes the driver's node id into the annotation, beside those of other drivers.
-func (p *Plugin) annotate(ctx context.Context, driver, nodeID string) error {
-	nodes := p.cfg.Client.CoreV1().Nodes()
-	node, err := nodes.Get(ctx, string(p.cfg.NodeName), metav1.GetOptions{})
+// amendNode changes the Node, if it is still the one that the change was made for.
+//
+// Differs: upstream goes by its own lock, and overwrites what another process does to the annotation at the same time.
+//
+// Upstream: pkg/volume/csi/nodeinfomanager tryUpdateNode (v1.36).
+func (p *Plugin) amendNode(ctx context.Context, decide func(*corev1.Node) (nodeChange, error)) error {
+	node, err := p.node(ctx)
 	if err != nil {
-		return fmt.Errorf("register driver %s: %w", driver, err)
+		return err
 	}
-	ids := map[string]string{}
-	if old := node.Annotations[nodeIDAnnotation]; old != "" {
-		if err := json.Unmarshal([]byte(old), &ids); err != nil {
-			return fmt.Errorf("register driver %s: annotation %s: %w", driver, nodeIDAnnotation, err)
+	change, err := decide(node)
+	if err != nil || len(change.Annotations) == 0 && len(change.Labels) == 0 {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": struct {
+		nodeChange
+		ResourceVersion string `json:"resourceVersion"`
+	}{change, node.ResourceVersion}})
+	if err != nil {
+		return fmt.Errorf("patch of node: %w", err)
+	}
+	_, err = p.cfg.Client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+// node asks for the Node.
+func (p *Plugin) node(ctx context.Context) (*corev1.Node, error) {
+	node, err := p.cfg.Client.CoreV1().Nodes().Get(ctx, string(p.cfg.NodeName), metav1.GetOptions{})
+	if err == nil {
+		p.nodeUID = node.UID
+	}
+	return node, err
+}
+
+// installed is what a driver has different about a Node.
+//
+// Upstream: pkg/volume/csi/nodeinfomanager updateNodeIDInNode, updateTopologyLabels (v1.36).
+func installed(node *corev1.Node, driver string, info *csispec.NodeGetInfoResponse) (nodeChange, error) {
+	ids, err := nodeIDs(node)
+	if err != nil {
+		return nodeChange{}, err
+	}
+	change := nodeChange{Labels: map[string]string{}}
+	if ids[driver] != info.GetNodeId() {
+		ids[driver] = info.GetNodeId()
+		change.Annotations = map[string]*string{nodeIDAnnotation: idsText(ids)}
+	}
+	segments := info.GetAccessibleTopology().GetSegments()
+	for _, key := range slices.Sorted(maps.Keys(segments)) {
+		switch is, there := node.Labels[key]; {
+		case !there:
+			change.Labels[key] = segments[key]
+		case is != segments[key]:
+			return nodeChange{}, fmt.Errorf("detected topology value collision: driver reported %q:%q but existing label is %q:%q",
+				key, segments[key], key, is)
 		}
 	}
-	if ids[driver] == nodeID {
-		return nil
-	}
-	ids[driver] = nodeID
-	value, err := json.Marshal(ids)
-	if err != nil {
-		return fmt.Errorf("register driver %s: %w", driver, err)
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": node.ResourceVersion,
-		"annotations":     map[string]string{nodeIDAnnotation: string(value)},
-	}})
-	if err != nil {
-		return fmt.Errorf("register driver %s: %w", driver, err)
-	}
-	if _, err := nodes.Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("register driver %s: %w", driver, err)
-	}
-	return nil
+	return change, nil
 }
 
-func topologyKeys(info *csispec.NodeGetInfoResponse) []string {
-	var keys []string
-	for key := range info.GetAccessibleTopology().GetSegments() {
-		keys = append(keys, key)
+// uninstalled is what a Node has different when a driver is gone.
+//
+// Upstream: pkg/volume/csi/nodeinfomanager removeNodeIDFromNode (v1.36).
+func uninstalled(node *corev1.Node, driver string) (nodeChange, error) {
+	ids, err := nodeIDs(node)
+	if _, there := ids[driver]; err != nil || !there {
+		return nodeChange{}, err
 	}
-	slices.Sort(keys)
-	return keys
+	delete(ids, driver)
+	return nodeChange{Annotations: map[string]*string{nodeIDAnnotation: idsText(ids)}}, nil
+}
+
+// nodeIDs reads a Node's annotation.
+//
+// Upstream: pkg/volume/csi/nodeinfomanager buildNodeIDMapFromAnnotation (v1.36), and its text.
+func nodeIDs(node *corev1.Node) (map[string]string, error) {
+	ids := map[string]string{}
+	text := node.Annotations[nodeIDAnnotation]
+	if text == "" {
+		return ids, nil
+	}
+	if err := json.Unmarshal([]byte(text), &ids); err != nil {
+		return nil, fmt.Errorf("failed to parse node's %q annotation value (%q) err=%w", nodeIDAnnotation, text, err)
+	}
+	return ids, nil
+}
+
+// idsText is the annotation's value; nil where there is to be none.
+func idsText(ids map[string]string) *string {
+	if len(ids) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(ids)
+	if err != nil {
+		panic("csi: node ids cannot be written: " + err.Error()) // they are text
+	}
+	value := string(text)
+	return &value
+}
+
+// note records that something failed which is only told.
+func (p *Plugin) note(verb, driver string, err error) {
+	p.cfg.Component.Note(trace.Action{Kind: trace.KindWork, Verb: verb, Object: driver}, trace.Outcome{Err: err})
 }

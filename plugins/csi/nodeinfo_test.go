@@ -3,19 +3,29 @@ package csi_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/array"
+	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
 )
 
 const nodeIDs = "csi.volume.kubernetes.io/nodeid"
+
+// migrated is what a CSINode says of migrated plugins.
+const migrated = "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file,kubernetes.io/cinder," +
+	"kubernetes.io/gce-pd,kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume"
 
 func (w *world) publish(driver string, info *csispec.NodeGetInfoResponse) error {
 	w.t.Helper()
@@ -36,126 +46,36 @@ func (w *world) annotation() string {
 	return object.GetAnnotations()[nodeIDs]
 }
 
-func (w *world) annotate(value string) {
+// amend changes the Node, as somebody else does.
+func (w *world) amend(change func(*corev1.Node)) {
 	w.t.Helper()
 	nodes := w.user.CoreV1().Nodes()
 	node, err := nodes.Get(context.Background(), node1, metav1.GetOptions{})
 	w.must(err)
-	node.Annotations = map[string]string{nodeIDs: value, "other": "kept"}
+	change(node)
 	_, err = nodes.Update(context.Background(), node, metav1.UpdateOptions{})
 	w.must(err)
 }
 
-func limit(n int32) *storagev1.VolumeNodeResources { return &storagev1.VolumeNodeResources{Count: &n} }
-
-func TestRegistrationOfTheArray(t *testing.T) {
-	t.Parallel()
-	d := arrayDisk(t)
-	d.must(d.publish(array.DriverName, &csispec.NodeGetInfoResponse{NodeId: node1}))
-	d.same("drivers", []storagev1.CSINodeDriver{{Name: array.DriverName, NodeID: node1}}, d.registered())
-	d.same("annotation", `{"array.csi.volsim.dev":"node-1"}`, d.annotation())
-	csiNode, _ := d.server.Get("csinodes", "", node1)
-	node, _ := d.server.Get("nodes", "", node1)
-	d.same("owner", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node1, UID: node.GetUID()}}, csiNode.GetOwnerReferences())
-}
-
-func TestEntryOfADriver(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name string
-		info *csispec.NodeGetInfoResponse
-		want storagev1.CSINodeDriver
-	}{
-		{"no limit", &csispec.NodeGetInfoResponse{NodeId: "id"}, storagev1.CSINodeDriver{NodeID: "id"}},
-		{"negative limit", &csispec.NodeGetInfoResponse{NodeId: "id", MaxVolumesPerNode: -1}, storagev1.CSINodeDriver{NodeID: "id"}},
-		{"limit", &csispec.NodeGetInfoResponse{NodeId: "id", MaxVolumesPerNode: 16}, storagev1.CSINodeDriver{NodeID: "id", Allocatable: limit(16)}},
-		{"limit beyond what the API can say", &csispec.NodeGetInfoResponse{NodeId: "id", MaxVolumesPerNode: 1 << 40}, storagev1.CSINodeDriver{NodeID: "id", Allocatable: limit(1<<31 - 1)}},
-		{"topology", &csispec.NodeGetInfoResponse{NodeId: "id", AccessibleTopology: &csispec.Topology{
-			Segments: map[string]string{"example.com/zone": "z", "example.com/rack": "r"},
-		}}, storagev1.CSINodeDriver{NodeID: "id", TopologyKeys: []string{"example.com/rack", "example.com/zone"}}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.must(w.publish("csi.example.com", tt.info))
-			tt.want.Name = "csi.example.com"
-			w.same("drivers", []storagev1.CSINodeDriver{tt.want}, w.registered())
-		})
-	}
-}
-
-func TestRegistrationBesideOtherDrivers(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.annotate(`{"old.example.com":"x"}`)
-	w.must(w.publish("b.example.com", &csispec.NodeGetInfoResponse{NodeId: "b"}))
-	w.must(w.publish("a.example.com", &csispec.NodeGetInfoResponse{NodeId: "a", MaxVolumesPerNode: 3}))
-	want := []storagev1.CSINodeDriver{{Name: "b.example.com", NodeID: "b"}, {Name: "a.example.com", NodeID: "a", Allocatable: limit(3)}}
-	w.same("drivers", want, w.registered())
-	var ids map[string]string
-	w.must(json.Unmarshal([]byte(w.annotation()), &ids))
-	w.same("node ids", map[string]string{"old.example.com": "x", "b.example.com": "b", "a.example.com": "a"}, ids)
-	node, _ := w.server.Get("nodes", "", node1)
-	w.same("another annotation", "kept", node.GetAnnotations()["other"])
-
-	// Registering again changes what has changed and nothing else.
-	w.must(w.publish("b.example.com", &csispec.NodeGetInfoResponse{NodeId: "b", MaxVolumesPerNode: 5}))
-	want[0].Allocatable = limit(5)
-	w.same("drivers", want, w.registered())
-	before := w.server.Revision()
-	w.must(w.publish("b.example.com", &csispec.NodeGetInfoResponse{NodeId: "b", MaxVolumesPerNode: 5}))
-	w.same("revision after nothing has changed", before, w.server.Revision())
-}
-
-// TestConflictOfRegistrations has somebody else write between the read and the write, of either object.
-func TestConflictOfRegistrations(t *testing.T) {
-	t.Parallel()
-	info := &csispec.NodeGetInfoResponse{NodeId: "id"}
-	other := storagev1.CSINodeDriver{Name: "other.example.com", NodeID: "x"}
-	tests := []struct {
-		name, before string
-		exists       bool // the CSINode
-		is           func(error) bool
-		meddle       func(w *world)
-	}{
-		{"of the node", "api patch nodes/node-1", false, apierrors.IsConflict, func(w *world) { w.annotate(`{"other.example.com":"x"}`) }},
-		{"of the CSINode", "api update csinodes/node-1", true, apierrors.IsConflict, func(w *world) { w.addDriver(other) }},
-		{"of the CSINode's creation", "api create csinodes/node-1", false, apierrors.IsAlreadyExists, func(w *world) { w.csiNode(); w.addDriver(other) }},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			if tt.exists {
-				w.csiNode()
-			}
-			o := w.begin(func(ctx context.Context) error { return w.plugin.Publish(ctx, "csi.example.com", info) })
-			w.upTo(tt.before)
-			tt.meddle(w)
-			w.run()
-			var status apierrors.APIStatus
-			if !o.done || !errors.As(o.err, &status) || !tt.is(o.err) {
-				t.Fatalf("error %v, want a conflict", o.err)
-			}
-			w.must(w.publish("csi.example.com", info))
-			var names []string
-			for _, d := range w.registered() {
-				names = append(names, d.Name)
-			}
-			want := []string{"other.example.com", "csi.example.com"}
-			if tt.before == "api patch nodes/node-1" {
-				want = want[1:]
-				w.same("annotation", `{"csi.example.com":"id","other.example.com":"x"}`, w.annotation())
-			}
-			w.same("drivers", want, names)
-		})
-	}
-}
-
-func (w *world) csiNode() {
+func (w *world) annotate(value string) {
 	w.t.Helper()
-	_, err := w.user.StorageV1().CSINodes().Create(context.Background(), &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node1}}, metav1.CreateOptions{})
+	w.amend(func(n *corev1.Node) { n.Annotations = map[string]string{nodeIDs: value, "other": "kept"} })
+}
+
+// csiNode makes the node's CSINode, which belongs to the Node of a UID; "": to the one there is.
+func (w *world) csiNode(owner types.UID, drivers ...storagev1.CSINodeDriver) {
+	w.t.Helper()
+	if owner == "" {
+		node, _ := w.server.Get("nodes", "", node1)
+		owner = node.GetUID()
+	}
+	_, err := w.user.StorageV1().CSINodes().Create(context.Background(), &storagev1.CSINode{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: node1, Annotations: map[string]string{corev1.MigratedPluginsAnnotationKey: migrated},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node1, UID: owner}},
+		},
+		Spec: storagev1.CSINodeSpec{Drivers: drivers},
+	}, metav1.CreateOptions{})
 	w.must(err)
 }
 
@@ -168,26 +88,492 @@ func (w *world) addDriver(d storagev1.CSINodeDriver) {
 	w.must(err)
 }
 
+// ownCSINode checks that there is a CSINode, that it belongs to the Node, and what it says of migrated plugins.
+func (w *world) ownCSINode() {
+	w.t.Helper()
+	own, there := w.server.Get("csinodes", "", node1)
+	if !there {
+		w.t.Fatal("there is no CSINode")
+	}
+	node, _ := w.server.Get("nodes", "", node1)
+	w.same("owner", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node1, UID: node.GetUID()}}, own.GetOwnerReferences())
+	w.same("migrated plugins", migrated, own.GetAnnotations()[corev1.MigratedPluginsAnnotationKey])
+}
+
+func limit(n int32) *storagev1.VolumeNodeResources { return &storagev1.VolumeNodeResources{Count: &n} }
+
+// said is what a driver says of its node.
+func said(id string, limit int64, segments map[string]string) *csispec.NodeGetInfoResponse {
+	info := &csispec.NodeGetInfoResponse{NodeId: id, MaxVolumesPerNode: limit}
+	if segments != nil {
+		info.AccessibleTopology = &csispec.Topology{Segments: segments}
+	}
+	return info
+}
+
+const (
+	ourDriver   = "csi.example.com"
+	otherDriver = "other.example.com"
+)
+
+// entry is a driver in a CSINode.
+func entry(name, id string, limit *storagev1.VolumeNodeResources, keys ...string) storagev1.CSINodeDriver {
+	return storagev1.CSINodeDriver{Name: name, NodeID: id, Allocatable: limit, TopologyKeys: keys}
+}
+
+type pairs = map[string]string
+
+func TestRegistrationOfTheArray(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	d.must(d.publish(array.DriverName, said(node1, 0, nil)))
+	d.same("drivers", []storagev1.CSINodeDriver{{Name: array.DriverName, NodeID: node1}}, d.registered())
+	d.same("annotation", `{"array.csi.volsim.dev":"node-1"}`, d.annotation())
+	d.ownCSINode()
+}
+
+// TestInstall tells the cluster of a driver, on a node of which it knows this or that already.
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	zone, rack := "example.com/zone", "other.example.com/rack"
+	tests := []struct {
+		name   string
+		ids    pairs // of the Node's annotation
+		labels pairs
+		before []storagev1.CSINodeDriver // of the CSINode; nil: there is none
+		former bool                      // the CSINode is that of an earlier Node
+		says   *csispec.NodeGetInfoResponse
+
+		fails      bool
+		wantIDs    pairs
+		wantLabels pairs
+		want       []storagev1.CSINodeDriver
+	}{
+		{
+			name: "nothing is known", says: said("id", 0, pairs{zone: "a"}),
+			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
+		},
+		{
+			name: "all is known", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
+			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: said("id", 0, pairs{zone: "a"}),
+			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
+		},
+		{
+			name: "all but the topology is known", ids: pairs{ourDriver: "id"},
+			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)}, says: said("id", 0, pairs{zone: "a"}),
+			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
+		},
+		{
+			name: "another driver is known", ids: pairs{otherDriver: "x"}, labels: pairs{rack: "r"},
+			before: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, rack)}, says: said("id", 0, pairs{zone: "a"}),
+			wantIDs: pairs{ourDriver: "id", otherDriver: "x"}, wantLabels: pairs{zone: "a", rack: "r"},
+			want: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, rack), entry(ourDriver, "id", nil, zone)},
+		},
+		{
+			name: "the node is in another zone", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
+			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: said("id", 0, pairs{zone: "b"}),
+			fails: true, wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
+		},
+		{
+			name: "another id and other segments", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
+			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: said("new", 0, pairs{rack: "r"}),
+			wantIDs: pairs{ourDriver: "new"}, wantLabels: pairs{zone: "a", rack: "r"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "new", nil, rack)},
+		},
+		{
+			name: "the CSINode of an earlier node", former: true, before: []storagev1.CSINodeDriver{}, says: said("id", 0, nil),
+			wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
+		},
+		{
+			name: "the CSINode of an earlier node with a driver", former: true, before: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil)},
+			says: said("id", 0, nil), wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
+		},
+		{
+			name: "no topology", says: said("id", 0, nil), wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
+		},
+		{
+			name: "no topology any more", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
+			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: said("id", 0, nil),
+			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
+		},
+		{
+			name: "no topology beside another driver's", ids: pairs{otherDriver: "x"}, labels: pairs{rack: "r"},
+			before: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, rack)}, says: said("id", 0, nil),
+			wantIDs: pairs{ourDriver: "id", otherDriver: "x"}, wantLabels: pairs{rack: "r"},
+			want: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, rack), entry(ourDriver, "id", nil)},
+		},
+		{name: "no node id", says: said("", 0, nil), fails: true},
+		{
+			name: "a limit", says: said("id", 10, nil), wantIDs: pairs{ourDriver: "id"},
+			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(10))},
+		},
+		{
+			name: "the highest limit", says: said("id", math.MaxInt32, nil), wantIDs: pairs{ourDriver: "id"},
+			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(math.MaxInt32))},
+		},
+		{
+			name: "a limit beyond what the API can say", says: said("id", math.MaxInt32+1, nil), wantIDs: pairs{ourDriver: "id"},
+			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(math.MaxInt32))},
+		},
+		{
+			name: "a negative limit", says: said("id", -1, nil), wantIDs: pairs{ourDriver: "id"},
+			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
+		},
+		{
+			name: "another limit", before: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(10))}, says: said("id", 20, nil),
+			wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(20))},
+		},
+		{
+			name: "another id, and no CSINode", ids: pairs{ourDriver: "old"}, says: said("id", 0, nil),
+			wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
+		},
+		{
+			name: "another driver in the annotation, and no CSINode", ids: pairs{otherDriver: "x"}, says: said("id", 0, nil),
+			wantIDs: pairs{otherDriver: "x", ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.given(tt.ids, tt.labels)
+			if tt.before != nil {
+				w.csiNode(map[bool]types.UID{true: "of-an-earlier-node"}[tt.former], tt.before...)
+			}
+			if err := w.publish(ourDriver, tt.says); (err != nil) != tt.fails {
+				t.Fatalf("error %v, want one: %v", err, tt.fails)
+			}
+			w.stands(tt.wantIDs, tt.wantLabels, tt.want)
+			if len(tt.want) > 0 {
+				w.ownCSINode()
+			}
+		})
+	}
+}
+
+// given is what a Node has to begin with.
+func (w *world) given(ids, labels pairs) {
+	w.t.Helper()
+	text, err := json.Marshal(ids)
+	w.must(err)
+	w.amend(func(n *corev1.Node) {
+		n.Labels = labels
+		if ids != nil {
+			n.Annotations = pairs{nodeIDs: string(text)}
+		}
+	})
+}
+
+// stands checks what is known of the node.
+func (w *world) stands(ids, labels pairs, drivers []storagev1.CSINodeDriver) {
+	w.t.Helper()
+	node, _ := w.server.Get("nodes", "", node1)
+	text, there := node.GetAnnotations()[nodeIDs]
+	var is pairs
+	if there {
+		w.must(json.Unmarshal([]byte(text), &is))
+	}
+	if there != (len(ids) > 0) {
+		w.t.Errorf("there is an annotation %q: %v", text, there)
+	}
+	w.same("node ids", ids, is)
+	w.same("labels", labels, node.GetLabels())
+	w.same("drivers", drivers, w.registered())
+}
+
+// TestUninstall has the cluster forget a driver.
+func TestUninstall(t *testing.T) {
+	t.Parallel()
+	zone := "example.com/zone"
+	tests := []struct {
+		name        string
+		ids, labels pairs
+		before      []storagev1.CSINodeDriver // nil: there is no CSINode
+
+		wantIDs pairs
+		want    []storagev1.CSINodeDriver
+		writes  []string
+	}{
+		{name: "nothing is known", before: []storagev1.CSINodeDriver{}},
+		{
+			name: "the driver is known", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
+			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, writes: []string{"update", "patch"},
+		},
+		{
+			name: "another driver is known", ids: pairs{otherDriver: "x"}, labels: pairs{zone: "a"},
+			before:  []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, zone)},
+			wantIDs: pairs{otherDriver: "x"}, want: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, zone)},
+		},
+		{
+			name: "another driver is known, too", ids: pairs{otherDriver: "x", ourDriver: "id"},
+			before:  []storagev1.CSINodeDriver{entry(ourDriver, "id", nil), entry(otherDriver, "x", nil, zone)},
+			wantIDs: pairs{otherDriver: "x"}, want: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, zone)}, writes: []string{"update", "patch"},
+		},
+		{name: "the driver in the annotation only", ids: pairs{ourDriver: "id"}, writes: []string{"patch"}},
+		{name: "another driver in the annotation only", ids: pairs{otherDriver: "x"}, wantIDs: pairs{otherDriver: "x"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.given(tt.ids, tt.labels)
+			if tt.before != nil {
+				w.csiNode("", tt.before...)
+			}
+			w.must(w.do(func(ctx context.Context) error {
+				return w.plugin.DeregisterPlugin(ctx, plugins.Registration{Name: ourDriver})
+			}))
+			w.stands(tt.wantIDs, tt.labels, tt.want) // labels stay
+			writes := slices.DeleteFunc(w.calls(trace.KindAPI), func(verb string) bool { return strings.HasPrefix(verb, "get") })
+			w.same("writes", tt.writes, writes)
+		})
+	}
+}
+
+func TestMigratedPlugins(t *testing.T) {
+	t.Parallel()
+	const key = corev1.MigratedPluginsAnnotationKey
+	tests := []struct {
+		name       string
+		before     pairs
+		migrated   plugins.Migration
+		want       pairs
+		wantChange bool
+	}{
+		{name: "none", want: nil},
+		{name: "one", migrated: plugins.Migration{"test": ""}, want: pairs{key: "test"}, wantChange: true},
+		{name: "one that is named", before: pairs{key: "test"}, migrated: plugins.Migration{"test": ""}, want: pairs{key: "test"}},
+		{name: "none any more", before: pairs{key: "test"}, want: pairs{}, wantChange: true},
+		{
+			name: "one beside another annotation", before: pairs{"other": "annotation"}, migrated: plugins.Migration{"test": ""},
+			want: pairs{key: "test", "other": "annotation"}, wantChange: true,
+		},
+		{
+			name: "another one", before: pairs{key: "foo", "other": "annotation"}, migrated: plugins.Migration{"test": ""},
+			want: pairs{key: "test", "other": "annotation"}, wantChange: true,
+		},
+		{
+			name: "two", before: pairs{"other": "annotation"}, migrated: plugins.Migration{"test": "", "foo": ""},
+			want: pairs{key: "foo,test", "other": "annotation"}, wantChange: true,
+		},
+		{name: "two in another order", before: pairs{key: "test,foo"}, migrated: plugins.Migration{"test": "", "foo": ""}, want: pairs{key: "test,foo"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			node := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Annotations: tt.before}}
+			if changed := csi.MarkMigrated(node, tt.migrated); changed != tt.wantChange {
+				t.Errorf("changed: %v, want %v", changed, tt.wantChange)
+			}
+			w := world{t: t}
+			w.same("annotations", tt.want, node.Annotations)
+		})
+	}
+}
+
+func TestRegistrationBesideOtherDrivers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.annotate(`{"old.example.com":"x"}`)
+	w.must(w.publish("b.example.com", said("b", 0, nil)))
+	w.must(w.publish("a.example.com", said("a", 3, nil)))
+	want := []storagev1.CSINodeDriver{{Name: "b.example.com", NodeID: "b"}, {Name: "a.example.com", NodeID: "a", Allocatable: limit(3)}}
+	w.same("drivers", want, w.registered())
+	var ids map[string]string
+	w.must(json.Unmarshal([]byte(w.annotation()), &ids))
+	w.same("node ids", map[string]string{"old.example.com": "x", "b.example.com": "b", "a.example.com": "a"}, ids)
+	node, _ := w.server.Get("nodes", "", node1)
+	w.same("another annotation", "kept", node.GetAnnotations()["other"])
+
+	// Registering again changes what has changed and nothing else.
+	w.must(w.publish("b.example.com", said("b", 5, nil)))
+	want[0].Allocatable = limit(5)
+	w.same("drivers", want, w.registered())
+	before := len(w.calls(trace.KindAPI))
+	w.must(w.publish("b.example.com", said("b", 5, nil)))
+	w.same("requests when nothing has changed", []string{"get", "get"}, w.calls(trace.KindAPI)[before:])
+}
+
+// TestConflictOfRegistrations has somebody else write between the read and the write, of either object: the next attempt
+// succeeds.
+func TestConflictOfRegistrations(t *testing.T) {
+	t.Parallel()
+	other := storagev1.CSINodeDriver{Name: otherDriver, NodeID: "x"}
+	tests := []struct {
+		name, before string
+		exists       bool // the CSINode
+		meddle       func(w *world)
+		want         []string // requests
+	}{
+		{
+			"of the node", "api patch nodes/node-1", false, func(w *world) { w.annotate(`{"other.example.com":"x"}`) },
+			[]string{"get", "patch!", "get", "patch", "get!", "get", "create", "update"},
+		},
+		{
+			"of the CSINode", "api update csinodes/node-1", true, func(w *world) { w.addDriver(other) },
+			[]string{"get", "patch", "get", "update!", "get", "update"},
+		},
+		{
+			"of the CSINode's creation", "api create csinodes/node-1", false, func(w *world) { w.csiNode(""); w.addDriver(other) },
+			[]string{"get", "patch", "get!", "get", "create!", "get", "update"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if tt.exists {
+				w.csiNode("")
+			}
+			o := w.begin(func(ctx context.Context) error { return w.plugin.Publish(ctx, ourDriver, said("id", 0, nil)) })
+			w.upTo(tt.before)
+			tt.meddle(w)
+			w.run()
+			if !o.done || o.err != nil {
+				t.Fatalf("done %v, error %v", o.done, o.err)
+			}
+			w.same("requests", tt.want, w.calls(trace.KindAPI))
+			var names []string
+			for _, d := range w.registered() {
+				names = append(names, d.Name)
+			}
+			want := []string{otherDriver, ourDriver}
+			if tt.before == "api patch nodes/node-1" {
+				want = want[1:]
+				w.same("annotation", `{"csi.example.com":"id","other.example.com":"x"}`, w.annotation())
+			}
+			w.same("drivers", want, names)
+		})
+	}
+}
+
+// TestRegistrationFails has all attempts fail: there are four, and pauses between them.
 func TestRegistrationFails(t *testing.T) {
 	t.Parallel()
-	info := &csispec.NodeGetInfoResponse{NodeId: "id"}
-	t.Run("the annotation is not what it should be", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		w.annotate("nonsense")
-		var syntax *json.SyntaxError
-		if err := w.publish("csi.example.com", info); !errors.As(err, &syntax) {
-			t.Errorf("error %v, want a syntax error", err)
-		}
-		w.same("annotation", "nonsense", w.annotation())
-	})
-	t.Run("there is no node", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		w.must(w.user.CoreV1().Nodes().Delete(t.Context(), node1, metav1.DeleteOptions{}))
-		if err := w.publish("csi.example.com", info); !apierrors.IsNotFound(err) {
-			t.Errorf("error %v, want not found", err)
-		}
-		w.same("requests", []string{"get!"}, w.calls(trace.KindAPI))
-	})
+	tests := []struct {
+		name     string
+		meddle   func(w *world)
+		text     string
+		requests []string
+	}{
+		{
+			"the annotation is not what it should be", func(w *world) { w.annotate("nonsense") },
+			`error updating Node object with CSI driver node info: error updating node: timed out waiting for the condition; caused by: ` +
+				`failed to parse node's "csi.volume.kubernetes.io/nodeid" annotation value ("nonsense") err=invalid character 'o' in literal null (expecting 'u')`,
+			[]string{"get", "get", "get", "get"},
+		},
+		{
+			"there is no node", func(w *world) {
+				w.must(w.user.CoreV1().Nodes().Delete(context.Background(), node1, metav1.DeleteOptions{}))
+			},
+			`error updating Node object with CSI driver node info: error updating node: timed out waiting for the condition; caused by: nodes "node-1" not found`,
+			[]string{"get!", "get!", "get!", "get!"},
+		},
+		{
+			"the node is somewhere else", func(w *world) { w.given(nil, pairs{"zone": "a"}) },
+			`error updating Node object with CSI driver node info: error updating node: timed out waiting for the condition; caused by: ` +
+				`detected topology value collision: driver reported "zone":"b" but existing label is "zone":"a"`,
+			[]string{"get", "get", "get", "get"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			tt.meddle(w)
+			err := w.publish(ourDriver, said("id", 0, pairs{"zone": "b"}))
+			if err == nil || err.Error() != tt.text {
+				t.Errorf("error\n%v\nwant\n%s", err, tt.text)
+			}
+			w.same("requests", tt.requests, w.calls(trace.KindAPI))
+			if took := w.host.Now().Sub(sim.Epoch).Milliseconds(); took != 310 {
+				t.Errorf("it took %d ms, want 10, 50 and 250", took)
+			}
+		})
+	}
+}
+
+// TestCSINodeOfTheNode has the kubelet see to its CSINode, whatever there is of one, and whatever it knows of the Node.
+func TestCSINodeOfTheNode(t *testing.T) {
+	t.Parallel()
+	old := entry(ourDriver, "id", nil)
+	tests := []struct {
+		name    string
+		knows   bool // the Node's UID
+		before  func(w *world)
+		fails   bool
+		want    []storagev1.CSINodeDriver
+		missing bool
+		asks    []string
+	}{
+		{name: "there is none", knows: true, before: func(*world) {}, asks: []string{"get!", "get", "create"}},
+		{
+			name: "there is one", knows: true, before: func(w *world) { w.csiNode("", old) },
+			want: []storagev1.CSINodeDriver{old}, asks: []string{"get"},
+		},
+		{
+			name: "there is one, and the Node is not known", before: func(w *world) { w.csiNode("", old) },
+			want: []storagev1.CSINodeDriver{old}, asks: []string{"get", "get"},
+		},
+		{
+			name: "it does not say what is migrated", knows: true, before: func(w *world) {
+				w.csiNode("", old)
+				_, err := w.user.StorageV1().CSINodes().Patch(context.Background(), node1, types.MergePatchType,
+					[]byte(`{"metadata":{"annotations":null}}`), metav1.PatchOptions{})
+				w.must(err)
+			},
+			want: []storagev1.CSINodeDriver{old}, asks: []string{"get", "update"},
+		},
+		{
+			name: "it is that of an earlier Node", knows: true, before: func(w *world) { w.csiNode("earlier", old) },
+			fails: true, missing: true, asks: []string{"get", "get", "delete"},
+		},
+		{
+			name: "there is no Node", knows: true, before: func(w *world) {
+				w.must(w.user.CoreV1().Nodes().Delete(context.Background(), node1, metav1.DeleteOptions{}))
+			},
+			fails: true, missing: true, asks: []string{"get!", "get!"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			var uid types.UID
+			if node, _ := w.server.Get("nodes", "", node1); tt.knows {
+				uid = node.GetUID()
+			}
+			tt.before(w)
+			initialize := func(ctx context.Context) error { return w.plugin.Initialize(ctx, uid) }
+			if err := w.do(initialize); (err != nil) != tt.fails {
+				t.Errorf("error %v, want one: %v", err, tt.fails)
+			}
+			w.same("requests", tt.asks, w.calls(trace.KindAPI))
+			if _, there := w.server.Get("csinodes", "", node1); there == tt.missing {
+				t.Fatalf("there is a CSINode: %v", there)
+			}
+			if _, there := w.server.Get("nodes", "", node1); there {
+				if tt.fails {
+					w.must(w.do(initialize))
+				}
+				w.ownCSINode()
+				w.same("drivers", tt.want, w.registered())
+			}
+		})
+	}
+}
+
+// TestCSINodeMadeAnewIsNotDeleted has the CSINode of an earlier Node give way to the Node's own before it is deleted.
+func TestCSINodeMadeAnewIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.csiNode("earlier", entry(otherDriver, "x", nil))
+	o := w.begin(func(ctx context.Context) error { return w.plugin.Initialize(ctx, "") })
+	w.upTo("api delete csinodes/node-1")
+	w.must(w.user.StorageV1().CSINodes().Delete(t.Context(), node1, metav1.DeleteOptions{}))
+	w.csiNode("", entry(otherDriver, "y", nil))
+	w.run()
+	if !o.done || o.err == nil {
+		t.Errorf("done %v, error %v; want one", o.done, o.err)
+	}
+	w.same("drivers", []storagev1.CSINodeDriver{entry(otherDriver, "y", nil)}, w.registered())
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	storageinformers "k8s.io/client-go/informers/storage/v1"
 	"k8s.io/client-go/kubernetes"
@@ -40,6 +41,9 @@ type Config struct {
 	NodeName types.NodeName
 	Root     string    // the kubelet's root directory
 	FS       nodefs.FS // of the node
+	// Dial reaches a driver that has registered, at the socket where it serves. It asks nothing yet. The connection's calls leave
+	// the component; see Suspend.
+	Dial func(driver, endpoint string) (grpc.ClientConnInterface, error)
 }
 
 // Plugin is the volume plugin "kubernetes.io/csi" of one process.
@@ -50,6 +54,8 @@ type Plugin struct {
 	attachments cache.Store            // of VolumeAttachments; nil for a kubelet
 	volumes     cache.Store            // of PersistentVolumes; nil for a kubelet
 	news        map[string]*sim.Signal // of VolumeAttachments that somebody waits for, by name
+	turns       map[string]*turn       // by driver
+	nodeUID     types.UID              // of the Node, as last seen; "": never
 	tokens      tokens                 // of pods for which this kubelet publishes volumes
 }
 
@@ -62,6 +68,8 @@ type nodeDriver struct {
 	measures    bool // GET_VOLUME_STATS
 	expands     bool // EXPAND_VOLUME
 
+	socket    string                   // at which it was announced
+	version   *version.Version         // of CSI, that it speaks
 	published *storagev1.CSINodeDriver // what the node's CSINode has of it; nil: nothing yet
 }
 
@@ -84,7 +92,7 @@ var (
 // New makes the plugin of one process.
 func New(cfg Config) *Plugin {
 	p := &Plugin{
-		cfg: cfg, drivers: map[string]*nodeDriver{}, news: map[string]*sim.Signal{}, tokens: tokens{},
+		cfg: cfg, drivers: map[string]*nodeDriver{}, news: map[string]*sim.Signal{}, turns: map[string]*turn{}, tokens: tokens{},
 		driverInfo: cfg.CSIDrivers.Informer().GetStore(),
 	}
 	if cfg.Attachments != nil {
@@ -163,16 +171,11 @@ func (p *Plugin) driver(name string) (*nodeDriver, error) {
 	return d, nil
 }
 
-// AddDriver makes a driver known to this kubelet: it asks the driver for its capabilities and its node id, and returns
-// the latter. conn must suspend (see Suspend).
+// meet asks a driver what it can do. conn must suspend (see Suspend).
 //
 // Differs: upstream asks for capabilities before every use; a driver's do not change while it runs.
-func (p *Plugin) AddDriver(ctx context.Context, name string, conn grpc.ClientConnInterface) (*csispec.NodeGetInfoResponse, error) {
+func meet(ctx context.Context, name string, conn grpc.ClientConnInterface) (*nodeDriver, error) {
 	client := csispec.NewNodeClient(conn)
-	info, err := client.NodeGetInfo(ctx, &csispec.NodeGetInfoRequest{})
-	if err != nil {
-		return nil, fmt.Errorf("driver %s: NodeGetInfo: %w", name, err)
-	}
 	caps, err := client.NodeGetCapabilities(ctx, &csispec.NodeGetCapabilitiesRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("driver %s: NodeGetCapabilities: %w", name, err)
@@ -192,6 +195,5 @@ func (p *Plugin) AddDriver(ctx context.Context, name string, conn grpc.ClientCon
 			d.expands = true
 		}
 	}
-	p.drivers[name] = d
-	return info, nil
+	return d, nil
 }

@@ -301,9 +301,17 @@ func TestFailedRegistrationAddsNoDriver(t *testing.T) {
 func TestVolumeName(t *testing.T) {
 	t.Parallel()
 	_, d := stubDisk(t, true, false)
-	d.same("supported", true, d.plugin.CanSupport(d.spec))
 	d.same("plugin", "kubernetes.io/csi", d.plugin.Name())
-	name, err := d.plugin.VolumeName(d.spec)
-	d.must(err)
-	d.same("name", "stub.example.com^h-1", name)
+	source := d.spec.PersistentVolume.Spec.CSI
+	for want, of := range map[string][2]string{
+		"stub.example.com^h-1":          {"stub.example.com", "h-1"},
+		"test.Driver.CC^testvol":        {"test.Driver.CC", "testvol"},
+		"stub.example.com^vol_1/%a#b^c": {"stub.example.com", "vol_1/%a#b^c"},
+	} {
+		source.Driver, source.VolumeHandle = of[0], of[1]
+		d.same("supported", true, d.plugin.CanSupport(d.spec))
+		name, err := d.plugin.VolumeName(d.spec)
+		d.must(err)
+		d.same("name", want, name)
+	}
 }

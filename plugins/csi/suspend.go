@@ -2,6 +2,7 @@ package csi
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
@@ -64,10 +66,21 @@ func (s suspended) Invoke(ctx context.Context, method string, args, reply any, o
 		err := s.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 		return trace.Outcome{
 			Err: err, Detail: particulars(args, reply),
-			Read: method == csispec.Node_NodeGetInfo_FullMethodName || s.published.repeats(args, err),
+			Read: asks(method) || s.published.repeats(args, err),
 		}
 	})
 	return out.Err
+}
+
+// asks tells whether a call changes nothing that anybody waits for.
+func asks(method string) bool {
+	switch method {
+	case csispec.Node_NodeGetInfo_FullMethodName, csispec.Node_NodeGetCapabilities_FullMethodName,
+		registration.Registration_GetInfo_FullMethodName, registration.Registration_NotifyRegistrationStatus_FullMethodName:
+		return true
+	default:
+		return false
+	}
 }
 
 // subject is the volume, or the volume to be, that a request is about.
@@ -82,13 +95,24 @@ func subject(request any) string {
 	}
 }
 
-// particulars are what else is worth recording of a call: the node, the path, the device.
+// grower is a request to grow a volume.
+type grower interface {
+	GetVolumeId() string
+	GetCapacityRange() *csispec.CapacityRange
+}
+
+// particulars are what else is worth recording of a call: the node, the size, the path, the device.
 func particulars(request, reply any) string {
 	var words []string
 	if r, ok := request.(interface{ GetNodeId() string }); ok {
 		words = append(words, "node="+r.GetNodeId())
 	}
+	if r, ok := request.(grower); ok {
+		words = append(words, fmt.Sprintf("bytes=%d", r.GetCapacityRange().GetRequiredBytes()))
+	}
 	switch r := request.(type) {
+	case interface{ GetVolumePath() string }:
+		words = append(words, "path="+r.GetVolumePath())
 	case interface{ GetTargetPath() string }:
 		words = append(words, "path="+r.GetTargetPath())
 	case interface{ GetStagingTargetPath() string }:

@@ -46,14 +46,15 @@ type world struct {
 	component *sim.Component
 	plugin    *csi.Plugin
 	disk      *nodefs.Memory
-	conn      *faulty // to the driver that was added
-	driver    string  // its name
+	conn      *faulty                             // to the driver that was added
+	driver    string                              // its name
+	sockets   map[string]grpc.ClientConnInterface // where drivers serve that register
 }
 
 // newWorld makes a process that has all that a controller and a kubelet give the plugin.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{}), disk: nodefs.NewMemory(root)}
+	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{}), disk: nodefs.NewMemory(root), sockets: map[string]grpc.ClientConnInterface{}}
 	t.Cleanup(w.host.Close)
 	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
 	w.user = w.server.Client(w.host.Outside())
@@ -64,6 +65,13 @@ func newWorld(t *testing.T) *world {
 		CSIDrivers: storage.CSIDrivers(), Attachments: storage.VolumeAttachments(),
 		PersistentVolumes: core.PersistentVolumes(),
 		NodeName:          node1, Root: root, FS: w.disk,
+		Dial: func(driver, endpoint string) (grpc.ClientConnInterface, error) {
+			conn, there := w.sockets[endpoint]
+			if !there {
+				return nil, errPipe
+			}
+			return csi.Suspend(w.component, driver, conn), nil
+		},
 	})
 	_, err := w.user.CoreV1().Nodes().Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node1}}, metav1.CreateOptions{})
 	w.must(err)
@@ -156,11 +164,11 @@ func (w *world) calls(kind trace.Kind) []string {
 // leaves are the files, mounts and empty directories of the node's disk, below the root.
 func (w *world) leaves() []string {
 	w.t.Helper()
-	mounts := map[string]string{}
+	mounts, devices := map[string]string{}, map[string]bool{}
 	all, err := w.disk.Mounts()
 	w.must(err)
 	for _, m := range all {
-		mounts[m.Path] = " <- " + m.Source
+		mounts[m.Path], devices[m.Path] = " <- "+m.Source, m.FSType == "devtmpfs"
 		if m.ReadOnly {
 			mounts[m.Path] += " ro"
 		}
@@ -176,6 +184,10 @@ func (w *world) leaves() []string {
 			return
 		}
 		for _, name := range names {
+			if file := path.Join(dir, name); devices[file] {
+				lines = append(lines, shown+"/"+name+mounts[file])
+				continue
+			}
 			if content, err := w.disk.ReadFile(path.Join(dir, name)); err == nil {
 				lines = append(lines, shown+"/"+name+" "+string(content))
 				continue

@@ -10,7 +10,7 @@ import (
 )
 
 // Offer is what a driver can do with a volume. One node may always use it, as
-// a writer or a reader.
+// a writer or a reader, in one place only or in several.
 type Offer struct {
 	// Block says that a volume may be a device, beside being mounted.
 	Block bool
@@ -50,7 +50,8 @@ func (o Offer) checkOne(capability *csi.VolumeCapability) error {
 	}
 	mode := capability.GetAccessMode().GetMode()
 	switch mode {
-	case csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY:
+	case csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
+		csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER:
 		return nil
 	case csi.VolumeCapability_AccessMode_UNKNOWN:
 		return status.Error(codes.InvalidArgument, "volume_capability has no access_mode")

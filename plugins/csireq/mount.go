@@ -65,7 +65,8 @@ func CheckStaged(node nodefs.FS, name, source string, readOnly bool) (bool, erro
 // Publish does the work of NodePublishVolume for a checked request: it makes
 // the target directory and binds the staged volume, whose mounts have the given
 // source, to it. Doing it again changes nothing; another mount at the target is
-// AlreadyExists, a volume that is not staged FailedPrecondition.
+// AlreadyExists, a volume that is not staged FailedPrecondition, as is one that
+// is published elsewhere already and may have a single writer only.
 func Publish(node nodefs.FS, request *csi.NodePublishVolumeRequest, source string) error {
 	staging, target := request.GetStagingTargetPath(), request.GetTargetPath()
 	staged, ok, err := MountAt(node, staging)
@@ -86,10 +87,32 @@ func Publish(node nodefs.FS, request *csi.NodePublishVolumeRequest, source strin
 		}
 		return nil
 	}
+	if err := checkAlone(node, request, source); err != nil {
+		return err
+	}
 	if err := node.MkdirAll(target); err != nil {
 		return PathStatus(err)
 	}
 	return PathStatus(node.BindMount(staging, target, readOnly))
+}
+
+// checkAlone returns FailedPrecondition when a volume that may have a single
+// writer only is published elsewhere.
+func checkAlone(node nodefs.FS, request *csi.NodePublishVolumeRequest, source string) error {
+	if request.GetVolumeCapability().GetAccessMode().GetMode() != csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
+		return nil
+	}
+	mounts, err := node.Mounts()
+	if err != nil {
+		return PathStatus(err)
+	}
+	for _, mount := range mounts {
+		if mount.Source == source && mount.Path != path.Clean(request.GetStagingTargetPath()) {
+			return status.Errorf(codes.FailedPrecondition, "volume %s has a single writer only, and is published at %s",
+				request.GetVolumeId(), mount.Path)
+		}
+	}
+	return nil
 }
 
 // Unpublish does the work of NodeUnpublishVolume: it unmounts the target and

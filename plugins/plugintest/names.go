@@ -59,6 +59,8 @@ func (w *world) volumeName(spec *plugins.Spec) (name string, ok bool) {
 	ok = w.ask("VolumeName", func() { name, err = w.Plugin.VolumeName(spec) })
 	switch {
 	case !ok:
+	case err != nil && !w.shared(spec):
+		ok = false
 	case err != nil:
 		w.problem("VolumeName: it fails for a volume that is supported", "%s: %v", spec.Name(), err)
 		ok = false
@@ -66,6 +68,18 @@ func (w *world) volumeName(spec *plugins.Spec) (name string, ok bool) {
 		w.problem("VolumeName: it is empty", "for %s", spec.Name())
 	}
 	return name, ok
+}
+
+// shared tells whether a volume needs a name: those that are used without being attached, or mounted for a node, have none that
+// matters to anybody.
+func (w *world) shared(spec *plugins.Spec) bool {
+	attached, mounted := false, false
+	var attachErr, mountErr error
+	w.ask("CanAttach and CanDeviceMount", func() {
+		attached, attachErr = w.caps.Attachable(spec)
+		mounted, mountErr = w.caps.DeviceMountable(spec)
+	})
+	return attached || mounted || attachErr != nil || mountErr != nil
 }
 
 // sameVolumes are a volume as others may see it: later, or for another pod.

@@ -58,7 +58,7 @@ func TestAttach(t *testing.T) {
 	request := &csispec.ControllerPublishVolumeRequest{
 		VolumeId: handle, NodeId: "id-1", VolumeContext: map[string]string{"k": "v"},
 		VolumeCapability: &csispec.VolumeCapability{
-			AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+			AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER},
 			AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{
 				FsType: "ext4", MountFlags: []string{"noatime"},
 			}},

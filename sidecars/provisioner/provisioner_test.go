@@ -35,7 +35,7 @@ func TestProvisionMakesTheVolumeAndItsObject(t *testing.T) {
 	w.run()
 
 	name := "pvc-" + string(claim.UID)
-	mode := csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER
+	mode := csispec.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER
 	request := &csispec.CreateVolumeRequest{
 		Name:          name,
 		CapacityRange: &csispec.CapacityRange{RequiredBytes: 1 << 30},

@@ -1,0 +1,152 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/volsim/volsim/pluginmanager"
+	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/sidecars/registrar"
+)
+
+// sockets are those of a node: those of the cluster's own driver in memory, and beside them those of this machine where the node
+// is a directory of it and the world is live.
+type sockets struct {
+	pluginmanager.Memory
+	machine *pluginmanager.Unix // nil: none
+}
+
+// List is the paths of the sockets below a directory.
+func (s *sockets) List(dir string) ([]string, error) {
+	paths, err := s.Memory.List(dir)
+	if err != nil || s.machine == nil {
+		return paths, err
+	}
+	more, err := s.machine.List(dir)
+	paths = append(paths, more...)
+	slices.Sort(paths)
+	return slices.Compact(paths), err
+}
+
+// Look tells which socket is at a path.
+func (s *sockets) Look(path string) (string, error) {
+	is, err := s.Memory.Look(path)
+	if err != nil || is != "" || s.machine == nil {
+		return is, err
+	}
+	is, err = s.machine.Look(path)
+	if is != "" {
+		is = "machine's " + is
+	}
+	return is, err
+}
+
+// Dial is a connection to whoever answers at a path.
+func (s *sockets) Dial(path string) (grpc.ClientConnInterface, error) {
+	if is, err := s.Memory.Look(path); err != nil || is != "" || s.machine == nil {
+		return s.Memory.Dial(path)
+	}
+	return s.machine.Dial(path)
+}
+
+// The sockets of the cluster's own driver, as node-driver-registrar is usually told them.
+
+func (n *node) endpoint(driver string) string {
+	return filepath.Join(n.root, "plugins", driver, "csi.sock")
+}
+
+func (n *node) announcement(driver string) string {
+	return filepath.Join(n.root, "plugins_registry", driver+"-reg.sock")
+}
+
+// services are the driver's on a node, and its registrar's.
+func (n *node) services(driver string) csi.Register {
+	announces := registrar.New(driver, n.endpoint(driver))
+	return func(r grpc.ServiceRegistrar) {
+		n.driver(r)
+		announces.Offer(r)
+	}
+}
+
+// plugIn makes the driver's sockets on a node.
+func (c *Cluster) plugIn(n *node) {
+	n.sockets.Put(n.endpoint(c.driver.name()), n.conn)
+	n.sockets.Put(n.announcement(c.driver.name()), n.conn)
+}
+
+// StopDriver takes the driver's sockets on a node away, as when its process there ends: its kubelet deregisters it, and calls
+// fail as Unavailable. What is mounted stays. The controller's part of the driver goes on. The error matches ErrNoPart.
+func (c *Cluster) StopDriver(node string) error {
+	n, err := c.node(node)
+	if err != nil {
+		return err
+	}
+	n.sockets.Remove(n.announcement(c.driver.name()))
+	n.sockets.Remove(n.endpoint(c.driver.name()))
+	n.kubelet.Plugins().Tell(n.announcement(c.driver.name()))
+	return nil
+}
+
+// StartDriver makes the driver's sockets on a node, or makes them anew: its kubelet registers it. The error matches ErrNoPart.
+func (c *Cluster) StartDriver(node string) error {
+	n, err := c.node(node)
+	if err != nil {
+		return err
+	}
+	c.plugIn(n)
+	n.kubelet.Plugins().Tell(n.announcement(c.driver.name()))
+	return nil
+}
+
+// KubeletDir is the directory of a node's kubelet: a path on this machine for Loop, a path on the node's simulated disk for Array.
+// Below it are pods and plugins, and plugins_registry, where in a live world on loop devices a CSI driver of one's own registers
+// as with any kubelet: by a unix socket with the service of pluginregistration/v1, as node-driver-registrar makes one. The error
+// matches ErrNoPart.
+func (c *Cluster) KubeletDir(node string) (string, error) {
+	n, err := c.node(node)
+	if err != nil {
+		return "", err
+	}
+	return n.root, nil
+}
+
+// watch follows directories of this machine, beside a live host.
+type watch struct {
+	begin   sync.Once
+	stop    context.CancelFunc // nil: nothing was begun
+	running sync.WaitGroup
+	mu      sync.Mutex
+	errs    []error // guarded by mu
+}
+
+// watchSockets has the kubelets told what happens in their nodes' registries.
+func (c *Cluster) watchSockets() {
+	ctx, stop := context.WithCancel(context.Background())
+	c.watch.stop = stop
+	for _, n := range c.nodes {
+		if n.sockets.machine == nil {
+			continue
+		}
+		c.watch.running.Go(func() {
+			err := n.kubelet.Plugins().Watch(ctx)
+			c.watch.mu.Lock()
+			defer c.watch.mu.Unlock()
+			c.watch.errs = append(c.watch.errs, err)
+		})
+	}
+}
+
+// end ends the watch, and returns what it came upon.
+func (w *watch) end() error {
+	if w.begin.Do(func() {}); w.stop == nil {
+		return nil
+	}
+	w.stop()
+	w.running.Wait()
+	return errors.Join(w.errs...)
+}

@@ -1,0 +1,69 @@
+package vmdiff
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volsim/volsim/conformance/histories"
+)
+
+type delta = histories.Delta[step, *world]
+
+// excuse is a difference that may be.
+type excuse struct {
+	what    string
+	excuses func(d delta, disk, line string) bool // a line about a disk ("": about none) that one of the states has
+}
+
+// The differences that are there on purpose and that histories may meet.
+const (
+	endedUnmounted = "what a pod does not have mounted, whose containers have ended, is not mounted for it any more"
+)
+
+// deliberates are the differences that may be. A history ends where it meets one, since the two worlds are not the same from
+// there on. Each is written down, with "Differs:", where ours has it.
+var deliberates = []excuse{
+	// volumemanager/manager.go RemovePod. Upstream goes on mounting as long as the API server has the pod.
+	{endedUnmounted, func(d delta, disk, _ string) bool {
+		return slices.ContainsFunc(d.Facts.all, func(p *pod) bool { return p.here && p.ended && p.names(disk) && !hasMounted(d, p, disk) })
+	}},
+}
+
+// deliberate says why two states may differ: there is an excuse for each line that only one of them has.
+func deliberate(d delta) string {
+	var whats []string
+	for _, line := range d.Lines() {
+		disk := diskIn(line)
+		at := slices.IndexFunc(deliberates, func(e excuse) bool { return e.excuses(d, disk, line) })
+		if at < 0 {
+			return ""
+		}
+		whats = append(whats, deliberates[at].what)
+	}
+	slices.Sort(whats)
+	return strings.Join(slices.Compact(whats), "; ")
+}
+
+// names tells whether a pod uses a disk.
+func (p *pod) names(disk string) bool {
+	return slices.ContainsFunc(p.object.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim.ClaimName == disk })
+}
+
+// hasMounted tells whether upstream says that a pod has a disk mounted.
+func hasMounted(d delta, p *pod, disk string) bool {
+	return slices.ContainsFunc(d.Upstream, func(line string) bool {
+		return strings.HasPrefix(line, "pod "+string(p.object.UID)+": mounted ") && (strings.Contains(line, "["+disk+".") || strings.Contains(line, " "+disk+"."))
+	})
+}
+
+// diskIn is the disk that a line is about; "": none.
+func diskIn(line string) string {
+	for _, d := range disks {
+		if strings.HasPrefix(line, "calls "+d.name+":") || strings.HasSuffix(line, ": "+string(d.unique())) || strings.Contains(line, ` "`+d.name+`" `) {
+			return d.name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,114 @@
+package vmdiff
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	volumetesting "k8s.io/kubernetes/pkg/volume/testing"
+
+	"github.com/volsim/volsim/plugins"
+)
+
+// The plugins: one whose volumes are attached and mounted for the node first, one whose volumes are mounted for the node, and one
+// whose volumes are only mounted for pods.
+const (
+	blockPlugin = "example.com/block"
+	localPlugin = "example.com/local"
+	sharePlugin = "example.com/share"
+)
+
+// disk is a volume, with a claim of the same name.
+type disk struct {
+	name   string
+	plugin string
+	late   bool // the claim is not bound at first
+	lost   bool // there is no volume at first
+	others bool // the volume is another claim's
+}
+
+var disks = []disk{
+	{name: "a", plugin: blockPlugin},
+	{name: "b", plugin: blockPlugin},
+	{name: "local", plugin: localPlugin},
+	{name: "share", plugin: sharePlugin},
+	{name: "late", plugin: blockPlugin, late: true},
+	{name: "lost", plugin: blockPlugin, lost: true},
+	{name: "others", plugin: blockPlugin, others: true},
+	{name: volumetesting.TimeoutOnSetupVolumeName, plugin: blockPlugin},
+	{name: volumetesting.FailOnSetupVolumeName, plugin: blockPlugin},
+	{name: volumetesting.TimeoutAndFailOnSetupVolumeName, plugin: blockPlugin},
+	{name: volumetesting.SuccessAndTimeoutSetupVolumeName, plugin: blockPlugin},
+	{name: volumetesting.SuccessAndFailOnSetupVolumeName, plugin: blockPlugin},
+	{name: volumetesting.TimeoutOnMountDeviceVolumeName, plugin: blockPlugin},
+	{name: volumetesting.TimeoutAndFailOnMountDeviceVolumeName, plugin: blockPlugin},
+	{name: volumetesting.FailMountDeviceVolumeName, plugin: blockPlugin},
+	{name: volumetesting.SuccessAndTimeoutDeviceName, plugin: blockPlugin},
+	{name: volumetesting.SuccessAndFailOnMountDeviceName, plugin: blockPlugin},
+}
+
+func diskOf(name string) disk {
+	for _, d := range disks {
+		if d.name == name {
+			return d
+		}
+	}
+	panic("no disk " + name)
+}
+
+func (d disk) attachable() bool { return d.plugin == blockPlugin }
+
+func (d disk) unique() corev1.UniqueVolumeName { return plugins.UniqueVolumeName(d.plugin, d.name) }
+
+// source is how a PersistentVolume tells of its plugin.
+func (d disk) source() corev1.PersistentVolumeSource {
+	switch d.plugin {
+	case blockPlugin:
+		return corev1.PersistentVolumeSource{RBD: &corev1.RBDPersistentVolumeSource{CephMonitors: []string{"m"}, RBDImage: d.name}}
+	case localPlugin:
+		return corev1.PersistentVolumeSource{FC: &corev1.FCVolumeSource{WWIDs: []string{d.name}}}
+	default:
+		return corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "server", Path: "/" + d.name}}
+	}
+}
+
+// pluginOf is the plugin of a volume.
+func pluginOf(pv *corev1.PersistentVolume) string {
+	switch {
+	case pv == nil:
+		return ""
+	case pv.Spec.RBD != nil:
+		return blockPlugin
+	case pv.Spec.FC != nil:
+		return localPlugin
+	default:
+		return sharePlugin
+	}
+}
+
+var size = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+
+var modes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+
+func (d disk) uid() types.UID { return types.UID("uid-of-" + d.name) }
+
+func (d disk) claim() *corev1.PersistentVolumeClaim {
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: d.name, Namespace: "default", UID: d.uid()}}
+	c.Finalizers = []string{"kubernetes.io/pvc-protection", "example.com/other"}
+	c.Spec.AccessModes, c.Spec.Resources.Requests, c.Spec.VolumeName = modes, size, d.name
+	c.Status.Phase, c.Status.Capacity = corev1.ClaimBound, size
+	if d.late {
+		c.Status.Phase = corev1.ClaimPending
+	}
+	return c
+}
+
+func (d disk) volume() *corev1.PersistentVolume {
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: d.name}}
+	v.Spec.Capacity, v.Spec.AccessModes, v.Spec.PersistentVolumeSource = size, modes, d.source()
+	v.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: d.name, UID: d.uid()}
+	if d.others {
+		v.Spec.ClaimRef.UID = "uid-of-another"
+	}
+	return v
+}

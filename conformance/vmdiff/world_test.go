@@ -1,0 +1,137 @@
+package vmdiff
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/volsim/volsim/conformance/histories"
+	"github.com/volsim/volsim/fake"
+)
+
+const nodeName = "node"
+
+// kubelet is what of a kubelet the world sees.
+type kubelet interface {
+	runs(*corev1.Pod)   // the API server has a new pod
+	leaves(*corev1.Pod) // the API server has it no more
+	ended(*corev1.Pod)  // its containers have ended
+	mounted(*corev1.Pod) []string
+	holds(*corev1.Pod) bool
+	report() error // the volumes in use, where the kubelet does not do so by itself
+}
+
+// world is everybody but the kubelet.
+type world struct {
+	server  *fake.Server
+	client  kubernetes.Interface
+	seen    *observer
+	faults  *histories.Faults // of the kubelet's requests
+	kubelet kubelet
+
+	pods   map[string]*pod // the last one of each name
+	counts map[string]int  // pods there were of a name
+	all    []*pod
+	down   bool // the attach/detach controller is
+}
+
+func newWorld(server *fake.Server, client kubernetes.Interface, faults *histories.Faults) *world {
+	return &world{
+		server: server, client: client, seen: newObserver(), faults: faults, pods: map[string]*pod{}, counts: map[string]int{},
+	}
+}
+
+// furnish makes the node, and what there is of claims and volumes at first.
+func (w *world) furnish() error {
+	objects := []runtime.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}}
+	for _, d := range disks {
+		objects = append(objects, d.claim())
+		if !d.lost {
+			objects = append(objects, d.volume())
+		}
+	}
+	return w.server.Add(objects...)
+}
+
+func (w *world) node() *corev1.Node {
+	object, there := w.server.Get("nodes", "", nodeName)
+	if !there {
+		panic("the node is gone")
+	}
+	return object.(*corev1.Node)
+}
+
+func (w *world) patchNode(status map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		return err
+	}
+	_, err = w.client.CoreV1().Nodes().Patch(ctx, nodeName, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
+// tick is how often volumes in use are reported, and the controller looks at the world.
+const tick = time.Second
+
+// attach lets the controller attach what pods use, and detach what they do not and the node does not say that it uses.
+func (w *world) attach() error {
+	if w.down {
+		return nil
+	}
+	status := w.node().Status
+	var want []corev1.AttachedVolume
+	for _, d := range disks {
+		is := slices.ContainsFunc(status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == d.unique() })
+		if d.attachable() && (w.uses(d) || is && slices.Contains(status.VolumesInUse, d.unique())) {
+			want = append(want, corev1.AttachedVolume{Name: d.unique(), DevicePath: devicePath})
+		}
+	}
+	if slices.Equal(want, status.VolumesAttached) {
+		return nil
+	}
+	return w.patchNode(map[string]any{"volumesAttached": want})
+}
+
+// live lives through a history, as long as the states are as wanted, unless want is nil. Time passes by pass.
+func (w *world) live(h history, pass func(time.Duration) error, want []histories.State) histories.Life[*world] {
+	l := histories.Life[*world]{World: w}
+	for i, s := range h {
+		l.States = append(l.States, w.step(s, pass))
+		if want != nil && !slices.Equal(l.States[i], want[i]) {
+			break
+		}
+	}
+	return l
+}
+
+func (w *world) step(s step, pass func(time.Duration) error) histories.State {
+	w.faults.Arm(s.fault)
+	w.seen.breakdown(s.broke)
+	for _, a := range s.acts {
+		if err := a.do(w); err != nil {
+			return histories.State{fmt.Sprintf("the act was refused: %v", err)}
+		}
+	}
+	for passed := time.Duration(0); passed < rest; passed += tick {
+		if passed >= outage {
+			w.faults.Arm(histories.Fault{})
+			w.seen.breakdown(breakage{})
+		}
+		for _, err := range []error{pass(tick), w.kubelet.report(), w.attach()} {
+			if err != nil {
+				return histories.State{fmt.Sprintf("does not go on: %v", err)}
+			}
+		}
+	}
+	if err := pass(0); err != nil {
+		return histories.State{fmt.Sprintf("does not go on: %v", err)}
+	}
+	return w.state()
+}

@@ -1,0 +1,202 @@
+package explore_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path"
+	"slices"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/nodefs"
+)
+
+// restartMutants are about what a kubelet that begins anew finds, and what a node that has booted does.
+var restartMutants = []mutant{
+	{
+		name: "a restarted kubelet does not look for what is staged", rule: "I26", history: "#60987, #31596, #38498",
+		scenario: nodeParts + "rules: I26\n" + once("kubelet(node-1)", "crash") + runs, between: disk(hides("csi")),
+		config: restarts, within: 60,
+	},
+	{
+		name: "a restarted kubelet forgets what it found", rule: "I36", history: "#96635, #70044, PR #110670",
+		scenario: nodeParts + once("kubelet(node-1)", "crash") + runs, between: disk(hides("csi", "pods")),
+		config: restarts, within: 60,
+	},
+	{
+		name: "a restarted kubelet finds what is staged, and not what is published", rule: "I17", history: "PR #102576",
+		scenario: nodeParts + "rules: I17\n" + once("kubelet(node-1)", "crash") + runs, between: disk(hides("pods")),
+		config: restarts, within: 60,
+	},
+	{
+		name: "a restarted kubelet unmounts before it knows its pods", rule: "I27", history: "#120150",
+		scenario: nodeParts + once("kubelet(node-1)", "crash") + staysThere, between: withMemory(unmountsFirst), config: restarts, within: 60,
+	},
+	{
+		name: "a restarted kubelet believes an old list of pods", rule: "I27",
+		scenario: nodeParts + once("kubelet(node-1)", "crash") + staysThere, between: client("kubelet", findsNoPods), config: restarts, within: 200,
+	},
+	{
+		name: "a node that has booted runs its pods without their volumes", rule: "I27", history: "#120853, #117513",
+		scenario: nodeParts + boots, between: withMemory(publishesOnce), config: holds, within: 1,
+	},
+	{
+		name: "a directory is removed with all that is mounted there", rule: "I25", history: "#27651, #72257",
+		scenario: nodeParts + once("NodePublishVolume", "driver-lost Internal") + writesTwice, between: disk(empties),
+		config: faults, within: 5,
+	},
+	{
+		name: "the directory of a pod stays", rule: "L6", history: "#60987, PR #37698",
+		scenario: nodeParts + runs, between: disk(keepsPodDirs), config: holds, within: 1,
+	},
+}
+
+// writesTwice is a pod that writes, and another one that comes after it.
+const writesTwice = `
+user alice
+  create claim data 1Gi
+  create pod web data on=node-1
+  wait pod web Running
+  write pod web data
+  create pod next data on=node-1
+  wait pod next Running
+`
+
+// boots is a pod that runs, and runs again when its node has booted.
+const boots = staysThere + `
+  wait pod web Running
+  let reboot node-1
+`
+
+// brokenDisk is a node's disk two of whose calls functions make.
+type brokenDisk struct {
+	nodefs.FS
+	readDir func(name string) ([]string, error)
+	remove  func(name string) error
+}
+
+func (d brokenDisk) ReadDir(name string) ([]string, error) { return d.readDir(name) }
+func (d brokenDisk) Remove(name string) error              { return d.remove(name) }
+
+// disk breaks the disks of kubelets. meddle changes one that does as it is told.
+func disk(meddle func(d *brokenDisk)) func() cluster.Between {
+	return func() cluster.Between {
+		return cluster.Between{FS: func(_ string, own nodefs.FS) nodefs.FS {
+			d := brokenDisk{own, own.ReadDir, own.Remove}
+			meddle(&d)
+			return d
+		}}
+	}
+}
+
+// hides says that directories are empty in which a kubelet looks for what was mounted, when it begins.
+func hides(dirs ...string) func(d *brokenDisk) {
+	return func(d *brokenDisk) {
+		looked := map[string]bool{}
+		d.readDir = func(name string) ([]string, error) {
+			names, err := d.FS.ReadDir(name)
+			if slices.Contains(dirs, path.Base(name)) && !looked[name] {
+				names = nil
+			}
+			looked[name] = true
+			return names, err
+		}
+	}
+}
+
+// empties removes what is mounted at a path, where the path cannot be removed because of that.
+func empties(d *brokenDisk) {
+	d.remove = func(name string) error {
+		err := d.FS.Remove(name)
+		if !errors.Is(err, nodefs.ErrMounted) {
+			return err
+		}
+		names, _ := d.FS.ReadDir(name)
+		for _, n := range names {
+			err = errors.Join(err, d.FS.RemoveAll(path.Join(name, n)))
+		}
+		return err
+	}
+}
+
+// keepsPodDirs removes no directory of a pod, and says that it did.
+func keepsPodDirs(d *brokenDisk) {
+	d.remove = func(name string) error {
+		if path.Base(path.Dir(name)) == "pods" {
+			return nil
+		}
+		return d.FS.Remove(name)
+	}
+}
+
+// publications are the requests by which volumes were published on a node, by target.
+type publications map[string]*csispec.NodePublishVolumeRequest
+
+// withMemory breaks what kubelets say to the driver. meddle is called each time one starts, with what was published on its node
+// before.
+func withMemory(meddle func(before publications) invoking) func() cluster.Between {
+	return func() cluster.Between {
+		on := map[nodefs.FS]publications{} // by disk, which is the node's for as long as there is its world
+		var now publications
+		return cluster.Between{
+			FS: func(_ string, own nodefs.FS) nodefs.FS {
+				if now = on[own]; now == nil {
+					now = publications{}
+					on[own] = now
+				}
+				return own
+			},
+			Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
+				if !isPart("kubelet", process) {
+					return conn
+				}
+				made, broken := now, meddle(maps.Clone(now))
+				return brokenConn{conn, func(ctx context.Context, method string, args, reply any, invoke invoke) error {
+					err := broken(ctx, method, args, reply, invoke)
+					if r, is := args.(*csispec.NodePublishVolumeRequest); is && err == nil {
+						made[r.TargetPath] = r
+					}
+					return err
+				}}
+			},
+		}
+	}
+}
+
+// unmountsFirst unpublishes what the kubelet before has published.
+func unmountsFirst(before publications) invoking {
+	return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
+		for _, target := range slices.Sorted(maps.Keys(before)) {
+			undo := &csispec.NodeUnpublishVolumeRequest{VolumeId: before[target].VolumeId, TargetPath: target}
+			_ = invoke(ctx, csispec.Node_NodeUnpublishVolume_FullMethodName, undo, &csispec.NodeUnpublishVolumeResponse{})
+		}
+		clear(before)
+		return invoke(ctx, method, args, reply)
+	}
+}
+
+// publishesOnce believes that what the kubelet before has published is there.
+func publishesOnce(before publications) invoking {
+	return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
+		if r, is := args.(*csispec.NodePublishVolumeRequest); is && before[r.TargetPath] != nil {
+			return nil
+		}
+		return invoke(ctx, method, args, reply)
+	}
+}
+
+// findsNoPods answers whoever asks for all pods of a node that there are none.
+func findsNoPods(*fake.Clientset) intercepting {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if asks(r, "list", "pods") {
+			return &corev1.PodList{}, nil
+		}
+		return serve()
+	}
+}

@@ -1,0 +1,406 @@
+package csi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/trace"
+)
+
+const devicesDir = "plugins/kubernetes.io/csi/volumeDevices"
+
+func (d *disk) setUpDevice() (string, error) {
+	d.t.Helper()
+	path := ""
+	return path, d.do(func(ctx context.Context) (err error) {
+		path, err = d.plugin.SetUpDevice(ctx, d.spec, d.pod)
+		return err
+	})
+}
+
+func (d *disk) mapPodDevice() (string, error) {
+	d.t.Helper()
+	path := ""
+	return path, d.do(func(ctx context.Context) (err error) {
+		path, err = d.plugin.MapPodDevice(ctx, d.spec, d.pod, d.use)
+		return err
+	})
+}
+
+func (d *disk) unmapPodDevice() error {
+	d.t.Helper()
+	return d.do(func(ctx context.Context) error { return d.plugin.UnmapPodDevice(ctx, d.spec.Name(), d.pod.UID) })
+}
+
+func (d *disk) tearDownDevice() error {
+	d.t.Helper()
+	return d.do(func(ctx context.Context) error { return d.plugin.TearDownDevice(ctx, d.spec) })
+}
+
+// must2 is must for what returns a path, too.
+func (d *disk) must2(_ string, err error) {
+	d.t.Helper()
+	d.must(err)
+}
+
+func (d *disk) blockData() string {
+	return fmt.Sprintf(`%s/pv/data/vol_data.json {"specVolID":"pv","volumeHandle":%q,"driverName":%q,"nodeName":"node-1","attachmentID":%q}`,
+		devicesDir, d.handle, d.driver, d.attachmentName(d.handle))
+}
+
+// What is on the disk of a volume that is staged, and of one that is published.
+func (d *disk) staged() []string {
+	return []string{d.blockData(), devicesDir + "/staging/pv/device <- " + d.handle}
+}
+
+func (d *disk) published() []string {
+	return append(d.staged(), devicesDir+"/publish/pv/uid-1 <- "+d.handle)
+}
+
+// noneStaged is what is left of the directories for all volumes.
+var noneStaged = []string{devicesDir + "/publish/", devicesDir + "/staging/"}
+
+func TestBlockPaths(t *testing.T) {
+	t.Parallel()
+	_, d := stubDisk(t, true, false)
+	for _, name := range []string{"pv", "test.vol.1", "simple-with-dashes"} {
+		d.spec.PersistentVolume.Name = name
+		global, err := d.plugin.GlobalMapPath(d.spec)
+		d.must(err)
+		d.same("global", root+"/"+devicesDir+"/"+name+"/dev", global)
+		dir, link := d.plugin.PodDeviceMapPath(name, podUID)
+		d.same("of the pod", root+"/pods/uid-1/volumeDevices/kubernetes.io~csi/"+name, dir+"/"+link)
+		staging, err := d.setUpDevice()
+		d.must(err)
+		d.same("staged", root+"/"+devicesDir+"/staging/"+name, staging)
+		d.same("staging path", staging, d.plugin.StagingPath(d.spec))
+		published, err := d.mapPodDevice()
+		d.must(err)
+		d.same("published", root+"/"+devicesDir+"/publish/"+name+"/uid-1", published)
+	}
+}
+
+func TestLifeOfADevice(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	for range 2 {
+		d.must2(d.setUpDevice())
+		d.same("disk after SetUpDevice", d.staged(), d.leaves(), sorted)
+	}
+	for range 2 {
+		d.must2(d.mapPodDevice())
+		d.same("disk after MapPodDevice", d.published(), d.leaves(), sorted)
+	}
+	for range 2 {
+		d.must(d.unmapPodDevice())
+		d.same("disk after UnmapPodDevice", append(d.staged(), devicesDir+"/publish/pv/"), d.leaves(), sorted)
+	}
+	for range 2 {
+		d.must(d.tearDownDevice())
+		d.same("disk after TearDownDevice", noneStaged, d.leaves())
+	}
+	d.must(d.unmapPodDevice())
+	d.same("calls of the driver", []string{
+		"NodeGetInfo", "NodeGetCapabilities", "NodeStageVolume", "NodeStageVolume", "NodePublishVolume", "NodePublishVolume",
+		"NodeUnpublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume",
+	}, d.calls(trace.KindDriver))
+}
+
+func TestBlockRequests(t *testing.T) {
+	t.Parallel()
+	s, d := stubDisk(t, true, false)
+	d.csiDriver(storagev1.CSIDriverSpec{PodInfoOnMount: ptr(true)})
+	d.secret("default", "stage", "user", "alice")
+	d.secret("default", "publish", "token", "t")
+	source := d.spec.PersistentVolume.Spec.CSI
+	source.NodeStageSecretRef = &corev1.SecretReference{Namespace: "default", Name: "stage"}
+	source.NodePublishSecretRef = &corev1.SecretReference{Namespace: "default", Name: "publish"}
+	d.spec.ReadOnly = true
+	d.must2(d.setUpDevice())
+	d.must2(d.mapPodDevice())
+	d.must(d.unmapPodDevice())
+	d.must(d.tearDownDevice())
+	capability := &csispec.VolumeCapability{
+		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+		AccessType: &csispec.VolumeCapability_Block{Block: &csispec.VolumeCapability_BlockVolume{}},
+	}
+	staging, target := root+"/"+devicesDir+"/staging/pv", root+"/"+devicesDir+"/publish/pv/uid-1"
+	d.same("requests", []proto.Message{
+		&csispec.NodeStageVolumeRequest{
+			VolumeId: "h-1", PublishContext: map[string]string{"lun": "7"}, StagingTargetPath: staging, VolumeCapability: capability,
+			Secrets: map[string]string{"user": "alice"}, VolumeContext: map[string]string{"pool": "fast"},
+		},
+		&csispec.NodePublishVolumeRequest{
+			VolumeId: "h-1", PublishContext: map[string]string{"lun": "7"}, StagingTargetPath: staging, TargetPath: target,
+			VolumeCapability: capability, Readonly: true, Secrets: map[string]string{"token": "t"},
+			VolumeContext: map[string]string{
+				"pool": "fast", "csi.storage.k8s.io/pod.name": "a", "csi.storage.k8s.io/pod.namespace": "default",
+				"csi.storage.k8s.io/pod.uid": "uid-1", "csi.storage.k8s.io/serviceAccount.name": "robot", "csi.storage.k8s.io/ephemeral": "false",
+			},
+		},
+		&csispec.NodeUnpublishVolumeRequest{VolumeId: "h-1", TargetPath: target},
+		&csispec.NodeUnstageVolumeRequest{VolumeId: "h-1", StagingTargetPath: staging},
+	}, s.requests, protocmp.Transform())
+	d.same("disk", noneStaged, d.leaves())
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestDeviceOfADriverThatNeedsNoAttaching(t *testing.T) {
+	t.Parallel()
+	s, d := stubDisk(t, true, false)
+	d.csiDriver(storagev1.CSIDriverSpec{AttachRequired: ptr(false)})
+	free := d.volume("h-2")
+	free.must2(free.setUpDevice())
+	free.must2(free.mapPodDevice())
+	d.same("publish context", map[string]string(nil), last[*csispec.NodePublishVolumeRequest](s).GetPublishContext())
+	d.same("requests to the API server", none, d.calls(trace.KindAPI))
+}
+
+// TestDeviceOfADriverThatDoesNotStage keeps what is needed to undo it when it is published.
+func TestDeviceOfADriverThatDoesNotStage(t *testing.T) {
+	t.Parallel()
+	s, d := stubDisk(t, false, false)
+	staging, err := d.setUpDevice()
+	d.must(err)
+	d.same("staged at", "", staging)
+	d.same("disk after SetUpDevice", none, d.leaves())
+	d.must2(d.mapPodDevice())
+	d.same("disk after MapPodDevice", []string{d.blockData(), devicesDir + "/publish/pv/"}, d.leaves(), sorted)
+	d.must(d.unmapPodDevice())
+	d.must(d.tearDownDevice())
+	d.same("disk at the end", noneStaged[:1], d.leaves())
+	d.same("requests", 2, len(s.requests))
+}
+
+func TestDeviceThatMissesSomethingIsTransient(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	other := d.volume("vol-other")
+	other.spec.PersistentVolume.Spec.CSI.Driver = "other.example.com"
+	unattached := d.volume("vol-unattached")
+	secret := d.volume(d.handle)
+	ref := &corev1.SecretReference{Namespace: "default", Name: "foo"}
+	secret.spec.PersistentVolume.Spec.CSI.NodeStageSecretRef, secret.spec.PersistentVolume.Spec.CSI.NodePublishSecretRef = ref, ref
+	for what, v := range map[string]*disk{"without the driver": other, "without an attachment": unattached, "without its secret": secret} {
+		_, err := v.setUpDevice()
+		d.class("SetUpDevice "+what, err, plugins.Transient)
+		_, err = v.mapPodDevice()
+		d.class("MapPodDevice "+what, err, plugins.Transient)
+	}
+	d.same("disk", none, d.leaves())
+	d.same("calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities"}, d.calls(trace.KindDriver))
+}
+
+// TestUndoingADeviceWaitsForTheDriver has a kubelet restart with a device on its disk, before the driver has registered again.
+func TestUndoingADeviceWaitsForTheDriver(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	d.must2(d.setUpDevice())
+	d.must2(d.mapPodDevice())
+	before := d.leaves()
+	again := csi.New(csi.Config{
+		Component: d.component, CSIDrivers: d.server.Informers(d.component).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
+	})
+	d.class("UnmapPodDevice", again.UnmapPodDevice(t.Context(), "pv", podUID), plugins.Transient)
+	d.class("TearDownDevice", again.TearDownDevice(t.Context(), d.spec), plugins.Transient)
+	d.same("disk", before, d.leaves())
+}
+
+// TestSetUpDeviceFails: a final error leaves nothing, an uncertain one what TearDownDevice needs, and a final one of what is staged
+// after all is uncertain.
+func TestSetUpDeviceFails(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		fault fault
+		class plugins.Class
+		left  func(d *disk) []string
+	}{
+		{fault{err: coded(codes.InvalidArgument)}, plugins.Final, func(*disk) []string { return noneStaged[1:] }},
+		{fault{err: coded(codes.DeadlineExceeded)}, plugins.Uncertain, func(d *disk) []string { return []string{d.blockData(), devicesDir + "/staging/pv/"} }},
+		{fault{err: coded(codes.DeadlineExceeded), after: true}, plugins.Uncertain, (*disk).staged},
+		{fault{err: coded(codes.Internal), after: true}, plugins.Uncertain, (*disk).staged},
+	} {
+		for _, again := range []bool{false, true} {
+			t.Run(fmt.Sprint(tt.fault, " again=", again), func(t *testing.T) {
+				t.Parallel()
+				d := arrayDisk(t)
+				tt.fault.method = "NodeStageVolume"
+				d.conn.faults = []fault{tt.fault}
+				_, err := d.setUpDevice()
+				d.class("SetUpDevice", err, tt.class)
+				d.same("disk after it has failed", tt.left(d), d.leaves(), sorted)
+				if again {
+					d.must2(d.setUpDevice())
+					d.same("disk after it was tried again", d.staged(), d.leaves(), sorted)
+				}
+				d.must(d.tearDownDevice())
+				if got := d.leaves(); slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "/pv") }) {
+					t.Errorf("left at the end: %q", got)
+				}
+			})
+		}
+	}
+}
+
+// TestMapPodDeviceFails is TestSetUpDeviceFails for the pod: what was kept stays for TearDownDevice.
+func TestMapPodDeviceFails(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		fault fault
+		class plugins.Class
+		left  func(d *disk) []string
+	}{
+		{fault{err: coded(codes.NotFound)}, plugins.Final, func(d *disk) []string { return append(d.staged(), devicesDir+"/publish/pv/") }},
+		{fault{err: coded(codes.Aborted)}, plugins.Uncertain, func(d *disk) []string { return append(d.staged(), devicesDir+"/publish/pv/") }},
+		{fault{err: coded(codes.Aborted), after: true}, plugins.Uncertain, (*disk).published},
+		{fault{err: coded(codes.Internal), after: true}, plugins.Uncertain, (*disk).published},
+	} {
+		for _, again := range []bool{false, true} {
+			t.Run(fmt.Sprint(tt.fault, " again=", again), func(t *testing.T) {
+				t.Parallel()
+				d := arrayDisk(t)
+				d.must2(d.setUpDevice())
+				tt.fault.method = "NodePublishVolume"
+				d.conn.faults = []fault{tt.fault}
+				_, err := d.mapPodDevice()
+				d.class("MapPodDevice", err, tt.class)
+				d.same("disk after it has failed", tt.left(d), d.leaves(), sorted)
+				if again {
+					d.must2(d.mapPodDevice())
+					d.same("disk after it was tried again", d.published(), d.leaves(), sorted)
+				}
+				d.must(d.unmapPodDevice())
+				d.must(d.tearDownDevice())
+				d.same("disk at the end", noneStaged, d.leaves())
+			})
+		}
+	}
+}
+
+// TestUndoingADeviceFails leaves all that is needed to try again.
+func TestUndoingADeviceFails(t *testing.T) {
+	t.Parallel()
+	for _, code := range []codes.Code{codes.Internal, codes.Unavailable} {
+		d := arrayDisk(t)
+		d.must2(d.setUpDevice())
+		d.must2(d.mapPodDevice())
+		d.conn.faults = []fault{{method: "NodeUnpublishVolume", err: coded(code)}, {method: "NodeUnstageVolume", err: coded(code), after: true}}
+		if d.unmapPodDevice() == nil {
+			t.Errorf("UnmapPodDevice after %s: no error", code)
+		}
+		d.same("disk after it has failed", d.published(), d.leaves(), sorted)
+		if d.tearDownDevice() == nil { // the array unstages what is still published
+			t.Errorf("TearDownDevice after %s: no error", code)
+		}
+		d.must(d.unmapPodDevice())
+		d.must(d.tearDownDevice())
+		d.same("disk at the end", noneStaged, d.leaves())
+	}
+}
+
+// TestTearDownOfADeviceThatIsStillPublished is an error, and forgets nothing.
+func TestTearDownOfADeviceThatIsStillPublished(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	d.must2(d.setUpDevice())
+	d.must2(d.mapPodDevice())
+	if err := d.tearDownDevice(); !errors.Is(err, nodefs.ErrNotEmpty) {
+		t.Errorf("got %v, want %v", err, nodefs.ErrNotEmpty)
+	}
+	if !slices.Contains(d.leaves(), d.blockData()) {
+		t.Errorf("the data file is gone: %q", d.leaves())
+	}
+}
+
+func TestLostDataFileOfADevice(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	d.must2(d.setUpDevice())
+	d.must2(d.mapPodDevice())
+	file := root + "/" + devicesDir + "/pv/data/vol_data.json"
+	d.must(d.disk.Remove(file))
+	if err := d.unmapPodDevice(); !errors.Is(err, nodefs.ErrMounted) {
+		t.Errorf("of a device that is still there: %v, want %v", err, nodefs.ErrMounted)
+	}
+	d.must(d.disk.Unmount(root + "/" + devicesDir + "/publish/pv/uid-1"))
+	d.must(d.unmapPodDevice())
+	d.must(d.disk.WriteFile(file, []byte("{")))
+	if d.unmapPodDevice() == nil {
+		t.Error("a data file that cannot be read: no error")
+	}
+}
+
+func TestDeviceOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	d.spec = &plugins.Spec{Volume: &corev1.Volume{Name: "tmp"}}
+	_, err := d.setUpDevice()
+	d.class("SetUpDevice", err, plugins.Final)
+	_, err = d.mapPodDevice()
+	d.class("MapPodDevice", err, plugins.Final)
+	d.class("TearDownDevice", d.tearDownDevice(), plugins.Final)
+	d.same("disk", none, d.leaves())
+}
+
+// TestReconstructBlock has a process that begins anew find out which device was mapped, also after a call of which nobody knows
+// the outcome.
+func TestReconstructBlock(t *testing.T) {
+	t.Parallel()
+	for _, fails := range []bool{false, true} {
+		d := arrayDisk(t)
+		if _, err := d.plugin.ReconstructBlock("pv", podUID); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("before it is set up: %v, want %v", err, fs.ErrNotExist)
+		}
+		if fails {
+			d.conn.faults = []fault{{"NodeStageVolume", coded(codes.DeadlineExceeded), false}}
+		}
+		if _, err := d.setUpDevice(); (err != nil) != fails {
+			t.Fatal(err)
+		}
+		made, err := d.plugin.ReconstructBlock("pv", podUID)
+		d.must(err)
+		name, err := d.plugin.VolumeName(made.Spec)
+		d.must(err)
+		path, err := d.plugin.GlobalMapPath(made.Spec)
+		d.must(err)
+		d.same("name of the volume", d.driver+"^"+d.handle, name)
+		d.same("where it is mapped", root+"/"+devicesDir+"/pv/dev", path)
+		d.same("its mode", corev1.PersistentVolumeBlock, *made.Spec.PersistentVolume.Spec.VolumeMode)
+		d.spec = made.Spec
+		d.must(d.tearDownDevice())
+		if _, err := d.plugin.ReconstructBlock("pv", podUID); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("after it is torn down: %v, want %v", err, fs.ErrNotExist)
+		}
+	}
+}
+
+// TestMeasureDevice asks at the pod's node in the volume's global directory.
+func TestMeasureDevice(t *testing.T) {
+	t.Parallel()
+	s, d := capableDisk(t, csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
+	s.stats = &csispec.NodeGetVolumeStatsResponse{Usage: []*csispec.VolumeUsage{{Unit: csispec.VolumeUsage_BYTES, Total: 42}}}
+	d.must2(d.mapPodDevice())
+	var usage plugins.Usage
+	d.must(d.do(func(ctx context.Context) (err error) {
+		usage, err = d.plugin.Measure(ctx, "pv", podUID)
+		return err
+	}))
+	d.same("capacity", int64(42), usage.CapacityBytes)
+	d.same("asked about", root+"/"+devicesDir+"/pv/dev/uid-1", last[*csispec.NodeGetVolumeStatsRequest](s).GetVolumePath())
+}

@@ -1,0 +1,32 @@
+package csi
+
+import (
+	"context"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// AddDriver makes a driver known to the plugin, and to nobody else.
+func (p *Plugin) AddDriver(ctx context.Context, name string, conn grpc.ClientConnInterface) (*csispec.NodeGetInfoResponse, error) {
+	info, err := csispec.NewNodeClient(conn).NodeGetInfo(ctx, &csispec.NodeGetInfoRequest{})
+	if err != nil {
+		return nil, err
+	}
+	d, err := meet(ctx, name, conn)
+	if err != nil {
+		return nil, err
+	}
+	d.version = version.MustParseGeneric("1.0.0")
+	p.drivers[name] = d
+	return info, nil
+}
+
+// Publish tells the cluster about a driver.
+func (p *Plugin) Publish(ctx context.Context, driver string, info *csispec.NodeGetInfoResponse) error {
+	return p.install(ctx, driver, info)
+}
+
+// MarkMigrated brings what a CSINode says of migrated plugins in line.
+var MarkMigrated = markMigrated

@@ -1,0 +1,299 @@
+package volumemanager_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/events"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/listen"
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/volumemanager"
+)
+
+// The rows of this file are those of upstream's tables of uncertain mounts, each for volumes that are mounted and for such as
+// are mapped.
+//
+// Upstream: pkg/kubelet/volumemanager/reconciler reconciler_test.go (v1.36).
+
+// script is how a volume behaves: what comes of each call for the node and for the pod, the last one for ever.
+type script struct {
+	device, pod []error
+	grows       bool // its claim is behind, and growing it fails
+}
+
+// scripted is a plugin whose only volume behaves by a script.
+type scripted struct {
+	c      *sim.Component
+	script script
+	calls  map[string]int // how many there were, by verb: tries, of what is made; successes, of what is undone
+}
+
+var (
+	_ plugins.Attacher      = (*scripted)(nil)
+	_ plugins.DeviceMounter = (*scripted)(nil)
+	_ plugins.Mounter       = (*scripted)(nil)
+	_ plugins.Remounter     = (*scripted)(nil)
+	_ plugins.BlockMapper   = (*scripted)(nil)
+	_ plugins.NodeExpander  = (*scripted)(nil)
+)
+
+func (*scripted) Name() string                                  { return shelfName }
+func (*scripted) CanSupport(*plugins.Spec) bool                 { return true }
+func (*scripted) VolumeName(spec *plugins.Spec) (string, error) { return spec.Name(), nil }
+func (*scripted) CanAttach(*plugins.Spec) (bool, error)         { return true, nil }
+func (*scripted) CanDeviceMount(*plugins.Spec) (bool, error)    { return true, nil }
+func (*scripted) RequiresRemount(*plugins.Spec) bool            { return true }
+func (*scripted) RequiresFSResize() bool                        { return true }
+func (*scripted) DeviceMountPath(*plugins.Spec) (string, error) { return "/devices/v", nil }
+func (*scripted) GlobalMapPath(*plugins.Spec) (string, error)   { return "/global", nil }
+func (*scripted) StagingPath(*plugins.Spec) string              { return "" }
+func (*scripted) MountPath(volume string, pod types.UID) string {
+	return filepath.Join("/pods", string(pod), volume)
+}
+func (*scripted) Detach(context.Context, string, types.NodeName) error {
+	panic("a kubelet does not detach")
+}
+
+func (*scripted) Attach(context.Context, *plugins.Spec, types.NodeName) (string, error) {
+	panic("a kubelet does not attach")
+}
+
+func (*scripted) PodDeviceMapPath(volume string, pod types.UID) (dir, link string) {
+	return filepath.Join("/links", string(pod)), volume
+}
+
+func (*scripted) ReconstructBlock(string, types.UID) (plugins.Reconstructed, error) {
+	panic("nothing is found")
+}
+
+// do is a call, and what the script says comes of it.
+func (p *scripted) do(verb string, outcomes []error) error {
+	var err error
+	if n := len(outcomes); n > 0 {
+		err = outcomes[min(p.calls[verb], n-1)]
+	}
+	p.calls[verb]++
+	return p.c.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: "v"}, func() trace.Outcome { return trace.Outcome{Err: err} }).Err
+}
+
+func (p *scripted) MountDevice(context.Context, *plugins.Spec, string, plugins.Use) error {
+	return p.do("MountDevice", p.script.device)
+}
+
+func (p *scripted) SetUp(context.Context, *plugins.Spec, *corev1.Pod, plugins.Use) error {
+	return p.do("SetUp", p.script.pod)
+}
+
+func (p *scripted) TearDown(context.Context, string, types.UID) error { return p.do("TearDown", nil) }
+func (p *scripted) UnmountDevice(context.Context, string) error       { return p.do("UnmountDevice", nil) }
+
+func (p *scripted) SetUpDevice(context.Context, *plugins.Spec, *corev1.Pod) (string, error) {
+	return "", p.do("SetUpDevice", p.script.device)
+}
+
+func (p *scripted) MapPodDevice(context.Context, *plugins.Spec, *corev1.Pod, plugins.Use) (string, error) {
+	return "", p.do("MapPodDevice", p.script.pod)
+}
+
+func (p *scripted) UnmapPodDevice(context.Context, string, types.UID) error {
+	return p.do("UnmapPodDevice", nil)
+}
+
+func (p *scripted) TearDownDevice(context.Context, *plugins.Spec) error {
+	return p.do("TearDownDevice", nil)
+}
+
+func (p *scripted) NodeExpand(context.Context, plugins.Growth) error {
+	return p.do("NodeExpand", []error{errors.New("it does not grow")})
+}
+
+// undone is how often the volume was taken from the pod and from the node.
+func (p *scripted) undone() (fromPod, fromNode int) {
+	return p.calls["TearDown"] + p.calls["UnmapPodDevice"], p.calls["UnmountDevice"] + p.calls["TearDownDevice"]
+}
+
+// newScriptedWorld is a world of the plugin, with one volume, attached, of a claim.
+func newScriptedWorld(t *testing.T, s script, mode corev1.PersistentVolumeMode) (*world, *scripted) {
+	t.Helper()
+	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{})}
+	t.Cleanup(w.host.Close)
+	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
+	w.user = w.server.Client(w.host.Outside())
+	w.createNode()
+	c := w.host.Component("kubelet")
+	p := &scripted{c: c, script: s, calls: map[string]int{}}
+	w.kubelet, w.client = c, w.server.Client(c)
+	manager := &plugins.Manager{}
+	w.must(manager.Register(p))
+	disk := nodefs.NewMemory("/")
+	w.must(disk.MkdirAll("/dev"))
+	w.must(disk.WriteFile("/dev/v", nil))
+	w.must(disk.MountDevice("v", "/dev/v", false))
+	w.status = sim.NewQueue[string](c, sim.QueueConfig{Name: "node status"})
+	w.status.Work(w.syncNode)
+	w.manager = volumemanager.New(volumemanager.Config{
+		Component: c, Client: w.client, NodeName: nodeName, Plugins: manager, FS: disk, Root: "/kubelet",
+		Recorder:      events.New(events.Config{Component: c, Client: w.client, Source: "kubelet", Host: nodeName}),
+		PodChanged:    func(types.UID) {},
+		ReportChanged: func() { w.status.Add(nodeName) },
+	})
+	w.must(w.manager.PodsKnown())
+	listen.To(w.server.Informers(c).Core().V1().Nodes().Informer(), func(_, node *corev1.Node) { w.manager.NodeUpdated(node) }, nil)
+	w.claim("v")
+	w.volume("v", func(v *corev1.PersistentVolume) {
+		v.Spec.VolumeMode = &mode
+		if s.grows {
+			v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
+		}
+	})
+	w.bindAt("v", "1Gi")
+	w.list("v")
+	return w, p
+}
+
+// bindAt says that the claim is bound, and how large its volume is.
+func (w *world) bindAt(name, has string) {
+	w.t.Helper()
+	object, _ := w.server.Get("persistentvolumeclaims", "default", name)
+	c := object.(*corev1.PersistentVolumeClaim).DeepCopy()
+	c.Status.Phase, c.Status.Capacity = corev1.ClaimBound, corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(has)}
+	_, err := w.user.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
+	w.must(err)
+}
+
+// scriptedPod uses the volume as what it is.
+func scriptedPod(mode corev1.PersistentVolumeMode) *corev1.Pod {
+	p := newPod("a", "v")
+	if mode == corev1.PersistentVolumeBlock {
+		p.Spec.Containers[0].VolumeMounts = nil
+		p.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "v", DevicePath: "/dev/in-the-pod"}}
+	}
+	return p
+}
+
+// life brings the volume to a pod, sets it up again, and takes it away. The two tell what there is before it is taken away.
+func (w *world) life(mode corev1.PersistentVolumeMode, again bool) (isMounted, isHeld bool) {
+	w.t.Helper()
+	const long = 20 * time.Second
+	w.manager.AddPod(scriptedPod(mode))
+	w.kubelet.Wake()
+	w.pass(long)
+	if again {
+		if !w.manager.Mounted("a") {
+			w.t.Error("it is not mounted at first")
+		}
+		w.manager.AddPod(scriptedPod(mode))
+		w.kubelet.Wake()
+		w.pass(long)
+	}
+	isMounted, isHeld = w.manager.Mounted("a"), w.manager.HasVolumes("a")
+	w.remove("a")
+	w.pass(long)
+	if w.manager.HasVolumes("a") || len(w.manager.VolumesInUse()) > 0 {
+		w.t.Errorf("in use in the end: %v", w.manager.VolumesInUse())
+	}
+	return isMounted, isHeld
+}
+
+var bothModes = []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock}
+
+// TestUncertainDeviceMounts has the volume's mount for the node fail in some way.
+func TestUncertainDeviceMounts(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name     string
+		device   []error
+		pod      []error
+		again    bool
+		mounted  bool
+		fromNode int // how often it is taken from the node
+	}{
+		{name: "it may be mounted", device: []error{errUncertain}, fromNode: 1},
+		{name: "it is not mounted", device: []error{errFinal}},
+		{name: "it may be mounted, and then is not", device: []error{errUncertain, errFinal}},
+		{name: "it is mounted, and then the pod's may be", device: []error{nil, errUncertain}, pod: []error{nil, errUncertain}, again: true, mounted: true, fromNode: 1},
+		{name: "it is mounted, and then the pod's fails", device: []error{nil, errFinal}, pod: []error{nil, errFinal}, again: true, mounted: true, fromNode: 1},
+	} {
+		for _, mode := range bothModes {
+			t.Run(row.name+", "+strings.ToLower(string(mode)), func(t *testing.T) {
+				t.Parallel()
+				w, p := newScriptedWorld(t, script{device: row.device, pod: row.pod}, mode)
+				isMounted, _ := w.life(mode, row.again)
+				if isMounted != row.mounted {
+					t.Errorf("mounted: %v", isMounted)
+				}
+				if _, n := p.undone(); n != row.fromNode {
+					t.Errorf("%d times taken from the node, want %d: %v", n, row.fromNode, p.calls)
+				}
+				if n := p.calls["MountDevice"] + p.calls["SetUpDevice"]; row.again && n != 1 || !row.again && n < 2 {
+					t.Errorf("%d times mounted for the node: %v", n, p.calls)
+				}
+			})
+		}
+	}
+}
+
+// TestUncertainPodMounts has the volume's mount for the pod fail in some way.
+func TestUncertainPodMounts(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name    string
+		pod     []error
+		grows   bool
+		again   bool
+		mounted bool
+		fromPod map[corev1.PersistentVolumeMode]int // how often it is taken from the pod
+	}{
+		{name: "it may be mounted", pod: []error{errUncertain}, fromPod: inBoth(1)},
+		{name: "it is not mounted", pod: []error{errFinal}, fromPod: inBoth(0)},
+		// Differs: upstream forgets a device that may be there when a later try fails for good.
+		{name: "it may be mounted, and then is not", pod: []error{errUncertain, errFinal}, fromPod: map[corev1.PersistentVolumeMode]int{
+			corev1.PersistentVolumeFilesystem: 0, corev1.PersistentVolumeBlock: 1,
+		}},
+		{name: "it is mounted, and then may not be", pod: []error{nil, errUncertain}, again: true, mounted: true, fromPod: inBoth(1)},
+		{name: "it is mounted, and then fails", pod: []error{nil, errFinal}, again: true, mounted: true, fromPod: inBoth(1)},
+		{name: "it is mounted, and does not grow", grows: true, fromPod: inBoth(1)},
+	} {
+		for _, mode := range bothModes {
+			t.Run(row.name+", "+strings.ToLower(string(mode)), func(t *testing.T) {
+				t.Parallel()
+				w, p := newScriptedWorld(t, script{pod: row.pod, grows: row.grows}, mode)
+				isMounted, isHeld := w.life(mode, row.again)
+				if isMounted != row.mounted {
+					t.Errorf("mounted: %v", isMounted)
+				}
+				if want := row.fromPod[mode]; isHeld != (want > 0) {
+					t.Errorf("held for the pod: %v", isHeld)
+				}
+				fromPod, fromNode := p.undone()
+				if fromPod != row.fromPod[mode] || fromNode != 1 {
+					t.Errorf("%d times taken from the pod, want %d; %d times from the node, want 1: %v", fromPod, row.fromPod[mode], fromNode, p.calls)
+				}
+				if n := p.calls["NodeExpand"]; row.grows != (n > 0) {
+					t.Errorf("%d times grown", n)
+				}
+			})
+		}
+	}
+}
+
+func inBoth(n int) map[corev1.PersistentVolumeMode]int {
+	of := map[corev1.PersistentVolumeMode]int{}
+	for _, mode := range bothModes {
+		of[mode] = n
+	}
+	return of
+}
