@@ -63,6 +63,7 @@ func (*scripted) StagingPath(*plugins.Spec) string              { return "" }
 func (*scripted) MountPath(volume string, pod types.UID) string {
 	return filepath.Join("/pods", string(pod), volume)
 }
+
 func (*scripted) Detach(context.Context, string, types.NodeName) error {
 	panic("a kubelet does not detach")
 }
@@ -98,7 +99,8 @@ func (p *scripted) SetUp(context.Context, *plugins.Spec, *corev1.Pod, plugins.Us
 }
 
 func (p *scripted) TearDown(context.Context, string, types.UID) error { return p.do("TearDown", nil) }
-func (p *scripted) UnmountDevice(context.Context, string) error       { return p.do("UnmountDevice", nil) }
+
+func (p *scripted) UnmountDevice(context.Context, string) error { return p.do("UnmountDevice", nil) }
 
 func (p *scripted) SetUpDevice(context.Context, *plugins.Spec, *corev1.Pod) (string, error) {
 	return "", p.do("SetUpDevice", p.script.device)
