@@ -93,6 +93,7 @@ func (w *world) start(c *sim.Component) {
 		Recorder:      events.New(events.Config{Component: c, Client: w.client, Source: "kubelet", Host: nodeName}),
 		PodChanged:    func(uid types.UID) { w.changed = append(w.changed, uid) },
 		ReportChanged: func() { w.status.Add(nodeName) },
+		SELinux:       true,
 		WaitFailed:    func(uid types.UID, why error) { w.told = append(w.told, string(uid)+": "+why.Error()) },
 	})
 	w.must(w.manager.PodsKnown())
