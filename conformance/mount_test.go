@@ -53,7 +53,9 @@ var mountVariants = []struct {
 	name string
 	make func(tb testing.TB, volumes int) (mountWorld, error)
 }{
-	{"volsim", func(tb testing.TB, volumes int) (mountWorld, error) { return newOurMounting(tb.Context(), volumes, onTheSpot) }},
+	{"volsim", func(tb testing.TB, volumes int) (mountWorld, error) {
+		return newOurMounting(tb.Context(), volumes, onTheSpot)
+	}},
 	{"volsim-grpc", func(tb testing.TB, volumes int) (mountWorld, error) {
 		return newOurMounting(tb.Context(), volumes, csi.Serve)
 	}},

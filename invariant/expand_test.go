@@ -1,9 +1,12 @@
 package invariant
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volsim/volsim/trace"
 )
 
 func TestSizes(t *testing.T) {
@@ -29,7 +32,8 @@ func TestSizes(t *testing.T) {
 			w.addVolume("pv", "vol-1", claim, nil)
 			claim = w.setClaimStatus(claim, corev1.ClaimBound, "1Gi")
 			w.setClaimStatus(claim, corev1.ClaimBound, "2Gi")
-		}, []string{"I33: a claim that shrinks, or says to be larger than its volume is: claim default/data says that it has 2Gi, but its volume " +
+		}, []string{"I33: a claim that shrinks, or says to be larger than its volume is, or a volume that grows on a node before it does elsewhere: " +
+			"claim default/data says that it has 2Gi, but its volume " +
 			"pv never had more than 1Gi"}},
 		{"shrunk", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
 			w.addVolume("pv", "vol-1", claim, nil)
@@ -55,6 +59,25 @@ func TestSizes(t *testing.T) {
 			v := w.addVolume("pv", "vol-1", claim, made)
 			resize(w, v, "2Gi")
 		}, []string{"volume pv says that it has 2Gi, but vol-1 has 1073741824 bytes at the driver"}},
+		{"grown before the file system in it", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
+			w.devices.volumes = []Volume{{Handle: "vol-1", Bytes: 2 << 30, FSBytes: 1 << 30}}
+			v := w.addVolume("pv", "vol-1", claim, made)
+			claim = w.setClaimStatus(claim, corev1.ClaimBound, "1Gi")
+			resize(w, v, "2Gi")
+			w.setClaimStatus(claim, corev1.ClaimBound, "2Gi")
+		}, []string{"claim default/data says that it has 2Gi now, but the file system in vol-1 has 1073741824 bytes"}},
+		{"grown with the file system in it", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
+			w.devices.volumes = []Volume{{Handle: "vol-1", Bytes: 2 << 30, FSBytes: 2 << 30}}
+			v := w.addVolume("pv", "vol-1", claim, made)
+			claim = w.setClaimStatus(claim, corev1.ClaimBound, "1Gi")
+			resize(w, v, "2Gi")
+			w.setClaimStatus(claim, corev1.ClaimBound, "2Gi")
+		}, nil},
+		{"a node is asked for what is not there", func(w *opsWorld, _ *corev1.PersistentVolumeClaim) {
+			w.devices.volumes = []Volume{{Handle: "vol-1", Bytes: 1 << 30}}
+			w.expandOn("vol-1", 1<<30)
+			w.expandOn("vol-1", 1<<30+1)
+		}, []string{"1073741825 bytes of volume vol-1 are asked for on node node-1, and it has 1073741824 at the driver"}},
 		{"a volume that a user made", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
 			w.devices.volumes = []Volume{{Handle: "vol-1", Bytes: 1 << 20}}
 			w.addVolume("pv", "vol-1", claim, nil)
@@ -70,4 +93,13 @@ func TestSizes(t *testing.T) {
 			w.broken(test.want...)
 		})
 	}
+}
+
+// expandOn has a kubelet ask for a size of a volume.
+func (w *opsWorld) expandOn(handle string, bytes int64) {
+	w.host.Log().Append(trace.Record{
+		Actor:   "kubelet(node-1)/volume_fs_resize csi/disk^" + handle,
+		Action:  trace.Action{Kind: trace.KindDriver, Verb: "NodeExpandVolume", Object: "disk/" + handle},
+		Outcome: trace.Outcome{Detail: fmt.Sprintf("bytes=%d path=/kubelet/pod", bytes)},
+	})
 }

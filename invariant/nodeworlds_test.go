@@ -3,8 +3,6 @@ package invariant_test
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"

@@ -36,6 +36,7 @@ type ownership struct {
 	groups map[string]map[string]int          // by handle and path, as last seen
 	given  map[string]map[types.UID]int64     // by handle: the pods for which files may be given away, and to whom
 	pods   map[types.UID]types.NamespacedName // that name a group
+	names  map[string]string                  // by handle: of the PersistentVolume as which it was published
 }
 
 func beginGivenByRule(c *Checker) watcher {
@@ -43,7 +44,7 @@ func beginGivenByRule(c *Checker) watcher {
 	if !ok {
 		return watcher{}
 	}
-	o := &ownership{c, in, map[string]map[string]int{}, map[string]map[types.UID]int64{}, map[types.UID]types.NamespacedName{}}
+	o := &ownership{c, in, map[string]map[string]int{}, map[string]map[types.UID]int64{}, map[types.UID]types.NamespacedName{}, map[string]string{}}
 	for _, pod := range c.API.List("pods") {
 		o.note(pod.(*corev1.Pod))
 	}
@@ -93,6 +94,7 @@ func (o *ownership) give(call deviceCall) {
 	if !ok {
 		return
 	}
+	o.names[call.handle] = at.volume
 	key, ok := o.pods[types.UID(at.uid)]
 	if !ok {
 		return
@@ -170,8 +172,8 @@ func (o *ownership) look(handle string) {
 		groups[path] = group
 		before, known := was[path]
 		if known && before != group && !slices.Contains(slices.Collect(maps.Values(o.given[handle])), int64(group)) {
-			o.report("I39", "%s of volume %s, which was group %d's, was given to group %d, for no pod that may have that",
-				path, handle, before, group)
+			o.report("I39", "%s of volume %s (%s), which was group %d's, was given to group %d, for no pod that may have that",
+				path, handle, o.names[handle], before, group)
 		}
 	}
 	o.groups[handle] = groups

@@ -265,14 +265,6 @@ func (a Act) create(ctx context.Context, c *cluster.Cluster, client kubernetes.I
 	}
 }
 
-// ask asks for a size in a claim.
-func (a Act) ask(ctx context.Context, client kubernetes.Interface, size string) error {
-	patch := fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)
-	_, err := client.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault).
-		Patch(ctx, a.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	return err
-}
-
 func (a Act) set(ctx context.Context, client kubernetes.Interface) error {
 	volume := a.name
 	if a.kind == "claim" {
@@ -364,17 +356,6 @@ func (a Act) wait(ctx context.Context, c *cluster.Cluster) error {
 		obj, ok := c.Server().Get(resources[a.kind], namespaceOf(a.kind), a.name)
 		return ok && (slices.Contains(strings.Split(a.args[0], "|"), phase(obj)) || has(obj, a.args[0]))
 	})
-}
-
-// has tells whether an object is a claim that says to have so much.
-func has(obj any, size string) bool {
-	claim, ok := obj.(*corev1.PersistentVolumeClaim)
-	want, err := resource.ParseQuantity(size)
-	if !ok || err != nil {
-		return false
-	}
-	capacity := claim.Status.Capacity[corev1.ResourceStorage]
-	return capacity.Cmp(want) >= 0
 }
 
 // phase is the phase of an object, "" if it has none.

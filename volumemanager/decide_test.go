@@ -169,3 +169,70 @@ func TestUsedVolumes(t *testing.T) {
 		t.Errorf("used volumes with a container added later (-want +got):\n%s", diff)
 	}
 }
+
+// TestTaken: one pod's volume is nobody else's; a volume that is written out in a pod has no access modes.
+func TestTaken(t *testing.T) {
+	const alone, once = corev1.ReadWriteOncePod, corev1.ReadWriteOnce
+	pv := func(modes ...corev1.PersistentVolumeAccessMode) *plugins.Spec {
+		return &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{AccessModes: modes}}}
+	}
+	for _, tt := range []struct {
+		name string
+		spec *plugins.Spec
+		pods []types.UID
+		want bool
+	}{
+		{"by nobody", pv(alone), nil, false},
+		{"by the pod itself", pv(alone), []types.UID{"a"}, false},
+		{"by another", pv(alone), []types.UID{"b"}, true},
+		{"for one node", pv(once), []types.UID{"b"}, false},
+		{"for one node or one pod", pv(once, alone), []types.UID{"b"}, false},
+		{"written out in a pod", &plugins.Spec{Volume: &corev1.Volume{Name: "v"}}, []types.UID{"b"}, false},
+	} {
+		v := &actualVolume{pods: map[types.UID]*actualMount{}}
+		for _, pod := range tt.pods {
+			v.pods[pod] = &actualMount{state: mountUncertain}
+		}
+		if err := v.taken("a", tt.spec); (err != nil) != tt.want {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+// TestWhatIsInUseIsToldOfEachForItself: a pod that is new may be the first to need a device that was found on the disk, and one
+// whose mount was found may need a device that was not.
+func TestWhatIsInUseIsToldOfEachForItself(t *testing.T) {
+	group, policy := int64(7), corev1.FSGroupChangeOnRootMismatch
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}, Spec: corev1.PodSpec{
+		SecurityContext: &corev1.PodSecurityContext{FSGroup: &group, FSGroupChangePolicy: &policy},
+	}}
+	use := func(remount, reconstructed bool) plugins.Use {
+		return plugins.Use{
+			DevicePath: "/dev/a", FSGroup: &group, FSGroupChangePolicy: &policy, Remount: remount, Reconstructed: reconstructed,
+		}
+	}
+	for name, tt := range map[string]struct {
+		device     bool         // it was found on the disk
+		pod        *actualMount // nil: none
+		wantDevice plugins.Use
+		wantPod    plugins.Use
+	}{
+		"nothing was there":             {false, nil, use(false, false), use(false, false)},
+		"the device was, the pod's not": {true, nil, use(false, true), use(false, false)},
+		"the pod's was, the device not": {false, &actualMount{state: mountUncertain, reconstructed: true}, use(false, false), use(false, true)},
+		"both were":                     {true, &actualMount{state: mountUncertain, reconstructed: true}, use(false, true), use(false, true)},
+		"the pod has it mounted":        {false, &actualMount{state: mounted}, use(false, false), use(true, false)},
+	} {
+		v := &actualVolume{devicePath: "/dev/a", deviceReconstructed: tt.device, pods: map[types.UID]*actualMount{}}
+		if tt.pod != nil {
+			v.pods["a"] = tt.pod
+		}
+		m, want := &Manager{}, desiredMount{pod: pod}
+		if diff := cmp.Diff(tt.wantDevice, m.deviceUseOf(want, v)); diff != "" {
+			t.Errorf("%s: the device's (-want +got):\n%s", name, diff)
+		}
+		if diff := cmp.Diff(tt.wantPod, m.useOf(want, v)); diff != "" {
+			t.Errorf("%s: the pod's (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -70,7 +70,21 @@ func (m *Manager) onDisk(verb string, volume corev1.UniqueVolumeName, do func() 
 	return m.cfg.Component.Call(action, func() trace.Outcome { return trace.Outcome{Err: do()} }).Err
 }
 
-// bindDevice binds the node of a device to a file, which it makes.
+// noteDevice makes the file on which the node of a device is going to be bound.
+func noteDevice(disk nodefs.FS, file string) error {
+	switch _, err := disk.Stat(file); {
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := disk.MkdirAll(filepath.Dir(file)); err != nil {
+		return err
+	}
+	return disk.WriteFile(file, nil)
+}
+
+// bindDevice binds the node of a device to a file that is there.
 //
 // Upstream: pkg/volume/util/volumepathhandler mapBindMountDevice (v1.36).
 func bindDevice(disk nodefs.FS, device, file string) error {
@@ -78,14 +92,7 @@ func bindDevice(disk nodefs.FS, device, file string) error {
 	if err != nil {
 		return err
 	}
-	if err := disk.MkdirAll(filepath.Dir(file)); err != nil {
-		return err
-	}
 	switch target, err := disk.Stat(file); {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := disk.WriteFile(file, nil); err != nil {
-			return err
-		}
 	case err != nil:
 		return err
 	case target.Device != "" && target.Device == source.Device:
@@ -125,7 +132,7 @@ func unlinkDevice(disk nodefs.FS, link string) error {
 	return disk.Remove(link)
 }
 
-// unbindDevice takes the node of a device off a file, and removes the file.
+// unbindDevice takes the node of a device off a file, which stays.
 //
 // Upstream: pkg/volume/util/volumepathhandler unmapBindMountDevice (v1.36).
 func unbindDevice(disk nodefs.FS, file string) error {
@@ -133,13 +140,10 @@ func unbindDevice(disk nodefs.FS, file string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && info.Mode&fs.ModeDevice != 0 {
-		err = disk.Unmount(file)
-	}
-	if err != nil {
+	if err != nil || info.Mode&fs.ModeDevice == 0 {
 		return err
 	}
-	return disk.Remove(file)
+	return disk.Unmount(file)
 }
 
 // followLinks is where a path leads to, if it is a link: the path itself if not. What it leads to must exist.

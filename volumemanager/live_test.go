@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -22,6 +23,7 @@ func TestLive(t *testing.T) {
 	w.backend = &backend{
 		attachable: true, stages: true,
 		attached: map[string]bool{"disk-1": true}, devices: map[string]bool{}, pods: map[string]map[types.UID]bool{},
+		disk: nodefs.NewMemory(diskRoot), unreadable: map[string]bool{},
 		now:      func() string { return "now" },
 		reported: func() []corev1.UniqueVolumeName { return w.node().Status.VolumesInUse },
 		owns:     func(types.UID) bool { return true }, // that is the component's own
@@ -30,6 +32,7 @@ func TestLive(t *testing.T) {
 	w.disk("disk-1")
 	w.list("disk-1")
 	w.start(host.Component("kubelet"))
+	w.must(w.manager.PodsKnown())
 	host.Start()
 	inUse := func(want bool) func() bool {
 		return func() bool { return slices.Contains(w.node().Status.VolumesInUse, unique("disk-1")) == want }

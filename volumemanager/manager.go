@@ -118,6 +118,9 @@ func (m *Manager) AddPod(pod *corev1.Pod) {
 //
 // Upstream: pkg/kubelet/volumemanager/populator findAndRemoveDeletedPods (v1.36).
 func (m *Manager) RemovePod(uid types.UID) {
+	if m.desired.held(uid) {
+		defer m.lookAgain(uid) // what it has here is of those of its volumes that are not known
+	}
 	for _, name := range m.desired.removePod(uid) {
 		m.volumes.Add(name)
 	}
@@ -147,7 +150,9 @@ func (m *Manager) Mounted(uid types.UID) bool {
 // Differs: upstream's WaitForUnmount does not see mounts it is not sure of.
 //
 // Upstream: pkg/kubelet/volumemanager WaitForUnmount, HasPossiblyMountedVolumesForPod (v1.36).
-func (m *Manager) HasVolumes(uid types.UID) bool { return m.actual.podVolumes[uid] > 0 }
+func (m *Manager) HasVolumes(uid types.UID) bool {
+	return m.actual.podVolumes[uid] > 0 || m.remains.ofPod(uid)
+}
 
 // Path is where a volume of a pod, named as in the pod, is mounted, or the link to its device. It returns false while it is
 // not there.

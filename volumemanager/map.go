@@ -49,6 +49,12 @@ func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, p
 	}
 	actual.turn = pod
 	want := wanted.pods[pod]
+	if err := m.fits(want); err != nil {
+		return m.mapFailed(want, "MapVolume.NodeAffinity check failed", err)
+	}
+	if err := actual.taken(pod, want.spec); err != nil {
+		return m.mapFailed(want, "MapVolume.SetUpDevice failed", err)
+	}
 	global, err := mapper.GlobalMapPath(want.spec)
 	if err != nil {
 		return m.mapFailed(want, "MapVolume.GetGlobalMapPath failed", err)
@@ -65,7 +71,9 @@ func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, p
 	if before == notMounted {
 		m.actual.setMount(actual, want, mountUncertain)
 	}
-	what, err := m.mapForPod(ctx, actual, want, use, global)
+	dir, link := mapper.PodDeviceMapPath(want.spec.Name(), pod)
+	at := podDevice{volume: name, pod: pod, global: global, dir: dir, link: link}
+	what, err := m.mapForPod(ctx, actual, want, use, at)
 	if err == nil && before != mounted {
 		if err := m.expandAtMount(ctx, actual, want); err != nil {
 			return m.mapFailed(want, "MapVolume.MarkVolumeAsMounted failed while expanding volume", err)
@@ -93,7 +101,10 @@ func (m *Manager) setUpDevice(ctx context.Context, v *actualVolume, want desired
 }
 
 // mapForPod makes the device be there for the pod. what says which part failed.
-func (m *Manager) mapForPod(ctx context.Context, v *actualVolume, want desiredMount, use plugins.Use, global string) (what string, err error) {
+func (m *Manager) mapForPod(ctx context.Context, v *actualVolume, want desiredMount, use plugins.Use, at podDevice) (what string, err error) {
+	if err := noteDevice(m.cfg.FS, at.node()); err != nil {
+		return "MapVolume failed", &plugins.Error{Class: plugins.Transient, Err: err}
+	}
 	device, err := v.caps.BlockMapper.MapPodDevice(ctx, want.spec, want.pod, use)
 	if err != nil {
 		return "MapVolume.MapPodDevice failed", err
@@ -107,13 +118,11 @@ func (m *Manager) mapForPod(ctx context.Context, v *actualVolume, want desiredMo
 	if device, err = followLinks(m.cfg.FS, device); err != nil {
 		return "MapVolume.EvalHostSymlinks failed", &plugins.Error{Class: plugins.Uncertain, Err: err}
 	}
-	dir, link := v.caps.BlockMapper.PodDeviceMapPath(want.spec.Name(), want.pod.UID)
-	at := podDevice{volume: v.name, pod: want.pod.UID, global: global, dir: dir, link: link}
 	if err := m.mapDevice(at, device); err != nil {
 		return "MapVolume.MapBlockVolume failed", &plugins.Error{Class: plugins.Uncertain, Err: err}
 	}
-	m.mapped(want, fmt.Sprintf("globalMapPath %q", global))
-	m.mapped(want, fmt.Sprintf("volumeMapPath %q", dir))
+	m.mapped(want, fmt.Sprintf("globalMapPath %q", at.global))
+	m.mapped(want, fmt.Sprintf("volumeMapPath %q", at.dir))
 	return "", nil
 }
 
@@ -138,7 +147,11 @@ func (m *Manager) mapEnded(want desiredMount, err error) {
 }
 
 // podDevice is where a device is there for a pod: a node of it in the volume's global directory, named as the pod's UID, and a
-// link in a directory of the pod's.
+// link in a directory of the pod's. The file on which the node is bound tells a kubelet that begins anew that the plugin may have
+// made the device be there for the pod.
+//
+// Differs: upstream makes that file when the plugin has done so, and removes it before the plugin is asked to undo it; what is
+// between a kubelet that begins anew does not find.
 type podDevice struct {
 	volume    corev1.UniqueVolumeName
 	pod       types.UID

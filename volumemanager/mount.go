@@ -47,6 +47,13 @@ func (m *Manager) useOf(want desiredMount, actual *actualVolume) plugins.Use {
 	return use
 }
 
+// deviceUseOf is useOf for mounting the device: whether that is in use is another question than whether the pod's mount is.
+func (m *Manager) deviceUseOf(want desiredMount, actual *actualVolume) plugins.Use {
+	use := m.useOf(want, actual)
+	use.Remount, use.Reconstructed = false, actual.deviceReconstructed
+	return use
+}
+
 // mount mounts the device for the node, if that is not done, and then the volume for the pod. It does nothing for a
 // volume that the pod no longer wants.
 //
@@ -93,17 +100,25 @@ func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod t
 
 // mayMount tells why a volume must not be mounted for a pod, and what failed; nothing where it may.
 //
-// Upstream: pkg/volume/util/operationexecutor GenerateMountVolumeFunc, checkNodeAffinity, checkMountOptionSupport (v1.36).
+// Upstream: pkg/volume/util/operationexecutor GenerateMountVolumeFunc, checkMountOptionSupport (v1.36).
 func (m *Manager) mayMount(want desiredMount, actual *actualVolume) (what string, err error) {
-	if volume := want.spec.PersistentVolume; volume != nil && m.node != nil {
-		if err := storagehelpers.CheckNodeAffinity(volume, m.node.Labels); err != nil {
-			return "MountVolume.NodeAffinity check failed", err
-		}
+	if err := m.fits(want); err != nil {
+		return "MountVolume.NodeAffinity check failed", err
 	}
 	if options := actual.caps.MountOptioner; hasMountOptions(want.spec) && (options == nil || !options.SupportsMountOption()) {
 		return "MountVolume.MountOptionSupport check failed", errMountOptions
 	}
 	return "MountVolume.SetUp failed", actual.taken(want.pod.UID, want.spec)
+}
+
+// fits tells why a volume cannot be used on this node; nil where it can.
+//
+// Upstream: pkg/volume/util/operationexecutor checkNodeAffinity (v1.36).
+func (m *Manager) fits(want desiredMount) error {
+	if want.spec.PersistentVolume == nil || m.node == nil {
+		return nil
+	}
+	return storagehelpers.CheckNodeAffinity(want.spec.PersistentVolume, m.node.Labels)
 }
 
 // errMountOptions is upstream's.
@@ -128,7 +143,7 @@ func (m *Manager) mountDevice(ctx context.Context, v *actualVolume, want desired
 	}
 	before := v.device
 	v.device, v.mountPath = mountUncertain, path
-	err = v.caps.DeviceMounter.MountDevice(ctx, want.spec, path, m.useOf(want, v))
+	err = v.caps.DeviceMounter.MountDevice(ctx, want.spec, path, m.deviceUseOf(want, v))
 	v.device = after(before, v.deviceReconstructed, err)
 	v.deviceReconstructed = v.deviceReconstructed && err != nil
 	return err

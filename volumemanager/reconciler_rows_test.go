@@ -31,13 +31,15 @@ import (
 // script is how a volume behaves: what comes of each call for the node and for the pod, the last one for ever.
 type script struct {
 	device, pod []error
-	grows       bool // its claim is behind, and growing it fails
+	grows       bool   // its claim is behind, and growing it fails
+	path        string // where mapping says that the device is; "": where attaching did
 }
 
 // scripted is a plugin whose only volume behaves by a script.
 type scripted struct {
 	c      *sim.Component
 	script script
+	disk   *nodefs.Memory
 	calls  map[string]int // how many there were, by verb: tries, of what is made; successes, of what is undone
 }
 
@@ -107,7 +109,7 @@ func (p *scripted) SetUpDevice(context.Context, *plugins.Spec, *corev1.Pod) (str
 }
 
 func (p *scripted) MapPodDevice(context.Context, *plugins.Spec, *corev1.Pod, plugins.Use) (string, error) {
-	return "", p.do("MapPodDevice", p.script.pod)
+	return p.script.path, p.do("MapPodDevice", p.script.pod)
 }
 
 func (p *scripted) UnmapPodDevice(context.Context, string, types.UID) error {
@@ -136,18 +138,17 @@ func newScriptedWorld(t *testing.T, s script, mode corev1.PersistentVolumeMode) 
 	w.user = w.server.Client(w.host.Outside())
 	w.createNode()
 	c := w.host.Component("kubelet")
-	p := &scripted{c: c, script: s, calls: map[string]int{}}
+	p := &scripted{c: c, script: s, calls: map[string]int{}, disk: nodefs.NewMemory("/")}
 	w.kubelet, w.client = c, w.server.Client(c)
 	manager := &plugins.Manager{}
 	w.must(manager.Register(p))
-	disk := nodefs.NewMemory("/")
-	w.must(disk.MkdirAll("/dev"))
-	w.must(disk.WriteFile("/dev/v", nil))
-	w.must(disk.MountDevice("v", "/dev/v", false))
+	w.must(p.disk.MkdirAll("/dev"))
+	w.must(p.disk.WriteFile("/dev/v", nil))
+	w.must(p.disk.MountDevice("v", "/dev/v", false))
 	w.status = sim.NewQueue[string](c, sim.QueueConfig{Name: "node status"})
 	w.status.Work(w.syncNode)
 	w.manager = volumemanager.New(volumemanager.Config{
-		Component: c, Client: w.client, NodeName: nodeName, Plugins: manager, FS: disk, Root: "/kubelet",
+		Component: c, Client: w.client, NodeName: nodeName, Plugins: manager, FS: p.disk, Root: "/kubelet",
 		Recorder:      events.New(events.Config{Component: c, Client: w.client, Source: "kubelet", Host: nodeName}),
 		PodChanged:    func(types.UID) {},
 		ReportChanged: func() { w.status.Add(nodeName) },

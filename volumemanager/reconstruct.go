@@ -28,6 +28,7 @@ type foundVolume struct {
 	specName string
 	block    bool
 	why      error // it could not be reconstructed
+	cleaned  bool  // that was begun; see cleanRemains
 }
 
 // reconstruct finds on the disk what the kubelet before this one mounted, or may have. All of it may be mounted, or not: a node
@@ -63,7 +64,7 @@ func (m *Manager) reconstruct() error {
 	m.scanned = true
 	for _, v := range volumes {
 		if v.why = m.takeVolume(v); v.why != nil {
-			m.remains.volumes = append(m.remains.volumes, v)
+			m.remains.volumes = append(m.remains.volumes, &v)
 		}
 	}
 	for _, l := range lists {

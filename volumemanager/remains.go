@@ -14,7 +14,7 @@ import (
 
 // remains is what was found on the disk of which it cannot be told which volume it is.
 type remains struct {
-	volumes []foundVolume
+	volumes []*foundVolume
 	devices []foundDevice
 }
 
@@ -34,21 +34,24 @@ func (m *Manager) cleanRemains() {
 	if !m.ready {
 		return
 	}
-	m.remains.volumes = slices.DeleteFunc(m.remains.volumes, func(v foundVolume) bool {
-		if m.desired.pods[v.pod] != nil {
-			return false
-		}
-		if !m.actual.has(v.pod, v.specName) {
+	m.remains.volumes = slices.DeleteFunc(m.remains.volumes, func(v *foundVolume) bool { return m.actual.has(v.pod, v.specName) })
+	for _, v := range m.remains.volumes {
+		if m.desired.pods[v.pod] == nil && !v.cleaned {
+			v.cleaned = true
 			m.start(m.cleanOperation(v))
 		}
-		return true
-	})
+	}
 	for _, d := range m.remains.devices {
 		if !m.wantsDevice(d.path) {
 			m.start(m.cleanDeviceOperation(d))
 		}
 	}
 	m.remains.devices = nil
+}
+
+// ofPod tells whether there may be something of a pod that has not been cleaned up.
+func (r *remains) ofPod(pod types.UID) bool {
+	return slices.ContainsFunc(r.volumes, func(v *foundVolume) bool { return v.pod == pod })
 }
 
 // has tells whether a pod has a volume of a name.
@@ -84,7 +87,7 @@ func (d *desiredState) spec(name corev1.UniqueVolumeName) *plugins.Spec {
 }
 
 // cleanOperation undoes by its path whatever was done for a pod. What a plugin that there is not has left stays.
-func (m *Manager) cleanOperation(found foundVolume) executor.Operation {
+func (m *Manager) cleanOperation(found *foundVolume) executor.Operation {
 	return executor.Operation{
 		Key:  executor.Key{Volume: plugins.UniquePodVolumeName(found.plugin, found.specName, found.pod), Pod: found.pod},
 		Name: executor.Unmount,
@@ -102,6 +105,7 @@ func (m *Manager) cleanOperation(found foundVolume) executor.Operation {
 			if err != nil {
 				log.Error(err, "what could not be reconstructed is left")
 			}
+			m.remains.volumes = slices.DeleteFunc(m.remains.volumes, func(v *foundVolume) bool { return v == found })
 			m.cfg.PodChanged(found.pod)
 			return nil // it is done once
 		},

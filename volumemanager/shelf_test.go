@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
@@ -32,6 +36,9 @@ var (
 
 	_ plugins.SELinuxMounter = shelf{}
 	_ plugins.NodeExpander  = shelf{}
+	_ plugins.Reconstructor = shelf{}
+
+	_ plugins.DeviceReconstructor = shelf{}
 )
 
 // backend is the truth about what is attached to the node and mounted on it, and a judge of what is done to it.
@@ -43,6 +50,9 @@ type backend struct {
 	attached map[string]bool               // volumes
 	devices  map[string]bool               // those mounted for the node
 	pods     map[string]map[types.UID]bool // those mounted for pods
+
+	disk       *nodefs.Memory  // of the node
+	unreadable map[string]bool // volumes of which the disk does not tell what they are
 
 	faults []fault
 	begun  int      // how many calls have begun
@@ -108,12 +118,65 @@ func (shelf) MountPath(specName string, pod types.UID) string {
 
 func (s shelf) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.Use) error {
 	devicePath := use.DevicePath
-	return s.call("SetUp", spec.Name(), pod.UID,
-		func() { s.b.setUp(spec.Name(), pod.UID, devicePath) }, func() { delete(s.b.pods[spec.Name()], pod.UID) })
+	dir := podVolumeDir(pod.UID, spec.Name())
+	if err := s.b.disk.MkdirAll(dir); err != nil {
+		return err
+	}
+	undo := func() {
+		delete(s.b.pods[spec.Name()], pod.UID)
+		s.b.removeDir(dir)
+	}
+	if use.Remount || use.Reconstructed {
+		undo = func() {}
+	}
+	return s.call("SetUp", spec.Name(), pod.UID, func() { s.b.setUp(spec.Name(), pod.UID, devicePath) }, undo)
 }
 
 func (s shelf) TearDown(_ context.Context, specName string, pod types.UID) error {
-	return s.call("TearDown", specName, pod, func() { delete(s.b.pods[specName], pod) }, func() {})
+	return s.call("TearDown", specName, pod, func() {
+		delete(s.b.pods[specName], pod)
+		s.b.removeDir(podVolumeDir(pod, specName))
+	}, func() {})
+}
+
+// podVolumeDir is the directory of a pod's volume.
+func podVolumeDir(pod types.UID, specName string) string {
+	return filepath.Join(diskRoot, "pods", string(pod), "volumes", plugins.EscapePluginName(shelfName), specName)
+}
+
+func (s shelf) Reconstruct(specName string, _ types.UID) (plugins.Reconstructed, error) {
+	if s.b.unreadable[specName] {
+		return plugins.Reconstructed{}, errors.New("nothing is known of it")
+	}
+	return plugins.Reconstructed{Spec: foundSpec(specName)}, nil
+}
+
+func (s shelf) ReconstructDevices() ([]plugins.ReconstructedDevice, error) {
+	var found []plugins.ReconstructedDevice
+	for _, name := range slices.Sorted(maps.Keys(s.b.devices)) {
+		device := plugins.ReconstructedDevice{Path: "/devices/" + name}
+		if !s.b.unreadable[name] {
+			device.Spec = foundSpec(name)
+		}
+		found = append(found, device)
+	}
+	return found, nil
+}
+
+// foundSpec is as much of a volume as the disk tells.
+func foundSpec(name string) *plugins.Spec {
+	return &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: name},
+		}},
+	}}
+}
+
+func (b *backend) removeDir(dir string) {
+	if err := b.disk.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		b.blame("%v", err)
+	}
 }
 
 func (s shelf) RequiresFSResize() bool { return s.b.expands }

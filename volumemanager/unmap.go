@@ -45,11 +45,15 @@ func (m *Manager) unmapVolume(ctx context.Context, name corev1.UniqueVolumeName,
 	}
 	have.state = mountUncertain
 	dir, link := mapper.PodDeviceMapPath(have.specName, pod)
-	if err := m.unmapDevice(podDevice{volume: name, pod: pod, global: global, dir: dir, link: link}); err != nil {
+	at := podDevice{volume: name, pod: pod, global: global, dir: dir, link: link}
+	if err := m.unmapDevice(at); err != nil {
 		return fmt.Errorf("UnmapVolume.UnmapBlockVolume failed: %w", err)
 	}
 	if err := mapper.UnmapPodDevice(ctx, have.specName, pod); err != nil {
 		return fmt.Errorf("UnmapVolume.UnmapPodDevice failed: %w", err)
+	}
+	if err := m.cfg.FS.Remove(at.node()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("UnmapVolume.UnmapBlockVolume failed: %w", err)
 	}
 	m.actual.removeMount(actual, pod)
 	m.cfg.PodChanged(pod)

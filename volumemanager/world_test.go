@@ -22,6 +22,7 @@ import (
 	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/listen"
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
@@ -29,6 +30,9 @@ import (
 )
 
 const nodeName = "node-1"
+
+// diskRoot is the kubelet's directory on its node's disk.
+const diskRoot = "/node"
 
 // reportFault makes the kubelet's next report fail, before or after its effect.
 type reportFault struct {
@@ -63,6 +67,7 @@ func newWorld(t *testing.T, chooser sim.Chooser, configure ...func(*backend)) *w
 	w.backend = &backend{
 		attachable: true, stages: true,
 		attached: map[string]bool{}, devices: map[string]bool{}, pods: map[string]map[types.UID]bool{},
+		disk: nodefs.NewMemory(diskRoot), unreadable: map[string]bool{},
 		now:      func() string { return w.host.Now().Sub(sim.Epoch).String() },
 		reported: func() []corev1.UniqueVolumeName { return w.node().Status.VolumesInUse },
 		owns:     func(uid types.UID) bool { return w.manager.HasVolumes(uid) },
@@ -77,7 +82,17 @@ func newWorld(t *testing.T, chooser sim.Chooser, configure ...func(*backend)) *w
 		}
 	})
 	w.start(w.host.Component("kubelet"))
+	w.must(w.manager.PodsKnown())
 	return w
+}
+
+// restart kills the kubelet and starts another one, which does not know its pods yet.
+func (w *world) restart() {
+	w.t.Helper()
+	w.host.Crash(w.kubelet)
+	w.server.Forget(w.kubelet)
+	w.backend.calls = nil
+	w.start(w.host.Component("kubelet"))
 }
 
 // start makes the kubelet.
@@ -94,9 +109,9 @@ func (w *world) start(c *sim.Component) {
 		PodChanged:    func(uid types.UID) { w.changed = append(w.changed, uid) },
 		ReportChanged: func() { w.status.Add(nodeName) },
 		SELinux:       true,
-		WaitFailed:    func(uid types.UID, why error) { w.told = append(w.told, string(uid)+": "+why.Error()) },
+		Root:          diskRoot, FS: w.backend.disk,
+		WaitFailed: func(uid types.UID, why error) { w.told = append(w.told, string(uid)+": "+why.Error()) },
 	})
-	w.must(w.manager.PodsKnown())
 	see := func(obj any) { w.manager.NodeUpdated(obj.(*corev1.Node)) }
 	views := w.server.Informers(c, fake.Selection{Resource: "persistentvolumeclaims", Concerns: func(was, is fake.Object) bool {
 		before, _ := was.(*corev1.PersistentVolumeClaim)
@@ -299,6 +314,16 @@ func (w *world) bind(name string) {
 	object, _ := w.server.Get("persistentvolumeclaims", "default", name)
 	c := object.(*corev1.PersistentVolumeClaim).DeepCopy()
 	c.Status.Phase = corev1.ClaimBound
+	_, err := w.user.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
+	w.must(err)
+}
+
+// unbind says that the claim is not bound.
+func (w *world) unbind(name string) {
+	w.t.Helper()
+	object, _ := w.server.Get("persistentvolumeclaims", "default", name)
+	c := object.(*corev1.PersistentVolumeClaim).DeepCopy()
+	c.Status.Phase = corev1.ClaimPending
 	_, err := w.user.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
 	w.must(err)
 }

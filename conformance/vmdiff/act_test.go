@@ -84,7 +84,11 @@ func (r runPod) do(w *world) error {
 		o.Spec.Volumes = append(o.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: d},
 		}})
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
+		if w.disk(d).block {
+			c.VolumeDevices = append(c.VolumeDevices, corev1.VolumeDevice{Name: name, DevicePath: "/dev/" + name})
+		} else {
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
+		}
 	}
 	o.Spec.Containers = []corev1.Container{c}
 	p := &pod{object: o, here: true}
@@ -178,7 +182,7 @@ func (m makeVolume) do(w *world) error {
 	if _, there := w.server.Get("persistentvolumes", "", m.disk); there {
 		return nil
 	}
-	return w.server.Add(diskOf(m.disk).volume())
+	return w.server.Add(w.disk(m.disk).volume())
 }
 
 // control lets the attach/detach controller go down, or come up again.
@@ -203,6 +207,50 @@ func (forget) String() string { return "the Node says that nothing is in use" }
 
 func (forget) do(w *world) error {
 	return w.patchNode(map[string]any{"volumesInUse": nil})
+}
+
+// restart is the kubelet going down and coming up again. What it has lost track of ends. Where there were devices nothing happens:
+// upstream's fakes cannot find them again.
+type restart struct{}
+
+func (restart) String() string { return "the kubelet restarts" }
+
+func (restart) do(w *world) error {
+	for _, p := range w.all {
+		if len(p.object.Spec.Containers[0].VolumeDevices) > 0 {
+			return nil
+		}
+	}
+	for _, p := range w.all {
+		p.ended = p.ended || !p.here
+	}
+	return w.restart()
+}
+
+// asDevices begins a history in which the volumes that behave by their names are devices; see disksOf.
+type asDevices struct{}
+
+func (asDevices) String() string  { return "(devices)" }
+func (asDevices) do(*world) error { return nil }
+
+// setting begins a history in which the kubelet attaches and detaches itself, on a node that behaves by its name.
+type setting struct {
+	node   string
+	itself bool
+}
+
+func (s setting) String() string { return "(the kubelet attaches, on " + s.node + ")" }
+func (setting) do(*world) error  { return nil }
+
+func settingOf(h history) setting {
+	if len(h) > 0 {
+		for _, a := range h[0].acts {
+			if s, is := a.(setting); is {
+				return s
+			}
+		}
+	}
+	return setting{node: "node"}
 }
 
 // nothing is that time passes.

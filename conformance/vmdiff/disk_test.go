@@ -1,6 +1,9 @@
 package vmdiff
 
 import (
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +28,8 @@ type disk struct {
 	late   bool // the claim is not bound at first
 	lost   bool // there is no volume at first
 	others bool // the volume is another claim's
+	single bool // it is for one pod
+	block  bool // pods use it as a device
 }
 
 var disks = []disk{
@@ -35,6 +40,8 @@ var disks = []disk{
 	{name: "late", plugin: blockPlugin, late: true},
 	{name: "lost", plugin: blockPlugin, lost: true},
 	{name: "others", plugin: blockPlugin, others: true},
+	{name: "single", plugin: blockPlugin, single: true},
+	{name: "raw", plugin: blockPlugin, block: true},
 	{name: volumetesting.TimeoutOnSetupVolumeName, plugin: blockPlugin},
 	{name: volumetesting.FailOnSetupVolumeName, plugin: blockPlugin},
 	{name: volumetesting.TimeoutAndFailOnSetupVolumeName, plugin: blockPlugin},
@@ -56,6 +63,9 @@ func diskOf(name string) disk {
 	panic("no disk " + name)
 }
 
+// magic tells whether the disk behaves in some way by its name.
+func (d disk) magic() bool { return strings.Contains(d.name, "-") }
+
 func (d disk) attachable() bool { return d.plugin == blockPlugin }
 
 func (d disk) unique() corev1.UniqueVolumeName { return plugins.UniqueVolumeName(d.plugin, d.name) }
@@ -72,30 +82,37 @@ func (d disk) source() corev1.PersistentVolumeSource {
 	}
 }
 
-// pluginOf is the plugin of a volume.
-func pluginOf(pv *corev1.PersistentVolume) string {
-	switch {
-	case pv == nil:
-		return ""
-	case pv.Spec.RBD != nil:
-		return blockPlugin
-	case pv.Spec.FC != nil:
-		return localPlugin
-	default:
-		return sharePlugin
+// pluginOf is the plugin of a volume, by its name: what is found on the disk has no more than that.
+func pluginOf(name string) string {
+	if at := slices.IndexFunc(disks, func(d disk) bool { return d.name == name }); at >= 0 {
+		return disks[at].plugin
 	}
+	return ""
 }
 
 var size = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 
-var modes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+func (d disk) modes() []corev1.PersistentVolumeAccessMode {
+	if d.single {
+		return []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+	}
+	return []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+}
+
+func (d disk) mode() *corev1.PersistentVolumeMode {
+	if d.block {
+		return new(corev1.PersistentVolumeBlock)
+	}
+	return new(corev1.PersistentVolumeFilesystem)
+}
 
 func (d disk) uid() types.UID { return types.UID("uid-of-" + d.name) }
 
 func (d disk) claim() *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: d.name, Namespace: "default", UID: d.uid()}}
 	c.Finalizers = []string{"kubernetes.io/pvc-protection", "example.com/other"}
-	c.Spec.AccessModes, c.Spec.Resources.Requests, c.Spec.VolumeName = modes, size, d.name
+	c.Spec.AccessModes, c.Spec.Resources.Requests, c.Spec.VolumeName = d.modes(), size, d.name
+	c.Spec.VolumeMode = d.mode()
 	c.Status.Phase, c.Status.Capacity = corev1.ClaimBound, size
 	if d.late {
 		c.Status.Phase = corev1.ClaimPending
@@ -105,7 +122,8 @@ func (d disk) claim() *corev1.PersistentVolumeClaim {
 
 func (d disk) volume() *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: d.name}}
-	v.Spec.Capacity, v.Spec.AccessModes, v.Spec.PersistentVolumeSource = size, modes, d.source()
+	v.Spec.Capacity, v.Spec.AccessModes, v.Spec.PersistentVolumeSource = size, d.modes(), d.source()
+	v.Spec.VolumeMode = d.mode()
 	v.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: d.name, UID: d.uid()}
 	if d.others {
 		v.Spec.ClaimRef.UID = "uid-of-another"

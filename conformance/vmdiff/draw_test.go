@@ -15,7 +15,7 @@ type history = histories.History[step]
 var drawPod = histories.One("p1", "p1", "p2", "p2", "p3")
 
 var drawDisk = rapid.Custom(func(t *rapid.T) string {
-	switch it := histories.One("a", "a", "a", "b", "local", "share", "late", "lost", "others", "", "", "").Draw(t, "disk"); it {
+	switch it := histories.One("a", "a", "a", "b", "raw", "raw", "single", "single", "local", "share", "late", "lost", "others", "", "", "", "").Draw(t, "disk"); it {
 	case "":
 		return drawMagic.Draw(t, "name")
 	default:
@@ -41,7 +41,7 @@ var runPods = rapid.Custom(func(t *rapid.T) act {
 
 // acts draws any act.
 var acts = rapid.Custom(func(t *rapid.T) act {
-	switch histories.One("pod", "pod", "pod", "pod", "ends", "ends", "ends", "ends", "bind", "make", "drop", "control", "control", "forget",
+	switch histories.One("pod", "pod", "pod", "pod", "ends", "ends", "ends", "ends", "bind", "make", "drop", "control", "control", "forget", "restart", "restart",
 		"nothing").Draw(t, "act") {
 	case "pod":
 		return runPods.Draw(t, "it")
@@ -55,6 +55,8 @@ var acts = rapid.Custom(func(t *rapid.T) act {
 		return dropClaim{drawDisk.Draw(t, "disk"), histories.Rarely(t, 2, "unprotected")}
 	case "control":
 		return control{!histories.Rarely(t, 2, "up")}
+	case "restart":
+		return restart{}
 	case "forget":
 		return forget{}
 	default:
@@ -72,8 +74,8 @@ var drawFault = rapid.Custom(func(t *rapid.T) histories.Fault {
 })
 
 var drawBreakage = rapid.Custom(func(t *rapid.T) breakage {
-	b := breakage{verb: histories.One("SetUp", "TearDown", "MountDevice", "UnmountDevice").Draw(t, "verb")}
-	if b.verb == "SetUp" || b.verb == "MountDevice" {
+	b := breakage{verb: histories.One("SetUp", "TearDown", "MountDevice", "UnmountDevice", "SetUpDevice", "MapPodDevice", "UnmapPodDevice", "TearDownDevice").Draw(t, "verb")}
+	if slices.Contains([]string{"SetUp", "MountDevice", "SetUpDevice", "MapPodDevice"}, b.verb) {
 		b.uncertain = histories.Rarely(t, 2, "uncertain")
 	}
 	return b
@@ -93,7 +95,20 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 	return s
 })
 
+var drawNode = histories.One("node", "node", volumetesting.UncertainAttachNode, volumetesting.TimeoutAttachNode, volumetesting.FailDetachNode)
+
 // draw draws a whole history, of some scenes of some steps each: rapid's lists are short, and shrink well.
 var draw = rapid.Custom(func(t *rapid.T) history {
-	return slices.Concat(rapid.SliceOfN(rapid.SliceOfN(steps, 1, 4), 1, 4).Draw(t, "scenes")...)
+	var h history
+	var begin []act
+	if false {
+		begin = append(begin, setting{drawNode.Draw(t, "node"), true})
+	}
+	if histories.Rarely(t, 3, "devices") {
+		begin = append(begin, asDevices{})
+	}
+	if len(begin) > 0 {
+		h = history{{acts: begin}}
+	}
+	return append(h, slices.Concat(rapid.SliceOfN(rapid.SliceOfN(steps, 1, 4), 1, 4).Draw(t, "scenes")...)...)
 })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/volsim/volsim/conformance/histories"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/listen"
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/volumemanager"
@@ -33,6 +35,9 @@ type ours struct {
 	host      *sim.Stepped
 	component *sim.Component
 	client    kubernetes.Interface
+	node      string
+	disk      nodefs.FS
+	plugins   []*ourPlugin
 	manager   *volumemanager.Manager
 	status    *sim.Queue[string]
 	spoil     spoil
@@ -47,53 +52,87 @@ func liveOurs(h history, chooser sim.Chooser, spoil spoil) histories.Life[*world
 	o := &ours{host: sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: stepsMax}), spoil: spoil}
 	defer o.host.Close()
 	server := fake.NewServer(fake.Config{Now: o.host.Now, Empty: true})
-	o.component = o.host.Component("kubelet")
-	faults := &histories.Faults{Caller: o.component}
-	w := newWorld(server, server.Client(o.host.Outside()), faults)
+	w := newWorld(h, server, server.Client(o.host.Outside()), &histories.Faults{})
 	if err := w.furnish(); err != nil {
 		panic(err)
 	}
-	o.client = server.Client(faults)
-	if spoil.client != nil {
-		o.client = spoil.client(o.client)
-	}
 	o.alarm = o.host.Component("clock").NewTimer("alarm", func() { o.rung = true })
-	o.start(server, w.seen)
-	w.kubelet = o
+	w.kubelet, o.disk, o.node = o, newDisk(), w.node
+	for _, name := range []string{blockPlugin, localPlugin, sharePlugin} {
+		o.plugins = append(o.plugins, &ourPlugin{
+			name: name, seen: w.seen, disk: o.disk, mounts: map[string]bool{}, devices: map[string]bool{}, attached: map[string]bool{},
+		})
+	}
+	o.start(server, w)
+	w.restart = func() error {
+		o.host.Crash(o.component)
+		o.start(server, w)
+		return nil
+	}
 	return w.live(h, o.pass, nil)
 }
 
-func (o *ours) start(server *fake.Server, seen *observer) {
+// start starts the kubelet, which is told of the pods that there are.
+func (o *ours) start(server *fake.Server, w *world) {
+	o.component = o.host.Component("kubelet")
+	w.faults.Caller = o.component
+	o.client = server.Client(w.faults)
+	if o.spoil.client != nil {
+		o.client = o.spoil.client(o.client)
+	}
 	manager := &plugins.Manager{}
-	for _, name := range []string{blockPlugin, localPlugin, sharePlugin} {
-		if err := manager.Register(o.plugin(name, seen)); err != nil {
+	for _, p := range o.plugins {
+		p.component = o.component
+		if err := manager.Register(o.plugin(p)); err != nil {
 			panic(err)
 		}
 	}
 	o.status = sim.NewQueue[string](o.component, sim.QueueConfig{Name: "node status"})
 	o.status.Work(o.syncNode)
 	o.manager = volumemanager.New(volumemanager.Config{
-		Component: o.component, Client: o.client, NodeName: nodeName, Plugins: manager, Recorder: seen,
+		Component: o.component, Client: o.client, NodeName: types.NodeName(w.node), Plugins: manager, Recorder: w.seen,
+		FS: o.disk, Root: kubeletRoot, AttachesItself: w.itself,
 		PodChanged:    func(types.UID) {},
-		ReportChanged: func() { o.status.Add(nodeName) },
+		ReportChanged: func() { o.status.Add(o.node) },
 	})
 	listen.To(server.Informers(o.component).Core().V1().Nodes().Informer(),
 		func(_, node *corev1.Node) { o.manager.NodeUpdated(node) }, nil)
-	o.told("begin", o.manager.PodsKnown)
+	o.told("begin", func() {
+		for _, p := range w.all {
+			if p.here && !p.ended {
+				o.manager.AddPod(p.object)
+			}
+		}
+		if err := o.manager.PodsKnown(); err != nil {
+			panic(err)
+		}
+	})
+}
+
+// newDisk is the node's own, with the device that all volumes are.
+func newDisk() nodefs.FS {
+	disk := nodefs.NewMemory("/")
+	for _, err := range []error{
+		disk.MkdirAll(filepath.Dir(devicePath)), disk.WriteFile(devicePath, nil), disk.MountDevice("sdb", devicePath, false),
+	} {
+		if err != nil {
+			panic(err)
+		}
+	}
+	return disk
 }
 
 // plugin is one of ours, or what a mutant has in its place.
-func (o *ours) plugin(name string, seen *observer) plugins.Plugin {
-	p := &ourPlugin{name: name, component: o.component, seen: seen, mounts: map[string]bool{}, devices: map[string]bool{}}
+func (o *ours) plugin(p *ourPlugin) plugins.Plugin {
 	switch {
-	case o.spoil.plugin != nil && name == blockPlugin:
+	case o.spoil.plugin != nil && p.name == blockPlugin:
 		return o.spoil.plugin(p)
-	case name == blockPlugin:
+	case p.name == blockPlugin:
 		return attaching{p}
-	case name == localPlugin:
+	case p.name == localPlugin:
 		return p
 	default:
-		return onlyMounting{p, p}
+		return onlyMounting{p, p, p}
 	}
 }
 

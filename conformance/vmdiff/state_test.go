@@ -73,6 +73,26 @@ func (o *observer) called(verb, disk string, pod types.UID, err error) {
 	}
 }
 
+// lost tells whether a volume was taken from a pod that another world has not taken from it.
+func (o *observer) lost(other *observer, p *pod) bool {
+	call := "TearDown " + string(p.object.UID)
+	return slices.ContainsFunc(disks, func(d disk) bool { return o.did(call, d.name) && !other.did(call, d.name) })
+}
+
+// did tells whether a call ever succeeded.
+func (o *observer) did(call, disk string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Contains(o.calls[disk], call)
+}
+
+// failedTo tells whether a call ever failed.
+func (o *observer) failedTo(call, disk string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.ContainsFunc(append(o.flush(disk), o.calls[disk]...), func(word string) bool { return strings.HasPrefix(word, "("+call+":") })
+}
+
 func (o *observer) flush(disk string) []string {
 	var words []string
 	for _, what := range o.failed[disk] {
@@ -117,7 +137,7 @@ func (w *world) state() histories.State {
 		}
 		lines = append(lines, line)
 	}
-	status := w.node().Status
+	status := w.nodeObject().Status
 	for _, name := range status.VolumesInUse {
 		lines = append(lines, "in use: "+string(name))
 	}
@@ -130,7 +150,7 @@ func (w *world) state() histories.State {
 	for text := range o.told {
 		lines = append(lines, text)
 	}
-	for _, d := range disks {
+	for _, d := range w.disks {
 		if calls := slices.Concat(o.calls[d.name], o.flush(d.name)); len(calls) > 0 {
 			lines = append(lines, fmt.Sprintf("calls %s: %s", d.name, strings.Join(calls, ", ")))
 		}

@@ -6,6 +6,7 @@ import (
 	volumetesting "k8s.io/kubernetes/pkg/volume/testing"
 
 	"github.com/volsim/volsim/conformance/histories"
+	"github.com/volsim/volsim/sim"
 )
 
 // stories show each difference that is there on purpose.
@@ -16,6 +17,26 @@ var stories = []struct {
 	{endedUnmounted, history{
 		{acts: []act{runPod{"p1", []string{volumetesting.FailOnSetupVolumeName}}}},
 		{acts: []act{endPod{"p1", ends}}},
+	}},
+	{attachFailed, history{
+		{acts: []act{setting{volumetesting.TimeoutAttachNode, true}}},
+		{acts: []act{runPod{"p1", []string{"a"}}}},
+		{acts: []act{endPod{"p1", isDeleted}}},
+	}},
+	{kept, history{
+		{acts: []act{runPod{"p1", []string{"a"}}}},
+		{acts: []act{restart{}}, fault: histories.Fault{Kind: sim.FaultRefused, Request: "get persistentvolumeclaims"}},
+	}},
+	{patient, history{
+		{acts: []act{runPod{"p2", []string{"single"}}}},
+		{acts: []act{runPod{"p1", []string{"single"}}}},
+		{acts: []act{nothing{}}},
+		{acts: []act{nothing{}}},
+		{acts: []act{endPod{"p2", isDeleted}}},
+	}},
+	{deviceLeft, history{
+		{acts: []act{asDevices{}}},
+		{acts: []act{runPod{"p1", []string{volumetesting.TimeoutAndFailOnSetupVolumeName}}}},
 	}},
 }
 

@@ -31,9 +31,12 @@ const devicePath = "/dev/sdb"
 
 // upstream is upstream's volume manager, with as much of a kubelet as it needs.
 type upstream struct {
-	manager  *upstreamvm.Manager
-	client   kubernetes.Interface
-	reported []corev1.UniqueVolumeName
+	manager *upstreamvm.Manager
+	client  kubernetes.Interface
+	node    string
+	root    string
+	plugins []volume.VolumePlugin
+	stop    func()
 }
 
 // liveUpstream has upstream's manager live through a history, in a bubble.
@@ -42,30 +45,56 @@ func liveUpstream(t *testing.T, h history, want []histories.State) (l histories.
 	synctest.Test(t, func(t *testing.T) {
 		faults := &histories.Faults{Caller: sim.Direct()}
 		server := fake.NewServer(fake.Config{Now: time.Now, Empty: true})
-		w := newWorld(server, server.Client(sim.Direct()), faults)
+		w := newWorld(h, server, server.Client(sim.Direct()), faults)
 		if err := w.furnish(); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		u := &upstream{client: server.Client(faults)}
-		m, wait, err := upstreamvm.Start(ctx, upstreamvm.Config{
-			Client: u.client, Node: nodeName, Root: root, Recorder: w.seen, Plugins: fakePlugins(w.seen),
-		})
-		if err != nil {
+		u := &upstream{client: server.Client(faults), node: w.node, root: root, plugins: fakePlugins(w.seen)}
+		w.kubelet = u
+		if err := u.start(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
-		u.manager, w.kubelet = m, u
-		m.NodeSeen(w.node())
+		w.restart = func() error {
+			u.stop()
+			synctest.Wait()
+			return u.start(t.Context(), w)
+		}
 		server.OnCommit(func(c fake.Commit) {
 			if c.Resource == "nodes" {
-				m.NodeSeen(c.After.(*corev1.Node))
+				u.manager.NodeSeen(c.After.(*corev1.Node))
 			}
 		})
 		l = w.live(h, pass, want)
-		cancel()
-		wait()
+		u.stop()
 	})
 	return l
+}
+
+// start starts the kubelet, which is told of the pods that there are.
+func (u *upstream) start(ctx context.Context, w *world) error {
+	ctx, cancel := context.WithCancel(ctx)
+	m, wait, err := upstreamvm.Start(ctx, upstreamvm.Config{
+		Client: u.client, Node: types.NodeName(u.node), Root: u.root, Recorder: w.seen, Plugins: u.plugins, AttachesItself: w.itself,
+	})
+	if err != nil {
+		cancel()
+		return err
+	}
+	u.manager = m
+	u.stop = func() {
+		cancel()
+		wait()
+	}
+	m.NodeSeen(w.nodeObject())
+	for _, p := range w.all {
+		if p.here {
+			m.AddPod(p.object)
+		}
+		if p.ended {
+			m.FinishPod(p.object.UID)
+		}
+	}
+	return nil
 }
 
 // pass lets time pass.
@@ -102,13 +131,13 @@ func (u *upstream) report() error {
 	if err != nil {
 		return err
 	}
-	node, err := u.client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+	node, err := u.client.CoreV1().Nodes().Get(ctx, u.node, metav1.GetOptions{})
 	if err != nil {
 		return nil // it is tried again
 	}
 	if !slices.Equal(node.Status.VolumesInUse, names) {
 		if _, err := u.client.CoreV1().Nodes().
-			Patch(ctx, nodeName, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			Patch(ctx, u.node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 			return nil
 		}
 	}
@@ -121,9 +150,9 @@ func fakePlugins(seen *observer) []volume.VolumePlugin {
 	make := func(name string) *fakePlugin {
 		p := &fakePlugin{
 			FakeVolumePlugin: &volumetesting.FakeVolumePlugin{PluginName: name, DisableNodeExpansion: true}, seen: seen,
-			mounts: map[string]string{},
+			mounts: map[string]string{}, devices: map[string]string{},
 		}
-		p.CanSupportFn = func(spec *volume.Spec) bool { return pluginOf(spec.PersistentVolume) == name }
+		p.CanSupportFn = func(spec *volume.Spec) bool { return pluginOf(spec.Name()) == name }
 		return p
 	}
 	local := make(localPlugin)
@@ -137,12 +166,13 @@ type fakePlugin struct {
 	*volumetesting.FakeVolumePlugin
 	seen *observer
 
-	mu     sync.Mutex        // held while a FakeVolume is called
-	mounts map[string]string // guarded by mu: the VolumeMountState of all of them
+	mu      sync.Mutex        // held while a FakeVolume is called
+	mounts  map[string]string // guarded by mu: the VolumeMountState of all of them
+	devices map[string]string // guarded by mu: the DeviceMountState of all that are mapped
 }
 
 func (p *fakePlugin) volume(name string, pod types.UID) *volumetesting.FakeVolume {
-	return &volumetesting.FakeVolume{PodUID: pod, VolName: name, Plugin: p.FakeVolumePlugin, VolumeMountState: p.mounts}
+	return &volumetesting.FakeVolume{PodUID: pod, VolName: name, Plugin: p.FakeVolumePlugin, VolumeMountState: p.mounts, DeviceMountState: p.devices}
 }
 
 // NewMounter is for one volume of a pod.
@@ -184,6 +214,59 @@ func (m *fakeMounter) TearDown() error {
 	return m.plugin.do("TearDown", m.VolName, m.PodUID, m.FakeVolume.TearDown)
 }
 
+// NewBlockVolumeMapper is for one volume of a pod, or for none.
+func (p *fakePlugin) NewBlockVolumeMapper(spec *volume.Spec, pod *corev1.Pod) (volume.BlockVolumeMapper, error) {
+	m := &fakeMapper{FakeVolume: p.volume(spec.Name(), ""), plugin: p}
+	if pod != nil {
+		m.PodUID = pod.UID
+	}
+	return m, nil
+}
+
+// NewBlockVolumeUnmapper is for one volume of a pod.
+func (p *fakePlugin) NewBlockVolumeUnmapper(name string, pod types.UID) (volume.BlockVolumeUnmapper, error) {
+	return &fakeMapper{FakeVolume: p.volume(name, pod), plugin: p}, nil
+}
+
+type fakeMapper struct {
+	*volumetesting.FakeVolume
+	plugin *fakePlugin
+}
+
+// GetGlobalMapPath is another one for each volume.
+func (m *fakeMapper) GetGlobalMapPath(spec *volume.Spec) (string, error) {
+	return globalOf(spec.Name()), nil
+}
+
+// GetPodDeviceMapPath is another one for each volume of a pod.
+func (m *fakeMapper) GetPodDeviceMapPath() (dir, link string) { return linksOf(m.PodUID), m.VolName }
+
+// SetUpDevice is noted.
+func (m *fakeMapper) SetUpDevice() (string, error) {
+	return "", m.plugin.do("SetUpDevice", m.VolName, "", func() error {
+		_, err := m.FakeVolume.SetUpDevice()
+		return err
+	})
+}
+
+// MapPodDevice is noted.
+func (m *fakeMapper) MapPodDevice() (string, error) {
+	return "", m.plugin.do("MapPodDevice", m.VolName, m.PodUID, func() error {
+		_, err := m.FakeVolume.MapPodDevice()
+		return err
+	})
+}
+
+// UnmapPodDevice is noted.
+func (m *fakeMapper) UnmapPodDevice() error {
+	return m.plugin.do("UnmapPodDevice", m.VolName, m.PodUID, m.FakeVolume.UnmapPodDevice)
+}
+
+// TearDownDevice is noted.
+func (m *fakeMapper) TearDownDevice(path, device string) error {
+	return m.plugin.do("TearDownDevice", m.VolName, "", func() error { return m.FakeVolume.TearDownDevice(path, device) })
+}
+
 // NewAttacher mounts for the node.
 func (p *fakePlugin) NewAttacher() (volume.Attacher, error) {
 	a, err := p.FakeVolumePlugin.NewAttacher()
@@ -209,9 +292,22 @@ type fakeAttacher struct {
 
 const deviceRoot = "/devices"
 
+func globalOf(disk string) string { return "/global/" + disk }
+
+func linksOf(pod types.UID) string { return "/links/" + string(pod) }
+
 // GetDeviceMountPath is another one for each volume.
 func (*fakeAttacher) GetDeviceMountPath(spec *volume.Spec) (string, error) {
 	return filepath.Join(deviceRoot, spec.Name()), nil
+}
+
+// Attach is noted.
+func (a *fakeAttacher) Attach(spec *volume.Spec, node types.NodeName) (path string, err error) {
+	err = a.plugin.do("Attach", spec.Name(), "", func() error {
+		path, err = a.Attacher.Attach(spec, node)
+		return err
+	})
+	return path, err
 }
 
 // MountDevice is noted.
@@ -222,6 +318,11 @@ func (a *fakeAttacher) MountDevice(spec *volume.Spec, device, path string, args 
 type fakeDetacher struct {
 	volume.Detacher
 	plugin *fakePlugin
+}
+
+// Detach is noted.
+func (d *fakeDetacher) Detach(disk string, node types.NodeName) error {
+	return d.plugin.do("Detach", disk, "", func() error { return d.Detacher.Detach(disk, node) })
 }
 
 // UnmountDevice is noted.

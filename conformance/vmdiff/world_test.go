@@ -16,8 +16,6 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-const nodeName = "node"
-
 // kubelet is what of a kubelet the world sees.
 type kubelet interface {
 	runs(*corev1.Pod)   // the API server has a new pod
@@ -35,23 +33,44 @@ type world struct {
 	seen    *observer
 	faults  *histories.Faults // of the kubelet's requests
 	kubelet kubelet
+	restart func() error // of the kubelet
 
+	setting
+	disks  []disk
 	pods   map[string]*pod // the last one of each name
 	counts map[string]int  // pods there were of a name
 	all    []*pod
 	down   bool // the attach/detach controller is
 }
 
-func newWorld(server *fake.Server, client kubernetes.Interface, faults *histories.Faults) *world {
+func newWorld(h history, server *fake.Server, client kubernetes.Interface, faults *histories.Faults) *world {
 	return &world{
+		setting: settingOf(h), disks: disksOf(h),
 		server: server, client: client, seen: newObserver(), faults: faults, pods: map[string]*pod{}, counts: map[string]int{},
 	}
 }
 
+// disksOf are the disks of a history's world: in one that begins so, those that behave by their names are devices.
+func disksOf(h history) []disk {
+	if len(h) == 0 || !slices.Contains(h[0].acts, act(asDevices{})) {
+		return disks
+	}
+	all := slices.Clone(disks)
+	for i := range all {
+		all[i].block = all[i].block || all[i].magic()
+	}
+	return all
+}
+
+// disk is the disk of a name.
+func (w *world) disk(name string) disk {
+	return w.disks[slices.IndexFunc(w.disks, func(d disk) bool { return d.name == name })]
+}
+
 // furnish makes the node, and what there is of claims and volumes at first.
 func (w *world) furnish() error {
-	objects := []runtime.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}}
-	for _, d := range disks {
+	objects := []runtime.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.node}}}
+	for _, d := range w.disks {
 		objects = append(objects, d.claim())
 		if !d.lost {
 			objects = append(objects, d.volume())
@@ -60,8 +79,8 @@ func (w *world) furnish() error {
 	return w.server.Add(objects...)
 }
 
-func (w *world) node() *corev1.Node {
-	object, there := w.server.Get("nodes", "", nodeName)
+func (w *world) nodeObject() *corev1.Node {
+	object, there := w.server.Get("nodes", "", w.node)
 	if !there {
 		panic("the node is gone")
 	}
@@ -73,7 +92,7 @@ func (w *world) patchNode(status map[string]any) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.client.CoreV1().Nodes().Patch(ctx, nodeName, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = w.client.CoreV1().Nodes().Patch(ctx, w.node, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }
 
@@ -82,12 +101,12 @@ const tick = time.Second
 
 // attach lets the controller attach what pods use, and detach what they do not and the node does not say that it uses.
 func (w *world) attach() error {
-	if w.down {
+	if w.down || w.itself {
 		return nil
 	}
-	status := w.node().Status
+	status := w.nodeObject().Status
 	var want []corev1.AttachedVolume
-	for _, d := range disks {
+	for _, d := range w.disks {
 		is := slices.ContainsFunc(status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == d.unique() })
 		if d.attachable() && (w.uses(d) || is && slices.Contains(status.VolumesInUse, d.unique())) {
 			want = append(want, corev1.AttachedVolume{Name: d.unique(), DevicePath: devicePath})

@@ -32,7 +32,7 @@ func (p *Plugin) globalMapPath(specName string) string {
 //
 // Upstream: pkg/volume/csi csiBlockMapper.GetPodDeviceMapPath (v1.36).
 func (p *Plugin) PodDeviceMapPath(specName string, pod types.UID) (dir, link string) {
-	return filepath.Join(p.cfg.Root, "pods", string(pod), "volumeDevices", plugins.EscapePluginName(PluginName)), specName
+	return filepath.Join(p.cfg.Root, "pods", string(pod), volumeDevices, plugins.EscapePluginName(PluginName)), specName
 }
 
 // StagingPath is plugins/kubernetes.io/csi/volumeDevices/staging/<spec name> below the kubelet's root.
@@ -59,7 +59,7 @@ func (p *Plugin) blockDir(specName string) string {
 }
 
 func (p *Plugin) devicesDir() string {
-	return filepath.Join(p.cfg.Root, "plugins", PluginName, "volumeDevices")
+	return filepath.Join(p.cfg.Root, "plugins", PluginName, volumeDevices)
 }
 
 // saveBlock keeps what is needed to undo the use of a block volume.

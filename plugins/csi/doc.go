@@ -15,8 +15,7 @@
 // listener, [Direct] calls its methods on the spot, as the stepped host needs it, and [Suspend] wraps either so that each
 // call leaves the component that makes it and is recorded.
 //
-// Not here yet: block volumes, expansion. Not here: relabelling the files of a volume that was not mounted with a label, which is
-// the container runtime's work, and metrics.
+// Not here: relabelling the files of a volume that was not mounted with a label, which is the container runtime's work; metrics.
 //
 // Upstream: pkg/volume/csi.
 package csi

@@ -30,6 +30,11 @@ func (p *Plugin) ReconstructDevices() ([]plugins.ReconstructedDevice, error) {
 	var found []plugins.ReconstructedDevice
 	for _, driver := range drivers {
 		if driver == volumeDevices {
+			blocks, err := p.reconstructBlocks()
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, blocks...)
 			continue
 		}
 		volumes, err := namesIn(p.cfg.FS, filepath.Join(root, driver))

@@ -1,0 +1,31 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// ask asks for a size in a claim.
+func (a Act) ask(ctx context.Context, client kubernetes.Interface, size string) error {
+	patch := fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)
+	_, err := client.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault).
+		Patch(ctx, a.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
+}
+
+// has tells whether an object is a claim that says to have so much.
+func has(obj any, size string) bool {
+	claim, ok := obj.(*corev1.PersistentVolumeClaim)
+	want, err := resource.ParseQuantity(size)
+	if !ok || err != nil {
+		return false
+	}
+	capacity := claim.Status.Capacity[corev1.ResourceStorage]
+	return capacity.Cmp(want) >= 0
+}

@@ -1,0 +1,332 @@
+package volumemanager_test
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/trace"
+)
+
+const block = corev1.PersistentVolumeBlock
+
+// devicePod is a pod that uses the volume as a device.
+func devicePod(uid types.UID) *corev1.Pod {
+	p := scriptedPod(block)
+	p.UID, p.Name = uid, "pod-"+string(uid)
+	return p
+}
+
+// addDevicePod lets the world go on for a while with one more pod.
+func (w *world) addDevicePod(uid types.UID) {
+	w.t.Helper()
+	w.manager.AddPod(devicePod(uid))
+	w.kubelet.Wake()
+	w.pass(10 * time.Second)
+}
+
+func (w *world) removePod(uid types.UID) {
+	w.t.Helper()
+	w.remove(uid)
+	w.pass(10 * time.Second)
+}
+
+// driven are the calls of the plugin, and what the volume manager does on the disk.
+func (w *world) driven() []string {
+	var verbs []string
+	for _, r := range w.host.Log().Records() {
+		if r.Kind == trace.KindDriver {
+			verbs = append(verbs, r.Verb)
+		}
+	}
+	return verbs
+}
+
+// wantNode checks of which device the node at a path is; "" for none.
+func wantNode(t *testing.T, disk nodefs.FS, path, want string) {
+	t.Helper()
+	info, err := disk.Stat(path)
+	if want == "" && errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil || info.Device != want {
+		t.Errorf("%s is %+v (%v), want the device %q", path, info, err, want)
+	}
+}
+
+func TestLifeOfADevice(t *testing.T) {
+	t.Parallel()
+	w, p := newScriptedWorld(t, script{}, block)
+	w.addDevicePod("a")
+	w.pod("a", true, true)
+	path, ok := w.manager.Path("a", "v")
+	if !ok || path != "/links/a/v" {
+		t.Errorf("the pod's device is at %q, %v", path, ok)
+	}
+	link, err := p.disk.Readlink(path)
+	w.must(err)
+	w.same("the pod's link", "/dev/v", link)
+	wantNode(t, p.disk, "/global/a", "v")
+	if _, err := p.disk.DeviceLock("/global/a"); err != nil {
+		t.Errorf("it is not locked: %v", err)
+	}
+	w.removePod("a")
+	w.pod("a", false, false)
+	w.same("done", []string{
+		"SetUpDevice", "MapPodDevice", "BindDevice", "LinkDevice", "LockDevice",
+		"UnlockDevice", "UnlinkDevice", "UnbindDevice", "UnmapPodDevice", "TearDownDevice",
+	}, w.driven())
+	w.same("events", []string{
+		`x1 Normal SuccessfulMountVolume pod-a: MapVolume.MapPodDevice succeeded for volume "v" globalMapPath "/global"`,
+		`x1 Normal SuccessfulMountVolume pod-a: MapVolume.MapPodDevice succeeded for volume "v" volumeMapPath "/links/a"`,
+	}, w.events())
+	for _, left := range []string{"/global", "/links/a/v"} {
+		if there, err := p.disk.Exists(left); there || err != nil {
+			t.Errorf("%s is left, %v", left, err)
+		}
+	}
+}
+
+// TestTwoPodsShareADevice has the second pod's device be there without being set up again, and the first pod's go without it.
+func TestTwoPodsShareADevice(t *testing.T) {
+	t.Parallel()
+	w, p := newScriptedWorld(t, script{}, block)
+	w.addDevicePod("a")
+	w.addDevicePod("b")
+	wantNode(t, p.disk, "/global/a", "v")
+	wantNode(t, p.disk, "/global/b", "v")
+	w.removePod("a")
+	wantNode(t, p.disk, "/global/a", "")
+	wantNode(t, p.disk, "/global/b", "v")
+	w.pod("b", true, true)
+	w.removePod("b")
+	w.same("for the node", []int{1, 1}, []int{p.calls["SetUpDevice"], p.calls["TearDownDevice"]})
+	w.same("for pods", []int{2, 2}, []int{p.calls["MapPodDevice"], p.calls["UnmapPodDevice"]})
+}
+
+// TestDeviceThatCannotBeMapped: whatever fails once the plugin has made the device be there leaves it uncertain, and it is taken
+// away with the pod.
+func TestDeviceThatCannotBeMapped(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		script  script
+		prepare func(w *world, p *scripted)
+		held    bool
+		want    string // the pod's event
+	}{
+		{
+			"not for the node",
+			script{device: []error{errFinal}},
+			nil, false,
+			`MapVolume.SetUpDevice failed for volume "v" : broken`,
+		},
+		{
+			"not for the pod",
+			script{pod: []error{errTransient}},
+			nil, false,
+			`MapVolume.MapPodDevice failed for volume "v" : not yet`,
+		},
+		{
+			"nobody knows where it is",
+			script{},
+			func(w *world, _ *scripted) { w.unnamed("v") }, true,
+			`MapVolume failed for volume "v" : device path of the volume is empty`,
+		},
+		{
+			"it is not where it is said to be",
+			script{path: "/dev/w"},
+			nil, true,
+			`MapVolume.EvalHostSymlinks failed for volume "v" : stat /dev/w: file does not exist`,
+		},
+		{
+			"links to it go round",
+			script{path: "/dev/round"},
+			func(w *world, p *scripted) { w.must(p.disk.Symlink("round", "/dev/round")) }, true,
+			`MapVolume.EvalHostSymlinks failed for volume "v" : /dev/round goes through more than 40 links`,
+		},
+		{
+			"it is none",
+			script{path: "/dev/file"},
+			func(w *world, p *scripted) {
+				w.must(p.disk.MkdirAll("/dev/file"))
+			}, true,
+			`MapVolume.MapBlockVolume failed for volume "v" : blkUtil.MapDevice failed. devicePath: /dev/file, globalMapPath:/global, ` +
+				`podUID: a, bindMount: true: mount /global/a: not a directory`,
+		},
+		{
+			"another one is mapped for the pod",
+			script{},
+			func(w *world, p *scripted) {
+				w.must(p.disk.MkdirAll("/global"))
+				w.must(p.disk.WriteFile("/global/a", nil))
+				w.must(p.disk.MountDevice("other", "/global/a", false))
+			}, true,
+			`MapVolume.MapBlockVolume failed for volume "v" : blkUtil.MapDevice failed. devicePath: /dev/v, globalMapPath:/global, ` +
+				`podUID: a, bindMount: true: /global/a is the device other, not v`,
+		},
+		{
+			"something is where the link is to be",
+			script{},
+			func(w *world, p *scripted) {
+				w.must(p.disk.MkdirAll("/links/a/v/in-the-way"))
+			}, true,
+			`MapVolume.MapBlockVolume failed for volume "v" : blkUtil.MapDevice failed. devicePath: /dev/v, podVolumeMapPath:/links/a, ` +
+				`volumeMapName: v, bindMount: false: remove /links/a/v: directory is not empty`,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, p := newScriptedWorld(t, tt.script, block)
+			if tt.prepare != nil {
+				tt.prepare(w, p)
+			}
+			w.addDevicePod("a")
+			w.pod("a", false, tt.held)
+			got := w.events()
+			if len(got) != 1 || !strings.Contains(got[0], " Warning FailedMapVolume pod-a: ") {
+				t.Fatalf("events %q, want one of what failed", got)
+			}
+			_, text, _ := strings.Cut(got[0], "pod-a: ")
+			if diff := cmp.Diff(tt.want, text); diff != "" {
+				t.Errorf("event (-want +got):\n%s", diff)
+			}
+			w.removePod("a")
+			w.pod("a", false, false)
+			w.same("in use", 0, len(w.manager.VolumesInUse()))
+			wantNode(t, p.disk, "/global/a", "")
+			if tt.held != (p.calls["UnmapPodDevice"] > 0) {
+				t.Errorf("taken from the pod %d times", p.calls["UnmapPodDevice"])
+			}
+		})
+	}
+}
+
+// unnamed says in the Node that a volume is attached, and not where.
+func (w *world) unnamed(volume string) {
+	w.t.Helper()
+	node := w.node().DeepCopy()
+	node.Status.VolumesAttached = []corev1.AttachedVolume{{Name: unique(volume)}}
+	_, err := w.user.CoreV1().Nodes().UpdateStatus(w.t.Context(), node, metav1.UpdateOptions{})
+	w.must(err)
+}
+
+// TestLinksToADeviceAreFollowed: the pod's link leads to the device itself, however the plugin names it.
+func TestLinksToADeviceAreFollowed(t *testing.T) {
+	t.Parallel()
+	w, p := newScriptedWorld(t, script{path: "/dev/by-id/first"}, block)
+	w.must(p.disk.MkdirAll("/dev/by-id"))
+	w.must(p.disk.Symlink("../second", "/dev/by-id/first"))
+	w.must(p.disk.Symlink("/dev/v", "/dev/second"))
+	w.addDevicePod("a")
+	w.pod("a", true, true)
+	link, err := p.disk.Readlink("/links/a/v")
+	w.must(err)
+	w.same("the pod's link", "/dev/v", link)
+}
+
+// TestLinkOfBeforeIsReplaced: a reboot leaves the link, which may lead to another device by now.
+func TestLinkOfBeforeIsReplaced(t *testing.T) {
+	t.Parallel()
+	w, p := newScriptedWorld(t, script{}, block)
+	w.must(p.disk.MkdirAll("/links/a"))
+	w.must(p.disk.Symlink("/dev/elsewhere", "/links/a/v"))
+	w.addDevicePod("a")
+	link, err := p.disk.Readlink("/links/a/v")
+	w.must(err)
+	w.same("the pod's link", "/dev/v", link)
+}
+
+// TestWhatIsNoLinkStays: only a link is removed from the pod's directory.
+func TestWhatIsNoLinkStays(t *testing.T) {
+	t.Parallel()
+	w, p := newScriptedWorld(t, script{}, block)
+	w.addDevicePod("a")
+	w.must(p.disk.WriteFile("/links/a/v", []byte("somebody's")))
+	w.removePod("a")
+	w.pod("a", false, false)
+	content, err := p.disk.ReadFile("/links/a/v")
+	w.must(err)
+	w.same("the file", "somebody's", string(content))
+}
+
+// TestDeviceThatAnotherPodHasIsNotTornDown: a node of it that nobody knows of may be a pod's.
+func TestDeviceThatAnotherPodHasIsNotTornDown(t *testing.T) {
+	t.Parallel()
+	w, p := newScriptedWorld(t, script{}, block)
+	w.addDevicePod("a")
+	w.must(p.disk.WriteFile("/global/unknown", nil))
+	w.must(p.disk.MountDevice("v", "/global/unknown", false))
+	w.removePod("a")
+	w.same("torn down", 0, p.calls["TearDownDevice"])
+	if !slices.Equal(w.manager.VolumesInUse(), []corev1.UniqueVolumeName{unique("v")}) {
+		t.Errorf("in use: %v", w.manager.VolumesInUse())
+	}
+	w.must(p.disk.Unmount("/global/unknown"))
+	w.pass(3 * time.Minute)
+	w.same("torn down", 1, p.calls["TearDownDevice"])
+}
+
+// TestUnmappingIsTriedAgain has the device bound twice, as nobody should have done: the file cannot be removed at first.
+func TestUnmappingIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	w, p := newScriptedWorld(t, script{}, block)
+	w.addDevicePod("a")
+	w.must(p.disk.MountDevice("v", "/global/a", false))
+	w.remove("a")
+	w.until("the first try", func() bool { return p.calls["UnmapPodDevice"] == 1 })
+	w.pod("a", false, true)
+	w.pass(10 * time.Second)
+	w.pod("a", false, false)
+	w.same("taken away", []int{2, 1}, []int{p.calls["UnmapPodDevice"], p.calls["TearDownDevice"]})
+}
+
+// TestPodThatIsGoneWhenItsDeviceIsThere gets it, and loses it again.
+func TestPodThatIsGoneWhenItsDeviceIsThere(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"SetUpDevice", "MapPodDevice", "BindDevice", "LinkDevice", "LockDevice"} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			w, p := newScriptedWorld(t, script{}, block)
+			w.manager.AddPod(devicePod("a"))
+			w.kubelet.Wake()
+			w.until(at, func() bool { return slices.Contains(w.driven(), at) })
+			w.removePod("a")
+			w.pod("a", false, false)
+			wantNode(t, p.disk, "/global/a", "")
+			if there, err := p.disk.Exists("/links/a/v"); there || err != nil {
+				t.Errorf("the link is left, %v", err)
+			}
+			w.same("torn down", 1, p.calls["TearDownDevice"])
+		})
+	}
+}
+
+// TestPluginThatMapsNoDevices is not asked to.
+func TestPluginThatMapsNoDevices(t *testing.T) {
+	t.Parallel()
+	if c := (plugins.Capabilities{Plugin: shelf{}}); c.BlockMapper != nil {
+		t.Fatal("a shelf maps devices")
+	}
+	w := newWorld(t, nil)
+	mode := block
+	w.claim("v")
+	w.volume("v", func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = &mode })
+	w.bind("v")
+	w.attach("v")
+	w.manager.AddPod(devicePod("a"))
+	w.kubelet.Wake()
+	w.pass(10 * time.Second)
+	w.pod("a", false, false)
+	w.calls()
+}
