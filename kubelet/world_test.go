@@ -17,7 +17,6 @@ import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
 )
 
 // world is a cluster of one node, stepped, and what its driver is to do wrong.
@@ -178,15 +177,4 @@ func (w *world) events(reasons ...string) []string {
 	}
 	slices.Sort(lines)
 	return lines
-}
-
-// calls are the driver calls of the kubelet about staging and publishing, in order.
-func (w *world) calls() []string {
-	var calls []string
-	for _, r := range w.Trace().Records() {
-		if r.Kind == trace.KindDriver && strings.HasPrefix(r.Actor, "kubelet") && strings.Contains(r.Verb, "publish") || strings.Contains(r.Verb, "tage") {
-			calls = append(calls, r.Verb)
-		}
-	}
-	return calls
 }
