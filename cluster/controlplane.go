@@ -429,13 +429,7 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 			n.kubelet, err = kubelet.New(kubelet.Config{
 				Component: p.Component, Client: p.Client, Informers: p.Informers, Node: n.name, Root: n.root, FS: p.disk(n.fs), Exports: c.exports,
 				BootID: fmt.Sprintf("%s-%d", n.name, n.boots), SyncFrequency: cfg.SyncFrequency, AttachesItself: cfg.KubeletsAttach,
-				Sockets: &n.sockets, Dial: func(driver, endpoint string) (grpc.ClientConnInterface, error) {
-					conn, err := n.sockets.Dial(endpoint)
-					if err != nil {
-						return nil, err
-					}
-					return p.conn(driver, conn), nil
-				},
+				Sockets: &n.sockets, Dial: c.dialler(p, n),
 			})
 			return err
 		},

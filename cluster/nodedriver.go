@@ -79,6 +79,22 @@ func (c *Cluster) plugIn(n *node) {
 	n.sockets.Put(n.announcement(c.driver.name()), n.conn)
 }
 
+// dialler gives a kubelet its connections to drivers. To the cluster's own it has one for as long as it runs.
+func (c *Cluster) dialler(p Process, n *node) func(driver, endpoint string) (grpc.ClientConnInterface, error) {
+	own, err := n.sockets.Memory.Dial(n.endpoint(c.driver.name()))
+	own = p.conn(c.driver.name(), own)
+	return func(driver, endpoint string) (grpc.ClientConnInterface, error) {
+		if driver == c.driver.name() && endpoint == n.endpoint(driver) {
+			return own, err
+		}
+		conn, err := n.sockets.Dial(endpoint)
+		if err != nil {
+			return nil, err
+		}
+		return p.conn(driver, conn), nil
+	}
+}
+
 // StopDriver takes the driver's sockets on a node away, as when its process there ends: its kubelet deregisters it, and calls
 // fail as Unavailable. What is mounted stays. The controller's part of the driver goes on. The error matches ErrNoPart.
 func (c *Cluster) StopDriver(node string) error {

@@ -20,7 +20,7 @@ import (
 const nodeIDAnnotation = "csi.volume.kubernetes.io/nodeid"
 
 // enrol stores what the kubelet of a node writes when it registers the node and the driver on it, so that the kubelet finds
-// that done. Where the driver says more of itself than its node id, the kubelet adds it.
+// that done.
 func (c *Cluster) enrol(name string, conn grpc.ClientConnInterface) error {
 	info, err := csispec.NewNodeClient(conn).NodeGetInfo(context.Background(), &csispec.NodeGetInfoRequest{})
 	if err != nil {

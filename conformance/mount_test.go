@@ -26,15 +26,22 @@ import (
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/pluginmanager"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/sidecars/registrar"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/volumemanager"
 )
 
-// mountNode is the node of these worlds.
-const mountNode = "node-1"
+// The node of these worlds, its kubelet's directory and its driver's socket.
+const (
+	mountNode     = "node-1"
+	mountRoot     = "/kubelet"
+	mountEndpoint = mountRoot + "/plugins/array/csi.sock"
+)
 
 // mountWorld is an API server and one node, to which volumes are attached before anything is timed.
 type mountWorld interface {
@@ -85,9 +92,12 @@ func newOurMounting(ctx context.Context, volumes int, serve func(csi.Register) (
 	w.user = w.server.Client(w.host.Outside())
 	disks := array.New(array.Config{CapacityBytes: 1 << 50})
 	fs := nodefs.NewMemory("/")
+	announces := registrar.New(array.DriverName, mountEndpoint)
+	node := disks.Node(mountNode, fs)
 	services := func(r grpc.ServiceRegistrar) {
 		csispec.RegisterIdentityServer(r, disks.Identity())
-		csispec.RegisterNodeServer(r, disks.Node(mountNode, fs))
+		csispec.RegisterNodeServer(r, node)
+		announces.Offer(r)
 	}
 	var err error
 	w.driver, err = serve(services)
@@ -98,6 +108,9 @@ func newOurMounting(ctx context.Context, volumes int, serve func(csi.Register) (
 	if w.driver != nil {
 		conn = w.driver.Conn()
 	}
+	sockets := &pluginmanager.Memory{}
+	sockets.Put(mountEndpoint, conn)
+	sockets.Put(mountRoot+"/plugins_registry/array-reg.sock", conn)
 	attached, err := attachDisks(ctx, disks.Controller(), volumes)
 	if err != nil {
 		return nil, err
@@ -107,11 +120,19 @@ func newOurMounting(ctx context.Context, volumes int, serve func(csi.Register) (
 	}
 	component := w.host.Component("kubelet")
 	_, err = kubelet.New(kubelet.Config{
-		Component: component, Client: w.server.Client(component), Node: mountNode, Root: "/kubelet", FS: fs, Exports: nodefs.NewMemory("/"),
+		Component: component, Client: w.server.Client(component), Node: mountNode, Root: mountRoot, FS: fs, Exports: nodefs.NewMemory("/"),
 		Informers: w.server.Informers(component,
 			fake.Selection{Resource: "pods", Fields: "spec.nodeName=" + mountNode},
-			fake.Selection{Resource: "nodes", Fields: "metadata.name=" + mountNode}),
-		Drivers: map[string]grpc.ClientConnInterface{array.DriverName: csi.Suspend(component, array.DriverName, conn)},
+			fake.Selection{Resource: "nodes", Fields: "metadata.name=" + mountNode},
+			fake.Selection{Resource: "persistentvolumeclaims", Concerns: func(was, is fake.Object) bool {
+				before, _ := was.(*corev1.PersistentVolumeClaim)
+				after, _ := is.(*corev1.PersistentVolumeClaim)
+				return volumemanager.Resized(before, after)
+			}}),
+		BootID: "1", Sockets: sockets, Dial: func(driver, endpoint string) (grpc.ClientConnInterface, error) {
+			conn, err := sockets.Dial(endpoint)
+			return csi.Suspend(component, driver, conn), err
+		},
 	})
 	if err != nil {
 		return nil, err

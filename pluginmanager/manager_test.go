@@ -302,27 +302,32 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 		{
 			"GetInfo", func(w *world) { w.course.fails["GetInfo a.sock"] = 3 },
 			[]string{"register a 1.0"},
-			[]string{"registered"}, 3500 * time.Millisecond,
+			[]string{"registered"},
+			3500 * time.Millisecond,
 		},
 		{
 			"registration", func(w *world) { w.handler.fails["register"] = 2 },
 			[]string{"register a 1.0"},
-			[]string{failed, failed, "registered"}, 1500 * time.Millisecond,
+			[]string{failed, failed, "registered"},
+			1500 * time.Millisecond,
 		},
 		{
 			"the plugin is not told that it is registered", func(w *world) { w.course.fails[notify] = 1 },
 			[]string{"register a 1.0", "deregister a", "register a 1.0"},
-			[]string{"registered"}, 500 * time.Millisecond,
+			[]string{"registered"},
+			500 * time.Millisecond,
 		},
 		{
 			"nor can that be undone", func(w *world) { w.course.fails[notify], w.handler.fails["deregister"] = 1, 1 },
 			[]string{"register a 1.0", "deregister a", "register a 1.0"},
-			[]string{"registered"}, 500 * time.Millisecond,
+			[]string{"registered"},
+			500 * time.Millisecond,
 		},
 		{
 			"the plugin is not told why it is not registered", func(w *world) { w.course.fails[notify], w.handler.fails["register"] = 1, 1 },
 			[]string{"register a 1.0"},
-			[]string{"registered"}, 500 * time.Millisecond,
+			[]string{"registered"},
+			500 * time.Millisecond,
 		},
 	} {
 		w := newWorld(t)

@@ -139,22 +139,10 @@ func newScriptedWorld(t *testing.T, s script, mode corev1.PersistentVolumeMode) 
 	w.createNode()
 	c := w.host.Component("kubelet")
 	p := &scripted{c: c, script: s, calls: map[string]int{}, disk: nodefs.NewMemory("/")}
-	w.kubelet, w.client = c, w.server.Client(c)
-	manager := &plugins.Manager{}
-	w.must(manager.Register(p))
 	w.must(p.disk.MkdirAll("/dev"))
 	w.must(p.disk.WriteFile("/dev/v", nil))
 	w.must(p.disk.MountDevice("v", "/dev/v", false))
-	w.status = sim.NewQueue[string](c, sim.QueueConfig{Name: "node status"})
-	w.status.Work(w.syncNode)
-	w.manager = volumemanager.New(volumemanager.Config{
-		Component: c, Client: w.client, NodeName: nodeName, Plugins: manager, FS: p.disk, Root: "/kubelet",
-		Recorder:      events.New(events.Config{Component: c, Client: w.client, Source: "kubelet", Host: nodeName}),
-		PodChanged:    func(types.UID) {},
-		ReportChanged: func() { w.status.Add(nodeName) },
-	})
-	w.must(w.manager.PodsKnown())
-	listen.To(w.server.Informers(c).Core().V1().Nodes().Informer(), func(_, node *corev1.Node) { w.manager.NodeUpdated(node) }, nil)
+	w.launch(c, p, p.disk, "/kubelet")
 	w.claim("v")
 	w.volume("v", func(v *corev1.PersistentVolume) {
 		v.Spec.VolumeMode = &mode
@@ -165,6 +153,27 @@ func newScriptedWorld(t *testing.T, s script, mode corev1.PersistentVolumeMode) 
 	w.bindAt("v", "1Gi")
 	w.list("v")
 	return w, p
+}
+
+// launch makes the kubelet, which has one plugin, and to which the pods are known.
+func (w *world) launch(c *sim.Component, plugin plugins.Plugin, disk nodefs.FS, root string, pods ...*corev1.Pod) {
+	w.t.Helper()
+	w.kubelet, w.client = c, w.server.Client(c)
+	manager := &plugins.Manager{}
+	w.must(manager.Register(plugin))
+	w.status = sim.NewQueue[string](c, sim.QueueConfig{Name: "node status"})
+	w.status.Work(w.syncNode)
+	w.manager = volumemanager.New(volumemanager.Config{
+		Component: c, Client: w.client, NodeName: nodeName, Plugins: manager, FS: disk, Root: root,
+		Recorder:      events.New(events.Config{Component: c, Client: w.client, Source: "kubelet", Host: nodeName}),
+		PodChanged:    func(types.UID) {},
+		ReportChanged: func() { w.status.Add(nodeName) },
+	})
+	for _, pod := range pods {
+		w.manager.AddPod(pod)
+	}
+	w.must(w.manager.PodsKnown())
+	listen.To(w.server.Informers(c).Core().V1().Nodes().Informer(), func(_, node *corev1.Node) { w.manager.NodeUpdated(node) }, nil)
 }
 
 // bindAt says that the claim is bound, and how large its volume is.

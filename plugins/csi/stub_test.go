@@ -27,6 +27,7 @@ type stub struct {
 	capabilities []csispec.NodeServiceCapability_RPC_Type
 	requests     []proto.Message
 	stats        *csispec.NodeGetVolumeStatsResponse
+	expandError  error // of NodeExpandVolume
 }
 
 // last is the last request of a kind.

@@ -1,0 +1,274 @@
+package volumemanager_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/nodefs/loopdev"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/loop"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// realMapper is a plugin whose only volume is a loop device of this machine. It publishes the device's node in a directory.
+type realMapper struct {
+	scripted
+	real *nodefs.Real
+	root string
+	loop string // the device
+}
+
+var (
+	_ plugins.BlockMapper         = (*realMapper)(nil)
+	_ plugins.DeviceReconstructor = (*realMapper)(nil)
+)
+
+func (p *realMapper) call(verb string, effect func() error) error {
+	return p.c.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: "v"}, func() trace.Outcome { return trace.Outcome{Err: effect()} }).Err
+}
+
+func (p *realMapper) GlobalMapPath(*plugins.Spec) (string, error) { return p.root + "/global", nil }
+func (p *realMapper) published(pod types.UID) string              { return p.root + "/published/" + string(pod) }
+
+func (p *realMapper) PodDeviceMapPath(volume string, pod types.UID) (dir, link string) {
+	return filepath.Join(p.root, "pods", string(pod), "volumeDevices", "example.com~shelf"), volume
+}
+
+func (p *realMapper) SetUpDevice(context.Context, *plugins.Spec, *corev1.Pod) (string, error) {
+	return "", p.call("SetUpDevice", func() error { return p.real.MkdirAll(p.root + "/published") })
+}
+
+func (p *realMapper) MapPodDevice(_ context.Context, _ *plugins.Spec, pod *corev1.Pod, _ plugins.Use) (string, error) {
+	path := p.published(pod.UID)
+	return path, p.call("MapPodDevice", func() error {
+		info, err := p.real.Stat(path)
+		if err == nil && info.Device != "" {
+			return nil
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = p.real.WriteFile(path, nil)
+		}
+		return errors.Join(err, p.real.BindDevice(p.loop, path, false))
+	})
+}
+
+func (p *realMapper) UnmapPodDevice(_ context.Context, _ string, pod types.UID) error {
+	path := p.published(pod)
+	return p.call("UnmapPodDevice", func() error {
+		if err := p.real.Unmount(path); err != nil && !errors.Is(err, nodefs.ErrNotMounted) && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return p.real.RemoveAll(path)
+	})
+}
+
+func (p *realMapper) TearDownDevice(context.Context, *plugins.Spec) error {
+	return p.call("TearDownDevice", func() error { return p.real.RemoveAll(p.root + "/published") })
+}
+
+func (p *realMapper) ReconstructBlock(string, types.UID) (plugins.Reconstructed, error) {
+	mode := corev1.PersistentVolumeBlock
+	return plugins.Reconstructed{Spec: &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: corev1.PersistentVolumeSpec{VolumeMode: &mode},
+	}}}, nil
+}
+
+func (p *realMapper) ReconstructDevices() ([]plugins.ReconstructedDevice, error) {
+	if there, err := p.real.Exists(p.root + "/published"); err != nil || !there {
+		return nil, err
+	}
+	made, err := p.ReconstructBlock("v", "")
+	device := plugins.ReconstructedDevice{Path: p.root + "/global", Spec: made.Spec, Block: true}
+	names, _ := p.real.ReadDir(p.root + "/global")
+	for _, name := range names {
+		device.Pods = append(device.Pods, types.UID(name))
+	}
+	return []plugins.ReconstructedDevice{device}, err
+}
+
+// realWorld is a world with a volume that is a loop device, and a pod that is to have it.
+type realWorld struct {
+	*world
+	disk  *nodefs.Real
+	root  string
+	loop  string
+	calls []string // of the plugin, and of the volume manager to the disk
+}
+
+func newRealWorld(t *testing.T) *realWorld {
+	t.Helper()
+	w := &realWorld{world: &world{t: t, host: sim.NewStepped(sim.SteppedConfig{StepsMax: 3000})}, root: filepath.Join(t.TempDir(), "node")}
+	t.Cleanup(w.host.Close)
+	var err error
+	w.disk, err = nodefs.NewReal(w.root)
+	w.must(err)
+	image := filepath.Join(t.TempDir(), "image")
+	w.must(os.WriteFile(image, make([]byte, 1<<20), 0o600))
+	w.loop, err = loopdev.Bind(t.Context(), image, "volsim:test", false)
+	w.must(err)
+	t.Cleanup(func() {
+		bound, err := loopdev.List(func(backing string) bool { return backing == image })
+		err = errors.Join(err, w.disk.UnmountAll())
+		for _, each := range bound {
+			err = errors.Join(err, loopdev.Unbind(context.Background(), each))
+		}
+		if err != nil {
+			t.Errorf("clean up: %v", err)
+		}
+	})
+	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
+	w.user = w.server.Client(w.host.Outside())
+	w.createNode()
+	w.claim("v")
+	mode := block
+	w.volume("v", func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = &mode })
+	w.bindAt("v", "1Gi")
+	w.list("v")
+	w.host.Log().Watch(func(r trace.Record) {
+		if r.Kind == trace.KindDriver {
+			w.calls = append(w.calls, r.Verb)
+		}
+	})
+	w.boot(devicePod("a"))
+	return w
+}
+
+// boot makes the kubelet.
+func (w *realWorld) boot(pods ...*corev1.Pod) {
+	w.t.Helper()
+	c := w.host.Component("kubelet")
+	p := &realMapper{scripted: scripted{c: c, calls: map[string]int{}}, real: w.disk, root: w.root, loop: w.loop}
+	w.launch(c, p, w.disk, w.root, pods...)
+}
+
+// kill kills the kubelet where it stands, and starts it again.
+func (w *realWorld) kill(pods ...*corev1.Pod) {
+	w.t.Helper()
+	w.host.Crash(w.kubelet)
+	w.server.Forget(w.kubelet)
+	w.boot(pods...)
+}
+
+// link is the path of the pod's device.
+func (w *realWorld) link() string {
+	return w.root + "/pods/a/volumeDevices/example.com~shelf/v"
+}
+
+// wantMapped checks that the pod has the device, once, and locked; and writes to it, or reads what was written.
+func (w *realWorld) wantMapped(write bool) {
+	w.t.Helper()
+	w.pod("a", true, true)
+	mounts, err := w.disk.Mounts()
+	w.must(err)
+	var at []string
+	for _, m := range mounts {
+		at = append(at, strings.TrimPrefix(m.Path, w.root))
+	}
+	w.same("mounts", []string{"/global/a", "/published/a"}, at)
+	locks, err := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, w.root+"/") })
+	w.must(err)
+	if len(locks) != 1 || locks[0].Backing != w.root+"/global/a" {
+		w.t.Errorf("locks: %+v", locks)
+	}
+	device, err := os.OpenFile(w.link(), os.O_RDWR|os.O_SYNC, 0)
+	w.must(err)
+	defer device.Close()
+	content, found := bytes.Repeat([]byte("kept"), 1024), make([]byte, 4096)
+	if write {
+		_, err = device.WriteAt(content, 4096)
+		w.must(err)
+	}
+	_, err = device.ReadAt(found, 4096)
+	w.must(err)
+	if !bytes.Equal(found, content) {
+		w.t.Error("the device holds something else than what was written")
+	}
+}
+
+// wantNothing checks that nothing of the volume is left on the node.
+func (w *realWorld) wantNothing() {
+	w.t.Helper()
+	w.pod("a", false, false)
+	mounts, err := w.disk.Mounts()
+	locks, lockErr := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, w.root+"/") })
+	if len(mounts)+len(locks) > 0 || err != nil || lockErr != nil {
+		w.t.Errorf("left: mounts %v, locks %v, %v, %v", mounts, locks, err, lockErr)
+	}
+	for _, path := range []string{"/global", "/published"} {
+		if there, err := w.disk.Exists(w.root + path); there || err != nil {
+			w.t.Errorf("%s is left, %v", path, err)
+		}
+	}
+	if _, err := w.disk.Stat(w.link()); !errors.Is(err, fs.ErrNotExist) {
+		w.t.Errorf("the pod's link is left, %v", err)
+	}
+}
+
+// TestRealDeviceOutlivesKubelets kills a kubelet after each of its calls to the plugin and to the disk, on real devices, binds and
+// links: once the next one is at rest the pod has its device, once, and what it has written; and nothing is left when it is gone,
+// or goes while no kubelet is there.
+func TestRealDeviceOutlivesKubelets(t *testing.T) {
+	if err := loop.Probe(); err != nil {
+		t.Skipf("loop devices: %v", err)
+	}
+	mapping := []string{"SetUpDevice", "MapPodDevice", "BindDevice", "LinkDevice", "LockDevice"}
+	unmapping := []string{"UnlockDevice", "UnlinkDevice", "UnbindDevice", "UnmapPodDevice", "TearDownDevice"}
+	for _, heard := range []bool{false, true} {
+		for _, at := range mapping {
+			t.Run(fmt.Sprintf("%s heard=%v", at, heard), func(t *testing.T) {
+				w := newRealWorld(t)
+				w.killAt(at, heard, devicePod("a"))
+				w.wantMapped(true)
+				w.kill(devicePod("a"))
+				w.pass(long)
+				w.wantMapped(false)
+				w.removePod("a")
+				w.wantNothing()
+			})
+			t.Run(fmt.Sprintf("%s heard=%v, the pod goes", at, heard), func(t *testing.T) {
+				w := newRealWorld(t)
+				w.killAt(at, heard)
+				w.wantNothing()
+			})
+		}
+		for _, at := range unmapping {
+			t.Run(fmt.Sprintf("%s heard=%v", at, heard), func(t *testing.T) {
+				w := newRealWorld(t)
+				w.pass(long)
+				w.wantMapped(true)
+				w.remove("a")
+				w.killAt(at, heard)
+				w.wantNothing()
+			})
+		}
+	}
+}
+
+const long = 10 * time.Second
+
+// killAt kills the kubelet when a call has had its effect, before it has heard of that or after.
+func (w *realWorld) killAt(call string, heard bool, pods ...*corev1.Pod) {
+	w.t.Helper()
+	w.until(call, func() bool { return slices.Contains(w.calls, call) })
+	if heard {
+		w.host.Step()
+	}
+	w.kill(pods...)
+	w.pass(long)
+}
