@@ -17,7 +17,6 @@ import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
 )
 
 // world is a cluster of one node, stepped, and what its driver is to do wrong.
@@ -146,7 +145,10 @@ func (w *world) pod(name string) *corev1.Pod {
 // rest lets the world go on until nothing is left to happen.
 func (w *world) rest() {
 	w.t.Helper()
-	w.must(w.Run(w.t.Context()))
+	if err := w.Run(w.t.Context()); err != nil {
+		text := w.Trace().Text()
+		w.t.Fatalf("%v\n%s", err, text[max(0, len(text)-4000):])
+	}
 }
 
 // pass lets the world go on for a while.
@@ -175,15 +177,4 @@ func (w *world) events(reasons ...string) []string {
 	}
 	slices.Sort(lines)
 	return lines
-}
-
-// calls are the driver calls of the kubelet about staging and publishing, in order.
-func (w *world) calls() []string {
-	var calls []string
-	for _, r := range w.Trace().Records() {
-		if r.Kind == trace.KindDriver && strings.HasPrefix(r.Actor, "kubelet") && strings.Contains(r.Verb, "publish") || strings.Contains(r.Verb, "tage") {
-			calls = append(calls, r.Verb)
-		}
-	}
-	return calls
 }

@@ -108,6 +108,7 @@ func (w *world) start(c *sim.Component) {
 		Recorder:      events.New(events.Config{Component: c, Client: w.client, Source: "kubelet", Host: nodeName}),
 		PodChanged:    func(uid types.UID) { w.changed = append(w.changed, uid) },
 		ReportChanged: func() { w.status.Add(nodeName) },
+		SELinux:       true,
 		Root:          diskRoot, FS: w.backend.disk,
 		WaitFailed: func(uid types.UID, why error) { w.told = append(w.told, string(uid)+": "+why.Error()) },
 	})
