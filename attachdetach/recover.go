@@ -121,15 +121,29 @@ func (c *Controller) recoverNodes(stored []*corev1.Node) {
 // recoverAttachment takes a VolumeAttachment for a sign that the volume may be attached, unless it is known to be. It returns
 // whether the volume is known.
 //
-// Differs: upstream does not learn from it what a volume is that is known to be attached.
+// Differs: upstream does not learn from it what a volume is that is known to be attached; and it detaches, sooner or later, what
+// kubelets have attached that do so themselves.
 //
 // Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36).
 func (c *Controller) recoverAttachment(attachment *storagev1.VolumeAttachment) bool {
+	if c.attachesItself(attachment.Spec.NodeName) {
+		return true
+	}
 	volume, spec := c.volumeAttached(attachment)
 	if spec != nil {
 		c.actual.addUncertain(volume, types.NodeName(attachment.Spec.NodeName), spec)
 	}
 	return spec != nil
+}
+
+// attachesItself tells whether the kubelet of a node attaches volumes, and not this controller.
+func (c *Controller) attachesItself(name string) bool {
+	node, err := c.nodes.Get(name)
+	if err != nil {
+		return false // it is gone, or new
+	}
+	_, managed := node.Annotations[ManagedAnnotation]
+	return !managed
 }
 
 // assumeInUse takes what is or may be attached to nodes that are not there for in use by them: they cannot be asked, and the

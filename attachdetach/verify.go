@@ -17,6 +17,9 @@ import (
 // attachmentChanged takes in that the cache shows a VolumeAttachment: what it is of may be attached, also when this
 // controller did not know, as when it started from an old list.
 func (c *Controller) attachmentChanged(attachment *storagev1.VolumeAttachment) {
+	if c.attachesItself(attachment.Spec.NodeName) {
+		return
+	}
 	volume, spec := c.volumeAttached(attachment)
 	if spec == nil {
 		c.attachmentDeleted(attachment)

@@ -45,6 +45,8 @@ type Config struct {
 	// VolumesPerNode is how many volumes can be attached to a node; 0: any number. Of loop devices any number can. Where there
 	// is a limit, kubelets look each minute whether it has changed.
 	VolumesPerNode int
+	// KubeletsAttach lets kubelets attach and detach volumes by themselves, and not the attach/detach controller.
+	KubeletsAttach bool
 	// SyncFrequency is how often kubelets set volumes up again whose CSIDriver says requiresRepublish. 0: each minute.
 	SyncFrequency time.Duration
 	// Extra are further parts, such as a user's operator; see Reconciler.

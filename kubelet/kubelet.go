@@ -37,6 +37,8 @@ type Config struct {
 	// Dial reaches a driver that has announced itself. The connection's calls leave the component.
 	Dial func(driver, endpoint string) (grpc.ClientConnInterface, error)
 
+	// AttachesItself lets the kubelet attach and detach volumes, and not the attach/detach controller.
+	AttachesItself bool
 	// SyncFrequency is how often volumes are set up again whose CSIDriver says requiresRepublish. 0: each minute.
 	SyncFrequency time.Duration
 }
@@ -73,11 +75,7 @@ func New(cfg Config) (*Kubelet, error) {
 		cfg: cfg, mine: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, lives: map[types.UID]life{},
 		added: map[types.UID]*corev1.Pod{}, agains: map[types.UID]struct{}{}, periods: map[string]time.Duration{},
 	}
-	k.csi = csi.New(csi.Config{
-		Component: cfg.Component, Client: cfg.Client,
-		CSIDrivers: cfg.Informers.Storage().V1().CSIDrivers(),
-		NodeName:   types.NodeName(cfg.Node), Root: cfg.Root, FS: cfg.FS, Dial: cfg.Dial,
-	})
+	k.csi = csi.New(k.csiConfig())
 	var manager plugins.Manager
 	if err := manager.Register(k.csi); err != nil {
 		return nil, err
@@ -93,7 +91,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.recorder = events.New(events.Config{Component: cfg.Component, Client: cfg.Client, Source: "kubelet", Host: cfg.Node})
 	k.volumes = volumemanager.New(volumemanager.Config{
 		Component: cfg.Component, Client: cfg.Client, NodeName: types.NodeName(cfg.Node), Plugins: &manager,
-		Recorder: k.recorder, WaitFailed: k.waitFailed, Root: cfg.Root, FS: cfg.FS,
+		Recorder: k.recorder, WaitFailed: k.waitFailed, Root: cfg.Root, FS: cfg.FS, AttachesItself: cfg.AttachesItself,
 		PodChanged:    k.pods.Add,
 		ReportChanged: func() { k.status.Add(cfg.Node) },
 	})
@@ -118,4 +116,20 @@ func (k *Kubelet) MountPath(volume string, pod types.UID) string { return k.csi.
 // DevicePath is the link to the device of a CSI driver's volume that a pod has, if it has. It may be called from anywhere.
 func (k *Kubelet) DevicePath(volume string, pod types.UID) string {
 	return filepath.Join(k.csi.PodDeviceMapPath(volume, pod))
+}
+
+// csiConfig is what the CSI plugin is told. Who attaches follows VolumeAttachments.
+//
+// Differs: upstream's kubelet asks for its VolumeAttachment again and again.
+func (k *Kubelet) csiConfig() csi.Config {
+	cfg := csi.Config{
+		Component: k.cfg.Component, Client: k.cfg.Client,
+		CSIDrivers: k.cfg.Informers.Storage().V1().CSIDrivers(),
+		NodeName:   types.NodeName(k.cfg.Node), Root: k.cfg.Root, FS: k.cfg.FS, Dial: k.cfg.Dial,
+	}
+	if k.cfg.AttachesItself {
+		cfg.Attachments = k.cfg.Informers.Storage().V1().VolumeAttachments()
+		cfg.PersistentVolumes = k.cfg.Informers.Core().V1().PersistentVolumes()
+	}
+	return cfg
 }

@@ -25,7 +25,7 @@ var nodeResources = corev1.ResourceList{
 	corev1.ResourcePods: resource.MustParse("110"),
 }
 
-// NodeObject is the Node object as a kubelet registers it.
+// NodeObject is the Node object as a kubelet registers it, for which the attach/detach controller attaches volumes.
 func NodeObject(name string, at time.Time) *corev1.Node {
 	now := metav1.NewTime(at)
 	return &corev1.Node{
@@ -53,10 +53,16 @@ func NodeObject(name string, at time.Time) *corev1.Node {
 func (k *Kubelet) syncNode(ctx context.Context, name string) error {
 	k.begin()
 	if !k.registered() {
-		_, err := k.cfg.Client.CoreV1().Nodes().Create(ctx, NodeObject(k.cfg.Node, k.cfg.Component.Now()), metav1.CreateOptions{})
+		node := NodeObject(k.cfg.Node, k.cfg.Component.Now())
+		if k.cfg.AttachesItself {
+			delete(node.Annotations, managedAttachAnnotation)
+		}
+		_, err := k.cfg.Client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
+	} else if err := k.reconcileWhoAttaches(ctx); err != nil {
+		return err
 	}
 	if err := k.greet(ctx); err != nil {
 		return err
@@ -84,4 +90,20 @@ func (k *Kubelet) syncNode(ctx context.Context, name string) error {
 func (k *Kubelet) registered() bool {
 	_, err := k.cfg.Informers.Core().V1().Nodes().Lister().Get(k.cfg.Node)
 	return err == nil
+}
+
+// reconcileWhoAttaches says in a Node that was there before who attaches its volumes.
+//
+// Upstream: pkg/kubelet reconcileCMADAnnotationWithExistingNode (v1.36).
+func (k *Kubelet) reconcileWhoAttaches(ctx context.Context) error {
+	node, err := k.cfg.Informers.Core().V1().Nodes().Lister().Get(k.cfg.Node)
+	if err != nil || (node.Annotations[managedAttachAnnotation] == "") == k.cfg.AttachesItself {
+		return nil // one that is gone is registered again
+	}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, managedAttachAnnotation)
+	if k.cfg.AttachesItself {
+		patch = fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, managedAttachAnnotation)
+	}
+	_, err = k.cfg.Client.CoreV1().Nodes().Patch(ctx, k.cfg.Node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
 }

@@ -146,7 +146,10 @@ func (w *world) pod(name string) *corev1.Pod {
 // rest lets the world go on until nothing is left to happen.
 func (w *world) rest() {
 	w.t.Helper()
-	w.must(w.Run(w.t.Context()))
+	if err := w.Run(w.t.Context()); err != nil {
+		text := w.Trace().Text()
+		w.t.Fatalf("%v\n%s", err, text[max(0, len(text)-4000):])
+	}
 }
 
 // pass lets the world go on for a while.

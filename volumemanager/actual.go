@@ -39,8 +39,10 @@ type actualVolume struct {
 	devicePath string        // as the attach/detach controller reported it
 	device     mountState
 	mountPath  string // where the device is mounted, or prepared, or may be
+	label      string // with which SELinux label it is mounted, if it is
 
 	growth              growth // how large it is here, and what became of making it larger
+	attaching           bool   // the kubelet attaches it, or detaches it, or has tried to: it may be attached, or not
 	reconstructed       bool   // found on the disk, and not known yet to be attached
 	deviceReconstructed bool   // found on the disk, and not mounted for the node since
 	pods                map[types.UID]*actualMount

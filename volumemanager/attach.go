@@ -2,35 +2,71 @@ package volumemanager
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/plugins"
+)
+
+// Where the kubelet attaches and detaches by itself, nobody else says what is attached to its node: node.status.volumesAttached
+// is the attach/detach controller's. What may be attached is remembered from before it is attached until it is detached.
+//
+// Differs: upstream's kubelet forgets a volume of which attaching has failed, whatever became of it.
+
+// The reasons of the events about attaching.
+//
+// Upstream: pkg/kubelet/events.
+const (
+	reasonAttached     = "SuccessfulAttachVolume"
+	reasonFailedAttach = "FailedAttachVolume"
 )
 
 // attachOperation attaches a volume to this node, where the kubelet does so itself.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateAttachVolumeFunc (v1.36).
 func (m *Manager) attachOperation(name corev1.UniqueVolumeName) executor.Operation {
+	wanted := m.desired.volumes[name]
+	want := wanted.pods[wanted.podsAfter("")[0]]
 	return executor.Operation{
 		Key: executor.Key{Volume: name}, Name: executor.Attach,
-		Run: func(ctx context.Context) error { return m.attach(ctx, name) },
+		Run:   func(ctx context.Context) error { return m.attach(ctx, name, want) },
+		Ended: func(_ executor.Outcome, err error) { m.attachEnded(want, err) },
 	}
 }
 
-func (m *Manager) attach(ctx context.Context, name corev1.UniqueVolumeName) error {
+func (m *Manager) attach(ctx context.Context, name corev1.UniqueVolumeName, want desiredMount) error {
 	wanted := m.desired.volumes[name]
 	if wanted == nil {
 		return nil
 	}
-	path, err := wanted.caps.Attacher.Attach(ctx, wanted.pods[wanted.podsAfter("")[0]].spec, m.cfg.NodeName)
+	actual := m.actual.volumes[name]
+	if actual == nil {
+		actual = m.actual.add(wanted, "")
+	}
+	actual.attaching = true
+	m.cfg.ReportChanged()
+	path, err := wanted.caps.Attacher.Attach(ctx, want.spec, m.cfg.NodeName)
+	if elsewhere := (*plugins.DanglingError)(nil); errors.As(err, &elsewhere) && !actual.reconstructed {
+		delete(m.actual.volumes, name)
+	}
 	if err != nil {
 		return err
 	}
-	if wanted := m.desired.volumes[name]; wanted != nil {
-		m.actual.add(wanted, path)
-	}
+	actual.attaching, actual.reconstructed, actual.devicePath = false, false, path
+	m.cfg.Recorder.Event(want.pod, corev1.EventTypeNormal, reasonAttached,
+		fmt.Sprintf("AttachVolume.Attach succeeded for volume %q ", want.spec.Name()))
 	return nil
+}
+
+// attachEnded tells the pod that attaching its volume failed.
+func (m *Manager) attachEnded(want desiredMount, err error) {
+	if err != nil {
+		m.cfg.Recorder.Event(want.pod, corev1.EventTypeWarning, reasonFailedAttach,
+			fmt.Sprintf("AttachVolume.Attach failed for volume %q : %v", want.spec.Name(), err))
+	}
 }
 
 // detachOperation detaches a volume from this node, where the kubelet does so itself.
@@ -52,6 +88,7 @@ func (m *Manager) detach(ctx context.Context, name corev1.UniqueVolumeName) erro
 	if err != nil {
 		return err
 	}
+	actual.attaching = true
 	if err := actual.caps.Attacher.Detach(ctx, volumeName, m.cfg.NodeName); err != nil {
 		return err
 	}

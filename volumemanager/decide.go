@@ -55,15 +55,16 @@ type standing struct {
 // Upstream: pkg/kubelet/volumemanager/reconciler reconcile, for one volume (v1.36).
 func decide(wanted *desiredVolume, actual *actualVolume, is standing) []step {
 	var steps []step
+	relabel := actual.mislabelled(wanted)
 	if actual != nil {
 		for _, pod := range actual.sortedPods() {
-			if (wanted == nil || !wanted.wantedBy(pod)) && is.ready && !is.held(pod) {
+			if (wanted == nil || !wanted.wantedBy(pod) || relabel) && is.ready && !is.held(pod) {
 				steps = append(steps, step{unmount, pod})
 			}
 		}
 	}
 	switch {
-	case wanted != nil:
+	case wanted != nil && !relabel:
 		return append(steps, decideWanted(wanted, actual, is))
 	case actual == nil:
 		return append(steps, step{verdict: forget}) // it may have been reported in use
@@ -82,7 +83,7 @@ func decide(wanted *desiredVolume, actual *actualVolume, is standing) []step {
 
 func decideWanted(wanted *desiredVolume, actual *actualVolume, is standing) step {
 	switch {
-	case actual != nil && !actual.reconstructed:
+	case actual != nil && !actual.reconstructed && !actual.attaching:
 	case !wanted.attachable, !is.byKubelet && wanted.reported && is.attached:
 		return step{verdict: noteAttached}
 	case is.byKubelet:

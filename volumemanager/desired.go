@@ -46,6 +46,7 @@ type desiredVolume struct {
 	attachable      bool
 	deviceMountable bool
 	block           bool // it is used as a device
+	labelled        labelled
 	pods            map[types.UID]desiredMount
 	size            resource.Quantity // that its claims are to have; zero: none that may grow is known
 	claimSize       resource.Quantity // that the claim said it has
@@ -137,9 +138,13 @@ func (d *desiredState) addVolume(p *desiredPod, outerName string, found resolved
 	if !ok {
 		v = &desiredVolume{
 			name: name, caps: caps, attachable: attachable, deviceMountable: deviceMountable, block: isBlock(spec),
-			pods: map[types.UID]desiredMount{},
+			pods: map[types.UID]desiredMount{}, labelled: found.labelled,
 		}
 		d.volumes[name] = v
+	} else if _, has := v.pods[p.pod.UID]; !has {
+		if err := v.conflict(found.labelled, spec); err != nil {
+			return "", err
+		}
 	}
 	v.pods[p.pod.UID] = desiredMount{pod: p.pod, spec: spec, outerName: outerName}
 	v.claimed(found)

@@ -46,6 +46,9 @@ type Config struct {
 	Root string
 	FS   nodefs.FS
 
+	// SELinux says that volumes are mounted with labels on the node; see selinux.go.
+	SELinux bool
+
 	// AttachesItself lets the kubelet attach and detach volumes, and not the attach/detach controller. Then nothing is asked of
 	// the Node.
 	AttachesItself bool

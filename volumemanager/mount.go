@@ -37,7 +37,7 @@ func (m *Manager) mountOperation(name corev1.UniqueVolumeName, pod types.UID) ex
 
 // useOf is what the plugin is told of how a pod uses a volume.
 func (m *Manager) useOf(want desiredMount, actual *actualVolume) plugins.Use {
-	use := plugins.Use{DevicePath: actual.devicePath, Recorder: m.cfg.Recorder}
+	use := plugins.Use{DevicePath: actual.devicePath, SELinuxLabel: actual.label, Recorder: m.cfg.Recorder}
 	if security := want.pod.Spec.SecurityContext; security != nil {
 		use.FSGroup, use.FSGroupChangePolicy = security.FSGroup, security.FSGroupChangePolicy
 	}
@@ -60,10 +60,11 @@ func (m *Manager) deviceUseOf(want desiredMount, actual *actualVolume) plugins.U
 // Upstream: pkg/volume/util/operationexecutor GenerateMountVolumeFunc (v1.36).
 func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod types.UID) error {
 	wanted, actual := m.desired.volumes[name], m.actual.volumes[name]
-	if wanted == nil || actual == nil || !wanted.wantedBy(pod) {
+	if wanted == nil || actual == nil || !wanted.wantedBy(pod) || actual.mislabelled(wanted) {
 		return nil
 	}
 	actual.turn = pod
+	actual.labels(wanted)
 	want := wanted.pods[pod]
 	if what, err := m.mayMount(want, actual); err != nil {
 		return m.mountFailed(want, what, err)

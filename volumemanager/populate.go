@@ -75,6 +75,10 @@ func (m *Manager) mayHelp(p *desiredPod, outerName string, err error) bool {
 
 // want adds a volume that was found to what a pod needs, or says what became of it.
 func (m *Manager) want(p *desiredPod, outerName string, found resolved) error {
+	var err error
+	if found.labelled, err = m.labelOf(p.pod, outerName, found); err != nil {
+		return err
+	}
 	name, err := m.desired.addVolume(p, outerName, found)
 	if err != nil {
 		return err

@@ -11,6 +11,9 @@ import (
 
 // reconcile does what is to be done about a volume. Operations it starts bring it back here when they end.
 func (m *Manager) reconcile(_ context.Context, name corev1.UniqueVolumeName) error {
+	if v := m.desired.volumes[name]; m.actual.volumes[name].mislabelled(v) {
+		m.tellMislabelled(v)
+	}
 	for _, s := range decide(m.desired.volumes[name], m.actual.volumes[name], m.standing(name)) {
 		switch s.verdict {
 		case unmount:

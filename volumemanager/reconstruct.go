@@ -143,6 +143,7 @@ func (m *Manager) takeVolume(found foundVolume) error {
 		return err
 	}
 	v := m.actual.found(name, caps, made.Spec, found.block)
+	v.label = made.SELinuxLabel
 	v.attachable = attachable
 	if path != "" {
 		v.setFoundDevice(path)

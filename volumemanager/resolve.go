@@ -28,6 +28,8 @@ type resolved struct {
 	spec  *plugins.Spec
 	caps  plugins.Capabilities
 	claim *corev1.PersistentVolumeClaim // nil: the volume is written out in the pod
+
+	labelled labelled
 }
 
 // unfitError says why a pod must not use a volume. Asking again will not help until somebody has changed something.

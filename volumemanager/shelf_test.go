@@ -33,6 +33,8 @@ var (
 	_ plugins.Attacher      = shelf{}
 	_ plugins.DeviceMounter = shelf{}
 	_ plugins.Mounter       = shelf{}
+
+	_ plugins.SELinuxMounter = shelf{}
 	_ plugins.NodeExpander  = shelf{}
 	_ plugins.Reconstructor = shelf{}
 
@@ -56,6 +58,7 @@ type backend struct {
 	begun  int      // how many calls have begun
 	calls  []string // what was called and when
 	wrong  []string // what must never happen and did
+	labels []string // with which MountDevice was called
 
 	now      func() string
 	reported func() []corev1.UniqueVolumeName // node.status.volumesInUse, as the API server has it
@@ -97,6 +100,7 @@ func (shelf) DeviceMountPath(spec *plugins.Spec) (string, error) {
 
 func (s shelf) MountDevice(_ context.Context, spec *plugins.Spec, path string, use plugins.Use) error {
 	devicePath := use.DevicePath
+	s.b.labels = append(s.b.labels, use.SELinuxLabel)
 	return s.call("MountDevice", spec.Name(), "",
 		func() { s.b.mountDevice(spec.Name(), devicePath, path) }, func() { delete(s.b.devices, spec.Name()) })
 }
@@ -105,6 +109,8 @@ func (s shelf) UnmountDevice(_ context.Context, path string) error {
 	name := path[len("/devices/"):]
 	return s.call("UnmountDevice", name, "", func() { s.b.unmountDevice(name) }, func() {})
 }
+
+func (shelf) SupportsSELinuxContextMount(*plugins.Spec) (bool, error) { return true, nil }
 
 func (shelf) MountPath(specName string, pod types.UID) string {
 	return "/pods/" + string(pod) + "/" + specName

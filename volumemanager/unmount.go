@@ -29,7 +29,7 @@ func (m *Manager) unmount(ctx context.Context, name corev1.UniqueVolumeName, pod
 	if actual == nil || actual.mountState(pod) == notMounted {
 		return nil
 	}
-	if wanted := m.desired.volumes[name]; wanted != nil && wanted.wantedBy(pod) {
+	if wanted := m.desired.volumes[name]; wanted != nil && wanted.wantedBy(pod) && !actual.mislabelled(wanted) {
 		return nil // the pod came back between the decision and now
 	}
 	have := actual.pods[pod]

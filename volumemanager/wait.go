@@ -183,7 +183,9 @@ func (m *Manager) waitError(pod *corev1.Pod, why error) *WaitError {
 func (m *Manager) unattached(p *desiredPod) []string {
 	names := []string{}
 	for _, outerName := range slices.Sorted(maps.Keys(p.volumes)) {
-		if name := p.volumes[outerName]; m.desired.volumes[name].attachable && m.actual.volumes[name] == nil {
+		name := p.volumes[outerName]
+		actual := m.actual.volumes[name]
+		if m.desired.volumes[name].attachable && (actual == nil || actual.attaching) {
 			names = append(names, outerName)
 		}
 	}

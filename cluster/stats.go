@@ -1,0 +1,30 @@
+package cluster
+
+import (
+	"context"
+
+	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+)
+
+// VolumeStats asks a node's kubelet how full the volumes of its pods are, and lets the world move meanwhile. The error matches
+// ErrNoPart for a node that there is not, or whose kubelet is down.
+func (c *Cluster) VolumeStats(ctx context.Context, node string) (*stats.Summary, error) {
+	n, err := c.node(node)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.part(kubeletOf(node))
+	if err != nil {
+		return nil, err
+	}
+	if p.component == nil {
+		return nil, ErrNoPart
+	}
+	answer := make(chan *stats.Summary, 1)
+	p.component.Spawn("stats", func(ctx context.Context) { answer <- n.kubelet.Summary(ctx) })
+	err = c.Wait(ctx, "volumes of "+node+" to be measured", func() bool { return len(answer) > 0 })
+	if err != nil {
+		return nil, err
+	}
+	return <-answer, nil
+}

@@ -1,0 +1,83 @@
+package kubelet_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/trace"
+)
+
+// attachesItself makes the kubelets attach and detach.
+func attachesItself(cfg *cluster.Config) { cfg.KubeletsAttach = true }
+
+// whoAttaches are the parts that wrote VolumeAttachments, and how.
+func (w *world) whoAttaches() []string {
+	var all []string
+	for _, r := range w.Trace().Records() {
+		if r.Kind == trace.KindAPI && strings.HasPrefix(r.Object, "volumeattachments/") && (r.Verb == "create" || r.Verb == "delete") {
+			part, _, _ := strings.Cut(r.Actor, "/")
+			all = append(all, part+" "+r.Verb)
+		}
+	}
+	return all
+}
+
+// TestKubeletAttachesByItself and the attach/detach controller leaves the node alone, also one that begins anew.
+func TestKubeletAttachesByItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, attachesItself)
+	w.create("web", "data")
+	w.rest()
+	node, _ := w.Server().Get("nodes", "", "node-1")
+	if _, managed := node.GetAnnotations()["volumes.kubernetes.io/controller-managed-attach-detach"]; managed {
+		t.Error("the node says that the controller attaches")
+	}
+	status := node.(*corev1.Node).Status
+	w.same("volumes in use, and attached as the Node says", []int{1, 0}, []int{len(status.VolumesInUse), len(status.VolumesAttached)})
+	w.must(w.Crash("attachdetach"))
+	w.rest()
+	w.same("who attaches", []string{"kubelet(node-1) create"}, w.whoAttaches())
+	volume := w.Server().List("persistentvolumes")[0].GetName()
+	w.same("events", []string{`x1 Normal SuccessfulAttachVolume web: AttachVolume.Attach succeeded for volume "` + volume + `" `},
+		w.events("SuccessfulAttachVolume", "FailedAttachVolume"))
+	w.delete("web")
+	w.rest()
+	w.same("who attaches and detaches", []string{"kubelet(node-1) create", "kubelet(node-1) delete"}, w.whoAttaches())
+	w.same("attachments", 0, len(w.Server().List("volumeattachments")))
+}
+
+// TestKubeletDetachesWhatItFoundOnTheDisk when it was down as the pod went.
+func TestKubeletDetachesWhatItFoundOnTheDisk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, attachesItself)
+	w.create("web", "data")
+	w.rest()
+	w.must(w.Stop("kubelet(node-1)"))
+	w.delete("web")
+	w.Heal()
+	w.rest()
+	w.same("who attaches and detaches", []string{"kubelet(node-1) create", "kubelet(node-1) delete"}, w.whoAttaches())
+	w.same("attachments", 0, len(w.Server().List("volumeattachments")))
+}
+
+// TestNodeSaysWhoAttaches also when it was there before.
+func TestNodeSaysWhoAttaches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, attachesItself, func(cfg *cluster.Config) { cfg.Enrolled = true })
+	w.rest()
+	node, _ := w.Server().Get("nodes", "", "node-1")
+	if _, managed := node.GetAnnotations()["volumes.kubernetes.io/controller-managed-attach-detach"]; managed {
+		t.Error("the node says that the controller attaches")
+	}
+	w.create("web", "data")
+	w.rest()
+	w.same("attachments", 1, len(w.Server().List("volumeattachments")))
+	w.same("phase", corev1.PodRunning, w.pod("web").Status.Phase)
+	if a := w.Server().List("volumeattachments")[0].(*storagev1.VolumeAttachment); !a.Status.Attached {
+		t.Error("it is not attached")
+	}
+}

@@ -1,0 +1,103 @@
+package kubelet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/podclaims"
+	"github.com/volsim/volsim/volumemanager"
+)
+
+// reasonAbnormal is the reason of the event for a volume of which its driver says that something is wrong.
+//
+// Upstream: pkg/kubelet/server/stats calcAndStoreStats (v1.36).
+const reasonAbnormal = "VolumeConditionAbnormal"
+
+// Summary is how full the volumes of the node's pods are, by namespace and name. It leaves the component for each volume: a
+// volume that cannot be measured is left out. It is for the kubelet's strands.
+//
+// Differs: upstream measures each pod's volumes once a minute or so and tells what it found last; here they are measured when
+// somebody asks. Numbers that the plugin does not know are left out, and not 0. Of the node and of containers nothing is told.
+//
+// Upstream: pkg/kubelet/server/stats volumeStatCalculator (v1.36).
+func (k *Kubelet) Summary(ctx context.Context) *stats.Summary {
+	summary := &stats.Summary{Node: stats.NodeStats{NodeName: k.cfg.Node}, Pods: []stats.PodStats{}}
+	pods := slices.SortedFunc(maps.Values(k.mine), func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	for _, pod := range pods {
+		of := stats.PodStats{PodRef: stats.PodReference{Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID)}}
+		if pod.Status.StartTime != nil {
+			of.StartTime = *pod.Status.StartTime
+		}
+		for _, volume := range k.volumes.MountedVolumes(pod.UID) {
+			if measured, ok := k.measure(ctx, pod, volume); ok {
+				of.VolumeStats = append(of.VolumeStats, measured)
+			}
+		}
+		summary.Pods = append(summary.Pods, of)
+	}
+	return summary
+}
+
+// measure measures one volume of a pod.
+func (k *Kubelet) measure(ctx context.Context, pod *corev1.Pod, volume volumemanager.MountedVolume) (measured stats.VolumeStats, ok bool) {
+	if volume.Plugin.Meter == nil {
+		return measured, false
+	}
+	usage, err := volume.Plugin.Meter.Measure(ctx, volume.SpecName, pod.UID)
+	if err != nil {
+		if !errors.Is(err, plugins.ErrUnsupported) {
+			logr.FromContextOrDiscard(ctx).V(2).Info("volume cannot be measured", "pod", pod.Namespace+"/"+pod.Name, "volume", volume.Name, "err", err.Error())
+		}
+		return measured, false
+	}
+	measured = stats.VolumeStats{
+		Name: volume.Name, PVCRef: claimOf(pod, volume.Name),
+		FsStats: stats.FsStats{
+			Time:          metav1.NewTime(k.cfg.Component.Now()),
+			CapacityBytes: known(usage.CapacityBytes), UsedBytes: known(usage.UsedBytes), AvailableBytes: known(usage.AvailableBytes),
+			Inodes: known(usage.Inodes), InodesUsed: known(usage.InodesUsed), InodesFree: known(usage.InodesFree),
+		},
+	}
+	if usage.Abnormal || usage.Message != "" {
+		measured.VolumeHealthStats = &stats.VolumeHealthStats{Abnormal: usage.Abnormal}
+	}
+	if usage.Abnormal {
+		k.recorder.Event(pod, corev1.EventTypeWarning, reasonAbnormal, fmt.Sprintf("Volume %s: %s", volume.Name, usage.Message))
+	}
+	return measured, true
+}
+
+// known is a number, or nil where it is not known.
+func known(n int64) *uint64 {
+	if n < 0 {
+		return nil
+	}
+	u := uint64(n)
+	return &u
+}
+
+// claimOf is the claim behind a volume of a pod; nil: it has none.
+func claimOf(pod *corev1.Pod, volume string) *stats.PVCReference {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.Name != volume {
+			continue
+		}
+		if claim := podclaims.Name(pod, v); claim != "" {
+			return &stats.PVCReference{Namespace: pod.Namespace, Name: claim}
+		}
+	}
+	return nil
+}

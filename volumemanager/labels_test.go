@@ -1,0 +1,68 @@
+package volumemanager_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// labelled is a pod whose processes have a level, and which uses the claims.
+func labelled(uid types.UID, level string, claims ...string) *corev1.Pod {
+	pod := newPod(uid, claims...)
+	pod.Spec.SecurityContext = &corev1.PodSecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Level: level}}
+	return pod
+}
+
+// TestPodsThatNeedDifferentLabelsTakeTurns: the second is told why it waits, and has the volume mounted with its own label when
+// the first has left it.
+func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
+	t.Parallel()
+	for _, early := range []bool{true, false} {
+		w := newWorld(t, nil)
+		w.claim("disk-1")
+		w.volume("disk-1", func(v *corev1.PersistentVolume) {
+			v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+		})
+		w.bind("disk-1")
+		w.attach("disk-1")
+		w.manager.AddPod(labelled("a", "s0:c1", "disk-1"))
+		w.run()
+		w.pod("a", true, true)
+		come := func() {
+			w.manager.AddPod(labelled("b", "s0:c2", "disk-1"))
+			w.kubelet.Wake()
+		}
+		if early {
+			come()
+			w.run()
+			w.same("told", []string{"b: unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[disk-1]: " +
+				`conflicting SELinux labels of volume disk-1: "system_u:object_r:container_file_t:s0:c1" and ` +
+				`"system_u:object_r:container_file_t:s0:c2"`}, w.told)
+		}
+		want := []string{"MountDevice disk-1", "SetUp disk-1 a", "TearDown disk-1 a", "UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"}
+		if !early {
+			w.backend.faults = []fault{{"TearDown disk-1 a", errTransient, false}}
+			want = slices.Insert(want, 2, "TearDown disk-1 a: not yet")
+		}
+		w.remove("a")
+		if !early { // the volume is still mounted for a, which nobody wants any more
+			wait := w.waitMounted(labelled("b", "s0:c2", "disk-1"))
+			w.until("the wait to end", func() bool { return wait.At >= 0 })
+			w.same("wait ends with", "unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[]: "+
+				`waiting for unmount of volume "example.com/shelf/disk-1", because it is already mounted to a different pod with a different SELinux label`,
+				wait.Err)
+		}
+		w.run()
+		w.pod("a", false, false)
+		w.pod("b", true, true)
+		for i, call := range w.backend.calls {
+			_, w.backend.calls[i], _ = strings.Cut(call, " ") // without its time
+		}
+		w.calls(want...)
+		w.same("labels", []string{"system_u:object_r:container_file_t:s0:c1", "system_u:object_r:container_file_t:s0:c2"}, w.backend.labels)
+		w.quiet()
+	}
+}
