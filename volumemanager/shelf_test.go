@@ -35,8 +35,8 @@ var (
 	_ plugins.Mounter       = shelf{}
 
 	_ plugins.SELinuxMounter = shelf{}
-	_ plugins.NodeExpander  = shelf{}
-	_ plugins.Reconstructor = shelf{}
+	_ plugins.NodeExpander   = shelf{}
+	_ plugins.Reconstructor  = shelf{}
 
 	_ plugins.DeviceReconstructor = shelf{}
 )
