@@ -52,7 +52,8 @@ func (attaching) Detach(context.Context, string, types.NodeName) error { return 
 // full does everything.
 type full struct{ attaching }
 
-func (full) CanDeviceMount(spec *plugins.Spec) (bool, error)                       { return spec.Name() != "local", nil }
+func (full) CanDeviceMount(spec *plugins.Spec) (bool, error) { return spec.Name() != "local", nil }
+
 func (full) DeviceMountPath(*plugins.Spec) (string, error)                         { return "", nil }
 func (full) MountDevice(context.Context, *plugins.Spec, string, plugins.Use) error { return nil }
 func (full) UnmountDevice(context.Context, string) error                           { return nil }

@@ -108,8 +108,8 @@ func (w *world) start(c *sim.Component) {
 		Recorder:      events.New(events.Config{Component: c, Client: w.client, Source: "kubelet", Host: nodeName}),
 		PodChanged:    func(uid types.UID) { w.changed = append(w.changed, uid) },
 		ReportChanged: func() { w.status.Add(nodeName) },
-		SELinux:       true,
 		Root:          diskRoot, FS: w.backend.disk,
+		SELinux:    true,
 		WaitFailed: func(uid types.UID, why error) { w.told = append(w.told, string(uid)+": "+why.Error()) },
 	})
 	see := func(obj any) { w.manager.NodeUpdated(obj.(*corev1.Node)) }

@@ -31,8 +31,8 @@ type Patience struct {
 var (
 	Thorough = Patience{Upstream: 30, Ours: 30}
 	Stubborn = Patience{Upstream: 200, Ours: 100}
-	Hasty    = Patience{Upstream: 20, Ours: 20}
-	Hastier  = Patience{Upstream: 6, Ours: 6}
+	Hasty    = Patience{Upstream: 40, Ours: 20}
+	Hastier  = Patience{Upstream: 40, Ours: 6}
 )
 
 // Verdict is what a comparison came to.

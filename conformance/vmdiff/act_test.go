@@ -224,6 +224,7 @@ func (restart) do(w *world) error {
 	for _, p := range w.all {
 		p.ended = p.ended || !p.here
 	}
+	w.restarted = true
 	return w.restart()
 }
 

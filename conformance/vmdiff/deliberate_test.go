@@ -21,6 +21,7 @@ type excuse struct {
 const (
 	endedUnmounted = "what a pod does not have mounted, whose containers have ended, is not mounted for it any more"
 	attachFailed   = "what a kubelet has tried to attach, and may be attached, is detached"
+	attachedAgain  = "what may not be attached any more, the kubelet having begun anew or failed to detach it, is attached again"
 	kept           = "what a running pod had when the kubelet began stays, though a volume of the pod cannot be processed"
 	patient        = "who waits for a volume that another pod has waits as long as before, though that one has gone"
 	deviceLeft     = "a device that may be there for a pod is taken away from it, though a later try failed for good"
@@ -35,10 +36,14 @@ var deliberates = []excuse{
 	}},
 	// volumemanager/attach.go.
 	{attachFailed, func(d delta, disk, _ string) bool { return d.Facts.itself && d.Facts.seen.failedTo("Attach", disk) }},
+	{attachedAgain, func(d delta, disk, line string) bool {
+		return d.Facts.itself && (d.Facts.restarted || d.Facts.seen.failedTo("Detach", disk)) &&
+			(strings.HasPrefix(line, "calls ") || strings.Contains(line, "AttachVolume.Attach succeeded"))
+	}},
 	// volumemanager/ready.go.
 	{kept, func(d delta, disk, line string) bool {
 		return slices.ContainsFunc(d.Facts.all, func(p *pod) bool {
-			return p.isIn(line, disk) && p.here && !p.ended && d.Facts.seen.lost(d.Mine.seen, p)
+			return p.isIn(line, disk) && p.here && !p.ended && lost(d, p)
 		})
 	}},
 	// executor/executor.go Start: upstream's back-off ends when another operation on the volume begins.
@@ -85,6 +90,16 @@ func (p *pod) names(disk string) bool {
 // isIn tells whether a line about a disk is about the pod, or about a disk that it uses.
 func (p *pod) isIn(line, disk string) bool {
 	return strings.HasPrefix(line, "pod "+string(p.object.UID)+":") || p.names(disk)
+}
+
+// lost tells whether upstream has taken a volume from a pod, and ours has not.
+func lost(d delta, p *pod) bool {
+	took := func(s histories.State, disk string) bool {
+		return slices.ContainsFunc(s, func(line string) bool {
+			return strings.HasPrefix(line, "calls "+disk+": ") && slices.Contains(strings.Split(line, ", "), "TearDown "+string(p.object.UID))
+		})
+	}
+	return slices.ContainsFunc(disks, func(other disk) bool { return took(d.Upstream, other.name) && !took(d.Ours, other.name) })
 }
 
 // wasRefused tells whether a pod was ever told that another one has its volume.

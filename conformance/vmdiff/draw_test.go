@@ -101,7 +101,7 @@ var drawNode = histories.One("node", "node", volumetesting.UncertainAttachNode, 
 var draw = rapid.Custom(func(t *rapid.T) history {
 	var h history
 	var begin []act
-	if histories.Rarely(t, 4, "itself") {
+	if histories.Rarely(t, 8, "itself") {
 		begin = append(begin, setting{drawNode.Draw(t, "node"), true})
 	}
 	if histories.Rarely(t, 3, "devices") {

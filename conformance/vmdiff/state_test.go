@@ -73,19 +73,6 @@ func (o *observer) called(verb, disk string, pod types.UID, err error) {
 	}
 }
 
-// lost tells whether a volume was taken from a pod that another world has not taken from it.
-func (o *observer) lost(other *observer, p *pod) bool {
-	call := "TearDown " + string(p.object.UID)
-	return slices.ContainsFunc(disks, func(d disk) bool { return o.did(call, d.name) && !other.did(call, d.name) })
-}
-
-// did tells whether a call ever succeeded.
-func (o *observer) did(call, disk string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Contains(o.calls[disk], call)
-}
-
 // failedTo tells whether a call ever failed.
 func (o *observer) failedTo(call, disk string) bool {
 	o.mu.Lock()

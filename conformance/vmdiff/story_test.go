@@ -23,6 +23,11 @@ var stories = []struct {
 		{acts: []act{runPod{"p1", []string{"a"}}}},
 		{acts: []act{endPod{"p1", isDeleted}}},
 	}},
+	{attachedAgain, history{
+		{acts: []act{setting{"node", true}}},
+		{acts: []act{runPod{"p1", []string{"a"}}}},
+		{acts: []act{restart{}}},
+	}},
 	{kept, history{
 		{acts: []act{runPod{"p1", []string{"a"}}}},
 		{acts: []act{restart{}}, fault: histories.Fault{Kind: sim.FaultRefused, Request: "get persistentvolumeclaims"}},

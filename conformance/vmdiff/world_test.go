@@ -35,6 +35,8 @@ type world struct {
 	kubelet kubelet
 	restart func() error // of the kubelet
 
+	restarted bool
+
 	setting
 	disks  []disk
 	pods   map[string]*pod // the last one of each name
