@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ func Book() []*Scenario {
 			panic(err.Error())
 		}
 	}
+	slices.SortFunc(all, func(a, b *Scenario) int { return cmp.Compare(a.Name, b.Name) }) // files are sorted with their ".txt"
 	return all
 }
 
