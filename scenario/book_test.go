@@ -17,6 +17,7 @@ func TestBookGoesWell(t *testing.T) {
 	for i, s := range book {
 		names[i] = s.Name
 		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
 			if len(s.About) == 0 || s.Schedule != nil {
 				t.Errorf("about %q, schedule %q: want a comment and no schedule", s.About, s.Schedule)
 			}
@@ -44,21 +45,23 @@ func TestBookGoesWellWithAllFaults(t *testing.T) {
 		count = 8
 	}
 	for _, s := range scenario.Book() {
-		if len(s.Faults) == 0 {
-			t.Errorf("%s does not say what goes wrong beside", s.Name)
-		}
-		for _, strategy := range []explore.Strategy{explore.Random, explore.PCT, explore.POS} {
-			report, err := explore.Search(t.Context(), s, explore.Config{Strategy: strategy, Count: count + 1, Seed: 1})
-			if err != nil {
-				t.Fatal(err)
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			if len(s.Faults) == 0 {
+				t.Error("it does not say what goes wrong beside")
 			}
-			if f := report.Failure; f != nil {
-				t.Errorf("%s, %s: fails:\n%s", s.Name, strategy, scenario.Story(f.Scenario, f.Result))
+			for _, strategy := range []explore.Strategy{explore.Random, explore.PCT, explore.POS} {
+				report, err := explore.Search(t.Context(), s, explore.Config{Strategy: strategy, Count: count + 1, Seed: 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f := report.Failure; f != nil {
+					t.Errorf("%s: fails:\n%s", strategy, scenario.Story(f.Scenario, f.Result))
+				} else if report.Schedules != count+1 {
+					t.Errorf("%s: %d schedules", strategy, report.Schedules)
+				}
 			}
-			if f := report.Failure; f == nil && report.Schedules != count+1 {
-				t.Errorf("%s, %s: %d schedules", s.Name, strategy, report.Schedules)
-			}
-		}
+		})
 	}
 }
 
