@@ -100,8 +100,12 @@ func (l *letGo) late() {
 // begins looks whether an attachment begins to be deleted in time.
 func (l *letGo) begins(a *storagev1.VolumeAttachment) {
 	v := volumeOf(l.API, a)
+	node := nodeNamed(l.API, a.Spec.NodeName)
 	if v == nil {
 		return
+	}
+	if node != nil && slices.Contains(node.Status.VolumesInUse, uniqueVolume(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)) {
+		return // it is taken away from a node that still says that it uses it: that is for I16
 	}
 	since, known := l.needed[volumeOnNode{v.Spec.CSI.VolumeHandle, a.Spec.NodeName}]
 	if l.wrong.After(since) {

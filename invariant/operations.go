@@ -181,7 +181,7 @@ func (b *backoff) work(r trace.Record) {
 	}
 	component, _, _ := strings.Cut(r.Actor, "/")
 	for o, f := range b.failing {
-		if o.component == component && o.name == "volume_mount" {
+		if o.component == component && (o.name == "volume_mount" || o.name == "map_volume") {
 			b.failing[o] = failing{failures: 0, at: f.at}
 		}
 	}

@@ -78,7 +78,7 @@ func newComing(t *testing.T, seed uint64) *coming {
 }
 
 // someFaults are faults of a volume's calls. A driver does not lie: only of an uncertain error of a mount may the effect
-// have taken place.
+// have taken place, and of no transient one.
 func someFaults(random *rand.Rand, disk string, pods []types.UID) []fault {
 	calls := []string{"MountDevice " + disk, "UnmountDevice " + disk}
 	for _, uid := range pods {
@@ -89,7 +89,7 @@ func someFaults(random *rand.Rand, disk string, pods []types.UID) []fault {
 		mounts := strings.HasPrefix(call, "MountDevice") || strings.HasPrefix(call, "SetUp")
 		for range random.IntN(3) {
 			err := []error{errFinal, errTransient, errUncertain}[random.IntN(3)]
-			faults = append(faults, fault{call: call, err: err, after: random.IntN(2) == 0 && (err == errUncertain || !mounts)})
+			faults = append(faults, fault{call: call, err: err, after: random.IntN(2) == 0 && (err == errUncertain || err == errFinal && !mounts)})
 		}
 	}
 	return faults

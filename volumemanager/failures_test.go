@@ -253,3 +253,22 @@ func TestVolumeIsWantedAgainAfterAFailedUnmount(t *testing.T) {
 	w.pod("b", true, true)
 	w.quiet()
 }
+
+// TestUnmountThatDidNotBegin: a device that could not be unmounted, since nobody was there to be asked, is as it was, and is not
+// mounted once more for the next pod. Of one that may have been unmounted nobody knows.
+func TestUnmountThatDidNotBegin(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error][]string{
+		errTransient: {"0s SetUp disk-1 b"},
+		errUncertain: {"0s MountDevice disk-1", "0s SetUp disk-1 b"},
+	} {
+		w := mounted(t)
+		w.backend.faults = []fault{{"UnmountDevice disk-1", err, false}}
+		w.remove("a")
+		w.until("the device not to be unmounted", func() bool { return len(w.backend.faults) == 0 })
+		w.add("b", "disk-1")
+		w.run()
+		w.pod("b", true, true)
+		w.calls(append([]string{"0s TearDown disk-1 a", "0s UnmountDevice disk-1: " + err.Error()}, want...)...)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/plugins"
 )
 
 func (m *Manager) unmountOperation(name corev1.UniqueVolumeName, pod types.UID) executor.Operation {
@@ -57,14 +58,21 @@ func (m *Manager) unmountDeviceOperation(name corev1.UniqueVolumeName) executor.
 // unmountDevice unmounts a volume from the node when no pod has it any more. What it finds is read when it runs: between
 // the decision and now a mount may have ended.
 //
+// Differs: an error that says that nothing was begun, such as that the driver is not registered, leaves it as it was; for
+// upstream it is uncertain then, and is staged once more if a pod wants it again.
+//
 // Upstream: pkg/volume/util/operationexecutor GenerateUnmountDeviceFunc (v1.36).
 func (m *Manager) unmountDevice(ctx context.Context, name corev1.UniqueVolumeName) error {
 	actual := m.actual.volumes[name]
 	if actual == nil || len(actual.pods) > 0 || actual.device == notMounted {
 		return nil
 	}
+	before := actual.device
 	actual.device = mountUncertain
 	if err := actual.caps.DeviceMounter.UnmountDevice(ctx, actual.mountPath); err != nil {
+		if plugins.ClassOf(err) == plugins.Transient {
+			actual.device = before
+		}
 		return err
 	}
 	actual.device = notMounted
