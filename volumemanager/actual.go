@@ -70,7 +70,7 @@ func (a *actualState) add(v *desiredVolume, devicePath string) *actualVolume {
 		volume = &actualVolume{name: v.name, caps: v.caps, block: v.block, pods: map[types.UID]*actualMount{}}
 		a.volumes[v.name] = volume
 	}
-	volume.spec = v.pods[v.podsAfter("")[0]].spec
+	volume.spec = v.anySpec()
 	volume.attachable, volume.devicePath, volume.reconstructed = v.attachable, devicePath, false
 	volume.growth.told(v)
 	return volume

@@ -124,6 +124,6 @@ func (v *desiredVolume) wantedBy(pod types.UID) bool {
 // standing is how things are with a volume, now.
 func (m *Manager) standing(name corev1.UniqueVolumeName) standing {
 	return standing{
-		attached: m.attached(name), ready: m.isReady(), byKubelet: m.cfg.AttachesItself, held: m.desired.held,
+		attached: m.attached(name), ready: m.ready, byKubelet: m.cfg.AttachesItself, held: m.desired.held,
 	}
 }

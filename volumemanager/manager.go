@@ -1,9 +1,7 @@
 package volumemanager
 
 import (
-	"maps"
 	"path/filepath"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -204,9 +202,7 @@ func (m *Manager) lookAgain(uid types.UID) {
 	if m.actual.podVolumes[uid] == 0 {
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.actual.volumes)) {
-		if _, ok := m.actual.volumes[name].pods[uid]; ok {
-			m.volumes.Add(name)
-		}
+	for _, name := range m.actual.volumesOf(uid) {
+		m.volumes.Add(name)
 	}
 }

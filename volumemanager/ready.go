@@ -28,8 +28,6 @@ func (m *Manager) PodsKnown() error {
 	return nil
 }
 
-func (m *Manager) isReady() bool { return m.ready }
-
 // checkReady finds out whether things are ready now, and has all looked at when they are.
 func (m *Manager) checkReady() {
 	if m.ready || !m.podsKnown || m.desired.unlooked > 0 || m.node == nil && m.actual.anyReconstructed() {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/executor"
@@ -66,8 +65,8 @@ func (a *actualState) has(pod types.UID, specName string) bool {
 
 // wantsDevice tells whether a volume is, or is to be, mounted for the node at a path.
 func (m *Manager) wantsDevice(path string) bool {
-	for name, v := range m.desired.volumes {
-		at, err := devicePlace(v.caps, m.desired.spec(name), v.block, v.deviceMountable)
+	for _, v := range m.desired.volumes {
+		at, err := devicePlace(v.caps, v.anySpec(), v.block, v.deviceMountable)
 		if err != nil || at == path {
 			return true
 		}
@@ -78,12 +77,6 @@ func (m *Manager) wantsDevice(path string) bool {
 		}
 	}
 	return false
-}
-
-// spec is a desired volume as one of its pods wants it.
-func (d *desiredState) spec(name corev1.UniqueVolumeName) *plugins.Spec {
-	v := d.volumes[name]
-	return v.pods[v.podsAfter("")[0]].spec
 }
 
 // cleanOperation undoes by its path whatever was done for a pod. What a plugin that there is not has left stays.
