@@ -78,6 +78,8 @@ func (k *Kubelet) statusOf(pod *corev1.Pod, l life) corev1.PodStatus {
 	for i := range pod.Spec.Containers {
 		s.ContainerStatuses = append(s.ContainerStatuses, k.containerStatus(pod, &pod.Spec.Containers[i], l, now))
 	}
+	k.noteFailures(pod, s.InitContainerStatuses)
+	k.noteFailures(pod, s.ContainerStatuses)
 	s.Conditions = conditionsOf(pod, &s, l, now)
 	return s
 }
@@ -196,7 +198,7 @@ func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, l life, now metav1.Time)
 			Message: fmt.Sprintf("containers with incomplete status: %s", namesOf(pod.Spec.InitContainers)),
 		}
 	}
-	sandbox := corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: status(l == running)}
+	sandbox := corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: status(l == running || cannotCreate(s))}
 	initialized.Type, ready.Type = corev1.PodInitialized, corev1.PodReady
 	containersReady := ready
 	containersReady.Type = corev1.ContainersReady
@@ -212,6 +214,13 @@ func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, l life, now metav1.Time)
 		}
 	}
 	return all
+}
+
+// cannotCreate tells whether it is for its own sake that a container was not created: the pod's volumes are there.
+func cannotCreate(s *corev1.PodStatus) bool {
+	return slices.ContainsFunc(slices.Concat(s.InitContainerStatuses, s.ContainerStatuses), func(c corev1.ContainerStatus) bool {
+		return c.State.Waiting != nil && c.State.Waiting.Reason == reasonConfigError
+	})
 }
 
 func status(holds bool) corev1.ConditionStatus {

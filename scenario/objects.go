@@ -3,6 +3,7 @@ package scenario
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -114,6 +115,9 @@ func (a Act) pod() *corev1.Pod {
 		c.VolumeDevices = append(c.VolumeDevices, corev1.VolumeDevice{Name: mount.Name, DevicePath: "/dev/" + mount.Name})
 	}
 	c.VolumeMounts = c.VolumeMounts[:len(a.args)]
+	if part, ok := a.option("sub"); ok {
+		mountPart(c, part)
+	}
 	if group, ok := a.option("group"); ok {
 		gid, _ := strconv.ParseInt(group, 10, 64) // check has seen to it
 		pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &gid}
@@ -128,4 +132,17 @@ func (a Act) pod() *corev1.Pod {
 		}
 	}
 	return pod
+}
+
+// mountPart has a container mount part of its volumes only.
+func mountPart(c *corev1.Container, part string) {
+	for i := range c.VolumeMounts {
+		if m := &c.VolumeMounts[i]; strings.Contains(part, "$") {
+			m.SubPathExpr = part
+		} else {
+			m.SubPath = part
+		}
+	}
+	field := &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}
+	c.Env = []corev1.EnvVar{{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: field}}}
 }
