@@ -34,14 +34,14 @@ func (k *Kubelet) reportLife(ctx context.Context, pod *corev1.Pod, l life) error
 }
 
 // lifeOf is what was last said of a pod's containers, by this kubelet or by the one before it. Of those that ran before the
-// machine was booted nobody knows any more.
+// machine was booted nobody knows any more, and those that wait again, since then, do not run.
 func (k *Kubelet) lifeOf(pod *corev1.Pod) life {
 	switch l, known := k.lives[pod.UID]; {
 	case known:
 		return l
 	case finished(pod):
 		return ended
-	case pod.Status.Phase == corev1.PodRunning && !k.stoppedByBoot(pod):
+	case pod.Status.Phase == corev1.PodRunning && !k.stoppedByBoot(pod) && !waitsAgain(pod):
 		return running
 	default:
 		return unborn
@@ -53,6 +53,11 @@ func (k *Kubelet) stoppedByBoot(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return k.containerStopped(&s)
 	})
+}
+
+// waitsAgain tells whether a container waits of a pod that has run.
+func waitsAgain(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Waiting != nil })
 }
 
 func (k *Kubelet) containerStopped(s *corev1.ContainerStatus) bool {
@@ -91,7 +96,7 @@ func (k *Kubelet) phaseOf(pod *corev1.Pod, l life) corev1.PodPhase {
 		return corev1.PodSucceeded
 	case l == ended:
 		return corev1.PodFailed
-	case l == running, k.stoppedByBoot(pod):
+	case l == running, pod.Status.Phase == corev1.PodRunning:
 		return corev1.PodRunning
 	default:
 		return corev1.PodPending
