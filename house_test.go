@@ -47,6 +47,7 @@ var floors = map[string]int{
 	"plugins/ownership": 3,
 	"plugins/blockcsi":  3,
 	"plugins/loop":      3,
+	"plugins/lvm":       3,
 	"plugins/array":     3,
 	// Finding plugins that come and go, and checking any.
 	"plugins/prober":     3,
@@ -100,6 +101,8 @@ var sameFloor = [][2]string{
 	{"plugins/blockcsi", "plugins/csireq"},
 	{"plugins/loop", "plugins/csireq"},
 	{"plugins/loop", "plugins/blockcsi"},
+	{"plugins/lvm", "plugins/csireq"},
+	{"plugins/lvm", "plugins/blockcsi"},
 	{"plugins/hostpath", "plugins/recycler"},
 	{"plugins/nfs", "plugins/recycler"},
 }
