@@ -284,7 +284,8 @@ func TestContainersBesideOneThatCannotBeCreated(t *testing.T) {
 
 	pod = w.podOf("other", "$(A)")
 	pod.Spec.InitContainers = []corev1.Container{
-		{Name: "one", Image: "i", VolumeMounts: mountsOf("one")}, {Name: "two", Image: "i", VolumeMounts: mountsOf("$(B)")},
+		{Name: "one", Image: "i", VolumeMounts: mountsOf("one")},
+		{Name: "two", Image: "i", VolumeMounts: mountsOf("$(B)")},
 		{Name: "three", Image: "i", VolumeMounts: mountsOf("$(C)")},
 	}
 	w.createPod(pod)
@@ -301,12 +302,20 @@ func TestExpressions(t *testing.T) {
 		return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}
 	}
 	environment := []corev1.EnvVar{
-		{Name: "NAME", ValueFrom: field("metadata.name")}, {Name: "SPACE", ValueFrom: field("metadata.namespace")},
-		{Name: "UID", ValueFrom: field("metadata.uid")}, {Name: "LABEL", ValueFrom: field("metadata.labels['app']")},
-		{Name: "NOTE", ValueFrom: field("metadata.annotations['volsim.dev/note']")}, {Name: "NODE", ValueFrom: field("spec.nodeName")},
-		{Name: "WHO", ValueFrom: field("spec.serviceAccountName")}, {Name: "ADDRESS", ValueFrom: field("status.podIP")},
-		{Name: "PLAIN", Value: "plain"}, {Name: "TWICE", Value: "$(PLAIN)-$(NAME)"}, {Name: "EARLY", Value: "$(LATE)"},
-		{Name: "LATE", Value: "late"}, {Name: "MONEY", Value: "$$(PLAIN)"}, {Name: "EMPTY"},
+		{Name: "NAME", ValueFrom: field("metadata.name")},
+		{Name: "SPACE", ValueFrom: field("metadata.namespace")},
+		{Name: "UID", ValueFrom: field("metadata.uid")},
+		{Name: "LABEL", ValueFrom: field("metadata.labels['app']")},
+		{Name: "NOTE", ValueFrom: field("metadata.annotations['volsim.dev/note']")},
+		{Name: "NODE", ValueFrom: field("spec.nodeName")},
+		{Name: "WHO", ValueFrom: field("spec.serviceAccountName")},
+		{Name: "ADDRESS", ValueFrom: field("status.podIP")},
+		{Name: "PLAIN", Value: "plain"},
+		{Name: "TWICE", Value: "$(PLAIN)-$(NAME)"},
+		{Name: "EARLY", Value: "$(LATE)"},
+		{Name: "LATE", Value: "late"},
+		{Name: "MONEY", Value: "$$(PLAIN)"},
+		{Name: "EMPTY"},
 	}
 	tests := []struct{ expression, want string }{ // want: the path, or the variables without a value
 		{"foo$", "foo$"},

@@ -40,6 +40,9 @@ func (m *Manager) cleanRemains() {
 			m.start(m.cleanOperation(v))
 		}
 	}
+	if slices.ContainsFunc(m.remains.volumes, func(v *foundVolume) bool { return v.cleaned }) {
+		return // one of these may be of a device: it goes first, and then we come back here
+	}
 	for _, d := range m.remains.devices {
 		if !m.wantsDevice(d.path) {
 			m.start(m.cleanDeviceOperation(d))
@@ -102,6 +105,7 @@ func (m *Manager) cleanOperation(found *foundVolume) executor.Operation {
 			}
 			m.remains.volumes = slices.DeleteFunc(m.remains.volumes, func(v *foundVolume) bool { return v == found })
 			m.cfg.PodChanged(found.pod)
+			m.cleanRemains()
 			return nil // it is done once
 		},
 	}
