@@ -22,6 +22,7 @@ type VolumeGroup struct {
 	name     string
 	volumes  locks               // taken before metadata
 	metadata *semaphore.Weighted // taken for each change; first come, first served
+	whole    bool                // nothing is left half done by another process; guarded by metadata
 }
 
 // GroupSpec is what a volume group is to be.
@@ -121,7 +122,14 @@ func (s *System) VolumeGroup(ctx context.Context, name string) (*VolumeGroup, er
 	if _, err := group.Report(ctx); err != nil {
 		return nil, err
 	}
-	return group, nil
+	return group, group.change(ctx, func() error {
+		if group.whole {
+			return nil
+		}
+		err := group.recover(ctx)
+		group.whole = err == nil
+		return err
+	})
 }
 
 // VolumeGroups returns the names of the System's volume groups.

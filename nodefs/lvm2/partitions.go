@@ -201,6 +201,23 @@ func (a partitions) clear(ctx context.Context, report *Report, volume LogicalVol
 	return a.system.zero(report, volume)
 }
 
+// copy copies between files, where both disks are such: holes stay holes then, and
+// a file system that can lets both share blocks. Otherwise it copies between disks.
+func (a partitions) copy(ctx context.Context, report *Report, from, to LogicalVolume) error {
+	source, err := a.place(report, from)
+	if err != nil {
+		return err
+	}
+	target, err := a.place(report, to)
+	if err != nil {
+		return err
+	}
+	if source.disk.Zeroed && target.disk.Zeroed {
+		return copyRange(ctx, source.disk.Path, source.start, target.disk.Path, target.start, source.size)
+	}
+	return throughDevices(ctx, a, report, from, to, false)
+}
+
 func freeNumber(taken []partition) (int, error) {
 	for number := 1; number <= partitionsMax; number++ {
 		if !slices.ContainsFunc(taken, func(p partition) bool { return p.number == number }) {

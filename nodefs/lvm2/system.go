@@ -200,4 +200,3 @@ backup {
 }
 `, dev, pattern, activation, filepath.Join(s.directory, "lock"))
 }
-

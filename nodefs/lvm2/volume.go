@@ -173,29 +173,55 @@ func (g *VolumeGroup) find(ctx context.Context, name string) (*Report, LogicalVo
 
 // Extend makes a volume that size, in use or not, and its device if it is active.
 // One that has it is left as it is. Without device-mapper a volume without room
-// behind it gives ErrNotContiguous.
+// behind it is copied to where there is room, if it is not active; that is another
+// volume then, of the same name. If it is, or there is none, that is ErrNotContiguous.
 func (g *VolumeGroup) Extend(ctx context.Context, name string, size int64) (LogicalVolume, error) {
 	if err := checkNames(name); err != nil {
 		return LogicalVolume{}, err
 	}
-	release, err := g.lock(ctx, name)
+	leave, err := g.volumes.acquire(ctx, name)
 	if err != nil {
 		return LogicalVolume{}, err
 	}
-	defer release()
+	defer leave()
+	var volume LogicalVolume
+	extend := func() (err error) {
+		volume, err = g.extend(ctx, name, size)
+		return err
+	}
+	err = g.change(ctx, extend)
+	if errors.Is(err, ErrNotContiguous) && g.isInactive(ctx, name) {
+		if err = g.relocate(ctx, volume, size); err == nil {
+			err = g.change(ctx, extend)
+		}
+	}
+	if err != nil {
+		return LogicalVolume{}, fmt.Errorf("extend %s/%s to %d bytes: %w", g.name, name, size, err)
+	}
+	return volume, nil
+}
+
+// extend returns the volume as it is if it cannot be extended.
+func (g *VolumeGroup) extend(ctx context.Context, name string, size int64) (LogicalVolume, error) {
 	report, volume, err := g.find(ctx, name)
 	if err != nil {
-		return LogicalVolume{}, err
+		return volume, err
 	}
 	if volume.Size < size {
 		if _, err := g.system.lvm(ctx, "lvextend", "-q", "-y", "-L", byteSize(size), g.name+"/"+name); err != nil {
-			return LogicalVolume{}, fmt.Errorf("extend %s/%s to %d bytes: %w", g.name, name, size, err)
+			return volume, err
 		}
 		if report, volume, err = g.find(ctx, name); err != nil {
-			return LogicalVolume{}, err
+			return volume, err
 		}
 	}
 	return volume, g.system.activator.resize(report, volume)
+}
+
+// isInactive tells whether a volume has no device.
+func (g *VolumeGroup) isInactive(ctx context.Context, name string) bool {
+	active, err := g.Active(ctx, name)
+	return err == nil && active.Device == ""
 }
 
 // Rename gives a volume another name. One that has the new name and no longer the
