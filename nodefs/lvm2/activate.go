@@ -32,7 +32,7 @@ func (c Caps) has(layout Layout) bool {
 }
 
 // activator is a way to make volumes devices. Whoever calls it has the locks of
-// the volume and of the metadata, which the report is of.
+// the volumes, which cannot have changed since the report then.
 type activator interface {
 	caps() Caps
 	// creation are the arguments of lvcreate that it needs.
@@ -48,8 +48,8 @@ type activator interface {
 	// clear makes a volume that nobody uses ready for removal: no content can be
 	// read once its extents are discarded. It gives ErrInUse.
 	clear(ctx context.Context, report *Report, volume LogicalVolume) error
-	// copy copies the content of a volume that nobody writes to to one that reads as
-	// zeros, and that is no smaller. It needs no lock of the metadata.
+	// copy copies the content of a volume that nobody writes to into one that is as
+	// LVM made it, and no smaller.
 	copy(ctx context.Context, report *Report, from, to LogicalVolume) error
 }
 

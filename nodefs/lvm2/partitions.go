@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -19,7 +20,10 @@ const (
 // partitions makes an active volume a partition of the disk that it lies on: one
 // of which only the kernel knows, since nothing is written on the disk for it. A
 // volume's partition is the one that begins where the volume does.
-type partitions struct{ system *System }
+type partitions struct {
+	system *System
+	mu     *sync.Mutex // held while a number is chosen and taken
+}
 
 // partition is one that the kernel knows of.
 type partition struct {
@@ -88,6 +92,8 @@ func (a partitions) activate(_ context.Context, report *Report, volume LogicalVo
 	if err != nil {
 		return "", err
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	own, all, err := a.partition(at)
 	if err != nil {
 		return "", err
