@@ -159,15 +159,6 @@ func (g *VolumeGroup) endCopy(ctx context.Context, to LogicalVolume, readOnly bo
 	return to, err
 }
 
-// change runs f while no other change is made to the metadata.
-func (g *VolumeGroup) change(ctx context.Context, f func() error) error {
-	if err := g.metadata.Acquire(ctx, 1); err != nil {
-		return err
-	}
-	defer g.metadata.Release(1)
-	return f()
-}
-
 // copy copies a volume's content to one that reads as zeros, with a file system
 // on it frozen. Whoever calls it has the locks of both volumes.
 func (g *VolumeGroup) copy(ctx context.Context, from, to LogicalVolume) (err error) {

@@ -117,3 +117,73 @@ func killWorker(t *testing.T, w *world, after time.Duration) {
 	must(t, unix.Kill(worker.Process.Pid, unix.SIGKILL))
 	_ = worker.Wait() // it was killed
 }
+
+// lvm runs a command of LVM in a world's directory, as a process before would have done.
+func (w *world) lvm(t *testing.T, arguments ...string) {
+	t.Helper()
+	command := exec.Command("lvm", arguments...)
+	command.Env = append(os.Environ(), "LVM_SYSTEM_DIR="+filepath.Join(w.directory, "lvm"), "LVM_SUPPRESS_FD_WARNINGS=1", "DM_DISABLE_UDEV=1")
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("lvm %q: %v: %s", arguments, err, output)
+	}
+}
+
+// However far a move had come, there is one volume afterwards, and it is whole.
+func TestAMoveThatWasInterrupted(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		interrupted func(t *testing.T, w *world, group string)
+		want        byte
+	}{
+		{"while it was copied", func(t *testing.T, w *world, group string) {
+			w.lvm(t, "lvchange", "--addtag", "volsim.unfinished", group+"/v.moved")
+		}, 1},
+		{"when it was copied", func(t *testing.T, w *world, group string) {
+			w.lvm(t, "lvchange", "--addtag", "volsim.replaces=v", group+"/v.moved")
+		}, 2},
+		{"when the old one was gone", func(t *testing.T, w *world, group string) {
+			w.lvm(t, "lvchange", "--addtag", "volsim.replaces=v", group+"/v.moved")
+			w.lvm(t, "lvremove", "-y", group+"/v")
+		}, 2},
+		{"when it had its name", func(t *testing.T, w *world, group string) {
+			w.lvm(t, "lvremove", "-y", group+"/v")
+			w.lvm(t, "lvrename", group, "v.moved", "v")
+			w.lvm(t, "lvchange", "--addtag", "volsim.replaces=v", group+"/v")
+		}, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			eachMode(t, func(t *testing.T, w *world) {
+				for i, name := range []string{"v", "v.moved"} {
+					w.create(t, lvm2.Spec{Name: name, Size: 8 * mib})
+					fill(t, w.activate(t, name), byte(i+1))
+					must(t, w.group.Deactivate(w.ctx, name))
+				}
+				test.interrupted(t, w, w.group.Name())
+				w.restart(t)
+				report, err := w.group.Report(w.ctx)
+				must(t, err)
+				if all := report.LogicalVolumes; len(all) != 1 || all[0].Name != "v" || len(all[0].Tags) > 0 {
+					t.Errorf("there are %+v", all)
+				}
+				wantFilled(t, w.activate(t, "v"), test.want)
+			})
+		})
+	}
+}
+
+// A process that was killed while it copied a mounted volume leaves it frozen.
+func TestAFrozenFileSystemGoesOn(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		w.create(t, lvm2.Spec{Name: "v", Size: 64 * mib})
+		w.create(t, lvm2.Spec{Name: "c", Size: 64 * mib, Tags: []string{"volsim.unfinished", "volsim.source=v"}})
+		target, unmount := mount(t, w.activate(t, "v"), "ext4", true)
+		directory, err := os.Open(target)
+		must(t, err)
+		must(t, unix.IoctlSetInt(int(directory.Fd()), 0xC0045877, 0))
+		w.restart(t)
+		err = unix.IoctlSetInt(int(directory.Fd()), 0xC0045878, 0)
+		must(t, directory.Close())
+		wantError(t, err, unix.EINVAL) // since it is not frozen
+		unmount()
+	})
+}

@@ -11,9 +11,9 @@ import (
 const replacesTag = "volsim.replaces="
 
 // recover ends what a process that was killed, or a command that failed, left half
-// done: it removes volumes that were not ready, and lets those that have moved
-// take their names. Whoever calls it has the lock of the metadata, and nobody has
-// begun anything else.
+// done: it lets volumes that have moved take their names and, when this process
+// has not begun anything yet, removes those that were not ready. Whoever calls it
+// has the lock of the metadata.
 func (g *VolumeGroup) recover(ctx context.Context) error {
 	report, err := g.Report(ctx)
 	if err != nil {
@@ -24,12 +24,13 @@ func (g *VolumeGroup) recover(ctx context.Context) error {
 			if err := g.replace(ctx, report, volume.Name, name); err != nil {
 				return err
 			}
-		} else if volume.HasTags(unfinishedTag) {
+		} else if g.unknown && volume.HasTags(unfinishedTag) {
 			if err := g.undo(ctx, report, volume); err != nil {
 				return err
 			}
 		}
 	}
+	g.unknown, g.moving = false, false
 	return nil
 }
 
@@ -58,15 +59,17 @@ func (g *VolumeGroup) thaw(report *Report, volume LogicalVolume) error {
 	return thawMount(mounts[0])
 }
 
-// replace lets the copy of a volume take its place.
+// replace lets the copy of a volume take its place, as far as it has not yet.
 func (g *VolumeGroup) replace(ctx context.Context, report *Report, with, name string) error {
-	if _, ok := report.Find(name); ok {
-		if err := g.remove(ctx, name); err != nil {
+	if with != name {
+		if _, ok := report.Find(name); ok {
+			if err := g.remove(ctx, name); err != nil {
+				return err
+			}
+		}
+		if _, err := g.system.lvm(ctx, "lvrename", "-q", g.name, with, name); err != nil {
 			return err
 		}
-	}
-	if _, err := g.system.lvm(ctx, "lvrename", "-q", g.name, with, name); err != nil {
-		return err
 	}
 	return g.tag(ctx, name, nil, []string{replacesTag + name})
 }
@@ -78,4 +81,9 @@ func (v LogicalVolume) tagged(prefix string) (string, bool) {
 		return "", false
 	}
 	return v.Tags[at][len(prefix):], true
+}
+
+// moves tells whether a volume is there under another name, and will have its own.
+func (r *Report) moves(name string) bool {
+	return slices.ContainsFunc(r.LogicalVolumes, func(v LogicalVolume) bool { return v.HasTags(replacesTag + name) })
 }

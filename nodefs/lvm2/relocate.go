@@ -55,10 +55,7 @@ func (g *VolumeGroup) moveTo(ctx context.Context, volume LogicalVolume, name str
 		if _, err := g.system.lvm(whole, append(arguments, g.name+"/"+name)...); err != nil {
 			return err
 		}
-		report, err := g.Report(whole)
-		if err != nil {
-			return err
-		}
-		return g.replace(whole, report, name, volume.Name)
+		g.moving = true
+		return g.recover(whole)
 	})
 }

@@ -169,6 +169,9 @@ func (g *VolumeGroup) find(ctx context.Context, name string) (*Report, LogicalVo
 		return nil, LogicalVolume{}, err
 	}
 	volume, ok := report.Find(name)
+	if !ok && report.moves(name) {
+		return nil, LogicalVolume{}, fmt.Errorf("%s/%s is being moved", g.name, name)
+	}
 	if !ok {
 		return nil, LogicalVolume{}, fmt.Errorf("%s/%s: %w", g.name, name, ErrNotFound)
 	}
