@@ -114,16 +114,16 @@ func (g *VolumeGroup) Active(ctx context.Context, name string) (Activation, erro
 	return inspect(device)
 }
 
-// with runs f on a volume that is locked.
+// with runs f on a volume that is locked. Other volumes may change meanwhile.
 func (g *VolumeGroup) with(ctx context.Context, name string, f func(*Report, LogicalVolume) error) error {
 	if err := checkNames(name); err != nil {
 		return err
 	}
-	release, err := g.lock(ctx, name)
+	leave, err := g.volumes.acquire(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer leave()
 	report, volume, err := g.find(ctx, name)
 	if err != nil {
 		return err

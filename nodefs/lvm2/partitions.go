@@ -178,6 +178,20 @@ func (a partitions) deactivate(ctx context.Context, report *Report, volume Logic
 	return nil
 }
 
+// removePartitions removes all that a disk has.
+func removePartitions(ctx context.Context, disk string) error {
+	all, err := partitionsOf(disk)
+	if err != nil {
+		return err
+	}
+	for _, each := range all {
+		if err := removePartition(ctx, disk, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // removePartition waits a moment for who only looks at a device, as udev does.
 func removePartition(ctx context.Context, disk string, each partition) error {
 	ticker := time.NewTicker(closedInterval)
