@@ -87,7 +87,9 @@ func (g *VolumeGroup) Activate(ctx context.Context, name string) (string, error)
 }
 
 // Deactivate takes a volume's device away. When it returns nil there is none. It
-// gives ErrInUse while anybody has the device open. A volume that is not there has none.
+// gives ErrInUse while anybody has the device open. A volume that is not there has
+// none. A volume of the layout Snapshot is active as long as its origin is: for it,
+// nil says that nobody has its device open.
 func (g *VolumeGroup) Deactivate(ctx context.Context, name string) error {
 	err := g.with(ctx, name, func(report *Report, volume LogicalVolume) error {
 		return g.system.activator.deactivate(ctx, report, volume)

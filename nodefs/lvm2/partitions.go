@@ -6,16 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 )
 
-const (
-	// partitionsMax is how many partitions the kernel numbers on one disk.
-	partitionsMax = 255
-	// An open device may be udev's, which looks at each that is new for a moment.
-	closedChecksMax = 500
-	closedInterval  = 2 * time.Millisecond // 1 s in all
-)
+// partitionsMax is how many partitions the kernel numbers on one disk.
+const partitionsMax = 255
 
 // partitions makes an active volume a partition of the disk that it lies on: one
 // of which only the kernel knows, since nothing is written on the disk for it. A
@@ -192,25 +186,16 @@ func removePartitions(ctx context.Context, disk string) error {
 	return nil
 }
 
-// removePartition waits a moment for who only looks at a device, as udev does.
+// removePartition waits a moment for who only looks at a device, as udev does at
+// each that is new.
 func removePartition(ctx context.Context, disk string, each partition) error {
-	ticker := time.NewTicker(closedInterval)
-	defer ticker.Stop()
-	for range closedChecksMax {
-		err := deletePartition(disk, each.number)
+	return outwait(ctx.Done(), func() (err error, done bool) {
+		err = deletePartition(disk, each.number)
 		if !errors.Is(err, ErrInUse) {
-			return err
+			return err, true
 		}
-		if err := notInUse(each.device); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", err, ctx.Err())
-		case <-ticker.C:
-		}
-	}
-	return fmt.Errorf("%w: somebody has %s open", ErrInUse, each.device)
+		return err, errors.Is(notInUse(each.device), ErrInUse)
+	})
 }
 
 // clear deactivates, and zeroes what discarding may not.
