@@ -189,12 +189,12 @@ func removePartitions(ctx context.Context, disk string) error {
 // removePartition waits a moment for who only looks at a device, as udev does at
 // each that is new.
 func removePartition(ctx context.Context, disk string, each partition) error {
-	return outwait(ctx.Done(), func() (err error, done bool) {
+	return outwait(ctx.Done(), func() (done bool, err error) {
 		err = deletePartition(disk, each.number)
 		if !errors.Is(err, ErrInUse) {
-			return err, true
+			return true, err
 		}
-		return err, errors.Is(notInUse(each.device), ErrInUse)
+		return errors.Is(notInUse(each.device), ErrInUse), err
 	})
 }
 

@@ -124,9 +124,9 @@ func (s *System) prepare() error {
 		}
 	}
 	// A process that was killed as it began a command holds it until that has begun.
-	err := outwait(nil, func() (err error, done bool) {
+	err := outwait(nil, func() (done bool, err error) {
 		s.owner, err = lockFile(filepath.Join(s.directory, "owner"))
-		return err, !errors.Is(err, ErrInUse)
+		return !errors.Is(err, ErrInUse), err
 	})
 	if err != nil {
 		return err

@@ -9,11 +9,11 @@ const (
 
 // outwait calls f until it says that it is done, for who holds something for a
 // moment only, and says nothing when it lets go. It returns what f said last.
-func outwait(stop <-chan struct{}, f func() (err error, done bool)) error {
+func outwait(stop <-chan struct{}, f func() (done bool, err error)) error {
 	ticker := time.NewTicker(outwaitInterval)
 	defer ticker.Stop()
 	for try := 1; ; try++ {
-		err, done := f()
+		done, err := f()
 		if done || try == outwaitTries {
 			return err
 		}
