@@ -120,8 +120,17 @@ func TestCommandTellsWhatCameOfIt(t *testing.T) {
 			}
 		})
 	}
+	here := t.TempDir()
+	if err := os.WriteFile(filepath.Join(here, "program"), []byte("#!/bin/sh\npwd"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	var said bytes.Buffer
-	err := guest.Run(t.Context(), guest.Config{Stdout: &said, Stderr: &said}, "no-such-program")
+	err := guest.Run(t.Context(), guest.Config{Dir: here, Stdout: &said}, "./program")
+	if err != nil || said.String() != here+"\n" {
+		t.Errorf("a program of the working directory: got %q, %v; want %q", said.String(), err, here)
+	}
+	said.Reset()
+	err = guest.Run(t.Context(), guest.Config{Stdout: &said, Stderr: &said}, "no-such-program")
 	if code := exitCode(t, err); code != 127 || !strings.Contains(said.String(), "no-such-program") {
 		t.Errorf("a command that is not there: exit status %d, %q; want 127, and its name", code, said.String())
 	}

@@ -179,10 +179,13 @@ func loopbackUp() error {
 func runCommand(j *job, to *sender, line *os.File) (int, error) {
 	for _, pair := range j.Env {
 		if name, value, ok := strings.Cut(pair, "="); ok && name == "PATH" {
-			if err := os.Setenv("PATH", value); err != nil { // where the command is looked for
+			if err := os.Setenv("PATH", value); err != nil { // where it is looked for, too
 				return 0, err
 			}
 		}
+	}
+	if err := os.Chdir(j.Dir); err != nil { // where it is looked for
+		return 0, err
 	}
 	program, err := exec.LookPath(j.Command[0])
 	if err != nil {
