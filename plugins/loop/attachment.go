@@ -124,4 +124,3 @@ func (p *pool) nodeName(key string) string {
 	}
 	return fmt.Sprintf("(unknown node, digest %s)", key)
 }
-
