@@ -24,7 +24,7 @@ import (
 // Config is what New must be told.
 type Config struct {
 	Component *sim.Component
-	Client    kubernetes.Interface
+	Client    kubernetes.Interface // what it answers may be shared with others: nothing of it is changed
 	// Informers are those whose pods are the node's, and whose only node is it; of claims, changes of which Resized of package
 	// volumemanager is true are enough.
 	Informers informers.SharedInformerFactory
