@@ -22,6 +22,7 @@ var floors = map[string]int{
 	"trace":     1,
 	"sim":       1,
 	"nodefs":    2,
+	"subpath":   2,
 	"events":    2,
 	"fake":      2,
 	"plugins":   2,
@@ -75,6 +76,9 @@ var floors = map[string]int{
 	"examples": 7,
 	// For tests of the control plane.
 	"internal/casefile": 1,
+	// Machines of their own, and disks that go wrong, for tests.
+	"internal/dm":    1,
+	"internal/guest": 1,
 	// The kernel's loop devices, and volume groups of LVM on disks.
 	"nodefs/loopdev": 1,
 	"nodefs/lvm2":    1,
@@ -94,6 +98,7 @@ var sameFloor = [][2]string{
 	{"simtest", "explore"},
 	{"fake/rest", "fake/table"},
 	{"fake/rest", "fake/openapi"},
+	{"subpath", "nodefs"},
 	{"kubelet", "volumemanager"},
 	{"kubelet", "pluginmanager"},
 	{"plugins/csi", "plugins/ownership"},
