@@ -43,7 +43,11 @@ type Config struct {
 	// ReserveBytes is how much of Dir's file system is left to others: no volume
 	// is made, copied or grown into it. What is written to sparse volumes is not held back.
 	ReserveBytes int64
-	// NodeAttaches and MountGroup are those of blockcsi.Config.
+	// Node is the node that alone can use the volumes, as one of several machines
+	// is; empty is any. It needs a TopologyKey.
+	Node string
+	// TopologyKey, NodeAttaches and MountGroup are blockcsi.Config's.
+	TopologyKey              string
 	NodeAttaches, MountGroup bool
 	// RunID is written on every device: at most 24 of the characters a-z, A-Z,
 	// 0-9, ".", "_" and "-". Empty is a digest of Dir.
@@ -61,6 +65,7 @@ type Driver struct {
 type pool struct {
 	dir     string // without symbolic links, as the kernel reports backing files
 	runID   string
+	node    string // that alone can use the volumes; "" is any
 	reserve int64
 	// reflink says that files in dir can share blocks, directIO that they can be
 	// read and written past the kernel's cache.
@@ -90,7 +95,7 @@ func New(cfg Config) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loop: resolve Dir: %w", err)
 	}
-	p := &pool{dir: dir, runID: cfg.RunID, reserve: cfg.ReserveBytes, nodes: map[string]string{}}
+	p := &pool{dir: dir, runID: cfg.RunID, node: cfg.Node, reserve: cfg.ReserveBytes, nodes: map[string]string{}}
 	p.reflink, p.directIO = sharesBlocks(dir)
 	if p.runID == "" {
 		p.runID = digest(dir, nodeKeyDigits)
@@ -101,7 +106,7 @@ func New(cfg Config) (*Driver, error) {
 	driver, err := blockcsi.New(blockcsi.Config{
 		Name: cmp.Or(cfg.DriverName, DriverName), Version: driverVersion, Usable: Probe,
 		Pools: []blockcsi.Pool{p}, AnyParameters: cfg.AnyParameters,
-		NodeAttaches: cfg.NodeAttaches, MountGroup: cfg.MountGroup,
+		TopologyKey: cfg.TopologyKey, NodeAttaches: cfg.NodeAttaches, MountGroup: cfg.MountGroup,
 	})
 	if err != nil {
 		return nil, err

@@ -29,8 +29,8 @@ const (
 // they are removed: until the record is gone, the volume is unfinished.
 var suffixes = []string{imageSuffix, draftSuffix, recordDraftSuffix, recordSuffix}
 
-// Node implements blockcsi.Pool: any node of this machine.
-func (p *pool) Node() string { return "" }
+// Node implements blockcsi.Pool.
+func (p *pool) Node() string { return p.node }
 
 // Abilities implements blockcsi.Pool.
 func (p *pool) Abilities() blockcsi.Abilities {
