@@ -140,10 +140,12 @@ func Unmount(node nodefs.FS, name string) error {
 // PathStatus turns an error of a node's file system into a status: a path
 // outside the node InvalidArgument, a busy mount or a directory in the way
 // FailedPrecondition, the end of a context its own code, anything else Internal.
+// A status stays what it is.
 func PathStatus(err error) error {
+	if _, is := status.FromError(err); is {
+		return err
+	}
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, nodefs.ErrOutside):
 		return status.Error(codes.InvalidArgument, err.Error())
 	case errors.Is(err, nodefs.ErrBusy), errors.Is(err, nodefs.ErrNotEmpty):

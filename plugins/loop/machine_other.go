@@ -5,8 +5,6 @@ package loop
 import (
 	"fmt"
 	"runtime"
-
-	"github.com/container-storage-interface/spec/lib/go/csi"
 )
 
 // Probe returns an error: loop devices are Linux's.
@@ -14,8 +12,4 @@ func Probe() error {
 	return fmt.Errorf("real loop devices need Linux, this is %s: use the array driver, or a Linux virtual machine", runtime.GOOS)
 }
 
-func mountPoints(string) ([]string, error) { return nil, nil }
-
 func freeBytes(string) (int64, error) { return 0, Probe() }
-
-func usageAt(string) ([]*csi.VolumeUsage, error) { return nil, Probe() }
