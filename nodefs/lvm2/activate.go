@@ -15,6 +15,9 @@ type Caps struct {
 	// Pieces tells whether a volume may lie in several pieces, and so grow wherever
 	// there are free extents.
 	Pieces bool
+	// Snapshots tells whether a snapshot shares with its origin what both have in
+	// common. Otherwise it is a copy.
+	Snapshots bool
 	// ActiveMax is how many volumes of one disk can be active; 0 means that there is no bound.
 	ActiveMax int
 }
@@ -29,7 +32,7 @@ func (c Caps) has(layout Layout) bool {
 }
 
 // activator is a way to make volumes devices. Whoever calls it has the locks of
-// the volume and of the metadata, which the report is of.
+// the volumes, which cannot have changed since the report then.
 type activator interface {
 	caps() Caps
 	// creation are the arguments of lvcreate that it needs.
@@ -45,6 +48,9 @@ type activator interface {
 	// clear makes a volume that nobody uses ready for removal: no content can be
 	// read once its extents are discarded. It gives ErrInUse.
 	clear(ctx context.Context, report *Report, volume LogicalVolume) error
+	// copy copies the content of a volume that nobody writes to into one that is as
+	// LVM made it, and no smaller.
+	copy(ctx context.Context, report *Report, from, to LogicalVolume) error
 }
 
 // Activation is a volume's device.
@@ -140,22 +146,13 @@ func (g *VolumeGroup) deactivateAll(ctx context.Context) error {
 
 // inspect tells of a device that is there.
 func inspect(device string) (Activation, error) {
-	major, minor, err := numberOf(device)
+	size, err := sizeOf(device)
 	if err != nil {
 		return Activation{}, err
 	}
-	active := Activation{Device: device}
-	if active.Size, err = sizeOf(device); err != nil {
+	active := Activation{Device: device, Size: size}
+	if active.Mounts, err = mountsOf(device); err != nil {
 		return Activation{}, err
-	}
-	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
-		return m.Major != major || m.Minor != minor, false
-	})
-	if err != nil {
-		return Activation{}, err
-	}
-	for _, each := range mounts {
-		active.Mounts = append(active.Mounts, each.Mountpoint)
 	}
 	err = notInUse(device)
 	active.InUse = errors.Is(err, ErrInUse)
@@ -163,4 +160,20 @@ func inspect(device string) (Activation, error) {
 		err = nil
 	}
 	return active, err
+}
+
+// mountsOf returns where a block device is mounted.
+func mountsOf(device string) ([]string, error) {
+	major, minor, err := numberOf(device)
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
+		return m.Major != major || m.Minor != minor, false
+	})
+	var targets []string
+	for _, each := range mounts {
+		targets = append(targets, each.Mountpoint)
+	}
+	return targets, err
 }

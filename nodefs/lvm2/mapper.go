@@ -10,7 +10,7 @@ import (
 type mapper struct{ system *System }
 
 func (mapper) caps() Caps {
-	return Caps{Layouts: []Layout{Linear, Striped, RAID1, ThinPool, Thin, Snapshot}, Pieces: true}
+	return Caps{Layouts: []Layout{Linear, Striped, RAID1, ThinPool, Thin, Snapshot}, Pieces: true, Snapshots: true}
 }
 
 // creation lets LVM wipe the beginning of a new volume, which makes it active.
@@ -73,4 +73,8 @@ func (a mapper) clear(ctx context.Context, report *Report, volume LogicalVolume)
 		return err
 	}
 	return zeroRange(device, 0, volume.Size)
+}
+
+func (a mapper) copy(ctx context.Context, report *Report, from, to LogicalVolume) error {
+	return throughDevices(ctx, a, report, from, to, to.Layout == Thin || !a.system.hasUnwiped())
 }

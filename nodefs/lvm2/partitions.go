@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -19,7 +20,10 @@ const (
 // partitions makes an active volume a partition of the disk that it lies on: one
 // of which only the kernel knows, since nothing is written on the disk for it. A
 // volume's partition is the one that begins where the volume does.
-type partitions struct{ system *System }
+type partitions struct {
+	system *System
+	mu     *sync.Mutex // held while a number is chosen and taken
+}
 
 // partition is one that the kernel knows of.
 type partition struct {
@@ -88,6 +92,8 @@ func (a partitions) activate(_ context.Context, report *Report, volume LogicalVo
 	if err != nil {
 		return "", err
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	own, all, err := a.partition(at)
 	if err != nil {
 		return "", err
@@ -199,6 +205,23 @@ func (a partitions) clear(ctx context.Context, report *Report, volume LogicalVol
 		return err
 	}
 	return a.system.zero(report, volume)
+}
+
+// copy copies between files, where both disks are such: holes stay holes then, and
+// a file system that can lets both share blocks. Otherwise it copies between disks.
+func (a partitions) copy(ctx context.Context, report *Report, from, to LogicalVolume) error {
+	source, err := a.place(report, from)
+	if err != nil {
+		return err
+	}
+	target, err := a.place(report, to)
+	if err != nil {
+		return err
+	}
+	if source.disk.Zeroed && target.disk.Zeroed {
+		return copyRange(ctx, source.disk.Path, source.start, target.disk.Path, target.start, source.size)
+	}
+	return throughDevices(ctx, a, report, from, to, false)
 }
 
 func freeNumber(taken []partition) (int, error) {

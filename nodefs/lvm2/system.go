@@ -85,7 +85,7 @@ func Open(config Config) (*System, error) {
 	if s.mode == DeviceMapper {
 		s.activator = mapper{s}
 	} else {
-		s.activator = partitions{s}
+		s.activator = partitions{system: s, mu: &sync.Mutex{}}
 	}
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare %s: %w", directory, err), s.Close())

@@ -40,6 +40,12 @@ type Config struct {
 	// AnyParameters accepts parameters of storage classes that are another
 	// driver's, in whose name this one stands in.
 	AnyParameters bool
+	// Node is the node that alone can use the volumes, as one of several machines
+	// is; empty is any. It needs a TopologyKey.
+	Node string
+	// TopologyKey, NodeAttaches and MountGroup are blockcsi.Config's.
+	TopologyKey              string
+	NodeAttaches, MountGroup bool
 	// RunID is written on every device: at most 24 of the characters a-z, A-Z,
 	// 0-9, ".", "_" and "-". Empty is a digest of Dir.
 	RunID string
@@ -56,6 +62,7 @@ type Driver struct {
 type pool struct {
 	dir   string // without symbolic links, as the kernel reports backing files
 	runID string
+	node  string // that alone can use the volumes; "" is any
 
 	mu    sync.Mutex        // guards nodes
 	nodes map[string]string // key in a mark to node id, for those that are served
@@ -76,7 +83,7 @@ func New(cfg Config) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loop: resolve Dir: %w", err)
 	}
-	p := &pool{dir: dir, runID: cfg.RunID, nodes: map[string]string{}}
+	p := &pool{dir: dir, runID: cfg.RunID, node: cfg.Node, nodes: map[string]string{}}
 	if p.runID == "" {
 		p.runID = digest(dir, nodeKeyDigits)
 	}
@@ -86,6 +93,7 @@ func New(cfg Config) (*Driver, error) {
 	driver, err := blockcsi.New(blockcsi.Config{
 		Name: cmp.Or(cfg.DriverName, DriverName), Version: driverVersion, Usable: Probe,
 		Pools: []blockcsi.Pool{p}, AnyParameters: cfg.AnyParameters,
+		TopologyKey: cfg.TopologyKey, NodeAttaches: cfg.NodeAttaches, MountGroup: cfg.MountGroup,
 	})
 	if err != nil {
 		return nil, err

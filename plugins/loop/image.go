@@ -26,8 +26,8 @@ const (
 	draftSuffix = ".img.draft"
 )
 
-// Node implements blockcsi.Pool: any node of this machine.
-func (p *pool) Node() string { return "" }
+// Node implements blockcsi.Pool.
+func (p *pool) Node() string { return p.node }
 
 // Abilities implements blockcsi.Pool.
 func (p *pool) Abilities() blockcsi.Abilities {
