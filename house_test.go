@@ -47,6 +47,8 @@ var floors = map[string]int{
 	"plugins/csireq":    3,
 	"plugins/ownership": 3,
 	"plugins/blockcsi":  3,
+	// Does a driver on block devices keep the data of its volumes?
+	"plugins/blockcsi/blockcsitest": 3,
 	"plugins/loop":      3,
 	"plugins/lvm":       3,
 	"plugins/array":     3,
@@ -104,6 +106,8 @@ var sameFloor = [][2]string{
 	{"plugins/csi", "plugins/ownership"},
 	{"plugins/array", "plugins/csireq"},
 	{"plugins/blockcsi", "plugins/csireq"},
+	{"plugins/blockcsi/blockcsitest", "plugins/blockcsi"},
+	{"plugins/blockcsi/blockcsitest", "plugins/csireq"},
 	{"plugins/loop", "plugins/csireq"},
 	{"plugins/loop", "plugins/blockcsi"},
 	{"plugins/lvm", "plugins/csireq"},
