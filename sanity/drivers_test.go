@@ -6,15 +6,15 @@ import "maps"
 func drivers() []*subject {
 	return []*subject{
 		{name: "array", kind: "array", flags: []string{"--volumes-per-node=8"}, skips: reasons(upstreams, noCopies, noSettings, noGroups, noHealth)},
-		{name: "loop", kind: "loop", onDevices: true, skips: reasons(upstreams, noCopies, noSettings, noGroups, noHealth, nodeAttaches)},
+		{name: "loop", kind: "loop", onDevices: true, skips: reasons(upstreams, noCopies, noSettings, noGroups, nodeAttaches)},
 		{
 			name: "loop, attached by the controller service", kind: "loop", onDevices: true,
 			flags: []string{"--node-attaches=false", "--topology-key="},
-			skips: reasons(upstreams, noCopies, noSettings, noGroups, noHealth, noLimit),
+			skips: reasons(upstreams, noCopies, noSettings, noGroups, noLimit),
 		},
 		{
 			name: "loop, as devices", kind: "loop", onDevices: true, block: true,
-			skips: reasons(upstreams, noCopies, noSettings, noGroups, noHealth, nodeAttaches),
+			skips: reasons(upstreams, noCopies, noSettings, noGroups, nodeAttaches),
 		},
 	}
 }
