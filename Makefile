@@ -13,6 +13,7 @@ TOOL = $(GO) tool -modfile=tools/go.mod
 test: packages vet
 	$(GO) test $$(command -v gcc >/dev/null && echo -race) ./...
 	cd conformance && $(GO) test ./...
+	cd sanity && $(GO) test -count=1 -v ./...
 
 # What real devices need. Without root or apt-get the tests that miss something skip, and say what is missing.
 packages:
@@ -23,6 +24,7 @@ vet:
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
 	cd conformance && $(GO) vet ./... && $(GO) mod tidy -diff
+	cd sanity && $(GO) vet ./... && $(GO) mod tidy -diff
 
 check: vet
 	@test -z "$$($(TOOL) gofumpt -l .)" || { echo "gofumpt would change:"; $(TOOL) gofumpt -l .; exit 1; }
