@@ -94,7 +94,7 @@ func openBlocks(driver *blockcsi.Driver, usable func() error, o driverOptions) (
 }
 
 func openArray(o driverOptions) (*openDriver, error) {
-	all := array.New(array.Config{DriverName: o.name})
+	all := array.New(array.Config{DriverName: o.name, VolumesPerNode: o.volumesPerNode})
 	none := func(context.Context) ([]string, error) { return nil, nil }
 	return &openDriver{
 		notice: "volumes and mounts are in memory: no pod sees them, and they are gone when this process ends",

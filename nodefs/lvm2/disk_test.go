@@ -207,6 +207,34 @@ func read(t *testing.T, device string, to []byte, at int64) {
 	must(t, err)
 }
 
+// The kernel leaves a disk's partitions to who gets its loop device next.
+func TestNothingOfADiskIsLeftToTheNext(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		if w.mode != lvm2.Partitions {
+			t.Skip("with device-mapper no disk has partitions of ours")
+		}
+		w.create(t, lvm2.Spec{Name: "v", Size: 4 * mib})
+		w.activate(t, "v")
+		loop := w.Disks()[0].Device
+		must(t, w.Detach(w.ctx))
+		if left, err := filepath.Glob(loop + "p*"); err != nil || len(left) > 0 {
+			t.Errorf("left: %q, %v", left, err)
+		}
+		w.restart(t)
+		w.activate(t, "v")
+		if output, err := run(t, "losetup", "-d", loop); err != nil { // by somebody else
+			t.Fatal(output)
+		}
+		w.restart(t)
+		if active, err := w.group.Active(w.ctx, "v"); err != nil || active.Device != "" {
+			t.Errorf("active on a new disk: %+v, %v", active, err)
+		}
+		held, err := os.Open(w.activate(t, "v"))
+		must(t, err)
+		must(t, held.Close())
+	})
+}
+
 func TestADiskThatIsInUseStays(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		wantError(t, w.RemoveDisk(w.ctx, "pv0"), lvm2.ErrInUse)

@@ -202,3 +202,70 @@ func TestTheEndOfAContext(t *testing.T) {
 		wantError(t, err, lvm2.ErrNotFound)
 	})
 }
+
+// A pool that is full refuses what is written, says so, and goes on when it is larger.
+func TestAThinPoolThatIsFull(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		requireLayout(t, w, lvm2.Thin)
+		w.create(t, lvm2.Spec{Name: "pool", Size: 16 * mib, Layout: lvm2.ThinPool})
+		w.create(t, lvm2.Spec{Name: "v", Size: 64 * mib, Layout: lvm2.Thin, Pool: "pool"})
+		opened, err := os.OpenFile(w.activate(t, "v"), os.O_RDWR|unix.O_SYNC, 0)
+		must(t, err)
+		chunk := make([]byte, mib)
+		for at := range int64(64) {
+			chunk[0] = byte(at)
+			if _, err = opened.WriteAt(chunk, at*mib); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			t.Error("64 MiB were written to a pool of 16 MiB")
+		}
+		pool, err := w.group.Find(w.ctx, "pool")
+		must(t, err)
+		if pool.DataPercent != 100 || pool.Health != "out_of_data" {
+			t.Errorf("the pool that is full: %+v", pool)
+		}
+		if largest, err := w.group.Largest(w.ctx, lvm2.Spec{Layout: lvm2.Thin, Pool: "pool"}); err != nil || largest != 0 {
+			t.Errorf("room for %d bytes, %v", largest, err)
+		}
+		_, err = w.group.Extend(w.ctx, "pool", 80*mib)
+		must(t, err)
+		_, err = opened.WriteAt(chunk, 40*mib)
+		must(t, err)
+		must(t, opened.Close())
+	})
+}
+
+// A thick snapshot is active as long as its origin is.
+func TestDeactivatingAnOriginAndItsSnapshot(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		w.create(t, lvm2.Spec{Name: "v", Size: 16 * mib})
+		fill(t, w.activate(t, "v"), 1)
+		_, err := w.group.Snapshot(w.ctx, "v", lvm2.Spec{Name: "s"})
+		must(t, err)
+		w.activate(t, "s")
+		held, err := os.Open(w.activate(t, "v"))
+		must(t, err)
+		wantError(t, w.group.Deactivate(w.ctx, "v"), lvm2.ErrInUse)
+		must(t, w.group.Deactivate(w.ctx, "s"))
+		wantFilled(t, w.activate(t, "v"), 1)
+		snapshot, err := os.Open(w.activate(t, "s"))
+		must(t, err)
+		wantError(t, w.group.Deactivate(w.ctx, "s"), lvm2.ErrInUse)
+		must(t, snapshot.Close())
+		must(t, held.Close())
+		must(t, w.group.Deactivate(w.ctx, "v"))
+		must(t, w.group.Deactivate(w.ctx, "s"))
+		for _, name := range []string{"v", "s"} {
+			if active, err := w.group.Active(w.ctx, name); err != nil || active.Device != "" {
+				t.Errorf("%s is %+v, %v", name, active, err)
+			}
+		}
+		wantFilled(t, w.activate(t, "s"), 1)
+		if w.group.Caps().Snapshots {
+			wantError(t, w.group.Remove(w.ctx, "v"), lvm2.ErrInUse)
+		}
+		must(t, w.group.Remove(w.ctx, "v", "s"))
+	})
+}

@@ -123,8 +123,12 @@ func (s *System) prepare() error {
 			return err
 		}
 	}
-	var err error
-	if s.owner, err = lockFile(filepath.Join(s.directory, "owner")); err != nil {
+	// A process that was killed as it began a command holds it until that has begun.
+	err := outwait(nil, func() (done bool, err error) {
+		s.owner, err = lockFile(filepath.Join(s.directory, "owner"))
+		return !errors.Is(err, ErrInUse), err
+	})
+	if err != nil {
 		return err
 	}
 	if err := s.forgetDisks(); err != nil {

@@ -48,7 +48,8 @@ func StageDevice(node nodefs.FS, staging, device string, bind func(file string) 
 // PublishDevice does the work of NodePublishVolume for a checked request for a
 // block volume: it binds the staged device's node to the target file. Doing it
 // again changes nothing; something else at the target is AlreadyExists, a volume
-// that is not staged FailedPrecondition.
+// that is not staged FailedPrecondition, as is one that is published elsewhere
+// already and may have a single writer only.
 func PublishDevice(node nodefs.FS, request *csi.NodePublishVolumeRequest, device string) error {
 	staging, target := request.GetStagingTargetPath(), request.GetTargetPath()
 	staged := path.Join(staging, deviceFile)
@@ -66,6 +67,15 @@ func PublishDevice(node nodefs.FS, request *csi.NodePublishVolumeRequest, device
 	}
 	if mounted && mount.ReadOnly != readOnly {
 		return incompatible(mount)
+	}
+	if err := checkAlone(node, request, func(other nodefs.Mount) (bool, error) {
+		if other.Path == path.Clean(staged) || other.Path == path.Clean(target) {
+			return false, nil
+		}
+		found, _, err := DeviceAt(node, other.Path)
+		return found == device, err
+	}); err != nil {
+		return err
 	}
 	return placeDevice(node, target, device, func(file string) error { return node.BindMount(staged, file, readOnly) })
 }
