@@ -22,6 +22,7 @@ var floors = map[string]int{
 	"trace":     1,
 	"sim":       1,
 	"nodefs":    2,
+	"subpath":   2,
 	"events":    2,
 	"fake":      2,
 	"plugins":   2,
@@ -48,9 +49,11 @@ var floors = map[string]int{
 	"plugins/blockcsi":  3,
 	// Does a driver on block devices keep the data of its volumes?
 	"plugins/blockcsi/blockcsitest": 3,
-	"plugins/loop":      3,
-	"plugins/lvm":       3,
-	"plugins/array":     3,
+	// What drivers on block devices tell of health, which takes a newer CSI.
+	"plugins/blockcsi/health": 3,
+	"plugins/loop":            3,
+	"plugins/lvm":             3,
+	"plugins/array":           3,
 	// Finding plugins that come and go, and checking any.
 	"plugins/prober":     3,
 	"plugins/flexvolume": 3,
@@ -99,6 +102,7 @@ var sameFloor = [][2]string{
 	{"simtest", "explore"},
 	{"fake/rest", "fake/table"},
 	{"fake/rest", "fake/openapi"},
+	{"subpath", "nodefs"},
 	{"kubelet", "volumemanager"},
 	{"kubelet", "pluginmanager"},
 	{"plugins/csi", "plugins/ownership"},
@@ -106,6 +110,8 @@ var sameFloor = [][2]string{
 	{"plugins/blockcsi", "plugins/csireq"},
 	{"plugins/blockcsi/blockcsitest", "plugins/blockcsi"},
 	{"plugins/blockcsi/blockcsitest", "plugins/csireq"},
+	{"plugins/blockcsi/health", "plugins/blockcsi"},
+	{"plugins/blockcsi/health", "plugins/csireq"},
 	{"plugins/loop", "plugins/csireq"},
 	{"plugins/loop", "plugins/blockcsi"},
 	{"plugins/lvm", "plugins/csireq"},
@@ -121,7 +127,7 @@ var testOnly = []string{"pgregory.net/rapid", "github.com/google/go-cmp", "githu
 var clockCalls = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
 // mayUseClock are the places that may: the live host, the command, and the waits for a device to go away.
-var mayUseClock = []string{"sim/", "cmd/", "examples/", "nodefs/loopdev/loopdev.go", "nodefs/lvm2/partitions.go"}
+var mayUseClock = []string{"sim/", "cmd/", "examples/", "nodefs/loopdev/loopdev.go", "nodefs/lvm2/wait.go"}
 
 // badNames say nothing of what is in them.
 var badNames = []string{"util", "utils", "common", "helpers", "helper", "types", "base", "misc", "new", "shared"}

@@ -87,7 +87,9 @@ func (g *VolumeGroup) Activate(ctx context.Context, name string) (string, error)
 }
 
 // Deactivate takes a volume's device away. When it returns nil there is none. It
-// gives ErrInUse while anybody has the device open. A volume that is not there has none.
+// gives ErrInUse while anybody has the device open. A volume that is not there has
+// none. A volume of the layout Snapshot is active as long as its origin is: for it,
+// nil says that nobody has its device open.
 func (g *VolumeGroup) Deactivate(ctx context.Context, name string) error {
 	err := g.with(ctx, name, func(report *Report, volume LogicalVolume) error {
 		return g.system.activator.deactivate(ctx, report, volume)
@@ -114,16 +116,16 @@ func (g *VolumeGroup) Active(ctx context.Context, name string) (Activation, erro
 	return inspect(device)
 }
 
-// with runs f on a volume that is locked.
+// with runs f on a volume that is locked. Other volumes may change meanwhile.
 func (g *VolumeGroup) with(ctx context.Context, name string, f func(*Report, LogicalVolume) error) error {
 	if err := checkNames(name); err != nil {
 		return err
 	}
-	release, err := g.lock(ctx, name)
+	leave, err := g.volumes.acquire(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer leave()
 	report, volume, err := g.find(ctx, name)
 	if err != nil {
 		return err

@@ -159,25 +159,53 @@ func (g *VolumeGroup) endCopy(ctx context.Context, to LogicalVolume, readOnly bo
 	return to, err
 }
 
-// copy copies a volume's content to one that reads as zeros, with a file system
-// on it frozen. Whoever calls it has the locks of both volumes.
+// copy copies a volume's content to one that is as LVM made it. Whoever calls it
+// has the locks of both volumes, and not that of the metadata.
 func (g *VolumeGroup) copy(ctx context.Context, from, to LogicalVolume) (err error) {
+	still, release, err := g.still(ctx, from, to.Name+".source")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
 	report, err := g.Report(ctx)
 	if err != nil {
 		return err
 	}
-	device, err := g.system.activator.find(report, from)
+	return g.system.activator.copy(ctx, report, still, to)
+}
+
+// still returns a volume that holds what another one holds now, and does not
+// change before it is released: a snapshot, of a name that is free, if that is
+// possible and there is room for it. Otherwise it is the volume itself, with a file
+// system on it frozen.
+func (g *VolumeGroup) still(ctx context.Context, volume LogicalVolume, name string) (still LogicalVolume, release func() error, err error) {
+	report, err := g.Report(ctx)
 	if err != nil {
+		return volume, nil, err
+	}
+	device, err := g.system.activator.find(report, volume)
+	if err != nil {
+		return volume, nil, err
+	}
+	isThick := volume.Layout == Linear || volume.Layout == Striped || volume.Layout == RAID1
+	switch {
+	case device == "":
+		return volume, func() error { return nil }, nil
+	case g.Caps().Snapshots && isThick && !volume.ReadOnly && report.Free > volume.Size:
+		return g.moment(ctx, volume, name)
+	}
+	release, err = freeze(device)
+	return volume, release, err
+}
+
+// moment makes a snapshot that is there until it is released.
+func (g *VolumeGroup) moment(ctx context.Context, volume LogicalVolume, name string) (snapshot LogicalVolume, release func() error, err error) {
+	err = g.change(ctx, func() (err error) {
+		snapshot, err = g.snapshot(ctx, volume, Spec{Name: name, Tags: []string{unfinishedTag}}, true)
 		return err
-	}
-	if device != "" {
-		thaw, err := freeze(device)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, thaw()) }()
-	}
-	return g.system.activator.copy(ctx, report, from, to)
+	})
+	after := context.WithoutCancel(ctx)
+	return snapshot, func() error { return g.change(after, func() error { return g.remove(after, name) }) }, err
 }
 
 // freeze keeps a device's file system from being written to, if it is mounted,

@@ -122,14 +122,17 @@ func copyDevice(ctx context.Context, from, to string, size int64, zeroed bool) e
 	return target.Sync()
 }
 
-// freezeMount freezes a file system by where it is mounted.
+// freezeMount freezes a file system by where it is mounted. One that is frozen
+// already is whoever froze it to thaw.
 func freezeMount(target string) (thaw func() error, err error) {
 	directory, err := os.Open(target)
 	if err != nil {
 		return nil, err
 	}
 	defer directory.Close()
-	if err := ioctl(directory, fiFreeze, nil); err != nil {
+	if err := ioctl(directory, fiFreeze, nil); errors.Is(err, unix.EBUSY) {
+		return func() error { return nil }, nil
+	} else if err != nil {
 		return nil, &fs.PathError{Op: "freeze", Path: target, Err: err}
 	}
 	return func() error { return thawMount(target) }, nil

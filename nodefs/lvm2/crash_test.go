@@ -119,7 +119,7 @@ func killWorker(t *testing.T, w *world, after time.Duration) {
 }
 
 // lvm runs a command of LVM in a world's directory, as a process before would have done.
-func (w *world) lvm(t *testing.T, arguments ...string) {
+func (w *world) lvm(t testing.TB, arguments ...string) {
 	t.Helper()
 	command := exec.Command("lvm", arguments...)
 	command.Env = append(os.Environ(), "LVM_SYSTEM_DIR="+filepath.Join(w.directory, "lvm"), "LVM_SUPPRESS_FD_WARNINGS=1", "DM_DISABLE_UDEV=1")

@@ -76,17 +76,20 @@ func (s *System) AddDevice(ctx context.Context, path string) (Disk, error) {
 		return s.disks[at], nil
 	}
 	disk := Disk{Path: path, Device: path}
-	wrap := s.mode == Partitions && !mayHavePartitions(path)
-	if wrap {
-		if disk.Device, err = bindDisk(ctx, path); err != nil {
-			return Disk{}, err
-		}
+	if s.mode == DeviceMapper {
+		return s.add(ctx, disk, true)
+	}
+	if err := notInUse(path); err != nil {
+		return Disk{}, fmt.Errorf("disk %s: %w", path, err)
+	}
+	if disk.Device, err = bindDisk(ctx, path); err != nil {
+		return Disk{}, err
 	}
 	disk, err = s.add(ctx, disk, true)
-	if err != nil && wrap {
-		err = errors.Join(err, unbindDisk(ctx, path))
+	if err != nil {
+		return Disk{}, errors.Join(err, unbindDisk(ctx, path))
 	}
-	return disk, err
+	return disk, nil
 }
 
 // Disks returns the disks that were added, in that order.
@@ -270,7 +273,9 @@ func ensureFile(path string, size int64) (empty bool, err error) {
 	return true, nil
 }
 
-// bindDisk returns the loop device that is a disk's already, or binds one.
+// bindDisk returns the loop device that is a disk's already, or binds one. The
+// kernel leaves partitions on a loop device that is unbound, and shows them on what
+// is bound to it next: so one that is new is rid of them.
 func bindDisk(ctx context.Context, path string) (string, error) {
 	bound, err := boundDisk(path)
 	if err != nil {
@@ -279,7 +284,14 @@ func bindDisk(ctx context.Context, path string) (string, error) {
 	if len(bound) > 0 {
 		return bound[0].Device, nil
 	}
-	return loopdev.Bind(ctx, path, diskMark, false)
+	device, err := loopdev.Bind(ctx, path, diskMark, false)
+	if err != nil {
+		return "", err
+	}
+	if err := removePartitions(ctx, device); err != nil {
+		return "", errors.Join(err, unbindDisk(ctx, path))
+	}
+	return device, nil
 }
 
 func unbindDisk(ctx context.Context, path string) error {
@@ -288,6 +300,9 @@ func unbindDisk(ctx context.Context, path string) error {
 		return err
 	}
 	for _, each := range bound {
+		if err := removePartitions(ctx, each.Device); err != nil {
+			return err
+		}
 		err := loopdev.Unbind(ctx, each)
 		if errors.Is(err, loopdev.ErrInUse) {
 			err = fmt.Errorf("%w: %w", ErrInUse, err)

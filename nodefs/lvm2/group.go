@@ -22,6 +22,7 @@ type VolumeGroup struct {
 	name     string
 	volumes  locks               // taken before metadata
 	metadata *semaphore.Weighted // taken for each change; first come, first served
+	last     memory
 	// What may be left half done, guarded by metadata: by a process before us, and
 	// by a command of ours that failed while a volume moved.
 	unknown, moving bool
@@ -174,7 +175,7 @@ func (g *VolumeGroup) Name() string { return g.name }
 // It gives ErrNoGroup if the volume group cannot be read, and ErrForeign if it is
 // not ours; missing disks are no error, but are told.
 func (g *VolumeGroup) Report(ctx context.Context) (*Report, error) {
-	report, err := g.system.report(ctx, g.name)
+	report, err := g.last.recall(ctx, g.system, g.name)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,6 @@ func notInUse(string) error                    { return ErrUnsupported }
 func isHole(string) (bool, error)              { return false, ErrUnsupported }
 func zeroRange(string, int64, int64) error     { return ErrUnsupported }
 func setReadOnly(string) error                 { return ErrUnsupported }
-func mayHavePartitions(string) bool            { return false }
 func partitionsOf(string) ([]partition, error) { return nil, ErrUnsupported }
 func addPartition(string, partition) error     { return ErrUnsupported }
 func resizePartition(string, partition) error  { return ErrUnsupported }

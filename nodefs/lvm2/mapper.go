@@ -49,9 +49,14 @@ func (a mapper) activate(ctx context.Context, report *Report, volume LogicalVolu
 // resize has nothing to do: lvextend does it.
 func (mapper) resize(*Report, LogicalVolume) error { return nil }
 
+// deactivate leaves a snapshot that takes up what its origin loses to its origin:
+// LVM has both active, or neither.
 func (a mapper) deactivate(ctx context.Context, report *Report, volume LogicalVolume) error {
-	if volume.major < 0 {
+	if volume.major < 0 || volume.Layout == Snapshot && !volume.open {
 		return nil
+	}
+	if volume.Layout == Snapshot {
+		return fmt.Errorf("%w: somebody has it open", ErrInUse)
 	}
 	_, err := a.system.lvm(ctx, "lvchange", "-q", "-y", "-an", report.Name+"/"+volume.Name)
 	return err

@@ -6,16 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 )
 
-const (
-	// partitionsMax is how many partitions the kernel numbers on one disk.
-	partitionsMax = 255
-	// An open device may be udev's, which looks at each that is new for a moment.
-	closedChecksMax = 500
-	closedInterval  = 2 * time.Millisecond // 1 s in all
-)
+// partitionsMax is how many partitions the kernel numbers on one disk.
+const partitionsMax = 255
 
 // partitions makes an active volume a partition of the disk that it lies on: one
 // of which only the kernel knows, since nothing is written on the disk for it. A
@@ -178,25 +172,30 @@ func (a partitions) deactivate(ctx context.Context, report *Report, volume Logic
 	return nil
 }
 
-// removePartition waits a moment for who only looks at a device, as udev does.
-func removePartition(ctx context.Context, disk string, each partition) error {
-	ticker := time.NewTicker(closedInterval)
-	defer ticker.Stop()
-	for range closedChecksMax {
-		err := deletePartition(disk, each.number)
-		if !errors.Is(err, ErrInUse) {
+// removePartitions removes all that a disk has.
+func removePartitions(ctx context.Context, disk string) error {
+	all, err := partitionsOf(disk)
+	if err != nil {
+		return err
+	}
+	for _, each := range all {
+		if err := removePartition(ctx, disk, each); err != nil {
 			return err
-		}
-		if err := notInUse(each.device); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", err, ctx.Err())
-		case <-ticker.C:
 		}
 	}
-	return fmt.Errorf("%w: somebody has %s open", ErrInUse, each.device)
+	return nil
+}
+
+// removePartition waits a moment for who only looks at a device, as udev does at
+// each that is new.
+func removePartition(ctx context.Context, disk string, each partition) error {
+	return outwait(ctx.Done(), func() (done bool, err error) {
+		err = deletePartition(disk, each.number)
+		if !errors.Is(err, ErrInUse) {
+			return true, err
+		}
+		return errors.Is(notInUse(each.device), ErrInUse), err
+	})
 }
 
 // clear deactivates, and zeroes what discarding may not.

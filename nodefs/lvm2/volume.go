@@ -275,7 +275,7 @@ func (g *VolumeGroup) tag(ctx context.Context, name string, add, remove []string
 // Remove deactivates and removes volumes, in one change, so that nothing of their
 // content can be read from the disks. Those that are not there are no error. It
 // gives ErrInUse, and removes none, if any of them is in use or is the origin or
-// the pool of a volume that stays.
+// the pool of a volume that stays, and ErrMissingDevice if the disk of one is not there.
 func (g *VolumeGroup) Remove(ctx context.Context, names ...string) error {
 	if err := checkNames(names...); err != nil || len(names) == 0 {
 		return err
@@ -317,6 +317,9 @@ func (g *VolumeGroup) clear(ctx context.Context, names []string) ([]string, erro
 		}
 	}
 	for _, volume := range found {
+		if volume.isPartial() {
+			return nil, fmt.Errorf("remove %s/%s: %w, and what is on it cannot be wiped", g.name, volume.Name, ErrMissingDevice)
+		}
 		if err := g.system.activator.clear(ctx, report, volume); err != nil {
 			return nil, fmt.Errorf("remove %s/%s: %w", g.name, volume.Name, err)
 		}
@@ -335,6 +338,11 @@ func (g *VolumeGroup) removeCleared(ctx context.Context, names []string) error {
 	}
 	_, err := g.system.lvm(ctx, arguments...)
 	return err
+}
+
+// isPartial tells whether a volume lies on a disk that is missing.
+func (v LogicalVolume) isPartial() bool {
+	return v.Health == "partial" || slices.ContainsFunc(v.Extents, func(e Extent) bool { return e.PhysicalVolume == "" })
 }
 
 // needsOneOf tells whether LVM would remove a volume with one of others. A thin
