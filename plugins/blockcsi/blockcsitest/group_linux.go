@@ -3,6 +3,7 @@ package blockcsitest
 import (
 	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -93,6 +94,13 @@ func dataGroup(w *World, fsType string) {
 	a, b := w.create("a", fsType, 0, ""), w.create("b", fsType, 0, "")
 	a.use(w.first())
 	b.use(w.first())
+	if fsType != block { // so that copying takes a while
+		for i, v := range []*volume{a, b} {
+			content := make([]byte, 32*mebibyte)
+			_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(content)
+			w.Must(os.WriteFile(filepath.Join(v.path(), "large"), content, 0o600))
+		}
+	}
 	var stop atomic.Bool
 	began, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- count(a, b, &stop, began) }()

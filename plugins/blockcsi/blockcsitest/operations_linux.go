@@ -94,7 +94,7 @@ var operations = []operation{
 			}
 		},
 	},
-	use("ext4"), use("xfs"), use("btrfs"),
+	use("ext4"),
 	useCopy("ext4"), useCopy("xfs"), useCopy("btrfs"),
 }
 
