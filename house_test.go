@@ -47,9 +47,13 @@ var floors = map[string]int{
 	"plugins/csireq":    3,
 	"plugins/ownership": 3,
 	"plugins/blockcsi":  3,
-	"plugins/loop":      3,
-	"plugins/lvm":       3,
-	"plugins/array":     3,
+	// Does a driver on block devices keep the data of its volumes?
+	"plugins/blockcsi/blockcsitest": 3,
+	// What drivers on block devices tell of health, which takes a newer CSI.
+	"plugins/blockcsi/health": 3,
+	"plugins/loop":            3,
+	"plugins/lvm":             3,
+	"plugins/array":           3,
 	// Finding plugins that come and go, and checking any.
 	"plugins/prober":     3,
 	"plugins/flexvolume": 3,
@@ -76,6 +80,9 @@ var floors = map[string]int{
 	"examples": 7,
 	// For tests of the control plane.
 	"internal/casefile": 1,
+	// Machines of their own, and disks that go wrong, for tests.
+	"internal/dm":    1,
+	"internal/guest": 1,
 	// The kernel's loop devices, and volume groups of LVM on disks.
 	"nodefs/loopdev": 1,
 	"nodefs/lvm2":    1,
@@ -101,6 +108,10 @@ var sameFloor = [][2]string{
 	{"plugins/csi", "plugins/ownership"},
 	{"plugins/array", "plugins/csireq"},
 	{"plugins/blockcsi", "plugins/csireq"},
+	{"plugins/blockcsi/blockcsitest", "plugins/blockcsi"},
+	{"plugins/blockcsi/blockcsitest", "plugins/csireq"},
+	{"plugins/blockcsi/health", "plugins/blockcsi"},
+	{"plugins/blockcsi/health", "plugins/csireq"},
 	{"plugins/loop", "plugins/csireq"},
 	{"plugins/loop", "plugins/blockcsi"},
 	{"plugins/lvm", "plugins/csireq"},
@@ -116,7 +127,7 @@ var testOnly = []string{"pgregory.net/rapid", "github.com/google/go-cmp", "githu
 var clockCalls = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
 // mayUseClock are the places that may: the live host, the command, and the waits for a device to go away.
-var mayUseClock = []string{"sim/", "cmd/", "examples/", "nodefs/loopdev/loopdev.go", "nodefs/lvm2/partitions.go"}
+var mayUseClock = []string{"sim/", "cmd/", "examples/", "nodefs/loopdev/loopdev.go", "nodefs/lvm2/wait.go"}
 
 // badNames say nothing of what is in them.
 var badNames = []string{"util", "utils", "common", "helpers", "helper", "types", "base", "misc", "new", "shared"}

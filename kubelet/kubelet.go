@@ -24,7 +24,7 @@ import (
 // Config is what New must be told.
 type Config struct {
 	Component *sim.Component
-	Client    kubernetes.Interface
+	Client    kubernetes.Interface // what it answers may be shared with others: nothing of it is changed
 	// Informers are those whose pods are the node's, and whose only node is it; of claims, changes of which Resized of package
 	// volumemanager is true are enough.
 	Informers informers.SharedInformerFactory
@@ -39,6 +39,9 @@ type Config struct {
 
 	// AttachesItself lets the kubelet attach and detach volumes, and not the attach/detach controller.
 	AttachesItself bool
+	// SELinux says that the node has SELinux: volumes of one pod alone are mounted with the label of its processes, where their
+	// driver can do so, or with SELinuxMount, upstream's feature gate of that name, all volumes.
+	SELinux, SELinuxMount bool
 	// SyncFrequency is how often volumes are set up again whose CSIDriver says requiresRepublish. 0: each minute.
 	SyncFrequency time.Duration
 }
@@ -96,6 +99,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.volumes = volumemanager.New(volumemanager.Config{
 		Component: cfg.Component, Client: cfg.Client, NodeName: types.NodeName(cfg.Node), Plugins: &manager,
 		Recorder: k.recorder, WaitFailed: k.waitFailed, Root: cfg.Root, FS: cfg.FS, AttachesItself: cfg.AttachesItself,
+		SELinux: cfg.SELinux, SELinuxMount: cfg.SELinuxMount,
 		PodChanged:    k.pods.Add,
 		ReportChanged: func() { k.status.Add(cfg.Node) },
 	})

@@ -106,6 +106,28 @@ func (a Act) class(driver string) *storagev1.StorageClass {
 	return class
 }
 
+// security is what a pod's processes may do with files; nil: nothing is said.
+func (a Act) security() *corev1.PodSecurityContext {
+	group, grouped := a.option("group")
+	level, labelled := a.option("level")
+	if !grouped && !labelled {
+		return nil
+	}
+	security := &corev1.PodSecurityContext{}
+	if grouped {
+		gid, _ := strconv.ParseInt(group, 10, 64) // check has seen to it
+		security.FSGroup = &gid
+		if policy, ok := a.option("change"); ok {
+			change := corev1.PodFSGroupChangePolicy(policy)
+			security.FSGroupChangePolicy = &change
+		}
+	}
+	if labelled {
+		security.SELinuxOptions = &corev1.SELinuxOptions{Level: level}
+	}
+	return security
+}
+
 func (a Act) pod() *corev1.Pod {
 	devices, _ := a.option("devices")
 	pod := cluster.NewPod(a.name, append(slices.Clone(a.args), list(devices)...)...)
@@ -115,16 +137,9 @@ func (a Act) pod() *corev1.Pod {
 		c.VolumeDevices = append(c.VolumeDevices, corev1.VolumeDevice{Name: mount.Name, DevicePath: "/dev/" + mount.Name})
 	}
 	c.VolumeMounts = c.VolumeMounts[:len(a.args)]
+	pod.Spec.SecurityContext = a.security()
 	if part, ok := a.option("sub"); ok {
 		mountPart(c, part)
-	}
-	if group, ok := a.option("group"); ok {
-		gid, _ := strconv.ParseInt(group, 10, 64) // check has seen to it
-		pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &gid}
-		if policy, ok := a.option("change"); ok {
-			change := corev1.PodFSGroupChangePolicy(policy)
-			pod.Spec.SecurityContext.FSGroupChangePolicy = &change
-		}
 	}
 	if reads, _ := a.option("reads"); reads == "true" {
 		for i := range pod.Spec.Volumes {

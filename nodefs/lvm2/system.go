@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Mode is how volumes become devices.
@@ -42,6 +43,7 @@ type System struct {
 	systemID  string
 	mode      Mode
 	command   string // lvm's path
+	grace     time.Duration
 	owner     *os.File
 	activator activator
 
@@ -68,7 +70,7 @@ func Open(config Config) (*System, error) {
 	if !systemIDs.MatchString(config.SystemID) || strings.HasPrefix(config.SystemID, "localhost") {
 		return nil, fmt.Errorf("system ID %q: %w", config.SystemID, ErrBadName)
 	}
-	s := &System{directory: directory, systemID: config.SystemID, mode: config.Mode, groups: map[string]*VolumeGroup{}}
+	s := &System{directory: directory, systemID: config.SystemID, mode: config.Mode, grace: commandGrace, groups: map[string]*VolumeGroup{}}
 	var err error
 	if s.command, err = findCommand(); err != nil {
 		return nil, err
@@ -85,7 +87,7 @@ func Open(config Config) (*System, error) {
 	if s.mode == DeviceMapper {
 		s.activator = mapper{s}
 	} else {
-		s.activator = partitions{s}
+		s.activator = partitions{system: s, mu: &sync.Mutex{}}
 	}
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare %s: %w", directory, err), s.Close())
@@ -123,8 +125,12 @@ func (s *System) prepare() error {
 			return err
 		}
 	}
-	var err error
-	if s.owner, err = lockFile(filepath.Join(s.directory, "owner")); err != nil {
+	// A process that was killed as it began a command holds it until that has begun.
+	err := outwait(nil, func() (done bool, err error) {
+		s.owner, err = lockFile(filepath.Join(s.directory, "owner"))
+		return !errors.Is(err, ErrInUse), err
+	})
+	if err != nil {
 		return err
 	}
 	if err := s.forgetDisks(); err != nil {

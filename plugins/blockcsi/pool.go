@@ -98,13 +98,18 @@ type Volume struct {
 	SizeBytes int64
 	// Source is the ID of what it was copied from; "" is nothing. That may be gone.
 	Source string
-	// Group is the ID of the group snapshot that a snapshot is of; "" is none.
-	Group string
+	// Group is the ID of the group snapshot that a snapshot is one of, GroupSize how
+	// many those are: while there are fewer, the group is not whole. "" is none.
+	Group     string
+	GroupSize int
 	// Created is when it was made.
 	Created time.Time
 	// Parameters are those of the class that it was made with, as far as the pool
 	// takes them, Settings those that can be modified.
 	Parameters, Settings map[string]string
+	// Discard says that its file system gives back at once what it frees, as soon as
+	// it is mounted: Parameters and Settings say so.
+	Discard bool
 	// Unfinished says that it is being made or removed, or was when the driver was killed.
 	Unfinished bool
 	// Trouble says what is wrong with it and what to do; "" is nothing.
@@ -117,9 +122,10 @@ func (v Volume) IsSnapshot() bool { return strings.HasPrefix(v.ID, csireq.Snapsh
 // Wish is a volume or a snapshot that is to be made.
 type Wish struct {
 	ID, Name             string
-	SizeBytes            int64 // at least that of From
-	From                 *Volume
-	Group                string
+	SizeBytes            int64   // at least that of From
+	From                 *Volume // nil is nothing
+	Group                string  // see Volume
+	GroupSize            int
 	Parameters, Settings map[string]string
 }
 
