@@ -78,7 +78,12 @@ func groupName(directory string) string {
 
 func newWorld(t testing.TB, mode lvm2.Mode) *world {
 	t.Helper()
-	w := &world{directory: t.TempDir(), mode: mode, ctx: t.Context()}
+	return newWorldIn(t, mode, t.TempDir())
+}
+
+func newWorldIn(t testing.TB, mode lvm2.Mode, directory string) *world {
+	t.Helper()
+	w := &world{directory: directory, mode: mode, ctx: t.Context()}
 	t.Cleanup(func() { w.nothingIsLeft(t) })
 	w.reopen(t)
 	w.addDisks(t)

@@ -306,5 +306,9 @@ func TestAVolumeThatIsNotReady(t *testing.T) {
 		if volume := w.create(t, lvm2.Spec{Name: "v", Size: mib}); len(volume.Tags) > 0 { // from the start
 			t.Errorf("created %+v", volume)
 		}
+		w.create(t, lvm2.Spec{Name: "c", Size: mib, Tags: []string{"volsim.unfinished"}})
+		if volume, err := w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"}); err != nil || len(volume.Tags) > 0 {
+			t.Errorf("cloned %+v, %v", volume, err)
+		}
 	})
 }
