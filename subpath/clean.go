@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"github.com/volsim/volsim/nodefs"
 )
@@ -104,28 +103,15 @@ func (d Disk) removePlaces(podDir, dir string) error {
 	return d.removeEmptyDirs(podDir, filepath.Dir(dir))
 }
 
-// removeEmptyDirs removes a directory below base, and those between the two, as long as they are empty.
+// removeEmptyDirs removes a directory below the pod's, and those between the two, as long as they are empty.
 //
 // Upstream: pkg/volume/util/subpath removeEmptyDirs (v1.36).
-func (d Disk) removeEmptyDirs(base, dir string) error {
-	if !strings.HasPrefix(dir, base+"/") {
-		return fmt.Errorf("endDir %q is not within baseDir %q", dir, base)
-	}
-	for ; dir != base; dir = filepath.Dir(dir) {
-		info, err := d.FS.Stat(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil && !info.Mode.IsDir() {
-			err = fmt.Errorf("path %q not a directory", dir)
-		}
-		if err != nil {
-			return err
-		}
+func (d Disk) removeEmptyDirs(podDir, dir string) error {
+	for ; dir != podDir; dir = filepath.Dir(dir) {
 		switch err := d.FS.Remove(dir); {
 		case errors.Is(err, nodefs.ErrNotEmpty):
 			return nil
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
+		case err != nil && !errors.Is(err, fs.ErrNotExist): // another volume of the pod may be cleaned at the same time
 			return fmt.Errorf("error removing directory %q: %w", dir, err)
 		}
 	}

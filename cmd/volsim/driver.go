@@ -27,6 +27,8 @@ type driverOptions struct {
 	nodeAttaches bool
 	mountGroup   bool
 
+	volumesPerNode int
+
 	registration    string
 	kubeletEndpoint string
 	metrics         string
@@ -83,16 +85,18 @@ func (k driverKind) command() *cobra.Command {
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "log warnings and errors only")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log requests and responses, too, without their secrets")
 	flags.BoolVar(&o.json, "json", false, "log as JSON")
-	if k.onDevices {
-		flags.StringVar(&o.state, "state", "", "`directory` in which the volumes are kept, this driver's alone (required)")
-		flags.StringVar(&o.root, "root", "/var/lib/kubelet", "`directory` of the kubelet: all that is mounted is below it")
-		flags.StringVar(&o.topologyKey, "topology-key", k.driverName+"/node",
-			"`key` of the topology segment that is the node's name: volumes lie on this machine. Empty is no topology, for a cluster of one node")
-		flags.BoolVar(&o.nodeAttaches, "node-attaches", true,
-			"attach volumes as they are staged. With false the controller service attaches them, by way of an external-attacher on this machine")
-		flags.BoolVar(&o.mountGroup, "mount-group", false, "have the driver give volumes to the fsGroup of a pod, instead of the kubelet (VOLUME_MOUNT_GROUP)")
-		flags.BoolVar(&o.orphans, "orphans", false, "list what carries the driver's mark and belongs to no volume, and how to get rid of it; then end")
+	if !k.onDevices {
+		flags.IntVar(&o.volumesPerNode, "volumes-per-node", 0, "how many volumes can be attached to a node; 0 is any number")
+		return cmd
 	}
+	flags.StringVar(&o.state, "state", "", "`directory` in which the volumes are kept, this driver's alone (required)")
+	flags.StringVar(&o.root, "root", "/var/lib/kubelet", "`directory` of the kubelet: all that is mounted is below it")
+	flags.StringVar(&o.topologyKey, "topology-key", k.driverName+"/node",
+		"`key` of the topology segment that is the node's name: volumes lie on this machine. Empty is no topology, for a cluster of one node")
+	flags.BoolVar(&o.nodeAttaches, "node-attaches", true,
+		"attach volumes as they are staged. With false the controller service attaches them, by way of an external-attacher on this machine")
+	flags.BoolVar(&o.mountGroup, "mount-group", false, "have the driver give volumes to the fsGroup of a pod, instead of the kubelet (VOLUME_MOUNT_GROUP)")
+	flags.BoolVar(&o.orphans, "orphans", false, "list what carries the driver's mark and belongs to no volume, and how to get rid of it; then end")
 	return cmd
 }
 

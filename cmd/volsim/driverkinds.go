@@ -10,6 +10,7 @@ import (
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/plugins/blockcsi/health"
 	"github.com/volsim/volsim/plugins/loop"
 )
 
@@ -83,18 +84,19 @@ func openBlocks(driver *blockcsi.Driver, usable func() error, o driverOptions) (
 	if err != nil {
 		return nil, err
 	}
+	services := health.New(driver, health.Config{})
 	return &openDriver{
 		usable: usable, recover: driver.Recover, orphans: driver.Orphans,
 		offer: func(server grpc.ServiceRegistrar) {
 			csi.RegisterIdentityServer(server, driver.Identity())
-			csi.RegisterControllerServer(server, driver.Controller())
-			csi.RegisterNodeServer(server, driver.Node(o.node, root))
+			csi.RegisterControllerServer(server, services.Controller())
+			csi.RegisterNodeServer(server, services.Node(o.node, root))
 		},
 	}, nil
 }
 
 func openArray(o driverOptions) (*openDriver, error) {
-	all := array.New(array.Config{DriverName: o.name})
+	all := array.New(array.Config{DriverName: o.name, VolumesPerNode: o.volumesPerNode})
 	none := func(context.Context) ([]string, error) { return nil, nil }
 	return &openDriver{
 		notice: "volumes and mounts are in memory: no pod sees them, and they are gone when this process ends",

@@ -191,3 +191,10 @@ func usageAt(path string) ([]*csi.VolumeUsage, error) {
 		},
 	}, nil
 }
+
+// mountsTwins tells whether the kernel mounts two file systems of btrfs that have
+// one UUID (Linux 6.7).
+func mountsTwins() bool {
+	_, err := os.Stat("/sys/fs/btrfs/features/temp_fsid")
+	return err == nil
+}

@@ -26,3 +26,5 @@ func isOpen(string) (bool, error) { return false, nil }
 func MountPoints(string) ([]string, error) { return nil, nil }
 
 func usageAt(string) ([]*csi.VolumeUsage, error) { return nil, errNotLinux }
+
+func mountsTwins() bool { return false }

@@ -77,8 +77,12 @@ func (n *nodeService) NodeGetVolumeStats(ctx context.Context, request *csi.NodeG
 	if err != nil && status.Code(err) != codes.FailedPrecondition {
 		return nil, err
 	}
-	if usage, err := n.deviceUsage(volume, attached, request.GetVolumePath()); err != nil || usage != nil {
-		return &csi.NodeGetVolumeStatsResponse{Usage: usage}, err
+	usage, err := n.deviceUsage(volume, attached, request.GetVolumePath())
+	if err != nil {
+		return nil, csireq.AbsentStatus(err, request.GetVolumeId(), request.GetVolumePath())
+	}
+	if usage != nil {
+		return &csi.NodeGetVolumeStatsResponse{Usage: usage}, nil
 	}
 	mount, mounted, err := csireq.MountAt(n.fs, request.GetVolumePath())
 	if err != nil {
@@ -88,7 +92,7 @@ func (n *nodeService) NodeGetVolumeStats(ctx context.Context, request *csi.NodeG
 		return nil, status.Errorf(codes.NotFound, "volume %s is not mounted at %s",
 			request.GetVolumeId(), request.GetVolumePath())
 	}
-	usage, err := usageAt(request.GetVolumePath())
+	usage, err = usageAt(request.GetVolumePath())
 	if err != nil {
 		return nil, csireq.PathStatus(err)
 	}

@@ -25,8 +25,9 @@ type Calls struct {
 	underWay prometheus.Gauge
 }
 
-// NewCalls returns what logs each call, one that failed as a warning, and counts
-// it in a registry: csi_plugin_operations_seconds, by driver, method and code, and
+// NewCalls returns what logs each call: one that failed as a warning, one that is
+// about no volume (what can you do? what is there?) only when debugging. It counts
+// all in a registry: csi_plugin_operations_seconds, by driver, method and code, and
 // csi_plugin_operations_in_flight.
 //
 // Upstream: csi-lib-utils metrics, whose names and labels these are; the buckets are ours.
@@ -63,16 +64,20 @@ func (c *Calls) Observe(ctx context.Context, request any, info *grpc.UnaryServer
 func (c *Calls) tell(ctx context.Context, method string, request, response any, err error, took time.Duration) {
 	code := status.Code(err)
 	c.duration.WithLabelValues(method, code.String()).Observe(took.Seconds())
+	name, about := subject(request)
 	level := slog.LevelInfo
-	if code != codes.OK {
+	switch {
+	case code != codes.OK:
 		level = slog.LevelWarn
+	case about == "":
+		level = slog.LevelDebug
 	}
 	if !c.log.Enabled(ctx, level) {
 		return
 	}
 	words := []slog.Attr{slog.String("method", path.Base(method))}
-	if name, value := subject(request); value != "" {
-		words = append(words, slog.String(name, value))
+	if about != "" {
+		words = append(words, slog.String(name, about))
 	}
 	words = append(words, slog.String("code", code.String()), slog.Duration("took", took.Round(time.Microsecond)))
 	if err != nil {
@@ -89,7 +94,7 @@ func (c *Calls) tell(ctx context.Context, method string, request, response any, 
 
 // subject is what a call is about: the id of a volume or snapshot, or the name
 // that one is to have.
-func subject(request any) (name, value string) {
+func subject(request any) (name, about string) {
 	if r, ok := request.(interface{ GetVolumeId() string }); ok {
 		return "volume", r.GetVolumeId()
 	}
