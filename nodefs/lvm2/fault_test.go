@@ -122,7 +122,7 @@ func TestMetadataThatIsGone(t *testing.T) {
 // A command that is killed has taken effect or not; asking again ends it.
 func TestCommandsThatAreKilled(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
-		const tries = 40
+		tries := often(40)
 		killed := 0
 		for i := range tries {
 			spec := lvm2.Spec{Name: fmt.Sprintf("v%d", i), Size: 4 * mib, Tags: []string{fmt.Sprintf("uid=%d", i)}}

@@ -248,7 +248,7 @@ func blocks(t *testing.T, w *world) int64 {
 
 func TestHundredAtOnce(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
-		const count = 100
+		count := often(100)
 		var group sync.WaitGroup
 		failed := make([]error, count)
 		for i := range count {
