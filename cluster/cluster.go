@@ -47,6 +47,11 @@ type Config struct {
 	VolumesPerNode int
 	// KubeletsAttach lets kubelets attach and detach volumes by themselves, and not the attach/detach controller.
 	KubeletsAttach bool
+	// SELinux gives the nodes SELinux, as far as volumes have to do with it: those of one pod alone (ReadWriteOncePod) are mounted
+	// with the label of the pod's processes. The driver says that it can do so, and does nothing about it. Array only.
+	SELinux bool
+	// SELinuxMount has volumes of all access modes mounted so: upstream's feature gate of that name. It does nothing without SELinux.
+	SELinuxMount bool
 	// SyncFrequency is how often kubelets set volumes up again whose CSIDriver says requiresRepublish. 0: each minute.
 	SyncFrequency time.Duration
 	// Extra are further parts, such as a user's operator; see Reconciler.
@@ -76,6 +81,7 @@ type Cluster struct {
 	machine hostpath.Machine // on which the PersistentVolume controller runs
 	exports nodefs.FS        // see NFS
 	limited bool             // the driver's volumes are, for each node
+	labels  bool             // the driver says that it mounts with SELinux labels
 	servers []*csi.Server
 	watch   watch
 
@@ -99,10 +105,13 @@ func New(cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{
 		kind: kind, why: why, between: cfg.Between, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA), exports: nodefs.NewMemory("/"),
-		limited: cfg.VolumesPerNode > 0,
+		limited: cfg.VolumesPerNode > 0, labels: cfg.SELinux,
 	}
 	if c.limited && kind != Array {
 		return nil, fmt.Errorf("cluster: %d volumes for each node: only the array has a limit", cfg.VolumesPerNode)
+	}
+	if cfg.SELinux && kind != Array {
+		return nil, errors.New("cluster: SELinux: only the array's volumes can be mounted with labels that mean nothing; use devices array")
 	}
 	if kind == Loop {
 		c.driver, err = newLoopDriver(cfg.Dir)

@@ -132,6 +132,9 @@ const allocatablePeriod = time.Minute
 
 func (c *Cluster) csiDriver() *storagev1.CSIDriver {
 	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: c.driver.name()}}
+	if c.labels {
+		driver.Spec.SELinuxMount = &c.labels
+	}
 	if c.limited {
 		seconds := int64(allocatablePeriod / time.Second)
 		driver.Spec.NodeAllocatableUpdatePeriodSeconds = &seconds
@@ -427,8 +430,9 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 		},
 		start: func(p Process) (err error) {
 			n.kubelet, err = kubelet.New(kubelet.Config{
-				Component: p.Component, Client: p.Client, Informers: p.Informers, Node: n.name, Root: n.root, FS: p.disk(n.fs), Exports: c.exports,
+				Component: p.Component, Client: p.sharing(), Informers: p.Informers, Node: n.name, Root: n.root, FS: p.disk(n.fs), Exports: c.exports,
 				BootID: fmt.Sprintf("%s-%d", n.name, n.boots), SyncFrequency: cfg.SyncFrequency, AttachesItself: cfg.KubeletsAttach,
+				SELinux: cfg.SELinux, SELinuxMount: cfg.SELinuxMount,
 				Sockets: &n.sockets, Dial: c.dialler(p, n),
 			})
 			return err

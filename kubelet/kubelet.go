@@ -24,7 +24,7 @@ import (
 // Config is what New must be told.
 type Config struct {
 	Component *sim.Component
-	Client    kubernetes.Interface
+	Client    kubernetes.Interface // what it answers may be shared with others: nothing of it is changed
 	// Informers are those whose pods are the node's, and whose only node is it; of claims, changes of which Resized of package
 	// volumemanager is true are enough.
 	Informers informers.SharedInformerFactory
@@ -39,6 +39,9 @@ type Config struct {
 
 	// AttachesItself lets the kubelet attach and detach volumes, and not the attach/detach controller.
 	AttachesItself bool
+	// SELinux says that the node has SELinux: volumes of one pod alone are mounted with the label of its processes, where their
+	// driver can do so, or with SELinuxMount, upstream's feature gate of that name, all volumes.
+	SELinux, SELinuxMount bool
 	// SyncFrequency is how often volumes are set up again whose CSIDriver says requiresRepublish. 0: each minute.
 	SyncFrequency time.Duration
 }
@@ -63,6 +66,9 @@ type Kubelet struct {
 	agains   map[types.UID]struct{}    // those that will be looked at again
 	orphans  *sim.Queue[types.UID]     // pods to be looked at again
 
+	preparations map[types.UID]*preparation // of containers; see containers.go
+	prepareAgain *sim.Queue[types.UID]
+
 	recorder record.EventRecorder
 	rejected map[types.UID]*rejection
 	limits   *sim.Queue[string]       // drivers to be asked
@@ -74,6 +80,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k := &Kubelet{
 		cfg: cfg, mine: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, lives: map[types.UID]life{},
 		added: map[types.UID]*corev1.Pod{}, agains: map[types.UID]struct{}{}, periods: map[string]time.Duration{},
+		preparations: map[types.UID]*preparation{},
 	}
 	k.csi = csi.New(k.csiConfig())
 	var manager plugins.Manager
@@ -92,6 +99,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.volumes = volumemanager.New(volumemanager.Config{
 		Component: cfg.Component, Client: cfg.Client, NodeName: types.NodeName(cfg.Node), Plugins: &manager,
 		Recorder: k.recorder, WaitFailed: k.waitFailed, Root: cfg.Root, FS: cfg.FS, AttachesItself: cfg.AttachesItself,
+		SELinux: cfg.SELinux, SELinuxMount: cfg.SELinuxMount,
 		PodChanged:    k.pods.Add,
 		ReportChanged: func() { k.status.Add(cfg.Node) },
 	})
@@ -106,6 +114,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.watchLimits()
 	k.watchRemounts()
 	k.watchOrphans()
+	k.watchPreparations()
 	k.status.Add(cfg.Node)
 	return k, nil
 }

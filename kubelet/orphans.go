@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/subpath"
 )
 
 // errStillMounted says that something is mounted below the directory of a pod that the volume manager does not know of.
@@ -71,7 +72,7 @@ func (k *Kubelet) removePodDir(ctx context.Context, uid types.UID) error {
 			return fmt.Errorf("%w: pod %s: %s", errStillMounted, uid, m.Path)
 		}
 	}
-	if err := k.removeEmpty(dir); err != nil {
+	if err := errors.Join(subpath.RemoveLeft(k.cfg.FS, dir), k.removeEmpty(dir)); err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, fmt.Sprintf("orphaned pod %q found, but error occurred when trying to remove the pod directory", uid))
 	}
 	return nil

@@ -17,7 +17,8 @@ type DeviceReconstructor interface {
 type ReconstructedDevice struct {
 	Path string // where it is mounted; of one that pods use as a device, where it is mapped
 	// Spec is as in Reconstructed; its Name need not be that of the volume. nil: which volume it is is not known any more.
-	Spec  *Spec
-	Block bool        // pods use it as a device
-	Pods  []types.UID // for which a device may still be mapped, sorted
+	Spec         *Spec
+	Block        bool        // pods use it as a device
+	Pods         []types.UID // for which a device may still be mapped, sorted
+	SELinuxLabel string      // that it was mounted with
 }

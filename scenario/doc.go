@@ -17,7 +17,8 @@
 //	  16 hold: pvcprotection/cache pods
 //	violates: I28
 //
-// Headers, before the users: "nodes: N" (2), "volumes-per-node: N" (any number), "parts: NAME, …" (all of the control plane; "parts: none" for none), "faults: …"
+// Headers, before the users: "nodes: N" (2), "volumes-per-node: N" (any number), "selinux: on"
+// (volumes of one pod alone are mounted with its label), "parts: NAME, …" (all of the control plane; "parts: none" for none), "faults: …"
 // (what a random search lets go wrong), "rules: I1, …" (all), "ends: differ" (different schedules may rightly end differently).
 // The set-up of the world, with all parts up and nodes registered, is not part of the schedule: step 1 is the first after it.
 //

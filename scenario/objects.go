@@ -3,6 +3,7 @@ package scenario
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -105,6 +106,28 @@ func (a Act) class(driver string) *storagev1.StorageClass {
 	return class
 }
 
+// security is what a pod's processes may do with files; nil: nothing is said.
+func (a Act) security() *corev1.PodSecurityContext {
+	group, grouped := a.option("group")
+	level, labelled := a.option("level")
+	if !grouped && !labelled {
+		return nil
+	}
+	security := &corev1.PodSecurityContext{}
+	if grouped {
+		gid, _ := strconv.ParseInt(group, 10, 64) // check has seen to it
+		security.FSGroup = &gid
+		if policy, ok := a.option("change"); ok {
+			change := corev1.PodFSGroupChangePolicy(policy)
+			security.FSGroupChangePolicy = &change
+		}
+	}
+	if labelled {
+		security.SELinuxOptions = &corev1.SELinuxOptions{Level: level}
+	}
+	return security
+}
+
 func (a Act) pod() *corev1.Pod {
 	devices, _ := a.option("devices")
 	pod := cluster.NewPod(a.name, append(slices.Clone(a.args), list(devices)...)...)
@@ -114,13 +137,9 @@ func (a Act) pod() *corev1.Pod {
 		c.VolumeDevices = append(c.VolumeDevices, corev1.VolumeDevice{Name: mount.Name, DevicePath: "/dev/" + mount.Name})
 	}
 	c.VolumeMounts = c.VolumeMounts[:len(a.args)]
-	if group, ok := a.option("group"); ok {
-		gid, _ := strconv.ParseInt(group, 10, 64) // check has seen to it
-		pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &gid}
-		if policy, ok := a.option("change"); ok {
-			change := corev1.PodFSGroupChangePolicy(policy)
-			pod.Spec.SecurityContext.FSGroupChangePolicy = &change
-		}
+	pod.Spec.SecurityContext = a.security()
+	if part, ok := a.option("sub"); ok {
+		mountPart(c, part)
 	}
 	if reads, _ := a.option("reads"); reads == "true" {
 		for i := range pod.Spec.Volumes {
@@ -128,4 +147,17 @@ func (a Act) pod() *corev1.Pod {
 		}
 	}
 	return pod
+}
+
+// mountPart has a container mount part of its volumes only.
+func mountPart(c *corev1.Container, part string) {
+	for i := range c.VolumeMounts {
+		if m := &c.VolumeMounts[i]; strings.Contains(part, "$") {
+			m.SubPathExpr = part
+		} else {
+			m.SubPath = part
+		}
+	}
+	field := &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}
+	c.Env = []corev1.EnvVar{{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: field}}}
 }

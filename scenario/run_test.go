@@ -70,6 +70,7 @@ func TestParseErrorsNameTheLine(t *testing.T) {
 		"user a\n  create claim c\n":                "want 1 words",
 		"  create claim c 1Gi\n":                    "stands under no user",
 		"volumes-per-node: 0\n":                     "at least 1",
+		"selinux: strict\n":                         "want on",
 		"user a\n  limit few\n":                     "want a number",
 		"user a\n  pass soon\n":                     "want a duration",
 		"user a\n  set node n\n":                    "want ready=",

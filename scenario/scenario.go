@@ -18,6 +18,7 @@ type Scenario struct {
 	About          []string     // the comment it begins with, a line each
 	Nodes          int          // 0: 2
 	VolumesPerNode int          // that can be attached to a node; 0: any number
+	SELinux        bool         // the nodes have it; see cluster.Config
 	Parts          []string     // nil: all, empty: none; see cluster.Config
 	Faults         sim.Risks    // what a random search lets go wrong
 	Rules          []string     // the numbers of the rules at work; nil: all
@@ -124,6 +125,10 @@ func (p *parser) header(words string) error {
 		if err == nil && p.s.VolumesPerNode < 1 {
 			err = fmt.Errorf("volumes-per-node: %d: want at least 1", p.s.VolumesPerNode)
 		}
+	case "selinux":
+		if p.s.SELinux = value == "on"; !p.s.SELinux {
+			err = fmt.Errorf("selinux: %q: want on", value)
+		}
 	case "parts":
 		p.s.Parts = []string{}
 		if value != noParts {
@@ -142,7 +147,7 @@ func (p *parser) header(words string) error {
 	case "violates":
 		p.s.Violates = value
 	default:
-		err = fmt.Errorf("header %q: want nodes, volumes-per-node, parts, faults, rules, ends or violates", key)
+		err = fmt.Errorf("header %q: want nodes, volumes-per-node, selinux, parts, faults, rules, ends or violates", key)
 	}
 	return err
 }
@@ -173,6 +178,9 @@ func (s *Scenario) String() string {
 	}
 	if s.VolumesPerNode != 0 {
 		header("volumes-per-node", strconv.Itoa(s.VolumesPerNode))
+	}
+	if s.SELinux {
+		header("selinux", "on")
 	}
 	if s.Parts != nil && len(s.Parts) == 0 {
 		header("parts", noParts)
@@ -218,7 +226,7 @@ func (s *Scenario) rules() ([]invariant.Rule, error) {
 func (s *Scenario) config(stepped sim.SteppedConfig) cluster.Config {
 	cfg := cluster.Config{
 		Nodes: cmp.Or(s.Nodes, 2), Parts: s.Parts, Extra: s.Extra, Between: s.Between, Devices: cluster.Array, Stepped: &stepped,
-		Enrolled: true, HostPathProvisioning: true, VolumesPerNode: s.VolumesPerNode,
+		Enrolled: true, HostPathProvisioning: true, VolumesPerNode: s.VolumesPerNode, SELinux: s.SELinux,
 	}
 	cfg.API.Empty = s.Parts != nil && !slices.Contains(s.Parts, "serviceaccount")
 	return cfg

@@ -66,3 +66,59 @@ func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 		w.quiet()
 	}
 }
+
+// TestLabelThatWasFoundOnTheDisk: what a kubelet finds mounted with another label than the next pod needs, it unmounts first; also
+// where only the node still has it.
+func TestLabelThatWasFoundOnTheDisk(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		stages bool   // the volume is mounted for the node first
+		killed string // the kubelet, when it was about to do so; "": while the first pod had it
+		level  string // of the pod that comes
+		want   []string
+	}{
+		{"a pod has it, and one comes that needs another label", true, "", "s0:c2", []string{"TearDown disk-1 a", "UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"}},
+		{"a pod has it, and one comes that needs none", true, "", "", []string{"TearDown disk-1 a", "UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"}},
+		{
+			"a pod has it without the node, and keeps it for a while", false, "", "",
+			[]string{"TearDown disk-1 a: not yet", "TearDown disk-1 a", "SetUp disk-1 b"},
+		},
+		{"the node has it", true, "UnmountDevice", "", []string{"UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"}},
+		{"the node has it, with the right label", true, "UnmountDevice", "s0:c1", []string{"MountDevice disk-1", "SetUp disk-1 b"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil, func(b *backend) { b.stages, b.selinuxMount = tt.stages, true })
+			w.disk("disk-1")
+			w.attach("disk-1")
+			w.manager.AddPod(labelled("a", "s0:c1", "disk-1"))
+			w.run()
+			w.pod("a", true, true)
+			if tt.killed != "" {
+				w.remove("a")
+				w.until(tt.killed, func() bool {
+					return slices.ContainsFunc(w.host.Enabled(), func(s string) bool { return strings.Contains(s, tt.killed) })
+				})
+			}
+			w.restart()
+			if strings.Contains(tt.want[0], "not yet") {
+				w.backend.faults = []fault{{"TearDown disk-1 a", errTransient, false}}
+			}
+			b := newPod("b", "disk-1")
+			if tt.level != "" {
+				b = labelled("b", tt.level, "disk-1")
+			}
+			w.manager.AddPod(b)
+			w.known()
+			w.run()
+			for i, call := range w.backend.calls {
+				_, w.backend.calls[i], _ = strings.Cut(call, " ") // without its time
+			}
+			w.calls(tt.want...)
+			w.pod("b", true, true)
+			w.quiet()
+		})
+	}
+}

@@ -46,6 +46,8 @@ type Config struct {
 
 	// SELinux says that volumes are mounted with labels on the node; see selinux.go.
 	SELinux bool
+	// SELinuxMount lets volumes of all access modes be so, and not only those of one pod alone: upstream's feature gate of that name.
+	SELinuxMount bool
 
 	// AttachesItself lets the kubelet attach and detach volumes, and not the attach/detach controller. Then nothing is asked of
 	// the Node.

@@ -143,7 +143,7 @@ func (m *Manager) takeVolume(found foundVolume) error {
 		return err
 	}
 	v := m.actual.found(name, caps, made.Spec, found.block)
-	v.label = made.SELinuxLabel
+	v.foundLabel(made.SELinuxLabel)
 	v.attachable = attachable
 	if path != "" {
 		v.setFoundDevice(path)
@@ -194,6 +194,7 @@ func (m *Manager) takeDevice(caps plugins.Capabilities, found plugins.Reconstruc
 	}
 	v := m.actual.found(name, caps, found.Spec, found.Block)
 	v.attachable = v.attachable || mayAttach(caps, found.Spec)
+	v.foundLabel(found.SELinuxLabel)
 	v.setFoundDevice(found.Path)
 	for _, pod := range found.Pods {
 		m.actual.foundMount(v, pod, found.Spec.Name())

@@ -93,7 +93,9 @@ func (m *Manager) cleanOperation(found *foundVolume) executor.Operation {
 			case found.block && caps.BlockMapper != nil:
 				err = caps.BlockMapper.UnmapPodDevice(ctx, found.specName, found.pod)
 			case !found.block && caps.Mounter != nil:
-				err = caps.Mounter.TearDown(ctx, found.specName, found.pod)
+				if err = m.cleanSubPaths(found.specName, found.pod); err == nil {
+					err = caps.Mounter.TearDown(ctx, found.specName, found.pod)
+				}
 			}
 			if err != nil {
 				log.Error(err, "what could not be reconstructed is left")

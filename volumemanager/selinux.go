@@ -13,18 +13,20 @@ import (
 
 // On a node with SELinux, a volume of one pod alone (ReadWriteOncePod) is mounted with the label of the pod's processes, where its
 // plugin can do so: then nobody has to label its files one by one. A mount has one label. Pods that need another one wait until
-// all that have the volume have left it.
+// all that have the volume have left it. The feature gate SELinuxMount has volumes of all access modes mounted so; without it
+// they have no label, and conflicts about them are passed over.
 //
-// There is no SELinux behind this: labels are strings.
+// What is found on the disk was mounted with the label that its plugin wrote down before it mounted it. The mount itself is not
+// asked for its label; upstream's plugin for CSI does not either. A volume with the wrong one is unmounted before the next pod has it.
 //
-// Not here: metrics, and the feature gate SELinuxMount, which is off: volumes of other access modes have no label, and conflicts
-// about them are passed over.
+// There is no SELinux behind this: labels are strings. Not here: metrics.
 
 // labelled is how a volume of a pod is labelled.
 type labelled struct {
 	label string // "": no label
 	mount string // what to mount the volume with
 	can   bool   // the plugin can mount the volume with a label
+	alone bool   // volumes like it are mounted with one label, which all pods that have it must need
 }
 
 // labelOf finds out how a volume of a pod is labelled. The error says that the pod's containers need different labels.
@@ -42,8 +44,9 @@ func (m *Manager) labelOf(pod *corev1.Pod, outerName string, found resolved) (la
 		}
 	}
 	labels := labelsOf(pod, outerName)
+	l.alone = m.mountsLabelled(found.spec)
 	switch {
-	case labels.Len() > 1 && !forOnePod(found.spec):
+	case labels.Len() > 1 && !l.alone:
 		return labelled{}, nil
 	case labels.Len() > 1:
 		return labelled{}, unfit("multiple SELinux labels found: %s", strings.Join(sets.List(labels), ","))
@@ -51,7 +54,7 @@ func (m *Manager) labelOf(pod *corev1.Pod, outerName string, found resolved) (la
 		return l, nil
 	}
 	l.label = sets.List(labels)[0]
-	if forOnePod(found.spec) {
+	if l.alone {
 		l.mount = l.label
 	}
 	return l, nil
@@ -63,12 +66,15 @@ func relabelsFiles(pod *corev1.Pod) bool {
 	return security != nil && security.SELinuxChangePolicy != nil && *security.SELinuxChangePolicy == corev1.SELinuxChangePolicyRecursive
 }
 
-// forOnePod tells whether one pod alone may use the volume.
+// mountsLabelled tells whether a volume, by its access modes, is one that is mounted with a label.
 //
 // Upstream: pkg/volume/util VolumeSupportsSELinuxMount (v1.36).
-func forOnePod(spec *plugins.Spec) bool {
+func (m *Manager) mountsLabelled(spec *plugins.Spec) bool {
 	pv := spec.PersistentVolume
-	return pv != nil && len(pv.Spec.AccessModes) == 1 && pv.Spec.AccessModes[0] == corev1.ReadWriteOncePod
+	if pv == nil || m.cfg.SELinuxMount {
+		return pv != nil
+	}
+	return len(pv.Spec.AccessModes) == 1 && pv.Spec.AccessModes[0] == corev1.ReadWriteOncePod
 }
 
 // labelsOf are the labels of those containers of a pod that mount a volume. What a container says goes before what its pod says.
@@ -121,7 +127,7 @@ func FileLabel(options *corev1.SELinuxOptions) string {
 //
 // Upstream: pkg/kubelet/volumemanager/cache AddPodToVolume (v1.36).
 func (v *desiredVolume) conflict(l labelled, spec *plugins.Spec) error {
-	if !l.can || l.label == v.labelled.label || !forOnePod(spec) {
+	if !l.can || l.label == v.labelled.label || !l.alone {
 		return nil
 	}
 	return unfit("conflicting SELinux labels of volume %s: %q and %q", spec.Name(), v.labelled.label, l.label)
@@ -138,6 +144,16 @@ func (v *actualVolume) mislabelled(wanted *desiredVolume) bool {
 func (v *actualVolume) labels(wanted *desiredVolume) {
 	if v.device == notMounted && len(v.pods) == 0 {
 		v.label = wanted.labelled.mount
+	}
+}
+
+// foundLabel notes with which label a volume that was found on the disk is mounted. No label is what a pod may have said that
+// never got so far.
+//
+// Upstream: pkg/kubelet/volumemanager/cache SetDeviceMountState (v1.36).
+func (v *actualVolume) foundLabel(label string) {
+	if label != "" && v.reconstructed {
+		v.label = label
 	}
 }
 

@@ -46,48 +46,59 @@ const (
 	labelTwo = "system_u:object_r:container_file_t:s0:c2"
 )
 
-// TestLabelOfAVolume is upstream's Test_AddPodToVolume_SELinuxSinglePod, with the feature gates that are on, and more.
+const (
+	rwop = corev1.ReadWriteOncePod
+	rwx  = corev1.ReadWriteMany
+)
+
+// TestLabelOfAVolume is upstream's Test_AddPodToVolume_SELinuxSinglePod, with the feature gates that cannot be switched off, and more.
 func TestLabelOfAVolume(t *testing.T) {
 	t.Parallel()
-	const (
-		rwop = corev1.ReadWriteOncePod
-		rwx  = corev1.ReadWriteMany
-	)
 	one, two := options("s0:c1"), options("s0:c2")
+	onlyOne, onlyTwo := labelled{labelOne, labelOne, true, true}, labelled{labelTwo, labelTwo, true, true}
+	none := labelled{can: true, alone: true}
+	const recursive, byMount = corev1.SELinuxChangePolicyRecursive, corev1.SELinuxChangePolicyMountOption
 	tests := []struct {
 		name string
 		pod  *corev1.Pod
 		mode corev1.PersistentVolumeAccessMode
 		can  bool
+		gate bool // SELinuxMount
 		want labelled
 		err  string
 	}{
-		{"one pod, the plugin mounts with labels", labelPod(one, "", nil), rwop, true, labelled{labelOne, labelOne, true}, ""},
+		{"one pod, the plugin mounts with labels", labelPod(one, "", nil), rwop, true, false, onlyOne, ""},
+		{"options that leave much open", labelPod(&corev1.SELinuxOptions{Level: "s0:c1"}, "", nil), rwop, true, false, onlyOne, ""},
+		{"no options", labelPod(nil, "", nil), rwop, true, false, none, ""},
+		{"the plugin does not mount with labels", labelPod(one, "", nil), rwop, false, false, labelled{alone: true}, ""},
+		{"many pods", labelPod(one, "", nil), rwx, true, false, labelled{label: labelOne, can: true}, ""},
+		{"many pods, MountOption", labelPod(one, byMount, nil), rwx, true, false, labelled{label: labelOne, can: true}, ""},
+		{"many pods, Recursive", labelPod(one, recursive, nil), rwx, true, false, labelled{can: true}, ""},
+		{"one pod, Recursive", labelPod(one, recursive, nil), rwop, true, false, none, ""},
+		{"one pod, MountOption", labelPod(one, byMount, nil), rwop, true, false, onlyOne, ""},
+		{"a container's options go before its pod's", labelPod(one, "", two), rwop, true, false, onlyTwo, ""},
+		{"containers of one mind", labelPod(nil, "", two, two), rwop, true, false, onlyTwo, ""},
 		{
-			"options that leave much open", labelPod(&corev1.SELinuxOptions{Level: "s0:c1"}, "", nil), rwop, true,
-			labelled{labelOne, labelOne, true},
-			"",
-		},
-		{"no options", labelPod(nil, "", nil), rwop, true, labelled{can: true}, ""},
-		{"the plugin does not mount with labels", labelPod(one, "", nil), rwop, false, labelled{}, ""},
-		{"many pods", labelPod(one, "", nil), rwx, true, labelled{label: labelOne, can: true}, ""},
-		{"many pods, MountOption", labelPod(one, corev1.SELinuxChangePolicyMountOption, nil), rwx, true, labelled{label: labelOne, can: true}, ""},
-		{"many pods, Recursive", labelPod(one, corev1.SELinuxChangePolicyRecursive, nil), rwx, true, labelled{can: true}, ""},
-		{"one pod, Recursive", labelPod(one, corev1.SELinuxChangePolicyRecursive, nil), rwop, true, labelled{can: true}, ""},
-		{"one pod, MountOption", labelPod(one, corev1.SELinuxChangePolicyMountOption, nil), rwop, true, labelled{labelOne, labelOne, true}, ""},
-		{"a container's options go before its pod's", labelPod(one, "", two), rwop, true, labelled{labelTwo, labelTwo, true}, ""},
-		{"containers of one mind", labelPod(nil, "", two, two), rwop, true, labelled{labelTwo, labelTwo, true}, ""},
-		{
-			"containers that differ", labelPod(one, "", two, nil), rwop, true,
+			"containers that differ", labelPod(one, "", two, nil), rwop, true, false,
 			labelled{},
 			"multiple SELinux labels found: " + labelOne + "," + labelTwo,
 		},
-		{"containers that differ, many pods", labelPod(one, "", two, nil), rwx, true, labelled{}, ""},
+		{"containers that differ, many pods", labelPod(one, "", two, nil), rwx, true, false, labelled{}, ""},
+		{"with the gate, many pods", labelPod(one, "", nil), rwx, true, true, onlyOne, ""},
+		{"with the gate, many pods, Recursive", labelPod(one, recursive, nil), rwx, true, true, none, ""},
+		{"with the gate, many pods, MountOption", labelPod(one, byMount, nil), rwx, true, true, onlyOne, ""},
+		{"with the gate, one pod, Recursive", labelPod(one, recursive, nil), rwop, true, true, none, ""},
+		{"with the gate, one pod, MountOption", labelPod(one, byMount, nil), rwop, true, true, onlyOne, ""},
+		{
+			"with the gate, containers that differ, many pods", labelPod(one, "", two, nil), rwx, true, true,
+			labelled{},
+			"multiple SELinux labels found: " + labelOne + "," + labelTwo,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			m := &Manager{cfg: Config{SELinux: true}}
+			m := &Manager{cfg: Config{SELinux: true, SELinuxMount: tt.gate}}
 			got, err := m.labelOf(tt.pod, "data", labelledVolume(mountsLabelled{can: tt.can}, tt.mode))
 			if got != tt.want || (err != nil || tt.err != "") && (err == nil || err.Error() != tt.err) {
 				t.Errorf("label %+v, error %v; want %+v, %q", got, err, tt.want, tt.err)
@@ -99,9 +110,15 @@ func TestLabelOfAVolume(t *testing.T) {
 		})
 	}
 	broken := errors.New("broken")
-	m := &Manager{cfg: Config{SELinux: true}}
+	m := &Manager{cfg: Config{SELinux: true, SELinuxMount: true}}
 	if _, err := m.labelOf(labelPod(one, "", nil), "data", labelledVolume(mountsLabelled{err: broken}, rwop)); !errors.Is(err, broken) {
 		t.Errorf("a plugin that cannot tell: error %v, want its own", err)
+	}
+	inline := labelledVolume(mountsLabelled{can: true})
+	inline.spec = &plugins.Spec{Volume: &corev1.Volume{Name: "v"}}
+	want := labelled{label: labelOne, can: true}
+	if got, err := m.labelOf(labelPod(one, "", nil), "data", inline); got != want || err != nil {
+		t.Errorf("a volume written out in a pod: label %+v, error %v; want %+v", got, err, want)
 	}
 }
 
@@ -114,38 +131,64 @@ func labelledVolume(plugin plugins.SELinuxMounter, modes ...corev1.PersistentVol
 	}
 }
 
-// TestPodsThatNeedDifferentLabels is upstream's Test_AddPodToVolume_SELinux_MultiplePods, with the feature gates that are on.
+// TestPodsThatNeedDifferentLabels is upstream's Test_AddPodToVolume_SELinux_MultiplePods, with the feature gates that cannot be
+// switched off, and with SELinuxMount.
 func TestPodsThatNeedDifferentLabels(t *testing.T) {
 	t.Parallel()
-	one, none := labelled{labelOne, labelOne, true}, labelled{can: true}
-	forMany := func(label string) labelled { return labelled{label: label, can: true} }
-	rwop := labelledVolume(nil, corev1.ReadWriteOncePod).spec
-	rwx := labelledVolume(nil, corev1.ReadWriteMany).spec
+	const recursive, byMount = corev1.SELinuxChangePolicyRecursive, corev1.SELinuxChangePolicyMountOption
+	pod := func(level string, policy corev1.PodSELinuxChangePolicy) *corev1.Pod {
+		return labelPod(options(level), policy, nil)
+	}
+	const one, two = "s0:c1", "s0:c2"
 	const conflict = `conflicting SELinux labels of volume v: "` + labelOne + `" and "`
 	tests := []struct {
 		name          string
-		first, second labelled
-		spec          *plugins.Spec
-		want          string
+		first, second *corev1.Pod
+		mode          corev1.PersistentVolumeAccessMode
+		want          string // without the gate SELinuxMount
+		gate          string // with it
 	}{
-		{"one pod, the same label", one, one, rwop, ""},
-		{"one pod, two labels", one, labelled{labelTwo, labelTwo, true}, rwop, conflict + labelTwo + `"`},
-		{"one pod, both Recursive", none, none, rwop, ""},
-		{"one pod, one Recursive", one, none, rwop, conflict + `"`},
-		{"many pods, the same label", forMany(labelOne), forMany(labelOne), rwx, ""},
-		{"many pods, two labels", forMany(labelOne), forMany(labelTwo), rwx, ""},
-		{"many pods, one Recursive", forMany(labelOne), none, rwx, ""},
-		{"a plugin that mounts without labels", labelled{}, labelled{}, rwop, ""},
+		{"one pod, the same label", pod(one, ""), pod(one, ""), rwop, "", ""},
+		{"one pod, two labels", pod(one, ""), pod(two, ""), rwop, conflict + labelTwo + `"`, conflict + labelTwo + `"`},
+		{"one pod, both Recursive", pod(one, recursive), pod(one, recursive), rwop, "", ""},
+		{
+			"one pod, one Recursive", pod(one, recursive), pod(one, ""), rwop,
+			`conflicting SELinux labels of volume v: "" and "` + labelOne + `"`,
+			`conflicting SELinux labels of volume v: "" and "` + labelOne + `"`,
+		},
+		{"many pods, the same label", pod(one, byMount), pod(one, byMount), rwx, "", ""},
+		{"many pods, MountOption and nothing said", pod(one, ""), pod(one, byMount), rwx, "", ""},
+		{"many pods, two labels", pod(one, byMount), pod(two, byMount), rwx, "", conflict + labelTwo + `"`},
+		{"many pods, both Recursive", pod(one, recursive), pod(one, recursive), rwx, "", ""},
+		{"many pods, two labels, both Recursive", pod(one, recursive), pod(two, recursive), rwx, "", ""},
+		{"many pods, one Recursive", pod(one, byMount), pod(one, recursive), rwx, "", conflict + `"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := ""
-			if err := (&desiredVolume{labelled: tt.first}).conflict(tt.second, tt.spec); err != nil {
-				got = err.Error()
-			}
-			if got != tt.want {
-				t.Errorf("error %q, want %q", got, tt.want)
+			for _, can := range []bool{true, false} {
+				for gate, want := range map[bool]string{false: tt.want, true: tt.gate} {
+					m := &Manager{cfg: Config{SELinux: true, SELinuxMount: gate}}
+					volume := labelledVolume(mountsLabelled{can: can}, tt.mode)
+					first, err := m.labelOf(tt.first, "data", volume)
+					if err != nil {
+						t.Fatal(err)
+					}
+					second, err := m.labelOf(tt.second, "data", volume)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got := ""
+					if err := (&desiredVolume{labelled: first}).conflict(second, volume.spec); err != nil {
+						got = err.Error()
+					}
+					if !can { // then nothing is mounted with a label
+						want = ""
+					}
+					if got != want {
+						t.Errorf("gate %t, the plugin can %t: error %q, want %q", gate, can, got, want)
+					}
+				}
 			}
 		})
 	}

@@ -59,6 +59,10 @@ type backend struct {
 	calls  []string // what was called and when
 	wrong  []string // what must never happen and did
 	labels []string // with which MountDevice was called
+	staged string   // the label that is written down beside what is mounted for the node
+	given  string   // and beside what is mounted for a pod
+
+	selinuxMount bool // volumes of all access modes are mounted with labels
 
 	now      func() string
 	reported func() []corev1.UniqueVolumeName // node.status.volumesInUse, as the API server has it
@@ -101,6 +105,7 @@ func (shelf) DeviceMountPath(spec *plugins.Spec) (string, error) {
 func (s shelf) MountDevice(_ context.Context, spec *plugins.Spec, path string, use plugins.Use) error {
 	devicePath := use.DevicePath
 	s.b.labels = append(s.b.labels, use.SELinuxLabel)
+	s.b.staged = use.SELinuxLabel
 	return s.call("MountDevice", spec.Name(), "",
 		func() { s.b.mountDevice(spec.Name(), devicePath, path) }, func() { delete(s.b.devices, spec.Name()) })
 }
@@ -118,6 +123,7 @@ func (shelf) MountPath(specName string, pod types.UID) string {
 
 func (s shelf) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.Use) error {
 	devicePath := use.DevicePath
+	s.b.given = use.SELinuxLabel
 	dir := podVolumeDir(pod.UID, spec.Name())
 	if err := s.b.disk.MkdirAll(dir); err != nil {
 		return err
@@ -148,13 +154,13 @@ func (s shelf) Reconstruct(specName string, _ types.UID) (plugins.Reconstructed,
 	if s.b.unreadable[specName] {
 		return plugins.Reconstructed{}, errors.New("nothing is known of it")
 	}
-	return plugins.Reconstructed{Spec: foundSpec(specName)}, nil
+	return plugins.Reconstructed{Spec: foundSpec(specName), SELinuxLabel: s.b.given}, nil
 }
 
 func (s shelf) ReconstructDevices() ([]plugins.ReconstructedDevice, error) {
 	var found []plugins.ReconstructedDevice
 	for _, name := range slices.Sorted(maps.Keys(s.b.devices)) {
-		device := plugins.ReconstructedDevice{Path: "/devices/" + name}
+		device := plugins.ReconstructedDevice{Path: "/devices/" + name, SELinuxLabel: s.b.staged}
 		if !s.b.unreadable[name] {
 			device.Spec = foundSpec(name)
 		}

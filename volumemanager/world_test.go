@@ -109,7 +109,7 @@ func (w *world) start(c *sim.Component) {
 		PodChanged:    func(uid types.UID) { w.changed = append(w.changed, uid) },
 		ReportChanged: func() { w.status.Add(nodeName) },
 		Root:          diskRoot, FS: w.backend.disk,
-		SELinux:    true,
+		SELinux: true, SELinuxMount: w.backend.selinuxMount,
 		WaitFailed: func(uid types.UID, why error) { w.told = append(w.told, string(uid)+": "+why.Error()) },
 	})
 	see := func(obj any) { w.manager.NodeUpdated(obj.(*corev1.Node)) }

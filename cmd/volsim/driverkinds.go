@@ -90,6 +90,7 @@ func openBlocks(driver *blockcsi.Driver, usable func() error, o driverOptions) (
 		offer: func(server grpc.ServiceRegistrar) {
 			csi.RegisterIdentityServer(server, driver.Identity())
 			csi.RegisterControllerServer(server, services.Controller())
+			csi.RegisterGroupControllerServer(server, driver.GroupController())
 			csi.RegisterNodeServer(server, services.Node(o.node, root))
 		},
 	}, nil

@@ -29,10 +29,10 @@ type Patience struct {
 // How many lives are given usually, before a difference is believed, while one that was found is made smaller, and while one of a
 // mutant is.
 var (
-	Thorough = Patience{Upstream: 30, Ours: 30}
-	Stubborn = Patience{Upstream: 200, Ours: 100}
-	Hasty    = Patience{Upstream: 40, Ours: 20}
-	Hastier  = Patience{Upstream: 40, Ours: 6}
+	Thorough = Patience{Upstream: 5, Ours: 30}
+	Stubborn = Patience{Upstream: 40, Ours: 60}
+	Hasty    = Patience{Upstream: 8, Ours: 20}
+	Hastier  = Patience{Upstream: 8, Ours: 6}
 )
 
 // Verdict is what a comparison came to.

@@ -58,6 +58,8 @@ type pod struct {
 	object *corev1.Pod
 	here   bool // the API server has it
 	ended  bool // its containers have ended
+
+	unprocessed bool // not all its volumes could be processed when a kubelet began
 }
 
 // runPod is a pod that comes.
@@ -225,6 +227,11 @@ func (restart) do(w *world) error {
 		p.ended = p.ended || !p.here
 	}
 	w.restarted = true
+	for _, d := range w.disks {
+		if w.seen.knows(d.name) {
+			w.found[d.name]++
+		}
+	}
 	return w.restart()
 }
 

@@ -21,7 +21,7 @@ type excuse struct {
 const (
 	endedUnmounted = "what a pod does not have mounted, whose containers have ended, is not mounted for it any more"
 	attachFailed   = "what a kubelet has tried to attach, and may be attached, is detached"
-	attachedAgain  = "what may not be attached any more, the kubelet having begun anew or failed to detach it, is attached again"
+	attachedAgain  = "what may not be attached any more, the kubelet having begun anew or failed to detach it, is attached again, or detached"
 	kept           = "what a running pod had when the kubelet began stays, though a volume of the pod cannot be processed"
 	patient        = "who waits for a volume that another pod has waits as long as before, though that one has gone"
 	deviceLeft     = "a device that may be there for a pod is taken away from it, though a later try failed for good"
@@ -32,23 +32,34 @@ const (
 var deliberates = []excuse{
 	// volumemanager/manager.go RemovePod. Upstream goes on mounting as long as the API server has the pod.
 	{endedUnmounted, func(d delta, disk, _ string) bool {
-		return slices.ContainsFunc(d.Facts.all, func(p *pod) bool { return p.here && p.ended && p.names(disk) && !hasMounted(d, p, disk) })
+		return slices.ContainsFunc(d.Facts.all, func(p *pod) bool { return p.here && p.ended && p.names(disk) && !hasMounted(d.Upstream, p, disk) })
 	}},
 	// volumemanager/attach.go.
-	{attachFailed, func(d delta, disk, _ string) bool { return d.Facts.itself && d.Facts.seen.failedTo("Attach", disk) }},
+	{attachFailed, func(d delta, disk, line string) bool {
+		w := d.Facts
+		return w.itself && w.seen.failedTo("Attach", disk) && aboutAttaching(line) && onlyAttaching(d, disk, w.found[disk]+w.users(disk))
+	}},
 	{attachedAgain, func(d delta, disk, line string) bool {
-		return d.Facts.itself && (d.Facts.restarted || d.Facts.seen.failedTo("Detach", disk)) &&
-			(strings.HasPrefix(line, "calls ") || strings.Contains(line, "AttachVolume.Attach succeeded"))
+		w, most := d.Facts, d.Facts.found[disk]
+		if w.seen.failedTo("Detach", disk) {
+			most += w.users(disk)
+		}
+		return w.itself && aboutAttaching(line) && onlyAttaching(d, disk, most)
 	}},
 	// volumemanager/ready.go.
 	{kept, func(d delta, disk, line string) bool {
 		return slices.ContainsFunc(d.Facts.all, func(p *pod) bool {
-			return p.isIn(line, disk) && p.here && !p.ended && lost(d, p)
+			if disk != "" {
+				return lost(d, p, disk)
+			}
+			return strings.HasPrefix(line, "pod "+string(p.object.UID)+":") && sameButLost(d, p)
 		})
 	}},
 	// executor/executor.go Start: upstream's back-off ends when another operation on the volume begins.
 	{patient, func(d delta, disk, line string) bool {
-		return slices.ContainsFunc(d.Facts.all, func(p *pod) bool { return p.isIn(line, disk) && p.names("single") && wasRefused(d, p) })
+		return (disk == "single" || strings.HasPrefix(line, "pod ")) && slices.ContainsFunc(d.Facts.all, func(p *pod) bool {
+			return p.isIn(line, disk) && hasMounted(d.Upstream, p, "single") && !hasMounted(d.Ours, p, "single")
+		}) && slices.ContainsFunc(d.Upstream, func(line string) bool { return strings.HasSuffix(line, refused) })
 	}},
 	// volumemanager/map.go mapVolume.
 	{deviceLeft, func(d delta, disk, line string) bool {
@@ -92,28 +103,76 @@ func (p *pod) isIn(line, disk string) bool {
 	return strings.HasPrefix(line, "pod "+string(p.object.UID)+":") || p.names(disk)
 }
 
-// lost tells whether upstream has taken a volume from a pod, and ours has not.
-func lost(d delta, p *pod) bool {
-	took := func(s histories.State, disk string) bool {
-		return slices.ContainsFunc(s, func(line string) bool {
-			return strings.HasPrefix(line, "calls "+disk+": ") && slices.Contains(strings.Split(line, ", "), "TearDown "+string(p.object.UID))
+// lost tells whether upstream has taken a volume from a pod that runs, more often than ours, since the kubelet began when not all
+// volumes of the pod could be processed.
+func lost(d delta, p *pod, disk string) bool {
+	took := func(s histories.State) int { return count(callsIn(s, disk), "TearDown "+string(p.object.UID)) }
+	return p.here && !p.ended && p.unprocessed && p.names(disk) && took(d.Upstream) > took(d.Ours)
+}
+
+// sameButLost tells whether a pod has the same volumes in both worlds, but for what it has lost in upstream's.
+func sameButLost(d delta, p *pod) bool {
+	others := func(s histories.State) []string {
+		return slices.DeleteFunc(mountedIn(s, p), func(name string) bool {
+			disk, _, _ := strings.Cut(name, ".")
+			return lost(d, p, disk)
 		})
 	}
-	return slices.ContainsFunc(disks, func(other disk) bool { return took(d.Upstream, other.name) && !took(d.Ours, other.name) })
+	anything := slices.ContainsFunc(p.object.Spec.Volumes, func(v corev1.Volume) bool { return lost(d, p, v.PersistentVolumeClaim.ClaimName) })
+	return anything && slices.Equal(others(d.Upstream), others(d.Ours))
 }
 
-// wasRefused tells whether a pod was ever told that another one has its volume.
-func wasRefused(d delta, p *pod) bool {
-	return slices.ContainsFunc(d.Upstream, func(line string) bool {
-		return strings.HasPrefix(line, "event about "+string(p.object.UID)+":") && strings.HasSuffix(line, " is already in use by another pod")
-	})
+// aboutAttaching tells whether a line is one that differs where a volume is attached or detached otherwise.
+func aboutAttaching(line string) bool {
+	return strings.HasPrefix(line, "calls ") || strings.HasPrefix(line, "in use: ") || strings.Contains(line, "AttachVolume.Attach succeeded")
 }
 
-// hasMounted tells whether upstream says that a pod has a disk mounted.
-func hasMounted(d delta, p *pod, disk string) bool {
-	return slices.ContainsFunc(d.Upstream, func(line string) bool {
-		return strings.HasPrefix(line, "pod "+string(p.object.UID)+": mounted ") && (strings.Contains(line, "["+disk+".") || strings.Contains(line, " "+disk+"."))
-	})
+// onlyAttaching tells whether of a disk nothing but attaching and detaching differs, and ours did each of these at most so many
+// times more, or in vain.
+func onlyAttaching(d delta, disk string, most int) bool {
+	rest := func(s histories.State) []string {
+		return slices.DeleteFunc(callsIn(s, disk), func(word string) bool {
+			verb, _, _ := strings.Cut(strings.TrimPrefix(word, "("), ":")
+			return verb == "Attach" || verb == "Detach"
+		})
+	}
+	more := func(verb string) int {
+		return count(callsIn(d.Ours, disk), verb) - count(callsIn(d.Upstream, disk), verb)
+	}
+	return slices.Equal(rest(d.Upstream), rest(d.Ours)) && more("Attach") <= most && more("Detach") <= most
+}
+
+// callsIn are the words of the calls for a disk.
+func callsIn(s histories.State, disk string) []string {
+	for _, line := range s {
+		if words, is := strings.CutPrefix(line, "calls "+disk+": "); is {
+			return strings.Split(words, ", ")
+		}
+	}
+	return nil
+}
+
+func count(words []string, word string) int {
+	return len(slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w != word }))
+}
+
+// mountedIn are the volumes that a pod has.
+func mountedIn(s histories.State, p *pod) []string {
+	for _, line := range s {
+		if rest, is := strings.CutPrefix(line, "pod "+string(p.object.UID)+": mounted ["); is {
+			names, _, _ := strings.Cut(rest, "]")
+			return strings.Fields(names)
+		}
+	}
+	return nil
+}
+
+// refused is how it ends what a pod is told of which another one has the volume.
+const refused = " is already in use by another pod"
+
+// hasMounted tells whether a pod has a disk mounted.
+func hasMounted(s histories.State, p *pod, disk string) bool {
+	return slices.ContainsFunc(mountedIn(s, p), func(name string) bool { return strings.HasPrefix(name, disk+".") })
 }
 
 // diskIn is the disk that a line is about; "": none.

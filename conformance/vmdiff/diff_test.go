@@ -11,4 +11,4 @@ func TestMain(m *testing.M) { histories.Main(m) }
 var pair = histories.Pair[step, *world, spoil]{Ours: liveOurs, Upstream: liveUpstream, Deliberate: deliberate}
 
 // TestHistories compares a few hundred histories.
-func TestHistories(t *testing.T) { pair.Run(t, 6, draw, spoil{}, 10) }
+func TestHistories(t *testing.T) { pair.Run(t, 6, draw, spoil{}, 20) }

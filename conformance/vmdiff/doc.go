@@ -14,6 +14,10 @@
 // whether anything is held for them; what the Node's status says is in use and attached; the events that were ever told; and for each
 // volume the plugin's calls in their order, those that succeeded each, those that failed once between two that succeeded.
 //
+// Upstream takes the pods of a volume in the order of a map. What is done for one pod commutes with what is done for another, so
+// calls are compared as the one order that stands for all of those (calls), and what failed for a volume that pods share is no
+// single pod's. What is left is which of several pods gets a volume that is for one: then upstream lives again, a few times.
+//
 // Differences that are there on purpose are listed by deliberates; a history ends where it meets one.
 //
 // Not compared: when something happens and how often it is tried; what a kubelet that begins finds of devices, which upstream's

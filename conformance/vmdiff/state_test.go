@@ -32,15 +32,14 @@ var errBroken = errors.New("broken")
 
 // observer notes what the plugin was called for and what was told. It may be used concurrently.
 type observer struct {
-	mu     sync.Mutex
-	broke  breakage            // guarded by mu
-	calls  map[string][]string // guarded by mu: by disk: what succeeded, in order
-	failed map[string][]string // guarded by mu: by disk: what failed since something last succeeded, sorted
-	told   map[string]bool     // guarded by mu: every event
+	mu    sync.Mutex
+	broke breakage         // guarded by mu
+	calls map[string]calls // guarded by mu: by disk
+	told  map[string]bool  // guarded by mu: every event
 }
 
 func newObserver() *observer {
-	return &observer{calls: map[string][]string{}, failed: map[string][]string{}, told: map[string]bool{}}
+	return &observer{calls: map[string]calls{}, told: map[string]bool{}}
 }
 
 func (o *observer) breakdown(b breakage) {
@@ -58,34 +57,23 @@ func (o *observer) broken(verb string) (is, uncertain bool) {
 
 // called notes a call that has ended.
 func (o *observer) called(verb, disk string, pod types.UID, err error) {
-	what := strings.TrimSpace(verb + " " + string(pod))
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err == nil {
-		o.calls[disk] = append(o.calls[disk], o.flush(disk)...)
-		o.calls[disk] = append(o.calls[disk], what)
-		o.failed[disk] = nil
-		return
-	}
-	what += ": " + err.Error()
-	if at, found := slices.BinarySearch(o.failed[disk], what); !found {
-		o.failed[disk] = slices.Insert(o.failed[disk], at, what)
-	}
+	o.calls[disk] = append(o.calls[disk], call{verb, pod, err})
 }
 
 // failedTo tells whether a call ever failed.
-func (o *observer) failedTo(call, disk string) bool {
+func (o *observer) failedTo(what, disk string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.ContainsFunc(append(o.flush(disk), o.calls[disk]...), func(word string) bool { return strings.HasPrefix(word, "("+call+":") })
+	return slices.ContainsFunc(o.calls[disk], func(c call) bool { return c.err != nil && c.what() == what })
 }
 
-func (o *observer) flush(disk string) []string {
-	var words []string
-	for _, what := range o.failed[disk] {
-		words = append(words, "("+what+")")
-	}
-	return words
+// knows tells whether the plugin was ever called for a disk.
+func (o *observer) knows(disk string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.calls[disk]) > 0
 }
 
 // Event notes an event; the observer is a record.EventRecorder.
@@ -135,13 +123,26 @@ func (w *world) state() histories.State {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for text := range o.told {
-		lines = append(lines, text)
+		lines = append(lines, w.anyones(text))
 	}
 	for _, d := range w.disks {
-		if calls := slices.Concat(o.calls[d.name], o.flush(d.name)); len(calls) > 0 {
+		if calls := o.calls[d.name].words(w.users(d.name) > 1); len(calls) > 0 {
 			lines = append(lines, fmt.Sprintf("calls %s: %s", d.name, strings.Join(calls, ", ")))
 		}
 	}
 	slices.Sort(lines)
-	return lines
+	return slices.Compact(lines)
+}
+
+// anyones is an event about a call that failed for a disk that pods share as one about any of them; see calls.
+func (w *world) anyones(event string) string {
+	disk := diskIn(event)
+	if disk == "" || !strings.Contains(event, ": Warning Failed") || strings.HasSuffix(event, refused) {
+		return event
+	}
+	_, what, is := strings.Cut(strings.TrimPrefix(event, "event about "), ": ")
+	if !is || w.users(disk) < 2 {
+		return event
+	}
+	return "event about some pod: " + what
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,7 +36,8 @@ type world struct {
 	kubelet kubelet
 	restart func() error // of the kubelet
 
-	restarted bool
+	restarted bool           // in this step
+	found     map[string]int // by disk: how often the kubelet began anew after the plugin was called for it
 
 	setting
 	disks  []disk
@@ -48,7 +50,7 @@ type world struct {
 func newWorld(h history, server *fake.Server, client kubernetes.Interface, faults *histories.Faults) *world {
 	return &world{
 		setting: settingOf(h), disks: disksOf(h),
-		server: server, client: client, seen: newObserver(), faults: faults, pods: map[string]*pod{}, counts: map[string]int{},
+		server: server, client: client, seen: newObserver(), faults: faults, pods: map[string]*pod{}, counts: map[string]int{}, found: map[string]int{},
 	}
 }
 
@@ -98,6 +100,32 @@ func (w *world) patchNode(status map[string]any) error {
 	return err
 }
 
+// noteUnprocessed notes of which pods not all volumes can be processed by a kubelet that has just begun.
+func (w *world) noteUnprocessed(f histories.Fault) {
+	for _, p := range w.all {
+		p.unprocessed = p.unprocessed || strings.HasPrefix(f.Request, "get ") || slices.ContainsFunc(p.object.Spec.Volumes, func(v corev1.Volume) bool {
+			return !w.usable(v.PersistentVolumeClaim.ClaimName)
+		})
+	}
+}
+
+// usable tells whether a claim can be used.
+func (w *world) usable(name string) bool {
+	object, there := w.server.Get("persistentvolumeclaims", "default", name)
+	if !there {
+		return false
+	}
+	claim := object.(*corev1.PersistentVolumeClaim)
+	protected := claim.DeletionTimestamp == nil || slices.Contains(claim.Finalizers, "kubernetes.io/pvc-protection")
+	_, made := w.server.Get("persistentvolumes", "", name)
+	return claim.Status.Phase == corev1.ClaimBound && protected && made && !w.disk(name).others
+}
+
+// users are how many pods there were that use a disk.
+func (w *world) users(disk string) int {
+	return len(slices.DeleteFunc(slices.Clone(w.all), func(p *pod) bool { return !p.names(disk) }))
+}
+
 // tick is how often volumes in use are reported, and the controller looks at the world.
 const tick = time.Second
 
@@ -135,10 +163,14 @@ func (w *world) live(h history, pass func(time.Duration) error, want []histories
 func (w *world) step(s step, pass func(time.Duration) error) histories.State {
 	w.faults.Arm(s.fault)
 	w.seen.breakdown(s.broke)
+	w.restarted = false
 	for _, a := range s.acts {
 		if err := a.do(w); err != nil {
 			return histories.State{fmt.Sprintf("the act was refused: %v", err)}
 		}
+	}
+	if w.restarted {
+		w.noteUnprocessed(s.fault)
 	}
 	for passed := time.Duration(0); passed < rest; passed += tick {
 		if passed >= outage {

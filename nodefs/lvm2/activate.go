@@ -15,6 +15,9 @@ type Caps struct {
 	// Pieces tells whether a volume may lie in several pieces, and so grow wherever
 	// there are free extents.
 	Pieces bool
+	// Snapshots tells whether a snapshot shares with its origin what both have in
+	// common. Otherwise it is a copy.
+	Snapshots bool
 	// ActiveMax is how many volumes of one disk can be active; 0 means that there is no bound.
 	ActiveMax int
 }
@@ -29,7 +32,7 @@ func (c Caps) has(layout Layout) bool {
 }
 
 // activator is a way to make volumes devices. Whoever calls it has the locks of
-// the volume and of the metadata, which the report is of.
+// the volumes, which cannot have changed since the report then.
 type activator interface {
 	caps() Caps
 	// creation are the arguments of lvcreate that it needs.
@@ -45,6 +48,9 @@ type activator interface {
 	// clear makes a volume that nobody uses ready for removal: no content can be
 	// read once its extents are discarded. It gives ErrInUse.
 	clear(ctx context.Context, report *Report, volume LogicalVolume) error
+	// copy copies the content of a volume that nobody writes to into one that is as
+	// LVM made it, and no smaller.
+	copy(ctx context.Context, report *Report, from, to LogicalVolume) error
 }
 
 // Activation is a volume's device.
@@ -81,7 +87,9 @@ func (g *VolumeGroup) Activate(ctx context.Context, name string) (string, error)
 }
 
 // Deactivate takes a volume's device away. When it returns nil there is none. It
-// gives ErrInUse while anybody has the device open. A volume that is not there has none.
+// gives ErrInUse while anybody has the device open. A volume that is not there has
+// none. A volume of the layout Snapshot is active as long as its origin is: for it,
+// nil says that nobody has its device open.
 func (g *VolumeGroup) Deactivate(ctx context.Context, name string) error {
 	err := g.with(ctx, name, func(report *Report, volume LogicalVolume) error {
 		return g.system.activator.deactivate(ctx, report, volume)
@@ -108,16 +116,16 @@ func (g *VolumeGroup) Active(ctx context.Context, name string) (Activation, erro
 	return inspect(device)
 }
 
-// with runs f on a volume that is locked.
+// with runs f on a volume that is locked. Other volumes may change meanwhile.
 func (g *VolumeGroup) with(ctx context.Context, name string, f func(*Report, LogicalVolume) error) error {
 	if err := checkNames(name); err != nil {
 		return err
 	}
-	release, err := g.lock(ctx, name)
+	leave, err := g.volumes.acquire(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer leave()
 	report, volume, err := g.find(ctx, name)
 	if err != nil {
 		return err
@@ -140,22 +148,13 @@ func (g *VolumeGroup) deactivateAll(ctx context.Context) error {
 
 // inspect tells of a device that is there.
 func inspect(device string) (Activation, error) {
-	major, minor, err := numberOf(device)
+	size, err := sizeOf(device)
 	if err != nil {
 		return Activation{}, err
 	}
-	active := Activation{Device: device}
-	if active.Size, err = sizeOf(device); err != nil {
+	active := Activation{Device: device, Size: size}
+	if active.Mounts, err = mountsOf(device); err != nil {
 		return Activation{}, err
-	}
-	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
-		return m.Major != major || m.Minor != minor, false
-	})
-	if err != nil {
-		return Activation{}, err
-	}
-	for _, each := range mounts {
-		active.Mounts = append(active.Mounts, each.Mountpoint)
 	}
 	err = notInUse(device)
 	active.InUse = errors.Is(err, ErrInUse)
@@ -163,4 +162,20 @@ func inspect(device string) (Activation, error) {
 		err = nil
 	}
 	return active, err
+}
+
+// mountsOf returns where a block device is mounted.
+func mountsOf(device string) ([]string, error) {
+	major, minor, err := numberOf(device)
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
+		return m.Major != major || m.Minor != minor, false
+	})
+	var targets []string
+	for _, each := range mounts {
+		targets = append(targets, each.Mountpoint)
+	}
+	return targets, err
 }

@@ -29,7 +29,7 @@ type Disk struct {
 
 // AddFile gives the System a disk that is a file. One that is missing is made,
 // sparse and of that many bytes; one that is there keeps its size. Adding a file
-// again returns what it is. It gives ErrNotEmpty for a file with content that is no
+// again gives it back a loop device if it lost its own. It gives ErrNotEmpty for a file with content that is no
 // physical volume of ours, and ErrForeign for another's.
 func (s *System) AddFile(ctx context.Context, path string, size int64) (Disk, error) {
 	path, err := filepath.Abs(path)
@@ -41,8 +41,9 @@ func (s *System) AddFile(ctx context.Context, path string, size int64) (Disk, er
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if disk, ok := s.added(path); ok {
-		return disk, nil
+	if at := s.added(path); at >= 0 {
+		err := s.bindAgain(ctx, &s.disks[at])
+		return s.disks[at], err
 	}
 	empty, err := ensureFile(path, size)
 	if err != nil {
@@ -61,7 +62,8 @@ func (s *System) AddFile(ctx context.Context, path string, size int64) (Disk, er
 
 // AddDevice gives the System a disk that is a block device of this machine. It
 // must carry a physical volume of ours, or be in nobody's use: it gives ErrInUse,
-// or ErrForeign for another's physical volume. Whether it is empty is seen when a
+// or ErrForeign for another's physical volume, or ErrDuplicateDevice for a
+// second way to one that was added. Whether it is empty is seen when a
 // volume group takes it.
 func (s *System) AddDevice(ctx context.Context, path string) (Disk, error) {
 	path, err := filepath.EvalSymlinks(path)
@@ -70,21 +72,24 @@ func (s *System) AddDevice(ctx context.Context, path string) (Disk, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if disk, ok := s.added(path); ok {
-		return disk, nil
+	if at := s.added(path); at >= 0 {
+		return s.disks[at], nil
 	}
 	disk := Disk{Path: path, Device: path}
-	wrap := s.mode == Partitions && !mayHavePartitions(path)
-	if wrap {
-		if disk.Device, err = bindDisk(ctx, path); err != nil {
-			return Disk{}, err
-		}
+	if s.mode == DeviceMapper {
+		return s.add(ctx, disk, true)
+	}
+	if err := notInUse(path); err != nil {
+		return Disk{}, fmt.Errorf("disk %s: %w", path, err)
+	}
+	if disk.Device, err = bindDisk(ctx, path); err != nil {
+		return Disk{}, err
 	}
 	disk, err = s.add(ctx, disk, true)
-	if err != nil && wrap {
-		err = errors.Join(err, unbindDisk(ctx, path))
+	if err != nil {
+		return Disk{}, errors.Join(err, unbindDisk(ctx, path))
 	}
-	return disk, err
+	return disk, nil
 }
 
 // Disks returns the disks that were added, in that order.
@@ -156,12 +161,19 @@ func (s *System) take(ctx context.Context, at int) error {
 	return nil
 }
 
-func (s *System) added(path string) (Disk, bool) {
-	at := slices.IndexFunc(s.disks, func(d Disk) bool { return d.Path == path })
-	if at < 0 {
-		return Disk{}, false
+// added returns a disk's index, or -1.
+func (s *System) added(path string) int {
+	return slices.IndexFunc(s.disks, func(d Disk) bool { return d.Path == path })
+}
+
+// bindAgain gives a disk that lost its loop device another one.
+func (s *System) bindAgain(ctx context.Context, disk *Disk) error {
+	device, err := bindDisk(ctx, disk.Path)
+	if err != nil || device == disk.Device {
+		return err
 	}
-	return s.disks[at], true
+	disk.Device = device
+	return makeNode(s.node(disk.Name), device)
 }
 
 // add makes a disk's node, and looks whose physical volume it is. One that is
@@ -193,9 +205,10 @@ func (s *System) check(ctx context.Context, disk Disk, empty bool) error {
 }
 
 // carriesOurs tells whether a disk is a physical volume, and gives ErrForeign for
-// one of a volume group that is not ours. One of no group is nobody's.
+// one of a volume group that is not ours, and ErrDuplicateDevice for one that another
+// disk is as well. One of no group is nobody's.
 func (s *System) carriesOurs(ctx context.Context, disk Disk) (bool, error) {
-	output, err := s.lvm(ctx, "pvs", "--reportformat", "json", "-o", "pv_name,vg_name,vg_systemid", "--foreign", s.node(disk.Name))
+	output, err := s.lvm(ctx, "pvs", "--reportformat", "json", "-o", "pv_name,vg_name,vg_systemid,pv_duplicate", "--foreign", s.node(disk.Name))
 	if err != nil {
 		var refused *CommandError
 		if errors.As(err, &refused) && strings.Contains(refused.Text, "Failed to find physical volume") {
@@ -208,6 +221,9 @@ func (s *System) carriesOurs(ctx context.Context, disk Disk) (bool, error) {
 		return false, err
 	}
 	for _, row := range rows {
+		if row["pv_duplicate"] != "" {
+			return false, fmt.Errorf("%w: it is a physical volume of volume group %s", ErrDuplicateDevice, row["vg_name"])
+		}
 		if row["vg_name"] != "" && row["vg_systemid"] != s.systemID {
 			return false, fmt.Errorf("%w: volume group %s, system ID %q", ErrForeign, row["vg_name"], row["vg_systemid"])
 		}
@@ -257,7 +273,9 @@ func ensureFile(path string, size int64) (empty bool, err error) {
 	return true, nil
 }
 
-// bindDisk returns the loop device that is a disk's already, or binds one.
+// bindDisk returns the loop device that is a disk's already, or binds one. The
+// kernel leaves partitions on a loop device that is unbound, and shows them on what
+// is bound to it next: so one that is new is rid of them.
 func bindDisk(ctx context.Context, path string) (string, error) {
 	bound, err := boundDisk(path)
 	if err != nil {
@@ -266,7 +284,14 @@ func bindDisk(ctx context.Context, path string) (string, error) {
 	if len(bound) > 0 {
 		return bound[0].Device, nil
 	}
-	return loopdev.Bind(ctx, path, diskMark, false)
+	device, err := loopdev.Bind(ctx, path, diskMark, false)
+	if err != nil {
+		return "", err
+	}
+	if err := removePartitions(ctx, device); err != nil {
+		return "", errors.Join(err, unbindDisk(ctx, path))
+	}
+	return device, nil
 }
 
 func unbindDisk(ctx context.Context, path string) error {
@@ -275,6 +300,9 @@ func unbindDisk(ctx context.Context, path string) error {
 		return err
 	}
 	for _, each := range bound {
+		if err := removePartitions(ctx, each.Device); err != nil {
+			return err
+		}
 		err := loopdev.Unbind(ctx, each)
 		if errors.Is(err, loopdev.ErrInUse) {
 			err = fmt.Errorf("%w: %w", ErrInUse, err)

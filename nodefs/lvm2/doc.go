@@ -23,8 +23,10 @@
 // driver and no second cache between volume and disk; they grow in use in one
 // step; the kernel refuses to take one away that anybody has open, and says so;
 // it refuses two that overlap; and sysfs tells where each lies, which is what
-// says whose it is. A disk has at most 255 of them. A disk that has no partitions,
-// because it is one, gets a loop device as a whole.
+// says whose it is. A disk has at most 255 of them. The disk itself is a loop device
+// then, over a file or over the block device that was given: the kernel looks for
+// partitions on other disks by itself whenever somebody like udev asks it to, and
+// would forget ours.
 //
 // Not done, on purpose: shared volume groups (lvmlockd), caches, VDO, moving
 // extents (pvmove returns success without device-mapper and leaves the volume

@@ -22,6 +22,10 @@ type VolumeGroup struct {
 	name     string
 	volumes  locks               // taken before metadata
 	metadata *semaphore.Weighted // taken for each change; first come, first served
+	last     memory
+	// What may be left half done, guarded by metadata: by a process before us, and
+	// by a command of ours that failed while a volume moved.
+	unknown, moving bool
 }
 
 // GroupSpec is what a volume group is to be.
@@ -114,14 +118,14 @@ func (s *System) VolumeGroup(ctx context.Context, name string) (*VolumeGroup, er
 	s.mu.Lock()
 	group := s.groups[name]
 	if group == nil {
-		group = &VolumeGroup{system: s, name: name, metadata: semaphore.NewWeighted(1)}
+		group = &VolumeGroup{system: s, name: name, metadata: semaphore.NewWeighted(1), unknown: true}
 		s.groups[name] = group
 	}
 	s.mu.Unlock()
 	if _, err := group.Report(ctx); err != nil {
 		return nil, err
 	}
-	return group, nil
+	return group, group.change(ctx, func() error { return nil })
 }
 
 // VolumeGroups returns the names of the System's volume groups.
@@ -171,7 +175,7 @@ func (g *VolumeGroup) Name() string { return g.name }
 // It gives ErrNoGroup if the volume group cannot be read, and ErrForeign if it is
 // not ours; missing disks are no error, but are told.
 func (g *VolumeGroup) Report(ctx context.Context) (*Report, error) {
-	report, err := g.system.report(ctx, g.name)
+	report, err := g.last.recall(ctx, g.system, g.name)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +251,7 @@ func (g *VolumeGroup) lock(ctx context.Context, volumes ...string) (release func
 	if err != nil {
 		return nil, err
 	}
-	if err := g.metadata.Acquire(ctx, 1); err != nil {
+	if err := g.enter(ctx); err != nil {
 		leave()
 		return nil, err
 	}
@@ -255,6 +259,30 @@ func (g *VolumeGroup) lock(ctx context.Context, volumes ...string) (release func
 		g.metadata.Release(1)
 		leave()
 	}, nil
+}
+
+// change runs f while no other change is made to the metadata.
+func (g *VolumeGroup) change(ctx context.Context, f func() error) error {
+	if err := g.enter(ctx); err != nil {
+		return err
+	}
+	defer g.metadata.Release(1)
+	return f()
+}
+
+// enter takes the lock of the metadata, and puts right what is half done.
+func (g *VolumeGroup) enter(ctx context.Context) error {
+	if err := g.metadata.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	var err error
+	if g.unknown || g.moving {
+		err = g.recover(ctx)
+	}
+	if err != nil {
+		g.metadata.Release(1)
+	}
+	return err
 }
 
 // tagged is an option with each of the tags.

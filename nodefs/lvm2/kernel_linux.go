@@ -158,20 +158,6 @@ func systemDirectory(device string) (string, error) {
 	return filepath.EvalSymlinks(fmt.Sprintf("/sys/dev/block/%d:%d", major, minor))
 }
 
-// mayHavePartitions tells whether the kernel takes partitions on a block device.
-func mayHavePartitions(device string) bool {
-	directory, err := systemDirectory(device)
-	if err != nil {
-		return false
-	}
-	for _, name := range []string{"partition", "dm", "md"} {
-		if _, err := os.Stat(filepath.Join(directory, name)); err == nil {
-			return false
-		}
-	}
-	return true
-}
-
 // partitionsOf returns the partitions of a disk that the kernel knows of.
 func partitionsOf(disk string) ([]partition, error) {
 	directory, err := systemDirectory(disk)

@@ -3,6 +3,7 @@
 package lvm2
 
 import (
+	"context"
 	"os"
 	"os/exec"
 )
@@ -18,8 +19,13 @@ func notInUse(string) error                    { return ErrUnsupported }
 func isHole(string) (bool, error)              { return false, ErrUnsupported }
 func zeroRange(string, int64, int64) error     { return ErrUnsupported }
 func setReadOnly(string) error                 { return ErrUnsupported }
-func mayHavePartitions(string) bool            { return false }
 func partitionsOf(string) ([]partition, error) { return nil, ErrUnsupported }
 func addPartition(string, partition) error     { return ErrUnsupported }
 func resizePartition(string, partition) error  { return ErrUnsupported }
 func deletePartition(string, int) error        { return ErrUnsupported }
+
+func copyRange(context.Context, string, int64, string, int64, int64) error { return ErrUnsupported }
+func copyDevice(context.Context, string, string, int64, bool) error        { return ErrUnsupported }
+func freezeMount(string) (func() error, error)                             { return nil, ErrUnsupported }
+func thawMount(string) error                                               { return ErrUnsupported }
+func syncDevice(string) error                                              { return ErrUnsupported }

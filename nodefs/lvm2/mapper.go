@@ -10,7 +10,7 @@ import (
 type mapper struct{ system *System }
 
 func (mapper) caps() Caps {
-	return Caps{Layouts: []Layout{Linear, Striped, RAID1, ThinPool, Thin, Snapshot}, Pieces: true}
+	return Caps{Layouts: []Layout{Linear, Striped, RAID1, ThinPool, Thin, Snapshot}, Pieces: true, Snapshots: true}
 }
 
 // creation lets LVM wipe the beginning of a new volume, which makes it active.
@@ -49,9 +49,14 @@ func (a mapper) activate(ctx context.Context, report *Report, volume LogicalVolu
 // resize has nothing to do: lvextend does it.
 func (mapper) resize(*Report, LogicalVolume) error { return nil }
 
+// deactivate leaves a snapshot that takes up what its origin loses to its origin:
+// LVM has both active, or neither.
 func (a mapper) deactivate(ctx context.Context, report *Report, volume LogicalVolume) error {
-	if volume.major < 0 {
+	if volume.major < 0 || volume.Layout == Snapshot && !volume.open {
 		return nil
+	}
+	if volume.Layout == Snapshot {
+		return fmt.Errorf("%w: somebody has it open", ErrInUse)
 	}
 	_, err := a.system.lvm(ctx, "lvchange", "-q", "-y", "-an", report.Name+"/"+volume.Name)
 	return err
@@ -73,4 +78,8 @@ func (a mapper) clear(ctx context.Context, report *Report, volume LogicalVolume)
 		return err
 	}
 	return zeroRange(device, 0, volume.Size)
+}
+
+func (a mapper) copy(ctx context.Context, report *Report, from, to LogicalVolume) error {
+	return throughDevices(ctx, a, report, from, to, to.Layout == Thin || !a.system.hasUnwiped())
 }

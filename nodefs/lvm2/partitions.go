@@ -5,21 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
+	"sync"
 )
 
-const (
-	// partitionsMax is how many partitions the kernel numbers on one disk.
-	partitionsMax = 255
-	// An open device may be udev's, which looks at each that is new for a moment.
-	closedChecksMax = 500
-	closedInterval  = 2 * time.Millisecond // 1 s in all
-)
+// partitionsMax is how many partitions the kernel numbers on one disk.
+const partitionsMax = 255
 
 // partitions makes an active volume a partition of the disk that it lies on: one
 // of which only the kernel knows, since nothing is written on the disk for it. A
 // volume's partition is the one that begins where the volume does.
-type partitions struct{ system *System }
+type partitions struct {
+	system *System
+	mu     *sync.Mutex // held while a number is chosen and taken
+}
 
 // partition is one that the kernel knows of.
 type partition struct {
@@ -88,6 +86,8 @@ func (a partitions) activate(_ context.Context, report *Report, volume LogicalVo
 	if err != nil {
 		return "", err
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	own, all, err := a.partition(at)
 	if err != nil {
 		return "", err
@@ -172,25 +172,30 @@ func (a partitions) deactivate(ctx context.Context, report *Report, volume Logic
 	return nil
 }
 
-// removePartition waits a moment for who only looks at a device, as udev does.
-func removePartition(ctx context.Context, disk string, each partition) error {
-	ticker := time.NewTicker(closedInterval)
-	defer ticker.Stop()
-	for range closedChecksMax {
-		err := deletePartition(disk, each.number)
-		if !errors.Is(err, ErrInUse) {
+// removePartitions removes all that a disk has.
+func removePartitions(ctx context.Context, disk string) error {
+	all, err := partitionsOf(disk)
+	if err != nil {
+		return err
+	}
+	for _, each := range all {
+		if err := removePartition(ctx, disk, each); err != nil {
 			return err
-		}
-		if err := notInUse(each.device); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", err, ctx.Err())
-		case <-ticker.C:
 		}
 	}
-	return fmt.Errorf("%w: somebody has %s open", ErrInUse, each.device)
+	return nil
+}
+
+// removePartition waits a moment for who only looks at a device, as udev does at
+// each that is new.
+func removePartition(ctx context.Context, disk string, each partition) error {
+	return outwait(ctx.Done(), func() (done bool, err error) {
+		err = deletePartition(disk, each.number)
+		if !errors.Is(err, ErrInUse) {
+			return true, err
+		}
+		return errors.Is(notInUse(each.device), ErrInUse), err
+	})
 }
 
 // clear deactivates, and zeroes what discarding may not.
@@ -199,6 +204,23 @@ func (a partitions) clear(ctx context.Context, report *Report, volume LogicalVol
 		return err
 	}
 	return a.system.zero(report, volume)
+}
+
+// copy copies between files, where both disks are such: holes stay holes then, and
+// a file system that can lets both share blocks. Otherwise it copies between disks.
+func (a partitions) copy(ctx context.Context, report *Report, from, to LogicalVolume) error {
+	source, err := a.place(report, from)
+	if err != nil {
+		return err
+	}
+	target, err := a.place(report, to)
+	if err != nil {
+		return err
+	}
+	if source.disk.Zeroed && target.disk.Zeroed {
+		return copyRange(ctx, source.disk.Path, source.start, target.disk.Path, target.start, source.size)
+	}
+	return throughDevices(ctx, a, report, from, to, false)
 }
 
 func freeNumber(taken []partition) (int, error) {

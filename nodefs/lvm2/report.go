@@ -65,6 +65,7 @@ type LogicalVolume struct {
 
 	node         string // of device-mapper
 	major, minor int    // -1, -1 without
+	open         bool   // its device, by anybody
 }
 
 // HasTags tells whether a volume has all of the tags.
@@ -107,7 +108,7 @@ func (r *Report) disk(name string) (PhysicalVolume, bool) {
 var fields = map[string]string{
 	"vg":    "vg_name,vg_uuid,vg_systemid,vg_seqno,vg_extent_size,vg_size,vg_free,vg_tags",
 	"pv":    "pv_name,pv_uuid,pe_start,pv_size,pv_free,pv_missing",
-	"lv":    "lv_name,lv_uuid,lv_size,lv_attr,lv_time,lv_tags,origin,pool_lv,data_percent,metadata_percent,lv_health_status,lv_dm_path,lv_kernel_major,lv_kernel_minor",
+	"lv":    "lv_name,lv_uuid,lv_size,lv_attr,lv_time,lv_tags,origin,pool_lv,data_percent,metadata_percent,lv_health_status,lv_device_open,lv_dm_path,lv_kernel_major,lv_kernel_minor",
 	"pvseg": "pv_uuid,pvseg_start,pvseg_size,segtype",
 	"seg":   "lv_uuid,segtype,seg_start_pe,seg_size_pe,seg_pe_ranges",
 }
@@ -238,7 +239,7 @@ func (s *System) parseLogical(lv row, raw rawReport) LogicalVolume {
 		Name: lv.text("lv_name"), UUID: lv.text("lv_uuid"), Size: lv.number("lv_size"), Tags: lv.list("lv_tags"),
 		Attributes: lv.text("lv_attr"), Created: lv.time("lv_time"), Origin: lv.text("origin"), Pool: lv.text("pool_lv"), Health: lv.text("lv_health_status"),
 		DataPercent: lv.percent("data_percent"), MetadataPercent: lv.percent("metadata_percent"),
-		node: lv.text("lv_dm_path"), major: int(lv.number("lv_kernel_major")), minor: int(lv.number("lv_kernel_minor")),
+		open: lv.text("lv_device_open") == "open", node: lv.text("lv_dm_path"), major: int(lv.number("lv_kernel_major")), minor: int(lv.number("lv_kernel_minor")),
 	}
 	volume.ReadOnly = len(volume.Attributes) > 1 && strings.ContainsRune("rR", rune(volume.Attributes[1]))
 	var segments []row

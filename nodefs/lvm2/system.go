@@ -85,7 +85,7 @@ func Open(config Config) (*System, error) {
 	if s.mode == DeviceMapper {
 		s.activator = mapper{s}
 	} else {
-		s.activator = partitions{s}
+		s.activator = partitions{system: s, mu: &sync.Mutex{}}
 	}
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare %s: %w", directory, err), s.Close())
@@ -123,8 +123,12 @@ func (s *System) prepare() error {
 			return err
 		}
 	}
-	var err error
-	if s.owner, err = lockFile(filepath.Join(s.directory, "owner")); err != nil {
+	// A process that was killed as it began a command holds it until that has begun.
+	err := outwait(nil, func() (done bool, err error) {
+		s.owner, err = lockFile(filepath.Join(s.directory, "owner"))
+		return !errors.Is(err, ErrInUse), err
+	})
+	if err != nil {
 		return err
 	}
 	if err := s.forgetDisks(); err != nil {

@@ -39,7 +39,11 @@ func (g *VolumeGroup) Create(ctx context.Context, spec Spec) (LogicalVolume, err
 	if err != nil {
 		return LogicalVolume{}, fmt.Errorf("create %s: %w", spec.Name, err)
 	}
-	release, err := g.lock(ctx, spec.Name)
+	needed := []string{spec.Name}
+	if spec.Pool != "" {
+		needed = append(needed, spec.Pool)
+	}
+	release, err := g.lock(ctx, needed...)
 	if err != nil {
 		return LogicalVolume{}, err
 	}
@@ -165,6 +169,9 @@ func (g *VolumeGroup) find(ctx context.Context, name string) (*Report, LogicalVo
 		return nil, LogicalVolume{}, err
 	}
 	volume, ok := report.Find(name)
+	if !ok && report.moves(name) {
+		return nil, LogicalVolume{}, fmt.Errorf("%s/%s is being moved", g.name, name)
+	}
 	if !ok {
 		return nil, LogicalVolume{}, fmt.Errorf("%s/%s: %w", g.name, name, ErrNotFound)
 	}
@@ -173,29 +180,55 @@ func (g *VolumeGroup) find(ctx context.Context, name string) (*Report, LogicalVo
 
 // Extend makes a volume that size, in use or not, and its device if it is active.
 // One that has it is left as it is. Without device-mapper a volume without room
-// behind it gives ErrNotContiguous.
+// behind it is copied to where there is room, if it is not active; that is another
+// volume then, of the same name. If it is, or there is none, that is ErrNotContiguous.
 func (g *VolumeGroup) Extend(ctx context.Context, name string, size int64) (LogicalVolume, error) {
 	if err := checkNames(name); err != nil {
 		return LogicalVolume{}, err
 	}
-	release, err := g.lock(ctx, name)
+	leave, err := g.volumes.acquire(ctx, name)
 	if err != nil {
 		return LogicalVolume{}, err
 	}
-	defer release()
+	defer leave()
+	var volume LogicalVolume
+	extend := func() (err error) {
+		volume, err = g.extend(ctx, name, size)
+		return err
+	}
+	err = g.change(ctx, extend)
+	if errors.Is(err, ErrNotContiguous) && g.isInactive(ctx, name) {
+		if err = g.relocate(ctx, volume, size); err == nil {
+			err = g.change(ctx, extend)
+		}
+	}
+	if err != nil {
+		return LogicalVolume{}, fmt.Errorf("extend %s/%s to %d bytes: %w", g.name, name, size, err)
+	}
+	return volume, nil
+}
+
+// extend returns the volume as it is if it cannot be extended.
+func (g *VolumeGroup) extend(ctx context.Context, name string, size int64) (LogicalVolume, error) {
 	report, volume, err := g.find(ctx, name)
 	if err != nil {
-		return LogicalVolume{}, err
+		return volume, err
 	}
 	if volume.Size < size {
 		if _, err := g.system.lvm(ctx, "lvextend", "-q", "-y", "-L", byteSize(size), g.name+"/"+name); err != nil {
-			return LogicalVolume{}, fmt.Errorf("extend %s/%s to %d bytes: %w", g.name, name, size, err)
+			return volume, err
 		}
 		if report, volume, err = g.find(ctx, name); err != nil {
-			return LogicalVolume{}, err
+			return volume, err
 		}
 	}
 	return volume, g.system.activator.resize(report, volume)
+}
+
+// isInactive tells whether a volume has no device.
+func (g *VolumeGroup) isInactive(ctx context.Context, name string) bool {
+	active, err := g.Active(ctx, name)
+	return err == nil && active.Device == ""
 }
 
 // Rename gives a volume another name. One that has the new name and no longer the
@@ -242,48 +275,81 @@ func (g *VolumeGroup) tag(ctx context.Context, name string, add, remove []string
 // Remove deactivates and removes volumes, in one change, so that nothing of their
 // content can be read from the disks. Those that are not there are no error. It
 // gives ErrInUse, and removes none, if any of them is in use or is the origin or
-// the pool of a volume that stays.
+// the pool of a volume that stays, and ErrMissingDevice if the disk of one is not there.
 func (g *VolumeGroup) Remove(ctx context.Context, names ...string) error {
 	if err := checkNames(names...); err != nil || len(names) == 0 {
 		return err
 	}
-	release, err := g.lock(ctx, names...)
+	leave, err := g.volumes.acquire(ctx, names...)
 	if err != nil {
 		return err
 	}
-	defer release()
-	return g.remove(ctx, names...)
+	defer leave()
+	found, err := g.clear(ctx, names)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return g.change(ctx, func() error { return g.removeCleared(ctx, found) })
 }
 
+// remove is Remove for who has the locks of the volumes and of the metadata.
 func (g *VolumeGroup) remove(ctx context.Context, names ...string) error {
-	report, err := g.Report(ctx)
-	if err != nil {
+	found, err := g.clear(ctx, names)
+	if err != nil || len(found) == 0 {
 		return err
 	}
-	var paths []string
+	return g.removeCleared(ctx, found)
+}
+
+// clear makes those of the volumes that are there ready for removal, which may
+// take long, and returns their names.
+func (g *VolumeGroup) clear(ctx context.Context, names []string) ([]string, error) {
+	report, err := g.Report(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []LogicalVolume
 	for _, volume := range report.LogicalVolumes {
 		if slices.Contains(names, volume.Name) {
-			paths = append(paths, g.name+"/"+volume.Name)
-		} else if !volume.isThinSnapshot() && slices.Contains(names, volume.Origin) || slices.Contains(names, volume.Pool) {
-			return fmt.Errorf("remove %q of %s: %w: %s depends on it", names, g.name, ErrInUse, volume.Name)
+			found = append(found, volume)
+		} else if volume.needsOneOf(names) {
+			return nil, fmt.Errorf("remove %q of %s: %w: %s depends on it", names, g.name, ErrInUse, volume.Name)
 		}
 	}
-	if len(paths) == 0 {
-		return nil
-	}
-	for _, volume := range report.LogicalVolumes {
-		if slices.Contains(names, volume.Name) {
-			if err := g.system.activator.clear(ctx, report, volume); err != nil {
-				return fmt.Errorf("remove %s/%s: %w", g.name, volume.Name, err)
-			}
+	for _, volume := range found {
+		if volume.isPartial() {
+			return nil, fmt.Errorf("remove %s/%s: %w, and what is on it cannot be wiped", g.name, volume.Name, ErrMissingDevice)
+		}
+		if err := g.system.activator.clear(ctx, report, volume); err != nil {
+			return nil, fmt.Errorf("remove %s/%s: %w", g.name, volume.Name, err)
 		}
 	}
-	_, err = g.system.lvm(ctx, append([]string{"lvremove", "-q", "-y"}, paths...)...)
+	names = nil
+	for _, volume := range found {
+		names = append(names, volume.Name)
+	}
+	return names, nil
+}
+
+func (g *VolumeGroup) removeCleared(ctx context.Context, names []string) error {
+	arguments := []string{"lvremove", "-q", "-y"}
+	for _, name := range names {
+		arguments = append(arguments, g.name+"/"+name)
+	}
+	_, err := g.system.lvm(ctx, arguments...)
 	return err
 }
 
-// isThinSnapshot tells whether a volume is a snapshot that does not need its origin.
-func (v LogicalVolume) isThinSnapshot() bool { return v.Layout == Thin }
+// isPartial tells whether a volume lies on a disk that is missing.
+func (v LogicalVolume) isPartial() bool {
+	return v.Health == "partial" || slices.ContainsFunc(v.Extents, func(e Extent) bool { return e.PhysicalVolume == "" })
+}
+
+// needsOneOf tells whether LVM would remove a volume with one of others. A thin
+// snapshot outlives its origin.
+func (v LogicalVolume) needsOneOf(names []string) bool {
+	return slices.Contains(names, v.Pool) || v.Layout != Thin && slices.Contains(names, v.Origin)
+}
 
 // finish wipes the ends of a new volume, where signatures of what was there
 // before may be, and lets others see it.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package lvm2_test
 
 import (
@@ -7,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -266,5 +269,23 @@ func TestHundredAtOnce(t *testing.T) {
 			t.Errorf("there are %d volumes, want %d", len(volumes), count)
 		}
 		must(t, w.group.Remove(w.ctx, names...))
+	})
+}
+
+// Who only looks at a device for a moment, as udev does, is waited for.
+func TestADeviceThatIsOpenForAMoment(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		if w.mode != lvm2.Partitions {
+			t.Skip("with device-mapper lvchange does the waiting")
+		}
+		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
+		held, err := os.Open(w.activate(t, "v"))
+		must(t, err)
+		closed := make(chan error)
+		time.AfterFunc(50*time.Millisecond, func() { closed <- held.Close() })
+		done := make(chan error)
+		go func() { done <- w.group.Deactivate(w.ctx, "v") }()
+		must(t, <-closed)
+		must(t, <-done)
 	})
 }

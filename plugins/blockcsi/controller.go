@@ -61,6 +61,11 @@ func (d *Driver) remove(ctx context.Context, id string) error {
 		return err
 	}
 	defer unlock()
+	return d.removeLocked(ctx, id)
+}
+
+// removeLocked is remove for one that the caller has locked.
+func (d *Driver) removeLocked(ctx context.Context, id string) error {
 	volume, pool, err := d.seek(ctx, id)
 	if status.Code(err) == codes.NotFound {
 		return nil

@@ -79,9 +79,13 @@ func New(cfg Config) (*Driver, error) {
 func (d *Driver) Identity() csi.IdentityServer {
 	return &csireq.Identity{
 		Name: d.cfg.Name, Version: d.cfg.Version, Usable: d.cfg.Usable,
-		Topology: d.cfg.TopologyKey != "",
+		Topology: d.cfg.TopologyKey != "", Groups: d.able.Copies,
 	}
 }
+
+// GroupController returns the group controller service. There is one where
+// volumes can be copied.
+func (d *Driver) GroupController() csi.GroupControllerServer { return &groupController{driver: d} }
 
 // Controller returns the controller service.
 func (d *Driver) Controller() csi.ControllerServer { return &controller{driver: d} }
@@ -112,6 +116,9 @@ func (d *Driver) find(ctx context.Context, id string) (Volume, Pool, error) {
 	volume, pool, err := d.seek(ctx, id)
 	if err == nil && volume.Unfinished {
 		err = notFound(id)
+	}
+	if err == nil && volume.Group != "" {
+		err = d.checkWhole(ctx, volume)
 	}
 	return volume, pool, err
 }
@@ -164,10 +171,10 @@ func (d *Driver) forget(id string) {
 // Recover finishes or undoes what a driver that was killed had begun, and says
 // what it did, a line each. Call it before the services are used.
 func (d *Driver) Recover(ctx context.Context) ([]string, error) {
-	if err := d.thaw(ctx); err != nil {
-		return nil, err
+	all, err := d.thaw(ctx)
+	if err != nil {
+		return all, err
 	}
-	var all []string
 	for _, pool := range d.cfg.Pools {
 		done, err := pool.Recover(ctx)
 		all = append(all, done...)
@@ -175,7 +182,8 @@ func (d *Driver) Recover(ctx context.Context) ([]string, error) {
 			return all, err
 		}
 	}
-	return all, nil
+	done, err := d.recoverGroups(ctx)
+	return append(all, done...), err
 }
 
 // Orphans are devices, files and volumes that carry the driver's mark and belong

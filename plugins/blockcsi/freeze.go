@@ -3,6 +3,7 @@ package blockcsi
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -10,59 +11,96 @@ import (
 	"github.com/volsim/volsim/plugins/csireq"
 )
 
-// freeze keeps the file system of a volume still until thaw, and what is in it
-// on the device. Nothing to do for one that is not attached.
-func (d *Driver) freeze(ctx context.Context, pool Pool, volume Volume) (thaw func() error, err error) {
-	nothing := func() error { return nil }
-	if volume.IsSnapshot() {
-		return nothing, nil
+// errFrozen says that a file system is frozen by somebody else.
+var errFrozen = errors.New("it is frozen already")
+
+// freeze keeps volumes still until thaw, all from before it returns, with what is
+// in their file systems on their devices. Thaw takes what went wrong meanwhile and
+// returns it, or else what went wrong with thawing. On an error nothing is frozen.
+func (d *Driver) freeze(ctx context.Context, sources ...placed) (thaw func(error) error, err error) {
+	var held []*frozen
+	thaw = func(err error) error {
+		for _, each := range slices.Backward(held) {
+			err = after(err, each.thaw())
+		}
+		held = nil
+		return err
 	}
-	attached, err := pool.Attachment(ctx, volume)
-	if err != nil || attached == nil {
-		return nothing, csireq.PathStatus(err)
+	for _, source := range sources {
+		one, err := d.freezeOne(ctx, source, len(sources) > 1)
+		if err != nil {
+			return nil, thaw(err)
+		}
+		if one != nil {
+			held = append(held, one)
+		}
 	}
-	places, err := MountPoints(attached.Device)
-	if err != nil {
-		return nothing, csireq.PathStatus(err)
+	return thaw, nil
+}
+
+// after is an error with that of thawing, if there is one.
+func after(err, thawing error) error {
+	switch {
+	case thawing == nil:
+		return err
+	case err == nil:
+		return status.Error(codes.Internal, thawing.Error())
 	}
-	if len(places) == 0 {
-		return nothing, d.flush(volume, *attached)
+	return status.Errorf(status.Code(err), "%s; %v", status.Convert(err).Message(), thawing)
+}
+
+// freezeOne keeps one volume still, by itself or at one instant with others. There
+// is nothing to freeze of one that nobody can write to: nil.
+func (d *Driver) freezeOne(ctx context.Context, source placed, together bool) (*frozen, error) {
+	if source.IsSnapshot() {
+		return nil, nil
 	}
-	if err := freezeAt(places[0]); err != nil {
-		return nothing, status.Errorf(codes.Internal, "freeze %s at %s: %v", volume.ID, places[0], err)
+	attached, err := source.pool.Attachment(ctx, source.Volume)
+	if err != nil || attached == nil || attached.ReadOnly {
+		return nil, csireq.PathStatus(err)
 	}
-	return func() error { return thawAt(places[0]) }, nil
+	held, mounted, err := freezeDevice(attached.Device)
+	switch {
+	case err != nil:
+		return nil, status.Errorf(codes.FailedPrecondition, "freeze volume %s on %s, which is needed to copy it: %v", source.ID, attached.Device, err)
+	case mounted:
+		return held, nil
+	}
+	return nil, d.flush(source.Volume, *attached, together)
 }
 
 // flush has what was written to a device that is not mounted reach the volume.
-func (d *Driver) flush(volume Volume, attached Attachment) error {
+// While it is used, the volume is not still: a pool may copy it at one instant,
+// but not several of them.
+func (d *Driver) flush(volume Volume, attached Attachment, together bool) error {
 	inUse, err := isOpen(attached.Device)
-	if err == nil && inUse && !d.able.InstantCopies {
+	if err == nil && inUse && (together || !d.able.InstantCopies) {
 		return status.Errorf(codes.FailedPrecondition,
 			"volume %s is used as a device (%s), of which a copy would hold no single instant: stop its pod first", volume.ID, attached.Device)
 	}
-	if err == nil && !attached.ReadOnly {
+	if err == nil {
 		err = flushDevice(attached.Device)
 	}
 	return csireq.PathStatus(err)
 }
 
 // thaw ends the freezing of all volumes that a driver which was killed had
-// frozen. Call it before the services are used; Recover does.
-func (d *Driver) thaw(ctx context.Context) error {
-	var failed []error
+// frozen, and says which. Call it before the services are used; Recover does.
+func (d *Driver) thaw(ctx context.Context) (done []string, err error) {
 	for _, pool := range d.cfg.Pools {
 		attachments, err := pool.Attachments(ctx)
 		if err != nil {
-			return err
+			return done, csireq.PathStatus(err)
 		}
 		for _, each := range attachments {
-			places, err := MountPoints(each.Device)
-			failed = append(failed, err)
-			if len(places) > 0 {
-				failed = append(failed, thawAt(places[0]))
+			thawed, err := thawDevice(each.Device)
+			if err != nil {
+				return done, csireq.PathStatus(err)
+			}
+			if thawed {
+				done = append(done, "thawed "+each.VolumeID+", which was being copied")
 			}
 		}
 	}
-	return errors.Join(failed...)
+	return done, nil
 }

@@ -17,8 +17,9 @@ type placed struct {
 	pool Pool
 }
 
-// all returns what is whole in all pools, volumes or snapshots, sorted by ID.
-func (d *Driver) all(ctx context.Context, snapshots bool) ([]placed, error) {
+// every returns what is in all pools, volumes and snapshots, unfinished ones as
+// well, sorted by ID.
+func (d *Driver) every(ctx context.Context) ([]placed, error) {
 	var all []placed
 	for _, pool := range d.cfg.Pools {
 		volumes, err := pool.Volumes(ctx)
@@ -26,13 +27,20 @@ func (d *Driver) all(ctx context.Context, snapshots bool) ([]placed, error) {
 			return nil, csireq.PathStatus(err)
 		}
 		for _, volume := range volumes {
-			if volume.IsSnapshot() == snapshots && !volume.Unfinished {
-				all = append(all, placed{Volume: volume, pool: pool})
-			}
+			all = append(all, placed{Volume: volume, pool: pool})
 		}
 	}
 	slices.SortFunc(all, func(a, b placed) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil
+}
+
+// all returns what is whole in all pools, volumes or snapshots, sorted by ID.
+func (d *Driver) all(ctx context.Context, snapshots bool) ([]placed, error) {
+	all, err := d.every(ctx)
+	missing := missingOf(all)
+	return slices.DeleteFunc(all, func(each placed) bool {
+		return each.IsSnapshot() != snapshots || each.Unfinished || missing[each.Group] > 0
+	}), err
 }
 
 // page cuts a list into the part that is asked for, and the token of the next.

@@ -10,9 +10,13 @@ import (
 
 var errNotLinux = errors.New("volumes that are devices need Linux")
 
-func freezeAt(string) error { return errNotLinux }
+type frozen struct{}
 
-func thawAt(string) error { return nil }
+func (*frozen) thaw() error { return nil }
+
+func freezeDevice(string) (*frozen, bool, error) { return nil, false, errNotLinux }
+
+func thawDevice(string) (bool, error) { return false, nil }
 
 func flushDevice(string) error { return errNotLinux }
 
@@ -22,3 +26,5 @@ func isOpen(string) (bool, error) { return false, nil }
 func MountPoints(string) ([]string, error) { return nil, nil }
 
 func usageAt(string) ([]*csi.VolumeUsage, error) { return nil, errNotLinux }
+
+func mountsTwins() bool { return false }

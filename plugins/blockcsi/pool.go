@@ -98,8 +98,10 @@ type Volume struct {
 	SizeBytes int64
 	// Source is the ID of what it was copied from; "" is nothing. That may be gone.
 	Source string
-	// Group is the ID of the group snapshot that a snapshot is of; "" is none.
-	Group string
+	// Group is the ID of the group snapshot that a snapshot is one of, GroupSize how
+	// many those are: while there are fewer, the group is not whole. "" is none.
+	Group     string
+	GroupSize int
 	// Created is when it was made.
 	Created time.Time
 	// Parameters are those of the class that it was made with, as far as the pool
@@ -117,9 +119,10 @@ func (v Volume) IsSnapshot() bool { return strings.HasPrefix(v.ID, csireq.Snapsh
 // Wish is a volume or a snapshot that is to be made.
 type Wish struct {
 	ID, Name             string
-	SizeBytes            int64 // at least that of From
-	From                 *Volume
-	Group                string
+	SizeBytes            int64   // at least that of From
+	From                 *Volume // nil is nothing
+	Group                string  // see Volume
+	GroupSize            int
 	Parameters, Settings map[string]string
 }
 

@@ -2,6 +2,8 @@ package blockcsi
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -19,6 +21,9 @@ func (c *controller) CreateSnapshot(ctx context.Context, request *csi.CreateSnap
 		return nil, status.Error(codes.Unimplemented, "snapshots are not offered")
 	}
 	if err := csireq.CheckCreateSnapshot(request); err != nil {
+		return nil, err
+	}
+	if err := d.checkNoParameters(request.GetParameters()); err != nil {
 		return nil, err
 	}
 	wish := Wish{ID: csireq.SnapshotID(request.GetName()), Name: request.GetName()}
@@ -57,6 +62,18 @@ func (d *Driver) madeSnapshot(ctx context.Context, id, source string) (*Volume, 
 	return &snapshot, nil
 }
 
+// checkNoParameters returns InvalidArgument for parameters of a class of
+// snapshots, which no pool has.
+func (d *Driver) checkNoParameters(parameters map[string]string) error {
+	if d.cfg.AnyParameters {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(own(parameters))) {
+		return status.Errorf(codes.InvalidArgument, "parameters: %q is not one of this driver's, snapshots have none", key)
+	}
+	return nil
+}
+
 // snapshot makes a snapshot of one volume.
 func (d *Driver) snapshot(ctx context.Context, wish Wish, source string) (*Volume, error) {
 	from, pool, err := d.find(ctx, source)
@@ -68,16 +85,19 @@ func (d *Driver) snapshot(ctx context.Context, wish Wish, source string) (*Volum
 }
 
 // copy makes a volume or a snapshot from another one, at one instant of it.
-func (d *Driver) copy(ctx context.Context, pool Pool, from Volume, wish Wish) (Volume, error) {
-	thaw, err := d.freeze(ctx, pool, from)
+func (d *Driver) copy(ctx context.Context, pool Pool, from Volume, wish Wish) (made Volume, err error) {
+	thaw, err := d.freeze(ctx, placed{Volume: from, pool: pool})
 	if err != nil {
 		return Volume{}, err
 	}
+	defer func() { err = thaw(err) }()
+	return d.copyStill(ctx, pool, from, wish)
+}
+
+// copyStill is copy of a volume that is kept still.
+func (d *Driver) copyStill(ctx context.Context, pool Pool, from Volume, wish Wish) (Volume, error) {
 	wish.From, wish.SizeBytes = &from, max(wish.SizeBytes, from.SizeBytes)
 	made, err := pool.Create(ctx, wish)
-	if thawErr := thaw(); err == nil {
-		err = thawErr
-	}
 	if err == nil {
 		d.saw(wish.ID, pool)
 	}

@@ -1,9 +1,11 @@
 package blockcsi
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
-	"maps"
+	"os/exec"
 	"slices"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -11,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	mountutils "k8s.io/mount-utils"
 
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/csireq"
 )
 
@@ -23,13 +26,42 @@ var fsBytesMin = map[string]int64{
 	"ext2": 16 * mebibyte, "ext3": 16 * mebibyte, "ext4": 16 * mebibyte, "xfs": 300 * mebibyte, "btrfs": 128 * mebibyte,
 }
 
-// FSTypes are the file systems that a node service can make, sorted.
-func FSTypes() []string { return slices.Sorted(maps.Keys(fsBytesMin)) }
+// fsTools are what making a file system, growing it, and telling a copy of it
+// from it take.
+var fsTools = []struct {
+	name  string
+	tools []string
+}{
+	{"ext4", []string{"mkfs.ext4", "e2fsck", "resize2fs"}},
+	{"xfs", []string{"mkfs.xfs", "xfs_growfs"}},
+	{"btrfs", []string{"mkfs.btrfs", "btrfs", "btrfstune"}},
+	{"ext3", []string{"mkfs.ext3", "e2fsck", "resize2fs"}},
+	{"ext2", []string{"mkfs.ext2", "e2fsck", "resize2fs"}},
+}
+
+// FSTypes are the file systems whose tools are installed here; the first is the
+// default. Where there are none, it is ext4, and staging says what is missing.
+func FSTypes() []string {
+	var found []string
+	for _, each := range fsTools {
+		missing := slices.ContainsFunc(each.tools, func(tool string) bool {
+			_, err := exec.LookPath(tool)
+			return err != nil
+		})
+		if !missing {
+			found = append(found, each.name)
+		}
+	}
+	if len(found) == 0 {
+		found = []string{"ext4"}
+	}
+	return found
+}
 
 // NodeStageVolume makes a file system on a volume that has none, which takes
 // the time of a mkfs; when ctx ends meanwhile, a later call starts it anew. A file
-// system of ext2 to ext4 that is smaller than the volume is grown before. Of a
-// block volume it touches no byte.
+// system that is smaller than the volume grows, and one that is a copy is told from
+// what it was copied from. Of a block volume it touches no byte.
 func (n *nodeService) NodeStageVolume(ctx context.Context, request *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
 	d, id := n.driver, request.GetVolumeId()
 	if err := d.offer.CheckStage(request); err != nil {
@@ -40,58 +72,112 @@ func (n *nodeService) NodeStageVolume(ctx context.Context, request *csi.NodeStag
 		return nil, err
 	}
 	defer unlock()
-	attached, err := n.attachedToStage(ctx, request)
+	volume, attached, err := n.attachedToStage(ctx, request)
 	if err != nil {
 		return nil, err
 	}
 	if request.GetVolumeCapability().GetBlock() != nil {
 		return &csi.NodeStageVolumeResponse{}, n.stageDevice(request.GetStagingTargetPath(), attached.Device)
 	}
-	return &csi.NodeStageVolumeResponse{}, n.stageFileSystem(ctx, request, attached)
+	return &csi.NodeStageVolumeResponse{}, n.stageFileSystem(ctx, request, volume, attached)
 }
 
-// attachedToStage returns how a volume that is to be staged is attached, and
-// attaches it where that is the node's part.
-func (n *nodeService) attachedToStage(ctx context.Context, request *csi.NodeStageVolumeRequest) (*Attachment, error) {
+// attachedToStage returns a volume that is to be staged and how it is attached,
+// and attaches it where that is the node's part.
+func (n *nodeService) attachedToStage(ctx context.Context, request *csi.NodeStageVolumeRequest) (Volume, *Attachment, error) {
 	d, id := n.driver, request.GetVolumeId()
 	if d.cfg.NodeAttaches {
 		volume, pool, err := d.find(ctx, id)
 		if err != nil {
-			return nil, err
+			return Volume{}, nil, err
 		}
 		attached, err := d.plugIn(ctx, pool, volume, n.id, csireq.IsReadOnly(request.GetVolumeCapability()))
-		return &attached, err
+		return volume, &attached, err
 	}
-	_, attached, err := n.attached(ctx, id)
+	volume, attached, err := n.attached(ctx, id)
 	if err != nil {
-		return nil, err
+		return Volume{}, nil, err
 	}
 	if device := request.GetPublishContext()[DeviceKey]; device != attached.Device {
-		return nil, status.Errorf(codes.InvalidArgument,
+		return Volume{}, nil, status.Errorf(codes.InvalidArgument,
 			"publish_context has %s %q, the volume is attached as %q", DeviceKey, device, attached.Device)
 	}
-	return attached, nil
+	return volume, attached, nil
 }
 
-func (n *nodeService) stageFileSystem(ctx context.Context, request *csi.NodeStageVolumeRequest, attached *Attachment) error {
+func (n *nodeService) stageFileSystem(ctx context.Context, request *csi.NodeStageVolumeRequest, volume Volume, attached *Attachment) error {
 	capability := request.GetVolumeCapability()
 	path, options := request.GetStagingTargetPath(), slices.Clone(capability.GetMount().GetMountFlags())
 	readOnly := attached.ReadOnly || csireq.IsReadOnly(capability)
-	if readOnly {
+	if readOnly && !slices.Contains(options, "ro") {
 		options = append(options, "ro")
 	}
 	staged, err := csireq.CheckStaged(n.fs, path, attached.Device, readOnly)
-	if err != nil || staged {
+	if err != nil {
 		return err
 	}
-	err = n.fs.MkdirAll(path)
-	if err == nil && !readOnly {
-		err = n.fs.GrowUnmounted(ctx, attached.Device)
+	if !staged {
+		fsType := cmp.Or(capability.GetMount().GetFsType(), n.driver.able.FSTypes[0])
+		if err := n.mount(ctx, volume, attached, path, fsType, options); err != nil {
+			return n.mountStatus(ctx, volume.ID, err)
+		}
 	}
-	if err == nil {
-		err = n.fs.FormatAndMount(ctx, attached.Device, path, capability.GetMount().GetFsType(), options)
+	if readOnly {
+		return nil
 	}
-	return n.mountStatus(ctx, request.GetVolumeId(), err)
+	return csireq.PathStatus(n.growMounted(ctx, attached.Device, path))
+}
+
+// mount mounts a volume where nothing is mounted yet.
+func (n *nodeService) mount(ctx context.Context, volume Volume, attached *Attachment, path, fsType string, options []string) error {
+	super, err := nodefs.ReadSuperblock(attached.Device)
+	if err != nil {
+		return err
+	}
+	if volume.Source != "" {
+		if options, err = n.tellApart(ctx, volume, attached, super, options); err != nil {
+			return err
+		}
+	}
+	if err := n.fs.MkdirAll(path); err != nil {
+		return err
+	}
+	if !slices.Contains(options, "ro") && super.Type == "ext4" && super.Small() {
+		if err := n.fs.GrowUnmounted(ctx, attached.Device); err != nil {
+			return err
+		}
+	}
+	return n.fs.FormatAndMount(ctx, attached.Device, path, fsType, options)
+}
+
+// tellApart lets a copy be mounted beside what it was copied from, whose UUID its
+// file system has: xfs by an option, btrfs by giving it one of its own.
+func (n *nodeService) tellApart(ctx context.Context, volume Volume, attached *Attachment, super nodefs.Superblock, options []string) ([]string, error) {
+	switch {
+	case super.Type == "xfs":
+		options = append(options, "nouuid")
+		if attached.ReadOnly {
+			options = append(options, "norecovery") // what freezing leaves in the log cannot be read back from a device that cannot be written
+		}
+	case super.Type != "btrfs":
+	case !attached.ReadOnly:
+		sum := sha256.Sum256([]byte(volume.ID))
+		return options, n.fs.GiveUUID(ctx, attached.Device, [16]byte(sum[:]))
+	case !mountsTwins():
+		return nil, status.Errorf(codes.FailedPrecondition,
+			"volume %s is a copy with btrfs on it, which this kernel takes for the same as its source: mount it once where it can be written", volume.ID)
+	}
+	return options, nil
+}
+
+// growMounted lets a file system that grows only where it is mounted have all of
+// its device: that of a copy that is larger than its source.
+func (n *nodeService) growMounted(ctx context.Context, device, path string) error {
+	super, err := nodefs.ReadSuperblock(device)
+	if err != nil || super.Type == "ext4" || !super.Small() {
+		return err
+	}
+	return n.fs.Grow(ctx, device, path)
 }
 
 // mountStatus is the status of an error of mounting: a file system that is not

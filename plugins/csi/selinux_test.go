@@ -44,6 +44,9 @@ func TestSELinuxLabel(t *testing.T) {
 			d.same("options when published", tt.want, last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
 			d.same("options of the volume, which are everybody's", []string{"noatime"}, d.spec.PersistentVolume.Spec.MountOptions)
 
+			staged, err := d.plugin.ReconstructDevices()
+			d.must(err)
+			d.same("staged volumes", 1, len(staged))
 			made, err := d.plugin.Reconstruct("pv", podUID)
 			d.must(err)
 			kept := ""
@@ -51,6 +54,7 @@ func TestSELinuxLabel(t *testing.T) {
 				kept = label
 			}
 			d.same("label that is kept", kept, made.SELinuxLabel)
+			d.same("label that is kept of what is staged", kept, staged[0].SELinuxLabel)
 			d.must(d.tearDown())
 			d.must(d.unmountDevice())
 			d.same("disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())

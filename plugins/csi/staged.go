@@ -58,6 +58,7 @@ func (p *Plugin) staged(dir string) plugins.ReconstructedDevice {
 	if err != nil || globalMountPath(p.cfg.Root, data.DriverName, data.VolumeHandle) != device.Path {
 		return device
 	}
+	device.SELinuxLabel = data.SELinuxMountContext
 	device.Spec = &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: data.VolumeHandle},
 		Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{

@@ -42,6 +42,9 @@ func IsVolumeID(id string) bool { return isID(id, VolumePrefix) }
 // IsSnapshotID is IsVolumeID for SnapshotID.
 func IsSnapshotID(id string) bool { return isID(id, SnapshotPrefix) }
 
+// IsGroupID is IsVolumeID for GroupID.
+func IsGroupID(id string) bool { return isID(id, GroupPrefix) }
+
 func isID(id, prefix string) bool {
 	digits, ok := strings.CutPrefix(id, prefix)
 	return ok && len(digits) == idDigits && strings.Trim(digits, "0123456789abcdef") == ""

@@ -2,7 +2,9 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 
@@ -37,7 +39,7 @@ func (p *pool) mark(volumeID, nodeID string) string {
 
 // found finds out where an existing volume is attached; nil is nowhere. A
 // device over the volume's file that does not carry our mark, or over an older
-// file of the same name, is FailedPrecondition, one that is about to go Abortep.
+// file of the same name, is FailedPrecondition, one that is about to go Aborted.
 func (p *pool) found(volumeID string) (*attachment, error) {
 	file := p.image(volumeID)
 	loops, err := loopdev.List(func(backing string) bool { return backing == file })
@@ -69,10 +71,71 @@ func (p *pool) Serve(node string) {
 	p.nodes[digest(node, nodeKeyDigits)] = node
 }
 
-// Attach implements blockcsi.Pool: the file is bound to a loop device.
+// Attach implements blockcsi.Pool: the file is bound to a loop device, which gets
+// the volume's settings. Recover does that where a kill came between.
 func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, readOnly bool) (blockcsi.Attachment, error) {
 	device, err := loopdev.Bind(ctx, p.image(volume.ID), p.mark(volume.ID, node), readOnly)
-	return blockcsi.Attachment{VolumeID: volume.ID, Node: node, Device: device, ReadOnly: readOnly}, p.status(err)
+	if err != nil {
+		return blockcsi.Attachment{}, p.status(err)
+	}
+	p.step("bound")
+	if _, err := p.setOn(volume, device, false); err != nil {
+		return blockcsi.Attachment{}, errors.Join(p.status(err), p.Detach(context.WithoutCancel(ctx), blockcsi.Attachment{VolumeID: volume.ID}))
+	}
+	return blockcsi.Attachment{VolumeID: volume.ID, Node: node, Device: device, ReadOnly: readOnly}, nil
+}
+
+// set has the device of an attached volume be as the volume's parameters and
+// settings say; false if it was, or the volume is not attached.
+func (p *pool) set(volume blockcsi.Volume) (changed bool, err error) {
+	attached, err := p.found(volume.ID)
+	if err != nil || attached == nil {
+		return false, err
+	}
+	return p.setOn(volume, attached.Device, attached.Direct)
+}
+
+// setOn is set for a device that goes past the kernel's cache already, or not.
+func (p *pool) setOn(volume blockcsi.Volume, device string, direct bool) (changed bool, err error) {
+	changed, err = setDevice(device, discards(volume.Parameters, volume.Settings), readAhead(volume.Settings))
+	if err != nil || direct || volume.Parameters[DirectIOKey] != "true" {
+		return changed, err
+	}
+	p.step("set")
+	attached, err := p.found(volume.ID)
+	if err == nil && attached != nil {
+		err = loopdev.GoDirect(attached.Bound)
+	}
+	return true, err
+}
+
+// setAgain is set for a device that could not be detached.
+func (p *pool) setAgain(ctx context.Context, bound loopdev.Bound) {
+	volume, err := p.Volume(ctx, strings.TrimSuffix(filepath.Base(bound.Backing), imageSuffix))
+	if err == nil {
+		_, _ = p.set(volume) // what kept it from being detached is told
+	}
+}
+
+// Modify implements blockcsi.Pool.
+func (p *pool) Modify(_ context.Context, volume blockcsi.Volume, settings map[string]string) error {
+	recorded, err := p.readRecord(volume.ID)
+	if err != nil {
+		return p.status(err)
+	}
+	if recorded == nil || recorded.trouble != "" {
+		return status.Errorf(codes.FailedPrecondition, "volume %s has no record that could be changed: %s", volume.ID, volume.Trouble)
+	}
+	if !maps.Equal(recorded.Settings, settings) {
+		recorded.Settings = settings
+		if err := errors.Join(p.replaceRecord(volume.ID, recorded), p.syncDir()); err != nil {
+			return p.status(err)
+		}
+		p.step("settings")
+	}
+	volume.Settings = settings
+	_, err = p.set(volume)
+	return p.status(err)
 }
 
 // Attachment implements blockcsi.Pool.

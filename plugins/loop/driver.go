@@ -40,6 +40,9 @@ type Config struct {
 	// AnyParameters accepts parameters of storage classes that are another
 	// driver's, in whose name this one stands in.
 	AnyParameters bool
+	// ReserveBytes is how much of Dir's file system is left to others: no volume
+	// is made, copied or grown into it. What is written to sparse volumes is not held back.
+	ReserveBytes int64
 	// Node is the node that alone can use the volumes, as one of several machines
 	// is; empty is any. It needs a TopologyKey.
 	Node string
@@ -60,12 +63,18 @@ type Driver struct {
 
 // pool is the directory of the volumes' files.
 type pool struct {
-	dir   string // without symbolic links, as the kernel reports backing files
-	runID string
-	node  string // that alone can use the volumes; "" is any
+	dir     string // without symbolic links, as the kernel reports backing files
+	runID   string
+	node    string // that alone can use the volumes; "" is any
+	reserve int64
+	// reflink says that files in dir can share blocks, directIO that they can be
+	// read and written past the kernel's cache.
+	reflink, directIO bool
+	onStep            func(what string) // for tests: where the process may be killed; nil is nothing
 
-	mu    sync.Mutex        // guards nodes
-	nodes map[string]string // key in a mark to node id, for those that are served
+	mu       sync.Mutex        // guards what follows
+	nodes    map[string]string // key in a mark to node id, for those that are served
+	promised int64             // bytes of dir that calls are about to take
 }
 
 var _ blockcsi.Pool = (*pool)(nil)
@@ -76,6 +85,9 @@ func New(cfg Config) (*Driver, error) {
 	if !filepath.IsAbs(cfg.Dir) {
 		return nil, fmt.Errorf("loop: Dir %q must be an absolute path", cfg.Dir)
 	}
+	if cfg.ReserveBytes < 0 {
+		return nil, fmt.Errorf("loop: ReserveBytes %d is negative", cfg.ReserveBytes)
+	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("loop: make Dir: %w", err)
 	}
@@ -83,7 +95,8 @@ func New(cfg Config) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loop: resolve Dir: %w", err)
 	}
-	p := &pool{dir: dir, runID: cfg.RunID, node: cfg.Node, nodes: map[string]string{}}
+	p := &pool{dir: dir, runID: cfg.RunID, node: cfg.Node, reserve: cfg.ReserveBytes, nodes: map[string]string{}}
+	p.reflink, p.directIO = sharesBlocks(dir)
 	if p.runID == "" {
 		p.runID = digest(dir, nodeKeyDigits)
 	}
@@ -130,7 +143,8 @@ func (p *pool) clear() error {
 	return errors.Join(failed...)
 }
 
-// detach unplugs a device, unless it is mounted: FailedPrecondition.
+// detach unplugs a device, unless it is mounted: FailedPrecondition. The device
+// is left as the kernel makes them, to whoever has it next.
 func (p *pool) detach(ctx context.Context, bound loopdev.Bound) error {
 	places, err := blockcsi.MountPoints(bound.Device)
 	if err != nil {
@@ -140,7 +154,15 @@ func (p *pool) detach(ctx context.Context, bound loopdev.Bound) error {
 		return status.Errorf(codes.FailedPrecondition, "%s (%s) is mounted at %s: unmount it first",
 			bound.Device, filepath.Base(bound.Backing), strings.Join(places, ", "))
 	}
-	if err := loopdev.Unbind(ctx, bound); err != nil {
+	changed, err := setDevice(bound.Device, true, readAheadDefault)
+	if err == nil {
+		p.step("device as it was")
+		err = loopdev.Unbind(ctx, bound)
+	}
+	if err != nil {
+		if changed {
+			p.setAgain(ctx, bound)
+		}
 		return p.status(fmt.Errorf("detach %s (%s): %w", bound.Device, filepath.Base(bound.Backing), err))
 	}
 	return nil
@@ -156,15 +178,18 @@ func (p *pool) status(err error) error {
 		return status.Errorf(codes.ResourceExhausted,
 			"%v: detach unused devices (losetup -a lists them, losetup -d detaches) or load the loop module with a higher max_loop", err)
 	case errors.Is(err, syscall.ENOSPC):
-		return p.full()
+		return p.full(0, 0)
 	case errors.Is(err, loopdev.ErrInUse), errors.Is(err, loopdev.ErrLingers):
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
 	return csireq.PathStatus(err)
 }
 
-func (p *pool) full() error {
-	return status.Errorf(codes.ResourceExhausted, "no space left in %s: free some there or give the driver another Dir", p.dir)
+// step is where the process may be killed.
+func (p *pool) step(what string) {
+	if p.onStep != nil {
+		p.onStep(what)
+	}
 }
 
 // digest returns the first digits of the SHA-256 of text in hex.

@@ -46,12 +46,3 @@ func isAdmin() bool {
 	var sets [2]unix.CapUserData
 	return unix.Capget(&header, &sets[0]) == nil && sets[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
 }
-
-// freeBytes returns what an ordinary user may still write to the file system of a directory.
-func freeBytes(directory string) (int64, error) {
-	var info unix.Statfs_t
-	if err := unix.Statfs(directory, &info); err != nil {
-		return 0, fmt.Errorf("statfs %s: %w", directory, err)
-	}
-	return int64(info.Bavail) * int64(info.Bsize), nil
-}

@@ -3,7 +3,10 @@
 package loop
 
 import (
+	"context"
 	"fmt"
+	"io/fs"
+	"os"
 	"runtime"
 )
 
@@ -13,3 +16,17 @@ func Probe() error {
 }
 
 func freeBytes(string) (int64, error) { return 0, Probe() }
+
+func allocated(info fs.FileInfo) int64 { return info.Size() }
+
+func sharesBlocks(string) (reflink, directIO bool) { return false, false }
+
+func share(_, _ *os.File) error { return Probe() }
+
+func copySparse(context.Context, *os.File, *os.File, func()) error { return Probe() }
+
+func allocate(*os.File, int64, int64, bool) error { return Probe() }
+
+func setDevice(string, bool, int) (bool, error) { return false, Probe() }
+
+func lags(string, int64) (bool, error) { return false, Probe() }

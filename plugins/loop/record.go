@@ -22,17 +22,20 @@ type record struct {
 	Name       string            `json:"name"`
 	Source     string            `json:"source,omitempty"`
 	Group      string            `json:"group,omitempty"`
+	GroupSize  int               `json:"groupSize,omitempty"`
 	Parameters map[string]string `json:"parameters,omitempty"`
 	Settings   map[string]string `json:"settings,omitempty"`
 
 	Created time.Time `json:"-"` // the time of the record's file
+	trouble string    // why it cannot be read
 }
 
 // volume is what a record is of.
 func (r record) volume(id string, sizeBytes int64, unfinished bool) blockcsi.Volume {
 	return blockcsi.Volume{
-		ID: id, Name: r.Name, SizeBytes: sizeBytes, Source: r.Source, Group: r.Group, Created: r.Created,
-		Parameters: r.Parameters, Settings: r.Settings, Unfinished: unfinished,
+		ID: id, Name: r.Name, SizeBytes: sizeBytes, Source: r.Source, Created: r.Created,
+		Group: r.Group, GroupSize: r.GroupSize,
+		Parameters: r.Parameters, Settings: r.Settings, Unfinished: unfinished, Trouble: r.trouble,
 	}
 }
 
@@ -52,21 +55,25 @@ func (p *pool) readRecord(id string) (*record, error) {
 	}
 	found := record{Created: info.ModTime()}
 	if err := json.Unmarshal(text, &found); err != nil {
-		return nil, fmt.Errorf("%s is not a record of this driver (%w): delete the volume, or write {} there", name, err)
+		return &record{
+			Created: info.ModTime(),
+			trouble: fmt.Sprintf("%s is not a record of this driver's (%v): delete the volume, or write {} there", name, err),
+		}, nil
 	}
 	return &found, nil
 }
 
 // writeRecord writes the record of a volume that is to be made, at once.
 func (p *pool) writeRecord(wish blockcsi.Wish) (record, error) {
-	made := record{Name: wish.Name, Group: wish.Group, Parameters: wish.Parameters, Settings: wish.Settings}
+	made := record{Name: wish.Name, Group: wish.Group, GroupSize: wish.GroupSize, Parameters: wish.Parameters, Settings: wish.Settings}
 	if wish.From != nil {
 		made.Source = wish.From.ID
 	}
 	return made, p.replaceRecord(wish.ID, &made)
 }
 
-// replaceRecord makes a record what is written, whole or not at all, and reads its time.
+// replaceRecord makes a record what is written, whole or not at all, and reads
+// its time, which stays that of the first.
 func (p *pool) replaceRecord(id string, made *record) error {
 	text, err := json.Marshal(made)
 	if err != nil {
@@ -77,11 +84,16 @@ func (p *pool) replaceRecord(id string, made *record) error {
 	if err != nil {
 		return err
 	}
+	p.step("record's draft")
 	_, err = file.Write(text)
+	if !made.Created.IsZero() {
+		err = errors.Join(err, os.Chtimes(draft, made.Created, made.Created))
+	}
 	info, statErr := file.Stat()
 	if err := errors.Join(err, statErr, file.Sync(), file.Close()); err != nil {
 		return err
 	}
+	p.step("record's draft is whole")
 	made.Created = info.ModTime()
 	return os.Rename(draft, filepath.Join(p.dir, id+recordSuffix))
 }

@@ -127,9 +127,41 @@ func (p *pool) create(ctx context.Context, wish blockcsi.Wish) (lvm2.LogicalVolu
 	return lv, err
 }
 
-// copy makes a volume or a snapshot from another.
-func (p *pool) copy(context.Context, blockcsi.Wish, lvm2.Spec) (lvm2.LogicalVolume, error) {
-	return lvm2.LogicalVolume{}, status.Error(codes.Unimplemented, "copies are not there yet")
+// copy makes a volume or a snapshot from another. LVM's own thin clones are in
+// the pool of what they are made from.
+func (p *pool) copy(ctx context.Context, wish blockcsi.Wish, spec lvm2.Spec) (lvm2.LogicalVolume, error) {
+	from, err := p.find(ctx, wish.From.ID)
+	if err != nil {
+		return lvm2.LogicalVolume{}, err
+	}
+	isThin := from.Layout == lvm2.Thin
+	if isThin || spec.Layout == lvm2.Thin {
+		if err := p.promise(ctx, max(spec.Size, from.Size)); err != nil {
+			return lvm2.LogicalVolume{}, err
+		}
+	}
+	var lv lvm2.LogicalVolume
+	if csireq.IsSnapshotID(wish.ID) {
+		lv, err = p.group.Snapshot(ctx, from.Name, lvm2.Spec{Name: spec.Name, Size: from.Size, Tags: spec.Tags})
+	} else {
+		lv, err = p.group.Clone(ctx, from.Name, cloneSpec(spec, isThin))
+	}
+	if err == nil {
+		err = p.group.Deactivate(ctx, lv.Name) // LVM may have given it a device
+	}
+	return lv, err
+}
+
+// cloneSpec is what a clone is to be. Of a thin volume LVM makes a thin one at
+// once, if that is what is wanted.
+func cloneSpec(spec lvm2.Spec, fromThin bool) lvm2.Spec {
+	switch {
+	case spec.Layout == lvm2.Thin && fromThin:
+		spec.Layout = ""
+	case spec.Layout == lvm2.Thin:
+		spec.Pool = thinPool
+	}
+	return spec
 }
 
 // Room implements blockcsi.Pool.
@@ -143,31 +175,14 @@ func (p *pool) Room(ctx context.Context, parameters map[string]string) (blockcsi
 		return blockcsi.Room{}, p.status(err)
 	}
 	room := blockcsi.Room{SmallestBytes: bytesMin}
-	switch spec.Layout {
-	case lvm2.Thin:
+	if spec.Layout == lvm2.Thin {
 		room.FreeBytes = p.unpromised(report)
 		room.LargestBytes = room.FreeBytes
-	case lvm2.RAID1:
-		room.FreeBytes = report.Free / int64(spec.Mirrors+1)
-		room.LargestBytes = room.FreeBytes
-	default:
-		room.FreeBytes, room.LargestBytes = report.Free, report.Free
-		if !p.caps.Pieces {
-			room.LargestBytes = longestRun(report)
-		}
+		return room, nil
 	}
-	return room, nil
-}
-
-// longestRun is the size of the largest volume that lies in one piece.
-func longestRun(report *lvm2.Report) int64 {
-	var longest int64
-	for _, disk := range report.PhysicalVolumes {
-		for _, run := range disk.Unused {
-			longest = max(longest, run.Length*report.ExtentSize)
-		}
-	}
-	return longest
+	room.FreeBytes = report.Free / int64(spec.Mirrors+1)
+	room.LargestBytes, err = p.group.Largest(ctx, spec)
+	return room, p.status(err)
 }
 
 // unpromised is how many bytes thin volumes may still be promised.

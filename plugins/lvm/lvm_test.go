@@ -179,3 +179,65 @@ func TestALogicalVolumeLives(t *testing.T) {
 	_, err = w.driver.Controller().DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: id})
 	w.must("delete", err)
 }
+
+func TestCopiesHoldWhatWasThere(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	volume, err := w.create("origin", "one", 64*mebibyte)
+	w.must("create", err)
+	id := volume.GetVolumeId()
+	staging := filepath.Join(w.dir, "node-one", "staging")
+	w.stage("one", id, staging)
+	w.must("write", os.WriteFile(filepath.Join(staging, "data"), []byte("before"), 0o600))
+	snapshot, err := w.driver.Controller().CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id})
+	w.must("snapshot", err)
+	if made := snapshot.GetSnapshot(); made.GetSourceVolumeId() != id || made.GetSizeBytes() != 64*mebibyte || made.GetCreationTime().AsTime().IsZero() {
+		t.Errorf("the snapshot is %v", made)
+	}
+	w.must("overwrite", os.WriteFile(filepath.Join(staging, "data"), []byte("after"), 0o600))
+
+	restore := func(name string, source *csi.VolumeContentSource, want string) {
+		t.Helper()
+		made, err := w.driver.Controller().CreateVolume(ctx, &csi.CreateVolumeRequest{
+			Name: name, VolumeCapabilities: []*csi.VolumeCapability{writer()}, VolumeContentSource: source,
+			CapacityRange: &csi.CapacityRange{RequiredBytes: 96 * mebibyte},
+		})
+		w.must(name, err)
+		if got := made.GetVolume(); got.GetCapacityBytes() != 96*mebibyte || got.GetContentSource() == nil {
+			t.Errorf("%s is %v", name, got)
+		}
+		place := filepath.Join(w.dir, "node-one", name)
+		w.stage("one", made.GetVolume().GetVolumeId(), place)
+		data, err := os.ReadFile(filepath.Join(place, "data"))
+		if err != nil || string(data) != want {
+			t.Errorf("%s holds %q, %v; want %q", name, data, err, want)
+		}
+		w.unstage("one", made.GetVolume().GetVolumeId(), place)
+	}
+	restore("restored", &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{
+		Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: snapshot.GetSnapshot().GetSnapshotId()},
+	}}, "before")
+	restore("cloned", &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
+		Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: id},
+	}}, "after")
+	w.unstage("one", id, staging)
+}
+
+func (w *world) stage(node, id, place string) {
+	w.Helper()
+	published, err := w.driver.Controller().ControllerPublishVolume(w.Context(),
+		&csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: node, VolumeCapability: writer()})
+	w.must("publish", err)
+	_, err = w.nodes[node].NodeStageVolume(w.Context(), &csi.NodeStageVolumeRequest{
+		VolumeId: id, StagingTargetPath: place, VolumeCapability: writer(), PublishContext: published.GetPublishContext(),
+	})
+	w.must("stage", err)
+}
+
+func (w *world) unstage(node, id, place string) {
+	w.Helper()
+	_, err := w.nodes[node].NodeUnstageVolume(w.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: place})
+	w.must("unstage", err)
+	_, err = w.driver.Controller().ControllerUnpublishVolume(w.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: id, NodeId: node})
+	w.must("unpublish", err)
+}

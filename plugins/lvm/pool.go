@@ -33,7 +33,7 @@ func (p *pool) Serve(string) {}
 
 // Abilities implements blockcsi.Pool.
 func (p *pool) Abilities() blockcsi.Abilities {
-	return blockcsi.Abilities{FSTypes: blockcsi.FSTypes()}
+	return blockcsi.Abilities{FSTypes: blockcsi.FSTypes(), Copies: true, InstantCopies: p.caps.Snapshots}
 }
 
 // Volume implements blockcsi.Pool.

@@ -3,6 +3,7 @@ package lvm
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/volsim/volsim/nodefs/lvm2"
@@ -18,6 +19,7 @@ const (
 	tagName      = prefix + "name="
 	tagSource    = prefix + "source="
 	tagGroup     = prefix + "group="
+	tagGroupSize = prefix + "groupsize="
 	tagParameter = prefix + "parameter."
 	tagSetting   = prefix + "setting."
 
@@ -33,7 +35,7 @@ func tagsFor(wish blockcsi.Wish) []string {
 		tags = append(tags, tagSource+wish.From.ID)
 	}
 	if wish.Group != "" {
-		tags = append(tags, tagGroup+wish.Group)
+		tags = append(tags, tagGroup+wish.Group, tagGroupSize+strconv.Itoa(wish.GroupSize))
 	}
 	tags = append(tags, pairs(tagParameter, wish.Parameters)...)
 	return append(tags, pairs(tagSetting, wish.Settings)...)
@@ -59,6 +61,8 @@ func volumeOf(lv lvm2.LogicalVolume) blockcsi.Volume {
 			volume.Source = tag[len(tagSource):]
 		case strings.HasPrefix(tag, tagGroup):
 			volume.Group = tag[len(tagGroup):]
+		case strings.HasPrefix(tag, tagGroupSize):
+			volume.GroupSize, _ = strconv.Atoi(tag[len(tagGroupSize):]) // written by us
 		case strings.HasPrefix(tag, tagParameter):
 			volume.Parameters = with(volume.Parameters, tag[len(tagParameter):])
 		case strings.HasPrefix(tag, tagSetting):
