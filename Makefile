@@ -1,13 +1,14 @@
-# make test   installs what is missing (as root, where apt-get is) and passes all tests
-# make check  the linters, besides
-# make bench  the benchmarks
-# make soak   each scenario of the book under COUNT drawn schedules, with all that may go wrong beside
-# make demo   the life of a volume
+# make test    installs what is missing (as root, where apt-get is) and passes all tests
+# make test-dm the part of it that takes a device-mapper: here where there is one, or else in User-Mode-Linux guests
+# make check   the linters, besides
+# make bench   the benchmarks
+# make soak    each scenario of the book under COUNT drawn schedules, with all that may go wrong beside
+# make demo    the life of a volume
 
 GO ?= go
 TOOL = $(GO) tool -modfile=tools/go.mod
 
-.PHONY: test packages vet check bench soak demo
+.PHONY: test test-dm packages vet check bench soak demo
 
 # The race detector takes a C compiler; packages installs one where it can.
 RACE = $$(command -v gcc >/dev/null && echo -race)
@@ -31,6 +32,20 @@ test: packages vet
 	cd conformance && $(GOTEST) ./...
 	@echo "the promises of CSI drivers, over their sockets:"
 	cd sanity && $(GOTEST) -count=1 -v ./...
+	@$(MAKE) --no-print-directory test-dm
+
+# The packages whose tests take a device-mapper, and those whose tests start guests themselves. No program with the race detector
+# in it runs in a guest.
+MAPPED = ./internal/dm ./nodefs/lvm2/... ./plugins/lvm/...
+GUESTS = ./internal/guest/... ./nodefs/lvm2/faults
+
+test-dm: packages
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(GO) build -o "$$folder/umlexec" ./cmd/umlexec && \
+	if where=$$("$$folder/umlexec" -native -which); then \
+		echo "the tests that take a device-mapper, $$where:"; $(GOTEST) -exec "$$folder/umlexec -native" $(MAPPED); \
+	else echo "left out are the tests that take a device-mapper: they would run $$where"; fi && \
+	echo "the tests that start guests themselves:" && $(GOTEST) $(GUESTS)
+
 
 # What real devices need. Without root or apt-get the tests that miss something skip, and say what is missing.
 packages:

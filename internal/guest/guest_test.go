@@ -29,7 +29,7 @@ const roleVariable = "GUEST_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	guest.Main()
-	roles := map[string]func() error{"listen": listenOnLoopback, "start": startAndStay}
+	roles := map[string]func() error{"listen": listenOnLoopback, "start": startAndStay, "missing": tellMissing}
 	if role := roles[os.Getenv(roleVariable)]; role != nil {
 		if err := role(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -237,8 +237,9 @@ func TestGuestIsAMachineOfItsOwn(t *testing.T) {
 		`echo "$GUEST_DISKS"; blockdev --getsize64 $GUEST_DISKS; printf written > $GUEST_DISKS`,
 		`dmsetup version | grep -c "Driver version"`,
 		self,
+		roleVariable + "=missing " + self,
 	}, "\n"))
-	want := "0\n" + here + "\nb c\nx\nread-only\n/dev/ubda\n1048576\n1\nlistens\n"
+	want := "0\n" + here + "\nb c\nx\nread-only\n/dev/ubda\n1048576\n1\nlistens\nno User-Mode-Linux guest can run here: this is one\n"
 	if got.err != nil || got.stdout != want || got.stderr != "" {
 		t.Errorf("got %v,\n%s%s; want\n%s", got.err, got.stdout, got.stderr, want)
 	}
@@ -263,6 +264,12 @@ func listenOnLoopback() error {
 	}
 	fmt.Println("listens")
 	return c.Close()
+}
+
+// tellMissing is a guest's command.
+func tellMissing() error {
+	_, err := fmt.Println(guest.Missing(guest.Config{}))
+	return err
 }
 
 func TestKernelThatDiesIsToldWithItsLastWords(t *testing.T) {

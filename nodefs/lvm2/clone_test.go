@@ -99,6 +99,8 @@ func copiesDiverge(t *testing.T, w *world, spec lvm2.Spec) {
 	if again.UUID != snapshot.UUID {
 		t.Error("a snapshot was made twice")
 	}
+	_, err = w.group.Snapshot(w.ctx, "v", lvm2.Spec{Name: "s", Tags: []string{"uid=another"}})
+	wantError(t, err, lvm2.ErrExists)
 	_, err = w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "s"})
 	wantError(t, err, lvm2.ErrExists)
 	_, err = w.group.Snapshot(w.ctx, "v", lvm2.Spec{Name: "c", Tags: []string{"uid=s"}})

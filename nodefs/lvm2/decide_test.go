@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -170,4 +171,20 @@ func TestLocksAreFirstComeFirstServed(t *testing.T) {
 			t.Errorf("locks are left: %v", held.named)
 		}
 	})
+}
+
+// A command that hangs is killed in the end; one that was called back in time is not.
+func TestACommandThatHangs(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &System{command: "/bin/sleep", directory: "/", grace: time.Millisecond}
+	time.AfterFunc(time.Millisecond, cancel)
+	if _, err := s.lvm(ctx, "1000"); err == nil {
+		t.Error("it came back as if it had ended by itself")
+	}
+	s.grace = time.Minute
+	ctx, cancel = context.WithCancel(t.Context())
+	time.AfterFunc(time.Millisecond, cancel)
+	if _, err := s.lvm(ctx, "0.1"); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("one that ended in time: %v", err)
+	}
 }

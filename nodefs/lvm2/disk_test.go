@@ -4,11 +4,16 @@ package lvm2_test
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/volsim/volsim/nodefs/loopdev"
 	"github.com/volsim/volsim/nodefs/lvm2"
@@ -172,6 +177,7 @@ func oldContentIsGone(t *testing.T, w *world, node string) {
 	must(t, opened.Close())
 	disk, err := w.AddDevice(w.ctx, node)
 	must(t, err)
+	discardsNothing(t, disk.Device)
 	group, err := w.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{Name: groupName(w.directory) + "d", Disks: []string{disk.Name}})
 	must(t, err)
 	_, err = group.Create(w.ctx, lvm2.Spec{Name: "v", Size: 16 * mib})
@@ -196,6 +202,20 @@ func oldContentIsGone(t *testing.T, w *world, node string) {
 	}
 	must(t, group.RemoveGroup(w.ctx))
 	must(t, w.RemoveDisk(w.ctx, disk.Name))
+}
+
+// discardsNothing makes a loop device, until the test ends, one on which LVM's
+// discarding has no effect.
+func discardsNothing(t *testing.T, device string) {
+	t.Helper()
+	knob := "/sys/block/" + filepath.Base(device) + "/queue/discard_max_bytes"
+	before, err := os.ReadFile(knob)
+	if errors.Is(err, fs.ErrNotExist) {
+		return // it is a partition, and what it is of discards
+	}
+	must(t, err)
+	must(t, os.WriteFile(knob, []byte("0"), 0))
+	t.Cleanup(func() { must(t, os.WriteFile(knob, before, 0)) })
 }
 
 func read(t *testing.T, device string, to []byte, at int64) {
@@ -286,6 +306,15 @@ func TestADirectoryHasOneSystem(t *testing.T) {
 	must(t, system.Close())
 	system, err = lvm2.Open(config)
 	must(t, err)
+	held, err := os.OpenFile(filepath.Join(config.Directory, "owner"), os.O_RDWR, 0)
+	must(t, err)
+	must(t, system.Close())
+	must(t, unix.Flock(int(held.Fd()), unix.LOCK_EX))
+	closed := make(chan error, 1)
+	time.AfterFunc(50*time.Millisecond, func() { closed <- held.Close() })
+	system, err = lvm2.Open(config) // waits for a child of a process that was killed
+	must(t, err)
+	must(t, <-closed)
 	must(t, system.Close())
 	for _, bad := range []lvm2.Config{{Directory: "relative", SystemID: "a"}, {Directory: "/tmp/a b", SystemID: "a"}, {Directory: t.TempDir()}, {Directory: t.TempDir(), SystemID: `a"`}} {
 		_, err := lvm2.Open(bad)

@@ -289,3 +289,22 @@ func TestADeviceThatIsOpenForAMoment(t *testing.T) {
 		must(t, <-done)
 	})
 }
+
+// A volume that is being made is nobody's yet.
+func TestAVolumeThatIsNotReady(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		w.create(t, lvm2.Spec{Name: "v", Size: mib, Tags: []string{"volsim.unfinished"}})
+		_, err := w.group.Find(w.ctx, "v")
+		wantError(t, err, lvm2.ErrNotFound)
+		_, err = w.group.Activate(w.ctx, "v")
+		wantError(t, err, lvm2.ErrNotFound)
+		_, err = w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"})
+		wantError(t, err, lvm2.ErrNotFound)
+		if volumes, err := w.group.List(w.ctx); err != nil || len(volumes) > 0 {
+			t.Errorf("listed %+v, %v", volumes, err)
+		}
+		if volume := w.create(t, lvm2.Spec{Name: "v", Size: mib}); len(volume.Tags) > 0 { // from the start
+			t.Errorf("created %+v", volume)
+		}
+	})
+}
