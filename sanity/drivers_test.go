@@ -22,6 +22,19 @@ func drivers() []*subject {
 			name: "loop, as devices", kind: "loop", onDevices: true, block: true, modify: loopSettings,
 			skips: reasons(upstreams, noSnapshotTopology, nodeAttaches),
 		},
+		{
+			name: "lvm", kind: "lvm", onDevices: true, flags: []string{"--file-size=1Gi"},
+			skips: reasons(upstreams, noSettings, noSnapshotTopology, nodeAttaches),
+		},
+		{
+			name: "lvm, attached by the controller service", kind: "lvm", onDevices: true,
+			flags: []string{"--file-size=1Gi", "--node-attaches=false"},
+			skips: reasons(upstreams, noSettings, noSnapshotTopology, noDiskLimit),
+		},
+		{
+			name: "lvm, as devices", kind: "lvm", onDevices: true, block: true, flags: []string{"--file-size=1Gi"},
+			skips: reasons(upstreams, noSettings, noSnapshotTopology, nodeAttaches),
+		},
 	}
 }
 
@@ -66,6 +79,10 @@ var (
 		"No MaxVolumesPerNode": "the kernel makes as many loop devices as are wanted",
 	}
 )
+
+var noDiskLimit = map[string]string{
+	"No MaxVolumesPerNode": "how many volumes there can be is for the volume group to say",
+}
 
 func reasons(all ...map[string]string) map[string]string {
 	sum := map[string]string{}
