@@ -22,6 +22,7 @@ var floors = map[string]int{
 	"trace":     1,
 	"sim":       1,
 	"nodefs":    2,
+	"subpath":   2,
 	"events":    2,
 	"fake":      2,
 	"plugins":   2,
@@ -45,8 +46,14 @@ var floors = map[string]int{
 	"plugins/csi":       3,
 	"plugins/csireq":    3,
 	"plugins/ownership": 3,
-	"plugins/loop":      3,
-	"plugins/array":     3,
+	"plugins/blockcsi":  3,
+	// Does a driver on block devices keep the data of its volumes?
+	"plugins/blockcsi/blockcsitest": 3,
+	// What drivers on block devices tell of health, which takes a newer CSI.
+	"plugins/blockcsi/health": 3,
+	"plugins/loop":            3,
+	"plugins/lvm":             3,
+	"plugins/array":           3,
 	// Finding plugins that come and go, and checking any.
 	"plugins/prober":     3,
 	"plugins/flexvolume": 3,
@@ -73,13 +80,18 @@ var floors = map[string]int{
 	"examples": 7,
 	// For tests of the control plane.
 	"internal/casefile": 1,
-	// The kernel's loop devices.
+	// Machines of their own, and disks that go wrong, for tests.
+	"internal/dm":    1,
+	"internal/guest": 1,
+	// The kernel's loop devices, and volume groups of LVM on disks.
 	"nodefs/loopdev": 1,
+	"nodefs/lvm2":    1,
 }
 
 // sameFloor are the arrows within a floor that are meant.
 var sameFloor = [][2]string{
 	{"sim", "trace"},
+	{"nodefs/lvm2", "nodefs/loopdev"},
 	{"fake", "view"},
 	{"executor", "plugins"},
 	{"invariant", "fake"},
@@ -90,11 +102,20 @@ var sameFloor = [][2]string{
 	{"simtest", "explore"},
 	{"fake/rest", "fake/table"},
 	{"fake/rest", "fake/openapi"},
+	{"subpath", "nodefs"},
 	{"kubelet", "volumemanager"},
 	{"kubelet", "pluginmanager"},
 	{"plugins/csi", "plugins/ownership"},
 	{"plugins/array", "plugins/csireq"},
+	{"plugins/blockcsi", "plugins/csireq"},
+	{"plugins/blockcsi/blockcsitest", "plugins/blockcsi"},
+	{"plugins/blockcsi/blockcsitest", "plugins/csireq"},
+	{"plugins/blockcsi/health", "plugins/blockcsi"},
+	{"plugins/blockcsi/health", "plugins/csireq"},
 	{"plugins/loop", "plugins/csireq"},
+	{"plugins/loop", "plugins/blockcsi"},
+	{"plugins/lvm", "plugins/csireq"},
+	{"plugins/lvm", "plugins/blockcsi"},
 	{"plugins/hostpath", "plugins/recycler"},
 	{"plugins/nfs", "plugins/recycler"},
 }
@@ -105,8 +126,8 @@ var testOnly = []string{"pgregory.net/rapid", "github.com/google/go-cmp", "githu
 // clockCalls are the functions of package time that read or wait for the wall clock.
 var clockCalls = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
-// mayUseClock are the places that may: the live host, the command, and the wait for a device to go away.
-var mayUseClock = []string{"sim/", "cmd/", "examples/", "nodefs/loopdev/loopdev.go"}
+// mayUseClock are the places that may: the live host, the command, and the waits for a device to go away.
+var mayUseClock = []string{"sim/", "cmd/", "examples/", "nodefs/loopdev/loopdev.go", "nodefs/lvm2/wait.go"}
 
 // badNames say nothing of what is in them.
 var badNames = []string{"util", "utils", "common", "helpers", "helper", "types", "base", "misc", "new", "shared"}

@@ -431,7 +431,7 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 		},
 		start: func(p Process) (err error) {
 			n.kubelet, err = kubelet.New(kubelet.Config{
-				Component: p.Component, Client: p.Client, Informers: p.Informers, Node: n.name, Root: n.root, FS: p.disk(n.fs), Exports: c.exports,
+				Component: p.Component, Client: p.sharing(), Informers: p.Informers, Node: n.name, Root: n.root, FS: p.disk(n.fs), Exports: c.exports,
 				BootID: fmt.Sprintf("%s-%d", n.name, n.boots), SyncFrequency: cfg.SyncFrequency, AttachesItself: cfg.KubeletsAttach,
 				SELinux: cfg.SELinux, SELinuxMount: cfg.SELinuxMount,
 				Sockets: &n.sockets, Dial: c.dialler(p, n),

@@ -141,7 +141,7 @@ func newLoopDriver(dir string) (*loopDriver, error) {
 		return nil, fmt.Errorf("directory for volumes %s: not an existing directory: make it first", dir)
 	}
 	var err error
-	d.driver, err = loop.New(loop.Config{Dir: filepath.Join(d.dir, "volumes")})
+	d.driver, err = loop.New(loop.Config{Dir: filepath.Join(d.dir, "volumes"), AnyParameters: true})
 	if err != nil {
 		return nil, errors.Join(err, d.removeDir())
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/hostpath"
+	"github.com/volsim/volsim/subpath"
 )
 
 // ErrNotMounted is matched by the error for a volume of a pod that does not have it mounted.
@@ -39,10 +40,20 @@ func (c *Cluster) DevicePath(namespace, pod, volume string) (string, error) {
 	return path, nil
 }
 
-// WriteFile writes a file into a volume of a running pod, through the path at which the pod sees it. Errors are those of
-// MountPath and of the file system.
+// ContainerPath is what a container of a running pod has at one of its mount paths, as MountPath is of a volume: where the volume
+// is mounted for the pod, or, where the container has part of it by subPath, where that is bound. Errors are those of MountPath;
+// a container or a mount path that the pod has not is fs.ErrNotExist.
+func (c *Cluster) ContainerPath(namespace, pod, container, mountPath string) (string, error) {
+	_, path, err := c.view(namespace, pod, func(in string, m *corev1.VolumeMount) bool {
+		return in == container && m.MountPath == mountPath
+	})
+	return path, err
+}
+
+// WriteFile writes a file into a volume of a running pod, through the path at which the pod sees it: the first of its containers
+// that mounts the volume, which may have part of it only. Errors are those of MountPath and of the file system.
 func (c *Cluster) WriteFile(namespace, pod, volume, name string, data []byte) error {
-	n, path, err := c.mount(namespace, pod, volume)
+	n, path, err := c.viewOf(namespace, pod, volume)
 	if err != nil {
 		return err
 	}
@@ -51,7 +62,7 @@ func (c *Cluster) WriteFile(namespace, pod, volume, name string, data []byte) er
 
 // ReadFile reads a file of a volume of a running pod; see WriteFile.
 func (c *Cluster) ReadFile(namespace, pod, volume, name string) ([]byte, error) {
-	n, path, err := c.mount(namespace, pod, volume)
+	n, path, err := c.viewOf(namespace, pod, volume)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +84,54 @@ func (c *Cluster) mount(namespace, podName, volume string) (*node, string, error
 	path := at.node.kubelet.MountPath(at.volume, at.pod)
 	if mounted, err := at.node.fs.IsMountPoint(path); err != nil || !mounted {
 		return nil, "", fmt.Errorf("pod %s/%s: volume %s: %w", namespace, podName, volume, ErrNotMounted)
+	}
+	return at.node, path, nil
+}
+
+// viewOf is where the first container of a pod that mounts a volume has it.
+func (c *Cluster) viewOf(namespace, pod, volume string) (*node, string, error) {
+	n, path, err := c.view(namespace, pod, func(_ string, m *corev1.VolumeMount) bool { return m.Name == volume })
+	if errors.Is(err, errNoMount) { // the pod is not there, or has not the volume, or uses it otherwise
+		return c.mount(namespace, pod, volume)
+	}
+	return n, path, err
+}
+
+// errNoMount says that no container of a pod has what was asked for.
+var errNoMount = errors.New("no container mounts it")
+
+// view is what a container of a pod has by a volumeMount: the first one that is meant.
+func (c *Cluster) view(namespace, podName string, meant func(container string, m *corev1.VolumeMount) bool) (*node, string, error) {
+	pod, ok := c.pod(namespace, podName)
+	if !ok {
+		return nil, "", fmt.Errorf("pod %s/%s: %w: %w", namespace, podName, errNoMount, fs.ErrNotExist)
+	}
+	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for i := range container.VolumeMounts {
+			m := &container.VolumeMounts[i]
+			if !meant(container.Name, m) {
+				continue
+			}
+			if m.SubPath+m.SubPathExpr == "" {
+				return c.mount(namespace, podName, m.Name)
+			}
+			return c.subPath(namespace, podName, container.Name, i, m.Name)
+		}
+	}
+	return nil, "", fmt.Errorf("pod %s/%s: %w: %w", namespace, podName, errNoMount, fs.ErrNotExist)
+}
+
+// subPath is where a container has part of a volume by its i-th volumeMount.
+func (c *Cluster) subPath(namespace, podName, container string, i int, volume string) (*node, string, error) {
+	at, err := c.use(namespace, podName, volume)
+	if err != nil {
+		return nil, "", err
+	}
+	path := subpath.Subpath{
+		PodDir: filepath.Join(at.node.root, "pods", string(at.pod)), Volume: at.volume, Container: container, Index: i,
+	}.Target()
+	if mounted, err := at.node.fs.IsMountPoint(path); err != nil || !mounted {
+		return nil, "", fmt.Errorf("pod %s/%s: volume %s of container %s: %w", namespace, podName, volume, container, ErrNotMounted)
 	}
 	return at.node, path, nil
 }

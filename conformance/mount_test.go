@@ -120,7 +120,7 @@ func newOurMounting(ctx context.Context, volumes int, serve func(csi.Register) (
 	}
 	component := w.host.Component("kubelet")
 	_, err = kubelet.New(kubelet.Config{
-		Component: component, Client: w.server.Client(component), Node: mountNode, Root: mountRoot, FS: fs, Exports: nodefs.NewMemory("/"),
+		Component: component, Client: w.server.Client(component).Sharing(), Node: mountNode, Root: mountRoot, FS: fs, Exports: nodefs.NewMemory("/"),
 		Informers: w.server.Informers(component,
 			fake.Selection{Resource: "pods", Fields: "spec.nodeName=" + mountNode},
 			fake.Selection{Resource: "nodes", Fields: "metadata.name=" + mountNode},

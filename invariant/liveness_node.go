@@ -318,7 +318,7 @@ func whyDirLeft(dir, node string, pods map[string]*corev1.Pod, used use) string 
 
 // whyLeft tells why nobody needs a mount; "" where somebody does.
 func whyLeft(m nodefs.Mount, node string, pods map[string]*corev1.Pod, used use) string {
-	at, ofPod := podMountAt(m.Path)
+	at, ofPod := ofPodAt(m.Path)
 	pod := pods[at.uid]
 	switch {
 	case !ofPod && used[volumeOnNode{m.Source, node}] == nil:

@@ -104,8 +104,9 @@ func beginFoundAgain(c *Checker) watcher {
 	}
 }
 
-// beginRunningKeeps: what is unpublished is not of a pod that runs and nobody has told to end; and when nothing is left to
-// happen, such a pod has its volumes mounted, whatever befell its node.
+// beginRunningKeeps: what is unpublished, or taken away from a container, is not of a pod that runs and nobody has told to end;
+// and when nothing is left to happen, such a pod has its volumes mounted, and its containers their parts of them, whatever befell
+// its node.
 func beginRunningKeeps(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -128,11 +129,11 @@ func beginRunningKeeps(c *Checker) watcher {
 			}
 		},
 		call: func(r trace.Record) {
-			if r.Verb != "NodeUnpublishVolume" || !Effective(r) {
+			if r.Verb != "NodeUnpublishVolume" && r.Verb != "UnbindSubPath" || !Effective(r) {
 				return
 			}
 			call := deviceCallOf(r)
-			at, _ := podMountAt(call.path)
+			at, _ := ofPodAt(call.path)
 			key, ok := pods[types.UID(at.uid)]
 			if !ok {
 				return
@@ -166,6 +167,7 @@ func (c *Checker) runWithout(report func(format string, a ...any)) {
 				report("pod %s/%s runs on node %s, and its volume %s is not mounted", pod.Namespace, pod.Name, pod.Spec.NodeName, name)
 			}
 		}
+		c.partsMissing(pod, report)
 	}
 }
 

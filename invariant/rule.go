@@ -271,6 +271,7 @@ func init() {
 		stageRules,
 		uncertainRules,
 		mountRules,
+		partRules,
 		ownershipRules,
 		operationRules,
 		eventRules,

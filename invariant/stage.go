@@ -67,7 +67,7 @@ func (o *stageOrder) publish(at volumeOnNode, path string) {
 		o.report("I17", "volume %s is published on node %s, to which it is not attached", at.handle, at.node)
 	}
 	for _, m := range o.mountsOf(at) {
-		if _, ofPod := podMountAt(m.Path); !ofPod {
+		if _, ofPod := ofPodAt(m.Path); !ofPod {
 			return
 		}
 	}
@@ -80,7 +80,7 @@ func (o *stageOrder) unstage(r trace.Record, at volumeOnNode) {
 		return
 	}
 	for _, m := range o.mountsOf(at) {
-		if _, ofPod := podMountAt(m.Path); ofPod {
+		if _, ofPod := ofPodAt(m.Path); ofPod {
 			o.report("I17", "volume %s is unstaged on node %s, but still published at %s", at.handle, at.node, m.Path)
 			return
 		}

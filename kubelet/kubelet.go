@@ -24,7 +24,7 @@ import (
 // Config is what New must be told.
 type Config struct {
 	Component *sim.Component
-	Client    kubernetes.Interface
+	Client    kubernetes.Interface // what it answers may be shared with others: nothing of it is changed
 	// Informers are those whose pods are the node's, and whose only node is it; of claims, changes of which Resized of package
 	// volumemanager is true are enough.
 	Informers informers.SharedInformerFactory
@@ -66,6 +66,9 @@ type Kubelet struct {
 	agains   map[types.UID]struct{}    // those that will be looked at again
 	orphans  *sim.Queue[types.UID]     // pods to be looked at again
 
+	preparations map[types.UID]*preparation // of containers; see containers.go
+	prepareAgain *sim.Queue[types.UID]
+
 	recorder record.EventRecorder
 	rejected map[types.UID]*rejection
 	limits   *sim.Queue[string]       // drivers to be asked
@@ -77,6 +80,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k := &Kubelet{
 		cfg: cfg, mine: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, lives: map[types.UID]life{},
 		added: map[types.UID]*corev1.Pod{}, agains: map[types.UID]struct{}{}, periods: map[string]time.Duration{},
+		preparations: map[types.UID]*preparation{},
 	}
 	k.csi = csi.New(k.csiConfig())
 	var manager plugins.Manager
@@ -110,6 +114,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.watchLimits()
 	k.watchRemounts()
 	k.watchOrphans()
+	k.watchPreparations()
 	k.status.Add(cfg.Node)
 	return k, nil
 }

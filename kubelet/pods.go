@@ -77,7 +77,7 @@ func (k *Kubelet) syncPod(ctx context.Context, uid types.UID) error {
 	return k.stop(ctx, uid, pod)
 }
 
-// run has a pod's containers run as soon as its volumes are mounted.
+// run has a pod's containers run as soon as its volumes are mounted, and what else they need is there.
 func (k *Kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 	k.add(pod)
 	l := k.lifeOf(pod)
@@ -88,6 +88,9 @@ func (k *Kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 	case k.volumes.Mounted(pod.UID):
 		k.patience.end(pod.UID)
 		k.remounts(pod.UID)
+		if !k.prepare(pod) {
+			return k.tellFailures(ctx, pod)
+		}
 		return k.reportLife(ctx, pod, running)
 	case l == creating:
 		return nil
@@ -102,6 +105,9 @@ func (k *Kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 
 // stop takes away what a pod has whose containers are not to run any more. pod is nil when it is gone.
 func (k *Kubelet) stop(ctx context.Context, uid types.UID, pod *corev1.Pod) error {
+	if !k.endPreparation(uid) {
+		return nil
+	}
 	k.patience.end(uid)
 	delete(k.added, uid)
 	k.volumes.RemovePod(uid)

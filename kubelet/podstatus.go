@@ -34,14 +34,14 @@ func (k *Kubelet) reportLife(ctx context.Context, pod *corev1.Pod, l life) error
 }
 
 // lifeOf is what was last said of a pod's containers, by this kubelet or by the one before it. Of those that ran before the
-// machine was booted nobody knows any more.
+// machine was booted nobody knows any more, and those that wait again, since then, do not run.
 func (k *Kubelet) lifeOf(pod *corev1.Pod) life {
 	switch l, known := k.lives[pod.UID]; {
 	case known:
 		return l
 	case finished(pod):
 		return ended
-	case pod.Status.Phase == corev1.PodRunning && !k.stoppedByBoot(pod):
+	case pod.Status.Phase == corev1.PodRunning && !k.stoppedByBoot(pod) && !waitsAgain(pod):
 		return running
 	default:
 		return unborn
@@ -53,6 +53,11 @@ func (k *Kubelet) stoppedByBoot(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return k.containerStopped(&s)
 	})
+}
+
+// waitsAgain tells whether a container waits of a pod that has run.
+func waitsAgain(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Waiting != nil })
 }
 
 func (k *Kubelet) containerStopped(s *corev1.ContainerStatus) bool {
@@ -78,6 +83,8 @@ func (k *Kubelet) statusOf(pod *corev1.Pod, l life) corev1.PodStatus {
 	for i := range pod.Spec.Containers {
 		s.ContainerStatuses = append(s.ContainerStatuses, k.containerStatus(pod, &pod.Spec.Containers[i], l, now))
 	}
+	k.noteFailures(pod, s.InitContainerStatuses)
+	k.noteFailures(pod, s.ContainerStatuses)
 	s.Conditions = conditionsOf(pod, &s, l, now)
 	return s
 }
@@ -89,7 +96,7 @@ func (k *Kubelet) phaseOf(pod *corev1.Pod, l life) corev1.PodPhase {
 		return corev1.PodSucceeded
 	case l == ended:
 		return corev1.PodFailed
-	case l == running, k.stoppedByBoot(pod):
+	case l == running, pod.Status.Phase == corev1.PodRunning:
 		return corev1.PodRunning
 	default:
 		return corev1.PodPending
@@ -196,7 +203,7 @@ func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, l life, now metav1.Time)
 			Message: fmt.Sprintf("containers with incomplete status: %s", namesOf(pod.Spec.InitContainers)),
 		}
 	}
-	sandbox := corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: status(l == running)}
+	sandbox := corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: status(l == running || cannotCreate(s))}
 	initialized.Type, ready.Type = corev1.PodInitialized, corev1.PodReady
 	containersReady := ready
 	containersReady.Type = corev1.ContainersReady
@@ -212,6 +219,13 @@ func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, l life, now metav1.Time)
 		}
 	}
 	return all
+}
+
+// cannotCreate tells whether it is for its own sake that a container was not created: the pod's volumes are there.
+func cannotCreate(s *corev1.PodStatus) bool {
+	return slices.ContainsFunc(slices.Concat(s.InitContainerStatuses, s.ContainerStatuses), func(c corev1.ContainerStatus) bool {
+		return c.State.Waiting != nil && c.State.Waiting.Reason == reasonConfigError
+	})
 }
 
 func status(holds bool) corev1.ConditionStatus {

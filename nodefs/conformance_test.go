@@ -41,6 +41,8 @@ var conformance = []struct {
 	{"a link that leaves the root, or leads nowhere, is not followed", linksOutAreRefused},
 	{"what acts on an entry acts on the link itself", linksThemselves},
 	{"a file is bound onto a file, and nothing else", filesAreBound},
+	{"part of a volume is bound, and stays what it is", partsAreBound},
+	{"part of what is read-only is read-only", partsOfReadOnly},
 	{"a locked file keeps its mount busy", locksHold},
 	{"of no lock there is nothing to undo", noLock},
 }

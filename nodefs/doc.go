@@ -15,8 +15,12 @@
 // A symbolic link may lead anywhere; only who follows one that leaves the root is
 // refused. A device node tells which device it is of.
 //
+// What is in a volume belongs to its pods, which may swap a directory for a link at any
+// moment. The three methods that end in Within are for paths there: they go from open
+// directory to open directory, and follow no link that was not there when they looked.
+//
 // Not modelled, on purpose: in Memory what owners and modes permit, hard links,
 // what a device holds; mount propagation, open file handles (in Memory a path is busy only
-// because of a mount below it), sizes and a full disk. The guard protects from
-// mistakes, not from another process that swaps symbolic links meanwhile.
+// because of a mount below it), sizes and a full disk. Elsewhere the guard protects
+// from mistakes, not from another process that swaps symbolic links meanwhile.
 package nodefs

@@ -26,6 +26,8 @@ var (
 	ErrReadOnly = errors.New("read-only file system")
 	// ErrNotEmpty says that a directory cannot be removed because it holds something.
 	ErrNotEmpty = errors.New("directory is not empty")
+	// ErrNotWithin says that a path leads out of the directory in which it must stay.
+	ErrNotWithin = errors.New("path leads out of the directory")
 )
 
 // FS is the disk and the mount table of one node. Paths are absolute and
@@ -66,6 +68,19 @@ type FS interface {
 	// whatever is asked. Being read-only keeps nobody from writing to a device
 	// through its node.
 	BindMount(source, target string, readOnly bool) error
+	// StatWithin, MkdirWithin and BindWithin are about what somebody else may change meanwhile. Inner is a path relative to
+	// the directory base, "" or "." for base itself. Its symbolic links are followed, but not out of base: that gives
+	// ErrNotWithin, or another error where a link came to be there after somebody has looked. What is missing gives
+	// fs.ErrNotExist, also where a link leads to it.
+	//
+	// StatWithin tells of what inner leads to.
+	StatWithin(base, inner string) (Info, error)
+	// MkdirWithin makes the directory inner, and those missing on the way to it, with the permissions that Chmod sets.
+	// What is there stays as it is; where it is no directory, the error is syscall.ENOTDIR.
+	MkdirWithin(base, inner string, mode fs.FileMode) error
+	// BindWithin makes what inner leads to visible at the existing target, as BindMount does. Where it is mounted there
+	// already nothing is done; where something else is, it gives ErrMounted.
+	BindWithin(base, inner, target string) error
 	// Unmount takes the topmost mount off a path: ErrNotMounted if there is
 	// none, ErrBusy if it is in use, fs.ErrNotExist for a missing path.
 	Unmount(path string) error

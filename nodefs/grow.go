@@ -2,11 +2,8 @@ package nodefs
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	mountutils "k8s.io/mount-utils"
@@ -38,8 +35,8 @@ func (r *Real) Grow(ctx context.Context, device, target string) error {
 // GrowUnmounted lets a file system of ext2 to ext4 on the device, which is not
 // mounted, have all of the device. Another one, or one that has, is left as it is.
 func (r *Real) GrowUnmounted(ctx context.Context, device string) error {
-	small, err := extIsSmall(device)
-	if err != nil || !small {
+	super, err := ReadSuperblock(device)
+	if err != nil || super.Type != "ext4" || !super.Small() {
 		return err
 	}
 	exec := contextExec{Interface: utilexec.New(), ctx: ctx}
@@ -53,33 +50,4 @@ func (r *Real) GrowUnmounted(ctx context.Context, device string) error {
 		}
 	}
 	return nil
-}
-
-// extIsSmall tells whether there is a file system of ext2 to ext4 on a device,
-// and a block more on the device than in it.
-func extIsSmall(device string) (bool, error) {
-	file, err := os.Open(device)
-	if err != nil {
-		return false, err
-	}
-	defer file.Close()
-	size, err := file.Seek(0, io.SeekEnd)
-	if err != nil {
-		return false, err
-	}
-	var super [0x154]byte
-	if _, err := file.ReadAt(super[:], 1024); errors.Is(err, io.EOF) {
-		return false, nil
-	} else if err != nil {
-		return false, err
-	}
-	if binary.LittleEndian.Uint16(super[0x38:]) != 0xEF53 {
-		return false, nil
-	}
-	block := int64(1024) << binary.LittleEndian.Uint32(super[0x18:])
-	blocks := int64(binary.LittleEndian.Uint32(super[0x4:]))
-	if binary.LittleEndian.Uint32(super[0x60:])&0x80 != 0 { // 64bit
-		blocks |= int64(binary.LittleEndian.Uint32(super[0x150:])) << 32
-	}
-	return size/block > blocks, nil
 }

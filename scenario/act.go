@@ -27,7 +27,7 @@ import (
 //	create volume NAME SIZE [class=C] [reclaim=Delete] [for=CLAIM] [modes=ReadWriteMany] [handle=H] [path=P] [by=PROVISIONER] [node=NODE] [mode=Block]
 //	create claim NAME SIZE [class=C] [volume=V] [modes=ReadWriteMany] [mode=Block]
 //	create class NAME [provisioner=P] [binding=WaitForFirstConsumer] [reclaim=Retain] [default=true]
-//	create pod NAME [CLAIM …] [on=NODE] [devices=CLAIM,…] [group=NUMBER] [change=OnRootMismatch] [level=LEVEL] [reads=true]
+//	create pod NAME [CLAIM …] [on=NODE] [devices=CLAIM,…] [group=NUMBER] [change=OnRootMismatch] [level=LEVEL] [reads=true] [sub=PATH]
 //	delete volume|claim|class NAME
 //	delete pod NAME [now=true]
 //	set volume NAME [reclaim=Delete|Retain|Recycle] [for=CLAIM | bind=CLAIM] [migrated=DRIVER]
@@ -49,7 +49,8 @@ import (
 // A volume is of the world's own driver and is retained; with path= it is a directory, of the plugin
 // kubernetes.io/host-path; by= is who is said to have made it for a claim; node= is the only node on which it can be used.
 // A pod uses the claims after devices= as devices, and mounts the others; group= is its fsGroup, change= its
-// fsGroupChangePolicy, level= the SELinux level of its processes (such as s0:c1), and reads=true lets it only read.
+// fsGroupChangePolicy, level= the SELinux level of its processes (such as s0:c1), and reads=true lets it only read. Of the claims
+// that it mounts it has the directory after sub= only, which is its subPath, or, with $(POD) in it for the pod's name, its subPathExpr.
 // A class is of the world's own driver, too; class= (nothing) means no class; a volume's class is none and a claim's the
 // default unless the act says otherwise. To set for= or migrated= (nothing) takes the volume's claimRef, or its annotation,
 // away; bind= gives it a claimRef with the claim's UID. To create what is still being deleted waits until it is gone; to delete or set what is not there does nothing.
@@ -72,7 +73,7 @@ var acts = map[string]grammar{
 	"create volume": {1, []string{"class", "reclaim", "for", "modes", "handle", "path", "by", "node", "mode"}},
 	"create claim":  {1, []string{"class", "volume", "modes", "mode"}},
 	"create class":  {0, []string{"provisioner", "binding", "reclaim", "default"}},
-	"create pod":    {-1, []string{"on", "devices", "group", "change", "level", "reads"}},
+	"create pod":    {-1, []string{"on", "devices", "group", "change", "level", "reads", "sub"}},
 	"delete volume": {0, nil}, "delete claim": {0, nil}, "delete class": {0, nil}, "delete pod": {0, []string{"now"}},
 	"set volume": {0, []string{"reclaim", "for", "bind", "migrated"}}, "set claim": {0, []string{"reclaim", "size"}},
 	"set node":   {0, []string{"ready", "out-of-service"}},

@@ -3,6 +3,7 @@ package scenario
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -137,10 +138,26 @@ func (a Act) pod() *corev1.Pod {
 	}
 	c.VolumeMounts = c.VolumeMounts[:len(a.args)]
 	pod.Spec.SecurityContext = a.security()
+	if part, ok := a.option("sub"); ok {
+		mountPart(c, part)
+	}
 	if reads, _ := a.option("reads"); reads == "true" {
 		for i := range pod.Spec.Volumes {
 			pod.Spec.Volumes[i].PersistentVolumeClaim.ReadOnly = true
 		}
 	}
 	return pod
+}
+
+// mountPart has a container mount part of its volumes only.
+func mountPart(c *corev1.Container, part string) {
+	for i := range c.VolumeMounts {
+		if m := &c.VolumeMounts[i]; strings.Contains(part, "$") {
+			m.SubPathExpr = part
+		} else {
+			m.SubPath = part
+		}
+	}
+	field := &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}
+	c.Env = []corev1.EnvVar{{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: field}}}
 }

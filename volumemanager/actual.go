@@ -26,7 +26,7 @@ const (
 // Upstream: pkg/kubelet/volumemanager/cache ActualStateOfWorld.
 type actualState struct {
 	volumes    map[corev1.UniqueVolumeName]*actualVolume
-	podVolumes map[types.UID]int // how many mounts each pod has, or may have
+	podVolumes map[types.UID][]*actualVolume // that each pod has, or may have, in no order; never empty
 }
 
 // actualVolume is a volume that is attached to this node.
@@ -60,7 +60,7 @@ type actualMount struct {
 }
 
 func newActualState() actualState {
-	return actualState{volumes: map[corev1.UniqueVolumeName]*actualVolume{}, podVolumes: map[types.UID]int{}}
+	return actualState{volumes: map[corev1.UniqueVolumeName]*actualVolume{}, podVolumes: map[types.UID][]*actualVolume{}}
 }
 
 // add notes that a volume is attached, or, of one that was found on the disk, that it still is.
@@ -106,7 +106,7 @@ func (a *actualState) setMount(v *actualVolume, want desiredMount, state mountSt
 	if !known {
 		m = &actualMount{}
 		v.pods[pod] = m
-		a.podVolumes[pod]++
+		a.podVolumes[pod] = append(a.podVolumes[pod], v)
 	}
 	m.specName, m.outerName, m.state = want.spec.Name(), want.outerName, state
 	if state == mounted {
@@ -120,7 +120,8 @@ func (a *actualState) removeMount(v *actualVolume, pod types.UID) {
 		return
 	}
 	delete(v.pods, pod)
-	if a.podVolumes[pod]--; a.podVolumes[pod] == 0 {
+	left := slices.DeleteFunc(a.podVolumes[pod], func(other *actualVolume) bool { return other == v })
+	if a.podVolumes[pod] = left; len(left) == 0 {
 		delete(a.podVolumes, pod)
 	}
 }

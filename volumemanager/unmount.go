@@ -2,12 +2,15 @@ package volumemanager
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/executor"
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/subpath"
 )
 
 func (m *Manager) unmountOperation(name corev1.UniqueVolumeName, pod types.UID) executor.Operation {
@@ -35,11 +38,32 @@ func (m *Manager) unmount(ctx context.Context, name corev1.UniqueVolumeName, pod
 	}
 	have := actual.pods[pod]
 	have.state = mountUncertain
+	if err := m.cleanSubPaths(have.specName, pod); err != nil {
+		return err
+	}
+	if wanted := m.desired.volumes[name]; wanted != nil && wanted.wantedBy(pod) && !actual.mislabelled(wanted) {
+		return nil // it came back meanwhile, and has it mounted again before its containers start
+	}
 	if err := actual.caps.Mounter.TearDown(ctx, have.specName, pod); err != nil {
 		return err
 	}
 	m.actual.removeMount(actual, pod)
 	m.cfg.PodChanged(pod)
+	return nil
+}
+
+// cleanSubPaths takes away what the containers of a pod, which have ended, have of a volume by subPath. What is in use keeps the
+// volume mounted.
+//
+// Upstream: pkg/volume/util/operationexecutor GenerateUnmountVolumeFunc (v1.36).
+func (m *Manager) cleanSubPaths(specName string, pod types.UID) error {
+	if m.cfg.FS == nil {
+		return nil
+	}
+	disk := subpath.Disk{Component: m.cfg.Component, FS: m.cfg.FS}
+	if err := disk.Clean(filepath.Join(m.cfg.Root, "pods", string(pod)), specName); err != nil {
+		return fmt.Errorf("error cleaning subPath mounts: %w", err)
+	}
 	return nil
 }
 

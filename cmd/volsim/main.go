@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	for _, c := range searching {
 		c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	}
-	root.AddCommand(newDemo(), newServe(), newControllers())
+	root.AddCommand(newDemo(), newServe(), newControllers(), newDriver())
 	root.AddCommand(searching...)
 	root.SetArgs(args)
 	root.SetOut(stdout)

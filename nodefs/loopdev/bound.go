@@ -27,4 +27,6 @@ type Bound struct {
 	ReadOnly          bool
 	// Autoclear says that the device unbinds itself when its last user closes it.
 	Autoclear bool
+	// Direct says that the device goes past the kernel's cache of the file; see GoDirect.
+	Direct bool
 }

@@ -110,6 +110,18 @@ func Unbind(ctx context.Context, seen Bound) error {
 // Grow lets a device have all of its file, which has become larger. It may be in
 // use. One that is not what was seen is left alone, and an error.
 func Grow(seen Bound) error {
+	return request(seen, "LOOP_SET_CAPACITY", unix.LOOP_SET_CAPACITY, 0)
+}
+
+// GoDirect has a device read and write its file past the kernel's cache. It may be
+// in use. One that is not what was seen is left alone, and an error, as is one
+// whose file cannot be read so.
+func GoDirect(seen Bound) error {
+	return request(seen, "LOOP_SET_DIRECT_IO", unix.LOOP_SET_DIRECT_IO, 1)
+}
+
+// request asks something of a device that is what was seen.
+func request(seen Bound, name string, number uint, value int) error {
 	node, err := os.OpenFile(seen.Device, os.O_RDONLY, 0)
 	if err != nil {
 		return err
@@ -120,10 +132,10 @@ func Grow(seen Bound) error {
 		err = unix.ENXIO
 	}
 	if err == nil {
-		err = unix.IoctlSetInt(int(node.Fd()), unix.LOOP_SET_CAPACITY, 0)
+		err = unix.IoctlSetInt(int(node.Fd()), number, value)
 	}
 	if err != nil {
-		return &fs.PathError{Op: "LOOP_SET_CAPACITY", Path: seen.Device, Err: err}
+		return &fs.PathError{Op: name, Path: seen.Device, Err: err}
 	}
 	return nil
 }
@@ -206,6 +218,7 @@ func statusOf(node *os.File) (Bound, error) {
 		FileSystem: info.Device,
 		ReadOnly:   info.Flags&unix.LO_FLAGS_READ_ONLY != 0,
 		Autoclear:  info.Flags&unix.LO_FLAGS_AUTOCLEAR != 0,
+		Direct:     info.Flags&unix.LO_FLAGS_DIRECT_IO != 0,
 	}, nil
 }
 

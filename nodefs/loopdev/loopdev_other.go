@@ -15,3 +15,6 @@ func List(func(string) bool) ([]Bound, error) { return nil, nil }
 
 // Grow is not possible here.
 func Grow(Bound) error { return ErrNone }
+
+// GoDirect is not possible here.
+func GoDirect(Bound) error { return ErrNone }

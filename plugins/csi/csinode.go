@@ -43,7 +43,8 @@ func (p *Plugin) Initialize(ctx context.Context, node types.UID) error {
 	return err
 }
 
-// csiNode is the node's CSINode, made if it was not there. One of an earlier Node of the name is deleted, which is an error.
+// csiNode is the node's CSINode, made if it was not there, and the caller's own. One of an earlier Node of the name is deleted,
+// which is an error.
 //
 // Differs: upstream knows the Node as it was when the kubelet started, and takes what belongs to a Node that was made since for an
 // earlier one's. It also deletes whatever has the name by then.
@@ -55,13 +56,13 @@ func (p *Plugin) csiNode(ctx context.Context) (*storagev1.CSINode, error) {
 		return p.createCSINode(ctx)
 	}
 	if err != nil || p.owns(own) {
-		return own, err
+		return ownCopy(own, err)
 	}
 	if _, err := p.node(ctx); err != nil {
 		return nil, err
 	}
 	if p.owns(own) {
-		return own, nil
+		return ownCopy(own, nil)
 	}
 	err = p.cfg.Client.StorageV1().CSINodes().Delete(ctx, own.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(own.UID))})
 	if err != nil {
@@ -69,6 +70,11 @@ func (p *Plugin) csiNode(ctx context.Context) (*storagev1.CSINode, error) {
 	}
 	return nil, fmt.Errorf("CSINode %q was owned by different node (oldNodeID=%q, newNodeID=%q), deleted it",
 		own.Name, ownerOf(own), p.nodeUID)
+}
+
+// ownCopy is an answer that may be shared, as one that is to be changed.
+func ownCopy(node *storagev1.CSINode, err error) (*storagev1.CSINode, error) {
+	return node.DeepCopy(), err
 }
 
 // owns tells whether a CSINode is that of the Node.
@@ -100,11 +106,11 @@ func (p *Plugin) createCSINode(ctx context.Context) (*storagev1.CSINode, error) 
 		return nil, err
 	}
 	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
-	return p.cfg.Client.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{
+	return ownCopy(p.cfg.Client.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: node.Name, OwnerReferences: []metav1.OwnerReference{owner}, Annotations: MigratedAnnotation(),
 		},
-	}, metav1.CreateOptions{})
+	}, metav1.CreateOptions{}))
 }
 
 // markMigrated brings what a CSINode says of migrated plugins in line, and tells whether it was not. The order of their names does
@@ -168,7 +174,7 @@ func (p *Plugin) publish(ctx context.Context, entry storagev1.CSINodeDriver) err
 }
 
 func (p *Plugin) updateCSINode(ctx context.Context, node *storagev1.CSINode) (*storagev1.CSINode, error) {
-	return p.cfg.Client.StorageV1().CSINodes().Update(ctx, node, metav1.UpdateOptions{})
+	return ownCopy(p.cfg.Client.StorageV1().CSINodes().Update(ctx, node, metav1.UpdateOptions{}))
 }
 
 // entered is a driver's entry in a CSINode; nil: none.
@@ -189,7 +195,7 @@ func sameKeys(a, b []string) bool {
 //
 // Upstream: pkg/volume/csi/nodeinfomanager tryUninstallDriverFromCSINode (v1.36).
 func (p *Plugin) withdraw(ctx context.Context, driver string) error {
-	node, err := p.cfg.Client.StorageV1().CSINodes().Get(ctx, string(p.cfg.NodeName), metav1.GetOptions{})
+	node, err := ownCopy(p.cfg.Client.StorageV1().CSINodes().Get(ctx, string(p.cfg.NodeName), metav1.GetOptions{}))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -34,13 +34,41 @@ func (o Offer) CheckCreate(request *csi.CreateVolumeRequest) error {
 	if err := require(argument{"name", request.GetName()}); err != nil {
 		return err
 	}
-	if request.GetVolumeContentSource() != nil {
-		return status.Error(codes.InvalidArgument, "volume_content_source: snapshots and clones are not offered yet")
+	if err := o.checkSource(request.GetVolumeContentSource()); err != nil {
+		return err
 	}
-	if len(request.GetMutableParameters()) > 0 {
-		return status.Error(codes.InvalidArgument, "mutable_parameters: changing a volume is not offered yet")
+	if len(request.GetMutableParameters()) > 0 && !o.Modify {
+		return status.Error(codes.InvalidArgument, "mutable_parameters: changing a volume is not offered")
 	}
 	return o.Check(request.GetVolumeCapabilities()...)
+}
+
+// checkSource checks what a volume is to be made from; nothing is fine.
+func (o Offer) checkSource(source *csi.VolumeContentSource) error {
+	switch {
+	case source == nil:
+		return nil
+	case !o.Copies:
+		return status.Error(codes.InvalidArgument, "volume_content_source: snapshots and clones are not offered")
+	case SourceID(source) == "":
+		return status.Error(codes.InvalidArgument, "volume_content_source names neither a snapshot nor a volume")
+	}
+	return nil
+}
+
+// SourceID is the id of the snapshot or volume that a volume is to be made from; "" is nothing.
+func SourceID(source *csi.VolumeContentSource) string {
+	return source.GetSnapshot().GetSnapshotId() + source.GetVolume().GetVolumeId() // one of the two
+}
+
+// CheckCreateSnapshot checks the arguments of CreateSnapshot.
+func CheckCreateSnapshot(request *csi.CreateSnapshotRequest) error {
+	return require(argument{"source_volume_id", request.GetSourceVolumeId()}, argument{"name", request.GetName()})
+}
+
+// CheckDeleteSnapshot checks the arguments of DeleteSnapshot.
+func CheckDeleteSnapshot(request *csi.DeleteSnapshotRequest) error {
+	return require(argument{"snapshot_id", request.GetSnapshotId()})
 }
 
 // CheckValidate checks the arguments of ValidateVolumeCapabilities; whether the

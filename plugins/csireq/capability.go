@@ -18,6 +18,10 @@ type Offer struct {
 	MultiNode bool
 	// FSTypes are the file systems that may be asked for; empty is any.
 	FSTypes []string
+	// Copies says that a volume may be made from a snapshot or another volume.
+	Copies bool
+	// Modify says that a volume has parameters that can be changed.
+	Modify bool
 }
 
 // Check returns InvalidArgument when there is no capability or one of them is

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"pgregory.net/rapid"
 
+	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/csireq"
 )
 
@@ -95,5 +96,46 @@ func TestProbeTellsWhatIsMissing(t *testing.T) {
 	identity.Usable = nil
 	if _, err := identity.Probe(t.Context(), nil); err != nil {
 		t.Errorf("Probe: %v", err)
+	}
+}
+
+func TestADeviceWithASingleWriterIsPublishedOnce(t *testing.T) {
+	node := nodefs.NewMemory("/")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(csireq.StageDevice(node, "/staging", "disk-1", func(file string) error { return node.MountDevice("disk-1", file, false) }))
+	must(node.MkdirAll("/pods"))
+	publish := func(target string, mode csi.VolumeCapability_AccessMode_Mode) error {
+		return csireq.PublishDevice(node, &csi.NodePublishVolumeRequest{
+			VolumeId: "vol-1", StagingTargetPath: "/staging", TargetPath: target,
+			VolumeCapability: &csi.VolumeCapability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: mode}},
+		}, "disk-1")
+	}
+	const single = csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
+	must(publish("/pods/one", single))
+	must(publish("/pods/one", single)) // again
+	if err := publish("/pods/two", single); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("published twice for a single writer: %v", err)
+	}
+	must(publish("/pods/two", csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER))
+}
+
+func TestAVolumeIsNotAtAPathOutsideTheNode(t *testing.T) {
+	_, _, err := csireq.MountAt(nodefs.NewMemory("/node"), "/elsewhere")
+	if status.Code(err) != codes.InvalidArgument {
+		t.Fatalf("a path outside the node: %v, want InvalidArgument", err)
+	}
+	if err := csireq.AbsentStatus(err, "vol-1", "/elsewhere"); status.Code(err) != codes.NotFound {
+		t.Errorf("a volume that is said to be there: %v, want NotFound", err)
+	}
+	if err := csireq.AbsentStatus(nodefs.ErrBusy, "vol-1", "/elsewhere"); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("another error: %v, want FailedPrecondition", err)
+	}
+	if err := csireq.AbsentStatus(nil, "vol-1", "/elsewhere"); err != nil {
+		t.Errorf("no error became %v", err)
 	}
 }

@@ -16,6 +16,10 @@ import (
 // directory in which the volume is staged.
 const deviceFile = "device"
 
+// StagedDevice is the path of the device's node of a block volume that is staged
+// at a path.
+func StagedDevice(staging string) string { return path.Join(staging, deviceFile) }
+
 // DeviceAt returns which device the node at a path is of, as nodefs.FS.Stat
 // tells it; false if there is no device node, or nothing at all. Errors are as
 // of PathStatus.
@@ -42,16 +46,17 @@ func StageDevice(node nodefs.FS, staging, device string, bind func(file string) 
 	if err := node.MkdirAll(staging); err != nil {
 		return PathStatus(err)
 	}
-	return placeDevice(node, path.Join(staging, deviceFile), device, bind)
+	return placeDevice(node, StagedDevice(staging), device, bind)
 }
 
 // PublishDevice does the work of NodePublishVolume for a checked request for a
 // block volume: it binds the staged device's node to the target file. Doing it
 // again changes nothing; something else at the target is AlreadyExists, a volume
-// that is not staged FailedPrecondition.
+// that is not staged FailedPrecondition, as is one that is published elsewhere
+// already and may have a single writer only.
 func PublishDevice(node nodefs.FS, request *csi.NodePublishVolumeRequest, device string) error {
 	staging, target := request.GetStagingTargetPath(), request.GetTargetPath()
-	staged := path.Join(staging, deviceFile)
+	staged := StagedDevice(staging)
 	found, ok, err := DeviceAt(node, staged)
 	if err != nil {
 		return err
@@ -66,6 +71,15 @@ func PublishDevice(node nodefs.FS, request *csi.NodePublishVolumeRequest, device
 	}
 	if mounted && mount.ReadOnly != readOnly {
 		return incompatible(mount)
+	}
+	if err := checkAlone(node, request, func(other nodefs.Mount) (bool, error) {
+		if other.Path == path.Clean(staged) || other.Path == path.Clean(target) {
+			return false, nil
+		}
+		found, _, err := DeviceAt(node, other.Path)
+		return found == device, err
+	}); err != nil {
+		return err
 	}
 	return placeDevice(node, target, device, func(file string) error { return node.BindMount(staged, file, readOnly) })
 }
@@ -108,5 +122,5 @@ func Unstage(node nodefs.FS, staging string) error {
 	if mounted {
 		return Unmount(node, staging) // what the volume holds is not ours
 	}
-	return Unpublish(node, path.Join(staging, deviceFile))
+	return Unpublish(node, StagedDevice(staging))
 }

@@ -8,6 +8,6 @@
 // code that the CSI specification asks for, ready to be returned by a driver.
 // The package keeps no state; everything may be used concurrently.
 //
-// It knows neither snapshots nor topology: a request that asks for the first is
-// refused, topology is left to the driver.
+// What a driver offers of snapshots, clones and modification it says in its Offer;
+// topology is left to the driver.
 package csireq

@@ -10,8 +10,7 @@ import (
 
 var _ csi.IdentityServer = (*Identity)(nil)
 
-// Identity is the identity service of a driver with a controller service and
-// without topology.
+// Identity is the identity service of a driver with a controller service.
 type Identity struct {
 	csi.UnimplementedIdentityServer
 
@@ -19,6 +18,10 @@ type Identity struct {
 	Name string
 	// Version is the driver's own version, not that of CSI.
 	Version string
+	// Topology says that not every node can use every volume.
+	Topology bool
+	// Groups says that there is a group controller service.
+	Groups bool
 	// Usable returns nil when the driver can work here; a nil function is always usable.
 	Usable func() error
 }
@@ -28,15 +31,27 @@ func (i *Identity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*c
 	return &csi.GetPluginInfoResponse{Name: i.Name, VendorVersion: i.Version}, nil
 }
 
-// GetPluginCapabilities returns CONTROLLER_SERVICE, and that volumes grow while
-// they are used.
+// GetPluginCapabilities returns CONTROLLER_SERVICE, what else the driver has, and
+// that volumes grow while they are used.
 func (i *Identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
-	service := &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE}
+	services := []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_CONTROLLER_SERVICE}
+	if i.Topology {
+		services = append(services, csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS)
+	}
+	if i.Groups {
+		services = append(services, csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE)
+	}
+	response := &csi.GetPluginCapabilitiesResponse{}
+	for _, each := range services {
+		response.Capabilities = append(response.Capabilities, &csi.PluginCapability{
+			Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{Type: each}},
+		})
+	}
 	online := &csi.PluginCapability_VolumeExpansion{Type: csi.PluginCapability_VolumeExpansion_ONLINE}
-	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{
-		{Type: &csi.PluginCapability_Service_{Service: service}},
-		{Type: &csi.PluginCapability_VolumeExpansion_{VolumeExpansion: online}},
-	}}, nil
+	response.Capabilities = append(response.Capabilities, &csi.PluginCapability{
+		Type: &csi.PluginCapability_VolumeExpansion_{VolumeExpansion: online},
+	})
+	return response, nil
 }
 
 // Probe returns FailedPrecondition with Usable's error. A usable driver leaves

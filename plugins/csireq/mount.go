@@ -87,7 +87,9 @@ func Publish(node nodefs.FS, request *csi.NodePublishVolumeRequest, source strin
 		}
 		return nil
 	}
-	if err := checkAlone(node, request, source); err != nil {
+	if err := checkAlone(node, request, func(other nodefs.Mount) (bool, error) {
+		return other.Source == source && other.Path != path.Clean(staging), nil
+	}); err != nil {
 		return err
 	}
 	if err := node.MkdirAll(target); err != nil {
@@ -97,8 +99,8 @@ func Publish(node nodefs.FS, request *csi.NodePublishVolumeRequest, source strin
 }
 
 // checkAlone returns FailedPrecondition when a volume that may have a single
-// writer only is published elsewhere.
-func checkAlone(node nodefs.FS, request *csi.NodePublishVolumeRequest, source string) error {
+// writer only is published by one of the node's mounts.
+func checkAlone(node nodefs.FS, request *csi.NodePublishVolumeRequest, publishes func(nodefs.Mount) (bool, error)) error {
 	if request.GetVolumeCapability().GetAccessMode().GetMode() != csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
 		return nil
 	}
@@ -107,7 +109,11 @@ func checkAlone(node nodefs.FS, request *csi.NodePublishVolumeRequest, source st
 		return PathStatus(err)
 	}
 	for _, mount := range mounts {
-		if mount.Source == source && mount.Path != path.Clean(request.GetStagingTargetPath()) {
+		other, err := publishes(mount)
+		if err != nil {
+			return err
+		}
+		if other {
 			return status.Errorf(codes.FailedPrecondition, "volume %s has a single writer only, and is published at %s",
 				request.GetVolumeId(), mount.Path)
 		}
@@ -140,10 +146,12 @@ func Unmount(node nodefs.FS, name string) error {
 // PathStatus turns an error of a node's file system into a status: a path
 // outside the node InvalidArgument, a busy mount or a directory in the way
 // FailedPrecondition, the end of a context its own code, anything else Internal.
+// A status stays what it is.
 func PathStatus(err error) error {
+	if _, is := status.FromError(err); is {
+		return err
+	}
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, nodefs.ErrOutside):
 		return status.Error(codes.InvalidArgument, err.Error())
 	case errors.Is(err, nodefs.ErrBusy), errors.Is(err, nodefs.ErrNotEmpty):
@@ -152,6 +160,15 @@ func PathStatus(err error) error {
 		return status.FromContextError(err).Err()
 	}
 	return status.Error(codes.Internal, err.Error())
+}
+
+// AbsentStatus is PathStatus for a call about a volume that is said to be at a
+// path: at one that is none of the node's it is not, which is NotFound.
+func AbsentStatus(err error, volumeID, at string) error {
+	if err = PathStatus(err); status.Code(err) == codes.InvalidArgument {
+		return status.Errorf(codes.NotFound, "volume %s is not at %s: %s", volumeID, at, status.Convert(err).Message())
+	}
+	return err
 }
 
 func incompatible(mount nodefs.Mount) error {

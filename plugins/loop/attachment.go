@@ -1,13 +1,18 @@
 package loop
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/volsim/volsim/nodefs/loopdev"
+	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
 const (
@@ -24,26 +29,26 @@ type attachment struct {
 }
 
 // mark is what is written on the device of a volume on a node, 63 bytes at most.
-func (d *Driver) mark(volumeID, nodeID string) string {
+func (p *pool) mark(volumeID, nodeID string) string {
 	return strings.Join([]string{
-		markPrefix, d.runID,
+		markPrefix, p.runID,
 		strings.TrimPrefix(volumeID, "vol-"),
 		digest(nodeID, nodeKeyDigits),
 	}, ":")
 }
 
-// attachment finds out where an existing volume is attached; nil is nowhere. A
+// found finds out where an existing volume is attached; nil is nowhere. A
 // device over the volume's file that does not carry our mark, or over an older
 // file of the same name, is FailedPrecondition, one that is about to go Aborted.
-func (d *Driver) attachment(volumeID string) (*attachment, error) {
-	file := d.image(volumeID)
+func (p *pool) found(volumeID string) (*attachment, error) {
+	file := p.image(volumeID)
 	loops, err := loopdev.List(func(backing string) bool { return backing == file })
 	if err != nil {
-		return nil, d.status(err)
+		return nil, p.status(err)
 	}
 	var found *attachment
 	for _, each := range loops {
-		node, ours := d.nodeKey(each.Mark, volumeID)
+		node, ours := p.nodeKey(each.Mark, volumeID)
 		switch {
 		case each.Deleted:
 			return nil, status.Errorf(codes.FailedPrecondition,
@@ -59,25 +64,126 @@ func (d *Driver) attachment(volumeID string) (*attachment, error) {
 	return found, nil
 }
 
+// Serve implements blockcsi.Pool.
+func (p *pool) Serve(node string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.nodes[digest(node, nodeKeyDigits)] = node
+}
+
+// Attach implements blockcsi.Pool: the file is bound to a loop device, which gets
+// the volume's settings. Recover does that where a kill came between.
+func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, readOnly bool) (blockcsi.Attachment, error) {
+	device, err := loopdev.Bind(ctx, p.image(volume.ID), p.mark(volume.ID, node), readOnly)
+	if err != nil {
+		return blockcsi.Attachment{}, p.status(err)
+	}
+	p.step("bound")
+	if _, err := p.setOn(volume, device, false); err != nil {
+		return blockcsi.Attachment{}, errors.Join(p.status(err), p.Detach(context.WithoutCancel(ctx), blockcsi.Attachment{VolumeID: volume.ID}))
+	}
+	return blockcsi.Attachment{VolumeID: volume.ID, Node: node, Device: device, ReadOnly: readOnly}, nil
+}
+
+// set has the device of an attached volume be as the volume's parameters and
+// settings say; false if it was, or the volume is not attached.
+func (p *pool) set(volume blockcsi.Volume) (changed bool, err error) {
+	attached, err := p.found(volume.ID)
+	if err != nil || attached == nil {
+		return false, err
+	}
+	return p.setOn(volume, attached.Device, attached.Direct)
+}
+
+// setOn is set for a device that goes past the kernel's cache already, or not.
+func (p *pool) setOn(volume blockcsi.Volume, device string, direct bool) (changed bool, err error) {
+	changed, err = setDevice(device, discards(volume.Parameters, volume.Settings), readAhead(volume.Settings))
+	if err != nil || direct || volume.Parameters[DirectIOKey] != "true" {
+		return changed, err
+	}
+	p.step("set")
+	attached, err := p.found(volume.ID)
+	if err == nil && attached != nil {
+		err = loopdev.GoDirect(attached.Bound)
+	}
+	return true, err
+}
+
+// setAgain is set for a device that could not be detached.
+func (p *pool) setAgain(ctx context.Context, bound loopdev.Bound) {
+	volume, err := p.Volume(ctx, strings.TrimSuffix(filepath.Base(bound.Backing), imageSuffix))
+	if err == nil {
+		_, _ = p.set(volume) // what kept it from being detached is told
+	}
+}
+
+// Modify implements blockcsi.Pool.
+func (p *pool) Modify(_ context.Context, volume blockcsi.Volume, settings map[string]string) error {
+	recorded, err := p.readRecord(volume.ID)
+	if err != nil {
+		return p.status(err)
+	}
+	if recorded == nil || recorded.trouble != "" {
+		return status.Errorf(codes.FailedPrecondition, "volume %s has no record that could be changed: %s", volume.ID, volume.Trouble)
+	}
+	if !maps.Equal(recorded.Settings, settings) {
+		recorded.Settings = settings
+		if err := errors.Join(p.replaceRecord(volume.ID, recorded), p.syncDir()); err != nil {
+			return p.status(err)
+		}
+		p.step("settings")
+	}
+	volume.Settings = settings
+	_, err = p.set(volume)
+	return p.status(err)
+}
+
+// Attachment implements blockcsi.Pool.
+func (p *pool) Attachment(_ context.Context, volume blockcsi.Volume) (*blockcsi.Attachment, error) {
+	found, err := p.found(volume.ID)
+	if err != nil || found == nil {
+		return nil, err
+	}
+	return &blockcsi.Attachment{VolumeID: volume.ID, Node: p.nodeName(found.node), Device: found.Device, ReadOnly: found.ReadOnly}, nil
+}
+
+// Attachments implements blockcsi.Pool.
+func (p *pool) Attachments(context.Context) ([]blockcsi.Attachment, error) {
+	loops, err := loopdev.List(p.isImage)
+	if err != nil {
+		return nil, p.status(err)
+	}
+	var all []blockcsi.Attachment
+	for _, each := range loops {
+		id := strings.TrimSuffix(filepath.Base(each.Backing), imageSuffix)
+		if key, ours := p.nodeKey(each.Mark, id); ours {
+			all = append(all, blockcsi.Attachment{VolumeID: id, Node: p.nodeName(key), Device: each.Device, ReadOnly: each.ReadOnly})
+		}
+	}
+	return all, nil
+}
+
+// Detach implements blockcsi.Pool.
+func (p *pool) Detach(ctx context.Context, attached blockcsi.Attachment) error {
+	found, err := p.found(attached.VolumeID)
+	if err != nil || found == nil {
+		return err
+	}
+	return p.detach(ctx, found.Bound)
+}
+
 // nodeKey takes the node's key out of a mark; false if the mark is not one of
 // this run for this volume.
-func (d *Driver) nodeKey(mark, volumeID string) (string, bool) {
-	return strings.CutPrefix(mark, strings.TrimSuffix(d.mark(volumeID, ""), digest("", nodeKeyDigits)))
+func (p *pool) nodeKey(mark, volumeID string) (string, bool) {
+	return strings.CutPrefix(mark, strings.TrimSuffix(p.mark(volumeID, ""), digest("", nodeKeyDigits)))
 }
 
 // nodeName returns the id of the node with a key, as far as it is known.
-func (d *Driver) nodeName(key string) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if id, ok := d.nodes[key]; ok {
+func (p *pool) nodeName(key string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if id, ok := p.nodes[key]; ok {
 		return id
 	}
 	return fmt.Sprintf("(unknown node, digest %s)", key)
-}
-
-// knows tells whether Node was called for a node.
-func (d *Driver) knows(nodeID string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.nodes[digest(nodeID, nodeKeyDigits)] == nodeID
 }

@@ -50,7 +50,7 @@ func TestBlockVolumeIsTheDevice(t *testing.T) {
 	must(t, file.Close())
 	stats, err := node.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: target})
 	must(t, err)
-	image, err := os.ReadFile(d.image(id))
+	image, err := os.ReadFile(d.pool.image(id))
 	must(t, err)
 	if got := stats.GetUsage(); len(got) != 1 || got[0].GetTotal() != int64(len(image)) {
 		t.Errorf("usage %v of a device of %d bytes", got, len(image))
@@ -62,7 +62,7 @@ func TestBlockVolumeIsTheDevice(t *testing.T) {
 		must(t, err)
 	}
 	must(t, detach(t.Context(), d, id))
-	image, err = os.ReadFile(d.image(id))
+	image, err = os.ReadFile(d.pool.image(id))
 	must(t, err)
 	if !bytes.Equal(image[8192:8192+4096], written) || bytes.Count(image, []byte{0}) != len(image)-4096 {
 		t.Error("the image holds something else than what was written to the device")

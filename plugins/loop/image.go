@@ -1,105 +1,170 @@
 package loop
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/csireq"
 )
 
 const (
 	mebibyte    = 1 << 20
-	bytesMax    = 16 << 40     // what ext4 lets a file be, nearly; some hosts would take more
-	fullBytes   = 1 * mebibyte // with less than this free, Dir counts as full
+	bytesMin    = 16 * mebibyte
+	bytesMax    = 16 << 40 // what ext4 lets a file be, nearly; some hosts would take more
 	imageSuffix = ".img"
 	draftSuffix = ".img.draft"
 )
 
-// fsBytesMin are the file systems offered, and the size below which their
-// mkfs refuses or leaves no room: for ext4 with a journal 16 MiB is ours, for
-// xfs 300 MiB is mkfs.xfs's.
-var fsBytesMin = map[string]int64{
-	"ext2": 16 * mebibyte, "ext3": 16 * mebibyte, "ext4": 16 * mebibyte, "xfs": 300 * mebibyte,
+// suffixes are what the names of a volume's files end with, in the order in which
+// they are removed: until the record is gone, the volume is unfinished.
+var suffixes = []string{imageSuffix, draftSuffix, recordDraftSuffix, recordSuffix}
+
+// Node implements blockcsi.Pool.
+func (p *pool) Node() string { return p.node }
+
+// Abilities implements blockcsi.Pool.
+func (p *pool) Abilities() blockcsi.Abilities {
+	return blockcsi.Abilities{
+		FSTypes: blockcsi.FSTypes(), Copies: true, InstantCopies: p.reflink,
+		Settings: []string{DiscardKey, ReadAheadKey},
+	}
 }
 
-func fsTypes() []string { return slices.Sorted(maps.Keys(fsBytesMin)) }
-
-// sizesFor returns the rules for a volume's size: 64 MiB if nothing is asked,
-// whole pages of 4 KiB, at least what its file systems need, and at most 16 TiB.
-func sizesFor(capabilities []*csi.VolumeCapability) csireq.Sizes {
-	sizes := csireq.Sizes{Default: 64 * mebibyte, Min: fsBytesMin["ext4"], Step: 4096, Max: bytesMax}
-	for _, capability := range capabilities {
-		sizes.Min = max(sizes.Min, fsBytesMin[capability.GetMount().GetFsType()])
-	}
-	return sizes
+// Sizes implements blockcsi.Pool: 64 MiB if nothing is asked, whole pages of 4 KiB, at most 16 TiB.
+func (p *pool) Sizes(map[string]string) csireq.Sizes {
+	return csireq.Sizes{Default: 64 * mebibyte, Min: bytesMin, Step: 4096, Max: bytesMax}
 }
 
 // image returns the path of a volume's file.
-func (d *Driver) image(volumeID string) string { return filepath.Join(d.dir, volumeID+imageSuffix) }
+func (p *pool) image(id string) string { return filepath.Join(p.dir, id+imageSuffix) }
 
 // isImage tells whether a path is that of a volume of this driver.
-func (d *Driver) isImage(file string) bool {
+func (p *pool) isImage(file string) bool {
 	id, ok := strings.CutSuffix(filepath.Base(file), imageSuffix)
-	return ok && filepath.Dir(file) == d.dir && csireq.IsVolumeID(id)
+	return ok && filepath.Dir(file) == p.dir && isOurs(id)
 }
 
-// sizeOf returns the size of a volume in bytes, or NotFound.
-func (d *Driver) sizeOf(volumeID string) (int64, error) {
-	if csireq.IsVolumeID(volumeID) { // else the id could lead out of Dir
-		info, err := os.Stat(d.image(volumeID))
-		if err == nil {
-			return info.Size(), nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return 0, d.status(err)
-		}
+func isOurs(id string) bool { return csireq.IsVolumeID(id) || csireq.IsSnapshotID(id) }
+
+// ours takes a name in Dir apart, if it is one of this driver's.
+func ours(name string) (id, suffix string, ok bool) {
+	id, _, _ = strings.Cut(name, ".")
+	suffix = strings.TrimPrefix(name, id)
+	return id, suffix, isOurs(id) && slices.Contains(suffixes, suffix)
+}
+
+// Volume implements blockcsi.Pool. A volume is whole once its file is there
+// under its name; any other file of its without that is one that is unfinished.
+func (p *pool) Volume(_ context.Context, id string) (blockcsi.Volume, error) {
+	if !isOurs(id) { // it could lead out of Dir
+		return blockcsi.Volume{}, p.none(id)
 	}
-	return 0, status.Errorf(codes.NotFound, "no volume %q in %s", volumeID, d.dir)
-}
-
-// makeImage makes the sparse file of a volume. It appears under its name only
-// once it has its size, so a crash leaves no volume of the wrong one.
-func (d *Driver) makeImage(volumeID string, sizeBytes int64) error {
-	draft := filepath.Join(d.dir, volumeID+draftSuffix)
-	file, err := os.OpenFile(draft, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	recorded, err := p.readRecord(id)
 	if err != nil {
-		return d.status(err)
+		return blockcsi.Volume{}, p.status(err)
 	}
-	err = errors.Join(file.Truncate(sizeBytes), file.Close())
-	if err == nil {
-		err = os.Rename(draft, d.image(volumeID))
+	info, err := os.Lstat(p.image(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return p.unfinished(id, recorded)
 	}
-	if err == nil {
-		return nil
+	if err != nil {
+		return blockcsi.Volume{}, p.status(err)
 	}
-	_ = os.Remove(draft) // the first error tells more
-	if errors.Is(err, syscall.EFBIG) || errors.Is(err, syscall.EINVAL) {
-		return status.Errorf(codes.OutOfRange, "%d bytes is larger than the file system of %s lets a file be", sizeBytes, d.dir)
+	if recorded == nil {
+		recorded = &record{Created: info.ModTime()}
 	}
-	return d.status(err)
+	volume := recorded.volume(id, info.Size(), false)
+	if !info.Mode().IsRegular() {
+		volume.Trouble = fmt.Sprintf("%s is not a file of this driver's: move it away", p.image(id))
+	}
+	return volume, nil
 }
 
-// imageIDs returns the sorted ids of all volumes.
-func (d *Driver) imageIDs() ([]string, error) {
-	entries, err := os.ReadDir(d.dir)
+// unfinished is a volume that has no file under its name.
+func (p *pool) unfinished(id string, recorded *record) (blockcsi.Volume, error) {
+	if recorded != nil {
+		return recorded.volume(id, 0, true), nil
+	}
+	for _, suffix := range []string{draftSuffix, recordDraftSuffix} {
+		if _, err := os.Lstat(filepath.Join(p.dir, id+suffix)); err == nil {
+			return record{}.volume(id, 0, true), nil
+		}
+	}
+	return blockcsi.Volume{}, p.none(id)
+}
+
+func (p *pool) none(id string) error {
+	return status.Errorf(codes.NotFound, "no volume %q in %s", id, p.dir)
+}
+
+// Volumes implements blockcsi.Pool.
+func (p *pool) Volumes(ctx context.Context) ([]blockcsi.Volume, error) {
+	ids, err := p.ids()
 	if err != nil {
-		return nil, d.status(err)
+		return nil, err
+	}
+	var all []blockcsi.Volume
+	for _, id := range ids {
+		volume, err := p.Volume(ctx, id)
+		switch {
+		case err == nil:
+			all = append(all, volume)
+		case status.Code(err) != codes.NotFound: // else it was deleted since
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// ids returns the sorted ids of all of which there is a file.
+func (p *pool) ids() ([]string, error) {
+	entries, err := os.ReadDir(p.dir)
+	if err != nil {
+		return nil, p.status(err)
 	}
 	var ids []string
 	for _, entry := range entries {
-		if d.isImage(filepath.Join(d.dir, entry.Name())) {
-			ids = append(ids, strings.TrimSuffix(entry.Name(), imageSuffix))
+		if id, _, ok := ours(entry.Name()); ok {
+			ids = append(ids, id)
 		}
 	}
-	return ids, nil
+	return slices.Compact(ids), nil // ReadDir sorts
+}
+
+// Delete implements blockcsi.Pool.
+func (p *pool) Delete(_ context.Context, volume blockcsi.Volume) error {
+	if volume.Trouble != "" && !volume.Unfinished {
+		return status.Errorf(codes.FailedPrecondition, "volume %s: %s", volume.ID, volume.Trouble)
+	}
+	return p.status(p.removeFiles(volume.ID))
+}
+
+// removeFiles removes the files of a volume, so that they stay removed when the machine loses power.
+func (p *pool) removeFiles(id string) error {
+	for _, suffix := range suffixes {
+		if err := os.Remove(filepath.Join(p.dir, id+suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		p.step("removed " + suffix)
+	}
+	return p.syncDir()
+}
+
+// syncDir makes what was made, renamed and removed in Dir last.
+func (p *pool) syncDir() error {
+	dir, err := os.Open(p.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -114,7 +114,7 @@ func (d *Driver) deleteVolume(t *testing.T, id string) error {
 func TestADeviceOfSomebodyElseIsLeftAlone(t *testing.T) {
 	d, _, _ := newDriver(t, t.TempDir())
 	id := create(t, d, "foreign")
-	device, err := loopdev.Bind(t.Context(), d.image(id), "not ours", false)
+	device, err := loopdev.Bind(t.Context(), d.pool.image(id), "not ours", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestADeviceOfSomebodyElseIsLeftAlone(t *testing.T) {
 	if err := other.Close(); err != nil {
 		t.Error(err)
 	}
-	if bound, err := loopdev.List(d.isImage); err != nil || len(bound) != 1 || bound[0].Device != device {
+	if bound, err := loopdev.List(d.pool.isImage); err != nil || len(bound) != 1 || bound[0].Device != device {
 		t.Errorf("bound afterwards: %+v, %v; want %s", bound, err, device)
 	}
 }
@@ -135,7 +135,7 @@ func TestDetachSparesADeviceThatWasRebound(t *testing.T) {
 	d, _, _ := newDriver(t, t.TempDir())
 	id := create(t, d, "rebound")
 	mustAttach(t, d, id)
-	bound, err := loopdev.List(d.isImage)
+	bound, err := loopdev.List(d.pool.isImage)
 	if err != nil || len(bound) != 1 {
 		t.Fatalf("bound: %+v, %v", bound, err)
 	}
@@ -144,7 +144,7 @@ func TestDetachSparesADeviceThatWasRebound(t *testing.T) {
 	if err := loopdev.Unbind(t.Context(), seen); err != nil {
 		t.Error(err)
 	}
-	if bound, err = loopdev.List(d.isImage); err != nil || len(bound) != 1 {
+	if bound, err = loopdev.List(d.pool.isImage); err != nil || len(bound) != 1 {
 		t.Errorf("bound afterwards: %+v, %v; want one", bound, err)
 	}
 }
@@ -165,7 +165,7 @@ func TestAFileRemovedBehindOurBackIsNotTakenForTheNewOne(t *testing.T) {
 	d, _, _ := newDriver(t, t.TempDir())
 	id := create(t, d, "removed")
 	mustAttach(t, d, id)
-	if err := os.Remove(d.image(id)); err != nil {
+	if err := os.Remove(d.pool.image(id)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := attach(t, d, id)
@@ -176,7 +176,7 @@ func TestAFileRemovedBehindOurBackIsNotTakenForTheNewOne(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
-	if bound, err := loopdev.List(d.isImage); err != nil || len(bound) != 0 {
+	if bound, err := loopdev.List(d.pool.isImage); err != nil || len(bound) != 0 {
 		t.Errorf("bound after Close: %+v, %v", bound, err)
 	}
 }
@@ -227,7 +227,7 @@ func TestAFullBackingStoreIsResourceExhausted(t *testing.T) {
 }
 
 func TestNoFreeLoopIsResourceExhausted(t *testing.T) {
-	d := &Driver{dir: "/images"}
+	d := &pool{dir: "/images"}
 	err := d.status(errors.Join(loopdev.ErrNone, unix.ENOSPC))
 	wantCode(t, err, codes.ResourceExhausted)
 	if !strings.Contains(err.Error(), "losetup") {
@@ -237,7 +237,7 @@ func TestNoFreeLoopIsResourceExhausted(t *testing.T) {
 }
 
 func TestMarksFitTheirField(t *testing.T) {
-	d := &Driver{runID: strings.Repeat("r", runIDLengthMax)}
+	d := &pool{runID: strings.Repeat("r", runIDLengthMax)}
 	id := "vol-0123456789abcdef"
 	mark := d.mark(id, strings.Repeat("n", 300))
 	if len(mark) > 63 {

@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"github.com/volsim/volsim/nodefs/loopdev"
@@ -48,55 +45,4 @@ func isAdmin() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
 	return unix.Capget(&header, &sets[0]) == nil && sets[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
-}
-
-// mountPoints returns where a device is mounted, as this process sees it.
-func mountPoints(device string) ([]string, error) {
-	var info unix.Stat_t
-	if err := unix.Stat(device, &info); err != nil {
-		return nil, fmt.Errorf("stat %s: %w", device, err)
-	}
-	major, minor := int(unix.Major(uint64(info.Rdev))), int(unix.Minor(uint64(info.Rdev)))
-	rows, err := mountinfo.GetMounts(func(row *mountinfo.Info) (skip, stop bool) {
-		return row.Major != major || row.Minor != minor, false
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the mount table: %w", err)
-	}
-	var places []string
-	for _, row := range rows {
-		places = append(places, filepath.Clean(row.Mountpoint))
-	}
-	return places, nil
-}
-
-// freeBytes returns what an ordinary user may still write to the file system of a directory.
-func freeBytes(directory string) (int64, error) {
-	var info unix.Statfs_t
-	if err := unix.Statfs(directory, &info); err != nil {
-		return 0, fmt.Errorf("statfs %s: %w", directory, err)
-	}
-	return int64(info.Bavail) * int64(info.Bsize), nil
-}
-
-// usageAt returns the use of the file system at a path, in bytes and inodes.
-func usageAt(path string) ([]*csi.VolumeUsage, error) {
-	var info unix.Statfs_t
-	if err := unix.Statfs(path, &info); err != nil {
-		return nil, fmt.Errorf("statfs %s: %w", path, err)
-	}
-	return []*csi.VolumeUsage{
-		{
-			Unit:      csi.VolumeUsage_BYTES,
-			Total:     int64(info.Blocks) * int64(info.Bsize),
-			Used:      int64(info.Blocks-info.Bfree) * int64(info.Bsize),
-			Available: int64(info.Bavail) * int64(info.Bsize),
-		},
-		{
-			Unit:      csi.VolumeUsage_INODES,
-			Total:     int64(info.Files),
-			Used:      int64(info.Files - info.Ffree),
-			Available: int64(info.Ffree),
-		},
-	}, nil
 }

@@ -3,10 +3,11 @@
 package loop
 
 import (
+	"context"
 	"fmt"
+	"io/fs"
+	"os"
 	"runtime"
-
-	"github.com/container-storage-interface/spec/lib/go/csi"
 )
 
 // Probe returns an error: loop devices are Linux's.
@@ -14,8 +15,18 @@ func Probe() error {
 	return fmt.Errorf("real loop devices need Linux, this is %s: use the array driver, or a Linux virtual machine", runtime.GOOS)
 }
 
-func mountPoints(string) ([]string, error) { return nil, nil }
-
 func freeBytes(string) (int64, error) { return 0, Probe() }
 
-func usageAt(string) ([]*csi.VolumeUsage, error) { return nil, Probe() }
+func allocated(info fs.FileInfo) int64 { return info.Size() }
+
+func sharesBlocks(string) (reflink, directIO bool) { return false, false }
+
+func share(_, _ *os.File) error { return Probe() }
+
+func copySparse(context.Context, *os.File, *os.File, func()) error { return Probe() }
+
+func allocate(*os.File, int64, int64, bool) error { return Probe() }
+
+func setDevice(string, bool, int) (bool, error) { return false, Probe() }
+
+func lags(string, int64) (bool, error) { return false, Probe() }

@@ -1,7 +1,8 @@
-package loop
+package blockcsi
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc/status"
@@ -19,9 +20,29 @@ type volumeLock struct {
 	users int           // those working or waiting; guarded by volumeLocks.mu
 }
 
-// lock waits until nobody else works on the volume and returns how to let the
-// next one in. When ctx ends first it returns that as a status.
-func (l *volumeLocks) lock(ctx context.Context, volumeID string) (unlock func(), err error) {
+// lock waits until nobody else works on any of the volumes and returns how to
+// let the next one in. When ctx ends first it returns that as a status. Ids are
+// locked in their order, so that no two calls wait for each other.
+func (l *volumeLocks) lock(ctx context.Context, ids ...string) (unlock func(), err error) {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	var unlocks []func()
+	unlock = func() {
+		for _, each := range slices.Backward(unlocks) {
+			each()
+		}
+	}
+	for _, id := range ids {
+		one, err := l.lockOne(ctx, id)
+		if err != nil {
+			unlock()
+			return nil, err
+		}
+		unlocks = append(unlocks, one)
+	}
+	return unlock, nil
+}
+
+func (l *volumeLocks) lockOne(ctx context.Context, volumeID string) (unlock func(), err error) {
 	l.mu.Lock()
 	if l.held == nil {
 		l.held = map[string]*volumeLock{}

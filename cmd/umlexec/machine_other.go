@@ -1,0 +1,7 @@
+//go:build !linux
+
+package main
+
+import "errors"
+
+func deviceMapper() error { return errors.New("this is not Linux") }

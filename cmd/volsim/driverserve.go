@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/volsim/volsim/cmd/volsim/internal/csiserver"
+	"github.com/volsim/volsim/sidecars/registrar"
+)
+
+// headerTimeout is how long who asks for metrics has to say so.
+const headerTimeout = 10 * time.Second
+
+// serveDriver runs a driver until ctx ends: then calls under way end, and its
+// sockets go. Volumes that are in use stay so.
+func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOptions) (err error) {
+	if err := o.check(k); err != nil {
+		return err
+	}
+	socket, err := csiserver.SocketPath(o.endpoint)
+	if err != nil {
+		return fmt.Errorf("--endpoint: %w", err)
+	}
+	if k.onDevices {
+		unlock, err := csiserver.LockDir(o.state)
+		if errors.Is(err, csiserver.ErrLocked) {
+			err = fmt.Errorf("%w: a driver that runs keeps its volumes there; stop it, or choose another --state", err)
+		}
+		if err != nil {
+			return fmt.Errorf("--state: %w", err)
+		}
+		defer unlock()
+	}
+	driver, err := k.open(o)
+	if err != nil {
+		return err
+	}
+	if err := begin(ctx, log, k, o, driver); err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	calls, err := csiserver.NewCalls(log, registry, o.name)
+	if err != nil {
+		return err
+	}
+	figures, err := serveMetrics(o.metrics, registry)
+	if err != nil {
+		return fmt.Errorf("--metrics: %w", err)
+	}
+	defer func() { err = errors.Join(err, figures.Close()) }()
+	server, err := csiserver.Listen(socket, driver.offer, grpc.UnaryInterceptor(calls.Observe))
+	if err != nil {
+		return fmt.Errorf("--endpoint: %w", err)
+	}
+	server.Serve()
+	registered, err := o.register(log, socket)
+	if err != nil {
+		return errors.Join(fmt.Errorf("--kubelet-registration: %w", err), server.Stop(o.grace))
+	}
+	log.Info("serving", "endpoint", socket, "driver", o.name, "node", o.node)
+	return o.wait(ctx, log, server, registered)
+}
+
+// begin finds out whether the driver can work here, and has it put in order what
+// a process left that was killed.
+func begin(ctx context.Context, log *slog.Logger, k driverKind, o driverOptions, driver *openDriver) error {
+	if err := driver.usable(); err != nil {
+		return err
+	}
+	if driver.notice != "" {
+		log.Warn(driver.notice)
+	}
+	if k.onDevices {
+		log.Info("starting", "state", o.state, "root", o.root, "topology", o.topologyKey, "nodeAttaches", o.nodeAttaches)
+	}
+	done, err := driver.recover(ctx)
+	for _, each := range done {
+		log.Info("recovered", "what", each)
+	}
+	if err != nil {
+		return fmt.Errorf("put in order what an earlier process left in %s: %w", o.state, err)
+	}
+	orphans, err := driver.orphans(ctx)
+	for _, each := range orphans {
+		log.Warn("orphan", "what", each)
+	}
+	if err != nil {
+		return fmt.Errorf("look for orphans: %w", err)
+	}
+	return nil
+}
+
+// register serves the registration that a kubelet asks for; nil if it is not wanted.
+func (o driverOptions) register(log *slog.Logger, socket string) (*csiserver.Server, error) {
+	if o.registration == "" {
+		return nil, nil
+	}
+	path, err := csiserver.SocketPath(o.registration)
+	if err != nil {
+		return nil, err
+	}
+	endpoint := o.kubeletEndpoint
+	if endpoint == "" {
+		endpoint = socket
+	}
+	told := registrar.New(o.name, endpoint)
+	server, err := csiserver.Listen(path, told.Offer, grpc.UnaryInterceptor(
+		func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+			response, err := handle(ctx, request)
+			if _, is := request.(*registration.RegistrationStatus); is {
+				tellRegistration(log, told)
+			}
+			return response, err
+		}))
+	if err == nil {
+		server.Serve()
+	}
+	return server, err
+}
+
+// tellRegistration logs what a kubelet said of the driver.
+func tellRegistration(log *slog.Logger, told *registrar.Registrar) {
+	if registered, why, _ := told.Status(); !registered {
+		log.Warn("the kubelet does not take the driver", "error", why)
+		return
+	}
+	log.Info("registered with the kubelet")
+}
+
+// wait ends when ctx does, or a server by itself, and stops all.
+func (o driverOptions) wait(ctx context.Context, log *slog.Logger, server, registered *csiserver.Server) (err error) {
+	servers := []*csiserver.Server{server}
+	var gone <-chan error
+	if registered != nil {
+		gone = registered.Done()
+		servers = []*csiserver.Server{registered, server}
+	}
+	var broken *csiserver.Server
+	select {
+	case <-ctx.Done():
+		log.Info("stopping", "grace", o.grace)
+	case err = <-server.Done():
+		broken = server
+	case err = <-gone:
+		broken = registered
+	}
+	for _, each := range servers {
+		if each != broken {
+			err = errors.Join(err, each.Stop(o.grace))
+		}
+	}
+	if err == nil {
+		log.Info("stopped")
+	}
+	return err
+}
+
+// serveMetrics serves a registry's figures at an address; nowhere if that is empty.
+func serveMetrics(address string, registry *prometheus.Registry) (*http.Server, error) {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}
+	if address == "" {
+		return server, nil
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	go func() { _ = server.Serve(listener) }() // ends with Close
+	return server, nil
+}

@@ -1,0 +1,124 @@
+package csiserver
+
+import (
+	"context"
+	"log/slog"
+	"path"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// durationBuckets are the bounds of the histogram of durations, in seconds: from
+// looking something up to copying a large volume.
+var durationBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
+
+// Calls tells of each call of a server. Make one with NewCalls.
+type Calls struct {
+	log      *slog.Logger
+	duration *prometheus.HistogramVec
+	underWay prometheus.Gauge
+}
+
+// NewCalls returns what logs each call: one that failed as a warning, one that is
+// about no volume (what can you do? what is there?) only when debugging. It counts
+// all in a registry: csi_plugin_operations_seconds, by driver, method and code, and
+// csi_plugin_operations_in_flight.
+//
+// Upstream: csi-lib-utils metrics, whose names and labels these are; the buckets are ours.
+func NewCalls(log *slog.Logger, registry prometheus.Registerer, driver string) (*Calls, error) {
+	c := &Calls{
+		log: log,
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "csi_plugin_operations_seconds", Help: "How long calls of the CSI driver took, by method and gRPC code.",
+			ConstLabels: prometheus.Labels{"driver_name": driver}, Buckets: durationBuckets,
+		}, []string{"method_name", "grpc_status_code"}),
+		underWay: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "csi_plugin_operations_in_flight", Help: "How many calls of the CSI driver are under way.",
+			ConstLabels: prometheus.Labels{"driver_name": driver},
+		}),
+	}
+	for _, each := range []prometheus.Collector{c.duration, c.underWay} {
+		if err := registry.Register(each); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// Observe is the interceptor of a server that tells of its calls.
+func (c *Calls) Observe(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	c.underWay.Inc()
+	defer c.underWay.Dec()
+	began := time.Now()
+	response, err := handle(ctx, request)
+	c.tell(ctx, info.FullMethod, request, response, err, time.Since(began))
+	return response, err
+}
+
+func (c *Calls) tell(ctx context.Context, method string, request, response any, err error, took time.Duration) {
+	code := status.Code(err)
+	c.duration.WithLabelValues(method, code.String()).Observe(took.Seconds())
+	name, about := subject(request)
+	level := slog.LevelInfo
+	switch {
+	case code != codes.OK:
+		level = slog.LevelWarn
+	case about == "":
+		level = slog.LevelDebug
+	}
+	if !c.log.Enabled(ctx, level) {
+		return
+	}
+	words := []slog.Attr{slog.String("method", path.Base(method))}
+	if about != "" {
+		words = append(words, slog.String(name, about))
+	}
+	words = append(words, slog.String("code", code.String()), slog.Duration("took", took.Round(time.Microsecond)))
+	if err != nil {
+		words = append(words, slog.String("error", status.Convert(err).Message()))
+	}
+	if c.log.Enabled(ctx, slog.LevelDebug) {
+		words = append(words, slog.String("request", text(request)))
+		if err == nil {
+			words = append(words, slog.String("response", text(response)))
+		}
+	}
+	c.log.LogAttrs(ctx, level, "call", words...)
+}
+
+// subject is what a call is about: the id of a volume or snapshot, or the name
+// that one is to have.
+func subject(request any) (name, about string) {
+	if r, ok := request.(interface{ GetVolumeId() string }); ok {
+		return "volume", r.GetVolumeId()
+	}
+	if r, ok := request.(interface{ GetSnapshotId() string }); ok {
+		return "snapshot", r.GetSnapshotId()
+	}
+	if r, ok := request.(interface{ GetGroupSnapshotId() string }); ok {
+		return "group", r.GetGroupSnapshotId()
+	}
+	if r, ok := request.(interface{ GetName() string }); ok {
+		return "name", r.GetName()
+	}
+	return "", ""
+}
+
+// text is a message without its secrets, on one line.
+func text(message any) string {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return ""
+	}
+	encoded, err := protojson.Marshal(withoutSecrets(m))
+	if err != nil {
+		return err.Error()
+	}
+	return string(encoded)
+}

@@ -1,0 +1,173 @@
+//go:build linux
+
+package dm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/volsim/volsim/internal/dm"
+	"github.com/volsim/volsim/nodefs/loopdev"
+)
+
+const blockSize = 4096
+
+// newDisk is a disk on a loop device of 16 MiB, both of which go with the test.
+func newDisk(t *testing.T) *dm.Disk {
+	t.Helper()
+	if err := dm.Missing(); err != nil {
+		t.Skip(err)
+	}
+	file := filepath.Join(t.TempDir(), "disk")
+	must(t, os.WriteFile(file, nil, 0o600))
+	must(t, os.Truncate(file, 16<<20))
+	loop, err := loopdev.Bind(t.Context(), file, t.Name(), false)
+	must(t, err)
+	t.Cleanup(func() {
+		bound, err := loopdev.List(func(backing string) bool { return backing == file })
+		must(t, err)
+		for _, b := range bound {
+			must(t, loopdev.Unbind(context.Background(), b))
+		}
+	})
+	disk, err := dm.NewDisk(t.Context(), fmt.Sprintf("volsim-test-%d", os.Getpid()), loop)
+	must(t, err)
+	t.Cleanup(func() { must(t, disk.Remove(context.Background())) })
+	return disk
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open opens the disk so that nothing is cached.
+func open(t *testing.T, disk *dm.Disk) *os.File {
+	t.Helper()
+	f, err := os.OpenFile(disk.Device(), os.O_RDWR|unix.O_DIRECT|unix.O_SYNC, 0)
+	must(t, err)
+	t.Cleanup(func() { must(t, f.Close()) })
+	return f
+}
+
+// block is one that O_DIRECT takes, full of a byte.
+func block(t *testing.T, fill byte) []byte {
+	t.Helper()
+	b, err := unix.Mmap(-1, 0, blockSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	must(t, err)
+	t.Cleanup(func() { must(t, unix.Munmap(b)) })
+	for i := range b {
+		b[i] = fill
+	}
+	return b
+}
+
+// What the disk does is seen by one who has it open all the time.
+func TestDiskBecomesWhatItIsTold(t *testing.T) {
+	disk := newDisk(t)
+	f := open(t, disk)
+	one, two, got := block(t, 1), block(t, 2), block(t, 0)
+	write := func(b []byte) error { _, err := f.WriteAt(b, 0); return err }
+	read := func() (byte, error) { _, err := f.ReadAt(got, 0); return got[0], err }
+
+	must(t, write(one))
+	for _, c := range []struct {
+		name             string
+		behaviour        dm.Behaviour
+		writing, reading error
+		reads, then      byte // after a write of two: while it is so, and when it is healthy again
+	}{
+		{"broken", dm.Broken(), unix.EIO, unix.EIO, 0, 1},
+		{"fails writes", dm.FailsWrites(), unix.EIO, nil, 1, 1},
+		{"forgets writes", dm.ForgetsWrites(), nil, nil, 1, 1},
+		{"slow", dm.Slow(0, 0), nil, nil, 2, 2},
+	} {
+		must(t, disk.Become(t.Context(), c.behaviour))
+		if err := write(two); !errors.Is(err, c.writing) {
+			t.Errorf("%s: writing gives %v, want %v", c.name, err, c.writing)
+		}
+		if b, err := read(); !errors.Is(err, c.reading) || err == nil && b != c.reads {
+			t.Errorf("%s: reading gives %d and %v, want %d and %v", c.name, b, err, c.reads, c.reading)
+		}
+		must(t, disk.Become(t.Context(), dm.Healthy()))
+		if b, err := read(); err != nil || b != c.then {
+			t.Errorf("healthy after %s: reading gives %d and %v, want %d", c.name, b, err, c.then)
+		}
+	}
+}
+
+func TestSlowDiskTakesItsTime(t *testing.T) {
+	disk := newDisk(t)
+	f, b := open(t, disk), block(t, 1)
+	const writing = 200 * time.Millisecond
+	must(t, disk.Become(t.Context(), dm.Slow(0, writing)))
+	began := time.Now()
+	_, err := f.ReadAt(b, 0)
+	must(t, err)
+	read := time.Since(began)
+	began = time.Now()
+	_, err = f.WriteAt(b, 0)
+	must(t, err)
+	if wrote := time.Since(began); wrote < writing || read >= wrote {
+		t.Errorf("a write took %v, want at least %v; a read %v, want less", wrote, writing, read)
+	}
+}
+
+func TestDiskInUseStays(t *testing.T) {
+	disk := newDisk(t)
+	f, err := os.Open(disk.Device())
+	must(t, err)
+	if err := disk.Remove(t.Context()); err == nil {
+		t.Error("a disk that is open was removed")
+	}
+	must(t, f.Close())
+}
+
+// A file system does on a disk that fails what it was made to do, and its data is there when the disk is well again.
+func TestFileSystemOnADiskThatBreaks(t *testing.T) {
+	disk := newDisk(t)
+	if output, err := exec.Command("mkfs.ext4", "-q", disk.Device()).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	folder := t.TempDir()
+	mount := func() { must(t, unix.Mount(disk.Device(), folder, "ext4", 0, "")) }
+	mount()
+	must(t, writeSynced(filepath.Join(folder, "before"), "kept"))
+	must(t, disk.Become(t.Context(), dm.Broken()))
+	if err := writeSynced(filepath.Join(folder, "after"), "lost"); err == nil {
+		t.Error("a file was written on a broken disk")
+	}
+	must(t, unix.Unmount(folder, 0))
+	must(t, disk.Become(t.Context(), dm.Healthy()))
+	if output, err := exec.Command("e2fsck", "-fp", disk.Device()).CombinedOutput(); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 1 { // 1: errors were corrected
+			t.Fatalf("%v: %s", err, output)
+		}
+	}
+	mount()
+	defer func() { must(t, unix.Unmount(folder, 0)) }()
+	if text, err := os.ReadFile(filepath.Join(folder, "before")); err != nil || string(text) != "kept" {
+		t.Errorf("got %q and %v, want what was synced before", text, err)
+	}
+}
+
+// writeSynced writes a file that is on the disk when it returns.
+func writeSynced(file, text string) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}

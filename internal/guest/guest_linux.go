@@ -1,0 +1,334 @@
+package guest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// bootDefault is how long process 1 may take to report. It takes about half a second on a machine at rest.
+	bootDefault = time.Minute
+	// signalsMax is how many signals are kept for a guest that is booting.
+	signalsMax = 16
+)
+
+// Guest is one that was started. Its methods may be called from several goroutines.
+type Guest struct {
+	keeper  *exec.Cmd
+	pipes   pipes
+	signals chan syscall.Signal
+	power   sync.Once // off
+	killed  atomic.Bool
+	ended   chan struct{} // closed when all is over, err is set
+	err     error
+}
+
+// Run runs a command in a guest of its own, and gives what came of it: nil, an ExitError of its exit status, a DiedError, the
+// cause of the context's end, or why there was no guest (ErrMissing among it).
+func Run(ctx context.Context, c Config, command ...string) error {
+	g, err := Start(ctx, c, command...)
+	if err != nil {
+		return err
+	}
+	return g.Wait()
+}
+
+// Start starts a guest that runs the command, a program's name or path and its arguments, as root. The guest ends when the
+// command does, by Kill, or when the context is done. Who starts one calls Wait.
+func Start(ctx context.Context, c Config, command ...string) (*Guest, error) {
+	if err := Missing(c); err != nil {
+		return nil, err
+	}
+	c, j, err := c.complete(command)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := newFolder()
+	if err != nil {
+		return nil, err
+	}
+	g := &Guest{signals: make(chan syscall.Signal, signalsMax), ended: make(chan struct{})}
+	if err := g.start(ctx, c, j, folder); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	return g, nil
+}
+
+// Kill takes the power from the guest: its processes are killed as they stand. Wait then gives ErrKilled, or what the command
+// came to if it had ended already.
+func (g *Guest) Kill() {
+	g.killed.Store(true)
+	g.off()
+}
+
+// Signal gives the command a signal; a guest that boots does so as soon as its command runs. Of those that nobody takes, the
+// last are dropped.
+func (g *Guest) Signal(s syscall.Signal) {
+	select {
+	case g.signals <- s:
+	default:
+	}
+}
+
+// Wait waits for the end, and gives what Run gives.
+func (g *Guest) Wait() error {
+	<-g.ended
+	return g.err
+}
+
+// complete fills in what was left out, and makes the job of it.
+func (c Config) complete(command []string) (Config, *job, error) {
+	if len(command) == 0 {
+		return c, nil, errors.New("no command for the guest")
+	}
+	if len(c.Disks) > disksMax {
+		return c, nil, fmt.Errorf("%d disks: a guest has at most %d", len(c.Disks), disksMax)
+	}
+	if c.Memory == 0 {
+		c.Memory = memoryDefault
+	}
+	if c.Memory < memoryMin {
+		return c, nil, fmt.Errorf("%d bytes of memory: a guest takes at least %d", c.Memory, memoryMin)
+	}
+	if c.BootTimeout == 0 {
+		c.BootTimeout = bootDefault
+	}
+	if c.Modules == nil {
+		c.Modules = Modules()
+	}
+	if c.Stdout == nil {
+		c.Stdout = os.Stdout
+	}
+	if c.Stderr == nil {
+		c.Stderr = os.Stderr
+	}
+	if c.Env == nil {
+		c.Env = os.Environ()
+	}
+	var err error
+	if c.Disks, err = absolute(c.Disks); err != nil {
+		return c, nil, err
+	}
+	if c.Writable, err = absolute(c.Writable); err != nil {
+		return c, nil, err
+	}
+	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
+		return c, nil, err
+	}
+	return c, &job{
+		Command: command, Dir: c.Dir, Env: environment(c.Env, len(c.Disks)),
+		Modules: c.Modules, Writable: c.Writable, Merged: c.Stdout == c.Stderr,
+	}, nil
+}
+
+// environment is that of the command: the given one, but for what the guest is like.
+func environment(given []string, disks int) []string {
+	nodes := make([]string, disks)
+	for i := range nodes {
+		nodes[i] = diskNode(i)
+	}
+	own := map[string]string{
+		"PATH":            systemPath,
+		"TMPDIR":          ownTMPDIR,
+		"DM_DISABLE_UDEV": "1",
+		disksVariable:     strings.Join(nodes, " "),
+	}
+	var all []string
+	for _, pair := range given {
+		name, value, _ := strings.Cut(pair, "=")
+		if name == "PATH" && value != "" {
+			own[name] = value + ":" + systemPath
+		}
+		if _, ours := own[name]; !ours {
+			all = append(all, pair)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		all = append(all, name+"="+own[name])
+	}
+	return all
+}
+
+// start starts the keeper, which starts the kernel, and what listens to it.
+func (g *Guest) start(ctx context.Context, c Config, j *job, folder string) error {
+	if err := j.save(filepath.Join(folder, "job")); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err := os.Symlink(self, filepath.Join(folder, "init")); err != nil {
+		return err
+	}
+	environ, err := kernelEnvironment(c, folder)
+	if err != nil {
+		return err
+	}
+	var theirs pipes
+	if g.pipes, theirs, err = openPipes(); err != nil {
+		return err
+	}
+	g.keeper = exec.Command(self, append([]string{c.kernel()}, kernelArguments(c, folder)...)...)
+	g.keeper.Env = append(environ, keeperVariable+"="+folder)
+	g.keeper.Stdout, g.keeper.Stderr = theirs.words, theirs.words
+	g.keeper.ExtraFiles = []*os.File{theirs.signals, theirs.frames, theirs.life} // 3, 4, 5
+	// Ctrl-C, which all of a terminal's group get, reaches the guest by us alone.
+	g.keeper.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	err = g.keeper.Start()
+	theirs.close()
+	if err != nil {
+		g.pipes.close()
+		return err
+	}
+	go g.follow(ctx, c)
+	return nil
+}
+
+// follow takes what the guest tells until its end, and takes the power from it when it told all, when it does not report in
+// time, and when the context is done.
+func (g *Guest) follow(ctx context.Context, c Config) {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	context.AfterFunc(ctx, g.off)
+	boot, forget := context.WithTimeoutCause(ctx, c.BootTimeout, errBoot)
+	defer forget()
+	booted := context.AfterFunc(boot, func() { giveUp(context.Cause(boot)) })
+	console, spoken := &ending{also: c.Console}, make(chan struct{})
+	go func() { defer close(spoken); console.take(g.pipes.words) }()
+	told := g.listen(c, booted)
+	cause := context.Cause(ctx)
+	g.off()
+	<-spoken
+	err := g.keeper.Wait()
+	g.pipes.close()
+	g.err = g.outcome(told, cause, err, console)
+	close(g.ended)
+}
+
+// off takes the power from the guest.
+func (g *Guest) off() {
+	// Nothing was written to the pipe that could be lost.
+	g.power.Do(func() { _ = g.pipes.life.Close() })
+}
+
+// pipes are one side of all that leads into a guest and out of it.
+type pipes struct{ signals, frames, words, life *os.File }
+
+func openPipes() (ours, theirs pipes, err error) {
+	open := func(read, write **os.File) {
+		if err == nil {
+			*read, *write, err = os.Pipe()
+		}
+	}
+	open(&theirs.signals, &ours.signals)
+	open(&ours.frames, &theirs.frames)
+	open(&ours.words, &theirs.words)
+	open(&theirs.life, &ours.life)
+	if err != nil {
+		ours.close()
+		theirs.close()
+	}
+	return ours, theirs, err
+}
+
+// close closes what is open. Nothing was written that could be lost.
+func (p pipes) close() {
+	for _, f := range []*os.File{p.signals, p.frames, p.words, p.life} {
+		_ = f.Close()
+	}
+}
+
+// told is what a guest told of its command.
+type told struct {
+	ended bool // code is its exit status
+	code  int
+	err   error // what was told cannot be believed, or the guest could not run the command, or a Writer failed
+}
+
+// listen takes the guest's frames until the last, or until its processes are gone.
+func (g *Guest) listen(c Config, booted func() bool) (t told) {
+	for {
+		k, payload, err := receive(g.pipes.frames)
+		if err != nil {
+			if err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.err = err
+			}
+			return t
+		}
+		switch k {
+		case up:
+			booted()
+			go g.passSignals()
+		case stdout:
+			_, err = c.Stdout.Write(payload)
+		case stderr:
+			_, err = c.Stderr.Write(payload)
+		case exited:
+			t.ended, t.code = true, int(int32(binary.BigEndian.Uint32(payload)))
+			return t
+		case broken:
+			t.err = errors.New(string(payload))
+			return t
+		default:
+			err = fmt.Errorf("a frame of kind %q", k)
+		}
+		if err != nil {
+			t.err = err
+			return t
+		}
+	}
+}
+
+// errBoot is why a guest was given up that did not report.
+var errBoot = errors.New("its process 1 did not report in time")
+
+// passSignals writes what Signal was given to the line, until the guest is gone.
+func (g *Guest) passSignals() {
+	for {
+		select {
+		case s := <-g.signals:
+			// A guest that is gone needs no signal.
+			_, _ = g.pipes.signals.Write([]byte{byte(s)})
+		case <-g.ended:
+			return
+		}
+	}
+}
+
+// outcome says what came of it, when all processes are gone.
+func (g *Guest) outcome(t told, cause, kept error, console *ending) error {
+	switch {
+	case kept != nil:
+		return fmt.Errorf("the guest's keeper: %w: %v", kept, console)
+	case t.ended && t.code == 0:
+		return nil
+	case t.ended:
+		return &ExitError{t.code}
+	case t.err != nil:
+		return fmt.Errorf("the guest: %w", t.err)
+	case g.killed.Load():
+		return ErrKilled
+	case cause != nil && cause != errBoot:
+		return fmt.Errorf("the guest was ended: %w", cause)
+	case cause != nil:
+		return &DiedError{Why: cause.Error(), Console: console.String()}
+	default:
+		return &DiedError{Why: "its kernel ended", Console: console.String()}
+	}
+}

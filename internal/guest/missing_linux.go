@@ -1,0 +1,65 @@
+package guest
+
+import (
+	"debug/buildinfo"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// kernelName is the program that is the kernel, of Debian's package user-mode-linux.
+const kernelName = "linux.uml"
+
+// Missing gives nil if a guest can run here, or an ErrMissing that says what it takes.
+func Missing(c Config) error {
+	if runtime.GOARCH != "amd64" {
+		return fmt.Errorf("%w: User-Mode Linux is for amd64, this is %s", ErrMissing, runtime.GOARCH)
+	}
+	if _, err := exec.LookPath(c.kernel()); err != nil {
+		return fmt.Errorf("%w: %w: install the package user-mode-linux", ErrMissing, err)
+	}
+	if _, err := os.Stat(modulesRoot); err != nil {
+		return fmt.Errorf("%w: %w: install the package user-mode-linux", ErrMissing, err)
+	}
+	if own, ok := debug.ReadBuildInfo(); ok && raced(own) {
+		return fmt.Errorf("%w: this program has the race detector in it, which does not run in a guest: go test without -race", ErrMissing)
+	}
+	if c.PadXState || hasAMX() {
+		if _, err := exec.LookPath("gcc"); err != nil {
+			return fmt.Errorf("%w: on a processor with AMX the guest's kernel needs a shim, and that %w: install the package gcc", ErrMissing, err)
+		}
+	}
+	return nil
+}
+
+func (c Config) kernel() string {
+	if c.Kernel != "" {
+		return c.Kernel
+	}
+	return kernelName
+}
+
+// Raced tells whether a program was built with the race detector, with which no program runs in a guest. One that is not
+// Go's was not.
+func Raced(program string) bool {
+	info, err := buildinfo.ReadFile(program)
+	return err == nil && raced(info)
+}
+
+func raced(info *debug.BuildInfo) bool {
+	for _, s := range info.Settings {
+		if s.Key == "-race" {
+			return s.Value == "true"
+		}
+	}
+	return false
+}
+
+// hasAMX tells whether the processor has registers that the guest's kernel has no room for.
+func hasAMX() bool {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	return err == nil && strings.Contains(string(text), " amx_tile")
+}

@@ -1,0 +1,102 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volsim/volsim/subpath"
+	"github.com/volsim/volsim/volumemanager"
+)
+
+// usesSubPaths tells whether a container of a pod is to have part of a volume.
+func usesSubPaths(pod *corev1.Pod) bool {
+	uses := func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.SubPath != "" || m.SubPathExpr != "" })
+	}
+	return slices.ContainsFunc(pod.Spec.InitContainers, uses) || slices.ContainsFunc(pod.Spec.Containers, uses)
+}
+
+// subPathOf is the part of a volume that a container mounts; "" for all of it. The error says what is wrong with it.
+//
+// Upstream: pkg/kubelet makeMounts (v1.36).
+func subPathOf(pod *corev1.Pod, c *corev1.Container, mount *corev1.VolumeMount) (string, error) {
+	part := mount.SubPath
+	if mount.SubPathExpr != "" {
+		var err error
+		if part, err = expandSubPath(mount.SubPathExpr, environment(pod, c)); err != nil {
+			return "", err
+		}
+	}
+	switch {
+	case path.IsAbs(part):
+		return "", fmt.Errorf("error SubPath `%s` must not be an absolute path", part)
+	case slices.Contains(strings.Split(part, "/"), ".."):
+		return "", fmt.Errorf("unable to provision SubPath `%s`: %w", part, errBacksteps)
+	}
+	return part, nil
+}
+
+// errBacksteps is upstream's.
+var errBacksteps = errors.New("must not contain '..'")
+
+// bindSubPaths makes the parts of volumes be there that a container mounts, one after the other. It leaves the component; the
+// pod's volumes must stay mounted meanwhile. It ends early when over says so.
+//
+// Upstream: pkg/kubelet makeMounts (v1.36).
+func (k *Kubelet) bindSubPaths(ctx context.Context, pod *corev1.Pod, c *corev1.Container, over func() bool) error {
+	for i := range c.VolumeMounts {
+		mount := &c.VolumeMounts[i]
+		part, err := subPathOf(pod, c, mount)
+		if err != nil {
+			return err
+		}
+		if part == "" || over() {
+			continue
+		}
+		mounted := k.volumes.MountedVolumes(pod.UID)
+		at := slices.IndexFunc(mounted, func(v volumemanager.MountedVolume) bool { return v.Name == mount.Name && !v.Block })
+		if at < 0 {
+			return fmt.Errorf("cannot find volume %q to mount into container %q", mount.Name, c.Name)
+		}
+		volume := mounted[at]
+		err = k.bindSubPath(ctx, mount.Name, subpath.Subpath{
+			PodDir: filepath.Join(k.podsDir(), string(pod.UID)), Volume: volume.SpecName,
+			VolumePath: volume.Plugin.Mounter.MountPath(volume.SpecName, pod.UID),
+			Container:  c.Name, Index: i, Path: part,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bindSubPath makes a part of a volume, which has a name in the pod, be there for a container: the directory, too, if there is
+// nothing of that name. The error tells nothing of the node's disk: the log does.
+func (k *Kubelet) bindSubPath(ctx context.Context, name string, part subpath.Subpath) error {
+	disk := subpath.Disk{Component: k.cfg.Component, FS: k.cfg.FS}
+	log := logr.FromContextOrDiscard(ctx).WithValues("containerName", part.Container, "volumeMountName", name)
+	if disk.Missing(part) {
+		root, err := k.cfg.FS.Stat(part.VolumePath)
+		if err != nil {
+			return err
+		}
+		if err := disk.Make(part, root.Mode); err != nil {
+			log.Error(err, "Failed to create subPath directory for volumeMount of the container")
+			return fmt.Errorf("failed to create subPath directory for volumeMount %q of container %q", name, part.Container)
+		}
+	}
+	if err := disk.Bind(part); err != nil {
+		log.Error(err, "Failed to prepare subPath for volumeMount of the container")
+		return fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q", name, part.Container)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package lvm2
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// PoolUse is how much of a thin pool is promised, and used.
+type PoolUse struct {
+	Size        int64 // bytes
+	Provisioned int64 // the sum of the sizes of its volumes
+	Used        int64 // of Size
+}
+
+// Contiguous returns the longest run of free extents of one disk, in bytes.
+func (r *Report) Contiguous() int64 {
+	var longest int64
+	for _, physical := range r.PhysicalVolumes {
+		if physical.Missing {
+			continue
+		}
+		for _, run := range physical.Unused {
+			longest = max(longest, run.Length)
+		}
+	}
+	return longest * r.ExtentSize
+}
+
+// PoolUse returns how much of a thin pool is used.
+func (r *Report) PoolUse(pool string) (PoolUse, bool) {
+	volume, ok := r.Find(pool)
+	if !ok || volume.Layout != ThinPool {
+		return PoolUse{}, false
+	}
+	use := PoolUse{Size: volume.Size, Used: int64(float64(volume.Size) * volume.DataPercent / 100)}
+	for _, each := range r.LogicalVolumes {
+		if each.Pool == pool {
+			use.Provisioned += each.Size
+		}
+	}
+	return use, true
+}
+
+// Largest returns the size, in bytes, of the largest volume that could be created
+// now with a layout, as many stripes or mirrors, or in a pool, as spec says. Its
+// name and size do not count. A thin volume may be as large as what its pool has
+// left; whoever promises more than there is multiplies, and watches PoolUse.
+func (g *VolumeGroup) Largest(ctx context.Context, spec Spec) (int64, error) {
+	report, err := g.Report(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if spec.Layout == "" {
+		spec.Layout = Linear
+	}
+	if !g.Caps().has(spec.Layout) {
+		return 0, fmt.Errorf("layout %s: %w", spec.Layout, ErrUnsupported)
+	}
+	if spec.Layout == Linear && !g.Caps().Pieces {
+		return report.Contiguous(), nil
+	}
+	return report.largest(spec)
+}
+
+// largest is for volumes that may lie in pieces.
+func (r *Report) largest(spec Spec) (int64, error) {
+	switch spec.Layout {
+	case Linear:
+		return r.Free, nil
+	case Striped:
+		return r.least(spec.Stripes) * int64(spec.Stripes), nil
+	case RAID1:
+		// Each copy has an extent beside it that says how far it is in step.
+		return max(0, r.least(max(1, spec.Mirrors)+1)-r.ExtentSize), nil
+	case Thin:
+		use, ok := r.PoolUse(spec.Pool)
+		if !ok {
+			return 0, fmt.Errorf("pool %s: %w", spec.Pool, ErrNotFound)
+		}
+		return use.Size - use.Used, nil
+	case ThinPool, Snapshot:
+	}
+	return 0, fmt.Errorf("layout %q: %w", spec.Layout, ErrBadName)
+}
+
+// least returns what is free on each of the count emptiest disks.
+func (r *Report) least(count int) int64 {
+	var free []int64
+	for _, physical := range r.PhysicalVolumes {
+		if !physical.Missing {
+			free = append(free, physical.Free)
+		}
+	}
+	slices.Sort(free)
+	if count < 1 || count > len(free) {
+		return 0
+	}
+	return free[len(free)-count]
+}

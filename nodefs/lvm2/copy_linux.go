@@ -1,0 +1,162 @@
+package lvm2
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// copyChunk is how much is copied between two looks at the context.
+const copyChunk = 1 << 20
+
+// Requests of the kernel that the library has no names for.
+const (
+	fiFreeze = 0xC0045877
+	fiThaw   = 0xC0045878
+)
+
+// copyRange copies part of a file to a part, of the same length, of the same or
+// another file, so that holes stay holes. Where the file system can, both share
+// blocks from then on, and it takes no time.
+func copyRange(ctx context.Context, from string, fromStart int64, to string, toStart, size int64) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.OpenFile(to, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	share := unix.FileCloneRange{
+		Src_fd: int64(source.Fd()), Src_offset: uint64(fromStart), Src_length: uint64(size), Dest_offset: uint64(toStart),
+	}
+	if unix.IoctlFileCloneRange(int(target.Fd()), &share) == nil {
+		return target.Sync()
+	}
+	if err := unix.Fallocate(int(target.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, toStart, size); err != nil {
+		return &fs.PathError{Op: "punch hole", Path: to, Err: err}
+	}
+	if err := copyData(ctx, source, fromStart, target, toStart, size); err != nil {
+		return fmt.Errorf("copy %s at %d: %w", from, fromStart, err)
+	}
+	return target.Sync()
+}
+
+// copyData copies what is data in a range.
+func copyData(ctx context.Context, source *os.File, fromStart int64, target *os.File, toStart, size int64) error {
+	end := fromStart + size
+	for at := fromStart; at < end; {
+		data, err := unix.Seek(int(source.Fd()), at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) || err == nil && data >= end {
+			return nil // a hole to the end
+		}
+		if err != nil {
+			return err
+		}
+		hole, err := unix.Seek(int(source.Fd()), data, unix.SEEK_HOLE)
+		if err != nil {
+			return err
+		}
+		at = min(hole, end)
+		if err := copyBytes(ctx, source, data, target, toStart+data-fromStart, at-data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyBytes(ctx context.Context, source *os.File, fromStart int64, target *os.File, toStart, size int64) error {
+	for size > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		count, err := unix.CopyFileRange(int(source.Fd()), &fromStart, int(target.Fd()), &toStart, int(min(size, copyChunk)), 0)
+		if err != nil {
+			return err
+		}
+		if count == 0 {
+			return io.ErrUnexpectedEOF
+		}
+		size -= int64(count)
+	}
+	return nil
+}
+
+// copyDevice copies the first size bytes of a block device to another one. Where
+// the other reads as zeros, zeros are not written.
+func copyDevice(ctx context.Context, from, to string, size int64, zeroed bool) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.OpenFile(to, os.O_RDWR|unix.O_EXCL, 0)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	zeros, chunk := make([]byte, copyChunk), make([]byte, copyChunk)
+	for at := int64(0); at < size; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		part := chunk[:min(copyChunk, size-at)]
+		if _, err := source.ReadAt(part, at); err != nil {
+			return err
+		}
+		if !zeroed || !bytes.Equal(part, zeros[:len(part)]) {
+			if _, err := target.WriteAt(part, at); err != nil {
+				return err
+			}
+		}
+		at += int64(len(part))
+	}
+	return target.Sync()
+}
+
+// freezeMount freezes a file system by where it is mounted. One that is frozen
+// already is whoever froze it to thaw.
+func freezeMount(target string) (thaw func() error, err error) {
+	directory, err := os.Open(target)
+	if err != nil {
+		return nil, err
+	}
+	defer directory.Close()
+	if err := ioctl(directory, fiFreeze, nil); errors.Is(err, unix.EBUSY) {
+		return func() error { return nil }, nil
+	} else if err != nil {
+		return nil, &fs.PathError{Op: "freeze", Path: target, Err: err}
+	}
+	return func() error { return thawMount(target) }, nil
+}
+
+// thawMount lets a frozen file system go on. One that is not frozen is no error.
+func thawMount(target string) error {
+	directory, err := os.Open(target)
+	if err != nil {
+		return err
+	}
+	defer directory.Close()
+	if err := ioctl(directory, fiThaw, nil); err != nil && !errors.Is(err, unix.EINVAL) {
+		return &fs.PathError{Op: "thaw", Path: target, Err: err}
+	}
+	return nil
+}
+
+// syncDevice writes what is in memory of a block device.
+func syncDevice(device string) error {
+	file, err := os.Open(device)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return file.Sync()
+}

@@ -1,0 +1,242 @@
+package lvm2
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapperControl is where device-mapper is asked for.
+const mapperControl = "/dev/mapper/control"
+
+// hasDeviceMapper tells whether the kernel has device-mapper and lets us use it.
+func hasDeviceMapper() bool {
+	control, err := os.OpenFile(mapperControl, os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	return control.Close() == nil
+}
+
+// ownGroup keeps what is typed at a terminal from a command.
+func ownGroup(command *exec.Cmd) { command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// lockFile opens a file and locks it until it is closed, or the process ends.
+func lockFile(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = fmt.Errorf("%w by another System", ErrInUse)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// makeNode makes a node of the device that another node is of.
+func makeNode(path, device string) error {
+	major, minor, err := numberOf(device)
+	if err != nil {
+		return err
+	}
+	return remakeNode(path, major, minor)
+}
+
+// remakeNode makes a node of a block device in place of whatever is there.
+func remakeNode(path string, major, minor int) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if err := unix.Mknod(path, unix.S_IFBLK|0o600, int(unix.Mkdev(uint32(major), uint32(minor)))); err != nil {
+		return &fs.PathError{Op: "mknod", Path: path, Err: err}
+	}
+	return nil
+}
+
+// numberOf returns the number of the block device that a node is of.
+func numberOf(device string) (major, minor int, err error) {
+	var status unix.Stat_t
+	if err := unix.Stat(device, &status); err != nil {
+		return 0, 0, &fs.PathError{Op: "stat", Path: device, Err: err}
+	}
+	if status.Mode&unix.S_IFMT != unix.S_IFBLK {
+		return 0, 0, &fs.PathError{Op: "stat", Path: device, Err: unix.ENOTBLK}
+	}
+	return int(unix.Major(status.Rdev)), int(unix.Minor(status.Rdev)), nil
+}
+
+// sizeOf returns a block device's size in bytes.
+func sizeOf(device string) (int64, error) {
+	file, err := os.Open(device)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	return file.Seek(0, io.SeekEnd)
+}
+
+// notInUse gives ErrInUse for a block device that is mounted, in any mount
+// namespace, or held by another driver.
+func notInUse(device string) error {
+	file, err := os.OpenFile(device, os.O_RDONLY|unix.O_EXCL, 0)
+	if errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("%w: %w", ErrInUse, err)
+	}
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// isHole tells whether a file has no data at all.
+func isHole(path string) (bool, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return false, errors.Join(err, fmt.Errorf("%s: %w: it is no file", path, ErrNotEmpty))
+	}
+	_, err = unix.Seek(int(file.Fd()), 0, unix.SEEK_DATA)
+	if errors.Is(err, unix.ENXIO) {
+		return true, nil
+	}
+	return false, err
+}
+
+// zeroRange writes zeros to part of a block device.
+func zeroRange(device string, start, size int64) error {
+	file, err := os.OpenFile(device, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	extent := [2]uint64{uint64(start), uint64(size)}
+	if err := ioctl(file, unix.BLKZEROOUT, unsafe.Pointer(&extent)); err != nil {
+		return &fs.PathError{Op: "BLKZEROOUT", Path: device, Err: err}
+	}
+	return nil
+}
+
+// setReadOnly lets nobody write to a block device.
+func setReadOnly(device string) error {
+	file, err := os.Open(device)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := unix.IoctlSetPointerInt(int(file.Fd()), unix.BLKROSET, 1); err != nil {
+		return &fs.PathError{Op: "BLKROSET", Path: device, Err: err}
+	}
+	return nil
+}
+
+// systemDirectory is where sysfs tells of a block device.
+func systemDirectory(device string) (string, error) {
+	major, minor, err := numberOf(device)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(fmt.Sprintf("/sys/dev/block/%d:%d", major, minor))
+}
+
+// partitionsOf returns the partitions of a disk that the kernel knows of.
+func partitionsOf(disk string) ([]partition, error) {
+	directory, err := systemDirectory(disk)
+	if err != nil {
+		return nil, err
+	}
+	files, err := filepath.Glob(filepath.Join(directory, "*", "partition"))
+	if err != nil {
+		return nil, err
+	}
+	var found []partition
+	for _, file := range files {
+		each, err := readPartition(filepath.Dir(file))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+			continue // it went meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, each)
+	}
+	return found, nil
+}
+
+func readPartition(directory string) (partition, error) {
+	var numbers [3]int64
+	for i, name := range []string{"partition", "start", "size"} {
+		text, err := os.ReadFile(filepath.Join(directory, name))
+		if err != nil {
+			return partition{}, err
+		}
+		if numbers[i], err = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err != nil {
+			return partition{}, err
+		}
+	}
+	return partition{
+		number: int(numbers[0]), device: filepath.Join("/dev", filepath.Base(directory)),
+		start: numbers[1] * sectorSize, size: numbers[2] * sectorSize,
+	}, nil
+}
+
+func addPartition(disk string, p partition) error {
+	return changePartition(disk, unix.BLKPG_ADD_PARTITION, p)
+}
+
+func resizePartition(disk string, p partition) error {
+	return changePartition(disk, unix.BLKPG_RESIZE_PARTITION, p)
+}
+
+// deletePartition gives ErrInUse for one that anybody has open. One that is gone is no error.
+func deletePartition(disk string, number int) error {
+	err := changePartition(disk, unix.BLKPG_DEL_PARTITION, partition{number: number})
+	if errors.Is(err, unix.ENXIO) {
+		return nil
+	}
+	return err
+}
+
+func changePartition(disk string, operation int32, p partition) error {
+	file, err := os.Open(disk)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	change := unix.BlkpgPartition{Start: p.start, Length: p.size, Pno: int32(p.number)}
+	argument := unix.BlkpgIoctlArg{Op: operation, Datalen: int32(unsafe.Sizeof(change)), Data: (*byte)(unsafe.Pointer(&change))}
+	err = ioctl(file, unix.BLKPG, unsafe.Pointer(&argument))
+	if errors.Is(err, unix.EBUSY) {
+		err = fmt.Errorf("%w: %w", ErrInUse, err)
+	}
+	if err != nil {
+		return fmt.Errorf("partition %d of %s: %w", p.number, disk, err)
+	}
+	return nil
+}
+
+func ioctl(file *os.File, request uintptr, argument unsafe.Pointer) error {
+	if _, _, number := unix.Syscall(unix.SYS_IOCTL, file.Fd(), request, uintptr(argument)); number != 0 {
+		return number
+	}
+	return nil
+}

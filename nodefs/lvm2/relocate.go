@@ -1,0 +1,61 @@
+package lvm2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// relocated is the name of a volume's copy at another place, until it has the volume's own.
+func relocated(name string) string { return name + ".moved" }
+
+// relocate makes a volume larger that has no room behind it, and is not active: by
+// a copy in another place, which takes its name. Whoever calls it has the volume's
+// lock, and not that of the metadata.
+func (g *VolumeGroup) relocate(ctx context.Context, volume LogicalVolume, size int64) error {
+	leave, err := g.volumes.acquire(ctx, relocated(volume.Name))
+	if err != nil {
+		return err
+	}
+	defer leave()
+	spec := Spec{Name: relocated(volume.Name), Size: size, Tags: append([]string{unfinishedTag}, volume.Tags...)}
+	arguments, err := g.createArguments(&spec)
+	if err != nil {
+		return err
+	}
+	err = g.change(ctx, func() error {
+		_, err := g.system.lvm(ctx, arguments...)
+		return err
+	})
+	if errors.Is(err, ErrNoSpace) {
+		err = fmt.Errorf("%w: nor anywhere else: %w", ErrNotContiguous, err)
+	}
+	if err != nil {
+		return err
+	}
+	return g.moveTo(ctx, volume, spec.Name)
+}
+
+// moveTo copies a volume to one that is unfinished, and lets that take its place.
+func (g *VolumeGroup) moveTo(ctx context.Context, volume LogicalVolume, name string) error {
+	whole := context.WithoutCancel(ctx) // from here on there is one end only, and it is near
+	_, to, err := g.find(ctx, name)
+	if err == nil {
+		err = g.copy(ctx, volume, to)
+	}
+	return g.change(whole, func() error {
+		if err != nil {
+			return errors.Join(err, g.remove(whole, name))
+		}
+		var permission []string
+		if volume.ReadOnly {
+			permission = []string{"--permission", "r"}
+		}
+		arguments := append([]string{"lvchange", "-q", "--deltag", unfinishedTag, "--addtag", replacesTag + volume.Name}, permission...)
+		if _, err := g.system.lvm(whole, append(arguments, g.name+"/"+name)...); err != nil {
+			return err
+		}
+		g.moving = true
+		return g.recover(whole)
+	})
+}

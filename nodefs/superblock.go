@@ -1,0 +1,102 @@
+package nodefs
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	utilexec "k8s.io/utils/exec"
+)
+
+// Superblock is what a file system tells of itself where it begins.
+type Superblock struct {
+	// Type is "ext4", which stands for ext2 and ext3 too, "xfs", "btrfs", or "" for
+	// any other and none.
+	Type string
+	// SizeBytes is the size of the file system, BlockBytes that of its blocks,
+	// DeviceBytes that of the device.
+	SizeBytes, BlockBytes, DeviceBytes int64
+	// UUID is by which the kernel tells file systems apart, Changing that a tool
+	// was interrupted that gave it another. Both of btrfs only.
+	UUID     [16]byte
+	Changing bool
+}
+
+// Small tells whether the device has a block more than the file system.
+func (s Superblock) Small() bool {
+	return s.BlockBytes > 0 && s.DeviceBytes/s.BlockBytes > s.SizeBytes/s.BlockBytes
+}
+
+const (
+	btrfsAt           = 0x10000
+	btrfsChangingUUID = 1<<35 | 1<<36
+)
+
+// ReadSuperblock reads the superblock on a device, a node of the machine's. It
+// means little while the file system is mounted, but that one of xfs and btrfs is
+// Small at least as long as it is.
+func ReadSuperblock(device string) (Superblock, error) {
+	file, err := os.Open(device)
+	if err != nil {
+		return Superblock{}, err
+	}
+	defer file.Close()
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return Superblock{}, err
+	}
+	first, second := make([]byte, 4096), make([]byte, 4096)
+	for at, part := range map[int64][]byte{0: first, btrfsAt: second} {
+		if _, err := file.ReadAt(part, at); err != nil && !errors.Is(err, io.EOF) {
+			return Superblock{}, err
+		}
+	}
+	super := readSuperblock(first, second)
+	super.DeviceBytes = size
+	return super, nil
+}
+
+// readSuperblock reads it from the first bytes of a device, and those at btrfsAt.
+func readSuperblock(first, second []byte) Superblock {
+	little, big := binary.LittleEndian, binary.BigEndian
+	ext := first[1024:]
+	switch {
+	case bytes.HasPrefix(first, []byte("XFSB")):
+		block := int64(big.Uint32(first[0x4:]))
+		return Superblock{Type: "xfs", BlockBytes: block, SizeBytes: block * int64(big.Uint64(first[0x8:]))}
+	case bytes.HasPrefix(second[0x40:], []byte("_BHRfS_M")):
+		super := Superblock{Type: "btrfs", BlockBytes: int64(little.Uint32(second[0x90:])), SizeBytes: int64(little.Uint64(second[0x70:]))}
+		super.Changing = little.Uint64(second[0x38:])&btrfsChangingUUID != 0
+		copy(super.UUID[:], second[0x20:])
+		return super
+	case little.Uint16(ext[0x38:]) == 0xEF53:
+		block := int64(1024) << little.Uint32(ext[0x18:])
+		blocks := int64(little.Uint32(ext[0x4:]))
+		if little.Uint32(ext[0x60:])&0x80 != 0 { // 64bit
+			blocks |= int64(little.Uint32(ext[0x150:])) << 32
+		}
+		return Superblock{Type: "ext4", BlockBytes: block, SizeBytes: block * blocks}
+	}
+	return Superblock{}
+}
+
+// GiveUUID gives the btrfs on a device, which is not mounted, another UUID. One
+// that has it is left as it is, and what was interrupted is finished.
+func (r *Real) GiveUUID(ctx context.Context, device string, uuid [16]byte) error {
+	super, err := ReadSuperblock(device)
+	if err != nil || super.Type != "btrfs" || super.UUID == uuid && !super.Changing {
+		return err
+	}
+	digits := hex.EncodeToString(uuid[:])
+	text := digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
+	output, err := contextExec{Interface: utilexec.New(), ctx: ctx}.Command("btrfstune", "-f", "-M", text, device).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("give the file system of %s a UUID of its own: btrfstune: %w: %s", device, errors.Join(ctx.Err(), err), output)
+	}
+	return nil
+}

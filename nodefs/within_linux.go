@@ -1,0 +1,217 @@
+package nodefs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// way is how to get to something inside a directory: first base, then element by element. None of them was a symbolic link
+// when somebody looked; one that is a link by now is not followed.
+type way struct {
+	base     string
+	elements []string
+	missing  []string // what else there is to be, and is not
+}
+
+// StatWithin implements FS.
+func (r *Real) StatWithin(base, inner string) (Info, error) {
+	file, err := r.openWithin(base, inner)
+	if err != nil {
+		return Info{}, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return Info{}, err
+	}
+	return described(info), nil
+}
+
+// MkdirWithin implements FS.
+//
+// Differs: what is there already is refused where it lies outside; for upstream it is made.
+//
+// Upstream: pkg/volume/util/subpath doSafeMakeDir (v1.36).
+func (r *Real) MkdirWithin(base, inner string, mode fs.FileMode) error {
+	w, err := r.wayWithin(base, inner)
+	if err != nil {
+		return err
+	}
+	at, err := w.open()
+	if err != nil {
+		return err
+	}
+	defer func() { at.Close() }()
+	if len(w.missing) == 0 {
+		info, err := at.Stat()
+		if err == nil && !info.IsDir() {
+			err = failure("mkdir", inner, syscall.ENOTDIR)
+		}
+		return err
+	}
+	for _, element := range w.missing {
+		made, err := makeAt(at, element, mode)
+		if err != nil {
+			return classify(failure("mkdir", inner, err))
+		}
+		at.Close()
+		at = made
+	}
+	return nil
+}
+
+// makeAt makes a directory in an open one, and opens it. The umask takes no permission away.
+func makeAt(parent *os.File, name string, mode fs.FileMode) (*os.File, error) {
+	at := int(parent.Fd())
+	if err := unix.Mkdirat(at, name, uint32(mode.Perm())); err != nil {
+		return nil, err
+	}
+	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	made := os.NewFile(uintptr(fd), name)
+	if err := made.Chmod(mode & attributeBits); err != nil {
+		return nil, errors.Join(err, made.Close())
+	}
+	return made, nil
+}
+
+// BindWithin implements FS. What is bound is what was opened: the kernel is not told its path.
+//
+// Upstream: pkg/volume/util/subpath doBindSubPath, safeOpenSubPath (v1.36).
+func (r *Real) BindWithin(base, inner, target string) error {
+	source, err := r.openWithin(base, inner)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	from, err := source.Stat()
+	if err != nil {
+		return err
+	}
+	to, _, err := r.resolveExisting(target)
+	if err != nil {
+		return err
+	}
+	switch bound, err := isBound(from, to); {
+	case err != nil:
+		return failure("bind", target, err)
+	case bound:
+		return nil
+	}
+	if to, err = r.resolveMountTarget(target, from.IsDir()); err != nil {
+		return err
+	}
+	path := fmt.Sprintf("/proc/self/fd/%d", source.Fd())
+	return classify(failure("bind", target, unix.Mount(path, to, "", unix.MS_BIND, "")))
+}
+
+// isBound tells whether a file is mounted at a path: ErrMounted says that something else is.
+func isBound(file fs.FileInfo, path string) (bool, error) {
+	mounted, err := mountinfo.Mounted(path)
+	if err != nil || !mounted {
+		return false, err
+	}
+	there, err := os.Lstat(path)
+	if err == nil && !os.SameFile(file, there) {
+		err = ErrMounted
+	}
+	return err == nil, err
+}
+
+// openWithin opens what inner leads to, as a place and not to read it.
+func (r *Real) openWithin(base, inner string) (*os.File, error) {
+	w, err := r.wayWithin(base, inner)
+	if err != nil {
+		return nil, err
+	}
+	if len(w.missing) > 0 {
+		return nil, failure("enter", inner, fs.ErrNotExist)
+	}
+	return w.open()
+}
+
+// wayWithin looks for the way to inner, as far as there is something.
+//
+// Upstream: pkg/volume/util/subpath findExistingPrefix (v1.36).
+func (r *Real) wayWithin(base, inner string) (way, error) {
+	top, err := r.resolve(base)
+	if err != nil {
+		return way{}, err
+	}
+	elements, err := innerElements(inner)
+	if err != nil {
+		return way{}, err
+	}
+	w, at := way{base: top}, top
+	for i, element := range elements {
+		next := filepath.Join(at, element)
+		info, err := os.Lstat(next)
+		if errors.Is(err, fs.ErrNotExist) {
+			w.missing = elements[i:]
+			break
+		}
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			next, err = filepath.EvalSymlinks(next)
+		}
+		if err != nil {
+			return way{}, failure("enter", inner, err)
+		}
+		at = next
+	}
+	rest, below := strings.CutPrefix(at+"/", top+"/")
+	if !below {
+		return way{}, failure("enter", inner, ErrNotWithin)
+	}
+	if rest = strings.TrimSuffix(rest, "/"); rest != "" {
+		w.elements = strings.Split(rest, "/")
+	}
+	return w, nil
+}
+
+// open goes the way, and returns where it ends, opened as a place.
+//
+// Upstream: pkg/volume/util/subpath doSafeOpen (v1.36).
+func (w way) open() (*os.File, error) {
+	fd, err := unix.Open(w.base, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, failure("open", w.base, err)
+	}
+	at, name := os.NewFile(uintptr(fd), w.base), w.base
+	for _, element := range w.elements {
+		name = filepath.Join(name, element)
+		next, err := enterAt(at, element)
+		at.Close()
+		if err != nil {
+			return nil, failure("open", name, err)
+		}
+		at = next
+	}
+	return at, nil
+}
+
+// enterAt opens what is in an open directory, as a place. A symbolic link gives ErrNotWithin.
+func enterAt(directory *os.File, name string) (*os.File, error) {
+	fd, err := unix.Openat(int(directory.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), name)
+	info, err := file.Stat()
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		err = fmt.Errorf("%w: it has become a symbolic link", ErrNotWithin)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}

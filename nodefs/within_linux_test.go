@@ -1,0 +1,189 @@
+package nodefs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// attacked is a node with a volume in which dir and link can change places at any moment: link leads to outside.
+type attacked struct {
+	*Real
+	root, volume, outside string
+}
+
+func newAttacked(t *testing.T) attacked {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("real mounts need root")
+	}
+	root := t.TempDir()
+	node, err := NewReal(root)
+	check(t, err)
+	t.Cleanup(func() { check(t, node.UnmountAll()) })
+	a := attacked{node, root, filepath.Join(root, "volume"), filepath.Join(root, "outside")}
+	for _, dir := range []string{"volume/dir/inner", "outside/inner", "target"} {
+		check(t, os.MkdirAll(filepath.Join(root, dir), 0o750))
+	}
+	check(t, os.WriteFile(filepath.Join(a.outside, "inner", "secret"), nil, 0o600))
+	check(t, os.WriteFile(filepath.Join(a.volume, "dir", "inner", "own"), nil, 0o600))
+	check(t, os.Symlink("../outside", filepath.Join(a.volume, "link")))
+	return a
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (a attacked) swap() error {
+	return unix.Renameat2(unix.AT_FDCWD, a.volume+"/dir", unix.AT_FDCWD, a.volume+"/link", unix.RENAME_EXCHANGE)
+}
+
+// swapAllTheTime swaps until the test calls the function that it returns.
+func (a attacked) swapAllTheTime(t *testing.T) (end func()) {
+	t.Helper()
+	over := make(chan struct{})
+	var swapping sync.WaitGroup
+	swapping.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				if err := a.swap(); err != nil {
+					t.Errorf("swap: %v", err)
+					return
+				}
+			}
+		}
+	})
+	return func() {
+		close(over)
+		swapping.Wait()
+	}
+}
+
+// TestLinkThatComesLaterIsNotFollowed swaps a directory for a link between the look at the way and the way itself.
+func TestLinkThatComesLaterIsNotFollowed(t *testing.T) {
+	for _, inner := range []string{"dir", "dir/inner", "dir/inner/own"} {
+		a := newAttacked(t)
+		way, err := a.wayWithin(a.volume, inner)
+		check(t, err)
+		check(t, a.swap())
+		if file, err := way.open(); !errors.Is(err, ErrNotWithin) {
+			t.Errorf("%s: opened %v, %v; want ErrNotWithin", inner, file, err)
+		}
+	}
+	a := newAttacked(t)
+	way, err := a.wayWithin(a.volume, "dir")
+	check(t, err)
+	check(t, os.Mkdir(a.outside+"/dir", 0o750))
+	check(t, os.Rename(a.volume, a.volume+"2"))
+	check(t, os.Symlink("outside", a.volume))
+	if file, err := way.open(); err == nil {
+		t.Errorf("the volume itself is a link, and %s was opened", file.Name())
+	}
+}
+
+// TestWhatWasOpenedIsWhatIsBound: what is at the path by then does not matter.
+func TestWhatWasOpenedIsWhatIsBound(t *testing.T) {
+	a := newAttacked(t)
+	file, err := a.openWithin(a.volume, "dir/inner")
+	check(t, err)
+	defer file.Close()
+	check(t, a.swap())
+	check(t, unix.Mount(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), a.root+"/target", "", unix.MS_BIND, ""))
+	if names, err := a.ReadDir(a.root + "/target"); err != nil || !slices.Equal(names, []string{"own"}) {
+		t.Errorf("bound is a directory with %v, %v", names, err)
+	}
+}
+
+// TestBindWhileLinksAreSwapped binds while a pod swaps a directory for a link all the time: never is anything bound that is not of
+// the volume.
+func TestBindWhileLinksAreSwapped(t *testing.T) {
+	a := newAttacked(t)
+	end := a.swapAllTheTime(t)
+	defer end()
+	outcomes := map[string]int{}
+	for i := 0; i < attempts || i < attemptsMax && len(outcomes) < 2; i++ {
+		err := a.BindWithin(a.volume, "dir/inner", a.root+"/target")
+		switch {
+		case errors.Is(err, ErrNotWithin):
+			outcomes["refused"]++
+			continue
+		case err != nil: // it was a directory for one look, and a link for the next
+			continue
+		}
+		names, err := a.ReadDir(a.root + "/target")
+		if err != nil || !slices.Equal(names, []string{"own"}) {
+			t.Fatalf("bound is a directory with %v, %v", names, err)
+		}
+		outcomes["bound"]++
+		check(t, unix.Unmount(a.root+"/target", 0))
+	}
+	if len(outcomes) < 2 {
+		t.Errorf("outcomes %v: want some that are bound, and some that are not", outcomes)
+	}
+}
+
+// attempts is how often a race is run at least; further on to attemptsMax as long as only one came in first.
+const (
+	attempts    = 500
+	attemptsMax = 100_000
+)
+
+// TestMakeWhileLinksAreSwapped makes directories: never one outside the volume.
+func TestMakeWhileLinksAreSwapped(t *testing.T) {
+	a := newAttacked(t)
+	end := a.swapAllTheTime(t)
+	outcomes := map[bool]int{}
+	for i := 0; i < attempts || i < attemptsMax && len(outcomes) < 2; i++ {
+		outcomes[a.MkdirWithin(a.volume, fmt.Sprintf("dir/new/%d", i), 0o750) == nil]++
+	}
+	end()
+	for _, at := range []string{a.outside, a.outside + "/new"} {
+		if names, err := os.ReadDir(at); !errors.Is(err, fs.ErrNotExist) && (err != nil || len(names) != 1) {
+			t.Errorf("in %s there are %v, %v", at, names, err)
+		}
+	}
+	if len(outcomes) < 2 {
+		t.Errorf("outcomes %v: want some that are made, and some that are not", outcomes)
+	}
+}
+
+// TestPartsThatAreNoFiles binds what is neither a directory nor a file, and does not wait for whoever may open it.
+func TestPartsThatAreNoFiles(t *testing.T) {
+	a := newAttacked(t)
+	t.Chdir(a.volume) // a socket's path must be short
+	socket, err := net.Listen("unix", "socket")
+	check(t, err)
+	defer socket.Close()
+	check(t, unix.Mkfifo("fifo", 0o600))
+	for _, name := range []string{"socket", "fifo"} {
+		target := filepath.Join(a.root, "on-"+name)
+		check(t, a.WriteFile(target, nil))
+		check(t, a.BindWithin(a.volume, name, target))
+		info, err := os.Lstat(target)
+		check(t, err)
+		if info.Mode().IsRegular() {
+			t.Errorf("%s is bound as %v", name, info.Mode())
+		}
+		if err := a.BindWithin(a.volume, name+"/below", target); !errors.Is(err, unix.ENOTDIR) {
+			t.Errorf("bind below %s gives %v", name, err)
+		}
+		if err := a.MkdirWithin(a.volume, name+"/below", 0o750); !errors.Is(err, unix.ENOTDIR) {
+			t.Errorf("make below %s gives %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,17 @@
+//go:build !linux
+
+package nodefs
+
+import (
+	"errors"
+	"io/fs"
+)
+
+// StatWithin implements FS: there are no nodes on this system.
+func (r *Real) StatWithin(string, string) (Info, error) { return Info{}, errors.ErrUnsupported }
+
+// MkdirWithin implements FS: there are no nodes on this system.
+func (r *Real) MkdirWithin(string, string, fs.FileMode) error { return errors.ErrUnsupported }
+
+// BindWithin implements FS: there are no nodes on this system.
+func (r *Real) BindWithin(string, string, string) error { return errors.ErrUnsupported }

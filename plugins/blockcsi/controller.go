@@ -1,0 +1,235 @@
+package blockcsi
+
+import (
+	"context"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/plugins/csireq"
+)
+
+// controller is the controller service. Its methods are CSI's.
+type controller struct {
+	csi.UnimplementedControllerServer
+	driver *Driver
+}
+
+func (c *controller) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+	types := []csi.ControllerServiceCapability_RPC_Type{
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
+		csi.ControllerServiceCapability_RPC_LIST_VOLUMES,
+		csi.ControllerServiceCapability_RPC_GET_VOLUME,
+		csi.ControllerServiceCapability_RPC_GET_CAPACITY,
+		csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+		csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
+	}
+	if !c.driver.cfg.NodeAttaches {
+		types = append(types,
+			csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
+			csi.ControllerServiceCapability_RPC_PUBLISH_READONLY,
+			csi.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES)
+	}
+	if c.driver.able.Copies {
+		types = append(types,
+			csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
+			csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS,
+			csi.ControllerServiceCapability_RPC_GET_SNAPSHOT,
+			csi.ControllerServiceCapability_RPC_CLONE_VOLUME)
+	}
+	if len(c.driver.able.Settings) > 0 {
+		types = append(types, csi.ControllerServiceCapability_RPC_MODIFY_VOLUME)
+	}
+	return csireq.ControllerCapabilities(types...), nil
+}
+
+func (c *controller) DeleteVolume(ctx context.Context, request *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+	if err := csireq.VolumeNamed(request); err != nil {
+		return nil, err
+	}
+	if !csireq.IsVolumeID(request.GetVolumeId()) {
+		return &csi.DeleteVolumeResponse{}, nil // none of ours
+	}
+	return &csi.DeleteVolumeResponse{}, c.driver.remove(ctx, request.GetVolumeId())
+}
+
+// remove removes a volume or a snapshot, if it is there.
+func (d *Driver) remove(ctx context.Context, id string) error {
+	unlock, err := d.locks.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return d.removeLocked(ctx, id)
+}
+
+// removeLocked is remove for one that the caller has locked.
+func (d *Driver) removeLocked(ctx context.Context, id string) error {
+	volume, pool, err := d.seek(ctx, id)
+	if status.Code(err) == codes.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	attached, err := pool.Attachment(ctx, volume)
+	if err != nil {
+		return csireq.PathStatus(err)
+	}
+	if attached != nil {
+		return status.Errorf(codes.FailedPrecondition, "volume %s is attached to %s as %s", id, attached.Node, attached.Device)
+	}
+	if err := pool.Delete(ctx, volume); err != nil {
+		return csireq.PathStatus(err)
+	}
+	d.forget(id)
+	return nil
+}
+
+func (c *controller) ControllerPublishVolume(ctx context.Context, request *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
+	d, id := c.driver, request.GetVolumeId()
+	if d.cfg.NodeAttaches {
+		return nil, status.Error(codes.Unimplemented, "volumes are attached by the node's service as it stages them")
+	}
+	if err := d.offer.CheckControllerPublish(request); err != nil {
+		return nil, err
+	}
+	unlock, err := d.locks.lock(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	volume, pool, err := d.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !d.knows(request.GetNodeId()) {
+		return nil, status.Errorf(codes.NotFound, "no node %q on this machine", request.GetNodeId())
+	}
+	readOnly := request.GetReadonly() || csireq.IsReadOnly(request.GetVolumeCapability())
+	attached, err := d.plugIn(ctx, pool, volume, request.GetNodeId(), readOnly)
+	if err != nil {
+		return nil, err
+	}
+	return &csi.ControllerPublishVolumeResponse{PublishContext: map[string]string{DeviceKey: attached.Device}}, nil
+}
+
+// plugIn attaches a volume to a node, where it may be attached already.
+func (d *Driver) plugIn(ctx context.Context, pool Pool, volume Volume, node string, readOnly bool) (Attachment, error) {
+	if pool.Node() != "" && pool.Node() != node {
+		return Attachment{}, status.Errorf(codes.FailedPrecondition, "volume %s lies on node %s and can be attached there only", volume.ID, pool.Node())
+	}
+	attached, err := pool.Attachment(ctx, volume)
+	switch {
+	case err != nil:
+		return Attachment{}, csireq.PathStatus(err)
+	case attached == nil && volume.Trouble != "":
+		return Attachment{}, status.Errorf(codes.Unavailable, "volume %s: %s", volume.ID, volume.Trouble)
+	case attached == nil:
+		made, err := pool.Attach(ctx, volume, node, readOnly)
+		return made, csireq.PathStatus(err)
+	case attached.Node != node:
+		return Attachment{}, status.Errorf(codes.FailedPrecondition, "volume %s is for one node and attached to %s as %s",
+			volume.ID, attached.Node, attached.Device)
+	case attached.ReadOnly != readOnly:
+		return Attachment{}, status.Errorf(codes.AlreadyExists, "volume %s is attached to %s as %s, read-only: %v",
+			volume.ID, node, attached.Device, attached.ReadOnly)
+	}
+	return *attached, nil
+}
+
+func (c *controller) ControllerUnpublishVolume(ctx context.Context, request *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
+	d := c.driver
+	if d.cfg.NodeAttaches {
+		return nil, status.Error(codes.Unimplemented, "volumes are detached by the node's service as it unstages them")
+	}
+	if err := csireq.VolumeNamed(request); err != nil {
+		return nil, err
+	}
+	return &csi.ControllerUnpublishVolumeResponse{}, d.unplug(ctx, request.GetVolumeId(), request.GetNodeId())
+}
+
+// unplug detaches a volume from a node, "" for any; one that is gone, or attached elsewhere, is fine.
+func (d *Driver) unplug(ctx context.Context, id, node string) error {
+	unlock, err := d.locks.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	volume, pool, err := d.seek(ctx, id)
+	if status.Code(err) == codes.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	attached, err := pool.Attachment(ctx, volume)
+	if err != nil || attached == nil || (node != "" && attached.Node != node) {
+		return csireq.PathStatus(err)
+	}
+	return csireq.PathStatus(pool.Detach(ctx, *attached))
+}
+
+func (c *controller) ValidateVolumeCapabilities(ctx context.Context, request *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
+	if err := csireq.CheckValidate(request); err != nil {
+		return nil, err
+	}
+	if _, _, err := c.driver.find(ctx, request.GetVolumeId()); err != nil {
+		return nil, err
+	}
+	return c.driver.offer.Validate(request), nil
+}
+
+// ControllerExpandVolume makes the volume larger, and the device that it is
+// attached as. Its file system is grown on the node.
+func (c *controller) ControllerExpandVolume(ctx context.Context, request *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+	d, id := c.driver, request.GetVolumeId()
+	if err := d.offer.CheckControllerExpand(request); err != nil {
+		return nil, err
+	}
+	unlock, err := d.locks.lock(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	volume, pool, err := d.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	size, err := pool.Sizes(volume.Parameters).Grow(volume.SizeBytes, request.GetCapacityRange())
+	if err != nil {
+		return nil, err
+	}
+	if err := pool.Extend(ctx, volume, size); err != nil {
+		return nil, csireq.PathStatus(err)
+	}
+	return &csi.ControllerExpandVolumeResponse{
+		CapacityBytes: size, NodeExpansionRequired: request.GetVolumeCapability().GetBlock() == nil,
+	}, nil
+}
+
+// ControllerModifyVolume gives a volume other settings; those that are not named stay as they are.
+func (c *controller) ControllerModifyVolume(ctx context.Context, request *csi.ControllerModifyVolumeRequest) (*csi.ControllerModifyVolumeResponse, error) {
+	d, id := c.driver, request.GetVolumeId()
+	if len(d.able.Settings) == 0 {
+		return nil, status.Error(codes.Unimplemented, "volumes are not modified")
+	}
+	if err := csireq.VolumeNamed(request); err != nil {
+		return nil, err
+	}
+	unlock, err := d.locks.lock(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	volume, pool, err := d.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := pool.Check(nil, request.GetMutableParameters()); err != nil {
+		return nil, err
+	}
+	settings := merged(volume.Settings, request.GetMutableParameters())
+	return &csi.ControllerModifyVolumeResponse{}, csireq.PathStatus(pool.Modify(ctx, volume, settings))
+}

@@ -1,0 +1,183 @@
+package blockcsi
+
+import (
+	"context"
+	"maps"
+	"strings"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/plugins/csireq"
+)
+
+// sidecarPrefix is what keys begin with that external-provisioner adds to a
+// class's parameters.
+const sidecarPrefix = "csi.storage.k8s.io/"
+
+// CreateVolume finds again what it made by the volume's name. What was left
+// unfinished under that name is made anew.
+func (c *controller) CreateVolume(ctx context.Context, request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+	d := c.driver
+	if err := d.offer.CheckCreate(request); err != nil {
+		return nil, err
+	}
+	wish := Wish{
+		ID: csireq.VolumeID(request.GetName()), Name: request.GetName(),
+		Parameters: own(request.GetParameters()), Settings: request.GetMutableParameters(),
+	}
+	if d.cfg.AnyParameters {
+		wish.Parameters = nil
+	}
+	if err := d.cfg.Pools[0].Check(wish.Parameters, wish.Settings); err != nil {
+		return nil, err
+	}
+	source := csireq.SourceID(request.GetVolumeContentSource())
+	unlock, err := d.locks.lock(ctx, wish.ID, source)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	volume, pool, err := d.seek(ctx, wish.ID)
+	switch {
+	case status.Code(err) == codes.NotFound:
+	case err != nil:
+		return nil, err
+	case volume.Unfinished:
+		if err := pool.Delete(ctx, volume); err != nil {
+			return nil, csireq.PathStatus(err)
+		}
+	default:
+		if err := checkSame(volume, pool, request, wish); err != nil {
+			return nil, err
+		}
+		return &csi.CreateVolumeResponse{Volume: d.described(volume, pool)}, nil
+	}
+	pools, err := d.choose(ctx, request, &wish)
+	if err != nil {
+		return nil, err
+	}
+	volume, pool, err = d.make(ctx, pools, wish, request.GetCapacityRange(), request.GetVolumeCapabilities())
+	if err != nil {
+		return nil, err
+	}
+	return &csi.CreateVolumeResponse{Volume: d.described(volume, pool)}, nil
+}
+
+// choose returns the pools that may take the volume, in the order in which they
+// are tried, and looks up what it is to be made from.
+func (d *Driver) choose(ctx context.Context, request *csi.CreateVolumeRequest, wish *Wish) ([]Pool, error) {
+	pools := d.accessible(request.GetAccessibilityRequirements())
+	source := csireq.SourceID(request.GetVolumeContentSource())
+	if source == "" {
+		if len(pools) == 0 {
+			return nil, status.Error(codes.ResourceExhausted, "accessibility_requirements: none of the nodes is served by this driver")
+		}
+		return pools, nil
+	}
+	from, home, err := d.find(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	for _, pool := range pools {
+		if pool == home {
+			wish.From = &from
+			return []Pool{home}, nil
+		}
+	}
+	return nil, status.Errorf(codes.ResourceExhausted, "%s lies on node %s, where the volume is not to be", source, home.Node())
+}
+
+// make makes a volume in the first pool that has room for it.
+func (d *Driver) make(ctx context.Context, pools []Pool, wish Wish, wanted *csi.CapacityRange, capabilities []*csi.VolumeCapability) (Volume, Pool, error) {
+	var failed error
+	for _, pool := range pools {
+		size, err := sizesFor(pool, wish, capabilities).Choose(wanted)
+		if err != nil {
+			return Volume{}, nil, err
+		}
+		wish.SizeBytes = size
+		volume, err := d.create(ctx, pool, wish)
+		if err == nil {
+			d.saw(wish.ID, pool)
+			return volume, pool, nil
+		}
+		if failed = csireq.PathStatus(err); status.Code(failed) != codes.ResourceExhausted {
+			break
+		}
+	}
+	return Volume{}, nil, failed
+}
+
+// create makes a volume, from nothing or from another.
+func (d *Driver) create(ctx context.Context, pool Pool, wish Wish) (Volume, error) {
+	if wish.From != nil {
+		return d.copy(ctx, pool, *wish.From, wish)
+	}
+	return pool.Create(ctx, wish)
+}
+
+// sizesFor are the rules for a volume's size: its pool's, what its file systems
+// need, and what it is made from.
+func sizesFor(pool Pool, wish Wish, capabilities []*csi.VolumeCapability) csireq.Sizes {
+	sizes := pool.Sizes(wish.Parameters)
+	for _, capability := range capabilities {
+		sizes.Min = max(sizes.Min, fsBytesMin[capability.GetMount().GetFsType()])
+	}
+	if wish.From != nil {
+		sizes.Min = max(sizes.Min, wish.From.SizeBytes)
+		sizes.Default = sizes.Min
+	}
+	return sizes
+}
+
+// checkSame returns AlreadyExists where the volume that has the name already is not what is wanted.
+func checkSame(volume Volume, pool Pool, request *csi.CreateVolumeRequest, wish Wish) error {
+	if _, err := sizesFor(pool, wish, request.GetVolumeCapabilities()).Choose(request.GetCapacityRange()); err != nil {
+		return err
+	}
+	if err := csireq.CheckExisting(wish.Name, volume.SizeBytes, request.GetCapacityRange()); err != nil {
+		return err
+	}
+	source := csireq.SourceID(request.GetVolumeContentSource())
+	switch {
+	case volume.Source != source:
+		return status.Errorf(codes.AlreadyExists, "volume %q exists and was made from %q, wanted is %q (empty: from nothing)", wish.Name, volume.Source, source)
+	case !maps.Equal(volume.Parameters, wish.Parameters) && len(volume.Parameters)+len(wish.Parameters) > 0:
+		return status.Errorf(codes.AlreadyExists, "volume %q exists with parameters %v, wanted are %v", wish.Name, volume.Parameters, wish.Parameters)
+	}
+	return nil
+}
+
+// own are the parameters of a class without those of sidecars.
+func own(parameters map[string]string) map[string]string {
+	parameters = maps.Clone(parameters)
+	maps.DeleteFunc(parameters, func(key, _ string) bool { return strings.HasPrefix(key, sidecarPrefix) })
+	return parameters
+}
+
+// merged are settings with changes.
+func merged(settings, changes map[string]string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, settings)
+	maps.Copy(all, changes)
+	return all
+}
+
+// described is a volume in CSI's words.
+func (d *Driver) described(volume Volume, pool Pool) *csi.Volume {
+	all := &csi.Volume{VolumeId: volume.ID, CapacityBytes: volume.SizeBytes, AccessibleTopology: d.topology(pool)}
+	switch {
+	case volume.Source == "":
+	case csireq.IsSnapshotID(volume.Source):
+		all.ContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{
+			Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: volume.Source},
+		}}
+	default:
+		all.ContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
+			Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: volume.Source},
+		}}
+	}
+	return all
+}

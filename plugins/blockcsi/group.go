@@ -1,0 +1,277 @@
+package blockcsi
+
+import (
+	"context"
+	"slices"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/volsim/volsim/plugins/csireq"
+)
+
+// groupController is the group controller service. Its methods are CSI's.
+//
+// A group is nothing but its snapshots: each knows the group's ID and how many
+// they are. One of which there are fewer is shown to nobody, and Recover removes
+// what is left of it.
+type groupController struct {
+	csi.UnimplementedGroupControllerServer
+	driver *Driver
+}
+
+func (g *groupController) GroupControllerGetCapabilities(context.Context, *csi.GroupControllerGetCapabilitiesRequest) (*csi.GroupControllerGetCapabilitiesResponse, error) {
+	response := &csi.GroupControllerGetCapabilitiesResponse{}
+	if g.driver.able.Copies {
+		rpc := &csi.GroupControllerServiceCapability_RPC{Type: csi.GroupControllerServiceCapability_RPC_CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT}
+		response.Capabilities = []*csi.GroupControllerServiceCapability{{Type: &csi.GroupControllerServiceCapability_Rpc{Rpc: rpc}}}
+	}
+	return response, nil
+}
+
+// CreateVolumeGroupSnapshot freezes all volumes that are mounted, copies each, and
+// thaws them: the snapshots hold one instant. It makes all of them or none.
+func (g *groupController) CreateVolumeGroupSnapshot(ctx context.Context, request *csi.CreateVolumeGroupSnapshotRequest) (*csi.CreateVolumeGroupSnapshotResponse, error) {
+	d := g.driver
+	if err := d.checkCreateGroup(request); err != nil {
+		return nil, err
+	}
+	id := csireq.GroupID(request.GetName())
+	sources := slices.Sorted(slices.Values(request.GetSourceVolumeIds()))
+	locked := []string{id}
+	for _, source := range sources {
+		locked = append(locked, source, memberID(request.GetName(), source))
+	}
+	unlock, err := d.locks.lock(ctx, locked...)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	members, err := d.madeGroup(ctx, id, sources)
+	if err == nil && len(members) == 0 {
+		members, err = d.makeGroup(ctx, request.GetName(), sources)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &csi.CreateVolumeGroupSnapshotResponse{GroupSnapshot: groupOf(id, members)}, nil
+}
+
+func (d *Driver) checkCreateGroup(request *csi.CreateVolumeGroupSnapshotRequest) error {
+	sources := slices.Sorted(slices.Values(request.GetSourceVolumeIds()))
+	switch {
+	case !d.able.Copies:
+		return status.Error(codes.Unimplemented, "snapshots are not offered")
+	case request.GetName() == "":
+		return status.Error(codes.InvalidArgument, "name is missing")
+	case len(sources) == 0:
+		return status.Error(codes.InvalidArgument, "source_volume_ids is missing")
+	case len(slices.Compact(slices.Clone(sources))) < len(sources):
+		return status.Error(codes.InvalidArgument, "source_volume_ids names a volume twice")
+	}
+	return d.checkNoParameters(request.GetParameters())
+}
+
+// memberID is the ID of a volume's snapshot in a group.
+func memberID(group, source string) string {
+	return csireq.SnapshotID("group " + group + " of " + source)
+}
+
+// madeGroup returns the snapshots of a group that is there already; none if it
+// is to be made. What there is of one that is not whole is removed.
+func (d *Driver) madeGroup(ctx context.Context, id string, sources []string) ([]placed, error) {
+	members, missing, err := d.members(ctx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case missing > 0:
+		return nil, d.removeMembers(ctx, members)
+	case len(members) == 0:
+		return nil, nil
+	}
+	var made []string
+	for _, each := range members {
+		made = append(made, each.Source)
+	}
+	if slices.Sort(made); !slices.Equal(made, sources) {
+		return nil, status.Errorf(codes.AlreadyExists, "group %s exists and is of %v, not of %v", id, made, sources)
+	}
+	return members, nil
+}
+
+// makeGroup makes the snapshots of a group, or none of them.
+func (d *Driver) makeGroup(ctx context.Context, name string, sources []string) ([]placed, error) {
+	var from []placed
+	for _, source := range sources {
+		volume, pool, err := d.find(ctx, source)
+		if err != nil {
+			return nil, err
+		}
+		from = append(from, placed{Volume: volume, pool: pool})
+	}
+	made, err := d.copyTogether(ctx, name, from)
+	if err != nil {
+		if undoing := d.removeMembers(context.WithoutCancel(ctx), made); undoing != nil {
+			err = status.Errorf(status.Code(err), "%s; what was made before is left until the driver starts again: %v", status.Convert(err).Message(), undoing)
+		}
+		return nil, err
+	}
+	return made, nil
+}
+
+// copyTogether makes a snapshot of each volume while all are still. On an error
+// it returns those that it had made, too.
+func (d *Driver) copyTogether(ctx context.Context, name string, from []placed) (made []placed, err error) {
+	thaw, err := d.freeze(ctx, from...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = thaw(err) }()
+	for _, source := range from {
+		wish := Wish{ID: memberID(name, source.ID), Name: name, Group: csireq.GroupID(name), GroupSize: len(from)}
+		snapshot, err := d.copyStill(ctx, source.pool, source.Volume, wish)
+		if err != nil {
+			return made, err
+		}
+		made = append(made, placed{Volume: snapshot, pool: source.pool})
+	}
+	return made, nil
+}
+
+// groupOf is a group in CSI's words.
+func groupOf(id string, members []placed) *csi.VolumeGroupSnapshot {
+	group := &csi.VolumeGroupSnapshot{GroupSnapshotId: id, ReadyToUse: true}
+	first := members[0].Created
+	for _, each := range members {
+		group.Snapshots = append(group.Snapshots, snapshotOf(each.Volume))
+		if each.Created.Before(first) {
+			first = each.Created
+		}
+	}
+	group.CreationTime = timestamppb.New(first)
+	return group
+}
+
+// DeleteVolumeGroupSnapshot removes a group with all its snapshots.
+func (g *groupController) DeleteVolumeGroupSnapshot(ctx context.Context, request *csi.DeleteVolumeGroupSnapshotRequest) (*csi.DeleteVolumeGroupSnapshotResponse, error) {
+	d, id := g.driver, request.GetGroupSnapshotId()
+	if id == "" {
+		return nil, status.Error(codes.InvalidArgument, "group_snapshot_id is missing")
+	}
+	if !csireq.IsGroupID(id) {
+		return &csi.DeleteVolumeGroupSnapshotResponse{}, nil // none of ours
+	}
+	unlock, err := d.locks.lock(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	members, missing, err := d.members(ctx, id)
+	if err == nil && missing == 0 && len(members) > 0 {
+		err = checkMembers(id, members, request.GetSnapshotIds())
+	}
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, each := range members {
+		ids = append(ids, each.ID)
+	}
+	unlockAll, err := d.locks.lock(ctx, ids...) // "group-" is before "snap-": in order
+	if err != nil {
+		return nil, err
+	}
+	defer unlockAll()
+	return &csi.DeleteVolumeGroupSnapshotResponse{}, d.removeMembers(ctx, members)
+}
+
+// GetVolumeGroupSnapshot returns one group.
+func (g *groupController) GetVolumeGroupSnapshot(ctx context.Context, request *csi.GetVolumeGroupSnapshotRequest) (*csi.GetVolumeGroupSnapshotResponse, error) {
+	id := request.GetGroupSnapshotId()
+	if id == "" {
+		return nil, status.Error(codes.InvalidArgument, "group_snapshot_id is missing")
+	}
+	members, missing, err := g.driver.members(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if missing > 0 || len(members) == 0 {
+		return nil, status.Errorf(codes.NotFound, "no group %q", id)
+	}
+	if err := checkMembers(id, members, request.GetSnapshotIds()); err != nil {
+		return nil, err
+	}
+	return &csi.GetVolumeGroupSnapshotResponse{GroupSnapshot: groupOf(id, members)}, nil
+}
+
+// checkMembers returns InvalidArgument where a request names other snapshots than
+// the group has; none at all is fine.
+func checkMembers(id string, members []placed, named []string) error {
+	var has []string // sorted, as members are
+	for _, each := range members {
+		has = append(has, each.ID)
+	}
+	if named = slices.Sorted(slices.Values(named)); len(named) > 0 && !slices.Equal(named, has) {
+		return status.Errorf(codes.InvalidArgument, "snapshot_ids: group %s has %v, not %v", id, has, named)
+	}
+	return nil
+}
+
+// members returns all there is of a group, sorted by ID, and how many of its
+// snapshots are missing or unfinished.
+func (d *Driver) members(ctx context.Context, group string) ([]placed, int, error) {
+	all, err := d.every(ctx)
+	members := slices.DeleteFunc(all, func(each placed) bool { return group == "" || each.Group != group })
+	return members, missingOf(members)[group], err
+}
+
+// missingOf tells of each group how many of its snapshots are not among all, or unfinished.
+func missingOf(all []placed) map[string]int {
+	missing := map[string]int{}
+	for _, each := range all {
+		if each.Group == "" {
+			continue
+		}
+		if _, seen := missing[each.Group]; !seen {
+			missing[each.Group] = each.GroupSize
+		}
+		if !each.Unfinished {
+			missing[each.Group]--
+		}
+	}
+	return missing
+}
+
+// checkWhole returns NotFound for a snapshot of a group that is not whole.
+func (d *Driver) checkWhole(ctx context.Context, snapshot Volume) error {
+	_, missing, err := d.members(ctx, snapshot.Group)
+	if err == nil && missing > 0 {
+		err = notFound(snapshot.ID)
+	}
+	return err
+}
+
+// removeMembers removes snapshots that the caller has locked.
+func (d *Driver) removeMembers(ctx context.Context, members []placed) error {
+	for _, each := range members {
+		if err := d.removeLocked(ctx, each.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recoverGroups removes what there is of groups that are not whole, and says which.
+func (d *Driver) recoverGroups(ctx context.Context) (done []string, err error) {
+	all, err := d.every(ctx)
+	missing := missingOf(all)
+	for _, each := range all {
+		if err == nil && missing[each.Group] > 0 {
+			err = d.removeLocked(ctx, each.ID)
+			done = append(done, "removed "+each.ID+" of group "+each.Group+", whose making or removal had not ended")
+		}
+	}
+	return done, err
+}

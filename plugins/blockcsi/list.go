@@ -1,0 +1,159 @@
+package blockcsi
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/volsim/volsim/plugins/csireq"
+)
+
+// placed is a volume and the pool that it lies in.
+type placed struct {
+	Volume
+	pool Pool
+}
+
+// every returns what is in all pools, volumes and snapshots, unfinished ones as
+// well, sorted by ID.
+func (d *Driver) every(ctx context.Context) ([]placed, error) {
+	var all []placed
+	for _, pool := range d.cfg.Pools {
+		volumes, err := pool.Volumes(ctx)
+		if err != nil {
+			return nil, csireq.PathStatus(err)
+		}
+		for _, volume := range volumes {
+			all = append(all, placed{Volume: volume, pool: pool})
+		}
+	}
+	slices.SortFunc(all, func(a, b placed) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+// all returns what is whole in all pools, volumes or snapshots, sorted by ID.
+func (d *Driver) all(ctx context.Context, snapshots bool) ([]placed, error) {
+	all, err := d.every(ctx)
+	missing := missingOf(all)
+	return slices.DeleteFunc(all, func(each placed) bool {
+		return each.IsSnapshot() != snapshots || each.Unfinished || missing[each.Group] > 0
+	}), err
+}
+
+// page cuts a list into the part that is asked for, and the token of the next.
+func page(all []placed, token string, entriesMax int32) ([]placed, string, error) {
+	ids := make([]string, len(all))
+	for i, each := range all {
+		ids[i] = each.ID
+	}
+	part, next, err := csireq.Page(ids, token, entriesMax)
+	if err != nil || len(part) == 0 {
+		return nil, next, err
+	}
+	from, _ := slices.BinarySearch(ids, part[0])
+	return all[from : from+len(part)], next, nil
+}
+
+// published returns the nodes that volumes are attached to, by the volume's ID.
+func (d *Driver) published(ctx context.Context) (map[string][]string, error) {
+	nodes := map[string][]string{}
+	if d.cfg.NodeAttaches {
+		return nodes, nil
+	}
+	for _, pool := range d.cfg.Pools {
+		attachments, err := pool.Attachments(ctx)
+		if err != nil {
+			return nil, csireq.PathStatus(err)
+		}
+		for _, each := range attachments {
+			nodes[each.VolumeID] = append(nodes[each.VolumeID], each.Node)
+		}
+	}
+	return nodes, nil
+}
+
+// ListVolumes may miss or still show a volume that is made or deleted meanwhile.
+func (c *controller) ListVolumes(ctx context.Context, request *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
+	d := c.driver
+	all, err := d.all(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	all, next, err := page(all, request.GetStartingToken(), request.GetMaxEntries())
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := d.published(ctx)
+	if err != nil {
+		return nil, err
+	}
+	response := &csi.ListVolumesResponse{NextToken: next}
+	for _, each := range all {
+		response.Entries = append(response.Entries, &csi.ListVolumesResponse_Entry{
+			Volume: d.described(each.Volume, each.pool),
+			Status: &csi.ListVolumesResponse_VolumeStatus{PublishedNodeIds: nodes[each.ID]},
+		})
+	}
+	return response, nil
+}
+
+// ControllerGetVolume tells of one volume what ListVolumes tells.
+func (c *controller) ControllerGetVolume(ctx context.Context, request *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
+	d := c.driver
+	if err := csireq.VolumeNamed(request); err != nil {
+		return nil, err
+	}
+	volume, pool, err := d.find(ctx, request.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	is := &csi.ControllerGetVolumeResponse_VolumeStatus{}
+	if !d.cfg.NodeAttaches {
+		attached, err := pool.Attachment(ctx, volume)
+		if err != nil {
+			return nil, csireq.PathStatus(err)
+		}
+		if attached != nil {
+			is.PublishedNodeIds = []string{attached.Node}
+		}
+	}
+	return &csi.ControllerGetVolumeResponse{Volume: d.described(volume, pool), Status: is}, nil
+}
+
+// GetCapacity returns what is left in all pools that are asked about, and the
+// size of the largest volume that one of them takes.
+func (c *controller) GetCapacity(ctx context.Context, request *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
+	d := c.driver
+	response := &csi.GetCapacityResponse{}
+	if wanted := request.GetVolumeCapabilities(); len(wanted) > 0 && d.offer.Check(wanted...) != nil {
+		return response, nil // no room for what is not offered
+	}
+	parameters := own(request.GetParameters())
+	if d.cfg.AnyParameters {
+		parameters = nil
+	}
+	if d.cfg.Pools[0].Check(parameters, nil) != nil {
+		return response, nil
+	}
+	var sizes Room
+	for _, pool := range d.cfg.Pools {
+		if term := request.GetAccessibleTopology(); term != nil && !d.isIn(pool, term) {
+			continue
+		}
+		room, err := pool.Room(ctx, parameters)
+		if err != nil {
+			return nil, csireq.PathStatus(err)
+		}
+		sizes.FreeBytes += room.FreeBytes
+		if room.LargestBytes >= sizes.LargestBytes {
+			sizes.LargestBytes, sizes.SmallestBytes = room.LargestBytes, room.SmallestBytes
+		}
+	}
+	response.AvailableCapacity = sizes.FreeBytes
+	response.MaximumVolumeSize = wrapperspb.Int64(sizes.LargestBytes)
+	response.MinimumVolumeSize = wrapperspb.Int64(sizes.SmallestBytes)
+	return response, nil
+}

@@ -1,0 +1,182 @@
+package blockcsi
+
+import (
+	"context"
+	"errors"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/csireq"
+)
+
+// nodeService is the node service of one node. Its methods are CSI's.
+type nodeService struct {
+	csi.UnimplementedNodeServer
+	driver *Driver
+	id     string
+	fs     *nodefs.Real
+}
+
+func (n *nodeService) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+	return &csi.NodeGetInfoResponse{NodeId: n.id, AccessibleTopology: n.driver.segment(n.id)}, nil
+}
+
+func (n *nodeService) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+	return csireq.NodeCapabilities(
+		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
+		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
+		csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+		csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
+	), nil
+}
+
+func (n *nodeService) NodePublishVolume(ctx context.Context, request *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+	d := n.driver
+	if err := d.offer.CheckPublish(request); err != nil {
+		return nil, err
+	}
+	unlock, err := d.locks.lock(ctx, request.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	_, attached, err := n.attached(ctx, request.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if request.GetVolumeCapability().GetBlock() == nil {
+		return &csi.NodePublishVolumeResponse{}, csireq.Publish(n.fs, request, attached.Device)
+	}
+	device, err := n.fs.DeviceOf(attached.Device)
+	if err != nil {
+		return nil, csireq.PathStatus(err)
+	}
+	return &csi.NodePublishVolumeResponse{}, csireq.PublishDevice(n.fs, request, device)
+}
+
+func (n *nodeService) NodeUnpublishVolume(ctx context.Context, request *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+	if err := csireq.CheckUnpublish(request); err != nil {
+		return nil, err
+	}
+	unlock, err := n.driver.locks.lock(ctx, request.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return &csi.NodeUnpublishVolumeResponse{}, csireq.Unpublish(n.fs, request.GetTargetPath())
+}
+
+func (n *nodeService) NodeGetVolumeStats(ctx context.Context, request *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
+	if err := csireq.CheckStats(request); err != nil {
+		return nil, err
+	}
+	volume, attached, err := n.attached(ctx, request.GetVolumeId())
+	if err != nil && status.Code(err) != codes.FailedPrecondition {
+		return nil, err
+	}
+	usage, err := n.deviceUsage(volume, attached, request.GetVolumePath())
+	if err != nil {
+		return nil, csireq.AbsentStatus(err, request.GetVolumeId(), request.GetVolumePath())
+	}
+	if usage != nil {
+		return &csi.NodeGetVolumeStatsResponse{Usage: usage}, nil
+	}
+	mount, mounted, err := csireq.MountAt(n.fs, request.GetVolumePath())
+	if err != nil {
+		return nil, err
+	}
+	if attached == nil || !mounted || mount.Source != attached.Device {
+		return nil, status.Errorf(codes.NotFound, "volume %s is not mounted at %s",
+			request.GetVolumeId(), request.GetVolumePath())
+	}
+	usage, err = usageAt(request.GetVolumePath())
+	if err != nil {
+		return nil, csireq.PathStatus(err)
+	}
+	return &csi.NodeGetVolumeStatsResponse{Usage: usage}, nil
+}
+
+// deviceUsage is the size of an attached volume whose device's node is at a path;
+// nil if it is not.
+func (n *nodeService) deviceUsage(volume Volume, attached *Attachment, path string) ([]*csi.VolumeUsage, error) {
+	found, isDevice, err := csireq.DeviceAt(n.fs, path)
+	if err != nil || !isDevice || attached == nil {
+		return nil, err
+	}
+	device, err := n.fs.DeviceOf(attached.Device)
+	if err != nil || device != found {
+		return nil, csireq.PathStatus(err)
+	}
+	return []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: volume.SizeBytes}}, nil
+}
+
+// attached returns a volume and how it is attached to this node: NotFound if the
+// volume does not exist, FailedPrecondition if it is not attached here.
+func (n *nodeService) attached(ctx context.Context, id string) (Volume, *Attachment, error) {
+	volume, pool, err := n.driver.find(ctx, id)
+	if err != nil {
+		return Volume{}, nil, err
+	}
+	found, err := pool.Attachment(ctx, volume)
+	if err != nil {
+		return volume, nil, csireq.PathStatus(err)
+	}
+	if found == nil || found.Node != n.id {
+		return volume, nil, status.Errorf(codes.FailedPrecondition, "volume %s is not attached to node %s", id, n.id)
+	}
+	return volume, found, nil
+}
+
+// NodeExpandVolume lets the file system have all of the volume. What is asked
+// for must be there: OutOfRange. A file system that this process may not grow
+// while it is mounted is FailedPrecondition; it grows when the volume is staged
+// the next time.
+func (n *nodeService) NodeExpandVolume(ctx context.Context, request *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+	d, id := n.driver, request.GetVolumeId()
+	if err := d.offer.CheckNodeExpand(request); err != nil {
+		return nil, err
+	}
+	unlock, err := d.locks.lock(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	volume, pool, err := d.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := csireq.CheckGrown(id, volume.SizeBytes, request.GetCapacityRange()); err != nil {
+		return nil, err
+	}
+	if err := pool.Extend(ctx, volume, volume.SizeBytes); err != nil { // its device may lag
+		return nil, csireq.PathStatus(err)
+	}
+	return &csi.NodeExpandVolumeResponse{CapacityBytes: volume.SizeBytes}, n.grow(ctx, id, request.GetVolumePath())
+}
+
+// grow grows what is at a path: a file system; a device has grown already.
+func (n *nodeService) grow(ctx context.Context, id, path string) error {
+	_, attached, err := n.attached(ctx, id)
+	if err != nil {
+		return err
+	}
+	mount, mounted, err := csireq.MountAt(n.fs, path)
+	if err != nil {
+		return err
+	}
+	if !mounted || mount.Source != attached.Device {
+		_, isDevice, err := csireq.DeviceAt(n.fs, path)
+		if err == nil && !isDevice {
+			err = status.Errorf(codes.NotFound, "volume %s is not mounted at %s", id, path)
+		}
+		return err
+	}
+	err = n.fs.Grow(ctx, attached.Device, path)
+	if errors.Is(err, nodefs.ErrGrowMounted) {
+		return status.Errorf(codes.FailedPrecondition, "%v: it grows when the volume is staged the next time", err)
+	}
+	return csireq.PathStatus(err)
+}

@@ -1,0 +1,137 @@
+package blockcsi
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/plugins/csireq"
+)
+
+// Pool is where volumes lie. Its methods return gRPC statuses with the codes of
+// the CSI specification and messages that say what to do: NotFound for a volume
+// that is not there, ResourceExhausted where no room is left, FailedPrecondition
+// for one that is in use, Unavailable where what it lies on cannot be read (which
+// never means that a volume is gone). Any other error becomes Internal.
+//
+// They may be called concurrently; not for one volume, nor for a volume and one
+// that is copied from it. Each is to be all or nothing, whenever the process is
+// killed: what was begun is Unfinished to Volumes or not there, until Recover.
+type Pool interface {
+	// Node is the node that alone can use the volumes of this pool; "" is any.
+	Node() string
+	// Serve makes a node known, to which volumes can be attached from now on.
+	Serve(node string)
+	// Abilities are what the pool can do. They do not change.
+	Abilities() Abilities
+	// Check returns InvalidArgument, with the key, for parameters of a class and
+	// settings that the pool does not take.
+	Check(parameters, settings map[string]string) error
+	// Sizes are the rules for the size of a volume.
+	Sizes(parameters map[string]string) csireq.Sizes
+	// Room tells how much more the pool takes of volumes with such parameters.
+	Room(ctx context.Context, parameters map[string]string) (Room, error)
+
+	// Volumes returns volumes and snapshots, sorted by ID, Unfinished ones as well.
+	Volumes(ctx context.Context) ([]Volume, error)
+	// Volume returns one of them, or NotFound.
+	Volume(ctx context.Context, id string) (Volume, error)
+	// Create makes a volume or a snapshot, of which nothing is there.
+	Create(ctx context.Context, wish Wish) (Volume, error)
+	// Delete removes a volume or a snapshot that is not attached. What is copied
+	// from it stays.
+	Delete(ctx context.Context, volume Volume) error
+	// Extend makes a volume larger, in use or not, and the device that it is
+	// attached as. It never shrinks one.
+	Extend(ctx context.Context, volume Volume, sizeBytes int64) error
+	// Modify makes these the volume's settings, and has those with an effect on an
+	// attached device take it.
+	Modify(ctx context.Context, volume Volume, settings map[string]string) error
+
+	// Attach lets a volume be a device on a node. It may be attached there
+	// already, in the same way, and nowhere else.
+	Attach(ctx context.Context, volume Volume, node string, readOnly bool) (Attachment, error)
+	// Attachment tells where a volume is attached; nil is nowhere.
+	Attachment(ctx context.Context, volume Volume) (*Attachment, error)
+	// Attachments returns those of all volumes.
+	Attachments(ctx context.Context) ([]Attachment, error)
+	// Detach undoes Attach. A device that is in use is FailedPrecondition.
+	Detach(ctx context.Context, attached Attachment) error
+
+	// Recover finishes or undoes what a process that was killed had begun, and
+	// says what it did, a line each.
+	Recover(ctx context.Context) (done []string, err error)
+	// Orphans are devices, files and volumes that carry the pool's mark and belong
+	// to no volume, a line each with how to get rid of it.
+	Orphans(ctx context.Context) ([]string, error)
+}
+
+// Abilities are what a Pool can do beyond plain volumes.
+type Abilities struct {
+	// FSTypes are the file systems that may be asked for; the first is the default.
+	FSTypes []string
+	// Copies says that volumes can be snapshotted, restored and cloned.
+	Copies bool
+	// InstantCopies says that a copy holds one instant of the device by itself.
+	// Where it does not, the file system is frozen for as long as the copy takes,
+	// and a volume that is used as a device is not copied.
+	InstantCopies bool
+	// Settings are the keys that Modify takes, sorted; none: volumes are not modified.
+	Settings []string
+}
+
+// Room is what is left in a pool, in bytes.
+type Room struct {
+	FreeBytes     int64 // of all volumes together
+	LargestBytes  int64 // of one volume
+	SmallestBytes int64 // of one volume
+}
+
+// Volume is a volume or a snapshot.
+type Volume struct {
+	ID   string // see csireq.VolumeID, csireq.SnapshotID
+	Name string // that it was asked for with; "" where that is not known
+	// SizeBytes is the size of the device.
+	SizeBytes int64
+	// Source is the ID of what it was copied from; "" is nothing. That may be gone.
+	Source string
+	// Group is the ID of the group snapshot that a snapshot is one of, GroupSize how
+	// many those are: while there are fewer, the group is not whole. "" is none.
+	Group     string
+	GroupSize int
+	// Created is when it was made.
+	Created time.Time
+	// Parameters are those of the class that it was made with, as far as the pool
+	// takes them, Settings those that can be modified.
+	Parameters, Settings map[string]string
+	// Unfinished says that it is being made or removed, or was when the driver was killed.
+	Unfinished bool
+	// Trouble says what is wrong with it and what to do; "" is nothing.
+	Trouble string
+}
+
+// IsSnapshot tells a snapshot from a volume.
+func (v Volume) IsSnapshot() bool { return strings.HasPrefix(v.ID, csireq.SnapshotPrefix) }
+
+// Wish is a volume or a snapshot that is to be made.
+type Wish struct {
+	ID, Name             string
+	SizeBytes            int64   // at least that of From
+	From                 *Volume // nil is nothing
+	Group                string  // see Volume
+	GroupSize            int
+	Parameters, Settings map[string]string
+}
+
+// Attachment is a volume that is a device on a node.
+type Attachment struct {
+	VolumeID string
+	Node     string // as Serve was told it, or words for a node that is not known
+	Device   string // path of the device's node on this machine
+	ReadOnly bool
+}
+
+func notFound(id string) error { return status.Errorf(codes.NotFound, "no volume %q", id) }

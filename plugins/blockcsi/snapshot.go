@@ -1,0 +1,164 @@
+package blockcsi
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/volsim/volsim/plugins/csireq"
+)
+
+// CreateSnapshot holds what the volume has at one instant: its file system is
+// frozen meanwhile where that takes longer.
+func (c *controller) CreateSnapshot(ctx context.Context, request *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+	d := c.driver
+	if !d.able.Copies {
+		return nil, status.Error(codes.Unimplemented, "snapshots are not offered")
+	}
+	if err := csireq.CheckCreateSnapshot(request); err != nil {
+		return nil, err
+	}
+	if err := d.checkNoParameters(request.GetParameters()); err != nil {
+		return nil, err
+	}
+	wish := Wish{ID: csireq.SnapshotID(request.GetName()), Name: request.GetName()}
+	source := request.GetSourceVolumeId()
+	unlock, err := d.locks.lock(ctx, wish.ID, source)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	made, err := d.madeSnapshot(ctx, wish.ID, source)
+	if err != nil {
+		return nil, err
+	}
+	if made == nil {
+		if made, err = d.snapshot(ctx, wish, source); err != nil {
+			return nil, err
+		}
+	}
+	return &csi.CreateSnapshotResponse{Snapshot: snapshotOf(*made)}, nil
+}
+
+// madeSnapshot returns a snapshot that is there already; nil if it is to be
+// made. One that was left unfinished is removed.
+func (d *Driver) madeSnapshot(ctx context.Context, id, source string) (*Volume, error) {
+	snapshot, pool, err := d.seek(ctx, id)
+	switch {
+	case status.Code(err) == codes.NotFound:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case snapshot.Unfinished:
+		return nil, csireq.PathStatus(pool.Delete(ctx, snapshot))
+	case snapshot.Source != source:
+		return nil, status.Errorf(codes.AlreadyExists, "snapshot %q exists and is of %s, not of %s", snapshot.Name, snapshot.Source, source)
+	}
+	return &snapshot, nil
+}
+
+// checkNoParameters returns InvalidArgument for parameters of a class of
+// snapshots, which no pool has.
+func (d *Driver) checkNoParameters(parameters map[string]string) error {
+	if d.cfg.AnyParameters {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(own(parameters))) {
+		return status.Errorf(codes.InvalidArgument, "parameters: %q is not one of this driver's, snapshots have none", key)
+	}
+	return nil
+}
+
+// snapshot makes a snapshot of one volume.
+func (d *Driver) snapshot(ctx context.Context, wish Wish, source string) (*Volume, error) {
+	from, pool, err := d.find(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	made, err := d.copy(ctx, pool, from, wish)
+	return &made, err
+}
+
+// copy makes a volume or a snapshot from another one, at one instant of it.
+func (d *Driver) copy(ctx context.Context, pool Pool, from Volume, wish Wish) (made Volume, err error) {
+	thaw, err := d.freeze(ctx, placed{Volume: from, pool: pool})
+	if err != nil {
+		return Volume{}, err
+	}
+	defer func() { err = thaw(err) }()
+	return d.copyStill(ctx, pool, from, wish)
+}
+
+// copyStill is copy of a volume that is kept still.
+func (d *Driver) copyStill(ctx context.Context, pool Pool, from Volume, wish Wish) (Volume, error) {
+	wish.From, wish.SizeBytes = &from, max(wish.SizeBytes, from.SizeBytes)
+	made, err := pool.Create(ctx, wish)
+	if err == nil {
+		d.saw(wish.ID, pool)
+	}
+	return made, csireq.PathStatus(err)
+}
+
+// snapshotOf is a snapshot in CSI's words.
+func snapshotOf(snapshot Volume) *csi.Snapshot {
+	return &csi.Snapshot{
+		SnapshotId: snapshot.ID, SourceVolumeId: snapshot.Source, SizeBytes: snapshot.SizeBytes,
+		CreationTime: timestamppb.New(snapshot.Created), ReadyToUse: true, GroupSnapshotId: snapshot.Group,
+	}
+}
+
+func (c *controller) DeleteSnapshot(ctx context.Context, request *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
+	d, id := c.driver, request.GetSnapshotId()
+	if err := csireq.CheckDeleteSnapshot(request); err != nil {
+		return nil, err
+	}
+	if !csireq.IsSnapshotID(id) {
+		return &csi.DeleteSnapshotResponse{}, nil // none of ours
+	}
+	snapshot, _, err := d.seek(ctx, id)
+	if err == nil && snapshot.Group != "" {
+		return nil, status.Errorf(codes.InvalidArgument, "snapshot %s is one of group %s: delete the group", id, snapshot.Group)
+	}
+	return &csi.DeleteSnapshotResponse{}, d.remove(ctx, id)
+}
+
+// GetSnapshot returns one snapshot.
+func (c *controller) GetSnapshot(ctx context.Context, request *csi.GetSnapshotRequest) (*csi.GetSnapshotResponse, error) {
+	if request.GetSnapshotId() == "" {
+		return nil, status.Error(codes.InvalidArgument, "snapshot_id is missing")
+	}
+	snapshot, _, err := c.driver.find(ctx, request.GetSnapshotId())
+	if err != nil {
+		return nil, err
+	}
+	return &csi.GetSnapshotResponse{Snapshot: snapshotOf(snapshot)}, nil
+}
+
+// ListSnapshots returns all snapshots, or those of one id or of one volume: none is no error.
+func (c *controller) ListSnapshots(ctx context.Context, request *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
+	all, err := c.driver.all(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	var wanted []placed
+	for _, each := range all {
+		id, source := request.GetSnapshotId(), request.GetSourceVolumeId()
+		if (id == "" || id == each.ID) && (source == "" || source == each.Source) {
+			wanted = append(wanted, each)
+		}
+	}
+	part, next, err := page(wanted, request.GetStartingToken(), request.GetMaxEntries())
+	if err != nil {
+		return nil, err
+	}
+	response := &csi.ListSnapshotsResponse{NextToken: next}
+	for _, each := range part {
+		response.Entries = append(response.Entries, &csi.ListSnapshotsResponse_Entry{Snapshot: snapshotOf(each.Volume)})
+	}
+	return response, nil
+}

@@ -1,0 +1,46 @@
+package blockcsi
+
+import (
+	"slices"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+)
+
+// topology is where the volumes of a pool can be used; nil is everywhere.
+func (d *Driver) topology(pool Pool) []*csi.Topology {
+	if pool.Node() == "" {
+		return nil
+	}
+	return []*csi.Topology{d.segment(pool.Node())}
+}
+
+// segment is the topology of a node; nil where the driver has none.
+func (d *Driver) segment(node string) *csi.Topology {
+	if d.cfg.TopologyKey == "" {
+		return nil
+	}
+	return &csi.Topology{Segments: map[string]string{d.cfg.TopologyKey: node}}
+}
+
+// accessible returns the pools of which one term of the requirement is true:
+// those that are preferred first, else in the driver's own order.
+func (d *Driver) accessible(requirement *csi.TopologyRequirement) []Pool {
+	terms := slices.Concat(requirement.GetPreferred(), requirement.GetRequisite())
+	if len(terms) == 0 || d.cfg.TopologyKey == "" {
+		return d.cfg.Pools
+	}
+	var pools []Pool
+	for _, term := range terms {
+		for _, pool := range d.cfg.Pools {
+			if d.isIn(pool, term) && !slices.Contains(pools, pool) {
+				pools = append(pools, pool)
+			}
+		}
+	}
+	return pools
+}
+
+// isIn tells whether a node in a topology can use a pool's volumes.
+func (d *Driver) isIn(pool Pool, term *csi.Topology) bool {
+	return pool.Node() == "" || term.GetSegments()[d.cfg.TopologyKey] == pool.Node()
+}

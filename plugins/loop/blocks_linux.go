@@ -1,0 +1,133 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// copyPart is how much is copied between two looks at the context.
+const copyPart = 8 * mebibyte
+
+// freeBytes returns what an ordinary user may still write to the file system of a directory.
+func freeBytes(directory string) (int64, error) {
+	var info unix.Statfs_t
+	if err := unix.Statfs(directory, &info); err != nil {
+		return 0, fmt.Errorf("statfs %s: %w", directory, err)
+	}
+	return int64(info.Bavail) * int64(info.Bsize), nil
+}
+
+// allocated returns how many bytes of its file system a file takes.
+func allocated(info fs.FileInfo) int64 {
+	if told, ok := info.Sys().(*syscall.Stat_t); ok {
+		return told.Blocks * 512
+	}
+	return info.Size()
+}
+
+// sharesBlocks tells whether the files of a directory can share blocks, and
+// whether they can be read and written past the kernel's cache. It tries, with
+// files that have no name.
+func sharesBlocks(directory string) (reflink, directIO bool) {
+	var files [2]*os.File
+	for i := range files {
+		number, err := unix.Open(directory, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+		if err != nil {
+			return false, false
+		}
+		files[i] = os.NewFile(uintptr(number), directory)
+		defer files[i].Close()
+	}
+	if _, err := files[0].Write(make([]byte, 4096)); err != nil {
+		return false, false
+	}
+	reflink = share(files[1], files[0]) == nil
+	flags, err := unix.FcntlInt(files[0].Fd(), unix.F_GETFL, 0)
+	if err == nil {
+		_, err = unix.FcntlInt(files[0].Fd(), unix.F_SETFL, flags|unix.O_DIRECT)
+	}
+	return reflink, err == nil
+}
+
+// share makes a file the copy of another by having it share all blocks, at one instant.
+func share(to, from *os.File) error {
+	if err := unix.IoctlFileClone(int(to.Fd()), int(from.Fd())); err != nil {
+		return &fs.PathError{Op: "FICLONE", Path: to.Name(), Err: err}
+	}
+	return nil
+}
+
+// copySparse makes an empty file the copy of another. What is a hole there
+// becomes one here. It looks at ctx, and calls between, after each part.
+func copySparse(ctx context.Context, to, from *os.File, between func()) error {
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	for at := int64(0); at < info.Size(); {
+		start, err := from.Seek(at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			return nil // the rest is a hole
+		}
+		if err != nil {
+			return err
+		}
+		end, err := from.Seek(start, unix.SEEK_HOLE)
+		if err != nil {
+			return err
+		}
+		for at = start; at < end; at += copyPart {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := copyRange(to, from, at, min(copyPart, end-at)); err != nil {
+				return err
+			}
+			between()
+		}
+		at = end
+	}
+	return nil
+}
+
+// copyRange copies bytes to the same place of another file, in the kernel.
+func copyRange(to, from *os.File, at, bytes int64) error {
+	if _, err := from.Seek(at, io.SeekStart); err != nil {
+		return err
+	}
+	if _, err := to.Seek(at, io.SeekStart); err != nil {
+		return err
+	}
+	_, err := io.CopyN(to, from, bytes)
+	return err
+}
+
+// allocate has a file take all blocks of a range, and have them alone where they are shared.
+func allocate(file *os.File, at, bytes int64, shared bool) error {
+	mode := uint32(0)
+	if shared {
+		mode = unix.FALLOC_FL_UNSHARE_RANGE
+	}
+	for {
+		err := unix.Fallocate(int(file.Fd()), mode, at, bytes)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EOPNOTSUPP):
+			return status.Errorf(codes.InvalidArgument, "parameters: %s is %s: the file system of the driver's Dir cannot do that here (copy: %v)",
+				AllocateKey, AllocateFull, shared)
+		default:
+			return &fs.PathError{Op: "fallocate", Path: file.Name(), Err: err}
+		}
+	}
+}

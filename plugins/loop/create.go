@@ -1,0 +1,161 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/nodefs/loopdev"
+	"github.com/volsim/volsim/plugins/blockcsi"
+)
+
+// Create implements blockcsi.Pool. First there is a record of it; the file
+// appears under its name only once it has its size and its content, and both stay
+// when the machine loses power.
+func (p *pool) Create(ctx context.Context, wish blockcsi.Wish) (blockcsi.Volume, error) {
+	giveUp, err := p.promiseFor(wish)
+	if err != nil {
+		return blockcsi.Volume{}, err
+	}
+	defer giveUp()
+	recorded, err := p.writeRecord(wish)
+	if err == nil {
+		p.step("record")
+		err = p.makeImage(ctx, wish)
+	}
+	if err != nil {
+		_ = p.removeFiles(wish.ID) // the first error tells more
+		return blockcsi.Volume{}, p.status(err)
+	}
+	return recorded.volume(wish.ID, wish.SizeBytes, false), nil
+}
+
+// promiseFor keeps the room that making a volume takes.
+func (p *pool) promiseFor(wish blockcsi.Wish) (giveUp func(), err error) {
+	switch {
+	case wish.Parameters[AllocateKey] == AllocateFull:
+		return p.promise(wish.SizeBytes)
+	case wish.From == nil || p.reflink:
+		return p.promise(0)
+	}
+	info, err := os.Stat(p.image(wish.From.ID))
+	if err != nil {
+		return nil, p.status(err)
+	}
+	return p.promise(allocated(info))
+}
+
+// makeImage makes the file of a volume.
+func (p *pool) makeImage(ctx context.Context, wish blockcsi.Wish) error {
+	draft := filepath.Join(p.dir, wish.ID+draftSuffix)
+	file, err := os.OpenFile(draft, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	p.step("draft")
+	err = errors.Join(p.fill(ctx, file, wish), file.Close())
+	if err == nil {
+		p.step("filled")
+		err = os.Rename(draft, p.image(wish.ID))
+	}
+	if err != nil {
+		return p.tooLarge(err, wish.SizeBytes)
+	}
+	p.step("named")
+	return p.syncDir()
+}
+
+// fill gives a volume's new file its content, its size and its blocks.
+func (p *pool) fill(ctx context.Context, file *os.File, wish blockcsi.Wish) error {
+	if wish.From != nil {
+		if err := p.copyFrom(ctx, file, wish.From.ID); err != nil {
+			return err
+		}
+		p.step("copied")
+	}
+	if err := file.Truncate(wish.SizeBytes); err != nil {
+		return err
+	}
+	if wish.Parameters[AllocateKey] == AllocateFull {
+		if err := allocate(file, 0, wish.SizeBytes, wish.From != nil && p.reflink); err != nil {
+			return err
+		}
+	}
+	if wish.From == nil {
+		return nil // what there is of it is written with the directory
+	}
+	return file.Sync()
+}
+
+// copyFrom makes an empty file the copy of a volume's: by sharing its blocks, or
+// of what it holds.
+func (p *pool) copyFrom(ctx context.Context, to *os.File, id string) error {
+	from, err := os.Open(p.image(id))
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	if p.reflink {
+		return share(to, from)
+	}
+	return copySparse(ctx, to, from, func() { p.step("copying") })
+}
+
+func (p *pool) tooLarge(err error, sizeBytes int64) error {
+	if errors.Is(err, syscall.EFBIG) || errors.Is(err, syscall.EINVAL) {
+		return status.Errorf(codes.OutOfRange, "%d bytes is larger than the file system of %s lets a file be", sizeBytes, p.dir)
+	}
+	return err
+}
+
+// Extend implements blockcsi.Pool: the file becomes longer, and the device that
+// it is bound to has all of it.
+func (p *pool) Extend(_ context.Context, volume blockcsi.Volume, sizeBytes int64) error {
+	if volume.Trouble != "" {
+		return status.Errorf(codes.FailedPrecondition, "volume %s: %s", volume.ID, volume.Trouble)
+	}
+	if sizeBytes > volume.SizeBytes {
+		if err := p.lengthen(volume, sizeBytes); err != nil {
+			return p.status(p.tooLarge(err, sizeBytes))
+		}
+		p.step("lengthened")
+	}
+	attached, err := p.found(volume.ID)
+	if err != nil || attached == nil {
+		return err
+	}
+	return p.status(loopdev.Grow(attached.Bound))
+}
+
+// lengthen makes a volume's file longer. On an error it has the length it had.
+func (p *pool) lengthen(volume blockcsi.Volume, sizeBytes int64) error {
+	more := int64(0)
+	full := volume.Parameters[AllocateKey] == AllocateFull
+	if full {
+		more = sizeBytes - volume.SizeBytes
+	}
+	giveUp, err := p.promise(more)
+	if err != nil {
+		return err
+	}
+	defer giveUp()
+	file, err := os.OpenFile(p.image(volume.ID), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if full {
+		err = allocate(file, volume.SizeBytes, more, false)
+	} else {
+		err = file.Truncate(sizeBytes)
+	}
+	if err == nil {
+		return file.Sync()
+	}
+	return errors.Join(err, file.Truncate(volume.SizeBytes)) // a part may have been taken
+}

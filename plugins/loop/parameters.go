@@ -1,0 +1,89 @@
+package loop
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// The parameters of a storage class.
+const (
+	// AllocateKey is how blocks are taken from Dir: AllocateSparse, which is the
+	// default, or AllocateFull.
+	AllocateKey = "allocate"
+	// AllocateSparse takes blocks as they are written, and gives them back as they are discarded.
+	AllocateSparse = "sparse"
+	// AllocateFull takes all blocks at once. The volume discards only if it is set so.
+	AllocateFull = "full"
+	// DirectIOKey is whether the device goes past the kernel's cache of the
+	// volume's file: "true" or "false", which is the default.
+	DirectIOKey = "directIO"
+)
+
+// The settings of a volume: mutable parameters, of a VolumeAttributesClass.
+const (
+	// DiscardKey is whether the device discards, "true" or "false": whether what
+	// a file system frees is given back to Dir.
+	DiscardKey = "discard"
+	// ReadAheadKey is how much the kernel reads ahead from the device, in KiB.
+	ReadAheadKey = "readAheadKiB"
+
+	readAheadMax     = 65536
+	readAheadDefault = 128 // the kernel's
+)
+
+// allowed tells of each key what its values are; nil is any number from 0 to readAheadMax.
+var (
+	parametersAllowed = map[string][]string{AllocateKey: {AllocateSparse, AllocateFull}, DirectIOKey: {"true", "false"}}
+	settingsAllowed   = map[string][]string{DiscardKey: {"true", "false"}, ReadAheadKey: nil}
+)
+
+// Check implements blockcsi.Pool.
+func (p *pool) Check(parameters, settings map[string]string) error {
+	if err := checkAll("parameters", parameters, parametersAllowed); err != nil {
+		return err
+	}
+	if parameters[DirectIOKey] == "true" && !p.directIO {
+		return status.Errorf(codes.InvalidArgument, "parameters: %s: the file system of %s has no direct I/O", DirectIOKey, p.dir)
+	}
+	return checkAll("mutable_parameters", settings, settingsAllowed)
+}
+
+// checkAll returns InvalidArgument for the first key or value that is not allowed.
+func checkAll(what string, given map[string]string, allowed map[string][]string) error {
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		values, known := allowed[key]
+		number, err := strconv.Atoi(given[key])
+		switch {
+		case !known:
+			return status.Errorf(codes.InvalidArgument, "%s: %q is not one of this driver's, which are %s",
+				what, key, strings.Join(slices.Sorted(maps.Keys(allowed)), ", "))
+		case values == nil && (err != nil || number < 0 || number > readAheadMax):
+			return status.Errorf(codes.InvalidArgument, "%s: %s is %q, allowed is a number from 0 to %d", what, key, given[key], readAheadMax)
+		case values != nil && !slices.Contains(values, given[key]):
+			return status.Errorf(codes.InvalidArgument, "%s: %s is %q, allowed is %s", what, key, given[key], strings.Join(values, " or "))
+		}
+	}
+	return nil
+}
+
+// discards tells whether a volume's device discards.
+func discards(parameters, settings map[string]string) bool {
+	if value, set := settings[DiscardKey]; set {
+		return value == "true"
+	}
+	return parameters[AllocateKey] != AllocateFull
+}
+
+// readAhead is how much is read ahead from a volume's device, in KiB.
+func readAhead(settings map[string]string) int {
+	if value, set := settings[ReadAheadKey]; set {
+		number, _ := strconv.Atoi(value) // Check has read it
+		return number
+	}
+	return readAheadDefault
+}

@@ -1,0 +1,239 @@
+package lvm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/plugins/csireq"
+)
+
+// The parameters of a storage class.
+const (
+	// LayoutParameter is how a volume lies on disks: linear (the default),
+	// striped, raid1 or thin.
+	LayoutParameter = "layout"
+	// StripesParameter is how many disks a striped volume lies on; 2 by default.
+	StripesParameter = "stripes"
+	// MirrorsParameter is how many copies of a raid1 volume there are beside the
+	// first; 1 by default.
+	MirrorsParameter = "mirrors"
+
+	mebibyte     = 1 << 20
+	bytesDefault = 64 * mebibyte
+	bytesMin     = 16 * mebibyte
+	thinPool     = "thinpool"
+)
+
+// Check implements blockcsi.Pool.
+func (p *pool) Check(parameters, settings map[string]string) error {
+	for key := range settings {
+		return status.Errorf(codes.InvalidArgument, "mutable parameter %q is not one of this driver's", key)
+	}
+	for key := range parameters {
+		if key != LayoutParameter && key != StripesParameter && key != MirrorsParameter {
+			return status.Errorf(codes.InvalidArgument, "parameter %q is not one of this driver's: want %s, %s or %s",
+				key, LayoutParameter, StripesParameter, MirrorsParameter)
+		}
+	}
+	_, err := p.spec(parameters)
+	return err
+}
+
+// spec is what the parameters of a class say of a volume.
+func (p *pool) spec(parameters map[string]string) (lvm2.Spec, error) {
+	spec := lvm2.Spec{Layout: lvm2.Layout(parameters[LayoutParameter])}
+	if spec.Layout == "" {
+		spec.Layout = lvm2.Linear
+	}
+	offered := []lvm2.Layout{lvm2.Linear, lvm2.Striped, lvm2.RAID1, lvm2.Thin}
+	if !slices.Contains(offered, spec.Layout) {
+		return spec, status.Errorf(codes.InvalidArgument, "parameter %s: %q is not one of %q", LayoutParameter, spec.Layout, offered)
+	}
+	if !slices.Contains(p.caps.Layouts, spec.Layout) {
+		return spec, status.Errorf(codes.InvalidArgument, "parameter %s: %s volumes take device-mapper, which is not on node %s", LayoutParameter, spec.Layout, p.node)
+	}
+	var err error
+	if spec.Stripes, err = count(parameters, StripesParameter, spec.Layout == lvm2.Striped, 2); err != nil {
+		return spec, err
+	}
+	spec.Mirrors, err = count(parameters, MirrorsParameter, spec.Layout == lvm2.RAID1, 1)
+	return spec, err
+}
+
+// count reads a number that only one layout has.
+func count(parameters map[string]string, key string, applies bool, least int) (int, error) {
+	text, given := parameters[key]
+	switch {
+	case !given && applies:
+		return least, nil
+	case !given:
+		return 0, nil
+	case !applies:
+		return 0, status.Errorf(codes.InvalidArgument, "parameter %s does not go with this layout", key)
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least {
+		return 0, status.Errorf(codes.InvalidArgument, "parameter %s: %q is no number from %d on", key, text, least)
+	}
+	return n, nil
+}
+
+// Sizes implements blockcsi.Pool: 64 MiB if nothing is asked, at least 16 MiB,
+// whole extents of every disk that a stripe lies on.
+func (p *pool) Sizes(parameters map[string]string) csireq.Sizes {
+	step := p.extentBytes
+	if spec, err := p.spec(parameters); err == nil && spec.Layout == lvm2.Striped {
+		step *= int64(spec.Stripes)
+	}
+	return csireq.Sizes{Default: bytesDefault, Min: bytesMin, Step: step}
+}
+
+// Create implements blockcsi.Pool.
+func (p *pool) Create(ctx context.Context, wish blockcsi.Wish) (blockcsi.Volume, error) {
+	lv, err := p.create(ctx, wish)
+	if err != nil {
+		return blockcsi.Volume{}, p.status(err)
+	}
+	return volumeOf(lv), nil
+}
+
+func (p *pool) create(ctx context.Context, wish blockcsi.Wish) (lvm2.LogicalVolume, error) {
+	spec, err := p.spec(wish.Parameters)
+	if err != nil {
+		return lvm2.LogicalVolume{}, err
+	}
+	spec.Name, spec.Size, spec.Tags = wish.ID, wish.SizeBytes, tagsFor(wish)
+	if wish.From != nil {
+		return p.copy(ctx, wish, spec)
+	}
+	if spec.Layout == lvm2.Thin {
+		if err := p.promise(ctx, spec.Size); err != nil {
+			return lvm2.LogicalVolume{}, err
+		}
+		spec.Pool = thinPool
+	}
+	lv, err := p.group.Create(ctx, spec)
+	if err == nil {
+		err = p.group.Deactivate(ctx, lv.Name) // LVM may have given it a device
+	}
+	return lv, err
+}
+
+// copy makes a volume or a snapshot from another. LVM's own thin clones are in
+// the pool of what they are made from.
+func (p *pool) copy(ctx context.Context, wish blockcsi.Wish, spec lvm2.Spec) (lvm2.LogicalVolume, error) {
+	from, err := p.find(ctx, wish.From.ID)
+	if err != nil {
+		return lvm2.LogicalVolume{}, err
+	}
+	isThin := from.Layout == lvm2.Thin
+	if isThin || spec.Layout == lvm2.Thin {
+		if err := p.promise(ctx, max(spec.Size, from.Size)); err != nil {
+			return lvm2.LogicalVolume{}, err
+		}
+	}
+	var lv lvm2.LogicalVolume
+	if csireq.IsSnapshotID(wish.ID) {
+		lv, err = p.group.Snapshot(ctx, from.Name, lvm2.Spec{Name: spec.Name, Size: from.Size, Tags: spec.Tags})
+	} else {
+		lv, err = p.group.Clone(ctx, from.Name, cloneSpec(spec, isThin))
+	}
+	if err == nil {
+		err = p.group.Deactivate(ctx, lv.Name) // LVM may have given it a device
+	}
+	return lv, err
+}
+
+// cloneSpec is what a clone is to be. Of a thin volume LVM makes a thin one at
+// once, if that is what is wanted.
+func cloneSpec(spec lvm2.Spec, fromThin bool) lvm2.Spec {
+	switch {
+	case spec.Layout == lvm2.Thin && fromThin:
+		spec.Layout = ""
+	case spec.Layout == lvm2.Thin:
+		spec.Pool = thinPool
+	}
+	return spec
+}
+
+// Room implements blockcsi.Pool.
+func (p *pool) Room(ctx context.Context, parameters map[string]string) (blockcsi.Room, error) {
+	spec, err := p.spec(parameters)
+	if err != nil {
+		return blockcsi.Room{}, err
+	}
+	report, err := p.group.Report(ctx)
+	if err != nil {
+		return blockcsi.Room{}, p.status(err)
+	}
+	room := blockcsi.Room{SmallestBytes: bytesMin}
+	if spec.Layout == lvm2.Thin {
+		room.FreeBytes = p.unpromised(report)
+		room.LargestBytes = room.FreeBytes
+		return room, nil
+	}
+	room.FreeBytes = report.Free / int64(spec.Mirrors+1)
+	room.LargestBytes, err = p.group.Largest(ctx, spec)
+	return room, p.status(err)
+}
+
+// unpromised is how many bytes thin volumes may still be promised.
+func (p *pool) unpromised(report *lvm2.Report) int64 {
+	ratio := max(p.thin.OvercommitRatio, 1)
+	var promised int64
+	poolBytes := p.thinPoolBytes(report)
+	for _, lv := range report.LogicalVolumes {
+		switch {
+		case lv.Name == thinPool:
+			poolBytes = lv.Size
+		case lv.Pool == thinPool:
+			promised += lv.Size
+		}
+	}
+	return max(int64(ratio*float64(poolBytes))-promised, 0)
+}
+
+// thinPoolBytes is the size of a pool that is to be made.
+func (p *pool) thinPoolBytes(report *lvm2.Report) int64 {
+	if p.thin.PoolBytes > 0 {
+		return p.thin.PoolBytes
+	}
+	return report.Size / 2 / report.ExtentSize * report.ExtentSize
+}
+
+// promise makes the pool of thin volumes if there is none, and returns
+// ResourceExhausted where it cannot be promised so much more.
+func (p *pool) promise(ctx context.Context, sizeBytes int64) error {
+	report, err := p.group.Report(ctx)
+	if err != nil {
+		return err
+	}
+	if free := p.unpromised(report); sizeBytes > free {
+		return status.Errorf(codes.ResourceExhausted,
+			"the thin pool of node %s may be promised %d bytes more, the volume needs %d: delete volumes, make the pool larger or allow more overcommit", p.node, free, sizeBytes)
+	}
+	if _, is := report.Find(thinPool); is {
+		return nil
+	}
+	_, err = p.group.Create(ctx, lvm2.Spec{Name: thinPool, Layout: lvm2.ThinPool, Size: p.thinPoolBytes(report)})
+	if errors.Is(err, lvm2.ErrExists) {
+		err = nil // another call made it meanwhile
+	}
+	if err != nil {
+		return fmt.Errorf("make the thin pool: %w", err)
+	}
+	return nil
+}
+
+// Modify implements blockcsi.Pool.
+func (p *pool) Modify(context.Context, blockcsi.Volume, map[string]string) error {
+	return status.Error(codes.Unimplemented, "volumes are not modified")
+}

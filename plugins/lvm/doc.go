@@ -1,0 +1,19 @@
+// Package lvm is a CSI driver on logical volumes of real LVM: each node has a
+// volume group of its own, over disks that it is given or over files of this
+// machine, and the volumes in it can be used on that node only.
+//
+// The services are those of plugins/blockcsi, over a pool for each node; all work
+// on volume groups is done by nodefs/lvm2. A volume is a logical volume with the
+// volume's ID as its name. What CSI wants to be told again stands in its tags: its
+// name, parameters and settings, what it was made from, whether it is attached. There is no other record: what is in the volume
+// group's metadata is so, and a driver that is made again reads it there.
+//
+// With device-mapper volumes are linear, striped, mirrored or thin, and a
+// snapshot is one that LVM makes at once: thin, or thick with a place to copy to
+// that is as large as its origin. Without, all volumes are linear and in one
+// piece, each a partition that the kernel is told of, and a snapshot is a copy,
+// for which a file system is frozen. Which it is, the capabilities tell.
+//
+// Room is that of the node's volume group, so a storage class should bind
+// WaitForFirstConsumer and the driver's CSIDriver object say storageCapacity.
+package lvm

@@ -1,0 +1,172 @@
+package lvm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/plugins/blockcsi"
+)
+
+const (
+	// DriverName is the driver's name when Config leaves it out.
+	DriverName = "lvm.csi.volsim.dev"
+	// TopologyKey is the key of the topology segment that is a node's name.
+	TopologyKey = "topology.lvm.csi.volsim.dev/node"
+
+	driverVersion = "0.1.0"
+	groupDefault  = "volsim"
+)
+
+// Config says what volume groups a Driver has.
+type Config struct {
+	// DriverName is the name that storage classes use; empty is DriverName.
+	DriverName string
+	// Nodes are the nodes that volumes are for, each with its disks.
+	Nodes []NodeConfig
+	// NodeAttaches and MountGroup are those of blockcsi.Config, and AnyParameters.
+	NodeAttaches, MountGroup, AnyParameters bool
+}
+
+// NodeConfig is a node and its volume group.
+type NodeConfig struct {
+	// Name is the node's id.
+	Name string
+	// LVM is the node's private LVM.
+	LVM lvm2.Config
+	// Group is the volume group's name; empty is "volsim". It is made of the disks
+	// if it is not there, and given those that it does not have.
+	Group string
+	// Files are disks that are files of this machine: sparse ones are made.
+	Files []File
+	// Devices are disks of this machine: empty, or the volume group's already.
+	Devices []string
+	// Thin says how thin volumes are made; the zero value is a pool of half of the
+	// volume group when the first is wanted, which promises no more than it has.
+	Thin Thin
+}
+
+// File is a disk that is a file.
+type File struct {
+	Path      string
+	SizeBytes int64 // of one that is made
+}
+
+// Thin bounds thin volumes.
+type Thin struct {
+	// PoolBytes is the size of the pool; 0 is half of the volume group.
+	PoolBytes int64
+	// OvercommitRatio is how many bytes are promised for each byte of the pool; 0 is 1.
+	OvercommitRatio float64
+}
+
+// Driver is a CSI driver on logical volumes. Everything may be called
+// concurrently; calls for one volume wait for one another. Make one with New.
+type Driver struct {
+	*blockcsi.Driver
+	pools []*pool
+}
+
+// New opens the volume groups of all nodes, or makes them. Where that fails
+// nothing stays open.
+func New(ctx context.Context, cfg Config) (*Driver, error) {
+	if len(cfg.Nodes) == 0 {
+		return nil, errors.New("lvm: a driver needs a node with a disk")
+	}
+	d := &Driver{}
+	shared := blockcsi.Config{
+		Name: cmp.Or(cfg.DriverName, DriverName), Version: driverVersion, TopologyKey: TopologyKey, Usable: Probe,
+		NodeAttaches: cfg.NodeAttaches, MountGroup: cfg.MountGroup, AnyParameters: cfg.AnyParameters,
+	}
+	for _, node := range cfg.Nodes {
+		opened, err := open(ctx, node)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("lvm: node %s: %w", node.Name, err), d.Close())
+		}
+		d.pools = append(d.pools, opened)
+		shared.Pools = append(shared.Pools, opened)
+	}
+	var err error
+	if d.Driver, err = blockcsi.New(shared); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// open opens the volume group of a node.
+func open(ctx context.Context, cfg NodeConfig) (*pool, error) {
+	system, err := lvm2.Open(cfg.LVM)
+	if err != nil {
+		return nil, err
+	}
+	group, err := groupOf(ctx, system, cfg)
+	if err != nil {
+		return nil, errors.Join(err, system.Close())
+	}
+	report, err := group.Report(ctx)
+	if err != nil {
+		return nil, errors.Join(err, system.Close())
+	}
+	return &pool{
+		node: cfg.Name, system: system, group: group, caps: group.Caps(), thin: cfg.Thin, extentBytes: report.ExtentSize,
+	}, nil
+}
+
+// groupOf gives the system its disks and returns the volume group on them.
+func groupOf(ctx context.Context, system *lvm2.System, cfg NodeConfig) (*lvm2.VolumeGroup, error) {
+	var disks []string
+	for _, file := range cfg.Files {
+		disk, err := system.AddFile(ctx, file.Path, file.SizeBytes)
+		if err != nil {
+			return nil, err
+		}
+		disks = append(disks, disk.Name)
+	}
+	for _, device := range cfg.Devices {
+		disk, err := system.AddDevice(ctx, device)
+		if err != nil {
+			return nil, err
+		}
+		disks = append(disks, disk.Name)
+	}
+	if len(disks) == 0 {
+		return nil, errors.New("no disk: give it a device or a file")
+	}
+	name := cmp.Or(cfg.Group, groupDefault)
+	there, err := system.VolumeGroups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, each := range there {
+		if each == name {
+			group, err := system.VolumeGroup(ctx, name)
+			if err == nil {
+				err = group.ExtendGroup(ctx, disks...)
+			}
+			return group, err
+		}
+	}
+	return system.CreateVolumeGroup(ctx, lvm2.GroupSpec{Name: name, Disks: disks})
+}
+
+// Close gives the volume groups back as they are: volumes stay, attached ones
+// attached.
+func (d *Driver) Close() error {
+	var failed []error
+	for _, each := range d.pools {
+		failed = append(failed, each.system.Close())
+	}
+	return errors.Join(failed...)
+}
+
+// Destroy removes all volumes, the volume groups and the loop devices of files,
+// whose paths it leaves. Unmount first: what is in use stays, and the error names it.
+func (d *Driver) Destroy(ctx context.Context) error {
+	var failed []error
+	for _, each := range d.pools {
+		failed = append(failed, each.destroy(ctx), each.system.Close())
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,136 @@
+package lvm
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/plugins/blockcsi"
+)
+
+// The tags of a logical volume. What is ours begins with prefix; what stands
+// behind a "=" is escaped.
+const (
+	prefix       = "volsim.csi."
+	tagOwned     = prefix + "volume" // or a snapshot
+	tagAttached  = prefix + "attached="
+	tagName      = prefix + "name="
+	tagSource    = prefix + "source="
+	tagGroup     = prefix + "group="
+	tagGroupSize = prefix + "groupsize="
+	tagParameter = prefix + "parameter."
+	tagSetting   = prefix + "setting."
+
+	// How it is attached, behind tagAttached.
+	writable = "rw"
+	readOnly = "ro"
+)
+
+// tagsFor are the tags of a volume that is to be made.
+func tagsFor(wish blockcsi.Wish) []string {
+	tags := []string{tagOwned, tagName + escape(wish.Name)}
+	if wish.From != nil {
+		tags = append(tags, tagSource+wish.From.ID)
+	}
+	if wish.Group != "" {
+		tags = append(tags, tagGroup+wish.Group, tagGroupSize+strconv.Itoa(wish.GroupSize))
+	}
+	tags = append(tags, pairs(tagParameter, wish.Parameters)...)
+	return append(tags, pairs(tagSetting, wish.Settings)...)
+}
+
+func pairs(before string, all map[string]string) []string {
+	var tags []string
+	for key, value := range all {
+		tags = append(tags, before+escape(key)+"="+escape(value))
+	}
+	slices.Sort(tags)
+	return tags
+}
+
+// volumeOf is what a logical volume of ours is to CSI.
+func volumeOf(lv lvm2.LogicalVolume) blockcsi.Volume {
+	volume := blockcsi.Volume{ID: lv.Name, SizeBytes: lv.Size, Created: lv.Created, Trouble: troubleOf(lv)}
+	for _, tag := range lv.Tags {
+		switch {
+		case strings.HasPrefix(tag, tagName):
+			volume.Name = unescape(tag[len(tagName):])
+		case strings.HasPrefix(tag, tagSource):
+			volume.Source = tag[len(tagSource):]
+		case strings.HasPrefix(tag, tagGroup):
+			volume.Group = tag[len(tagGroup):]
+		case strings.HasPrefix(tag, tagGroupSize):
+			volume.GroupSize, _ = strconv.Atoi(tag[len(tagGroupSize):]) // written by us
+		case strings.HasPrefix(tag, tagParameter):
+			volume.Parameters = with(volume.Parameters, tag[len(tagParameter):])
+		case strings.HasPrefix(tag, tagSetting):
+			volume.Settings = with(volume.Settings, tag[len(tagSetting):])
+		}
+	}
+	return volume
+}
+
+func with(all map[string]string, pair string) map[string]string {
+	if all == nil {
+		all = map[string]string{}
+	}
+	key, value, _ := strings.Cut(pair, "=")
+	all[unescape(key)] = unescape(value)
+	return all
+}
+
+// troubleOf says what is wrong with a volume and what to do; "" is nothing.
+func troubleOf(lv lvm2.LogicalVolume) string {
+	switch lv.Health {
+	case "":
+		return ""
+	case "partial":
+		return "a disk that it lies on is missing: bring the disk back"
+	default:
+		return fmt.Sprintf("LVM says %q of it", lv.Health)
+	}
+}
+
+// attachedAs tells how a volume is attached, by its tags.
+func attachedAs(lv lvm2.LogicalVolume) (isReadOnly, is bool) {
+	for _, tag := range lv.Tags {
+		if how, ok := strings.CutPrefix(tag, tagAttached); ok {
+			return how == readOnly, true
+		}
+	}
+	return false, false
+}
+
+const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-/:"
+
+// escape writes a text in the characters that LVM takes in a tag: any other byte
+// becomes & and two hex digits.
+func escape(text string) string {
+	var all strings.Builder
+	for i := range len(text) {
+		if strings.IndexByte(plain, text[i]) >= 0 {
+			all.WriteByte(text[i])
+		} else {
+			fmt.Fprintf(&all, "&%02x", text[i])
+		}
+	}
+	return all.String()
+}
+
+// unescape undoes escape.
+func unescape(tag string) string {
+	var all []byte
+	for i := 0; i < len(tag); i++ {
+		var one byte
+		if tag[i] == '&' && i+2 < len(tag) {
+			if _, err := fmt.Sscanf(tag[i+1:i+3], "%02x", &one); err == nil {
+				all, i = append(all, one), i+2
+				continue
+			}
+		}
+		all = append(all, tag[i])
+	}
+	return string(all)
+}
