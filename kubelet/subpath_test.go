@@ -402,3 +402,54 @@ func TestPartsOutliveTheKubelet(t *testing.T) {
 		"Pending", "Running main:running ready", "Running main:ContainerCreating(1)", "Running main:running(1) ready",
 	}, w.lives["web"])
 }
+
+// TestPlacesLeftOfAPodThatIsGone are removed when the kubelet starts, with its directory; what else there is stays.
+func TestPlacesLeftOfAPodThatIsGone(t *testing.T) {
+	t.Parallel()
+	const place = "/volume-subpaths/volume/container/index"
+	tests := []struct {
+		name  string
+		leave func(w *partWorld, dir string)
+		stays string
+	}{
+		{"no volume", func(w *partWorld, dir string) { w.must(w.disk.MkdirAll(dir + "/not/a/volume")) }, ""},
+		{"a volume", func(w *partWorld, dir string) { w.must(w.disk.MkdirAll(dir + "/volumes/plugin/name")) }, ""},
+		{"a directory in a volume", func(w *partWorld, dir string) { w.must(w.disk.MkdirAll(dir + "/volumes/plugin/name/subdir")) }, ""},
+		{"a place", func(w *partWorld, dir string) { w.must(w.disk.MkdirAll(dir + place)) }, ""},
+		{"a place that is a file", func(w *partWorld, dir string) {
+			w.must(w.disk.MkdirAll(path.Dir(dir + place)))
+			w.must(w.disk.WriteFile(dir+place, nil))
+		}, ""},
+		{"no place at all", func(w *partWorld, dir string) { w.must(w.disk.MkdirAll(dir + "/volume-subpaths")) }, ""},
+		{"a volume with a file", func(w *partWorld, dir string) {
+			w.must(w.disk.MkdirAll(dir + "/volumes/plugin/name"))
+			w.must(w.disk.WriteFile(dir+"/volumes/plugin/name/test.txt", []byte("test1")))
+		}, "/volumes/plugin/name/test.txt"},
+		{"a place with a file", func(w *partWorld, dir string) {
+			w.must(w.disk.MkdirAll(dir + place))
+			w.must(w.disk.WriteFile(dir+place+"/test.txt", []byte("test1")))
+		}, place + "/test.txt"},
+		{"a part that is bound still", func(w *partWorld, dir string) {
+			w.must(w.disk.MkdirAll(dir + place))
+			w.must(w.disk.MkdirAll(w.root + "/elsewhere"))
+			w.must(w.disk.BindMount(w.root+"/elsewhere", dir+place, false))
+			w.must(w.disk.WriteFile(dir+place+"/test.txt", nil))
+		}, place + "/test.txt"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newPartWorld(t)
+			dir := w.root + "/pods/pod1uid"
+			tt.leave(w, dir)
+			w.befalls("crash kubelet(node-1)")
+			w.rest()
+			if there, err := w.disk.Exists(dir); err != nil || there != (tt.stays != "") {
+				t.Errorf("the directory is there: %v, %v", there, err)
+			}
+			if there, err := w.disk.Exists(dir + tt.stays); tt.stays != "" && (err != nil || !there) {
+				t.Errorf("%s is there: %v, %v", tt.stays, there, err)
+			}
+		})
+	}
+}
