@@ -13,12 +13,12 @@ TOOL = $(GO) tool -modfile=tools/go.mod
 # The race detector takes a C compiler; packages installs one where it can.
 RACE = $$(command -v gcc >/dev/null && echo -race)
 
-# In a stepped world one thing happens at a time, and a search goes through thousands of them: there the race detector finds nothing
-# that it does not find in a few, and takes eight times as long. So the packages that search have two runs: a short one with it, of
-# every live test and of some schedules of each search, and all of it without. All other packages are tested with it, in full.
+# In a stepped world one thing happens at a time, and a search goes through thousands of them: there the race detector has little to
+# find, and takes six to eight times as long. So the packages that search have two runs: a short one with it, of every live test and
+# of some schedules of each search, and all of it without. All other packages are tested with it, in full.
 SEARCHES = ./attachdetach ./cluster ./explore ./invariant ./scenario
 
-# vet has looked at all packages by then; to collect garbage less often takes a fifth off what worlds cost.
+# vet has looked at all packages by then; garbage is collected less often, since worlds make much of it.
 GOTEST = GOGC=400 $(GO) test -vet=off
 
 test: packages vet

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -14,27 +16,26 @@ import (
 // the patch says, not with the object. It returns false for JSON patches, and where the patch is not of the ordinary sort:
 // it names what the object does not have, has a directive, or is to be warned of or refused.
 func (p *patching) patchInPlace(old Object) (Object, bool) {
-	patch, ok := p.decoded()
-	if !ok || p.r.kind.custom != nil {
+	if p.pt != types.MergePatchType && p.pt != types.StrategicMergePatchType || p.r.kind.custom != nil {
 		return nil, false
 	}
-	for name, value := range patch {
-		if value == nil || name == "kind" || name == "apiVersion" {
+	patch, ok := readPlain(p.data)
+	if !ok || patch[0].kind != jsonMap {
+		return nil, false
+	}
+	for part := range patch.all() {
+		if name := part[0].name; part.isNull() || name == "kind" || name == "apiVersion" || name == "metadata" && directs(part) {
 			return nil, false
 		}
-	}
-	if metadata, ok := patch["metadata"].(map[string]any); ok && directs(metadata) {
-		p.unused = patch
-		return nil, false
 	}
 	obj := p.draft(old)
 	return obj, merger{strategic: p.pt == types.StrategicMergePatchType}.merge(reflect.ValueOf(obj).Elem(), patch)
 }
 
-// directs tells whether a map, which is to be merged into a struct, has a directive.
-func directs(patch map[string]any) bool {
-	for name := range patch {
-		if strings.HasPrefix(name, "$") {
+// directs tells whether a patch of a struct has a directive.
+func directs(patch jsonValue) bool {
+	for member := range patch.all() {
+		if strings.HasPrefix(member[0].name, "$") {
 			return true
 		}
 	}
@@ -57,8 +58,8 @@ type merger struct {
 	listed    bool // within a list: what a null in a map means there depends on where the list comes from
 }
 
-func (m merger) merge(to reflect.Value, patch any) bool {
-	if patch == nil {
+func (m merger) merge(to reflect.Value, patch jsonValue) bool {
+	if patch.isNull() {
 		to.SetZero()
 		return true
 	}
@@ -79,49 +80,51 @@ func (m merger) merge(to reflect.Value, patch any) bool {
 	}
 }
 
-func (m merger) mergeStruct(to reflect.Value, patch any) bool {
+func (m merger) mergeStruct(to reflect.Value, patch jsonValue) bool {
 	is := shapeOf(to.Type())
 	if is.unmarshals {
-		return unmarshal(to, patch)
+		return unmarshal(to, &patch[0])
 	}
-	fields, ok := patch.(map[string]any)
-	for name, value := range fields {
-		member, known := is.members[name]
+	if patch[0].kind != jsonMap {
+		return false
+	}
+	for value := range patch.all() {
+		member, known := is.members[value[0].name]
 		if !known || !m.mergeMember(to.FieldByIndex(member.index), member, value) {
 			return false
 		}
 	}
-	return ok
+	return true
 }
 
-func (m merger) mergeMember(to reflect.Value, member member, patch any) bool {
-	if list, ok := patch.([]any); ok && m.strategic && member.merged && to.Kind() == reflect.Slice {
-		return m.mergeList(to, list, member.key)
+func (m merger) mergeMember(to reflect.Value, member member, patch jsonValue) bool {
+	if patch[0].kind == jsonList && m.strategic && member.merged && to.Kind() == reflect.Slice {
+		return m.mergeList(to, patch, member.key)
 	}
 	return m.merge(to, patch)
 }
 
 // mergeMap merges into a map from strings to strings or to what reads JSON itself, such as quantities.
-func (m merger) mergeMap(to reflect.Value, patch any) bool {
-	entries, ok := patch.(map[string]any)
-	if !ok || to.Type().Key().Kind() != reflect.String || reflect.PointerTo(to.Type()).Implements(unmarshaler) {
+func (m merger) mergeMap(to reflect.Value, patch jsonValue) bool {
+	if patch[0].kind != jsonMap || to.Type().Key().Kind() != reflect.String || reflect.PointerTo(to.Type()).Implements(unmarshaler) {
 		return false
 	}
 	if to.IsNil() {
-		to.Set(reflect.MakeMapWithSize(to.Type(), len(entries)))
+		to.Set(reflect.MakeMapWithSize(to.Type(), patch.count()))
 	}
 	elem := to.Type().Elem()
-	for name, value := range entries {
+	for value := range patch.all() {
+		name := value[0].name
 		key := reflect.ValueOf(name).Convert(to.Type().Key())
-		if value == nil && m.listed {
+		if value.isNull() && m.listed {
 			return false
 		}
-		if value == nil {
+		if value.isNull() {
 			to.SetMapIndex(key, reflect.Value{})
 			continue
 		}
 		is := reflect.New(elem).Elem()
-		if _, deep := value.(map[string]any); deep || m.strategic && strings.HasPrefix(name, "$") || !m.merge(is, value) {
+		if value[0].kind == jsonMap || m.strategic && strings.HasPrefix(name, "$") || !m.merge(is, value) {
 			return false
 		}
 		to.SetMapIndex(key, is)
@@ -130,17 +133,18 @@ func (m merger) mergeMap(to reflect.Value, patch any) bool {
 }
 
 // replaceList puts a list in the place of another.
-func (m merger) replaceList(to reflect.Value, patch any) bool {
-	list, ok := patch.([]any)
-	if !ok || reflect.PointerTo(to.Type()).Implements(unmarshaler) {
+func (m merger) replaceList(to reflect.Value, patch jsonValue) bool {
+	if patch[0].kind != jsonList || reflect.PointerTo(to.Type()).Implements(unmarshaler) {
 		return false
 	}
 	m.listed = true
-	is := reflect.MakeSlice(to.Type(), len(list), len(list))
-	for i, value := range list {
-		if value == nil || !m.merge(is.Index(i), value) {
+	n := patch.count()
+	is, i := reflect.MakeSlice(to.Type(), n, n), 0
+	for value := range patch.all() {
+		if value.isNull() || !m.merge(is.Index(i), value) {
 			return false
 		}
+		i++
 	}
 	to.Set(is)
 	return true
@@ -150,36 +154,39 @@ func (m merger) replaceList(to reflect.Value, patch any) bool {
 // added. What the patch names comes in the order of the patch; what it does not name stays before what it stood before.
 //
 // Upstream: k8s.io/apimachinery/pkg/util/strategicpatch mergeSlice, mergeSortedSlice.
-func (m merger) mergeList(to reflect.Value, patch []any, key string) bool {
+func (m merger) mergeList(to reflect.Value, patch jsonValue, key string) bool {
 	was, ok := keysOf(to, key)
 	if !ok {
 		return false
 	}
 	m.listed = true
-	named := make([]string, len(patch))
-	for i, value := range patch {
-		if named[i], ok = keyIn(value, key); !ok || slices.Contains(named[:i], named[i]) {
+	named := make([]string, 0, patch.count())
+	for value := range patch.all() {
+		name, ok := keyIn(value, key)
+		if !ok || slices.Contains(named, name) {
 			return false
 		}
+		named = append(named, name)
 	}
-	out := reflect.MakeSlice(to.Type(), 0, len(was)+len(patch))
-	rest := 0 // of what is not named
-	for i, value := range patch {
+	out := reflect.MakeSlice(to.Type(), 0, len(was)+len(named))
+	rest, i := 0, 0 // of what is not named, and of what is
+	for value := range patch.all() {
 		at := slices.Index(was, named[i])
+		i++
 		for rest < len(was) && (slices.Contains(named, was[rest]) || rest < at) {
 			if !slices.Contains(named, was[rest]) {
 				out = reflect.Append(out, to.Index(rest))
 			}
 			rest++
 		}
-		elem := reflect.New(to.Type().Elem()).Elem()
+		out = out.Slice(0, out.Len()+1)
+		elem := out.Index(out.Len() - 1)
 		if at >= 0 {
 			elem.Set(to.Index(at))
 		}
 		if !m.merge(elem, value) {
 			return false
 		}
-		out = reflect.Append(out, elem)
 	}
 	for ; rest < len(was); rest++ {
 		if !slices.Contains(named, was[rest]) {
@@ -215,31 +222,32 @@ func keysOf(list reflect.Value, key string) ([]string, bool) {
 }
 
 // keyIn is the key of an element of a patch's list, and whether it has one that is a string.
-func keyIn(elem any, key string) (string, bool) {
+func keyIn(elem jsonValue, key string) (string, bool) {
 	if key != "" {
-		fields, _ := elem.(map[string]any)
-		elem = fields[key]
+		elem = elem.member(key)
 	}
-	s, ok := elem.(string)
-	return s, ok && s != ""
+	if elem == nil || elem[0].kind != jsonString {
+		return "", false
+	}
+	return elem[0].text, elem[0].text != ""
 }
 
 // setScalar sets a string, a boolean or a whole number. Others are left to those who read JSON.
-func setScalar(to reflect.Value, value any) bool {
-	switch v := value.(type) {
-	case string:
+func setScalar(to reflect.Value, value jsonValue) bool {
+	switch is := &value[0]; is.kind {
+	case jsonString:
 		if to.Kind() == reflect.String {
-			to.SetString(v)
+			to.SetString(is.text)
 			return true
 		}
-	case bool:
+	case jsonBool:
 		if to.Kind() == reflect.Bool {
-			to.SetBool(v)
+			to.SetBool(is.raw == "true")
 			return true
 		}
-	case int64:
-		if to.CanInt() && !to.OverflowInt(v) {
-			to.SetInt(v)
+	case jsonInt:
+		if n := is.number(); to.CanInt() && !to.OverflowInt(n) {
+			to.SetInt(n)
 			return true
 		}
 	}
@@ -249,14 +257,19 @@ func setScalar(to reflect.Value, value any) bool {
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
 // unmarshal has a value read a scalar itself.
-func unmarshal(to reflect.Value, value any) bool {
-	switch value.(type) {
-	case string, bool, int64:
+func unmarshal(to reflect.Value, value *jsonNode) bool {
+	switch value.kind {
+	case jsonString, jsonBool, jsonInt:
 	default:
 		return false
 	}
-	data, err := json.Marshal(value)
-	return err == nil && to.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(data) == nil
+	is := to.Addr().Interface().(json.Unmarshaler)
+	if at, ok := is.(*metav1.Time); ok && value.kind == jsonString {
+		parsed, err := time.Parse(time.RFC3339, value.text) // as it does itself, but for the string it would make
+		at.Time = parsed.Local()
+		return err == nil
+	}
+	return is.UnmarshalJSON([]byte(value.raw)) == nil
 }
 
 // shape is a type of structs as a patch sees it.

@@ -33,8 +33,7 @@ type patching struct {
 	opts metav1.PatchOptions
 	sub  subresource
 
-	warnings []string       // of the last attempt
-	unused   map[string]any // the patch as a map, if it was decoded and is as it was; see decoded
+	warnings []string // of the last attempt
 }
 
 // check tells whether the server takes such a patch at all.

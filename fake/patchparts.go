@@ -81,10 +81,6 @@ func (p *patching) decoded() (patch map[string]any, ok bool) {
 	if p.pt != types.MergePatchType && p.pt != types.StrategicMergePatchType {
 		return nil, false
 	}
-	if p.unused != nil {
-		patch, p.unused = p.unused, nil
-		return patch, true
-	}
 	strict, err := kjson.UnmarshalStrict(p.data, &patch)
 	return patch, err == nil && len(strict) == 0 && patch != nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -63,19 +62,41 @@ func (k *Kubelet) removePodDir(ctx context.Context, uid types.UID) error {
 	if exists, err := k.cfg.FS.Exists(dir); err != nil || !exists {
 		return err
 	}
-	mounts, err := k.cfg.FS.Mounts()
-	if err != nil {
+	switch mount, err := k.mountIn(dir); {
+	case err != nil:
 		return fmt.Errorf("remove pod directory: %w", err)
-	}
-	for _, m := range mounts {
-		if m.Path == dir || strings.HasPrefix(m.Path, dir+"/") {
-			return fmt.Errorf("%w: pod %s: %s", errStillMounted, uid, m.Path)
-		}
+	case mount != "":
+		return fmt.Errorf("%w: pod %s: %s", errStillMounted, uid, mount)
 	}
 	if err := errors.Join(subpath.RemoveLeft(k.cfg.FS, dir), k.removeEmpty(dir)); err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, fmt.Sprintf("orphaned pod %q found, but error occurred when trying to remove the pod directory", uid))
 	}
 	return nil
+}
+
+// mountIn is the first path, from path on and in it, at which something is mounted; "" where there is none. It looks at what is
+// there, which is little of a pod that has ended, and not at what is mounted for all the others.
+func (k *Kubelet) mountIn(path string) (string, error) {
+	info, err := k.cfg.FS.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil || info.Mode&fs.ModeSymlink != 0 {
+		return "", err
+	}
+	if mounted, err := k.cfg.FS.IsMountPoint(path); err != nil || mounted {
+		return path, err
+	}
+	if !info.Mode.IsDir() {
+		return "", nil
+	}
+	names, err := k.cfg.FS.ReadDir(path)
+	for _, name := range names {
+		if mount, err := k.mountIn(filepath.Join(path, name)); err != nil || mount != "" {
+			return mount, err
+		}
+	}
+	return "", err
 }
 
 // removeEmpty removes a directory and those in it, from within, as long as they are empty.

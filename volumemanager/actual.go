@@ -1,7 +1,6 @@
 package volumemanager
 
 import (
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +25,7 @@ const (
 // Upstream: pkg/kubelet/volumemanager/cache ActualStateOfWorld.
 type actualState struct {
 	volumes    map[corev1.UniqueVolumeName]*actualVolume
-	podVolumes map[types.UID]int // how many mounts each pod has, or may have
+	podVolumes map[types.UID][]*actualVolume // that each pod has, or may have, in no order; never empty
 }
 
 // actualVolume is a volume that is attached to this node.
@@ -60,7 +59,7 @@ type actualMount struct {
 }
 
 func newActualState() actualState {
-	return actualState{volumes: map[corev1.UniqueVolumeName]*actualVolume{}, podVolumes: map[types.UID]int{}}
+	return actualState{volumes: map[corev1.UniqueVolumeName]*actualVolume{}, podVolumes: map[types.UID][]*actualVolume{}}
 }
 
 // add notes that a volume is attached, or, of one that was found on the disk, that it still is.
@@ -106,7 +105,7 @@ func (a *actualState) setMount(v *actualVolume, want desiredMount, state mountSt
 	if !known {
 		m = &actualMount{}
 		v.pods[pod] = m
-		a.podVolumes[pod]++
+		a.podVolumes[pod] = append(a.podVolumes[pod], v)
 	}
 	m.specName, m.outerName, m.state = want.spec.Name(), want.outerName, state
 	if state == mounted {
@@ -120,7 +119,8 @@ func (a *actualState) removeMount(v *actualVolume, pod types.UID) {
 		return
 	}
 	delete(v.pods, pod)
-	if a.podVolumes[pod]--; a.podVolumes[pod] == 0 {
+	left := slices.DeleteFunc(a.podVolumes[pod], func(other *actualVolume) bool { return other == v })
+	if a.podVolumes[pod] = left; len(left) == 0 {
 		delete(a.podVolumes, pod)
 	}
 }
@@ -131,9 +131,6 @@ func (v *actualVolume) mountState(pod types.UID) mountState {
 	}
 	return notMounted
 }
-
-// sortedPods are the pods that have the volume mounted, or may have.
-func (v *actualVolume) sortedPods() []types.UID { return slices.Sorted(maps.Keys(v.pods)) }
 
 // after is the state that a mount in a state is in when an operation on it has ended in err: an uncertain error leaves
 // it uncertain, a transient one as it was, a final one means it is not mounted. One that was found on the disk may be in

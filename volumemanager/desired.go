@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/podclaims"
 )
 
 // desiredState is what the pods of this node need.
@@ -20,6 +21,8 @@ import (
 type desiredState struct {
 	pods    map[types.UID]*desiredPod
 	volumes map[corev1.UniqueVolumeName]*desiredVolume
+
+	claimants map[types.NamespacedName][]types.UID // the pods that have a volume of a claim; one may be there twice
 
 	unlooked int // pods of which nobody has tried yet to find out what they need
 }
@@ -62,7 +65,10 @@ type desiredMount struct {
 }
 
 func newDesiredState() desiredState {
-	return desiredState{pods: map[types.UID]*desiredPod{}, volumes: map[corev1.UniqueVolumeName]*desiredVolume{}}
+	return desiredState{
+		pods: map[types.UID]*desiredPod{}, volumes: map[corev1.UniqueVolumeName]*desiredVolume{},
+		claimants: map[types.NamespacedName][]types.UID{},
+	}
 }
 
 // addPod returns whether there is something to find out about the pod.
@@ -76,12 +82,24 @@ func (d *desiredState) addPod(pod *corev1.Pod) bool {
 	}
 	p.useVolumes()
 	d.pods[pod.UID] = p
+	d.eachClaim(pod, func(claim types.NamespacedName) {
+		d.claimants[claim] = append(d.claimants[claim], pod.UID)
+	})
 	if len(p.wanted) > 0 {
 		d.unlooked++
 		return true
 	}
 	p.looked = true
 	return false
+}
+
+// eachClaim calls f for the claims behind a pod's volumes, which stay the same as long as the pod lives.
+func (d *desiredState) eachClaim(pod *corev1.Pod, f func(types.NamespacedName)) {
+	for i := range pod.Spec.Volumes {
+		if name := podclaims.Name(pod, &pod.Spec.Volumes[i]); name != "" {
+			f(types.NamespacedName{Namespace: pod.Namespace, Name: name})
+		}
+	}
 }
 
 // update takes in the newer object of a pod, whose containers may use further volumes now.
@@ -104,6 +122,12 @@ func (d *desiredState) removePod(uid types.UID) []corev1.UniqueVolumeName {
 		return nil
 	}
 	delete(d.pods, uid)
+	d.eachClaim(p.pod, func(claim types.NamespacedName) {
+		left := slices.DeleteFunc(d.claimants[claim], func(other types.UID) bool { return other == uid })
+		if d.claimants[claim] = left; len(left) == 0 {
+			delete(d.claimants, claim)
+		}
+	})
 	d.looked(p)
 	names := slices.Compact(slices.Sorted(maps.Values(p.volumes))) // two volumes of a pod may be the same
 	for _, name := range names {

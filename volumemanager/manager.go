@@ -125,7 +125,9 @@ func (m *Manager) RemovePod(uid types.UID) {
 		m.volumes.Add(name)
 	}
 	m.checkReady()
-	m.cleanRemains()
+	if m.ready {
+		m.cleanRemainsOf(uid)
+	}
 }
 
 // Mounted tells whether all volumes that the containers of a pod use are mounted. A pod that was not added is not.
@@ -151,7 +153,7 @@ func (m *Manager) Mounted(uid types.UID) bool {
 //
 // Upstream: pkg/kubelet/volumemanager WaitForUnmount, HasPossiblyMountedVolumesForPod (v1.36).
 func (m *Manager) HasVolumes(uid types.UID) bool {
-	return m.actual.podVolumes[uid] > 0 || m.remains.ofPod(uid)
+	return len(m.actual.podVolumes[uid]) > 0 || len(m.remains.volumes[uid]) > 0
 }
 
 // Path is where a volume of a pod, named as in the pod, is mounted, or the link to its device. It returns false while it is
@@ -201,9 +203,6 @@ func (m *Manager) Quiet() bool {
 
 // lookAgain has the volumes looked at that a pod has here: what it does not want may be unmounted now.
 func (m *Manager) lookAgain(uid types.UID) {
-	if m.actual.podVolumes[uid] == 0 {
-		return
-	}
 	for _, name := range m.actual.volumesOf(uid) {
 		m.volumes.Add(name)
 	}

@@ -121,11 +121,9 @@ func Resized(was, is *corev1.PersistentVolumeClaim) bool {
 
 // ClaimResized tells of a claim of which Resized is true. Those pods that use it have their volume looked at again.
 func (m *Manager) ClaimResized(claim *corev1.PersistentVolumeClaim) {
-	for _, uid := range slices.Sorted(maps.Keys(m.desired.pods)) {
+	using := m.desired.claimants[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]
+	for _, uid := range slices.Compact(slices.Sorted(slices.Values(using))) {
 		p := m.desired.pods[uid]
-		if p.pod.Namespace != claim.Namespace {
-			continue
-		}
 		for i := range p.pod.Spec.Volumes {
 			volume := &p.pod.Spec.Volumes[i]
 			if podclaims.Name(p.pod, volume) != claim.Name || !p.wanted.Has(volume.Name) || m.readAfter(p, volume.Name, claim) {
@@ -163,4 +161,4 @@ func (m *Manager) DriversChanged() {
 }
 
 // anySpec is the volume as one of its pods uses it, always the same one.
-func (v *desiredVolume) anySpec() *plugins.Spec { return v.pods[v.podsAfter("")[0]].spec }
+func (v *desiredVolume) anySpec() *plugins.Spec { return v.pods[v.firstPod()].spec }

@@ -64,7 +64,7 @@ func (m *Manager) reconstruct() error {
 	m.scanned = true
 	for _, v := range volumes {
 		if v.why = m.takeVolume(v); v.why != nil {
-			m.remains.volumes = append(m.remains.volumes, &v)
+			m.remains.add(&v)
 		}
 	}
 	for _, l := range lists {
@@ -226,7 +226,7 @@ func (a *actualState) foundMount(v *actualVolume, pod types.UID, specName string
 		return
 	}
 	v.pods[pod] = &actualMount{specName: specName, state: mountUncertain, reconstructed: true}
-	a.podVolumes[pod]++
+	a.podVolumes[pod] = append(a.podVolumes[pod], v)
 }
 
 // settleFound finds out of what was found on the disk what could not be told before there was a Node, and caches.
@@ -259,8 +259,8 @@ func (m *Manager) Found() []types.UID {
 			}
 		}
 	}
-	for _, v := range m.remains.volumes {
-		pods[v.pod] = true
+	for uid := range m.remains.volumes {
+		pods[uid] = true
 	}
 	return slices.Sorted(maps.Keys(pods))
 }

@@ -2,10 +2,12 @@ package volumemanager
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volsim/volsim/executor"
 	"github.com/volsim/volsim/plugins"
@@ -13,7 +15,7 @@ import (
 
 // remains is what was found on the disk of which it cannot be told which volume it is.
 type remains struct {
-	volumes []*foundVolume
+	volumes map[types.UID][]*foundVolume // by pod, sorted by path; none is empty
 	devices []foundDevice
 }
 
@@ -23,60 +25,98 @@ type foundDevice struct {
 	path string
 }
 
+func (r *remains) add(v *foundVolume) {
+	if r.volumes == nil {
+		r.volumes = map[types.UID][]*foundVolume{}
+	}
+	r.volumes[v.pod] = append(r.volumes[v.pod], v)
+}
+
+// drop forgets what of a pod's is no remains any more.
+func (r *remains) drop(pod types.UID, is func(*foundVolume) bool) {
+	left := slices.DeleteFunc(r.volumes[pod], is)
+	if len(left) == 0 {
+		delete(r.volumes, pod)
+		return
+	}
+	r.volumes[pod] = left
+}
+
 // cleanRemains takes away, once, what could not be reconstructed and nobody wants. What a pod may want waits until it has it, or
-// is gone. What fails stays on the disk.
+// is gone; see cleanRemainsOf. What fails stays on the disk.
 //
 // Differs: upstream forgets what a pod wants at that moment, and does not clean up what was mounted for the node.
 //
 // Upstream: pkg/kubelet/volumemanager/reconciler cleanOrphanVolumes, cleanupMounts (v1.36).
 func (m *Manager) cleanRemains() {
-	if !m.ready {
+	for _, uid := range slices.Sorted(maps.Keys(m.remains.volumes)) {
+		m.cleanRemainsOf(uid)
+	}
+	m.cleanDevices()
+}
+
+// cleanDevices takes away what was mounted for the node and nobody wants. What is being cleaned of pods may be of such a device:
+// that goes first, and comes back here.
+func (m *Manager) cleanDevices() {
+	if len(m.remains.devices) == 0 || m.remains.cleaning() {
 		return
 	}
-	m.remains.volumes = slices.DeleteFunc(m.remains.volumes, func(v *foundVolume) bool { return m.actual.has(v.pod, v.specName) })
-	for _, v := range m.remains.volumes {
-		if m.desired.pods[v.pod] == nil && !v.cleaned {
-			v.cleaned = true
-			m.start(m.cleanOperation(v))
-		}
-	}
+	wanted, known := m.devicePlaces()
 	for _, d := range m.remains.devices {
-		if !m.wantsDevice(d.path) {
+		if known && !wanted.Has(d.path) {
 			m.start(m.cleanDeviceOperation(d))
 		}
 	}
 	m.remains.devices = nil
 }
 
-// ofPod tells whether there may be something of a pod that has not been cleaned up.
-func (r *remains) ofPod(pod types.UID) bool {
-	return slices.ContainsFunc(r.volumes, func(v *foundVolume) bool { return v.pod == pod })
+// cleaning tells whether anything of a pod is being cleaned.
+func (r *remains) cleaning() bool {
+	for _, volumes := range r.volumes {
+		if slices.ContainsFunc(volumes, func(v *foundVolume) bool { return v.cleaned }) {
+			return true
+		}
+	}
+	return false
+}
+
+// cleanRemainsOf takes away what could not be reconstructed of a pod, unless that has it by now, or may want it.
+func (m *Manager) cleanRemainsOf(uid types.UID) {
+	if len(m.remains.volumes[uid]) == 0 {
+		return
+	}
+	m.remains.drop(uid, func(v *foundVolume) bool { return m.actual.has(uid, v.specName) })
+	if m.desired.pods[uid] != nil {
+		return
+	}
+	for _, v := range m.remains.volumes[uid] {
+		if !v.cleaned {
+			v.cleaned = true
+			m.start(m.cleanOperation(v))
+		}
+	}
 }
 
 // has tells whether a pod has a volume of a name.
 func (a *actualState) has(pod types.UID, specName string) bool {
-	for _, v := range a.volumes {
-		if have := v.pods[pod]; have != nil && have.specName == specName {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.podVolumes[pod], func(v *actualVolume) bool { return v.pods[pod].specName == specName })
 }
 
-// wantsDevice tells whether a volume is, or is to be, mounted for the node at a path.
-func (m *Manager) wantsDevice(path string) bool {
+// devicePlaces are the paths at which a volume is, or is to be, mounted for the node. It returns false where that cannot be told
+// of all.
+func (m *Manager) devicePlaces() (paths sets.Set[string], known bool) {
+	paths = make(sets.Set[string], len(m.desired.volumes)+len(m.actual.volumes))
 	for _, v := range m.desired.volumes {
 		at, err := devicePlace(v.caps, v.anySpec(), v.block, v.deviceMountable)
-		if err != nil || at == path {
-			return true
+		if err != nil {
+			return nil, false
 		}
+		paths.Insert(at)
 	}
 	for _, v := range m.actual.volumes {
-		if v.mountPath == path {
-			return true
-		}
+		paths.Insert(v.mountPath)
 	}
-	return false
+	return paths, true
 }
 
 // cleanOperation undoes by its path whatever was done for a pod. What a plugin that there is not has left stays.
@@ -100,8 +140,9 @@ func (m *Manager) cleanOperation(found *foundVolume) executor.Operation {
 			if err != nil {
 				log.Error(err, "what could not be reconstructed is left")
 			}
-			m.remains.volumes = slices.DeleteFunc(m.remains.volumes, func(v *foundVolume) bool { return v == found })
+			m.remains.drop(found.pod, func(v *foundVolume) bool { return v == found })
 			m.cfg.PodChanged(found.pod)
+			m.cleanDevices()
 			return nil // it is done once
 		},
 	}

@@ -195,10 +195,8 @@ func (m *Manager) unattached(p *desiredPod) []string {
 // volumesOf are the volumes that a pod has, or may have, sorted.
 func (a *actualState) volumesOf(pod types.UID) []corev1.UniqueVolumeName {
 	var names []corev1.UniqueVolumeName
-	for name, v := range a.volumes {
-		if _, ok := v.pods[pod]; ok {
-			names = append(names, name)
-		}
+	for _, v := range a.podVolumes[pod] {
+		names = append(names, v.name)
 	}
 	slices.Sort(names)
 	return names

@@ -1,0 +1,90 @@
+package fake
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+	kjson "sigs.k8s.io/json"
+)
+
+// tree is the value as those who read all JSON give it.
+func (v jsonValue) tree() any {
+	switch v[0].kind {
+	case jsonBool:
+		return v[0].raw == "true"
+	case jsonInt:
+		return v[0].number()
+	case jsonString:
+		return v[0].text
+	case jsonList:
+		list := []any{}
+		for value := range v.all() {
+			list = append(list, value.tree())
+		}
+		return list
+	case jsonMap:
+		all := map[string]any{}
+		for value := range v.all() {
+			all[value[0].name] = value.tree()
+		}
+		return all
+	default:
+		return nil
+	}
+}
+
+// agrees fails if a document that is taken for plain is anything but what others read, or none.
+func agrees(t rapid.TB, text string) (plain bool) {
+	v, ok := readPlain([]byte(text))
+	if !ok {
+		return false
+	}
+	var want any
+	strict, err := kjson.UnmarshalStrict([]byte(text), &want)
+	if err != nil || len(strict) > 0 {
+		t.Fatalf("%q is taken for plain; others say %v, %v", text, err, strict)
+	}
+	if got := v.tree(); !reflect.DeepEqual(want, got) {
+		t.Fatalf("%q is %v, as others read it %v", text, got, want)
+	}
+	return true
+}
+
+func TestPlainJSONIsWhatOthersRead(t *testing.T) {
+	pieces := rapid.SampledFrom([]string{
+		"{", "}", "[", "]", ",", ":", `"a":`, `"b":`, `"a"`, `""`, `"é"`, `"\n"`, `"\""`, `"\u00e9"`, `"\ud800"`, `"\x"`, "\"\xff\"", "\"\t\"",
+		"null", "true", "false", "nul", "0", "7", "-1", "-", "01", "1.5", "1e3", "123456789012345678", "1234567890123456789", " ", "\n", "\f",
+		`{"a":1}`, `{"a":{"b":[]}}`, `[1,"x"]`, `{"a":1,"b":null}`,
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		agrees(t, strings.Join(rapid.SliceOfN(pieces, 1, 8).Draw(t, "pieces"), ""))
+	})
+}
+
+func TestWhatIsPlainJSON(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", plainDepthMax) + strings.Repeat("]", plainDepthMax)
+	for _, text := range []string{
+		`{}`, `[]`, ` {"a" : [ 1 , -2 ] , "b":{"c":null,"d":true,"e":false} } `, `"é\n"`, `{"a":{"b":1},"b":{"b":1}}`, deep,
+	} {
+		if !agrees(t, text) {
+			t.Errorf("%q is not taken for plain", text)
+		}
+	}
+	for _, text := range []string{
+		``, ` `, `{`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{"a":1 "b":2}`, `[1,]`, `[1 2]`, `{}{}`, `1.5`, `1e3`, `01`, `-`, `tru`, `{"a":1,"a":2}`, `{a:1}`,
+		`"`, `"\"`, `{"a":1}}`, "[" + deep + "]", `1234567890123456789`,
+	} {
+		if agrees(t, text) {
+			t.Errorf("%q is taken for plain", text)
+		}
+	}
+}
+
+func FuzzPlainJSON(f *testing.F) {
+	f.Add(`{"metadata":{"uid":"u"},"status":{"conditions":[{"type":"Ready","reason":null}],"n":-3}}`)
+	f.Add(`{"a":"\u00e9\\","b":[true,false,{}]}`)
+	f.Fuzz(func(t *testing.T, text string) { agrees(t, text) })
+}

@@ -1,0 +1,150 @@
+package volumemanager
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/sim"
+)
+
+// askedOften is a plugin that counts how often it is asked where a volume is mounted for the node.
+type askedOften struct{ asked int }
+
+func (a *askedOften) DeviceMountPath(spec *plugins.Spec) (string, error) {
+	a.asked++
+	return "/devices/" + spec.Name(), nil
+}
+
+func (a *askedOften) CanDeviceMount(*plugins.Spec) (bool, error) { return true, nil }
+
+func (a *askedOften) MountDevice(context.Context, *plugins.Spec, string, plugins.Use) error {
+	return nil
+}
+
+func (a *askedOften) UnmountDevice(context.Context, string) error { return nil }
+
+// full is a manager that knows so many pods, each with a volume of its own behind a claim.
+func full(pods int) (*Manager, *askedOften) {
+	plugin := &askedOften{}
+	component := sim.NewStepped(sim.SteppedConfig{}).Component("kubelet")
+	m := &Manager{desired: newDesiredState(), actual: newActualState(), ready: true}
+	m.pods = sim.NewQueue[types.UID](component, sim.QueueConfig{Name: "pods"})
+	m.volumes = sim.NewQueue[corev1.UniqueVolumeName](component, sim.QueueConfig{Name: "volumes"})
+	for i := range pods {
+		pod := podOfOne(i)
+		m.desired.addPod(pod)
+		spec := &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("volume-", i)}}}
+		name := corev1.UniqueVolumeName(spec.Name())
+		mount := desiredMount{pod: pod, spec: spec, outerName: "data"}
+		m.desired.pods[pod.UID].volumes["data"] = name
+		m.desired.volumes[name] = &desiredVolume{
+			name: name, caps: plugins.Capabilities{DeviceMounter: plugin}, deviceMountable: true,
+			pods: map[types.UID]desiredMount{pod.UID: mount},
+		}
+		m.actual.setMount(m.actual.add(m.desired.volumes[name], ""), mount, mounted)
+	}
+	return m, plugin
+}
+
+func podOfOne(i int) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", UID: types.UID(fmt.Sprint("pod-", i))},
+		Spec: corev1.PodSpec{
+			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: fmt.Sprint("claim-", i)},
+			}}},
+			Containers: []corev1.Container{{Name: "main", VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}}},
+		},
+	}
+}
+
+// TestWhereVolumesAreMountedIsAskedOnce has a kubelet begin that finds as many devices as its pods want volumes.
+func TestWhereVolumesAreMountedIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	const volumes = 50
+	m, plugin := full(volumes)
+	for i := range volumes {
+		m.remains.devices = append(m.remains.devices, foundDevice{path: fmt.Sprint("/devices/volume-", i)})
+	}
+	m.cleanRemains()
+	if plugin.asked != volumes {
+		t.Errorf("the plugin was asked %d times about %d volumes", plugin.asked, volumes)
+	}
+}
+
+// TestRemainsOfAPodThatHasThemAreNone, and those of others stay as they are.
+func TestRemainsOfAPodThatHasThemAreNone(t *testing.T) {
+	t.Parallel()
+	m, _ := full(3)
+	m.remains.add(&foundVolume{pod: "pod-1", specName: "volume-1"})
+	m.remains.add(&foundVolume{pod: "pod-2", specName: "other"})
+	m.cleanRemains()
+	if len(m.remains.volumes) != 1 || len(m.remains.volumes["pod-2"]) != 1 {
+		t.Errorf("left are %v; want the other volume of pod-2", m.remains.volumes)
+	}
+}
+
+// TestClaimantsAreThePodsThatAreThere, until the last of them goes.
+func TestClaimantsAreThePodsThatAreThere(t *testing.T) {
+	t.Parallel()
+	d := newDesiredState()
+	pods := []*corev1.Pod{podOfOne(7), podOfOne(7)}
+	pods[1].UID = "another"
+	claim := types.NamespacedName{Namespace: "default", Name: "claim-7"}
+	for i, pod := range pods {
+		d.addPod(pod)
+		d.addPod(pod.DeepCopy()) // it is seen again
+		if got := len(d.claimants[claim]); got != i+1 {
+			t.Errorf("%d pods have the claim; want %d", got, i+1)
+		}
+	}
+	for _, pod := range pods {
+		d.removePod(pod.UID)
+	}
+	if len(d.claimants) > 0 {
+		t.Errorf("pods that are gone have claims: %v", d.claimants)
+	}
+}
+
+// BenchmarkClaimResized is one claim of many pods that says something new: the cost is the same however many there are.
+func BenchmarkClaimResized(b *testing.B) {
+	for _, pods := range []int{10, 10_000} {
+		b.Run(fmt.Sprint(pods), func(b *testing.B) {
+			m, _ := full(pods)
+			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claim-7", ResourceVersion: "9"}}
+			b.ReportAllocs()
+			for b.Loop() {
+				m.ClaimResized(claim)
+			}
+			if !m.desired.pods["pod-7"].stale.Has("data") {
+				b.Error("the pod does not look at its volume again")
+			}
+		})
+	}
+}
+
+// BenchmarkRemains is a kubelet that has begun, and has found of each of its pods a volume that it could not reconstruct: the time
+// for each pod is the same however many there are.
+func BenchmarkRemains(b *testing.B) {
+	for _, pods := range []int{10, 10_000} {
+		b.Run(fmt.Sprint(pods), func(b *testing.B) {
+			m, _ := full(pods)
+			for b.Loop() {
+				for i := range pods {
+					m.remains.add(&foundVolume{pod: types.UID(fmt.Sprint("pod-", i)), specName: fmt.Sprint("volume-", i)})
+				}
+				m.cleanRemains()
+				if len(m.remains.volumes) > 0 {
+					b.Fatal("what pods have is taken for remains")
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*pods), "ns/pod")
+		})
+	}
+}
