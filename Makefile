@@ -1,19 +1,51 @@
-# make test   installs what is missing (as root, where apt-get is) and passes all tests
-# make check  the linters, besides
-# make bench  the benchmarks
-# make soak   each scenario of the book under COUNT drawn schedules, with all that may go wrong beside
-# make demo   the life of a volume
+# make test    installs what is missing (as root, where apt-get is) and passes all tests
+# make test-dm the part of it that takes a device-mapper: here where there is one, or else in User-Mode-Linux guests
+# make check   the linters, besides
+# make bench   the benchmarks
+# make soak    each scenario of the book under COUNT drawn schedules, with all that may go wrong beside
+# make demo    the life of a volume
 
 GO ?= go
 TOOL = $(GO) tool -modfile=tools/go.mod
 
-.PHONY: test packages vet check bench soak demo
+.PHONY: test test-dm packages vet check bench soak demo
 
 # The race detector takes a C compiler; packages installs one where it can.
+RACE = $$(command -v gcc >/dev/null && echo -race)
+
+# In a stepped world one thing happens at a time, and a search goes through thousands of them: there the race detector has little to
+# find, and takes six to eight times as long. So the packages that search have two runs: a short one with it, of every live test and
+# of some schedules of each search, and all of it without. All other packages are tested with it, in full.
+SEARCHES = ./attachdetach ./cluster ./explore ./invariant ./scenario
+
+# vet has looked at all packages by then; garbage is collected less often, since worlds make much of it.
+GOTEST = GOGC=400 $(GO) test -vet=off
+
 test: packages vet
-	$(GO) test $$(command -v gcc >/dev/null && echo -race) ./...
-	cd conformance && $(GO) test ./...
-	cd sanity && $(GO) test -count=1 -v ./...
+	@echo "all but $(SEARCHES), with the race detector:"
+	$(GOTEST) $(RACE) $$($(GO) list ./... | grep -vxE "$$($(GO) list $(SEARCHES) | paste -sd '|' -)")
+	@echo "$(SEARCHES), in short, with the race detector:"
+	$(GOTEST) $(RACE) -short $(SEARCHES)
+	@echo "$(SEARCHES), in full, without it:"
+	$(GOTEST) $(SEARCHES)
+	@echo "the comparisons with other implementations:"
+	cd conformance && $(GOTEST) ./...
+	@echo "the promises of CSI drivers, over their sockets:"
+	cd sanity && $(GOTEST) -count=1 -v ./...
+	@$(MAKE) --no-print-directory test-dm
+
+# The packages whose tests take a device-mapper, and those whose tests start guests themselves. No program with the race detector
+# in it runs in a guest.
+MAPPED = ./internal/dm ./nodefs/lvm2/... ./plugins/lvm/...
+GUESTS = ./internal/guest/... ./nodefs/lvm2/faults
+
+test-dm: packages
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(GO) build -o "$$folder/umlexec" ./cmd/umlexec && \
+	if where=$$("$$folder/umlexec" -native -which); then \
+		echo "the tests that take a device-mapper, $$where:"; $(GOTEST) -exec "$$folder/umlexec -native" $(MAPPED); \
+	else echo "left out are the tests that take a device-mapper: they would run $$where"; fi && \
+	echo "the tests that start guests themselves:" && $(GOTEST) $(GUESTS)
+
 
 # What real devices need. Without root or apt-get the tests that miss something skip, and say what is missing.
 packages:

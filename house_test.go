@@ -47,9 +47,13 @@ var floors = map[string]int{
 	"plugins/csireq":    3,
 	"plugins/ownership": 3,
 	"plugins/blockcsi":  3,
-	"plugins/loop":      3,
-	"plugins/lvm":       3,
-	"plugins/array":     3,
+	// Does a driver on block devices keep the data of its volumes?
+	"plugins/blockcsi/blockcsitest": 3,
+	// What drivers on block devices tell of health, which takes a newer CSI.
+	"plugins/blockcsi/health": 3,
+	"plugins/loop":            3,
+	"plugins/lvm":             3,
+	"plugins/array":           3,
 	// Finding plugins that come and go, and checking any.
 	"plugins/prober":     3,
 	"plugins/flexvolume": 3,
@@ -104,6 +108,11 @@ var sameFloor = [][2]string{
 	{"plugins/csi", "plugins/ownership"},
 	{"plugins/array", "plugins/csireq"},
 	{"plugins/blockcsi", "plugins/csireq"},
+	{"plugins/blockcsi", "plugins/ownership"},
+	{"plugins/blockcsi/blockcsitest", "plugins/blockcsi"},
+	{"plugins/blockcsi/blockcsitest", "plugins/csireq"},
+	{"plugins/blockcsi/health", "plugins/blockcsi"},
+	{"plugins/blockcsi/health", "plugins/csireq"},
 	{"plugins/loop", "plugins/csireq"},
 	{"plugins/loop", "plugins/blockcsi"},
 	{"plugins/lvm", "plugins/csireq"},

@@ -49,6 +49,7 @@ type node struct {
 	sockets sockets
 	kubelet *kubelet.Kubelet // the one that was started last
 	lost    bool             // see Lose
+	stopped bool             // the driver is, there; see StopDriver
 	boots   int              // how often it has booted anew
 }
 

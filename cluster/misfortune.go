@@ -25,6 +25,8 @@ var Misfortunes = []string{"crash", "stop", "start", "replicate", "retire", "rel
 //	crash PART with RESOURCE N behind      … and its first list of a resource is N events old
 //	stop PART                              it is killed, and stays down until "start"
 //	start PART
+//	stop driver(NODE)                      the driver's process on the node ends, until "start": its mounts stay
+//	start driver(NODE)
 //	replicate PART                         a second process of it runs beside the first, PART#2
 //	retire PART#2                          it ends
 //	relist PART RESOURCE                   its watch breaks, and it lists again
@@ -32,41 +34,97 @@ var Misfortunes = []string{"crash", "stop", "start", "replicate", "retire", "rel
 //	reboot NODE                            its kubelet is killed, its mounts are gone, its disk is kept
 //	lose NODE                              its kubelet is killed, its mounts stay, it becomes NotReady; until "recover"
 //	recover NODE
-func (c *Cluster) misfortunes() []sim.Happening {
-	var all []sim.Happening
-	can := func(do func() error, format string, args ...any) {
-		all = append(all, sim.Happening{Name: fmt.Sprintf(format, args...), Happen: func() { c.must(do()) }})
-	}
+//
+// Only those with a verb are listed, or all if it is "": strategies ask at each step, and the lists are long.
+func (c *Cluster) misfortunes(verb string) []sim.Happening {
+	m := &misfortunes{cluster: c, verb: verb}
 	for _, p := range c.parts {
-		if c.lost(p) {
-			continue
+		m.ofPart(p)
+	}
+	if m.asked("expire") {
+		for _, resource := range c.read() {
+			m.can(func() error { c.server.Compact(resource); return nil }, "expire", resource)
 		}
-		if p.replica {
-			can(func() error { c.retire(p); return nil }, "retire %s", p.name)
-			continue
-		}
-		if p.component == nil {
-			can(func() error { return c.launch(p) }, "start %s", p.name)
-			continue
-		}
-		can(func() error { return c.restart(p.name) }, "crash %s", p.name)
+	}
+	for _, n := range c.nodes {
+		m.ofNode(n)
+	}
+	return m.all
+}
+
+// misfortunes is a list of them that is being made.
+type misfortunes struct {
+	cluster *Cluster
+	verb    string
+	all     []sim.Happening
+}
+
+// asked tells whether those with a verb are asked for.
+func (m *misfortunes) asked(verb string) bool { return m.verb == "" || m.verb == verb }
+
+// can adds one, if it is asked for.
+func (m *misfortunes) can(do func() error, verb, of string) {
+	if m.asked(verb) {
+		m.all = append(m.all, sim.Happening{Name: verb + " " + of, Happen: func() { m.cluster.must(do()) }})
+	}
+}
+
+// ofPart adds what can befall a part.
+func (m *misfortunes) ofPart(p *part) {
+	c := m.cluster
+	switch {
+	case c.lost(p):
+		return
+	case p.replica:
+		m.can(func() error { c.retire(p); return nil }, "retire", p.name)
+		return
+	case p.component == nil:
+		m.can(func() error { return c.launch(p) }, "start", p.name)
+		return
+	}
+	m.can(func() error { return c.restart(p.name) }, "crash", p.name)
+	if m.asked("crash") || m.asked("relist") {
 		for _, resource := range c.server.Views(p.component) {
-			for n := 1; n <= LagMax; n++ {
-				can(func() error { return c.restart(p.name, lag{resource, n}) }, "crash %s with %s %d behind", p.name, resource, n)
-			}
-			if c.server.Behind(p.component, resource) > 1 {
-				can(func() error { c.server.Break(p.component, resource); return nil }, "relist %s %s", p.name, resource)
-			}
-		}
-		can(func() error { return c.Stop(p.name) }, "stop %s", p.name)
-		if _, err := c.part(p.name + "#2"); err != nil && !strings.Contains(p.name, "(") {
-			can(func() error { return c.Replicate(p.name) }, "replicate %s", p.name)
+			m.ofView(p, resource)
 		}
 	}
-	for _, resource := range c.read() {
-		can(func() error { c.server.Compact(resource); return nil }, "expire %s", resource)
+	m.can(func() error { return c.Stop(p.name) }, "stop", p.name)
+	if m.asked("replicate") && !strings.Contains(p.name, "(") {
+		if _, err := c.part(p.name + "#2"); err != nil {
+			m.can(func() error { return c.Replicate(p.name) }, "replicate", p.name)
+		}
 	}
-	return append(all, c.nodeMisfortunes()...)
+}
+
+// ofView adds what can befall a part's cache of a resource.
+func (m *misfortunes) ofView(p *part, resource string) {
+	c := m.cluster
+	if m.asked("crash") {
+		for n := 1; n <= LagMax; n++ {
+			m.can(func() error { return c.restart(p.name, lag{resource, n}) }, "crash", fmt.Sprintf("%s with %s %d behind", p.name, resource, n))
+		}
+	}
+	if m.asked("relist") && c.server.Behind(p.component, resource) > 1 {
+		m.can(func() error { c.server.Break(p.component, resource); return nil }, "relist", p.name+" "+resource)
+	}
+}
+
+// ofNode adds what can befall a node.
+func (m *misfortunes) ofNode(n *node) {
+	c := m.cluster
+	if n.lost {
+		m.can(func() error { return c.Recover(n.name) }, "recover", n.name)
+		return
+	}
+	if _, can := n.fs.(rebooter); can {
+		m.can(func() error { return c.Reboot(n.name) }, "reboot", n.name)
+	}
+	m.can(func() error { return c.Lose(n.name) }, "lose", n.name)
+	if n.stopped {
+		m.can(func() error { return c.StartDriver(n.name) }, "start", driverOf(n.name))
+	} else {
+		m.can(func() error { return c.StopDriver(n.name) }, "stop", driverOf(n.name))
+	}
 }
 
 // read are the resources that somebody's view is behind in, in the order of the parts.
@@ -87,22 +145,6 @@ func (c *Cluster) read() []string {
 	return resources
 }
 
-func (c *Cluster) nodeMisfortunes() []sim.Happening {
-	var all []sim.Happening
-	for _, n := range c.nodes {
-		if n.lost {
-			all = append(all, sim.Happening{Name: "recover " + n.name, Happen: func() { c.must(c.Recover(n.name)) }})
-			continue
-		}
-		if _, can := n.fs.(rebooter); can {
-			all = append(all, sim.Happening{Name: "reboot " + n.name, Happen: func() { c.must(c.Reboot(n.name)) }})
-		}
-		all = append(all,
-			sim.Happening{Name: "lose " + n.name, Happen: func() { c.must(c.Lose(n.name)) }})
-	}
-	return all
-}
-
 // must is for what cannot fail, as the parts have started before.
 func (c *Cluster) must(err error) {
 	if err != nil {
@@ -111,6 +153,8 @@ func (c *Cluster) must(err error) {
 }
 
 func kubeletOf(node string) string { return "kubelet(" + node + ")" }
+
+func driverOf(node string) string { return "driver(" + node + ")" }
 
 // lost tells whether a part is the kubelet of a node that is lost.
 func (c *Cluster) lost(p *part) bool {
@@ -199,14 +243,14 @@ func (c *Cluster) setReady(name string, is corev1.ConditionStatus, reason, messa
 	})
 }
 
-// Ails tells whether a part is down, or there twice, or a node lost.
+// Ails tells whether a part is down, or there twice, or a node lost, or the driver stopped on one.
 func (c *Cluster) Ails() bool {
 	for _, p := range c.parts {
 		if p.component == nil || p.replica {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.stopped })
 }
 
 // Heal ends all misfortunes of a stepped world: what is lost comes back, what is down starts again, and what is there twice
@@ -227,6 +271,11 @@ func (c *Cluster) Heal() bool {
 			befall("retire %s", p.name)
 		case p.component == nil:
 			befall("start %s", p.name)
+		}
+	}
+	for _, n := range c.nodes {
+		if n.stopped {
+			befall("start %s", driverOf(n.name))
 		}
 	}
 	return healed

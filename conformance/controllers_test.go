@@ -82,7 +82,7 @@ func isBound(c *corev1.PersistentVolumeClaim) bool { return c.Status.Phase == co
 func buildCommand(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "volsim")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/volsim")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-o", program, "./cmd/volsim")
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

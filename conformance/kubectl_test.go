@@ -19,7 +19,7 @@ const kubectlVersion = "v1.36.3"
 func TestKubectl(t *testing.T) {
 	bin := t.TempDir()
 	build(t, filepath.Join(bin, "kubectl"), "./cmd/kubectl",
-		"-ldflags", "-X k8s.io/component-base/version.gitVersion="+kubectlVersion+
+		"-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion="+kubectlVersion+
 			" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36")
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "kubectl"),

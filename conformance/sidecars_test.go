@@ -202,7 +202,7 @@ func (w *sidecarWorld) runSidecars(dir, kubeconfig, socket string) {
 		{"external-snapshotter/v8/cmd/snapshot-controller", []string{"--kubeconfig=" + kubeconfig, "--leader-election", "--leader-election-namespace=kube-system", "--kube-api-qps=1000", "--kube-api-burst=1000", "--retry-interval-start=100ms"}},
 	} {
 		program := filepath.Join(dir, filepath.Base(s.pkg))
-		out, err := exec.Command("go", "build", "-C", "sidecars", "-o", program, "github.com/kubernetes-csi/"+s.pkg).CombinedOutput()
+		out, err := exec.Command("go", "build", "-C", "sidecars", "-ldflags", "-s -w", "-o", program, "github.com/kubernetes-csi/"+s.pkg).CombinedOutput()
 		if err != nil {
 			w.t.Fatalf("build %s: %v\n%s", s.pkg, err, out)
 		}

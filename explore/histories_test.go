@@ -10,7 +10,7 @@ import (
 
 // What went wrong upstream about attaching and mounting, as scenarios in which nothing goes wrong here.
 func TestHistoriesDoNotRepeat(t *testing.T) {
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		name     string
 		history  string // numbers of issues
 		scenario string
@@ -70,6 +70,7 @@ func TestHistoriesDoNotRepeat(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			sparse(t, i)
 			t.Parallel()
 			s, err := scenario.Parse(tt.name, tt.scenario)
 			if err != nil {

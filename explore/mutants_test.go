@@ -40,6 +40,14 @@ const deviationsMax = 2
 // spared is how many schedules of the unbroken world are run at least.
 const spared = 100
 
+// sparse leaves out a row of a table where tests are to be short, but for each eighth one.
+func sparse(t *testing.T, row int) {
+	t.Helper()
+	if testing.Short() && row%8 != 0 {
+		t.Skip("-short: each eighth row is searched")
+	}
+}
+
 // scene reads a row's scenario, with or without the break. more is what happens beside it.
 func (m mutant) scene(t *testing.T, broken bool, more string) *scenario.Scenario {
 	t.Helper()
@@ -108,11 +116,12 @@ func names(sentence string, objects []string) bool {
 // Every mutant is caught by its rule, in as many schedules as its row says, and the world without it passes the same
 // search. What is found is short, and says what it is about.
 func TestMutants(t *testing.T) {
-	rows := slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants, ownershipMutants)
+	rows := slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants, ownershipMutants, partMutants)
 	found := make([]*explore.Failure, len(rows))
 	t.Run("each", func(t *testing.T) {
 		for i, m := range rows {
 			t.Run(m.name, func(t *testing.T) {
+				sparse(t, i)
 				t.Parallel()
 				f := m.hunt(t, m.scene(t, true, ""), m.within)
 				if what := f.Error(); !names(what, append(subjects(f.Scenario), "pvc-", "node-", "csi-")) {
@@ -132,7 +141,7 @@ func TestMutants(t *testing.T) {
 		t.Logf("%-60s %-4s found in %3d of %3d, %d deviations: %s\n\t%v",
 			rows[i].name, rows[i].rule, f.Schedules, rows[i].within, len(f.Scenario.Schedule), f.Scenario.Schedule, f)
 	}
-	if slices.Sort(lengths); len(lengths) > 0 && lengths[len(lengths)/2] > deviationsMax {
+	if slices.Sort(lengths); len(lengths) > 0 && !testing.Short() && lengths[len(lengths)/2] > deviationsMax {
 		t.Errorf("the median schedule has %d deviations, want at most %d: %v", lengths[len(lengths)/2], deviationsMax, lengths)
 	}
 }
@@ -227,7 +236,7 @@ const strangersCount = 10
 // time, more: holds are tried step by step, and the steps of the strangers lie between. A hold may also end too soon then,
 // since it lasts for so many decisions, whoever they are about.
 func TestMutantsInACrowd(t *testing.T) {
-	for _, m := range slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants, ownershipMutants) {
+	for i, m := range slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants, ownershipMutants, partMutants) {
 		if m.crowd == 0 {
 			continue
 		}
@@ -241,6 +250,7 @@ func TestMutantsInACrowd(t *testing.T) {
 		}
 		for kind, crowd := range map[string]func(t *testing.T) (*scenario.Scenario, int){"resting": resting, "acting": acting} {
 			t.Run(m.name+", "+kind, func(t *testing.T) {
+				sparse(t, i)
 				t.Parallel()
 				s, count := crowd(t)
 				f := m.hunt(t, s, count)

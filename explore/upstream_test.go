@@ -48,8 +48,9 @@ type upstreamFault struct {
 // What upstream does wrong is found by search, and goes wrong again under the schedule that is written down; and our
 // controller does well in the same search, and under that schedule.
 func TestUpstreamsFaults(t *testing.T) {
-	for _, tt := range slices.Concat(upstreamFaults, upstreamAttachFaults) {
+	for i, tt := range slices.Concat(upstreamFaults, upstreamAttachFaults) {
 		t.Run(tt.file, func(t *testing.T) {
+			sparse(t, i)
 			t.Parallel()
 			text, err := os.ReadFile(filepath.Join("testdata", "upstream", tt.file+".txt"))
 			if err != nil {

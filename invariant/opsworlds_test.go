@@ -220,7 +220,7 @@ func tail(text string, lines int) string {
 func TestOperationRulesHoldInRealWorlds(t *testing.T) {
 	seeds := uint64(40)
 	if testing.Short() {
-		seeds = 20
+		seeds = 4
 	}
 	for _, world := range []struct {
 		name   string

@@ -231,6 +231,11 @@ func (r *Real) bind(from string, isDirectory bool, target string, readOnly bool)
 //
 // Upstream: k8s.io/mount-utils SafeFormatAndMount (v0.36).
 func (r *Real) FormatAndMount(ctx context.Context, device, target, fsType string, options []string) error {
+	return r.FormatWithAndMount(ctx, device, target, fsType, options, nil)
+}
+
+// FormatWithAndMount is FormatAndMount with options for the mkfs, should it run.
+func (r *Real) FormatWithAndMount(ctx context.Context, device, target, fsType string, options, formatOptions []string) error {
 	to, err := r.resolveMountTarget(target, true)
 	if err != nil {
 		return err
@@ -242,7 +247,8 @@ func (r *Real) FormatAndMount(ctx context.Context, device, target, fsType string
 		return err
 	}
 	formatter := mountutils.NewSafeFormatAndMount(r.mounter, contextExec{Interface: utilexec.New(), ctx: ctx})
-	if err := formatter.FormatAndMount(device, to, fsType, slices.Clone(options)); err != nil {
+	err = formatter.FormatAndMountSensitiveWithFormatOptions(device, to, fsType, slices.Clone(options), nil, slices.Clone(formatOptions))
+	if err != nil {
 		return fmt.Errorf("format and mount %s at %s: %w", device, target, errors.Join(ctx.Err(), err))
 	}
 	return nil

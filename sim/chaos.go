@@ -189,7 +189,7 @@ func (c *Chaos) event(d *Decision, r *risk) string {
 		return ""
 	}
 	var possible []string
-	for _, e := range d.Events() {
+	for _, e := range d.eventsOf(r.Name) {
 		if r.names(e) {
 			possible = append(possible, e)
 		}

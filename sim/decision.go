@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/volsim/volsim/trace"
 )
@@ -59,8 +60,11 @@ func (d *Decision) first() {
 }
 
 // Events names what could befall the world at this step, in a fixed order.
-func (d *Decision) Events() []string {
-	happenings := d.host.happenings()
+func (d *Decision) Events() []string { return d.eventsOf("") }
+
+// eventsOf names those whose first word is a verb; "": all.
+func (d *Decision) eventsOf(verb string) []string {
+	happenings := d.host.happenings(verb)
 	names := make([]string, len(happenings))
 	for i, h := range happenings {
 		names[i] = h.Name
@@ -121,23 +125,38 @@ type Happening struct {
 }
 
 // Foresee has a function say what could befall the world, whenever that is asked; in an order that does not depend on
-// chance. The host itself adds one: "tick" moves the clock to the next sleeper or timer although something else could happen.
-func (s *Stepped) Foresee(happenings func() []Happening) { s.foresee = append(s.foresee, happenings) }
+// chance. verb is the first word of the names of those that are asked for, "" if it is all of them; what else is among them is
+// left out. The host itself adds one: "tick" moves the clock to the next sleeper or timer although something else could happen.
+func (s *Stepped) Foresee(happenings func(verb string) []Happening) {
+	s.foresee = append(s.foresee, happenings)
+}
 
-func (s *Stepped) happenings() []Happening {
+// happenings are what could befall the world whose first word is a verb; "": all.
+func (s *Stepped) happenings(verb string) []Happening {
 	var all []Happening
 	for _, f := range s.foresee {
-		all = append(all, f()...)
+		all = append(all, f(verb)...)
 	}
-	if _, found := s.upcoming(); found {
-		all = append(all, Happening{"tick", func() { s.advance() }})
+	if verb != "" {
+		all = slices.DeleteFunc(all, func(h Happening) bool { return verbOf(h.Name) != verb })
+	}
+	if verb == "" || verb == "tick" {
+		if _, found := s.upcoming(); found {
+			all = append(all, Happening{"tick", func() { s.advance() }})
+		}
 	}
 	return all
 }
 
+// verbOf is the first word of an event's name.
+func verbOf(event string) string {
+	verb, _, _ := strings.Cut(event, " ")
+	return verb
+}
+
 // Befall lets the named event happen now, as a step of its own. It reports whether that was possible.
 func (s *Stepped) Befall(name string) bool {
-	happenings := s.happenings()
+	happenings := s.happenings(verbOf(name))
 	i := slices.IndexFunc(happenings, func(h Happening) bool { return h.Name == name })
 	if i < 0 {
 		return false

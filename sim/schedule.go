@@ -134,7 +134,7 @@ func (p *Plan) Decide(d *Decision) Move {
 func (p *Plan) deviate(d *Decision, v Deviation, move *Move) {
 	switch v.What {
 	case Event:
-		if !slices.Contains(d.Events(), v.Subject) {
+		if !slices.Contains(d.eventsOf(verbOf(v.Subject)), v.Subject) {
 			p.miss(v, "it cannot happen here")
 			return
 		}

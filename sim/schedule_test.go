@@ -34,7 +34,7 @@ func workshop(strategy sim.Strategy) *sim.Stepped {
 				}
 			})
 		}
-		host.Foresee(func() []sim.Happening {
+		host.Foresee(func(string) []sim.Happening {
 			return []sim.Happening{{Name: "crash " + name, Happen: func() { host.Crash(c) }}}
 		})
 	}
@@ -240,7 +240,7 @@ func TestCrashEndsAComponentWhereItStands(t *testing.T) {
 		call(c, "second", say("second"))
 	})
 	c.NewTimer("t", say("timer")).Reset(1)
-	host.Foresee(func() []sim.Happening {
+	host.Foresee(func(string) []sim.Happening {
 		if len(happened) != 1 {
 			return nil
 		}

@@ -38,7 +38,7 @@ type Stepped struct {
 	touched   []*Component // whose actors must be asked again; see touch
 	outsiders []*Actor     // those that wait for something about the whole world
 	enabled   []*Actor     // those that could be moved, when last asked; in no order
-	foresee   []func() []Happening
+	foresee   []func(verb string) []Happening
 	options   []*Actor // scratch of Step
 	current   *Actor
 	pool      *Pool

@@ -42,10 +42,14 @@ func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOp
 		}
 		defer unlock()
 	}
-	driver, err := k.open(o)
+	if err := k.usable(); err != nil {
+		return err
+	}
+	driver, err := k.open(ctx, o)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, driver.close()) }()
 	if err := begin(ctx, log, k, o, driver); err != nil {
 		return err
 	}
@@ -73,17 +77,13 @@ func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOp
 	return o.wait(ctx, log, server, registered)
 }
 
-// begin finds out whether the driver can work here, and has it put in order what
-// a process left that was killed.
+// begin has a driver put in order what a process left that was killed.
 func begin(ctx context.Context, log *slog.Logger, k driverKind, o driverOptions, driver *openDriver) error {
-	if err := driver.usable(); err != nil {
-		return err
-	}
 	if driver.notice != "" {
 		log.Warn(driver.notice)
 	}
 	if k.onDevices {
-		log.Info("starting", "state", o.state, "root", o.root, "topology", o.topologyKey, "nodeAttaches", o.nodeAttaches)
+		log.Info("starting", "state", o.state, "root", o.root, "nodeAttaches", o.nodeAttaches)
 	}
 	done, err := driver.recover(ctx)
 	for _, each := range done {

@@ -31,7 +31,7 @@ func (s *System) lvm(ctx context.Context, args ...string) ([]byte, error) {
 	}
 	command.Dir = s.directory
 	command.Cancel = func() error { return os.ErrProcessDone }
-	command.WaitDelay = commandGrace
+	command.WaitDelay = s.grace
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	ownGroup(command)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -30,6 +31,7 @@ func TestClassesOfErrors(t *testing.T) {
 		`Physical volume '/d/pv0' is already in volume group 'vg0'; Unable to add physical volume`:            ErrInUse,
 		`Logical volume vg0/a in use.`:                                                                        ErrInUse,
 		`Logical volume vg0/a contains a filesystem in use.`:                                                  ErrInUse,
+		`device-mapper: create ioctl on g-v LVM-abc failed: Device or resource busy`:                          ErrInUse,
 		`No device found for /d/pv9.`:                                                                         ErrMissingDevice,
 		`Cannot change VG vg0 while PVs are missing.`:                                                         ErrMissingDevice,
 		`Cannot update volume group vg0 with duplicate PV devices.`:                                           ErrDuplicateDevice,
@@ -170,4 +172,20 @@ func TestLocksAreFirstComeFirstServed(t *testing.T) {
 			t.Errorf("locks are left: %v", held.named)
 		}
 	})
+}
+
+// A command that hangs is killed in the end; one that was called back in time is not.
+func TestACommandThatHangs(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &System{command: "/bin/sleep", directory: "/", grace: time.Millisecond}
+	time.AfterFunc(time.Millisecond, cancel)
+	if _, err := s.lvm(ctx, "1000"); err == nil {
+		t.Error("it came back as if it had ended by itself")
+	}
+	s.grace = time.Minute
+	ctx, cancel = context.WithCancel(t.Context())
+	time.AfterFunc(time.Millisecond, cancel)
+	if _, err := s.lvm(ctx, "0.1"); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("one that ended in time: %v", err)
+	}
 }

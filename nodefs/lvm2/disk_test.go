@@ -4,11 +4,15 @@ package lvm2_test
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/volsim/volsim/nodefs/loopdev"
 	"github.com/volsim/volsim/nodefs/lvm2"
@@ -22,14 +26,17 @@ func device(t *testing.T) string {
 	must(t, os.Truncate(path, 64*mib))
 	node, err := loopdev.Bind(t.Context(), path, "volsim:lvm2 test", false)
 	must(t, err)
-	t.Cleanup(func() {
-		bound, err := loopdev.List(func(backing string) bool { return backing == path })
-		must(t, err)
-		for _, each := range bound {
-			must(t, loopdev.Unbind(t.Context(), each))
-		}
-	})
+	t.Cleanup(func() { unbind(t, path) })
 	return node
+}
+
+func unbind(t *testing.T, path string) {
+	t.Helper()
+	bound, err := loopdev.List(func(backing string) bool { return backing == path })
+	must(t, err)
+	for _, each := range bound {
+		must(t, loopdev.Unbind(context.Background(), each))
+	}
 }
 
 // run runs a program of the machine, with the machine's own configuration.
@@ -286,6 +293,15 @@ func TestADirectoryHasOneSystem(t *testing.T) {
 	must(t, system.Close())
 	system, err = lvm2.Open(config)
 	must(t, err)
+	held, err := os.OpenFile(filepath.Join(config.Directory, "owner"), os.O_RDWR, 0)
+	must(t, err)
+	must(t, system.Close())
+	must(t, unix.Flock(int(held.Fd()), unix.LOCK_EX))
+	closed := make(chan error, 1)
+	time.AfterFunc(50*time.Millisecond, func() { closed <- held.Close() })
+	system, err = lvm2.Open(config) // waits for a child of a process that was killed
+	must(t, err)
+	must(t, <-closed)
 	must(t, system.Close())
 	for _, bad := range []lvm2.Config{{Directory: "relative", SystemID: "a"}, {Directory: "/tmp/a b", SystemID: "a"}, {Directory: t.TempDir()}, {Directory: t.TempDir(), SystemID: `a"`}} {
 		_, err := lvm2.Open(bad)

@@ -77,7 +77,10 @@ func TestADiskThatIsThereTwice(t *testing.T) {
 
 		var status unix.Stat_t // somebody puts it into the directory
 		must(t, unix.Stat(twin, &status))
-		node := filepath.Join(w.directory, "lvm", "dev", "pv9")
+		dev := filepath.Join(w.directory, "lvm", "dev")
+		must(t, unix.Mknod(filepath.Join(dev, "other"), unix.S_IFBLK|0o600, int(status.Rdev)))
+		must(t, w.group.Tag(w.ctx, "u", []string{"a"}, nil)) // since that is no disk's name
+		node := filepath.Join(dev, "pv9")
 		must(t, unix.Mknod(node, unix.S_IFBLK|0o600, int(status.Rdev)))
 		_, err = w.group.Create(w.ctx, lvm2.Spec{Name: "v", Size: mib})
 		wantError(t, err, lvm2.ErrDuplicateDevice)
@@ -119,7 +122,7 @@ func TestMetadataThatIsGone(t *testing.T) {
 // A command that is killed has taken effect or not; asking again ends it.
 func TestCommandsThatAreKilled(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
-		const tries = 40
+		tries := often(40)
 		killed := 0
 		for i := range tries {
 			spec := lvm2.Spec{Name: fmt.Sprintf("v%d", i), Size: 4 * mib, Tags: []string{fmt.Sprintf("uid=%d", i)}}
@@ -188,7 +191,12 @@ func TestTheEndOfAContext(t *testing.T) {
 			_, err := w.group.Create(ctx, lvm2.Spec{Name: "v", Size: 4 * mib})
 			done <- err
 		}()
-		for commandOf(os.Getpid()) == 0 {
+		child := 0
+		for child == 0 {
+			child = commandOf(os.Getpid())
+		}
+		if group, err := unix.Getpgid(child); err == nil && group != child {
+			t.Errorf("the command is in the process group %d: what is typed at a terminal would end it", group)
 		}
 		cancel()
 		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
@@ -267,5 +275,72 @@ func TestDeactivatingAnOriginAndItsSnapshot(t *testing.T) {
 			wantError(t, w.group.Remove(w.ctx, "v"), lvm2.ErrInUse)
 		}
 		must(t, w.group.Remove(w.ctx, "v", "s"))
+	})
+}
+
+// Partitions are gone with their disk, also when nobody knows any more what they were of.
+func TestPartitionsOfAVolumeGroupThatIsGone(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		if w.mode != lvm2.Partitions {
+			t.Skip("with device-mapper no disk has partitions of ours")
+		}
+		w.create(t, lvm2.Spec{Name: "v", Size: mib})
+		held, err := os.Open(w.activate(t, "v"))
+		must(t, err)
+		for _, disk := range w.Disks() {
+			opened, err := os.OpenFile(disk.Device, os.O_RDWR, 0)
+			must(t, err)
+			_, err = opened.Write(make([]byte, mib))
+			must(t, errors.Join(err, opened.Sync(), opened.Close()))
+		}
+		wantError(t, w.Detach(w.ctx), lvm2.ErrInUse)
+		must(t, held.Close())
+		loop := w.Disks()[0].Device
+		must(t, w.Detach(w.ctx))
+		if left, err := filepath.Glob(loop + "p*"); err != nil || len(left) > 0 {
+			t.Errorf("left: %q, %v", left, err)
+		}
+	})
+}
+
+// Nodes of an earlier process are not what they were: their numbers may be of other devices.
+func TestNodesOfAnEarlierProcessAreForgotten(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		must(t, w.Close())
+		w.reopen(t)
+		_, err := w.AddFile(w.ctx, filepath.Join(w.directory, "a.img"), 0)
+		must(t, err)
+		w.group, err = w.VolumeGroup(w.ctx, w.group.Name())
+		must(t, err)
+		report, err := w.group.Report(w.ctx)
+		must(t, err)
+		if missing := report.PhysicalVolumes[0].Missing != report.PhysicalVolumes[1].Missing; !missing {
+			t.Errorf("the disk that was not added is there: %+v", report.PhysicalVolumes)
+		}
+		w.addDisks(t)
+	})
+}
+
+// Who waits for others can be called back; who has begun cannot.
+func TestWaitingForAnotherChange(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		w.create(t, lvm2.Spec{Name: "v", Size: mib})
+		held, err := os.OpenFile(filepath.Join(w.directory, "lvm", "lock", "V_"+w.group.Name()), os.O_RDWR|os.O_CREATE, 0o600)
+		must(t, err)
+		must(t, unix.Flock(int(held.Fd()), unix.LOCK_EX)) // as another command of LVM does
+		begun := make(chan error, 1)
+		go func() { begun <- w.group.Tag(w.ctx, "v", []string{"a"}, nil) }()
+		for commandOf(os.Getpid()) == 0 {
+		}
+		ctx, cancel := context.WithCancel(w.ctx)
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := w.group.Create(ctx, lvm2.Spec{Name: "w", Size: mib})
+			waiting <- err
+		}()
+		time.AfterFunc(20*time.Millisecond, cancel)
+		wantError(t, <-waiting, context.Canceled)
+		must(t, held.Close())
+		must(t, <-begun)
 	})
 }

@@ -17,7 +17,7 @@ func TestReportsAreOfNow(t *testing.T) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
 		want := func(name string, tags ...string) {
 			t.Helper()
-			for range 2 {
+			for range 3 {
 				volumes, err := w.group.List(w.ctx)
 				must(t, err)
 				if len(volumes) != 1 || volumes[0].Name != name || !slices.Equal(volumes[0].Tags, tags) {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Mode is how volumes become devices.
@@ -42,6 +43,7 @@ type System struct {
 	systemID  string
 	mode      Mode
 	command   string // lvm's path
+	grace     time.Duration
 	owner     *os.File
 	activator activator
 
@@ -68,7 +70,7 @@ func Open(config Config) (*System, error) {
 	if !systemIDs.MatchString(config.SystemID) || strings.HasPrefix(config.SystemID, "localhost") {
 		return nil, fmt.Errorf("system ID %q: %w", config.SystemID, ErrBadName)
 	}
-	s := &System{directory: directory, systemID: config.SystemID, mode: config.Mode, groups: map[string]*VolumeGroup{}}
+	s := &System{directory: directory, systemID: config.SystemID, mode: config.Mode, grace: commandGrace, groups: map[string]*VolumeGroup{}}
 	var err error
 	if s.command, err = findCommand(); err != nil {
 		return nil, err

@@ -248,7 +248,7 @@ func blocks(t *testing.T, w *world) int64 {
 
 func TestHundredAtOnce(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
-		const count = 100
+		count := often(100)
 		var group sync.WaitGroup
 		failed := make([]error, count)
 		for i := range count {
@@ -287,5 +287,28 @@ func TestADeviceThatIsOpenForAMoment(t *testing.T) {
 		go func() { done <- w.group.Deactivate(w.ctx, "v") }()
 		must(t, <-closed)
 		must(t, <-done)
+	})
+}
+
+// A volume that is being made is nobody's yet.
+func TestAVolumeThatIsNotReady(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		w.create(t, lvm2.Spec{Name: "v", Size: mib, Tags: []string{"volsim.unfinished"}})
+		_, err := w.group.Find(w.ctx, "v")
+		wantError(t, err, lvm2.ErrNotFound)
+		_, err = w.group.Activate(w.ctx, "v")
+		wantError(t, err, lvm2.ErrNotFound)
+		_, err = w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"})
+		wantError(t, err, lvm2.ErrNotFound)
+		if volumes, err := w.group.List(w.ctx); err != nil || len(volumes) > 0 {
+			t.Errorf("listed %+v, %v", volumes, err)
+		}
+		if volume := w.create(t, lvm2.Spec{Name: "v", Size: mib}); len(volume.Tags) > 0 { // from the start
+			t.Errorf("created %+v", volume)
+		}
+		w.create(t, lvm2.Spec{Name: "c", Size: mib, Tags: []string{"volsim.unfinished"}})
+		if volume, err := w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"}); err != nil || len(volume.Tags) > 0 {
+			t.Errorf("cloned %+v, %v", volume, err)
+		}
 	})
 }

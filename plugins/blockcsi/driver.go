@@ -197,5 +197,9 @@ func (d *Driver) Orphans(ctx context.Context) ([]string, error) {
 			return all, err
 		}
 	}
-	return all, nil
+	rest, err := d.restsOfGroups(ctx)
+	for _, each := range rest {
+		all = append(all, each.ID+" is one of group "+each.Group+", which is not whole: start the driver again, which removes it")
+	}
+	return all, err
 }

@@ -263,12 +263,18 @@ func (d *Driver) removeMembers(ctx context.Context, members []placed) error {
 	return nil
 }
 
-// recoverGroups removes what there is of groups that are not whole, and says which.
-func (d *Driver) recoverGroups(ctx context.Context) (done []string, err error) {
+// restsOfGroups returns what there is of groups that are not whole.
+func (d *Driver) restsOfGroups(ctx context.Context) ([]placed, error) {
 	all, err := d.every(ctx)
 	missing := missingOf(all)
-	for _, each := range all {
-		if err == nil && missing[each.Group] > 0 {
+	return slices.DeleteFunc(all, func(each placed) bool { return missing[each.Group] <= 0 }), err
+}
+
+// recoverGroups removes what there is of groups that are not whole, and says which.
+func (d *Driver) recoverGroups(ctx context.Context) (done []string, err error) {
+	rest, err := d.restsOfGroups(ctx)
+	for _, each := range rest {
+		if err == nil {
 			err = d.removeLocked(ctx, each.ID)
 			done = append(done, "removed "+each.ID+" of group "+each.Group+", whose making or removal had not ended")
 		}

@@ -107,6 +107,9 @@ type Volume struct {
 	// Parameters are those of the class that it was made with, as far as the pool
 	// takes them, Settings those that can be modified.
 	Parameters, Settings map[string]string
+	// Discard says that its file system gives back at once what it frees, as soon as
+	// it is mounted: Parameters and Settings say so.
+	Discard bool
 	// Unfinished says that it is being made or removed, or was when the driver was killed.
 	Unfinished bool
 	// Trouble says what is wrong with it and what to do; "" is nothing.

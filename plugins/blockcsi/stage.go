@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os/exec"
 	"slices"
+	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -147,7 +148,39 @@ func (n *nodeService) mount(ctx context.Context, volume Volume, attached *Attach
 			return err
 		}
 	}
-	return n.fs.FormatAndMount(ctx, attached.Device, path, fsType, options)
+	if !slices.Contains(options, "ro") {
+		options = append(options, discardOptions(fsType, volume.Discard, options)...)
+	}
+	return n.fs.FormatWithAndMount(ctx, attached.Device, path, fsType, options, formatOptions(fsType, volume.Discard))
+}
+
+// discardOptions are the mount options for a volume's file system to discard what
+// it frees, or not to; none where the class's mount options say it.
+func discardOptions(fsType string, discard bool, given []string) []string {
+	said := slices.ContainsFunc(given, func(option string) bool {
+		return strings.HasPrefix(option, "discard") || option == "nodiscard"
+	})
+	switch {
+	case said:
+	case fsType == "btrfs" && discard:
+		return []string{"discard=async"}
+	case fsType == "btrfs":
+		return []string{"nodiscard"}
+	case discard && (fsType == "ext4" || fsType == "xfs"):
+		return []string{"discard"}
+	}
+	return nil
+}
+
+// formatOptions keep a mkfs from giving back the blocks of a volume that is to keep them.
+func formatOptions(fsType string, discard bool) []string {
+	switch {
+	case discard:
+		return nil
+	case fsType == "xfs" || fsType == "btrfs":
+		return []string{"-K"}
+	}
+	return []string{"-E", "nodiscard"}
 }
 
 // tellApart lets a copy be mounted beside what it was copied from, whose UUID its

@@ -16,6 +16,10 @@ import (
 // directory in which the volume is staged.
 const deviceFile = "device"
 
+// StagedDevice is the path of the device's node of a block volume that is staged
+// at a path.
+func StagedDevice(staging string) string { return path.Join(staging, deviceFile) }
+
 // DeviceAt returns which device the node at a path is of, as nodefs.FS.Stat
 // tells it; false if there is no device node, or nothing at all. Errors are as
 // of PathStatus.
@@ -42,7 +46,7 @@ func StageDevice(node nodefs.FS, staging, device string, bind func(file string) 
 	if err := node.MkdirAll(staging); err != nil {
 		return PathStatus(err)
 	}
-	return placeDevice(node, path.Join(staging, deviceFile), device, bind)
+	return placeDevice(node, StagedDevice(staging), device, bind)
 }
 
 // PublishDevice does the work of NodePublishVolume for a checked request for a
@@ -52,7 +56,7 @@ func StageDevice(node nodefs.FS, staging, device string, bind func(file string) 
 // already and may have a single writer only.
 func PublishDevice(node nodefs.FS, request *csi.NodePublishVolumeRequest, device string) error {
 	staging, target := request.GetStagingTargetPath(), request.GetTargetPath()
-	staged := path.Join(staging, deviceFile)
+	staged := StagedDevice(staging)
 	found, ok, err := DeviceAt(node, staged)
 	if err != nil {
 		return err
@@ -78,6 +82,28 @@ func PublishDevice(node nodefs.FS, request *csi.NodePublishVolumeRequest, device
 		return err
 	}
 	return placeDevice(node, target, device, func(file string) error { return node.BindMount(staged, file, readOnly) })
+}
+
+// checkDeviceAlone is checkAlone for a block volume: its device's node is to be
+// nowhere but where it is staged, and at the target.
+func checkDeviceAlone(node nodefs.FS, request *csi.NodePublishVolumeRequest, device, staged string) error {
+	if request.GetVolumeCapability().GetAccessMode().GetMode() != csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
+		return nil
+	}
+	mounts, err := node.Mounts()
+	if err != nil {
+		return PathStatus(err)
+	}
+	for _, mount := range mounts {
+		if mount.Path == staged || mount.Path == path.Clean(request.GetTargetPath()) {
+			continue
+		}
+		if found, is, err := DeviceAt(node, mount.Path); err == nil && is && found == device {
+			return status.Errorf(codes.FailedPrecondition, "volume %s has a single writer only, and is published at %s",
+				request.GetVolumeId(), mount.Path)
+		}
+	}
+	return nil
 }
 
 // placeDevice makes the device's node be there at a file, which it makes.
@@ -118,5 +144,5 @@ func Unstage(node nodefs.FS, staging string) error {
 	if mounted {
 		return Unmount(node, staging) // what the volume holds is not ours
 	}
-	return Unpublish(node, path.Join(staging, deviceFile))
+	return Unpublish(node, StagedDevice(staging))
 }

@@ -97,24 +97,23 @@ func (p *pool) set(volume blockcsi.Volume) (changed bool, err error) {
 
 // setOn is set for a device that goes past the kernel's cache already, or not.
 func (p *pool) setOn(volume blockcsi.Volume, device string, direct bool) (changed bool, err error) {
-	changed, err = setDevice(device, discards(volume.Parameters, volume.Settings), readAhead(volume.Settings))
-	if err != nil || direct || volume.Parameters[DirectIOKey] != "true" {
-		return changed, err
+	if volume.Parameters[DirectIOKey] == "true" && !direct {
+		attached, err := p.found(volume.ID)
+		if err != nil || attached == nil {
+			return false, err
+		}
+		if err := loopdev.GoDirect(attached.Bound); err != nil {
+			return false, err
+		}
+		p.step("direct")
+		changed = true
 	}
-	p.step("set")
-	attached, err := p.found(volume.ID)
-	if err == nil && attached != nil {
-		err = loopdev.GoDirect(attached.Bound)
+	ahead, set := readAhead(volume.Settings)
+	if !set {
+		return changed, nil
 	}
-	return true, err
-}
-
-// setAgain is set for a device that could not be detached.
-func (p *pool) setAgain(ctx context.Context, bound loopdev.Bound) {
-	volume, err := p.Volume(ctx, strings.TrimSuffix(filepath.Base(bound.Backing), imageSuffix))
-	if err == nil {
-		_, _ = p.set(volume) // what kept it from being detached is told
-	}
+	did, err := setReadAhead(device, ahead)
+	return changed || did, err
 }
 
 // Modify implements blockcsi.Pool.

@@ -143,8 +143,7 @@ func (p *pool) clear() error {
 	return errors.Join(failed...)
 }
 
-// detach unplugs a device, unless it is mounted: FailedPrecondition. The device
-// is left as the kernel makes them, to whoever has it next.
+// detach unplugs a device, unless it is mounted: FailedPrecondition.
 func (p *pool) detach(ctx context.Context, bound loopdev.Bound) error {
 	places, err := blockcsi.MountPoints(bound.Device)
 	if err != nil {
@@ -154,17 +153,10 @@ func (p *pool) detach(ctx context.Context, bound loopdev.Bound) error {
 		return status.Errorf(codes.FailedPrecondition, "%s (%s) is mounted at %s: unmount it first",
 			bound.Device, filepath.Base(bound.Backing), strings.Join(places, ", "))
 	}
-	changed, err := setDevice(bound.Device, true, readAheadDefault)
-	if err == nil {
-		p.step("device as it was")
-		err = loopdev.Unbind(ctx, bound)
-	}
-	if err != nil {
-		if changed {
-			p.setAgain(ctx, bound)
-		}
+	if err := loopdev.Unbind(ctx, bound); err != nil {
 		return p.status(fmt.Errorf("detach %s (%s): %w", bound.Device, filepath.Base(bound.Backing), err))
 	}
+	p.step("unbound")
 	return nil
 }
 

@@ -27,6 +27,6 @@ func copySparse(context.Context, *os.File, *os.File, func()) error { return Prob
 
 func allocate(*os.File, int64, int64, bool) error { return Probe() }
 
-func setDevice(string, bool, int) (bool, error) { return false, Probe() }
+func setReadAhead(string, int64) (bool, error) { return false, Probe() }
 
 func lags(string, int64) (bool, error) { return false, Probe() }

@@ -17,7 +17,8 @@ const (
 	AllocateKey = "allocate"
 	// AllocateSparse takes blocks as they are written, and gives them back as they are discarded.
 	AllocateSparse = "sparse"
-	// AllocateFull takes all blocks at once. The volume discards only if it is set so.
+	// AllocateFull takes all blocks at once, and keeps them unless the volume is set
+	// to discard.
 	AllocateFull = "full"
 	// DirectIOKey is whether the device goes past the kernel's cache of the
 	// volume's file: "true" or "false", which is the default.
@@ -26,14 +27,15 @@ const (
 
 // The settings of a volume: mutable parameters, of a VolumeAttributesClass.
 const (
-	// DiscardKey is whether the device discards, "true" or "false": whether what
-	// a file system frees is given back to Dir.
+	// DiscardKey is whether a volume's file system gives back at once, to Dir, what
+	// it frees: "true", the default of sparse volumes, or "false". It holds from when
+	// the volume is staged the next time.
 	DiscardKey = "discard"
-	// ReadAheadKey is how much the kernel reads ahead from the device, in KiB.
+	// ReadAheadKey is how much the kernel reads ahead from the device, in KiB. It
+	// holds at once. Without it the kernel decides.
 	ReadAheadKey = "readAheadKiB"
 
-	readAheadMax     = 65536
-	readAheadDefault = 128 // the kernel's
+	readAheadMax = 65536
 )
 
 // allowed tells of each key what its values are; nil is any number from 0 to readAheadMax.
@@ -71,7 +73,7 @@ func checkAll(what string, given map[string]string, allowed map[string][]string)
 	return nil
 }
 
-// discards tells whether a volume's device discards.
+// discards tells whether a volume's file system gives back what it frees.
 func discards(parameters, settings map[string]string) bool {
 	if value, set := settings[DiscardKey]; set {
 		return value == "true"
@@ -79,11 +81,10 @@ func discards(parameters, settings map[string]string) bool {
 	return parameters[AllocateKey] != AllocateFull
 }
 
-// readAhead is how much is read ahead from a volume's device, in KiB.
-func readAhead(settings map[string]string) int {
-	if value, set := settings[ReadAheadKey]; set {
-		number, _ := strconv.Atoi(value) // Check has read it
-		return number
-	}
-	return readAheadDefault
+// readAhead is how much is read ahead from a volume's device, in KiB; false if the
+// kernel decides.
+func readAhead(settings map[string]string) (int64, bool) {
+	value, set := settings[ReadAheadKey]
+	number, err := strconv.ParseInt(value, 10, 64) // Check has read it
+	return number, set && err == nil
 }

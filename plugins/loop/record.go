@@ -35,7 +35,7 @@ func (r record) volume(id string, sizeBytes int64, unfinished bool) blockcsi.Vol
 	return blockcsi.Volume{
 		ID: id, Name: r.Name, SizeBytes: sizeBytes, Source: r.Source, Created: r.Created,
 		Group: r.Group, GroupSize: r.GroupSize,
-		Parameters: r.Parameters, Settings: r.Settings, Unfinished: unfinished, Trouble: r.trouble,
+		Parameters: r.Parameters, Settings: r.Settings, Discard: discards(r.Parameters, r.Settings), Unfinished: unfinished, Trouble: r.trouble,
 	}
 }
 

@@ -1,0 +1,201 @@
+package blockcsitest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+)
+
+// Data checks, for each file system that the tools for are here and for devices,
+// that a volume's data survive. What is written is compared by hash.
+func Data(t *testing.T, subject Subject) {
+	kinds := subject.FSTypes
+	if len(kinds) == 0 {
+		kinds = []string{"ext4", "xfs", "btrfs", block}
+	}
+	for _, fsType := range kinds {
+		t.Run(fsType, func(t *testing.T) {
+			w := NewWorld(t, subject)
+			if v, err := w.try("is it offered", fsType, 0, ""); err != nil {
+				t.Skipf("not offered here: %v", err)
+			} else {
+				w.delete(v.id)
+			}
+			for _, each := range dataCases {
+				if !each.copies || w.copies() {
+					t.Run(each.name, func(t *testing.T) { each.run(NewWorld(t, subject), fsType) })
+				}
+			}
+		})
+	}
+}
+
+// copies tells whether the driver copies volumes.
+func (w *World) copies() bool {
+	response, err := w.Driver.Controller().ControllerGetCapabilities(w.Context(), &csi.ControllerGetCapabilitiesRequest{})
+	w.Must(err)
+	return slices.ContainsFunc(response.GetCapabilities(), func(c *csi.ControllerServiceCapability) bool {
+		return c.GetRpc().GetType() == csi.ControllerServiceCapability_RPC_CLONE_VOLUME
+	})
+}
+
+var dataCases = []struct {
+	name   string
+	copies bool // copies have to be offered
+	run    func(w *World, fsType string)
+}{
+	{"moves", false, dataMove},
+	{"grows unused", false, dataGrowUnused},
+	{"grows in use", false, dataGrowInUse},
+	{"is restored", true, dataRestore},
+	{"is restored larger, to be read", true, dataRestoreLarger},
+	{"is cloned, and the clone as well", true, dataClone},
+	{"is of one instant with another's", true, dataGroup},
+}
+
+func (w *World) first() string { return w.subject.Nodes[0] }
+func (w *World) last() string  { return w.subject.Nodes[len(w.subject.Nodes)-1] }
+
+func dataMove(w *World, fsType string) {
+	v := w.create("moving", fsType, 0, "")
+	v.use(w.first())
+	v.write(1)
+	want := v.hash()
+	v.leave()
+	w.start(nil)
+	v.use(w.last())
+	v.wantHash(want, "")
+	v.leave()
+	w.delete(v.id)
+}
+
+// grown is the size that a volume grows to.
+func (v *volume) grown() int64 { return 2 * v.bytes }
+
+// wantSize wants the volume to have grown, but for what a file system needs itself.
+func (v *volume) wantSize(before int64) {
+	v.Helper()
+	if now := v.size(); now < before*17/10 {
+		v.Errorf("%d bytes, before it grew to twice its size %d", now, before)
+	}
+}
+
+func dataGrowUnused(w *World, fsType string) {
+	v := w.create("growing", fsType, 0, "")
+	v.use(w.first())
+	v.write(1)
+	want, before := v.hash(), v.size()
+	v.leave()
+	v.expand(v.grown())
+	v.use(w.last())
+	v.expandHere()
+	v.wantSize(before)
+	v.wantHash(want, "")
+}
+
+func dataGrowInUse(w *World, fsType string) {
+	v := w.create("growing", fsType, 0, "")
+	v.use(w.first())
+	v.write(1)
+	want, before := v.hash(), v.size()
+	v.expand(v.grown())
+	v.expandHere()
+	v.wantSize(before)
+	v.wantHash(want, "")
+	v.write(2)
+	again := v.hash()
+	v.leave()
+	v.use(w.last())
+	v.wantHash(again, want)
+}
+
+// snapshotInUse makes a snapshot of a volume that is in use, if that can be made.
+func (v *volume) snapshotInUse(name string) string {
+	v.Helper()
+	if v.fsType != block || v.subject.InUse {
+		return v.snapshot(name)
+	}
+	_, err := v.trySnapshot(name)
+	v.WantCode(err, codes.FailedPrecondition)
+	node := v.node
+	v.leave()
+	id := v.snapshot(name)
+	v.use(node)
+	return id
+}
+
+func dataRestore(w *World, fsType string) {
+	v := w.create("source", fsType, 0, "")
+	v.use(w.first())
+	v.write(1)
+	old := v.hash()
+	snapshot := v.snapshotInUse("snapshot")
+	v.write(2)
+	late := v.hash()
+	a, b := w.create("a", fsType, 0, snapshot), w.create("b", fsType, 0, snapshot)
+	a.use(w.first())
+	b.use(w.first()) // all three at once: none is taken for another
+	a.wantHash(old, late)
+	b.wantHash(old, late)
+	v.wantHash(late, old)
+	a.write(3)
+	b.wantHash(old, late)
+	v.leave()
+	w.delete(v.id)
+	c := w.create("c", fsType, 0, snapshot)
+	c.use(w.last())
+	c.wantHash(old, late)
+	for _, each := range []*volume{a, b, c} {
+		each.leave()
+		w.delete(each.id)
+	}
+	w.delete(snapshot)
+}
+
+func dataRestoreLarger(w *World, fsType string) {
+	v := w.create("source", fsType, 0, "")
+	v.use(w.first())
+	v.write(1)
+	want, before := v.hash(), v.size()
+	snapshot := v.snapshotInUse("snapshot")
+	read := w.create("read", fsType, 0, snapshot)
+	w.Must(read.tryUse(w.first(), true))
+	read.wantHash(want, "")
+	larger := w.create("larger", fsType, v.grown(), snapshot)
+	w.Must(larger.tryUse(w.first(), true))
+	larger.wantHash(want, "")
+	larger.leave()
+	larger.use(w.first())
+	larger.wantSize(before)
+	larger.wantHash(want, "")
+	larger.leave()
+	larger.use(w.last()) // and is itself the next time
+	larger.wantHash(want, "")
+}
+
+func dataClone(w *World, fsType string) {
+	v := w.create("source", fsType, 0, "")
+	v.use(w.first())
+	v.write(1)
+	old := v.hash()
+	v.leave()
+	clone := w.create("clone", fsType, 0, v.id)
+	v.use(w.first())
+	clone.use(w.first())
+	clone.wantHash(old, "")
+	clone.write(2)
+	late := clone.hash()
+	v.wantHash(old, late)
+	clone.leave()
+	second := w.create("clone of the clone", fsType, 0, clone.id)
+	clone.use(w.first())
+	second.use(w.first())
+	for range 2 {
+		second.wantHash(late, old)
+		second.leave()
+		second.use(w.last())
+	}
+	v.wantHash(old, late)
+}

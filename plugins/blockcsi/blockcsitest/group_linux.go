@@ -1,0 +1,141 @@
+package blockcsitest
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+)
+
+func (w *World) tryGroup(name string, sources ...*volume) (*csi.VolumeGroupSnapshot, error) {
+	request := &csi.CreateVolumeGroupSnapshotRequest{Name: name}
+	for _, each := range sources {
+		request.SourceVolumeIds = append(request.SourceVolumeIds, each.id)
+	}
+	response, err := w.Driver.GroupController().CreateVolumeGroupSnapshot(w.Context(), request)
+	return response.GetGroupSnapshot(), err
+}
+
+func (w *World) deleteGroup(group *csi.VolumeGroupSnapshot) {
+	w.Helper()
+	request := &csi.DeleteVolumeGroupSnapshotRequest{GroupSnapshotId: group.GetGroupSnapshotId()}
+	for _, each := range group.GetSnapshots() {
+		request.SnapshotIds = append(request.SnapshotIds, each.GetSnapshotId())
+	}
+	_, err := w.Driver.GroupController().DeleteVolumeGroupSnapshot(w.Context(), request)
+	w.Must(err)
+}
+
+// memberOf returns the snapshot of a volume in a group.
+func (v *volume) memberOf(group *csi.VolumeGroupSnapshot) string {
+	for _, each := range group.GetSnapshots() {
+		if each.GetSourceVolumeId() == v.id {
+			return each.GetSnapshotId()
+		}
+	}
+	v.Fatalf("group %v has no snapshot of %s", group, v.id)
+	return ""
+}
+
+// counter is where a number is kept in a volume.
+func (v *volume) counter() string {
+	if v.fsType == block {
+		return v.path()
+	}
+	return filepath.Join(v.path(), "counter")
+}
+
+// count writes a number that is one more each time to one volume and then to
+// another, until it is stopped.
+func count(a, b *volume, stop *atomic.Bool, began chan<- struct{}) error {
+	var files [2]*os.File
+	for i, v := range []*volume{a, b} {
+		file, err := os.OpenFile(v.counter(), os.O_CREATE|os.O_RDWR|os.O_SYNC, 0o600)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		files[i] = file
+	}
+	var number [8]byte
+	for n := uint64(1); !stop.Load(); n++ {
+		binary.LittleEndian.PutUint64(number[:], n)
+		for _, file := range files {
+			if _, err := file.WriteAt(number[:], 0); err != nil {
+				return err
+			}
+		}
+		if n == 3 {
+			close(began)
+		}
+	}
+	return nil
+}
+
+func (v *volume) counted() uint64 {
+	v.Helper()
+	var number [8]byte
+	file, err := os.Open(v.counter())
+	v.Must(err)
+	defer file.Close()
+	_, err = file.ReadAt(number[:], 0)
+	v.Must(err)
+	return binary.LittleEndian.Uint64(number[:])
+}
+
+// dataGroup has somebody write to two volumes in turn while both are copied: the
+// second copy holds what the first does, or the number before.
+func dataGroup(w *World, fsType string) {
+	a, b := w.create("a", fsType, 0, ""), w.create("b", fsType, 0, "")
+	a.use(w.first())
+	b.use(w.first())
+	if fsType != block { // so that copying takes a while
+		for i, v := range []*volume{a, b} {
+			content := make([]byte, 32*mebibyte)
+			_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(content)
+			w.Must(os.WriteFile(filepath.Join(v.path(), "large"), content, 0o600))
+		}
+	}
+	var stop atomic.Bool
+	began, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- count(a, b, &stop, began) }()
+	select {
+	case <-began:
+	case err := <-ended:
+		w.Fatalf("the writer ended: %v", err)
+	}
+	group, err := w.tryGroup("group", a, b)
+	stop.Store(true)
+	w.Must(errors.Join(<-ended))
+	if fsType == block { // two devices that are used are not still at one instant
+		w.WantCode(err, codes.FailedPrecondition)
+		a.leave()
+		b.leave()
+		group, err = w.tryGroup("group", a, b)
+	}
+	w.Must(err)
+	again, err := w.tryGroup("group", b, a)
+	w.Must(err)
+	if again.GetGroupSnapshotId() != group.GetGroupSnapshotId() || len(again.GetSnapshots()) != 2 {
+		w.Errorf("made again: %v, first %v", again, group)
+	}
+	_, err = w.tryGroup("group", a)
+	w.WantCode(err, codes.AlreadyExists)
+	copyOfA, copyOfB := w.create("copy of a", fsType, 0, a.memberOf(group)), w.create("copy of b", fsType, 0, b.memberOf(group))
+	copyOfA.use(w.first())
+	copyOfB.use(w.first())
+	if inA, inB := copyOfA.counted(), copyOfB.counted(); inA < 3 || inA-inB > 1 {
+		w.Errorf("the copies hold %d and %d, which never was", inA, inB)
+	}
+	_, err = w.Driver.Controller().DeleteSnapshot(w.Context(), &csi.DeleteSnapshotRequest{SnapshotId: a.memberOf(group)})
+	w.WantCode(err, codes.InvalidArgument)
+	w.deleteGroup(group)
+	w.deleteGroup(group)
+	_, err = w.Driver.GroupController().GetVolumeGroupSnapshot(w.Context(), &csi.GetVolumeGroupSnapshotRequest{GroupSnapshotId: group.GetGroupSnapshotId()})
+	w.WantCode(err, codes.NotFound)
+}

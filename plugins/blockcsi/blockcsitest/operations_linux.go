@@ -1,0 +1,158 @@
+package blockcsitest
+
+import (
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+
+	"github.com/volsim/volsim/plugins/csireq"
+)
+
+// operations are what Killed kills. A volume "source" is in use meanwhile.
+var operations = []operation{
+	{
+		name: "create", fsType: "ext4",
+		run:   func(w *World) { w.create("made", "ext4", 0, "") },
+		check: func(w *World) { w.useOnce(w.create("made", "ext4", 0, ""), "") },
+	},
+	{
+		name: "snapshot", fsType: "ext4", copies: true,
+		run: func(w *World) { w.volume("source", "ext4", "").snapshot("snapshot") },
+		check: func(w *World) {
+			source := w.volume("source", "ext4", w.first())
+			snapshot := source.snapshot("snapshot")
+			w.useOnce(w.create("restored", "ext4", 0, snapshot), source.hash())
+			w.delete(snapshot)
+		},
+	},
+	{
+		name: "clone", fsType: "xfs", copies: true,
+		run: func(w *World) { w.create("clone", "xfs", 0, csireq.VolumeID("source")) },
+		check: func(w *World) {
+			source := w.volume("source", "xfs", w.first())
+			w.useOnce(w.create("clone", "xfs", 0, source.id), source.hash())
+		},
+	},
+	{
+		name: "group", fsType: "ext4", copies: true,
+		prepare: func(w *World) { w.create("second", "ext4", 0, "") },
+		run:     func(w *World) { w.group() },
+		check: func(w *World) {
+			if count := w.snapshots(); count != 0 && count != 2 {
+				w.Errorf("%d snapshots, want none or both", count)
+			}
+			group := w.group()
+			if count := w.snapshots(); count != 2 {
+				w.Errorf("%d snapshots, want both", count)
+			}
+			source := w.volume("source", "ext4", w.first())
+			w.useOnce(w.create("restored", "ext4", 0, source.memberOf(group)), source.hash())
+			w.deleteGroup(group)
+			w.delete(csireq.VolumeID("second"))
+		},
+	},
+	{
+		name: "group's removal", fsType: "ext4", copies: true,
+		prepare: func(w *World) {
+			w.create("second", "ext4", 0, "")
+			w.group()
+		},
+		run: func(w *World) { w.deleteGroup(&csi.VolumeGroupSnapshot{GroupSnapshotId: csireq.GroupID("group")}) },
+		check: func(w *World) {
+			if count := w.snapshots(); count != 0 && count != 2 {
+				w.Errorf("%d snapshots, want none or both", count)
+			}
+			w.deleteGroup(&csi.VolumeGroupSnapshot{GroupSnapshotId: csireq.GroupID("group")})
+			if count := w.snapshots(); count != 0 {
+				w.Errorf("%d snapshots, want none", count)
+			}
+			w.delete(csireq.VolumeID("second"))
+		},
+	},
+	{
+		name: "removal", fsType: "ext4",
+		prepare: func(w *World) { w.create("doomed", "ext4", 0, "") },
+		run:     func(w *World) { w.delete(csireq.VolumeID("doomed")) },
+		check: func(w *World) {
+			w.delete(csireq.VolumeID("doomed"))
+			_, err := w.Driver.Controller().ControllerGetVolume(w.Context(), &csi.ControllerGetVolumeRequest{VolumeId: csireq.VolumeID("doomed")})
+			w.WantCode(err, codes.NotFound)
+		},
+	},
+	{
+		name: "growth", fsType: "xfs", tools: true,
+		run: func(w *World) {
+			source := w.volume("source", "xfs", w.first())
+			source.expand(600 * mebibyte)
+			source.expandHere()
+		},
+		check: func(w *World) {
+			source := w.volume("source", "xfs", w.first())
+			source.expand(600 * mebibyte)
+			source.expandHere()
+			if now := source.size(); now < 500*mebibyte {
+				w.Errorf("%d bytes after it grew", now)
+			}
+		},
+	},
+	use("ext4"),
+	useCopy("ext4"), useCopy("xfs"), useCopy("btrfs"),
+}
+
+// use is that a new volume is used and left.
+func use(fsType string) operation {
+	return operation{
+		name: "use of a new " + fsType, fsType: fsType, tools: true,
+		prepare: func(w *World) { w.create("new", fsType, 0, "") },
+		run: func(w *World) {
+			v := w.volume("new", fsType, "")
+			v.use(w.first())
+			v.leave()
+		},
+		check: func(w *World) { w.useOnce(w.volume("new", fsType, ""), "") },
+	}
+}
+
+// useCopy is that a copy is used and left, which is larger than its source.
+func useCopy(fsType string) operation {
+	return operation{
+		name: "use of a larger copy of " + fsType, fsType: fsType, tools: true, copies: true,
+		prepare: func(w *World) {
+			source := w.volume("source", fsType, w.first())
+			w.create("copy", fsType, 2*source.size(), source.snapshot("snapshot"))
+		},
+		run: func(w *World) {
+			v := w.volume("copy", fsType, "")
+			v.use(w.first())
+			v.leave()
+		},
+		check: func(w *World) {
+			source, v := w.volume("source", fsType, w.first()), w.volume("copy", fsType, "")
+			v.use(w.first())
+			v.wantSize(source.size())
+			v.leave()
+			w.useOnce(v, source.hash())
+			w.delete(csireq.SnapshotID("snapshot"))
+		},
+	}
+}
+
+// useOnce uses a volume which holds something ("" is nothing), and removes it.
+func (w *World) useOnce(v *volume, want string) {
+	w.Helper()
+	v.use(w.first())
+	v.wantThawed()
+	if want != "" {
+		v.wantHash(want, "")
+	}
+	v.write(9)
+	v.leave()
+	w.delete(v.id)
+}
+
+// group makes a group of the volumes "source" and "second".
+func (w *World) group() *csi.VolumeGroupSnapshot {
+	w.Helper()
+	group, err := w.tryGroup("group", w.volume("source", "", ""), w.volume("second", "", ""))
+	w.Must(err)
+	return group
+}

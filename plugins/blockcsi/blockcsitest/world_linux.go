@@ -1,0 +1,349 @@
+package blockcsitest
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/blockcsi"
+)
+
+const mebibyte = 1 << 20
+
+// block is the name that cases go by which use volumes as devices.
+const block = "block"
+
+// Subject is a driver that is checked.
+type Subject struct {
+	// Open returns a driver over what lies below a directory, as after one before
+	// was killed. OnStep, if not nil, is to be called wherever it may be killed.
+	Open func(dir string, onStep func(string)) (*blockcsi.Driver, error)
+	// Close removes all that Open's drivers have made below a directory.
+	Close func(dir string) error
+	// Nodes can use any volume; the last is another machine than the first where
+	// the driver has such.
+	Nodes []string
+	// Parameters are those of the class of all volumes.
+	Parameters map[string]string
+	// InUse says that a device is copied while it is used.
+	InUse bool
+	// FSTypes are the file systems to check, and "block"; none is all.
+	FSTypes []string
+	// Dir returns an empty directory for a test; nil is the test's own.
+	Dir func(t testing.TB) string
+}
+
+// World is a driver with nodes on this machine, in one test.
+type World struct {
+	testing.TB
+	Driver *blockcsi.Driver
+	Base   string
+
+	subject Subject
+	fs      map[string]*nodefs.Real
+	nodes   map[string]csi.NodeServer
+}
+
+// NewWorld returns a world that is removed after the test; what is left then fails it.
+func NewWorld(t testing.TB, subject Subject) *World {
+	t.Helper()
+	base := ""
+	if subject.Dir == nil {
+		base = t.TempDir()
+	} else {
+		base = subject.Dir(t)
+	}
+	w := openWorld(t, subject, base, nil)
+	t.Cleanup(func() {
+		var failed []error
+		for _, fs := range w.fs {
+			failed = append(failed, fs.UnmountAll())
+		}
+		if err := errors.Join(append(failed, subject.Close(w.Base))...); err != nil {
+			t.Errorf("clean up: %v", err)
+		}
+	})
+	return w
+}
+
+// openWorld returns a world over what lies below a directory.
+func openWorld(t testing.TB, subject Subject, base string, onStep func(string)) *World {
+	t.Helper()
+	w := &World{TB: t, Base: base, subject: subject, fs: map[string]*nodefs.Real{}}
+	for _, node := range subject.Nodes {
+		fs, err := nodefs.NewReal(filepath.Join(base, "node "+node))
+		w.Must(err)
+		w.fs[node] = fs
+	}
+	w.start(onStep)
+	return w
+}
+
+// start makes the driver, as after one before was killed.
+func (w *World) start(onStep func(string)) {
+	w.Helper()
+	driver, err := w.subject.Open(w.Base, onStep)
+	w.Must(err)
+	w.Driver, w.nodes = driver, map[string]csi.NodeServer{}
+	for node, fs := range w.fs {
+		w.nodes[node] = driver.Node(node, fs)
+	}
+}
+
+// Must ends the test on an error.
+func (w *World) Must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// WantCode wants an error to have a code.
+func (w *World) WantCode(err error, want codes.Code) {
+	w.Helper()
+	if got := status.Code(err); got != want {
+		w.Errorf("got %s (%v), want %s", got, err, want)
+	}
+}
+
+// capability is that of a volume with a file system, or of one that is used as a device.
+func capability(fsType string) *csi.VolumeCapability {
+	all := &csi.VolumeCapability{
+		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: fsType}},
+	}
+	if fsType == block {
+		all.AccessType = &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}
+	}
+	return all
+}
+
+// volume is one that a test uses.
+type volume struct {
+	*World
+	id, fsType string
+	bytes      int64
+	node       string // where it is used; "" is nowhere
+}
+
+// try makes a volume of a size, 0 for any, from another, "" for nothing.
+func (w *World) try(name, fsType string, bytes int64, source string) (*volume, error) {
+	request := &csi.CreateVolumeRequest{
+		Name: name, VolumeCapabilities: []*csi.VolumeCapability{capability(fsType)}, Parameters: w.subject.Parameters,
+		CapacityRange: &csi.CapacityRange{RequiredBytes: bytes},
+	}
+	if source != "" {
+		request.VolumeContentSource = contentSource(source)
+	}
+	response, err := w.Driver.Controller().CreateVolume(w.Context(), request)
+	made := response.GetVolume()
+	return &volume{World: w, id: made.GetVolumeId(), fsType: fsType, bytes: made.GetCapacityBytes()}, err
+}
+
+func contentSource(id string) *csi.VolumeContentSource {
+	if id[0] == 's' {
+		return &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{
+			Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: id},
+		}}
+	}
+	return &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
+		Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: id},
+	}}
+}
+
+func (w *World) create(name, fsType string, bytes int64, source string) *volume {
+	w.Helper()
+	v, err := w.try(name, fsType, bytes, source)
+	w.Must(err)
+	return v
+}
+
+// trySnapshot makes a snapshot.
+func (v *volume) trySnapshot(name string) (*csi.Snapshot, error) {
+	response, err := v.Driver.Controller().CreateSnapshot(v.Context(), &csi.CreateSnapshotRequest{Name: name, SourceVolumeId: v.id})
+	return response.GetSnapshot(), err
+}
+
+func (v *volume) snapshot(name string) string {
+	v.Helper()
+	made, err := v.trySnapshot(name)
+	v.Must(err)
+	return made.GetSnapshotId()
+}
+
+func (v *volume) staging() string { return filepath.Join(v.Base, "node "+v.node, "staging", v.id) }
+
+// path is where the volume is for its pod.
+func (v *volume) path() string { return filepath.Join(v.Base, "node "+v.node, "pods", v.id) }
+
+// tryUse attaches, stages and publishes the volume on a node.
+func (v *volume) tryUse(node string, readOnly bool) error {
+	v.node = node
+	wanted := capability(v.fsType)
+	if readOnly {
+		wanted.AccessMode.Mode = csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY
+	}
+	attached, err := v.Driver.Controller().ControllerPublishVolume(v.Context(), &csi.ControllerPublishVolumeRequest{
+		VolumeId: v.id, NodeId: node, VolumeCapability: wanted, Readonly: readOnly,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = v.nodes[node].NodeStageVolume(v.Context(), &csi.NodeStageVolumeRequest{
+		VolumeId: v.id, StagingTargetPath: v.staging(), VolumeCapability: wanted, PublishContext: attached.GetPublishContext(),
+	})
+	if err != nil {
+		return err
+	}
+	v.Must(os.MkdirAll(filepath.Dir(v.path()), 0o750))
+	_, err = v.nodes[node].NodePublishVolume(v.Context(), &csi.NodePublishVolumeRequest{
+		VolumeId: v.id, StagingTargetPath: v.staging(), TargetPath: v.path(), VolumeCapability: wanted, Readonly: readOnly,
+	})
+	return err
+}
+
+func (v *volume) use(node string) {
+	v.Helper()
+	v.Must(v.tryUse(node, false))
+}
+
+// leave undoes use.
+func (v *volume) leave() {
+	v.Helper()
+	node := v.nodes[v.node]
+	_, err := node.NodeUnpublishVolume(v.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: v.id, TargetPath: v.path()})
+	v.Must(err)
+	_, err = node.NodeUnstageVolume(v.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: v.id, StagingTargetPath: v.staging()})
+	v.Must(err)
+	_, err = v.Driver.Controller().ControllerUnpublishVolume(v.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: v.id, NodeId: v.node})
+	v.Must(err)
+	v.node = ""
+}
+
+// expand makes the volume larger at its back end.
+func (v *volume) expand(bytes int64) {
+	v.Helper()
+	response, err := v.Driver.Controller().ControllerExpandVolume(v.Context(), &csi.ControllerExpandVolumeRequest{
+		VolumeId: v.id, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes}, VolumeCapability: capability(v.fsType),
+	})
+	v.Must(err)
+	v.bytes = response.GetCapacityBytes()
+}
+
+// expandHere makes its file system larger, on the node; where the process may not
+// do so while it is mounted, by using it again.
+func (v *volume) expandHere() {
+	v.Helper()
+	_, err := v.nodes[v.node].NodeExpandVolume(v.Context(), &csi.NodeExpandVolumeRequest{
+		VolumeId: v.id, VolumePath: v.path(), VolumeCapability: capability(v.fsType),
+	})
+	if status.Code(err) == codes.FailedPrecondition {
+		node := v.node
+		v.leave()
+		v.use(node)
+		return
+	}
+	v.Must(err)
+}
+
+// size is what the volume has to offer where it is used.
+func (v *volume) size() int64 {
+	v.Helper()
+	stats, err := v.nodes[v.node].NodeGetVolumeStats(v.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: v.id, VolumePath: v.path()})
+	v.Must(err)
+	return stats.GetUsage()[0].GetTotal()
+}
+
+// delete removes a volume or a snapshot.
+func (w *World) delete(id string) {
+	w.Helper()
+	if id[0] == 's' {
+		_, err := w.Driver.Controller().DeleteSnapshot(w.Context(), &csi.DeleteSnapshotRequest{SnapshotId: id})
+		w.Must(err)
+		return
+	}
+	_, err := w.Driver.Controller().DeleteVolume(w.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+	w.Must(err)
+}
+
+// The parts of a volume that is a device which are written.
+const (
+	patternParts = 4
+	patternBytes = mebibyte
+)
+
+// write writes what is told by a number: on a file system, files, some of which
+// replace what was there, and a synced end; on a device, parts far from each other.
+func (v *volume) write(seed uint64) {
+	v.Helper()
+	chance := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
+	content := make([]byte, patternBytes)
+	if v.fsType == block {
+		device, err := os.OpenFile(v.path(), os.O_WRONLY, 0)
+		v.Must(err)
+		for part := range int64(patternParts) {
+			_, _ = chance.Read(content)
+			_, err := device.WriteAt(content, part*3*mebibyte)
+			v.Must(err)
+		}
+		v.Must(errors.Join(device.Sync(), device.Close()))
+		return
+	}
+	for part := range patternParts {
+		_, _ = chance.Read(content)
+		dir := filepath.Join(v.path(), fmt.Sprintf("dir-%d", part%2))
+		v.Must(os.MkdirAll(dir, 0o750))
+		v.Must(os.WriteFile(filepath.Join(dir, fmt.Sprintf("file-%d", part)), content[:len(content)-part*12345], 0o640))
+	}
+	v.Must(os.WriteFile(filepath.Join(v.path(), "seed"), fmt.Appendf(nil, "%d", seed), 0o640))
+}
+
+// hash is that of all that the volume holds where it is used.
+func (v *volume) hash() string {
+	v.Helper()
+	sum := sha256.New()
+	if v.fsType == block {
+		device, err := os.Open(v.path())
+		v.Must(err)
+		defer device.Close()
+		_, err = io.Copy(sum, io.NewSectionReader(device, 0, patternParts*3*mebibyte))
+		v.Must(err)
+		return fmt.Sprintf("%x", sum.Sum(nil))
+	}
+	v.Must(filepath.WalkDir(v.path(), func(name string, entry fs.DirEntry, err error) error {
+		if entry != nil && entry.Name() == "lost+found" {
+			return fs.SkipDir
+		}
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		rest, _ := filepath.Rel(v.path(), name)
+		fmt.Fprintf(sum, "%s %d\n", rest, len(content))
+		sum.Write(content)
+		return err
+	}))
+	return fmt.Sprintf("%x", sum.Sum(nil))
+}
+
+// wantHash wants the volume to hold something, and not to hold something else.
+func (v *volume) wantHash(want, not string) {
+	v.Helper()
+	switch got := v.hash(); {
+	case got != want:
+		v.Errorf("%s holds %s, want %s", v.id, got[:8], want[:8])
+	case got == not:
+		v.Errorf("%s holds %s, which it should not", v.id, got[:8])
+	}
+}

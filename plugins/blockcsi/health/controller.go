@@ -1,0 +1,65 @@
+package health
+
+import (
+	"context"
+	"slices"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"github.com/volsim/volsim/plugins/csireq"
+)
+
+// controller is the driver's controller service with the calls of health.
+type controller struct {
+	csi.ControllerServer
+	services *Services
+}
+
+func (c *controller) ControllerGetCapabilities(ctx context.Context, request *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+	response, err := c.ControllerServer.ControllerGetCapabilities(ctx, request)
+	if err == nil {
+		response.Capabilities = append(response.Capabilities, csireq.ControllerCapabilities(
+			csi.ControllerServiceCapability_RPC_GET_VOLUME_HEALTH,
+			csi.ControllerServiceCapability_RPC_LIST_VOLUME_HEALTH,
+		).GetCapabilities()...)
+	}
+	return response, err
+}
+
+// ControllerGetVolumeHealth looks at one volume, in whatever state it is.
+func (c *controller) ControllerGetVolumeHealth(ctx context.Context, request *csi.ControllerGetVolumeHealthRequest) (*csi.ControllerGetVolumeHealthResponse, error) {
+	if err := csireq.VolumeNamed(request); err != nil {
+		return nil, err
+	}
+	seen, err := c.services.driver.See(ctx, request.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	return &csi.ControllerGetVolumeHealthResponse{VolumeHealth: told(seen.ID, c.services.ofVolume(ctx, seen))}, nil
+}
+
+// ControllerListVolumeHealth looks at all volumes, and lists those of which
+// something is wrong.
+func (c *controller) ControllerListVolumeHealth(ctx context.Context, request *csi.ControllerListVolumeHealthRequest) (*csi.ControllerListVolumeHealthResponse, error) {
+	all, err := c.services.driver.SeeAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ill := map[string]*csi.VolumeHealth{}
+	var ids []string
+	for _, seen := range all {
+		if findings := c.services.ofVolume(ctx, seen); len(findings) > 0 {
+			ill[seen.ID] = told(seen.ID, findings)
+			ids = append(ids, seen.ID)
+		}
+	}
+	page, next, err := csireq.Page(slices.Compact(ids), request.GetStartingToken(), request.GetMaxEntries())
+	if err != nil {
+		return nil, err
+	}
+	response := &csi.ControllerListVolumeHealthResponse{NextToken: next}
+	for _, id := range page {
+		response.Entries = append(response.Entries, ill[id])
+	}
+	return response, nil
+}

@@ -1,0 +1,16 @@
+package health
+
+// device is what the kernel knows of a device.
+type device struct {
+	sizeBytes int64
+	fsErrors  int64 // errors of the file system on it that the kernel has noted
+}
+
+// place is where a device's file system is mounted.
+type place struct {
+	path string
+	// readOnly is of this mount, deviceReadOnly of the file system.
+	readOnly, deviceReadOnly bool
+	// broken says that the kernel has stopped the file system after an error.
+	broken bool
+}

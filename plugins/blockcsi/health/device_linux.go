@@ -1,0 +1,117 @@
+package health
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	sectorBytes = 512
+	blockBytes  = 4096
+)
+
+// numbers returns the numbers of a device.
+func numbers(path string) (major, minor uint32, err error) {
+	var info unix.Stat_t
+	if err := unix.Stat(path, &info); err != nil {
+		return 0, 0, fmt.Errorf("stat: %w", err)
+	}
+	if info.Mode&unix.S_IFMT != unix.S_IFBLK {
+		return 0, 0, errors.New("is no block device")
+	}
+	return unix.Major(uint64(info.Rdev)), unix.Minor(uint64(info.Rdev)), nil
+}
+
+// lookAt returns what the kernel knows of a device.
+func lookAt(path string) (device, error) {
+	major, minor, err := numbers(path)
+	if err != nil {
+		return device{}, err
+	}
+	directory, err := filepath.EvalSymlinks(fmt.Sprintf("/sys/dev/block/%d:%d", major, minor))
+	if err != nil {
+		return device{}, errors.New("the kernel has no such device any more")
+	}
+	sectors, err := number(filepath.Join(directory, "size"))
+	if err != nil {
+		return device{}, err
+	}
+	is := device{sizeBytes: sectors * sectorBytes}
+	is.fsErrors, err = number(filepath.Join("/sys/fs/ext4", filepath.Base(directory), "errors_count"))
+	if errors.Is(err, fs.ErrNotExist) { // no ext4, or not mounted
+		err = nil
+	}
+	return is, err
+}
+
+// number reads a number that is all there is in a file.
+func number(path string) (int64, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+}
+
+// readEnds reads the first and the last block of a device, past what the kernel
+// has of it in memory.
+func readEnds(path string, sizeBytes int64) error {
+	node, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	block := aligned(blockBytes)
+	for _, at := range []int64{0, (sizeBytes - blockBytes) / blockBytes * blockBytes} {
+		if _, err := node.ReadAt(block, max(at, 0)); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	return nil
+}
+
+// aligned returns memory that begins where a block may.
+func aligned(bytes int) []byte {
+	memory := make([]byte, 2*bytes)
+	over := int(uintptr(unsafe.Pointer(&memory[0])) % uintptr(bytes))
+	return memory[bytes-over : 2*bytes-over]
+}
+
+// mountsOf returns where a device's file system is mounted.
+func mountsOf(path string) ([]place, error) {
+	major, minor, err := numbers(path)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := mountinfo.GetMounts(func(row *mountinfo.Info) (skip, stop bool) {
+		return row.Major != int(major) || row.Minor != int(minor), false
+	})
+	var all []place
+	for _, row := range rows {
+		options := strings.Split(row.VFSOptions, ",")
+		all = append(all, place{
+			path:           filepath.Clean(row.Mountpoint),
+			readOnly:       slices.Contains(strings.Split(row.Options, ","), "ro"),
+			deviceReadOnly: slices.Contains(options, "ro"),
+			broken:         slices.Contains(options, "emergency_ro") || slices.Contains(options, "shutdown"),
+		})
+	}
+	return all, err
+}
+
+// answers asks the file system at a place how full it is.
+func answers(at string) error {
+	var info unix.Statfs_t
+	return unix.Statfs(at, &info)
+}

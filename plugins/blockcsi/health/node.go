@@ -1,0 +1,104 @@
+package health
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/plugins/csireq"
+)
+
+// nodeService is the driver's node service with the calls of health.
+type nodeService struct {
+	csi.NodeServer
+	services *Services
+	id       string
+	fs       *nodefs.Real
+}
+
+func (n *nodeService) NodeGetCapabilities(ctx context.Context, request *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+	response, err := n.NodeServer.NodeGetCapabilities(ctx, request)
+	if err == nil {
+		response.Capabilities = append(response.Capabilities, csireq.NodeCapabilities(
+			csi.NodeServiceCapability_RPC_GET_VOLUME_HEALTH,
+			csi.NodeServiceCapability_RPC_GET_STORAGE_HEALTH,
+		).GetCapabilities()...)
+	}
+	return response, err
+}
+
+// NodeGetVolumeHealth looks at a volume, and at where it is said to be staged and
+// published.
+func (n *nodeService) NodeGetVolumeHealth(ctx context.Context, request *csi.NodeGetVolumeHealthRequest) (*csi.NodeGetVolumeHealthResponse, error) {
+	if err := csireq.VolumeNamed(request); err != nil {
+		return nil, err
+	}
+	seen, err := n.services.driver.See(ctx, request.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	findings := n.services.ofVolume(ctx, seen)
+	for _, at := range []string{request.GetStagingTargetPath(), request.GetVolumePublishPath()} {
+		if at != "" {
+			findings = append(findings, n.ofPath(seen, at)...)
+		}
+	}
+	return &csi.NodeGetVolumeHealthResponse{VolumeHealth: told(seen.ID, findings)}, nil
+}
+
+// ofPath tells whether a volume is at a path: mounted, or as its device's node
+// there, or in the directory that it was staged at.
+func (n *nodeService) ofPath(seen blockcsi.Seen, at string) []finding {
+	if seen.Attached == nil || seen.Attached.Node != n.id {
+		return []finding{{inaccessible, "NotAttached", fmt.Sprintf("volume %s is not attached to node %s", seen.ID, n.id)}}
+	}
+	mount, mounted, err := csireq.MountAt(n.fs, at)
+	if err == nil && mounted && mount.Source == seen.Attached.Device {
+		return nil
+	}
+	var wanted string
+	if err == nil {
+		wanted, err = n.fs.DeviceOf(seen.Attached.Device)
+	}
+	for _, file := range []string{at, csireq.StagedDevice(at)} {
+		if found, is, fileErr := csireq.DeviceAt(n.fs, file); err == nil && fileErr == nil && is && found == wanted {
+			return nil
+		}
+	}
+	if err != nil {
+		return []finding{{inaccessible, "NotMounted", fmt.Sprintf("look at %s: %s", at, status.Convert(err).Message())}}
+	}
+	return []finding{{inaccessible, "NotMounted", fmt.Sprintf("volume %s is not at %s", seen.ID, at)}}
+}
+
+// NodeGetStorageHealth looks at the pools whose volumes this node can use.
+func (n *nodeService) NodeGetStorageHealth(ctx context.Context, _ *csi.NodeGetStorageHealthRequest) (*csi.NodeGetStorageHealthResponse, error) {
+	response := &csi.NodeGetStorageHealthResponse{}
+	say := func(how csi.StorageHealthErrorType, reason, message string) {
+		response.BackendHealth = append(response.BackendHealth, &csi.NodeGetStorageHealthResponse_StorageBackendHealth{
+			Status: how, Reason: reason, Message: message,
+		})
+	}
+	if _, err := n.services.driver.Identity().Probe(ctx, &csi.ProbeRequest{}); err != nil {
+		say(csi.StorageHealthErrorType_STORAGE_UNREACHABLE, "DriverUnusable", status.Convert(err).Message())
+	}
+	for _, pool := range n.services.driver.Pools() {
+		if pool.Node() != "" && pool.Node() != n.id {
+			continue
+		}
+		room, err := pool.Room(ctx, nil)
+		switch {
+		case err != nil:
+			say(csi.StorageHealthErrorType_STORAGE_UNREACHABLE, "PoolUnreadable", status.Convert(err).Message())
+		case room.FreeBytes < room.SmallestBytes:
+			say(csi.StorageHealthErrorType_STORAGE_DEGRADED, "PoolFull", fmt.Sprintf("%d bytes are left, and no volume is smaller than %d", room.FreeBytes, room.SmallestBytes))
+		case room.FreeBytes < n.services.cfg.LowBytes:
+			say(csi.StorageHealthErrorType_STORAGE_DEGRADED, "PoolNearlyFull", fmt.Sprintf("%d bytes are left", room.FreeBytes))
+		}
+	}
+	return response, nil
+}

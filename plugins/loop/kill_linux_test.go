@@ -1,0 +1,33 @@
+package loop
+
+import (
+	"os"
+	"testing"
+
+	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
+)
+
+func TestKilled(t *testing.T) {
+	needDevices(t)
+	quick := subject(nil)
+	quick.Dir = quickDir
+	blockcsitest.Killed(t, quick)
+}
+
+// quickDir is a directory in memory, where nothing waits for a disk, or else any.
+func quickDir(t testing.TB) string {
+	const memory = "/dev/shm"
+	if free, err := freeBytes(memory); err != nil || free < 1<<30 {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(memory, "volsim-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
