@@ -59,7 +59,7 @@ func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOp
 	if err != nil {
 		return err
 	}
-	figures, err := serveMetrics(o.metrics, registry)
+	figures, err := serveMetrics(log, o.metrics, registry)
 	if err != nil {
 		return fmt.Errorf("--metrics: %w", err)
 	}
@@ -168,7 +168,7 @@ func (o driverOptions) wait(ctx context.Context, log *slog.Logger, server, regis
 }
 
 // serveMetrics serves a registry's figures at an address; nowhere if that is empty.
-func serveMetrics(address string, registry *prometheus.Registry) (*http.Server, error) {
+func serveMetrics(log *slog.Logger, address string, registry *prometheus.Registry) (*http.Server, error) {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}
@@ -179,6 +179,7 @@ func serveMetrics(address string, registry *prometheus.Registry) (*http.Server, 
 	if err != nil {
 		return nil, err
 	}
+	log.Info("metrics", "url", "http://"+listener.Addr().String()+"/metrics")
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	return server, nil
 }
