@@ -29,10 +29,14 @@ type Subject struct {
 	// Open returns a driver over what lies below a directory, as after one before
 	// was killed. OnStep, if not nil, is to be called wherever it may be killed.
 	Open func(dir string, onStep func(string)) (*blockcsi.Driver, error)
+	// Stop lets go of what a driver that Open returned has for itself alone, before
+	// another is opened over the same directory; nil is nothing.
+	Stop func(driver *blockcsi.Driver) error
 	// Close removes all that Open's drivers have made below a directory.
 	Close func(dir string) error
 	// Nodes can use any volume; the last is another machine than the first where
-	// the driver has such.
+	// the driver has such. One alone says that volumes do not move: what they hold is
+	// to be there when they come back to it.
 	Nodes []string
 	// Parameters are those of the class of all volumes.
 	Parameters map[string]string
@@ -70,6 +74,7 @@ func NewWorld(t testing.TB, subject Subject) *World {
 		for _, fs := range w.fs {
 			failed = append(failed, fs.UnmountAll())
 		}
+		w.stop()
 		if err := errors.Join(append(failed, subject.Close(w.Base))...); err != nil {
 			t.Errorf("clean up: %v", err)
 		}
@@ -90,9 +95,21 @@ func openWorld(t testing.TB, subject Subject, base string, onStep func(string)) 
 	return w
 }
 
+// stop lets go of the driver.
+func (w *World) stop() {
+	w.Helper()
+	if w.Driver != nil && w.subject.Stop != nil {
+		if err := w.subject.Stop(w.Driver); err != nil {
+			w.Error(err)
+		}
+	}
+	w.Driver = nil
+}
+
 // start makes the driver, as after one before was killed.
 func (w *World) start(onStep func(string)) {
 	w.Helper()
+	w.stop()
 	driver, err := w.subject.Open(w.Base, onStep)
 	w.Must(err)
 	w.Driver, w.nodes = driver, map[string]csi.NodeServer{}
