@@ -108,6 +108,7 @@ var sameFloor = [][2]string{
 	{"plugins/csi", "plugins/ownership"},
 	{"plugins/array", "plugins/csireq"},
 	{"plugins/blockcsi", "plugins/csireq"},
+	{"plugins/blockcsi", "plugins/ownership"},
 	{"plugins/blockcsi/blockcsitest", "plugins/blockcsi"},
 	{"plugins/blockcsi/blockcsitest", "plugins/csireq"},
 	{"plugins/blockcsi/health", "plugins/blockcsi"},

@@ -3,13 +3,17 @@ package blockcsi
 import (
 	"context"
 	"errors"
+	"strconv"
+	"sync/atomic"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/csireq"
+	"github.com/volsim/volsim/plugins/ownership"
 )
 
 // nodeService is the node service of one node. Its methods are CSI's.
@@ -25,12 +29,16 @@ func (n *nodeService) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*cs
 }
 
 func (n *nodeService) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
-	return csireq.NodeCapabilities(
+	types := []csi.NodeServiceCapability_RPC_Type{
 		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
 		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
 		csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
 		csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
-	), nil
+	}
+	if n.driver.cfg.MountGroup {
+		types = append(types, csi.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP)
+	}
+	return csireq.NodeCapabilities(types...), nil
 }
 
 func (n *nodeService) NodePublishVolume(ctx context.Context, request *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
@@ -48,13 +56,48 @@ func (n *nodeService) NodePublishVolume(ctx context.Context, request *csi.NodePu
 		return nil, err
 	}
 	if request.GetVolumeCapability().GetBlock() == nil {
-		return &csi.NodePublishVolumeResponse{}, csireq.Publish(n.fs, request, attached.Device)
+		return &csi.NodePublishVolumeResponse{}, n.publish(ctx, request, attached)
 	}
 	device, err := n.fs.DeviceOf(attached.Device)
 	if err != nil {
 		return nil, csireq.PathStatus(err)
 	}
 	return &csi.NodePublishVolumeResponse{}, csireq.PublishDevice(n.fs, request, device)
+}
+
+// publish publishes a volume that is staged as a file system, which belongs to the
+// group of the pod before.
+func (n *nodeService) publish(ctx context.Context, request *csi.NodePublishVolumeRequest, attached *Attachment) error {
+	group, given, err := n.groupOf(request.GetVolumeCapability())
+	if err != nil {
+		return err
+	}
+	staged, isStaged, err := csireq.MountAt(n.fs, request.GetStagingTargetPath())
+	if err != nil {
+		return err
+	}
+	readOnly := request.GetReadonly() || csireq.IsReadOnly(request.GetVolumeCapability())
+	onMismatch := corev1.FSGroupChangeOnRootMismatch
+	if given && isStaged && staged.Source == attached.Device && !staged.ReadOnly &&
+		ownership.Needed(n.fs, staged.Path, group, &onMismatch, readOnly) {
+		if err := ownership.Give(ctx, n.fs, staged.Path, group, readOnly, new(atomic.Int64)); err != nil {
+			return csireq.PathStatus(err)
+		}
+	}
+	return csireq.Publish(n.fs, request, attached.Device)
+}
+
+// groupOf is the group that a volume is to be given to; false is none.
+func (n *nodeService) groupOf(capability *csi.VolumeCapability) (group int64, given bool, err error) {
+	text := capability.GetMount().GetVolumeMountGroup()
+	if text == "" || !n.driver.cfg.MountGroup {
+		return 0, false, nil
+	}
+	group, err = strconv.ParseInt(text, 10, 32)
+	if err != nil || group < 0 {
+		return 0, false, status.Errorf(codes.InvalidArgument, "volume_mount_group: %q is not the number of a group", text)
+	}
+	return group, true, nil
 }
 
 func (n *nodeService) NodeUnpublishVolume(ctx context.Context, request *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
@@ -114,20 +157,29 @@ func (n *nodeService) deviceUsage(volume Volume, attached *Attachment, path stri
 }
 
 // attached returns a volume and how it is attached to this node: NotFound if the
-// volume does not exist, FailedPrecondition if it is not attached here.
+// volume does not exist, FailedPrecondition if it is not attached here, or has no device.
 func (n *nodeService) attached(ctx context.Context, id string) (Volume, *Attachment, error) {
+	volume, _, found, err := n.attachment(ctx, id)
+	if err == nil && found.Device == "" {
+		return volume, nil, status.Errorf(codes.FailedPrecondition, "volume %s is attached to %s: stage it again", id, found.where())
+	}
+	return volume, found, err
+}
+
+// attachment is attached for a volume that may have no device, with its pool.
+func (n *nodeService) attachment(ctx context.Context, id string) (Volume, Pool, *Attachment, error) {
 	volume, pool, err := n.driver.find(ctx, id)
 	if err != nil {
-		return Volume{}, nil, err
+		return Volume{}, nil, nil, err
 	}
 	found, err := pool.Attachment(ctx, volume)
 	if err != nil {
-		return volume, nil, csireq.PathStatus(err)
+		return volume, nil, nil, csireq.PathStatus(err)
 	}
 	if found == nil || found.Node != n.id {
-		return volume, nil, status.Errorf(codes.FailedPrecondition, "volume %s is not attached to node %s", id, n.id)
+		return volume, nil, nil, status.Errorf(codes.FailedPrecondition, "volume %s is not attached to node %s", id, n.id)
 	}
-	return volume, found, nil
+	return volume, pool, found, nil
 }
 
 // NodeExpandVolume lets the file system have all of the volume. What is asked

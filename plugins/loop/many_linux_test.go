@@ -1,0 +1,161 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/nodefs/loopdev"
+)
+
+const (
+	manyVolumes = 1000
+	manyAtOnce  = 16
+)
+
+// TestAThousandVolumes lets each of a thousand volumes live its life, sixteen of them at a time.
+func TestAThousandVolumes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short")
+	}
+	needDevices(t)
+	base := quickDir(t)
+	d, err := New(Config{Dir: filepath.Join(base, "images")})
+	must(t, err)
+	fs, err := nodefs.NewReal(filepath.Join(base, "node"))
+	must(t, err)
+	l := &life{Driver: d, node: d.Node("one", fs), root: filepath.Join(base, "node")}
+	t.Cleanup(func() {
+		if err := errors.Join(fs.UnmountAll(), d.Close()); err != nil {
+			t.Errorf("clean up: %v", err)
+		}
+	})
+	numbers, failed := make(chan int), make(chan error, manyVolumes)
+	var group sync.WaitGroup
+	for range manyAtOnce {
+		group.Go(func() {
+			for number := range numbers {
+				if err := l.live(t.Context(), fmt.Sprint("volume ", number)); err != nil {
+					failed <- fmt.Errorf("volume %d: %w", number, err)
+				}
+			}
+		})
+	}
+	for number := range manyVolumes {
+		numbers <- number
+	}
+	close(numbers)
+	group.Wait()
+	close(failed)
+	for err := range failed {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(base, "images")); err != nil || len(left) > 0 {
+		t.Errorf("left in Dir: %v (%v)", left, err)
+	}
+	if left, err := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, base) }); err != nil || len(left) > 0 {
+		t.Errorf("left bound: %v (%v)", left, err)
+	}
+	if left, err := fs.Mounts(); err != nil || len(left) > 0 {
+		t.Errorf("left mounted: %v (%v)", left, err)
+	}
+	if len(d.pool.nodes) != 1 || len(d.pool.devices) > 0 || d.pool.promised != 0 {
+		t.Errorf("the pool remembers %v and %v, and has promised %d bytes", d.pool.nodes, d.pool.devices, d.pool.promised)
+	}
+}
+
+// life is what volumes live through.
+type life struct {
+	*Driver
+	node csi.NodeServer
+	root string
+}
+
+func (l *life) live(ctx context.Context, name string) error {
+	id, err := l.create(ctx, name)
+	if err != nil {
+		return err
+	}
+	device, err := l.attach(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := l.stage(ctx, id, device); err != nil {
+		return err
+	}
+	if err := writeAndRead(l.staging(id)+"/file", name); err != nil {
+		return err
+	}
+	return errors.Join(l.unstage(ctx, id), l.detach(ctx, id), l.delete(ctx, id))
+}
+
+// writeAndRead writes a file and reads it again. No process is begun meanwhile,
+// which would have the file open for a moment, and keep it from being unmounted.
+func writeAndRead(file, text string) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	err := os.WriteFile(file, []byte(text), 0o600)
+	if err != nil {
+		return err
+	}
+	if read, err := os.ReadFile(file); err != nil || string(read) != text {
+		return fmt.Errorf("read %q (%w)", read, err)
+	}
+	return nil
+}
+
+func (l *life) staging(id string) string { return filepath.Join(l.root, "staging", id) }
+
+func (l *life) create(ctx context.Context, name string) (string, error) {
+	response, err := l.Controller().CreateVolume(ctx, &csi.CreateVolumeRequest{
+		Name: name, VolumeCapabilities: []*csi.VolumeCapability{writer}, CapacityRange: &csi.CapacityRange{RequiredBytes: bytesMin},
+	})
+	return response.GetVolume().GetVolumeId(), err
+}
+
+func (l *life) attach(ctx context.Context, id string) (string, error) {
+	response, err := l.Controller().ControllerPublishVolume(ctx,
+		&csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: "one", VolumeCapability: writer})
+	return response.GetPublishContext()[DeviceKey], err
+}
+
+func (l *life) stage(ctx context.Context, id, device string) error {
+	_, err := l.node.NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
+		VolumeId: id, StagingTargetPath: l.staging(id), VolumeCapability: writer, PublishContext: map[string]string{DeviceKey: device},
+	})
+	return err
+}
+
+func (l *life) unstage(ctx context.Context, id string) error {
+	_, err := l.node.NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: l.staging(id)})
+	return err
+}
+
+func (l *life) detach(ctx context.Context, id string) error {
+	_, err := l.Controller().ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{VolumeId: id, NodeId: "one"})
+	return err
+}
+
+func (l *life) delete(ctx context.Context, id string) error {
+	_, err := l.Controller().DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: id})
+	return err
+}
+
+func (l *life) snapshot(ctx context.Context, name, source string) (string, error) {
+	response, err := l.Controller().CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: name, SourceVolumeId: source})
+	return response.GetSnapshot().GetSnapshotId(), err
+}
+
+func (l *life) deleteSnapshot(ctx context.Context, id string) error {
+	_, err := l.Controller().DeleteSnapshot(ctx, &csi.DeleteSnapshotRequest{SnapshotId: id})
+	return err
+}
