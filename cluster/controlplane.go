@@ -49,6 +49,7 @@ type node struct {
 	sockets sockets
 	kubelet *kubelet.Kubelet // the one that was started last
 	lost    bool             // see Lose
+	stopped bool             // the driver is, there; see StopDriver
 	boots   int              // how often it has booted anew
 }
 
@@ -69,6 +70,7 @@ func (c *Cluster) assemble(cfg Config) error {
 	parts := slices.Concat(storageParts(&disk{c.machine, cfg.HostPathProvisioning}), schedulerParts(),
 		c.sidecarParts(controller), clusterParts(c.rootCA))
 	for _, p := range parts {
+		c.known = append(c.known, p.name)
 		if err := c.add(cfg, p); err != nil {
 			return err
 		}

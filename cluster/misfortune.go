@@ -25,6 +25,8 @@ var Misfortunes = []string{"crash", "stop", "start", "replicate", "retire", "rel
 //	crash PART with RESOURCE N behind      … and its first list of a resource is N events old
 //	stop PART                              it is killed, and stays down until "start"
 //	start PART
+//	stop driver(NODE)                      the driver's process on the node ends, until "start": its mounts stay
+//	start driver(NODE)
 //	replicate PART                         a second process of it runs beside the first, PART#2
 //	retire PART#2                          it ends
 //	relist PART RESOURCE                   its watch breaks, and it lists again
@@ -118,6 +120,11 @@ func (m *misfortunes) ofNode(n *node) {
 		m.can(func() error { return c.Reboot(n.name) }, "reboot", n.name)
 	}
 	m.can(func() error { return c.Lose(n.name) }, "lose", n.name)
+	if n.stopped {
+		m.can(func() error { return c.StartDriver(n.name) }, "start", driverOf(n.name))
+	} else {
+		m.can(func() error { return c.StopDriver(n.name) }, "stop", driverOf(n.name))
+	}
 }
 
 // read are the resources that somebody's view is behind in, in the order of the parts.
@@ -146,6 +153,8 @@ func (c *Cluster) must(err error) {
 }
 
 func kubeletOf(node string) string { return "kubelet(" + node + ")" }
+
+func driverOf(node string) string { return "driver(" + node + ")" }
 
 // lost tells whether a part is the kubelet of a node that is lost.
 func (c *Cluster) lost(p *part) bool {
@@ -234,14 +243,14 @@ func (c *Cluster) setReady(name string, is corev1.ConditionStatus, reason, messa
 	})
 }
 
-// Ails tells whether a part is down, or there twice, or a node lost.
+// Ails tells whether a part is down, or there twice, or a node lost, or the driver stopped on one.
 func (c *Cluster) Ails() bool {
 	for _, p := range c.parts {
 		if p.component == nil || p.replica {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.stopped })
 }
 
 // Heal ends all misfortunes of a stepped world: what is lost comes back, what is down starts again, and what is there twice
@@ -262,6 +271,11 @@ func (c *Cluster) Heal() bool {
 			befall("retire %s", p.name)
 		case p.component == nil:
 			befall("start %s", p.name)
+		}
+	}
+	for _, n := range c.nodes {
+		if n.stopped {
+			befall("start %s", driverOf(n.name))
 		}
 	}
 	return healed

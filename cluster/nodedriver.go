@@ -102,10 +102,18 @@ func (c *Cluster) StopDriver(node string) error {
 	if err != nil {
 		return err
 	}
+	n.stopped = true
 	n.sockets.Remove(n.announcement(c.driver.name()))
 	n.sockets.Remove(n.endpoint(c.driver.name()))
-	n.kubelet.Plugins().Tell(n.announcement(c.driver.name()))
+	c.tellKubelet(n)
 	return nil
+}
+
+// tellKubelet tells the node's kubelet, if it runs, that something happened to the driver's announcement.
+func (c *Cluster) tellKubelet(n *node) {
+	if p, err := c.part(kubeletOf(n.name)); err == nil && p.component != nil {
+		n.kubelet.Plugins().Tell(n.announcement(c.driver.name()))
+	}
 }
 
 // StartDriver makes the driver's sockets on a node, or makes them anew: its kubelet registers it. The error matches ErrNoPart.
@@ -114,8 +122,9 @@ func (c *Cluster) StartDriver(node string) error {
 	if err != nil {
 		return err
 	}
+	n.stopped = false
 	c.plugIn(n)
-	n.kubelet.Plugins().Tell(n.announcement(c.driver.name()))
+	c.tellKubelet(n)
 	return nil
 }
 

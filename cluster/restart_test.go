@@ -28,6 +28,8 @@ type killer struct {
 	*sim.Plan
 	n     int // from 1; 0: it kills nobody
 	after bool
+	meant func(strand, verb string) bool                      // which suspensions count; nil: those of mountStrands
+	lives func(ctx context.Context, c *cluster.Cluster) error // what happens in the world; nil: twoPods
 	seen  int
 	calls []string // at which a strand was suspended
 	due   bool
@@ -43,7 +45,7 @@ func (k *killer) Decide(d *sim.Decision) sim.Move {
 	a := d.Actor(move.Option)
 	action, calls := a.Pending()
 	strand, is := strings.CutPrefix(a.Name(), "kubelet(node-1)/")
-	if move.Event != "" || !calls || !is || !mounts(strand) {
+	if move.Event != "" || !calls || !is || k.meant == nil && !mounts(strand) || k.meant != nil && !k.meant(strand, action.Verb) {
 		return move
 	}
 	k.seen++
@@ -116,7 +118,11 @@ func liveOnDevices(t *testing.T, k *killer) {
 	if err := c.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.User("user", func(ctx context.Context) error { return twoPods(ctx, c) })
+	lives := k.lives
+	if lives == nil {
+		lives = twoPods
+	}
+	c.User("user", func(ctx context.Context) error { return lives(ctx, c) })
 	k.Plan = sim.NewPlan(nil)
 	c.Host().(*sim.Stepped).SetStrategy(k)
 	if err := c.Run(t.Context()); err != nil {

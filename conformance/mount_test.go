@@ -54,8 +54,14 @@ type mountWorld interface {
 // mountVariants are ours and upstream's, with so many volumes attached to the node. Ours is a whole kubelet, on our live host
 // and our API server, and the array's CSI driver, called on the spot, or behind gRPC: a pod is done when the API server has it as
 // running. Upstream's is the volume manager alone, on client-go's fake clientset and upstream's fake plugin, which makes a
-// directory: a pod is done when WaitForAttachAndMount returns. Each ten milliseconds somebody says that all volumes are reported
-// in use.
+// directory: a pod is done when WaitForAttachAndMount returns.
+//
+// Upstream's mounts nothing before it was told that a volume is reported in use. A kubelet tells it so after each patch of its
+// Node's status, which is each ten seconds (nodeStatusUpdateFrequency, and up to 4 % more: pkg/kubelet Run, syncNodeStatus,
+// markVolumesFromNode, v1.36), and not sooner when there is something new; ours patches when there is. How often it is told here is
+// in the variant's name: upstream-10s as a kubelet does, with pods that come in the middle between two reports; upstream-100ms as
+// the tests of upstream's volume manager do; and upstream-10ms, which no kubelet does, so that next to nothing is waited for but
+// its own loops.
 var mountVariants = []struct {
 	name string
 	make func(tb testing.TB, volumes int) (mountWorld, error)
@@ -66,7 +72,9 @@ var mountVariants = []struct {
 	{"volsim-grpc", func(tb testing.TB, volumes int) (mountWorld, error) {
 		return newOurMounting(tb.Context(), volumes, csi.Serve)
 	}},
-	{"upstream", newUpstreamMounting},
+	{"upstream-10ms", upstreamMountingTold(10 * time.Millisecond)},
+	{"upstream-100ms", upstreamMountingTold(100 * time.Millisecond)},
+	{"upstream-10s", upstreamMountingTold(10 * time.Second)},
 }
 
 // onTheSpot is csi.Serve without a server.
@@ -232,15 +240,18 @@ type upstreamMounting struct {
 	manager *upstreamvm.Manager
 	cancel  context.CancelFunc
 	wait    func()
+	begun   chan struct{} // closed when the first pods come
 }
 
 // fakePlugin is the name of upstream's fake plugin.
 const fakePlugin = "fake"
 
-// reportPeriod is how often upstream's manager is told that volumes are reported in use.
-const reportPeriod = 10 * time.Millisecond
+// upstreamMountingTold is upstream's, told so often that all volumes are reported in use.
+func upstreamMountingTold(each time.Duration) func(tb testing.TB, volumes int) (mountWorld, error) {
+	return func(tb testing.TB, volumes int) (mountWorld, error) { return newUpstreamMounting(tb, volumes, each) }
+}
 
-func newUpstreamMounting(tb testing.TB, volumes int) (mountWorld, error) {
+func newUpstreamMounting(tb testing.TB, volumes int, each time.Duration) (mountWorld, error) {
 	node := mountNodeObject()
 	objects := []runtime.Object{node}
 	names := make([]corev1.UniqueVolumeName, volumes)
@@ -260,23 +271,25 @@ func newUpstreamMounting(tb testing.TB, volumes int) (mountWorld, error) {
 		return nil, err
 	}
 	m.NodeSeen(node)
+	w := &upstreamMounting{manager: m, cancel: cancel, wait: wait, begun: make(chan struct{})}
 	go func() {
-		ticker := time.NewTicker(reportPeriod)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				m.MarkVolumesAsReportedInUse(names)
-			case <-ctx.Done():
-				return
-			}
+		select {
+		case <-w.begun:
+		case <-ctx.Done():
+			return
+		}
+		time.Sleep(each / 2) // they come in the middle
+		for ctx.Err() == nil {
+			m.MarkVolumesAsReportedInUse(names)
+			time.Sleep(each)
 		}
 	}()
-	return &upstreamMounting{manager: m, cancel: cancel, wait: wait}, nil
+	return w, nil
 }
 
 func (w *upstreamMounting) run(ctx context.Context, pods []*corev1.Pod) error {
 	ended := make(chan error, len(pods))
+	close(w.begun)
 	for _, pod := range pods {
 		w.manager.AddPod(pod)
 	}
@@ -455,6 +468,7 @@ func TestMount(t *testing.T) {
 	const pods, volumes = 5, 3
 	for _, v := range mountVariants {
 		t.Run(v.name, func(t *testing.T) {
+			t.Parallel() // one of them waits for long
 			w, err := v.make(t, pods*volumes)
 			if err != nil {
 				t.Fatal(err)

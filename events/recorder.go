@@ -44,6 +44,7 @@ type Recorder struct {
 type key struct {
 	uid                   types.UID
 	kind, namespace, name string
+	field                 string
 	eventType, reason     string
 	message               string
 }
@@ -158,7 +159,7 @@ func (r *Recorder) again(ctx context.Context, k key, known, event *corev1.Event)
 func keyOf(e *corev1.Event) key {
 	ref := e.InvolvedObject
 	return key{
-		uid: ref.UID, kind: ref.Kind, namespace: ref.Namespace, name: ref.Name,
+		uid: ref.UID, kind: ref.Kind, namespace: ref.Namespace, name: ref.Name, field: ref.FieldPath,
 		eventType: e.Type, reason: e.Reason, message: e.Message,
 	}
 }

@@ -117,6 +117,7 @@ type search struct {
 	turn     int              // schedules come by, of all shards
 	states   *states          // nil: they are not counted
 	pool     *sim.Pool        // of all runs
+	badRisk  error            // one of the risks cannot come true
 	within   bool             // it is part of the shrinking of what another one found
 }
 
@@ -233,6 +234,9 @@ func (e *search) runBegun(strategy sim.Strategy, begin func(c *cluster.Cluster))
 		return nil, err
 	}
 	r, err := e.scenario.Run(e.ctx, scenario.Options{Strategy: strategy, Pool: e.pool, StepsMax: e.bound(), Watch: func(c *cluster.Cluster) {
+		if e.ordinary == nil {
+			e.badRisk = c.CheckRisks(e.risks)
+		}
 		if begin != nil {
 			begin(c)
 		}
@@ -290,7 +294,7 @@ func (e *search) try(schedule sim.Schedule) (*scenario.Result, *probe, error) {
 func (e *search) runOrdinary() error {
 	p := &probe{Plan: sim.NewPlan(nil), noting: true}
 	r, err := e.run(p)
-	if err != nil {
+	if err := cmp.Or(e.badRisk, err); err != nil {
 		return err
 	}
 	if e.failed(r) {

@@ -2,10 +2,12 @@ package explore_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/sim"
 )
 
 const twoByTwo = `
@@ -68,5 +70,22 @@ user alice
 	var livelock *scenario.Livelock
 	if err != nil || r.Failure == nil || !errors.As(r.Failure.Result.Failure, &livelock) {
 		t.Errorf("found %+v, %v, want a livelock", r, err)
+	}
+}
+
+// A risk that names what the world has not would never come true.
+func TestRiskThatNamesNobody(t *testing.T) {
+	t.Parallel()
+	s, err := scenario.Find("driver-restarts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	risks, err := sim.ParseRisks("crash(kubelet, 1)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = explore.Search(t.Context(), s, explore.Config{Strategy: explore.Random, Count: 2, Faults: risks})
+	if err == nil || !strings.Contains(err.Error(), "there is no kubelet; there are ") || !strings.Contains(err.Error(), "kubelet(node-1)") {
+		t.Errorf("error %v does not say that there is no kubelet, but a kubelet(node-1)", err)
 	}
 }

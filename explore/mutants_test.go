@@ -116,7 +116,7 @@ func names(sentence string, objects []string) bool {
 // Every mutant is caught by its rule, in as many schedules as its row says, and the world without it passes the same
 // search. What is found is short, and says what it is about.
 func TestMutants(t *testing.T) {
-	rows := slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants, ownershipMutants)
+	rows := slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants, ownershipMutants, partMutants)
 	found := make([]*explore.Failure, len(rows))
 	t.Run("each", func(t *testing.T) {
 		for i, m := range rows {
@@ -236,7 +236,7 @@ const strangersCount = 10
 // time, more: holds are tried step by step, and the steps of the strangers lie between. A hold may also end too soon then,
 // since it lasts for so many decisions, whoever they are about.
 func TestMutantsInACrowd(t *testing.T) {
-	for i, m := range slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants, ownershipMutants) {
+	for i, m := range slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants, ownershipMutants, partMutants) {
 		if m.crowd == 0 {
 			continue
 		}

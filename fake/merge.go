@@ -242,7 +242,7 @@ func setScalar(to reflect.Value, value jsonValue) bool {
 		}
 	case jsonBool:
 		if to.Kind() == reflect.Bool {
-			to.SetBool(is.raw == "true")
+			to.SetBool(is.text == "true")
 			return true
 		}
 	case jsonInt:
@@ -263,13 +263,19 @@ func unmarshal(to reflect.Value, value *jsonNode) bool {
 	default:
 		return false
 	}
-	is := to.Addr().Interface().(json.Unmarshaler)
+	is, data := to.Addr().Interface().(json.Unmarshaler), []byte(value.text)
 	if at, ok := is.(*metav1.Time); ok && value.kind == jsonString {
 		parsed, err := time.Parse(time.RFC3339, value.text) // as it does itself, but for the string it would make
 		at.Time = parsed.Local()
 		return err == nil
 	}
-	return is.UnmarshalJSON([]byte(value.raw)) == nil
+	if value.kind == jsonString {
+		var err error
+		if data, err = json.Marshal(value.text); err != nil {
+			return false
+		}
+	}
+	return is.UnmarshalJSON(data) == nil
 }
 
 // shape is a type of structs as a patch sees it.

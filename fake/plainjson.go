@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"bytes"
 	"encoding/json"
 	"iter"
 	"strconv"
@@ -12,7 +13,7 @@ import (
 // word.
 
 // jsonKind is what a value of JSON is.
-type jsonKind int
+type jsonKind uint8
 
 const (
 	jsonNull jsonKind = iota
@@ -25,11 +26,10 @@ const (
 
 // jsonNode is a value of JSON; the values in it come behind it.
 type jsonNode struct {
-	kind jsonKind
 	name string // in the map that it is in
-	raw  string // as it is written; of a list or a map: not set
-	text string // of a string
-	size int    // how many nodes it is, with those in it
+	text string // of a string; of a number, a truth and a null as it is written; else ""
+	size int32  // how many nodes it is, with those in it
+	kind jsonKind
 }
 
 // jsonValue is a value of JSON, with all that is in it.
@@ -42,7 +42,8 @@ const (
 
 // readPlain reads a document, and tells whether it is plain.
 func readPlain(data []byte) (jsonValue, bool) {
-	r := plainReader{text: string(data), nodes: make([]jsonNode, 0, 8+len(data)/16)}
+	most := 1 + bytes.Count(data, []byte{','}) + bytes.Count(data, []byte{'{'}) + bytes.Count(data, []byte{'['})
+	r := plainReader{text: string(data), nodes: make([]jsonNode, 0, most)}
 	if !r.value("", plainDepthMax) {
 		return nil, false
 	}
@@ -55,8 +56,8 @@ func (v jsonValue) isNull() bool { return v[0].kind == jsonNull }
 // all are the values in a list or a map, in their order.
 func (v jsonValue) all() iter.Seq[jsonValue] {
 	return func(yield func(jsonValue) bool) {
-		for at := 1; at < len(v); at += v[at].size {
-			if !yield(v[at : at+v[at].size]) {
+		for at := 1; at < len(v); at += int(v[at].size) {
+			if !yield(v[at : at+int(v[at].size)]) {
 				return
 			}
 		}
@@ -136,10 +137,10 @@ func (r *plainReader) value(name string, depth int) bool {
 		is, ok = jsonInt, r.digits()
 	}
 	node := &r.nodes[here]
-	node.kind, node.text, node.size = is, text, len(r.nodes)-here
-	if is != jsonMap && is != jsonList {
-		node.raw = r.text[began:r.at]
+	if is != jsonMap && is != jsonList && is != jsonString {
+		text = r.text[began:r.at]
 	}
+	node.kind, node.text, node.size = is, text, int32(len(r.nodes)-here)
 	return ok
 }
 
@@ -236,7 +237,7 @@ func (r *plainReader) members(depth int) bool {
 
 // has tells whether the map that is being read has a member of a name already.
 func (r *plainReader) has(here int, name string) bool {
-	for at := here + 1; at < len(r.nodes); at += r.nodes[at].size {
+	for at := here + 1; at < len(r.nodes); at += int(r.nodes[at].size) {
 		if r.nodes[at].name == name {
 			return true
 		}
@@ -246,9 +247,9 @@ func (r *plainReader) has(here int, name string) bool {
 
 // number is a whole number.
 func (n *jsonNode) number() int64 {
-	is, err := strconv.ParseInt(n.raw, 10, 64)
+	is, err := strconv.ParseInt(n.text, 10, 64)
 	if err != nil {
-		panic("fake: a plain number is none: " + n.raw)
+		panic("fake: a plain number is none: " + n.text)
 	}
 	return is
 }

@@ -13,7 +13,7 @@ import (
 func (v jsonValue) tree() any {
 	switch v[0].kind {
 	case jsonBool:
-		return v[0].raw == "true"
+		return v[0].text == "true"
 	case jsonInt:
 		return v[0].number()
 	case jsonString:

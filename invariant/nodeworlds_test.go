@@ -15,7 +15,7 @@ import (
 
 // nodeRules are those about attaching, mounting and nodes.
 var nodeRules = []string{
-	"I15", "I16", "I16b", "I17", "I18", "I19", "I20", "I21", "I22", "I24", "I25", "I26", "I27", "I35", "I36", "I37", "L4", "L5", "L6",
+	"I15", "I16", "I16b", "I17", "I18", "I19", "I20", "I21", "I22", "I24", "I25", "I26", "I27", "I35", "I36", "I37", "I40", "L4", "L5", "L6",
 }
 
 // moved is a user who moves a pod with its claim over nodes: the next pod is made as soon as the last was told to end, and

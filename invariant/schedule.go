@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -258,8 +259,7 @@ type publication struct {
 	component, path string
 }
 
-// beginOnePod: when a volume of a claim for one pod alone is published for a pod, it is not published for another that is
-// there and has not ended.
+// beginOnePod: when a volume of a claim for one pod alone is published for a pod, it is not published for another.
 func beginOnePod(c *Checker) watcher {
 	keys := podKeys{}
 	published := map[types.UID]map[publication]types.UID{} // claim: where: pod
@@ -285,7 +285,7 @@ func beginOnePod(c *Checker) watcher {
 				published[claim.UID] = map[publication]types.UID{}
 			}
 			published[claim.UID][at] = pod
-			c.checkOnePod(claim, c.pod(keys, pod), c.livePods(keys, published[claim.UID]))
+			c.checkOnePod(claim, keys, at, published[claim.UID])
 		},
 		event: func(r trace.Record) {
 			if r.Verb != "reboot" {
@@ -298,27 +298,24 @@ func beginOnePod(c *Checker) watcher {
 	}
 }
 
-// livePods are the pods that are there and have not ended, by name.
-func (c *Checker) livePods(keys podKeys, published map[publication]types.UID) []*corev1.Pod {
-	var live []*corev1.Pod
-	for _, uid := range slices.Compact(slices.Sorted(maps.Values(published))) {
-		if pod := c.pod(keys, uid); pod != nil && !hasEnded(pod) {
-			live = append(live, pod)
-		}
-	}
-	return live
-}
-
-func (c *Checker) checkOnePod(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, live []*corev1.Pod) {
+// checkOnePod: a claim's volume is published for a pod at a place. On the same node it is published for nobody else, also not for a
+// pod that has ended or is gone; on another one for no pod that is there and has not ended, since of a node that is given up nobody
+// knows what is mounted.
+func (c *Checker) checkOnePod(claim *corev1.PersistentVolumeClaim, keys podKeys, at publication, published map[publication]types.UID) {
+	pod := c.pod(keys, published[at])
 	if pod == nil {
 		return
 	}
-	for _, other := range live {
-		if other.UID != pod.UID {
-			c.report("I32", "claim %s/%s, for one pod alone, was mounted for pod %s on %s while it is mounted for pod %s on %s",
-				claim.Namespace, claim.Name, pod.Name, pod.Spec.NodeName, other.Name, other.Spec.NodeName)
-			return
+	for _, place := range slices.SortedFunc(maps.Keys(published), func(a, b publication) int {
+		return cmp.Or(cmp.Compare(a.component, b.component), cmp.Compare(a.path, b.path))
+	}) {
+		other := c.pod(keys, published[place])
+		if published[place] == pod.UID || place.component != at.component && (other == nil || hasEnded(other)) {
+			continue
 		}
+		c.report("I32", "claim %s/%s, for one pod alone, was mounted for pod %s by %s while it is mounted for pod %s by %s",
+			claim.Namespace, claim.Name, pod.Name, at.component, keys[published[place]].Name, place.component)
+		return
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 func (w *opsWorld) publish(pod *corev1.Pod, volume string, err error) {
-	w.call(mounting, "NodePublishVolume", path1(pod, volume), err)
+	w.note("kubelet("+pod.Spec.NodeName+")/"+mounting+" csi/disk^vol-1", trace.KindDriver, "NodePublishVolume", "disk/vol-1", path1(pod, volume), err)
 }
 
 func (w *opsWorld) unpublish(pod *corev1.Pod, volume string) {
@@ -202,8 +202,8 @@ func TestOnePodAlone(t *testing.T) {
 		{"two pods at once", alone, func(w *opsWorld, a, b *corev1.Pod) {
 			w.publish(a, "pv-data-1", nil)
 			w.publish(b, "pv-data-1", nil)
-		}, []string{"I32: a ReadWriteOncePod claim mounted for two pods: claim default/data-1, for one pod alone, was mounted for pod b on node-1 " +
-			"while it is mounted for pod a on node-1"}},
+		}, []string{"I32: a ReadWriteOncePod claim mounted for two pods: claim default/data-1, for one pod alone, was mounted for pod b by kubelet(node-1) " +
+			"while it is mounted for pod a by kubelet(node-1)"}},
 		{"the answer for the first was lost", alone, func(w *opsWorld, a, b *corev1.Pod) {
 			w.host.Log().Append(trace.Record{
 				Actor:   "kubelet(node-1)/volume_mount csi/disk^vol-1",
@@ -225,12 +225,21 @@ func TestOnePodAlone(t *testing.T) {
 			w.publish(a, "pv-data-1", nil)
 			w.setPhase(a, corev1.PodFailed)
 			w.publish(b, "pv-data-1", nil)
+		}, []string{"I32"}},
+		{"the first has ended on another node", alone, func(w *opsWorld, a, _ *corev1.Pod) {
+			w.publish(a, "pv-data-1", nil)
+			w.setPhase(a, corev1.PodFailed)
+			w.publish(w.addPod("c", "node-2", claimVolume("data-1")), "pv-data-1", nil)
 		}, nil},
+		{"the first has it on another node", alone, func(w *opsWorld, a, _ *corev1.Pod) {
+			w.publish(a, "pv-data-1", nil)
+			w.publish(w.addPod("c", "node-2", claimVolume("data-1")), "pv-data-1", nil)
+		}, []string{"I32"}},
 		{"the first is gone", alone, func(w *opsWorld, a, b *corev1.Pod) {
 			w.publish(a, "pv-data-1", nil)
 			w.deletePod(a)
 			w.publish(b, "pv-data-1", nil)
-		}, nil},
+		}, []string{"I32"}},
 		{"the driver refused the second", alone, func(w *opsWorld, a, b *corev1.Pod) {
 			w.publish(a, "pv-data-1", nil)
 			w.publish(b, "pv-data-1", errDriver)

@@ -243,6 +243,14 @@ func namesOf(containers []corev1.Container) []string {
 	return names
 }
 
+// podPatch is a patch of the status of a pod, and of no other that has its name.
+type podPatch struct {
+	Metadata struct {
+		UID types.UID `json:"uid"`
+	} `json:"metadata"`
+	Status statusPatch `json:"status"`
+}
+
 // statusPatch is a status as a patch: conditions lose the words that they do not have any more.
 type statusPatch struct {
 	corev1.PodStatus
@@ -257,18 +265,19 @@ type conditionPatch struct {
 
 // reportPod writes a pod's status, unless the pod is gone.
 func (k *Kubelet) reportPod(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
-	p := statusPatch{PodStatus: status}
+	p := podPatch{Status: statusPatch{PodStatus: status, Conditions: make([]conditionPatch, len(status.Conditions))}}
+	p.Metadata.UID = pod.UID
 	for i := range status.Conditions {
-		c := conditionPatch{PodCondition: status.Conditions[i]}
-		if c.PodCondition.Reason != "" {
-			c.Reason = &c.PodCondition.Reason
+		is, to := &status.Conditions[i], &p.Status.Conditions[i]
+		to.PodCondition = *is
+		if is.Reason != "" {
+			to.Reason = &is.Reason
 		}
-		if c.PodCondition.Message != "" {
-			c.Message = &c.PodCondition.Message
+		if is.Message != "" {
+			to.Message = &is.Message
 		}
-		p.Conditions = append(p.Conditions, c)
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": p})
+	patch, err := json.Marshal(&p)
 	if err != nil {
 		return fmt.Errorf("patch of pod status: %w", err)
 	}

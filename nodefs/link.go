@@ -112,11 +112,12 @@ func (m *Memory) walk(whole, rest string) (here spot, linked bool) {
 	}
 	elements := strings.Split(rest, "/")
 	here.elements = elements
-	end := len(whole) - len(rest) - 1
+	end, depth := len(whole)-len(rest)-1, strings.Count(whole, "/")-len(elements)
 	for i, element := range elements {
 		end += 1 + len(element)
+		depth++
 		prefix := whole[:end]
-		for next := m.mounts[mountKey{here.mount, prefix}]; next != nil; next = m.mounts[mountKey{next, prefix}] {
+		for next := m.on(here.mount, prefix, depth); next != nil; next = m.on(next, prefix, depth) {
 			here.mount, here.elements = next, elements[i+1:]
 			linked = linked || next.tree.linked.Load()
 		}

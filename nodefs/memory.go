@@ -50,6 +50,9 @@ type mount struct {
 	readOnly bool
 	number   int
 	below    int // mounts made on it; guarded by Memory.mu
+	// belowAt is how many of them there are by the depth of their path, guarded by Memory.mu: who walks along a path looks for
+	// mounts only where there are any.
+	belowAt []int
 }
 
 // spot is a place in the file system: elements below the top of a mount.
@@ -80,7 +83,7 @@ func (m *Memory) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mounts, m.locks, m.devices = map[mountKey]*mount{}, nil, NewTree()
-	m.disk.below = 0
+	m.disk.below, m.disk.belowAt = 0, nil
 }
 
 // MountTree makes the whole of tree visible at the existing directory name.
@@ -126,7 +129,7 @@ func (m *Memory) Unmount(name string) error {
 	if m.isLocked(here.mount) {
 		return failure("unmount", name, ErrBusy)
 	}
-	here.mount.key.parent.below--
+	here.mount.key.parent.made(here.mount, -1)
 	delete(m.mounts, here.mount.key)
 	return nil
 }
@@ -146,6 +149,24 @@ func (m *Memory) Mounts() ([]Mount, error) {
 	}
 	sortMounts(rows)
 	return rows, nil
+}
+
+// made notes that a mount was made on m, or, with -1, that it is gone.
+func (m *mount) made(on *mount, n int) {
+	depth := strings.Count(on.key.path, "/")
+	if missing := depth + 1 - len(m.belowAt); missing > 0 {
+		m.belowAt = append(m.belowAt, make([]int, missing)...)
+	}
+	m.below += n
+	m.belowAt[depth] += n
+}
+
+// on is the mount that was made on m at a path of a depth; nil: none. The caller holds mu.
+func (m *Memory) on(below *mount, path string, depth int) *mount {
+	if depth >= len(below.belowAt) || below.belowAt[depth] == 0 {
+		return nil
+	}
+	return m.mounts[mountKey{below, path}]
 }
 
 func (m *mount) row() Mount {
@@ -327,7 +348,7 @@ func (m *Memory) attach(name string, added *mount) error {
 	added.number = m.made
 	added.key = mountKey{parent: here.mount, path: here.path}
 	m.mounts[added.key] = added
-	here.mount.below++
+	here.mount.made(added, 1)
 	return nil
 }
 

@@ -18,8 +18,9 @@ type BlockMapper interface {
 	PodDeviceMapPath(specName string, pod types.UID) (dir, link string)
 	// StagingPath is where SetUpDevice prepares the volume; "" for a plugin that needs no such place.
 	StagingPath(spec *Spec) string
-	// SetUpDevice prepares the volume for the node, and returns where.
-	SetUpDevice(ctx context.Context, spec *Spec, pod *corev1.Pod) (stagingPath string, err error)
+	// SetUpDevice prepares the volume for the node, and returns where. Use tells whether it was prepared before, and then is left so
+	// whatever fails.
+	SetUpDevice(ctx context.Context, spec *Spec, pod *corev1.Pod, use Use) (stagingPath string, err error)
 	// MapPodDevice makes the device for the pod, and returns where; "" is the path that attaching returned.
 	MapPodDevice(ctx context.Context, spec *Spec, pod *corev1.Pod, use Use) (publishPath string, err error)
 	// UnmapPodDevice undoes MapPodDevice. Nothing there is success.

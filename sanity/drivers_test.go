@@ -5,19 +5,40 @@ import "maps"
 // drivers are what is tested, and why specs are left out of each.
 func drivers() []*subject {
 	return []*subject{
-		{name: "array", kind: "array", flags: []string{"--volumes-per-node=8"}, skips: reasons(upstreams, noCopies, noSettings, noGroups, noHealth)},
-		{name: "loop", kind: "loop", onDevices: true, skips: reasons(upstreams, noCopies, noSettings, noGroups, nodeAttaches)},
 		{
-			name: "loop, attached by the controller service", kind: "loop", onDevices: true,
-			flags: []string{"--node-attaches=false", "--topology-key="},
-			skips: reasons(upstreams, noCopies, noSettings, noGroups, noLimit),
+			name: "array", kind: "array", flags: []string{"--volumes-per-node=8"},
+			skips: reasons(upstreams, noCopies, noSettings, noGroups, noHealth),
 		},
 		{
-			name: "loop, as devices", kind: "loop", onDevices: true, block: true,
-			skips: reasons(upstreams, noCopies, noSettings, noGroups, nodeAttaches),
+			name: "loop", kind: "loop", onDevices: true, modify: loopSettings,
+			skips: reasons(upstreams, noSnapshotTopology, nodeAttaches),
+		},
+		{
+			name: "loop, attached by the controller service", kind: "loop", onDevices: true, modify: loopSettings,
+			flags: []string{"--node-attaches=false", "--topology-key="},
+			skips: reasons(upstreams, noSnapshotTopology, noLimit),
+		},
+		{
+			name: "loop, as devices", kind: "loop", onDevices: true, block: true, modify: loopSettings,
+			skips: reasons(upstreams, noSnapshotTopology, nodeAttaches),
+		},
+		{
+			name: "lvm", kind: "lvm", onDevices: true, flags: []string{"--file-size=1Gi"},
+			skips: reasons(upstreams, noSettings, noSnapshotTopology, nodeAttaches),
+		},
+		{
+			name: "lvm, attached by the controller service", kind: "lvm", onDevices: true,
+			flags: []string{"--file-size=1Gi", "--node-attaches=false"},
+			skips: reasons(upstreams, noSettings, noSnapshotTopology, noDiskLimit),
+		},
+		{
+			name: "lvm, as devices", kind: "lvm", onDevices: true, block: true, flags: []string{"--file-size=1Gi"},
+			skips: reasons(upstreams, noSettings, noSnapshotTopology, nodeAttaches),
 		},
 	}
 }
+
+var loopSettings = map[string]string{"readAheadKiB": "256"}
 
 // What csi-test says of specs that it leaves out, and why that is right.
 var (
@@ -41,10 +62,13 @@ var (
 		"GroupControllerService not supported": "the driver has no group controller service",
 	}
 	noHealth = map[string]string{
-		"ControllerGetVolumeHealth not supported":  "health is not told",
-		"ControllerListVolumeHealth not supported": "health is not told",
-		"NodeGetVolumeHealth not supported":        "health is not told",
-		"NodeGetStorageHealth not supported":       "health is not told",
+		"ControllerGetVolumeHealth not supported":  "nothing in memory falls ill",
+		"ControllerListVolumeHealth not supported": "nothing in memory falls ill",
+		"NodeGetVolumeHealth not supported":        "nothing in memory falls ill",
+		"NodeGetStorageHealth not supported":       "nothing in memory falls ill",
+	}
+	noSnapshotTopology = map[string]string{
+		"SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported": "it is alpha and not offered: a snapshot lies where its volume does, and is restored there",
 	}
 	nodeAttaches = map[string]string{
 		"ControllerPublishVolume not supported":             "the node service attaches volumes",
@@ -55,6 +79,10 @@ var (
 		"No MaxVolumesPerNode": "the kernel makes as many loop devices as are wanted",
 	}
 )
+
+var noDiskLimit = map[string]string{
+	"No MaxVolumesPerNode": "how many volumes there can be is for the volume group to say",
+}
 
 func reasons(all ...map[string]string) map[string]string {
 	sum := map[string]string{}

@@ -71,8 +71,14 @@ func markEvent(event string) string {
 		}
 		return first + " is killed here and starts again"
 	case "stop":
+		if node, is := driverAt(of); is {
+			return fmt.Sprintf("the driver on %s ends here: what it has mounted stays", node)
+		}
 		return first + " is killed here and stays down"
 	case "start":
+		if node, is := driverAt(of); is {
+			return fmt.Sprintf("the driver on %s starts again", node)
+		}
 		return first + " starts again"
 	case "replicate":
 		return fmt.Sprintf("a second %s starts beside the first: both are active", first)
@@ -93,6 +99,12 @@ func markEvent(event string) string {
 	default:
 		return event
 	}
+}
+
+// driverAt is the node of "driver(NODE)".
+func driverAt(of string) (node string, is bool) {
+	node, is = strings.CutPrefix(of, "driver(")
+	return strings.TrimSuffix(node, ")"), is
 }
 
 func events(n string) string {

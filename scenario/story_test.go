@@ -178,6 +178,8 @@ func TestEventsInWords(t *testing.T) {
 		"reboot node-1":                 "node-1 reboots here: its kubelet starts again, and its mounts are gone",
 		"lose node-1":                   "node-1 is lost here: its kubelet is down, its mounts stay",
 		"recover node-1":                "node-1 comes back",
+		"stop driver(node-1)":           "the driver on node-1 ends here: what it has mounted stays",
+		"start driver(node-1)":          "the driver on node-1 starts again",
 		"tick":                          "time moves on here, although something else could happen first",
 		"strike node-1":                 "strike node-1",
 	} {

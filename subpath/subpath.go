@@ -70,18 +70,21 @@ func (d Disk) Bind(s Subpath) error {
 		if err != nil {
 			return err
 		}
-		if err := d.makePlace(target, part.Mode.IsDir()); err != nil {
+		mounted, err := d.makePlace(target, part.Mode.IsDir())
+		if err != nil {
 			return err
 		}
-		err = d.step("BindSubPath", s.Volume, target, func() error {
-			err := d.FS.BindWithin(s.VolumePath, s.Path, target)
-			if err != nil && !errors.Is(err, nodefs.ErrMounted) {
-				err = errors.Join(err, d.removePlace(s))
-			}
-			return err
-		})
-		if !errors.Is(err, nodefs.ErrMounted) {
-			return err
+		if !mounted {
+			return d.step("BindSubPath", s.Volume, target, func() error {
+				err := d.FS.BindWithin(s.VolumePath, s.Path, target)
+				if err != nil {
+					err = errors.Join(err, d.removePlace(s))
+				}
+				return err
+			})
+		}
+		if err := d.FS.BindWithin(s.VolumePath, s.Path, target); !errors.Is(err, nodefs.ErrMounted) {
+			return err // it is there
 		}
 		if err := d.unbind(s.Volume, target); err != nil {
 			return err
@@ -90,37 +93,33 @@ func (d Disk) Bind(s Subpath) error {
 }
 
 // makePlace makes the empty directory, or file, on which something is going to be bound, unless something is mounted there.
-func (d Disk) makePlace(place string, directory bool) error {
-	there, err := d.FS.Stat(place)
-	switch {
+func (d Disk) makePlace(place string, directory bool) (mounted bool, err error) {
+	switch there, err := d.FS.Stat(place); {
 	case err == nil:
 		mounted, err := d.FS.IsMountPoint(place)
 		if err != nil || mounted || there.Mode.IsDir() == directory {
-			return err
+			return mounted, err
 		}
 		if err := d.FS.Remove(place); err != nil {
-			return err
+			return false, err
 		}
 	case !errors.Is(err, fs.ErrNotExist):
-		return err
+		return false, err
 	}
 	if directory {
-		return d.FS.MkdirAll(place)
+		return false, d.FS.MkdirAll(place)
 	}
 	if err := d.FS.MkdirAll(filepath.Dir(place)); err != nil {
-		return err
+		return false, err
 	}
-	return d.FS.WriteFile(place, nil)
+	return false, d.FS.WriteFile(place, nil)
 }
 
 // removePlace removes the place of a part that could not be bound, and the directories above it that are empty.
 //
 // Upstream: pkg/volume/util/subpath cleanSubPath (v1.36).
 func (d Disk) removePlace(s Subpath) error {
-	switch err := d.FS.Remove(s.Target()); {
-	case errors.Is(err, nodefs.ErrMounted):
-		return nil // it was there before
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	if err := d.FS.Remove(s.Target()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return d.removeEmptyDirs(s.PodDir, filepath.Dir(s.Target()))

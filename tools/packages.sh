@@ -12,19 +12,32 @@ need mkfs.ext4 e2fsprogs
 need blkid util-linux
 need mount mount
 need lvm lvm2
+need dmsetup dmsetup
+need thin_check thin-provisioning-tools
+need mkfs.xfs xfsprogs
+need mkfs.btrfs btrfs-progs
 [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
 if [ "$(id -u)" != 0 ]; then
 	echo "not root: left out are the tests on real loop devices and mounts, which need root: TestReal… of nodefs, most of"
 	echo "plugins/loop, and the loop cases of cluster, cmd/volsim and examples; 'go test -v' names each with its reason"
 fi
-[ -n "$missing" ] || exit 0
+
+# Where machines have no device-mapper, its tests run in a kernel that is a program. Not every distribution has it.
+guests=""
+if [ "$(uname -s) $(uname -m)" = "Linux x86_64" ] && ! command -v linux.uml >/dev/null 2>&1; then
+	guests="user-mode-linux"
+fi
+[ -n "$missing$guests" ] || exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-	echo "installing:$missing"
+	echo "installing:$missing $guests"
 	export DEBIAN_FRONTEND=noninteractive
 	apt-get update -qq
 	# shellcheck disable=SC2086
-	apt-get install -y -qq --no-install-recommends $missing >/dev/null
+	[ -z "$missing" ] || apt-get install -y -qq --no-install-recommends $missing >/dev/null
+	# shellcheck disable=SC2086
+	[ -z "$guests" ] || apt-get install -y -qq --no-install-recommends $guests >/dev/null 2>&1 ||
+		echo "not to be had here: $guests; tests that run in its guests are left out, and say so"
 else
-	echo "missing:$missing (not installed: that takes root and apt-get); what needs it is left out, and says so"
+	echo "missing:$missing $guests (not installed: that takes root and apt-get); what needs it is left out, and says so"
 fi

@@ -1,7 +1,6 @@
 package volumemanager
 
 import (
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -132,9 +131,6 @@ func (v *actualVolume) mountState(pod types.UID) mountState {
 	}
 	return notMounted
 }
-
-// sortedPods are the pods that have the volume mounted, or may have.
-func (v *actualVolume) sortedPods() []types.UID { return slices.Sorted(maps.Keys(v.pods)) }
 
 // after is the state that a mount in a state is in when an operation on it has ended in err: an uncertain error leaves
 // it uncertain, a transient one as it was, a final one means it is not mounted. One that was found on the disk may be in

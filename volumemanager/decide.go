@@ -1,6 +1,7 @@
 package volumemanager
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -56,12 +57,13 @@ type standing struct {
 func decide(wanted *desiredVolume, actual *actualVolume, is standing) []step {
 	var steps []step
 	relabel := actual.mislabelled(wanted)
-	if actual != nil {
-		for _, pod := range actual.sortedPods() {
-			if (wanted == nil || !wanted.wantedBy(pod) || relabel) && is.ready && !is.held(pod) {
+	if actual != nil && is.ready {
+		for pod := range actual.pods {
+			if (wanted == nil || !wanted.wantedBy(pod) || relabel) && !is.held(pod) {
 				steps = append(steps, step{unmount, pod})
 			}
 		}
+		slices.SortFunc(steps, func(a, b step) int { return cmp.Compare(a.pod, b.pod) })
 	}
 	switch {
 	case wanted != nil && !relabel:
@@ -108,12 +110,26 @@ func decideWanted(wanted *desiredVolume, actual *actualVolume, is standing) step
 
 // podsAfter are the pods that want the volume, in the order in which it is their turn after that of a given one.
 func (v *desiredVolume) podsAfter(turn types.UID) []types.UID {
+	if len(v.pods) == 1 {
+		return []types.UID{v.firstPod()}
+	}
 	pods := slices.Sorted(maps.Keys(v.pods))
 	at, found := slices.BinarySearch(pods, turn)
 	if found {
 		at++
 	}
 	return slices.Concat(pods[at:], pods[:at])
+}
+
+// firstPod is the first pod that wants the volume, in the order of their UIDs; there is one.
+func (v *desiredVolume) firstPod() types.UID {
+	var first types.UID
+	for pod := range v.pods {
+		if first == "" || pod < first {
+			first = pod
+		}
+	}
+	return first
 }
 
 func (v *desiredVolume) wantedBy(pod types.UID) bool {

@@ -15,18 +15,19 @@ import (
 //
 // Upstream: pkg/kubelet/volumemanager GetVolumesInUse (v1.36).
 func (m *Manager) VolumesInUse() []corev1.UniqueVolumeName {
-	names := sets.New[corev1.UniqueVolumeName]()
+	names := make([]corev1.UniqueVolumeName, 0, len(m.desired.volumes)+len(m.actual.volumes))
 	for name, v := range m.desired.volumes {
 		if v.attachable {
-			names.Insert(name)
+			names = append(names, name)
 		}
 	}
 	for name, v := range m.actual.volumes {
 		if v.attachable {
-			names.Insert(name)
+			names = append(names, name)
 		}
 	}
-	return sets.List(names)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // ReportNeeded tells whether VolumesInUse has to be patched into the Node's status: it differs from what was last

@@ -94,7 +94,7 @@ func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, p
 func (m *Manager) setUpDevice(ctx context.Context, v *actualVolume, want desiredMount, global string) error {
 	before := v.device
 	v.device, v.mountPath = mountUncertain, global
-	_, err := v.caps.BlockMapper.SetUpDevice(ctx, want.spec, want.pod)
+	_, err := v.caps.BlockMapper.SetUpDevice(ctx, want.spec, want.pod, m.deviceUseOf(want, v))
 	v.device = after(before, v.deviceReconstructed, err)
 	v.deviceReconstructed = v.deviceReconstructed && err != nil
 	return err

@@ -161,4 +161,4 @@ func (m *Manager) DriversChanged() {
 }
 
 // anySpec is the volume as one of its pods uses it, always the same one.
-func (v *desiredVolume) anySpec() *plugins.Spec { return v.pods[v.podsAfter("")[0]].spec }
+func (v *desiredVolume) anySpec() *plugins.Spec { return v.pods[v.firstPod()].spec }

@@ -50,7 +50,7 @@ func (p *realMapper) PodDeviceMapPath(volume string, pod types.UID) (dir, link s
 	return filepath.Join(p.root, "pods", string(pod), "volumeDevices", "example.com~shelf"), volume
 }
 
-func (p *realMapper) SetUpDevice(context.Context, *plugins.Spec, *corev1.Pod) (string, error) {
+func (p *realMapper) SetUpDevice(context.Context, *plugins.Spec, *corev1.Pod, plugins.Use) (string, error) {
 	return "", p.call("SetUpDevice", func() error { return p.real.MkdirAll(p.root + "/published") })
 }
 

@@ -3,6 +3,7 @@ package volumemanager_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,8 +32,10 @@ import (
 // script is how a volume behaves: what comes of each call for the node and for the pod, the last one for ever.
 type script struct {
 	device, pod []error
-	grows       bool   // its claim is behind, and growing it fails
-	path        string // where mapping says that the device is; "": where attaching did
+	undoing     []error // of the device
+	expands     bool    // it can be made larger
+	grows       bool    // its claim is behind, and growing it fails
+	path        string  // where mapping says that the device is; "": where attaching did
 }
 
 // scripted is a plugin whose only volume behaves by a script.
@@ -40,6 +43,8 @@ type scripted struct {
 	c      *sim.Component
 	script script
 	disk   *nodefs.Memory
+	uses   []plugins.Use // of SetUpDevice
+	grown  []string
 	calls  map[string]int // how many there were, by verb: tries, of what is made; successes, of what is undone
 }
 
@@ -104,7 +109,8 @@ func (p *scripted) TearDown(context.Context, string, types.UID) error { return p
 
 func (p *scripted) UnmountDevice(context.Context, string) error { return p.do("UnmountDevice", nil) }
 
-func (p *scripted) SetUpDevice(context.Context, *plugins.Spec, *corev1.Pod) (string, error) {
+func (p *scripted) SetUpDevice(_ context.Context, _ *plugins.Spec, _ *corev1.Pod, use plugins.Use) (string, error) {
+	p.uses = append(p.uses, use)
 	return "", p.do("SetUpDevice", p.script.device)
 }
 
@@ -117,10 +123,14 @@ func (p *scripted) UnmapPodDevice(context.Context, string, types.UID) error {
 }
 
 func (p *scripted) TearDownDevice(context.Context, *plugins.Spec) error {
-	return p.do("TearDownDevice", nil)
+	return p.do("TearDownDevice", p.script.undoing)
 }
 
-func (p *scripted) NodeExpand(context.Context, plugins.Growth) error {
+func (p *scripted) NodeExpand(_ context.Context, growth plugins.Growth) error {
+	if p.script.expands {
+		p.grown = append(p.grown, fmt.Sprintf("%s to %s for %s", &growth.OldSize, &growth.NewSize, growth.Pod))
+		return p.do("NodeExpand", nil)
+	}
 	return p.do("NodeExpand", []error{errors.New("it does not grow")})
 }
 

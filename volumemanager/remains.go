@@ -52,7 +52,13 @@ func (m *Manager) cleanRemains() {
 	for _, uid := range slices.Sorted(maps.Keys(m.remains.volumes)) {
 		m.cleanRemainsOf(uid)
 	}
-	if len(m.remains.devices) == 0 {
+	m.cleanDevices()
+}
+
+// cleanDevices takes away what was mounted for the node and nobody wants. What is being cleaned of pods may be of such a device:
+// that goes first, and comes back here.
+func (m *Manager) cleanDevices() {
+	if len(m.remains.devices) == 0 || m.remains.cleaning() {
 		return
 	}
 	wanted, known := m.devicePlaces()
@@ -62,6 +68,16 @@ func (m *Manager) cleanRemains() {
 		}
 	}
 	m.remains.devices = nil
+}
+
+// cleaning tells whether anything of a pod is being cleaned.
+func (r *remains) cleaning() bool {
+	for _, volumes := range r.volumes {
+		if slices.ContainsFunc(volumes, func(v *foundVolume) bool { return v.cleaned }) {
+			return true
+		}
+	}
+	return false
 }
 
 // cleanRemainsOf takes away what could not be reconstructed of a pod, unless that has it by now, or may want it.
@@ -126,6 +142,7 @@ func (m *Manager) cleanOperation(found *foundVolume) executor.Operation {
 			}
 			m.remains.drop(found.pod, func(v *foundVolume) bool { return v == found })
 			m.cfg.PodChanged(found.pod)
+			m.cleanDevices()
 			return nil // it is done once
 		},
 	}

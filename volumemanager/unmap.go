@@ -82,7 +82,8 @@ func (m *Manager) unmapDeviceOperation(name corev1.UniqueVolumeName) executor.Op
 
 // tearDownDevice takes the device away from the node when no pod has it any more, neither as far as is known nor on the disk.
 //
-// Differs: upstream looks in the end whether somebody still has the device open, at a path that is gone by then.
+// Differs: an error that says that nothing was begun leaves it as it was, as in unmountDevice. Upstream looks in the end whether
+// somebody still has the device open, at a path that is gone by then.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateUnmapDeviceFunc (v1.36).
 func (m *Manager) tearDownDevice(ctx context.Context, name corev1.UniqueVolumeName) error {
@@ -101,8 +102,12 @@ func (m *Manager) tearDownDevice(ctx context.Context, name corev1.UniqueVolumeNa
 	if len(refs) > 0 {
 		return fmt.Errorf("UnmapDevice failed: the device %q is still referenced from other Pods %v", actual.mountPath, refs)
 	}
+	before := actual.device
 	actual.device = mountUncertain
 	if err := mapper.TearDownDevice(ctx, actual.spec); err != nil {
+		if plugins.ClassOf(err) == plugins.Transient {
+			actual.device = before
+		}
 		return fmt.Errorf("UnmapDevice.TearDownDevice failed: %w", err)
 	}
 	if err := m.cfg.FS.RemoveAll(actual.mountPath); err != nil {

@@ -27,7 +27,8 @@ type driverOptions struct {
 	nodeAttaches bool
 	mountGroup   bool
 
-	volumesPerNode int
+	volumesPerNode int // of array
+	lvm            lvmOptions
 
 	registration    string
 	kubeletEndpoint string
@@ -85,14 +86,12 @@ func (k driverKind) command() *cobra.Command {
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "log warnings and errors only")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log requests and responses, too, without their secrets")
 	flags.BoolVar(&o.json, "json", false, "log as JSON")
+	k.flags(flags, &o)
 	if !k.onDevices {
-		flags.IntVar(&o.volumesPerNode, "volumes-per-node", 0, "how many volumes can be attached to a node; 0 is any number")
 		return cmd
 	}
 	flags.StringVar(&o.state, "state", "", "`directory` in which the volumes are kept, this driver's alone (required)")
 	flags.StringVar(&o.root, "root", "/var/lib/kubelet", "`directory` of the kubelet: all that is mounted is below it")
-	flags.StringVar(&o.topologyKey, "topology-key", k.driverName+"/node",
-		"`key` of the topology segment that is the node's name: volumes lie on this machine. Empty is no topology, for a cluster of one node")
 	flags.BoolVar(&o.nodeAttaches, "node-attaches", true,
 		"attach volumes as they are staged. With false the controller service attaches them, by way of an external-attacher on this machine")
 	flags.BoolVar(&o.mountGroup, "mount-group", false, "have the driver give volumes to the fsGroup of a pod, instead of the kubelet (VOLUME_MOUNT_GROUP)")
@@ -138,7 +137,8 @@ func (o *driverOptions) logger(errs io.Writer) (*slog.Logger, error) {
 	return slog.New(slog.NewTextHandler(errs, options)), nil
 }
 
-// listOrphans is --orphans. A driver that runs meanwhile is not disturbed.
+// listOrphans is --orphans. A driver that runs meanwhile is not disturbed; one that
+// lets nobody else look refuses it.
 func listOrphans(ctx context.Context, out io.Writer, k driverKind, o driverOptions) error {
 	if err := o.check(k); err != nil {
 		return err
@@ -146,7 +146,10 @@ func listOrphans(ctx context.Context, out io.Writer, k driverKind, o driverOptio
 	if _, err := os.Stat(o.state); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
-	driver, err := k.open(o)
+	if err := k.usable(); err != nil {
+		return err
+	}
+	driver, err := k.open(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -157,5 +160,5 @@ func listOrphans(ctx context.Context, out io.Writer, k driverKind, o driverOptio
 	if err == nil && len(orphans) == 0 {
 		fmt.Fprintln(out, "no orphans")
 	}
-	return err
+	return errors.Join(err, driver.close())
 }

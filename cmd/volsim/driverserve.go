@@ -42,10 +42,14 @@ func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOp
 		}
 		defer unlock()
 	}
-	driver, err := k.open(o)
+	if err := k.usable(); err != nil {
+		return err
+	}
+	driver, err := k.open(ctx, o)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, driver.close()) }()
 	if err := begin(ctx, log, k, o, driver); err != nil {
 		return err
 	}
@@ -55,7 +59,7 @@ func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOp
 	if err != nil {
 		return err
 	}
-	figures, err := serveMetrics(o.metrics, registry)
+	figures, err := serveMetrics(log, o.metrics, registry)
 	if err != nil {
 		return fmt.Errorf("--metrics: %w", err)
 	}
@@ -73,17 +77,13 @@ func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOp
 	return o.wait(ctx, log, server, registered)
 }
 
-// begin finds out whether the driver can work here, and has it put in order what
-// a process left that was killed.
+// begin has a driver put in order what a process left that was killed.
 func begin(ctx context.Context, log *slog.Logger, k driverKind, o driverOptions, driver *openDriver) error {
-	if err := driver.usable(); err != nil {
-		return err
-	}
 	if driver.notice != "" {
 		log.Warn(driver.notice)
 	}
 	if k.onDevices {
-		log.Info("starting", "state", o.state, "root", o.root, "topology", o.topologyKey, "nodeAttaches", o.nodeAttaches)
+		log.Info("starting", "state", o.state, "root", o.root, "nodeAttaches", o.nodeAttaches)
 	}
 	done, err := driver.recover(ctx)
 	for _, each := range done {
@@ -168,7 +168,7 @@ func (o driverOptions) wait(ctx context.Context, log *slog.Logger, server, regis
 }
 
 // serveMetrics serves a registry's figures at an address; nowhere if that is empty.
-func serveMetrics(address string, registry *prometheus.Registry) (*http.Server, error) {
+func serveMetrics(log *slog.Logger, address string, registry *prometheus.Registry) (*http.Server, error) {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}
@@ -179,6 +179,7 @@ func serveMetrics(address string, registry *prometheus.Registry) (*http.Server, 
 	if err != nil {
 		return nil, err
 	}
+	log.Info("metrics", "url", "http://"+listener.Addr().String()+"/metrics")
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	return server, nil
 }

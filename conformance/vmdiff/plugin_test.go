@@ -164,7 +164,7 @@ func (*ourPlugin) PodDeviceMapPath(specName string, pod types.UID) (dir, link st
 func (*ourPlugin) StagingPath(*plugins.Spec) string { return "" }
 
 // SetUpDevice is as FakeVolume's, which has another text than MountDevice.
-func (p *ourPlugin) SetUpDevice(_ context.Context, spec *plugins.Spec, _ *corev1.Pod) (string, error) {
+func (p *ourPlugin) SetUpDevice(_ context.Context, spec *plugins.Spec, _ *corev1.Pod, _ plugins.Use) (string, error) {
 	return "", p.do("SetUpDevice", spec.Name(), "", func() error {
 		err := p.mountDevice(spec.Name(), spec.Name())
 		if err != nil && plugins.ClassOf(err) == plugins.Final {

@@ -50,7 +50,7 @@ const (
 // of failing disks need of it. File systems (ext4, XFS, Btrfs) are in the kernel.
 func Modules() []string {
 	return []string{
-		"loop", "dm-mod", "dm-thin-pool", "dm-snapshot", "dm-mirror", "dm-raid", "dm-zero",
+		"loop", "dm-mod", "dm-thin-pool", "dm-snapshot", "dm-mirror", "dm-raid", "raid1", "raid10", "dm-zero",
 		"dm-flakey", "dm-delay", "dm-dust", "dm-log-writes",
 	}
 }

@@ -29,7 +29,7 @@ const roleVariable = "GUEST_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	guest.Main()
-	roles := map[string]func() error{"listen": listenOnLoopback, "start": startAndStay}
+	roles := map[string]func() error{"listen": listenOnLoopback, "start": startAndStay, "missing": tellMissing, "alternate": alternate}
 	if role := roles[os.Getenv(roleVariable)]; role != nil {
 		if err := role(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -163,12 +163,29 @@ func TestOutputComesWholeAndInOrder(t *testing.T) {
 		t.Errorf("got %d bytes and %v; want the %d of the file", len(got.stdout), got.err, len(want))
 	}
 
-	var both bytes.Buffer
-	err := guest.Run(t.Context(), guest.Config{Stdout: &both, Stderr: &both},
-		"sh", "-c", "for i in 1 2 3 4 5 6 7 8; do echo $i; echo $i >&2; done")
-	if want := "1\n1\n2\n2\n3\n3\n4\n4\n5\n5\n6\n6\n7\n7\n8\n8\n"; err != nil || both.String() != want {
-		t.Errorf("got %v and %q, want %q", err, both.String(), want)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
+	var both bytes.Buffer
+	err = guest.Run(t.Context(), guest.Config{Stdout: &both, Stderr: &both, Env: []string{roleVariable + "=alternate"}}, self)
+	if want := strings.Repeat("out\nerr\n", alternations); err != nil || both.String() != want {
+		t.Errorf("got %v and %d bytes, want %d in order", err, both.Len(), len(want))
+	}
+}
+
+const alternations = 500
+
+// alternate is a guest's command.
+func alternate() error {
+	for range alternations {
+		_, out := fmt.Fprintln(os.Stdout, "out")
+		_, err := fmt.Fprintln(os.Stderr, "err")
+		if err := errors.Join(out, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A terminal of this machine would do the same to a command: it sees what is written at once, and can interrupt.
@@ -237,8 +254,9 @@ func TestGuestIsAMachineOfItsOwn(t *testing.T) {
 		`echo "$GUEST_DISKS"; blockdev --getsize64 $GUEST_DISKS; printf written > $GUEST_DISKS`,
 		`dmsetup version | grep -c "Driver version"`,
 		self,
+		roleVariable + "=missing " + self,
 	}, "\n"))
-	want := "0\n" + here + "\nb c\nx\nread-only\n/dev/ubda\n1048576\n1\nlistens\n"
+	want := "0\n" + here + "\nb c\nx\nread-only\n/dev/ubda\n1048576\n1\nlistens\nno User-Mode-Linux guest can run here: this is one\n"
 	if got.err != nil || got.stdout != want || got.stderr != "" {
 		t.Errorf("got %v,\n%s%s; want\n%s", got.err, got.stdout, got.stderr, want)
 	}
@@ -265,6 +283,12 @@ func listenOnLoopback() error {
 	return c.Close()
 }
 
+// tellMissing is a guest's command.
+func tellMissing() error {
+	_, err := fmt.Println(guest.Missing(guest.Config{}))
+	return err
+}
+
 func TestKernelThatDiesIsToldWithItsLastWords(t *testing.T) {
 	needGuests(t, guest.Config{})
 	from, to := io.Pipe()
@@ -279,6 +303,49 @@ func TestKernelThatDiesIsToldWithItsLastWords(t *testing.T) {
 	if err := g.Wait(); !errors.As(err, &died) || !strings.Contains(died.Console, "Kernel panic") {
 		t.Errorf("got %v, want a DiedError with the kernel's panic", err)
 	}
+}
+
+// A kernel's first process that is killed takes none of the others with it.
+func TestKernelThatIsKilledByOthers(t *testing.T) {
+	needGuests(t, guest.Config{})
+	from, to := io.Pipe()
+	g, err := guest.Start(t.Context(), guest.Config{Stdout: to}, "sh", "-c", "echo ready; sleep 1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, from, "ready\n")
+	if err := unix.Kill(kernelOf(t, processes(t, os.Getenv("TMPDIR"))), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	var died *guest.DiedError
+	if err := g.Wait(); !errors.As(err, &died) || !strings.HasSuffix(died.Console, "linux.uml: signal: killed") {
+		t.Errorf("got %v, want a DiedError that says so", err)
+	}
+}
+
+// kernelOf is the first process of a guest's kernel, which is the one that the keeper, the first of all, started.
+func kernelOf(t *testing.T, pids []int) int {
+	t.Helper()
+	parents := map[int]int{}
+	for _, pid := range pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var state string
+		var parent int
+		if _, err := fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), &state, &parent); err != nil {
+			t.Fatal(err)
+		}
+		parents[pid] = parent
+	}
+	for pid, keeper := range parents {
+		if root, ok := parents[keeper]; ok && parents[root] == 0 {
+			return pid
+		}
+	}
+	t.Fatalf("no kernel among %v", parents)
+	return 0
 }
 
 func TestKernelThatNeverSpeaks(t *testing.T) {

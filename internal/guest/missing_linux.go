@@ -18,6 +18,9 @@ func Missing(c Config) error {
 	if runtime.GOARCH != "amd64" {
 		return fmt.Errorf("%w: User-Mode Linux is for amd64, this is %s", ErrMissing, runtime.GOARCH)
 	}
+	if strings.Contains(cpuInfo(), "User Mode Linux") {
+		return fmt.Errorf("%w: this is one", ErrMissing)
+	}
 	if _, err := exec.LookPath(c.kernel()); err != nil {
 		return fmt.Errorf("%w: %w: install the package user-mode-linux", ErrMissing, err)
 	}
@@ -59,7 +62,13 @@ func raced(info *debug.BuildInfo) bool {
 }
 
 // hasAMX tells whether the processor has registers that the guest's kernel has no room for.
-func hasAMX() bool {
+func hasAMX() bool { return strings.Contains(cpuInfo(), " amx_tile") }
+
+// cpuInfo is what the kernel tells of the processors, "" if it does not.
+func cpuInfo() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
-	return err == nil && strings.Contains(string(text), " amx_tile")
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }

@@ -7,8 +7,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/volsim/volsim/nodefs/loopdev"
 	"github.com/volsim/volsim/nodefs/lvm2"
 )
 
@@ -217,4 +221,57 @@ func TestLargest(t *testing.T) {
 		}
 		w.create(t, lvm2.Spec{Name: "c", Size: largest})
 	})
+}
+
+// A copy takes what its origin holds, not what it could hold; and nothing at all
+// where the disks' file system lets files share blocks.
+func TestWhatACopyTakes(t *testing.T) {
+	requireDevices(t)
+	if !slices.Contains(modes(), lvm2.Partitions) {
+		t.Skip("with device-mapper volumes are copied by their devices")
+	}
+	for _, test := range []struct {
+		fsType  string
+		most    int64 // blocks of 512 bytes
+		options []string
+	}{
+		{"ext4", 6 * 2048, nil},
+		{"xfs", 512, []string{"-m", "reflink=1"}},
+	} {
+		t.Run(test.fsType, func(t *testing.T) {
+			store := filepath.Join(t.TempDir(), "store")
+			must(t, os.WriteFile(store, nil, 0o600))
+			must(t, os.Truncate(store, 1024*mib))
+			if output, err := run(t, "mkfs."+test.fsType, append(test.options, "-q", store)...); err != nil {
+				t.Skipf("needs mkfs.%s: %v: %s", test.fsType, err, output)
+			}
+			node, err := loopdev.Bind(t.Context(), store, "volsim:lvm2 test", false)
+			must(t, err)
+			t.Cleanup(func() { unbind(t, store) })
+			target, _ := mount(t, node, test.fsType, false)
+			w := newWorldIn(t, lvm2.Partitions, target)
+			w.create(t, lvm2.Spec{Name: "v", Size: 64 * mib})
+			fill(t, w.activate(t, "v"), 1)
+			before := used(t, target)
+			_, err = w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"})
+			must(t, err)
+			if took := used(t, target) - before; took > test.most {
+				t.Errorf("a copy of 2 MiB in 64 took %d blocks, want at most %d", took, test.most)
+			}
+			fill(t, w.activate(t, "v"), 2)
+			wantFilled(t, w.activate(t, "c"), 1)
+		})
+	}
+}
+
+// used is how many blocks of 512 bytes of a file system are used.
+func used(t *testing.T, target string) int64 {
+	t.Helper()
+	directory, err := os.Open(target)
+	must(t, err)
+	defer directory.Close()
+	must(t, unix.Syncfs(int(directory.Fd())))
+	var status unix.Statfs_t
+	must(t, unix.Statfs(target, &status))
+	return int64(status.Blocks-status.Bfree) * status.Bsize / 512
 }

@@ -31,6 +31,7 @@ func TestClassesOfErrors(t *testing.T) {
 		`Physical volume '/d/pv0' is already in volume group 'vg0'; Unable to add physical volume`:            ErrInUse,
 		`Logical volume vg0/a in use.`:                                                                        ErrInUse,
 		`Logical volume vg0/a contains a filesystem in use.`:                                                  ErrInUse,
+		`device-mapper: create ioctl on g-v LVM-abc failed: Device or resource busy`:                          ErrInUse,
 		`No device found for /d/pv9.`:                                                                         ErrMissingDevice,
 		`Cannot change VG vg0 while PVs are missing.`:                                                         ErrMissingDevice,
 		`Cannot update volume group vg0 with duplicate PV devices.`:                                           ErrDuplicateDevice,

@@ -4,8 +4,7 @@ package lvm2_test
 
 import (
 	"bytes"
-	"errors"
-	"io/fs"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,14 +26,17 @@ func device(t *testing.T) string {
 	must(t, os.Truncate(path, 64*mib))
 	node, err := loopdev.Bind(t.Context(), path, "volsim:lvm2 test", false)
 	must(t, err)
-	t.Cleanup(func() {
-		bound, err := loopdev.List(func(backing string) bool { return backing == path })
-		must(t, err)
-		for _, each := range bound {
-			must(t, loopdev.Unbind(t.Context(), each))
-		}
-	})
+	t.Cleanup(func() { unbind(t, path) })
 	return node
+}
+
+func unbind(t *testing.T, path string) {
+	t.Helper()
+	bound, err := loopdev.List(func(backing string) bool { return backing == path })
+	must(t, err)
+	for _, each := range bound {
+		must(t, loopdev.Unbind(context.Background(), each))
+	}
 }
 
 // run runs a program of the machine, with the machine's own configuration.
@@ -177,7 +179,6 @@ func oldContentIsGone(t *testing.T, w *world, node string) {
 	must(t, opened.Close())
 	disk, err := w.AddDevice(w.ctx, node)
 	must(t, err)
-	discardsNothing(t, disk.Device)
 	group, err := w.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{Name: groupName(w.directory) + "d", Disks: []string{disk.Name}})
 	must(t, err)
 	_, err = group.Create(w.ctx, lvm2.Spec{Name: "v", Size: 16 * mib})
@@ -202,20 +203,6 @@ func oldContentIsGone(t *testing.T, w *world, node string) {
 	}
 	must(t, group.RemoveGroup(w.ctx))
 	must(t, w.RemoveDisk(w.ctx, disk.Name))
-}
-
-// discardsNothing makes a loop device, until the test ends, one on which LVM's
-// discarding has no effect.
-func discardsNothing(t *testing.T, device string) {
-	t.Helper()
-	knob := "/sys/block/" + filepath.Base(device) + "/queue/discard_max_bytes"
-	before, err := os.ReadFile(knob)
-	if errors.Is(err, fs.ErrNotExist) {
-		return // it is a partition, and what it is of discards
-	}
-	must(t, err)
-	must(t, os.WriteFile(knob, []byte("0"), 0))
-	t.Cleanup(func() { must(t, os.WriteFile(knob, before, 0)) })
 }
 
 func read(t *testing.T, device string, to []byte, at int64) {

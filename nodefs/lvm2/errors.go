@@ -64,6 +64,7 @@ var said = []struct {
 	{"is already in volume group", ErrInUse},
 	{"in use", ErrInUse},
 	{"used by another device", ErrInUse},
+	{"device or resource busy", ErrInUse},
 	{"can't open", ErrInUse},
 	{"already exists", ErrExists},
 	{"failed to find logical volume", ErrNotFound},

@@ -122,7 +122,7 @@ func TestMetadataThatIsGone(t *testing.T) {
 // A command that is killed has taken effect or not; asking again ends it.
 func TestCommandsThatAreKilled(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
-		const tries = 40
+		tries := often(40)
 		killed := 0
 		for i := range tries {
 			spec := lvm2.Spec{Name: fmt.Sprintf("v%d", i), Size: 4 * mib, Tags: []string{fmt.Sprintf("uid=%d", i)}}
@@ -191,7 +191,12 @@ func TestTheEndOfAContext(t *testing.T) {
 			_, err := w.group.Create(ctx, lvm2.Spec{Name: "v", Size: 4 * mib})
 			done <- err
 		}()
-		for commandOf(os.Getpid()) == 0 {
+		child := 0
+		for child == 0 {
+			child = commandOf(os.Getpid())
+		}
+		if group, err := unix.Getpgid(child); err == nil && group != child {
+			t.Errorf("the command is in the process group %d: what is typed at a terminal would end it", group)
 		}
 		cancel()
 		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
@@ -333,7 +338,7 @@ func TestWaitingForAnotherChange(t *testing.T) {
 			_, err := w.group.Create(ctx, lvm2.Spec{Name: "w", Size: mib})
 			waiting <- err
 		}()
-		cancel()
+		time.AfterFunc(20*time.Millisecond, cancel)
 		wantError(t, <-waiting, context.Canceled)
 		must(t, held.Close())
 		must(t, <-begun)

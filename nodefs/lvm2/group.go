@@ -30,6 +30,8 @@ type VolumeGroup struct {
 
 // GroupSpec is what a volume group is to be.
 type GroupSpec struct {
+	// Name is one that no other volume group of the machine has, where there is
+	// device-mapper: its devices have names of the machine, whatever the System.
 	Name       string
 	Disks      []string // names of disks; one at least
 	ExtentSize int64    // bytes, a power of two; 0 means 4 MiB

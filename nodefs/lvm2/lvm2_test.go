@@ -40,17 +40,30 @@ func requireDevices(t testing.TB) {
 }
 
 // modes are the ways that this machine has. In a guest of User-Mode Linux, which
-// is there to have device-mapper and is slow, that is the only one.
+// is there to have device-mapper, that is the only one.
 func modes() []lvm2.Mode {
 	control, err := os.OpenFile("/dev/mapper/control", os.O_RDWR, 0)
 	if err != nil {
 		return []lvm2.Mode{lvm2.Partitions}
 	}
 	control.Close()
-	if cpu, err := os.ReadFile("/proc/cpuinfo"); err == nil && strings.Contains(string(cpu), "User Mode Linux") {
+	if inGuest() {
 		return []lvm2.Mode{lvm2.DeviceMapper}
 	}
 	return []lvm2.Mode{lvm2.Partitions, lvm2.DeviceMapper}
+}
+
+func inGuest() bool {
+	cpu, err := os.ReadFile("/proc/cpuinfo")
+	return err == nil && strings.Contains(string(cpu), "User Mode Linux")
+}
+
+// often is how many times to try what may go wrong; a guest is slow.
+func often(times int) int {
+	if inGuest() {
+		return times / 4
+	}
+	return times
 }
 
 // eachMode runs a test in every way that this machine has.
@@ -78,7 +91,12 @@ func groupName(directory string) string {
 
 func newWorld(t testing.TB, mode lvm2.Mode) *world {
 	t.Helper()
-	w := &world{directory: t.TempDir(), mode: mode, ctx: t.Context()}
+	return newWorldIn(t, mode, t.TempDir())
+}
+
+func newWorldIn(t testing.TB, mode lvm2.Mode, directory string) *world {
+	t.Helper()
+	w := &world{directory: directory, mode: mode, ctx: t.Context()}
 	t.Cleanup(func() { w.nothingIsLeft(t) })
 	w.reopen(t)
 	w.addDisks(t)

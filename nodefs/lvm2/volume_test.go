@@ -248,7 +248,7 @@ func blocks(t *testing.T, w *world) int64 {
 
 func TestHundredAtOnce(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
-		const count = 100
+		count := often(100)
 		var group sync.WaitGroup
 		failed := make([]error, count)
 		for i := range count {
@@ -305,6 +305,10 @@ func TestAVolumeThatIsNotReady(t *testing.T) {
 		}
 		if volume := w.create(t, lvm2.Spec{Name: "v", Size: mib}); len(volume.Tags) > 0 { // from the start
 			t.Errorf("created %+v", volume)
+		}
+		w.create(t, lvm2.Spec{Name: "c", Size: mib, Tags: []string{"volsim.unfinished"}})
+		if volume, err := w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"}); err != nil || len(volume.Tags) > 0 {
+			t.Errorf("cloned %+v, %v", volume, err)
 		}
 	})
 }

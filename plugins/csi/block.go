@@ -87,13 +87,14 @@ func (p *Plugin) loadBlock(specName string) (volumeData, error) {
 }
 
 // SetUpDevice stages the volume as a device, where the driver stages at all. What is needed to undo it is kept first. A final
-// error removes what was made; where that cannot be, because something is there after all, the error is uncertain.
+// error removes what was made; where that cannot be, because something is there after all, the error is uncertain. Where the volume
+// was staged before the kubelet began, any error leaves it.
 //
 // Differs: what is needed to undo it is kept when all else was found; upstream keeps it before, and leaves it. A final error
-// for what is staged after all is uncertain; upstream forgets it.
+// for what is staged after all is uncertain; upstream forgets it, and removes what is kept of what a kubelet before this one staged.
 //
 // Upstream: pkg/volume/csi csiPlugin.NewBlockVolumeMapper, csiBlockMapper.SetUpDevice (v1.36).
-func (p *Plugin) SetUpDevice(ctx context.Context, spec *plugins.Spec, _ *corev1.Pod) (string, error) {
+func (p *Plugin) SetUpDevice(ctx context.Context, spec *plugins.Spec, _ *corev1.Pod, use plugins.Use) (string, error) {
 	source, err := sourceOf(spec)
 	if err != nil {
 		return "", said("blockMapper.SetUpDevice failed to get CSI persistent source: %w", err)
@@ -116,10 +117,10 @@ func (p *Plugin) SetUpDevice(ctx context.Context, spec *plugins.Spec, _ *corev1.
 	}
 	staging := p.stagingPath(spec.Name())
 	if err := p.saveBlock(spec); err != nil {
-		return "", p.abandonBlock(err, spec.Name())
+		return "", p.abandonBlock(err, spec.Name(), use)
 	}
 	if err := p.cfg.FS.MkdirAll(staging); err != nil {
-		return "", p.abandonBlock(said("blockMapper.stageVolumeForBlock failed to create dir %s: %w", staging, err), spec.Name())
+		return "", p.abandonBlock(said("blockMapper.stageVolumeForBlock failed to create dir %s: %w", staging, err), spec.Name(), use)
 	}
 	_, err = driver.client.NodeStageVolume(ctx, &csispec.NodeStageVolumeRequest{
 		VolumeId:          source.VolumeHandle,
@@ -130,14 +131,14 @@ func (p *Plugin) SetUpDevice(ctx context.Context, spec *plugins.Spec, _ *corev1.
 		VolumeContext:     source.VolumeAttributes,
 	})
 	if err != nil {
-		return "", p.abandonBlock(classify(err), spec.Name())
+		return "", p.abandonBlock(classify(err), spec.Name(), use)
 	}
 	return staging, nil
 }
 
 // abandonBlock is abandon for a block volume that could not be staged.
-func (p *Plugin) abandonBlock(err error, specName string) error {
-	if plugins.ClassOf(err) != plugins.Final {
+func (p *Plugin) abandonBlock(err error, specName string, use plugins.Use) error {
+	if plugins.ClassOf(err) != plugins.Final || use.Remount || use.Reconstructed {
 		return err
 	}
 	if left := p.removeBlock(specName); left != nil {

@@ -28,7 +28,7 @@ func (d *disk) setUpDevice() (string, error) {
 	d.t.Helper()
 	path := ""
 	return path, d.do(func(ctx context.Context) (err error) {
-		path, err = d.plugin.SetUpDevice(ctx, d.spec, d.pod)
+		path, err = d.plugin.SetUpDevice(ctx, d.spec, d.pod, d.use)
 		return err
 	})
 }
@@ -255,6 +255,23 @@ func TestSetUpDeviceFails(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestDeviceThatWasStagedBeforeTheKubeletBegan stays so, and can be unstaged, when staging it once more fails for good.
+func TestDeviceThatWasStagedBeforeTheKubeletBegan(t *testing.T) {
+	t.Parallel()
+	s, d := stubDisk(t, true, false) // which leaves nothing in the directory
+	d.must2(d.setUpDevice())
+	before := d.leaves()
+	d.conn.faults = []fault{{method: "NodeStageVolume", err: coded(codes.InvalidArgument)}}
+	d.use = plugins.Use{Reconstructed: true}
+	_, err := d.setUpDevice()
+	d.class("SetUpDevice", err, plugins.Final)
+	d.same("disk", before, d.leaves(), sorted)
+	d.must(d.tearDownDevice())
+	if last[*csispec.NodeUnstageVolumeRequest](s).GetVolumeId() != "h-1" {
+		t.Error("it is not unstaged")
 	}
 }
 

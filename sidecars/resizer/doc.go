@@ -5,7 +5,7 @@
 // How far it is stands in the claim's status (package resize), so that a resizer that begins anew, or another size that is
 // asked for meanwhile, goes on from there: what was begun is ended first, unless it failed for good.
 //
-// Not here: changing volumes in other ways, telling volumes that are in use from others, secrets, volumes of in-tree plugins,
+// Not here: changing volumes in other ways, telling volumes that are in use from others, volumes of in-tree plugins,
 // leader election, and the time limit of a driver call.
 //
 // Upstream: external-resizer 2.3.0.

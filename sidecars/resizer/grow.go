@@ -74,6 +74,10 @@ func (c *Controller) begin(ctx context.Context, claim *corev1.PersistentVolumeCl
 }
 
 func (c *Controller) expand(ctx context.Context, volume *corev1.PersistentVolume, size resource.Quantity) (*csispec.ControllerExpandVolumeResponse, error) {
+	secrets, err := c.secrets(ctx, volume.Spec.CSI.ControllerExpandSecretRef)
+	if err != nil {
+		return nil, err
+	}
 	capabilities, err := c.driver.Capabilities(ctx)
 	if err != nil {
 		return nil, err
@@ -87,7 +91,44 @@ func (c *Controller) expand(ctx context.Context, volume *corev1.PersistentVolume
 	}
 	return c.driver.ControllerExpandVolume(ctx, &csispec.ControllerExpandVolumeRequest{
 		VolumeId: volume.Spec.CSI.VolumeHandle, CapacityRange: &csispec.CapacityRange{RequiredBytes: size.Value()}, VolumeCapability: capability,
+		Secrets: secrets,
 	})
+}
+
+// classOf tells whether an error says that the driver is not at it any more, and whether it will never do so.
+//
+// Upstream: external-resizer pkg/util IsFinalError, IsResizeInfeasibleError (2.3.0).
+func classOf(err error) (final, infeasible bool) {
+	said, is := status.FromError(err)
+	if !is {
+		return false, false // the driver was not reached, and may be at it since an earlier call
+	}
+	switch said.Code() {
+	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted:
+		return false, false
+	case codes.InvalidArgument, codes.OutOfRange, codes.NotFound:
+		return true, true
+	default:
+		return true, false
+	}
+}
+
+// secrets are what the driver is to be told to grow a volume.
+//
+// Upstream: external-resizer pkg/resizer getCredentials (2.3.0).
+func (c *Controller) secrets(ctx context.Context, ref *corev1.SecretReference) (map[string]string, error) {
+	if ref == nil {
+		return nil, nil
+	}
+	secret, err := c.cfg.Client.CoreV1().Secrets(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("error getting secret %s in namespace %s: %w", ref.Name, ref.Namespace, err)
+	}
+	found := make(map[string]string, len(secret.Data))
+	for key, value := range secret.Data {
+		found[key] = string(value)
+	}
+	return found, nil
 }
 
 // fail says in the claim what has failed for good. What is not feasible is not tried again before another size is asked for.
@@ -96,10 +137,8 @@ func (c *Controller) expand(ctx context.Context, volume *corev1.PersistentVolume
 func (c *Controller) fail(ctx context.Context, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, err error) error {
 	text := fmt.Sprintf("resize volume %q by resizer %q failed: %v", volume.Name, c.cfg.DriverName, err)
 	c.cfg.Recorder.Event(claim, corev1.EventTypeWarning, reasonFailed, text)
-	code := status.Code(err)
-	infeasible := code == codes.InvalidArgument || code == codes.OutOfRange || code == codes.NotFound
-	switch code {
-	case codes.Unknown, codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted:
+	final, infeasible := classOf(err)
+	if !final {
 		delete(c.failed, claim.UID)
 		return fmt.Errorf("%s", text)
 	}

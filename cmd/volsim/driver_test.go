@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+)
+
+// programTimeout is how long a program has to serve, or to end.
+const programTimeout = time.Minute
+
+// program is "volsim driver" as a process of its own.
+type program struct {
+	*testing.T
+	cmd   *exec.Cmd
+	log   *lockedBuffer
+	conn  *grpc.ClientConn
+	ended chan error
+}
+
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// command is a command of the program.
+func command(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	return cmd
+}
+
+// startDriver runs "volsim driver" until the test is over, and returns when it serves.
+func startDriver(t *testing.T, socket, kind string, args ...string) *program {
+	t.Helper()
+	p := &program{T: t, cmd: command(append([]string{"driver", kind, "--endpoint", "unix://" + socket, "--node-id", "node-1"}, args...)...)}
+	p.log, p.ended = &lockedBuffer{}, make(chan error, 1)
+	p.cmd.Stderr = p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.ended <- p.cmd.Wait(); close(p.ended) }()
+	t.Cleanup(func() {
+		if p.cmd.Process.Kill() == nil {
+			<-p.ended
+		}
+		if t.Failed() {
+			t.Logf("what the program said:\n%s", p.log)
+		}
+	})
+	var err error
+	p.conn, err = grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(
+		grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 100 * time.Millisecond}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.conn.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), programTimeout)
+	defer cancel()
+	if _, err := csi.NewIdentityClient(p.conn).Probe(ctx, &csi.ProbeRequest{}, grpc.WaitForReady(true)); err != nil {
+		t.Fatalf("the driver does not serve: %v\n%s", err, p.log)
+	}
+	return p
+}
+
+// kill ends the program without a word.
+func (p *program) kill() {
+	p.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		p.Fatal(err)
+	}
+	<-p.ended
+}
+
+// stop ends it as a user does, and wants it to say so.
+func (p *program) stop() {
+	p.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.Fatal(err)
+	}
+	select {
+	case err := <-p.ended:
+		if err != nil {
+			p.Errorf("it ended with %v", err)
+		}
+	case <-time.After(programTimeout):
+		p.Fatal("it does not end")
+	}
+	if !strings.Contains(p.log.String(), "msg=stopped") {
+		p.Errorf("it does not say that it has stopped:\n%s", p.log)
+	}
+}
+
+func socketIn(dir string) string { return filepath.Join(dir, "csi.sock") }
+
+func TestADriverRegistersWithAKubelet(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "registry", "driver-reg.sock")
+	p := startDriver(t, socketIn(dir), "array", "--kubelet-registration", path, "--kubelet-endpoint", "/kubelet/sees/csi.sock")
+	conn, err := grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	kubelet := registration.NewRegistrationClient(conn)
+	info, err := kubelet.GetInfo(t.Context(), &registration.InfoRequest{}, grpc.WaitForReady(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.GetType() != registration.CSIPlugin || info.GetName() != "array.csi.volsim.dev" || info.GetEndpoint() != "/kubelet/sees/csi.sock" {
+		t.Errorf("it registers as %v", info)
+	}
+	for _, c := range []struct {
+		told *registration.RegistrationStatus
+		want string
+	}{
+		{&registration.RegistrationStatus{Error: "no such node"}, `error="no such node"`},
+		{&registration.RegistrationStatus{PluginRegistered: true}, "registered with the kubelet"},
+	} {
+		if _, err := kubelet.NotifyRegistrationStatus(t.Context(), c.told); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(p.log.String(), c.want) {
+			t.Errorf("it does not log %q:\n%s", c.want, p.log)
+		}
+	}
+	p.stop()
+	for _, each := range []string{path, socketIn(dir)} {
+		if _, err := os.Lstat(each); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("it left %s: %v", each, err)
+		}
+	}
+}
+
+func TestADriverTellsFigures(t *testing.T) {
+	dir := t.TempDir()
+	p := startDriver(t, socketIn(dir), "array", "--metrics", "127.0.0.1:0")
+	_, rest, found := strings.Cut(p.log.String(), "url=")
+	if !found {
+		t.Fatalf("it does not say where:\n%s", p.log)
+	}
+	response, err := http.Get(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(response.Body)
+	response.Body.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`csi_plugin_operations_seconds_count{driver_name="array.csi.volsim.dev",grpc_status_code="OK",method_name="/csi.v1.Identity/Probe"} 1`,
+		"process_resident_memory_bytes",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	p.stop()
+}
+
+func TestWrongWordsToADriverAreExplained(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"array", "--endpoint", "tcp://127.0.0.1:1"}, "--endpoint: endpoint \"tcp://127.0.0.1:1\": want the absolute path of a unix socket"},
+		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--quiet", "--verbose"}, "choose one"},
+		{[]string{"loop"}, "--state: name a directory"},
+		{[]string{"loop", "--state", dir, "--root", filepath.Join(dir, "none")}, "name the directory of the kubelet"},
+		{[]string{"loop", "--state", filepath.Join(dir, "none"), "--root", dir, "--orphans"}, "--state: "},
+		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--metrics", "nowhere"}, "--metrics: "},
+	} {
+		out := &strings.Builder{}
+		if status := run(t.Context(), append([]string{"driver"}, c.args...), out, out); status != 1 || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%q: status %d, %s; want %q", c.args, status, out, c.want)
+		}
+	}
+}

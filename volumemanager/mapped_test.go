@@ -1,0 +1,117 @@
+package volumemanager_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/volsim/volsim/fake"
+)
+
+// TestUnmappingThatDidNotBegin: a device that could not be torn down, since nobody was there to be asked, is as it was, and is not
+// set up once more for the next pod. Of one that may have been torn down nobody knows.
+func TestUnmappingThatDidNotBegin(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]int{errTransient: 1, errUncertain: 2} {
+		w, p := newScriptedWorld(t, script{undoing: []error{err}}, block)
+		w.addDevicePod("a")
+		w.remove("a")
+		w.until("the device not to be torn down", func() bool { return p.calls["TearDownDevice"] == 1 })
+		w.addDevicePod("b")
+		w.pod("b", true, true)
+		w.same("set up", want, p.calls["SetUpDevice"])
+	}
+}
+
+// TestDeviceIsSetUpAsTold: the plugin is told how the pod uses the volume, and that nothing was there before the kubelet began.
+func TestDeviceIsSetUpAsTold(t *testing.T) {
+	t.Parallel()
+	w, p := newScriptedWorld(t, script{device: []error{errTransient, nil}}, block)
+	pod := devicePod("a")
+	pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64)}
+	w.manager.AddPod(pod)
+	w.kubelet.Wake()
+	w.pass(10 * time.Second)
+	w.pod("a", true, true)
+	w.same("tries", 2, len(p.uses))
+	for _, use := range p.uses {
+		if use.DevicePath != "/dev/v" || use.Reconstructed || use.Remount || use.FSGroup == nil || use.Recorder == nil {
+			t.Errorf("set up as %+v", use)
+		}
+	}
+}
+
+// TestBlockVolumeGrows while a pod has it as a device, and when it comes to have it.
+func TestBlockVolumeGrows(t *testing.T) {
+	t.Parallel()
+	for _, inUse := range []bool{true, false} {
+		w, p := newScriptedWorld(t, script{expands: true}, block)
+		grow := func() {
+			ten := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
+			w.server.Amend("persistentvolumes", "", "v", func(o fake.Object) fake.Object {
+				v := o.DeepCopyObject().(*corev1.PersistentVolume)
+				v.Spec.Capacity = ten
+				return v
+			})
+			w.server.Amend("persistentvolumeclaims", "default", "v", func(o fake.Object) fake.Object {
+				c := o.DeepCopyObject().(*corev1.PersistentVolumeClaim)
+				c.Spec.Resources.Requests, c.Status.AllocatedResources = ten, ten
+				c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: pending}
+				return c
+			})
+			object, _ := w.server.Get("persistentvolumeclaims", "default", "v")
+			w.manager.ClaimResized(object.(*corev1.PersistentVolumeClaim))
+			w.kubelet.Wake()
+		}
+		if !inUse {
+			grow()
+		}
+		w.manager.AddPod(devicePod("a"))
+		w.kubelet.Wake()
+		if inUse {
+			w.pass(10 * time.Second)
+			w.same("grown", none, p.grown)
+			grow()
+		}
+		w.until("the volume to grow", func() bool { return p.calls["NodeExpand"] > 0 })
+		w.pod("a", inUse, true)
+		w.pass(10 * time.Second)
+		w.pod("a", true, true)
+		w.same("grown", []string{"1Gi to 10Gi for a"}, p.grown)
+		object, _ := w.server.Get("persistentvolumeclaims", "default", "v")
+		has := object.(*corev1.PersistentVolumeClaim).Status.Capacity[corev1.ResourceStorage]
+		w.same("the claim has", "10Gi", has.String())
+		w.same("what was mapped stays", []int{1, 0}, []int{p.calls["MapPodDevice"], p.calls["UnmapPodDevice"]})
+		if !slices.Contains(w.events(), `x1 Normal FileSystemResizeSuccessful pod-a: MountVolume.NodeExpandVolume succeeded for volume "v" node-1`) {
+			t.Errorf("events %q", w.events())
+		}
+	}
+}
+
+// TestDeviceOfOnePod is for the second pod when the first has let it go.
+func TestDeviceOfOnePod(t *testing.T) {
+	t.Parallel()
+	w, p := newScriptedWorld(t, script{}, block)
+	w.server.Amend("persistentvolumes", "", "v", func(o fake.Object) fake.Object {
+		v := o.DeepCopyObject().(*corev1.PersistentVolume)
+		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+		return v
+	})
+	w.addDevicePod("a")
+	w.addDevicePod("b")
+	w.pod("a", true, true)
+	w.pod("b", false, false)
+	w.same("mapped", 1, p.calls["MapPodDevice"])
+	const refused = `Warning FailedMapVolume pod-b: MapVolume.SetUpDevice failed for volume "v" : ` +
+		"volume uses the ReadWriteOncePod access mode and is already in use by another pod"
+	if !slices.ContainsFunc(w.events(), func(e string) bool { return strings.HasSuffix(e, refused) }) {
+		t.Errorf("events %q, want %q", w.events(), refused)
+	}
+	w.remove("a")
+	w.pass(3 * time.Minute)
+	w.pod("b", true, true)
+}
