@@ -320,6 +320,19 @@ func boundDisk(path string) ([]loopdev.Bound, error) {
 	return slices.DeleteFunc(bound, func(b loopdev.Bound) bool { return b.Mark != diskMark || b.Deleted }), err
 }
 
+// DeletedDisks returns the loop devices that were bound to the System's disks, or
+// to other files in the same directories, by a System, whose files were deleted since.
+func (s *System) DeletedDisks() ([]loopdev.Bound, error) {
+	directories := map[string]bool{}
+	for _, disk := range s.Disks() {
+		if disk.Zeroed {
+			directories[filepath.Dir(disk.Path)] = true
+		}
+	}
+	bound, err := loopdev.List(func(backing string) bool { return directories[filepath.Dir(backing)] })
+	return slices.DeleteFunc(bound, func(b loopdev.Bound) bool { return b.Mark != diskMark || !b.Deleted }), err
+}
+
 // realPath resolves the links in a path whose last element may be missing.
 func realPath(path string) (string, error) {
 	directory, err := filepath.EvalSymlinks(filepath.Dir(path))

@@ -24,7 +24,8 @@ func Data(t *testing.T, subject Subject) {
 				w.delete(v.id)
 			}
 			for _, each := range dataCases {
-				if !each.copies || w.copies() {
+				wanted := len(subject.Cases) == 0 || slices.Contains(subject.Cases, each.name)
+				if wanted && (!each.copies || w.copies()) {
 					t.Run(each.name, func(t *testing.T) { each.run(NewWorld(t, subject), fsType) })
 				}
 			}
