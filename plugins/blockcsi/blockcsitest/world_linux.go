@@ -1,12 +1,14 @@
 package blockcsitest
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -302,17 +304,28 @@ const (
 	patternBytes = mebibyte
 )
 
+// noiseOf is a stream of bytes that look like chance, the same for the same number.
+func noiseOf(seed uint64) cipher.Stream {
+	var key [aes.BlockSize]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		panic(err) // a key of that length is fine
+	}
+	return cipher.NewCTR(block, make([]byte, aes.BlockSize))
+}
+
 // write writes what is told by a number: on a file system, files, some of which
 // replace what was there, and a synced end; on a device, parts far from each other.
 func (v *volume) write(seed uint64) {
 	v.Helper()
-	chance := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
+	noise := noiseOf(seed)
 	content := make([]byte, patternBytes)
 	if v.fsType == block {
 		device, err := os.OpenFile(v.path(), os.O_WRONLY, 0)
 		v.Must(err)
 		for part := range int64(patternParts) {
-			_, _ = chance.Read(content)
+			noise.XORKeyStream(content, content)
 			_, err := device.WriteAt(content, part*3*mebibyte)
 			v.Must(err)
 		}
@@ -320,7 +333,7 @@ func (v *volume) write(seed uint64) {
 		return
 	}
 	for part := range patternParts {
-		_, _ = chance.Read(content)
+		noise.XORKeyStream(content, content)
 		dir := filepath.Join(v.path(), fmt.Sprintf("dir-%d", part%2))
 		v.Must(os.MkdirAll(dir, 0o750))
 		v.Must(os.WriteFile(filepath.Join(dir, fmt.Sprintf("file-%d", part)), content[:len(content)-part*12345], 0o640))
