@@ -45,7 +45,7 @@ func (p *pool) Serve(string) {}
 // Abilities implements blockcsi.Pool.
 func (p *pool) Abilities() blockcsi.Abilities {
 	return blockcsi.Abilities{
-		FSTypes: blockcsi.FSTypes(), Copies: true, InstantCopies: p.caps.Snapshots, Lasting: true, Settings: p.settings(),
+		FSTypes: blockcsi.FSTypes(), Copies: true, InstantCopies: p.caps.Snapshots, Freezes: p.caps.Snapshots, Lasting: true, Settings: p.settings(),
 	}
 }
 
