@@ -13,8 +13,8 @@ const sourceTag = "volsim.source="
 // Snapshot makes a volume that cannot be written to and holds what origin holds
 // now; a file system that is mounted is as if it had been unmounted. Where the
 // origin is thin the snapshot shares its pool. Otherwise, with device-mapper, it
-// takes spec.Size bytes of what the origin loses as it is written to, or as many as
-// the origin has if that is 0; the origin cannot be removed before it. Without
+// takes spec.Size bytes of what the origin loses as it is written to, or all of it
+// if that is 0; the origin cannot be removed before it. Without
 // device-mapper it is a copy, and takes as much as the origin. Of spec only Name,
 // Size and Tags count. It is idempotent as Create is.
 func (g *VolumeGroup) Snapshot(ctx context.Context, origin string, spec Spec) (LogicalVolume, error) {
@@ -122,7 +122,7 @@ func (g *VolumeGroup) snapshot(ctx context.Context, from LogicalVolume, spec Spe
 	arguments = append(arguments, tagged("--addtag", spec.Tags)...)
 	if from.Layout != Thin {
 		if spec.Size == 0 {
-			spec.Size = from.Size
+			spec.Size = snapshotSize(from.Size)
 		}
 		arguments = append(arguments, "-L", byteSize(spec.Size))
 	}
@@ -139,6 +139,11 @@ func (g *VolumeGroup) snapshot(ctx context.Context, from LogicalVolume, spec Spe
 	_, to, err = g.find(ctx, spec.Name)
 	return to, err
 }
+
+// snapshotSize is what a snapshot takes up that holds all of an origin, and where
+// each part of it belongs: of 256 chunks, one tells of the others. LVM takes no
+// more than can be used.
+func snapshotSize(origin int64) int64 { return origin + origin/128 + 1<<20 }
 
 // endCopy lets others see a copy that is whole.
 func (g *VolumeGroup) endCopy(ctx context.Context, to LogicalVolume, readOnly bool) (LogicalVolume, error) {

@@ -49,15 +49,7 @@ func (s *System) AddFile(ctx context.Context, path string, size int64) (Disk, er
 	if err != nil {
 		return Disk{}, err
 	}
-	device, err := bindDisk(ctx, path)
-	if err != nil {
-		return Disk{}, err
-	}
-	disk, err := s.add(ctx, Disk{Path: path, Device: device, Zeroed: true}, empty)
-	if err != nil {
-		return Disk{}, errors.Join(err, unbindDisk(ctx, path))
-	}
-	return disk, nil
+	return s.addBound(ctx, Disk{Path: path, Zeroed: true}, empty)
 }
 
 // AddDevice gives the System a disk that is a block device of this machine. It
@@ -82,14 +74,27 @@ func (s *System) AddDevice(ctx context.Context, path string) (Disk, error) {
 	if err := notInUse(path); err != nil {
 		return Disk{}, fmt.Errorf("disk %s: %w", path, err)
 	}
-	if disk.Device, err = bindDisk(ctx, path); err != nil {
+	return s.addBound(ctx, disk, true)
+}
+
+// addBound adds a disk by a loop device. One that is refused keeps the loop device
+// that it had before: it may be another System's.
+func (s *System) addBound(ctx context.Context, disk Disk, empty bool) (Disk, error) {
+	before, err := boundDisk(disk.Path)
+	if err != nil {
 		return Disk{}, err
 	}
-	disk, err = s.add(ctx, disk, true)
-	if err != nil {
-		return Disk{}, errors.Join(err, unbindDisk(ctx, path))
+	if disk.Device, err = bindDisk(ctx, disk.Path); err != nil {
+		return Disk{}, err
 	}
-	return disk, nil
+	added, err := s.add(ctx, disk, empty)
+	if err != nil && len(before) == 0 {
+		err = errors.Join(err, unbindDisk(ctx, disk.Path))
+	}
+	if err != nil {
+		return Disk{}, err
+	}
+	return added, nil
 }
 
 // Disks returns the disks that were added, in that order.
@@ -318,6 +323,19 @@ func unbindDisk(ctx context.Context, path string) error {
 func boundDisk(path string) ([]loopdev.Bound, error) {
 	bound, err := loopdev.List(func(backing string) bool { return backing == path })
 	return slices.DeleteFunc(bound, func(b loopdev.Bound) bool { return b.Mark != diskMark || b.Deleted }), err
+}
+
+// DeletedDisks returns the loop devices that were bound to the System's disks, or
+// to other files in the same directories, by a System, whose files were deleted since.
+func (s *System) DeletedDisks() ([]loopdev.Bound, error) {
+	directories := map[string]bool{}
+	for _, disk := range s.Disks() {
+		if disk.Zeroed {
+			directories[filepath.Dir(disk.Path)] = true
+		}
+	}
+	bound, err := loopdev.List(func(backing string) bool { return directories[filepath.Dir(backing)] })
+	return slices.DeleteFunc(bound, func(b loopdev.Bound) bool { return b.Mark != diskMark || !b.Deleted }), err
 }
 
 // realPath resolves the links in a path whose last element may be missing.

@@ -80,7 +80,8 @@ func (s *System) CreateVolumeGroup(ctx context.Context, spec GroupSpec) (*Volume
 	if err != nil {
 		return nil, err
 	}
-	arguments := []string{"vgcreate", "-q", "--dataalignment", "1m", "-s", strconv.FormatInt(spec.ExtentSize, 10) + "b"}
+	arguments := append([]string{"vgcreate", "-q"}, s.layout...)
+	arguments = append(arguments, "-s", strconv.FormatInt(spec.ExtentSize, 10)+"b")
 	arguments = append(append(arguments, tagged("--addtag", spec.Tags)...), spec.Name)
 	_, err = s.lvm(ctx, append(arguments, nodes...)...)
 	if err != nil && !errors.Is(err, ErrExists) {
@@ -206,7 +207,7 @@ func (g *VolumeGroup) ExtendGroup(ctx context.Context, disks ...string) error {
 	if err != nil {
 		return err
 	}
-	_, err = g.system.lvm(ctx, append([]string{"vgextend", "-q", "--dataalignment", "1m", g.name}, nodes...)...)
+	_, err = g.system.lvm(ctx, slices.Concat([]string{"vgextend", "-q"}, g.system.layout, []string{g.name}, nodes)...)
 	return err
 }
 

@@ -83,7 +83,7 @@ func (v LogicalVolume) tagged(prefix string) (string, bool) {
 	return v.Tags[at][len(prefix):], true
 }
 
-// moves tells whether a volume is there under another name, and will have its own.
-func (r *Report) moves(name string) bool {
+// Moves tells whether a volume is there under another name, and will have its own.
+func (r *Report) Moves(name string) bool {
 	return slices.ContainsFunc(r.LogicalVolumes, func(v LogicalVolume) bool { return v.HasTags(replacesTag + name) })
 }

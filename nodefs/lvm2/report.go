@@ -43,10 +43,11 @@ type Extent struct {
 // LogicalVolume is a volume of a volume group.
 type LogicalVolume struct {
 	Name, UUID string
-	Size       int64 // bytes
-	Layout     Layout
-	Tags       []string
-	ReadOnly   bool
+	// Size is that of its device, in bytes: for a snapshot, not what it takes up.
+	Size     int64
+	Layout   Layout
+	Tags     []string
+	ReadOnly bool
 	// Origin is the volume that a snapshot is of, Pool that of a thin volume.
 	Origin, Pool string
 	// Created is when it was made, to the second.
@@ -67,6 +68,10 @@ type LogicalVolume struct {
 	major, minor int    // -1, -1 without
 	open         bool   // its device, by anybody
 }
+
+// Unfinished tells that a volume is not yet what it is to be: it is being made, or
+// was when the process that made it was killed.
+func (v LogicalVolume) Unfinished() bool { return v.HasTags(unfinishedTag) }
 
 // HasTags tells whether a volume has all of the tags.
 func (v LogicalVolume) HasTags(tags ...string) bool {
@@ -108,7 +113,7 @@ func (r *Report) disk(name string) (PhysicalVolume, bool) {
 var fields = map[string]string{
 	"vg":    "vg_name,vg_uuid,vg_systemid,vg_seqno,vg_extent_size,vg_size,vg_free,vg_tags",
 	"pv":    "pv_name,pv_uuid,pe_start,pv_size,pv_free,pv_missing",
-	"lv":    "lv_name,lv_uuid,lv_size,lv_attr,lv_time,lv_tags,origin,pool_lv,data_percent,metadata_percent,lv_health_status,lv_device_open,lv_dm_path,lv_kernel_major,lv_kernel_minor",
+	"lv":    "lv_name,lv_uuid,lv_size,lv_attr,lv_time,lv_tags,origin,origin_size,pool_lv,data_percent,metadata_percent,lv_health_status,lv_device_open,lv_dm_path,lv_kernel_major,lv_kernel_minor",
 	"pvseg": "pv_uuid,pvseg_start,pvseg_size,segtype",
 	"seg":   "lv_uuid,segtype,seg_start_pe,seg_size_pe,seg_pe_ranges",
 }
@@ -206,8 +211,12 @@ func (s *System) parse(raw rawReport) (*Report, error) {
 	for _, each := range raw["pv"] {
 		report.PhysicalVolumes = append(report.PhysicalVolumes, s.parsePhysical(row{each, &err}, raw))
 	}
+	segments := map[string][]row{} // by the volume's UUID
+	for _, each := range raw["seg"] {
+		segments[each["lv_uuid"]] = append(segments[each["lv_uuid"]], row{each, &err})
+	}
 	for _, each := range raw["lv"] {
-		report.LogicalVolumes = append(report.LogicalVolumes, s.parseLogical(row{each, &err}, raw))
+		report.LogicalVolumes = append(report.LogicalVolumes, s.parseLogical(row{each, &err}, segments[each["lv_uuid"]]))
 	}
 	if err != nil {
 		return nil, err
@@ -234,7 +243,7 @@ func (s *System) parsePhysical(pv row, raw rawReport) PhysicalVolume {
 	return physical
 }
 
-func (s *System) parseLogical(lv row, raw rawReport) LogicalVolume {
+func (s *System) parseLogical(lv row, segments []row) LogicalVolume {
 	volume := LogicalVolume{
 		Name: lv.text("lv_name"), UUID: lv.text("lv_uuid"), Size: lv.number("lv_size"), Tags: lv.list("lv_tags"),
 		Attributes: lv.text("lv_attr"), Created: lv.time("lv_time"), Origin: lv.text("origin"), Pool: lv.text("pool_lv"), Health: lv.text("lv_health_status"),
@@ -242,19 +251,13 @@ func (s *System) parseLogical(lv row, raw rawReport) LogicalVolume {
 		open: lv.text("lv_device_open") == "open", node: lv.text("lv_dm_path"), major: int(lv.number("lv_kernel_major")), minor: int(lv.number("lv_kernel_minor")),
 	}
 	volume.ReadOnly = len(volume.Attributes) > 1 && strings.ContainsRune("rR", rune(volume.Attributes[1]))
-	var segments []row
-	for _, each := range raw["seg"] {
-		if each["lv_uuid"] == volume.UUID {
-			segments = append(segments, row{each, lv.err})
-		}
-	}
 	slices.SortFunc(segments, func(a, b row) int { return int(a.number("seg_start_pe") - b.number("seg_start_pe")) })
 	for _, each := range segments {
 		volume.Layout = Layout(each.text("segtype"))
 		volume.Extents = append(volume.Extents, s.extents(each)...)
 	}
 	if volume.Layout == Linear && volume.Origin != "" {
-		volume.Layout = Snapshot
+		volume.Layout, volume.Size = Snapshot, lv.number("origin_size")
 	}
 	volume.Extents = join(volume.Extents)
 	return volume

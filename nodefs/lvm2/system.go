@@ -34,6 +34,9 @@ type Config struct {
 	SystemID string
 	// Mode is how volumes become devices.
 	Mode Mode
+	// MetadataSize is how many bytes of each disk are for metadata; 0 is LVM's own
+	// 1 MiB, enough for some hundred volumes.
+	MetadataSize int64
 	// OnCommand, if not nil, is called before each command of LVM and again, with
 	// ended, after it: by whoever runs it, so several at once. For logs and tests.
 	OnCommand func(arguments []string, ended bool)
@@ -50,6 +53,8 @@ type System struct {
 	owner     *os.File
 	activator activator
 	onCommand func(arguments []string, ended bool)
+	// layout are the arguments by which LVM divides a new disk.
+	layout []string
 
 	mu     sync.Mutex
 	disks  []Disk
@@ -77,6 +82,10 @@ func Open(config Config) (*System, error) {
 	s := &System{directory: directory, systemID: config.SystemID, mode: config.Mode, grace: commandGrace, groups: map[string]*VolumeGroup{}}
 	if s.onCommand = config.OnCommand; s.onCommand == nil {
 		s.onCommand = func([]string, bool) {}
+	}
+	s.layout = []string{"--dataalignment", "1m"}
+	if config.MetadataSize > 0 {
+		s.layout = append(s.layout, "--metadatasize", byteSize(config.MetadataSize))
 	}
 	var err error
 	if s.command, err = findCommand(); err != nil {

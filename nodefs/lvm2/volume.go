@@ -169,7 +169,7 @@ func (g *VolumeGroup) find(ctx context.Context, name string) (*Report, LogicalVo
 		return nil, LogicalVolume{}, err
 	}
 	volume, ok := report.Find(name)
-	if !ok && report.moves(name) {
+	if !ok && report.Moves(name) {
 		return nil, LogicalVolume{}, fmt.Errorf("%s/%s is being moved", g.name, name)
 	}
 	if !ok {

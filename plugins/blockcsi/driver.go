@@ -79,7 +79,7 @@ func New(cfg Config) (*Driver, error) {
 func (d *Driver) Identity() csi.IdentityServer {
 	return &csireq.Identity{
 		Name: d.cfg.Name, Version: d.cfg.Version, Usable: d.cfg.Usable,
-		Topology: d.cfg.TopologyKey != "", Groups: d.able.Copies,
+		Topology: d.cfg.TopologyKey != "", Groups: d.able.groups(),
 	}
 }
 

@@ -59,6 +59,9 @@ func (d *Driver) freezeOne(ctx context.Context, source placed, together bool) (*
 	if err != nil || attached == nil || attached.ReadOnly || attached.Device == "" {
 		return nil, csireq.PathStatus(err)
 	}
+	if d.able.Freezes {
+		return nil, d.flush(source.Volume, *attached, together)
+	}
 	held, mounted, err := freezeDevice(attached.Device)
 	switch {
 	case err != nil:

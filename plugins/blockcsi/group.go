@@ -24,7 +24,7 @@ type groupController struct {
 
 func (g *groupController) GroupControllerGetCapabilities(context.Context, *csi.GroupControllerGetCapabilitiesRequest) (*csi.GroupControllerGetCapabilitiesResponse, error) {
 	response := &csi.GroupControllerGetCapabilitiesResponse{}
-	if g.driver.able.Copies {
+	if g.driver.able.groups() {
 		rpc := &csi.GroupControllerServiceCapability_RPC{Type: csi.GroupControllerServiceCapability_RPC_CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT}
 		response.Capabilities = []*csi.GroupControllerServiceCapability{{Type: &csi.GroupControllerServiceCapability_Rpc{Rpc: rpc}}}
 	}
@@ -62,8 +62,8 @@ func (g *groupController) CreateVolumeGroupSnapshot(ctx context.Context, request
 func (d *Driver) checkCreateGroup(request *csi.CreateVolumeGroupSnapshotRequest) error {
 	sources := slices.Sorted(slices.Values(request.GetSourceVolumeIds()))
 	switch {
-	case !d.able.Copies:
-		return status.Error(codes.Unimplemented, "snapshots are not offered")
+	case !d.able.groups():
+		return status.Error(codes.Unimplemented, "group snapshots are not offered")
 	case request.GetName() == "":
 		return status.Error(codes.InvalidArgument, "name is missing")
 	case len(sources) == 0:

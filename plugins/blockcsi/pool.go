@@ -79,6 +79,10 @@ type Abilities struct {
 	// Where it does not, the file system is frozen for as long as the copy takes,
 	// and a volume that is used as a device is not copied.
 	InstantCopies bool
+	// Freezes says that making a copy freezes a mounted file system by itself, and
+	// fails on one that is frozen: so nobody else freezes it, and there are no group
+	// snapshots, which take several to be frozen at once.
+	Freezes bool
 	// Lasting says that a volume stays attached when the machine is started again.
 	// Its device is then another one, whatever the publish context says, and it
 	// has that as soon as it is staged.
@@ -86,6 +90,9 @@ type Abilities struct {
 	// Settings are the keys that Modify takes, sorted; none: volumes are not modified.
 	Settings []string
 }
+
+// groups tells whether several volumes can be copied at one instant.
+func (a Abilities) groups() bool { return a.Copies && !a.Freezes }
 
 // Room is what is left in a pool, in bytes.
 type Room struct {

@@ -26,7 +26,7 @@ func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, 
 	device, err := p.group.Activate(ctx, lv.Name)
 	if err == nil {
 		p.step("activated")
-		err = setReadOnly(device, isReadOnly)
+		err = set(device, isReadOnly, volume.Settings)
 	}
 	return blockcsi.Attachment{VolumeID: volume.ID, Node: node, Device: device, ReadOnly: isReadOnly}, p.status(err)
 }

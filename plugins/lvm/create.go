@@ -2,7 +2,6 @@ package lvm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -31,21 +30,6 @@ const (
 	bytesMin     = 16 * mebibyte
 	thinPool     = "thinpool"
 )
-
-// Check implements blockcsi.Pool.
-func (p *pool) Check(parameters, settings map[string]string) error {
-	for key := range settings {
-		return status.Errorf(codes.InvalidArgument, "mutable parameter %q is not one of this driver's", key)
-	}
-	for key := range parameters {
-		if key != LayoutParameter && key != StripesParameter && key != MirrorsParameter {
-			return status.Errorf(codes.InvalidArgument, "parameter %q is not one of this driver's: want %s, %s or %s",
-				key, LayoutParameter, StripesParameter, MirrorsParameter)
-		}
-	}
-	_, err := p.spec(parameters)
-	return err
-}
 
 // spec is what the parameters of a class say of a volume.
 func (p *pool) spec(parameters map[string]string) (lvm2.Spec, error) {
@@ -102,7 +86,11 @@ func (p *pool) Create(ctx context.Context, wish blockcsi.Wish) (blockcsi.Volume,
 	if err != nil {
 		return blockcsi.Volume{}, p.status(err)
 	}
-	return volumeOf(lv), nil
+	report, err := p.group.Report(ctx)
+	if err != nil {
+		return blockcsi.Volume{}, p.status(err)
+	}
+	return volumeOf(report, lv), nil
 }
 
 func (p *pool) create(ctx context.Context, wish blockcsi.Wish) (lvm2.LogicalVolume, error) {
@@ -115,9 +103,11 @@ func (p *pool) create(ctx context.Context, wish blockcsi.Wish) (lvm2.LogicalVolu
 		return p.copy(ctx, wish, spec)
 	}
 	if spec.Layout == lvm2.Thin {
-		if err := p.promise(ctx, spec.Size); err != nil {
+		given, err := p.promise(ctx, spec.Size)
+		if err != nil {
 			return lvm2.LogicalVolume{}, err
 		}
+		defer given()
 		spec.Pool = thinPool
 	}
 	lv, err := p.group.Create(ctx, spec)
@@ -136,13 +126,15 @@ func (p *pool) copy(ctx context.Context, wish blockcsi.Wish, spec lvm2.Spec) (lv
 	}
 	isThin := from.Layout == lvm2.Thin
 	if isThin || spec.Layout == lvm2.Thin {
-		if err := p.promise(ctx, max(spec.Size, from.Size)); err != nil {
+		given, err := p.promise(ctx, max(spec.Size, from.Size))
+		if err != nil {
 			return lvm2.LogicalVolume{}, err
 		}
+		defer given()
 	}
 	var lv lvm2.LogicalVolume
 	if csireq.IsSnapshotID(wish.ID) {
-		lv, err = p.group.Snapshot(ctx, from.Name, lvm2.Spec{Name: spec.Name, Size: from.Size, Tags: spec.Tags})
+		lv, err = p.group.Snapshot(ctx, from.Name, lvm2.Spec{Name: spec.Name, Tags: spec.Tags})
 	} else {
 		lv, err = p.group.Clone(ctx, from.Name, cloneSpec(spec, isThin))
 	}
@@ -185,8 +177,11 @@ func (p *pool) Room(ctx context.Context, parameters map[string]string) (blockcsi
 	return room, p.status(err)
 }
 
-// unpromised is how many bytes thin volumes may still be promised.
+// unpromised is how many bytes thin volumes may still be promised: none if the pool is full.
 func (p *pool) unpromised(report *lvm2.Report) int64 {
+	if isFull(report) {
+		return 0
+	}
 	ratio := max(p.thin.OvercommitRatio, 1)
 	var promised int64
 	poolBytes := p.thinPoolBytes(report)
@@ -210,30 +205,34 @@ func (p *pool) thinPoolBytes(report *lvm2.Report) int64 {
 }
 
 // promise makes the pool of thin volumes if there is none, and returns
-// ResourceExhausted where it cannot be promised so much more.
-func (p *pool) promise(ctx context.Context, sizeBytes int64) error {
+// ResourceExhausted where it cannot be promised so much more. Nobody else is
+// promised anything until given is called.
+func (p *pool) promise(ctx context.Context, sizeBytes int64) (given func(), err error) {
+	p.promising.Lock()
+	defer func() {
+		if err != nil {
+			p.promising.Unlock()
+		}
+	}()
 	report, err := p.group.Report(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if free := p.unpromised(report); sizeBytes > free {
-		return status.Errorf(codes.ResourceExhausted,
+		return nil, status.Errorf(codes.ResourceExhausted,
 			"the thin pool of node %s may be promised %d bytes more, the volume needs %d: delete volumes, make the pool larger or allow more overcommit", p.node, free, sizeBytes)
 	}
 	if _, is := report.Find(thinPool); is {
-		return nil
+		return p.promising.Unlock, nil
 	}
-	_, err = p.group.Create(ctx, lvm2.Spec{Name: thinPool, Layout: lvm2.ThinPool, Size: p.thinPoolBytes(report)})
-	if errors.Is(err, lvm2.ErrExists) {
-		err = nil // another call made it meanwhile
+	if _, err := p.group.Create(ctx, lvm2.Spec{Name: thinPool, Layout: lvm2.ThinPool, Size: p.thinPoolBytes(report)}); err != nil {
+		return nil, fmt.Errorf("make the thin pool: %w", err)
 	}
-	if err != nil {
-		return fmt.Errorf("make the thin pool: %w", err)
-	}
-	return nil
+	return p.promising.Unlock, nil
 }
 
-// Modify implements blockcsi.Pool.
-func (p *pool) Modify(context.Context, blockcsi.Volume, map[string]string) error {
-	return status.Error(codes.Unimplemented, "volumes are not modified")
+// isFull tells that a report's thin pool takes nothing more.
+func isFull(report *lvm2.Report) bool {
+	pool, is := report.Find(thinPool)
+	return is && (pool.Health == "out_of_data" || pool.DataPercent >= 100 || pool.MetadataPercent >= 100)
 }

@@ -18,6 +18,7 @@ const (
 
 	driverVersion = "0.1.0"
 	groupDefault  = "volsim"
+	metadataBytes = 8 << 20 // for some thousand volumes with their tags
 )
 
 // Config says what volume groups a Driver has.
@@ -97,6 +98,7 @@ func New(ctx context.Context, cfg Config) (*Driver, error) {
 
 // open opens the volume group of a node.
 func open(ctx context.Context, cfg NodeConfig) (*pool, error) {
+	cfg.LVM.MetadataSize = cmp.Or(cfg.LVM.MetadataSize, metadataBytes)
 	system, err := lvm2.Open(cfg.LVM)
 	if err != nil {
 		return nil, err

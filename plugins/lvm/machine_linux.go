@@ -24,6 +24,17 @@ func Probe() error {
 	return nil
 }
 
+// setReadAhead has the kernel read so many KiB ahead from a device. One that is
+// made again starts with the kernel's own.
+func setReadAhead(device, kibibytes string) error {
+	var info unix.Stat_t
+	if err := unix.Stat(device, &info); err != nil {
+		return fmt.Errorf("stat %s: %w", device, err)
+	}
+	name := fmt.Sprintf("/sys/dev/block/%d:%d/queue/read_ahead_kb", unix.Major(uint64(info.Rdev)), unix.Minor(uint64(info.Rdev)))
+	return os.WriteFile(name, []byte(kibibytes), 0)
+}
+
 // setReadOnly has the kernel refuse writes to a device, or take them.
 func setReadOnly(device string, readOnly bool) error {
 	node, err := os.Open(device)

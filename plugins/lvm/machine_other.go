@@ -13,3 +13,5 @@ func Probe() error {
 }
 
 func setReadOnly(string, bool) error { return Probe() }
+
+func setReadAhead(string, string) error { return Probe() }

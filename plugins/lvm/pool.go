@@ -3,6 +3,8 @@ package lvm
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -21,6 +23,7 @@ type pool struct {
 	thin   Thin
 
 	extentBytes int64
+	promising   sync.Mutex        // held while thin volumes are promised, until they are there
 	onStep      func(what string) // for tests: where the process may be killed; nil is nothing
 }
 
@@ -41,16 +44,30 @@ func (p *pool) Serve(string) {}
 
 // Abilities implements blockcsi.Pool.
 func (p *pool) Abilities() blockcsi.Abilities {
-	return blockcsi.Abilities{FSTypes: blockcsi.FSTypes(), Copies: true, InstantCopies: p.caps.Snapshots, Lasting: true}
+	return blockcsi.Abilities{
+		FSTypes: blockcsi.FSTypes(), Copies: true, InstantCopies: p.caps.Snapshots, Freezes: p.caps.Snapshots, Lasting: true, Settings: p.settings(),
+	}
 }
 
 // Volume implements blockcsi.Pool.
 func (p *pool) Volume(ctx context.Context, id string) (blockcsi.Volume, error) {
-	lv, err := p.find(ctx, id)
+	report, err := p.group.Report(ctx)
 	if err != nil {
-		return blockcsi.Volume{}, err
+		return blockcsi.Volume{}, p.status(err)
 	}
-	return volumeOf(lv), nil
+	lv, is := report.Find(id)
+	if !is && report.Moves(id) {
+		return blockcsi.Volume{}, status.Errorf(codes.Aborted, "volume %s is being moved to where there is room: try again", id)
+	}
+	if !is || !isOurs(lv) {
+		return blockcsi.Volume{}, p.none(id)
+	}
+	return volumeOf(report, lv), nil
+}
+
+// isOurs tells whether a logical volume is a volume or a snapshot of the driver's.
+func isOurs(lv lvm2.LogicalVolume) bool {
+	return (csireq.IsVolumeID(lv.Name) || csireq.IsSnapshotID(lv.Name)) && lv.HasTags(tagOwned) && !lv.Unfinished()
 }
 
 // find returns the logical volume of an ID, if it is ours.
@@ -59,7 +76,7 @@ func (p *pool) find(ctx context.Context, id string) (lvm2.LogicalVolume, error) 
 		return lvm2.LogicalVolume{}, p.none(id)
 	}
 	lv, err := p.group.Find(ctx, id)
-	if errors.Is(err, lvm2.ErrNotFound) || (err == nil && !lv.HasTags(tagOwned)) {
+	if errors.Is(err, lvm2.ErrNotFound) || (err == nil && !isOurs(lv)) {
 		return lvm2.LogicalVolume{}, p.none(id)
 	}
 	return lv, p.status(err)
@@ -71,68 +88,50 @@ func (p *pool) none(id string) error {
 
 // Volumes implements blockcsi.Pool.
 func (p *pool) Volumes(ctx context.Context) ([]blockcsi.Volume, error) {
-	all, err := p.group.List(ctx, tagOwned)
+	report, err := p.group.Report(ctx)
 	if err != nil {
 		return nil, p.status(err)
 	}
-	volumes := make([]blockcsi.Volume, 0, len(all))
-	for _, lv := range all {
-		volumes = append(volumes, volumeOf(lv))
+	volumes := make([]blockcsi.Volume, 0, len(report.LogicalVolumes))
+	for _, lv := range report.LogicalVolumes {
+		if isOurs(lv) {
+			volumes = append(volumes, volumeOf(report, lv))
+		}
 	}
 	return volumes, nil
 }
 
-// Delete implements blockcsi.Pool.
+// Delete implements blockcsi.Pool. What is copied from a volume stays, but for
+// thick snapshots, which hold only what differs: they are to be deleted first.
 func (p *pool) Delete(ctx context.Context, volume blockcsi.Volume) error {
+	report, err := p.group.Report(ctx)
+	if err != nil {
+		return p.status(err)
+	}
+	var depend []string
+	for _, lv := range report.LogicalVolumes {
+		if lv.Layout == lvm2.Snapshot && lv.Origin == volume.ID {
+			depend = append(depend, lv.Name)
+		}
+	}
+	if len(depend) > 0 {
+		return status.Errorf(codes.FailedPrecondition,
+			"volume %s has snapshots that hold only what differs from it: delete %s first", volume.ID, strings.Join(depend, ", "))
+	}
 	return p.status(p.group.Remove(ctx, volume.ID))
 }
 
 // Extend implements blockcsi.Pool.
 func (p *pool) Extend(ctx context.Context, volume blockcsi.Volume, sizeBytes int64) error {
+	if volume.Parameters[LayoutParameter] == string(lvm2.Thin) && sizeBytes > volume.SizeBytes {
+		given, err := p.promise(ctx, sizeBytes-volume.SizeBytes)
+		if err != nil {
+			return p.status(err)
+		}
+		defer given()
+	}
 	_, err := p.group.Extend(ctx, volume.ID, sizeBytes)
 	return p.status(err)
-}
-
-// Recover implements blockcsi.Pool: what had been begun is finished or undone as
-// the volume group is opened.
-func (p *pool) Recover(context.Context) ([]string, error) { return nil, nil }
-
-// Orphans implements blockcsi.Pool: logical volumes in the driver's own volume
-// group that are none of its volumes.
-func (p *pool) Orphans(ctx context.Context) ([]string, error) {
-	all, err := p.group.List(ctx)
-	if err != nil {
-		return nil, p.status(err)
-	}
-	var orphans []string
-	for _, lv := range all {
-		if !lv.HasTags(tagOwned) && lv.Layout != lvm2.ThinPool {
-			orphans = append(orphans, "logical volume "+p.group.Name()+"/"+lv.Name+" on node "+p.node+" is none of the driver's: lvremove frees it")
-		}
-	}
-	return orphans, nil
-}
-
-// destroy removes all that is in the volume group, and the group.
-func (p *pool) destroy(ctx context.Context) error {
-	all, err := p.group.List(ctx)
-	if err != nil {
-		return err
-	}
-	var names []string
-	for _, lv := range all {
-		names = append(names, lv.Name)
-	}
-	if len(names) > 0 {
-		err = p.group.Remove(ctx, names...)
-	}
-	if err == nil {
-		err = p.group.RemoveGroup(ctx)
-	}
-	if err == nil {
-		err = p.system.Detach(ctx)
-	}
-	return err
 }
 
 // status turns an error of LVM into a status that says what to do.
@@ -151,10 +150,16 @@ func (p *pool) status(err error) error {
 		return status.Error(codes.AlreadyExists, err.Error())
 	case errors.Is(err, lvm2.ErrInUse):
 		return status.Error(codes.FailedPrecondition, err.Error())
-	case errors.Is(err, lvm2.ErrBadName), errors.Is(err, lvm2.ErrUnsupported):
+	case errors.Is(err, lvm2.ErrBadName):
 		return status.Error(codes.InvalidArgument, err.Error())
-	case errors.Is(err, lvm2.ErrNoGroup), errors.Is(err, lvm2.ErrMissingDevice), errors.Is(err, lvm2.ErrDuplicateDevice):
-		return status.Errorf(codes.Unavailable, "volume group %s of node %s: %v", p.group.Name(), p.node, err)
+	case errors.Is(err, lvm2.ErrUnsupported):
+		return status.Errorf(codes.FailedPrecondition, "%v: start the driver where there is device-mapper", err)
+	case errors.Is(err, lvm2.ErrForeign):
+		return status.Errorf(codes.FailedPrecondition, "volume group %s of node %s: %v: give the driver one of its own", p.group.Name(), p.node, err)
+	case errors.Is(err, lvm2.ErrDuplicateDevice):
+		return status.Errorf(codes.Unavailable, "volume group %s of node %s: %v: take one of the two away", p.group.Name(), p.node, err)
+	case errors.Is(err, lvm2.ErrNoGroup), errors.Is(err, lvm2.ErrMissingDevice):
+		return status.Errorf(codes.Unavailable, "volume group %s of node %s: %v: bring its disks back", p.group.Name(), p.node, err)
 	}
 	return csireq.PathStatus(err)
 }

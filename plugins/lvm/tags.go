@@ -51,8 +51,8 @@ func pairs(before string, all map[string]string) []string {
 }
 
 // volumeOf is what a logical volume of ours is to CSI.
-func volumeOf(lv lvm2.LogicalVolume) blockcsi.Volume {
-	volume := blockcsi.Volume{ID: lv.Name, SizeBytes: lv.Size, Created: lv.Created, Trouble: troubleOf(lv)}
+func volumeOf(report *lvm2.Report, lv lvm2.LogicalVolume) blockcsi.Volume {
+	volume := blockcsi.Volume{ID: lv.Name, SizeBytes: lv.Size, Created: lv.Created, Trouble: troubleOf(report, lv)}
 	for _, tag := range lv.Tags {
 		switch {
 		case strings.HasPrefix(tag, tagName):
@@ -69,6 +69,7 @@ func volumeOf(lv lvm2.LogicalVolume) blockcsi.Volume {
 			volume.Settings = with(volume.Settings, tag[len(tagSetting):])
 		}
 	}
+	volume.Discard = discards(lv.Layout, volume.Settings)
 	return volume
 }
 
@@ -82,15 +83,19 @@ func with(all map[string]string, pair string) map[string]string {
 }
 
 // troubleOf says what is wrong with a volume and what to do; "" is nothing.
-func troubleOf(lv lvm2.LogicalVolume) string {
-	switch lv.Health {
-	case "":
+func troubleOf(report *lvm2.Report, lv lvm2.LogicalVolume) string {
+	const invalid = 'I' // the fifth letter of a thick snapshot whose room was used up
+	switch {
+	case lv.Layout == lvm2.Snapshot && len(lv.Attributes) > 4 && lv.Attributes[4] == invalid:
+		return "the snapshot's room is used up, and what it held is lost: delete it"
+	case lv.Layout == lvm2.Thin && lv.Pool == thinPool && isFull(report):
+		return "the thin pool is full, and what is written to it fails: delete volumes or snapshots, or make the pool larger"
+	case lv.Health == "":
 		return ""
-	case "partial":
+	case lv.Health == "partial":
 		return "a disk that it lies on is missing: bring the disk back"
-	default:
-		return fmt.Sprintf("LVM says %q of it", lv.Health)
 	}
+	return fmt.Sprintf("LVM says %q of it", lv.Health)
 }
 
 // attachedAs tells how a volume is attached, by its tags.

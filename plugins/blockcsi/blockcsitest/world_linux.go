@@ -44,8 +44,12 @@ type Subject struct {
 	Parameters map[string]string
 	// InUse says that a device is copied while it is used.
 	InUse bool
+	// Thick says that a volume cannot be removed before its snapshots.
+	Thick bool
 	// FSTypes are the file systems to check, and "block"; none is all.
 	FSTypes []string
+	// Cases are the names of those that Data runs; none is all.
+	Cases []string
 	// Dir returns an empty directory for a test; nil is the test's own.
 	Dir func(t testing.TB) string
 }

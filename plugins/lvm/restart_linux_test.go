@@ -1,0 +1,240 @@
+package lvm
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/plugins/blockcsi"
+)
+
+// machine is a node with a driver.
+type machine struct {
+	testing.TB
+	dir    string
+	fs     *nodefs.Real
+	driver *Driver
+}
+
+func newMachine(t testing.TB) *machine {
+	t.Helper()
+	needLVM(t)
+	m := &machine{TB: t, dir: plainDir(t)}
+	var err error
+	m.fs, err = nodefs.NewReal(filepath.Join(m.dir, "node"))
+	m.must(err)
+	m.open()
+	t.Cleanup(func() {
+		m.must(m.fs.UnmountAll())
+		m.must(m.driver.Destroy(context.Background()))
+	})
+	return m
+}
+
+func (m *machine) open() {
+	m.Helper()
+	driver, err := openIn(m.dir, nil)
+	m.must(err)
+	m.driver = driver
+}
+
+func (m *machine) must(err error) {
+	m.Helper()
+	if err != nil {
+		m.Fatal(err)
+	}
+}
+
+func (m *machine) create(name string, parameters map[string]string) (string, error) {
+	response, err := m.driver.Controller().CreateVolume(m.Context(), &csi.CreateVolumeRequest{
+		Name: name, VolumeCapabilities: []*csi.VolumeCapability{asFile()}, Parameters: parameters,
+	})
+	return response.GetVolume().GetVolumeId(), err
+}
+
+func asFile() *csi.VolumeCapability {
+	return &csi.VolumeCapability{
+		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: "ext4"}},
+		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+	}
+}
+
+func (m *machine) publish(id string) map[string]string {
+	m.Helper()
+	response, err := m.driver.Controller().ControllerPublishVolume(m.Context(),
+		&csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: node, VolumeCapability: asFile()})
+	m.must(err)
+	return response.GetPublishContext()
+}
+
+func (m *machine) staging(id string) string { return filepath.Join(m.dir, "node", "staging", id) }
+
+func (m *machine) stage(id string, publishContext map[string]string) error {
+	_, err := m.driver.Node(node, m.fs).NodeStageVolume(m.Context(), &csi.NodeStageVolumeRequest{
+		VolumeId: id, StagingTargetPath: m.staging(id), VolumeCapability: asFile(), PublishContext: publishContext,
+	})
+	return err
+}
+
+// Volumes that are attached when the machine goes down come back as they are
+// staged, whatever their devices are called then.
+func TestTheMachineIsStartedAgain(t *testing.T) {
+	m := newMachine(t)
+	m.driver.Node(node, m.fs)
+	first, err := m.create("first", nil)
+	m.must(err)
+	second, err := m.create("second", nil)
+	m.must(err)
+	was := map[string]map[string]string{first: m.publish(first), second: m.publish(second)}
+	m.must(m.stage(second, was[second]))
+	m.must(os.WriteFile(filepath.Join(m.staging(second), "data"), []byte("before"), 0o600))
+
+	m.must(m.fs.UnmountAll())
+	m.must(m.driver.pools[0].system.Detach(t.Context()))
+	m.must(m.driver.Close())
+	m.open()
+	done, err := m.driver.Recover(t.Context())
+	m.must(err)
+	if len(done) > 0 {
+		t.Errorf("recovered: %v", done)
+	}
+	list, err := m.driver.Controller().ListVolumes(t.Context(), &csi.ListVolumesRequest{})
+	m.must(err)
+	for _, each := range list.GetEntries() {
+		if nodes := each.GetStatus().GetPublishedNodeIds(); len(nodes) != 1 {
+			t.Errorf("%s is published on %v", each.GetVolume().GetVolumeId(), nodes)
+		}
+	}
+	_, err = m.driver.Controller().DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: second})
+	wantStatus(t, err, codes.FailedPrecondition, "no device")
+	wantStatus(t, m.stage(second, nil), codes.InvalidArgument, blockcsi.DeviceKey)
+	m.must(m.stage(second, was[second])) // the first one's device may have its name now
+	text, err := os.ReadFile(filepath.Join(m.staging(second), "data"))
+	if err != nil || string(text) != "before" {
+		t.Errorf("read %q, %v", text, err)
+	}
+	devices, err := m.driver.pools[0].group.Devices(t.Context())
+	m.must(err)
+	if len(devices) != 1 || devices[second] == "" {
+		t.Errorf("active are %v", devices)
+	}
+}
+
+func wantStatus(t *testing.T, err error, want codes.Code, part string) {
+	t.Helper()
+	if status.Code(err) != want || !strings.Contains(err.Error(), part) {
+		t.Errorf("got %v, want %s with %q", err, want, part)
+	}
+}
+
+// A volume that is active and not attached loses its device when the driver
+// starts; what is none of the driver's is left as it is, and listed.
+func TestWhatIsLeftOver(t *testing.T) {
+	m := newMachine(t)
+	id, err := m.create("volume", nil)
+	m.must(err)
+	group := m.driver.pools[0].group
+	_, err = group.Activate(t.Context(), id)
+	m.must(err)
+	_, err = group.Create(t.Context(), lvm2.Spec{Name: "somebodys", Size: 16 << 20})
+	m.must(err)
+	orphans, err := m.driver.Orphans(t.Context())
+	m.must(err)
+	if text := strings.Join(orphans, "\n"); len(orphans) != 2 || !strings.Contains(text, id) || !strings.Contains(text, "somebodys") {
+		t.Errorf("orphans: %q", orphans)
+	}
+	done, err := m.driver.Recover(t.Context())
+	m.must(err)
+	if len(done) != 1 || !strings.Contains(done[0], "deactivated "+id) {
+		t.Errorf("recovered: %q", done)
+	}
+	if orphans, err = m.driver.Orphans(t.Context()); err != nil || len(orphans) != 1 {
+		t.Errorf("orphans: %q, %v", orphans, err)
+	}
+}
+
+// A disk that is somebody else's is refused, and left as it is.
+func TestADiskOfAnotherLVM(t *testing.T) {
+	needLVM(t)
+	dir := plainDir(t)
+	cfg := NodeConfig{
+		Name: node, Group: groupIn(dir), Files: []File{{Path: filepath.Join(dir, "disk"), SizeBytes: 256 << 20}},
+		LVM: lvm2.Config{Directory: filepath.Join(dir, "theirs"), SystemID: "volsim-test-theirs"},
+	}
+	theirs, err := New(t.Context(), Config{Nodes: []NodeConfig{cfg}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := theirs.pools[0].group.Report(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.LVM = lvm2.Config{Directory: filepath.Join(dir, "ours"), SystemID: "volsim-test-ours"}
+	if _, err := New(t.Context(), Config{Nodes: []NodeConfig{cfg}}); err == nil || !strings.Contains(err.Error(), lvm2.ErrForeign.Error()) {
+		t.Errorf("got %v, want %v", err, lvm2.ErrForeign)
+	}
+	after, err := theirs.pools[0].group.Report(t.Context())
+	if err != nil || after.Sequence != before.Sequence {
+		t.Errorf("it was changed: %v, %v", after, err)
+	}
+	if err := theirs.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsNotTaken(t *testing.T) {
+	m := newMachine(t)
+	mapped := hasMapper()
+	for _, each := range []map[string]string{{"layuot": "linear"}, {LayoutParameter: "round"}, {StripesParameter: "2"}} {
+		_, err := m.create("volume", each)
+		for key := range each {
+			wantStatus(t, err, codes.InvalidArgument, key)
+		}
+	}
+	pool := m.driver.pools[0]
+	for _, layout := range []string{"thin", "striped", "raid1"} {
+		if err := pool.Check(map[string]string{LayoutParameter: layout}, nil); (err == nil) != mapped {
+			t.Errorf("%s with device-mapper %v: %v", layout, mapped, err)
+		}
+	}
+	if err := pool.Check(nil, map[string]string{ReadAheadKey: "64"}); (err == nil) != mapped {
+		t.Errorf("%s with device-mapper %v: %v", ReadAheadKey, mapped, err)
+	}
+	wantStatus(t, pool.Check(nil, map[string]string{DiscardKey: "yes"}), codes.InvalidArgument, DiscardKey)
+	if groups := len(mustGroups(t, m)); (groups > 0) == mapped {
+		t.Errorf("%d capabilities of groups, with device-mapper %v", groups, mapped)
+	}
+}
+
+func mustGroups(t *testing.T, m *machine) []*csi.GroupControllerServiceCapability {
+	t.Helper()
+	response, err := m.driver.GroupController().GroupControllerGetCapabilities(t.Context(), &csi.GroupControllerGetCapabilitiesRequest{})
+	m.must(err)
+	return response.GetCapabilities()
+}
+
+func TestSettingsAreKept(t *testing.T) {
+	m := newMachine(t)
+	id, err := m.create("volume", nil)
+	m.must(err)
+	for _, discard := range []string{"true", "false"} {
+		_, err := m.driver.Controller().ControllerModifyVolume(t.Context(),
+			&csi.ControllerModifyVolumeRequest{VolumeId: id, MutableParameters: map[string]string{DiscardKey: discard}})
+		m.must(err)
+		m.must(m.driver.Close())
+		m.open()
+		volume, err := m.driver.pools[0].Volume(t.Context(), id)
+		m.must(err)
+		if volume.Settings[DiscardKey] != discard || volume.Discard != (discard == "true") {
+			t.Errorf("after %s: %v", discard, volume)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package lvm
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/plugins/blockcsi"
+)
+
+// The settings of a volume: mutable parameters, of a VolumeAttributesClass.
+const (
+	// DiscardKey is whether a volume's file system gives back at once what it frees,
+	// to the thin pool or to the disks: "true", the default of thin volumes, or
+	// "false", that of others. It holds from when the volume is staged the next time.
+	DiscardKey = "discard"
+	// ReadAheadKey is how much the kernel reads ahead from the device, in KiB. It
+	// holds at once. Without it the kernel decides. It takes device-mapper: without,
+	// a volume is part of a disk, whose reading ahead is for all of it.
+	ReadAheadKey = "readAheadKiB"
+
+	readAheadMax = 65536
+)
+
+// settings are the keys of those that there are here, sorted.
+func (p *pool) settings() []string {
+	if p.system.Mode() == lvm2.DeviceMapper {
+		return []string{DiscardKey, ReadAheadKey}
+	}
+	return []string{DiscardKey}
+}
+
+// Check implements blockcsi.Pool.
+func (p *pool) Check(parameters, settings map[string]string) error {
+	known := []string{LayoutParameter, MirrorsParameter, StripesParameter}
+	for _, key := range slices.Sorted(maps.Keys(parameters)) {
+		if !slices.Contains(known, key) {
+			return status.Errorf(codes.InvalidArgument, "parameters: %q is not one of this driver's, which are %s", key, strings.Join(known, ", "))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		if err := p.checkSetting(key, settings[key]); err != nil {
+			return err
+		}
+	}
+	_, err := p.spec(parameters)
+	return err
+}
+
+func (p *pool) checkSetting(key, value string) error {
+	number, err := strconv.Atoi(value)
+	switch {
+	case key == ReadAheadKey && p.system.Mode() != lvm2.DeviceMapper:
+		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s takes device-mapper, which is not on node %s", key, p.node)
+	case !slices.Contains(p.settings(), key):
+		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %q is not one of this driver's, which are %s", key, strings.Join(p.settings(), ", "))
+	case key == ReadAheadKey && (err != nil || number < 0 || number > readAheadMax):
+		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s is %q, allowed is a number from 0 to %d", key, value, readAheadMax)
+	case key == DiscardKey && value != "true" && value != "false":
+		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s is %q, allowed is true or false", key, value)
+	}
+	return nil
+}
+
+// discards tells whether a volume's file system gives back what it frees.
+func discards(layout lvm2.Layout, settings map[string]string) bool {
+	if value, set := settings[DiscardKey]; set {
+		return value == "true"
+	}
+	return layout == lvm2.Thin
+}
+
+// Modify implements blockcsi.Pool.
+func (p *pool) Modify(ctx context.Context, volume blockcsi.Volume, settings map[string]string) error {
+	lv, err := p.find(ctx, volume.ID)
+	if err != nil {
+		return err
+	}
+	wanted := pairs(tagSetting, settings)
+	var add, remove []string
+	for _, tag := range lv.Tags {
+		if strings.HasPrefix(tag, tagSetting) && !slices.Contains(wanted, tag) {
+			remove = append(remove, tag)
+		}
+	}
+	for _, tag := range wanted {
+		if !lv.HasTags(tag) {
+			add = append(add, tag)
+		}
+	}
+	if err := p.group.Tag(ctx, lv.Name, add, remove); err != nil {
+		return p.status(err)
+	}
+	p.step("settings")
+	attached, err := p.attachment(ctx, lv)
+	if err != nil || attached == nil || attached.Device == "" {
+		return err
+	}
+	return p.status(set(attached.Device, attached.ReadOnly, settings))
+}
+
+// set has the kernel treat an attached device as it is to be.
+func set(device string, isReadOnly bool, settings map[string]string) error {
+	if err := setReadOnly(device, isReadOnly); err != nil {
+		return err
+	}
+	if ahead := settings[ReadAheadKey]; ahead != "" {
+		return setReadAhead(device, ahead)
+	}
+	return nil
+}
