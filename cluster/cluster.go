@@ -77,6 +77,7 @@ type Cluster struct {
 	kind    Devices
 	between Between
 	parts   []*part
+	known   []string // the parts that a control plane can have, but for kubelets
 	nodes   []*node
 	machine hostpath.Machine // on which the PersistentVolume controller runs
 	exports nodefs.FS        // see NFS

@@ -70,6 +70,7 @@ func (c *Cluster) assemble(cfg Config) error {
 	parts := slices.Concat(storageParts(&disk{c.machine, cfg.HostPathProvisioning}), schedulerParts(),
 		c.sidecarParts(controller), clusterParts(c.rootCA))
 	for _, p := range parts {
+		c.known = append(c.known, p.name)
 		if err := c.add(cfg, p); err != nil {
 			return err
 		}

@@ -21,11 +21,11 @@ func TestRiskOfWhatThereIsNot(t *testing.T) {
 		{"relist(pvcontroller persistentvolumes, 0.1), expire(pods, 0.1), reboot(node-1, 1), tick(0.1), retire(pvcontroller#2, 1)", ""},
 		{"conflict(kubelet, 0.1), lost(pvcontroller/claims, 0.1), refused(patch, 0.1), driver Unavailable(NodeStage, 0.1)", ""},
 		{"crash(kubelet, 1)", "fault crash(kubelet, 1): there is no kubelet; there are pvcontroller, kubelet(node-1)"},
-		{"crash(attacher, 1)", "there is no attacher"},
+		{"crash(attacher, 1), replicate(resizer, 1)", ""}, // which other worlds have
+		{"crash(attach, 1)", "there is no attach;"},
 		{"start(driver(node-2), 1)", "there are pvcontroller, kubelet(node-1), driver(node-1)"},
 		{"lose(kubelet(node-1), 1)", "there is no kubelet(node-1); there are node-1"},
 		{"expire(pod, 0.1)", "there is no pod; there are "},
-		{"retire(pvcontroller, 0.1)", "there is no pvcontroller; there are pvcontroller#2, "},
 		{"conflict(kublet, 0.1)", "there is no kublet; there are pvcontroller, kubelet(node-1), get, "},
 	}
 	for _, tt := range tests {

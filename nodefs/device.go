@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -118,11 +119,8 @@ func (l deviceLock) device() string { return fmt.Sprintf("/dev/loop%d", l.loop) 
 // BindDevice makes a device node of the machine, which lies outside the root,
 // visible at the existing file target.
 func (r *Real) BindDevice(device, target string, readOnly bool) error {
-	if !strings.HasPrefix(device, "/dev/") {
-		return fmt.Errorf("bind %q to %s: not a device node", device, target)
-	}
-	if _, err := r.DeviceOf(device); err != nil {
-		return err
+	if _, err := r.DeviceOf(device); err != nil || !filepath.IsAbs(device) {
+		return errors.Join(fmt.Errorf("bind %q to %s: not a device node of the machine", device, target), err)
 	}
 	return r.bind(device, false, target, readOnly)
 }

@@ -240,8 +240,8 @@ func (r *Real) FormatWithAndMount(ctx context.Context, device, target, fsType st
 	if err != nil {
 		return err
 	}
-	if !strings.HasPrefix(device, "/dev/") {
-		return fmt.Errorf("mount %q at %s: not a device node", device, target)
+	if _, err := r.DeviceOf(device); err != nil || !filepath.IsAbs(device) {
+		return errors.Join(fmt.Errorf("mount %q at %s: not a device node of the machine", device, target), err)
 	}
 	if err := ctx.Err(); err != nil {
 		return err

@@ -21,8 +21,8 @@ type withinRow struct {
 	file    string // which file is at the target then
 }
 
-// anyError stands for an error that has no name of its own.
-var anyError = errors.New("any error")
+// errAny stands for an error that has no name of its own.
+var errAny = errors.New("any error")
 
 var withinRows = []withinRow{
 	{name: "nothing", inner: "test/directory", made: "test/directory", bind: fs.ErrNotExist},
@@ -57,7 +57,7 @@ var withinRows = []withinRow{
 		},
 		inner: "test", made: "destination", file: "file",
 	},
-	{name: "a link that leads round", prepare: withLink("test", "test"), inner: "test/directory", make: anyError, bind: anyError},
+	{name: "a link that leads round", prepare: withLink("test", "test"), inner: "test/directory", make: errAny, bind: errAny},
 	{
 		name: "a link that leads nowhere", prepare: withLink("missing", "test"),
 		inner: "test/directory", make: fs.ErrNotExist, bind: fs.ErrNotExist,
@@ -181,7 +181,7 @@ func (r withinRow) run(t *testing.T, node nodefs.FS, root string) {
 
 func wantOutcome(t *testing.T, call string, got, want error) {
 	t.Helper()
-	if (got == nil) != (want == nil) || want != nil && want != anyError && !errors.Is(got, want) {
+	if (got == nil) != (want == nil) || want != nil && want != errAny && !errors.Is(got, want) {
 		t.Errorf("%s gives %v, want %v", call, got, want)
 	}
 }

@@ -231,6 +231,9 @@ func List(wanted func(backing string) bool) ([]Bound, error) {
 	}
 	var loops []Bound
 	for _, directory := range directories {
+		if unix.Access(directory+"/loop", unix.F_OK) != nil {
+			continue // unbound, as most are
+		}
 		backing, _, err := backingFile(directory)
 		if err != nil {
 			return nil, err
@@ -247,6 +250,16 @@ func List(wanted func(backing string) bool) ([]Bound, error) {
 		}
 	}
 	return loops, nil
+}
+
+// At returns what a device is bound to; empty if it is not, or is no more.
+func At(device string) (Bound, error) {
+	directory := filepath.Join("/sys/block", filepath.Base(device))
+	backing, _, err := backingFile(directory)
+	if err != nil || backing == "" {
+		return Bound{}, err
+	}
+	return readLoop(directory, backing)
 }
 
 // readLoop asks an open device about itself: while it is open its binding

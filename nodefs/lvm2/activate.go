@@ -39,6 +39,9 @@ type activator interface {
 	creation() []string
 	// find returns a volume's device, or "" if it is not active.
 	find(report *Report, volume LogicalVolume) (string, error)
+	// findAll returns the devices of all volumes that are active, by their names.
+	// Those on a disk that is not there are left out.
+	findAll(report *Report) (map[string]string, error)
 	// activate makes a volume's device, if it has none, as large as the volume is.
 	activate(ctx context.Context, report *Report, volume LogicalVolume) (string, error)
 	// resize makes the device of a volume that is active as large as the volume is.
@@ -114,6 +117,31 @@ func (g *VolumeGroup) Active(ctx context.Context, name string) (Activation, erro
 		return Activation{}, err
 	}
 	return inspect(device)
+}
+
+// Device returns a volume's device, or "" of one that is not active or whose disk
+// is not there.
+func (g *VolumeGroup) Device(ctx context.Context, name string) (string, error) {
+	report, volume, err := g.find(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	device, err := g.system.activator.find(report, volume)
+	if errors.Is(err, ErrMissingDevice) {
+		return "", nil
+	}
+	return device, err
+}
+
+// Devices returns the devices of all that are active, by their
+// names, which costs about as much as Device. Volumes on a disk that is not there
+// are left out.
+func (g *VolumeGroup) Devices(ctx context.Context) (map[string]string, error) {
+	report, err := g.Report(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return g.system.activator.findAll(report)
 }
 
 // with runs f on a volume that is locked. Other volumes may change meanwhile.

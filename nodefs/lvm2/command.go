@@ -35,7 +35,10 @@ func (s *System) lvm(ctx context.Context, args ...string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	ownGroup(command)
-	if err := command.Run(); err != nil {
+	s.onCommand(args, false)
+	err := command.Run()
+	s.onCommand(args, true)
+	if err != nil {
 		return nil, failed(args, stderr.String(), err)
 	}
 	return stdout.Bytes(), nil

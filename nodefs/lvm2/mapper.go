@@ -28,6 +28,20 @@ func (mapper) find(_ *Report, volume LogicalVolume) (string, error) {
 	return volume.node, remakeNode(volume.node, volume.major, volume.minor)
 }
 
+func (a mapper) findAll(report *Report) (map[string]string, error) {
+	found := map[string]string{}
+	for _, volume := range report.LogicalVolumes {
+		device, err := a.find(report, volume)
+		if err != nil {
+			return nil, err
+		}
+		if device != "" {
+			found[volume.Name] = device
+		}
+	}
+	return found, nil
+}
+
 func (a mapper) activate(ctx context.Context, report *Report, volume LogicalVolume) (string, error) {
 	if volume.major < 0 {
 		if _, err := a.system.lvm(ctx, "lvchange", "-q", "-y", "-ay", "-K", report.Name+"/"+volume.Name); err != nil {

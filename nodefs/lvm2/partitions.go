@@ -81,6 +81,38 @@ func (a partitions) find(report *Report, volume LogicalVolume) (string, error) {
 	return own.device, nil
 }
 
+func (a partitions) findAll(report *Report) (map[string]string, error) {
+	known := map[string]map[int64]string{} // by disk and where they begin
+	for _, physical := range report.PhysicalVolumes {
+		disk, added := a.system.diskNamed(physical.Name)
+		if !added || physical.Missing {
+			continue
+		}
+		all, err := partitionsOf(disk.Device)
+		if err != nil {
+			return nil, err
+		}
+		known[disk.Name] = map[int64]string{}
+		for _, each := range all {
+			known[disk.Name][each.start] = each.device
+		}
+	}
+	found := map[string]string{}
+	for _, volume := range report.LogicalVolumes {
+		at, err := a.place(report, volume)
+		if errors.Is(err, ErrUnsupported) || errors.Is(err, ErrMissingDevice) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if device := known[at.disk.Name][at.start]; device != "" {
+			found[volume.Name] = device
+		}
+	}
+	return found, nil
+}
+
 func (a partitions) activate(_ context.Context, report *Report, volume LogicalVolume) (string, error) {
 	at, err := a.place(report, volume)
 	if err != nil {

@@ -34,6 +34,9 @@ type Config struct {
 	SystemID string
 	// Mode is how volumes become devices.
 	Mode Mode
+	// OnCommand, if not nil, is called before each command of LVM and again, with
+	// ended, after it: by whoever runs it, so several at once. For logs and tests.
+	OnCommand func(arguments []string, ended bool)
 }
 
 // System is a private LVM. Its methods, and those of its volume groups, may be
@@ -46,6 +49,7 @@ type System struct {
 	grace     time.Duration
 	owner     *os.File
 	activator activator
+	onCommand func(arguments []string, ended bool)
 
 	mu     sync.Mutex
 	disks  []Disk
@@ -71,6 +75,9 @@ func Open(config Config) (*System, error) {
 		return nil, fmt.Errorf("system ID %q: %w", config.SystemID, ErrBadName)
 	}
 	s := &System{directory: directory, systemID: config.SystemID, mode: config.Mode, grace: commandGrace, groups: map[string]*VolumeGroup{}}
+	if s.onCommand = config.OnCommand; s.onCommand == nil {
+		s.onCommand = func([]string, bool) {}
+	}
 	var err error
 	if s.command, err = findCommand(); err != nil {
 		return nil, err

@@ -78,7 +78,7 @@ func (d *Driver) removeLocked(ctx context.Context, id string) error {
 		return csireq.PathStatus(err)
 	}
 	if attached != nil {
-		return status.Errorf(codes.FailedPrecondition, "volume %s is attached to %s as %s", id, attached.Node, attached.Device)
+		return status.Errorf(codes.FailedPrecondition, "volume %s is attached to %s", id, attached.where())
 	}
 	if err := pool.Delete(ctx, volume); err != nil {
 		return csireq.PathStatus(err)
@@ -124,19 +124,18 @@ func (d *Driver) plugIn(ctx context.Context, pool Pool, volume Volume, node stri
 	switch {
 	case err != nil:
 		return Attachment{}, csireq.PathStatus(err)
-	case attached == nil && volume.Trouble != "":
+	case attached != nil && attached.Node != node:
+		return Attachment{}, status.Errorf(codes.FailedPrecondition, "volume %s is for one node and attached to %s", volume.ID, attached.where())
+	case attached != nil && attached.ReadOnly != readOnly:
+		return Attachment{}, status.Errorf(codes.AlreadyExists, "volume %s is attached to %s, read-only: %v",
+			volume.ID, attached.where(), attached.ReadOnly)
+	case attached != nil && attached.Device != "":
+		return *attached, nil
+	case volume.Trouble != "":
 		return Attachment{}, status.Errorf(codes.Unavailable, "volume %s: %s", volume.ID, volume.Trouble)
-	case attached == nil:
-		made, err := pool.Attach(ctx, volume, node, readOnly)
-		return made, csireq.PathStatus(err)
-	case attached.Node != node:
-		return Attachment{}, status.Errorf(codes.FailedPrecondition, "volume %s is for one node and attached to %s as %s",
-			volume.ID, attached.Node, attached.Device)
-	case attached.ReadOnly != readOnly:
-		return Attachment{}, status.Errorf(codes.AlreadyExists, "volume %s is attached to %s as %s, read-only: %v",
-			volume.ID, node, attached.Device, attached.ReadOnly)
 	}
-	return *attached, nil
+	made, err := pool.Attach(ctx, volume, node, readOnly)
+	return made, csireq.PathStatus(err)
 }
 
 func (c *controller) ControllerUnpublishVolume(ctx context.Context, request *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {

@@ -56,7 +56,7 @@ func (d *Driver) freezeOne(ctx context.Context, source placed, together bool) (*
 		return nil, nil
 	}
 	attached, err := source.pool.Attachment(ctx, source.Volume)
-	if err != nil || attached == nil || attached.ReadOnly {
+	if err != nil || attached == nil || attached.ReadOnly || attached.Device == "" {
 		return nil, csireq.PathStatus(err)
 	}
 	held, mounted, err := freezeDevice(attached.Device)
@@ -93,6 +93,9 @@ func (d *Driver) thaw(ctx context.Context) (done []string, err error) {
 			return done, csireq.PathStatus(err)
 		}
 		for _, each := range attachments {
+			if each.Device == "" {
+				continue
+			}
 			thawed, err := thawDevice(each.Device)
 			if err != nil {
 				return done, csireq.PathStatus(err)

@@ -157,20 +157,29 @@ func (n *nodeService) deviceUsage(volume Volume, attached *Attachment, path stri
 }
 
 // attached returns a volume and how it is attached to this node: NotFound if the
-// volume does not exist, FailedPrecondition if it is not attached here.
+// volume does not exist, FailedPrecondition if it is not attached here, or has no device.
 func (n *nodeService) attached(ctx context.Context, id string) (Volume, *Attachment, error) {
+	volume, _, found, err := n.attachment(ctx, id)
+	if err == nil && found.Device == "" {
+		return volume, nil, status.Errorf(codes.FailedPrecondition, "volume %s is attached to %s: stage it again", id, found.where())
+	}
+	return volume, found, err
+}
+
+// attachment is attached for a volume that may have no device, with its pool.
+func (n *nodeService) attachment(ctx context.Context, id string) (Volume, Pool, *Attachment, error) {
 	volume, pool, err := n.driver.find(ctx, id)
 	if err != nil {
-		return Volume{}, nil, err
+		return Volume{}, nil, nil, err
 	}
 	found, err := pool.Attachment(ctx, volume)
 	if err != nil {
-		return volume, nil, csireq.PathStatus(err)
+		return volume, nil, nil, csireq.PathStatus(err)
 	}
 	if found == nil || found.Node != n.id {
-		return volume, nil, status.Errorf(codes.FailedPrecondition, "volume %s is not attached to node %s", id, n.id)
+		return volume, nil, nil, status.Errorf(codes.FailedPrecondition, "volume %s is not attached to node %s", id, n.id)
 	}
-	return volume, found, nil
+	return volume, pool, found, nil
 }
 
 // NodeExpandVolume lets the file system have all of the volume. What is asked

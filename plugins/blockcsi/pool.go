@@ -79,6 +79,10 @@ type Abilities struct {
 	// Where it does not, the file system is frozen for as long as the copy takes,
 	// and a volume that is used as a device is not copied.
 	InstantCopies bool
+	// Lasting says that a volume stays attached when the machine is started again.
+	// Its device is then another one, whatever the publish context says, and it
+	// has that as soon as it is staged.
+	Lasting bool
 	// Settings are the keys that Modify takes, sorted; none: volumes are not modified.
 	Settings []string
 }
@@ -133,8 +137,18 @@ type Wish struct {
 type Attachment struct {
 	VolumeID string
 	Node     string // as Serve was told it, or words for a node that is not known
-	Device   string // path of the device's node on this machine
+	// Device is the path of the device's node on this machine; "" where it went with
+	// a restart of the machine: Attach makes it again. See Abilities.Lasting.
+	Device   string
 	ReadOnly bool
+}
+
+// where tells where a volume is attached.
+func (a Attachment) where() string {
+	if a.Device == "" {
+		return a.Node + ", where it has no device since the machine was started"
+	}
+	return a.Node + " as " + a.Device
 }
 
 func notFound(id string) error { return status.Errorf(codes.NotFound, "no volume %q", id) }

@@ -95,13 +95,18 @@ func (n *nodeService) attachedToStage(ctx context.Context, request *csi.NodeStag
 		attached, err := d.plugIn(ctx, pool, volume, n.id, csireq.IsReadOnly(request.GetVolumeCapability()))
 		return volume, &attached, err
 	}
-	volume, attached, err := n.attached(ctx, id)
+	volume, pool, attached, err := n.attachment(ctx, id)
 	if err != nil {
 		return Volume{}, nil, err
 	}
-	if device := request.GetPublishContext()[DeviceKey]; device != attached.Device {
+	device := request.GetPublishContext()[DeviceKey]
+	if device == "" || (device != attached.Device && !pool.Abilities().Lasting) {
 		return Volume{}, nil, status.Errorf(codes.InvalidArgument,
 			"publish_context has %s %q, the volume is attached as %q", DeviceKey, device, attached.Device)
+	}
+	if attached.Device == "" { // the machine was started again since
+		again, err := d.plugIn(ctx, pool, volume, n.id, attached.ReadOnly)
+		return volume, &again, err
 	}
 	return volume, attached, nil
 }

@@ -40,7 +40,26 @@ func (p *pool) mark(volumeID, nodeID string) string {
 // found finds out where an existing volume is attached; nil is nowhere. A
 // device over the volume's file that does not carry our mark, or over an older
 // file of the same name, is FailedPrecondition, one that is about to go Aborted.
+// Where the volume is attached as when it was seen last, no other device is looked at.
 func (p *pool) found(volumeID string) (*attachment, error) {
+	if seen := p.seen(volumeID); seen != "" {
+		bound, err := loopdev.At(seen)
+		node, ours := p.nodeKey(bound.Mark, volumeID)
+		if err == nil && ours && bound.Backing == p.image(volumeID) && !bound.Deleted && !bound.Autoclear {
+			return &attachment{Bound: bound, node: node}, nil
+		}
+	}
+	found, err := p.search(volumeID)
+	device := ""
+	if found != nil {
+		device = found.Device
+	}
+	p.see(volumeID, device)
+	return found, err
+}
+
+// search is found by a look at all devices.
+func (p *pool) search(volumeID string) (*attachment, error) {
 	file := p.image(volumeID)
 	loops, err := loopdev.List(func(backing string) bool { return backing == file })
 	if err != nil {
@@ -64,6 +83,23 @@ func (p *pool) found(volumeID string) (*attachment, error) {
 	return found, nil
 }
 
+// seen is the device that a volume was attached as when that was last looked at; "" is none.
+func (p *pool) seen(volumeID string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.devices[volumeID]
+}
+
+func (p *pool) see(volumeID, device string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if device == "" {
+		delete(p.devices, volumeID)
+	} else {
+		p.devices[volumeID] = device
+	}
+}
+
 // Serve implements blockcsi.Pool.
 func (p *pool) Serve(node string) {
 	p.mu.Lock()
@@ -78,6 +114,7 @@ func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, 
 	if err != nil {
 		return blockcsi.Attachment{}, p.status(err)
 	}
+	p.see(volume.ID, device)
 	p.step("bound")
 	if _, err := p.setOn(volume, device, false); err != nil {
 		return blockcsi.Attachment{}, errors.Join(p.status(err), p.Detach(context.WithoutCancel(ctx), blockcsi.Attachment{VolumeID: volume.ID}))
@@ -168,7 +205,11 @@ func (p *pool) Detach(ctx context.Context, attached blockcsi.Attachment) error {
 	if err != nil || found == nil {
 		return err
 	}
-	return p.detach(ctx, found.Bound)
+	if err := p.detach(ctx, found.Bound); err != nil {
+		return err
+	}
+	p.see(attached.VolumeID, "")
+	return nil
 }
 
 // nodeKey takes the node's key out of a mark; false if the mark is not one of

@@ -130,7 +130,7 @@ func BenchmarkStageNew(b *testing.B) {
 			check(b, makeFile(file))
 			device := bind(b, file)
 			b.StartTimer()
-			bareMount(b.Context(), b, device, l.root+"/mount", true)
+			bareMount(b.Context(), b, device, l.root+"/mount", true, nothing)
 			b.StopTimer()
 			unbind(b, device)
 			check(b, os.Remove(file))
@@ -156,14 +156,16 @@ func BenchmarkStageAgain(b *testing.B) {
 	})
 	b.Run("bare", func(b *testing.B) {
 		for range b.N {
-			bareMount(b.Context(), b, device, l.root+"/mount", false)
+			bareMount(b.Context(), b, device, l.root+"/mount", false, nothing)
 		}
 	})
 }
 
+func nothing() error { return nil }
+
 // bareMount runs what staging and unstaging has to run: it looks what is on the
-// device, makes a file system or checks it, and mounts and unmounts it.
-func bareMount(ctx context.Context, b *testing.B, device, place string, format bool) {
+// device, makes a file system or checks it, and mounts it, has it used and unmounts it.
+func bareMount(ctx context.Context, b *testing.B, device, place string, format bool, use func() error) {
 	check(b, os.MkdirAll(place, 0o750))
 	commands := [][]string{{"blkid", "-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", device}}
 	if format {
@@ -173,6 +175,9 @@ func bareMount(ctx context.Context, b *testing.B, device, place string, format b
 	}
 	commands = append(commands, []string{"mount", "-t", "ext4", "-o", "discard,defaults", device, place}, []string{"umount", place})
 	for i, command := range commands {
+		if command[0] == "umount" {
+			check(b, use())
+		}
 		if err := exec.CommandContext(ctx, command[0], command[1:]...).Run(); err != nil && i > 0 { // blkid fails where there is nothing
 			b.Fatalf("%v: %v", command, err)
 		}
@@ -218,7 +223,7 @@ func BenchmarkLife(b *testing.B) {
 			file := l.root + "/file"
 			check(b, makeFile(file))
 			device := bind(b, file)
-			bareMount(b.Context(), b, device, l.root+"/mount", true)
+			bareMount(b.Context(), b, device, l.root+"/mount", true, func() error { return writeAndRead(l.root+"/mount/file", "bare") })
 			unbind(b, device)
 			check(b, os.Remove(file))
 		}

@@ -74,6 +74,7 @@ type pool struct {
 
 	mu       sync.Mutex        // guards what follows
 	nodes    map[string]string // key in a mark to node id, for those that are served
+	devices  map[string]string // volume id to the device that it was seen attached as
 	promised int64             // bytes of dir that calls are about to take
 }
 
@@ -95,7 +96,7 @@ func New(cfg Config) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loop: resolve Dir: %w", err)
 	}
-	p := &pool{dir: dir, runID: cfg.RunID, node: cfg.Node, reserve: cfg.ReserveBytes, nodes: map[string]string{}}
+	p := &pool{dir: dir, runID: cfg.RunID, node: cfg.Node, reserve: cfg.ReserveBytes, nodes: map[string]string{}, devices: map[string]string{}}
 	p.reflink, p.directIO = sharesBlocks(dir)
 	if p.runID == "" {
 		p.runID = digest(dir, nodeKeyDigits)

@@ -7,8 +7,10 @@ import (
 	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
-// A volume is attached while it has the tag and a device: the tag alone is an
-// attachment that a reboot undid, the device alone is that of a copy being made.
+// A volume is attached while it has the tag. Without a device that is an attachment
+// that was begun, or is nearly undone, or the machine was started again since: then
+// it is to be activated. A device without the tag is that of a volume being made,
+// or of a copy.
 
 // Attach implements blockcsi.Pool.
 func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, isReadOnly bool) (blockcsi.Attachment, error) {
@@ -23,6 +25,7 @@ func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, 
 	}
 	device, err := p.group.Activate(ctx, lv.Name)
 	if err == nil {
+		p.step("activated")
 		err = setReadOnly(device, isReadOnly)
 	}
 	return blockcsi.Attachment{VolumeID: volume.ID, Node: node, Device: device, ReadOnly: isReadOnly}, p.status(err)
@@ -57,11 +60,8 @@ func (p *pool) attachment(ctx context.Context, lv lvm2.LogicalVolume) (*blockcsi
 	if !is {
 		return nil, nil
 	}
-	active, err := p.group.Active(ctx, lv.Name)
-	if err != nil || active.Device == "" {
-		return nil, p.status(err)
-	}
-	return &blockcsi.Attachment{VolumeID: lv.Name, Node: p.node, Device: active.Device, ReadOnly: isReadOnly}, nil
+	device, err := p.group.Device(ctx, lv.Name)
+	return &blockcsi.Attachment{VolumeID: lv.Name, Node: p.node, Device: device, ReadOnly: isReadOnly}, p.status(err)
 }
 
 // Attachments implements blockcsi.Pool.
@@ -70,14 +70,14 @@ func (p *pool) Attachments(ctx context.Context) ([]blockcsi.Attachment, error) {
 	if err != nil {
 		return nil, p.status(err)
 	}
+	devices, err := p.group.Devices(ctx)
+	if err != nil {
+		return nil, p.status(err)
+	}
 	var attached []blockcsi.Attachment
 	for _, lv := range all {
-		one, err := p.attachment(ctx, lv)
-		if err != nil {
-			return nil, err
-		}
-		if one != nil {
-			attached = append(attached, *one)
+		if isReadOnly, is := attachedAs(lv); is {
+			attached = append(attached, blockcsi.Attachment{VolumeID: lv.Name, Node: p.node, Device: devices[lv.Name], ReadOnly: isReadOnly})
 		}
 	}
 	return attached, nil
@@ -88,5 +88,6 @@ func (p *pool) Detach(ctx context.Context, attached blockcsi.Attachment) error {
 	if err := p.group.Deactivate(ctx, attached.VolumeID); err != nil {
 		return p.status(err)
 	}
+	p.step("deactivated")
 	return p.status(p.group.Tag(ctx, attached.VolumeID, nil, []string{tagOf(attached.ReadOnly)}))
 }

@@ -21,6 +21,14 @@ type pool struct {
 	thin   Thin
 
 	extentBytes int64
+	onStep      func(what string) // for tests: where the process may be killed; nil is nothing
+}
+
+// step is where the process may be killed.
+func (p *pool) step(what string) {
+	if p.onStep != nil {
+		p.onStep(what)
+	}
 }
 
 var _ blockcsi.Pool = (*pool)(nil)
@@ -33,7 +41,7 @@ func (p *pool) Serve(string) {}
 
 // Abilities implements blockcsi.Pool.
 func (p *pool) Abilities() blockcsi.Abilities {
-	return blockcsi.Abilities{FSTypes: blockcsi.FSTypes(), Copies: true, InstantCopies: p.caps.Snapshots}
+	return blockcsi.Abilities{FSTypes: blockcsi.FSTypes(), Copies: true, InstantCopies: p.caps.Snapshots, Lasting: true}
 }
 
 // Volume implements blockcsi.Pool.

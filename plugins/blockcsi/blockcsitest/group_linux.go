@@ -3,7 +3,6 @@ package blockcsitest
 import (
 	"encoding/binary"
 	"errors"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -97,7 +96,7 @@ func dataGroup(w *World, fsType string) {
 	if fsType != block { // so that copying takes a while
 		for i, v := range []*volume{a, b} {
 			content := make([]byte, 32*mebibyte)
-			_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(content)
+			noiseOf(uint64(i)).XORKeyStream(content, content)
 			w.Must(os.WriteFile(filepath.Join(v.path(), "large"), content, 0o600))
 		}
 	}

@@ -148,6 +148,7 @@ func (w *World) killAll(each operation, tools string) {
 			each.prepare(w)
 		}
 		kills++
+		w.stop()
 		killed = w.killOnce(order{Operation: each.name, Step: kills, Tools: tools, Base: w.Base})
 		w.start(nil)
 		done, err := w.Driver.Recover(w.Context())

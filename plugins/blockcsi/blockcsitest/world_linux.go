@@ -1,12 +1,14 @@
 package blockcsitest
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,10 +31,14 @@ type Subject struct {
 	// Open returns a driver over what lies below a directory, as after one before
 	// was killed. OnStep, if not nil, is to be called wherever it may be killed.
 	Open func(dir string, onStep func(string)) (*blockcsi.Driver, error)
+	// Stop lets go of what a driver that Open returned has for itself alone, before
+	// another is opened over the same directory; nil is nothing.
+	Stop func(driver *blockcsi.Driver) error
 	// Close removes all that Open's drivers have made below a directory.
 	Close func(dir string) error
 	// Nodes can use any volume; the last is another machine than the first where
-	// the driver has such.
+	// the driver has such. One alone says that volumes do not move: what they hold is
+	// to be there when they come back to it.
 	Nodes []string
 	// Parameters are those of the class of all volumes.
 	Parameters map[string]string
@@ -70,6 +76,7 @@ func NewWorld(t testing.TB, subject Subject) *World {
 		for _, fs := range w.fs {
 			failed = append(failed, fs.UnmountAll())
 		}
+		w.stop()
 		if err := errors.Join(append(failed, subject.Close(w.Base))...); err != nil {
 			t.Errorf("clean up: %v", err)
 		}
@@ -90,9 +97,21 @@ func openWorld(t testing.TB, subject Subject, base string, onStep func(string)) 
 	return w
 }
 
+// stop lets go of the driver.
+func (w *World) stop() {
+	w.Helper()
+	if w.Driver != nil && w.subject.Stop != nil {
+		if err := w.subject.Stop(w.Driver); err != nil {
+			w.Error(err)
+		}
+	}
+	w.Driver = nil
+}
+
 // start makes the driver, as after one before was killed.
 func (w *World) start(onStep func(string)) {
 	w.Helper()
+	w.stop()
 	driver, err := w.subject.Open(w.Base, onStep)
 	w.Must(err)
 	w.Driver, w.nodes = driver, map[string]csi.NodeServer{}
@@ -283,17 +302,28 @@ const (
 	patternBytes = mebibyte
 )
 
+// noiseOf is a stream of bytes that look like chance, the same for the same number.
+func noiseOf(seed uint64) cipher.Stream {
+	var key [aes.BlockSize]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		panic(err) // a key of that length is fine
+	}
+	return cipher.NewCTR(block, make([]byte, aes.BlockSize))
+}
+
 // write writes what is told by a number: on a file system, files, some of which
 // replace what was there, and a synced end; on a device, parts far from each other.
 func (v *volume) write(seed uint64) {
 	v.Helper()
-	chance := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
+	noise := noiseOf(seed)
 	content := make([]byte, patternBytes)
 	if v.fsType == block {
 		device, err := os.OpenFile(v.path(), os.O_WRONLY, 0)
 		v.Must(err)
 		for part := range int64(patternParts) {
-			_, _ = chance.Read(content)
+			noise.XORKeyStream(content, content)
 			_, err := device.WriteAt(content, part*3*mebibyte)
 			v.Must(err)
 		}
@@ -301,7 +331,7 @@ func (v *volume) write(seed uint64) {
 		return
 	}
 	for part := range patternParts {
-		_, _ = chance.Read(content)
+		noise.XORKeyStream(content, content)
 		dir := filepath.Join(v.path(), fmt.Sprintf("dir-%d", part%2))
 		v.Must(os.MkdirAll(dir, 0o750))
 		v.Must(os.WriteFile(filepath.Join(dir, fmt.Sprintf("file-%d", part)), content[:len(content)-part*12345], 0o640))

@@ -1,0 +1,137 @@
+package lvm
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
+)
+
+// node is the only one of the drivers that these tests make.
+const node = "one"
+
+// plainDir is a directory with a name that LVM takes, which the test's own may not have.
+func plainDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "volsim-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// opened are the drivers that tests have opened.
+type opened struct {
+	sync.Mutex
+	drivers map[*blockcsi.Driver]*Driver
+}
+
+// subject is the driver with a volume group on two disks, files of a directory.
+// Tests of volumes that have these parameters skip where the driver cannot make them.
+func subject(parameters map[string]string) blockcsitest.Subject {
+	all := &opened{drivers: map[*blockcsi.Driver]*Driver{}}
+	return blockcsitest.Subject{
+		Nodes: []string{node}, Parameters: parameters, InUse: hasMapper(), Dir: plainDir,
+		Open: func(dir string, onStep func(string)) (*blockcsi.Driver, error) {
+			d, err := openIn(dir, onStep)
+			if err != nil {
+				return nil, err
+			}
+			all.Lock()
+			defer all.Unlock()
+			all.drivers[d.Driver] = d
+			return d.Driver, nil
+		},
+		Stop: func(driver *blockcsi.Driver) error {
+			all.Lock()
+			defer all.Unlock()
+			d := all.drivers[driver]
+			delete(all.drivers, driver)
+			return d.Close()
+		},
+		Close: func(dir string) error {
+			d, err := openIn(dir, nil)
+			if err != nil {
+				return err
+			}
+			return d.Destroy(context.Background())
+		},
+	}
+}
+
+// hasMapper tells whether this machine has device-mapper.
+func hasMapper() bool {
+	control, err := os.OpenFile("/dev/mapper/control", os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	control.Close()
+	return true
+}
+
+// openIn opens the driver that lies in a directory. Steps are those after it is open.
+func openIn(dir string, onStep func(string)) (*Driver, error) {
+	isOpen := false
+	cfg := NodeConfig{
+		Name: node, Group: groupIn(dir),
+		LVM: lvm2.Config{Directory: filepath.Join(dir, "lvm"), SystemID: "volsim-test"},
+	}
+	if onStep != nil {
+		cfg.LVM.OnCommand = func(arguments []string, _ bool) {
+			if isOpen {
+				onStep(arguments[0])
+			}
+		}
+	}
+	for i := range 2 {
+		cfg.Files = append(cfg.Files, File{Path: filepath.Join(dir, fmt.Sprintf("disk-%d", i)), SizeBytes: 8 << 30})
+	}
+	d, err := New(context.Background(), Config{Nodes: []NodeConfig{cfg}})
+	if err != nil {
+		return nil, err
+	}
+	for _, each := range d.pools {
+		each.onStep = onStep
+	}
+	isOpen = true
+	return d, nil
+}
+
+// groupIn is the name of the volume group in a directory: with device-mapper, it
+// is one for the whole machine.
+func groupIn(dir string) string {
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(dir)) // it never fails
+	return fmt.Sprintf("volsim-test-%x", sum.Sum64())
+}
+
+func needLVM(t testing.TB) {
+	t.Helper()
+	if err := Probe(); err != nil {
+		t.Skip(err)
+	}
+}
+
+func TestDataSurvive(t *testing.T) {
+	needLVM(t)
+	for _, parameters := range []map[string]string{
+		{LayoutParameter: "linear"},
+		{LayoutParameter: "striped", StripesParameter: "2"},
+		{LayoutParameter: "raid1"},
+		{LayoutParameter: "thin"},
+	} {
+		t.Run(parameters[LayoutParameter], func(t *testing.T) { blockcsitest.Data(t, subject(parameters)) })
+	}
+}
