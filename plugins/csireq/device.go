@@ -84,28 +84,6 @@ func PublishDevice(node nodefs.FS, request *csi.NodePublishVolumeRequest, device
 	return placeDevice(node, target, device, func(file string) error { return node.BindMount(staged, file, readOnly) })
 }
 
-// checkDeviceAlone is checkAlone for a block volume: its device's node is to be
-// nowhere but where it is staged, and at the target.
-func checkDeviceAlone(node nodefs.FS, request *csi.NodePublishVolumeRequest, device, staged string) error {
-	if request.GetVolumeCapability().GetAccessMode().GetMode() != csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
-		return nil
-	}
-	mounts, err := node.Mounts()
-	if err != nil {
-		return PathStatus(err)
-	}
-	for _, mount := range mounts {
-		if mount.Path == staged || mount.Path == path.Clean(request.GetTargetPath()) {
-			continue
-		}
-		if found, is, err := DeviceAt(node, mount.Path); err == nil && is && found == device {
-			return status.Errorf(codes.FailedPrecondition, "volume %s has a single writer only, and is published at %s",
-				request.GetVolumeId(), mount.Path)
-		}
-	}
-	return nil
-}
-
 // placeDevice makes the device's node be there at a file, which it makes.
 func placeDevice(node nodefs.FS, file, device string, bind func(file string) error) error {
 	switch found, there, err := DeviceAt(node, file); {

@@ -42,6 +42,8 @@ type Subject struct {
 	Nodes []string
 	// Parameters are those of the class of all volumes.
 	Parameters map[string]string
+	// Settings are some that a volume can be given; none: volumes are not modified.
+	Settings map[string]string
 	// InUse says that a device is copied while it is used.
 	InUse bool
 	// FSTypes are the file systems to check, and "block"; none is all.
