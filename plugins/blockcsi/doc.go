@@ -15,6 +15,16 @@
 // finishes or undoes what had been begun, [Driver.Orphans] lists what carries the
 // driver's mark and belongs to no volume.
 //
+// A copy holds one instant. The file system of a volume that is mounted is frozen
+// while it is copied, and thawed whatever happens; what a kill leaves frozen,
+// Recover thaws. A group of snapshots is frozen as a whole first: what cannot be
+// still together, such as several devices in use, is refused. A group is nothing but
+// its snapshots, which say how many they are, so that one that was cut short is
+// known. Staging lets a copy's file system be mounted beside its source (xfs by a
+// mount option, btrfs by a UUID of its own) and grow to the size of its volume.
+//
+// What of this holds for a driver, package blockcsitest checks.
+//
 // One machine may play every node of a cluster: each has a node service of its
 // own on the same driver.
 package blockcsi

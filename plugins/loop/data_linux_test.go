@@ -20,7 +20,7 @@ func subject(parameters map[string]string) blockcsitest.Subject {
 		return d, err
 	}
 	return blockcsitest.Subject{
-		Nodes: []string{"one", "two"}, Parameters: parameters,
+		Nodes: []string{"one", "two"}, Parameters: parameters, Settings: map[string]string{ReadAheadKey: "512", DiscardKey: "false"},
 		Open: func(dir string, onStep func(string)) (*blockcsi.Driver, error) {
 			d, err := open(dir, onStep)
 			if err != nil {

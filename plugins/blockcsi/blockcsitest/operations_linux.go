@@ -94,6 +94,17 @@ var operations = []operation{
 			}
 		},
 	},
+	{
+		name: "settings", fsType: "ext4",
+		prepare: func(w *World) { w.create("modified", "ext4", 0, "").use(w.first()) },
+		run:     func(w *World) { w.modify() },
+		check: func(w *World) {
+			w.modify()
+			v := w.volume("modified", "ext4", w.first())
+			v.leave()
+			w.useOnce(v, "")
+		},
+	},
 	use("ext4"),
 	useCopy("ext4"), useCopy("xfs"), useCopy("btrfs"),
 }
@@ -134,6 +145,15 @@ func useCopy(fsType string) operation {
 			w.delete(csireq.SnapshotID("snapshot"))
 		},
 	}
+}
+
+// modify gives the volume "modified" the subject's settings.
+func (w *World) modify() {
+	w.Helper()
+	_, err := w.Driver.Controller().ControllerModifyVolume(w.Context(), &csi.ControllerModifyVolumeRequest{
+		VolumeId: csireq.VolumeID("modified"), MutableParameters: w.subject.Settings,
+	})
+	w.Must(err)
 }
 
 // useOnce uses a volume which holds something ("" is nothing), and removes it.

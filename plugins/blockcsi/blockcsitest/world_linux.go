@@ -42,6 +42,8 @@ type Subject struct {
 	Nodes []string
 	// Parameters are those of the class of all volumes.
 	Parameters map[string]string
+	// Settings are some that a volume can be given; none: volumes are not modified.
+	Settings map[string]string
 	// InUse says that a device is copied while it is used.
 	InUse bool
 	// Thick says that a volume cannot be removed before its snapshots.
