@@ -133,10 +133,10 @@ func TestDataSurvive(t *testing.T) {
 	}
 	// A guest is slow: of each layout, what it is that differs.
 	for _, each := range []struct{ layout, fsTypes, cases string }{
-		{"linear", "ext4", "grows in use;is restored"},
+		{"linear", "ext4", "is restored"},
 		{"striped", "block", "grows in use"},
 		{"raid1", "ext4", "moves"},
-		{"thin", "xfs", "is restored;is cloned, and the clone as well"},
+		{"thin", "xfs", "is cloned, and the clone as well"},
 	} {
 		t.Run(each.layout+" "+each.fsTypes, func(t *testing.T) {
 			some := subject(map[string]string{LayoutParameter: each.layout})
