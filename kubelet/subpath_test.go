@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/cluster"
@@ -236,6 +238,7 @@ func TestContainerThatCannotBeCreated(t *testing.T) {
 			w.same("waiting", map[string]string{"main": "CreateContainerConfigError: " + tt.why}, w.waiting("web"))
 			w.same("life", []string{"Pending", "Pending main:CreateContainerConfigError"}, w.lives["web"])
 			w.same("events", []string{"x1 Warning Failed web: Error: " + tt.why}, w.events("Failed"))
+			w.same("times that its status was written", 1, w.count("patch/status", "pods/default/web"))
 			for _, c := range w.pod("web").Status.Conditions {
 				if c.Type == corev1.PodReadyToStartContainers {
 					w.same(string(c.Type), corev1.ConditionTrue, c.Status)
@@ -256,6 +259,17 @@ func TestContainerThatCannotBeCreated(t *testing.T) {
 			w.gone(uid)
 		})
 	}
+}
+
+// count is how often something was done to an object, or to any: "".
+func (w *partWorld) count(verb, object string) int {
+	n := 0
+	for _, r := range w.Trace().Records() {
+		if r.Verb == verb && (object == "" || r.Object == object) {
+			n++
+		}
+	}
+	return n
 }
 
 // TestContainersBesideOneThatCannotBeCreated wait, too, and each has its own reason; after an init container nobody is looked at.
@@ -371,6 +385,49 @@ func TestPodGoesBeforeItsContainersCanBeCreated(t *testing.T) {
 		w.delete("first")
 		w.atRest()
 	}
+}
+
+// TestPodIsDeletedWhileItsPartsAreBound: its volume stays until the step that is under way has ended, after which no further part is
+// bound.
+func TestPodIsDeletedWhileItsPartsAreBound(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"MakeSubPath", "BindSubPath"} {
+		w := newPartWorld(t)
+		w.createPod(w.podOf("web", "logs", "more"))
+		w.claim("data")
+		strand := "kubelet(node-1)/containers of " + string(w.pod("web").UID)
+		w.must(w.Wait(t.Context(), "the kubelet to be at it", func() bool {
+			return slices.ContainsFunc(w.host.Enabled(), func(s string) bool { return strings.HasPrefix(s, strand) && strings.Contains(s, at) })
+		}))
+		w.delete("web")
+		w.moveAllBut(strand)
+		w.same("unpublished meanwhile", 0, w.count("NodeUnpublishVolume", ""))
+		bound := w.count("BindSubPath", "")
+		uid := w.pod("web").UID
+		w.atRest()
+		w.same("bound afterwards", 1, w.count("BindSubPath", "")-bound)
+		w.same("unpublished", 1, w.count("NodeUnpublishVolume", ""))
+		w.gone(uid)
+	}
+}
+
+// moveAllBut lets everything go on but one strand, as long as no time passes.
+func (w *partWorld) moveAllBut(strand string) {
+	w.t.Helper()
+	for {
+		enabled := slices.DeleteFunc(w.host.Enabled(), func(s string) bool { return strings.HasPrefix(s, strand) })
+		if len(enabled) == 0 {
+			return
+		}
+		name, _, _ := strings.Cut(enabled[0], ": ")
+		w.must(w.host.Move(name))
+	}
+}
+
+func (w *partWorld) claim(name string) {
+	w.t.Helper()
+	_, err := w.Client().CoreV1().PersistentVolumeClaims("default").Create(w.t.Context(), cluster.NewClaim(name, "1Gi"), metav1.CreateOptions{})
+	w.must(err)
 }
 
 func (w *partWorld) befalls(what string) {

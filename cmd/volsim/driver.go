@@ -27,7 +27,8 @@ type driverOptions struct {
 	nodeAttaches bool
 	mountGroup   bool
 
-	volumesPerNode int // of array
+	volumesPerNode int    // of array
+	reserve        string // of loop
 	lvm            lvmOptions
 
 	registration    string

@@ -22,13 +22,18 @@ func loopKind() driverKind {
 		flags: func(flags *pflag.FlagSet, o *driverOptions) {
 			flags.StringVar(&o.topologyKey, "topology-key", loop.DriverName+"/node",
 				"`key` of the topology segment that is the node's name: volumes lie on this machine. Empty is no topology, for a cluster of one node")
+			flags.StringVar(&o.reserve, "reserve", "", "`size` that is left free where --state lies: no volume is made into it (default none)")
 		},
 	}
 }
 
 func openLoop(_ context.Context, o driverOptions) (*openDriver, error) {
+	reserve, err := bytesOf("--reserve", o.reserve)
+	if err != nil {
+		return nil, err
+	}
 	cfg := loop.Config{
-		DriverName: o.name, Dir: filepath.Join(o.state, "volumes"),
+		DriverName: o.name, Dir: filepath.Join(o.state, "volumes"), ReserveBytes: reserve,
 		TopologyKey: o.topologyKey, NodeAttaches: o.nodeAttaches, MountGroup: o.mountGroup,
 	}
 	if o.topologyKey != "" {

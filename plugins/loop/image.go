@@ -80,6 +80,11 @@ func (p *pool) Volume(_ context.Context, id string) (blockcsi.Volume, error) {
 	if err != nil {
 		return blockcsi.Volume{}, p.status(err)
 	}
+	if recorded == nil { // it may have been made since
+		if recorded, err = p.readRecord(id); err != nil {
+			return blockcsi.Volume{}, p.status(err)
+		}
+	}
 	if recorded == nil {
 		recorded = &record{Created: info.ModTime()}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,15 +42,19 @@ func (r record) volume(id string, sizeBytes int64, unfinished bool) blockcsi.Vol
 
 // readRecord returns the record of a volume; nil if there is none.
 func (p *pool) readRecord(id string) (*record, error) {
-	name := filepath.Join(p.dir, id+recordSuffix)
-	info, err := os.Stat(name)
+	file, err := os.Open(filepath.Join(p.dir, id+recordSuffix))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(name)
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(file)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +62,7 @@ func (p *pool) readRecord(id string) (*record, error) {
 	if err := json.Unmarshal(text, &found); err != nil {
 		return &record{
 			Created: info.ModTime(),
-			trouble: fmt.Sprintf("%s is not a record of this driver's (%v): delete the volume, or write {} there", name, err),
+			trouble: fmt.Sprintf("%s is not a record of this driver's (%v): delete the volume, or write {} there", file.Name(), err),
 		}, nil
 	}
 	return &found, nil

@@ -14,3 +14,10 @@ type place struct {
 	// broken says that the kernel has stopped the file system after an error.
 	broken bool
 }
+
+// stopped tells whether the kernel lets nobody write to a file system that was
+// mounted to be written to. Newer kernels say so; older ones make it read-only,
+// which a mount that is meant to be read-only is as well.
+func (p place) stopped(attachedReadOnly bool) bool {
+	return p.broken || (p.deviceReadOnly && !p.readOnly && !attachedReadOnly)
+}

@@ -6,9 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -171,9 +173,23 @@ func TestErrorsOfAFileSystemAreTold(t *testing.T) {
 			if err := os.WriteFile(trigger, []byte("a test asked for it"), 0o200); err != nil {
 				t.Skipf("the kernel takes no errors to try: %v", err)
 			}
+			w.awaitCount(filepath.Join(filepath.Dir(trigger), "errors_count"))
 			w.wantHealth(c.want...)
 		})
 	}
+}
+
+// awaitCount waits for the kernel to count an error, which it does beside what it was asked for.
+func (w *world) awaitCount(file string) {
+	w.Helper()
+	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); runtime.Gosched() {
+		text, err := os.ReadFile(file)
+		w.must(err)
+		if strings.TrimSpace(string(text)) != "0" {
+			return
+		}
+	}
+	w.Fatalf("%s stays 0", file)
 }
 
 func TestAVolumeThatIsNotWhereItShouldBe(t *testing.T) {
@@ -197,6 +213,9 @@ func TestAVolumeThatIsNotWhereItShouldBe(t *testing.T) {
 	w.compare("published", at(w.staging(), target), nil)
 	w.must(exec.Command("umount", target).Run())
 	w.compare("unmounted behind the driver's back", at(w.staging(), target), []string{"INACCESSIBLE NotMounted"})
+	w.must(exec.Command("mount", "-t", "tmpfs", "none", target).Run())
+	w.compare("another one in its place", at(w.staging(), target), []string{"INACCESSIBLE NotMounted"})
+	w.must(exec.Command("umount", target).Run())
 	w.must(exec.Command("umount", w.staging()).Run())
 	_, err = w.controller.ControllerUnpublishVolume(t.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: w.id, NodeId: nodeID})
 	w.must(err)

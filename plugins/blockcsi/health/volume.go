@@ -104,7 +104,7 @@ func ofMounts(path string, readOnly bool) []finding {
 		return []finding{{inaccessible, "FileSystemDown", fmt.Sprintf("the file system at %s does not answer: %v", at, err)}}
 	}
 	for _, each := range places {
-		if each.broken || (each.deviceReadOnly && !each.readOnly && !readOnly) {
+		if each.stopped(readOnly) {
 			return []finding{{degraded, "FileSystemReadOnly", fmt.Sprintf(
 				"the file system at %s became read-only, as the kernel does it after errors: unmount it and run fsck", each.path)}}
 		}
