@@ -29,7 +29,8 @@ const (
 )
 
 // TestManyVolumes has volumes made, used and removed, 16 at a time. All are in use
-// at once in between. With VOLSIM_LVM_VOLUMES=1000 it takes minutes.
+// at once in between. With VOLSIM_LVM_VOLUMES=1000 it takes long: each change writes what
+// LVM knows of all volumes to every disk.
 func TestManyVolumes(t *testing.T) {
 	needLVM(t)
 	count := manyDefault
