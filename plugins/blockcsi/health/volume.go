@@ -32,8 +32,10 @@ func (s *Services) ofVolume(ctx context.Context, seen blockcsi.Seen) []finding {
 	case seen.AttachedErr != nil:
 		return append(all, finding{inaccessible, "DeviceUnclear", status.Convert(seen.AttachedErr).Message()})
 	case seen.Attached != nil && seen.Attached.Device == "":
-		all = append(all, finding{inaccessible, "DeviceGone",
-			"the volume is attached and has no device since the machine was started: it gets one as it is staged"})
+		all = append(all, finding{
+			inaccessible, "DeviceGone",
+			"the volume is attached and has no device since the machine was started: it gets one as it is staged",
+		})
 	case seen.Attached != nil:
 		all = append(all, s.ofDevice(ctx, seen)...)
 	}
