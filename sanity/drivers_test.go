@@ -23,22 +23,25 @@ func drivers() []*subject {
 			skips: reasons(upstreams, noSnapshotTopology, nodeAttaches),
 		},
 		{
-			name: "lvm", kind: "lvm", onDevices: true, flags: []string{"--file-size=1Gi"},
-			skips: reasons(upstreams, noSettings, noSnapshotTopology, nodeAttaches),
+			name: "lvm", kind: "lvm", onDevices: true, modify: lvmSettings, flags: []string{"--file-size=1Gi"},
+			skips: reasons(upstreams, noSnapshotTopology, nodeAttaches),
 		},
 		{
-			name: "lvm, attached by the controller service", kind: "lvm", onDevices: true,
+			name: "lvm, attached by the controller service", kind: "lvm", onDevices: true, modify: lvmSettings,
 			flags: []string{"--file-size=1Gi", "--node-attaches=false"},
-			skips: reasons(upstreams, noSettings, noSnapshotTopology, noDiskLimit),
+			skips: reasons(upstreams, noSnapshotTopology, noDiskLimit),
 		},
 		{
-			name: "lvm, as devices", kind: "lvm", onDevices: true, block: true, flags: []string{"--file-size=1Gi"},
-			skips: reasons(upstreams, noSettings, noSnapshotTopology, nodeAttaches),
+			name: "lvm, as devices", kind: "lvm", onDevices: true, block: true, modify: lvmSettings, flags: []string{"--file-size=1Gi"},
+			skips: reasons(upstreams, noSnapshotTopology, nodeAttaches),
 		},
 	}
 }
 
-var loopSettings = map[string]string{"readAheadKiB": "256"}
+var (
+	loopSettings = map[string]string{"readAheadKiB": "256"}
+	lvmSettings  = map[string]string{"discard": "true"}
+)
 
 // What csi-test says of specs that it leaves out, and why that is right.
 var (

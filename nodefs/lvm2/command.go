@@ -35,9 +35,14 @@ func (s *System) lvm(ctx context.Context, args ...string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	ownGroup(command)
-	s.onCommand(args, false)
+	tell := func(ended bool) {
+		if s.onCommand != nil {
+			s.onCommand(args, ended)
+		}
+	}
+	tell(false)
 	err := command.Run()
-	s.onCommand(args, true)
+	tell(true)
 	if err != nil {
 		return nil, failed(args, stderr.String(), err)
 	}

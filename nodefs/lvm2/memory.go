@@ -28,23 +28,31 @@ var (
 // were before it was read. While they are the same, so is what LVM would report,
 // as far as it is read from disks alone: so this is for Partitions only. It spares
 // what takes a command ten milliseconds; whoever changed the disks.
+//
+// While one reads, others wait: then they may know what they wanted to.
 type memory struct {
-	mu     sync.Mutex
-	heads  []byte
-	report *Report
+	reading locks
+	mu      sync.Mutex
+	heads   []byte
+	report  *Report
 }
 
 // recall returns the report that LVM would make of a volume group.
 func (m *memory) recall(ctx context.Context, s *System, group string) (*Report, error) {
 	heads := s.heads()
-	m.mu.Lock()
-	known := m.report
-	if heads == nil || !bytes.Equal(heads, m.heads) {
-		known = nil
-	}
-	m.mu.Unlock()
-	if known != nil {
+	if known := m.known(heads); known != nil {
 		return known.clone(), nil
+	}
+	if heads != nil {
+		leave, err := m.reading.acquire(ctx, group)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		heads = s.heads()
+		if known := m.known(heads); known != nil {
+			return known.clone(), nil
+		}
 	}
 	report, err := s.report(ctx, group)
 	if err != nil {
@@ -54,6 +62,16 @@ func (m *memory) recall(ctx context.Context, s *System, group string) (*Report, 
 	defer m.mu.Unlock()
 	m.heads, m.report = heads, report
 	return report.clone(), nil
+}
+
+// known returns the last report if the heads of all disks are what they were.
+func (m *memory) known(heads []byte) *Report {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if heads == nil || !bytes.Equal(heads, m.heads) {
+		return nil
+	}
+	return m.report
 }
 
 // heads returns the heads of all disks, or nil if they do not say enough: a disk

@@ -80,9 +80,7 @@ func Open(config Config) (*System, error) {
 		return nil, fmt.Errorf("system ID %q: %w", config.SystemID, ErrBadName)
 	}
 	s := &System{directory: directory, systemID: config.SystemID, mode: config.Mode, grace: commandGrace, groups: map[string]*VolumeGroup{}}
-	if s.onCommand = config.OnCommand; s.onCommand == nil {
-		s.onCommand = func([]string, bool) {}
-	}
+	s.onCommand = config.OnCommand
 	s.layout = []string{"--dataalignment", "1m"}
 	if config.MetadataSize > 0 {
 		s.layout = append(s.layout, "--metadatasize", byteSize(config.MetadataSize))

@@ -17,20 +17,40 @@ func Data(t *testing.T, subject Subject) {
 	}
 	for _, fsType := range kinds {
 		t.Run(fsType, func(t *testing.T) {
-			w := NewWorld(t, subject)
-			if v, err := w.try("is it offered", fsType, 0, ""); err != nil {
-				t.Skipf("not offered here: %v", err)
-			} else {
-				w.delete(v.id)
-			}
+			offered := ""
 			for _, each := range dataCases {
-				wanted := len(subject.Cases) == 0 || slices.Contains(subject.Cases, each.name)
-				if wanted && (!each.copies || w.copies()) && (!each.groups || w.groups()) {
-					t.Run(each.name, func(t *testing.T) { each.run(NewWorld(t, subject), fsType) })
+				if len(subject.Cases) > 0 && !slices.Contains(subject.Cases, each.name) {
+					continue
 				}
+				t.Run(each.name, func(t *testing.T) {
+					w := NewWorld(t, subject)
+					if offered == "" {
+						offered = w.offered(fsType)
+					}
+					switch {
+					case offered != yes:
+						t.Skipf("%s is not offered here: %s", fsType, offered)
+					case each.copies && !w.copies(), each.groups && !w.groups():
+						t.Skip("the driver does not copy volumes so")
+					}
+					each.run(w, fsType)
+				})
 			}
 		})
 	}
+}
+
+const yes = "yes"
+
+// offered tells whether a volume with a file system can be made, or why not.
+func (w *World) offered(fsType string) string {
+	w.Helper()
+	v, err := w.try("is it offered", fsType, 0, "")
+	if err != nil {
+		return err.Error()
+	}
+	w.delete(v.id)
+	return yes
 }
 
 // copies tells whether the driver copies volumes.

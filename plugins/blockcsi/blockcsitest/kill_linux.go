@@ -66,6 +66,9 @@ func Killed(t *testing.T, subject Subject) {
 		return
 	}
 	for _, each := range operations {
+		if len(subject.Cases) > 0 && !slices.Contains(subject.Cases, each.name) {
+			continue
+		}
 		t.Run(each.name, func(t *testing.T) {
 			w := NewWorld(t, subject)
 			if each.copies && !w.copies() {

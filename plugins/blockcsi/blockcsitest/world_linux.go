@@ -50,7 +50,7 @@ type Subject struct {
 	Thick bool
 	// FSTypes are the file systems to check, and "block"; none is all.
 	FSTypes []string
-	// Cases are the names of those that Data runs; none is all.
+	// Cases are the names of those that Data and Killed run; none is all.
 	Cases []string
 	// Dir returns an empty directory for a test; nil is the test's own.
 	Dir func(t testing.TB) string

@@ -1,0 +1,73 @@
+package lvm
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/nodefs/lvm2"
+)
+
+// A pool that promises twice what it has takes that much and no more, lets writes
+// fail when it is full, and says so of all its volumes.
+func TestAThinPoolThatIsFull(t *testing.T) {
+	needLVM(t)
+	if !hasMapper() {
+		t.Skip("there is no device-mapper here")
+	}
+	m := &machine{TB: t, dir: plainDir(t)}
+	fs, err := nodefs.NewReal(filepath.Join(m.dir, "node"))
+	m.must(err)
+	m.fs = fs
+	m.driver, err = New(t.Context(), Config{Nodes: []NodeConfig{{
+		Name: node, Group: groupIn(m.dir), LVM: lvm2.Config{Directory: filepath.Join(m.dir, "lvm"), SystemID: "volsim-test"},
+		Files: []File{{Path: filepath.Join(m.dir, "disk"), SizeBytes: 256 << 20}},
+		Thin:  Thin{PoolBytes: 64 << 20, OvercommitRatio: 2},
+	}}})
+	m.must(err)
+	t.Cleanup(func() {
+		m.must(fs.UnmountAll())
+		m.must(m.driver.Destroy(context.Background()))
+	})
+	thin := map[string]string{LayoutParameter: "thin"}
+	first, err := m.create("first", thin)
+	m.must(err)
+	_, err = m.create("second", thin)
+	m.must(err)
+	_, err = m.create("third", thin)
+	wantStatus(t, err, codes.ResourceExhausted, "promised")
+
+	pool := m.driver.pools[0]
+	volume, err := pool.Volume(t.Context(), first)
+	m.must(err)
+	attached, err := pool.Attach(t.Context(), volume, node, false)
+	m.must(err)
+	m.must(pool.Extend(t.Context(), volume, volume.SizeBytes)) // nothing to promise
+	wantStatus(t, pool.Extend(t.Context(), volume, 2*volume.SizeBytes), codes.ResourceExhausted, "promised")
+	device, err := os.OpenFile(attached.Device, os.O_WRONLY|os.O_SYNC, 0)
+	m.must(err)
+	// Metadata of the pool is beside its data, so 64 MiB fit.
+	content := make([]byte, 1<<20)
+	for i := range content {
+		content[i] = 1
+	}
+	for at := range int64(64) {
+		_, err := device.WriteAt(content, at<<20)
+		m.must(err)
+	}
+	m.must(device.Close())
+	if volume, err = pool.Volume(t.Context(), first); err != nil || volume.Trouble == "" {
+		t.Errorf("the pool is full, and of a volume is said %q, %v", volume.Trouble, err)
+	}
+	room, err := pool.Room(t.Context(), thin)
+	m.must(err)
+	if room.FreeBytes != 0 {
+		t.Errorf("a full pool has room for %+v", room)
+	}
+	_, err = pool.promise(t.Context(), 1)
+	wantStatus(t, err, codes.ResourceExhausted, "promised")
+}
