@@ -35,8 +35,7 @@ test: packages vet
 	@$(MAKE) --no-print-directory test-dm
 
 # The packages whose tests take a device-mapper, and those whose tests start guests themselves. No program with the race detector
-# in it runs in a guest. Not among them yet is plugins/lvm: with a device-mapper its snapshots of mounted volumes fail, since the
-# file system is frozen before LVM freezes it.
+# in it runs in a guest. Not among them yet is plugins/lvm, which takes minutes there: go test -exec with umlexec runs it.
 MAPPED = ./internal/dm ./nodefs/lvm2/...
 GUESTS = ./internal/guest/... ./nodefs/lvm2/faults
 
