@@ -99,6 +99,9 @@ type Room struct {
 	FreeBytes     int64 // of all volumes together
 	LargestBytes  int64 // of one volume
 	SmallestBytes int64 // of one volume
+	// Place is the name of what volumes take room from as they are written to; "" where
+	// each has all of its room from the start.
+	Place string
 }
 
 // Volume is a volume or a snapshot.

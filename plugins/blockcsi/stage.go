@@ -227,8 +227,8 @@ func (n *nodeService) mountStatus(ctx context.Context, id string, err error) err
 		return csireq.PathStatus(err)
 	}
 	if volume, pool, findErr := n.driver.seek(ctx, id); findErr == nil {
-		if room, roomErr := pool.Room(ctx, volume.Parameters); roomErr == nil && room.FreeBytes < mebibyte {
-			return status.Errorf(codes.ResourceExhausted, "no room is left where volume %s lies: free some there, or delete volumes", id)
+		if room, roomErr := pool.Room(ctx, volume.Parameters); roomErr == nil && room.Place != "" && room.FreeBytes < mebibyte {
+			return status.Errorf(codes.ResourceExhausted, "no space left in %s, where volume %s lies: free some there, or delete volumes", room.Place, id)
 		}
 	}
 	if mountError.Type == mountutils.UnformattedReadOnly || mountError.Type == mountutils.FilesystemMismatch {

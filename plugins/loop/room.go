@@ -17,7 +17,7 @@ func (p *pool) Room(context.Context, map[string]string) (blockcsi.Room, error) {
 	defer p.mu.Unlock()
 	free, err := p.free()
 	free = max(free, 0)
-	return blockcsi.Room{FreeBytes: free, LargestBytes: min(free, bytesMax), SmallestBytes: bytesMin}, p.status(err)
+	return blockcsi.Room{FreeBytes: free, LargestBytes: min(free, bytesMax), SmallestBytes: bytesMin, Place: p.dir}, p.status(err)
 }
 
 // free is what may still be taken from Dir, less than 0 where the reserve has
