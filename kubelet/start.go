@@ -60,7 +60,7 @@ func (k *Kubelet) syncStart(ctx context.Context, _ string) error {
 			}
 		}
 	}
-	for _, uid := range strangers { // some may have been seen meanwhile
+	for _, uid := range k.volumes.Found() { // some were seen since this kubelet began, or meanwhile, and nobody looked at them yet
 		if pod := k.mine[uid]; pod != nil && runs(pod) {
 			k.add(pod)
 		}
