@@ -95,15 +95,11 @@ func (c *controller) ControllerPublishVolume(ctx context.Context, request *csi.C
 	if err := d.offer.CheckControllerPublish(request); err != nil {
 		return nil, err
 	}
-	unlock, err := d.locks.lock(ctx, id)
+	volume, pool, unlock, err := d.hold(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	volume, pool, err := d.find(ctx, id)
-	if err != nil {
-		return nil, err
-	}
 	if !d.knows(request.GetNodeId()) {
 		return nil, status.Errorf(codes.NotFound, "no node %q on this machine", request.GetNodeId())
 	}
@@ -187,15 +183,11 @@ func (c *controller) ControllerExpandVolume(ctx context.Context, request *csi.Co
 	if err := d.offer.CheckControllerExpand(request); err != nil {
 		return nil, err
 	}
-	unlock, err := d.locks.lock(ctx, id)
+	volume, pool, unlock, err := d.hold(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	volume, pool, err := d.find(ctx, id)
-	if err != nil {
-		return nil, err
-	}
 	size, err := pool.Sizes(volume.Parameters).Grow(volume.SizeBytes, request.GetCapacityRange())
 	if err != nil {
 		return nil, err
@@ -217,15 +209,11 @@ func (c *controller) ControllerModifyVolume(ctx context.Context, request *csi.Co
 	if err := csireq.VolumeNamed(request); err != nil {
 		return nil, err
 	}
-	unlock, err := d.locks.lock(ctx, id)
+	volume, pool, unlock, err := d.hold(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	volume, pool, err := d.find(ctx, id)
-	if err != nil {
-		return nil, err
-	}
 	if err := pool.Check(nil, request.GetMutableParameters()); err != nil {
 		return nil, err
 	}

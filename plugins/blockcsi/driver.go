@@ -123,6 +123,21 @@ func (d *Driver) find(ctx context.Context, id string) (Volume, Pool, error) {
 	return volume, pool, err
 }
 
+// hold waits until nobody else works on a volume, and finds it. Unlock lets the
+// next one in; on an error nothing is held.
+func (d *Driver) hold(ctx context.Context, id string) (volume Volume, pool Pool, unlock func(), err error) {
+	unlock, err = d.locks.lock(ctx, id)
+	if err != nil {
+		return Volume{}, nil, nil, err
+	}
+	volume, pool, err = d.find(ctx, id)
+	if err != nil {
+		unlock()
+		return Volume{}, nil, nil, err
+	}
+	return volume, pool, unlock, nil
+}
+
 // seek is find for what may be unfinished.
 func (d *Driver) seek(ctx context.Context, id string) (Volume, Pool, error) {
 	failed := notFound(id)

@@ -191,15 +191,11 @@ func (n *nodeService) NodeExpandVolume(ctx context.Context, request *csi.NodeExp
 	if err := d.offer.CheckNodeExpand(request); err != nil {
 		return nil, err
 	}
-	unlock, err := d.locks.lock(ctx, id)
+	volume, pool, unlock, err := d.hold(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	volume, pool, err := d.find(ctx, id)
-	if err != nil {
-		return nil, err
-	}
 	if err := csireq.CheckGrown(id, volume.SizeBytes, request.GetCapacityRange()); err != nil {
 		return nil, err
 	}
