@@ -76,6 +76,7 @@ var floors = map[string]int{
 	"scenario": 6,
 	"explore":  6,
 	"simtest":  6,
+	"session":  6,
 	"cmd":      7,
 	"examples": 7,
 	// For tests of the control plane.
@@ -99,6 +100,7 @@ var sameFloor = [][2]string{
 	{"invariant", "podclaims"},
 	{"explore", "scenario"},
 	{"simtest", "scenario"},
+	{"session", "scenario"},
 	{"simtest", "explore"},
 	{"fake/rest", "fake/table"},
 	{"fake/rest", "fake/openapi"},

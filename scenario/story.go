@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -261,11 +260,9 @@ func numbered(step int, words string) string {
 // linesMax is how many lines a story has at most, besides its end: of a longer one the middle is left out.
 const linesMax = 150
 
-var long = regexp.MustCompile(`([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}|([0-9a-f]{8})[0-9a-f]{56}`)
-
 // text is the whole story.
 func (t *teller) text() string {
-	return long.ReplaceAllString(strings.Join(t.lines, "\n"), "$1$3") + "\n"
+	return trace.Shorten(strings.Join(t.lines, "\n")) + "\n"
 }
 
 // end says what is broken, and how to see it again.
