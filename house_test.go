@@ -85,14 +85,16 @@ var floors = map[string]int{
 	"internal/dm":    1,
 	"internal/guest": 1,
 	// The kernel's loop devices, and volume groups of LVM on disks.
-	"nodefs/loopdev": 1,
-	"nodefs/lvm2":    1,
+	"nodefs/loopdev":  1,
+	"nodefs/lvm2":     1,
+	"nodefs/blockdev": 1, // block devices of any kind
 }
 
 // sameFloor are the arrows within a floor that are meant.
 var sameFloor = [][2]string{
 	{"sim", "trace"},
 	{"nodefs/lvm2", "nodefs/loopdev"},
+	{"nodefs/lvm2", "nodefs/blockdev"},
 	{"fake", "view"},
 	{"executor", "plugins"},
 	{"invariant", "fake"},
