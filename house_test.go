@@ -79,6 +79,9 @@ var floors = map[string]int{
 	"session":  6,
 	"cmd":      7,
 	"examples": 7,
+	// Shows things in a notebook, in the words of its kernel.
+	"notebook":      1,
+	"internal/gonb": 1,
 	// For tests of the control plane.
 	"internal/casefile": 1,
 	// Machines of their own, and disks that go wrong, for tests.
@@ -93,6 +96,7 @@ var floors = map[string]int{
 // sameFloor are the arrows within a floor that are meant.
 var sameFloor = [][2]string{
 	{"sim", "trace"},
+	{"notebook", "internal/gonb"},
 	{"nodefs/lvm2", "nodefs/loopdev"},
 	{"nodefs/lvm2", "nodefs/blockdev"},
 	{"fake", "view"},
