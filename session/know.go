@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volsim/volsim/fake"
@@ -138,6 +139,22 @@ func (s *Session) Objects() []Object {
 			}
 			all = append(all, Object{Name: trace.Shorten(trace.Noun(resource + "/" + name)), State: state(obj), Version: obj.GetResourceVersion()})
 		}
+	}
+	return all
+}
+
+// Events are what parts of the world have said of objects, as kubectl describe shows it, in the order of their names: the
+// object, the reason and the message.
+func (s *Session) Events() []string {
+	var all []string
+	for _, obj := range s.cluster.Server().List("events") {
+		e, is := obj.(*corev1.Event)
+		if !is {
+			continue
+		}
+		of := e.InvolvedObject
+		kind := strings.ToLower(of.Kind) + " " + of.Namespace + "/" + of.Name
+		all = append(all, trace.Shorten(fmt.Sprintf("%s: %s %s: %s", kind, e.Type, e.Reason, e.Message)))
 	}
 	return all
 }

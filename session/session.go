@@ -13,6 +13,7 @@ import (
 	"github.com/volsim/volsim/scenario"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/trace/picture"
 )
 
 // StepsMax is how many steps one operation takes at most: what takes more is likely to go on for ever.
@@ -212,8 +213,17 @@ func (s *Session) Ops() Ops {
 // Broken is the first rule of package invariant that was broken, and how; nil: none.
 func (s *Session) Broken() *invariant.Violation { return s.broken }
 
-// Records are what has happened since the world was set up: what package picture draws. Objects in them are read-only.
+// Records are what has happened since the world was set up. Objects in them are read-only.
 func (s *Session) Records() []trace.Record { return s.cluster.Trace().Records()[s.began:] }
+
+// Scene is what a picture of the session is drawn from: picture.SpaceTime(s.Scene()).
+func (s *Session) Scene() ([]trace.Record, picture.Options) {
+	o := picture.Options{After: s.began}
+	if s.broken != nil {
+		o.Broken, o.Verdict = s.broken.Step, []string{s.broken.Error()}
+	}
+	return s.cluster.Trace().Records(), o
+}
 
 // Log is the record of the world, its set-up included.
 func (s *Session) Log() *trace.Log { return s.cluster.Trace() }

@@ -25,7 +25,7 @@ const sessionHelp = `  create claim data 64Mi, create pod web data on=node-1, de
   fail conflict [PART]          the next call goes wrong: conflict, refused, lost, hang, driver CODE, driver-lost CODE
   crash PART, reboot NODE, …    something befalls the world
   ?  what could happen next     =  how things are, and who believes otherwise
-  !  the story so far           help, quit`
+  !  the story so far           events, help, quit`
 
 func newSession() *cobra.Command {
 	var o sessionOptions
@@ -94,6 +94,10 @@ func converse(ctx context.Context, s *session.Session, in io.Reader, out io.Writ
 			tellNext(out, s)
 		case "=":
 			fmt.Fprint(out, s.Truth())
+		case "events":
+			for _, e := range s.Events() {
+				fmt.Fprintln(out, " ", e)
+			}
 		case "!":
 			fmt.Fprint(out, s.Story())
 		case "":
