@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -33,7 +32,7 @@ func Story(s *Scenario, r *Result) string {
 		t.hearsay.Note(&all[i], t.cast.Concerns(&all[i]))
 		t.at = all[i].At
 	}
-	t.number()
+	trace.Number(t.records)
 	t.begin(r.Failure)
 	t.tell()
 	t.end(s, r)
@@ -55,19 +54,6 @@ type teller struct {
 	at         time.Duration
 	lines      []string
 	turn       int // of the last line
-}
-
-// number lets the numbers of steps go on where the host counts anew: when a world at rest is looked at once more.
-func (t *teller) number() {
-	last, before := 0, 0
-	for i := range t.records {
-		turn := &t.records[i].Turn
-		if *turn+before < last {
-			before = last
-		}
-		*turn += before
-		last = *turn
-	}
 }
 
 // begin finds whom the failure is about.
@@ -271,11 +257,9 @@ func numbered(step int, words string) string {
 // linesMax is how many lines a story has at most, besides its end: of a longer one the middle is left out.
 const linesMax = 150
 
-var long = regexp.MustCompile(`([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}|([0-9a-f]{8})[0-9a-f]{56}`)
-
 // text is the whole story.
 func (t *teller) text() string {
-	return long.ReplaceAllString(strings.Join(t.lines, "\n"), "$1$3") + "\n"
+	return trace.Short(strings.Join(t.lines, "\n")) + "\n"
 }
 
 // end says what is broken, and how to see it again.
