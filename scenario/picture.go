@@ -32,7 +32,7 @@ func Picture(s *Scenario, r *Result) picture.Options {
 		for len(later) > 0 && later[0].Turn < d.Step {
 			later = later[1:]
 		}
-		if d.What != sim.Event { // events are in the trace
+		if d.What != sim.Event && d.What != sim.Pick { // events are in the trace, and who is moved out of turn is seen there
 			o.Remarks = append(o.Remarks, picture.Remark{Turn: d.Step, Words: mark(d, later)})
 		}
 	}

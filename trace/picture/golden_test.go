@@ -36,3 +36,12 @@ func TestPictures(t *testing.T) {
 		golden(t, name+".svg", string(d.SVG()))
 	}
 }
+
+func TestWords(t *testing.T) {
+	all := runs(t)
+	for _, name := range []string{"old-list", "conflict", "kubelet-crash"} {
+		d := picture.SpaceTime(all[name].records, all[name].options)
+		golden(t, name+".txt", d.Text())
+		golden(t, name+".mmd", d.Mermaid())
+	}
+}

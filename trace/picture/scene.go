@@ -35,6 +35,8 @@ type happening struct {
 	stale   bool            // of a list: what it brings is not the newest
 	unaware []belief        // what who acts believed that was not so
 	missed  []*trace.Record // the writes that it did not know of
+	basis   *trace.Record   // after which it decided what to do, if others have written to the object since; nil: they have not
+	since   []*trace.Record // what they wrote
 	broken  bool            // here something was wrong
 	after   time.Duration   // how long nothing happened before
 }
@@ -118,6 +120,8 @@ func (s *scene) look(i int) {
 	concerns := s.cast.Concerns(r)
 	told, tells := tell(*r)
 	switch {
+	case r.Kind == trace.KindEvent && r.Verb == "tick": // that time passes is said anyhow
+		return
 	case r.Kind == trace.KindEvent:
 		h.what, h.words = befell, trace.TellEvent(r.Verb, r.Object)
 		h.who, _, _ = strings.Cut(r.Object, " ")
@@ -163,7 +167,7 @@ func (s *scene) look(i int) {
 
 // tell says what a record means. Where exactly a driver has done something is of no interest in a picture.
 func tell(r trace.Record) (words string, tells bool) {
-	if r.Kind == trace.KindDriver && r.Err == nil {
+	if r.Kind == trace.KindDriver {
 		r.Detail = ""
 	}
 	return trace.Tell(r)
@@ -186,6 +190,9 @@ func (s *scene) ignorance(h *happening) {
 	if !has {
 		return
 	}
+	if since := s.hearsay.Since(h.record, basis); len(since) > 0 {
+		h.basis, h.since = basis.Record, since
+	}
 	if !slices.Equal(basis.Unheard, s.missed[part]) {
 		h.unaware, h.missed = s.beliefs(part, basis.Unheard), basis.Unheard
 	}
@@ -206,16 +213,25 @@ func (s *scene) deliver(r *trace.Record, h *happening) {
 	}
 }
 
-// end is what caches believe at the end that is not so, of those who acted.
+// end is what caches believe at the end that is not so and mattered, unless it was said when somebody acted.
 func (s *scene) end() {
-	seen := map[string]bool{}
+	said, seen := map[belief]bool{}, map[string]bool{}
 	for _, h := range s.happened {
-		if h.record == nil || h.what == befell || h.what == heard {
+		for _, b := range h.unaware {
+			said[b] = true
+		}
+	}
+	for _, h := range s.happened {
+		if h.record == nil || h.what > called || seen[trace.Component(h.record.Actor)] {
 			continue
 		}
-		if part := trace.Component(h.record.Actor); !seen[part] {
-			seen[part] = true
-			s.behind = append(s.behind, s.beliefs(part, s.hearsay.Unheard(part))...)
+		part := trace.Component(h.record.Actor)
+		seen[part] = true
+		missed := slices.DeleteFunc(s.hearsay.Unheard(part), func(w *trace.Record) bool { return !slices.Contains(s.missed[part], w) })
+		for _, b := range s.beliefs(part, missed) {
+			if !said[b] {
+				s.behind = append(s.behind, b)
+			}
 		}
 	}
 }

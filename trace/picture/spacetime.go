@@ -3,6 +3,7 @@ package picture
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/volsim/volsim/trace"
@@ -14,10 +15,10 @@ type spaceTime struct {
 	lanes   []string
 	moments []moment
 	strokes []stroke
-	gaps    []span // somebody is dead
-	blind   []span // somebody does not know
+	gaps    []span   // somebody is dead
+	blind   []span   // somebody does not know
+	end     []string // what is said at the end that matters
 	verdict []string
-	behind  []belief
 }
 
 // moment is a row with words, or (without a number and words) that something arrives.
@@ -25,8 +26,8 @@ type moment struct {
 	lane    int // of who acts; -1: nobody's
 	number  int // 0: none
 	words   string
-	version int // 0: none
-	unaware []belief
+	version int      // 0: none
+	notes   []string // what who acts did not know
 	what    sort
 	broken  bool
 	row     bool
@@ -57,10 +58,16 @@ const pauseMin = time.Second
 func newSpaceTime(s *scene) *spaceTime {
 	happened := fold(s.happened)
 	b := &weaver{picture: &spaceTime{
-		title: s.options.Title, lanes: lanesOf(happened), verdict: s.options.Verdict, behind: s.behind,
+		title: s.options.Title, lanes: lanesOf(happened),
 	}, at: map[*trace.Record]int{}, dead: map[int]int{}, born: map[int]int{}, blind: map[blindness]int{}}
 	if b.picture.title == "" {
 		b.picture.title = "Who did what, and who heard of it when"
+	}
+	for _, v := range s.options.Verdict {
+		b.picture.verdict = append(b.picture.verdict, trace.Short(v))
+	}
+	for _, belief := range s.behind {
+		b.picture.end = append(b.picture.end, "At the end, "+belief.String())
 	}
 	b.server = slices.Index(b.picture.lanes, server)
 	for i := range happened {
@@ -120,21 +127,17 @@ func (b *weaver) add(h *happening) {
 		return
 	}
 	now := b.moment(moment{
-		lane: lane, number: number(h.record), words: h.words, version: h.version, unaware: h.unaware,
+		lane: lane, number: number(h.record), words: h.words, version: h.version, notes: notes(h),
 		what: h.what, broken: h.broken, row: true,
 	})
 	switch h.what {
 	case wrote:
 		b.at[h.record] = now
-		b.stroke("write", lane, now, b.server, now)
+		b.stroke(strokeOf(h), lane, now, b.server, now)
 	case refused:
 		b.stroke("refused", lane, now, b.server, now)
 	case called:
-		what := ink("write")
-		if h.record.Err != nil {
-			what = "refused"
-		}
-		b.stroke(what, lane, now, b.lane(h.callee), now)
+		b.stroke(strokeOf(h), lane, now, b.lane(h.callee), now)
 	case befell:
 		if _, dead := b.dead[lane]; !dead && lane >= 0 && trace.Dies(h.record) != "" {
 			b.dead[lane] = now
@@ -144,8 +147,50 @@ func (b *weaver) add(h *happening) {
 	b.miss(h, lane)
 }
 
+// strokeOf is how something that was done is drawn.
+func strokeOf(h *happening) ink {
+	switch {
+	case h.record.Lost:
+		return "lost"
+	case h.record.Err != nil:
+		return "refused"
+	default:
+		return "write"
+	}
+}
+
+// notes are what is said of somebody who acted without knowing all.
+func notes(h *happening) []string {
+	var all []string
+	if len(h.since) > 0 {
+		all = append(all, fmt.Sprintf("%s decided so in step %d, before %s", h.who, number(h.basis), steps(h.since)))
+	}
+	for _, b := range h.unaware {
+		all = append(all, b.String())
+	}
+	return all
+}
+
+// steps gives "step 4", "steps 4 and 7", "steps 4, 7 and 9".
+func steps(records []*trace.Record) string {
+	words := make([]string, len(records))
+	for i, r := range records {
+		words[i] = fmt.Sprint(number(r))
+	}
+	if len(words) == 1 {
+		return "step " + words[0]
+	}
+	last := len(words) - 1
+	return "steps " + strings.Join(words[:last], ", ") + " and " + words[last]
+}
+
 // miss notes which writes who acts did not know of.
 func (b *weaver) miss(h *happening, lane int) {
+	if len(h.since) > 0 {
+		if from, drawn := b.at[h.since[0]]; drawn {
+			b.picture.blind = append(b.picture.blind, span{lane, from, len(b.picture.moments) - 1})
+		}
+	}
 	for _, w := range h.missed {
 		since, drawn := b.at[w]
 		if _, known := b.blind[blindness{lane, w}]; drawn && !known {
@@ -189,7 +234,7 @@ func (b *weaver) hear(h *happening, lane int) {
 	}
 	if h.stale {
 		if from, drawn := b.asOf(h.record); drawn {
-			draw("late", from)
+			draw("old", from)
 		}
 	}
 }

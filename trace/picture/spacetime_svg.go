@@ -2,6 +2,7 @@ package picture
 
 import (
 	"fmt"
+	"slices"
 )
 
 // pageWidth is how wide a picture is where nothing in it takes more.
@@ -9,13 +10,13 @@ const pageWidth = 1000
 
 // How lanes and rows are laid out, in pixels.
 const (
-	pitchMin  = 52
+	pitchMin  = 54
 	pitchMax  = 104
 	lineStep  = 16 // from one line of words to the next
 	newsStep  = 5  // from one arrival to the next
 	textMin   = 380
 	headStep  = 17
-	headAgain = 900 // a picture that is higher has its heads at the foot, too
+	headAgain = 1200 // a picture that is higher has its heads at the foot, too
 )
 
 // frame is where a picture with lanes has what.
@@ -30,7 +31,7 @@ type frame struct {
 func newFrame(lanes []string) frame {
 	f := frame{lanes: lanes, pitch: min(pitchMax, max(pitchMin, (pageWidth-2*margin-textMin)/len(lanes)))}
 	for _, name := range lanes {
-		if bold(name, sizeText) > f.pitch-8 {
+		if width(name, sizeText) > f.pitch-8 {
 			f.stagger = true
 		}
 	}
@@ -53,7 +54,7 @@ func (f frame) heads(c *canvas, y int) int {
 		if f.stagger && i%2 == 1 {
 			at += headStep
 		}
-		c.say("who", middle, f.x(i), at, cut(name, sizeText, most*100/115))
+		c.say("text", middle, f.x(i), at, cut(name, sizeText, most))
 	}
 	if f.stagger {
 		return y + 2*headStep + 4
@@ -117,8 +118,8 @@ func (p *spaceTime) draw() *canvas {
 // lines are those that a row is written in.
 func (l *loom) lines(m *moment) (words, notes []string) {
 	words = wrap(m.words, sizeText, l.room)
-	for _, b := range m.unaware {
-		notes = append(notes, wrap(b.String(), sizeText, l.room)...)
+	for _, note := range m.notes {
+		notes = append(notes, wrap(note, sizeText, l.room)...)
 	}
 	return words, notes
 }
@@ -150,7 +151,7 @@ func (l *loom) drawBands() {
 	for i := range l.moments {
 		if m := &l.moments[i]; m.broken {
 			words, notes := l.lines(m)
-			l.c.rect("band", 0, l.ys[i]-10, l.words+l.room, (len(words)+len(notes))*lineStep+6, 4)
+			l.c.rect("band", l.words-36, l.ys[i]-11, l.room+40, (len(words)+len(notes))*lineStep+6, 4)
 		}
 	}
 	for _, s := range l.spaceTime.blind {
@@ -159,6 +160,9 @@ func (l *loom) drawBands() {
 }
 
 func (l *loom) drawLanes() {
+	for _, gap := range l.gaps {
+		defer l.c.cross("mark", l.x(gap.lane), l.ys[gap.from])
+	}
 	for i := range l.spaceTime.lanes {
 		y := l.top
 		for _, gap := range l.gaps {
@@ -180,7 +184,7 @@ func pill(version int) int { return width(fmt.Sprint(version), sizeSmall)/2 + 6 
 
 // drawStrokes draws what was heard first, then what was done, so that this lies above.
 func (l *loom) drawStrokes() {
-	for _, layer := range [][]ink{{"news"}, {"never", "late"}, {"write", "refused"}} {
+	for _, layer := range [][]ink{{"news"}, {"never", "old", "late"}, {"write", "refused", "lost"}} {
 		for _, s := range l.strokes {
 			for _, what := range layer {
 				if s.what == what {
@@ -201,7 +205,7 @@ func (l *loom) drawStroke(s stroke) {
 	case "news":
 		l.c.line("news", x1, y1, x2, y2)
 		l.c.dot("newstip", x2, y2, 2)
-	case "late":
+	case "late", "old":
 		l.c.line("late", x1, y1, x2, y2)
 		l.c.dot("latetip", x2, y2, 4)
 	case "never":
@@ -212,6 +216,9 @@ func (l *loom) drawStroke(s stroke) {
 		l.c.cross("mark", x2, y2)
 		l.c.dot("spot", x1, y1, 4)
 	default:
+		if s.what == "lost" {
+			defer l.c.cross("mark", x1, y1)
+		}
 		end := 5
 		if m := &l.moments[s.toMoment]; m.version > 0 {
 			end = pill(m.version)
@@ -235,9 +242,6 @@ func (l *loom) drawRows() {
 			half := pill(m.version)
 			l.c.rect("pill", l.x(l.server)-half, y-7, 2*half, 14, 7)
 			l.c.sayOn("rv", middle, l.x(l.server), y+4, fmt.Sprint(m.version))
-		}
-		if m.what == befell && m.lane >= 0 {
-			l.c.cross("mark", l.x(m.lane), y)
 		}
 		words, notes := l.lines(m)
 		if m.number > 0 {
@@ -266,16 +270,16 @@ func (l *loom) drawRows() {
 // drawEnd writes what is said at the end, and returns where it ends.
 func (l *loom) drawEnd(y int) int {
 	room := l.words + l.room
-	for _, b := range l.behind {
-		for _, line := range wrap("At the end, "+b.String(), sizeText, room) {
+	for _, v := range l.verdict {
+		for _, line := range wrap(v, sizeText, room*100/115) {
 			y += lineStep
-			l.c.say("hot", left, 0, y, line)
+			l.c.say("who", left, 0, y, line)
 		}
 	}
-	for _, v := range l.verdict {
-		for _, line := range wrap(v, sizeText, room) {
+	for _, words := range l.end {
+		for _, line := range wrap(words, sizeText, room) {
 			y += lineStep
-			l.c.say("text", left, 0, y, line)
+			l.c.say("hot", left, 0, y, line)
 		}
 	}
 	return y
@@ -284,8 +288,8 @@ func (l *loom) drawEnd(y int) int {
 // drawLegend says what the lines are that there are.
 func (l *loom) drawLegend(y int) {
 	words := map[ink]string{
-		"write": "is done", "news": "is heard of", "late": "is heard of after acting without it", "never": "is not heard of at all",
-		"refused": "is refused", "down": "is dead",
+		"write": "write or call", "refused": "refused", "lost": "done, but the answer is lost", "news": "somebody hears of it",
+		"late": "hears of it after acting without it", "never": "has not heard of it", "old": "gets an old list", "down": "dead",
 	}
 	has := map[ink]bool{"down": len(l.gaps) > 0}
 	for _, s := range l.strokes {
@@ -293,16 +297,33 @@ func (l *loom) drawLegend(y int) {
 	}
 	y += lineStep + 4
 	x := 0
-	for _, what := range []ink{"write", "refused", "news", "late", "never", "down"} {
+	for _, what := range []ink{"write", "refused", "lost", "news", "late", "never", "old", "down"} {
 		if !has[what] {
 			continue
 		}
-		l.c.line(what, x, y-3, x+26, y-3)
+		l.drawSample(what, x, y-3)
 		l.c.say("small", left, x+32, y, words[what])
 		x += 32 + width(words[what], sizeSmall) + 20
+	}
+	if !slices.ContainsFunc(l.moments, func(m moment) bool { return m.version > 0 }) {
+		return
 	}
 	half := pill(12)
 	l.c.rect("pill", x, y-10, 2*half, 14, 7)
 	l.c.sayOn("rv", middle, x+half, y+1, "12")
 	l.c.say("small", left, x+2*half+6, y, "resourceVersion")
+}
+
+// drawSample draws a bit of a line for the legend.
+func (l *loom) drawSample(what ink, x, y int) {
+	switch what {
+	case "lost":
+		l.c.line("write", x+5, y, x+26, y)
+		l.c.cross("mark", x+5, y)
+	case "old":
+		l.c.line("late", x, y, x+26, y)
+		l.c.dot("latetip", x+26, y, 4)
+	default:
+		l.c.line(what, x, y, x+26, y)
+	}
 }
