@@ -36,7 +36,7 @@ const (
 type ink string
 
 // sizes are those of the inks of texts that are not sizeText.
-var sizes = map[ink]int{"title": sizeTitle, "small": sizeSmall, "rv": sizeSmall, "tiny": sizeSmall, "smallhot": sizeSmall}
+var sizes = map[ink]int{"title": sizeTitle, "small": sizeSmall, "rv": sizeSmall, "onbar": sizeSmall}
 
 func sizeOf(i ink) int {
 	if size, has := sizes[i]; has {
@@ -80,6 +80,13 @@ func (c *canvas) arrow(i ink, x, y, from int) {
 // cross draws an x.
 func (c *canvas) cross(i ink, x, y int) {
 	c.path(i, "M%d %d l10 10 m0 -10 l-10 10", x-5, y-5)
+}
+
+// take puts all that is on another canvas above what is on this one.
+func (c *canvas) take(other *canvas) {
+	c.body.Write(other.body.Bytes())
+	c.said = append(c.said, other.said...)
+	c.reach(other.box.left, other.box.top, other.box.right, other.box.bottom)
 }
 
 // anchor says which point of a text its place is of.

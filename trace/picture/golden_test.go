@@ -8,10 +8,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/volsim/volsim/trace"
 	"github.com/volsim/volsim/trace/picture"
 )
 
 var update = flag.Bool("update", false, "write the pictures to testdata")
+
+// kinds are the sorts of pictures, by the ends of the names of their files.
+var kinds = map[string]func([]trace.Record, picture.Options) *picture.Drawing{
+	"space-time": picture.SpaceTime, "sequence": picture.Sequence, "timeline": picture.Timeline, "states": picture.States,
+}
 
 func golden(t *testing.T, file, got string) {
 	t.Helper()
@@ -31,17 +37,15 @@ func golden(t *testing.T, file, got string) {
 }
 
 func TestPictures(t *testing.T) {
-	for name, r := range runs(t) {
-		d := picture.SpaceTime(r.records, r.options)
-		golden(t, name+".svg", string(d.SVG()))
-	}
-}
-
-func TestWords(t *testing.T) {
 	all := runs(t)
-	for _, name := range []string{"old-list", "conflict", "kubelet-crash"} {
-		d := picture.SpaceTime(all[name].records, all[name].options)
-		golden(t, name+".txt", d.Text())
-		golden(t, name+".mmd", d.Mermaid())
+	for _, name := range []string{"old-list", "held-delivery", "conflict", "lost-create", "pod-moves"} {
+		for kind, draw := range kinds {
+			golden(t, name+"."+kind+".svg", string(draw(all[name].records, all[name].options).SVG()))
+		}
+	}
+	for kind, draw := range kinds {
+		d := draw(all["lost-create"].records, all["lost-create"].options)
+		golden(t, "lost-create."+kind+".txt", d.Text())
+		golden(t, "lost-create."+kind+".mmd", d.Mermaid())
 	}
 }

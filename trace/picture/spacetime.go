@@ -108,7 +108,7 @@ func (b *weaver) stroke(what ink, from, fromMoment, to, toMoment int) {
 
 func (b *weaver) add(h *happening) {
 	lane := b.lane(h.who)
-	if h.record != nil && h.after > 0 && (h.record.Turn > 0 || h.after >= pauseMin) && h.what != heard {
+	if h.record != nil && h.pause() && h.what != heard {
 		b.moment(moment{lane: -1, words: fmt.Sprintf("… %s later", h.after), row: true, what: folded})
 	}
 	switch h.what {
