@@ -323,6 +323,11 @@ func (g *VolumeGroup) clear(ctx context.Context, names []string) ([]string, erro
 		if volume.isPartial() {
 			return nil, fmt.Errorf("remove %s/%s: %w, and what is on it cannot be wiped", g.name, volume.Name, ErrMissingDevice)
 		}
+		if err := g.system.activator.release(ctx, report, volume); err != nil {
+			return nil, fmt.Errorf("remove %s/%s: %w", g.name, volume.Name, err)
+		}
+	}
+	for _, volume := range found {
 		if err := g.system.activator.clear(ctx, report, volume); err != nil {
 			return nil, fmt.Errorf("remove %s/%s: %w", g.name, volume.Name, err)
 		}
