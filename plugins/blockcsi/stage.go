@@ -21,10 +21,11 @@ import (
 const mebibyte = 1 << 20
 
 // fsBytesMin are the sizes below which a file system's mkfs refuses or leaves no
-// room: for ext4 with a journal 16 MiB is ours, for xfs 300 MiB is mkfs.xfs's,
-// for btrfs 109 MiB is mkfs.btrfs's.
+// room, or the kernel does not let it grow: for ext4 with a journal 16 MiB is ours,
+// for xfs 300 MiB is mkfs.xfs's, for btrfs 256 MiB is the kernel's, which resizes
+// none to less.
 var fsBytesMin = map[string]int64{
-	"ext2": 16 * mebibyte, "ext3": 16 * mebibyte, "ext4": 16 * mebibyte, "xfs": 300 * mebibyte, "btrfs": 128 * mebibyte,
+	"ext2": 16 * mebibyte, "ext3": 16 * mebibyte, "ext4": 16 * mebibyte, "xfs": 300 * mebibyte, "btrfs": 256 * mebibyte,
 }
 
 // fsTools are what making a file system, growing it, and telling a copy of it
