@@ -200,7 +200,8 @@ func (n *nodeService) tellApart(ctx context.Context, volume Volume, attached *At
 		}
 	case super.Type != "btrfs":
 	case !attached.ReadOnly:
-		sum := sha256.Sum256([]byte(volume.ID))
+		// Not of the ID alone: there may be a volume of this name in another pool.
+		sum := sha256.Sum256(append([]byte(volume.ID), super.Origin[:]...))
 		return options, n.fs.GiveUUID(ctx, attached.Device, [16]byte(sum[:]))
 	case !mountsTwins():
 		return nil, status.Errorf(codes.FailedPrecondition,
