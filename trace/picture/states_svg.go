@@ -43,6 +43,7 @@ func (p *states) draw() *canvas {
 			c.say("text", left, 34, y, line)
 		}
 	}
+	y += 6
 	for _, v := range p.verdict {
 		for _, line := range wrap(v, sizeText, edge*100/115) {
 			y += lineStep + 2

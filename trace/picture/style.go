@@ -32,7 +32,7 @@ const fonts = `system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",Arial,san
 var style = fmt.Sprintf(`.volsim text{font:%dpx %s}
 .volsim .title{font-size:%dpx;font-weight:600}
 .volsim .who{font-weight:600}
-.volsim .small,.volsim .rv,.volsim .onbar{font-size:%dpx}
+.volsim .small,.volsim .tick,.volsim .rv,.volsim .onbar{font-size:%dpx}
 .volsim path,.volsim line{fill:none}
 .volsim .lane{stroke-width:1.5}
 .volsim .down,.volsim .pause,.volsim .guide{stroke-dasharray:2 4}
@@ -45,7 +45,7 @@ var style = fmt.Sprintf(`.volsim text{font:%dpx %s}
 .volsim .could{stroke-width:1.2}
 .volsim .state,.volsim .visited{stroke-width:1.2}
 .volsim .here{stroke-width:2.5}
-.volsim .halo{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}
+.volsim .halo,.volsim .tick{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}
 .volsim .mark{stroke-width:2.5}
 %s@media (prefers-color-scheme:dark){
 %s}
@@ -62,8 +62,8 @@ func (p palette) rules() string {
 		fmt.Fprintf(&b, "%s{%s:%s}\n", strings.Join(selectors, ","), property, colour)
 	}
 	rule("title text who halo onbar", "fill", p.ink)
-	rule("halo", "stroke", p.page)
-	rule("small note", "fill", p.dim)
+	rule("halo tick", "stroke", p.page)
+	rule("small tick note", "fill", p.dim)
 	rule("hot", "fill", p.accent)
 	rule("rv", "fill", p.page)
 	rule("page", "fill", p.page)

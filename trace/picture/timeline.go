@@ -34,6 +34,7 @@ type group struct {
 // track is a lane.
 type track struct {
 	name   string
+	under  string // what is said below the name
 	phases []phase
 	tries  []try
 }
@@ -244,7 +245,7 @@ func again2(tries []*trace.Record) []*trace.Record {
 
 // retry is the track of something that was tried again: its tries, and how long was waited between them.
 func (p *timeline) retry(r retry) track {
-	k := track{name: r.who + ": " + r.what}
+	k := track{name: r.who, under: r.what}
 	for i, now := range r.tries {
 		at := p.instant(now.Step)
 		k.tries = append(k.tries, try{at, now.Err != nil, tried(now)})
