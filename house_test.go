@@ -78,22 +78,29 @@ var floors = map[string]int{
 	"scenario": 6,
 	"explore":  6,
 	"simtest":  6,
+	"session":  6,
 	"cmd":      7,
 	"examples": 7,
+	// Shows things in a notebook, in the words of its kernel.
+	"notebook":      1,
+	"internal/gonb": 1,
 	// For tests of the control plane.
 	"internal/casefile": 1,
 	// Machines of their own, and disks that go wrong, for tests.
 	"internal/dm":    1,
 	"internal/guest": 1,
 	// The kernel's loop devices, and volume groups of LVM on disks.
-	"nodefs/loopdev": 1,
-	"nodefs/lvm2":    1,
+	"nodefs/loopdev":  1,
+	"nodefs/lvm2":     1,
+	"nodefs/blockdev": 1, // block devices of any kind
 }
 
 // sameFloor are the arrows within a floor that are meant.
 var sameFloor = [][2]string{
 	{"sim", "trace"},
+	{"notebook", "internal/gonb"},
 	{"nodefs/lvm2", "nodefs/loopdev"},
+	{"nodefs/lvm2", "nodefs/blockdev"},
 	{"fake", "view"},
 	{"executor", "plugins"},
 	{"invariant", "fake"},
@@ -101,6 +108,7 @@ var sameFloor = [][2]string{
 	{"invariant", "podclaims"},
 	{"explore", "scenario"},
 	{"simtest", "scenario"},
+	{"session", "scenario"},
 	{"simtest", "explore"},
 	{"fake/rest", "fake/table"},
 	{"fake/rest", "fake/openapi"},
