@@ -11,17 +11,18 @@ type palette struct {
 	page, ink, dim, thin, faint, fill string
 	write                             string // what is written, and what is so
 	accent, glow                      string // what somebody did not know
-	calm, firm, busy, past            string // phases: as it should be, and in use; on its way, over
+	calm, half, firm                  string // phases: as it should be, more and more
+	busy, past                        string // on its way, on its way out
 }
 
 var (
 	light = palette{
 		page: "#ffffff", ink: "#1f2328", dim: "#59636e", thin: "#9aa4af", faint: "#d1d9e0", fill: "#f6f8fa",
-		write: "#0072b2", accent: "#d55e00", glow: "#fbe3d3", calm: "#cfe8f7", firm: "#93cbee", busy: "#f7ecc3", past: "#e4e4e8",
+		write: "#0072b2", accent: "#d55e00", glow: "#fbe3d3", calm: "#cfe8f7", half: "#a9d6f2", firm: "#7cc0ea", busy: "#f7ecc3", past: "#e4e4e8",
 	}
 	dark = palette{
 		page: "#0d1117", ink: "#f0f6fc", dim: "#9198a1", thin: "#6e7781", faint: "#3d444d", fill: "#151b23",
-		write: "#56b4e9", accent: "#ff8f3f", glow: "#4a2a12", calm: "#123a56", firm: "#0d5f92", busy: "#4a4010", past: "#2a2f37",
+		write: "#56b4e9", accent: "#ff8f3f", glow: "#4a2a12", calm: "#123a56", half: "#0f4a70", firm: "#0d6aa5", busy: "#4a4010", past: "#2a2f37",
 	}
 )
 
@@ -79,6 +80,7 @@ func (p palette) rules() string {
 	rule("latetip", "fill", p.accent)
 	rule("event", "stroke", p.accent)
 	rule("calm visited", "fill", p.calm)
+	rule("half", "fill", p.half)
 	rule("firm here", "fill", p.firm)
 	rule("busy", "fill", p.busy)
 	rule("past", "fill", p.past)

@@ -68,8 +68,8 @@ type occurrence struct {
 
 // looks are how the states of things are drawn.
 var looks = map[string]ink{
-	"Bound": "calm", "Running": "calm", attached: "calm", staged: "calm", published: "firm",
-	"Available": "calm", "Released": "past", deleting: "past", ending: "past", detaching: "past", "Succeeded": "past", "Failed": "past", "Lost": "past",
+	"Bound": "firm", "Running": "firm", "Available": "calm", attached: "calm", staged: "half", published: "firm",
+	"Released": "past", deleting: "past", ending: "past", detaching: "past", "Succeeded": "past", "Failed": "past", "Lost": "past",
 }
 
 // headings are the titles of the groups of things, in their order.

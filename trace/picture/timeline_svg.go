@@ -13,13 +13,12 @@ const (
 	tickMin    = 56 // between two ticks
 )
 
-func (p *timeline) svg() []byte {
+func (p *timeline) caption() (title, description string) {
 	tracks := 0
 	for _, g := range p.groups {
 		tracks += len(g.tracks)
 	}
-	about := fmt.Sprintf("A timeline with %d lanes; time runs to the right.", tracks)
-	return p.draw().file(p.title, about)
+	return p.title, fmt.Sprintf("A timeline with %d lanes; time runs to the right.", tracks)
 }
 
 // ruler says where an instant is: three quarters of the width are for how many there are, one for how long they are apart.
@@ -114,7 +113,7 @@ func (p *timeline) drawTicks(c *canvas, r ruler, y int) int {
 	}
 	passes := p.instants[n-1].at > p.instants[0].at
 	c.say("small", left, 0, y+14, either(passes, "time, where much happens stretched", "steps"))
-	next := r.left - tickMin
+	next, last := r.left-tickMin, ""
 	for i, now := range p.instants {
 		if r.xs[i] < next+tickMin || r.xs[i] > r.right-tickMin/2 && i < n-1 {
 			continue
@@ -126,9 +125,10 @@ func (p *timeline) drawTicks(c *canvas, r ruler, y int) int {
 		if passes {
 			words = short(now.at - p.instants[0].at)
 		}
-		if r.xs[i]+width(words, sizeSmall) > r.right {
+		if r.xs[i]+2+width(words, sizeSmall) > r.right || words == last {
 			continue
 		}
+		last = words
 		next = r.xs[i]
 		c.line("lane", r.xs[i], y+16, r.xs[i], y+24)
 		c.say("tick", left, r.xs[i]+2, y+13, words)
@@ -180,8 +180,9 @@ func (p *timeline) drawLegend(c *canvas, y int) int {
 		words string
 	}{
 		{"busy", "on its way"},
-		{"calm", "there"},
-		{"firm", "in use by a pod"},
+		{"calm", "available, attached"},
+		{"half", "staged"},
+		{"firm", "bound, running, published"},
 		{"past", "on its way out"},
 		{"wait", "waits before it tries again"},
 		{"mark", "fails"},
