@@ -31,6 +31,8 @@ var floors = map[string]int{
 	"listen":    2,
 	"view":      2,
 	"invariant": 2,
+	// What happened, drawn.
+	"trace/picture": 2,
 	// The way to a real API server.
 	"remote": 3,
 	// The ways into the API server, and what besides the store and its rules is behind them.
@@ -76,6 +78,7 @@ var floors = map[string]int{
 	"scenario": 6,
 	"explore":  6,
 	"simtest":  6,
+	"session":  6,
 	"cmd":      7,
 	"examples": 7,
 	// Shows things in a notebook, in the words of its kernel.
@@ -87,8 +90,9 @@ var floors = map[string]int{
 	"internal/dm":    1,
 	"internal/guest": 1,
 	// The kernel's loop devices, and volume groups of LVM on disks.
-	"nodefs/loopdev": 1,
-	"nodefs/lvm2":    1,
+	"nodefs/loopdev":  1,
+	"nodefs/lvm2":     1,
+	"nodefs/blockdev": 1, // block devices of any kind
 }
 
 // sameFloor are the arrows within a floor that are meant.
@@ -96,6 +100,7 @@ var sameFloor = [][2]string{
 	{"sim", "trace"},
 	{"notebook", "internal/gonb"},
 	{"nodefs/lvm2", "nodefs/loopdev"},
+	{"nodefs/lvm2", "nodefs/blockdev"},
 	{"fake", "view"},
 	{"executor", "plugins"},
 	{"invariant", "fake"},
@@ -103,6 +108,7 @@ var sameFloor = [][2]string{
 	{"invariant", "podclaims"},
 	{"explore", "scenario"},
 	{"simtest", "scenario"},
+	{"session", "scenario"},
 	{"simtest", "explore"},
 	{"fake/rest", "fake/table"},
 	{"fake/rest", "fake/openapi"},

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/moby/sys/mountinfo"
+	"github.com/volsim/volsim/nodefs/blockdev"
 )
 
 // Caps are what a way to make volumes devices can do.
@@ -176,34 +176,24 @@ func (g *VolumeGroup) deactivateAll(ctx context.Context) error {
 
 // inspect tells of a device that is there.
 func inspect(device string) (Activation, error) {
-	size, err := sizeOf(device)
+	size, err := blockdev.Size(device)
 	if err != nil {
 		return Activation{}, err
 	}
 	active := Activation{Device: device, Size: size}
-	if active.Mounts, err = mountsOf(device); err != nil {
+	if active.Mounts, err = blockdev.MountPoints(device); err != nil {
 		return Activation{}, err
 	}
-	err = notInUse(device)
-	active.InUse = errors.Is(err, ErrInUse)
-	if active.InUse {
-		err = nil
-	}
+	active.InUse, err = blockdev.InUse(device)
 	return active, err
 }
 
-// mountsOf returns where a block device is mounted.
-func mountsOf(device string) ([]string, error) {
-	major, minor, err := numberOf(device)
-	if err != nil {
-		return nil, err
+// notInUse gives ErrInUse for a block device that is mounted, in any mount
+// namespace, or held by another driver.
+func notInUse(device string) error {
+	inUse, err := blockdev.InUse(device)
+	if inUse {
+		return fmt.Errorf("%w: %s is mounted or held", ErrInUse, device)
 	}
-	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
-		return m.Major != major || m.Minor != minor, false
-	})
-	var targets []string
-	for _, each := range mounts {
-		targets = append(targets, each.Mountpoint)
-	}
-	return targets, err
+	return err
 }

@@ -15,8 +15,9 @@ const sourceTag = "volsim.source="
 // origin is thin the snapshot shares its pool. Otherwise, with device-mapper, it
 // takes spec.Size bytes of what the origin loses as it is written to, or all of it
 // if that is 0; the origin cannot be removed before it. Without
-// device-mapper it is a copy, and takes as much as the origin. Of spec only Name,
-// Size and Tags count. It is idempotent as Create is.
+// device-mapper it is a copy, and takes as much as the origin, which is kept still
+// meanwhile: see Clone. Of spec only Name, Size, Tags and Still count. It is
+// idempotent as Create is.
 func (g *VolumeGroup) Snapshot(ctx context.Context, origin string, spec Spec) (LogicalVolume, error) {
 	volume, err := g.copyOf(ctx, origin, spec, true)
 	if err != nil {
@@ -30,6 +31,13 @@ func (g *VolumeGroup) Snapshot(ctx context.Context, origin string, spec Spec) (L
 // in the layout of spec. It is as large as the source, or as spec.Size if that is
 // more. While it copies, other volumes can be changed, but not these two. It is
 // idempotent as Create is.
+//
+// What is copied is one instant: of a snapshot made for it, where there is
+// device-mapper and room for one, or else of a mounted file system that is frozen
+// meanwhile, which gives blockdev.ErrFrozen for one that somebody else has frozen. A
+// volume that is used as a device, and not mounted where this process sees it, is
+// not copied without a snapshot: that is ErrNoSpace where room is missing, and
+// ErrInUse without device-mapper. With spec.Still, all this is the caller's concern.
 func (g *VolumeGroup) Clone(ctx context.Context, source string, spec Spec) (LogicalVolume, error) {
 	volume, err := g.copyOf(ctx, source, spec, false)
 	if err != nil {
@@ -55,7 +63,7 @@ func (g *VolumeGroup) copyOf(ctx context.Context, source string, spec Spec, read
 	if err != nil || !to.HasTags(unfinishedTag) {
 		return to, err
 	}
-	if err := g.copy(ctx, from, to); err != nil {
+	if err := g.copy(ctx, from, to, spec.Still); err != nil {
 		undone := context.WithoutCancel(ctx)
 		return LogicalVolume{}, errors.Join(err, g.change(undone, func() error { return g.remove(undone, to.Name) }))
 	}
@@ -162,97 +170,4 @@ func (g *VolumeGroup) endCopy(ctx context.Context, to LogicalVolume, readOnly bo
 	}
 	_, to, err := g.find(ctx, to.Name)
 	return to, err
-}
-
-// copy copies a volume's content to one that is as LVM made it. Whoever calls it
-// has the locks of both volumes, and not that of the metadata.
-func (g *VolumeGroup) copy(ctx context.Context, from, to LogicalVolume) (err error) {
-	still, release, err := g.still(ctx, from, to.Name+".source")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, release()) }()
-	report, err := g.Report(ctx)
-	if err != nil {
-		return err
-	}
-	return g.system.activator.copy(ctx, report, still, to)
-}
-
-// still returns a volume that holds what another one holds now, and does not
-// change before it is released: a snapshot, of a name that is free, if that is
-// possible and there is room for it. Otherwise it is the volume itself, with a file
-// system on it frozen.
-func (g *VolumeGroup) still(ctx context.Context, volume LogicalVolume, name string) (still LogicalVolume, release func() error, err error) {
-	report, err := g.Report(ctx)
-	if err != nil {
-		return volume, nil, err
-	}
-	device, err := g.system.activator.find(report, volume)
-	if err != nil {
-		return volume, nil, err
-	}
-	isThick := volume.Layout == Linear || volume.Layout == Striped || volume.Layout == RAID1
-	switch {
-	case device == "":
-		return volume, func() error { return nil }, nil
-	case g.Caps().Snapshots && isThick && !volume.ReadOnly && report.Free > volume.Size:
-		return g.moment(ctx, volume, name)
-	}
-	release, err = freeze(device)
-	return volume, release, err
-}
-
-// moment makes a snapshot that is there until it is released.
-func (g *VolumeGroup) moment(ctx context.Context, volume LogicalVolume, name string) (snapshot LogicalVolume, release func() error, err error) {
-	err = g.change(ctx, func() (err error) {
-		snapshot, err = g.snapshot(ctx, volume, Spec{Name: name, Tags: []string{unfinishedTag}}, true)
-		return err
-	})
-	after := context.WithoutCancel(ctx)
-	return snapshot, func() error { return g.change(after, func() error { return g.remove(after, name) }) }, err
-}
-
-// freeze keeps a device's file system from being written to, if it is mounted,
-// and writes what is in memory to the device.
-func freeze(device string) (thaw func() error, err error) {
-	thaw = func() error { return nil }
-	mounts, err := mountsOf(device)
-	if err != nil {
-		return nil, err
-	}
-	if len(mounts) > 0 {
-		if thaw, err = freezeMount(mounts[0]); err != nil {
-			return nil, err
-		}
-	}
-	if err := syncDevice(device); err != nil {
-		return nil, errors.Join(err, thaw())
-	}
-	return thaw, nil
-}
-
-// throughDevices copies a volume by the devices of both. If the target is known to
-// read as zeros, zeros are not written.
-func throughDevices(ctx context.Context, a activator, report *Report, from, to LogicalVolume, zeroed bool) error {
-	return through(ctx, a, report, from, func(source string) error {
-		return through(ctx, a, report, to, func(target string) error {
-			return copyDevice(ctx, source, target, from.Size, zeroed)
-		})
-	})
-}
-
-// through runs f with the device of a volume, which is active at least that long.
-func through(ctx context.Context, a activator, report *Report, volume LogicalVolume, f func(device string) error) error {
-	device, err := a.find(report, volume)
-	if err == nil && device != "" {
-		return f(device)
-	}
-	if err == nil {
-		device, err = a.activate(ctx, report, volume)
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(device), a.deactivate(context.WithoutCancel(ctx), report, volume))
 }

@@ -15,12 +15,6 @@ import (
 // copyChunk is how much is copied between two looks at the context.
 const copyChunk = 1 << 20
 
-// Requests of the kernel that the library has no names for.
-const (
-	fiFreeze = 0xC0045877
-	fiThaw   = 0xC0045878
-)
-
 // copyRange copies part of a file to a part, of the same length, of the same or
 // another file, so that holes stay holes. Where the file system can, both share
 // blocks from then on, and it takes no time.
@@ -120,43 +114,4 @@ func copyDevice(ctx context.Context, from, to string, size int64, zeroed bool) e
 		at += int64(len(part))
 	}
 	return target.Sync()
-}
-
-// freezeMount freezes a file system by where it is mounted. One that is frozen
-// already is whoever froze it to thaw.
-func freezeMount(target string) (thaw func() error, err error) {
-	directory, err := os.Open(target)
-	if err != nil {
-		return nil, err
-	}
-	defer directory.Close()
-	if err := ioctl(directory, fiFreeze, nil); errors.Is(err, unix.EBUSY) {
-		return func() error { return nil }, nil
-	} else if err != nil {
-		return nil, &fs.PathError{Op: "freeze", Path: target, Err: err}
-	}
-	return func() error { return thawMount(target) }, nil
-}
-
-// thawMount lets a frozen file system go on. One that is not frozen is no error.
-func thawMount(target string) error {
-	directory, err := os.Open(target)
-	if err != nil {
-		return err
-	}
-	defer directory.Close()
-	if err := ioctl(directory, fiThaw, nil); err != nil && !errors.Is(err, unix.EINVAL) {
-		return &fs.PathError{Op: "thaw", Path: target, Err: err}
-	}
-	return nil
-}
-
-// syncDevice writes what is in memory of a block device.
-func syncDevice(device string) error {
-	file, err := os.Open(device)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	return file.Sync()
 }

@@ -3,7 +3,6 @@ package lvm2
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -14,6 +13,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/volsim/volsim/nodefs/blockdev"
 )
 
 // mapperControl is where device-mapper is asked for.
@@ -49,60 +50,25 @@ func lockFile(path string) (*os.File, error) {
 
 // makeNode makes a node of the device that another node is of.
 func makeNode(path, device string) error {
-	major, minor, err := numberOf(device)
+	number, err := blockdev.NumberOf(device)
 	if err != nil {
 		return err
 	}
-	return remakeNode(path, major, minor)
+	return remakeNode(path, number)
 }
 
 // remakeNode makes a node of a block device in place of whatever is there.
-func remakeNode(path string, major, minor int) error {
+func remakeNode(path string, number blockdev.Number) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	if err := unix.Mknod(path, unix.S_IFBLK|0o600, int(unix.Mkdev(uint32(major), uint32(minor)))); err != nil {
+	if err := unix.Mknod(path, unix.S_IFBLK|0o600, int(unix.Mkdev(number.Major, number.Minor))); err != nil {
 		return &fs.PathError{Op: "mknod", Path: path, Err: err}
 	}
 	return nil
-}
-
-// numberOf returns the number of the block device that a node is of.
-func numberOf(device string) (major, minor int, err error) {
-	var status unix.Stat_t
-	if err := unix.Stat(device, &status); err != nil {
-		return 0, 0, &fs.PathError{Op: "stat", Path: device, Err: err}
-	}
-	if status.Mode&unix.S_IFMT != unix.S_IFBLK {
-		return 0, 0, &fs.PathError{Op: "stat", Path: device, Err: unix.ENOTBLK}
-	}
-	return int(unix.Major(status.Rdev)), int(unix.Minor(status.Rdev)), nil
-}
-
-// sizeOf returns a block device's size in bytes.
-func sizeOf(device string) (int64, error) {
-	file, err := os.Open(device)
-	if err != nil {
-		return 0, err
-	}
-	defer file.Close()
-	return file.Seek(0, io.SeekEnd)
-}
-
-// notInUse gives ErrInUse for a block device that is mounted, in any mount
-// namespace, or held by another driver.
-func notInUse(device string) error {
-	file, err := os.OpenFile(device, os.O_RDONLY|unix.O_EXCL, 0)
-	if errors.Is(err, unix.EBUSY) {
-		return fmt.Errorf("%w: %w", ErrInUse, err)
-	}
-	if err != nil {
-		return err
-	}
-	return file.Close()
 }
 
 // isHole tells whether a file has no data at all.
@@ -136,31 +102,13 @@ func zeroRange(device string, start, size int64) error {
 	return nil
 }
 
-// setReadOnly lets nobody write to a block device.
-func setReadOnly(device string) error {
-	file, err := os.Open(device)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if err := unix.IoctlSetPointerInt(int(file.Fd()), unix.BLKROSET, 1); err != nil {
-		return &fs.PathError{Op: "BLKROSET", Path: device, Err: err}
-	}
-	return nil
-}
-
-// systemDirectory is where sysfs tells of a block device.
-func systemDirectory(device string) (string, error) {
-	major, minor, err := numberOf(device)
-	if err != nil {
-		return "", err
-	}
-	return filepath.EvalSymlinks(fmt.Sprintf("/sys/dev/block/%d:%d", major, minor))
-}
-
 // partitionsOf returns the partitions of a disk that the kernel knows of.
 func partitionsOf(disk string) ([]partition, error) {
-	directory, err := systemDirectory(disk)
+	number, err := blockdev.NumberOf(disk)
+	if err != nil {
+		return nil, err
+	}
+	directory, err := number.Directory()
 	if err != nil {
 		return nil, err
 	}

@@ -6,19 +6,17 @@ import (
 	"context"
 	"os"
 	"os/exec"
+
+	"github.com/volsim/volsim/nodefs/blockdev"
 )
 
 func hasDeviceMapper() bool                    { return false }
 func ownGroup(*exec.Cmd)                       {}
 func lockFile(string) (*os.File, error)        { return nil, ErrUnsupported }
 func makeNode(string, string) error            { return ErrUnsupported }
-func remakeNode(string, int, int) error        { return ErrUnsupported }
-func numberOf(string) (int, int, error)        { return 0, 0, ErrUnsupported }
-func sizeOf(string) (int64, error)             { return 0, ErrUnsupported }
-func notInUse(string) error                    { return ErrUnsupported }
+func remakeNode(string, blockdev.Number) error { return ErrUnsupported }
 func isHole(string) (bool, error)              { return false, ErrUnsupported }
 func zeroRange(string, int64, int64) error     { return ErrUnsupported }
-func setReadOnly(string) error                 { return ErrUnsupported }
 func partitionsOf(string) ([]partition, error) { return nil, ErrUnsupported }
 func addPartition(string, partition) error     { return ErrUnsupported }
 func resizePartition(string, partition) error  { return ErrUnsupported }
@@ -26,6 +24,3 @@ func deletePartition(string, int) error        { return ErrUnsupported }
 
 func copyRange(context.Context, string, int64, string, int64, int64) error { return ErrUnsupported }
 func copyDevice(context.Context, string, string, int64, bool) error        { return ErrUnsupported }
-func freezeMount(string) (func() error, error)                             { return nil, ErrUnsupported }
-func thawMount(string) error                                               { return ErrUnsupported }
-func syncDevice(string) error                                              { return ErrUnsupported }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+
+	"github.com/volsim/volsim/nodefs/blockdev"
 )
 
 // mapper lets LVM make volumes devices, by the kernel's device-mapper.
@@ -21,11 +23,11 @@ func (mapper) find(_ *Report, volume LogicalVolume) (string, error) {
 	if volume.major < 0 {
 		return "", nil
 	}
-	major, minor, err := numberOf(volume.node)
-	if err == nil && major == volume.major && minor == volume.minor {
+	wanted := blockdev.Number{Major: uint32(volume.major), Minor: uint32(volume.minor)}
+	if is, err := blockdev.NumberOf(volume.node); err == nil && is == wanted {
 		return volume.node, nil
 	}
-	return volume.node, remakeNode(volume.node, volume.major, volume.minor)
+	return volume.node, remakeNode(volume.node, wanted)
 }
 
 func (a mapper) findAll(report *Report) (map[string]string, error) {

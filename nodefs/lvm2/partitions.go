@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/volsim/volsim/nodefs/blockdev"
 )
 
 // partitionsMax is how many partitions the kernel numbers on one disk.
@@ -146,11 +148,11 @@ func (a partitions) activate(_ context.Context, report *Report, volume LogicalVo
 
 // show makes sure of a new partition's node, and lets nobody write to one that is read-only.
 func (a partitions) show(own partition, volume LogicalVolume) error {
-	if _, _, err := numberOf(own.device); err != nil {
+	if _, err := blockdev.NumberOf(own.device); err != nil {
 		return fmt.Errorf("the kernel has made the device, but it is not in /dev: is that a devtmpfs? %w", err)
 	}
 	if volume.ReadOnly {
-		return setReadOnly(own.device)
+		return blockdev.SetReadOnly(own.device, true)
 	}
 	return nil
 }

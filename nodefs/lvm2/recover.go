@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/volsim/volsim/nodefs/blockdev"
 )
 
 // replacesTag is on the copy of a volume that has moved, before the volume's name.
@@ -52,11 +54,8 @@ func (g *VolumeGroup) thaw(report *Report, volume LogicalVolume) error {
 	if err != nil || device == "" {
 		return err
 	}
-	mounts, err := mountsOf(device)
-	if err != nil || len(mounts) == 0 {
-		return err
-	}
-	return thawMount(mounts[0])
+	_, err = blockdev.Thaw(device)
+	return err
 }
 
 // replace lets the copy of a volume take its place, as far as it has not yet.

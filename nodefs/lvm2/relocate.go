@@ -41,7 +41,7 @@ func (g *VolumeGroup) moveTo(ctx context.Context, volume LogicalVolume, name str
 	whole := context.WithoutCancel(ctx) // from here on there is one end only, and it is near
 	_, to, err := g.find(ctx, name)
 	if err == nil {
-		err = g.copy(ctx, volume, to)
+		err = g.copy(ctx, volume, to, false)
 	}
 	return g.change(whole, func() error {
 		if err != nil {

@@ -28,6 +28,9 @@ type Spec struct {
 	// Pool is the thin pool of a thin volume.
 	Pool string
 	Tags []string
+	// Still says, of a copy, that whoever calls keeps its source as it is until the call
+	// returns, and has what was written to the file system on it be on its device.
+	Still bool
 }
 
 // Create makes a volume, or returns the one of that name if it is what was asked

@@ -2,26 +2,23 @@ package blockcsi
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volsim/volsim/nodefs/blockdev"
 	"github.com/volsim/volsim/plugins/csireq"
 )
-
-// errFrozen says that a file system is frozen by somebody else.
-var errFrozen = errors.New("it is frozen already")
 
 // freeze keeps volumes still until thaw, all from before it returns, with what is
 // in their file systems on their devices. Thaw takes what went wrong meanwhile and
 // returns it, or else what went wrong with thawing. On an error nothing is frozen.
 func (d *Driver) freeze(ctx context.Context, sources ...placed) (thaw func(error) error, err error) {
-	var held []*frozen
+	var held []*blockdev.Frozen
 	thaw = func(err error) error {
 		for _, each := range slices.Backward(held) {
-			err = after(err, each.thaw())
+			err = after(err, each.Thaw())
 		}
 		held = nil
 		return err
@@ -51,7 +48,7 @@ func after(err, thawing error) error {
 
 // freezeOne keeps one volume still, by itself or at one instant with others. There
 // is nothing to freeze of one that nobody can write to: nil.
-func (d *Driver) freezeOne(ctx context.Context, source placed, together bool) (*frozen, error) {
+func (d *Driver) freezeOne(ctx context.Context, source placed, together bool) (*blockdev.Frozen, error) {
 	if source.IsSnapshot() {
 		return nil, nil
 	}
@@ -62,27 +59,27 @@ func (d *Driver) freezeOne(ctx context.Context, source placed, together bool) (*
 	if d.able.Freezes {
 		return nil, d.flush(source.Volume, *attached, together)
 	}
-	held, mounted, err := freezeDevice(attached.Device)
-	switch {
-	case err != nil:
-		return nil, status.Errorf(codes.FailedPrecondition, "freeze volume %s on %s, which is needed to copy it: %v", source.ID, attached.Device, err)
-	case mounted:
-		return held, nil
+	held, err := blockdev.Freeze(attached.Device)
+	if err != nil {
+		return nil, status.Errorf(codes.FailedPrecondition, "copying volume %s takes that it is kept still: %v", source.ID, err)
 	}
-	return nil, d.flush(source.Volume, *attached, together)
+	if held == nil {
+		err = d.flush(source.Volume, *attached, together)
+	}
+	return held, err
 }
 
 // flush has what was written to a device that is not mounted reach the volume.
 // While it is used, the volume is not still: a pool may copy it at one instant,
 // but not several of them.
 func (d *Driver) flush(volume Volume, attached Attachment, together bool) error {
-	inUse, err := isOpen(attached.Device)
+	inUse, err := blockdev.IsOpen(attached.Device)
 	if err == nil && inUse && (together || !d.able.InstantCopies) {
 		return status.Errorf(codes.FailedPrecondition,
 			"volume %s is used as a device (%s), of which a copy would hold no single instant: stop its pod first", volume.ID, attached.Device)
 	}
 	if err == nil {
-		err = flushDevice(attached.Device)
+		err = blockdev.Flush(attached.Device)
 	}
 	return csireq.PathStatus(err)
 }
@@ -99,7 +96,7 @@ func (d *Driver) thaw(ctx context.Context) (done []string, err error) {
 			if each.Device == "" {
 				continue
 			}
-			thawed, err := thawDevice(each.Device)
+			thawed, err := blockdev.Thaw(each.Device)
 			if err != nil {
 				return done, csireq.PathStatus(err)
 			}

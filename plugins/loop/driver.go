@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volsim/volsim/nodefs/blockdev"
 	"github.com/volsim/volsim/nodefs/loopdev"
 	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/csireq"
@@ -146,7 +147,7 @@ func (p *pool) clear() error {
 
 // detach unplugs a device, unless it is mounted: FailedPrecondition.
 func (p *pool) detach(ctx context.Context, bound loopdev.Bound) error {
-	places, err := blockcsi.MountPoints(bound.Device)
+	places, err := blockdev.MountPoints(bound.Device)
 	if err != nil {
 		return p.status(err)
 	}

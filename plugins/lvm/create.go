@@ -132,9 +132,10 @@ func (p *pool) copy(ctx context.Context, wish blockcsi.Wish, spec lvm2.Spec) (lv
 		}
 		defer given()
 	}
+	spec.Still = !p.Abilities().Freezes // then the services do it
 	var lv lvm2.LogicalVolume
 	if csireq.IsSnapshotID(wish.ID) {
-		lv, err = p.group.Snapshot(ctx, from.Name, lvm2.Spec{Name: spec.Name, Tags: spec.Tags})
+		lv, err = p.group.Snapshot(ctx, from.Name, lvm2.Spec{Name: spec.Name, Tags: spec.Tags, Still: spec.Still})
 	} else {
 		lv, err = p.group.Clone(ctx, from.Name, cloneSpec(spec, isThin))
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-
-	"golang.org/x/sys/unix"
 )
 
 // Probe returns nil where volume groups can be had, else one sentence for a
@@ -22,29 +20,4 @@ func Probe() error {
 		}
 	}
 	return nil
-}
-
-// setReadAhead has the kernel read so many KiB ahead from a device. One that is
-// made again starts with the kernel's own.
-func setReadAhead(device, kibibytes string) error {
-	var info unix.Stat_t
-	if err := unix.Stat(device, &info); err != nil {
-		return fmt.Errorf("stat %s: %w", device, err)
-	}
-	name := fmt.Sprintf("/sys/dev/block/%d:%d/queue/read_ahead_kb", unix.Major(uint64(info.Rdev)), unix.Minor(uint64(info.Rdev)))
-	return os.WriteFile(name, []byte(kibibytes), 0)
-}
-
-// setReadOnly has the kernel refuse writes to a device, or take them.
-func setReadOnly(device string, readOnly bool) error {
-	node, err := os.Open(device)
-	if err != nil {
-		return err
-	}
-	defer node.Close()
-	flag := 0
-	if readOnly {
-		flag = 1
-	}
-	return unix.IoctlSetPointerInt(int(node.Fd()), unix.BLKROSET, flag)
 }

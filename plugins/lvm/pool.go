@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volsim/volsim/nodefs/blockdev"
 	"github.com/volsim/volsim/nodefs/lvm2"
 	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/csireq"
@@ -148,7 +149,7 @@ func (p *pool) status(err error) error {
 		return status.Error(codes.NotFound, err.Error())
 	case errors.Is(err, lvm2.ErrExists):
 		return status.Error(codes.AlreadyExists, err.Error())
-	case errors.Is(err, lvm2.ErrInUse):
+	case errors.Is(err, lvm2.ErrInUse), errors.Is(err, blockdev.ErrFrozen):
 		return status.Error(codes.FailedPrecondition, err.Error())
 	case errors.Is(err, lvm2.ErrBadName):
 		return status.Error(codes.InvalidArgument, err.Error())

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volsim/volsim/nodefs/blockdev"
 	"github.com/volsim/volsim/nodefs/lvm2"
 	"github.com/volsim/volsim/plugins/blockcsi"
 )
@@ -107,11 +108,13 @@ func (p *pool) Modify(ctx context.Context, volume blockcsi.Volume, settings map[
 
 // set has the kernel treat an attached device as it is to be.
 func set(device string, isReadOnly bool, settings map[string]string) error {
-	if err := setReadOnly(device, isReadOnly); err != nil {
+	if err := blockdev.SetReadOnly(device, isReadOnly); err != nil {
 		return err
 	}
-	if ahead := settings[ReadAheadKey]; ahead != "" {
-		return setReadAhead(device, ahead)
+	ahead, err := strconv.ParseInt(settings[ReadAheadKey], 10, 64)
+	if err != nil {
+		return nil // it is not set
 	}
-	return nil
+	_, err = blockdev.SetReadAhead(device, ahead)
+	return err
 }

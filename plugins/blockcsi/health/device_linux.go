@@ -12,8 +12,9 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/volsim/volsim/nodefs/blockdev"
 )
 
 const (
@@ -21,38 +22,26 @@ const (
 	blockBytes  = 4096
 )
 
-// numbers returns the numbers of a device.
-func numbers(path string) (major, minor uint32, err error) {
-	var info unix.Stat_t
-	if err := unix.Stat(path, &info); err != nil {
-		return 0, 0, fmt.Errorf("stat: %w", err)
-	}
-	if info.Mode&unix.S_IFMT != unix.S_IFBLK {
-		return 0, 0, errors.New("is no block device")
-	}
-	return unix.Major(uint64(info.Rdev)), unix.Minor(uint64(info.Rdev)), nil
-}
-
 // lookAt returns what the kernel knows of a device.
 func lookAt(path string) (device, error) {
-	major, minor, err := numbers(path)
+	is, err := blockdev.NumberOf(path)
 	if err != nil {
 		return device{}, err
 	}
-	directory, err := filepath.EvalSymlinks(fmt.Sprintf("/sys/dev/block/%d:%d", major, minor))
+	directory, err := is.Directory()
 	if err != nil {
-		return device{}, errors.New("the kernel has no such device any more")
+		return device{}, fmt.Errorf("%s: the kernel has no such device any more", path)
 	}
 	sectors, err := number(filepath.Join(directory, "size"))
 	if err != nil {
 		return device{}, err
 	}
-	is := device{sizeBytes: sectors * sectorBytes}
-	is.fsErrors, err = number(filepath.Join("/sys/fs/ext4", filepath.Base(directory), "errors_count"))
+	seen := device{sizeBytes: sectors * sectorBytes}
+	seen.fsErrors, err = number(filepath.Join("/sys/fs/ext4", filepath.Base(directory), "errors_count"))
 	if errors.Is(err, fs.ErrNotExist) { // no ext4, or not mounted
 		err = nil
 	}
-	return is, err
+	return seen, err
 }
 
 // number reads a number that is all there is in a file.
@@ -90,13 +79,7 @@ func aligned(bytes int) []byte {
 
 // mountsOf returns where a device's file system is mounted.
 func mountsOf(path string) ([]place, error) {
-	major, minor, err := numbers(path)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := mountinfo.GetMounts(func(row *mountinfo.Info) (skip, stop bool) {
-		return row.Major != int(major) || row.Minor != int(minor), false
-	})
+	rows, err := blockdev.Mounts(path)
 	var all []place
 	for _, row := range rows {
 		options := strings.Split(row.VFSOptions, ",")

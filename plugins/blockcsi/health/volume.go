@@ -74,7 +74,7 @@ func (s *Services) ofDevice(ctx context.Context, seen blockcsi.Seen) []finding {
 	path := seen.Attached.Device
 	device, err := lookAt(path)
 	if err != nil {
-		return []finding{{inaccessible, "DeviceGone", fmt.Sprintf("%s: %v", path, err)}}
+		return []finding{{inaccessible, "DeviceGone", err.Error()}}
 	}
 	var all []finding
 	switch {
