@@ -31,6 +31,8 @@ var floors = map[string]int{
 	"listen":    2,
 	"view":      2,
 	"invariant": 2,
+	// What happened, drawn.
+	"trace/picture": 2,
 	// The way to a real API server.
 	"remote": 3,
 	// The ways into the API server, and what besides the store and its rules is behind them.
@@ -76,8 +78,12 @@ var floors = map[string]int{
 	"scenario": 6,
 	"explore":  6,
 	"simtest":  6,
+	"session":  6,
 	"cmd":      7,
 	"examples": 7,
+	// Shows things in a notebook, in the words of its kernel.
+	"notebook":      1,
+	"internal/gonb": 1,
 	// For tests of the control plane.
 	"internal/casefile": 1,
 	// Machines of their own, and disks that go wrong, for tests.
@@ -92,6 +98,7 @@ var floors = map[string]int{
 // sameFloor are the arrows within a floor that are meant.
 var sameFloor = [][2]string{
 	{"sim", "trace"},
+	{"notebook", "internal/gonb"},
 	{"nodefs/lvm2", "nodefs/loopdev"},
 	{"nodefs/lvm2", "nodefs/blockdev"},
 	{"fake", "view"},
@@ -101,6 +108,7 @@ var sameFloor = [][2]string{
 	{"invariant", "podclaims"},
 	{"explore", "scenario"},
 	{"simtest", "scenario"},
+	{"session", "scenario"},
 	{"simtest", "explore"},
 	{"fake/rest", "fake/table"},
 	{"fake/rest", "fake/openapi"},

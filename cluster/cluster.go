@@ -31,7 +31,7 @@ type Config struct {
 	Nodes   int     // how many, named node-1, node-2, …; 0: 2
 	Devices Devices // what volumes are made of; "": Auto
 	Records int     // live: how many records of the trace are kept at least; 0: all
-	Dir     string  // Loop: an existing directory for everything on disk; "": a temporary one, removed by Close
+	Dir     string  // Loop, LVM: an existing directory for everything on disk; "": a temporary one, removed by Close
 
 	// Parts names the parts of the control plane to have: "pvcontroller", "kubelet". nil: all. A world of some parts begins
 	// with its storage class and CSIDriver; no administrator makes them.
@@ -114,13 +114,8 @@ func New(cfg Config) (*Cluster, error) {
 	if cfg.SELinux && kind != Array {
 		return nil, errors.New("cluster: SELinux: only the array's volumes can be mounted with labels that mean nothing; use devices array")
 	}
-	if kind == Loop {
-		c.driver, err = newLoopDriver(cfg.Dir)
-		if err != nil {
-			return nil, fmt.Errorf("cluster: %w", err)
-		}
-	} else {
-		c.driver = newArrayDriver(cfg.VolumesPerNode)
+	if c.driver, err = kind.open(cfg); err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	if cfg.Stepped != nil {
 		host := sim.NewStepped(*cfg.Stepped)

@@ -20,7 +20,7 @@ func TestNewRefusesWhatCannotBe(t *testing.T) {
 		cfg  cluster.Config
 		want string
 	}{
-		{"devices", cluster.Config{Devices: "zfs"}, `devices "zfs": want auto, loop or array`},
+		{"devices", cluster.Config{Devices: "zfs"}, `devices "zfs": want auto, loop, lvm or array`},
 		{"nodes", cluster.Config{Nodes: -1}, "-1 nodes"},
 	}
 	for _, tt := range tests {

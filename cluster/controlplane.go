@@ -53,6 +53,9 @@ type node struct {
 	boots   int              // how often it has booted anew
 }
 
+// nodeName is the name of the i-th node, from 0.
+func nodeName(i int) string { return fmt.Sprintf("node-%d", i+1) }
+
 // assemble is the list of all parts of the world, in the order in which they are registered.
 func (c *Cluster) assemble(cfg Config) error {
 	controller, err := c.connect(c.driver.controller)
@@ -146,13 +149,18 @@ func (c *Cluster) csiDriver() *storagev1.CSIDriver {
 
 func (c *Cluster) class() *storagev1.StorageClass {
 	grows := true
-	return &storagev1.StorageClass{
+	class := &storagev1.StorageClass{
 		AllowVolumeExpansion: &grows,
 		ObjectMeta: metav1.ObjectMeta{
 			Name: ClassName, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
 		},
 		Provisioner: c.driver.name(),
 	}
+	if c.driver.topology() {
+		late := storagev1.VolumeBindingWaitForFirstConsumer
+		class.VolumeBindingMode = &late
+	}
+	return class
 }
 
 // disk is what the PersistentVolume controller has of the machine on which it runs.
@@ -244,6 +252,7 @@ func (c *Cluster) sidecarParts(conn grpc.ClientConnInterface) []part {
 			provisioner.New(provisioner.Config{
 				Component: p.Component, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(),
 				Recorder: p.Recorder(c.driver.name()), Conn: p.conn(c.driver.name(), conn),
+				Topology: c.driver.topology(), StrictTopology: c.driver.topology(),
 			})
 			return nil
 		}},
@@ -394,7 +403,7 @@ func (c *Cluster) addDisks(cfg Config) error {
 		return nil
 	}
 	for i := range cfg.Nodes {
-		n := &node{name: fmt.Sprintf("node-%d", i+1)}
+		n := &node{name: nodeName(i)}
 		var err error
 		n.fs, n.root, n.driver, err = c.driver.addNode(n.name)
 		if err != nil {

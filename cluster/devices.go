@@ -1,10 +1,10 @@
 package cluster
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"os"
-	"path/filepath"
+	"maps"
+	"slices"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
@@ -13,6 +13,7 @@ import (
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/loop"
+	"github.com/volsim/volsim/plugins/lvm"
 )
 
 // Devices says what volumes are made of.
@@ -23,9 +24,12 @@ const (
 	Auto  Devices = "auto"  // Loop where it can be had, else Array
 	Loop  Devices = "loop"  // loop devices of this machine, with real file systems and mounts; a stepped world is then not the same twice
 	Array Devices = "array" // the memory of a simulated disk array
+	// LVM is volume groups of this machine, one for each node over a sparse file: real file systems and mounts, of which each can
+	// be used on its own node only. The class binds WaitForFirstConsumer.
+	LVM Devices = "lvm"
 )
 
-// choose settles Auto, and says in words what was chosen and why. It fails for Loop where that cannot be had, with what
+// choose settles Auto, and says in words what was chosen and why. It fails for Loop and LVM where they cannot be had, with what
 // to do about it, and for an unknown kind.
 func (d Devices) choose(stepped bool) (Devices, string, error) {
 	switch d {
@@ -36,6 +40,11 @@ func (d Devices) choose(stepped bool) (Devices, string, error) {
 			return "", "", fmt.Errorf("devices loop: %w", err)
 		}
 		return Loop, "loop devices of this machine, as asked", nil
+	case LVM:
+		if err := lvm.Probe(); err != nil {
+			return "", "", fmt.Errorf("devices lvm: %w", err)
+		}
+		return LVM, "logical volumes of this machine, as asked", nil
 	case Auto, "":
 		if stepped {
 			return Array, "a simulated disk array in memory: the world is stepped", nil
@@ -45,17 +54,33 @@ func (d Devices) choose(stepped bool) (Devices, string, error) {
 		}
 		return Loop, "loop devices of this machine: it has all that is needed", nil
 	default:
-		return "", "", fmt.Errorf("devices %q: want %s, %s or %s", d, Auto, Loop, Array)
+		return "", "", fmt.Errorf("devices %q: want %s, %s, %s or %s", d, Auto, Loop, LVM, Array)
+	}
+}
+
+// open makes the driver of devices that were chosen.
+func (d Devices) open(cfg Config) (driver, error) {
+	switch d {
+	case Loop:
+		return newLoopDriver(cfg.Dir)
+	case LVM:
+		return newLVMDriver(context.Background(), cfg.Dir, cfg.Nodes)
+	default:
+		return newArrayDriver(cfg.VolumesPerNode), nil
 	}
 }
 
 // driver is a CSI driver and the disks of the nodes it serves.
 type driver interface {
 	name() string
+	// topology tells whether a volume can be used on some nodes only.
+	topology() bool
 	// controller adds the controller's services.
 	controller(grpc.ServiceRegistrar)
 	// addNode gives a node its disk, the kubelet's root on it, and the driver's services there.
 	addNode(node string) (fs nodefs.FS, root string, services csi.Register, err error)
+	// boot takes the mounts and the devices of a node away, as starting its machine again does.
+	boot(node string) error
 	// left names what the driver still holds: volumes, devices, mounts.
 	left() ([]string, error)
 	// close takes everything away that the driver and its nodes made.
@@ -65,14 +90,16 @@ type driver interface {
 // arrayDriver is the simulated array with nodes in memory.
 type arrayDriver struct {
 	array *array.Array
-	nodes []*nodefs.Memory
+	nodes map[string]*nodefs.Memory
 }
 
 func newArrayDriver(perNode int) *arrayDriver {
-	return &arrayDriver{array: array.New(array.Config{VolumesPerNode: perNode})}
+	return &arrayDriver{array: array.New(array.Config{VolumesPerNode: perNode}), nodes: map[string]*nodefs.Memory{}}
 }
 
 func (d *arrayDriver) name() string { return array.DriverName }
+
+func (d *arrayDriver) topology() bool { return false }
 
 func (d *arrayDriver) controller(r grpc.ServiceRegistrar) {
 	csispec.RegisterIdentityServer(r, d.array.Identity())
@@ -82,7 +109,7 @@ func (d *arrayDriver) controller(r grpc.ServiceRegistrar) {
 func (d *arrayDriver) addNode(node string) (nodefs.FS, string, csi.Register, error) {
 	root := "/" + node
 	fs := nodefs.NewMemory(root)
-	d.nodes = append(d.nodes, fs)
+	d.nodes[node] = fs
 	server := d.array.Node(node, fs)
 	return fs, root, func(r grpc.ServiceRegistrar) {
 		csispec.RegisterIdentityServer(r, d.array.Identity())
@@ -90,13 +117,18 @@ func (d *arrayDriver) addNode(node string) (nodefs.FS, string, csi.Register, err
 	}, nil
 }
 
+func (d *arrayDriver) boot(node string) error {
+	d.nodes[node].Reset()
+	return nil
+}
+
 func (d *arrayDriver) left() ([]string, error) {
 	var left []string
 	for _, v := range d.array.Volumes() {
 		left = append(left, fmt.Sprintf("volume %s (%s) of the array, attached to %v", v.ID, v.Name, v.AttachedTo))
 	}
-	for _, fs := range d.nodes {
-		mounts, err := mountsLeft(fs)
+	for _, node := range slices.Sorted(maps.Keys(d.nodes)) {
+		mounts, err := mountsLeft(d.nodes[node])
 		if err != nil {
 			return nil, err
 		}
@@ -117,101 +149,6 @@ func mountsLeft(fs nodefs.FS) ([]string, error) {
 		left = append(left, "mount "+m.Path)
 	}
 	return left, nil
-}
-
-// loopDriver is the driver on loop devices with nodes in directories of this machine.
-type loopDriver struct {
-	driver *loop.Driver
-	dir    string
-	ours   bool // dir was made here, and is removed at the end
-	nodes  []*nodefs.Real
-	roots  []string // of the nodes
-}
-
-// newLoopDriver makes the driver with everything below dir, or below a new temporary directory where dir is empty.
-func newLoopDriver(dir string) (*loopDriver, error) {
-	d := &loopDriver{dir: dir}
-	if dir == "" {
-		made, err := os.MkdirTemp("", "volsim-")
-		if err != nil {
-			return nil, fmt.Errorf("directory for volumes: %w", err)
-		}
-		d.dir, d.ours = made, true
-	} else if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("directory for volumes %s: not an existing directory: make it first", dir)
-	}
-	var err error
-	d.driver, err = loop.New(loop.Config{Dir: filepath.Join(d.dir, "volumes"), AnyParameters: true})
-	if err != nil {
-		return nil, errors.Join(err, d.removeDir())
-	}
-	return d, nil
-}
-
-func (d *loopDriver) name() string { return loop.DriverName }
-
-func (d *loopDriver) controller(r grpc.ServiceRegistrar) {
-	csispec.RegisterIdentityServer(r, d.driver.Identity())
-	csispec.RegisterControllerServer(r, d.driver.Controller())
-}
-
-func (d *loopDriver) addNode(node string) (nodefs.FS, string, csi.Register, error) {
-	root := filepath.Join(d.dir, node)
-	fs, err := nodefs.NewReal(root)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	d.nodes, d.roots = append(d.nodes, fs), append(d.roots, root)
-	server := d.driver.Node(node, fs)
-	return fs, root, func(r grpc.ServiceRegistrar) {
-		csispec.RegisterIdentityServer(r, d.driver.Identity())
-		csispec.RegisterNodeServer(r, server)
-	}, nil
-}
-
-func (d *loopDriver) left() ([]string, error) {
-	images, err := filepath.Glob(filepath.Join(d.dir, "volumes", "*"))
-	if err != nil {
-		return nil, fmt.Errorf("list volumes: %w", err)
-	}
-	var left []string
-	for _, image := range images {
-		left = append(left, "file "+image)
-	}
-	for _, fs := range d.nodes {
-		mounts, err := mountsLeft(fs)
-		if err != nil {
-			return nil, err
-		}
-		left = append(left, mounts...)
-	}
-	return left, nil
-}
-
-// close unmounts, detaches and removes. What cannot be taken away stays with its files, and is an error.
-func (d *loopDriver) close() error {
-	var errs []error
-	for _, fs := range d.nodes {
-		errs = append(errs, fs.UnmountAll())
-	}
-	errs = append(errs, d.driver.Close())
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("clean up %s: %w", d.dir, err)
-	}
-	return d.removeDir()
-}
-
-// removeDir removes the directories made here. Nothing is mounted below them any more.
-func (d *loopDriver) removeDir() error {
-	if d.ours {
-		return os.RemoveAll(d.dir)
-	}
-	for _, root := range d.roots {
-		if err := os.RemoveAll(root); err != nil {
-			return err
-		}
-	}
-	return os.Remove(filepath.Join(d.dir, "volumes"))
 }
 
 // LimitVolumes lets so many volumes be attached to a node from now on, as when something else has taken places; 0: any number.

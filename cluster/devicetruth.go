@@ -15,7 +15,7 @@ import (
 )
 
 // Truth is what is beneath the API, for the rules of package invariant to look at: the volumes of the array, and the
-// mounts of the nodes. It is nil for Loop: what the kernel has mounted and which files are loop devices would have to be
+// mounts of the nodes. It is nil for Loop and LVM: what the kernel has mounted and which files are loop devices would have to be
 // read from it at every call, and changes while it is read. The result may be used at any time, as long as the cluster is
 // not closed.
 func (c *Cluster) Truth() invariant.Devices {

@@ -7,8 +7,8 @@
 //	c.Client() // a kubernetes.Interface
 //
 // A [Cluster] runs live by default. With [Config].Stepped it is moved one action at a time under a chooser, and whatever
-// waits for it (Start, the Wait methods) moves it. Its devices are loop devices of this machine or the memory of the
-// simulated array; see [Devices].
+// waits for it (Start, the Wait methods) moves it. Its devices are loop devices or volume groups of this machine, or the
+// memory of the simulated array; see [Devices].
 //
 // The PersistentVolume controller has the plugins of kube-controller-manager that recycle, and with
 // [Config].HostPathProvisioning makes volumes, too; its machine is node-1. The kubelets do what recycler pods would: on the

@@ -128,10 +128,10 @@ func (c *Cluster) StartDriver(node string) error {
 	return nil
 }
 
-// KubeletDir is the directory of a node's kubelet: a path on this machine for Loop, a path on the node's simulated disk for Array.
-// Below it are pods and plugins, and plugins_registry, where in a live world on loop devices a CSI driver of one's own registers
-// as with any kubelet: by a unix socket with the service of pluginregistration/v1, as node-driver-registrar makes one. The error
-// matches ErrNoPart.
+// KubeletDir is the directory of a node's kubelet: a path on this machine for Loop and LVM, a path on the node's simulated disk
+// for Array. Below it are pods and plugins, and plugins_registry, where in a live world on devices of this machine a CSI driver of
+// one's own registers as with any kubelet: by a unix socket with the service of pluginregistration/v1, as node-driver-registrar
+// makes one. The error matches ErrNoPart.
 func (c *Cluster) KubeletDir(node string) (string, error) {
 	n, err := c.node(node)
 	if err != nil {

@@ -18,16 +18,16 @@ import (
 // ErrNotMounted is matched by the error for a volume of a pod that does not have it mounted.
 var ErrNotMounted = errors.New("not mounted")
 
-// MountPath is where a volume of a running pod, named as in the pod, is mounted: a path on this machine for Loop, a path on the
-// node's simulated disk for Array. The error matches fs.ErrNotExist where there is no such pod, volume or claim, and
+// MountPath is where a volume of a running pod, named as in the pod, is mounted: a path on this machine for Loop and LVM, a path
+// on the node's simulated disk for Array. The error matches fs.ErrNotExist where there is no such pod, volume or claim, and
 // ErrNotMounted where it is not mounted.
 func (c *Cluster) MountPath(namespace, pod, volume string) (string, error) {
 	_, path, err := c.mount(namespace, pod, volume)
 	return path, err
 }
 
-// DevicePath is where a volume of a running pod, named as in the pod, is a device: a link on this machine for Loop, on the node's
-// simulated disk for Array, where a device holds nothing. Errors are those of MountPath.
+// DevicePath is where a volume of a running pod, named as in the pod, is a device: a link on this machine for Loop and LVM, on the
+// node's simulated disk for Array, where a device holds nothing. Errors are those of MountPath.
 func (c *Cluster) DevicePath(namespace, pod, volume string) (string, error) {
 	at, err := c.use(namespace, pod, volume)
 	if err != nil {

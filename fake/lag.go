@@ -58,6 +58,42 @@ func (s *Server) Views(c *sim.Component) []string {
 	return names
 }
 
+// Stale is an object that is not, in the cache of a component, as it is stored.
+type Stale struct {
+	Object string // as in the name of an action: "persistentvolumeclaims/default/data"
+	Cached Object // nil: it is not in the cache
+	Is     Object // nil: it is not there any more, or the cache is not about it
+}
+
+// Stale returns the objects of a resource of which a component has yet to hear something that concerns its view, in the
+// order in which it will hear of them. It leaves no trace. A component without a view of the resource, or one that has not
+// listed yet, is behind in nothing. The resource is named as in Commit; an unknown one panics.
+func (s *Server) Stale(c *sim.Component, resource string) []Stale {
+	v := s.viewOf(c, s.table(resource))
+	if v == nil || !v.behind() {
+		return nil
+	}
+	var all []Stale
+	seen := map[string]bool{}
+	for at := v.position; at < v.table.log.end.Load(); at++ {
+		e, found := s.read(v.table, at)
+		if found != readEvent {
+			break
+		}
+		was, is := v.change(e)
+		if was == nil && is == nil || v.concerns != nil && !v.concerns(was, is) || seen[e.name] {
+			continue
+		}
+		seen[e.name] = true
+		one := Stale{Object: e.name, Cached: was}
+		if now := s.lookup(v.table, v.table.keyOf(e)); now != nil && v.selector.matches(now) {
+			one.Is = now
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
 func (s *Server) viewOf(c *sim.Component, t *table) *View {
 	s.hooks.RLock()
 	defer s.hooks.RUnlock()

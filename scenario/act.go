@@ -183,8 +183,10 @@ func namespaceOf(kind string) string {
 	return metav1.NamespaceDefault
 }
 
-// do acts in a world, as the user does.
-func (a Act) do(ctx context.Context, c *cluster.Cluster, user *sim.Component) error {
+// Do acts in a world. user is who acts, from a strand of his, in which he is suspended at each request; nil is somebody
+// who acts from outside, on the goroutine that moves the world: he acts at once, and what he waits for is waited for by
+// moving the world, or, where he lets time pass, by setting the clock of a stepped one. The error says what went wrong.
+func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Component) error {
 	client := c.Client()
 	switch a.verb {
 	case "create":
@@ -222,14 +224,27 @@ func (a Act) do(ctx context.Context, c *cluster.Cluster, user *sim.Component) er
 		if err != nil {
 			return err
 		}
-		user.Sleep(d)
-		return nil
+		return pass(c, user, d)
 	default:
 		if host, stepped := c.Host().(*sim.Stepped); !stepped || !host.Befall(a.name) {
 			return fmt.Errorf("%s: it cannot happen now", a)
 		}
 		return nil
 	}
+}
+
+// pass lets time pass.
+func pass(c *cluster.Cluster, user *sim.Component, d time.Duration) error {
+	if user != nil {
+		user.Sleep(d)
+		return nil
+	}
+	host, stepped := c.Host().(*sim.Stepped)
+	if !stepped {
+		return errors.New("nobody can set the clock of a live world")
+	}
+	host.SetTime(host.Now().Add(d))
+	return nil
 }
 
 // unlessGone is an error, but for one that says that the object is not there.

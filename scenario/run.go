@@ -136,7 +136,7 @@ func (s *Scenario) begin(ctx context.Context, o Options) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := cluster.New(s.config(sim.SteppedConfig{Pool: o.Pool}))
+	c, err := cluster.New(s.World(sim.SteppedConfig{Pool: o.Pool}))
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
@@ -165,7 +165,7 @@ func (w *world) enter(u User) {
 	component := w.host.Component(u.Name)
 	component.User("", func(ctx context.Context) {
 		for _, act := range u.Acts {
-			if err := act.do(ctx, w.cluster, component); err != nil {
+			if err := act.Do(ctx, w.cluster, component); err != nil {
 				w.failed = fmt.Errorf("user %s: %s: %w", u.Name, act, err)
 				return
 			}

@@ -116,15 +116,9 @@ func (p *parser) header(words string) error {
 	var err error
 	switch key {
 	case "nodes":
-		p.s.Nodes, err = strconv.Atoi(value)
-		if err == nil && p.s.Nodes < 1 {
-			err = fmt.Errorf("nodes: %d: want at least 1", p.s.Nodes)
-		}
+		p.s.Nodes, err = number(key, value)
 	case "volumes-per-node":
-		p.s.VolumesPerNode, err = strconv.Atoi(value)
-		if err == nil && p.s.VolumesPerNode < 1 {
-			err = fmt.Errorf("volumes-per-node: %d: want at least 1", p.s.VolumesPerNode)
-		}
+		p.s.VolumesPerNode, err = number(key, value)
 	case "selinux":
 		if p.s.SELinux = value == "on"; !p.s.SELinux {
 			err = fmt.Errorf("selinux: %q: want on", value)
@@ -150,6 +144,15 @@ func (p *parser) header(words string) error {
 		err = fmt.Errorf("header %q: want nodes, volumes-per-node, selinux, parts, faults, rules, ends or violates", key)
 	}
 	return err
+}
+
+// number reads the value of a header that is a number from 1 on.
+func number(key, value string) (int, error) {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%s: %q: want a number, at least 1", key, value)
+	}
+	return n, nil
 }
 
 func list(value string) []string {
@@ -222,8 +225,8 @@ func (s *Scenario) rules() ([]invariant.Rule, error) {
 	return invariant.Select(s.Rules...)
 }
 
-// config is that of the scenario's world.
-func (s *Scenario) config(stepped sim.SteppedConfig) cluster.Config {
+// World is what the scenario's world is made of: the simulated array, already enrolled.
+func (s *Scenario) World(stepped sim.SteppedConfig) cluster.Config {
 	cfg := cluster.Config{
 		Nodes: cmp.Or(s.Nodes, 2), Parts: s.Parts, Extra: s.Extra, Between: s.Between, Devices: cluster.Array, Stepped: &stepped,
 		Enrolled: true, HostPathProvisioning: true, VolumesPerNode: s.VolumesPerNode, SELinux: s.SELinux,

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -26,14 +25,14 @@ func Story(s *Scenario, r *Result) string {
 		began = len(all)
 	}
 	t := &teller{
-		cast: castOf(all, r.Failure), hearsay: newHearsay(),
+		cast: castOf(all, r.Failure), hearsay: trace.NewHearsay(), missed: map[string][]*trace.Record{},
 		records: all[began:], deviations: slices.Clone(s.Schedule), involved: map[string]bool{}, stranded: map[string]bool{},
 	}
 	for i := range all[:began] {
-		t.hearsay.note(&all[i], t.cast.concerns(&all[i]))
+		t.hearsay.Note(&all[i], t.cast.Concerns(&all[i]))
 		t.at = all[i].At
 	}
-	t.number()
+	trace.Number(t.records)
 	t.begin(r.Failure)
 	t.tell()
 	t.end(s, r)
@@ -42,31 +41,19 @@ func Story(s *Scenario, r *Result) string {
 
 // teller tells the story of one run.
 type teller struct {
-	cast       *cast
-	hearsay    hearsay
-	records    []trace.Record // after the set-up
-	deviations sim.Schedule   // yet to come
-	broken     int            // the step of the trace at which the rule was broken; 0: at none
-	cycle      int            // the index of the first record of what comes again and again; that of the end if nothing does
-	until      int            // the index of the record before which the story ends
+	cast       *trace.Cast
+	hearsay    *trace.Hearsay
+	missed     map[string][]*trace.Record // by part: the writes that it was said not to have heard of
+	records    []trace.Record             // after the set-up
+	deviations sim.Schedule               // yet to come
+	broken     int                        // the step of the trace at which the rule was broken; 0: at none
+	cycle      int                        // the index of the first record of what comes again and again; that of the end if nothing does
+	until      int                        // the index of the record before which the story ends
 	involved   map[string]bool
 	stranded   map[string]bool // parts of which it matters which strand does something
 	at         time.Duration
 	lines      []string
 	turn       int // of the last line
-}
-
-// number lets the numbers of steps go on where the host counts anew: when a world at rest is looked at once more.
-func (t *teller) number() {
-	last, before := 0, 0
-	for i := range t.records {
-		turn := &t.records[i].Turn
-		if *turn+before < last {
-			before = last
-		}
-		*turn += before
-		last = *turn
-	}
 }
 
 // begin finds whom the failure is about.
@@ -79,7 +66,7 @@ func (t *teller) begin(failure error) {
 		t.broken = violation.Step
 		for i := range t.records {
 			if t.records[i].Step == t.broken {
-				t.involved[component(t.records[i].Actor)] = true
+				t.involved[trace.Component(t.records[i].Actor)] = true
 			}
 		}
 	case errors.As(failure, &livelock) && livelock.Cycle != nil:
@@ -93,7 +80,7 @@ func (t *teller) begin(failure error) {
 			t.involved[part] = true
 			continue
 		}
-		part := component(d.Subject)
+		part := trace.Component(d.Subject)
 		t.involved[part] = true
 		if !strings.Contains(d.Subject, "/cache ") {
 			t.stranded[part] = true
@@ -118,17 +105,18 @@ func (t *teller) tell() {
 	for i := range t.records[:t.until] {
 		r := &t.records[i]
 		t.mark(r.Turn, t.records[i:])
-		concerns := t.cast.concerns(r)
+		concerns := t.cast.Concerns(r)
 		switch {
 		case r.Kind == trace.KindEvent:
-			t.line(r, ">> "+markEvent(r.Verb+" "+r.Object))
+			t.line(r, ">> "+trace.TellEvent(r.Verb, r.Object))
+			delete(t.missed, trace.Dies(r))
 		case r.Kind == trace.KindDeliver:
 			t.deliver(r)
 		case t.tells(i, concerns):
 			t.line(r, t.who(r.Actor)+" "+trace.TellAll(*r)+stamp(r))
 			t.ignorance(r)
 		}
-		t.hearsay.note(r, concerns)
+		t.hearsay.Note(r, concerns)
 	}
 	if t.until == len(t.records) {
 		t.mark(math.MaxInt, nil)
@@ -151,8 +139,7 @@ func (t *teller) mark(turn int, later []trace.Record) {
 func (t *teller) tells(i int, concerns bool) bool {
 	r := &t.records[i]
 	_, told := trace.Tell(*r)
-	part := component(r.Actor)
-	resource, _, _ := strings.Cut(r.Object, "/")
+	part := trace.Component(r.Actor)
 	switch {
 	case r.Kind != trace.KindAPI && r.Kind != trace.KindDriver:
 		return false
@@ -163,7 +150,7 @@ func (t *teller) tells(i int, concerns bool) bool {
 	case i >= t.cycle:
 		return concerns
 	case r.Verb == "list":
-		return t.involved[part] && watched[resource]
+		return t.involved[part] && watched[r.Resource()]
 	case r.After == nil && r.Err == nil, r.Err != nil && !told: // a read; something that was not there any more
 		return concerns && t.involved[part]
 	default:
@@ -173,15 +160,15 @@ func (t *teller) tells(i int, concerns bool) bool {
 
 // who names who acts, with the strand where that matters.
 func (t *teller) who(actor string) string {
-	if part := component(actor); !t.stranded[part] {
+	if part := trace.Component(actor); !t.stranded[part] {
 		return part
 	}
-	return strand(actor)
+	return trace.Strand(actor)
 }
 
 // stamp gives the version of what was read or written.
 func stamp(r *trace.Record) string {
-	if v := version(r); v > 0 && r.Kind == trace.KindAPI {
+	if v := r.Version(); v > 0 && r.Kind == trace.KindAPI {
 		return fmt.Sprintf(" (rv %d)", v)
 	}
 	return ""
@@ -190,45 +177,54 @@ func stamp(r *trace.Record) string {
 // ignorance tells what who acts did not know when it decided what to do: what happened to the object since, and what its
 // caches had not heard of, unless that has been told.
 func (t *teller) ignorance(r *trace.Record) {
-	part := component(r.Actor)
-	basis, has := t.hearsay.bases[r.Actor]
+	part := trace.Component(r.Actor)
+	basis, has := t.hearsay.Basis(r.Actor)
 	if !has {
 		return
 	}
 	var words []string
 	reads := r.After == nil && r.Err == nil
-	if since := t.hearsay.since(r, basis); len(since) > 0 && !reads {
-		words = append(words, fmt.Sprintf("it decided so in step %d, before %s", basis.turn, stepsOf(since)))
+	if since := t.hearsay.Since(r, basis); len(since) > 0 && !reads {
+		words = append(words, fmt.Sprintf("it decided so in step %d, before %s", basis.Record.Turn, stepsOf(since)))
 	}
-	var missed []int
-	for _, resource := range basis.resources {
-		missed = append(missed, basis.unheard[resource]...)
-	}
-	if !slices.Equal(missed, t.hearsay.missed[part]) {
-		for _, resource := range basis.resources {
-			words = append(words, fmt.Sprintf("its %s cache had not heard of %s", trace.Noun(resource), stepsOf(basis.unheard[resource])))
+	if !slices.Equal(basis.Unheard, t.missed[part]) {
+		for _, unheard := range byResource(basis.Unheard) {
+			words = append(words, fmt.Sprintf("its %s cache had not heard of %s", trace.Noun(unheard[0].Resource()), stepsOf(unheard)))
 		}
 	}
 	if len(words) > 0 {
 		t.lines = append(t.lines, "      ("+strings.Join(words, "; ")+")")
 	}
-	t.hearsay.missed[part] = missed
+	t.missed[part] = basis.Unheard
+}
+
+// byResource parts writes by their resources, in the order of the first of each.
+func byResource(writes []*trace.Record) [][]*trace.Record {
+	var parts [][]*trace.Record
+	for _, w := range writes {
+		i := slices.IndexFunc(parts, func(part []*trace.Record) bool { return part[0].Resource() == w.Resource() })
+		if i < 0 {
+			i, parts = len(parts), append(parts, nil)
+		}
+		parts[i] = append(parts[i], w)
+	}
+	return parts
 }
 
 // deliver tells of what a cache hears late: after its part has acted without knowing it.
 func (t *teller) deliver(r *trace.Record) {
-	part := component(r.Actor)
-	late := slices.DeleteFunc(t.hearsay.news(r), func(step int) bool { return !slices.Contains(t.hearsay.missed[part], step) })
+	part := trace.Component(r.Actor)
+	late := slices.DeleteFunc(t.hearsay.News(r), func(w *trace.Record) bool { return !slices.Contains(t.missed[part], w) })
 	if len(late) > 0 {
-		t.line(r, fmt.Sprintf("%s hears of %s only now", strand(r.Actor), stepsOf(late)))
+		t.line(r, fmt.Sprintf("%s hears of %s only now", trace.Strand(r.Actor), stepsOf(late)))
 	}
 }
 
 // stepsOf gives "step 4", "steps 4 and 7", "steps 4, 7 and 9".
-func stepsOf(steps []int) string {
-	words := make([]string, len(steps))
-	for i, s := range steps {
-		words[i] = fmt.Sprint(s)
+func stepsOf(records []*trace.Record) string {
+	words := make([]string, len(records))
+	for i, r := range records {
+		words[i] = fmt.Sprint(r.Turn)
 	}
 	if len(words) == 1 {
 		return "step " + words[0]
@@ -261,11 +257,9 @@ func numbered(step int, words string) string {
 // linesMax is how many lines a story has at most, besides its end: of a longer one the middle is left out.
 const linesMax = 150
 
-var long = regexp.MustCompile(`([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}|([0-9a-f]{8})[0-9a-f]{56}`)
-
 // text is the whole story.
 func (t *teller) text() string {
-	return long.ReplaceAllString(strings.Join(t.lines, "\n"), "$1$3") + "\n"
+	return trace.Short(strings.Join(t.lines, "\n")) + "\n"
 }
 
 // end says what is broken, and how to see it again.

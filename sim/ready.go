@@ -171,6 +171,15 @@ func (s *Stepped) Enabled() []string {
 	return names
 }
 
+// Actors names all actors of the world, in the order in which they came.
+func (s *Stepped) Actors() []string {
+	names := make([]string, len(s.actors))
+	for i, a := range s.actors {
+		names[i] = a.full
+	}
+	return names
+}
+
 // Move makes one step with the named actor ("component/strand"), whatever the strategy would say. It fails when there is
 // nothing for it to do now.
 func (s *Stepped) Move(actor string) error {

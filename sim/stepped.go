@@ -170,6 +170,9 @@ func (s *Stepped) Busy() bool { return len(s.ready()) > 0 }
 // Stopped tells whether the strategy stopped the run.
 func (s *Stepped) Stopped() bool { return s.stopped }
 
+// Resume lets a run go on that the strategy stopped.
+func (s *Stepped) Resume() { s.stopped = false }
+
 // Run makes steps until nothing is left to happen. It gives up with ErrSteps at the bound.
 func (s *Stepped) Run() error {
 	for s.Step() {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/volsim/volsim/plugins/loop"
+	"github.com/volsim/volsim/plugins/lvm"
 )
 
 // volsim runs the command line.
@@ -30,9 +31,7 @@ func TestDemoTellsTheLifeOfAVolume(t *testing.T) {
 			if status != 0 || errs != "" {
 				t.Fatalf("status %d, stderr %q", status, errs)
 			}
-			// In this order; other lines may stand between.
-			at := 0
-			for _, want := range []string{
+			inOrder(t, out, []string{
 				"A cluster of two nodes", "registers driver",
 				"A claim is provisioned and bound", "asks for 64Mi of storage: claim default/data",
 				"has the driver make a volume pvc-", "binds claim default/data to volume pvc-", "marks claim default/data Bound",
@@ -45,17 +44,48 @@ func TestDemoTellsTheLifeOfAVolume(t *testing.T) {
 				"finds greeting.txt with the same 47 bytes",
 				"Pod, claim and volume go", "marks volume pvc-", "Released", "has the driver delete the volume",
 				"API writes,", "driver calls", "on " + devices + " devices", "Nothing is left.",
-			} {
-				i := strings.Index(out[at:], want)
-				if i < 0 {
-					t.Fatalf("%q does not come after what came before in:\n%s", want, out)
-				}
-				at += i + len(want)
-			}
+			})
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 				t.Errorf("left in the directory: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+func TestDemoOnVolumeGroupsBringsThePodBackWhereItsVolumeIs(t *testing.T) {
+	if err := lvm.Probe(); err != nil {
+		t.Skipf("volume groups: %v", err)
+	}
+	dir := t.TempDir()
+	status, out, errs := volsim(t.Context(), "demo", "--devices", "lvm", "--dir", dir)
+	if status != 0 || errs != "" {
+		t.Fatalf("status %d, stderr %q", status, errs)
+	}
+	inOrder(t, out, []string{
+		"volumes are logical volumes of this machine",
+		"A claim waits for its first pod", "asks for 64Mi of storage: claim default/data",
+		"A pod comes", "creates pod default/web", "selects node-1 for claim default/data", "has the driver make a volume pvc-",
+		"has the driver attach the volume: node=node-1", "writes 47 bytes to",
+		"only do so on node-1", "cordons node-1", "creates pod default/web",
+		"finds no node for pod default/web: 0/2 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity, 1 node(s) were unschedulable.",
+		"on node-2 there is no such disk", "uncordons node-1", "places pod default/web on node-1",
+		"finds greeting.txt with the same 47 bytes", "has the driver delete the volume", "on lvm devices", "Nothing is left.",
+	})
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left in the directory: %v, %v", left, err)
+	}
+}
+
+// inOrder checks that texts come one after another; others may stand between.
+func inOrder(t *testing.T, out string, texts []string) {
+	t.Helper()
+	at := 0
+	for _, want := range texts {
+		i := strings.Index(out[at:], want)
+		if i < 0 {
+			t.Fatalf("%q does not come after what came before in:\n%s", want, out)
+		}
+		at += i + len(want)
 	}
 }
 
@@ -87,7 +117,7 @@ func TestDemoRefusesInOneLine(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"unknown devices", []string{"demo", "--devices", "zfs"}, `volsim: cluster: devices "zfs": want auto, loop or array`},
+		{"unknown devices", []string{"demo", "--devices", "zfs"}, `volsim: cluster: devices "zfs": want auto, loop, lvm or array`},
 		{"unknown command", []string{"dmeo"}, `volsim: unknown command "dmeo" for "volsim"`},
 		{"argument", []string{"demo", "twice"}, `volsim: unknown command "twice" for "volsim demo"`},
 		{"unknown flag", []string{"demo", "--fast"}, "volsim: unknown flag: --fast"},

@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	searching := []*cobra.Command{newExplore(), newReplay()}
+	searching := []*cobra.Command{newExplore(), newReplay(), newSession()}
 	for _, c := range searching {
 		c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	}

@@ -50,8 +50,8 @@ func newServe() *cobra.Command {
 	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "volsim.kubeconfig",
 		"`file` to write; in one that is there, a cluster, user and context \"volsim\" are added and made the current ones")
 	cmd.Flags().IntVar(&o.nodes, "nodes", 2, "how many nodes")
-	cmd.Flags().StringVar(&o.devices, "devices", "auto", "what volumes are made of: auto, loop or array")
-	cmd.Flags().StringVar(&o.dir, "dir", "", "with loop devices: an existing directory for the backing files and mounts (default a temporary one)")
+	cmd.Flags().StringVar(&o.devices, "devices", "auto", "what volumes are made of: auto, loop, lvm or array")
+	cmd.Flags().StringVar(&o.dir, "dir", "", "with loop or lvm devices: an existing directory for the backing files and mounts (default a temporary one)")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` to listen on; anything but loopback lets others in who have the token")
 	return cmd
 }

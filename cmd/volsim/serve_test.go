@@ -143,7 +143,7 @@ func TestServeSaysWhatIsWrong(t *testing.T) {
 		want string
 	}{
 		{"no nodes", []string{"--nodes", "0"}, "--nodes 0: want at least 1"},
-		{"strange devices", []string{"--devices", "tape"}, `devices "tape": want auto, loop or array`},
+		{"strange devices", []string{"--devices", "tape"}, `devices "tape": want auto, loop, lvm or array`},
 		{"strange address", []string{"--devices", "array", "--listen", "nowhere"}, "listen on nowhere: "},
 		{"no such folder", []string{"--devices", "array", "--kubeconfig", filepath.Join(dir, "file", "config")}, ""},
 		{"not a kubeconfig", []string{"--devices", "array", "--kubeconfig", bad}, "read kubeconfig: "},

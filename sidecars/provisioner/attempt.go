@@ -26,7 +26,7 @@ const (
 	deletionSecretNamespaceAnnotation = "volume.kubernetes.io/provisioner-deletion-secret-namespace"
 )
 
-// attempt is a volume being made for a claim. It never changes, so that a repeated call is the same call.
+// attempt is a volume being made for a claim. Once it is placed it never changes, so that a repeated call is the same call.
 type attempt struct {
 	key      claimKey
 	claim    *corev1.PersistentVolumeClaim // as it was when the attempt began
@@ -83,9 +83,14 @@ func checkOffered(claim *corev1.PersistentVolumeClaim, capabilities driver.Capab
 	if source := claim.Spec.DataSource; source != nil {
 		switch source.Kind {
 		case "VolumeSnapshot":
+			if capabilities[csispec.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] {
+				return errors.New("snapshots are not restored by this provisioner, though the driver can: use the external-provisioner itself")
+			}
 			return errors.New("CSI driver does not support snapshot restore: controller CREATE_DELETE_SNAPSHOT capability is not reported")
-		case "PersistentVolumeClaim":
-			return errors.New("CSI driver does not support clone operations: controller CLONE_VOLUME capability is not reported")
+		case sourceKind:
+			if !capabilities[csispec.ControllerServiceCapability_RPC_CLONE_VOLUME] {
+				return errors.New("CSI driver does not support clone operations: controller CLONE_VOLUME capability is not reported")
+			}
 		default:
 			return errPopulator
 		}
@@ -102,13 +107,13 @@ func checkOffered(claim *corev1.PersistentVolumeClaim, capabilities driver.Capab
 	}
 }
 
-// newVolume is the object of a volume that the driver made.
+// newVolume is the object of a volume that the driver made; places says that it tells where the volume can be used.
 //
 // Upstream: external-provisioner pkg/controller Provision (6.3.0), sig-storage-lib-external-provisioner
 // provisionClaimOperation (v13.0.0).
 //
 // Differs: the provisioner's identity, upstream a time and a random number, is the same in every run.
-func newVolume(a *attempt, driverName string, made *csispec.Volume) *corev1.PersistentVolume {
+func newVolume(a *attempt, driverName string, places bool, made *csispec.Volume) *corev1.PersistentVolume {
 	attributes := map[string]string{identityKey: "volsim-" + driverName}
 	maps.Copy(attributes, made.GetVolumeContext())
 	sizeBytes := made.GetCapacityBytes()
@@ -140,6 +145,9 @@ func newVolume(a *attempt, driverName string, made *csispec.Volume) *corev1.Pers
 			StorageClassName:       storagehelpers.GetPersistentVolumeClaimClass(a.claim),
 			VolumeMode:             a.claim.Spec.VolumeMode,
 		},
+	}
+	if places {
+		volume.Spec.NodeAffinity = nodeAffinity(made.GetAccessibleTopology())
 	}
 	if a.class.ReclaimPolicy != nil {
 		volume.Spec.PersistentVolumeReclaimPolicy = *a.class.ReclaimPolicy

@@ -86,6 +86,9 @@ func (c *Controller) syncClaim(ctx context.Context, key claimKey) error {
 	if claim == nil {
 		return nil
 	}
+	if isLet(claim) {
+		return c.releaseSource(ctx, claim)
+	}
 	class := c.class(claim)
 	if decideClaim(claim, class, c.cfg.DriverName) != provision || c.isMade(key.uid) {
 		return nil
@@ -98,6 +101,9 @@ func (c *Controller) syncClaim(ctx context.Context, key claimKey) error {
 	if err != nil {
 		c.reportUnfit(claim, err)
 		return nil
+	}
+	if err := c.place(ctx, a); err != nil {
+		return c.unplaced(ctx, a, err)
 	}
 	return c.create(ctx, a)
 }

@@ -38,6 +38,12 @@ type Config struct {
 	DriverName string
 	Conn       grpc.ClientConnInterface // to the driver's controller; each call leaves the component
 
+	// Topology says that the driver has VOLUME_ACCESSIBILITY_CONSTRAINTS: it is told where volumes are to be usable, and its volumes
+	// say on which nodes they are.
+	Topology bool
+	// StrictTopology has a volume made where its first pod is to run, and nowhere else: --strict-topology.
+	StrictTopology bool
+
 	BackoffMin time.Duration // delay after a first failure; doubles with each. 0: BackoffMin
 	BackoffMax time.Duration // 0: BackoffMax
 	Workers    int           // how many claims, and how many volumes, are worked on at once. 0: Workers
@@ -51,6 +57,7 @@ type Controller struct {
 	volumes     corelisters.PersistentVolumeLister
 	classes     storagelisters.StorageClassLister
 	attachments storagelisters.VolumeAttachmentLister
+	topology    topology
 
 	claimQueue  *sim.Queue[claimKey]
 	volumeQueue *sim.Queue[string] // by name
@@ -108,6 +115,11 @@ func New(cfg Config) *Controller {
 		made:        map[types.UID]struct{}{},
 		unsaved:     map[string]*corev1.PersistentVolume{},
 	}
+	if cfg.Topology {
+		c.topology = topology{
+			driver: cfg.DriverName, strict: cfg.StrictTopology, csiNodes: storage.CSINodes().Lister(), nodes: core.Nodes().Lister(),
+		}
+	}
 	listen.To(core.PersistentVolumeClaims().Informer(), c.claimChanged, c.claimGone)
 	listen.To(core.PersistentVolumes().Informer(), c.volumeChanged, c.volumeGone)
 	listen.To(storage.StorageClasses().Informer(), c.classChanged, nil)
@@ -125,14 +137,16 @@ func (cfg Config) queue(name string) sim.QueueConfig {
 }
 
 func (c *Controller) claimChanged(_, claim *corev1.PersistentVolumeClaim) {
-	if provisionerOf(claim) == c.cfg.DriverName {
+	if provisionerOf(claim) == c.cfg.DriverName || isLet(claim) {
 		c.claimQueue.Add(keyOf(claim))
 	}
+	c.sourceFreed(claim)
 }
 
 func (c *Controller) claimGone(claim *corev1.PersistentVolumeClaim) {
 	delete(c.infeasible, claim.UID)
 	delete(c.made, claim.UID)
+	c.sourceFreed(claim)
 }
 
 func (c *Controller) volumeGone(volume *corev1.PersistentVolume) {

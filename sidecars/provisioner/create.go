@@ -17,6 +17,30 @@ import (
 // Upstream: external-provisioner pkg/controller deleteVolumeRetryCount.
 const cleanupsMax = 5
 
+// place completes what the driver is to be asked for with what the volume is made from, and where it is to be usable.
+func (c *Controller) place(ctx context.Context, a *attempt) (err error) {
+	if a.request.VolumeContentSource, err = c.findSource(ctx, a.claim, a.class.Provisioner); err != nil {
+		return err
+	}
+	a.request.AccessibilityRequirements, err = c.topology.requirement(a.claim, a.class.AllowedTopologies)
+	if err != nil && !apierrors.IsNotFound(err) {
+		err = fmt.Errorf("error generating accessibility requirements: %w", err)
+	}
+	return err
+}
+
+// unplaced decides how an attempt goes on before the driver was asked: a node that is gone is given back to the scheduler.
+//
+// Upstream: external-provisioner pkg/controller prepareProvision (6.3.0).
+func (c *Controller) unplaced(ctx context.Context, a *attempt, err error) error {
+	c.reportBegin(a)
+	c.reportFailed(a, finished, err)
+	if c.cfg.Topology && apierrors.IsNotFound(err) && a.node() != "" && c.reschedule(ctx, a) == nil {
+		return nil
+	}
+	return err
+}
+
 // create asks the driver for the volume and saves its object. It is safe to repeat.
 //
 // Upstream: sig-storage-lib-external-provisioner provisionClaimOperation (v13.0.0).
@@ -32,20 +56,26 @@ func (c *Controller) create(ctx context.Context, a *attempt) error {
 	}
 	delete(c.background, a.key.uid)
 	c.made[a.key.uid] = struct{}{}
-	c.save(ctx, newVolume(a, c.cfg.DriverName, response.GetVolume()))
+	c.save(ctx, newVolume(a, c.cfg.DriverName, c.cfg.Topology, response.GetVolume()))
 	return nil
 }
 
-// check refuses a volume that cannot be used. One that is too small is deleted, and asked for again later.
+// check refuses a volume that cannot be used. One that is too small, or not made from its source, is deleted, and asked for
+// again later.
 func (c *Controller) check(ctx context.Context, a *attempt, made *csispec.Volume) error {
 	if made.GetVolumeId() == "" {
 		return errors.New("driver returned a volume without id")
 	}
+	var err error
 	got, want := made.GetCapacityBytes(), a.request.GetCapacityRange().GetRequiredBytes()
-	if got == 0 || got >= want {
+	switch {
+	case got != 0 && got < want:
+		err = fmt.Errorf("created volume capacity %v less than requested capacity %v", got, want)
+	case a.request.GetVolumeContentSource() != nil && made.GetContentSource() == nil:
+		err = errors.New("volume content source missing")
+	default:
 		return nil
 	}
-	err := fmt.Errorf("created volume capacity %v less than requested capacity %v", got, want)
 	var cleanup error
 	for range cleanupsMax {
 		_, cleanup = c.driver.DeleteVolume(ctx, &csispec.DeleteVolumeRequest{VolumeId: made.GetVolumeId()})

@@ -11,9 +11,12 @@
 // So a volume never exists without somebody who will either show it or delete it, unless this process itself is lost
 // between the call and the object, as upstream's can be.
 //
-// Not here: topology, clones and restores (refused), VolumeAttributesClass (refused), migration from in-tree plugins,
-// secrets (those a class names are not read), CSIStorageCapacity objects, deployment on each node, leader election, and
-// the time limit of a driver call.
+// With [Config].Topology the driver is told where a volume is to be usable, and the volume says on which nodes it is. A claim
+// whose volume is cloned is kept until the clone is there.
+//
+// Not here: restores of snapshots (refused), VolumeAttributesClass (refused), migration from in-tree plugins, secrets
+// (those a class names are not read), CSIStorageCapacity objects, deployment on each node, leader election, and the time
+// limit of a driver call.
 //
 // Upstream: external-provisioner 6.3.0, sig-storage-lib-external-provisioner v13.0.0.
 package provisioner

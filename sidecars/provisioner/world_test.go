@@ -39,6 +39,12 @@ type world struct {
 
 func newWorld(t *testing.T, chooser sim.Chooser) *world {
 	t.Helper()
+	return newWorldWith(t, chooser, provisioner.Config{})
+}
+
+// newWorldWith is newWorld with what is particular about the provisioner.
+func newWorldWith(t *testing.T, chooser sim.Chooser, cfg provisioner.Config) *world {
+	t.Helper()
 	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 100_000})
 	t.Cleanup(host.Close)
 	server := fake.NewServer(fake.Config{Now: host.Now})
@@ -48,11 +54,10 @@ func newWorld(t *testing.T, chooser sim.Chooser) *world {
 	})}
 	c := host.Component("provisioner")
 	client := &scripted.Client{Interface: server.Client(c)}
-	provisioner.New(provisioner.Config{
-		Component: c, Client: client, Informers: server.Informers(c), DriverName: driverName,
-		Recorder: events.New(events.Config{Component: c, Client: server.Client(c), Source: driverName}),
-		Conn:     csi.Suspend(c, driverName, conn),
-	})
+	cfg.Component, cfg.Client, cfg.Informers, cfg.DriverName = c, client, server.Informers(c), driverName
+	cfg.Recorder = events.New(events.Config{Component: c, Client: server.Client(c), Source: driverName})
+	cfg.Conn = csi.Suspend(c, driverName, conn)
+	provisioner.New(cfg)
 	newBinder(host, server)
 	return &world{t, host, server, disks, conn, client, server.Client(host.Outside())}
 }
@@ -228,10 +233,11 @@ func (b *binder) setPhase(ctx context.Context, volume *corev1.PersistentVolume, 
 func (b *binder) syncClaim(ctx context.Context, key cache.ObjectName) error {
 	claims := b.client.CoreV1().PersistentVolumeClaims(key.Namespace)
 	claim, err := claims.Get(ctx, key.Name, metav1.GetOptions{})
-	if err != nil || claim.DeletionTimestamp == nil || len(claim.Finalizers) == 0 {
+	const protection = "kubernetes.io/pvc-protection"
+	if err != nil || claim.DeletionTimestamp == nil || !slices.Contains(claim.Finalizers, protection) {
 		return nil
 	}
-	claim.Finalizers = nil
+	claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(f string) bool { return f == protection })
 	_, err = claims.Update(ctx, claim, metav1.UpdateOptions{})
 	return err
 }

@@ -1,0 +1,221 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/nodefs/loopdev"
+	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/loop"
+	"github.com/volsim/volsim/plugins/lvm"
+)
+
+// blockDriver is a driver on devices of this machine, with nodes in directories of it.
+type blockDriver struct {
+	*blockcsi.Driver
+	called string
+	placed bool // a volume can be used on one node only
+	dir    string
+	ours   bool     // dir was made here, and is removed at the end
+	within []string // what else is the driver's in dir, and is removed at the end
+	nodes  map[string]*nodefs.Real
+	roots  []string // of the nodes
+	// reset takes the devices of a node's volumes away.
+	reset func(ctx context.Context, node string) error
+	// held names what the driver still holds, and destroy takes it away.
+	held    func(ctx context.Context) ([]string, error)
+	destroy func(ctx context.Context) error
+}
+
+// newBlockDriver is a driver without devices yet, with everything below dir, or below a new temporary directory where dir is empty.
+func newBlockDriver(dir string) (*blockDriver, error) {
+	d := &blockDriver{dir: dir, nodes: map[string]*nodefs.Real{}}
+	if dir == "" {
+		made, err := os.MkdirTemp("", "volsim-")
+		if err != nil {
+			return nil, fmt.Errorf("directory for volumes: %w", err)
+		}
+		d.dir, d.ours = made, true
+	} else if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("directory for volumes %s: not an existing directory: make it first", dir)
+	}
+	return d, nil
+}
+
+// newLoopDriver makes the driver on loop devices over files below dir.
+func newLoopDriver(dir string) (*blockDriver, error) {
+	d, err := newBlockDriver(dir)
+	if err != nil {
+		return nil, err
+	}
+	images := filepath.Join(d.dir, "volumes")
+	d.called = loop.DriverName
+	devices, err := loop.New(loop.Config{Dir: images, AnyParameters: true})
+	if err != nil {
+		return nil, errors.Join(err, d.removeDir())
+	}
+	d.Driver, d.reset = devices.Driver, devices.Reset
+	d.destroy = func(context.Context) error { return errors.Join(devices.Close(), os.Remove(images)) }
+	d.held = func(context.Context) ([]string, error) {
+		files, err := filepath.Glob(filepath.Join(images, "*"))
+		for i, file := range files {
+			files[i] = "file " + file
+		}
+		return files, err
+	}
+	return d, nil
+}
+
+// diskBytes is the size of a node's disk: of a sparse file, so that it takes what is written to it.
+const diskBytes = 16 << 30
+
+// newLVMDriver makes the driver on logical volumes, with a disk below dir and a volume group for each node.
+func newLVMDriver(ctx context.Context, dir string, nodes int) (*blockDriver, error) {
+	d, err := newBlockDriver(dir)
+	if err != nil {
+		return nil, err
+	}
+	if d.dir, err = filepath.EvalSymlinks(d.dir); err == nil {
+		d.dir, err = filepath.Abs(d.dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.called, d.placed = lvm.DriverName, true
+	cfg := lvm.Config{AnyParameters: true}
+	// LVM acts on what carries its own system ID, and device-mapper has the names of groups once for the whole machine.
+	mark := fmt.Sprintf("volsim-%x", sha256.Sum256([]byte(d.dir)))[:len("volsim-")+12]
+	for i := range nodes {
+		name := nodeName(i)
+		private, disk := filepath.Join(d.dir, "lvm-"+name), filepath.Join(d.dir, "disk-"+name)
+		d.within = append(d.within, private, disk)
+		cfg.Nodes = append(cfg.Nodes, lvm.NodeConfig{
+			Name: name, LVM: lvm2.Config{Directory: private, SystemID: mark}, Group: mark + "-" + name,
+			Files: []lvm.File{{Path: disk, SizeBytes: diskBytes}},
+		})
+	}
+	devices, err := lvm.New(ctx, cfg)
+	if err != nil {
+		return nil, errors.Join(err, d.undoLVM(ctx, cfg), d.removeDir())
+	}
+	d.Driver, d.reset, d.destroy, d.held = devices.Driver, devices.Reset, devices.Destroy, d.heldVolumes
+	return d, nil
+}
+
+// undoLVM takes away what there is of a driver that could not be made: the volume groups of the first nodes, and loop devices.
+func (d *blockDriver) undoLVM(ctx context.Context, cfg lvm.Config) error {
+	for cfg.Nodes = cfg.Nodes[:len(cfg.Nodes)-1]; len(cfg.Nodes) > 0; cfg.Nodes = cfg.Nodes[:len(cfg.Nodes)-1] {
+		if devices, err := lvm.New(ctx, cfg); err == nil {
+			if err := devices.Destroy(ctx); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	bound, err := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, filepath.Join(d.dir, "disk-")) })
+	for _, each := range bound {
+		err = errors.Join(err, loopdev.Unbind(ctx, each))
+	}
+	return err
+}
+
+// heldVolumes names the volumes, the snapshots, and what belongs to neither.
+func (d *blockDriver) heldVolumes(ctx context.Context) ([]string, error) {
+	volumes, err := d.Driver.Controller().ListVolumes(ctx, &csispec.ListVolumesRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("list volumes: %w", err)
+	}
+	var held []string
+	for _, entry := range volumes.GetEntries() {
+		held = append(held, fmt.Sprintf("volume %s at %v", entry.GetVolume().GetVolumeId(), entry.GetVolume().GetAccessibleTopology()))
+	}
+	snapshots, err := d.Driver.Controller().ListSnapshots(ctx, &csispec.ListSnapshotsRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	for _, entry := range snapshots.GetEntries() {
+		held = append(held, "snapshot "+entry.GetSnapshot().GetSnapshotId())
+	}
+	orphans, err := d.Orphans(ctx)
+	return append(held, orphans...), err
+}
+
+func (d *blockDriver) name() string   { return d.called }
+func (d *blockDriver) topology() bool { return d.placed }
+
+func (d *blockDriver) controller(r grpc.ServiceRegistrar) {
+	csispec.RegisterIdentityServer(r, d.Identity())
+	csispec.RegisterControllerServer(r, d.Controller())
+}
+
+func (d *blockDriver) addNode(node string) (nodefs.FS, string, csi.Register, error) {
+	root := filepath.Join(d.dir, node)
+	fs, err := nodefs.NewReal(root)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	d.nodes[node], d.roots = fs, append(d.roots, root)
+	server := d.Node(node, fs)
+	return fs, root, func(r grpc.ServiceRegistrar) {
+		csispec.RegisterIdentityServer(r, d.Identity())
+		csispec.RegisterNodeServer(r, server)
+	}, nil
+}
+
+func (d *blockDriver) boot(node string) error {
+	return errors.Join(d.nodes[node].UnmountAll(), d.reset(context.Background(), node))
+}
+
+func (d *blockDriver) left() ([]string, error) {
+	left, err := d.held(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	for _, node := range slices.Sorted(maps.Keys(d.nodes)) {
+		mounts, err := mountsLeft(d.nodes[node])
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, mounts...)
+	}
+	return left, nil
+}
+
+// close unmounts, detaches and removes. What cannot be taken away stays with its files, and is an error.
+func (d *blockDriver) close() error {
+	var errs []error
+	for _, fs := range d.nodes {
+		errs = append(errs, fs.UnmountAll())
+	}
+	errs = append(errs, d.destroy(context.Background()))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("clean up %s: %w", d.dir, err)
+	}
+	return d.removeDir()
+}
+
+// removeDir removes the directories made here. Nothing is mounted below them any more.
+func (d *blockDriver) removeDir() error {
+	if d.ours {
+		return os.RemoveAll(d.dir)
+	}
+	for _, path := range append(d.roots, d.within...) {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,20 @@
+package notebook
+
+import (
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+// unread is how many bytes that were written to a pipe nobody has read yet; 0 of what is no pipe.
+func unread(f *os.File) int {
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		return 0
+	}
+	var n int32
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), syscall.TIOCINQ, uintptr(unsafe.Pointer(&n))); errno != 0 {
+		return 0
+	}
+	return int(n)
+}

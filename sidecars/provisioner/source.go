@@ -1,0 +1,161 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/volsim/volsim/sidecars/internal/driver"
+)
+
+// CloneFinalizer keeps a claim for as long as volumes are being made from its volume.
+const CloneFinalizer = "provisioner.storage.kubernetes.io/cloning-protection"
+
+// sourceKind is the kind of a data source that is a claim.
+const sourceKind = "PersistentVolumeClaim"
+
+// sourceName is the name of the claim, of the same namespace, that a claim's volume is to be made from.
+func sourceName(claim *corev1.PersistentVolumeClaim) (string, bool) {
+	if source := claim.Spec.DataSource; source != nil && source.Kind == sourceKind {
+		return source.Name, true
+	}
+	return "", false
+}
+
+// errSource says no more of a volume that is no source than upstream does.
+var errSource = errors.New("claim in dataSource not bound or invalid")
+
+// findSource finds the volume that a claim's is to be made from, and lets its claim stay until it is made. nil is none. No error
+// is of something that was not found: that is for nodes.
+//
+// Upstream: external-provisioner pkg/controller getPVCSource, setCloneFinalizer (6.3.0).
+func (c *Controller) findSource(ctx context.Context, claim *corev1.PersistentVolumeClaim, provisioner string) (*csispec.VolumeContentSource, error) {
+	name, is := sourceName(claim)
+	if !is {
+		return nil, nil //nolint:nilnil // none
+	}
+	source, err := c.claims.PersistentVolumeClaims(claim.Namespace).Get(name)
+	if err != nil {
+		err = fmt.Errorf("error getting PVC %s (namespace %q) from api server: %v", name, claim.Namespace, err)
+	} else {
+		err = checkSource(claim, source)
+	}
+	var volume *corev1.PersistentVolume
+	if err == nil {
+		if volume, err = c.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, source.Spec.VolumeName, metav1.GetOptions{}); err != nil {
+			err = errSource
+		}
+	}
+	if err == nil {
+		err = checkSourceVolume(claim, source, volume, provisioner)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("error getting handle for DataSource Type %s by Name %s: %w", sourceKind, name, err)
+	}
+	if err := c.keepSource(ctx, source); err != nil {
+		return nil, err
+	}
+	return &csispec.VolumeContentSource{Type: &csispec.VolumeContentSource_Volume{
+		Volume: &csispec.VolumeContentSource_VolumeSource{VolumeId: volume.Spec.CSI.VolumeHandle},
+	}}, nil
+}
+
+// checkSource tells why a claim's volume can be no source.
+func checkSource(claim, source *corev1.PersistentVolumeClaim) error {
+	asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	least := source.Spec.Resources.Requests[corev1.ResourceStorage]
+	switch {
+	case source.Status.Phase != corev1.ClaimBound:
+		return fmt.Errorf("the PVC DataSource %s must have a status of Bound.  Got %v", source.Name, source.Status)
+	case source.DeletionTimestamp != nil:
+		return fmt.Errorf("the PVC DataSource %s is currently being deleted", source.Name)
+	case source.Spec.StorageClassName == nil:
+		return fmt.Errorf("the source PVC (%s) storageclass cannot be empty", source.Name)
+	case claim.Spec.StorageClassName == nil:
+		return fmt.Errorf("the requested PVC (%s) storageclass cannot be empty", claim.Name)
+	case asked.Value() < least.Value():
+		return fmt.Errorf("error, new PVC request must be greater than or equal in size to the specified PVC data source, requested %v but source is %v",
+			asked.Value(), least.Value())
+	case source.Spec.VolumeName == "":
+		return fmt.Errorf("volume name is empty in source PVC %s", source.Name)
+	}
+	return nil
+}
+
+// checkSourceVolume tells why a volume can be no source: it must be the source's, of the same driver, and used in the same way.
+func checkSourceVolume(claim, source *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, provisioner string) error {
+	ref := volume.Spec.ClaimRef
+	if volume.Spec.CSI == nil || volume.Spec.CSI.Driver != provisioner || ref == nil || ref.UID != source.UID ||
+		ref.Namespace != source.Namespace || ref.Name != source.Name || volume.Status.Phase != corev1.VolumeBound {
+		return errSource
+	}
+	switch wants, is := driver.IsBlock(claim.Spec.VolumeMode), driver.IsBlock(volume.Spec.VolumeMode); {
+	case is && !wants:
+		return errors.New("the source PVC and destination PVCs must have the same volume mode for cloning.  Source is Block, but new PVC requested Filesystem")
+	case wants && !is:
+		return errors.New("the source PVC and destination PVCs must have the same volume mode for cloning.  Source is Filesystem, but new PVC requested Block")
+	}
+	return nil
+}
+
+// keepSource gives a claim the finalizer that keeps it.
+func (c *Controller) keepSource(ctx context.Context, source *corev1.PersistentVolumeClaim) error {
+	if slices.Contains(source.Finalizers, CloneFinalizer) {
+		return nil
+	}
+	source = source.DeepCopy()
+	source.Finalizers = append(source.Finalizers, CloneFinalizer)
+	_, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(source.Namespace).Update(ctx, source, metav1.UpdateOptions{})
+	if err != nil {
+		return fmt.Errorf("keep claim %s while it is cloned: %v", source.Name, err)
+	}
+	return nil
+}
+
+// isLet tells whether a claim that is being deleted is only kept for what is made from its volume.
+func isLet(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, CloneFinalizer)
+}
+
+// releaseSource lets a claim go that is being deleted, unless a volume is still to be made from its own. What such a claim
+// waits for comes by sourceFreed.
+//
+// Upstream: external-provisioner pkg/controller CloningProtectionController (6.3.0).
+//
+// Differs: claims to be made are waited for; upstream looks again with back-off.
+func (c *Controller) releaseSource(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	all, err := c.claims.PersistentVolumeClaims(claim.Namespace).List(labels.Everything())
+	if err != nil {
+		return err
+	}
+	for _, each := range all {
+		if name, is := sourceName(each); is && name == claim.Name && each.Status.Phase == corev1.ClaimPending {
+			return nil
+		}
+	}
+	claim = claim.DeepCopy()
+	claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(f string) bool { return f == CloneFinalizer })
+	_, err = c.cfg.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// sourceFreed looks again at the claim that a claim's volume is made from: that may have been waited for.
+func (c *Controller) sourceFreed(claim *corev1.PersistentVolumeClaim) {
+	name, is := sourceName(claim)
+	if !is {
+		return
+	}
+	if source, err := c.claims.PersistentVolumeClaims(claim.Namespace).Get(name); err == nil && isLet(source) {
+		c.claimQueue.Add(keyOf(source))
+	}
+}

@@ -1,0 +1,276 @@
+package provisioner
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
+)
+
+// topology tells where volumes can be used, as the nodes' drivers have said it. The zero value is of a driver whose volumes
+// can be used everywhere.
+type topology struct {
+	driver   string
+	strict   bool
+	csiNodes storagelisters.CSINodeLister // nil: everywhere
+	nodes    corelisters.NodeLister
+}
+
+// place is a set of segments all of which a node has.
+type place map[string]string
+
+// keys are the segments' keys in order.
+func (p place) keys() []string { return slices.Sorted(maps.Keys(p)) }
+
+// isIn tells whether whatever is in other is in this place, too.
+func (p place) isIn(other place) bool {
+	for key, value := range p {
+		if has, ok := other[key]; !ok || has != value {
+			return false
+		}
+	}
+	return true
+}
+
+// compare orders places: those of fewer segments first, then by keys and values.
+func (p place) compare(other place) int {
+	if byLength := cmp.Compare(len(p), len(other)); byLength != 0 {
+		return byLength
+	}
+	theirs := other.keys()
+	for i, key := range p.keys() {
+		if c := cmp.Or(strings.Compare(key, theirs[i]), strings.Compare(p[key], other[theirs[i]])); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// requirement is where a claim's volume is to be usable; nil where it does not matter. Where the node that was chosen, or its
+// CSINode, is not there, the error is the lister's.
+//
+// Upstream: external-provisioner pkg/controller GenerateAccessibilityRequirements (6.3.0) with --immediate-topology.
+//
+// Differs: where no node was chosen, the keys are those of the first node by name that has some; upstream takes any.
+func (t topology) requirement(claim *corev1.PersistentVolumeClaim, allowed []corev1.TopologySelectorTerm) (*csispec.TopologyRequirement, error) {
+	if t.csiNodes == nil {
+		return nil, nil //nolint:nilnil // everywhere
+	}
+	var places, preferred []place
+	var err error
+	if node := claim.Annotations[storagehelpers.AnnSelectedNode]; node == "" {
+		places, err = t.anywhere(allowed)
+		preferred = shifted(places, spread(claim.Name))
+	} else {
+		places, preferred, err = t.at(node, allowed)
+	}
+	if err != nil || len(places) == 0 {
+		return nil, err
+	}
+	return &csispec.TopologyRequirement{Requisite: segments(places), Preferred: segments(preferred)}, nil
+}
+
+// anywhere are the places for a volume of which nobody has chosen the node.
+func (t topology) anywhere(allowed []corev1.TopologySelectorTerm) ([]place, error) {
+	if len(allowed) > 0 {
+		return sorted(flatten(allowed)), nil
+	}
+	csiNodes, err := t.csiNodes.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("error listing CSINodes: %w", err)
+	}
+	names := make([]string, len(csiNodes))
+	for i, node := range csiNodes {
+		names[i] = node.Name
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if keys, err := t.keys(name); err == nil && len(keys) > 0 {
+			return t.all(keys)
+		}
+	}
+	return nil, errors.New("no available topology found")
+}
+
+// at are the places for a volume whose first pod is to run on a node, and the same in order, that node's place first.
+func (t topology) at(node string, allowed []corev1.TopologySelectorTerm) (places, preferred []place, err error) {
+	keys, err := t.keys(node)
+	if err != nil {
+		return nil, nil, fmt.Errorf("failed to get selected CSINode %s: %w", node, err)
+	}
+	if len(keys) == 0 {
+		return nil, nil, fmt.Errorf("no topology key found for node %s", node)
+	}
+	var has map[string]string
+	if chosen, err := t.nodes.Get(node); err == nil {
+		has = chosen.Labels
+	}
+	own, ok := placeOf(has, keys)
+	if !ok {
+		return nil, nil, fmt.Errorf("topology labels from selected node %v does not match topology keys from CSINode %v", has, keys)
+	}
+	places = sorted(flatten(allowed))
+	contains := func(p place) bool { return p.isIn(own) }
+	if t.strict {
+		if len(places) > 0 && !slices.ContainsFunc(places, contains) {
+			return nil, nil, fmt.Errorf("selected node '%q' topology '%v' is not in allowed topologies: %v", node, own, places)
+		}
+		return []place{own}, []place{own}, nil
+	}
+	if len(places) == 0 {
+		if places, err = t.all(keys); err != nil {
+			return nil, nil, err
+		}
+	}
+	first := slices.IndexFunc(places, contains)
+	if first < 0 {
+		return nil, nil, fmt.Errorf("topology %v from selected node %q is not in requisite: %v", own, node, places)
+	}
+	return places, shifted(places, uint32(first)), nil
+}
+
+// keys are those of the segments that the driver told of a node.
+func (t topology) keys(node string) ([]string, error) {
+	csiNode, err := t.csiNodes.Get(node)
+	if err != nil {
+		return nil, err
+	}
+	for _, driver := range csiNode.Spec.Drivers {
+		if driver.Name == t.driver {
+			return driver.TopologyKeys, nil
+		}
+	}
+	return nil, nil
+}
+
+// all are the places of all nodes that have all the keys, in order, each once.
+func (t topology) all(keys []string) ([]place, error) {
+	nodes, err := t.nodes.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("error listing nodes: %w", err)
+	}
+	var places []place
+	for _, node := range nodes {
+		if p, ok := placeOf(node.Labels, keys); ok {
+			places = append(places, p)
+		}
+	}
+	if len(places) == 0 {
+		return nil, fmt.Errorf("topologyKeys %v were not found on any nodes", keys)
+	}
+	return sorted(places), nil
+}
+
+// placeOf is where a node with such labels is; false where it lacks a key.
+func placeOf(has map[string]string, keys []string) (place, bool) {
+	p := place{}
+	for _, key := range keys {
+		value, ok := has[key]
+		if !ok {
+			return nil, false
+		}
+		p[key] = value
+	}
+	return p, true
+}
+
+// flatten are the places that a class allows: each combination of the values of a term is one.
+//
+// Upstream: external-provisioner pkg/controller flatten (6.3.0).
+func flatten(allowed []corev1.TopologySelectorTerm) []place {
+	var all []place
+	for _, term := range allowed {
+		var combined []place
+		for i, expression := range term.MatchLabelExpressions {
+			if i == 0 {
+				combined = []place{{}}
+			}
+			var longer []place
+			for _, value := range expression.Values {
+				for _, p := range combined {
+					p = maps.Clone(p)
+					p[expression.Key] = value
+					longer = append(longer, p)
+				}
+			}
+			combined = longer
+		}
+		all = append(all, combined...)
+	}
+	return all
+}
+
+// sorted are places in order, each once.
+func sorted(places []place) []place {
+	slices.SortFunc(places, place.compare)
+	return slices.CompactFunc(places, func(a, b place) bool { return a.compare(b) == 0 })
+}
+
+// shifted are places from the first-th on, then those before it; first counts round.
+func shifted(places []place, first uint32) []place {
+	if len(places) == 0 {
+		return nil
+	}
+	at := first % uint32(len(places))
+	return slices.Concat(places[at:], places[:at])
+}
+
+func segments(places []place) []*csispec.Topology {
+	all := make([]*csispec.Topology, len(places))
+	for i, p := range places {
+		all[i] = &csispec.Topology{Segments: p}
+	}
+	return all
+}
+
+// spread is the place, counted round, of a claim of which nobody has chosen the node: the claims of one StatefulSet follow
+// one another.
+//
+// Upstream: external-provisioner pkg/controller getPVCNameHashAndIndexOffset (6.3.0).
+func spread(claim string) uint32 {
+	var index uint32
+	if at := strings.LastIndexByte(claim, '-'); at >= 0 {
+		if n, err := strconv.ParseUint(claim[at+1:], 10, 32); err == nil {
+			index, claim = uint32(n), claim[:at]
+			claim = claim[strings.LastIndexByte(claim, '-')+1:]
+		}
+	}
+	h := fnv.New32()
+	h.Write([]byte(claim))
+	return h.Sum32() + index
+}
+
+// nodeAffinity is which nodes can use a volume; nil: all.
+//
+// Upstream: external-provisioner pkg/controller GenerateVolumeNodeAffinity (6.3.0).
+func nodeAffinity(accessible []*csispec.Topology) *corev1.VolumeNodeAffinity {
+	if len(accessible) == 0 {
+		return nil
+	}
+	selector := &corev1.NodeSelector{}
+	for _, each := range accessible {
+		p := place(each.GetSegments())
+		if len(p) == 0 {
+			continue
+		}
+		var term corev1.NodeSelectorTerm
+		for _, key := range p.keys() {
+			term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{
+				Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{p[key]},
+			})
+		}
+		selector.NodeSelectorTerms = append(selector.NodeSelectorTerms, term)
+	}
+	return &corev1.VolumeNodeAffinity{Required: selector}
+}

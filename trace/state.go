@@ -1,0 +1,82 @@
+package trace
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// State says in a few words how an object of the life of a volume stands: "Bound to disk-1", "Running on node-2, being
+// deleted". It returns "there" for other objects, and "none" for nil.
+func State(obj runtime.Object) string {
+	var words string
+	switch o := obj.(type) {
+	case nil:
+		return "none"
+	case *corev1.PersistentVolumeClaim:
+		words = stateOfClaim(o)
+	case *corev1.PersistentVolume:
+		words = stateOfVolume(o)
+	case *corev1.Pod:
+		words = phased(string(o.Status.Phase), "on", o.Spec.NodeName)
+	case *storagev1.VolumeAttachment:
+		words = "to be attached to " + o.Spec.NodeName
+		if o.Status.Attached {
+			words = "attached to " + o.Spec.NodeName
+		}
+	case *corev1.Node:
+		words = stateOfNode(o)
+	default:
+		words = "there"
+	}
+	if meta, ok := obj.(metav1.Object); ok && meta.GetDeletionTimestamp() != nil {
+		words += ", being deleted"
+	}
+	return words
+}
+
+// phased is a phase and what it has to do with; an object that has no phase yet is new.
+func phased(phase, link, other string) string {
+	if phase == "" {
+		phase = "new"
+	}
+	if other == "" {
+		return phase
+	}
+	return phase + " " + link + " " + other
+}
+
+func stateOfClaim(c *corev1.PersistentVolumeClaim) string {
+	if c.Status.Phase == corev1.ClaimBound {
+		return phased(string(c.Status.Phase), "to", c.Spec.VolumeName)
+	}
+	return phased(string(c.Status.Phase), "with volume", c.Spec.VolumeName)
+}
+
+func stateOfVolume(v *corev1.PersistentVolume) string {
+	claim := ""
+	if ref := v.Spec.ClaimRef; ref != nil {
+		claim = ref.Namespace + "/" + ref.Name
+	}
+	switch v.Status.Phase {
+	case corev1.VolumeBound:
+		return phased("Bound", "to", claim)
+	case corev1.VolumeReleased, corev1.VolumeFailed:
+		return phased(string(v.Status.Phase), "by", claim)
+	default:
+		return phased(string(v.Status.Phase), "for", claim)
+	}
+}
+
+func stateOfNode(n *corev1.Node) string {
+	ready := "not ready"
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			ready = "ready"
+		}
+	}
+	return fmt.Sprintf("%s, %d attached, %d in use", ready, len(n.Status.VolumesAttached), len(n.Status.VolumesInUse))
+}
