@@ -2,15 +2,18 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/trace/picture"
 )
 
 type replayOptions struct {
 	trace bool
+	svg   string
 }
 
 func newReplay() *cobra.Command {
@@ -32,6 +35,7 @@ func newReplay() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return replay(cmd, args[0], o) },
 	}
 	cmd.Flags().BoolVar(&o.trace, "trace", false, "print the whole trace first, the set-up included")
+	cmd.Flags().StringVar(&o.svg, "svg", "", "")
 	return cmd
 }
 
@@ -45,6 +49,10 @@ func replay(cmd *cobra.Command, name string, o replayOptions) error {
 		return usage(err)
 	}
 	out := cmd.OutOrStdout()
+	if o.svg != "" {
+		d := picture.SpaceTime(r.Trace.Records(), scenario.Picture(s, r))
+		os.WriteFile(o.svg, d.SVG(), 0o644)
+	}
 	if o.trace {
 		fmt.Fprintln(out, r.Trace.Text())
 	}
