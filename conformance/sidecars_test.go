@@ -191,22 +191,18 @@ func (w *sidecarWorld) install(path string) {
 func (w *sidecarWorld) runSidecars(dir, kubeconfig, socket string) {
 	w.t.Helper()
 	address := []string{"--csi-address=" + socket, "--kubeconfig=" + kubeconfig, "--leader-election", "--leader-election-namespace=kube-system", "--kube-api-qps=1000", "--kube-api-burst=1000"}
+	programs := buildSidecars(w.t, dir)
 	for _, s := range []struct {
-		pkg  string
+		name string
 		args []string
 	}{
-		{"external-provisioner/v6/cmd/csi-provisioner", append(slices.Clone(address), "--enable-capacity", "--capacity-ownerref-level=-1", "--capacity-for-immediate-binding", "--extra-create-metadata", "--retry-interval-start=100ms")},
-		{"external-attacher/v4/cmd/csi-attacher", append(slices.Clone(address), "--reconcile-sync=2s", "--retry-interval-start=100ms")},
-		{"external-resizer/v2/cmd/csi-resizer", append(slices.Clone(address), "--handle-volume-inuse-error=true", "--retry-interval-start=100ms")},
-		{"external-snapshotter/v8/cmd/csi-snapshotter", append(slices.Clone(address), "--retry-interval-start=100ms")},
-		{"external-snapshotter/v8/cmd/snapshot-controller", []string{"--kubeconfig=" + kubeconfig, "--leader-election", "--leader-election-namespace=kube-system", "--kube-api-qps=1000", "--kube-api-burst=1000", "--retry-interval-start=100ms"}},
+		{"csi-provisioner", append(slices.Clone(address), "--enable-capacity", "--capacity-ownerref-level=-1", "--capacity-for-immediate-binding", "--extra-create-metadata", "--retry-interval-start=100ms")},
+		{"csi-attacher", append(slices.Clone(address), "--reconcile-sync=2s", "--retry-interval-start=100ms")},
+		{"csi-resizer", append(slices.Clone(address), "--handle-volume-inuse-error=true", "--retry-interval-start=100ms")},
+		{"csi-snapshotter", append(slices.Clone(address), "--retry-interval-start=100ms")},
+		{"snapshot-controller", []string{"--kubeconfig=" + kubeconfig, "--leader-election", "--leader-election-namespace=kube-system", "--kube-api-qps=1000", "--kube-api-burst=1000", "--retry-interval-start=100ms"}},
 	} {
-		program := filepath.Join(dir, filepath.Base(s.pkg))
-		out, err := exec.Command("go", "build", "-C", "sidecars", "-ldflags", "-s -w", "-o", program, "github.com/kubernetes-csi/"+s.pkg).CombinedOutput()
-		if err != nil {
-			w.t.Fatalf("build %s: %v\n%s", s.pkg, err, out)
-		}
-		w.run(program, s.args)
+		w.run(filepath.Join(programs, s.name), s.args)
 	}
 }
 
