@@ -24,8 +24,11 @@ func (p *spaceTime) mermaid() string {
 			m.note(now.lane, now.lane, note)
 		}
 	}
-	for _, words := range slices.Concat(p.verdict, p.end) {
-		m.note(0, len(p.lanes)-1, words)
+	for _, b := range p.behind {
+		m.note(0, len(p.lanes)-1, "at the end, "+b.String())
+	}
+	for _, v := range p.verdict {
+		m.note(0, len(p.lanes)-1, v)
 	}
 	return m.String()
 }
@@ -93,8 +96,11 @@ func (p *spaceTime) text() string {
 			g.row(g.lanes(), "  "+note)
 		}
 	}
-	for _, words := range slices.Concat(p.verdict, p.end) {
-		g.words(words)
+	for _, b := range p.behind {
+		g.words("At the end, " + b.String())
+	}
+	for _, v := range p.verdict {
+		g.words(v)
 	}
 	g.words(p.key())
 	return g.String()
