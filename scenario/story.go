@@ -259,7 +259,7 @@ const linesMax = 150
 
 // text is the whole story.
 func (t *teller) text() string {
-	return trace.Shorten(strings.Join(t.lines, "\n")) + "\n"
+	return trace.Short(strings.Join(t.lines, "\n")) + "\n"
 }
 
 // end says what is broken, and how to see it again.

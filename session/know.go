@@ -102,7 +102,7 @@ func (s *Session) Unaware() []Unaware {
 		}
 		for _, one := range stale {
 			about := Unaware{
-				Part: part, Object: trace.Shorten(trace.Noun(one.Object)), Believes: state(one.Cached), True: state(one.Is),
+				Part: part, Object: trace.Short(trace.Noun(one.Object)), Believes: state(one.Cached), True: state(one.Is),
 			}
 			if one.Cached != nil {
 				about.Version = one.Cached.GetResourceVersion()
@@ -118,7 +118,7 @@ func state(obj fake.Object) string {
 	if obj == nil {
 		return trace.State(nil)
 	}
-	return trace.Shorten(trace.State(obj.(runtime.Object)))
+	return trace.Short(trace.State(obj.(runtime.Object)))
 }
 
 // Object is one of the objects of the life of a volume.
@@ -137,7 +137,7 @@ func (s *Session) Objects() []Object {
 			if namespace := obj.GetNamespace(); namespace != "" {
 				name = namespace + "/" + name
 			}
-			all = append(all, Object{Name: trace.Shorten(trace.Noun(resource + "/" + name)), State: state(obj), Version: obj.GetResourceVersion()})
+			all = append(all, Object{Name: trace.Short(trace.Noun(resource + "/" + name)), State: state(obj), Version: obj.GetResourceVersion()})
 		}
 	}
 	return all
@@ -154,7 +154,7 @@ func (s *Session) Events() []string {
 		}
 		of := e.InvolvedObject
 		kind := strings.ToLower(of.Kind) + " " + of.Namespace + "/" + of.Name
-		all = append(all, trace.Shorten(fmt.Sprintf("%s: %s %s: %s", kind, e.Type, e.Reason, e.Message)))
+		all = append(all, trace.Short(fmt.Sprintf("%s: %s %s: %s", kind, e.Type, e.Reason, e.Message)))
 	}
 	return all
 }

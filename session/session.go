@@ -19,6 +19,9 @@ import (
 // StepsMax is how many steps one operation takes at most: what takes more is likely to go on for ever.
 const StepsMax = 20_000
 
+// closeMax is up to how many steps in one operation each of them is told of, also those that matter little.
+const closeMax = 10
+
 // Session is a world that is moved by hand. See the package's description.
 type Session struct {
 	cluster *cluster.Cluster
@@ -79,7 +82,7 @@ func (s *Session) Do(text string) error {
 		note = err.Error()
 		err = fmt.Errorf("session: %q: %w", text, err)
 	}
-	s.done = append(s.done, done{op: text, closer: op.verb == "step", upTo: s.cluster.Trace().Steps(), note: note})
+	s.done = append(s.done, done{op: text, closer: op.verb == "step" && op.many <= closeMax, upTo: s.cluster.Trace().Steps(), note: note})
 	return err
 }
 
@@ -99,8 +102,12 @@ func (s *Session) do(op operation) (note string, err error) {
 	switch op.verb {
 	case "step":
 		return s.steps(op)
+	case "until":
+		return s.until(op)
+	case "settle":
+		return s.move(s.host.Busy)
 	case "rest":
-		return s.rest()
+		return s.move(func() bool { return true })
 	case "hold":
 		return "", s.hold(op.of)
 	case "release":
@@ -110,7 +117,7 @@ func (s *Session) do(op operation) (note string, err error) {
 		}
 		s.hand.held = slices.Delete(s.hand.held, at, at+1)
 	case "fail":
-		if op.of != "" && !slices.Contains(s.cluster.Parts(), op.of) {
+		if op.of != "" && !slices.Contains(s.cluster.Parts(), op.of) && !isVerb(op.of) {
 			return "", s.noPart(op.of)
 		}
 		s.hand.fault, s.hand.whose = op.fault, op.of
@@ -168,10 +175,33 @@ func (s *Session) steps(op operation) (note string, err error) {
 	return "", nil
 }
 
-// rest lets the world move until nothing is left to happen.
-func (s *Session) rest() (note string, err error) {
+// until lets the world move until a call has been made.
+func (s *Session) until(op operation) (note string, err error) {
+	if op.part != "" && !slices.Contains(s.cluster.Parts(), op.part) {
+		return "", s.noPart(op.part)
+	}
+	at, made := s.cluster.Trace().Steps(), false
+	note, err = s.move(func() bool {
+		for _, r := range s.cluster.Trace().Records()[at:] {
+			verb, _, _ := strings.Cut(r.Verb, "/")
+			calls := r.Kind == trace.KindAPI || r.Kind == trace.KindDriver
+			made = made || calls && (r.Verb == op.of || verb == op.of) && (op.part == "" || op.part == trace.Component(r.Actor))
+			at++
+		}
+		return !made
+	})
+	switch {
+	case err != nil || made:
+		return "", err
+	default:
+		return "", fmt.Errorf("nobody does: %s", note)
+	}
+}
+
+// move lets the world move as long as something says so, and tells why it came to a stop otherwise.
+func (s *Session) move(on func() bool) (note string, err error) {
 	for range StepsMax {
-		if !s.step() {
+		if !on() || !s.step() {
 			return s.stillness(), nil
 		}
 	}
@@ -195,10 +225,14 @@ func (s *Session) check() {
 
 // stillness says why nothing happens.
 func (s *Session) stillness() string {
-	if s.host.Busy() {
+	switch {
+	case !s.host.Busy():
+		return "nothing is left to happen"
+	case len(s.hand.held) > 0:
 		return "nothing else is left to happen while these are held: " + strings.Join(s.hand.held, ", ")
+	default:
+		return ""
 	}
-	return "nothing is left to happen"
 }
 
 // Ops are the operations so far, also those that went wrong: to be played again.

@@ -68,7 +68,7 @@ func immediate() {
 // The provisioner dies in the middle: right after the driver has made the disk, and before there is a volume in the API. It
 // starts again, and knows nothing. Will there be two disks?
 func answer() {
-	s := session.Of("create claim data 1Gi", "fail driver-lost Unavailable provisioner", "rest").MustPlay()
+	s := session.Of("create claim data 1Gi", "fail driver-lost Unavailable CreateVolume", "rest").MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
 	fmt.Print(s.Truth())

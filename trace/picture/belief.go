@@ -70,7 +70,7 @@ func (s *scene) beliefs(part string, unheard []*trace.Record) []belief {
 				last = later
 			}
 		}
-		b := belief{who: part, object: trace.Shorten(trace.Noun(w.Object)), believes: state(s.history.before(w)), true: state(last)}
+		b := belief{who: part, object: trace.Short(trace.Noun(w.Object)), believes: state(s.history.before(w)), true: state(last)}
 		if b.believes != b.true {
 			beliefs = append(beliefs, b)
 		}
@@ -86,5 +86,5 @@ func state(r *trace.Record) string {
 	case r.Gone:
 		return "gone"
 	}
-	return trace.Shorten(trace.State(r.After))
+	return trace.Short(trace.State(r.After))
 }

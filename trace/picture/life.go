@@ -121,7 +121,7 @@ func (b *biographer) write(i int, r *trace.Record) {
 	if r.Gone {
 		state = gone
 	}
-	t.name = trace.Shorten(t.name)
+	t.name = trace.Short(t.name)
 	b.become(i, t, state)
 }
 

@@ -74,7 +74,7 @@ func newScene(records []trace.Record, o Options) *scene {
 		r := &s.records[i]
 		if i >= s.began {
 			for len(remarks) > 0 && remarks[0].Turn <= number(r) {
-				s.happened = append(s.happened, happening{what: remark, words: trace.Shorten(remarks[0].Words)})
+				s.happened = append(s.happened, happening{what: remark, words: trace.Short(remarks[0].Words)})
 				remarks = remarks[1:]
 			}
 			s.look(i)
@@ -83,7 +83,7 @@ func newScene(records []trace.Record, o Options) *scene {
 		s.hearsay.Note(r, s.cast.Concerns(r))
 	}
 	for _, r := range remarks {
-		s.happened = append(s.happened, happening{what: remark, words: trace.Shorten(r.Words)})
+		s.happened = append(s.happened, happening{what: remark, words: trace.Short(r.Words)})
 	}
 	s.end()
 	return s
@@ -158,7 +158,7 @@ func (s *scene) look(i int) {
 	if h.what <= called {
 		h.words = h.who + " " + h.words
 	}
-	h.words = trace.Shorten(h.words)
+	h.words = trace.Short(h.words)
 	if i > s.began {
 		h.after = r.At - s.at()
 	}

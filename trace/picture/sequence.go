@@ -38,7 +38,7 @@ func newSequence(s *scene) *sequence {
 		p.title = "Who asked whom for what"
 	}
 	for _, v := range s.options.Verdict {
-		p.verdict = append(p.verdict, trace.Shorten(v))
+		p.verdict = append(p.verdict, trace.Short(v))
 	}
 	at := func(name string) int { return slices.Index(p.lanes, name) }
 	for i := range happened {

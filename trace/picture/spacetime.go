@@ -64,7 +64,7 @@ func newSpaceTime(s *scene) *spaceTime {
 		b.picture.title = "Who did what, and who heard of it when"
 	}
 	for _, v := range s.options.Verdict {
-		b.picture.verdict = append(b.picture.verdict, trace.Shorten(v))
+		b.picture.verdict = append(b.picture.verdict, trace.Short(v))
 	}
 	b.picture.behind = s.behind
 	b.server = slices.Index(b.picture.lanes, server)

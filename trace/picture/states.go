@@ -77,7 +77,7 @@ func newStates(s *scene) *states {
 		p.title = "Which states were gone through"
 	}
 	for _, v := range s.options.Verdict {
-		p.verdict = append(p.verdict, trace.Shorten(v))
+		p.verdict = append(p.verdict, trace.Short(v))
 	}
 	changes := s.changes()
 	shown := map[thing]*machine{}
@@ -135,7 +135,7 @@ func (p *states) take(m *machine, c change) {
 	if words == "" {
 		words = trace.TellAll(*c.record)
 	}
-	p.steps = append(p.steps, trace.Shorten(fmt.Sprintf("%s%s (step %d)", who, words, number(c.record))))
+	p.steps = append(p.steps, trace.Short(fmt.Sprintf("%s%s (step %d)", who, words, number(c.record))))
 	m.edges[at].taken = append(m.edges[at].taken, len(p.steps))
 }
 

@@ -90,7 +90,7 @@ func newTimeline(s *scene) *timeline {
 		p.title = "What was when"
 	}
 	for _, v := range s.options.Verdict {
-		p.verdict = append(p.verdict, trace.Shorten(v))
+		p.verdict = append(p.verdict, trace.Short(v))
 	}
 	changes, retries := s.changes(), s.retries()
 	p.tell(s, changes, retries)
@@ -152,7 +152,7 @@ func (p *timeline) tell(s *scene, changes []change, retries []retry) {
 		case broken:
 			p.events = append(p.events, occurrence{len(p.instants) - 1, "here a rule is broken"})
 		case befell:
-			p.events = append(p.events, occurrence{len(p.instants) - 1, trace.Shorten(trace.TellEvent(r.Verb, r.Object))})
+			p.events = append(p.events, occurrence{len(p.instants) - 1, trace.Short(trace.TellEvent(r.Verb, r.Object))})
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (s *scene) retries() []retry {
 		} else if _, volume, within := strings.Cut(object, "/"); within {
 			object = volume
 		}
-		who, what := s.lane(r.Actor), trace.Shorten(r.Verb+" "+object)
+		who, what := s.lane(r.Actor), trace.Short(r.Verb+" "+object)
 		at := slices.IndexFunc(all, func(t retry) bool { return t.who == who && t.what == what })
 		if at < 0 {
 			at, all = len(all), append(all, retry{who: who, what: what})
@@ -262,7 +262,7 @@ func (p *timeline) retry(r retry) track {
 
 func tried(r *trace.Record) string {
 	words, _ := tell(*r)
-	return fmt.Sprintf("%d %s", number(r), trace.Shorten(words))
+	return fmt.Sprintf("%d %s", number(r), trace.Short(words))
 }
 
 // short is a duration without what nobody reads.
