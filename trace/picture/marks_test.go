@@ -136,7 +136,7 @@ func TestCrashIsAGapAndForgetsAll(t *testing.T) {
 	if down, late := lines(d, "down"), lines(d, "late"); down != 1 || late != 0 {
 		t.Errorf("%d gaps and %d late lines, want 1 and 0:\n%s", down, late, d.Text())
 	}
-	dead := regexp.MustCompile(`(?m)^.*:.* \d+ keeper marks volume disk Available`)
+	dead := regexp.MustCompile(`(?m)^.*:.* \d+  keeper marks volume disk Available`)
 	if !dead.MatchString(d.Text()) {
 		t.Errorf("the text does not show that binder is dead:\n%s", d.Text())
 	}

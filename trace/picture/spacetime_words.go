@@ -90,10 +90,10 @@ func (p *spaceTime) text() string {
 			c.put(now.lane, "x")
 		}
 		if drawn {
-			g.row(c, now.numbered())
+			g.row(c, now.number, now.words)
 		}
 		for _, note := range now.notes {
-			g.row(g.lanes(), "  "+note)
+			g.row(g.lanes(), 0, "  "+note)
 		}
 	}
 	for _, b := range p.behind {
