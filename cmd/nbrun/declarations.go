@@ -211,9 +211,10 @@ func (m memory) with(decls []declaration) (memory, error) {
 }
 
 // unheard is whether no cell before could tell that a cell declares this: nothing has the name yet, and nothing happens by itself.
-func (m memory) unheard(decls []declaration) bool {
+// A hopeful caller takes for granted that a variable's value is worked out without anybody's noticing.
+func (m memory) unheard(decls []declaration, hopeful bool) bool {
 	for _, d := range decls {
-		if !d.quiet {
+		if !d.quiet && !(hopeful && d.kind == token.VAR) {
 			return false
 		}
 		for _, name := range d.names {

@@ -37,7 +37,7 @@ func runTest(t *testing.T, ctx context.Context, limit time.Duration, n *notebook
 	t.Setenv("TMPDIR", temp)
 	folder := t.TempDir()
 	var r ran
-	r.spent, r.err = runNotebook(ctx, n, folder, limit)
+	r.spent, r.err = runNotebook(ctx, n, folder, limit, false)
 	var b strings.Builder
 	for i, c := range n.cells {
 		for _, line := range told(c) {
