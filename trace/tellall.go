@@ -2,7 +2,6 @@ package trace
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -115,8 +114,3 @@ func plural(resource string) string {
 	}
 	return word + "s"
 }
-
-var long = regexp.MustCompile(`([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}|([0-9a-f]{8})[0-9a-f]{56}`)
-
-// Short cuts names that are made of random numbers after eight characters.
-func Short(words string) string { return long.ReplaceAllString(words, "$1$3") }

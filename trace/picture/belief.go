@@ -4,11 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"github.com/volsim/volsim/trace"
 )
 
@@ -57,7 +52,7 @@ type belief struct {
 
 // String tells it in a sentence.
 func (b belief) String() string {
-	return fmt.Sprintf("%s believes: %s %s. True: %s", b.who, b.object, b.believes, b.true)
+	return fmt.Sprintf("%s believes of %s: %s; it is: %s", b.who, b.object, b.believes, b.true)
 }
 
 // beliefs are what a component believes of the objects of writes that it has not heard of.
@@ -87,50 +82,9 @@ func (s *scene) beliefs(part string, unheard []*trace.Record) []belief {
 func state(r *trace.Record) string {
 	switch {
 	case r == nil:
-		return "is not there"
+		return "not there"
 	case r.Gone:
-		return "is gone"
+		return "gone"
 	}
-	words := trace.Short(stateOf(r.After))
-	if meta, ok := r.After.(metav1.Object); ok && meta.GetDeletionTimestamp() != nil {
-		words += ", is being deleted"
-	}
-	return words
-}
-
-func stateOf(obj runtime.Object) string {
-	switch o := obj.(type) {
-	case *corev1.PersistentVolumeClaim:
-		words := "is " + string(o.Status.Phase)
-		if o.Spec.VolumeName != "" {
-			words += ", names volume " + o.Spec.VolumeName
-		}
-		return words
-	case *corev1.PersistentVolume:
-		words := "is " + string(o.Status.Phase)
-		if ref := o.Spec.ClaimRef; ref != nil {
-			words += ", for claim " + ref.Namespace + "/" + ref.Name
-		}
-		return words
-	case *corev1.Pod:
-		words := "is " + string(o.Status.Phase)
-		if o.Spec.NodeName != "" {
-			words += " on " + o.Spec.NodeName
-		}
-		return words
-	case *storagev1.VolumeAttachment:
-		if o.Status.Attached {
-			return "says attached to " + o.Spec.NodeName
-		}
-		return "says not attached to " + o.Spec.NodeName
-	default:
-		return "is of " + versionOf(obj)
-	}
-}
-
-func versionOf(obj runtime.Object) string {
-	if meta, ok := obj.(metav1.Object); ok {
-		return "rv " + meta.GetResourceVersion()
-	}
-	return "another version"
+	return trace.Short(trace.State(r.After))
 }

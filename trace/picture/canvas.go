@@ -36,7 +36,7 @@ const (
 type ink string
 
 // sizes are those of the inks of texts that are not sizeText.
-var sizes = map[ink]int{"title": sizeTitle, "small": sizeSmall, "rv": sizeSmall, "onbar": sizeSmall}
+var sizes = map[ink]int{"title": sizeTitle, "small": sizeSmall, "rv": sizeSmall, "tick": sizeSmall, "onbar": sizeSmall}
 
 func sizeOf(i ink) int {
 	if size, has := sizes[i]; has {

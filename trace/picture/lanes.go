@@ -1,6 +1,7 @@
 package picture
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -77,14 +78,48 @@ func nameDrivers(happened []happening) {
 	}
 }
 
+// rowsMax is how many rows a picture has at most: of a longer one the middle is left out.
+const rowsMax = 160
+
+// shorten leaves out the middle of what is too long.
+func shorten(all []happening) []happening {
+	rows := 0
+	for i := range all {
+		if all[i].row() {
+			rows++
+		}
+	}
+	if rows <= rowsMax {
+		return all
+	}
+	first, last, seen := 0, len(all), 0 // what is kept of the beginning, and of the end
+	for i := range all {
+		if !all[i].row() {
+			continue
+		}
+		seen++
+		switch seen {
+		case rowsMax / 3:
+			first = i + 1
+		case rows - rowsMax*2/3 + 2:
+			last = i
+		}
+	}
+	left := happening{what: folded, words: fmt.Sprintf("… %d rows are left out", rows-rowsMax+1)}
+	return slices.Concat(all[:first], []happening{left}, all[last:])
+}
+
+// row tells whether a picture has a row for it.
+func (h *happening) row() bool { return h.what != heard && h.what != rose }
+
 // foldMax is how many things at most may come again and again together.
 const foldMax = 12
 
 // fold replaces what happens again and again, more than twice, by a word about it.
 func fold(all []happening) []happening {
 	var rows []int // of which a picture has a row
-	for i, h := range all {
-		if h.what != heard && h.what != rose {
+	for i := range all {
+		if all[i].row() {
 			rows = append(rows, i)
 		}
 	}

@@ -28,13 +28,14 @@ type Drawing struct{ form form }
 
 // form is what each picture can be asked for.
 type form interface {
-	svg() []byte
+	draw() *canvas
+	caption() (title, description string)
 	mermaid() string
 	text() string
 }
 
 // SVG returns the picture as an SVG file.
-func (d *Drawing) SVG() []byte { return d.form.svg() }
+func (d *Drawing) SVG() []byte { return d.form.draw().file(d.form.caption()) }
 
 // Mermaid returns the picture as the text of a Mermaid diagram.
 func (d *Drawing) Mermaid() string { return d.form.mermaid() }

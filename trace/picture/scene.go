@@ -168,7 +168,7 @@ func (s *scene) look(i int) {
 // tell says what a record means. Where exactly a driver has done something is of no interest in a picture.
 func tell(r trace.Record) (words string, tells bool) {
 	if r.Kind == trace.KindDriver {
-		r.Detail = ""
+		_, r.Detail, _ = strings.Cut(r.Object, "/")
 	}
 	return trace.Tell(r)
 }

@@ -32,7 +32,7 @@ type message struct {
 }
 
 func newSequence(s *scene) *sequence {
-	happened := fold(s.happened)
+	happened := shorten(fold(s.happened))
 	p := &sequence{title: s.options.Title, lanes: lanesOf(happened)}
 	if p.title == "" {
 		p.title = "Who asked whom for what"
@@ -43,7 +43,7 @@ func newSequence(s *scene) *sequence {
 	at := func(name string) int { return slices.Index(p.lanes, name) }
 	for i := range happened {
 		h := &happened[i]
-		if h.what == heard || h.what == rose {
+		if !h.row() {
 			continue
 		}
 		if h.record != nil && h.pause() {

@@ -11,9 +11,8 @@ const (
 	askPitch = 150 // from one lane to the next, at most
 )
 
-func (p *sequence) svg() []byte {
-	about := fmt.Sprintf("A sequence diagram with %d lanes and %d messages; time runs downward.", len(p.lanes), len(p.messages))
-	return p.draw().file(p.title, about)
+func (p *sequence) caption() (title, description string) {
+	return p.title, fmt.Sprintf("A sequence diagram with %d lanes and %d messages; time runs downward.", len(p.lanes), len(p.messages))
 }
 
 func (p *sequence) draw() *canvas {

@@ -56,7 +56,7 @@ const pauseMin = time.Second
 
 // newSpaceTime decides the diagram.
 func newSpaceTime(s *scene) *spaceTime {
-	happened := fold(s.happened)
+	happened := shorten(fold(s.happened))
 	b := &weaver{picture: &spaceTime{
 		title: s.options.Title, lanes: lanesOf(happened),
 	}, at: map[*trace.Record]int{}, dead: map[int]int{}, born: map[int]int{}, blind: map[blindness]int{}}

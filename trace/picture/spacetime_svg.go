@@ -62,19 +62,22 @@ func (f frame) heads(c *canvas, y int) int {
 	return y + headStep + 4
 }
 
-// svg draws the diagram.
-func (p *spaceTime) svg() []byte { return p.draw().file(p.title, p.description()) }
-
-// description tells in a sentence what there is to see.
-func (p *spaceTime) description() string {
+// caption tells in a sentence what there is to see.
+func (p *spaceTime) caption() (title, description string) {
 	late := 0
 	for _, s := range p.strokes {
 		if s.what == "late" || s.what == "never" {
 			late++
 		}
 	}
-	return fmt.Sprintf("A space-time diagram with %d lanes and %d rows; time runs downward. %d times somebody acted without having heard of a write.",
-		len(p.lanes), len(p.moments), late)
+	rows := 0
+	for i := range p.moments {
+		if p.moments[i].row {
+			rows++
+		}
+	}
+	return p.title, fmt.Sprintf("A space-time diagram with %d lanes and %d rows; time runs downward. %d writes were not heard of in time.",
+		len(p.lanes), rows, late)
 }
 
 // loom draws a space-time diagram.

@@ -63,7 +63,7 @@ var plans = []plan{
 		[][2]string{{absent, attaching}, {attaching, attached}, {attaching, detaching}, {attached, detaching}, {detaching, gone}},
 	},
 	{
-		mountKind, "Mount", []string{absent, attached, staged, published},
+		mountKind, "At the node: volume", []string{absent, attached, staged, published},
 		[][2]string{{absent, attached}, {attached, staged}, {staged, published}, {published, staged}, {staged, attached}, {attached, absent}},
 	},
 }

@@ -13,9 +13,8 @@ const (
 	arcStep     = 20 // how much higher an arc is that spans one state more
 )
 
-func (p *states) svg() []byte {
-	about := fmt.Sprintf("%d state machines, with %d changes that are numbered in their order.", len(p.machines), len(p.steps))
-	return p.draw().file(p.title, about)
+func (p *states) caption() (title, description string) {
+	return p.title, fmt.Sprintf("%d state machines, with %d changes that are numbered in their order.", len(p.machines), len(p.steps))
 }
 
 func (p *states) draw() *canvas {
@@ -43,6 +42,7 @@ func (p *states) draw() *canvas {
 			c.say("text", left, 34, y, line)
 		}
 	}
+	y += 6
 	for _, v := range p.verdict {
 		for _, line := range wrap(v, sizeText, edge*100/115) {
 			y += lineStep + 2

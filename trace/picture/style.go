@@ -11,17 +11,18 @@ type palette struct {
 	page, ink, dim, thin, faint, fill string
 	write                             string // what is written, and what is so
 	accent, glow                      string // what somebody did not know
-	calm, firm, busy, past            string // phases: as it should be, and in use; on its way, over
+	calm, half, firm                  string // phases: as it should be, more and more
+	busy, past                        string // on its way, on its way out
 }
 
 var (
 	light = palette{
 		page: "#ffffff", ink: "#1f2328", dim: "#59636e", thin: "#9aa4af", faint: "#d1d9e0", fill: "#f6f8fa",
-		write: "#0072b2", accent: "#d55e00", glow: "#fbe3d3", calm: "#cfe8f7", firm: "#93cbee", busy: "#f7ecc3", past: "#e4e4e8",
+		write: "#0072b2", accent: "#d55e00", glow: "#fbe3d3", calm: "#cfe8f7", half: "#a9d6f2", firm: "#7cc0ea", busy: "#f7ecc3", past: "#e4e4e8",
 	}
 	dark = palette{
 		page: "#0d1117", ink: "#f0f6fc", dim: "#9198a1", thin: "#6e7781", faint: "#3d444d", fill: "#151b23",
-		write: "#56b4e9", accent: "#ff8f3f", glow: "#4a2a12", calm: "#123a56", firm: "#0d5f92", busy: "#4a4010", past: "#2a2f37",
+		write: "#56b4e9", accent: "#ff8f3f", glow: "#4a2a12", calm: "#123a56", half: "#0f4a70", firm: "#0d6aa5", busy: "#4a4010", past: "#2a2f37",
 	}
 )
 
@@ -32,7 +33,7 @@ const fonts = `system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",Arial,san
 var style = fmt.Sprintf(`.volsim text{font:%dpx %s}
 .volsim .title{font-size:%dpx;font-weight:600}
 .volsim .who{font-weight:600}
-.volsim .small,.volsim .rv,.volsim .onbar{font-size:%dpx}
+.volsim .small,.volsim .tick,.volsim .rv,.volsim .onbar{font-size:%dpx}
 .volsim path,.volsim line{fill:none}
 .volsim .lane{stroke-width:1.5}
 .volsim .down,.volsim .pause,.volsim .guide{stroke-dasharray:2 4}
@@ -45,7 +46,7 @@ var style = fmt.Sprintf(`.volsim text{font:%dpx %s}
 .volsim .could{stroke-width:1.2}
 .volsim .state,.volsim .visited{stroke-width:1.2}
 .volsim .here{stroke-width:2.5}
-.volsim .halo{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}
+.volsim .halo,.volsim .tick{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}
 .volsim .mark{stroke-width:2.5}
 %s@media (prefers-color-scheme:dark){
 %s}
@@ -62,8 +63,8 @@ func (p palette) rules() string {
 		fmt.Fprintf(&b, "%s{%s:%s}\n", strings.Join(selectors, ","), property, colour)
 	}
 	rule("title text who halo onbar", "fill", p.ink)
-	rule("halo", "stroke", p.page)
-	rule("small note", "fill", p.dim)
+	rule("halo tick", "stroke", p.page)
+	rule("small tick note", "fill", p.dim)
 	rule("hot", "fill", p.accent)
 	rule("rv", "fill", p.page)
 	rule("page", "fill", p.page)
@@ -79,6 +80,7 @@ func (p palette) rules() string {
 	rule("latetip", "fill", p.accent)
 	rule("event", "stroke", p.accent)
 	rule("calm visited", "fill", p.calm)
+	rule("half", "fill", p.half)
 	rule("firm here", "fill", p.firm)
 	rule("busy", "fill", p.busy)
 	rule("past", "fill", p.past)

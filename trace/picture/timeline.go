@@ -34,6 +34,7 @@ type group struct {
 // track is a lane.
 type track struct {
 	name   string
+	under  string // what is said below the name
 	phases []phase
 	tries  []try
 }
@@ -67,8 +68,8 @@ type occurrence struct {
 
 // looks are how the states of things are drawn.
 var looks = map[string]ink{
-	"Bound": "calm", "Running": "calm", attached: "calm", staged: "calm", published: "firm",
-	"Available": "calm", "Released": "past", deleting: "past", ending: "past", detaching: "past", "Succeeded": "past", "Failed": "past", "Lost": "past",
+	"Bound": "firm", "Running": "firm", "Available": "calm", attached: "calm", staged: "half", published: "firm",
+	"Released": "past", deleting: "past", ending: "past", detaching: "past", "Succeeded": "past", "Failed": "past", "Lost": "past",
 }
 
 // headings are the titles of the groups of things, in their order.
@@ -244,7 +245,7 @@ func again2(tries []*trace.Record) []*trace.Record {
 
 // retry is the track of something that was tried again: its tries, and how long was waited between them.
 func (p *timeline) retry(r retry) track {
-	k := track{name: r.who + ": " + r.what}
+	k := track{name: r.who, under: r.what}
 	for i, now := range r.tries {
 		at := p.instant(now.Step)
 		k.tries = append(k.tries, try{at, now.Err != nil, tried(now)})

@@ -8,21 +8,20 @@ import (
 // How a timeline is laid out, in pixels.
 const (
 	namesWidth = 230
-	trackStep  = 26
+	trackStep  = 28
 	barHeight  = 18
 	tickMin    = 56 // between two ticks
 )
 
-func (p *timeline) svg() []byte {
+func (p *timeline) caption() (title, description string) {
 	tracks := 0
 	for _, g := range p.groups {
 		tracks += len(g.tracks)
 	}
-	about := fmt.Sprintf("A timeline with %d lanes; time runs to the right.", tracks)
-	return p.draw().file(p.title, about)
+	return p.title, fmt.Sprintf("A timeline with %d lanes; time runs to the right.", tracks)
 }
 
-// ruler says where an instant is: half of the width is for how many there are, half for how long they are apart.
+// ruler says where an instant is: three quarters of the width are for how many there are, one for how long they are apart.
 type ruler struct {
 	xs    []int // of the instants, and of the end
 	left  int
@@ -41,7 +40,7 @@ func (p *timeline) ruler(left, right int) ruler {
 		x := room * i / max(1, n)
 		if total > 0 {
 			passed := p.instants[i].at - p.instants[0].at
-			x = room*i/(2*n) + int(int64(room)*int64(passed/time.Microsecond+1)/int64(2*(total/time.Microsecond+1)))
+			x = room*3*i/(4*n) + int(int64(room)*int64(passed/time.Microsecond)/int64(4*(total/time.Microsecond+1)))
 		}
 		r.xs = append(r.xs, left+x)
 	}
@@ -60,7 +59,8 @@ func (p *timeline) draw() *canvas {
 	r := p.ruler(namesWidth, edge)
 	y = p.drawEvents(c, r, y+4)
 	top := y
-	y = p.drawTicks(c, r, y)
+	axis := &canvas{}
+	y = p.drawTicks(axis, r, y)
 	low := &canvas{}
 	for _, g := range p.groups {
 		y += 10
@@ -74,7 +74,9 @@ func (p *timeline) draw() *canvas {
 	for _, e := range p.events {
 		c.line("event", r.xs[e.at], top-4, r.xs[e.at], y)
 	}
+	c.take(axis)
 	c.take(low)
+	y = p.drawLegend(c, y)
 	y += 4
 	for _, v := range p.verdict {
 		for _, line := range wrap(v, sizeText, edge*100/115) {
@@ -111,7 +113,7 @@ func (p *timeline) drawTicks(c *canvas, r ruler, y int) int {
 	}
 	passes := p.instants[n-1].at > p.instants[0].at
 	c.say("small", left, 0, y+14, either(passes, "time, where much happens stretched", "steps"))
-	next := r.left - tickMin
+	next, last := r.left-tickMin, ""
 	for i, now := range p.instants {
 		if r.xs[i] < next+tickMin || r.xs[i] > r.right-tickMin/2 && i < n-1 {
 			continue
@@ -123,18 +125,24 @@ func (p *timeline) drawTicks(c *canvas, r ruler, y int) int {
 		if passes {
 			words = short(now.at - p.instants[0].at)
 		}
-		if r.xs[i]+width(words, sizeSmall) > r.right {
+		if r.xs[i]+2+width(words, sizeSmall) > r.right || words == last {
 			continue
 		}
+		last = words
 		next = r.xs[i]
 		c.line("lane", r.xs[i], y+16, r.xs[i], y+24)
-		c.say("small", left, r.xs[i], y+13, words)
+		c.say("tick", left, r.xs[i]+2, y+13, words)
 	}
 	return y + 24
 }
 
 func (p *timeline) drawTrack(c *canvas, r ruler, k track, y int) {
-	c.say("text", left, 0, y+13, cut(k.name, sizeText, namesWidth-12))
+	if k.under == "" {
+		c.say("text", left, 0, y+13, cut(k.name, sizeText, namesWidth-12))
+	} else {
+		c.say("text", left, 0, y+7, cut(k.name, sizeText, namesWidth-12))
+		c.say("small", left, 0, y+19, cut(k.under, sizeSmall, namesWidth-12))
+	}
 	c.line("guide", r.left, y+barHeight/2, r.right, y+barHeight/2)
 	for _, f := range k.phases {
 		x, w := r.xs[f.from], max(3, r.xs[f.to]-r.xs[f.from]-1)
@@ -150,4 +158,49 @@ func (p *timeline) drawTrack(c *canvas, r ruler, k track, y int) {
 			c.dot("spot", r.xs[t.at], y+barHeight/2, 5)
 		}
 	}
+}
+
+// drawLegend says what the colours are that there are, and returns where it ends.
+func (p *timeline) drawLegend(c *canvas, y int) int {
+	has := map[ink]bool{}
+	for _, g := range p.groups {
+		for _, k := range g.tracks {
+			for _, f := range k.phases {
+				has[f.what] = true
+			}
+			for _, t := range k.tries {
+				has[ink(either(t.failed, "mark", "spot"))] = true
+			}
+		}
+	}
+	x := 0
+	y += lineStep + 6
+	for _, entry := range []struct {
+		what  ink
+		words string
+	}{
+		{"busy", "on its way"},
+		{"calm", "available, attached"},
+		{"half", "staged"},
+		{"firm", "bound, running, published"},
+		{"past", "on its way out"},
+		{"wait", "waits before it tries again"},
+		{"mark", "fails"},
+		{"spot", "succeeds"},
+	} {
+		if !has[entry.what] {
+			continue
+		}
+		switch entry.what {
+		case "mark":
+			c.cross("mark", x+8, y-3)
+		case "spot":
+			c.dot("spot", x+8, y-3, 5)
+		default:
+			c.rect(entry.what, x, y-9, 18, 12, 3)
+		}
+		c.say("small", left, x+24, y, entry.words)
+		x += 24 + width(entry.words, sizeSmall) + 20
+	}
+	return y + 4
 }

@@ -11,7 +11,7 @@ func (p *timeline) mermaid() string {
 	fmt.Fprintf(&b, "---\ntitle: %q\n---\ngantt\n  dateFormat X\n  axisFormat %%s\n", p.title)
 	for _, g := range p.groups {
 		for _, k := range g.tracks {
-			fmt.Fprintf(&b, "  section %s\n", strings.ReplaceAll(plain(k.name), ":", ""))
+			fmt.Fprintf(&b, "  section %s\n", strings.ReplaceAll(plain(k.full()), ":", ""))
 			for _, f := range k.phases {
 				tag := map[ink]string{"busy": "active, ", "past": "done, ", "wait": "crit, "}[f.what]
 				fmt.Fprintf(&b, "  %s :%s%d, %d\n", plain(either(f.words == "", "tries again", f.words)), tag, f.from, f.to)
@@ -27,6 +27,9 @@ func (p *timeline) mermaid() string {
 	return b.String()
 }
 
+// full is the whole name of a track.
+func (k *track) full() string { return strings.TrimSpace(k.name + " " + k.under) }
+
 // textWidth is how many characters the time of a timeline takes.
 const textWidth = 100
 
@@ -36,7 +39,7 @@ func (p *timeline) text() string {
 	names := 0
 	for _, g := range p.groups {
 		for _, k := range g.tracks {
-			names = max(names, len(k.name))
+			names = max(names, len(k.full()))
 		}
 	}
 	names = min(names, 44)
@@ -51,7 +54,7 @@ func (p *timeline) text() string {
 			for _, t := range k.tries {
 				row[r.xs[t.at]] = map[bool]rune{true: 'x', false: 'o'}[t.failed]
 			}
-			name := k.name
+			name := k.full()
 			if len(name) > names {
 				name = name[:names-1] + "…"
 			}
