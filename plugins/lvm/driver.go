@@ -19,6 +19,9 @@ const (
 	driverVersion = "0.1.0"
 	groupDefault  = "volsim"
 	metadataBytes = 8 << 20 // for some thousand volumes with their tags
+	// fileCopies is how many of a volume group's disks keep its metadata where they are
+	// all files, which are there together or not at all.
+	fileCopies = 2
 )
 
 // Config says what volume groups a Driver has.
@@ -150,7 +153,11 @@ func groupOf(ctx context.Context, system *lvm2.System, cfg NodeConfig) (*lvm2.Vo
 			return group, err
 		}
 	}
-	return system.CreateVolumeGroup(ctx, lvm2.GroupSpec{Name: name, Disks: disks})
+	spec := lvm2.GroupSpec{Name: name, Disks: disks}
+	if len(cfg.Devices) == 0 {
+		spec.MetadataCopies = fileCopies
+	}
+	return system.CreateVolumeGroup(ctx, spec)
 }
 
 // Close gives the volume groups back as they are: volumes stay, attached ones

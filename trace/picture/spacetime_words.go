@@ -24,8 +24,11 @@ func (p *spaceTime) mermaid() string {
 			m.note(now.lane, now.lane, note)
 		}
 	}
-	for _, words := range slices.Concat(p.verdict, p.end) {
-		m.note(0, len(p.lanes)-1, words)
+	for _, b := range p.behind {
+		m.note(0, len(p.lanes)-1, "at the end, "+b.String())
+	}
+	for _, v := range p.verdict {
+		m.note(0, len(p.lanes)-1, v)
 	}
 	return m.String()
 }
@@ -87,14 +90,17 @@ func (p *spaceTime) text() string {
 			c.put(now.lane, "x")
 		}
 		if drawn {
-			g.row(c, now.numbered())
+			g.row(c, now.number, now.words)
 		}
 		for _, note := range now.notes {
-			g.row(g.lanes(), "  "+note)
+			g.row(g.lanes(), 0, "  "+note)
 		}
 	}
-	for _, words := range slices.Concat(p.verdict, p.end) {
-		g.words(words)
+	for _, b := range p.behind {
+		g.words("At the end, " + b.String())
+	}
+	for _, v := range p.verdict {
+		g.words(v)
 	}
 	g.words(p.key())
 	return g.String()
