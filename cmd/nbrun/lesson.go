@@ -175,7 +175,7 @@ func (l *lesson) unfold(n *notebook) error {
 		var err error
 		if isFunc && f.Recv == nil && slices.Contains(l.steps, f.Name.Name) {
 			err = w.step(f)
-		} else {
+		} else if _, early := w.cellOf[d]; !early {
 			err = w.declare(d)
 		}
 		if err != nil {
@@ -183,7 +183,7 @@ func (l *lesson) unfold(n *notebook) error {
 		}
 	}
 	if len(w.kept) > 0 {
-		return fmt.Errorf("%s: what is declared after the last step (%s) is of use to none: declare it before the step that uses it", filepath.Base(l.folder), w.first)
+		return l.errorf(w.kept[0], "%s is declared after the last step, and is of use to none", declaredName(w.kept[0]))
 	}
 	if w.next < len(l.steps) {
 		return fmt.Errorf("%s: main calls %s, which is no function without parameters and results of this file, or calls it twice", filepath.Base(l.folder), l.steps[w.next])
@@ -195,44 +195,108 @@ func (l *lesson) unfold(n *notebook) error {
 type unfolding struct {
 	*lesson
 	notebook *notebook
-	kept     []string // declarations that are in no cell yet
-	first    string   // the name of the first of them
-	next     int      // the step that is to come
+	kept     []ast.Decl // those that are in no cell yet
+	texts    []string   // of them
+	next     int        // the step that is to come
 }
 
 // say makes a cell of text. What was declared before it stands before it.
-func (w *unfolding) say(text, name string) {
-	w.flush()
+func (w *unfolding) say(text, name string) error {
+	if err := w.flush(); err != nil {
+		return err
+	}
 	w.notebook.add("markdown", "text-"+name, text)
+	return nil
 }
 
 // flush makes a cell of the declarations that are in none.
-func (w *unfolding) flush() {
-	if len(w.kept) > 0 {
-		w.notebook.add("code", "declare-"+w.first, strings.Join(w.kept, "\n\n"))
+func (w *unfolding) flush() error {
+	if len(w.kept) == 0 {
+		return nil
 	}
-	w.kept, w.first = nil, ""
+	if err := w.complete(); err != nil {
+		return err
+	}
+	w.notebook.add("code", "declare-"+declaredName(w.kept[0]), strings.Join(w.texts, "\n\n"))
+	w.kept, w.texts = nil, nil
+	return nil
 }
 
-// declare takes a declaration to where it will be in a cell. A comment that begins with a heading is the lesson's text; any other
-// is the declaration's.
+// declare takes a declaration to where it will be in a cell.
 func (w *unfolding) declare(d ast.Decl) error {
 	from := documented(d)
-	if doc := docOf(d); strings.HasPrefix(doc.Text(), "#") {
-		w.say(markdown(doc.Text(), false), declaredName(d))
+	if titled(d) {
+		if err := w.say(markdown(docOf(d).Text(), false), declaredName(d)); err != nil {
+			return err
+		}
 		from = d.Pos()
 	}
-	if len(w.kept) == 0 {
-		w.first = declaredName(d)
-	}
+	return w.keep(d, w.text(from, d.End()))
+}
+
+func (w *unfolding) keep(d ast.Decl, text string) error {
 	w.cellOf[d] = len(w.notebook.cells)
-	text := w.text(from, d.End())
-	w.kept = append(w.kept, text)
+	w.kept, w.texts = append(w.kept, d), append(w.texts, text)
 	return w.plain(d, text)
 }
 
-// step makes the cells of a step: its text, and what it does. Below a step's own text there is nothing else; without one, what was
-// declared just before it stands in the same cell.
+// complete keeps what the kept declarations use, too.
+func (w *unfolding) complete() error {
+	for i := 0; i < len(w.kept); i++ { // it grows
+		if err := w.fetch(w.kept[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetch keeps what a declaration uses and what stands below it: a program may say first what matters, and a notebook may not. What
+// has a text of its own stays where it is.
+func (w *unfolding) fetch(user ast.Decl) error {
+	var err error
+	ast.Inspect(user, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		if !ok || err != nil {
+			return err == nil
+		}
+		d := w.declares(id)
+		if d == nil || d == user || titled(d) {
+			return true
+		}
+		if f, isFunc := d.(*ast.FuncDecl); isFunc && slices.Contains(w.steps, f.Name.Name) {
+			return true
+		}
+		for _, d := range w.withMethods(d) {
+			if _, early := w.cellOf[d]; !early && err == nil {
+				err = w.keep(d, w.text(documented(d), d.End()))
+			}
+		}
+		return true
+	})
+	return err
+}
+
+// withMethods is a declaration, and the methods of what it declares.
+func (l *lesson) withMethods(d ast.Decl) []ast.Decl {
+	decls := []ast.Decl{d}
+	g, ok := d.(*ast.GenDecl)
+	if !ok || g.Tok != token.TYPE {
+		return decls
+	}
+	for _, d := range l.file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if ok && f.Recv != nil && slices.ContainsFunc(g.Specs, func(s ast.Spec) bool { return s.(*ast.TypeSpec).Name.Name == receiver(f.Recv.List[0].Type) }) {
+			decls = append(decls, f)
+		}
+	}
+	return decls
+}
+
+// titled is whether the comment of a declaration is the lesson's text: it begins with a heading. Any other is the declaration's.
+func titled(d ast.Decl) bool { return strings.HasPrefix(docOf(d).Text(), "#") }
+
+// step makes the cells of a step: its text, and what it does. What it uses and what no cell declared yet stands above that, in the
+// same cell.
 func (w *unfolding) step(f *ast.FuncDecl) error {
 	name := f.Name.Name
 	if w.next >= len(w.steps) || w.steps[w.next] != name {
@@ -243,15 +307,23 @@ func (w *unfolding) step(f *ast.FuncDecl) error {
 		return w.errorf(f, "main calls %s, which has parameters or results: a step has none", name)
 	}
 	if text := markdown(f.Doc.Text(), false); text != "" {
-		w.say(text, name)
+		if err := w.say(text, name); err != nil {
+			return err
+		}
+	}
+	if err := w.fetch(f); err != nil {
+		return err
+	}
+	if err := w.complete(); err != nil {
+		return err
 	}
 	body := w.unindent(f.Body)
 	if err := w.plain(f, body); err != nil {
 		return err
 	}
 	w.places[name] = len(w.notebook.cells)
-	w.notebook.add("code", "step-"+name, strings.Join(append(w.kept, "%%\n"+body), "\n\n"))
-	w.kept, w.first = nil, ""
+	w.notebook.add("code", "step-"+name, strings.Join(append(w.texts, "%%\n"+body), "\n\n"))
+	w.kept, w.texts = nil, nil
 	return nil
 }
 

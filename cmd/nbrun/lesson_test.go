@@ -34,8 +34,8 @@ func TestWhatIsRightInAProgramAndWrongInANotebookIsRefused(t *testing.T) {
 		{"a step twice", "func main() {\n\ta()\n\ta()\n}\nfunc a() {}", "calls it twice"},
 		{"a step of elsewhere", "func main() {\n\ta()\n}", "main calls a, which is no function"},
 		{"a step that is called by another", "func main() {\n\ta()\n\tb()\n}\nfunc a() {}\nfunc b() { a() }", "main.go:8: a is a step"},
-		{"a declaration after its use", "func main() {\n\ta()\n\tb()\n}\nfunc a() { c() }\nfunc c() {}\nfunc b() {}", "main.go:7: c is declared in a later cell"},
-		{"a declaration after the last step", "func main() {\n\ta()\n}\nfunc a() {}\nfunc c() {}", "(c) is of use to none"},
+		{"a declaration with text after its use", "func main() {\n\ta()\n\tb()\n}\nfunc a() { c() }\n\n// # Text\nfunc c() {}\nfunc b() {}", "main.go:7: c is declared in a later cell"},
+		{"a declaration after the last step", "func main() {\n\ta()\n}\nfunc a() {}\nfunc c() {}", "main.go:7: c is declared after the last step"},
 		{"a variable that changes", "func main() {\n\ta()\n}\nvar x int\nfunc a() { x = 1 }", "main.go:7: x is changed here"},
 		{"a variable within that changes", "func main() {\n\ta()\n}\nvar x struct{ a []int }\nfunc a() { x.a[0]++ }", "x is changed here"},
 		{"a line that is a command in a notebook", "func main() {\n\ta()\n}\nfunc a() {\n\t_ = `\n!rm`\n}", `GoNB takes the line "!rm`},
@@ -129,6 +129,46 @@ text-first: The text of the first step.
 step-first: %%|// Here it prints.|fmt.Println(v)||one()
 text-c: ## Another heading
 step-second: const c = 1||%%|fmt.Println(c)`
+	if got != want {
+		t.Errorf("the cells are\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestWhatAStepUsesStandsAboveIt(t *testing.T) {
+	got := made(t, `package main
+
+func main() {
+	first()
+	second()
+}
+
+// # A heading
+func helper() { below() }
+
+// The text of the first step.
+func first() { helper(); other(T{}) }
+
+func below() { deeper() }
+
+// other has a comment.
+func other(T) {}
+
+type T struct{}
+
+func (T) Method() { methods() }
+
+func deeper() {}
+
+func second() { other(T{}) }
+
+func methods() {}
+`)
+	want := `introduction: # 09 So
+text-helper: ## A heading
+declare-helper: func helper() { below() }||func below() { deeper() }||func deeper() {}
+text-first: The text of the first step.
+step-first: // other has a comment.|func other(T) {}||type T struct{}||func (T) Method() { methods() }||func methods() {}||%%|helper(); other(T{})
+step-second: %%|other(T{})`
 	if got != want {
 		t.Errorf("the cells are\n%s\nwant\n%s", got, want)
 	}
