@@ -31,6 +31,8 @@ var floors = map[string]int{
 	"listen":    2,
 	"view":      2,
 	"invariant": 2,
+	// What happened, drawn.
+	"trace/picture": 2,
 	// The way to a real API server.
 	"remote": 3,
 	// The ways into the API server, and what besides the store and its rules is behind them.

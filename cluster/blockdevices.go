@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
@@ -29,8 +31,10 @@ type blockDriver struct {
 	dir    string
 	ours   bool     // dir was made here, and is removed at the end
 	within []string // what else is the driver's in dir, and is removed at the end
-	nodes  []*nodefs.Real
+	nodes  map[string]*nodefs.Real
 	roots  []string // of the nodes
+	// reset takes the devices of a node's volumes away.
+	reset func(ctx context.Context, node string) error
 	// held names what the driver still holds, and destroy takes it away.
 	held    func(ctx context.Context) ([]string, error)
 	destroy func(ctx context.Context) error
@@ -38,7 +42,7 @@ type blockDriver struct {
 
 // newBlockDriver is a driver without devices yet, with everything below dir, or below a new temporary directory where dir is empty.
 func newBlockDriver(dir string) (*blockDriver, error) {
-	d := &blockDriver{dir: dir}
+	d := &blockDriver{dir: dir, nodes: map[string]*nodefs.Real{}}
 	if dir == "" {
 		made, err := os.MkdirTemp("", "volsim-")
 		if err != nil {
@@ -63,7 +67,7 @@ func newLoopDriver(dir string) (*blockDriver, error) {
 	if err != nil {
 		return nil, errors.Join(err, d.removeDir())
 	}
-	d.Driver = devices.Driver
+	d.Driver, d.reset = devices.Driver, devices.Reset
 	d.destroy = func(context.Context) error { return errors.Join(devices.Close(), os.Remove(images)) }
 	d.held = func(context.Context) ([]string, error) {
 		files, err := filepath.Glob(filepath.Join(images, "*"))
@@ -107,7 +111,7 @@ func newLVMDriver(ctx context.Context, dir string, nodes int) (*blockDriver, err
 	if err != nil {
 		return nil, errors.Join(err, d.undoLVM(ctx, cfg), d.removeDir())
 	}
-	d.Driver, d.destroy, d.held = devices.Driver, devices.Destroy, d.heldVolumes
+	d.Driver, d.reset, d.destroy, d.held = devices.Driver, devices.Reset, devices.Destroy, d.heldVolumes
 	return d, nil
 }
 
@@ -163,7 +167,7 @@ func (d *blockDriver) addNode(node string) (nodefs.FS, string, csi.Register, err
 	if err != nil {
 		return nil, "", nil, err
 	}
-	d.nodes, d.roots = append(d.nodes, fs), append(d.roots, root)
+	d.nodes[node], d.roots = fs, append(d.roots, root)
 	server := d.Node(node, fs)
 	return fs, root, func(r grpc.ServiceRegistrar) {
 		csispec.RegisterIdentityServer(r, d.Identity())
@@ -171,13 +175,17 @@ func (d *blockDriver) addNode(node string) (nodefs.FS, string, csi.Register, err
 	}, nil
 }
 
+func (d *blockDriver) boot(node string) error {
+	return errors.Join(d.nodes[node].UnmountAll(), d.reset(context.Background(), node))
+}
+
 func (d *blockDriver) left() ([]string, error) {
 	left, err := d.held(context.Background())
 	if err != nil {
 		return nil, err
 	}
-	for _, fs := range d.nodes {
-		mounts, err := mountsLeft(fs)
+	for _, node := range slices.Sorted(maps.Keys(d.nodes)) {
+		mounts, err := mountsLeft(d.nodes[node])
 		if err != nil {
 			return nil, err
 		}

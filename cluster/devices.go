@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
@@ -77,6 +79,8 @@ type driver interface {
 	controller(grpc.ServiceRegistrar)
 	// addNode gives a node its disk, the kubelet's root on it, and the driver's services there.
 	addNode(node string) (fs nodefs.FS, root string, services csi.Register, err error)
+	// boot takes the mounts and the devices of a node away, as starting its machine again does.
+	boot(node string) error
 	// left names what the driver still holds: volumes, devices, mounts.
 	left() ([]string, error)
 	// close takes everything away that the driver and its nodes made.
@@ -86,11 +90,11 @@ type driver interface {
 // arrayDriver is the simulated array with nodes in memory.
 type arrayDriver struct {
 	array *array.Array
-	nodes []*nodefs.Memory
+	nodes map[string]*nodefs.Memory
 }
 
 func newArrayDriver(perNode int) *arrayDriver {
-	return &arrayDriver{array: array.New(array.Config{VolumesPerNode: perNode})}
+	return &arrayDriver{array: array.New(array.Config{VolumesPerNode: perNode}), nodes: map[string]*nodefs.Memory{}}
 }
 
 func (d *arrayDriver) name() string { return array.DriverName }
@@ -105,7 +109,7 @@ func (d *arrayDriver) controller(r grpc.ServiceRegistrar) {
 func (d *arrayDriver) addNode(node string) (nodefs.FS, string, csi.Register, error) {
 	root := "/" + node
 	fs := nodefs.NewMemory(root)
-	d.nodes = append(d.nodes, fs)
+	d.nodes[node] = fs
 	server := d.array.Node(node, fs)
 	return fs, root, func(r grpc.ServiceRegistrar) {
 		csispec.RegisterIdentityServer(r, d.array.Identity())
@@ -113,13 +117,18 @@ func (d *arrayDriver) addNode(node string) (nodefs.FS, string, csi.Register, err
 	}, nil
 }
 
+func (d *arrayDriver) boot(node string) error {
+	d.nodes[node].Reset()
+	return nil
+}
+
 func (d *arrayDriver) left() ([]string, error) {
 	var left []string
 	for _, v := range d.array.Volumes() {
 		left = append(left, fmt.Sprintf("volume %s (%s) of the array, attached to %v", v.ID, v.Name, v.AttachedTo))
 	}
-	for _, fs := range d.nodes {
-		mounts, err := mountsLeft(fs)
+	for _, node := range slices.Sorted(maps.Keys(d.nodes)) {
+		mounts, err := mountsLeft(d.nodes[node])
 		if err != nil {
 			return nil, err
 		}

@@ -116,9 +116,7 @@ func (m *misfortunes) ofNode(n *node) {
 		m.can(func() error { return c.Recover(n.name) }, "recover", n.name)
 		return
 	}
-	if _, can := n.fs.(rebooter); can {
-		m.can(func() error { return c.Reboot(n.name) }, "reboot", n.name)
-	}
+	m.can(func() error { return c.Reboot(n.name) }, "reboot", n.name)
 	m.can(func() error { return c.Lose(n.name) }, "lose", n.name)
 	if n.stopped {
 		m.can(func() error { return c.StartDriver(n.name) }, "start", driverOf(n.name))
@@ -175,11 +173,8 @@ func (c *Cluster) node(name string) (*node, error) {
 	return nil, fmt.Errorf("node %q: %w", name, ErrNoPart)
 }
 
-// rebooter is a node's disk whose mounts can be taken away at once.
-type rebooter interface{ Reset() }
-
-// Reboot kills a node's kubelet, takes all its mounts away and starts the kubelet again. The node's own files stay, and what
-// is attached stays attached. The world must be stepped. The error matches ErrNoPart.
+// Reboot kills a node's kubelet, takes all its mounts and devices away and starts the kubelet again. The node's own files stay,
+// and what is attached stays attached. The world must be stepped. The error matches ErrNoPart.
 func (c *Cluster) Reboot(name string) error {
 	n, err := c.node(name)
 	if err != nil {
@@ -190,7 +185,9 @@ func (c *Cluster) Reboot(name string) error {
 		return err
 	}
 	c.kill(p)
-	n.fs.(rebooter).Reset()
+	if err := c.driver.boot(n.name); err != nil {
+		return fmt.Errorf("reboot %s: %w", n.name, err)
+	}
 	n.boots++
 	return c.launch(p)
 }

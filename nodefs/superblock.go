@@ -21,10 +21,11 @@ type Superblock struct {
 	// SizeBytes is the size of the file system, BlockBytes that of its blocks,
 	// DeviceBytes that of the device.
 	SizeBytes, BlockBytes, DeviceBytes int64
-	// UUID is by which the kernel tells file systems apart, Changing that a tool
-	// was interrupted that gave it another. Both of btrfs only.
-	UUID     [16]byte
-	Changing bool
+	// UUID is by which the kernel tells file systems apart, Origin the one that it
+	// was made with, which its copies have in common with it, Changing that a tool
+	// was interrupted that gave it another. All three of btrfs only.
+	UUID, Origin [16]byte
+	Changing     bool
 }
 
 // Small tells whether the device has a block more than the file system.
@@ -35,6 +36,7 @@ func (s Superblock) Small() bool {
 const (
 	btrfsAt           = 0x10000
 	btrfsChangingUUID = 1<<35 | 1<<36
+	btrfsHasOrigin    = 1 << 10
 )
 
 // ReadSuperblock reads the superblock on a device, a node of the machine's. It
@@ -73,6 +75,10 @@ func readSuperblock(first, second []byte) Superblock {
 		super := Superblock{Type: "btrfs", BlockBytes: int64(little.Uint32(second[0x90:])), SizeBytes: int64(little.Uint64(second[0x70:]))}
 		super.Changing = little.Uint64(second[0x38:])&btrfsChangingUUID != 0
 		copy(super.UUID[:], second[0x20:])
+		super.Origin = super.UUID
+		if little.Uint64(second[0xbc:])&btrfsHasOrigin != 0 {
+			copy(super.Origin[:], second[0x23b:])
+		}
 		return super
 	case little.Uint16(ext[0x38:]) == 0xEF53:
 		block := int64(1024) << little.Uint32(ext[0x18:])

@@ -32,7 +32,7 @@ func Story(s *Scenario, r *Result) string {
 		t.hearsay.Note(&all[i], t.cast.Concerns(&all[i]))
 		t.at = all[i].At
 	}
-	t.number()
+	trace.Number(t.records)
 	t.begin(r.Failure)
 	t.tell()
 	t.end(s, r)
@@ -54,19 +54,6 @@ type teller struct {
 	at         time.Duration
 	lines      []string
 	turn       int // of the last line
-}
-
-// number lets the numbers of steps go on where the host counts anew: when a world at rest is looked at once more.
-func (t *teller) number() {
-	last, before := 0, 0
-	for i := range t.records {
-		turn := &t.records[i].Turn
-		if *turn+before < last {
-			before = last
-		}
-		*turn += before
-		last = *turn
-	}
 }
 
 // begin finds whom the failure is about.
@@ -272,7 +259,7 @@ const linesMax = 150
 
 // text is the whole story.
 func (t *teller) text() string {
-	return trace.Shorten(strings.Join(t.lines, "\n")) + "\n"
+	return trace.Short(strings.Join(t.lines, "\n")) + "\n"
 }
 
 // end says what is broken, and how to see it again.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
@@ -12,7 +13,7 @@ type hand struct {
 	held  []string // parts and actors, in the order in which they were held
 	want  string   // the actor whose turn it is; "": the first in the ordinary course that is not held
 	fault sim.Fault
-	whose string // the part whose call goes wrong; "": any
+	whose string // the part whose call goes wrong, or with what the call's verb begins; "": any
 }
 
 // Decide finds whose turn it is. Where that is nobody, nothing happens.
@@ -23,12 +24,18 @@ func (h *hand) Decide(d *sim.Decision) sim.Move {
 			continue
 		}
 		move := sim.Move{Option: i}
-		if action, calls := a.Pending(); calls && h.fault.Kind != "" && h.fault.Applies(action) && (h.whose == "" || h.whose == a.Component()) {
+		if action, calls := a.Pending(); calls && h.strikes(a.Component(), action) {
 			move.Fault, h.fault = h.fault, sim.Fault{}
 		}
 		return move
 	}
 	return sim.Move{Stop: true}
+}
+
+// strikes tells whether a call is the one that goes wrong.
+func (h *hand) strikes(part string, action trace.Action) bool {
+	return h.fault.Kind != "" && h.fault.Applies(action) &&
+		(h.whose == "" || h.whose == part || strings.HasPrefix(action.Verb, h.whose))
 }
 
 // holds tells whether an actor is held: itself, or its part.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volsim/volsim/fake"
@@ -134,7 +135,7 @@ func (s *Session) Unaware() []Unaware {
 		}
 		for _, one := range stale {
 			about := Unaware{
-				Part: part, Object: trace.Shorten(trace.Noun(one.Object)), Believes: state(one.Cached), True: state(one.Is),
+				Part: part, Object: trace.Short(trace.Noun(one.Object)), Believes: state(one.Cached), True: state(one.Is),
 			}
 			if one.Cached != nil {
 				about.Version = one.Cached.GetResourceVersion()
@@ -150,7 +151,7 @@ func state(obj fake.Object) string {
 	if obj == nil {
 		return trace.State(nil)
 	}
-	return trace.Shorten(trace.State(obj.(runtime.Object)))
+	return trace.Short(trace.State(obj.(runtime.Object)))
 }
 
 // Object is one of the objects of the life of a volume.
@@ -169,8 +170,24 @@ func (s *Session) Objects() []Object {
 			if namespace := obj.GetNamespace(); namespace != "" {
 				name = namespace + "/" + name
 			}
-			all = append(all, Object{Name: trace.Shorten(trace.Noun(resource + "/" + name)), State: state(obj), Version: obj.GetResourceVersion()})
+			all = append(all, Object{Name: trace.Short(trace.Noun(resource + "/" + name)), State: state(obj), Version: obj.GetResourceVersion()})
 		}
+	}
+	return all
+}
+
+// Events are what parts of the world have said of objects, as kubectl describe shows it, in the order of their names: the
+// object, the reason and the message.
+func (s *Session) Events() []string {
+	var all []string
+	for _, obj := range s.cluster.Server().List("events") {
+		e, is := obj.(*corev1.Event)
+		if !is {
+			continue
+		}
+		of := e.InvolvedObject
+		kind := strings.ToLower(of.Kind) + " " + of.Namespace + "/" + of.Name
+		all = append(all, trace.Short(fmt.Sprintf("%s: %s %s: %s", kind, e.Type, e.Reason, e.Message)))
 	}
 	return all
 }

@@ -21,11 +21,13 @@ import (
 //	step                   what comes next in the ordinary course happens
 //	step 5                 … five times
 //	step ACTOR             what this actor does next happens, such as "step pvcontroller/cache persistentvolumes"
-//	rest                   the world moves until nothing is left to happen, or only what is held
+//	until VERB [PART]      the world moves until a call with this verb has been made: until NodeStageVolume
+//	settle                 … until nothing can happen before the clock moves, or only what is held
+//	rest                   … until nothing is left to happen, or only what is held
 //	hold PART|ACTOR        this is not moved any more, but by name
 //	release PART|ACTOR     it is
-//	fail FAULT [PART]      the next call that can, of that part or of any, goes wrong: conflict, refused, lost, hang,
-//	                       driver CODE, driver-lost CODE
+//	fail FAULT [PART|VERB] the next call that can, of that part, with that verb, or any, goes wrong: conflict, refused, lost,
+//	                       hang, driver CODE, driver-lost CODE
 //	crash PART …           or whatever else can befall a world: see [cluster.Misfortunes]
 //	# words                nothing
 type Ops []string
@@ -77,8 +79,9 @@ func isComment(op string) bool {
 
 // operation is one that has been read.
 type operation struct {
-	verb string // "step", "rest", "hold", "release", "fail", "befall"; "act"; "": a comment
-	of   string // an actor, a part, an event
+	verb string // "step", "until", "settle", "rest", "hold", "release", "fail", "befall"; "act"; "": a comment
+	of   string // an actor, a part, an event; of until, a verb
+	part string // of until
 	many int    // of step
 	act  scenario.Act
 	// of fail
@@ -95,8 +98,14 @@ func parse(text string) (operation, error) {
 	switch {
 	case verb == "step":
 		return parseStep(rest)
-	case verb == "rest" && rest == "":
+	case (verb == "rest" || verb == "settle") && rest == "":
 		return operation{verb: verb}, nil
+	case verb == "until":
+		call, part, _ := strings.Cut(rest, " ")
+		if !isVerb(call) {
+			return operation{}, fmt.Errorf("until: %q is no verb of a call, such as NodeStageVolume or update", call)
+		}
+		return operation{verb: verb, of: call, part: strings.TrimSpace(part)}, nil
 	case verb == "hold" || verb == "release":
 		if rest == "" {
 			return operation{}, fmt.Errorf("%s: whom? Name a part or an actor", verb)
@@ -109,7 +118,7 @@ func parse(text string) (operation, error) {
 	}
 	act, err := scenario.ParseAct(text)
 	if err != nil {
-		return operation{}, fmt.Errorf("%w (or step, rest, hold, release, fail, or one of %s)", err, strings.Join(cluster.Misfortunes, ", "))
+		return operation{}, fmt.Errorf("%w (or step, until, settle, rest, hold, release, fail, or one of %s)", err, strings.Join(cluster.Misfortunes, ", "))
 	}
 	return operation{verb: "act", act: act}, nil
 }
@@ -143,4 +152,11 @@ func parseFail(rest string) (operation, error) {
 		return operation{}, fmt.Errorf("fail: %w", err)
 	}
 	return operation{verb: "fail", fault: fault, of: strings.Join(words[long:], "")}, nil
+}
+
+// isVerb tells whether a word can be what is asked of the API server or of a driver.
+func isVerb(word string) bool {
+	verb, _, _ := strings.Cut(word, "/")
+	return slices.Contains([]string{"create", "get", "list", "update", "patch", "delete"}, verb) ||
+		verb != "" && verb[0] >= 'A' && verb[0] <= 'Z'
 }

@@ -13,10 +13,14 @@ import (
 	"github.com/volsim/volsim/scenario"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/trace/picture"
 )
 
 // StepsMax is how many steps one operation takes at most: what takes more is likely to go on for ever.
 const StepsMax = 20_000
+
+// closeMax is up to how many steps in one operation each of them is told of, also those that matter little.
+const closeMax = 10
 
 // Session is a world that is moved by hand. See the package's description.
 type Session struct {
@@ -78,7 +82,7 @@ func (s *Session) Do(text string) error {
 		note = err.Error()
 		err = fmt.Errorf("session: %q: %w", text, err)
 	}
-	s.done = append(s.done, done{op: text, closer: op.verb == "step", upTo: s.cluster.Trace().Steps(), note: note})
+	s.done = append(s.done, done{op: text, closer: op.verb == "step" && op.many <= closeMax, upTo: s.cluster.Trace().Steps(), note: note})
 	return err
 }
 
@@ -100,8 +104,12 @@ func (s *Session) do(op operation) (note string, err error) {
 		s.check() // somebody may have acted from outside, and says so
 	case "step":
 		return s.steps(op)
+	case "until":
+		return s.until(op)
+	case "settle":
+		return s.move(s.host.Busy)
 	case "rest":
-		return s.rest()
+		return s.move(func() bool { return true })
 	case "hold":
 		return "", s.hold(op.of)
 	case "release":
@@ -111,7 +119,7 @@ func (s *Session) do(op operation) (note string, err error) {
 		}
 		s.hand.held = slices.Delete(s.hand.held, at, at+1)
 	case "fail":
-		if op.of != "" && !slices.Contains(s.cluster.Parts(), op.of) {
+		if op.of != "" && !slices.Contains(s.cluster.Parts(), op.of) && !isVerb(op.of) {
 			return "", s.noPart(op.of)
 		}
 		s.hand.fault, s.hand.whose = op.fault, op.of
@@ -169,10 +177,33 @@ func (s *Session) steps(op operation) (note string, err error) {
 	return "", nil
 }
 
-// rest lets the world move until nothing is left to happen.
-func (s *Session) rest() (note string, err error) {
+// until lets the world move until a call has been made.
+func (s *Session) until(op operation) (note string, err error) {
+	if op.part != "" && !slices.Contains(s.cluster.Parts(), op.part) {
+		return "", s.noPart(op.part)
+	}
+	at, made := s.cluster.Trace().Steps(), false
+	note, err = s.move(func() bool {
+		for _, r := range s.cluster.Trace().Records()[at:] {
+			verb, _, _ := strings.Cut(r.Verb, "/")
+			calls := r.Kind == trace.KindAPI || r.Kind == trace.KindDriver
+			made = made || calls && (r.Verb == op.of || verb == op.of) && (op.part == "" || op.part == trace.Component(r.Actor))
+			at++
+		}
+		return !made
+	})
+	switch {
+	case err != nil || made:
+		return "", err
+	default:
+		return "", fmt.Errorf("nobody does: %s", note)
+	}
+}
+
+// move lets the world move as long as something says so, and tells why it came to a stop otherwise.
+func (s *Session) move(on func() bool) (note string, err error) {
 	for range StepsMax {
-		if !s.step() {
+		if !on() || !s.step() {
 			return s.stillness(), nil
 		}
 	}
@@ -196,10 +227,14 @@ func (s *Session) check() {
 
 // stillness says why nothing happens.
 func (s *Session) stillness() string {
-	if s.host.Busy() {
+	switch {
+	case !s.host.Busy():
+		return "nothing is left to happen"
+	case len(s.hand.held) > 0:
 		return "nothing else is left to happen while these are held: " + strings.Join(s.hand.held, ", ")
+	default:
+		return ""
 	}
-	return "nothing is left to happen"
 }
 
 // Ops are the operations so far, also those that went wrong: to be played again.
@@ -214,8 +249,17 @@ func (s *Session) Ops() Ops {
 // Broken is the first rule of package invariant that was broken, and how; nil: none.
 func (s *Session) Broken() *invariant.Violation { return s.broken }
 
-// Records are what has happened since the world was set up: what package picture draws. Objects in them are read-only.
+// Records are what has happened since the world was set up. Objects in them are read-only.
 func (s *Session) Records() []trace.Record { return s.cluster.Trace().Records()[s.began:] }
+
+// Scene is what a picture of the session is drawn from: picture.SpaceTime(s.Scene()).
+func (s *Session) Scene() ([]trace.Record, picture.Options) {
+	o := picture.Options{After: s.began}
+	if s.broken != nil {
+		o.Broken, o.Verdict = s.broken.Step, []string{s.broken.Error()}
+	}
+	return s.cluster.Trace().Records(), o
+}
 
 // Log is the record of the world, its set-up included.
 func (s *Session) Log() *trace.Log { return s.cluster.Trace() }

@@ -156,6 +156,10 @@ func TestFailuresStrikeTheNextCall(t *testing.T) {
 	if got := stateOf(s, "claim default/data"); !strings.HasPrefix(got, "Bound") {
 		t.Errorf("it was not tried again: the claim is %q", got)
 	}
+	s = play(t, "create claim data 64Mi", "fail driver-lost Unavailable CreateVolume", "rest")
+	if got := strings.Count(s.Story(), "has the driver make a volume"); got != 2 || !strings.Contains(s.Story(), "but the answer that comes back is") {
+		t.Errorf("the answer to CreateVolume ought to be lost once: %s", s.Story())
+	}
 	s = play(t, "create claim data 64Mi", "fail conflict pvcontroller", "rest")
 	if got := strings.Count(s.Story(), "meets a conflict"); got != 1 {
 		t.Errorf("%d conflicts, want 1: %s", got, s.Story())
@@ -210,6 +214,34 @@ func TestHeldAreInTheirOrder(t *testing.T) {
 	}
 }
 
+func TestTheWorldMovesUntilACall(t *testing.T) {
+	s := play(t, "create claim data 64Mi", "until CreateVolume provisioner")
+	records := s.Records()
+	if last := records[len(records)-1]; last.Verb != "CreateVolume" {
+		t.Errorf("it went on until %s", last)
+	}
+	if err := s.Do("until NodeStageVolume"); err == nil || !strings.Contains(err.Error(), "nobody does") {
+		t.Errorf("nobody stages anything: %v", err)
+	}
+}
+
+func TestSettlingLeavesTheClockAlone(t *testing.T) {
+	s := play(t, "create claim data 1Gi", "create pod web data on=node-1", "wait pod web Running", "lose node-1", "delete pod web now=true",
+		"create pod other data on=node-2")
+	before := s.Cluster().Host().Now()
+	do(t, s, "settle")
+	if now := s.Cluster().Host().Now(); !now.Equal(before) {
+		t.Errorf("%s have passed", now.Sub(before))
+	}
+	if got := stateOf(s, "pod default/other"); got != "Pending on node-2" {
+		t.Errorf("the pod is %q", got)
+	}
+	do(t, s, "rest")
+	if got := stateOf(s, "pod default/other"); got != "Running on node-2" {
+		t.Errorf("after a rest the pod is %q", got)
+	}
+}
+
 func TestTimePassesWhenItIsToldTo(t *testing.T) {
 	s := play(t, "create claim data 64Mi", "rest")
 	before := s.Cluster().Host().Now()
@@ -227,6 +259,9 @@ func TestBadOperationsSayWhy(t *testing.T) {
 		{"step scheduler/nobody", "scheduler has no scheduler/nobody; it has scheduler/"},
 		{"step nobody", "there is no part nobody; there are pvcontroller"},
 		{"step scheduler/cache pods", "nothing to do now"},
+		{"until", "no verb"},
+		{"until soon", "no verb"},
+		{"until CreateVolume nobody", "there is no part nobody"},
 		{"hold", "Name a part"},
 		{"hold nobody", "there is no part nobody"},
 		{"release scheduler", "it is not held; held are: none"},

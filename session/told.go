@@ -43,7 +43,7 @@ func (s *Session) story(from int) string {
 		}
 		at = max(at, d.upTo)
 	}
-	return trace.Shorten(t.text.String())
+	return trace.Short(t.text.String())
 }
 
 // teller tells of records.

@@ -100,9 +100,14 @@ func (h *Hearsay) Basis(actor string) (basis Basis, has bool) {
 
 // Since are the writes by others to the object of a record since a basis.
 func (h *Hearsay) Since(r *Record, from Basis) []*Record {
+	writes := h.writes[r.Resource()]
+	i := len(writes)
+	for i > 0 && writes[i-1].record.Step > from.Record.Step {
+		i--
+	}
 	var since []*Record
-	for _, w := range h.writes[r.Resource()] {
-		if w.record.Object == r.Object && w.record.Step > from.Record.Step && w.record.Actor != r.Actor {
+	for _, w := range writes[i:] {
+		if w.record.Object == r.Object && w.record.Actor != r.Actor {
 			since = append(since, w.record)
 		}
 	}

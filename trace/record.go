@@ -63,6 +63,20 @@ type Record struct {
 	Turn int           // the step of the stepped host in which it took place, counted as in its schedule; not part of the text
 }
 
+// Number lets the turns of records go on where the host counts anew: when a world at rest is looked at once more. It changes
+// the records.
+func Number(records []Record) {
+	last, before := 0, 0
+	for i := range records {
+		turn := &records[i].Turn
+		if *turn+before < last {
+			before = last
+		}
+		*turn += before
+		last = *turn
+	}
+}
+
 // Failed tells whether the action ended in an error.
 func (r Record) Failed() bool { return r.Err != nil }
 

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"fmt"
-	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -81,9 +80,3 @@ func stateOfNode(n *corev1.Node) string {
 	}
 	return fmt.Sprintf("%s, %d attached, %d in use", ready, len(n.Status.VolumesAttached), len(n.Status.VolumesInUse))
 }
-
-// long are names that are made of random numbers.
-var long = regexp.MustCompile(`([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}|([0-9a-f]{8})[0-9a-f]{56}`)
-
-// Shorten cuts names made of random numbers, UIDs and hashes, after eight characters.
-func Shorten(text string) string { return long.ReplaceAllString(text, "$1$3") }

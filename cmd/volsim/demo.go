@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/trace/picture"
 )
 
 var errInterrupted = errors.New("interrupted; everything was taken away again")
@@ -32,6 +34,7 @@ type demoOptions struct {
 	dir     string
 	slow    bool
 	json    bool
+	picture pictureOptions
 }
 
 func newDemo() *cobra.Command {
@@ -43,8 +46,8 @@ func newDemo() *cobra.Command {
 			"bound, a pod on node-1 gets the volume and a file is written, the pod comes back on node-2 and finds the\n" +
 			"file, and everything is deleted. Where it runs as root on Linux with the usual tools, the volume is a real\n" +
 			"ext4 file system on a real loop device; elsewhere it is in memory. With --devices=lvm it is a logical volume in\n" +
-			"a volume group of node-1's own, and the pod can come back there only. Nothing is left behind, also after Ctrl-C.",
-		Example: "  volsim demo\n  volsim demo --devices=lvm\n  volsim demo --devices=array --slow\n  volsim demo --json | jq .words",
+			"a volume group of node-1's own, and the pod can come back there only. Nothing is left behind, also after Ctrl-C.\n\n" + pictureHelp,
+		Example: "  volsim demo\n  volsim demo --devices=lvm\n  volsim demo --devices=array --slow\n  volsim demo --json | jq .words\n  volsim demo --svg demo.svg",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return demo(cmd.Context(), cmd, o) },
 	}
@@ -52,15 +55,23 @@ func newDemo() *cobra.Command {
 	cmd.Flags().StringVar(&o.dir, "dir", "", "with loop or lvm devices: an existing directory for the backing files and mounts (default a temporary one)")
 	cmd.Flags().BoolVar(&o.slow, "slow", false, "pace the output for an audience")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one event a line, as JSON")
+	o.picture.flags(cmd)
 	return cmd
 }
 
 func demo(ctx context.Context, cmd *cobra.Command, o demoOptions) (err error) {
+	if err := o.picture.check(cmd); err != nil {
+		return err
+	}
 	c, err := cluster.New(cluster.Config{Devices: cluster.Devices(o.devices), Dir: o.dir})
 	if err != nil {
 		return err
 	}
-	s := &show{cluster: c, out: newNarrator(ctx, cmd.OutOrStdout(), o.json, o.slow), failed: make(chan error, 1)}
+	out := cmd.OutOrStdout()
+	if o.picture.alone() {
+		out = io.Discard
+	}
+	s := &show{cluster: c, out: newNarrator(ctx, out, o.json, o.slow), failed: make(chan error, 1)}
 	defer func() {
 		s.out.end()
 		closeErr := c.Close()
@@ -74,13 +85,19 @@ func demo(ctx context.Context, cmd *cobra.Command, o demoOptions) (err error) {
 	}()
 	c.Trace().Watch(s.out.record)
 	c.Trace().Watch(s.look)
-	return s.run(ctx)
+	err = s.run(ctx)
+	if ctx.Err() == nil {
+		what := picture.Options{Title: "The life of a volume", After: s.began}
+		err = errors.Join(err, o.picture.draw(cmd.OutOrStdout(), c.Trace().Records(), what))
+	}
+	return err
 }
 
 // show is one run of the demo.
 type show struct {
 	cluster *cluster.Cluster
 	out     *narrator
+	began   int        // the step of the trace at which the cluster had started
 	failed  chan error // the first failure that waiting will not mend
 }
 
@@ -107,6 +124,9 @@ func (s *show) run(ctx context.Context) error {
 			return err
 		}
 		s.out.drain()
+		if step.title == "" {
+			s.began = s.cluster.Trace().Steps()
+		}
 	}
 	left, err := s.cluster.Left()
 	if err != nil {

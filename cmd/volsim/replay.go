@@ -10,7 +10,8 @@ import (
 )
 
 type replayOptions struct {
-	trace bool
+	trace   bool
+	picture pictureOptions
 }
 
 func newReplay() *cobra.Command {
@@ -20,9 +21,10 @@ func newReplay() *cobra.Command {
 		Short: "Run a saved failure again, and tell its story",
 		Long: "replay runs a scenario once, under the schedule in its file, and tells in numbered steps what happens. It says whether\n" +
 			"the rule that the file names is broken still. A scenario without a schedule, or one from the book by its name, takes\n" +
-			"the ordinary course.\n\n" +
+			"the ordinary course.\n\n" + pictureHelp + "\n\n" +
 			"Exit status: 0 nothing is broken, 1 a rule is, 2 the command line or the file is wrong.",
-		Example: "  volsim replay two-claims-one-volume-I2-0a1b2c3d.txt\n  volsim replay one-pod-life --trace",
+		Example: "  volsim replay two-claims-one-volume-I2-0a1b2c3d.txt\n  volsim replay one-pod-life --trace\n" +
+			"  volsim replay pod-moves --svg pod-moves.svg --picture timeline",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usage(fmt.Errorf("want one FILE"))
@@ -32,10 +34,14 @@ func newReplay() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return replay(cmd, args[0], o) },
 	}
 	cmd.Flags().BoolVar(&o.trace, "trace", false, "print the whole trace first, the set-up included")
+	o.picture.flags(cmd)
 	return cmd
 }
 
 func replay(cmd *cobra.Command, name string, o replayOptions) error {
+	if err := o.picture.check(cmd); err != nil {
+		return usage(err)
+	}
 	s, err := load(name)
 	if err != nil {
 		return err
@@ -48,8 +54,13 @@ func replay(cmd *cobra.Command, name string, o replayOptions) error {
 	if o.trace {
 		fmt.Fprintln(out, r.Trace.Text())
 	}
-	fmt.Fprint(out, scenario.Story(s, r))
-	fmt.Fprintln(out, outcome(s, r))
+	if !o.picture.alone() {
+		fmt.Fprint(out, scenario.Story(s, r))
+		fmt.Fprintln(out, outcome(s, r))
+	}
+	if err := o.picture.draw(out, r.Trace.Records(), scenario.Picture(s, r)); err != nil {
+		return usage(err)
+	}
 	if r.Failure != nil {
 		return exit{status: 1}
 	}

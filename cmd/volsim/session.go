@@ -20,12 +20,14 @@ type sessionOptions struct {
 
 const sessionHelp = `  create claim data 64Mi, create pod web data on=node-1, delete pod web, …   what a user does
   step, step 5, step ACTOR      what comes next happens; what this actor does next
-  rest, wait claim data Bound   the world moves until nothing is left to happen; until this is so
+  until NodeStageVolume         the world moves until this has been called
+  settle, rest                  … until nothing can happen before the clock moves; until nothing is left to happen
+  wait claim data Bound         … until this is so
   hold ACTOR, release ACTOR     an actor, or a whole part, is not moved any more; it is
-  fail conflict [PART]          the next call goes wrong: conflict, refused, lost, hang, driver CODE, driver-lost CODE
+  fail conflict [PART|VERB]     the next call goes wrong: conflict, refused, lost, hang, driver CODE, driver-lost CODE
   crash PART, reboot NODE, …    something befalls the world
   ?  what could happen next     =  how things are, and who believes otherwise
-  !  the story so far           help, quit`
+  !  the story so far           events, help, quit`
 
 func newSession() *cobra.Command {
 	var o sessionOptions
@@ -94,6 +96,10 @@ func converse(ctx context.Context, s *session.Session, in io.Reader, out io.Writ
 			tellNext(out, s)
 		case "=":
 			fmt.Fprint(out, s.Truth())
+		case "events":
+			for _, e := range s.Events() {
+				fmt.Fprintln(out, " ", e)
+			}
 		case "!":
 			fmt.Fprint(out, s.Story())
 		case "":

@@ -48,8 +48,10 @@ type activator interface {
 	resize(report *Report, volume LogicalVolume) error
 	// deactivate takes a volume's device away, for sure, or gives ErrInUse.
 	deactivate(ctx context.Context, report *Report, volume LogicalVolume) error
-	// clear makes a volume that nobody uses ready for removal: no content can be
-	// read once its extents are discarded. It gives ErrInUse.
+	// release makes sure that nobody uses a volume that is to be removed, or gives ErrInUse.
+	release(ctx context.Context, report *Report, volume LogicalVolume) error
+	// clear makes a volume that was released ready for removal: no content can be
+	// read once LVM has removed it.
 	clear(ctx context.Context, report *Report, volume LogicalVolume) error
 	// copy copies the content of a volume that nobody writes to into one that is as
 	// LVM made it, and no smaller.

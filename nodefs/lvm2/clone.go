@@ -23,7 +23,7 @@ func (g *VolumeGroup) Snapshot(ctx context.Context, origin string, spec Spec) (L
 	if err != nil {
 		return LogicalVolume{}, fmt.Errorf("snapshot %s/%s as %s: %w", g.name, origin, spec.Name, err)
 	}
-	return volume, nil
+	return volume.own(), nil
 }
 
 // Clone makes a volume that holds what source holds now, and depends on it no
@@ -43,7 +43,7 @@ func (g *VolumeGroup) Clone(ctx context.Context, source string, spec Spec) (Logi
 	if err != nil {
 		return LogicalVolume{}, fmt.Errorf("clone %s/%s as %s: %w", g.name, source, spec.Name, err)
 	}
-	return volume, nil
+	return volume.own(), nil
 }
 
 func (g *VolumeGroup) copyOf(ctx context.Context, source string, spec Spec, readOnly bool) (LogicalVolume, error) {

@@ -81,7 +81,9 @@ var said = []struct {
 }
 
 // noise is what LVM warns of because of our own configuration.
-var noise = []string{"Activation disabled", "is NOT backed up", "not zeroed", "Skipping zeroing"}
+var noise = []string{
+	"WARNING: Activation disabled", "WARNING: This metadata update is NOT backed up", "not zeroed", "Skipping zeroing", "Failed to find sysfs mount point",
+}
 
 // CommandError is what a command of LVM said as it failed.
 type CommandError struct {
@@ -123,7 +125,7 @@ func failed(args []string, stderr string, cause error) error {
 
 func isNoise(line string) bool {
 	for _, each := range noise {
-		if strings.HasPrefix(line, "WARNING") && strings.Contains(line, each) {
+		if strings.Contains(line, each) {
 			return true
 		}
 	}

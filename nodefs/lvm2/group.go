@@ -174,7 +174,8 @@ func (s *System) diskNamed(name string) (Disk, bool) {
 // Name returns the volume group's name.
 func (g *VolumeGroup) Name() string { return g.name }
 
-// Report returns what the metadata says. It waits for no change that is under way.
+// Report returns what the metadata says, which is shared by all who ask, and not to be
+// changed. It waits for no change that is under way.
 // It gives ErrNoGroup if the volume group cannot be read, and ErrForeign if it is
 // not ours; missing disks are no error, but are told.
 func (g *VolumeGroup) Report(ctx context.Context) (*Report, error) {

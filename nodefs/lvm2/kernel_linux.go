@@ -90,61 +90,85 @@ func isHole(path string) (bool, error) {
 
 // zeroRange writes zeros to part of a block device.
 func zeroRange(device string, start, size int64) error {
+	return changeRange(device, "BLKZEROOUT", unix.BLKZEROOUT, start, size)
+}
+
+// discardRange tells a block device that nobody needs part of it any more.
+func discardRange(device string, start, size int64) error {
+	return changeRange(device, "BLKDISCARD", unix.BLKDISCARD, start, size)
+}
+
+func changeRange(device, name string, request uintptr, start, size int64) error {
 	file, err := os.OpenFile(device, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	extent := [2]uint64{uint64(start), uint64(size)}
-	if err := ioctl(file, unix.BLKZEROOUT, unsafe.Pointer(&extent)); err != nil {
-		return &fs.PathError{Op: "BLKZEROOUT", Path: device, Err: err}
+	if err := ioctl(file, request, unsafe.Pointer(&extent)); err != nil {
+		return &fs.PathError{Op: name, Path: device, Err: err}
 	}
 	return nil
 }
 
-// partitionsOf returns the partitions of a disk that the kernel knows of.
+// partitionsOf returns the partitions of a disk that the kernel knows of. A disk may
+// have hundreds, and this is asked often: so it reads no more of each than it must.
 func partitionsOf(disk string) ([]partition, error) {
 	number, err := blockdev.NumberOf(disk)
 	if err != nil {
 		return nil, err
 	}
-	directory, err := number.Directory()
+	path, err := number.Directory()
 	if err != nil {
 		return nil, err
 	}
-	files, err := filepath.Glob(filepath.Join(directory, "*", "partition"))
+	directory, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer directory.Close()
+	names, err := directory.Readdirnames(-1)
 	if err != nil {
 		return nil, err
 	}
 	var found []partition
-	for _, file := range files {
-		each, err := readPartition(filepath.Dir(file))
+	for _, name := range names {
+		// "loop7p3", of a disk whose name ends in no digit "sda3".
+		digits, of := strings.CutPrefix(name, filepath.Base(path))
+		number, err := strconv.Atoi(strings.TrimPrefix(digits, "p"))
+		if !of || err != nil {
+			continue
+		}
+		each := partition{number: number, device: "/dev/" + name}
+		each.start, err = readNumber(directory, name+"/start")
+		if err == nil {
+			each.size, err = readNumber(directory, name+"/size")
+		}
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 			continue // it went meanwhile
 		}
 		if err != nil {
 			return nil, err
 		}
+		each.start, each.size = each.start*sectorSize, each.size*sectorSize
 		found = append(found, each)
 	}
 	return found, nil
 }
 
-func readPartition(directory string) (partition, error) {
-	var numbers [3]int64
-	for i, name := range []string{"partition", "start", "size"} {
-		text, err := os.ReadFile(filepath.Join(directory, name))
-		if err != nil {
-			return partition{}, err
-		}
-		if numbers[i], err = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err != nil {
-			return partition{}, err
-		}
+// readNumber reads a number that is all there is in a file below a directory.
+func readNumber(directory *os.File, name string) (int64, error) {
+	file, err := unix.Openat(int(directory.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
 	}
-	return partition{
-		number: int(numbers[0]), device: filepath.Join("/dev", filepath.Base(directory)),
-		start: numbers[1] * sectorSize, size: numbers[2] * sectorSize,
-	}, nil
+	defer unix.Close(file)
+	var text [32]byte
+	count, err := unix.Read(file, text[:])
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(text[:count])), 10, 64)
 }
 
 func addPartition(disk string, p partition) error {

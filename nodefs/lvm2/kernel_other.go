@@ -16,6 +16,7 @@ func lockFile(string) (*os.File, error)        { return nil, ErrUnsupported }
 func makeNode(string, string) error            { return ErrUnsupported }
 func remakeNode(string, blockdev.Number) error { return ErrUnsupported }
 func isHole(string) (bool, error)              { return false, ErrUnsupported }
+func discardRange(string, int64, int64) error  { return ErrUnsupported }
 func zeroRange(string, int64, int64) error     { return ErrUnsupported }
 func partitionsOf(string) ([]partition, error) { return nil, ErrUnsupported }
 func addPartition(string, partition) error     { return ErrUnsupported }

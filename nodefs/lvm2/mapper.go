@@ -78,14 +78,17 @@ func (a mapper) deactivate(ctx context.Context, report *Report, volume LogicalVo
 	return err
 }
 
-// clear zeroes a volume through its device, where discarding may not do it. A
-// thin pool zeroes what it gives out by itself.
-func (a mapper) clear(ctx context.Context, report *Report, volume LogicalVolume) error {
-	if volume.major >= 0 && volume.Layout != ThinPool {
-		if err := notInUse("/dev/dm-" + strconv.Itoa(volume.minor)); err != nil {
-			return err
-		}
+// release leaves the device: LVM refuses to remove one that anybody has open, too.
+func (mapper) release(_ context.Context, _ *Report, volume LogicalVolume) error {
+	if volume.major < 0 || volume.Layout == ThinPool {
+		return nil
 	}
+	return notInUse("/dev/dm-" + strconv.Itoa(volume.minor))
+}
+
+// clear zeroes a volume through its device, where discarding, which LVM does, may
+// not do it. A thin pool zeroes what it gives out by itself.
+func (a mapper) clear(ctx context.Context, report *Report, volume LogicalVolume) error {
 	if !a.system.hasUnwiped() || volume.Layout == Thin || volume.Layout == ThinPool || volume.Layout == Snapshot {
 		return nil
 	}

@@ -232,12 +232,12 @@ func removePartition(ctx context.Context, disk string, each partition) error {
 	})
 }
 
-// clear deactivates, and zeroes what discarding may not.
-func (a partitions) clear(ctx context.Context, report *Report, volume LogicalVolume) error {
-	if err := a.deactivate(ctx, report, volume); err != nil {
-		return err
-	}
-	return a.system.zero(report, volume)
+func (a partitions) release(ctx context.Context, report *Report, volume LogicalVolume) error {
+	return a.deactivate(ctx, report, volume)
+}
+
+func (a partitions) clear(_ context.Context, report *Report, volume LogicalVolume) error {
+	return a.system.wipe(report, volume)
 }
 
 // copy copies between files, where both disks are such: holes stay holes then, and

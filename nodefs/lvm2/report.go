@@ -58,7 +58,8 @@ type LogicalVolume struct {
 	// Health is "" of a volume that is well; otherwise LVM's word: partial (a disk
 	// is missing), out_of_data, refresh needed, …
 	Health string
-	// Attributes are the ten letters of lvs.
+	// Attributes are the ten letters of lvs; "" of what was read without asking LVM,
+	// as ordinary volumes are without device-mapper.
 	Attributes string
 	// Extents are where it lies, if it lies on disks directly, in the volume's order;
 	// runs that adjoin are one. Stripes of one run stand beside one another.

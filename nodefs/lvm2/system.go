@@ -147,7 +147,7 @@ func (s *System) prepare() error {
 	if err != nil {
 		return err
 	}
-	if err := s.forgetDisks(); err != nil {
+	if err := errors.Join(s.forgetDisks(), s.makeProc()); err != nil {
 		return err
 	}
 	local := fmt.Sprintf("local {\n\tsystem_id = %q\n}\n", s.systemID)

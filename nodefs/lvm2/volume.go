@@ -55,7 +55,7 @@ func (g *VolumeGroup) Create(ctx context.Context, spec Spec) (LogicalVolume, err
 	if err != nil {
 		return LogicalVolume{}, fmt.Errorf("create %s/%s: %w", g.name, spec.Name, err)
 	}
-	return volume, nil
+	return volume.own(), nil
 }
 
 func (g *VolumeGroup) create(ctx context.Context, spec Spec, arguments []string) (LogicalVolume, error) {
@@ -151,7 +151,7 @@ func (g *VolumeGroup) Find(ctx context.Context, name string) (LogicalVolume, err
 	if err == nil && volume.HasTags(unfinishedTag) {
 		err = fmt.Errorf("%s/%s: %w: it is being made", g.name, name, ErrNotFound)
 	}
-	return volume, err
+	return volume.own(), err
 }
 
 // List returns the volumes that have all of the tags, by name.
@@ -160,9 +160,13 @@ func (g *VolumeGroup) List(ctx context.Context, tags ...string) ([]LogicalVolume
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(report.LogicalVolumes, func(v LogicalVolume) bool {
-		return !v.HasTags(tags...) || v.HasTags(unfinishedTag)
-	}), nil
+	var found []LogicalVolume
+	for _, volume := range report.LogicalVolumes {
+		if volume.HasTags(tags...) && !volume.HasTags(unfinishedTag) {
+			found = append(found, volume.own())
+		}
+	}
+	return found, nil
 }
 
 // find reads the volume group, and returns the volume of a name in it.
@@ -208,7 +212,7 @@ func (g *VolumeGroup) Extend(ctx context.Context, name string, size int64) (Logi
 	if err != nil {
 		return LogicalVolume{}, fmt.Errorf("extend %s/%s to %d bytes: %w", g.name, name, size, err)
 	}
-	return volume, nil
+	return volume.own(), nil
 }
 
 // extend returns the volume as it is if it cannot be extended.
@@ -323,6 +327,11 @@ func (g *VolumeGroup) clear(ctx context.Context, names []string) ([]string, erro
 		if volume.isPartial() {
 			return nil, fmt.Errorf("remove %s/%s: %w, and what is on it cannot be wiped", g.name, volume.Name, ErrMissingDevice)
 		}
+		if err := g.system.activator.release(ctx, report, volume); err != nil {
+			return nil, fmt.Errorf("remove %s/%s: %w", g.name, volume.Name, err)
+		}
+	}
+	for _, volume := range found {
 		if err := g.system.activator.clear(ctx, report, volume); err != nil {
 			return nil, fmt.Errorf("remove %s/%s: %w", g.name, volume.Name, err)
 		}
@@ -367,6 +376,7 @@ func (g *VolumeGroup) finish(ctx context.Context, name string) (LogicalVolume, e
 	if err := g.tag(ctx, name, nil, []string{unfinishedTag}); err != nil {
 		return LogicalVolume{}, err
 	}
+	volume = volume.own()
 	volume.Tags = slices.DeleteFunc(volume.Tags, func(tag string) bool { return tag == unfinishedTag })
 	return volume, nil
 }

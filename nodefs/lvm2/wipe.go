@@ -14,17 +14,33 @@ func (s *System) hasUnwiped() bool {
 	return false
 }
 
-// zero makes the extents of a volume read as zeros on those disks where LVM's
-// discarding may not do it. For disks that are files discarding punches holes.
-func (s *System) zero(report *Report, volume LogicalVolume) error {
+// wipe makes the extents of a volume read as zeros, and gives what they take up
+// back to what their disks are on, where that can be. For disks that are files
+// discarding does both, since it punches holes. Without device-mapper LVM does not
+// discard: see withoutSystem.
+func (s *System) wipe(report *Report, volume LogicalVolume) error {
 	return s.eachRun(report, volume, func(disk Disk, start, size int64) error {
-		return zeroRange(disk.Device, start, size)
+		if disk.Zeroed {
+			if discardRange(disk.Device, start, size) == nil {
+				return nil
+			}
+			return zeroRange(disk.Device, start, size)
+		}
+		if err := zeroRange(disk.Device, start, size); err != nil {
+			return err
+		}
+		_ = discardRange(disk.Device, start, size) // not every disk can
+		return nil
 	})
 }
 
-// wipeEnds zeroes the beginning and the end of a volume that lies in one piece.
+// wipeEnds zeroes the beginning and the end of a volume that lies in one piece,
+// unless it is on a disk that reads as zeros.
 func (s *System) wipeEnds(report *Report, volume LogicalVolume) error {
 	return s.eachRun(report, volume, func(disk Disk, start, size int64) error {
+		if disk.Zeroed {
+			return nil
+		}
 		length := min(endsSize, size)
 		if err := zeroRange(disk.Device, start, length); err != nil {
 			return err
@@ -33,16 +49,13 @@ func (s *System) wipeEnds(report *Report, volume LogicalVolume) error {
 	})
 }
 
-// eachRun calls f for the runs of a volume on disks that may hold old content.
+// eachRun calls f for the runs of a volume.
 func (s *System) eachRun(report *Report, volume LogicalVolume, f func(disk Disk, start, size int64) error) error {
 	for _, run := range volume.Extents {
 		physical, ok := report.disk(run.PhysicalVolume)
 		disk, added := s.diskNamed(run.PhysicalVolume)
 		if !ok || !added {
 			return ErrMissingDevice
-		}
-		if disk.Zeroed {
-			continue
 		}
 		if err := f(disk, physical.Start+run.Start*report.ExtentSize, run.Length*report.ExtentSize); err != nil {
 			return err

@@ -21,10 +21,11 @@ import (
 const mebibyte = 1 << 20
 
 // fsBytesMin are the sizes below which a file system's mkfs refuses or leaves no
-// room: for ext4 with a journal 16 MiB is ours, for xfs 300 MiB is mkfs.xfs's,
-// for btrfs 109 MiB is mkfs.btrfs's.
+// room, or the kernel does not let it grow: for ext4 with a journal 16 MiB is ours,
+// for xfs 300 MiB is mkfs.xfs's, for btrfs 256 MiB is the kernel's, which resizes
+// none to less.
 var fsBytesMin = map[string]int64{
-	"ext2": 16 * mebibyte, "ext3": 16 * mebibyte, "ext4": 16 * mebibyte, "xfs": 300 * mebibyte, "btrfs": 128 * mebibyte,
+	"ext2": 16 * mebibyte, "ext3": 16 * mebibyte, "ext4": 16 * mebibyte, "xfs": 300 * mebibyte, "btrfs": 256 * mebibyte,
 }
 
 // fsTools are what making a file system, growing it, and telling a copy of it
@@ -199,7 +200,8 @@ func (n *nodeService) tellApart(ctx context.Context, volume Volume, attached *At
 		}
 	case super.Type != "btrfs":
 	case !attached.ReadOnly:
-		sum := sha256.Sum256([]byte(volume.ID))
+		// Not of the ID alone: there may be a volume of this name in another pool.
+		sum := sha256.Sum256(append([]byte(volume.ID), super.Origin[:]...))
 		return options, n.fs.GiveUUID(ctx, attached.Device, [16]byte(sum[:]))
 	case !mountsTwins():
 		return nil, status.Errorf(codes.FailedPrecondition,

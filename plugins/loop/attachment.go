@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -108,10 +109,22 @@ func (p *pool) Serve(node string) {
 }
 
 // Attach implements blockcsi.Pool: the file is bound to a loop device, which gets
-// the volume's settings. Recover does that where a kill came between.
+// the volume's settings. Recover does that where a kill came between. Where the
+// attachment is to last, it is noted before.
 func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, readOnly bool) (blockcsi.Attachment, error) {
+	noted := false
+	if p.lasting {
+		var err error
+		if noted, err = p.note(volume.ID, node, readOnly); err != nil {
+			return blockcsi.Attachment{}, p.status(err)
+		}
+		p.step("noted")
+	}
 	device, err := loopdev.Bind(ctx, p.image(volume.ID), p.mark(volume.ID, node), readOnly)
 	if err != nil {
+		if noted {
+			err = errors.Join(err, p.unnote(volume.ID))
+		}
 		return blockcsi.Attachment{}, p.status(err)
 	}
 	p.see(volume.ID, device)
@@ -177,8 +190,12 @@ func (p *pool) Modify(_ context.Context, volume blockcsi.Volume, settings map[st
 // Attachment implements blockcsi.Pool.
 func (p *pool) Attachment(_ context.Context, volume blockcsi.Volume) (*blockcsi.Attachment, error) {
 	found, err := p.found(volume.ID)
-	if err != nil || found == nil {
+	if err != nil {
 		return nil, err
+	}
+	if found == nil {
+		noted, err := p.noted(volume.ID)
+		return noted, p.status(err)
 	}
 	return &blockcsi.Attachment{VolumeID: volume.ID, Node: p.nodeName(found.node), Device: found.Device, ReadOnly: found.ReadOnly}, nil
 }
@@ -189,12 +206,20 @@ func (p *pool) Attachments(context.Context) ([]blockcsi.Attachment, error) {
 	if err != nil {
 		return nil, p.status(err)
 	}
+	noted, err := p.allNoted()
+	if err != nil {
+		return nil, p.status(err)
+	}
 	var all []blockcsi.Attachment
 	for _, each := range loops {
 		id := strings.TrimSuffix(filepath.Base(each.Backing), imageSuffix)
 		if key, ours := p.nodeKey(each.Mark, id); ours {
+			delete(noted, id)
 			all = append(all, blockcsi.Attachment{VolumeID: id, Node: p.nodeName(key), Device: each.Device, ReadOnly: each.ReadOnly})
 		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(noted)) {
+		all = append(all, noted[id])
 	}
 	return all, nil
 }
@@ -202,13 +227,34 @@ func (p *pool) Attachments(context.Context) ([]blockcsi.Attachment, error) {
 // Detach implements blockcsi.Pool.
 func (p *pool) Detach(ctx context.Context, attached blockcsi.Attachment) error {
 	found, err := p.found(attached.VolumeID)
-	if err != nil || found == nil {
+	if err != nil {
 		return err
 	}
-	if err := p.detach(ctx, found.Bound); err != nil {
-		return err
+	if found != nil {
+		if err := p.detach(ctx, found.Bound); err != nil {
+			return err
+		}
+		p.see(attached.VolumeID, "")
 	}
-	p.see(attached.VolumeID, "")
+	return p.status(p.unnote(attached.VolumeID))
+}
+
+// reset detaches the devices of a node's volumes, and leaves what is noted.
+func (p *pool) reset(ctx context.Context, node string) error {
+	loops, err := loopdev.List(p.isImage)
+	if err != nil {
+		return p.status(err)
+	}
+	for _, each := range loops {
+		id := strings.TrimSuffix(filepath.Base(each.Backing), imageSuffix)
+		if key, ours := p.nodeKey(each.Mark, id); !ours || key != digest(node, nodeKeyDigits) {
+			continue
+		}
+		if err := p.detach(ctx, each); err != nil {
+			return err
+		}
+		p.see(id, "")
+	}
 	return nil
 }
 

@@ -14,6 +14,11 @@
 // must agree before a device is touched. A driver made again after a crash, with
 // the same Dir and RunID, therefore goes on where the other one stopped.
 //
+// A device goes when the machine is started again, and a volume stays attached:
+// nobody publishes it again then. So that it is attached stands beside the file, too
+// (<volume id>.attached), and staging it gives it a device. Where the node's service
+// attaches what it stages (Config.NodeAttaches), nothing is noted.
+//
 // A snapshot is a file too, <snapshot id>.img. Where the files of Dir's file system
 // can share blocks (xfs, btrfs), a copy is made at once, at one instant, and costs
 // what is written to it or its source later. Elsewhere what the source holds is

@@ -68,6 +68,7 @@ type pool struct {
 	runID   string
 	node    string // that alone can use the volumes; "" is any
 	reserve int64
+	lasting bool // that a volume is attached is noted
 	// reflink says that files in dir can share blocks, directIO that they can be
 	// read and written past the kernel's cache.
 	reflink, directIO bool
@@ -98,6 +99,7 @@ func New(cfg Config) (*Driver, error) {
 		return nil, fmt.Errorf("loop: resolve Dir: %w", err)
 	}
 	p := &pool{dir: dir, runID: cfg.RunID, node: cfg.Node, reserve: cfg.ReserveBytes, nodes: map[string]string{}, devices: map[string]string{}}
+	p.lasting = !cfg.NodeAttaches // what a node's service attaches as it stages it, it attaches again
 	p.reflink, p.directIO = sharesBlocks(dir)
 	if p.runID == "" {
 		p.runID = digest(dir, nodeKeyDigits)
@@ -120,6 +122,11 @@ func New(cfg Config) (*Driver, error) {
 // and removes all volumes. Unmount first (nodefs.Real.UnmountAll): a mounted
 // volume stays, and the error names it. The directory itself stays.
 func (d *Driver) Close() error { return d.pool.clear() }
+
+// Reset takes the devices of a node's volumes away, as it is when the node's machine
+// was started again: the volumes stay attached, and have devices again once they
+// are staged. Unmount first; what is mounted stays, and the error names it.
+func (d *Driver) Reset(ctx context.Context, node string) error { return d.pool.reset(ctx, node) }
 
 // clear is Driver.Close.
 func (p *pool) clear() error {

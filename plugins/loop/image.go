@@ -27,7 +27,7 @@ const (
 
 // suffixes are what the names of a volume's files end with, in the order in which
 // they are removed: until the record is gone, the volume is unfinished.
-var suffixes = []string{imageSuffix, draftSuffix, recordDraftSuffix, recordSuffix}
+var suffixes = []string{imageSuffix, draftSuffix, recordDraftSuffix, noteSuffix, recordSuffix}
 
 // Node implements blockcsi.Pool.
 func (p *pool) Node() string { return p.node }
@@ -35,7 +35,7 @@ func (p *pool) Node() string { return p.node }
 // Abilities implements blockcsi.Pool.
 func (p *pool) Abilities() blockcsi.Abilities {
 	return blockcsi.Abilities{
-		FSTypes: blockcsi.FSTypes(), Copies: true, InstantCopies: p.reflink,
+		FSTypes: blockcsi.FSTypes(), Copies: true, InstantCopies: p.reflink, Lasting: p.lasting,
 		Settings: []string{DiscardKey, ReadAheadKey},
 	}
 }
@@ -100,7 +100,7 @@ func (p *pool) unfinished(id string, recorded *record) (blockcsi.Volume, error) 
 	if recorded != nil {
 		return recorded.volume(id, 0, true), nil
 	}
-	for _, suffix := range []string{draftSuffix, recordDraftSuffix} {
+	for _, suffix := range []string{draftSuffix, recordDraftSuffix, noteSuffix} {
 		if _, err := os.Lstat(filepath.Join(p.dir, id+suffix)); err == nil {
 			return record{}.volume(id, 0, true), nil
 		}

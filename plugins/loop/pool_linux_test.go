@@ -289,8 +289,8 @@ func TestTheReserveIsLeftToOthers(t *testing.T) {
 	r.again()
 	_, err = r.make("not even a sparse one", nil)
 	wantCode(t, err, codes.ResourceExhausted)
-	if entries, err := os.ReadDir(r.cfg.Dir); err != nil || len(entries) != 4 {
-		t.Errorf("%v (%v), want the files of %s and %s only", entries, err, full, sparse)
+	if entries, err := os.ReadDir(r.cfg.Dir); err != nil || len(entries) != 5 {
+		t.Errorf("%v (%v), want the files of %s, which is attached, and %s only", entries, err, full, sparse)
 	}
 }
 
@@ -384,21 +384,28 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 	for _, name := range []string{"vol-1111111111111111.img.draft", "snap-2222222222222222.json", "vol-3333333333333333.json.draft", whole + ".json.draft"} {
 		must(t, os.WriteFile(filepath.Join(r.cfg.Dir, name), []byte("{}"), 0o600))
 	}
+	must(t, os.Symlink("rw one", r.pool.notePath("vol-5555555555555555")))
 	must(t, os.WriteFile(r.pool.image("vol-4444444444444444"), make([]byte, mebibyte), 0o600))
 	device, err := loopdev.Bind(t.Context(), r.pool.image("vol-4444444444444444"), r.pool.mark("vol-4444444444444444", "one"), false)
 	must(t, err)
 	must(t, os.Remove(r.pool.image("vol-4444444444444444")))
 	left, err := r.Orphans(t.Context())
 	must(t, err)
-	for _, want := range []string{"vol-1111111111111111 is unfinished", "snap-2222222222222222 is unfinished", "vol-3333333333333333 is unfinished", "losetup -d " + device, strange} {
+	for _, want := range []string{"vol-1111111111111111 is unfinished", "snap-2222222222222222 is unfinished", "vol-3333333333333333 is unfinished", "vol-5555555555555555 is unfinished", "losetup -d " + device, strange} {
 		if !slices.ContainsFunc(left, func(line string) bool { return strings.Contains(line, want) }) {
 			t.Errorf("orphans %q, want %q among them", left, want)
 		}
 	}
 	_, err = r.Recover(t.Context())
 	must(t, err)
-	if left, err := r.Orphans(t.Context()); err != nil || len(left) != 2 {
+	left, err = r.Orphans(t.Context())
+	if err != nil || len(left) != 2 {
 		t.Errorf("orphans after Recover: %q, %v; want the device and %s", left, err, strange)
+	}
+	// What is told gets rid of the device.
+	must(t, exec.Command("losetup", "-d", device).Run())
+	if left, err = r.Orphans(t.Context()); err != nil || len(left) != 1 || !strings.HasPrefix(left[0], strange) {
+		t.Errorf("orphans after losetup -d: %q, %v; want %s", left, err, strange)
 	}
 	wantCode(t, r.deleteVolume(t, strange), codes.FailedPrecondition)
 	_, err = attach(t, r.Driver, strange)

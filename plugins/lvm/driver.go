@@ -163,6 +163,27 @@ func (d *Driver) Close() error {
 	return errors.Join(failed...)
 }
 
+// Reset takes the devices of a node's volumes away, as it is when the node's machine
+// was started again: the volumes stay attached, and have devices again once they
+// are staged. Unmount first; what is in use stays, and the error names it.
+func (d *Driver) Reset(ctx context.Context, node string) error {
+	for _, each := range d.pools {
+		if each.node != node {
+			continue
+		}
+		attached, err := each.Attachments(ctx)
+		if err != nil {
+			return err
+		}
+		for _, volume := range attached {
+			if err := each.group.Deactivate(ctx, volume.VolumeID); err != nil {
+				return each.status(err)
+			}
+		}
+	}
+	return nil
+}
+
 // Destroy removes all volumes, the volume groups and the loop devices of files,
 // whose paths it leaves. Unmount first: what is in use stays, and the error names it.
 func (d *Driver) Destroy(ctx context.Context) error {

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// declaration is what a cell declares under one name, or under several at once.
+type declaration struct {
+	kind  token.Token // IMPORT, TYPE, CONST, VAR or FUNC
+	names []string    // what it can be replaced by; of an import the name it is used by, of a method "Type.method"
+	text  string      // with the keyword
+	cell  int         // where it stands
+	line  int
+	// quiet is that nothing happens by its being there: a cell that does not use it runs as if it were not.
+	quiet bool
+}
+
+// key is what stands in memory once.
+func (d declaration) key() string { return d.kind.String() + " " + strings.Join(d.names, ",") }
+
+// parseGo is the declarations of a cell, and the block of its main function. The source has the cell's lines.
+func parseGo(cell int, source string) (decls []declaration, main string, line int, err error) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, cellFile(cell), source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, "", 0, err
+	}
+	p := goParser{cell: cell, source: source, set: set}
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil && d.Name.Name == "main" && d.Body != nil {
+				main, line = p.text(d.Body), p.line(d.Body)
+				continue
+			}
+			p.function(d)
+		case *ast.GenDecl:
+			p.general(d)
+		}
+	}
+	return p.decls, main, line, nil
+}
+
+// goParser gathers the declarations of a cell.
+type goParser struct {
+	cell   int
+	source string
+	set    *token.FileSet
+	decls  []declaration
+}
+
+func (p *goParser) text(n ast.Node) string {
+	return p.source[p.set.Position(n.Pos()).Offset:p.set.Position(n.End()).Offset]
+}
+
+func (p *goParser) line(n ast.Node) int { return p.set.Position(n.Pos()).Line }
+
+func (p *goParser) add(n ast.Node, kind token.Token, keyword string, quiet bool, names ...string) {
+	p.decls = append(p.decls, declaration{
+		kind: kind, names: names, text: keyword + p.text(n), cell: p.cell, line: p.line(n), quiet: quiet,
+	})
+}
+
+func (p *goParser) function(d *ast.FuncDecl) {
+	d.Doc = nil
+	name := d.Name.Name
+	if d.Recv == nil {
+		p.add(d, token.FUNC, "", name != "init" && !strings.HasPrefix(name, "init_"), name)
+		return
+	}
+	owner := receiver(d.Recv.List[0].Type)
+	// A method that comes after its type can change what an earlier cell does: fmt finds it.
+	besides := slices.ContainsFunc(p.decls, func(d declaration) bool { return d.kind == token.TYPE && d.names[0] == owner })
+	p.add(d, token.FUNC, "", besides, owner+"."+name)
+}
+
+// receiver is the name of the type that a method is of.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+func (p *goParser) general(d *ast.GenDecl) {
+	if d.Tok == token.CONST {
+		// Constants of one block count on one another.
+		var names []string
+		for _, spec := range d.Specs {
+			for _, name := range spec.(*ast.ValueSpec).Names {
+				names = append(names, name.Name)
+			}
+		}
+		p.add(d, token.CONST, "", true, names...)
+		return
+	}
+	for _, spec := range d.Specs {
+		switch spec := spec.(type) {
+		case *ast.ImportSpec:
+			p.add(spec, token.IMPORT, "import ", true, importKey(spec))
+		case *ast.TypeSpec:
+			p.add(spec, token.TYPE, "type ", true, spec.Name.Name)
+		case *ast.ValueSpec:
+			p.variables(spec)
+		}
+	}
+}
+
+func (p *goParser) variables(spec *ast.ValueSpec) {
+	var names []string
+	for _, name := range spec.Names {
+		names = append(names, name.Name)
+	}
+	p.add(spec, token.VAR, "var ", !slices.ContainsFunc(spec.Values, acts), names...)
+}
+
+// acts is whether anything happens when an expression is worked out. What it does not know acts.
+func acts(e ast.Expr) bool {
+	does := false
+	ast.Inspect(e, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case nil, *ast.BasicLit, *ast.Ident, *ast.CompositeLit, *ast.KeyValueExpr, *ast.SelectorExpr, *ast.ArrayType, *ast.MapType,
+			*ast.StructType, *ast.FieldList, *ast.Field, *ast.ParenExpr:
+		case *ast.FuncLit:
+			return false
+		case *ast.UnaryExpr:
+			does = does || n.Op == token.ARROW
+		default:
+			does = true
+		}
+		return !does
+	})
+	return does
+}
+
+// lastWord is what GoNB takes for the name of a package, from the end of its path.
+var lastWord = regexp.MustCompile(`\w+\s*$`)
+
+// importKey is the name under which GoNB remembers an import.
+func importKey(spec *ast.ImportSpec) string {
+	importPath, _ := strconv.Unquote(spec.Path.Value)
+	if spec.Name == nil {
+		return lastWord.FindString(importPath)
+	}
+	if name := spec.Name.Name; name != "." && name != "_" {
+		return name
+	}
+	return spec.Name.Name + importPath
+}
+
+var (
+	majorVersion = regexp.MustCompile(`^v[0-9]+$`)
+	dotVersion   = regexp.MustCompile(`\.v[0-9]+$`)
+)
+
+// assumedName is the name that a package most likely has, from its path.
+func assumedName(importPath string) string {
+	base := path.Base(importPath)
+	if majorVersion.MatchString(base) && path.Dir(importPath) != "." {
+		base = path.Base(path.Dir(importPath))
+	}
+	return strings.TrimPrefix(dotVersion.ReplaceAllString(base, ""), "go-")
+}
+
+// memory is the declarations that stand after some cells, by key.
+type memory map[string]declaration
+
+// with is the memory after a cell. What a cell declares takes the place of what was declared by that name.
+func (m memory) with(decls []declaration) (memory, error) {
+	after := memory{}
+	for key, d := range m {
+		after[key] = d
+	}
+	for _, d := range decls {
+		for key, old := range after {
+			if old.kind != d.kind || old.cell == d.cell {
+				continue
+			}
+			replaced := func(name string) bool { return slices.Contains(d.names, name) }
+			switch {
+			case !slices.ContainsFunc(old.names, replaced):
+			case slices.ContainsFunc(old.names, func(name string) bool { return !replaced(name) }):
+				return nil, fmt.Errorf("%s:%d: %s were declared together with others: declare them together again", cellFile(d.cell), d.line, strings.Join(d.names, ", "))
+			default:
+				delete(after, key)
+			}
+		}
+		key := d.key()
+		if strings.Contains(key, " _") {
+			key += fmt.Sprintf("~%d.%d", d.cell, d.line) // what has no name is never replaced
+		}
+		after[key] = d
+	}
+	return after, nil
+}
+
+// unheard is whether no cell before could tell that a cell declares this: nothing has the name yet, and nothing happens by itself.
+func (m memory) unheard(decls []declaration) bool {
+	for _, d := range decls {
+		if !d.quiet {
+			return false
+		}
+		for _, name := range d.names {
+			if name != "_" && (types.Universe.Lookup(name) != nil || m.has(name)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (m memory) has(name string) bool {
+	for _, d := range m {
+		if slices.Contains(d.names, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// sorted is all declarations of a kind in the order of GoNB, which is by name.
+func (m memory) sorted(kind token.Token) []declaration {
+	var decls []declaration
+	for _, d := range m {
+		if d.kind == kind {
+			decls = append(decls, d)
+		}
+	}
+	slices.SortFunc(decls, func(a, b declaration) int {
+		if c := strings.Compare(a.key(), b.key()); c != 0 {
+			return c
+		}
+		return 1000*(a.cell-b.cell) + a.line - b.line
+	})
+	return decls
+}

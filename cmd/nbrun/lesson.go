@@ -1,0 +1,307 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// lesson is a program that a notebook is made of.
+type lesson struct {
+	folder string
+	source []byte
+	set    *token.FileSet
+	file   *ast.File
+	steps  []string       // the functions that main calls, in order
+	cellOf map[any]int    // declarations by the number of the cell that declares them; those of steps are in none
+	places map[string]int // the steps, by the number of their cell
+}
+
+// notebookPath is the notebook of the lesson in a folder.
+func notebookPath(folder string) string {
+	return filepath.Join(folder, filepath.Base(folder)+".ipynb")
+}
+
+// makeNotebook makes the notebook of the lesson in a folder, without outputs.
+func makeNotebook(folder string) (*notebook, error) {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return nil, err
+	}
+	l := &lesson{folder: folder, set: token.NewFileSet(), cellOf: map[any]int{}, places: map[string]int{}}
+	path := filepath.Join(folder, "main.go")
+	if l.source, err = os.ReadFile(path); err != nil {
+		return nil, err
+	}
+	if l.file, err = parser.ParseFile(l.set, path, l.source, parser.ParseComments); err != nil {
+		return nil, err
+	}
+	if err := l.readMain(); err != nil {
+		return nil, err
+	}
+	n := newNotebook()
+	if err := l.introduce(n); err != nil {
+		return nil, err
+	}
+	if err := l.unfold(n); err != nil {
+		return nil, err
+	}
+	return n, l.check()
+}
+
+func (l *lesson) errorf(n ast.Node, format string, args ...any) error {
+	at := l.set.Position(n.Pos())
+	return fmt.Errorf("%s:%d: %w", filepath.Join(filepath.Base(l.folder), "main.go"), at.Line, fmt.Errorf(format, args...))
+}
+
+// readMain finds the steps: main calls them, and does nothing else.
+func (l *lesson) readMain() error {
+	for _, d := range l.file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Recv != nil || f.Name.Name != "main" {
+			continue
+		}
+		for _, s := range f.Body.List {
+			var name string
+			if e, ok := s.(*ast.ExprStmt); ok {
+				if call, ok := e.X.(*ast.CallExpr); ok && len(call.Args) == 0 {
+					if id, ok := call.Fun.(*ast.Ident); ok {
+						name = id.Name
+					}
+				}
+			}
+			if name == "" {
+				return l.errorf(s, "main of a lesson calls its steps, functions without parameters and results, and does nothing else")
+			}
+			l.steps = append(l.steps, name)
+		}
+		return nil
+	}
+	return fmt.Errorf("%s has no function main", filepath.Join(l.folder, "main.go"))
+}
+
+// introduce makes the cells before the first declaration.
+func (l *lesson) introduce(n *notebook) error {
+	text := markdown(l.file.Doc.Text(), true)
+	if !strings.HasPrefix(text, "# ") {
+		text = "# " + title(filepath.Base(l.folder)) + "\n\n" + text
+	}
+	n.add("markdown", "introduction", text)
+	setup, err := l.setup()
+	if err != nil {
+		return err
+	}
+	if setup != "" {
+		n.add("code", "module", setup)
+	}
+	var imports []string
+	keys := map[string]bool{}
+	for _, d := range l.file.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.IMPORT {
+			continue
+		}
+		for _, spec := range g.Specs {
+			key := importKey(spec.(*ast.ImportSpec))
+			if keys[key] {
+				return l.errorf(spec, "GoNB keeps one import of the name %q only: give this one another", key)
+			}
+			keys[key] = true
+		}
+		imports = append(imports, l.text(g.Pos(), g.End()))
+	}
+	if len(imports) > 0 {
+		n.add("code", "imports", strings.Join(imports, "\n"))
+	}
+	return nil
+}
+
+// title is the name of a folder, as 01-a-claim, in words.
+func title(folder string) string {
+	words := strings.Split(folder, "-")
+	if _, err := strconv.Atoi(words[0]); err == nil && len(words) > 1 {
+		return words[0] + " " + capital(strings.Join(words[1:], " "))
+	}
+	return capital(strings.Join(words, " "))
+}
+
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
+var moduleLine = regexp.MustCompile(`(?m)^module\s+(\S+)`)
+
+// setup is the command that tells the module of the cells where the lesson's own module is: in the clone that the notebook is
+// in. It is empty if the lesson imports nothing of it.
+func (l *lesson) setup() (string, error) {
+	up := ""
+	for root := l.folder; ; root, up = filepath.Dir(root), up+"/.." {
+		mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+		if errors.Is(err, fs.ErrNotExist) && root != filepath.Dir(root) {
+			continue
+		}
+		if err != nil {
+			return "", nil // no module, nothing to import from it
+		}
+		found := moduleLine.FindSubmatch(mod)
+		if found == nil {
+			return "", fmt.Errorf("%s names no module", filepath.Join(root, "go.mod"))
+		}
+		module := string(found[1])
+		for _, spec := range l.file.Imports {
+			if p, _ := strconv.Unquote(spec.Path.Value); p == module || strings.HasPrefix(p, module+"/") {
+				return fmt.Sprintf(`!*go mod edit -require %[1]s@v0.0.0 -replace "%[1]s=$%[2]s%[3]s"`, module, "GONB_DIR", up), nil
+			}
+		}
+		return "", nil
+	}
+}
+
+// unfold makes a cell of each step, after its text, and of the declarations before it.
+func (l *lesson) unfold(n *notebook) error {
+	var kept []string
+	var first string // what is declared first, by its name
+	flush := func() {
+		if len(kept) > 0 {
+			n.add("code", "declare-"+first, strings.Join(kept, "\n\n"))
+		}
+		kept, first = nil, ""
+	}
+	next := 0
+	for _, d := range l.file.Decls {
+		f, isFunc := d.(*ast.FuncDecl)
+		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.IMPORT || isFunc && f.Recv == nil && f.Name.Name == "main" {
+			continue
+		}
+		if isFunc && f.Recv == nil && l.isStep(f.Name.Name) {
+			if next >= len(l.steps) || l.steps[next] != f.Name.Name {
+				return l.errorf(f, "step %s stands out of order: main calls its steps once each, in the order in which they stand", f.Name.Name)
+			}
+			next++
+			flush()
+			if err := l.step(n, f); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(kept) == 0 {
+			first = declaredName(d)
+		}
+		l.cellOf[d] = len(n.cells)
+		text := l.text(documented(d), d.End())
+		if err := l.plain(d, text); err != nil {
+			return err
+		}
+		kept = append(kept, text)
+	}
+	if len(kept) > 0 {
+		return fmt.Errorf("%s: what is declared after the last step (%s) is of use to none: declare it before the step that uses it", filepath.Base(l.folder), first)
+	}
+	if next < len(l.steps) {
+		return fmt.Errorf("%s: main calls %s, which is no function without parameters and results of this file, or calls it twice", filepath.Base(l.folder), l.steps[next])
+	}
+	return nil
+}
+
+func (l *lesson) isStep(name string) bool {
+	for _, step := range l.steps {
+		if step == name {
+			return true
+		}
+	}
+	return false
+}
+
+// step makes the cells of one.
+func (l *lesson) step(n *notebook, f *ast.FuncDecl) error {
+	name := f.Name.Name
+	if f.Type.Params.NumFields() > 0 || f.Type.Results.NumFields() > 0 || f.Type.TypeParams.NumFields() > 0 {
+		return l.errorf(f, "main calls %s, which has parameters or results: a step has none", name)
+	}
+	if text := markdown(f.Doc.Text(), false); text != "" {
+		n.add("markdown", "text-"+name, text)
+	}
+	body := l.unindent(f.Body)
+	if err := l.plain(f, body); err != nil {
+		return err
+	}
+	l.places[name] = len(n.cells)
+	n.add("code", "step-"+name, "%%\n"+body)
+	return nil
+}
+
+// plain refuses lines of Go that a notebook would take for something else.
+func (l *lesson) plain(n ast.Node, text string) error {
+	for line := range strings.Lines(text) {
+		if len(line) > 2 && (line[0] == '%' || line[0] == '!') || strings.HasPrefix(line, "package") {
+			return l.errorf(n, "GoNB takes the line %q for one of its own: let it begin otherwise", strings.TrimSpace(line))
+		}
+	}
+	return nil
+}
+
+func (l *lesson) text(from, to token.Pos) string {
+	return string(l.source[l.set.Position(from).Offset:l.set.Position(to).Offset])
+}
+
+// unindent is what is between the braces of a function, one tab less. Lines within a string stay as they are.
+func (l *lesson) unindent(block *ast.BlockStmt) string {
+	kept := map[int]bool{}
+	ast.Inspect(block, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			for line := l.set.Position(lit.Pos()).Line + 1; line <= l.set.Position(lit.End()).Line; line++ {
+				kept[line] = true
+			}
+		}
+		return true
+	})
+	number := l.set.Position(block.Lbrace).Line
+	var b strings.Builder
+	for line := range strings.Lines(l.text(block.Lbrace+1, block.Rbrace)) {
+		if !kept[number] {
+			line = strings.TrimPrefix(line, "\t")
+		}
+		b.WriteString(line)
+		number++
+	}
+	return strings.Trim(b.String(), "\n")
+}
+
+// documented is where a declaration begins, with its comment.
+func documented(d ast.Decl) token.Pos {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Doc != nil {
+			return d.Doc.Pos()
+		}
+	case *ast.GenDecl:
+		if d.Doc != nil {
+			return d.Doc.Pos()
+		}
+	}
+	return d.Pos()
+}
+
+func declaredName(d ast.Decl) string {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv != nil {
+			return receiver(d.Recv.List[0].Type) + "-" + d.Name.Name
+		}
+		return d.Name.Name
+	case *ast.GenDecl:
+		switch spec := d.Specs[0].(type) {
+		case *ast.TypeSpec:
+			return spec.Name.Name
+		case *ast.ValueSpec:
+			return spec.Names[0].Name
+		}
+	}
+	return "more"
+}

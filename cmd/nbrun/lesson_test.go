@@ -1,0 +1,95 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// smallLesson is the lesson in testdata, whose notebook is committed with its outputs.
+const smallLesson = "testdata/01-a-small-lesson"
+
+func TestTheNotebookIsItsLesson(t *testing.T) {
+	made, err := makeNotebook(smallLesson)
+	if err != nil {
+		t.Fatal(err)
+	}
+	committed, err := readNotebook(notebookPath(smallLesson))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if difference := sourceDifference(committed, made); difference != "" {
+		t.Errorf("(-) is committed, (+) is made of the lesson:\n%s", difference)
+	}
+}
+
+func TestWhatIsRightInAProgramAndWrongInANotebookIsRefused(t *testing.T) {
+	for _, c := range []struct{ name, source, want string }{
+		{"no main", "func step() {}", "no function main"},
+		{"more than steps in main", "func main() {\n\tx := 1\n\t_ = x\n}", "main.go:4: main of a lesson calls its steps"},
+		{"a step with parameters in main", "func main() {\n\tstep(1)\n}\nfunc step(int) {}", "main of a lesson calls its steps"},
+		{"a step with a result", "func main() {\n\tstep()\n}\nfunc step() error { return nil }", "main calls step, which has parameters or results"},
+		{"steps out of order", "func main() {\n\ta()\n\tb()\n}\nfunc b() {}\nfunc a() {}", "main.go:7: step b stands out of order"},
+		{"a step twice", "func main() {\n\ta()\n\ta()\n}\nfunc a() {}", "calls it twice"},
+		{"a step of elsewhere", "func main() {\n\ta()\n}", "main calls a, which is no function"},
+		{"a step that is called by another", "func main() {\n\ta()\n\tb()\n}\nfunc a() {}\nfunc b() { a() }", "main.go:8: a is a step"},
+		{"a declaration after its use", "func main() {\n\ta()\n\tb()\n}\nfunc a() { c() }\nfunc c() {}\nfunc b() {}", "main.go:7: c is declared in a later cell"},
+		{"a declaration after the last step", "func main() {\n\ta()\n}\nfunc a() {}\nfunc c() {}", "(c) is of use to none"},
+		{"a variable that changes", "func main() {\n\ta()\n}\nvar x int\nfunc a() { x = 1 }", "main.go:7: x is changed here"},
+		{"a variable within that changes", "func main() {\n\ta()\n}\nvar x struct{ a []int }\nfunc a() { x.a[0]++ }", "x is changed here"},
+		{"a line that is a command in a notebook", "func main() {\n\ta()\n}\nfunc a() {\n\t_ = `\n!rm`\n}", `GoNB takes the line "!rm`},
+		{"a line that GoNB leaves out", "func main() {\n\ta()\n}\nfunc a() {\n\tpackages := 1\n\t_ = packages\n}", `the line "packages := 1"`},
+		{"two imports of a name", "import \"k8s.io/api/core/v1\"\nimport \"k8s.io/api/storage/v1\"\nfunc main() {\n}", `one import of the name "v1" only`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			folder := t.TempDir()
+			if err := os.WriteFile(filepath.Join(folder, "main.go"), []byte("package main\n\n"+c.source+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := makeNotebook(folder); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the error is %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestALocalNameIsNotTheLessons(t *testing.T) {
+	folder := t.TempDir()
+	source := "package main\n\nfunc main() {\n\ta()\n\tb()\n}\n\nvar x = 1\n\nfunc a() {\n\tx := 2\n\tx++\n\tc := x\n\t_ = c\n}\n\nvar c = 1\n\nfunc b() { _ = c }\n"
+	if err := os.WriteFile(filepath.Join(folder, "main.go"), []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n, err := makeNotebook(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for i, c := range n.cells {
+		ids = append(ids, c.name(i))
+	}
+	if got, want := strings.Join(ids, " "), "introduction declare-x step-a declare-c step-b"; got != want {
+		t.Errorf("the cells are %s, want %s", got, want)
+	}
+}
+
+func TestCommentsBecomeMarkdown(t *testing.T) {
+	for _, c := range []struct {
+		name, comment, want string
+		first               bool
+	}{
+		{"a title", "# Title\n\nText\nover lines.", "# Title\n\nText\nover lines.", true},
+		{"a heading", "# Heading\n\nText", "## Heading\n\nText", false},
+		{"Markdown within a line", "The `claim` is *Bound*, a_b.", "The `claim` is *Bound*, a_b.", false},
+		{"a block of code", "See:\n\n\tkubectl get pvc\n\t  -A\n\nThen.", "See:\n\n```\nkubectl get pvc\n  -A\n```\n\nThen.", false},
+		{"a list", "These:\n  - one\n    more\n  - two", "These:\n\n- one\n  more\n- two", false},
+		{"a numbered list", "These:\n 1. one\n 2. two", "These:\n\n1. one\n2. two", false},
+		{"links", "See [here] and https://kubernetes.io.\n\n[here]: https://example.org", "See [here] and https://kubernetes.io.\n\n[here]: https://example.org", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := markdown(c.comment, c.first); got != c.want {
+				t.Errorf("becomes\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}

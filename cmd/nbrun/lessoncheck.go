@@ -1,0 +1,98 @@
+package main
+
+import (
+	"go/ast"
+	"go/token"
+)
+
+// check refuses what is right in a program and wrong in a notebook, where a cell knows what is above it, and variables start over in
+// each.
+func (l *lesson) check() error {
+	for _, d := range l.file.Decls {
+		f, isFunc := d.(*ast.FuncDecl)
+		if isFunc && f.Recv == nil && f.Name.Name == "main" {
+			continue
+		}
+		cell, declared := l.cellOf[d]
+		if isFunc && !declared {
+			cell = l.places[f.Name.Name]
+		}
+		var err error
+		ast.Inspect(d, func(n ast.Node) bool {
+			if err == nil {
+				err = l.checkNode(n, cell)
+			}
+			return err == nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkNode looks at a part of a declaration in the cell of this number.
+func (l *lesson) checkNode(n ast.Node, cell int) error {
+	switch n := n.(type) {
+	case *ast.Ident:
+		d := l.declares(n)
+		if d == nil {
+			return nil
+		}
+		above, ok := l.cellOf[d]
+		if f, isFunc := d.(*ast.FuncDecl); isFunc && !ok {
+			if f.Name == n {
+				return nil
+			}
+			return l.errorf(n, "%s is a step; in the notebook nothing can call it", n.Name)
+		}
+		if above > cell {
+			return l.errorf(n, "%s is declared in a later cell: declare it before the step above", n.Name)
+		}
+	case *ast.AssignStmt:
+		for _, target := range n.Lhs {
+			if err := l.checkTarget(target); err != nil {
+				return err
+			}
+		}
+	case *ast.IncDecStmt:
+		return l.checkTarget(n.X)
+	}
+	return nil
+}
+
+// checkTarget refuses to change a variable that the lesson declares: the next cell would not know.
+func (l *lesson) checkTarget(e ast.Expr) error {
+	for {
+		switch x := e.(type) {
+		case *ast.SelectorExpr:
+			e = x.X
+		case *ast.IndexExpr:
+			e = x.X
+		case *ast.StarExpr:
+			e = x.X
+		case *ast.ParenExpr:
+			e = x.X
+		case *ast.Ident:
+			if g, ok := l.declares(x).(*ast.GenDecl); ok && g.Tok == token.VAR {
+				return l.errorf(x, "%s is changed here; in the notebook each cell is a program of its own, and the next one finds it as it was declared", x.Name)
+			}
+			return nil
+		default:
+			return nil
+		}
+	}
+}
+
+// declares is the declaration of the file that a name is of; nil of all other names.
+func (l *lesson) declares(id *ast.Ident) ast.Decl {
+	if id.Obj == nil || l.file.Scope.Lookup(id.Name) != id.Obj {
+		return nil
+	}
+	for _, d := range l.file.Decls {
+		if at := id.Obj.Pos(); d.Pos() <= at && at < d.End() {
+			return d
+		}
+	}
+	return nil
+}

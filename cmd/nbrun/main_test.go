@@ -1,0 +1,159 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// call runs nbrun.
+func call(t *testing.T, args ...string) (status int, out, complaints string) {
+	t.Helper()
+	var o, c bytes.Buffer
+	status = nbrun(t.Context(), args, &o, &c)
+	return status, o.String(), c.String()
+}
+
+func TestANotebookIsMadeRunWrittenAndCompared(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "02-of-two")
+	path := filepath.Join(folder, "02-of-two.ipynb")
+	lesson := "// A lesson.\npackage main\n\nimport \"fmt\"\n\nfunc main() {\n\tsay()\n}\n\n// It speaks.\nfunc say() {\n\tfmt.Println(\"one\")\n\tfmt.Println(\"two\")\n}\n"
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write("main.go", lesson)
+	expect := func(want int, says []string, args ...string) {
+		t.Helper()
+		status, out, complaints := call(t, args...)
+		if status != want {
+			t.Fatalf("nbrun %q: exit status %d, want %d\n%s%s", args, status, want, out, complaints)
+		}
+		for _, text := range says {
+			if !strings.Contains(out+complaints, text) {
+				t.Fatalf("nbrun %q says\n%s%s\nwant %q", args, out, complaints, text)
+			}
+		}
+	}
+	expect(1, []string{"there is no notebook of it", "nbrun make"}, "make", "--check", folder)
+	expect(0, []string{"02-of-two.ipynb: made, 4 cells"}, "make", folder)
+	expect(0, nil, "make", "--check", folder)
+	expect(1, []string{"cell step-say:\n  + [stdout]\n  + one\n  + two\n", "nbrun run --write"}, "run", "--check", path)
+	expect(0, []string{"ok, 2 cells", "1 programs"}, "run", "--write", path)
+	expect(0, []string{"ok"}, "run", "--check", path)
+	expect(0, nil, "make", "--check", folder) // the outputs are no difference
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(0, nil, "make", folder) // and stay
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("making a notebook that is its lesson's already changed it (%v)", err)
+	}
+	write("02-of-two.ipynb", strings.Replace(string(before), "one\\n\"", "eins\\n\"", 1))
+	expect(1, []string{"cell step-say:\n    [stdout]\n  - eins\n  + one\n    two\n"}, "run", "--check", path)
+	write("02-of-two.ipynb", strings.Replace(string(before), "\"outputs\": []", "\"outputs\":[]", 1))
+	expect(1, []string{"written down otherwise"}, "run", "--check", path)
+	write("main.go", strings.Replace(lesson, "It speaks", "It talks", 1))
+	expect(1, []string{"not the lesson's", "- It speaks.\n  + It talks.\n"}, "make", "--check", folder)
+}
+
+func TestTheSmallLessonRunsAsCommitted(t *testing.T) {
+	if status, out, complaints := call(t, "run", "--check", notebookPath(smallLesson)); status != 0 {
+		t.Errorf("exit status %d\n%s%s", status, out, complaints)
+	}
+}
+
+func TestNotebooksRunBesideOneAnother(t *testing.T) {
+	folder := t.TempDir()
+	args := []string{"run", "--jobs", "2"}
+	// Each of the two waits for the other.
+	for i, source := range []string{
+		"!mkfifo a 2>/dev/null; mkfifo b 2>/dev/null; echo > a; read x < b; echo one",
+		"!mkfifo a 2>/dev/null; mkfifo b 2>/dev/null; read x < a; echo > b; echo two",
+	} {
+		n := newNotebook()
+		n.add("code", "meet", source)
+		text, err := n.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(folder, string(rune('a'+i))+"book.ipynb")
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, path)
+	}
+	if status, out, complaints := call(t, args...); status != 0 || strings.Count(out, ": ok") != 2 {
+		t.Errorf("exit status %d\n%s%s", status, out, complaints)
+	}
+}
+
+func TestTheCommandLine(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{nil, 2, "usage: nbrun make"},
+		{[]string{"--help"}, 0, "usage: nbrun make"},
+		{[]string{"run", "--help"}, 0, "usage: nbrun make"},
+		{[]string{"fly"}, 2, "there is no command fly"},
+		{[]string{"run"}, 2, "name at least one"},
+		{[]string{"run", "--write", "--check", "x"}, 2, "exclude each other"},
+		{[]string{"run", "--wrong", "x"}, 2, "flag provided but not defined"},
+		{[]string{"run", "missing.ipynb"}, 1, "missing.ipynb: open"},
+		{[]string{"run", "main.go"}, 1, "main.go is not a notebook"},
+		{[]string{"make", "missing"}, 1, "missing: open"},
+	} {
+		status, out, complaints := call(t, c.args...)
+		if status != c.status || !strings.Contains(out+complaints, c.says) {
+			t.Errorf("nbrun %q: exit status %d and\n%s%s\nwant %d and %q", c.args, status, out, complaints, c.status, c.says)
+		}
+	}
+}
+
+func TestANotebookComesBackAsItWas(t *testing.T) {
+	// What Jupyter may have put there stays, in Jupyter's order of keys and without escapes.
+	text := `{
+ "cells": [
+  {
+   "attachments": {},
+   "cell_type": "markdown",
+   "id": "a",
+   "metadata": {
+    "collapsed": false,
+    "height": 1.50
+   },
+   "source": [
+    "<b> & é → \"x\"\n",
+    "end"
+   ]
+  }
+ ],
+ "metadata": {},
+ "nbformat": 4,
+ "nbformat_minor": 5
+}
+`
+	path := filepath.Join(t.TempDir(), "x.ipynb")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n, err := readNotebook(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := n.encode(); err != nil || string(again) != text {
+		t.Errorf("comes back as\n%s%v", again, err)
+	}
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// notebook is a Jupyter notebook of format 4. What this program has no use for is kept as it was read.
+type notebook struct {
+	doc   map[string]any
+	cells []*cell
+}
+
+// cell is one cell of a notebook.
+type cell struct {
+	doc map[string]any
+}
+
+// mayFail is the tag of a cell that is meant to fail. Jupyter's own runners know it, too.
+const mayFail = "raises-exception"
+
+// newNotebook is an empty notebook for GoNB.
+func newNotebook() *notebook {
+	return &notebook{doc: map[string]any{
+		"metadata": map[string]any{
+			"kernelspec":    map[string]any{"display_name": "Go (gonb)", "language": "go", "name": "gonb"},
+			"language_info": map[string]any{"name": "go", "file_extension": ".go", "mimetype": "text/x-go"},
+		},
+		"nbformat":       json.Number("4"),
+		"nbformat_minor": json.Number("5"),
+	}}
+}
+
+// add puts a cell at the end. The ID says what the cell is, and so stays the same when others come and go.
+func (n *notebook) add(kind, id, source string) {
+	doc := map[string]any{"cell_type": kind, "id": id, "metadata": map[string]any{}, "source": splitLines(source)}
+	if kind == "code" {
+		doc["execution_count"], doc["outputs"] = nil, []any{}
+	}
+	n.cells = append(n.cells, &cell{doc: doc})
+}
+
+func readNotebook(path string) (*notebook, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	n := &notebook{}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&n.doc); err != nil {
+		return nil, fmt.Errorf("%s is not a notebook: %w", path, err)
+	}
+	cells, ok := n.doc["cells"].([]any)
+	if !ok || fmt.Sprint(n.doc["nbformat"]) != "4" {
+		return nil, fmt.Errorf("%s is not a notebook of format 4: save it with a newer Jupyter", path)
+	}
+	for i, c := range cells {
+		doc, ok := c.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s: cell %d is not an object", path, i+1)
+		}
+		n.cells = append(n.cells, &cell{doc: doc})
+	}
+	return n, nil
+}
+
+// encode is the notebook as Jupyter writes it: keys in order, one space a level, nothing escaped that need not be.
+func (n *notebook) encode() ([]byte, error) {
+	cells := make([]any, len(n.cells))
+	for i, c := range n.cells {
+		cells[i] = c.doc
+	}
+	n.doc["cells"] = cells
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	if err := e.Encode(n.doc); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// bare is a copy without outputs.
+func (n *notebook) bare() *notebook {
+	bare := &notebook{doc: n.doc}
+	for _, c := range n.cells {
+		doc := map[string]any{}
+		for k, v := range c.doc {
+			doc[k] = v
+		}
+		if c.isCode() {
+			doc["execution_count"], doc["outputs"] = nil, []any{}
+		}
+		bare.cells = append(bare.cells, &cell{doc: doc})
+	}
+	return bare
+}
+
+func (c *cell) isCode() bool   { return c.doc["cell_type"] == "code" }
+func (c *cell) source() string { return joined(c.doc["source"]) }
+
+// name is how messages call the cell: its ID, or what it is in order.
+func (c *cell) name(index int) string {
+	if id, ok := c.doc["id"].(string); ok {
+		return id
+	}
+	return fmt.Sprintf("%d", index+1)
+}
+
+// mayFail is whether the cell is meant to fail.
+func (c *cell) mayFail() bool {
+	metadata, _ := c.doc["metadata"].(map[string]any)
+	tags, _ := metadata["tags"].([]any)
+	return slices.Contains(tags, any(mayFail))
+}
+
+// joined is a text that may be a list of its lines.
+func joined(text any) string {
+	switch text := text.(type) {
+	case string:
+		return text
+	case []any:
+		var b strings.Builder
+		for _, line := range text {
+			fmt.Fprint(&b, line)
+		}
+		return b.String()
+	case []string:
+		return strings.Join(text, "")
+	}
+	return ""
+}
+
+// splitLines is a text as a list of its lines, each with its newline, which is how a notebook stores it.
+func splitLines(text string) []any {
+	lines := []any{}
+	for line := range strings.Lines(text) {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// stream is the output of what was printed.
+func stream(name, text string) map[string]any {
+	return map[string]any{"output_type": "stream", "name": name, "text": splitLines(text)}
+}
+
+// failure is the output of a cell whose program does not compile.
+func failure(text string) map[string]any {
+	lines := []any{}
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.TrimSuffix(line, "\n"))
+	}
+	return map[string]any{"output_type": "error", "ename": "ERROR", "evalue": strings.TrimSuffix(text, "\n"), "traceback": lines}
+}

@@ -1,0 +1,154 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/volsim/volsim/internal/gonb"
+)
+
+// result is what came of a process.
+type result struct {
+	outputs []any
+	status  string        // how it ended, in the words of the system; empty if well
+	cpu     time.Duration // that it and its children used
+}
+
+// runProcess runs a command with the pipes of GoNB, or without them, and collects what it puts out. When it ends, all processes that
+// it began and that are still of its group end with it. An error is one that is not the command's own; with one there may be
+// outputs, too.
+func runProcess(ctx context.Context, cmd *exec.Cmd, limit time.Duration, scratch string) (result, error) {
+	c := &collector{}
+	defer c.close()
+	writers := []*os.File{}
+	for _, name := range []string{"stdout", "stderr"} {
+		w, err := c.stream(name)
+		if err != nil {
+			return result{}, err
+		}
+		defer w.Close()
+		writers = append(writers, w)
+	}
+	cmd.Stdout, cmd.Stderr = writers[0], writers[1]
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	pipes, err := openPipes(scratch)
+	if err != nil {
+		return result{}, err
+	}
+	defer pipes.close()
+	cmd.Env = append(cmd.Env, gonb.PipeEnv+"="+pipes.toPath, gonb.BackEnv+"="+pipes.fromPath)
+	if err := cmd.Start(); err != nil {
+		return result{}, err
+	}
+	for i, p := range c.streams {
+		writers[i].Close()
+		go c.follow(p)
+	}
+	heard := make(chan error, 1)
+	go func() { heard <- pipes.serve(c) }()
+	stopped := wait(ctx, cmd, limit)
+	r := result{cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+	if !cmd.ProcessState.Success() {
+		r.status = cmd.ProcessState.String()
+	}
+	pipes.end()
+	herr := <-heard
+	var ferr error
+	r.outputs, ferr = c.finish(r.status)
+	return r, errors.Join(stopped, ferr, herr)
+}
+
+// wait waits for the end of a command's process, and ends it if the time is over; then it ends the others of its group.
+func wait(ctx context.Context, cmd *exec.Cmd, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	group := -cmd.Process.Pid
+	over := context.AfterFunc(ctx, func() { _ = syscall.Kill(group, syscall.SIGKILL) })
+	_ = cmd.Wait() // the process state tells the rest
+	if !over() {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return fmt.Errorf("it was still running after %v, and was ended", limit)
+		}
+		return ctx.Err()
+	}
+	_ = syscall.Kill(group, syscall.SIGKILL)
+	return nil
+}
+
+// pipes are the named pipes of one program.
+type pipes struct {
+	toPath, fromPath string
+	to, from         *os.File
+	keep             *os.File // keeps the program's pipe open while the program has not opened it
+}
+
+func openPipes(dir string) (p *pipes, err error) {
+	p = &pipes{toPath: filepath.Join(dir, "to-kernel"), fromPath: filepath.Join(dir, "from-kernel")}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	for _, path := range []string{p.toPath, p.fromPath} {
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			return nil, fmt.Errorf("make a named pipe %s: %w", path, err)
+		}
+	}
+	if p.to, err = os.OpenFile(p.toPath, os.O_RDONLY|syscall.O_NONBLOCK, 0); err != nil {
+		return nil, err
+	}
+	if p.keep, err = os.OpenFile(p.toPath, os.O_WRONLY, 0); err != nil {
+		return nil, err
+	}
+	p.from, err = os.OpenFile(p.fromPath, os.O_RDWR|syscall.O_NONBLOCK, 0) // does not wait for the program
+	return p, err
+}
+
+// serve does what the program says until it is over.
+func (p *pipes) serve(c *collector) error {
+	gonb.Register()
+	messages, answers := gob.NewDecoder(p.to), gob.NewEncoder(p.from)
+	for {
+		var d gonb.Display
+		err := messages.Decode(&d)
+		if errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		if err != nil {
+			// The program must not wait for answers that never come; and so it ends, at the latest by its time limit.
+			_, _ = io.Copy(io.Discard, p.to)
+			return fmt.Errorf("a message of the program's on $%s cannot be read: %w", gonb.PipeEnv, err)
+		}
+		if number, ok := c.hear(d); ok {
+			if err := answers.Encode(gonb.Answer(number)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// end lets serve read what there still is, and then return. A process that got away could hold the pipe: so not for ever.
+func (p *pipes) end() {
+	p.keep.Close()
+	_ = p.to.SetReadDeadline(time.Now().Add(time.Second))
+}
+
+func (p *pipes) close() {
+	for _, f := range []*os.File{p.to, p.from, p.keep} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	os.Remove(p.toPath)
+	os.Remove(p.fromPath)
+}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/volsim/volsim/internal/gonb"
+)
+
+// buildLimit is how long a compilation may take, and a shell command: either may be the first to compile all that a notebook uses.
+const buildLimit = 15 * time.Minute
+
+// run is one notebook being run, cell by cell.
+type run struct {
+	ctx     context.Context
+	limit   time.Duration // of a cell
+	folder  string        // the notebook's
+	scratch string        // the module that cells are compiled in, and the pipes beside it
+	env     []string      // what %env set
+	memory  memory
+	program *program // that the cells at hand are in
+	spent   spent
+}
+
+// spent is what the run of a notebook took.
+type spent struct {
+	cells, builds int
+	cpu           time.Duration
+}
+
+// program is a compiled program, and the cells that it stands for.
+type program struct {
+	path  string
+	cells map[int]memory // what is in memory after each
+}
+
+// errCell is the failure of a cell that was not to fail.
+var errCell = errors.New("the cell failed")
+
+// runNotebook runs all cells of a notebook in order, and puts their outputs in it. It ends at the first cell that fails and is not
+// meant to; its outputs are in the notebook, too.
+func runNotebook(ctx context.Context, n *notebook, folder string, limit time.Duration) (spent, error) {
+	scratch, err := os.MkdirTemp("", "nbrun-")
+	if err != nil {
+		return spent{}, err
+	}
+	defer os.RemoveAll(scratch)
+	r := &run{ctx: ctx, limit: limit, folder: folder, scratch: scratch, memory: memory{}}
+	if err := r.begin(); err != nil {
+		return r.spent, err
+	}
+	var codes []*code
+	for _, c := range n.cells {
+		if c.isCode() {
+			codes = append(codes, parseCell(len(codes)+1, c.source()))
+		}
+	}
+	for i, c := range n.cells {
+		if !c.isCode() {
+			continue
+		}
+		r.spent.cells++
+		outputs, err := r.cell(codes[r.spent.cells-1:])
+		if outputs == nil {
+			outputs = []any{}
+		}
+		c.doc["outputs"], c.doc["execution_count"] = outputs, r.spent.cells
+		if errors.Is(err, errCell) && c.mayFail() {
+			continue
+		}
+		if err != nil {
+			return r.spent, fmt.Errorf("cell %s: %w", c.name(i), err)
+		}
+	}
+	return r.spent, nil
+}
+
+// module is the folder in which cells are compiled.
+func (r *run) module() string { return filepath.Join(r.scratch, "cells") }
+
+// begin makes the module.
+func (r *run) begin() error {
+	if err := os.Mkdir(r.module(), 0o700); err != nil {
+		return err
+	}
+	text, err := r.tool("mod", "init", "cells")
+	if err != nil {
+		return fmt.Errorf("go mod init: %w\n%s", err, text)
+	}
+	return nil
+}
+
+// cell runs the first of these cells; the others are those that will follow.
+func (r *run) cell(codes []*code) (outputs []any, err error) {
+	c := codes[0]
+	for _, cmd := range c.commands {
+		outs, err := r.command(cmd)
+		outputs = append(outputs, outs...)
+		if err != nil {
+			return outputs, err
+		}
+	}
+	if len(c.commands) > 0 {
+		r.program = nil
+		if err := r.adoptSums(); err != nil {
+			return outputs, err
+		}
+	}
+	if c.err != nil {
+		text := places(c.err.Error()) + "\n"
+		return append(outputs, failure(text)), fmt.Errorf("%w:\n%s", errCell, text)
+	}
+	if !c.hasGo {
+		return outputs, nil
+	}
+	if r.program == nil || r.program.cells[c.number] == nil {
+		if text, err := r.build(codes); err != nil {
+			return outputs, err
+		} else if text != "" {
+			return append(outputs, failure(text)), fmt.Errorf("%w: it does not compile:\n%s", errCell, text)
+		}
+	}
+	r.memory = r.program.cells[c.number]
+	outs, err := r.execute(c)
+	return append(outputs, outs...), err
+}
+
+// command runs one that is not Go. One that fails ends the cell; GoNB says so on standard error and goes on, to what does not
+// compile then.
+func (r *run) command(cmd command) ([]any, error) {
+	if !cmd.shell {
+		if _, ok := cmd.setting("env"); !ok {
+			return nil, nil
+		}
+		name, value, err := cmd.env()
+		if err != nil {
+			return nil, err
+		}
+		r.env = append(r.env, name+"="+value)
+		r.program = nil
+		return []any{stream("stdout", fmt.Sprintf("Set: %s=%q\n", name, value))}, nil
+	}
+	shell := exec.Command("/bin/bash", "-c", cmd.text)
+	shell.Dir, shell.Env = r.folder, r.environment()
+	if cmd.module {
+		shell.Dir = r.module()
+	}
+	got, err := runProcess(r.ctx, shell, buildLimit, r.scratch)
+	r.spent.cpu += got.cpu
+	if err == nil && got.status != "" {
+		err = fmt.Errorf("%w: the shell says %s", errCell, got.status)
+	}
+	return got.outputs, err
+}
+
+// environment is that of everything a cell runs.
+func (r *run) environment() []string {
+	return append(append(os.Environ(), gonb.FolderEnv+"="+r.folder, gonb.ScratchEnv+"="+r.module()), r.env...)
+}
+
+// adoptSums takes the checksums of modules in folders of this machine for the module of the cells: it uses what they use, and so
+// nothing needs to be asked of anybody.
+func (r *run) adoptSums() error {
+	mod, err := os.ReadFile(filepath.Join(r.module(), "go.mod"))
+	if err != nil {
+		return err
+	}
+	var sums bytes.Buffer
+	for line := range strings.Lines(string(mod)) {
+		_, target, ok := strings.Cut(strings.TrimSpace(line), " => ")
+		if !ok {
+			continue
+		}
+		target = strings.Trim(target, `"`)
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(r.module(), target)
+		}
+		text, err := os.ReadFile(filepath.Join(target, "go.sum"))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		sums.Write(text)
+	}
+	if sums.Len() == 0 {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(r.module(), "go.sum"), sums.Bytes(), 0o600)
+}
+
+// build makes the program of the first of these cells, and of those after it that can be in one program with it: linking is most
+// of what a cell costs. If that does not compile, the first is compiled alone, to be sure whose fault it is. The text is what the
+// compiler said of it.
+func (r *run) build(codes []*code) (text string, err error) {
+	p := &program{path: filepath.Join(r.scratch, "program"), cells: map[int]memory{}}
+	m, err := r.memory.with(codes[0].decls)
+	if err != nil {
+		return places(err.Error()) + "\n", nil
+	}
+	p.cells[codes[0].number] = m
+	together := codes[:1]
+	for _, c := range codes[1:] {
+		if c.err != nil || len(c.commands) > 0 || !m.unheard(c.decls) {
+			break
+		}
+		if m, err = m.with(c.decls); err != nil {
+			break
+		}
+		if c.hasGo {
+			p.cells[c.number] = m
+			together = append(together, c)
+		}
+	}
+	if text, err := r.compile(p, m, together); err != nil || text == "" || len(together) == 1 {
+		r.program = p
+		return text, err
+	}
+	m = p.cells[codes[0].number]
+	p.cells = map[int]memory{codes[0].number: m}
+	r.program = p
+	return r.compile(p, m, codes[:1])
+}
+
+// compile makes one program of these cells.
+func (r *run) compile(p *program, m memory, cells []*code) (text string, err error) {
+	cellsText, dispatch, err := compose(m, cells)
+	if err != nil {
+		return places(err.Error()) + "\n", nil
+	}
+	for name, text := range map[string]string{"main.go": cellsText, "dispatch.go": dispatch} {
+		if err := os.WriteFile(filepath.Join(r.module(), name), []byte(text), 0o600); err != nil {
+			return "", err
+		}
+	}
+	r.spent.builds++
+	// Nobody debugs these programs, so they are linked without what debuggers need, which is half the cost.
+	text, err = r.tool("build", "-mod=mod", "-ldflags=-s -w", "-o", p.path, ".")
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && r.ctx.Err() == nil {
+		return places(text), nil
+	}
+	return "", err
+}
+
+// tool runs the go command in the module.
+func (r *run) tool(args ...string) (text string, err error) {
+	ctx, cancel := context.WithTimeout(r.ctx, buildLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env = r.module(), append(r.environment(), "GOGC=400", "GOWORK=off")
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState != nil {
+		r.spent.cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	return string(out), err
+}
+
+// execute runs a cell's main function, in a process of its own.
+func (r *run) execute(c *code) ([]any, error) {
+	cmd := exec.Command(r.program.path, c.args...)
+	cmd.Dir, cmd.Env = r.folder, append(r.environment(), fmt.Sprintf("%s=%d", cellEnv, c.number))
+	got, err := runProcess(r.ctx, cmd, r.limit, r.scratch)
+	r.spent.cpu += got.cpu
+	if err == nil && got.status != "" {
+		err = fmt.Errorf("%w: its program ended with %s", errCell, got.status)
+	}
+	return got.outputs, err
+}

@@ -1,0 +1,257 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// ran is a notebook that was run.
+type ran struct {
+	spent spent
+	err   error
+	told  string // the outputs of all cells, each after its number
+}
+
+// runCells runs a notebook of these code cells. Folders of temporary modules must be gone afterwards.
+func runCells(t *testing.T, ctx context.Context, limit time.Duration, cells ...string) ran {
+	t.Helper()
+	n := newNotebook()
+	for _, source := range cells {
+		n.add("code", "x", source)
+	}
+	return runTest(t, ctx, limit, n)
+}
+
+func runTest(t *testing.T, ctx context.Context, limit time.Duration, n *notebook) ran {
+	t.Helper()
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	folder := t.TempDir()
+	var r ran
+	r.spent, r.err = runNotebook(ctx, n, folder, limit)
+	var b strings.Builder
+	for i, c := range n.cells {
+		for _, line := range told(c) {
+			b.WriteString(string(rune('1'+i)) + " " + line + "\n")
+		}
+	}
+	r.told = b.String()
+	left, err := filepath.Glob(filepath.Join(temp, "nbrun-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q %v", left, err)
+	}
+	return r
+}
+
+const imports = "import (\n\t\"fmt\"\n\t\"os\"\n)"
+
+func TestCellsRunAsInGoNB(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		cells []string
+		want  string
+	}{
+		{
+			"a cell is a program, and variables start over",
+			[]string{imports, "var n = 41", "%%\nn++\nfmt.Println(n)", "%%\nfmt.Println(n)"},
+			"3 [stdout]\n3 42\n4 [stdout]\n4 41\n",
+		},
+		{
+			"declarations replace one another by name",
+			[]string{
+				imports, "func f() int { return 1 }\ntype T struct{ a int }\nvar v, w = 1, 2\nconst c = 1",
+				"%%\nfmt.Println(f(), T{}, v, w, c)",
+				"func f() string { return \"two\" }\ntype T struct{ b, c int }\nvar v, w = 3, 4\nconst c = 5",
+				"%%\nfmt.Println(f(), T{}, v, w, c)",
+			},
+			"3 [stdout]\n3 1 {0} 1 2 1\n5 [stdout]\n5 two {0 0} 3 4 5\n",
+		},
+		{
+			"main is not remembered, and may be written out",
+			[]string{"import \"fmt\"\nfunc main() { fmt.Println(\"once\") }", "var x = 1"},
+			"1 [stdout]\n1 once\n",
+		},
+		{
+			"declarations may stand above %%, commands anywhere, and those come first",
+			[]string{imports + "\nfunc hi() { fmt.Println(\"hi\") }\n%%\nhi()\n!echo shell", "//gonb:%%\nhi()"},
+			"1 [stdout]\n1 shell\n1 [stdout]\n1 hi\n2 [stdout]\n2 hi\n",
+		},
+		{
+			"methods stay with their type",
+			[]string{imports + "\ntype T int", "%%\nfmt.Println(T(1))", "func (t T) String() string { return \"one\" }", "%%\nfmt.Println(T(1))"},
+			"2 [stdout]\n2 1\n4 [stdout]\n4 one\n",
+		},
+		{
+			"what runs by itself runs in each cell from its own on",
+			[]string{imports, "%%", "func init_a() { fmt.Println(\"init\") }\nvar v = say()\nfunc say() int { fmt.Println(\"var\"); return 1 }", "%%\nfmt.Println(v)"},
+			"3 [stdout]\n3 var\n3 init\n4 [stdout]\n4 var\n4 init\n4 1\n",
+		},
+		{
+			"arguments and variables of the environment",
+			[]string{
+				imports + "\nimport \"flag\"\nvar name = flag.String(\"name\", \"nobody\", \"\")",
+				"%env GREETING hello\n%%\nfmt.Println(os.Getenv(\"GREETING\"))", "%% --name=me and you\nfmt.Println(*name, flag.Args())", "%%\nfmt.Println(*name)",
+			},
+			"2 [stdout]\n2 Set: GREETING=\"hello\"\n2 [stdout]\n2 hello\n3 [stdout]\n3 me [and you]\n4 [stdout]\n4 nobody\n",
+		},
+		{
+			"shell commands, in the notebook's folder and in the module's",
+			[]string{
+				"!echo text > file\n!*test -f go.mod && echo \\\n  module", "import (\n\"os\"\n\"fmt\"\n)\n%%\ntext, _ := os.ReadFile(\"file\")\nfmt.Printf(\"%s\", text)",
+				"!test \"$GONB_DIR\" = \"$PWD\" && test -f \"$GONB_TMP_DIR/go.mod\" && echo both",
+			},
+			"1 [stdout]\n1 module\n2 [stdout]\n2 text\n3 [stdout]\n3 both\n",
+		},
+		{
+			"only the imports that are used are compiled, under whatever name",
+			[]string{"import (\n\t\"fmt\"\n\tstr \"strings\"\n\t\"os\"\n\t\"math/rand/v2\"\n\t_ \"embed\"\n)", "%%\nos := str.ToUpper(\"x\")\nfmt.Println(os)", "%%\nfmt.Println(rand.IntN(1))"},
+			"2 [stdout]\n2 X\n3 [stdout]\n3 0\n",
+		},
+		{
+			"standard error comes after standard output",
+			[]string{imports, "%%\nfor range 3 {\n\tfmt.Println(\"out\")\n\tfmt.Fprintln(os.Stderr, \"err\")\n}"},
+			"2 [stdout]\n2 out\n2 out\n2 out\n2 [stderr]\n2 err\n2 err\n2 err\n",
+		},
+		{
+			"a group of constants counts",
+			[]string{imports + "\nconst (\n\ta = iota\n\tb\n)", "%%\nfmt.Println(a, b)", "const (\n\tb = iota + 5\n\ta\n)", "%%\nfmt.Println(a, b)"},
+			"2 [stdout]\n2 0 1\n4 [stdout]\n4 6 5\n",
+		},
+		{
+			"a name of Go's own that is declared anew is another one only from there on",
+			[]string{imports, "%%\nfmt.Println(len(\"four\"))", "func len(string) string { return \"long\" }", "%%\nfmt.Println(len(\"four\"))"},
+			"2 [stdout]\n2 4\n4 [stdout]\n4 long\n",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := runCells(t, t.Context(), time.Minute, c.cells...)
+			if got.err != nil || got.told != c.want {
+				t.Errorf("comes\n%s%v\nwant\n%s", got.told, got.err, c.want)
+			}
+		})
+	}
+}
+
+func TestCellsThatFail(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		cells []string
+		want  string // outputs
+		err   string // within the error
+	}{
+		{
+			"that does not compile",
+			[]string{imports, "%%\nfmt.Println(\"fine\")", "%%\nx := 1\nfmt.Println(y)"},
+			"2 [stdout]\n2 fine\n3 [error]\n3 # cells\n3 Cell[3]: Line 2: declared and not used: x\n3 Cell[3]: Line 3: undefined: y\n", "it does not compile",
+		},
+		{"that does not parse", []string{"%%\nfor {"}, "1 [error]\n1 Cell[1]: Line 3: expected '}', found 'EOF'\n", "expected '}'"},
+		{"that uses what it does not import", []string{"%%\nfmt.Println()"}, "1 [error]\n1 # cells\n1 Cell[1]: Line 2: undefined: fmt\n", "undefined: fmt"},
+		{
+			"that panics",
+			[]string{imports, "func f(p *int) {\n\tfmt.Println(*p)\n}", "%%\nfmt.Println(\"before\")\nf(nil)"},
+			"3 [stdout]\n3 before\n3 [stderr]\n3 panic: runtime error: invalid memory address or nil pointer dereference\n" +
+				"3 [signal SIGSEGV: segmentation violation]\n3 \n3 goroutine [running]:\n3 main.f()\n3 \tCell[2]: Line 2\n3 main.main()\n3 \tCell[3]: Line 3\n3 exit status 2\n", "exit status 2",
+		},
+		{"that ends badly", []string{imports, "%%\nfmt.Fprintln(os.Stderr, \"why\")\nos.Exit(3)"}, "2 [stderr]\n2 why\n2 exit status 3\n", "exit status 3"},
+		{"whose shell command fails", []string{"!echo no; exit 4"}, "1 [stdout]\n1 no\n1 [stderr]\n1 exit status 4\n", "exit status 4"},
+		{"with a command that is GoNB's alone", []string{"%widgets"}, "1 [error]\n1 line 1: %widgets is not among the commands that nbrun follows: %%, %main, %args, %env, !, !*\n", "%widgets"},
+		{"that declares a part of a group anew", []string{"const (\n\ta = iota\n\tb\n)", "const a = 1"}, "2 [error]\n2 Cell[2]: Line 1: a were declared together with others: declare them together again\n", "together"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := runCells(t, t.Context(), time.Minute, c.cells...)
+			if !errors.Is(got.err, errCell) || !strings.Contains(got.err.Error(), c.err) {
+				t.Errorf("the error is %v, want a cell's failure with %q", got.err, c.err)
+			}
+			if got.told != c.want {
+				t.Errorf("comes\n%s\nwant\n%s", got.told, c.want)
+			}
+		})
+	}
+}
+
+func TestACellThatIsMeantToFailEndsNothing(t *testing.T) {
+	n := newNotebook()
+	n.add("code", "fails", "import \"os\"\n%%\nos.Exit(1)")
+	n.cells[0].doc["metadata"] = map[string]any{"tags": []any{mayFail}}
+	n.add("code", "next", "import \"fmt\"\n%%\nfmt.Println(\"next\")")
+	got := runTest(t, t.Context(), time.Minute, n)
+	if want := "1 [stderr]\n1 exit status 1\n2 [stdout]\n2 next\n"; got.err != nil || got.told != want {
+		t.Errorf("comes\n%s%v\nwant\n%s", got.told, got.err, want)
+	}
+}
+
+func TestARunawayCellIsEnded(t *testing.T) {
+	got := runCells(t, t.Context(), time.Second, imports, "%%\nfmt.Println(\"on\")\nfor {\n}")
+	if got.err == nil || !strings.Contains(got.err.Error(), "still running after 1s") || !strings.Contains(got.told, "2 on\n") {
+		t.Errorf("comes %q, %v, want what it printed and that it was ended", got.told, got.err)
+	}
+}
+
+func TestWhatACellLeavesRunningIsEnded(t *testing.T) {
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	got := runCells(t, t.Context(), time.Minute, "!sleep 1000 & echo $! > "+pidFile)
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	pid, err := os.ReadFile(pidFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A process that was killed may still be there until it is waited for; its state says that it is over.
+	state, err := exec.Command("ps", "-o", "stat=", "-p", strings.TrimSpace(string(pid))).Output()
+	if text := strings.TrimSpace(string(state)); err == nil && text != "" && !strings.HasPrefix(text, "Z") {
+		t.Errorf("process %s that the cell began is still there (%s)", strings.TrimSpace(string(pid)), text)
+	}
+}
+
+func TestAnInterruptEndsTheCellAndLeavesNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	started := filepath.Join(t.TempDir(), "started")
+	if err := syscall.Mkfifo(started, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, _ = os.ReadFile(started) // returns when the cell has run so far
+		cancel()
+	}()
+	got := runCells(t, ctx, time.Hour, "!echo > "+started+"; sleep 1000")
+	if !errors.Is(got.err, context.Canceled) {
+		t.Errorf("the error is %v, want that it was cancelled", got.err)
+	}
+}
+
+func TestTooMuchOutputIsAFailure(t *testing.T) {
+	got := runCells(t, t.Context(), time.Minute, "!head -c 20000000 /dev/zero")
+	if got.err == nil || !strings.Contains(got.err.Error(), "more than 16 MiB") {
+		t.Errorf("the error is %v, want that it was too much", got.err)
+	}
+}
+
+func TestCellsAreLinkedTogetherWhereNobodyCanTell(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		cells  []string
+		builds int
+	}{
+		{"new names", []string{imports, "%%\nfmt.Println(1)", "type T struct{}\nfunc (T) String() string { return \"t\" }\nvar v = []string{\"a\"}", "%%\nfmt.Println(T{}, v)"}, 1},
+		{"a name again", []string{imports, "func f() {}", "func f() int { return 1 }", "%%\nf()"}, 2},
+		{"a command between", []string{imports, "!true", "%%\nfmt.Println(1)"}, 2},
+		{"a variable that comes of a call", []string{imports, "var v = os.Getpid()", "%%\nfmt.Println(v > 0)"}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := runCells(t, t.Context(), time.Minute, c.cells...)
+			if got.err != nil || got.spent.builds != c.builds {
+				t.Errorf("%d programs, %v, want %d", got.spent.builds, got.err, c.builds)
+			}
+		})
+	}
+}

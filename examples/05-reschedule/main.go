@@ -1,0 +1,81 @@
+// # Lesson 5: a pod moves
+//
+// A volume of mode ReadWriteOnce may be attached to one node at a time: two machines that write to one ext4 file system destroy
+// it. So when a pod comes back on another node, its volume has to be given back by the first one before the second one gets
+// it, and nobody may be wrong about who has it. Between the pods' wishes and the disk stand four parties, and each believes
+// only what it can see.
+package main
+
+import (
+	"fmt"
+
+	"github.com/volsim/volsim/notebook"
+	"github.com/volsim/volsim/session"
+	"github.com/volsim/volsim/trace/picture"
+)
+
+// ## A pod runs on node-1
+var first = session.Of("create claim data 1Gi", "create pod web data on=node-1", "wait pod web Running", "rest")
+
+func begin() {
+	s := first.MustPlay()
+	defer s.Close()
+	fmt.Print(s.Truth())
+}
+
+// ## A second one wants the volume on node-2
+//
+// The attach/detach controller sees that the volume is attached elsewhere and used there. It tries nothing, and says so in an
+// event. This is the best-known message of Kubernetes storage, **Multi-Attach error**: a wait, not a failure.
+var second = first.Then("create pod other data on=node-2", "rest")
+
+func multiAttach() {
+	s := second.MustPlay()
+	defer s.Close()
+	for _, event := range s.Events() {
+		fmt.Println(event)
+	}
+	fmt.Print(s.Truth())
+}
+
+// ## The first one goes
+//
+// Read who waits for whom. The kubelet of node-1 unpublishes (takes the volume from the pod) and unstages (unmounts it
+// from the node); then it says "no longer in use" in its Node object; then the controller no longer lists it as attached, so
+// that no pod may begin to use it; then it deletes the VolumeAttachment; the attacher has the driver detach, and takes its
+// finalizer off. Then everything happens in the other direction on node-2.
+var moved = second.Then("delete pod web", "rest")
+
+func handedOver() {
+	s := moved.MustPlay()
+	defer s.Close()
+	fmt.Print(s.Last())
+	fmt.Print(s.Truth())
+}
+
+// ## As a sequence
+func drawn() {
+	s := moved.MustPlay()
+	defer s.Close()
+	notebook.Show(picture.Sequence(s.Scene()))
+}
+
+// ## A question
+//
+// "No longer in use" is said by the kubelet of node-1. What if the news of it does not reach the controller, because it does
+// not hear of nodes for a while? Will the volume be torn away from node-1 under somebody's feet, or will node-2 wait?
+func answer() {
+	s := second.Then("hold attachdetach/cache nodes", "delete pod web", "rest").MustPlay()
+	defer s.Close()
+	fmt.Print(s.Last())
+	fmt.Print(s.Truth())
+	fmt.Println("It waits: the controller acts on what it has heard, and that can only make it too careful. (How long? See lesson 6.)")
+}
+
+func main() {
+	begin()
+	multiAttach()
+	handedOver()
+	drawn()
+	answer()
+}

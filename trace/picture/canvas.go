@@ -1,0 +1,162 @@
+package picture
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"strings"
+)
+
+// canvas writes an SVG. Numbers are whole pixels, elements come in the order in which they are drawn, and there are no ids, so
+// that several pictures may stand in one page.
+type canvas struct {
+	body bytes.Buffer
+	box  box // of all that was drawn
+	said []saying
+}
+
+// box is a part of the plane; y runs downward.
+type box struct{ left, top, right, bottom int }
+
+// saying is a text that was drawn, for tests.
+type saying struct {
+	words string
+	at    box
+	on    bool // it lies on something that was drawn for it, such as a pill
+}
+
+// Sizes of text, in pixels.
+const (
+	sizeTitle = 16
+	sizeText  = 12
+	sizeSmall = 10
+)
+
+// ink is a class of what is drawn: the stylesheet knows its colours.
+type ink string
+
+// sizes are those of the inks of texts that are not sizeText.
+var sizes = map[ink]int{"title": sizeTitle, "small": sizeSmall, "rv": sizeSmall, "tick": sizeSmall, "onbar": sizeSmall}
+
+func sizeOf(i ink) int {
+	if size, has := sizes[i]; has {
+		return size
+	}
+	return sizeText
+}
+
+func (c *canvas) reach(left, top, right, bottom int) {
+	c.box = box{min(c.box.left, left), min(c.box.top, top), max(c.box.right, right), max(c.box.bottom, bottom)}
+}
+
+// line draws a line.
+func (c *canvas) line(i ink, x1, y1, x2, y2 int) {
+	c.reach(min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2))
+	fmt.Fprintf(&c.body, `<line class="%s" x1="%d" y1="%d" x2="%d" y2="%d"/>`+"\n", i, x1, y1, x2, y2)
+}
+
+// rect draws a rectangle with round corners.
+func (c *canvas) rect(i ink, x, y, w, h, r int) {
+	c.reach(x, y, x+w, y+h)
+	fmt.Fprintf(&c.body, `<rect class="%s" x="%d" y="%d" width="%d" height="%d" rx="%d"/>`+"\n", i, x, y, w, h, r)
+}
+
+// dot draws a circle.
+func (c *canvas) dot(i ink, x, y, r int) {
+	c.reach(x-r, y-r, x+r, y+r)
+	fmt.Fprintf(&c.body, `<circle class="%s" cx="%d" cy="%d" r="%d"/>`+"\n", i, x, y, r)
+}
+
+// path draws what SVG calls a path; who calls it sees to it that it lies within the rest.
+func (c *canvas) path(i ink, format string, args ...any) {
+	fmt.Fprintf(&c.body, `<path class="%s" d="%s"/>`+"\n", i, fmt.Sprintf(format, args...))
+}
+
+// arrow draws the head of an arrow that comes to a point from the left (1) or from the right (-1).
+func (c *canvas) arrow(i ink, x, y, from int) {
+	c.path(i, "M%d %d l%d -4 v8 z", x, y, -8*from)
+}
+
+// cross draws an x.
+func (c *canvas) cross(i ink, x, y int) {
+	c.path(i, "M%d %d l10 10 m0 -10 l-10 10", x-5, y-5)
+}
+
+// take puts all that is on another canvas above what is on this one.
+func (c *canvas) take(other *canvas) {
+	c.body.Write(other.body.Bytes())
+	c.said = append(c.said, other.said...)
+	c.reach(other.box.left, other.box.top, other.box.right, other.box.bottom)
+}
+
+// anchor says which point of a text its place is of.
+type anchor string
+
+const (
+	left   anchor = "start"
+	middle anchor = "middle"
+	right  anchor = "end"
+)
+
+// say writes words with their base line at y.
+func (c *canvas) say(i ink, at anchor, x, y int, words string) {
+	c.write(i, at, x, y, words, false)
+}
+
+// sayOn writes words on something that was drawn for them.
+func (c *canvas) sayOn(i ink, at anchor, x, y int, words string) {
+	c.write(i, at, x, y, words, true)
+}
+
+func (c *canvas) write(i ink, at anchor, x, y int, words string, on bool) {
+	size := sizeOf(i)
+	w := width(words, size)
+	if i == "title" || i == "who" {
+		w = bold(words, size)
+	}
+	b := box{x, y - size*8/10, x + w, y + size/4}
+	switch at {
+	case middle:
+		b.left, b.right = x-w/2, x+(w+1)/2
+	case right:
+		b.left, b.right = x-w, x
+	}
+	c.reach(b.left, b.top, b.right, b.bottom)
+	c.said = append(c.said, saying{words, b, on})
+	fmt.Fprintf(&c.body, `<text class="%s" x="%d" y="%d"`, i, x, y)
+	if at != left {
+		fmt.Fprintf(&c.body, ` text-anchor="%s"`, at)
+	}
+	fmt.Fprintf(&c.body, ">%s</text>\n", escape(words))
+}
+
+// escape makes words fit for XML; what XML has no place for becomes a question mark.
+func escape(words string) string {
+	var b bytes.Buffer
+	words = strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(words, "?"))
+	if err := xml.EscapeText(&b, []byte(words)); err != nil {
+		panic("picture: " + err.Error()) // a buffer takes all
+	}
+	return b.String()
+}
+
+// margin is how much room there is around a picture.
+const margin = 16
+
+// file is the whole SVG. Its title and description are for who does not see it.
+func (c *canvas) file(title, description string) []byte {
+	x, y := c.box.left-margin, c.box.top-margin
+	w, h := c.box.right-x+margin, c.box.bottom-y+margin
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="volsim" role="img" viewBox="%d %d %d %d" width="%d" height="%d" style="max-width:100%%;height:auto">`+"\n", x, y, w, h, w, h)
+	fmt.Fprintf(&b, "<title>%s</title>\n<desc>%s</desc>\n<style>\n%s</style>\n", escape(title), escape(description), style)
+	fmt.Fprintf(&b, `<rect class="page" x="%d" y="%d" width="%d" height="%d" rx="6"/>`+"\n", x, y, w, h)
+	b.Write(c.body.Bytes())
+	b.WriteString("</svg>\n")
+	return b.Bytes()
+}

@@ -1,0 +1,63 @@
+package picture
+
+import (
+	"fmt"
+	"strings"
+)
+
+// grid writes lanes in columns of text.
+type grid struct {
+	names []string
+	b     strings.Builder
+}
+
+// pitchText is how many characters a lane takes.
+const pitchText = 9
+
+func newGrid(names []string) *grid { return &grid{names: names} }
+
+func (g *grid) words(words string) { fmt.Fprintln(&g.b, words) }
+
+// heads writes the names of the lanes, each on a line of its own with the lanes before it, so that there is room for each.
+func (g *grid) heads() {
+	for i, name := range g.names {
+		fmt.Fprintln(&g.b, string(g.lanes().at[:i*pitchText])+"  "+name)
+	}
+}
+
+// cells are the characters of a row.
+type cells struct{ at []rune }
+
+// lanes is a row with nothing but lanes.
+func (g *grid) lanes() cells {
+	return cells{[]rune(strings.Repeat("  │"+strings.Repeat(" ", pitchText-3), len(g.names)))}
+}
+
+// put writes a few characters on a lane.
+func (c cells) put(lane int, words string) {
+	copy(c.at[lane*pitchText+2:], []rune(words))
+}
+
+// join draws a line from one lane to another, with a tip if it arrives.
+func (c cells) join(from, to int, with rune, arrives bool) {
+	a, b, tip := from*pitchText+3, to*pitchText+1, '>'
+	if to < from {
+		a, b, tip = to*pitchText+6, from*pitchText+2, '<'
+	}
+	for i := a; i < b; i++ {
+		c.at[i] = with
+	}
+	switch {
+	case !arrives:
+	case tip == '>':
+		c.at[b] = tip
+	default:
+		c.at[a-1] = tip
+	}
+}
+
+func (g *grid) row(c cells, words string) {
+	fmt.Fprintln(&g.b, strings.TrimRight(string(c.at)+words, " "))
+}
+
+func (g *grid) String() string { return g.b.String() }

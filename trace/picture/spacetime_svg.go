@@ -1,0 +1,332 @@
+package picture
+
+import (
+	"fmt"
+	"slices"
+)
+
+// pageWidth is how wide a picture is where nothing in it takes more.
+const pageWidth = 1000
+
+// How lanes and rows are laid out, in pixels.
+const (
+	pitchMin  = 54
+	pitchMax  = 104
+	lineStep  = 16 // from one line of words to the next
+	newsStep  = 5  // from one arrival to the next
+	textMin   = 380
+	headStep  = 17
+	headAgain = 1200 // a picture that is higher has its heads at the foot, too
+)
+
+// frame is where a picture with lanes has what.
+type frame struct {
+	pitch   int
+	lanes   []string
+	stagger bool
+	words   int // where the words begin
+	room    int // for words
+}
+
+func newFrame(lanes []string) frame {
+	f := frame{lanes: lanes, pitch: min(pitchMax, max(pitchMin, (pageWidth-2*margin-textMin)/len(lanes)))}
+	for _, name := range lanes {
+		if width(name, sizeText) > f.pitch-8 {
+			f.stagger = true
+		}
+	}
+	f.words = f.pitch*len(lanes) + 40
+	f.room = max(textMin, pageWidth-2*margin-f.words)
+	return f
+}
+
+// x is where a lane is.
+func (f frame) x(lane int) int { return f.pitch*lane + f.pitch/2 }
+
+// heads writes the names of the lanes, and returns where they end.
+func (f frame) heads(c *canvas, y int) int {
+	most := f.pitch - 6
+	if f.stagger {
+		most = 2*f.pitch - 6
+	}
+	for i, name := range f.lanes {
+		at := y + 12
+		if f.stagger && i%2 == 1 {
+			at += headStep
+		}
+		c.say("text", middle, f.x(i), at, cut(name, sizeText, most))
+	}
+	if f.stagger {
+		return y + 2*headStep + 4
+	}
+	return y + headStep + 4
+}
+
+// caption tells in a sentence what there is to see.
+func (p *spaceTime) caption() (title, description string) {
+	late := 0
+	for _, s := range p.strokes {
+		if s.what == "late" || s.what == "never" {
+			late++
+		}
+	}
+	rows := 0
+	for i := range p.moments {
+		if p.moments[i].row {
+			rows++
+		}
+	}
+	return p.title, fmt.Sprintf("A space-time diagram with %d lanes and %d rows; time runs downward. %d writes were not heard of in time.",
+		len(p.lanes), rows, late)
+}
+
+// loom draws a space-time diagram.
+type loom struct {
+	*spaceTime
+	frame
+	c      *canvas
+	ys     []int // of the moments
+	top    int
+	bottom int
+	server int
+}
+
+func (p *spaceTime) draw() *canvas {
+	l := &loom{spaceTime: p, frame: newFrame(p.lanes), c: &canvas{}}
+	for i, name := range p.lanes {
+		if name == server {
+			l.server = i
+		}
+	}
+	y := 0
+	for _, line := range wrap(p.title, sizeTitle, (l.words+l.room)*100/115) {
+		l.c.say("title", left, 0, y, line)
+		y += 22
+	}
+	l.top = l.heads(l.c, y+2)
+	l.place()
+	l.drawBands()
+	l.drawLanes()
+	l.drawStrokes()
+	l.drawRows()
+	y = l.bottom + 6
+	if y > headAgain {
+		y = l.heads(l.c, y)
+	}
+	y = l.drawEnd(y + 10)
+	l.drawLegend(y + 4)
+	return l.c
+}
+
+// lines are those that a row is written in.
+func (l *loom) lines(m *moment) (words, notes []string) {
+	words = wrap(m.words, sizeText, l.room)
+	for _, note := range m.notes {
+		notes = append(notes, wrap(note, sizeText, l.room)...)
+	}
+	return words, notes
+}
+
+// place decides where each moment is.
+func (l *loom) place() {
+	y, after := l.top+4, false
+	for i := range l.moments {
+		m := &l.moments[i]
+		if !m.row {
+			y += newsStep
+			l.ys = append(l.ys, y)
+			after = true
+			continue
+		}
+		if after {
+			y += 4
+		}
+		after = false
+		words, notes := l.lines(m)
+		l.ys = append(l.ys, y+10)
+		y += max(1, len(words)+len(notes))*lineStep + 8
+	}
+	l.bottom = y + 4
+}
+
+// drawBands draws what lies below all else.
+func (l *loom) drawBands() {
+	for i := range l.moments {
+		if m := &l.moments[i]; m.broken {
+			words, notes := l.lines(m)
+			l.c.rect("band", l.words-36, l.ys[i]-11, l.room+40, (len(words)+len(notes))*lineStep+6, 4)
+		}
+	}
+	for _, s := range l.spaceTime.blind {
+		l.c.rect("band", l.x(s.lane)-7, l.ys[s.from], 14, max(4, l.ys[s.to]-l.ys[s.from]), 7)
+	}
+}
+
+func (l *loom) drawLanes() {
+	for _, gap := range l.gaps {
+		defer l.c.cross("mark", l.x(gap.lane), l.ys[gap.from])
+	}
+	for i := range l.spaceTime.lanes {
+		y := l.top
+		for _, gap := range l.gaps {
+			if gap.lane != i {
+				continue
+			}
+			l.c.line("lane", l.x(i), y, l.x(i), l.ys[gap.from])
+			l.c.line("down", l.x(i), l.ys[gap.from], l.x(i), l.ys[gap.to])
+			y = l.ys[gap.to]
+		}
+		if y < l.bottom {
+			l.c.line("lane", l.x(i), y, l.x(i), l.bottom)
+		}
+	}
+}
+
+// pill is half as wide as what a revision stands on.
+func pill(version int) int { return width(fmt.Sprint(version), sizeSmall)/2 + 6 }
+
+// drawStrokes draws what was heard first, then what was done, so that this lies above.
+func (l *loom) drawStrokes() {
+	for _, layer := range [][]ink{{"news"}, {"never", "old", "late"}, {"write", "refused", "lost"}} {
+		for _, s := range l.strokes {
+			for _, what := range layer {
+				if s.what == what {
+					l.drawStroke(s)
+				}
+			}
+		}
+	}
+}
+
+func (l *loom) drawStroke(s stroke) {
+	x1, y1, x2, y2 := l.x(s.from), l.ys[s.fromMoment], l.x(s.to), l.ys[s.toMoment]
+	towards := 1
+	if x2 < x1 {
+		towards = -1
+	}
+	switch s.what {
+	case "news":
+		l.c.line("news", x1, y1, x2, y2)
+		l.c.dot("newstip", x2, y2, 2)
+	case "late", "old":
+		l.c.line("late", x1, y1, x2, y2)
+		l.c.dot("latetip", x2, y2, 4)
+	case "never":
+		l.c.line("never", x1, y1, x2, y2)
+		l.c.cross("mark", x2, y2)
+	case "refused":
+		l.c.line("refused", x1, y1, x2-towards*8, y2)
+		l.c.cross("mark", x2, y2)
+		l.c.dot("spot", x1, y1, 4)
+	default:
+		if s.what == "lost" {
+			defer l.c.cross("mark", x1, y1)
+		}
+		end := 5
+		if m := &l.moments[s.toMoment]; m.version > 0 {
+			end = pill(m.version)
+		}
+		l.c.line("write", x1, y1, x2-towards*(end+6), y2)
+		l.c.arrow("tip", x2-towards*end, y2, towards)
+		l.c.dot("spot", x1, y1, 4)
+		if end == 5 {
+			l.c.dot("spot", x2, y2, 4)
+		}
+	}
+}
+
+func (l *loom) drawRows() {
+	for i := range l.moments {
+		m, y := &l.moments[i], l.ys[i]
+		if !m.row {
+			continue
+		}
+		if m.version > 0 {
+			half := pill(m.version)
+			l.c.rect("pill", l.x(l.server)-half, y-7, 2*half, 14, 7)
+			l.c.sayOn("rv", middle, l.x(l.server), y+4, fmt.Sprint(m.version))
+		}
+		words, notes := l.lines(m)
+		if m.number > 0 {
+			l.c.say("small", right, l.words-8, y+4, fmt.Sprint(m.number))
+		}
+		class := ink("text")
+		switch m.what {
+		case befell, remark, refused:
+			class = "hot"
+		case folded:
+			class = "note"
+			l.c.line("pause", 0, y, l.words-34, y)
+		}
+		at := y + 4
+		for _, line := range words {
+			l.c.say(class, left, l.words, at, line)
+			at += lineStep
+		}
+		for _, line := range notes {
+			l.c.say("hot", left, l.words, at, line)
+			at += lineStep
+		}
+	}
+}
+
+// drawEnd writes what is said at the end, and returns where it ends.
+func (l *loom) drawEnd(y int) int {
+	room := l.words + l.room
+	for _, v := range l.verdict {
+		for _, line := range wrap(v, sizeText, room*100/115) {
+			y += lineStep
+			l.c.say("who", left, 0, y, line)
+		}
+	}
+	for _, words := range l.end {
+		for _, line := range wrap(words, sizeText, room) {
+			y += lineStep
+			l.c.say("hot", left, 0, y, line)
+		}
+	}
+	return y
+}
+
+// drawLegend says what the lines are that there are.
+func (l *loom) drawLegend(y int) {
+	words := map[ink]string{
+		"write": "write or call", "refused": "refused", "lost": "done, but the answer is lost", "news": "somebody hears of it",
+		"late": "hears of it after acting without it", "never": "has not heard of it", "old": "gets an old list", "down": "dead",
+	}
+	has := map[ink]bool{"down": len(l.gaps) > 0}
+	for _, s := range l.strokes {
+		has[s.what] = true
+	}
+	y += lineStep + 4
+	x := 0
+	for _, what := range []ink{"write", "refused", "lost", "news", "late", "never", "old", "down"} {
+		if !has[what] {
+			continue
+		}
+		l.drawSample(what, x, y-3)
+		l.c.say("small", left, x+32, y, words[what])
+		x += 32 + width(words[what], sizeSmall) + 20
+	}
+	if !slices.ContainsFunc(l.moments, func(m moment) bool { return m.version > 0 }) {
+		return
+	}
+	half := pill(12)
+	l.c.rect("pill", x, y-10, 2*half, 14, 7)
+	l.c.sayOn("rv", middle, x+half, y+1, "12")
+	l.c.say("small", left, x+2*half+6, y, "resourceVersion")
+}
+
+// drawSample draws a bit of a line for the legend.
+func (l *loom) drawSample(what ink, x, y int) {
+	switch what {
+	case "lost":
+		l.c.line("write", x+5, y, x+26, y)
+		l.c.cross("mark", x+5, y)
+	case "old":
+		l.c.line("late", x, y, x+26, y)
+		l.c.dot("latetip", x+26, y, 4)
+	default:
+		l.c.line(what, x, y, x+26, y)
+	}
+}

@@ -1,0 +1,206 @@
+package picture
+
+import (
+	"fmt"
+	"time"
+)
+
+// How a timeline is laid out, in pixels.
+const (
+	namesWidth = 230
+	trackStep  = 28
+	barHeight  = 18
+	tickMin    = 56 // between two ticks
+)
+
+func (p *timeline) caption() (title, description string) {
+	tracks := 0
+	for _, g := range p.groups {
+		tracks += len(g.tracks)
+	}
+	return p.title, fmt.Sprintf("A timeline with %d lanes; time runs to the right.", tracks)
+}
+
+// ruler says where an instant is: three quarters of the width are for how many there are, one for how long they are apart.
+type ruler struct {
+	xs    []int // of the instants, and of the end
+	left  int
+	right int
+}
+
+func (p *timeline) ruler(left, right int) ruler {
+	n := len(p.instants)
+	r := ruler{left: left, right: right}
+	var total time.Duration
+	if n > 0 {
+		total = p.instants[n-1].at - p.instants[0].at
+	}
+	room := right - left
+	for i := range n {
+		x := room * i / max(1, n)
+		if total > 0 {
+			passed := p.instants[i].at - p.instants[0].at
+			x = room*3*i/(4*n) + int(int64(room)*int64(passed/time.Microsecond)/int64(4*(total/time.Microsecond+1)))
+		}
+		r.xs = append(r.xs, left+x)
+	}
+	r.xs = append(r.xs, right)
+	return r
+}
+
+func (p *timeline) draw() *canvas {
+	c := &canvas{}
+	edge := pageWidth - 2*margin
+	y := 0
+	for _, line := range wrap(p.title, sizeTitle, edge*100/115) {
+		c.say("title", left, 0, y, line)
+		y += 22
+	}
+	r := p.ruler(namesWidth, edge)
+	y = p.drawEvents(c, r, y+4)
+	top := y
+	axis := &canvas{}
+	y = p.drawTicks(axis, r, y)
+	low := &canvas{}
+	for _, g := range p.groups {
+		y += 10
+		low.say("small", left, 0, y+10, g.title)
+		y += 16
+		for _, k := range g.tracks {
+			p.drawTrack(low, r, k, y)
+			y += trackStep
+		}
+	}
+	for _, e := range p.events {
+		c.line("event", r.xs[e.at], top-4, r.xs[e.at], y)
+	}
+	c.take(axis)
+	c.take(low)
+	y = p.drawLegend(c, y)
+	y += 4
+	for _, v := range p.verdict {
+		for _, line := range wrap(v, sizeText, edge*100/115) {
+			y += lineStep
+			c.say("who", left, 0, y, line)
+		}
+	}
+	return c
+}
+
+// drawEvents writes what befell the world above the lines that stand for it, one below the other.
+func (p *timeline) drawEvents(c *canvas, r ruler, y int) int {
+	for i := len(p.events) - 1; i >= 0; i-- {
+		e := p.events[i]
+		x := r.xs[e.at]
+		words := cut(e.words, sizeText, r.right-20)
+		y += lineStep
+		if w := width(words, sizeText); x+w > r.right {
+			c.say("hot", right, max(x, w), y, words)
+		} else {
+			c.say("hot", left, x, y, words)
+		}
+		c.line("event", x, y+3, x, y+4)
+	}
+	return y + 6
+}
+
+// drawTicks draws the axis.
+func (p *timeline) drawTicks(c *canvas, r ruler, y int) int {
+	c.line("lane", r.left, y+20, r.right, y+20)
+	n := len(p.instants)
+	if n == 0 {
+		return y + 24
+	}
+	passes := p.instants[n-1].at > p.instants[0].at
+	c.say("small", left, 0, y+14, either(passes, "time, where much happens stretched", "steps"))
+	next, last := r.left-tickMin, ""
+	for i, now := range p.instants {
+		if r.xs[i] < next+tickMin || r.xs[i] > r.right-tickMin/2 && i < n-1 {
+			continue
+		}
+		if passes && i > 0 && now.at == p.instants[i-1].at {
+			continue
+		}
+		words := fmt.Sprint(now.number)
+		if passes {
+			words = short(now.at - p.instants[0].at)
+		}
+		if r.xs[i]+2+width(words, sizeSmall) > r.right || words == last {
+			continue
+		}
+		last = words
+		next = r.xs[i]
+		c.line("lane", r.xs[i], y+16, r.xs[i], y+24)
+		c.say("tick", left, r.xs[i]+2, y+13, words)
+	}
+	return y + 24
+}
+
+func (p *timeline) drawTrack(c *canvas, r ruler, k track, y int) {
+	if k.under == "" {
+		c.say("text", left, 0, y+13, cut(k.name, sizeText, namesWidth-12))
+	} else {
+		c.say("text", left, 0, y+7, cut(k.name, sizeText, namesWidth-12))
+		c.say("small", left, 0, y+19, cut(k.under, sizeSmall, namesWidth-12))
+	}
+	c.line("guide", r.left, y+barHeight/2, r.right, y+barHeight/2)
+	for _, f := range k.phases {
+		x, w := r.xs[f.from], max(3, r.xs[f.to]-r.xs[f.from]-1)
+		c.rect(f.what, x, y, w, barHeight, 3)
+		if f.words != "" && width(f.words, sizeSmall) <= w-6 {
+			c.sayOn("onbar", left, x+4, y+13, f.words)
+		}
+	}
+	for _, t := range k.tries {
+		if t.failed {
+			c.cross("mark", r.xs[t.at], y+barHeight/2)
+		} else {
+			c.dot("spot", r.xs[t.at], y+barHeight/2, 5)
+		}
+	}
+}
+
+// drawLegend says what the colours are that there are, and returns where it ends.
+func (p *timeline) drawLegend(c *canvas, y int) int {
+	has := map[ink]bool{}
+	for _, g := range p.groups {
+		for _, k := range g.tracks {
+			for _, f := range k.phases {
+				has[f.what] = true
+			}
+			for _, t := range k.tries {
+				has[ink(either(t.failed, "mark", "spot"))] = true
+			}
+		}
+	}
+	x := 0
+	y += lineStep + 6
+	for _, entry := range []struct {
+		what  ink
+		words string
+	}{
+		{"busy", "on its way"},
+		{"calm", "available, attached"},
+		{"half", "staged"},
+		{"firm", "bound, running, published"},
+		{"past", "on its way out"},
+		{"wait", "waits before it tries again"},
+		{"mark", "fails"},
+		{"spot", "succeeds"},
+	} {
+		if !has[entry.what] {
+			continue
+		}
+		switch entry.what {
+		case "mark":
+			c.cross("mark", x+8, y-3)
+		case "spot":
+			c.dot("spot", x+8, y-3, 5)
+		default:
+			c.rect(entry.what, x, y-9, 18, 12, 3)
+		}
+		c.say("small", left, x+24, y, entry.words)
+		x += 24 + width(entry.words, sizeSmall) + 20
+	}
+	return y + 4
+}

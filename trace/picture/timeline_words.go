@@ -1,0 +1,85 @@
+package picture
+
+import (
+	"fmt"
+	"strings"
+)
+
+// mermaid gives the timeline as a Gantt chart in which each instant takes a second: Mermaid knows no other time.
+func (p *timeline) mermaid() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "---\ntitle: %q\n---\ngantt\n  dateFormat X\n  axisFormat %%s\n", p.title)
+	for _, g := range p.groups {
+		for _, k := range g.tracks {
+			fmt.Fprintf(&b, "  section %s\n", strings.ReplaceAll(plain(k.full()), ":", ""))
+			for _, f := range k.phases {
+				tag := map[ink]string{"busy": "active, ", "past": "done, ", "wait": "crit, "}[f.what]
+				fmt.Fprintf(&b, "  %s :%s%d, %d\n", plain(either(f.words == "", "tries again", f.words)), tag, f.from, f.to)
+			}
+		}
+	}
+	if len(p.events) > 0 {
+		b.WriteString("  section Events\n")
+	}
+	for _, e := range p.events {
+		fmt.Fprintf(&b, "  %s :milestone, %d, %d\n", strings.ReplaceAll(plain(e.words), ":", ","), e.at, e.at)
+	}
+	return b.String()
+}
+
+// full is the whole name of a track.
+func (k *track) full() string { return strings.TrimSpace(k.name + " " + k.under) }
+
+// textWidth is how many characters the time of a timeline takes.
+const textWidth = 100
+
+func (p *timeline) text() string {
+	var b strings.Builder
+	fmt.Fprintln(&b, p.title)
+	names := 0
+	for _, g := range p.groups {
+		for _, k := range g.tracks {
+			names = max(names, len(k.full()))
+		}
+	}
+	names = min(names, 44)
+	r := p.ruler(0, textWidth)
+	for _, g := range p.groups {
+		fmt.Fprintln(&b, g.title)
+		for _, k := range g.tracks {
+			row := []rune(strings.Repeat("·", textWidth+1))
+			for _, f := range k.phases {
+				bar(row, r.xs[f.from], r.xs[f.to], f.words)
+			}
+			for _, t := range k.tries {
+				row[r.xs[t.at]] = map[bool]rune{true: 'x', false: 'o'}[t.failed]
+			}
+			name := k.full()
+			if len(name) > names {
+				name = name[:names-1] + "…"
+			}
+			fmt.Fprintf(&b, "  %-*s %s\n", names, name, string(row[:textWidth]))
+		}
+	}
+	for _, e := range p.events {
+		fmt.Fprintf(&b, "  %-*s %s^ %s\n", names, "", strings.Repeat(" ", r.xs[e.at]), e.words)
+	}
+	for _, v := range p.verdict {
+		fmt.Fprintln(&b, v)
+	}
+	return b.String()
+}
+
+// bar writes a phase: its name, and how long it takes.
+func bar(row []rune, from, to int, words string) {
+	if from >= to {
+		return
+	}
+	row[from] = '|'
+	for i := from + 1; i < to; i++ {
+		row[i] = '─'
+	}
+	if len(words) < to-from {
+		copy(row[from+1:], []rune(words))
+	}
+}
