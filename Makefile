@@ -32,6 +32,8 @@ test: packages vet
 	cd conformance && $(GOTEST) ./...
 	@echo "the promises of CSI drivers, over their sockets:"
 	cd sanity && $(GOTEST) -count=1 -v ./...
+	@echo "the page of volsim serve, in a browser:"
+	cd browser && $(GOTEST) -count=1 -v ./...
 	@$(MAKE) --no-print-directory test-dm
 
 # The packages whose tests take a device-mapper, and those whose tests start guests themselves. No program with the race detector
@@ -56,6 +58,7 @@ vet:
 	$(GO) mod tidy -diff
 	cd conformance && $(GO) vet ./... && $(GO) mod tidy -diff
 	cd sanity && $(GO) vet ./... && $(GO) mod tidy -diff
+	cd browser && $(GO) vet ./... && $(GO) mod tidy -diff
 
 check: vet
 	@test -z "$$($(TOOL) gofumpt -l .)" || { echo "gofumpt would change:"; $(TOOL) gofumpt -l .; exit 1; }
