@@ -39,6 +39,8 @@ test: packages vet
 	$(GOTEST) $(RACE) -short $(SEARCHES)
 	@echo "the promises of CSI drivers, over their sockets:"
 	cd sanity && $(GOTEST) -count=1 -v ./...
+	@echo "the page of volsim serve, in a browser:"
+	cd browser && $(GOTEST) -count=1 -v ./...
 	@echo "the notebooks of the lessons:"
 	@$(MAKE) --no-print-directory notebooks-check
 	@echo "the comparisons with other implementations:"
@@ -68,6 +70,7 @@ vet:
 	$(GO) mod tidy -diff
 	cd conformance && $(GO) vet ./... && $(GO) mod tidy -diff
 	cd sanity && $(GO) vet ./... && $(GO) mod tidy -diff
+	cd browser && $(GO) vet ./... && $(GO) mod tidy -diff
 
 check: vet
 	@test -z "$$($(TOOL) gofumpt -l .)" || { echo "gofumpt would change:"; $(TOOL) gofumpt -l .; exit 1; }

@@ -10,14 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/trace"
 )
 
 // Option is something that could happen next.
 type Option struct {
-	Actor string // who would do it, as "step ACTOR" takes it
-	Words string // what it would be: "hears that claim default/data has changed"
-	Held  bool   // not as long as it is held
+	Actor  string   // who would do it, as "step ACTOR" takes it
+	Words  string   // what it would be: "hears that claim default/data has changed"
+	Held   bool     // not as long as it is held
+	Faults []string // in which ways it can go wrong, if it is a call: as "fail FAULT" takes them, a driver's codes left out
 }
 
 // Next is what could happen next, in the ordinary order: the first that is not held is what "step" does. Where there is
@@ -29,7 +31,7 @@ func (s *Session) Next() []Option {
 		option := Option{Actor: actor, Held: s.hand.holds(actor)}
 		switch resource, delivers := strings.CutPrefix(strandOf(actor), "cache "); {
 		case calls:
-			option.Words = wish(pending)
+			option.Words, option.Faults = wish(pending), failures(pending)
 		case delivers:
 			option.Words = s.news(trace.Component(actor), resource)
 		default:
@@ -43,6 +45,19 @@ func (s *Session) Next() []Option {
 func strandOf(actor string) string {
 	_, strand, _ := strings.Cut(actor, "/")
 	return strand
+}
+
+// failures are the ways in which a call can go wrong.
+func failures(pending string) []string {
+	kind, rest, _ := strings.Cut(pending, " ")
+	verb, object, _ := strings.Cut(rest, " ")
+	var all []string
+	for _, fault := range sim.FaultKinds {
+		if (sim.Fault{Kind: fault}).Applies(trace.Action{Kind: trace.Kind(kind), Verb: verb, Object: object}) {
+			all = append(all, string(fault))
+		}
+	}
+	return all
 }
 
 // wish is a request in words: "wants to update claim default/data" for "api update persistentvolumeclaims/default/data".
@@ -81,6 +96,24 @@ func (s *Session) news(part, resource string) string {
 		return "hears of " + trace.Noun(stale[at].Object)
 	}
 }
+
+// Held are the parts and actors that are held, in the order in which they were.
+func (s *Session) Held() []string { return slices.Clone(s.hand.held) }
+
+// Failing is what "fail" said last, as it takes it, as long as no call has gone wrong in this way: "conflict pvcontroller".
+// "": nothing.
+func (s *Session) Failing() string {
+	if s.hand.fault.Kind == "" {
+		return ""
+	}
+	return strings.TrimSpace(s.hand.fault.String() + " " + s.hand.whose)
+}
+
+// Misfortunes are what could befall the world now, each an operation: "crash pvcontroller". See [cluster.Misfortunes].
+func (s *Session) Misfortunes() []string { return s.host.Events() }
+
+// Steps counts the steps that the world has made. An operation after which there are no more than before has moved nothing.
+func (s *Session) Steps() int { return s.host.Steps() }
 
 // Unaware is a part of the world that believes something that is not so any more.
 type Unaware struct {

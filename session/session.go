@@ -100,6 +100,8 @@ func (s *Session) guard(do func() (string, error)) (note string, err error) {
 // do does an operation, and returns what there is to say beside what happened.
 func (s *Session) do(op operation) (note string, err error) {
 	switch op.verb {
+	case "":
+		s.check() // somebody may have acted from outside, and says so
 	case "step":
 		return s.steps(op)
 	case "until":

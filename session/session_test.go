@@ -166,6 +166,54 @@ func TestFailuresStrikeTheNextCall(t *testing.T) {
 	}
 }
 
+func TestWhatCanGoWrongIsTold(t *testing.T) {
+	s := play(t, "create claim data 64Mi")
+	for len(s.Next()[0].Faults) == 0 {
+		do(t, s, "step")
+	}
+	call := s.Next()[0]
+	if !slices.Contains(call.Faults, "refused") || slices.Contains(call.Faults, "hang") {
+		t.Errorf("a request that %s can go wrong in these ways: %v", call.Words, call.Faults)
+	}
+	for _, each := range call.Faults {
+		do(t, s, "fail "+each+" pvcontroller")
+		if got := s.Failing(); got != each+" pvcontroller" {
+			t.Errorf("what is to go wrong is %q, want %q", got, each)
+		}
+	}
+	do(t, s, "step "+call.Actor)
+	if got := s.Failing(); got != "" {
+		t.Errorf("the call was made, and %q is still to come", got)
+	}
+	if last := s.Records()[len(s.Records())-1]; !last.Failed() {
+		t.Errorf("the call did not fail: %s", last)
+	}
+}
+
+func TestEveryMisfortuneThatIsToldCanHappen(t *testing.T) {
+	begin := session.Of("create claim data 64Mi", "create pod web data", "step 5")
+	all := play(t, begin...).Misfortunes()
+	for _, want := range []string{"crash pvcontroller", "lose node-1", "reboot node-2", "expire persistentvolumeclaims"} {
+		if !slices.Contains(all, want) {
+			t.Errorf("%q is not among %v", want, all)
+		}
+	}
+	for _, each := range all {
+		s := play(t, begin...)
+		before := s.Steps()
+		if do(t, s, each); s.Steps() == before {
+			t.Errorf("%q made no step", each)
+		}
+	}
+}
+
+func TestHeldAreInTheirOrder(t *testing.T) {
+	s := play(t, "hold scheduler", "hold pvcontroller", "release scheduler", "hold attacher")
+	if diff := cmp.Diff([]string{"pvcontroller", "attacher"}, s.Held()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestTheWorldMovesUntilACall(t *testing.T) {
 	s := play(t, "create claim data 64Mi", "until CreateVolume provisioner")
 	records := s.Records()

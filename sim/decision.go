@@ -63,8 +63,14 @@ func (d *Decision) first() {
 func (d *Decision) Events() []string { return d.eventsOf("") }
 
 // eventsOf names those whose first word is a verb; "": all.
-func (d *Decision) eventsOf(verb string) []string {
-	happenings := d.host.happenings(verb)
+func (d *Decision) eventsOf(verb string) []string { return d.host.events(verb) }
+
+// Events names what could befall the world now, in a fixed order: what Befall takes.
+func (s *Stepped) Events() []string { return s.events("") }
+
+// events names what could befall the world whose first word is a verb; "": all.
+func (s *Stepped) events(verb string) []string {
+	happenings := s.happenings(verb)
 	names := make([]string, len(happenings))
 	for i, h := range happenings {
 		names[i] = h.Name

@@ -63,11 +63,11 @@ func (s *Stepped) movable(a *Actor) bool {
 	case stateIdle:
 		return a.isReady
 	case stateWaiting:
-		return a.isReady || !a.wakeAt.IsZero() && !s.now.Before(a.wakeAt)
+		return a.isReady || !a.wakeAt.IsZero() && !s.Now().Before(a.wakeAt)
 	case stateSuspended:
 		return true
 	case stateSleeping:
-		return !s.now.Before(a.wakeAt)
+		return !s.Now().Before(a.wakeAt)
 	default:
 		return false
 	}
@@ -125,8 +125,8 @@ func (e *earliest) consider(t time.Time) {
 
 // SetTime moves the clock forward to t: timers and sleepers up to then become ready. It never moves it back.
 func (s *Stepped) SetTime(t time.Time) {
-	if t.After(s.now) {
-		s.now = t
+	if t.After(s.Now()) {
+		s.now.Store(int64(t.Sub(Epoch)))
 	}
 	for _, t := range s.timers {
 		s.touch(t.c)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/volsim/volsim/trace"
@@ -25,12 +26,12 @@ const StepsMax = 1_000_000
 
 // Stepped is the host that moves one actor at a time, on one goroutine and a virtual clock. What could happen is
 // ordered: deliveries, then strands in the middle of their work, then workers and timers, then users; within each, who
-// was moved longest ago, then who was registered first. Time moves only when nothing else can. Its methods must be called
-// from one goroutine.
+// was moved longest ago, then who was registered first. Time moves only when nothing else can. Its methods, Now excepted, must
+// be called from one goroutine.
 type Stepped struct {
 	strategy Strategy
 	log      *trace.Log
-	now      time.Time
+	now      atomic.Int64 // since Epoch, in nanoseconds: others may ask for the time while the host is moved
 	max      int
 
 	actors    []*Actor     // in order of registration
@@ -65,7 +66,7 @@ type SteppedConfig struct {
 
 // NewStepped makes a stepped host. Close it, or its suspended strands stay in memory.
 func NewStepped(cfg SteppedConfig) *Stepped {
-	s := &Stepped{strategy: cfg.Strategy, log: cfg.Log, now: Epoch, max: cfg.StepsMax}
+	s := &Stepped{strategy: cfg.Strategy, log: cfg.Log, max: cfg.StepsMax}
 	switch {
 	case s.strategy != nil:
 	case cfg.Chooser != nil:
@@ -101,8 +102,11 @@ func (s *Stepped) Outside() Caller { return outside{s} }
 // Log is the record of what happened.
 func (s *Stepped) Log() *trace.Log { return s.log }
 
-// Now is the virtual time.
-func (s *Stepped) Now() time.Time { return s.now }
+// Now is the virtual time. It may be called from anywhere, at any time.
+func (s *Stepped) Now() time.Time { return Epoch.Add(s.since()) }
+
+// since is the virtual time since the world began.
+func (s *Stepped) since() time.Duration { return time.Duration(s.now.Load()) }
 
 // Context is the context strands run under; it is never cancelled.
 func (s *Stepped) Context() context.Context { return context.Background() }
@@ -301,7 +305,7 @@ func (s *Stepped) sleep(_ *Component, d time.Duration) {
 }
 
 func (s *Stepped) sleepAs(a *Actor, d time.Duration) {
-	a.wakeAt = s.now.Add(d)
+	a.wakeAt = s.Now().Add(d)
 	action := trace.Action{Kind: trace.KindSleep, Verb: "woke", Object: d.String()}
 	s.suspend(stateSleeping, action)
 	s.note(a.full, action, trace.Outcome{}, 0)
@@ -322,7 +326,7 @@ func (s *Stepped) wait(c *Component, on *Signal, what string, limit time.Duratio
 			}()
 		}
 		if limit > 0 {
-			a.wakeAt = s.now.Add(limit)
+			a.wakeAt = s.Now().Add(limit)
 		}
 		s.suspend(stateWaiting, trace.Action{Kind: trace.KindWait, Verb: "until", Object: what})
 	}
@@ -406,7 +410,7 @@ func (s *Stepped) note(actor string, action trace.Action, out trace.Outcome, too
 		s.changes++
 	}
 	s.log.Append(trace.Record{
-		At: s.now.Sub(Epoch), Actor: actor, Action: action, Outcome: out, Took: took, Turn: s.steps - s.base,
+		At: s.since(), Actor: actor, Action: action, Outcome: out, Took: took, Turn: s.steps - s.base,
 	})
 }
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what the tests on real devices, and the race detector, need; or says what is missing.
+# Installs what the tests on real devices, those in a browser, and the race detector need; or says what is missing.
 set -eu
 
 missing=""
@@ -22,22 +22,25 @@ if [ "$(id -u)" != 0 ]; then
 	echo "plugins/loop, and the loop cases of cluster, cmd/volsim and examples; 'go test -v' names each with its reason"
 fi
 
-# Where machines have no device-mapper, its tests run in a kernel that is a program. Not every distribution has it.
-guests=""
+# Not every distribution has these. Where machines have no device-mapper, its tests run in a kernel that is a program; the page of
+# "volsim serve" is tested in a browser.
+extras=""
 if [ "$(uname -s) $(uname -m)" = "Linux x86_64" ] && ! command -v linux.uml >/dev/null 2>&1; then
-	guests="user-mode-linux"
+	extras="user-mode-linux"
 fi
-[ -n "$missing$guests" ] || exit 0
+command -v chromium >/dev/null 2>&1 || extras="$extras chromium"
+[ -n "$missing$extras" ] || exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-	echo "installing:$missing $guests"
+	echo "installing:$missing $extras"
 	export DEBIAN_FRONTEND=noninteractive
 	apt-get update -qq
 	# shellcheck disable=SC2086
 	[ -z "$missing" ] || apt-get install -y -qq --no-install-recommends $missing >/dev/null
-	# shellcheck disable=SC2086
-	[ -z "$guests" ] || apt-get install -y -qq --no-install-recommends $guests >/dev/null 2>&1 ||
-		echo "not to be had here: $guests; tests that run in its guests are left out, and say so"
+	for each in $extras; do
+		apt-get install -y -qq --no-install-recommends "$each" >/dev/null 2>&1 ||
+			echo "not to be had here: $each; tests that need it are left out, and say so"
+	done
 else
-	echo "missing:$missing $guests (not installed: that takes root and apt-get); what needs it is left out, and says so"
+	echo "missing:$missing $extras (not installed: that takes root and apt-get); what needs it is left out, and says so"
 fi

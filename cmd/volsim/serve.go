@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/cmd/volsim/internal/page"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/crd"
 	"github.com/volsim/volsim/fake/rest"
@@ -22,7 +23,7 @@ import (
 // startTimeout is how long nodes and driver have to register.
 const startTimeout = time.Minute
 
-// recordsMax is how many records of the trace are kept: nobody reads it so far.
+// recordsMax is how many records of the trace are kept: what the page draws.
 const recordsMax = 1000
 
 type serveOptions struct {
@@ -31,37 +32,68 @@ type serveOptions struct {
 	devices    string
 	dir        string
 	listen     string
+	page       string
+	byHand     bool
 }
 
 func newServe() *cobra.Command {
 	var o serveOptions
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve the API of a cluster to kubectl and other programs",
+		Short: "Serve a cluster to kubectl and other programs, and a page of it to a browser",
 		Long: "serve runs a whole cluster in this process until it is interrupted: API server, control plane, nodes and CSI driver.\n" +
 			"It listens on loopback by HTTPS, under a certificate and a bearer token made anew each time, and writes a kubeconfig.\n" +
 			"There is a default storage class, \"standard\": a claim that is applied becomes Bound, a pod Ready. What was made is\n" +
-			"taken away at the end: devices, mounts, files, and what was added to the kubeconfig.",
+			"taken away at the end: devices, mounts, files, and what was added to the kubeconfig.\n\n" +
+			"The page shows the objects, the events, and who did what and heard of it when. With --by-hand nothing happens by itself:\n" +
+			"on the page one lets one thing happen after the other, sees who has not heard of what is so, holds parts back, and lets\n" +
+			"things go wrong; what kubectl asks for takes effect at once, and nobody has heard of it. Each link that is printed opens\n" +
+			"the page in one browser.",
 		Example: "  volsim serve --kubeconfig /tmp/kc &\n  kubectl --kubeconfig /tmp/kc get storageclass,node\n\n" +
-			"  volsim serve --kubeconfig ~/.kube/config --nodes 3 --devices array",
+			"  volsim serve --kubeconfig ~/.kube/config --nodes 3 --devices array\n  volsim serve --by-hand",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), cmd.OutOrStdout(), o) },
 	}
 	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "volsim.kubeconfig",
 		"`file` to write; in one that is there, a cluster, user and context \"volsim\" are added and made the current ones")
 	cmd.Flags().IntVar(&o.nodes, "nodes", 2, "how many nodes")
-	cmd.Flags().StringVar(&o.devices, "devices", "auto", "what volumes are made of: auto, loop, lvm or array")
+	cmd.Flags().StringVar(&o.devices, "devices", "auto", "what volumes are made of: auto, loop, lvm or array; by hand always array")
 	cmd.Flags().StringVar(&o.dir, "dir", "", "with loop or lvm devices: an existing directory for the backing files and mounts (default a temporary one)")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` to listen on; anything but loopback lets others in who have the token")
+	cmd.Flags().StringVar(&o.page, "page", "127.0.0.1:0", "`address` of the page, on loopback; off: no page")
+	cmd.Flags().BoolVar(&o.byHand, "by-hand", false, "nothing happens by itself: the world is moved from the page, one thing at a time")
 	return cmd
 }
 
-func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
+// check tells what is wrong with the options.
+func (o serveOptions) check() error {
 	switch {
 	case o.kubeconfig == "":
 		return errors.New("--kubeconfig: name a file")
 	case o.nodes < 1:
 		return fmt.Errorf("--nodes %d: want at least 1", o.nodes)
+	case !o.byHand:
+		return nil
+	case o.noPage():
+		return errors.New("--by-hand: a world is moved from the page; take --page off away, or use volsim session")
+	case o.devices != "auto" && o.devices != string(cluster.Array):
+		return fmt.Errorf("--by-hand: a world that stands still cannot have real devices: take --devices %s away", o.devices)
+	}
+	return nil
+}
+
+func (o serveOptions) noPage() bool { return o.page == "" || o.page == "off" }
+
+// subject is what is served.
+type subject struct {
+	api   http.Handler
+	world page.World
+	close func() error
+}
+
+func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
+	if err := o.check(); err != nil {
+		return err
 	}
 	if ctx.Err() != nil {
 		return errInterrupted
@@ -70,50 +102,91 @@ func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	c, err := cluster.New(cluster.Config{
-		Nodes: o.nodes, Devices: cluster.Devices(o.devices), Dir: o.dir, Records: recordsMax,
-		API: fake.Config{RootCA: string(authority.PEM()), TrackManagedFields: true},
-	})
+	begin := beginLive
+	if o.byHand {
+		begin = beginByHand
+	}
+	s, err := begin(ctx, authority, o)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	crd.Serve(c.Server())
-	starting, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	if err := c.Start(starting); err != nil {
-		return err
-	}
-	l, err := rest.Listen(rest.ListenConfig{
-		Authority: authority, Addr: o.listen, Handler: rest.NewHandler(c.Server(), rest.HandlerConfig{Caller: func(*http.Request) sim.Caller { return c.Host().Outside() }}),
-	})
+	defer func() { err = errors.Join(err, s.close()) }()
+	l, err := rest.Listen(rest.ListenConfig{Authority: authority, Addr: o.listen, Handler: s.api})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
+	var pageDone <-chan error
+	pageURL := ""
+	if !o.noPage() {
+		p, err := page.Listen(page.Config{World: s.world, Addr: o.page, Relink: func(url string) {
+			fmt.Fprintf(out, "page     %s  (for one more browser)\n", url)
+		}})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, p.Close()) }()
+		pageDone, pageURL = p.Done(), p.URL()
+	}
 	file, err := writeKubeconfig(o.kubeconfig, l)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.restore()) }()
-	announce(out, c, l, o)
+	announce(out, s.world.State().Made, l.URL(), pageURL, o)
 	select {
 	case err := <-l.Done():
 		return fmt.Errorf("serve: %w", err)
+	case err := <-pageDone:
+		return fmt.Errorf("serve the page: %w", err)
 	case <-ctx.Done():
 		fmt.Fprintln(out, "stopping")
 		return nil
 	}
 }
 
-func announce(out io.Writer, c *cluster.Cluster, l *rest.Listener, o serveOptions) {
+// beginLive begins a world that moves by itself.
+func beginLive(ctx context.Context, authority *rest.Authority, o serveOptions) (*subject, error) {
+	c, err := cluster.New(cluster.Config{
+		Nodes: o.nodes, Devices: cluster.Devices(o.devices), Dir: o.dir, Records: recordsMax,
+		API: fake.Config{RootCA: string(authority.PEM()), TrackManagedFields: true},
+	})
+	if err != nil {
+		return nil, err
+	}
+	crd.Serve(c.Server())
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := c.Start(starting); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	api := rest.NewHandler(c.Server(), rest.HandlerConfig{Caller: func(*http.Request) sim.Caller { return c.Host().Outside() }})
+	return &subject{api, page.NewLive(c), c.Close}, nil
+}
+
+// beginByHand begins a world that is moved from the page.
+func beginByHand(_ context.Context, _ *rest.Authority, o serveOptions) (*subject, error) {
+	desk, err := page.NewDesk(fmt.Sprintf("nodes: %d", o.nodes))
+	if err != nil {
+		return nil, err
+	}
+	return &subject{desk, desk, desk.Close}, nil
+}
+
+func announce(out io.Writer, made, url, pageURL string, o serveOptions) {
 	kubectl := "kubectl --kubeconfig " + o.kubeconfig
 	if strings.ContainsAny(o.kubeconfig, " \t'\"$") {
 		kubectl = fmt.Sprintf("kubectl --kubeconfig %q", o.kubeconfig)
 	}
-	_, why := c.Devices()
-	fmt.Fprintf(out, "serving  %s\nnodes    %d; volumes are made of %s\nconfig   %s\n\n  %s get storageclass,node\n\nstop with Ctrl-C\n",
-		l.URL(), o.nodes, why, absolute(o.kubeconfig), kubectl)
+	fmt.Fprintf(out, "serving  %s\nworld    %s\nconfig   %s\n", url, made, absolute(o.kubeconfig))
+	if pageURL != "" {
+		fmt.Fprintf(out, "page     %s\n", pageURL)
+	}
+	fmt.Fprintf(out, "\n  %s get storageclass,node\n\n", kubectl)
+	if o.byHand {
+		fmt.Fprint(out, "nothing happens by itself: open the page, and step\n")
+	}
+	fmt.Fprint(out, "stop with Ctrl-C\n")
 }
 
 // absolute is a path as it reads best: whole.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,19 +21,19 @@ import (
 )
 
 // served runs "volsim serve" on the array until the test is over, and returns when the kubeconfig is there.
-func served(t *testing.T, kubeconfig string) (stop func() (status int, errs string)) {
+func served(t *testing.T, kubeconfig string, args ...string) (stop func() (status int, errs string), announced string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	out, in := io.Pipe()
-	var errs strings.Builder
+	var errs, said strings.Builder
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"serve", "--kubeconfig", kubeconfig, "--devices", "array"}, in, &errs)
+		ended <- run(ctx, append([]string{"serve", "--kubeconfig", kubeconfig, "--devices", "array"}, args...), in, &errs)
 		in.Close()
 	}()
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && !strings.HasPrefix(lines.Text(), "stop with") {
-		continue
+		said.WriteString(lines.Text() + "\n")
 	}
 	if lines.Err() != nil {
 		t.Fatal(lines.Err())
@@ -43,13 +44,13 @@ func served(t *testing.T, kubeconfig string) (stop func() (status int, errs stri
 		return <-ended, errs.String()
 	}
 	t.Cleanup(cancel)
-	return stop
+	return stop, said.String()
 }
 
 // TestServedClaimIsBoundAndPodReady applies a claim and a pod by HTTPS, by way of the kubeconfig.
 func TestServedClaimIsBoundAndPodReady(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
-	stop := served(t, path)
+	stop, _ := served(t, path)
 	cfg, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +112,7 @@ func TestServeLeavesOtherClustersInTheKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := served(t, path)
+	stop, _ := served(t, path)
 	during, err := clientcmd.LoadFromFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -128,6 +129,50 @@ func TestServeLeavesOtherClustersInTheKubeconfig(t *testing.T) {
 	}
 	if string(after) != string(before) {
 		t.Errorf("afterwards:\n%s\nwant:\n%s", after, before)
+	}
+}
+
+// TestServeByHandStandsStill creates a claim by HTTPS, and nothing comes of it before somebody steps.
+func TestServeByHandStandsStill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config")
+	stop, said := served(t, path, "--by-hand")
+	cfg, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := kubernetes.NewForConfigOrDie(cfg).CoreV1().PersistentVolumeClaims("default")
+	made, err := claims.Create(t.Context(), cluster.NewClaim("data", "64Mi"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := claims.Get(t.Context(), "data", metav1.GetOptions{}); err != nil || got.ResourceVersion != made.ResourceVersion {
+		t.Errorf("it was made as %s, and is %v, %v", made.ResourceVersion, got, err)
+	}
+	_, rest, found := strings.Cut(said, "page     ")
+	link, _, _ := strings.Cut(rest, "\n")
+	if !found || !strings.HasPrefix(link, "http://127.0.0.1:") {
+		t.Errorf("no link to the page: %s", said)
+	}
+	reply, err := http.Get(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	if reply.StatusCode != http.StatusOK || len(reply.Cookies()) != 1 {
+		t.Errorf("the link is answered with %s", reply.Status)
+	}
+	if status, errs := stop(); status != 0 || errs != "" {
+		t.Errorf("status %d, stderr %q", status, errs)
+	}
+}
+
+func TestServeWithoutAPage(t *testing.T) {
+	stop, said := served(t, filepath.Join(t.TempDir(), "config"), "--page", "off")
+	if strings.Contains(said, "page ") {
+		t.Errorf("there is a page: %s", said)
+	}
+	if status, errs := stop(); status != 0 || errs != "" {
+		t.Errorf("status %d, stderr %q", status, errs)
 	}
 }
 
@@ -148,6 +193,9 @@ func TestServeSaysWhatIsWrong(t *testing.T) {
 		{"no such folder", []string{"--devices", "array", "--kubeconfig", filepath.Join(dir, "file", "config")}, ""},
 		{"not a kubeconfig", []string{"--devices", "array", "--kubeconfig", bad}, "read kubeconfig: "},
 		{"no kubeconfig", []string{"--kubeconfig", ""}, "--kubeconfig: name a file"},
+		{"a page for everybody", []string{"--devices", "array", "--page", "0.0.0.0:0"}, "page on 0.0.0.0:0: want an address of loopback"},
+		{"by hand without a page", []string{"--by-hand", "--page", "off"}, "--by-hand: a world is moved from the page"},
+		{"by hand with real devices", []string{"--by-hand", "--devices", "loop"}, "take --devices loop away"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.want == "" {

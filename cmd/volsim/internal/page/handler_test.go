@@ -1,0 +1,313 @@
+package page
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/cluster"
+)
+
+// visitor is a browser without a window.
+type visitor struct {
+	*http.Client
+	t   *testing.T
+	url string
+}
+
+// open serves a world, and opens its page.
+func open(t *testing.T, world World, relink func(string)) (*visitor, *Listener) {
+	t.Helper()
+	l, err := Listen(Config{World: world, Relink: relink})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	v := stranger(t, l)
+	if code, body := v.get(strings.TrimPrefix(l.URL(), v.url)); code != http.StatusOK || !strings.Contains(body, `url=/"`) {
+		t.Fatalf("the link is answered with %d: %s", code, body)
+	}
+	return v, l
+}
+
+// stranger is somebody who has not opened the link.
+func stranger(t *testing.T, l *Listener) *visitor {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, _, _ := strings.Cut(l.URL(), "/?")
+	return &visitor{&http.Client{Jar: jar}, t, url}
+}
+
+func (v *visitor) get(path string) (code int, body string) { return v.send(http.MethodGet, path, "") }
+
+func (v *visitor) send(method, path, body string, header ...string) (code int, answer string) {
+	v.t.Helper()
+	r, err := http.NewRequestWithContext(v.t.Context(), method, v.url+path, strings.NewReader(body))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+			for _, c := range v.Jar.Cookies(&url.URL{Scheme: "http", Host: "127.0.0.1", Path: "/"}) { // the jar goes by the host
+				r.AddCookie(c)
+			}
+		}
+		r.Header.Set(header[i], header[i+1])
+	}
+	reply, err := v.Do(r)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	all, err := io.ReadAll(reply.Body)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	if reply.Header.Get("Content-Security-Policy") != policy {
+		v.t.Errorf("%s has the policy %q", path, reply.Header.Get("Content-Security-Policy"))
+	}
+	return reply.StatusCode, string(all)
+}
+
+func (v *visitor) state() State {
+	v.t.Helper()
+	code, body := v.get("/state")
+	var s State
+	if err := json.Unmarshal([]byte(body), &s); err != nil || code != http.StatusOK {
+		v.t.Fatalf("%d: %v: %s", code, err, body)
+	}
+	return s
+}
+
+func TestALinkOpensThePageInOneBrowser(t *testing.T) {
+	var links []string
+	v, l := open(t, newDesk(t), func(url string) { links = append(links, url) })
+	for path, want := range map[string]string{"/": "<h1>volsim</h1>", "/page.js": "EventSource", "/page.css": "color-scheme"} {
+		if code, body := v.get(path); code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s is answered with %d, and has no %s", path, code, want)
+		}
+	}
+	if len(links) != 1 || links[0] != l.URL() {
+		t.Fatalf("the next link is told of as %v, and is %s", links, l.URL())
+	}
+	if code, _ := v.get(strings.TrimPrefix(l.URL(), v.url)); code != http.StatusOK || len(links) != 1 {
+		t.Errorf("who has the page uses a link up: %d, %v", code, links)
+	}
+	other := stranger(t, l)
+	for _, path := range []string{"/", "/state", "/page.js", "/changes", "/?token=", "/?token=0000"} {
+		if code, body := other.get(path); code != http.StatusForbidden || !strings.Contains(body, "opens the link that volsim serve has printed last") {
+			t.Errorf("a stranger gets %s: %d %s", path, code, body)
+		}
+	}
+	if code, _ := other.send(http.MethodPost, "/do", "step"); code != http.StatusForbidden {
+		t.Errorf("a stranger moves the world: %d", code)
+	}
+	link := strings.TrimPrefix(l.URL(), other.url)
+	if code, _ := other.get(link); code != http.StatusOK {
+		t.Errorf("the second link is answered with %d", code)
+	}
+	if code, _ := stranger(t, l).get(link); code != http.StatusForbidden {
+		t.Errorf("a link that was used is answered with %d", code)
+	}
+}
+
+func TestThePageIsForThisMachineByItsOwnName(t *testing.T) {
+	v, _ := open(t, newDesk(t), nil)
+	for host, want := range map[string]int{
+		"127.0.0.1": 200, "localhost:8080": 200, "[::1]:1": 200, "::1": 200, "volsim.example": 403, "volsim.example:80": 403,
+		"127.0.0.1.example": 403, "localhost.example": 403, "192.0.2.1": 403,
+	} {
+		if code, _ := v.send(http.MethodGet, "/state", "", "Host", host); code != want {
+			t.Errorf("as %s it is answered with %d, want %d", host, code, want)
+		}
+	}
+	if code, _ := v.send(http.MethodPost, "/do", "rest", "Sec-Fetch-Site", "same-site"); code != http.StatusForbidden {
+		t.Errorf("another page of this machine moves the world: %d", code)
+	}
+	if code, _ := v.send(http.MethodPost, "/do", "rest", "Origin", "http://127.0.0.1:1"); code != http.StatusForbidden {
+		t.Errorf("a page from elsewhere moves the world: %d", code)
+	}
+}
+
+func TestAddressesThatAreNotLoopbackAreRefused(t *testing.T) {
+	for _, addr := range []string{"0.0.0.0:0", "nowhere", ":0", "127.0.0.1", "example.org:80"} {
+		l, err := Listen(Config{World: newDesk(t), Addr: addr})
+		if err == nil {
+			l.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "such as 127.0.0.1:8080") {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+}
+
+func TestThePageMovesTheWorld(t *testing.T) {
+	v, _ := open(t, newDesk(t), nil)
+	var done Done
+	for _, op := range []string{"create claim data 64Mi", "step"} {
+		code, body := v.send(http.MethodPost, "/do", op)
+		if err := json.Unmarshal([]byte(body), &done); err != nil || code != http.StatusOK {
+			t.Fatalf("%s: %d: %v: %s", op, code, err, body)
+		}
+	}
+	if !done.Moved || !strings.Contains(done.Told, "hears that claim default/data is there") {
+		t.Errorf("a step: %+v", done)
+	}
+	if got := v.state(); len(got.Hand.Ops) != 2 {
+		t.Errorf("what has been done: %v", got.Hand.Ops)
+	}
+	if code, body := v.get("/operations.txt"); code != http.StatusOK || body != "nodes: 2\ncreate claim data 64Mi\nstep\n" {
+		t.Errorf("the operations: %d %q", code, body)
+	}
+	for path, left := range map[string]int{"/back": 1, "/again": 0} {
+		if code, body := v.send(http.MethodPost, path, ""); code != http.StatusOK {
+			t.Errorf("%s: %d: %s", path, code, body)
+		}
+		if got := len(v.state().Hand.Ops); got > left {
+			t.Errorf("after %s, %d operations are left", path, got)
+		}
+	}
+	for _, tt := range []struct {
+		method, path, body string
+		code               int
+		want               string
+	}{
+		{"POST", "/do", "nonsense", 422, "want a verb"},
+		{"POST", "/do", strings.Repeat("x", 5000), 422, "at most 4096 bytes"},
+		{"POST", "/back", "", 422, "nothing has been done yet"},
+		{"GET", "/diagram.svg?records=many", "", 422, "want a number"},
+		{"GET", "/diagram.svg?records=0", "", 422, "want a number"},
+		{"GET", "/do", "", 404, ""},
+		{"GET", "/nothing", "", 404, ""},
+		{"PUT", "/do", "", 405, ""},
+	} {
+		if code, body := v.send(tt.method, tt.path, tt.body); code != tt.code || !strings.Contains(body, tt.want) {
+			t.Errorf("%s %s: %d: %s, want %d and %q", tt.method, tt.path, code, body, tt.code, tt.want)
+		}
+	}
+}
+
+func TestTheDiagramGrows(t *testing.T) {
+	d := newDesk(t)
+	v, _ := open(t, d, nil)
+	draw := func(query string) string {
+		code, body := v.get("/diagram.svg" + query)
+		if code != http.StatusOK {
+			t.Fatalf("%s: %d: %s", query, code, body)
+		}
+		for decoder := xml.NewDecoder(strings.NewReader(body)); ; {
+			if _, err := decoder.Token(); err == io.EOF {
+				return body
+			} else if err != nil {
+				t.Fatalf("%s is no XML: %v", query, err)
+			}
+		}
+	}
+	if strings.Contains(draw(""), "registers node-1") {
+		t.Error("what was before the world was set up is drawn")
+	}
+	do(t, d, "create claim data 64Mi", "create claim other 1Gi", "rest")
+	all := draw("?records=2000")
+	for _, want := range []string{"claim default/data", "claim default/other", "provisioner"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("the diagram has no %s", want)
+		}
+	}
+	if one := draw("?about=persistentvolumeclaims/default/data"); strings.Contains(one, "claim default/other") || !strings.Contains(one, "claim default/data") {
+		t.Error("the diagram about one claim is not about that one")
+	}
+	if last := draw("?records=10"); strings.Contains(last, "asks for 64Mi") {
+		t.Error("of the last records, all are drawn")
+	}
+	if strands := draw("?strands=true"); strands == draw("") {
+		t.Error("strands have no lanes of their own")
+	}
+}
+
+func TestALateBrowserCatchesUp(t *testing.T) {
+	d := newDesk(t)
+	v, l := open(t, d, nil)
+	do(t, d, "create claim data 64Mi", "step 3")
+	reply, err := v.Get(v.url + "/changes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	lines := bufio.NewScanner(reply.Body)
+	next := func() string {
+		for lines.Scan() {
+			if number, is := strings.CutPrefix(lines.Text(), "data: "); is {
+				return number
+			}
+		}
+		return "the end"
+	}
+	if got := next(); got != "2" || v.state().Version != 2 {
+		t.Errorf("after two operations it hears of %s, and the state is %d", got, v.state().Version)
+	}
+	do(t, d, "step")
+	if got := next(); got != "3" {
+		t.Errorf("after one more it hears of %s", got)
+	}
+	go func() { _ = l.Close() }()
+	if got := next(); got != "the end" {
+		t.Errorf("the server ends, and it hears of %s", got)
+	}
+}
+
+func TestALiveWorldIsShownAndCannotBeMoved(t *testing.T) {
+	c, err := cluster.New(cluster.Config{Devices: cluster.Array, Records: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	live := NewLive(c)
+	v, _ := open(t, live, nil)
+	before := v.state()
+	ctx := context.Background()
+	if _, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "64Mi"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WaitForClaim(ctx, "default", "data", corev1.ClaimBound); err != nil {
+		t.Fatal(err)
+	}
+	after := v.state()
+	if after.Hand != nil || after.Version <= before.Version || !strings.HasPrefix(stateOf(live, "claim default/data"), "Bound to") {
+		t.Errorf("its state is %+v", after)
+	}
+	if len(after.Events) == 0 || after.Events[len(after.Events)-1].Object != "persistentvolumeclaim data" {
+		t.Errorf("the events are %+v", after.Events)
+	}
+	if code, body := v.get("/diagram.svg"); code != http.StatusOK || !strings.Contains(body, "claim default/data") {
+		t.Errorf("the diagram: %d: %s", code, body)
+	}
+	for _, path := range []string{"/do", "/back", "/again"} {
+		if code, body := v.send(http.MethodPost, path, "step"); code != http.StatusUnprocessableEntity || !strings.Contains(body, "volsim serve --by-hand") {
+			t.Errorf("%s: %d: %s", path, code, body)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/trace"
+)
+
+// requestBytesMax is how long the body of a request to the API may be: somewhat more than the API itself takes.
+const requestBytesMax = 4 << 20
+
+// request is one to the API that may write. It is kept, since what was done can be done again.
+type request struct {
+	method, url string
+	header      http.Header
+	body        []byte
+}
+
+// ServeHTTP answers a request to the API of the present world. What it does takes effect at once, and is noted among the
+// operations if it writes; what only reads leaves no trace.
+func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.mu.Lock()
+	in := d.world
+	d.mu.Unlock()
+	if in == nil {
+		http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	if ahead(r, in) {
+		expire(w, r)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(in.ctx, cancel)()
+	c := &caller{desk: d, world: in, agent: r.UserAgent()}
+	if r.Method != http.MethodGet {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, requestBytesMax))
+		if err != nil {
+			http.Error(w, fmt.Sprintf("the body of the request: %v", err), http.StatusRequestEntityTooLarge)
+			return
+		}
+		c.request = &request{r.Method, r.URL.String(), r.Header.Clone(), body}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	in.api.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, c)))
+}
+
+// ahead tells whether a request is for what comes after a revision that this world has not come to: one that was gone back from
+// had. Whoever asks has to list again.
+func ahead(r *http.Request, in *world) bool {
+	after, err := strconv.ParseInt(r.URL.Query().Get("resourceVersion"), 10, 64)
+	return r.Method == http.MethodGet && err == nil && after > in.session.Cluster().Server().Revision()
+}
+
+// expire answers with 410.
+func expire(w http.ResponseWriter, _ *http.Request) {
+	gone := apierrors.NewResourceExpired("the world was taken back to an earlier state: list again").Status()
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(int(gone.Code))
+	fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":%q,"message":%q,"reason":%q,"code":%d}`+"\n",
+		gone.Status, gone.Message, gone.Reason, gone.Code)
+}
+
+// again does a request in another world. Nobody waits for the answer. The desk is locked.
+func (q *request) again(in *world) {
+	c := &caller{world: in, agent: q.header.Get("User-Agent"), request: q}
+	r, err := http.NewRequestWithContext(context.WithValue(in.ctx, callerKey{}, c), q.method, q.url, bytes.NewReader(q.body))
+	if err != nil {
+		return // it was not a request the first time either
+	}
+	r.Header = q.header.Clone()
+	in.api.ServeHTTP(&nobody{header: http.Header{}}, r)
+}
+
+// nobody reads an answer.
+type nobody struct{ header http.Header }
+
+func (n *nobody) Header() http.Header         { return n.header }
+func (n *nobody) Write(p []byte) (int, error) { return len(p), nil }
+func (n *nobody) WriteHeader(int)             {}
+
+// callerKey is the key of a request's caller in its context.
+type callerKey struct{}
+
+func callerOf(r *http.Request) sim.Caller { return r.Context().Value(callerKey{}).(*caller) }
+
+// caller is the sim.Caller of one request: it acts when the world stands still.
+type caller struct {
+	desk    *Desk // nil: it is locked
+	world   *world
+	agent   string
+	request *request // nil: it only reads
+	noted   bool
+}
+
+// Now is the world's time.
+func (c *caller) Now() time.Time { return c.world.session.Cluster().Host().Now() }
+
+// Call lets a request take effect, and notes it if it writes.
+func (c *caller) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+	if c.desk != nil {
+		c.desk.mu.Lock()
+		defer c.desk.mu.Unlock()
+		if c.desk.world != c.world {
+			return trace.Outcome{Err: apierrors.NewServiceUnavailable("the world was taken back to an earlier state: ask again")}
+		}
+	}
+	if c.request == nil || reads[action.Verb] {
+		return effect()
+	}
+	out := c.world.session.Cluster().Host().Outside().Call(action, effect)
+	if !c.noted {
+		c.noted = true
+		c.world.requests[len(c.world.session.Ops())] = c.request
+		_ = c.world.session.Do(comment(c.agent, action)) // a comment is always right
+	}
+	if c.desk != nil {
+		c.desk.announce()
+	}
+	return out
+}
+
+// reads are the verbs of requests that change nothing.
+var reads = map[string]bool{"get": true, "list": true, "watch": true}
+
+// comment is the line of a list of operations that tells of a request.
+func comment(agent string, action trace.Action) string {
+	agent, _, _ = strings.Cut(agent, "/")
+	agent = strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return -1
+		}
+		return r
+	}, agent)
+	return fmt.Sprintf("# %s: %s %s", cmp.Or(agent, "a client"), action.Verb, trace.Noun(action.Object))
+}
