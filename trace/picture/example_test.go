@@ -27,13 +27,13 @@ func ExampleSpaceTime() {
 	//   alice
 	//   │        API server
 	//   │        │        pvcontroller
-	//   o───────>7        │     2  alice creates volume disk of 1Gi
-	//   │        8  <─────o     5  pvcontroller marks volume disk Available
-	//   o───────>9        │     8  alice asks for 1Gi of storage: claim default/data
-	//   │        10 <─────o    11  pvcontroller reserves volume disk for claim default/data
-	//   │        11 <─────o    13  pvcontroller marks volume disk Bound
-	//   │        12 <─────o    15  pvcontroller binds claim default/data to volume disk
-	//   │        13 <─────o    17  pvcontroller marks claim default/data Bound
+	//   o───────>7        │       2  alice creates volume disk of 1Gi
+	//   │        8  <─────o       5  pvcontroller marks volume disk Available
+	//   o───────>9        │       8  alice asks for 1Gi of storage: claim default/data
+	//   │        10 <─────o      11  pvcontroller reserves volume disk for claim default/data
+	//   │        11 <─────o      13  pvcontroller marks volume disk Bound
+	//   │        12 <─────o      15  pvcontroller binds claim default/data to volume disk
+	//   │        13 <─────o      17  pvcontroller marks claim default/data Bound
 	// o acts; numbers are resourceVersions
 }
 

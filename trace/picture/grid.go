@@ -62,7 +62,7 @@ func (g *grid) row(c cells, number int, words string) {
 	if number == 0 {
 		label = "      "
 	}
-	fmt.Fprintln(&g.b, strings.TrimRight(string(c.at[:len(c.at)-pitchText/2])+label+words, " "))
+	fmt.Fprintln(&g.b, strings.TrimRight(string(c.at[:len(c.at)-2])+label+words, " "))
 }
 
 func (g *grid) String() string { return g.b.String() }
