@@ -36,6 +36,9 @@ func newOnDisks(t *testing.T) *onDisks {
 	if _, err := findCommand(); err != nil {
 		t.Skip(err)
 	}
+	if _, err := os.Stat("/dev/mapper/control"); err == nil && testing.Short() {
+		t.Skip("short: device-mapper has no part in it, and a guest that has one is slow")
+	}
 	d := &onDisks{T: t, dir: t.TempDir()}
 	var err error
 	d.System, err = Open(Config{Directory: filepath.Join(d.dir, "lvm"), SystemID: "volsim-test", Mode: Partitions, MetadataSize: 512 << 10})
