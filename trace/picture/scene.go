@@ -213,14 +213,9 @@ func (s *scene) deliver(r *trace.Record, h *happening) {
 	}
 }
 
-// end is what caches believe at the end that is not so and mattered, unless it was said when somebody acted.
+// end is what caches believe at the end that is not so, of those who acted without knowing it.
 func (s *scene) end() {
-	said, seen := map[belief]bool{}, map[string]bool{}
-	for _, h := range s.happened {
-		for _, b := range h.unaware {
-			said[b] = true
-		}
-	}
+	seen := map[string]bool{}
 	for _, h := range s.happened {
 		if h.record == nil || h.what > called || seen[trace.Component(h.record.Actor)] {
 			continue
@@ -228,10 +223,6 @@ func (s *scene) end() {
 		part := trace.Component(h.record.Actor)
 		seen[part] = true
 		missed := slices.DeleteFunc(s.hearsay.Unheard(part), func(w *trace.Record) bool { return !slices.Contains(s.missed[part], w) })
-		for _, b := range s.beliefs(part, missed) {
-			if !said[b] {
-				s.behind = append(s.behind, b)
-			}
-		}
+		s.behind = append(s.behind, s.beliefs(part, missed)...)
 	}
 }
