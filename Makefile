@@ -2,13 +2,15 @@
 # make test-dm the part of it that takes a device-mapper: here where there is one, or else in User-Mode-Linux guests
 # make check   the linters, besides
 # make bench   the benchmarks
+# make notebooks        runs the notebooks of all lessons, compares with what is committed, and opens them with Jupyter's tools
+# make notebooks-write  makes the notebooks of lessons that changed anew, runs all, and writes down what comes
 # make soak    each scenario of the book under COUNT drawn schedules, with all that may go wrong beside
 # make demo    the life of a volume
 
 GO ?= go
 TOOL = $(GO) tool -modfile=tools/go.mod
 
-.PHONY: test test-dm packages vet check bench soak demo
+.PHONY: test test-dm packages vet check bench soak demo notebooks notebooks-check notebooks-write
 
 # The race detector takes a C compiler; packages installs one where it can.
 RACE = $$(command -v gcc >/dev/null && echo -race)
@@ -37,6 +39,8 @@ test: packages vet
 	$(GOTEST) $(RACE) -short $(SEARCHES)
 	@echo "the promises of CSI drivers, over their sockets:"
 	cd sanity && $(GOTEST) -count=1 -v ./...
+	@echo "the notebooks of the lessons:"
+	@$(MAKE) --no-print-directory notebooks-check
 	@echo "the comparisons with other implementations:"
 	cd conformance && $(GOTEST) ./...
 	@$(MAKE) --no-print-directory test-dm
@@ -73,6 +77,23 @@ check: vet
 bench:
 	$(GO) test -run '^$$' -bench . ./...
 	cd conformance && $(GO) test -run '^$$' -bench . ./...
+
+# Programs in examples that are no lessons.
+PLAIN = examples/01-lifecycle examples/02-conflict examples/03-lost-update
+LESSONS = $(filter-out $(PLAIN), $(patsubst %/main.go,%,$(wildcard examples/*/main.go)))
+NOTEBOOKS = $(foreach lesson,$(LESSONS),$(lesson)/$(notdir $(lesson)).ipynb)
+
+# Go alone runs notebooks. A lesson costs as much as linking one program: four or five seconds of a processor.
+notebooks-check:
+	$(GO) run ./cmd/nbrun make --check $(LESSONS)
+	$(GO) run ./cmd/nbrun run --check $(NOTEBOOKS)
+
+notebooks-write:
+	$(GO) run ./cmd/nbrun make $(LESSONS)
+	$(GO) run ./cmd/nbrun run --write $(NOTEBOOKS)
+
+notebooks: notebooks-check
+	@sh tools/html.sh $(NOTEBOOKS)
 
 demo:
 	$(GO) run ./cmd/volsim demo

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -92,7 +93,7 @@ func (l *lesson) readMain() error {
 func (l *lesson) introduce(n *notebook) error {
 	text := markdown(l.file.Doc.Text(), true)
 	if !strings.HasPrefix(text, "# ") {
-		text = "# " + title(filepath.Base(l.folder)) + "\n\n" + text
+		text = strings.TrimSuffix("# "+title(filepath.Base(l.folder))+"\n\n"+text, "\n\n")
 	}
 	n.add("markdown", "introduction", text)
 	setup, err := l.setup()
@@ -163,76 +164,94 @@ func (l *lesson) setup() (string, error) {
 	}
 }
 
-// unfold makes a cell of each step, after its text, and of the declarations before it.
+// unfold makes the cells of the declarations, in order.
 func (l *lesson) unfold(n *notebook) error {
-	var kept []string
-	var first string // what is declared first, by its name
-	flush := func() {
-		if len(kept) > 0 {
-			n.add("code", "declare-"+first, strings.Join(kept, "\n\n"))
-		}
-		kept, first = nil, ""
-	}
-	next := 0
+	w := &unfolding{lesson: l, notebook: n}
 	for _, d := range l.file.Decls {
 		f, isFunc := d.(*ast.FuncDecl)
 		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.IMPORT || isFunc && f.Recv == nil && f.Name.Name == "main" {
 			continue
 		}
-		if isFunc && f.Recv == nil && l.isStep(f.Name.Name) {
-			if next >= len(l.steps) || l.steps[next] != f.Name.Name {
-				return l.errorf(f, "step %s stands out of order: main calls its steps once each, in the order in which they stand", f.Name.Name)
-			}
-			next++
-			flush()
-			if err := l.step(n, f); err != nil {
-				return err
-			}
-			continue
+		var err error
+		if isFunc && f.Recv == nil && slices.Contains(l.steps, f.Name.Name) {
+			err = w.step(f)
+		} else {
+			err = w.declare(d)
 		}
-		if len(kept) == 0 {
-			first = declaredName(d)
-		}
-		l.cellOf[d] = len(n.cells)
-		text := l.text(documented(d), d.End())
-		if err := l.plain(d, text); err != nil {
+		if err != nil {
 			return err
 		}
-		kept = append(kept, text)
 	}
-	if len(kept) > 0 {
-		return fmt.Errorf("%s: what is declared after the last step (%s) is of use to none: declare it before the step that uses it", filepath.Base(l.folder), first)
+	if len(w.kept) > 0 {
+		return fmt.Errorf("%s: what is declared after the last step (%s) is of use to none: declare it before the step that uses it", filepath.Base(l.folder), w.first)
 	}
-	if next < len(l.steps) {
-		return fmt.Errorf("%s: main calls %s, which is no function without parameters and results of this file, or calls it twice", filepath.Base(l.folder), l.steps[next])
+	if w.next < len(l.steps) {
+		return fmt.Errorf("%s: main calls %s, which is no function without parameters and results of this file, or calls it twice", filepath.Base(l.folder), l.steps[w.next])
 	}
 	return nil
 }
 
-func (l *lesson) isStep(name string) bool {
-	for _, step := range l.steps {
-		if step == name {
-			return true
-		}
-	}
-	return false
+// unfolding is a lesson whose declarations have become cells in part.
+type unfolding struct {
+	*lesson
+	notebook *notebook
+	kept     []string // declarations that are in no cell yet
+	first    string   // the name of the first of them
+	next     int      // the step that is to come
 }
 
-// step makes the cells of one.
-func (l *lesson) step(n *notebook, f *ast.FuncDecl) error {
+// say makes a cell of text. What was declared before it stands before it.
+func (w *unfolding) say(text, name string) {
+	w.flush()
+	w.notebook.add("markdown", "text-"+name, text)
+}
+
+// flush makes a cell of the declarations that are in none.
+func (w *unfolding) flush() {
+	if len(w.kept) > 0 {
+		w.notebook.add("code", "declare-"+w.first, strings.Join(w.kept, "\n\n"))
+	}
+	w.kept, w.first = nil, ""
+}
+
+// declare takes a declaration to where it will be in a cell. A comment that begins with a heading is the lesson's text; any other
+// is the declaration's.
+func (w *unfolding) declare(d ast.Decl) error {
+	from := documented(d)
+	if doc := docOf(d); strings.HasPrefix(doc.Text(), "#") {
+		w.say(markdown(doc.Text(), false), declaredName(d))
+		from = d.Pos()
+	}
+	if len(w.kept) == 0 {
+		w.first = declaredName(d)
+	}
+	w.cellOf[d] = len(w.notebook.cells)
+	text := w.text(from, d.End())
+	w.kept = append(w.kept, text)
+	return w.plain(d, text)
+}
+
+// step makes the cells of a step: its text, and what it does. Below a step's own text there is nothing else; without one, what was
+// declared just before it stands in the same cell.
+func (w *unfolding) step(f *ast.FuncDecl) error {
 	name := f.Name.Name
+	if w.next >= len(w.steps) || w.steps[w.next] != name {
+		return w.errorf(f, "step %s stands out of order: main calls its steps once each, in the order in which they stand", name)
+	}
+	w.next++
 	if f.Type.Params.NumFields() > 0 || f.Type.Results.NumFields() > 0 || f.Type.TypeParams.NumFields() > 0 {
-		return l.errorf(f, "main calls %s, which has parameters or results: a step has none", name)
+		return w.errorf(f, "main calls %s, which has parameters or results: a step has none", name)
 	}
 	if text := markdown(f.Doc.Text(), false); text != "" {
-		n.add("markdown", "text-"+name, text)
+		w.say(text, name)
 	}
-	body := l.unindent(f.Body)
-	if err := l.plain(f, body); err != nil {
+	body := w.unindent(f.Body)
+	if err := w.plain(f, body); err != nil {
 		return err
 	}
-	l.places[name] = len(n.cells)
-	n.add("code", "step-"+name, "%%\n"+body)
+	w.places[name] = len(w.notebook.cells)
+	w.notebook.add("code", "step-"+name, strings.Join(append(w.kept, "%%\n"+body), "\n\n"))
+	w.kept, w.first = nil, ""
 	return nil
 }
 
@@ -270,20 +289,24 @@ func (l *lesson) unindent(block *ast.BlockStmt) string {
 		b.WriteString(line)
 		number++
 	}
-	return strings.Trim(b.String(), "\n")
+	return strings.Trim(b.String(), " \n")
+}
+
+// docOf is the comment of a declaration; nil without one.
+func docOf(d ast.Decl) *ast.CommentGroup {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		return d.Doc
+	case *ast.GenDecl:
+		return d.Doc
+	}
+	return nil
 }
 
 // documented is where a declaration begins, with its comment.
 func documented(d ast.Decl) token.Pos {
-	switch d := d.(type) {
-	case *ast.FuncDecl:
-		if d.Doc != nil {
-			return d.Doc.Pos()
-		}
-	case *ast.GenDecl:
-		if d.Doc != nil {
-			return d.Doc.Pos()
-		}
+	if doc := docOf(d); doc != nil {
+		return doc.Pos()
 	}
 	return d.Pos()
 }

@@ -54,9 +54,13 @@ func TestWhatIsRightInAProgramAndWrongInANotebookIsRefused(t *testing.T) {
 	}
 }
 
-func TestALocalNameIsNotTheLessons(t *testing.T) {
-	folder := t.TempDir()
-	source := "package main\n\nfunc main() {\n\ta()\n\tb()\n}\n\nvar x = 1\n\nfunc a() {\n\tx := 2\n\tx++\n\tc := x\n\t_ = c\n}\n\nvar c = 1\n\nfunc b() { _ = c }\n"
+// made is the cells of the notebook that is made of a lesson, each as its ID and what stands in it.
+func made(t *testing.T, source string) string {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "09-so")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(folder, "main.go"), []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -64,12 +68,69 @@ func TestALocalNameIsNotTheLessons(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ids []string
+	var cells []string
 	for i, c := range n.cells {
-		ids = append(ids, c.name(i))
+		cells = append(cells, c.name(i)+": "+strings.ReplaceAll(c.source(), "\n", "|"))
 	}
-	if got, want := strings.Join(ids, " "), "introduction declare-x step-a declare-c step-b"; got != want {
-		t.Errorf("the cells are %s, want %s", got, want)
+	return strings.Join(cells, "\n")
+}
+
+func TestALocalNameIsNotTheLessons(t *testing.T) {
+	got := made(t, "package main\n\nfunc main() {\n\ta()\n\tb()\n}\n\nvar x = 1\n\nfunc a() {\n\tx := 2\n\tx++\n\tc := x\n\t_ = c\n}\n\nvar c = 1\n\nfunc b() { _ = c }\n")
+	want := "introduction: # 09 So\nstep-a: var x = 1||%%|x := 2|x++|c := x|_ = c\nstep-b: var c = 1||%%|_ = c"
+	if got != want {
+		t.Errorf("the cells are\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestWhatStandsInWhichCell(t *testing.T) {
+	got := made(t, `// Package comment.
+package main
+
+import "fmt"
+
+func main() {
+	first()
+	second()
+}
+
+// T is for both.
+type T int
+
+// ## A heading
+//
+// Text.
+var v T
+
+// one is a helper.
+func one() {}
+
+// The text of the first step.
+func first() {
+	// Here it prints.
+	fmt.Println(v)
+
+	one()
+}
+
+// # Another heading
+const c = 1
+
+func second() {
+	fmt.Println(c)
+}
+`)
+	want := `introduction: # 09 So||Package comment.
+imports: import "fmt"
+declare-T: // T is for both.|type T int
+text-v: ## A heading||Text.
+declare-v: var v T||// one is a helper.|func one() {}
+text-first: The text of the first step.
+step-first: %%|// Here it prints.|fmt.Println(v)||one()
+text-c: ## Another heading
+step-second: const c = 1||%%|fmt.Println(c)`
+	if got != want {
+		t.Errorf("the cells are\n%s\nwant\n%s", got, want)
 	}
 }
 

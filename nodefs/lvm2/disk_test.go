@@ -234,7 +234,8 @@ func TestNothingOfADiskIsLeftToTheNext(t *testing.T) {
 		}
 		w.restart(t)
 		w.activate(t, "v")
-		loop = w.Disks()[0].Device // which may be another
+		loop = w.Disks()[0].Device // now it may be another
+
 		if output, err := run(t, "losetup", "-d", loop); err != nil { // by somebody else
 			t.Fatal(output)
 		}

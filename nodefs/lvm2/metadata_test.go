@@ -41,7 +41,7 @@ func newOnDisks(t *testing.T) *onDisks {
 	}
 	d := &onDisks{T: t, dir: t.TempDir()}
 	var err error
-	d.System, err = Open(Config{Directory: filepath.Join(d.dir, "lvm"), SystemID: "volsim-test", Mode: Partitions})
+	d.System, err = Open(Config{Directory: filepath.Join(d.dir, "lvm"), SystemID: "volsim-test", Mode: Partitions, MetadataSize: 512 << 10})
 	d.must(err)
 	t.Cleanup(func() {
 		t.Helper()
@@ -109,7 +109,7 @@ func TestMetadataIsReadAsLVMDoes(t *testing.T) {
 	d.wantSame("pieces and stripes")
 	d.lvm("vgchange", "-q", "--vgmetadatacopies", "1", "g")
 	d.wantSame("one copy of the metadata")
-	for i := range 120 { // the area goes round
+	for i := range 40 { // the area goes round
 		d.lvm("lvchange", "-q", "--addtag", fmt.Sprintf("long.%d.%s", i, strings.Repeat("x", 900)), "g/v-3")
 		if i%8 == 7 {
 			d.wantSame("metadata that has grown")
