@@ -46,7 +46,7 @@ var style = fmt.Sprintf(`.volsim text{font:%dpx %s}
 .volsim .could{stroke-width:1.2}
 .volsim .state,.volsim .visited{stroke-width:1.2}
 .volsim .here{stroke-width:2.5}
-.volsim .halo,.volsim .tick{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}
+.volsim .halo,.volsim .hothalo,.volsim .tick{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}
 .volsim .mark{stroke-width:2.5}
 %s@media (prefers-color-scheme:dark){
 %s}
@@ -63,9 +63,9 @@ func (p palette) rules() string {
 		fmt.Fprintf(&b, "%s{%s:%s}\n", strings.Join(selectors, ","), property, colour)
 	}
 	rule("title text who halo onbar", "fill", p.ink)
-	rule("halo tick", "stroke", p.page)
+	rule("halo tick hothalo", "stroke", p.page)
 	rule("small tick note", "fill", p.dim)
-	rule("hot", "fill", p.hot)
+	rule("hot hothalo", "fill", p.hot)
 	rule("rv", "fill", p.page)
 	rule("page", "fill", p.page)
 	rule("panel", "fill", p.fill)
