@@ -34,7 +34,7 @@ func newUsers(t *testing.T, cfg cluster.Config) users {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // of a machine that is busy
 	t.Cleanup(func() {
 		cancel()
 		if err := c.Close(); err != nil {

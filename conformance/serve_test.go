@@ -15,7 +15,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// served is a live cluster on the array whose API is served by HTTPS, and what it refused.
+// served is a live cluster whose API is served by HTTPS, and what it refused.
 type served struct {
 	cluster  *cluster.Cluster
 	listener *rest.Listener
@@ -25,9 +25,12 @@ type served struct {
 	waiting []chan struct{} // guarded by mu: told of each commit
 }
 
-// serve starts a cluster and serves its API. Close it.
-func serve() (*served, error) {
-	c, err := cluster.New(cluster.Config{Devices: cluster.Array})
+// serve starts a cluster on the array and serves its API. Close it.
+func serve() (*served, error) { return serveCluster(cluster.Config{Devices: cluster.Array}) }
+
+// serveCluster starts a cluster and serves its API. Close it.
+func serveCluster(cfg cluster.Config) (*served, error) {
+	c, err := cluster.New(cfg)
 	if err != nil {
 		return nil, err
 	}

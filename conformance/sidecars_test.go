@@ -41,8 +41,17 @@ var (
 // TestSidecars runs the real external-provisioner, -attacher, -resizer, -snapshotter and the snapshot controller, as
 // processes, against a live cluster's API by HTTPS and a driver on a socket: a claim is provisioned, attached, expanded,
 // modified, snapshotted, restored, cloned, and everything is deleted. The cluster's own controllers bind and attach.
+//
+// The driver is the array once, which can be asked for more than it does, and once "volsim driver loop", which does it.
 func TestSidecars(t *testing.T) {
-	w := newSidecarWorld(t)
+	programs := buildSidecars(t, t.TempDir())
+	t.Run("array", func(t *testing.T) { besideTheArray(t, programs) })
+	t.Run("loop", func(t *testing.T) { besideTheLoopDriver(t, programs) })
+}
+
+// besideTheArray has the driver do all that the sidecars can ask for, in its books only.
+func besideTheArray(t *testing.T, programs string) {
+	w := newSidecarWorld(t, programs)
 	ctx := t.Context()
 	claims := w.client.CoreV1().PersistentVolumeClaims("default")
 
@@ -67,17 +76,7 @@ func TestSidecars(t *testing.T) {
 		return err == nil && ptr.Deref(c.Status.CurrentVolumeAttributesClassName, "") == "fast", err
 	})
 
-	w.create(w.dynamic.Resource(snapshots).Namespace("default").Create(ctx, object(snapshots, "VolumeSnapshot", "snap", map[string]any{
-		"spec": map[string]any{"source": map[string]any{"persistentVolumeClaimName": "data"}},
-	}), metav1.CreateOptions{}))
-	w.wait("the snapshot", func(ctx context.Context) (bool, error) {
-		s, err := w.dynamic.Resource(snapshots).Namespace("default").Get(ctx, "snap", metav1.GetOptions{})
-		if err != nil {
-			return false, err
-		}
-		ready, _, err := unstructured.NestedBool(s.Object, "status", "readyToUse")
-		return ready, err
-	})
+	w.snapshot("snap", "data")
 	w.create(claims.Create(ctx, w.claim("restored", &corev1.TypedLocalObjectReference{
 		APIGroup: &snapshots.Group, Kind: "VolumeSnapshot", Name: "snap",
 	}), metav1.CreateOptions{}))
@@ -100,10 +99,38 @@ type sidecarWorld struct {
 	log     *answerLog
 }
 
-func newSidecarWorld(t *testing.T) *sidecarWorld {
+// snapshot makes a snapshot of a claim's volume, and waits until it can be used.
+func (w *sidecarWorld) snapshot(name, claim string) {
+	w.t.Helper()
+	all := w.dynamic.Resource(snapshots).Namespace("default")
+	w.create(all.Create(w.t.Context(), object(snapshots, "VolumeSnapshot", name, map[string]any{
+		"spec": map[string]any{"source": map[string]any{"persistentVolumeClaimName": claim}},
+	}), metav1.CreateOptions{}))
+	w.wait("snapshot "+name, func(ctx context.Context) (bool, error) {
+		s, err := all.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		ready, _, err := unstructured.NestedBool(s.Object, "status", "readyToUse")
+		return ready, err
+	})
+}
+
+func newSidecarWorld(t *testing.T, programs string) *sidecarWorld {
 	t.Helper()
 	dir := t.TempDir()
-	s, err := serve()
+	w, kubeconfig := newServedWorld(t, dir, cluster.Config{Devices: cluster.Array})
+	w.setUp()
+	socket := filepath.Join(dir, "csi.sock")
+	serveDriver(t, socket, "node-1", "node-2")
+	w.runSidecars(programs, kubeconfig, "unix://"+socket)
+	return w
+}
+
+// newServedWorld is a served cluster with clients, and the kubeconfig for sidecars.
+func newServedWorld(t *testing.T, dir string, of cluster.Config) (w *sidecarWorld, kubeconfig string) {
+	t.Helper()
+	s, err := serveCluster(of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +139,7 @@ func newSidecarWorld(t *testing.T) *sidecarWorld {
 			t.Error(err)
 		}
 	})
-	w := &sidecarWorld{t: t, served: s, log: s.log}
+	w = &sidecarWorld{t: t, served: s, log: s.log}
 	cfg := s.listener.Config()
 	if w.client, err = kubernetes.NewForConfig(cfg); err != nil {
 		t.Fatal(err)
@@ -120,15 +147,11 @@ func newSidecarWorld(t *testing.T) *sidecarWorld {
 	if w.dynamic, err = dynamic.NewForConfig(cfg); err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig := filepath.Join(dir, "config")
+	kubeconfig = filepath.Join(dir, "config")
 	if err := clientcmd.WriteToFile(*s.listener.Kubeconfig("volsim"), kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	w.setUp()
-	socket := filepath.Join(dir, "csi.sock")
-	serveDriver(t, socket, "node-1", "node-2")
-	w.runSidecars(dir, kubeconfig, "unix://"+socket)
-	return w
+	return w, kubeconfig
 }
 
 // setUp makes the classes, the custom resources, and the driver's entry in the nodes' CSINode.
@@ -148,6 +171,13 @@ func (w *sidecarWorld) setUp() {
 		w.create(w.client.StorageV1().CSINodes().Patch(ctx, node, types.JSONPatchType, fmt.Appendf(nil,
 			`[{"op":"add","path":"/spec/drivers/-","value":{"name":%q,"nodeID":%q}}]`, driverName, node), metav1.PatchOptions{}))
 	}
+	w.setUpSnapshots()
+}
+
+// setUpSnapshots makes the custom resources of snapshots, and their class.
+func (w *sidecarWorld) setUpSnapshots() {
+	w.t.Helper()
+	ctx := w.t.Context()
 	module, err := exec.Command("go", "list", "-C", "sidecars", "-m", "-f", "{{.Dir}}",
 		"github.com/kubernetes-csi/external-snapshotter/client/v8").Output()
 	if err != nil {
@@ -187,26 +217,21 @@ func (w *sidecarWorld) install(path string) {
 	}
 }
 
-// runSidecars builds the sidecars and runs them until the test is over.
-func (w *sidecarWorld) runSidecars(dir, kubeconfig, socket string) {
+// runSidecars runs the sidecars until the test is over.
+func (w *sidecarWorld) runSidecars(programs, kubeconfig, socket string) {
 	w.t.Helper()
 	address := []string{"--csi-address=" + socket, "--kubeconfig=" + kubeconfig, "--leader-election", "--leader-election-namespace=kube-system", "--kube-api-qps=1000", "--kube-api-burst=1000"}
 	for _, s := range []struct {
-		pkg  string
+		name string
 		args []string
 	}{
-		{"external-provisioner/v6/cmd/csi-provisioner", append(slices.Clone(address), "--enable-capacity", "--capacity-ownerref-level=-1", "--capacity-for-immediate-binding", "--extra-create-metadata", "--retry-interval-start=100ms")},
-		{"external-attacher/v4/cmd/csi-attacher", append(slices.Clone(address), "--reconcile-sync=2s", "--retry-interval-start=100ms")},
-		{"external-resizer/v2/cmd/csi-resizer", append(slices.Clone(address), "--handle-volume-inuse-error=true", "--retry-interval-start=100ms")},
-		{"external-snapshotter/v8/cmd/csi-snapshotter", append(slices.Clone(address), "--retry-interval-start=100ms")},
-		{"external-snapshotter/v8/cmd/snapshot-controller", []string{"--kubeconfig=" + kubeconfig, "--leader-election", "--leader-election-namespace=kube-system", "--kube-api-qps=1000", "--kube-api-burst=1000", "--retry-interval-start=100ms"}},
+		{"csi-provisioner", append(slices.Clone(address), "--enable-capacity", "--capacity-ownerref-level=-1", "--capacity-for-immediate-binding", "--extra-create-metadata", "--retry-interval-start=100ms")},
+		{"csi-attacher", append(slices.Clone(address), "--reconcile-sync=2s", "--retry-interval-start=100ms")},
+		{"csi-resizer", append(slices.Clone(address), "--handle-volume-inuse-error=true", "--retry-interval-start=100ms")},
+		{"csi-snapshotter", append(slices.Clone(address), "--retry-interval-start=100ms")},
+		{"snapshot-controller", []string{"--kubeconfig=" + kubeconfig, "--leader-election", "--leader-election-namespace=kube-system", "--kube-api-qps=1000", "--kube-api-burst=1000", "--retry-interval-start=100ms"}},
 	} {
-		program := filepath.Join(dir, filepath.Base(s.pkg))
-		out, err := exec.Command("go", "build", "-C", "sidecars", "-ldflags", "-s -w", "-o", program, "github.com/kubernetes-csi/"+s.pkg).CombinedOutput()
-		if err != nil {
-			w.t.Fatalf("build %s: %v\n%s", s.pkg, err, out)
-		}
-		w.run(program, s.args)
+		w.run(filepath.Join(programs, s.name), s.args)
 	}
 }
 
@@ -216,7 +241,7 @@ func (w *sidecarWorld) run(program string, args []string) {
 	var said syncBuffer
 	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = &said, &said
-	cmd.Env = append(os.Environ(), "NAMESPACE=kube-system", "POD_NAME="+filepath.Base(program))
+	cmd.Env = append(os.Environ(), "NAMESPACE=kube-system", "NODE_NAME=node-1", "POD_NAME="+filepath.Base(program))
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}

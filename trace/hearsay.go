@@ -70,6 +70,11 @@ func (h *Hearsay) Note(r *Record, matters bool) {
 		if dead := Dies(r); dead != "" {
 			delete(h.heard, dead)
 			h.born[dead] = r.Step
+			for actor := range h.bases { // in any order: they only leave a map
+				if Component(actor) == dead {
+					delete(h.bases, actor)
+				}
+			}
 		}
 	case r.After != nil && matters:
 		h.writes[r.Resource()] = append(h.writes[r.Resource()], write{r, r.Version()})

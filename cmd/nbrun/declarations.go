@@ -16,7 +16,7 @@ import (
 // declaration is what a cell declares under one name, or under several at once.
 type declaration struct {
 	kind  token.Token // IMPORT, TYPE, CONST, VAR or FUNC
-	names []string    // what it can be replaced by; of an import the name it is used by, of a method "Type.method"
+	names []string    // any of them declared anew takes its place; of an import the name it is used by, of a method "Type.method"
 	text  string      // with the keyword
 	cell  int         // where it stands
 	line  int
@@ -122,12 +122,27 @@ func (p *goParser) general(d *ast.GenDecl) {
 	}
 }
 
+// variables remembers each by itself, unless one call gives the values of several.
 func (p *goParser) variables(spec *ast.ValueSpec) {
-	var names []string
-	for _, name := range spec.Names {
-		names = append(names, name.Name)
+	if len(spec.Values) > 0 && len(spec.Values) != len(spec.Names) {
+		var names []string
+		for _, name := range spec.Names {
+			names = append(names, name.Name)
+		}
+		p.add(spec, token.VAR, "var ", false, names...)
+		return
 	}
-	p.add(spec, token.VAR, "var ", !slices.ContainsFunc(spec.Values, acts), names...)
+	for i, name := range spec.Names {
+		text, quiet := "var "+name.Name, true
+		if spec.Type != nil {
+			text += " " + p.text(spec.Type)
+		}
+		if len(spec.Values) > 0 {
+			text, quiet = text+" = "+p.text(spec.Values[i]), !acts(spec.Values[i])
+		}
+		p.add(spec, token.VAR, "", quiet, name.Name)
+		p.decls[len(p.decls)-1].text = text
+	}
 }
 
 // acts is whether anything happens when an expression is worked out. What it does not know acts.
@@ -195,7 +210,7 @@ func (m memory) with(decls []declaration) (memory, error) {
 			replaced := func(name string) bool { return slices.Contains(d.names, name) }
 			switch {
 			case !slices.ContainsFunc(old.names, replaced):
-			case slices.ContainsFunc(old.names, func(name string) bool { return !replaced(name) }):
+			case d.kind == token.CONST && slices.ContainsFunc(old.names, func(name string) bool { return !replaced(name) }):
 				return nil, fmt.Errorf("%s:%d: %s were declared together with others: declare them together again", cellFile(d.cell), d.line, strings.Join(d.names, ", "))
 			default:
 				delete(after, key)
@@ -211,9 +226,10 @@ func (m memory) with(decls []declaration) (memory, error) {
 }
 
 // unheard is whether no cell before could tell that a cell declares this: nothing has the name yet, and nothing happens by itself.
-func (m memory) unheard(decls []declaration) bool {
+// A hopeful caller takes for granted that a variable's value is worked out without anybody's noticing.
+func (m memory) unheard(decls []declaration, hopeful bool) bool {
 	for _, d := range decls {
-		if !d.quiet {
+		if !d.quiet && !(hopeful && d.kind == token.VAR) {
 			return false
 		}
 		for _, name := range d.names {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -92,7 +93,7 @@ func (l *lesson) readMain() error {
 func (l *lesson) introduce(n *notebook) error {
 	text := markdown(l.file.Doc.Text(), true)
 	if !strings.HasPrefix(text, "# ") {
-		text = "# " + title(filepath.Base(l.folder)) + "\n\n" + text
+		text = strings.TrimSuffix("# "+title(filepath.Base(l.folder))+"\n\n"+text, "\n\n")
 	}
 	n.add("markdown", "introduction", text)
 	setup, err := l.setup()
@@ -163,76 +164,166 @@ func (l *lesson) setup() (string, error) {
 	}
 }
 
-// unfold makes a cell of each step, after its text, and of the declarations before it.
+// unfold makes the cells of the declarations, in order.
 func (l *lesson) unfold(n *notebook) error {
-	var kept []string
-	var first string // what is declared first, by its name
-	flush := func() {
-		if len(kept) > 0 {
-			n.add("code", "declare-"+first, strings.Join(kept, "\n\n"))
-		}
-		kept, first = nil, ""
-	}
-	next := 0
+	w := &unfolding{lesson: l, notebook: n}
 	for _, d := range l.file.Decls {
 		f, isFunc := d.(*ast.FuncDecl)
 		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.IMPORT || isFunc && f.Recv == nil && f.Name.Name == "main" {
 			continue
 		}
-		if isFunc && f.Recv == nil && l.isStep(f.Name.Name) {
-			if next >= len(l.steps) || l.steps[next] != f.Name.Name {
-				return l.errorf(f, "step %s stands out of order: main calls its steps once each, in the order in which they stand", f.Name.Name)
-			}
-			next++
-			flush()
-			if err := l.step(n, f); err != nil {
-				return err
-			}
-			continue
+		var err error
+		if isFunc && f.Recv == nil && slices.Contains(l.steps, f.Name.Name) {
+			err = w.step(f)
+		} else if _, early := w.cellOf[d]; !early {
+			err = w.declare(d)
 		}
-		if len(kept) == 0 {
-			first = declaredName(d)
-		}
-		l.cellOf[d] = len(n.cells)
-		text := l.text(documented(d), d.End())
-		if err := l.plain(d, text); err != nil {
+		if err != nil {
 			return err
 		}
-		kept = append(kept, text)
 	}
-	if len(kept) > 0 {
-		return fmt.Errorf("%s: what is declared after the last step (%s) is of use to none: declare it before the step that uses it", filepath.Base(l.folder), first)
+	if len(w.kept) > 0 {
+		return l.errorf(w.kept[0], "%s is declared after the last step, and is of use to none", declaredName(w.kept[0]))
 	}
-	if next < len(l.steps) {
-		return fmt.Errorf("%s: main calls %s, which is no function without parameters and results of this file, or calls it twice", filepath.Base(l.folder), l.steps[next])
+	if w.next < len(l.steps) {
+		return fmt.Errorf("%s: main calls %s, which is no function without parameters and results of this file, or calls it twice", filepath.Base(l.folder), l.steps[w.next])
 	}
 	return nil
 }
 
-func (l *lesson) isStep(name string) bool {
-	for _, step := range l.steps {
-		if step == name {
-			return true
-		}
-	}
-	return false
+// unfolding is a lesson whose declarations have become cells in part.
+type unfolding struct {
+	*lesson
+	notebook *notebook
+	kept     []ast.Decl // those that are in no cell yet
+	texts    []string   // of them
+	next     int        // the step that is to come
 }
 
-// step makes the cells of one.
-func (l *lesson) step(n *notebook, f *ast.FuncDecl) error {
-	name := f.Name.Name
-	if f.Type.Params.NumFields() > 0 || f.Type.Results.NumFields() > 0 || f.Type.TypeParams.NumFields() > 0 {
-		return l.errorf(f, "main calls %s, which has parameters or results: a step has none", name)
-	}
-	if text := markdown(f.Doc.Text(), false); text != "" {
-		n.add("markdown", "text-"+name, text)
-	}
-	body := l.unindent(f.Body)
-	if err := l.plain(f, body); err != nil {
+// say makes a cell of text. What was declared before it stands before it.
+func (w *unfolding) say(text, name string) error {
+	if err := w.flush(); err != nil {
 		return err
 	}
-	l.places[name] = len(n.cells)
-	n.add("code", "step-"+name, "%%\n"+body)
+	w.notebook.add("markdown", "text-"+name, text)
+	return nil
+}
+
+// flush makes a cell of the declarations that are in none.
+func (w *unfolding) flush() error {
+	if len(w.kept) == 0 {
+		return nil
+	}
+	if err := w.complete(); err != nil {
+		return err
+	}
+	w.notebook.add("code", "declare-"+declaredName(w.kept[0]), strings.Join(w.texts, "\n\n"))
+	w.kept, w.texts = nil, nil
+	return nil
+}
+
+// declare takes a declaration to where it will be in a cell.
+func (w *unfolding) declare(d ast.Decl) error {
+	from := documented(d)
+	if titled(d) {
+		if err := w.say(markdown(docOf(d).Text(), false), declaredName(d)); err != nil {
+			return err
+		}
+		from = d.Pos()
+	}
+	return w.keep(d, w.text(from, d.End()))
+}
+
+func (w *unfolding) keep(d ast.Decl, text string) error {
+	w.cellOf[d] = len(w.notebook.cells)
+	w.kept, w.texts = append(w.kept, d), append(w.texts, text)
+	return w.plain(d, text)
+}
+
+// complete keeps what the kept declarations use, too.
+func (w *unfolding) complete() error {
+	for i := 0; i < len(w.kept); i++ { // it grows
+		if err := w.fetch(w.kept[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetch keeps what a declaration uses and what stands below it: a program may say first what matters, and a notebook may not. What
+// has a text of its own stays where it is.
+func (w *unfolding) fetch(user ast.Decl) error {
+	var err error
+	ast.Inspect(user, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		if !ok || err != nil {
+			return err == nil
+		}
+		d := w.declares(id)
+		if d == nil || d == user || titled(d) {
+			return true
+		}
+		if f, isFunc := d.(*ast.FuncDecl); isFunc && slices.Contains(w.steps, f.Name.Name) {
+			return true
+		}
+		for _, d := range w.withMethods(d) {
+			if _, early := w.cellOf[d]; !early && err == nil {
+				err = w.keep(d, w.text(documented(d), d.End()))
+			}
+		}
+		return true
+	})
+	return err
+}
+
+// withMethods is a declaration, and the methods of what it declares.
+func (l *lesson) withMethods(d ast.Decl) []ast.Decl {
+	decls := []ast.Decl{d}
+	g, ok := d.(*ast.GenDecl)
+	if !ok || g.Tok != token.TYPE {
+		return decls
+	}
+	for _, d := range l.file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if ok && f.Recv != nil && slices.ContainsFunc(g.Specs, func(s ast.Spec) bool { return s.(*ast.TypeSpec).Name.Name == receiver(f.Recv.List[0].Type) }) {
+			decls = append(decls, f)
+		}
+	}
+	return decls
+}
+
+// titled is whether the comment of a declaration is the lesson's text: it begins with a heading. Any other is the declaration's.
+func titled(d ast.Decl) bool { return strings.HasPrefix(docOf(d).Text(), "#") }
+
+// step makes the cells of a step: its text, and what it does. What it uses and what no cell declared yet stands above that, in the
+// same cell.
+func (w *unfolding) step(f *ast.FuncDecl) error {
+	name := f.Name.Name
+	if w.next >= len(w.steps) || w.steps[w.next] != name {
+		return w.errorf(f, "step %s stands out of order: main calls its steps once each, in the order in which they stand", name)
+	}
+	w.next++
+	if f.Type.Params.NumFields() > 0 || f.Type.Results.NumFields() > 0 || f.Type.TypeParams.NumFields() > 0 {
+		return w.errorf(f, "main calls %s, which has parameters or results: a step has none", name)
+	}
+	if text := markdown(f.Doc.Text(), false); text != "" {
+		if err := w.say(text, name); err != nil {
+			return err
+		}
+	}
+	if err := w.fetch(f); err != nil {
+		return err
+	}
+	if err := w.complete(); err != nil {
+		return err
+	}
+	body := w.unindent(f.Body)
+	if err := w.plain(f, body); err != nil {
+		return err
+	}
+	w.places[name] = len(w.notebook.cells)
+	w.notebook.add("code", "step-"+name, strings.Join(append(w.texts, "%%\n"+body), "\n\n"))
+	w.kept, w.texts = nil, nil
 	return nil
 }
 
@@ -270,20 +361,24 @@ func (l *lesson) unindent(block *ast.BlockStmt) string {
 		b.WriteString(line)
 		number++
 	}
-	return strings.Trim(b.String(), "\n")
+	return strings.Trim(b.String(), " \n")
+}
+
+// docOf is the comment of a declaration; nil without one.
+func docOf(d ast.Decl) *ast.CommentGroup {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		return d.Doc
+	case *ast.GenDecl:
+		return d.Doc
+	}
+	return nil
 }
 
 // documented is where a declaration begins, with its comment.
 func documented(d ast.Decl) token.Pos {
-	switch d := d.(type) {
-	case *ast.FuncDecl:
-		if d.Doc != nil {
-			return d.Doc.Pos()
-		}
-	case *ast.GenDecl:
-		if d.Doc != nil {
-			return d.Doc.Pos()
-		}
+	if doc := docOf(d); doc != nil {
+		return doc.Pos()
 	}
 	return d.Pos()
 }

@@ -34,8 +34,8 @@ func TestWhatIsRightInAProgramAndWrongInANotebookIsRefused(t *testing.T) {
 		{"a step twice", "func main() {\n\ta()\n\ta()\n}\nfunc a() {}", "calls it twice"},
 		{"a step of elsewhere", "func main() {\n\ta()\n}", "main calls a, which is no function"},
 		{"a step that is called by another", "func main() {\n\ta()\n\tb()\n}\nfunc a() {}\nfunc b() { a() }", "main.go:8: a is a step"},
-		{"a declaration after its use", "func main() {\n\ta()\n\tb()\n}\nfunc a() { c() }\nfunc c() {}\nfunc b() {}", "main.go:7: c is declared in a later cell"},
-		{"a declaration after the last step", "func main() {\n\ta()\n}\nfunc a() {}\nfunc c() {}", "(c) is of use to none"},
+		{"a declaration with text after its use", "func main() {\n\ta()\n\tb()\n}\nfunc a() { c() }\n\n// # Text\nfunc c() {}\nfunc b() {}", "main.go:7: c is declared in a later cell"},
+		{"a declaration after the last step", "func main() {\n\ta()\n}\nfunc a() {}\nfunc c() {}", "main.go:7: c is declared after the last step"},
 		{"a variable that changes", "func main() {\n\ta()\n}\nvar x int\nfunc a() { x = 1 }", "main.go:7: x is changed here"},
 		{"a variable within that changes", "func main() {\n\ta()\n}\nvar x struct{ a []int }\nfunc a() { x.a[0]++ }", "x is changed here"},
 		{"a line that is a command in a notebook", "func main() {\n\ta()\n}\nfunc a() {\n\t_ = `\n!rm`\n}", `GoNB takes the line "!rm`},
@@ -54,9 +54,13 @@ func TestWhatIsRightInAProgramAndWrongInANotebookIsRefused(t *testing.T) {
 	}
 }
 
-func TestALocalNameIsNotTheLessons(t *testing.T) {
-	folder := t.TempDir()
-	source := "package main\n\nfunc main() {\n\ta()\n\tb()\n}\n\nvar x = 1\n\nfunc a() {\n\tx := 2\n\tx++\n\tc := x\n\t_ = c\n}\n\nvar c = 1\n\nfunc b() { _ = c }\n"
+// made is the cells of the notebook that is made of a lesson, each as its ID and what stands in it.
+func made(t *testing.T, source string) string {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "09-so")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(folder, "main.go"), []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -64,12 +68,109 @@ func TestALocalNameIsNotTheLessons(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ids []string
+	var cells []string
 	for i, c := range n.cells {
-		ids = append(ids, c.name(i))
+		cells = append(cells, c.name(i)+": "+strings.ReplaceAll(c.source(), "\n", "|"))
 	}
-	if got, want := strings.Join(ids, " "), "introduction declare-x step-a declare-c step-b"; got != want {
-		t.Errorf("the cells are %s, want %s", got, want)
+	return strings.Join(cells, "\n")
+}
+
+func TestALocalNameIsNotTheLessons(t *testing.T) {
+	got := made(t, "package main\n\nfunc main() {\n\ta()\n\tb()\n}\n\nvar x = 1\n\nfunc a() {\n\tx := 2\n\tx++\n\tc := x\n\t_ = c\n}\n\nvar c = 1\n\nfunc b() { _ = c }\n")
+	want := "introduction: # 09 So\nstep-a: var x = 1||%%|x := 2|x++|c := x|_ = c\nstep-b: var c = 1||%%|_ = c"
+	if got != want {
+		t.Errorf("the cells are\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestWhatStandsInWhichCell(t *testing.T) {
+	got := made(t, `// Package comment.
+package main
+
+import "fmt"
+
+func main() {
+	first()
+	second()
+}
+
+// T is for both.
+type T int
+
+// ## A heading
+//
+// Text.
+var v T
+
+// one is a helper.
+func one() {}
+
+// The text of the first step.
+func first() {
+	// Here it prints.
+	fmt.Println(v)
+
+	one()
+}
+
+// # Another heading
+const c = 1
+
+func second() {
+	fmt.Println(c)
+}
+`)
+	want := `introduction: # 09 So||Package comment.
+imports: import "fmt"
+declare-T: // T is for both.|type T int
+text-v: ## A heading||Text.
+declare-v: var v T||// one is a helper.|func one() {}
+text-first: The text of the first step.
+step-first: %%|// Here it prints.|fmt.Println(v)||one()
+text-c: ## Another heading
+step-second: const c = 1||%%|fmt.Println(c)`
+	if got != want {
+		t.Errorf("the cells are\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestWhatAStepUsesStandsAboveIt(t *testing.T) {
+	got := made(t, `package main
+
+func main() {
+	first()
+	second()
+}
+
+// # A heading
+func helper() { below() }
+
+// The text of the first step.
+func first() { helper(); other(T{}) }
+
+func below() { deeper() }
+
+// other has a comment.
+func other(T) {}
+
+type T struct{}
+
+func (T) Method() { methods() }
+
+func deeper() {}
+
+func second() { other(T{}) }
+
+func methods() {}
+`)
+	want := `introduction: # 09 So
+text-helper: ## A heading
+declare-helper: func helper() { below() }||func below() { deeper() }||func deeper() {}
+text-first: The text of the first step.
+step-first: // other has a comment.|func other(T) {}||type T struct{}||func (T) Method() { methods() }||func methods() {}||%%|helper(); other(T{})
+step-second: %%|other(T{})`
+	if got != want {
+		t.Errorf("the cells are\n%s\nwant\n%s", got, want)
 	}
 }
 

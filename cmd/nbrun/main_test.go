@@ -98,6 +98,31 @@ func TestNotebooksRunBesideOneAnother(t *testing.T) {
 	}
 }
 
+func TestHopeThatFailsIsNoFailure(t *testing.T) {
+	// A variable of the last cell changes what the cell before it would see, were they one program.
+	n := newNotebook()
+	n.add("code", "a", "import \"fmt\"\nvar n = new(int)\nfunc count() int { *n++; return *n }")
+	n.add("code", "b", "%%\nfmt.Println(*n)")
+	n.add("code", "c", "var one = count()\n%%\nfmt.Println(*n)")
+	text, err := n.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "x.ipynb")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ flag, says string }{
+		{"--write", "2 programs"}, // without hope
+		{"--check", "3 programs"}, // with it, and again without
+		{"--write", "3 programs"},
+	} {
+		if status, out, complaints := call(t, "run", c.flag, path); status != 0 || !strings.Contains(out, c.says) {
+			t.Errorf("nbrun run %s: exit status %d\n%s%s\nwant %s", c.flag, status, out, complaints, c.says)
+		}
+	}
+}
+
 func TestTheCommandLine(t *testing.T) {
 	for _, c := range []struct {
 		args   []string

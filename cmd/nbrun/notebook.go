@@ -102,6 +102,11 @@ func (n *notebook) bare() *notebook {
 	return bare
 }
 
+// wasRun is whether the cells have outputs of a run.
+func (n *notebook) wasRun() bool {
+	return slices.ContainsFunc(n.cells, func(c *cell) bool { return c.isCode() && c.doc["execution_count"] != nil })
+}
+
 func (c *cell) isCode() bool   { return c.doc["cell_type"] == "code" }
 func (c *cell) source() string { return joined(c.doc["source"]) }
 

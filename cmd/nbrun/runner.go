@@ -21,6 +21,7 @@ const buildLimit = 15 * time.Minute
 type run struct {
 	ctx     context.Context
 	limit   time.Duration // of a cell
+	hopeful bool          // see memory.unheard
 	folder  string        // the notebook's
 	scratch string        // the module that cells are compiled in, and the pipes beside it
 	env     []string      // what %env set
@@ -45,14 +46,15 @@ type program struct {
 var errCell = errors.New("the cell failed")
 
 // runNotebook runs all cells of a notebook in order, and puts their outputs in it. It ends at the first cell that fails and is not
-// meant to; its outputs are in the notebook, too.
-func runNotebook(ctx context.Context, n *notebook, folder string, limit time.Duration) (spent, error) {
+// meant to; its outputs are in the notebook, too. A hopeful run links more cells together than is right in all cases, so that only
+// outputs that were expected can be relied on.
+func runNotebook(ctx context.Context, n *notebook, folder string, limit time.Duration, hopeful bool) (spent, error) {
 	scratch, err := os.MkdirTemp("", "nbrun-")
 	if err != nil {
 		return spent{}, err
 	}
 	defer os.RemoveAll(scratch)
-	r := &run{ctx: ctx, limit: limit, folder: folder, scratch: scratch, memory: memory{}}
+	r := &run{ctx: ctx, limit: limit, hopeful: hopeful, folder: folder, scratch: scratch, memory: memory{}}
 	if err := r.begin(); err != nil {
 		return r.spent, err
 	}
@@ -206,7 +208,7 @@ func (r *run) build(codes []*code) (text string, err error) {
 	p.cells[codes[0].number] = m
 	together := codes[:1]
 	for _, c := range codes[1:] {
-		if c.err != nil || len(c.commands) > 0 || !m.unheard(c.decls) {
+		if c.err != nil || len(c.commands) > 0 || !m.unheard(c.decls, r.hopeful) {
 			break
 		}
 		if m, err = m.with(c.decls); err != nil {

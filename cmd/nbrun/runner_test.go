@@ -37,7 +37,7 @@ func runTest(t *testing.T, ctx context.Context, limit time.Duration, n *notebook
 	t.Setenv("TMPDIR", temp)
 	folder := t.TempDir()
 	var r ran
-	r.spent, r.err = runNotebook(ctx, n, folder, limit)
+	r.spent, r.err = runNotebook(ctx, n, folder, limit, false)
 	var b strings.Builder
 	for i, c := range n.cells {
 		for _, line := range told(c) {
@@ -74,6 +74,21 @@ func TestCellsRunAsInGoNB(t *testing.T) {
 				"%%\nfmt.Println(f(), T{}, v, w, c)",
 			},
 			"3 [stdout]\n3 1 {0} 1 2 1\n5 [stdout]\n5 two {0 0} 3 4 5\n",
+		},
+		{
+			"variables are remembered one by one",
+			[]string{imports + "\nvar v, w int = 1, 2\nvar x, y bool", "var w, x = 3, 4", "%%\nfmt.Println(v, w, x, y)"},
+			"3 [stdout]\n3 1 3 4 false\n",
+		},
+		{
+			"variables that come of one call go together",
+			[]string{imports + "\nfunc three() (a, b, c int) { return 3, 5, 7 }\nvar a, _, c = three()", "%%\nfmt.Println(a, c)", "var c = 1.5", "var a = c", "%%\nfmt.Println(a, c)"},
+			"2 [stdout]\n2 3 7\n5 [stdout]\n5 1.5 1.5\n",
+		},
+		{
+			"functions that run by themselves run in the order of their names, and init is remembered",
+			[]string{imports, "func init_b() { fmt.Println(\"b\") }", "func init() { fmt.Println(0) }", "func init_a() { fmt.Println(\"a\") }", "func init() { fmt.Println(1) }"},
+			"2 [stdout]\n2 b\n3 [stdout]\n3 0\n3 b\n4 [stdout]\n4 0\n4 a\n4 b\n5 [stdout]\n5 1\n5 a\n5 b\n",
 		},
 		{
 			"main is not remembered, and may be written out",

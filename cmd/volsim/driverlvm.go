@@ -38,7 +38,8 @@ func lvmKind() driverKind {
 			flags.StringArrayVar(&o.lvm.devices, "device", nil,
 				"`disk` of the volume group; may be given several times. It must be empty, or the driver's already: all that is on it is the driver's")
 			flags.StringVar(&o.lvm.fileSize, "file-size", "", "`size` of the sparse file below --state that is the disk where no --device is given, such as 20Gi")
-			flags.StringVar(&o.lvm.group, "group", "volsim", "`name` of the volume group, which is made where it is not there")
+			flags.StringVar(&o.lvm.group, "group", "",
+				"`name` of the volume group, which is made where it is not there (default volsim- and the node's ID, or a short form of it)")
 			flags.StringVar(&o.lvm.thinPool, "thin-pool", "", "`size` of the pool that is made for the first thin volume (default half of the volume group)")
 			flags.Float64Var(&o.lvm.overcommit, "overcommit", 1, "how many bytes thin volumes may promise for each byte of their pool")
 		},

@@ -152,7 +152,7 @@ func TestExploreRefusesWhatIsWrong(t *testing.T) {
 
 // The example's Job is one that the API takes, and its command one that volsim takes, with a shard of its own for each index.
 func TestExampleOfAnIndexedJob(t *testing.T) {
-	text, err := os.ReadFile("../../examples/04-indexed-job/job.yaml")
+	text, err := os.ReadFile("../../examples/indexed-job/job.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -193,8 +193,8 @@ func (u *user) wantedOn(node string) []corev1.UniqueVolumeName {
 		}
 		for i := range p.Spec.Volumes {
 			name := p.Spec.Volumes[i].Name
-			claim, ok := stored[*corev1.PersistentVolumeClaim](u, "persistentvolumeclaims", "default", name)
-			if ok && claim.Status.Phase == corev1.ClaimBound {
+			claim, ok := u.server.Get("persistentvolumeclaims", "default", name) // as it is: this is asked very often
+			if ok && claim.(*corev1.PersistentVolumeClaim).Status.Phase == corev1.ClaimBound {
 				names = append(names, diskOf(name).unique())
 			}
 		}

@@ -55,19 +55,19 @@ var uid = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // ## The calls
 //
-// Everything that happened is in the cluster's trace. These are the calls of the driver that changed something, in order.
-func calls() {
-	c := running(context.Background())
-	defer c.Close()
-	tell(c.Trace().Records())
-}
-
+// Everything that happened is in the cluster's trace. These are the calls of the driver that matter, in order.
 func tell(records []trace.Record) {
 	for _, r := range records {
 		if _, matters := trace.Tell(r); matters && r.Kind == trace.KindDriver {
 			fmt.Println(trace.Component(r.Actor), "calls", r.Verb)
 		}
 	}
+}
+
+func calls() {
+	c := running(context.Background())
+	defer c.Close()
+	tell(c.Trace().Records())
 }
 
 // ## What is mounted

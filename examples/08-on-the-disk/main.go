@@ -27,26 +27,31 @@ import (
 
 // ## The same claim, the same pod
 //
-// look makes a world of one node whose volumes are made of something, lets a pod write a file, and shows what lies below the
-// world's directory then.
-func look(devices cluster.Devices, show func(dir string)) {
+// running makes a world of one node with a claim of a size and a pod that has it, on one of the two drivers. look has the pod
+// write a file, and shows what lies below the world's directory then.
+func running(dir string, devices cluster.Devices, size string) (c *cluster.Cluster, claim *corev1.PersistentVolumeClaim) {
 	klog.SetLogger(logr.Discard())
-	dir, err := os.MkdirTemp("", "lesson-")
-	check(err)
-	defer os.RemoveAll(dir)
 	c, err := cluster.New(cluster.Config{Nodes: 1, Devices: devices, Dir: dir})
 	check(err)
-	defer c.Close()
 	ctx, core := context.Background(), c.Client().CoreV1()
 	check(c.Start(ctx))
-	_, err = core.PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "64Mi"), metav1.CreateOptions{})
+	_, err = core.PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", size), metav1.CreateOptions{})
 	check(err)
 	_, err = core.Pods("default").Create(ctx, cluster.NewPod("web", "data"), metav1.CreateOptions{})
 	check(err)
 	check(c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
-	check(c.WriteFile("default", "web", "data", "greeting", []byte("hello")))
-	claim, err := core.PersistentVolumeClaims("default").Get(ctx, "data", metav1.GetOptions{})
+	claim, err = core.PersistentVolumeClaims("default").Get(ctx, "data", metav1.GetOptions{})
 	check(err)
+	return c, claim
+}
+
+func look(devices cluster.Devices, show func(dir string)) {
+	dir, err := os.MkdirTemp("", "lesson-")
+	check(err)
+	defer os.RemoveAll(dir)
+	c, claim := running(dir, devices, "64Mi")
+	defer c.Close()
+	check(c.WriteFile("default", "web", "data", "greeting", []byte("hello")))
 	fmt.Printf("%s: claim %s, %s\n", devices, claim.Status.Phase, claim.Status.Capacity.Storage())
 	show(dir)
 }
@@ -95,25 +100,11 @@ func extents() {
 // A claim asks for 65 MiB. How large is the volume that it gets: of the one driver, and of the other?
 func answer() {
 	for _, devices := range []cluster.Devices{cluster.Loop, cluster.LVM} {
-		fmt.Printf("%s: %s\n", devices, given(devices, "65Mi"))
+		c, claim := running("", devices, "65Mi")
+		fmt.Printf("%s: %s\n", devices, claim.Status.Capacity.Storage())
+		check(c.Close())
 	}
 	fmt.Println("An extent is not divided. A claim's capacity is what the volume has, and may be more than what was asked for.")
-}
-
-func given(devices cluster.Devices, size string) string {
-	c, err := cluster.New(cluster.Config{Nodes: 1, Devices: devices})
-	check(err)
-	defer c.Close()
-	ctx, claims := context.Background(), c.Client().CoreV1().PersistentVolumeClaims("default")
-	check(c.Start(ctx))
-	_, err = claims.Create(ctx, cluster.NewClaim("data", size), metav1.CreateOptions{})
-	check(err)
-	_, err = c.Client().CoreV1().Pods("default").Create(ctx, cluster.NewPod("web", "data"), metav1.CreateOptions{})
-	check(err)
-	check(c.WaitForClaim(ctx, "default", "data", corev1.ClaimBound))
-	claim, err := claims.Get(ctx, "data", metav1.GetOptions{})
-	check(err)
-	return claim.Status.Capacity.Storage().String()
 }
 
 func main() {

@@ -51,8 +51,12 @@ type activator interface {
 	// release makes sure that nobody uses a volume that is to be removed, or gives ErrInUse.
 	release(ctx context.Context, report *Report, volume LogicalVolume) error
 	// clear makes a volume that was released ready for removal: no content can be
-	// read once LVM has removed it.
+	// read once LVM has removed it, and removed was called.
 	clear(ctx context.Context, report *Report, volume LogicalVolume) error
+	// removed is called once LVM has removed volumes, before anything else is changed.
+	removed(report *Report, volumes []LogicalVolume) error
+	// settle does what a process that was killed may have left for removed to do.
+	settle(report *Report) error
 	// copy copies the content of a volume that nobody writes to into one that is as
 	// LVM made it, and no smaller.
 	copy(ctx context.Context, report *Report, from, to LogicalVolume) error

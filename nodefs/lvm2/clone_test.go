@@ -148,6 +148,7 @@ func requireLayout(t *testing.T, w *world, layout lvm2.Layout) {
 
 // Without device-mapper a volume that is not active moves to where there is room.
 func TestAnInactiveVolumeMovesToGrow(t *testing.T) {
+	ofMetadata(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib, Tags: []string{"uid=v"}})
 		w.create(t, lvm2.Spec{Name: "neighbour", Size: 8 * mib})
@@ -209,6 +210,7 @@ func TestLayouts(t *testing.T) {
 }
 
 func TestLargest(t *testing.T) {
+	ofMetadata(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "a", Size: 100 * mib})
 		w.create(t, lvm2.Spec{Name: "b", Size: 40 * mib})

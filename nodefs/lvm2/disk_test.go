@@ -76,6 +76,7 @@ func TestTheMachinesOwnLVMDoesNotActOnOurs(t *testing.T) {
 }
 
 func TestAnothersDisksAreNotTaken(t *testing.T) {
+	ofMetadata(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		directory := t.TempDir()
 		other, err := lvm2.Open(lvm2.Config{Directory: directory, SystemID: "another", Mode: w.mode})
@@ -108,6 +109,7 @@ func TestAnothersDisksAreNotTaken(t *testing.T) {
 
 // A volume group without a system ID is anybody's; it was made by who did not ask us.
 func TestAVolumeGroupWithoutSystemIDIsNotTaken(t *testing.T) {
+	ofMetadata(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		node, name := device(t), groupName(w.directory)+"y"
 		if output, err := run(t, "vgcreate", "--devices", node, "-y", name, node); err != nil {
@@ -122,6 +124,7 @@ func TestAVolumeGroupWithoutSystemIDIsNotTaken(t *testing.T) {
 }
 
 func TestDisksWithContentAreNotTaken(t *testing.T) {
+	ofMetadata(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		path := filepath.Join(w.directory, "content")
 		must(t, os.WriteFile(path, bytes.Repeat([]byte("content "), int(mib)), 0o600))
@@ -149,6 +152,7 @@ func TestDisksWithContentAreNotTaken(t *testing.T) {
 }
 
 func TestABlockDeviceIsADisk(t *testing.T) {
+	ofMetadata(t)
 	eachMode(t, func(t *testing.T, w *world) { oldContentIsGone(t, w, device(t)) })
 }
 
@@ -216,6 +220,7 @@ func read(t *testing.T, device string, to []byte, at int64) {
 
 // The kernel leaves a disk's partitions to who gets its loop device next.
 func TestNothingOfADiskIsLeftToTheNext(t *testing.T) {
+	ofMetadata(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		if w.mode != lvm2.Partitions {
 			t.Skip("with device-mapper no disk has partitions of ours")
@@ -229,6 +234,8 @@ func TestNothingOfADiskIsLeftToTheNext(t *testing.T) {
 		}
 		w.restart(t)
 		w.activate(t, "v")
+		loop = w.Disks()[0].Device // now it may be another
+
 		if output, err := run(t, "losetup", "-d", loop); err != nil { // by somebody else
 			t.Fatal(output)
 		}
@@ -243,6 +250,7 @@ func TestNothingOfADiskIsLeftToTheNext(t *testing.T) {
 }
 
 func TestADiskThatIsInUseStays(t *testing.T) {
+	ofMetadata(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		wantError(t, w.RemoveDisk(w.ctx, "pv0"), lvm2.ErrInUse)
 		must(t, w.RemoveDisk(w.ctx, "none"))
@@ -256,6 +264,7 @@ func TestADiskThatIsInUseStays(t *testing.T) {
 }
 
 func TestAVolumeGroupIsMadeOnceAndExtended(t *testing.T) {
+	ofMetadata(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		spec := lvm2.GroupSpec{Name: w.group.Name(), Disks: []string{"pv0", "pv1"}, Tags: []string{owned}}
 		again, err := w.CreateVolumeGroup(w.ctx, spec)
@@ -284,6 +293,7 @@ func TestAVolumeGroupIsMadeOnceAndExtended(t *testing.T) {
 }
 
 func TestADirectoryHasOneSystem(t *testing.T) {
+	ofMetadata(t)
 	requireDevices(t)
 	config := lvm2.Config{Directory: t.TempDir(), SystemID: "a", Mode: lvm2.Partitions}
 	system, err := lvm2.Open(config)

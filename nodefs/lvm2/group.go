@@ -22,6 +22,7 @@ type VolumeGroup struct {
 	name     string
 	volumes  locks               // taken before metadata
 	metadata *semaphore.Weighted // taken for each change; first come, first served
+	crowd    crowd
 	last     memory
 	// What may be left half done, guarded by metadata: by a process before us, and
 	// by a command of ours that failed while a volume moved.
@@ -36,6 +37,9 @@ type GroupSpec struct {
 	Disks      []string // names of disks; one at least
 	ExtentSize int64    // bytes, a power of two; 0 means 4 MiB
 	Tags       []string
+	// MetadataCopies is how many of the disks keep the metadata, each of which takes
+	// time at each change; 0 is all. Without one of those no volume can be reached.
+	MetadataCopies int
 }
 
 // names are those that LVM takes; it has a few words more that it reserves, and says so.
@@ -82,6 +86,9 @@ func (s *System) CreateVolumeGroup(ctx context.Context, spec GroupSpec) (*Volume
 	}
 	arguments := append([]string{"vgcreate", "-q"}, s.layout...)
 	arguments = append(arguments, "-s", strconv.FormatInt(spec.ExtentSize, 10)+"b")
+	if spec.MetadataCopies > 0 {
+		arguments = append(arguments, "--vgmetadatacopies", strconv.Itoa(spec.MetadataCopies))
+	}
 	arguments = append(append(arguments, tagged("--addtag", spec.Tags)...), spec.Name)
 	_, err = s.lvm(ctx, append(arguments, nodes...)...)
 	if err != nil && !errors.Is(err, ErrExists) {

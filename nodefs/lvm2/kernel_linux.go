@@ -156,6 +156,31 @@ func partitionsOf(disk string) ([]partition, error) {
 	return found, nil
 }
 
+// partitionNode is the node of a partition of a loop device, as all disks are whose
+// partitions we make.
+func partitionNode(disk string, number int) string { return disk + "p" + strconv.Itoa(number) }
+
+// partitionAt returns the partition that has a node.
+func partitionAt(node string) (partition, error) {
+	name := filepath.Base(node)
+	at := strings.LastIndexByte(name, 'p')
+	number, err := strconv.Atoi(name[at+1:])
+	if err != nil || at < 0 {
+		return partition{}, fmt.Errorf("%s is no partition of a loop device", node)
+	}
+	directory, err := os.Open(filepath.Join("/sys/block", name[:at], name))
+	if err != nil {
+		return partition{}, err
+	}
+	defer directory.Close()
+	start, err := readNumber(directory, "start")
+	if err != nil {
+		return partition{}, err
+	}
+	size, err := readNumber(directory, "size")
+	return partition{number: number, device: node, start: start * sectorSize, size: size * sectorSize}, err
+}
+
 // readNumber reads a number that is all there is in a file below a directory.
 func readNumber(directory *os.File, name string) (int64, error) {
 	file, err := unix.Openat(int(directory.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC, 0)

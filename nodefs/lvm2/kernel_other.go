@@ -19,6 +19,8 @@ func isHole(string) (bool, error)              { return false, ErrUnsupported }
 func discardRange(string, int64, int64) error  { return ErrUnsupported }
 func zeroRange(string, int64, int64) error     { return ErrUnsupported }
 func partitionsOf(string) ([]partition, error) { return nil, ErrUnsupported }
+func partitionNode(string, int) string         { return "" }
+func partitionAt(string) (partition, error)    { return partition{}, ErrUnsupported }
 func addPartition(string, partition) error     { return ErrUnsupported }
 func resizePartition(string, partition) error  { return ErrUnsupported }
 func deletePartition(string, int) error        { return ErrUnsupported }

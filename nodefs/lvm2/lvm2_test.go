@@ -66,6 +66,15 @@ func often(times int) int {
 	return times
 }
 
+// ofMetadata says of a test that device-mapper has no part in what it proves. A
+// guest, which is slow, leaves it out in short: it passes without device-mapper.
+func ofMetadata(t *testing.T) {
+	t.Helper()
+	if testing.Short() && inGuest() {
+		t.Skip("short: device-mapper has no part in it, and a guest is slow")
+	}
+}
+
 // eachMode runs a test in every way that this machine has.
 func eachMode(t *testing.T, test func(t *testing.T, w *world)) {
 	requireDevices(t)

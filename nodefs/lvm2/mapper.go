@@ -99,6 +99,11 @@ func (a mapper) clear(ctx context.Context, report *Report, volume LogicalVolume)
 	return zeroRange(device, 0, volume.Size)
 }
 
+// removed has nothing to do, nor settle: LVM discards.
+func (mapper) removed(*Report, []LogicalVolume) error { return nil }
+
+func (mapper) settle(*Report) error { return nil }
+
 func (a mapper) copy(ctx context.Context, report *Report, from, to LogicalVolume) error {
 	return throughDevices(ctx, a, report, from, to, to.Layout == Thin || !a.system.hasUnwiped())
 }

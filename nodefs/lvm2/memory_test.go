@@ -13,6 +13,7 @@ import (
 // What somebody changes by hand is seen at once, also where it leaves the
 // metadata as long as it was, or as it was before.
 func TestReportsAreOfNow(t *testing.T) {
+	ofMetadata(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
 		want := func(name string, tags ...string) {

@@ -19,6 +19,15 @@ const partitionsMax = 255
 type partitions struct {
 	system *System
 	mu     *sync.Mutex // held while a number is chosen and taken
+	// seen are the partitions that volumes had, by their disk's device and where they
+	// begin: where to look first.
+	seen *sync.Map
+}
+
+// beginning is where a partition begins.
+type beginning struct {
+	disk  string
+	start int64
 }
 
 // partition is one that the kernel knows of.
@@ -63,9 +72,23 @@ func (a partitions) partition(at place) (own *partition, all []partition, err er
 	for i := range all {
 		if all[i].start == at.start {
 			own = &all[i]
+			a.seen.Store(beginning{at.disk.Device, at.start}, own.device)
 		}
 	}
 	return own, all, err
+}
+
+// own returns a volume's partition, if it has one.
+func (a partitions) own(at place) (*partition, error) {
+	if device, ok := a.seen.Load(beginning{at.disk.Device, at.start}); ok {
+		seen, err := partitionAt(device.(string))
+		if err == nil && seen.start == at.start {
+			return &seen, nil
+		}
+		a.seen.Delete(beginning{at.disk.Device, at.start})
+	}
+	own, _, err := a.partition(at)
+	return own, err
 }
 
 func (a partitions) find(report *Report, volume LogicalVolume) (string, error) {
@@ -76,7 +99,7 @@ func (a partitions) find(report *Report, volume LogicalVolume) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	own, _, err := a.partition(at)
+	own, err := a.own(at)
 	if err != nil || own == nil {
 		return "", err
 	}
@@ -136,7 +159,8 @@ func (a partitions) activate(_ context.Context, report *Report, volume LogicalVo
 	if err := addPartition(at.disk.Device, partition{number: number, start: at.start, size: at.size}); err != nil {
 		return "", err
 	}
-	own, _, err = a.partition(at)
+	a.seen.Store(beginning{at.disk.Device, at.start}, partitionNode(at.disk.Device, number))
+	own, err = a.own(at)
 	if err != nil {
 		return "", err
 	}
@@ -165,7 +189,7 @@ func (a partitions) resize(report *Report, volume LogicalVolume) error {
 	if err != nil {
 		return err
 	}
-	own, _, err := a.partition(at)
+	own, err := a.own(at)
 	if err != nil || own == nil {
 		return err
 	}
@@ -239,6 +263,13 @@ func (a partitions) release(ctx context.Context, report *Report, volume LogicalV
 func (a partitions) clear(_ context.Context, report *Report, volume LogicalVolume) error {
 	return a.system.wipe(report, volume)
 }
+
+// removed discards, which LVM does not do: see withoutSystem.
+func (a partitions) removed(report *Report, volumes []LogicalVolume) error {
+	return a.system.discard(report, volumes)
+}
+
+func (a partitions) settle(report *Report) error { return a.system.discardUnused(report) }
 
 // copy copies between files, where both disks are such: holes stay holes then, and
 // a file system that can lets both share blocks. Otherwise it copies between disks.

@@ -32,6 +32,14 @@ func (g *VolumeGroup) recover(ctx context.Context) error {
 			}
 		}
 	}
+	if g.unknown {
+		if report, err = g.Report(ctx); err == nil {
+			err = g.system.activator.settle(report)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	g.unknown, g.moving = false, false
 	return nil
 }

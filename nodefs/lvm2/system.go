@@ -101,7 +101,7 @@ func Open(config Config) (*System, error) {
 	if s.mode == DeviceMapper {
 		s.activator = mapper{s}
 	} else {
-		s.activator = partitions{system: s, mu: &sync.Mutex{}}
+		s.activator = partitions{system: s, mu: &sync.Mutex{}, seen: &sync.Map{}}
 	}
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare %s: %w", directory, err), s.Close())

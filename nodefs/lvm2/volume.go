@@ -264,19 +264,23 @@ func (g *VolumeGroup) Tag(ctx context.Context, name string, add, remove []string
 	if len(add)+len(remove) == 0 {
 		return nil
 	}
-	release, err := g.lock(ctx, name)
+	leave, err := g.volumes.acquire(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer release()
-	return g.tag(ctx, name, add, remove)
+	defer leave()
+	return g.together(ctx, tagging(add, remove), &waiter{names: []string{name}})
 }
 
+// tag is Tag for who has the locks of the volume and of the metadata.
 func (g *VolumeGroup) tag(ctx context.Context, name string, add, remove []string) error {
-	arguments := append([]string{"lvchange", "-q"}, tagged("--addtag", add)...)
-	arguments = append(arguments, tagged("--deltag", remove)...)
-	_, err := g.system.lvm(ctx, append(arguments, g.name+"/"+name)...)
+	_, err := g.system.lvm(ctx, append(tagging(add, remove), g.name+"/"+name)...)
 	return err
+}
+
+// tagging is the command that tags volumes.
+func tagging(add, remove []string) []string {
+	return slices.Concat([]string{"lvchange", "-q"}, tagged("--addtag", add), tagged("--deltag", remove))
 }
 
 // Remove deactivates and removes volumes, in one change, so that nothing of their
@@ -292,64 +296,77 @@ func (g *VolumeGroup) Remove(ctx context.Context, names ...string) error {
 		return err
 	}
 	defer leave()
-	found, err := g.clear(ctx, names)
+	report, found, err := g.clear(ctx, names)
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	return g.change(ctx, func() error { return g.removeCleared(ctx, found) })
+	return g.together(ctx, removal, &waiter{
+		names: namesOf(found),
+		after: func() error { return g.system.activator.removed(report, found) },
+		again: func(err error) error {
+			if errors.Is(err, ErrNotFound) {
+				return nil // the first time did it
+			}
+			return err
+		},
+	})
 }
+
+func namesOf(volumes []LogicalVolume) []string {
+	var names []string
+	for _, each := range volumes {
+		names = append(names, each.Name)
+	}
+	return names
+}
+
+// removal is the command that removes volumes.
+var removal = []string{"lvremove", "-q", "-y"}
 
 // remove is Remove for who has the locks of the volumes and of the metadata.
 func (g *VolumeGroup) remove(ctx context.Context, names ...string) error {
-	found, err := g.clear(ctx, names)
+	report, found, err := g.clear(ctx, names)
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	return g.removeCleared(ctx, found)
+	arguments := slices.Clone(removal)
+	for _, volume := range found {
+		arguments = append(arguments, g.name+"/"+volume.Name)
+	}
+	if _, err := g.system.lvm(ctx, arguments...); err != nil {
+		return err
+	}
+	return g.system.activator.removed(report, found)
 }
 
 // clear makes those of the volumes that are there ready for removal, which may
-// take long, and returns their names.
-func (g *VolumeGroup) clear(ctx context.Context, names []string) ([]string, error) {
-	report, err := g.Report(ctx)
+// take long, and returns them.
+func (g *VolumeGroup) clear(ctx context.Context, names []string) (report *Report, found []LogicalVolume, err error) {
+	report, err = g.Report(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var found []LogicalVolume
 	for _, volume := range report.LogicalVolumes {
 		if slices.Contains(names, volume.Name) {
 			found = append(found, volume)
 		} else if volume.needsOneOf(names) {
-			return nil, fmt.Errorf("remove %q of %s: %w: %s depends on it", names, g.name, ErrInUse, volume.Name)
+			return nil, nil, fmt.Errorf("remove %q of %s: %w: %s depends on it", names, g.name, ErrInUse, volume.Name)
 		}
 	}
 	for _, volume := range found {
 		if volume.isPartial() {
-			return nil, fmt.Errorf("remove %s/%s: %w, and what is on it cannot be wiped", g.name, volume.Name, ErrMissingDevice)
+			return nil, nil, fmt.Errorf("remove %s/%s: %w, and what is on it cannot be wiped", g.name, volume.Name, ErrMissingDevice)
 		}
 		if err := g.system.activator.release(ctx, report, volume); err != nil {
-			return nil, fmt.Errorf("remove %s/%s: %w", g.name, volume.Name, err)
+			return nil, nil, fmt.Errorf("remove %s/%s: %w", g.name, volume.Name, err)
 		}
 	}
 	for _, volume := range found {
 		if err := g.system.activator.clear(ctx, report, volume); err != nil {
-			return nil, fmt.Errorf("remove %s/%s: %w", g.name, volume.Name, err)
+			return nil, nil, fmt.Errorf("remove %s/%s: %w", g.name, volume.Name, err)
 		}
 	}
-	names = nil
-	for _, volume := range found {
-		names = append(names, volume.Name)
-	}
-	return names, nil
-}
-
-func (g *VolumeGroup) removeCleared(ctx context.Context, names []string) error {
-	arguments := []string{"lvremove", "-q", "-y"}
-	for _, name := range names {
-		arguments = append(arguments, g.name+"/"+name)
-	}
-	_, err := g.system.lvm(ctx, arguments...)
-	return err
+	return report, found, nil
 }
 
 // isPartial tells whether a volume lies on a disk that is missing.

@@ -65,6 +65,7 @@ func TestLifeOfAVolume(t *testing.T) {
 }
 
 func TestCreateIsIdempotent(t *testing.T) {
+	ofMetadata(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		spec := lvm2.Spec{Name: "v", Size: 10 * mib, Tags: []string{"uid=1"}}
 		first := w.create(t, spec)
@@ -82,6 +83,7 @@ func TestCreateIsIdempotent(t *testing.T) {
 }
 
 func TestListAndTags(t *testing.T) {
+	ofMetadata(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "a", Size: 4 * mib, Tags: []string{"k8s.io/pvc=ns/claim", "x"}})
 		w.create(t, lvm2.Spec{Name: "b", Size: 4 * mib, Tags: []string{"x"}})
@@ -292,6 +294,7 @@ func TestADeviceThatIsOpenForAMoment(t *testing.T) {
 
 // A volume that is being made is nobody's yet.
 func TestAVolumeThatIsNotReady(t *testing.T) {
+	ofMetadata(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: mib, Tags: []string{"volsim.unfinished"}})
 		_, err := w.group.Find(w.ctx, "v")

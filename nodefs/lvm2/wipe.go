@@ -1,5 +1,7 @@
 package lvm2
 
+import "errors"
+
 // endsSize is how much of a volume's beginning and end is wiped: file systems,
 // tables of partitions and RAIDs keep their signatures there.
 const endsSize = 1 << 20
@@ -14,24 +16,46 @@ func (s *System) hasUnwiped() bool {
 	return false
 }
 
-// wipe makes the extents of a volume read as zeros, and gives what they take up
-// back to what their disks are on, where that can be. For disks that are files
-// discarding does both, since it punches holes. Without device-mapper LVM does not
-// discard: see withoutSystem.
+// wipe makes the extents of a volume that is to be removed read as zeros on those disks
+// where discarding may not do it.
 func (s *System) wipe(report *Report, volume LogicalVolume) error {
 	return s.eachRun(report, volume, func(disk Disk, start, size int64) error {
 		if disk.Zeroed {
-			if discardRange(disk.Device, start, size) == nil {
-				return nil
-			}
-			return zeroRange(disk.Device, start, size)
+			return nil
 		}
-		if err := zeroRange(disk.Device, start, size); err != nil {
-			return err
-		}
-		_ = discardRange(disk.Device, start, size) // not every disk can
-		return nil
+		return zeroRange(disk.Device, start, size)
 	})
+}
+
+// discard gives what the extents of volumes took up, that were removed and are in
+// nobody's hands yet, back to what their disks are on. On disks that are files they
+// read as zeros from then on, since that punches holes.
+func (s *System) discard(report *Report, volumes []LogicalVolume) error {
+	var failed []error
+	for _, volume := range volumes {
+		failed = append(failed, s.eachRun(report, volume, discardOn))
+	}
+	return errors.Join(failed...)
+}
+
+// discardUnused does this to all that is free of disks that are files: a process may
+// have been killed between a removal and its discarding.
+func (s *System) discardUnused(report *Report) error {
+	var unused LogicalVolume
+	for _, physical := range report.PhysicalVolumes {
+		if disk, added := s.diskNamed(physical.Name); added && disk.Zeroed && !physical.Missing {
+			unused.Extents = append(unused.Extents, physical.Unused...)
+		}
+	}
+	return s.discard(report, []LogicalVolume{unused})
+}
+
+func discardOn(disk Disk, start, size int64) error {
+	err := discardRange(disk.Device, start, size)
+	if err != nil && disk.Zeroed {
+		return zeroRange(disk.Device, start, size)
+	}
+	return nil // not every disk can
 }
 
 // wipeEnds zeroes the beginning and the end of a volume that lies in one piece,

@@ -61,17 +61,21 @@ func (d *Driver) remove(ctx context.Context, id string) error {
 		return err
 	}
 	defer unlock()
-	return d.removeLocked(ctx, id)
+	return d.removeLocked(ctx, id, false)
 }
 
-// removeLocked is remove for one that the caller has locked.
-func (d *Driver) removeLocked(ctx context.Context, id string) error {
+// removeLocked is remove for one that the caller has locked, which may be a member
+// of a group, or not.
+func (d *Driver) removeLocked(ctx context.Context, id string, member bool) error {
 	volume, pool, err := d.seek(ctx, id)
 	if status.Code(err) == codes.NotFound {
 		return nil
 	}
 	if err != nil {
 		return err
+	}
+	if volume.Group != "" && !member {
+		return status.Errorf(codes.InvalidArgument, "snapshot %s is one of group %s: delete the group", id, volume.Group)
 	}
 	attached, err := pool.Attachment(ctx, volume)
 	if err != nil {

@@ -256,7 +256,7 @@ func (d *Driver) checkWhole(ctx context.Context, snapshot Volume) error {
 // removeMembers removes snapshots that the caller has locked.
 func (d *Driver) removeMembers(ctx context.Context, members []placed) error {
 	for _, each := range members {
-		if err := d.removeLocked(ctx, each.ID); err != nil {
+		if err := d.removeLocked(ctx, each.ID, true); err != nil {
 			return err
 		}
 	}
@@ -275,7 +275,7 @@ func (d *Driver) recoverGroups(ctx context.Context) (done []string, err error) {
 	rest, err := d.restsOfGroups(ctx)
 	for _, each := range rest {
 		if err == nil {
-			err = d.removeLocked(ctx, each.ID)
+			err = d.removeLocked(ctx, each.ID, true)
 			done = append(done, "removed "+each.ID+" of group "+each.Group+", whose making or removal had not ended")
 		}
 	}

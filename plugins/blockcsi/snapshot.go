@@ -120,10 +120,6 @@ func (c *controller) DeleteSnapshot(ctx context.Context, request *csi.DeleteSnap
 	if !csireq.IsSnapshotID(id) {
 		return &csi.DeleteSnapshotResponse{}, nil // none of ours
 	}
-	snapshot, _, err := d.seek(ctx, id)
-	if err == nil && snapshot.Group != "" {
-		return nil, status.Errorf(codes.InvalidArgument, "snapshot %s is one of group %s: delete the group", id, snapshot.Group)
-	}
 	return &csi.DeleteSnapshotResponse{}, d.remove(ctx, id)
 }
 

@@ -2,7 +2,6 @@ package lvm
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -103,7 +102,7 @@ func (p *pool) create(ctx context.Context, wish blockcsi.Wish) (lvm2.LogicalVolu
 		return p.copy(ctx, wish, spec)
 	}
 	if spec.Layout == lvm2.Thin {
-		given, err := p.promise(ctx, spec.Size)
+		given, err := p.promise(ctx, spec.Name, spec.Size)
 		if err != nil {
 			return lvm2.LogicalVolume{}, err
 		}
@@ -126,7 +125,7 @@ func (p *pool) copy(ctx context.Context, wish blockcsi.Wish, spec lvm2.Spec) (lv
 	}
 	isThin := from.Layout == lvm2.Thin
 	if isThin || spec.Layout == lvm2.Thin {
-		given, err := p.promise(ctx, max(spec.Size, from.Size))
+		given, err := p.promise(ctx, spec.Name, max(spec.Size, from.Size))
 		if err != nil {
 			return lvm2.LogicalVolume{}, err
 		}
@@ -169,71 +168,13 @@ func (p *pool) Room(ctx context.Context, parameters map[string]string) (blockcsi
 	}
 	room := blockcsi.Room{SmallestBytes: bytesMin}
 	if spec.Layout == lvm2.Thin {
+		p.promising.Lock()
 		room.FreeBytes = p.unpromised(report)
+		p.promising.Unlock()
 		room.LargestBytes = room.FreeBytes
 		return room, nil
 	}
 	room.FreeBytes = report.Free / int64(spec.Mirrors+1)
 	room.LargestBytes, err = p.group.Largest(ctx, spec)
 	return room, p.status(err)
-}
-
-// unpromised is how many bytes thin volumes may still be promised: none if the pool is full.
-func (p *pool) unpromised(report *lvm2.Report) int64 {
-	if isFull(report) {
-		return 0
-	}
-	ratio := max(p.thin.OvercommitRatio, 1)
-	var promised int64
-	poolBytes := p.thinPoolBytes(report)
-	for _, lv := range report.LogicalVolumes {
-		switch {
-		case lv.Name == thinPool:
-			poolBytes = lv.Size
-		case lv.Pool == thinPool:
-			promised += lv.Size
-		}
-	}
-	return max(int64(ratio*float64(poolBytes))-promised, 0)
-}
-
-// thinPoolBytes is the size of a pool that is to be made.
-func (p *pool) thinPoolBytes(report *lvm2.Report) int64 {
-	if p.thin.PoolBytes > 0 {
-		return p.thin.PoolBytes
-	}
-	return report.Size / 2 / report.ExtentSize * report.ExtentSize
-}
-
-// promise makes the pool of thin volumes if there is none, and returns
-// ResourceExhausted where it cannot be promised so much more. Nobody else is
-// promised anything until given is called.
-func (p *pool) promise(ctx context.Context, sizeBytes int64) (given func(), err error) {
-	p.promising.Lock()
-	defer func() {
-		if err != nil {
-			p.promising.Unlock()
-		}
-	}()
-	report, err := p.group.Report(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if free := p.unpromised(report); sizeBytes > free {
-		return nil, status.Errorf(codes.ResourceExhausted,
-			"the thin pool of node %s may be promised %d bytes more, the volume needs %d: delete volumes, make the pool larger or allow more overcommit", p.node, free, sizeBytes)
-	}
-	if _, is := report.Find(thinPool); is {
-		return p.promising.Unlock, nil
-	}
-	if _, err := p.group.Create(ctx, lvm2.Spec{Name: thinPool, Layout: lvm2.ThinPool, Size: p.thinPoolBytes(report)}); err != nil {
-		return nil, fmt.Errorf("make the thin pool: %w", err)
-	}
-	return p.promising.Unlock, nil
-}
-
-// isFull tells that a report's thin pool takes nothing more.
-func isFull(report *lvm2.Report) bool {
-	pool, is := report.Find(thinPool)
-	return is && (pool.Health == "out_of_data" || pool.DataPercent >= 100 || pool.MetadataPercent >= 100)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/volsim/volsim/nodefs/lvm2"
 	"github.com/volsim/volsim/plugins/blockcsi"
@@ -17,8 +18,10 @@ const (
 	TopologyKey = "topology.lvm.csi.volsim.dev/node"
 
 	driverVersion = "0.1.0"
-	groupDefault  = "volsim"
 	metadataBytes = 8 << 20 // for some thousand volumes with their tags
+	// fileCopies is how many of a volume group's disks keep its metadata where they are
+	// all files, which are there together or not at all.
+	fileCopies = 2
 )
 
 // Config says what volume groups a Driver has.
@@ -37,7 +40,7 @@ type NodeConfig struct {
 	Name string
 	// LVM is the node's private LVM.
 	LVM lvm2.Config
-	// Group is the volume group's name; empty is "volsim". It is made of the disks
+	// Group is the volume group's name; empty is GroupName's. It is made of the disks
 	// if it is not there, and given those that it does not have.
 	Group string
 	// Files are disks that are files of this machine: sparse ones are made.
@@ -136,7 +139,7 @@ func groupOf(ctx context.Context, system *lvm2.System, cfg NodeConfig) (*lvm2.Vo
 	if len(disks) == 0 {
 		return nil, errors.New("no disk: give it a device or a file")
 	}
-	name := cmp.Or(cfg.Group, groupDefault)
+	name := cmp.Or(cfg.Group, GroupName(cfg.Name))
 	there, err := system.VolumeGroups(ctx)
 	if err != nil {
 		return nil, err
@@ -150,7 +153,15 @@ func groupOf(ctx context.Context, system *lvm2.System, cfg NodeConfig) (*lvm2.Vo
 			return group, err
 		}
 	}
-	return system.CreateVolumeGroup(ctx, lvm2.GroupSpec{Name: name, Disks: disks})
+	if cfg.Group == "" && len(there) > 0 {
+		return nil, fmt.Errorf("its disks have volume group %s, and not %s, which is this node's by default: name it (--group %s)",
+			strings.Join(there, ", "), name, there[0])
+	}
+	spec := lvm2.GroupSpec{Name: name, Disks: disks}
+	if len(cfg.Devices) == 0 {
+		spec.MetadataCopies = fileCopies
+	}
+	return system.CreateVolumeGroup(ctx, spec)
 }
 
 // Close gives the volume groups back as they are: volumes stay, attached ones

@@ -24,7 +24,8 @@ type pool struct {
 	thin   Thin
 
 	extentBytes int64
-	promising   sync.Mutex        // held while thin volumes are promised, until they are there
+	promising   sync.Mutex        // guards promised
+	promised    map[string]int64  // sizes of thin volumes that are being made or extended, by their IDs
 	onStep      func(what string) // for tests: where the process may be killed; nil is nothing
 }
 
@@ -125,7 +126,7 @@ func (p *pool) Delete(ctx context.Context, volume blockcsi.Volume) error {
 // Extend implements blockcsi.Pool.
 func (p *pool) Extend(ctx context.Context, volume blockcsi.Volume, sizeBytes int64) error {
 	if volume.Parameters[LayoutParameter] == string(lvm2.Thin) && sizeBytes > volume.SizeBytes {
-		given, err := p.promise(ctx, sizeBytes-volume.SizeBytes)
+		given, err := p.promise(ctx, volume.ID, sizeBytes)
 		if err != nil {
 			return p.status(err)
 		}

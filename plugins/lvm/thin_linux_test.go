@@ -68,6 +68,6 @@ func TestAThinPoolThatIsFull(t *testing.T) {
 	if room.FreeBytes != 0 {
 		t.Errorf("a full pool has room for %+v", room)
 	}
-	_, err = pool.promise(t.Context(), 1)
+	_, err = pool.promise(t.Context(), "vol-other", 1)
 	wantStatus(t, err, codes.ResourceExhausted, "promised")
 }

@@ -135,7 +135,10 @@ func TestFlatten(t *testing.T) {
 	}
 	want := []place{
 		{"zone": "c"},
-		{"rack": "1", "zone": "a"}, {"rack": "1", "zone": "b"}, {"rack": "2", "zone": "a"}, {"rack": "2", "zone": "b"},
+		{"rack": "1", "zone": "a"},
+		{"rack": "1", "zone": "b"},
+		{"rack": "2", "zone": "a"},
+		{"rack": "2", "zone": "b"},
 	}
 	if diff := cmp.Diff(want, sorted(flatten(allowed))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

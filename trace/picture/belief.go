@@ -28,6 +28,14 @@ func (h history) before(w *trace.Record) *trace.Record {
 	return last
 }
 
+// as is what an object was like before a write, in words.
+func (h history) as(w *trace.Record) string {
+	if w.Before != nil {
+		return trace.Short(trace.State(w.Before))
+	}
+	return state(h.before(w))
+}
+
 // newer tells whether there is a write to objects of a resource after a version.
 func (h history) newer(resource string, version int, cast *trace.Cast) bool {
 	for object, writes := range h { // in any order: it is only asked whether
@@ -70,7 +78,7 @@ func (s *scene) beliefs(part string, unheard []*trace.Record) []belief {
 				last = later
 			}
 		}
-		b := belief{who: part, object: trace.Short(trace.Noun(w.Object)), believes: state(s.history.before(w)), true: state(last)}
+		b := belief{who: part, object: trace.Short(trace.Noun(w.Object)), believes: s.history.as(w), true: state(last)}
 		if b.believes != b.true {
 			beliefs = append(beliefs, b)
 		}

@@ -56,8 +56,13 @@ func (c cells) join(from, to int, with rune, arrives bool) {
 	}
 }
 
-func (g *grid) row(c cells, words string) {
-	fmt.Fprintln(&g.b, strings.TrimRight(string(c.at)+words, " "))
+// row writes a row: its number, unless that is 0, and its words.
+func (g *grid) row(c cells, number int, words string) {
+	label := fmt.Sprintf("%4d  ", number)
+	if number == 0 {
+		label = "      "
+	}
+	fmt.Fprintln(&g.b, strings.TrimRight(string(c.at[:len(c.at)-2])+label+words, " "))
 }
 
 func (g *grid) String() string { return g.b.String() }

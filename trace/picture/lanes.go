@@ -92,20 +92,21 @@ func shorten(all []happening) []happening {
 	if rows <= rowsMax {
 		return all
 	}
-	first, last, seen := 0, len(all), 0 // what is kept of the beginning, and of the end
+	const head, tail = rowsMax / 3, rowsMax - rowsMax/3 - 1 // what is kept; one more says what is not
+	first, last, seen := 0, len(all), 0
 	for i := range all {
 		if !all[i].row() {
 			continue
 		}
 		seen++
 		switch seen {
-		case rowsMax / 3:
+		case head:
 			first = i + 1
-		case rows - rowsMax*2/3 + 2:
+		case rows - tail + 1:
 			last = i
 		}
 	}
-	left := happening{what: folded, words: fmt.Sprintf("… %d rows are left out", rows-rowsMax+1)}
+	left := happening{what: folded, words: fmt.Sprintf("… %d rows are left out", rows-head-tail)}
 	return slices.Concat(all[:first], []happening{left}, all[last:])
 }
 

@@ -16,6 +16,7 @@ type scene struct {
 	history  history
 	missed   map[string][]*trace.Record // by component: what it acted without knowing
 	dead     map[string]bool            // components
+	workers  map[string]bool            // actors that take up work, and decide anew whenever they do
 	records  []trace.Record             // all
 	began    int                        // how many of them were before
 	happened []happening
@@ -59,7 +60,7 @@ const (
 func newScene(records []trace.Record, o Options) *scene {
 	s := &scene{
 		options: o, cast: trace.NewCast(records), hearsay: trace.NewHearsay(), history: history{},
-		missed: map[string][]*trace.Record{}, dead: map[string]bool{}, records: slices.Clone(records),
+		missed: map[string][]*trace.Record{}, dead: map[string]bool{}, workers: map[string]bool{}, records: slices.Clone(records),
 	}
 	for _, key := range o.Objects {
 		s.cast.Enter(key)
@@ -78,6 +79,9 @@ func newScene(records []trace.Record, o Options) *scene {
 				remarks = remarks[1:]
 			}
 			s.look(i)
+		}
+		if r.Kind == trace.KindWork {
+			s.workers[r.Actor] = true
 		}
 		s.history.note(r)
 		s.hearsay.Note(r, s.cast.Concerns(r))
@@ -190,8 +194,12 @@ func (s *scene) ignorance(h *happening) {
 	if !has {
 		return
 	}
-	if since := s.hearsay.Since(h.record, basis); len(since) > 0 {
+	if since := s.hearsay.Since(h.record, basis); len(since) > 0 && s.workers[h.record.Actor] {
 		h.basis, h.since = basis.Record, since
+	}
+	if !s.workers[h.record.Actor] { // when it was begun is not known: it may have been told meanwhile
+		now := s.hearsay.Unheard(part)
+		basis.Unheard = slices.DeleteFunc(slices.Clone(basis.Unheard), func(w *trace.Record) bool { return !slices.Contains(now, w) })
 	}
 	if !slices.Equal(basis.Unheard, s.missed[part]) {
 		h.unaware, h.missed = s.beliefs(part, basis.Unheard), basis.Unheard
@@ -213,14 +221,9 @@ func (s *scene) deliver(r *trace.Record, h *happening) {
 	}
 }
 
-// end is what caches believe at the end that is not so and mattered, unless it was said when somebody acted.
+// end is what caches believe at the end that is not so, of those who acted without knowing it.
 func (s *scene) end() {
-	said, seen := map[belief]bool{}, map[string]bool{}
-	for _, h := range s.happened {
-		for _, b := range h.unaware {
-			said[b] = true
-		}
-	}
+	seen := map[string]bool{}
 	for _, h := range s.happened {
 		if h.record == nil || h.what > called || seen[trace.Component(h.record.Actor)] {
 			continue
@@ -228,10 +231,6 @@ func (s *scene) end() {
 		part := trace.Component(h.record.Actor)
 		seen[part] = true
 		missed := slices.DeleteFunc(s.hearsay.Unheard(part), func(w *trace.Record) bool { return !slices.Contains(s.missed[part], w) })
-		for _, b := range s.beliefs(part, missed) {
-			if !said[b] {
-				s.behind = append(s.behind, b)
-			}
-		}
+		s.behind = append(s.behind, s.beliefs(part, missed)...)
 	}
 }

@@ -114,7 +114,7 @@ func (p *sequence) text() string {
 			c.join(m.from, m.to, '─', true)
 			c.put(m.from, either(m.what == "lost", "x", "o"))
 		}
-		g.row(c, m.numbered())
+		g.row(c, m.number, m.words)
 	}
 	for _, v := range p.verdict {
 		g.words(v)

@@ -17,7 +17,7 @@ type spaceTime struct {
 	strokes []stroke
 	gaps    []span   // somebody is dead
 	blind   []span   // somebody does not know
-	end     []string // what is said at the end that matters
+	behind  []belief // at the end
 	verdict []string
 }
 
@@ -66,9 +66,7 @@ func newSpaceTime(s *scene) *spaceTime {
 	for _, v := range s.options.Verdict {
 		b.picture.verdict = append(b.picture.verdict, trace.Short(v))
 	}
-	for _, belief := range s.behind {
-		b.picture.end = append(b.picture.end, "At the end, "+belief.String())
-	}
+	b.picture.behind = s.behind
 	b.server = slices.Index(b.picture.lanes, server)
 	for i := range happened {
 		b.add(&happened[i])

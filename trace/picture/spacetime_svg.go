@@ -273,19 +273,48 @@ func (l *loom) drawRows() {
 // drawEnd writes what is said at the end, and returns where it ends.
 func (l *loom) drawEnd(y int) int {
 	room := l.words + l.room
+	y = l.drawBehind(y)
 	for _, v := range l.verdict {
 		for _, line := range wrap(v, sizeText, room*100/115) {
 			y += lineStep
 			l.c.say("who", left, 0, y, line)
 		}
 	}
-	for _, words := range l.end {
-		for _, line := range wrap(words, sizeText, room) {
-			y += lineStep
-			l.c.say("hot", left, 0, y, line)
+	return y
+}
+
+// drawBehind writes below the lanes what caches believe at the end, beside what is true.
+func (l *loom) drawBehind(y int) int {
+	if len(l.behind) == 0 {
+		return y
+	}
+	table := [][3]string{{"At the end", "it is", "but"}}
+	for _, b := range l.behind {
+		table = append(table, [3]string{b.object, b.true, b.who + " believes: " + b.believes})
+	}
+	const gap = 28
+	room, x := l.words+l.room, 0
+	var xs [3]int
+	for i := range xs {
+		xs[i] = x
+		most := 0
+		for _, row := range table {
+			most = max(most, width(row[i], sizeText))
+		}
+		x += min(most, room/3-gap) + gap
+	}
+	l.c.rect("panel", -8, y-2, min(x, room)+8, len(table)*lineStep+12, 4)
+	for n, row := range table {
+		y += lineStep
+		for i, words := range row {
+			class := [3]ink{"text", "text", "hot"}[i]
+			if n == 0 {
+				class = "note"
+			}
+			l.c.say(class, left, xs[i], y, cut(words, sizeText, room/3-gap))
 		}
 	}
-	return y
+	return y + 14
 }
 
 // drawLegend says what the lines are that there are.

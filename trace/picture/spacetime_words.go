@@ -3,6 +3,7 @@ package picture
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // mermaid gives the diagram as a sequence diagram. Of what was heard it shows what was heard too late.
@@ -24,8 +25,11 @@ func (p *spaceTime) mermaid() string {
 			m.note(now.lane, now.lane, note)
 		}
 	}
-	for _, words := range slices.Concat(p.verdict, p.end) {
-		m.note(0, len(p.lanes)-1, words)
+	for _, b := range p.behind {
+		m.note(0, len(p.lanes)-1, "at the end, "+b.String())
+	}
+	for _, v := range p.verdict {
+		m.note(0, len(p.lanes)-1, v)
 	}
 	return m.String()
 }
@@ -78,31 +82,60 @@ func (p *spaceTime) text() string {
 				c.put(gap.lane, ":")
 			}
 		}
+		var signs []string
 		for _, s := range p.strokes {
-			if s.toMoment == i {
-				drawn = p.cell(c, now, s) || drawn
+			if s.toMoment != i {
+				continue
+			}
+			sign := p.sign(s)
+			switch {
+			case sign == "":
+				p.cell(c, now, s)
+			case len(signs) > 0: // there is room for one on a lane
+				signs = append(signs, sign)
+			default:
+				c.put(s.to, sign)
+				signs = append(signs, sign)
 			}
 		}
-		if now.row && now.what == befell && now.lane >= 0 {
-			c.put(now.lane, "x")
+		words := now.words
+		if len(signs) > 1 {
+			words = strings.Join(signs, " ")
+		}
+		drawn = drawn || len(signs) > 0
+		for _, gap := range p.gaps {
+			if gap.from == i {
+				c.put(gap.lane, "x")
+			}
 		}
 		if drawn {
-			g.row(c, now.numbered())
+			g.row(c, now.number, words)
 		}
 		for _, note := range now.notes {
-			g.row(g.lanes(), "  "+note)
+			g.row(g.lanes(), 0, "  "+note)
 		}
 	}
-	for _, words := range slices.Concat(p.verdict, p.end) {
-		g.words(words)
+	for _, b := range p.behind {
+		g.words("At the end, " + b.String())
+	}
+	for _, v := range p.verdict {
+		g.words(v)
 	}
 	g.words(p.key())
 	return g.String()
 }
 
-// cell draws a line in a row, and tells whether there was something to draw.
-func (p *spaceTime) cell(c cells, now *moment, s stroke) bool {
-	from := p.moments[s.fromMoment].version
+// sign stands for what was heard late, not at all, or as it was before; "" for any other line.
+func (p *spaceTime) sign(s stroke) string {
+	signs := map[ink]string{"late": "!", "never": "?", "old": "="}
+	if signs[s.what] == "" {
+		return ""
+	}
+	return signs[s.what] + fmt.Sprint(p.moments[s.fromMoment].version)
+}
+
+// cell draws a line in a row.
+func (p *spaceTime) cell(c cells, now *moment, s stroke) {
 	switch s.what {
 	case "write", "lost":
 		c.join(s.from, s.to, '─', true)
@@ -114,16 +147,7 @@ func (p *spaceTime) cell(c cells, now *moment, s stroke) bool {
 		c.join(s.from, s.to, '╌', false)
 		c.put(s.from, "o")
 		c.put(s.to, "x")
-	case "late":
-		c.put(s.to, fmt.Sprintf("!%d", from))
-	case "old":
-		c.put(s.to, fmt.Sprintf("=%d", from))
-	case "never":
-		c.put(s.to, fmt.Sprintf("?%d", from))
-	default:
-		return false
 	}
-	return true
 }
 
 // key says what the signs are that there are.

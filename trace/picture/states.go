@@ -48,22 +48,34 @@ type plan struct {
 // plans are the lives that are drawn, in their order.
 var plans = []plan{
 	{
-		claimKind, "Claim", []string{absent, "Pending", "Bound", "Lost", deleting, gone},
+		claimKind, "Claim",
+		[]string{absent, "Pending", "Bound", "Lost", deleting, gone},
 		[][2]string{{absent, "Pending"}, {"Pending", "Bound"}, {"Bound", "Lost"}, {"Pending", deleting}, {"Bound", deleting}, {"Lost", deleting}, {deleting, gone}},
 	},
 	{
-		volumeKind, "Volume", []string{absent, "Pending", "Available", "Bound", "Released", "Failed", deleting, gone},
+		volumeKind, "Volume",
+		[]string{absent, "Pending", "Available", "Bound", "Released", "Failed", deleting, gone},
 		[][2]string{
-			{absent, "Pending"}, {"Pending", "Available"}, {"Pending", "Bound"}, {"Available", "Bound"}, {"Bound", "Released"}, {"Released", "Available"},
-			{"Released", "Failed"}, {"Released", deleting}, {"Failed", deleting}, {deleting, gone},
+			{absent, "Pending"},
+			{"Pending", "Available"},
+			{"Pending", "Bound"},
+			{"Available", "Bound"},
+			{"Bound", "Released"},
+			{"Released", "Available"},
+			{"Released", "Failed"},
+			{"Released", deleting},
+			{"Failed", deleting},
+			{deleting, gone},
 		},
 	},
 	{
-		attachmentKind, "Attachment", []string{absent, attaching, attached, detaching, gone},
+		attachmentKind, "Attachment",
+		[]string{absent, attaching, attached, detaching, gone},
 		[][2]string{{absent, attaching}, {attaching, attached}, {attaching, detaching}, {attached, detaching}, {detaching, gone}},
 	},
 	{
-		mountKind, "At the node: volume", []string{absent, attached, staged, published},
+		mountKind, "At the node: volume",
+		[]string{absent, attached, staged, published},
 		[][2]string{{absent, attached}, {attached, staged}, {staged, published}, {published, staged}, {staged, attached}, {attached, absent}},
 	},
 }

@@ -10,7 +10,7 @@ import (
 type palette struct {
 	page, ink, dim, thin, faint, fill string
 	write                             string // what is written, and what is so
-	accent, glow                      string // what somebody did not know
+	accent, hot, glow                 string // what somebody did not know: lines, words, what lies below
 	calm, half, firm                  string // phases: as it should be, more and more
 	busy, past                        string // on its way, on its way out
 }
@@ -18,11 +18,11 @@ type palette struct {
 var (
 	light = palette{
 		page: "#ffffff", ink: "#1f2328", dim: "#59636e", thin: "#9aa4af", faint: "#d1d9e0", fill: "#f6f8fa",
-		write: "#0072b2", accent: "#d55e00", glow: "#fbe3d3", calm: "#cfe8f7", half: "#a9d6f2", firm: "#7cc0ea", busy: "#f7ecc3", past: "#e4e4e8",
+		write: "#0072b2", accent: "#d55e00", hot: "#a34700", glow: "#fbe3d3", calm: "#cfe8f7", half: "#a9d6f2", firm: "#7cc0ea", busy: "#f7ecc3", past: "#e4e4e8",
 	}
 	dark = palette{
 		page: "#0d1117", ink: "#f0f6fc", dim: "#9198a1", thin: "#6e7781", faint: "#3d444d", fill: "#151b23",
-		write: "#56b4e9", accent: "#ff8f3f", glow: "#4a2a12", calm: "#123a56", half: "#0f4a70", firm: "#0d6aa5", busy: "#4a4010", past: "#2a2f37",
+		write: "#56b4e9", accent: "#ff8f3f", hot: "#ffa657", glow: "#4a2a12", calm: "#123a56", half: "#0f4a70", firm: "#0d6aa5", busy: "#4a4010", past: "#2a2f37",
 	}
 )
 
@@ -46,7 +46,7 @@ var style = fmt.Sprintf(`.volsim text{font:%dpx %s}
 .volsim .could{stroke-width:1.2}
 .volsim .state,.volsim .visited{stroke-width:1.2}
 .volsim .here{stroke-width:2.5}
-.volsim .halo,.volsim .tick{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}
+.volsim .halo,.volsim .hothalo,.volsim .tick{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}
 .volsim .mark{stroke-width:2.5}
 %s@media (prefers-color-scheme:dark){
 %s}
@@ -63,9 +63,9 @@ func (p palette) rules() string {
 		fmt.Fprintf(&b, "%s{%s:%s}\n", strings.Join(selectors, ","), property, colour)
 	}
 	rule("title text who halo onbar", "fill", p.ink)
-	rule("halo tick", "stroke", p.page)
+	rule("halo tick hothalo", "stroke", p.page)
 	rule("small tick note", "fill", p.dim)
-	rule("hot", "fill", p.accent)
+	rule("hot hothalo", "fill", p.hot)
 	rule("rv", "fill", p.page)
 	rule("page", "fill", p.page)
 	rule("panel", "fill", p.fill)

@@ -57,11 +57,9 @@ func (p *timeline) draw() *canvas {
 		y += 22
 	}
 	r := p.ruler(namesWidth, edge)
-	y = p.drawEvents(c, r, y+4)
-	top := y
-	axis := &canvas{}
-	y = p.drawTicks(axis, r, y)
-	low := &canvas{}
+	low := &canvas{} // what lies above the lines of events
+	begins := y + 4
+	y = p.drawTicks(low, r, p.drawEvents(low, r, begins))
 	for _, g := range p.groups {
 		y += 10
 		low.say("small", left, 0, y+10, g.title)
@@ -71,10 +69,9 @@ func (p *timeline) draw() *canvas {
 			y += trackStep
 		}
 	}
-	for _, e := range p.events {
-		c.line("event", r.xs[e.at], top-4, r.xs[e.at], y)
+	for i, e := range p.events {
+		c.line("event", r.xs[e.at], begins+(len(p.events)-i)*lineStep+4, r.xs[e.at], y)
 	}
-	c.take(axis)
 	c.take(low)
 	y = p.drawLegend(c, y)
 	y += 4
@@ -91,15 +88,10 @@ func (p *timeline) draw() *canvas {
 func (p *timeline) drawEvents(c *canvas, r ruler, y int) int {
 	for i := len(p.events) - 1; i >= 0; i-- {
 		e := p.events[i]
-		x := r.xs[e.at]
 		words := cut(e.words, sizeText, r.right-20)
 		y += lineStep
-		if w := width(words, sizeText); x+w > r.right {
-			c.say("hot", right, max(x, w), y, words)
-		} else {
-			c.say("hot", left, x, y, words)
-		}
-		c.line("event", x, y+3, x, y+4)
+		w := width(words, sizeText)
+		c.say("hothalo", left, min(max(0, r.xs[e.at]-w/2), r.right-w), y, words)
 	}
 	return y + 6
 }

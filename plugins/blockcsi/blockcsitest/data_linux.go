@@ -9,7 +9,8 @@ import (
 )
 
 // Data checks, for each file system that the tools for are here and for devices,
-// that a volume's data survive. What is written is compared by hash.
+// that a volume's data survive. What is written is compared by hash. The file systems
+// are checked beside one another: a good part of it is waiting for the kernel.
 func Data(t *testing.T, subject Subject) {
 	kinds := subject.FSTypes
 	if len(kinds) == 0 {
@@ -17,6 +18,7 @@ func Data(t *testing.T, subject Subject) {
 	}
 	for _, fsType := range kinds {
 		t.Run(fsType, func(t *testing.T) {
+			t.Parallel()
 			offered := ""
 			for _, each := range dataCases {
 				if len(subject.Cases) > 0 && !slices.Contains(subject.Cases, each.name) {

@@ -56,7 +56,8 @@ type operation struct {
 // step that Subject.Open is told of, at the second and so on, and before and after
 // each program that is run, until they are not killed any more. A new driver then
 // recovers: no file system is frozen, nothing is left over, each operation is
-// finished or undone, and the data of all volumes are what they were.
+// finished or undone, and the data of all volumes are what they were. Operations are
+// killed beside one another, each in a world of its own.
 //
 // The processes are the test's own program, which runs the test that calls Killed
 // again: nothing may come before it that is not to be done twice.
@@ -70,6 +71,7 @@ func Killed(t *testing.T, subject Subject) {
 			continue
 		}
 		t.Run(each.name, func(t *testing.T) {
+			t.Parallel()
 			w := NewWorld(t, subject)
 			if each.copies && !w.copies() {
 				t.Skip("the driver copies no volumes")

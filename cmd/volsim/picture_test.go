@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestReplayDraws(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct {
+		file, kind, want string
+	}{
+		{"a.svg", "space-time", "A space-time diagram"},
+		{"a.svg", "sequence", "A sequence diagram"}, // over the first
+		{"a.svg", "timeline", "A timeline"},
+		{"a.svg", "states", "state machines"},
+		{"b.mmd", "space-time", "sequenceDiagram"},
+		{"b.mmd", "states", "stateDiagram-v2"},
+		{"b.txt", "timeline", "Claims"},
+	} {
+		path := filepath.Join(dir, tt.file)
+		status, out, errs := volsim(t.Context(), "replay", "two-claims-one-volume", "--svg", path, "--picture", tt.kind)
+		if status != 0 || errs != "" || !strings.Contains(out, "no rule is broken") {
+			t.Fatalf("%s as %s: status %d, stderr %q:\n%s", tt.kind, tt.file, status, errs, out)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(content), tt.want) {
+			t.Errorf("%s as %s does not say %q:\n%s", tt.kind, tt.file, tt.want, content)
+		}
+		if strings.HasSuffix(tt.file, ".svg") {
+			wellFormed(t, string(content))
+		}
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 3 {
+		t.Errorf("in the directory are %v, %v; want three files", files, err)
+	}
+}
+
+func wellFormed(t *testing.T, content string) {
+	t.Helper()
+	decoder := xml.NewDecoder(strings.NewReader(content))
+	for {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestReplayPrintsOnlyThePicture(t *testing.T) {
+	status, out, errs := volsim(t.Context(), "replay", "two-claims-one-volume", "--svg", "-", "--picture", "sequence")
+	if status != 0 || errs != "" || strings.Contains(out, "no rule is broken") || !strings.Contains(out, "│") || !strings.Contains(out, "creates volume disk-1") {
+		t.Errorf("status %d, stderr %q:\n%s", status, errs, out)
+	}
+}
+
+func TestDemoDraws(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "demo.svg")
+	status, out, errs := volsim(t.Context(), "demo", "--devices", "array", "--svg", path)
+	if status != 0 || errs != "" || !strings.Contains(out, "Nothing is left.") {
+		t.Fatalf("status %d, stderr %q:\n%s", status, errs, out)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wellFormed(t, string(content))
+	for _, want := range []string{">user<", ">kubelet(node-2)<", "says that pod default/web is Running", "which is gone"} {
+		if !strings.Contains(string(content), want) {
+			t.Errorf("the picture does not say %q", want)
+		}
+	}
+	if strings.Contains(string(content), "registers driver") {
+		t.Error("the picture is of the start of the cluster, too")
+	}
+	status, out, errs = volsim(t.Context(), "demo", "--devices", "array", "--svg", "-", "--picture", "timeline")
+	if status != 0 || errs != "" || !strings.HasPrefix(out, "The life of a volume\nClaims\n") || strings.Contains(out, "Nothing is left.") {
+		t.Errorf("status %d, stderr %q:\n%s", status, errs, out)
+	}
+}
+
+func TestPicturesThatCannotBeDrawn(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "there.svg")
+	if err := os.WriteFile(file, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--svg", filepath.Join(dir, "a.png")}, "want a FILE that ends in .svg, .mmd (Mermaid) or .txt, or -"},
+		{[]string{"--svg", filepath.Join(dir, "no", "a.svg")}, "its directory has to be there"},
+		{[]string{"--svg", filepath.Join(file, "a.svg")}, "there.svg is not a directory"},
+		{[]string{"--svg", file, "--picture", "photo"}, "--picture=photo: want space-time, sequence, timeline or states"},
+		{[]string{"--picture", "states"}, "give a FILE"},
+	} {
+		for _, command := range [][]string{{"replay", "two-claims-one-volume"}, {"demo", "--devices", "array"}} {
+			status, out, errs := volsim(t.Context(), append(command, tt.args...)...)
+			if want := map[string]int{"replay": 2, "demo": 1}[command[0]]; status != want || out != "" || !strings.Contains(errs, tt.want) {
+				t.Errorf("%v %v: status %d, stdout %q, stderr %q; want %d and %q", command, tt.args, status, out, errs, want, tt.want)
+			}
+		}
+	}
+	content, err := os.ReadFile(file)
+	if err != nil || string(content) != "before" {
+		t.Errorf("the file that was there holds %q, %v", content, err)
+	}
+}
+
+// A file is written whole or not at all: nothing is left of one that cannot get its name.
+func TestWriteWhole(t *testing.T) {
+	dir := t.TempDir()
+	taken := filepath.Join(dir, "taken")
+	if err := os.Mkdir(taken, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeWhole(taken, []byte("x")); err == nil {
+		t.Error("a directory is written over")
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("in the directory are %v, %v; want what was there", files, err)
+	}
+}
