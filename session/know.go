@@ -89,12 +89,20 @@ func (s *Session) news(part, resource string) string {
 	})
 	switch {
 	case err != nil || at < 0:
-		return "lists the " + trace.Noun(resource) + "s"
+		return "lists the " + plural(trace.Noun(resource))
 	case stale[at].Cached == nil:
 		return "hears that " + trace.Noun(stale[at].Object) + " is there"
 	default:
 		return "hears of " + trace.Noun(stale[at].Object)
 	}
+}
+
+// plural is the word for several of them: "storage classes".
+func plural(noun string) string {
+	if strings.HasSuffix(noun, "s") {
+		return noun + "es"
+	}
+	return noun + "s"
 }
 
 // Held are the parts and actors that are held, in the order in which they were.

@@ -207,6 +207,17 @@ func TestEveryMisfortuneThatIsToldCanHappen(t *testing.T) {
 	}
 }
 
+func TestWhoStartsAgainListsAnew(t *testing.T) {
+	s := play(t, "crash pvcontroller")
+	var words []string
+	for _, each := range s.Next() {
+		words = append(words, each.Words)
+	}
+	if diff := cmp.Diff([]string{"lists the claims", "lists the volumes", "lists the storage classes", "lists the pods"}, words[:4]); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestHeldAreInTheirOrder(t *testing.T) {
 	s := play(t, "hold scheduler", "hold pvcontroller", "release scheduler", "hold attacher")
 	if diff := cmp.Diff([]string{"pvcontroller", "attacher"}, s.Held()); diff != "" {

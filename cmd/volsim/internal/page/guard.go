@@ -74,7 +74,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // was opened from; a redirect would be the work of whoever the link was opened from.
 func (g *guard) enter(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write([]byte(`<!doctype html><meta http-equiv="refresh" content="0;url=/"><title>volsim</title><a href="/">volsim</a>`))
+	_, _ = w.Write([]byte(`<!doctype html><meta http-equiv="refresh" content="0;url=/"><link rel="icon" href="data:,"><title>volsim</title><a href="/">volsim</a>`))
 }
 
 // knows tells whether a request has the cookie.

@@ -77,7 +77,7 @@ func newHand(s *session.Session, ops []string) *Hand {
 				held = o.Actor
 			}
 		}
-		h.Next = append(h.Next, Option{o.Actor, trace.Strand(o.Actor), o.Words, held, coded(o.Faults)})
+		h.Next = append(h.Next, Option{o.Actor, trace.Strand(o.Actor), trace.Short(o.Words), held, coded(o.Faults)})
 	}
 	h.befall(s)
 	return h

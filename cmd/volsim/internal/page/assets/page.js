@@ -201,7 +201,7 @@ function drawParts(hand) {
       make("td", { class: "name" }, p.name + (down ? " is down" : "") + (p.held ? " is held" : "")), make("td", { class: "can" }, ...buttons));
   }));
   fill($("other"), hand.other.map(op => make("button", { type: "button", class: "small", "data-key": op, title: meaning(op), onclick: () => act(op) }, op)));
-  choices($("fail-part"), [{ value: "", text: "of anybody" }, ...hand.parts.filter(p => p.part).map(p => ({ value: p.name, text: `of ${p.name}` }))]);
+  choices($("fail-part"), [{ value: "", text: "anybody" }, ...hand.parts.filter(p => p.part).map(p => ({ value: p.name, text: p.name }))]);
   choices($("fail-kind"), hand.failures.map(f => ({ value: f, text: f })));
   $("failing").textContent = hand.failing ? `The next call that can will go wrong: ${hand.failing}` : "";
   $("failing").hidden = hand.failing === "";
