@@ -237,7 +237,7 @@ func (s *Session) stillness() string {
 	}
 }
 
-// Ops are the operations so far, also those that went wrong: to be played again.
+// Ops are the operations so far, also those that went wrong: without these the list can be played again.
 func (s *Session) Ops() Ops {
 	ops := make(Ops, len(s.done))
 	for i, d := range s.done {
