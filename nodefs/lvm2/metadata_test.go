@@ -21,8 +21,9 @@ import (
 type onDisks struct {
 	*testing.T
 	*System
-	dir   string
-	group *VolumeGroup
+	dir     string
+	group   *VolumeGroup
+	onBegin func() // called as a command begins; nil is nothing
 }
 
 func newOnDisks(t *testing.T) *onDisks {

@@ -84,6 +84,9 @@ func (g *VolumeGroup) together(ctx context.Context, command []string, w *waiter)
 		return err
 	}
 	all := g.crowd.take(key, w)
+	if len(all) > 1 {
+		ctx = context.WithoutCancel(ctx) // the others have not given up
+	}
 	if len(all) > 1 && g.runFor(ctx, command, all...) == nil {
 		return w.err
 	}

@@ -30,8 +30,11 @@ func (d *onDisks) asOne(count int, change func(i int) error, meanwhile func()) (
 	d.onCommand = func(arguments []string, ended bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		if ended {
+		switch {
+		case ended:
 			commands = append(commands, strings.Join(arguments, " "))
+		case d.onBegin != nil:
+			d.onBegin()
 		}
 	}
 	d.group.metadata.Release(1)
@@ -109,6 +112,16 @@ func TestWhatWaitsIsDoneTogether(t *testing.T) {
 	}
 	if tagged, err = d.group.List(t.Context(), "c"); err != nil || !slices.Equal(namesOf(tagged), names[2:4]) {
 		t.Errorf("tagged are %q, %v", namesOf(tagged), err)
+	}
+
+	// But one who gives up what he does for others as well does it all the same.
+	ctx, cancel = context.WithCancel(t.Context())
+	d.onBegin = cancel
+	failed, commands = d.asOne(3, func(i int) error { return d.group.Tag(ctx, names[1+i], []string{"d"}, nil) }, func() {})
+	d.onBegin = nil
+	d.must(errors.Join(failed...))
+	if len(commands) != 1 {
+		t.Errorf("tagging took %q", commands)
 	}
 
 	failed, commands = d.asOne(7, func(i int) error { return d.group.Remove(t.Context(), names[i+1]) }, func() {
