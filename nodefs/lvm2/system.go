@@ -24,8 +24,8 @@ const (
 
 // Config says where a System lives.
 type Config struct {
-	// Directory is for the System alone: it is made if it is missing, and holds the
-	// configuration, locks and nodes of disks. It may not lie on a file system that
+	// Directory is for the System and its owner: it is made if it is missing, and holds
+	// the configuration, locks and nodes of disks. It may not lie on a file system that
 	// is mounted with nodev.
 	Directory string
 	// SystemID is written on every volume group that is made. LVM acts on those of

@@ -115,7 +115,7 @@ func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, 
 	noted := false
 	if p.lasting {
 		var err error
-		if noted, err = p.note(volume.ID, node, readOnly); err != nil {
+		if noted, err = p.notes.Put(volume.ID, node, readOnly); err != nil {
 			return blockcsi.Attachment{}, p.status(err)
 		}
 		p.step("noted")
@@ -123,7 +123,7 @@ func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, 
 	device, err := loopdev.Bind(ctx, p.image(volume.ID), p.mark(volume.ID, node), readOnly)
 	if err != nil {
 		if noted {
-			err = errors.Join(err, p.unnote(volume.ID))
+			err = errors.Join(err, p.notes.Remove(volume.ID))
 		}
 		return blockcsi.Attachment{}, p.status(err)
 	}
@@ -194,7 +194,7 @@ func (p *pool) Attachment(_ context.Context, volume blockcsi.Volume) (*blockcsi.
 		return nil, err
 	}
 	if found == nil {
-		noted, err := p.noted(volume.ID)
+		noted, err := p.notes.Get(volume.ID)
 		return noted, p.status(err)
 	}
 	return &blockcsi.Attachment{VolumeID: volume.ID, Node: p.nodeName(found.node), Device: found.Device, ReadOnly: found.ReadOnly}, nil
@@ -206,7 +206,7 @@ func (p *pool) Attachments(context.Context) ([]blockcsi.Attachment, error) {
 	if err != nil {
 		return nil, p.status(err)
 	}
-	noted, err := p.allNoted()
+	noted, err := p.notes.All()
 	if err != nil {
 		return nil, p.status(err)
 	}
@@ -236,7 +236,7 @@ func (p *pool) Detach(ctx context.Context, attached blockcsi.Attachment) error {
 		}
 		p.see(attached.VolumeID, "")
 	}
-	return p.status(p.unnote(attached.VolumeID))
+	return p.status(p.notes.Remove(attached.VolumeID))
 }
 
 // reset detaches the devices of a node's volumes, and leaves what is noted.

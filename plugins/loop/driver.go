@@ -69,6 +69,7 @@ type pool struct {
 	node    string // that alone can use the volumes; "" is any
 	reserve int64
 	lasting bool // that a volume is attached is noted
+	notes   blockcsi.Notes
 	// reflink says that files in dir can share blocks, directIO that they can be
 	// read and written past the kernel's cache.
 	reflink, directIO bool
@@ -98,7 +99,10 @@ func New(cfg Config) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loop: resolve Dir: %w", err)
 	}
-	p := &pool{dir: dir, runID: cfg.RunID, node: cfg.Node, reserve: cfg.ReserveBytes, nodes: map[string]string{}, devices: map[string]string{}}
+	p := &pool{
+		dir: dir, runID: cfg.RunID, node: cfg.Node, reserve: cfg.ReserveBytes, notes: blockcsi.Notes{Dir: dir},
+		nodes: map[string]string{}, devices: map[string]string{},
+	}
 	p.lasting = !cfg.NodeAttaches // what a node's service attaches as it stages it, it attaches again
 	p.reflink, p.directIO = sharesBlocks(dir)
 	if p.runID == "" {

@@ -27,7 +27,7 @@ const (
 
 // suffixes are what the names of a volume's files end with, in the order in which
 // they are removed: until the record is gone, the volume is unfinished.
-var suffixes = []string{imageSuffix, draftSuffix, recordDraftSuffix, noteSuffix, recordSuffix}
+var suffixes = []string{imageSuffix, draftSuffix, recordDraftSuffix, blockcsi.NoteSuffix, recordSuffix}
 
 // Node implements blockcsi.Pool.
 func (p *pool) Node() string { return p.node }
@@ -100,7 +100,7 @@ func (p *pool) unfinished(id string, recorded *record) (blockcsi.Volume, error) 
 	if recorded != nil {
 		return recorded.volume(id, 0, true), nil
 	}
-	for _, suffix := range []string{draftSuffix, recordDraftSuffix, noteSuffix} {
+	for _, suffix := range []string{draftSuffix, recordDraftSuffix, blockcsi.NoteSuffix} {
 		if _, err := os.Lstat(filepath.Join(p.dir, id+suffix)); err == nil {
 			return record{}.volume(id, 0, true), nil
 		}

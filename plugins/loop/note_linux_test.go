@@ -124,7 +124,7 @@ func TestAttachmentThatFailsIsNotNoted(t *testing.T) {
 	if _, err := r.pool.Attach(t.Context(), blockcsi.Volume{ID: id}, "one", false); err == nil {
 		t.Error("a device was made of what is no file")
 	}
-	if noted, err := r.pool.noted(id); noted != nil || err != nil {
+	if noted, err := r.pool.notes.Get(id); noted != nil || err != nil {
 		t.Errorf("noted: %v, %v", noted, err)
 	}
 	must(t, os.Rename(r.pool.image(id)+".away", r.pool.image(id)))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/nodefs/loopdev"
+	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
 // rig is a driver with a node "one", whose volumes have ext4.
@@ -384,7 +385,7 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 	for _, name := range []string{"vol-1111111111111111.img.draft", "snap-2222222222222222.json", "vol-3333333333333333.json.draft", whole + ".json.draft"} {
 		must(t, os.WriteFile(filepath.Join(r.cfg.Dir, name), []byte("{}"), 0o600))
 	}
-	must(t, os.Symlink("rw one", r.pool.notePath("vol-5555555555555555")))
+	must(t, os.Symlink("rw one", filepath.Join(r.cfg.Dir, "vol-5555555555555555"+blockcsi.NoteSuffix)))
 	must(t, os.WriteFile(r.pool.image("vol-4444444444444444"), make([]byte, mebibyte), 0o600))
 	device, err := loopdev.Bind(t.Context(), r.pool.image("vol-4444444444444444"), r.pool.mark("vol-4444444444444444", "one"), false)
 	must(t, err)

@@ -2,48 +2,40 @@ package lvm
 
 import (
 	"context"
+	"errors"
 
 	"github.com/volsim/volsim/nodefs/lvm2"
 	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
-// A volume is attached while it has the tag. Without a device that is an attachment
-// that was begun, or is nearly undone, or the machine was started again since: then
-// it is to be activated. A device without the tag is that of a volume being made,
-// or of a copy.
+// A volume is attached while that is noted beside the private LVM: LVM would write all
+// of its metadata for a tag. Without a device that is an attachment that was begun, or
+// is nearly undone, or the machine was started again since: then it is to be activated.
+// A device without the note is that of a volume being made, or of a copy.
 
-// Attach implements blockcsi.Pool.
+// notesFolder is where the notes are, below the private LVM's directory.
+const notesFolder = "attached"
+
+// Attach implements blockcsi.Pool. What fails leaves a volume as it was.
 func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, isReadOnly bool) (blockcsi.Attachment, error) {
 	lv, err := p.find(ctx, volume.ID)
 	if err != nil {
 		return blockcsi.Attachment{}, err
 	}
-	if was, is := attachedAs(lv); !is || was != isReadOnly {
-		if err := p.group.Tag(ctx, lv.Name, []string{tagOf(isReadOnly)}, attachTags(lv)); err != nil {
-			return blockcsi.Attachment{}, p.status(err)
-		}
+	noted, err := p.notes.Put(lv.Name, node, isReadOnly)
+	if err != nil {
+		return blockcsi.Attachment{}, p.status(err)
 	}
+	p.step("noted")
 	device, err := p.group.Activate(ctx, lv.Name)
-	if err == nil {
+	switch {
+	case err == nil:
 		p.step("activated")
 		err = set(device, isReadOnly, volume.Settings)
+	case noted:
+		err = errors.Join(err, p.notes.Remove(lv.Name))
 	}
 	return blockcsi.Attachment{VolumeID: volume.ID, Node: node, Device: device, ReadOnly: isReadOnly}, p.status(err)
-}
-
-func tagOf(isReadOnly bool) string {
-	if isReadOnly {
-		return tagAttached + readOnly
-	}
-	return tagAttached + writable
-}
-
-// attachTags are the tags that say that a volume is attached.
-func attachTags(lv lvm2.LogicalVolume) []string {
-	if was, is := attachedAs(lv); is {
-		return []string{tagOf(was)}
-	}
-	return nil
 }
 
 // Attachment implements blockcsi.Pool.
@@ -56,12 +48,13 @@ func (p *pool) Attachment(ctx context.Context, volume blockcsi.Volume) (*blockcs
 }
 
 func (p *pool) attachment(ctx context.Context, lv lvm2.LogicalVolume) (*blockcsi.Attachment, error) {
-	isReadOnly, is := attachedAs(lv)
-	if !is {
-		return nil, nil
+	noted, err := p.notes.Get(lv.Name)
+	if err != nil || noted == nil {
+		return nil, p.status(err)
 	}
-	device, err := p.group.Device(ctx, lv.Name)
-	return &blockcsi.Attachment{VolumeID: lv.Name, Node: p.node, Device: device, ReadOnly: isReadOnly}, p.status(err)
+	noted.Node = p.node // its disks may have come from another
+	noted.Device, err = p.group.Device(ctx, lv.Name)
+	return noted, p.status(err)
 }
 
 // Attachments implements blockcsi.Pool.
@@ -74,10 +67,15 @@ func (p *pool) Attachments(ctx context.Context) ([]blockcsi.Attachment, error) {
 	if err != nil {
 		return nil, p.status(err)
 	}
+	noted, err := p.notes.All()
+	if err != nil {
+		return nil, p.status(err)
+	}
 	var attached []blockcsi.Attachment
 	for _, lv := range all {
-		if isReadOnly, is := attachedAs(lv); is {
-			attached = append(attached, blockcsi.Attachment{VolumeID: lv.Name, Node: p.node, Device: devices[lv.Name], ReadOnly: isReadOnly})
+		if each, is := noted[lv.Name]; is {
+			each.Node, each.Device = p.node, devices[lv.Name]
+			attached = append(attached, each)
 		}
 	}
 	return attached, nil
@@ -89,5 +87,5 @@ func (p *pool) Detach(ctx context.Context, attached blockcsi.Attachment) error {
 		return p.status(err)
 	}
 	p.step("deactivated")
-	return p.status(p.group.Tag(ctx, attached.VolumeID, nil, []string{tagOf(attached.ReadOnly)}))
+	return p.status(p.notes.Remove(attached.VolumeID))
 }

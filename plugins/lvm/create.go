@@ -81,6 +81,9 @@ func (p *pool) Sizes(parameters map[string]string) csireq.Sizes {
 
 // Create implements blockcsi.Pool.
 func (p *pool) Create(ctx context.Context, wish blockcsi.Wish) (blockcsi.Volume, error) {
+	if err := p.notes.Remove(wish.ID); err != nil { // of one that was removed by hand
+		return blockcsi.Volume{}, p.status(err)
+	}
 	lv, err := p.create(ctx, wish)
 	if err != nil {
 		return blockcsi.Volume{}, p.status(err)

@@ -5,9 +5,10 @@
 // The services are those of plugins/blockcsi, over a pool for each node; all work
 // on volume groups is done by nodefs/lvm2. A volume is a logical volume with the
 // volume's ID as its name. What CSI wants to be told again stands in its tags: its
-// name, parameters and settings, what it was made from, whether it is attached.
-// There is no other record: what is in the volume group's metadata is so, and a
-// driver that is made again reads it there.
+// name, parameters and settings, what it was made from. What is in the volume group's
+// metadata is so, and a driver that is made again reads it there. Only whether a volume
+// is attached, which is about this machine and not about the disks, is noted in the
+// directory of the private LVM (blockcsi.Notes).
 //
 // A volume stays attached when the machine is started again, and is activated as
 // it is staged the next time. Its device may then be another one.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/volsim/volsim/nodefs/lvm2"
@@ -114,8 +116,12 @@ func open(ctx context.Context, cfg NodeConfig) (*pool, error) {
 	if err != nil {
 		return nil, errors.Join(err, system.Close())
 	}
+	notes := blockcsi.Notes{Dir: filepath.Join(cfg.LVM.Directory, notesFolder)}
+	if err := os.MkdirAll(notes.Dir, 0o700); err != nil {
+		return nil, errors.Join(err, system.Close())
+	}
 	return &pool{
-		node: cfg.Name, system: system, group: group, caps: group.Caps(), thin: cfg.Thin, extentBytes: report.ExtentSize,
+		node: cfg.Name, system: system, group: group, caps: group.Caps(), thin: cfg.Thin, notes: notes, extentBytes: report.ExtentSize,
 	}, nil
 }
 

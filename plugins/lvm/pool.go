@@ -22,6 +22,7 @@ type pool struct {
 	group  *lvm2.VolumeGroup
 	caps   lvm2.Caps
 	thin   Thin
+	notes  blockcsi.Notes
 
 	extentBytes int64
 	promising   sync.Mutex        // guards promised

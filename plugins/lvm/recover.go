@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
 // Recover implements blockcsi.Pool. What had been begun in the volume group is
@@ -20,12 +22,27 @@ func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 	if err != nil {
 		return nil, p.status(err)
 	}
+	noted, err := p.notes.All()
+	if err != nil {
+		return nil, p.status(err)
+	}
+	for id := range noted { // each is judged for itself: no order
+		if _, is := report.Find(id); !is && !report.Moves(id) {
+			if err := p.notes.Remove(id); err != nil {
+				return nil, p.status(err)
+			}
+		}
+	}
 	for _, lv := range report.LogicalVolumes {
 		device := devices[lv.Name]
 		if device == "" || !isOurs(lv) {
 			continue
 		}
-		did, err := p.recoverOne(ctx, report, lv, device)
+		var attached *blockcsi.Attachment
+		if each, is := noted[lv.Name]; is {
+			attached = &each
+		}
+		did, err := p.recoverOne(ctx, report, lv, device, attached)
 		if did != "" {
 			done = append(done, did)
 		}
@@ -36,15 +53,16 @@ func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 	return done, nil
 }
 
-// recoverOne is Recover for a volume that has a device. A thick snapshot has one
-// as long as its origin.
-func (p *pool) recoverOne(ctx context.Context, report *lvm2.Report, lv lvm2.LogicalVolume, device string) (did string, err error) {
-	isReadOnly, attached := attachedAs(lv)
-	if attached {
+// recoverOne is Recover for a volume that has a device, and is attached or (nil) is
+// not. A thick snapshot has one as long as its origin.
+func (p *pool) recoverOne(
+	ctx context.Context, report *lvm2.Report, lv lvm2.LogicalVolume, device string, attached *blockcsi.Attachment,
+) (did string, err error) {
+	if attached != nil {
 		if _, err := p.group.Extend(ctx, lv.Name, lv.Size); err != nil { // the device may lag
 			return "", err
 		}
-		return "", set(device, isReadOnly, volumeOf(report, lv).Settings)
+		return "", set(device, attached.ReadOnly, volumeOf(report, lv).Settings)
 	}
 	if lv.Layout == lvm2.Snapshot {
 		return "", nil
@@ -68,9 +86,13 @@ func (p *pool) Orphans(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, p.status(err)
 	}
+	noted, err := p.notes.All()
+	if err != nil {
+		return nil, p.status(err)
+	}
 	var orphans []string
 	for _, lv := range report.LogicalVolumes {
-		_, attached := attachedAs(lv)
+		_, attached := noted[lv.Name]
 		name := p.group.Name() + "/" + lv.Name
 		switch {
 		case lv.Layout == lvm2.ThinPool && lv.Name == thinPool:
@@ -101,6 +123,9 @@ func (p *pool) destroy(ctx context.Context) error {
 	}
 	if len(names) > 0 {
 		err = p.group.Remove(ctx, names...)
+	}
+	if err == nil {
+		err = os.RemoveAll(p.notes.Dir)
 	}
 	if err == nil {
 		err = p.group.RemoveGroup(ctx)

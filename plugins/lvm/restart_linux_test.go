@@ -161,6 +161,35 @@ func TestWhatIsLeftOver(t *testing.T) {
 	}
 }
 
+// That a volume is attached is noted apart from it: of one that somebody removed by hand nothing
+// is, when another one of its name is made, or the driver starts.
+func TestAttachmentsOfWhatIsGone(t *testing.T) {
+	m := newMachine(t)
+	m.driver.Node(node, m.fs)
+	id, err := m.create("volume", nil)
+	m.must(err)
+	pool := m.driver.pools[0]
+	removed := func() {
+		m.publish(id)
+		m.must(pool.group.Remove(t.Context(), id))
+	}
+	removed()
+	if all, err := pool.Attachments(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("attached: %v, %v", all, err)
+	}
+	again, err := m.create("volume", nil)
+	m.must(err)
+	if attached, err := pool.Attachment(t.Context(), blockcsi.Volume{ID: again}); err != nil || attached != nil || again != id {
+		t.Errorf("a new volume is attached: %v, %v", attached, err)
+	}
+	removed()
+	_, err = m.driver.Recover(t.Context())
+	m.must(err)
+	if noted, err := pool.notes.All(); err != nil || len(noted) > 0 {
+		t.Errorf("noted: %v, %v", noted, err)
+	}
+}
+
 // A disk that is somebody else's is refused, and left as it is.
 func TestADiskOfAnotherLVM(t *testing.T) {
 	needLVM(t)

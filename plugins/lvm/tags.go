@@ -15,17 +15,12 @@ import (
 const (
 	prefix       = "volsim.csi."
 	tagOwned     = prefix + "volume" // or a snapshot
-	tagAttached  = prefix + "attached="
 	tagName      = prefix + "name="
 	tagSource    = prefix + "source="
 	tagGroup     = prefix + "group="
 	tagGroupSize = prefix + "groupsize="
 	tagParameter = prefix + "parameter."
 	tagSetting   = prefix + "setting."
-
-	// How it is attached, behind tagAttached.
-	writable = "rw"
-	readOnly = "ro"
 )
 
 // tagsFor are the tags of a volume that is to be made.
@@ -96,16 +91,6 @@ func troubleOf(report *lvm2.Report, lv lvm2.LogicalVolume) string {
 		return "a disk that it lies on is missing: bring the disk back"
 	}
 	return fmt.Sprintf("LVM says %q of it", lv.Health)
-}
-
-// attachedAs tells how a volume is attached, by its tags.
-func attachedAs(lv lvm2.LogicalVolume) (isReadOnly, is bool) {
-	for _, tag := range lv.Tags {
-		if how, ok := strings.CutPrefix(tag, tagAttached); ok {
-			return how == readOnly, true
-		}
-	}
-	return false, false
 }
 
 const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-/:"
