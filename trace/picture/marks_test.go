@@ -243,3 +243,23 @@ func TestStatesNumberThePath(t *testing.T) {
 		}
 	}
 }
+
+// What was done by hand before the world's first step has no number that the world counts by, and does not get another one.
+func TestWhatWasBeforeTheFirstStepHasNoNumber(t *testing.T) {
+	for turn, want := range map[int]string{0: "       alice creates volume disk", 7: "7  alice creates volume disk"} {
+		b := &book{}
+		b.lists("binder")
+		b.writes("alice", "disk", "", "Pending")
+		b.records[0].Turn, b.records[1].Turn = 5, turn
+		if got := picture.SpaceTime(b.records, picture.Options{After: 1}).Text(); !strings.Contains(got, want) {
+			t.Errorf("turn %d: there is no %q in\n%s", turn, want, got)
+		}
+	}
+	live := &book{}
+	live.lists("binder")
+	live.writes("alice", "disk", "", "Pending")
+	live.records[0].Turn, live.records[1].Turn = 0, 0
+	if got := picture.SpaceTime(live.records, picture.Options{After: 1}).Text(); !strings.Contains(got, "2  alice creates volume disk") {
+		t.Errorf("of a live world the place in the record is told:\n%s", got)
+	}
+}

@@ -1,6 +1,7 @@
 package picture
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -70,6 +71,11 @@ func newScene(records []trace.Record, o Options) *scene {
 		s.began = len(s.records)
 	}
 	trace.Number(s.records[s.began:])
+	if slices.ContainsFunc(s.records, func(r trace.Record) bool { return r.Turn > 0 }) {
+		for i := range s.records {
+			s.records[i].Turn = cmp.Or(s.records[i].Turn, beforeSteps)
+		}
+	}
 	remarks := o.Remarks
 	for i := range s.records {
 		r := &s.records[i]
@@ -93,12 +99,19 @@ func newScene(records []trace.Record, o Options) *scene {
 	return s
 }
 
-// number is what people call a record by.
+// beforeSteps stands for the turn of what was done in a stepped world before its first step.
+const beforeSteps = -1
+
+// number is what people call a record by: its step in a stepped world, or else its place in the record. 0 is nothing.
 func number(r *trace.Record) int {
-	if r.Turn > 0 {
+	switch r.Turn {
+	case beforeSteps:
+		return 0
+	case 0:
+		return r.Step
+	default:
 		return r.Turn
 	}
-	return r.Step
 }
 
 // lane is that of an actor.

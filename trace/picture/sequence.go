@@ -70,7 +70,7 @@ func newSequence(s *scene) *sequence {
 
 // pause tells whether it is worth telling how long nothing happened before.
 func (h *happening) pause() bool {
-	return h.after > 0 && (h.record.Turn > 0 || h.after >= pauseMin)
+	return h.after > 0 && (h.record.Turn != 0 || h.after >= pauseMin)
 }
 
 func (p *sequence) mermaid() string {

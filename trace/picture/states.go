@@ -147,7 +147,10 @@ func (p *states) take(m *machine, c change) {
 	if words == "" {
 		words = trace.TellAll(*c.record)
 	}
-	p.steps = append(p.steps, trace.Short(fmt.Sprintf("%s%s (step %d)", who, words, number(c.record))))
+	if n := number(c.record); n > 0 {
+		words += fmt.Sprintf(" (step %d)", n)
+	}
+	p.steps = append(p.steps, trace.Short(who+words))
 	m.edges[at].taken = append(m.edges[at].taken, len(p.steps))
 }
 

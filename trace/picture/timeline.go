@@ -262,7 +262,10 @@ func (p *timeline) retry(r retry) track {
 
 func tried(r *trace.Record) string {
 	words, _ := tell(*r)
-	return fmt.Sprintf("%d %s", number(r), trace.Short(words))
+	if n := number(r); n > 0 {
+		words = fmt.Sprintf("%d %s", n, words)
+	}
+	return trace.Short(words)
 }
 
 // short is a duration without what nobody reads.
