@@ -112,10 +112,12 @@ func (b *browser) text() string {
 	return text
 }
 
-// click clicks on what is there, or will be.
+// click clicks on what is there, or will be, once it can be clicked on. The page may make it anew at any moment, so it is found
+// and clicked on in one go.
 func (b *browser) click(selector string) {
 	b.t.Helper()
-	b.do(chromedp.Click(chromedp.CSS(selector)))
+	b.see(selector+" to click on", fmt.Sprintf(
+		"(e => e && e.checkVisibility() && !e.disabled && (e.click(), true))(document.querySelector(%q))", selector))
 }
 
 // operate does an operation by typing it.
