@@ -1,11 +1,11 @@
 // # Lesson 1: a claim finds its volume
 //
-// A pod that wants to keep data names no disk. It names a **claim** (PersistentVolumeClaim): "I need 1 GiB". A disk is a
+// A pod that wants to keep data names no disk. It names a **claim** (PersistentVolumeClaim): "I need 1 GiB". A disk is described by a
 // **volume** (PersistentVolume). Somebody has to bring the two together: the PersistentVolume controller. You will see it
 // do so, one action at a time.
 //
-// Nobody in Kubernetes calls anybody. Everybody talks to the API server only: writes to it what he wants or has done, and is
-// told by it what others have written.
+// No controller calls another. Each talks to the API server: writes to it what it wants or has done, and is told by it what
+// others have written.
 package main
 
 import (
@@ -25,7 +25,8 @@ var asked = session.Of(
 	"create claim data 1Gi class=", // class=(nothing): take a disk that is there, do not make one
 )
 
-// Both objects are in the API server, and nobody has looked at them: that is what "none" means below.
+// Both objects are in the API server, and nobody has looked at them: that is what "none" means below. A line with "believes" is
+// there only where somebody's copy is behind. rv is an object's version, a number that grows with each write to anything.
 func nobodyKnows() {
 	s := asked.MustPlay()
 	defer s.Close()
@@ -35,7 +36,7 @@ func nobodyKnows() {
 // ## One step
 //
 // What could happen next? The controller keeps copies of the objects, its caches, and the API server tells it of each change.
-// So the first thing that can happen is that it hears.
+// So the first thing that can happen is that it hears. `step 2` has two things happen.
 func whatCouldHappen() {
 	s := asked.MustPlay()
 	defer s.Close()
@@ -48,7 +49,8 @@ func whatCouldHappen() {
 
 // ## To the end
 //
-// Five writes, each of one object: the volume is Available; it is reserved for the claim; it is Bound; the claim is given
+// `rest` goes on until nothing is left to happen; small things are reads and deliveries; pvcontroller/claims and pvcontroller/volumes
+// are two loops of one controller. Five writes, each of one object: the volume is Available; it is reserved for the claim; it is Bound; the claim is given
 // the volume's name; the claim is Bound. There are no transactions in Kubernetes, so binding is a handshake: first the volume
 // points to the claim, then the claim to the volume. Whoever dies between two writes can read off the objects how far it got.
 var bound = asked.Then("rest")
@@ -68,10 +70,11 @@ func answer() {
 	s := session.Of("parts: pvcontroller", "create volume disk-1 1Gi", "create claim data 2Gi class=", "rest").MustPlay()
 	defer s.Close()
 	fmt.Print(s.Truth())
+	fmt.Println("It waits. And with a disk that is large enough, even much too large:")
 	s.Do("create volume disk-2 5Gi")
 	s.Do("rest")
-	fmt.Println("And with a disk that is large enough, even much too large:")
 	fmt.Print(s.Truth())
+	fmt.Println("It takes the smallest disk that is large enough, and the claim has all of it.")
 }
 
 func main() {

@@ -7,10 +7,9 @@ package main
 import (
 	"fmt"
 
+	"github.com/volsim/volsim/notebook"
 	"github.com/volsim/volsim/session"
 	"github.com/volsim/volsim/trace/picture"
-
-	"github.com/volsim/volsim/notebook"
 )
 
 // ## The controller decides
@@ -72,7 +71,7 @@ func drawn() {
 // ## A question
 //
 // What if the controller is not only a moment late, but does not hear of volumes at all any more, say because its connection
-// hangs? It believes for minutes that the disk is free. Can red get it, although it is bound to blue?
+// hangs? It believes for minutes that the disk is free. Can red get it, although it is reserved for blue?
 func answer() {
 	s := session.Of("parts: pvcontroller", "create volume disk 1Gi", "rest",
 		"hold pvcontroller/cache persistentvolumes", "set volume disk for=blue",
@@ -80,7 +79,8 @@ func answer() {
 	defer s.Close()
 	fmt.Print(s.Last())
 	fmt.Print(s.Truth())
-	fmt.Println("No: it tries for ever, and each time its write is refused. Being late costs work, not data.")
+	fmt.Println("No: its write is refused. When it looks at all claims again, every 15 seconds, it tries again, and is refused again.")
+	fmt.Println("Being late costs work, not data.")
 }
 
 func main() {

@@ -3,6 +3,10 @@
 // A disk is somewhere: in a zone, in a rack, in one machine. If it is made as soon as somebody asks, it may be made where the
 // pod cannot run. So a **storage class** can say `volumeBindingMode: WaitForFirstConsumer`: wait until there is a pod, let the
 // scheduler choose its node, and make the disk there.
+//
+// Who makes it? A **driver** is the program that knows the storage. Kubernetes speaks to it in **CSI**, the Container Storage
+// Interface; the one here is called array.csi.volsim.dev. Helpers beside it, the **provisioner** and the **attacher**, watch the API
+// server and call it. What is made on demand is called pvc- and the claim's UID, though it is a volume.
 package main
 
 import (
@@ -33,8 +37,9 @@ func pending() {
 // ## A pod comes
 //
 // Follow the chain: the **scheduler** picks a node and writes its name on the claim; the PersistentVolume controller sees
-// that and asks the driver's **provisioner**; that has the driver make a disk, and creates the volume for it; the controller
-// binds; and only then is the pod placed. Five programs, and each saw only what the one before had written.
+// that and asks the provisioner; that has the driver make a disk, and creates the volume for it; the controller binds; and only
+// then is the pod placed (next cell). Three programs and a driver: each program acts on what the one before wrote to the API
+// server, and only the driver is called directly.
 var placed = waiting.Then("create pod web data", "wait claim data Bound")
 
 func chain() {
@@ -65,8 +70,8 @@ func immediate() {
 
 // ## A question
 //
-// The provisioner dies in the middle: right after the driver has made the disk, and before there is a volume in the API. It
-// starts again, and knows nothing. Will there be two disks?
+// The driver makes the disk, but its answer is lost: the provisioner sees only an error, and there is no volume in the API yet. It
+// tries again. Will there be two disks?
 func answer() {
 	s := session.Of("create claim data 1Gi", "fail driver-lost Unavailable CreateVolume", "rest").MustPlay()
 	defer s.Close()

@@ -1,9 +1,9 @@
 // # Lesson 4: attach, stage, publish
 //
 // Bound means: it is settled which volume it is. It does not mean that it can be used. Between that and a directory in a
-// container are three calls of the CSI driver, and they are the same for a disk array, a cloud and a loop device:
-// **ControllerPublishVolume** (attach: the node sees a device), **NodeStageVolume** (stage: the device is mounted, once for
-// the node) and **NodePublishVolume** (publish: the mount is bound into the pod's directory).
+// container are up to three calls of the CSI driver (some drivers need no attach, or no stage):
+// **ControllerPublishVolume** (attach: the node sees a device; the attacher calls it), **NodeStageVolume** (stage: the device is
+// mounted, once for the node; the kubelet calls it) and **NodePublishVolume** (publish: the mount is bound into the pod's directory).
 //
 // This lesson is not simulated: it makes a real loop device with a real ext4 on it. So it takes Linux, and root.
 package main

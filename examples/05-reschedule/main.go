@@ -2,12 +2,13 @@
 //
 // A volume of mode ReadWriteOnce may be attached to one node at a time: two machines that write to one ext4 file system destroy
 // it. So when a pod comes back on another node, its volume has to be given back by the first one before the second one gets
-// it, and nobody may be wrong about who has it. Between the pods' wishes and the disk stand four parties, and each believes
-// only what it can see.
+// it, and nobody may be wrong about who has it. Between the pods' wishes and the disk stand the attach/detach controller, the
+// attacher, the kubelets and the driver, and each believes only what it can see.
 package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/volsim/volsim/notebook"
 	"github.com/volsim/volsim/session"
@@ -26,14 +27,17 @@ func begin() {
 // ## A second one wants the volume on node-2
 //
 // The attach/detach controller sees that the volume is attached elsewhere and used there. It tries nothing, and says so in an
-// event. This is the best-known message of Kubernetes storage, **Multi-Attach error**: a wait, not a failure.
+// event. This is the best-known message of Kubernetes storage, **Multi-Attach error**: a wait, not a failure (though the event is
+// named FailedAttachVolume).
 var second = first.Then("create pod other data on=node-2", "rest")
 
 func multiAttach() {
 	s := second.MustPlay()
 	defer s.Close()
 	for _, event := range s.Events() {
-		fmt.Println(event)
+		if strings.Contains(event, "Warning") {
+			fmt.Println(event)
+		}
 	}
 	fmt.Print(s.Truth())
 }
@@ -41,9 +45,10 @@ func multiAttach() {
 // ## The first one goes
 //
 // Read who waits for whom. The kubelet of node-1 unpublishes (takes the volume from the pod) and unstages (unmounts it
-// from the node); then it says "no longer in use" in its Node object; then the controller no longer lists it as attached, so
-// that no pod may begin to use it; then it deletes the VolumeAttachment; the attacher has the driver detach, and takes its
-// finalizer off. Then everything happens in the other direction on node-2.
+// from the node); then it says "no longer in use" in its Node object; then the controller no longer lists it as attached in that
+// Node's status, so that no pod may begin to use it; then it deletes the VolumeAttachment; the attacher has the driver detach, and
+// takes its finalizer off (a **finalizer** is a name on an object; a deleted object stays until all of them are taken off). Then
+// everything happens in the other direction on node-2. vol-… is the driver's own name for the volume.
 var moved = second.Then("delete pod web", "rest")
 
 func handedOver() {
@@ -54,10 +59,16 @@ func handedOver() {
 }
 
 // ## As a sequence
+//
+// The same, from where the first pod is deleted.
 func drawn() {
-	s := moved.MustPlay()
+	s := second.MustPlay()
 	defer s.Close()
-	notebook.Show(picture.Sequence(s.Scene()))
+	_, before := s.Scene()
+	before.After = s.Log().Steps()
+	s.Do("delete pod web")
+	s.Do("rest")
+	notebook.Show(picture.Sequence(s.Log().Records(), before))
 }
 
 // ## A question
@@ -69,7 +80,8 @@ func answer() {
 	defer s.Close()
 	fmt.Print(s.Last())
 	fmt.Print(s.Truth())
-	fmt.Println("It waits: the controller acts on what it has heard, and that can only make it too careful. (How long? See lesson 6.)")
+	fmt.Println("It waits until it hears. Were its news wrong the other way, nothing would be torn away either: it reads the node's")
+	fmt.Println("status once more before it detaches. (And if the node can say nothing any more? Lesson 6.)")
 }
 
 func main() {

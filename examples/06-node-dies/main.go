@@ -6,14 +6,17 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/volsim/volsim/session"
+	"github.com/volsim/volsim/trace"
 )
 
 // ## The cable is out
 //
 // A pod runs on node-1. The node is lost: its kubelet is not heard of any more, what it has mounted stays mounted. Somebody
-// deletes the pod by force and starts another one on node-2.
+// deletes the pod by force (left alone it would stay Terminating: only its kubelet can say that it has ended), and starts another
+// one on node-2.
 var lost = session.Of(
 	"create claim data 1Gi",
 	"create pod web data on=node-1",
@@ -26,22 +29,27 @@ var lost = session.Of(
 
 // ## Nothing happens
 //
-// The pod is gone from the API, but node-1 still says "in use", and will never say anything else. The controller waits.
+// The pod is gone from the API, but node-1 still says "in use", and will never say anything else. The controller waits. (`settle`:
+// until nothing can happen without time passing.)
 var waiting = lost.Then("settle")
 
 func stuck() {
 	s := waiting.MustPlay()
 	defer s.Close()
 	fmt.Print(s.Truth())
+	node, _ := s.Cluster().Server().Get("nodes", "", "node-1")
+	fmt.Println("node node-1:", trace.State(node))
 	for _, event := range s.Events() {
-		fmt.Println(event)
+		if strings.Contains(event, "Warning") {
+			fmt.Println(event)
+		}
 	}
 }
 
 // ## Six minutes later
 //
-// After `maxWaitForUnmountDuration`, 6 minutes, the controller takes the volume away from a node that is not ready: **force
-// detach**. It bets that nobody writes any more. Time is virtual here, so the six minutes take none.
+// A node that is not heard of is marked not ready. From such a node the controller takes a volume away after
+// `maxWaitForUnmountDuration`, 6 minutes: **force detach**. It bets that nobody writes any more. Time is virtual here, so the six minutes take none.
 var forced = lost.Then("wait pod other Running")
 
 func sixMinutes() {
@@ -70,7 +78,7 @@ func answer() {
 	defer s.Close()
 	fmt.Print(s.Last())
 	fmt.Print(s.Truth())
-	fmt.Println("Its kubelet finds mounts of a pod that there is not, and takes them away. What was written to them after the")
+	fmt.Println("Its kubelet finds mounts of a pod that no longer exists, and takes them away. What was written to them after the")
 	fmt.Println("detach has reached nobody, if the storage cut the node off; if it did not, the file system may be damaged.")
 }
 

@@ -44,6 +44,7 @@ func rebooted() {
 	s := running.Then("reboot node-1", "rest").MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
+	fmt.Print(s.Truth())
 }
 
 // ## A question
@@ -52,12 +53,14 @@ func rebooted() {
 // lost. In the meantime the pod is deleted. Does the mount stay for ever, since nobody has noted that it was made?
 func answer() {
 	s := session.Of("create claim data 1Gi", "create pod web data on=node-1", "wait claim data Bound",
-		"fail driver-lost Unavailable NodeStageVolume", "until NodeStageVolume", "crash kubelet(node-1)", "delete pod web now=true", "rest").MustPlay()
+		"fail driver-lost Unavailable NodeStageVolume", // its next call is done, and answered with an error
+		"until NodeStageVolume", "crash kubelet(node-1)", "delete pod web now=true", "rest",
+	).MustPlay()
 	defer s.Close()
-	fmt.Print(s.Story())
+	fmt.Print(s.Last())
 	fmt.Print(s.Truth())
-	fmt.Println("No: it was noted. Before the call the kubelet wrote a file beside the mount point (vol_data.json), and from the")
-	fmt.Println("directory and this file the next kubelet knows what to unstage.")
+	fmt.Println("No: it was noted. Before the call the kubelet made the directories, with a file (vol_data.json) that says which volume")
+	fmt.Println("they are for. From these the next kubelet knows what to unstage.")
 }
 
 func main() {

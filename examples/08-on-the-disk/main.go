@@ -1,8 +1,8 @@
 // # Lesson 8: what is on the disk
 //
 // A claim of 64 MiB is Bound, a pod runs. What is it that it has got? Two drivers, side by side: one makes a **file** for each
-// volume and binds it to a loop device, the other one cuts **extents** out of a volume group of LVM. Through the API nobody can
-// tell one from the other.
+// volume and binds it to a loop device, the other one cuts **extents** out of a volume group of LVM, Linux's manager of disks. The
+// pod cannot tell one from the other.
 //
 // Both are real here: it takes Linux, root, and lvm2.
 package main
@@ -81,7 +81,7 @@ func file() {
 // ## Extents
 //
 // A volume group is a heap of extents, 4 MiB each, and a logical volume is a list of some of them: here of 16, from the first
-// one on. They are the volume's alone. A full volume hurts nobody else, and nothing can be promised that is not there.
+// one on, of the disk pv0 (LVM's word is physical volume; it is no PersistentVolume). They are the volume's alone. A full volume hurts nobody else, and nothing can be promised that is not there.
 func extents() {
 	look(cluster.LVM, func(dir string) {
 		lvs := exec.Command("lvm", "lvs", "--noheadings", "--nosuffix", "--units", "m", "-o", "lv_size,vg_extent_size,seg_pe_ranges")

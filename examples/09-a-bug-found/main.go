@@ -2,7 +2,9 @@
 //
 // In lesson 2 a conflict kept two decisions apart. Some programs find conflicts a nuisance, and send their updates without
 // saying which version they have read: "just write it". In most orders of events nothing bad comes of it. Somewhere among the
-// millions of others somebody loses his data. This lesson looks for that one.
+// millions of others two claims get one disk. This lesson looks for that one.
+//
+// It is for somebody who writes Go. A **schedule** is one order of events; a **hold** in it keeps somebody back for a while.
 package main
 
 import (
@@ -53,8 +55,8 @@ func (c careless) InterceptWatch(_ fake.Request, serve func() (watch.Interface, 
 
 // ## A small world
 //
-// Two claims and one disk. And for a while two controllers are active, as it happens when one has lost its lease and has not
-// noticed yet.
+// Two claims and one disk. And for a while two controllers are active, as it happens when one has lost its lease (which says
+// who is active) and has not noticed yet.
 var world = `
 parts: pvcontroller
 rules: I1, I2, I3
@@ -68,7 +70,7 @@ user admin
 `
 
 // search runs the world under one order of events after the other, looks at each step whether a rule is broken (here those that
-// say whose a volume is), and takes out of the first order that breaks one whatever it does not need.
+// say whose a volume is: I1 to I3 of package invariant), and takes out of the first order that breaks one whatever it does not need.
 func search(between cluster.Between) explore.Report {
 	s, err := scenario.Parse("two-controllers", world)
 	if err != nil {
@@ -88,7 +90,8 @@ var withoutVersions = cluster.Between{Client: func(_ string, client *fake.Client
 
 // ## Found
 //
-// This is all it takes, told as a story.
+// This is all it takes, told as a story. At its end mail's claim is Bound, but its disk is reserved for wiki, whose pod may write
+// over mail's files.
 func found() {
 	failure := search(withoutVersions).Failure
 	fmt.Printf("found in schedule %d\n", failure.Schedules)
@@ -103,11 +106,12 @@ func drawn() {
 
 // ## A question
 //
-// The same world, the same search, and the client as it should be: how many orders of events does it go through, and what does
-// it find?
+// The same world, the same search, and the versions back in the updates: will it still find something? And if not, what has been
+// proved?
 func answer() {
 	report := search(cluster.Between{})
 	fmt.Printf("%d schedules, %s; failure: %v\n", report.Schedules, report.Complete, report.Failure)
+	fmt.Println("Nothing, in any order of events with at most two holds. Of those with three nothing is proved.")
 }
 
 func main() {

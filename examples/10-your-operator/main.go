@@ -2,7 +2,7 @@
 //
 // The parts of the world that you have met are ordinary controllers, and yours can stand among them. Here is one of ten lines:
 // it puts the name of the claim on each volume, as a label, so that one finds it again. It looks right, it passes its unit
-// tests, and it works on every cluster. And it can make Alice lose her data.
+// tests, and it seems to work on every cluster. Yet it can make Alice lose her data.
 package main
 
 import (
@@ -60,7 +60,8 @@ func labeler(careful bool) cluster.Part {
 
 // ## What Alice does
 //
-// She wants to keep her data when the claim goes, so she sets the volume to Retain first.
+// She wants to keep her data when the claim goes. What then becomes of the disk is for the volume's reclaim policy to say: Delete,
+// or Retain (the volume is Released then, and its disk stays). So she sets it to Retain first.
 var alice = `
 parts: pvcontroller, pvcprotection, pvprotection, provisioner
 user alice
@@ -85,7 +86,9 @@ func search(careful bool) explore.Report {
 
 // ## The search
 //
-// Somebody is held back for a while: each of the parts, at each of its steps. One of these orders of events is the bad one.
+// Somebody is held back for a while: each of the parts, at each of its steps. One of these orders of events is the bad one: it does
+// not end as the ordinary course does, with one volume Released. An update writes the whole object as it was read; so with the label
+// goes back the old policy, Delete.
 func found() {
 	failure := search(false).Failure
 	fmt.Printf("found in schedule %d\n", failure.Schedules)
@@ -100,10 +103,11 @@ func drawn() {
 
 // ## A question
 //
-// What has to change, and how sure can you be then? Take the marked line out, and let the search go through all of it. (In your
-// own tests that is `simtest.Explore`, or `volsim explore` for hours and on many machines.)
+// What has to change, and how sure can you be then? (In your own tests the search is `simtest.Explore`, or `volsim explore` for hours
+// and on many machines.)
 func answer() {
 	report := search(true)
+	fmt.Println("Without the marked line the late write meets a conflict, and the labeler reads again.")
 	fmt.Printf("%d schedules, %s; failure: %v\n", report.Schedules, report.Complete, report.Failure)
 }
 
