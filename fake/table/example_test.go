@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/fake"
@@ -20,7 +21,7 @@ func ExampleOf() {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data", CreationTimestamp: metav1.NewTime(sim.Epoch)},
 		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "disk-1"},
-		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 	}
 	made, err := table.Of(claims, metav1.ListMeta{}, []fake.Object{claim}, sim.Epoch.Add(5*time.Minute), metav1.TableOptions{})
 	if err != nil {
@@ -35,7 +36,7 @@ func ExampleOf() {
 	// Name: data
 	// Status: Bound
 	// Volume: disk-1
-	// Capacity: 0
+	// Capacity: 1Gi
 	// VolumeAttributesClass: <unset>
 	// Age: 5m
 }
