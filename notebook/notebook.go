@@ -64,10 +64,15 @@ func ended(text string) string {
 var here = sync.OnceValue(func() *screen {
 	return &screen{
 		pipe: os.Getenv(gonb.PipeEnv), back: os.Getenv(gonb.BackEnv),
-		out: os.Stdout, complain: os.Stderr,
+		out: stdout{}, complain: os.Stderr,
 		unread: func() int { return unread(os.Stdout) + unread(os.Stderr) },
 	}
 })
+
+// stdout is os.Stdout, whichever that is when something is printed.
+type stdout struct{}
+
+func (stdout) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
 
 // screen is a place to show things: the kernel of a notebook, or a stream of text.
 type screen struct {

@@ -1,0 +1,42 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/sim"
+)
+
+// A volume is attached once at a time, and after a failure not before some time has passed.
+func Example() {
+	host := sim.NewStepped(sim.SteppedConfig{})
+	defer host.Close()
+	x := executor.New(executor.Config{
+		Component: host.Component("attachdetach"),
+		OnDone: func(op executor.Operation, outcome executor.Outcome, err error) {
+			fmt.Println(op.Name, outcome, err)
+		},
+	})
+	attach := executor.Operation{
+		Key:  executor.Key{Volume: "kubernetes.io/csi/disk.example.com^vol-1", Node: "node-1"},
+		Name: executor.Attach,
+		Run:  func(context.Context) error { return errors.New("no such volume") },
+	}
+	fmt.Println(x.Start(attach))
+	fmt.Println("while it runs:", errors.Is(x.Start(attach), executor.ErrPending))
+	if err := host.Run(); err != nil {
+		log.Fatal(err)
+	}
+	var backoff *executor.BackoffError
+	if errors.As(x.Start(attach), &backoff) {
+		fmt.Println("again in", backoff.Remaining)
+	}
+	// Output:
+	// <nil>
+	// while it runs: true
+	// volume_attach final no such volume
+	// again in 500ms
+}

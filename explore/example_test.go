@@ -1,0 +1,53 @@
+package explore_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/scenario"
+)
+
+// Every order of events in which one actor is held back once.
+func ExampleSearch() {
+	s, err := scenario.Parse("bind", `
+parts: pvcontroller
+user admin
+  create volume disk 1Gi
+user alice
+  create claim data 1Gi class=
+  wait claim data Bound
+`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	report, err := explore.Search(context.Background(), s, explore.Config{Strategy: explore.Holds})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(report.Complete)
+	// Output:
+	// no failure with at most 1 hold
+}
+
+// What goes wrong is found as a scenario that goes wrong again whenever it is run.
+func ExampleSearch_failure() {
+	s, err := scenario.Parse("late", "parts: pvcontroller\nuser alice\n  create claim data 1Gi class=\n  wait claim data Bound\n")
+	if err != nil {
+		log.Fatal(err)
+	}
+	report, err := explore.Search(context.Background(), s, explore.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(report.Failure)
+	fmt.Print(report.Failure.Scenario)
+	// Output:
+	// nothing is left to happen, but something is owed: alice waits for claim data to be Bound
+	// parts: pvcontroller
+	// user alice
+	//   create claim data 1Gi class=
+	//   wait claim data Bound
+	// violates: L7
+}
