@@ -1,0 +1,51 @@
+package pvcprotection_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/controllers/pvcprotection"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+)
+
+// A claim that a pod uses is deleted: it stays until the pod is gone.
+func Example() {
+	ctx := context.Background()
+	host := sim.NewStepped(sim.SteppedConfig{})
+	defer host.Close()
+	server := fake.NewServer(fake.Config{Now: host.Now})
+	component := host.Component("pvcprotection")
+	pvcprotection.New(pvcprotection.Config{
+		Component: component, Client: server.Client(component), Informers: server.Informers(component),
+	})
+
+	user := server.Client(host.Outside()).CoreV1()
+	claims, pods := user.PersistentVolumeClaims("default"), user.Pods("default")
+	web := cluster.NewPod("web", "data")
+	web.Spec.NodeName = "node-1"
+	_, claimMade := claims.Create(ctx, cluster.NewClaim("data", "1Gi"), metav1.CreateOptions{})
+	_, podMade := pods.Create(ctx, web, metav1.CreateOptions{})
+	claimDeleted := claims.Delete(ctx, "data", metav1.DeleteOptions{})
+	if err := errors.Join(claimMade, podMade, claimDeleted, host.Run()); err != nil {
+		log.Fatal(err)
+	}
+	_, there := server.Get("persistentvolumeclaims", "default", "data")
+	fmt.Println("while the pod is there:", there)
+
+	atOnce := int64(0)
+	podDeleted := pods.Delete(ctx, "web", metav1.DeleteOptions{GracePeriodSeconds: &atOnce})
+	if err := errors.Join(podDeleted, host.Run()); err != nil {
+		log.Fatal(err)
+	}
+	_, there = server.Get("persistentvolumeclaims", "default", "data")
+	fmt.Println("after:", there)
+	// Output:
+	// while the pod is there: true
+	// after: false
+}

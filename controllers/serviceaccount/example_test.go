@@ -1,0 +1,36 @@
+package serviceaccount_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/controllers/serviceaccount"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+)
+
+// A namespace comes, and gets its ServiceAccount.
+func Example() {
+	host := sim.NewStepped(sim.SteppedConfig{})
+	defer host.Close()
+	server := fake.NewServer(fake.Config{Now: host.Now})
+	component := host.Component("serviceaccount")
+	serviceaccount.New(serviceaccount.Config{
+		Component: component, Client: server.Client(component), Informers: server.Informers(component),
+	})
+
+	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	_, err := server.Client(host.Outside()).CoreV1().Namespaces().Create(context.Background(), shop, metav1.CreateOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, before := server.Get("serviceaccounts", "shop", serviceaccount.Name)
+	err = host.Run()
+	_, after := server.Get("serviceaccounts", "shop", serviceaccount.Name)
+	fmt.Println(before, after, err)
+	// Output: false true <nil>
+}

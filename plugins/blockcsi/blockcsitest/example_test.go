@@ -1,0 +1,41 @@
+//go:build linux
+
+package blockcsitest_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
+	"github.com/volsim/volsim/plugins/loop"
+)
+
+// t is that of your test.
+var t *testing.T
+
+// How a driver is made, and that volumes keep their data with it. This needs root and loop devices, so that it is compiled and
+// not run.
+func ExampleData() {
+	open := func(dir string) (*loop.Driver, error) {
+		return loop.New(loop.Config{Dir: filepath.Join(dir, "images")})
+	}
+	blockcsitest.Data(t, blockcsitest.Subject{
+		Nodes: []string{"node-1", "node-2"},
+		Open: func(dir string, _ func(string)) (*blockcsi.Driver, error) {
+			driver, err := open(dir)
+			if err != nil {
+				return nil, err
+			}
+			return driver.Driver, nil
+		},
+		Close: func(dir string) error {
+			driver, err := open(dir)
+			if err != nil {
+				return err
+			}
+			return driver.Close()
+		},
+		FSTypes: []string{"ext4", "block"},
+	})
+}

@@ -1,0 +1,63 @@
+package blockcsi_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/plugins/csireq"
+)
+
+// ledger is a pool that only books its volumes. One with devices has all methods of Pool: see plugins/loop and plugins/lvm.
+type ledger struct {
+	blockcsi.Pool
+	volumes map[string]blockcsi.Volume
+}
+
+func (*ledger) Node() string                       { return "" }
+func (*ledger) Check(_, _ map[string]string) error { return nil }
+
+func (*ledger) Abilities() blockcsi.Abilities { return blockcsi.Abilities{FSTypes: []string{"ext4"}} }
+
+func (*ledger) Sizes(map[string]string) csireq.Sizes { return csireq.Sizes{Step: 1 << 20} }
+
+func (l *ledger) Volume(_ context.Context, id string) (blockcsi.Volume, error) {
+	volume, ok := l.volumes[id]
+	if !ok {
+		return blockcsi.Volume{}, status.Error(codes.NotFound, "no such volume")
+	}
+	return volume, nil
+}
+
+func (l *ledger) Create(_ context.Context, wish blockcsi.Wish) (blockcsi.Volume, error) {
+	l.volumes[wish.ID] = blockcsi.Volume{ID: wish.ID, Name: wish.Name, SizeBytes: wish.SizeBytes}
+	return l.volumes[wish.ID], nil
+}
+
+// A driver over a pool: the same volume is asked for twice, and then another of its name.
+func Example() {
+	pool := &ledger{volumes: map[string]blockcsi.Volume{}}
+	driver, err := blockcsi.New(blockcsi.Config{Name: "ledger.example.com", Version: "1", Pools: []blockcsi.Pool{pool}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, bytes := range []int64{20<<20 + 1, 20<<20 + 1, 40 << 20} {
+		made, err := driver.Controller().CreateVolume(context.Background(), &csi.CreateVolumeRequest{
+			Name: "pvc-1", CapacityRange: &csi.CapacityRange{RequiredBytes: bytes},
+			VolumeCapabilities: []*csi.VolumeCapability{{
+				AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+				AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: "ext4"}},
+			}},
+		})
+		fmt.Println(status.Code(err), made.GetVolume().GetVolumeId(), made.GetVolume().GetCapacityBytes())
+	}
+	// Output:
+	// OK vol-f2868e1aa7cab669 22020096
+	// OK vol-f2868e1aa7cab669 22020096
+	// AlreadyExists  0
+}

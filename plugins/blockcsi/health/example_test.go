@@ -1,0 +1,44 @@
+package health_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/plugins/blockcsi/health"
+)
+
+// worn is a pool that has something to say of each volume.
+type worn struct{ blockcsi.Pool }
+
+func (worn) Node() string                  { return "" }
+func (worn) Abilities() blockcsi.Abilities { return blockcsi.Abilities{} }
+
+func (worn) Volume(_ context.Context, id string) (blockcsi.Volume, error) {
+	return blockcsi.Volume{ID: id, Trouble: "its disk is not there: plug it in again"}, nil
+}
+
+func (worn) Attachment(context.Context, blockcsi.Volume) (*blockcsi.Attachment, error) {
+	return nil, nil
+}
+
+// What is wrong with a volume, in CSI's words. Drivers on devices (plugins/loop, plugins/lvm) tell more, from the kernel.
+func Example() {
+	driver, err := blockcsi.New(blockcsi.Config{Name: "worn.example.com", Version: "1", Pools: []blockcsi.Pool{worn{}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	services := health.New(driver, health.Config{})
+	answer, err := services.Controller().ControllerGetVolumeHealth(context.Background(),
+		&csi.ControllerGetVolumeHealthRequest{VolumeId: "vol-1"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, each := range answer.GetVolumeHealth().GetHealthStatuses() {
+		fmt.Println(each.GetStatus(), each.GetReason()+":", each.GetMessage())
+	}
+	// Output: INACCESSIBLE VolumeTrouble: its disk is not there: plug it in again
+}

@@ -1,0 +1,72 @@
+package lvm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/plugins/lvm"
+)
+
+// A volume is made in the volume group of a node, which is on a file here, and mounted on the node. This needs root and lvm, so
+// that it is compiled and not run.
+func Example() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	disk, err := nodefs.NewReal(filepath.Join(dir, "node-1"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	driver, err := lvm.New(ctx, lvm.Config{Nodes: []lvm.NodeConfig{{
+		Name:  "node-1",
+		LVM:   lvm2.Config{Directory: filepath.Join(dir, "lvm"), SystemID: "example"},
+		Files: []lvm.File{{Path: filepath.Join(dir, "disk"), SizeBytes: 1 << 30}}, // or Devices
+	}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	controller, node := driver.Controller(), driver.Node("node-1", disk)
+
+	writer := &csi.VolumeCapability{
+		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: "ext4"}},
+	}
+	here := &csi.Topology{Segments: map[string]string{lvm.TopologyKey: "node-1"}}
+	made, err := controller.CreateVolume(ctx, &csi.CreateVolumeRequest{
+		Name: "pvc-1", CapacityRange: &csi.CapacityRange{RequiredBytes: 64 << 20}, VolumeCapabilities: []*csi.VolumeCapability{writer},
+		AccessibilityRequirements: &csi.TopologyRequirement{Preferred: []*csi.Topology{here}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	id := made.GetVolume().GetVolumeId()
+	attached, err := controller.ControllerPublishVolume(ctx, &csi.ControllerPublishVolumeRequest{
+		VolumeId: id, NodeId: "node-1", VolumeCapability: writer,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = node.NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
+		VolumeId: id, StagingTargetPath: filepath.Join(dir, "node-1", "staging"),
+		VolumeCapability: writer, PublishContext: attached.GetPublishContext(),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(id, "is", attached.GetPublishContext())
+
+	// Everything is taken away. Close instead of Destroy leaves all as it is for a driver that is made again.
+	if err := errors.Join(disk.UnmountAll(), driver.Destroy(ctx), os.RemoveAll(dir)); err != nil {
+		log.Fatal(err)
+	}
+}
