@@ -50,7 +50,7 @@ test: packages vet
 # The packages whose tests take a device-mapper, and those whose tests start guests themselves. No program with the race detector
 # in it runs in a guest, and each command of LVM takes a fifth of a second there: so it is in short, without the tests in which
 # device-mapper has no part. Two guests run beside one another.
-MAPPED = ./nodefs/lvm2 ./plugins/lvm ./nodefs/lvm2/faults ./internal/dm ./nodefs/blockdev
+MAPPED = ./nodefs/lvm2 ./plugins/lvm ./nodefs/lvm2/faults ./internal/dm
 GUESTS = ./internal/guest/... ./nodefs/lvm2/faults
 
 test-dm: packages
