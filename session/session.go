@@ -31,6 +31,7 @@ type Session struct {
 	began   int // how many records the set-up took
 	done    []done
 	broken  *invariant.Violation
+	heard   func(r trace.Record) // is told of each action; nil: nobody wants to know
 }
 
 // done is an operation that was done, or failed.
@@ -60,6 +61,11 @@ func open(headers Ops) (*Session, error) {
 		s.host.Step()
 	}
 	s.began = c.Trace().Steps()
+	c.Trace().Watch(func(r trace.Record) {
+		if s.heard != nil {
+			s.heard(r)
+		}
+	})
 	s.host.SetStrategy(&s.hand)
 	for _, each := range headers {
 		s.done = append(s.done, done{op: each, upTo: s.began})
@@ -182,16 +188,14 @@ func (s *Session) until(op operation) (note string, err error) {
 	if op.part != "" && !slices.Contains(s.cluster.Parts(), op.part) {
 		return "", s.noPart(op.part)
 	}
-	at, made := s.cluster.Trace().Steps(), false
-	note, err = s.move(func() bool {
-		for _, r := range s.cluster.Trace().Records()[at:] {
-			verb, _, _ := strings.Cut(r.Verb, "/")
-			calls := r.Kind == trace.KindAPI || r.Kind == trace.KindDriver
-			made = made || calls && (r.Verb == op.of || verb == op.of) && (op.part == "" || op.part == trace.Component(r.Actor))
-			at++
-		}
-		return !made
-	})
+	made := false
+	s.heard = func(r trace.Record) {
+		verb, _, _ := strings.Cut(r.Verb, "/")
+		calls := r.Kind == trace.KindAPI || r.Kind == trace.KindDriver
+		made = made || calls && (r.Verb == op.of || verb == op.of) && (op.part == "" || op.part == trace.Component(r.Actor))
+	}
+	defer func() { s.heard = nil }()
+	note, err = s.move(func() bool { return !made })
 	switch {
 	case err != nil || made:
 		return "", err
