@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/nodefs/loopdev"
+	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 )
 
 const (
@@ -98,16 +98,11 @@ func (l *life) live(ctx context.Context, name string) error {
 	return errors.Join(l.unstage(ctx, id), l.detach(ctx, id), l.delete(ctx, id))
 }
 
-// writeAndRead writes a file and reads it again. No process is begun meanwhile,
-// which would have the file open for a moment, and keep it from being unmounted.
 func writeAndRead(file, text string) error {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	err := os.WriteFile(file, []byte(text), 0o600)
-	if err != nil {
+	if err := blockcsitest.WriteFile(file, []byte(text)); err != nil {
 		return err
 	}
-	if read, err := os.ReadFile(file); err != nil || string(read) != text {
+	if read, err := blockcsitest.ReadFile(file); err != nil || string(read) != text {
 		return fmt.Errorf("read %q (%w)", read, err)
 	}
 	return nil

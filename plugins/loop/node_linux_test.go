@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 )
 
 // mounted is a capability of a volume with ext4.
@@ -27,10 +27,10 @@ func TestVolumesAreTheGroupsOfTheirPods(t *testing.T) {
 	r := newRig(t, Config{MountGroup: true})
 	id := r.mustMake("shared", nil)
 	must(t, r.stage(id, mounted(single, "")))
-	must(t, os.WriteFile(r.staging(id)+"/old", nil, 0o600))
+	must(t, blockcsitest.WriteFile(r.staging(id)+"/old", nil))
 	target := filepath.Join(r.root, "pods/a")
 	must(t, r.publish(id, target, mounted(single, "3000")))
-	must(t, os.WriteFile(target+"/new", nil, 0o600))
+	must(t, blockcsitest.WriteFile(target+"/new", nil))
 	for _, name := range []string{target, target + "/old", target + "/new"} {
 		if info, err := r.fs.Stat(name); err != nil || info.GID != 3000 {
 			t.Errorf("%s is of group %d (%v), want 3000", name, info.GID, err)
@@ -76,7 +76,7 @@ func TestTheNodeAttaches(t *testing.T) {
 	for range 2 {
 		must(t, r.stage(id, writer))
 	}
-	must(t, os.WriteFile(r.staging(id)+"/file", []byte("1"), 0o600))
+	must(t, blockcsitest.WriteFile(r.staging(id)+"/file", []byte("1")))
 	wantCode(t, r.deleteVolume(t, id), codes.FailedPrecondition)
 	r.again()
 	for range 2 {
@@ -87,7 +87,7 @@ func TestTheNodeAttaches(t *testing.T) {
 	}
 	reader := mounted(csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY, "")
 	must(t, r.stage(id, reader))
-	if err := os.WriteFile(r.staging(id)+"/file", nil, 0o600); err == nil {
+	if err := blockcsitest.WriteFile(r.staging(id)+"/file", nil); err == nil {
 		t.Error("a volume for reading was written to")
 	}
 	must(t, r.unstage(id))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/volsim/volsim/nodefs/loopdev"
 	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 )
 
 // boots starts the machine of a rig again: its mounts and devices are gone, and another file has the device that a volume
@@ -51,7 +52,7 @@ func TestVolumeStaysAttachedWhenTheMachineStartsAgain(t *testing.T) {
 	id := r.mustMake("lasting", nil)
 	device := mustAttach(t, r.Driver, id)
 	must(t, r.stageAs(id, device))
-	must(t, os.WriteFile(r.staging(id)+"/file", []byte("kept"), 0o600))
+	must(t, blockcsitest.WriteFile(r.staging(id)+"/file", []byte("kept")))
 	r.boots(device)
 
 	all, err := r.Controller().ListVolumes(t.Context(), &csi.ListVolumesRequest{})
@@ -70,7 +71,7 @@ func TestVolumeStaysAttachedWhenTheMachineStartsAgain(t *testing.T) {
 	for range 2 {
 		must(t, r.stageAs(id, device))
 	}
-	if got, err := os.ReadFile(r.staging(id) + "/file"); string(got) != "kept" {
+	if got, err := blockcsitest.ReadFile(r.staging(id) + "/file"); string(got) != "kept" {
 		t.Errorf("found %q, %v", got, err)
 	}
 	now, err := r.pool.found(id)

@@ -19,6 +19,7 @@ import (
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/nodefs/loopdev"
 	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 )
 
 // rig is a driver with a node "one", whose volumes have ext4.
@@ -186,7 +187,7 @@ func TestFullVolumesKeepTheirBlocks(t *testing.T) {
 			volume, err := r.pool.Volume(t.Context(), id)
 			must(t, err)
 			must(t, r.stage(id, wanted))
-			must(t, os.WriteFile(r.staging(id)+"/file", make([]byte, 16*mebibyte), 0o600))
+			must(t, blockcsitest.WriteFile(r.staging(id)+"/file", make([]byte, 16*mebibyte)))
 			must(t, os.Remove(r.staging(id)+"/file"))
 			must(t, r.unstage(id))
 			if got := r.blocks(id); got < volume.SizeBytes {
@@ -226,7 +227,7 @@ func TestSparseVolumesGiveBlocksBack(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.mustMake("sparse", nil)
 	must(t, r.stage(id, writer))
-	must(t, os.WriteFile(r.staging(id)+"/file", []byte(strings.Repeat("x", 24*mebibyte)), 0o600))
+	must(t, blockcsitest.WriteFile(r.staging(id)+"/file", []byte(strings.Repeat("x", 24*mebibyte))))
 	must(t, exec.Command("sync", "-f", r.staging(id)).Run())
 	full := r.blocks(id)
 	must(t, os.Remove(r.staging(id)+"/file"))
@@ -445,7 +446,7 @@ func TestNothingStaysFrozen(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.mustMake("source", nil)
 	must(t, r.stage(id, writer))
-	must(t, os.WriteFile(r.staging(id)+"/file", make([]byte, 20*mebibyte), 0o600))
+	must(t, blockcsitest.WriteFile(r.staging(id)+"/file", make([]byte, 20*mebibyte)))
 	files := func() int {
 		entries, err := os.ReadDir(r.cfg.Dir)
 		must(t, err)

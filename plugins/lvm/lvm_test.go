@@ -15,6 +15,7 @@ import (
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/nodefs/lvm2"
 	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 	"github.com/volsim/volsim/plugins/lvm"
 )
 
@@ -140,7 +141,7 @@ func TestALogicalVolumeLives(t *testing.T) {
 		VolumeId: id, StagingTargetPath: staging, VolumeCapability: writer(), PublishContext: map[string]string{blockcsi.DeviceKey: device},
 	})
 	w.must("stage", err)
-	w.must("write", os.WriteFile(filepath.Join(staging, "data"), []byte("what a pod wrote"), 0o600))
+	w.must("write", blockcsitest.WriteFile(filepath.Join(staging, "data"), []byte("what a pod wrote")))
 
 	w.must("stop", w.driver.Close())
 	w.start()
@@ -167,7 +168,7 @@ func TestALogicalVolumeLives(t *testing.T) {
 		VolumeId: id, StagingTargetPath: staging, VolumeCapability: writer(), PublishContext: map[string]string{blockcsi.DeviceKey: device},
 	})
 	w.must("stage again", err)
-	data, err := os.ReadFile(filepath.Join(staging, "data"))
+	data, err := blockcsitest.ReadFile(filepath.Join(staging, "data"))
 	w.must("read", err)
 	if string(data) != "what a pod wrote" {
 		t.Errorf("read %q", data)
@@ -191,13 +192,13 @@ func TestCopiesHoldWhatWasThere(t *testing.T) {
 	id := volume.GetVolumeId()
 	staging := filepath.Join(w.dir, "node-one", "staging")
 	w.stage("one", id, staging)
-	w.must("write", os.WriteFile(filepath.Join(staging, "data"), []byte("before"), 0o600))
+	w.must("write", blockcsitest.WriteFile(filepath.Join(staging, "data"), []byte("before")))
 	snapshot, err := w.driver.Controller().CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id})
 	w.must("snapshot", err)
 	if made := snapshot.GetSnapshot(); made.GetSourceVolumeId() != id || made.GetSizeBytes() != 64*mebibyte || made.GetCreationTime().AsTime().IsZero() {
 		t.Errorf("the snapshot is %v", made)
 	}
-	w.must("overwrite", os.WriteFile(filepath.Join(staging, "data"), []byte("after"), 0o600))
+	w.must("overwrite", blockcsitest.WriteFile(filepath.Join(staging, "data"), []byte("after")))
 
 	restore := func(name string, source *csi.VolumeContentSource, want string) {
 		t.Helper()
@@ -211,7 +212,7 @@ func TestCopiesHoldWhatWasThere(t *testing.T) {
 		}
 		place := filepath.Join(w.dir, "node-one", name)
 		w.stage("one", made.GetVolume().GetVolumeId(), place)
-		data, err := os.ReadFile(filepath.Join(place, "data"))
+		data, err := blockcsitest.ReadFile(filepath.Join(place, "data"))
 		if err != nil || string(data) != want {
 			t.Errorf("%s holds %q, %v; want %q", name, data, err, want)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 )
 
 const (
@@ -78,7 +79,7 @@ func TestManyVolumes(t *testing.T) {
 		return m.stage(ids[i], found.(map[string]string))
 	})
 	each("write", func(i int) error {
-		return os.WriteFile(filepath.Join(m.staging(ids[i]), "data"), []byte(ids[i]), 0o600)
+		return blockcsitest.WriteFile(filepath.Join(m.staging(ids[i]), "data"), []byte(ids[i]))
 	})
 	began := time.Now()
 	list, err := m.driver.Controller().ListVolumes(t.Context(), &csi.ListVolumesRequest{})
@@ -93,7 +94,7 @@ func TestManyVolumes(t *testing.T) {
 		t.Errorf("%d are listed", len(list.GetEntries()))
 	}
 	each("read", func(i int) error {
-		text, err := os.ReadFile(filepath.Join(m.staging(ids[i]), "data"))
+		text, err := blockcsitest.ReadFile(filepath.Join(m.staging(ids[i]), "data"))
 		if string(text) != ids[i] {
 			t.Errorf("%s holds %q", ids[i], text)
 		}

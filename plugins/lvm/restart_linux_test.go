@@ -2,7 +2,6 @@ package lvm
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/nodefs/lvm2"
 	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 )
 
 // machine is a node with a driver.
@@ -95,7 +95,7 @@ func TestTheMachineIsStartedAgain(t *testing.T) {
 	m.must(err)
 	was := map[string]map[string]string{first: m.publish(first), second: m.publish(second)}
 	m.must(m.stage(second, was[second]))
-	m.must(os.WriteFile(filepath.Join(m.staging(second), "data"), []byte("before"), 0o600))
+	m.must(blockcsitest.WriteFile(filepath.Join(m.staging(second), "data"), []byte("before")))
 
 	m.must(m.fs.UnmountAll())
 	m.must(m.driver.pools[0].system.Detach(t.Context()))
@@ -117,7 +117,7 @@ func TestTheMachineIsStartedAgain(t *testing.T) {
 	wantStatus(t, err, codes.FailedPrecondition, "no device")
 	wantStatus(t, m.stage(second, nil), codes.InvalidArgument, blockcsi.DeviceKey)
 	m.must(m.stage(second, was[second])) // the first one's device may have its name now
-	text, err := os.ReadFile(filepath.Join(m.staging(second), "data"))
+	text, err := blockcsitest.ReadFile(filepath.Join(m.staging(second), "data"))
 	if err != nil || string(text) != "before" {
 		t.Errorf("read %q, %v", text, err)
 	}

@@ -34,9 +34,11 @@ func TestEveryRunCanBeDrawn(t *testing.T) {
 			for seed := range uint64(3) {
 				strategy := sim.Strategy(sim.NewPlan(nil))
 				if seed > 0 {
-					if strategy, err = sim.NewChaos(sim.NewPOS(seed), seed, risks, 400, cluster.Misfortunes...); err != nil {
+					chaos, err := sim.NewChaos(sim.NewPOS(seed), seed, risks, 400, cluster.Misfortunes...)
+					if err != nil {
 						t.Fatal(err)
 					}
+					strategy = chaos
 				}
 				r, err := s.Run(t.Context(), scenario.Options{Strategy: strategy, StepsMax: 3000})
 				if err != nil {

@@ -79,11 +79,13 @@ func count(a, b *volume, stop *atomic.Bool, began chan<- struct{}) error {
 func (v *volume) counted() uint64 {
 	v.Helper()
 	var number [8]byte
-	file, err := os.Open(v.counter())
-	v.Must(err)
-	defer file.Close()
-	_, err = file.ReadAt(number[:], 0)
-	v.Must(err)
+	unforked(func() {
+		file, err := os.Open(v.counter())
+		v.Must(err)
+		defer file.Close()
+		_, err = file.ReadAt(number[:], 0)
+		v.Must(err)
+	})
 	return binary.LittleEndian.Uint64(number[:])
 }
 
@@ -97,7 +99,7 @@ func dataGroup(w *World, fsType string) {
 		for i, v := range []*volume{a, b} {
 			content := make([]byte, 32*mebibyte)
 			noiseOf(uint64(i)).XORKeyStream(content, content)
-			w.Must(os.WriteFile(filepath.Join(v.path(), "large"), content, 0o600))
+			w.Must(WriteFile(filepath.Join(v.path(), "large"), content))
 		}
 	}
 	var stop atomic.Bool

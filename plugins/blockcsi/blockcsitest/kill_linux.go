@@ -205,12 +205,14 @@ func (v *volume) wantThawed() {
 	if v.fsType == block {
 		return
 	}
-	dir, err := os.Open(v.path())
-	v.Must(err)
-	defer dir.Close()
-	if err := unix.IoctlSetInt(int(dir.Fd()), fiThaw, 0); !errors.Is(err, unix.EINVAL) {
-		v.Errorf("%s was frozen, thawing it: %v", v.path(), err)
-	}
+	unforked(func() {
+		dir, err := os.Open(v.path())
+		v.Must(err)
+		defer dir.Close()
+		if err := unix.IoctlSetInt(int(dir.Fd()), fiThaw, 0); !errors.Is(err, unix.EINVAL) {
+			v.Errorf("%s was frozen, thawing it: %v", v.path(), err)
+		}
+	})
 }
 
 // volume returns one that is there under a name, used on a node or nowhere ("").

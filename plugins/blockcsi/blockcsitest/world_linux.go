@@ -323,6 +323,11 @@ func noiseOf(seed uint64) cipher.Stream {
 // replace what was there, and a synced end; on a device, parts far from each other.
 func (v *volume) write(seed uint64) {
 	v.Helper()
+	unforked(func() { v.writeFiles(seed) })
+}
+
+func (v *volume) writeFiles(seed uint64) {
+	v.Helper()
 	noise := noiseOf(seed)
 	content := make([]byte, patternBytes)
 	if v.fsType == block {
@@ -346,7 +351,13 @@ func (v *volume) write(seed uint64) {
 }
 
 // hash is that of all that the volume holds where it is used.
-func (v *volume) hash() string {
+func (v *volume) hash() (sum string) {
+	v.Helper()
+	unforked(func() { sum = v.hashFiles() })
+	return sum
+}
+
+func (v *volume) hashFiles() string {
 	v.Helper()
 	sum := sha256.New()
 	if v.fsType == block {
