@@ -30,26 +30,37 @@ const programTimeout = time.Minute
 type program struct {
 	*testing.T
 	cmd   *exec.Cmd
-	log   *lockedBuffer
+	log   *programLog
 	conn  *grpc.ClientConn
 	ended chan error
 }
 
-type lockedBuffer struct {
+// programLog is what a program says, which may come a moment after what it does.
+type programLog struct {
 	mu   sync.Mutex
-	text bytes.Buffer // guarded by mu
+	text bytes.Buffer  // guarded by mu
+	more chan struct{} // guarded by mu; closed when there is more
 }
 
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
+func newProgramLog() *programLog { return &programLog{more: make(chan struct{})} }
+
+func (l *programLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.more)
+	l.more = make(chan struct{})
+	return l.text.Write(p)
 }
 
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
+func (l *programLog) String() string {
+	text, _ := l.now()
+	return text
+}
+
+func (l *programLog) now() (text string, more <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String(), l.more
 }
 
 // command is a command of the program.
@@ -63,7 +74,7 @@ func command(args ...string) *exec.Cmd {
 func startDriver(t *testing.T, socket, kind string, args ...string) *program {
 	t.Helper()
 	p := &program{T: t, cmd: command(append([]string{"driver", kind, "--endpoint", "unix://" + socket, "--node-id", "node-1"}, args...)...)}
-	p.log, p.ended = &lockedBuffer{}, make(chan error, 1)
+	p.log, p.ended = newProgramLog(), make(chan error, 1)
 	p.cmd.Stderr = p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -120,6 +131,24 @@ func (p *program) stop() {
 	}
 }
 
+// says waits until it has said something, and returns the rest of that line, which is
+// written at once.
+func (p *program) says(what string) (after string) {
+	p.Helper()
+	late := time.After(programTimeout)
+	for {
+		text, more := p.log.now()
+		if _, after, found := strings.Cut(text, what); found {
+			return after
+		}
+		select {
+		case <-more:
+		case <-late:
+			p.Fatalf("it does not say %q:\n%s", what, p.log)
+		}
+	}
+}
+
 func socketIn(dir string) string { return filepath.Join(dir, "csi.sock") }
 
 func TestADriverRegistersWithAKubelet(t *testing.T) {
@@ -149,9 +178,7 @@ func TestADriverRegistersWithAKubelet(t *testing.T) {
 		if _, err := kubelet.NotifyRegistrationStatus(t.Context(), c.told); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(p.log.String(), c.want) {
-			t.Errorf("it does not log %q:\n%s", c.want, p.log)
-		}
+		p.says(c.want)
 	}
 	p.stop()
 	for _, each := range []string{path, socketIn(dir)} {
@@ -164,11 +191,7 @@ func TestADriverRegistersWithAKubelet(t *testing.T) {
 func TestADriverTellsFigures(t *testing.T) {
 	dir := t.TempDir()
 	p := startDriver(t, socketIn(dir), "array", "--metrics", "127.0.0.1:0")
-	_, rest, found := strings.Cut(p.log.String(), "url=")
-	if !found {
-		t.Fatalf("it does not say where:\n%s", p.log)
-	}
-	response, err := http.Get(strings.Fields(rest)[0])
+	response, err := http.Get(strings.Fields(p.says("url="))[0])
 	if err != nil {
 		t.Fatal(err)
 	}
