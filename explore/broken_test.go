@@ -60,7 +60,7 @@ func writeStatus(own *fake.Clientset, node string, patch []byte) (runtime.Object
 }
 
 // readsOldNodes reads nodes as if they used nothing.
-func readsOldNodes(own *fake.Clientset) intercepting {
+func readsOldNodes(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		obj, err := serve()
 		if err != nil || !asks(r, "get", "nodes") {
@@ -104,7 +104,7 @@ func hurries(broken bool) []cluster.Part {
 }
 
 // neverWithdraws does not write that nothing is attached any more.
-func neverWithdraws(own *fake.Clientset) intercepting {
+func neverWithdraws(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if is, any := lists(r); is && !any {
 			return given(own.CoreV1().Nodes().Get(context.Background(), r.Name, metav1.GetOptions{}))
@@ -114,7 +114,7 @@ func neverWithdraws(own *fake.Clientset) intercepting {
 }
 
 // writesOldLists writes the last list that was not empty once more, when a detach has begun.
-func writesOldLists(own *fake.Clientset) intercepting {
+func writesOldLists(own *fake.Clientset) fake.InterceptorFunc {
 	node, old := "", []byte(nil)
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if _, any := lists(r); any {
@@ -131,7 +131,7 @@ func writesOldLists(own *fake.Clientset) intercepting {
 }
 
 // undoesLists takes back each list of what is attached.
-func undoesLists(own *fake.Clientset) intercepting {
+func undoesLists(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		obj, err := serve()
 		if _, any := lists(r); err == nil && any {
@@ -144,7 +144,7 @@ func undoesLists(own *fake.Clientset) intercepting {
 }
 
 // namesBadly gives attachments a name in which the node is not.
-func namesBadly(own *fake.Clientset) intercepting {
+func namesBadly(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if !asks(r, "create", "volumeattachments") {
 			return serve()
@@ -156,7 +156,7 @@ func namesBadly(own *fake.Clientset) intercepting {
 }
 
 // forgetsDetach believes that attachments are gone, and does not delete them.
-func forgetsDetach(*fake.Clientset) intercepting {
+func forgetsDetach(*fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if asks(r, "delete", "volumeattachments") {
 			return nil, apierrors.NewNotFound(r.Resource.GroupResource(), r.Name)
@@ -166,7 +166,7 @@ func forgetsDetach(*fake.Clientset) intercepting {
 }
 
 // reportsUse says of what was once in use that it is so for ever.
-func reportsUse(own *fake.Clientset) intercepting {
+func reportsUse(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		var patch corev1.Node
 		if !asks(r, "patch", "nodes/status") || json.Unmarshal(r.Patch, &patch) != nil || len(patch.Status.VolumesInUse) > 0 {
@@ -182,7 +182,7 @@ func reportsUse(own *fake.Clientset) intercepting {
 }
 
 // reportsNothing believes that it has reported what is in use.
-func reportsNothing(own *fake.Clientset) intercepting {
+func reportsNothing(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		var patch corev1.Node
 		if !asks(r, "patch", "nodes/status") || json.Unmarshal(r.Patch, &patch) != nil {
@@ -198,7 +198,7 @@ func reportsNothing(own *fake.Clientset) intercepting {
 }
 
 // forgetsUse says that nothing is in use when a pod runs.
-func forgetsUse(own *fake.Clientset) intercepting {
+func forgetsUse(own *fake.Clientset) fake.InterceptorFunc {
 	node := ""
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if asks(r, "patch", "nodes/status") {
@@ -215,7 +215,7 @@ func forgetsUse(own *fake.Clientset) intercepting {
 }
 
 // bindsElsewhere puts pods on node-1, whatever was decided.
-func bindsElsewhere(own *fake.Clientset) intercepting {
+func bindsElsewhere(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if !asks(r, "create", "pods/binding") {
 			return serve()
@@ -227,13 +227,13 @@ func bindsElsewhere(own *fake.Clientset) intercepting {
 }
 
 // ignoresRivals puts a pod on node-1 where it should say that another has its claim.
-func ignoresRivals(own *fake.Clientset) intercepting { return ignores(own, "ReadWriteOncePod") }
+func ignoresRivals(own *fake.Clientset) fake.InterceptorFunc { return ignores(own, "ReadWriteOncePod") }
 
 // ignoresLimits puts a pod on node-1 where it should say that there is no place for its volume.
-func ignoresLimits(own *fake.Clientset) intercepting { return ignores(own, "max volume count") }
+func ignoresLimits(own *fake.Clientset) fake.InterceptorFunc { return ignores(own, "max volume count") }
 
 // ignores puts a pod on node-1 where it should say that it cannot be, for a reason.
-func ignores(own *fake.Clientset, reason string) intercepting {
+func ignores(own *fake.Clientset, reason string) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if !asks(r, "patch", "pods/status") || !strings.Contains(string(r.Patch), reason) {
 			return serve()
@@ -250,7 +250,7 @@ func ignores(own *fake.Clientset, reason string) intercepting {
 }
 
 // forAnybody shows volumes as if any number of pods of a node might use them.
-func forAnybody(own *fake.Clientset) intercepting {
+func forAnybody(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		obj, err := serve()
 		v, is := obj.(*corev1.PersistentVolume)
@@ -284,7 +284,7 @@ func growsTwice() invoking {
 }
 
 // shrinks says of a claim that has grown that it has less than before.
-func shrinks(own *fake.Clientset) intercepting {
+func shrinks(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if !asks(r, "patch", "persistentvolumeclaims/status") || !strings.Contains(string(r.Patch), "capacity") {
 			return serve()
@@ -303,7 +303,7 @@ func doubled(sizes corev1.ResourceList) corev1.ResourceList {
 }
 
 // doublesClaims says in the status of claims that they have twice what they have.
-func doublesClaims(own *fake.Clientset) intercepting {
+func doublesClaims(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if !asks(r, "update", "persistentvolumeclaims/status") {
 			return serve()
@@ -315,7 +315,7 @@ func doublesClaims(own *fake.Clientset) intercepting {
 }
 
 // doublesVolumes makes volumes that say to have twice what they have.
-func doublesVolumes(own *fake.Clientset) intercepting {
+func doublesVolumes(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if !asks(r, "create", "persistentvolumes") {
 			return serve()
@@ -327,7 +327,7 @@ func doublesVolumes(own *fake.Clientset) intercepting {
 }
 
 // writesNoVolume believes that it has written down the volumes that it made.
-func writesNoVolume(*fake.Clientset) intercepting {
+func writesNoVolume(*fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if asks(r, "create", "persistentvolumes") {
 			return r.Body.DeepCopyObject(), nil
@@ -524,7 +524,7 @@ func detachesAgain() cluster.Between {
 			return err
 		}
 	})()
-	conn.Client = client("attacher", func(*fake.Clientset) intercepting {
+	conn.Client = client("attacher", func(*fake.Clientset) fake.InterceptorFunc {
 		last = nil
 		return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 			obj, err := serve()

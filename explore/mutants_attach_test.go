@@ -88,7 +88,7 @@ func detachesNowhere(p cluster.Process, own *csi.Plugin) gets {
 }
 
 // listsNothing believes that it has written what is attached.
-func listsNothing(own *fake.Clientset) intercepting {
+func listsNothing(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if is, any := lists(r); is && any {
 			return given(own.CoreV1().Nodes().Get(context.Background(), r.Name, metav1.GetOptions{}))

@@ -224,7 +224,7 @@ user alice
 	{
 		name: "a volume is named after the name of its claim", rule: "I10",
 		scenario: dynamic + comes,
-		between: client("provisioner", func(own *fake.Clientset) intercepting {
+		between: client("provisioner", func(own *fake.Clientset) fake.InterceptorFunc {
 			return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 				v, ok := r.Body.(*corev1.PersistentVolume)
 				if !ok || r.Verb != "create" {
@@ -386,7 +386,7 @@ type send[T fake.Object] func(obj T) (T, error)
 
 // updates meddles with a part's updates of claims or volumes. meddle gets a copy of what the part sent.
 func updates[T fake.Object](part, subresource string, meddle func(own *fake.Clientset, obj T, send send[T]) (T, error)) func() cluster.Between {
-	return client(part, func(own *fake.Clientset) intercepting {
+	return client(part, func(own *fake.Clientset) fake.InterceptorFunc {
 		return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 			body, ok := r.Body.(T)
 			if !ok || r.Verb != "update" || r.Subresource != subresource {
@@ -469,7 +469,7 @@ func overcome(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1
 }
 
 // claimFirst keeps what is written to a volume until the claim has been written.
-func claimFirst(own *fake.Clientset) intercepting {
+func claimFirst(own *fake.Clientset) fake.InterceptorFunc {
 	ctx := context.Background()
 	var kept *corev1.PersistentVolume
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
@@ -519,7 +519,7 @@ func replace(own *fake.Clientset, claim *corev1.PersistentVolumeClaim, _ send[*c
 }
 
 // neverFound answers that there is no claim of the name that is asked for.
-func neverFound(*fake.Clientset) intercepting {
+func neverFound(*fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if r.Verb == "get" && r.Resource.Resource == "persistentvolumeclaims" {
 			return nil, apierrors.NewNotFound(r.Resource.GroupResource(), r.Name)
@@ -541,7 +541,7 @@ func lastClass(own *fake.Clientset, claim *corev1.PersistentVolumeClaim, send se
 }
 
 // withoutFinalizer makes volumes without the provisioner's finalizer, and never puts it on.
-func withoutFinalizer(own *fake.Clientset) intercepting {
+func withoutFinalizer(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		switch v, is := r.Body.(*corev1.PersistentVolume); {
 		case is && r.Verb == "create":
@@ -556,7 +556,7 @@ func withoutFinalizer(own *fake.Clientset) intercepting {
 }
 
 // byNameAlone deletes without preconditions.
-func byNameAlone(own *fake.Clientset) intercepting {
+func byNameAlone(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if r.Verb != "delete" || r.Resource.Resource != "persistentvolumes" {
 			return serve()
@@ -601,8 +601,8 @@ func renameRepeated() invoking {
 }
 
 // answerPods asks for the pods once, and answers from then on what a function makes of that.
-func answerPods(answer func(first *corev1.PodList) *corev1.PodList) func(*fake.Clientset) intercepting {
-	return func(own *fake.Clientset) intercepting {
+func answerPods(answer func(first *corev1.PodList) *corev1.PodList) func(*fake.Clientset) fake.InterceptorFunc {
+	return func(own *fake.Clientset) fake.InterceptorFunc {
 		var first *corev1.PodList
 		return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 			if r.Verb != "list" || r.Resource.Resource != "pods" {
@@ -620,7 +620,7 @@ func answerPods(answer func(first *corev1.PodList) *corev1.PodList) func(*fake.C
 }
 
 // answerClaims answers a request for a claim with the last version that was written.
-func answerClaims(*fake.Clientset) intercepting {
+func answerClaims(*fake.Clientset) fake.InterceptorFunc {
 	written := map[string]runtime.Object{}
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if r.Resource.Resource != "persistentvolumeclaims" {

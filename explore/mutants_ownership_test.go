@@ -47,7 +47,7 @@ user alice
 `
 
 // takesForOnes lets a kubelet take volumes that are for many for such as are for one node.
-func takesForOnes(*fake.Clientset) intercepting {
+func takesForOnes(*fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		object, err := serve()
 		if v, is := object.(*corev1.PersistentVolume); is && err == nil && r.Verb == "get" {

@@ -115,7 +115,7 @@ user alice
 	{
 		name: "a directory's volume is named after the name of its claim", rule: "I10",
 		scenario: directories + makesDirectory,
-		between: client("pvcontroller", func(own *fake.Clientset) intercepting {
+		between: client("pvcontroller", func(own *fake.Clientset) fake.InterceptorFunc {
 			return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 				v, ok := r.Body.(*corev1.PersistentVolume)
 				if !ok || r.Verb != "create" {
@@ -271,7 +271,7 @@ func makesAnother() cluster.Between {
 }
 
 // answerVolumes answers the first request for a volume that is Released with the version that made it so.
-func answerVolumes(*fake.Clientset) intercepting {
+func answerVolumes(*fake.Clientset) fake.InterceptorFunc {
 	released := map[string]runtime.Object{}
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if r.Resource.Resource != "persistentvolumes" {
@@ -299,7 +299,7 @@ func deleteUnlessCreated() cluster.Between {
 			}
 			return own
 		},
-		Client: client("pvcontroller", func(*fake.Clientset) intercepting {
+		Client: client("pvcontroller", func(*fake.Clientset) fake.InterceptorFunc {
 			return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 				obj, err := serve()
 				if v, is := r.Body.(*corev1.PersistentVolume); is && r.Verb == "create" && apierrors.IsTimeout(err) {
@@ -312,7 +312,7 @@ func deleteUnlessCreated() cluster.Between {
 }
 
 // finalizerFirst takes the finalizer off a released volume when it is asked for.
-func finalizerFirst(own *fake.Clientset) intercepting {
+func finalizerFirst(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		obj, err := serve()
 		v, is := obj.(*corev1.PersistentVolume)
@@ -328,7 +328,7 @@ func finalizerFirst(own *fake.Clientset) intercepting {
 const inTreeFinalizer = storagehelpers.PVDeletionInTreeProtectionFinalizer
 
 // neverKept writes volumes without the controller's finalizer.
-func neverKept(own *fake.Clientset) intercepting {
+func neverKept(own *fake.Clientset) fake.InterceptorFunc {
 	ctx := context.Background()
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		v, is := r.Body.(*corev1.PersistentVolume)
@@ -349,7 +349,7 @@ func neverKept(own *fake.Clientset) intercepting {
 }
 
 // goneOnce says of a volume that it asked for once, as soon as it is Released, that it is not there any more.
-func goneOnce(*fake.Clientset) intercepting {
+func goneOnce(*fake.Clientset) fake.InterceptorFunc {
 	asked := map[types.UID]bool{}
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		obj, err := serve()

@@ -192,7 +192,7 @@ func publishesOnce(before publications) invoking {
 }
 
 // findsNoPods answers whoever asks for all pods of a node that there are none.
-func findsNoPods(*fake.Clientset) intercepting {
+func findsNoPods(*fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if asks(r, "list", "pods") {
 			return &corev1.PodList{}, nil

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/cluster"
@@ -146,17 +145,6 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// intercepting is an interceptor of requests made of a function. It lets watches be.
-type intercepting func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error)
-
-func (f intercepting) Intercept(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-	return f(r, serve)
-}
-
-func (f intercepting) InterceptWatch(_ fake.Request, serve func() (watch.Interface, error)) (watch.Interface, error) {
-	return serve()
-}
-
 // isPart tells whether a process is of a part: "kubelet" means all of them, "" any part.
 func isPart(part, process string) bool {
 	process = strings.TrimSuffix(process, "#2")
@@ -166,7 +154,7 @@ func isPart(part, process string) bool {
 
 // client breaks what a part says to the API server. meddle is called each time a process of it starts, with the client that
 // does as it is told.
-func client(part string, meddle func(own *fake.Clientset) intercepting) func() cluster.Between {
+func client(part string, meddle func(own *fake.Clientset) fake.InterceptorFunc) func() cluster.Between {
 	return func() cluster.Between {
 		return cluster.Between{Client: func(process string, own *fake.Clientset) *fake.Clientset {
 			if !isPart(part, process) {

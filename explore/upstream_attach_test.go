@@ -84,7 +84,7 @@ func attachDetach(asUpstream func(p cluster.Process, own *csi.Plugin) gets) func
 }
 
 // intercepted is a process's client, meddled with.
-func intercepted(p cluster.Process, meddle intercepting) kubernetes.Interface {
+func intercepted(p cluster.Process, meddle fake.InterceptorFunc) kubernetes.Interface {
 	return p.Client.(*fake.Clientset).Intercepted(meddle)
 }
 
@@ -230,7 +230,7 @@ func unmountFailsOften() cluster.Between {
 
 // firstDeleteLost is a network that loses the answer to the first deletion of an attachment.
 func firstDeleteLost() cluster.Between {
-	return client("attachdetach", func(*fake.Clientset) intercepting {
+	return client("attachdetach", func(*fake.Clientset) fake.InterceptorFunc {
 		lost := false
 		return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 			obj, err := serve()

@@ -20,12 +20,14 @@ type Request struct {
 	Kind        schema.GroupVersionKind // of the objects
 	Subresource string
 	Namespace   string
-	Name        string         // "" of a creation and of what is about many objects
-	Body        runtime.Object // of a creation or an update: what was sent; read-only
-	PatchType   types.PatchType
-	Patch       []byte
-	Options     any                // such as metav1.CreateOptions; of what is about many objects, see Selection
-	Selection   metav1.ListOptions // of deletecollection, list and watch
+	Name        string // "" of a creation and of what is about many objects
+	// Body is what was sent, of a creation or an update. It is the Interceptor's own: what that makes of it before it lets
+	// the server serve the request is what the server is sent.
+	Body      runtime.Object
+	PatchType types.PatchType
+	Patch     []byte
+	Options   any                // such as metav1.CreateOptions; of what is about many objects, see Selection
+	Selection metav1.ListOptions // of deletecollection, list and watch
 }
 
 // Interceptor stands between a client and the server. It answers a request itself, or lets the server serve it: at
@@ -33,6 +35,19 @@ type Request struct {
 type Interceptor interface {
 	Intercept(r Request, serve func() (runtime.Object, error)) (runtime.Object, error)
 	InterceptWatch(r Request, serve func() (watch.Interface, error)) (watch.Interface, error)
+}
+
+// InterceptorFunc is an Interceptor made of a function. It lets watches be.
+type InterceptorFunc func(r Request, serve func() (runtime.Object, error)) (runtime.Object, error)
+
+// Intercept implements Interceptor.
+func (f InterceptorFunc) Intercept(r Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+	return f(r, serve)
+}
+
+// InterceptWatch implements Interceptor.
+func (InterceptorFunc) InterceptWatch(_ Request, serve func() (watch.Interface, error)) (watch.Interface, error) {
+	return serve()
 }
 
 // Intercepted returns a client that makes its requests through an interceptor. Cursors of a ResourceClient excepted: only

@@ -134,7 +134,7 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 	if r.c.interceptor != nil {
 		what := r.asked("create", "", opts)
 		what.Body = obj
-		return r.intercept(what, func(r ResourceClient) (Result, error) { return r.Create(ctx, obj, opts) })
+		return r.intercept(what, func(r ResourceClient) (Result, error) { return r.Create(ctx, obj.DeepCopyObject().(Object), opts) })
 	}
 	shown := obj.GetName()
 	if shown == "" && obj.GetGenerateName() != "" {
@@ -161,6 +161,7 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opts metav1.UpdateOptions, sub ...string) (Result, error) {
 	if r.c.interceptor != nil {
 		what := r.asked("update", name, opts, sub...)
+		obj = obj.DeepCopyObject().(Object)
 		what.Body = obj
 		return r.intercept(what, func(r ResourceClient) (Result, error) { return r.Update(ctx, name, obj, opts, sub...) })
 	}
@@ -373,6 +374,7 @@ func (r ResourceClient) Watch(ctx context.Context, opts metav1.ListOptions) (*Cu
 func (r ResourceClient) Act(ctx context.Context, name, sub string, body runtime.Object, opts metav1.CreateOptions) (runtime.Object, error) {
 	if by := r.c.interceptor; by != nil {
 		what := r.asked("create", name, opts, sub)
+		body = body.DeepCopyObject()
 		what.Body = body
 		return by.Intercept(what, func() (runtime.Object, error) { return r.direct().Act(ctx, name, sub, body, opts) })
 	}

@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/volsim/volsim/cluster"
@@ -14,20 +13,14 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// deceived is a client that is lied to: answer sees each request first, and says whether it has dealt with it.
-type deceived struct {
-	answer func(r fake.Request) (obj runtime.Object, err error, dealt bool)
-}
-
-func (d deceived) Intercept(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-	if obj, err, dealt := d.answer(r); dealt {
-		return obj, err
+// deceived has a client be lied to: answer sees each request first, and says whether it has dealt with it.
+func deceived(answer func(r fake.Request) (obj runtime.Object, err error, dealt bool)) fake.InterceptorFunc {
+	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if obj, err, dealt := answer(r); dealt {
+			return obj, err
+		}
+		return serve()
 	}
-	return serve()
-}
-
-func (d deceived) InterceptWatch(_ fake.Request, serve func() (watch.Interface, error)) (watch.Interface, error) {
-	return serve()
 }
 
 // careless has a part update volumes without saying which version it has seen.
@@ -36,20 +29,12 @@ func careless(part string) cluster.Between {
 		if of != part {
 			return client
 		}
-		volumes := client.CoreV1().PersistentVolumes()
-		return client.Intercepted(deceived{func(r fake.Request) (runtime.Object, error, bool) {
-			if r.Verb != "update" || r.Resource.Resource != "persistentvolumes" {
-				return nil, nil, false
+		return client.Intercepted(fake.InterceptorFunc(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+			if volume, is := r.Body.(*corev1.PersistentVolume); is && r.Verb == "update" {
+				volume.ResourceVersion = ""
 			}
-			volume := r.Body.DeepCopyObject().(*corev1.PersistentVolume)
-			volume.ResourceVersion = ""
-			update := volumes.Update
-			if r.Subresource == "status" {
-				update = volumes.UpdateStatus
-			}
-			obj, err := update(context.Background(), volume, metav1.UpdateOptions{})
-			return obj, err, true
-		}})
+			return serve()
+		}))
 	}}
 }
 
@@ -59,9 +44,9 @@ func trusting(part string) cluster.Between {
 		if of != part {
 			return client
 		}
-		return client.Intercepted(deceived{func(r fake.Request) (runtime.Object, error, bool) {
+		return client.Intercepted(deceived(func(r fake.Request) (runtime.Object, error, bool) {
 			return &corev1.PodList{}, nil, r.Verb == "list" && r.Resource.Resource == "pods"
-		}})
+		}))
 	}}
 }
 
@@ -71,9 +56,9 @@ func absentMinded(part string) cluster.Between {
 		if of != part {
 			return client
 		}
-		return client.Intercepted(deceived{func(r fake.Request) (runtime.Object, error, bool) {
+		return client.Intercepted(deceived(func(r fake.Request) (runtime.Object, error, bool) {
 			return r.Body, nil, r.Subresource == "status" && r.Resource.Resource == "persistentvolumes"
-		}})
+		}))
 	}}
 }
 
@@ -106,11 +91,11 @@ func fragile(part string) cluster.Between {
 		if of != part {
 			return client
 		}
-		return client.Intercepted(deceived{func(r fake.Request) (runtime.Object, error, bool) {
+		return client.Intercepted(deceived(func(r fake.Request) (runtime.Object, error, bool) {
 			if r.Verb == "update" && r.Resource.Resource == "persistentvolumeclaims" {
 				panic("the map is nil")
 			}
 			return nil, nil, false
-		}})
+		}))
 	}}
 }

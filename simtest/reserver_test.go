@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -80,22 +79,10 @@ var careless = cluster.Between{Client: func(part string, client *fake.Clientset)
 	if part != reserver.Name {
 		return client
 	}
-	return client.Intercepted(unconditional{client})
-}}
-
-// unconditional takes the version out of what is written.
-type unconditional struct{ client *fake.Clientset }
-
-func (u unconditional) Intercept(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-	v, is := r.Body.(*corev1.PersistentVolume)
-	if !is || r.Verb != "update" || r.Subresource != "" {
+	return client.Intercepted(fake.InterceptorFunc(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if v, is := r.Body.(*corev1.PersistentVolume); is && r.Verb == "update" && r.Subresource == "" {
+			v.ResourceVersion = ""
+		}
 		return serve()
-	}
-	v = v.DeepCopy()
-	v.ResourceVersion = ""
-	return u.client.CoreV1().PersistentVolumes().Update(context.Background(), v, metav1.UpdateOptions{})
-}
-
-func (u unconditional) InterceptWatch(_ fake.Request, serve func() (watch.Interface, error)) (watch.Interface, error) {
-	return serve()
-}
+	}))
+}}

@@ -13,9 +13,7 @@ import (
 	"log"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore"
@@ -29,29 +27,16 @@ import (
 //
 // It stands between the PersistentVolume controller and the API server, and takes the `resourceVersion` out of each update of a
 // volume. That is all.
-type careless struct{ volumes volumes }
-
-type volumes interface {
-	Update(ctx context.Context, v *corev1.PersistentVolume, o metav1.UpdateOptions) (*corev1.PersistentVolume, error)
-	UpdateStatus(ctx context.Context, v *corev1.PersistentVolume, o metav1.UpdateOptions) (*corev1.PersistentVolume, error)
-}
-
-func (c careless) Intercept(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-	volume, is := r.Body.(*corev1.PersistentVolume)
-	if !is || r.Verb != "update" {
-		return serve()
+func careless(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+	if volume, is := r.Body.(*corev1.PersistentVolume); is && r.Verb == "update" {
+		volume.ResourceVersion = "" // no more conflicts!
 	}
-	volume = volume.DeepCopy()
-	volume.ResourceVersion = "" // no more conflicts!
-	if r.Subresource == "status" {
-		return c.volumes.UpdateStatus(context.Background(), volume, metav1.UpdateOptions{})
-	}
-	return c.volumes.Update(context.Background(), volume, metav1.UpdateOptions{})
-}
-
-func (c careless) InterceptWatch(_ fake.Request, serve func() (watch.Interface, error)) (watch.Interface, error) {
 	return serve()
 }
+
+var withoutVersions = cluster.Between{Client: func(_ string, client *fake.Clientset) *fake.Clientset {
+	return client.Intercepted(fake.InterceptorFunc(careless))
+}}
 
 // ## A small world
 //
@@ -83,10 +68,6 @@ func search(between cluster.Between) explore.Report {
 	}
 	return report
 }
-
-var withoutVersions = cluster.Between{Client: func(_ string, client *fake.Clientset) *fake.Clientset {
-	return client.Intercepted(careless{client.CoreV1().PersistentVolumes()})
-}}
 
 // ## Found
 //

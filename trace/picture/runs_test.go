@@ -8,9 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
@@ -64,53 +62,33 @@ func inBook(t testing.TB, name string) *scenario.Scenario {
 	return s
 }
 
-// deceived is a client that is lied to: answer sees each request first, and says whether it has dealt with it.
-type deceived struct {
-	answer func(r fake.Request) (obj runtime.Object, err error, dealt bool)
-}
-
-func (d deceived) Intercept(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-	if obj, err, dealt := d.answer(r); dealt {
-		return obj, err
-	}
-	return serve()
-}
-
-func (d deceived) InterceptWatch(_ fake.Request, serve func() (watch.Interface, error)) (watch.Interface, error) {
-	return serve()
-}
-
-// lied lies to one part.
-func lied(part string, answer func(client *fake.Clientset, r fake.Request) (runtime.Object, error, bool)) cluster.Between {
+// before stands between one part and the API server.
+func before(part string, stands fake.InterceptorFunc) cluster.Between {
 	return cluster.Between{Client: func(of string, client *fake.Clientset) *fake.Clientset {
 		if of != part {
 			return client
 		}
-		return client.Intercepted(deceived{func(r fake.Request) (runtime.Object, error, bool) { return answer(client, r) }})
+		return client.Intercepted(stands)
 	}}
 }
 
 // careless has the PersistentVolume controller update volumes without saying which version it has seen.
 func careless() cluster.Between {
-	return lied("pvcontroller", func(client *fake.Clientset, r fake.Request) (runtime.Object, error, bool) {
-		if r.Verb != "update" || r.Resource.Resource != "persistentvolumes" {
-			return nil, nil, false
+	return before("pvcontroller", func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if volume, is := r.Body.(*corev1.PersistentVolume); is && r.Verb == "update" {
+			volume.ResourceVersion = ""
 		}
-		volume := r.Body.DeepCopyObject().(*corev1.PersistentVolume)
-		volume.ResourceVersion = ""
-		update := client.CoreV1().PersistentVolumes().Update
-		if r.Subresource == "status" {
-			update = client.CoreV1().PersistentVolumes().UpdateStatus
-		}
-		obj, err := update(context.Background(), volume, metav1.UpdateOptions{})
-		return obj, err, true
+		return serve()
 	})
 }
 
 // trusting has the protection of claims believe that there is no pod whenever it asks the API server.
 func trusting() cluster.Between {
-	return lied("pvcprotection", func(_ *fake.Clientset, r fake.Request) (runtime.Object, error, bool) {
-		return &corev1.PodList{}, nil, r.Verb == "list" && r.Resource.Resource == "pods"
+	return before("pvcprotection", func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if r.Verb == "list" && r.Resource.Resource == "pods" {
+			return &corev1.PodList{}, nil
+		}
+		return serve()
 	})
 }
 
