@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	mountutils "k8s.io/mount-utils"
@@ -25,12 +26,39 @@ func (r *Real) Grow(ctx context.Context, device, target string) error {
 	if err != nil {
 		return err
 	}
-	_, err = mountutils.NewResizeFs(contextExec{Interface: utilexec.New(), ctx: ctx}).Resize(device, to)
+	super, err := ReadSuperblock(device)
+	if err != nil {
+		return err
+	}
+	exec := contextExec{Interface: utilexec.New(), ctx: ctx}
+	_, err = mountutils.NewResizeFs(knowingExec{Interface: exec, device: device, fsType: super.Type}).Resize(device, to)
 	if err != nil && strings.Contains(err.Error(), "Permission denied to resize filesystem") {
 		err = fmt.Errorf("%w: %w", ErrGrowMounted, err)
 	}
 	return err
 }
+
+// knowingExec spares blkid, of whose answer mount-utils takes no more than the type of
+// the file system on a device, where that is known.
+type knowingExec struct {
+	utilexec.Interface
+	device, fsType string
+}
+
+func (e knowingExec) Command(name string, arguments ...string) utilexec.Cmd {
+	if name == "blkid" && e.fsType != "" && slices.Contains(arguments, e.device) {
+		return answer{output: "TYPE=" + e.fsType + "\n"}
+	}
+	return e.Interface.Command(name, arguments...)
+}
+
+// answer is a command that need not be run.
+type answer struct {
+	utilexec.Cmd
+	output string
+}
+
+func (a answer) CombinedOutput() ([]byte, error) { return []byte(a.output), nil }
 
 // GrowUnmounted lets a file system of ext2 to ext4 on the device, which is not
 // mounted, have all of the device. Another one, or one that has, is left as it is.

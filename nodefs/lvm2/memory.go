@@ -80,7 +80,7 @@ func (s *System) heads() []head {
 	disks := s.Disks()
 	heads := make([]head, 0, len(disks))
 	for _, disk := range disks {
-		each, ok := readHead(disk.Name, s.node(disk.Name))
+		each, ok := s.readHead(disk)
 		if !ok {
 			return nil
 		}

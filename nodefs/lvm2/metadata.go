@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
-	"io"
 	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/volsim/volsim/nodefs/loopdev"
 )
 
 const (
@@ -45,8 +46,9 @@ var (
 
 // head is what the beginning of a disk says.
 type head struct {
-	disk string // its name
-	raw  []byte
+	disk   string // its name
+	source string // where it was read, and what it tells of can be
+	raw    []byte
 	// uuid is the physical volume's that the disk is, as metadata writes it; "" of none.
 	uuid string
 	// keeps says that the disk keeps metadata: so many bytes, with a checksum, at a
@@ -63,15 +65,23 @@ func checksum(data []byte) uint32 {
 
 // readHead reads the head of a disk. It is not ok if that does not say enough: the disk
 // cannot be read, or keeps its metadata elsewhere.
-func readHead(disk, device string) (h head, ok bool) {
-	file, err := os.Open(device)
-	if err != nil {
-		return h, false
+//
+// A disk that is a file is read as that while its loop device is bound to it: LVM writes
+// past the device's cache, so whoever reads the device waits for the disk each time.
+func (s *System) readHead(disk Disk) (h head, ok bool) {
+	h = head{disk: disk.Name, raw: make([]byte, headSize)}
+	if disk.Zeroed {
+		inode, fileSystem, err := readStart(disk.Path, h.raw)
+		bound, peekErr := loopdev.Peek(disk.Device)
+		if err == nil && peekErr == nil && bound.Mark == diskMark && bound.Inode == inode && bound.FileSystem == fileSystem {
+			h.source = disk.Path
+		}
 	}
-	defer file.Close()
-	h = head{disk: disk, raw: make([]byte, headSize)}
-	if _, err := io.ReadFull(file, h.raw); err != nil {
-		return h, false
+	if h.source == "" {
+		h.source = s.node(disk.Name)
+		if _, _, err := readStart(h.source, h.raw); err != nil {
+			return h, false
+		}
 	}
 	for sector := range labelSectors {
 		label := h.raw[sector*sectorSize:][:sectorSize]
@@ -109,11 +119,11 @@ func dashed(uuid string) string {
 
 // readMetadata reads the metadata that a head tells of. It gives errStrange for one
 // that has been overwritten since, as any but the last two may be.
-func (h *head) readMetadata(device string) (string, error) {
+func (h *head) readMetadata() (string, error) {
 	if h.size > h.areaSize || h.offset < headerLength || h.offset >= h.areaSize {
 		return "", errStrange
 	}
-	file, err := os.Open(device)
+	file, err := os.Open(h.source)
 	if err != nil {
 		return "", err
 	}
@@ -155,7 +165,7 @@ func (s *System) reportOf(heads []head, group string) (*Report, error) {
 		if keeper != nil && keeper.size == each.size && keeper.checksum == each.checksum {
 			continue // the same
 		}
-		found, err := each.readMetadata(s.node(each.disk))
+		found, err := each.readMetadata()
 		if err != nil {
 			return nil, err
 		}

@@ -162,7 +162,7 @@ func TestStrangeMetadata(t *testing.T) {
 		t.Errorf("it was overwritten: %v", err)
 	}
 
-	disk, err := os.OpenFile(d.node("pv0"), os.O_RDWR, 0)
+	disk, err := os.OpenFile(d.node("pv0"), os.O_RDWR|os.O_SYNC, 0)
 	d.must(err)
 	kept := make([]byte, 1)
 	_, err = disk.ReadAt(kept, metadataAt+headerLocation)
@@ -175,6 +175,36 @@ func TestStrangeMetadata(t *testing.T) {
 	_, err = disk.WriteAt(kept, metadataAt+headerLocation)
 	d.must(errors.Join(err, disk.Close()))
 	d.wantSame("as before")
+}
+
+// A disk is read as its file only while that is what its loop device is bound to.
+func TestDisksAreReadAsTheirFiles(t *testing.T) {
+	d := newOnDisks(t)
+	from := func(want func(Disk) string) {
+		t.Helper()
+		_, err := d.group.Create(t.Context(), Spec{Name: "v", Size: 4 << 20})
+		d.must(err)
+		d.wantSame("made")
+		for i, disk := range d.Disks() {
+			if got := d.heads()[i].source; got != want(disk) {
+				t.Errorf("%s is read from %s, want %s", disk.Name, got, want(disk))
+			}
+		}
+		d.must(d.group.Remove(t.Context(), "v"))
+		d.wantSame("removed")
+	}
+	asFile := func(disk Disk) string { return disk.Path }
+	asDevice := func(disk Disk) string { return d.node(disk.Name) }
+	from(asFile)
+	for _, disk := range d.Disks() { // another file has its name
+		d.must(os.Rename(disk.Path, disk.Path+".moved"))
+		d.must(os.WriteFile(disk.Path, make([]byte, headSize), 0o600))
+	}
+	from(asDevice)
+	for _, disk := range d.Disks() {
+		d.must(os.Rename(disk.Path+".moved", disk.Path))
+	}
+	from(asFile)
 }
 
 func TestText(t *testing.T) {
