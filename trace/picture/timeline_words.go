@@ -5,10 +5,18 @@ import (
 	"strings"
 )
 
-// mermaid gives the timeline as a Gantt chart in which each instant takes a second: Mermaid knows no other time.
+// mermaid gives the timeline as a Gantt chart in which each instant takes a millisecond: Mermaid knows no other time, and of
+// seconds it takes beginnings for milliseconds. The names of tracks want room, which it does not make by itself.
 func (p *timeline) mermaid() string {
+	names := 0
+	for _, g := range p.groups {
+		for _, k := range g.tracks {
+			names = max(names, len(k.full()))
+		}
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "---\ntitle: %q\n---\ngantt\n  dateFormat X\n  axisFormat %%s\n", p.title)
+	fmt.Fprintf(&b, "---\ntitle: %q\nconfig:\n  gantt:\n    leftPadding: %d\n---\n", p.title, mermaidMargin+names*mermaidLetter)
+	b.WriteString("gantt\n  dateFormat x\n  axisFormat %Q\n")
 	for _, g := range p.groups {
 		for _, k := range g.tracks {
 			fmt.Fprintf(&b, "  section %s\n", strings.ReplaceAll(plain(k.full()), ":", ""))
@@ -26,6 +34,12 @@ func (p *timeline) mermaid() string {
 	}
 	return b.String()
 }
+
+// What a name takes beside a Gantt chart, in Mermaid's pixels.
+const (
+	mermaidMargin = 20
+	mermaidLetter = 6
+)
 
 // full is the whole name of a track.
 func (k *track) full() string { return strings.TrimSpace(k.name + " " + k.under) }
