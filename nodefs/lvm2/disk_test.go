@@ -107,6 +107,30 @@ func TestAnothersDisksAreNotTaken(t *testing.T) {
 	})
 }
 
+// The files of a volume group that was removed are what they were when they were made.
+func TestDisksOfARemovedGroupAreAddedAgain(t *testing.T) {
+	ofMetadata(t)
+	eachMode(t, func(t *testing.T, w *world) {
+		w.create(t, lvm2.Spec{Name: "v", Size: 16 * mib})
+		fill(t, w.activate(t, "v"), 7)
+		must(t, w.group.Remove(w.ctx, "v"))
+		must(t, w.group.RemoveGroup(w.ctx))
+		disks := w.Disks()
+		must(t, w.Detach(w.ctx))
+		var names []string
+		for _, disk := range disks {
+			if output, err := exec.Command("stat", "-c", "%b", disk.Path).CombinedOutput(); err != nil || string(output) != "0\n" {
+				t.Errorf("%s takes %q blocks (%v)", disk.Path, output, err)
+			}
+			again, err := w.AddFile(w.ctx, disk.Path, 0)
+			must(t, err)
+			names = append(names, again.Name)
+		}
+		_, err := w.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{Name: w.group.Name(), Disks: names})
+		must(t, err)
+	})
+}
+
 // A volume group without a system ID is anybody's; it was made by who did not ask us.
 func TestAVolumeGroupWithoutSystemIDIsNotTaken(t *testing.T) {
 	ofMetadata(t)

@@ -226,7 +226,8 @@ func (g *VolumeGroup) Check(ctx context.Context) error {
 }
 
 // RemoveGroup removes a volume group without volumes, so that its disks are
-// nobody's. It gives ErrInUse while there are volumes.
+// nobody's, and those that are files of ours as empty as when they were made. It gives
+// ErrInUse while there are volumes.
 func (g *VolumeGroup) RemoveGroup(ctx context.Context) error {
 	release, err := g.lock(ctx)
 	if err != nil {
@@ -245,7 +246,7 @@ func (g *VolumeGroup) RemoveGroup(ctx context.Context) error {
 	}
 	arguments := []string{"pvremove", "-q"}
 	for _, each := range report.PhysicalVolumes {
-		if each.Name != "" {
+		if each.Name != "" && !g.system.empty(each.Name) {
 			arguments = append(arguments, g.system.node(each.Name))
 		}
 	}

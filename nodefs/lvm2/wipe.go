@@ -1,6 +1,10 @@
 package lvm2
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/volsim/volsim/nodefs/blockdev"
+)
 
 // endsSize is how much of a volume's beginning and end is wiped: file systems,
 // tables of partitions and RAIDs keep their signatures there.
@@ -48,6 +52,18 @@ func (s *System) discardUnused(report *Report) error {
 		}
 	}
 	return s.discard(report, []LogicalVolume{unused})
+}
+
+// empty makes a disk that is a file a single hole, which may be added again; false if it
+// is none, or that cannot be done. A process that is killed before leaves a physical
+// volume of nobody's, which may be, too.
+func (s *System) empty(name string) bool {
+	disk, _ := s.diskNamed(name)
+	if !disk.Zeroed {
+		return false
+	}
+	size, err := blockdev.Size(disk.Device)
+	return err == nil && discardRange(disk.Device, 0, size) == nil
 }
 
 func discardOn(disk Disk, start, size int64) error {

@@ -217,6 +217,13 @@ func TestADiskOfAnotherLVM(t *testing.T) {
 	if err := theirs.Destroy(t.Context()); err != nil {
 		t.Error(err)
 	}
+	ours, err := New(t.Context(), Config{Nodes: []NodeConfig{cfg}})
+	if err != nil {
+		t.Fatalf("what is nobody's any more is not taken: %v", err)
+	}
+	if err := ours.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestWhatIsNotTaken(t *testing.T) {
