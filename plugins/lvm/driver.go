@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/volsim/volsim/nodefs/lvm2"
@@ -125,49 +127,96 @@ func open(ctx context.Context, cfg NodeConfig) (*pool, error) {
 	}, nil
 }
 
-// groupOf gives the system its disks and returns the volume group on them.
+// groupOf gives the system its disks and returns the volume group on them. Files that
+// are not there are made last, once it is known that they are no disks of the volume
+// group that somebody has taken away.
 func groupOf(ctx context.Context, system *lvm2.System, cfg NodeConfig) (*lvm2.VolumeGroup, error) {
-	var disks []string
-	for _, file := range cfg.Files {
-		disk, err := system.AddFile(ctx, file.Path, file.SizeBytes)
-		if err != nil {
-			return nil, err
-		}
-		disks = append(disks, disk.Name)
-	}
-	for _, device := range cfg.Devices {
-		disk, err := system.AddDevice(ctx, device)
-		if err != nil {
-			return nil, err
-		}
-		disks = append(disks, disk.Name)
-	}
-	if len(disks) == 0 {
+	if len(cfg.Files)+len(cfg.Devices) == 0 {
 		return nil, errors.New("no disk: give it a device or a file")
 	}
 	name := cmp.Or(cfg.Group, GroupName(cfg.Name))
-	there, err := system.VolumeGroups(ctx)
+	disks := map[string]string{} // their names, by path
+	addFiles := func(wanted func(path string) bool) error {
+		for _, file := range cfg.Files {
+			if !wanted(file.Path) {
+				continue
+			}
+			disk, err := system.AddFile(ctx, file.Path, file.SizeBytes)
+			if err != nil {
+				return err
+			}
+			disks[file.Path] = disk.Name
+		}
+		return nil
+	}
+	if err := addFiles(isThere); err != nil {
+		return nil, err
+	}
+	for _, path := range cfg.Devices {
+		disk, err := system.AddDevice(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		disks[path] = disk.Name
+	}
+	group, err := groupOn(ctx, system, cfg, name)
+	if err == nil {
+		err = addFiles(func(path string) bool { return disks[path] == "" })
+	}
 	if err != nil {
 		return nil, err
 	}
-	for _, each := range there {
-		if each == name {
-			group, err := system.VolumeGroup(ctx, name)
-			if err == nil {
-				err = group.ExtendGroup(ctx, disks...)
-			}
-			return group, err
-		}
+	var names []string
+	for _, file := range cfg.Files {
+		names = append(names, disks[file.Path])
 	}
-	if cfg.Group == "" && len(there) > 0 {
-		return nil, fmt.Errorf("its disks have volume group %s, and not %s, which is this node's by default: name it (--group %s)",
-			strings.Join(there, ", "), name, there[0])
+	for _, path := range cfg.Devices {
+		names = append(names, disks[path])
 	}
-	spec := lvm2.GroupSpec{Name: name, Disks: disks}
+	if group != nil {
+		return group, group.ExtendGroup(ctx, names...)
+	}
+	spec := lvm2.GroupSpec{Name: name, Disks: names}
 	if len(cfg.Devices) == 0 {
 		spec.MetadataCopies = fileCopies
 	}
 	return system.CreateVolumeGroup(ctx, spec)
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// groupOn returns the volume group of a name, if the disks that there are have it. It
+// is an error if they have others, or not all of it, and nil if they have none.
+func groupOn(ctx context.Context, system *lvm2.System, cfg NodeConfig, name string) (*lvm2.VolumeGroup, error) {
+	there, err := system.VolumeGroups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(there, name) {
+		if cfg.Group == "" && len(there) > 0 {
+			return nil, fmt.Errorf("its disks have volume group %s, and not %s, which is this node's by default: name it (--group %s)",
+				strings.Join(there, ", "), name, there[0])
+		}
+		return nil, nil
+	}
+	group, err := system.VolumeGroup(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	report, err := group.Report(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, disk := range report.PhysicalVolumes {
+		if disk.Missing {
+			return nil, fmt.Errorf("volume group %s: %w: physical volume %s: bring it back, or take it out (vgreduce --removemissing)",
+				name, lvm2.ErrMissingDevice, disk.UUID)
+		}
+	}
+	return group, nil
 }
 
 // Close gives the volume groups back as they are: volumes stay, attached ones

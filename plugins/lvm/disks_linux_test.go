@@ -1,0 +1,53 @@
+package lvm
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/volsim/volsim/nodefs/loopdev"
+	"github.com/volsim/volsim/nodefs/lvm2"
+)
+
+// A disk whose file is taken away is listed. A driver that is opened without it makes no
+// other in its place, and goes on when it is back.
+func TestADiskThatIsTakenAway(t *testing.T) {
+	m := newMachine(t)
+	id, err := m.create("volume", nil)
+	m.must(err)
+	disk := m.driver.pools[0].system.Disks()[0]
+	away := disk.Path + ".away"
+	m.must(os.Link(disk.Path, away))
+	m.must(os.Remove(disk.Path))
+	orphans, err := m.driver.Orphans(t.Context())
+	m.must(err)
+	if len(orphans) != 1 || !strings.Contains(orphans[0], "losetup -d "+disk.Device) || !strings.Contains(orphans[0], disk.Path) {
+		t.Errorf("orphans: %q", orphans)
+	}
+
+	m.must(m.driver.Close())
+	bound, err := loopdev.At(disk.Device)
+	m.must(err)
+	if !bound.Deleted || bound.Backing != disk.Path {
+		t.Fatalf("%s is %+v", disk.Device, bound)
+	}
+	m.must(loopdev.Unbind(t.Context(), bound))
+	if driver, err := openIn(m.dir, nil); !errors.Is(err, lvm2.ErrMissingDevice) {
+		t.Errorf("it was opened: %v, %v", driver, err)
+	}
+	if _, err := os.Lstat(disk.Path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is another file in its place: %v", err)
+	}
+
+	m.must(os.Rename(away, disk.Path))
+	m.open()
+	lv, err := m.driver.pools[0].find(t.Context(), id)
+	if err != nil || len(lv.Extents) != 1 {
+		t.Errorf("the volume is %+v (%v)", lv, err)
+	}
+	if orphans, err = m.driver.Orphans(t.Context()); err != nil || len(orphans) > 0 {
+		t.Errorf("orphans: %q, %v", orphans, err)
+	}
+}
