@@ -7,11 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+
 	"github.com/volsim/volsim/nodefs/loopdev"
 	"github.com/volsim/volsim/nodefs/lvm2"
 )
 
-// A disk whose file is taken away is listed. A driver that is opened without it makes no
+// A disk whose file is taken away is listed, and is missing once its loop device goes, too. A driver that is opened without it makes no
 // other in its place, and goes on when it is back.
 func TestADiskThatIsTakenAway(t *testing.T) {
 	m := newMachine(t)
@@ -27,13 +30,17 @@ func TestADiskThatIsTakenAway(t *testing.T) {
 		t.Errorf("orphans: %q", orphans)
 	}
 
-	m.must(m.driver.Close())
 	bound, err := loopdev.At(disk.Device)
 	m.must(err)
 	if !bound.Deleted || bound.Backing != disk.Path {
 		t.Fatalf("%s is %+v", disk.Device, bound)
 	}
 	m.must(loopdev.Unbind(t.Context(), bound))
+	_, err = m.create("another", nil)
+	wantStatus(t, err, codes.Unavailable, "bring its disks back")
+	_, err = m.driver.Controller().DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+	wantStatus(t, err, codes.Unavailable, "bring its disks back")
+	m.must(m.driver.Close())
 	if driver, err := openIn(m.dir, nil); !errors.Is(err, lvm2.ErrMissingDevice) {
 		t.Errorf("it was opened: %v, %v", driver, err)
 	}
