@@ -27,11 +27,15 @@ func endOf(c *cluster.Cluster) End {
 	return end
 }
 
-// String gives "2 claim Bound, 1 pod Running".
+// String gives "2 claims Bound, 1 pod Running".
 func (e End) String() string {
 	var words []string
 	for _, k := range slices.Sorted(maps.Keys(e)) {
-		words = append(words, fmt.Sprintf("%d %s", e[k], k))
+		kind, phase, _ := strings.Cut(k, " ")
+		if e[k] != 1 {
+			kind += "s"
+		}
+		words = append(words, strings.TrimSpace(fmt.Sprintf("%d %s %s", e[k], kind, phase)))
 	}
 	if words == nil {
 		return "nothing"
