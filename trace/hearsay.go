@@ -16,18 +16,22 @@ type Hearsay struct {
 	heard  map[string]map[string]int // component: resource: up to which version
 	born   map[string]int            // component: the step at which it was killed last; what it did before is forgotten
 	bases  map[string]Basis          // by actor: on what it decides what it does next
+
+	workers map[string]bool // actors that take up one task after the other, of which it is known when they do
 }
 
 // NewHearsay returns one of a world in which nobody has heard of anything.
 func NewHearsay() *Hearsay {
 	return &Hearsay{
 		writes: map[string][]write{}, heard: map[string]map[string]int{}, born: map[string]int{}, bases: map[string]Basis{},
+		workers: map[string]bool{},
 	}
 }
 
-// Basis is what an actor knew when it decided what to do: right after what it did before.
+// Basis is what an actor knew when it decided what to do: right after what it did before. Of an operation it is not known
+// when it was begun: there may have been another of its name.
 type Basis struct {
-	Record  *Record   // what it did before
+	Record  *Record   // what it did before; nil: that is not known
 	Unheard []*Record // the writes by others that its component's caches had not heard of, in their order
 }
 
@@ -60,6 +64,9 @@ func (r *Record) Resource() string {
 // Records are noted in their order.
 func (h *Hearsay) Note(r *Record, matters bool) {
 	part := Component(r.Actor)
+	if r.Kind == KindWork {
+		h.workers[r.Actor] = true
+	}
 	switch {
 	case r.Kind == KindDeliver:
 		if h.heard[part] == nil {
@@ -100,11 +107,19 @@ func Dies(r *Record) string {
 // Basis is on what an actor decided what it does now. It is to be asked before that is noted.
 func (h *Hearsay) Basis(actor string) (basis Basis, has bool) {
 	basis, has = h.bases[actor]
+	if has && !h.workers[actor] { // it may have been begun later, by who had heard of more
+		now := h.Unheard(Component(actor))
+		basis.Unheard = slices.DeleteFunc(slices.Clone(basis.Unheard), func(w *Record) bool { return !slices.Contains(now, w) })
+		basis.Record = nil
+	}
 	return basis, has
 }
 
-// Since are the writes by others to the object of a record since a basis.
+// Since are the writes by others to the object of a record since a basis; none if it is not known when that was.
 func (h *Hearsay) Since(r *Record, from Basis) []*Record {
+	if from.Record == nil {
+		return nil
+	}
 	writes := h.writes[r.Resource()]
 	i := len(writes)
 	for i > 0 && writes[i-1].record.Step > from.Record.Step {

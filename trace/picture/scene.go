@@ -17,7 +17,6 @@ type scene struct {
 	history  history
 	missed   map[string][]*trace.Record // by component: what it acted without knowing
 	dead     map[string]bool            // components
-	workers  map[string]bool            // actors that take up work, and decide anew whenever they do
 	records  []trace.Record             // all
 	began    int                        // how many of them were before
 	happened []happening
@@ -61,7 +60,7 @@ const (
 func newScene(records []trace.Record, o Options) *scene {
 	s := &scene{
 		options: o, cast: trace.NewCast(records), hearsay: trace.NewHearsay(), history: history{},
-		missed: map[string][]*trace.Record{}, dead: map[string]bool{}, workers: map[string]bool{}, records: slices.Clone(records),
+		missed: map[string][]*trace.Record{}, dead: map[string]bool{}, records: slices.Clone(records),
 	}
 	for _, key := range o.Objects {
 		s.cast.Enter(key)
@@ -85,9 +84,6 @@ func newScene(records []trace.Record, o Options) *scene {
 				remarks = remarks[1:]
 			}
 			s.look(i)
-		}
-		if r.Kind == trace.KindWork {
-			s.workers[r.Actor] = true
 		}
 		s.history.note(r)
 		s.hearsay.Note(r, s.cast.Concerns(r))
@@ -207,12 +203,8 @@ func (s *scene) ignorance(h *happening) {
 	if !has {
 		return
 	}
-	if since := s.hearsay.Since(h.record, basis); len(since) > 0 && s.workers[h.record.Actor] {
+	if since := s.hearsay.Since(h.record, basis); len(since) > 0 {
 		h.basis, h.since = basis.Record, since
-	}
-	if !s.workers[h.record.Actor] { // when it was begun is not known: it may have been told meanwhile
-		now := s.hearsay.Unheard(part)
-		basis.Unheard = slices.DeleteFunc(slices.Clone(basis.Unheard), func(w *trace.Record) bool { return !slices.Contains(now, w) })
 	}
 	if !slices.Equal(basis.Unheard, s.missed[part]) {
 		h.unaware, h.missed = s.beliefs(part, basis.Unheard), basis.Unheard
