@@ -74,9 +74,9 @@ func search(between cluster.Between) explore.Report {
 
 // ## Found
 //
-// This is all it takes. The first controller chooses the disk for wiki, and is held back before it writes that. Meanwhile the
-// second one gives the disk to mail. The old write names no version, so it goes through: mail's claim is Bound, and its disk is
-// reserved for wiki.
+// Two holds are all it takes. The admin waits, so the first controller is alone when it chooses the disk for wiki. It is held back
+// before it writes that; the second one gives the disk to mail. The old write names no version, so it goes through: mail's claim
+// is Bound, and its disk is reserved for wiki.
 func found() {
 	failure := search(withoutVersions).Failure
 	fmt.Printf("found in schedule %d\n", failure.Schedules)
@@ -89,7 +89,7 @@ func found() {
 func answer() {
 	report := search(cluster.Between{})
 	fmt.Printf("%d schedules, %s; failure: %v\n", report.Schedules, report.Complete, report.Failure)
-	fmt.Println("That these rules hold in this small world with at most two holds. Of three, of crashes and of quite other orders nothing is proved.")
+	fmt.Println("No. These rules hold in this small world with at most two holds; of three, of crashes and of quite other orders nothing is proved.")
 }
 
 func main() {

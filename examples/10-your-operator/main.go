@@ -1,8 +1,8 @@
 // # Lesson 10: test your own operator
 //
 // The parts of the world that you have met are ordinary controllers, and yours can stand among them. Here is a small one: it puts
-// the name of the claim on each volume, as a label, so that `kubectl get pv -l claim=data` finds it. It looks right, and works nearly
-// always. Yet it can make Alice lose her data.
+// the name of the claim on each volume, as a label, so that `kubectl get pv -l claim=data` finds it. It looks right, and in
+// the ordinary order of events it is. Yet it can make Alice lose her data.
 package main
 
 import (
@@ -63,8 +63,8 @@ func labeler(careful bool) cluster.Part {
 
 // ## What Alice does
 //
-// She wants to keep her data when the claim goes. The volume's reclaim policy decides about the disk: Delete removes it, Retain
-// keeps it (the volume is called Released then). So she first sets her claim's volume to Retain.
+// She wants to keep her data when the claim goes. The volume is Released then, and its reclaim policy decides: Delete removes the
+// disk, Retain keeps it. So she first sets her claim's volume to Retain.
 var alice = `
 parts: pvcontroller, pvcprotection, pvprotection, provisioner
 user alice
@@ -89,9 +89,9 @@ func search(careful bool) explore.Report {
 
 // ## The search
 //
-// Each schedule holds one actor back, at one step. One of them is the bad one: all rules of package invariant hold, but it does not
-// end as the ordinary course does, with one volume Released. An update writes the whole object as it was read. So the label's late
-// write puts the old policy back, too: Delete (and a finalizer that was taken off meanwhile).
+// Each schedule holds one actor back, at one step. One of them is the bad one: no rule such as I2 is broken, but it does not end as
+// the schedule without holds does, with one volume Released. An update writes all but the status as it was read. So the volume stays
+// Released, and the label's late write puts its old policy back: Delete.
 func found() {
 	failure := search(false).Failure
 	fmt.Printf("found in schedule %d\n", failure.Schedules)
@@ -104,8 +104,8 @@ func found() {
 func answer() {
 	report := search(true)
 	fmt.Printf("%d schedules, %s; failure: %v\n", report.Schedules, report.Complete, report.Failure)
-	fmt.Println("Without the marked line the late write meets a conflict, and the labeler is called again. (A patch of the label alone would do, too.)")
-	fmt.Println("That is sure for one hold in Alice's small world. `simtest.Explore` draws what Alice does as well; `volsim explore` goes on for hours.")
+	fmt.Println("Without the marked line the late write meets a conflict, and the labeler is called again.")
+	fmt.Println("That is sure for one hold in Alice's small world. Depth: 2 tries two; simtest.Explore makes up what Alice does, too.")
 }
 
 func main() {

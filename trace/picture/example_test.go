@@ -34,7 +34,7 @@ func ExampleSpaceTime() {
 	//   │        11 <─────o      13  pvcontroller marks volume disk Bound
 	//   │        12 <─────o      15  pvcontroller binds claim default/data to volume disk
 	//   │        13 <─────o      17  pvcontroller marks claim default/data Bound
-	// o acts; numbers are resourceVersions
+	// o acts; left: resourceVersions, right: steps
 }
 
 func ExampleStates() {

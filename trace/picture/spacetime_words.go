@@ -152,7 +152,7 @@ func (p *spaceTime) cell(c cells, now *moment, s stroke) {
 
 // key says what the signs are that there are.
 func (p *spaceTime) key() string {
-	key := "o acts; numbers are resourceVersions"
+	key := "o acts; left: resourceVersions, right: steps"
 	for _, sign := range []struct {
 		what  ink
 		words string
