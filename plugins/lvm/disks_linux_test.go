@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -56,5 +57,47 @@ func TestADiskThatIsTakenAway(t *testing.T) {
 	}
 	if orphans, err = m.driver.Orphans(t.Context()); err != nil || len(orphans) > 0 {
 		t.Errorf("orphans: %q, %v", orphans, err)
+	}
+}
+
+// A driver whose only disk is away is not taken for a new one, unless somebody says so.
+func TestAllDisksAreTakenAway(t *testing.T) {
+	needLVM(t)
+	dir := plainDir(t)
+	disk := filepath.Join(dir, "disk")
+	cfg := Config{Nodes: []NodeConfig{{
+		Name: node, Group: groupIn(dir), Files: []File{{Path: disk, SizeBytes: 256 << 20}},
+		LVM: lvm2.Config{Directory: filepath.Join(dir, "lvm"), SystemID: "volsim-test-away"},
+	}}}
+	open := func() *Driver {
+		t.Helper()
+		driver, err := New(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return driver
+	}
+	driver := open()
+	if err := errors.Join(driver.pools[0].system.Detach(t.Context()), driver.Close(), os.Rename(disk, disk+".away")); err != nil {
+		t.Fatal(err)
+	}
+	note := filepath.Join(dir, "lvm", groupFile)
+	if _, err := New(t.Context(), cfg); !errors.Is(err, lvm2.ErrMissingDevice) || !strings.Contains(err.Error(), note) {
+		t.Errorf("it was opened, or does not say what to do: %v", err)
+	}
+	if _, err := os.Lstat(disk); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is another file in its place: %v", err)
+	}
+	if err := os.Remove(note); err != nil {
+		t.Fatal(err)
+	}
+	if err := open().Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(disk+".away", disk); err != nil {
+		t.Fatal(err)
+	}
+	if err := open().Destroy(t.Context()); err != nil { // what came back is taken as it is
+		t.Fatal(err)
 	}
 }

@@ -119,7 +119,10 @@ func open(ctx context.Context, cfg NodeConfig) (*pool, error) {
 		return nil, errors.Join(err, system.Close())
 	}
 	notes := blockcsi.Notes{Dir: filepath.Join(cfg.LVM.Directory, notesFolder)}
-	if err := os.MkdirAll(notes.Dir, 0o700); err != nil {
+	if err = os.MkdirAll(notes.Dir, 0o700); err == nil {
+		err = os.WriteFile(filepath.Join(cfg.LVM.Directory, groupFile), []byte(group.Name()), 0o600)
+	}
+	if err != nil {
 		return nil, errors.Join(err, system.Close())
 	}
 	return &pool{
@@ -160,6 +163,9 @@ func groupOf(ctx context.Context, system *lvm2.System, cfg NodeConfig) (*lvm2.Vo
 		disks[path] = disk.Name
 	}
 	group, err := groupOn(ctx, system, cfg, name)
+	if err == nil && group == nil {
+		err = checkNew(cfg, name)
+	}
 	if err == nil {
 		err = addFiles(func(path string) bool { return disks[path] == "" })
 	}
@@ -217,6 +223,24 @@ func groupOn(ctx context.Context, system *lvm2.System, cfg NodeConfig, name stri
 		}
 	}
 	return group, nil
+}
+
+// groupFile is below the private LVM's directory, and holds the name of the volume group
+// that the node has: without its disks it is not to be taken for one that has none yet.
+const groupFile = "volume-group"
+
+// checkNew gives an error if the volume group that is about to be made was there before.
+func checkNew(cfg NodeConfig, name string) error {
+	file := filepath.Join(cfg.LVM.Directory, groupFile)
+	before, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && string(before) != name {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("volume group %s: %w: it was on this node's disks and is on none of those that are there: bring them back, or remove %s to begin anew",
+		name, lvm2.ErrMissingDevice, file)
 }
 
 // Close gives the volume groups back as they are: volumes stay, attached ones

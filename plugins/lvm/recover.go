@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/volsim/volsim/nodefs/lvm2"
 	"github.com/volsim/volsim/plugins/blockcsi"
@@ -125,7 +126,7 @@ func (p *pool) destroy(ctx context.Context) error {
 		err = p.group.Remove(ctx, names...)
 	}
 	if err == nil {
-		err = os.RemoveAll(p.notes.Dir)
+		err = errors.Join(os.RemoveAll(p.notes.Dir), os.RemoveAll(filepath.Join(filepath.Dir(p.notes.Dir), groupFile)))
 	}
 	if err == nil {
 		err = p.group.RemoveGroup(ctx)
