@@ -86,6 +86,8 @@ var floors = map[string]int{
 	"internal/gonb": 1,
 	// For tests of the control plane.
 	"internal/casefile": 1,
+	// How HTTP servers serve and end.
+	"internal/httpserver": 1,
 	// Machines of their own, and disks that go wrong, for tests.
 	"internal/dm":    1,
 	"internal/guest": 1,

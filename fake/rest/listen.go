@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -14,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -25,14 +23,11 @@ import (
 
 	clientrest "k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/volsim/volsim/internal/httpserver"
 )
 
-const (
-	headerTimeout  = 10 * time.Second // for a request's header to arrive
-	idleTimeout    = 2 * time.Minute  // between two requests of a connection
-	headerBytesMax = 1 << 20
-	closeTimeout   = 3 * time.Second // for requests in flight, once watches have been told to end
-)
+const headerBytesMax = 1 << 20
 
 // Authority is a certificate authority.
 type Authority struct {
@@ -69,9 +64,7 @@ type Listener struct {
 	url    string
 	ca     []byte // PEM
 	token  string
-	server *http.Server
-	cancel context.CancelFunc // ends watches
-	served chan error
+	server *httpserver.Server
 }
 
 // Listen begins to serve. Close it.
@@ -97,16 +90,13 @@ func Listen(cfg ListenConfig) (*Listener, error) {
 	if err != nil {
 		return nil, errors.Join(err, socket.Close())
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	l := &Listener{url: urlOf(addr), ca: cfg.Authority.PEM(), token: token, cancel: cancel, served: make(chan error, 1)}
-	l.server = &http.Server{
-		Handler: authenticate(token, cfg.Handler), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: headerBytesMax, BaseContext: func(net.Listener) context.Context { return ctx },
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
-		ErrorLog:  log.New(io.Discard, "", 0), // handshakes that clients break off are theirs to tell
-	}
-	go func() { l.served <- l.server.ServeTLS(socket, "", "") }()
-	return l, nil
+	return &Listener{
+		url: urlOf(addr), ca: cfg.Authority.PEM(), token: token,
+		server: httpserver.Serve(socket, httpserver.Config{
+			Handler: authenticate(token, cfg.Handler), HeaderBytesMax: headerBytesMax,
+			TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+		}),
+	}, nil
 }
 
 // URL is where the server is, such as "https://127.0.0.1:40321".
@@ -130,19 +120,10 @@ func (l *Listener) Kubeconfig(name string) *clientcmdapi.Config {
 }
 
 // Done yields the error that serving ended with before Close, if it does.
-func (l *Listener) Done() <-chan error { return l.served }
+func (l *Listener) Done() <-chan error { return l.server.Done() }
 
 // Close ends watches, waits a moment for requests in flight, and closes all connections.
-func (l *Listener) Close() error {
-	l.cancel()
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	err := l.server.Shutdown(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = l.server.Close()
-	}
-	return err
-}
+func (l *Listener) Close() error { return l.server.Close() }
 
 // urlOf is the address that clients of this machine use.
 func urlOf(addr *net.TCPAddr) string {

@@ -137,47 +137,32 @@ func groupOf(ctx context.Context, system *lvm2.System, cfg NodeConfig) (*lvm2.Vo
 	if len(cfg.Files)+len(cfg.Devices) == 0 {
 		return nil, errors.New("no disk: give it a device or a file")
 	}
-	name := cmp.Or(cfg.Group, GroupName(cfg.Name))
-	disks := map[string]string{} // their names, by path
-	addFiles := func(wanted func(path string) bool) error {
-		for _, file := range cfg.Files {
-			if !wanted(file.Path) {
-				continue
-			}
-			disk, err := system.AddFile(ctx, file.Path, file.SizeBytes)
-			if err != nil {
-				return err
-			}
-			disks[file.Path] = disk.Name
-		}
-		return nil
-	}
-	if err := addFiles(isThere); err != nil {
-		return nil, err
-	}
-	for _, path := range cfg.Devices {
-		disk, err := system.AddDevice(ctx, path)
-		if err != nil {
+	var away []File
+	for _, file := range cfg.Files {
+		if _, err := os.Stat(file.Path); errors.Is(err, fs.ErrNotExist) {
+			away = append(away, file)
+		} else if _, err := system.AddFile(ctx, file.Path, file.SizeBytes); err != nil {
 			return nil, err
 		}
-		disks[path] = disk.Name
 	}
+	for _, path := range cfg.Devices {
+		if _, err := system.AddDevice(ctx, path); err != nil {
+			return nil, err
+		}
+	}
+	name := cmp.Or(cfg.Group, GroupName(cfg.Name))
 	group, err := groupOn(ctx, system, cfg, name)
-	if err == nil && group == nil {
-		err = checkNew(cfg, name)
-	}
-	if err == nil {
-		err = addFiles(func(path string) bool { return disks[path] == "" })
-	}
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, file := range cfg.Files {
-		names = append(names, disks[file.Path])
+	for _, file := range away {
+		if _, err := system.AddFile(ctx, file.Path, file.SizeBytes); err != nil {
+			return nil, err
+		}
 	}
-	for _, path := range cfg.Devices {
-		names = append(names, disks[path])
+	var names []string
+	for _, disk := range system.Disks() {
+		names = append(names, disk.Name)
 	}
 	if group != nil {
 		return group, group.ExtendGroup(ctx, names...)
@@ -189,13 +174,9 @@ func groupOf(ctx context.Context, system *lvm2.System, cfg NodeConfig) (*lvm2.Vo
 	return system.CreateVolumeGroup(ctx, spec)
 }
 
-func isThere(path string) bool {
-	_, err := os.Stat(path)
-	return !errors.Is(err, fs.ErrNotExist)
-}
-
 // groupOn returns the volume group of a name, if the disks that there are have it. It
-// is an error if they have others, or not all of it, and nil if they have none.
+// is an error if they have others, or not all of it, or it was there before; it is nil
+// if it is to be made.
 func groupOn(ctx context.Context, system *lvm2.System, cfg NodeConfig, name string) (*lvm2.VolumeGroup, error) {
 	there, err := system.VolumeGroups(ctx)
 	if err != nil {
@@ -206,7 +187,7 @@ func groupOn(ctx context.Context, system *lvm2.System, cfg NodeConfig, name stri
 			return nil, fmt.Errorf("its disks have volume group %s, and not %s, which is this node's by default: name it (--group %s)",
 				strings.Join(there, ", "), name, there[0])
 		}
-		return nil, nil
+		return nil, checkNew(cfg, name)
 	}
 	group, err := system.VolumeGroup(ctx, name)
 	if err != nil {
@@ -218,7 +199,7 @@ func groupOn(ctx context.Context, system *lvm2.System, cfg NodeConfig, name stri
 	}
 	for _, disk := range report.PhysicalVolumes {
 		if disk.Missing {
-			return nil, fmt.Errorf("volume group %s: %w: physical volume %s: bring it back, or take it out (vgreduce --removemissing)",
+			return nil, fmt.Errorf("volume group %s: %w: physical volume %s: bring it back",
 				name, lvm2.ErrMissingDevice, disk.UUID)
 		}
 	}

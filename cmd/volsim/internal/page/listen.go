@@ -1,23 +1,14 @@
 package page
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
-	"net/http"
 	"strconv"
-	"time"
+
+	"github.com/volsim/volsim/internal/httpserver"
 )
 
-const (
-	headerTimeout  = 10 * time.Second // for a request's header to arrive
-	idleTimeout    = 2 * time.Minute  // between two requests of a connection
-	headerBytesMax = 64 << 10
-	closeTimeout   = 3 * time.Second // for requests in flight, once browsers have been told to go
-)
+const headerBytesMax = 64 << 10
 
 // Config is what Listen must be told.
 type Config struct {
@@ -30,9 +21,7 @@ type Config struct {
 type Listener struct {
 	url    string
 	guard  *guard
-	server *http.Server
-	cancel context.CancelFunc // ends the streams of changes
-	served chan error
+	server *httpserver.Server
 }
 
 // Listen begins to serve. Close it. It fails where the address is not one of loopback, or is taken.
@@ -50,21 +39,14 @@ func Listen(cfg Config) (*Listener, error) {
 	}
 	addr := socket.Addr().(*net.TCPAddr)
 	port := strconv.Itoa(addr.Port)
-	l := &Listener{url: "http://" + net.JoinHostPort(addr.IP.String(), port) + "/", served: make(chan error, 1)}
+	l := &Listener{url: "http://" + net.JoinHostPort(addr.IP.String(), port) + "/"}
 	// Browsers keep cookies by the name of the machine, not by the port: each server has one of its own name.
 	l.guard = newGuard(newHandler(cfg.World), "volsim-"+port, func(token string) {
 		if cfg.Relink != nil {
 			cfg.Relink(l.link(token))
 		}
 	})
-	var ctx context.Context
-	ctx, l.cancel = context.WithCancel(context.Background())
-	l.server = &http.Server{
-		Handler: l.guard, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog:    log.New(io.Discard, "", 0), // what browsers break off is theirs to tell
-	}
-	go func() { l.served <- l.server.Serve(socket) }()
+	l.server = httpserver.Serve(socket, httpserver.Config{Handler: l.guard, HeaderBytesMax: headerBytesMax})
 	return l, nil
 }
 
@@ -74,16 +56,7 @@ func (l *Listener) URL() string { return l.link(l.guard.current()) }
 func (l *Listener) link(token string) string { return l.url + "?token=" + token }
 
 // Done yields the error that serving ended with before Close, if it does.
-func (l *Listener) Done() <-chan error { return l.served }
+func (l *Listener) Done() <-chan error { return l.server.Done() }
 
 // Close tells browsers to go, waits a moment for requests in flight, and closes all connections.
-func (l *Listener) Close() error {
-	l.cancel()
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	err := l.server.Shutdown(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = l.server.Close()
-	}
-	return err
-}
+func (l *Listener) Close() error { return l.server.Close() }
