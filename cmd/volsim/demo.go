@@ -60,6 +60,7 @@ func newDemo() *cobra.Command {
 }
 
 func demo(ctx context.Context, cmd *cobra.Command, o demoOptions) (err error) {
+	outliveReaders()
 	if err := o.picture.check(cmd); err != nil {
 		return err
 	}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/volsim/volsim/plugins/loop"
@@ -175,5 +177,25 @@ func TestDemoOnAFullDisk(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left in the directory: %v, %v", left, err)
+	}
+}
+
+// Whoever closes the pipe of the demo's words, as head does, leaves nothing behind.
+func TestDemoEndsInOrderWhenNobodyReads(t *testing.T) {
+	dir := t.TempDir()
+	reads, writes, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command("demo")
+	cmd.Env, cmd.Stdout = append(cmd.Env, "TMPDIR="+dir), writes
+	if err := errors.Join(reads.Close(), cmd.Start(), writes.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
+		t.Errorf("it was killed: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("it left %v (%v)", left, err)
 	}
 }

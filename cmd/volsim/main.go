@@ -25,6 +25,10 @@ func main() {
 // quiet keeps the libraries below from logging: what matters is in the trace.
 func quiet() { klog.SetLogger(logr.Discard()) }
 
+// outliveReaders lets a command that has devices and mounts to take away go on, and end in order, when nobody reads what it
+// says any more.
+func outliveReaders() { signal.Ignore(syscall.SIGPIPE) }
+
 // exit is the error of a command that has said all there is to say.
 type exit struct{ status int }
 

@@ -92,6 +92,7 @@ type subject struct {
 }
 
 func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
+	outliveReaders()
 	if err := o.check(); err != nil {
 		return err
 	}
