@@ -21,7 +21,7 @@ RACE = $$(command -v gcc >/dev/null && echo -race)
 SEARCHES = ./attachdetach ./cluster ./explore ./invariant ./scenario
 
 # The packages that take longest begin first, so that nobody waits for one of them alone at the end.
-LONG = ./plugins/lvm ./plugins/loop ./nodefs/lvm2
+LONG = ./plugins/lvm ./plugins/loop ./internal/lvm2
 
 # Compilers and tests collect garbage less often: they make much of it, and there is memory.
 export GOGC = 400
@@ -38,20 +38,20 @@ test: packages vet
 	@echo "$(SEARCHES), in short, with the race detector:"
 	$(GOTEST) $(RACE) -short $(SEARCHES)
 	@echo "the promises of CSI drivers, over their sockets:"
-	cd sanity && $(GOTEST) -count=1 -v ./...
+	cd test/sanity && $(GOTEST) -count=1 -v ./...
 	@echo "the page of volsim serve, in a browser:"
-	cd browser && $(GOTEST) -count=1 -v ./...
+	cd test/browser && $(GOTEST) -count=1 -v ./...
 	@echo "the notebooks of the lessons:"
 	@$(MAKE) --no-print-directory notebooks-check
 	@echo "the comparisons with other implementations:"
-	cd conformance && $(GOTEST) ./...
+	cd test/conformance && $(GOTEST) ./...
 	@$(MAKE) --no-print-directory test-dm
 
 # The packages whose tests take a device-mapper, and those whose tests start guests themselves. No program with the race detector
 # in it runs in a guest, and each command of LVM takes a fifth of a second there: so it is in short, without the tests in which
 # device-mapper has no part. Two guests run beside one another.
-MAPPED = ./nodefs/lvm2 ./plugins/lvm ./nodefs/lvm2/faults ./internal/dm
-GUESTS = ./internal/guest/... ./nodefs/lvm2/faults
+MAPPED = ./internal/lvm2 ./plugins/lvm ./internal/lvm2/faults ./internal/dm
+GUESTS = ./internal/guest/... ./internal/lvm2/faults
 
 test-dm: packages
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(GO) build -o "$$folder/umlexec" ./cmd/umlexec && \
@@ -68,9 +68,9 @@ vet:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
-	cd conformance && $(GO) vet ./... && $(GO) mod tidy -diff
-	cd sanity && $(GO) vet ./... && $(GO) mod tidy -diff
-	cd browser && $(GO) vet ./... && $(GO) mod tidy -diff
+	cd test/conformance && $(GO) vet ./... && $(GO) mod tidy -diff
+	cd test/sanity && $(GO) vet ./... && $(GO) mod tidy -diff
+	cd test/browser && $(GO) vet ./... && $(GO) mod tidy -diff
 
 check: vet
 	@test -z "$$($(TOOL) gofumpt -l .)" || { echo "gofumpt would change:"; $(TOOL) gofumpt -l .; exit 1; }
@@ -79,7 +79,7 @@ check: vet
 
 bench:
 	$(GO) test -run '^$$' -bench . ./...
-	cd conformance && $(GO) test -run '^$$' -bench . ./...
+	cd test/conformance && $(GO) test -run '^$$' -bench . ./...
 
 # The lessons on real devices, whose notebooks run as root only.
 REAL = examples/04-attach-stage-publish examples/08-on-the-disk

@@ -19,36 +19,44 @@ const module = "github.com/volsim/volsim"
 // floors are the floors of ARCHITECTURE.md: a folder, with all below it that has no row of its own, and its floor.
 // Imports go down.
 var floors = map[string]int{
-	"trace":     1,
-	"sim":       1,
-	"nodefs":    2,
-	"subpath":   2,
-	"events":    2,
-	"fake":      2,
-	"plugins":   2,
-	"podclaims": 2,
-	"resize":    2,
-	"listen":    2,
-	"view":      2,
+	// The record of what happened, and its pictures.
+	"sim/trace":         1,
+	"sim":               1,
+	"sim/trace/picture": 2,
+	// Mechanisms of one subject, for no one but this module.
+	"internal/blockdev":      1,
+	"internal/loopdev":       1,
+	"internal/lvm2":          1,
+	"internal/gonb":          1,
+	"internal/casefile":      1,
+	"internal/httpserver":    1,
+	"internal/dm":            1,
+	"internal/guest":         1,
+	"internal/events":        2,
+	"internal/eventhandler":  2,
+	"internal/informercache": 2,
+	"internal/podclaims":     2,
+	"internal/resize":        2,
+	"internal/remote":        3, // the way to a real API server
+	// The API server, its parts, and the ways into it.
+	"fake":                  2,
+	"fake/apiserver":        3,
+	"fake/crd":              3,
+	"fake/reactors":         3,
+	"fake/facts":            3,
+	"fake/internal/table":   3,
+	"fake/internal/openapi": 3,
+	// The mechanism of operations, and the rules.
+	"executor":  2,
 	"invariant": 2,
-	// What happened, drawn.
-	"trace/picture": 2,
-	// The way to a real API server.
-	"remote": 3,
-	// The ways into the API server, and what besides the store and its rules is behind them.
-	"fake/rest":     3,
-	"fake/crd":      3,
-	"fake/table":    3,
-	"fake/openapi":  3,
-	"fake/reactors": 3,
-	"fake/facts":    3,
-	// The mechanism of operations.
-	"executor": 2,
 	// Plugins and drivers.
-	"plugins/csi":       3,
-	"plugins/csireq":    3,
-	"plugins/ownership": 3,
-	"plugins/blockcsi":  3,
+	"plugins":                    2,
+	"plugins/nodefs":             2,
+	"plugins/subpath":            2,
+	"plugins/csi":                3,
+	"plugins/internal/csireq":    3,
+	"plugins/internal/ownership": 3,
+	"plugins/blockcsi":           3,
 	// Does a driver on block devices keep the data of its volumes?
 	"plugins/blockcsi/blockcsitest": 3,
 	// What drivers on block devices tell of health, which takes a newer CSI.
@@ -65,69 +73,56 @@ var floors = map[string]int{
 	"plugins/nfs":      3,
 	"plugins/recycler": 3,
 	// The control plane; blind to one another.
-	"pvcontroller":  4,
-	"attachdetach":  4,
-	"volumemanager": 4,
-	"pluginmanager": 4,
-	"scheduler":     4,
-	"controllers":   4,
-	"sidecars":      4,
-	// A node's part of it, on the volume manager.
-	"kubelet":  4,
-	"cluster":  5,
-	"scenario": 6,
-	"explore":  6,
-	"simtest":  6,
-	"session":  6,
-	"cmd":      7,
-	"examples": 7,
-	// Shows things in a notebook, in the words of its kernel.
-	"notebook":      1,
-	"internal/gonb": 1,
-	// For tests of the control plane.
-	"internal/casefile": 1,
-	// How HTTP servers serve and end.
-	"internal/httpserver": 1,
-	// Machines of their own, and disks that go wrong, for tests.
-	"internal/dm":    1,
-	"internal/guest": 1,
-	// The kernel's loop devices, and volume groups of LVM on disks.
-	"nodefs/loopdev":  1,
-	"nodefs/lvm2":     1,
-	"nodefs/blockdev": 1, // block devices of any kind
+	"pvcontroller":          4,
+	"attachdetach":          4,
+	"volumemanager":         4,
+	"scheduler":             4,
+	"controllers":           4,
+	"sidecars":              4,
+	"kubelet":               4, // a node's part of it, on the volume manager
+	"kubelet/pluginmanager": 4,
+	"cluster":               5,
+	"explore":               6,
+	"explore/scenario":      6,
+	"explore/session":       6,
+	"simtest":               6,
+	"cmd":                   7,
+	"examples":              7,
+	// Shows values in a notebook, in the words of its kernel.
+	"examples/notebook": 2,
 }
 
 // sameFloor are the arrows within a floor that are meant.
 var sameFloor = [][2]string{
-	{"sim", "trace"},
-	{"notebook", "internal/gonb"},
-	{"nodefs/lvm2", "nodefs/loopdev"},
-	{"nodefs/lvm2", "nodefs/blockdev"},
-	{"fake", "view"},
+	{"sim", "sim/trace"},
+	{"internal/lvm2", "internal/loopdev"},
+	{"internal/lvm2", "internal/blockdev"},
+	{"fake", "internal/informercache"},
 	{"executor", "plugins"},
+	{"plugins", "plugins/nodefs"},
 	{"invariant", "fake"},
-	{"invariant", "nodefs"},
-	{"invariant", "podclaims"},
-	{"explore", "scenario"},
-	{"simtest", "scenario"},
-	{"session", "scenario"},
+	{"invariant", "plugins/nodefs"},
+	{"invariant", "internal/podclaims"},
+	{"explore", "explore/scenario"},
+	{"explore/session", "explore/scenario"},
+	{"simtest", "explore/scenario"},
 	{"simtest", "explore"},
-	{"fake/rest", "fake/table"},
-	{"fake/rest", "fake/openapi"},
-	{"subpath", "nodefs"},
+	{"fake/apiserver", "fake/internal/table"},
+	{"fake/apiserver", "fake/internal/openapi"},
+	{"plugins/subpath", "plugins/nodefs"},
 	{"kubelet", "volumemanager"},
-	{"kubelet", "pluginmanager"},
-	{"plugins/csi", "plugins/ownership"},
-	{"plugins/array", "plugins/csireq"},
-	{"plugins/blockcsi", "plugins/csireq"},
-	{"plugins/blockcsi", "plugins/ownership"},
+	{"kubelet", "kubelet/pluginmanager"},
+	{"plugins/csi", "plugins/internal/ownership"},
+	{"plugins/array", "plugins/internal/csireq"},
+	{"plugins/blockcsi", "plugins/internal/csireq"},
+	{"plugins/blockcsi", "plugins/internal/ownership"},
 	{"plugins/blockcsi/blockcsitest", "plugins/blockcsi"},
-	{"plugins/blockcsi/blockcsitest", "plugins/csireq"},
+	{"plugins/blockcsi/blockcsitest", "plugins/internal/csireq"},
 	{"plugins/blockcsi/health", "plugins/blockcsi"},
-	{"plugins/blockcsi/health", "plugins/csireq"},
-	{"plugins/loop", "plugins/csireq"},
+	{"plugins/blockcsi/health", "plugins/internal/csireq"},
+	{"plugins/loop", "plugins/internal/csireq"},
 	{"plugins/loop", "plugins/blockcsi"},
-	{"plugins/lvm", "plugins/csireq"},
+	{"plugins/lvm", "plugins/internal/csireq"},
 	{"plugins/lvm", "plugins/blockcsi"},
 	{"plugins/hostpath", "plugins/recycler"},
 	{"plugins/nfs", "plugins/recycler"},
@@ -140,7 +135,7 @@ var testOnly = []string{"pgregory.net/rapid", "github.com/google/go-cmp", "githu
 var clockCalls = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
 // mayUseClock are the places that may: the live host, the command, and the waits for a device to go away.
-var mayUseClock = []string{"sim/", "cmd/", "examples/", "nodefs/loopdev/loopdev.go", "nodefs/lvm2/wait.go"}
+var mayUseClock = []string{"sim/", "cmd/", "examples/", "internal/loopdev/loopdev.go", "internal/lvm2/wait.go"}
 
 // badNames say nothing of what is in them.
 var badNames = []string{"util", "utils", "common", "helpers", "helper", "types", "base", "misc", "new", "shared"}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/volsim/volsim/executor"
 	"github.com/volsim/volsim/plugins"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // attach starts to attach a volume. The pods that want it now are told how it ended.

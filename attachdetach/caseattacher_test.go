@@ -17,7 +17,7 @@ import (
 
 	"github.com/volsim/volsim/internal/casefile"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // askedAgain is after how long a case's attacher asks its driver again that failed.

@@ -15,7 +15,7 @@ import (
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // do lets somebody outside the controller do something, at once.

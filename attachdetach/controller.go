@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/internal/podclaims"
 	"github.com/volsim/volsim/plugins"
-	"github.com/volsim/volsim/podclaims"
 	"github.com/volsim/volsim/sim"
 )
 

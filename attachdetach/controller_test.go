@@ -10,7 +10,7 @@ import (
 
 	"github.com/volsim/volsim/attachdetach"
 	"github.com/volsim/volsim/plugins"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 const disk1 = corev1.UniqueVolumeName(diskName + "/disk-1")

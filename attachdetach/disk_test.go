@@ -11,7 +11,7 @@ import (
 
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // diskName is the name of the plugin of these tests.

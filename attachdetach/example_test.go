@@ -11,8 +11,8 @@ import (
 
 	"github.com/volsim/volsim/attachdetach"
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/events"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/attachdetach"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // verifier is a disk that knows where volumes are attached. What it says first is set by the test; then it is the truth.

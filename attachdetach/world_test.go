@@ -18,8 +18,8 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/volsim/volsim/attachdetach"
-	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/events"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 )

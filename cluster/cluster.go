@@ -13,12 +13,12 @@ import (
 	clientrest "k8s.io/client-go/rest"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/fake/rest"
-	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/hostpath"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // historyAge is how long a live API server remembers events.
@@ -153,7 +153,9 @@ func (c *Cluster) Client() kubernetes.Interface { return c.server.Client(c.host.
 // RESTConfig is a configuration for clients that are made from one: client-go's clientsets, controller-runtime's clients
 // and managers, code generated for custom resources. Their requests are answered in memory, on their own goroutine; from
 // within a User they are suspended like Client's.
-func (c *Cluster) RESTConfig() *clientrest.Config { return rest.NewConfig(c.server, c.host.Outside()) }
+func (c *Cluster) RESTConfig() *clientrest.Config {
+	return apiserver.NewConfig(c.server, c.host.Outside())
+}
 
 // Server is the API server, for looking at what is stored without leaving a trace.
 func (c *Cluster) Server() *fake.Server { return c.server }

@@ -9,11 +9,11 @@ import (
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
 
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/lvm"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // Devices says what volumes are made of.

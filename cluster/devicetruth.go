@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	"github.com/volsim/volsim/invariant"
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/hostpath"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // Truth is what is beneath the API, for the rules of package invariant to look at: the volumes of the array, and the

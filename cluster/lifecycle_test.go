@@ -21,7 +21,7 @@ import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // lifecycle is the life of a volume as its user lives it: provisioned, written on node-1, read on node-2, deleted.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // A volume's life comes to its end whatever controller is killed at whatever moment, with stale lists, conflicts, lost

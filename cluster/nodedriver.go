@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/volsim/volsim/pluginmanager"
+	"github.com/volsim/volsim/kubelet/pluginmanager"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sidecars/registrar"
 )

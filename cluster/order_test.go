@@ -11,7 +11,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // orderChecker follows the calls that reach the driver, and keeps the first that comes out of order: attach before stage

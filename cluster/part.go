@@ -16,13 +16,13 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/volsim/volsim/controllers/garbagecollector"
-	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/fake/rest"
-	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/fake/apiserver"
+	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/internal/remote"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
-	"github.com/volsim/volsim/remote"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -54,7 +54,7 @@ func (p Process) RESTConfig() *clientrest.Config {
 	if p.cluster == nil {
 		return p.connection.Config()
 	}
-	return rest.NewConfig(p.cluster.server, p.Component)
+	return apiserver.NewConfig(p.cluster.server, p.Component)
 }
 
 // survey tells of the objects of all resources, but those that a real server need not be asked for.

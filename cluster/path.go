@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/hostpath"
-	"github.com/volsim/volsim/subpath"
+	"github.com/volsim/volsim/plugins/nodefs"
+	"github.com/volsim/volsim/plugins/subpath"
 )
 
 // ErrNotMounted is matched by the error for a volume of a pod that does not have it mounted.

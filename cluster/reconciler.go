@@ -12,7 +12,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // Reconcile brings what a key names to where it should be. It is controller-runtime's Reconcile without its types: after an

@@ -20,7 +20,7 @@ import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // operated is a stepped world of nothing but an operator.

@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/informers"
 	clientrest "k8s.io/client-go/rest"
 
-	"github.com/volsim/volsim/remote"
+	"github.com/volsim/volsim/internal/remote"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // RemotePart is a part of the control plane that runs against a real API server.

@@ -16,9 +16,9 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
-	fakerest "github.com/volsim/volsim/fake/rest"
+	fakerest "github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // bare is an API server without controllers, and the way to it by HTTPS.

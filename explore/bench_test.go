@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/volsim/volsim/explore"
-	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/explore/scenario"
 )
 
 func bench(b *testing.B, s *scenario.Scenario) {

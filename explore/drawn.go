@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/sim"
 )
 

@@ -6,7 +6,7 @@ import (
 	"log"
 
 	"github.com/volsim/volsim/explore"
-	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/explore/scenario"
 )
 
 // Every order of events in which one actor is held back once.

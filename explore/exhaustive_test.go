@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/explore/scenario"
 )
 
 // Passing over states that were met before loses none: a search that does so comes to the same states as one that runs

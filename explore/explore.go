@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/sim"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/volsim/volsim/explore"
-	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/explore/scenario"
 )
 
 // What went wrong upstream about attaching and mounting, as scenarios in which nothing goes wrong here.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/volsim/volsim/explore"
-	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/explore/scenario"
 )
 
 // What the worlds of this file are made of.

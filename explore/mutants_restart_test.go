@@ -14,7 +14,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // restartMutants are about what a kubelet that begins anew finds, and what a node that has booted does.

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/subpath"
+	"github.com/volsim/volsim/plugins/nodefs"
+	"github.com/volsim/volsim/plugins/subpath"
 )
 
 // partMutants are about parts of volumes for containers.

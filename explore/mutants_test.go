@@ -16,8 +16,8 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/scenario"
 )
 
 // mutant is a small break of one part of the world, and the rule that must catch it.

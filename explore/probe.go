@@ -3,7 +3,7 @@ package explore
 import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // probe follows a plan, and notes where it could have gone otherwise.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/sim"
 )
 

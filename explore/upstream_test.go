@@ -18,11 +18,11 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore"
-	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/hostpath"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/pvcontroller"
-	"github.com/volsim/volsim/scenario"
 	"github.com/volsim/volsim/sim"
 )
 

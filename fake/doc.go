@@ -46,7 +46,7 @@
 //   - Of what kube-controller-manager watches: jobs, cron jobs, autoscalers, certificate signing requests, endpoint slices,
 //     addresses and CIDRs of services, admission policies, claim templates of resource.k8s.io, and the ConfigMap about old
 //     tokens. Its controllers of these only log that they are missing, unless --controllers leaves them out; the others,
-//     and kube-scheduler, work as they do on the real server (conformance/controlplane_test.go).
+//     and kube-scheduler, work as they do on the real server (test/conformance/controlplane_test.go).
 //   - Managed fields of objects that nobody applied to, unless Config.TrackManagedFields (managedfields.go).
 //   - Authorization: whoever asks may do everything. Quotas, limit ranges and disruption budgets are stored, not enforced.
 //     A service account need not exist, and no token is mounted; tokens are not signed.

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/informers/storage"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/volsim/volsim/internal/informercache"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/view"
 )
 
 // factory gives one component its views. Like them it is for the component's strands, or for before the host starts.
@@ -136,9 +136,9 @@ func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericI
 		if err != nil {
 			return nil, err
 		}
-		return view.Generic(v, r.GroupResource()), nil
+		return informercache.Generic(v, r.GroupResource()), nil
 	case ok && k.of == nil:
-		return view.Generic(f.InformerFor(k.empty(), nil), r.GroupResource()), nil
+		return informercache.Generic(f.InformerFor(k.empty(), nil), r.GroupResource()), nil
 	default:
 		return f.SharedInformerFactory.ForResource(r)
 	}

@@ -5,9 +5,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/volsim/volsim/internal/informercache"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
-	"github.com/volsim/volsim/view"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // View is what one component has seen of one resource: a cache.SharedIndexInformer that is moved by the component's
@@ -18,7 +18,7 @@ import (
 // The objects in it are the stored ones, shared with everybody: read-only. Handlers are added, and the view is read, by
 // the component's strands or before the host starts; HasSynced and the indexer may be used from anywhere.
 type View struct {
-	*view.View
+	*informercache.View
 
 	server    *Server
 	table     *table
@@ -36,7 +36,7 @@ type View struct {
 // newView gives a component a view of a resource.
 func newView(s *Server, t *table, of selected, c *sim.Component) *View {
 	v := &View{
-		View:   view.New(c.Name() + " cache " + t.kind.resource),
+		View:   informercache.New(c.Name() + " cache " + t.kind.resource),
 		server: s, table: t, selector: of.selector, concerns: of.concerns, component: c,
 	}
 	s.join(t, reader{c, c.LateDelivery("cache "+t.kind.resource, v.ready, v.late, v.step)})

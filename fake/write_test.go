@@ -17,7 +17,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 func newVolume(name string, change ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {

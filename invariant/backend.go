@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // Backend holds the volumes that PersistentVolumes stand for: that of a CSI driver, or a plugin of the PersistentVolume

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // What caches are told, and what the API server stores.

@@ -20,12 +20,12 @@ import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/invariant"
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sidecars/provisioner"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // seedsOf is how many schedules a test runs through.

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/volsim/volsim/invariant"
-	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // devicesStub says of the devices what a test has it say. Its driver is disk.example.com.

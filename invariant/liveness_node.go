@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/podclaims"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/internal/podclaims"
+	"github.com/volsim/volsim/plugins/nodefs"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // What attachments and nodes owe when nothing is left to happen. Of a node that is not there or not ready nothing can be

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // What a node has mounted.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // podOfGroup adds a pod that uses the claim data and names a group; change may change it first.

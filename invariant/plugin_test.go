@@ -13,7 +13,7 @@ import (
 
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // hostPath is the plugin of these tests, and inTreeFinalizer what keeps its volumes.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/component-helpers/storage/ephemeral"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // What is in use must stay.

@@ -3,7 +3,7 @@ package invariant
 import (
 	"strings"
 
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // Rest.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 func TestQuietAtRest(t *testing.T) {

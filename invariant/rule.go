@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/plugins/nodefs"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // World is what rules look at.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/invariant"
-	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // scene is a world in which a test plays all parts by hand, under one rule. What it cannot do it panics over.

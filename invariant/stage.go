@@ -3,8 +3,8 @@ package invariant
 import (
 	"strings"
 
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/plugins/nodefs"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // In which order a volume comes to a pod's path and goes from there, and what is to be found at that path.

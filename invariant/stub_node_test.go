@@ -22,10 +22,10 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/invariant"
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // What the worlds made by hand hold to begin with: two nodes, and the claim default/data bound to the volume pv, whose

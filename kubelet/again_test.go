@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // republishes says in the CSIDriver that volumes are published again and again.

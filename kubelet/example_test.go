@@ -15,10 +15,10 @@ import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/kubelet"
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/pluginmanager"
+	"github.com/volsim/volsim/kubelet/pluginmanager"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sidecars/registrar"
 	"github.com/volsim/volsim/sim"
 )

@@ -11,12 +11,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/volsim/volsim/events"
-	"github.com/volsim/volsim/listen"
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/pluginmanager"
+	"github.com/volsim/volsim/internal/eventhandler"
+	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/kubelet/pluginmanager"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/volumemanager"
 )
@@ -104,13 +104,13 @@ func New(cfg Config) (*Kubelet, error) {
 		ReportChanged: func() { k.status.Add(cfg.Node) },
 	})
 	core := cfg.Informers.Core().V1()
-	listen.To(core.Pods().Informer(), func(_, pod *corev1.Pod) { k.podSeen(pod) }, k.podGone)
-	listen.To(core.PersistentVolumeClaims().Informer(), func(was, is *corev1.PersistentVolumeClaim) {
+	eventhandler.To(core.Pods().Informer(), func(_, pod *corev1.Pod) { k.podSeen(pod) }, k.podGone)
+	eventhandler.To(core.PersistentVolumeClaims().Informer(), func(was, is *corev1.PersistentVolumeClaim) {
 		if volumemanager.Resized(was, is) {
 			k.volumes.ClaimResized(is)
 		}
 	}, nil)
-	listen.To(core.Nodes().Informer(), func(_, node *corev1.Node) { k.volumes.NodeUpdated(node) }, nil)
+	eventhandler.To(core.Nodes().Informer(), func(_, node *corev1.Node) { k.volumes.NodeUpdated(node) }, nil)
 	k.watchLimits()
 	k.watchRemounts()
 	k.watchOrphans()

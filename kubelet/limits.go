@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/volsim/volsim/listen"
+	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -33,7 +33,7 @@ func (k *Kubelet) watchLimits() {
 			k.limits.AddAfter(driver.Name, period)
 		}
 	}
-	listen.To(k.cfg.Informers.Storage().V1().CSIDrivers().Informer(),
+	eventhandler.To(k.cfg.Informers.Storage().V1().CSIDrivers().Informer(),
 		func(_, driver *storagev1.CSIDriver) {
 			again(driver)
 			k.volumes.DriversChanged()

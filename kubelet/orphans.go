@@ -12,8 +12,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/plugins/subpath"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/subpath"
 )
 
 // errStillMounted says that something is mounted below the directory of a pod that the volume manager does not know of.

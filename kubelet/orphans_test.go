@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // countingFS counts what it was asked for and what it has listed.

@@ -12,7 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/volsim/volsim/subpath"
+	"github.com/volsim/volsim/plugins/subpath"
 	"github.com/volsim/volsim/volumemanager"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/volsim/volsim/internal/casefile"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // pluginName is the name of the plugin that the cases tell how to behave.

@@ -21,7 +21,7 @@ import (
 	"github.com/volsim/volsim/internal/casefile"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // deletedAt is when objects that are being deleted from the start were deleted.

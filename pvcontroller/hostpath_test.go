@@ -10,15 +10,15 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volsim/volsim/events"
-	"github.com/volsim/volsim/listen"
-	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/internal/eventhandler"
+	"github.com/volsim/volsim/internal/events"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/hostpath"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/plugins/recycler"
 	"github.com/volsim/volsim/pvcontroller"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // controlHostPath adds the controller with the plugin of directories, and what runs its pods, on one machine. before is called
@@ -54,7 +54,7 @@ func (w *world) runPods(machine hostpath.Machine) {
 	client := w.server.Client(component)
 	pods := w.server.Informers(component).Core().V1().Pods()
 	queue := sim.NewQueue[string](component, sim.QueueConfig{Name: "pods"})
-	listen.To(pods.Informer(), func(_, pod *corev1.Pod) { queue.Add(pod.Name) }, nil)
+	eventhandler.To(pods.Informer(), func(_, pod *corev1.Pod) { queue.Add(pod.Name) }, nil)
 	queue.Work(func(ctx context.Context, name string) error {
 		pod, err := pods.Lister().Pods("default").Get(name)
 		if err != nil || len(pod.Spec.SchedulingGates) > 0 || pod.Status.Phase != corev1.PodPending {

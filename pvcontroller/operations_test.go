@@ -12,12 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/events"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/pvcontroller"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/volsim/volsim/podclaims"
+	"github.com/volsim/volsim/internal/podclaims"
 )
 
 // podsOf returns the pods that use a claim and have not ended.

@@ -15,7 +15,7 @@ import (
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/pvcontroller"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // settled is a world with something in each state a claim or volume can rest in.

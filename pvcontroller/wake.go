@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
-	"github.com/volsim/volsim/podclaims"
+	"github.com/volsim/volsim/internal/podclaims"
 )
 
 // What changes at one object can let another take a step. The functions of this file queue those others at once.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/component-helpers/storage/ephemeral"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
-	"github.com/volsim/volsim/podclaims"
+	"github.com/volsim/volsim/internal/podclaims"
 )
 
 // objects is what a decision about a pod is made from. What is not there is nil.

@@ -11,8 +11,8 @@ import (
 	"k8s.io/component-helpers/storage/ephemeral"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
+	"github.com/volsim/volsim/internal/podclaims"
 	"github.com/volsim/volsim/plugins"
-	"github.com/volsim/volsim/podclaims"
 )
 
 // occupancy is what a decision about a node's attach limits is made from.

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/volsim/volsim/listen"
+	"github.com/volsim/volsim/internal/eventhandler"
 )
 
 // watch registers what makes a pod worth another look.
@@ -15,21 +15,21 @@ import (
 //
 // Differs: such a pod is looked at at once; upstream lets it rest 1 s to 10 s after each attempt.
 func (c *Controller) watch(pods, nodes, claims, volumes, classes cache.SharedIndexInformer) {
-	listen.To(pods, c.podChanged, c.podGone)
-	listen.To(nodes, c.nodeChanged, func(*corev1.Node) { c.enqueue(c.pending.all()) })
-	listen.To(claims, c.claimChanged, func(claim *corev1.PersistentVolumeClaim) { c.claimChanged(nil, claim) })
-	listen.To(volumes, c.volumeChanged, nil)
-	listen.To(classes, func(_, _ *storagev1.StorageClass) { c.enqueue(c.pending.all()) }, nil)
+	eventhandler.To(pods, c.podChanged, c.podGone)
+	eventhandler.To(nodes, c.nodeChanged, func(*corev1.Node) { c.enqueue(c.pending.all()) })
+	eventhandler.To(claims, c.claimChanged, func(claim *corev1.PersistentVolumeClaim) { c.claimChanged(nil, claim) })
+	eventhandler.To(volumes, c.volumeChanged, nil)
+	eventhandler.To(classes, func(_, _ *storagev1.StorageClass) { c.enqueue(c.pending.all()) }, nil)
 }
 
 // watchLimits registers what may make room on a node.
 func (c *Controller) watchLimits(csiNodes, attachments cache.SharedIndexInformer) {
-	listen.To(csiNodes, func(was, is *storagev1.CSINode) {
+	eventhandler.To(csiNodes, func(was, is *storagev1.CSINode) {
 		if raised(was, is) {
 			c.enqueue(sorted(c.crowded))
 		}
 	}, nil)
-	listen.To(attachments, func(_, _ *storagev1.VolumeAttachment) {}, func(*storagev1.VolumeAttachment) {
+	eventhandler.To(attachments, func(_, _ *storagev1.VolumeAttachment) {}, func(*storagev1.VolumeAttachment) {
 		c.enqueue(sorted(c.crowded))
 	})
 }

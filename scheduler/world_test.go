@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/events"
 	"github.com/volsim/volsim/scheduler"
 	"github.com/volsim/volsim/sim"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // class orders what could happen next in the ordinary course of events; see Stepped.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // Caller lets code leave the place where it runs, for the time of one effect on the outside world. A client of the API

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // Strategy decides what happens at each step of a stepped world: which actor is moved, what goes wrong with the call it

@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // Direct returns a Caller that is of no host: it goes straight ahead, on the real clock, and records nothing. It may be

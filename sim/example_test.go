@@ -7,7 +7,7 @@ import (
 	"log"
 
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // A component with a queue: what fails is tried again after a while, which on a virtual clock takes no time.

@@ -3,7 +3,7 @@ package sim
 import (
 	"context"
 
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // Gate is a Caller for code that has goroutines of its own. It knows what a request's context says, so that whoever gives

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // Host moves the actors of a world: *Live or *Stepped.

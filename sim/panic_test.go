@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // A strand's panic comes out of Step, and with it who panicked, and where.

@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // The back-off of a queue whose config says nothing.

@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/simtest"
 )

@@ -12,9 +12,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/fake/rest"
+	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // Bounds of a bubble.
@@ -145,7 +145,7 @@ func (b *BubbleWorld) Client(name string) *fake.Clientset { return b.server.Clie
 // RESTConfig returns a config of client-go, in memory, for clients and managers of any kind. What is made of it is
 // stopped like a Client, at each request and each event.
 func (b *BubbleWorld) RESTConfig(name string) *clientrest.Config {
-	return rest.NewConfig(b.server, b.Caller(name))
+	return apiserver.NewConfig(b.server, b.Caller(name))
 }
 
 // Caller returns what Client and RESTConfig are made over: for drivers, and clients of other kinds. When the run is over,

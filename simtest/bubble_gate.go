@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // gate stops whoever makes a request or is told of an event, until it is his turn.

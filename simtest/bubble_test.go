@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/sim/trace"
 	"github.com/volsim/volsim/simtest"
-	"github.com/volsim/volsim/trace"
 )
 
 // clients are the ways in that a controller may come by.

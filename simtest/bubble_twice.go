@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // BubbleTwice runs [Bubble] twice, with choosers that have to choose alike, and fails the test if something else than the

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/explore/scenario"
 )
 
 // Workload draws what users do, into a draft. It draws first and decides then: what a draw is, or whether there is one,

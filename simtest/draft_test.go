@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/sim"
 )
 

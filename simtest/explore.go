@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/volsim/volsim/explore"
-	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/sim"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/volsim/volsim/explore"
-	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/explore/scenario"
 )
 
 // keepVariable is the environment's word for whether failures are kept: not if it is "no".

@@ -6,7 +6,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore"
-	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/simtest"
 )
 

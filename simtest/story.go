@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/volsim/volsim/explore"
-	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/explore/scenario"
 )
 
 // tale is what a failing test says: what went wrong, all that happened, and how to see it again. file is where it is kept,

@@ -17,7 +17,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // coming is a world in which pods with shared volumes come and go, and the controller attaches and detaches.

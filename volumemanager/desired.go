@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/volsim/volsim/internal/podclaims"
 	"github.com/volsim/volsim/plugins"
-	"github.com/volsim/volsim/podclaims"
 )
 
 // desiredState is what the pods of this node need.

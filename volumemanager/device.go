@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/plugins/nodefs"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // linksMax bounds how many symbolic links lead to a device.

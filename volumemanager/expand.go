@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/internal/resize"
 	"github.com/volsim/volsim/plugins"
-	"github.com/volsim/volsim/resize"
 )
 
 // notRequiredAnnotation, on a claim, says that nodes need not follow when its volume has grown.

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/volsim/volsim/executor"
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
 )
 

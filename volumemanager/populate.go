@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/podclaims"
 	"github.com/volsim/volsim/plugins"
-	"github.com/volsim/volsim/podclaims"
 )
 
 // errorsMax is how many reasons why a pod's volumes could not be processed are told at once.

@@ -18,12 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/nodefs/loopdev"
+	"github.com/volsim/volsim/internal/loopdev"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/loop"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // realMapper is a plugin whose only volume is a loop device of this machine. It publishes the device's node in a directory.

@@ -14,13 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/listen"
-	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/internal/eventhandler"
+	"github.com/volsim/volsim/internal/events"
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 	"github.com/volsim/volsim/volumemanager"
 )
 
@@ -183,7 +183,7 @@ func (w *world) launch(c *sim.Component, plugin plugins.Plugin, disk nodefs.FS, 
 		w.manager.AddPod(pod)
 	}
 	w.must(w.manager.PodsKnown())
-	listen.To(w.server.Informers(c).Core().V1().Nodes().Informer(), func(_, node *corev1.Node) { w.manager.NodeUpdated(node) }, nil)
+	eventhandler.To(w.server.Informers(c).Core().V1().Nodes().Informer(), func(_, node *corev1.Node) { w.manager.NodeUpdated(node) }, nil)
 }
 
 // bindAt says that the claim is bound, and how large its volume is.

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/storage/ephemeral"
 
+	"github.com/volsim/volsim/internal/podclaims"
 	"github.com/volsim/volsim/plugins"
-	"github.com/volsim/volsim/podclaims"
 )
 
 // protectionFinalizer keeps a claim that is in use from going.

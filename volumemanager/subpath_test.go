@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/plugins/nodefs"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // bound is a world in which a pod has disk-1, and two of its containers have parts of it.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/volsim/volsim/executor"
 	"github.com/volsim/volsim/plugins"
-	"github.com/volsim/volsim/subpath"
+	"github.com/volsim/volsim/plugins/subpath"
 )
 
 func (m *Manager) unmountOperation(name corev1.UniqueVolumeName, pod types.UID) executor.Operation {

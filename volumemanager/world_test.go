@@ -19,13 +19,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/listen"
-	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/internal/eventhandler"
+	"github.com/volsim/volsim/internal/events"
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 	"github.com/volsim/volsim/volumemanager"
 )
 
@@ -118,7 +118,7 @@ func (w *world) start(c *sim.Component) {
 		after, _ := is.(*corev1.PersistentVolumeClaim)
 		return volumemanager.Resized(before, after)
 	}}).Core().V1()
-	listen.To(views.PersistentVolumeClaims().Informer(), func(_, claim *corev1.PersistentVolumeClaim) { w.manager.ClaimResized(claim) }, nil)
+	eventhandler.To(views.PersistentVolumeClaims().Informer(), func(_, claim *corev1.PersistentVolumeClaim) { w.manager.ClaimResized(claim) }, nil)
 	_, err := views.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: see, UpdateFunc: func(_, node any) { see(node) },
 	})

@@ -21,7 +21,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/fake/rest"
+	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -52,8 +52,8 @@ func newBare(t *testing.T) *bare {
 // door opens a way in by HTTPS, and returns a kubeconfig for it.
 func (b *bare) door() (kubeconfig string, shut func()) {
 	b.t.Helper()
-	l, err := rest.Listen(rest.ListenConfig{
-		Handler: rest.NewHandler(b.server, rest.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.Direct() }}),
+	l, err := apiserver.Listen(apiserver.ListenConfig{
+		Handler: apiserver.NewHandler(b.server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.Direct() }}),
 	})
 	if err != nil {
 		b.t.Fatal(err)

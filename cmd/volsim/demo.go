@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/trace"
-	"github.com/volsim/volsim/trace/picture"
+	"github.com/volsim/volsim/sim/trace"
+	"github.com/volsim/volsim/sim/trace/picture"
 )
 
 var errInterrupted = errors.New("interrupted; everything was taken away again")

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/array"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 func arrayKind() driverKind {

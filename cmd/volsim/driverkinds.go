@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/blockcsi/health"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // driverKind is a driver that "volsim driver" can run.

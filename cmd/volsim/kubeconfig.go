@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/volsim/volsim/fake/rest"
+	"github.com/volsim/volsim/fake/apiserver"
 )
 
 // contextName names the cluster, user and context of a kubeconfig.
@@ -23,7 +23,7 @@ type kubeconfig struct {
 }
 
 // writeKubeconfig lets clients that use the file find the server. Other clusters in it stay.
-func writeKubeconfig(path string, l *rest.Listener) (*kubeconfig, error) {
+func writeKubeconfig(path string, l *apiserver.Listener) (*kubeconfig, error) {
 	f := &kubeconfig{path: path}
 	all, err := clientcmd.LoadFromFile(path)
 	switch {

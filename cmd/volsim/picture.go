@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/volsim/volsim/trace"
-	"github.com/volsim/volsim/trace/picture"
+	"github.com/volsim/volsim/sim/trace"
+	"github.com/volsim/volsim/sim/trace/picture"
 )
 
 // pictureOptions ask for a picture of a run.

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/volsim/volsim/explore"
-	"github.com/volsim/volsim/scenario"
+	"github.com/volsim/volsim/explore/scenario"
 )
 
 type replayOptions struct {

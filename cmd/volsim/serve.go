@@ -15,8 +15,8 @@ import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/cmd/volsim/internal/page"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/fake/crd"
-	"github.com/volsim/volsim/fake/rest"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -99,7 +99,7 @@ func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
-	authority, err := rest.NewAuthority()
+	authority, err := apiserver.NewAuthority()
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	l, err := rest.Listen(rest.ListenConfig{Authority: authority, Addr: o.listen, Handler: s.api})
+	l, err := apiserver.Listen(apiserver.ListenConfig{Authority: authority, Addr: o.listen, Handler: s.api})
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
 }
 
 // beginLive begins a world that moves by itself.
-func beginLive(ctx context.Context, authority *rest.Authority, o serveOptions) (*subject, error) {
+func beginLive(ctx context.Context, authority *apiserver.Authority, o serveOptions) (*subject, error) {
 	c, err := cluster.New(cluster.Config{
 		Nodes: o.nodes, Devices: cluster.Devices(o.devices), Dir: o.dir, Records: recordsMax,
 		API: fake.Config{RootCA: string(authority.PEM()), TrackManagedFields: true},
@@ -161,12 +161,12 @@ func beginLive(ctx context.Context, authority *rest.Authority, o serveOptions) (
 	if err := c.Start(starting); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	api := rest.NewHandler(c.Server(), rest.HandlerConfig{Caller: func(*http.Request) sim.Caller { return c.Host().Outside() }})
+	api := apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return c.Host().Outside() }})
 	return &subject{api, page.NewLive(c), c.Close}, nil
 }
 
 // beginByHand begins a world that is moved from the page.
-func beginByHand(_ context.Context, _ *rest.Authority, o serveOptions) (*subject, error) {
+func beginByHand(_ context.Context, _ *apiserver.Authority, o serveOptions) (*subject, error) {
 	desk, err := page.NewDesk(fmt.Sprintf("nodes: %d", o.nodes))
 	if err != nil {
 		return nil, err

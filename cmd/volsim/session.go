@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/volsim/volsim/session"
+	"github.com/volsim/volsim/explore/session"
 )
 
 type sessionOptions struct {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
-	"github.com/volsim/volsim/listen"
+	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -87,7 +87,7 @@ func New(cfg Config) *Controller {
 		},
 		waiting: map[string]*wait{},
 	}
-	listen.To(namespaces.Informer(), func(_, ns *corev1.Namespace) {
+	eventhandler.To(namespaces.Informer(), func(_, ns *corev1.Namespace) {
 		if ns.DeletionTimestamp != nil && !c.hasSeen(ns) {
 			c.queue.AddAfter(ns.Name, cfg.Delay)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/volsim/volsim/controllers/namespace"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 var ctx = context.Background()

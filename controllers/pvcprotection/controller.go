@@ -13,7 +13,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/volsim/volsim/podclaims"
+	"github.com/volsim/volsim/internal/podclaims"
 	"github.com/volsim/volsim/sim"
 )
 

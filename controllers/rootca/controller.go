@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
-	"github.com/volsim/volsim/listen"
+	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -51,7 +51,7 @@ type Controller struct {
 func New(cfg Config) *Controller {
 	published, namespaces := cfg.Informers.Core().V1().ConfigMaps(), cfg.Informers.Core().V1().Namespaces()
 	c := &Controller{client: cfg.Client, maps: published.Lister(), rootCA: cfg.RootCA}
-	listen.To(published.Informer(), func(_, is *corev1.ConfigMap) {
+	eventhandler.To(published.Informer(), func(_, is *corev1.ConfigMap) {
 		if is.Name == Name && !Holds(is, c.rootCA) {
 			c.queue.Add(is.Namespace)
 		}
@@ -60,7 +60,7 @@ func New(cfg Config) *Controller {
 			c.queue.Add(was.Namespace)
 		}
 	})
-	listen.To(namespaces.Informer(), func(was, ns *corev1.Namespace) {
+	eventhandler.To(namespaces.Informer(), func(was, ns *corev1.Namespace) {
 		if was == nil || ns.Status.Phase == corev1.NamespaceActive {
 			c.queue.Add(ns.Name)
 		}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
-	"github.com/volsim/volsim/listen"
+	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -40,10 +40,10 @@ type Controller struct {
 func New(cfg Config) *Controller {
 	accounts, namespaces := cfg.Informers.Core().V1().ServiceAccounts(), cfg.Informers.Core().V1().Namespaces()
 	c := &Controller{client: cfg.Client, accounts: accounts.Lister(), namespaces: namespaces.Lister()}
-	listen.To(accounts.Informer(), func(_, _ *corev1.ServiceAccount) {}, func(a *corev1.ServiceAccount) {
+	eventhandler.To(accounts.Informer(), func(_, _ *corev1.ServiceAccount) {}, func(a *corev1.ServiceAccount) {
 		c.queue.Add(a.Namespace)
 	})
-	listen.To(namespaces.Informer(), func(_, ns *corev1.Namespace) { c.queue.Add(ns.Name) }, nil)
+	eventhandler.To(namespaces.Informer(), func(_, ns *corev1.Namespace) { c.queue.Add(ns.Name) }, nil)
 	cfg.Component.Gate(accounts.Informer().HasSynced)
 	cfg.Component.Gate(namespaces.Informer().HasSynced)
 	c.queue = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "serviceaccount"})

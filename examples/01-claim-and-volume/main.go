@@ -11,7 +11,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/volsim/volsim/session"
+	"github.com/volsim/volsim/explore/session"
 )
 
 // ## A world that stands still

@@ -7,9 +7,9 @@ package main
 import (
 	"fmt"
 
-	"github.com/volsim/volsim/notebook"
-	"github.com/volsim/volsim/session"
-	"github.com/volsim/volsim/trace/picture"
+	"github.com/volsim/volsim/examples/notebook"
+	"github.com/volsim/volsim/explore/session"
+	"github.com/volsim/volsim/sim/trace/picture"
 )
 
 // ## The controller decides

@@ -12,7 +12,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/volsim/volsim/session"
+	"github.com/volsim/volsim/explore/session"
 )
 
 // ## A claim that waits

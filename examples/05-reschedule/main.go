@@ -10,9 +10,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/volsim/volsim/notebook"
-	"github.com/volsim/volsim/session"
-	"github.com/volsim/volsim/trace/picture"
+	"github.com/volsim/volsim/examples/notebook"
+	"github.com/volsim/volsim/explore/session"
+	"github.com/volsim/volsim/sim/trace/picture"
 )
 
 // ## A pod runs on node-1

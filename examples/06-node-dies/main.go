@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/volsim/volsim/session"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/explore/session"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // ## The cable is out

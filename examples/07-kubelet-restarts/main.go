@@ -8,7 +8,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/volsim/volsim/session"
+	"github.com/volsim/volsim/explore/session"
 )
 
 // ## Killed while the pod runs

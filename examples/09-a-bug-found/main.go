@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/examples/notebook"
 	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/notebook"
-	"github.com/volsim/volsim/scenario"
-	"github.com/volsim/volsim/trace/picture"
+	"github.com/volsim/volsim/sim/trace/picture"
 )
 
 // ## A careless client

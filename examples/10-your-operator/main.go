@@ -17,10 +17,10 @@ import (
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/examples/notebook"
 	"github.com/volsim/volsim/explore"
-	"github.com/volsim/volsim/notebook"
-	"github.com/volsim/volsim/scenario"
-	"github.com/volsim/volsim/trace/picture"
+	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/sim/trace/picture"
 )
 
 // ## The operator

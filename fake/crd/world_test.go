@@ -17,7 +17,7 @@ import (
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/crd"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // outside makes requests at once.

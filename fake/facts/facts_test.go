@@ -10,11 +10,11 @@ import (
 	clientrest "k8s.io/client-go/rest"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/fake/crd"
 	"github.com/volsim/volsim/fake/facts"
-	"github.com/volsim/volsim/fake/rest"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // direct is a Caller that goes straight ahead and records nothing.
@@ -41,7 +41,7 @@ var ways = []struct {
 }{
 	{"typed", 350, func(*testing.T) facts.Way { return facts.Typed(newServer().Client(direct{})) }},
 	{"untyped", 450, func(*testing.T) facts.Way { return facts.Untyped(newServer().Client(direct{})) }},
-	{"memory", 560, func(t *testing.T) facts.Way { return over(t, rest.NewConfig(newServer(), direct{})) }},
+	{"memory", 560, func(t *testing.T) facts.Way { return over(t, apiserver.NewConfig(newServer(), direct{})) }},
 }
 
 func over(t *testing.T, cfg *clientrest.Config) facts.Way {
@@ -85,8 +85,8 @@ func TestFacts(t *testing.T) {
 
 // TestFactsOverHTTPS puts all facts to one server: none is in another's way.
 func TestFactsOverHTTPS(t *testing.T) {
-	handler := rest.NewHandler(newServer(), rest.HandlerConfig{Caller: func(*http.Request) sim.Caller { return direct{} }})
-	listener, err := rest.Listen(rest.ListenConfig{Handler: handler})
+	handler := apiserver.NewHandler(newServer(), apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return direct{} }})
+	listener, err := apiserver.Listen(apiserver.ListenConfig{Handler: handler})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 func device(mode csi.VolumeCapability_AccessMode_Mode) *csi.VolumeCapability {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/array"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 func Example() {

@@ -1,6 +1,6 @@
 package array
 
-import "github.com/volsim/volsim/nodefs"
+import "github.com/volsim/volsim/plugins/nodefs"
 
 // Volume returns one volume as Volumes does, but without its Hash: no content is read. It may be called at any time.
 func (a *Array) Volume(id string) (Volume, bool) {

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/plugins/csireq"
+	"github.com/volsim/volsim/plugins/internal/csireq"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // nodeService is the node service of one node. Its methods are CSI's. Each

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/volsim/volsim/plugins/blockcsi"
-	"github.com/volsim/volsim/plugins/csireq"
+	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
 // ledger is a pool that only books its volumes. One with devices has all methods of Pool: see plugins/loop and plugins/lvm.

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/volsim/volsim/nodefs/blockdev"
-	"github.com/volsim/volsim/plugins/csireq"
+	"github.com/volsim/volsim/internal/blockdev"
+	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
 // freeze keeps volumes still until thaw, all from before it returns, with what is

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/volsim/volsim/plugins/csireq"
+	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
 // groupController is the group controller service. Its methods are CSI's.

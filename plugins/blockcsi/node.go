@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/plugins/csireq"
-	"github.com/volsim/volsim/plugins/ownership"
+	"github.com/volsim/volsim/plugins/internal/csireq"
+	"github.com/volsim/volsim/plugins/internal/ownership"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // nodeService is the node service of one node. Its methods are CSI's.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/volsim/volsim/plugins/csireq"
+	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
 // Notes say which volumes are attached, for a pool whose devices go when the machine is

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/volsim/volsim/plugins/csireq"
+	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
 // Pool is where volumes lie. Its methods return gRPC statuses with the codes of

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/volsim/volsim/plugins/csireq"
+	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
 // CreateSnapshot holds what the volume has at one instant: its file system is

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 	mountutils "k8s.io/mount-utils"
 
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/plugins/csireq"
+	"github.com/volsim/volsim/plugins/internal/csireq"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 const mebibyte = 1 << 20

@@ -15,7 +15,7 @@ import (
 
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // attacherFinalizer is what an attacher keeps an attachment with until it has detached.

@@ -18,11 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/loop"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/plugins/plugintest"
 	"github.com/volsim/volsim/sidecars/attacher"
 	"github.com/volsim/volsim/sim"

@@ -13,9 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/plugins/nodefs"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 func TestLifeOfAMount(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // Two volumes whose attachments have the same name: written behind one another, handle, driver and node are the same.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/plugins"
-	"github.com/volsim/volsim/plugins/ownership"
+	"github.com/volsim/volsim/plugins/internal/ownership"
 )
 
 // MountPath is pods/<uid>/volumes/kubernetes.io~csi/<spec name>/mount below the kubelet's root.

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 var _ plugins.DeviceReconstructor = (*Plugin)(nil)

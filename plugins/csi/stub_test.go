@@ -15,7 +15,7 @@ import (
 
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // sorted compares lists without their order.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // verify asks about the volume, and returns what the cache shows and what there is.

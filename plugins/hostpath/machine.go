@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // Where volumes are made, and what is deleted.

@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/recycler"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // Name is the plugin's name, and the provisioner's that a class names.

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/volsim/volsim/nodefs/loopdev"
+	"github.com/volsim/volsim/internal/loopdev"
 	"github.com/volsim/volsim/plugins/blockcsi"
 )
 

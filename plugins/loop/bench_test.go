@@ -15,8 +15,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
 
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/nodefs/loopdev"
+	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // The benchmarks measure an operation as the driver does it beside the commands that

@@ -16,10 +16,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/volsim/volsim/nodefs/blockdev"
-	"github.com/volsim/volsim/nodefs/loopdev"
+	"github.com/volsim/volsim/internal/blockdev"
+	"github.com/volsim/volsim/internal/loopdev"
 	"github.com/volsim/volsim/plugins/blockcsi"
-	"github.com/volsim/volsim/plugins/csireq"
+	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
 const (

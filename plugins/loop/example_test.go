@@ -10,8 +10,8 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/loop"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // A volume is made, attached to a node of this machine and mounted there. This needs root and loop devices, so that it is

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/loop"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // world is a driver with two nodes on this machine.

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/nodefs/loopdev"
+	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // newDriver returns a driver over dir with node "one", closed after the test.

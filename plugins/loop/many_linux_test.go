@@ -12,9 +12,9 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/nodefs/loopdev"
+	"github.com/volsim/volsim/internal/loopdev"
 	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 const (

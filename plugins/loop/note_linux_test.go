@@ -9,7 +9,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"github.com/volsim/volsim/nodefs/loopdev"
+	"github.com/volsim/volsim/internal/loopdev"
 	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/internal/lvm2"
 	"github.com/volsim/volsim/plugins/blockcsi"
 )
 

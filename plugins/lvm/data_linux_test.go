@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/internal/lvm2"
 	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 )

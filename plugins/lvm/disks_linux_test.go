@@ -11,8 +11,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"github.com/volsim/volsim/nodefs/loopdev"
-	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/internal/lvm2"
 )
 
 // A disk whose file is taken away is listed, and is missing once its loop device goes, too. A driver that is opened without it makes no

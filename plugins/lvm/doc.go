@@ -3,7 +3,7 @@
 // machine, and the volumes in it can be used on that node only.
 //
 // The services are those of plugins/blockcsi, over a pool for each node; all work
-// on volume groups is done by nodefs/lvm2. A volume is a logical volume with the
+// on volume groups is done by internal/lvm2. A volume is a logical volume with the
 // volume's ID as its name. What CSI wants to be told again stands in its tags: its
 // name, parameters and settings, what it was made from. What is in the volume group's
 // metadata is so, and a driver that is made again reads it there. Only whether a volume

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/internal/lvm2"
 	"github.com/volsim/volsim/plugins/blockcsi"
 )
 

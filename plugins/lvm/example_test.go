@@ -10,9 +10,9 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/internal/lvm2"
 	"github.com/volsim/volsim/plugins/lvm"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // A volume is made in the volume group of a node, which is on a file here, and mounted on the node. This needs root and lvm, so

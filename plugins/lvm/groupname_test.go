@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/internal/lvm2"
 )
 
 func TestEachNodeHasAGroupOfItsOwn(t *testing.T) {

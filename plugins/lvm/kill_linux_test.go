@@ -8,11 +8,11 @@ import (
 
 // Each command of LVM is a step before and after it, and so is each change of the
 // kernel's. With device-mapper it would take minutes in a guest; what a killed
-// process leaves there, nodefs/lvm2 tests.
+// process leaves there, internal/lvm2 tests.
 func TestKilled(t *testing.T) {
 	needLVM(t)
 	if hasMapper() {
-		t.Skip("where there is device-mapper, nodefs/lvm2 kills processes")
+		t.Skip("where there is device-mapper, internal/lvm2 kills processes")
 	}
 	some := subject(nil)
 	// How copies of other file systems are staged does not depend on the pool.

@@ -12,11 +12,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/internal/lvm2"
 	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 	"github.com/volsim/volsim/plugins/lvm"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 const mebibyte = 1 << 20

@@ -3,7 +3,7 @@ package lvm
 import (
 	"testing"
 
-	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/internal/lvm2"
 )
 
 // What is promised and not there yet counts, and counts once when it is.

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/internal/lvm2"
 	"github.com/volsim/volsim/plugins/blockcsi"
 )
 

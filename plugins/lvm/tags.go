@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/internal/lvm2"
 	"github.com/volsim/volsim/plugins/blockcsi"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/volsim/volsim/nodefs"
-	"github.com/volsim/volsim/nodefs/lvm2"
+	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // A pool that promises twice what it has takes that much and no more, lets writes

@@ -19,7 +19,7 @@ import (
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/plugintest"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // backend is what is outside of a model's process: words for what there is, such as "attached v n", and what is in the volume

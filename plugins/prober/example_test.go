@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/plugins/prober"
 	"github.com/volsim/volsim/sim"
 )

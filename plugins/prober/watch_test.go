@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/plugins/prober"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 var pause = trace.Action{Kind: trace.KindWork, Verb: "pause"}

@@ -12,11 +12,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/listen"
-	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/plugins/nfs"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/plugins/plugintest"
 	"github.com/volsim/volsim/plugins/recycler"
 	"github.com/volsim/volsim/sim"
@@ -113,7 +113,7 @@ func (p *place) node() {
 	client := p.server.Client(c)
 	pods := sim.NewQueue[string](c, sim.QueueConfig{Name: "pods"})
 	informer := p.server.Informers(c).Core().V1().Pods()
-	listen.To(informer.Informer(), func(_, pod *corev1.Pod) { pods.Add(pod.Name) }, nil)
+	eventhandler.To(informer.Informer(), func(_, pod *corev1.Pod) { pods.Add(pod.Name) }, nil)
 	pods.Work(func(ctx context.Context, name string) error {
 		pod, err := informer.Lister().Pods("default").Get(name)
 		if err != nil || len(pod.Spec.SchedulingGates) > 0 || pod.Status.Phase == corev1.PodSucceeded {

@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/plugins/recycler"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 var ctx = context.Background()

@@ -3,7 +3,7 @@ package recycler
 import (
 	"path"
 
-	"github.com/volsim/volsim/nodefs"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // Scrub does what a recycler pod does: it removes all that is in a directory, and leaves the directory. A directory that is

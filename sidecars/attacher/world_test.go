@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sidecars/attacher"
 	"github.com/volsim/volsim/sidecars/internal/scripted"
 	"github.com/volsim/volsim/sim"

@@ -13,7 +13,7 @@ import (
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/volsim/volsim/listen"
+	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/sidecars/internal/driver"
 	"github.com/volsim/volsim/sim"
 )
@@ -120,10 +120,10 @@ func New(cfg Config) *Controller {
 			driver: cfg.DriverName, strict: cfg.StrictTopology, csiNodes: storage.CSINodes().Lister(), nodes: core.Nodes().Lister(),
 		}
 	}
-	listen.To(core.PersistentVolumeClaims().Informer(), c.claimChanged, c.claimGone)
-	listen.To(core.PersistentVolumes().Informer(), c.volumeChanged, c.volumeGone)
-	listen.To(storage.StorageClasses().Informer(), c.classChanged, nil)
-	listen.To(storage.VolumeAttachments().Informer(), func(_, _ *storagev1.VolumeAttachment) {}, c.attachmentGone)
+	eventhandler.To(core.PersistentVolumeClaims().Informer(), c.claimChanged, c.claimGone)
+	eventhandler.To(core.PersistentVolumes().Informer(), c.volumeChanged, c.volumeGone)
+	eventhandler.To(storage.StorageClasses().Informer(), c.classChanged, nil)
+	eventhandler.To(storage.VolumeAttachments().Informer(), func(_, _ *storagev1.VolumeAttachment) {}, c.attachmentGone)
 	for range cfg.Workers {
 		c.claimQueue.Work(c.syncClaim)
 		c.volumeQueue.Work(c.syncVolume)

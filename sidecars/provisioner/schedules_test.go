@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/sidecars/internal/scripted"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // outside acts at once, also from within a strand.

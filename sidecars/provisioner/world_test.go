@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/volsim/volsim/events"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/events"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sidecars/internal/scripted"

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/volsim/volsim/listen"
-	"github.com/volsim/volsim/resize"
+	"github.com/volsim/volsim/internal/eventhandler"
+	"github.com/volsim/volsim/internal/resize"
 	"github.com/volsim/volsim/sidecars/internal/driver"
 	"github.com/volsim/volsim/sim"
 )
@@ -64,7 +64,7 @@ func New(cfg Config) *Controller {
 		queue:  sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "claims", BackoffMin: backoffMin, BackoffMax: backoffMax}),
 		failed: map[types.UID]bool{},
 	}
-	listen.To(core.PersistentVolumeClaims().Informer(), func(was, is *corev1.PersistentVolumeClaim) {
+	eventhandler.To(core.PersistentVolumeClaims().Informer(), func(was, is *corev1.PersistentVolumeClaim) {
 		if Concerns(was, is) {
 			c.queue.Add(is.Namespace + "/" + is.Name)
 		}

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volsim/volsim/resize"
+	"github.com/volsim/volsim/internal/resize"
 	"github.com/volsim/volsim/sidecars/internal/driver"
 )
 

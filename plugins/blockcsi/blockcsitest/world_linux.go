@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 const mebibyte = 1 << 20

@@ -6,7 +6,7 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"github.com/volsim/volsim/plugins/csireq"
+	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
 // controller is the driver's controller service with the calls of health.

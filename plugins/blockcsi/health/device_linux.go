@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/volsim/volsim/nodefs/blockdev"
+	"github.com/volsim/volsim/internal/blockdev"
 )
 
 const (

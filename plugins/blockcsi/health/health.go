@@ -7,8 +7,8 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // lowBytesDefault is Config.LowBytes when it is left out.

@@ -16,10 +16,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/blockcsi/health"
-	"github.com/volsim/volsim/plugins/csireq"
+	"github.com/volsim/volsim/plugins/internal/csireq"
 	"github.com/volsim/volsim/plugins/loop"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 const (

@@ -7,9 +7,9 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/status"
 
-	"github.com/volsim/volsim/nodefs"
 	"github.com/volsim/volsim/plugins/blockcsi"
-	"github.com/volsim/volsim/plugins/csireq"
+	"github.com/volsim/volsim/plugins/internal/csireq"
+	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // nodeService is the driver's node service with the calls of health.

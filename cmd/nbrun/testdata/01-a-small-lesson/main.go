@@ -17,7 +17,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/volsim/volsim/notebook"
+	"github.com/volsim/volsim/examples/notebook"
 )
 
 // words are what the steps are about.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/volsim/volsim/explore/session"
+	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/fake/crd"
-	"github.com/volsim/volsim/fake/rest"
-	"github.com/volsim/volsim/session"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -51,7 +51,7 @@ func (d *Desk) begin() (*world, error) {
 	server := s.Cluster().Server()
 	crd.Serve(server)
 	w := &world{session: s, requests: map[int]*request{}}
-	w.api = rest.NewHandler(server, rest.HandlerConfig{Caller: callerOf})
+	w.api = apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: callerOf})
 	w.ctx, w.end = context.WithCancel(context.Background())
 	return w, nil
 }

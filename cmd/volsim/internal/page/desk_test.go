@@ -17,7 +17,7 @@ import (
 	clientrest "k8s.io/client-go/rest"
 
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/session"
+	"github.com/volsim/volsim/explore/session"
 )
 
 func newDesk(t *testing.T) *Desk {

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/volsim/volsim/trace"
-	"github.com/volsim/volsim/trace/picture"
+	"github.com/volsim/volsim/sim/trace"
+	"github.com/volsim/volsim/sim/trace/picture"
 )
 
 // Past is what has happened.

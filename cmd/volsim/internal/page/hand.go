@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/volsim/volsim/session"
+	"github.com/volsim/volsim/explore/session"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // Hand is what somebody can do who moves a world by hand, and has done.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/trace"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // Live is the World of a cluster that moves by itself.

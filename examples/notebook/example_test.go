@@ -1,0 +1,21 @@
+package notebook_test
+
+import "github.com/volsim/volsim/examples/notebook"
+
+// drawing is what has a picture of itself, and a text that says the same.
+type drawing struct{}
+
+func (drawing) Text() string { return "data → disk" }
+
+func (drawing) SVG() []byte {
+	return []byte(`<svg xmlns="http://www.w3.org/2000/svg" width="80" height="20"><text y="15">data → disk</text></svg>`)
+}
+
+// In a notebook this is a picture and formatted text; in a terminal it is what stands below.
+func Example() {
+	notebook.Markdown("The claim is **Bound**:")
+	notebook.Show(drawing{})
+	// Output:
+	// The claim is **Bound**:
+	// data → disk
+}

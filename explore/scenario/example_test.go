@@ -1,0 +1,59 @@
+package scenario_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/volsim/volsim/explore/scenario"
+)
+
+// A small world, lived once in the ordinary course of events, with every rule at work.
+func Example() {
+	s, err := scenario.Parse("bind", `
+parts: pvcontroller
+user admin
+  create volume disk 1Gi
+user alice
+  create claim data 1Gi class=
+  wait claim data Bound
+`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	r, err := s.Run(context.Background(), scenario.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(r.Failure, r.End)
+	fmt.Print(scenario.Story(s, r))
+	// Output:
+	// <nil> 1 claim Bound, 1 volume Bound
+	//    3  admin creates volume disk of 1Gi (rv 7)
+	//    6  pvcontroller marks volume disk Available (rv 8)
+	//    9  alice asks for 1Gi of storage: claim default/data (rv 9)
+	//   12  pvcontroller reserves volume disk for claim default/data (rv 10)
+	//   14  pvcontroller marks volume disk Bound (rv 11)
+	//   16  pvcontroller binds claim default/data to volume disk (rv 12)
+	//   18  pvcontroller marks claim default/data Bound (rv 13)
+	// nothing is broken: the world came to rest with 1 claim Bound, 1 volume Bound
+}
+
+// A scenario that comes with the package.
+func ExampleFind() {
+	s, err := scenario.Find("claim-recreated")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, act := range s.Users[0].Acts {
+		fmt.Println(s.Users[0].Name, "does:", act)
+	}
+	// Output:
+	// alice does: create volume disk-1 1Gi
+	// alice does: create claim data 1Gi class=
+	// alice does: wait claim data Bound
+	// alice does: delete claim data
+	// alice does: create claim data 1Gi class=
+	// alice does: create volume disk-2 1Gi
+	// alice does: wait claim data Bound
+}

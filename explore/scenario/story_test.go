@@ -1,0 +1,202 @@
+package scenario_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/sim/trace"
+)
+
+var update = flag.Bool("update", false, "write the stories to testdata")
+
+// Each story is of the first failure that a search of a world with something broken in it comes to.
+func TestStories(t *testing.T) {
+	rules := func(ids ...string) func(*scenario.Scenario) {
+		return func(s *scenario.Scenario) { s.Rules = ids }
+	}
+	between := func(b cluster.Between) func(*scenario.Scenario) {
+		return func(s *scenario.Scenario) { s.Between = b }
+	}
+	extra := func(parts ...cluster.Part) func(*scenario.Scenario) {
+		return func(s *scenario.Scenario) { s.Extra = parts }
+	}
+	type broken []func(*scenario.Scenario)
+	twice := func(s *scenario.Scenario) {
+		act, err := scenario.ParseAct("let replicate pvcontroller")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Users = append(s.Users, scenario.User{Name: "dave", Acts: []scenario.Act{act}})
+	}
+	for _, tt := range []struct {
+		name, scenario string
+		broken         broken
+		search         explore.Config
+	}{
+		{
+			"unconditional-updates", "two-claims-one-volume",
+			broken{rules("I1", "I2"), between(careless("pvcontroller")), twice},
+			explore.Config{Strategy: explore.Holds, Depth: 2},
+		},
+		{
+			"no-live-list", "claim-deleted-while-pod-starts",
+			broken{rules("I28"), between(trusting("pvcprotection"))},
+			explore.Config{Strategy: explore.Holds},
+		},
+		{"waits-for-ever", "two-claims-one-volume", broken{rules("L1"), between(absentMinded("pvcontroller"))}, explore.Config{Strategy: explore.Holds}},
+		{"panic", "two-claims-one-volume", broken{rules("I1"), between(fragile("pvcontroller"))}, explore.Config{Strategy: explore.Holds}},
+		{"restart", "claim-recreated", broken{rules("I1", "I2"), between(careless("pvcontroller"))}, explore.Config{Strategy: explore.Restarts}},
+		{
+			"livelock", "two-claims-two-volumes",
+			broken{rules("I1"), extra(stubborn("keeper", corev1.PersistentVolumeReclaimRetain), stubborn("cleaner", corev1.PersistentVolumeReclaimDelete))},
+			explore.Config{Strategy: explore.Holds},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := scenario.Find(tt.scenario)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, change := range tt.broken {
+				change(s)
+			}
+			report, err := explore.Search(t.Context(), s, tt.search)
+			if err != nil || report.Failure == nil {
+				t.Fatalf("%+v, %v", report, err)
+			}
+			f := report.Failure
+			golden(t, tt.name, f.Scenario.String()+"\n"+scenario.Story(f.Scenario, f.Result))
+		})
+	}
+}
+
+var lineNumber = regexp.MustCompile(`\.go:\d+`)
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	got = lineNumber.ReplaceAllString(got, ".go:N")
+	path := filepath.Join("testdata", name+".story")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("the story (-want +got):\n%s", diff)
+	}
+}
+
+// A story tells of the failure's objects only, however much else is in the world, and is told in the same words twice.
+func TestStoryLeavesOutWhatHasNothingToDoWithIt(t *testing.T) {
+	tell := func(pairs int) string {
+		s, err := scenario.Find("claim-deleted-while-pod-starts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Rules, s.Between = []string{"I28"}, trusting("pvcprotection")
+		for i := range pairs {
+			s.Users = append(s.Users, scenario.User{Name: fmt.Sprintf("other-%d", i), Acts: []scenario.Act{
+				act(t, fmt.Sprintf("create volume noise-%d 1Gi class=n%d", i, i)),
+				act(t, fmt.Sprintf("create claim noise-%d 1Gi class=n%d", i, i)),
+			}})
+		}
+		report, err := explore.Search(t.Context(), s, explore.Config{Strategy: explore.Holds})
+		if err != nil || report.Failure == nil {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		return scenario.Story(report.Failure.Scenario, report.Failure.Result)
+	}
+	alone, crowded := tell(0), tell(5)
+	if strings.Contains(crowded, "noise") || strings.Count(crowded, "\n") != strings.Count(alone, "\n") {
+		t.Errorf("with five more pairs:\n%s\nwant as many lines as without:\n%s", crowded, alone)
+	}
+	if again := tell(5); again != crowded {
+		t.Errorf("told otherwise the second time:\n%s", again)
+	}
+}
+
+func act(t *testing.T, text string) scenario.Act {
+	t.Helper()
+	a, err := scenario.ParseAct(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestDeviationsInWords(t *testing.T) {
+	for deviation, want := range map[string]string{
+		"3 hold: alice":                                          "alice is held back here",
+		"3 hold: pvcontroller/claims":                            "pvcontroller/claims is held back from here on",
+		"3 hold: pvcprotection/cache pods":                       "the pod cache of pvcprotection is held back from here on",
+		"3 hold: pvcontroller#2/claims":                          "pvcontroller#2/claims is held back from here on",
+		"3 pick: attachdetach/volume_attach kubernetes.io/x^y#1": "out of turn: attachdetach/volume_attach",
+		"3 conflict: pvcontroller/claims":                        "the next request of pvcontroller is answered 409 Conflict here, although nothing has changed",
+		"3 refused: pvcontroller/claims":                         "the API server is not there for the next request of pvcontroller",
+		"3 lost: pvcontroller/claims":                            "the answer to the next request of pvcontroller gets lost: what it asks for is done",
+		"3 driver Unavailable: attacher/attachments":             "the driver fails the next call of attacher with Unavailable, and does nothing",
+		"3 driver-lost Aborted: attacher/attachments":            "the driver does what the next call of attacher asks for, but answers Aborted",
+		"3 hang: attacher/attachments":                           "the driver does what the next call of attacher asks for, and does not answer",
+	} {
+		d, err := sim.ParseDeviation(deviation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		story := scenario.Story(&scenario.Scenario{Schedule: sim.Schedule{d}}, &scenario.Result{Trace: &trace.Log{}, Stopped: true})
+		if want := "   3  >> " + want + "\nnothing was broken when the run was stopped\n"; story != want {
+			t.Errorf("%s is told as\n%s\nwant\n%s", deviation, story, want)
+		}
+	}
+}
+
+func TestEventsInWords(t *testing.T) {
+	for event, want := range map[string]string{
+		"crash pvcontroller": "pvcontroller is killed here and starts again",
+		"crash pvcontroller with persistentvolumes 1 behind": "pvcontroller is killed here and starts again, and its first list of volumes is 1 event old",
+		"stop attacher":                 "attacher is killed here and stays down",
+		"start attacher":                "attacher starts again",
+		"replicate scheduler":           "a second scheduler starts beside the first: both are active",
+		"relist scheduler pods":         "the watch of scheduler on pods breaks here, and it lists again",
+		"expire persistentvolumeclaims": "the API server forgets the old events of claims: who is behind has to list again",
+		"retire scheduler#2":            "scheduler#2 ends: there is one of it again",
+		"reboot node-1":                 "node-1 reboots here: its kubelet starts again, and its mounts are gone",
+		"lose node-1":                   "node-1 is lost here: its kubelet is down, its mounts stay",
+		"recover node-1":                "node-1 comes back",
+		"stop driver(node-1)":           "the driver on node-1 ends here: what it has mounted stays",
+		"start driver(node-1)":          "the driver on node-1 starts again",
+		"tick":                          "time moves on here, although something else could happen first",
+		"strike node-1":                 "strike node-1",
+	} {
+		log := &trace.Log{}
+		verb, object, _ := strings.Cut(event, " ")
+		log.Append(trace.Record{Actor: "world", Turn: 7, Action: trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object}})
+		story := scenario.Story(&scenario.Scenario{}, &scenario.Result{Trace: log, Stopped: true})
+		if want := "   7  >> " + want + "\n"; !strings.HasPrefix(story, want) {
+			t.Errorf("%s is told as\n%s\nwant\n%s", event, story, want)
+		}
+	}
+	for _, verb := range cluster.Misfortunes {
+		log := &trace.Log{}
+		log.Append(trace.Record{Actor: "world", Turn: 7, Action: trace.Action{Kind: trace.KindEvent, Verb: verb, Object: "x"}})
+		story := scenario.Story(&scenario.Scenario{}, &scenario.Result{Trace: log, Stopped: true})
+		if strings.HasPrefix(story, "   7  >> "+verb+" x\n") {
+			t.Errorf("%s has no words", verb)
+		}
+	}
+}

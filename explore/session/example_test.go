@@ -1,0 +1,53 @@
+package session_test
+
+import (
+	"fmt"
+
+	"github.com/volsim/volsim/explore/session"
+)
+
+func Example() {
+	s := session.Of(
+		"parts: pvcontroller",
+		"create volume disk 1Gi",
+		"create claim data 1Gi class=",
+		"rest",
+	).MustPlay()
+	defer s.Close()
+	fmt.Print(s.Story())
+	// Output:
+	// > parts: pvcontroller
+	// > create volume disk 1Gi
+	//       user creates volume disk of 1Gi
+	// > create claim data 1Gi class=
+	//       user asks for 1Gi of storage: claim default/data
+	// > rest
+	//       … (3 small things)
+	//    4  pvcontroller/volumes marks volume disk Available
+	//       … (2 small things)
+	//    7  pvcontroller/claims reserves volume disk for claim default/data
+	//       …
+	//    9  pvcontroller/claims marks volume disk Bound
+	//       …
+	//   11  pvcontroller/claims binds claim default/data to volume disk
+	//       …
+	//   13  pvcontroller/claims marks claim default/data Bound
+	//       … (6 small things)
+	//       (nothing is left to happen)
+}
+
+func ExampleSession_Truth() {
+	s := session.Of(
+		"parts: pvcontroller",
+		"create volume disk 1Gi",
+		"hold pvcontroller/cache persistentvolumes",
+		"create claim data 1Gi class=",
+		"rest",
+	).MustPlay()
+	defer s.Close()
+	fmt.Print(s.Truth())
+	// Output:
+	// claim default/data         Pending  (rv 8)
+	// volume disk                Pending  (rv 7)
+	//    pvcontroller believes:  none
+}

@@ -1,0 +1,322 @@
+package session_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/volsim/volsim/explore/session"
+)
+
+func play(t *testing.T, ops ...string) *session.Session {
+	t.Helper()
+	s, err := session.Of(ops...).Play()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if v := s.Broken(); v != nil {
+			t.Errorf("a rule was broken: %v", v)
+		}
+	})
+	return s
+}
+
+func do(t *testing.T, s *session.Session, ops ...string) {
+	t.Helper()
+	for _, op := range ops {
+		if err := s.Do(op); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// stateOf is the state of an object; "" if it is not there.
+func stateOf(s *session.Session, name string) string {
+	for _, o := range s.Objects() {
+		if o.Name == name {
+			return o.State
+		}
+	}
+	return ""
+}
+
+var life = session.Of("create claim data 64Mi", "hold scheduler", "rest", "release scheduler", "create pod web data on=node-1",
+	"fail conflict", "wait pod web Running", "crash kubelet(node-1)", "rest", "delete pod web", "step 40", "rest")
+
+func TestTheSameOperationsLeadToTheSameWorld(t *testing.T) {
+	a, b := play(t, life...), play(t, life...)
+	if a.Log().Text() != b.Log().Text() {
+		t.Error("the traces differ")
+	}
+	if diff := cmp.Diff(a.Story(), b.Story()); diff != "" {
+		t.Errorf("the stories differ: %s", diff)
+	}
+	half := play(t, life[:6]...)
+	do(t, half, life[6:]...)
+	if half.Log().Text() != a.Log().Text() {
+		t.Error("played in two parts, the trace differs")
+	}
+	if diff := cmp.Diff(life, half.Ops()); diff != "" {
+		t.Errorf("the operations that it tells of: %s", diff)
+	}
+	if got := stateOf(a, "claim default/data"); !strings.HasPrefix(got, "Bound to pvc-") {
+		t.Errorf("the claim is %q at the end", got)
+	}
+}
+
+func TestNothingHappensByItself(t *testing.T) {
+	s := play(t, "create claim data 64Mi")
+	if got := stateOf(s, "claim default/data"); got != "Pending" {
+		t.Errorf("before a step the claim is %q", got)
+	}
+	before := len(s.Records())
+	if s.Next(); len(s.Records()) != before || len(s.Unaware()) == 0 {
+		t.Error("looking moved the world")
+	}
+	next := s.Next()[0]
+	do(t, s, "step")
+	if got := s.Records()[before].Actor; got != next.Actor {
+		t.Errorf("%s moved, and %s was said to be next", got, next.Actor)
+	}
+	do(t, s, "step 3")
+	if got := len(s.Records()) - before; got != 4 {
+		t.Errorf("%d actions in 4 steps", got)
+	}
+}
+
+func TestWhatIsHeldIsMovedByNameOnly(t *testing.T) {
+	cache := "pvcontroller/cache persistentvolumeclaims"
+	s := play(t, "create claim data 64Mi", "hold "+cache, "rest")
+	if got := s.Last(); !strings.Contains(got, "while these are held: "+cache) {
+		t.Errorf("it does not say why nothing happens: %s", got)
+	}
+	if got := s.Story(); strings.Contains(got, "provision") {
+		t.Errorf("somebody has heard of the claim through a cache that is held: %s", got)
+	}
+	want := []session.Option{{Actor: cache, Words: "hears that claim default/data is there", Held: true}}
+	if diff := cmp.Diff(want, s.Next()); diff != "" {
+		t.Errorf("what is next: %s", diff)
+	}
+	do(t, s, "step "+cache, "rest")
+	if got := s.Story(); !strings.Contains(got, "has the driver make a volume") {
+		t.Errorf("nothing came of what it heard: %s", got)
+	}
+	do(t, s, "release "+cache, "rest")
+	if got := stateOf(s, "claim default/data"); !strings.HasPrefix(got, "Bound") {
+		t.Errorf("released, and the claim is %q", got)
+	}
+}
+
+func TestWhoDoesNotKnow(t *testing.T) {
+	s := play(t, "parts: pvcontroller", "create volume v 1Gi", "create claim a 1Gi class=", "rest")
+	if got := s.Unaware(); got != nil {
+		t.Errorf("at rest somebody does not know: %v", got)
+	}
+	do(t, s, "hold pvcontroller/cache persistentvolumeclaims", "delete claim a", "rest")
+	var claims []session.Unaware
+	for _, each := range s.Unaware() {
+		if each.Part == "pvcontroller" {
+			each.Version = ""
+			claims = append(claims, each)
+		}
+	}
+	want := []session.Unaware{{Part: "pvcontroller", Object: "claim default/a", Believes: "Bound to v", True: "Bound to v, being deleted"}}
+	if diff := cmp.Diff(want, claims); diff != "" {
+		t.Errorf("what pvcontroller does not know: %s", diff)
+	}
+	if got := s.Truth(); !strings.Contains(got, "pvcontroller believes:") || !strings.Contains(got, "being deleted") {
+		t.Errorf("the table does not tell who believes otherwise: %s", got)
+	}
+}
+
+// Of a pod on another node a kubelet has not heard, and that is no ignorance of its.
+func TestACacheIsBehindInWhatConcernsItOnly(t *testing.T) {
+	s := play(t, "create claim data 64Mi", "create pod web data on=node-2")
+	for _, each := range s.Unaware() {
+		if each.Part == "kubelet(node-1)" {
+			t.Errorf("it is said not to know of %s", each.Object)
+		}
+	}
+	if !slices.ContainsFunc(s.Unaware(), func(u session.Unaware) bool { return u.Part == "kubelet(node-2)" && u.Object == "pod default/web" }) {
+		t.Errorf("kubelet(node-2) ought not to know yet: %v", s.Unaware())
+	}
+}
+
+func TestFailuresStrikeTheNextCall(t *testing.T) {
+	s := play(t, "create claim data 64Mi", "fail driver Unavailable provisioner", "rest")
+	if got := strings.Count(s.Story(), "code = Unavailable"); got != 1 {
+		t.Errorf("%d calls failed, want 1: %s", got, s.Story())
+	}
+	if got := stateOf(s, "claim default/data"); !strings.HasPrefix(got, "Bound") {
+		t.Errorf("it was not tried again: the claim is %q", got)
+	}
+	s = play(t, "create claim data 64Mi", "fail driver-lost Unavailable CreateVolume", "rest")
+	if got := strings.Count(s.Story(), "has the driver make a volume"); got != 2 || !strings.Contains(s.Story(), "but the answer that comes back is") {
+		t.Errorf("the answer to CreateVolume ought to be lost once: %s", s.Story())
+	}
+	s = play(t, "create claim data 64Mi", "fail conflict pvcontroller", "rest")
+	if got := strings.Count(s.Story(), "meets a conflict"); got != 1 {
+		t.Errorf("%d conflicts, want 1: %s", got, s.Story())
+	}
+}
+
+func TestWhatCanGoWrongIsTold(t *testing.T) {
+	s := play(t, "create claim data 64Mi")
+	for len(s.Next()[0].Faults) == 0 {
+		do(t, s, "step")
+	}
+	call := s.Next()[0]
+	if !slices.Contains(call.Faults, "refused") || slices.Contains(call.Faults, "hang") {
+		t.Errorf("a request that %s can go wrong in these ways: %v", call.Words, call.Faults)
+	}
+	for _, each := range call.Faults {
+		do(t, s, "fail "+each+" pvcontroller")
+		if got := s.Failing(); got != each+" pvcontroller" {
+			t.Errorf("what is to go wrong is %q, want %q", got, each)
+		}
+	}
+	do(t, s, "step "+call.Actor)
+	if got := s.Failing(); got != "" {
+		t.Errorf("the call was made, and %q is still to come", got)
+	}
+	if last := s.Records()[len(s.Records())-1]; !last.Failed() {
+		t.Errorf("the call did not fail: %s", last)
+	}
+}
+
+func TestEveryMisfortuneThatIsToldCanHappen(t *testing.T) {
+	begin := session.Of("create claim data 64Mi", "create pod web data", "step 5")
+	all := play(t, begin...).Misfortunes()
+	for _, want := range []string{"crash pvcontroller", "lose node-1", "reboot node-2", "expire persistentvolumeclaims"} {
+		if !slices.Contains(all, want) {
+			t.Errorf("%q is not among %v", want, all)
+		}
+	}
+	for _, each := range all {
+		s := play(t, begin...)
+		before := s.Steps()
+		if do(t, s, each); s.Steps() == before {
+			t.Errorf("%q made no step", each)
+		}
+	}
+}
+
+func TestWhoStartsAgainListsAnew(t *testing.T) {
+	s := play(t, "crash pvcontroller")
+	var words []string
+	for _, each := range s.Next() {
+		words = append(words, each.Words)
+	}
+	if diff := cmp.Diff([]string{"lists the claims", "lists the volumes", "lists the storage classes", "lists the pods"}, words[:4]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestHeldAreInTheirOrder(t *testing.T) {
+	s := play(t, "hold scheduler", "hold pvcontroller", "release scheduler", "hold attacher")
+	if diff := cmp.Diff([]string{"pvcontroller", "attacher"}, s.Held()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheWorldMovesUntilACall(t *testing.T) {
+	s := play(t, "create claim data 64Mi", "until CreateVolume provisioner")
+	records := s.Records()
+	if last := records[len(records)-1]; last.Verb != "CreateVolume" {
+		t.Errorf("it went on until %s", last)
+	}
+	if err := s.Do("until NodeStageVolume"); err == nil || !strings.Contains(err.Error(), "nobody does") {
+		t.Errorf("nobody stages anything: %v", err)
+	}
+}
+
+func TestSettlingLeavesTheClockAlone(t *testing.T) {
+	s := play(t, "create claim data 1Gi", "create pod web data on=node-1", "wait pod web Running", "lose node-1", "delete pod web now=true",
+		"create pod other data on=node-2")
+	before := s.Cluster().Host().Now()
+	do(t, s, "settle")
+	if now := s.Cluster().Host().Now(); !now.Equal(before) {
+		t.Errorf("%s have passed", now.Sub(before))
+	}
+	if got := stateOf(s, "pod default/other"); got != "Pending on node-2" {
+		t.Errorf("the pod is %q", got)
+	}
+	do(t, s, "rest")
+	if got := stateOf(s, "pod default/other"); got != "Running on node-2" {
+		t.Errorf("after a rest the pod is %q", got)
+	}
+}
+
+func TestTimePassesWhenItIsToldTo(t *testing.T) {
+	s := play(t, "create claim data 64Mi", "rest")
+	before := s.Cluster().Host().Now()
+	do(t, s, "pass 5m")
+	if got := s.Cluster().Host().Now().Sub(before).String(); got != "5m0s" {
+		t.Errorf("%s have passed", got)
+	}
+}
+
+func TestBadOperationsSayWhy(t *testing.T) {
+	for _, tc := range []struct{ op, want string }{
+		{"nonsense", "want a verb"},
+		{"node x y", "nobody can node x"},
+		{"step 0", "at least 1"},
+		{"step scheduler/nobody", "scheduler has no scheduler/nobody; it has scheduler/"},
+		{"step nobody", "there is no part nobody; there are pvcontroller"},
+		{"step scheduler/cache pods", "nothing to do now"},
+		{"until", "no verb"},
+		{"until soon", "no verb"},
+		{"until CreateVolume nobody", "there is no part nobody"},
+		{"hold", "Name a part"},
+		{"hold nobody", "there is no part nobody"},
+		{"release scheduler", "it is not held; held are: none"},
+		{"fail", "want a fault"},
+		{"fail badly", "want one of"},
+		{"fail conflict nobody", "there is no part nobody"},
+		{"crash nobody", "cannot happen now"},
+		{"let crash nobody", "cannot happen now"},
+		{"parts: pvcontroller", "before all else"},
+		{"wait claim none Bound", "nothing left to happen"},
+		{"write pod none data", "none"},
+	} {
+		s := play(t)
+		err := s.Do(tc.op)
+		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), tc.op) {
+			t.Errorf("%q: %v, want %q and the operation in it", tc.op, err, tc.want)
+		}
+		if err := s.Do("step"); err != nil { // it goes on
+			t.Errorf("after %q: %v", tc.op, err)
+		}
+		if s, err := session.Of(tc.op).Play(); err == nil && tc.op != "parts: pvcontroller" {
+			t.Errorf("%q can be played", tc.op)
+			s.Close()
+		}
+	}
+}
+
+func TestThenLeavesTheListAsItIs(t *testing.T) {
+	first := append(make(session.Ops, 0, 8), "create claim a 1Gi")
+	one, other := first.Then("rest"), first.Then("step")
+	if one[1] != "rest" || other[1] != "step" || len(first) != 1 {
+		t.Errorf("%v, %v, %v", first, one, other)
+	}
+}
+
+func TestCommentsAndHeaders(t *testing.T) {
+	s := play(t, "# a small world", "nodes: 1", "parts: pvcontroller", "", "create volume v 1Gi", "# and a claim", "create claim a 1Gi class=", "rest")
+	if got := s.Cluster().Parts(); !slices.Contains(got, "pvcontroller") || slices.Contains(got, "scheduler") {
+		t.Errorf("the parts are %v", got)
+	}
+	if got := stateOf(s, "claim default/a"); got != "Bound to v" {
+		t.Errorf("the claim is %q", got)
+	}
+	if _, err := session.Of("nodes: none").Play(); err == nil || !strings.Contains(err.Error(), "nodes") {
+		t.Errorf("a header that is wrong: %v", err)
+	}
+}

@@ -1,0 +1,176 @@
+package apiserver
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	schemeName = "pkg/runtime/scheme.go:111" // that is what the real server calls its own, in messages
+
+	namespaceMsg = "the namespace of the provided object does not match the namespace sent on the request"
+)
+
+// decodeObject decodes the request's body into an object of the type of into, which is the one to use afterwards. What
+// the directive of field validation finds is an error or a warning.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers createHandler, UpdateResource, transformDecodeError.
+func (r *request) decodeObject(media string, body []byte, into runtime.Object, want schema.GroupVersionKind, directive string) (runtime.Object, error) {
+	obj, gvk, err := r.h.codecs.decoder(media, directive != metav1.FieldValidationIgnore).Decode(body, &want, into)
+	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil && directive != metav1.FieldValidationStrict {
+		r.warn(strictTexts(strict.Errors())...)
+		err = nil
+	}
+	if err == nil && gvk.GroupKind() != want.GroupKind() && !sameKind(*gvk, want) {
+		err = fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", gvk.Version, gvk.Kind, internalPackage(want.Group), want.Kind)
+	}
+	if err != nil {
+		return nil, decodeError(err, gvk, want.Kind, body)
+	}
+	return obj, nil
+}
+
+// decodeError is the answer to a body that cannot be read.
+func decodeError(err error, gvk *schema.GroupVersionKind, want string, body []byte) error {
+	if gvk != nil && gvk.Kind != "" {
+		if runtime.IsNotRegisteredError(err) {
+			err = runtime.NewNotRegisteredErrForKind(schemeName, *gvk)
+		}
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", gvk.Kind, gvk.Version, want, err))
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want, err, summary(body)))
+}
+
+// versionError is the answer to a body of another version than the request's.
+func versionError(is, want schema.GroupVersion) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", is, want))
+}
+
+// sameKind tells whether two kinds are versions of the same thing, as the events of both groups are.
+func sameKind(a, b schema.GroupVersionKind) bool {
+	return a.Kind == b.Kind && internalPackage(a.Group) == internalPackage(b.Group)
+}
+
+// internalPackage is the real server's name of the package with a group's internal types.
+func internalPackage(group string) string {
+	switch group {
+	case "", "events.k8s.io":
+		return "core"
+	}
+	first, _, _ := strings.Cut(group, ".")
+	return first
+}
+
+// strictTexts gives the warnings for what strict decoding found. Those of YAML come several in one.
+func strictTexts(errs []error) []string {
+	var texts []string
+	for _, err := range errs {
+		text := err.Error()
+		for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: unmarshal errors:\n"} {
+			text = strings.TrimPrefix(text, prefix)
+		}
+		for line := range strings.SplitSeq(text, "\n") {
+			texts = append(texts, strings.TrimSpace(line))
+		}
+	}
+	return texts
+}
+
+// summary is the beginning of a body, for a message.
+func summary(body []byte) string {
+	const most = 30
+	text := string(body)
+	switch {
+	case len(body) == 0:
+		return "<empty>"
+	case body[0] != '{':
+		text = hex.EncodeToString(body[:min(len(body), most)])
+	case len(body) > most:
+		text = text[:most]
+	}
+	if len(body) > most {
+		text += " ..."
+	}
+	return text
+}
+
+// decodeDeleteOptions reads DeleteOptions, which every group has.
+func decodeDeleteOptions(media string, body []byte, into *metav1.DeleteOptions) error {
+	if media == mediaProtobuf {
+		return decodeProtobufDeleteOptions(body, into)
+	}
+	if media == mediaYAML {
+		var err error
+		if body, err = yaml.YAMLToJSON(body); err != nil {
+			return err
+		}
+	}
+	gvk, err := json.DefaultMetaFactory.Interpret(body)
+	if err != nil {
+		return err
+	}
+	if err := isDeleteOptions(*gvk); err != nil {
+		return err
+	}
+	return utiljson.Unmarshal(body, into)
+}
+
+func decodeProtobufDeleteOptions(body []byte, into *metav1.DeleteOptions) error {
+	raw, ok := strings.CutPrefix(string(body), protobufPrefix)
+	if !ok {
+		return fmt.Errorf("provided data does not appear to be a protobuf message, expected prefix %v", []byte(protobufPrefix))
+	}
+	var unknown runtime.Unknown
+	if err := unknown.Unmarshal([]byte(raw)); err != nil {
+		return err
+	}
+	if err := isDeleteOptions(schema.FromAPIVersionAndKind(unknown.APIVersion, unknown.Kind)); err != nil {
+		return err
+	}
+	return into.Unmarshal(unknown.Raw)
+}
+
+func isDeleteOptions(gvk schema.GroupVersionKind) error {
+	if gvk.Kind != "" && gvk.Kind != "DeleteOptions" {
+		return runtime.NewNotRegisteredErrForKind(schemeName, gvk)
+	}
+	return nil
+}
+
+var errNoName = errors.New("name must be provided")
+
+// named checks that an object is the one that the path names.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers checkName.
+func (t target) named(obj metav1.Object) error {
+	switch is := obj.GetName(); {
+	case is == "":
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: %v", t.name, errNoName))
+	case is != t.name:
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", is, t.name))
+	}
+	return nil
+}
+
+// placed puts an object into the namespace of the request, which must not be another than its own.
+//
+// Upstream: k8s.io/apiserver/pkg/registry/rest EnsureObjectNamespaceMatchesRequestNamespace.
+func (t target) placed(obj metav1.Object) error {
+	switch is := obj.GetNamespace(); {
+	case is == "" || t.namespace == "":
+		obj.SetNamespace(t.namespace)
+	case is != t.namespace:
+		return apierrors.NewBadRequest(namespaceMsg)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package apiserver
+
+import (
+	"bytes"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/volsim/volsim/fake"
+)
+
+// protobufPrefix is what every object in protobuf begins with.
+const protobufPrefix = "k8s\x00"
+
+// codecs read and write objects in all forms.
+type codecs struct {
+	loose, strict map[string]runtime.Serializer // by media type
+	pretty        runtime.Serializer            // JSON for people
+}
+
+func newCodecs() *codecs {
+	scheme := clientscheme.Scheme
+	of := func(o json.SerializerOptions) runtime.Serializer {
+		return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, o)
+	}
+	proto := protobuf.NewSerializer(scheme, scheme)
+	return &codecs{
+		loose: map[string]runtime.Serializer{
+			mediaJSON: of(json.SerializerOptions{}), mediaYAML: of(json.SerializerOptions{Yaml: true}), mediaProtobuf: proto,
+		},
+		strict: map[string]runtime.Serializer{
+			mediaJSON: of(json.SerializerOptions{Strict: true}), mediaYAML: of(json.SerializerOptions{Yaml: true, Strict: true}),
+			mediaProtobuf: proto,
+		},
+		pretty: of(json.SerializerOptions{Pretty: true}),
+	}
+}
+
+func (c *codecs) decoder(media string, strict bool) runtime.Serializer {
+	if strict {
+		return c.strict[media]
+	}
+	return c.loose[media]
+}
+
+// encode writes an object, which has its apiVersion and kind.
+func (c *codecs) encode(f form, obj runtime.Object) ([]byte, error) {
+	s := c.loose[f.media]
+	if f.pretty && f.media == mediaJSON {
+		s = c.pretty
+	}
+	var b bytes.Buffer
+	if err := s.Encode(obj, &b); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// withKind returns an object with apiVersion and kind, a shallow copy where it is the store's.
+func withKind(obj runtime.Object, gvk schema.GroupVersionKind) runtime.Object {
+	if c, ok := obj.(*fake.Custom); ok {
+		out := *c
+		out.APIVersion, out.Kind = gvk.ToAPIVersionAndKind()
+		return &out
+	}
+	v := reflect.New(reflect.TypeOf(obj).Elem())
+	v.Elem().Set(reflect.ValueOf(obj).Elem())
+	out := v.Interface().(runtime.Object)
+	out.GetObjectKind().SetGroupVersionKind(gvk)
+	return out
+}
+
+// kindOf tells the kind of an object of a built-in type.
+func (c *codecs) kindOf(obj any) schema.GroupVersionKind {
+	if _, ok := obj.(*metav1.Status); ok {
+		return schema.GroupVersionKind{Version: "v1", Kind: "Status"}
+	}
+	gvks, _, err := clientscheme.Scheme.ObjectKinds(obj.(runtime.Object))
+	if err != nil {
+		panic("rest: a type of no API: " + err.Error())
+	}
+	return gvks[0]
+}
+
+// empty makes an object of a built-in type.
+func (c *codecs) empty(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	return clientscheme.Scheme.New(gvk)
+}

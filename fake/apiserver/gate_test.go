@@ -1,0 +1,84 @@
+package apiserver_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/apiserver"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/sim/trace"
+)
+
+// turnstile is a sim.Gate that lets everything through but deliveries: each of these takes a turn, and none is let
+// through when there are no more.
+type turnstile struct {
+	sim.Caller
+	turns <-chan struct{}
+}
+
+func (g turnstile) Pass(ctx context.Context, action trace.Action, effect func() trace.Outcome) trace.Outcome {
+	if action.Kind == trace.KindDeliver {
+		select {
+		case _, ok := <-g.turns:
+			if !ok {
+				return trace.Outcome{Err: errors.New("over")}
+			}
+		case <-ctx.Done():
+			return trace.Outcome{Err: ctx.Err()}
+		}
+	}
+	return effect()
+}
+
+// TestAGateHoldsEventsBack has two claims to tell of, by HTTP and in memory: the second is not needed for the first to
+// arrive, and the watch ends when the gate lets nothing more through.
+func TestAGateHoldsEventsBack(t *testing.T) {
+	for _, way := range []string{"http", "memory"} {
+		t.Run(way, func(t *testing.T) {
+			turns := make(chan struct{})
+			server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
+			gate := turnstile{sim.Direct(), turns}
+			cfg := apiserver.NewConfig(server, gate)
+			if way == "http" {
+				over := httptest.NewServer(apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return gate }}))
+				defer over.Close()
+				cfg.Host, cfg.Transport = over.URL, nil
+			}
+			client := kubernetes.NewForConfigOrDie(cfg)
+			from := server.Revision()
+			for _, name := range []string{"a", "b"} {
+				must[*corev1.PersistentVolumeClaim](t)(client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), newClaim(name), metav1.CreateOptions{}))
+			}
+			body, err := client.CoreV1().RESTClient().Get().AbsPath("/api/v1/persistentvolumeclaims").
+				Param("watch", "1").Param("resourceVersion", fmt.Sprint(from)).SetHeader("Accept", "application/json").Stream(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer body.Close()
+			lines := bufio.NewScanner(body)
+			for _, name := range []string{"a", "b"} {
+				go func() { turns <- struct{}{} }()
+				if !lines.Scan() || !strings.Contains(lines.Text(), `"name":"`+name+`"`) {
+					t.Errorf("want claim %s, got %s", name, lines.Text())
+				}
+			}
+			must[*corev1.PersistentVolumeClaim](t)(client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), newClaim("c"), metav1.CreateOptions{}))
+			close(turns)
+			if lines.Scan() {
+				t.Errorf("past a closed gate: %s", lines.Text())
+			}
+		})
+	}
+}

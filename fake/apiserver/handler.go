@@ -1,0 +1,198 @@
+package apiserver
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/internal/openapi"
+	"github.com/volsim/volsim/sim"
+)
+
+// HandlerConfig is what NewHandler must be told.
+type HandlerConfig struct {
+	Caller func(*http.Request) sim.Caller // whose call a request is; required
+
+	BodyBytesMax int64 // of a request's body; a longer one is answered with 413. 0: 3 MiB
+	WatchesMax   int   // open at a time; one more is answered with 429. 0: 10,000
+}
+
+const (
+	bodyBytesMax = 3 << 20
+	watchesMax   = 10_000
+)
+
+// handler answers requests.
+type handler struct {
+	server  *fake.Server
+	caller  func(*http.Request) sim.Caller
+	bodyMax int64
+	watches slots
+	codecs  *codecs
+
+	mu         sync.Mutex
+	document   *openapi.Document // guarded by mu: of the resources at generation
+	generation int64             // guarded by mu
+}
+
+// NewHandler returns a handler of everything the server serves. A panic while it answers goes through it.
+func NewHandler(server *fake.Server, cfg HandlerConfig) http.Handler { return newHandler(server, cfg) }
+
+func newHandler(server *fake.Server, cfg HandlerConfig) *handler {
+	h := &handler{server: server, caller: cfg.Caller, bodyMax: cfg.BodyBytesMax, codecs: newCodecs()}
+	if h.bodyMax == 0 {
+		h.bodyMax = bodyBytesMax
+	}
+	h.watches.max = int64(cfg.WatchesMax)
+	if h.watches.max == 0 {
+		h.watches.max = watchesMax
+	}
+	return h
+}
+
+// request is a request that is being answered.
+type request struct {
+	*http.Request
+	h        *handler
+	query    url.Values
+	warnings []string
+}
+
+// answer is what a request came to.
+type answer struct {
+	code   int
+	header http.Header
+	body   []byte
+	stream *stream // of a watch, instead of a body
+	cut    error   // the request's context ended before anything was done
+}
+
+func newAnswer(code int, contentType string, body []byte) answer {
+	return answer{code: code, header: http.Header{
+		"Cache-Control": {"no-cache, private"}, "Content-Type": {contentType},
+	}, body: body}
+}
+
+// answer answers a request.
+func (h *handler) answer(req *http.Request) answer {
+	r := &request{Request: req, h: h, query: req.URL.Query()}
+	parts := strings.FieldsFunc(req.URL.Path, func(c rune) bool { return c == '/' })
+	first := ""
+	if len(parts) > 0 {
+		first = parts[0]
+	}
+	switch {
+	case first == "api" && len(parts) > 2, first == "apis" && len(parts) > 3:
+		a, err := r.resource(parsePath(parts))
+		if err != nil {
+			a = r.refusal(err)
+		}
+		return r.warned(a)
+	case first == "api", first == "apis":
+		return r.discovery(parts)
+	case first == "openapi":
+		return r.openapi(parts)
+	case first == "version" && len(parts) == 1:
+		return r.version()
+	case first == "":
+		return r.paths()
+	case (first == "healthz" || first == "livez" || first == "readyz") && len(parts) <= 2:
+		return r.health(parts)
+	}
+	return noPage()
+}
+
+// resource answers a request for a resource.
+func (r *request) resource(t target, ok bool) (answer, error) {
+	if !ok {
+		return r.unknown(t)
+	}
+	client := r.h.server.Client(r.h.caller(r.Request))
+	if t.Group == "" && t.Resource == "bindings" {
+		return r.bindings(client, t)
+	}
+	resource, ok := client.Resource(t.GroupVersionResource, t.namespace)
+	if !ok {
+		return r.review(client, t)
+	}
+	d := resource.Describe()
+	if d.Namespaced && t.namespace == "" && (t.name != "" || d.Custom != nil && r.Method != http.MethodGet) ||
+		!d.Namespaced && t.namespace != "" {
+		return r.unknown(t)
+	}
+	v := &visit{request: r, target: t, client: resource, described: d}
+	if err := v.negotiate(); err != nil {
+		return answer{}, err
+	}
+	return v.act()
+}
+
+// visit is a request for a resource that the server has.
+type visit struct {
+	*request
+	target
+	client    fake.ResourceClient
+	described fake.APIResource
+	form      form
+}
+
+// act does what the request asks for.
+func (v *visit) act() (answer, error) {
+	verb := v.verb()
+	if c := v.described.Custom; c != nil && c.Deprecated[v.Version] != "" {
+		v.warn(c.Deprecated[v.Version])
+	}
+	switch {
+	case v.sub != "":
+		return v.subresource(verb)
+	case !allows(v.described.Verbs, verb):
+		return answer{}, errMethod()
+	}
+	switch verb {
+	case "get":
+		return v.get(v.client)
+	case "list":
+		return v.list()
+	case "watch":
+		return v.watchResource()
+	case "create":
+		return v.create()
+	case "update":
+		return v.update(v.client)
+	case "patch":
+		return v.patch(v.client)
+	case "delete":
+		return v.delete()
+	default:
+		return v.deleteCollection()
+	}
+}
+
+// typed answers with an object as it is.
+func (r *request) typed(code int, f form, obj runtime.Object) (answer, error) {
+	body, err := r.h.codecs.encode(f, obj)
+	if err != nil {
+		return answer{}, err
+	}
+	return newAnswer(code, f.media, body), nil
+}
+
+// ServeHTTP answers a request.
+func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	a := h.answer(req)
+	if a.stream != nil {
+		a.stream.serve(w, a)
+		return
+	}
+	a.compress(req)
+	header := w.Header()
+	for name, values := range a.header {
+		header[name] = values
+	}
+	w.WriteHeader(a.code)
+	_, _ = w.Write(a.body) // the client went away: there is nobody to tell
+}

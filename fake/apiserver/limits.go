@@ -1,0 +1,40 @@
+package apiserver
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// slots bounds how many of something there are at a time.
+type slots struct {
+	max int64
+	n   atomic.Int64
+}
+
+// take takes a slot, and returns a function that gives it back, once.
+func (s *slots) take() (release func(), err error) {
+	if s.n.Add(1) > s.max {
+		s.n.Add(-1)
+		return nil, apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)
+	}
+	return sync.OnceFunc(func() { s.n.Add(-1) }), nil
+}
+
+// readBody reads the request's body, which must not be too long.
+func (r *request) readBody() ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(r.Body, r.h.bodyMax+1))
+	switch {
+	case err != nil:
+		return nil, apierrors.NewBadRequest(err.Error())
+	case int64(len(data)) > r.h.bodyMax:
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", r.h.bodyMax))
+	}
+	return data, nil
+}

@@ -1,0 +1,230 @@
+package apiserver
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	clientrest "k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/volsim/volsim/internal/httpserver"
+)
+
+const headerBytesMax = 1 << 20
+
+// Authority is a certificate authority.
+type Authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// NewAuthority makes an authority.
+func NewAuthority() (*Authority, error) {
+	cert, key, err := newSigned(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "volsim-ca"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate authority: %w", err)
+	}
+	return &Authority{cert, key}, nil
+}
+
+// PEM is the authority's certificate.
+func (a *Authority) PEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+}
+
+// ListenConfig is what Listen must be told.
+type ListenConfig struct {
+	Handler   http.Handler
+	Addr      string     // "": a free port of 127.0.0.1
+	Authority *Authority // that signs the server's certificate. nil: one of its own
+}
+
+// Listener serves a handler by HTTPS, under a certificate and a bearer token that are made anew each time. Requests without the token are answered with 401 Unauthorized, but for the health checks and the version.
+type Listener struct {
+	url    string
+	ca     []byte // PEM
+	token  string
+	server *httpserver.Server
+}
+
+// Listen begins to serve. Close it.
+func Listen(cfg ListenConfig) (*Listener, error) {
+	if cfg.Addr == "" {
+		cfg.Addr = "127.0.0.1:0"
+	}
+	socket, err := net.Listen("tcp", cfg.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", cfg.Addr, err)
+	}
+	addr := socket.Addr().(*net.TCPAddr)
+	if cfg.Authority == nil {
+		if cfg.Authority, err = NewAuthority(); err != nil {
+			return nil, errors.Join(err, socket.Close())
+		}
+	}
+	cert, err := cfg.Authority.newCertificate(addr.IP)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make a certificate: %w", err), socket.Close())
+	}
+	token, err := newToken()
+	if err != nil {
+		return nil, errors.Join(err, socket.Close())
+	}
+	return &Listener{
+		url: urlOf(addr), ca: cfg.Authority.PEM(), token: token,
+		server: httpserver.Serve(socket, httpserver.Config{
+			Handler: authenticate(token, cfg.Handler), HeaderBytesMax: headerBytesMax,
+			TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+		}),
+	}, nil
+}
+
+// URL is where the server is, such as "https://127.0.0.1:40321".
+func (l *Listener) URL() string { return l.url }
+
+// Config is a client's configuration.
+func (l *Listener) Config() *clientrest.Config {
+	return &clientrest.Config{
+		Host: l.url, BearerToken: l.token, TLSClientConfig: clientrest.TLSClientConfig{CAData: l.ca}, QPS: -1,
+	}
+}
+
+// Kubeconfig is the same as a kubeconfig whose cluster, user and context have the given name.
+func (l *Listener) Kubeconfig(name string) *clientcmdapi.Config {
+	c := clientcmdapi.NewConfig()
+	c.Clusters[name] = &clientcmdapi.Cluster{Server: l.url, CertificateAuthorityData: l.ca}
+	c.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: l.token}
+	c.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	c.CurrentContext = name
+	return c
+}
+
+// Done yields the error that serving ended with before Close, if it does.
+func (l *Listener) Done() <-chan error { return l.server.Done() }
+
+// Close ends watches, waits a moment for requests in flight, and closes all connections.
+func (l *Listener) Close() error { return l.server.Close() }
+
+// urlOf is the address that clients of this machine use.
+func urlOf(addr *net.TCPAddr) string {
+	ip := addr.IP
+	if ip.IsUnspecified() {
+		ip = net.IPv4(127, 0, 0, 1)
+	}
+	return "https://" + net.JoinHostPort(ip.String(), strconv.Itoa(addr.Port))
+}
+
+// open are the paths that need no token, as on the real server.
+var open = []string{"/healthz", "/livez", "/readyz", "/version"}
+
+// authenticate lets requests with the token through.
+func authenticate(token string, next http.Handler) http.Handler {
+	want := []byte("Bearer " + token)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) == 1 || isOpen(r.URL.Path) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",`+
+			`"message":"Unauthorized","reason":"Unauthorized","code":401}`+"\n")
+	})
+}
+
+func isOpen(path string) bool {
+	for _, p := range open {
+		if path == p || strings.HasPrefix(path, p+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func newToken() (string, error) {
+	b := make([]byte, 24)
+	if _, err := rand.Read(b); err != nil {
+		return "", fmt.Errorf("make a token: %w", err)
+	}
+	return hex.EncodeToString(b), nil
+}
+
+// newCertificate makes a certificate for a server on ip. It holds for as long as anybody may run the server.
+func (a *Authority) newCertificate(ip net.IP) (tls.Certificate, error) {
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "volsim"}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	if name, err := os.Hostname(); err == nil {
+		template.DNSNames = append(template.DNSNames, name)
+	}
+	template.IPAddresses = append(template.IPAddresses, addressesFor(ip)...)
+	cert, key, err := newSigned(template, a)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.Certificate{Certificate: [][]byte{cert.Raw, a.cert.Raw}, PrivateKey: key}, nil
+}
+
+// addressesFor are the addresses under which a socket on ip can be reached: all of this machine's, if it is on all.
+func addressesFor(ip net.IP) []net.IP {
+	if !ip.IsUnspecified() {
+		return []net.IP{ip}
+	}
+	var all []net.IP
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil // loopback is in the certificate anyway
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok {
+			all = append(all, n.IP)
+		}
+	}
+	return all
+}
+
+// newSigned makes a certificate and its key, signed by an authority, or by itself where that is nil.
+func newSigned(template *x509.Certificate, by *Authority) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	if by == nil {
+		by = &Authority{cert: template, key: key}
+	}
+	template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return nil, nil, err
+	}
+	template.NotBefore = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	template.NotAfter = time.Date(2120, 1, 1, 0, 0, 0, 0, time.UTC)
+	raw, err := x509.CreateCertificate(rand.Reader, template, by.cert, &key.PublicKey, by.key)
+	if err != nil {
+		return nil, nil, err
+	}
+	cert, err := x509.ParseCertificate(raw)
+	return cert, key, err
+}

@@ -1,0 +1,154 @@
+package apiserver
+
+import (
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/munnerz/goautoneg"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const (
+	mediaJSON     = runtime.ContentTypeJSON
+	mediaYAML     = runtime.ContentTypeYAML
+	mediaProtobuf = runtime.ContentTypeProtobuf
+
+	streamSuffix = ";stream=watch"
+)
+
+// medias are the media types of bodies and answers, the preferred one first.
+var medias = []string{mediaJSON, mediaYAML, mediaProtobuf}
+
+// form is how an answer is to look.
+type form struct {
+	media   string
+	pretty  bool
+	convert *schema.GroupVersionKind // what objects are to be shown as. nil: as they are
+}
+
+// form finds the form of an answer, the first that the client accepts. allows says which conversions there are, and
+// which media types have them; nil allows none.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers/negotiation NegotiateMediaTypeOptions.
+func (r *request) form(allows func(media string, convert *schema.GroupVersionKind) bool) (form, bool) {
+	if allows == nil {
+		allows = func(_ string, convert *schema.GroupVersionKind) bool { return convert == nil }
+	}
+	pretty := r.pretty()
+	header := r.Header.Get("Accept")
+	if header == "" {
+		return form{media: mediaJSON, pretty: pretty}, allows(mediaJSON, nil)
+	}
+	for _, clause := range goautoneg.ParseAccept(header) {
+		for _, media := range medias {
+			of, sub, _ := strings.Cut(media, "/")
+			if clause.Type != "*" && clause.Type != of || clause.SubType != "*" && clause.SubType != sub ||
+				clause.Type == "*" && clause.SubType != "*" {
+				continue
+			}
+			f := form{media: media, pretty: pretty || clause.Params["pretty"] == "1"}
+			if f.read(clause.Params) && allows(media, f.convert) {
+				return f, true
+			}
+		}
+	}
+	return form{}, false
+}
+
+// read reads the parameters of a media type, and tells whether they can be met.
+func (f *form) read(params map[string]string) bool {
+	var convert schema.GroupVersionKind
+	converts := false
+	for name, to := range map[string]*string{"as": &convert.Kind, "g": &convert.Group, "v": &convert.Version} {
+		value, ok := params[name]
+		*to = value
+		converts = converts || ok
+	}
+	if converts {
+		f.convert = &convert
+	}
+	if stream := params["stream"]; stream != "" && (stream != "watch" || f.media == mediaYAML) {
+		return false
+	}
+	return params["sv"] == "" || params["sv"] == "v1"
+}
+
+// pretty tells whether the answer is for somebody to read.
+func (r *request) pretty() bool {
+	if value := r.query.Get("pretty"); value != "" {
+		pretty, _ := strconv.ParseBool(value)
+		return pretty
+	}
+	agent := r.UserAgent()
+	return slices.ContainsFunc([]string{"curl", "Wget", "Mozilla/5.0"}, func(p string) bool { return strings.HasPrefix(agent, p) })
+}
+
+// negotiate finds the form of the answer to a request for a resource.
+func (v *visit) negotiate() error {
+	if v.described.Custom == nil {
+		if err := v.acceptable(v.name == "" && v.sub == ""); err != nil {
+			return err
+		}
+	}
+	var ok bool
+	v.form, ok = v.request.form(func(media string, convert *schema.GroupVersionKind) bool {
+		if convert == nil {
+			return v.described.Custom == nil || media != mediaProtobuf
+		}
+		switch convert.Kind {
+		case "Table":
+			return metaVersion(convert) && media != mediaProtobuf
+		case "PartialObjectMetadata", "PartialObjectMetadataList":
+			return metaVersion(convert)
+		}
+		return false
+	})
+	if !ok {
+		return errAccept(medias...)
+	}
+	return nil
+}
+
+func metaVersion(gvk *schema.GroupVersionKind) bool {
+	return gvk.GroupVersion() == metav1.SchemeGroupVersion || gvk.GroupVersion() == metav1beta1.SchemeGroupVersion
+}
+
+// acceptable is the check that built-in resources have before any other: by the bare media types.
+//
+// Upstream: github.com/emicklei/go-restful Route.matchesAccept.
+func (r *request) acceptable(streams bool) error {
+	header := r.Header.Get("Accept")
+	if header == "" {
+		return nil
+	}
+	for clause := range strings.SplitSeq(header, ",") {
+		media, _, _ := strings.Cut(clause, ";")
+		if media = strings.TrimSpace(media); media == "*/*" || media == "" || slices.Contains(medias, media) {
+			return nil
+		}
+	}
+	offered := slices.Clone(medias)
+	if streams {
+		offered = append(offered, mediaJSON+streamSuffix, mediaProtobuf+streamSuffix)
+	}
+	return refused(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+		"406: Not Acceptable\n\nAvailable representations: "+strings.Join(offered, ", "), &metav1.StatusDetails{})
+}
+
+// bodyMedia tells which media type the request's body is of.
+func (r *request) bodyMedia() (string, error) {
+	header := r.Header.Get("Content-Type")
+	if header == "" {
+		return mediaJSON, nil
+	}
+	if media, _, err := mime.ParseMediaType(header); err == nil && slices.Contains(medias, media) {
+		return media, nil
+	}
+	return "", errBody(medias...)
+}

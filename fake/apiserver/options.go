@@ -1,0 +1,142 @@
+package apiserver
+
+import (
+	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metascheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// decodeQuery reads options from the query. What the options do not have is not looked at.
+func (r *request) decodeQuery(into runtime.Object) error {
+	if len(r.query) == 0 {
+		return nil
+	}
+	if err := metascheme.ParameterCodec.DecodeParameters(r.query, metav1.SchemeGroupVersion, into); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return nil
+}
+
+func invalidOptions(kind string, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
+}
+
+func (r *request) createOptions() (o metav1.CreateOptions, err error) {
+	if err := r.decodeQuery(&o); err != nil {
+		return o, err
+	}
+	if err := invalidOptions("CreateOptions", validation.ValidateCreateOptions(&o)); err != nil {
+		return o, err
+	}
+	o.FieldManager = r.manager(o.FieldManager)
+	return o, nil
+}
+
+func (r *request) updateOptions() (o metav1.UpdateOptions, err error) {
+	if err := r.decodeQuery(&o); err != nil {
+		return o, err
+	}
+	if err := invalidOptions("UpdateOptions", validation.ValidateUpdateOptions(&o)); err != nil {
+		return o, err
+	}
+	o.FieldManager = r.manager(o.FieldManager)
+	return o, nil
+}
+
+func (r *request) patchOptions(pt types.PatchType) (o metav1.PatchOptions, err error) {
+	if err := r.decodeQuery(&o); err != nil {
+		return o, err
+	}
+	if err := invalidOptions("PatchOptions", validation.ValidatePatchOptions(&o, pt)); err != nil {
+		return o, err
+	}
+	o.FieldManager = r.manager(o.FieldManager)
+	return o, nil
+}
+
+// deleteOptions reads the options of a deletion from the body, and only if there is none from the query.
+func (r *request) deleteOptions() (o metav1.DeleteOptions, err error) {
+	body, err := r.readBody()
+	if err != nil {
+		return o, err
+	}
+	if len(body) > 0 {
+		media, err := r.bodyMedia()
+		if err != nil {
+			return o, err
+		}
+		if err := decodeDeleteOptions(media, body, &o); err != nil {
+			return o, apierrors.NewBadRequest(err.Error())
+		}
+	} else if err := r.decodeQuery(&o); err != nil {
+		return o, err
+	}
+	o.IgnoreStoreReadErrorWithClusterBreakingPotential = nil
+	return o, invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(&o))
+}
+
+func (r *request) listOptions() (o metav1.ListOptions, err error) { return o, r.decodeQuery(&o) }
+
+func (r *request) getOptions() (o metav1.GetOptions, err error) { return o, r.decodeQuery(&o) }
+
+func (r *request) tableOptions() (o metav1.TableOptions, err error) {
+	if err := r.decodeQuery(&o); err != nil {
+		return o, err
+	}
+	if errs := validation.ValidateTableOptions(&o); len(errs) > 0 {
+		return o, apierrors.NewBadRequest("Unable to convert to Table as requested: " + errs.ToAggregate().Error())
+	}
+	return o, nil
+}
+
+// patchType is the kind of patch that the body is, if the resource takes it.
+func (v *visit) patchType() (types.PatchType, error) {
+	media, _, _ := strings.Cut(v.Header.Get("Content-Type"), ";")
+	switch pt := types.PatchType(strings.TrimSpace(media)); pt {
+	case types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType:
+		return pt, nil
+	case types.StrategicMergePatchType:
+		if v.described.Custom == nil {
+			return pt, nil
+		}
+	}
+	if v.described.Custom != nil {
+		return "", errBody(string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType))
+	}
+	return "", refused(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+		"415: Unsupported Media Type", &metav1.StatusDetails{})
+}
+
+// manager is who is to own the fields that the request writes: who it says, or else the program that sent it.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers managerOrUserAgent.
+func (r *request) manager(said string) string {
+	if said != "" {
+		return said
+	}
+	agent, _, _ := strings.Cut(r.UserAgent(), "/")
+	var b strings.Builder
+	for _, c := range agent {
+		if !unicode.IsPrint(c) {
+			continue
+		}
+		if b.Len()+utf8.RuneLen(c) > validation.FieldManagerMaxLength {
+			break
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}

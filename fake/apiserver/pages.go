@@ -1,0 +1,134 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	apiversion "k8s.io/apimachinery/pkg/version"
+
+	"github.com/volsim/volsim/fake/internal/openapi"
+)
+
+// tag gives an answer the ETag of its content, and leaves the body out if the client has it.
+func (r *request) tag(a answer, content []byte) answer {
+	etag := strconv.Quote(openapi.Hash(content))
+	a.header.Set("ETag", etag)
+	a.header.Set("Vary", "Accept")
+	for have := range strings.SplitSeq(r.Header.Get("If-None-Match"), ",") {
+		if have = strings.TrimPrefix(strings.TrimSpace(have), "W/"); have == etag || have == "*" {
+			a.code, a.body = http.StatusNotModified, nil
+			a.header.Del("Content-Type")
+			return a
+		}
+	}
+	return a
+}
+
+// documents describes what is served now.
+func (h *handler) documents() *openapi.Document {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now := h.server.Generation(); h.document == nil || h.generation != now {
+		h.document, h.generation = openapi.New(h.server.Resources()), now
+	}
+	return h.document
+}
+
+// openapi answers with a document that describes the API.
+func (r *request) openapi(parts []string) answer {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return r.refusal(errMethod())
+	}
+	switch {
+	case len(parts) == 2 && parts[1] == "v2":
+		body, contentType := r.h.documents().V2(r.Header.Get("Accept"))
+		if body == nil {
+			return newAnswer(http.StatusNotAcceptable, "text/plain; charset=utf-8", nil)
+		}
+		return r.tag(newAnswer(http.StatusOK, contentType, body), body)
+	case len(parts) == 2 && parts[1] == "v3":
+		body := r.h.documents().V3Index()
+		return r.tag(newAnswer(http.StatusOK, "text/plain; charset=utf-8", body), body)
+	case len(parts) > 2 && parts[1] == "v3":
+		path := strings.Join(parts[2:], "/")
+		if body, ok := r.h.documents().V3(path); ok {
+			return r.hashed(path, r.tag(newAnswer(http.StatusOK, mediaJSON, body), body), openapi.Hash(body))
+		}
+	}
+	return noPage()
+}
+
+// hashed answers a request for a document as it is said to be: it is so for ever, or is now another.
+//
+// Differs: there is no Expires, which would be a time.
+//
+// Upstream: k8s.io/kube-openapi/pkg/handler3 OpenAPIService.HandleGroupVersion.
+func (r *request) hashed(path string, a answer, is string) answer {
+	switch asked := r.query.Get("hash"); {
+	case asked == is:
+		a.header.Set("Cache-Control", "public, immutable")
+	case asked != "":
+		a.code, a.body = http.StatusMovedPermanently, nil
+		a.header.Set("Location", "/openapi/v3/"+path+"?hash="+is)
+	}
+	return a
+}
+
+// version tells which Kubernetes this is.
+func (r *request) version() answer {
+	if r.Method != http.MethodGet {
+		return r.refusal(errMethod())
+	}
+	return page(apiversion.Info{
+		Major: "1", Minor: "36", EmulationMajor: "1", EmulationMinor: "36", MinCompatibilityMajor: "1", MinCompatibilityMinor: "35",
+		GitVersion: "v1.36.3", GitTreeState: "clean", BuildDate: "1970-01-01T00:00:00Z",
+		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	})
+}
+
+// health says that all is well: a server that answers is.
+func (r *request) health(parts []string) answer {
+	text := "ok"
+	if _, verbose := r.query["verbose"]; verbose && len(parts) == 1 {
+		text = "[+]ping ok\n" + parts[0] + " check passed\n"
+	} else if len(parts) == 2 && parts[1] != "ping" {
+		return noPage()
+	}
+	a := newAnswer(http.StatusOK, "text/plain; charset=utf-8", []byte(text))
+	a.header.Set("X-Content-Type-Options", "nosniff")
+	return a
+}
+
+// paths lists where to begin.
+func (r *request) paths() answer {
+	if r.Method != http.MethodGet {
+		return r.refusal(errMethod())
+	}
+	all := []string{"/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}
+	for _, g := range r.h.groups() {
+		at := "/apis/" + g.name
+		if g.name == "" {
+			at = "/api"
+		} else {
+			all = append(all, at)
+		}
+		for _, v := range g.versions {
+			all = append(all, at+"/"+v.name)
+		}
+	}
+	slices.Sort(all)
+	return page(map[string]any{"paths": all})
+}
+
+// page answers with a value in JSON, for people.
+func page(value any) answer {
+	body, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		panic(err) // strings
+	}
+	return newAnswer(http.StatusOK, mediaJSON, body)
+}

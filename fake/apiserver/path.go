@@ -1,0 +1,111 @@
+package apiserver
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// target is what a path names.
+type target struct {
+	schema.GroupVersionResource
+	namespace string
+	name      string
+	sub       string // subresource
+	watch     bool   // it has the old prefix of watches
+	rest      []string
+}
+
+// parsePath reads a path of a resource:
+//
+//	/api/v1/namespaces/default/pods/a/status
+//	/apis/storage.k8s.io/v1/watch/storageclasses
+//
+// and tells whether it is one.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/request RequestInfoFactory.NewRequestInfo.
+func parsePath(parts []string) (target, bool) {
+	var t target
+	if parts[0] == "apis" {
+		t.Group = parts[1]
+		parts = parts[1:]
+	}
+	t.Version = parts[1]
+	parts = parts[2:]
+	if parts[0] == "watch" {
+		t.watch = true
+		parts = parts[1:]
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" && parts[2] != "status" && parts[2] != "finalize" {
+		t.namespace = parts[1]
+		parts = parts[2:]
+	}
+	for i, to := range []*string{&t.Resource, &t.name, &t.sub} {
+		if i < len(parts) {
+			*to = parts[i]
+		}
+	}
+	if len(parts) > 3 {
+		t.rest = parts[3:]
+	}
+	return t, len(parts) > 0 && len(parts) <= 3 && !(t.watch && t.sub != "")
+}
+
+// verb is what the request does: "" if nobody does that.
+func (v *visit) verb() string {
+	item := v.name != ""
+	switch {
+	case v.watch || v.Method == http.MethodGet && !item && v.watches():
+		if v.Method != http.MethodGet {
+			return ""
+		}
+		return "watch"
+	case v.Method == http.MethodGet && !item:
+		return "list"
+	case v.Method == http.MethodGet:
+		return "get"
+	case v.described.Namespaced && v.namespace == "":
+		return ""
+	case v.Method == http.MethodPost && (!item || v.sub != ""):
+		return "create"
+	case v.Method == http.MethodDelete && !item:
+		return "deletecollection"
+	case !item:
+		return ""
+	}
+	return map[string]string{
+		http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
+	}[v.Method]
+}
+
+// watches tells whether a list is to be a watch.
+func (r *request) watches() bool {
+	values := r.query["watch"]
+	if len(values) == 0 {
+		return false
+	}
+	v := strings.ToLower(values[0])
+	return v != "false" && v != "0"
+}
+
+func allows(verbs metav1.Verbs, verb string) bool { return verb != "" && slices.Contains(verbs, verb) }
+
+// unknown answers a request for a path that leads nowhere.
+func (r *request) unknown(t target) (answer, error) {
+	for _, d := range r.h.server.Resources() {
+		if d.Group == t.Group && d.Custom == nil {
+			return answer{}, errPath()
+		}
+	}
+	return noPage(), nil
+}
+
+// noPage is the real server's answer where no API group is.
+func noPage() answer {
+	a := newAnswer(http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
+	a.header.Set("X-Content-Type-Options", "nosniff")
+	return a
+}

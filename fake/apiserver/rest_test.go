@@ -1,0 +1,151 @@
+package apiserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	clientrest "k8s.io/client-go/rest"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/apiserver"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/sim/trace"
+)
+
+// direct is a caller that lets every effect happen at once.
+type direct struct{}
+
+func (direct) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
+func (direct) Now() time.Time                                                 { return sim.Epoch }
+
+func newServer() *fake.Server {
+	return fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
+}
+
+// way is a way to a server by requests.
+type way struct {
+	name string
+	open func(t *testing.T, s *fake.Server) *clientrest.Config
+}
+
+// ways are in memory, and by loopback.
+func ways() []way {
+	return []way{
+		{"memory", func(_ *testing.T, s *fake.Server) *clientrest.Config { return apiserver.NewConfig(s, direct{}) }},
+		{"loopback", func(t *testing.T, s *fake.Server) *clientrest.Config {
+			srv := httptest.NewServer(newHandler(s))
+			t.Cleanup(srv.Close)
+			return &clientrest.Config{Host: srv.URL, QPS: -1, Proxy: http.ProxyURL(nil)}
+		}},
+	}
+}
+
+func newHandler(s *fake.Server) http.Handler {
+	return apiserver.NewHandler(s, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return direct{} }})
+}
+
+// world is a server with a typed client that comes by one of the ways.
+type world struct {
+	server *fake.Server
+	config *clientrest.Config
+	client *kubernetes.Clientset
+}
+
+// eachWay runs a test by each way, with JSON and with protobuf.
+func eachWay(t *testing.T, test func(t *testing.T, w world)) {
+	t.Helper()
+	for _, by := range ways() {
+		for _, media := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
+			t.Run(by.name+"/"+media[strings.LastIndexAny(media, "/.")+1:], func(t *testing.T) {
+				s := newServer()
+				cfg := by.open(t, s)
+				typed := clientrest.CopyConfig(cfg)
+				typed.ContentType = media
+				typed.AcceptContentTypes = media + ",application/json"
+				test(t, world{server: s, config: cfg, client: kubernetes.NewForConfigOrDie(typed)})
+			})
+		}
+	}
+}
+
+func newClaim(name string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "db"}},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceStorage: resource.MustParse("1Gi"),
+			}},
+		},
+	}
+}
+
+func newPod(name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "b"}}},
+	}
+}
+
+// must returns a function that returns the value of a call, which must succeed.
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// reply is an answer to a raw request.
+type reply struct {
+	code   int
+	header http.Header
+	body   string
+}
+
+// status reads the Status in the body.
+func (r reply) status(t *testing.T) metav1.Status {
+	t.Helper()
+	var s metav1.Status
+	if err := json.Unmarshal([]byte(r.body), &s); err != nil {
+		t.Fatalf("%v in %s", err, r.body)
+	}
+	return s
+}
+
+// ask makes a raw request. headers are pairs of a name and a value.
+func ask(ctx context.Context, h http.Handler, method, target, body string, headers ...string) reply {
+	req := httptest.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	out, _ := io.ReadAll(w.Body)
+	return reply{w.Code, w.Header(), string(out)}
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// objectUID reads the UID of an object.
+func objectUID(t *testing.T, body string) string {
+	t.Helper()
+	var o metav1.PartialObjectMetadata
+	if err := json.Unmarshal([]byte(body), &o); err != nil {
+		t.Fatal(err)
+	}
+	return string(o.UID)
+}

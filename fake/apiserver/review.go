@@ -1,0 +1,43 @@
+package apiserver
+
+import (
+	"net/http"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/volsim/volsim/fake"
+)
+
+// review answers a question about who one is and what one may do, if it is one.
+func (r *request) review(client *fake.Clientset, t target) (answer, error) {
+	all := r.h.server.Resources()
+	i := slices.IndexFunc(all, func(d fake.APIResource) bool {
+		return d.Group == t.Group && d.Version == t.Version && d.Name == t.Resource
+	})
+	if i < 0 || t.name != "" {
+		return r.unknown(t)
+	}
+	described := all[i]
+	switch {
+	case described.Namespaced != (t.namespace != "") && !(described.Namespaced && r.Method != http.MethodPost):
+		return r.unknown(t)
+	case t.watch || r.Method != http.MethodPost:
+		return answer{}, errMethod()
+	}
+	v := &visit{request: r, target: t, described: described}
+	if err := v.negotiate(); err != nil {
+		return answer{}, err
+	}
+	obj, _, err := v.action(schema.GroupVersionKind{Group: t.Group, Version: t.Version, Kind: described.Kind})
+	if err != nil {
+		return answer{}, err
+	}
+	if m, ok := obj.(metav1.Object); ok {
+		if err := v.placed(m); err != nil {
+			return answer{}, err
+		}
+	}
+	return v.done(client.Review(v.Context(), t.GroupVersionResource, t.namespace, obj))
+}

@@ -1,0 +1,147 @@
+package apiserver
+
+import (
+	"net/http"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	policyv1beta1 "k8s.io/api/policy/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/volsim/volsim/fake"
+)
+
+// doors lead to the process of a pod, or to what a node or a service serves. They are refused.
+var doors = map[string][]string{
+	"pods":     {"attach", "exec", "log", "portforward", "proxy"},
+	"services": {"proxy"},
+	"nodes":    {"proxy"},
+}
+
+// subresource does what is asked of a subresource.
+func (v *visit) subresource(verb string) (answer, error) {
+	i := slices.IndexFunc(v.described.Subresources, func(s metav1.APIResource) bool { return s.Name == v.Resource+"/"+v.sub })
+	if i < 0 {
+		return v.door()
+	}
+	described := v.described.Subresources[i]
+	if !allows(described.Verbs, verb) {
+		return answer{}, errMethod()
+	}
+	if verb == "create" {
+		return v.do(described)
+	}
+	client, sub := v.client, []string{v.sub}
+	if v.sub == "scale" {
+		client, _ = v.client.Scale()
+		sub = nil
+	}
+	switch verb {
+	case "get":
+		return v.get(client)
+	case "update":
+		return v.update(client, sub...)
+	default:
+		return v.patch(client, sub...)
+	}
+}
+
+// door refuses a request to something that runs, if there is it, and any other subresource.
+//
+// Differs: there are no logs, and nothing runs in a pod.
+func (v *visit) door() (answer, error) {
+	if v.Group != "" || !slices.Contains(doors[v.Resource], v.sub) {
+		return v.unknown(v.target)
+	}
+	if _, err := v.client.Get(v.Context(), v.name, metav1.GetOptions{}); err != nil {
+		return answer{}, err
+	}
+	verb := "connect"
+	if v.sub == "log" {
+		verb = "get"
+	}
+	return answer{}, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: v.Resource + "/" + v.sub}, verb)
+}
+
+// do does something to an object: the body of the request says what.
+func (v *visit) do(described metav1.APIResource) (answer, error) {
+	obj, opts, err := v.action(schema.GroupVersionKind{Group: described.Group, Version: described.Version, Kind: described.Kind})
+	if err != nil {
+		return answer{}, err
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return answer{}, apierrors.NewBadRequest(err.Error())
+	}
+	if err := v.placed(m); err != nil {
+		return answer{}, err
+	}
+	if m.GetName() != v.name && described.Kind != "TokenRequest" {
+		return answer{}, apierrors.NewBadRequest("name in URL does not match name in " + described.Kind + " object")
+	}
+	return v.done(v.client.Act(v.Context(), v.name, v.sub, obj, opts))
+}
+
+// done answers with what an action returned.
+func (v *visit) done(out runtime.Object, err error) (answer, error) {
+	if err != nil {
+		return answer{}, err
+	}
+	return v.typed(http.StatusCreated, v.plain(), withKind(out, v.h.codecs.kindOf(out)))
+}
+
+// action reads the body of an action and its options. An eviction may be of an older version.
+func (v *visit) action(gvk schema.GroupVersionKind) (runtime.Object, metav1.CreateOptions, error) {
+	media, body, err := v.input()
+	if err != nil {
+		return nil, metav1.CreateOptions{}, err
+	}
+	opts, err := v.createOptions()
+	if err != nil {
+		return nil, opts, err
+	}
+	into, err := v.h.codecs.empty(gvk)
+	if err != nil {
+		return nil, opts, err
+	}
+	obj, err := v.decodeObject(media, body, into, gvk, opts.FieldValidation)
+	if err != nil {
+		return nil, opts, err
+	}
+	if e, ok := obj.(*policyv1beta1.Eviction); ok && gvk.Kind == "Eviction" {
+		return &policyv1.Eviction{ObjectMeta: e.ObjectMeta, DeleteOptions: e.DeleteOptions}, opts, nil
+	}
+	if obj != into {
+		return nil, opts, versionError(v.versionOf(obj), gvk.GroupVersion())
+	}
+	return obj, opts, nil
+}
+
+// bindings answers a POST of a binding to the namespace of its pod.
+func (r *request) bindings(client *fake.Clientset, t target) (answer, error) {
+	pods, ok := client.Resource(corev1.SchemeGroupVersion.WithResource("pods"), t.namespace)
+	switch {
+	case !ok || t.Version != "v1" || t.name != "":
+		return r.unknown(t)
+	case t.watch || t.namespace == "" || r.Method != http.MethodPost:
+		return answer{}, errMethod()
+	}
+	v := &visit{request: r, target: t, client: pods}
+	if err := v.negotiate(); err != nil {
+		return answer{}, err
+	}
+	obj, opts, err := v.action(corev1.SchemeGroupVersion.WithKind("Binding"))
+	if err != nil {
+		return answer{}, err
+	}
+	binding := obj.(*corev1.Binding)
+	if err := v.placed(binding); err != nil {
+		return answer{}, err
+	}
+	return v.done(pods.Act(v.Context(), binding.Name, "binding", binding, opts))
+}

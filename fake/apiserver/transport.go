@@ -1,0 +1,50 @@
+package apiserver
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strconv"
+
+	clientrest "k8s.io/client-go/rest"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+)
+
+// NewConfig returns a config for client-go, with which any client of it talks to the server in memory: each request is
+// answered on the goroutine that makes it, as one Call of caller or, where a request is made of several, as some. There
+// is no socket and no goroutine. The body of a watch's response gives what has happened when it is read.
+//
+// A config holds the watches that are open against its limit; clients of one config share it.
+func NewConfig(server *fake.Server, caller sim.Caller) *clientrest.Config {
+	h := newHandler(server, HandlerConfig{Caller: func(*http.Request) sim.Caller { return caller }})
+	return &clientrest.Config{Host: "http://volsim.invalid", QPS: -1, Transport: transport{h}}
+}
+
+// transport answers requests in memory.
+type transport struct{ h *handler }
+
+var _ http.RoundTripper = transport{}
+
+// RoundTrip answers a request. It fails only if the request's context ended before anything was done.
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		defer func() { _ = req.Body.Close() }() // it was read
+	}
+	a := t.h.answer(req)
+	if a.cut != nil {
+		return nil, a.cut
+	}
+	resp := &http.Response{
+		Status: strconv.Itoa(a.code) + " " + http.StatusText(a.code), StatusCode: a.code,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: a.header, Request: req,
+	}
+	if a.stream != nil {
+		resp.Body, resp.ContentLength = a.stream, -1
+		return resp, nil
+	}
+	a.compress(req)
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(a.body)), int64(len(a.body))
+	return resp, nil
+}

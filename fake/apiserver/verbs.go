@@ -1,0 +1,200 @@
+package apiserver
+
+import (
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/volsim/volsim/fake"
+)
+
+// get answers with an object.
+func (v *visit) get(client fake.ResourceClient) (answer, error) {
+	opts, err := v.getOptions()
+	if err != nil {
+		return answer{}, err
+	}
+	obj, err := client.Get(v.Context(), v.name, opts)
+	if err != nil {
+		return answer{}, err
+	}
+	return v.show(http.StatusOK, client, obj)
+}
+
+// list answers with the objects that are selected.
+func (v *visit) list() (answer, error) {
+	opts, err := v.listOptions()
+	if err != nil {
+		return answer{}, err
+	}
+	all, err := v.client.List(v.Context(), opts)
+	if err != nil {
+		return answer{}, err
+	}
+	return v.showAll(all)
+}
+
+// create creates the object in the body.
+func (v *visit) create() (answer, error) {
+	media, body, err := v.input()
+	if err != nil {
+		return answer{}, err
+	}
+	opts, err := v.createOptions()
+	if err != nil {
+		return answer{}, err
+	}
+	obj, err := v.decode(v.client, media, body, opts.FieldValidation)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := v.placed(obj); err != nil {
+		return answer{}, err
+	}
+	done, err := v.client.Create(v.Context(), obj, opts)
+	if err != nil {
+		return answer{}, err
+	}
+	return v.written(http.StatusCreated, v.client, done)
+}
+
+// update replaces an object, or what the subresource is of, by the one in the body.
+func (v *visit) update(client fake.ResourceClient, sub ...string) (answer, error) {
+	media, body, err := v.input()
+	if err != nil {
+		return answer{}, err
+	}
+	opts, err := v.updateOptions()
+	if err != nil {
+		return answer{}, err
+	}
+	obj, err := v.decode(client, media, body, opts.FieldValidation)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := v.placed(obj); err != nil {
+		return answer{}, err
+	}
+	if err := v.target.named(obj); err != nil {
+		return answer{}, err
+	}
+	done, err := client.Update(v.Context(), v.name, obj, opts, sub...)
+	return v.changed(client, done, err)
+}
+
+// patch changes an object, or what the subresource is of.
+func (v *visit) patch(client fake.ResourceClient, sub ...string) (answer, error) {
+	pt, err := v.patchType()
+	if err != nil {
+		return answer{}, err
+	}
+	body, err := v.readBody()
+	if err != nil {
+		return answer{}, err
+	}
+	opts, err := v.patchOptions(pt)
+	if err != nil {
+		return answer{}, err
+	}
+	done, err := client.Patch(v.Context(), v.name, pt, body, opts, sub...)
+	return v.changed(client, done, err)
+}
+
+// delete deletes an object, or says that it is to go.
+func (v *visit) delete() (answer, error) {
+	opts, err := v.deleteOptions()
+	if err != nil {
+		return answer{}, err
+	}
+	done, err := v.client.Delete(v.Context(), v.name, opts)
+	if err != nil {
+		return answer{}, err
+	}
+	code := http.StatusOK
+	//lint:ignore SA1019 old clients send it
+	if orphan := opts.OrphanDependents; !done.Gone && orphan != nil && !*orphan {
+		code = http.StatusAccepted
+	}
+	if !done.Gone || !v.client.GoesAsStatus() {
+		return v.written(code, v.client, done)
+	}
+	v.warn(done.Warnings...)
+	return v.typed(code, v.plain(), &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+		Details: &metav1.StatusDetails{Name: v.name, Group: v.Group, Kind: v.Resource, UID: done.Object.GetUID()},
+	})
+}
+
+// deleteCollection deletes the objects that are selected, and answers with them.
+func (v *visit) deleteCollection() (answer, error) {
+	sel, err := v.listOptions()
+	if err != nil {
+		return answer{}, err
+	}
+	opts, err := v.deleteOptions()
+	if err != nil {
+		return answer{}, err
+	}
+	all, err := v.client.DeleteCollection(v.Context(), opts, sel)
+	if err != nil {
+		return answer{}, err
+	}
+	return v.showAll(all)
+}
+
+// input reads the body of a request that writes, and tells its media type.
+func (v *visit) input() (media string, body []byte, err error) {
+	if media, err = v.bodyMedia(); err != nil {
+		return "", nil, err
+	}
+	body, err = v.readBody()
+	return media, body, err
+}
+
+// decode decodes a body into an object that client takes.
+func (v *visit) decode(client fake.ResourceClient, media string, body []byte, directive string) (fake.Object, error) {
+	want := client.GroupVersionKind()
+	into := client.New()
+	if _, ok := into.(*fake.Custom); ok {
+		obj, err := v.decodeCustom(media, body, v.described.Custom, want, directive)
+		if err != nil {
+			return nil, err
+		}
+		return obj, nil
+	}
+	obj, err := v.decodeObject(media, body, into, want, directive)
+	if err != nil {
+		return nil, err
+	}
+	if obj != into {
+		return nil, versionError(v.versionOf(obj), want.GroupVersion())
+	}
+	return into, nil
+}
+
+// changed answers with what a change came to.
+func (v *visit) changed(client fake.ResourceClient, done fake.Result, err error) (answer, error) {
+	if err != nil {
+		return answer{}, err
+	}
+	code := http.StatusOK
+	if done.Created {
+		code = http.StatusCreated
+	}
+	return v.written(code, client, done)
+}
+
+// written answers with what a write came to.
+func (v *visit) written(code int, client fake.ResourceClient, done fake.Result) (answer, error) {
+	v.warn(done.Warnings...)
+	return v.show(code, client, done.Object)
+}
+
+// plain is the form for what is not an object of the resource.
+func (v *visit) plain() form { return form{media: v.form.media, pretty: v.form.pretty} }
+
+// versionOf tells which version an object of a built-in type is of.
+func (v *visit) versionOf(obj any) schema.GroupVersion {
+	return v.h.codecs.kindOf(obj).GroupVersion()
+}

@@ -1,0 +1,194 @@
+//go:build linux
+
+package lvm2_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/volsim/volsim/internal/lvm2"
+)
+
+// childVariable tells this program, if it is set, that it is the process that is
+// killed: its value is the directory of a world.
+const childVariable = "VOLSIM_LVM2_CHILD"
+
+func TestMain(m *testing.M) {
+	if directory := os.Getenv(childVariable); directory != "" {
+		if err := work(context.Background(), directory, lvm2.Mode(os.Args[1]), os.Args[2]); err != nil {
+			fmt.Println(err)
+		}
+		os.Exit(1) // it should have been killed
+	}
+	os.Exit(m.Run())
+}
+
+// work clones the volume v, lets the clones grow by moving, and removes them,
+// until it is killed. It says so when it begins.
+func work(ctx context.Context, directory string, mode lvm2.Mode, group string) error {
+	system, err := lvm2.Open(lvm2.Config{Directory: filepath.Join(directory, "lvm"), SystemID: systemID, Mode: mode})
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"a", "b"} {
+		if _, err := system.AddFile(ctx, filepath.Join(directory, name+".img"), 0); err != nil {
+			return err
+		}
+	}
+	opened, err := system.VolumeGroup(ctx, group)
+	if err != nil {
+		return err
+	}
+	fmt.Println("working")
+	for i := 0; ; i++ {
+		name := fmt.Sprintf("c%d", i)
+		if _, err := opened.Clone(ctx, "v", lvm2.Spec{Name: name, Tags: []string{"uid=" + name}}); err != nil {
+			return err
+		}
+		if _, err := opened.Create(ctx, lvm2.Spec{Name: "n" + name, Size: 4 * mib}); err != nil { // in its way
+			return err
+		}
+		if err := opened.Deactivate(ctx, name); err != nil {
+			return err
+		}
+		if _, err := opened.Extend(ctx, name, 40*mib); err != nil {
+			return err
+		}
+		if err := opened.Remove(ctx, name, "n"+name); err != nil {
+			return err
+		}
+	}
+}
+
+// Whenever the process is killed, each volume is there as a whole or not at all,
+// the origin's file system goes on, and a new process can do the same again.
+func TestAProcessThatIsKilled(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		w.create(t, lvm2.Spec{Name: "v", Size: 24 * mib})
+		fill(t, w.activate(t, "v"), 1)
+		step := 17 * time.Millisecond // a command of LVM takes about ten
+		if inGuest() {
+			step *= 10
+		}
+		for i := range often(12) {
+			must(t, w.Close())
+			killWorker(t, w, time.Duration(i)*step)
+			w.restart(t)
+			must(t, w.group.Check(w.ctx))
+			volumes, err := w.group.List(w.ctx)
+			must(t, err)
+			report, err := w.group.Report(w.ctx)
+			must(t, err)
+			if len(report.LogicalVolumes) != len(volumes) {
+				t.Errorf("after kill %d there are volumes that are not ready: %+v", i, report.LogicalVolumes)
+			}
+			for _, volume := range volumes {
+				if volume.Name[0] != 'n' {
+					wantFilled(t, w.activate(t, volume.Name), 1)
+				}
+				if volume.Name[0] == 'c' && !volume.HasTags("uid="+volume.Name) || volume.Name[0] == 'v' && len(volumes) > 3 {
+					t.Errorf("after kill %d: %+v", i, volumes)
+				}
+				if volume.Name != "v" {
+					must(t, w.group.Remove(w.ctx, volume.Name))
+				}
+			}
+		}
+	})
+}
+
+// killWorker starts a process that works in the world, and kills it some time after it began.
+func killWorker(t *testing.T, w *world, after time.Duration) {
+	t.Helper()
+	worker := exec.Command(os.Args[0], string(w.mode), w.group.Name())
+	worker.Env = append(os.Environ(), childVariable+"="+w.directory)
+	output, err := worker.StdoutPipe()
+	must(t, err)
+	must(t, worker.Start())
+	line, err := bufio.NewReader(output).ReadString('\n')
+	if err != nil || line != "working\n" {
+		t.Errorf("the worker says %q, %v", line, err)
+	}
+	<-time.After(after)
+	must(t, unix.Kill(worker.Process.Pid, unix.SIGKILL))
+	_ = worker.Wait() // it was killed
+}
+
+// lvm runs a command of LVM in a world's directory, as a process before would have done.
+func (w *world) lvm(t testing.TB, arguments ...string) {
+	t.Helper()
+	command := exec.Command("lvm", arguments...)
+	command.Env = append(os.Environ(), "LVM_SYSTEM_DIR="+filepath.Join(w.directory, "lvm"), "LVM_SUPPRESS_FD_WARNINGS=1", "DM_DISABLE_UDEV=1")
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("lvm %q: %v: %s", arguments, err, output)
+	}
+}
+
+// However far a move had come, there is one volume afterwards, and it is whole.
+func TestAMoveThatWasInterrupted(t *testing.T) {
+	ofMetadata(t)
+	for _, test := range []struct {
+		name        string
+		interrupted func(t *testing.T, w *world, group string)
+		want        byte
+	}{
+		{"while it was copied", func(t *testing.T, w *world, group string) {
+			w.lvm(t, "lvchange", "--addtag", "volsim.unfinished", group+"/v.moved")
+		}, 1},
+		{"when it was copied", func(t *testing.T, w *world, group string) {
+			w.lvm(t, "lvchange", "--addtag", "volsim.replaces=v", group+"/v.moved")
+		}, 2},
+		{"when the old one was gone", func(t *testing.T, w *world, group string) {
+			w.lvm(t, "lvchange", "--addtag", "volsim.replaces=v", group+"/v.moved")
+			w.lvm(t, "lvremove", "-y", group+"/v")
+		}, 2},
+		{"when it had its name", func(t *testing.T, w *world, group string) {
+			w.lvm(t, "lvremove", "-y", group+"/v")
+			w.lvm(t, "lvrename", group, "v.moved", "v")
+			w.lvm(t, "lvchange", "--addtag", "volsim.replaces=v", group+"/v")
+		}, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			eachMode(t, func(t *testing.T, w *world) {
+				for i, name := range []string{"v", "v.moved"} {
+					w.create(t, lvm2.Spec{Name: name, Size: 8 * mib})
+					fill(t, w.activate(t, name), byte(i+1))
+					must(t, w.group.Deactivate(w.ctx, name))
+				}
+				test.interrupted(t, w, w.group.Name())
+				w.restart(t)
+				report, err := w.group.Report(w.ctx)
+				must(t, err)
+				if all := report.LogicalVolumes; len(all) != 1 || all[0].Name != "v" || len(all[0].Tags) > 0 {
+					t.Errorf("there are %+v", all)
+				}
+				wantFilled(t, w.activate(t, "v"), test.want)
+			})
+		})
+	}
+}
+
+// A process that was killed while it copied a mounted volume leaves it frozen.
+func TestAFrozenFileSystemGoesOn(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		w.create(t, lvm2.Spec{Name: "v", Size: 64 * mib})
+		w.create(t, lvm2.Spec{Name: "c", Size: 64 * mib, Tags: []string{"volsim.unfinished", "volsim.source=v"}})
+		target, unmount := mount(t, w.activate(t, "v"), "ext4", true)
+		directory, err := os.Open(target)
+		must(t, err)
+		must(t, unix.IoctlSetInt(int(directory.Fd()), 0xC0045877, 0))
+		w.restart(t)
+		err = unix.IoctlSetInt(int(directory.Fd()), 0xC0045878, 0)
+		must(t, directory.Close())
+		wantError(t, err, unix.EINVAL) // since it is not frozen
+		unmount()
+	})
+}

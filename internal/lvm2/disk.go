@@ -1,0 +1,352 @@
+package lvm2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/volsim/volsim/internal/loopdev"
+)
+
+// diskMark is written on the loop devices of disks that are files.
+const diskMark = "volsim:lvm2"
+
+// Disk is a disk of a System: what LVM calls a device, and a physical volume once
+// it belongs to a volume group.
+type Disk struct {
+	Name   string // "pv0"; as long as the System is open
+	Path   string // the file or block device that was given
+	Device string // the block device: Path itself, or a loop device over it
+	// Zeroed tells that what is free of the disk reads as zeros: it is a file of ours.
+	Zeroed bool
+}
+
+// AddFile gives the System a disk that is a file. One that is missing is made,
+// sparse and of that many bytes; one that is there keeps its size. Adding a file
+// again gives it back a loop device if it lost its own. It gives ErrNotEmpty for a file with content that is no
+// physical volume of ours, and ErrForeign for another's.
+func (s *System) AddFile(ctx context.Context, path string, size int64) (Disk, error) {
+	path, err := filepath.Abs(path)
+	if err == nil {
+		path, err = realPath(path)
+	}
+	if err != nil {
+		return Disk{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := s.added(path); at >= 0 {
+		err := s.bindAgain(ctx, &s.disks[at])
+		return s.disks[at], err
+	}
+	empty, err := ensureFile(path, size)
+	if err != nil {
+		return Disk{}, err
+	}
+	return s.addBound(ctx, Disk{Path: path, Zeroed: true}, empty)
+}
+
+// AddDevice gives the System a disk that is a block device of this machine. It
+// must carry a physical volume of ours, or be in nobody's use: it gives ErrInUse,
+// or ErrForeign for another's physical volume, or ErrDuplicateDevice for a
+// second way to one that was added. Whether it is empty is seen when a
+// volume group takes it.
+func (s *System) AddDevice(ctx context.Context, path string) (Disk, error) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return Disk{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := s.added(path); at >= 0 {
+		return s.disks[at], nil
+	}
+	disk := Disk{Path: path, Device: path}
+	if s.mode == DeviceMapper {
+		return s.add(ctx, disk, true)
+	}
+	if err := notInUse(path); err != nil {
+		return Disk{}, fmt.Errorf("disk %s: %w", path, err)
+	}
+	return s.addBound(ctx, disk, true)
+}
+
+// addBound adds a disk by a loop device. One that is refused keeps the loop device
+// that it had before: it may be another System's.
+func (s *System) addBound(ctx context.Context, disk Disk, empty bool) (Disk, error) {
+	before, err := boundDisk(disk.Path)
+	if err != nil {
+		return Disk{}, err
+	}
+	if disk.Device, err = bindDisk(ctx, disk.Path); err != nil {
+		return Disk{}, err
+	}
+	added, err := s.add(ctx, disk, empty)
+	if err != nil && len(before) == 0 {
+		err = errors.Join(err, unbindDisk(ctx, disk.Path))
+	}
+	if err != nil {
+		return Disk{}, err
+	}
+	return added, nil
+}
+
+// Disks returns the disks that were added, in that order.
+func (s *System) Disks() []Disk {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.disks)
+}
+
+// RemoveDisk takes a disk away by its name, and the loop device if it has one. The
+// file stays. It gives ErrInUse while a volume on it is active or a volume group
+// has it; Detach is for the latter.
+func (s *System) RemoveDisk(ctx context.Context, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.IndexFunc(s.disks, func(d Disk) bool { return d.Name == name })
+	if at < 0 {
+		return nil
+	}
+	owner, err := s.groupOf(ctx, s.disks[at])
+	if err != nil {
+		return err
+	}
+	if owner != "" {
+		return fmt.Errorf("disk %s: %w: volume group %s has it", s.disks[at].Path, ErrInUse, owner)
+	}
+	return s.take(ctx, at)
+}
+
+// Detach takes all disks away, as if the machine were switched off: volume groups
+// stay on them, and are there again when the disks are added. It gives ErrInUse if
+// any volume is in use. What was detached by then stays so.
+func (s *System) Detach(ctx context.Context) error {
+	groups, err := s.VolumeGroups(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range groups {
+		group, err := s.VolumeGroup(ctx, name)
+		if err != nil {
+			return err
+		}
+		if err := group.deactivateAll(ctx); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.disks) > 0 {
+		if err := s.take(ctx, len(s.disks)-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take forgets the disk at an index.
+func (s *System) take(ctx context.Context, at int) error {
+	disk := s.disks[at]
+	if disk.Device != disk.Path {
+		if err := unbindDisk(ctx, disk.Path); err != nil {
+			return fmt.Errorf("disk %s: %w", disk.Path, err)
+		}
+	}
+	if err := os.Remove(s.node(disk.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.disks = slices.Delete(s.disks, at, at+1)
+	return nil
+}
+
+// added returns a disk's index, or -1.
+func (s *System) added(path string) int {
+	return slices.IndexFunc(s.disks, func(d Disk) bool { return d.Path == path })
+}
+
+// bindAgain gives a disk that lost its loop device another one.
+func (s *System) bindAgain(ctx context.Context, disk *Disk) error {
+	device, err := bindDisk(ctx, disk.Path)
+	if err != nil || device == disk.Device {
+		return err
+	}
+	disk.Device = device
+	return makeNode(s.node(disk.Name), device)
+}
+
+// add makes a disk's node, and looks whose physical volume it is. One that is
+// none may be added if it is empty.
+func (s *System) add(ctx context.Context, disk Disk, empty bool) (Disk, error) {
+	disk.Name = s.freeName()
+	node := s.node(disk.Name)
+	if err := makeNode(node, disk.Device); err != nil {
+		return Disk{}, err
+	}
+	err := s.check(ctx, disk, empty)
+	if err != nil {
+		return Disk{}, errors.Join(fmt.Errorf("disk %s: %w", disk.Path, err), os.Remove(node))
+	}
+	s.disks = append(s.disks, disk)
+	return disk, nil
+}
+
+// check gives an error for a disk that may not be used.
+func (s *System) check(ctx context.Context, disk Disk, empty bool) error {
+	ours, err := s.carriesOurs(ctx, disk)
+	if err != nil || ours {
+		return err
+	}
+	if !empty {
+		return fmt.Errorf("%w: it is no physical volume, and has content", ErrNotEmpty)
+	}
+	return notInUse(s.node(disk.Name))
+}
+
+// carriesOurs tells whether a disk is a physical volume, and gives ErrForeign for
+// one of a volume group that is not ours, and ErrDuplicateDevice for one that another
+// disk is as well. One of no group is nobody's.
+func (s *System) carriesOurs(ctx context.Context, disk Disk) (bool, error) {
+	output, err := s.lvm(ctx, "pvs", "--reportformat", "json", "-o", "pv_name,vg_name,vg_systemid,pv_duplicate", "--foreign", s.node(disk.Name))
+	if err != nil {
+		var refused *CommandError
+		if errors.As(err, &refused) && strings.Contains(refused.Text, "Failed to find physical volume") {
+			return false, nil
+		}
+		return false, err
+	}
+	rows, err := rowsOf(output, "pv")
+	if err != nil {
+		return false, err
+	}
+	for _, row := range rows {
+		if row["pv_duplicate"] != "" {
+			return false, fmt.Errorf("%w: it is a physical volume of volume group %s", ErrDuplicateDevice, row["vg_name"])
+		}
+		if row["vg_name"] != "" && row["vg_systemid"] != s.systemID {
+			return false, fmt.Errorf("%w: volume group %s, system ID %q", ErrForeign, row["vg_name"], row["vg_systemid"])
+		}
+	}
+	return len(rows) > 0, nil
+}
+
+// groupOf returns the volume group that has a disk, or "".
+func (s *System) groupOf(ctx context.Context, disk Disk) (string, error) {
+	output, err := s.lvm(ctx, "pvs", "-a", "--reportformat", "json", "-o", "pv_name,vg_name", s.node(disk.Name))
+	if err != nil {
+		var refused *CommandError
+		if errors.As(err, &refused) && strings.Contains(refused.Text, "Failed to find") {
+			return "", nil
+		}
+		return "", err
+	}
+	rows, err := rowsOf(output, "pv")
+	if err != nil || len(rows) == 0 {
+		return "", err
+	}
+	return rows[0]["vg_name"], nil
+}
+
+// freeName returns the first name that no disk has.
+func (s *System) freeName() string {
+	for i := 0; ; i++ {
+		name := "pv" + strconv.Itoa(i)
+		if !slices.ContainsFunc(s.disks, func(d Disk) bool { return d.Name == name }) {
+			return name
+		}
+	}
+}
+
+// ensureFile makes a file if it is missing, and tells whether it has no content.
+func ensureFile(path string, size int64) (empty bool, err error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return isHole(path)
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := errors.Join(file.Truncate(size), file.Close()); err != nil {
+		return false, errors.Join(err, os.Remove(path))
+	}
+	return true, nil
+}
+
+// bindDisk returns the loop device that is a disk's already, or binds one. The
+// kernel leaves partitions on a loop device that is unbound, and shows them on what
+// is bound to it next: so one that is new is rid of them.
+func bindDisk(ctx context.Context, path string) (string, error) {
+	bound, err := boundDisk(path)
+	if err != nil {
+		return "", err
+	}
+	if len(bound) > 0 {
+		return bound[0].Device, nil
+	}
+	device, err := loopdev.Bind(ctx, path, diskMark, false)
+	if err != nil {
+		return "", err
+	}
+	if err := removePartitions(ctx, device); err != nil {
+		return "", errors.Join(err, unbindDisk(ctx, path))
+	}
+	return device, nil
+}
+
+func unbindDisk(ctx context.Context, path string) error {
+	bound, err := boundDisk(path)
+	if err != nil {
+		return err
+	}
+	for _, each := range bound {
+		if err := removePartitions(ctx, each.Device); err != nil {
+			return err
+		}
+		err := loopdev.Unbind(ctx, each)
+		if errors.Is(err, loopdev.ErrInUse) {
+			err = fmt.Errorf("%w: %w", ErrInUse, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boundDisk returns the loop devices that were bound to a disk by a System.
+func boundDisk(path string) ([]loopdev.Bound, error) {
+	bound, err := loopdev.List(func(backing string) bool { return backing == path })
+	return slices.DeleteFunc(bound, func(b loopdev.Bound) bool { return b.Mark != diskMark || b.Deleted }), err
+}
+
+// DeletedDisks returns the loop devices that were bound to the System's disks, or
+// to other files in the same directories, by a System, whose files were deleted since.
+func (s *System) DeletedDisks() ([]loopdev.Bound, error) {
+	directories := map[string]bool{}
+	for _, disk := range s.Disks() {
+		if disk.Zeroed {
+			directories[filepath.Dir(disk.Path)] = true
+		}
+	}
+	bound, err := loopdev.List(func(backing string) bool { return directories[filepath.Dir(backing)] })
+	return slices.DeleteFunc(bound, func(b loopdev.Bound) bool { return b.Mark != diskMark || !b.Deleted }), err
+}
+
+// realPath resolves the links in a path whose last element may be missing.
+func realPath(path string) (string, error) {
+	directory, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(directory, filepath.Base(path))
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		return resolved, nil
+	}
+	return path, nil
+}

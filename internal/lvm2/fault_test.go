@@ -1,0 +1,349 @@
+//go:build linux
+
+package lvm2_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/internal/lvm2"
+)
+
+// lose takes a disk's loop device away, as if it had been pulled out.
+func (w *world) lose(t *testing.T, disk lvm2.Disk) {
+	t.Helper()
+	bound, err := loopdev.List(func(backing string) bool { return backing == disk.Path })
+	must(t, err)
+	for _, each := range bound {
+		must(t, loopdev.Unbind(w.ctx, each))
+	}
+}
+
+func TestALostDisk(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		w.create(t, lvm2.Spec{Name: "first", Size: 240 * mib})
+		w.create(t, lvm2.Spec{Name: "second", Size: 240 * mib})
+		must(t, w.group.Deactivate(w.ctx, "second"))
+		must(t, w.group.Deactivate(w.ctx, "first"))
+		second, err := w.group.Find(w.ctx, "second")
+		must(t, err)
+		for _, disk := range w.Disks() {
+			if disk.Name == second.Extents[0].PhysicalVolume {
+				w.lose(t, disk)
+			}
+		}
+		report, err := w.group.Report(w.ctx)
+		must(t, err)
+		missing := 0
+		for _, physical := range report.PhysicalVolumes {
+			if physical.Missing {
+				missing++
+			}
+		}
+		if second, _ := report.Find("second"); missing != 1 || second.Health != "partial" {
+			t.Errorf("%d disks are missing, second is %+v", missing, second)
+		}
+		_, err = w.group.Create(w.ctx, lvm2.Spec{Name: "v", Size: mib})
+		wantError(t, err, lvm2.ErrMissingDevice)
+		_, err = w.group.Activate(w.ctx, "second")
+		wantError(t, err, lvm2.ErrMissingDevice)
+		wantError(t, w.group.Remove(w.ctx, "second"), lvm2.ErrMissingDevice)
+		w.activate(t, "first")
+		must(t, w.group.Deactivate(w.ctx, "second"))
+		w.addDisks(t) // it is plugged in again
+		w.activate(t, "second")
+		w.create(t, lvm2.Spec{Name: "v", Size: mib})
+	})
+}
+
+func TestADiskThatIsThereTwice(t *testing.T) {
+	ofMetadata(t)
+	eachMode(t, func(t *testing.T, w *world) {
+		path := w.Disks()[0].Path
+		twin, err := loopdev.Bind(w.ctx, path, "volsim:lvm2 test", false)
+		must(t, err)
+		_, err = w.AddDevice(w.ctx, twin)
+		wantError(t, err, lvm2.ErrDuplicateDevice)
+		w.create(t, lvm2.Spec{Name: "u", Size: mib})
+
+		var status unix.Stat_t // somebody puts it into the directory
+		must(t, unix.Stat(twin, &status))
+		dev := filepath.Join(w.directory, "lvm", "dev")
+		must(t, unix.Mknod(filepath.Join(dev, "other"), unix.S_IFBLK|0o600, int(status.Rdev)))
+		must(t, w.group.Tag(w.ctx, "u", []string{"a"}, nil)) // since that is no disk's name
+		node := filepath.Join(dev, "pv9")
+		must(t, unix.Mknod(node, unix.S_IFBLK|0o600, int(status.Rdev)))
+		_, err = w.group.Create(w.ctx, lvm2.Spec{Name: "v", Size: mib})
+		wantError(t, err, lvm2.ErrDuplicateDevice)
+		must(t, os.Remove(node))
+		bound, err := loopdev.List(func(backing string) bool { return backing == path })
+		must(t, err)
+		for _, each := range bound {
+			if each.Device == twin {
+				must(t, loopdev.Unbind(w.ctx, each))
+			}
+		}
+		w.create(t, lvm2.Spec{Name: "v", Size: mib})
+	})
+}
+
+func TestMetadataThatIsGone(t *testing.T) {
+	ofMetadata(t)
+	eachMode(t, func(t *testing.T, w *world) {
+		w.create(t, lvm2.Spec{Name: "v", Size: mib})
+		must(t, w.group.Deactivate(w.ctx, "v"))
+		wipe := func(disk lvm2.Disk) {
+			opened, err := os.OpenFile(disk.Device, os.O_RDWR, 0)
+			must(t, err)
+			defer opened.Close()
+			_, err = opened.Write(make([]byte, mib))
+			must(t, err)
+			must(t, opened.Sync())
+		}
+		wipe(w.Disks()[0])
+		_, err := w.group.Create(w.ctx, lvm2.Spec{Name: "w", Size: mib})
+		wantError(t, err, lvm2.ErrMissingDevice)
+		wipe(w.Disks()[1])
+		_, err = w.group.Find(w.ctx, "v")
+		wantError(t, err, lvm2.ErrNoGroup)
+		wantError(t, w.group.Remove(w.ctx, "v"), lvm2.ErrNoGroup)
+		wantError(t, w.group.Deactivate(w.ctx, "v"), lvm2.ErrNoGroup)
+	})
+}
+
+// A command that is killed has taken effect or not; asking again ends it.
+func TestCommandsThatAreKilled(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		tries := often(40)
+		killed := 0
+		for i := range tries {
+			spec := lvm2.Spec{Name: fmt.Sprintf("v%d", i), Size: 4 * mib, Tags: []string{fmt.Sprintf("uid=%d", i)}}
+			done := make(chan error, 1)
+			go func() {
+				_, err := w.group.Create(w.ctx, spec)
+				done <- err
+			}()
+			if err := killCommand(done, time.Duration(i)*500*time.Microsecond); err != nil {
+				killed++
+			}
+			w.create(t, spec)
+		}
+		if killed < tries/4 {
+			t.Errorf("only %d of %d were killed", killed, tries)
+		}
+		must(t, w.group.Check(w.ctx))
+		volumes, err := w.group.List(w.ctx)
+		must(t, err)
+		if len(volumes) != tries {
+			t.Errorf("there are %q", namesOf(volumes))
+		}
+	})
+}
+
+// killCommand kills the command that this process is running some time after it
+// began, and returns what came of whoever runs it.
+func killCommand(done chan error, after time.Duration) error {
+	for {
+		select {
+		case err := <-done:
+			return err
+		default:
+		}
+		if child := commandOf(os.Getpid()); child > 0 {
+			<-time.After(after)
+			_ = unix.Kill(child, unix.SIGKILL) // it may have ended
+			return <-done
+		}
+	}
+}
+
+// commandOf returns a child of a process that is lvm, or 0.
+func commandOf(parent int) int {
+	directories, _ := filepath.Glob("/proc/[0-9]*")
+	for _, directory := range directories {
+		text, err := os.ReadFile(filepath.Join(directory, "stat"))
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(text))
+		if len(fields) > 3 && fields[1] == "(lvm)" && fields[3] == strconv.Itoa(parent) {
+			number, _ := strconv.Atoi(filepath.Base(directory))
+			return number
+		}
+	}
+	return 0
+}
+
+// What has begun is not interrupted by the end of its context, and what has not does not begin.
+func TestTheEndOfAContext(t *testing.T) {
+	ofMetadata(t)
+	eachMode(t, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(w.ctx)
+		done := make(chan error, 1)
+		go func() {
+			_, err := w.group.Create(ctx, lvm2.Spec{Name: "v", Size: 4 * mib})
+			done <- err
+		}()
+		child := 0
+		for child == 0 {
+			child = commandOf(os.Getpid())
+		}
+		if group, err := unix.Getpgid(child); err == nil && group != child {
+			t.Errorf("the command is in the process group %d: what is typed at a terminal would end it", group)
+		}
+		cancel()
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		_, err := w.group.Find(w.ctx, "v")
+		must(t, err)
+		_, err = w.group.Create(ctx, lvm2.Spec{Name: "w", Size: 4 * mib})
+		wantError(t, err, context.Canceled)
+		_, err = w.group.Find(w.ctx, "w")
+		wantError(t, err, lvm2.ErrNotFound)
+	})
+}
+
+// A pool that is full refuses what is written, says so, and goes on when it is larger.
+func TestAThinPoolThatIsFull(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		requireLayout(t, w, lvm2.Thin)
+		w.create(t, lvm2.Spec{Name: "pool", Size: 16 * mib, Layout: lvm2.ThinPool})
+		w.create(t, lvm2.Spec{Name: "v", Size: 64 * mib, Layout: lvm2.Thin, Pool: "pool"})
+		opened, err := os.OpenFile(w.activate(t, "v"), os.O_RDWR|unix.O_SYNC, 0)
+		must(t, err)
+		chunk := make([]byte, mib)
+		for at := range int64(64) {
+			chunk[0] = byte(at)
+			if _, err = opened.WriteAt(chunk, at*mib); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			t.Error("64 MiB were written to a pool of 16 MiB")
+		}
+		pool, err := w.group.Find(w.ctx, "pool")
+		must(t, err)
+		if pool.DataPercent != 100 || pool.Health != "out_of_data" {
+			t.Errorf("the pool that is full: %+v", pool)
+		}
+		if largest, err := w.group.Largest(w.ctx, lvm2.Spec{Layout: lvm2.Thin, Pool: "pool"}); err != nil || largest != 0 {
+			t.Errorf("room for %d bytes, %v", largest, err)
+		}
+		_, err = w.group.Extend(w.ctx, "pool", 80*mib)
+		must(t, err)
+		_, err = opened.WriteAt(chunk, 40*mib)
+		must(t, err)
+		must(t, opened.Close())
+	})
+}
+
+// A thick snapshot is active as long as its origin is.
+func TestDeactivatingAnOriginAndItsSnapshot(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		w.create(t, lvm2.Spec{Name: "v", Size: 16 * mib})
+		fill(t, w.activate(t, "v"), 1)
+		_, err := w.group.Snapshot(w.ctx, "v", lvm2.Spec{Name: "s"})
+		must(t, err)
+		w.activate(t, "s")
+		held, err := os.Open(w.activate(t, "v"))
+		must(t, err)
+		wantError(t, w.group.Deactivate(w.ctx, "v"), lvm2.ErrInUse)
+		must(t, w.group.Deactivate(w.ctx, "s"))
+		wantFilled(t, w.activate(t, "v"), 1)
+		snapshot, err := os.Open(w.activate(t, "s"))
+		must(t, err)
+		wantError(t, w.group.Deactivate(w.ctx, "s"), lvm2.ErrInUse)
+		must(t, snapshot.Close())
+		must(t, held.Close())
+		must(t, w.group.Deactivate(w.ctx, "v"))
+		must(t, w.group.Deactivate(w.ctx, "s"))
+		for _, name := range []string{"v", "s"} {
+			if active, err := w.group.Active(w.ctx, name); err != nil || active.Device != "" {
+				t.Errorf("%s is %+v, %v", name, active, err)
+			}
+		}
+		wantFilled(t, w.activate(t, "s"), 1)
+		if w.group.Caps().Snapshots {
+			wantError(t, w.group.Remove(w.ctx, "v"), lvm2.ErrInUse)
+		}
+		must(t, w.group.Remove(w.ctx, "v", "s"))
+	})
+}
+
+// Partitions are gone with their disk, also when nobody knows any more what they were of.
+func TestPartitionsOfAVolumeGroupThatIsGone(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		if w.mode != lvm2.Partitions {
+			t.Skip("with device-mapper no disk has partitions of ours")
+		}
+		w.create(t, lvm2.Spec{Name: "v", Size: mib})
+		held, err := os.Open(w.activate(t, "v"))
+		must(t, err)
+		for _, disk := range w.Disks() {
+			opened, err := os.OpenFile(disk.Device, os.O_RDWR, 0)
+			must(t, err)
+			_, err = opened.Write(make([]byte, mib))
+			must(t, errors.Join(err, opened.Sync(), opened.Close()))
+		}
+		wantError(t, w.Detach(w.ctx), lvm2.ErrInUse)
+		must(t, held.Close())
+		loop := w.Disks()[0].Device
+		must(t, w.Detach(w.ctx))
+		if left, err := filepath.Glob(loop + "p*"); err != nil || len(left) > 0 {
+			t.Errorf("left: %q, %v", left, err)
+		}
+	})
+}
+
+// Nodes of an earlier process are not what they were: their numbers may be of other devices.
+func TestNodesOfAnEarlierProcessAreForgotten(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		must(t, w.Close())
+		w.reopen(t)
+		_, err := w.AddFile(w.ctx, filepath.Join(w.directory, "a.img"), 0)
+		must(t, err)
+		w.group, err = w.VolumeGroup(w.ctx, w.group.Name())
+		must(t, err)
+		report, err := w.group.Report(w.ctx)
+		must(t, err)
+		if missing := report.PhysicalVolumes[0].Missing != report.PhysicalVolumes[1].Missing; !missing {
+			t.Errorf("the disk that was not added is there: %+v", report.PhysicalVolumes)
+		}
+		w.addDisks(t)
+	})
+}
+
+// Who waits for others can be called back; who has begun cannot.
+func TestWaitingForAnotherChange(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		w.create(t, lvm2.Spec{Name: "v", Size: mib})
+		held, err := os.OpenFile(filepath.Join(w.directory, "lvm", "lock", "V_"+w.group.Name()), os.O_RDWR|os.O_CREATE, 0o600)
+		must(t, err)
+		must(t, unix.Flock(int(held.Fd()), unix.LOCK_EX)) // as another command of LVM does
+		begun := make(chan error, 1)
+		go func() { begun <- w.group.Tag(w.ctx, "v", []string{"a"}, nil) }()
+		for commandOf(os.Getpid()) == 0 {
+		}
+		ctx, cancel := context.WithCancel(w.ctx)
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := w.group.Create(ctx, lvm2.Spec{Name: "w", Size: mib})
+			waiting <- err
+		}()
+		time.AfterFunc(20*time.Millisecond, cancel)
+		wantError(t, <-waiting, context.Canceled)
+		must(t, held.Close())
+		must(t, <-begun)
+	})
+}

@@ -1,0 +1,110 @@
+//go:build linux
+
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/volsim/volsim/internal/dm"
+	"github.com/volsim/volsim/internal/lvm2"
+)
+
+// To LVM a disk that cannot be read looks like one that is not there, and its volume group as if there were none. Who took
+// that for a volume that is gone would forget it.
+func TestADiskThatBreaksIsNoVolumeThatIsGone(t *testing.T) {
+	w := newWorld(t, 1)
+	folder := w.volume(lvm2.Spec{Name: "v"})
+	w.must(write(filepath.Join(folder, "before"), "kept"))
+
+	w.become(0, dm.Broken())
+	if err := write(filepath.Join(folder, "after"), "lost"); err == nil {
+		t.Error("a file was written on a broken disk")
+	}
+	_, found := w.group.Find(t.Context(), "v")
+	_, created := w.group.Create(t.Context(), lvm2.Spec{Name: "w", Size: 4 * mib})
+	for what, err := range map[string]error{"find": found, "create": created, "remove": w.group.Remove(t.Context(), "v")} {
+		if err == nil || errors.Is(err, lvm2.ErrNotFound) || errors.Is(err, lvm2.ErrNoSpace) {
+			t.Errorf("%s: got %v, want an error that does not tell of the volume", what, err)
+		}
+	}
+
+	w.become(0, dm.Healthy())
+	w.must(unix.Unmount(folder, 0))
+	w.must(w.group.Check(t.Context()))
+	device, err := w.group.Activate(t.Context(), "v")
+	w.must(err)
+	w.mount(device, folder)
+	w.wantFile(filepath.Join(folder, "before"), "kept")
+}
+
+// Metadata that could not be written is as it was.
+func TestADiskThatFailsWritesKeepsItsMetadata(t *testing.T) {
+	w := newWorld(t, 1)
+	_, err := w.group.Create(t.Context(), lvm2.Spec{Name: "v", Size: 4 * mib})
+	w.must(err)
+	before, err := w.group.Report(t.Context())
+	w.must(err)
+
+	w.become(0, dm.FailsWrites())
+	if _, err := w.group.Create(t.Context(), lvm2.Spec{Name: "w", Size: 4 * mib}); err == nil || errors.Is(err, lvm2.ErrNoSpace) {
+		t.Errorf("create: got %v, want an error of the disk", err)
+	}
+	if err := w.group.Remove(t.Context(), "v"); err == nil {
+		t.Error("a volume was removed on a disk that fails writes")
+	}
+
+	w.become(0, dm.Healthy())
+	w.must(w.group.Check(t.Context()))
+	after, err := w.group.Report(t.Context())
+	w.must(err)
+	if words(after.LogicalVolumes) != "v" || after.Free != before.Free {
+		t.Errorf("got volumes %q and %d bytes free, want \"v\" and %d", words(after.LogicalVolumes), after.Free, before.Free)
+	}
+	_, err = w.group.Create(t.Context(), lvm2.Spec{Name: "w", Size: 4 * mib})
+	w.must(err)
+}
+
+// A mirror serves from the leg that is well, and says that it lost one.
+func TestAMirrorOutlivesADisk(t *testing.T) {
+	w := newWorld(t, 2)
+	folder := w.volume(lvm2.Spec{Name: "v", Layout: lvm2.RAID1})
+	w.must(write(filepath.Join(folder, "before"), "kept"))
+	w.become(1, dm.Broken())
+	w.must(write(filepath.Join(folder, "after"), "kept, too"))
+	w.forget()
+	w.wantFile(filepath.Join(folder, "before"), "kept")
+	w.wantFile(filepath.Join(folder, "after"), "kept, too")
+
+	w.become(1, dm.Healthy())
+	volume, err := w.group.Find(t.Context(), "v")
+	w.must(err)
+	if volume.Health == "" {
+		t.Errorf("the mirror that lost a leg says nothing: %+v", volume)
+	}
+}
+
+// Who gives up on a slow disk knows nothing of what was begun, and asks again.
+func TestASlowDiskIsAskedAgain(t *testing.T) {
+	w := newWorld(t, 1)
+	w.become(0, dm.Slow(0, 50*time.Millisecond))
+	spec := lvm2.Spec{Name: "v", Size: 4 * mib}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := w.group.Create(ctx, spec); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+	}
+	_, err := w.group.Create(t.Context(), spec)
+	w.must(err)
+	volumes, err := w.group.List(t.Context())
+	w.must(err)
+	if words(volumes) != "v" {
+		t.Errorf("there is %q, want \"v\"", words(volumes))
+	}
+	w.must(w.group.Check(t.Context()))
+}

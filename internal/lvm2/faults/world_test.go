@@ -1,0 +1,176 @@
+//go:build linux
+
+// Package faults_test lets disks below volume groups go wrong, and machines lose their power. It takes device-mapper: run it
+// in a guest, as 'make test-dm' does. The tests of power failures start their guests themselves.
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/volsim/volsim/internal/dm"
+	"github.com/volsim/volsim/internal/guest"
+	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/internal/lvm2"
+)
+
+const (
+	mib      = int64(1) << 20
+	systemID = "volsim-faults"
+)
+
+func TestMain(m *testing.M) {
+	guest.Main()
+	os.Exit(m.Run())
+}
+
+// world is a volume group on disks that go wrong when they are told to.
+type world struct {
+	*testing.T
+	disks []*dm.Disk
+	group *lvm2.VolumeGroup
+}
+
+// newWorld skips where there is no device-mapper. After it nothing is left.
+func newWorld(t *testing.T, disks int) *world {
+	t.Helper()
+	if err := dm.Missing(); err != nil {
+		t.Skip(err)
+	}
+	w := &world{T: t}
+	directory := t.TempDir()
+	system, err := lvm2.Open(lvm2.Config{Directory: filepath.Join(directory, "lvm"), SystemID: systemID, Mode: lvm2.DeviceMapper})
+	w.must(err)
+	t.Cleanup(func() { w.must(system.Close()) })
+	spec := lvm2.GroupSpec{Name: fmt.Sprintf("volsim-faults-%d", os.Getpid())}
+	for i := range disks {
+		added, err := system.AddDevice(t.Context(), w.newDisk(filepath.Join(directory, fmt.Sprintf("disk%d", i))).Device())
+		w.must(err)
+		spec.Disks = append(spec.Disks, added.Name)
+	}
+	w.group, err = system.CreateVolumeGroup(t.Context(), spec)
+	w.must(err)
+	t.Cleanup(w.removeGroup)
+	return w
+}
+
+// newDisk is a disk of 128 MiB that goes with the test.
+func (w *world) newDisk(file string) *dm.Disk {
+	w.Helper()
+	w.must(os.WriteFile(file, nil, 0o600))
+	w.must(os.Truncate(file, 128*mib))
+	loop, err := loopdev.Bind(w.Context(), file, "faults", false)
+	w.must(err)
+	w.Cleanup(func() {
+		bound, err := loopdev.List(func(backing string) bool { return backing == file })
+		w.must(err)
+		for _, b := range bound {
+			w.must(loopdev.Unbind(context.Background(), b))
+		}
+	})
+	disk, err := dm.NewDisk(w.Context(), fmt.Sprintf("volsim-faults-disk%d-%d", len(w.disks), os.Getpid()), loop)
+	w.must(err)
+	w.Cleanup(func() { w.must(disk.Remove(context.Background())) })
+	w.disks = append(w.disks, disk)
+	return disk
+}
+
+// removeGroup removes all that a test made, whatever became of the disks.
+func (w *world) removeGroup() {
+	w.Helper()
+	ctx := context.Background()
+	for _, disk := range w.disks {
+		w.must(disk.Become(ctx, dm.Healthy()))
+	}
+	volumes, err := w.group.List(ctx)
+	w.must(err)
+	var names []string
+	for _, v := range volumes {
+		names = append(names, v.Name)
+	}
+	w.must(w.group.Remove(ctx, names...))
+	w.must(w.group.RemoveGroup(ctx))
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) become(disk int, b dm.Behaviour) {
+	w.Helper()
+	w.must(w.disks[disk].Become(w.Context(), b))
+}
+
+// volume makes a volume of 32 MiB with a file system on it, and mounts that until the test ends.
+func (w *world) volume(spec lvm2.Spec) (folder string) {
+	w.Helper()
+	spec.Size = 32 * mib
+	_, err := w.group.Create(w.Context(), spec)
+	w.must(err)
+	device, err := w.group.Activate(w.Context(), spec.Name)
+	w.must(err)
+	w.must(format(device))
+	folder = w.TempDir()
+	w.mount(device, folder)
+	w.Cleanup(func() {
+		if err := unix.Unmount(folder, 0); err != nil && !errors.Is(err, unix.EINVAL) { // that is: not mounted
+			w.Error(err)
+		}
+	})
+	return folder
+}
+
+func (w *world) mount(device, folder string) {
+	w.Helper()
+	w.must(unix.Mount(device, folder, "ext4", 0, ""))
+}
+
+func format(device string) error {
+	output, err := exec.Command("mkfs.ext4", "-q", device).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("mkfs.ext4 %s: %w: %s", device, err, output)
+	}
+	return err
+}
+
+// write writes a file that is on the disk when it returns.
+func write(file, text string) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func (w *world) wantFile(file, want string) {
+	w.Helper()
+	if got, err := os.ReadFile(file); err != nil || string(got) != want {
+		w.Errorf("%s: got %q and %v, want %q", file, got, err, want)
+	}
+}
+
+// forget lets the kernel forget what it has read, so that what is read next is read from disks.
+func (w *world) forget() {
+	w.Helper()
+	w.must(os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0))
+}
+
+func words(list []lvm2.LogicalVolume) string {
+	var names []string
+	for _, v := range list {
+		names = append(names, v.Name)
+	}
+	return strings.Join(names, " ")
+}

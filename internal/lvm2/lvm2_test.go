@@ -1,0 +1,228 @@
+//go:build linux
+
+package lvm2_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/internal/lvm2"
+)
+
+const (
+	mib      = int64(1) << 20
+	diskSize = 256 * mib
+	systemID = "volsim-test"
+	owned    = "volsim.owner=test"
+)
+
+// requireDevices skips where there are no real devices to be had, and says why.
+func requireDevices(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: loop devices and lvm")
+	}
+	if _, err := os.Stat(loopdev.ControlNode); err != nil {
+		t.Skipf("needs loop devices: %v", err)
+	}
+	if _, err := exec.LookPath("lvm"); err != nil {
+		t.Skipf("needs lvm2: %v", err)
+	}
+}
+
+// modes are the ways that this machine has. In a guest of User-Mode Linux, which
+// is there to have device-mapper, that is the only one.
+func modes() []lvm2.Mode {
+	control, err := os.OpenFile("/dev/mapper/control", os.O_RDWR, 0)
+	if err != nil {
+		return []lvm2.Mode{lvm2.Partitions}
+	}
+	control.Close()
+	if inGuest() {
+		return []lvm2.Mode{lvm2.DeviceMapper}
+	}
+	return []lvm2.Mode{lvm2.Partitions, lvm2.DeviceMapper}
+}
+
+func inGuest() bool {
+	cpu, err := os.ReadFile("/proc/cpuinfo")
+	return err == nil && strings.Contains(string(cpu), "User Mode Linux")
+}
+
+// often is how many times to try what may go wrong; a guest is slow.
+func often(times int) int {
+	if inGuest() {
+		return times / 4
+	}
+	return times
+}
+
+// ofMetadata says of a test that device-mapper has no part in what it proves. A
+// guest, which is slow, leaves it out in short: it passes without device-mapper.
+func ofMetadata(t *testing.T) {
+	t.Helper()
+	if testing.Short() && inGuest() {
+		t.Skip("short: device-mapper has no part in it, and a guest is slow")
+	}
+}
+
+// eachMode runs a test in every way that this machine has.
+func eachMode(t *testing.T, test func(t *testing.T, w *world)) {
+	requireDevices(t)
+	for _, mode := range modes() {
+		t.Run(string(mode), func(t *testing.T) { test(t, newWorld(t, mode)) })
+	}
+}
+
+// world is a System of its own with a volume group on two disks of 256 MiB.
+type world struct {
+	*lvm2.System
+	group     *lvm2.VolumeGroup
+	directory string
+	mode      lvm2.Mode
+	ctx       context.Context
+}
+
+// groupName is one that no other volume group of the machine has: names of
+// device-mapper's devices are the machine's.
+func groupName(directory string) string {
+	return "t" + strings.ReplaceAll(filepath.Base(filepath.Dir(directory))+filepath.Base(directory), ".", "")
+}
+
+func newWorld(t testing.TB, mode lvm2.Mode) *world {
+	t.Helper()
+	return newWorldIn(t, mode, t.TempDir())
+}
+
+func newWorldIn(t testing.TB, mode lvm2.Mode, directory string) *world {
+	t.Helper()
+	w := &world{directory: directory, mode: mode, ctx: t.Context()}
+	t.Cleanup(func() { w.nothingIsLeft(t) })
+	w.reopen(t)
+	w.addDisks(t)
+	var err error
+	w.group, err = w.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{Name: groupName(w.directory), Disks: []string{"pv0", "pv1"}, Tags: []string{owned}})
+	must(t, err)
+	return w
+}
+
+func (w *world) reopen(t testing.TB) {
+	t.Helper()
+	system, err := lvm2.Open(lvm2.Config{Directory: filepath.Join(w.directory, "lvm"), SystemID: systemID, Mode: w.mode})
+	must(t, err)
+	w.System = system
+}
+
+func (w *world) addDisks(t testing.TB) {
+	t.Helper()
+	for _, name := range []string{"a", "b"} {
+		_, err := w.AddFile(w.ctx, filepath.Join(w.directory, name+".img"), diskSize)
+		must(t, err)
+	}
+}
+
+// restart is what a new process does.
+func (w *world) restart(t testing.TB) {
+	t.Helper()
+	must(t, w.Close())
+	w.reopen(t)
+	w.addDisks(t)
+	var err error
+	w.group, err = w.VolumeGroup(w.ctx, w.group.Name())
+	must(t, err)
+}
+
+// nothingIsLeft removes everything, and looks.
+func (w *world) nothingIsLeft(t testing.TB) {
+	t.Helper()
+	w.ctx = context.WithoutCancel(w.ctx)
+	if w.group != nil {
+		report, err := w.group.Report(w.ctx)
+		if errors.Is(err, lvm2.ErrNoGroup) {
+			w.group = nil
+		} else {
+			must(t, err)
+			var names []string
+			for _, volume := range report.LogicalVolumes {
+				names = append(names, volume.Name)
+			}
+			must(t, w.group.Remove(w.ctx, names...))
+			must(t, w.group.RemoveGroup(w.ctx))
+		}
+	}
+	must(t, w.Detach(w.ctx))
+	must(t, w.Close())
+	left, err := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, w.directory) })
+	must(t, err)
+	if len(left) > 0 {
+		t.Errorf("loop devices are left: %+v", left)
+	}
+}
+
+func (w *world) create(t testing.TB, spec lvm2.Spec) lvm2.LogicalVolume {
+	t.Helper()
+	volume, err := w.group.Create(w.ctx, spec)
+	must(t, err)
+	return volume
+}
+
+func (w *world) activate(t testing.TB, name string) string {
+	t.Helper()
+	device, err := w.group.Activate(w.ctx, name)
+	must(t, err)
+	return device
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantError(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("error %v, want one that is %v", err, want)
+	}
+}
+
+// mount formats a device if that is asked for, and mounts it until the test ends.
+func mount(t testing.TB, device, fsType string, format bool) (target string, unmount func()) {
+	t.Helper()
+	if format {
+		command := []string{"mkfs." + fsType, "-q", device}
+		if output, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", command, err, output)
+		}
+	}
+	target = t.TempDir()
+	must(t, unix.Mount(device, target, fsType, 0, ""))
+	mounted := true
+	unmount = func() {
+		if mounted {
+			must(t, unix.Unmount(target, 0))
+			mounted = false
+		}
+	}
+	t.Cleanup(unmount)
+	return target, unmount
+}
+
+func namesOf(volumes []lvm2.LogicalVolume) []string {
+	var names []string
+	for _, each := range volumes {
+		names = append(names, each.Name)
+	}
+	slices.Sort(names)
+	return names
+}

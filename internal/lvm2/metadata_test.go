@@ -1,0 +1,242 @@
+//go:build linux
+
+package lvm2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/volsim/volsim/internal/loopdev"
+)
+
+// onDisks is a System without device-mapper with a volume group g on two disks.
+type onDisks struct {
+	*testing.T
+	*System
+	dir     string
+	group   *VolumeGroup
+	onBegin func() // called as a command begins; nil is nothing
+}
+
+func newOnDisks(t *testing.T) *onDisks {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: loop devices and lvm")
+	}
+	if _, err := os.Stat(loopdev.ControlNode); err != nil {
+		t.Skipf("needs loop devices: %v", err)
+	}
+	if _, err := findCommand(); err != nil {
+		t.Skip(err)
+	}
+	if _, err := os.Stat("/dev/mapper/control"); err == nil && testing.Short() {
+		t.Skip("short: device-mapper has no part in it, and a guest that has one is slow")
+	}
+	d := &onDisks{T: t, dir: t.TempDir()}
+	var err error
+	d.System, err = Open(Config{Directory: filepath.Join(d.dir, "lvm"), SystemID: "volsim-test", Mode: Partitions, MetadataSize: 512 << 10})
+	d.must(err)
+	t.Cleanup(func() {
+		t.Helper()
+		for _, each := range d.Disks() {
+			d.must(unbindDisk(context.WithoutCancel(t.Context()), each.Path))
+		}
+		d.must(d.Close())
+	})
+	for _, name := range []string{"a", "b"} {
+		_, err := d.AddFile(t.Context(), filepath.Join(d.dir, name), 256<<20)
+		d.must(err)
+	}
+	d.group, err = d.CreateVolumeGroup(t.Context(), GroupSpec{Name: "g", Disks: []string{"pv0", "pv1"}, Tags: []string{"z", "a"}})
+	d.must(err)
+	return d
+}
+
+func (d *onDisks) must(err error) {
+	d.Helper()
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+func (d *onDisks) lvm(arguments ...string) {
+	d.Helper()
+	_, err := d.System.lvm(d.Context(), arguments...)
+	d.must(err)
+}
+
+// wantSame wants what is read here to be what LVM reports.
+func (d *onDisks) wantSame(when string) {
+	d.Helper()
+	want, err := d.report(d.Context(), "g")
+	d.must(err)
+	got, err := d.reportOf(d.heads(), "g")
+	if err != nil {
+		d.Errorf("%s: %v", when, err)
+		return
+	}
+	ignored := cmpopts.IgnoreFields(LogicalVolume{}, "Attributes", "node", "open")
+	if diff := cmp.Diff(want, got, ignored, cmp.AllowUnexported(LogicalVolume{}), cmpopts.EquateEmpty()); diff != "" {
+		d.Errorf("%s: LVM reports -, here is read +:\n%s", when, diff)
+	}
+}
+
+// What is read from disks is what LVM reports of them.
+func TestMetadataIsReadAsLVMDoes(t *testing.T) {
+	d := newOnDisks(t)
+	create := []string{"lvcreate", "-q", "-y", "-an", "-Zn", "-Wn"}
+	d.wantSame("nothing is there")
+	for i := range 12 {
+		_, err := d.group.Create(t.Context(), Spec{Name: fmt.Sprintf("v-%d", i), Size: int64(4+i) << 20, Tags: []string{"x=y/z", "b", fmt.Sprintf("a.%d", i)}})
+		d.must(err)
+	}
+	d.wantSame("volumes")
+	d.must(d.group.Remove(t.Context(), "v-1", "v-5", "v-6"))
+	d.must(d.group.Tag(t.Context(), "v-2", []string{"0", "zz"}, []string{"b"}))
+	d.wantSame("holes")
+	d.lvm(append(create, "-n", "pieces", "-L", "40m", "g")...)
+	d.lvm(append(create, "-n", "striped", "-i", "2", "-L", "16m", "g")...)
+	d.lvm("lvextend", "-q", "-y", "-L", "32m", "g/striped")
+	d.lvm("lvchange", "-q", "--permission", "r", "g/v-3")
+	d.lvm("vgchange", "-q", "--addtag", "m", "g")
+	d.wantSame("pieces and stripes")
+	d.lvm("vgchange", "-q", "--vgmetadatacopies", "1", "g")
+	d.wantSame("one copy of the metadata")
+	went, last := false, uint64(0)
+	for i := range 40 {
+		d.lvm("lvchange", "-q", "--addtag", fmt.Sprintf("long.%d.%s", i, strings.Repeat("x", 900)), "g/v-3")
+		offset := d.heads()[0].offset | d.heads()[1].offset
+		if offset < last || i%8 == 7 {
+			d.wantSame("metadata that has grown")
+		}
+		went, last = went || offset < last, offset
+	}
+	if !went {
+		t.Error("the area has not gone round")
+	}
+}
+
+// What is not as it is every day, LVM is asked about.
+func TestStrangeMetadata(t *testing.T) {
+	d := newOnDisks(t)
+	_, err := d.group.Create(t.Context(), Spec{Name: "v", Size: 8 << 20})
+	d.must(err)
+	d.lvm("lvcreate", "-q", "-y", "-an", "-Zn", "-Wn", "--type", "error", "-n", "e", "-L", "4m", "g")
+	if _, err := d.reportOf(d.heads(), "g"); !errors.Is(err, errStrange) {
+		t.Errorf("a target of device-mapper was read: %v", err)
+	}
+	if found, err := d.group.Find(t.Context(), "v"); err != nil || found.Size != 8<<20 {
+		t.Errorf("LVM was not asked: %+v, %v", found, err)
+	}
+	d.lvm("lvremove", "-q", "-y", "g/e")
+	d.wantSame("as before")
+	if _, err := d.reportOf(d.heads(), "other"); !errors.Is(err, errStrange) {
+		t.Errorf("another volume group: %v", err)
+	}
+	heads := d.heads()
+	if _, err := d.reportOf(heads[:1], "g"); !errors.Is(err, errStrange) {
+		t.Errorf("a disk is missing: %v", err)
+	}
+	if _, err := d.reportOf(append(heads, heads[0]), "g"); !errors.Is(err, errStrange) {
+		t.Errorf("a disk is there twice: %v", err)
+	}
+	old := d.heads()
+	d.must(d.group.Tag(t.Context(), "v", []string{"a"}, nil))
+	if _, err := d.reportOf([]head{old[0], d.heads()[1]}, "g"); !errors.Is(err, errStrange) {
+		t.Errorf("disks do not agree: %v", err)
+	}
+	for i := range 3 {
+		d.must(d.group.Tag(t.Context(), "v", []string{fmt.Sprint(i)}, nil))
+	}
+	old[0].checksum++
+	old[1].checksum++
+	if _, err := d.reportOf(old, "g"); !errors.Is(err, errStrange) {
+		t.Errorf("it was overwritten: %v", err)
+	}
+
+	disk, err := os.OpenFile(d.node("pv0"), os.O_RDWR|os.O_SYNC, 0)
+	d.must(err)
+	kept := make([]byte, 1)
+	_, err = disk.ReadAt(kept, metadataAt+headerLocation)
+	d.must(err)
+	_, err = disk.WriteAt([]byte{kept[0] + 1}, metadataAt+headerLocation)
+	d.must(err)
+	if d.heads() != nil {
+		t.Error("a header with a wrong checksum was taken")
+	}
+	_, err = disk.WriteAt(kept, metadataAt+headerLocation)
+	d.must(errors.Join(err, disk.Close()))
+	d.wantSame("as before")
+}
+
+// A disk is read as its file only while that is what its loop device is bound to.
+func TestDisksAreReadAsTheirFiles(t *testing.T) {
+	d := newOnDisks(t)
+	from := func(want func(Disk) string) {
+		t.Helper()
+		_, err := d.group.Create(t.Context(), Spec{Name: "v", Size: 4 << 20})
+		d.must(err)
+		d.wantSame("made")
+		for i, disk := range d.Disks() {
+			if got := d.heads()[i].source; got != want(disk) {
+				t.Errorf("%s is read from %s, want %s", disk.Name, got, want(disk))
+			}
+		}
+		d.must(d.group.Remove(t.Context(), "v"))
+		d.wantSame("removed")
+	}
+	asFile := func(disk Disk) string { return disk.Path }
+	asDevice := func(disk Disk) string { return d.node(disk.Name) }
+	from(asFile)
+	for _, disk := range d.Disks() { // another file has its name
+		d.must(os.Rename(disk.Path, disk.Path+".moved"))
+		d.must(os.WriteFile(disk.Path, make([]byte, headSize), 0o600))
+	}
+	from(asDevice)
+	for _, disk := range d.Disks() {
+		d.must(os.Rename(disk.Path+".moved", disk.Path))
+	}
+	from(asFile)
+}
+
+func TestText(t *testing.T) {
+	root, err := readText("g {\nid = \"a \\\"b\\\\\"\nempty=[]\nlist = [\"a\", 1,\n\"c\"] # comment }\n inner {\n n = -7\n}\n}\n# end\nversion = 1\x00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := root.section("g")
+	inner := group.section("inner")
+	var failed error
+	if group.text("id") != `a "b\` || strings.Join(group.list("list"), "|") != "a|1|c" || len(group.list("empty")) != 0 ||
+		inner.number("n", &failed) != -7 || root.number("version", &failed) != 1 || failed != nil {
+		t.Errorf("read %+v, %v", root, failed)
+	}
+	if inner.number("none", &failed); failed == nil {
+		t.Error("a number that is not there was read")
+	}
+	for _, text := range []string{"g {", "g", "g = ", "g = [1", `g = "a`, `g = "a\"`, `g = "\`, "= 1", "g { } }", "g = }"} {
+		if root, err := readText(text); err == nil {
+			t.Errorf("%q was read: %+v", text, root)
+		}
+	}
+}
+
+func FuzzText(f *testing.F) {
+	f.Add("g {\nid = \"a\"\nlist = [\"a\", 1]\n inner {\n n = -7\n}\n}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		root, err := readText(text)
+		if err != nil {
+			return
+		}
+		group := root.section("g")
+		_, _ = group.report(map[string]string{})
+	})
+}

@@ -1,0 +1,298 @@
+package lvm2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/volsim/volsim/internal/blockdev"
+)
+
+// partitionsMax is how many partitions the kernel numbers on one disk.
+const partitionsMax = 255
+
+// partitions makes an active volume a partition of the disk that it lies on: one
+// of which only the kernel knows, since nothing is written on the disk for it. A
+// volume's partition is the one that begins where the volume does.
+type partitions struct {
+	system *System
+	mu     *sync.Mutex // held while a number is chosen and taken
+	// seen are the partitions that volumes had, by their disk's device and where they
+	// begin: where to look first.
+	seen *sync.Map
+}
+
+// beginning is where a partition begins.
+type beginning struct {
+	disk  string
+	start int64
+}
+
+// partition is one that the kernel knows of.
+type partition struct {
+	number      int
+	device      string
+	start, size int64 // bytes, from the beginning of the disk
+}
+
+// place is where a volume lies on its disk.
+type place struct {
+	disk        Disk
+	start, size int64 // bytes, from the beginning of the disk
+}
+
+func (partitions) caps() Caps { return Caps{Layouts: []Layout{Linear}, ActiveMax: partitionsMax} }
+
+func (partitions) creation() []string {
+	return []string{"-an", "-Zn", "-Wn", "--contiguous", "y"}
+}
+
+// place returns where a volume lies.
+func (a partitions) place(report *Report, volume LogicalVolume) (place, error) {
+	if volume.Layout != Linear {
+		return place{}, fmt.Errorf("layout %s: %w", volume.Layout, ErrUnsupported)
+	}
+	if len(volume.Extents) != 1 {
+		return place{}, fmt.Errorf("it lies in %d pieces: %w", len(volume.Extents), ErrUnsupported)
+	}
+	at := volume.Extents[0]
+	physical, ok := report.disk(at.PhysicalVolume)
+	disk, added := a.system.diskNamed(at.PhysicalVolume)
+	if !ok || !added {
+		return place{}, ErrMissingDevice
+	}
+	return place{disk: disk, start: physical.Start + at.Start*report.ExtentSize, size: at.Length * report.ExtentSize}, nil
+}
+
+// partition returns a volume's partition, if it has one, beside all that its disk has.
+func (a partitions) partition(at place) (own *partition, all []partition, err error) {
+	all, err = partitionsOf(at.disk.Device)
+	for i := range all {
+		if all[i].start == at.start {
+			own = &all[i]
+			a.seen.Store(beginning{at.disk.Device, at.start}, own.device)
+		}
+	}
+	return own, all, err
+}
+
+// own returns a volume's partition, if it has one.
+func (a partitions) own(at place) (*partition, error) {
+	if device, ok := a.seen.Load(beginning{at.disk.Device, at.start}); ok {
+		seen, err := partitionAt(device.(string))
+		if err == nil && seen.start == at.start {
+			return &seen, nil
+		}
+		a.seen.Delete(beginning{at.disk.Device, at.start})
+	}
+	own, _, err := a.partition(at)
+	return own, err
+}
+
+func (a partitions) find(report *Report, volume LogicalVolume) (string, error) {
+	at, err := a.place(report, volume)
+	if errors.Is(err, ErrUnsupported) {
+		return "", nil // it never had one
+	}
+	if err != nil {
+		return "", err
+	}
+	own, err := a.own(at)
+	if err != nil || own == nil {
+		return "", err
+	}
+	return own.device, nil
+}
+
+func (a partitions) findAll(report *Report) (map[string]string, error) {
+	known := map[string]map[int64]string{} // by disk and where they begin
+	for _, physical := range report.PhysicalVolumes {
+		disk, added := a.system.diskNamed(physical.Name)
+		if !added || physical.Missing {
+			continue
+		}
+		all, err := partitionsOf(disk.Device)
+		if err != nil {
+			return nil, err
+		}
+		known[disk.Name] = map[int64]string{}
+		for _, each := range all {
+			known[disk.Name][each.start] = each.device
+		}
+	}
+	found := map[string]string{}
+	for _, volume := range report.LogicalVolumes {
+		at, err := a.place(report, volume)
+		if errors.Is(err, ErrUnsupported) || errors.Is(err, ErrMissingDevice) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if device := known[at.disk.Name][at.start]; device != "" {
+			found[volume.Name] = device
+		}
+	}
+	return found, nil
+}
+
+func (a partitions) activate(_ context.Context, report *Report, volume LogicalVolume) (string, error) {
+	at, err := a.place(report, volume)
+	if err != nil {
+		return "", err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	own, all, err := a.partition(at)
+	if err != nil {
+		return "", err
+	}
+	if own != nil {
+		return own.device, a.fit(at, *own)
+	}
+	number, err := freeNumber(all)
+	if err != nil {
+		return "", err
+	}
+	if err := addPartition(at.disk.Device, partition{number: number, start: at.start, size: at.size}); err != nil {
+		return "", err
+	}
+	a.seen.Store(beginning{at.disk.Device, at.start}, partitionNode(at.disk.Device, number))
+	own, err = a.own(at)
+	if err != nil {
+		return "", err
+	}
+	if own == nil {
+		return "", fmt.Errorf("the kernel does not show partition %d of %s", number, at.disk.Device)
+	}
+	return own.device, a.show(*own, volume)
+}
+
+// show makes sure of a new partition's node, and lets nobody write to one that is read-only.
+func (a partitions) show(own partition, volume LogicalVolume) error {
+	if _, err := blockdev.NumberOf(own.device); err != nil {
+		return fmt.Errorf("the kernel has made the device, but it is not in /dev: is that a devtmpfs? %w", err)
+	}
+	if volume.ReadOnly {
+		return blockdev.SetReadOnly(own.device, true)
+	}
+	return nil
+}
+
+func (a partitions) resize(report *Report, volume LogicalVolume) error {
+	at, err := a.place(report, volume)
+	if errors.Is(err, ErrUnsupported) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	own, err := a.own(at)
+	if err != nil || own == nil {
+		return err
+	}
+	return a.fit(at, *own)
+}
+
+// fit gives a partition the size of its volume.
+func (a partitions) fit(at place, own partition) error {
+	if own.size == at.size {
+		return nil
+	}
+	own.size = at.size
+	return resizePartition(at.disk.Device, own)
+}
+
+// deactivate removes all partitions on a volume's extents: its own, and such as
+// may be left of a volume that somebody removed by hand. The kernel refuses it
+// for one that anybody has open; that is the check, so that nobody can come in between.
+func (a partitions) deactivate(ctx context.Context, report *Report, volume LogicalVolume) error {
+	at, err := a.place(report, volume)
+	if errors.Is(err, ErrUnsupported) || errors.Is(err, ErrMissingDevice) {
+		return nil // no disk, no partition
+	}
+	if err != nil {
+		return err
+	}
+	all, err := partitionsOf(at.disk.Device)
+	if err != nil {
+		return err
+	}
+	for _, each := range all {
+		if each.start < at.start+at.size && at.start < each.start+each.size {
+			if err := removePartition(ctx, at.disk.Device, each); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removePartitions removes all that a disk has.
+func removePartitions(ctx context.Context, disk string) error {
+	all, err := partitionsOf(disk)
+	if err != nil {
+		return err
+	}
+	for _, each := range all {
+		if err := removePartition(ctx, disk, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removePartition waits a moment for who only looks at a device, as udev does at
+// each that is new.
+func removePartition(ctx context.Context, disk string, each partition) error {
+	return outwait(ctx.Done(), func() (done bool, err error) {
+		err = deletePartition(disk, each.number)
+		if !errors.Is(err, ErrInUse) {
+			return true, err
+		}
+		return errors.Is(notInUse(each.device), ErrInUse), err
+	})
+}
+
+func (a partitions) release(ctx context.Context, report *Report, volume LogicalVolume) error {
+	return a.deactivate(ctx, report, volume)
+}
+
+func (a partitions) clear(_ context.Context, report *Report, volume LogicalVolume) error {
+	return a.system.wipe(report, volume)
+}
+
+// removed discards, which LVM does not do: see withoutSystem.
+func (a partitions) removed(report *Report, volumes []LogicalVolume) error {
+	return a.system.discard(report, volumes)
+}
+
+func (a partitions) settle(report *Report) error { return a.system.discardUnused(report) }
+
+// copy copies between files, where both disks are such: holes stay holes then, and
+// a file system that can lets both share blocks. Otherwise it copies between disks.
+func (a partitions) copy(ctx context.Context, report *Report, from, to LogicalVolume) error {
+	source, err := a.place(report, from)
+	if err != nil {
+		return err
+	}
+	target, err := a.place(report, to)
+	if err != nil {
+		return err
+	}
+	if source.disk.Zeroed && target.disk.Zeroed {
+		return copyRange(ctx, source.disk.Path, source.start, target.disk.Path, target.start, source.size)
+	}
+	return throughDevices(ctx, a, report, from, to, false)
+}
+
+func freeNumber(taken []partition) (int, error) {
+	for number := 1; number <= partitionsMax; number++ {
+		if !slices.ContainsFunc(taken, func(p partition) bool { return p.number == number }) {
+			return number, nil
+		}
+	}
+	return 0, fmt.Errorf("%d volumes of one disk are active, and no more can be", partitionsMax)
+}

@@ -1,0 +1,96 @@
+package lvm2
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/volsim/volsim/internal/blockdev"
+)
+
+// replacesTag is on the copy of a volume that has moved, before the volume's name.
+// From then on it is the volume.
+const replacesTag = "volsim.replaces="
+
+// recover ends what a process that was killed, or a command that failed, left half
+// done: it lets volumes that have moved take their names and, when this process
+// has not begun anything yet, removes those that were not ready. Whoever calls it
+// has the lock of the metadata.
+func (g *VolumeGroup) recover(ctx context.Context) error {
+	report, err := g.Report(ctx)
+	if err != nil {
+		return err
+	}
+	for _, volume := range report.LogicalVolumes {
+		if name, ok := volume.tagged(replacesTag); ok {
+			if err := g.replace(ctx, report, volume.Name, name); err != nil {
+				return err
+			}
+		} else if g.unknown && volume.HasTags(unfinishedTag) {
+			if err := g.undo(ctx, report, volume); err != nil {
+				return err
+			}
+		}
+	}
+	if g.unknown {
+		if report, err = g.Report(ctx); err == nil {
+			err = g.system.activator.settle(report)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	g.unknown, g.moving = false, false
+	return nil
+}
+
+// undo removes a volume that was not ready. What it was being copied from may
+// still be frozen.
+func (g *VolumeGroup) undo(ctx context.Context, report *Report, volume LogicalVolume) error {
+	if name, ok := volume.tagged(sourceTag); ok {
+		if source, ok := report.Find(name); ok {
+			if err := g.thaw(report, source); err != nil {
+				return err
+			}
+		}
+	}
+	return g.remove(ctx, volume.Name)
+}
+
+func (g *VolumeGroup) thaw(report *Report, volume LogicalVolume) error {
+	device, err := g.system.activator.find(report, volume)
+	if err != nil || device == "" {
+		return err
+	}
+	_, err = blockdev.Thaw(device)
+	return err
+}
+
+// replace lets the copy of a volume take its place, as far as it has not yet.
+func (g *VolumeGroup) replace(ctx context.Context, report *Report, with, name string) error {
+	if with != name {
+		if _, ok := report.Find(name); ok {
+			if err := g.remove(ctx, name); err != nil {
+				return err
+			}
+		}
+		if _, err := g.system.lvm(ctx, "lvrename", "-q", g.name, with, name); err != nil {
+			return err
+		}
+	}
+	return g.tag(ctx, name, nil, []string{replacesTag + name})
+}
+
+// tagged returns what stands behind the tag with a prefix.
+func (v LogicalVolume) tagged(prefix string) (string, bool) {
+	at := slices.IndexFunc(v.Tags, func(tag string) bool { return strings.HasPrefix(tag, prefix) })
+	if at < 0 {
+		return "", false
+	}
+	return v.Tags[at][len(prefix):], true
+}
+
+// Moves tells whether a volume is there under another name, and will have its own.
+func (r *Report) Moves(name string) bool {
+	return slices.ContainsFunc(r.LogicalVolumes, func(v LogicalVolume) bool { return v.HasTags(replacesTag + name) })
+}

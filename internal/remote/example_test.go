@@ -1,0 +1,61 @@
+package remote_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/controllers/serviceaccount"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/apiserver"
+	"github.com/volsim/volsim/internal/remote"
+	"github.com/volsim/volsim/sim"
+)
+
+// A controller at work on an API server that it knows by HTTPS alone. Any other's client configuration will do as well.
+func Example() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	host := sim.NewLive(sim.LiveConfig{})
+	server := fake.NewServer(fake.Config{Now: host.Now})
+	listener, err := apiserver.Listen(apiserver.ListenConfig{Handler: apiserver.NewHandler(server, apiserver.HandlerConfig{
+		Caller: func(*http.Request) sim.Caller { return sim.Direct() },
+	})})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	component := host.Component("serviceaccount")
+	conn, err := remote.New(listener.Config(), component)
+	if err != nil {
+		log.Fatal(err)
+	}
+	serviceaccount.New(serviceaccount.Config{Component: component, Client: conn.Client(), Informers: conn.Informers()})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		conn.Run(ctx)
+	}()
+	host.Start()
+
+	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	_, made := server.Client(sim.Direct()).CoreV1().Namespaces().Create(ctx, shop, metav1.CreateOptions{})
+	waited := host.Wait(ctx, "the account", func() bool {
+		_, there := server.Get("serviceaccounts", "shop", serviceaccount.Name)
+		return there
+	})
+	fmt.Println("the namespace has its account:", errors.Join(made, waited) == nil)
+
+	host.Close() // requests first, then what listens, then the server
+	cancel()
+	<-done
+	fmt.Println(listener.Close())
+	// Output:
+	// the namespace has its account: true
+	// <nil>
+}

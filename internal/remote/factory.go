@@ -1,0 +1,137 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/internal/informercache"
+)
+
+// factory gives a component its views, each at most once. A view is moved by the component's host, so that Start, Shutdown
+// and their like have nothing to do: they return at once, and WaitForCacheSync tells how things are without waiting.
+type factory struct {
+	conn    *Connection
+	timeout time.Duration
+
+	mu    sync.Mutex
+	feeds map[reflect.Type]*feed // guarded by mu
+}
+
+var _ informers.SharedInformerFactory = (*factory)(nil)
+
+func newFactory(conn *Connection, timeout time.Duration) *factory {
+	return &factory{conn: conn, timeout: timeout, feeds: map[reflect.Type]*feed{}}
+}
+
+// InformerFor returns the view of the type of obj, which is one of client-go's scheme; another panics.
+func (f *factory) InformerFor(obj runtime.Object, _ internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
+	if err != nil {
+		panic(fmt.Sprintf("remote: informer for %T: %v", obj, err))
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(kinds[0]) // right for all kinds of the scheme
+	feed, err := f.feedOf(resource, obj)
+	if err != nil {
+		panic(fmt.Sprintf("remote: informer for %T: %v", obj, err))
+	}
+	return feed
+}
+
+// feedOf returns the view of a resource whose objects are of the type of example.
+func (f *factory) feedOf(r schema.GroupVersionResource, example runtime.Object) (*feed, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := reflect.TypeOf(example)
+	if feed, ok := f.feeds[t]; ok {
+		return feed, nil
+	}
+	client, err := f.conn.clientOf(r.GroupVersion())
+	if err != nil {
+		return nil, err
+	}
+	source := cache.NewFilteredListWatchFromClient(client, r.Resource, metav1.NamespaceAll, func(opts *metav1.ListOptions) {
+		opts.FieldSelector = f.conn.fields[r.Resource]
+	})
+	f.feeds[t] = newFeed(f.conn.component, r.Resource, source, example, f.timeout)
+	f.conn.start(f.feeds[t])
+	return f.feeds[t], nil
+}
+
+// seen is an object as the component's view has it; nil if it has no such view, or not the object.
+func (f *factory) seen(resource, key string) runtime.Object {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, feed := range f.feeds {
+		if feed.resource == resource {
+			obj, _ := feed.Get(key)
+			is, _ := obj.(runtime.Object)
+			return is
+		}
+	}
+	return nil
+}
+
+// clientOf is a client of a group and version whose requests do not leave the component.
+func (c *Connection) clientOf(gv schema.GroupVersion) (*rest.RESTClient, error) {
+	cfg := rest.CopyConfig(c.direct)
+	cfg.GroupVersion, cfg.APIPath = &gv, "/apis"
+	if gv.Group == "" {
+		cfg.APIPath = "/api"
+	}
+	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	cfg.ContentType, cfg.AcceptContentTypes = mediaProtobuf, acceptBoth
+	return rest.RESTClientFor(cfg)
+}
+
+// ForResource returns the view of a resource of client-go's scheme.
+func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericInformer, error) {
+	for kind := range scheme.Scheme.KnownTypes(r.GroupVersion()) {
+		gvk := r.GroupVersion().WithKind(kind)
+		if resource, _ := meta.UnsafeGuessKindToResource(gvk); resource != r {
+			continue
+		}
+		example, err := scheme.Scheme.New(gvk)
+		if err != nil {
+			return nil, err
+		}
+		feed, err := f.feedOf(r, example)
+		if err != nil {
+			return nil, err
+		}
+		return informercache.Generic(feed, r.GroupResource()), nil
+	}
+	return nil, fmt.Errorf("no informer found for %v", r)
+}
+
+func (f *factory) InformerName() *cache.InformerName                      { return nil }
+func (f *factory) Start(<-chan struct{})                                  {}
+func (f *factory) StartWithContext(context.Context)                       {}
+func (f *factory) Shutdown()                                              {}
+func (f *factory) WaitForCacheSync(<-chan struct{}) map[reflect.Type]bool { return f.synced() }
+
+func (f *factory) WaitForCacheSyncWithContext(context.Context) cache.SyncResult {
+	return cache.SyncResult{Synced: f.synced()}
+}
+
+func (f *factory) synced() map[reflect.Type]bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	synced := make(map[reflect.Type]bool, len(f.feeds))
+	for t, feed := range f.feeds {
+		synced[t] = feed.HasSynced()
+	}
+	return synced
+}

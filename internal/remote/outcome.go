@@ -1,0 +1,118 @@
+package remote
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/volsim/volsim/sim/trace"
+)
+
+// refusal is the error that an answer is; nil if it is none.
+func refusal(action trace.Action, code int, body []byte) error {
+	if code >= http.StatusOK && code < http.StatusMultipleChoices {
+		return nil
+	}
+	if status, ok := decode(body).(*metav1.Status); ok && status.Status == metav1.StatusFailure {
+		return &apierrors.StatusError{ErrStatus: *status}
+	}
+	resource, name, _ := strings.Cut(action.Object, "/")
+	return apierrors.NewGenericServerResponse(code, action.Verb, schema.GroupResource{Resource: resource}, name,
+		fmt.Sprintf("%.200s", body), 0, true)
+}
+
+// outcomeOf is what an answer means. before is what an update replaced, if it is known.
+func (m *memory) outcomeOf(action trace.Action, before, answer runtime.Object) trace.Outcome {
+	if answer == nil {
+		return trace.Outcome{}
+	}
+	if meta.IsListType(answer) {
+		detail := strconv.Itoa(meta.LenList(answer)) + " items"
+		if head, err := meta.ListAccessor(answer); err == nil && action.Verb == "list" {
+			detail += " rv=" + head.GetResourceVersion()
+		}
+		return trace.Outcome{Detail: detail}
+	}
+	obj, err := meta.Accessor(answer)
+	if err != nil || obj.GetResourceVersion() == "" {
+		return trace.Outcome{}
+	}
+	out := trace.Outcome{Detail: "rv=" + obj.GetResourceVersion()}
+	verb, sub, _ := strings.Cut(action.Verb, "/")
+	switch {
+	case verb == "create" && sub == "":
+		out.After = answer
+	case before != nil:
+		out.Before, out.After = before, answer
+	}
+	if verb == "create" || verb == "update" || verb == "patch" {
+		m.remember(action.Object, answer)
+	}
+	return out
+}
+
+// writesMax is how many writes a component remembers: those that its views may not have heard of yet.
+const writesMax = 64
+
+// memory is what a component knows of the objects that it writes, so that the record of an update can say what it
+// changed. An update names the revision that it is of: what was there before is the object of that revision, if the
+// component has it, and otherwise not known.
+type memory struct {
+	views func(resource, key string) runtime.Object
+
+	mu     sync.Mutex
+	writes []written // guarded by mu: the last ones, oldest first
+}
+
+// written is what a write came to.
+type written struct {
+	object string // as the trace names it
+	after  runtime.Object
+}
+
+// before is what an update that sends an object replaces; nil if that is not known.
+func (m *memory) before(action trace.Action, sent runtime.Object) runtime.Object {
+	verb, _, _ := strings.Cut(action.Verb, "/")
+	object, revision := action.Object, revisionOf(sent)
+	if verb != "update" || revision == "" {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, w := range m.writes {
+		if w.object == object && revisionOf(w.after) == revision {
+			return w.after
+		}
+	}
+	resource, key, _ := strings.Cut(object, "/")
+	if seen := m.views(resource, key); seen != nil && revisionOf(seen) == revision {
+		return seen
+	}
+	return nil
+}
+
+func (m *memory) remember(object string, after runtime.Object) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.writes) >= writesMax {
+		m.writes = append(m.writes[:0], m.writes[1:]...)
+	}
+	m.writes = append(m.writes, written{object, after})
+}
+
+// revisionOf is an object's resourceVersion; "" if it has none.
+func revisionOf(obj runtime.Object) string {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	return m.GetResourceVersion()
+}

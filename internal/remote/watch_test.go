@@ -1,0 +1,293 @@
+package remote_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/remote"
+	"github.com/volsim/volsim/sim/trace"
+)
+
+// ear notes what the handlers of a view of config maps hear.
+type ear struct {
+	mu    sync.Mutex
+	heard []string // guarded by mu
+	maps  cache.Indexer
+}
+
+func (e *ear) note(what string, obj any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	tomb := ""
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		tomb, obj = " (not seen)", unknown.Obj
+	}
+	m := obj.(*corev1.ConfigMap)
+	e.heard = append(e.heard, fmt.Sprintf("%s %s=%s%s", what, m.Name, m.Data["v"], tomb))
+}
+
+func (e *ear) all() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.heard)
+}
+
+// listenToMaps gives a component a view of the config maps of a name's beginning that no controller makes.
+func (w *world) listenToMaps(name string, selections ...remote.Selection) *ear {
+	w.t.Helper()
+	_, conn := w.connect(name, selections...)
+	informer := conn.Informers().Core().V1().ConfigMaps().Informer()
+	e := &ear{maps: informer.GetIndexer()}
+	own := func(obj any) bool {
+		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = unknown.Obj
+		}
+		return obj.(*corev1.ConfigMap).Name != "kube-root-ca.crt"
+	}
+	_, err := informer.AddEventHandler(cache.FilteringResourceEventHandler{FilterFunc: own, Handler: cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { e.note("add", obj) },
+		UpdateFunc: func(_, obj any) { e.note("update", obj) },
+		DeleteFunc: func(obj any) { e.note("delete", obj) },
+	}})
+	w.must(nil, err)
+	w.host.Start()
+	w.until("the list", informer.HasSynced)
+	return e
+}
+
+func (w *world) makeMap(name, v string) {
+	w.t.Helper()
+	w.must(w.user.CoreV1().ConfigMaps("default").Create(w.t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"v": v},
+	}, metav1.CreateOptions{}))
+}
+
+func (w *world) changeMap(name, v string) {
+	w.t.Helper()
+	w.must(w.user.CoreV1().ConfigMaps("default").Patch(w.t.Context(), name, types.MergePatchType,
+		[]byte(`{"data":{"v":"`+v+`"}}`), metav1.PatchOptions{}))
+}
+
+func (w *world) deleteMap(name string) {
+	w.t.Helper()
+	w.must(nil, w.user.CoreV1().ConfigMaps("default").Delete(w.t.Context(), name, metav1.DeleteOptions{}))
+}
+
+// gate lets watches through, or cuts them and answers none until it is opened again.
+type gate struct {
+	mu     sync.Mutex
+	closed bool                 // guarded by mu
+	ends   []context.CancelFunc // guarded by mu: of the watches there are
+	opened chan struct{}        // guarded by mu: closed when the gate opens
+	serve  func(http.ResponseWriter, *http.Request)
+}
+
+func (w *world) gate() *gate {
+	g := &gate{serve: w.serve}
+	w.intercept(g.pass)
+	return g
+}
+
+func (g *gate) pass(rw http.ResponseWriter, req *http.Request) bool {
+	if req.URL.Query().Get("watch") == "" {
+		return false
+	}
+	g.mu.Lock()
+	closed, opened := g.closed, g.opened
+	ctx, end := context.WithCancel(req.Context())
+	g.ends = append(g.ends, end)
+	g.mu.Unlock()
+	if closed {
+		select {
+		case <-opened:
+		case <-ctx.Done():
+			return true
+		}
+	}
+	g.serve(rw, req.WithContext(ctx))
+	return true
+}
+
+// close cuts the watches. Those that are asked for from now on wait.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed, g.opened = true, make(chan struct{})
+	for _, end := range g.ends {
+		end()
+	}
+	g.ends = nil
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = false
+	close(g.opened)
+}
+
+// lists counts how often a component listed.
+func (w *world) lists() int {
+	n := 0
+	for _, r := range w.host.Log().Records() {
+		if r.Kind == trace.KindDeliver && r.Verb == "LIST" {
+			n++
+		}
+	}
+	return n
+}
+
+// A watch whose connection is cut goes on where it stood.
+func TestCutWatchLosesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake.Config{})
+	g := w.gate()
+	w.makeMap("a", "1")
+	e := w.listenToMaps("watcher")
+	w.changeMap("a", "2")
+	w.until("the change", func() bool { return len(e.all()) == 2 })
+	g.close()
+	w.changeMap("a", "3")
+	w.makeMap("b", "1")
+	w.deleteMap("b")
+	w.deleteMap("a")
+	w.makeMap("a", "4")
+	g.open()
+	want := []string{"add a=1", "update a=2", "update a=3", "add b=1", "delete b=1", "delete a=3", "add a=4"}
+	w.until("all of it", func() bool { return len(e.all()) >= len(want) })
+	if diff := cmp.Diff(want, e.all()); diff != "" {
+		t.Errorf("heard (-want +got)\n%s", diff)
+	}
+	if n := w.lists(); n != 1 {
+		t.Errorf("%d lists, want 1:\n%s", n, w.host.Log().Text())
+	}
+}
+
+// A watch that asks for what the server has forgotten lists again: what went meanwhile is told as such.
+func TestForgottenEventsAreMadeUpFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake.Config{HistoryEvents: 4})
+	g := w.gate()
+	w.makeMap("changes", "1")
+	w.makeMap("goes", "1")
+	w.makeMap("stays", "1")
+	e := w.listenToMaps("watcher")
+	g.close()
+	w.deleteMap("goes")
+	w.makeMap("passes", "1")
+	w.deleteMap("passes")
+	for i := range 20 {
+		w.changeMap("changes", fmt.Sprint(i+2))
+	}
+	w.makeMap("comes", "1")
+	g.open()
+	want := []string{
+		"add changes=1", "add goes=1", "add stays=1",
+		"update changes=21", "add comes=1", "delete goes=1 (not seen)",
+	}
+	w.until("the difference", func() bool { return len(e.all()) >= len(want) })
+	if diff := cmp.Diff(want, e.all()); diff != "" {
+		t.Errorf("heard (-want +got)\n%s", diff)
+	}
+	if n := w.lists(); n != 2 {
+		t.Errorf("%d lists, want 2:\n%s", n, w.host.Log().Text())
+	}
+	w.changeMap("comes", "2")
+	w.until("what comes afterwards", func() bool { return len(e.all()) > len(want) })
+}
+
+// A selection limits a view.
+func TestSelectionLimitsAView(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake.Config{})
+	w.makeMap("mine", "1")
+	w.makeMap("other", "1")
+	e := w.listenToMaps("watcher", remote.Selection{Resource: "configmaps", Fields: "metadata.name=mine"})
+	w.changeMap("other", "2")
+	w.changeMap("mine", "2")
+	w.until("the change", func() bool { return len(e.all()) >= 2 })
+	if diff := cmp.Diff([]string{"add mine=1", "update mine=2"}, e.all()); diff != "" {
+		t.Errorf("heard (-want +got)\n%s", diff)
+	}
+	if keys := e.maps.ListKeys(); len(keys) != 1 {
+		t.Errorf("view of %v, want default/mine", keys)
+	}
+}
+
+// A server that does not let a component list says so in the log, until it does.
+func TestRefusedListIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake.Config{})
+	var mu sync.Mutex
+	refuse := true
+	w.intercept(func(rw http.ResponseWriter, req *http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if refuse && strings.HasSuffix(req.URL.Path, "/configmaps") {
+			answerStatus(rw, http.StatusForbidden, "Forbidden", "watcher may not")
+			return true
+		}
+		return false
+	})
+	c, conn := w.connect("watcher")
+	synced := conn.Informers().Core().V1().ConfigMaps().Informer().HasSynced
+	w.host.Start()
+	w.until("the refusal", func() bool {
+		return slices.ContainsFunc(w.host.Log().Records(), func(r trace.Record) bool {
+			return r.Actor == c.Name()+"/cache configmaps" && r.Verb == "ERROR" && strings.Contains(r.Result(), "watcher may not")
+		})
+	})
+	if synced() {
+		t.Error("a view that could not list has synced")
+	}
+	mu.Lock()
+	refuse = false
+	mu.Unlock()
+	w.until("the list", synced)
+}
+
+func answerStatus(rw http.ResponseWriter, code int, reason, message string) {
+	rw.Header().Set("Content-Type", "application/json")
+	rw.WriteHeader(code)
+	fmt.Fprintf(rw, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q,"message":%q}`, code, reason, message)
+}
+
+// Every resource that the server has can be viewed: the name that is guessed for a kind is right.
+func TestEveryResourceHasAView(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake.Config{})
+	_, conn := w.connect("watcher")
+	synced := map[string]func() bool{}
+	for _, r := range w.server.Resources() {
+		if !slices.Contains(r.Verbs, "watch") {
+			continue
+		}
+		gvr := schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Name}
+		informer, err := conn.Informers().ForResource(gvr)
+		if err != nil {
+			t.Errorf("%v: %v", gvr, err)
+			continue
+		}
+		synced[gvr.String()] = informer.Informer().HasSynced
+	}
+	if len(synced) < 25 {
+		t.Errorf("%d views: are these all?", len(synced))
+	}
+	w.host.Start()
+	for name, synced := range synced {
+		w.until("the list of "+name, synced)
+	}
+}

@@ -1,0 +1,44 @@
+package resize_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/resize"
+)
+
+// A resizer begins to grow the volume of a claim; in the end a kubelet says that it has grown.
+func Example() {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"}}
+	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	ctx, client := context.Background(), fake.NewClientset(claim)
+	claims := client.CoreV1().PersistentVolumeClaims("default")
+	was, err := claims.Get(ctx, "data", metav1.GetOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	tell := func(claim *corev1.PersistentVolumeClaim) {
+		capacity, allocated := resize.Capacity(claim), resize.Allocated(claim)
+		fmt.Printf("has %s, is to have %s: %q\n", &capacity, &allocated, resize.Status(claim))
+	}
+	is := resize.WithStatus(was, corev1.PersistentVolumeClaimControllerResizeInProgress)
+	is = resize.WithAllocated(is, resource.MustParse("2Gi"))
+	if is, err = resize.Patch(ctx, client, was, is, false); err != nil {
+		log.Fatal(err)
+	}
+	tell(is)
+	was, is = is, resize.Finished(is, resource.MustParse("2Gi"))
+	if is, err = resize.Patch(ctx, client, was, is, false); err != nil {
+		log.Fatal(err)
+	}
+	tell(is)
+	// Output:
+	// has 1Gi, is to have 2Gi: "ControllerResizeInProgress"
+	// has 2Gi, is to have 2Gi: ""
+}

@@ -1,0 +1,184 @@
+package pluginmanager_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/volsim/volsim/kubelet/pluginmanager"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/sidecars/registrar"
+	"github.com/volsim/volsim/sim"
+)
+
+// machine is a directory of this machine that is watched beside a live host.
+type machine struct {
+	*testing.T
+	host    *sim.Live
+	dir     string
+	handler *handler
+}
+
+// shortDir is a directory whose path leaves room for a socket's name: the kernel takes 107 bytes.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "vs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func newMachine(t *testing.T) *machine {
+	m := &machine{T: t, host: sim.NewLive(sim.LiveConfig{}), dir: filepath.Join(shortDir(t), "registry")}
+	c := m.host.Component("kubelet")
+	m.handler = &handler{c: c, known: map[string]plugins.Registration{}, hold: map[string]bool{"hangs": true}, fails: map[string]int{}}
+	manager := pluginmanager.New(pluginmanager.Config{
+		Component: c, Sockets: &pluginmanager.Unix{}, Dir: m.dir, Handlers: map[string]plugins.Registrar{"CSIPlugin": m.handler},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	watched := make(chan error, 1)
+	go func() { watched <- manager.Watch(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-watched; err != nil {
+			t.Errorf("watch: %v", err)
+		}
+		m.host.Close()
+	})
+	m.host.Start()
+	return m
+}
+
+// announce has a plugin announce itself at a socket, and returns what it is told, and how it ends.
+func (m *machine) announce(socket, name string) (told *registrar.Registrar, stop func()) {
+	m.Helper()
+	path := filepath.Join(m.dir, socket)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		m.Fatal(err)
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		m.Fatal(err)
+	}
+	told = registrar.New(name, "/"+name+".sock")
+	server := grpc.NewServer()
+	told.Offer(server)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	return told, func() {
+		m.Helper()
+		server.Stop() // takes the socket away
+		if err := <-done; err != nil {
+			m.Errorf("serve: %v", err)
+		}
+	}
+}
+
+// until waits until the handler has done something so often.
+func (m *machine) until(what string, times int) {
+	m.Helper()
+	ctx, cancel := context.WithTimeout(m.Context(), time.Minute)
+	defer cancel()
+	err := m.host.Wait(ctx, what, func() bool {
+		n := 0
+		for _, did := range m.done() {
+			if did == what {
+				n++
+			}
+		}
+		return n == times
+	})
+	if err != nil {
+		m.Fatalf("%v; done %q\n%s", err, m.done(), m.host.Log().Text())
+	}
+}
+
+// done is what the handler did.
+func (m *machine) done() []string {
+	var done []string
+	for _, r := range m.host.Log().Records() {
+		if r.Verb == "register" || r.Verb == "deregister" {
+			done = append(done, r.Verb+" "+r.Object)
+		}
+	}
+	return done
+}
+
+// TestWatch has plugins announce themselves at sockets of this machine, and go, while another hangs.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.announce("hangs.sock", "hangs")
+	a, stop := m.announce("a.sock", "a")
+	m.until("register a", 1)
+	if err := m.host.Wait(t.Context(), "a to be told", func() bool { _, _, told := a.Status(); return told }); err != nil {
+		t.Fatal(err)
+	}
+	if registered, why, _ := a.Status(); !registered {
+		t.Errorf("a is not registered: %s", why)
+	}
+	if err := os.WriteFile(filepath.Join(m.dir, "file"), nil, 0o600); err != nil { // no socket
+		t.Fatal(err)
+	}
+	_, stopB := m.announce("below/b.sock", "b")
+	m.until("register b", 1)
+	stop()
+	m.until("deregister a", 1)
+	_, stop = m.announce("a.sock", "a")
+	m.until("register a", 2)
+	stopB()
+	m.until("deregister b", 1)
+	m.announce("below/c.sock", "c")
+	m.until("register c", 1)
+	stop()
+	m.until("deregister a", 2)
+
+	m.announce("d.sock", "d")
+	m.until("register d", 1)
+	if err := os.RemoveAll(m.dir); err != nil { // the directory itself, which is made again
+		t.Fatal(err)
+	}
+	m.until("deregister c", 1)
+	m.until("deregister d", 1)
+	m.announce("a.sock", "a")
+	m.until("register a", 3)
+}
+
+// TestDirectoryThatIsRenamed takes its sockets along.
+func TestDirectoryThatIsRenamed(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.announce("from/a.sock", "a")
+	m.until("register a", 1)
+	if err := os.Rename(filepath.Join(m.dir, "from"), filepath.Join(m.dir, "to")); err != nil {
+		t.Fatal(err)
+	}
+	m.until("deregister a", 1)
+	m.until("register a", 2)
+}
+
+// TestWatchOfWhatCannotBe has the directory be a file.
+func TestWatchOfWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "registry")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	host := sim.NewLive(sim.LiveConfig{})
+	defer host.Close()
+	manager := pluginmanager.New(pluginmanager.Config{Component: host.Component("c"), Sockets: &pluginmanager.Unix{}, Dir: file})
+	if err := manager.Watch(t.Context()); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,177 @@
+package csireq
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/plugins/nodefs"
+)
+
+// mountFinder is a disk that finds one mount without listing all.
+type mountFinder interface {
+	MountAt(name string) (nodefs.Mount, bool, error)
+}
+
+// MountAt returns the topmost mount at a path; false if there is none or
+// nothing at all. Errors are as of PathStatus.
+func MountAt(node nodefs.FS, name string) (nodefs.Mount, bool, error) {
+	if finder, ok := node.(mountFinder); ok {
+		mount, mounted, err := finder.MountAt(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return mount, mounted, PathStatus(err)
+	}
+	mounted, err := node.IsMountPoint(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nodefs.Mount{}, false, nil
+	}
+	if err != nil || !mounted {
+		return nodefs.Mount{}, false, PathStatus(err)
+	}
+	mounts, err := node.Mounts()
+	if err != nil {
+		return nodefs.Mount{}, false, PathStatus(err)
+	}
+	var top nodefs.Mount
+	for _, mount := range mounts {
+		if mount.Path == path.Clean(name) {
+			top = mount
+		}
+	}
+	return top, top.Path != "", nil
+}
+
+// CheckStaged tells whether a volume, known by the source of its mounts, is
+// already staged at a path, read-only or not as wanted: AlreadyExists when
+// something else is mounted there.
+func CheckStaged(node nodefs.FS, name, source string, readOnly bool) (bool, error) {
+	mount, mounted, err := MountAt(node, name)
+	if err != nil || !mounted {
+		return false, err
+	}
+	if mount.Source != source || mount.ReadOnly != readOnly {
+		return false, incompatible(mount)
+	}
+	return true, nil
+}
+
+// Publish does the work of NodePublishVolume for a checked request: it makes
+// the target directory and binds the staged volume, whose mounts have the given
+// source, to it. Doing it again changes nothing; another mount at the target is
+// AlreadyExists, a volume that is not staged FailedPrecondition, as is one that
+// is published elsewhere already and may have a single writer only.
+func Publish(node nodefs.FS, request *csi.NodePublishVolumeRequest, source string) error {
+	staging, target := request.GetStagingTargetPath(), request.GetTargetPath()
+	staged, ok, err := MountAt(node, staging)
+	if err != nil {
+		return err
+	}
+	if !ok || staged.Source != source {
+		return status.Errorf(codes.FailedPrecondition, "volume %s is not staged at %s", request.GetVolumeId(), staging)
+	}
+	readOnly := staged.ReadOnly || request.GetReadonly() || IsReadOnly(request.GetVolumeCapability())
+	mount, mounted, err := MountAt(node, target)
+	if err != nil {
+		return err
+	}
+	if mounted {
+		if mount.Source != source || mount.ReadOnly != readOnly {
+			return incompatible(mount)
+		}
+		return nil
+	}
+	if err := checkAlone(node, request, func(other nodefs.Mount) (bool, error) {
+		return other.Source == source && other.Path != path.Clean(staging), nil
+	}); err != nil {
+		return err
+	}
+	if err := node.MkdirAll(target); err != nil {
+		return PathStatus(err)
+	}
+	return PathStatus(node.BindMount(staging, target, readOnly))
+}
+
+// checkAlone returns FailedPrecondition when a volume that may have a single
+// writer only is published by one of the node's mounts.
+func checkAlone(node nodefs.FS, request *csi.NodePublishVolumeRequest, publishes func(nodefs.Mount) (bool, error)) error {
+	if request.GetVolumeCapability().GetAccessMode().GetMode() != csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
+		return nil
+	}
+	mounts, err := node.Mounts()
+	if err != nil {
+		return PathStatus(err)
+	}
+	for _, mount := range mounts {
+		other, err := publishes(mount)
+		if err != nil {
+			return err
+		}
+		if other {
+			return status.Errorf(codes.FailedPrecondition, "volume %s has a single writer only, and is published at %s",
+				request.GetVolumeId(), mount.Path)
+		}
+	}
+	return nil
+}
+
+// Unpublish does the work of NodeUnpublishVolume: it unmounts the target and
+// removes the directory. Nothing there is fine.
+func Unpublish(node nodefs.FS, target string) error {
+	if err := Unmount(node, target); err != nil {
+		return err
+	}
+	if err := node.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return PathStatus(err)
+	}
+	return nil
+}
+
+// Unmount does the work of NodeUnstageVolume: it unmounts and keeps the
+// directory, which is the caller's. Nothing mounted is fine.
+func Unmount(node nodefs.FS, name string) error {
+	err := node.Unmount(name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, nodefs.ErrNotMounted) {
+		return nil
+	}
+	return PathStatus(err)
+}
+
+// PathStatus turns an error of a node's file system into a status: a path
+// outside the node InvalidArgument, a busy mount or a directory in the way
+// FailedPrecondition, the end of a context its own code, anything else Internal.
+// A status stays what it is.
+func PathStatus(err error) error {
+	if _, is := status.FromError(err); is {
+		return err
+	}
+	switch {
+	case errors.Is(err, nodefs.ErrOutside):
+		return status.Error(codes.InvalidArgument, err.Error())
+	case errors.Is(err, nodefs.ErrBusy), errors.Is(err, nodefs.ErrNotEmpty):
+		return status.Error(codes.FailedPrecondition, err.Error())
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return status.FromContextError(err).Err()
+	}
+	return status.Error(codes.Internal, err.Error())
+}
+
+// AbsentStatus is PathStatus for a call about a volume that is said to be at a
+// path: at one that is none of the node's it is not, which is NotFound.
+func AbsentStatus(err error, volumeID, at string) error {
+	if err = PathStatus(err); status.Code(err) == codes.InvalidArgument {
+		return status.Errorf(codes.NotFound, "volume %s is not at %s: %s", volumeID, at, status.Convert(err).Message())
+	}
+	return err
+}
+
+func incompatible(mount nodefs.Mount) error {
+	return status.Errorf(codes.AlreadyExists,
+		"%s already has %s mounted, read-only: %v", mount.Path, mount.Source, mount.ReadOnly)
+}

@@ -1,0 +1,39 @@
+package ownership_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volsim/volsim/plugins/internal/ownership"
+	"github.com/volsim/volsim/plugins/nodefs"
+)
+
+// The files of a volume are given to the group of a pod, which by its policy need not be done again.
+func ExampleGive() {
+	const volume, fsGroup = "/node/volume", 3000
+	policy := corev1.FSGroupChangeOnRootMismatch
+	files := nodefs.NewMemory("/node")
+	if err := errors.Join(files.MkdirAll(volume), files.WriteFile(volume+"/letter", []byte("hello"))); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("needed:", ownership.Needed(files, volume, fsGroup, &policy, false))
+	var count atomic.Int64
+	err := ownership.Give(context.Background(), files, volume, fsGroup, false, &count)
+	fmt.Println(count.Load(), "reached", err)
+	for _, name := range []string{volume, volume + "/letter"} {
+		info, err := files.Stat(name)
+		fmt.Println(name, info.GID, info.Mode, err)
+	}
+	fmt.Println("needed:", ownership.Needed(files, volume, fsGroup, &policy, false))
+	// Output:
+	// needed: true
+	// 2 reached <nil>
+	// /node/volume 3000 dgrwxrwx--- <nil>
+	// /node/volume/letter 3000 -rw-rw---- <nil>
+	// needed: false
+}

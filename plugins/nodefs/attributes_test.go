@@ -1,0 +1,120 @@
+package nodefs_test
+
+import (
+	"errors"
+	"io/fs"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/volsim/volsim/plugins/nodefs"
+)
+
+// wantInfo compares what Stat tells; -1 is any owner.
+func wantInfo(t *testing.T, node nodefs.FS, name string, want nodefs.Info) {
+	t.Helper()
+	got, err := node.Stat(name)
+	must(t, err)
+	if want.UID < 0 {
+		want.UID = got.UID
+	}
+	if want.GID < 0 {
+		want.GID = got.GID
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Stat(%s) (-want +got):\n%s", name, diff)
+	}
+}
+
+func modesOfTheNew(t *testing.T, node nodefs.FS, root string) {
+	dir := directories(t, node, root, "a/b")[0]
+	must(t, node.WriteFile(dir+"/file", []byte("1")))
+	must(t, node.Symlink("file", dir+"/link"))
+	wantInfo(t, node, root, nodefs.Info{Mode: fs.ModeDir | 0o750})
+	wantInfo(t, node, root+"/a", nodefs.Info{Mode: fs.ModeDir | 0o750})
+	wantInfo(t, node, dir, nodefs.Info{Mode: fs.ModeDir | 0o750})
+	wantInfo(t, node, dir+"/file", nodefs.Info{Mode: 0o640})
+	wantInfo(t, node, dir+"/link", nodefs.Info{Mode: fs.ModeSymlink | 0o777})
+}
+
+func ownersAreShared(t *testing.T, node nodefs.FS, root string) {
+	dirs := directories(t, node, root, "source/sub", "target", "readonly")
+	must(t, node.WriteFile(dirs[0]+"/file", []byte("1")))
+	must(t, node.BindMount(root+"/source", dirs[1], false))
+	must(t, node.BindMount(root+"/source", dirs[2], true))
+	must(t, node.Chown(dirs[1], -1, 2000))
+	must(t, node.Chmod(dirs[1], fs.ModeSetgid|0o770))
+	must(t, node.Chown(dirs[1]+"/sub/file", 1000, 2000))
+	must(t, node.Chown(dirs[1]+"/sub/file", -1, -1))
+	must(t, node.Chmod(dirs[1]+"/sub/file", 0o4666)) // fs.FileMode has no 04000: only fs.ModeSetuid sets it
+	for _, top := range []string{root + "/source", dirs[1], dirs[2]} {
+		wantInfo(t, node, top, nodefs.Info{Mode: fs.ModeDir | fs.ModeSetgid | 0o770, GID: 2000})
+		wantInfo(t, node, top+"/sub/file", nodefs.Info{Mode: 0o666, UID: 1000, GID: 2000})
+	}
+	wantError(t, node.Chown(dirs[2]+"/sub/file", 0, 0), nodefs.ErrReadOnly)
+	wantError(t, node.Chmod(dirs[2]+"/sub/file", 0o600), nodefs.ErrReadOnly)
+	must(t, node.WriteFile(dirs[0]+"/file", []byte("2"))) // which puts a new file in its place
+	wantInfo(t, node, dirs[0]+"/file", nodefs.Info{Mode: 0o640})
+}
+
+func setgidIsInherited(t *testing.T, node nodefs.FS, root string) {
+	dir := directories(t, node, root, "shared")[0]
+	must(t, node.Chown(dir, 1000, 2000))
+	must(t, node.Chmod(dir, fs.ModeSetgid|0o770))
+	must(t, node.MkdirAll(dir+"/sub"))
+	must(t, node.WriteFile(dir+"/sub/file", nil))
+	must(t, node.Symlink("file", dir+"/sub/link"))
+	wantInfo(t, node, dir+"/sub", nodefs.Info{Mode: fs.ModeDir | fs.ModeSetgid | 0o750, GID: 2000})
+	wantInfo(t, node, dir+"/sub/file", nodefs.Info{Mode: 0o640, GID: 2000})
+	wantInfo(t, node, dir+"/sub/link", nodefs.Info{Mode: fs.ModeSymlink | 0o777, GID: 2000})
+}
+
+func newOwnerLosesSetuid(t *testing.T, node nodefs.FS, root string) {
+	dir := directories(t, node, root, "dir")[0]
+	must(t, node.WriteFile(root+"/program", nil))
+	must(t, node.WriteFile(root+"/mandatory", nil))
+	all := fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+	must(t, node.Chmod(root+"/program", all|0o755))
+	must(t, node.Chmod(root+"/mandatory", fs.ModeSetgid|0o640))
+	must(t, node.Chmod(dir, all|0o755))
+	for _, name := range []string{root + "/program", root + "/mandatory", dir} {
+		must(t, node.Chown(name, 1000, 2000))
+	}
+	wantInfo(t, node, root+"/program", nodefs.Info{Mode: fs.ModeSticky | 0o755, UID: 1000, GID: 2000})
+	wantInfo(t, node, root+"/mandatory", nodefs.Info{Mode: fs.ModeSetgid | 0o640, UID: 1000, GID: 2000})
+	wantInfo(t, node, dir, nodefs.Info{Mode: fs.ModeDir | all | 0o755, UID: 1000, GID: 2000})
+}
+
+func TestHashIsOfContentAndNotOfOwners(t *testing.T) {
+	tree, node := nodefs.NewTree(), nodefs.NewMemory("/")
+	must(t, node.MkdirAll("/v"))
+	must(t, node.MountTree(tree, "disk", "/v", false))
+	must(t, node.WriteFile("/v/file", []byte("1")))
+	before := tree.Hash()
+	must(t, node.Chown("/v/file", 1, 1))
+	must(t, node.Chmod("/v", 0o777))
+	if tree.Hash() != before {
+		t.Error("the hash is another after a change of owner and mode")
+	}
+	must(t, node.Symlink("file", "/v/link"))
+	linked := tree.Hash()
+	must(t, node.Remove("/v/link"))
+	must(t, node.WriteFile("/v/link", []byte("file")))
+	if linked == before || linked == tree.Hash() {
+		t.Error("the hash does not tell a link from nothing, or from a file")
+	}
+}
+
+func TestChmodOfALinkIsUnsupported(t *testing.T) {
+	node, root := newReal(t)
+	memory := nodefs.NewMemory("/n")
+	for _, each := range []struct {
+		node nodefs.FS
+		root string
+	}{{node, root}, {memory, "/n"}} {
+		must(t, each.node.Symlink("nowhere", each.root+"/link"))
+		if err := each.node.Chmod(each.root+"/link", 0o600); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("got error %v, want one that is errors.ErrUnsupported", err)
+		}
+	}
+}

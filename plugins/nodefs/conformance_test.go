@@ -1,0 +1,361 @@
+package nodefs_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/volsim/volsim/plugins/nodefs"
+)
+
+// conformance holds what both implementations owe; root is an empty node's.
+var conformance = []struct {
+	name string
+	run  func(t *testing.T, node nodefs.FS, root string)
+}{
+	{"files are written, replaced, listed and removed", filesAreKept},
+	{"a tree is removed whole", treesAreRemoved},
+	{"a tree in which something is mounted is not touched", mountedTreesStay},
+	{"a missing path is fs.ErrNotExist", missingPaths},
+	{"paths outside the root are refused", outsideIsRefused},
+	{"a bind mount shows the same files twice", bindShowsTheSame},
+	{"a read-only bind refuses writes, and so does a bind of it", readOnlyRefusesWrites},
+	{"a mount hides what was there until it is taken off", mountHides},
+	{"stacked mounts come off in reverse", stackedMounts},
+	{"a mount point cannot be removed", mountPointStays},
+	{"a mount below makes busy", mountBelowIsBusy},
+	{"the mount table is sorted and spelt as the root is", mountTable},
+	{"names with spaces and backslashes work", oddNames},
+	{"what is made has the modes of a node's files", modesOfTheNew},
+	{"owners and modes are set and seen through every mount", ownersAreShared},
+	{"what is made in a directory with setgid has its group", setgidIsInherited},
+	{"a new owner does not inherit setuid", newOwnerLosesSetuid},
+	{"a link is made and read whatever it leads to", linksAreText},
+	{"links inside the root are followed", linksAreFollowed},
+	{"a link that leaves the root, or leads nowhere, is not followed", linksOutAreRefused},
+	{"what acts on an entry acts on the link itself", linksThemselves},
+	{"a file is bound onto a file, and nothing else", filesAreBound},
+	{"part of a volume is bound, and stays what it is", partsAreBound},
+	{"part of what is read-only is read-only", partsOfReadOnly},
+	{"a locked file keeps its mount busy", locksHold},
+	{"of no lock there is nothing to undo", noLock},
+}
+
+func TestMemoryConforms(t *testing.T) {
+	for _, test := range conformance {
+		t.Run(test.name, func(t *testing.T) {
+			test.run(t, nodefs.NewMemory("/var/lib/kubelet"), "/var/lib/kubelet")
+		})
+	}
+}
+
+func TestRealConforms(t *testing.T) {
+	for _, test := range conformance {
+		t.Run(test.name, func(t *testing.T) {
+			node, root := newReal(t)
+			test.run(t, node, root)
+		})
+	}
+}
+
+// newReal returns an empty real node whose mounts are gone after the test. Its
+// root is reached through a symbolic link, as a user's may be.
+func newReal(t *testing.T) (*nodefs.Real, string) {
+	t.Helper()
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		t.Skip("real mounts need root on Linux")
+	}
+	directory := t.TempDir()
+	root := filepath.Join(directory, "node")
+	must(t, os.Mkdir(filepath.Join(directory, "there"), 0o750))
+	must(t, os.Symlink("there", root))
+	node, err := nodefs.NewReal(root)
+	must(t, err)
+	t.Cleanup(func() {
+		if err := node.UnmountAll(); err != nil {
+			t.Errorf("UnmountAll: %v", err)
+		}
+	})
+	return node, root
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantError(t *testing.T, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("got error %v, want %v", got, want)
+	}
+}
+
+func wantContent(t *testing.T, node nodefs.FS, name, want string) {
+	t.Helper()
+	got, err := node.ReadFile(name)
+	must(t, err)
+	if string(got) != want {
+		t.Errorf("%s holds %q, want %q", name, got, want)
+	}
+}
+
+func wantMounted(t *testing.T, node nodefs.FS, name string, want bool) {
+	t.Helper()
+	got, err := node.IsMountPoint(name)
+	must(t, err)
+	if got != want {
+		t.Errorf("IsMountPoint(%s) = %v, want %v", name, got, want)
+	}
+}
+
+// directories makes some below root and returns their paths.
+func directories(t *testing.T, node nodefs.FS, root string, names ...string) []string {
+	t.Helper()
+	var paths []string
+	for _, name := range names {
+		paths = append(paths, path.Join(root, name))
+		must(t, node.MkdirAll(path.Join(root, name)))
+	}
+	return paths
+}
+
+func filesAreKept(t *testing.T, node nodefs.FS, root string) {
+	dir := directories(t, node, root, "a/b")[0]
+	must(t, node.MkdirAll(dir))
+	must(t, node.WriteFile(dir+"/two", []byte("2")))
+	must(t, node.WriteFile(dir+"/one", []byte("old")))
+	must(t, node.WriteFile(dir+"/one", []byte("new")))
+	wantContent(t, node, dir+"/one", "new")
+	names, err := node.ReadDir(dir)
+	must(t, err)
+	if diff := cmp.Diff([]string{"one", "two"}, names); diff != "" {
+		t.Errorf("ReadDir (-want +got):\n%s", diff)
+	}
+	wantError(t, node.Remove(dir), nodefs.ErrNotEmpty)
+	must(t, node.Remove(dir+"/one"))
+	must(t, node.Remove(dir+"/two"))
+	must(t, node.Remove(dir))
+	if there, err := node.Exists(dir); there || err != nil {
+		t.Errorf("Exists = %v, %v after Remove", there, err)
+	}
+}
+
+func treesAreRemoved(t *testing.T, node nodefs.FS, root string) {
+	dirs := directories(t, node, root, "a/b/c", "a/bc", "d")
+	must(t, node.WriteFile(dirs[0]+"/file", []byte("1")))
+	must(t, node.WriteFile(root+"/a/file", []byte("2")))
+	must(t, node.RemoveAll(root+"/a/b"))
+	names, err := node.ReadDir(root + "/a")
+	must(t, err)
+	if diff := cmp.Diff([]string{"bc", "file"}, names); diff != "" {
+		t.Errorf("ReadDir after RemoveAll (-want +got):\n%s", diff)
+	}
+	must(t, node.RemoveAll(root+"/a/file"))
+	must(t, node.RemoveAll(root+"/a"))
+	must(t, node.RemoveAll(root+"/a"))
+	must(t, node.RemoveAll(root+"/a/b/c"))
+	if there, err := node.Exists(root + "/a"); there || err != nil {
+		t.Errorf("Exists = %v, %v after RemoveAll", there, err)
+	}
+	if there, err := node.Exists(dirs[2]); !there || err != nil {
+		t.Errorf("Exists of its neighbour = %v, %v", there, err)
+	}
+}
+
+func mountedTreesStay(t *testing.T, node nodefs.FS, root string) {
+	dirs := directories(t, node, root, "source", "a/b/target", "a/c")
+	must(t, node.WriteFile(dirs[0]+"/file", []byte("kept")))
+	must(t, node.BindMount(dirs[0], dirs[1], false))
+	for _, name := range []string{dirs[1], root + "/a/b", root + "/a"} {
+		wantError(t, node.RemoveAll(name), nodefs.ErrMounted)
+	}
+	if there, err := node.Exists(dirs[2]); !there || err != nil {
+		t.Errorf("Exists of what is beside the mount = %v, %v", there, err)
+	}
+	must(t, node.WriteFile(dirs[1]+"/more", nil))
+	must(t, node.RemoveAll(dirs[1]+"/more")) // within the mount, and not the mount
+	wantContent(t, node, dirs[0]+"/file", "kept")
+	must(t, node.Unmount(dirs[1]))
+	must(t, node.RemoveAll(root+"/a"))
+	wantContent(t, node, dirs[0]+"/file", "kept")
+}
+
+func missingPaths(t *testing.T, node nodefs.FS, root string) {
+	dir := directories(t, node, root, "here")[0]
+	must(t, node.WriteFile(dir+"/file", nil))
+	missing := dir + "/missing"
+	_, err := node.ReadFile(missing)
+	wantError(t, err, fs.ErrNotExist)
+	_, err = node.ReadDir(missing)
+	wantError(t, err, fs.ErrNotExist)
+	_, err = node.IsMountPoint(missing)
+	wantError(t, err, fs.ErrNotExist)
+	wantError(t, node.Remove(missing), fs.ErrNotExist)
+	wantError(t, node.Unmount(missing), fs.ErrNotExist)
+	wantError(t, node.BindMount(dir, missing, false), fs.ErrNotExist)
+	wantError(t, node.BindMount(missing, dir, false), fs.ErrNotExist)
+	wantError(t, node.WriteFile(missing+"/deeper", nil), fs.ErrNotExist)
+	_, err = node.Stat(missing)
+	wantError(t, err, fs.ErrNotExist)
+	_, err = node.Readlink(missing)
+	wantError(t, err, fs.ErrNotExist)
+	wantError(t, node.Chown(missing, 1, 1), fs.ErrNotExist)
+	wantError(t, node.Chmod(missing, 0o700), fs.ErrNotExist)
+	wantError(t, node.Symlink(dir, missing+"/deeper"), fs.ErrNotExist)
+	_, err = node.LockDevice(missing)
+	wantError(t, err, fs.ErrNotExist)
+	if there, err := node.Exists(dir + "/file/below"); there || err != nil {
+		t.Errorf("Exists below a file = %v, %v", there, err)
+	}
+	if node.MkdirAll(dir+"/file/below") == nil {
+		t.Error("MkdirAll below a file succeeded")
+	}
+}
+
+func outsideIsRefused(t *testing.T, node nodefs.FS, root string) {
+	dir := directories(t, node, root, "inside")[0]
+	for _, name := range []string{"/", "/etc/volsim", path.Dir(root), root + "x/y", root + "/../x", dir + "/../inside", "inside", ""} {
+		_, err := node.ReadFile(name)
+		wantError(t, err, nodefs.ErrOutside)
+		_, err = node.ReadDir(name)
+		wantError(t, err, nodefs.ErrOutside)
+		_, err = node.Exists(name)
+		wantError(t, err, nodefs.ErrOutside)
+		_, err = node.IsMountPoint(name)
+		wantError(t, err, nodefs.ErrOutside)
+		wantError(t, node.MkdirAll(name), nodefs.ErrOutside)
+		wantError(t, node.WriteFile(name, nil), nodefs.ErrOutside)
+		wantError(t, node.Remove(name), nodefs.ErrOutside)
+		wantError(t, node.RemoveAll(name), nodefs.ErrOutside)
+		wantError(t, node.Unmount(name), nodefs.ErrOutside)
+		wantError(t, node.BindMount(name, dir, false), nodefs.ErrOutside)
+		wantError(t, node.BindMount(dir, name, false), nodefs.ErrOutside)
+		_, err = node.Stat(name)
+		wantError(t, err, nodefs.ErrOutside)
+		_, err = node.Readlink(name)
+		wantError(t, err, nodefs.ErrOutside)
+		wantError(t, node.Chown(name, 1, 1), nodefs.ErrOutside)
+		wantError(t, node.Chmod(name, 0o700), nodefs.ErrOutside)
+		wantError(t, node.Symlink(dir, name), nodefs.ErrOutside)
+		_, err = node.LockDevice(name)
+		wantError(t, err, nodefs.ErrOutside)
+		_, err = node.DeviceLock(name)
+		wantError(t, err, nodefs.ErrOutside)
+		wantError(t, node.UnlockDevice(name), nodefs.ErrOutside)
+	}
+	wantError(t, node.Remove(root), nodefs.ErrOutside)
+	wantError(t, node.RemoveAll(root), nodefs.ErrOutside)
+	wantError(t, node.BindMount(dir, root, false), nodefs.ErrOutside)
+	wantError(t, node.Symlink(dir, root), nodefs.ErrOutside)
+}
+
+func bindShowsTheSame(t *testing.T, node nodefs.FS, root string) {
+	dirs := directories(t, node, root, "source/sub", "target")
+	must(t, node.BindMount(root+"/source", dirs[1], false))
+	wantMounted(t, node, dirs[1], true)
+	wantMounted(t, node, root+"/source", false)
+	must(t, node.WriteFile(dirs[1]+"/sub/file", []byte("through the bind")))
+	wantContent(t, node, dirs[0]+"/file", "through the bind")
+	must(t, node.Unmount(dirs[1]))
+	wantMounted(t, node, dirs[1], false)
+	wantError(t, node.Unmount(dirs[1]), nodefs.ErrNotMounted)
+	wantContent(t, node, dirs[0]+"/file", "through the bind")
+	must(t, node.BindMount(dirs[0], dirs[1], false))
+	wantContent(t, node, dirs[1]+"/file", "through the bind")
+}
+
+func readOnlyRefusesWrites(t *testing.T, node nodefs.FS, root string) {
+	dirs := directories(t, node, root, "source", "target", "again")
+	must(t, node.WriteFile(dirs[0]+"/file", []byte("kept")))
+	must(t, node.BindMount(dirs[0], dirs[1], true))
+	must(t, node.BindMount(dirs[1], dirs[2], false))
+	for _, dir := range dirs[1:] {
+		wantError(t, node.WriteFile(dir+"/file", nil), nodefs.ErrReadOnly)
+		wantError(t, node.MkdirAll(dir+"/new"), nodefs.ErrReadOnly)
+		wantError(t, node.Remove(dir+"/file"), nodefs.ErrReadOnly)
+		must(t, node.MkdirAll(dir))
+		wantContent(t, node, dir+"/file", "kept")
+	}
+	must(t, node.WriteFile(dirs[0]+"/file", []byte("writable here")))
+}
+
+func mountHides(t *testing.T, node nodefs.FS, root string) {
+	dirs := directories(t, node, root, "source", "target/inner", "deep")
+	must(t, node.WriteFile(dirs[2]+"/file", []byte("deep")))
+	must(t, node.BindMount(dirs[2], dirs[1], false))
+	must(t, node.BindMount(dirs[0], root+"/target", false))
+	if there, err := node.Exists(dirs[1] + "/file"); there || err != nil {
+		t.Errorf("Exists = %v, %v for a path hidden by a mount", there, err)
+	}
+	must(t, node.Unmount(root+"/target"))
+	wantContent(t, node, dirs[1]+"/file", "deep")
+}
+
+func stackedMounts(t *testing.T, node nodefs.FS, root string) {
+	dirs := directories(t, node, root, "first", "second", "target")
+	must(t, node.WriteFile(dirs[0]+"/file", []byte("first")))
+	must(t, node.WriteFile(dirs[1]+"/file", []byte("second")))
+	must(t, node.BindMount(dirs[0], dirs[2], false))
+	must(t, node.BindMount(dirs[1], dirs[2], false))
+	wantContent(t, node, dirs[2]+"/file", "second")
+	must(t, node.Unmount(dirs[2]))
+	wantContent(t, node, dirs[2]+"/file", "first")
+	wantMounted(t, node, dirs[2], true)
+}
+
+func mountPointStays(t *testing.T, node nodefs.FS, root string) {
+	dirs := directories(t, node, root, "source", "target")
+	must(t, node.BindMount(dirs[0], dirs[1], false))
+	wantError(t, node.Remove(dirs[1]), nodefs.ErrMounted)
+	must(t, node.Unmount(dirs[1]))
+	must(t, node.Remove(dirs[1]))
+}
+
+func mountBelowIsBusy(t *testing.T, node nodefs.FS, root string) {
+	dirs := directories(t, node, root, "source/sub", "target")
+	must(t, node.BindMount(root+"/source", dirs[1], false))
+	must(t, node.BindMount(dirs[0], dirs[1]+"/sub", false))
+	wantError(t, node.Unmount(dirs[1]), nodefs.ErrBusy)
+	must(t, node.Unmount(dirs[1]+"/sub"))
+	must(t, node.Unmount(dirs[1]))
+}
+
+func mountTable(t *testing.T, node nodefs.FS, root string) {
+	dirs := directories(t, node, root, "source", "b", "a")
+	must(t, node.BindMount(dirs[0], dirs[1], false))
+	must(t, node.BindMount(dirs[0], dirs[2], true))
+	mounts, err := node.Mounts()
+	must(t, err)
+	var got []nodefs.Mount
+	for _, mount := range mounts {
+		if mount.Source == "" || mount.FSType == "" || mount.Source != mounts[0].Source {
+			t.Errorf("mount without the source or type of what it binds: %+v", mount)
+		}
+		got = append(got, nodefs.Mount{Path: mount.Path, ReadOnly: mount.ReadOnly})
+	}
+	want := []nodefs.Mount{{Path: dirs[2], ReadOnly: true}, {Path: dirs[1]}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Mounts (-want +got):\n%s", diff)
+	}
+}
+
+func oddNames(t *testing.T, node nodefs.FS, root string) {
+	dirs := directories(t, node, root, "source", `with space	tab \040 back\slash`)
+	must(t, node.BindMount(dirs[0], dirs[1], false))
+	wantMounted(t, node, dirs[1], true)
+	mounts, err := node.Mounts()
+	must(t, err)
+	if len(mounts) != 1 || mounts[0].Path != dirs[1] {
+		t.Errorf("Mounts = %+v, want one at %q", mounts, dirs[1])
+	}
+	must(t, node.Unmount(dirs[1]))
+}

@@ -1,0 +1,177 @@
+package nodefs_test
+
+import (
+	"io/fs"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/volsim/volsim/plugins/nodefs"
+)
+
+func filesAreBound(t *testing.T, node nodefs.FS, root string) {
+	dir := directories(t, node, root, "dir")[0]
+	source, target := root+"/source", root+"/target"
+	must(t, node.WriteFile(source, []byte("seen twice")))
+	must(t, node.WriteFile(target, []byte("hidden")))
+	wantError(t, node.BindMount(source, dir, false), syscall.ENOTDIR)
+	wantError(t, node.BindMount(dir, target, false), syscall.ENOTDIR)
+	if node.BindMount(source, root, false) == nil {
+		t.Error("a file was bound onto the root")
+	}
+	wantError(t, node.BindMount(source, root+"/missing", false), fs.ErrNotExist)
+
+	must(t, node.BindMount(source, target, true))
+	wantMounted(t, node, target, true)
+	wantContent(t, node, target, "seen twice")
+	wantError(t, node.Remove(target), nodefs.ErrMounted)
+	wantError(t, node.RemoveAll(target), nodefs.ErrMounted)
+	wantError(t, node.WriteFile(target, nil), nodefs.ErrMounted)
+	wantError(t, node.Chmod(target, 0o600), nodefs.ErrReadOnly)
+	must(t, node.WriteFile(source, []byte("a new file"))) // not the one that is bound
+	wantContent(t, node, target, "seen twice")
+	must(t, node.Unmount(target))
+	wantContent(t, node, target, "hidden")
+	must(t, node.Remove(target))
+}
+
+func locksHold(t *testing.T, node nodefs.FS, root string) {
+	source, target := root+"/source", root+"/target"
+	for _, name := range []string{source, target} {
+		must(t, node.WriteFile(name, make([]byte, 4096)))
+	}
+	must(t, node.BindMount(source, target, false))
+	_, err := node.DeviceLock(target)
+	wantError(t, err, fs.ErrNotExist)
+	lock, err := node.LockDevice(target)
+	must(t, err)
+	again, err := node.LockDevice(target)
+	must(t, err)
+	found, err := node.DeviceLock(target)
+	must(t, err)
+	if lock == "" || again != lock || found != lock {
+		t.Errorf("locked by %q, then %q, found %q", lock, again, found)
+	}
+	other, err := node.LockDevice(source) // the same file, elsewhere
+	must(t, err)
+	if other == lock {
+		t.Errorf("two places have one lock %q", lock)
+	}
+	wantError(t, node.Unmount(target), nodefs.ErrBusy)
+	must(t, node.UnlockDevice(source))
+	wantError(t, node.Unmount(target), nodefs.ErrBusy)
+	must(t, node.UnlockDevice(target))
+	_, err = node.DeviceLock(target)
+	wantError(t, err, fs.ErrNotExist)
+	must(t, node.Unmount(target))
+}
+
+func noLock(t *testing.T, node nodefs.FS, root string) {
+	must(t, node.WriteFile(root+"/file", nil))
+	must(t, node.UnlockDevice(root+"/file"))
+	must(t, node.UnlockDevice(root+"/missing"))
+	must(t, node.UnlockDevice(root+"/file/below"))
+	_, err := node.DeviceLock(root + "/missing")
+	wantError(t, err, fs.ErrNotExist)
+	_, err = node.LockDevice(root)
+	wantError(t, err, syscall.EISDIR)
+}
+
+// devices are nodes with a way to make a device appear at a file: the first of two devices, or the second.
+func devices(t *testing.T) map[string]struct {
+	node nodefs.FS
+	root string
+	bind func(t *testing.T, second bool, target string) error
+} {
+	real, root := newReal(t)
+	memory := nodefs.NewMemory("/n")
+	return map[string]struct {
+		node nodefs.FS
+		root string
+		bind func(t *testing.T, second bool, target string) error
+	}{
+		"real": {real, root, func(_ *testing.T, second bool, target string) error {
+			return real.BindDevice(map[bool]string{false: "/dev/null", true: "/dev/zero"}[second], target, false)
+		}},
+		"memory": {memory, "/n", func(_ *testing.T, second bool, target string) error {
+			return memory.MountDevice(map[bool]string{false: "one", true: "two"}[second], target, false)
+		}},
+	}
+}
+
+func TestDeviceNodesTellWhatTheyAreOf(t *testing.T) {
+	for name, each := range devices(t) {
+		t.Run(name, func(t *testing.T) {
+			node := each.node
+			var files []string
+			for _, name := range []string{"a", "b", "c", "d"} {
+				files = append(files, filepath.Join(each.root, name))
+				must(t, node.WriteFile(filepath.Join(each.root, name), nil))
+			}
+			must(t, each.bind(t, false, files[0]))
+			must(t, each.bind(t, true, files[1]))
+			must(t, node.BindMount(files[0], files[2], false))
+			must(t, node.BindMount(files[2], files[3], true))
+			wantError(t, each.bind(t, false, each.root+"/missing"), fs.ErrNotExist)
+
+			var told []string
+			for _, file := range files {
+				info, err := node.Stat(file)
+				must(t, err)
+				if info.Mode&fs.ModeDevice == 0 {
+					t.Errorf("%s has mode %v, want a device", file, info.Mode)
+				}
+				told = append(told, info.Device)
+				wantMounted(t, node, file, true)
+			}
+			if told[0] == "" || told[1] == told[0] || told[2] != told[0] || told[3] != told[0] {
+				t.Errorf("nodes of the devices 0, 1, 0, 0 tell %q", told)
+			}
+			must(t, node.Unmount(files[0]))
+			wantInfo(t, node, files[0], nodefs.Info{Mode: 0o640})
+		})
+	}
+}
+
+func TestBindDeviceRefusesWhatIsNone(t *testing.T) {
+	node, root := newReal(t)
+	must(t, node.WriteFile(root+"/file", nil))
+	for _, device := range []string{root + "/file", "/etc/passwd", "/dev", "/dev/../etc/passwd", "/dev/no-such-device", ""} {
+		if node.BindDevice(device, root+"/file", false) == nil {
+			t.Errorf("BindDevice(%q) succeeded", device)
+		}
+	}
+}
+
+func TestResetForgetsLocksAndDevices(t *testing.T) {
+	node := nodefs.NewMemory("/")
+	must(t, node.WriteFile("/file", nil))
+	must(t, node.MountDevice("disk", "/file", false))
+	must(t, node.Chown("/file", 1, 1))
+	wantInfo(t, node, "/file", nodefs.Info{Mode: fs.ModeDevice | 0o600, UID: 1, GID: 1, Device: "disk"})
+	_, err := node.LockDevice("/file")
+	must(t, err)
+	node.Reset()
+	_, err = node.DeviceLock("/file")
+	wantError(t, err, fs.ErrNotExist)
+	must(t, node.MountDevice("disk", "/file", false))
+	wantInfo(t, node, "/file", nodefs.Info{Mode: fs.ModeDevice | 0o600, Device: "disk"})
+}
+
+func TestRealUnmountAllTakesLocks(t *testing.T) {
+	node, root := newReal(t)
+	for _, name := range []string{"/source", "/target"} {
+		must(t, node.WriteFile(root+name, make([]byte, 4096)))
+	}
+	must(t, node.BindMount(root+"/source", root+"/target", false))
+	for _, name := range []string{"/source", "/target"} {
+		_, err := node.LockDevice(root + name)
+		must(t, err)
+	}
+	must(t, node.UnmountAll())
+	for _, name := range []string{"/source", "/target"} {
+		_, err := node.DeviceLock(root + name)
+		wantError(t, err, fs.ErrNotExist)
+	}
+	wantMounted(t, node, root+"/target", false)
+}

@@ -1,0 +1,76 @@
+package nodefs_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/volsim/volsim/plugins/nodefs"
+)
+
+func TestRealRefusesLinksThatLeadOut(t *testing.T) {
+	node, root := newReal(t)
+	outside := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(outside, "file"), []byte("not ours"), 0o600))
+	must(t, os.Symlink(outside, filepath.Join(root, "out")))
+	must(t, os.Symlink(filepath.Join(outside, "missing"), filepath.Join(root, "broken")))
+	must(t, os.Symlink("inner", filepath.Join(root, "fine")))
+	inner := directories(t, node, root, "inner")[0]
+
+	for _, name := range []string{root + "/out", root + "/out/file", root + "/broken"} {
+		_, err := node.ReadFile(name)
+		wantError(t, err, nodefs.ErrOutside)
+		wantError(t, node.MkdirAll(name), nodefs.ErrOutside)
+		wantError(t, node.BindMount(inner, name, false), nodefs.ErrOutside)
+		wantError(t, node.BindMount(name, inner, false), nodefs.ErrOutside)
+		wantError(t, node.Unmount(name), nodefs.ErrOutside)
+	}
+	wantError(t, node.WriteFile(root+"/out/file", nil), nodefs.ErrOutside)
+	wantError(t, node.Remove(root+"/out/file"), nodefs.ErrOutside)
+
+	must(t, node.WriteFile(root+"/fine/file", []byte("inside")))
+	wantContent(t, node, inner+"/file", "inside")
+	wantError(t, node.RemoveAll(root+"/out/file"), nodefs.ErrOutside)
+	must(t, os.Symlink(outside, filepath.Join(inner, "out")))
+	must(t, node.RemoveAll(inner)) // with a link in it that leads out
+	must(t, node.RemoveAll(root+"/broken"))
+	must(t, node.Remove(root+"/out"))
+	if _, err := os.Stat(filepath.Join(outside, "file")); err != nil {
+		t.Errorf("removing the link touched what it points to: %v", err)
+	}
+}
+
+func TestRealUnmountAllTakesNestedAndStackedMounts(t *testing.T) {
+	node, root := newReal(t)
+	dirs := directories(t, node, root, "source/sub", "target")
+	must(t, node.BindMount(root+"/source", dirs[1], false))
+	must(t, node.BindMount(dirs[0], dirs[1]+"/sub", false))
+	must(t, node.BindMount(dirs[0], dirs[1]+"/sub", true))
+	must(t, node.UnmountAll())
+	mounts, err := node.Mounts()
+	must(t, err)
+	if len(mounts) != 0 {
+		t.Errorf("left after UnmountAll: %+v", mounts)
+	}
+}
+
+func TestRealUnmountNamesWhatAnOpenFileKeepsBusy(t *testing.T) {
+	node, root := newReal(t)
+	dirs := directories(t, node, root, "source", "target")
+	must(t, node.WriteFile(dirs[0]+"/file", nil))
+	must(t, node.BindMount(dirs[0], dirs[1], false))
+	file, err := os.Open(dirs[1] + "/file")
+	must(t, err)
+	wantError(t, node.Unmount(dirs[1]), nodefs.ErrBusy)
+	wantError(t, node.UnmountAll(), nodefs.ErrBusy)
+	must(t, file.Close())
+	must(t, node.Unmount(dirs[1]))
+}
+
+func TestNewRealRefusesTheWholeMachine(t *testing.T) {
+	for _, root := range []string{"/", "//", "", "relative"} {
+		if _, err := nodefs.NewReal(root); err == nil {
+			t.Errorf("NewReal(%q) succeeded", root)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package subpath_test
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"testing"
+
+	"github.com/volsim/volsim/plugins/nodefs"
+	"github.com/volsim/volsim/plugins/subpath"
+)
+
+// TestBind binds a part of a volume in which there is something. What does not succeed leaves nothing behind.
+func TestBind(t *testing.T) {
+	tests := []struct {
+		name    string
+		prepare func(n *node)
+		inner   string
+		want    string // a file that is there then, "." for the target itself; "": it fails
+	}{
+		{"a directory", func(n *node) { n.file(n.volume + "/dir0/file") }, "dir0", "file"},
+		{"a file", func(n *node) { n.file(n.volume + "/file0") }, "file0", "."},
+		{"a link to a directory", func(n *node) {
+			n.file(n.volume + "/dir0/file")
+			n.must(n.Symlink(n.volume+"/dir0", n.volume+"/dirLink"))
+		}, "dirLink", "file"},
+		{"nothing", func(*node) {}, "file0", ""},
+		{"a link out of the volume", func(n *node) { n.must(n.Symlink(n.root, n.volume+"/dir0")) }, "dir0", ""},
+		{"a link out of the volume in a directory", func(n *node) {
+			n.file(n.volume + "/dir0/file")
+			n.must(n.Symlink(n.root, n.volume+"/dir0/child0"))
+		}, "dir0/child0", ""},
+		{"something outside behind a link", func(n *node) {
+			n.file(n.root + "/child0")
+			n.must(n.Symlink(n.root, n.volume+"/dir0"))
+		}, "dir0/child0", ""},
+		{"nothing outside behind a link", func(n *node) { n.must(n.Symlink(n.root, n.volume+"/dir0")) }, "dir0/child0", ""},
+		{"something outside behind a link in the middle", func(n *node) {
+			n.file(n.root + "/child0")
+			n.file(n.volume + "/dir0/file")
+			n.must(n.Symlink(n.root, n.volume+"/dir0/linkDir0"))
+		}, "dir0/linkDir0/child0", ""},
+		{"a link to the directory above", func(n *node) { n.must(n.Symlink("..", n.volume+"/dir0")) }, "dir0", ""},
+		{"a directory, whose place is there", func(n *node) {
+			n.file(n.volume + "/dir0/file")
+			n.must(n.MkdirAll(n.part("").Target()))
+		}, "dir0", "file"},
+		{"a directory, whose place is a file", func(n *node) {
+			n.file(n.volume + "/dir0/file")
+			n.file(n.part("").Target())
+		}, "dir0", "file"},
+		{"a file, whose place is a directory", func(n *node) {
+			n.file(n.volume + "/file0")
+			n.must(n.MkdirAll(n.part("").Target()))
+		}, "file0", "."},
+		{"what is bound already", func(n *node) {
+			n.file(n.volume + "/dir0/file")
+			n.must(n.bind(n.part("dir0")))
+		}, "dir0", "file"},
+		{"a file that is bound already", func(n *node) {
+			n.file(n.volume + "/file0")
+			n.must(n.bind(n.part("file0")))
+		}, "file0", "."},
+		{"a directory in the place of another one", func(n *node) {
+			n.file(n.volume + "/dir0/file")
+			n.file(n.volume + "/other/else")
+			n.must(n.bind(n.part("other")))
+		}, "dir0", "file"},
+		{"a file in the place of directories, one upon the other", func(n *node) {
+			n.file(n.volume + "/file0")
+			n.file(n.volume + "/other/else")
+			n.must(n.bind(n.part("other")), n.BindMount(n.root, n.part("").Target(), false))
+		}, "file0", "."},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			eachNode(t, func(n *node) {
+				tt.prepare(n)
+				err := n.bind(n.part(tt.inner))
+				if tt.want == "" {
+					if err == nil {
+						n.t.Error("it succeeds")
+					}
+					n.same("mounted", []string{}, n.mounted())
+					n.same("there is a directory for parts", false, n.hasSubpaths())
+					return
+				}
+				n.must(err)
+				n.same("mounted", []string{"vol1/container0/1"}, n.mounted())
+				if there, err := n.Exists(path.Join(n.part("").Target(), tt.want)); !there || err != nil {
+					n.t.Errorf("%s exists: %v, %v", tt.want, there, err)
+				}
+				n.must(n.clean())
+				n.same("there is a directory for parts", false, n.hasSubpaths())
+			})
+		})
+	}
+}
+
+// TestBindThatFails leaves its place no more than the directories above it; what was bound before stays.
+func TestBindThatFails(t *testing.T) {
+	eachNode(t, func(n *node) {
+		n.file(n.volume + "/dir0/file")
+		n.must(n.bind(n.part("dir0")))
+		broken := errors.New("no more mounts")
+		n.FS = refusing{n.FS, broken}
+		other := n.part("dir0")
+		other.Index = 2
+		if err := n.bind(other); !errors.Is(err, broken) {
+			n.t.Errorf("bind gives %v", err)
+		}
+		n.same("left", []string{"vol1", "vol1/container0", "vol1/container0/1", "vol1/container0/1/file"}, n.left())
+		if err := n.bind(n.part("dir0")); !errors.Is(err, broken) {
+			n.t.Errorf("bind again gives %v", err)
+		}
+		n.same("mounted", []string{"vol1/container0/1"}, n.mounted())
+		other.Volume = "vol2"
+		if err := n.bind(other); !errors.Is(err, broken) {
+			n.t.Errorf("bind of the first of a volume gives %v", err)
+		}
+		if slices.Contains(n.left(), "vol2") {
+			n.t.Error("a directory of the other volume is left")
+		}
+	})
+}
+
+// refusing is a disk on which nothing is bound.
+type refusing struct {
+	nodefs.FS
+	err error
+}
+
+func (r refusing) BindWithin(string, string, string) error { return r.err }
+
+// TestMake makes directories with the permissions given, and none outside.
+func TestMake(t *testing.T) {
+	eachNode(t, func(n *node) {
+		make := func(inner string) error {
+			_, err := n.does(0, func(d subpath.Disk) error { return d.Make(n.part(inner), fs.ModeSetgid|0o770) })
+			return err
+		}
+		missing := func(inner string) bool { return subpath.Disk{FS: n.FS}.Missing(n.part(inner)) }
+		n.same("missing before", true, missing("a/b"))
+		n.must(make("a/b"))
+		n.same("missing after", false, missing("a/b"))
+		info, err := n.Stat(n.volume + "/a")
+		n.must(err)
+		n.same("mode", fs.ModeDir|fs.ModeSetgid|0o770, info.Mode)
+		n.must(n.Symlink(n.root, n.volume+"/out"))
+		n.same("missing outside", false, missing("out"))
+		if err := make("out/new"); !errors.Is(err, nodefs.ErrNotWithin) {
+			n.t.Errorf("outside: %v", err)
+		}
+	})
+}

@@ -1,0 +1,162 @@
+package subpath_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"runtime"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/volsim/volsim/plugins/nodefs"
+	"github.com/volsim/volsim/plugins/subpath"
+	"github.com/volsim/volsim/sim"
+)
+
+// node is one with a volume mounted for a pod.
+type node struct {
+	nodefs.FS
+	t      *testing.T
+	root   string
+	pod    string // the pod's directory
+	volume string // where the volume is mounted
+}
+
+// eachNode calls test with a node in memory, and with a real one.
+func eachNode(t *testing.T, test func(n *node)) {
+	t.Helper()
+	t.Run("memory", func(t *testing.T) { test(newNode(t, nodefs.NewMemory("/node"), "/node")) })
+	t.Run("real", func(t *testing.T) {
+		if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+			t.Skip("real mounts need root on Linux")
+		}
+		root := t.TempDir()
+		disk, err := nodefs.NewReal(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := disk.UnmountAll(); err != nil {
+				t.Error(err)
+			}
+		})
+		test(newNode(t, disk, root))
+	})
+}
+
+func newNode(t *testing.T, disk nodefs.FS, root string) *node {
+	t.Helper()
+	n := &node{disk, t, root, root + "/pods/uid", root + "/pods/uid/volumes/vol1/mount"}
+	n.must(n.MkdirAll(root+"/disk"), n.MkdirAll(n.volume), n.BindMount(root+"/disk", n.volume, false))
+	return n
+}
+
+func (n *node) must(errs ...error) {
+	n.t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// part is the one of the volume's that most tests are about.
+func (n *node) part(inner string) subpath.Subpath {
+	return subpath.Subpath{PodDir: n.pod, Volume: "vol1", VolumePath: n.volume, Container: "container0", Index: 1, Path: inner}
+}
+
+// file makes a file, and the directories on the way.
+func (n *node) file(name string) {
+	n.t.Helper()
+	n.must(n.MkdirAll(path.Dir(name)), n.WriteFile(name, []byte(path.Base(name))))
+}
+
+// does has a component do something to its end; killed, if not 0, it is before its step of that number. It returns whether it
+// came to its end.
+func (n *node) does(killed int, do func(d subpath.Disk) error) (ended bool, err error) {
+	n.t.Helper()
+	host := sim.NewStepped(sim.SteppedConfig{})
+	defer host.Close()
+	c := host.Component("kubelet")
+	c.Spawn("work", func(context.Context) {
+		err = do(subpath.Disk{Component: c, FS: n.FS})
+		ended = true
+	})
+	for step := 1; ; step++ {
+		if step == killed {
+			host.Crash(c)
+		}
+		if !host.Step() {
+			return ended, err
+		}
+	}
+}
+
+func (n *node) bind(s subpath.Subpath) error {
+	_, err := n.does(0, func(d subpath.Disk) error { return d.Bind(s) })
+	return err
+}
+
+func (n *node) clean() error {
+	_, err := n.does(0, func(d subpath.Disk) error { return d.Clean(n.pod, "vol1") })
+	return err
+}
+
+// mounted are the paths at which something is mounted below the pod's volume-subpaths, seen from there.
+func (n *node) mounted() []string {
+	n.t.Helper()
+	mounts, err := n.Mounts()
+	n.must(err)
+	var at []string
+	for _, m := range mounts {
+		if rest, ok := cutDir(m.Path, n.pod+"/"+subpath.Dir); ok {
+			at = append(at, rest)
+		}
+	}
+	return at
+}
+
+func cutDir(name, dir string) (string, bool) {
+	if len(name) <= len(dir) || name[:len(dir)+1] != dir+"/" {
+		return "", false
+	}
+	return name[len(dir)+1:], true
+}
+
+// left are the files and directories below the pod's volume-subpaths, seen from there; nil where there is no such directory.
+func (n *node) left() []string {
+	n.t.Helper()
+	var all []string
+	var visit func(at string)
+	visit = func(at string) {
+		names, err := n.ReadDir(path.Join(n.pod, subpath.Dir, at))
+		if err != nil {
+			return // it is none
+		}
+		for _, name := range names {
+			all = append(all, path.Join(at, name))
+			visit(path.Join(at, name))
+		}
+	}
+	visit("")
+	return all
+}
+
+// hasSubpaths tells whether the pod has a directory for parts of volumes.
+func (n *node) hasSubpaths() bool {
+	n.t.Helper()
+	_, err := n.Stat(n.pod + "/" + subpath.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		n.t.Fatal(err)
+	}
+	return err == nil
+}
+
+func (n *node) same(what string, want, got any) {
+	n.t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		n.t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}

@@ -1,0 +1,159 @@
+package picture
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/volsim/volsim/sim/trace"
+)
+
+// server is the lane of the API server.
+const server = "API server"
+
+// driverOf is the lane of a driver: "array.csi.volsim.dev" for a call of "array.csi.volsim.dev/vol-1".
+func driverOf(r *trace.Record) string {
+	name, _, _ := strings.Cut(r.Object, "/")
+	return name
+}
+
+// driver is the lane of a driver where there is only one.
+const driver = "driver"
+
+// rank orders lanes from left to right: users, the API server, what controls, kubelets, drivers.
+func rank(name string, user, driver bool) int {
+	switch {
+	case user:
+		return 0
+	case name == server:
+		return 1
+	case driver:
+		return 4
+	case strings.HasPrefix(name, "kubelet("):
+		return 3
+	default:
+		return 2
+	}
+}
+
+// lanesOf are the lanes of those who did something, from left to right.
+func lanesOf(happened []happening) []string {
+	nameDrivers(happened)
+	names, ranks := []string{server}, map[string]int{server: rank(server, false, false)}
+	enter := func(name string, rank int) {
+		if _, has := ranks[name]; !has {
+			names = append(names, name)
+			ranks[name] = rank
+		}
+	}
+	for _, h := range happened {
+		switch h.what {
+		case wrote, refused:
+			enter(h.who, rank(h.who, !strings.Contains(h.record.Actor, "/"), false))
+		case called:
+			enter(h.who, rank(h.who, false, false))
+			enter(h.callee, rank("", false, true))
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return ranks[a] - ranks[b] })
+	return names
+}
+
+// nameDrivers gives each call the lane of its driver.
+func nameDrivers(happened []happening) {
+	names := map[string]bool{}
+	for i := range happened {
+		if h := &happened[i]; h.what == called {
+			h.callee = driverOf(h.record)
+			names[h.callee] = true
+		}
+	}
+	if len(names) > 1 {
+		return
+	}
+	for i := range happened {
+		if h := &happened[i]; h.what == called {
+			h.callee = driver
+		}
+	}
+}
+
+// rowsMax is how many rows a picture has at most: of a longer one the middle is left out.
+const rowsMax = 160
+
+// shorten leaves out the middle of what is too long.
+func shorten(all []happening) []happening {
+	rows := 0
+	for i := range all {
+		if all[i].row() {
+			rows++
+		}
+	}
+	if rows <= rowsMax {
+		return all
+	}
+	const head, tail = rowsMax / 3, rowsMax - rowsMax/3 - 1 // what is kept; one more says what is not
+	first, last, seen := 0, len(all), 0
+	for i := range all {
+		if !all[i].row() {
+			continue
+		}
+		seen++
+		switch seen {
+		case head:
+			first = i + 1
+		case rows - tail + 1:
+			last = i
+		}
+	}
+	left := happening{what: folded, words: fmt.Sprintf("… %d rows are left out", rows-head-tail)}
+	return slices.Concat(all[:first], []happening{left}, all[last:])
+}
+
+// row tells whether a picture has a row for it.
+func (h *happening) row() bool { return h.what != heard && h.what != rose }
+
+// foldMax is how many things at most may come again and again together.
+const foldMax = 12
+
+// fold replaces what happens again and again, more than twice, by a word about it.
+func fold(all []happening) []happening {
+	var rows []int // of which a picture has a row
+	for i := range all {
+		if all[i].row() {
+			rows = append(rows, i)
+		}
+	}
+	same := func(a, b int) bool {
+		x, y := &all[rows[a]], &all[rows[b]]
+		return x.what == y.what && x.who == y.who && x.words == y.words && !x.broken && !y.broken
+	}
+	var folds []happening
+	next := 0 // of all, the first that is not in folds yet
+	for at := 0; at < len(rows); at++ {
+		period, rounds := repetition(at, len(rows), same)
+		if rounds < 3 {
+			continue
+		}
+		first, last := at+period, at+period*rounds-1
+		folds = append(folds, all[next:rows[first]]...)
+		folds = append(folds, happening{what: folded, words: again(period, rounds-1)})
+		next = rows[last] + 1
+		at = last
+	}
+	return append(folds, all[next:]...)
+}
+
+// repetition finds how often what begins at a row comes again right after itself: the shortest period, and its rounds.
+func repetition(at, end int, same func(a, b int) bool) (period, rounds int) {
+	for period = 1; period <= foldMax && at+2*period <= end; period++ {
+		n := at + period
+		for n < end && same(n, n-period) {
+			n++
+		}
+		if rounds = (n - at) / period; rounds >= 3 {
+			return period, rounds
+		}
+	}
+	return 0, 1
+}

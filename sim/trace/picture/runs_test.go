@@ -1,0 +1,113 @@
+package picture_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim/trace"
+	"github.com/volsim/volsim/sim/trace/picture"
+)
+
+// run is a run to be drawn.
+type run struct {
+	records []trace.Record
+	options picture.Options
+}
+
+// runOf lives a scenario, which a change may have spoilt.
+func runOf(t testing.TB, s *scenario.Scenario, between cluster.Between) run {
+	t.Helper()
+	s.Between = between
+	r, err := s.Run(context.Background(), scenario.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Misfit != "" {
+		t.Fatalf("scenario %s: the schedule cannot be kept: %s", s.Name, r.Misfit)
+	}
+	return run{r.Trace.Records(), scenario.Picture(s, r)}
+}
+
+// kept is a scenario of a file, up to the story that may follow it there.
+func kept(t testing.TB, file string) *scenario.Scenario {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(text), "\n\n")
+	s, err := scenario.Parse(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// inBook is a scenario of the book.
+func inBook(t testing.TB, name string) *scenario.Scenario {
+	t.Helper()
+	s, err := scenario.Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// before stands between one part and the API server.
+func before(part string, stands fake.InterceptorFunc) cluster.Between {
+	return cluster.Between{Client: func(of string, client *fake.Clientset) *fake.Clientset {
+		if of != part {
+			return client
+		}
+		return client.Intercepted(stands)
+	}}
+}
+
+// careless has the PersistentVolume controller update volumes without saying which version it has seen.
+func careless() cluster.Between {
+	return before("pvcontroller", func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if volume, is := r.Body.(*corev1.PersistentVolume); is && r.Verb == "update" {
+			volume.ResourceVersion = ""
+		}
+		return serve()
+	})
+}
+
+// trusting has the protection of claims believe that there is no pod whenever it asks the API server.
+func trusting() cluster.Between {
+	return before("pvcprotection", func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if r.Verb == "list" && r.Resource.Resource == "pods" {
+			return &corev1.PodList{}, nil
+		}
+		return serve()
+	})
+}
+
+const stories = "../../../explore/scenario/testdata/"
+
+// runs are those whose pictures are kept in testdata.
+func runs(t testing.TB) map[string]run {
+	t.Helper()
+	twice := kept(t, stories+"unconditional-updates.story")
+	twice.Name = "two-binders"
+	return map[string]run{
+		"old-list":              runOf(t, kept(t, stories+"restart.story"), careless()),
+		"held-delivery":         runOf(t, kept(t, stories+"no-live-list.story"), trusting()),
+		"unconditional-updates": runOf(t, kept(t, stories+"unconditional-updates.story"), careless()),
+		"conflict":              runOf(t, twice, cluster.Between{}),
+		"kubelet-crash":         runOf(t, kept(t, stories+"kubelet/seen-and-not-looked-at.txt"), cluster.Between{}),
+		"lost-create":           runOf(t, kept(t, stories+"attach/lostcreate.txt"), cluster.Between{}),
+		"one-pod-life":          runOf(t, inBook(t, "one-pod-life"), cluster.Between{}),
+		"pod-moves":             runOf(t, inBook(t, "pod-moves"), cluster.Between{}),
+		"node-is-lost":          runOf(t, inBook(t, "node-is-lost"), cluster.Between{}),
+	}
+}

@@ -1,0 +1,123 @@
+package picture
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/volsim/volsim/sim/trace"
+)
+
+// Sequence draws who asked whom for what, in words: users, the API server, what controls, kubelets and drivers, from left to
+// right. Time runs downward. The records are read-only from then on.
+func Sequence(records []trace.Record, o Options) *Drawing {
+	return &Drawing{newSequence(newScene(records, o))}
+}
+
+// sequence is the sequence diagram.
+type sequence struct {
+	title    string
+	lanes    []string
+	messages []message
+	verdict  []string
+}
+
+// message goes from one lane to another, or is said over all (from is -1) or over one (to is -1).
+type message struct {
+	from, to int
+	what     ink
+	number   int
+	words    string
+	broken   bool
+}
+
+func newSequence(s *scene) *sequence {
+	happened := shorten(fold(s.happened))
+	p := &sequence{title: s.options.Title, lanes: lanesOf(happened)}
+	if p.title == "" {
+		p.title = "Who asked whom for what"
+	}
+	for _, v := range s.options.Verdict {
+		p.verdict = append(p.verdict, trace.Short(v))
+	}
+	at := func(name string) int { return slices.Index(p.lanes, name) }
+	for i := range happened {
+		h := &happened[i]
+		if !h.row() {
+			continue
+		}
+		if h.record != nil && h.pause() {
+			p.messages = append(p.messages, message{from: -1, to: -1, what: "note", words: fmt.Sprintf("… %s later", h.after)})
+		}
+		m := message{from: -1, to: -1, what: "hot", words: strings.TrimPrefix(h.words, h.who+" "), broken: h.broken}
+		switch h.what {
+		case wrote, refused:
+			m.from, m.to, m.what = at(h.who), at(server), strokeOf(h)
+		case called:
+			m.from, m.to, m.what = at(h.who), at(h.callee), strokeOf(h)
+		case befell:
+			m.from, m.words = at(h.who), h.words
+		case folded:
+			m.what = "note"
+		}
+		if h.record != nil {
+			m.number = number(h.record)
+		}
+		p.messages = append(p.messages, m)
+	}
+	return p
+}
+
+// pause tells whether it is worth telling how long nothing happened before.
+func (h *happening) pause() bool {
+	return h.after > 0 && (h.record.Turn != 0 || h.after >= pauseMin)
+}
+
+func (p *sequence) mermaid() string {
+	d := newSequenceDiagram(p.title, p.lanes)
+	arrows := map[ink]string{"write": "->>", "refused": "--x", "lost": "-x"}
+	for _, m := range p.messages {
+		switch {
+		case m.to >= 0:
+			d.message(m.from, arrows[m.what], m.to, m.numbered())
+		case m.from >= 0:
+			d.note(m.from, m.from, m.numbered())
+		default:
+			d.note(0, len(p.lanes)-1, m.numbered())
+		}
+	}
+	for _, v := range p.verdict {
+		d.note(0, len(p.lanes)-1, v)
+	}
+	return d.String()
+}
+
+func (m *message) numbered() string {
+	if m.number == 0 {
+		return m.words
+	}
+	return fmt.Sprintf("%d %s", m.number, m.words)
+}
+
+func (p *sequence) text() string {
+	g := newGrid(p.lanes)
+	g.words(p.title)
+	g.heads()
+	for _, m := range p.messages {
+		c := g.lanes()
+		switch {
+		case m.to >= 0 && m.what == "refused":
+			c.join(m.from, m.to, '╌', false)
+			c.put(m.from, "o")
+			c.put(m.to, "x")
+		case m.to >= 0:
+			c.join(m.from, m.to, '─', true)
+			c.put(m.from, either(m.what == "lost", "x", "o"))
+		}
+		g.row(c, m.number, m.words)
+	}
+	for _, v := range p.verdict {
+		g.words(v)
+	}
+	return g.String()
+}

@@ -1,0 +1,289 @@
+package picture
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/volsim/volsim/sim/trace"
+)
+
+// Timeline draws the phases of claims, volumes, pods and attachments, what nodes had attached, staged and published, and who
+// tried something again when, each in a lane of its own. Time runs to the right; where much happens at once it is given room.
+// The records are read-only from then on.
+func Timeline(records []trace.Record, o Options) *Drawing {
+	return &Drawing{newTimeline(newScene(records, o))}
+}
+
+// timeline is the picture. Its time are instants: each at which something changed is one, in their order.
+type timeline struct {
+	title    string
+	groups   []group
+	instants []instant
+	events   []occurrence
+	verdict  []string
+}
+
+// group are tracks of one sort.
+type group struct {
+	title  string
+	tracks []track
+}
+
+// track is a lane.
+type track struct {
+	name   string
+	under  string // what is said below the name
+	phases []phase
+	tries  []try
+}
+
+// phase is what something was like from one instant to another.
+type phase struct {
+	words    string
+	what     ink
+	from, to int
+}
+
+// try is one of something that was tried more than once.
+type try struct {
+	at     int
+	failed bool
+	words  string
+}
+
+// instant is a record at which something changed.
+type instant struct {
+	number int
+	at     time.Duration
+	step   int
+}
+
+// occurrence is what befell the world, or that something was wrong.
+type occurrence struct {
+	at    int
+	words string
+}
+
+// looks are how the states of things are drawn.
+var looks = map[string]ink{
+	"Bound": "firm", "Running": "firm", "Available": "calm", attached: "calm", staged: "half", published: "firm",
+	"Released": "past", deleting: "past", ending: "past", detaching: "past", "Succeeded": "past", "Failed": "past", "Lost": "past",
+}
+
+// headings are the titles of the groups of things, in their order.
+var headings = []struct {
+	kind  kind
+	title string
+}{
+	{claimKind, "Claims"},
+	{volumeKind, "Volumes"},
+	{podKind, "Pods"},
+	{attachmentKind, "Attachments"},
+	{mountKind, "On nodes, by the driver"},
+}
+
+func newTimeline(s *scene) *timeline {
+	p := &timeline{title: s.options.Title}
+	if p.title == "" {
+		p.title = "What was when"
+	}
+	for _, v := range s.options.Verdict {
+		p.verdict = append(p.verdict, trace.Short(v))
+	}
+	changes, retries := s.changes(), s.retries()
+	p.tell(s, changes, retries)
+	last := len(p.instants)
+	for _, h := range headings {
+		g := group{title: h.title}
+		for _, t := range things(changes, h.kind) {
+			if track := p.life(t, changes, last); len(track.phases) > 0 {
+				g.tracks = append(g.tracks, track)
+			}
+		}
+		p.add(g)
+	}
+	g := group{title: "Tried again"}
+	for _, r := range retries {
+		g.tracks = append(g.tracks, p.retry(r))
+	}
+	p.add(g)
+	return p
+}
+
+func (p *timeline) add(g group) {
+	if len(g.tracks) > 0 {
+		p.groups = append(p.groups, g)
+	}
+}
+
+// things are those of a kind, in the order in which they came.
+func things(changes []change, of kind) []thing {
+	var all []thing
+	for _, c := range changes {
+		if c.thing.kind == of && !slices.Contains(all, c.thing) {
+			all = append(all, c.thing)
+		}
+	}
+	return all
+}
+
+// tell finds the instants, and what befell the world.
+func (p *timeline) tell(s *scene, changes []change, retries []retry) {
+	matters := map[int]bool{}
+	for _, c := range changes {
+		matters[c.record.Step] = !c.before
+	}
+	for _, r := range retries {
+		for _, try := range r.tries {
+			matters[try.Step] = true
+		}
+	}
+	for i := range s.records[s.began:] {
+		r := &s.records[s.began+i]
+		broken := s.options.Broken > 0 && r.Step == s.options.Broken
+		befell := r.Kind == trace.KindEvent && r.Verb != "tick"
+		if !matters[r.Step] && !broken && !befell {
+			continue
+		}
+		p.instants = append(p.instants, instant{number(r), r.At, r.Step})
+		switch {
+		case broken:
+			p.events = append(p.events, occurrence{len(p.instants) - 1, "here a rule is broken"})
+		case befell:
+			p.events = append(p.events, occurrence{len(p.instants) - 1, trace.Short(trace.TellEvent(r.Verb, r.Object))})
+		}
+	}
+}
+
+// instant is the place of a step; of one from before it is the first.
+func (p *timeline) instant(step int) int {
+	i, _ := slices.BinarySearchFunc(p.instants, step, func(a instant, step int) int { return a.step - step })
+	return i
+}
+
+// life is the track of a thing.
+func (p *timeline) life(t thing, changes []change, last int) track {
+	k := track{name: t.name}
+	for _, c := range changes {
+		if c.thing != t {
+			continue
+		}
+		at := 0
+		if !c.before {
+			at = p.instant(c.record.Step)
+		}
+		k.end(at)
+		if c.to == gone || c.to == absent {
+			continue
+		}
+		what, known := looks[c.to]
+		if !known {
+			what = "busy"
+		}
+		k.phases = append(k.phases, phase{c.to, what, at, -1})
+	}
+	k.end(last)
+	k.phases = slices.DeleteFunc(k.phases, func(f phase) bool { return f.from == f.to })
+	return k
+}
+
+// end ends the last phase of a track, if it has not ended.
+func (k *track) end(at int) {
+	if last := len(k.phases) - 1; last >= 0 && k.phases[last].to < 0 {
+		k.phases[last].to = at
+	}
+}
+
+// retry is something that failed and was tried again.
+type retry struct {
+	who, what string
+	tries     []*trace.Record
+}
+
+// retries are what failed once at least, in the order in which each was tried first.
+func (s *scene) retries() []retry {
+	var all []retry
+	for i := s.began; i < len(s.records); i++ {
+		r := &s.records[i]
+		if r.Read || r.Kind != trace.KindAPI && r.Kind != trace.KindDriver || !s.cast.Concerns(r) {
+			continue
+		}
+		if _, told := tell(*r); !told {
+			continue
+		}
+		object := r.Object
+		if r.Kind == trace.KindAPI {
+			object = trace.Noun(object)
+		} else if _, volume, within := strings.Cut(object, "/"); within {
+			object = volume
+		}
+		who, what := s.lane(r.Actor), trace.Short(r.Verb+" "+object)
+		at := slices.IndexFunc(all, func(t retry) bool { return t.who == who && t.what == what })
+		if at < 0 {
+			at, all = len(all), append(all, retry{who: who, what: what})
+		}
+		all[at].tries = append(all[at].tries, r)
+	}
+	for i := range all {
+		all[i].tries = again2(all[i].tries)
+	}
+	return slices.DeleteFunc(all, func(t retry) bool { return len(t.tries) == 0 })
+}
+
+// again2 are the tries that belong to a failure: those that failed, and the first after each.
+func again2(tries []*trace.Record) []*trace.Record {
+	var kept []*trace.Record
+	for i, r := range tries {
+		if r.Err != nil || i > 0 && tries[i-1].Err != nil {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// retry is the track of something that was tried again: its tries, and how long was waited between them.
+func (p *timeline) retry(r retry) track {
+	k := track{name: r.who, under: r.what}
+	for i, now := range r.tries {
+		at := p.instant(now.Step)
+		k.tries = append(k.tries, try{at, now.Err != nil, tried(now)})
+		if i > 0 && r.tries[i-1].Err != nil {
+			words := ""
+			if waits := now.At - r.tries[i-1].At; waits > 0 {
+				words = fmt.Sprintf("waits %s", short(waits))
+			}
+			k.phases = append(k.phases, phase{words, "wait", p.instant(r.tries[i-1].Step), at})
+		}
+	}
+	return k
+}
+
+func tried(r *trace.Record) string {
+	words, _ := tell(*r)
+	if n := number(r); n > 0 {
+		words = fmt.Sprintf("%d %s", n, words)
+	}
+	return trace.Short(words)
+}
+
+// short is a duration without what nobody reads.
+func short(d time.Duration) string {
+	switch {
+	case d >= 10*time.Second:
+		d = d.Round(time.Second)
+	case d >= time.Second:
+		d = d.Round(10 * time.Millisecond)
+	case d >= time.Millisecond:
+		d = d.Round(time.Millisecond)
+	}
+	words := d.String()
+	if d >= time.Minute {
+		words = strings.TrimSuffix(words, "0s")
+		if strings.HasSuffix(words, "h0m") {
+			words = strings.TrimSuffix(words, "0m")
+		}
+	}
+	return words
+}

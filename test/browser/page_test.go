@@ -1,0 +1,249 @@
+package browser_test
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"iter"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+var shots = flag.String("shots", "", "the `directory` into which the tests of the page put pictures of what a browser shows; \"\": none")
+
+// browserTimeout is how long the browser has for one thing.
+const browserTimeout = 30 * time.Second
+
+// browser is a page of "volsim serve" in a real browser.
+type browser struct {
+	t       *testing.T
+	ctx     context.Context
+	console iter.Seq2[chromedp.ConsoleMessage, error]
+}
+
+// browse serves a world and opens its page.
+func browse(t *testing.T, args ...string) *browser {
+	t.Helper()
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skipf("there is no chromium: %v (apt-get install --no-install-recommends chromium)", err)
+	}
+	link := servePage(t, args...)
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
+		chromedp.WindowSize(1280, 800))
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	b := &browser{t: t, ctx: ctx, console: chromedp.Console(ctx)}
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil {
+			t.Errorf("end the browser: %v", err)
+		}
+		cancel()
+	})
+	b.do(chromedp.Navigate(link), chromedp.WaitVisible(chromedp.CSS("#objects tr")))
+	return b
+}
+
+// servePage runs "volsim serve" until the test is over, and returns the link to its page.
+func servePage(t *testing.T, args ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	program := filepath.Join(dir, "volsim")
+	if out, err := exec.Command("go", "build", "-C", "../..", "-o", program, "./cmd/volsim").CombinedOutput(); err != nil {
+		t.Fatalf("build volsim: %v: %s", err, out)
+	}
+	serve := exec.Command(program, append([]string{"serve", "--kubeconfig", filepath.Join(dir, "config")}, args...)...)
+	out, err := serve.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve.Stderr = os.Stderr
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = serve.Process.Signal(os.Interrupt)
+		if err := serve.Wait(); err != nil {
+			t.Errorf("volsim serve: %v", err)
+		}
+	})
+	lines := bufio.NewScanner(out)
+	link := ""
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "stop with") {
+		if url, is := strings.CutPrefix(lines.Text(), "page     "); is {
+			link = url
+		}
+	}
+	if link == "" {
+		t.Fatalf("volsim serve has printed no link: %v", lines.Err())
+	}
+	go func() {
+		for lines.Scan() {
+			continue
+		}
+	}()
+	return link
+}
+
+func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, browserTimeout)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		b.t.Fatalf("%v; the page says:\n%s", err, b.text())
+	}
+}
+
+// text is all that the page says.
+func (b *browser) text() string {
+	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.body.innerText"))
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// click clicks on what is there, or will be, once it can be clicked on. The page may make it anew at any moment, so it is found
+// and clicked on in one go.
+func (b *browser) click(selector string) {
+	b.t.Helper()
+	b.see(selector+" to click on", fmt.Sprintf(
+		"(e => e && e.checkVisibility() && !e.disabled && (e.click(), true))(document.querySelector(%q))", selector))
+}
+
+// operate does an operation by typing it.
+func (b *browser) operate(op string) {
+	b.t.Helper()
+	b.do(chromedp.SetValue(chromedp.CSS("#op"), op))
+	b.click("#do")
+}
+
+// see waits until something is seen: an expression of JavaScript about the page.
+func (b *browser) see(what, expression string) {
+	b.t.Helper()
+	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(browserTimeout))); err != nil {
+		b.t.Fatalf("not seen: %s: %v; the page says:\n%s", what, err, b.text())
+	}
+}
+
+// says waits until an element has a text.
+func (b *browser) says(selector, text string) {
+	b.t.Helper()
+	b.see(selector+" says "+text, fmt.Sprintf("[...document.querySelectorAll(%q)].some(e => e.checkVisibility() && e.textContent.includes(%q))", selector, text))
+}
+
+// drawn waits until the diagram has a text.
+func (b *browser) drawn(text string) {
+	b.t.Helper()
+	b.see("the diagram has "+text, fmt.Sprintf("[...document.getElementById('diagram').shadowRoot.querySelectorAll('text')].some(e => e.textContent.includes(%q))", text))
+}
+
+// quiet fails the test if the browser has complained of anything, other than of answers that say what is wrong.
+func (b *browser) quiet() {
+	b.t.Helper()
+	const last = "that is all"
+	if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[any](fmt.Sprintf("console.log(%q)", last))); err != nil {
+		b.t.Fatal(err)
+	}
+	for message, err := range b.console {
+		switch {
+		case err != nil:
+			b.t.Fatal(err)
+		case message.Text == last:
+			return
+		case message.Source == "network" && strings.Contains(message.Text, "422"):
+		default:
+			b.t.Errorf("the browser complains: %s", message)
+		}
+	}
+}
+
+// shoot makes a picture of what is seen, if pictures are wanted.
+func (b *browser) shoot(name string, width, height int64, scheme string) {
+	if *shots == "" {
+		return
+	}
+	b.t.Helper()
+	b.do(chromedp.EmulateViewport(width, height))
+	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	}); err != nil {
+		b.t.Fatal(err)
+	}
+	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(*shots, name+".png"), png, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestPageMovesAWorldByHand(t *testing.T) {
+	b := browse(t, "--by-hand")
+	b.says("#next-panel", "Nothing, until a timer fires or somebody acts")
+	b.shoot("begin-light", 1280, 800, "light")
+	b.operate("create claim data 64Mi")
+	b.says("#objects", "claim default/data")
+	b.says("#objects .belief", "pvcontroller has not heard of it")
+	b.drawn("asks for 64Mi of storage")
+	b.click("#step")
+	b.says("#said", "hears that claim default/data is there")
+	b.shoot("claim-light", 1280, 800, "light")
+
+	b.says("#next li", "the claim cache of provisioner")
+	b.click(`[data-key="hold provisioner/cache persistentvolumeclaims"]`)
+	b.says("#next li.held", "the claim cache of provisioner")
+	b.click("#rest")
+	b.says("#said", "while these are held: provisioner/cache persistentvolumeclaims")
+	b.says("#objects .belief", "provisioner has not heard of it")
+	b.shoot("held-dark", 1280, 800, "dark")
+	b.shoot("held-light", 1280, 800, "light")
+	b.click(`[data-key="hold provisioner/cache persistentvolumeclaims"]`)
+	b.operate("create pod web data on=node-1")
+	b.operate("step 12")
+	b.click(`#parts [data-key="crash pvcontroller"]`)
+	b.drawn("pvcontroller")
+	b.operate("nonsense")
+	b.says("#said.wrong", "nonsense")
+	b.shoot("error-light", 1280, 800, "light")
+	b.click("#rest")
+	b.says("#objects", "Running on node-1")
+	b.shoot("running-light", 1280, 800, "light")
+	b.shoot("running-dark", 1280, 800, "dark")
+	b.shoot("running-narrow", 420, 900, "light")
+	b.shoot("running-large", 1680, 1100, "light")
+	// One less, and then at a pace that can be seen until nothing is left.
+	b.click("#back")
+	b.says("#said", "without: rest")
+	b.do(chromedp.SetJavascriptAttribute(chromedp.CSS("#speed"), "value", "6"))
+	b.click("#run")
+	b.says("#objects", "Running on node-1")
+	b.says("#said", "nothing is left to happen")
+	b.see("it pauses by itself", `document.getElementById("pause").disabled && !document.getElementById("run").disabled`)
+	b.click("#tab-story")
+	b.says("#story", "crash pvcontroller")
+	b.shoot("story-light", 1280, 800, "light")
+	b.click("#tab-events")
+	b.says("#events", "SuccessfulAttachVolume")
+	b.shoot("events-dark", 1280, 800, "dark")
+	b.quiet()
+}
+
+func TestPageShowsALiveWorld(t *testing.T) {
+	b := browse(t, "--devices", "array")
+	b.says("#live", "volsim serve --by-hand")
+	b.says("#objects", "node node-1")
+	b.shoot("live-light", 1280, 800, "light")
+	b.shoot("live-narrow-dark", 420, 900, "dark")
+	b.quiet()
+}

@@ -1,0 +1,111 @@
+package addiff
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/test/conformance/upstreamad"
+)
+
+// loopPeriod is how often upstream's controller looks at everything. It is ten times what it is by default, which makes
+// nothing but time.
+const loopPeriod = time.Second
+
+// leftover is how long what a controller has begun may go on after its end: a bubble may end when nobody is left in it.
+//
+// Upstream: pkg/volume/csi csiTimeout (2 min).
+const leftover = 3 * time.Minute
+
+// upstream is a world with upstream's controller, in a bubble.
+type upstream struct {
+	server *fake.Server
+	faults *faults
+	events atomic.Int64
+	stop   func()
+}
+
+// liveUpstream has upstream's controller live through a history for as long as its states are as wanted, or all of it if
+// want is nil.
+func liveUpstream(t *testing.T, h history, want []state) (l life) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &upstream{faults: newFaults()}
+		w.faults.Caller = sim.Direct()
+		w.server = fake.NewServer(fake.Config{Now: time.Now, Empty: true})
+		u := newUser(w.server, w.server.Client(sim.Direct()), observe(w.server), w.faults, time.Now)
+		u.down = func(meanwhile func() error) error {
+			w.stop()
+			err := meanwhile()
+			w.start(t, u)
+			return err
+		}
+		l = u.live(h, func(u *user) { w.start(t, u) }, pass, want)
+		w.stop()
+		time.Sleep(leftover)
+	})
+	return l
+}
+
+// pass lets time pass.
+func pass(d time.Duration) error {
+	synctest.Wait()
+	time.Sleep(d)
+	synctest.Wait()
+	return nil
+}
+
+func (w *upstream) start(t *testing.T, u *user) {
+	ctx, cancel := context.WithCancel(t.Context())
+	timers := upstreamad.DefaultTimers
+	timers.ReconcilerLoopPeriod = loopPeriod
+	wait, err := upstreamad.Start(ctx, upstreamad.Config{
+		Client: renaming{w.server.Client(w.faults), &w.events}, Timers: timers, DisableForceDetach: !u.forces,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.stop = func() {
+		cancel()
+		wait()
+	}
+}
+
+// renaming is a client that gives events names of their own. Upstream makes them of the object's name and the time, which
+// in a bubble stands still: of two events about an object the second would be refused.
+type renaming struct {
+	kubernetes.Interface
+	count *atomic.Int64
+}
+
+func (r renaming) CoreV1() typedcorev1.CoreV1Interface {
+	return renamingCore{r.Interface.CoreV1(), r.count}
+}
+
+type renamingCore struct {
+	typedcorev1.CoreV1Interface
+	count *atomic.Int64
+}
+
+func (r renamingCore) Events(namespace string) typedcorev1.EventInterface {
+	return renamingEvents{r.CoreV1Interface.Events(namespace), r.count}
+}
+
+type renamingEvents struct {
+	typedcorev1.EventInterface
+	count *atomic.Int64
+}
+
+func (r renamingEvents) CreateWithEventNamespace(e *corev1.Event) (*corev1.Event, error) {
+	e = e.DeepCopy()
+	e.Name = fmt.Sprintf("%s.%d", e.Name, r.count.Add(1))
+	return r.EventInterface.CreateWithEventNamespaceWithContext(ctx, e)
+}

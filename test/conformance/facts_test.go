@@ -1,0 +1,121 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	clientrest "k8s.io/client-go/rest"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/apiserver"
+	"github.com/volsim/volsim/fake/facts"
+	"github.com/volsim/volsim/sim/trace"
+)
+
+// factMax bounds a fact that waits for an event that does not come.
+const factMax = 30 * time.Second
+
+// TestFactsAreFacts puts what we say of the API server to a real one.
+func TestFactsAreFacts(t *testing.T) {
+	cfg := realServer(t)
+	transport, err := clientrest.TransportFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := facts.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire := facts.HTTP(cfg.Host, transport, true)
+	if err := facts.Install(t.Context(), wire); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		t.Run(f.String(), func(t *testing.T) { check(t, wire, f) })
+	}
+}
+
+func check(t *testing.T, way facts.Way, f facts.Fact) {
+	if why := f.Skips(way.Traits()); why != "" {
+		t.Skip(why)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), factMax)
+	defer cancel()
+	switch err := facts.Check(ctx, way, f); {
+	case errors.Is(err, facts.ErrUnspeakable):
+		t.Skip(err)
+	case err != nil:
+		t.Error(err)
+	}
+}
+
+// direct is a Caller that goes straight ahead and records nothing.
+type direct struct{}
+
+func (direct) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
+func (direct) Now() time.Time                                                 { return time.Now() }
+
+// fasterMin is how much faster than a real server the one in memory must be.
+const fasterMin = 20
+
+// BenchmarkCreate creates claims one after the other through a rest.Config: of the server in memory, and of a real one.
+func BenchmarkCreate(b *testing.B) {
+	b.Run("memory", func(b *testing.B) {
+		createClaims(b, apiserver.NewConfig(fake.NewServer(fake.Config{Now: time.Now}), direct{}))
+	})
+	b.Run("kube-apiserver", func(b *testing.B) { createClaims(b, realServer(b)) })
+}
+
+func createClaims(b *testing.B, cfg *clientrest.Config) {
+	b.Helper()
+	c, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := 0; b.Loop(); i++ {
+		if err := createClaim(b.Context(), c, i); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func createClaim(ctx context.Context, c kubernetes.Interface, i int) error {
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("claim-%d", i)},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			},
+		},
+	}
+	_, err := c.CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{})
+	return err
+}
+
+// TestMemoryIsFaster compares a thousand creations.
+func TestMemoryIsFaster(t *testing.T) {
+	took := func(cfg *clientrest.Config) time.Duration {
+		c := kubernetes.NewForConfigOrDie(cfg)
+		begin := time.Now()
+		for i := range 1000 {
+			if err := createClaim(t.Context(), c, i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return time.Since(begin)
+	}
+	is := took(realServer(t))
+	ours := took(apiserver.NewConfig(fake.NewServer(fake.Config{Now: time.Now}), direct{}))
+	t.Logf("a thousand creations: %v, a real server %v: %.0f times", ours, is, float64(is)/float64(ours))
+	if is < fasterMin*ours {
+		t.Errorf("%v is not %d times faster than %v", ours, fasterMin, is)
+	}
+}

@@ -1,0 +1,503 @@
+package conformance_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	clientgo "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/kubernetes/pkg/volume"
+	volumetesting "k8s.io/kubernetes/pkg/volume/testing"
+	volumetypes "k8s.io/kubernetes/pkg/volume/util/types"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/kubelet"
+	"github.com/volsim/volsim/kubelet/pluginmanager"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/array"
+	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/nodefs"
+	"github.com/volsim/volsim/sidecars/registrar"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/sim/trace"
+	"github.com/volsim/volsim/test/conformance/upstreamvm"
+	"github.com/volsim/volsim/volumemanager"
+)
+
+// The node of these worlds, its kubelet's directory and its driver's socket.
+const (
+	mountNode     = "node-1"
+	mountRoot     = "/kubelet"
+	mountEndpoint = mountRoot + "/plugins/array/csi.sock"
+)
+
+// mountWorld is an API server and one node, to which volumes are attached before anything is timed.
+type mountWorld interface {
+	// run creates pods on the node, and returns when all their volumes are mounted.
+	run(ctx context.Context, pods []*corev1.Pod) error
+	// stop ends it, and returns when it has ended.
+	stop()
+}
+
+// mountVariants are ours and upstream's, with so many volumes attached to the node. Ours is a whole kubelet, on our live host
+// and our API server, and the array's CSI driver, called on the spot, or behind gRPC: a pod is done when the API server has it as
+// running. Upstream's is the volume manager alone, on client-go's fake clientset and upstream's fake plugin, which makes a
+// directory: a pod is done when WaitForAttachAndMount returns.
+//
+// Upstream's mounts nothing before it was told that a volume is reported in use. A kubelet tells it so after each patch of its
+// Node's status, which is each ten seconds (nodeStatusUpdateFrequency, and up to 4 % more: pkg/kubelet Run, syncNodeStatus,
+// markVolumesFromNode, v1.36), and not sooner when there is something new; ours patches when there is. How often it is told here is
+// in the variant's name: upstream-10s as a kubelet does, with pods that come in the middle between two reports; upstream-100ms as
+// the tests of upstream's volume manager do; and upstream-10ms, which no kubelet does, so that next to nothing is waited for but
+// its own loops.
+var mountVariants = []struct {
+	name string
+	make func(tb testing.TB, volumes int) (mountWorld, error)
+}{
+	{"volsim", func(tb testing.TB, volumes int) (mountWorld, error) {
+		return newOurMounting(tb.Context(), volumes, onTheSpot)
+	}},
+	{"volsim-grpc", func(tb testing.TB, volumes int) (mountWorld, error) {
+		return newOurMounting(tb.Context(), volumes, csi.Serve)
+	}},
+	{"upstream-10ms", upstreamMountingTold(10 * time.Millisecond)},
+	{"upstream-100ms", upstreamMountingTold(100 * time.Millisecond)},
+	{"upstream-10s", upstreamMountingTold(10 * time.Second)},
+}
+
+// onTheSpot is csi.Serve without a server.
+func onTheSpot(csi.Register) (*csi.Server, error) { return nil, nil }
+
+// ourMounting is ours.
+type ourMounting struct {
+	host   *sim.Live
+	server *fake.Server
+	driver *csi.Server // nil: it is called on the spot
+	user   kubernetes.Interface
+
+	mu      sync.Mutex
+	running int           // guarded by mu: pods that are
+	want    int           // guarded by mu
+	reached chan struct{} // guarded by mu: closed when so many pods are running
+}
+
+func newOurMounting(ctx context.Context, volumes int, serve func(csi.Register) (*csi.Server, error)) (*ourMounting, error) {
+	w := &ourMounting{host: sim.NewLive(sim.LiveConfig{Log: &trace.Log{Max: bindRecords}})}
+	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
+	w.server.OnCommit(w.saw)
+	w.user = w.server.Client(w.host.Outside())
+	disks := array.New(array.Config{CapacityBytes: 1 << 50})
+	fs := nodefs.NewMemory("/")
+	announces := registrar.New(array.DriverName, mountEndpoint)
+	node := disks.Node(mountNode, fs)
+	services := func(r grpc.ServiceRegistrar) {
+		csispec.RegisterIdentityServer(r, disks.Identity())
+		csispec.RegisterNodeServer(r, node)
+		announces.Offer(r)
+	}
+	var err error
+	w.driver, err = serve(services)
+	if err != nil {
+		return nil, err
+	}
+	conn := csi.Direct(services)
+	if w.driver != nil {
+		conn = w.driver.Conn()
+	}
+	sockets := &pluginmanager.Memory{}
+	sockets.Put(mountEndpoint, conn)
+	sockets.Put(mountRoot+"/plugins_registry/array-reg.sock", conn)
+	attached, err := attachDisks(ctx, disks.Controller(), volumes)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.server.Add(attached...); err != nil {
+		return nil, err
+	}
+	component := w.host.Component("kubelet")
+	_, err = kubelet.New(kubelet.Config{
+		Component: component, Client: w.server.Client(component).Sharing(), Node: mountNode, Root: mountRoot, FS: fs, Exports: nodefs.NewMemory("/"),
+		Informers: w.server.Informers(component,
+			fake.Selection{Resource: "pods", Fields: "spec.nodeName=" + mountNode},
+			fake.Selection{Resource: "nodes", Fields: "metadata.name=" + mountNode},
+			fake.Selection{Resource: "persistentvolumeclaims", Concerns: func(was, is fake.Object) bool {
+				before, _ := was.(*corev1.PersistentVolumeClaim)
+				after, _ := is.(*corev1.PersistentVolumeClaim)
+				return volumemanager.Resized(before, after)
+			}}),
+		BootID: "1", Sockets: sockets, Dial: func(driver, endpoint string) (grpc.ClientConnInterface, error) {
+			conn, err := sockets.Dial(endpoint)
+			return csi.Suspend(component, driver, conn), err
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.host.Start()
+	return w, w.host.Wait(ctx, "the driver to register", func() bool {
+		object, ok := w.server.Get("csinodes", "", mountNode)
+		return ok && len(object.(*storagev1.CSINode).Spec.Drivers) == 1
+	})
+}
+
+// attachDisks makes volumes of the array that are attached to the node: their objects, and the node.
+func attachDisks(ctx context.Context, controller csispec.ControllerServer, volumes int) ([]runtime.Object, error) {
+	capability := &csispec.VolumeCapability{
+		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+		AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{}},
+	}
+	node := mountNodeObject()
+	objects := []runtime.Object{node}
+	for i := range volumes {
+		made, err := controller.CreateVolume(ctx, &csispec.CreateVolumeRequest{
+			Name: mountName(i), VolumeCapabilities: []*csispec.VolumeCapability{capability},
+			CapacityRange: &csispec.CapacityRange{RequiredBytes: 1 << 30},
+		})
+		if err != nil {
+			return nil, err
+		}
+		handle := made.GetVolume().GetVolumeId()
+		published, err := controller.ControllerPublishVolume(ctx, &csispec.ControllerPublishVolumeRequest{
+			VolumeId: handle, NodeId: mountNode, VolumeCapability: capability,
+		})
+		if err != nil {
+			return nil, err
+		}
+		source := corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: array.DriverName, VolumeHandle: handle}}
+		claim, pv := mountPair(i, source)
+		attachment := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: csi.AttachmentName(handle, array.DriverName, mountNode)}}
+		attachment.Spec = storagev1.VolumeAttachmentSpec{
+			Attacher: array.DriverName, NodeName: mountNode, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv.Name},
+		}
+		attachment.Status = storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: published.GetPublishContext()}
+		objects = append(objects, claim, pv, attachment)
+		node.Status.VolumesAttached = append(node.Status.VolumesAttached, corev1.AttachedVolume{
+			Name: plugins.UniqueVolumeName(csi.PluginName, csi.VolumeName(array.DriverName, handle)),
+		})
+	}
+	return objects, nil
+}
+
+func (w *ourMounting) saw(commit fake.Commit) {
+	pod, is := commit.After.(*corev1.Pod)
+	if !is || pod.Status.Phase != corev1.PodRunning || commit.Before == nil || commit.Before.(*corev1.Pod).Status.Phase == corev1.PodRunning {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running++; w.running == w.want {
+		close(w.reached)
+	}
+}
+
+// expect has reached closed when n more pods are running.
+func (w *ourMounting) expect(n int) (reached chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running, w.want, w.reached = 0, n, make(chan struct{})
+	return w.reached
+}
+
+func (w *ourMounting) run(ctx context.Context, pods []*corev1.Pod) error {
+	reached := w.expect(len(pods))
+	for _, pod := range pods {
+		if _, err := w.user.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-reached:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *ourMounting) stop() {
+	w.host.Close()
+	if w.driver == nil {
+		return
+	}
+	if err := w.driver.Stop(); err != nil {
+		panic(err)
+	}
+}
+
+// upstreamMounting is upstream's.
+type upstreamMounting struct {
+	manager *upstreamvm.Manager
+	cancel  context.CancelFunc
+	wait    func()
+	begun   chan struct{} // closed when the first pods come
+}
+
+// fakePlugin is the name of upstream's fake plugin.
+const fakePlugin = "fake"
+
+// upstreamMountingTold is upstream's, told so often that all volumes are reported in use.
+func upstreamMountingTold(each time.Duration) func(tb testing.TB, volumes int) (mountWorld, error) {
+	return func(tb testing.TB, volumes int) (mountWorld, error) { return newUpstreamMounting(tb, volumes, each) }
+}
+
+func newUpstreamMounting(tb testing.TB, volumes int, each time.Duration) (mountWorld, error) {
+	node := mountNodeObject()
+	objects := []runtime.Object{node}
+	names := make([]corev1.UniqueVolumeName, volumes)
+	for i := range volumes {
+		claim, pv := mountPair(i, corev1.PersistentVolumeSource{RBD: &corev1.RBDPersistentVolumeSource{RBDImage: mountName(i)}})
+		objects = append(objects, claim, pv)
+		names[i] = corev1.UniqueVolumeName(fakePlugin + "/" + mountName(i))
+		node.Status.VolumesAttached = append(node.Status.VolumesAttached, corev1.AttachedVolume{Name: names[i], DevicePath: "/dev/vdb-test"})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m, wait, err := upstreamvm.Start(ctx, upstreamvm.Config{
+		Client: clientgo.NewSimpleClientset(objects...), Node: mountNode, Root: tb.TempDir(),
+		Plugins: []volume.VolumePlugin{&volumetesting.FakeVolumePlugin{PluginName: fakePlugin}},
+	})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	m.NodeSeen(node)
+	w := &upstreamMounting{manager: m, cancel: cancel, wait: wait, begun: make(chan struct{})}
+	go func() {
+		select {
+		case <-w.begun:
+		case <-ctx.Done():
+			return
+		}
+		time.Sleep(each / 2) // they come in the middle
+		for ctx.Err() == nil {
+			m.MarkVolumesAsReportedInUse(names)
+			time.Sleep(each)
+		}
+	}()
+	return w, nil
+}
+
+func (w *upstreamMounting) run(ctx context.Context, pods []*corev1.Pod) error {
+	ended := make(chan error, len(pods))
+	close(w.begun)
+	for _, pod := range pods {
+		w.manager.AddPod(pod)
+	}
+	for _, pod := range pods {
+		go func() { ended <- w.manager.WaitForAttachAndMount(ctx, pod) }()
+	}
+	for range pods {
+		if err := <-ended; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *upstreamMounting) stop() {
+	w.cancel()
+	w.wait()
+}
+
+func mountNodeObject() *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: mountNode, Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+	}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return node
+}
+
+func mountName(i int) string { return fmt.Sprintf("data-%05d", i) }
+
+// mountPair is a claim bound to a volume.
+func mountPair(i int, source corev1.PersistentVolumeSource) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
+	name, mode := mountName(i), corev1.PersistentVolumeFilesystem
+	uid := types.UID("uid-of-" + name)
+	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: uid}}
+	claim.Spec.AccessModes, claim.Spec.Resources.Requests, claim.Spec.VolumeName = modes, size, name
+	claim.Spec.VolumeMode = &mode
+	claim.Status.Phase, claim.Status.Capacity = corev1.ClaimBound, size
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pv.Spec.Capacity, pv.Spec.AccessModes, pv.Spec.VolumeMode = size, modes, &mode
+	pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: name, UID: uid}
+	pv.Spec.PersistentVolumeSource = source
+	return claim, pv
+}
+
+// mountPods are p pods of v volumes each, every volume used by one of them.
+func mountPods(p, v int) []*corev1.Pod {
+	pods := make([]*corev1.Pod, p)
+	for i := range pods {
+		name := fmt.Sprintf("pod-%05d", i)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-of-" + name)}}
+		pod.Spec.NodeName = mountNode
+		container := corev1.Container{Name: "main", Image: "none"}
+		for j := range v {
+			data := fmt.Sprintf("data-%d", j)
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: data, VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: mountName(i*v + j)},
+			}})
+			container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: data, MountPath: "/" + data})
+		}
+		pod.Spec.Containers = []corev1.Container{container}
+		pods[i] = pod
+	}
+	return pods
+}
+
+// mountSizes are how many pods there are, with how many volumes each.
+var mountSizes = []struct{ pods, volumes int }{{1, 1}, {100, 1}, {1_000, 1}, {250, 10}, {1_000, 4}}
+
+// BenchmarkMount has a node mount the volumes of pods: from the first pod's creation until all are mounted. All is attached.
+//
+// cpu-µs/volume is what all goroutines together took, for ours the API server and the driver included.
+func BenchmarkMount(b *testing.B) {
+	for _, v := range mountVariants {
+		for _, size := range mountSizes {
+			b.Run(fmt.Sprintf("%s/%dx%d", v.name, size.pods, size.volumes), func(b *testing.B) {
+				b.ReportAllocs()
+				volumes := size.pods * size.volumes
+				var busy time.Duration
+				for b.Loop() {
+					b.StopTimer()
+					w, err := v.make(b, volumes)
+					if err != nil {
+						b.Fatal(err)
+					}
+					pods := mountPods(size.pods, size.volumes)
+					heap() // what the set-up left is collected
+					began := cpu(b)
+					b.StartTimer()
+					err = w.run(b.Context(), pods)
+					b.StopTimer()
+					busy += cpu(b) - began
+					w.stop()
+					if err != nil {
+						b.Fatal(err)
+					}
+					b.StartTimer()
+				}
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*volumes), "µs/volume")
+				b.ReportMetric(float64(busy.Microseconds())/float64(b.N*volumes), "cpu-µs/volume")
+			})
+		}
+	}
+}
+
+// BenchmarkMountedIdle is the CPU that a node of 1,000 mounted volumes takes in ten seconds in which nothing happens:
+// idle-cpu-ms.
+func BenchmarkMountedIdle(b *testing.B) {
+	for _, v := range mountVariants {
+		b.Run(v.name, func(b *testing.B) {
+			const volumes = 1_000
+			w, err := v.make(b, volumes)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer w.stop()
+			if err := w.run(b.Context(), mountPods(volumes, 1)); err != nil {
+				b.Fatal(err)
+			}
+			time.Sleep(time.Second) // what was left to tell is told
+			heap()
+			for b.Loop() {
+				began := cpu(b)
+				time.Sleep(10 * time.Second)
+				b.ReportMetric(float64((cpu(b)-began).Microseconds())/1000, "idle-cpu-ms")
+			}
+		})
+	}
+}
+
+// BenchmarkPodAlone is a node with nothing else to do that is given a pod of one volume: from the pod's binding to the node
+// until it is running.
+func BenchmarkPodAlone(b *testing.B) {
+	w, err := newOurMounting(b.Context(), 1, onTheSpot)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.stop()
+	pod := mountPods(1, 1)[0]
+	pod.UID, pod.Spec.NodeName = "", ""
+	pods := w.user.CoreV1().Pods(pod.Namespace)
+	for b.Loop() {
+		b.StopTimer()
+		if _, err := pods.Create(b.Context(), pod, metav1.CreateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		reached := w.expect(1)
+		b.StartTimer()
+		err := pods.Bind(b.Context(), &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: mountNode},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		<-reached
+		b.StopTimer()
+		if err := pods.Delete(b.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		err = w.host.Wait(b.Context(), "the pod and its volume to go", func() bool {
+			object, _ := w.server.Get("nodes", "", mountNode)
+			return w.server.Count("pods") == 0 && len(object.(*corev1.Node).Status.VolumesInUse) == 0
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/1000, "ms/pod")
+}
+
+// TestMount has each variant mount what the benchmark mounts.
+func TestMount(t *testing.T) {
+	const pods, volumes = 5, 3
+	for _, v := range mountVariants {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel() // one of them waits for long
+			w, err := v.make(t, pods*volumes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.stop()
+			if err := w.run(t.Context(), mountPods(pods, volumes)); err != nil {
+				t.Fatal(err)
+			}
+			switch w := w.(type) {
+			case *ourMounting:
+				staged, published := 0, 0
+				for _, r := range w.host.Log().Records() {
+					switch {
+					case strings.HasPrefix(r.Action.Verb, "NodeStageVolume"):
+						staged++
+					case strings.HasPrefix(r.Action.Verb, "NodePublishVolume"):
+						published++
+					}
+				}
+				if staged != pods*volumes || published != pods*volumes {
+					t.Errorf("%d volumes staged, %d published; want %d", staged, published, pods*volumes)
+				}
+			case *upstreamMounting:
+				for _, pod := range mountPods(pods, volumes) {
+					if mounted := w.manager.GetMountedVolumesForPod(volumetypes.UniquePodName(pod.UID)); len(mounted) != volumes {
+						t.Errorf("%s has %d volumes mounted; want %d", pod.Name, len(mounted), volumes)
+					}
+				}
+			}
+		})
+	}
+}
