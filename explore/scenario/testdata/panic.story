@@ -20,8 +20,8 @@ violates: L7
   13  pvcontroller reserves volume disk-1 for claim default/wiki (rv 10)
   15  pvcontroller marks volume disk-1 Bound (rv 11)
 broken: L7: pvcontroller/claims panics: the map is nil
-  in scenario_test.TestStories.fragile.func16.1 (broken_test.go:N)
-  in scenario_test.deceived.func1 (broken_test.go:N)
+  in explore/scenario_test.TestStories.fragile.func16.1 (broken_test.go:N)
+  in explore/scenario_test.deceived.func1 (broken_test.go:N)
   in pvcontroller.(*Controller).writeClaim (bind.go:N)
   in pvcontroller.(*Controller).point (bind.go:N)
   in pvcontroller.(*Controller).bind (bind.go:N)
