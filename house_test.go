@@ -135,7 +135,7 @@ var testOnly = []string{"pgregory.net/rapid", "github.com/google/go-cmp", "githu
 var clockCalls = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
 // mayUseClock are the places that may: the live host, the command, and the waits for a device to go away.
-var mayUseClock = []string{"sim/", "cmd/", "examples/", "internal/loopdev/loopdev.go", "internal/lvm2/wait.go"}
+var mayUseClock = []string{"sim/", "cmd/", "examples/", "internal/loopdev/loopdev.go", "internal/lvm2/retry.go"}
 
 // badNames say nothing of what is in them.
 var badNames = []string{"util", "utils", "common", "helpers", "helper", "types", "base", "misc", "new", "shared"}

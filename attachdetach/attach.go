@@ -28,7 +28,7 @@ func (c *Controller) attach(d *Desired) {
 		Run: func(ctx context.Context) (err error) {
 			devicePath, err = attacher.Attach(ctx, spec, node)
 			if err == nil && uncertain {
-				err = c.confirm(ctx, volume, node, plugins.Present)
+				err = c.confirm(ctx, volume, node, plugins.Attached)
 			}
 			return err
 		},
@@ -79,7 +79,7 @@ func (c *Controller) detach(ctx context.Context, a *Attachment) error {
 	}
 	a.DetachTried = c.cfg.Component.Now()
 	if d.safety.Forced() {
-		c.cfg.Component.Note(trace.Action{Kind: trace.KindWork, Verb: "force-detach", Object: string(a.Volume)},
+		c.cfg.Component.Record(trace.Action{Kind: trace.KindWork, Verb: "force-detach", Object: string(a.Volume)},
 			trace.Outcome{Detail: fmt.Sprintf("from %s: %s", a.Node, d.safety)})
 	}
 	c.start(executor.Operation{
@@ -107,7 +107,7 @@ func (c *Controller) runDetach(ctx context.Context, a *Attachment, timeout bool)
 		err = attacher.Detach(ctx, name, a.Node)
 	}
 	if err == nil && a.State == Uncertain {
-		err = c.confirm(ctx, a.Volume, a.Node, plugins.Absent)
+		err = c.confirm(ctx, a.Volume, a.Node, plugins.Detached)
 	}
 	if err != nil {
 		return fmt.Errorf("detach volume %q from node %q: %w", a.Volume, a.Node, err)

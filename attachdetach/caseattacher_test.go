@@ -27,7 +27,7 @@ const askedAgain = time.Second
 // for it attaches, what one is deleted for it detaches. It answers ok at once, unless the case's script has a line for the call:
 // "CALL -> ANSWER", the next one that is there for it.
 type caseAttacher struct {
-	component *sim.Component
+	component *sim.Process
 	client    kubernetes.Interface
 	run       *caseRun
 	script    []casefile.Line
@@ -39,7 +39,7 @@ type caseAttacher struct {
 
 func newCaseAttacher(r *caseRun) *caseAttacher {
 	a := &caseAttacher{
-		component: r.host.Component("attacher"), run: r,
+		component: r.host.Process("attacher"), run: r,
 		next: map[string]int{}, attached: map[string]map[string]bool{}, busy: map[string]bool{}, dirty: true,
 	}
 	a.client = r.server.Client(a.component)

@@ -69,20 +69,20 @@ func readNode(all []casefile.Word) (*corev1.Node, error) {
 	ready := corev1.ConditionTrue
 	for _, w := range all[1:] {
 		switch {
-		case w.Key == "unmanaged" && !w.Has:
+		case w.Key == "unmanaged" && !w.HasValue:
 			n.Annotations = nil
-		case w.Key == "not-ready" && !w.Has:
+		case w.Key == "not-ready" && !w.HasValue:
 			ready = corev1.ConditionFalse
-		case w.Key == "unknown" && !w.Has:
+		case w.Key == "unknown" && !w.HasValue:
 			ready = corev1.ConditionUnknown
-		case w.Key == "out-of-service" && !w.Has:
+		case w.Key == "out-of-service" && !w.HasValue:
 			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
-		case w.Key == "attached" && w.Has:
+		case w.Key == "attached" && w.HasValue:
 			for each := range splitList(w.Value) {
 				handle, path, _ := strings.Cut(each, ":")
 				n.Status.VolumesAttached = append(n.Status.VolumesAttached, corev1.AttachedVolume{Name: uniqueName(handle), DevicePath: path})
 			}
-		case w.Key == "in-use" && w.Has:
+		case w.Key == "in-use" && w.HasValue:
 			for each := range splitList(w.Value) {
 				n.Status.VolumesInUse = append(n.Status.VolumesInUse, uniqueName(each))
 			}
@@ -124,12 +124,12 @@ func tellNode(n *corev1.Node) string {
 		all = append(all, casefile.Word{Key: "out-of-service"})
 	}
 	if len(n.Status.VolumesAttached) > 0 {
-		all = append(all, casefile.With("attached", attachedList(n)))
+		all = append(all, casefile.KeyValue("attached", attachedList(n)))
 	}
 	if len(n.Status.VolumesInUse) > 0 {
-		all = append(all, casefile.With("in-use", namesOf(n.Status.VolumesInUse)))
+		all = append(all, casefile.KeyValue("in-use", namesOf(n.Status.VolumesInUse)))
 	}
-	return casefile.Tell(all)
+	return casefile.JoinWords(all)
 }
 
 func attachedList(n *corev1.Node) string {
@@ -161,19 +161,19 @@ func readVolume(all []casefile.Word) (*corev1.PersistentVolume, error) {
 	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: caseDriver, VolumeHandle: v.Name}
 	for _, w := range all[1:] {
 		switch {
-		case w.Key == "modes" && w.Has:
+		case w.Key == "modes" && w.HasValue:
 			v.Spec.AccessModes = readModes(w.Value)
-		case w.Key == "handle" && w.Has:
+		case w.Key == "handle" && w.HasValue:
 			v.Spec.CSI.VolumeHandle = w.Value
-		case w.Key == "driver" && w.Has:
+		case w.Key == "driver" && w.HasValue:
 			v.Spec.CSI.Driver = w.Value
-		case w.Key == "ebs" && w.Has:
+		case w.Key == "ebs" && w.HasValue:
 			v.Spec.CSI, v.Spec.AWSElasticBlockStore = nil, &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: w.Value}
-		case w.Key == "in-tree" && !w.Has:
+		case w.Key == "in-tree" && !w.HasValue:
 			v.Spec.CSI, v.Spec.ScaleIO = nil, &corev1.ScaleIOPersistentVolumeSource{
 				Gateway: "g", System: "s", SecretRef: &corev1.SecretReference{Name: "x"}, VolumeName: v.Name,
 			}
-		case w.Key == "claim" && w.Has:
+		case w.Key == "claim" && w.HasValue:
 			key, uid, _ := strings.Cut(w.Value, "#")
 			namespace, name := namespaced(key)
 			v.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: namespace, Name: name, UID: types.UID(uid)}
@@ -205,11 +205,11 @@ func readClaim(all []casefile.Word) (*corev1.PersistentVolumeClaim, error) {
 	c.Status.Phase = corev1.PersistentVolumeClaimPhase(all[1].Key)
 	for _, w := range all[2:] {
 		switch {
-		case w.Key == "volume" && w.Has:
+		case w.Key == "volume" && w.HasValue:
 			c.Spec.VolumeName = w.Value
-		case w.Key == "uid" && w.Has:
+		case w.Key == "uid" && w.HasValue:
 			c.UID = types.UID(w.Value)
-		case w.Key == "owner" && w.Has:
+		case w.Key == "owner" && w.HasValue:
 			c.OwnerReferences = []metav1.OwnerReference{{
 				APIVersion: "v1", Kind: "Pod", Name: w.Value, UID: types.UID("u-" + w.Value), Controller: ptr.To(true),
 			}}
@@ -223,11 +223,11 @@ func readClaim(all []casefile.Word) (*corev1.PersistentVolumeClaim, error) {
 // readDisk reads "disk [NAMESPACE/]NAME …": a volume, and the claim of the same name that it is bound to.
 func readDisk(all []casefile.Word) ([]runtime.Object, error) {
 	namespace, name := namespaced(all[0].Key)
-	c, err := readClaim([]casefile.Word{all[0], {Key: "Bound"}, casefile.With("volume", name)})
+	c, err := readClaim([]casefile.Word{all[0], {Key: "Bound"}, casefile.KeyValue("volume", name)})
 	if err != nil {
 		return nil, err
 	}
-	v, err := readVolume(append([]casefile.Word{{Key: name}, casefile.With("claim", namespace+"/"+name+"#"+string(c.UID))}, all[1:]...))
+	v, err := readVolume(append([]casefile.Word{{Key: name}, casefile.KeyValue("claim", namespace+"/"+name+"#"+string(c.UID))}, all[1:]...))
 	if err != nil {
 		return nil, err
 	}
@@ -246,22 +246,22 @@ func readPod(all []casefile.Word) (*corev1.Pod, error) {
 	}
 	for _, w := range all[2:] {
 		switch {
-		case w.Key == "claims" && w.Has:
+		case w.Key == "claims" && w.HasValue:
 			for each := range splitList(w.Value) {
 				add(each, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: each}})
 			}
-		case w.Key == "ephemeral" && w.Has:
+		case w.Key == "ephemeral" && w.HasValue:
 			template := &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{
 				AccessModes: []corev1.PersistentVolumeAccessMode{rwo}, Resources: corev1.VolumeResourceRequirements{Requests: size},
 			}}
 			add(w.Value, corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: template}})
-		case w.Key == "ebs" && w.Has:
+		case w.Key == "ebs" && w.HasValue:
 			add("disk", corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: w.Value}})
-		case w.Key == "host-path" && w.Has:
+		case w.Key == "host-path" && w.HasValue:
 			add("host", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: w.Value}})
-		case w.Key == "uid" && w.Has:
+		case w.Key == "uid" && w.HasValue:
 			p.UID = types.UID(w.Value)
-		case !w.Has:
+		case !w.HasValue:
 			p.Status.Phase = corev1.PodPhase(w.Key)
 		default:
 			return nil, fmt.Errorf("pod %s: unknown word %q", name, w)
@@ -280,10 +280,10 @@ func readAttachment(all []casefile.Word) (*storagev1.VolumeAttachment, error) {
 	}
 	for _, w := range all[2:] {
 		switch {
-		case w.Key == "attached" && !w.Has:
+		case w.Key == "attached" && !w.HasValue:
 			a.Status.Attached = true
 			a.Finalizers = []string{caseFinalizer}
-		case w.Key == "attach-error" && w.Has:
+		case w.Key == "attach-error" && w.HasValue:
 			a.Status.AttachError = &storagev1.VolumeError{Message: w.Value}
 			a.Finalizers = []string{caseFinalizer}
 		default:
@@ -301,22 +301,22 @@ func tellAttachment(a *storagev1.VolumeAttachment, handle string) string {
 		all = append(all, casefile.Word{Key: "attached"})
 	}
 	if e := a.Status.AttachError; e != nil {
-		all = append(all, casefile.With("attach-error", e.Message))
+		all = append(all, casefile.KeyValue("attach-error", e.Message))
 	}
 	if a.DeletionTimestamp != nil {
 		all = append(all, casefile.Word{Key: "deleting"})
 	}
 	if e := a.Status.DetachError; e != nil {
-		all = append(all, casefile.With("detach-error", e.Message))
+		all = append(all, casefile.KeyValue("detach-error", e.Message))
 	}
-	return casefile.Tell(all)
+	return casefile.JoinWords(all)
 }
 
 // readDriver reads "driver …": the CSIDriver object of the volumes' driver.
 func readDriver(all []casefile.Word) (*storagev1.CSIDriver, error) {
 	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: caseDriver}}
 	for _, w := range all {
-		if w.Key != "no-attach" || w.Has {
+		if w.Key != "no-attach" || w.HasValue {
 			return nil, fmt.Errorf("driver: unknown word %q", w)
 		}
 		d.Spec.AttachRequired = ptr.To(false)
@@ -334,7 +334,7 @@ func namespaced(key string) (namespace, name string) {
 
 // readObjects reads a line of words.
 func readObjects(line string) ([]runtime.Object, error) {
-	all, err := casefile.Words(line)
+	all, err := casefile.ParseWords(line)
 	if err != nil {
 		return nil, err
 	}
@@ -351,7 +351,7 @@ func readObjects(line string) ([]runtime.Object, error) {
 		var n *corev1.Node
 		if n, err = readNode(rest); err == nil {
 			obj, told = n, tellNode(n)
-			if slices.Contains(rest, casefile.With("attached", "")) {
+			if slices.Contains(rest, casefile.KeyValue("attached", "")) {
 				told = line
 			}
 		}

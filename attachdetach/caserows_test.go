@@ -17,13 +17,13 @@ var book = casefile.Book{
 
 // TestEveryRowOfUpstreamHasItsCase compares the cases with the rows of upstream's tables.
 func TestEveryRowOfUpstreamHasItsCase(t *testing.T) {
-	report(t, book.Rows)
+	report(t, book.CheckRows)
 }
 
 // TestDifferencesAreDocumented looks up what each case says of its difference: a row of UPSTREAM.md that tells of one, and a
 // docstring in the file that the row names.
 func TestDifferencesAreDocumented(t *testing.T) {
-	report(t, book.Undocumented)
+	report(t, book.CheckDifferences)
 }
 
 func report(t *testing.T, find func() ([]string, error)) {
@@ -39,7 +39,7 @@ func report(t *testing.T, find func() ([]string, error)) {
 
 // TestUpstreamLists compares what UPSTREAM.md says about the cases with what there is. With -update it is written.
 func TestUpstreamLists(t *testing.T) {
-	is, should, err := book.Listed(*update)
+	is, should, err := book.RowList(*update)
 	if err != nil {
 		t.Fatal(err)
 	}

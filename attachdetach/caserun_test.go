@@ -27,7 +27,7 @@ var grammar = casefile.Grammar{
 	Setup: regexp.MustCompile(`^(before|attacher|no force|wait for unmount \S+|fail .+: .+|(lose|when|while) .+)$`),
 	Act: regexp.MustCompile(`^(settle|recover|wait \S+|restart( \w+=\d+)*|relist \S+|(add|set) .+|fail .+: .+|(lose|when|while) .+|` +
 		`delete ((node|volume|claim|pod|attachment) .+|driver))$`),
-	Made: []string{"after", "pictures", "events", "calls", "requests"},
+	Outcomes: []string{"after", "pictures", "events", "calls", "requests"},
 }
 
 // controlStrand begins the names of the controller's strands, but for those of its caches.
@@ -41,7 +41,7 @@ var (
 type caseRun struct {
 	host      *sim.Stepped
 	server    *fake.Server
-	component *sim.Component
+	component *sim.Process
 	control   *attachdetach.Controller
 	attacher  *caseAttacher
 	cfg       attachdetach.Config // what the case says of it
@@ -128,7 +128,7 @@ func (r *caseRun) problem(format string, args ...any) {
 
 // Decide takes the ordinary course, and notes who is moved.
 func (r *caseRun) Decide(d *sim.Decision) sim.Move {
-	r.last = d.Actor(0).Name()
+	r.last = d.Task(0).Name()
 	return sim.Move{}
 }
 
@@ -178,7 +178,7 @@ func (r *caseRun) plant() error {
 
 // start makes the controller. lags are how many events old its first lists are, by resource.
 func (r *caseRun) start(lags ...lag) {
-	r.component = r.host.Component("attachdetach")
+	r.component = r.host.Process("attachdetach")
 	cfg := r.cfg
 	cfg.Component = r.component
 	cfg.Client = r.server.Client(between{r.component, r})
@@ -186,10 +186,10 @@ func (r *caseRun) start(lags ...lag) {
 	cfg.Recorder = caseRecorder{r}
 	cfg.Plugins = &plugins.Manager{}
 	for _, l := range lags {
-		r.server.Lag(r.component, l.resource, l.events)
+		r.server.DelayCache(r.component, l.resource, l.events)
 	}
 	if err := cfg.Plugins.Register(csi.New(csi.Config{
-		Component: r.component, Client: cfg.Client,
+		Process: r.component, Client: cfg.Client,
 		CSIDrivers:        cfg.Informers.Storage().V1().CSIDrivers(),
 		Attachments:       cfg.Informers.Storage().V1().VolumeAttachments(),
 		PersistentVolumes: cfg.Informers.Core().V1().PersistentVolumes(),
@@ -202,7 +202,7 @@ func (r *caseRun) start(lags ...lag) {
 // restart ends the controller where it stands, and starts it anew.
 func (r *caseRun) restart(lags ...lag) {
 	r.host.Crash(r.component)
-	r.server.Forget(r.component)
+	r.server.RemoveComponent(r.component)
 	r.start(lags...)
 }
 
@@ -215,7 +215,7 @@ func (r *caseRun) moveWhile(may func(actor string) bool) {
 			return
 		}
 		r.last, _, _ = strings.Cut(enabled[i], ": ")
-		if err := r.host.Move(r.last); err != nil {
+		if err := r.host.StepTask(r.last); err != nil {
 			panic(err)
 		}
 		r.moved()
@@ -263,7 +263,7 @@ func (r *caseRun) step(s *casefile.Step, quiet bool) ([]casefile.Section, error)
 		{Head: "pictures", Lines: r.pictures(true)}, {Head: "events", Lines: r.events}, {Head: "calls", Lines: calls}, {Head: "requests", Lines: requests},
 	} {
 		asked := section.Head == "pictures" || section.Head == "requests"
-		if asked && slices.Contains(s.Told, section.Head) || !asked && len(section.Lines) > 0 {
+		if asked && slices.Contains(s.Outcomes, section.Head) || !asked && len(section.Lines) > 0 {
 			sections = append(sections, section)
 		}
 	}
@@ -289,7 +289,7 @@ func (r *caseRun) act(p *casefile.Paragraph) error {
 	case "restart":
 		r.restart(lagsOf(rest)...)
 	case "relist":
-		if !r.server.Break(r.component, rest) && r.crash.after == 0 {
+		if !r.server.BreakWatch(r.component, rest) && r.crash.after == 0 {
 			return fmt.Errorf("the cache of %s is not behind", rest)
 		}
 	default:
@@ -312,7 +312,7 @@ func lagsOf(text string) []lag {
 // wait lets the world go on for so long, and everything happen that is due by then.
 func (r *caseRun) wait(limit time.Duration) error {
 	over := false
-	clock := r.host.Component("clock")
+	clock := r.host.Process("clock")
 	clock.Spawn("wait", func(context.Context) {
 		clock.Sleep(limit)
 		over = true
@@ -421,7 +421,7 @@ func (r *caseRun) records() (calls, requests []string) {
 		case record.Kind == trace.KindDriver:
 			calls = append(calls, when+line)
 			requests = append(requests, when+"attacher: "+line)
-		case record.Kind == trace.KindAPI && controlStrand.MatchString(record.Actor):
+		case record.Kind == trace.KindAPI && controlStrand.MatchString(record.Task):
 			requests = append(requests, when+line)
 		case record.Verb == "force-detach":
 			requests = append(requests, fmt.Sprintf("%sforce detach of %s %s", when, called(corev1.UniqueVolumeName(record.Object)), record.Detail))

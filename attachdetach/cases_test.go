@@ -32,7 +32,7 @@ func TestCases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		written := casefile.AsWritten(string(text))
+		written := casefile.SplitCases(string(text))
 		for _, c := range f.Cases {
 			t.Run(c.ID, func(t *testing.T) {
 				t.Parallel()

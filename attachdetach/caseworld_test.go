@@ -95,7 +95,7 @@ func (r *caseRun) set(obj runtime.Object, attached bool) error {
 	if set.GetUID() == "" {
 		set.SetUID(stored.GetUID())
 	}
-	r.server.Amend(resource, set.GetNamespace(), set.GetName(), func(fake.Object) fake.Object { return set })
+	r.server.UpdateStored(resource, set.GetNamespace(), set.GetName(), func(fake.Object) fake.Object { return set })
 	return nil
 }
 
@@ -254,7 +254,7 @@ type caseRecorder struct{ run *caseRun }
 func (e caseRecorder) Event(about runtime.Object, severity, reason, text string) {
 	line := fmt.Sprintf("pod %s: %s %s: %s", podName(about.(*corev1.Pod)), severity, reason, strings.TrimSuffix(text, " "))
 	e.run.events = append(e.run.events, line)
-	e.run.component.Note(trace.Action{Kind: trace.KindWork, Verb: "tell", Object: line}, trace.Outcome{})
+	e.run.component.Record(trace.Action{Kind: trace.KindWork, Verb: "tell", Object: line}, trace.Outcome{})
 }
 
 func (e caseRecorder) Eventf(about runtime.Object, severity, reason, format string, args ...any) {

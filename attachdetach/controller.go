@@ -34,7 +34,7 @@ const EventSource = "attachdetach-controller"
 
 // Config is what New must be told.
 type Config struct {
-	Component *sim.Component
+	Component *sim.Process
 	Client    kubernetes.Interface            // suspends the component's strands
 	Informers informers.SharedInformerFactory // its handlers run in the component's monitor
 	Recorder  record.EventRecorder

@@ -46,7 +46,7 @@ func TestNothingIsWrittenWhenNothingIsToDo(t *testing.T) {
 	w.status("node-1", "conditions", []map[string]any{{"type": "Ready", "status": "True", "message": "heartbeat"}})
 	w.run()
 	for _, r := range w.host.Log().Records()[before:] {
-		if r.Kind != trace.KindDeliver && strings.HasPrefix(r.Actor, "attachdetach") {
+		if r.Kind != trace.KindDeliver && strings.HasPrefix(r.Task, "attachdetach") {
 			t.Errorf("after a heartbeat: %s", r)
 		}
 	}
@@ -78,7 +78,7 @@ func TestDetachAfterUnmountAndAfterTheNodeWasTold(t *testing.T) {
 func lastActions(w *world, n int) []string {
 	var actions []string
 	for _, r := range w.host.Log().Records() {
-		if strings.HasPrefix(r.Actor, "attachdetach") && (r.Kind == trace.KindAPI || r.Kind == trace.KindDriver) && r.Verb != "return" {
+		if strings.HasPrefix(r.Task, "attachdetach") && (r.Kind == trace.KindAPI || r.Kind == trace.KindDriver) && r.Verb != "return" {
 			actions = append(actions, r.Action.String())
 		}
 	}

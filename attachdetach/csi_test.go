@@ -23,7 +23,7 @@ func withCSI(cfg *attachdetach.Config) {
 	core, storage := cfg.Informers.Core().V1(), cfg.Informers.Storage().V1()
 	cfg.Plugins = &plugins.Manager{}
 	err := cfg.Plugins.Register(csi.New(csi.Config{
-		Component: cfg.Component, Client: cfg.Client, CSIDrivers: storage.CSIDrivers(),
+		Process: cfg.Component, Client: cfg.Client, CSIDrivers: storage.CSIDrivers(),
 		Attachments: storage.VolumeAttachments(), PersistentVolumes: core.PersistentVolumes(),
 	}))
 	if err != nil {
@@ -42,7 +42,7 @@ type attachers struct {
 }
 
 func newAttachers(w *world) *attachers {
-	component := w.host.Component("attacher")
+	component := w.host.Process("attacher")
 	a := &attachers{w: w, client: w.server.Client(component), attached: map[string]bool{}}
 	component.Worker("sync", func() bool { return a.dirty }, a.sync)
 	w.onCommit = append(w.onCommit, func() {

@@ -36,7 +36,7 @@ type fault struct {
 
 // disk is the plugin as the controller has it: each call of the backend suspends.
 type disk struct {
-	c *sim.Component
+	c *sim.Process
 	b *backend
 }
 

@@ -39,7 +39,7 @@ func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	component := host.Component("attachdetach")
+	component := host.Process("attachdetach")
 	client := server.Client(component)
 	var manager plugins.Manager
 	if err := manager.Register(rack{}); err != nil {
@@ -47,7 +47,7 @@ func Example() {
 	}
 	attachdetach.New(attachdetach.Config{
 		Component: component, Client: client, Informers: server.Informers(component), Plugins: &manager,
-		Recorder: events.New(events.Config{Component: component, Client: client, Source: attachdetach.EventSource}),
+		Recorder: events.New(events.Config{Process: component, Client: client, Source: attachdetach.EventSource}),
 	})
 
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
@@ -69,7 +69,7 @@ func Example() {
 	fmt.Println("the node is told:", there.(*corev1.Node).Status.VolumesAttached)
 
 	atOnce := int64(0)
-	pods := server.Client(host.Outside()).CoreV1().Pods("default")
+	pods := server.Client(host.ExternalCaller()).CoreV1().Pods("default")
 	if err := pods.Delete(context.Background(), "web", metav1.DeleteOptions{GracePeriodSeconds: &atOnce}); err != nil {
 		log.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 type kubelet struct {
 	w         *world
 	node      string
-	component *sim.Component
+	component *sim.Process
 	client    kubernetes.Interface
 	mounts    []string
 	dirty     bool
@@ -27,7 +27,7 @@ type kubelet struct {
 }
 
 func newKubelet(w *world, node string) *kubelet {
-	component := w.host.Component("kubelet(" + node + ")")
+	component := w.host.Process("kubelet(" + node + ")")
 	k := &kubelet{w: w, node: node, component: component, client: w.server.Client(component)}
 	component.Worker("sync", func() bool { return k.dirty && !k.dead }, k.sync)
 	w.onCommit = append(w.onCommit, func() {

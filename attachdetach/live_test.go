@@ -19,15 +19,15 @@ func TestLive(t *testing.T) {
 	host := sim.NewLive(sim.LiveConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	w := &world{t: t, server: server, user: server.Client(host.Outside())}
+	w := &world{t: t, server: server, user: server.Client(host.ExternalCaller())}
 	w.nodeObject("node-1")
 	w.disk("disk-1", rwo)
-	c := host.Component("attachdetach")
+	c := host.Process("attachdetach")
 	manager := &plugins.Manager{}
 	w.must(manager.Register(nullDisk{}))
 	attachdetach.New(attachdetach.Config{
 		Component: c, Client: server.Client(c), Informers: server.Informers(c), Plugins: manager,
-		Recorder: events.New(events.Config{Component: c, Client: server.Client(c), Source: attachdetach.EventSource}),
+		Recorder: events.New(events.Config{Process: c, Client: server.Client(c), Source: attachdetach.EventSource}),
 	})
 	host.Start()
 	w.pod("a", "node-1", "disk-1")

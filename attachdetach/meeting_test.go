@@ -66,7 +66,7 @@ func TestVolumesThatMeetAreNeverMixedUp(t *testing.T) {
 		w, backend := meetingWorld(t, sim.NewSeeded(seed))
 		for _, claim := range []string{"one", "two"} {
 			pod := "pod-of-" + claim
-			user := w.host.Component("user of " + claim)
+			user := w.host.Process("user of " + claim)
 			client := w.server.Client(user)
 			user.User("pods", func(ctx context.Context) {
 				for range 2 {

@@ -32,7 +32,7 @@ func moving(t *testing.T, seed uint64) *world {
 	}
 	w.disk("disk-1", rwo)
 	w.start()
-	user := w.host.Component("user")
+	user := w.host.Process("user")
 	client := w.server.Client(user)
 	user.User("moves", func(ctx context.Context) {
 		for i := range 6 {

@@ -25,7 +25,7 @@ import (
 //
 // Upstream: pkg/controller/volume/attachdetach/statusupdater (v1.36).
 type nodeStatus struct {
-	component *sim.Component
+	component *sim.Process
 	client    kubernetes.Interface
 	actual    *ActualStateOfWorld
 	queue     *sim.Queue[types.NodeName]

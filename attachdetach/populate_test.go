@@ -17,7 +17,7 @@ func TestPluginsComeAndGo(t *testing.T) {
 	w.disk("disk-1", rwo)
 	w.disk("disk-2", rwo)
 	manager := &plugins.Manager{}
-	var component *sim.Component
+	var component *sim.Process
 	w.start(func(cfg *attachdetach.Config) { component, cfg.Plugins = cfg.Component, manager })
 	change := func(f func()) {
 		component.Spawn("change", func(context.Context) { f() })

@@ -66,7 +66,7 @@ func (c *Controller) doubt(a *Attachment) bool {
 		return false
 	}
 	verifier, name := c.verifier(a.Volume)
-	if verifier == nil || verifier.LastSeen(name, a.Node) == plugins.Present {
+	if verifier == nil || verifier.LastSeen(name, a.Node) == plugins.Attached {
 		return false
 	}
 	c.actual.markUncertain(a.Volume, a.Node)
@@ -108,7 +108,7 @@ func (c *Controller) verifyAll() {
 		if c.executor.Check(key, executor.VerifyAttached) != nil {
 			continue
 		}
-		is := plugins.Present
+		is := plugins.Attached
 		c.start(executor.Operation{
 			Key:  key,
 			Name: executor.VerifyAttached,
@@ -117,7 +117,7 @@ func (c *Controller) verifyAll() {
 				return err
 			},
 			Ended: func(_ executor.Outcome, err error) {
-				if err == nil && is != plugins.Present {
+				if err == nil && is != plugins.Attached {
 					c.actual.markUncertain(a.Volume, a.Node)
 					c.status.changed(a.Node)
 				}
@@ -136,7 +136,7 @@ func (c *Controller) busy(a *Attachment) bool {
 //
 // Differs: upstream does not ask: an old cache makes it take for attached what is being detached, and for detached what it
 // has not seen yet (I16b, I20).
-func (c *Controller) confirm(ctx context.Context, volume corev1.UniqueVolumeName, node types.NodeName, want plugins.Presence) error {
+func (c *Controller) confirm(ctx context.Context, volume corev1.UniqueVolumeName, node types.NodeName, want plugins.AttachState) error {
 	verifier, name := c.verifier(volume)
 	if verifier == nil {
 		return nil

@@ -18,21 +18,21 @@ import (
 // verifier is a disk that knows where volumes are attached. What it says first is set by the test; then it is the truth.
 type verifier struct {
 	disk
-	answers   []plugins.Presence
+	answers   []plugins.AttachState
 	unwatched bool
 }
 
 func (v *verifier) Watched() bool { return !v.unwatched }
 
-func (v *verifier) LastSeen(name string, node types.NodeName) plugins.Presence {
+func (v *verifier) LastSeen(name string, node types.NodeName) plugins.AttachState {
 	if v.b.attached[name][node] {
-		return plugins.Present
+		return plugins.Attached
 	}
-	return plugins.Absent
+	return plugins.Detached
 }
 
-func (v *verifier) Verify(_ context.Context, name string, node types.NodeName) (plugins.Presence, error) {
-	var is plugins.Presence
+func (v *verifier) Verify(_ context.Context, name string, node types.NodeName) (plugins.AttachState, error) {
+	var is plugins.AttachState
 	v.c.Call(trace.Action{Kind: trace.KindDriver, Verb: "Verify", Object: name + " " + string(node)}, func() trace.Outcome {
 		is = v.LastSeen(name, node)
 		if len(v.answers) > 0 {
@@ -45,7 +45,7 @@ func (v *verifier) Verify(_ context.Context, name string, node types.NodeName) (
 }
 
 // verifying starts the controller with a disk that knows where volumes are attached.
-func verifying(w *world, answers ...plugins.Presence) {
+func verifying(w *world, answers ...plugins.AttachState) {
 	w.t.Helper()
 	w.start(func(cfg *attachdetach.Config) {
 		cfg.Plugins = &plugins.Manager{}
@@ -206,7 +206,7 @@ func TestVolumeThatNobodyWatchesIsAskedForEachMinute(t *testing.T) {
 		cfg.Plugins = &plugins.Manager{}
 		w.must(cfg.Plugins.Register(&verifier{
 			disk: disk{c: cfg.Component, b: w.backend}, unwatched: true,
-			answers: []plugins.Presence{plugins.Present, plugins.Absent, plugins.Present},
+			answers: []plugins.AttachState{plugins.Attached, plugins.Detached, plugins.Attached},
 		}))
 	})
 	w.until("the third question", func() bool { return len(w.backend.calls) == 5 })

@@ -50,21 +50,21 @@ func newWorld(t *testing.T, chooser sim.Chooser) *world {
 			f()
 		}
 	})
-	w.user = w.server.Client(w.host.Outside())
+	w.user = w.server.Client(w.host.ExternalCaller())
 	w.backend = &backend{w: w, attached: map[string]map[types.NodeName]bool{}}
 	return w
 }
 
 // start adds the controller to the world as it is by now. It returns its component.
-func (w *world) start(configure ...func(*attachdetach.Config)) *sim.Component {
+func (w *world) start(configure ...func(*attachdetach.Config)) *sim.Process {
 	w.t.Helper()
-	c := w.host.Component("attachdetach")
+	c := w.host.Process("attachdetach")
 	manager := &plugins.Manager{}
 	w.must(manager.Register(disk{c: c, b: w.backend}))
 	client := flakyClient{Interface: w.server.Client(c), w: w}
 	cfg := attachdetach.Config{
 		Component: c, Client: client, Informers: w.server.Informers(c), Plugins: manager,
-		Recorder: events.New(events.Config{Component: c, Client: w.server.Client(c), Source: attachdetach.EventSource}),
+		Recorder: events.New(events.Config{Process: c, Client: w.server.Client(c), Source: attachdetach.EventSource}),
 	}
 	for _, f := range configure {
 		f(&cfg)

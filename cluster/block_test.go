@@ -92,10 +92,10 @@ func liveBlock(t *testing.T, cfg cluster.Config, look func(node, path string) er
 	defer cancel()
 	c.User("user", func(ctx context.Context) error { return blockLife(ctx, c, look) })
 	if err := c.Run(ctx); err != nil {
-		t.Fatalf("%v\nowed: %v\n%s", err, c.Owed(), tail(c.Trace().Text(), 60))
+		t.Fatalf("%v\nowed: %v\n%s", err, c.Pending(), tail(c.Trace().Text(), 60))
 	}
-	left, err := c.Left()
-	if owed := c.Owed(); len(owed) > 0 || err != nil || len(left) > 0 {
+	left, err := c.Leaks()
+	if owed := c.Pending(); len(owed) > 0 || err != nil || len(left) > 0 {
 		t.Fatalf("at rest: owed %v, left %v, %v\n%s", owed, left, err, tail(c.Trace().Text(), 60))
 	}
 	return c

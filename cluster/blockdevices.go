@@ -26,18 +26,18 @@ import (
 // blockDriver is a driver on devices of this machine, with nodes in directories of it.
 type blockDriver struct {
 	*blockcsi.Driver
-	called string
-	placed bool // a volume can be used on one node only
-	dir    string
-	ours   bool     // dir was made here, and is removed at the end
-	within []string // what else is the driver's in dir, and is removed at the end
-	nodes  map[string]*nodefs.Real
-	roots  []string // of the nodes
+	driverName  string
+	hasTopology bool // a volume can be used on one node only
+	dir         string
+	ownsDir     bool     // dir was made here, and is removed at the end
+	ownPaths    []string // what else is the driver's in dir, and is removed at the end
+	nodes       map[string]*nodefs.Real
+	roots       []string // of the nodes
 	// reset takes the devices of a node's volumes away.
 	reset func(ctx context.Context, node string) error
-	// held names what the driver still holds, and destroy takes it away.
-	held    func(ctx context.Context) ([]string, error)
-	destroy func(ctx context.Context) error
+	// listResources names what the driver still holds, and destroy takes it away.
+	listResources func(ctx context.Context) ([]string, error)
+	destroy       func(ctx context.Context) error
 }
 
 // newBlockDriver is a driver without devices yet, with everything below dir, or below a new temporary directory where dir is empty.
@@ -48,7 +48,7 @@ func newBlockDriver(dir string) (*blockDriver, error) {
 		if err != nil {
 			return nil, fmt.Errorf("directory for volumes: %w", err)
 		}
-		d.dir, d.ours = made, true
+		d.dir, d.ownsDir = made, true
 	} else if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("directory for volumes %s: not an existing directory: make it first", dir)
 	}
@@ -62,14 +62,14 @@ func newLoopDriver(dir string) (*blockDriver, error) {
 		return nil, err
 	}
 	images := filepath.Join(d.dir, "volumes")
-	d.called = loop.DriverName
+	d.driverName = loop.DriverName
 	devices, err := loop.New(loop.Config{Dir: images, AnyParameters: true})
 	if err != nil {
 		return nil, errors.Join(err, d.removeDir())
 	}
 	d.Driver, d.reset = devices.Driver, devices.Reset
 	d.destroy = func(context.Context) error { return errors.Join(devices.Close(), os.Remove(images)) }
-	d.held = func(context.Context) ([]string, error) {
+	d.listResources = func(context.Context) ([]string, error) {
 		files, err := filepath.Glob(filepath.Join(images, "*"))
 		for i, file := range files {
 			files[i] = "file " + file
@@ -94,14 +94,14 @@ func newLVMDriver(ctx context.Context, dir string, nodes int) (*blockDriver, err
 	if err != nil {
 		return nil, err
 	}
-	d.called, d.placed = lvm.DriverName, true
+	d.driverName, d.hasTopology = lvm.DriverName, true
 	cfg := lvm.Config{AnyParameters: true}
 	// LVM acts on what carries its own system ID, and device-mapper has the names of groups once for the whole machine.
 	mark := fmt.Sprintf("volsim-%x", sha256.Sum256([]byte(d.dir)))[:len("volsim-")+12]
 	for i := range nodes {
 		name := nodeName(i)
 		private, disk := filepath.Join(d.dir, "lvm-"+name), filepath.Join(d.dir, "disk-"+name)
-		d.within = append(d.within, private, disk)
+		d.ownPaths = append(d.ownPaths, private, disk)
 		cfg.Nodes = append(cfg.Nodes, lvm.NodeConfig{
 			Name: name, LVM: lvm2.Config{Directory: private, SystemID: mark}, Group: mark + "-" + name,
 			Files: []lvm.File{{Path: disk, SizeBytes: diskBytes}},
@@ -109,14 +109,14 @@ func newLVMDriver(ctx context.Context, dir string, nodes int) (*blockDriver, err
 	}
 	devices, err := lvm.New(ctx, cfg)
 	if err != nil {
-		return nil, errors.Join(err, d.undoLVM(ctx, cfg), d.removeDir())
+		return nil, errors.Join(err, d.cleanUpLVM(ctx, cfg), d.removeDir())
 	}
-	d.Driver, d.reset, d.destroy, d.held = devices.Driver, devices.Reset, devices.Destroy, d.heldVolumes
+	d.Driver, d.reset, d.destroy, d.listResources = devices.Driver, devices.Reset, devices.Destroy, d.listVolumes
 	return d, nil
 }
 
-// undoLVM takes away what there is of a driver that could not be made: the volume groups of the first nodes, and loop devices.
-func (d *blockDriver) undoLVM(ctx context.Context, cfg lvm.Config) error {
+// cleanUpLVM takes away what there is of a driver that could not be made: the volume groups of the first nodes, and loop devices.
+func (d *blockDriver) cleanUpLVM(ctx context.Context, cfg lvm.Config) error {
 	for cfg.Nodes = cfg.Nodes[:len(cfg.Nodes)-1]; len(cfg.Nodes) > 0; cfg.Nodes = cfg.Nodes[:len(cfg.Nodes)-1] {
 		if devices, err := lvm.New(ctx, cfg); err == nil {
 			if err := devices.Destroy(ctx); err != nil {
@@ -132,8 +132,8 @@ func (d *blockDriver) undoLVM(ctx context.Context, cfg lvm.Config) error {
 	return err
 }
 
-// heldVolumes names the volumes, the snapshots, and what belongs to neither.
-func (d *blockDriver) heldVolumes(ctx context.Context) ([]string, error) {
+// listVolumes names the volumes, the snapshots, and what belongs to neither.
+func (d *blockDriver) listVolumes(ctx context.Context) ([]string, error) {
 	volumes, err := d.Driver.Controller().ListVolumes(ctx, &csispec.ListVolumesRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("list volumes: %w", err)
@@ -153,15 +153,15 @@ func (d *blockDriver) heldVolumes(ctx context.Context) ([]string, error) {
 	return append(held, orphans...), err
 }
 
-func (d *blockDriver) name() string   { return d.called }
-func (d *blockDriver) topology() bool { return d.placed }
+func (d *blockDriver) name() string   { return d.driverName }
+func (d *blockDriver) topology() bool { return d.hasTopology }
 
 func (d *blockDriver) controller(r grpc.ServiceRegistrar) {
 	csispec.RegisterIdentityServer(r, d.Identity())
 	csispec.RegisterControllerServer(r, d.Controller())
 }
 
-func (d *blockDriver) addNode(node string) (nodefs.FS, string, csi.Register, error) {
+func (d *blockDriver) addNode(node string) (nodefs.FS, string, csi.RegisterFunc, error) {
 	root := filepath.Join(d.dir, node)
 	fs, err := nodefs.NewReal(root)
 	if err != nil {
@@ -179,13 +179,13 @@ func (d *blockDriver) boot(node string) error {
 	return errors.Join(d.nodes[node].UnmountAll(), d.reset(context.Background(), node))
 }
 
-func (d *blockDriver) left() ([]string, error) {
-	left, err := d.held(context.Background())
+func (d *blockDriver) leaks() ([]string, error) {
+	left, err := d.listResources(context.Background())
 	if err != nil {
 		return nil, err
 	}
 	for _, node := range slices.Sorted(maps.Keys(d.nodes)) {
-		mounts, err := mountsLeft(d.nodes[node])
+		mounts, err := mountLeaks(d.nodes[node])
 		if err != nil {
 			return nil, err
 		}
@@ -209,10 +209,10 @@ func (d *blockDriver) close() error {
 
 // removeDir removes the directories made here. Nothing is mounted below them any more.
 func (d *blockDriver) removeDir() error {
-	if d.ours {
+	if d.ownsDir {
 		return os.RemoveAll(d.dir)
 	}
-	for _, path := range append(d.roots, d.within...) {
+	for _, path := range append(d.roots, d.ownPaths...) {
 		if err := os.RemoveAll(path); err != nil {
 			return err
 		}

@@ -33,12 +33,12 @@ type Config struct {
 	Records int     // live: how many records of the trace are kept at least; 0: all
 	Dir     string  // Loop, LVM: an existing directory for everything on disk; "": a temporary one, removed by Close
 
-	// Parts names the parts of the control plane to have: "pvcontroller", "kubelet". nil: all. A world of some parts begins
+	// Components names the parts of the control plane to have: "pvcontroller", "kubelet". nil: all. A world of some parts begins
 	// with its storage class and CSIDriver; no administrator makes them.
-	Parts []string
-	// Enrolled lets the world begin with its nodes, the driver on each of them, its storage class and CSIDriver, as after an
+	Components []string
+	// PreRegistered lets the world begin with its nodes, the driver on each of them, its storage class and CSIDriver, as after an
 	// earlier start of all parts: nobody has to make them.
-	Enrolled bool
+	PreRegistered bool
 	// HostPathProvisioning lets the PersistentVolume controller make volumes of classes whose provisioner is
 	// kubernetes.io/host-path, as directories of node-1.
 	HostPathProvisioning bool
@@ -55,9 +55,9 @@ type Config struct {
 	// SyncFrequency is how often kubelets set volumes up again whose CSIDriver says requiresRepublish. 0: each minute.
 	SyncFrequency time.Duration
 	// Extra are further parts, such as a user's operator; see Reconciler.
-	Extra []Part
-	// Between stands between the parts and what they call.
-	Between Between
+	Extra []Component
+	// Interceptors stands between the parts and what they call.
+	Interceptors Interceptors
 
 	// API says what of the API server is not usual. Now is the host's. Live, the HistoryAge is 5 minutes if it is 0.
 	API fake.Config
@@ -69,27 +69,27 @@ type Config struct {
 // Cluster is a world: API server, control plane, nodes, driver and devices. Methods may be called concurrently when it
 // is live, and from one goroutine (or from its users, see User) when it is stepped.
 type Cluster struct {
-	host    sim.Host
-	server  *fake.Server
-	rootCA  string
-	driver  driver
-	why     string
-	kind    Devices
-	between Between
-	parts   []*part
-	known   []string // the parts that a control plane can have, but for kubelets
-	nodes   []*node
-	machine hostpath.Machine // on which the PersistentVolume controller runs
-	exports nodefs.FS        // see NFS
-	limited bool             // the driver's volumes are, for each node
-	labels  bool             // the driver says that it mounts with SELinux labels
-	servers []*csi.Server
-	watch   watch
+	host            sim.Host
+	server          *fake.Server
+	rootCA          string
+	driver          driver
+	devicesReason   string
+	devices         Devices
+	interceptors    Interceptors
+	components      []*componentState
+	knownComponents []string // the parts that a control plane can have, but for kubelets
+	nodes           []*node
+	machine         hostpath.Machine // on which the PersistentVolume controller runs
+	nfsExports      nodefs.FS        // see NFS
+	hasVolumeLimit  bool             // the driver's volumes are, for each node
+	selinuxMount    bool             // the driver says that it mounts with SELinux labels
+	servers         []*csi.Server
+	socketWatch     socketWatch
 
-	mu        sync.Mutex
-	userErrs  []error // guarded by mu
-	usersLeft int     // guarded by mu
-	closed    bool    // guarded by mu
+	mu          sync.Mutex
+	userErrs    []error // guarded by mu
+	activeUsers int     // guarded by mu
+	closed      bool    // guarded by mu
 }
 
 // New puts a cluster together. Nothing moves before Start. Close it, also when Start fails.
@@ -105,10 +105,10 @@ func New(cfg Config) (*Cluster, error) {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	c := &Cluster{
-		kind: kind, why: why, between: cfg.Between, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA), exports: nodefs.NewMemory("/"),
-		limited: cfg.VolumesPerNode > 0, labels: cfg.SELinux,
+		devices: kind, devicesReason: why, interceptors: cfg.Interceptors, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA), nfsExports: nodefs.NewMemory("/"),
+		hasVolumeLimit: cfg.VolumesPerNode > 0, selinuxMount: cfg.SELinux,
 	}
-	if c.limited && kind != Array {
+	if c.hasVolumeLimit && kind != Array {
 		return nil, fmt.Errorf("cluster: %d volumes for each node: only the array has a limit", cfg.VolumesPerNode)
 	}
 	if cfg.SELinux && kind != Array {
@@ -119,7 +119,7 @@ func New(cfg Config) (*Cluster, error) {
 	}
 	if cfg.Stepped != nil {
 		host := sim.NewStepped(*cfg.Stepped)
-		host.Foresee(c.misfortunes)
+		host.AddEventSource(c.possibleEvents)
 		c.host = host
 	} else {
 		c.host = sim.NewLive(sim.LiveConfig{Log: &trace.Log{Max: cfg.Records}})
@@ -138,23 +138,23 @@ func New(cfg Config) (*Cluster, error) {
 // Start lets the world move, and returns when the nodes and the driver have registered. It fails when ctx ends before.
 func (c *Cluster) Start(ctx context.Context) error {
 	c.start()
-	return c.host.Wait(ctx, "nodes and driver to register", c.registered)
+	return c.host.Wait(ctx, "nodes and driver to register", c.isRegistered)
 }
 
 // start lets the world move.
 func (c *Cluster) start() {
-	c.watch.begin.Do(c.watchSockets)
+	c.socketWatch.once.Do(c.watchSockets)
 	c.host.Start()
 }
 
 // Client is a client of the API server for users and tests. From within a User it is suspended at each request.
-func (c *Cluster) Client() kubernetes.Interface { return c.server.Client(c.host.Outside()) }
+func (c *Cluster) Client() kubernetes.Interface { return c.server.Client(c.host.ExternalCaller()) }
 
 // RESTConfig is a configuration for clients that are made from one: client-go's clientsets, controller-runtime's clients
 // and managers, code generated for custom resources. Their requests are answered in memory, on their own goroutine; from
 // within a User they are suspended like Client's.
 func (c *Cluster) RESTConfig() *clientrest.Config {
-	return apiserver.NewConfig(c.server, c.host.Outside())
+	return apiserver.NewConfig(c.server, c.host.ExternalCaller())
 }
 
 // Server is the API server, for looking at what is stored without leaving a trace.
@@ -167,7 +167,7 @@ func (c *Cluster) Host() sim.Host { return c.host }
 func (c *Cluster) Trace() *trace.Log { return c.host.Log() }
 
 // Devices tells what volumes are made of, and why.
-func (c *Cluster) Devices() (kind Devices, why string) { return c.kind, c.why }
+func (c *Cluster) Devices() (kind Devices, why string) { return c.devices, c.devicesReason }
 
 // DriverName is the name of the CSI driver, which the storage class "standard" names as its provisioner.
 func (c *Cluster) DriverName() string { return c.driver.name() }
@@ -176,13 +176,13 @@ func (c *Cluster) DriverName() string { return c.driver.name() }
 // under a stepped host is suspended at each of them. Run returns its error.
 func (c *Cluster) User(name string, script func(ctx context.Context) error) {
 	c.mu.Lock()
-	c.usersLeft++
+	c.activeUsers++
 	c.mu.Unlock()
-	c.host.Component(name).User("", func(ctx context.Context) {
+	c.host.Process(name).User("", func(ctx context.Context) {
 		err := script(ctx)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.usersLeft--
+		c.activeUsers--
 		if err != nil {
 			c.userErrs = append(c.userErrs, fmt.Errorf("%s: %w", name, err))
 		}
@@ -201,9 +201,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 	} else {
 		err = c.host.Wait(ctx, "users to finish and the world to come to rest", func() bool {
 			c.mu.Lock()
-			left := c.usersLeft
+			left := c.activeUsers
 			c.mu.Unlock()
-			return left == 0 && len(c.Owed()) == 0
+			return left == 0 && len(c.Pending()) == 0
 		})
 	}
 	c.mu.Lock()
@@ -221,7 +221,7 @@ func (c *Cluster) Close() error {
 	if closed {
 		return nil
 	}
-	errs := []error{c.watch.end()}
+	errs := []error{c.socketWatch.close()}
 	c.host.Close()
 	for _, s := range c.servers {
 		errs = append(errs, s.Stop())
@@ -230,7 +230,7 @@ func (c *Cluster) Close() error {
 }
 
 // connect makes a driver's services reachable: live as a gRPC server, stepped by calling its methods on the spot.
-func (c *Cluster) connect(register csi.Register) (grpc.ClientConnInterface, error) {
+func (c *Cluster) connect(register csi.RegisterFunc) (grpc.ClientConnInterface, error) {
 	if _, stepped := c.host.(*sim.Stepped); stepped {
 		return csi.Direct(register), nil
 	}

@@ -164,7 +164,7 @@ func TestRetainedVolumeStays(t *testing.T) {
 	if len(volumes) != 1 || volumes[0].(*corev1.PersistentVolume).Status.Phase != corev1.VolumeReleased {
 		t.Errorf("volumes: %v, want one that is Released", volumes)
 	}
-	left, err := c.Left()
+	left, err := c.Leaks()
 	if err != nil || len(left) != 2 {
 		t.Errorf("left: %v, %v; want the volume's object and the volume", left, err)
 	}

@@ -41,16 +41,16 @@ import (
 
 // node is a node of the cluster.
 type node struct {
-	name    string
-	fs      nodefs.FS
-	root    string                   // of the node, and of its kubelet, on fs
-	driver  csi.Register             // the driver's services there
-	conn    grpc.ClientConnInterface // to them
-	sockets sockets
-	kubelet *kubelet.Kubelet // the one that was started last
-	lost    bool             // see Lose
-	stopped bool             // the driver is, there; see StopDriver
-	boots   int              // how often it has booted anew
+	name          string
+	fs            nodefs.FS
+	root          string                   // of the node, and of its kubelet, on fs
+	driver        csi.RegisterFunc         // the driver's services there
+	conn          grpc.ClientConnInterface // to them
+	sockets       sockets
+	kubelet       *kubelet.Kubelet // the one that was started last
+	partitioned   bool             // see Lose
+	driverStopped bool             // the driver is, there; see StopDriver
+	boots         int              // how often it has booted anew
 }
 
 // nodeName is the name of the i-th node, from 0.
@@ -62,19 +62,19 @@ func (c *Cluster) assemble(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if cfg.Parts == nil && !cfg.Enrolled {
-		c.setUp()
-	} else if err := c.server.Add(c.csiDriver(), c.class()); err != nil {
+	if cfg.Components == nil && !cfg.PreRegistered {
+		c.createDefaults()
+	} else if err := c.server.Add(c.csiDriver(), c.storageClass()); err != nil {
 		return err
 	}
-	if err := c.addDisks(cfg); err != nil {
+	if err := c.addNodeDisks(cfg); err != nil {
 		return err
 	}
-	parts := slices.Concat(storageParts(&disk{c.machine, cfg.HostPathProvisioning}), schedulerParts(),
-		c.sidecarParts(controller), clusterParts(c.rootCA))
+	parts := slices.Concat(storageComponents(&hostPathDisk{c.machine, cfg.HostPathProvisioning}), schedulerComponents(),
+		c.sidecarComponents(controller), clusterComponents(c.rootCA))
 	for _, p := range parts {
-		c.known = append(c.known, p.name)
-		if err := c.add(cfg, p); err != nil {
+		c.knownComponents = append(c.knownComponents, p.name)
+		if err := c.addComponent(cfg, p); err != nil {
 			return err
 		}
 	}
@@ -88,28 +88,28 @@ func (c *Cluster) assemble(cfg Config) error {
 			return err
 		}
 	}
-	for _, name := range cfg.Parts {
-		if !slices.ContainsFunc(c.parts, func(p *part) bool {
-			return cfg.wanted(p.name) && (p.name == name || strings.HasPrefix(p.name, name+"("))
+	for _, name := range cfg.Components {
+		if !slices.ContainsFunc(c.components, func(p *componentState) bool {
+			return cfg.includes(p.name) && (p.name == name || strings.HasPrefix(p.name, name+"("))
 		}) {
-			return fmt.Errorf("part %q: %w: there are %s and kubelet", name, ErrNoPart, names(parts))
+			return fmt.Errorf("part %q: %w: there are %s and kubelet", name, ErrUnknownComponent, componentNames(parts))
 		}
 	}
 	return nil
 }
 
 // addExtra adds a part of the user's own. Whatever cfg.Parts says, it is wanted.
-func (c *Cluster) addExtra(p Part) error {
+func (c *Cluster) addExtra(p Component) error {
 	if p.Install != nil {
 		if err := p.Install(c.server); err != nil {
 			return fmt.Errorf("install what %s needs: %w", p.Name, err)
 		}
 	}
-	c.parts = append(c.parts, &part{name: p.Name, start: p.Start})
-	return c.launch(c.parts[len(c.parts)-1])
+	c.components = append(c.components, &componentState{name: p.Name, start: p.Start})
+	return c.launch(c.components[len(c.components)-1])
 }
 
-func names(parts []part) string {
+func componentNames(parts []componentState) string {
 	words := make([]string, len(parts))
 	for i, p := range parts {
 		words[i] = p.name
@@ -117,14 +117,14 @@ func names(parts []part) string {
 	return strings.Join(words, ", ")
 }
 
-// setUp is what an administrator does first: the CSIDriver object and the default storage class.
-func (c *Cluster) setUp() {
-	admin := c.host.Component("admin")
+// createDefaults is what an administrator does first: the CSIDriver object and the default storage class.
+func (c *Cluster) createDefaults() {
+	admin := c.host.Process("admin")
 	client := c.server.Client(admin)
 	admin.User("", func(ctx context.Context) {
 		_, err := client.StorageV1().CSIDrivers().Create(ctx, c.csiDriver(), metav1.CreateOptions{})
 		if err == nil || apierrors.IsAlreadyExists(err) {
-			_, err = client.StorageV1().StorageClasses().Create(ctx, c.class(), metav1.CreateOptions{})
+			_, err = client.StorageV1().StorageClasses().Create(ctx, c.storageClass(), metav1.CreateOptions{})
 		}
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			panic(fmt.Sprintf("cluster: set-up: %v", err))
@@ -137,17 +137,17 @@ const allocatablePeriod = time.Minute
 
 func (c *Cluster) csiDriver() *storagev1.CSIDriver {
 	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: c.driver.name()}}
-	if c.labels {
-		driver.Spec.SELinuxMount = &c.labels
+	if c.selinuxMount {
+		driver.Spec.SELinuxMount = &c.selinuxMount
 	}
-	if c.limited {
+	if c.hasVolumeLimit {
 		seconds := int64(allocatablePeriod / time.Second)
 		driver.Spec.NodeAllocatableUpdatePeriodSeconds = &seconds
 	}
 	return driver
 }
 
-func (c *Cluster) class() *storagev1.StorageClass {
+func (c *Cluster) storageClass() *storagev1.StorageClass {
 	grows := true
 	class := &storagev1.StorageClass{
 		AllowVolumeExpansion: &grows,
@@ -163,35 +163,35 @@ func (c *Cluster) class() *storagev1.StorageClass {
 	return class
 }
 
-// disk is what the PersistentVolume controller has of the machine on which it runs.
-type disk struct {
+// hostPathDisk is what the PersistentVolume controller has of the machine on which it runs.
+type hostPathDisk struct {
 	machine      hostpath.Machine
 	provisioning bool // it makes volumes there
 }
 
-// storageParts are the controllers of kube-controller-manager that are about storage. Without a disk, the machine on which
+// storageComponents are the controllers of kube-controller-manager that are about storage. Without a disk, the machine on which
 // they run is none of theirs.
-func storageParts(own *disk) []part {
-	return []part{
-		{name: "pvcontroller", instead: "persistentvolume-binder-controller", start: func(p Process) error {
+func storageComponents(own *hostPathDisk) []componentState {
+	return []componentState{
+		{name: "pvcontroller", replaces: "persistentvolume-binder-controller", start: func(p ComponentContext) error {
 			return startPVController(p, own)
 		}},
-		{name: "pvprotection", instead: "persistentvolume-protection-controller", start: func(p Process) error {
-			pvprotection.New(pvprotection.Config{Component: p.Component, Client: p.Client, Informers: p.Informers})
+		{name: "pvprotection", replaces: "persistentvolume-protection-controller", start: func(p ComponentContext) error {
+			pvprotection.New(pvprotection.Config{Process: p.Process, Client: p.Client, Informers: p.Informers})
 			return nil
 		}},
-		{name: "pvcprotection", instead: "persistentvolumeclaim-protection-controller", start: func(p Process) error {
-			pvcprotection.New(pvcprotection.Config{Component: p.Component, Client: p.Client, Informers: p.Informers})
+		{name: "pvcprotection", replaces: "persistentvolumeclaim-protection-controller", start: func(p ComponentContext) error {
+			pvcprotection.New(pvcprotection.Config{Process: p.Process, Client: p.Client, Informers: p.Informers})
 			return nil
 		}},
-		{name: "attachdetach", instead: "persistentvolume-attach-detach-controller", start: startAttachDetach},
+		{name: "attachdetach", replaces: "persistentvolume-attach-detach-controller", start: startAttachDetach},
 	}
 }
 
-func schedulerParts() []part {
-	return []part{{name: "scheduler", instead: "kube-scheduler", narrow: narrowScheduler, start: func(p Process) error {
+func schedulerComponents() []componentState {
+	return []componentState{{name: "scheduler", replaces: "kube-scheduler", filters: schedulerFilters, start: func(p ComponentContext) error {
 		scheduler.New(scheduler.Config{
-			Component: p.Component, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder("default-scheduler"),
+			Process: p.Process, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder("default-scheduler"),
 		})
 		return nil
 	}}}
@@ -201,36 +201,36 @@ func schedulerParts() []part {
 // recycle volumes. Without a disk, directories of machines are recycled, by pods, but none is made or deleted.
 //
 // Upstream: cmd/kube-controller-manager/app ProbeProvisionableRecyclableVolumePlugins (v1.36).
-func startPVController(p Process, own *disk) error {
-	scrubber := recycler.New(recycler.Config{Component: p.Component, Client: p.Client, Pods: p.Informers.Core().V1().Pods()})
+func startPVController(p ComponentContext, own *hostPathDisk) error {
+	scrubber := recycler.New(recycler.Config{Process: p.Process, Client: p.Client, Pods: p.Informers.Core().V1().Pods()})
 	var directories plugins.Plugin
 	if own == nil {
-		plugin := hostpath.New(hostpath.Config{Caller: p.Component, Recycler: scrubber})
+		plugin := hostpath.New(hostpath.Config{Caller: p.Process, Recycler: scrubber})
 		directories = struct {
 			plugins.Plugin
 			plugins.Recycler
 		}{plugin, plugin}
 	} else {
 		directories = hostpath.New(hostpath.Config{
-			Caller: p.Component, Machine: own.machine, Recycler: scrubber, Provisioning: own.provisioning,
+			Caller: p.Process, Machine: own.machine, Recycler: scrubber, Provisioning: own.provisioning,
 		})
 	}
 	var manager plugins.Manager
-	if err := manager.Register(p.plugin(nfs.New(scrubber)), p.plugin(directories)); err != nil {
+	if err := manager.Register(p.interceptedPlugin(nfs.New(scrubber)), p.interceptedPlugin(directories)); err != nil {
 		return err
 	}
 	pvcontroller.New(pvcontroller.Config{
-		Component: p.Component, Client: p.sharing(), Informers: p.Informers,
+		Component: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers,
 		Recorder: p.Recorder(pvcontroller.EventSource), Plugins: &manager,
 	})
 	return nil
 }
 
-func startAttachDetach(p Process) error {
+func startAttachDetach(p ComponentContext) error {
 	var manager plugins.Manager
-	client := p.sharing()
+	client := p.clientWithoutCopies()
 	err := manager.Register(csi.New(csi.Config{
-		Component: p.Component, Client: client,
+		Process: p.Process, Client: client,
 		CSIDrivers:        p.Informers.Storage().V1().CSIDrivers(),
 		Attachments:       p.Informers.Storage().V1().VolumeAttachments(),
 		PersistentVolumes: p.Informers.Core().V1().PersistentVolumes(),
@@ -239,85 +239,85 @@ func startAttachDetach(p Process) error {
 		return err
 	}
 	attachdetach.New(attachdetach.Config{
-		Component: p.Component, Client: client, Informers: p.Informers,
+		Component: p.Process, Client: client, Informers: p.Informers,
 		Recorder: p.Recorder("attachdetach-controller"), Plugins: &manager,
 	})
 	return nil
 }
 
-// sidecarParts are the sidecars beside the driver's controller service.
-func (c *Cluster) sidecarParts(conn grpc.ClientConnInterface) []part {
-	return []part{
-		{name: "provisioner", start: func(p Process) error {
+// sidecarComponents are the sidecars beside the driver's controller service.
+func (c *Cluster) sidecarComponents(conn grpc.ClientConnInterface) []componentState {
+	return []componentState{
+		{name: "provisioner", start: func(p ComponentContext) error {
 			provisioner.New(provisioner.Config{
-				Component: p.Component, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(),
-				Recorder: p.Recorder(c.driver.name()), Conn: p.conn(c.driver.name(), conn),
+				Component: p.Process, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(),
+				Recorder: p.Recorder(c.driver.name()), Conn: p.driverConn(c.driver.name(), conn),
 				Topology: c.driver.topology(), StrictTopology: c.driver.topology(),
 			})
 			return nil
 		}},
-		{name: "attacher", start: func(p Process) error {
+		{name: "attacher", start: func(p ComponentContext) error {
 			attacher.New(attacher.Config{
-				Component: p.Component, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(), Conn: p.conn(c.driver.name(), conn),
+				Component: p.Process, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(), Conn: p.driverConn(c.driver.name(), conn),
 			})
 			return nil
 		}},
-		{name: "resizer", narrow: narrowResizer, start: func(p Process) error {
+		{name: "resizer", filters: resizerFilters, start: func(p ComponentContext) error {
 			resizer.New(resizer.Config{
-				Component: p.Component, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(),
-				Recorder: p.Recorder("external-resizer " + c.driver.name()), Conn: p.conn(c.driver.name(), conn),
+				Component: p.Process, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(),
+				Recorder: p.Recorder("external-resizer " + c.driver.name()), Conn: p.driverConn(c.driver.name(), conn),
 			})
 			return nil
 		}},
 	}
 }
 
-// claimsOf is a selection of claims by what is asked of a change.
-func claimsOf(concerns func(was, is *corev1.PersistentVolumeClaim) bool) fake.Selection {
-	return fake.Selection{Resource: "persistentvolumeclaims", Concerns: func(was, is fake.Object) bool {
+// claimFilter is a selection of claims by what is asked of a change.
+func claimFilter(concerns func(was, is *corev1.PersistentVolumeClaim) bool) fake.Filter {
+	return fake.Filter{Resource: "persistentvolumeclaims", Match: func(was, is fake.Object) bool {
 		before, _ := was.(*corev1.PersistentVolumeClaim)
 		after, _ := is.(*corev1.PersistentVolumeClaim)
 		return concerns(before, after)
 	}}
 }
 
-// narrowResizer leaves out what is not about claims that are to grow. What a volume is, is read when one does.
-func narrowResizer(func() informers.SharedInformerFactory) []fake.Selection {
-	return []fake.Selection{
-		claimsOf(func(was, is *corev1.PersistentVolumeClaim) bool { return is != nil && resizer.Concerns(was, is) }),
-		{Resource: "persistentvolumes", Concerns: func(_, _ fake.Object) bool { return false }},
+// resizerFilters leaves out what is not about claims that are to grow. What a volume is, is read when one does.
+func resizerFilters(func() informers.SharedInformerFactory) []fake.Filter {
+	return []fake.Filter{
+		claimFilter(func(was, is *corev1.PersistentVolumeClaim) bool { return is != nil && resizer.Concerns(was, is) }),
+		{Resource: "persistentvolumes", Match: func(_, _ fake.Object) bool { return false }},
 	}
 }
 
-// clusterParts are what fills namespaces, and what empties them. Their selections keep them from costing a step where they
+// clusterComponents are what fills namespaces, and what empties them. Their selections keep them from costing a step where they
 // have nothing to do.
-func clusterParts(rootCA string) []part {
-	return []part{
-		{name: "garbagecollector", instead: "garbage-collector-controller", start: startGarbageCollector},
-		{name: "namespace", instead: "namespace-controller", narrow: narrowNamespace, start: startNamespace},
-		{name: "serviceaccount", instead: "serviceaccount-controller", narrow: narrowAccounts, start: func(p Process) error {
-			serviceaccount.New(serviceaccount.Config{Component: p.Component, Client: p.Client, Informers: p.Informers})
+func clusterComponents(rootCA string) []componentState {
+	return []componentState{
+		{name: "garbagecollector", replaces: "garbage-collector-controller", start: startGarbageCollector},
+		{name: "namespace", replaces: "namespace-controller", filters: namespaceFilters, start: startNamespace},
+		{name: "serviceaccount", replaces: "serviceaccount-controller", filters: serviceAccountFilters, start: func(p ComponentContext) error {
+			serviceaccount.New(serviceaccount.Config{Process: p.Process, Client: p.Client, Informers: p.Informers})
 			return nil
 		}},
-		{name: "rootca", instead: "root-ca-certificate-publisher-controller", narrow: narrowRootCA(rootCA), start: func(p Process) error {
-			rootca.New(rootca.Config{Component: p.Component, Client: p.Client, Informers: p.Informers, RootCA: rootCA})
+		{name: "rootca", replaces: "root-ca-certificate-publisher-controller", filters: rootCAFilters(rootCA), start: func(p ComponentContext) error {
+			rootca.New(rootca.Config{Process: p.Process, Client: p.Client, Informers: p.Informers, RootCA: rootCA})
 			return nil
 		}},
 	}
 }
 
 // startGarbageCollector leaves out events, which are not collected.
-func startGarbageCollector(p Process) error {
-	client, err := p.metadata()
+func startGarbageCollector(p ComponentContext) error {
+	client, err := p.metadataClient()
 	if err != nil {
 		return err
 	}
-	source, err := p.survey(schema.GroupResource{Resource: "events"}, schema.GroupResource{Group: "events.k8s.io", Resource: "events"})
+	source, err := p.metadataWatcher(schema.GroupResource{Resource: "events"}, schema.GroupResource{Group: "events.k8s.io", Resource: "events"})
 	if err != nil {
 		return err
 	}
 	garbagecollector.New(garbagecollector.Config{
-		Component: p.Component, Client: client, Source: source, Recorder: p.Recorder(garbagecollector.EventSource),
+		Process: p.Process, Client: client, Watcher: source, Recorder: p.Recorder(garbagecollector.EventSource),
 	})
 	return nil
 }
@@ -327,17 +327,17 @@ func startGarbageCollector(p Process) error {
 // Upstream: pkg/controller/namespace namespaceDeletionGracePeriod.
 const namespaceDelay = 5 * time.Second
 
-func startNamespace(p Process) error {
-	client, err := p.metadata()
+func startNamespace(p ComponentContext) error {
+	client, err := p.metadataClient()
 	if err != nil {
 		return err
 	}
-	source, err := p.survey()
+	source, err := p.metadataWatcher()
 	if err != nil {
 		return err
 	}
 	cfg := namespace.Config{
-		Component: p.Component, Client: p.Client, Metadata: client, Informers: p.Informers, Source: source, Discover: p.discover,
+		Process: p.Process, Client: p.Client, Metadata: client, Informers: p.Informers, Watcher: source, Discover: p.discover,
 	}
 	if p.cluster == nil {
 		cfg.Delay = namespaceDelay
@@ -346,59 +346,59 @@ func startNamespace(p Process) error {
 	return nil
 }
 
-// narrowing tells what of its caches a part is to have. Its argument gives them, once they are there.
-type narrowing func(own func() informers.SharedInformerFactory) []fake.Selection
+// filterFunc tells what of its caches a part is to have. Its argument gives them, once they are there.
+type filterFunc func(own func() informers.SharedInformerFactory) []fake.Filter
 
-// narrowScheduler leaves out what has to do with attach limits where there are none.
-func narrowScheduler(own func() informers.SharedInformerFactory) []fake.Selection {
-	limits := func(obj fake.Object) bool { return obj != nil && scheduler.Limits(obj.(*storagev1.CSINode)) }
+// schedulerFilters leaves out what has to do with attach limits where there are none.
+func schedulerFilters(own func() informers.SharedInformerFactory) []fake.Filter {
+	limits := func(obj fake.Object) bool { return obj != nil && scheduler.HasLimits(obj.(*storagev1.CSINode)) }
 	counts := func(obj fake.Object) bool {
-		return obj != nil && scheduler.Counts(own(), obj.(*storagev1.VolumeAttachment))
+		return obj != nil && scheduler.CountsAgainstLimit(own(), obj.(*storagev1.VolumeAttachment))
 	}
-	return []fake.Selection{
-		{Resource: "csinodes", Concerns: func(was, is fake.Object) bool { return limits(was) || limits(is) }},
-		{Resource: "volumeattachments", Concerns: func(was, is fake.Object) bool {
+	return []fake.Filter{
+		{Resource: "csinodes", Match: func(was, is fake.Object) bool { return limits(was) || limits(is) }},
+		{Resource: "volumeattachments", Match: func(was, is fake.Object) bool {
 			return was == nil && counts(is) || is == nil && counts(was) // what stands in one does not matter
 		}},
 	}
 }
 
-func narrowNamespace(func() informers.SharedInformerFactory) []fake.Selection {
-	return []fake.Selection{{
-		Resource: "namespaces", Concerns: func(was, is fake.Object) bool { return namespace.Concerns(was, is) },
+func namespaceFilters(func() informers.SharedInformerFactory) []fake.Filter {
+	return []fake.Filter{{
+		Resource: "namespaces", Match: func(was, is fake.Object) bool { return namespace.Matches(was, is) },
 	}}
 }
 
-func narrowAccounts(own func() informers.SharedInformerFactory) []fake.Selection {
-	return []fake.Selection{
+func serviceAccountFilters(own func() informers.SharedInformerFactory) []fake.Filter {
+	return []fake.Filter{
 		{
-			Resource: "serviceaccounts", Fields: "metadata.name=" + serviceaccount.Name,
-			Concerns: func(_, is fake.Object) bool { return is == nil },
+			Resource: "serviceaccounts", Fields: "metadata.name=" + serviceaccount.AccountName,
+			Match: func(_, is fake.Object) bool { return is == nil },
 		},
-		{Resource: "namespaces", Concerns: func(_, is fake.Object) bool {
-			return is != nil && serviceaccount.Lacks(own(), is.(*corev1.Namespace))
+		{Resource: "namespaces", Match: func(_, is fake.Object) bool {
+			return is != nil && serviceaccount.NeedsServiceAccount(own(), is.(*corev1.Namespace))
 		}},
 	}
 }
 
-func narrowRootCA(rootCA string) narrowing {
-	return func(own func() informers.SharedInformerFactory) []fake.Selection {
-		return []fake.Selection{
+func rootCAFilters(rootCA string) filterFunc {
+	return func(own func() informers.SharedInformerFactory) []fake.Filter {
+		return []fake.Filter{
 			{
-				Resource: "configmaps", Fields: "metadata.name=" + rootca.Name,
-				Concerns: func(_, is fake.Object) bool { return is == nil || !rootca.Holds(is.(*corev1.ConfigMap), rootCA) },
+				Resource: "configmaps", Fields: "metadata.name=" + rootca.ConfigMapName,
+				Match: func(_, is fake.Object) bool { return is == nil || !rootca.IsUpToDate(is.(*corev1.ConfigMap), rootCA) },
 			},
-			{Resource: "namespaces", Concerns: func(_, is fake.Object) bool {
-				return is != nil && rootca.Lacks(own(), is.(*corev1.Namespace))
+			{Resource: "namespaces", Match: func(_, is fake.Object) bool {
+				return is != nil && rootca.NeedsConfigMap(own(), is.(*corev1.Namespace))
 			}},
 		}
 	}
 }
 
-// addDisks gives all nodes their disks, and the PersistentVolume controller its machine: the first node, so that in a world
+// addNodeDisks gives all nodes their disks, and the PersistentVolume controller its machine: the first node, so that in a world
 // of one node the directories it makes are there for pods. Without nodes it has one of its own.
-func (c *Cluster) addDisks(cfg Config) error {
-	if !cfg.wanted("kubelet") {
+func (c *Cluster) addNodeDisks(cfg Config) error {
+	if !cfg.includes("kubelet") {
 		c.machine = hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}
 		return nil
 	}
@@ -424,27 +424,27 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 	if n.conn, err = c.connect(n.services(c.driver.name())); err != nil {
 		return err
 	}
-	c.plugIn(n)
-	if cfg.Enrolled {
-		if err := c.enrol(n.name, n.conn); err != nil {
+	c.createSockets(n)
+	if cfg.PreRegistered {
+		if err := c.preRegister(n.name, n.conn); err != nil {
 			return err
 		}
 	}
-	return c.add(cfg, part{
-		name: kubeletOf(n.name),
-		narrow: func(func() informers.SharedInformerFactory) []fake.Selection {
-			return []fake.Selection{
+	return c.addComponent(cfg, componentState{
+		name: kubeletName(n.name),
+		filters: func(func() informers.SharedInformerFactory) []fake.Filter {
+			return []fake.Filter{
 				{Resource: "pods", Fields: "spec.nodeName=" + n.name},
 				{Resource: "nodes", Fields: "metadata.name=" + n.name},
-				claimsOf(volumemanager.Resized),
+				claimFilter(volumemanager.IsNodeResize),
 			}
 		},
-		start: func(p Process) (err error) {
+		start: func(p ComponentContext) (err error) {
 			n.kubelet, err = kubelet.New(kubelet.Config{
-				Component: p.Component, Client: p.sharing(), Informers: p.Informers, Node: n.name, Root: n.root, FS: p.disk(n.fs), Exports: c.exports,
-				BootID: fmt.Sprintf("%s-%d", n.name, n.boots), SyncFrequency: cfg.SyncFrequency, AttachesItself: cfg.KubeletsAttach,
+				Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers, Node: n.name, Root: n.root, FS: p.nodeDisk(n.fs), Exports: c.nfsExports,
+				BootID: fmt.Sprintf("%s-%d", n.name, n.boots), SyncFrequency: cfg.SyncFrequency, SelfAttach: cfg.KubeletsAttach,
 				SELinux: cfg.SELinux, SELinuxMount: cfg.SELinuxMount,
-				Sockets: &n.sockets, Dial: c.dialler(p, n),
+				Sockets: &n.sockets, Dial: c.dialer(p, n),
 			})
 			return err
 		},

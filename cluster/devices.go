@@ -78,11 +78,11 @@ type driver interface {
 	// controller adds the controller's services.
 	controller(grpc.ServiceRegistrar)
 	// addNode gives a node its disk, the kubelet's root on it, and the driver's services there.
-	addNode(node string) (fs nodefs.FS, root string, services csi.Register, err error)
+	addNode(node string) (fs nodefs.FS, root string, services csi.RegisterFunc, err error)
 	// boot takes the mounts and the devices of a node away, as starting its machine again does.
 	boot(node string) error
-	// left names what the driver still holds: volumes, devices, mounts.
-	left() ([]string, error)
+	// leaks names what the driver still holds: volumes, devices, mounts.
+	leaks() ([]string, error)
 	// close takes everything away that the driver and its nodes made.
 	close() error
 }
@@ -106,7 +106,7 @@ func (d *arrayDriver) controller(r grpc.ServiceRegistrar) {
 	csispec.RegisterControllerServer(r, d.array.Controller())
 }
 
-func (d *arrayDriver) addNode(node string) (nodefs.FS, string, csi.Register, error) {
+func (d *arrayDriver) addNode(node string) (nodefs.FS, string, csi.RegisterFunc, error) {
 	root := "/" + node
 	fs := nodefs.NewMemory(root)
 	d.nodes[node] = fs
@@ -122,13 +122,13 @@ func (d *arrayDriver) boot(node string) error {
 	return nil
 }
 
-func (d *arrayDriver) left() ([]string, error) {
+func (d *arrayDriver) leaks() ([]string, error) {
 	var left []string
 	for _, v := range d.array.Volumes() {
 		left = append(left, fmt.Sprintf("volume %s (%s) of the array, attached to %v", v.ID, v.Name, v.AttachedTo))
 	}
 	for _, node := range slices.Sorted(maps.Keys(d.nodes)) {
-		mounts, err := mountsLeft(d.nodes[node])
+		mounts, err := mountLeaks(d.nodes[node])
 		if err != nil {
 			return nil, err
 		}
@@ -139,7 +139,7 @@ func (d *arrayDriver) left() ([]string, error) {
 
 func (d *arrayDriver) close() error { return nil }
 
-func mountsLeft(fs nodefs.FS) ([]string, error) {
+func mountLeaks(fs nodefs.FS) ([]string, error) {
 	mounts, err := fs.Mounts()
 	if err != nil {
 		return nil, fmt.Errorf("list mounts: %w", err)
@@ -151,13 +151,13 @@ func mountsLeft(fs nodefs.FS) ([]string, error) {
 	return left, nil
 }
 
-// LimitVolumes lets so many volumes be attached to a node from now on, as when something else has taken places; 0: any number.
+// SetVolumesPerNode lets so many volumes be attached to a node from now on, as when something else has taken places; 0: any number.
 // What is attached stays. It fails where the devices have no limit; see Config.VolumesPerNode.
-func (c *Cluster) LimitVolumes(perNode int) error {
+func (c *Cluster) SetVolumesPerNode(perNode int) error {
 	d, is := c.driver.(*arrayDriver)
 	if !is || perNode < 0 {
 		return fmt.Errorf("%d volumes for each node: want the array, and at least 0", perNode)
 	}
-	d.array.LimitVolumes(perNode)
+	d.array.SetVolumesPerNode(perNode)
 	return nil
 }

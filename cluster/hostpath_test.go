@@ -138,7 +138,7 @@ func TestVolumeIsRecycled(t *testing.T) {
 		{
 			"nfs",
 			corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "files", Path: "/v"}},
-			func(c *cluster.Cluster) (nodefs.FS, string) { return c.NFS(), "/files/v" },
+			func(c *cluster.Cluster) (nodefs.FS, string) { return c.NFSExports(), "/files/v" },
 			"driver Recycle kubernetes.io/nfs/v node=node-1 path=files:/v",
 		},
 	}

@@ -89,12 +89,12 @@ func run(tb testing.TB, cfg cluster.Config) *cluster.Cluster {
 	defer cancel()
 	c.User("user", func(ctx context.Context) error { return lifecycle(ctx, c) })
 	if err := c.Run(ctx); err != nil {
-		tb.Fatalf("%v\nowed: %v\n%s", err, c.Owed(), tail(c.Trace().Text(), 60))
+		tb.Fatalf("%v\nowed: %v\n%s", err, c.Pending(), tail(c.Trace().Text(), 60))
 	}
-	if owed := c.Owed(); len(owed) > 0 {
+	if owed := c.Pending(); len(owed) > 0 {
 		tb.Fatalf("owed at rest: %v\n%s", owed, tail(c.Trace().Text(), 60))
 	}
-	left, err := c.Left()
+	left, err := c.Leaks()
 	if err != nil || len(left) > 0 {
 		tb.Fatalf("left at rest: %v, %v", left, err)
 	}
@@ -114,7 +114,7 @@ func TestLifecycleInTheOrdinaryCourse(t *testing.T) {
 	c := run(t, stepped(sim.FIFO{}))
 	var writes []string
 	for _, r := range c.Trace().Records() {
-		if r.Kind == trace.KindAPI && r.Err == nil && r.Actor == "pvcontroller/claims" && !strings.HasPrefix(r.Verb, "get") {
+		if r.Kind == trace.KindAPI && r.Err == nil && r.Task == "pvcontroller/claims" && !strings.HasPrefix(r.Verb, "get") {
 			resource, _, _ := strings.Cut(r.Object, "/")
 			writes = append(writes, r.Verb+" "+resource)
 		}

@@ -67,10 +67,10 @@ func TestLimitsAreOfTheArray(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.LimitVolumes(-1); err == nil {
+	if err := c.SetVolumesPerNode(-1); err == nil {
 		t.Error("limited to fewer than no volumes: want an error")
 	}
-	if err := c.LimitVolumes(1); err != nil {
+	if err := c.SetVolumesPerNode(1); err != nil {
 		t.Error(err)
 	}
 }

@@ -51,7 +51,7 @@ func newUsers(t *testing.T, cfg cluster.Config) users {
 func (u users) must(err error) {
 	u.Helper()
 	if err != nil {
-		u.Fatalf("%v\nowed: %v\n%s", err, u.Owed(), tail(u.Trace().Text(), 30))
+		u.Fatalf("%v\nowed: %v\n%s", err, u.Pending(), tail(u.Trace().Text(), 30))
 	}
 }
 
@@ -99,7 +99,7 @@ func (u users) removes(claims ...string) {
 		u.must(u.WaitForGone(u.ctx, "persistentvolumeclaims", "default", claim))
 	}
 	u.must(u.WaitForRest(u.ctx))
-	if left, err := u.Left(); err != nil || len(left) > 0 {
+	if left, err := u.Leaks(); err != nil || len(left) > 0 {
 		u.Errorf("left: %v, %v", left, err)
 	}
 }
@@ -123,7 +123,7 @@ func TestVolumesOfAVolumeGroupStayOnTheirNode(t *testing.T) {
 			t.Errorf("the volume of claim %s, made for %s, can be used at %v", claim, node, at)
 		}
 	}
-	left, err := u.Left()
+	left, err := u.Leaks()
 	if what := strings.Join(left, ", "); err != nil || strings.Count(what, "volume vol-") != 2 || !strings.Contains(what, "mount ") {
 		t.Errorf("left is %s, %v; want two volumes and their mounts", what, err)
 	}

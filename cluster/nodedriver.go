@@ -33,13 +33,13 @@ func (s *sockets) List(dir string) ([]string, error) {
 	return slices.Compact(paths), err
 }
 
-// Look tells which socket is at a path.
-func (s *sockets) Look(path string) (string, error) {
-	is, err := s.Memory.Look(path)
+// Identify tells which socket is at a path.
+func (s *sockets) Identify(path string) (string, error) {
+	is, err := s.Memory.Identify(path)
 	if err != nil || is != "" || s.machine == nil {
 		return is, err
 	}
-	is, err = s.machine.Look(path)
+	is, err = s.machine.Identify(path)
 	if is != "" {
 		is = "machine's " + is
 	}
@@ -48,7 +48,7 @@ func (s *sockets) Look(path string) (string, error) {
 
 // Dial is a connection to whoever answers at a path.
 func (s *sockets) Dial(path string) (grpc.ClientConnInterface, error) {
-	if is, err := s.Memory.Look(path); err != nil || is != "" || s.machine == nil {
+	if is, err := s.Memory.Identify(path); err != nil || is != "" || s.machine == nil {
 		return s.Memory.Dial(path)
 	}
 	return s.machine.Dial(path)
@@ -56,42 +56,42 @@ func (s *sockets) Dial(path string) (grpc.ClientConnInterface, error) {
 
 // The sockets of the cluster's own driver, as node-driver-registrar is usually told them.
 
-func (n *node) endpoint(driver string) string {
+func (n *node) driverSocket(driver string) string {
 	return filepath.Join(n.root, "plugins", driver, "csi.sock")
 }
 
-func (n *node) announcement(driver string) string {
+func (n *node) registrationSocket(driver string) string {
 	return filepath.Join(n.root, "plugins_registry", driver+"-reg.sock")
 }
 
 // services are the driver's on a node, and its registrar's.
-func (n *node) services(driver string) csi.Register {
-	announces := registrar.New(driver, n.endpoint(driver))
+func (n *node) services(driver string) csi.RegisterFunc {
+	announces := registrar.New(driver, n.driverSocket(driver))
 	return func(r grpc.ServiceRegistrar) {
 		n.driver(r)
 		announces.Offer(r)
 	}
 }
 
-// plugIn makes the driver's sockets on a node.
-func (c *Cluster) plugIn(n *node) {
-	n.sockets.Put(n.endpoint(c.driver.name()), n.conn)
-	n.sockets.Put(n.announcement(c.driver.name()), n.conn)
+// createSockets makes the driver's sockets on a node.
+func (c *Cluster) createSockets(n *node) {
+	n.sockets.Put(n.driverSocket(c.driver.name()), n.conn)
+	n.sockets.Put(n.registrationSocket(c.driver.name()), n.conn)
 }
 
-// dialler gives a kubelet its connections to drivers. To the cluster's own it has one for as long as it runs.
-func (c *Cluster) dialler(p Process, n *node) func(driver, endpoint string) (grpc.ClientConnInterface, error) {
-	own, err := n.sockets.Memory.Dial(n.endpoint(c.driver.name()))
-	own = p.conn(c.driver.name(), own)
+// dialer gives a kubelet its connections to drivers. To the cluster's own it has one for as long as it runs.
+func (c *Cluster) dialer(p ComponentContext, n *node) func(driver, endpoint string) (grpc.ClientConnInterface, error) {
+	own, err := n.sockets.Memory.Dial(n.driverSocket(c.driver.name()))
+	own = p.driverConn(c.driver.name(), own)
 	return func(driver, endpoint string) (grpc.ClientConnInterface, error) {
-		if driver == c.driver.name() && endpoint == n.endpoint(driver) {
+		if driver == c.driver.name() && endpoint == n.driverSocket(driver) {
 			return own, err
 		}
 		conn, err := n.sockets.Dial(endpoint)
 		if err != nil {
 			return nil, err
 		}
-		return p.conn(driver, conn), nil
+		return p.driverConn(driver, conn), nil
 	}
 }
 
@@ -102,17 +102,17 @@ func (c *Cluster) StopDriver(node string) error {
 	if err != nil {
 		return err
 	}
-	n.stopped = true
-	n.sockets.Remove(n.announcement(c.driver.name()))
-	n.sockets.Remove(n.endpoint(c.driver.name()))
-	c.tellKubelet(n)
+	n.driverStopped = true
+	n.sockets.Remove(n.registrationSocket(c.driver.name()))
+	n.sockets.Remove(n.driverSocket(c.driver.name()))
+	c.notifyKubelet(n)
 	return nil
 }
 
-// tellKubelet tells the node's kubelet, if it runs, that something happened to the driver's announcement.
-func (c *Cluster) tellKubelet(n *node) {
-	if p, err := c.part(kubeletOf(n.name)); err == nil && p.component != nil {
-		n.kubelet.Plugins().Tell(n.announcement(c.driver.name()))
+// notifyKubelet tells the node's kubelet, if it runs, that something happened to the driver's announcement.
+func (c *Cluster) notifyKubelet(n *node) {
+	if p, err := c.component(kubeletName(n.name)); err == nil && p.process != nil {
+		n.kubelet.Plugins().Notify(n.registrationSocket(c.driver.name()))
 	}
 }
 
@@ -122,9 +122,9 @@ func (c *Cluster) StartDriver(node string) error {
 	if err != nil {
 		return err
 	}
-	n.stopped = false
-	c.plugIn(n)
-	c.tellKubelet(n)
+	n.driverStopped = false
+	c.createSockets(n)
+	c.notifyKubelet(n)
 	return nil
 }
 
@@ -140,9 +140,9 @@ func (c *Cluster) KubeletDir(node string) (string, error) {
 	return n.root, nil
 }
 
-// watch follows directories of this machine, beside a live host.
-type watch struct {
-	begin   sync.Once
+// socketWatch follows directories of this machine, beside a live host.
+type socketWatch struct {
+	once    sync.Once
 	stop    context.CancelFunc // nil: nothing was begun
 	running sync.WaitGroup
 	mu      sync.Mutex
@@ -152,23 +152,23 @@ type watch struct {
 // watchSockets has the kubelets told what happens in their nodes' registries.
 func (c *Cluster) watchSockets() {
 	ctx, stop := context.WithCancel(context.Background())
-	c.watch.stop = stop
+	c.socketWatch.stop = stop
 	for _, n := range c.nodes {
 		if n.sockets.machine == nil {
 			continue
 		}
-		c.watch.running.Go(func() {
+		c.socketWatch.running.Go(func() {
 			err := n.kubelet.Plugins().Watch(ctx)
-			c.watch.mu.Lock()
-			defer c.watch.mu.Unlock()
-			c.watch.errs = append(c.watch.errs, err)
+			c.socketWatch.mu.Lock()
+			defer c.socketWatch.mu.Unlock()
+			c.socketWatch.errs = append(c.socketWatch.errs, err)
 		})
 	}
 }
 
-// end ends the watch, and returns what it came upon.
-func (w *watch) end() error {
-	if w.begin.Do(func() {}); w.stop == nil {
+// close ends the watch, and returns what it came upon.
+func (w *socketWatch) close() error {
+	if w.once.Do(func() {}); w.stop == nil {
 		return nil
 	}
 	w.stop()

@@ -29,7 +29,7 @@ func (o *orderChecker) see(r trace.Record) {
 		return
 	}
 	volume := r.Object[strings.LastIndex(r.Object, "/")+1:]
-	node := strings.TrimSuffix(strings.TrimPrefix(strings.SplitN(r.Actor, "/", 2)[0], "kubelet("), ")")
+	node := strings.TrimSuffix(strings.TrimPrefix(strings.SplitN(r.Task, "/", 2)[0], "kubelet("), ")")
 	if n, ok := strings.CutPrefix(strings.SplitN(r.Detail, " ", 2)[0], "node="); ok {
 		node = n
 	}
@@ -111,9 +111,9 @@ func TestDriverCallsComeInOrderUnderSeeds(t *testing.T) {
 			c.User("user "+name, func(ctx context.Context) error { return mover(ctx, c, name, nodes[0], nodes[1], nodes[2], nodes[0]) })
 		}
 		err = c.Run(t.Context())
-		left, leftErr := c.Left()
-		if err != nil || order.broken != "" || len(c.Owed()) > 0 || len(left) > 0 || leftErr != nil {
-			t.Fatalf("seed %d: %v, out of order: %s, owed %v, left %v, %v\n%s", seed, err, order.broken, c.Owed(), left, leftErr, tail(c.Trace().Text(), 80))
+		left, leftErr := c.Leaks()
+		if err != nil || order.broken != "" || len(c.Pending()) > 0 || len(left) > 0 || leftErr != nil {
+			t.Fatalf("seed %d: %v, out of order: %s, owed %v, left %v, %v\n%s", seed, err, order.broken, c.Pending(), left, leftErr, tail(c.Trace().Text(), 80))
 		}
 		if err := c.Close(); err != nil {
 			t.Fatal(err)

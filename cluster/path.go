@@ -22,14 +22,14 @@ var ErrNotMounted = errors.New("not mounted")
 // on the node's simulated disk for Array. The error matches fs.ErrNotExist where there is no such pod, volume or claim, and
 // ErrNotMounted where it is not mounted.
 func (c *Cluster) MountPath(namespace, pod, volume string) (string, error) {
-	_, path, err := c.mount(namespace, pod, volume)
+	_, path, err := c.volumeMount(namespace, pod, volume)
 	return path, err
 }
 
 // DevicePath is where a volume of a running pod, named as in the pod, is a device: a link on this machine for Loop and LVM, on the
 // node's simulated disk for Array, where a device holds nothing. Errors are those of MountPath.
 func (c *Cluster) DevicePath(namespace, pod, volume string) (string, error) {
-	at, err := c.use(namespace, pod, volume)
+	at, err := c.findVolume(namespace, pod, volume)
 	if err != nil {
 		return "", err
 	}
@@ -44,7 +44,7 @@ func (c *Cluster) DevicePath(namespace, pod, volume string) (string, error) {
 // is mounted for the pod, or, where the container has part of it by subPath, where that is bound. Errors are those of MountPath;
 // a container or a mount path that the pod has not is fs.ErrNotExist.
 func (c *Cluster) ContainerPath(namespace, pod, container, mountPath string) (string, error) {
-	_, path, err := c.view(namespace, pod, func(in string, m *corev1.VolumeMount) bool {
+	_, path, err := c.containerMount(namespace, pod, func(in string, m *corev1.VolumeMount) bool {
 		return in == container && m.MountPath == mountPath
 	})
 	return path, err
@@ -53,7 +53,7 @@ func (c *Cluster) ContainerPath(namespace, pod, container, mountPath string) (st
 // WriteFile writes a file into a volume of a running pod, through the path at which the pod sees it: the first of its containers
 // that mounts the volume, which may have part of it only. Errors are those of MountPath and of the file system.
 func (c *Cluster) WriteFile(namespace, pod, volume, name string, data []byte) error {
-	n, path, err := c.viewOf(namespace, pod, volume)
+	n, path, err := c.podMount(namespace, pod, volume)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (c *Cluster) WriteFile(namespace, pod, volume, name string, data []byte) er
 
 // ReadFile reads a file of a volume of a running pod; see WriteFile.
 func (c *Cluster) ReadFile(namespace, pod, volume, name string) ([]byte, error) {
-	n, path, err := c.viewOf(namespace, pod, volume)
+	n, path, err := c.podMount(namespace, pod, volume)
 	if err != nil {
 		return nil, err
 	}
@@ -73,11 +73,11 @@ func (c *Cluster) ReadFile(namespace, pod, volume, name string) ([]byte, error) 
 // a world of one node they are there for its pods. In a world without kubelets it is one of its own.
 func (c *Cluster) HostPath() hostpath.Machine { return c.machine }
 
-// NFS is what NFS servers export: PATH of SERVER is the directory /SERVER/PATH. A server exports whatever it is asked for.
-func (c *Cluster) NFS() nodefs.FS { return c.exports }
+// NFSExports is what NFS servers export: PATH of SERVER is the directory /SERVER/PATH. A server exports whatever it is asked for.
+func (c *Cluster) NFSExports() nodefs.FS { return c.nfsExports }
 
-func (c *Cluster) mount(namespace, podName, volume string) (*node, string, error) {
-	at, err := c.use(namespace, podName, volume)
+func (c *Cluster) volumeMount(namespace, podName, volume string) (*node, string, error) {
+	at, err := c.findVolume(namespace, podName, volume)
 	if err != nil {
 		return nil, "", err
 	}
@@ -88,11 +88,11 @@ func (c *Cluster) mount(namespace, podName, volume string) (*node, string, error
 	return at.node, path, nil
 }
 
-// viewOf is where the first container of a pod that mounts a volume has it.
-func (c *Cluster) viewOf(namespace, pod, volume string) (*node, string, error) {
-	n, path, err := c.view(namespace, pod, func(_ string, m *corev1.VolumeMount) bool { return m.Name == volume })
+// podMount is where the first container of a pod that mounts a volume has it.
+func (c *Cluster) podMount(namespace, pod, volume string) (*node, string, error) {
+	n, path, err := c.containerMount(namespace, pod, func(_ string, m *corev1.VolumeMount) bool { return m.Name == volume })
 	if errors.Is(err, errNoMount) { // the pod is not there, or has not the volume, or uses it otherwise
-		return c.mount(namespace, pod, volume)
+		return c.volumeMount(namespace, pod, volume)
 	}
 	return n, path, err
 }
@@ -100,8 +100,8 @@ func (c *Cluster) viewOf(namespace, pod, volume string) (*node, string, error) {
 // errNoMount says that no container of a pod has what was asked for.
 var errNoMount = errors.New("no container mounts it")
 
-// view is what a container of a pod has by a volumeMount: the first one that is meant.
-func (c *Cluster) view(namespace, podName string, meant func(container string, m *corev1.VolumeMount) bool) (*node, string, error) {
+// containerMount is what a container of a pod has by a volumeMount: the first one that is meant.
+func (c *Cluster) containerMount(namespace, podName string, meant func(container string, m *corev1.VolumeMount) bool) (*node, string, error) {
 	pod, ok := c.pod(namespace, podName)
 	if !ok {
 		return nil, "", fmt.Errorf("pod %s/%s: %w: %w", namespace, podName, errNoMount, fs.ErrNotExist)
@@ -113,7 +113,7 @@ func (c *Cluster) view(namespace, podName string, meant func(container string, m
 				continue
 			}
 			if m.SubPath+m.SubPathExpr == "" {
-				return c.mount(namespace, podName, m.Name)
+				return c.volumeMount(namespace, podName, m.Name)
 			}
 			return c.subPath(namespace, podName, container.Name, i, m.Name)
 		}
@@ -123,7 +123,7 @@ func (c *Cluster) view(namespace, podName string, meant func(container string, m
 
 // subPath is where a container has part of a volume by its i-th volumeMount.
 func (c *Cluster) subPath(namespace, podName, container string, i int, volume string) (*node, string, error) {
-	at, err := c.use(namespace, podName, volume)
+	at, err := c.findVolume(namespace, podName, volume)
 	if err != nil {
 		return nil, "", err
 	}
@@ -136,27 +136,27 @@ func (c *Cluster) subPath(namespace, podName, container string, i int, volume st
 	return at.node, path, nil
 }
 
-// use is a volume of a pod on its node.
-type use struct {
+// volumeUse is a volume of a pod on its node.
+type volumeUse struct {
 	node   *node
 	volume string // the PersistentVolume
 	pod    types.UID
 }
 
-func (c *Cluster) use(namespace, podName, volume string) (use, error) {
+func (c *Cluster) findVolume(namespace, podName, volume string) (volumeUse, error) {
 	pod, ok := c.pod(namespace, podName)
 	if !ok {
-		return use{}, fmt.Errorf("pod %s/%s: %w", namespace, podName, fs.ErrNotExist)
+		return volumeUse{}, fmt.Errorf("pod %s/%s: %w", namespace, podName, fs.ErrNotExist)
 	}
 	name, err := c.volumeOf(pod, volume)
 	if err != nil {
-		return use{}, fmt.Errorf("pod %s/%s: %w", namespace, podName, err)
+		return volumeUse{}, fmt.Errorf("pod %s/%s: %w", namespace, podName, err)
 	}
 	at := slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == pod.Spec.NodeName })
 	if at < 0 {
-		return use{}, fmt.Errorf("pod %s/%s has no node: volume %s: %w", namespace, podName, volume, ErrNotMounted)
+		return volumeUse{}, fmt.Errorf("pod %s/%s has no node: volume %s: %w", namespace, podName, volume, ErrNotMounted)
 	}
-	return use{node: c.nodes[at], volume: name, pod: pod.UID}, nil
+	return volumeUse{node: c.nodes[at], volume: name, pod: pod.UID}, nil
 }
 
 // volumeOf is the name of the PersistentVolume behind a volume of a pod.

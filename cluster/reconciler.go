@@ -38,7 +38,7 @@ type ReconcilerConfig struct {
 	// Build makes the reconciler of a new process: at the beginning, after each crash, and for each replica. Its client is
 	// made from p.RESTConfig or is p.Client, and reads from the API server; its caches are p.Informers, asked for here. It
 	// makes no requests.
-	Build func(p Process) (Reconcile, error)
+	Build func(p ComponentContext) (Reconcile, error)
 }
 
 // Watch is a resource whose objects are not keys themselves, but make a reconciler look at some.
@@ -61,46 +61,46 @@ type Watch struct {
 //
 // Upstream: sigs.k8s.io/controller-runtime/pkg/internal/controller reconcileHandler, pkg/handler EnqueueRequestForObject,
 // EnqueueRequestForOwner, EnqueueRequestsFromMapFunc.
-func Reconciler(cfg ReconcilerConfig) Part {
-	return Part{Name: cfg.Name, Install: cfg.Install, Start: func(p Process) error {
+func Reconciler(cfg ReconcilerConfig) Component {
+	return Component{Name: cfg.Name, Install: cfg.Install, Start: func(p ComponentContext) error {
 		reconcile, err := cfg.Build(p)
 		if err != nil {
 			return err
 		}
-		kind, err := p.kind(cfg.For)
+		kind, err := p.lookUpResource(cfg.For)
 		if err != nil {
 			return err
 		}
-		queue := sim.NewQueue[types.NamespacedName](p.Component, sim.QueueConfig{Name: cfg.For, Background: cfg.Polls})
+		queue := sim.NewQueue[types.NamespacedName](p.Process, sim.QueueConfig{Name: cfg.For, Background: cfg.Polls})
 		add := func(keys []types.NamespacedName) {
 			for _, key := range keys {
 				queue.Add(key)
 			}
 		}
-		if err := p.follow(Watch{cfg.For, keyOf}, add); err != nil {
+		if err := p.watch(Watch{cfg.For, keyOf}, add); err != nil {
 			return err
 		}
 		for _, w := range cfg.Watches {
 			if w.Keys == nil {
 				w.Keys = kind.controllerOf
 			}
-			if err := p.follow(w, add); err != nil {
+			if err := p.watch(w, add); err != nil {
 				return err
 			}
 		}
 		for range max(1, cfg.Workers) {
-			queue.Work(reconcile.on(p.Component, queue))
+			queue.Work(reconcile.worker(p.Process, queue))
 		}
 		return nil
 	}}
 }
 
-// on works on a key of a queue.
-func (reconcile Reconcile) on(c *sim.Component, queue *sim.Queue[types.NamespacedName]) func(context.Context, types.NamespacedName) error {
+// worker works on a key of a queue.
+func (reconcile Reconcile) worker(c *sim.Process, queue *sim.Queue[types.NamespacedName]) func(context.Context, types.NamespacedName) error {
 	return func(ctx context.Context, key types.NamespacedName) error {
 		after, err := reconcile(ctx, key)
 		if err != nil {
-			c.Note(trace.Action{Kind: trace.KindWork, Verb: "fail", Object: key.String()}, trace.Outcome{Err: err})
+			c.Record(trace.Action{Kind: trace.KindWork, Verb: "fail", Object: key.String()}, trace.Outcome{Err: err})
 			return err
 		}
 		if after > 0 {
@@ -112,8 +112,8 @@ func (reconcile Reconcile) on(c *sim.Component, queue *sim.Queue[types.Namespace
 
 // Informer returns the process's informer of a resource, which is named as in fake.Commit. It is asked for while the part
 // starts. Objects of custom resources are of type *unstructured.Unstructured in it.
-func (p Process) Informer(resource string) (cache.SharedIndexInformer, error) {
-	k, err := p.kind(resource)
+func (p ComponentContext) Informer(resource string) (cache.SharedIndexInformer, error) {
+	k, err := p.lookUpResource(resource)
 	if err != nil {
 		return nil, err
 	}
@@ -124,20 +124,20 @@ func (p Process) Informer(resource string) (cache.SharedIndexInformer, error) {
 	return informer.Informer(), nil
 }
 
-// kind looks a resource up, in its preferred version.
-func (p Process) kind(resource string) (served, error) {
-	r, ok := p.cluster.server.Served(resource)
+// lookUpResource looks a resource up, in its preferred version.
+func (p ComponentContext) lookUpResource(resource string) (servedResource, error) {
+	r, ok := p.cluster.server.Resource(resource)
 	if !ok {
-		return served{}, fmt.Errorf("resource %q: the server does not have it", resource)
+		return servedResource{}, fmt.Errorf("resource %q: the server does not have it", resource)
 	}
-	return served{r}, nil
+	return servedResource{r}, nil
 }
 
-// served is a resource as the server serves it.
-type served struct{ fake.APIResource }
+// servedResource is a resource as the server serves it.
+type servedResource struct{ fake.APIResource }
 
-// follow tells of the keys of what comes, changes and goes.
-func (p Process) follow(w Watch, add func([]types.NamespacedName)) error {
+// watch tells of the keys of what comes, changes and goes.
+func (p ComponentContext) watch(w Watch, add func([]types.NamespacedName)) error {
 	informer, err := p.Informer(w.Resource)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func keyOf(obj fake.Object) []types.NamespacedName {
 }
 
 // controllerOf is the key of an object's controller, if that is of this kind.
-func (k served) controllerOf(obj fake.Object) []types.NamespacedName {
+func (k servedResource) controllerOf(obj fake.Object) []types.NamespacedName {
 	owner := metav1.GetControllerOfNoCopy(obj)
 	if owner == nil || owner.Kind != k.Kind {
 		return nil

@@ -24,10 +24,10 @@ import (
 )
 
 // operated is a stepped world of nothing but an operator.
-func operated(t testing.TB, parts ...cluster.Part) *cluster.Cluster {
+func operated(t testing.TB, parts ...cluster.Component) *cluster.Cluster {
 	t.Helper()
 	c, err := cluster.New(cluster.Config{
-		Parts: []string{}, Stepped: &sim.SteppedConfig{}, Extra: parts, API: fake.Config{Empty: true},
+		Components: []string{}, Stepped: &sim.SteppedConfig{}, Extra: parts, API: fake.Config{SkipBootstrap: true},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -48,12 +48,12 @@ func rest(t testing.TB, c *cluster.Cluster) {
 }
 
 // calling is a reconciler of ConfigMaps that calls a function for each.
-func calling(cfg cluster.ReconcilerConfig, f func(ctx context.Context, p cluster.Process, name string) (time.Duration, error)) cluster.Part {
+func calling(cfg cluster.ReconcilerConfig, f func(ctx context.Context, p cluster.ComponentContext, name string) (time.Duration, error)) cluster.Component {
 	cfg.Name = "operator"
 	if cfg.For == "" {
 		cfg.For = "configmaps"
 	}
-	cfg.Build = func(p cluster.Process) (cluster.Reconcile, error) {
+	cfg.Build = func(p cluster.ComponentContext) (cluster.Reconcile, error) {
 		return func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 			return f(ctx, p, key.Name)
 		}, nil
@@ -73,7 +73,7 @@ func createMap(t *testing.T, c *cluster.Cluster, m *corev1.ConfigMap) {
 }
 
 // labelByREST labels a ConfigMap by a client made from the process's configuration, with deadlines around.
-func labelByREST(ctx context.Context, p cluster.Process, name string) (time.Duration, error) {
+func labelByREST(ctx context.Context, p cluster.ComponentContext, name string) (time.Duration, error) {
 	config := p.RESTConfig()
 	config.Timeout = time.Hour
 	client, err := typedcore.NewForConfig(config)
@@ -97,7 +97,7 @@ func TestAReconcilerIsSuspendedAtEachRequest(t *testing.T) {
 		{"operator/configmaps", "operator/configmaps: api get configmaps/default/a"},
 		{"operator/configmaps", "operator/configmaps: api update configmaps/default/a"},
 	} {
-		if err := host.Move(step.move); err != nil {
+		if err := host.StepTask(step.move); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Join(host.Enabled(), "; "); got != step.next {
@@ -116,7 +116,7 @@ func TestAReconcilerIsSuspendedAtEachRequest(t *testing.T) {
 	var failed []string
 	for _, r := range c.Trace().Records() {
 		if r.Kind == trace.KindWork && r.Failed() {
-			failed = append(failed, r.Actor+" "+r.Action.String())
+			failed = append(failed, r.Task+" "+r.Action.String())
 		}
 	}
 	if diff := cmp.Diff([]string{"operator/configmaps work fail default/a"}, failed); diff != "" {
@@ -132,8 +132,8 @@ func TestAReconcilerComesBack(t *testing.T) {
 		after time.Duration
 		err   error
 	}{{0, broken}, {time.Hour, broken}, {time.Minute, nil}, {0, broken}, {0, nil}}
-	c := operated(t, calling(cluster.ReconcilerConfig{}, func(_ context.Context, p cluster.Process, _ string) (time.Duration, error) {
-		at = append(at, p.Component.Now().Sub(sim.Epoch))
+	c := operated(t, calling(cluster.ReconcilerConfig{}, func(_ context.Context, p cluster.ComponentContext, _ string) (time.Duration, error) {
+		at = append(at, p.Process.Now().Sub(sim.Epoch))
 		answer := answers[0]
 		answers = answers[1:]
 		return answer.after, answer.err
@@ -151,14 +151,14 @@ func TestAReconcilerComesBack(t *testing.T) {
 // With several workers, keys are worked on at once, but never one twice; what comes meanwhile is one more turn.
 func TestAReconcilerWorksOnAKeyOnce(t *testing.T) {
 	working, most, calls := map[string]int{}, 0, 0
-	slowly := func(_ context.Context, p cluster.Process, name string) (time.Duration, error) {
+	slowly := func(_ context.Context, p cluster.ComponentContext, name string) (time.Duration, error) {
 		calls++
 		working[name]++
 		if working[name] > 1 {
 			t.Errorf("%s is worked on twice at once", name)
 		}
 		most = max(most, len(working))
-		p.Component.Sleep(time.Second)
+		p.Process.Sleep(time.Second)
 		delete(working, name)
 		return 0, nil
 	}
@@ -188,7 +188,7 @@ func TestAReconcilerWorksOnAKeyOnce(t *testing.T) {
 // Who asks for ever to be called again keeps a world going, unless it says that it only polls.
 func TestAReconcilerThatPollsLetsAWorldRest(t *testing.T) {
 	calls := 0
-	c := operated(t, calling(cluster.ReconcilerConfig{Polls: true}, func(context.Context, cluster.Process, string) (time.Duration, error) {
+	c := operated(t, calling(cluster.ReconcilerConfig{Polls: true}, func(context.Context, cluster.ComponentContext, string) (time.Duration, error) {
 		calls++
 		return time.Minute, nil
 	}))
@@ -207,7 +207,7 @@ func TestAReconcilerWatchesWhatIsItsOwn(t *testing.T) {
 		Watches: []cluster.Watch{{Resource: "secrets"}, {Resource: "serviceaccounts", Keys: func(obj fake.Object) []types.NamespacedName {
 			return []types.NamespacedName{{Namespace: obj.GetNamespace(), Name: obj.GetLabels()["of"]}}
 		}}},
-	}, func(_ context.Context, _ cluster.Process, name string) (time.Duration, error) {
+	}, func(_ context.Context, _ cluster.ComponentContext, name string) (time.Duration, error) {
 		keys = append(keys, name)
 		return 0, nil
 	})
@@ -259,7 +259,7 @@ func TestAReconcilerOfACustomResource(t *testing.T) {
 			})
 			return nil
 		},
-		Build: func(p cluster.Process) (cluster.Reconcile, error) {
+		Build: func(p cluster.ComponentContext) (cluster.Reconcile, error) {
 			built++
 			client, err := dynamic.NewForConfig(p.RESTConfig())
 			if err != nil {
@@ -307,7 +307,7 @@ func TestAReconcilerOfACustomResource(t *testing.T) {
 
 // A panic of a reconciler goes through to whoever moves the world.
 func TestAReconcilersPanicGoesThrough(t *testing.T) {
-	c := operated(t, calling(cluster.ReconcilerConfig{}, func(context.Context, cluster.Process, string) (time.Duration, error) {
+	c := operated(t, calling(cluster.ReconcilerConfig{}, func(context.Context, cluster.ComponentContext, string) (time.Duration, error) {
 		panic("the operator's fault")
 	}))
 	rest(t, c)
@@ -323,7 +323,7 @@ func TestAReconcilersPanicGoesThrough(t *testing.T) {
 
 // The same reconciler runs live.
 func TestAReconcilerRunsLive(t *testing.T) {
-	c, err := cluster.New(cluster.Config{Parts: []string{}, Extra: []cluster.Part{calling(cluster.ReconcilerConfig{}, labelByREST)}})
+	c, err := cluster.New(cluster.Config{Components: []string{}, Extra: []cluster.Component{calling(cluster.ReconcilerConfig{}, labelByREST)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,8 +349,8 @@ func TestAReconcilerOfNothing(t *testing.T) {
 		{Install: func(*fake.Server) error { return errors.New("no nothings here") }},
 	} {
 		c, err := cluster.New(cluster.Config{
-			Parts: []string{}, Stepped: &sim.SteppedConfig{},
-			Extra: []cluster.Part{calling(cfg, func(context.Context, cluster.Process, string) (time.Duration, error) { return 0, nil })},
+			Components: []string{}, Stepped: &sim.SteppedConfig{},
+			Extra: []cluster.Component{calling(cfg, func(context.Context, cluster.ComponentContext, string) (time.Duration, error) { return 0, nil })},
 		})
 		if c != nil || err == nil || !strings.Contains(err.Error(), "nothings") {
 			t.Errorf("%+v gives error %v", cfg, err)
@@ -361,12 +361,12 @@ func TestAReconcilerOfNothing(t *testing.T) {
 // BenchmarkReconcilerStep measures a step of a world of one reconciler that reads and writes, by the client that it got and
 // by one made from its configuration.
 func BenchmarkReconcilerStep(b *testing.B) {
-	byClient := func(ctx context.Context, p cluster.Process, name string) (time.Duration, error) {
+	byClient := func(ctx context.Context, p cluster.ComponentContext, name string) (time.Duration, error) {
 		return 0, label(ctx, p.Client.CoreV1().ConfigMaps("default"), name)
 	}
 	for _, bb := range []struct {
 		name  string
-		label func(context.Context, cluster.Process, string) (time.Duration, error)
+		label func(context.Context, cluster.ComponentContext, string) (time.Duration, error)
 	}{{"Client", byClient}, {"RESTConfig", nil}} {
 		b.Run(bb.name, func(b *testing.B) {
 			part := calling(cluster.ReconcilerConfig{}, bb.label)
@@ -398,10 +398,10 @@ func BenchmarkReconcilerStep(b *testing.B) {
 }
 
 // labelingByREST is a reconciler that makes its client once, as programs do.
-func labelingByREST() cluster.Part {
+func labelingByREST() cluster.Component {
 	return cluster.Reconciler(cluster.ReconcilerConfig{
 		Name: "operator", For: "configmaps",
-		Build: func(p cluster.Process) (cluster.Reconcile, error) {
+		Build: func(p cluster.ComponentContext) (cluster.Reconcile, error) {
 			client, err := typedcore.NewForConfig(p.RESTConfig())
 			return func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 				return 0, label(ctx, client.ConfigMaps(key.Namespace), key.Name)

@@ -29,8 +29,8 @@ type once struct {
 }
 
 func (o *once) Decide(d *sim.Decision) sim.Move {
-	call, pending := d.Actor(0).Pending()
-	if o.done || !pending || d.Actor(0).Component() != kubelet1 || call.Kind == trace.KindWait {
+	call, pending := d.Task(0).Pending()
+	if o.done || !pending || d.Task(0).Process() != kubelet1 || call.Kind == trace.KindWait {
 		return sim.Move{}
 	}
 	if o.n--; o.n >= 0 {
@@ -79,7 +79,7 @@ func eachCall(t *testing.T, run func(t *testing.T, o *once)) {
 // node is a world of one kubelet, in which nothing is known of the node to begin with.
 func node(t *testing.T) (*cluster.Cluster, *sim.Stepped) {
 	t.Helper()
-	c, err := cluster.New(cluster.Config{Nodes: 1, Parts: []string{"kubelet"}, Stepped: &sim.SteppedConfig{StepsMax: 5_000}})
+	c, err := cluster.New(cluster.Config{Nodes: 1, Components: []string{"kubelet"}, Stepped: &sim.SteppedConfig{StepsMax: 5_000}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestDeregistrationSurvivesWhateverGoesWrong(t *testing.T) {
 func TestDriverStopsWhileItMounts(t *testing.T) {
 	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"} {
 		t.Run(rpc, func(t *testing.T) {
-			c, err := cluster.New(cluster.Config{Nodes: 1, Enrolled: true, Stepped: &sim.SteppedConfig{StepsMax: 20_000}})
+			c, err := cluster.New(cluster.Config{Nodes: 1, PreRegistered: true, Stepped: &sim.SteppedConfig{StepsMax: 20_000}})
 			must(t, err)
 			defer c.Close()
 			host := c.Host().(*sim.Stepped)
@@ -216,17 +216,17 @@ func TestDriverStopsWhileItMounts(t *testing.T) {
 				host.Step()
 			}
 			for _, r := range c.Trace().Records()[before:] {
-				if r.Kind == trace.KindDriver && strings.HasPrefix(r.Actor, kubelet1) {
+				if r.Kind == trace.KindDriver && strings.HasPrefix(r.Task, kubelet1) {
 					t.Errorf("asked while it was away: %s %s", r.Verb, r.Object)
 				}
 			}
 			must(t, c.StartDriver("node-1"))
 			must(t, c.Run(t.Context()))
 			wantDriver(t, c, true)
-			if owed := c.Owed(); len(owed) > 0 {
+			if owed := c.Pending(); len(owed) > 0 {
 				t.Errorf("owed: %v", owed)
 			}
-			if left, err := c.Left(); err != nil || len(left) > 0 {
+			if left, err := c.Leaks(); err != nil || len(left) > 0 {
 				t.Errorf("left: %v, %v", left, err)
 			}
 		})
@@ -283,8 +283,8 @@ func TestLifecycleWithADriverThatStopsAndStarts(t *testing.T) {
 			return nil
 		})
 		err = c.Run(t.Context())
-		owed := c.Owed()
-		left, errLeft := c.Left()
+		owed := c.Pending()
+		left, errLeft := c.Leaks()
 		transient += strings.Count(c.Trace().Text(), "not found in the list of registered CSI drivers")
 		if err != nil || errLeft != nil || len(owed)+len(left) > 0 {
 			t.Fatalf("seed %d: %v, %v, owed %v, left %v\n%s", seed, err, errLeft, owed, left, tail(c.Trace().Text(), 100))

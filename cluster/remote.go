@@ -14,33 +14,33 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// RemotePart is a part of the control plane that runs against a real API server.
-type RemotePart struct {
-	Name    string // such as "pvcontroller"
-	Instead string // the controller of kube-controller-manager, or the program, that must not run beside it
-	Storage bool   // it is one of the storage controllers
+// RemoteComponent is a part of the control plane that runs against a real API server.
+type RemoteComponent struct {
+	Name     string // such as "pvcontroller"
+	Replaces string // the controller of kube-controller-manager, or the program, that must not run beside it
+	Storage  bool   // it is one of the storage controllers
 }
 
-// RemoteParts are the parts that run against a real API server, in the order in which they are started.
-func RemoteParts() []RemotePart {
-	storage := storageParts(nil)
-	var all []RemotePart
-	for i, p := range remotable("") {
-		all = append(all, RemotePart{Name: p.name, Instead: p.instead, Storage: i < len(storage)})
+// RemoteComponents are the parts that run against a real API server, in the order in which they are started.
+func RemoteComponents() []RemoteComponent {
+	storage := storageComponents(nil)
+	var all []RemoteComponent
+	for i, p := range remoteCapable("") {
+		all = append(all, RemoteComponent{Name: p.name, Replaces: p.replaces, Storage: i < len(storage)})
 	}
 	return all
 }
 
-// remotable are the parts that need nothing but an API server.
-func remotable(rootCA string) []part {
-	return slices.Concat(storageParts(nil), schedulerParts(), clusterParts(rootCA))
+// remoteCapable are the parts that need nothing but an API server.
+func remoteCapable(rootCA string) []componentState {
+	return slices.Concat(storageComponents(nil), schedulerComponents(), clusterComponents(rootCA))
 }
 
 // RemoteConfig is what NewRemote must be told.
 type RemoteConfig struct {
-	REST  *clientrest.Config // where the API server is, and who one is there
-	Parts []string           // of RemoteParts; nil: the storage controllers
-	Log   *trace.Log         // nil: one of its own, of all that happens
+	REST       *clientrest.Config // where the API server is, and who one is there
+	Components []string           // of RemoteParts; nil: the storage controllers
+	Log        *trace.Log         // nil: one of its own, of all that happens
 }
 
 // Remote is parts of the control plane over a real API server: the same code as in a Cluster, each part a process of its
@@ -58,7 +58,7 @@ func NewRemote(cfg RemoteConfig) (*Remote, error) {
 		return nil, fmt.Errorf("read certificates: %w", err)
 	}
 	r := &Remote{host: sim.NewLive(sim.LiveConfig{Log: cfg.Log})}
-	parts, err := chosen(cfg.Parts, string(rest.CAData))
+	parts, err := selectComponents(cfg.Components, string(rest.CAData))
 	for _, p := range parts {
 		if err == nil {
 			err = r.launch(rest, p)
@@ -71,31 +71,31 @@ func NewRemote(cfg RemoteConfig) (*Remote, error) {
 	return r, nil
 }
 
-// chosen are the parts of the given names, in the order in which they are started.
-func chosen(wanted []string, rootCA string) ([]part, error) {
-	all := remotable(rootCA)
+// selectComponents are the parts of the given names, in the order in which they are started.
+func selectComponents(wanted []string, rootCA string) ([]componentState, error) {
+	all := remoteCapable(rootCA)
 	if wanted == nil {
-		return storageParts(nil), nil
+		return storageComponents(nil), nil
 	}
 	for _, name := range wanted {
-		if !slices.ContainsFunc(all, func(p part) bool { return p.name == name }) {
-			return nil, fmt.Errorf("part %q: %w that runs against a real API server: there are %s", name, ErrNoPart, names(all))
+		if !slices.ContainsFunc(all, func(p componentState) bool { return p.name == name }) {
+			return nil, fmt.Errorf("part %q: %w that runs against a real API server: there are %s", name, ErrUnknownComponent, componentNames(all))
 		}
 	}
 	if slices.Contains(wanted, "rootca") && rootCA == "" {
 		return nil, fmt.Errorf("part \"rootca\": the configuration holds no certificate authority to publish")
 	}
-	return slices.DeleteFunc(all, func(p part) bool { return !slices.Contains(wanted, p.name) }), nil
+	return slices.DeleteFunc(all, func(p componentState) bool { return !slices.Contains(wanted, p.name) }), nil
 }
 
 // launch gives a part a connection, and sets it up.
-func (r *Remote) launch(rest *clientrest.Config, p part) error {
-	component := r.host.Component(p.name)
-	var process Process
-	var selections []remote.Selection
-	if p.narrow != nil {
-		for _, s := range p.narrow(func() informers.SharedInformerFactory { return process.Informers }) {
-			selections = append(selections, remote.Selection{Resource: s.Resource, Fields: s.Fields})
+func (r *Remote) launch(rest *clientrest.Config, p componentState) error {
+	component := r.host.Process(p.name)
+	var process ComponentContext
+	var selections []remote.FieldSelector
+	if p.filters != nil {
+		for _, s := range p.filters(func() informers.SharedInformerFactory { return process.Informers }) {
+			selections = append(selections, remote.FieldSelector{Resource: s.Resource, Fields: s.Fields})
 		}
 	}
 	conn, err := remote.New(rest, component, selections...)
@@ -103,7 +103,7 @@ func (r *Remote) launch(rest *clientrest.Config, p part) error {
 		return err
 	}
 	r.connections = append(r.connections, conn)
-	process = Process{Component: component, Client: conn.Client(), Informers: conn.Informers(), connection: conn}
+	process = ComponentContext{Process: component, Client: conn.Client(), Informers: conn.Informers(), connection: conn}
 	if err := p.start(process); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}

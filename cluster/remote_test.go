@@ -31,8 +31,8 @@ type bare struct {
 
 func newBare(t *testing.T) *bare {
 	t.Helper()
-	server := fake.NewServer(fake.Config{Now: sim.Direct().Now, Empty: true})
-	b := &bare{t: t, user: server.Client(sim.Direct()), changes: make(chan struct{}, 1)}
+	server := fake.NewServer(fake.Config{Now: sim.DirectCaller().Now, SkipBootstrap: true})
+	b := &bare{t: t, user: server.Client(sim.DirectCaller()), changes: make(chan struct{}, 1)}
 	server.OnCommit(func(fake.Commit) {
 		select {
 		case b.changes <- struct{}{}:
@@ -40,7 +40,7 @@ func newBare(t *testing.T) *bare {
 		}
 	})
 	l, err := fakerest.Listen(fakerest.ListenConfig{
-		Handler: fakerest.NewHandler(server, fakerest.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.Direct() }}),
+		Handler: fakerest.NewHandler(server, fakerest.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }}),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func newBare(t *testing.T) *bare {
 func (b *bare) run(parts ...string) *trace.Log {
 	b.t.Helper()
 	log := &trace.Log{}
-	r, err := cluster.NewRemote(cluster.RemoteConfig{REST: b.rest, Parts: parts, Log: log})
+	r, err := cluster.NewRemote(cluster.RemoteConfig{REST: b.rest, Components: parts, Log: log})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -160,9 +160,9 @@ func TestAllRemotePartsBegin(t *testing.T) {
 	t.Parallel()
 	b := newBare(t)
 	var names []string
-	for _, p := range cluster.RemoteParts() {
+	for _, p := range cluster.RemoteComponents() {
 		names = append(names, p.Name)
-		if p.Instead == "" {
+		if p.Replaces == "" {
 			t.Errorf("%s stands for nothing", p.Name)
 		}
 	}
@@ -171,12 +171,12 @@ func TestAllRemotePartsBegin(t *testing.T) {
 	heard := make(chan string, 10_000)
 	log.Watch(func(r trace.Record) {
 		if r.Verb == "LIST" {
-			heard <- r.Actor
+			heard <- r.Task
 		}
 	})
 	for _, r := range log.Records() {
 		if r.Verb == "LIST" {
-			heard <- r.Actor
+			heard <- r.Task
 		}
 	}
 	limit := time.After(time.Minute)
@@ -197,13 +197,13 @@ func TestAllRemotePartsBegin(t *testing.T) {
 func TestRemotePartsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	here := &clientrest.Config{Host: "https://127.0.0.1:1"}
-	if _, err := cluster.NewRemote(cluster.RemoteConfig{REST: here, Parts: []string{"kubelet"}}); !errors.Is(err, cluster.ErrNoPart) {
+	if _, err := cluster.NewRemote(cluster.RemoteConfig{REST: here, Components: []string{"kubelet"}}); !errors.Is(err, cluster.ErrUnknownComponent) {
 		t.Errorf("kubelet: %v, want ErrNoPart", err)
 	}
-	if _, err := cluster.NewRemote(cluster.RemoteConfig{REST: here, Parts: []string{"rootca"}}); err == nil {
+	if _, err := cluster.NewRemote(cluster.RemoteConfig{REST: here, Components: []string{"rootca"}}); err == nil {
 		t.Error("a root CA that nobody knows is published")
 	}
-	storage := slices.DeleteFunc(cluster.RemoteParts(), func(p cluster.RemotePart) bool { return !p.Storage })
+	storage := slices.DeleteFunc(cluster.RemoteComponents(), func(p cluster.RemoteComponent) bool { return !p.Storage })
 	if len(storage) != 4 || storage[0].Name != "pvcontroller" {
 		t.Errorf("storage controllers %v", storage)
 	}

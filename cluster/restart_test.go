@@ -25,7 +25,7 @@ var mountStrands = []string{"volume_mount", "volume_unmount", "unmount_device"}
 // killer follows the ordinary course, and kills the kubelet of node-1 when one of its strands that mount is suspended for the
 // n-th time, before the call is made or after it.
 type killer struct {
-	*sim.Plan
+	*sim.ReplayStrategy
 	n     int // from 1; 0: it kills nobody
 	after bool
 	meant func(strand, verb string) bool                      // which suspensions count; nil: those of mountStrands
@@ -41,8 +41,8 @@ func (k *killer) Decide(d *sim.Decision) sim.Move {
 		k.due = false
 		return sim.Move{Event: kill}
 	}
-	move := k.Plan.Decide(d)
-	a := d.Actor(move.Option)
+	move := k.ReplayStrategy.Decide(d)
+	a := d.Task(move.Option)
 	action, calls := a.Pending()
 	strand, is := strings.CutPrefix(a.Name(), "kubelet(node-1)/")
 	if move.Event != "" || !calls || !is || k.meant == nil && !mounts(strand) || k.meant != nil && !k.meant(strand, action.Verb) {
@@ -105,7 +105,7 @@ func twoPods(ctx context.Context, c *cluster.Cluster) error {
 func liveOnDevices(t *testing.T, k *killer) {
 	t.Helper()
 	dir := t.TempDir()
-	c, err := cluster.New(cluster.Config{Nodes: 1, Devices: cluster.Loop, Dir: dir, Enrolled: true, Stepped: &sim.SteppedConfig{}})
+	c, err := cluster.New(cluster.Config{Nodes: 1, Devices: cluster.Loop, Dir: dir, PreRegistered: true, Stepped: &sim.SteppedConfig{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,12 +123,12 @@ func liveOnDevices(t *testing.T, k *killer) {
 		lives = twoPods
 	}
 	c.User("user", func(ctx context.Context) error { return lives(ctx, c) })
-	k.Plan = sim.NewPlan(nil)
+	k.ReplayStrategy = sim.NewReplayStrategy(nil)
 	c.Host().(*sim.Stepped).SetStrategy(k)
 	if err := c.Run(t.Context()); err != nil {
 		t.Errorf("%v\n%s", err, c.Trace().Text())
 	}
-	left, err := c.Left()
+	left, err := c.Leaks()
 	if err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
@@ -193,7 +193,7 @@ func TestKubeletIsKilledOnRealDevices(t *testing.T) {
 func node1Pod(t *testing.T) (*cluster.Cluster, *nodefs.Memory) {
 	t.Helper()
 	var disk *nodefs.Memory
-	c, err := cluster.New(cluster.Config{Nodes: 1, Enrolled: true, Stepped: &sim.SteppedConfig{}, Between: cluster.Between{
+	c, err := cluster.New(cluster.Config{Nodes: 1, PreRegistered: true, Stepped: &sim.SteppedConfig{}, Interceptors: cluster.Interceptors{
 		FS: func(_ string, own nodefs.FS) nodefs.FS {
 			disk = own.(*nodefs.Memory)
 			return own
@@ -289,7 +289,7 @@ func TestDirectoryOfAPodIsRemovedOnlyIfItIsEmpty(t *testing.T) {
 			if err := c.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if c.Heal(); !c.Ails() {
+			if c.Repair(); !c.Degraded() {
 				if err := c.Run(t.Context()); err != nil {
 					t.Fatal(err)
 				}

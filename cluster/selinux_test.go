@@ -53,8 +53,8 @@ func TestVolumesAreMountedWithLabels(t *testing.T) {
 				t.Parallel()
 				var seen []string
 				cfg := tt.cfg
-				cfg.Nodes, cfg.Enrolled, cfg.Stepped = 1, enrolled, &sim.SteppedConfig{StepsMax: 50_000}
-				cfg.Between.Driver = func(_ string, conn grpc.ClientConnInterface) grpc.ClientConnInterface { return mountFlags{conn, &seen} }
+				cfg.Nodes, cfg.PreRegistered, cfg.Stepped = 1, enrolled, &sim.SteppedConfig{StepsMax: 50_000}
+				cfg.Interceptors.Driver = func(_ string, conn grpc.ClientConnInterface) grpc.ClientConnInterface { return mountFlags{conn, &seen} }
 				c, err := cluster.New(cfg)
 				if err != nil {
 					t.Fatal(err)

@@ -13,15 +13,15 @@ func (c *Cluster) VolumeStats(ctx context.Context, node string) (*stats.Summary,
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.part(kubeletOf(node))
+	p, err := c.component(kubeletName(node))
 	if err != nil {
 		return nil, err
 	}
-	if p.component == nil {
-		return nil, ErrNoPart
+	if p.process == nil {
+		return nil, ErrUnknownComponent
 	}
 	answer := make(chan *stats.Summary, 1)
-	p.component.Spawn("stats", func(ctx context.Context) { answer <- n.kubelet.Summary(ctx) })
+	p.process.Spawn("stats", func(ctx context.Context) { answer <- n.kubelet.Summary(ctx) })
 	err = c.Wait(ctx, "volumes of "+node+" to be measured", func() bool { return len(answer) > 0 })
 	if err != nil {
 		return nil, err

@@ -135,7 +135,7 @@ func TestPodThatLeadsOutOfItsVolume(t *testing.T) {
 	defer cancel()
 	c.User("user", func(ctx context.Context) error { return leadsOut(ctx, c) })
 	if err := c.Run(ctx); err != nil {
-		t.Fatalf("%v\nowed: %v\n%s", err, c.Owed(), tail(c.Trace().Text(), 60))
+		t.Fatalf("%v\nowed: %v\n%s", err, c.Pending(), tail(c.Trace().Text(), 60))
 	}
 }
 

@@ -44,31 +44,31 @@ func (c *Cluster) WaitForGone(ctx context.Context, resource, namespace, name str
 
 // WaitForRest returns when nothing is owed.
 func (c *Cluster) WaitForRest(ctx context.Context) error {
-	err := c.Wait(ctx, "the world to come to rest", func() bool { return len(c.Owed()) == 0 })
+	err := c.Wait(ctx, "the world to come to rest", func() bool { return len(c.Pending()) == 0 })
 	if err != nil {
-		return fmt.Errorf("%w; owed: %v", err, c.Owed())
+		return fmt.Errorf("%w; owed: %v", err, c.Pending())
 	}
 	return nil
 }
 
-// Owed names what the control plane has still to do, as far as the API objects tell: see invariant.Debts.
-func (c *Cluster) Owed() []string {
+// Pending names what the control plane has still to do, as far as the API objects tell: see invariant.Debts.
+func (c *Cluster) Pending() []string {
 	var owed []string
-	for _, d := range invariant.Debts(c.server) {
+	for _, d := range invariant.PendingObjects(c.server) {
 		owed = append(owed, d.String())
 	}
 	return owed
 }
 
-// Left names what is there although no object in the API accounts for it: meant for a world all of whose claims and pods
+// Leaks names what is there although no object in the API accounts for it: meant for a world all of whose claims and pods
 // are gone. It reads the driver, its devices, the nodes' mounts and the machine of the PersistentVolume controller.
-func (c *Cluster) Left() ([]string, error) {
-	held, err := c.driver.left()
+func (c *Cluster) Leaks() ([]string, error) {
+	held, err := c.driver.leaks()
 	volumes, errVolumes := c.machine.Volumes()
 	for _, v := range volumes {
 		held = append(held, "directory "+v.Path)
 	}
-	return append(invariant.Left(c.server), held...), errors.Join(err, errVolumes)
+	return append(invariant.Leaks(c.server), held...), errors.Join(err, errVolumes)
 }
 
 func (c *Cluster) claim(namespace, name string) (*corev1.PersistentVolumeClaim, bool) {
@@ -87,8 +87,8 @@ func (c *Cluster) pod(namespace, name string) (*corev1.Pod, bool) {
 	return o.(*corev1.Pod), true
 }
 
-// registered tells whether all nodes and the driver on each of them are known to the API server.
-func (c *Cluster) registered() bool {
+// isRegistered tells whether all nodes and the driver on each of them are known to the API server.
+func (c *Cluster) isRegistered() bool {
 	for _, n := range c.nodes {
 		o, ok := c.server.Get("csinodes", "", n.name)
 		if !ok || len(o.(*storagev1.CSINode).Spec.Drivers) == 0 {

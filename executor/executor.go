@@ -22,7 +22,7 @@ const DefaultLimit = 10_000
 
 // Config is what New must be told.
 type Config struct {
-	Component *sim.Component
+	Component *sim.Process
 	// OnDone is called after an operation has ended, in the component's monitor, when another on the same key can
 	// already start. It must not leave the component. It may be nil.
 	OnDone func(op Operation, outcome Outcome, err error)
@@ -128,7 +128,7 @@ func (x *Executor) run(ctx context.Context, op Operation) (err error) {
 			panic(value)
 		}
 		panicked := &PanicError{Value: value, Stack: string(debug.Stack())}
-		x.cfg.Component.NotePanic(value, panicked.Stack)
+		x.cfg.Component.RecordPanic(value, panicked.Stack)
 		logr.FromContextOrDiscard(ctx).Error(panicked, "operation panicked", "operation", op.Name, "key", op.Key.String(), "stack", panicked.Stack)
 		err = panicked
 	}()

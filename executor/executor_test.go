@@ -18,7 +18,7 @@ import (
 // bench is an executor whose operations end when the test says so.
 type bench struct {
 	host *sim.Stepped
-	c    *sim.Component
+	c    *sim.Process
 	x    *executor.Executor
 	done []string
 	jobs []*job
@@ -36,7 +36,7 @@ func newBench() *bench { return newBenchWith(0) }
 
 func newBenchWith(limit int) *bench {
 	b := &bench{host: sim.NewStepped(sim.SteppedConfig{})}
-	b.c = b.host.Component("test")
+	b.c = b.host.Process("test")
 	b.x = executor.New(executor.Config{Component: b.c, Limit: limit, OnDone: func(op executor.Operation, _ executor.Outcome, err error) {
 		b.done = append(b.done, fmt.Sprintf("%s %s: %v", op.Name, op.Key, err))
 	}})

@@ -73,13 +73,13 @@ func readsOldNodes(own *fake.Clientset) fake.InterceptorFunc {
 }
 
 // hurries attaches what a new pod's claim is bound to, without a look at where it is attached.
-func hurries(broken bool) []cluster.Part {
+func hurries(broken bool) []cluster.Component {
 	if !broken {
 		return nil
 	}
-	return []cluster.Part{cluster.Reconciler(cluster.ReconcilerConfig{
+	return []cluster.Component{cluster.Reconciler(cluster.ReconcilerConfig{
 		Name: "attachdetach-2", For: "pods",
-		Build: func(p cluster.Process) (cluster.Reconcile, error) {
+		Build: func(p cluster.ComponentContext) (cluster.Reconcile, error) {
 			return func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 				pod, err := p.Client.CoreV1().Pods(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 				if err != nil || pod.Spec.NodeName != "node-2" {
@@ -513,7 +513,7 @@ func panics() invoking {
 }
 
 // detachesAgain makes the last detach once more when the volume has been attached again.
-func detachesAgain() cluster.Between {
+func detachesAgain() cluster.Interceptors {
 	var last func() error
 	conn := driver("attacher", func() invoking {
 		return func(ctx context.Context, method string, args, reply any, do invoke) error {
@@ -540,7 +540,7 @@ func detachesAgain() cluster.Between {
 }
 
 // wipes is a driver whose volumes are made anew when they have been detached.
-func wipes() cluster.Between {
+func wipes() cluster.Interceptors {
 	made := map[string]*csispec.CreateVolumeRequest{} // by id
 	meddle := func(ctx context.Context, method string, args, reply any, do invoke) error {
 		if err := do(ctx, method, args, reply); err != nil {
@@ -557,7 +557,7 @@ func wipes() cluster.Between {
 		}
 		return nil
 	}
-	return cluster.Between{Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
+	return cluster.Interceptors{Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
 		if slices.Contains([]string{"provisioner", "attacher"}, process) {
 			return brokenConn{conn, meddle}
 		}
@@ -566,7 +566,7 @@ func wipes() cluster.Between {
 }
 
 // onClaims has a function told of each claim that changes.
-func onClaims(p cluster.Process, f func(claim *corev1.PersistentVolumeClaim)) error {
+func onClaims(p cluster.ComponentContext, f func(claim *corev1.PersistentVolumeClaim)) error {
 	_, err := p.Informers.Core().V1().PersistentVolumeClaims().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(_, is any) { f(is.(*corev1.PersistentVolumeClaim)) },
 	})
@@ -575,19 +575,19 @@ func onClaims(p cluster.Process, f func(claim *corev1.PersistentVolumeClaim)) er
 
 // reconnects is a part that has a cache of claims. Broken, it lists them anew when one has changed, and is answered by a
 // server that is behind.
-func reconnects(broken bool) []cluster.Part {
+func reconnects(broken bool) []cluster.Component {
 	var server *fake.Server
-	return []cluster.Part{{
+	return []cluster.Component{{
 		Name:    "mirror",
 		Install: func(s *fake.Server) error { server = s; return nil },
-		Start: func(p cluster.Process) error {
+		Start: func(p cluster.ComponentContext) error {
 			const resource = "persistentvolumeclaims"
 			again := false
-			p.Component.Worker("reconnect", func() bool { return again }, func(context.Context) {
+			p.Process.Worker("reconnect", func() bool { return again }, func(context.Context) {
 				again = false
-				server.Forget(p.Component)
-				server.Lag(p.Component, resource, 1)
-				server.Informers(p.Component).Core().V1().PersistentVolumeClaims().Informer()
+				server.RemoveComponent(p.Process)
+				server.DelayCache(p.Process, resource, 1)
+				server.Informers(p.Process).Core().V1().PersistentVolumeClaims().Informer()
 			})
 			return onClaims(p, func(*corev1.PersistentVolumeClaim) { again = broken })
 		},
@@ -595,16 +595,16 @@ func reconnects(broken bool) []cluster.Part {
 }
 
 // reads is a part that reads claims that have changed. Broken, it reads the claim data every minute as well.
-func reads(broken bool) []cluster.Part {
-	return []cluster.Part{{Name: "operator", Start: func(p cluster.Process) error {
-		queue := sim.NewQueue[string](p.Component, sim.QueueConfig{Name: "claims"})
+func reads(broken bool) []cluster.Component {
+	return []cluster.Component{{Name: "operator", Start: func(p cluster.ComponentContext) error {
+		queue := sim.NewQueue[string](p.Process, sim.QueueConfig{Name: "claims"})
 		queue.Work(func(ctx context.Context, name string) error {
 			_, err := p.Client.CoreV1().PersistentVolumeClaims("default").Get(ctx, name, metav1.GetOptions{})
 			return err
 		})
 		if broken {
 			var resync *sim.Timer
-			resync = p.Component.NewBackgroundTimer("resync", func() {
+			resync = p.Process.NewBackgroundTimer("resync", func() {
 				queue.Add("data")
 				resync.Reset(time.Minute)
 			})
@@ -615,19 +615,19 @@ func reads(broken bool) []cluster.Part {
 }
 
 // tells is a part that tells an event about a claim that has changed. Broken, it does so twenty times, ten a second.
-func tells(broken bool) []cluster.Part {
+func tells(broken bool) []cluster.Component {
 	times := 1
 	if broken {
 		times = 20
 	}
-	return []cluster.Part{{Name: "operator", Start: func(p cluster.Process) error {
+	return []cluster.Component{{Name: "operator", Start: func(p cluster.ComponentContext) error {
 		recorder := p.Recorder("operator")
 		var changed *corev1.PersistentVolumeClaim
-		p.Component.Worker("claims", func() bool { return changed != nil }, func(context.Context) {
+		p.Process.Worker("claims", func() bool { return changed != nil }, func(context.Context) {
 			claim := changed
 			changed = nil
 			for range times {
-				p.Component.Sleep(100 * time.Millisecond)
+				p.Process.Sleep(100 * time.Millisecond)
 				recorder.Event(claim, corev1.EventTypeNormal, "Seen", "it is there")
 			}
 		})

@@ -17,9 +17,9 @@ func (e *search) exhaustive(bound int) error { return e.exhaust(bound, map[uint6
 func (e *search) exhaust(bound int, met map[uint64]int, blind bool) error {
 	var prefix []int
 	for {
-		d := &descent{prefix: prefix, bound: bound, met: met, blind: blind}
-		noting := &sim.Noting{Strategy: d}
-		r, err := e.runBegun(noting, d.begin)
+		d := &descent{prefix: prefix, bound: bound, met: met, ignoreMet: blind}
+		noting := &sim.RecordingStrategy{Strategy: d}
+		r, err := e.runWithSetup(noting, d.begin)
 		if err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (e *search) next(d *descent) []int {
 	for i := len(d.choices) - 1; i >= 0; i-- {
 		first := !slices.ContainsFunc(d.choices[:i], func(c int) bool { return c > 0 })
 		for c := d.choices[i] + 1; c < d.widths[i]; c++ {
-			if !first || e.mine() {
+			if !first || e.isMine() {
 				return append(slices.Clone(d.choices[:i]), c)
 			}
 		}
@@ -55,14 +55,14 @@ func (e *search) next(d *descent) []int {
 
 // descent is one run of an exhaustive search: given choices first, and the ordinary course from there on.
 type descent struct {
-	prefix  []int
-	choices []int // those made where there was more than one
-	widths  []int // among how many
-	bound   int
-	used    int            // deviations
-	met     map[uint64]int // state: the fewest deviations with which it was come to
-	blind   bool
-	state   *state
+	prefix    []int
+	choices   []int // those made where there was more than one
+	widths    []int // among how many
+	bound     int
+	used      int            // deviations
+	met       map[uint64]int // state: the fewest deviations with which it was come to
+	ignoreMet bool
+	state     *state
 }
 
 func (d *descent) begin(c *cluster.Cluster) { d.state = newState(c) }
@@ -74,7 +74,7 @@ func (d *descent) Decide(of *sim.Decision) sim.Move {
 		i := len(d.choices)
 		if i < len(d.prefix) {
 			choice = d.prefix[i]
-		} else if d.known(of) {
+		} else if d.isKnown(of) {
 			return sim.Move{Stop: true}
 		}
 		width := of.Len()
@@ -86,22 +86,22 @@ func (d *descent) Decide(of *sim.Decision) sim.Move {
 		}
 		d.choices, d.widths = append(d.choices, choice), append(d.widths, width)
 	}
-	d.state.moved(of.Actor(choice).Name())
+	d.state.taskRan(of.Task(choice).Name())
 	return sim.Move{Option: choice}
 }
 
-// known tells whether the state was met before, with no fewer deviations left. Where they are counted, it matters also whose
+// isKnown tells whether the state was met before, with no fewer deviations left. Where they are counted, it matters also whose
 // turn it is by the ordinary course.
-func (d *descent) known(of *sim.Decision) bool {
+func (d *descent) isKnown(of *sim.Decision) bool {
 	state := d.state.now()
 	if d.bound > 0 {
-		for _, name := range of.Turns() {
+		for _, name := range of.LastRunOrder() {
 			state = mix(state, name)
 		}
 	}
 	used, met := d.met[state]
 	if met && used <= d.used {
-		return !d.blind
+		return !d.ignoreMet
 	}
 	d.met[state] = d.used
 	return false

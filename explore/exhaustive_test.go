@@ -32,7 +32,7 @@ func TestPassingOverStatesLosesNone(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := e.runOrdinary(); err != nil {
+				if err := e.runDefault(); err != nil {
 					t.Fatal(err)
 				}
 				met[i] = map[uint64]int{}

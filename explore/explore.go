@@ -32,18 +32,18 @@ const (
 // Strategies are all ways to search.
 var Strategies = []Strategy{Portfolio, Holds, Restarts, Faults, PCT, POS, Random, Exhaustive}
 
-// Count is how many schedules are run at most where nothing else is said.
-const Count = 10_000
+// SchedulesMax is how many schedules are run at most where nothing else is said.
+const SchedulesMax = 10_000
 
 // Config says how to search. The zero value is a portfolio with one hold.
 type Config struct {
-	Strategy Strategy  // "": Portfolio
-	Depth    int       // Holds, Portfolio: how many holds, 0: 1. PCT: its depth, 0: 3. Exhaustive: how many deviations, 0: any number
-	Count    int       // how many schedules at most; 0: Count
-	Seed     uint64    // of what is drawn: schedules have the seeds from this one on
-	Faults   sim.Risks // what goes wrong beside; nil: what the scenario says
-	NoFaults bool      // nothing goes wrong, whatever the scenario says
-	Restarts bool      // Portfolio: parts crash, too
+	Strategy Strategy       // "": Portfolio
+	Depth    int            // Holds, Portfolio: how many holds, 0: 1. PCT: its depth, 0: 3. Exhaustive: how many deviations, 0: any number
+	Count    int            // how many schedules at most; 0: Count
+	Seed     uint64         // of what is drawn: schedules have the seeds from this one on
+	Faults   sim.FaultSpecs // what goes wrong beside; nil: what the scenario says
+	NoFaults bool           // nothing goes wrong, whatever the scenario says
+	Restarts bool           // Portfolio: parts crash, too
 
 	// Of several searches that share the work, this is number Shard (from 0) of Shards. 0: it is the only one.
 	Shard, Shards int
@@ -72,11 +72,11 @@ type Report struct {
 
 // Failure is a schedule under which a scenario goes wrong.
 type Failure struct {
-	Scenario  *scenario.Scenario // with the schedule, and the number of the rule that is broken
-	Result    *scenario.Result   // of the last run
-	Schedules int                // how many were run until it was found
-	Shrinking int                // how many more were run to shorten it
-	Times     int                // how many schedules broke the rule; more than 1 only with Config.KeepGoing
+	Scenario   *scenario.Scenario // with the schedule, and the number of the rule that is broken
+	Result     *scenario.Result   // of the last run
+	Schedules  int                // how many were run until it was found
+	ShrinkRuns int                // how many more were run to shorten it
+	Times      int                // how many schedules broke the rule; more than 1 only with Config.KeepGoing
 }
 
 // Error says which rule is broken, and how.
@@ -106,24 +106,24 @@ func Search(ctx context.Context, s *scenario.Scenario, cfg Config) (Report, erro
 
 // search is a search under way.
 type search struct {
-	ctx      context.Context //nolint:containedctx // of the one call that it serves
-	scenario *scenario.Scenario
-	cfg      Config
-	risks    sim.Risks
-	report   Report
-	ordinary *scenario.Result // the ordinary course
-	calls    []call           // and the calls in it
-	wide     []int            // and the steps of it at which there was a choice
-	turn     int              // schedules come by, of all shards
-	states   *states          // nil: they are not counted
-	pool     *sim.Pool        // of all runs
-	badRisk  error            // one of the risks cannot come true
-	within   bool             // it is part of the shrinking of what another one found
+	ctx          context.Context //nolint:containedctx // of the one call that it serves
+	scenario     *scenario.Scenario
+	cfg          Config
+	faultSpecs   sim.FaultSpecs
+	report       Report
+	defaultRun   *scenario.Result // the ordinary course
+	calls        []call           // and the calls in it
+	choiceSteps  []int            // and the steps of it at which there was a choice
+	considered   int              // schedules come by, of all shards
+	states       *states          // nil: they are not counted
+	pool         *sim.Pool        // of all runs
+	badFaultSpec error            // one of the risks cannot come true
+	shrinking    bool             // it is part of the shrinking of what another one found
 }
 
 func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, error) {
 	cfg.Strategy = cmp.Or(cfg.Strategy, Portfolio)
-	cfg.Count = cmp.Or(cfg.Count, Count)
+	cfg.Count = cmp.Or(cfg.Count, SchedulesMax)
 	cfg.Shards = max(1, cfg.Shards)
 	switch {
 	case !slices.Contains(Strategies, cfg.Strategy):
@@ -133,14 +133,14 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 	case cfg.Depth < 0 || cfg.Count < 0:
 		return nil, fmt.Errorf("depth %d, count %d: want no negative numbers", cfg.Depth, cfg.Count)
 	}
-	e := &search{ctx: ctx, scenario: s.Under(nil, ""), cfg: cfg, risks: cfg.Faults, pool: &sim.Pool{}}
-	if e.risks == nil {
-		e.risks = s.Faults
+	e := &search{ctx: ctx, scenario: s.WithSchedule(nil, ""), cfg: cfg, faultSpecs: cfg.Faults, pool: &sim.Pool{}}
+	if e.faultSpecs == nil {
+		e.faultSpecs = s.Faults
 	}
 	if cfg.NoFaults {
-		e.risks = nil
+		e.faultSpecs = nil
 	}
-	if _, err := sim.NewChaos(nil, 0, e.risks, 1, cluster.Misfortunes...); err != nil {
+	if _, err := sim.NewFaultInjector(nil, 0, e.faultSpecs, 1, cluster.EventKinds...); err != nil {
 		return nil, err
 	}
 	if cfg.States {
@@ -151,7 +151,7 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 
 // search runs the ordinary course, and then searches by a strategy.
 func (e *search) search(strategy Strategy) error {
-	if err := e.runOrdinary(); err != nil {
+	if err := e.runDefault(); err != nil {
 		return err
 	}
 	switch strategy {
@@ -166,7 +166,7 @@ func (e *search) search(strategy Strategy) error {
 	case Exhaustive:
 		return e.exhaustive(e.cfg.Depth)
 	default:
-		return e.drawn(strategy, e.cfg.Count)
+		return e.sample(strategy, e.cfg.Count)
 	}
 }
 
@@ -183,7 +183,7 @@ func (e *search) portfolio() error {
 	}
 	depth := cmp.Or(e.cfg.Depth, 1)
 	stages := []func() error{func() error { return e.holds(1) }}
-	if len(e.risks) > 0 {
+	if len(e.faultSpecs) > 0 {
 		stages = append(stages, e.faults)
 	}
 	if e.cfg.Restarts {
@@ -201,32 +201,32 @@ func (e *search) portfolio() error {
 	e.report.Complete = strings.Join(complete, "; ")
 	left := e.cfg.Count - e.report.Schedules
 	for i, strategy := range []Strategy{PCT, POS, Random} {
-		if err := e.drawn(strategy, left/3+min(1, max(0, left%3-i))); err != nil {
+		if err := e.sample(strategy, left/3+min(1, max(0, left%3-i))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// mine tells whether the next schedule is this shard's.
-func (e *search) mine() bool {
-	e.turn++
-	return (e.turn-1)%e.cfg.Shards == e.cfg.Shard
+// isMine tells whether the next schedule is this shard's.
+func (e *search) isMine() bool {
+	e.considered++
+	return (e.considered-1)%e.cfg.Shards == e.cfg.Shard
 }
 
 // run runs one schedule. It returns errEnough when the search is over.
 func (e *search) run(strategy sim.Strategy) (*scenario.Result, error) {
 	if e.states == nil {
-		return e.runBegun(strategy, nil)
+		return e.runWithSetup(strategy, nil)
 	}
-	counting := &counting{Strategy: strategy, states: e.states}
-	r, err := e.runBegun(counting, counting.begin)
+	counting := &stateCounter{Strategy: strategy, states: e.states}
+	r, err := e.runWithSetup(counting, counting.begin)
 	e.report.States = e.states.count()
 	return r, err
 }
 
-// runBegun runs one schedule, and says so when its world has been set up.
-func (e *search) runBegun(strategy sim.Strategy, begin func(c *cluster.Cluster)) (*scenario.Result, error) {
+// runWithSetup runs one schedule, and says so when its world has been set up.
+func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Cluster)) (*scenario.Result, error) {
 	if e.report.Schedules >= e.cfg.Count {
 		return nil, errEnough
 	}
@@ -234,8 +234,8 @@ func (e *search) runBegun(strategy sim.Strategy, begin func(c *cluster.Cluster))
 		return nil, err
 	}
 	r, err := e.scenario.Run(e.ctx, scenario.Options{Strategy: strategy, Pool: e.pool, StepsMax: e.bound(), Watch: func(c *cluster.Cluster) {
-		if e.ordinary == nil {
-			e.badRisk = c.CheckRisks(e.risks)
+		if e.defaultRun == nil {
+			e.badFaultSpec = c.ValidateFaults(e.faultSpecs)
 		}
 		if begin != nil {
 			begin(c)
@@ -259,42 +259,42 @@ func (e *search) runBegun(strategy sim.Strategy, begin func(c *cluster.Cluster))
 // bound is on the steps of a run: so many times those of the ordinary course that more must be a livelock. The ordinary course
 // itself, which may be one, has the same bound each time it is run.
 func (e *search) bound() int {
-	if e.ordinary == nil || e.ordinary.Failure != nil {
+	if e.defaultRun == nil || e.defaultRun.Failure != nil {
 		return scenario.StepsMax
 	}
-	return 1000 + 10*e.ordinary.Steps
+	return 1000 + 10*e.defaultRun.Steps
 }
 
 // judge compares a run that went well with the ordinary course.
 func (e *search) judge(r *scenario.Result) {
-	if r.Failure != nil || r.Stopped || e.ordinary == nil || e.scenario.EndsDiffer {
+	if r.Failure != nil || r.Stopped || e.defaultRun == nil || e.scenario.OutcomesDiffer {
 		return
 	}
-	if !maps.Equal(e.ordinary.End, r.End) {
-		r.Failure = &scenario.OtherEnd{Ordinary: e.ordinary.End, Is: r.End}
+	if !maps.Equal(e.defaultRun.Outcome, r.Outcome) {
+		r.Failure = &scenario.DivergentOutcome{Default: e.defaultRun.Outcome, Actual: r.Outcome}
 	}
 }
 
 // failed tells whether a run broke the rule that the search is for.
 func (e *search) failed(r *scenario.Result) bool {
-	return r.Failure != nil && (e.cfg.Rule == "" || e.cfg.Rule == scenario.Rule(r.Failure))
+	return r.Failure != nil && (e.cfg.Rule == "" || e.cfg.Rule == scenario.RuleID(r.Failure))
 }
 
 // try runs a schedule, and ends the search if it fails.
 func (e *search) try(schedule sim.Schedule) (*scenario.Result, *probe, error) {
-	p := &probe{Plan: sim.NewPlan(schedule)}
+	p := &probe{ReplayStrategy: sim.NewReplayStrategy(schedule)}
 	r, err := e.run(p)
 	if err == nil && e.failed(r) {
-		err = e.found(p.Made(), r)
+		err = e.found(p.Applied(), r)
 	}
 	return r, p, err
 }
 
-// runOrdinary runs the ordinary course, and notes its calls.
-func (e *search) runOrdinary() error {
-	p := &probe{Plan: sim.NewPlan(nil), noting: true}
+// runDefault runs the ordinary course, and notes its calls.
+func (e *search) runDefault() error {
+	p := &probe{ReplayStrategy: sim.NewReplayStrategy(nil), recordCalls: true}
 	r, err := e.run(p)
-	if err := cmp.Or(e.badRisk, err); err != nil {
+	if err := cmp.Or(e.badFaultSpec, err); err != nil {
 		return err
 	}
 	if e.failed(r) {
@@ -302,6 +302,6 @@ func (e *search) runOrdinary() error {
 		// course there is nothing to leave.
 		return cmp.Or(e.found(nil, r), errEnough)
 	}
-	e.ordinary, e.calls, e.wide = r, p.calls, p.wide
+	e.defaultRun, e.calls, e.choiceSteps = r, p.calls, p.choiceSteps
 	return nil
 }

@@ -80,7 +80,7 @@ func TestRiskThatNamesNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	risks, err := sim.ParseRisks("crash(kubelet, 1)")
+	risks, err := sim.ParseFaultSpecs("crash(kubelet, 1)")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,25 +9,25 @@ import (
 // holds runs every schedule with at most depth holds, fewest first.
 func (e *search) holds(depth int) error { return e.holdsFrom(1, depth) }
 
-// held is a schedule of holds, and the steps at which one more can be put.
-type held struct {
-	schedule sim.Schedule
-	wide     []int
+// heldSchedule is a schedule of holds, and the steps at which one more can be put.
+type heldSchedule struct {
+	schedule    sim.Schedule
+	choiceSteps []int
 }
 
 // holdsFrom runs every schedule with from to depth holds. Those with fewer are run once more where they are needed to know
 // how the run goes on.
 func (e *search) holdsFrom(from, depth int) error {
-	level := []held{{nil, e.wide}}
+	level := []heldSchedule{{nil, e.choiceSteps}}
 	for n := 1; n <= depth; n++ {
-		var next []held
+		var next []heldSchedule
 		for _, h := range level {
-			for _, step := range h.wide {
+			for _, step := range h.choiceSteps {
 				longer, err := e.hold(h, step, n >= from, n < depth)
 				if err != nil {
 					return err
 				}
-				if longer.wide != nil {
+				if longer.choiceSteps != nil {
 					next = append(next, longer)
 				}
 			}
@@ -39,25 +39,25 @@ func (e *search) holdsFrom(from, depth int) error {
 }
 
 // hold runs a schedule with one more hold, at a step. more says that still more are to follow, so that the run must be known.
-func (e *search) hold(h held, step int, fresh, more bool) (held, error) {
-	longer := append(h.schedule[:len(h.schedule):len(h.schedule)], sim.Deviation{Step: step, What: sim.Hold})
-	mine := fresh && e.mine()
+func (e *search) hold(h heldSchedule, step int, fresh, more bool) (heldSchedule, error) {
+	longer := append(h.schedule[:len(h.schedule):len(h.schedule)], sim.Deviation{Step: step, What: sim.DeviationHold})
+	mine := fresh && e.isMine()
 	if !mine && !more {
-		return held{}, nil
+		return heldSchedule{}, nil
 	}
 	if !mine {
 		// Another shard's, or run before: what follows it may be ours.
-		p := &probe{Plan: sim.NewPlan(longer)}
-		if _, err := e.unreported(p); err != nil {
-			return held{}, err
+		p := &probe{ReplayStrategy: sim.NewReplayStrategy(longer)}
+		if _, err := e.runUncounted(p); err != nil {
+			return heldSchedule{}, err
 		}
-		return held{p.Made(), after(p.wide, step)}, nil
+		return heldSchedule{p.Applied(), after(p.choiceSteps, step)}, nil
 	}
 	_, p, err := e.try(longer)
 	if err != nil || !more {
-		return held{}, err
+		return heldSchedule{}, err
 	}
-	return held{p.Made(), after(p.wide, step)}, nil
+	return heldSchedule{p.Applied(), after(p.choiceSteps, step)}, nil
 }
 
 // after are the steps from one on: a hold at the same step is of the next actor.

@@ -45,8 +45,8 @@ var attachMutants = []mutant{
 }
 
 // attachesToMany is a driver that attaches to as many nodes as it is told.
-func attachesToMany() cluster.Between {
-	return cluster.Between{Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
+func attachesToMany() cluster.Interceptors {
+	return cluster.Interceptors{Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
 		if !isPart("attacher", process) {
 			return conn
 		}
@@ -73,7 +73,7 @@ func (i impatient) Attach(ctx context.Context, spec *plugins.Spec, node types.No
 	return path, nil
 }
 
-func attachesAgain(p cluster.Process, own *csi.Plugin) gets {
+func attachesAgain(p cluster.ComponentContext, own *csi.Plugin) gets {
 	return gets{client: p.Client, plugin: impatient{own}}
 }
 
@@ -83,7 +83,7 @@ type idle struct{ *csi.Plugin }
 // Detach does nothing.
 func (idle) Detach(context.Context, string, types.NodeName) error { return nil }
 
-func detachesNowhere(p cluster.Process, own *csi.Plugin) gets {
+func detachesNowhere(p cluster.ComponentContext, own *csi.Plugin) gets {
 	return gets{client: p.Client, plugin: idle{own}}
 }
 

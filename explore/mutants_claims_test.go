@@ -379,13 +379,13 @@ user alice
 `
 )
 
-func none() cluster.Between { return cluster.Between{} }
+func none() cluster.Interceptors { return cluster.Interceptors{} }
 
 // send sends an update.
 type send[T fake.Object] func(obj T) (T, error)
 
 // updates meddles with a part's updates of claims or volumes. meddle gets a copy of what the part sent.
-func updates[T fake.Object](part, subresource string, meddle func(own *fake.Clientset, obj T, send send[T]) (T, error)) func() cluster.Between {
+func updates[T fake.Object](part, subresource string, meddle func(own *fake.Clientset, obj T, send send[T]) (T, error)) func() cluster.Interceptors {
 	return client(part, func(own *fake.Clientset) fake.InterceptorFunc {
 		return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 			body, ok := r.Body.(T)
@@ -510,7 +510,7 @@ func takeFirst(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev
 
 // replace has a claim name volume v2. The API server, which would refuse that, is passed by.
 func replace(own *fake.Clientset, claim *corev1.PersistentVolumeClaim, _ send[*corev1.PersistentVolumeClaim]) (*corev1.PersistentVolumeClaim, error) {
-	own.Server().Amend("persistentvolumeclaims", claim.Namespace, claim.Name, func(stored fake.Object) fake.Object {
+	own.Server().UpdateStored("persistentvolumeclaims", claim.Namespace, claim.Name, func(stored fake.Object) fake.Object {
 		changed := stored.(*corev1.PersistentVolumeClaim).DeepCopy()
 		changed.Spec.VolumeName = "v2"
 		return changed
@@ -638,10 +638,10 @@ func answerClaims(*fake.Clientset) fake.InterceptorFunc {
 }
 
 // eachVolume is a part that does something about each volume.
-func eachVolume(name string, do func(ctx context.Context, p cluster.Process, v *corev1.PersistentVolume) (time.Duration, error)) []cluster.Part {
-	return []cluster.Part{cluster.Reconciler(cluster.ReconcilerConfig{
+func eachVolume(name string, do func(ctx context.Context, p cluster.ComponentContext, v *corev1.PersistentVolume) (time.Duration, error)) []cluster.Component {
+	return []cluster.Component{cluster.Reconciler(cluster.ReconcilerConfig{
 		Name: name, For: "persistentvolumes",
-		Build: func(p cluster.Process) (cluster.Reconcile, error) {
+		Build: func(p cluster.ComponentContext) (cluster.Reconcile, error) {
 			return func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 				v, err := p.Client.CoreV1().PersistentVolumes().Get(ctx, key.Name, metav1.GetOptions{})
 				if err != nil {
@@ -654,8 +654,8 @@ func eachVolume(name string, do func(ctx context.Context, p cluster.Process, v *
 }
 
 // twinMaker is an administrator who makes a second PersistentVolume of each that is mounted, for the same claim.
-func twinMaker(bool) []cluster.Part {
-	return eachVolume("administrator", func(ctx context.Context, p cluster.Process, v *corev1.PersistentVolume) (time.Duration, error) {
+func twinMaker(bool) []cluster.Component {
+	return eachVolume("administrator", func(ctx context.Context, p cluster.ComponentContext, v *corev1.PersistentVolume) (time.Duration, error) {
 		pod, err := p.Client.CoreV1().Pods("default").Get(ctx, "web", metav1.GetOptions{})
 		if err != nil || pod.Status.Phase != corev1.PodRunning {
 			return time.Minute, nil //nolint:nilerr // it is not there yet
@@ -675,8 +675,8 @@ func twinMaker(bool) []cluster.Part {
 }
 
 // careless is an administrator who deletes each volume as soon as it is Bound.
-func careless(bool) []cluster.Part {
-	return eachVolume("administrator", func(ctx context.Context, p cluster.Process, v *corev1.PersistentVolume) (time.Duration, error) {
+func careless(bool) []cluster.Component {
+	return eachVolume("administrator", func(ctx context.Context, p cluster.ComponentContext, v *corev1.PersistentVolume) (time.Duration, error) {
 		if v.Status.Phase != corev1.VolumeBound || v.DeletionTimestamp != nil {
 			return 0, nil
 		}
@@ -685,13 +685,13 @@ func careless(bool) []cluster.Part {
 }
 
 // pvControllers is the PersistentVolume controller, broken or not.
-func pvControllers(broken bool) []cluster.Part {
-	return []cluster.Part{{Name: "pvcontroller", Start: func(p cluster.Process) error {
+func pvControllers(broken bool) []cluster.Component {
+	return []cluster.Component{{Name: "pvcontroller", Start: func(p cluster.ComponentContext) error {
 		if broken {
 			p.Informers = hasty{p.Informers}
 		}
 		pvcontroller.New(pvcontroller.Config{
-			Component: p.Component, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder(pvcontroller.EventSource),
+			Component: p.Process, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder(pvcontroller.EventSource),
 		})
 		return nil
 	}}}

@@ -73,6 +73,6 @@ func (d brokenOwners) Chown(name string, uid, gid int) error {
 }
 
 // givesFurther breaks the disks of kubelets.
-func givesFurther() cluster.Between {
-	return cluster.Between{FS: func(_ string, own nodefs.FS) nodefs.FS { return brokenOwners{FS: own, shift: 1} }}
+func givesFurther() cluster.Interceptors {
+	return cluster.Interceptors{FS: func(_ string, own nodefs.FS) nodefs.FS { return brokenOwners{FS: own, shift: 1} }}
 }

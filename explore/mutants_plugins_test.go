@@ -231,9 +231,9 @@ func (p *brokenPlugin) Delete(ctx context.Context, spec *plugins.Spec) error {
 }
 
 // plugin breaks what the plugin of directories does. meddle is called each time a process of the controller starts.
-func plugin(meddle func(p *brokenPlugin)) func() cluster.Between {
-	return func() cluster.Between {
-		return cluster.Between{Plugin: func(own plugins.Plugin) plugins.Plugin {
+func plugin(meddle func(p *brokenPlugin)) func() cluster.Interceptors {
+	return func() cluster.Interceptors {
+		return cluster.Interceptors{Plugin: func(own plugins.Plugin) plugins.Plugin {
 			if own.Name() != hostpath.Name {
 				return own
 			}
@@ -247,7 +247,7 @@ func plugin(meddle func(p *brokenPlugin)) func() cluster.Between {
 }
 
 // makesAnother makes a directory of another name each time, as upstream's plugin does.
-func makesAnother() cluster.Between {
+func makesAnother() cluster.Interceptors {
 	var server *fake.Server // of this world
 	made := 0
 	between := plugin(func(p *brokenPlugin) {
@@ -290,9 +290,9 @@ func answerVolumes(*fake.Clientset) fake.InterceptorFunc {
 }
 
 // deleteUnlessCreated deletes what was made when the answer to the creation of its volume is lost.
-func deleteUnlessCreated() cluster.Between {
+func deleteUnlessCreated() cluster.Interceptors {
 	var deleter plugins.Deleter
-	return cluster.Between{
+	return cluster.Interceptors{
 		Plugin: func(own plugins.Plugin) plugins.Plugin {
 			if own.Name() == hostpath.Name {
 				deleter = own.(plugins.Deleter)

@@ -85,9 +85,9 @@ func (d brokenDisk) ReadDir(name string) ([]string, error) { return d.readDir(na
 func (d brokenDisk) Remove(name string) error              { return d.remove(name) }
 
 // disk breaks the disks of kubelets. meddle changes one that does as it is told.
-func disk(meddle func(d *brokenDisk)) func() cluster.Between {
-	return func() cluster.Between {
-		return cluster.Between{FS: func(_ string, own nodefs.FS) nodefs.FS {
+func disk(meddle func(d *brokenDisk)) func() cluster.Interceptors {
+	return func() cluster.Interceptors {
+		return cluster.Interceptors{FS: func(_ string, own nodefs.FS) nodefs.FS {
 			d := brokenDisk{own, own.ReadDir, own.Remove}
 			meddle(&d)
 			return d
@@ -140,11 +140,11 @@ type publications map[string]*csispec.NodePublishVolumeRequest
 
 // withMemory breaks what kubelets say to the driver. meddle is called each time one starts, with what was published on its node
 // before.
-func withMemory(meddle func(before publications) invoking) func() cluster.Between {
-	return func() cluster.Between {
+func withMemory(meddle func(before publications) invoking) func() cluster.Interceptors {
+	return func() cluster.Interceptors {
 		on := map[nodefs.FS]publications{} // by disk, which is the node's for as long as there is its world
 		now := map[string]publications{}   // by kubelet
-		return cluster.Between{
+		return cluster.Interceptors{
 			FS: func(process string, own nodefs.FS) nodefs.FS {
 				if on[own] == nil {
 					on[own] = publications{}

@@ -76,10 +76,10 @@ func (d brokenParts) ReadDir(name string) ([]string, error)       { return d.rea
 func (d brokenParts) Remove(name string) error                    { return d.remove(name) }
 
 // partDisk breaks the disks of kubelets. meddle changes one that does as it is told.
-func partDisk(meddle func(d *brokenParts)) func() cluster.Between {
-	return func() cluster.Between {
+func partDisk(meddle func(d *brokenParts)) func() cluster.Interceptors {
+	return func() cluster.Interceptors {
 		disks := map[nodefs.FS]*brokenParts{} // by node's disk: what one knows outlives its kubelet
-		return cluster.Between{FS: func(_ string, own nodefs.FS) nodefs.FS {
+		return cluster.Interceptors{FS: func(_ string, own nodefs.FS) nodefs.FS {
 			if disks[own] == nil {
 				disks[own] = &brokenParts{own, own.BindWithin, own.Unmount, own.ReadDir, own.Remove}
 				meddle(disks[own])
@@ -102,8 +102,8 @@ func hidesParts(d *brokenParts) {
 }
 
 // forgetsParts knows of those only that the same process has bound.
-func forgetsParts() cluster.Between {
-	return cluster.Between{FS: func(_ string, own nodefs.FS) nodefs.FS {
+func forgetsParts() cluster.Interceptors {
+	return cluster.Interceptors{FS: func(_ string, own nodefs.FS) nodefs.FS {
 		d := brokenParts{own, own.BindWithin, own.Unmount, own.ReadDir, own.Remove}
 		bound := false
 		d.bind = func(base, inner, target string) error {

@@ -26,11 +26,11 @@ type mutant struct {
 	rule     string // the number of the rule that is broken first
 	history  string // what went wrong in the same way upstream: numbers of issues; "": nothing that we know of
 	scenario string
-	between  func() cluster.Between           // the break; made anew for each search
-	extra    func(broken bool) []cluster.Part // what there is beside the control plane, or in the place of a part; nil: nothing
-	config   explore.Config                   // how it is searched for; the zero value is a portfolio
-	within   int                              // in how many schedules it is found: about twice as many as it takes
-	crowd    int                              // and in how many where strangers act at the same time; 0: that is not asked
+	between  func() cluster.Interceptors           // the break; made anew for each search
+	extra    func(broken bool) []cluster.Component // what there is beside the control plane, or in the place of a part; nil: nothing
+	config   explore.Config                        // how it is searched for; the zero value is a portfolio
+	within   int                                   // in how many schedules it is found: about twice as many as it takes
+	crowd    int                                   // and in how many where strangers act at the same time; 0: that is not asked
 }
 
 // deviationsMax bounds how many deviations the median mutant takes to be seen.
@@ -58,7 +58,7 @@ func (m mutant) scene(t *testing.T, broken bool, more string) *scenario.Scenario
 		s.Extra = m.extra(broken)
 	}
 	if broken {
-		s.Between = m.between()
+		s.Interceptors = m.between()
 	}
 	return s
 }
@@ -154,13 +154,13 @@ func isPart(part, process string) bool {
 
 // client breaks what a part says to the API server. meddle is called each time a process of it starts, with the client that
 // does as it is told.
-func client(part string, meddle func(own *fake.Clientset) fake.InterceptorFunc) func() cluster.Between {
-	return func() cluster.Between {
-		return cluster.Between{Client: func(process string, own *fake.Clientset) *fake.Clientset {
+func client(part string, meddle func(own *fake.Clientset) fake.InterceptorFunc) func() cluster.Interceptors {
+	return func() cluster.Interceptors {
+		return cluster.Interceptors{Client: func(process string, own *fake.Clientset) *fake.Clientset {
 			if !isPart(part, process) {
 				return own
 			}
-			return own.Intercepted(meddle(own))
+			return own.WithInterceptor(meddle(own))
 		}}
 	}
 }
@@ -184,9 +184,9 @@ func (c brokenConn) Invoke(ctx context.Context, method string, args, reply any, 
 }
 
 // driver breaks what a part says to the driver. meddle is called each time a process of it starts.
-func driver(part string, meddle func() invoking) func() cluster.Between {
-	return func() cluster.Between {
-		return cluster.Between{Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
+func driver(part string, meddle func() invoking) func() cluster.Interceptors {
+	return func() cluster.Interceptors {
+		return cluster.Interceptors{Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
 			if !isPart(part, process) {
 				return conn
 			}
@@ -196,10 +196,10 @@ func driver(part string, meddle func() invoking) func() cluster.Between {
 }
 
 // both are two breaks of parts' clients.
-func both(one, other func() cluster.Between) func() cluster.Between {
-	return func() cluster.Between {
+func both(one, other func() cluster.Interceptors) func() cluster.Interceptors {
+	return func() cluster.Interceptors {
 		first, second := one(), other()
-		return cluster.Between{Client: func(process string, own *fake.Clientset) *fake.Clientset {
+		return cluster.Interceptors{Client: func(process string, own *fake.Clientset) *fake.Clientset {
 			return second.Client(process, first.Client(process, own))
 		}}
 	}
@@ -252,9 +252,9 @@ func TestMutantsInACrowd(t *testing.T) {
 }
 
 // residents are so many volumes and claims that were bound to each other before the world began.
-func residents(n int) cluster.Part {
-	return cluster.Part{
-		Name: "residents", Start: func(cluster.Process) error { return nil },
+func residents(n int) cluster.Component {
+	return cluster.Component{
+		Name: "residents", Start: func(cluster.ComponentContext) error { return nil },
 		Install: func(server *fake.Server) error {
 			for i := range n {
 				if err := server.Add(boundPair(fmt.Sprintf("stranger-%d", i))...); err != nil {

@@ -18,9 +18,9 @@ const (
 // found takes a schedule that fails, makes sure that it does so again, takes out what is not needed, and ends the search,
 // unless that is to go on: then further ones that break the same rule are only counted.
 func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
-	rule := scenario.Rule(r.Failure)
-	if e.within {
-		e.report.Failure = &Failure{Scenario: e.scenario.Under(schedule, rule), Result: r}
+	rule := scenario.RuleID(r.Failure)
+	if e.shrinking {
+		e.report.Failure = &Failure{Scenario: e.scenario.WithSchedule(schedule, rule), Result: r}
 		return errEnough
 	}
 	for _, f := range e.report.Failures {
@@ -29,19 +29,19 @@ func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
 			return nil
 		}
 	}
-	again, err := e.unreported(sim.NewPlan(schedule))
+	again, err := e.runUncounted(sim.NewReplayStrategy(schedule))
 	if err != nil {
 		return err
 	}
 	if err := same(r, again); err != nil {
 		return fmt.Errorf("scenario %s under %q: %w", e.scenario.Name, schedule, err)
 	}
-	k := &shrinking{search: e, rule: rule, best: schedule, result: again}
+	k := &shrinker{search: e, rule: rule, best: schedule, result: again}
 	if err := k.shrink(); err != nil {
 		return err
 	}
 	f := &Failure{
-		Scenario: e.scenario.Under(k.best, rule), Result: k.result, Schedules: e.report.Schedules, Shrinking: k.runs, Times: 1,
+		Scenario: e.scenario.WithSchedule(k.best, rule), Result: k.result, Schedules: e.report.Schedules, ShrinkRuns: k.runs, Times: 1,
 	}
 	e.report.Failures = append(e.report.Failures, f)
 	if e.report.Failure == nil {
@@ -71,8 +71,8 @@ func same(a, b *scenario.Result) error {
 	return nil
 }
 
-// shrinking shortens a schedule that breaks a rule.
-type shrinking struct {
+// shrinker shortens a schedule that breaks a rule.
+type shrinker struct {
 	*search
 	rule   string
 	best   sim.Schedule
@@ -83,10 +83,10 @@ type shrinking struct {
 
 // shrink takes out as much as it can: all that only changes the order, then half of the deviations, a quarter, and so on down
 // to single ones; and where more than two are left, looks whether one or two holds would do.
-func (k *shrinking) shrink() error {
+func (k *shrinker) shrink() error {
 	var mishaps sim.Schedule
 	for _, d := range k.best {
-		if d.What != sim.Pick {
+		if d.What != sim.DeviationPick {
 			mishaps = append(mishaps, d)
 		}
 	}
@@ -107,13 +107,13 @@ func (k *shrinking) shrink() error {
 		}
 	}
 	if len(k.best) > 2 {
-		return k.simpler()
+		return k.shrinkToHolds()
 	}
 	return nil
 }
 
 // without tries to leave out so many deviations in a row.
-func (k *shrinking) without(size int) (bool, error) {
+func (k *shrinker) without(size int) (bool, error) {
 	for from := len(k.best) - size; from >= 0; from -= size { // the last ones are the least needed
 		shorter := append(append(sim.Schedule(nil), k.best[:from]...), k.best[from+size:]...)
 		fails, err := k.fails(shorter)
@@ -128,32 +128,32 @@ func (k *shrinking) without(size int) (bool, error) {
 }
 
 // fails runs a schedule, and takes it for the best if it breaks the rule.
-func (k *shrinking) fails(schedule sim.Schedule) (bool, error) {
+func (k *shrinker) fails(schedule sim.Schedule) (bool, error) {
 	if k.runs >= shrinkMax || k.steps >= shrinkSteps {
 		return false, nil
 	}
 	k.runs++
-	plan := sim.NewPlan(schedule)
-	r, err := k.unreported(plan)
+	plan := sim.NewReplayStrategy(schedule)
+	r, err := k.runUncounted(plan)
 	if r != nil {
 		k.steps += r.Steps
 	}
-	if err != nil || r.Failure == nil || scenario.Rule(r.Failure) != k.rule {
+	if err != nil || r.Failure == nil || scenario.RuleID(r.Failure) != k.rule {
 		return false, err
 	}
-	k.best, k.result = plan.Made(), r
+	k.best, k.result = plan.Applied(), r
 	return true, nil
 }
 
-// simpler looks for a schedule of one or two holds that breaks the rule.
-func (k *shrinking) simpler() error {
+// shrinkToHolds looks for a schedule of one or two holds that breaks the rule.
+func (k *shrinker) shrinkToHolds() error {
 	for _, d := range k.best {
-		if d.What != sim.Pick && d.What != sim.Hold {
+		if d.What != sim.DeviationPick && d.What != sim.DeviationHold {
 			return nil // it takes more than holds
 		}
 	}
 	e := *k.search
-	e.within, e.report, e.states, e.cfg.KeepGoing = true, Report{}, nil, false
+	e.shrinking, e.report, e.states, e.cfg.KeepGoing = true, Report{}, nil, false
 	e.cfg.Rule, e.cfg.Shard, e.cfg.Shards, e.cfg.Progress, e.cfg.Count = k.rule, 0, 1, nil, shrinkMax
 	err := e.holds(2)
 	k.runs += e.report.Schedules

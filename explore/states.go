@@ -25,20 +25,20 @@ func (s *states) count() int       { return len(s.seen) }
 // the order among those that had nothing to do with one another. Two runs that come to one number have done the same but for
 // such an order, and can only go on in the same ways. Versions are not in it: they count the writes of all.
 type state struct {
-	components map[string]uint64 // by name
-	objects    map[string]uint64 // by resource/namespace/name
-	resources  map[string]uint64 // all objects of a resource, together
-	revisions  map[string]uint64 // resourceVersion: the object's number with it
-	volumes    map[string]uint64 // what a driver call was about: who called, and when
-	turn       string            // the component that is moved
-	idle       uint64            // the background timers that have fired since something last changed
-	at         uint64            // the clock
+	processes map[string]uint64 // by name
+	objects   map[string]uint64 // by resource/namespace/name
+	resources map[string]uint64 // all objects of a resource, together
+	revisions map[string]uint64 // resourceVersion: the object's number with it
+	volumes   map[string]uint64 // what a driver call was about: who called, and when
+	running   string            // the component that is moved
+	idle      uint64            // the background timers that have fired since something last changed
+	at        uint64            // the clock
 }
 
 // newState begins with a world that has been set up.
 func newState(c *cluster.Cluster) *state {
 	s := &state{
-		components: map[string]uint64{}, objects: map[string]uint64{}, resources: map[string]uint64{},
+		processes: map[string]uint64{}, objects: map[string]uint64{}, resources: map[string]uint64{},
 		revisions: map[string]uint64{}, volumes: map[string]uint64{},
 	}
 	c.Server().OnCommit(s.commit)
@@ -49,7 +49,7 @@ func newState(c *cluster.Cluster) *state {
 // now is the world's number.
 func (s *state) now() uint64 {
 	sum := s.idle ^ mix(s.at, "clock")
-	for name, n := range s.components {
+	for name, n := range s.processes {
 		sum ^= mix(n, name)
 	}
 	for resource, n := range s.resources {
@@ -61,17 +61,17 @@ func (s *state) now() uint64 {
 	return sum
 }
 
-// moved notes whose turn it is: being moved is something that comes in, also when nothing is recorded of it.
-func (s *state) moved(actor string) {
-	s.turn, _, _ = strings.Cut(actor, "/")
-	s.components[s.turn] = mix(s.components[s.turn], actor)
+// taskRan notes whose turn it is: being moved is something that comes in, also when nothing is recorded of it.
+func (s *state) taskRan(actor string) {
+	s.running, _, _ = strings.Cut(actor, "/")
+	s.processes[s.running] = mix(s.processes[s.running], actor)
 }
 
 // commit notes a write. It is called before the record of the request.
 func (s *state) commit(e fake.Commit) {
 	key := e.Resource + "/" + e.After.GetNamespace() + "/" + e.After.GetName()
 	was := s.objects[key]
-	is := mix(was^mix(s.components[s.turn], "writes"), key)
+	is := mix(was^mix(s.processes[s.running], "writes"), key)
 	s.objects[key] = is
 	s.resources[e.Resource] ^= was ^ is
 	s.revisions[strconv.FormatInt(e.Revision, 10)] = is
@@ -79,16 +79,16 @@ func (s *state) commit(e fake.Commit) {
 
 // record notes what came into a component.
 func (s *state) record(r trace.Record) {
-	component, _, _ := strings.Cut(r.Actor, "/")
+	component, _, _ := strings.Cut(r.Task, "/")
 	s.at = uint64(r.At)
 	in := uint64(0)
 	switch r.Kind {
 	case trace.KindAPI, trace.KindDeliver:
-		in = s.told(r)
+		in = s.inputOf(r)
 	case trace.KindDriver:
-		in = s.driven(component, r)
+		in = s.driverInput(component, r)
 	case trace.KindTimer:
-		s.idle = mix(s.idle, r.Actor)
+		s.idle = mix(s.idle, r.Task)
 	}
 	if r.After != nil || r.Kind == trace.KindDriver || r.Kind == trace.KindEvent {
 		s.idle = 0
@@ -100,11 +100,11 @@ func (s *state) record(r trace.Record) {
 		s.resources["event"] = mix(s.resources["event"], r.Action.String())
 		component = "world"
 	}
-	s.components[component] = mix(s.components[component]^in, r.Verb)
+	s.processes[component] = mix(s.processes[component]^in, r.Verb)
 }
 
-// told is the number of the object, or of all objects, that a request or a delivery was about.
-func (s *state) told(r trace.Record) uint64 {
+// inputOf is the number of the object, or of all objects, that a request or a delivery was about.
+func (s *state) inputOf(r trace.Record) uint64 {
 	resource, _, _ := strings.Cut(r.Object, "/")
 	if r.Verb == "list" || r.Verb == "LIST" {
 		return s.resources[resource]
@@ -116,9 +116,9 @@ func (s *state) told(r trace.Record) uint64 {
 	return 0
 }
 
-// driven notes a driver call: what it finds depends on who called about the same volume before, and, to make and delete
+// driverInput notes a driver call: what it finds depends on who called about the same volume before, and, to make and delete
 // volumes, about any.
-func (s *state) driven(component string, r trace.Record) uint64 {
+func (s *state) driverInput(component string, r trace.Record) uint64 {
 	keys := []string{r.Object}
 	if slices.Contains([]string{"CreateVolume", "DeleteVolume"}, r.Verb) {
 		keys = append(keys, "pool")
@@ -126,7 +126,7 @@ func (s *state) driven(component string, r trace.Record) uint64 {
 	in := uint64(0)
 	for _, key := range keys {
 		in ^= s.volumes[key]
-		s.volumes[key] = mix(s.volumes[key]^mix(s.components[component], r.Verb), key)
+		s.volumes[key] = mix(s.volumes[key]^mix(s.processes[component], r.Verb), key)
 	}
 	return in
 }

@@ -54,11 +54,11 @@ type gets struct {
 }
 
 // attachDetach is the attach/detach controller, or one that as upstream's does one thing otherwise.
-func attachDetach(asUpstream func(p cluster.Process, own *csi.Plugin) gets) func(bool) []cluster.Part {
-	return func(as bool) []cluster.Part {
-		return []cluster.Part{{Name: "attachdetach", Start: func(p cluster.Process) error {
+func attachDetach(asUpstream func(p cluster.ComponentContext, own *csi.Plugin) gets) func(bool) []cluster.Component {
+	return func(as bool) []cluster.Component {
+		return []cluster.Component{{Name: "attachdetach", Start: func(p cluster.ComponentContext) error {
 			own := csi.New(csi.Config{
-				Component: p.Component, Client: p.Client,
+				Process: p.Process, Client: p.Client,
 				CSIDrivers:        p.Informers.Storage().V1().CSIDrivers(),
 				Attachments:       p.Informers.Storage().V1().VolumeAttachments(),
 				PersistentVolumes: p.Informers.Core().V1().PersistentVolumes(),
@@ -75,7 +75,7 @@ func attachDetach(asUpstream func(p cluster.Process, own *csi.Plugin) gets) func
 				g.caches = p.Informers
 			}
 			attachdetach.New(attachdetach.Config{
-				Component: p.Component, Client: g.client, Informers: g.caches,
+				Component: p.Process, Client: g.client, Informers: g.caches,
 				Recorder: p.Recorder(attachdetach.EventSource), Plugins: &manager,
 			})
 			return nil
@@ -84,15 +84,15 @@ func attachDetach(asUpstream func(p cluster.Process, own *csi.Plugin) gets) func
 }
 
 // intercepted is a process's client, meddled with.
-func intercepted(p cluster.Process, meddle fake.InterceptorFunc) kubernetes.Interface {
-	return p.Client.(*fake.Clientset).Intercepted(meddle)
+func intercepted(p cluster.ComponentContext, meddle fake.InterceptorFunc) kubernetes.Interface {
+	return p.Client.(*fake.Clientset).WithInterceptor(meddle)
 }
 
 // forgetful is a plugin that says of what could not be detached that it is, and goes on to detach it. So nothing keeps the
 // volume from being attached elsewhere meanwhile.
 type forgetful struct {
 	*csi.Plugin
-	p      cluster.Process
+	p      cluster.ComponentContext
 	refuse func(volume string, node types.NodeName) bool // what a look at the node made upstream refuse; nil: nothing
 }
 
@@ -101,9 +101,9 @@ func (f forgetful) Detach(ctx context.Context, volume string, node types.NodeNam
 	if f.detach(ctx, volume, node) == nil {
 		return nil
 	}
-	f.p.Component.Spawn("volume_detach again", func(ctx context.Context) {
+	f.p.Process.Spawn("volume_detach again", func(ctx context.Context) {
 		for wait := 500 * time.Millisecond; ; wait *= 2 {
-			f.p.Component.Sleep(wait)
+			f.p.Process.Sleep(wait)
 			if f.detach(ctx, volume, node) == nil {
 				return
 			}
@@ -122,14 +122,14 @@ func (f forgetful) detach(ctx context.Context, volume string, node types.NodeNam
 // uncertainIsNowhere is a controller to which a volume whose detach failed is attached nowhere.
 //
 // Upstream: pkg/controller/volume/attachdetach/cache GetNodesForAttachedVolume (v1.36).
-func uncertainIsNowhere(p cluster.Process, own *csi.Plugin) gets {
+func uncertainIsNowhere(p cluster.ComponentContext, own *csi.Plugin) gets {
 	return gets{client: p.Client, plugin: forgetful{Plugin: own, p: p}}
 }
 
 // refusalIsUncertain is a controller to which a volume is attached nowhere when its node, looked at, said that it uses it.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateDetachVolumeFunc (v1.36).
-func refusalIsUncertain(p cluster.Process, own *csi.Plugin) gets {
+func refusalIsUncertain(p cluster.ComponentContext, own *csi.Plugin) gets {
 	looks := func(volume string, node types.NodeName) bool {
 		is, err := p.Client.CoreV1().Nodes().Get(context.Background(), string(node), metav1.GetOptions{})
 		return err == nil && slices.Contains(is.Status.VolumesInUse, plugins.UniqueVolumeName(csi.PluginName, volume))
@@ -152,7 +152,7 @@ func refusalIsUncertain(p cluster.Process, own *csi.Plugin) gets {
 // each of the two lets the other one's back-off begin anew.
 type inTurn struct {
 	*csi.Plugin
-	p    cluster.Process
+	p    cluster.ComponentContext
 	left map[string]types.NodeName // where a volume was to be detached, and could not be
 }
 
@@ -180,28 +180,28 @@ func (i inTurn) Attach(ctx context.Context, spec *plugins.Spec, node types.NodeN
 		if _, is := i.left[volume]; err == nil || !is {
 			return path, err
 		}
-		i.p.Component.Sleep(loopPeriod)
+		i.p.Process.Sleep(loopPeriod)
 		done := false
-		i.p.Component.Spawn("volume_detach "+volume, func(ctx context.Context) {
+		i.p.Process.Spawn("volume_detach "+volume, func(ctx context.Context) {
 			if i.Plugin.Detach(ctx, volume, i.left[volume]) == nil {
 				delete(i.left, volume)
 			}
 			done = true
 		})
-		i.p.Component.Wait("the other's turn", 0, func() bool { return done })
-		i.p.Component.Sleep(loopPeriod)
+		i.p.Process.Wait("the other's turn", 0, func() bool { return done })
+		i.p.Process.Sleep(loopPeriod)
 	}
 }
 
 // failsInTurn is a controller whose failures to attach and to detach a volume make it forget each other.
 //
 // Upstream: pkg/volume/util/nestedpendingoperations Run (v1.36).
-func failsInTurn(p cluster.Process, own *csi.Plugin) gets {
+func failsInTurn(p cluster.ComponentContext, own *csi.Plugin) gets {
 	return gets{client: p.Client, plugin: inTurn{own, p, map[string]types.NodeName{}}}
 }
 
 // detachFailsOften is a driver that fails to detach several times.
-func detachFailsOften() cluster.Between {
+func detachFailsOften() cluster.Interceptors {
 	return driver("attacher", func() invoking {
 		left := 5
 		return func(ctx context.Context, method string, args, reply any, do invoke) error {
@@ -215,7 +215,7 @@ func detachFailsOften() cluster.Between {
 }
 
 // unmountFailsOften is a driver that fails to unmount for some time.
-func unmountFailsOften() cluster.Between {
+func unmountFailsOften() cluster.Interceptors {
 	return driver("kubelet", func() invoking {
 		left := 10
 		return func(ctx context.Context, method string, args, reply any, do invoke) error {
@@ -229,7 +229,7 @@ func unmountFailsOften() cluster.Between {
 }
 
 // firstDeleteLost is a network that loses the answer to the first deletion of an attachment.
-func firstDeleteLost() cluster.Between {
+func firstDeleteLost() cluster.Interceptors {
 	return client("attachdetach", func(*fake.Clientset) fake.InterceptorFunc {
 		lost := false
 		return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
@@ -244,13 +244,13 @@ func firstDeleteLost() cluster.Between {
 }
 
 // caretHandles is a driver whose handles hold the separator of driver and handle.
-func caretHandles() cluster.Between {
+func caretHandles() cluster.Interceptors {
 	rename := func(m protoreflect.Message, from, to string) {
 		if field := m.Descriptor().Fields().ByName("volume_id"); field != nil {
 			m.Set(field, protoreflect.ValueOfString(strings.Replace(m.Get(field).String(), from, to, 1)))
 		}
 	}
-	return cluster.Between{Driver: func(_ string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
+	return cluster.Interceptors{Driver: func(_ string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
 		return brokenConn{conn, func(ctx context.Context, method string, args, reply any, do invoke) error {
 			request := proto.Clone(args.(proto.Message))
 			rename(request.ProtoReflect(), "vol^", "vol-")
@@ -277,14 +277,14 @@ func (s splitting) Detach(ctx context.Context, volume string, node types.NodeNam
 // refusesCarets is a controller that cannot detach volumes whose handles hold the separator.
 //
 // Upstream: pkg/volume/csi csiAttacher.Detach (v1.36).
-func refusesCarets(p cluster.Process, own *csi.Plugin) gets {
+func refusesCarets(p cluster.ComponentContext, own *csi.Plugin) gets {
 	return gets{client: p.Client, plugin: splitting{own}}
 }
 
 // forcesBlindly is a controller that does not look at a node before it takes away by force what is in use there.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateDetachVolumeFunc (v1.36).
-func forcesBlindly(p cluster.Process, own *csi.Plugin) gets {
+func forcesBlindly(p cluster.ComponentContext, own *csi.Plugin) gets {
 	nodes := p.Informers.Core().V1().Nodes().Lister()
 	return gets{client: intercepted(p, func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if asks(r, "get", "nodes") {
@@ -300,7 +300,7 @@ func forcesBlindly(p cluster.Process, own *csi.Plugin) gets {
 // patchesDifference is a controller that writes how the list of what is attached differs from the one in its cache.
 //
 // Upstream: pkg/controller/volume/attachdetach/statusupdater updateNodeStatus (v1.36).
-func patchesDifference(p cluster.Process, own *csi.Plugin) gets {
+func patchesDifference(p cluster.ComponentContext, own *csi.Plugin) gets {
 	nodes := p.Informers.Core().V1().Nodes().Lister()
 	return gets{client: intercepted(p, func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if is, any := lists(r); is {
@@ -316,7 +316,7 @@ func patchesDifference(p cluster.Process, own *csi.Plugin) gets {
 // trustsItsList is a controller that begins with the VolumeAttachments in its cache.
 //
 // Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36).
-func trustsItsList(p cluster.Process, own *csi.Plugin) gets {
+func trustsItsList(p cluster.ComponentContext, own *csi.Plugin) gets {
 	attachments := p.Informers.Storage().V1().VolumeAttachments().Lister()
 	return gets{client: intercepted(p, func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if !asks(r, "list", "volumeattachments") {
@@ -335,14 +335,14 @@ func trustsItsList(p cluster.Process, own *csi.Plugin) gets {
 type credulous struct{ *csi.Plugin }
 
 // Verify is what the cache shows.
-func (c credulous) Verify(_ context.Context, volume string, node types.NodeName) (plugins.Presence, error) {
+func (c credulous) Verify(_ context.Context, volume string, node types.NodeName) (plugins.AttachState, error) {
 	return c.LastSeen(volume, node), nil
 }
 
 // believesItsCache is a controller to which an operation's success needs no proof.
 //
 // Upstream: pkg/volume/csi csiAttacher.Attach, csiAttacher.Detach (v1.36).
-func believesItsCache(p cluster.Process, own *csi.Plugin) gets {
+func believesItsCache(p cluster.ComponentContext, own *csi.Plugin) gets {
 	return gets{client: p.Client, plugin: credulous{own}}
 }
 
@@ -350,7 +350,7 @@ func believesItsCache(p cluster.Process, own *csi.Plugin) gets {
 // minute it looks for pods that are gone, and lets one volume of each go.
 //
 // Upstream: pkg/controller/volume/attachdetach/cache GetPodToAdd (v1.36), and attachdetach podDelete.
-func letsGoOneByOne(p cluster.Process, own *csi.Plugin) gets {
+func letsGoOneByOne(p cluster.ComponentContext, own *csi.Plugin) gets {
 	return gets{client: p.Client, plugin: own, caches: oneByOne{p.Informers, p}}
 }
 
@@ -359,7 +359,7 @@ func letsGoOneByOne(p cluster.Process, own *csi.Plugin) gets {
 type (
 	oneByOne struct {
 		informers.SharedInformerFactory
-		p cluster.Process
+		p cluster.ComponentContext
 	}
 	oneByOneCore struct {
 		coreinformers.Interface
@@ -425,13 +425,13 @@ func (o oneByOne) lessen(pod *corev1.Pod, left []corev1.Volume, h cache.Resource
 	less := pod.DeepCopy()
 	less.Spec.Volumes = left
 	h.OnUpdate(pod, less)
-	o.p.Component.NewTimer("populator", func() { o.lessen(less, left[1:], h) }).Reset(time.Minute)
+	o.p.Process.NewTimer("populator", func() { o.lessen(less, left[1:], h) }).Reset(time.Minute)
 }
 
 // oneName are a node, two claims that are bound to volumes of two drivers, whose attachments to the node have one name, somebody
 // who attaches and detaches whatever is asked for, and the attach/detach controller.
-func oneName(asUpstream bool) []cluster.Part {
-	world := cluster.Part{
+func oneName(asUpstream bool) []cluster.Component {
+	world := cluster.Component{
 		Name: "sidecars",
 		Install: func(server *fake.Server) error {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Annotations: map[string]string{attachdetach.ManagedAnnotation: "true"}}}
@@ -446,7 +446,7 @@ func oneName(asUpstream bool) []cluster.Part {
 	}
 	world.Start = cluster.Reconciler(cluster.ReconcilerConfig{
 		Name: world.Name, For: "volumeattachments",
-		Build: func(p cluster.Process) (cluster.Reconcile, error) {
+		Build: func(p cluster.ComponentContext) (cluster.Reconcile, error) {
 			return func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 				attachments := p.Client.StorageV1().VolumeAttachments()
 				a, err := attachments.Get(ctx, key.Name, metav1.GetOptions{})
@@ -460,7 +460,7 @@ func oneName(asUpstream bool) []cluster.Part {
 			}, nil
 		},
 	}).Start
-	return append([]cluster.Part{world}, attachDetach(believesNames)(asUpstream)...)
+	return append([]cluster.Component{world}, attachDetach(believesNames)(asUpstream)...)
 }
 
 // nominal is a plugin that takes an attachment that has the right name for the right one.
@@ -469,7 +469,7 @@ type nominal struct{ *csi.Plugin }
 // Attach believes that a volume is attached when another one is whose attachment has its name.
 func (n nominal) Attach(ctx context.Context, spec *plugins.Spec, node types.NodeName) (string, error) {
 	path, err := n.Plugin.Attach(ctx, spec, node)
-	if errors.Is(err, csi.ErrOthersAttachment) {
+	if errors.Is(err, csi.ErrForeignAttachment) {
 		return "", nil
 	}
 	return path, err
@@ -478,6 +478,6 @@ func (n nominal) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 // believesNames is a controller that looks at the names of attachments only.
 //
 // Upstream: pkg/volume/csi csiAttacher.Attach (v1.36).
-func believesNames(p cluster.Process, own *csi.Plugin) gets {
+func believesNames(p cluster.ComponentContext, own *csi.Plugin) gets {
 	return gets{client: p.Client, plugin: nominal{own}}
 }

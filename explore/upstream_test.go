@@ -38,9 +38,9 @@ var upstreamFaults = []upstreamFault{
 // upstreamFault is one of them.
 type upstreamFault struct {
 	file    string
-	between func() cluster.Between // of the world whose controller does as upstream's
-	always  func() cluster.Between // of the other one; nil: nothing
-	extra   func(asUpstream bool) []cluster.Part
+	between func() cluster.Interceptors // of the world whose controller does as upstream's
+	always  func() cluster.Interceptors // of the other one; nil: nothing
+	extra   func(asUpstream bool) []cluster.Component
 	config  explore.Config
 	within  int // in how many schedules it is found: about twice as many as it takes
 }
@@ -66,26 +66,26 @@ func TestUpstreamsFaults(t *testing.T) {
 				}
 				switch {
 				case asUpstream:
-					s.Between = tt.between()
+					s.Interceptors = tt.between()
 				case tt.always != nil:
-					s.Between = tt.always()
+					s.Interceptors = tt.always()
 				}
 				return s
 			}
 			pinned := world(true)
 			m := mutant{name: tt.file, rule: pinned.Violates, config: tt.config}
-			found := m.hunt(t, pinned.Under(nil, ""), tt.within)
+			found := m.hunt(t, pinned.WithSchedule(nil, ""), tt.within)
 			t.Logf("found in %d of %d: %v\nunder %s", found.Schedules, tt.within, found, found.Scenario.Schedule)
 
-			if r := runOnce(t, pinned); scenario.Rule(r.Failure) != pinned.Violates || r.Misfit != "" {
-				t.Errorf("under the schedule that is written down: %v, %q; want %s broken", r.Failure, r.Misfit, pinned.Violates)
+			if r := runOnce(t, pinned); scenario.RuleID(r.Failure) != pinned.Violates || r.Mismatch != "" {
+				t.Errorf("under the schedule that is written down: %v, %q; want %s broken", r.Failure, r.Mismatch, pinned.Violates)
 			}
 			if r := runOnce(t, world(false)); r.Failure != nil {
 				t.Errorf("ours under that schedule: %v", r.Failure)
 			}
 			cfg := tt.config
 			cfg.Count = 1000
-			r, err := explore.Search(t.Context(), world(false).Under(nil, ""), cfg)
+			r, err := explore.Search(t.Context(), world(false).WithSchedule(nil, ""), cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,15 +110,15 @@ func runOnce(t *testing.T, s *scenario.Scenario) *scenario.Result {
 }
 
 // controllers is the PersistentVolume controller over a client, with directories of its own.
-func controllers(clientOf func(p cluster.Process) kubernetes.Interface, more func(p cluster.Process)) []cluster.Part {
-	return []cluster.Part{{Name: "pvcontroller", Start: func(p cluster.Process) error {
+func controllers(clientOf func(p cluster.ComponentContext) kubernetes.Interface, more func(p cluster.ComponentContext)) []cluster.Component {
+	return []cluster.Component{{Name: "pvcontroller", Start: func(p cluster.ComponentContext) error {
 		var manager plugins.Manager
 		machine := hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}
-		if err := manager.Register(hostpath.New(hostpath.Config{Caller: p.Component, Machine: machine})); err != nil {
+		if err := manager.Register(hostpath.New(hostpath.Config{Caller: p.Process, Machine: machine})); err != nil {
 			return err
 		}
 		pvcontroller.New(pvcontroller.Config{
-			Component: p.Component, Client: clientOf(p), Informers: p.Informers,
+			Component: p.Process, Client: clientOf(p), Informers: p.Informers,
 			Recorder: p.Recorder(pvcontroller.EventSource), Plugins: &manager,
 		})
 		more(p)
@@ -126,18 +126,18 @@ func controllers(clientOf func(p cluster.Process) kubernetes.Interface, more fun
 	}}}
 }
 
-func ownClient(p cluster.Process) kubernetes.Interface { return p.Client }
+func ownClient(p cluster.ComponentContext) kubernetes.Interface { return p.Client }
 
-func nothingMore(cluster.Process) {}
+func nothingMore(cluster.ComponentContext) {}
 
 // cachedClaims is the controller. As upstream's, it looks for the claim of a released volume in its cache.
 //
 // Upstream: pkg/controller/volume/persistentvolume isVolumeReleased (v1.36).
-func cachedClaims(asUpstream bool) []cluster.Part {
+func cachedClaims(asUpstream bool) []cluster.Component {
 	if !asUpstream {
 		return controllers(ownClient, nothingMore)
 	}
-	return controllers(func(p cluster.Process) kubernetes.Interface {
+	return controllers(func(p cluster.ComponentContext) kubernetes.Interface {
 		return cachedClient{
 			p.Client, p.Informers.Core().V1().PersistentVolumeClaims().Lister(), p.Informers.Core().V1().PersistentVolumes().Lister(),
 		}
@@ -188,14 +188,14 @@ func (c cachedClaimsOf) Get(ctx context.Context, name string, opts metav1.GetOpt
 // every 15 s.
 //
 // Upstream: pkg/controller/volume/persistentvolume syncVolume (v1.36).
-func askingForEver(asUpstream bool) []cluster.Part {
+func askingForEver(asUpstream bool) []cluster.Component {
 	if !asUpstream {
 		return controllers(ownClient, nothingMore)
 	}
-	return controllers(ownClient, func(p cluster.Process) {
+	return controllers(ownClient, func(p cluster.ComponentContext) {
 		claims := p.Informers.Core().V1().PersistentVolumeClaims().Lister()
 		volumes := p.Informers.Core().V1().PersistentVolumes().Lister()
-		queue := sim.NewQueue[string](p.Component, sim.QueueConfig{Name: "asking", Background: true})
+		queue := sim.NewQueue[string](p.Process, sim.QueueConfig{Name: "asking", Background: true})
 		queue.Work(func(ctx context.Context, name string) error {
 			v, err := volumes.Get(name)
 			if err != nil || v.Spec.ClaimRef == nil || v.Spec.ClaimRef.UID == "" {
@@ -213,7 +213,7 @@ func askingForEver(asUpstream bool) []cluster.Part {
 			return err
 		})
 		var timer *sim.Timer
-		timer = p.Component.NewBackgroundTimer("asking", func() {
+		timer = p.Process.NewBackgroundTimer("asking", func() {
 			all, _ := volumes.List(labels.Everything())
 			for _, v := range all { // one, in these worlds
 				queue.Add(v.Name)

@@ -37,7 +37,7 @@ func (s *Server) admitNamespace(k *kind, namespace string, m *metav1.ObjectMeta)
 		return apierrors.NewNotFound(corev1.Resource("namespaces"), namespace)
 	}
 	if ns.DeletionTimestamp != nil {
-		err := apierrors.NewForbidden(k.groupResource(), nameToCome(m), fmt.Errorf(
+		err := apierrors.NewForbidden(k.groupResource(), requestedName(m), fmt.Errorf(
 			"unable to create new content in namespace %s because it is being terminated", namespace))
 		err.ErrStatus.Details.Causes = []metav1.StatusCause{{
 			Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace",
@@ -48,10 +48,10 @@ func (s *Server) admitNamespace(k *kind, namespace string, m *metav1.ObjectMeta)
 	return nil
 }
 
-// nameToCome is what an error calls an object whose name may not have been generated yet.
+// requestedName is what an error calls an object whose name may not have been generated yet.
 //
 // Upstream: k8s.io/apiserver/pkg/admission extractResourceName.
-func nameToCome(m *metav1.ObjectMeta) string {
+func requestedName(m *metav1.ObjectMeta) string {
 	switch {
 	case m.Name != "":
 		return m.Name
@@ -72,11 +72,11 @@ func (s *Server) admitCreate(obj Object) error {
 	case *corev1.Service:
 		s.admitService(o)
 	case *storagev1.VolumeAttributesClass:
-		o.Finalizers = with(o.Finalizers, finalizerClass)
+		o.Finalizers = withFinalizer(o.Finalizers, finalizerClass)
 	case *corev1.PersistentVolume:
-		o.Finalizers = with(o.Finalizers, finalizerVolume)
+		o.Finalizers = withFinalizer(o.Finalizers, finalizerVolume)
 	case *corev1.PersistentVolumeClaim:
-		o.Finalizers = with(o.Finalizers, finalizerClaim)
+		o.Finalizers = withFinalizer(o.Finalizers, finalizerClaim)
 		if _, ok := o.Annotations[corev1.BetaStorageClassAnnotation]; !ok && o.Spec.StorageClassName == nil {
 			if class := s.defaultClass(); class != nil {
 				o.Spec.StorageClassName = &class.Name
@@ -86,7 +86,7 @@ func (s *Server) admitCreate(obj Object) error {
 	return nil
 }
 
-func with(finalizers []string, f string) []string {
+func withFinalizer(finalizers []string, f string) []string {
 	if slices.Contains(finalizers, f) {
 		return finalizers
 	}

@@ -67,7 +67,7 @@ func applyError(err error) error {
 
 // strictYAML finds the fields that a configuration has twice. It may have no unknown ones.
 func (p *patching) strictYAML() error {
-	if p.ignorant() {
+	if p.ignoresUnknownFields() {
 		return nil
 	}
 	err := yaml.UnmarshalStrict(p.data, &map[string]any{})
@@ -162,7 +162,7 @@ func (r ResourceClient) resetFields(through subresource) map[fieldpath.APIVersio
 	if through == throughStatus {
 		reset = fieldpath.NewSet(path("spec"))
 		switch {
-		case !r.kind.statusMeta:
+		case !r.kind.statusUpdatesMetadata:
 			reset.Insert(path("metadata"))
 		case r.kind.id == "pods":
 			reset.Insert(path("metadata", "deletionTimestamp"))
@@ -184,11 +184,11 @@ func (r ResourceClient) forms() forms { return forms{r} }
 // of gives an object with its apiVersion and kind, as a field manager takes it. It shares nothing that is changed.
 func (f forms) of(obj Object) runtime.Object {
 	out := f.r.versioned(obj)
-	c, ok := out.(*Custom)
+	c, ok := out.(*CustomObject)
 	if !ok {
 		return out
 	}
-	u, err := c.DeepCopyObject().(*Custom).Unstructured()
+	u, err := c.DeepCopyObject().(*CustomObject).Unstructured()
 	if err != nil {
 		panic(err) // metadata always converts
 	}
@@ -228,9 +228,9 @@ func (f forms) convert(u *unstructured.Unstructured, to schema.GroupVersionKind)
 	if err != nil {
 		return nil, err
 	}
-	f.r.kind.custom.Convert(obj.(*Custom), to.Version)
+	f.r.kind.custom.Convert(obj.(*CustomObject), to.Version)
 	obj.GetObjectKind().SetGroupVersionKind(to)
-	return obj.(*Custom).Unstructured()
+	return obj.(*CustomObject).Unstructured()
 }
 
 // has tells whether there is a kind in a version.
@@ -263,7 +263,7 @@ func objectOf(out runtime.Object) (Object, error) {
 	if !ok {
 		return out.(Object), nil
 	}
-	obj := &Custom{Content: u.Object}
+	obj := &CustomObject{Content: u.Object}
 	obj.SetGroupVersionKind(u.GroupVersionKind())
 	meta, _ := u.Object["metadata"].(map[string]any)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(meta, &obj.ObjectMeta); err != nil {

@@ -148,7 +148,7 @@ func BenchmarkFanout100(b *testing.B) {
 	s, c := newServer(b)
 	seen := 0
 	for i := range 100 {
-		informer := s.Informers(host.Component(fmt.Sprint("c", i))).Core().V1().PersistentVolumeClaims().Informer()
+		informer := s.Informers(host.Process(fmt.Sprint("c", i))).Core().V1().PersistentVolumeClaims().Informer()
 		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) { seen++ }})
 	}
 	claims := c.CoreV1().PersistentVolumeClaims("default")

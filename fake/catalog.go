@@ -25,13 +25,13 @@ type catalog struct {
 var rowsByID = func() map[string]int {
 	rows := make(map[string]int, len(kinds))
 	for i, k := range kinds {
-		if k.of == nil {
+		if k.base == nil {
 			rows[k.id] = i
 		}
 	}
 	for _, k := range kinds {
-		if k.of != nil {
-			rows[k.id] = rows[k.of.id]
+		if k.base != nil {
+			rows[k.id] = rows[k.base.id]
 		}
 	}
 	return rows
@@ -163,8 +163,8 @@ func (s *Server) Resources() []APIResource {
 	return all
 }
 
-// Served tells of one resource, which is named as in Commit, in its preferred version, and whether the server has it.
-func (s *Server) Served(resource string) (APIResource, bool) {
+// Resource tells of one resource, which is named as in Commit, in its preferred version, and whether the server has it.
+func (s *Server) Resource(resource string) (APIResource, bool) {
 	is := s.catalog.Load()
 	t := is.table(resource)
 	if t == nil {

@@ -18,27 +18,27 @@ import (
 type Clientset struct {
 	kubernetes.Interface // refuses; for the groups that the server does not have
 
-	server      *Server
-	caller      sim.Caller
-	manager     string                     // of the fields it writes; see As
-	interceptor Interceptor                // nil: the server is asked
-	user        *authenticationv1.UserInfo // nil: see who
-	sharing     bool                       // see Sharing
+	server        *Server
+	caller        sim.Caller
+	manager       string                     // of the fields it writes; see As
+	interceptor   Interceptor                // nil: the server is asked
+	user          *authenticationv1.UserInfo // nil: see who
+	withoutCopies bool                       // see Sharing
 }
 
 var _ kubernetes.Interface = (*Clientset)(nil)
 
 // Client returns a client that makes its requests through caller.
 func (s *Server) Client(caller sim.Caller) *Clientset {
-	return &Clientset{Interface: refusing(), server: s, caller: caller}
+	return &Clientset{Interface: unservedClient(), server: s, caller: caller}
 }
 
-// Sharing returns the client as one that hands out the stored objects themselves, shared with everybody: read-only, as those
+// WithoutCopies returns the client as one that hands out the stored objects themselves, shared with everybody: read-only, as those
 // of a view are. It is for a component that changes nothing it was given, and saves it the copies. What a watch hands out
 // is the watcher's own nevertheless.
-func (c *Clientset) Sharing() *Clientset {
+func (c *Clientset) WithoutCopies() *Clientset {
 	out := *c
-	out.sharing = true
+	out.withoutCopies = true
 	return &out
 }
 
@@ -63,7 +63,7 @@ func name(k *kind, namespace, name string) string {
 // call makes a request: effect does it, and tells of it. One whose context has ended fails without effect; it is a call
 // all the same, so that a strand whose host was closed is unwound here and does not see the error.
 func (c *Clientset) call(ctx context.Context, r request, effect func() trace.Outcome) error {
-	out := sim.Pass(ctx, c.caller, trace.Action{Kind: trace.KindAPI, Verb: r.verb, Object: r.object}, func() trace.Outcome {
+	out := sim.CallContext(ctx, c.caller, trace.Action{Kind: trace.KindAPI, Verb: r.verb, Object: r.object}, func() trace.Outcome {
 		if err := ctx.Err(); err != nil {
 			return trace.Outcome{Err: err}
 		}

@@ -12,10 +12,10 @@ import (
 // object shares with it the maps that are the same. A map of a draft is therefore never changed.
 
 // copyClaim makes out a copy of in that shares nothing.
-func copyClaim(in, out *corev1.PersistentVolumeClaim) { copyClaimBeside(in, out, noClaim) }
+func copyClaim(in, out *corev1.PersistentVolumeClaim) { copyClaimSharing(in, out, noClaim) }
 
 // copyVolume makes out a copy of in that shares nothing.
-func copyVolume(in, out *corev1.PersistentVolume) { copyVolumeBeside(in, out, noVolume) }
+func copyVolume(in, out *corev1.PersistentVolume) { copyVolumeSharing(in, out, noVolume) }
 
 var (
 	noClaim  = &corev1.PersistentVolumeClaim{}
@@ -31,7 +31,7 @@ func draftClaim(in, out, old *corev1.PersistentVolumeClaim, status bool) {
 	} else {
 		bare.TypeMeta, bare.Spec = in.TypeMeta, in.Spec
 	}
-	copyClaimBeside(&bare, out, old)
+	copyClaimSharing(&bare, out, old)
 }
 
 // draftVolume is draftClaim of a volume.
@@ -42,11 +42,11 @@ func draftVolume(in, out, old *corev1.PersistentVolume, status bool) {
 	} else {
 		bare.TypeMeta, bare.Spec = in.TypeMeta, in.Spec
 	}
-	copyVolumeBeside(&bare, out, old)
+	copyVolumeSharing(&bare, out, old)
 }
 
-// copyClaimBeside makes out a copy of in that shares nothing but maps of old.
-func copyClaimBeside(in, out, old *corev1.PersistentVolumeClaim) {
+// copyClaimSharing makes out a copy of in that shares nothing but maps of old.
+func copyClaimSharing(in, out, old *corev1.PersistentVolumeClaim) {
 	bare := *in
 	bare.Labels, bare.Annotations = nil, nil
 	bare.Spec.Resources.Requests, bare.Status.Capacity = nil, nil
@@ -56,8 +56,8 @@ func copyClaimBeside(in, out, old *corev1.PersistentVolumeClaim) {
 	out.Status.Capacity = cloneQuantities(in.Status.Capacity, old.Status.Capacity)
 }
 
-// copyVolumeBeside makes out a copy of in that shares nothing but maps of old.
-func copyVolumeBeside(in, out, old *corev1.PersistentVolume) {
+// copyVolumeSharing makes out a copy of in that shares nothing but maps of old.
+func copyVolumeSharing(in, out, old *corev1.PersistentVolume) {
 	bare := *in
 	bare.Labels, bare.Annotations, bare.Spec.Capacity = nil, nil, nil
 	bare.DeepCopyInto(out)

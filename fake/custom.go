@@ -15,19 +15,19 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// Custom is an object of a custom resource.
-type Custom struct {
+// CustomObject is an object of a custom resource.
+type CustomObject struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
 	// Content is all but apiVersion, kind and metadata, as JSON has it: maps, slices, strings, booleans, int64, float64.
 	Content map[string]any
 }
 
-var _ Object = (*Custom)(nil)
+var _ Object = (*CustomObject)(nil)
 
 // DeepCopyObject returns a copy that shares nothing.
-func (c *Custom) DeepCopyObject() runtime.Object {
-	out := &Custom{TypeMeta: c.TypeMeta, Content: runtime.DeepCopyJSON(c.Content)}
+func (c *CustomObject) DeepCopyObject() runtime.Object {
+	out := &CustomObject{TypeMeta: c.TypeMeta, Content: runtime.DeepCopyJSON(c.Content)}
 	c.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	return out
 }
@@ -39,7 +39,7 @@ type customHead struct {
 }
 
 // MarshalJSON gives the object as the wire has it.
-func (c *Custom) MarshalJSON() ([]byte, error) {
+func (c *CustomObject) MarshalJSON() ([]byte, error) {
 	u, err := c.Unstructured()
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (c *Custom) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads the object as the wire has it.
-func (c *Custom) UnmarshalJSON(data []byte) error {
+func (c *CustomObject) UnmarshalJSON(data []byte) error {
 	var head customHead
 	if err := utiljson.Unmarshal(data, &head); err != nil {
 		return err
@@ -60,12 +60,12 @@ func (c *Custom) UnmarshalJSON(data []byte) error {
 	for _, name := range []string{"apiVersion", "kind", "metadata"} {
 		delete(content, name)
 	}
-	*c = Custom{TypeMeta: head.TypeMeta, ObjectMeta: head.ObjectMeta, Content: content}
+	*c = CustomObject{TypeMeta: head.TypeMeta, ObjectMeta: head.ObjectMeta, Content: content}
 	return nil
 }
 
 // Unstructured gives the object as dynamic clients have it. It shares the content.
-func (c *Custom) Unstructured() (*unstructured.Unstructured, error) {
+func (c *CustomObject) Unstructured() (*unstructured.Unstructured, error) {
 	meta, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&c.ObjectMeta)
 	if err != nil {
 		return nil, err
@@ -99,32 +99,32 @@ type CustomKind struct {
 	// Deprecated are the warnings for whoever uses a version that one should not.
 	Deprecated map[string]string
 
-	Status        bool     // there is a /status
-	WithoutStatus []string // the versions that have none all the same
-	StatusMeta    bool     // a write of /status keeps what it says in metadata
+	Status                bool     // there is a /status
+	VersionsWithoutStatus []string // the versions that have none all the same
+	StatusUpdatesMetadata bool     // a write of /status keeps what it says in metadata
 
 	// Scale says where a version has what its /scale shows. nil: it has none.
 	Scale func(version string) *ScalePaths
 	// Fields are the fields one can select the objects of a version by, besides metadata.name and metadata.namespace.
-	Fields func(version string) map[string]func(obj *Custom) string
+	Fields func(version string) map[string]func(obj *CustomObject) string
 
 	// Default prunes and fills in an object as it was sent. An error is the answer.
-	Default func(obj *Custom) error
+	Default func(obj *CustomObject) error
 	// Convert makes of a stored object one of another version, or of the version it has as that is now. It may change
 	// obj. nil: apiVersion is written.
-	Convert func(obj *Custom, version string)
+	Convert func(obj *CustomObject, version string)
 	// Prepare writes what the server itself writes at a creation (old is nil) or an update.
-	Prepare func(now metav1.Time, obj, old *Custom)
+	Prepare func(now metav1.Time, obj, old *CustomObject)
 	// Finalize writes what the server itself writes when a deletion begins. It may change obj.
-	Finalize func(now metav1.Time, obj *Custom)
+	Finalize func(now metav1.Time, obj *CustomObject)
 	// Validate says what is wrong with an object. At creation old is nil.
-	Validate func(obj, old *Custom) field.ErrorList
+	Validate func(obj, old *CustomObject) field.ErrorList
 	// ValidateStatus says what is wrong with an object whose status is written. nil: as Validate does.
-	ValidateStatus func(obj, old *Custom) field.ErrorList
+	ValidateStatus func(obj, old *CustomObject) field.ErrorList
 	// Warnings are for whoever writes an object. At creation old is nil.
-	Warnings func(obj, old *Custom) []string
-	// Unknown lists the paths of the fields that Default would prune.
-	Unknown func(obj *Custom) []string
+	Warnings func(obj, old *CustomObject) []string
+	// UnknownFields lists the paths of the fields that Default would prune.
+	UnknownFields func(obj *CustomObject) []string
 	// Columns are the additional printer columns of a version. nil: name and age.
 	Columns func(version string) []Column
 	// Schema is the OpenAPI schema of a version, with x-kubernetes extensions. nil: anything goes. What it refers to has
@@ -138,9 +138,9 @@ type CustomKind struct {
 
 // ScalePaths are where an object of a custom resource has what its /scale shows, such as ".spec.replicas".
 type ScalePaths struct {
-	Wanted   string
-	Replicas string
-	Selector string // "": nowhere
+	SpecReplicas   string
+	StatusReplicas string
+	LabelSelector  string // "": nowhere
 }
 
 // Column is a column of the table in which kubectl shows a resource.
@@ -153,7 +153,7 @@ type Column struct {
 // stay; they are shown as the resource now is. A client that was made before goes by what the resource was.
 func (s *Server) Install(c CustomKind) {
 	id := tableID(c.Group, c.Resource)
-	defer s.wakeSurveyors()
+	defer s.wakeMetadataWatchers()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	is := s.catalog.Load()
@@ -184,10 +184,10 @@ func (s *Server) Uninstall(group, resource string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.catalog.Store(s.catalog.Load().without(id))
-	t.shut()
+	t.closeLog()
 }
 
-func sameContent(a, b *Custom, butStatus bool) bool {
+func sameContent(a, b *CustomObject, butStatus bool) bool {
 	x, y := maps.Clone(a.Content), maps.Clone(b.Content)
 	if butStatus {
 		delete(x, "status")
@@ -196,7 +196,7 @@ func sameContent(a, b *Custom, butStatus bool) bool {
 	return equality.Semantic.DeepEqual(x, y)
 }
 
-func copyContent(to, from *Custom, field string) {
+func copyContent(to, from *CustomObject, field string) {
 	if v, ok := from.Content[field]; ok {
 		to.Content[field] = v
 	} else {
@@ -208,27 +208,27 @@ func copyContent(to, from *Custom, field string) {
 type CustomList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`
-	Items           []*Custom `json:"items"`
+	Items           []*CustomObject `json:"items"`
 }
 
 // DeepCopyObject returns a copy that shares nothing.
 func (l *CustomList) DeepCopyObject() runtime.Object {
-	out := &CustomList{TypeMeta: l.TypeMeta, Items: make([]*Custom, len(l.Items))}
+	out := &CustomList{TypeMeta: l.TypeMeta, Items: make([]*CustomObject, len(l.Items))}
 	l.ListMeta.DeepCopyInto(&out.ListMeta)
 	for i, c := range l.Items {
-		out.Items[i] = c.DeepCopyObject().(*Custom)
+		out.Items[i] = c.DeepCopyObject().(*CustomObject)
 	}
 	return out
 }
 
 func customList(k *kind, meta metav1.ListMeta, objects []Object, deep bool) runtime.Object {
-	out := &CustomList{ListMeta: meta, Items: make([]*Custom, len(objects))}
+	out := &CustomList{ListMeta: meta, Items: make([]*CustomObject, len(objects))}
 	out.APIVersion, out.Kind = k.gvk.GroupVersion().String(), k.custom.ListKind
 	for i, obj := range objects {
 		if deep {
 			obj = obj.DeepCopyObject().(Object)
 		}
-		out.Items[i] = obj.(*Custom)
+		out.Items[i] = obj.(*CustomObject)
 	}
 	return out
 }

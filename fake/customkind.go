@@ -38,28 +38,28 @@ func newCustomKind(c *CustomKind, version string, since int64) *kind {
 		id: tableID(c.Group, c.Resource), resource: c.Resource, namespaced: c.Namespaced, custom: c,
 		gvk:   schema.GroupVersionKind{Group: c.Group, Version: version, Kind: c.Kind},
 		short: c.ShortNames, categories: c.Categories,
-		empty: func() Object { return &Custom{} },
+		empty: func() Object { return &CustomObject{} },
 		copy:  func(obj Object) Object { return obj.DeepCopyObject().(Object) },
 		shallow: func(obj Object) Object {
-			out := *obj.(*Custom)
+			out := *obj.(*CustomObject)
 			out.Content = maps.Clone(out.Content)
 			return &out
 		},
-		name:         validation.NameIsDNSSubdomain,
-		defaults:     func(Object) {},
-		strange:      unsupportedField,
-		goesAsStatus: true,
+		name:                validation.NameIsDNSSubdomain,
+		defaults:            func(Object) {},
+		fieldError:          unsupportedField,
+		deleteReturnsStatus: true,
 	}
 	k.list = func(meta metav1.ListMeta, objects []Object) runtime.Object { return customList(k, meta, objects, true) }
 	k.share = func(meta metav1.ListMeta, objects []Object) runtime.Object {
 		return customList(k, meta, objects, false)
 	}
-	k.show = func(obj Object) Object { return k.asVersion(obj.(*Custom), version, since) }
-	k.store = func(obj Object) Object { return k.stored(obj.(*Custom)) }
-	k.take = func(obj, _ Object) (Object, error) { return obj, k.takeCustom(obj.(*Custom)) }
-	k.statusMeta = c.StatusMeta
-	if c.Status && !slices.Contains(c.WithoutStatus, version) {
-		k.copyStatus = func(to, from Object) { copyContent(to.(*Custom), from.(*Custom), "status") }
+	k.fromStored = func(obj Object) Object { return k.asVersion(obj.(*CustomObject), version, since) }
+	k.toStorage = func(obj Object) Object { return k.stored(obj.(*CustomObject)) }
+	k.toStored = func(obj, _ Object) (Object, error) { return obj, k.defaultCustom(obj.(*CustomObject)) }
+	k.statusUpdatesMetadata = c.StatusUpdatesMetadata
+	if c.Status && !slices.Contains(c.VersionsWithoutStatus, version) {
+		k.copyStatus = func(to, from Object) { copyContent(to.(*CustomObject), from.(*CustomObject), "status") }
 	}
 	k.field = c.selectable(version)
 	if c.Scale != nil {
@@ -74,25 +74,27 @@ func newCustomKind(c *CustomKind, version string, since int64) *kind {
 // strategy gives a custom kind what it prepares and validates.
 func (k *kind) strategy() {
 	c := k.custom
-	k.prepareCreate = func(now metav1.Time, obj, _ Object) { k.prepareCustom(now, obj.(*Custom), nil) }
-	k.prepareUpdate = func(now metav1.Time, obj, old Object) { k.prepareCustom(now, obj.(*Custom), old.(*Custom)) }
+	k.prepareCreate = func(now metav1.Time, obj, _ Object) { k.prepareCustom(now, obj.(*CustomObject), nil) }
+	k.prepareUpdate = func(now metav1.Time, obj, old Object) { k.prepareCustom(now, obj.(*CustomObject), old.(*CustomObject)) }
 	k.prepareStatus = func(metav1.Time, Object, Object) {}
 	k.validateCreate = func(Object, Object) field.ErrorList { return nil }
 	k.validateUpdate, k.validateStatus = k.validateCreate, k.validateCreate
 	if c.Validate != nil {
-		k.validateCreate = func(obj, _ Object) field.ErrorList { return c.Validate(obj.(*Custom), nil) }
-		k.validateUpdate = func(obj, old Object) field.ErrorList { return c.Validate(obj.(*Custom), old.(*Custom)) }
+		k.validateCreate = func(obj, _ Object) field.ErrorList { return c.Validate(obj.(*CustomObject), nil) }
+		k.validateUpdate = func(obj, old Object) field.ErrorList { return c.Validate(obj.(*CustomObject), old.(*CustomObject)) }
 		k.validateStatus = k.validateUpdate
 	}
 	if c.ValidateStatus != nil {
-		k.validateStatus = func(obj, old Object) field.ErrorList { return c.ValidateStatus(obj.(*Custom), old.(*Custom)) }
+		k.validateStatus = func(obj, old Object) field.ErrorList {
+			return c.ValidateStatus(obj.(*CustomObject), old.(*CustomObject))
+		}
 	}
 }
 
 // prepareCustom counts the generation and drops the status of what is created.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource strategy.
-func (k *kind) prepareCustom(now metav1.Time, obj, old *Custom) {
+func (k *kind) prepareCustom(now metav1.Time, obj, old *CustomObject) {
 	switch {
 	case old == nil:
 		obj.Generation = 1
@@ -107,8 +109,8 @@ func (k *kind) prepareCustom(now metav1.Time, obj, old *Custom) {
 	}
 }
 
-// takeCustom prunes and fills in what a writer sent.
-func (k *kind) takeCustom(obj *Custom) error {
+// defaultCustom prunes and fills in what a writer sent.
+func (k *kind) defaultCustom(obj *CustomObject) error {
 	if obj.Content == nil {
 		obj.Content = map[string]any{}
 	}
@@ -119,12 +121,12 @@ func (k *kind) takeCustom(obj *Custom) error {
 }
 
 // asVersion gives an object in a version, as that has been since a revision: obj itself if that is what it is.
-func (k *kind) asVersion(obj *Custom, version string, since int64) *Custom {
+func (k *kind) asVersion(obj *CustomObject, version string, since int64) *CustomObject {
 	want := schema.GroupVersion{Group: k.gvk.Group, Version: version}.String()
 	if obj.APIVersion == want && writtenAfter(obj, since) {
 		return obj
 	}
-	out := obj.DeepCopyObject().(*Custom)
+	out := obj.DeepCopyObject().(*CustomObject)
 	if k.custom.Convert != nil {
 		k.custom.Convert(out, version)
 	}
@@ -133,7 +135,7 @@ func (k *kind) asVersion(obj *Custom, version string, since int64) *Custom {
 }
 
 // stored gives an object in the version that objects are stored in: obj itself if that is what it is.
-func (k *kind) stored(obj *Custom) *Custom {
+func (k *kind) stored(obj *CustomObject) *CustomObject {
 	out := k.asVersion(obj, k.custom.Storage, 0)
 	if out != obj && k.custom.Default != nil {
 		// What was pruned is not refused for what is left of it.
@@ -153,7 +155,7 @@ func writtenAfter(obj Object, revision int64) bool {
 
 // selectable gives the fields one can select by.
 func (c *CustomKind) selectable(version string) func(Object, string) (string, bool) {
-	var own map[string]func(*Custom) string
+	var own map[string]func(*CustomObject) string
 	if c.Fields != nil {
 		own = c.Fields(version)
 	}
@@ -179,25 +181,27 @@ func (k *kind) mayCreate(name string) error {
 
 // read gives a stored object, or nil, in the form that writers of this kind see.
 func (k *kind) read(stored Object) Object {
-	if stored == nil || k.store == nil {
+	if stored == nil || k.toStorage == nil {
 		return stored
 	}
-	return k.show(stored)
+	return k.fromStored(stored)
 }
 
 // outdated tells whether an object is stored in another form than it would be today.
-func (k *kind) outdated(stored Object) bool { return k.store != nil && k.store(stored) != stored }
+func (k *kind) outdated(stored Object) bool {
+	return k.toStorage != nil && k.toStorage(stored) != stored
+}
 
 // put commits an object in the form in which its kind is stored, and returns what became of it, in the form of this kind.
 func (s *Server) put(t *table, k *kind, what watch.EventType, key string, before, obj Object) (Object, bool) {
-	if k.store == nil {
+	if k.toStorage == nil {
 		return obj, s.commit(t, what, key, before, obj)
 	}
-	after := k.store(obj)
+	after := k.toStorage(obj)
 	if !s.commit(t, what, key, before, after) {
 		return nil, false
 	}
-	return k.show(after), true
+	return k.fromStored(after), true
 }
 
 // warnings gives the warnings about a write.
@@ -208,8 +212,8 @@ func (k *kind) warnings(obj, old Object) []string {
 	case k.custom == nil || k.custom.Warnings == nil:
 		return nil
 	}
-	was, _ := old.(*Custom)
-	return k.custom.Warnings(obj.(*Custom), was)
+	was, _ := old.(*CustomObject)
+	return k.custom.Warnings(obj.(*CustomObject), was)
 }
 
 // pathOf splits a path such as ".spec.replicas".

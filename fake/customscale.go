@@ -21,16 +21,16 @@ func newCustomScale(of *kind, at *ScalePaths) *kind {
 	k := newKind(rule[*autoscalingv1.Scale]{
 		resource: of.resource, gvk: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), namespaced: of.namespaced,
 	}, func(metav1.ListMeta, []autoscalingv1.Scale) runtime.Object { panic("fake: there is no list of Scales") })
-	k.id, k.of = of.id, of
+	k.id, k.base = of.id, of
 	k.scaledBy = of.custom.scaledBy()
-	k.show = func(stored Object) Object { return at.scaleOf(of.show(stored).(*Custom)) }
-	k.take = func(shown, stored Object) (Object, error) {
+	k.fromStored = func(stored Object) Object { return at.scaleOf(of.fromStored(stored).(*CustomObject)) }
+	k.toStored = func(shown, stored Object) (Object, error) {
 		scale := shown.(*autoscalingv1.Scale)
 		if err := k.checkScale(scale, stored); err != nil {
 			return nil, err
 		}
-		obj := of.show(stored).DeepCopyObject().(*Custom)
-		if err := unstructured.SetNestedField(obj.Content, int64(scale.Spec.Replicas), pathOf(at.Wanted)...); err != nil {
+		obj := of.fromStored(stored).DeepCopyObject().(*CustomObject)
+		if err := unstructured.SetNestedField(obj.Content, int64(scale.Spec.Replicas), pathOf(at.SpecReplicas)...); err != nil {
 			return nil, internalError(err.Error())
 		}
 		obj.ResourceVersion = scale.ResourceVersion
@@ -48,7 +48,7 @@ func (c *CustomKind) scaledBy() managedfields.ResourcePathMappings {
 	for _, v := range c.Versions {
 		if at := c.Scale(v); at != nil {
 			var path fieldpath.Path
-			for _, name := range pathOf(at.Wanted) {
+			for _, name := range pathOf(at.SpecReplicas) {
 				path = append(path, fieldpath.PathElement{FieldName: &name})
 			}
 			out[schema.GroupVersion{Group: c.Group, Version: v}.String()] = path
@@ -58,13 +58,13 @@ func (c *CustomKind) scaledBy() managedfields.ResourcePathMappings {
 }
 
 // scaleOf shows an object as a Scale. What is not there, or is of another type, is nought.
-func (at *ScalePaths) scaleOf(obj *Custom) *autoscalingv1.Scale {
+func (at *ScalePaths) scaleOf(obj *CustomObject) *autoscalingv1.Scale {
 	content := maps.Clone(obj.Content)
-	wanted, _, _ := unstructured.NestedInt64(content, pathOf(at.Wanted)...)
-	replicas, _, _ := unstructured.NestedInt64(content, pathOf(at.Replicas)...)
+	wanted, _, _ := unstructured.NestedInt64(content, pathOf(at.SpecReplicas)...)
+	replicas, _, _ := unstructured.NestedInt64(content, pathOf(at.StatusReplicas)...)
 	selector := ""
-	if at.Selector != "" {
-		selector, _, _ = unstructured.NestedString(content, pathOf(at.Selector)...)
+	if at.LabelSelector != "" {
+		selector, _, _ = unstructured.NestedString(content, pathOf(at.LabelSelector)...)
 	}
 	return &autoscalingv1.Scale{
 		ObjectMeta: metav1.ObjectMeta{

@@ -21,7 +21,7 @@ func TestViewsOfCustomResourcesAreUnstructured(t *testing.T) {
 		Group: "example.com", Versions: []string{"v2", "v1"}, Resource: "things", Kind: "Thing", Namespaced: true,
 	})
 	things := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
-	c := host.Component("c")
+	c := host.Process("c")
 	informer, err := s.Informers(c).ForResource(things)
 	if err != nil {
 		t.Fatal(err)
@@ -39,15 +39,15 @@ func TestViewsOfCustomResourcesAreUnstructured(t *testing.T) {
 	if err := host.Run(); err != nil {
 		t.Fatal(err)
 	}
-	client := s.Client(sim.Direct()).Dynamic().Resource(things).Namespace("default")
+	client := s.Client(sim.DirectCaller()).Dynamic().Resource(things).Namespace("default")
 	thing := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"n": int64(1)},
 	}}
 	if _, err := client.Create(t.Context(), thing, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := informer.Lister().ByNamespace("default").Get("a"); err == nil || s.Behind(c, "things.example.com") != 1 {
-		t.Errorf("the view is %d behind, and its lister says %v", s.Behind(c, "things.example.com"), err)
+	if _, err := informer.Lister().ByNamespace("default").Get("a"); err == nil || s.PendingEvents(c, "things.example.com") != 1 {
+		t.Errorf("the view is %d behind, and its lister says %v", s.PendingEvents(c, "things.example.com"), err)
 	}
 	if err := host.Run(); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestViewsOfCustomResourcesAreUnstructured(t *testing.T) {
 	if diff := cmp.Diff([]string{"add a initial=false", "delete a"}, h.take()); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"things.example.com"}, s.Views(c)); diff != "" {
+	if diff := cmp.Diff([]string{"things.example.com"}, s.CachedResources(c)); diff != "" {
 		t.Errorf("views (-want +got):\n%s", diff)
 	}
 }

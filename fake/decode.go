@@ -90,7 +90,7 @@ func (r ResourceClient) decodeCustom(doc []byte, is schema.GroupVersionKind) (Ob
 	if err != nil {
 		return nil, nil, invalidPatch(string(doc), err.Error())
 	}
-	obj := &Custom{Content: content}
+	obj := &CustomObject{Content: content}
 	obj.SetGroupVersionKind(is)
 	unknown, err := decodeMeta(content["metadata"], &obj.ObjectMeta)
 	if err != nil {
@@ -103,7 +103,7 @@ func (r ResourceClient) decodeCustom(doc []byte, is schema.GroupVersionKind) (Ob
 		return nil, nil, err
 	}
 	strict = append(strict, unknown...)
-	if f := r.kind.custom.Unknown; f != nil {
+	if f := r.kind.custom.UnknownFields; f != nil {
 		for _, path := range f(obj) {
 			strict = append(strict, fmt.Errorf("unknown field %q", path))
 		}

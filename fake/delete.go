@@ -35,11 +35,11 @@ func (s *Server) remove(k *kind, namespace, name string, opts metav1.DeleteOptio
 		obj := k.shallow(old)
 		what := s.prepareDelete(k, obj, old, opts)
 		switch {
-		case what == verdictKeep, what == verdictPut && same(obj, old):
+		case what == verdictKeep, what == verdictStore && same(obj, old):
 			return written{object: old}, nil
 		case len(opts.DryRun) > 0:
 			return written{object: obj, gone: what == verdictRemove}, nil
-		case what == verdictPut && s.commit(t, watch.Modified, key, old, obj),
+		case what == verdictStore && s.commit(t, watch.Modified, key, old, obj),
 			what == verdictRemove && s.commit(t, watch.Deleted, key, old, obj):
 			return written{object: obj, before: old, after: obj, gone: what == verdictRemove}, nil
 		}
@@ -108,7 +108,7 @@ func (s *Server) prepareDelete(k *kind, obj, old Object, opts metav1.DeleteOptio
 	if ns, ok := obj.(*corev1.Namespace); ok {
 		if ns.DeletionTimestamp == nil {
 			s.terminate(ns, &opts)
-			return verdictPut
+			return verdictStore
 		}
 		if len(ns.Spec.Finalizers) > 0 {
 			return verdictKeep
@@ -117,8 +117,8 @@ func (s *Server) prepareDelete(k *kind, obj, old Object, opts metav1.DeleteOptio
 	if k.custom != nil && k.custom.Finalize != nil && m.DeletionTimestamp == nil {
 		now := s.timestamp()
 		m.DeletionTimestamp = &now
-		k.custom.Finalize(now, obj.(*Custom))
-		return verdictPut
+		k.custom.Finalize(now, obj.(*CustomObject))
+		return verdictStore
 	}
 	graceful, pending := false, false
 	if k.grace != nil {
@@ -131,14 +131,14 @@ func (s *Server) prepareDelete(k *kind, obj, old Object, opts metav1.DeleteOptio
 	switch {
 	case graceful && (len(finalizers) > 0 || *m.DeletionGracePeriodSeconds > 0):
 		m.Finalizers = finalizers
-		return verdictPut
+		return verdictStore
 	case graceful:
 		m.Finalizers = finalizers
 		return verdictRemove
 	case len(finalizers) > 0:
 		m.Finalizers = finalizers
 		markDeleted(m, s.timestamp())
-		return verdictPut
+		return verdictStore
 	default:
 		return verdictRemove
 	}

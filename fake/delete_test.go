@@ -68,7 +68,7 @@ func (d deletions) run(t *testing.T) {
 		switch {
 		case err != nil:
 			got = append(got, string(apierrors.ReasonForError(err)))
-		case done.Gone:
+		case done.Deleted:
 			got = append(got, "gone")
 		default:
 			got = append(got, deletionOf(done.Object, now))

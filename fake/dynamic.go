@@ -49,14 +49,14 @@ func (r ResourceClient) answer(done Result, err error) (*unstructured.Unstructur
 	return untyped(done.Object, r.GroupVersionKind())
 }
 
-// sent reads what a caller sent, of which nothing is kept.
-func (r ResourceClient) sent(obj *unstructured.Unstructured, validation string) (Object, error) {
+// decodeSent reads what a caller sent, of which nothing is kept.
+func (r ResourceClient) decodeSent(obj *unstructured.Unstructured, validation string) (Object, error) {
 	is, wanted := obj.GroupVersionKind(), r.GroupVersionKind()
 	switch {
 	case is.Kind == "":
 		return nil, runtime.NewMissingKindErr(text(obj))
 	case is.GroupVersion() != wanted.GroupVersion():
-		return nil, strangeVersion(is.GroupVersion(), wanted.GroupVersion())
+		return nil, versionMismatch(is.GroupVersion(), wanted.GroupVersion())
 	case is.Kind != wanted.Kind:
 		return nil, unconvertible(is, wanted.Kind, errors.New("it is of another kind"))
 	}
@@ -81,7 +81,7 @@ func (d dynamicResource) Create(ctx context.Context, obj *unstructured.Unstructu
 	if err != nil {
 		return nil, err
 	}
-	given, err := r.sent(obj, opts.FieldValidation)
+	given, err := r.decodeSent(obj, opts.FieldValidation)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (d dynamicResource) act(ctx context.Context, obj *unstructured.Unstructured
 	if err := decode(obj.DeepCopy(), body, gvk.Kind, opts.FieldValidation); err != nil {
 		return nil, err
 	}
-	answer, err := r.Act(ctx, obj.GetName(), sub[0], body, opts)
+	answer, err := r.CreateSubresource(ctx, obj.GetName(), sub[0], body, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (d dynamicResource) Update(ctx context.Context, obj *unstructured.Unstructu
 	if err != nil {
 		return nil, err
 	}
-	given, err := r.sent(obj, opts.FieldValidation)
+	given, err := r.decodeSent(obj, opts.FieldValidation)
 	if err != nil {
 		return nil, err
 	}

@@ -14,11 +14,11 @@ import (
 func newEventsView(of *kind) *kind {
 	k := newKind(rule[*eventsv1.Event]{
 		resource: "events", gvk: eventsv1.SchemeGroupVersion.WithKind("Event"), namespaced: true, short: []string{"ev"},
-		unconditional: true, createOnUpdate: true, goesAsStatus: true, strange: unsupportedField,
+		allowUnconditionalUpdate: true, allowCreateOnUpdate: true, deleteReturnsStatus: true, fieldError: unsupportedField,
 	}, func(m metav1.ListMeta, items []eventsv1.Event) runtime.Object {
 		return &eventsv1.EventList{ListMeta: m, Items: items}
 	})
-	k.id, k.of = tableID("events.k8s.io", "events"), strict(of, k)
+	k.id, k.base = tableID("events.k8s.io", "events"), strictEvents(of, k)
 	field := selectable(map[string]func(*corev1.Event) string{
 		"regarding.kind":            func(e *corev1.Event) string { return e.InvolvedObject.Kind },
 		"regarding.namespace":       func(e *corev1.Event) string { return e.InvolvedObject.Namespace },
@@ -33,19 +33,19 @@ func newEventsView(of *kind) *kind {
 	})
 	k.field = func(obj Object, label string) (string, bool) {
 		if shown, ok := obj.(*eventsv1.Event); ok {
-			obj = takeEvent(shown)
+			obj = fromEventsV1(shown)
 		}
 		return field(obj, label)
 	}
-	k.show = func(stored Object) Object { return showEvent(stored.(*corev1.Event)) }
-	k.take = func(shown, _ Object) (Object, error) { return takeEvent(shown.(*eventsv1.Event)), nil }
+	k.fromStored = func(stored Object) Object { return toEventsV1(stored.(*corev1.Event)) }
+	k.toStored = func(shown, _ Object) (Object, error) { return fromEventsV1(shown.(*eventsv1.Event)), nil }
 	return k
 }
 
-// strict is the kind of the events of the core group as they may be written through events.k8s.io.
+// strictEvents is the kind of the events of the core group as they may be written through events.k8s.io.
 //
 // Upstream: pkg/registry/core/event Strategy.Validate, which heeds the version of the request.
-func strict(of, view *kind) *kind {
+func strictEvents(of, view *kind) *kind {
 	k := *of
 	k.gvk, k.invalid = view.gvk, of.gvk.GroupKind()
 	k.validateCreate = func(obj, _ Object) field.ErrorList { return validateNewEvent(obj.(*corev1.Event)) }
@@ -55,7 +55,7 @@ func strict(of, view *kind) *kind {
 	return &k
 }
 
-func showEvent(e *corev1.Event) *eventsv1.Event {
+func toEventsV1(e *corev1.Event) *eventsv1.Event {
 	out := &eventsv1.Event{
 		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, ReportingController: e.ReportingController,
 		ReportingInstance: e.ReportingInstance, Action: e.Action, Reason: e.Reason, Regarding: e.InvolvedObject,
@@ -68,7 +68,7 @@ func showEvent(e *corev1.Event) *eventsv1.Event {
 	return out
 }
 
-func takeEvent(e *eventsv1.Event) *corev1.Event {
+func fromEventsV1(e *eventsv1.Event) *corev1.Event {
 	out := &corev1.Event{
 		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, ReportingController: e.ReportingController,
 		ReportingInstance: e.ReportingInstance, Action: e.Action, Reason: e.Reason, InvolvedObject: e.Regarding,

@@ -148,7 +148,7 @@ func (a serviceAccounts) CreateToken(ctx context.Context, name string, request *
 	if err := a.addressable(name); err != nil {
 		return nil, err
 	}
-	answer, err := a.Act(ctx, name, "token", request.DeepCopy(), opts)
+	answer, err := a.CreateSubresource(ctx, name, "token", request.DeepCopy(), opts)
 	if err != nil {
 		return nil, err
 	}
@@ -165,5 +165,5 @@ type services struct {
 
 // ProxyGet returns a request that fails: services serve nothing here.
 func (s services) ProxyGet(scheme, name, port, path string, params map[string]string) rest.ResponseWrapper {
-	return refusing().CoreV1().Services(s.namespace).ProxyGet(scheme, name, port, path, params)
+	return unservedClient().CoreV1().Services(s.namespace).ProxyGet(scheme, name, port, path, params)
 }

@@ -30,11 +30,11 @@ type factory struct {
 	informers.SharedInformerFactory // for the groups the server does not have: over the refusing client
 
 	server    *Server
-	component *sim.Component
-	selected  map[string]selected // by resource, of those that are not of all
-	views     map[reflect.Type]*View
-	customs   map[*table]*View // of custom resources
-	lag       map[*table]int   // how old the first lists are; see Server.Lag
+	component *sim.Process
+	filters   map[string]resourceFilter // by resource, of those that are not of all
+	views     map[reflect.Type]*informer
+	customs   map[*table]*informer // of custom resources
+	lag       map[*table]int       // how old the first lists are; see Server.Lag
 }
 
 var _ informers.SharedInformerFactory = (*factory)(nil)
@@ -47,15 +47,15 @@ var _ informers.SharedInformerFactory = (*factory)(nil)
 // ForResource also gives views of custom resources that are served by then, in one version each: what is in them is a
 // *unstructured.Unstructured, as in the informers of client-go's dynamicinformer. For a resource the server does not have,
 // the factory gives client-go's own informer over a client that refuses: it never syncs, and is not started.
-func (s *Server) Informers(c *sim.Component, selections ...Selection) informers.SharedInformerFactory {
+func (s *Server) Informers(c *sim.Process, selections ...Filter) informers.SharedInformerFactory {
 	s.hooks.Lock()
 	defer s.hooks.Unlock()
 	f, ok := s.factories[c]
 	if !ok {
 		f = &factory{
-			SharedInformerFactory: informers.NewSharedInformerFactory(refusing(), 0),
-			server:                s, component: c, selected: map[string]selected{},
-			views: map[reflect.Type]*View{}, customs: map[*table]*View{},
+			SharedInformerFactory: informers.NewSharedInformerFactory(unservedClient(), 0),
+			server:                s, component: c, filters: map[string]resourceFilter{},
+			views: map[reflect.Type]*informer{}, customs: map[*table]*informer{},
 		}
 		s.factories[c] = f
 	}
@@ -64,27 +64,27 @@ func (s *Server) Informers(c *sim.Component, selections ...Selection) informers.
 		if err != nil {
 			panic(fmt.Sprintf("fake: selection %+v: %v", selection, err))
 		}
-		f.selected[selection.Resource] = selected{sel, selection.Concerns}
+		f.filters[selection.Resource] = resourceFilter{sel, selection.Match}
 	}
 	return f
 }
 
-// Selection limits a component's view of a resource to the objects that a field selector selects, as a kubelet's view of
+// Filter limits a component's view of a resource to the objects that a field selector selects, as a kubelet's view of
 // pods is limited to "spec.nodeName=node-1". A selector that the resource does not know panics.
-type Selection struct {
+type Filter struct {
 	Resource string // such as "pods"
 	Fields   string
-	// Concerns tells whether the component has anything to do about an object that comes into the view (was is nil),
+	// Match tells whether the component has anything to do about an object that comes into the view (was is nil),
 	// changes, or leaves it (is is nil). The view takes in what does not concern it without a step of the host, and its
 	// handlers do not hear of it. It is asked in the component's monitor, maybe several times of one change; what it says
 	// must depend on the change, or on what the component has seen. nil: everything does.
-	Concerns func(was, is Object) bool
+	Match func(was, is Object) bool
 }
 
-// selected is a selection as a view needs it.
-type selected struct {
+// resourceFilter is a selection as a view needs it.
+type resourceFilter struct {
 	selector selector
-	concerns func(was, is Object) bool
+	match    func(was, is Object) bool
 }
 
 // InformerFor returns the view of the type of obj.
@@ -94,11 +94,11 @@ func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.New
 		return v
 	}
 	if k, ok := kindsByType[t]; ok {
-		of, ok := f.selected[k.resource]
+		of, ok := f.filters[k.resource]
 		if !ok {
 			of.selector = selector{kind: k}
 		}
-		v := newView(f.server, f.server.tableOf(k), of, f.component)
+		v := newInformer(f.server, f.server.tableOf(k), of, f.component)
 		v.lag = f.lag[v.table]
 		f.views[t] = v
 		return v
@@ -110,7 +110,7 @@ func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.New
 var kindsByType = func() map[reflect.Type]*kind {
 	m := make(map[reflect.Type]*kind, len(kinds))
 	for _, k := range kinds {
-		if k.of != nil {
+		if k.base != nil {
 			continue
 		}
 		m[reflect.TypeOf(k.empty())] = k
@@ -137,7 +137,7 @@ func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericI
 			return nil, err
 		}
 		return informercache.Generic(v, r.GroupResource()), nil
-	case ok && k.of == nil:
+	case ok && k.base == nil:
 		return informercache.Generic(f.InformerFor(k.empty(), nil), r.GroupResource()), nil
 	default:
 		return f.SharedInformerFactory.ForResource(r)
@@ -145,7 +145,7 @@ func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericI
 }
 
 // custom returns the view of a custom resource.
-func (f *factory) custom(k *kind) (*View, error) {
+func (f *factory) custom(k *kind) (*informer, error) {
 	t := f.server.tableOf(k)
 	if v, ok := f.customs[t]; ok {
 		if v.shown != k {
@@ -153,19 +153,19 @@ func (f *factory) custom(k *kind) (*View, error) {
 		}
 		return v, nil
 	}
-	of, ok := f.selected[k.id]
+	of, ok := f.filters[k.id]
 	if !ok {
 		of.selector = selector{kind: k}
 	}
-	v := newView(f.server, t, of, f.component)
+	v := newInformer(f.server, t, of, f.component)
 	v.shown, v.lag = k, f.lag[t]
 	f.customs[t] = v
 	return v, nil
 }
 
 // all are the views there are, in no order.
-func (f *factory) all() iter.Seq[*View] {
-	return func(yield func(*View) bool) {
+func (f *factory) all() iter.Seq[*informer] {
+	return func(yield func(*informer) bool) {
 		for _, v := range f.views {
 			if !yield(v) {
 				return

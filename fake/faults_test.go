@@ -37,7 +37,7 @@ func TestCallerMakesRequestsFail(t *testing.T) {
 		server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
 		host := sim.NewStepped(sim.SteppedConfig{})
 		defer host.Close()
-		client := server.Client(failing{Caller: host.Outside(), after: after})
+		client := server.Client(failing{Caller: host.ExternalCaller(), after: after})
 		ctx := t.Context()
 		nodes := client.CoreV1().Nodes()
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}

@@ -25,12 +25,12 @@ type kind struct {
 	// A kind that is not stored itself but shows another one, as events.k8s.io shows the events of the core group and
 	// a Scale shows a StatefulSet. show makes it of what is stored; take puts it back into a copy of what is stored,
 	// which is nil at a creation.
-	of   *kind
-	show func(stored Object) Object
-	take func(shown, stored Object) (Object, error)
+	base       *kind
+	fromStored func(stored Object) Object
+	toStored   func(shown, stored Object) (Object, error)
 	// The form in which an object of a custom resource is stored, which is that of one of its versions; show gives it the
 	// form of this one. nil: as it is.
-	store func(Object) Object
+	toStorage func(Object) Object
 
 	empty   func() Object
 	shallow func(Object) Object // a copy that shares what it points to
@@ -41,27 +41,27 @@ type kind struct {
 	list  func(metav1.ListMeta, []Object) runtime.Object
 	share func(metav1.ListMeta, []Object) runtime.Object // a list that shares what its items point to
 
-	name           func(name string, prefix bool) []string
-	defaults       func(Object)
-	copyStatus     func(to, from Object)
-	statusMeta     bool
-	prepareCreate  func(now metav1.Time, obj, none Object)
-	prepareUpdate  func(now metav1.Time, new, old Object)
-	prepareStatus  func(now metav1.Time, new, old Object)
-	validateCreate func(obj, none Object) field.ErrorList
-	validateUpdate func(new, old Object) field.ErrorList
-	validateStatus func(new, old Object) field.ErrorList
-	warn           func(new, old Object) []string
-	unconditional  bool
-	createOnUpdate bool
-	grace          func(obj Object, asked *int64) int64
-	dependents     dependents
-	field          func(obj Object, label string) (string, bool)
-	strange        func(label string) string
-	goesAsStatus   bool
-	scale          *kind                              // shows it as a Scale; nil: there is no /scale
-	scaledBy       managedfields.ResourcePathMappings // of a Scale: where what it shows has how many replicas it wants
-	actions        map[string]action
+	name                     func(name string, prefix bool) []string
+	defaults                 func(Object)
+	copyStatus               func(to, from Object)
+	statusUpdatesMetadata    bool
+	prepareCreate            func(now metav1.Time, obj, none Object)
+	prepareUpdate            func(now metav1.Time, new, old Object)
+	prepareStatus            func(now metav1.Time, new, old Object)
+	validateCreate           func(obj, none Object) field.ErrorList
+	validateUpdate           func(new, old Object) field.ErrorList
+	validateStatus           func(new, old Object) field.ErrorList
+	warn                     func(new, old Object) []string
+	allowUnconditionalUpdate bool
+	allowCreateOnUpdate      bool
+	grace                    func(obj Object, asked *int64) int64
+	dependents               dependents
+	field                    func(obj Object, label string) (string, bool)
+	fieldError               func(label string) string
+	deleteReturnsStatus      bool
+	scale                    *kind                              // shows it as a Scale; nil: there is no /scale
+	scaledBy                 managedfields.ResourcePathMappings // of a Scale: where what it shows has how many replicas it wants
+	actions                  map[string]action
 }
 
 // action is a subresource that one can only create: something done to an object.
@@ -89,8 +89,8 @@ type rule[P Object] struct {
 	name     func(name string, prefix bool) []string // what is wrong with a name
 	defaults func(P)                                 // fills in what was left open, at every write
 
-	copyStatus func(to, from P) // nil: there is no /status
-	statusMeta bool             // a write of /status keeps what it says in metadata
+	copyStatus            func(to, from P) // nil: there is no /status
+	statusUpdatesMetadata bool             // a write of /status keeps what it says in metadata
 
 	// What the server writes itself, and what is wrong with an object. At creation old is nil.
 	prepareCreate, prepareUpdate, prepareStatus    func(now metav1.Time, new, old P)
@@ -99,17 +99,17 @@ type rule[P Object] struct {
 	// What the writer is told besides. At creation old is nil. Not for writes of /status.
 	warn func(new, old P) []string
 
-	unconditional  bool // an update needs no resourceVersion
-	createOnUpdate bool // an update of what is not there creates it
+	allowUnconditionalUpdate bool // an update needs no resourceVersion
+	allowCreateOnUpdate      bool // an update of what is not there creates it
 
 	grace      func(obj P, asked *int64) int64 // seconds of grace at deletion. nil: none, ever
 	dependents dependents                      // what becomes of them, if a deletion does not say it
 
-	fields  map[string]func(P) string // what one can select by, besides metadata.name and metadata.namespace
-	strange func(label string) string // what to say of a field one cannot select by. nil: see strangeField
+	fields     map[string]func(P) string // what one can select by, besides metadata.name and metadata.namespace
+	fieldError func(label string) string // what to say of a field one cannot select by. nil: see strangeField
 
-	goesAsStatus bool              // a deletion that removes it at once is answered with a Status, not with the object
-	actions      map[string]action // by subresource
+	deleteReturnsStatus bool              // a deletion that removes it at once is answered with a Status, not with the object
+	actions             map[string]action // by subresource
 }
 
 // pointer is a pointer to a type of the API.
@@ -121,8 +121,8 @@ type pointer[T any] interface {
 
 // newKind makes a row of the table. list makes the resource's list type.
 func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) runtime.Object) *kind {
-	if r.strange == nil {
-		r.strange = strangeField
+	if r.fieldError == nil {
+		r.fieldError = unknownField
 	}
 	if r.name == nil {
 		r.name = nameIsSubdomain
@@ -158,14 +158,14 @@ func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) run
 			return list(meta, items)
 		},
 		name: r.name, defaults: one(r.defaults),
-		copyStatus: two(r.copyStatus), statusMeta: r.statusMeta,
+		copyStatus: two(r.copyStatus), statusUpdatesMetadata: r.statusUpdatesMetadata,
 		prepareCreate: prepare(r.prepareCreate), validateCreate: validate(r.validateCreate),
 		prepareUpdate: prepare(r.prepareUpdate), validateUpdate: validate(r.validateUpdate),
 		prepareStatus: prepare(r.prepareStatus), validateStatus: validate(r.validateStatus),
-		warn:          warn(r.warn),
-		unconditional: r.unconditional, createOnUpdate: r.createOnUpdate,
-		grace: grace(r.grace), dependents: r.dependents, field: selectable(r.fields), strange: r.strange,
-		goesAsStatus: r.goesAsStatus, actions: r.actions,
+		warn:                     warn(r.warn),
+		allowUnconditionalUpdate: r.allowUnconditionalUpdate, allowCreateOnUpdate: r.allowCreateOnUpdate,
+		grace: grace(r.grace), dependents: r.dependents, field: selectable(r.fields), fieldError: r.fieldError,
+		deleteReturnsStatus: r.deleteReturnsStatus, actions: r.actions,
 	}
 }
 
@@ -267,7 +267,7 @@ func metaOf(obj Object) *metav1.ObjectMeta {
 
 // clean takes out of an object what only the server may say, and what the wire would not carry.
 func clean(obj Object) {
-	if _, custom := obj.(*Custom); !custom {
+	if _, custom := obj.(*CustomObject); !custom {
 		obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	}
 	cleanMeta(metaOf(obj))

@@ -420,7 +420,7 @@ func perform(ctx context.Context, t *testing.T, r fake.ResourceClient, method, n
 		if err := utiljson.Unmarshal(body, in); err != nil {
 			t.Fatal(err)
 		}
-		answer, err := r.Act(ctx, name, sub, in, metav1.CreateOptions{})
+		answer, err := r.CreateSubresource(ctx, name, sub, in, metav1.CreateOptions{})
 		if status, ok := answer.(*metav1.Status); ok {
 			status.Kind = "Status"
 		}
@@ -440,7 +440,7 @@ func perform(ctx context.Context, t *testing.T, r fake.ResourceClient, method, n
 		}
 	case method == "DELETE":
 		done, err = r.Delete(ctx, name, metav1.DeleteOptions{})
-		if err == nil && done.Gone && r.GoesAsStatus() {
+		if err == nil && done.Deleted && r.DeleteReturnsStatus() {
 			return metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status"}, Status: "Success"}, 200, nil, nil
 		}
 	default:

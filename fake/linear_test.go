@@ -148,7 +148,7 @@ func liveMaps(t *testing.T) (*fake.Server, typedcorev1.ConfigMapInterface) {
 	host.Start()
 	t.Cleanup(host.Close)
 	s := fake.NewServer(fake.Config{Now: host.Now})
-	return s, s.Client(host.Outside()).CoreV1().ConfigMaps("default")
+	return s, s.Client(host.ExternalCaller()).CoreV1().ConfigMaps("default")
 }
 
 // checkMax bounds how long a history is checked.

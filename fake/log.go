@@ -92,8 +92,8 @@ func (l *eventLog) compact(keep int) {
 
 func (l *eventLog) publish() { l.window.Store(&window{l.events, l.first}) }
 
-// shut ends the log: whoever has read what there is in it is told that what it wants was dropped.
-func (t *table) shut() {
+// closeLog ends the log: whoever has read what there is in it is told that what it wants was dropped.
+func (t *table) closeLog() {
 	t.log.ended = true
 	if t.changed != nil {
 		close(t.changed)

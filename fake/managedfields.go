@@ -104,9 +104,9 @@ func (r ResourceClient) track(obj, old Object, through subresource, manager stri
 // settle prunes and fills in what a writer sent, as will be done again.
 func (r ResourceClient) settle(obj Object) {
 	r.kind.defaults(obj)
-	if c, ok := obj.(*Custom); ok {
+	if c, ok := obj.(*CustomObject); ok {
 		c.SetGroupVersionKind(r.GroupVersionKind())
-		_ = r.kind.takeCustom(c) // its error will be the answer
+		_ = r.kind.defaultCustom(c) // its error will be the answer
 	}
 }
 

@@ -192,7 +192,7 @@ func TestManagedFieldsOfCustomResources(t *testing.T) {
 	}
 	apply("m", `"spec":{"size":1,"list":[1,2]},"status":{"ready":true}`)
 	expect(t, owners(apply("n", `"spec":{"color":"red"}`)), `m Apply {"f:spec":{".":{},"f:list":{},"f:size":{}}}`+"\n"+`n Apply {"f:spec":{".":{},"f:color":{}}}`+"\n")
-	obj := apply("s", `"spec":{"size":7},"status":{"ready":true}`, "status").(*fake.Custom)
+	obj := apply("s", `"spec":{"size":7},"status":{"ready":true}`, "status").(*fake.CustomObject)
 	expect(t, obj.Content, map[string]any{
 		"spec": map[string]any{"size": int64(1), "list": []any{int64(1), int64(2)}, "color": "red"}, "status": map[string]any{"ready": true},
 	})
@@ -282,13 +282,13 @@ func TestManagedFieldsOfCustomResourcesThatArePrunedScaledAndConverted(t *testin
 	w.server.Install(fake.CustomKind{
 		Group: "example.com", Versions: []string{"v1", "v2"}, Resource: "widgets", Kind: "Widget", Namespaced: true,
 		Scale: func(string) *fake.ScalePaths {
-			return &fake.ScalePaths{Wanted: ".spec.count", Replicas: ".status.count"}
+			return &fake.ScalePaths{SpecReplicas: ".spec.count", StatusReplicas: ".status.count"}
 		},
-		Default: func(obj *fake.Custom) error {
+		Default: func(obj *fake.CustomObject) error {
 			delete(obj.Content["spec"].(map[string]any), "unknown")
 			return nil
 		},
-		Convert: func(obj *fake.Custom, version string) {
+		Convert: func(obj *fake.CustomObject, version string) {
 			spec := obj.Content["spec"].(map[string]any)
 			from, to := "color", "colour"
 			if version == "v1" {
@@ -302,7 +302,7 @@ func TestManagedFieldsOfCustomResourcesThatArePrunedScaledAndConverted(t *testin
 	})
 	gvr := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 	c := w.resource(gvr)
-	obj := &fake.Custom{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Content: map[string]any{
+	obj := &fake.CustomObject{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Content: map[string]any{
 		"spec": map[string]any{"count": int64(1), "color": "red", "unknown": true},
 	}}
 	done := must[fake.Result](t)(c.Create(w.ctx, obj, metav1.CreateOptions{}))

@@ -24,7 +24,7 @@ func (p *patching) patchInPlace(old Object) (Object, bool) {
 		return nil, false
 	}
 	for part := range patch.all() {
-		if name := part[0].name; part.isNull() || name == "kind" || name == "apiVersion" || name == "metadata" && directs(part) {
+		if name := part[0].name; part.isNull() || name == "kind" || name == "apiVersion" || name == "metadata" && hasDirective(part) {
 			return nil, false
 		}
 	}
@@ -32,8 +32,8 @@ func (p *patching) patchInPlace(old Object) (Object, bool) {
 	return obj, merger{strategic: p.pt == types.StrategicMergePatchType}.merge(reflect.ValueOf(obj).Elem(), patch)
 }
 
-// directs tells whether a patch of a struct has a directive.
-func directs(patch jsonValue) bool {
+// hasDirective tells whether a patch of a struct has a directive.
+func hasDirective(patch jsonValue) bool {
 	for member := range patch.all() {
 		if strings.HasPrefix(member[0].name, "$") {
 			return true

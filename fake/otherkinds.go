@@ -17,113 +17,113 @@ import (
 var otherKinds = []*kind{
 	newKind(rule[*coordinationv1.Lease]{
 		resource: "leases", gvk: coordinationv1.SchemeGroupVersion.WithKind("Lease"), namespaced: true,
-		goesAsStatus:   true,
-		createOnUpdate: true,
-		validateCreate: validateLease,
-		validateUpdate: validateLeaseUpdate,
-		prepareCreate:  prepareLeaseCreate,
-		prepareUpdate:  prepareLeaseCreate,
+		deleteReturnsStatus: true,
+		allowCreateOnUpdate: true,
+		validateCreate:      validateLease,
+		validateUpdate:      validateLeaseUpdate,
+		prepareCreate:       prepareLeaseCreate,
+		prepareUpdate:       prepareLeaseCreate,
 	}, func(m metav1.ListMeta, items []coordinationv1.Lease) runtime.Object {
 		return &coordinationv1.LeaseList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*rbacv1.ClusterRole]{
 		resource: "clusterroles", gvk: rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
-		unconditional:  true,
-		name:           pathSegment,
-		validateCreate: validateClusterRole,
-		validateUpdate: validateClusterRoleUpdate,
-		createOnUpdate: true,
-		goesAsStatus:   true,
+		allowUnconditionalUpdate: true,
+		name:                     pathSegment,
+		validateCreate:           validateClusterRole,
+		validateUpdate:           validateClusterRoleUpdate,
+		allowCreateOnUpdate:      true,
+		deleteReturnsStatus:      true,
 	}, func(m metav1.ListMeta, items []rbacv1.ClusterRole) runtime.Object {
 		return &rbacv1.ClusterRoleList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*rbacv1.ClusterRoleBinding]{
 		resource: "clusterrolebindings", gvk: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
-		unconditional:  true,
-		name:           pathSegment,
-		validateCreate: validateClusterRoleBinding,
-		validateUpdate: validateClusterRoleBindingUpdate,
-		createOnUpdate: true,
-		defaults:       defaultClusterRoleBinding,
-		goesAsStatus:   true,
+		allowUnconditionalUpdate: true,
+		name:                     pathSegment,
+		validateCreate:           validateClusterRoleBinding,
+		validateUpdate:           validateClusterRoleBindingUpdate,
+		allowCreateOnUpdate:      true,
+		defaults:                 defaultClusterRoleBinding,
+		deleteReturnsStatus:      true,
 	}, func(m metav1.ListMeta, items []rbacv1.ClusterRoleBinding) runtime.Object {
 		return &rbacv1.ClusterRoleBindingList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*rbacv1.Role]{
 		resource: "roles", gvk: rbacv1.SchemeGroupVersion.WithKind("Role"), namespaced: true,
-		unconditional:  true,
-		name:           pathSegment,
-		validateCreate: validateRole,
-		validateUpdate: validateRoleUpdate,
-		createOnUpdate: true,
-		goesAsStatus:   true,
+		allowUnconditionalUpdate: true,
+		name:                     pathSegment,
+		validateCreate:           validateRole,
+		validateUpdate:           validateRoleUpdate,
+		allowCreateOnUpdate:      true,
+		deleteReturnsStatus:      true,
 	}, func(m metav1.ListMeta, items []rbacv1.Role) runtime.Object {
 		return &rbacv1.RoleList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*rbacv1.RoleBinding]{
 		resource: "rolebindings", gvk: rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), namespaced: true,
-		unconditional:  true,
-		name:           pathSegment,
-		validateCreate: validateRoleBinding,
-		validateUpdate: validateRoleBindingUpdate,
-		createOnUpdate: true,
-		defaults:       defaultRoleBinding,
-		goesAsStatus:   true,
+		allowUnconditionalUpdate: true,
+		name:                     pathSegment,
+		validateCreate:           validateRoleBinding,
+		validateUpdate:           validateRoleBindingUpdate,
+		allowCreateOnUpdate:      true,
+		defaults:                 defaultRoleBinding,
+		deleteReturnsStatus:      true,
 	}, func(m metav1.ListMeta, items []rbacv1.RoleBinding) runtime.Object {
 		return &rbacv1.RoleBindingList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*policyv1.PodDisruptionBudget]{
 		resource: "poddisruptionbudgets", gvk: policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), namespaced: true,
-		short:          []string{"pdb"},
-		copyStatus:     func(to, from *policyv1.PodDisruptionBudget) { to.Status = from.Status },
-		statusMeta:     true,
-		prepareCreate:  prepareBudgetCreate,
-		prepareUpdate:  prepareBudgetUpdate,
-		validateCreate: validateBudget,
-		validateUpdate: validateBudgetUpdate,
-		validateStatus: validateBudgetStatus,
-		goesAsStatus:   true,
+		short:                 []string{"pdb"},
+		copyStatus:            func(to, from *policyv1.PodDisruptionBudget) { to.Status = from.Status },
+		statusUpdatesMetadata: true,
+		prepareCreate:         prepareBudgetCreate,
+		prepareUpdate:         prepareBudgetUpdate,
+		validateCreate:        validateBudget,
+		validateUpdate:        validateBudgetUpdate,
+		validateStatus:        validateBudgetStatus,
+		deleteReturnsStatus:   true,
 	}, func(m metav1.ListMeta, items []policyv1.PodDisruptionBudget) runtime.Object {
 		return &policyv1.PodDisruptionBudgetList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*schedulingv1.PriorityClass]{
 		resource: "priorityclasses", gvk: schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"),
-		short:          []string{"pc"},
-		unconditional:  true,
-		defaults:       defaultPriorityClass,
-		prepareCreate:  preparePriorityClassCreate,
-		validateCreate: validatePriorityClass,
-		validateUpdate: validatePriorityClassUpdate,
-		goesAsStatus:   true,
+		short:                    []string{"pc"},
+		allowUnconditionalUpdate: true,
+		defaults:                 defaultPriorityClass,
+		prepareCreate:            preparePriorityClassCreate,
+		validateCreate:           validatePriorityClass,
+		validateUpdate:           validatePriorityClassUpdate,
+		deleteReturnsStatus:      true,
 	}, func(m metav1.ListMeta, items []schedulingv1.PriorityClass) runtime.Object {
 		return &schedulingv1.PriorityClassList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*resourcev1.DeviceClass]{
 		resource: "deviceclasses", gvk: resourcev1.SchemeGroupVersion.WithKind("DeviceClass"),
-		prepareCreate:  prepareDeviceClassCreate,
-		prepareUpdate:  prepareDeviceClassUpdate,
-		validateCreate: validateDeviceClass,
-		validateUpdate: validateDeviceClassUpdate,
-		unconditional:  true,
+		prepareCreate:            prepareDeviceClassCreate,
+		prepareUpdate:            prepareDeviceClassUpdate,
+		validateCreate:           validateDeviceClass,
+		validateUpdate:           validateDeviceClassUpdate,
+		allowUnconditionalUpdate: true,
 	}, func(m metav1.ListMeta, items []resourcev1.DeviceClass) runtime.Object {
 		return &resourcev1.DeviceClassList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*resourcev1.ResourceClaim]{
 		resource: "resourceclaims", gvk: resourcev1.SchemeGroupVersion.WithKind("ResourceClaim"), namespaced: true,
-		copyStatus:     func(to, from *resourcev1.ResourceClaim) { to.Status = from.Status },
-		defaults:       defaultResourceClaim,
-		prepareCreate:  prepareResourceClaimCreate,
-		validateCreate: validateResourceClaim,
-		validateUpdate: validateResourceClaimUpdate,
-		unconditional:  true,
+		copyStatus:               func(to, from *resourcev1.ResourceClaim) { to.Status = from.Status },
+		defaults:                 defaultResourceClaim,
+		prepareCreate:            prepareResourceClaimCreate,
+		validateCreate:           validateResourceClaim,
+		validateUpdate:           validateResourceClaimUpdate,
+		allowUnconditionalUpdate: true,
 	}, func(m metav1.ListMeta, items []resourcev1.ResourceClaim) runtime.Object {
 		return &resourcev1.ResourceClaimList{ListMeta: m, Items: items}
 	}),
@@ -138,8 +138,8 @@ var otherKinds = []*kind{
 			"spec.driver":   func(s *resourcev1.ResourceSlice) string { return s.Spec.Driver },
 			"spec.nodeName": func(s *resourcev1.ResourceSlice) string { return ptr.Deref(s.Spec.NodeName, "") },
 		},
-		unconditional: true,
-		strange: func(label string) string {
+		allowUnconditionalUpdate: true,
+		fieldError: func(label string) string {
 			return "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: " + label
 		},
 	}, func(m metav1.ListMeta, items []resourcev1.ResourceSlice) runtime.Object {

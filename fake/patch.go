@@ -66,7 +66,7 @@ func (p *patching) unsupported() error {
 // patch is a precondition, as in an update.
 func (p *patching) make(stored Object) (Object, error) {
 	p.warnings = nil
-	old := p.r.shownForWrite(stored)
+	old := p.r.fromStoredForWrite(stored)
 	var obj Object
 	var err error
 	if p.pt == types.ApplyYAMLPatchType {
@@ -81,7 +81,7 @@ func (p *patching) make(stored Object) (Object, error) {
 		return nil, err
 	}
 	p.warnings = append(p.warnings, dedupOwners(metaOf(obj), duplicateOwnersLateMsg)...)
-	return p.r.taken(obj, stored)
+	return p.r.toStored(obj, stored)
 }
 
 // checkName tells whether an object has the name of its request, or none to say, and its namespace.
@@ -130,19 +130,21 @@ func (p *patching) patchWhole(old Object) (Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.judge(append(strict, more...), string(doc)); err != nil {
+	if err := p.reportStrictErrors(append(strict, more...), string(doc)); err != nil {
 		return nil, err
 	}
 	return obj, nil
 }
 
-// ignorant tells whether nobody wants to know of fields that are unknown or there twice.
-func (p *patching) ignorant() bool { return p.opts.FieldValidation == metav1.FieldValidationIgnore }
+// ignoresUnknownFields tells whether nobody wants to know of fields that are unknown or there twice.
+func (p *patching) ignoresUnknownFields() bool {
+	return p.opts.FieldValidation == metav1.FieldValidationIgnore
+}
 
-// judge deals with the unknown and duplicate fields of a patch: it warns or refuses.
-func (p *patching) judge(strict []error, value string) error {
+// reportStrictErrors deals with the unknown and duplicate fields of a patch: it warns or refuses.
+func (p *patching) reportStrictErrors(strict []error, value string) error {
 	switch {
-	case len(strict) == 0 || p.ignorant():
+	case len(strict) == 0 || p.ignoresUnknownFields():
 		return nil
 	case p.opts.FieldValidation == metav1.FieldValidationStrict:
 		return invalidPatch(value, runtime.NewStrictDecodingError(strict).Error())
@@ -175,7 +177,7 @@ type jsonPatchOp struct {
 // jsonPatch patches a document, and lists the fields of the patch that mean nothing.
 func (p *patching) jsonPatch(doc []byte) ([]byte, []error, error) {
 	var strict []error
-	if !p.ignorant() {
+	if !p.ignoresUnknownFields() {
 		var ops []jsonPatchOp
 		var err error
 		if strict, err = kjson.UnmarshalStrict(p.data, &ops); err != nil {
@@ -223,7 +225,7 @@ func undecodable(err error, ours, theirs string) error {
 // mergePatch patches a document, and lists the fields that the patch has twice.
 func (p *patching) mergePatch(doc []byte) ([]byte, []error, error) {
 	var strict []error
-	if !p.ignorant() {
+	if !p.ignoresUnknownFields() {
 		var patch map[string]any
 		var err error
 		if strict, err = kjson.UnmarshalStrict(p.data, &patch); err != nil {
@@ -250,7 +252,7 @@ func (p *patching) strategicPatch(old Object) (Object, error) {
 	}
 	patch := map[string]any{}
 	var strict []error
-	if p.ignorant() {
+	if p.ignoresUnknownFields() {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(p.data, &patch)
 	} else {
 		strict, err = kjson.UnmarshalStrict(p.data, &patch)
@@ -263,14 +265,14 @@ func (p *patching) strategicPatch(old Object) (Object, error) {
 		return nil, strategicError(err)
 	}
 	value := fmt.Sprintf("%+v", patch)
-	if err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(doc, obj, !p.ignorant()); err != nil {
+	if err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(doc, obj, !p.ignoresUnknownFields()); err != nil {
 		more, ok := runtime.AsStrictDecodingError(err)
 		if !ok {
 			return nil, invalidPatch(value, err.Error())
 		}
 		strict = append(strict, more.Errors()...)
 	}
-	if err := p.judge(strict, value); err != nil {
+	if err := p.reportStrictErrors(strict, value); err != nil {
 		return nil, err
 	}
 	return obj, nil

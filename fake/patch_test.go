@@ -236,7 +236,7 @@ func TestPatchOfCustomResources(t *testing.T) {
 			w := newWorld(t)
 			w.server.Install(fake.CustomKind{
 				Group: "example.com", Versions: []string{"v1"}, Resource: "widgets", Kind: "Widget", Namespaced: true,
-				Unknown: func(c *fake.Custom) []string {
+				UnknownFields: func(c *fake.CustomObject) []string {
 					if spec, ok := c.Content["spec"].(map[string]any); ok && spec["foo"] != nil {
 						return []string{"spec.foo"}
 					}
@@ -244,7 +244,7 @@ func TestPatchOfCustomResources(t *testing.T) {
 				},
 			})
 			c := w.resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"})
-			obj := &fake.Custom{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Content: map[string]any{"spec": map[string]any{"size": int64(1)}}}
+			obj := &fake.CustomObject{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Content: map[string]any{"spec": map[string]any{"size": int64(1)}}}
 			must[fake.Result](t)(c.Create(w.ctx, obj, metav1.CreateOptions{}))
 			_, err := c.Patch(w.ctx, "a", test.kind, []byte(test.patch), metav1.PatchOptions{FieldValidation: "Strict"})
 			expectStatus(t, err, test.code, test.want)

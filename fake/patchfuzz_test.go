@@ -36,7 +36,7 @@ func FuzzPatch(f *testing.F) {
 		var obj fake.Object = newConfigMap("a", map[string]string{"x": "1"})
 		if custom {
 			c = w.resource(widgets)
-			obj = &fake.Custom{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Content: map[string]any{"data": map[string]any{"x": "1"}}}
+			obj = &fake.CustomObject{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Content: map[string]any{"data": map[string]any{"x": "1"}}}
 		}
 		must[fake.Result](t)(c.Create(w.ctx, obj, metav1.CreateOptions{}))
 		opts := metav1.PatchOptions{FieldManager: "m"}

@@ -30,7 +30,7 @@ func (p pods) Bind(ctx context.Context, binding *corev1.Binding, opts metav1.Cre
 	if err := p.addressable(binding.Name); err != nil {
 		return err
 	}
-	_, err := p.Act(ctx, binding.Name, "binding", binding, opts)
+	_, err := p.CreateSubresource(ctx, binding.Name, "binding", binding, opts)
 	return err
 }
 
@@ -55,18 +55,18 @@ func (p pods) evict(ctx context.Context, name string, opts *metav1.DeleteOptions
 	if err := p.addressable(name); err != nil {
 		return err
 	}
-	_, err := p.Act(ctx, name, "eviction", &policyv1.Eviction{DeleteOptions: opts}, metav1.CreateOptions{})
+	_, err := p.CreateSubresource(ctx, name, "eviction", &policyv1.Eviction{DeleteOptions: opts}, metav1.CreateOptions{})
 	return err
 }
 
 // GetLogs returns a request that fails: pods have no logs here.
 func (p pods) GetLogs(name string, opts *corev1.PodLogOptions) *rest.Request {
-	return refusing().CoreV1().Pods(p.namespace).GetLogs(name, opts)
+	return unservedClient().CoreV1().Pods(p.namespace).GetLogs(name, opts)
 }
 
 // ProxyGet returns a request that fails: pods serve nothing here.
 func (p pods) ProxyGet(scheme, name, port, path string, params map[string]string) rest.ResponseWrapper {
-	return refusing().CoreV1().Pods(p.namespace).ProxyGet(scheme, name, port, path, params)
+	return unservedClient().CoreV1().Pods(p.namespace).ProxyGet(scheme, name, port, path, params)
 }
 
 // UpdateEphemeralContainers is refused: the server does not have the subresource.

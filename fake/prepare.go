@@ -59,7 +59,7 @@ func preparePodUpdate(_ metav1.Time, pod, old *corev1.Pod) {
 	if spec.PreemptionPolicy == nil {
 		spec.PreemptionPolicy = was.PreemptionPolicy
 	}
-	tolerate(spec)
+	addDefaultTolerations(spec)
 	if !samePodSpec(&pod.Spec, &old.Spec) {
 		pod.Generation = old.Generation + 1
 	}

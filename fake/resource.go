@@ -38,7 +38,7 @@ func (r resource[T, L, A]) answer(obj Object, err error) (T, error) {
 	if err != nil {
 		return r.kind.empty().(T), err
 	}
-	if r.c.sharing {
+	if r.c.withoutCopies {
 		return obj.(T), nil
 	}
 	return r.kind.copy(obj).(T), nil
@@ -109,7 +109,7 @@ func (r resource[T, L, A]) Get(ctx context.Context, name string, opts metav1.Get
 // List lists the objects that are selected, at one revision.
 func (r resource[T, L, A]) List(ctx context.Context, opts metav1.ListOptions) (L, error) {
 	all, err := r.ResourceClient.List(ctx, opts)
-	if r.c.sharing {
+	if r.c.withoutCopies {
 		return r.kind.share(all.ListMeta, all.Objects).(L), err
 	}
 	return r.kind.list(all.ListMeta, all.Objects).(L), err

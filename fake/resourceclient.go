@@ -30,12 +30,12 @@ type ResourceClient struct {
 type Result struct {
 	Object   Object   // to answer with
 	Created  bool     // there was no such object before
-	Gone     bool     // the object was removed
+	Deleted  bool     // the object was removed
 	Warnings []string // for whoever wrote
 }
 
-// Listed is what a list found.
-type Listed struct {
+// ObjectList is what a list found.
+type ObjectList struct {
 	metav1.ListMeta
 	Objects []Object
 }
@@ -67,31 +67,31 @@ func (r ResourceClient) GroupVersionKind() schema.GroupVersionKind {
 func (r ResourceClient) New() Object { return r.kind.empty() }
 
 // ListOf makes the resource's list of objects, which it shares.
-func (r ResourceClient) ListOf(all Listed) runtime.Object {
+func (r ResourceClient) ListOf(all ObjectList) runtime.Object {
 	return r.kind.share(all.ListMeta, all.Objects)
 }
 
-// GoesAsStatus tells whether a deletion that removes an object at once is answered with a Status, not with the object.
-func (r ResourceClient) GoesAsStatus() bool { return r.kind.goesAsStatus }
+// DeleteReturnsStatus tells whether a deletion that removes an object at once is answered with a Status, not with the object.
+func (r ResourceClient) DeleteReturnsStatus() bool { return r.kind.deleteReturnsStatus }
 
-func (r ResourceClient) stored() *kind {
-	if r.kind.of != nil {
-		return r.kind.of
+func (r ResourceClient) storedKind() *kind {
+	if r.kind.base != nil {
+		return r.kind.base
 	}
 	return r.kind
 }
 
-// shown gives an object in the form of this resource.
-func (r ResourceClient) shown(obj Object) Object {
-	if obj == nil || r.kind.show == nil {
+// fromStored gives an object in the form of this resource.
+func (r ResourceClient) fromStored(obj Object) Object {
+	if obj == nil || r.kind.fromStored == nil {
 		return obj
 	}
-	return r.kind.show(obj)
+	return r.kind.fromStored(obj)
 }
 
-// shownForWrite gives an object in the form of this resource, with the managed fields that a write of it continues.
-func (r ResourceClient) shownForWrite(stored Object) Object {
-	obj := r.shown(stored)
+// fromStoredForWrite gives an object in the form of this resource, with the managed fields that a write of it continues.
+func (r ResourceClient) fromStoredForWrite(stored Object) Object {
+	obj := r.fromStored(stored)
 	if obj != nil && r.kind.ofScale() {
 		if fields, err := r.kind.scaleHandler(stored).ToSubresource(); err == nil {
 			obj.SetManagedFields(fields)
@@ -100,15 +100,15 @@ func (r ResourceClient) shownForWrite(stored Object) Object {
 	return obj
 }
 
-// taken gives an object of this resource in the form in which it is stored.
-func (r ResourceClient) taken(obj, old Object) (Object, error) {
-	if c, ok := obj.(*Custom); ok {
+// toStored gives an object of this resource in the form in which it is stored.
+func (r ResourceClient) toStored(obj, old Object) (Object, error) {
+	if c, ok := obj.(*CustomObject); ok {
 		c.APIVersion, c.Kind = r.GroupVersionKind().ToAPIVersionAndKind()
 	}
-	if r.kind.take == nil {
+	if r.kind.toStored == nil {
 		return obj, nil
 	}
-	return r.kind.take(obj, old)
+	return r.kind.toStored(obj, old)
 }
 
 func (r ResourceClient) request(verb, object string, subresources ...string) request {
@@ -125,14 +125,14 @@ func (r ResourceClient) write(ctx context.Context, what request, effect func() (
 		return Result{}, err
 	}
 	return Result{
-		Object: r.shown(done.object), Created: done.created, Gone: done.gone, Warnings: done.warnings,
+		Object: r.fromStored(done.object), Created: done.created, Deleted: done.gone, Warnings: done.warnings,
 	}, nil
 }
 
 // Create creates an object.
 func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.CreateOptions) (Result, error) {
 	if r.c.interceptor != nil {
-		what := r.asked("create", "", opts)
+		what := r.interceptedRequest("create", "", opts)
 		what.Body = obj
 		return r.intercept(what, func(r ResourceClient) (Result, error) { return r.Create(ctx, obj.DeepCopyObject().(Object), opts) })
 	}
@@ -146,11 +146,11 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 		}
 		warnings := dedupOwners(metaOf(obj), duplicateOwnersMsg)
 		r.track(obj, nil, throughMain, opts.FieldManager)
-		obj, err := r.taken(obj, nil)
+		obj, err := r.toStored(obj, nil)
 		if err != nil {
 			return written{}, err
 		}
-		done, err := r.c.server.create(r.stored(), r.namespace, obj, len(opts.DryRun) > 0)
+		done, err := r.c.server.create(r.storedKind(), r.namespace, obj, len(opts.DryRun) > 0)
 		done.warnings = append(warnings, done.warnings...)
 		return done, err
 	})
@@ -160,13 +160,13 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 // object's must be.
 func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opts metav1.UpdateOptions, sub ...string) (Result, error) {
 	if r.c.interceptor != nil {
-		what := r.asked("update", name, opts, sub...)
+		what := r.interceptedRequest("update", name, opts, sub...)
 		obj = obj.DeepCopyObject().(Object)
 		what.Body = obj
 		return r.intercept(what, func(r ResourceClient) (Result, error) { return r.Update(ctx, name, obj, opts, sub...) })
 	}
 	return r.write(ctx, r.request("update", name, sub...), func() (written, error) {
-		how, err := r.through(name, sub)
+		how, err := r.changeThrough(name, sub)
 		if err != nil {
 			return written{}, err
 		}
@@ -178,14 +178,14 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 		}
 		how.name, how.dryRun, how.whole = name, len(opts.DryRun) > 0, true
 		var warnings []string
-		through, via, manager := how.through, r.via(how), opts.FieldManager
+		through, via, manager := how.through, r.managedSubresource(how), opts.FieldManager
 		how.make = func(old Object) (Object, error) {
 			obj := r.draft(obj, old, through)
 			warnings = dedupOwners(metaOf(obj), duplicateOwnersMsg)
-			r.track(obj, r.shownForWrite(old), via, manager)
-			return r.taken(obj, old)
+			r.track(obj, r.fromStoredForWrite(old), via, manager)
+			return r.toStored(obj, old)
 		}
-		done, err := r.c.server.update(r.stored(), how)
+		done, err := r.c.server.update(r.storedKind(), how)
 		done.warnings = append(warnings, done.warnings...)
 		return done, err
 	})
@@ -213,37 +213,37 @@ func (r ResourceClient) draft(obj, old Object, through subresource) Object {
 // Patch changes an object, or what the subresource is of. Server-side apply, which is a patch, creates what is not there.
 func (r ResourceClient) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (Result, error) {
 	if r.c.interceptor != nil {
-		what := r.asked("patch", name, opts, sub...)
+		what := r.interceptedRequest("patch", name, opts, sub...)
 		what.PatchType, what.Patch = pt, data
 		return r.intercept(what, func(r ResourceClient) (Result, error) { return r.Patch(ctx, name, pt, data, opts, sub...) })
 	}
 	return r.write(ctx, r.request("patch", name, sub...), func() (written, error) {
-		how, err := r.through(name, sub)
+		how, err := r.changeThrough(name, sub)
 		if err != nil {
 			return written{}, err
 		}
-		p := patching{r: r, name: name, pt: pt, data: data, opts: opts, sub: r.via(how)}
+		p := patching{r: r, name: name, pt: pt, data: data, opts: opts, sub: r.managedSubresource(how)}
 		if err := p.check(); err != nil {
 			return written{}, err
 		}
 		how.name, how.dryRun, how.make = name, len(opts.DryRun) > 0, p.make
 		how.create = pt == types.ApplyYAMLPatchType && p.sub == throughMain
-		done, err := r.c.server.update(r.stored(), how)
+		done, err := r.c.server.update(r.storedKind(), how)
 		done.warnings = append(p.warnings, done.warnings...)
 		return done, err
 	})
 }
 
-// via is the subresource that managed fields are written down for.
-func (r ResourceClient) via(c change) subresource {
+// managedSubresource is the subresource that managed fields are written down for.
+func (r ResourceClient) managedSubresource(c change) subresource {
 	if r.kind.ofScale() {
 		return throughScale
 	}
 	return c.through
 }
 
-// through begins a change through a subresource, if the resource has it.
-func (r ResourceClient) through(name string, sub []string) (change, error) {
+// changeThrough begins a change through a subresource, if the resource has it.
+func (r ResourceClient) changeThrough(name string, sub []string) (change, error) {
 	c := change{namespace: r.namespace}
 	if len(sub) == 0 {
 		return c, nil
@@ -262,20 +262,20 @@ func (r ResourceClient) through(name string, sub []string) (change, error) {
 // Delete deletes an object, or says that it is to go.
 func (r ResourceClient) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) (Result, error) {
 	if r.c.interceptor != nil {
-		return r.intercept(r.asked("delete", name, opts), func(r ResourceClient) (Result, error) { return r.Delete(ctx, name, opts) })
+		return r.intercept(r.interceptedRequest("delete", name, opts), func(r ResourceClient) (Result, error) { return r.Delete(ctx, name, opts) })
 	}
 	return r.write(ctx, r.request("delete", name), func() (written, error) {
-		return r.c.server.remove(r.stored(), r.namespace, name, opts)
+		return r.c.server.remove(r.storedKind(), r.namespace, name, opts)
 	})
 }
 
 // DeleteCollection deletes the objects that are selected, one after the other in order, and returns them as they were
 // found.
-func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, sel metav1.ListOptions) (Listed, error) {
+func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, sel metav1.ListOptions) (ObjectList, error) {
 	if r.c.interceptor != nil {
-		what := r.asked("deletecollection", "", opts)
-		what.Selection = sel
-		return r.interceptList(what, func(r ResourceClient) (Listed, error) { return r.DeleteCollection(ctx, opts, sel) })
+		what := r.interceptedRequest("deletecollection", "", opts)
+		what.ListOptions = sel
+		return r.interceptList(what, func(r ResourceClient) (ObjectList, error) { return r.DeleteCollection(ctx, opts, sel) })
 	}
 	var all listed
 	err := r.c.call(ctx, r.request("deletecollection", ""), func() trace.Outcome {
@@ -287,32 +287,32 @@ func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.Delete
 			return trace.Outcome{Err: err}
 		}
 		for _, obj := range all.objects {
-			_, err := r.c.server.remove(r.stored(), obj.GetNamespace(), obj.GetName(), opts)
+			_, err := r.c.server.remove(r.storedKind(), obj.GetNamespace(), obj.GetName(), opts)
 			if err != nil && !apierrors.IsNotFound(err) {
 				return trace.Outcome{Err: err}
 			}
 		}
 		return trace.Outcome{Detail: strconv.Itoa(len(all.objects)) + " items"}
 	})
-	return r.found(all), err
+	return r.objectList(all), err
 }
 
-// found shows what a list found.
-func (r ResourceClient) found(all listed) Listed {
-	if r.kind.show != nil {
+// objectList shows what a list found.
+func (r ResourceClient) objectList(all listed) ObjectList {
+	if r.kind.fromStored != nil {
 		shown := make([]Object, len(all.objects))
 		for i, obj := range all.objects {
-			shown[i] = r.kind.show(obj)
+			shown[i] = r.kind.fromStored(obj)
 		}
 		all.objects = shown
 	}
-	return Listed{ListMeta: all.meta, Objects: all.objects}
+	return ObjectList{ListMeta: all.meta, Objects: all.objects}
 }
 
 // Get reads an object.
 func (r ResourceClient) Get(ctx context.Context, name string, opts metav1.GetOptions) (Object, error) {
 	if r.c.interceptor != nil {
-		done, err := r.intercept(r.asked("get", name, opts), func(r ResourceClient) (Result, error) {
+		done, err := r.intercept(r.interceptedRequest("get", name, opts), func(r ResourceClient) (Result, error) {
 			obj, err := r.Get(ctx, name, opts)
 			return Result{Object: obj}, err
 		})
@@ -321,7 +321,7 @@ func (r ResourceClient) Get(ctx context.Context, name string, opts metav1.GetOpt
 	var obj Object
 	err := r.c.call(ctx, r.request("get", name), func() trace.Outcome {
 		var err error
-		if obj, err = r.c.server.get(r.stored(), r.namespace, name, opts); err != nil {
+		if obj, err = r.c.server.get(r.storedKind(), r.namespace, name, opts); err != nil {
 			return trace.Outcome{Err: err}
 		}
 		return trace.Outcome{Detail: "rv=" + obj.GetResourceVersion()}
@@ -329,15 +329,15 @@ func (r ResourceClient) Get(ctx context.Context, name string, opts metav1.GetOpt
 	if err != nil {
 		return nil, err
 	}
-	return r.shown(obj), nil
+	return r.fromStored(obj), nil
 }
 
 // List lists the objects that are selected, at one revision.
-func (r ResourceClient) List(ctx context.Context, opts metav1.ListOptions) (Listed, error) {
+func (r ResourceClient) List(ctx context.Context, opts metav1.ListOptions) (ObjectList, error) {
 	if r.c.interceptor != nil {
-		what := r.asked("list", "", opts)
-		what.Selection = opts
-		return r.interceptList(what, func(r ResourceClient) (Listed, error) { return r.List(ctx, opts) })
+		what := r.interceptedRequest("list", "", opts)
+		what.ListOptions = opts
+		return r.interceptList(what, func(r ResourceClient) (ObjectList, error) { return r.List(ctx, opts) })
 	}
 	var all listed
 	err := r.c.call(ctx, r.request("list", ""), func() trace.Outcome {
@@ -347,7 +347,7 @@ func (r ResourceClient) List(ctx context.Context, opts metav1.ListOptions) (List
 		}
 		return trace.Outcome{Detail: strconv.Itoa(len(all.objects)) + " items rv=" + all.meta.ResourceVersion}
 	})
-	return r.found(all), err
+	return r.objectList(all), err
 }
 
 // Watch begins to tell of the changes of the objects that are selected. An error that is 410 Expired, or 504
@@ -358,7 +358,7 @@ func (r ResourceClient) Watch(ctx context.Context, opts metav1.ListOptions) (*Cu
 		var err error
 		c, err = r.c.server.newCursor(r.kind, r.namespace, &opts)
 		if c != nil {
-			c.gate, _ = r.c.caller.(sim.Gate)
+			c.gate, _ = r.c.caller.(sim.ContextCaller)
 		}
 		out := trace.Outcome{Err: err}
 		if opts.ResourceVersion != "" {
@@ -369,14 +369,16 @@ func (r ResourceClient) Watch(ctx context.Context, opts metav1.ListOptions) (*Cu
 	return c, err
 }
 
-// Act creates a subresource that is nothing but something done to an object: a Binding or an Eviction of a pod, a
+// CreateSubresource creates a subresource that is nothing but something done to an object: a Binding or an Eviction of a pod, a
 // TokenRequest of a service account. body is of the subresource's Go type.
-func (r ResourceClient) Act(ctx context.Context, name, sub string, body runtime.Object, opts metav1.CreateOptions) (runtime.Object, error) {
+func (r ResourceClient) CreateSubresource(ctx context.Context, name, sub string, body runtime.Object, opts metav1.CreateOptions) (runtime.Object, error) {
 	if by := r.c.interceptor; by != nil {
-		what := r.asked("create", name, opts, sub)
+		what := r.interceptedRequest("create", name, opts, sub)
 		body = body.DeepCopyObject()
 		what.Body = body
-		return by.Intercept(what, func() (runtime.Object, error) { return r.direct().Act(ctx, name, sub, body, opts) })
+		return by.Intercept(what, func() (runtime.Object, error) {
+			return r.withoutInterceptor().CreateSubresource(ctx, name, sub, body, opts)
+		})
 	}
 	a, ok := r.kind.actions[sub]
 	if !ok {

@@ -33,7 +33,7 @@ func (r review) resource() string { return strings.ToLower(r.gvk.Kind) + "s" }
 
 // reviews are the questions that the server answers, in the order of discovery.
 var reviews = []review{
-	{authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"), false, answerWho},
+	{authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"), false, answerSelfSubject},
 	{authenticationv1.SchemeGroupVersion.WithKind("TokenReview"), false, answerToken},
 	{authorizationv1.SchemeGroupVersion.WithKind("LocalSubjectAccessReview"), true, answerLocalAccess},
 	{authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"), false, answerSelfAccess},
@@ -55,8 +55,8 @@ func (c *Clientset) AsUser(user authenticationv1.UserInfo) *Clientset {
 	return &out
 }
 
-// who is the client's user.
-func (c *Clientset) who() authenticationv1.UserInfo {
+// userInfo is the client's user.
+func (c *Clientset) userInfo() authenticationv1.UserInfo {
 	if c.user != nil {
 		return *c.user.DeepCopy()
 	}
@@ -88,10 +88,10 @@ func (c *Clientset) Review(ctx context.Context, r schema.GroupVersionResource, n
 	return asked, nil
 }
 
-func answerWho(c *Clientset, _ string, asked runtime.Object) error {
+func answerSelfSubject(c *Clientset, _ string, asked runtime.Object) error {
 	r := asked.(*authenticationv1.SelfSubjectReview)
 	r.CreationTimestamp = c.server.timestamp()
-	r.Status = authenticationv1.SelfSubjectReviewStatus{UserInfo: c.who()}
+	r.Status = authenticationv1.SelfSubjectReviewStatus{UserInfo: c.userInfo()}
 	return nil
 }
 
@@ -100,7 +100,7 @@ func answerToken(c *Clientset, _ string, asked runtime.Object) error {
 	if r.Spec.Token == "" {
 		return apierrors.NewBadRequest("token is required for TokenReview in authentication")
 	}
-	r.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: c.who(), Audiences: r.Spec.Audiences}
+	r.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: c.userInfo(), Audiences: r.Spec.Audiences}
 	if len(r.Status.Audiences) == 0 {
 		r.Status.Audiences = []string{issuer}
 	}

@@ -51,9 +51,9 @@ func newScale(of *kind) *kind {
 	k := newKind(rule[*autoscalingv1.Scale]{
 		resource: of.resource, gvk: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), namespaced: true,
 	}, func(metav1.ListMeta, []autoscalingv1.Scale) runtime.Object { panic("fake: there is no list of Scales") })
-	k.id, k.of = of.id, of
+	k.id, k.base = of.id, of
 	k.scaledBy = managedfields.ResourcePathMappings{of.gvk.GroupVersion().String(): fieldpath.MakePathOrDie("spec", "replicas")}
-	k.show = func(stored Object) Object {
+	k.fromStored = func(stored Object) Object {
 		is, m := scaledOf(stored), metaOf(stored)
 		return &autoscalingv1.Scale{
 			ObjectMeta: metav1.ObjectMeta{
@@ -64,7 +64,7 @@ func newScale(of *kind) *kind {
 			Status: autoscalingv1.ScaleStatus{Replicas: is.replicas, Selector: is.selector},
 		}
 	}
-	k.take = func(shown, stored Object) (Object, error) {
+	k.toStored = func(shown, stored Object) (Object, error) {
 		scale := shown.(*autoscalingv1.Scale)
 		if err := k.checkScale(scale, stored); err != nil {
 			return nil, err
@@ -85,7 +85,7 @@ func (k *kind) checkScale(scale *autoscalingv1.Scale, stored Object) error {
 		})
 	}
 	if uid := scale.UID; uid != "" && uid != stored.GetUID() {
-		return apierrors.NewConflict(k.of.groupResource(), scale.Name, preconditionError("UID", uid, stored.GetUID()))
+		return apierrors.NewConflict(k.base.groupResource(), scale.Name, preconditionError("UID", uid, stored.GetUID()))
 	}
 	return nil
 }
@@ -106,11 +106,11 @@ func (k *kind) takeManaged(obj, stored Object, scale *autoscalingv1.Scale) error
 
 // scaleHandler turns the managed fields of a thing that scales into those of its Scale and back.
 func (k *kind) scaleHandler(stored Object) *managedfields.ScaleHandler {
-	return managedfields.NewScaleHandler(stored.GetManagedFields(), k.of.gvk.GroupVersion(), k.scaledBy)
+	return managedfields.NewScaleHandler(stored.GetManagedFields(), k.base.gvk.GroupVersion(), k.scaledBy)
 }
 
 // ofScale tells whether a kind shows another one as a Scale.
-func (k *kind) ofScale() bool { return k.of != nil && k.of.scale == k }
+func (k *kind) ofScale() bool { return k.base != nil && k.base.scale == k }
 
 // scales is what the clients of resources with a /scale have besides.
 type scales struct{ ResourceClient }

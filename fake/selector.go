@@ -36,12 +36,12 @@ func newSelector(k *kind, namespace string, opts *metav1.ListOptions) (selector,
 			return sel, apierrors.NewBadRequest(err.Error())
 		}
 		probe := k.empty()
-		if k.of != nil {
-			probe = k.of.empty() // it is selected by what is stored
+		if k.base != nil {
+			probe = k.base.empty() // it is selected by what is stored
 		}
 		for _, r := range f.Requirements() {
 			if _, ok := k.field(probe, r.Field); !ok {
-				return sel, apierrors.NewBadRequest(k.strange(r.Field))
+				return sel, apierrors.NewBadRequest(k.fieldError(r.Field))
 			}
 		}
 		sel.required = f.Requirements()
@@ -49,8 +49,8 @@ func newSelector(k *kind, namespace string, opts *metav1.ListOptions) (selector,
 	return sel, nil
 }
 
-// strangeField is what the real server says of a field one cannot select by, where a kind has no list of its own.
-func strangeField(label string) string {
+// unknownField is what the real server says of a field one cannot select by, where a kind has no list of its own.
+func unknownField(label string) string {
 	return fmt.Sprintf("%q is not a known field selector: only %q, %q", label, "metadata.name", "metadata.namespace")
 }
 

@@ -29,9 +29,9 @@ type Config struct {
 	Now        func() time.Time // the world's time; required
 	Namespaces []string         // to begin with, besides default, kube-system, kube-public and kube-node-lease
 	RootCA     string           // what kube-root-ca.crt holds in these, PEM. "": NoRootCA
-	// Empty leaves the namespaces without the ServiceAccount default and the ConfigMap kube-root-ca.crt, which controllers
+	// SkipBootstrap leaves the namespaces without the ServiceAccount default and the ConfigMap kube-root-ca.crt, which controllers
 	// make in a real cluster.
-	Empty bool
+	SkipBootstrap bool
 
 	// TrackManagedFields keeps managed fields of every object from its creation on, as the real server does, which makes
 	// a write take ten times as long. Otherwise they are kept from an object's first server-side apply on.
@@ -58,11 +58,11 @@ type Server struct {
 	names     uint64 // guarded by counters: how many were generated
 	addresses uint64 // guarded by counters: how many services got one
 
-	hooks     sync.RWMutex
-	onCommit  []func(Commit)              // guarded by hooks
-	follow    []func(Commit)              // guarded by hooks
-	factories map[*sim.Component]*factory // guarded by hooks
-	surveyors []*sim.Component            // guarded by hooks: who wants to know of resources that come and go
+	hooks            sync.RWMutex
+	onCommit         []func(Commit)            // guarded by hooks
+	afterCommit      []func(Commit)            // guarded by hooks
+	factories        map[*sim.Process]*factory // guarded by hooks
+	metadataWatchers []*sim.Process            // guarded by hooks: who wants to know of resources that come and go
 }
 
 // Commit is one change of the store. The objects are the stored ones: read-only.
@@ -80,7 +80,7 @@ func NewServer(cfg Config) *Server {
 		now:       cfg.Now,
 		track:     cfg.TrackManagedFields,
 		history:   history{events: cmp.Or(cfg.HistoryEvents, historyEvents), age: cfg.HistoryAge},
-		factories: map[*sim.Component]*factory{},
+		factories: map[*sim.Process]*factory{},
 	}
 	s.catalog.Store(newCatalog(s.history))
 	for _, name := range []string{
@@ -92,8 +92,8 @@ func NewServer(cfg Config) *Server {
 	for _, name := range cfg.Namespaces {
 		s.addNamespace(name)
 	}
-	if !cfg.Empty {
-		s.furnish(cmp.Or(cfg.RootCA, NoRootCA))
+	if !cfg.SkipBootstrap {
+		s.bootstrap(cmp.Or(cfg.RootCA, NoRootCA))
 	}
 	return s
 }
@@ -150,7 +150,7 @@ func (s *Server) Revision() int64 {
 func (s *Server) Compact(resources ...string) {
 	if len(resources) == 0 {
 		for _, k := range s.catalog.Load().kinds {
-			if k.of == nil {
+			if k.base == nil {
 				resources = append(resources, k.id)
 			}
 		}

@@ -12,12 +12,12 @@ import (
 var storageKinds = []*kind{
 	newKind(rule[*storagev1.StorageClass]{
 		resource: "storageclasses", gvk: storagev1.SchemeGroupVersion.WithKind("StorageClass"),
-		short:          []string{"sc"},
-		defaults:       defaultClass,
-		validateCreate: validateClass,
-		validateUpdate: validateClassUpdate,
-		unconditional:  true,
-		warn:           warnClass,
+		short:                    []string{"sc"},
+		defaults:                 defaultClass,
+		validateCreate:           validateClass,
+		validateUpdate:           validateClassUpdate,
+		allowUnconditionalUpdate: true,
+		warn:                     warnClass,
 	}, func(m metav1.ListMeta, items []storagev1.StorageClass) runtime.Object {
 		return &storagev1.StorageClassList{ListMeta: m, Items: items}
 	}),
@@ -57,19 +57,19 @@ var storageKinds = []*kind{
 
 	newKind(rule[*storagev1.CSIStorageCapacity]{
 		resource: "csistoragecapacities", gvk: storagev1.SchemeGroupVersion.WithKind("CSIStorageCapacity"), namespaced: true,
-		goesAsStatus:   true,
-		validateCreate: validateStorageCapacity,
-		validateUpdate: validateStorageCapacityUpdate,
+		deleteReturnsStatus: true,
+		validateCreate:      validateStorageCapacity,
+		validateUpdate:      validateStorageCapacityUpdate,
 	}, func(m metav1.ListMeta, items []storagev1.CSIStorageCapacity) runtime.Object {
 		return &storagev1.CSIStorageCapacityList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*storagev1.VolumeAttributesClass]{
 		resource: "volumeattributesclasses", gvk: storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"),
-		short:          []string{"vac"},
-		unconditional:  true,
-		validateCreate: validateAttributesClass,
-		validateUpdate: validateAttributesClassUpdate,
+		short:                    []string{"vac"},
+		allowUnconditionalUpdate: true,
+		validateCreate:           validateAttributesClass,
+		validateUpdate:           validateAttributesClassUpdate,
 	}, func(m metav1.ListMeta, items []storagev1.VolumeAttributesClass) runtime.Object {
 		return &storagev1.VolumeAttributesClassList{ListMeta: m, Items: items}
 	}),

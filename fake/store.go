@@ -25,7 +25,7 @@ type table struct {
 
 // reader is a component that has a view of a resource.
 type reader struct {
-	component *sim.Component
+	component *sim.Process
 	wake      func() // tells it that there is an event
 }
 
@@ -40,8 +40,8 @@ func (s *Server) lookup(t *table, key string) Object {
 	return obj
 }
 
-// holds returns how many objects there are of the resource.
-func (s *Server) holds(t *table) int {
+// count returns how many objects there are of the resource.
+func (s *Server) count(t *table) int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return t.objects.Len()
@@ -113,7 +113,7 @@ func (s *Server) commit(t *table, kind watch.EventType, key string, before, afte
 		r.wake()
 	}
 	s.hooks.RLock()
-	hooks, follow := s.onCommit, s.follow
+	hooks, follow := s.onCommit, s.afterCommit
 	s.hooks.RUnlock()
 	told := Commit{Resource: t.kind.id, Type: kind, Before: before, After: after, Revision: revision}
 	for _, f := range hooks {
@@ -138,9 +138,9 @@ func (s *Server) read(t *table, position int64) (*event, reading) {
 	return nil, readNothing
 }
 
-// upTo returns the revision up to which a reader at a position has been told everything, and false if there is more to
+// caughtUp returns the revision up to which a reader at a position has been told everything, and false if there is more to
 // be told.
-func (s *Server) upTo(t *table, position int64) (int64, bool) {
+func (s *Server) caughtUp(t *table, position int64) (int64, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.revision, t.log.end.Load() <= position
@@ -168,30 +168,30 @@ func (s *Server) wait(t *table, position int64) <-chan struct{} {
 	return t.changed
 }
 
-// join registers a component that has a view of the resource.
-func (s *Server) join(t *table, r reader) {
+// addReader registers a component that has a view of the resource.
+func (s *Server) addReader(t *table, r reader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.readers = append(t.readers, r) // what a commit has of it ends before
 }
 
-// leave takes a component out of the readers of a resource.
-func (s *Server) leave(t *table, c *sim.Component) {
+// removeReader takes a component out of the readers of a resource.
+func (s *Server) removeReader(t *table, c *sim.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.readers = slices.DeleteFunc(slices.Clone(t.readers), func(r reader) bool { return r.component == c })
 }
 
-// Forget lets go of a component that has stopped: its views and its survey are moved no more, and nothing wakes it.
+// RemoveComponent lets go of a component that has stopped: its views and its survey are moved no more, and nothing wakes it.
 // Another component, which may have its name, starts with none.
-func (s *Server) Forget(c *sim.Component) {
+func (s *Server) RemoveComponent(c *sim.Process) {
 	for _, t := range s.catalog.Load().tables() {
-		s.leave(t, c)
+		s.removeReader(t, c)
 	}
 	s.hooks.Lock()
 	defer s.hooks.Unlock()
 	delete(s.factories, c)
-	s.surveyors = slices.DeleteFunc(slices.Clone(s.surveyors), func(r *sim.Component) bool { return r == c })
+	s.metadataWatchers = slices.DeleteFunc(slices.Clone(s.metadataWatchers), func(r *sim.Process) bool { return r == c })
 }
 
 // stateAt returns an object as it was at a position of the log, or nil, and false if that cannot be known any more.

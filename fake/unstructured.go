@@ -15,8 +15,8 @@ import (
 
 // untyped gives an object as a dynamic client has it. It shares nothing that can be changed.
 func untyped(obj runtime.Object, gvk schema.GroupVersionKind) (*unstructured.Unstructured, error) {
-	if c, ok := obj.(*Custom); ok {
-		return c.DeepCopyObject().(*Custom).in(gvk).Unstructured()
+	if c, ok := obj.(*CustomObject); ok {
+		return c.DeepCopyObject().(*CustomObject).in(gvk).Unstructured()
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
@@ -28,7 +28,7 @@ func untyped(obj runtime.Object, gvk schema.GroupVersionKind) (*unstructured.Uns
 }
 
 // in says of an object of a custom resource which version it is in.
-func (c *Custom) in(gvk schema.GroupVersionKind) *Custom {
+func (c *CustomObject) in(gvk schema.GroupVersionKind) *CustomObject {
 	c.APIVersion, c.Kind = gvk.ToAPIVersionAndKind()
 	return c
 }
@@ -61,8 +61,8 @@ func unconvertible(is schema.GroupVersionKind, wanted string, err error) error {
 }
 
 // customFrom reads an object of a custom resource, of which the content stays as it is.
-func (k *kind) customFrom(u *unstructured.Unstructured, validation string) (*Custom, error) {
-	c := (&Custom{}).in(u.GroupVersionKind())
+func (k *kind) customFrom(u *unstructured.Unstructured, validation string) (*CustomObject, error) {
+	c := (&CustomObject{}).in(u.GroupVersionKind())
 	if head, ok := u.Object["metadata"].(map[string]any); ok {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(head, &c.ObjectMeta); err != nil {
 			return nil, unconvertible(u.GroupVersionKind(), k.gvk.Kind, err)
@@ -72,10 +72,10 @@ func (k *kind) customFrom(u *unstructured.Unstructured, validation string) (*Cus
 	for _, name := range []string{"apiVersion", "kind", "metadata"} {
 		delete(c.Content, name)
 	}
-	if validation != metav1.FieldValidationStrict || k.custom.Unknown == nil {
+	if validation != metav1.FieldValidationStrict || k.custom.UnknownFields == nil {
 		return c, nil
 	}
-	if paths := k.custom.Unknown(c); len(paths) > 0 {
+	if paths := k.custom.UnknownFields(c); len(paths) > 0 {
 		errs := make([]error, len(paths))
 		for i, path := range paths {
 			errs[i] = fmt.Errorf("unknown field %q", strings.TrimPrefix(path, "."))
@@ -86,7 +86,7 @@ func (k *kind) customFrom(u *unstructured.Unstructured, validation string) (*Cus
 }
 
 // untypedList gives a list as a dynamic client has it.
-func (r ResourceClient) untypedList(all Listed) (*unstructured.UnstructuredList, error) {
+func (r ResourceClient) untypedList(all ObjectList) (*unstructured.UnstructuredList, error) {
 	gvk := r.GroupVersionKind()
 	out := &unstructured.UnstructuredList{Object: map[string]any{}, Items: make([]unstructured.Unstructured, len(all.Objects))}
 	out.SetGroupVersionKind(gvk.GroupVersion().WithKind(r.kind.listKind()))
@@ -111,10 +111,10 @@ func (k *kind) listKind() string {
 	return k.gvk.Kind + "List"
 }
 
-// strangeVersion is the answer to a body of another version than the request's.
+// versionMismatch is the answer to a body of another version than the request's.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers create.go.
-func strangeVersion(is, wanted schema.GroupVersion) error {
+func versionMismatch(is, wanted schema.GroupVersion) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", is, wanted))
 }
 

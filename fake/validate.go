@@ -106,11 +106,11 @@ func immutable(is, was any, path *field.Path) field.ErrorList {
 	if equality.Semantic.DeepEqual(is, was) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, told(is), immutableMsg)}
+	return field.ErrorList{field.Invalid(path, errorValue(is), immutableMsg)}
 }
 
-// told is a value as an error tells it.
-func told(value any) any {
+// errorValue is a value as an error tells it.
+func errorValue(value any) any {
 	switch reflect.Indirect(reflect.ValueOf(value)).Kind() {
 	case reflect.Struct, reflect.Slice:
 		return goFields{value}

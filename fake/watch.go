@@ -31,8 +31,8 @@ type Cursor struct {
 	due       time.Time // when it is to hear the next time
 	ends      time.Time // when the watch ends; zero: who knows
 
-	gate    sim.Gate // what events go through before they are shown. nil: nothing
-	initial int      // how many went ahead of the bookmark; see Arrive
+	gate    sim.ContextCaller // what events go through before they are shown. nil: nothing
+	initial int               // how many went ahead of the bookmark; see Arrive
 }
 
 const (
@@ -108,8 +108,8 @@ func (c *Cursor) resume(revision int64) error {
 // Next returns the next event wanted, if there is one yet. The objects are read-only. The error is 410 Expired.
 func (c *Cursor) Next() (watch.Event, bool, error) {
 	e, ok, err := c.next()
-	if ok && c.selector.kind.show != nil && e.Type != watch.Bookmark {
-		e.Object = c.selector.kind.show(e.Object.(Object))
+	if ok && c.selector.kind.fromStored != nil && e.Type != watch.Bookmark {
+		e.Object = c.selector.kind.fromStored(e.Object.(Object))
 	}
 	return e, ok, err
 }
@@ -149,7 +149,7 @@ func (c *Cursor) progress() (watch.Event, bool) {
 	if now.Before(c.due) {
 		return watch.Event{}, false
 	}
-	revision, ok := c.server.upTo(c.table, c.position)
+	revision, ok := c.server.caughtUp(c.table, c.position)
 	if !ok {
 		return watch.Event{}, false // due still, after what has come
 	}
@@ -265,7 +265,7 @@ func (p *pump) run(ctx context.Context, c *Cursor) error {
 			return err
 		}
 		if ok {
-			if !c.Arrive(ctx, e) {
+			if !c.PassGate(ctx, e) {
 				return nil
 			}
 			if e.Object, err = p.show(e.Object.(Object)); err != nil {

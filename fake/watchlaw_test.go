@@ -25,8 +25,8 @@ type cursor interface {
 	Next() (watch.Event, bool, error)
 }
 
-// told is an event, as far as the laws go.
-type told struct {
+// errorValue is an event, as far as the laws go.
+type errorValue struct {
 	kind     watch.EventType
 	revision int64
 	name     string
@@ -38,7 +38,7 @@ type told struct {
 type session struct {
 	selector string
 	from     int64 // what happened before is known; -1: it begins with what is there
-	events   []told
+	events   []errorValue
 	drained  bool // it told all there was to tell
 }
 
@@ -65,14 +65,14 @@ func (h history) state(selector string, at int64) map[string]int64 {
 }
 
 // after is what a watch has to tell of what happened after a revision.
-func (h history) after(selector string, from int64) []told {
-	var all []told
+func (h history) after(selector string, from int64) []errorValue {
+	var all []errorValue
 	for _, c := range h.commits {
 		if c.Revision <= from {
 			continue
 		}
 		is, was := c.Type != watch.Deleted && selects(selector, c.After), selects(selector, c.Before)
-		e := told{kind: watch.Modified, revision: c.Revision, name: c.After.GetName(), selected: true}
+		e := errorValue{kind: watch.Modified, revision: c.Revision, name: c.After.GetName(), selected: true}
 		switch {
 		case is && !was:
 			e.kind = watch.Added
@@ -106,7 +106,7 @@ func (h history) broken(s session) []string {
 }
 
 // begun takes the beginning off a session: what was there, what came then, and from which revision on.
-func (s session) begun(laws map[string]bool) (map[string]int64, []told, int64) {
+func (s session) begun(laws map[string]bool) (map[string]int64, []errorValue, int64) {
 	if s.from >= 0 {
 		return nil, s.events, s.from
 	}
@@ -127,8 +127,8 @@ func (s session) begun(laws map[string]bool) (map[string]int64, []told, int64) {
 }
 
 // follow holds events against what they should be.
-func (h history) follow(s session, laws map[string]bool, state map[string]int64, events []told, from int64, want []told) {
-	seen := map[told]bool{}
+func (h history) follow(s session, laws map[string]bool, state map[string]int64, events []errorValue, from int64, want []errorValue) {
+	seen := map[errorValue]bool{}
 	last, bookmark := from, from
 	for i, e := range events {
 		if e.kind == watch.Bookmark {
@@ -138,10 +138,10 @@ func (h history) follow(s session, laws map[string]bool, state map[string]int64,
 			bookmark = max(bookmark, e.revision)
 			continue
 		}
-		if seen[told{revision: e.revision, name: e.name}] {
+		if seen[errorValue{revision: e.revision, name: e.name}] {
 			laws["unique"] = true
 		}
-		seen[told{revision: e.revision, name: e.name}] = true
+		seen[errorValue{revision: e.revision, name: e.name}] = true
 		if e.revision < last {
 			laws["ordered"] = true
 		}
@@ -166,7 +166,7 @@ func (h history) follow(s session, laws map[string]bool, state map[string]int64,
 		}
 	}
 	for _, w := range want {
-		if w.revision <= last && !seen[told{revision: w.revision, name: w.name}] {
+		if w.revision <= last && !seen[errorValue{revision: w.revision, name: w.name}] {
 			laws["reliable"] = true
 		}
 	}
@@ -199,10 +199,10 @@ func (w *watcher) read(rt *rapid.T, n int) bool {
 	return false
 }
 
-func (h history) told(selector string, e watch.Event) told {
+func (h history) told(selector string, e watch.Event) errorValue {
 	obj := e.Object.(fake.Object)
 	revision, _ := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
-	out := told{kind: e.Type, revision: revision, name: obj.GetName(), selected: selects(selector, obj)}
+	out := errorValue{kind: e.Type, revision: revision, name: obj.GetName(), selected: selects(selector, obj)}
 	if e.Type != watch.Deleted {
 		return out
 	}
@@ -271,7 +271,7 @@ func interleave(rt *rapid.T, ctx context.Context) (history, []session) {
 				w.drained = false
 				open = slices.Delete(open, i, i+1)
 				done = append(done, w.session)
-				if last := w.events[len(w.events)-1]; w.from >= 0 || slices.ContainsFunc(w.events, func(e told) bool { return e.kind == watch.Bookmark }) {
+				if last := w.events[len(w.events)-1]; w.from >= 0 || slices.ContainsFunc(w.events, func(e errorValue) bool { return e.kind == watch.Bookmark }) {
 					begin(w.selector, last.revision)
 				}
 			}

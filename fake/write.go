@@ -130,7 +130,7 @@ const (
 type verdict int
 
 const (
-	verdictPut    verdict = iota // store it
+	verdictStore  verdict = iota // store it
 	verdictKeep                  // leave what is stored
 	verdictRemove                // remove what is stored
 )
@@ -141,7 +141,7 @@ func (s *Server) update(k *kind, c change) (written, error) {
 	for {
 		stored := s.lookup(t, key)
 		old := k.read(stored)
-		if old == nil && !c.create && !(c.whole && k.createOnUpdate) {
+		if old == nil && !c.create && !(c.whole && k.allowCreateOnUpdate) {
 			return written{}, apierrors.NewNotFound(k.groupResource(), c.name)
 		}
 		obj, err := c.make(old)
@@ -200,12 +200,12 @@ func (s *Server) prepareUpdate(k *kind, c change, obj, old Object) (Object, verd
 	}
 	keepTimes(obj, old)
 	switch {
-	case last(m, was) && finalized(obj):
+	case isLastUpdate(m, was) && hasNoSpecFinalizers(obj):
 		return obj, verdictRemove, nil
 	case maps.Equal(m.Annotations, was.Annotations) && same(obj, old):
 		return obj, verdictKeep, nil
 	default:
-		return obj, verdictPut, nil
+		return obj, verdictStore, nil
 	}
 }
 
@@ -249,7 +249,7 @@ func preconditions(k *kind, c change, m, was *metav1.ObjectMeta) error {
 			return internalError(err.Error())
 		}
 		return apierrors.NewConflict(k.groupResource(), m.Name, errors.New(staleMsg))
-	case k.unconditional:
+	case k.allowUnconditionalUpdate:
 		m.ResourceVersion = was.ResourceVersion
 		return nil
 	default:
@@ -270,7 +270,7 @@ func split(k *kind, obj, old Object, status bool) Object {
 	}
 	to := k.shallow(old)
 	k.copyStatus(to, obj)
-	if k.statusMeta {
+	if k.statusUpdatesMetadata {
 		*metaOf(to) = *metaOf(obj)
 	} else {
 		to.SetResourceVersion(obj.GetResourceVersion())
@@ -293,14 +293,14 @@ func keepMeta(m, was *metav1.ObjectMeta) {
 	}
 }
 
-// last tells whether an update takes away what kept a deleted object from going.
-func last(m, was *metav1.ObjectMeta) bool {
+// isLastUpdate tells whether an update takes away what kept a deleted object from going.
+func isLastUpdate(m, was *metav1.ObjectMeta) bool {
 	return len(m.Finalizers) == 0 && was.DeletionTimestamp != nil &&
 		(was.DeletionGracePeriodSeconds == nil || *was.DeletionGracePeriodSeconds == 0)
 }
 
-// finalized tells whether nothing but its metadata's finalizers keeps an object. A namespace has others.
-func finalized(obj Object) bool {
+// hasNoSpecFinalizers tells whether nothing but its metadata's finalizers keeps an object. A namespace has others.
+func hasNoSpecFinalizers(obj Object) bool {
 	ns, ok := obj.(*corev1.Namespace)
 	return !ok || len(ns.Spec.Finalizers) == 0
 }
@@ -326,8 +326,8 @@ type message interface {
 
 // same tells whether two objects are the same to whoever reads them from the wire.
 func same(a, b any) bool {
-	if c, ok := a.(*Custom); ok {
-		d := b.(*Custom)
+	if c, ok := a.(*CustomObject); ok {
+		d := b.(*CustomObject)
 		return same(&c.ObjectMeta, &d.ObjectMeta) && equality.Semantic.DeepEqual(c.Content, d.Content)
 	}
 	x, y := a.(message), b.(message)

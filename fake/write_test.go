@@ -346,7 +346,7 @@ func TestTrace(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	s := fake.NewServer(fake.Config{Now: host.Now})
-	c, ctx := s.Client(host.Outside()), t.Context()
+	c, ctx := s.Client(host.ExternalCaller()), t.Context()
 	claims := c.CoreV1().PersistentVolumeClaims("default")
 	claim := must[*corev1.PersistentVolumeClaim](t)(claims.Create(ctx, newClaim("a"), metav1.CreateOptions{}))
 	_, _ = claims.Create(ctx, newClaim("", func(c *corev1.PersistentVolumeClaim) { c.GenerateName = "x-" }),

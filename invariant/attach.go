@@ -16,13 +16,13 @@ import (
 
 // What attaches a volume. I16b, I19 and I20 hold one attach/detach controller to its word: two at a time break them.
 var attachRules = []Rule{
-	{"I15", "a volume for one node attached to two", ofNodes(beginOneNode)},
-	{"I16", "a volume taken away from a node that is well and has it mounted", ofNodes(beginMountedStays)},
-	{"I16b", "an attach of a volume for one node while it is, or may be, attached to another", ofNodes(beginAttachAfterDetach)},
-	{"I19", "a detach begun while the node is told that the volume is attached", ofNodes(beginWithdrawFirst)},
-	{"I20", "a node told that a volume is attached that is not", ofNodes(beginListedIsAttached)},
-	{"I21", "an attachment that does not have the name of its volume, driver and node", ofNodes(beginAttachmentName)},
-	{"I22", "a detach of what is attached and nobody wants detached", ofNodes(beginDetachAsked)},
+	{"I15", "a volume for one node attached to two", nodeRule(beginOneNode)},
+	{"I16", "a volume taken away from a node that is well and has it mounted", nodeRule(beginMountedStays)},
+	{"I16b", "an attach of a volume for one node while it is, or may be, attached to another", nodeRule(beginAttachAfterDetach)},
+	{"I19", "a detach begun while the node is told that the volume is attached", nodeRule(beginWithdrawFirst)},
+	{"I20", "a node told that a volume is attached that is not", nodeRule(beginListedIsAttached)},
+	{"I21", "an attachment that does not have the name of its volume, driver and node", nodeRule(beginAttachmentName)},
+	{"I22", "a detach of what is attached and nobody wants detached", nodeRule(beginDetachAsked)},
 }
 
 // unmountWait is how long the attach/detach controller waits for a node that is not ready, before it detaches what is
@@ -37,7 +37,7 @@ func beginOneNode(c *Checker) watcher {
 		return watcher{}
 	}
 	return watcher{call: func(r trace.Record) {
-		if r.Verb != "ControllerPublishVolume" || !Effective(r) {
+		if r.Verb != "ControllerPublishVolume" || !tookEffect(r) {
 			return
 		}
 		call := deviceCallOf(r)
@@ -293,7 +293,7 @@ func beginDetachAsked(c *Checker) watcher {
 		return watcher{}
 	}
 	return watcher{call: func(r trace.Record) {
-		if r.Verb != "ControllerUnpublishVolume" || !Effective(r) {
+		if r.Verb != "ControllerUnpublishVolume" || !tookEffect(r) {
 			return
 		}
 		call := deviceCallOf(r)

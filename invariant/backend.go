@@ -107,8 +107,8 @@ const (
 	dataRecycled dataVerb = "recycled" // what is in the volume is removed, as for its next claim
 )
 
-// gone tells whether the data is there no more.
-func (v dataVerb) gone() bool { return v == dataDeleted || v == dataRecycled }
+// removesData tells whether the data is there no more.
+func (v dataVerb) removesData() bool { return v == dataDeleted || v == dataRecycled }
 
 // dataVerbs are the calls by which data comes and goes.
 var dataVerbs = map[string]dataVerb{

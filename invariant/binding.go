@@ -18,9 +18,9 @@ import (
 var bindingRules = []Rule{
 	{"I1", "two volumes bound to one claim", beginOneVolume},
 	{"I2", "a volume that passes from one claim to another without being free between", beginOneClaim},
-	{"I3", "a claim bound to a volume that is not bound to it", beginMutual},
-	{"I4", "a phase Bound that nothing bears out", beginBorneOut},
-	{"I7", "a binding or a volume's source that changes", beginFixed},
+	{"I3", "a claim bound to a volume that is not bound to it", beginBoundBothWays},
+	{"I4", "a phase Bound that nothing bears out", beginBoundPhase},
+	{"I7", "a binding or a volume's source that changes", beginImmutable},
 }
 
 // onVolumes makes of a function over a PersistentVolume before and after a commit one over commits. before is nil for a
@@ -86,16 +86,16 @@ type oneVolume struct {
 
 func beginOneVolume(c *Checker) watcher {
 	o := &oneVolume{c, map[types.UID]string{}, map[types.UID][]string{}, map[string]string{}}
-	w := onVolumes(o.see)
+	w := onVolumes(o.observe)
 	w.call = func(r trace.Record) {
-		if strings.HasPrefix(r.Verb, "NodePublish") && Effective(r) {
+		if strings.HasPrefix(r.Verb, "NodePublish") && tookEffect(r) {
 			o.checkMounts(refUID(o.volumeNamed(o.handles[r.Object])))
 		}
 	}
 	return w
 }
 
-func (o *oneVolume) see(before, after *corev1.PersistentVolume) {
+func (o *oneVolume) observe(before, after *corev1.PersistentVolume) {
 	if was := refUID(before); was != "" && was != refUID(after) {
 		o.sharing[was] = slices.DeleteFunc(o.sharing[was], func(name string) bool { return name == before.Name })
 		if len(o.sharing[was]) == 0 {
@@ -126,7 +126,7 @@ func (o *oneVolume) checkBound(v *corev1.PersistentVolume) {
 	if o.bound[ref.UID] == v.Name {
 		return
 	}
-	claim := o.claimMeant(ref)
+	claim := o.claimOfRef(ref)
 	if claim == nil || claim.Spec.VolumeName != v.Name {
 		return
 	}
@@ -180,12 +180,12 @@ func isCompleted(claim *corev1.PersistentVolumeClaim) bool {
 // reservation says for which claim a volume was reserved last.
 type reservation struct{ volume, claim types.UID }
 
-// beginMutual: when a claim's binding is completed, the volume's claimRef has the claim's UID, and as long as the claim is
+// beginBoundBothWays: when a claim's binding is completed, the volume's claimRef has the claim's UID, and as long as the claim is
 // there and not Lost, the volume is not taken from it.
 //
 // A volume that was removed and made anew under its name between the writes of a binding is let pass: neither of the writes
 // could know. The claim is Lost when that is seen, or the binding is repaired.
-func beginMutual(c *Checker) watcher {
+func beginBoundBothWays(c *Checker) watcher {
 	reserved := map[string]reservation{} // by volume name; kept when the volume goes
 	claims := onClaims(func(before, after *corev1.PersistentVolumeClaim) {
 		if before == nil || after == nil || !isCompleted(after) || isCompleted(before) {
@@ -211,7 +211,7 @@ func beginMutual(c *Checker) watcher {
 		if was == "" || was == is {
 			return
 		}
-		claim := c.claimMeant(before.Spec.ClaimRef)
+		claim := c.claimOfRef(before.Spec.ClaimRef)
 		if claim != nil && claim.Spec.VolumeName == after.Name && isCompleted(claim) && claim.Status.Phase != corev1.ClaimLost {
 			c.report("I3", "volume %s was taken from claim %s/%s, which is bound to it", after.Name, claim.Namespace, claim.Name)
 		}
@@ -232,12 +232,12 @@ func holderOf(v *corev1.PersistentVolume) string {
 	}
 }
 
-// beginBorneOut: a volume that becomes Bound has a claimRef with a UID; a claim that becomes Bound is completed and has the
+// beginBoundPhase: a volume that becomes Bound has a claimRef with a UID; a claim that becomes Bound is completed and has the
 // volume's access modes and a capacity, which it keeps while it is Bound.
 //
 // A volume that is Bound may be without a claimRef: unbinding clears it with one write and the phase with the next. A user
 // may edit a volume's access modes, or take the claim's annotation away: that is not looked at.
-func beginBorneOut(c *Checker) watcher {
+func beginBoundPhase(c *Checker) watcher {
 	edited := map[types.UID]bool{} // volumes whose access modes were changed
 	volumes := onVolumes(func(before, after *corev1.PersistentVolume) {
 		if after == nil || before == nil {
@@ -270,8 +270,8 @@ func beginBorneOut(c *Checker) watcher {
 	return onBoth(claims, volumes)
 }
 
-// beginFixed: a claim names one volume all its life, and a volume's source never changes.
-func beginFixed(c *Checker) watcher {
+// beginImmutable: a claim names one volume all its life, and a volume's source never changes.
+func beginImmutable(c *Checker) watcher {
 	return watcher{
 		commits: []string{"persistentvolumeclaims", "persistentvolumes"},
 		commit: func(e fake.Commit) {

@@ -224,7 +224,7 @@ func TestMatchingRule(t *testing.T) {
 
 func TestLostRule(t *testing.T) {
 	lose := func(s *scene) {
-		s.act("pvcontroller/claims", "default/c", func(_ context.Context, client kubernetes.Interface, _ *sim.Component) {
+		s.act("pvcontroller/claims", "default/c", func(_ context.Context, client kubernetes.Interface, _ *sim.Process) {
 			editClaimAs(client, "c", markedLost)
 		})
 	}
@@ -276,7 +276,7 @@ func TestLostRule(t *testing.T) {
 		{"I6", "the informer had the volume, but its key was not taken up", func(s *scene) {
 			s.controller("pvcontroller")
 			s.settle()
-			s.act("pvcontroller/claims", "default/other", func(context.Context, kubernetes.Interface, *sim.Component) {})
+			s.act("pvcontroller/claims", "default/other", func(context.Context, kubernetes.Interface, *sim.Process) {})
 			pair(s)
 			s.settle()
 			lose(s)

@@ -66,7 +66,7 @@ func (o *order) commit(e fake.Commit) {
 
 func (o *order) deliver(r trace.Record) {
 	resource, _, _ := strings.Cut(r.Object, "/")
-	component, strand, _ := strings.Cut(r.Actor, "/")
+	component, strand, _ := strings.Cut(r.Task, "/")
 	kind, _, _ := strings.Cut(strand, " ")
 	_, number, ok := strings.Cut(r.Detail, "rv=")
 	revision, err := strconv.ParseInt(number, 10, 64)

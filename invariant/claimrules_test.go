@@ -16,7 +16,7 @@ import (
 
 // asBinder does something as the PersistentVolume controller does when it syncs claim c.
 func (s *scene) asBinder(do func(client kubernetes.Interface)) {
-	s.act("pvcontroller/claims", "default/c", func(_ context.Context, client kubernetes.Interface, _ *sim.Component) { do(client) })
+	s.act("pvcontroller/claims", "default/c", func(_ context.Context, client kubernetes.Interface, _ *sim.Process) { do(client) })
 }
 
 func (s *scene) class(name string, isDefault bool) {
@@ -63,7 +63,7 @@ func TestClassRule(t *testing.T) {
 			s.controller("pvcontroller")
 			s.settle()
 			s.host.Log().Append(trace.Record{
-				Actor:   "pvcontroller/claims",
+				Task:    "pvcontroller/claims",
 				Action:  trace.Action{Kind: trace.KindAPI, Verb: "update", Object: "persistentvolumeclaims/default/c"},
 				Outcome: trace.Outcome{Before: newClaim("c", "1Gi", ofClass(&fast)), After: newClaim("c", "1Gi", ofClass(&slow))},
 			})
@@ -100,7 +100,7 @@ func TestIdempotenceRule(t *testing.T) {
 		}, ""},
 		{"I14", "a user writes what is there", func(s *scene) {
 			s.claim("c", "1Gi")
-			editClaimAs(s.server.Client(s.host.Outside()), "c", same)
+			editClaimAs(s.server.Client(s.host.ExternalCaller()), "c", same)
 		}, ""},
 	})
 }
@@ -129,7 +129,7 @@ func (s *scene) ephemeral(owned bool) {
 
 // letClaimGo has the protection controller take up a claim, list the pods if it asks, and take the finalizer off.
 func (s *scene) letClaimGo(name string, asks bool, meanwhile story) {
-	s.act("pvcprotection/claims", "default/"+name, func(ctx context.Context, client kubernetes.Interface, _ *sim.Component) {
+	s.act("pvcprotection/claims", "default/"+name, func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) {
 		if asks {
 			ok(client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}))
 		}
@@ -150,7 +150,7 @@ func TestProtectionRule(t *testing.T) {
 	}
 	used := func(s *scene) { s.pod("p", "node-1", "c") }
 	letVolumeGo := func(s *scene) {
-		s.act("pvprotection/volumes", "v", func(_ context.Context, client kubernetes.Interface, _ *sim.Component) {
+		s.act("pvprotection/volumes", "v", func(_ context.Context, client kubernetes.Interface, _ *sim.Process) {
 			editVolumeAs(client, "v", func(v *corev1.PersistentVolume) { v.Finalizers = nil })
 		})
 	}
@@ -165,7 +165,7 @@ func TestProtectionRule(t *testing.T) {
 		}, "pvcprotection/claims let claim default/c go without asking which pods there are, and pod p on node-1 uses it"},
 		{"I28", "a claim, by a list for an earlier sync", func(s *scene) {
 			deleted(s, nothing)
-			s.act("pvcprotection/claims", "default/c", func(ctx context.Context, client kubernetes.Interface, _ *sim.Component) {
+			s.act("pvcprotection/claims", "default/c", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) {
 				ok(client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}))
 			})
 			used(s)

@@ -39,7 +39,7 @@ func seedsOf(n int) uint64 {
 // checkRules fails where a rule was broken, or, at rest, something is owed.
 func checkRules(t *testing.T, seed uint64, rules *invariant.Checker, log *trace.Log) {
 	t.Helper()
-	owed := rules.Rest()
+	owed := rules.CheckAtRest()
 	for _, v := range rules.Violations() {
 		t.Errorf("seed %d, step %d: %v", seed, v.Step, v)
 	}
@@ -160,11 +160,11 @@ var misfortunes = []string{
 // runThrough lets users loose on a cluster of a seed until it rests after its last misfortune, and checks it.
 func runThrough(t *testing.T, seed uint64, cfg cluster.Config, devices invariant.Devices, users map[string]userScript) *cluster.Cluster {
 	t.Helper()
-	what, err := sim.ParseRisks(misfortunes[seed%uint64(len(misfortunes))])
+	what, err := sim.ParseFaultSpecs(misfortunes[seed%uint64(len(misfortunes))])
 	if err != nil {
 		t.Fatal(err)
 	}
-	chaos, err := sim.NewChaos(sim.NewRandom(seed), seed, what, 500, cluster.Misfortunes...)
+	chaos, err := sim.NewFaultInjector(sim.NewRandom(seed), seed, what, 500, cluster.EventKinds...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func runThrough(t *testing.T, seed uint64, cfg cluster.Config, devices invariant
 	for _, name := range slices.Sorted(maps.Keys(users)) {
 		c.User(name, func(ctx context.Context) error { return users[name](ctx, c) })
 	}
-	for again := true; again; again = c.Heal() {
+	for again := true; again; again = c.Repair() {
 		if err := c.Run(t.Context()); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, c.Trace().Text())
 		}
@@ -234,12 +234,12 @@ func (d arrayDevices) Volume(handle string) (invariant.Volume, bool) {
 func plane() (cluster.Config, invariant.Devices) {
 	disks := array.New(array.Config{})
 	return cluster.Config{
-		Parts: []string{"pvcontroller", "pvcprotection", "pvprotection"},
-		Extra: []cluster.Part{{Name: "provisioner", Start: func(p cluster.Process) error {
+		Components: []string{"pvcontroller", "pvcprotection", "pvprotection"},
+		Extra: []cluster.Component{{Name: "provisioner", Start: func(p cluster.ComponentContext) error {
 			provisioner.New(provisioner.Config{
-				Component: p.Component, Client: p.Client, Informers: p.Informers, DriverName: array.DriverName,
+				Component: p.Process, Client: p.Client, Informers: p.Informers, DriverName: array.DriverName,
 				Recorder: p.Recorder(array.DriverName),
-				Conn: csi.Suspend(p.Component, array.DriverName, csi.Direct(func(r grpc.ServiceRegistrar) {
+				Conn: csi.Suspend(p.Process, array.DriverName, csi.Direct(func(r grpc.ServiceRegistrar) {
 					csispec.RegisterControllerServer(r, disks.Controller())
 				})),
 			})
@@ -447,7 +447,7 @@ func BenchmarkWatchedCommit(b *testing.B) {
 			if watched {
 				invariant.Watch(invariant.World{API: server, Log: &trace.Log{Max: 1000}}, invariant.Rules()...)
 			}
-			s := &scene{server: server, user: server.Client(sim.Direct())}
+			s := &scene{server: server, user: server.Client(sim.DirectCaller())}
 			pair(s)
 			for i := 0; b.Loop(); i++ {
 				if i%2 == 0 {

@@ -21,7 +21,7 @@ type defaults struct {
 	revision int64                  // of the last change of any class
 }
 
-func (d *defaults) see(e fake.Commit) {
+func (d *defaults) observe(e fake.Commit) {
 	d.revision = e.Revision
 	d.mark(e.After.(*storagev1.StorageClass), e.Type == "DELETED")
 }
@@ -32,15 +32,15 @@ func (d *defaults) mark(class *storagev1.StorageClass, gone bool) {
 		class.Annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true") {
 		d.marked[class.Name] = class.CreationTimestamp
 	}
-	if name := d.now(); name != "" {
+	if name := d.current(); name != "" {
 		d.ever[name] = true
 	}
 }
 
-// now is the default class: of those marked the newest, of equally new ones the first by name; "" where there is none.
+// current is the default class: of those marked the newest, of equally new ones the first by name; "" where there is none.
 //
 // Upstream: pkg/volume/util GetDefaultClass (v1.36).
-func (d *defaults) now() string {
+func (d *defaults) current() string {
 	best, at := "", metav1.Time{}
 	for name, created := range d.marked {
 		if best == "" || at.Before(&created) || created.Equal(&at) && name < best {
@@ -59,12 +59,12 @@ func beginClass(c *Checker) watcher {
 	}
 	return watcher{
 		commits: []string{"storageclasses"},
-		commit:  d.see,
+		commit:  d.observe,
 		writes:  []string{"persistentvolumeclaims"},
 		write: func(r trace.Record) {
 			before, _ := r.Before.(*corev1.PersistentVolumeClaim)
 			after, ok := r.After.(*corev1.PersistentVolumeClaim)
-			if !ok || before == nil || !Effective(r) || !c.controllers.did(r) {
+			if !ok || before == nil || !tookEffect(r) || !c.controllers.includes(r) {
 				return
 			}
 			was, is := before.Spec.StorageClassName, after.Spec.StorageClassName
@@ -75,13 +75,13 @@ func beginClass(c *Checker) watcher {
 			key := after.Namespace + "/" + after.Name
 			switch {
 			case was != nil:
-				c.report("I13", "%s overwrote the class of claim %s, which was %q", r.Actor, key, *was)
+				c.report("I13", "%s overwrote the class of claim %s, which was %q", r.Task, key, *was)
 			case annotated:
-				c.report("I13", "%s gave a class to claim %s, which has class %q by annotation", r.Actor, key, beta)
+				c.report("I13", "%s gave a class to claim %s, which has class %q by annotation", r.Task, key, beta)
 			case !d.ever[*is]:
-				c.report("I13", "%s gave class %s to claim %s, and it never was the default", r.Actor, *is, key)
-			case *is != d.now() && c.knew(r, key, "storageclasses", d.revision):
-				c.report("I13", "%s gave class %s to claim %s, and knew that the default is %q", r.Actor, *is, key, d.now())
+				c.report("I13", "%s gave class %s to claim %s, and it never was the default", r.Task, *is, key)
+			case *is != d.current() && c.knew(r, key, "storageclasses", d.revision):
+				c.report("I13", "%s gave class %s to claim %s, and knew that the default is %q", r.Task, *is, key, d.current())
 			}
 		},
 	}

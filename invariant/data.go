@@ -20,41 +20,41 @@ import (
 // is at work at the same time, for one.
 type data struct {
 	*Checker
-	handles byHandle
-	looks   map[look]looked
-	givers  map[types.UID]string // the component that wrote a volume's claimRef last
+	handles         byHandle
+	reads           map[volumeRead]readResult
+	claimRefWriters map[types.UID]string // the component that wrote a volume's claimRef last
 }
 
-// look is a strand's last request for a volume, and looked what it told.
-type look struct{ actor, volume string }
+// volumeRead is a strand's last request for a volume, and looked what it told.
+type volumeRead struct{ actor, volume string }
 
-type looked struct {
+type readResult struct {
 	unclaimed bool // it is there no more, or was a claim's that is gone
 	retained  bool
 }
 
 func beginData(c *Checker) watcher {
-	d := &data{c, byHandle{}, map[look]looked{}, map[types.UID]string{}}
-	w := onVolumes(d.see)
+	d := &data{c, byHandle{}, map[volumeRead]readResult{}, map[types.UID]string{}}
+	w := onVolumes(d.observe)
 	w.writes, w.write = []string{"persistentvolumes"}, d.write
 	w.request, w.call = d.request, d.call
 	w.event = func(r trace.Record) {
-		maps.DeleteFunc(d.looks, func(l look, _ looked) bool { return ends(r, componentOf(l.actor)) })
+		maps.DeleteFunc(d.reads, func(l volumeRead, _ readResult) bool { return endsProcess(r, componentOf(l.actor)) })
 	}
 	return w
 }
 
 // ownerOf is the claim that a volume's claimRef means, nil where it is not there or has another volume.
 func (c *Checker) ownerOf(v *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
-	claim := c.claimMeant(v.Spec.ClaimRef)
+	claim := c.claimOfRef(v.Spec.ClaimRef)
 	if claim == nil || claim.Spec.VolumeName != "" && claim.Spec.VolumeName != v.Name {
 		return nil
 	}
 	return claim
 }
 
-func (d *data) see(before, after *corev1.PersistentVolume) {
-	d.handles.see(before, after)
+func (d *data) observe(before, after *corev1.PersistentVolume) {
+	d.handles.observe(before, after)
 	if before == nil || after == nil || before.Status.Phase == after.Status.Phase || after.Status.Phase != corev1.VolumeReleased {
 		return
 	}
@@ -66,7 +66,7 @@ func (d *data) see(before, after *corev1.PersistentVolume) {
 func (d *data) write(r trace.Record) {
 	before, _ := r.Before.(*corev1.PersistentVolume)
 	if after, is := r.After.(*corev1.PersistentVolume); is && refUID(before) != refUID(after) {
-		d.givers[after.UID] = componentOf(r.Actor)
+		d.claimRefWriters[after.UID] = componentOf(r.Task)
 	}
 }
 
@@ -76,7 +76,7 @@ func (d *data) request(r trace.Record) {
 		return
 	}
 	v := d.volumeNamed(name)
-	d.looks[look{r.Actor, name}] = looked{
+	d.reads[volumeRead{r.Task, name}] = readResult{
 		unclaimed: v == nil || refUID(v) != "" && d.ownerOf(v) == nil,
 		retained:  v != nil && isRetained(v),
 	}
@@ -88,7 +88,7 @@ func isRetained(v *corev1.PersistentVolume) bool {
 
 func (d *data) call(r trace.Record) {
 	call := dataCallOf(r)
-	if !call.verb.gone() || !Effective(r) {
+	if !call.verb.removesData() || !tookEffect(r) {
 		return
 	}
 	for _, name := range d.handles[call.key] {
@@ -96,13 +96,13 @@ func (d *data) call(r trace.Record) {
 		if v == nil {
 			continue
 		}
-		last, looked := d.looks[look{r.Actor, name}]
+		last, looked := d.reads[volumeRead{r.Task, name}]
 		claim := d.ownerOf(v)
-		if claim != nil && !(looked && last.unclaimed && d.givers[v.UID] != componentOf(r.Actor)) {
-			d.report("I8", "%s %s the data of volume %s, which is claim %s/%s's", r.Actor, call.verb, name, claim.Namespace, claim.Name)
+		if claim != nil && !(looked && last.unclaimed && d.claimRefWriters[v.UID] != componentOf(r.Task)) {
+			d.report("I8", "%s %s the data of volume %s, which is claim %s/%s's", r.Task, call.verb, name, claim.Namespace, claim.Name)
 		}
 		if isRetained(v) && d.knewRetained(r, v, call.ofPlugin, !looked || last.retained) {
-			d.report("I8", "%s %s the data of volume %s, which is to be retained", r.Actor, call.verb, name)
+			d.report("I8", "%s %s the data of volume %s, which is to be retained", r.Task, call.verb, name)
 		}
 	}
 }

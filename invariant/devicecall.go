@@ -27,7 +27,7 @@ type deviceCall struct {
 // deviceCallOf reads a record. The node is named by the call, or it is that of the kubelet that called.
 func deviceCallOf(r trace.Record) deviceCall {
 	_, handle, _ := strings.Cut(r.Object, "/")
-	call := deviceCall{handle: handle, node: nodeWithin(r.Actor)}
+	call := deviceCall{handle: handle, node: nodeOfTask(r.Task)}
 	for word := range strings.SplitSeq(r.Detail, " ") {
 		if node, ok := strings.CutPrefix(word, "node="); ok {
 			call.node = node
@@ -42,16 +42,16 @@ func deviceCallOf(r trace.Record) deviceCall {
 	return call
 }
 
-// nodeWithin is node-1 of "kubelet(node-1)/strand"; "" of what has no brackets.
-func nodeWithin(actor string) string {
+// nodeOfTask is node-1 of "kubelet(node-1)/strand"; "" of what has no brackets.
+func nodeOfTask(actor string) string {
 	_, rest, _ := strings.Cut(actor, "(")
 	node, _, _ := strings.Cut(rest, ")")
 	return node
 }
 
-// restarted is the node whose kubelet an event has started again, or ended: "node-1" of "crash kubelet(node-1) with pods 1
+// restartedNode is the node whose kubelet an event has started again, or ended: "node-1" of "crash kubelet(node-1) with pods 1
 // behind" and of "reboot node-1". It is "", or another part of the world, for what befalls no kubelet.
-func restarted(r trace.Record) string {
+func restartedNode(r trace.Record) string {
 	switch r.Verb {
 	case "crash", "stop", "start", "reboot", "lose", "recover":
 	default:

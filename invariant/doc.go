@@ -3,7 +3,7 @@
 // A [Rule] is named as in its family's file, by number ("I1": safety, "L1": liveness) and by what it forbids. [Watch]
 // sets rules over a [World]; each is told of every commit of the API server, every driver call and every delivery as soon
 // as it has taken effect, looks at the objects that were touched and no others, and calls [Checker.Report] where it is
-// broken. When faults have stopped and nothing is left to happen, [Checker.Rest] asks what is still owed; each [Owed] says
+// broken. When faults have stopped and nothing is left to happen, [Checker.CheckAtRest] asks what is still owed; each [Pending] says
 // which rule asks for it, of what, and why.
 //
 // A rule keeps what it must remember in a value of its own for each world: rules share nothing, and read the world without

@@ -15,18 +15,18 @@ var eventRules = []Rule{
 	{"L9", "an event that is told over and over while nothing changes", beginEventRate},
 }
 
-// restMax is the longest that somebody who tries again has to rest, for this rule: that of the scheduler. Events that come
+// retryMax is the longest that somebody who tries again has to rest, for this rule: that of the scheduler. Events that come
 // no faster are those of resyncs.
-const restMax = 10 * time.Second
+const retryMax = 10 * time.Second
 
-// telling is an event as far as it is the same one again.
-type telling struct {
+// eventKey is an event as far as it is the same one again.
+type eventKey struct {
 	about                   types.UID
 	source, reason, message string
 }
 
-// tellings is how often an event came while nothing changed.
-type tellings struct {
+// eventCount is how often an event came while nothing changed.
+type eventCount struct {
 	change int // the number of changes before
 	times  int
 	last   time.Time
@@ -37,14 +37,14 @@ type eventRate struct {
 	c       *Checker
 	changes int       // how often the world changed
 	at      time.Time // when it last did
-	said    map[telling]tellings
+	counts  map[eventKey]eventCount
 }
 
 // beginEventRate: while nobody writes anything, no driver is called and no request fails, an event comes again no sooner
 // than an operation that fails each time would bring it. Event times are those at which they were told, in whole seconds, so
 // that the first three of a second pass.
 func beginEventRate(c *Checker) watcher {
-	e := &eventRate{c: c, said: map[telling]tellings{}}
+	e := &eventRate{c: c, counts: map[eventKey]eventCount{}}
 	return watcher{
 		commits: []string{"events"},
 		commit:  e.commit,
@@ -72,14 +72,14 @@ func (e *eventRate) commit(commit fake.Commit) {
 	if !at.After(e.at) {
 		return // told before, or when, something changed
 	}
-	key := telling{event.InvolvedObject.UID, event.ReportingController, event.Reason, event.Message}
-	was := e.said[key]
+	key := eventKey{event.InvolvedObject.UID, event.ReportingController, event.Reason, event.Message}
+	was := e.counts[key]
 	if was.change != e.changes || was.times == 0 {
-		e.said[key] = tellings{change: e.changes, times: 1, last: at}
+		e.counts[key] = eventCount{change: e.changes, times: 1, last: at}
 		return
 	}
-	e.said[key] = tellings{change: e.changes, times: was.times + 1, last: at}
-	if rest := min(backoffAfter(was.times), restMax); at.Sub(was.last)+time.Second < rest {
+	e.counts[key] = eventCount{change: e.changes, times: was.times + 1, last: at}
+	if rest := min(backoffAfter(was.times), retryMax); at.Sub(was.last)+time.Second < rest {
 		e.c.report("L9", "%s %s was told %d times of %q (%q) while nothing changed, the last time %v after the one before",
 			event.InvolvedObject.Kind, objectName(event.InvolvedObject), was.times+1, event.Reason, event.Message, at.Sub(was.last))
 	}

@@ -24,24 +24,24 @@ func ExampleWatch() {
 	}
 	disk := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}}
 	disk.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "mine", UID: "1"}
-	fmt.Println(server.Add(claim("mine", "1"), claim("yours", "2"), disk), checker.Broken() == nil)
+	fmt.Println(server.Add(claim("mine", "1"), claim("yours", "2"), disk), checker.FirstViolation() == nil)
 
-	server.Amend("persistentvolumes", "", "disk", func(stored fake.Object) fake.Object {
+	server.UpdateStored("persistentvolumes", "", "disk", func(stored fake.Object) fake.Object {
 		v := stored.DeepCopyObject().(*corev1.PersistentVolume)
 		v.Spec.ClaimRef.Name, v.Spec.ClaimRef.UID = "yours", "2"
 		return v
 	})
-	fmt.Println(checker.Broken())
+	fmt.Println(checker.FirstViolation())
 	// Output:
 	// <nil> true
 	// I2: a volume that passes from one claim to another without being free between: volume disk passed from claim default/mine (1) to claim default/yours (2)
 }
 
 // What the control plane has still to do, as the API objects alone show it.
-func ExampleDebts() {
+func ExamplePendingObjects() {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}}
-	for _, debt := range invariant.Debts(fake.NewClientset(pod, volume).Server()) {
+	for _, debt := range invariant.PendingObjects(fake.NewClientset(pod, volume).Server()) {
 		fmt.Println(debt)
 	}
 	// Output:

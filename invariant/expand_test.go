@@ -98,7 +98,7 @@ func TestSizes(t *testing.T) {
 // expandOn has a kubelet ask for a size of a volume.
 func (w *opsWorld) expandOn(handle string, bytes int64) {
 	w.host.Log().Append(trace.Record{
-		Actor:   "kubelet(node-1)/volume_fs_resize csi/disk^" + handle,
+		Task:    "kubelet(node-1)/volume_fs_resize csi/disk^" + handle,
 		Action:  trace.Action{Kind: trace.KindDriver, Verb: "NodeExpandVolume", Object: "disk/" + handle},
 		Outcome: trace.Outcome{Detail: fmt.Sprintf("bytes=%d path=/kubelet/pod", bytes)},
 	})

@@ -18,8 +18,8 @@ func beginIdempotent(c *Checker) watcher {
 	return watcher{
 		writes: []string{"persistentvolumeclaims", "persistentvolumes"},
 		write: func(r trace.Record) {
-			if r.Err == nil && r.After == nil && strings.HasPrefix(r.Verb, "update") && c.controllers.did(r) {
-				c.report("I14", "%s wrote %s as it was", r.Actor, r.Object)
+			if r.Err == nil && r.After == nil && strings.HasPrefix(r.Verb, "update") && c.controllers.includes(r) {
+				c.report("I14", "%s wrote %s as it was", r.Task, r.Object)
 			}
 		},
 	}

@@ -46,7 +46,7 @@ func beginServed(c *Checker) watcher {
 		for _, obj := range c.API.List("persistentvolumes") {
 			v := obj.(*corev1.PersistentVolume)
 			volumes = append(volumes, v)
-			if why := c.owedPhase(v); why != "" {
+			if why := c.pendingPhase(v); why != "" {
 				report("persistentvolumes/"+v.Name, why)
 			}
 		}
@@ -55,15 +55,15 @@ func beginServed(c *Checker) watcher {
 			if claim.DeletionTimestamp != nil || claim.Status.Phase == corev1.ClaimBound || claim.Status.Phase == corev1.ClaimLost {
 				continue
 			}
-			if why := c.owedToClaim(claim, volumes); why != "" {
+			if why := c.pendingForClaim(claim, volumes); why != "" {
 				report("persistentvolumeclaims/"+claim.Namespace+"/"+claim.Name, why)
 			}
 		}
 	}}
 }
 
-// owedPhase says which phase a volume that has its claim, or needs none, has yet to get; "" when it is as it should be.
-func (c *Checker) owedPhase(v *corev1.PersistentVolume) string {
+// pendingPhase says which phase a volume that has its claim, or needs none, has yet to get; "" when it is as it should be.
+func (c *Checker) pendingPhase(v *corev1.PersistentVolume) string {
 	if v.DeletionTimestamp != nil {
 		return ""
 	}
@@ -73,7 +73,7 @@ func (c *Checker) owedPhase(v *corev1.PersistentVolume) string {
 		}
 		return ""
 	}
-	claim := c.claimMeant(v.Spec.ClaimRef)
+	claim := c.claimOfRef(v.Spec.ClaimRef)
 	switch {
 	case claim == nil || claim.Spec.VolumeName == "":
 		return "" // L2, or it is the claim's turn
@@ -88,11 +88,11 @@ func (c *Checker) owedPhase(v *corev1.PersistentVolume) string {
 
 // isSurplus tells whether a volume is deleted when its claim takes another: one that was made for the claim.
 func isSurplus(v *corev1.PersistentVolume) bool {
-	return madeBy(v) != "" && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+	return provisionerOf(v) != "" && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
-// owedToClaim says what a claim that is neither Bound nor Lost has yet to get; "" when there is nothing for it.
-func (c *Checker) owedToClaim(claim *corev1.PersistentVolumeClaim, volumes []*corev1.PersistentVolume) string {
+// pendingForClaim says what a claim that is neither Bound nor Lost has yet to get; "" when there is nothing for it.
+func (c *Checker) pendingForClaim(claim *corev1.PersistentVolumeClaim, volumes []*corev1.PersistentVolume) string {
 	v := c.volumeNamed(claim.Spec.VolumeName)
 	switch completed := metav1.HasAnnotation(claim.ObjectMeta, storagehelpers.AnnBindCompleted); {
 	case completed && v == nil:
@@ -100,7 +100,7 @@ func (c *Checker) owedToClaim(claim *corev1.PersistentVolumeClaim, volumes []*co
 	case completed:
 		return "is to be Bound to volume " + v.Name + ", or Lost"
 	case claim.Spec.VolumeName != "":
-		return c.owedByName(claim, v)
+		return c.pendingByName(claim, v)
 	}
 	class, delayed := c.classOf(claim)
 	for _, v := range volumes {
@@ -114,11 +114,11 @@ func (c *Checker) owedToClaim(claim *corev1.PersistentVolumeClaim, volumes []*co
 			return "is to be Bound to volume " + v.Name + ", which suits it"
 		}
 	}
-	return c.owedByClass(claim)
+	return c.pendingByClass(claim)
 }
 
-// owedByName is owedToClaim for a claim that asks for a volume by name.
-func (c *Checker) owedByName(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) string {
+// pendingByName is owedToClaim for a claim that asks for a volume by name.
+func (c *Checker) pendingByName(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) string {
 	class := storagehelpers.GetPersistentVolumeClaimClass(claim)
 	switch {
 	case v == nil:
@@ -131,15 +131,15 @@ func (c *Checker) owedByName(claim *corev1.PersistentVolumeClaim, v *corev1.Pers
 	}
 }
 
-// owedByClass is owedToClaim for a claim that no volume suits.
-func (c *Checker) owedByClass(claim *corev1.PersistentVolumeClaim) string {
+// pendingByClass is owedToClaim for a claim that no volume suits.
+func (c *Checker) pendingByClass(claim *corev1.PersistentVolumeClaim) string {
 	if !storagehelpers.PersistentVolumeClaimHasClass(claim) {
 		d := &defaults{marked: map[string]metav1.Time{}, ever: map[string]bool{}}
 		for _, obj := range c.API.List("storageclasses") {
 			d.mark(obj.(*storagev1.StorageClass), false)
 		}
-		if d.now() != "" {
-			return "is to get the default class, " + d.now()
+		if d.current() != "" {
+			return "is to get the default class, " + d.current()
 		}
 		return ""
 	}
@@ -188,7 +188,7 @@ func beginGone(c *Checker) watcher {
 		}
 		for _, obj := range c.API.List("persistentvolumes") {
 			v := obj.(*corev1.PersistentVolume)
-			if why := c.owedToLeft(v); why != "" {
+			if why := c.pendingAfterRelease(v); why != "" {
 				report("persistentvolumes/"+v.Name, why)
 			}
 		}
@@ -202,8 +202,8 @@ func (c *Checker) isUsed(claim *corev1.PersistentVolumeClaim) bool {
 	})
 }
 
-// owedToLeft says what a volume that is being deleted, or has lost its claim, has yet to become; "" when that is all.
-func (c *Checker) owedToLeft(v *corev1.PersistentVolume) string {
+// pendingAfterRelease says what a volume that is being deleted, or has lost its claim, has yet to become; "" when that is all.
+func (c *Checker) pendingAfterRelease(v *corev1.PersistentVolume) string {
 	phase := v.Status.Phase
 	if v.DeletionTimestamp != nil && phase != corev1.VolumeBound && slices.Equal(v.Finalizers, []string{finalizerVolume}) {
 		return "is being deleted, and is not Bound"
@@ -211,7 +211,7 @@ func (c *Checker) owedToLeft(v *corev1.PersistentVolume) string {
 	if refUID(v) == "" {
 		return ""
 	}
-	claim := c.claimMeant(v.Spec.ClaimRef)
+	claim := c.claimOfRef(v.Spec.ClaimRef)
 	switch {
 	case claim != nil && (claim.Spec.VolumeName == "" || claim.Spec.VolumeName == v.Name || !isSurplus(v)):
 		return ""
@@ -220,11 +220,11 @@ func (c *Checker) owedToLeft(v *corev1.PersistentVolume) string {
 	case phase == corev1.VolumeFailed, v.Annotations[storagehelpers.AnnMigratedTo] != "":
 		return ""
 	}
-	return c.owedByPolicy(v)
+	return c.pendingByPolicy(v)
 }
 
-// owedByPolicy is owedToLeft for a volume that is Released. What nobody deletes or recycles is Failed.
-func (c *Checker) owedByPolicy(v *corev1.PersistentVolume) string {
+// pendingByPolicy is owedToLeft for a volume that is Released. What nobody deletes or recycles is Failed.
+func (c *Checker) pendingByPolicy(v *corev1.PersistentVolume) string {
 	switch v.Spec.PersistentVolumeReclaimPolicy {
 	case corev1.PersistentVolumeReclaimRecycle:
 		if c.isNamedByPod(v.Spec.ClaimRef) {
@@ -233,11 +233,11 @@ func (c *Checker) owedByPolicy(v *corev1.PersistentVolume) string {
 		return "is Released and is to be recycled, or Failed"
 	case corev1.PersistentVolumeReclaimDelete:
 		driver, _ := identityOf(v)
-		maker := cmp.Or(madeBy(v), driver)
+		maker := cmp.Or(provisionerOf(v), driver)
 		switch {
 		case c.serves(maker) && c.serves(cmp.Or(driver, maker)):
 			return "is Released and is to be deleted"
-		case madeBy(v) == "" && v.Spec.CSI == nil, strings.HasPrefix(maker, inTree):
+		case provisionerOf(v) == "" && v.Spec.CSI == nil, strings.HasPrefix(maker, inTree):
 			return "is Released and is to be Failed: nobody deletes it"
 		}
 	}

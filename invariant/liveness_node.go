@@ -21,17 +21,17 @@ import (
 // What attachments and nodes owe when nothing is left to happen. Of a node that is not there or not ready nothing can be
 // asked but that it loses its volumes.
 var nodeLivenessRules = []Rule{
-	{"L4", "an attachment that no pod of its node needs", ofNodes(beginDetached)},
-	{"L5", "a back end, attachments and nodes that do not agree about what is attached", ofNodes(beginAgreed)},
-	{"L6", "a mount or a directory for a pod that is gone", ofNodes(beginNothingLeft)},
+	{"L4", "an attachment that no pod of its node needs", nodeRule(beginDetached)},
+	{"L5", "a back end, attachments and nodes that do not agree about what is attached", nodeRule(beginAgreed)},
+	{"L6", "a mount or a directory for a pod that is gone", nodeRule(beginNoLeaks)},
 }
 
-// use is which PersistentVolumes are used on which nodes, and by which pod: of several, the first by name.
-type use map[volumeOnNode]*corev1.Pod // handle stands for the PersistentVolume's name
+// volumeUsers is which PersistentVolumes are used on which nodes, and by which pod: of several, the first by name.
+type volumeUsers map[volumeOnNode]*corev1.Pod // handle stands for the PersistentVolume's name
 
 // usedVolumes is what the pods that are there and have not ended need, whose claims are bound to their volumes.
-func usedVolumes(api *fake.Server) use {
-	used := use{}
+func usedVolumes(api *fake.Server) volumeUsers {
+	used := volumeUsers{}
 	for _, obj := range api.List("pods") {
 		pod := obj.(*corev1.Pod)
 		if pod.Spec.NodeName == "" || hasEnded(pod) {
@@ -73,9 +73,9 @@ func volumesOfPod(api *fake.Server, pod *corev1.Pod) []string {
 //
 // Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36), for the last.
 func beginDetached(c *Checker) watcher {
-	l := &letGo{Checker: c, needed: map[volumeOnNode]time.Time{}, pods: map[types.UID][]volumeOnNode{}}
+	l := &detachDeadline{Checker: c, needed: map[volumeOnNode]time.Time{}, pods: map[types.UID][]volumeOnNode{}}
 	w := watcher{
-		commits: []string{"pods", "nodes", "volumeattachments"}, commit: l.commit, call: l.failed, request: l.failed, event: l.befell,
+		commits: []string{"pods", "nodes", "volumeattachments"}, commit: l.commit, call: l.failed, request: l.failed, event: l.onEvent,
 	}
 	w.rest = func(report func(object, why string)) {
 		used := usedVolumes(c.API)
@@ -117,15 +117,15 @@ func (c *Checker) whyAttached(a *storagev1.VolumeAttachment, v *corev1.Persisten
 func beginAgreed(c *Checker) watcher {
 	return watcher{rest: func(report func(object, why string)) {
 		if c.Devices != nil {
-			c.backEndAgrees(report)
+			c.checkBackend(report)
 		}
 		used := usedVolumes(c.API)
-		c.nodesAgree(used, report)
-		c.neededIsAttached(used, report)
+		c.checkNodes(used, report)
+		c.checkNeededAttached(used, report)
 	}}
 }
 
-func (c *Checker) backEndAgrees(report func(object, why string)) {
+func (c *Checker) checkBackend(report func(object, why string)) {
 	for _, v := range c.Devices.Volumes() {
 		for _, node := range v.Attached {
 			if attachmentOf(c.API, c.Devices.Driver(), v.Handle, node) == nil {
@@ -145,7 +145,7 @@ func (c *Checker) backEndAgrees(report func(object, why string)) {
 	}
 }
 
-func (c *Checker) nodesAgree(used use, report func(object, why string)) {
+func (c *Checker) checkNodes(used volumeUsers, report func(object, why string)) {
 	for _, obj := range c.API.List("nodes") {
 		node := obj.(*corev1.Node)
 		for _, listed := range node.Status.VolumesAttached {
@@ -155,7 +155,7 @@ func (c *Checker) nodesAgree(used use, report func(object, why string)) {
 			}
 		}
 		if isReady(node) && c.Devices != nil {
-			c.useIsReal(node, used, report)
+			c.checkInUse(node, used, report)
 		}
 	}
 	for _, obj := range c.API.List("volumeattachments") {
@@ -167,8 +167,8 @@ func (c *Checker) nodesAgree(used use, report func(object, why string)) {
 	}
 }
 
-// useIsReal looks whether a node uses what it says it uses.
-func (c *Checker) useIsReal(node *corev1.Node, used use, report func(object, why string)) {
+// checkInUse looks whether a node uses what it says it uses.
+func (c *Checker) checkInUse(node *corev1.Node, used volumeUsers, report func(object, why string)) {
 	var needed []string
 	for at := range used {
 		if v := csiVolumeNamed(c.API, at.handle); at.node == node.Name && v != nil {
@@ -184,7 +184,7 @@ func (c *Checker) useIsReal(node *corev1.Node, used use, report func(object, why
 	}
 }
 
-func (c *Checker) neededIsAttached(used use, report func(object, why string)) {
+func (c *Checker) checkNeededAttached(used volumeUsers, report func(object, why string)) {
 	for _, obj := range c.API.List("pods") {
 		pod := obj.(*corev1.Pod)
 		if pod.DeletionTimestamp != nil || hasEnded(pod) || !isReady(nodeNamed(c.API, pod.Spec.NodeName)) {
@@ -192,7 +192,7 @@ func (c *Checker) neededIsAttached(used use, report func(object, why string)) {
 		}
 		for _, name := range volumesOfPod(c.API, pod) {
 			v := csiVolumeNamed(c.API, name)
-			if !c.isAttachable(v.Spec.CSI.Driver) || c.isTaken(v, pod.Spec.NodeName, used) {
+			if !c.isAttachable(v.Spec.CSI.Driver) || c.isUsedElsewhere(v, pod.Spec.NodeName, used) {
 				continue
 			}
 			a := attachmentOf(c.API, v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle, pod.Spec.NodeName)
@@ -226,8 +226,8 @@ func (c *Checker) isAttachable(driver string) bool {
 	return required == nil || *required
 }
 
-// isTaken tells whether a volume for one node is needed on another one, too.
-func (c *Checker) isTaken(v *corev1.PersistentVolume, node string, used use) bool {
+// isUsedElsewhere tells whether a volume for one node is needed on another one, too.
+func (c *Checker) isUsedElsewhere(v *corev1.PersistentVolume, node string, used volumeUsers) bool {
 	for at := range used {
 		if at.handle == v.Name && at.node != node && forOneNode(v) {
 			return true
@@ -236,14 +236,14 @@ func (c *Checker) isTaken(v *corev1.PersistentVolume, node string, used use) boo
 	return false
 }
 
-// beginNothingLeft: what is mounted on a node that is well is mounted for a pod that is there, is not being deleted and has
+// beginNoLeaks: what is mounted on a node that is well is mounted for a pod that is there, is not being deleted and has
 // not ended, and the directories of pods and of what is staged are of such pods. On a node whose kubelet was restarted that is
 // I26's.
-func beginNothingLeft(c *Checker) watcher {
+func beginNoLeaks(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
 	}
-	left := leftMounts{c, map[string]bool{}}
+	left := mountLeaks{c, map[string]bool{}}
 	return watcher{
 		event: left.restart,
 		rest: func(report func(object, why string)) {
@@ -252,18 +252,18 @@ func beginNothingLeft(c *Checker) watcher {
 	}
 }
 
-// leftMounts finds mounts that no pod needs, on nodes whose kubelets were restarted and on others.
-type leftMounts struct {
+// mountLeaks finds mounts that no pod needs, on nodes whose kubelets were restarted and on others.
+type mountLeaks struct {
 	*Checker
 	restarted map[string]bool
 }
 
-func (l leftMounts) restart(r trace.Record) { l.restarted[restarted(r)] = true }
+func (l mountLeaks) restart(r trace.Record) { l.restarted[restartedNode(r)] = true }
 
 // each calls f for the mounts that no pod needs on the nodes that are well, whose kubelets were restarted, or were not.
-func (l leftMounts) each(afterRestart bool, f func(node, what string)) {
+func (l mountLeaks) each(afterRestart bool, f func(node, what string)) {
 	pods := map[string]*corev1.Pod{} // by UID
-	used := use{}                    // by handle
+	used := volumeUsers{}            // by handle
 	for _, obj := range l.API.List("pods") {
 		pod := obj.(*corev1.Pod)
 		pods[string(pod.UID)] = pod
@@ -279,13 +279,13 @@ func (l leftMounts) each(afterRestart bool, f func(node, what string)) {
 			continue
 		}
 		for _, m := range l.Devices.Mounts(node) {
-			if why := whyLeft(m, node, pods, used); why != "" {
+			if why := leakReason(m, node, pods, used); why != "" {
 				f(node, fmt.Sprintf("volume %s mounted at %s, %s", m.Source, m.Path, why))
 			}
 		}
-		if on, ok := l.Devices.(directories); ok {
+		if on, ok := l.Devices.(directoryLister); ok {
 			for _, dir := range on.Directories(node) {
-				if why := whyDirLeft(dir, node, pods, used); why != "" {
+				if why := dirLeakReason(dir, node, pods, used); why != "" {
 					f(node, fmt.Sprintf("directory %s, %s", dir, why))
 				}
 			}
@@ -293,14 +293,14 @@ func (l leftMounts) each(afterRestart bool, f func(node, what string)) {
 	}
 }
 
-// directories are Devices that also tell which directories a kubelet has made.
-type directories interface {
+// directoryLister are Devices that also tell which directories a kubelet has made.
+type directoryLister interface {
 	// Directories are those of pods and those in which volumes are staged, sorted.
 	Directories(node string) []string
 }
 
-// whyDirLeft tells why nobody needs a directory; "" where somebody does.
-func whyDirLeft(dir, node string, pods map[string]*corev1.Pod, used use) string {
+// dirLeakReason tells why nobody needs a directory; "" where somebody does.
+func dirLeakReason(dir, node string, pods map[string]*corev1.Pod, used volumeUsers) string {
 	if path.Base(path.Dir(dir)) == "pods" {
 		if pods[path.Base(dir)] == nil {
 			return "of a pod that is gone"
@@ -316,9 +316,9 @@ func whyDirLeft(dir, node string, pods map[string]*corev1.Pod, used use) string 
 	return "and no pod of the node needs what is staged there"
 }
 
-// whyLeft tells why nobody needs a mount; "" where somebody does.
-func whyLeft(m nodefs.Mount, node string, pods map[string]*corev1.Pod, used use) string {
-	at, ofPod := ofPodAt(m.Path)
+// leakReason tells why nobody needs a mount; "" where somebody does.
+func leakReason(m nodefs.Mount, node string, pods map[string]*corev1.Pod, used volumeUsers) string {
+	at, ofPod := podPathAt(m.Path)
 	pod := pods[at.uid]
 	switch {
 	case !ofPod && used[volumeOnNode{m.Source, node}] == nil:

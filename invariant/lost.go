@@ -36,14 +36,14 @@ func beginLost(c *Checker) watcher {
 			key := claim.Namespace + "/" + claim.Name
 			switch {
 			case !c.hadListed(r, "persistentvolumes"):
-				c.report("I6", "%s marked claim %s Lost before it asked for the volumes, among which is the claim's, %s", r.Actor, key, v.Name)
-			case c.tookUp(r, key, "persistentvolumes/"+v.Name, revisionOf(v.ResourceVersion)):
-				c.report("I6", "%s marked claim %s Lost, and knew that its volume %s is there", r.Actor, key, v.Name)
+				c.report("I6", "%s marked claim %s Lost before it asked for the volumes, among which is the claim's, %s", r.Task, key, v.Name)
+			case c.knewFromSync(r, key, "persistentvolumes/"+v.Name, revisionOf(v.ResourceVersion)):
+				c.report("I6", "%s marked claim %s Lost, and knew that its volume %s is there", r.Task, key, v.Name)
 			}
 		},
 		settled: func(report func(format string, a ...any)) {
 			for _, claim := range sortedClaims(lost) {
-				now := c.claimMeant(&corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID})
+				now := c.claimOfRef(&corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID})
 				if now == nil || now.Status.Phase != corev1.ClaimLost {
 					continue
 				}
@@ -58,7 +58,7 @@ func beginLost(c *Checker) watcher {
 
 // becameLost is the claim that a write made Lost; nil where it did not.
 func becameLost(r trace.Record) *corev1.PersistentVolumeClaim {
-	if !Effective(r) {
+	if !tookEffect(r) {
 		return nil
 	}
 	after, ok := r.After.(*corev1.PersistentVolumeClaim)

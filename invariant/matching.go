@@ -30,10 +30,10 @@ type suitable struct {
 
 func beginSuitable(c *Checker) watcher {
 	s := &suitable{c, map[types.UID]bool{}}
-	return onBoth(onClaims(s.seeClaim), onVolumes(s.seeVolume))
+	return onBoth(onClaims(s.observeClaim), onVolumes(s.observeVolume))
 }
 
-func (s *suitable) seeClaim(before, after *corev1.PersistentVolumeClaim) {
+func (s *suitable) observeClaim(before, after *corev1.PersistentVolumeClaim) {
 	switch {
 	case after == nil:
 		delete(s.classified, before.UID)
@@ -54,11 +54,11 @@ func (s *suitable) checkMode(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-func (s *suitable) seeVolume(before, after *corev1.PersistentVolume) {
+func (s *suitable) observeVolume(before, after *corev1.PersistentVolume) {
 	if before == nil || after == nil || refUID(after) == "" || refUID(before) != "" {
 		return
 	}
-	claim := s.claimMeant(after.Spec.ClaimRef)
+	claim := s.claimOfRef(after.Spec.ClaimRef)
 	if claim == nil {
 		return
 	}

@@ -13,24 +13,24 @@ import (
 
 // What a node has mounted.
 var mountRules = []Rule{
-	{"I25", "a file of a volume that goes away", ofNodes(beginFilesStay)},
-	{"I26", "a mount that a restarted kubelet has forgotten", ofNodes(beginFoundAgain)},
-	{"I27", "a volume unmounted from a pod that runs, or a pod that runs without it", ofNodes(beginRunningKeeps)},
-	{"I35", "a mount of what the node has not said it uses, or was not told is attached", ofNodes(beginReportFirst)},
-	{"I36", "a volume that its node does not say it uses while it is mounted there", ofNodes(beginMountedInUse)},
-	{"I37", "a volume mounted twice at the path of a pod, or at a path that is not its own", ofNodes(beginMountedOnce)},
+	{"I25", "a file of a volume that goes away", nodeRule(beginFilesStay)},
+	{"I26", "a mount that a restarted kubelet has forgotten", nodeRule(beginReconstructed)},
+	{"I27", "a volume unmounted from a pod that runs, or a pod that runs without it", nodeRule(beginRunningKeeps)},
+	{"I35", "a mount of what the node has not said it uses, or was not told is attached", nodeRule(beginReportFirst)},
+	{"I36", "a volume that its node does not say it uses while it is mounted there", nodeRule(beginMountedInUse)},
+	{"I37", "a volume mounted twice at the path of a pod, or at a path that is not its own", nodeRule(beginMountedOnce)},
 }
 
-// contents are Devices that also tell what is in their volumes.
-type contents interface {
+// fileLister are Devices that also tell what is in their volumes.
+type fileLister interface {
 	// Files are the paths of the files in a volume, sorted.
 	Files(handle string) []string
 }
 
-// fileKeeper is the files each volume is known to have.
-type fileKeeper struct {
+// fileTracker is the files each volume is known to have.
+type fileTracker struct {
 	*Checker
-	in    contents
+	in    fileLister
 	files map[string][]string
 }
 
@@ -39,11 +39,11 @@ type fileKeeper struct {
 // both before anything is taken away, and whenever a volume has been mounted, unmounted or detached. That a directory was
 // removed, and was empty, is not to be seen.
 func beginFilesStay(c *Checker) watcher {
-	in, ok := c.Devices.(contents)
+	in, ok := c.Devices.(fileLister)
 	if !ok {
 		return watcher{}
 	}
-	k := &fileKeeper{c, in, map[string][]string{}}
+	k := &fileTracker{c, in, map[string][]string{}}
 	return watcher{
 		commits: []string{"pods"},
 		commit: func(e fake.Commit) {
@@ -53,29 +53,29 @@ func beginFilesStay(c *Checker) watcher {
 			}
 			for _, name := range volumesOfPod(c.API, pod) {
 				if v := csiVolumeNamed(c.API, name); v != nil {
-					k.look(v.Spec.CSI.VolumeHandle, "pod "+pod.Namespace+"/"+pod.Name+" was to be deleted")
+					k.check(v.Spec.CSI.VolumeHandle, "pod "+pod.Namespace+"/"+pod.Name+" was to be deleted")
 				}
 			}
 		},
 		call: func(r trace.Record) {
 			switch handle := deviceCallOf(r).handle; r.Verb {
 			case "NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume":
-				k.look(handle, r.Verb)
+				k.check(handle, r.Verb)
 			}
 		},
-		event:   func(trace.Record) { k.lookAtAll() },
-		settled: func(func(format string, a ...any)) { k.lookAtAll() },
+		event:   func(trace.Record) { k.checkAll() },
+		settled: func(func(format string, a ...any)) { k.checkAll() },
 	}
 }
 
-func (k *fileKeeper) lookAtAll() {
+func (k *fileTracker) checkAll() {
 	for _, v := range k.Devices.Volumes() {
-		k.look(v.Handle, "a look at all volumes")
+		k.check(v.Handle, "a look at all volumes")
 	}
 }
 
-// look compares the files of a volume with those it had.
-func (k *fileKeeper) look(handle, when string) {
+// check compares the files of a volume with those it had.
+func (k *fileTracker) check(handle, when string) {
 	if _, ok := k.Devices.Volume(handle); !ok {
 		delete(k.files, handle)
 		return
@@ -89,13 +89,13 @@ func (k *fileKeeper) look(handle, when string) {
 	k.files[handle] = files
 }
 
-// beginFoundAgain: when nothing is left to happen, what is mounted on a node whose kubelet was restarted, and is well, is
+// beginReconstructed: when nothing is left to happen, what is mounted on a node whose kubelet was restarted, and is well, is
 // mounted for a pod that is there, and so are directories. (Without a restart, that is L6's.)
-func beginFoundAgain(c *Checker) watcher {
+func beginReconstructed(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
 	}
-	left := leftMounts{c, map[string]bool{}}
+	left := mountLeaks{c, map[string]bool{}}
 	return watcher{
 		event: left.restart,
 		settled: func(report func(format string, a ...any)) {
@@ -129,11 +129,11 @@ func beginRunningKeeps(c *Checker) watcher {
 			}
 		},
 		call: func(r trace.Record) {
-			if r.Verb != "NodeUnpublishVolume" && r.Verb != "UnbindSubPath" || !Effective(r) {
+			if r.Verb != "NodeUnpublishVolume" && r.Verb != "UnbindSubPath" || !tookEffect(r) {
 				return
 			}
 			call := deviceCallOf(r)
-			at, _ := ofPodAt(call.path)
+			at, _ := podPathAt(call.path)
 			key, ok := pods[types.UID(at.uid)]
 			if !ok {
 				return
@@ -143,12 +143,12 @@ func beginRunningKeeps(c *Checker) watcher {
 				c.report("I27", "volume %s is unmounted from pod %s, which runs on node %s", call.handle, key, call.node)
 			}
 		},
-		settled: c.runWithout,
+		settled: c.checkRunningPods,
 	}
 }
 
-// runWithout reports the volumes that are not mounted for pods that run on nodes that are well.
-func (c *Checker) runWithout(report func(format string, a ...any)) {
+// checkRunningPods reports the volumes that are not mounted for pods that run on nodes that are well.
+func (c *Checker) checkRunningPods(report func(format string, a ...any)) {
 	mounted := map[podMount]bool{}
 	for _, node := range c.Devices.Nodes() {
 		for _, m := range c.Devices.Mounts(node) {
@@ -167,7 +167,7 @@ func (c *Checker) runWithout(report func(format string, a ...any)) {
 				report("pod %s/%s runs on node %s, and its volume %s is not mounted", pod.Namespace, pod.Name, pod.Spec.NodeName, name)
 			}
 		}
-		c.partsMissing(pod, report)
+		c.checkSubPathsPresent(pod, report)
 	}
 }
 
@@ -220,7 +220,7 @@ func beginReportFirst(c *Checker) watcher {
 			look(was, e.After.(*corev1.Node))
 		},
 		call: func(r trace.Record) {
-			if r.Verb != "NodeStageVolume" && r.Verb != "NodePublishVolume" || !Effective(r) {
+			if r.Verb != "NodeStageVolume" && r.Verb != "NodePublishVolume" || !tookEffect(r) {
 				return
 			}
 			call := deviceCallOf(r)
@@ -265,7 +265,7 @@ func beginMountedOnce(c *Checker) watcher {
 		return watcher{}
 	}
 	return watcher{call: func(r trace.Record) {
-		if r.Verb != "NodePublishVolume" || !Effective(r) {
+		if r.Verb != "NodePublishVolume" || !tookEffect(r) {
 			return
 		}
 		call := deviceCallOf(r)

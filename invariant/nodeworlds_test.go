@@ -66,7 +66,7 @@ func nodeWorld(t *testing.T, host sim.SteppedConfig) (*cluster.Cluster, *invaria
 	if err != nil {
 		t.Fatal(err)
 	}
-	checker := invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: c.Host().Now, Devices: c.Truth()}, rules...)
+	checker := invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: c.Host().Now, Devices: c.DeviceState()}, rules...)
 	for i, name := range []string{"red", "green", "blue"} {
 		nodes := []string{"node-1", "node-2", "node-3", "node-1", "node-2"}[i:]
 		c.User("user "+name, moved(c, name, []string{nodes[0], nodes[1], nodes[2], nodes[0], nodes[0]}))
@@ -78,13 +78,13 @@ func nodeWorld(t *testing.T, host sim.SteppedConfig) (*cluster.Cluster, *invaria
 func atRest(t *testing.T, seed uint64, c *cluster.Cluster, checker *invariant.Checker) {
 	t.Helper()
 	err := c.Run(t.Context())
-	for c.Heal() {
+	for c.Repair() {
 		err = c.Run(t.Context())
 	}
 	if err != nil {
 		t.Fatalf("seed %d: %v; broken: %v", seed, err, checker.Violations())
 	}
-	if owed := checker.Rest(); checker.Broken() != nil || len(owed) > 0 {
+	if owed := checker.CheckAtRest(); checker.FirstViolation() != nil || len(owed) > 0 {
 		t.Fatalf("seed %d: broken %v, owed %v\n%s", seed, checker.Violations(), owed, c.Trace().Text())
 	}
 	if err := c.Close(); err != nil {
@@ -116,12 +116,12 @@ func TestNodeRulesHoldUnderMisfortunes(t *testing.T) {
 		"stop":     "stop(attachdetach, 2), start(attachdetach, 0.05), conflict(0.02)",
 	} {
 		t.Run(name, func(t *testing.T) {
-			risks, err := sim.ParseRisks(text)
+			risks, err := sim.ParseFaultSpecs(text)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for seed := range seeds(30) {
-				chaos, err := sim.NewChaos(sim.NewRandom(seed), seed, risks, 1200, cluster.Misfortunes...)
+				chaos, err := sim.NewFaultInjector(sim.NewRandom(seed), seed, risks, 1200, cluster.EventKinds...)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -19,9 +19,9 @@ import (
 
 // How operations are tried again, and given up.
 var operationRules = []Rule{
-	{"I23", "an operation begun again sooner than half a second after it failed", ofNodes(beginShortestBackoff)},
-	{"I23b", "an operation begun again before its back-off, which doubles with each failure", ofNodes(beginBackoff)},
-	{"L7", "an operation that failed, is wanted, and is not tried again", ofNodes(beginTriedAgain)},
+	{"I23", "an operation begun again sooner than half a second after it failed", nodeRule(beginShortestBackoff)},
+	{"I23b", "an operation begun again before its back-off, which doubles with each failure", nodeRule(beginBackoff)},
+	{"L7", "an operation that failed, is wanted, and is not tried again", nodeRule(beginTriedAgain)},
 }
 
 // The back-off of operations. It is written down here once more, so that a wrong one is noticed.
@@ -39,7 +39,7 @@ func backoffAfter(failures int) time.Duration {
 // driverCall is a driver call as its record tells it.
 type driverCall struct {
 	component string
-	strand    string
+	task      string
 	rpc       string
 	subject   string // "driver/volume"
 	volume    string // handle, or the name it is asked for with
@@ -49,7 +49,7 @@ type driverCall struct {
 
 func driverCallOf(r trace.Record) driverCall {
 	call := driverCall{rpc: r.Verb, subject: r.Object}
-	call.component, call.strand, _ = strings.Cut(r.Actor, "/")
+	call.component, call.task, _ = strings.Cut(r.Task, "/")
 	_, call.volume, _ = strings.Cut(r.Object, "/")
 	for _, word := range strings.Fields(r.Detail) {
 		if v, ok := strings.CutPrefix(word, "node="); ok {
@@ -72,8 +72,8 @@ func podOf(target string) (pod types.UID, volume string) {
 	return types.UID(words[0]), words[3]
 }
 
-// ended is the component whose process an event ends; "*" where it may be any; "" where it is none.
-func ended(r trace.Record) string {
+// endedProcess is the component whose process an event ends; "*" where it may be any; "" where it is none.
+func endedProcess(r trace.Record) string {
 	part, _, _ := strings.Cut(r.Object, " ") // a crash may be told with what its cache begins with
 	switch r.Verb {
 	case "crash", "stop", "retire":
@@ -89,7 +89,7 @@ func ended(r trace.Record) string {
 
 // forgetComponent drops what is known of the component whose process has ended; of says which one a key is of.
 func forgetComponent[K comparable, V any](m map[K]V, r trace.Record, of func(K) string) {
-	if which := ended(r); which != "" {
+	if which := endedProcess(r); which != "" {
 		maps.DeleteFunc(m, func(k K, _ V) bool { return which == "*" || of(k) == which })
 	}
 }
@@ -110,7 +110,7 @@ type failing struct {
 // operationOf is the operation of a node's driver call; false for other calls. Mounting is one for all pods of a node that
 // share a volume, unmounting is one for each.
 func operationOf(call driverCall) (operation, bool) {
-	name, _, _ := strings.Cut(call.strand, " ")
+	name, _, _ := strings.Cut(call.task, " ")
 	o := operation{call.component, name, call.subject}
 	switch call.rpc {
 	case "NodeStageVolume", "NodePublishVolume", "NodeUnstageVolume":
@@ -123,22 +123,22 @@ func operationOf(call driverCall) (operation, bool) {
 	}
 }
 
-// ended tells whether a call that succeeded is the last of its operation.
-func (call driverCall) ended() bool { return call.rpc != "NodeStageVolume" }
+// isLast tells whether a call that succeeded is the last of its operation.
+func (call driverCall) isLast() bool { return call.rpc != "NodeStageVolume" }
 
 // backoff looks at when operations begin again.
 type backoff struct {
-	c       *Checker
-	id      string
-	wait    func(failures int) time.Duration
-	failing map[operation]failing
-	gone    map[types.UID]bool // pods that are known: whether they have ended, or are to
+	c         *Checker
+	id        string
+	wait      func(failures int) time.Duration
+	failing   map[operation]failing
+	endedPods map[types.UID]bool // pods that are known: whether they have ended, or are to
 
 	deleting map[operation]types.UID // the attachments that operations have begun to delete
 }
 
-// begins looks at an operation that is under way: it must have begun late enough.
-func (b *backoff) begins(o operation, what string, at time.Duration) {
+// checkStart looks at an operation that is under way: it must have begun late enough.
+func (b *backoff) checkStart(o operation, what string, at time.Duration) {
 	f, ok := b.failing[o]
 	if !ok {
 		return
@@ -164,11 +164,11 @@ func (b *backoff) call(r trace.Record) {
 	if !ok {
 		return
 	}
-	b.begins(o, call.rpc+" of "+call.subject, r.At)
+	b.checkStart(o, call.rpc+" of "+call.subject, r.At)
 	switch {
 	case r.Err != nil:
 		b.failed(o, r.At)
-	case call.ended():
+	case call.isLast():
 		delete(b.failing, o)
 	}
 }
@@ -176,10 +176,10 @@ func (b *backoff) call(r trace.Record) {
 // work: a pod that has ended may end a mount that has nothing to do any more, and what has nothing to do succeeds, unseen.
 // The count of failures begins anew with that.
 func (b *backoff) work(r trace.Record) {
-	if !b.gone[types.UID(r.Object)] {
+	if !b.endedPods[types.UID(r.Object)] {
 		return
 	}
-	component, _, _ := strings.Cut(r.Actor, "/")
+	component, _, _ := strings.Cut(r.Task, "/")
 	for o, f := range b.failing {
 		if o.component == component && (o.name == "volume_mount" || o.name == "map_volume") {
 			b.failing[o] = failing{failures: 0, at: f.at}
@@ -189,7 +189,7 @@ func (b *backoff) work(r trace.Record) {
 
 func (b *backoff) commit(e fake.Commit) {
 	pod := e.After.(*corev1.Pod)
-	b.gone[pod.UID] = e.Type == "DELETED" || pod.DeletionTimestamp != nil || hasEnded(pod)
+	b.endedPods[pod.UID] = e.Type == "DELETED" || pod.DeletionTimestamp != nil || hasEnded(pod)
 }
 
 // hasEnded tells whether a pod has run to its end.
@@ -199,13 +199,13 @@ func hasEnded(pod *corev1.Pod) bool {
 
 // request: the attach/detach controller's requests about VolumeAttachments, of which each that fails fails an operation.
 func (b *backoff) request(r trace.Record) {
-	component, strand, _ := strings.Cut(r.Actor, "/")
+	component, strand, _ := strings.Cut(r.Task, "/")
 	name, _, _ := strings.Cut(strand, " ")
 	if name != "volume_attach" && name != "volume_detach" || !strings.HasPrefix(r.Object, "volumeattachments/") {
 		return
 	}
 	o := operation{component, name, r.Object}
-	b.begins(o, r.Verb+" of "+r.Object, r.At)
+	b.checkStart(o, r.Verb+" of "+r.Object, r.At)
 	if r.Err != nil && !apierrors.IsNotFound(r.Err) && !apierrors.IsAlreadyExists(r.Err) {
 		b.failing[o] = failing{failures: 1, at: r.At}
 	} else {
@@ -216,7 +216,7 @@ func (b *backoff) request(r trace.Record) {
 // deletes: to detach, a VolumeAttachment is deleted; to have to do so once more is to have failed, whatever the request was
 // answered with: the attacher said that the driver could not, or nothing. An attachment made anew is another.
 func (b *backoff) deletes(r trace.Record) {
-	component, strand, _ := strings.Cut(r.Actor, "/")
+	component, strand, _ := strings.Cut(r.Task, "/")
 	name, _, _ := strings.Cut(strand, " ")
 	attachment, is := strings.CutPrefix(r.Object, "volumeattachments/")
 	if name != "volume_detach" || !is || r.Verb != "delete" {
@@ -232,7 +232,7 @@ func (b *backoff) deletes(r trace.Record) {
 		b.deleting[o] = uid
 		delete(b.failing, o)
 	}
-	b.begins(o, r.Verb+" of "+r.Object, r.At)
+	b.checkStart(o, r.Verb+" of "+r.Object, r.At)
 	b.failed(o, r.At) // or will have, if it is done once more
 }
 
@@ -250,7 +250,7 @@ func beginShortestBackoff(c *Checker) watcher {
 // of VolumeAttachments show them. That of the first failure is I23's.
 func beginBackoff(c *Checker) watcher {
 	b := &backoff{
-		c: c, id: "I23b", failing: map[operation]failing{}, gone: map[types.UID]bool{}, deleting: map[operation]types.UID{},
+		c: c, id: "I23b", failing: map[operation]failing{}, endedPods: map[types.UID]bool{}, deleting: map[operation]types.UID{},
 		wait: func(failures int) time.Duration {
 			if failures < 2 {
 				return 0
@@ -261,15 +261,15 @@ func beginBackoff(c *Checker) watcher {
 	return watcher{commits: []string{"pods"}, commit: b.commit, call: b.call, request: b.deletes, work: b.work, event: b.event}
 }
 
-// deed is something done to a volume, or undone.
-type deed struct {
+// effect is something done to a volume, or undone.
+type effect struct {
 	component string
 	what      string // of the two calls that do it and undo it
 	object    string
 }
 
-// deeds are the calls that do something, and those that undo it.
-var deeds = map[string]string{
+// effectOfCall are the calls that do something, and those that undo it.
+var effectOfCall = map[string]string{
 	"CreateVolume": "create", "DeleteVolume": "delete",
 	"Provision": "create", "Delete": "delete", "Recycle": "recycle",
 	"ControllerPublishVolume": "attach", "ControllerUnpublishVolume": "attach",
@@ -280,15 +280,15 @@ var deeds = map[string]string{
 // beginTriedAgain: when nothing is left to happen, the last call to do or undo something did not fail, unless nobody
 // wants it any more.
 func beginTriedAgain(c *Checker) watcher {
-	last := map[deed]trace.Record{} // the last call, where it failed
+	last := map[effect]trace.Record{} // the last call, where it failed
 	return watcher{
 		call: func(r trace.Record) {
 			call := driverCallOf(r)
-			what, ok := deeds[call.rpc]
+			what, ok := effectOfCall[call.rpc]
 			if !ok {
 				return
 			}
-			d := deed{call.component, what, call.subject + " " + call.node}
+			d := effect{call.component, what, call.subject + " " + call.node}
 			if what == "publish" {
 				d.object = call.subject + " " + call.path
 			}
@@ -300,13 +300,13 @@ func beginTriedAgain(c *Checker) watcher {
 			d.object = call.subject + " "
 			delete(last, d) // of calls that were made to fail, which tell neither node nor path
 		},
-		event: func(r trace.Record) { forgetComponent(last, r, func(d deed) string { return d.component }) },
+		event: func(r trace.Record) { forgetComponent(last, r, func(d effect) string { return d.component }) },
 		rest: func(report func(object, why string)) {
-			for _, d := range slices.SortedFunc(maps.Keys(last), func(a, b deed) int {
+			for _, d := range slices.SortedFunc(maps.Keys(last), func(a, b effect) int {
 				return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
 			}) {
 				r := last[d]
-				if object := c.wants(driverCallOf(r)); object != "" {
+				if object := c.waitingObject(driverCallOf(r)); object != "" {
 					report(object, fmt.Sprintf("waits for %s, which failed at %v (%v) and was not tried again", r.Verb, r.At, r.Err))
 				}
 			}
@@ -314,9 +314,9 @@ func beginTriedAgain(c *Checker) watcher {
 	}
 }
 
-// wants is the object, as "resource/namespace/name", for which a driver call that failed is to be made again; "" where
+// waitingObject is the object, as "resource/namespace/name", for which a driver call that failed is to be made again; "" where
 // there is none.
-func (c *Checker) wants(call driverCall) string {
+func (c *Checker) waitingObject(call driverCall) string {
 	switch call.rpc {
 	case "CreateVolume", "Provision":
 		return c.wantsVolume(path.Base(call.volume))

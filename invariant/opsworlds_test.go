@@ -162,11 +162,11 @@ func play(seed uint64, risks string, script func(user)) error {
 	if err := c.Start(context.Background()); err != nil {
 		return err
 	}
-	drawn, err := sim.ParseRisks(risks)
+	drawn, err := sim.ParseFaultSpecs(risks)
 	if err != nil {
 		return err
 	}
-	chaos, err := sim.NewChaos(sim.NewRandom(seed), seed, drawn, host.Steps()+500, cluster.Misfortunes...)
+	chaos, err := sim.NewFaultInjector(sim.NewRandom(seed), seed, drawn, host.Steps()+500, cluster.EventKinds...)
 	if err != nil {
 		return err
 	}
@@ -203,10 +203,10 @@ func play(seed uint64, risks string, script func(user)) error {
 // owedIn is what is owed in a world at rest.
 func owedIn(c *cluster.Cluster, check *invariant.Checker) error {
 	var errs []error
-	for _, o := range check.Rest() {
+	for _, o := range check.CheckAtRest() {
 		errs = append(errs, errors.New(o.String()))
 	}
-	for _, o := range c.Owed() {
+	for _, o := range c.Pending() {
 		errs = append(errs, errors.New(o))
 	}
 	return errors.Join(errs...)

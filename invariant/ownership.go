@@ -17,11 +17,11 @@ import (
 
 // Whose the files of volumes are.
 var ownershipRules = []Rule{
-	{"I39", "a file given to a group for which nobody may change the volume's files", ofNodes(beginGivenByRule)},
+	{"I39", "a file given to a group for which nobody may change the volume's files", nodeRule(beginOwnership)},
 }
 
-// owned are Devices that also tell whose the files in their volumes are.
-type owned interface {
+// ownerLister are Devices that also tell whose the files in their volumes are.
+type ownerLister interface {
 	// Owners are the owners and modes of all that is in a volume, by path; that of its root is ".".
 	Owners(handle string) map[string]nodefs.Info
 }
@@ -32,39 +32,39 @@ type owned interface {
 // owners between two calls.
 type ownership struct {
 	*Checker
-	in     owned
-	groups map[string]map[string]int          // by handle and path, as last seen
-	given  map[string]map[types.UID]int64     // by handle: the pods for which files may be given away, and to whom
-	pods   map[types.UID]types.NamespacedName // that name a group
-	names  map[string]string                  // by handle: of the PersistentVolume as which it was published
+	in      ownerLister
+	groups  map[string]map[string]int          // by handle and path, as last seen
+	allowed map[string]map[types.UID]int64     // by handle: the pods for which files may be given away, and to whom
+	pods    map[types.UID]types.NamespacedName // that name a group
+	names   map[string]string                  // by handle: of the PersistentVolume as which it was published
 }
 
-func beginGivenByRule(c *Checker) watcher {
-	in, ok := c.Devices.(owned)
+func beginOwnership(c *Checker) watcher {
+	in, ok := c.Devices.(ownerLister)
 	if !ok {
 		return watcher{}
 	}
 	o := &ownership{c, in, map[string]map[string]int{}, map[string]map[types.UID]int64{}, map[types.UID]types.NamespacedName{}, map[string]string{}}
 	for _, pod := range c.API.List("pods") {
-		o.note(pod.(*corev1.Pod))
+		o.notePod(pod.(*corev1.Pod))
 	}
 	return watcher{
 		commits: []string{"pods"},
 		commit: func(e fake.Commit) {
 			if e.Type == watch.Added {
-				o.note(e.After.(*corev1.Pod))
+				o.notePod(e.After.(*corev1.Pod))
 			}
 		},
 		call: o.call,
 		settled: func(func(format string, a ...any)) {
 			for _, handle := range slices.Sorted(maps.Keys(o.groups)) {
-				o.look(handle)
+				o.check(handle)
 			}
 		},
 	}
 }
 
-func (o *ownership) note(pod *corev1.Pod) {
+func (o *ownership) notePod(pod *corev1.Pod) {
 	if s := pod.Spec.SecurityContext; s != nil && s.FSGroup != nil {
 		o.pods[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	}
@@ -74,22 +74,22 @@ func (o *ownership) call(r trace.Record) {
 	call := deviceCallOf(r)
 	switch r.Verb {
 	case "NodePublishVolume":
-		if Effective(r) {
-			o.look(call.handle)
-			o.give(call)
+		if tookEffect(r) {
+			o.check(call.handle)
+			o.allow(call)
 		}
 	case "NodeUnpublishVolume":
-		o.look(call.handle)
-		if at, ok := podMountAt(call.path); ok && Effective(r) {
-			delete(o.given[call.handle], types.UID(at.uid))
+		o.check(call.handle)
+		if at, ok := podMountAt(call.path); ok && tookEffect(r) {
+			delete(o.allowed[call.handle], types.UID(at.uid))
 		}
 	case "ControllerUnpublishVolume":
-		o.look(call.handle)
+		o.check(call.handle)
 	}
 }
 
-// give notes that the files of a volume may be given away for a pod, if they may.
-func (o *ownership) give(call deviceCall) {
+// allow notes that the files of a volume may be given away for a pod, if they may.
+func (o *ownership) allow(call deviceCall) {
 	at, ok := podMountAt(call.path)
 	if !ok {
 		return
@@ -102,26 +102,26 @@ func (o *ownership) give(call deviceCall) {
 	obj, _ := o.API.Get("pods", key.Namespace, key.Name)
 	pod, _ := obj.(*corev1.Pod)
 	v := csiVolumeNamed(o.API, at.volume)
-	if pod == nil || v == nil || string(pod.UID) != at.uid || !o.mayGive(pod, v) {
+	if pod == nil || v == nil || string(pod.UID) != at.uid || !o.mayChangeOwner(pod, v) {
 		return
 	}
 	group := *pod.Spec.SecurityContext.FSGroup
 	if policy := pod.Spec.SecurityContext.FSGroupChangePolicy; policy != nil && *policy == corev1.FSGroupChangeOnRootMismatch &&
-		rightlyOwned(o.in.Owners(call.handle)["."], group) {
+		hasGroupRoot(o.in.Owners(call.handle)["."], group) {
 		return
 	}
-	if o.given[call.handle] == nil {
-		o.given[call.handle] = map[types.UID]int64{}
+	if o.allowed[call.handle] == nil {
+		o.allowed[call.handle] = map[types.UID]int64{}
 	}
-	o.given[call.handle][pod.UID] = group
+	o.allowed[call.handle][pod.UID] = group
 }
 
-// mayGive tells whether a kubelet may change the owners of a volume's files for a pod that names a group.
+// mayChangeOwner tells whether a kubelet may change the owners of a volume's files for a pod that names a group.
 //
 // Upstream: pkg/volume/csi csiMountMgr.supportsFSGroup (v1.36).
-func (o *ownership) mayGive(pod *corev1.Pod, v *corev1.PersistentVolume) bool {
+func (o *ownership) mayChangeOwner(pod *corev1.Pod, v *corev1.PersistentVolume) bool {
 	isDevice := v.Spec.VolumeMode != nil && *v.Spec.VolumeMode == corev1.PersistentVolumeBlock
-	if isDevice || v.Spec.CSI.ReadOnly || o.onlyReads(pod, v.Name) {
+	if isDevice || v.Spec.CSI.ReadOnly || o.readsOnly(pod, v.Name) {
 		return false
 	}
 	policy := storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy
@@ -142,8 +142,8 @@ func (o *ownership) mayGive(pod *corev1.Pod, v *corev1.PersistentVolume) bool {
 	}
 }
 
-// onlyReads tells whether a pod has a volume to be read only.
-func (o *ownership) onlyReads(pod *corev1.Pod, volume string) bool {
+// readsOnly tells whether a pod has a volume to be read only.
+func (o *ownership) readsOnly(pod *corev1.Pod, volume string) bool {
 	for i := range pod.Spec.Volumes {
 		source := pod.Spec.Volumes[i].PersistentVolumeClaim
 		if source == nil || !source.ReadOnly {
@@ -157,13 +157,13 @@ func (o *ownership) onlyReads(pod *corev1.Pod, volume string) bool {
 	return false
 }
 
-// rightlyOwned tells whether a volume's root is the group's, can be written by it, and passes it on to what is made in it.
-func rightlyOwned(root nodefs.Info, group int64) bool {
+// hasGroupRoot tells whether a volume's root is the group's, can be written by it, and passes it on to what is made in it.
+func hasGroupRoot(root nodefs.Info, group int64) bool {
 	return int64(root.GID) == group && root.Mode.Perm()&0o070 == 0o070 && root.Mode&fs.ModeSetgid != 0
 }
 
-// look compares the groups of what is in a volume with those it had.
-func (o *ownership) look(handle string) {
+// check compares the groups of what is in a volume with those it had.
+func (o *ownership) check(handle string) {
 	now := o.in.Owners(handle)
 	was := o.groups[handle]
 	groups := make(map[string]int, len(now))
@@ -171,7 +171,7 @@ func (o *ownership) look(handle string) {
 		group := now[path].GID
 		groups[path] = group
 		before, known := was[path]
-		if known && before != group && !slices.Contains(slices.Collect(maps.Values(o.given[handle])), int64(group)) {
+		if known && before != group && !slices.Contains(slices.Collect(maps.Values(o.allowed[handle])), int64(group)) {
 			o.report("I39", "%s of volume %s (%s), which was group %d's, was given to group %d, for no pod that may have that",
 				path, handle, o.names[handle], before, group)
 		}

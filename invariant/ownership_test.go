@@ -41,7 +41,7 @@ func (w *hand) groups(root, file int) {
 
 func TestOwnershipRule(t *testing.T) {
 	ext4 := func(w *hand) {
-		w.server.Amend("persistentvolumes", "", "pv", func(stored fake.Object) fake.Object {
+		w.server.UpdateStored("persistentvolumes", "", "pv", func(stored fake.Object) fake.Object {
 			v := stored.DeepCopyObject().(*corev1.PersistentVolume)
 			v.Spec.CSI.FSType = "ext4"
 			return v

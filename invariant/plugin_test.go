@@ -59,7 +59,7 @@ func (s *scene) pluginVolume(options ...func(*corev1.PersistentVolume)) *corev1.
 
 // ask has a strand ask the API server for volume v.
 func (s *scene) ask(actor string) {
-	s.act(actor, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Component) {
+	s.act(actor, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) {
 		ok(client.CoreV1().PersistentVolumes().Get(ctx, "v", metav1.GetOptions{}))
 	})
 }
@@ -67,7 +67,7 @@ func (s *scene) ask(actor string) {
 // plugin records a call of the plugin about the volume behind the PersistentVolume of a name, at /disk and the name.
 func (s *scene) plugin(actor, verb, name string, err error) {
 	s.host.Log().Append(trace.Record{
-		Actor: actor, Action: trace.Action{Kind: trace.KindDriver, Verb: verb, Object: hostPath + "/" + name},
+		Task: actor, Action: trace.Action{Kind: trace.KindDriver, Verb: verb, Object: hostPath + "/" + name},
 		Outcome: trace.Outcome{Err: err, Detail: "path=/disk/" + name},
 	})
 }
@@ -90,7 +90,7 @@ const (
 func TestReclaimRulesOfPlugins(t *testing.T) {
 	give := func(s *scene, actor, claim string) {
 		c := s.claim(claim, "1Gi")
-		s.act(actor, "v", func(_ context.Context, client kubernetes.Interface, _ *sim.Component) {
+		s.act(actor, "v", func(_ context.Context, client kubernetes.Interface, _ *sim.Process) {
 			editVolumeAs(client, "v", free)
 			editVolumeAs(client, "v", reservedFor(c))
 		})
@@ -171,30 +171,30 @@ func TestReclaimRulesOfPlugins(t *testing.T) {
 		{"I9", "its volume is there", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.plugin("pvcontroller/provision", "Provision", "pvc-v", nil)
-			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Component) { deleteObject(ctx, client) })
+			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { deleteObject(ctx, client) })
 		}, deleting + " deleted PersistentVolume v (UID-v), whose volume was not deleted before"},
 		{"I9", "its volume was recycled, and not deleted", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.plugin(deleting, "Delete", "w", nil)
 			s.plugin(recycling, "Recycle", "v", nil)
-			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Component) { deleteObject(ctx, client) })
+			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { deleteObject(ctx, client) })
 		}, deleting + " deleted PersistentVolume v (UID-v), whose volume was not deleted before"},
 		{"I9", "its volume is deleted", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.plugin(deleting, "Delete", "v", nil)
-			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Component) { deleteObject(ctx, client) })
+			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { deleteObject(ctx, client) })
 		}, ""},
 
 		{"I12", "its data is there", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.settle()
-			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Component) { dropFinalizer(ctx, client) })
+			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { dropFinalizer(ctx, client) })
 		}, deleting + " took finalizer " + inTreeFinalizer + " off volume v, whose data is still there"},
 		{"I12", "its data is gone", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.settle()
 			s.plugin(deleting, "Delete", "v", nil)
-			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Component) { dropFinalizer(ctx, client) })
+			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { dropFinalizer(ctx, client) })
 		}, ""},
 		{"I12", "nothing ever kept it", func(s *scene) {
 			s.pluginVolume(madeByPlugin, func(v *corev1.PersistentVolume) { v.Finalizers = nil })

@@ -35,7 +35,7 @@ type usage struct {
 	since int64 // the revision at which the pod was scheduled
 }
 
-func (u *users) see(e fake.Commit) {
+func (u *users) observe(e fake.Commit) {
 	pod := e.After.(*corev1.Pod)
 	before, _ := e.Before.(*corev1.Pod)
 	placed := before != nil && before.Spec.NodeName != ""
@@ -113,10 +113,10 @@ func beginProtection(c *Checker) watcher {
 	u := &users{c, map[string]map[string]usage{}}
 	return watcher{
 		commits: []string{"pods"},
-		commit:  u.see,
+		commit:  u.observe,
 		writes:  []string{"persistentvolumeclaims", "persistentvolumes"},
 		write: func(r trace.Record) {
-			if r.After == nil || r.Before == nil || !Effective(r) || !c.controllers.did(r) {
+			if r.After == nil || r.Before == nil || !tookEffect(r) || !c.controllers.includes(r) {
 				return
 			}
 			switch before := r.Before.(type) {
@@ -130,55 +130,55 @@ func beginProtection(c *Checker) watcher {
 }
 
 func (u *users) checkClaim(r trace.Record, before *corev1.PersistentVolumeClaim) {
-	if !tookOff(r, finalizerClaim) {
+	if !removedFinalizer(r, finalizerClaim) {
 		return
 	}
 	if before.DeletionTimestamp == nil {
-		u.report("I28", "%s let claim %s/%s go, which is not being deleted", r.Actor, before.Namespace, before.Name)
+		u.report("I28", "%s let claim %s/%s go, which is not being deleted", r.Task, before.Namespace, before.Name)
 		return
 	}
-	revision, asked := u.asked(r, before)
+	revision, asked := u.podListRevision(r, before)
 	switch pod := u.using(before, revision); {
 	case pod == nil:
 	case asked:
 		u.report("I28", "%s let claim %s/%s go, and knew that pod %s on %s uses it",
-			r.Actor, before.Namespace, before.Name, pod.Name, pod.Spec.NodeName)
+			r.Task, before.Namespace, before.Name, pod.Name, pod.Spec.NodeName)
 	default:
 		u.report("I28", "%s let claim %s/%s go without asking which pods there are, and pod %s on %s uses it",
-			r.Actor, before.Namespace, before.Name, pod.Name, pod.Spec.NodeName)
+			r.Task, before.Namespace, before.Name, pod.Name, pod.Spec.NodeName)
 	}
 }
 
-// asked finds the revision of the list of pods that a strand asked for when it took up a claim. Where it did not, it is the
+// podListRevision finds the revision of the list of pods that a strand asked for when it took up a claim. Where it did not, it is the
 // present one.
-func (u *users) asked(r trace.Record, claim *corev1.PersistentVolumeClaim) (int64, bool) {
+func (u *users) podListRevision(r trace.Record, claim *corev1.PersistentVolumeClaim) (int64, bool) {
 	records := u.Log.Records()
 	for _, s := range slices.Backward(records) {
 		switch {
-		case begins(s, r.Actor, claim.Namespace+"/"+claim.Name):
+		case startsSync(s, r.Task, claim.Namespace+"/"+claim.Name):
 			return u.API.Revision(), false
-		case s.Kind == trace.KindAPI && s.Actor == r.Actor && s.Verb == "list" && s.Err == nil &&
+		case s.Kind == trace.KindAPI && s.Task == r.Task && s.Verb == "list" && s.Err == nil &&
 			(s.Object == "pods/"+claim.Namespace || s.Object == "pods"):
-			return revisionIn(s.Detail), true
+			return revisionInDetail(s.Detail), true
 		}
 	}
 	return u.API.Revision(), false
 }
 
 func (u *users) checkVolume(r trace.Record, before *corev1.PersistentVolume) {
-	if !tookOff(r, finalizerVolume) {
+	if !removedFinalizer(r, finalizerVolume) {
 		return
 	}
 	switch {
 	case before.DeletionTimestamp == nil:
-		u.report("I28", "%s let volume %s go, which is not being deleted", r.Actor, before.Name)
+		u.report("I28", "%s let volume %s go, which is not being deleted", r.Task, before.Name)
 	case before.Status.Phase == corev1.VolumeBound:
-		u.report("I28", "%s let volume %s go, which is Bound", r.Actor, before.Name)
+		u.report("I28", "%s let volume %s go, which is Bound", r.Task, before.Name)
 	}
 }
 
-// tookOff tells whether a write took a finalizer off.
-func tookOff(r trace.Record, finalizer string) bool {
+// removedFinalizer tells whether a write took a finalizer off.
+func removedFinalizer(r trace.Record, finalizer string) bool {
 	before, ok := r.Before.(metav1.Object)
 	return ok && slices.Contains(before.GetFinalizers(), finalizer) && !slices.Contains(finalizersAfter(r), finalizer)
 }

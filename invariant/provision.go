@@ -12,7 +12,7 @@ import (
 
 // How volumes are made for claims.
 var provisionRules = []Rule{
-	{"I10", "a claim for which two volumes are made", beginOnce},
+	{"I10", "a claim for which two volumes are made", beginOneProvision},
 }
 
 // namePrefix begins the name of a volume that is made for a claim; the claim's UID follows.
@@ -20,12 +20,12 @@ var provisionRules = []Rule{
 // Upstream: pkg/controller/volume/persistentvolume getProvisionedVolumeNameForClaim (v1.36).
 const namePrefix = "pvc-"
 
-// beginOnce: a volume is made under a name that is a function of the UID of a claim, there is never more than one of that
+// beginOneProvision: a volume is made under a name that is a function of the UID of a claim, there is never more than one of that
 // name, and the PersistentVolume that is created for it has the same name and means the same claim.
 //
 // A claim may get a volume once more when the first was deleted again: a provisioner that has lost its memory, and whose
 // cache is behind, cannot know better.
-func beginOnce(c *Checker) watcher {
+func beginOneProvision(c *Checker) watcher {
 	claims := map[types.UID]string{} // the claims that there are or were: UID, namespace/name
 	makers := map[string]bool{}      // components that have volumes made
 	made := map[string][]string{}    // by name: the paths at which a plugin made volumes
@@ -39,39 +39,39 @@ func beginOnce(c *Checker) watcher {
 		if call.verb != dataMade {
 			return
 		}
-		makers[componentOf(r.Actor)] = true
+		makers[componentOf(r.Task)] = true
 		claim := claims[types.UID(strings.TrimPrefix(call.name, namePrefix))]
 		if !strings.HasPrefix(call.name, namePrefix) || claim == "" {
-			c.report("I10", "%s asked for a volume named %q, which is the name of no claim's volume", r.Actor, call.name)
+			c.report("I10", "%s asked for a volume named %q, which is the name of no claim's volume", r.Task, call.name)
 			return
 		}
 		if path := call.path; path != "" && !slices.Contains(made[call.name], path) {
 			made[call.name] = append(made[call.name], path)
 		}
-		if handles := c.made(call, made[call.name]); Effective(r) && len(handles) > 1 {
+		if handles := c.madeFor(call, made[call.name]); tookEffect(r) && len(handles) > 1 {
 			c.report("I10", "there are %d volumes for claim %s: %s", len(handles), claim, strings.Join(handles, ", "))
 		}
 	}
 	w.writes = []string{"persistentvolumes"}
 	w.write = func(r trace.Record) {
 		v, ok := r.After.(*corev1.PersistentVolume)
-		if !ok || r.Verb != "create" || !Effective(r) || !makers[componentOf(r.Actor)] {
+		if !ok || r.Verb != "create" || !tookEffect(r) || !makers[componentOf(r.Task)] {
 			return
 		}
 		is, held := c.held(v)
 		switch uid := refUID(v); {
 		case v.Name != namePrefix+string(uid):
-			c.report("I10", "%s created PersistentVolume %s for the claim with UID %q", r.Actor, v.Name, uid)
+			c.report("I10", "%s created PersistentVolume %s for the claim with UID %q", r.Task, v.Name, uid)
 		case held && is.Name != v.Name:
-			c.report("I10", "%s created PersistentVolume %s for volume %s, which was made as %s", r.Actor, v.Name, is.Handle, is.Name)
+			c.report("I10", "%s created PersistentVolume %s for volume %s, which was made as %s", r.Task, v.Name, is.Handle, is.Name)
 		}
 	}
 	return w
 }
 
-// made are the handles of the volumes that were asked for by the same name as a call does. paths are those at which a plugin
+// madeFor are the handles of the volumes that were asked for by the same name as a call does. paths are those at which a plugin
 // is known to have made some: a directory tells who it is for by its path alone.
-func (c *Checker) made(call dataCall, paths []string) []string {
+func (c *Checker) madeFor(call dataCall, paths []string) []string {
 	b := c.backend(call.driver)
 	if b == nil {
 		return nil

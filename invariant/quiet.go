@@ -15,7 +15,7 @@ var quietRules = []Rule{
 func beginQuiet(c *Checker) watcher {
 	return watcher{
 		request: func(r trace.Record) {
-			if component, _, ok := strings.Cut(r.Actor, "/"); c.resyncing && ok {
+			if component, _, ok := strings.Cut(r.Task, "/"); c.resyncing && ok {
 				c.report("L8", "%s: %s %s, when nothing was left to do", component, r.Verb, r.Object)
 			}
 		},

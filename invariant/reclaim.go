@@ -15,7 +15,7 @@ import (
 // When a volume's data may go, and what must go with it.
 var reclaimRules = []Rule{
 	{"I8", "a volume released or its data deleted that a claim still has, or that is to be retained", beginData},
-	{"I9", "a PersistentVolume deleted whose volume was not", beginObject},
+	{"I9", "a PersistentVolume deleted whose volume was not", beginDeletedFirst},
 	{"I11", "a volume without its PersistentVolume, or the other way round, at rest", beginAccounted},
 	{"I12", "the finalizer of a provisioned volume taken off, or never put on, before its data is gone", beginFinalizer},
 }
@@ -23,7 +23,7 @@ var reclaimRules = []Rule{
 // byHandle holds the names of the PersistentVolumes by handleKey.
 type byHandle map[string][]string
 
-func (h byHandle) see(before, after *corev1.PersistentVolume) {
+func (h byHandle) observe(before, after *corev1.PersistentVolume) {
 	switch {
 	case before == nil && after != nil:
 		if key := handleKey(after); key != "" {
@@ -54,8 +54,8 @@ func (d *deletions) call(r trace.Record) {
 	if call.verb != dataMade && call.verb != dataDeleted {
 		return
 	}
-	d.callers[componentOf(r.Actor)] = true
-	if call.verb == dataMade || !Effective(r) {
+	d.callers[componentOf(r.Task)] = true
+	if call.verb == dataMade || !tookEffect(r) {
 		return
 	}
 	for _, name := range d.handles[call.key] {
@@ -65,25 +65,25 @@ func (d *deletions) call(r trace.Record) {
 	}
 }
 
-// beginObject: a component that has volumes made and deleted deletes only PersistentVolumes whose volume it, or one like it,
+// beginDeletedFirst: a component that has volumes made and deleted deletes only PersistentVolumes whose volume it, or one like it,
 // has deleted before: the very one, not another of that name.
-func beginObject(c *Checker) watcher {
+func beginDeletedFirst(c *Checker) watcher {
 	d := newDeletions(c)
-	w := onVolumes(d.handles.see)
+	w := onVolumes(d.handles.observe)
 	w.call = d.call
 	w.writes = []string{"persistentvolumes"}
 	w.write = func(r trace.Record) {
 		v, ok := r.After.(*corev1.PersistentVolume)
-		if !ok || r.Verb != "delete" || !Effective(r) || !d.callers[componentOf(r.Actor)] || handleKey(v) == "" || d.done[v.UID] {
+		if !ok || r.Verb != "delete" || !tookEffect(r) || !d.callers[componentOf(r.Task)] || handleKey(v) == "" || d.done[v.UID] {
 			return
 		}
-		c.report("I9", "%s deleted PersistentVolume %s (%s), whose volume was not deleted before", r.Actor, v.Name, v.UID)
+		c.report("I9", "%s deleted PersistentVolume %s (%s), whose volume was not deleted before", r.Task, v.Name, v.UID)
 	}
 	return w
 }
 
-// madeBy is who made a volume for a claim; "" where nobody did.
-func madeBy(v *corev1.PersistentVolume) string {
+// provisionerOf is who made a volume for a claim; "" where nobody did.
+func provisionerOf(v *corev1.PersistentVolume) string {
 	return v.Annotations[storagehelpers.AnnDynamicallyProvisioned]
 }
 
@@ -112,9 +112,9 @@ func beginFinalizer(c *Checker) watcher {
 	other := map[types.UID]bool{} // volumes whose policy was ever another
 	kept := map[types.UID]bool{}  // volumes that ever had the finalizer
 	w := onVolumes(func(before, after *corev1.PersistentVolume) {
-		d.handles.see(before, after)
+		d.handles.observe(before, after)
 		if after == nil {
-			if !kept[before.UID] && !other[before.UID] && !d.done[before.UID] && madeBy(before) != "" && c.holds(before) {
+			if !kept[before.UID] && !other[before.UID] && !d.done[before.UID] && provisionerOf(before) != "" && c.holds(before) {
 				c.report("I12", "volume %s went without ever having had a finalizer, and its data is still there", before.Name)
 			}
 			return
@@ -130,7 +130,7 @@ func beginFinalizer(c *Checker) watcher {
 	w.writes = []string{"persistentvolumes"}
 	w.write = func(r trace.Record) {
 		after, ok := r.After.(*corev1.PersistentVolume)
-		if !ok || !Effective(r) || !c.controllers.did(r) || other[after.UID] || d.done[after.UID] || madeBy(after) == "" {
+		if !ok || !tookEffect(r) || !c.controllers.includes(r) || other[after.UID] || d.done[after.UID] || provisionerOf(after) == "" {
 			return
 		}
 		before, ok := r.Before.(*corev1.PersistentVolume)
@@ -138,13 +138,13 @@ func beginFinalizer(c *Checker) watcher {
 			return
 		}
 		if f := lostFinalizer(before.Finalizers, finalizersAfter(r)); f != "" {
-			c.report("I12", "%s took finalizer %s off volume %s, whose data is still there", r.Actor, f, after.Name)
+			c.report("I12", "%s took finalizer %s off volume %s, whose data is still there", r.Task, f, after.Name)
 		}
 	}
 	return w
 }
 
-// accounts is I11 at work: at rest each volume of the back end has its PersistentVolume, and each PersistentVolume that was
+// accounting is I11 at work: at rest each volume of the back end has its PersistentVolume, and each PersistentVolume that was
 // made for a claim and is not on its way out has its volume. Left out are volumes
 //   - whose PersistentVolume went although they were to be retained, or by force: there it is an administrator's turn;
 //   - whose making the driver said had failed for good, when it had not: a driver that errs so is believed;
@@ -152,7 +152,7 @@ func beginFinalizer(c *Checker) watcher {
 //     there when the maker begins anew;
 //
 // and PersistentVolumes that were to be deleted, and are not any more since their volume was.
-type accounts struct {
+type accounting struct {
 	*Checker
 	left   map[string]bool   // handleKey of volumes that nobody is to delete any more
 	denied map[string]bool   // names of volumes of which the driver said last that there is none
@@ -161,54 +161,54 @@ type accounts struct {
 }
 
 func beginAccounted(c *Checker) watcher {
-	a := &accounts{c, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]string{}}
-	w := onVolumes(a.see)
+	a := &accounting{c, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]string{}}
+	w := onVolumes(a.observe)
 	w.call, w.event, w.settled = a.call, a.event, a.settle
 	return w
 }
 
-func (a *accounts) see(before, after *corev1.PersistentVolume) {
+func (a *accounting) observe(before, after *corev1.PersistentVolume) {
 	switch {
 	case before == nil:
 		delete(a.left, handleKey(after))
 		delete(a.making, after.Name)
 	case after == nil && before.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete,
-		after == nil && madeBy(before) == "",
+		after == nil && provisionerOf(before) == "",
 		(after == nil || lostFinalizer(before.Finalizers, after.Finalizers) != "") && a.holds(before):
 		a.left[handleKey(before)] = true
 	}
 }
 
-func (a *accounts) call(r trace.Record) {
+func (a *accounting) call(r trace.Record) {
 	call := dataCallOf(r)
-	if call.verb == dataDeleted && Effective(r) {
+	if call.verb == dataDeleted && tookEffect(r) {
 		a.erased[call.key] = true
 	}
 	if call.verb != dataMade {
 		return
 	}
-	a.denied[call.name] = saysFinal(r.Err)
-	if Effective(r) && a.volumeNamed(call.name) == nil {
-		a.making[call.name] = componentOf(r.Actor)
+	a.denied[call.name] = isFinalForProvisioner(r.Err)
+	if tookEffect(r) && a.volumeNamed(call.name) == nil {
+		a.making[call.name] = componentOf(r.Task)
 	}
 }
 
-func (a *accounts) event(r trace.Record) {
+func (a *accounting) event(r trace.Record) {
 	for name, maker := range a.making {
-		if ends(r, maker) {
+		if endsProcess(r, maker) {
 			a.making[name] = ""
 		}
 	}
 }
 
-func (a *accounts) settle(report func(format string, args ...any)) {
+func (a *accounting) settle(report func(format string, args ...any)) {
 	accounted := map[string]bool{}
 	for _, obj := range a.API.List("persistentvolumes") {
 		v := obj.(*corev1.PersistentVolume)
 		accounted[handleKey(v)] = true
 		driver, handle := identityOf(v)
 		spared := a.erased[handleKey(v)] && v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete
-		if a.backend(driver) != nil && !a.holds(v) && madeBy(v) == driver && v.DeletionTimestamp == nil && !spared {
+		if a.backend(driver) != nil && !a.holds(v) && provisionerOf(v) == driver && v.DeletionTimestamp == nil && !spared {
 			report("PersistentVolume %s stands for volume %s, which is not there", v.Name, handle)
 		}
 	}
@@ -223,10 +223,10 @@ func (a *accounts) settle(report func(format string, args ...any)) {
 	}
 }
 
-// saysFinal tells whether an error of a driver says that the call had no effect and will have none.
+// isFinalForProvisioner tells whether an error of a driver says that the call had no effect and will have none.
 //
 // Upstream: external-provisioner pkg/controller checkError (6.3.0).
-func saysFinal(err error) bool {
+func isFinalForProvisioner(err error) bool {
 	s, ok := status.FromError(err)
 	if err == nil || !ok {
 		return false

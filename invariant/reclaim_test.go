@@ -33,7 +33,7 @@ func provision(s *scene) *corev1.PersistentVolumeClaim {
 
 // asProvisioner does something as the provisioner does when it syncs volume v.
 func (s *scene) asProvisioner(do func(ctx context.Context, client kubernetes.Interface)) {
-	s.act("provisioner/volumes", "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Component) { do(ctx, client) })
+	s.act("provisioner/volumes", "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { do(ctx, client) })
 }
 
 func (s *scene) deleteData(err error) {

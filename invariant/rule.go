@@ -45,47 +45,47 @@ func (r Rule) String() string { return r.ID + ": " + r.Forbids }
 
 // watcher is a rule at work in one world. What is nil is not asked.
 type watcher struct {
-	ofNodes func(c *Checker) watcher                   // see ofNodes
-	commits []string                                   // the resources whose commits it wants to be told of
-	commit  func(e fake.Commit)                        // after the commit
-	writes  []string                                   // the resources whose writes it wants to be told of
-	write   func(r trace.Record)                       // after a request that writes, also a failed one; see Effective
-	call    func(r trace.Record)                       // after a driver call, also a failed one; see Effective
-	deliver func(r trace.Record)                       // after a delivery to a cache
-	event   func(r trace.Record)                       // after something befell the world: trace.KindEvent
-	work    func(r trace.Record)                       // after a worker has taken up a key
-	request func(r trace.Record)                       // after a request to the API server, also a failed one
-	rest    func(report func(object, why string))      // nothing is left to happen: what is owed?
-	settled func(report func(format string, a ...any)) // nothing is left to happen: is it as it must be?
+	nodeRule func(c *Checker) watcher                   // see ofNodes
+	commits  []string                                   // the resources whose commits it wants to be told of
+	commit   func(e fake.Commit)                        // after the commit
+	writes   []string                                   // the resources whose writes it wants to be told of
+	write    func(r trace.Record)                       // after a request that writes, also a failed one; see Effective
+	call     func(r trace.Record)                       // after a driver call, also a failed one; see Effective
+	deliver  func(r trace.Record)                       // after a delivery to a cache
+	event    func(r trace.Record)                       // after something befell the world: trace.KindEvent
+	work     func(r trace.Record)                       // after a worker has taken up a key
+	request  func(r trace.Record)                       // after a request to the API server, also a failed one
+	rest     func(report func(object, why string))      // nothing is left to happen: what is owed?
+	settled  func(report func(format string, a ...any)) // nothing is left to happen: is it as it must be?
 }
 
-// Effective tells whether a driver call or a request took effect: it succeeded, or its answer was lost.
-func Effective(r trace.Record) bool { return r.Err == nil || r.Lost }
+// tookEffect tells whether a driver call or a request took effect: it succeeded, or its answer was lost.
+func tookEffect(r trace.Record) bool { return r.Err == nil || r.Lost }
 
 // Violation is a rule that was broken.
 type Violation struct {
-	Rule Rule
-	Step int // the step of the trace after which it was seen
-	What string
+	Rule    Rule
+	Step    int // the step of the trace after which it was seen
+	Message string
 }
 
 // Error says it in a sentence: "I1: two volumes bound to one claim: …".
-func (v *Violation) Error() string { return v.Rule.String() + ": " + v.What }
+func (v *Violation) Error() string { return v.Rule.String() + ": " + v.Message }
 
-// Owed is something that has yet to come when nothing is left to happen.
-type Owed struct {
+// Pending is something that has yet to come when nothing is left to happen.
+type Pending struct {
 	Rule   Rule
 	Object string // "persistentvolumeclaims/default/data"
 	Why    string
 }
 
 // String gives "object why (L1)".
-func (o Owed) String() string { return fmt.Sprintf("%s %s (%s)", o.Object, o.Why, o.Rule.ID) }
+func (o Pending) String() string { return fmt.Sprintf("%s %s (%s)", o.Object, o.Why, o.Rule.ID) }
 
-// ofNodes has a rule begin only where there are pods, nodes or attachments, or a driver is called: it is about these, so that
+// nodeRule has a rule begin only where there are pods, nodes or attachments, or a driver is called: it is about these, so that
 // without them nothing breaks it, and it has nothing to remember.
-func ofNodes(begin func(c *Checker) watcher) func(c *Checker) watcher {
-	return func(*Checker) watcher { return watcher{ofNodes: begin} }
+func nodeRule(begin func(c *Checker) watcher) func(c *Checker) watcher {
+	return func(*Checker) watcher { return watcher{nodeRule: begin} }
 }
 
 // Checker is a set of rules at work in one world.
@@ -93,56 +93,56 @@ type Checker struct {
 	World
 	violations  []*Violation
 	controllers controllers                           // who has listed something
-	rules       []told                                // all of them
+	rules       []activeRule                          // all of them
 	nodes       bool                                  // the rules about nodes have begun
-	commits     map[string][]*told                    // by resource: who is told
-	writes      map[string][]*told                    // by resource
+	commits     map[string][]*activeRule              // by resource: who is told
+	writes      map[string][]*activeRule              // by resource
 	actions     map[trace.Kind][]func(r trace.Record) // who is told of an action
-	rests       []*told
+	rests       []*activeRule
 	resyncing   bool // see Resync
 }
 
-// told is a rule to be told.
-type told struct {
+// activeRule is a rule to be told.
+type activeRule struct {
 	Rule
 	watcher
 }
 
 // Watch sets rules over a world, before anything happens in it that they are to see.
 func Watch(w World, rules ...Rule) *Checker {
-	c := &Checker{World: w, controllers: controllers{}, rules: make([]told, len(rules))}
+	c := &Checker{World: w, controllers: controllers{}, rules: make([]activeRule, len(rules))}
 	for i, r := range rules {
-		c.rules[i] = told{r, r.begin(c)}
+		c.rules[i] = activeRule{r, r.begin(c)}
 	}
 	c.index()
 	for _, resource := range nodeResources {
 		if len(w.API.List(resource)) > 0 {
-			c.meetNodes()
+			c.startNodeRules()
 			break
 		}
 	}
 	w.API.OnCommit(func(e fake.Commit) {
 		if !c.nodes && slices.Contains(nodeResources, e.Resource) {
-			c.meetNodes()
+			c.startNodeRules()
 		}
 		for _, t := range c.commits[e.Resource] {
 			t.commit(e)
 		}
 	})
-	w.Log.Watch(c.record)
+	w.Log.Watch(c.onRecord)
 	return c
 }
 
-// record takes in a record of the trace.
-func (c *Checker) record(r trace.Record) {
-	if !c.nodes && isOfNodes(r) {
-		c.meetNodes()
+// onRecord takes in a record of the trace.
+func (c *Checker) onRecord(r trace.Record) {
+	if !c.nodes && isNodeRecord(r) {
+		c.startNodeRules()
 	}
 	switch r.Kind {
 	case trace.KindAPI:
-		c.written(r)
+		c.onWrite(r)
 	case trace.KindDeliver:
-		c.controllers.see(r)
+		c.controllers.observe(r)
 	}
 	for _, f := range c.actions[r.Kind] {
 		f(r)
@@ -152,8 +152,8 @@ func (c *Checker) record(r trace.Record) {
 // nodeResources are those that rules about nodes are about.
 var nodeResources = []string{"pods", "nodes", "csinodes", "volumeattachments"}
 
-// isOfNodes tells whether a record is the first of those that rules about nodes are about.
-func isOfNodes(r trace.Record) bool {
+// isNodeRecord tells whether a record is the first of those that rules about nodes are about.
+func isNodeRecord(r trace.Record) bool {
 	switch r.Kind {
 	case trace.KindDriver:
 		return true
@@ -166,12 +166,12 @@ func isOfNodes(r trace.Record) bool {
 	return false
 }
 
-// meetNodes begins the rules about nodes.
-func (c *Checker) meetNodes() {
+// startNodeRules begins the rules about nodes.
+func (c *Checker) startNodeRules() {
 	c.nodes = true
 	for i := range c.rules {
-		if t := &c.rules[i]; t.ofNodes != nil {
-			t.watcher = t.ofNodes(c)
+		if t := &c.rules[i]; t.nodeRule != nil {
+			t.watcher = t.nodeRule(c)
 		}
 	}
 	c.index()
@@ -179,47 +179,47 @@ func (c *Checker) meetNodes() {
 
 // index finds out who is to be told of what.
 func (c *Checker) index() {
-	c.commits, c.writes, c.actions = map[string][]*told{}, map[string][]*told{}, map[trace.Kind][]func(r trace.Record){}
-	c.rests = make([]*told, 0, many)
+	c.commits, c.writes, c.actions = map[string][]*activeRule{}, map[string][]*activeRule{}, map[trace.Kind][]func(r trace.Record){}
+	c.rests = make([]*activeRule, 0, subscribersMax)
 	for i := range c.rules {
 		t := &c.rules[i]
 		for _, resource := range t.watcher.writes {
-			c.writes[resource] = append(room(c.writes[resource]), t)
+			c.writes[resource] = append(withCapacity(c.writes[resource]), t)
 		}
 		for _, resource := range t.watcher.commits {
-			c.commits[resource] = append(room(c.commits[resource]), t)
+			c.commits[resource] = append(withCapacity(c.commits[resource]), t)
 		}
-		c.tell(trace.KindDriver, t.call)
-		c.tell(trace.KindDeliver, t.deliver)
-		c.tell(trace.KindEvent, t.event)
-		c.tell(trace.KindWork, t.work)
-		c.tell(trace.KindAPI, t.request)
+		c.subscribe(trace.KindDriver, t.call)
+		c.subscribe(trace.KindDeliver, t.deliver)
+		c.subscribe(trace.KindEvent, t.event)
+		c.subscribe(trace.KindWork, t.work)
+		c.subscribe(trace.KindAPI, t.request)
 		if t.rest != nil || t.settled != nil {
 			c.rests = append(c.rests, t)
 		}
 	}
 }
 
-// many is how many rules are told of one thing, at most, mostly.
-const many = 16
+// subscribersMax is how many rules are told of one thing, at most, mostly.
+const subscribersMax = 16
 
-// room gives an empty list room for many.
-func room[T any](list []T) []T {
+// withCapacity gives an empty list room for many.
+func withCapacity[T any](list []T) []T {
 	if list == nil {
-		return make([]T, 0, many)
+		return make([]T, 0, subscribersMax)
 	}
 	return list
 }
 
-// tell has a rule told of each action of a kind, if it wants to be.
-func (c *Checker) tell(kind trace.Kind, f func(r trace.Record)) {
+// subscribe has a rule told of each action of a kind, if it wants to be.
+func (c *Checker) subscribe(kind trace.Kind, f func(r trace.Record)) {
 	if f != nil {
-		c.actions[kind] = append(room(c.actions[kind]), f)
+		c.actions[kind] = append(withCapacity(c.actions[kind]), f)
 	}
 }
 
-// written tells of a request, if it writes.
-func (c *Checker) written(r trace.Record) {
+// onWrite tells of a request, if it writes.
+func (c *Checker) onWrite(r trace.Record) {
 	switch r.Verb[0] {
 	case 'c', 'u', 'p', 'd': // create, update, patch, delete, and their subresources
 		resource, _, _ := strings.Cut(r.Object, "/")
@@ -232,8 +232,8 @@ func (c *Checker) written(r trace.Record) {
 // Violations are the rules broken so far, in the order in which that was seen.
 func (c *Checker) Violations() []*Violation { return c.violations }
 
-// Broken is the first rule broken, or nil.
-func (c *Checker) Broken() *Violation {
+// FirstViolation is the first rule broken, or nil.
+func (c *Checker) FirstViolation() *Violation {
 	if len(c.violations) == 0 {
 		return nil
 	}
@@ -243,16 +243,16 @@ func (c *Checker) Broken() *Violation {
 // report says that a rule is broken.
 func (c *Checker) report(id, format string, args ...any) {
 	i := slices.IndexFunc(rules, func(r Rule) bool { return r.ID == id })
-	c.violations = append(c.violations, &Violation{Rule: rules[i], Step: c.Log.Steps(), What: fmt.Sprintf(format, args...)})
+	c.violations = append(c.violations, &Violation{Rule: rules[i], Step: c.Log.Steps(), Message: fmt.Sprintf(format, args...)})
 }
 
-// Rest is to be called when faults have stopped and nothing is left to happen. It returns what is owed, and reports the
+// CheckAtRest is to be called when faults have stopped and nothing is left to happen. It returns what is owed, and reports the
 // rules that hold only then.
-func (c *Checker) Rest() []Owed {
-	var owed []Owed
+func (c *Checker) CheckAtRest() []Pending {
+	var owed []Pending
 	for _, t := range c.rests {
 		if t.rest != nil {
-			t.rest(func(object, why string) { owed = append(owed, Owed{t.Rule, object, why}) })
+			t.rest(func(object, why string) { owed = append(owed, Pending{t.Rule, object, why}) })
 		}
 		if t.settled != nil {
 			t.settled(func(format string, a ...any) { c.report(t.ID, format, a...) })
@@ -271,7 +271,7 @@ func init() {
 		stageRules,
 		uncertainRules,
 		mountRules,
-		partRules,
+		subPathRules,
 		ownershipRules,
 		operationRules,
 		eventRules,

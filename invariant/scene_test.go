@@ -25,7 +25,7 @@ type scene struct {
 	devices    *devicesStub
 	rules      *invariant.Checker
 	user       kubernetes.Interface // has no cache, and leaves no record
-	components map[string]*sim.Component
+	components map[string]*sim.Process
 	names      []string // for UIDs in sentences: one, its name, another, its name
 	claims     int      // that were made
 }
@@ -51,11 +51,11 @@ func playAll(t *testing.T, rows []claimRow) {
 			s := newScene(t, row.rule)
 			row.story(s)
 			var said []string
-			for _, o := range s.rules.Rest() {
+			for _, o := range s.rules.CheckAtRest() {
 				said = append(said, o.String())
 			}
 			for _, v := range s.rules.Violations() {
-				said = append(said, v.What)
+				said = append(said, v.Message)
 			}
 			got := strings.NewReplacer(s.names...).Replace(strings.Join(said, "\n"))
 			if got != row.want {
@@ -76,7 +76,7 @@ func newScene(t *testing.T, rule string) *scene {
 	server := fake.NewServer(fake.Config{Now: host.Now})
 	devices := &devicesStub{mounts: map[string][]nodefs.Mount{}}
 	return &scene{
-		host: host, server: server, devices: devices, user: server.Client(sim.Direct()), components: map[string]*sim.Component{},
+		host: host, server: server, devices: devices, user: server.Client(sim.DirectCaller()), components: map[string]*sim.Process{},
 		rules: invariant.Watch(invariant.World{API: server, Log: host.Log(), Now: host.Now, Devices: devices}, selected...),
 	}
 }
@@ -90,7 +90,7 @@ func ok[T any](obj T, err error) T {
 
 // controller adds a component that has caches of claims, volumes, classes and pods. They are filled by settle.
 func (s *scene) controller(name string) {
-	c := s.host.Component(name)
+	c := s.host.Process(name)
 	s.components[name] = c
 	factory := s.server.Informers(c)
 	factory.Core().V1().PersistentVolumeClaims().Informer()
@@ -107,17 +107,17 @@ func (s *scene) settle() {
 }
 
 // act has a strand ("component/strand") of a component take up a key and do something, while nothing else moves.
-func (s *scene) act(actor, key string, do func(ctx context.Context, client kubernetes.Interface, c *sim.Component)) {
+func (s *scene) act(actor, key string, do func(ctx context.Context, client kubernetes.Interface, c *sim.Process)) {
 	component, strand, _ := strings.Cut(actor, "/")
 	c := s.components[component]
 	done := false
 	c.Spawn(strand, func(ctx context.Context) {
-		c.Note(trace.Action{Kind: trace.KindWork, Verb: "sync", Object: key}, trace.Outcome{})
+		c.Record(trace.Action{Kind: trace.KindWork, Verb: "sync", Object: key}, trace.Outcome{})
 		do(ctx, s.server.Client(c), c)
 		done = true
 	})
 	for !done {
-		if err := s.host.Move(actor); err != nil {
+		if err := s.host.StepTask(actor); err != nil {
 			panic(err)
 		}
 	}
@@ -126,14 +126,14 @@ func (s *scene) act(actor, key string, do func(ctx context.Context, client kuber
 // call records a driver call of an actor.
 func (s *scene) call(actor, verb, object string, err error) {
 	s.host.Log().Append(trace.Record{
-		Actor: actor, Action: trace.Action{Kind: trace.KindDriver, Verb: verb, Object: "disk.example.com/" + object},
+		Task: actor, Action: trace.Action{Kind: trace.KindDriver, Verb: verb, Object: "disk.example.com/" + object},
 		Outcome: trace.Outcome{Err: err},
 	})
 }
 
 // befall records an event.
 func (s *scene) befall(verb, object string) {
-	s.host.Log().Append(trace.Record{Actor: "world", Action: trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object}})
+	s.host.Log().Append(trace.Record{Task: "world", Action: trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object}})
 }
 
 func (s *scene) claim(name, size string, options ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
@@ -189,7 +189,7 @@ func editVolumeAs(client kubernetes.Interface, name string, edits ...func(*corev
 
 // amendClaim changes a claim as no request could.
 func (s *scene) amendClaim(name string, edit func(*corev1.PersistentVolumeClaim)) {
-	s.server.Amend("persistentvolumeclaims", "default", name, func(stored fake.Object) fake.Object {
+	s.server.UpdateStored("persistentvolumeclaims", "default", name, func(stored fake.Object) fake.Object {
 		claim := stored.DeepCopyObject().(*corev1.PersistentVolumeClaim)
 		edit(claim)
 		return claim
@@ -197,7 +197,7 @@ func (s *scene) amendClaim(name string, edit func(*corev1.PersistentVolumeClaim)
 }
 
 func (s *scene) amendVolume(name string, edit func(*corev1.PersistentVolume)) {
-	s.server.Amend("persistentvolumes", "", name, func(stored fake.Object) fake.Object {
+	s.server.UpdateStored("persistentvolumes", "", name, func(stored fake.Object) fake.Object {
 		v := stored.DeepCopyObject().(*corev1.PersistentVolume)
 		edit(v)
 		return v

@@ -22,10 +22,10 @@ import (
 
 // Which pods come to which volumes, and where.
 var scheduleRules = []Rule{
-	{"I29", "a pod that mounts, for its ephemeral volume, a claim that is not its own", ofNodes(beginOwnClaim)},
+	{"I29", "a pod that mounts, for its ephemeral volume, a claim that is not its own", nodeRule(beginOwnClaim)},
 	{"I30", "a pod put on a node that its volume cannot be used on", beginReachableVolumes},
-	{"I31", "more volumes on a node than its driver can attach", ofNodes(beginAttachLimit)},
-	{"I32", "a ReadWriteOncePod claim mounted for two pods", ofNodes(beginOnePod)},
+	{"I31", "more volumes on a node than its driver can attach", nodeRule(beginAttachLimit)},
+	{"I32", "a ReadWriteOncePod claim mounted for two pods", nodeRule(beginOnePod)},
 	{"L3", "a claim for which a node was selected, and that is not bound", beginSelectedBound},
 }
 
@@ -73,7 +73,7 @@ func beginOwnClaim(c *Checker) watcher {
 		commit:  keys.commit,
 		call: func(r trace.Record) {
 			call := driverCallOf(r)
-			if call.rpc != "NodePublishVolume" || !Effective(r) {
+			if call.rpc != "NodePublishVolume" || !tookEffect(r) {
 				return
 			}
 			uid, volume := podOf(call.path)
@@ -268,7 +268,7 @@ func beginOnePod(c *Checker) watcher {
 		commit:  keys.commit,
 		call: func(r trace.Record) {
 			call := driverCallOf(r)
-			if call.rpc != "NodePublishVolume" && call.rpc != "NodeUnpublishVolume" || !Effective(r) {
+			if call.rpc != "NodePublishVolume" && call.rpc != "NodeUnpublishVolume" || !tookEffect(r) {
 				return
 			}
 			pod, volume := podOf(call.path)
@@ -292,7 +292,7 @@ func beginOnePod(c *Checker) watcher {
 				return
 			}
 			for _, where := range published { // the node's mounts are gone
-				maps.DeleteFunc(where, func(at publication, _ types.UID) bool { return at.component == ended(r) })
+				maps.DeleteFunc(where, func(at publication, _ types.UID) bool { return at.component == endedProcess(r) })
 			}
 		},
 	}

@@ -206,7 +206,7 @@ func TestOnePodAlone(t *testing.T) {
 			"while it is mounted for pod a by kubelet(node-1)"}},
 		{"the answer for the first was lost", alone, func(w *opsWorld, a, b *corev1.Pod) {
 			w.host.Log().Append(trace.Record{
-				Actor:   "kubelet(node-1)/volume_mount csi/disk^vol-1",
+				Task:    "kubelet(node-1)/volume_mount csi/disk^vol-1",
 				Action:  trace.Action{Kind: trace.KindDriver, Verb: "NodePublishVolume", Object: "disk/vol-1"},
 				Outcome: trace.Outcome{Detail: path1(a, "pv-data-1"), Err: errDriver, Lost: true},
 			})

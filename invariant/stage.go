@@ -9,8 +9,8 @@ import (
 
 // In which order a volume comes to a pod's path and goes from there, and what is to be found at that path.
 var stageRules = []Rule{
-	{"I17", "a volume staged before it is attached, published before it is staged, or unstaged before it is unpublished", ofNodes(beginStageOrder)},
-	{"I18", "a path at which another volume lies than the one it is for", ofNodes(beginPathIdentity)},
+	{"I17", "a volume staged before it is attached, published before it is staged, or unstaged before it is unpublished", nodeRule(beginStageOrder)},
+	{"I18", "a path at which another volume lies than the one it is for", nodeRule(beginPathIdentity)},
 }
 
 // stageOrder is the rule of order at work.
@@ -32,9 +32,9 @@ func beginStageOrder(c *Checker) watcher {
 			call := deviceCallOf(r)
 			at := volumeOnNode{call.handle, call.node}
 			switch {
-			case r.Verb == "NodeStageVolume" && Effective(r):
+			case r.Verb == "NodeStageVolume" && tookEffect(r):
 				o.stage(r, at)
-			case r.Verb == "NodePublishVolume" && Effective(r):
+			case r.Verb == "NodePublishVolume" && tookEffect(r):
 				o.publish(at, call.path)
 			case r.Verb == "NodeUnstageVolume":
 				o.unstage(r, at)
@@ -42,7 +42,7 @@ func beginStageOrder(c *Checker) watcher {
 		},
 		event: func(r trace.Record) {
 			for at := range o.staged {
-				if at.node == restarted(r) {
+				if at.node == restartedNode(r) {
 					delete(o.staged, at)
 				}
 			}
@@ -67,7 +67,7 @@ func (o *stageOrder) publish(at volumeOnNode, path string) {
 		o.report("I17", "volume %s is published on node %s, to which it is not attached", at.handle, at.node)
 	}
 	for _, m := range o.mountsOf(at) {
-		if _, ofPod := ofPodAt(m.Path); !ofPod {
+		if _, ofPod := podPathAt(m.Path); !ofPod {
 			return
 		}
 	}
@@ -76,11 +76,11 @@ func (o *stageOrder) publish(at volumeOnNode, path string) {
 
 func (o *stageOrder) unstage(r trace.Record, at volumeOnNode) {
 	delete(o.staged, at)
-	if !Effective(r) {
+	if !tookEffect(r) {
 		return
 	}
 	for _, m := range o.mountsOf(at) {
-		if _, ofPod := ofPodAt(m.Path); ofPod {
+		if _, ofPod := podPathAt(m.Path); ofPod {
 			o.report("I17", "volume %s is unstaged on node %s, but still published at %s", at.handle, at.node, m.Path)
 			return
 		}
@@ -104,7 +104,7 @@ func beginPathIdentity(c *Checker) watcher {
 		return watcher{}
 	}
 	return watcher{call: func(r trace.Record) {
-		if r.Verb != "NodeStageVolume" && r.Verb != "NodePublishVolume" || !Effective(r) {
+		if r.Verb != "NodeStageVolume" && r.Verb != "NodePublishVolume" || !tookEffect(r) {
 			return
 		}
 		call := deviceCallOf(r)

@@ -97,7 +97,7 @@ func newHand(t *testing.T, rule string) *hand {
 			owners: map[string]map[string]nodefs.Info{},
 		},
 	}
-	w.server = fake.NewServer(fake.Config{Now: w.Now, Empty: true})
+	w.server = fake.NewServer(fake.Config{Now: w.Now, SkipBootstrap: true})
 	w.client = w.server.Client(w)
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data", UID: "claim-uid"},
@@ -136,7 +136,7 @@ func csiVolume(name, handle string, mode corev1.PersistentVolumeAccessMode) *cor
 // Call makes a request at once, and records it.
 func (w *hand) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	out := effect()
-	w.log.Append(trace.Record{Actor: "hand", Action: action, Outcome: out})
+	w.log.Append(trace.Record{Task: "hand", Action: action, Outcome: out})
 	return out
 }
 
@@ -154,13 +154,13 @@ func (w *hand) add(objects ...runtime.Object) { w.t.Helper(); w.must(w.server.Ad
 
 // told are the rules broken and, when nothing is left to happen, what is owed.
 func (w *hand) told(rest bool) []string {
-	var owed []invariant.Owed
+	var owed []invariant.Pending
 	if rest {
-		owed = w.checker.Rest()
+		owed = w.checker.CheckAtRest()
 	}
 	var told []string
 	for _, v := range w.checker.Violations() {
-		told = append(told, v.What)
+		told = append(told, v.Message)
 	}
 	for _, o := range owed {
 		told = append(told, o.Object+" "+o.Why)
@@ -344,7 +344,7 @@ func (w *hand) calls(actor, verb, detail string, outcome ...trace.Outcome) {
 		out.Err, out.Lost = outcome[0].Err, outcome[0].Lost
 	}
 	w.log.Append(trace.Record{
-		Actor: actor, Action: trace.Action{Kind: trace.KindDriver, Verb: verb, Object: stubDriver + "/" + handle}, Outcome: out,
+		Task: actor, Action: trace.Action{Kind: trace.KindDriver, Verb: verb, Object: stubDriver + "/" + handle}, Outcome: out,
 	})
 }
 
@@ -368,7 +368,7 @@ func (w *hand) published(node, pod string) {
 }
 
 func (w *hand) befalls(verb, object string) {
-	w.log.Append(trace.Record{Actor: "world", Action: trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object}})
+	w.log.Append(trace.Record{Task: "world", Action: trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object}})
 }
 
 func failed(code codes.Code) trace.Outcome {

@@ -62,7 +62,7 @@ func newOpsWorld(t *testing.T, ids ...string) *opsWorld {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	t.Cleanup(host.Close)
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	w := &opsWorld{t: t, host: host, server: server, client: server.Client(host.Outside()), devices: &opsDevices{}}
+	w := &opsWorld{t: t, host: host, server: server, client: server.Client(host.ExternalCaller()), devices: &opsDevices{}}
 	rules, err := Select(ids...)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func (w *opsWorld) pass(d time.Duration) { w.host.SetTime(w.host.Now().Add(d)) }
 // note appends a record.
 func (w *opsWorld) note(actor string, kind trace.Kind, verb, object, detail string, err error) {
 	w.host.Log().Append(trace.Record{
-		At: w.host.Now().Sub(sim.Epoch), Actor: actor,
+		At: w.host.Now().Sub(sim.Epoch), Task: actor,
 		Action:  trace.Action{Kind: kind, Verb: verb, Object: object},
 		Outcome: trace.Outcome{Detail: detail, Err: err},
 	})
@@ -115,7 +115,7 @@ func (w *opsWorld) broken(want ...string) {
 // owed checks what is owed at rest; each want is a part of one text.
 func (w *opsWorld) owed(want ...string) {
 	w.t.Helper()
-	owed := w.check.Rest()
+	owed := w.check.CheckAtRest()
 	if len(owed) != len(want) {
 		w.t.Fatalf("owed: %v, want %d", owed, len(want))
 	}

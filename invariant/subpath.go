@@ -13,38 +13,38 @@ import (
 )
 
 // What containers have of volumes.
-var partRules = []Rule{
-	{"I40", "part of a volume at a container's path without the volume, or a container that starts without its part", ofNodes(beginParts)},
+var subPathRules = []Rule{
+	{"I40", "part of a volume at a container's path without the volume, or a container that starts without its part", nodeRule(beginSubPaths)},
 }
 
-// part is what the path of a container's part of a volume tells. index is that of the volumeMount.
-type part struct {
+// subPathMount is what the path of a container's part of a volume tells. index is that of the volumeMount.
+type subPathMount struct {
 	podMount
 	container string
 	index     string
 }
 
-// partAt reads a path; false for one that is not "…/pods/<uid>/volume-subpaths/<volume>/<container>/<index>".
-func partAt(path string) (part, bool) {
+// subPathMountAt reads a path; false for one that is not "…/pods/<uid>/volume-subpaths/<volume>/<container>/<index>".
+func subPathMountAt(path string) (subPathMount, bool) {
 	_, rest, found := strings.Cut(path, "/pods/")
 	words := strings.Split(rest, "/")
 	if !found || len(words) != 5 || words[1] != "volume-subpaths" {
-		return part{}, false
+		return subPathMount{}, false
 	}
-	return part{podMount{uid: words[0], volume: words[2]}, words[3], words[4]}, true
+	return subPathMount{podMount{uid: words[0], volume: words[2]}, words[3], words[4]}, true
 }
 
-// ofPodAt reads the path of a pod's volume, or of a container's part of it.
-func ofPodAt(path string) (podMount, bool) {
-	if p, ok := partAt(path); ok {
+// podPathAt reads the path of a pod's volume, or of a container's part of it.
+func podPathAt(path string) (podMount, bool) {
+	if p, ok := subPathMountAt(path); ok {
 		return p.podMount, true
 	}
 	return podMountAt(path)
 }
 
-// beginParts: a part of a volume is bound, and stays bound, only while the volume is mounted for the pod, and is of that volume;
+// beginSubPaths: a part of a volume is bound, and stays bound, only while the volume is mounted for the pod, and is of that volume;
 // and when a pod says that its containers run, which did not before, they have all their parts.
-func beginParts(c *Checker) watcher {
+func beginSubPaths(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
 	}
@@ -53,24 +53,24 @@ func beginParts(c *Checker) watcher {
 		commit: func(e fake.Commit) {
 			was, _ := e.Before.(*corev1.Pod)
 			if is := e.After.(*corev1.Pod); e.Type == watch.Modified && was.Status.Phase == corev1.PodPending && is.Status.Phase == corev1.PodRunning {
-				c.partsMissing(is, func(format string, a ...any) { c.report("I40", format, a...) })
+				c.checkSubPathsPresent(is, func(format string, a ...any) { c.report("I40", format, a...) })
 			}
 		},
 		call: func(r trace.Record) {
 			switch call := deviceCallOf(r); {
-			case !Effective(r):
+			case !tookEffect(r):
 			case r.Verb == "BindSubPath":
-				c.partBound(call.node, call.path)
+				c.checkSubPathBound(call.node, call.path)
 			case r.Verb == "NodeUnpublishVolume":
-				c.partsLeft(call.node, call.path)
+				c.checkSubPathsUnbound(call.node, call.path)
 			}
 		},
 	}
 }
 
-// partBound looks at what was bound at a path on a node.
-func (c *Checker) partBound(node, path string) {
-	p, ok := partAt(path)
+// checkSubPathBound looks at what was bound at a path on a node.
+func (c *Checker) checkSubPathBound(node, path string) {
+	p, ok := subPathMountAt(path)
 	if !ok {
 		c.report("I40", "part of a volume is bound on node %s at %s, which is not the path of a container's", node, path)
 		return
@@ -93,8 +93,8 @@ func (c *Checker) partBound(node, path string) {
 	}
 }
 
-// partsLeft looks for parts of a volume that was unmounted from a pod's path.
-func (c *Checker) partsLeft(node, path string) {
+// checkSubPathsUnbound looks for parts of a volume that was unmounted from a pod's path.
+func (c *Checker) checkSubPathsUnbound(node, path string) {
 	at, ok := podMountAt(path)
 	if !ok {
 		return
@@ -104,24 +104,24 @@ func (c *Checker) partsLeft(node, path string) {
 		return
 	}
 	for _, m := range mounts {
-		if p, ok := partAt(m.Path); ok && p.podMount == at {
+		if p, ok := subPathMountAt(m.Path); ok && p.podMount == at {
 			c.report("I40", "volume %s is unmounted from the path of a pod on node %s, and part of it is still bound at %s", at.volume, node, m.Path)
 		}
 	}
 }
 
-// partsMissing reports the parts of volumes that a pod's containers are to have, and have not.
-func (c *Checker) partsMissing(pod *corev1.Pod, report func(format string, a ...any)) {
-	bound := map[part]bool{}
+// checkSubPathsPresent reports the parts of volumes that a pod's containers are to have, and have not.
+func (c *Checker) checkSubPathsPresent(pod *corev1.Pod, report func(format string, a ...any)) {
+	bound := map[subPathMount]bool{}
 	for _, m := range c.Devices.Mounts(pod.Spec.NodeName) {
-		if p, ok := partAt(m.Path); ok && types.UID(p.uid) == pod.UID {
-			bound[part{container: p.container, index: p.index}] = true
+		if p, ok := subPathMountAt(m.Path); ok && types.UID(p.uid) == pod.UID {
+			bound[subPathMount{container: p.container, index: p.index}] = true
 		}
 	}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			for j, m := range containers[i].VolumeMounts {
-				if m.SubPath+m.SubPathExpr == "" || bound[part{container: containers[i].Name, index: strconv.Itoa(j)}] {
+				if m.SubPath+m.SubPathExpr == "" || bound[subPathMount{container: containers[i].Name, index: strconv.Itoa(j)}] {
 					continue
 				}
 				report("pod %s/%s runs on node %s, and container %s has no part of %s at its path %s",

@@ -16,7 +16,7 @@ import (
 
 // What must not be forgotten because nobody knows whether it is mounted.
 var uncertainRules = []Rule{
-	{"I24", "a volume forgotten by its node while nobody knows whether it is mounted there", ofNodes(beginUncertain)},
+	{"I24", "a volume forgotten by its node while nobody knows whether it is mounted there", nodeRule(beginUncertain)},
 }
 
 // mountPlace is a path of a volume on a node; "" is where the volume is staged.
@@ -50,7 +50,7 @@ func beginUncertain(c *Checker) watcher {
 		call:    u.call,
 		event: func(r trace.Record) {
 			if r.Verb == "reboot" {
-				u.settle(func(p mountPlace) bool { return p.node == restarted(r) })
+				u.settle(func(p mountPlace) bool { return p.node == restartedNode(r) })
 			}
 		},
 		settled: func(report func(format string, a ...any)) {

@@ -19,7 +19,7 @@ func (w *world) whoAttaches() []string {
 	var all []string
 	for _, r := range w.Trace().Records() {
 		if r.Kind == trace.KindAPI && strings.HasPrefix(r.Object, "volumeattachments/") && (r.Verb == "create" || r.Verb == "delete") {
-			part, _, _ := strings.Cut(r.Actor, "/")
+			part, _, _ := strings.Cut(r.Task, "/")
 			all = append(all, part+" "+r.Verb)
 		}
 	}
@@ -58,7 +58,7 @@ func TestKubeletDetachesWhatItFoundOnTheDisk(t *testing.T) {
 	w.rest()
 	w.must(w.Stop("kubelet(node-1)"))
 	w.delete("web")
-	w.Heal()
+	w.Repair()
 	w.rest()
 	w.same("who attaches and detaches", []string{"kubelet(node-1) create", "kubelet(node-1) delete"}, w.whoAttaches())
 	w.same("attachments", 0, len(w.Server().List("volumeattachments")))
@@ -67,7 +67,7 @@ func TestKubeletDetachesWhatItFoundOnTheDisk(t *testing.T) {
 // TestNodeSaysWhoAttaches also when it was there before.
 func TestNodeSaysWhoAttaches(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, attachesItself, func(cfg *cluster.Config) { cfg.Enrolled = true })
+	w := newWorld(t, attachesItself, func(cfg *cluster.Config) { cfg.PreRegistered = true })
 	w.rest()
 	node, _ := w.Server().Get("nodes", "", "node-1")
 	if _, managed := node.GetAnnotations()["volumes.kubernetes.io/controller-managed-attach-detach"]; managed {

@@ -20,17 +20,17 @@ const (
 	reasonFailedCreate = "Failed"
 )
 
-// prepareAgainAfter is how long after a failure the containers of a pod are prepared again.
+// prepareRetryDelay is how long after a failure the containers of a pod are prepared again.
 //
 // Upstream: pkg/kubelet backOffPeriod (v1.36), without jitter.
-const prepareAgainAfter = 10 * time.Second
+const prepareRetryDelay = 10 * time.Second
 
 // preparation is what is done for the containers of a pod between the mounting of its volumes and their start.
 type preparation struct {
-	stage    stage
-	over     bool              // it is to end, as the containers are not to start any more
-	failures map[string]string // why the last try failed, by container
-	told     map[string]string // of these, those that the pod was told of
+	stage     stage
+	cancelled bool              // it is to end, as the containers are not to start any more
+	failures  map[string]string // why the last try failed, by container
+	reported  map[string]string // of these, those that the pod was told of
 }
 
 type stage int
@@ -44,8 +44,8 @@ const (
 
 // watchPreparations has containers prepared again for which that has failed.
 func (k *Kubelet) watchPreparations() {
-	k.prepareAgain = sim.NewQueue[types.UID](k.cfg.Component, sim.QueueConfig{Name: "containers again", Background: true})
-	k.prepareAgain.Work(func(_ context.Context, uid types.UID) error {
+	k.prepareRetries = sim.NewQueue[types.UID](k.cfg.Process, sim.QueueConfig{Name: "containers again", Background: true})
+	k.prepareRetries.Work(func(_ context.Context, uid types.UID) error {
 		if p := k.preparations[uid]; p != nil && p.stage == failed {
 			p.stage = unprepared
 			k.pods.Add(uid)
@@ -67,8 +67,8 @@ func (k *Kubelet) prepare(pod *corev1.Pod) bool {
 	}
 	if p.stage == unprepared {
 		p.stage = preparing
-		k.cfg.Component.Spawn("containers of "+string(pod.UID), func(ctx context.Context) {
-			p.failures = k.prepareContainers(ctx, pod, func() bool { return p.over })
+		k.cfg.Process.Spawn("containers of "+string(pod.UID), func(ctx context.Context) {
+			p.failures = k.prepareContainers(ctx, pod, func() bool { return p.cancelled })
 			k.prepareEnded(pod.UID, p)
 		})
 	}
@@ -79,7 +79,7 @@ func (k *Kubelet) prepareEnded(uid types.UID, p *preparation) {
 	p.stage = prepared
 	if len(p.failures) > 0 {
 		p.stage = failed
-		k.prepareAgain.AddAfter(uid, prepareAgainAfter)
+		k.prepareRetries.AddAfter(uid, prepareRetryDelay)
 	}
 	k.pods.Add(uid)
 }
@@ -110,28 +110,28 @@ func (k *Kubelet) prepareContainers(ctx context.Context, pod *corev1.Pod, over f
 func (k *Kubelet) endPreparation(uid types.UID) bool {
 	p := k.preparations[uid]
 	if p != nil && p.stage == preparing {
-		p.over = true
+		p.cancelled = true
 		return false
 	}
 	delete(k.preparations, uid)
 	return true
 }
 
-// tellFailures tells a pod why its containers cannot be created.
+// reportFailures tells a pod why its containers cannot be created.
 //
 // Differs: that is told when it is something else than before; upstream tells it again at each try.
 //
 // Upstream: pkg/kubelet/kuberuntime startContainer, recordContainerEvent (v1.36).
-func (k *Kubelet) tellFailures(ctx context.Context, pod *corev1.Pod) error {
+func (k *Kubelet) reportFailures(ctx context.Context, pod *corev1.Pod) error {
 	p := k.preparations[pod.UID]
-	if p.stage != failed || maps.Equal(p.failures, p.told) {
+	if p.stage != failed || maps.Equal(p.failures, p.reported) {
 		return nil
 	}
-	if err := k.reportLife(ctx, pod, creating); err != nil {
+	if err := k.reportLifecycle(ctx, pod, creating); err != nil {
 		return err
 	}
-	before := p.told
-	p.told = p.failures
+	before := p.reported
+	p.reported = p.failures
 	for _, name := range slices.Sorted(maps.Keys(p.failures)) {
 		if why := p.failures[name]; why != before[name] {
 			k.recorder.Event(containerRef(pod, name), corev1.EventTypeWarning, reasonFailedCreate, "Error: "+why)
@@ -154,8 +154,8 @@ func containerRef(pod *corev1.Pod, name string) *corev1.ObjectReference {
 	}
 }
 
-// noteFailures puts into the statuses of containers that wait why they cannot be created.
-func (k *Kubelet) noteFailures(pod *corev1.Pod, containers []corev1.ContainerStatus) {
+// addFailures puts into the statuses of containers that wait why they cannot be created.
+func (k *Kubelet) addFailures(pod *corev1.Pod, containers []corev1.ContainerStatus) {
 	p := k.preparations[pod.UID]
 	if p == nil {
 		return

@@ -18,7 +18,7 @@ const registryDir = "plugins_registry"
 
 func (k *Kubelet) newPlugins() *pluginmanager.Manager {
 	return pluginmanager.New(pluginmanager.Config{
-		Component: k.cfg.Component, Sockets: k.cfg.Sockets, Dir: filepath.Join(k.cfg.Root, registryDir),
+		Process: k.cfg.Process, Sockets: k.cfg.Sockets, Dir: filepath.Join(k.cfg.Root, registryDir),
 		Handlers: map[string]plugins.Registrar{registration.CSIPlugin: k.csi},
 	})
 }
@@ -26,21 +26,21 @@ func (k *Kubelet) newPlugins() *pluginmanager.Manager {
 // Plugins are the plugins that announce themselves to this kubelet, to be told of their sockets.
 func (k *Kubelet) Plugins() *pluginmanager.Manager { return k.plugins }
 
-// greet sees to the node's CSINode, and then lets drivers register.
+// registerDrivers sees to the node's CSINode, and then lets drivers register.
 //
 // Upstream: pkg/volume/csi initializeCSINode (v1.36).
-func (k *Kubelet) greet(ctx context.Context) error {
-	if k.greeted {
+func (k *Kubelet) registerDrivers(ctx context.Context) error {
+	if k.driversAllowed {
 		return nil
 	}
 	var uid types.UID
 	if node, err := k.cfg.Informers.Core().V1().Nodes().Lister().Get(k.cfg.Node); err == nil {
 		uid = node.UID
 	}
-	if err := k.csi.Initialize(ctx, uid); err != nil {
+	if err := k.csi.InitializeCSINode(ctx, uid); err != nil {
 		return err
 	}
-	k.greeted = true
+	k.driversAllowed = true
 	k.plugins.Scan()
 	return nil
 }

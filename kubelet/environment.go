@@ -29,17 +29,17 @@ func environment(pod *corev1.Pod, c *corev1.Container) map[string]string {
 				return "$(" + name + ")"
 			})
 		case from != nil && from.FieldRef != nil:
-			value = fieldOf(pod, from.FieldRef.FieldPath)
+			value = podField(pod, from.FieldRef.FieldPath)
 		}
 		known[variable.Name] = value
 	}
 	return known
 }
 
-// fieldOf is a field of a pod as its containers are told of it; "" for one that is not known.
+// podField is a field of a pod as its containers are told of it; "" for one that is not known.
 //
 // Upstream: pkg/kubelet podFieldSelectorRuntimeValue, pkg/fieldpath ExtractFieldPathAsString (v1.36).
-func fieldOf(pod *corev1.Pod, path string) string {
+func podField(pod *corev1.Pod, path string) string {
 	switch field, key, _ := strings.Cut(strings.TrimSuffix(path, "']"), "['"); field {
 	case "metadata.name":
 		return pod.Name

@@ -38,12 +38,12 @@ func Example() {
 	var sockets pluginmanager.Memory
 	sockets.Put("/var/lib/kubelet/plugins_registry/array.sock", conn)
 
-	component := host.Component("kubelet")
+	component := host.Process("kubelet")
 	_, failed := kubelet.New(kubelet.Config{
-		Component: component, Client: server.Client(component), Node: "node-1",
+		Process: component, Client: server.Client(component), Node: "node-1",
 		Informers: server.Informers(component,
-			fake.Selection{Resource: "pods", Fields: "spec.nodeName=node-1"},
-			fake.Selection{Resource: "nodes", Fields: "metadata.name=node-1"}),
+			fake.Filter{Resource: "pods", Fields: "spec.nodeName=node-1"},
+			fake.Filter{Resource: "nodes", Fields: "metadata.name=node-1"}),
 		Root: "/var/lib/kubelet", FS: disk, BootID: "1", Sockets: &sockets,
 		Dial: func(driver, _ string) (grpc.ClientConnInterface, error) {
 			return csi.Suspend(component, driver, conn), nil
@@ -51,7 +51,7 @@ func Example() {
 	})
 	pod := cluster.NewPod("web")
 	pod.Spec.NodeName = "node-1"
-	_, made := server.Client(host.Outside()).CoreV1().Pods("default").Create(context.Background(), pod, metav1.CreateOptions{})
+	_, made := server.Client(host.ExternalCaller()).CoreV1().Pods("default").Create(context.Background(), pod, metav1.CreateOptions{})
 	if err := errors.Join(failed, made, host.Run()); err != nil {
 		log.Fatal(err)
 	}

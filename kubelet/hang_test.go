@@ -74,7 +74,7 @@ func TestDriverThatHangs(t *testing.T) {
 					w.rest()
 				}
 				w.same("attachments", 0, len(w.Server().List("volumeattachments")))
-				w.same("owed", []string{}, w.Owed())
+				w.same("owed", []string{}, w.Pending())
 			})
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// limitReason is why a pod is rejected that needs a volume for which its node has no place.
+// reasonLimit is why a pod is rejected that needs a volume for which its node has no place.
 //
 // Upstream: pkg/kubelet/volumemanager VolumeAttachmentLimitExceededReason (v1.36).
-const limitReason = "VolumeAttachmentLimitExceeded"
+const reasonLimit = "VolumeAttachmentLimitExceeded"
 
 // rejection is what is said of a pod that cannot run here.
 type rejection struct {
@@ -25,7 +25,7 @@ type rejection struct {
 //
 // Upstream: pkg/volume/csi csiNodeUpdater (v1.36).
 func (k *Kubelet) watchLimits() {
-	k.limits = sim.NewQueue[string](k.cfg.Component, sim.QueueConfig{Name: "driver limits", Background: true})
+	k.limits = sim.NewQueue[string](k.cfg.Process, sim.QueueConfig{Name: "driver limits", Background: true})
 	k.limits.Work(k.syncLimits)
 	again := func(driver *storagev1.CSIDriver) {
 		if period := k.csi.UpdatePeriod(driver.Name); period > 0 && k.periods[driver.Name] == 0 {
@@ -33,7 +33,7 @@ func (k *Kubelet) watchLimits() {
 			k.limits.AddAfter(driver.Name, period)
 		}
 	}
-	eventhandler.To(k.cfg.Informers.Storage().V1().CSIDrivers().Informer(),
+	eventhandler.Add(k.cfg.Informers.Storage().V1().CSIDrivers().Informer(),
 		func(_, driver *storagev1.CSIDriver) {
 			again(driver)
 			k.volumes.DriversChanged()
@@ -59,11 +59,11 @@ func (k *Kubelet) reportRejected(ctx context.Context, pod *corev1.Pod, r *reject
 		return nil
 	}
 	err := k.reportPod(ctx, pod, corev1.PodStatus{
-		Phase: corev1.PodFailed, Reason: limitReason, Message: "Pod was rejected: " + r.message,
+		Phase: corev1.PodFailed, Reason: reasonLimit, Message: "Pod was rejected: " + r.message,
 	})
 	if err == nil {
 		r.reported = true
-		k.recorder.Event(pod, corev1.EventTypeWarning, limitReason, r.message)
+		k.recorder.Event(pod, corev1.EventTypeWarning, reasonLimit, r.message)
 	}
 	return err
 }

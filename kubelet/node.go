@@ -25,8 +25,8 @@ var nodeResources = corev1.ResourceList{
 	corev1.ResourcePods: resource.MustParse("110"),
 }
 
-// NodeObject is the Node object as a kubelet registers it, for which the attach/detach controller attaches volumes.
-func NodeObject(name string, at time.Time) *corev1.Node {
+// NewNode is the Node object as a kubelet registers it, for which the attach/detach controller attaches volumes.
+func NewNode(name string, at time.Time) *corev1.Node {
 	now := metav1.NewTime(at)
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
@@ -53,21 +53,21 @@ func NodeObject(name string, at time.Time) *corev1.Node {
 func (k *Kubelet) syncNode(ctx context.Context, name string) error {
 	k.begin()
 	if !k.registered() {
-		node := NodeObject(k.cfg.Node, k.cfg.Component.Now())
-		if k.cfg.AttachesItself {
+		node := NewNode(k.cfg.Node, k.cfg.Process.Now())
+		if k.cfg.SelfAttach {
 			delete(node.Annotations, managedAttachAnnotation)
 		}
 		_, err := k.cfg.Client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-	} else if err := k.reconcileWhoAttaches(ctx); err != nil {
+	} else if err := k.reconcileAttachAnnotation(ctx); err != nil {
 		return err
 	}
-	if err := k.greet(ctx); err != nil {
+	if err := k.registerDrivers(ctx); err != nil {
 		return err
 	}
-	if !k.volumes.ReportNeeded() {
+	if !k.volumes.NeedsReport() {
 		return nil
 	}
 	volumes := k.volumes.VolumesInUse()
@@ -80,8 +80,8 @@ func (k *Kubelet) syncNode(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	k.volumes.Reported(volumes, node)
-	if k.volumes.ReportNeeded() {
+	k.volumes.MarkReportedInUse(volumes, node)
+	if k.volumes.NeedsReport() {
 		k.status.Add(name)
 	}
 	return nil
@@ -92,16 +92,16 @@ func (k *Kubelet) registered() bool {
 	return err == nil
 }
 
-// reconcileWhoAttaches says in a Node that was there before who attaches its volumes.
+// reconcileAttachAnnotation says in a Node that was there before who attaches its volumes.
 //
 // Upstream: pkg/kubelet reconcileCMADAnnotationWithExistingNode (v1.36).
-func (k *Kubelet) reconcileWhoAttaches(ctx context.Context) error {
+func (k *Kubelet) reconcileAttachAnnotation(ctx context.Context) error {
 	node, err := k.cfg.Informers.Core().V1().Nodes().Lister().Get(k.cfg.Node)
-	if err != nil || (node.Annotations[managedAttachAnnotation] == "") == k.cfg.AttachesItself {
+	if err != nil || (node.Annotations[managedAttachAnnotation] == "") == k.cfg.SelfAttach {
 		return nil // one that is gone is registered again
 	}
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, managedAttachAnnotation)
-	if k.cfg.AttachesItself {
+	if k.cfg.SelfAttach {
 		patch = fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, managedAttachAnnotation)
 	}
 	_, err = k.cfg.Client.CoreV1().Nodes().Patch(ctx, k.cfg.Node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})

@@ -26,7 +26,7 @@ const housekeepingPeriod = 2 * time.Second
 
 // watchOrphans has pods looked at again whose directories cannot be removed.
 func (k *Kubelet) watchOrphans() {
-	k.orphans = sim.NewQueue[types.UID](k.cfg.Component, sim.QueueConfig{Name: "orphaned pods", Background: true})
+	k.orphans = sim.NewQueue[types.UID](k.cfg.Process, sim.QueueConfig{Name: "orphaned pods", Background: true})
 	k.orphans.Work(func(_ context.Context, uid types.UID) error {
 		k.pods.Add(uid)
 		return nil
@@ -68,7 +68,7 @@ func (k *Kubelet) removePodDir(ctx context.Context, uid types.UID) error {
 	case mount != "":
 		return fmt.Errorf("%w: pod %s: %s", errStillMounted, uid, mount)
 	}
-	if err := errors.Join(subpath.RemoveLeft(k.cfg.FS, dir), k.removeEmpty(dir)); err != nil {
+	if err := errors.Join(subpath.RemoveOrphans(k.cfg.FS, dir), k.removeEmpty(dir)); err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, fmt.Sprintf("orphaned pod %q found, but error occurred when trying to remove the pod directory", uid))
 	}
 	return nil

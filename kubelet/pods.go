@@ -20,14 +20,14 @@ import (
 const reasonFailedMount = "FailedMount"
 
 func (k *Kubelet) podSeen(pod *corev1.Pod) {
-	k.mine[pod.UID] = pod
+	k.known[pod.UID] = pod
 	k.pods.Add(pod.UID)
 }
 
 func (k *Kubelet) podGone(pod *corev1.Pod) {
-	delete(k.mine, pod.UID)
+	delete(k.known, pod.UID)
 	delete(k.rejected, pod.UID)
-	delete(k.lives, pod.UID)
+	delete(k.lifecycles, pod.UID)
 	k.pods.Add(pod.UID)
 }
 
@@ -35,7 +35,7 @@ func (k *Kubelet) podGone(pod *corev1.Pod) {
 //
 // Upstream: pkg/kubelet SyncPod (v1.36).
 func (k *Kubelet) waitFailed(uid types.UID, why error) {
-	pod := k.mine[uid]
+	pod := k.known[uid]
 	if limit := (*volumemanager.LimitError)(nil); errors.As(why, &limit) {
 		k.rejected[uid] = &rejection{message: limit.Error()}
 		k.pods.Add(uid)
@@ -52,9 +52,9 @@ func (k *Kubelet) add(pod *corev1.Pod) {
 	}
 }
 
-// runs tells whether the pod's containers are to run, with volumes mounted for them.
-func runs(pod *corev1.Pod) bool {
-	_, _, scrubs := recycler.Scrubs(pod)
+// shouldRun tells whether the pod's containers are to run, with volumes mounted for them.
+func shouldRun(pod *corev1.Pod) bool {
+	_, _, scrubs := recycler.PodVolume(pod)
 	return pod.DeletionTimestamp == nil && !finished(pod) && !scrubs
 }
 
@@ -63,14 +63,14 @@ func runs(pod *corev1.Pod) bool {
 // Upstream: pkg/kubelet SyncPod, SyncTerminatedPod (v1.36).
 func (k *Kubelet) syncPod(ctx context.Context, uid types.UID) error {
 	k.begin()
-	pod := k.mine[uid]
+	pod := k.known[uid]
 	if r := k.rejected[uid]; pod != nil && r != nil && !finished(pod) {
 		if err := k.reportRejected(ctx, pod, r); err != nil {
 			return err
 		}
 	} else if pod != nil && pod.DeletionTimestamp == nil && !finished(pod) {
-		if volume, source, ok := recycler.Scrubs(pod); ok {
-			return k.scrub(ctx, pod, volume, source)
+		if volume, source, ok := recycler.PodVolume(pod); ok {
+			return k.recycle(ctx, pod, volume, source)
 		}
 		return k.run(ctx, pod)
 	}
@@ -80,25 +80,25 @@ func (k *Kubelet) syncPod(ctx context.Context, uid types.UID) error {
 // run has a pod's containers run as soon as its volumes are mounted, and what else they need is there.
 func (k *Kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 	k.add(pod)
-	l := k.lifeOf(pod)
+	l := k.lifecycleOf(pod)
 	switch {
 	case l >= running:
-		k.remounts(pod.UID)
+		k.scheduleRemount(pod.UID)
 		return nil
 	case k.volumes.Mounted(pod.UID):
-		k.patience.end(pod.UID)
-		k.remounts(pod.UID)
+		k.waits.end(pod.UID)
+		k.scheduleRemount(pod.UID)
 		if !k.prepare(pod) {
-			return k.tellFailures(ctx, pod)
+			return k.reportFailures(ctx, pod)
 		}
-		return k.reportLife(ctx, pod, running)
+		return k.reportLifecycle(ctx, pod, running)
 	case l == creating:
 		return nil
-	case k.stoppedByBoot(pod), k.patience.lost(pod.UID):
-		k.patience.end(pod.UID)
-		return k.reportLife(ctx, pod, creating)
+	case k.stoppedByBoot(pod), k.waits.expired(pod.UID):
+		k.waits.end(pod.UID)
+		return k.reportLifecycle(ctx, pod, creating)
 	default:
-		k.patience.begin(pod.UID)
+		k.waits.begin(pod.UID)
 		return nil
 	}
 }
@@ -108,12 +108,12 @@ func (k *Kubelet) stop(ctx context.Context, uid types.UID, pod *corev1.Pod) erro
 	if !k.endPreparation(uid) {
 		return nil
 	}
-	k.patience.end(uid)
+	k.waits.end(uid)
 	delete(k.added, uid)
 	k.volumes.RemovePod(uid)
 	ends := pod != nil && pod.DeletionTimestamp != nil
-	if ends && k.lifeOf(pod) == running {
-		if err := k.reportLife(ctx, pod, ended); err != nil {
+	if ends && k.lifecycleOf(pod) == running {
+		if err := k.reportLifecycle(ctx, pod, ended); err != nil {
 			return err
 		}
 	}
@@ -130,8 +130,8 @@ func (k *Kubelet) stop(ctx context.Context, uid types.UID, pod *corev1.Pod) erro
 	if !ends {
 		return nil
 	}
-	if k.lifeOf(pod) != ended {
-		if err := k.reportLife(ctx, pod, ended); err != nil {
+	if k.lifecycleOf(pod) != ended {
+		if err := k.reportLifecycle(ctx, pod, ended); err != nil {
 			return err
 		}
 	}

@@ -13,30 +13,30 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// life is how far a pod's containers have come. They start all at once, when the volumes are mounted, and end at once, without an
+// lifecycle is how far a pod's containers have come. They start all at once, when the volumes are mounted, and end at once, without an
 // error, when the pod is deleted.
-type life int
+type lifecycle int
 
 const (
-	unborn   life = iota // nothing was said of them
-	creating             // they wait for volumes
+	unreported lifecycle = iota // nothing was said of them
+	creating                    // they wait for volumes
 	running
 	ended
 )
 
-// reportLife says how far a pod's containers have come.
-func (k *Kubelet) reportLife(ctx context.Context, pod *corev1.Pod, l life) error {
+// reportLifecycle says how far a pod's containers have come.
+func (k *Kubelet) reportLifecycle(ctx context.Context, pod *corev1.Pod, l lifecycle) error {
 	if err := k.reportPod(ctx, pod, k.statusOf(pod, l)); err != nil {
 		return err
 	}
-	k.lives[pod.UID] = l
+	k.lifecycles[pod.UID] = l
 	return nil
 }
 
-// lifeOf is what was last said of a pod's containers, by this kubelet or by the one before it. Of those that ran before the
+// lifecycleOf is what was last said of a pod's containers, by this kubelet or by the one before it. Of those that ran before the
 // machine was booted nobody knows any more, and those that wait again, since then, do not run.
-func (k *Kubelet) lifeOf(pod *corev1.Pod) life {
-	switch l, known := k.lives[pod.UID]; {
+func (k *Kubelet) lifecycleOf(pod *corev1.Pod) lifecycle {
+	switch l, known := k.lifecycles[pod.UID]; {
 	case known:
 		return l
 	case finished(pod):
@@ -44,7 +44,7 @@ func (k *Kubelet) lifeOf(pod *corev1.Pod) life {
 	case pod.Status.Phase == corev1.PodRunning && !k.stoppedByBoot(pod) && !waitsAgain(pod):
 		return running
 	default:
-		return unborn
+		return unreported
 	}
 }
 
@@ -70,8 +70,8 @@ func (k *Kubelet) containerPrefix() string { return "volsim://" + k.cfg.BootID +
 // statusOf is the status of a pod whose containers have come so far.
 //
 // Upstream: pkg/kubelet generateAPIPodStatus, getPhase, pkg/kubelet/status TerminatePod (v1.36).
-func (k *Kubelet) statusOf(pod *corev1.Pod, l life) corev1.PodStatus {
-	now := metav1.NewTime(k.cfg.Component.Now())
+func (k *Kubelet) statusOf(pod *corev1.Pod, l lifecycle) corev1.PodStatus {
+	now := metav1.NewTime(k.cfg.Process.Now())
 	s := corev1.PodStatus{Phase: k.phaseOf(pod, l), StartTime: pod.Status.StartTime}
 	if s.StartTime == nil {
 		s.StartTime = &now
@@ -83,16 +83,16 @@ func (k *Kubelet) statusOf(pod *corev1.Pod, l life) corev1.PodStatus {
 	for i := range pod.Spec.Containers {
 		s.ContainerStatuses = append(s.ContainerStatuses, k.containerStatus(pod, &pod.Spec.Containers[i], l, now))
 	}
-	k.noteFailures(pod, s.InitContainerStatuses)
-	k.noteFailures(pod, s.ContainerStatuses)
+	k.addFailures(pod, s.InitContainerStatuses)
+	k.addFailures(pod, s.ContainerStatuses)
 	s.Conditions = conditionsOf(pod, &s, l, now)
 	return s
 }
 
 // phaseOf is the phase of a pod whose containers have come so far. Containers that ended well have run until now.
-func (k *Kubelet) phaseOf(pod *corev1.Pod, l life) corev1.PodPhase {
+func (k *Kubelet) phaseOf(pod *corev1.Pod, l lifecycle) corev1.PodPhase {
 	switch {
-	case l == ended && k.lifeOf(pod) == running:
+	case l == ended && k.lifecycleOf(pod) == running:
 		return corev1.PodSucceeded
 	case l == ended:
 		return corev1.PodFailed
@@ -111,7 +111,7 @@ func waitingReason(pod *corev1.Pod) string {
 	return "ContainerCreating"
 }
 
-func (k *Kubelet) containerStatus(pod *corev1.Pod, c *corev1.Container, l life, now metav1.Time) corev1.ContainerStatus {
+func (k *Kubelet) containerStatus(pod *corev1.Pod, c *corev1.Container, l lifecycle, now metav1.Time) corev1.ContainerStatus {
 	old := containerNamed(pod.Status.ContainerStatuses, c.Name)
 	s := corev1.ContainerStatus{
 		Name: c.Name, Image: c.Image,
@@ -131,7 +131,7 @@ func (k *Kubelet) containerStatus(pod *corev1.Pod, c *corev1.Container, l life, 
 	case l == running:
 		s.ContainerID = k.containerPrefix() + string(pod.UID) + "/" + c.Name
 		s.State.Running = &corev1.ContainerStateRunning{StartedAt: now}
-	case l == ended && k.lifeOf(pod) == running:
+	case l == ended && k.lifecycleOf(pod) == running:
 		s.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: now, ContainerID: old.ContainerID}
 		if old.State.Running != nil {
 			s.State.Terminated.StartedAt = old.State.Running.StartedAt
@@ -163,7 +163,7 @@ func containerNamed(all []corev1.ContainerStatus, name string) corev1.ContainerS
 }
 
 // initStatus is the status of a container that runs before the others, or, if it is always started again, beside them.
-func initStatus(pod *corev1.Pod, c *corev1.Container, l life, now metav1.Time) corev1.ContainerStatus {
+func initStatus(pod *corev1.Pod, c *corev1.Container, l lifecycle, now metav1.Time) corev1.ContainerStatus {
 	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image}
 	began := l >= running
 	sidecar := c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
@@ -185,7 +185,7 @@ func initStatus(pod *corev1.Pod, c *corev1.Container, l life, now metav1.Time) c
 // conditionsOf are the conditions that a kubelet sets. When one last changed is known from the pod.
 //
 // Upstream: pkg/kubelet/status GeneratePodReadyCondition and its like (v1.36).
-func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, l life, now metav1.Time) []corev1.PodCondition {
+func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, l lifecycle, now metav1.Time) []corev1.PodCondition {
 	ready := corev1.PodCondition{Status: status(l == running)}
 	initialized := corev1.PodCondition{Status: corev1.ConditionTrue}
 	switch {

@@ -21,24 +21,24 @@ func (k *Kubelet) begin() {
 		return
 	}
 	k.begun = true
-	for _, uid := range slices.Sorted(maps.Keys(k.mine)) {
-		if pod := k.mine[uid]; runs(pod) {
+	for _, uid := range slices.Sorted(maps.Keys(k.known)) {
+		if pod := k.known[uid]; shouldRun(pod) {
 			k.add(pod)
 		}
 	}
 	for _, uid := range k.podDirs() {
-		if k.mine[uid] == nil {
+		if k.known[uid] == nil {
 			k.pods.Add(uid)
 		}
 	}
-	if len(k.strangers()) > 0 || k.volumes.PodsKnown() != nil {
+	if len(k.unseenPods()) > 0 || k.volumes.MarkAllPodsAdded() != nil {
 		k.start.Add(k.cfg.Node)
 	}
 }
 
-// strangers are the pods of which there are volumes on the disk, and which were not seen.
-func (k *Kubelet) strangers() []types.UID {
-	return slices.DeleteFunc(k.volumes.Found(), func(uid types.UID) bool { return k.mine[uid] != nil })
+// unseenPods are the pods of which there are volumes on the disk, and which were not seen.
+func (k *Kubelet) unseenPods() []types.UID {
+	return slices.DeleteFunc(k.volumes.ReconstructedPods(), func(uid types.UID) bool { return k.known[uid] != nil })
 }
 
 // syncStart lets the volume manager take away what pods that are gone have left. The list with which a kubelet begins may be
@@ -46,7 +46,7 @@ func (k *Kubelet) strangers() []types.UID {
 //
 // Differs: upstream believes a list that may be old, and ends the containers of a pod that is not in it.
 func (k *Kubelet) syncStart(ctx context.Context, _ string) error {
-	strangers := k.strangers()
+	strangers := k.unseenPods()
 	if len(strangers) > 0 {
 		there, err := k.cfg.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 			FieldSelector: fields.OneTermEqualSelector("spec.nodeName", k.cfg.Node).String(),
@@ -55,15 +55,15 @@ func (k *Kubelet) syncStart(ctx context.Context, _ string) error {
 			return err
 		}
 		for i := range there.Items {
-			if uid := there.Items[i].UID; k.mine[uid] == nil && slices.Contains(strangers, uid) {
+			if uid := there.Items[i].UID; k.known[uid] == nil && slices.Contains(strangers, uid) {
 				return fmt.Errorf("pod %s/%s: %w", there.Items[i].Namespace, there.Items[i].Name, errOldList)
 			}
 		}
 	}
-	for _, uid := range k.volumes.Found() { // some were seen since this kubelet began, or meanwhile, and nobody looked at them yet
-		if pod := k.mine[uid]; pod != nil && runs(pod) {
+	for _, uid := range k.volumes.ReconstructedPods() { // some were seen since this kubelet began, or meanwhile, and nobody looked at them yet
+		if pod := k.known[uid]; pod != nil && shouldRun(pod) {
 			k.add(pod)
 		}
 	}
-	return k.volumes.PodsKnown()
+	return k.volumes.MarkAllPodsAdded()
 }

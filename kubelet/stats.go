@@ -32,7 +32,7 @@ const reasonAbnormal = "VolumeConditionAbnormal"
 // Upstream: pkg/kubelet/server/stats volumeStatCalculator (v1.36).
 func (k *Kubelet) Summary(ctx context.Context) *stats.Summary {
 	summary := &stats.Summary{Node: stats.NodeStats{NodeName: k.cfg.Node}, Pods: []stats.PodStats{}}
-	pods := slices.SortedFunc(maps.Values(k.mine), func(a, b *corev1.Pod) int {
+	pods := slices.SortedFunc(maps.Values(k.known), func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
 	for _, pod := range pods {
@@ -41,7 +41,7 @@ func (k *Kubelet) Summary(ctx context.Context) *stats.Summary {
 			of.StartTime = *pod.Status.StartTime
 		}
 		for _, volume := range k.volumes.MountedVolumes(pod.UID) {
-			if measured, ok := k.measure(ctx, pod, volume); ok {
+			if measured, ok := k.volumeStats(ctx, pod, volume); ok {
 				of.VolumeStats = append(of.VolumeStats, measured)
 			}
 		}
@@ -50,12 +50,12 @@ func (k *Kubelet) Summary(ctx context.Context) *stats.Summary {
 	return summary
 }
 
-// measure measures one volume of a pod.
-func (k *Kubelet) measure(ctx context.Context, pod *corev1.Pod, volume volumemanager.MountedVolume) (measured stats.VolumeStats, ok bool) {
-	if volume.Plugin.Meter == nil {
+// volumeStats measures one volume of a pod.
+func (k *Kubelet) volumeStats(ctx context.Context, pod *corev1.Pod, volume volumemanager.MountedVolume) (measured stats.VolumeStats, ok bool) {
+	if volume.Plugin.StatsProvider == nil {
 		return measured, false
 	}
-	usage, err := volume.Plugin.Meter.Measure(ctx, volume.SpecName, pod.UID)
+	usage, err := volume.Plugin.StatsProvider.VolumeStats(ctx, volume.SpecName, pod.UID)
 	if err != nil {
 		if !errors.Is(err, plugins.ErrUnsupported) {
 			logr.FromContextOrDiscard(ctx).V(2).Info("volume cannot be measured", "pod", pod.Namespace+"/"+pod.Name, "volume", volume.Name, "err", err.Error())
@@ -65,9 +65,9 @@ func (k *Kubelet) measure(ctx context.Context, pod *corev1.Pod, volume volumeman
 	measured = stats.VolumeStats{
 		Name: volume.Name, PVCRef: claimOf(pod, volume.Name),
 		FsStats: stats.FsStats{
-			Time:          metav1.NewTime(k.cfg.Component.Now()),
-			CapacityBytes: known(usage.CapacityBytes), UsedBytes: known(usage.UsedBytes), AvailableBytes: known(usage.AvailableBytes),
-			Inodes: known(usage.Inodes), InodesUsed: known(usage.InodesUsed), InodesFree: known(usage.InodesFree),
+			Time:          metav1.NewTime(k.cfg.Process.Now()),
+			CapacityBytes: optional(usage.CapacityBytes), UsedBytes: optional(usage.UsedBytes), AvailableBytes: optional(usage.AvailableBytes),
+			Inodes: optional(usage.Inodes), InodesUsed: optional(usage.InodesUsed), InodesFree: optional(usage.InodesFree),
 		},
 	}
 	if usage.Abnormal || usage.Message != "" {
@@ -79,8 +79,8 @@ func (k *Kubelet) measure(ctx context.Context, pod *corev1.Pod, volume volumeman
 	return measured, true
 }
 
-// known is a number, or nil where it is not known.
-func known(n int64) *uint64 {
+// optional is a number, or nil where it is not known.
+func optional(n int64) *uint64 {
 	if n < 0 {
 		return nil
 	}

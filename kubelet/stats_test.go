@@ -66,11 +66,11 @@ func used(of *stats.Summary, volume string) uint64 {
 func TestVolumeStatsOfNoNode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if _, err := w.VolumeStats(t.Context(), "node-7"); !errors.Is(err, cluster.ErrNoPart) {
+	if _, err := w.VolumeStats(t.Context(), "node-7"); !errors.Is(err, cluster.ErrUnknownComponent) {
 		t.Errorf("error of a node that there is not: %v", err)
 	}
 	w.must(w.Stop("kubelet(node-1)"))
-	if _, err := w.VolumeStats(t.Context(), "node-1"); !errors.Is(err, cluster.ErrNoPart) {
+	if _, err := w.VolumeStats(t.Context(), "node-1"); !errors.Is(err, cluster.ErrUnknownComponent) {
 		t.Errorf("error of a node whose kubelet is down: %v", err)
 	}
 }

@@ -82,14 +82,14 @@ func (k *Kubelet) bindSubPaths(ctx context.Context, pod *corev1.Pod, c *corev1.C
 // bindSubPath makes a part of a volume, which has a name in the pod, be there for a container: the directory, too, if there is
 // nothing of that name. The error tells nothing of the node's disk: the log does.
 func (k *Kubelet) bindSubPath(ctx context.Context, name string, part subpath.Subpath) error {
-	disk := subpath.Disk{Component: k.cfg.Component, FS: k.cfg.FS}
+	disk := subpath.Binder{Process: k.cfg.Process, FS: k.cfg.FS}
 	log := logr.FromContextOrDiscard(ctx).WithValues("containerName", part.Container, "volumeMountName", name)
 	if disk.Missing(part) {
 		root, err := k.cfg.FS.Stat(part.VolumePath)
 		if err != nil {
 			return err
 		}
-		if err := disk.Make(part, root.Mode); err != nil {
+		if err := disk.MakeDir(part, root.Mode); err != nil {
 			log.Error(err, "Failed to create subPath directory for volumeMount of the container")
 			return fmt.Errorf("failed to create subPath directory for volumeMount %q of container %q", name, part.Container)
 		}

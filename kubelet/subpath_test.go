@@ -31,14 +31,14 @@ func newPartWorld(t *testing.T) *partWorld {
 	t.Helper()
 	w := &partWorld{}
 	w.world = newWorld(t, func(cfg *cluster.Config) {
-		cfg.Between.FS = func(_ string, disk nodefs.FS) nodefs.FS {
+		cfg.Interceptors.FS = func(_ string, disk nodefs.FS) nodefs.FS {
 			w.disk = disk
 			return disk
 		}
 	})
 	rules, err := invariant.Select("I17", "I26", "I27", "I36", "I40", "L6")
 	w.must(err)
-	w.rules = invariant.Watch(invariant.World{API: w.Server(), Log: w.Trace(), Now: w.host.Now, Devices: w.Truth()}, rules...)
+	w.rules = invariant.Watch(invariant.World{API: w.Server(), Log: w.Trace(), Now: w.host.Now, Devices: w.DeviceState()}, rules...)
 	w.root, err = w.KubeletDir("node-1")
 	w.must(err)
 	return w
@@ -48,7 +48,7 @@ func newPartWorld(t *testing.T) *partWorld {
 func (w *partWorld) atRest() {
 	w.t.Helper()
 	w.rest()
-	for _, owed := range w.rules.Rest() {
+	for _, owed := range w.rules.CheckAtRest() {
 		w.t.Errorf("owed: %v", owed)
 	}
 	for _, v := range w.rules.Violations() {
@@ -420,7 +420,7 @@ func (w *partWorld) moveAllBut(strand string) {
 			return
 		}
 		name, _, _ := strings.Cut(enabled[0], ": ")
-		w.must(w.host.Move(name))
+		w.must(w.host.StepTask(name))
 	}
 }
 
@@ -432,7 +432,7 @@ func (w *partWorld) claim(name string) {
 
 func (w *partWorld) befalls(what string) {
 	w.t.Helper()
-	if !w.host.Befall(what) {
+	if !w.host.Inject(what) {
 		w.t.Fatalf("%s cannot happen now", what)
 	}
 }

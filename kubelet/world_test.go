@@ -32,7 +32,7 @@ func newWorld(t *testing.T, configure ...func(*cluster.Config)) *world {
 	t.Helper()
 	w := &world{t: t, lives: map[string][]string{}}
 	cfg := cluster.Config{Nodes: 1, Stepped: &sim.SteppedConfig{StepsMax: 50_000}}
-	cfg.Between.Driver = func(part string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
+	cfg.Interceptors.Driver = func(part string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
 		if !strings.HasPrefix(part, "kubelet") {
 			return conn
 		}
@@ -155,7 +155,7 @@ func (w *world) rest() {
 func (w *world) pass(d time.Duration) {
 	w.t.Helper()
 	end := w.host.Now().Add(d)
-	c := w.host.Component("time")
+	c := w.host.Process("time")
 	c.User("passes", func(context.Context) { c.Sleep(d) })
 	w.must(w.Wait(w.t.Context(), "time to pass", func() bool { return !w.host.Now().Before(end) && len(w.host.Enabled()) == 0 }))
 }

@@ -20,9 +20,9 @@ type BlockMapper interface {
 	StagingPath(spec *Spec) string
 	// SetUpDevice prepares the volume for the node, and returns where. Use tells whether it was prepared before, and then is left so
 	// whatever fails.
-	SetUpDevice(ctx context.Context, spec *Spec, pod *corev1.Pod, use Use) (stagingPath string, err error)
+	SetUpDevice(ctx context.Context, spec *Spec, pod *corev1.Pod, use MountOptions) (stagingPath string, err error)
 	// MapPodDevice makes the device for the pod, and returns where; "" is the path that attaching returned.
-	MapPodDevice(ctx context.Context, spec *Spec, pod *corev1.Pod, use Use) (publishPath string, err error)
+	MapPodDevice(ctx context.Context, spec *Spec, pod *corev1.Pod, use MountOptions) (publishPath string, err error)
 	// UnmapPodDevice undoes MapPodDevice. Nothing there is success.
 	UnmapPodDevice(ctx context.Context, specName string, pod types.UID) error
 	// TearDownDevice undoes SetUpDevice; spec may be a reconstructed one. Nothing there is success.

@@ -15,7 +15,7 @@ type Capabilities struct {
 	DeviceReconstructor DeviceReconstructor
 	BlockMapper         BlockMapper
 	NodeExpander        NodeExpander
-	Meter               Meter
+	StatsProvider       StatsProvider
 	Provisioner         Provisioner
 	Deleter             Deleter
 	Recycler            Recycler
@@ -36,7 +36,7 @@ func capabilities(p Plugin) Capabilities {
 	c.DeviceReconstructor, _ = p.(DeviceReconstructor)
 	c.BlockMapper, _ = p.(BlockMapper)
 	c.NodeExpander, _ = p.(NodeExpander)
-	c.Meter, _ = p.(Meter)
+	c.StatsProvider, _ = p.(StatsProvider)
 	c.Provisioner, _ = p.(Provisioner)
 	c.Deleter, _ = p.(Deleter)
 	c.Recycler, _ = p.(Recycler)

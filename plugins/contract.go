@@ -34,18 +34,18 @@ type Attacher interface {
 	Detach(ctx context.Context, volumeName string, node types.NodeName) error
 }
 
-// Presence is what there is of an attachment of a volume to a node.
-type Presence int
+// AttachState is what there is of an attachment of a volume to a node.
+type AttachState int
 
 // The degrees of presence.
 const (
-	Absent   Presence = iota // nothing: the volume is not attached
-	Changing                 // it is on its way to being attached or detached
-	Present                  // the volume is attached
+	Detached AttachState = iota // nothing: the volume is not attached
+	Changing                    // it is on its way to being attached or detached
+	Attached                    // the volume is attached
 )
 
 // String gives the presence as a word.
-func (p Presence) String() string { return [...]string{"absent", "changing", "present"}[p] }
+func (p AttachState) String() string { return [...]string{"absent", "changing", "present"}[p] }
 
 // Verifier is offered by attachers that know of an attachment by its name alone what became of it.
 //
@@ -58,9 +58,9 @@ type Verifier interface {
 	// time to time.
 	Watched() bool
 	// LastSeen is what the plugin saw last, which may be old. It asks nobody.
-	LastSeen(volumeName string, node types.NodeName) Presence
+	LastSeen(volumeName string, node types.NodeName) AttachState
 	// Verify asks what there is now.
-	Verify(ctx context.Context, volumeName string, node types.NodeName) (Presence, error)
+	Verify(ctx context.Context, volumeName string, node types.NodeName) (AttachState, error)
 }
 
 // DeviceMounter is offered by plugins that mount a volume once for a node before it is mounted for pods. All is
@@ -73,7 +73,7 @@ type DeviceMounter interface {
 	// DeviceMountPath is where the volume is mounted for the node.
 	DeviceMountPath(spec *Spec) (string, error)
 	// MountDevice mounts the attached volume for the node at path, for the pod that uses it first.
-	MountDevice(ctx context.Context, spec *Spec, path string, use Use) error
+	MountDevice(ctx context.Context, spec *Spec, path string, use MountOptions) error
 	// UnmountDevice undoes MountDevice. Nothing there is success.
 	UnmountDevice(ctx context.Context, path string) error
 }

@@ -20,7 +20,7 @@ func ExampleManager() {
 	machine := hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}
 	var manager plugins.Manager
 	err := manager.Register(
-		hostpath.New(hostpath.Config{Caller: sim.Direct(), Machine: machine}),
+		hostpath.New(hostpath.Config{Caller: sim.DirectCaller(), Machine: machine}),
 		nfs.New(recycler.New(recycler.Config{})),
 	)
 	if err != nil {

@@ -27,13 +27,13 @@ type NodeExpander interface {
 	// NodeExpand grows the volume on the node to its new size. The error matches ErrUnsupported where the driver does not do so
 	// on nodes, ErrExpandInfeasible where it will not do so however often it is asked, and ErrExpandInUse where it does not while
 	// the volume is used. One that is not of class Final leaves open what became of the volume.
-	NodeExpand(ctx context.Context, growth Growth) error
+	NodeExpand(ctx context.Context, growth ExpandOptions) error
 }
 
-// Growth is what NodeExpand is told.
+// ExpandOptions is what NodeExpand is told.
 //
 // Upstream: pkg/volume NodeResizeOptions (v1.36).
-type Growth struct {
+type ExpandOptions struct {
 	Spec       *Spec
 	Pod        types.UID // for which the volume is set up; where that is the plugin knows
 	DevicePath string    // what attaching returned

@@ -88,7 +88,7 @@ func (m *Manager) Remove(name string) bool {
 	}
 	m.mu.Unlock()
 	if found {
-		m.changed()
+		m.notify()
 	}
 	return found
 }
@@ -103,7 +103,7 @@ func (m *Manager) OnChange(f func()) {
 	m.onChange = append(m.onChange, f)
 }
 
-func (m *Manager) changed() {
+func (m *Manager) notify() {
 	m.mu.Lock()
 	told := slices.Clone(m.onChange)
 	m.mu.Unlock()
@@ -112,14 +112,14 @@ func (m *Manager) changed() {
 	}
 }
 
-// errTaken is the error for a name that another plugin has.
-var errTaken = errors.New("registered already")
+// errNameTaken is the error for a name that another plugin has.
+var errNameTaken = errors.New("registered already")
 
 func (m *Manager) add(p Plugin, dynamic bool) error {
 	if err := m.insert(p, dynamic); err != nil {
 		return err
 	}
-	m.changed()
+	m.notify()
 	return nil
 }
 
@@ -139,7 +139,7 @@ func (m *Manager) insert(p Plugin, dynamic bool) error {
 		entries[i] = added
 		m.replace(entries)
 	default:
-		return errTaken
+		return errNameTaken
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (m *Manager) FindBySpec(spec *Spec) (Capabilities, error) {
 		case first < 0:
 			first = i
 		default:
-			return Capabilities{}, several(entries[first:], spec)
+			return Capabilities{}, multiplePluginsError(entries[first:], spec)
 		}
 	}
 	if first < 0 {
@@ -187,8 +187,8 @@ func (m *Manager) FindBySpec(spec *Spec) (Capabilities, error) {
 	return entries[first].Capabilities, nil
 }
 
-// several is the error that names all plugins that support a volume.
-func several(entries []entry, spec *Spec) error {
+// multiplePluginsError is the error that names all plugins that support a volume.
+func multiplePluginsError(entries []entry, spec *Spec) error {
 	var names []string
 	for _, e := range entries {
 		if e.CanSupport(spec) {

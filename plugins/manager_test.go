@@ -54,12 +54,16 @@ type full struct{ attaching }
 
 func (full) CanDeviceMount(spec *plugins.Spec) (bool, error) { return spec.Name() != "local", nil }
 
-func (full) DeviceMountPath(*plugins.Spec) (string, error)                         { return "", nil }
-func (full) MountDevice(context.Context, *plugins.Spec, string, plugins.Use) error { return nil }
-func (full) UnmountDevice(context.Context, string) error                           { return nil }
-func (full) MountPath(string, types.UID) string                                    { return "" }
-func (full) SetUp(context.Context, *plugins.Spec, *corev1.Pod, plugins.Use) error  { return nil }
-func (full) TearDown(context.Context, string, types.UID) error                     { return nil }
+func (full) DeviceMountPath(*plugins.Spec) (string, error) { return "", nil }
+func (full) MountDevice(context.Context, *plugins.Spec, string, plugins.MountOptions) error {
+	return nil
+}
+func (full) UnmountDevice(context.Context, string) error { return nil }
+func (full) MountPath(string, types.UID) string          { return "" }
+func (full) SetUp(context.Context, *plugins.Spec, *corev1.Pod, plugins.MountOptions) error {
+	return nil
+}
+func (full) TearDown(context.Context, string, types.UID) error { return nil }
 
 func volume(name string) *plugins.Spec { return &plugins.Spec{Volume: &corev1.Volume{Name: name}} }
 

@@ -15,15 +15,15 @@ type Mounter interface {
 	// MountPath is where the volume appears for the pod.
 	MountPath(specName string, pod types.UID) string
 	// SetUp makes the volume appear for the pod at MountPath.
-	SetUp(ctx context.Context, spec *Spec, pod *corev1.Pod, use Use) error
+	SetUp(ctx context.Context, spec *Spec, pod *corev1.Pod, use MountOptions) error
 	// TearDown undoes SetUp. Nothing there is success.
 	TearDown(ctx context.Context, specName string, pod types.UID) error
 }
 
-// Use is how a pod uses a volume, and what is known of the volume when it is mounted for it.
+// MountOptions is how a pod uses a volume, and what is known of the volume when it is mounted for it.
 //
 // Upstream: pkg/volume MounterArgs, DeviceMounterArgs (v1.36).
-type Use struct {
+type MountOptions struct {
 	DevicePath          string                         // what attaching returned
 	FSGroup             *int64                         // whose files the volume's are to be; nil: as they are
 	FSGroupChangePolicy *corev1.PodFSGroupChangePolicy // nil: always

@@ -53,14 +53,14 @@ type Deleter interface {
 type RecycleOptions struct {
 	Volume string // the PersistentVolume's name
 	Spec   *Spec
-	// Tell is called with what is worth telling on the way, with an event's type.
-	Tell func(severity, text string)
-	// Begin is called before anything is removed, by whoever alone can empty the volume from then on; by names it, and no
+	// RecordEvent is called with what is worth telling on the way, with an event's type.
+	RecordEvent func(severity, text string)
+	// Acquire is called before anything is removed, by whoever alone can empty the volume from then on; by names it, and no
 	// two times the same. Its error says that the volume may be somebody's by now: then nothing is removed.
 	//
 	// Differs: upstream's recyclers begin at once. Of two controllers, one that has been slow since it looked whether the
 	// volume was released then removes what its next user wrote.
-	Begin func(by string) error
+	Acquire func(by string) error
 }
 
 // Recycler is offered by plugins that can empty a volume for its next claim.
@@ -84,7 +84,7 @@ func (e *InUseError) Error() string { return e.Text }
 // Upstream: pkg/volume FindProvisionablePluginByName (v1.36).
 func (m *Manager) FindProvisionable(name string) (Capabilities, error) {
 	c, err := m.FindByName(name)
-	return withTier(c, err, c.Provisioner != nil, "provisionable")
+	return requireCapability(c, err, c.Provisioner != nil, "provisionable")
 }
 
 // FindDeletable returns the plugin of that name, which deletes volumes. The error matches ErrNoPlugin or ErrUnsupported.
@@ -92,7 +92,7 @@ func (m *Manager) FindProvisionable(name string) (Capabilities, error) {
 // Upstream: pkg/volume FindDeletablePluginByName (v1.36).
 func (m *Manager) FindDeletable(name string) (Capabilities, error) {
 	c, err := m.FindByName(name)
-	return withTier(c, err, c.Deleter != nil, "deletable")
+	return requireCapability(c, err, c.Deleter != nil, "deletable")
 }
 
 // FindDeletableBySpec returns the one plugin that supports the volume, which deletes volumes. The error matches ErrNoPlugin,
@@ -101,7 +101,7 @@ func (m *Manager) FindDeletable(name string) (Capabilities, error) {
 // Upstream: pkg/volume FindDeletablePluginBySpec (v1.36).
 func (m *Manager) FindDeletableBySpec(spec *Spec) (Capabilities, error) {
 	c, err := m.FindBySpec(spec)
-	return withTier(c, err, c.Deleter != nil, "deletable")
+	return requireCapability(c, err, c.Deleter != nil, "deletable")
 }
 
 // FindRecyclableBySpec returns the one plugin that supports the volume, which recycles volumes. The error matches ErrNoPlugin,
@@ -110,26 +110,26 @@ func (m *Manager) FindDeletableBySpec(spec *Spec) (Capabilities, error) {
 // Upstream: pkg/volume FindRecyclablePluginBySpec (v1.36).
 func (m *Manager) FindRecyclableBySpec(spec *Spec) (Capabilities, error) {
 	c, err := m.FindBySpec(spec)
-	return withTier(c, err, c.Recycler != nil, "recyclable")
+	return requireCapability(c, err, c.Recycler != nil, "recyclable")
 }
 
-// tierError says that the plugin that was found does not do this. It matches ErrUnsupported.
+// capabilityError says that the plugin that was found does not do this. It matches ErrUnsupported.
 //
 // Differs: upstream says the same of a plugin that is not there.
-type tierError struct{ tier string }
+type capabilityError struct{ capability string }
 
-func (e *tierError) Error() string {
-	return fmt.Sprintf("no %s volume plugin matched", e.tier)
+func (e *capabilityError) Error() string {
+	return fmt.Sprintf("no %s volume plugin matched", e.capability)
 }
 
-func (e *tierError) Is(target error) bool { return target == ErrUnsupported }
+func (e *capabilityError) Is(target error) bool { return target == ErrUnsupported }
 
-func withTier(c Capabilities, err error, has bool, tier string) (Capabilities, error) {
+func requireCapability(c Capabilities, err error, has bool, tier string) (Capabilities, error) {
 	switch {
 	case err != nil:
 		return Capabilities{}, err
 	case !has:
-		return Capabilities{}, &tierError{tier}
+		return Capabilities{}, &capabilityError{tier}
 	default:
 		return c, nil
 	}

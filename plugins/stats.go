@@ -6,13 +6,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Meter is offered by mounters that can tell how full a volume is.
+// StatsProvider is offered by mounters that can tell how full a volume is.
 //
 // Upstream: pkg/volume MetricsProvider (v1.36).
-type Meter interface {
-	// Measure returns how much of the volume is used. It is asked of volumes that are set up for the pod. Where the volume cannot
+type StatsProvider interface {
+	// VolumeStats returns how much of the volume is used. It is asked of volumes that are set up for the pod. Where the volume cannot
 	// be measured the error matches ErrUnsupported.
-	Measure(ctx context.Context, specName string, pod types.UID) (Usage, error)
+	VolumeStats(ctx context.Context, specName string, pod types.UID) (Usage, error)
 }
 
 // Usage is how full a volume is. Numbers that are not known are -1.

@@ -12,7 +12,7 @@ import (
 func TestBackoffThatIsOverAlready(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
-	component := host.Component("c")
+	component := host.Process("c")
 	queue := sim.NewQueue[string](component, sim.QueueConfig{Name: "volumes"})
 	o := newOperations(component, nil)
 	o.later(item{queue, "waits"}, &executor.BackoffError{Remaining: time.Second})

@@ -25,7 +25,7 @@ func BenchmarkBindTwoByTwo(b *testing.B) {
 func bindTwoByTwo(b *testing.B, seed uint64) int {
 	host := sim.NewStepped(sim.SteppedConfig{Chooser: sim.NewSeeded(seed), StepsMax: 20_000})
 	defer host.Close()
-	server := fake.NewServer(fake.Config{Now: host.Now, Empty: true})
+	server := fake.NewServer(fake.Config{Now: host.Now, SkipBootstrap: true})
 	w := &world{TB: b, host: host, server: server, user: server.Client(atOnce{host})}
 	w.control()
 	for _, name := range []string{"1", "2"} {

@@ -43,11 +43,11 @@ func readVolume(all []casefile.Word) (*corev1.PersistentVolume, error) {
 
 func readVolumeWord(v *corev1.PersistentVolume, w casefile.Word) bool {
 	switch {
-	case slices.Contains(policies, corev1.PersistentVolumeReclaimPolicy(w.Key)) && !w.Has:
+	case slices.Contains(policies, corev1.PersistentVolumeReclaimPolicy(w.Key)) && !w.HasValue:
 		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(w.Key)
-	case w.Key == "block" && !w.Has:
+	case w.Key == "block" && !w.HasValue:
 		v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
-	case !w.Has:
+	case !w.HasValue:
 		return false
 	case w.Key == "class":
 		v.Spec.StorageClassName = w.Value
@@ -75,20 +75,20 @@ func tellVolume(v *corev1.PersistentVolume) string {
 		all = append(all, casefile.Word{Key: string(p)})
 	}
 	if v.Spec.StorageClassName != "" {
-		all = append(all, casefile.With("class", v.Spec.StorageClassName))
+		all = append(all, casefile.KeyValue("class", v.Spec.StorageClassName))
 	}
 	if ptr.Deref(v.Spec.VolumeMode, "") == corev1.PersistentVolumeBlock {
 		all = append(all, casefile.Word{Key: "block"})
 	}
 	all = append(all, tellModes(v.Spec.AccessModes)...)
 	if name := v.Spec.VolumeAttributesClassName; name != nil {
-		all = append(all, casefile.With("attributes", *name))
+		all = append(all, casefile.KeyValue("attributes", *name))
 	}
 	if v.Spec.CSI != nil {
-		all = append(all, casefile.With("csi", v.Spec.CSI.Driver))
+		all = append(all, casefile.KeyValue("csi", v.Spec.CSI.Driver))
 	}
 	if ref := v.Spec.ClaimRef; ref != nil {
-		w := casefile.With("claimRef", ref.Name)
+		w := casefile.KeyValue("claimRef", ref.Name)
 		if ref.UID != "" {
 			w.Value += "/" + string(ref.UID)
 		}
@@ -96,9 +96,9 @@ func tellVolume(v *corev1.PersistentVolume) string {
 	}
 	all = append(all, tellMeta(&v.ObjectMeta)...)
 	if v.Status.Message != "" {
-		all = append(all, casefile.With("message", v.Status.Message))
+		all = append(all, casefile.KeyValue("message", v.Status.Message))
 	}
-	return casefile.Tell(all)
+	return casefile.JoinWords(all)
 }
 
 // readClaim reads "claim NAME SIZE PHASE …". A claim that is Bound has what it asks for, unless the words say otherwise.
@@ -141,9 +141,9 @@ func ordinaryStatus(c *corev1.PersistentVolumeClaim) corev1.PersistentVolumeClai
 
 func readClaimWord(c *corev1.PersistentVolumeClaim, w casefile.Word) bool {
 	switch {
-	case w.Key == "block" && !w.Has:
+	case w.Key == "block" && !w.HasValue:
 		c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
-	case !w.Has:
+	case !w.HasValue:
 		return false
 	case w.Key == "uid":
 		c.UID = types.UID(w.Value)
@@ -169,7 +169,7 @@ func readClaimWord(c *corev1.PersistentVolumeClaim, w casefile.Word) bool {
 
 func readClaimHas(status *corev1.PersistentVolumeClaimStatus, w casefile.Word) bool {
 	switch {
-	case !w.Has:
+	case !w.HasValue:
 		return false
 	case w.Key == "has" && w.Value == "nothing":
 		*status = corev1.PersistentVolumeClaimStatus{Phase: status.Phase}
@@ -197,45 +197,45 @@ func tellClaim(c *corev1.PersistentVolumeClaim) string {
 		{Key: c.Name},
 		{Key: c.Spec.Resources.Requests.Storage().String()},
 		{Key: string(c.Status.Phase)},
-		casefile.With("uid", string(c.UID)),
+		casefile.KeyValue("uid", string(c.UID)),
 	}
 	if c.Spec.VolumeName != "" {
-		all = append(all, casefile.With("volume", c.Spec.VolumeName))
+		all = append(all, casefile.KeyValue("volume", c.Spec.VolumeName))
 	}
 	all = append(all, tellClaimHas(c)...)
 	if c.Spec.StorageClassName != nil {
-		all = append(all, casefile.With("class", *c.Spec.StorageClassName))
+		all = append(all, casefile.KeyValue("class", *c.Spec.StorageClassName))
 	}
 	if ptr.Deref(c.Spec.VolumeMode, "") == corev1.PersistentVolumeBlock {
 		all = append(all, casefile.Word{Key: "block"})
 	}
 	all = append(all, tellModes(c.Spec.AccessModes)...)
 	if name := c.Spec.VolumeAttributesClassName; name != nil {
-		all = append(all, casefile.With("attributes", *name))
+		all = append(all, casefile.KeyValue("attributes", *name))
 	}
 	if c.Spec.Selector != nil {
-		all = append(all, casefile.With("selector", tellMap(c.Spec.Selector.MatchLabels)))
+		all = append(all, casefile.KeyValue("selector", tellMap(c.Spec.Selector.MatchLabels)))
 	}
 	if c.Spec.DataSource != nil {
-		all = append(all, casefile.With("snapshot", c.Spec.DataSource.Name))
+		all = append(all, casefile.KeyValue("snapshot", c.Spec.DataSource.Name))
 	}
-	return casefile.Tell(append(all, tellMeta(&c.ObjectMeta)...))
+	return casefile.JoinWords(append(all, tellMeta(&c.ObjectMeta)...))
 }
 
 func tellClaimHas(c *corev1.PersistentVolumeClaim) []casefile.Word {
 	usual, status := ordinaryStatus(c), c.Status
 	if usual.Capacity != nil && status.Capacity == nil && status.AccessModes == nil {
-		return []casefile.Word{casefile.With("has", "nothing")}
+		return []casefile.Word{casefile.KeyValue("has", "nothing")}
 	}
 	var all []casefile.Word
 	if size := status.Capacity.Storage(); size.Cmp(*usual.Capacity.Storage()) != 0 {
-		all = append(all, casefile.With("has", size.String()))
+		all = append(all, casefile.KeyValue("has", size.String()))
 	}
 	if !slices.Equal(status.AccessModes, usual.AccessModes) {
-		all = append(all, casefile.With("has-modes", modesWord(status.AccessModes)))
+		all = append(all, casefile.KeyValue("has-modes", modesWord(status.AccessModes)))
 	}
 	if !ptr.Equal(status.CurrentVolumeAttributesClassName, usual.CurrentVolumeAttributesClassName) {
-		all = append(all, casefile.With("has-attributes", ptr.Deref(status.CurrentVolumeAttributesClassName, "")))
+		all = append(all, casefile.KeyValue("has-attributes", ptr.Deref(status.CurrentVolumeAttributesClassName, "")))
 	}
 	return all
 }
@@ -245,13 +245,13 @@ func readClass(all []casefile.Word) (*storagev1.StorageClass, error) {
 	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: all[0].Key}, Provisioner: all[1].Key}
 	for _, w := range all[2:] {
 		switch {
-		case w.Key == "wait" && !w.Has:
+		case w.Key == "wait" && !w.HasValue:
 			c.VolumeBindingMode = ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)
-		case w.Key == "default" && !w.Has:
+		case w.Key == "default" && !w.HasValue:
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, annDefaultClass, "true")
-		case w.Key == "parameters" && w.Has:
+		case w.Key == "parameters" && w.HasValue:
 			c.Parameters = readMap(w.Value)
-		case w.Key == "mount" && w.Has:
+		case w.Key == "mount" && w.HasValue:
 			c.MountOptions = strings.Split(w.Value, ",")
 		default:
 			return nil, fmt.Errorf("class %s: unknown word %q", c.Name, w)
@@ -278,7 +278,7 @@ func readPod(all []casefile.Word) (*corev1.Pod, error) {
 
 // readObject reads a line of words. A volume or claim must be told by the very same words.
 func readObject(line string) (runtime.Object, error) {
-	all, err := casefile.Words(line)
+	all, err := casefile.ParseWords(line)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ const pluginName = "kubernetes.io/mock-volume"
 // script is what a plugin of a case will be asked, and what it will answer. Each line is "CALL -> ANSWER"; the answer is
 // ok, or error or in-use with a text in quotes. Whether it would try is asked each time, and yes unless a line says no.
 type script struct {
-	component *sim.Component
+	component *sim.Process
 	lines     []casefile.Line
 	next      int
 	problem   func(format string, args ...any)
@@ -136,7 +136,7 @@ func (p wholePlugin) Delete(_ context.Context, spec *plugins.Spec) error {
 }
 
 func (p wholePlugin) Recycle(_ context.Context, opts plugins.RecycleOptions) error {
-	if err := opts.Begin("mock"); err != nil {
+	if err := opts.Acquire("mock"); err != nil {
 		return err
 	}
 	return p.call("recycle " + opts.Volume)

@@ -31,7 +31,7 @@ var deletedAt = sim.Epoch.Add(-time.Hour)
 type caseRun struct {
 	host      *sim.Stepped
 	server    *fake.Server
-	component *sim.Component
+	component *sim.Process
 	control   *Controller
 	script    *script
 	faults    []*fault
@@ -63,8 +63,8 @@ type meeting struct {
 var grammar = casefile.Grammar{
 	Setup: regexp.MustCompile(`^(before|migration( \S+)+|no provisioning|plugin( that only provisions)?|` +
 		`fail \S+ \S+ \S+( \d+ times)?: .+|when \S+ \S+ \S+)$`),
-	Act:  regexp.MustCompile(`^(sync (claim|volume) \S+|settle|delete (claim|volume) \S+|(add|set) .+)$`),
-	Made: []string{"error", "after", "events", "requests"},
+	Act:      regexp.MustCompile(`^(sync (claim|volume) \S+|settle|delete (claim|volume) \S+|(add|set) .+)$`),
+	Outcomes: []string{"error", "after", "events", "requests"},
 }
 
 // outcome is what came of a case.
@@ -79,7 +79,7 @@ func run(f *casefile.File, c *casefile.Case) (outcome, error) {
 	r := &caseRun{host: sim.NewStepped(sim.SteppedConfig{StepsMax: 20_000})}
 	defer r.host.Close()
 	r.server = fake.NewServer(fake.Config{Now: r.host.Now})
-	r.component = r.host.Component("pvcontroller")
+	r.component = r.host.Process("pvcontroller")
 	for _, b := range slices.Concat(f.Always, c.Setup) {
 		if err := r.setUp(b); err != nil {
 			return r.out, fmt.Errorf("%s: %w", b.At, err)
@@ -216,7 +216,7 @@ func (r *caseRun) moveWhile(may func(actor string) bool) {
 			return
 		}
 		actor, _, _ := strings.Cut(r.host.Enabled()[i], ": ")
-		if err := r.host.Move(actor); err != nil {
+		if err := r.host.StepTask(actor); err != nil {
 			panic(err)
 		}
 	}
@@ -254,7 +254,7 @@ func (r *caseRun) step(s *casefile.Step, quiet bool) ([]casefile.Section, error)
 		sections = append(sections, casefile.Section{Head: "events", Lines: r.events})
 	}
 	r.events = nil
-	if requests := r.requests(); slices.Contains(s.Told, "requests") {
+	if requests := r.requests(); slices.Contains(s.Outcomes, "requests") {
 		sections = append(sections, casefile.Section{Head: "requests", Lines: requests})
 	}
 	return sections, err
@@ -265,7 +265,7 @@ func (r *caseRun) step(s *casefile.Step, quiet bool) ([]casefile.Section, error)
 func (r *caseRun) sync(kind, name string) error {
 	var err error
 	r.component.Spawn("sync", func(ctx context.Context) {
-		r.component.Note(trace.Action{Kind: trace.KindWork, Verb: "sync", Object: kind + " " + name}, trace.Outcome{})
+		r.component.Record(trace.Action{Kind: trace.KindWork, Verb: "sync", Object: kind + " " + name}, trace.Outcome{})
 		if kind == "claim" {
 			err = r.control.syncClaimKey(ctx, "default/"+name)
 		} else {
@@ -309,7 +309,7 @@ func (r *caseRun) do(text string) error {
 	if !ok {
 		return fmt.Errorf("%s: only a volume can be set", text)
 	}
-	r.server.Amend("persistentvolumes", "", set.Name, func(stored fake.Object) fake.Object {
+	r.server.UpdateStored("persistentvolumes", "", set.Name, func(stored fake.Object) fake.Object {
 		set.UID, set.CreationTimestamp = stored.GetUID(), stored.GetCreationTimestamp()
 		return set
 	})
@@ -318,7 +318,7 @@ func (r *caseRun) do(text string) error {
 
 // remove deletes an object, whatever protects it.
 func (r *caseRun) remove(resource, namespace, name string) error {
-	r.server.Amend(resource, namespace, name, func(stored fake.Object) fake.Object {
+	r.server.UpdateStored(resource, namespace, name, func(stored fake.Object) fake.Object {
 		if len(stored.GetFinalizers()) == 0 {
 			return nil
 		}
@@ -464,7 +464,7 @@ type recorder struct{ run *caseRun }
 func (e recorder) Event(about runtime.Object, severity, reason, text string) {
 	line := fmt.Sprintf("%s: %s %s: %s", nameOf(about), severity, reason, text)
 	e.run.events = append(e.run.events, line)
-	e.run.component.Note(trace.Action{Kind: trace.KindWork, Verb: "tell", Object: line}, trace.Outcome{})
+	e.run.component.Record(trace.Action{Kind: trace.KindWork, Verb: "tell", Object: line}, trace.Outcome{})
 }
 
 func (e recorder) Eventf(about runtime.Object, severity, reason, format string, args ...any) {

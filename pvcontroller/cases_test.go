@@ -34,7 +34,7 @@ func TestCases(t *testing.T) {
 		if diff := cmp.Diff(text[:len(f.Preamble)], []byte(f.Preamble)); diff != "" {
 			t.Fatalf("%s: the preamble is not as it is read:\n%s", path, diff)
 		}
-		written := casefile.AsWritten(string(text))
+		written := casefile.SplitCases(string(text))
 		for _, c := range f.Cases {
 			t.Run(c.ID, func(t *testing.T) {
 				t.Parallel()

@@ -48,26 +48,26 @@ func ordinaryModes() []corev1.PersistentVolumeAccessMode {
 // readMeta takes in a word that claims and volumes have in common, and tells whether it was one.
 func readMeta(meta *metav1.ObjectMeta, w casefile.Word) bool {
 	switch {
-	case w.Key == "deleting" && !w.Has:
+	case w.Key == "deleting" && !w.HasValue:
 		meta.DeletionTimestamp = &metav1.Time{Time: deletedAt}
-	case w.Key == "finalizers" && w.Has:
+	case w.Key == "finalizers" && w.HasValue:
 		for name := range strings.SplitSeq(w.Value, ",") {
 			if long, ok := shortFinalizers[name]; ok {
 				name = long
 			}
 			meta.Finalizers = append(meta.Finalizers, name)
 		}
-	case w.Key == "labels" && w.Has:
+	case w.Key == "labels" && w.HasValue:
 		meta.Labels = readMap(w.Value)
-	case w.Key == "provisioner" && w.Has:
+	case w.Key == "provisioner" && w.HasValue:
 		metav1.SetMetaDataAnnotation(meta, storagehelpers.AnnStorageProvisioner, w.Value)
 		metav1.SetMetaDataAnnotation(meta, storagehelpers.AnnBetaStorageProvisioner, w.Value)
-	case w.Key == "annotation" && w.Has:
+	case w.Key == "annotation" && w.HasValue:
 		name, value, _ := strings.Cut(w.Value, ":")
 		metav1.SetMetaDataAnnotation(meta, name, value)
-	case namingAnnotations[w.Key] != "" && w.Has:
+	case namingAnnotations[w.Key] != "" && w.HasValue:
 		metav1.SetMetaDataAnnotation(meta, namingAnnotations[w.Key], w.Value)
-	case plainAnnotations[w.Key] != "" && !w.Has:
+	case plainAnnotations[w.Key] != "" && !w.HasValue:
 		metav1.SetMetaDataAnnotation(meta, plainAnnotations[w.Key], "yes")
 	default:
 		return false
@@ -80,7 +80,7 @@ func tellMeta(meta *metav1.ObjectMeta) []casefile.Word {
 	var all []casefile.Word
 	left := maps.Clone(meta.Annotations)
 	if len(meta.Labels) > 0 {
-		all = append(all, casefile.With("labels", tellMap(meta.Labels)))
+		all = append(all, casefile.KeyValue("labels", tellMap(meta.Labels)))
 	}
 	for _, key := range slices.Sorted(maps.Keys(plainAnnotations)) {
 		if left[plainAnnotations[key]] == "yes" {
@@ -90,18 +90,18 @@ func tellMeta(meta *metav1.ObjectMeta) []casefile.Word {
 	}
 	ga, hasGA := left[storagehelpers.AnnStorageProvisioner]
 	if beta, has := left[storagehelpers.AnnBetaStorageProvisioner]; has && hasGA && ga == beta {
-		all = append(all, casefile.With("provisioner", ga))
+		all = append(all, casefile.KeyValue("provisioner", ga))
 		delete(left, storagehelpers.AnnStorageProvisioner)
 		delete(left, storagehelpers.AnnBetaStorageProvisioner)
 	}
 	for _, key := range slices.Sorted(maps.Keys(namingAnnotations)) {
 		if value, has := left[namingAnnotations[key]]; has {
-			all = append(all, casefile.With(key, value))
+			all = append(all, casefile.KeyValue(key, value))
 			delete(left, namingAnnotations[key])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		all = append(all, casefile.With("annotation", name+":"+left[name]))
+		all = append(all, casefile.KeyValue("annotation", name+":"+left[name]))
 	}
 	if len(meta.Finalizers) > 0 {
 		names := slices.Clone(meta.Finalizers)
@@ -110,7 +110,7 @@ func tellMeta(meta *metav1.ObjectMeta) []casefile.Word {
 				names[i] = short
 			}
 		}
-		all = append(all, casefile.With("finalizers", strings.Join(names, ",")))
+		all = append(all, casefile.KeyValue("finalizers", strings.Join(names, ",")))
 	}
 	if meta.DeletionTimestamp != nil {
 		all = append(all, casefile.Word{Key: "deleting"})
@@ -142,7 +142,7 @@ func tellModes(modes []corev1.PersistentVolumeAccessMode) []casefile.Word {
 	if slices.Equal(modes, ordinaryModes()) {
 		return nil
 	}
-	return []casefile.Word{casefile.With("modes", modesWord(modes))}
+	return []casefile.Word{casefile.KeyValue("modes", modesWord(modes))}
 }
 
 func readMap(value string) map[string]string {

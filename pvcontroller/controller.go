@@ -26,7 +26,7 @@ const ResyncPeriod = 15 * time.Second
 
 // Config is what New must be told.
 type Config struct {
-	Component *sim.Component
+	Component *sim.Process
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
 	Recorder  record.EventRecorder // with EventSource as its component
@@ -131,7 +131,7 @@ func (c *Controller) listen(informer cache.SharedIndexInformer, handle func(obj 
 	if err != nil {
 		panic("pvcontroller: informer stopped before it was started: " + err.Error())
 	}
-	c.cfg.Component.Gate(informer.HasSynced)
+	c.cfg.Component.GateWorkers(informer.HasSynced)
 }
 
 // syncClaimKey takes up one claim: brings the cache up to the informer, decides, and applies. The error of a write that

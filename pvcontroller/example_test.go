@@ -23,14 +23,14 @@ func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	component := host.Component("pvcontroller")
+	component := host.Process("pvcontroller")
 	client := server.Client(component)
 	pvcontroller.New(pvcontroller.Config{
 		Component: component, Client: client, Informers: server.Informers(component),
-		Recorder: events.New(events.Config{Component: component, Client: client, Source: pvcontroller.EventSource}),
+		Recorder: events.New(events.Config{Process: component, Client: client, Source: pvcontroller.EventSource}),
 	})
 
-	user := server.Client(host.Outside()).CoreV1()
+	user := server.Client(host.ExternalCaller()).CoreV1()
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	for _, size := range []string{"1Gi", "5Gi", "9Gi"} {
 		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk-of-" + strings.ToLower(size)}}

@@ -25,20 +25,20 @@ import (
 // just before each of the controller's requests takes effect; wrap is what comes between the two.
 func (w *world) controlHostPath(provisioning bool, before func(trace.Action), wrap func(*hostpath.Plugin) plugins.Plugin) hostpath.Machine {
 	machine := hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}
-	component := w.host.Component("pvcontroller")
+	component := w.host.Process("pvcontroller")
 	client := w.server.Client(meddler{component, before})
 	informers := w.server.Informers(component)
 	var manager plugins.Manager
 	err := manager.Register(wrap(hostpath.New(hostpath.Config{
 		Caller: component, Machine: machine, Provisioning: provisioning,
-		Recycler: recycler.New(recycler.Config{Component: component, Client: client, Pods: informers.Core().V1().Pods()}),
+		Recycler: recycler.New(recycler.Config{Process: component, Client: client, Pods: informers.Core().V1().Pods()}),
 	})))
 	if err != nil {
 		w.Fatal(err)
 	}
 	pvcontroller.New(pvcontroller.Config{
 		Component: component, Client: client, Informers: informers, Plugins: &manager,
-		Recorder: events.New(events.Config{Component: component, Client: client, Source: pvcontroller.EventSource}),
+		Recorder: events.New(events.Config{Process: component, Client: client, Source: pvcontroller.EventSource}),
 	})
 	w.runPods(machine)
 	return machine
@@ -50,17 +50,17 @@ func quietly(trace.Action) {}
 
 // runPods runs recycler pods that can be scheduled.
 func (w *world) runPods(machine hostpath.Machine) {
-	component := w.host.Component("kubelet")
+	component := w.host.Process("kubelet")
 	client := w.server.Client(component)
 	pods := w.server.Informers(component).Core().V1().Pods()
 	queue := sim.NewQueue[string](component, sim.QueueConfig{Name: "pods"})
-	eventhandler.To(pods.Informer(), func(_, pod *corev1.Pod) { queue.Add(pod.Name) }, nil)
+	eventhandler.Add(pods.Informer(), func(_, pod *corev1.Pod) { queue.Add(pod.Name) }, nil)
 	queue.Work(func(ctx context.Context, name string) error {
 		pod, err := pods.Lister().Pods("default").Get(name)
 		if err != nil || len(pod.Spec.SchedulingGates) > 0 || pod.Status.Phase != corev1.PodPending {
 			return nil //nolint:nilerr // it is gone
 		}
-		_, source, ok := recycler.Scrubs(pod)
+		_, source, ok := recycler.PodVolume(pod)
 		if !ok {
 			return nil
 		}
@@ -164,7 +164,7 @@ func TestHostPathVolumeIsRecycledForTheNextClaim(t *testing.T) {
 type hasty struct{ *hostpath.Plugin }
 
 func (h hasty) Recycle(ctx context.Context, opts plugins.RecycleOptions) error {
-	opts.Begin = nil
+	opts.Acquire = nil
 	return h.Plugin.Recycle(ctx, opts)
 }
 

@@ -55,7 +55,7 @@ type running struct {
 }
 
 // newOperations makes them. panicked is told of what panicked; all other failures the operations tell of by themselves.
-func newOperations(component *sim.Component, panicked func(kind string, about object, err error)) *operations {
+func newOperations(component *sim.Process, panicked func(kind string, about object, err error)) *operations {
 	o := &operations{
 		panicked: panicked,
 		running:  map[corev1.UniqueVolumeName]*running{},

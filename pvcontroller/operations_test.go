@@ -72,9 +72,9 @@ func (m *mock) Delete(_ context.Context, spec *plugins.Spec) error {
 }
 
 func (m *mock) Recycle(_ context.Context, opts plugins.RecycleOptions) error {
-	opts.Tell(corev1.EventTypeNormal, "scrubbing")
+	opts.RecordEvent(corev1.EventTypeNormal, "scrubbing")
 	if m.holds {
-		if err := opts.Begin("pod"); err != nil {
+		if err := opts.Acquire("pod"); err != nil {
 			return err
 		}
 	}
@@ -114,8 +114,8 @@ func (s spoiled) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 
 // controlWith adds the controller with the plugin.
 func (w *world) controlWith(spoil func(trace.Action) spoil) *mock {
-	component := w.host.Component("pvcontroller")
-	client := w.server.Client(spoiled{component, spoil}).Sharing()
+	component := w.host.Process("pvcontroller")
+	client := w.server.Client(spoiled{component, spoil}).WithoutCopies()
 	m := &mock{caller: component, made: map[string]bool{}, fail: map[string][]error{}}
 	var manager plugins.Manager
 	if err := manager.Register(m); err != nil {
@@ -123,7 +123,7 @@ func (w *world) controlWith(spoil func(trace.Action) spoil) *mock {
 	}
 	pvcontroller.New(pvcontroller.Config{
 		Component: component, Client: client, Informers: w.server.Informers(component), Plugins: &manager,
-		Recorder: events.New(events.Config{Component: component, Client: client, Source: pvcontroller.EventSource}),
+		Recorder: events.New(events.Config{Process: component, Client: client, Source: pvcontroller.EventSource}),
 	})
 	return m
 }
@@ -333,7 +333,7 @@ func TestKilledBeforeSaved(t *testing.T) {
 	name := "pvc-" + string(w.claim("c", "1Gi", ofClass("gold")).UID)
 	for len(m.made) == 0 && w.host.Step() {
 	}
-	w.host.Crash(m.caller.(*sim.Component))
+	w.host.Crash(m.caller.(*sim.Process))
 	again := w.controlWith(nothing)
 	again.made = m.made
 	w.settle()

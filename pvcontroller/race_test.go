@@ -275,7 +275,7 @@ func TestCrowd(t *testing.T) {
 
 // users lets people act, each on a strand of their own.
 func (w *world) users(acts ...func(context.Context, user)) {
-	component := w.host.Component("people")
+	component := w.host.Process("people")
 	for i, act := range acts {
 		component.User(fmt.Sprint("user", i), func(ctx context.Context) {
 			act(ctx, user{w, w.server.Client(component)})

@@ -29,10 +29,10 @@ func (c *Controller) recycle(ctx context.Context, volume *corev1.PersistentVolum
 	}
 	err = plugin.Recycler.Recycle(ctx, plugins.RecycleOptions{
 		Volume: live.Name, Spec: &plugins.Spec{PersistentVolume: live},
-		Tell: func(severity, text string) {
+		RecordEvent: func(severity, text string) {
 			c.tellScrub(live, message{severity, reasonRecyclerPod, "Recycler pod: " + text})
 		},
-		Begin: func(by string) error {
+		Acquire: func(by string) error {
 			held, err := c.holdForRecycling(ctx, live, by)
 			if err == nil {
 				live = held

@@ -148,7 +148,7 @@ func TestLive(t *testing.T) {
 	host := sim.NewLive(sim.LiveConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	w := &world{TB: t, server: server, user: server.Client(host.Outside())}
+	w := &world{TB: t, server: server, user: server.Client(host.ExternalCaller())}
 	w.controlOn(host)
 	host.Start()
 	const n = 20

@@ -90,18 +90,18 @@ func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 func (w *world) control(before ...func(trace.Action)) { w.controlOn(w.host, before...) }
 
 func (w *world) controlOn(host sim.Host, before ...func(trace.Action)) {
-	component := host.Component("pvcontroller")
+	component := host.Process("pvcontroller")
 	var caller sim.Caller = component
 	if len(before) > 0 {
 		caller = meddler{component, before[0]}
 	}
-	client := w.server.Client(caller).Sharing()
+	client := w.server.Client(caller).WithoutCopies()
 	pvcontroller.New(pvcontroller.Config{
 		Component: component,
 		Client:    client,
 		Informers: w.server.Informers(component),
 		Recorder: events.New(events.Config{
-			Component: component, Client: client, Source: pvcontroller.EventSource,
+			Process: component, Client: client, Source: pvcontroller.EventSource,
 		}),
 	})
 }
@@ -306,7 +306,7 @@ func (w *world) events() []string {
 func (w *world) requests(since int) []string {
 	var lines []string
 	for _, r := range w.host.Log().Records()[since:] {
-		if r.Kind != trace.KindAPI || strings.Contains(r.Object, "events/") || r.Actor == "user" {
+		if r.Kind != trace.KindAPI || strings.Contains(r.Object, "events/") || r.Task == "user" {
 			continue
 		}
 		line := r.Verb + " " + r.Object

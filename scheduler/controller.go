@@ -24,13 +24,13 @@ import (
 //
 // Upstream: kube-scheduler podInitialBackoffSeconds, podMaxBackoffSeconds.
 const (
-	BackoffMin = time.Second
-	BackoffMax = 10 * time.Second
+	defaultBackoffMin = time.Second
+	defaultBackoffMax = 10 * time.Second
 )
 
 // Config is what New must be told.
 type Config struct {
-	Component *sim.Component
+	Process   *sim.Process
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
 	Recorder  record.EventRecorder
@@ -52,16 +52,16 @@ type Controller struct {
 	byNode      cache.Indexer // of pods
 	attachments cache.Indexer // of VolumeAttachments, by node
 
-	queue   *sim.Queue[cache.ObjectName]
-	pending pendingPods
-	placed  map[types.UID]*placement      // pods decided on, until the cache shows them on their node
-	resting map[types.UID]rest            // pods of which a decision could not be carried out
-	crowded map[cache.ObjectName]struct{} // pending pods that some node did not have room for
-	written map[cache.ObjectName]*corev1.PersistentVolumeClaim
+	queue        *sim.Queue[cache.ObjectName]
+	pending      pendingPods
+	placed       map[types.UID]*placement      // pods decided on, until the cache shows them on their node
+	backingOff   map[types.UID]backoff         // pods of which a decision could not be carried out
+	limitBlocked map[cache.ObjectName]struct{} // pending pods that some node did not have room for
+	written      map[cache.ObjectName]*corev1.PersistentVolumeClaim
 }
 
-// rest is a pod's pause after a decision that could not be carried out.
-type rest struct {
+// backoff is a pod's pause after a decision that could not be carried out.
+type backoff struct {
 	failures int
 	until    time.Time
 }
@@ -71,10 +71,10 @@ type rest struct {
 // Upstream: pkg/scheduler New, addAllEventHandlers (v1.36).
 func New(cfg Config) *Controller {
 	if cfg.BackoffMin == 0 {
-		cfg.BackoffMin = BackoffMin
+		cfg.BackoffMin = defaultBackoffMin
 	}
 	if cfg.BackoffMax == 0 {
-		cfg.BackoffMax = BackoffMax
+		cfg.BackoffMax = defaultBackoffMax
 	}
 	core, storage := cfg.Informers.Core().V1(), cfg.Informers.Storage().V1()
 	c := &Controller{
@@ -89,13 +89,13 @@ func New(cfg Config) *Controller {
 		byNode:      indexed(core.Pods().Informer()),
 		attachments: indexed(storage.VolumeAttachments().Informer()),
 
-		queue: sim.NewQueue[cache.ObjectName](cfg.Component,
+		queue: sim.NewQueue[cache.ObjectName](cfg.Process,
 			sim.QueueConfig{Name: "pods", BackoffMin: cfg.BackoffMin, BackoffMax: cfg.BackoffMax}),
-		pending: newPendingPods(),
-		placed:  map[types.UID]*placement{},
-		resting: map[types.UID]rest{},
-		crowded: map[cache.ObjectName]struct{}{},
-		written: map[cache.ObjectName]*corev1.PersistentVolumeClaim{},
+		pending:      newPendingPods(),
+		placed:       map[types.UID]*placement{},
+		backingOff:   map[types.UID]backoff{},
+		limitBlocked: map[cache.ObjectName]struct{}{},
+		written:      map[cache.ObjectName]*corev1.PersistentVolumeClaim{},
 	}
 	c.watch(core.Pods().Informer(), core.Nodes().Informer(), core.PersistentVolumeClaims().Informer(),
 		core.PersistentVolumes().Informer(), storage.StorageClasses().Informer())
@@ -113,21 +113,21 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return nil //nolint:nilerr // it is gone
 	}
 	if p, ok := c.placed[pod.UID]; ok {
-		return c.carryOut(ctx, p)
+		return c.proceed(ctx, p)
 	}
-	if r, ok := c.resting[pod.UID]; ok && c.cfg.Component.Now().Before(r.until) {
+	if r, ok := c.backingOff[pod.UID]; ok && c.cfg.Process.Now().Before(r.until) {
 		return nil // it is in the queue for then
 	}
 	claims, err := claimsOf(pod, c)
 	nodes := c.allNodes()
 	if err != nil {
-		return c.report(ctx, pod, corev1.PodReasonUnschedulable, nowhere(len(nodes), err.Error()))
+		return c.report(ctx, pod, corev1.PodReasonUnschedulable, unschedulableMessage(len(nodes), err.Error()))
 	}
-	delete(c.crowded, key)
+	delete(c.limitBlocked, key)
 	node, message := choose(nodes, func(node *corev1.Node) []string {
 		reasons := unfit(pod, node, claims, c)
 		if slices.Contains(reasons, reasonLimit) {
-			c.crowded[key] = struct{}{}
+			c.limitBlocked[key] = struct{}{}
 		}
 		return reasons
 	})
@@ -136,7 +136,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	}
 	p := &placement{pod: pod, node: node.Name, awaited: namesOf(claims.delayed)}
 	c.placed[pod.UID] = p
-	return c.carryOut(ctx, p)
+	return c.proceed(ctx, p)
 }
 
 // isWaiting tells whether a pod is to be put on a node by this scheduler.
@@ -165,7 +165,7 @@ func (c *Controller) allNodes() []*corev1.Node {
 	})
 }
 
-var _ facts = (*Controller)(nil)
+var _ state = (*Controller)(nil)
 
 // claim is a claim as this scheduler last wrote it or, where the cache is not behind, as the cache has it; nil where
 // there is none.

@@ -29,7 +29,7 @@ func (c *Controller) reportBound(p *placement) {
 // Upstream: pkg/scheduler handleSchedulingFailure, updatePod (v1.36).
 func (c *Controller) report(ctx context.Context, pod *corev1.Pod, reason, message string) error {
 	c.cfg.Recorder.Event(pod, corev1.EventTypeWarning, reasonFailedScheduling, message)
-	condition, changed := unscheduled(pod, reason, message, metav1.NewTime(c.cfg.Component.Now()))
+	condition, changed := unscheduledCondition(pod, reason, message, metav1.NewTime(c.cfg.Process.Now()))
 	if !changed {
 		return nil
 	}
@@ -47,8 +47,8 @@ func (c *Controller) report(ctx context.Context, pod *corev1.Pod, reason, messag
 	return nil
 }
 
-// unscheduled is the condition of a pod that is on no node, and whether the pod's own differs.
-func unscheduled(pod *corev1.Pod, reason, message string, now metav1.Time) (condition corev1.PodCondition, changed bool) {
+// unscheduledCondition is the condition of a pod that is on no node, and whether the pod's own differs.
+func unscheduledCondition(pod *corev1.Pod, reason, message string, now metav1.Time) (condition corev1.PodCondition, changed bool) {
 	condition = corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, ObservedGeneration: pod.Generation,
 		Reason: reason, Message: message, LastTransitionTime: now,

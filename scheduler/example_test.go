@@ -21,11 +21,11 @@ func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	component := host.Component("scheduler")
+	component := host.Process("scheduler")
 	client := server.Client(component)
 	scheduler.New(scheduler.Config{
-		Component: component, Client: client, Informers: server.Informers(component),
-		Recorder: events.New(events.Config{Component: component, Client: client, Source: "default-scheduler"}),
+		Process: component, Client: client, Informers: server.Informers(component),
+		Recorder: events.New(events.Config{Process: component, Client: client, Source: "default-scheduler"}),
 	})
 
 	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {
@@ -34,7 +34,7 @@ func Example() {
 		return n
 	}
 	nodes := server.Add(node("node-1", corev1.ConditionFalse), node("node-2", corev1.ConditionTrue))
-	pods := server.Client(host.Outside()).CoreV1().Pods("default")
+	pods := server.Client(host.ExternalCaller()).CoreV1().Pods("default")
 	_, made := pods.Create(ctx, cluster.NewPod("web"), metav1.CreateOptions{})
 	ran := host.Run()
 	web, err := pods.Get(ctx, "web", metav1.GetOptions{})

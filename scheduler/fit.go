@@ -25,11 +25,11 @@ const (
 )
 
 // unfit tells why a pod cannot run on a node; nothing if it can.
-func unfit(pod *corev1.Pod, node *corev1.Node, claims podClaims, from facts) []string {
+func unfit(pod *corev1.Pod, node *corev1.Node, claims podClaims, from state) []string {
 	if reason := nodeUnfit(pod, node); reason != "" {
 		return []string{reason}
 	}
-	if isRival(pod, claims, from) {
+	if conflictsReadWriteOncePod(pod, claims, from) {
 		return []string{reasonReadWriteOncePod}
 	}
 	if exceedsLimit(pod, node, from) {
@@ -38,11 +38,11 @@ func unfit(pod *corev1.Pod, node *corev1.Node, claims podClaims, from facts) []s
 	return volumesUnfit(node, claims, from)
 }
 
-// isRival tells whether another pod has one of the pod's claims that are for one pod alone. Claims are told apart by
+// conflictsReadWriteOncePod tells whether another pod has one of the pod's claims that are for one pod alone. Claims are told apart by
 // namespace and name.
 //
 // Upstream: plugins/volumerestrictions satisfyReadWriteOncePod (v1.36).
-func isRival(pod *corev1.Pod, claims podClaims, from objects) bool {
+func conflictsReadWriteOncePod(pod *corev1.Pod, claims podClaims, from objects) bool {
 	return slices.ContainsFunc(slices.Concat(claims.bound, claims.delayed), func(claim *corev1.PersistentVolumeClaim) bool {
 		return slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) && from.inUse(claim, pod.UID)
 	})
@@ -120,11 +120,11 @@ func choose(nodes []*corev1.Node, unfit func(*corev1.Node) []string) (node *core
 		words = append(words, fmt.Sprintf("%d %s", n, reason))
 	}
 	slices.Sort(words)
-	return nil, nowhere(len(nodes), strings.Join(words, ", "))
+	return nil, unschedulableMessage(len(nodes), strings.Join(words, ", "))
 }
 
-// nowhere says that none of so many nodes will do, and why.
-func nowhere(nodes int, why string) string {
+// unschedulableMessage says that none of so many nodes will do, and why.
+func unschedulableMessage(nodes int, why string) string {
 	if nodes == 0 {
 		return "no nodes available to schedule pods"
 	}

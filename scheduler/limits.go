@@ -22,8 +22,8 @@ type occupancy interface {
 	attachmentsTo(node string) []*storagev1.VolumeAttachment // also those that are on their way, in or out
 }
 
-// facts are all that decisions are made from.
-type facts interface {
+// state are all that decisions are made from.
+type state interface {
 	objects
 	occupancy
 }
@@ -41,7 +41,7 @@ type driverVolume struct {
 // a pod where another one on the node names an ephemeral claim that is not its own; here that claim does not count.
 //
 // Upstream: plugins/nodevolumelimits CSILimits.Filter (v1.36).
-func exceedsLimit(pod *corev1.Pod, node *corev1.Node, from facts) bool {
+func exceedsLimit(pod *corev1.Pod, node *corev1.Node, from state) bool {
 	limits := limitsOf(from.csiNode(node.Name))
 	if len(limits) == 0 {
 		return false
@@ -169,13 +169,13 @@ func volumeAttached(attachment *storagev1.VolumeAttachment, from objects) (drive
 	return volumeNamed(volume)
 }
 
-// Limits tells whether a node can have only so many volumes of some driver. A scheduler has nothing to do about a CSINode that
+// HasLimits tells whether a node can have only so many volumes of some driver. A scheduler has nothing to do about a CSINode that
 // does not limit anything and did not before.
-func Limits(node *storagev1.CSINode) bool { return len(limitsOf(node)) > 0 }
+func HasLimits(node *storagev1.CSINode) bool { return len(limitsOf(node)) > 0 }
 
-// Counts tells whether an attachment takes a place of which its node has only so many, as far as own caches show. A scheduler
+// CountsAgainstLimit tells whether an attachment takes a place of which its node has only so many, as far as own caches show. A scheduler
 // has nothing to do about others.
-func Counts(own informers.SharedInformerFactory, attachment *storagev1.VolumeAttachment) bool {
+func CountsAgainstLimit(own informers.SharedInformerFactory, attachment *storagev1.VolumeAttachment) bool {
 	node, err := own.Storage().V1().CSINodes().Lister().Get(attachment.Spec.NodeName)
 	if err != nil {
 		return false
@@ -184,12 +184,12 @@ func Counts(own informers.SharedInformerFactory, attachment *storagev1.VolumeAtt
 	return limited
 }
 
-// raised tells whether a node can have more volumes of a driver than before. One that is no more limited can.
+// isLimitRaised tells whether a node can have more volumes of a driver than before. One that is no more limited can.
 //
 // Upstream: plugins/nodevolumelimits isSchedulableAfterCSINodeUpdated (v1.36).
 //
 // Differs: upstream takes no limit for a limit of 0, and misses that one goes away.
-func raised(was, is *storagev1.CSINode) bool {
+func isLimitRaised(was, is *storagev1.CSINode) bool {
 	before, now := limitsOf(was), limitsOf(is)
 	for driver, limit := range before {
 		if n, limited := now[driver]; !limited || n > limit {

@@ -174,7 +174,7 @@ func TestRaised(t *testing.T) {
 		{"new", limited(-1), limited(2), false},
 		{"a new node", nil, limited(2), true},
 	} {
-		if got := raised(test.was, test.is); got != test.want {
+		if got := isLimitRaised(test.was, test.is); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 	}

@@ -19,13 +19,13 @@ type placement struct {
 	bound   bool     // the pod is on its node; the cache does not show it yet
 }
 
-// carryOut goes on with a placement as far as can be now: it writes the node on the claims, waits until they are bound,
+// proceed goes on with a placement as far as can be now: it writes the node on the claims, waits until they are bound,
 // and assigns the pod. It is called again whenever one of the pod's claims changed.
 //
 // Upstream: plugins/volumebinding PreBind, bindAPIUpdate (v1.36), pkg/scheduler bindingCycle.
 //
 // Differs: waiting for the claims has no limit.
-func (c *Controller) carryOut(ctx context.Context, p *placement) error {
+func (c *Controller) proceed(ctx context.Context, p *placement) error {
 	if p.bound {
 		return nil
 	}
@@ -35,13 +35,13 @@ func (c *Controller) carryOut(ctx context.Context, p *placement) error {
 			return nil // the pod is gone
 		}
 		if err != nil {
-			return c.giveUp(ctx, p, fmt.Errorf("running PreBind plugin %q: %w", "VolumeBinding", err))
+			return c.abandon(ctx, p, fmt.Errorf("running PreBind plugin %q: %w", "VolumeBinding", err))
 		}
 		p.chosen++
 	}
 	ready, err := c.progress(p)
 	if err != nil {
-		return c.giveUp(ctx, p, fmt.Errorf("running PreBind plugin %q: binding volumes: %w", "VolumeBinding", err))
+		return c.abandon(ctx, p, fmt.Errorf("running PreBind plugin %q: binding volumes: %w", "VolumeBinding", err))
 	}
 	if !ready {
 		return nil
@@ -131,18 +131,18 @@ func (c *Controller) bind(ctx context.Context, p *placement) error {
 	if c.placed[p.pod.UID] != p {
 		return nil // the pod is gone, or the cache shows it on a node
 	}
-	return c.giveUp(ctx, p, fmt.Errorf("running Bind plugin %q: %w", "DefaultBinder", err))
+	return c.abandon(ctx, p, fmt.Errorf("running Bind plugin %q: %w", "DefaultBinder", err))
 }
 
-// giveUp takes a placement back and lets the pod rest.
+// abandon takes a placement back and lets the pod rest.
 //
 // Upstream: pkg/scheduler handleBindingCycleError (v1.36).
-func (c *Controller) giveUp(ctx context.Context, p *placement, why error) error {
+func (c *Controller) abandon(ctx context.Context, p *placement, why error) error {
 	delete(c.placed, p.pod.UID)
-	r := c.resting[p.pod.UID]
+	r := c.backingOff[p.pod.UID]
 	pause := min(c.cfg.BackoffMin<<min(r.failures, 30), c.cfg.BackoffMax)
-	c.resting[p.pod.UID] = rest{failures: r.failures + 1, until: c.cfg.Component.Now().Add(pause)}
+	c.backingOff[p.pod.UID] = backoff{failures: r.failures + 1, until: c.cfg.Process.Now().Add(pause)}
 	c.queue.AddAfter(cache.MetaObjectToName(p.pod), pause)
-	c.left(p.pod)
+	c.podLeft(p.pod)
 	return c.report(ctx, p.pod, corev1.PodReasonSchedulerError, why.Error())
 }

@@ -68,7 +68,7 @@ func TestPodWaitsForANodeAndSaysSoOnce(t *testing.T) {
 func (w *world) count(verb string) int {
 	n := 0
 	for _, record := range w.host.Log().Records() {
-		if record.Actor == "scheduler/pods" && record.Verb == verb {
+		if record.Task == "scheduler/pods" && record.Verb == verb {
 			n++
 		}
 	}
@@ -132,7 +132,7 @@ func TestChoiceThatIsGivenBackIsMadeAnewAfterARest(t *testing.T) {
 	err := w.host.Wait(context.Background(), "three choices", func() bool {
 		times = 0
 		for _, record := range w.host.Log().Records() {
-			if record.Actor == "maker/claims" && record.Verb == "update" {
+			if record.Task == "maker/claims" && record.Verb == "update" {
 				times++
 			}
 		}

@@ -34,7 +34,7 @@ func play(t *testing.T, seed uint64) *world {
 			}
 		}
 	})
-	c := w.host.Component("user")
+	c := w.host.Process("user")
 	client := w.server.Client(c)
 	check := func(_ any, err error) {
 		if err != nil {

@@ -15,30 +15,30 @@ import (
 //
 // Differs: such a pod is looked at at once; upstream lets it rest 1 s to 10 s after each attempt.
 func (c *Controller) watch(pods, nodes, claims, volumes, classes cache.SharedIndexInformer) {
-	eventhandler.To(pods, c.podChanged, c.podGone)
-	eventhandler.To(nodes, c.nodeChanged, func(*corev1.Node) { c.enqueue(c.pending.all()) })
-	eventhandler.To(claims, c.claimChanged, func(claim *corev1.PersistentVolumeClaim) { c.claimChanged(nil, claim) })
-	eventhandler.To(volumes, c.volumeChanged, nil)
-	eventhandler.To(classes, func(_, _ *storagev1.StorageClass) { c.enqueue(c.pending.all()) }, nil)
+	eventhandler.Add(pods, c.podChanged, c.podGone)
+	eventhandler.Add(nodes, c.nodeChanged, func(*corev1.Node) { c.enqueue(c.pending.all()) })
+	eventhandler.Add(claims, c.claimChanged, func(claim *corev1.PersistentVolumeClaim) { c.claimChanged(nil, claim) })
+	eventhandler.Add(volumes, c.volumeChanged, nil)
+	eventhandler.Add(classes, func(_, _ *storagev1.StorageClass) { c.enqueue(c.pending.all()) }, nil)
 }
 
 // watchLimits registers what may make room on a node.
 func (c *Controller) watchLimits(csiNodes, attachments cache.SharedIndexInformer) {
-	eventhandler.To(csiNodes, func(was, is *storagev1.CSINode) {
-		if raised(was, is) {
-			c.enqueue(sorted(c.crowded))
+	eventhandler.Add(csiNodes, func(was, is *storagev1.CSINode) {
+		if isLimitRaised(was, is) {
+			c.enqueue(sorted(c.limitBlocked))
 		}
 	}, nil)
-	eventhandler.To(attachments, func(_, _ *storagev1.VolumeAttachment) {}, func(*storagev1.VolumeAttachment) {
-		c.enqueue(sorted(c.crowded))
+	eventhandler.Add(attachments, func(_, _ *storagev1.VolumeAttachment) {}, func(*storagev1.VolumeAttachment) {
+		c.enqueue(sorted(c.limitBlocked))
 	})
 }
 
-// left lets the pods be looked at that may have been waiting for a pod to leave its node, or not to come there.
-func (c *Controller) left(pod *corev1.Pod) {
-	c.enqueueRivals(pod)
+// podLeft lets the pods be looked at that may have been waiting for a pod to leave its node, or not to come there.
+func (c *Controller) podLeft(pod *corev1.Pod) {
+	c.enqueueSharers(pod)
 	if len(pod.Spec.Volumes) > 0 {
-		c.enqueue(sorted(c.crowded))
+		c.enqueue(sorted(c.limitBlocked))
 	}
 }
 
@@ -48,8 +48,8 @@ func (c *Controller) enqueue(keys []cache.ObjectName) {
 	}
 }
 
-// enqueueRivals lets the pods be looked at that use a claim that the given pod uses, or used.
-func (c *Controller) enqueueRivals(pod *corev1.Pod) {
+// enqueueSharers lets the pods be looked at that use a claim that the given pod uses, or used.
+func (c *Controller) enqueueSharers(pod *corev1.Pod) {
 	for _, name := range claimNames(pod) {
 		c.enqueue(c.pending.using(cache.NewObjectName(pod.Namespace, name)))
 	}
@@ -60,10 +60,10 @@ func (c *Controller) podChanged(was, is *corev1.Pod) {
 	if !isWaiting(is) {
 		c.pending.remove(key)
 		delete(c.placed, is.UID)
-		delete(c.resting, is.UID)
-		delete(c.crowded, key)
+		delete(c.backingOff, is.UID)
+		delete(c.limitBlocked, key)
 		if isOver(is) || is.Spec.NodeName == "" {
-			c.left(is)
+			c.podLeft(is)
 		}
 		return
 	}
@@ -82,9 +82,9 @@ func sameForScheduling(a, b *corev1.Pod) bool {
 func (c *Controller) podGone(pod *corev1.Pod) {
 	c.pending.remove(cache.MetaObjectToName(pod))
 	delete(c.placed, pod.UID)
-	delete(c.resting, pod.UID)
-	delete(c.crowded, cache.MetaObjectToName(pod))
-	c.left(pod)
+	delete(c.backingOff, pod.UID)
+	delete(c.limitBlocked, cache.MetaObjectToName(pod))
+	c.podLeft(pod)
 }
 
 func (c *Controller) nodeChanged(was, is *corev1.Node) {

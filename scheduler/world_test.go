@@ -35,12 +35,12 @@ func newWorld(t *testing.T, chooser sim.Chooser) *world {
 	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 100_000})
 	t.Cleanup(host.Close)
 	server := fake.NewServer(fake.Config{Now: host.Now, Namespaces: []string{"other"}})
-	c := host.Component("scheduler")
+	c := host.Process("scheduler")
 	scheduler.New(scheduler.Config{
-		Component: c, Client: server.Client(c), Informers: server.Informers(c),
-		Recorder: events.New(events.Config{Component: c, Client: server.Client(c), Source: "default-scheduler"}),
+		Process: c, Client: server.Client(c), Informers: server.Informers(c),
+		Recorder: events.New(events.Config{Process: c, Client: server.Client(c), Source: "default-scheduler"}),
 	})
-	w := &world{t, host, server, newMaker(host, server), server.Client(host.Outside())}
+	w := &world{t, host, server, newMaker(host, server), server.Client(host.ExternalCaller())}
 	w.create(&storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "late"}, Provisioner: "d",
 		VolumeBindingMode: ptr(storagev1.VolumeBindingWaitForFirstConsumer),
@@ -159,7 +159,7 @@ type maker struct {
 }
 
 func newMaker(host sim.Host, server *fake.Server) *maker {
-	c := host.Component("maker")
+	c := host.Process("maker")
 	m := &maker{client: server.Client(c), queue: sim.NewQueue[cache.ObjectName](c, sim.QueueConfig{Name: "claims"}), full: map[string]bool{}}
 	add := func(obj any) { m.queue.Add(cache.MetaObjectToName(obj.(*corev1.PersistentVolumeClaim))) }
 	_, err := server.Informers(c).Core().V1().PersistentVolumeClaims().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{

@@ -19,7 +19,7 @@ type Seeded struct{ random *rand.Rand }
 
 // NewSeeded returns the chooser of a seed.
 func NewSeeded(seed uint64) *Seeded {
-	return &Seeded{random: random(seed, 0x766f6c73696d)}
+	return &Seeded{random: newRandom(seed, 0x766f6c73696d)}
 }
 
 // Choose draws below n.

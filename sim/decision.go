@@ -25,34 +25,34 @@ type Move struct {
 // Decision is what could happen at one step.
 type Decision struct {
 	host    *Stepped
-	options []*Actor
+	options []*Task
 	sorted  bool
 }
 
 // Step is the number of the step to come; the first since SetStrategy is 1.
-func (d *Decision) Step() int { return d.host.steps - d.host.base + 1 }
+func (d *Decision) Step() int { return d.host.steps - d.host.strategyStart + 1 }
 
 // Len is how many actors could be moved; at least 1.
 func (d *Decision) Len() int { return len(d.options) }
 
-// Actor is the i-th actor that could be moved, in the ordinary order: 0 is the ordinary course.
-func (d *Decision) Actor(i int) *Actor {
+// Task is the i-th actor that could be moved, in the ordinary order: 0 is the ordinary course.
+func (d *Decision) Task(i int) *Task {
 	switch {
 	case d.sorted:
 	case i == 0:
-		d.first()
+		d.moveFirst()
 	default:
-		slices.SortFunc(d.options, ordinary)
+		slices.SortFunc(d.options, compareDefaultOrder)
 		d.sorted = true
 	}
 	return d.options[i]
 }
 
-// first brings the first actor in the ordinary order to the front.
-func (d *Decision) first() {
+// moveFirst brings the first actor in the ordinary order to the front.
+func (d *Decision) moveFirst() {
 	least := 0
 	for i, a := range d.options[1:] {
-		if ordinary(a, d.options[least]) < 0 {
+		if compareDefaultOrder(a, d.options[least]) < 0 {
 			least = i + 1
 		}
 	}
@@ -60,17 +60,17 @@ func (d *Decision) first() {
 }
 
 // Events names what could befall the world at this step, in a fixed order.
-func (d *Decision) Events() []string { return d.eventsOf("") }
+func (d *Decision) Events() []string { return d.eventsWithVerb("") }
 
-// eventsOf names those whose first word is a verb; "": all.
-func (d *Decision) eventsOf(verb string) []string { return d.host.events(verb) }
+// eventsWithVerb names those whose first word is a verb; "": all.
+func (d *Decision) eventsWithVerb(verb string) []string { return d.host.eventNames(verb) }
 
 // Events names what could befall the world now, in a fixed order: what Befall takes.
-func (s *Stepped) Events() []string { return s.events("") }
+func (s *Stepped) Events() []string { return s.eventNames("") }
 
-// events names what could befall the world whose first word is a verb; "": all.
-func (s *Stepped) events(verb string) []string {
-	happenings := s.happenings(verb)
+// eventNames names what could befall the world whose first word is a verb; "": all.
+func (s *Stepped) eventNames(verb string) []string {
+	happenings := s.possibleEvents(verb)
 	names := make([]string, len(happenings))
 	for i, h := range happenings {
 		names[i] = h.Name
@@ -78,9 +78,9 @@ func (s *Stepped) events(verb string) []string {
 	return names
 }
 
-// ordinary compares in the ordinary order of events.
-func ordinary(a, b *Actor) int {
-	if c := int(a.rank()) - int(b.rank()); c != 0 {
+// compareDefaultOrder compares in the ordinary order of events.
+func compareDefaultOrder(a, b *Task) int {
+	if c := int(a.currentClass()) - int(b.currentClass()); c != 0 {
 		return c
 	}
 	if c := a.lastRun - b.lastRun; c != 0 {
@@ -90,32 +90,32 @@ func ordinary(a, b *Actor) int {
 }
 
 // Name is "component/strand".
-func (a *Actor) Name() string { return a.full }
+func (a *Task) Name() string { return a.full }
 
-// Component is the actor's component's name.
-func (a *Actor) Component() string { return a.c.name }
+// Process is the actor's component's name.
+func (a *Task) Process() string { return a.process.name }
 
 // IsUser tells whether the actor stands for somebody outside the control plane.
-func (a *Actor) IsUser() bool { return a.class == classUser }
+func (a *Task) IsUser() bool { return a.class == classUser }
 
 // Pending is the call at which the actor is suspended, and whether it is.
-func (a *Actor) Pending() (trace.Action, bool) { return a.pending, a.state == stateSuspended }
+func (a *Task) Pending() (trace.Action, bool) { return a.pendingCall, a.state == stateSuspended }
 
-// asking lets a Chooser decide.
-type asking struct{ chooser Chooser }
+// chooserStrategy lets a Chooser decide.
+type chooserStrategy struct{ chooser Chooser }
 
-func (s asking) Decide(d *Decision) Move {
+func (s chooserStrategy) Decide(d *Decision) Move {
 	if d.Len() == 1 {
 		return Move{}
 	}
 	return Move{Option: s.chooser.Choose(d.Len())}
 }
 
-// Turns names all actors of the world in the order in which they were moved last, the longest ago first: what the ordinary
+// LastRunOrder names all actors of the world in the order in which they were moved last, the longest ago first: what the ordinary
 // course depends on besides the state of the world.
-func (d *Decision) Turns() []string {
-	actors := slices.Clone(d.host.actors)
-	slices.SortStableFunc(actors, func(a, b *Actor) int { return a.lastRun - b.lastRun })
+func (d *Decision) LastRunOrder() []string {
+	actors := slices.Clone(d.host.tasks)
+	slices.SortStableFunc(actors, func(a, b *Task) int { return a.lastRun - b.lastRun })
 	names := make([]string, len(actors))
 	for i, a := range actors {
 		names[i] = a.full
@@ -123,32 +123,32 @@ func (d *Decision) Turns() []string {
 	return names
 }
 
-// Happening is something that can befall a stepped world when a Strategy says so, such as "crash pvcontroller". The name's
+// Event is something that can befall a stepped world when a Strategy says so, such as "crash pvcontroller". The name's
 // first word is the verb of its record, the rest the object.
-type Happening struct {
-	Name   string
-	Happen func()
+type Event struct {
+	Name  string
+	Apply func()
 }
 
-// Foresee has a function say what could befall the world, whenever that is asked; in an order that does not depend on
+// AddEventSource has a function say what could befall the world, whenever that is asked; in an order that does not depend on
 // chance. verb is the first word of the names of those that are asked for, "" if it is all of them; what else is among them is
 // left out. The host itself adds one: "tick" moves the clock to the next sleeper or timer although something else could happen.
-func (s *Stepped) Foresee(happenings func(verb string) []Happening) {
-	s.foresee = append(s.foresee, happenings)
+func (s *Stepped) AddEventSource(happenings func(verb string) []Event) {
+	s.eventSources = append(s.eventSources, happenings)
 }
 
-// happenings are what could befall the world whose first word is a verb; "": all.
-func (s *Stepped) happenings(verb string) []Happening {
-	var all []Happening
-	for _, f := range s.foresee {
+// possibleEvents are what could befall the world whose first word is a verb; "": all.
+func (s *Stepped) possibleEvents(verb string) []Event {
+	var all []Event
+	for _, f := range s.eventSources {
 		all = append(all, f(verb)...)
 	}
 	if verb != "" {
-		all = slices.DeleteFunc(all, func(h Happening) bool { return verbOf(h.Name) != verb })
+		all = slices.DeleteFunc(all, func(h Event) bool { return verbOf(h.Name) != verb })
 	}
 	if verb == "" || verb == "tick" {
-		if _, found := s.upcoming(); found {
-			all = append(all, Happening{"tick", func() { s.advance() }})
+		if _, found := s.nextDeadline(); found {
+			all = append(all, Event{"tick", func() { s.advance() }})
 		}
 	}
 	return all
@@ -160,15 +160,15 @@ func verbOf(event string) string {
 	return verb
 }
 
-// Befall lets the named event happen now, as a step of its own. It reports whether that was possible.
-func (s *Stepped) Befall(name string) bool {
-	happenings := s.happenings(verbOf(name))
-	i := slices.IndexFunc(happenings, func(h Happening) bool { return h.Name == name })
+// Inject lets the named event happen now, as a step of its own. It reports whether that was possible.
+func (s *Stepped) Inject(name string) bool {
+	happenings := s.possibleEvents(verbOf(name))
+	i := slices.IndexFunc(happenings, func(h Event) bool { return h.Name == name })
 	if i < 0 {
 		return false
 	}
 	s.steps++
-	s.noteEvent(name)
-	happenings[i].Happen()
+	s.recordEvent(name)
+	happenings[i].Apply()
 	return true
 }

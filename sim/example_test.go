@@ -14,7 +14,7 @@ import (
 func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{}) // sim.NewLive runs the same on the real clock
 	defer host.Close()
-	c := host.Component("provisioner")
+	c := host.Process("provisioner")
 	failure := errors.New("the array is busy")
 	queue := sim.NewQueue[string](c, sim.QueueConfig{})
 	queue.Work(func(_ context.Context, volume string) error {
@@ -30,7 +30,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, r := range host.Log().Records() {
-		fmt.Println(r.At, r.Actor, r.Action, r.Err)
+		fmt.Println(r.At, r.Task, r.Action, r.Err)
 	}
 	// Output:
 	// 0s provisioner work sync disk-1 <nil>
@@ -44,7 +44,7 @@ func Example() {
 func ExampleNewSeeded() {
 	for seed := uint64(1); ; seed++ {
 		host := sim.NewStepped(sim.SteppedConfig{Chooser: sim.NewSeeded(seed)})
-		c, number := host.Component("counter"), 0
+		c, number := host.Process("counter"), 0
 		for _, name := range []string{"a", "b"} {
 			c.Spawn(name, func(context.Context) {
 				was := number

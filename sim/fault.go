@@ -31,10 +31,10 @@ const (
 // FaultKinds are all ways in which a call goes wrong.
 var FaultKinds = []FaultKind{FaultConflict, FaultRefused, FaultLost, FaultDriver, FaultDriverLost, FaultHang}
 
-// HangTime is how long a caller waits for the driver in a FaultHang before it gives up with DeadlineExceeded.
+// HangTimeout is how long a caller waits for the driver in a FaultHang before it gives up with DeadlineExceeded.
 //
 // Upstream: pkg/volume/csi csiTimeout (v1.36).
-const HangTime = 2 * time.Minute
+const HangTimeout = 2 * time.Minute
 
 // Fault is one way in which one call goes wrong. The zero Fault is none.
 type Fault struct {
@@ -44,13 +44,13 @@ type Fault struct {
 
 // String gives "conflict", "driver Unavailable".
 func (f Fault) String() string {
-	if f.coded() {
+	if f.hasCode() {
 		return string(f.Kind) + " " + f.Code.String()
 	}
 	return string(f.Kind)
 }
 
-func (f Fault) coded() bool { return f.Kind == FaultDriver || f.Kind == FaultDriverLost }
+func (f Fault) hasCode() bool { return f.Kind == FaultDriver || f.Kind == FaultDriverLost }
 
 // ParseFault reads what String gives. The error names what is wrong.
 func ParseFault(s string) (Fault, error) {
@@ -59,9 +59,9 @@ func ParseFault(s string) (Fault, error) {
 	switch {
 	case !slices.Contains(FaultKinds, f.Kind):
 		return Fault{}, fmt.Errorf("fault %q: want one of %v", s, FaultKinds)
-	case !f.coded() && code != "":
+	case !f.hasCode() && code != "":
 		return Fault{}, fmt.Errorf("fault %q: %s takes no code", s, kind)
-	case !f.coded():
+	case !f.hasCode():
 		return f, nil
 	}
 	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
@@ -89,13 +89,13 @@ func (f Fault) Applies(to trace.Action) bool {
 	}
 }
 
-// after tells whether the call takes effect first.
-func (f Fault) after() bool {
+// takesEffect tells whether the call takes effect first.
+func (f Fault) takesEffect() bool {
 	return f.Kind == FaultLost || f.Kind == FaultDriverLost || f.Kind == FaultHang
 }
 
-// answer is the error that the strand is to believe.
-func (f Fault) answer(action trace.Action) error {
+// err is the error that the strand is to believe.
+func (f Fault) err(action trace.Action) error {
 	resource, name, _ := strings.Cut(action.Object, "/")
 	switch f.Kind {
 	case FaultConflict:
@@ -112,14 +112,14 @@ func (f Fault) answer(action trace.Action) error {
 	}
 }
 
-// happen makes a call go wrong.
-func (f Fault) happen(action trace.Action, effect func() trace.Outcome) trace.Outcome {
-	if !f.after() {
-		return trace.Outcome{Err: f.answer(action)}
+// apply makes a call go wrong.
+func (f Fault) apply(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+	if !f.takesEffect() {
+		return trace.Outcome{Err: f.err(action)}
 	}
 	out := effect()
 	if out.Err == nil {
-		out.Err, out.Lost = f.answer(action), true
+		out.Err, out.Lost = f.err(action), true
 	}
 	return out
 }

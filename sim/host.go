@@ -9,10 +9,10 @@ import (
 
 // Host moves the actors of a world: *Live or *Stepped.
 type Host interface {
-	// Component adds a component.
-	Component(name string) *Component
-	// Outside is the caller for code that is of no component: a user, a test.
-	Outside() Caller
+	// Process adds a component.
+	Process(name string) *Process
+	// ExternalCaller is the caller for code that is of no component: a user, a test.
+	ExternalCaller() Caller
 	// Log is the record of what happened.
 	Log() *trace.Log
 	// Now is the world's time.

@@ -27,13 +27,13 @@ type Live struct {
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
-	waiting []*Actor      // guarded by mu: registered before Start
+	waiting []*Task       // guarded by mu: registered before Start
 	started bool          // guarded by mu
 	changed chan struct{} // guarded by mu: closed when those who wait are to ask again
 	waiters atomic.Int32  // how many Waits there are
 
-	order  sync.RWMutex              // held by a write until it is in the log, so that nobody acts on it before
-	writer atomic.Pointer[Component] // whose write it is; nil: of no component, or there is none
+	order  sync.RWMutex            // held by a write until it is in the log, so that nobody acts on it before
+	writer atomic.Pointer[Process] // whose write it is; nil: of no component, or there is none
 }
 
 // LiveConfig is what NewLive must be told. The zero value is the real clock and a log of its own.
@@ -56,11 +56,11 @@ func NewLive(cfg LiveConfig) *Live {
 	return l
 }
 
-// Component adds a component.
-func (l *Live) Component(name string) *Component { return &Component{name: name, host: l} }
+// Process adds a component.
+func (l *Live) Process(name string) *Process { return &Process{name: name, host: l} }
 
-// Outside is the caller for code that is not of a component.
-func (l *Live) Outside() Caller { return outside{l} }
+// ExternalCaller is the caller for code that is not of a component.
+func (l *Live) ExternalCaller() Caller { return externalCaller{l} }
 
 // Log is the record of what happened.
 func (l *Live) Log() *trace.Log { return l.log }
@@ -116,13 +116,13 @@ func (l *Live) Wait(ctx context.Context, what string, cond func() bool) error {
 	}
 }
 
-func (l *Live) add(a *Actor) {
+func (l *Live) add(a *Task) {
 	if !a.once {
 		a.sleeper = newSleeper(a.ready)
-		if a.plain {
-			a.sleeper.actor = a
+		if a.inline {
+			a.sleeper.inlineTask = a
 		}
-		a.c.addSleeper(a.sleeper)
+		a.process.addSleeper(a.sleeper)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +134,7 @@ func (l *Live) add(a *Actor) {
 }
 
 // launch starts the actor's goroutine; mu is held, so that none is added after Close began to wait.
-func (l *Live) launch(a *Actor) {
+func (l *Live) launch(a *Task) {
 	switch {
 	case l.ctx.Err() != nil:
 	case a.once:
@@ -144,18 +144,18 @@ func (l *Live) launch(a *Actor) {
 	}
 }
 
-func (l *Live) run(a *Actor) {
+func (l *Live) run(a *Task) {
 	for l.await(a) {
 		l.step(a)
 	}
 }
 
 // runOnce moves a strand that is ready from its beginning.
-func (l *Live) runOnce(a *Actor) {
+func (l *Live) runOnce(a *Task) {
 	deepen()
-	a.c.enter(a.full)
+	a.process.enter(a.full)
 	if l.ctx.Err() != nil {
-		a.c.mu.Unlock()
+		a.process.mu.Unlock()
 		return
 	}
 	l.step(a)
@@ -174,13 +174,13 @@ func deepen() {
 func touch(frame []byte) { frame[len(frame)-1] = 1 }
 
 // await returns true with the monitor held when the actor is ready, and false when the host was closed.
-func (l *Live) await(a *Actor) bool {
+func (l *Live) await(a *Task) bool {
 	for l.ctx.Err() == nil {
-		a.c.enter(a.full)
+		a.process.enter(a.full)
 		if a.sleeper.isReady() {
 			return true
 		}
-		a.c.mu.Unlock()
+		a.process.mu.Unlock()
 		select {
 		case <-a.sleeper.token:
 		case <-l.ctx.Done():
@@ -189,26 +189,26 @@ func (l *Live) await(a *Actor) bool {
 	return false
 }
 
-func (l *Live) step(a *Actor) {
-	defer l.leave(a.c)
+func (l *Live) step(a *Task) {
+	defer l.leave(a.process)
 	defer recoverUnwound()
-	l.move(a)
+	l.runTask(a)
 }
 
-// move makes a step of an actor, in the monitor.
-func (l *Live) move(a *Actor) {
+// runTask makes a step of an actor, in the monitor.
+func (l *Live) runTask(a *Task) {
 	if a.timer != nil {
-		l.note(a.full, trace.Action{Kind: trace.KindTimer, Verb: "fire"}, trace.Outcome{}, 0)
+		l.record(a.full, trace.Action{Kind: trace.KindTimer, Verb: "fire"}, trace.Outcome{}, 0)
 	}
 	a.step(l.ctx)
 }
 
-func (l *Live) call(c *Component, action trace.Action, effect func() trace.Outcome) (out trace.Outcome) {
+func (l *Live) call(c *Process, action trace.Action, effect func() trace.Outcome) (out trace.Outcome) {
 	if c == nil {
-		defer l.announce()
+		defer l.notifyWaits()
 		return l.perform(nil, "user", action, effect)
 	}
-	strand := c.strand
+	strand := c.runningTask
 	l.leave(c)
 	func() {
 		defer c.enter(strand)
@@ -222,7 +222,7 @@ func (l *Live) call(c *Component, action trace.Action, effect func() trace.Outco
 	return out
 }
 
-func (l *Live) perform(c *Component, actor string, action trace.Action, effect func() trace.Outcome) trace.Outcome {
+func (l *Live) perform(c *Process, actor string, action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	if writes(action) {
 		l.order.Lock()
 		defer l.order.Unlock()
@@ -250,8 +250,8 @@ func (l *Live) barrier() {
 	defer l.order.RUnlock() // nothing is guarded: it is the waiting that counts
 }
 
-func (l *Live) sleep(c *Component, d time.Duration) {
-	strand := c.strand
+func (l *Live) sleep(c *Process, d time.Duration) {
+	strand := c.runningTask
 	timer := l.clock.NewTimer(d)
 	defer timer.Stop()
 	l.leave(c)
@@ -263,15 +263,15 @@ func (l *Live) sleep(c *Component, d time.Duration) {
 	if l.ctx.Err() != nil {
 		panic(unwound{})
 	}
-	l.note(strand, trace.Action{Kind: trace.KindSleep, Verb: "woke", Object: d.String()}, trace.Outcome{}, 0)
+	l.record(strand, trace.Action{Kind: trace.KindSleep, Verb: "woke", Object: d.String()}, trace.Outcome{}, 0)
 }
 
-func (l *Live) wait(c *Component, on *Signal, what string, limit time.Duration, cond func() bool) bool {
-	strand := c.strand
+func (l *Live) wait(c *Process, on *Signal, what string, limit time.Duration, cond func() bool) bool {
+	strand := c.runningTask
 	waiter := newSleeper(cond)
 	if on != nil {
-		on.c, on.asleep = c, append(on.asleep, waiter)
-		defer func() { on.asleep = drop(on.asleep, waiter) }()
+		on.process, on.sleeping = c, append(on.sleeping, waiter)
+		defer func() { on.sleeping = removeFirst(on.sleeping, waiter) }()
 	} else {
 		c.addSleeper(waiter)
 		defer c.dropSleeper(waiter)
@@ -297,18 +297,18 @@ func (l *Live) wait(c *Component, on *Signal, what string, limit time.Duration, 
 		}
 		holds = waiter.isReady()
 	}
-	l.note(strand, trace.Action{Kind: trace.KindWait, Verb: "until", Object: what}, outcomeOfWait(holds), 0)
+	l.record(strand, trace.Action{Kind: trace.KindWait, Verb: "until", Object: what}, outcomeOfWait(holds), 0)
 	return holds
 }
 
-// give wakes those who wait on a signal.
-func (l *Live) give(on *Signal) {
-	for _, s := range on.asleep {
+// broadcast wakes those who wait on a signal.
+func (l *Live) broadcast(on *Signal) {
+	for _, s := range on.sleeping {
 		s.wake()
 	}
 }
 
-func (l *Live) panicked(Panic) {}
+func (l *Live) recordPanic(Panic) {}
 
 func (l *Live) arm(t *Timer) {
 	if t.stop != nil {
@@ -316,38 +316,38 @@ func (l *Live) arm(t *Timer) {
 		t.stop = nil
 	}
 	if t.armed {
-		token := t.actor.sleeper.token // all that the clock holds of a world that has ended
-		t.stop = l.clock.AfterFunc(t.deadline.Sub(l.clock.Now()), func() { put(token) }).Stop
+		token := t.task.sleeper.token // all that the clock holds of a world that has ended
+		t.stop = l.clock.AfterFunc(t.deadline.Sub(l.clock.Now()), func() { putToken(token) }).Stop
 	}
 }
 
-func (l *Live) wake(c *Component) {
+func (l *Live) wake(c *Process) {
 	for _, s := range c.allSleepers() {
 		s.wake()
 	}
 }
 
-// rouse wakes a strand, unless another strand of its component is about to come back from a write: it will leave the
+// wakeTask wakes a strand, unless another strand of its component is about to come back from a write: it will leave the
 // component again, and see to it.
-func (l *Live) rouse(a *Actor) {
-	if l.writer.Load() != a.c {
+func (l *Live) wakeTask(a *Task) {
+	if l.writer.Load() != a.process {
 		a.sleeper.wake()
 	}
 }
 
-func (l *Live) note(actor string, action trace.Action, out trace.Outcome, took time.Duration) {
+func (l *Live) record(actor string, action trace.Action, out trace.Outcome, took time.Duration) {
 	l.barrier()
 	l.append(l.clock.Now(), actor, action, out, took)
 }
 
 // append puts an action into the log.
 func (l *Live) append(at time.Time, actor string, action trace.Action, out trace.Outcome, took time.Duration) {
-	l.log.Append(trace.Record{At: at.Sub(l.epoch), Actor: actor, Action: action, Outcome: out, Took: took})
+	l.log.Append(trace.Record{At: at.Sub(l.epoch), Task: actor, Action: action, Outcome: out, Took: took})
 }
 
-// announce lets those who wait ask again. It is called when a strand has left its component, and not sooner: what it tells
+// notifyWaits lets those who wait ask again. It is called when a strand has left its component, and not sooner: what it tells
 // by other means than actions, it may tell after the last of them.
-func (l *Live) announce() {
+func (l *Live) notifyWaits() {
 	if l.waiters.Load() == 0 {
 		return // who begins to wait now asks for the first time, and finds what is so already
 	}
@@ -357,4 +357,4 @@ func (l *Live) announce() {
 	l.changed = make(chan struct{})
 }
 
-func (l *Live) actor(c *Component) string { return c.strand }
+func (l *Live) currentTask(c *Process) string { return c.runningTask }

@@ -15,7 +15,7 @@ func TestWaitForTheEndOfAUser(t *testing.T) {
 	defer host.Close()
 	asked := make(chan struct{}, 1)
 	var ended atomic.Bool
-	host.Component("user").User("", func(context.Context) {
+	host.Process("user").User("", func(context.Context) {
 		<-asked
 		ended.Store(true)
 	})

@@ -2,7 +2,7 @@ package sim
 
 // Panic is a panic that a strand recovered from.
 type Panic struct {
-	Actor string // the strand, "component/strand"
+	Task  string // the strand, "component/strand"
 	Value any
 	Stack string
 }

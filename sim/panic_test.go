@@ -13,14 +13,14 @@ import (
 func TestPanicLeavesTheStackOfItsStrand(t *testing.T) {
 	s := sim.NewStepped(sim.SteppedConfig{})
 	defer s.Close()
-	c := s.Component("careless")
+	c := s.Process("careless")
 	c.Spawn("work", func(context.Context) {
 		c.Call(trace.Action{Kind: trace.KindAPI, Verb: "get", Object: "pods/default/web"}, func() trace.Outcome { return trace.Outcome{} })
 		stumble()
 	})
 	defer func() {
 		value := recover()
-		actor, stack := s.Panicked()
+		actor, stack := s.PanickedTask()
 		if value != "stumbled" || actor != "careless/work" || !strings.Contains(stack, "sim_test.stumble") {
 			t.Errorf("recovered %v of %q with the stack\n%s", value, actor, stack)
 		}
@@ -33,7 +33,7 @@ func stumble() { panic("stumbled") }
 func TestRecordsHaveTheStepOfTheSchedule(t *testing.T) {
 	s := sim.NewStepped(sim.SteppedConfig{})
 	defer s.Close()
-	c := s.Component("c")
+	c := s.Process("c")
 	call := func(context.Context) {
 		c.Call(trace.Action{Kind: trace.KindAPI, Verb: "get"}, func() trace.Outcome { return trace.Outcome{} })
 	}
@@ -41,13 +41,13 @@ func TestRecordsHaveTheStepOfTheSchedule(t *testing.T) {
 	if err := s.Run(); err != nil {
 		t.Fatal(err)
 	}
-	s.SetStrategy(sim.NewPlan(nil))
+	s.SetStrategy(sim.NewReplayStrategy(nil))
 	c.Spawn("after", call)
 	if err := s.Run(); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []int{2, 2} { // the first step of each brings it to its call
-		if got := s.Log().Records()[i].Turn; got != want {
+		if got := s.Log().Records()[i].HostStep; got != want {
 			t.Errorf("record %d has turn %d, want %d", i+1, got, want)
 		}
 	}

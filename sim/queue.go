@@ -35,7 +35,7 @@ type QueueConfig struct {
 //
 // Upstream: client-go util/workqueue.
 type Queue[K comparable] struct {
-	c        *Component
+	process  *Process
 	cfg      QueueConfig
 	order    []K
 	dirty    map[K]struct{} // in order, or to be when its work is done; nil, like working, before the first key
@@ -47,14 +47,14 @@ type Queue[K comparable] struct {
 }
 
 // NewQueue makes a queue of a component.
-func NewQueue[K comparable](c *Component, cfg QueueConfig) *Queue[K] {
+func NewQueue[K comparable](c *Process, cfg QueueConfig) *Queue[K] {
 	if cfg.BackoffMin == 0 {
 		cfg.BackoffMin = BackoffMin
 	}
 	if cfg.BackoffMax == 0 {
 		cfg.BackoffMax = BackoffMax
 	}
-	q := &Queue[K]{c: c, cfg: cfg}
+	q := &Queue[K]{process: c, cfg: cfg}
 	newTimer := c.NewTimer
 	if cfg.Background {
 		newTimer = c.NewBackgroundTimer
@@ -66,10 +66,10 @@ func NewQueue[K comparable](c *Component, cfg QueueConfig) *Queue[K] {
 // Work adds a worker: for each key it calls sync, which may leave the component. An error puts the key back after its
 // back-off; success forgets earlier failures.
 func (q *Queue[K]) Work(sync func(ctx context.Context, key K) error) {
-	q.c.Worker(q.cfg.Name, func() bool { return len(q.order) > 0 }, func(ctx context.Context) {
+	q.process.Worker(q.cfg.Name, func() bool { return len(q.order) > 0 }, func(ctx context.Context) {
 		key := q.get()
 		defer q.done(key)
-		q.c.Note(trace.Action{Kind: trace.KindWork, Verb: "sync", Object: text(key)}, trace.Outcome{})
+		q.process.Record(trace.Action{Kind: trace.KindWork, Verb: "sync", Object: keyText(key)}, trace.Outcome{})
 		if err := sync(ctx, key); err != nil {
 			q.AddRateLimited(key)
 			return
@@ -78,8 +78,8 @@ func (q *Queue[K]) Work(sync func(ctx context.Context, key K) error) {
 	})
 }
 
-// text is a key as the trace has it.
-func text[K comparable](key K) string {
+// keyText is a key as the trace has it.
+func keyText[K comparable](key K) string {
 	_, named := any(key).(fmt.Stringer)
 	if v := reflect.ValueOf(key); v.Kind() == reflect.String && !named {
 		return v.String()
@@ -108,7 +108,7 @@ func (q *Queue[K]) AddAfter(key K, d time.Duration) {
 		return
 	}
 	q.seq++
-	heap.Push(&q.later, delayed[K]{key: key, at: q.c.Now().Add(d), seq: q.seq})
+	heap.Push(&q.later, delayed[K]{key: key, at: q.process.Now().Add(d), seq: q.seq})
 	q.timer.ResetAt(q.later[0].at)
 }
 
@@ -148,7 +148,7 @@ func (q *Queue[K]) done(key K) {
 
 // release moves the keys whose time has come into the queue.
 func (q *Queue[K]) release() {
-	now := q.c.Now()
+	now := q.process.Now()
 	for len(q.later) > 0 && !q.later[0].at.After(now) {
 		q.Add(heap.Pop(&q.later).(delayed[K]).key)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // touch notes that the actors of a component must be asked again whether they are ready.
-func (s *Stepped) touch(c *Component) {
+func (s *Stepped) touch(c *Process) {
 	if !c.touched {
 		c.touched = true
 		s.touched = append(s.touched, c)
@@ -17,31 +17,31 @@ func (s *Stepped) touch(c *Component) {
 
 // ready lists the actors that could be moved now, in no order. Only those are asked whose component was touched, and those
 // that wait for something about the whole world.
-func (s *Stepped) ready() []*Actor {
+func (s *Stepped) ready() []*Task {
 	for i := 0; i < len(s.touched); i++ { // being asked, an actor may touch its component once more
 		c := s.touched[i]
 		c.touched = false
-		for _, a := range c.actors {
-			s.renew(a)
+		for _, a := range c.tasks {
+			s.refresh(a)
 		}
 	}
 	s.touched = s.touched[:0]
-	for _, a := range s.outsiders {
-		s.renew(a)
+	for _, a := range s.worldWaiters {
+		s.refresh(a)
 	}
 	return s.enabled
 }
 
-// renew asks an actor whether it is ready.
-func (s *Stepped) renew(a *Actor) {
+// refresh asks an actor whether it is ready.
+func (s *Stepped) refresh(a *Task) {
 	switch a.state {
 	case stateIdle:
 		a.isReady = a.ready()
 	case stateWaiting:
-		a.isReady = (a.on == nil || a.told) && a.cond()
-		a.told = a.isReady
+		a.isReady = (a.signal == nil || a.signaled) && a.cond()
+		a.signaled = a.isReady
 	}
-	switch movable := s.movable(a); {
+	switch movable := s.runnable(a); {
 	case movable && a.slot == 0:
 		s.enabled = append(s.enabled, a)
 		a.slot = len(s.enabled)
@@ -51,14 +51,14 @@ func (s *Stepped) renew(a *Actor) {
 }
 
 // disable takes an actor out of those that could be moved.
-func (s *Stepped) disable(a *Actor) {
+func (s *Stepped) disable(a *Task) {
 	last := s.enabled[len(s.enabled)-1]
 	s.enabled[a.slot-1], last.slot = last, a.slot
 	s.enabled = s.enabled[:len(s.enabled)-1]
 	a.slot = 0
 }
 
-func (s *Stepped) movable(a *Actor) bool {
+func (s *Stepped) runnable(a *Task) bool {
 	switch a.state {
 	case stateIdle:
 		return a.isReady
@@ -73,28 +73,28 @@ func (s *Stepped) movable(a *Actor) bool {
 	}
 }
 
-// rank is the actor's class at this moment: a worker in the middle of its work is in flight, a delivery may be late.
-func (a *Actor) rank() class {
+// currentClass is the actor's class at this moment: a worker in the middle of its work is in flight, a delivery may be late.
+func (a *Task) currentClass() class {
 	switch {
 	case a.class == classWorker && a.state != stateIdle:
-		return classFlight
-	case a.late != nil && a.late():
-		return classLate
+		return classInFlight
+	case a.lagging != nil && a.lagging():
+		return classLagging
 	default:
 		return a.class
 	}
 }
 
-// upcoming is when the next sleeper or timer is due, and whether there is one. A background timer that has fired since
+// nextDeadline is when the next sleeper or timer is due, and whether there is one. A background timer that has fired since
 // something last changed is passed over: it would find what it found then.
-func (s *Stepped) upcoming() (time.Time, bool) {
+func (s *Stepped) nextDeadline() (time.Time, bool) {
 	var next earliest
 	for _, t := range s.timers {
-		if !t.background || t.polled < s.changes {
+		if !t.background || t.changesSeen < s.changes {
 			next.consider(t.deadline)
 		}
 	}
-	for _, a := range s.actors {
+	for _, a := range s.tasks {
 		if a.state == stateSleeping || a.state == stateWaiting && !a.wakeAt.IsZero() {
 			next.consider(a.wakeAt)
 		}
@@ -104,7 +104,7 @@ func (s *Stepped) upcoming() (time.Time, bool) {
 
 // advance moves the clock to the next sleeper or timer. It returns false where there is none.
 func (s *Stepped) advance() bool {
-	at, found := s.upcoming()
+	at, found := s.nextDeadline()
 	if found {
 		s.SetTime(at)
 	}
@@ -129,29 +129,29 @@ func (s *Stepped) SetTime(t time.Time) {
 		s.now.Store(int64(t.Sub(Epoch)))
 	}
 	for _, t := range s.timers {
-		s.touch(t.c)
+		s.touch(t.process)
 	}
-	for _, a := range s.actors {
+	for _, a := range s.tasks {
 		if a.state == stateSleeping || a.state == stateWaiting {
-			s.touch(a.c)
+			s.touch(a.process)
 		}
 	}
 }
 
-func (s *Stepped) add(a *Actor) {
+func (s *Stepped) add(a *Task) {
 	s.nextID++
 	a.id = s.nextID
-	s.actors = append(s.actors, a)
-	a.c.actors = append(a.c.actors, a)
-	s.touch(a.c)
+	s.tasks = append(s.tasks, a)
+	a.process.tasks = append(a.process.tasks, a)
+	s.touch(a.process)
 }
 
 // remove lets an actor go.
-func (s *Stepped) remove(a *Actor) {
-	is := func(b *Actor) bool { return a == b }
-	s.actors = slices.DeleteFunc(s.actors, is)
-	a.c.actors = slices.DeleteFunc(a.c.actors, is)
-	s.outsiders = slices.DeleteFunc(s.outsiders, is)
+func (s *Stepped) remove(a *Task) {
+	is := func(b *Task) bool { return a == b }
+	s.tasks = slices.DeleteFunc(s.tasks, is)
+	a.process.tasks = slices.DeleteFunc(a.process.tasks, is)
+	s.worldWaiters = slices.DeleteFunc(s.worldWaiters, is)
 	if a.slot > 0 {
 		s.disable(a)
 	}
@@ -160,33 +160,33 @@ func (s *Stepped) remove(a *Actor) {
 // Enabled names the actors that could be moved now, in the ordinary order; each with what it is about to do, if it is in
 // the middle of its work.
 func (s *Stepped) Enabled() []string {
-	enabled := slices.SortedFunc(slices.Values(s.ready()), ordinary)
+	enabled := slices.SortedFunc(slices.Values(s.ready()), compareDefaultOrder)
 	names := make([]string, len(enabled))
 	for i, a := range enabled {
 		names[i] = a.full
 		if a.state != stateIdle {
-			names[i] += ": " + a.pending.String()
+			names[i] += ": " + a.pendingCall.String()
 		}
 	}
 	return names
 }
 
-// Actors names all actors of the world, in the order in which they came.
-func (s *Stepped) Actors() []string {
-	names := make([]string, len(s.actors))
-	for i, a := range s.actors {
+// Tasks names all actors of the world, in the order in which they came.
+func (s *Stepped) Tasks() []string {
+	names := make([]string, len(s.tasks))
+	for i, a := range s.tasks {
 		names[i] = a.full
 	}
 	return names
 }
 
-// Move makes one step with the named actor ("component/strand"), whatever the strategy would say. It fails when there is
+// StepTask makes one step with the named actor ("component/strand"), whatever the strategy would say. It fails when there is
 // nothing for it to do now.
-func (s *Stepped) Move(actor string) error {
-	for _, a := range slices.SortedFunc(slices.Values(s.ready()), ordinary) {
+func (s *Stepped) StepTask(actor string) error {
+	for _, a := range slices.SortedFunc(slices.Values(s.ready()), compareDefaultOrder) {
 		if a.full == actor {
 			s.steps++
-			s.move(a)
+			s.runTask(a)
 			return nil
 		}
 	}
@@ -196,9 +196,9 @@ func (s *Stepped) Move(actor string) error {
 // Crash ends a component at this moment, as if its process had been killed: each of its strands is unwound at the call at
 // which it is suspended, its timers are gone, and nothing of it is moved any more. Calls that have taken effect have taken
 // effect. The component is of no use afterwards; a new one may have its name.
-func (s *Stepped) Crash(c *Component) {
+func (s *Stepped) Crash(c *Process) {
 	was := s.current
-	for _, a := range slices.Clone(c.actors) {
+	for _, a := range slices.Clone(c.tasks) {
 		if a.co != nil {
 			s.current = a
 			a.co.stop()
@@ -208,7 +208,7 @@ func (s *Stepped) Crash(c *Component) {
 		s.remove(a)
 	}
 	s.current = was
-	s.timers = slices.DeleteFunc(s.timers, func(t *Timer) bool { return t.c == c })
-	s.touched = slices.DeleteFunc(s.touched, func(t *Component) bool { return t == c })
+	s.timers = slices.DeleteFunc(s.timers, func(t *Timer) bool { return t.process == c })
+	s.touched = slices.DeleteFunc(s.touched, func(t *Process) bool { return t == c })
 	c.touched = true // nobody asks it again
 }

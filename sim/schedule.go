@@ -17,14 +17,14 @@ type Deviation struct {
 
 // The kinds of Deviation that are no Fault.
 const (
-	Hold  = "hold"  // the actor that would be moved is held back until nothing else can happen, for HoldSteps
-	Pick  = "pick"  // another actor is moved than would be
-	Event = "event" // something befalls the world
+	DeviationHold  = "hold"  // the actor that would be moved is held back until nothing else can happen, for HoldSteps
+	DeviationPick  = "pick"  // another actor is moved than would be
+	DeviationEvent = "event" // something befalls the world
 )
 
-// HoldSteps is for how many decisions an actor that is held is moved last. A hold ends so that the others, who may never
+// holdSteps is for how many decisions an actor that is held is moved last. A hold ends so that the others, who may never
 // come to rest, do not starve it.
-const HoldSteps = 60
+const holdSteps = 60
 
 // String gives "14 hold: pvcprotection/cache pods".
 func (d Deviation) String() string { return fmt.Sprintf("%d %s: %s", d.Step, d.What, d.Subject) }
@@ -40,7 +40,7 @@ func ParseDeviation(s string) (Deviation, error) {
 	if !found || subject == "" {
 		return Deviation{}, fmt.Errorf("deviation %q: want STEP WHAT: SUBJECT", s)
 	}
-	if what != Hold && what != Pick && what != Event {
+	if what != DeviationHold && what != DeviationPick && what != DeviationEvent {
 		if _, err := ParseFault(what); err != nil {
 			return Deviation{}, fmt.Errorf("deviation %q: want hold, pick, event or a fault: %w", s, err)
 		}
@@ -77,15 +77,15 @@ func ParseSchedule(text string) (Schedule, error) {
 	return s, nil
 }
 
-// Plan is the Strategy of a Schedule. It is for one run.
-type Plan struct {
-	schedule Schedule
-	next     int
-	made     Schedule // the deviations that could be made
-	held     map[*Actor]hold
-	holds    int
-	decided  int // decisions among more than one
-	misfit   string
+// ReplayStrategy is the Strategy of a Schedule. It is for one run.
+type ReplayStrategy struct {
+	schedule  Schedule
+	next      int
+	applied   Schedule // the deviations that could be made
+	held      map[*Task]hold
+	holds     int
+	decisions int // decisions among more than one
+	mismatch  string
 }
 
 // hold is an actor that is held back.
@@ -94,118 +94,118 @@ type hold struct {
 	since int
 }
 
-// NewPlan returns the Strategy of a schedule. A hold or a fault of no subject is that of whoever's turn it is.
-func NewPlan(s Schedule) *Plan { return &Plan{schedule: s} }
+// NewReplayStrategy returns the Strategy of a schedule. A hold or a fault of no subject is that of whoever's turn it is.
+func NewReplayStrategy(s Schedule) *ReplayStrategy { return &ReplayStrategy{schedule: s} }
 
-// Made are the deviations that could be made so far, each with its subject.
-func (p *Plan) Made() Schedule { return p.made }
+// Applied are the deviations that could be made so far, each with its subject.
+func (p *ReplayStrategy) Applied() Schedule { return p.applied }
 
-// Misfit tells of the first deviation that could not be made because the world was not as it must have been when it was
+// Mismatch tells of the first deviation that could not be made because the world was not as it must have been when it was
 // noted; "" if all could.
-func (p *Plan) Misfit() string {
-	if p.misfit == "" && p.next < len(p.schedule) {
+func (p *ReplayStrategy) Mismatch() string {
+	if p.mismatch == "" && p.next < len(p.schedule) {
 		return fmt.Sprintf("%s: the world came to rest before", p.schedule[p.next])
 	}
-	return p.misfit
+	return p.mismatch
 }
 
 // Decide makes the deviations of this step.
-func (p *Plan) Decide(d *Decision) Move {
+func (p *ReplayStrategy) Decide(d *Decision) Move {
 	if p.next == len(p.schedule) && len(p.held) == 0 {
 		return Move{}
 	}
 	var move Move
 	p.release()
-	move.Option = p.foremost(d)
+	move.Option = p.firstRunnable(d)
 	for p.next < len(p.schedule) && p.schedule[p.next].Step <= d.Step() {
-		p.deviate(d, p.schedule[p.next], &move)
+		p.apply(d, p.schedule[p.next], &move)
 		p.next++
 		if move.Event != "" {
 			return move
 		}
 	}
 	if d.Len() > 1 {
-		p.decided++
+		p.decisions++
 	}
 	return move
 }
 
-// deviate makes one deviation, or says why not.
-func (p *Plan) deviate(d *Decision, v Deviation, move *Move) {
+// apply makes one deviation, or says why not.
+func (p *ReplayStrategy) apply(d *Decision, v Deviation, move *Move) {
 	switch v.What {
-	case Event:
-		if !slices.Contains(d.eventsOf(verbOf(v.Subject)), v.Subject) {
-			p.miss(v, "it cannot happen here")
+	case DeviationEvent:
+		if !slices.Contains(d.eventsWithVerb(verbOf(v.Subject)), v.Subject) {
+			p.recordMismatch(v, "it cannot happen here")
 			return
 		}
 		move.Event = v.Subject
-		p.made = append(p.made, v)
-	case Hold:
-		a := d.Actor(move.Option)
+		p.applied = append(p.applied, v)
+	case DeviationHold:
+		a := d.Task(move.Option)
 		if v.Subject != "" && label(d, move.Option) != v.Subject {
-			p.miss(v, "it is the turn of "+label(d, move.Option))
+			p.recordMismatch(v, "it is the turn of "+label(d, move.Option))
 			return
 		}
-		p.make(d, v, move.Option)
+		p.recordApplied(d, v, move.Option)
 		p.hold(a)
-		move.Option = p.foremost(d)
-	case Pick:
+		move.Option = p.firstRunnable(d)
+	case DeviationPick:
 		i := find(d, v.Subject)
 		if i < 0 {
-			p.miss(v, "it has nothing to do")
+			p.recordMismatch(v, "it has nothing to do")
 			return
 		}
 		move.Option = i
-		p.made = append(p.made, v)
+		p.applied = append(p.applied, v)
 	default:
 		fault, err := ParseFault(v.What)
-		action, calls := d.Actor(move.Option).Pending()
+		action, calls := d.Task(move.Option).Pending()
 		if err != nil || v.Subject != "" && label(d, move.Option) != v.Subject || !calls || !fault.Applies(action) {
-			p.miss(v, "it is the turn of "+label(d, move.Option))
+			p.recordMismatch(v, "it is the turn of "+label(d, move.Option))
 			return
 		}
-		p.make(d, v, move.Option)
+		p.recordApplied(d, v, move.Option)
 		move.Fault = fault
 	}
 }
 
-// make notes a deviation that is about an actor.
-func (p *Plan) make(d *Decision, v Deviation, option int) {
+// recordApplied notes a deviation that is about an actor.
+func (p *ReplayStrategy) recordApplied(d *Decision, v Deviation, option int) {
 	v.Subject = label(d, option)
-	p.made = append(p.made, v)
+	p.applied = append(p.applied, v)
 }
 
-func (p *Plan) miss(v Deviation, why string) {
-	if p.misfit == "" {
-		p.misfit = fmt.Sprintf("%s: %s", v, why)
+func (p *ReplayStrategy) recordMismatch(v Deviation, why string) {
+	if p.mismatch == "" {
+		p.mismatch = fmt.Sprintf("%s: %s", v, why)
 	}
 }
 
-func (p *Plan) hold(a *Actor) {
+func (p *ReplayStrategy) hold(a *Task) {
 	if p.held == nil {
-		p.held = map[*Actor]hold{}
+		p.held = map[*Task]hold{}
 	}
 	p.holds++
-	p.held[a] = hold{rank: p.holds, since: p.decided}
+	p.held[a] = hold{rank: p.holds, since: p.decisions}
 }
 
 // release ends the holds that have lasted long enough.
-func (p *Plan) release() {
+func (p *ReplayStrategy) release() {
 	for a, h := range p.held { // each is judged for itself: no order
-		if p.decided-h.since > HoldSteps {
+		if p.decisions-h.since > holdSteps {
 			delete(p.held, a)
 		}
 	}
 }
 
-// foremost is the first actor in the ordinary order that is not held, or the one that was held first.
-func (p *Plan) foremost(d *Decision) int {
+// firstRunnable is the first actor in the ordinary order that is not held, or the one that was held first.
+func (p *ReplayStrategy) firstRunnable(d *Decision) int {
 	if len(p.held) == 0 {
 		return 0
 	}
 	best, rank := 0, 0
 	for i := range d.Len() {
-		h, held := p.held[d.Actor(i)]
+		h, held := p.held[d.Task(i)]
 		if !held {
 			return i
 		}
@@ -218,8 +218,8 @@ func (p *Plan) foremost(d *Decision) int {
 
 // label names the i-th actor of a decision: its name, with a number where several have it.
 func label(d *Decision, i int) string {
-	a := d.Actor(i)
-	d.Actor(d.Len() - 1) // in order
+	a := d.Task(i)
+	d.Task(d.Len() - 1) // in order
 	same, which := 0, 0
 	for j := range d.Len() {
 		if d.options[j].full == a.full {
@@ -237,7 +237,7 @@ func label(d *Decision, i int) string {
 
 // find is the actor with a label, or -1.
 func find(d *Decision, name string) int {
-	d.Actor(d.Len() - 1) // in order
+	d.Task(d.Len() - 1) // in order
 	for i := range d.Len() {
 		if strings.HasPrefix(name, d.options[i].full) && label(d, i) == name {
 			return i

@@ -20,7 +20,7 @@ import (
 func workshop(strategy sim.Strategy) *sim.Stepped {
 	host := sim.NewStepped(sim.SteppedConfig{Strategy: strategy, StepsMax: 1000})
 	for _, name := range []string{"c", "d"} {
-		c := host.Component(name)
+		c := host.Process(name)
 		workers := []string{"a", "b"}
 		if name == "d" {
 			workers = workers[:1]
@@ -34,8 +34,8 @@ func workshop(strategy sim.Strategy) *sim.Stepped {
 				}
 			})
 		}
-		host.Foresee(func(string) []sim.Happening {
-			return []sim.Happening{{Name: "crash " + name, Happen: func() { host.Crash(c) }}}
+		host.AddEventSource(func(string) []sim.Event {
+			return []sim.Event{{Name: "crash " + name, Apply: func() { host.Crash(c) }}}
 		})
 	}
 	return host
@@ -53,7 +53,7 @@ func runOf(t *testing.T, strategy sim.Strategy) string {
 
 // Whatever a strategy does, the schedule that was noted says it in words that parse back, and repeats it.
 func TestNotedSchedulesRepeat(t *testing.T) {
-	risks, err := sim.ParseRisks("driver Unavailable(0.2), hang(read, 2), crash(d, 1)")
+	risks, err := sim.ParseFaultSpecs("driver Unavailable(0.2), hang(read, 2), crash(d, 1)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestNotedSchedulesRepeat(t *testing.T) {
 		"pct":    func(seed uint64) sim.Strategy { return sim.NewPCT(seed, 3, 20) },
 		"pos":    func(seed uint64) sim.Strategy { return sim.NewPOS(seed) },
 		"chaos": func(seed uint64) sim.Strategy {
-			chaos, err := sim.NewChaos(sim.NewRandom(seed), seed, risks, 20, "crash")
+			chaos, err := sim.NewFaultInjector(sim.NewRandom(seed), seed, risks, 20, "crash")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestNotedSchedulesRepeat(t *testing.T) {
 	for name, strategy := range strategies {
 		traces := map[string]bool{}
 		for seed := range uint64(50) {
-			noting := &sim.Noting{Strategy: strategy(seed)}
+			noting := &sim.RecordingStrategy{Strategy: strategy(seed)}
 			want := runOf(t, noting)
 			traces[want] = true
 			schedule, err := sim.ParseSchedule(noting.Schedule.String())
@@ -82,9 +82,9 @@ func TestNotedSchedulesRepeat(t *testing.T) {
 			if diff := cmp.Diff(noting.Schedule, schedule); diff != "" {
 				t.Fatalf("%s %d: schedule read back (-noted +read):\n%s", name, seed, diff)
 			}
-			plan := sim.NewPlan(schedule)
-			if got := runOf(t, plan); got != want || plan.Misfit() != "" {
-				t.Fatalf("%s %d: %s\n%s\n%s", name, seed, schedule, plan.Misfit(), cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")))
+			plan := sim.NewReplayStrategy(schedule)
+			if got := runOf(t, plan); got != want || plan.Mismatch() != "" {
+				t.Fatalf("%s %d: %s\n%s\n%s", name, seed, schedule, plan.Mismatch(), cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")))
 			}
 		}
 		if len(traces) < 25 {
@@ -95,10 +95,10 @@ func TestNotedSchedulesRepeat(t *testing.T) {
 
 // An actor that is held is moved when nothing else can be, and its place is taken by the next.
 func TestHoldKeepsAnActorBackUntilNothingElseCanHappen(t *testing.T) {
-	plan := sim.NewPlan(sim.Schedule{{Step: 1, What: sim.Hold, Subject: "c/a"}})
+	plan := sim.NewReplayStrategy(sim.Schedule{{Step: 1, What: sim.DeviationHold, Subject: "c/a"}})
 	text := runOf(t, plan)
-	if plan.Misfit() != "" {
-		t.Fatal(plan.Misfit())
+	if plan.Mismatch() != "" {
+		t.Fatal(plan.Mismatch())
 	}
 	last := strings.LastIndex(text, "c/b")
 	other := strings.LastIndex(text, "d/a")
@@ -109,9 +109,9 @@ func TestHoldKeepsAnActorBackUntilNothingElseCanHappen(t *testing.T) {
 
 // An actor that is held is not starved by others that never come to rest.
 func TestHoldEnds(t *testing.T) {
-	host := sim.NewStepped(sim.SteppedConfig{Strategy: sim.NewPlan(sim.Schedule{{Step: 1, What: sim.Hold, Subject: "c/patient"}})})
+	host := sim.NewStepped(sim.SteppedConfig{Strategy: sim.NewReplayStrategy(sim.Schedule{{Step: 1, What: sim.DeviationHold, Subject: "c/patient"}})})
 	defer host.Close()
-	c, moved := host.Component("c"), 0
+	c, moved := host.Process("c"), 0
 	c.Worker("patient", func() bool { return moved == 0 }, func(context.Context) { moved = host.Steps() })
 	c.Worker("restless", func() bool { return true }, func(context.Context) {})
 	c.Worker("too", func() bool { return true }, func(context.Context) {})
@@ -137,9 +137,9 @@ func TestPlanSaysWhatDoesNotFit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan := sim.NewPlan(schedule)
+		plan := sim.NewReplayStrategy(schedule)
 		runOf(t, plan)
-		if got := plan.Misfit(); got != tt.want {
+		if got := plan.Mismatch(); got != tt.want {
 			t.Errorf("%s: misfit %q, want %q", tt.schedule, got, tt.want)
 		}
 	}
@@ -166,12 +166,12 @@ func TestParseRisks(t *testing.T) {
 		"conflict(0)":                             "error",
 		"(0.1)":                                   "error",
 	} {
-		risks, err := sim.ParseRisks(text)
+		risks, err := sim.ParseFaultSpecs(text)
 		if (err != nil) != (want == "error") || err == nil && risks.String() != want {
 			t.Errorf("%q gives %q and %v, want %q", text, risks, err, want)
 		}
 	}
-	_, err := sim.NewChaos(sim.NewRandom(1), 1, sim.Risks{{Name: "flood", Rate: 0.1}}, 10, "crash")
+	_, err := sim.NewFaultInjector(sim.NewRandom(1), 1, sim.FaultSpecs{{Name: "flood", Rate: 0.1}}, 10, "crash")
 	if err == nil || !strings.Contains(err.Error(), "flood") || !strings.Contains(err.Error(), "crash") {
 		t.Errorf("error %v does not say what is wrong, and what there is", err)
 	}
@@ -203,8 +203,8 @@ func TestFaults(t *testing.T) {
 		if slices.ContainsFunc(tt.refuses, fault.Applies) || !fault.Applies(tt.of) {
 			t.Errorf("%s applies to the wrong calls", fault)
 		}
-		host := sim.NewStepped(sim.SteppedConfig{Strategy: sim.NewPlan(sim.Schedule{{Step: 2, What: tt.fault, Subject: "c/w"}})})
-		c, effect, done := host.Component("c"), false, false
+		host := sim.NewStepped(sim.SteppedConfig{Strategy: sim.NewReplayStrategy(sim.Schedule{{Step: 2, What: tt.fault, Subject: "c/w"}})})
+		c, effect, done := host.Process("c"), false, false
 		var believed error
 		c.Worker("w", func() bool { return !done }, func(context.Context) {
 			done = true
@@ -220,7 +220,7 @@ func TestFaults(t *testing.T) {
 		if record.Lost != tt.effect || !errors.Is(record.Err, believed) {
 			t.Errorf("%s: recorded as %s", fault, record)
 		}
-		if waited := host.Now().Sub(sim.Epoch); (waited == sim.HangTime) != (tt.fault == "hang") {
+		if waited := host.Now().Sub(sim.Epoch); (waited == sim.HangTimeout) != (tt.fault == "hang") {
 			t.Errorf("%s: took %s", fault, waited)
 		}
 		host.Close()
@@ -231,7 +231,7 @@ func TestFaults(t *testing.T) {
 func TestCrashEndsAComponentWhereItStands(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
-	c, d := host.Component("c"), host.Component("d")
+	c, d := host.Process("c"), host.Process("d")
 	var happened []string
 	say := func(s string) func() { return func() { happened = append(happened, s) } }
 	c.Spawn("s", func(context.Context) {
@@ -240,19 +240,19 @@ func TestCrashEndsAComponentWhereItStands(t *testing.T) {
 		call(c, "second", say("second"))
 	})
 	c.NewTimer("t", say("timer")).Reset(1)
-	host.Foresee(func(string) []sim.Happening {
+	host.AddEventSource(func(string) []sim.Event {
 		if len(happened) != 1 {
 			return nil
 		}
-		return []sim.Happening{{Name: "crash c", Happen: func() { host.Crash(c) }}}
+		return []sim.Event{{Name: "crash c", Apply: func() { host.Crash(c) }}}
 	})
-	if host.Befall("crash c") {
+	if host.Inject("crash c") {
 		t.Error("befell although it was not possible")
 	}
 	for len(happened) < 1 {
 		host.Step()
 	}
-	if !host.Befall("crash c") {
+	if !host.Inject("crash c") {
 		t.Error("did not befall")
 	}
 	c.Wake()

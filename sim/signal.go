@@ -5,23 +5,23 @@ import "slices"
 // Signal is something that strands of one component wait for; see Component.WaitOn. The zero value is ready. It is for that
 // component's strands.
 type Signal struct {
-	c       *Component // of those who wait; nil: nobody waits
-	waiting []*Actor   // stepped
-	asleep  []*sleeper // live
+	process  *Process   // of those who wait; nil: nobody waits
+	waiting  []*Task    // stepped
+	sleeping []*sleeper // live
 }
 
-// Give has everybody who waits look again.
-func (s *Signal) Give() {
-	if s.Awaited() {
-		s.c.host.give(s)
+// Broadcast has everybody who waits look again.
+func (s *Signal) Broadcast() {
+	if s.HasWaiters() {
+		s.process.host.broadcast(s)
 	}
 }
 
-// Awaited tells whether somebody waits.
-func (s *Signal) Awaited() bool { return len(s.waiting)+len(s.asleep) > 0 }
+// HasWaiters tells whether somebody waits.
+func (s *Signal) HasWaiters() bool { return len(s.waiting)+len(s.sleeping) > 0 }
 
-// drop takes somebody out of those who wait.
-func drop[T comparable](list []T, who T) []T {
+// removeFirst takes somebody out of those who wait.
+func removeFirst[T comparable](list []T, who T) []T {
 	i := slices.Index(list, who)
 	return slices.Delete(list, i, i+1)
 }

@@ -12,13 +12,13 @@ import (
 )
 
 // onBothHosts plays with a component of each host; run lets it move until nothing is left to happen, or what was to end has.
-func onBothHosts(t *testing.T, play func(t *testing.T, c *sim.Component, run func(ended func() bool))) {
+func onBothHosts(t *testing.T, play func(t *testing.T, c *sim.Process, run func(ended func() bool))) {
 	t.Helper()
 	t.Run("stepped", func(t *testing.T) {
 		t.Parallel()
 		h := sim.NewStepped(sim.SteppedConfig{})
 		defer h.Close()
-		play(t, h.Component("c"), func(func() bool) {
+		play(t, h.Process("c"), func(func() bool) {
 			if err := h.Run(); err != nil {
 				t.Fatal(err)
 			}
@@ -28,7 +28,7 @@ func onBothHosts(t *testing.T, play func(t *testing.T, c *sim.Component, run fun
 		t.Parallel()
 		h := sim.NewLive(sim.LiveConfig{})
 		defer h.Close()
-		play(t, h.Component("c"), func(ended func() bool) {
+		play(t, h.Process("c"), func(ended func() bool) {
 			h.Start()
 			if err := h.Wait(t.Context(), "the end", ended); err != nil {
 				t.Fatal(err)
@@ -40,7 +40,7 @@ func onBothHosts(t *testing.T, play func(t *testing.T, c *sim.Component, run fun
 // Who waits on a signal is asked when it is given, and at no other turn of the component.
 func TestSignalAsksThoseWhoWaitOnIt(t *testing.T) {
 	t.Parallel()
-	onBothHosts(t, func(t *testing.T, c *sim.Component, run func(func() bool)) {
+	onBothHosts(t, func(t *testing.T, c *sim.Process, run func(func() bool)) {
 		const waiters, turns = 50, 200
 		signals := make([]sim.Signal, waiters)
 		open := make([]bool, waiters)
@@ -70,11 +70,11 @@ func TestSignalAsksThoseWhoWaitOnIt(t *testing.T) {
 			for range turns {
 				c.Sleep(time.Microsecond) // a turn that concerns nobody
 			}
-			signals[7].Give() // in vain
+			signals[7].Broadcast() // in vain
 			c.Sleep(time.Microsecond)
 			for i := range waiters {
 				open[i] = true
-				signals[i].Give()
+				signals[i].Broadcast()
 				c.Wait("the one who was told", 0, func() bool { return len(ended) == i+1 })
 			}
 		})
@@ -88,7 +88,7 @@ func TestSignalAsksThoseWhoWaitOnIt(t *testing.T) {
 			}
 		}
 		for i := range signals {
-			if signals[i].Awaited() {
+			if signals[i].HasWaiters() {
 				t.Errorf("signal %d is awaited still", i)
 			}
 		}
@@ -98,7 +98,7 @@ func TestSignalAsksThoseWhoWaitOnIt(t *testing.T) {
 // A wait on a signal that is never given ends with its limit.
 func TestWaitOnASignalTimesOut(t *testing.T) {
 	t.Parallel()
-	onBothHosts(t, func(t *testing.T, c *sim.Component, run func(func() bool)) {
+	onBothHosts(t, func(t *testing.T, c *sim.Process, run func(func() bool)) {
 		var s sim.Signal
 		var ended atomic.Bool
 		holds := true
@@ -107,8 +107,8 @@ func TestWaitOnASignalTimesOut(t *testing.T) {
 			ended.Store(true)
 		})
 		run(ended.Load)
-		if holds || s.Awaited() {
-			t.Errorf("holds %v, awaited %v", holds, s.Awaited())
+		if holds || s.HasWaiters() {
+			t.Errorf("holds %v, awaited %v", holds, s.HasWaiters())
 		}
 	})
 }

@@ -25,7 +25,7 @@ func call(c sim.Caller, verb string, effect func()) {
 
 // increments is a component whose two strands each add one to a shared number n times, reading before and writing after
 // a call: the textbook lost update between strands of one component.
-func increments(c *sim.Component, n int, number *int) {
+func increments(c *sim.Process, n int, number *int) {
 	for _, name := range []string{"a", "b"} {
 		left := n
 		c.Worker(name, func() bool { return left > 0 }, func(context.Context) {
@@ -41,7 +41,7 @@ func TestSteppedOrdinaryCourseIsFairAndFinishesWorkInFlight(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	number := 0
-	increments(host.Component("c"), 3, &number)
+	increments(host.Process("c"), 3, &number)
 	if err := host.Run(); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestSteppedSeedsFindTheLostUpdate(t *testing.T) {
 	for seed := range uint64(100) {
 		host := sim.NewStepped(sim.SteppedConfig{Chooser: sim.NewSeeded(seed)})
 		number := 0
-		increments(host.Component("c"), 3, &number)
+		increments(host.Process("c"), 3, &number)
 		if err := host.Run(); err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestReplayGivesTheSameTrace(t *testing.T) {
 		host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser})
 		defer host.Close()
 		number := 0
-		increments(host.Component("c"), 5, &number)
+		increments(host.Process("c"), 5, &number)
 		if err := host.Run(); err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestReplayGivesTheSameTrace(t *testing.T) {
 func TestVirtualTimeMovesOnlyWhenNothingElseCan(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
-	c := host.Component("c")
+	c := host.Process("c")
 	var order []string
 	say := func(s string) { order = append(order, fmt.Sprintf("%s@%s", s, host.Now().Sub(sim.Epoch))) }
 	late := c.NewTimer("late", func() { say("late") })
@@ -124,7 +124,7 @@ func TestVirtualTimeMovesOnlyWhenNothingElseCan(t *testing.T) {
 func TestWaitEndsByConditionOrLimit(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
-	c := host.Component("c")
+	c := host.Process("c")
 	ready := false
 	var got []bool
 	c.Spawn("patient", func(context.Context) { got = append(got, c.Wait("ready", time.Hour, func() bool { return ready })) })
@@ -150,7 +150,7 @@ func TestWaitForWhatCannotComeSaysSo(t *testing.T) {
 func TestBoundOnSteps(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{StepsMax: 100})
 	defer host.Close()
-	host.Component("c").Delivery("restless", func() bool { return true }, func() {})
+	host.Process("c").Delivery("restless", func() bool { return true }, func() {})
 	if err := host.Run(); !errors.Is(err, sim.ErrSteps) {
 		t.Errorf("error = %v, want ErrSteps", err)
 	}
@@ -159,7 +159,7 @@ func TestBoundOnSteps(t *testing.T) {
 func TestDeliveryMayNotLeaveItsComponent(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
-	c := host.Component("c")
+	c := host.Process("c")
 	c.Delivery("rash", func() bool { return true }, func() { call(c, "get", func() {}) })
 	defer func() {
 		if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), "c/rash may not leave its component") {
@@ -172,7 +172,7 @@ func TestDeliveryMayNotLeaveItsComponent(t *testing.T) {
 func TestCloseUnwindsSuspendedStrands(t *testing.T) {
 	for name, host := range hosts() {
 		t.Run(name, func(t *testing.T) {
-			c := host.Component("c")
+			c := host.Process("c")
 			var began, unwound, ended atomic.Bool
 			c.Spawn("stuck", func(context.Context) {
 				defer unwound.Store(true)
@@ -181,7 +181,7 @@ func TestCloseUnwindsSuspendedStrands(t *testing.T) {
 				c.Sleep(time.Hour)
 				ended.Store(true)
 			})
-			other := host.Component("other")
+			other := host.Process("other")
 			other.Spawn("tick", func(context.Context) { call(other, "tick", func() {}) })
 			host.Start()
 			if s, ok := host.(*sim.Stepped); ok {
@@ -215,7 +215,7 @@ func hosts() map[string]sim.Host {
 func TestMonitorKeepsStrandsApartLive(t *testing.T) {
 	host := sim.NewLive(sim.LiveConfig{})
 	defer host.Close()
-	c := host.Component("c")
+	c := host.Process("c")
 	inside, worst, done := 0, 0, 0
 	var finished atomic.Int64
 	for i := range 8 {
@@ -245,7 +245,7 @@ func TestQueue(t *testing.T) {
 	for name, host := range hosts() {
 		t.Run(name, func(t *testing.T) {
 			defer host.Close()
-			c := host.Component("c")
+			c := host.Process("c")
 			q := sim.NewQueue[string](c, sim.QueueConfig{Name: "keys", BackoffMin: time.Millisecond})
 			var got []string
 			var finished atomic.Bool
@@ -287,7 +287,7 @@ func TestQueue(t *testing.T) {
 func TestQueueBackoffDoubles(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
-	q := sim.NewQueue[string](host.Component("c"), sim.QueueConfig{Name: "keys", BackoffMax: 30 * time.Millisecond})
+	q := sim.NewQueue[string](host.Process("c"), sim.QueueConfig{Name: "keys", BackoffMax: 30 * time.Millisecond})
 	var at []time.Duration
 	q.Work(func(context.Context, string) error {
 		at = append(at, host.Now().Sub(sim.Epoch))
@@ -309,9 +309,9 @@ func TestQueueBackoffDoubles(t *testing.T) {
 func TestGateHoldsWorkersBack(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
-	c := host.Component("c")
+	c := host.Process("c")
 	open, worked := false, false
-	c.Gate(func() bool { return open })
+	c.GateWorkers(func() bool { return open })
 	c.Worker("w", func() bool { return !worked }, func(context.Context) { worked = true })
 	if err := host.Run(); err != nil || worked {
 		t.Fatalf("err = %v, worked = %v before the gate opened", err, worked)
@@ -343,11 +343,11 @@ func TestSeededIsEvenAndReplayIsBounded(t *testing.T) {
 func BenchmarkStep(b *testing.B) {
 	host := sim.NewStepped(sim.SteppedConfig{StepsMax: 1 << 62})
 	defer host.Close()
-	c := host.Component("c")
+	c := host.Process("c")
 	for i := range 40 {
 		c.Worker(fmt.Sprint("idle", i), func() bool { return false }, func(context.Context) {})
 	}
-	d := host.Component("d")
+	d := host.Process("d")
 	for i := range 2 {
 		d.Worker(fmt.Sprint("busy", i), func() bool { return true }, func(context.Context) { call(d, "add", func() {}) })
 	}
@@ -362,7 +362,7 @@ func BenchmarkStep(b *testing.B) {
 func TestBackgroundTimersPollAfterAChange(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{StepsMax: 1000})
 	defer host.Close()
-	c, other := host.Component("c"), host.Component("other")
+	c, other := host.Process("c"), host.Process("other")
 	there, looked, found := false, 0, false
 	q := sim.NewQueue[string](c, sim.QueueConfig{Name: "poll", BackoffMin: time.Second, Background: true})
 	q.Work(func(context.Context, string) error {

@@ -6,10 +6,10 @@ import "slices"
 // be: whoever gives the monitor up asks those who sleep, since what makes a strand ready is state of its component or
 // announced by Wake.
 type sleeper struct {
-	ready  func() bool   // asked in the monitor
-	actor  *Actor        // whose step whoever has the monitor may make, as it never leaves it; nil: nobody's
-	token  chan struct{} // it is to look again; holds at most one
-	asleep bool          // in the monitor: nobody has woken it since it found that it was not ready
+	ready      func() bool   // asked in the monitor
+	inlineTask *Task         // whose step whoever has the monitor may make, as it never leaves it; nil: nobody's
+	token      chan struct{} // it is to look again; holds at most one
+	asleep     bool          // in the monitor: nobody has woken it since it found that it was not ready
 }
 
 func newSleeper(ready func() bool) *sleeper {
@@ -17,10 +17,10 @@ func newSleeper(ready func() bool) *sleeper {
 }
 
 // wake has the strand look again. It may be called from anywhere.
-func (s *sleeper) wake() { put(s.token) }
+func (s *sleeper) wake() { putToken(s.token) }
 
-// put puts a token where there is none.
-func put(token chan struct{}) {
+// putToken puts a token where there is none.
+func putToken(token chan struct{}) {
 	select {
 	case token <- struct{}{}:
 	default:
@@ -33,37 +33,37 @@ func (s *sleeper) isReady() bool {
 	return !s.asleep
 }
 
-func (c *Component) addSleeper(s *sleeper) {
+func (c *Process) addSleeper(s *sleeper) {
 	c.sleepersMu.Lock()
 	defer c.sleepersMu.Unlock()
 	c.sleepers = append(slices.Clip(c.sleepers), s)
 }
 
-func (c *Component) dropSleeper(s *sleeper) {
+func (c *Process) dropSleeper(s *sleeper) {
 	c.sleepersMu.Lock()
 	defer c.sleepersMu.Unlock()
 	c.sleepers = slices.DeleteFunc(slices.Clone(c.sleepers), func(t *sleeper) bool { return s == t })
 }
 
-func (c *Component) allSleepers() []*sleeper {
+func (c *Process) allSleepers() []*sleeper {
 	c.sleepersMu.Lock()
 	defer c.sleepersMu.Unlock()
 	return c.sleepers
 }
 
 // enter takes the monitor for a strand.
-func (c *Component) enter(strand string) {
+func (c *Process) enter(strand string) {
 	c.mu.Lock()
-	c.strand = strand
+	c.runningTask = strand
 }
 
 // leave gives the monitor up, having seen to those who have become ready meanwhile: it makes a step for whoever never leaves
 // the component, which costs less than to have another goroutine make it, and wakes the others.
-func (l *Live) leave(c *Component) {
+func (l *Live) leave(c *Process) {
 	sleepers := c.allSleepers()
 	for _, s := range sleepers {
-		if s.actor != nil && s.asleep && l.ctx.Err() == nil && s.ready() {
-			l.stepFor(s.actor)
+		if s.inlineTask != nil && s.asleep && l.ctx.Err() == nil && s.ready() {
+			l.stepFor(s.inlineTask)
 		}
 	}
 	for _, s := range sleepers {
@@ -72,13 +72,13 @@ func (l *Live) leave(c *Component) {
 		}
 	}
 	c.mu.Unlock()
-	l.announce()
+	l.notifyWaits()
 }
 
 // stepFor makes a step of a strand that never leaves the component, for the one that has the monitor.
-func (l *Live) stepFor(a *Actor) {
-	strand := a.c.strand
-	a.c.strand = a.full
-	l.move(a)
-	a.c.strand = strand
+func (l *Live) stepFor(a *Task) {
+	strand := a.process.runningTask
+	a.process.runningTask = a.full
+	l.runTask(a)
+	a.process.runningTask = strand
 }

@@ -34,25 +34,25 @@ type Stepped struct {
 	now      atomic.Int64 // since Epoch, in nanoseconds: others may ask for the time while the host is moved
 	max      int
 
-	actors    []*Actor     // in order of registration
-	timers    []*Timer     // armed ones, in no order
-	touched   []*Component // whose actors must be asked again; see touch
-	outsiders []*Actor     // those that wait for something about the whole world
-	enabled   []*Actor     // those that could be moved, when last asked; in no order
-	foresee   []func(verb string) []Happening
-	options   []*Actor // scratch of Step
-	current   *Actor
-	pool      *Pool
-	own       bool     // the pool is the host's own
-	decision  Decision // scratch of Step
-	panics    []Panic
-	nextID    int
-	steps     int
-	base      int // steps made when the strategy began
-	choices   int
-	changes   int // how often something outside the components changed: what polls look for
-	stopped   bool
-	closed    bool
+	tasks         []*Task    // in order of registration
+	timers        []*Timer   // armed ones, in no order
+	touched       []*Process // whose actors must be asked again; see touch
+	worldWaiters  []*Task    // those that wait for something about the whole world
+	enabled       []*Task    // those that could be moved, when last asked; in no order
+	eventSources  []func(verb string) []Event
+	options       []*Task // scratch of Step
+	current       *Task
+	pool          *Pool
+	ownsPool      bool     // the pool is the host's own
+	decision      Decision // scratch of Step
+	panics        []Panic
+	nextID        int
+	steps         int
+	strategyStart int // steps made when the strategy began
+	choices       int
+	changes       int // how often something outside the components changed: what polls look for
+	stopped       bool
+	closed        bool
 }
 
 // SteppedConfig is what NewStepped must be told. The zero value takes the ordinary course.
@@ -70,9 +70,9 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	switch {
 	case s.strategy != nil:
 	case cfg.Chooser != nil:
-		s.strategy = asking{cfg.Chooser}
+		s.strategy = chooserStrategy{cfg.Chooser}
 	default:
-		s.strategy = asking{FIFO{}}
+		s.strategy = chooserStrategy{FIFO{}}
 	}
 	if s.log == nil {
 		s.log = &trace.Log{}
@@ -82,22 +82,22 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	}
 	s.pool = cfg.Pool
 	if s.pool == nil {
-		s.pool, s.own = &Pool{}, true
+		s.pool, s.ownsPool = &Pool{}, true
 	}
 	return s
 }
 
 // SetStrategy has another Strategy decide from now on, and count steps from here.
-func (s *Stepped) SetStrategy(strategy Strategy) { s.strategy, s.base = strategy, s.steps }
+func (s *Stepped) SetStrategy(strategy Strategy) { s.strategy, s.strategyStart = strategy, s.steps }
 
-// Component adds a component.
-func (s *Stepped) Component(name string) *Component {
-	return &Component{name: name, host: s}
+// Process adds a component.
+func (s *Stepped) Process(name string) *Process {
+	return &Process{name: name, host: s}
 }
 
-// Outside is the caller for code that is not of a component: from the goroutine that moves the host it acts at once,
+// ExternalCaller is the caller for code that is not of a component: from the goroutine that moves the host it acts at once,
 // from within a strand it is suspended as that strand.
-func (s *Stepped) Outside() Caller { return outside{s} }
+func (s *Stepped) ExternalCaller() Caller { return externalCaller{s} }
 
 // Log is the record of what happened.
 func (s *Stepped) Log() *trace.Log { return s.log }
@@ -145,20 +145,20 @@ func (s *Stepped) Step() bool {
 		s.stopped = true
 		return false
 	case move.Event != "":
-		if !s.Befall(move.Event) {
+		if !s.Inject(move.Event) {
 			panic("sim: the strategy wants what cannot happen: " + move.Event)
 		}
 		return true
 	}
 	s.steps++
-	a := d.Actor(move.Option)
+	a := d.Task(move.Option)
 	a.fault = move.Fault
-	s.move(a)
+	s.runTask(a)
 	return true
 }
 
-// Panicked is the actor whose panic came out of Step, and its stack, if it has left one of its own; both are "" if none did.
-func (s *Stepped) Panicked() (actor, stack string) {
+// PanickedTask is the actor whose panic came out of Step, and its stack, if it has left one of its own; both are "" if none did.
+func (s *Stepped) PanickedTask() (actor, stack string) {
 	if s.current == nil {
 		return "", ""
 	}
@@ -192,7 +192,7 @@ func (s *Stepped) Run() error {
 // waited for.
 func (s *Stepped) Wait(ctx context.Context, what string, cond func() bool) error {
 	if s.current != nil {
-		s.waitOutside(what, cond)
+		s.waitExternal(what, cond)
 		return nil
 	}
 	for !cond() {
@@ -213,9 +213,9 @@ func (s *Stepped) Wait(ctx context.Context, what string, cond func() bool) error
 // to happen.
 func (s *Stepped) Waiting() []string {
 	var names []string
-	for _, a := range s.actors {
+	for _, a := range s.tasks {
 		if a.state == stateWaiting && !a.cond() {
-			names = append(names, a.full+" waits for "+a.pending.Object)
+			names = append(names, a.full+" waits for "+a.pendingCall.Object)
 		}
 	}
 	slices.Sort(names)
@@ -225,43 +225,43 @@ func (s *Stepped) Waiting() []string {
 // Close unwinds every strand where it stands. The host is of no use afterwards.
 func (s *Stepped) Close() {
 	s.closed = true
-	for _, a := range s.actors {
+	for _, a := range s.tasks {
 		if a.co != nil {
 			s.current = a
 			a.co.stop()
 		}
 	}
 	s.current = nil
-	if s.own {
+	if s.ownsPool {
 		s.pool.Close()
 	}
-	s.actors = nil
+	s.tasks = nil
 }
 
-func (s *Stepped) move(a *Actor) {
+func (s *Stepped) runTask(a *Task) {
 	a.lastRun = s.steps
-	s.touch(a.c)
+	s.touch(a.process)
 	s.current = a
 	switch {
-	case a.plain:
+	case a.inline:
 		if a.timer != nil {
-			a.timer.polled = s.changes
-			s.note(a.full, trace.Action{Kind: trace.KindTimer, Verb: "fire"}, trace.Outcome{}, 0)
+			a.timer.changesSeen = s.changes
+			s.record(a.full, trace.Action{Kind: trace.KindTimer, Verb: "fire"}, trace.Outcome{}, 0)
 		}
 		a.step(s.Context())
 	case a.state == stateIdle:
 		a.co = s.pool.get()
 		a.co.start(func() { a.step(s.Context()) })
-		s.settle(a)
+		s.finishTask(a)
 	default:
 		a.co.next()
-		s.settle(a)
+		s.finishTask(a)
 	}
 	s.current = nil
 }
 
-// settle puts an actor whose work is done back to idle, or lets it go.
-func (s *Stepped) settle(a *Actor) {
+// finishTask puts an actor whose work is done back to idle, or lets it go.
+func (s *Stepped) finishTask(a *Task) {
 	if !a.co.idle {
 		return
 	}
@@ -273,30 +273,30 @@ func (s *Stepped) settle(a *Actor) {
 	}
 }
 
-func (s *Stepped) call(_ *Component, action trace.Action, effect func() trace.Outcome) trace.Outcome {
+func (s *Stepped) call(_ *Process, action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	a := s.suspend(stateSuspended, action)
 	name := "user"
 	if a != nil {
 		name = a.full
 	}
 	out := s.perform(a, action, effect)
-	s.note(name, action, out, 0)
+	s.record(name, action, out, 0)
 	if out.Err != nil && a != nil && a.fault.Kind == FaultHang {
-		s.sleepAs(a, HangTime)
+		s.sleepAs(a, HangTimeout)
 	}
 	return out
 }
 
 // perform lets a call take effect, or go wrong.
-func (s *Stepped) perform(a *Actor, action trace.Action, effect func() trace.Outcome) trace.Outcome {
+func (s *Stepped) perform(a *Task, action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	if a == nil || a.fault.Kind == "" || !a.fault.Applies(action) {
 		return effect()
 	}
 	s.changes++ // whoever only looks from time to time may have seen the fault, and must look again
-	return a.fault.happen(action, effect)
+	return a.fault.apply(action, effect)
 }
 
-func (s *Stepped) sleep(_ *Component, d time.Duration) {
+func (s *Stepped) sleep(_ *Process, d time.Duration) {
 	a := s.current
 	if a == nil {
 		panic("sim: Sleep outside a strand")
@@ -304,25 +304,25 @@ func (s *Stepped) sleep(_ *Component, d time.Duration) {
 	s.sleepAs(a, d)
 }
 
-func (s *Stepped) sleepAs(a *Actor, d time.Duration) {
+func (s *Stepped) sleepAs(a *Task, d time.Duration) {
 	a.wakeAt = s.Now().Add(d)
 	action := trace.Action{Kind: trace.KindSleep, Verb: "woke", Object: d.String()}
 	s.suspend(stateSleeping, action)
-	s.note(a.full, action, trace.Outcome{}, 0)
+	s.record(a.full, action, trace.Outcome{}, 0)
 }
 
-func (s *Stepped) wait(c *Component, on *Signal, what string, limit time.Duration, cond func() bool) bool {
+func (s *Stepped) wait(c *Process, on *Signal, what string, limit time.Duration, cond func() bool) bool {
 	a := s.current
 	if a == nil {
 		panic("sim: Component.Wait outside a strand")
 	}
 	if !cond() {
 		a.cond, a.wakeAt = cond, time.Time{}
-		if a.on, a.told = on, false; on != nil {
-			on.c, on.waiting = c, append(on.waiting, a)
+		if a.signal, a.signaled = on, false; on != nil {
+			on.process, on.waiting = c, append(on.waiting, a)
 			defer func() {
-				on.waiting = drop(on.waiting, a)
-				a.on = nil
+				on.waiting = removeFirst(on.waiting, a)
+				a.signal = nil
 			}()
 		}
 		if limit > 0 {
@@ -331,32 +331,32 @@ func (s *Stepped) wait(c *Component, on *Signal, what string, limit time.Duratio
 		s.suspend(stateWaiting, trace.Action{Kind: trace.KindWait, Verb: "until", Object: what})
 	}
 	holds := cond()
-	s.note(a.full, trace.Action{Kind: trace.KindWait, Verb: "until", Object: what}, outcomeOfWait(holds), 0)
+	s.record(a.full, trace.Action{Kind: trace.KindWait, Verb: "until", Object: what}, outcomeOfWait(holds), 0)
 	return holds
 }
 
-// give has those who wait on a signal asked again.
-func (s *Stepped) give(on *Signal) {
+// broadcast has those who wait on a signal asked again.
+func (s *Stepped) broadcast(on *Signal) {
 	for _, a := range on.waiting {
-		a.told = true
+		a.signaled = true
 	}
-	s.touch(on.c)
+	s.touch(on.process)
 }
 
-func (s *Stepped) panicked(p Panic) { s.panics = append(s.panics, p) }
+func (s *Stepped) recordPanic(p Panic) { s.panics = append(s.panics, p) }
 
 // Panics are the panics that strands recovered from.
 func (s *Stepped) Panics() []Panic { return s.panics }
 
-// waitOutside suspends a user's strand until cond, which may be about anything in the world, holds.
-func (s *Stepped) waitOutside(what string, cond func() bool) {
+// waitExternal suspends a user's strand until cond, which may be about anything in the world, holds.
+func (s *Stepped) waitExternal(what string, cond func() bool) {
 	a := s.current
 	action := trace.Action{Kind: trace.KindWait, Verb: "until", Object: what}
 	a.cond, a.wakeAt = cond, time.Time{}
-	s.outsiders = append(s.outsiders, a)
+	s.worldWaiters = append(s.worldWaiters, a)
 	s.suspend(stateWaiting, action)
-	s.outsiders = slices.DeleteFunc(s.outsiders, func(b *Actor) bool { return a == b })
-	s.note(a.full, action, trace.Outcome{}, 0)
+	s.worldWaiters = slices.DeleteFunc(s.worldWaiters, func(b *Task) bool { return a == b })
+	s.record(a.full, action, trace.Outcome{}, 0)
 }
 
 func outcomeOfWait(holds bool) trace.Outcome {
@@ -368,7 +368,7 @@ func outcomeOfWait(holds bool) trace.Outcome {
 
 // suspend gives up the turn of the strand that runs, and returns it when its turn has come. Outside a strand it does
 // nothing and returns nil.
-func (s *Stepped) suspend(as state, action trace.Action) *Actor {
+func (s *Stepped) suspend(as state, action trace.Action) *Task {
 	a := s.current
 	if a == nil {
 		if s.closed {
@@ -376,10 +376,10 @@ func (s *Stepped) suspend(as state, action trace.Action) *Actor {
 		}
 		return nil
 	}
-	if a.plain {
+	if a.inline {
 		panic(fmt.Sprintf("sim: %s may not leave its component, but wants to %s", a.full, action))
 	}
-	a.state, a.pending = as, action
+	a.state, a.pendingCall = as, action
 	a.co.suspend()
 	return a
 }
@@ -392,38 +392,38 @@ func (s *Stepped) arm(t *Timer) {
 	case !t.armed && i >= 0:
 		s.timers = slices.Delete(s.timers, i, i+1)
 	}
-	s.touch(t.c)
+	s.touch(t.process)
 }
 
-func (s *Stepped) wake(c *Component) { s.touch(c) }
+func (s *Stepped) wake(c *Process) { s.touch(c) }
 
-func (s *Stepped) rouse(a *Actor) { s.touch(a.c) }
+func (s *Stepped) wakeTask(a *Task) { s.touch(a.process) }
 
-func (s *Stepped) noteEvent(name string) {
+func (s *Stepped) recordEvent(name string) {
 	s.changes++
 	verb, object, _ := strings.Cut(name, " ")
-	s.note("world", trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object}, trace.Outcome{}, 0)
+	s.record("world", trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object}, trace.Outcome{}, 0)
 }
 
-func (s *Stepped) note(actor string, action trace.Action, out trace.Outcome, took time.Duration) {
+func (s *Stepped) record(actor string, action trace.Action, out trace.Outcome, took time.Duration) {
 	if out.After != nil || action.Kind == trace.KindDriver && !out.Read {
 		s.changes++
 	}
 	s.log.Append(trace.Record{
-		At: s.since(), Actor: actor, Action: action, Outcome: out, Took: took, Turn: s.steps - s.base,
+		At: s.since(), Task: actor, Action: action, Outcome: out, Took: took, HostStep: s.steps - s.strategyStart,
 	})
 }
 
-func (s *Stepped) actor(c *Component) string {
+func (s *Stepped) currentTask(c *Process) string {
 	if s.current != nil {
 		return s.current.full
 	}
 	return c.name
 }
 
-// outside is the caller of code that is of no component.
-type outside struct{ engine }
+// externalCaller is the caller of code that is of no component.
+type externalCaller struct{ engine }
 
-func (o outside) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+func (o externalCaller) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	return o.call(nil, action, effect)
 }

@@ -37,7 +37,7 @@ type BubbleWorld struct {
 	server  *fake.Server
 	log     trace.Log
 	clock   clock.Clock // that of the bubble
-	began   time.Time
+	start   time.Time
 	chooser sim.Chooser
 	id      string // of the bubble, among the process's goroutines
 
@@ -48,17 +48,17 @@ type BubbleWorld struct {
 	ended   bool               // run and what it left to clean up have returned
 
 	mu       sync.Mutex
-	waiting  []*stop // guarded by mu
-	arrivals int     // guarded by mu: how many have stopped so far
-	steps    int     // guarded by mu: how many were let go
+	waiting  []*blockedCall // guarded by mu
+	arrivals int            // guarded by mu: how many have stopped so far
+	steps    int            // guarded by mu: how many were let go
 	stepsMax int
 	slow     time.Duration // guarded by mu: how long a step may be put off; 0: not at all
 	choices  []int         // guarded by mu: what the chooser chose
 	over     bool          // guarded by mu: everybody is turned away
 	failed   bool          // guarded by mu: at a bound
 
-	recording sync.Mutex
-	insteadOf map[int]string // guarded by recording: by step of the log, what the ordinary course would have been
+	recording    sync.Mutex
+	defaultCalls map[int]string // guarded by recording: by step of the log, what the ordinary course would have been
 }
 
 // Bubble runs a test in a bubble of testing/synctest with an API server that is empty to begin with. In it, run starts
@@ -104,14 +104,14 @@ func runBubble(t *testing.T, b **BubbleWorld, chooser sim.Chooser, run func(t *t
 	t.Helper()
 	defer func() {
 		if r := recover(); r != nil {
-			(*b).left(t, r)
+			(*b).reportLeaks(t, r)
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
 		*b = newBubbleWorld(t, chooser)
 		t.Cleanup((*b).end) // the first one registered is the last one called
 		go (*b).drive()
-		defer (*b).turnAway()
+		defer (*b).refuseAll()
 		run(t, *b)
 	})
 }
@@ -120,9 +120,9 @@ func newBubbleWorld(t *testing.T, chooser sim.Chooser) *BubbleWorld {
 	b := &BubbleWorld{
 		t: t, chooser: chooser, clock: clock.RealClock{}, id: bubbleID(), stepsMax: bubbleSteps,
 		arrived: make(chan struct{}, 1), resting: make(chan chan struct{}),
-		done: make(chan struct{}), stopped: make(chan struct{}), insteadOf: map[int]string{},
+		done: make(chan struct{}), stopped: make(chan struct{}), defaultCalls: map[int]string{},
 	}
-	b.began = b.clock.Now()
+	b.start = b.clock.Now()
 	b.server = fake.NewServer(fake.Config{Now: b.clock.Now})
 	b.ctx, b.cancel = context.WithCancel(t.Context())
 	return b
@@ -150,7 +150,7 @@ func (b *BubbleWorld) RESTConfig(name string) *clientrest.Config {
 
 // Caller returns what Client and RESTConfig are made over: for drivers, and clients of other kinds. When the run is over,
 // a call has no effect, and an error for an outcome; it unwinds nothing.
-func (b *BubbleWorld) Caller(name string) sim.Caller { return gate{b, name} }
+func (b *BubbleWorld) Caller(name string) sim.Caller { return bubbleCaller{b, name} }
 
 // Direct returns a clientset for the test itself: its requests take effect at once. In the trace its name is "test".
 func (b *BubbleWorld) Direct() *fake.Clientset { return b.server.Client(direct{b}) }

@@ -13,67 +13,67 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// gate stops whoever makes a request or is told of an event, until it is his turn.
-type gate struct {
+// bubbleCaller stops whoever makes a request or is told of an event, until it is his turn.
+type bubbleCaller struct {
 	b    *BubbleWorld
 	name string
 }
 
-var _ sim.Gate = gate{}
+var _ sim.ContextCaller = bubbleCaller{}
 
-// stop is somebody who was stopped.
-type stop struct {
-	name    string
-	action  trace.Action
-	step    int           // at which he came; who comes at the same step is told apart by what he wants
-	arrival int           // the last tie-break, which is not the chooser's nor anybody's
-	turn    chan struct{} // closed when it is his turn
-	refused bool          // it is his turn to be turned away; set before turn is closed
-	instead string        // what the ordinary course would have been, if not this; set before turn is closed
+// blockedCall is somebody who was stopped.
+type blockedCall struct {
+	name        string
+	action      trace.Action
+	step        int           // at which he came; who comes at the same step is told apart by what he wants
+	arrival     int           // the last tie-break, which is not the chooser's nor anybody's
+	proceed     chan struct{} // closed when it is his turn
+	refused     bool          // it is his turn to be turned away; set before turn is closed
+	defaultCall string        // what the ordinary course would have been, if not this; set before turn is closed
 }
 
-func (s *stop) String() string { return s.name + ": " + s.action.String() }
+func (s *blockedCall) String() string { return s.name + ": " + s.action.String() }
 
 // Now is the bubble's time.
-func (g gate) Now() time.Time { return g.b.clock.Now() }
+func (g bubbleCaller) Now() time.Time { return g.b.clock.Now() }
 
 // Call is Pass for whoever does not give up.
-func (g gate) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
-	return g.Pass(context.Background(), action, effect)
+func (g bubbleCaller) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+	return g.CallContext(context.Background(), action, effect)
 }
 
-// Pass waits for its turn. What is given up, or turned away, did not happen and is not recorded.
-func (g gate) Pass(ctx context.Context, action trace.Action, effect func() trace.Outcome) trace.Outcome {
+// CallContext waits for its turn. What is given up, or turned away, did not happen and is not recorded.
+func (g bubbleCaller) CallContext(ctx context.Context, action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	if err := ctx.Err(); err != nil {
 		return trace.Outcome{Err: err}
 	}
-	s := g.b.arrive(g.name, action)
+	s := g.b.block(g.name, action)
 	if s == nil {
 		return trace.Outcome{Err: errOver}
 	}
 	select {
-	case <-s.turn:
+	case <-s.proceed:
 	case <-ctx.Done():
-		g.b.leave(s)
+		g.b.cancelCall(s)
 		return trace.Outcome{Err: ctx.Err()}
 	}
 	if s.refused {
 		return trace.Outcome{Err: errOver}
 	}
 	out := effect()
-	g.b.record(g.name, action, out, s.instead)
+	g.b.record(g.name, action, out, s.defaultCall)
 	return out
 }
 
-// arrive stops somebody; nil when everybody is turned away.
-func (b *BubbleWorld) arrive(name string, action trace.Action) *stop {
+// block stops somebody; nil when everybody is turned away.
+func (b *BubbleWorld) block(name string, action trace.Action) *blockedCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.over {
 		return nil
 	}
 	b.arrivals++
-	s := &stop{name: name, action: action, step: b.steps, arrival: b.arrivals, turn: make(chan struct{})}
+	s := &blockedCall{name: name, action: action, step: b.steps, arrival: b.arrivals, proceed: make(chan struct{})}
 	b.waiting = append(b.waiting, s)
 	select {
 	case b.arrived <- struct{}{}:
@@ -82,21 +82,21 @@ func (b *BubbleWorld) arrive(name string, action trace.Action) *stop {
 	return s
 }
 
-func (b *BubbleWorld) leave(s *stop) {
+func (b *BubbleWorld) cancelCall(s *blockedCall) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting = slices.DeleteFunc(b.waiting, func(w *stop) bool { return w == s })
+	b.waiting = slices.DeleteFunc(b.waiting, func(w *blockedCall) bool { return w == s })
 }
 
-// turnAway ends the run: whoever waits is turned away, and everybody after him.
-func (b *BubbleWorld) turnAway() {
+// refuseAll ends the run: whoever waits is turned away, and everybody after him.
+func (b *BubbleWorld) refuseAll() {
 	b.cancel()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.over = true
 	for _, s := range b.waiting {
 		s.refused = true
-		close(s.turn)
+		close(s.proceed)
 	}
 	b.waiting = nil
 }
@@ -127,7 +127,7 @@ func (b *BubbleWorld) drive() {
 			life.Reset(bubbleLife)
 		case <-life.C():
 			synctest.Wait() // something else may have become due at this moment
-			b.outlived()
+			b.failLifetime()
 			life.Reset(bubbleLife)
 		case <-b.done:
 			return
@@ -155,7 +155,7 @@ func (b *BubbleWorld) step() stepped {
 		b.failed = true
 		b.mu.Unlock()
 		b.t.Errorf("the bubble has made %d steps, and something can happen still: does the controller run in a circle?", b.stepsMax)
-		b.turnAway()
+		b.refuseAll()
 		return moved
 	}
 	defer b.mu.Unlock()
@@ -164,13 +164,13 @@ func (b *BubbleWorld) step() stepped {
 	if s == nil {
 		return delayed
 	}
-	close(s.turn)
+	close(s.proceed)
 	return moved
 }
 
 // choose takes one out of those who wait, or returns nil when time is to pass; mu is held.
-func (b *BubbleWorld) choose() *stop {
-	slices.SortFunc(b.waiting, ordinary)
+func (b *BubbleWorld) choose() *blockedCall {
+	slices.SortFunc(b.waiting, compareDefaultOrder)
 	i, n := 0, len(b.waiting)
 	if b.slow > 0 {
 		n++
@@ -184,7 +184,7 @@ func (b *BubbleWorld) choose() *stop {
 	}
 	s := b.waiting[i]
 	if i > 0 {
-		s.instead = b.waiting[0].String()
+		s.defaultCall = b.waiting[0].String()
 	}
 	b.waiting = slices.Delete(b.waiting, i, i+1)
 	return s
@@ -208,8 +208,8 @@ func (b *BubbleWorld) pass() {
 	}
 }
 
-// ordinary is the ordinary course: deliveries before requests, who came first, then by name.
-func ordinary(a, b *stop) int {
+// compareDefaultOrder is the ordinary course: deliveries before requests, who came first, then by name.
+func compareDefaultOrder(a, b *blockedCall) int {
 	return cmp.Or(
 		cmp.Compare(rank(a), rank(b)),
 		cmp.Compare(a.step, b.step),
@@ -221,15 +221,15 @@ func ordinary(a, b *stop) int {
 	)
 }
 
-func rank(s *stop) int {
+func rank(s *blockedCall) int {
 	if s.action.Kind == trace.KindDeliver {
 		return 0
 	}
 	return 1
 }
 
-// outlived ends a run that does not end by itself: it waits for what does not come.
-func (b *BubbleWorld) outlived() {
+// failLifetime ends a run that does not end by itself: it waits for what does not come.
+func (b *BubbleWorld) failLifetime() {
 	b.mu.Lock()
 	again := b.over
 	b.failed = true
@@ -240,15 +240,15 @@ func (b *BubbleWorld) outlived() {
 			"what it waits for:\n%s\n%s", bubbleLife, bubbleLife, waits, b.story()))
 	}
 	b.t.Errorf("the run has waited for %s of the bubble's time; for what:\n%s", bubbleLife, waits)
-	b.turnAway()
+	b.refuseAll()
 }
 
 // record appends to the log.
 func (b *BubbleWorld) record(name string, action trace.Action, out trace.Outcome, instead string) {
 	b.recording.Lock()
 	defer b.recording.Unlock()
-	b.log.Append(trace.Record{At: b.clock.Since(b.began), Actor: name, Action: action, Outcome: out})
+	b.log.Append(trace.Record{At: b.clock.Since(b.start), Task: name, Action: action, Outcome: out})
 	if instead != "" {
-		b.insteadOf[b.log.Steps()] = instead
+		b.defaultCalls[b.log.Steps()] = instead
 	}
 }

@@ -21,12 +21,12 @@ func (b *BubbleWorld) story() string {
 		records = records[more:]
 	}
 	for _, r := range records {
-		instead, left := b.insteadOf[r.Step]
+		instead, left := b.defaultCalls[r.Step]
 		mark := " "
 		if left {
 			mark = "*"
 		}
-		fmt.Fprintf(&s, "%s %3d %8s  %-12s %s  (%s)", mark, r.Step, r.At, r.Actor, r.Action, r.Result())
+		fmt.Fprintf(&s, "%s %3d %8s  %-12s %s  (%s)", mark, r.Step, r.At, r.Task, r.Action, r.Result())
 		if left {
 			fmt.Fprintf(&s, "  before %s", instead)
 		}
@@ -45,8 +45,8 @@ func trimmed(choices []int) []int {
 	return append([]int{}, choices[:n]...)
 }
 
-// left fails a test whose bubble did not end, since goroutines are left in it. They stay there; time stands still.
-func (b *BubbleWorld) left(t *testing.T, r any) {
+// reportLeaks fails a test whose bubble did not end, since goroutines are left in it. They stay there; time stands still.
+func (b *BubbleWorld) reportLeaks(t *testing.T, r any) {
 	t.Helper()
 	err, ok := r.(error)
 	if b == nil || !b.ended || !ok || !strings.HasPrefix(err.Error(), "deadlock: ") {
@@ -80,7 +80,7 @@ func goroutinesOf(id string) []string {
 		if bubbleOf(stack) != id {
 			continue
 		}
-		if told, ok := tellStack(stack); ok {
+		if told, ok := describeStack(stack); ok {
 			all = append(all, "  "+told)
 		}
 	}
@@ -88,9 +88,9 @@ func goroutinesOf(id string) []string {
 	return all
 }
 
-// tellStack tells a goroutine's stack in one line: of the frames that are neither Go's nor
+// describeStack tells a goroutine's stack in one line: of the frames that are neither Go's nor
 // Bubble's, the innermost and the outermost.
-func tellStack(stack string) (string, bool) {
+func describeStack(stack string) (string, bool) {
 	lines := strings.Split(stack, "\n")
 	_, state, _ := strings.Cut(lines[0], "[")
 	state, _, _ = strings.Cut(state, ", synctest")

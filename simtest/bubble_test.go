@@ -158,7 +158,7 @@ func newMap(name string) *corev1.ConfigMap {
 func did(b *simtest.BubbleWorld) []string {
 	var all []string
 	for _, r := range b.Trace().Records() {
-		all = append(all, r.Actor+": "+r.Action.String())
+		all = append(all, r.Task+": "+r.Action.String())
 	}
 	return all
 }

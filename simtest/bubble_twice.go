@@ -31,7 +31,7 @@ func differ(first, second *BubbleWorld) string {
 	}
 	a, b := first.log.Records(), second.log.Records()
 	for i := range max(len(a), len(b)) {
-		one, other := told(a, i), told(b, i)
+		one, other := recordText(a, i), recordText(b, i)
 		if one != other {
 			return fmt.Sprintf("the same choices gave another run, from step %d on:\n"+
 				"  first run:  %s\n  second run: %s\n"+
@@ -42,10 +42,10 @@ func differ(first, second *BubbleWorld) string {
 	return ""
 }
 
-func told(records []trace.Record, i int) string {
+func recordText(records []trace.Record, i int) string {
 	if i >= len(records) {
 		return "nothing more"
 	}
 	r := records[i]
-	return fmt.Sprintf("%s %s: %s (%s)", r.At, r.Actor, r.Action, r.Result())
+	return fmt.Sprintf("%s %s: %s (%s)", r.At, r.Task, r.Action, r.Result())
 }

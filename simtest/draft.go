@@ -25,16 +25,16 @@ type Draft struct {
 }
 
 // The lives of an object.
-type life string
+type lifecycle string
 
 const (
-	stays life = "stays"
-	goes  life = "goes"  // it is deleted
-	again life = "again" // it is deleted, and created again under the same name
+	stays lifecycle = "stays"
+	goes  lifecycle = "goes"  // it is deleted
+	again lifecycle = "again" // it is deleted, and created again under the same name
 )
 
 type class struct {
-	Life life
+	Life lifecycle
 }
 
 type volume struct {
@@ -42,7 +42,7 @@ type volume struct {
 	Class string // "": of none
 	Modes string
 	For   int // the number of the claim that it is reserved for; 0: for none
-	Life  life
+	Life  lifecycle
 }
 
 type claim struct {
@@ -50,18 +50,18 @@ type claim struct {
 	Class  string // "": of none
 	Modes  string
 	Volume int // the number of the volume that it asks for; 0: for any
-	Life   life
+	Life   lifecycle
 }
 
 type pod struct {
 	Claims []int // the numbers of those it uses
 	Node   int
-	Life   life
+	Life   lifecycle
 }
 
 // Has tells whether the world has a part of the control plane, such as "kubelet".
 func (d *Draft) Has(part string) bool {
-	return d.world.Parts == nil || slices.ContainsFunc(d.world.Parts, func(p string) bool {
+	return d.world.Components == nil || slices.ContainsFunc(d.world.Components, func(p string) bool {
 		kind, _, _ := strings.Cut(p, "(")
 		return p == part || kind == part
 	})
@@ -84,19 +84,19 @@ func (d *Draft) User(name string, acts ...string) {
 // scenario makes a scenario of the draft: each object has a user of its own.
 func (d *Draft) scenario() *scenario.Scenario {
 	s := d.world
-	s.EndsDiffer = s.EndsDiffer || d.differs()
+	s.OutcomesDiffer = s.OutcomesDiffer || d.outcomesDiffer()
 	own := d.users
 	d.users = nil
 	for i, c := range d.classes {
-		d.lead("admin", className(i), c.Life, "create class "+className(i)+" binding=WaitForFirstConsumer", "delete class "+className(i))
+		d.addOwner("admin", className(i), c.Life, "create class "+className(i)+" binding=WaitForFirstConsumer", "delete class "+className(i))
 	}
 	for i, v := range d.volumes {
 		name := fmt.Sprintf("v%d", i+1)
-		d.lead("admin", name, v.Life, d.createVolume(name, v), "delete volume "+name)
+		d.addOwner("admin", name, v.Life, d.createVolume(name, v), "delete volume "+name)
 	}
 	for i, c := range d.claims {
 		name := fmt.Sprintf("c%d", i+1)
-		d.lead("owner", name, c.Life, d.createClaim(name, c), "delete claim "+name)
+		d.addOwner("owner", name, c.Life, d.createClaim(name, c), "delete claim "+name)
 	}
 	for i, p := range d.pods {
 		name := fmt.Sprintf("p%d", i+1)
@@ -104,14 +104,14 @@ func (d *Draft) scenario() *scenario.Scenario {
 		if !d.Has("kubelet") {
 			remove += " now=true" // nobody is there to let it end in its own time
 		}
-		d.lead("tenant", name, d.lifeOf(p), d.createPod(name, p), remove)
+		d.addOwner("tenant", name, d.podLifecycle(p), d.createPod(name, p), remove)
 	}
 	s.Users = slices.Concat(s.Users, d.users, own)
 	return &s
 }
 
-// lead adds the user of an object.
-func (d *Draft) lead(who, name string, l life, create, remove string) {
+// addOwner adds the user of an object.
+func (d *Draft) addOwner(who, name string, l lifecycle, create, remove string) {
 	acts := []string{create}
 	if l != stays {
 		acts = append(acts, remove)
@@ -166,21 +166,21 @@ func (d *Draft) createPod(name string, p pod) string {
 func (d *Draft) used(p pod) []int {
 	var claims []int
 	for _, c := range p.Claims {
-		if c <= len(d.claims) && !slices.Contains(claims, c) && !(d.Has("attachdetach") && d.written(c)) {
+		if c <= len(d.claims) && !slices.Contains(claims, c) && !(d.Has("attachdetach") && d.mayBindStatic(c)) {
 			claims = append(claims, c)
 		}
 	}
 	return claims
 }
 
-// written tells whether a claim could be bound to a volume that an administrator wrote down.
-func (d *Draft) written(claim int) bool {
+// mayBindStatic tells whether a claim could be bound to a volume that an administrator wrote down.
+func (d *Draft) mayBindStatic(claim int) bool {
 	class := d.claims[claim-1].Class
 	return class == "" || slices.ContainsFunc(d.volumes, func(v volume) bool { return v.For == claim || v.Class == class })
 }
 
-// lifeOf is the life of a pod. One whose claim is to be created again ends, or the claim's owner would wait for ever.
-func (d *Draft) lifeOf(p pod) life {
+// podLifecycle is the life of a pod. One whose claim is to be created again ends, or the claim's owner would wait for ever.
+func (d *Draft) podLifecycle(p pod) lifecycle {
 	for _, c := range d.used(p) {
 		if d.claims[c-1].Life == again {
 			return goes
@@ -189,9 +189,9 @@ func (d *Draft) lifeOf(p pod) life {
 	return p.Life
 }
 
-// differs tells whether schedules may rightly end differently: unless all objects of a kind are alike and stay, no pod depends
+// outcomesDiffer tells whether schedules may rightly end differently: unless all objects of a kind are alike and stay, no pod depends
 // on which claim is bound, and no volume would be provisioned for a claim that came too early for another.
-func (d *Draft) differs() bool {
+func (d *Draft) outcomesDiffer() bool {
 	if len(d.users) > 0 || len(d.world.Users) > 0 || len(d.world.Extra) > 0 || len(d.classes) > 0 || len(d.pods) > 0 {
 		return true
 	}

@@ -31,10 +31,10 @@ func TestEndsDifferUnlessTheWorkloadCannot(t *testing.T) {
 		"a volume with a class": {Draft{claims: []claim{small}, volumes: []volume{{Size: "1Gi", Class: "standard", Modes: once, Life: stays}}}, true},
 		"a pod":                 {Draft{claims: []claim{small}, pods: []pod{{Claims: []int{1}, Life: stays}}}, true},
 		"a user of the test":    {Draft{users: []scenario.User{{Name: "alice"}}}, true},
-		"a part of the test":    {Draft{world: scenario.Scenario{Extra: []cluster.Part{{Name: "x"}}}}, true},
-		"a world that says so":  {Draft{world: scenario.Scenario{EndsDiffer: true}}, true},
+		"a part of the test":    {Draft{world: scenario.Scenario{Extra: []cluster.Component{{Name: "x"}}}}, true},
+		"a world that says so":  {Draft{world: scenario.Scenario{OutcomesDiffer: true}}, true},
 	} {
-		if got := tt.draft.scenario().EndsDiffer; got != tt.want {
+		if got := tt.draft.scenario().OutcomesDiffer; got != tt.want {
 			t.Errorf("%s: ends differ: %t, want %t", name, got, tt.want)
 		}
 	}
@@ -43,7 +43,7 @@ func TestEndsDifferUnlessTheWorkloadCannot(t *testing.T) {
 // A claim that is to be created again is not held for ever by a pod.
 func TestPodsOfAClaimThatComesAgainEnd(t *testing.T) {
 	d := Draft{
-		world:  scenario.Scenario{Parts: []string{"pvcontroller", "pvcprotection"}},
+		world:  scenario.Scenario{Components: []string{"pvcontroller", "pvcprotection"}},
 		claims: []claim{{Size: "1Gi", Modes: once, Life: again}, {Size: "2Gi", Modes: many, Volume: 1, Life: stays}},
 		pods:   []pod{{Claims: []int{2, 1, 2, 7}, Node: 1, Life: stays}, {Claims: []int{2}, Node: 2, Life: stays}},
 	}
@@ -72,7 +72,7 @@ func TestDraftsAreScenarios(t *testing.T) {
 		"all": nil, "pvcontroller": {"pvcontroller"}, "protected": {"pvcontroller", "pvcprotection", "pvprotection"},
 	} {
 		rapid.Check(t, func(rt *rapid.T) {
-			d := &Draft{world: scenario.Scenario{Parts: parts}}
+			d := &Draft{world: scenario.Scenario{Components: parts}}
 			for _, w := range []Workload{
 				Classes(0, 2), Claims(0, 3), Volumes(0, 3), Pods(0, 3), Acts("alice", "create claim mine 1Gi class="),
 			} {
@@ -105,7 +105,7 @@ func TestUserPanicsOnWhatIsNoAct(t *testing.T) {
 
 // Each set of faults is drawn now and then, and none of them is the simplest.
 func TestSwarmDrawsEachSetOfFaults(t *testing.T) {
-	risks, err := sim.ParseRisks("conflict(0.1), crash(pvcontroller, 1)")
+	risks, err := sim.ParseFaultSpecs("conflict(0.1), crash(pvcontroller, 1)")
 	if err != nil {
 		t.Fatal(err)
 	}

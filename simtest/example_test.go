@@ -29,7 +29,7 @@ user alice
 
 // Whatever claims and volumes there are, each is bound to one at most, in whichever order things happen.
 func ExampleCheck() {
-	world := scenario.Scenario{Parts: []string{"pvcontroller", "pvcprotection", "pvprotection"}}
+	world := scenario.Scenario{Components: []string{"pvcontroller", "pvcprotection", "pvprotection"}}
 	budget := simtest.Budget{Holds: 1, Restarts: true, Schedules: 10}
 	simtest.Check(t, world, budget, simtest.Claims(1, 2), simtest.Volumes(1, 2))
 	fmt.Println(t.Failed())

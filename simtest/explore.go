@@ -14,16 +14,16 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// SchedulesMax is how many schedules of one workload are run where the Budget does not say.
-const SchedulesMax = 500
+// schedulesMax is how many schedules of one workload are run where the Budget does not say.
+const schedulesMax = 500
 
 // Budget is how far the schedules of each workload are searched; see explore.Portfolio. The zero Budget is one hold,
 // nothing going wrong.
 type Budget struct {
-	Holds     int       // how many at once, one after the other; 0: 1
-	Restarts  bool      // parts crash, too: once each, at each of their calls
-	Faults    sim.Risks // what may go wrong besides; which of them may is drawn for each workload
-	Schedules int       // how many at most for one workload; 0: SchedulesMax
+	Holds     int            // how many at once, one after the other; 0: 1
+	Restarts  bool           // parts crash, too: once each, at each of their calls
+	Faults    sim.FaultSpecs // what may go wrong besides; which of them may is drawn for each workload
+	Schedules int            // how many at most for one workload; 0: SchedulesMax
 }
 
 // Explore is a property: whatever the workload, no schedule within the budget goes wrong. The workload is drawn first; the
@@ -34,7 +34,7 @@ type Budget struct {
 func Explore(rt *rapid.T, world scenario.Scenario, b Budget, workloads ...Workload) {
 	rt.Helper()
 	p := &property{world: world, budget: b, workloads: workloads}
-	f, err := p.hold(rt)
+	f, err := p.check(rt)
 	report(rt, f, err)
 }
 
@@ -46,16 +46,16 @@ func Explore(rt *rapid.T, world scenario.Scenario, b Budget, workloads ...Worklo
 func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workload) {
 	t.Helper()
 	p := &property{world: world, budget: b, workloads: workloads, searched: map[string]*explore.Failure{}}
-	runKept(t, &world, p.config())
+	runSaved(t, &world, p.config())
 	defer func() {
 		t.Logf("%d workloads, %d of them different, %d schedules", p.drawn, len(p.searched), p.schedules)
 		if p.failure != nil { // rapid ends with a run of the smallest one
-			keep(t, p.failure)
+			saveFailure(t, p.failure)
 		}
 	}()
 	rapid.Check(t, func(rt *rapid.T) {
-		f, err := p.hold(rt)
-		p.note(f)
+		f, err := p.check(rt)
+		p.recordFailure(f)
 		report(rt, f, err)
 	})
 }
@@ -64,7 +64,7 @@ func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workloa
 // different ones.
 func report(rt *rapid.T, f *explore.Failure, err error) {
 	if f != nil {
-		rt.Log(tale(f, ""))
+		rt.Log(failureText(f, ""))
 		err = fmt.Errorf("%w\nunder %q", f, f.Scenario.Schedule)
 	}
 	if err != nil {
@@ -87,8 +87,8 @@ type property struct {
 	schedules int                         // of all of them
 }
 
-// note remembers a failure.
-func (p *property) note(f *explore.Failure) {
+// recordFailure remembers a failure.
+func (p *property) recordFailure(f *explore.Failure) {
 	if f == nil {
 		return
 	}
@@ -97,12 +97,12 @@ func (p *property) note(f *explore.Failure) {
 
 func (p *property) config() explore.Config {
 	return explore.Config{
-		Depth: p.budget.Holds, Restarts: p.budget.Restarts, Count: cmp.Or(p.budget.Schedules, SchedulesMax), Rule: p.rule,
+		Depth: p.budget.Holds, Restarts: p.budget.Restarts, Count: cmp.Or(p.budget.Schedules, schedulesMax), Rule: p.rule,
 	}
 }
 
-// hold draws a workload, and searches its schedules.
-func (p *property) hold(rt *rapid.T) (*explore.Failure, error) {
+// check draws a workload, and searches its schedules.
+func (p *property) check(rt *rapid.T) (*explore.Failure, error) {
 	d := &Draft{world: p.world}
 	for _, w := range p.workloads {
 		w(rt, d)
@@ -140,7 +140,7 @@ func (p *property) search(ctx context.Context, s *scenario.Scenario) (*explore.F
 	r, err := explore.Search(ctx, s, cfg)
 	p.schedules += r.Schedules
 	if r.Failure != nil {
-		p.schedules += r.Failure.Shrinking
+		p.schedules += r.Failure.ShrinkRuns
 	}
 	if p.limit > 0 && errors.Is(err, context.Canceled) {
 		err = nil
@@ -149,12 +149,12 @@ func (p *property) search(ctx context.Context, s *scenario.Scenario) (*explore.F
 }
 
 // swarm draws which of the risks there are: first none, last all.
-func swarm(rt *rapid.T, risks sim.Risks) sim.Risks {
+func swarm(rt *rapid.T, risks sim.FaultSpecs) sim.FaultSpecs {
 	if len(risks) == 0 {
 		return nil
 	}
 	which := rapid.IntRange(0, 1<<len(risks)-1).Draw(rt, "faults")
-	var drawn sim.Risks
+	var drawn sim.FaultSpecs
 	for i, r := range risks {
 		if which>>i&1 == 1 {
 			drawn = append(drawn, r)

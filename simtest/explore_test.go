@@ -15,14 +15,14 @@ import (
 )
 
 // reserved is a world in which the reserver takes part; broken says how.
-func reserved(broken cluster.Between) scenario.Scenario {
+func reserved(broken cluster.Interceptors) scenario.Scenario {
 	return scenario.Scenario{
-		Parts: []string{"pvcontroller"}, Rules: []string{"I1", "I2"}, Extra: []cluster.Part{reserver}, Between: broken,
+		Components: []string{"pvcontroller"}, Rules: []string{"I1", "I2"}, Extra: []cluster.Component{reserver}, Interceptors: broken,
 	}
 }
 
 // checkReserver checks the reserver with whatever claims and volumes there are.
-func checkReserver(broken cluster.Between) func(t testing.TB) {
+func checkReserver(broken cluster.Interceptors) func(t testing.TB) {
 	return func(t testing.TB) {
 		simtest.Check(t, reserved(broken), simtest.Budget{Holds: 2, Schedules: 40}, simtest.Claims(1, 4), simtest.Volumes(1, 4))
 	}
@@ -74,7 +74,7 @@ func TestCheckFindsTheSmallestFailure(t *testing.T) {
 		if len(all[0].Schedule) != 1 || !strings.HasSuffix(schedule, late) || all[0].Violates != "I2" {
 			t.Errorf("seed %s: kept under %q as %s, want one%s as I2", seed, schedule, all[0].Violates, late)
 		}
-		if got := all[0].Under(nil, "").String(); got != smallest {
+		if got := all[0].WithSchedule(nil, "").String(); got != smallest {
 			t.Errorf("seed %s: kept\n%swant\n%s", seed, got, smallest)
 		}
 		for _, line := range strings.Split(said, "\n") {
@@ -116,7 +116,7 @@ func TestKeptFailuresRunFirst(t *testing.T) {
 		t.Errorf("with the defect: failed: %t\n%s", failed, said)
 	}
 	mustSay(t, said, "I2: a volume that passes", "the volume cache of reserver is held back", "broken: I2")
-	said, failed = listen(checkReserver(cluster.Between{}))
+	said, failed = listen(checkReserver(cluster.Interceptors{}))
 	if failed {
 		t.Errorf("without the defect it fails:\n%s", said)
 	}
@@ -134,7 +134,7 @@ func TestKeptSchedulesMayNotFit(t *testing.T) {
 	if err := os.WriteFile("testdata/explore/TestListened/old.txt", []byte(outgrown), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	said, failed := listen(checkReserver(cluster.Between{}))
+	said, failed := listen(checkReserver(cluster.Interceptors{}))
 	if failed {
 		t.Errorf("without a defect it fails:\n%s", said)
 	}
@@ -186,7 +186,7 @@ func TestExploreFailsAgainFromRapidsFile(t *testing.T) {
 
 // What is right passes, whoever does what, and whatever goes wrong beside.
 func TestCheckPassesWhatIsRight(t *testing.T) {
-	faults, err := sim.ParseRisks("conflict(0.1), refused(0.05), crash(pvcontroller, 1)")
+	faults, err := sim.ParseFaultSpecs("conflict(0.1), refused(0.05), crash(pvcontroller, 1)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestCheckPassesWhatIsRight(t *testing.T) {
 		workloads []simtest.Workload
 	}{
 		"binding with a part of the user's": {
-			scenario.Scenario{Parts: []string{"pvcontroller", "pvcprotection", "pvprotection"}, Extra: []cluster.Part{reserver}},
+			scenario.Scenario{Components: []string{"pvcontroller", "pvcprotection", "pvprotection"}, Extra: []cluster.Component{reserver}},
 			[]simtest.Workload{simtest.Claims(1, 4), simtest.Volumes(0, 4), simtest.Pods(0, 2)},
 		},
 		"the whole control plane": {

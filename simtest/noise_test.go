@@ -37,7 +37,7 @@ user other%d
 func TestNoiseDoesNotHideAFailure(t *testing.T) {
 	found := func(pairs int) *explore.Failure {
 		s := noisy(t, pairs)
-		s.Between, s.Extra = careless, []cluster.Part{reserver}
+		s.Interceptors, s.Extra = careless, []cluster.Component{reserver}
 		r, err := explore.Search(t.Context(), s, explore.Config{Strategy: explore.Holds})
 		if err != nil || r.Failure == nil {
 			t.Fatalf("with %d pairs beside: %v, %v", pairs, r, err)

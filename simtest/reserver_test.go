@@ -18,10 +18,10 @@ import (
 )
 
 // reserver is a user's program beside the control plane: it reserves a free volume for each claim that has none.
-var reserver = cluster.Part{Name: "reserver", Start: func(p cluster.Process) error {
+var reserver = cluster.Component{Name: "reserver", Start: func(p cluster.ComponentContext) error {
 	claims := p.Informers.Core().V1().PersistentVolumeClaims()
 	r := &reserving{client: p.Client, claims: claims.Lister(), volumes: p.Informers.Core().V1().PersistentVolumes().Lister()}
-	queue := sim.NewQueue[string](p.Component, sim.QueueConfig{Name: "reserver"})
+	queue := sim.NewQueue[string](p.Process, sim.QueueConfig{Name: "reserver"})
 	_, err := claims.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { queue.Add(obj.(*corev1.PersistentVolumeClaim).Name) },
 	})
@@ -75,11 +75,11 @@ func suits(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool
 }
 
 // careless breaks it: it writes a volume whatever has become of that since it was read.
-var careless = cluster.Between{Client: func(part string, client *fake.Clientset) *fake.Clientset {
+var careless = cluster.Interceptors{Client: func(part string, client *fake.Clientset) *fake.Clientset {
 	if part != reserver.Name {
 		return client
 	}
-	return client.Intercepted(fake.InterceptorFunc(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+	return client.WithInterceptor(fake.InterceptorFunc(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if v, is := r.Body.(*corev1.PersistentVolume); is && r.Verb == "update" && r.Subresource == "" {
 			v.ResourceVersion = ""
 		}

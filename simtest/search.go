@@ -11,8 +11,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// CompleteMax is how many schedules Holds and Exhaustive run at most to complete.
-const CompleteMax = 1_000_000
+// completeSchedulesMax is how many schedules Holds and Exhaustive run at most to complete.
+const completeSchedulesMax = 1_000_000
 
 // Parse reads a scenario; see scenario.Parse. An error ends the test.
 func Parse(t testing.TB, text string) *scenario.Scenario {
@@ -67,7 +67,7 @@ func Random(t testing.TB, s *scenario.Scenario, seed uint64, count int) explore.
 // complete searches a space that must be completed.
 func complete(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Report {
 	t.Helper()
-	cfg.Count = CompleteMax
+	cfg.Count = completeSchedulesMax
 	r := Search(t, s, cfg)
 	if r.Complete == "" {
 		t.Fatalf("scenario %s: not completed within %d schedules", s.Name, cfg.Count)
@@ -79,10 +79,10 @@ func complete(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Re
 // What was searched is logged.
 func Search(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Report {
 	t.Helper()
-	runKept(t, s, cfg)
+	runSaved(t, s, cfg)
 	r := search(t, s, cfg)
 	if r.Failure != nil {
-		t.Fatalf("scenario %s: %s", s.Name, tale(r.Failure, keep(t, r.Failure)))
+		t.Fatalf("scenario %s: %s", s.Name, failureText(r.Failure, saveFailure(t, r.Failure)))
 	}
 	said := r.Complete
 	if said == "" {
@@ -111,14 +111,14 @@ func Replay(t testing.TB, s *scenario.Scenario, schedule string) *scenario.Resul
 		if err != nil {
 			t.Fatal(err)
 		}
-		s = s.Under(parsed, s.Violates)
+		s = s.WithSchedule(parsed, s.Violates)
 	}
 	r, f := replay(t, s)
 	if f != nil {
-		t.Fatalf("scenario %s: %s", s.Name, tale(f, ""))
+		t.Fatalf("scenario %s: %s", s.Name, failureText(f, ""))
 	}
-	if r.Misfit != "" {
-		t.Fatalf("scenario %s: the schedule does not fit: %s", s.Name, r.Misfit)
+	if r.Mismatch != "" {
+		t.Fatalf("scenario %s: the schedule does not fit: %s", s.Name, r.Mismatch)
 	}
 	return r
 }
@@ -133,5 +133,5 @@ func replay(t testing.TB, s *scenario.Scenario) (*scenario.Result, *explore.Fail
 	if r.Failure == nil {
 		return r, nil
 	}
-	return r, &explore.Failure{Scenario: s.Under(s.Schedule, scenario.Rule(r.Failure)), Result: r}
+	return r, &explore.Failure{Scenario: s.WithSchedule(s.Schedule, scenario.RuleID(r.Failure)), Result: r}
 }

@@ -33,10 +33,10 @@ var searches = map[string]struct {
 	},
 }
 
-func twoClaims(t testing.TB, broken cluster.Between) *scenario.Scenario {
+func twoClaims(t testing.TB, broken cluster.Interceptors) *scenario.Scenario {
 	t.Helper()
 	s := simtest.Parse(t, smallest)
-	s.Extra, s.Between = []cluster.Part{reserver}, broken
+	s.Extra, s.Interceptors = []cluster.Component{reserver}, broken
 	return s
 }
 
@@ -44,7 +44,7 @@ func twoClaims(t testing.TB, broken cluster.Between) *scenario.Scenario {
 func TestSearchesSayWhatTheyHaveSearched(t *testing.T) {
 	for name, search := range searches {
 		said, failed := listen(func(t testing.TB) {
-			if r := search.run(t, twoClaims(t, cluster.Between{})); r.Failure != nil || r.Schedules == 0 {
+			if r := search.run(t, twoClaims(t, cluster.Interceptors{})); r.Failure != nil || r.Schedules == 0 {
 				t.Errorf("%+v", r)
 			}
 		})
@@ -88,16 +88,16 @@ func TestReplay(t *testing.T) {
 	}
 	schedule := r.Failure.Scenario.Schedule.String()
 	for name, tt := range map[string]struct {
-		broken   cluster.Between
+		broken   cluster.Interceptors
 		schedule string
 		fails    string // "": it passes
 	}{
 		"the failure":                {careless, schedule, "I2: a volume that passes"},
-		"the failure without defect": {cluster.Between{}, schedule, ""},
+		"the failure without defect": {cluster.Interceptors{}, schedule, ""},
 		"the ordinary course":        {careless, "", ""},
 		"a schedule that is none":    {careless, "16 jump: a", "deviation"},
 		"a schedule that does not fit": {
-			cluster.Between{}, "16 hold: reserver/cache nodes", "does not fit: 16 hold: reserver/cache nodes: it is the turn of",
+			cluster.Interceptors{}, "16 hold: reserver/cache nodes", "does not fit: 16 hold: reserver/cache nodes: it is the turn of",
 		},
 	} {
 		said, failed := listen(func(t testing.TB) { simtest.Replay(t, twoClaims(t, tt.broken), tt.schedule) })

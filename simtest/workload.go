@@ -17,7 +17,7 @@ var (
 	sizes = []string{"1Gi", "2Gi"}
 	// numbers are of the object that another one names; 0: it names none.
 	numbers = []int{0, 0, 0, 0, 1, 2}
-	lives   = []life{stays, stays, goes, again}
+	lives   = []lifecycle{stays, stays, goes, again}
 )
 
 // Claims draws low to high claims c1, c2, …: how large, of which class, with which access mode, and whether for one volume.
@@ -46,7 +46,7 @@ func Claims(low, high int) Workload {
 // The admin of each creates it, and may delete it, though not in a world without pvprotection.
 func Volumes(low, high int) Workload {
 	return func(rt *rapid.T, d *Draft) {
-		lives := []life{stays, stays, goes}
+		lives := []lifecycle{stays, stays, goes}
 		if !d.Has("pvprotection") {
 			lives = lives[:1]
 		}
@@ -68,7 +68,7 @@ func Volumes(low, high int) Workload {
 func Classes(low, high int) Workload {
 	return func(rt *rapid.T, d *Draft) {
 		d.classes = append(d.classes, rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) class {
-			return class{Life: rapid.SampledFrom([]life{stays, stays, goes}).Draw(rt, "life")}
+			return class{Life: rapid.SampledFrom([]lifecycle{stays, stays, goes}).Draw(rt, "life")}
 		}), low, high).Draw(rt, "classes")...)
 	}
 }

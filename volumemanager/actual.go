@@ -40,12 +40,12 @@ type actualVolume struct {
 	mountPath  string // where the device is mounted, or prepared, or may be
 	label      string // with which SELinux label it is mounted, if it is
 
-	growth              growth // how large it is here, and what became of making it larger
-	attaching           bool   // the kubelet attaches it, or detaches it, or has tried to: it may be attached, or not
-	reconstructed       bool   // found on the disk, and not known yet to be attached
-	deviceReconstructed bool   // found on the disk, and not mounted for the node since
+	nodeSize            nodeSize // how large it is here, and what became of making it larger
+	attaching           bool     // the kubelet attaches it, or detaches it, or has tried to: it may be attached, or not
+	reconstructed       bool     // found on the disk, and not known yet to be attached
+	deviceReconstructed bool     // found on the disk, and not mounted for the node since
 	pods                map[types.UID]*actualMount
-	turn                types.UID // the pod it was last being mounted for; one that fails must not keep the others waiting
+	lastPod             types.UID // the pod it was last being mounted for; one that fails must not keep the others waiting
 }
 
 // actualMount is a volume mounted for a pod.
@@ -71,7 +71,7 @@ func (a *actualState) add(v *desiredVolume, devicePath string) *actualVolume {
 	}
 	volume.spec = v.anySpec()
 	volume.attachable, volume.devicePath, volume.reconstructed = v.attachable, devicePath, false
-	volume.growth.told(v)
+	volume.nodeSize.observe(v)
 	return volume
 }
 
@@ -132,12 +132,12 @@ func (v *actualVolume) mountState(pod types.UID) mountState {
 	return notMounted
 }
 
-// after is the state that a mount in a state is in when an operation on it has ended in err: an uncertain error leaves
+// stateAfter is the state that a mount in a state is in when an operation on it has ended in err: an uncertain error leaves
 // it uncertain, a transient one as it was, a final one means it is not mounted. One that was found on the disk may be in
 // use, whatever the error.
 //
 // Upstream: pkg/volume/util/operationexecutor markDeviceErrorState, markVolumeErrorState (v1.36).
-func after(before mountState, reconstructed bool, err error) mountState {
+func stateAfter(before mountState, reconstructed bool, err error) mountState {
 	if err == nil || before == mounted {
 		return mounted
 	}

@@ -156,13 +156,13 @@ func (w *coming) mustEnd() {
 // after that, still does not.
 type controller struct {
 	w         *coming
-	component *sim.Component
+	component *sim.Process
 	client    kubernetes.Interface
 	dirty     bool
 }
 
 func newController(w *coming) *controller {
-	c := w.host.Component("attachdetach")
+	c := w.host.Process("attachdetach")
 	k := &controller{w: w, component: c, client: w.server.Client(c)}
 	c.Worker("sync", func() bool { return k.dirty }, k.sync)
 	w.server.OnCommit(func(fake.Commit) { k.look() })

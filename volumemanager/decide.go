@@ -19,7 +19,7 @@ const (
 	awaitReport                  // in volumesInUse, which the kubelet will patch
 	awaitAttached                // in volumesAttached, as the attach/detach controller reports it
 	attach                       // to this node: the kubelet does so itself
-	noteAttached                 // it is attached: note it
+	markAttached                 // it is attached: note it
 	mount                        // for a pod, or map it
 	remount                      // set it up again, for a pod that has it
 	expand                       // grow it, where a pod has it
@@ -42,24 +42,24 @@ type step struct {
 	pod     types.UID
 }
 
-// standing is what else than the two states decides about a volume.
-type standing struct {
-	attached  bool                 // the Node lists the volume as attached, and is current
-	ready     bool                 // what was here before the kubelet began may be taken away; see ready.go
-	byKubelet bool                 // the kubelet attaches and detaches, not the controller
-	held      func(types.UID) bool // of this pod it is not known yet what it needs
+// situation is what else than the two states decides about a volume.
+type situation struct {
+	attached   bool                 // the Node lists the volume as attached, and is current
+	ready      bool                 // what was here before the kubelet began may be taken away; see ready.go
+	byKubelet  bool                 // the kubelet attaches and detaches, not the controller
+	incomplete func(types.UID) bool // of this pod it is not known yet what it needs
 }
 
 // decide tells what is to be done about a volume: every unmount that is due, and then at most one other thing. wanted
 // and actual may be nil.
 //
 // Upstream: pkg/kubelet/volumemanager/reconciler reconcile, for one volume (v1.36).
-func decide(wanted *desiredVolume, actual *actualVolume, is standing) []step {
+func decide(wanted *desiredVolume, actual *actualVolume, is situation) []step {
 	var steps []step
 	relabel := actual.mislabelled(wanted)
 	if actual != nil && is.ready {
 		for pod := range actual.pods {
-			if (wanted == nil || !wanted.wantedBy(pod) || relabel) && !is.held(pod) {
+			if (wanted == nil || !wanted.wantedBy(pod) || relabel) && !is.incomplete(pod) {
 				steps = append(steps, step{unmount, pod})
 			}
 		}
@@ -83,11 +83,11 @@ func decide(wanted *desiredVolume, actual *actualVolume, is standing) []step {
 	}
 }
 
-func decideWanted(wanted *desiredVolume, actual *actualVolume, is standing) step {
+func decideWanted(wanted *desiredVolume, actual *actualVolume, is situation) step {
 	switch {
 	case actual != nil && !actual.reconstructed && !actual.attaching:
 	case !wanted.attachable, !is.byKubelet && wanted.reported && is.attached:
-		return step{verdict: noteAttached}
+		return step{verdict: markAttached}
 	case is.byKubelet:
 		return step{verdict: attach}
 	case !wanted.reported:
@@ -95,13 +95,13 @@ func decideWanted(wanted *desiredVolume, actual *actualVolume, is standing) step
 	default:
 		return step{verdict: awaitAttached}
 	}
-	for _, pod := range wanted.podsAfter(actual.turn) {
+	for _, pod := range wanted.podsAfter(actual.lastPod) {
 		switch m := actual.pods[pod]; {
 		case m == nil || m.state != mounted:
 			return step{mount, pod}
 		case m.remount:
 			return step{remount, pod}
-		case wanted.outgrows(actual) && !wanted.pods[pod].spec.ReadOnly:
+		case wanted.needsExpansion(actual) && !wanted.pods[pod].spec.ReadOnly:
 			return step{expand, pod}
 		}
 	}
@@ -137,9 +137,9 @@ func (v *desiredVolume) wantedBy(pod types.UID) bool {
 	return ok
 }
 
-// standing is how things are with a volume, now.
-func (m *Manager) standing(name corev1.UniqueVolumeName) standing {
-	return standing{
-		attached: m.attached(name), ready: m.ready, byKubelet: m.cfg.AttachesItself, held: m.desired.held,
+// situationOf is how things are with a volume, now.
+func (m *Manager) situationOf(name corev1.UniqueVolumeName) situation {
+	return situation{
+		attached: m.attached(name), ready: m.ready, byKubelet: m.cfg.SelfAttach, incomplete: m.desired.isIncomplete,
 	}
 }

@@ -44,22 +44,22 @@ func TestDecide(t *testing.T) {
 	held := func(uids ...types.UID) func(types.UID) bool {
 		return func(uid types.UID) bool { return slices.Contains(uids, uid) }
 	}
-	is := standing{attached: true, ready: true, held: held()}
-	notAttached := standing{ready: true, held: held()}
-	begins := standing{attached: true, held: held()}
-	holds := standing{attached: true, ready: true, held: held("b")}
-	byKubelet := standing{ready: true, byKubelet: true, held: held()}
+	is := situation{attached: true, ready: true, incomplete: held()}
+	notAttached := situation{ready: true, incomplete: held()}
+	begins := situation{attached: true, incomplete: held()}
+	holds := situation{attached: true, ready: true, incomplete: held("b")}
+	byKubelet := situation{ready: true, byKubelet: true, incomplete: held()}
 	tests := []struct {
 		name   string
 		wanted *desiredVolume
 		actual *actualVolume
-		is     standing
+		is     situation
 		want   []step
 	}{
 		{"not reported in use yet", wantedBy(false, "a"), nil, is, []step{{verdict: awaitReport}}},
 		{"reported, not attached", wantedBy(true, "a"), nil, notAttached, []step{{verdict: awaitAttached}}},
-		{"reported and attached", wantedBy(true, "a"), nil, is, []step{{verdict: noteAttached}}},
-		{"needs no attaching", detached, nil, notAttached, []step{{verdict: noteAttached}}},
+		{"reported and attached", wantedBy(true, "a"), nil, is, []step{{verdict: markAttached}}},
+		{"needs no attaching", detached, nil, notAttached, []step{{verdict: markAttached}}},
 		{"attached", wantedBy(true, "a"), actual(notMounted, nil), is, []step{{mount, "a"}}},
 		{"mounted", wantedBy(true, "a"), actual(mounted, mounts{"a": mounted}), is, []step{{verdict: nothing}}},
 		{"uncertain is mounted again", wantedBy(true, "a"), actual(mounted, mounts{"a": mountUncertain}), is, []step{{mount, "a"}}},
@@ -84,7 +84,7 @@ func TestDecide(t *testing.T) {
 		{"device found on the disk, pods not known yet", nil, found(nil), begins, []step{{verdict: hold}}},
 		{"device found on the disk, wanted by nobody", nil, found(nil), is, []step{{verdict: unmountDevice}}},
 		{"found on the disk and wanted, not reported", wantedBy(false, "a"), found(mounts{"a": mountUncertain}), is, []step{{verdict: awaitReport}}},
-		{"found on the disk and wanted, attached", wantedBy(true, "a"), found(mounts{"a": mountUncertain}), is, []step{{verdict: noteAttached}}},
+		{"found on the disk and wanted, attached", wantedBy(true, "a"), found(mounts{"a": mountUncertain}), is, []step{{verdict: markAttached}}},
 		{
 			"found on the disk and wanted, not attached", wantedBy(true, "a"), found(mounts{"a": mountUncertain}), notAttached,
 			[]step{{verdict: awaitAttached}},
@@ -92,7 +92,7 @@ func TestDecide(t *testing.T) {
 
 		{"the kubelet attaches", wantedBy(false, "a"), nil, byKubelet, []step{{verdict: attach}}},
 		{"the kubelet attached, and mounts", wantedBy(false, "a"), actual(notMounted, nil), byKubelet, []step{{mount, "a"}}},
-		{"the kubelet attaches nothing that needs none", detached, nil, byKubelet, []step{{verdict: noteAttached}}},
+		{"the kubelet attaches nothing that needs none", detached, nil, byKubelet, []step{{verdict: markAttached}}},
 		{"the kubelet detaches", nil, ours, byKubelet, []step{{verdict: detach}}},
 		{"the kubelet has nothing to detach", nil, actual(notMounted, nil), byKubelet, []step{{verdict: forget}}},
 	}
@@ -128,7 +128,7 @@ func TestStateAfterAnError(t *testing.T) {
 		{mountUncertain, true, classed(plugins.Transient), mountUncertain},
 	}
 	for _, tt := range tests {
-		if got := after(tt.before, tt.found, tt.err); got != tt.want {
+		if got := stateAfter(tt.before, tt.found, tt.err); got != tt.want {
 			t.Errorf("after(%v, %v, %v) = %v, want %v", tt.before, tt.found, tt.err, got, tt.want)
 		}
 	}
@@ -193,7 +193,7 @@ func TestTaken(t *testing.T) {
 		for _, pod := range tt.pods {
 			v.pods[pod] = &actualMount{state: mountUncertain}
 		}
-		if err := v.taken("a", tt.spec); (err != nil) != tt.want {
+		if err := v.checkOnePod("a", tt.spec); (err != nil) != tt.want {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
@@ -206,16 +206,16 @@ func TestWhatIsInUseIsToldOfEachForItself(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}, Spec: corev1.PodSpec{
 		SecurityContext: &corev1.PodSecurityContext{FSGroup: &group, FSGroupChangePolicy: &policy},
 	}}
-	use := func(remount, reconstructed bool) plugins.Use {
-		return plugins.Use{
+	use := func(remount, reconstructed bool) plugins.MountOptions {
+		return plugins.MountOptions{
 			DevicePath: "/dev/a", FSGroup: &group, FSGroupChangePolicy: &policy, Remount: remount, Reconstructed: reconstructed,
 		}
 	}
 	for name, tt := range map[string]struct {
 		device     bool         // it was found on the disk
 		pod        *actualMount // nil: none
-		wantDevice plugins.Use
-		wantPod    plugins.Use
+		wantDevice plugins.MountOptions
+		wantPod    plugins.MountOptions
 	}{
 		"nothing was there":             {false, nil, use(false, false), use(false, false)},
 		"the device was, the pod's not": {true, nil, use(false, true), use(false, false)},
@@ -228,10 +228,10 @@ func TestWhatIsInUseIsToldOfEachForItself(t *testing.T) {
 			v.pods["a"] = tt.pod
 		}
 		m, want := &Manager{}, desiredMount{pod: pod}
-		if diff := cmp.Diff(tt.wantDevice, m.deviceUseOf(want, v)); diff != "" {
+		if diff := cmp.Diff(tt.wantDevice, m.deviceMountOptions(want, v)); diff != "" {
 			t.Errorf("%s: the device's (-want +got):\n%s", name, diff)
 		}
-		if diff := cmp.Diff(tt.wantPod, m.useOf(want, v)); diff != "" {
+		if diff := cmp.Diff(tt.wantPod, m.mountOptions(want, v)); diff != "" {
 			t.Errorf("%s: the pod's (-want +got):\n%s", name, diff)
 		}
 	}

@@ -24,22 +24,22 @@ type desiredState struct {
 
 	claimants map[types.NamespacedName][]types.UID // the pods that have a volume of a claim; one may be there twice
 
-	unlooked int // pods of which nobody has tried yet to find out what they need
+	unpopulated int // pods of which nobody has tried yet to find out what they need
 }
 
 // desiredPod is a pod whose containers are to run here.
 type desiredPod struct {
-	pod     *corev1.Pod
-	wanted  sets.Set[string]                   // the volumes, by their name in the pod, that containers use
-	mounts  sets.Set[string]                   // those of them that containers mount
-	devices sets.Set[string]                   // those of them that containers use as devices
-	volumes map[string]corev1.UniqueVolumeName // those of them that were found, by their name in the pod
-	stale   sets.Set[string]                   // those of them that may have changed since
-	errors  map[string]string                  // why some could not be processed
-	looked  bool                               // somebody has tried to find out what they are
-	telling telling                            // what was told of errors; see wait.go
+	pod        *corev1.Pod
+	wanted     sets.Set[string]                   // the volumes, by their name in the pod, that containers use
+	mounts     sets.Set[string]                   // those of them that containers mount
+	devices    sets.Set[string]                   // those of them that containers use as devices
+	volumes    map[string]corev1.UniqueVolumeName // those of them that were found, by their name in the pod
+	stale      sets.Set[string]                   // those of them that may have changed since
+	errors     map[string]string                  // why some could not be processed
+	populated  bool                               // somebody has tried to find out what they are
+	waitReport waitReport                         // what was told of errors; see wait.go
 
-	waitsSince time.Time // since when for a volume that may not find a place; it is looked at when that is long. Zero: for none
+	waitingSince time.Time // since when for a volume that may not find a place; it is looked at when that is long. Zero: for none
 }
 
 // desiredVolume is a volume some pods of this node need.
@@ -49,7 +49,7 @@ type desiredVolume struct {
 	attachable      bool
 	deviceMountable bool
 	block           bool // it is used as a device
-	labelled        labelled
+	labelled        selinuxLabels
 	pods            map[types.UID]desiredMount
 	size            resource.Quantity // that its claims are to have; zero: none that may grow is known
 	claimSize       resource.Quantity // that the claim said it has
@@ -86,10 +86,10 @@ func (d *desiredState) addPod(pod *corev1.Pod) bool {
 		d.claimants[claim] = append(d.claimants[claim], pod.UID)
 	})
 	if len(p.wanted) > 0 {
-		d.unlooked++
+		d.unpopulated++
 		return true
 	}
-	p.looked = true
+	p.populated = true
 	return false
 }
 
@@ -128,7 +128,7 @@ func (d *desiredState) removePod(uid types.UID) []corev1.UniqueVolumeName {
 			delete(d.claimants, claim)
 		}
 	})
-	d.looked(p)
+	d.markPopulated(p)
 	names := slices.Compact(slices.Sorted(maps.Values(p.volumes))) // two volumes of a pod may be the same
 	for _, name := range names {
 		v := d.volumes[name]
@@ -171,15 +171,15 @@ func (d *desiredState) addVolume(p *desiredPod, outerName string, found resolved
 		}
 	}
 	v.pods[p.pod.UID] = desiredMount{pod: p.pod, spec: spec, outerName: outerName}
-	v.claimed(found)
+	v.updateSizes(found)
 	p.volumes[outerName] = name
 	return name, nil
 }
 
-// claimed notes how large the volume is, and how large its claim says it is. A pod that only reads grows nothing.
+// updateSizes notes how large the volume is, and how large its claim says it is. A pod that only reads grows nothing.
 //
 // Upstream: pkg/kubelet/volumemanager/populator checkVolumeFSResize (v1.36).
-func (v *desiredVolume) claimed(found resolved) {
+func (v *desiredVolume) updateSizes(found resolved) {
 	if found.claim == nil || found.spec.Inline {
 		return
 	}

@@ -23,17 +23,17 @@ const linksMax = 40
 //
 // Upstream: pkg/volume/util MapBlockVolume (v1.36).
 func (m *Manager) mapDevice(at podDevice, device string) error {
-	err := m.onDisk("BindDevice", at.volume, func() error { return bindDevice(m.cfg.FS, device, at.node()) })
+	err := m.diskCall("BindDevice", at.volume, func() error { return bindDevice(m.cfg.FS, device, at.node()) })
 	if err != nil {
 		return fmt.Errorf("blkUtil.MapDevice failed. devicePath: %s, globalMapPath:%s, podUID: %s, bindMount: %v: %w",
 			device, at.global, at.pod, true, err)
 	}
-	err = m.onDisk("LinkDevice", at.volume, func() error { return linkDevice(m.cfg.FS, device, at.linkPath()) })
+	err = m.diskCall("LinkDevice", at.volume, func() error { return linkDevice(m.cfg.FS, device, at.linkPath()) })
 	if err != nil {
 		return fmt.Errorf("blkUtil.MapDevice failed. devicePath: %s, podVolumeMapPath:%s, volumeMapName: %s, bindMount: %v: %w",
 			device, at.dir, at.link, false, err)
 	}
-	err = m.onDisk("LockDevice", at.volume, func() error {
+	err = m.diskCall("LockDevice", at.volume, func() error {
 		_, err := m.cfg.FS.LockDevice(at.node())
 		return err
 	})
@@ -47,16 +47,16 @@ func (m *Manager) mapDevice(at podDevice, device string) error {
 //
 // Upstream: pkg/volume/util UnmapBlockVolume (v1.36).
 func (m *Manager) unmapDevice(at podDevice) error {
-	err := m.onDisk("UnlockDevice", at.volume, func() error { return m.cfg.FS.UnlockDevice(at.node()) })
+	err := m.diskCall("UnlockDevice", at.volume, func() error { return m.cfg.FS.UnlockDevice(at.node()) })
 	if err != nil {
 		return fmt.Errorf("blkUtil.DetachFileDevice failed. globalUnmapPath:%s, podUID: %s: %w", at.global, at.pod, err)
 	}
-	err = m.onDisk("UnlinkDevice", at.volume, func() error { return unlinkDevice(m.cfg.FS, at.linkPath()) })
+	err = m.diskCall("UnlinkDevice", at.volume, func() error { return unlinkDevice(m.cfg.FS, at.linkPath()) })
 	if err != nil {
 		return fmt.Errorf("blkUtil.DetachFileDevice failed. podDeviceUnmapPath:%s, volumeMapName: %s, bindMount: %v: %w",
 			at.dir, at.link, false, err)
 	}
-	err = m.onDisk("UnbindDevice", at.volume, func() error { return unbindDevice(m.cfg.FS, at.node()) })
+	err = m.diskCall("UnbindDevice", at.volume, func() error { return unbindDevice(m.cfg.FS, at.node()) })
 	if err != nil {
 		return fmt.Errorf("blkUtil.DetachFileDevice failed. globalUnmapPath:%s, podUID: %s, bindMount: %v: %w",
 			at.global, at.pod, true, err)
@@ -64,14 +64,14 @@ func (m *Manager) unmapDevice(at podDevice) error {
 	return nil
 }
 
-// onDisk does something on the node's disk that may take its time.
-func (m *Manager) onDisk(verb string, volume corev1.UniqueVolumeName, do func() error) error {
+// diskCall does something on the node's disk that may take its time.
+func (m *Manager) diskCall(verb string, volume corev1.UniqueVolumeName, do func() error) error {
 	action := trace.Action{Kind: trace.KindDriver, Verb: verb, Object: string(volume)}
-	return m.cfg.Component.Call(action, func() trace.Outcome { return trace.Outcome{Err: do()} }).Err
+	return m.cfg.Process.Call(action, func() trace.Outcome { return trace.Outcome{Err: do()} }).Err
 }
 
-// noteDevice makes the file on which the node of a device is going to be bound.
-func noteDevice(disk nodefs.FS, file string) error {
+// createDeviceFile makes the file on which the node of a device is going to be bound.
+func createDeviceFile(disk nodefs.FS, file string) error {
 	switch _, err := disk.Stat(file); {
 	case err == nil:
 		return nil

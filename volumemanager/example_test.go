@@ -28,7 +28,7 @@ func (drawer) MountPath(name string, pod types.UID) string {
 	return "/pods/" + string(pod) + "/" + name
 }
 
-func (d drawer) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.Use) error {
+func (d drawer) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.MountOptions) error {
 	fmt.Println("mount", d.MountPath(spec.Name(), pod.UID))
 	return nil
 }
@@ -43,13 +43,13 @@ func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	component := host.Component("kubelet")
+	component := host.Process("kubelet")
 	client := server.Client(component)
 	var manager plugins.Manager
 	registered := manager.Register(drawer{})
 	volumes := volumemanager.New(volumemanager.Config{
-		Component: component, Client: client, NodeName: "node-1", Plugins: &manager,
-		Recorder:      events.New(events.Config{Component: component, Client: client, Source: "kubelet", Host: "node-1"}),
+		Process: component, Client: client, NodeName: "node-1", Plugins: &manager,
+		Recorder:      events.New(events.Config{Process: component, Client: client, Source: "kubelet", Host: "node-1"}),
 		PodChanged:    func(types.UID) {}, // here a kubelet looks whether containers can start, or the pod can go
 		ReportChanged: func() {},          // here it writes VolumesInUse to the Node, which volumes that are attached wait for
 	})
@@ -58,7 +58,7 @@ func Example() {
 	pod.Namespace, pod.UID = "default", "1"
 	pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	volumes.AddPod(pod)
-	if err := errors.Join(registered, volumes.PodsKnown(), host.Run()); err != nil {
+	if err := errors.Join(registered, volumes.MarkAllPodsAdded(), host.Run()); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("containers can start:", volumes.Mounted(pod.UID))

@@ -21,35 +21,35 @@ import (
 // Upstream: pkg/volume/util/types NodeExpansionNotRequired (v1.36).
 const notRequiredAnnotation = "volume.kubernetes.io/node-expansion-not-required"
 
-// growth is how large a volume is on this node, and what became of making it larger.
+// nodeSize is how large a volume is on this node, and what became of making it larger.
 //
 // Upstream: pkg/kubelet/volumemanager/cache ActualStateOfWorld: persistentVolumeSize, volumeInUseErrorForExpansion,
 // volumesWithFinalExpansionErrors (v1.36).
-type growth struct {
-	size  resource.Quantity // as its claim said first, or as it was grown to; zero: not known
-	inUse bool              // the driver does not grow it while it is in use
-	final bool              // the last attempt failed for good
-	held  bool              // it is nobody's turn here, until the claim says something new
+type nodeSize struct {
+	size    resource.Quantity // as its claim said first, or as it was grown to; zero: not known
+	inUse   bool              // the driver does not grow it while it is in use
+	final   bool              // the last attempt failed for good
+	settled bool              // it is nobody's turn here, until the claim says something new
 }
 
-// told notes what is known from the API server. A size that is known already is better known here.
+// observe notes what is known from the API server. A size that is known already is better known here.
 //
 // Upstream: pkg/kubelet/volumemanager/cache ActualStateOfWorld.InitializeClaimSize (v1.36).
-func (g *growth) told(v *desiredVolume) {
-	g.held = false
+func (g *nodeSize) observe(v *desiredVolume) {
+	g.settled = false
 	if g.size.IsZero() {
 		g.size = v.claimSize
 	}
 }
 
-// outgrows tells whether the volume is to be larger than it is here, and can be made so.
+// needsExpansion tells whether the volume is to be larger than it is here, and can be made so.
 //
 // Differs: upstream asks the API server again every 100 ms as long as the claim does not say that it is the node's turn.
 //
 // Upstream: pkg/kubelet/volumemanager/cache ActualStateOfWorld.volumeNeedsExpansion (v1.36).
-func (v *desiredVolume) outgrows(actual *actualVolume) bool {
-	g := &actual.growth
-	if g.inUse || g.held || g.size.IsZero() || v.size.IsZero() || v.size.Cmp(g.size) <= 0 {
+func (v *desiredVolume) needsExpansion(actual *actualVolume) bool {
+	g := &actual.nodeSize
+	if g.inUse || g.settled || g.size.IsZero() || v.size.IsZero() || v.size.Cmp(g.size) <= 0 {
 		return false
 	}
 	return actual.caps.NodeExpander != nil && actual.caps.NodeExpander.RequiresFSResize()
@@ -76,13 +76,13 @@ func (m *Manager) expandOperation(name corev1.UniqueVolumeName, pod types.UID) e
 // expand grows a volume while a pod uses it.
 func (m *Manager) expand(ctx context.Context, name corev1.UniqueVolumeName, pod types.UID) error {
 	wanted, actual := m.desired.volumes[name], m.actual.volumes[name]
-	if wanted == nil || actual == nil || !wanted.wantedBy(pod) || actual.mountState(pod) != mounted || !wanted.outgrows(actual) {
+	if wanted == nil || actual == nil || !wanted.wantedBy(pod) || actual.mountState(pod) != mounted || !wanted.needsExpansion(actual) {
 		return nil
 	}
-	actual.turn = pod
+	actual.lastPod = pod
 	want := wanted.pods[pod]
 	a := &expansion{m: m, actual: actual, want: want}
-	a.growth.NewSize, a.growth.OldSize = wanted.size, actual.growth.size
+	a.options.NewSize, a.options.OldSize = wanted.size, actual.nodeSize.size
 	done := false
 	err := a.prepare(ctx)
 	if err == nil {
@@ -91,7 +91,7 @@ func (m *Manager) expand(ctx context.Context, name corev1.UniqueVolumeName, pod 
 	if err != nil {
 		return fmt.Errorf("NodeExpandVolume.NodeExpandVolume failed for volume %q : %w", want.spec.Name(), err)
 	}
-	a.ended(done)
+	a.finishAttempt(done)
 	return nil
 }
 
@@ -115,8 +115,8 @@ func (m *Manager) expandAtMount(ctx context.Context, actual *actualVolume, want 
 	if err := a.prepare(ctx); err != nil {
 		return err
 	}
-	a.growth.NewSize, a.growth.OldSize = capacity, resize.Capacity(a.claim)
-	if a.growth.OldSize.Cmp(capacity) >= 0 {
+	a.options.NewSize, a.options.OldSize = capacity, resize.Capacity(a.claim)
+	if a.options.OldSize.Cmp(capacity) >= 0 {
 		return nil
 	}
 	if want.spec.ReadOnly {
@@ -127,7 +127,7 @@ func (m *Manager) expandAtMount(ctx context.Context, actual *actualVolume, want 
 	}
 	done, err := a.run(ctx)
 	if err == nil {
-		a.ended(done)
+		a.finishAttempt(done)
 	}
 	return err
 }
@@ -136,11 +136,11 @@ func (m *Manager) expandAtMount(ctx context.Context, actual *actualVolume, want 
 //
 // Upstream: pkg/volume/util/operationexecutor NodeExpander (v1.36).
 type expansion struct {
-	m      *Manager
-	actual *actualVolume
-	want   desiredMount
-	claim  *corev1.PersistentVolumeClaim // as last read or written
-	growth plugins.Growth
+	m       *Manager
+	actual  *actualVolume
+	want    desiredMount
+	claim   *corev1.PersistentVolumeClaim // as last read or written
+	options plugins.ExpandOptions
 }
 
 // prepare reads the claim.
@@ -151,19 +151,19 @@ func (a *expansion) prepare(ctx context.Context) error {
 		return fmt.Errorf("mountVolume.NodeExpandVolume get PVC failed : %w", err)
 	}
 	a.claim = claim
-	a.growth.Spec, a.growth.Pod, a.growth.DevicePath = a.want.spec, a.want.pod.UID, a.actual.devicePath
+	a.options.Spec, a.options.Pod, a.options.DevicePath = a.want.spec, a.want.pod.UID, a.actual.devicePath
 	return nil
 }
 
-// ended notes what came of an attempt that did not fail. Nothing is left to do here before the claim says something new, unless
+// finishAttempt notes what came of an attempt that did not fail. Nothing is left to do here before the claim says something new, unless
 // it has already.
-func (a *expansion) ended(done bool) {
-	g := &a.actual.growth
+func (a *expansion) finishAttempt(done bool) {
+	g := &a.actual.nodeSize
 	if done {
-		g.size, g.final = a.growth.NewSize, false
+		g.size, g.final = a.options.NewSize, false
 	}
 	if wanted := a.m.desired.volumes[a.actual.name]; wanted != nil {
-		g.held = wanted.claimSeen <= revision(a.claim) && wanted.size.Cmp(g.size) > 0
+		g.settled = wanted.claimSeen <= revision(a.claim) && wanted.size.Cmp(g.size) > 0
 	}
 }
 
@@ -174,29 +174,29 @@ func (a *expansion) run(ctx context.Context) (done bool, err error) {
 		return a.runOld(ctx)
 	}
 	if allocated := resize.Allocated(a.claim); !allocated.IsZero() {
-		a.growth.NewSize = allocated
+		a.options.NewSize = allocated
 	}
 	status := resize.Status(a.claim)
-	there := status == "" && a.claimHas(a.growth.NewSize)
-	everywhere := there && a.everywhere()
+	there := status == "" && a.claimHas(a.options.NewSize)
+	everywhere := there && a.everyNodeExpands()
 	if !everywhere && status != corev1.PersistentVolumeClaimNodeResizePending && status != corev1.PersistentVolumeClaimNodeResizeInProgress {
 		return there, nil
 	}
-	failsForGood := a.actual.growth.final && a.askedForAnother()
+	failsForGood := a.actual.nodeSize.final && a.requestChanged()
 	if !there {
 		progress := resize.WithStatus(a.claim, corev1.PersistentVolumeClaimNodeResizeInProgress)
 		if a.claim, err = resize.Patch(ctx, a.m.cfg.Client, a.claim, progress, false); err != nil {
 			return false, err
 		}
 	}
-	switch err := a.actual.caps.NodeExpander.NodeExpand(ctx, a.growth); {
+	switch err := a.actual.caps.NodeExpander.NodeExpand(ctx, a.options); {
 	case err == nil:
 	case errors.Is(err, plugins.ErrUnsupported) && there:
 		return true, nil
 	default:
-		return false, a.failed(ctx, err, failsForGood)
+		return false, a.recordFailure(ctx, err, failsForGood)
 	}
-	a.tellGrown()
+	a.recordGrown()
 	if there {
 		return true, nil
 	}
@@ -207,18 +207,18 @@ func (a *expansion) run(ctx context.Context) (done bool, err error) {
 //
 // Upstream: pkg/volume/util/operationexecutor legacyCallNodeExpandOnPlugin (v1.36).
 func (a *expansion) runOld(ctx context.Context) (done bool, err error) {
-	switch err := a.actual.caps.NodeExpander.NodeExpand(ctx, a.growth); {
+	switch err := a.actual.caps.NodeExpander.NodeExpand(ctx, a.options); {
 	case err == nil:
 	case errors.Is(err, plugins.ErrUnsupported):
 		return true, nil
 	case errors.Is(err, plugins.ErrExpandInUse):
-		a.actual.growth.inUse = true
+		a.actual.nodeSize.inUse = true
 		return true, nil
 	default:
 		return false, err
 	}
-	a.tellGrown()
-	if a.claimHas(a.growth.NewSize) {
+	a.recordGrown()
+	if a.claimHas(a.options.NewSize) {
 		return true, nil
 	}
 	return true, a.finish(ctx)
@@ -229,44 +229,44 @@ func (a *expansion) claimHas(size resource.Quantity) bool {
 	return has.Cmp(size) >= 0
 }
 
-// everywhere tells whether each node that uses the volume has to grow it, also after another one did.
-func (a *expansion) everywhere() bool {
+// everyNodeExpands tells whether each node that uses the volume has to grow it, also after another one did.
+func (a *expansion) everyNodeExpands() bool {
 	_, notRequired := a.claim.Annotations[notRequiredAnnotation]
 	return !notRequired && slices.Contains(a.claim.Spec.AccessModes, corev1.ReadWriteMany)
 }
 
-// askedForAnother tells whether somebody wants another size meanwhile than the one that is being made.
-func (a *expansion) askedForAnother() bool {
+// requestChanged tells whether somebody wants another size meanwhile than the one that is being made.
+func (a *expansion) requestChanged() bool {
 	asked := a.claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	return asked.Cmp(a.growth.NewSize) != 0
+	return asked.Cmp(a.options.NewSize) != 0
 }
 
-// failed says in the claim what has failed for good, and returns what is to be tried again. What fails as long as the volume
+// recordFailure says in the claim what has failed for good, and returns what is to be tried again. What fails as long as the volume
 // is used is not.
 //
 // Differs: an error that leaves open what became of the volume is not told as final; upstream takes each error of a driver
 // for final.
-func (a *expansion) failed(ctx context.Context, err error, forGood bool) error {
+func (a *expansion) recordFailure(ctx context.Context, err error, forGood bool) error {
 	if plugins.ClassOf(err) == plugins.Final {
-		a.actual.growth.final = true
+		a.actual.nodeSize.final = true
 		told := a.claim
 		if errors.Is(err, plugins.ErrExpandInfeasible) || forGood {
 			told = resize.WithStatus(told, corev1.PersistentVolumeClaimNodeResizeInfeasible)
 		}
 		told = resize.WithConditions(told, true, resize.Condition(corev1.PersistentVolumeClaimNodeResizeError,
-			metav1.NewTime(a.m.cfg.Component.Now()), fmt.Sprintf("failed to expand pvc with %v", err)))
+			metav1.NewTime(a.m.cfg.Process.Now()), fmt.Sprintf("failed to expand pvc with %v", err)))
 		if patched, patchErr := resize.Patch(ctx, a.m.cfg.Client, a.claim, told, true); patchErr == nil {
 			a.claim = patched
 		}
 	}
 	if errors.Is(err, plugins.ErrExpandInUse) {
-		a.actual.growth.inUse = true
+		a.actual.nodeSize.inUse = true
 		return nil
 	}
 	return err
 }
 
-func (a *expansion) tellGrown() {
+func (a *expansion) recordGrown() {
 	text := fmt.Sprintf("MountVolume.NodeExpandVolume succeeded for volume %q %s", a.want.spec.Name(), a.want.pod.Spec.NodeName)
 	a.m.cfg.Recorder.Event(a.want.pod, corev1.EventTypeNormal, reasonFileSystemResizeSuccess, text)
 	a.m.cfg.Recorder.Event(a.claim, corev1.EventTypeNormal, reasonFileSystemResizeSuccess, text)
@@ -274,7 +274,7 @@ func (a *expansion) tellGrown() {
 
 // finish says in the claim how large its volume is now.
 func (a *expansion) finish(ctx context.Context) error {
-	claim, err := resize.Patch(ctx, a.m.cfg.Client, a.claim, resize.Finished(a.claim, a.growth.NewSize), false)
+	claim, err := resize.Patch(ctx, a.m.cfg.Client, a.claim, resize.Finished(a.claim, a.options.NewSize), false)
 	if err != nil {
 		return fmt.Errorf("mountVolume.NodeExpandVolume update pvc status failed: %w", err)
 	}

@@ -37,7 +37,7 @@ func sizeList(size string) corev1.ResourceList {
 
 // amendClaim changes the claim disk-1 as no one request could, all at once.
 func (w *world) amendClaim(edit func(*corev1.PersistentVolumeClaim)) {
-	w.server.Amend("persistentvolumeclaims", "default", "disk-1", func(stored fake.Object) fake.Object {
+	w.server.UpdateStored("persistentvolumeclaims", "default", "disk-1", func(stored fake.Object) fake.Object {
 		claim := stored.DeepCopyObject().(*corev1.PersistentVolumeClaim)
 		edit(claim)
 		return claim
@@ -79,7 +79,7 @@ func (w *world) growth() string {
 
 // enlarge lets the PersistentVolume disk-1 be so large.
 func (w *world) enlarge(size string) {
-	w.server.Amend("persistentvolumes", "", "disk-1", func(stored fake.Object) fake.Object {
+	w.server.UpdateStored("persistentvolumes", "", "disk-1", func(stored fake.Object) fake.Object {
 		v := stored.DeepCopyObject().(*corev1.PersistentVolume)
 		v.Spec.Capacity = sizeList(size)
 		return v
@@ -306,7 +306,7 @@ func (w *world) idle() {
 	w.pass(10 * 60 * 1000 * ms)
 	for _, r := range w.host.Log().Records()[before:] {
 		if r.Kind == trace.KindAPI {
-			w.t.Errorf("at rest: %s %s %s", r.Actor, r.Verb, r.Object)
+			w.t.Errorf("at rest: %s %s %s", r.Task, r.Verb, r.Object)
 		}
 	}
 }

@@ -205,11 +205,11 @@ func TestFailedUnmounts(t *testing.T) {
 			w.pass(time.Second)
 			w.pod("a", false, true)
 			w.inUse("disk-1")
-			w.same("quiet", false, w.manager.Quiet())
+			w.same("quiet", false, w.manager.Quiescent())
 			w.until("pod a to have no volumes", func() bool { return !w.manager.HasVolumes("a") })
 			w.pass(0)
 			w.inUse("disk-1")
-			w.same("quiet", false, w.manager.Quiet())
+			w.same("quiet", false, w.manager.Quiescent())
 			w.run()
 			text := ": " + err.Error()
 			w.calls(
@@ -232,7 +232,7 @@ func TestFailedUnmountBesideAPodThatStays(t *testing.T) {
 	w.backend.faults = []fault{{"TearDown disk-1 a", errUncertain, false}}
 	w.remove("a")
 	w.pass(0)
-	w.same("quiet", false, w.manager.Quiet())
+	w.same("quiet", false, w.manager.Quiescent())
 	w.pod("a", false, true)
 	w.pod("b", true, true)
 	w.run()

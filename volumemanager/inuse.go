@@ -30,23 +30,23 @@ func (m *Manager) VolumesInUse() []corev1.UniqueVolumeName {
 	return slices.Compact(names)
 }
 
-// ReportNeeded tells whether VolumesInUse has to be patched into the Node's status: it differs from what was last
+// NeedsReport tells whether VolumesInUse has to be patched into the Node's status: it differs from what was last
 // reported, or a volume waits for a report that was begun after it was wanted. A kubelet that has just begun reports nothing
 // before it knows its pods: it would leave out what it is about to need.
-func (m *Manager) ReportNeeded() bool {
+func (m *Manager) NeedsReport() bool {
 	if !m.ready {
 		return false
 	}
 	for _, v := range m.desired.volumes { // the order does not matter
-		if v.attachable && !v.reported && m.waits(v.name) {
+		if v.attachable && !v.reported && m.isAwaited(v.name) {
 			return true
 		}
 	}
-	return !m.reportedOnce || !m.asReported()
+	return !m.reportedOnce || !m.matchesLastReport()
 }
 
-// asReported tells whether VolumesInUse is what was last reported.
-func (m *Manager) asReported() bool {
+// matchesLastReport tells whether VolumesInUse is what was last reported.
+func (m *Manager) matchesLastReport() bool {
 	inUse := 0
 	for name, v := range m.desired.volumes {
 		if v.attachable {
@@ -67,12 +67,12 @@ func (m *Manager) asReported() bool {
 	return inUse == m.lastReport.Len()
 }
 
-// Reported tells that a report, begun with the given volumes, has succeeded, and that the patch returned node. Only then
+// MarkReportedInUse tells that a report, begun with the given volumes, has succeeded, and that the patch returned node. Only then
 // do these volumes count as reported: while a report that leaves a volume out may be under way, the volume must not be
 // mounted.
 //
 // Upstream: pkg/kubelet/volumemanager MarkVolumesAsReportedInUse (v1.36).
-func (m *Manager) Reported(volumes []corev1.UniqueVolumeName, node *corev1.Node) {
+func (m *Manager) MarkReportedInUse(volumes []corev1.UniqueVolumeName, node *corev1.Node) {
 	m.lastReport, m.reportedOnce = sets.New(volumes...), true
 	m.NodeUpdated(node) // first: what counts as reported is never judged by an older Node
 	for _, name := range volumes {
@@ -87,24 +87,24 @@ func (m *Manager) Reported(volumes []corev1.UniqueVolumeName, node *corev1.Node)
 // are of no interest.
 func (m *Manager) NodeUpdated(node *corev1.Node) {
 	seen := revision(node)
-	if seen <= m.nodeSeen {
+	if seen <= m.nodeRevision {
 		return
 	}
-	m.node, m.nodeSeen = node, seen
+	m.node, m.nodeRevision = node, seen
 	changed := m.listed.read(node.Status.VolumesAttached)
 	m.checkReady()
 	if m.reportedOnce && !m.lastReport.Equal(sets.New(node.Status.VolumesInUse...)) {
-		m.unreported(node)
+		m.reportLost(node)
 	}
 	for _, name := range changed {
-		if m.desired.volumes[name] != nil && m.waits(name) {
+		if m.desired.volumes[name] != nil && m.isAwaited(name) {
 			m.volumes.Add(name)
 		}
 	}
 }
 
-// unreported notes that the Node, which is newer than the last report, says otherwise: somebody made it anew or wrote to it.
-func (m *Manager) unreported(node *corev1.Node) {
+// reportLost notes that the Node, which is newer than the last report, says otherwise: somebody made it anew or wrote to it.
+func (m *Manager) reportLost(node *corev1.Node) {
 	m.reportedOnce = false
 	inUse := sets.New(node.Status.VolumesInUse...)
 	for name, v := range m.desired.volumes {
@@ -122,8 +122,8 @@ func revision(object metav1.Object) int64 {
 	return n
 }
 
-// waits tells whether a volume that is desired is not here yet.
-func (m *Manager) waits(name corev1.UniqueVolumeName) bool {
+// isAwaited tells whether a volume that is desired is not here yet.
+func (m *Manager) isAwaited(name corev1.UniqueVolumeName) bool {
 	v := m.actual.volumes[name]
 	return v == nil || v.reconstructed
 }

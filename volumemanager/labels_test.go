@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// labelled is a pod whose processes have a level, and which uses the claims.
-func labelled(uid types.UID, level string, claims ...string) *corev1.Pod {
+// selinuxLabels is a pod whose processes have a level, and which uses the claims.
+func selinuxLabels(uid types.UID, level string, claims ...string) *corev1.Pod {
 	pod := newPod(uid, claims...)
 	pod.Spec.SecurityContext = &corev1.PodSecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Level: level}}
 	return pod
@@ -28,11 +28,11 @@ func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 		})
 		w.bind("disk-1")
 		w.attach("disk-1")
-		w.manager.AddPod(labelled("a", "s0:c1", "disk-1"))
+		w.manager.AddPod(selinuxLabels("a", "s0:c1", "disk-1"))
 		w.run()
 		w.pod("a", true, true)
 		come := func() {
-			w.manager.AddPod(labelled("b", "s0:c2", "disk-1"))
+			w.manager.AddPod(selinuxLabels("b", "s0:c2", "disk-1"))
 			w.kubelet.Wake()
 		}
 		if early {
@@ -49,7 +49,7 @@ func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 		}
 		w.remove("a")
 		if !early { // the volume is still mounted for a, which nobody wants any more
-			wait := w.waitMounted(labelled("b", "s0:c2", "disk-1"))
+			wait := w.waitMounted(selinuxLabels("b", "s0:c2", "disk-1"))
 			w.until("the wait to end", func() bool { return wait.At >= 0 })
 			w.same("wait ends with", "unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[]: "+
 				`waiting for unmount of volume "example.com/shelf/disk-1", because it is already mounted to a different pod with a different SELinux label`,
@@ -93,7 +93,7 @@ func TestLabelThatWasFoundOnTheDisk(t *testing.T) {
 			w := newWorld(t, nil, func(b *backend) { b.stages, b.selinuxMount = tt.stages, true })
 			w.disk("disk-1")
 			w.attach("disk-1")
-			w.manager.AddPod(labelled("a", "s0:c1", "disk-1"))
+			w.manager.AddPod(selinuxLabels("a", "s0:c1", "disk-1"))
 			w.run()
 			w.pod("a", true, true)
 			if tt.killed != "" {
@@ -108,7 +108,7 @@ func TestLabelThatWasFoundOnTheDisk(t *testing.T) {
 			}
 			b := newPod("b", "disk-1")
 			if tt.level != "" {
-				b = labelled("b", tt.level, "disk-1")
+				b = selinuxLabels("b", tt.level, "disk-1")
 			}
 			w.manager.AddPod(b)
 			w.known()

@@ -18,32 +18,32 @@ func (e *LimitError) Error() string {
 	return "Node has reached its volume attachment limit, rejecting pod. " + e.WaitError.Error()
 }
 
-// awaitPlace has a pod looked at when it has waited for long, if one of its volumes may not find a place here.
-func (m *Manager) awaitPlace(p *desiredPod) {
-	if m.cfg.WaitFailed != nil && p.waitsSince.IsZero() {
-		p.waitsSince = m.cfg.Component.Now()
-		m.places.AddAfter(p.pod.UID, waitTimeout)
+// scheduleLimitCheck has a pod looked at when it has waited for long, if one of its volumes may not find a place here.
+func (m *Manager) scheduleLimitCheck(p *desiredPod) {
+	if m.cfg.WaitFailed != nil && p.waitingSince.IsZero() {
+		p.waitingSince = m.cfg.Process.Now()
+		m.limitChecks.AddAfter(p.pod.UID, waitTimeout)
 	}
 }
 
-// checkPlace asks why the volumes of a pod that waits are not attached, and rejects the pod if it is for lack of a place. It is
+// checkLimit asks why the volumes of a pod that waits are not attached, and rejects the pod if it is for lack of a place. It is
 // done again as long as the pod waits.
 //
 // Differs: upstream asks of each pod whose volumes take so long; here of those whose drivers have a limit.
 //
 // Upstream: pkg/kubelet/volumemanager WaitForAttachAndMount (v1.36).
-func (m *Manager) checkPlace(ctx context.Context, uid types.UID) error {
+func (m *Manager) checkLimit(ctx context.Context, uid types.UID) error {
 	p := m.desired.pods[uid]
 	if p == nil || m.Mounted(uid) {
 		return nil
 	}
-	exhausted := m.exhausted(ctx, p, p.waitsSince)
+	exhausted := m.exhausted(ctx, p, p.waitingSince)
 	switch {
 	case m.desired.pods[uid] != p || m.Mounted(uid):
 	case exhausted:
 		m.cfg.WaitFailed(uid, &LimitError{*m.waitError(p.pod, context.DeadlineExceeded)})
 	default:
-		m.places.AddAfter(uid, waitTimeout)
+		m.limitChecks.AddAfter(uid, waitTimeout)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func TestLive(t *testing.T) {
 	host := sim.NewLive(sim.LiveConfig{})
 	defer host.Close()
 	w := &world{t: t, server: fake.NewServer(fake.Config{Now: host.Now})}
-	w.user = w.server.Client(host.Outside())
+	w.user = w.server.Client(host.ExternalCaller())
 	w.backend = &backend{
 		attachable: true, stages: true,
 		attached: map[string]bool{"disk-1": true}, devices: map[string]bool{}, pods: map[string]map[types.UID]bool{},
@@ -31,8 +31,8 @@ func TestLive(t *testing.T) {
 	w.createNode()
 	w.disk("disk-1")
 	w.list("disk-1")
-	w.start(host.Component("kubelet"))
-	w.must(w.manager.PodsKnown())
+	w.start(host.Process("kubelet"))
+	w.must(w.manager.MarkAllPodsAdded())
 	host.Start()
 	inUse := func(want bool) func() bool {
 		return func() bool { return slices.Contains(w.node().Status.VolumesInUse, unique("disk-1")) == want }
@@ -43,7 +43,7 @@ func TestLive(t *testing.T) {
 		w.kubelet.Wait("mounted", 0, func() bool { return w.manager.Mounted("a") })
 		mounted <- inUse(true)()
 		w.manager.RemovePod("a")
-		w.kubelet.Wait("unmounted", 0, func() bool { return w.manager.Quiet() && !w.manager.HasVolumes("a") })
+		w.kubelet.Wait("unmounted", 0, func() bool { return w.manager.Quiescent() && !w.manager.HasVolumes("a") })
 	})
 	if !<-mounted {
 		t.Error("mounted, and not in use")

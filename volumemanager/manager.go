@@ -26,7 +26,7 @@ const (
 
 // Config is what New must be told.
 type Config struct {
-	Component     *sim.Component // the kubelet
+	Process       *sim.Process // the kubelet
 	Client        kubernetes.Interface
 	NodeName      types.NodeName
 	Plugins       *plugins.Manager
@@ -49,52 +49,52 @@ type Config struct {
 	// SELinuxMount lets volumes of all access modes be so, and not only those of one pod alone: upstream's feature gate of that name.
 	SELinuxMount bool
 
-	// AttachesItself lets the kubelet attach and detach volumes, and not the attach/detach controller. Then nothing is asked of
+	// SelfAttach lets the kubelet attach and detach volumes, and not the attach/detach controller. Then nothing is asked of
 	// the Node.
-	AttachesItself bool
+	SelfAttach bool
 }
 
 // Manager is the volume manager of one kubelet. Its methods are for the strands of its component.
 type Manager struct {
-	cfg     Config
-	desired desiredState
-	actual  actualState
-	pods    *sim.Queue[types.UID]
-	volumes *sim.Queue[corev1.UniqueVolumeName]
-	places  *sim.Queue[types.UID] // pods that wait for their volumes
-	ops     *executor.Executor
-	news    map[types.UID]*sim.Signal // given when something about the pod has changed; see wait.go
+	cfg         Config
+	desired     desiredState
+	actual      actualState
+	pods        *sim.Queue[types.UID]
+	volumes     *sim.Queue[corev1.UniqueVolumeName]
+	limitChecks *sim.Queue[types.UID] // pods that wait for their volumes
+	ops         *executor.Executor
+	signals     map[types.UID]*sim.Signal // given when something about the pod has changed; see wait.go
 
-	node     *corev1.Node // the newest that was seen
-	nodeSeen int64        // its resourceVersion
-	listed   listing      // its volumesAttached
+	node         *corev1.Node // the newest that was seen
+	nodeRevision int64        // its resourceVersion
+	listed       listing      // its volumesAttached
 
 	lastReport   sets.Set[corev1.UniqueVolumeName] // volumesInUse as last patched
 	reportedOnce bool
 
-	podsKnown bool // see ready.go
-	ready     bool
+	allPodsAdded bool // see ready.go
+	ready        bool
 
 	scanned bool // see reconstruct.go
-	remains remains
+	orphans orphans
 }
 
 // New makes a kubelet's volume manager, with its two workers.
 func New(cfg Config) *Manager {
-	m := &Manager{cfg: cfg, desired: newDesiredState(), actual: newActualState(), news: map[types.UID]*sim.Signal{}}
+	m := &Manager{cfg: cfg, desired: newDesiredState(), actual: newActualState(), signals: map[types.UID]*sim.Signal{}}
 	m.cfg.PodChanged = func(uid types.UID) {
-		m.changed(uid)
+		m.notify(uid)
 		cfg.PodChanged(uid)
 	}
-	m.pods = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{
+	m.pods = sim.NewQueue[types.UID](cfg.Process, sim.QueueConfig{
 		Name: "volume populator", BackoffMin: populateBackoffMin, BackoffMax: populateBackoffMax, Background: true,
 	})
 	m.pods.Work(m.populate)
-	m.volumes = sim.NewQueue[corev1.UniqueVolumeName](cfg.Component, sim.QueueConfig{Name: "volume reconciler"})
+	m.volumes = sim.NewQueue[corev1.UniqueVolumeName](cfg.Process, sim.QueueConfig{Name: "volume reconciler"})
 	m.volumes.Work(m.reconcile)
-	m.places = sim.NewQueue[types.UID](cfg.Component, sim.QueueConfig{Name: "volume places", Background: true})
-	m.places.Work(m.checkPlace)
-	m.ops = executor.New(executor.Config{Component: cfg.Component, OnDone: m.done})
+	m.limitChecks = sim.NewQueue[types.UID](cfg.Process, sim.QueueConfig{Name: "volume places", Background: true})
+	m.limitChecks.Work(m.checkLimit)
+	m.ops = executor.New(executor.Config{Component: cfg.Process, OnDone: m.done})
 	_ = m.reconstruct() // PodsKnown tries again, and tells
 	return m
 }
@@ -118,15 +118,15 @@ func (m *Manager) AddPod(pod *corev1.Pod) {
 //
 // Upstream: pkg/kubelet/volumemanager/populator findAndRemoveDeletedPods (v1.36).
 func (m *Manager) RemovePod(uid types.UID) {
-	if m.desired.held(uid) {
-		defer m.lookAgain(uid) // what it has here is of those of its volumes that are not known
+	if m.desired.isIncomplete(uid) {
+		defer m.requeueVolumesOf(uid) // what it has here is of those of its volumes that are not known
 	}
 	for _, name := range m.desired.removePod(uid) {
 		m.volumes.Add(name)
 	}
 	m.checkReady()
 	if m.ready {
-		m.cleanRemainsOf(uid)
+		m.cleanOrphansOf(uid)
 	}
 }
 
@@ -153,7 +153,7 @@ func (m *Manager) Mounted(uid types.UID) bool {
 //
 // Upstream: pkg/kubelet/volumemanager WaitForUnmount, HasPossiblyMountedVolumesForPod (v1.36).
 func (m *Manager) HasVolumes(uid types.UID) bool {
-	return len(m.actual.podVolumes[uid]) > 0 || len(m.remains.volumes[uid]) > 0
+	return len(m.actual.podVolumes[uid]) > 0 || len(m.orphans.volumes[uid]) > 0
 }
 
 // Path is where a volume of a pod, named as in the pod, is mounted, or the link to its device. It returns false while it is
@@ -180,8 +180,8 @@ func (m *Manager) done(op executor.Operation, _ executor.Outcome, _ error) {
 	m.volumes.Add(op.Key.Volume)
 }
 
-// Quiet tells whether nothing is left to do: what is desired is actual, and nothing else is.
-func (m *Manager) Quiet() bool {
+// Quiescent tells whether nothing is left to do: what is desired is actual, and nothing else is.
+func (m *Manager) Quiescent() bool {
 	for uid := range m.desired.pods {
 		if !m.Mounted(uid) {
 			return false
@@ -201,8 +201,8 @@ func (m *Manager) Quiet() bool {
 	return true
 }
 
-// lookAgain has the volumes looked at that a pod has here: what it does not want may be unmounted now.
-func (m *Manager) lookAgain(uid types.UID) {
+// requeueVolumesOf has the volumes looked at that a pod has here: what it does not want may be unmounted now.
+func (m *Manager) requeueVolumesOf(uid types.UID) {
 	for _, name := range m.actual.volumesOf(uid) {
 		m.volumes.Add(name)
 	}

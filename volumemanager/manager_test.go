@@ -31,7 +31,7 @@ func TestLifeOfAVolume(t *testing.T) {
 	w.calls() // it is not attached yet
 	w.inUse("disk-1")
 	w.pod("a", false, false)
-	w.same("quiet", false, w.manager.Quiet())
+	w.same("quiet", false, w.manager.Quiescent())
 
 	w.attach("disk-1")
 	w.run()

@@ -47,12 +47,12 @@ func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, p
 	if mapper == nil {
 		return errNoMapper
 	}
-	actual.turn = pod
+	actual.lastPod = pod
 	want := wanted.pods[pod]
-	if err := m.fits(want); err != nil {
+	if err := m.checkNodeAffinity(want); err != nil {
 		return m.mapFailed(want, "MapVolume.NodeAffinity check failed", err)
 	}
-	if err := actual.taken(pod, want.spec); err != nil {
+	if err := actual.checkOnePod(pod, want.spec); err != nil {
 		return m.mapFailed(want, "MapVolume.SetUpDevice failed", err)
 	}
 	global, err := mapper.GlobalMapPath(want.spec)
@@ -67,7 +67,7 @@ func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, p
 			return nil
 		}
 	}
-	before, use := actual.mountState(pod), m.useOf(want, actual)
+	before, use := actual.mountState(pod), m.mountOptions(want, actual)
 	if before == notMounted {
 		m.actual.setMount(actual, want, mountUncertain)
 	}
@@ -79,7 +79,7 @@ func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, p
 			return m.mapFailed(want, "MapVolume.MarkVolumeAsMounted failed while expanding volume", err)
 		}
 	}
-	m.actual.setMount(actual, want, after(before, use.Reconstructed || before == mountUncertain, err))
+	m.actual.setMount(actual, want, stateAfter(before, use.Reconstructed || before == mountUncertain, err))
 	if have := actual.pods[pod]; have != nil && err == nil {
 		have.remount = false
 	}
@@ -94,15 +94,15 @@ func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, p
 func (m *Manager) setUpDevice(ctx context.Context, v *actualVolume, want desiredMount, global string) error {
 	before := v.device
 	v.device, v.mountPath = mountUncertain, global
-	_, err := v.caps.BlockMapper.SetUpDevice(ctx, want.spec, want.pod, m.deviceUseOf(want, v))
-	v.device = after(before, v.deviceReconstructed, err)
+	_, err := v.caps.BlockMapper.SetUpDevice(ctx, want.spec, want.pod, m.deviceMountOptions(want, v))
+	v.device = stateAfter(before, v.deviceReconstructed, err)
 	v.deviceReconstructed = v.deviceReconstructed && err != nil
 	return err
 }
 
 // mapForPod makes the device be there for the pod. what says which part failed.
-func (m *Manager) mapForPod(ctx context.Context, v *actualVolume, want desiredMount, use plugins.Use, at podDevice) (what string, err error) {
-	if err := noteDevice(m.cfg.FS, at.node()); err != nil {
+func (m *Manager) mapForPod(ctx context.Context, v *actualVolume, want desiredMount, use plugins.MountOptions, at podDevice) (what string, err error) {
+	if err := createDeviceFile(m.cfg.FS, at.node()); err != nil {
 		return "MapVolume failed", &plugins.Error{Class: plugins.Transient, Err: err}
 	}
 	device, err := v.caps.BlockMapper.MapPodDevice(ctx, want.spec, want.pod, use)
@@ -121,13 +121,13 @@ func (m *Manager) mapForPod(ctx context.Context, v *actualVolume, want desiredMo
 	if err := m.mapDevice(at, device); err != nil {
 		return "MapVolume.MapBlockVolume failed", &plugins.Error{Class: plugins.Uncertain, Err: err}
 	}
-	m.mapped(want, fmt.Sprintf("globalMapPath %q", at.global))
-	m.mapped(want, fmt.Sprintf("volumeMapPath %q", at.dir))
+	m.recordMapped(want, fmt.Sprintf("globalMapPath %q", at.global))
+	m.recordMapped(want, fmt.Sprintf("volumeMapPath %q", at.dir))
 	return "", nil
 }
 
-// mapped tells the pod that the device is there.
-func (m *Manager) mapped(want desiredMount, where string) {
+// recordMapped tells the pod that the device is there.
+func (m *Manager) recordMapped(want desiredMount, where string) {
 	m.cfg.Recorder.Event(want.pod, corev1.EventTypeNormal, reasonMounted,
 		fmt.Sprintf("MapVolume.MapPodDevice succeeded for volume %q %s", want.spec.Name(), where))
 }

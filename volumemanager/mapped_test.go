@@ -52,12 +52,12 @@ func TestBlockVolumeGrows(t *testing.T) {
 		w, p := newScriptedWorld(t, script{expands: true}, block)
 		grow := func() {
 			ten := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
-			w.server.Amend("persistentvolumes", "", "v", func(o fake.Object) fake.Object {
+			w.server.UpdateStored("persistentvolumes", "", "v", func(o fake.Object) fake.Object {
 				v := o.DeepCopyObject().(*corev1.PersistentVolume)
 				v.Spec.Capacity = ten
 				return v
 			})
-			w.server.Amend("persistentvolumeclaims", "default", "v", func(o fake.Object) fake.Object {
+			w.server.UpdateStored("persistentvolumeclaims", "default", "v", func(o fake.Object) fake.Object {
 				c := o.DeepCopyObject().(*corev1.PersistentVolumeClaim)
 				c.Spec.Resources.Requests, c.Status.AllocatedResources = ten, ten
 				c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: pending}
@@ -96,7 +96,7 @@ func TestBlockVolumeGrows(t *testing.T) {
 func TestDeviceOfOnePod(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)
-	w.server.Amend("persistentvolumes", "", "v", func(o fake.Object) fake.Object {
+	w.server.UpdateStored("persistentvolumes", "", "v", func(o fake.Object) fake.Object {
 		v := o.DeepCopyObject().(*corev1.PersistentVolume)
 		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 		return v

@@ -35,9 +35,9 @@ func (m *Manager) mountOperation(name corev1.UniqueVolumeName, pod types.UID) ex
 	}
 }
 
-// useOf is what the plugin is told of how a pod uses a volume.
-func (m *Manager) useOf(want desiredMount, actual *actualVolume) plugins.Use {
-	use := plugins.Use{DevicePath: actual.devicePath, SELinuxLabel: actual.label, Recorder: m.cfg.Recorder}
+// mountOptions is what the plugin is told of how a pod uses a volume.
+func (m *Manager) mountOptions(want desiredMount, actual *actualVolume) plugins.MountOptions {
+	use := plugins.MountOptions{DevicePath: actual.devicePath, SELinuxLabel: actual.label, Recorder: m.cfg.Recorder}
 	if security := want.pod.Spec.SecurityContext; security != nil {
 		use.FSGroup, use.FSGroupChangePolicy = security.FSGroup, security.FSGroupChangePolicy
 	}
@@ -47,9 +47,9 @@ func (m *Manager) useOf(want desiredMount, actual *actualVolume) plugins.Use {
 	return use
 }
 
-// deviceUseOf is useOf for mounting the device: whether that is in use is another question than whether the pod's mount is.
-func (m *Manager) deviceUseOf(want desiredMount, actual *actualVolume) plugins.Use {
-	use := m.useOf(want, actual)
+// deviceMountOptions is useOf for mounting the device: whether that is in use is another question than whether the pod's mount is.
+func (m *Manager) deviceMountOptions(want desiredMount, actual *actualVolume) plugins.MountOptions {
+	use := m.mountOptions(want, actual)
 	use.Remount, use.Reconstructed = false, actual.deviceReconstructed
 	return use
 }
@@ -63,10 +63,10 @@ func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod t
 	if wanted == nil || actual == nil || !wanted.wantedBy(pod) || actual.mislabelled(wanted) {
 		return nil
 	}
-	actual.turn = pod
-	actual.labels(wanted)
+	actual.lastPod = pod
+	actual.setLabel(wanted)
 	want := wanted.pods[pod]
-	if what, err := m.mayMount(want, actual); err != nil {
+	if what, err := m.checkMount(want, actual); err != nil {
 		return m.mountFailed(want, what, err)
 	}
 	if wanted.deviceMountable && actual.device != mounted {
@@ -77,7 +77,7 @@ func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod t
 			return nil
 		}
 	}
-	before, use := actual.mountState(pod), m.useOf(want, actual)
+	before, use := actual.mountState(pod), m.mountOptions(want, actual)
 	if before == notMounted {
 		m.actual.setMount(actual, want, mountUncertain)
 	}
@@ -87,7 +87,7 @@ func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod t
 			return m.mountFailed(want, "MountVolume.Setup failed while expanding volume", err)
 		}
 	}
-	m.actual.setMount(actual, want, after(before, use.Reconstructed, err))
+	m.actual.setMount(actual, want, stateAfter(before, use.Reconstructed, err))
 	if have := actual.pods[pod]; have != nil && err == nil {
 		have.remount = false
 	}
@@ -98,23 +98,23 @@ func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod t
 	return nil
 }
 
-// mayMount tells why a volume must not be mounted for a pod, and what failed; nothing where it may.
+// checkMount tells why a volume must not be mounted for a pod, and what failed; nothing where it may.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateMountVolumeFunc, checkMountOptionSupport (v1.36).
-func (m *Manager) mayMount(want desiredMount, actual *actualVolume) (what string, err error) {
-	if err := m.fits(want); err != nil {
+func (m *Manager) checkMount(want desiredMount, actual *actualVolume) (what string, err error) {
+	if err := m.checkNodeAffinity(want); err != nil {
 		return "MountVolume.NodeAffinity check failed", err
 	}
 	if options := actual.caps.MountOptioner; hasMountOptions(want.spec) && (options == nil || !options.SupportsMountOption()) {
 		return "MountVolume.MountOptionSupport check failed", errMountOptions
 	}
-	return "MountVolume.SetUp failed", actual.taken(want.pod.UID, want.spec)
+	return "MountVolume.SetUp failed", actual.checkOnePod(want.pod.UID, want.spec)
 }
 
-// fits tells why a volume cannot be used on this node; nil where it can.
+// checkNodeAffinity tells why a volume cannot be used on this node; nil where it can.
 //
 // Upstream: pkg/volume/util/operationexecutor checkNodeAffinity (v1.36).
-func (m *Manager) fits(want desiredMount) error {
+func (m *Manager) checkNodeAffinity(want desiredMount) error {
 	if want.spec.PersistentVolume == nil || m.node == nil {
 		return nil
 	}
@@ -143,8 +143,8 @@ func (m *Manager) mountDevice(ctx context.Context, v *actualVolume, want desired
 	}
 	before := v.device
 	v.device, v.mountPath = mountUncertain, path
-	err = v.caps.DeviceMounter.MountDevice(ctx, want.spec, path, m.deviceUseOf(want, v))
-	v.device = after(before, v.deviceReconstructed, err)
+	err = v.caps.DeviceMounter.MountDevice(ctx, want.spec, path, m.deviceMountOptions(want, v))
+	v.device = stateAfter(before, v.deviceReconstructed, err)
 	v.deviceReconstructed = v.deviceReconstructed && err != nil
 	return err
 }

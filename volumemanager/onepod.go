@@ -14,10 +14,10 @@ import (
 // Upstream: pkg/volume/util/operationexecutor GenerateMountVolumeFunc, GenerateMapVolumeFunc (v1.36).
 var errOnePod = errors.New("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
 
-// taken tells why a pod cannot have a volume: it is for one pod only, and another one has it, or may have.
+// checkOnePod tells why a pod cannot have a volume: it is for one pod only, and another one has it, or may have.
 //
 // Differs: a volume written out in a pod has no access modes; upstream's check panics there.
-func (v *actualVolume) taken(pod types.UID, spec *plugins.Spec) error {
+func (v *actualVolume) checkOnePod(pod types.UID, spec *plugins.Spec) error {
 	if modes := spec.AccessModes(); len(modes) != 1 || modes[0] != corev1.ReadWriteOncePod {
 		return nil // with several modes nobody knows which one a pod means
 	}

@@ -43,38 +43,38 @@ func (m *Manager) populate(ctx context.Context, uid types.UID) error {
 			return nil // the pod went meanwhile
 		}
 		if err == nil {
-			err = m.want(p, volume.Name, found)
+			err = m.addDesired(p, volume.Name, found)
 		}
 		p.failed(volume.Name, err)
-		if err != nil && m.mayHelp(p, volume.Name, err) {
+		if err != nil && m.shouldRetry(p, volume.Name, err) {
 			failed = err
 		}
 	}
-	m.desired.looked(p)
-	m.tell(p)
+	m.desired.markPopulated(p)
+	m.reportWait(p)
 	m.checkReady()
 	if failed == nil {
-		m.lookAgain(uid)
+		m.requeueVolumesOf(uid)
 	}
 	m.cfg.PodChanged(uid)
 	return failed
 }
 
-// mayHelp tells whether to look at a volume again that could not be processed. One that was known before stays as it was: it
+// shouldRetry tells whether to look at a volume again that could not be processed. One that was known before stays as it was: it
 // is looked at again if only the API server did not answer.
-func (m *Manager) mayHelp(p *desiredPod, outerName string, err error) bool {
+func (m *Manager) shouldRetry(p *desiredPod, outerName string, err error) bool {
 	if p.unknown(outerName) {
 		return true
 	}
-	if unfit := (*unfitError)(nil); errors.As(err, &unfit) {
+	if unfit := (*unusableError)(nil); errors.As(err, &unfit) {
 		return false
 	}
 	p.stale.Insert(outerName)
 	return true
 }
 
-// want adds a volume that was found to what a pod needs, or says what became of it.
-func (m *Manager) want(p *desiredPod, outerName string, found resolved) error {
+// addDesired adds a volume that was found to what a pod needs, or says what became of it.
+func (m *Manager) addDesired(p *desiredPod, outerName string, found resolved) error {
 	var err error
 	if found.labelled, err = m.labelOf(p.pod, outerName, found); err != nil {
 		return err
@@ -84,20 +84,20 @@ func (m *Manager) want(p *desiredPod, outerName string, found resolved) error {
 		return err
 	}
 	if actual := m.actual.volumes[name]; actual != nil {
-		actual.growth.told(m.desired.volumes[name])
+		actual.nodeSize.observe(m.desired.volumes[name])
 	}
 	m.volumes.Add(name)
 	if m.desired.volumes[name].attachable && found.caps.Limiter != nil && found.caps.Limiter.Limited(found.spec) {
-		m.awaitPlace(p)
+		m.scheduleLimitCheck(p)
 	}
 	return nil
 }
 
-// TakeErrors returns why volumes of a pod could not be processed since it was last called: distinct, sorted, and ten at most.
+// PopPodErrors returns why volumes of a pod could not be processed since it was last called: distinct, sorted, and ten at most.
 // Pods that were not added, and volumes that could be processed meanwhile, have none.
 //
 // Upstream: pkg/kubelet/volumemanager/cache PopPodErrors (v1.36).
-func (m *Manager) TakeErrors(uid types.UID) []string {
+func (m *Manager) PopPodErrors(uid types.UID) []string {
 	p, ok := m.desired.pods[uid]
 	if !ok {
 		return nil
@@ -107,9 +107,9 @@ func (m *Manager) TakeErrors(uid types.UID) []string {
 	return errs[:min(len(errs), errorsMax)]
 }
 
-// Resized tells whether a change of a claim, or a claim that comes (was is nil), may say that its volume is to grow on the
+// IsNodeResize tells whether a change of a claim, or a claim that comes (was is nil), may say that its volume is to grow on the
 // nodes that use it, or has grown.
-func Resized(was, is *corev1.PersistentVolumeClaim) bool {
+func IsNodeResize(was, is *corev1.PersistentVolumeClaim) bool {
 	if is == nil || is.Status.Phase != corev1.ClaimBound {
 		return false
 	}

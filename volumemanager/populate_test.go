@@ -58,8 +58,8 @@ func TestEphemeralVolume(t *testing.T) {
 			if tt.fits {
 				want = none
 			}
-			w.same("errors", want, w.manager.TakeErrors("a"))
-			w.same("errors, taken", none, w.manager.TakeErrors("a"))
+			w.same("errors", want, w.manager.PopPodErrors("a"))
+			w.same("errors, taken", none, w.manager.PopPodErrors("a"))
 		})
 	}
 }
@@ -74,14 +74,14 @@ func TestErrorsOfAPod(t *testing.T) {
 	}
 	w.add("a", claims...)
 	w.pass(100 * ms)
-	errs := w.manager.TakeErrors("a")
+	errs := w.manager.PopPodErrors("a")
 	w.same("how many", 10, len(errs))
 	w.same("the first", `error processing PVC default/missing-00: failed to fetch PVC from API server: `+
 		`persistentvolumeclaims "missing-00" not found`, errs[0])
-	w.same("taken", none, w.manager.TakeErrors("a"))
+	w.same("taken", none, w.manager.PopPodErrors("a"))
 	w.pass(2 * time.Second) // the pod is looked at again
-	w.same("again", 10, len(w.manager.TakeErrors("a")))
-	w.same("of a pod that is not there", none, w.manager.TakeErrors("b"))
+	w.same("again", 10, len(w.manager.PopPodErrors("a")))
+	w.same("of a pod that is not there", none, w.manager.PopPodErrors("b"))
 }
 
 // TestVolumeThatIsUsedAsWhatItIsNot: a device that is mounted, and the other way round, is an error.
@@ -122,7 +122,7 @@ func TestVolumeThatIsUsedAsWhatItIsNot(t *testing.T) {
 			w.manager.AddPod(pod)
 			w.kubelet.Wake()
 			w.pass(time.Second)
-			w.same("errors", []string{tt.want}, w.manager.TakeErrors("a"))
+			w.same("errors", []string{tt.want}, w.manager.PopPodErrors("a"))
 			w.pod("a", false, false)
 		})
 	}
@@ -258,7 +258,7 @@ func TestClaimIsReadAgain(t *testing.T) {
 	w.add("a", "disk-1")
 	w.run()
 	w.expansions()
-	w.server.Amend("persistentvolumes", "", "disk-1", func(stored fake.Object) fake.Object {
+	w.server.UpdateStored("persistentvolumes", "", "disk-1", func(stored fake.Object) fake.Object {
 		v := stored.DeepCopyObject().(*corev1.PersistentVolume)
 		v.Spec.ClaimRef.UID = "other"
 		return v
@@ -266,7 +266,7 @@ func TestClaimIsReadAgain(t *testing.T) {
 	w.amendClaim(claimed{"2Gi", "1Gi", "2Gi", pending}.write)
 	w.run()
 	w.pod("a", true, true)
-	w.same("errors", 1, len(w.manager.TakeErrors("a")))
+	w.same("errors", 1, len(w.manager.PopPodErrors("a")))
 	w.same("calls", none, w.expansions())
 	w.idle()
 }

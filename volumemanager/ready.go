@@ -17,41 +17,41 @@ import (
 //
 // Upstream: pkg/kubelet/volumemanager/reconciler readyToUnmount, populator HasAddedPods (v1.36).
 
-// PodsKnown tells that AddPod was called for all pods that run here as the kubelet begins. Before, nothing is unmounted, and
+// MarkAllPodsAdded tells that AddPod was called for all pods that run here as the kubelet begins. Before, nothing is unmounted, and
 // nothing reported. The error says that the disk cannot be read: then it has to be told again.
-func (m *Manager) PodsKnown() error {
+func (m *Manager) MarkAllPodsAdded() error {
 	if err := m.reconstruct(); err != nil {
 		return err
 	}
-	m.podsKnown = true
+	m.allPodsAdded = true
 	m.checkReady()
 	return nil
 }
 
 // checkReady finds out whether things are ready now, and has all looked at when they are.
 func (m *Manager) checkReady() {
-	if m.ready || !m.podsKnown || m.desired.unlooked > 0 || m.node == nil && m.actual.anyReconstructed() {
+	if m.ready || !m.allPodsAdded || m.desired.unpopulated > 0 || m.node == nil && m.actual.anyReconstructed() {
 		return
 	}
 	m.ready = true
-	m.settleFound()
-	m.cleanRemains()
+	m.finishReconstruction()
+	m.cleanOrphans()
 	for _, name := range slices.Sorted(maps.Keys(m.actual.volumes)) {
 		m.volumes.Add(name)
 	}
 	m.cfg.ReportChanged()
 }
 
-// held tells whether a pod is to run here, and not all of its volumes are known.
-func (d *desiredState) held(pod types.UID) bool {
+// isIncomplete tells whether a pod is to run here, and not all of its volumes are known.
+func (d *desiredState) isIncomplete(pod types.UID) bool {
 	p, ok := d.pods[pod]
 	return ok && len(p.volumes) < len(p.wanted)
 }
 
-// looked notes that somebody has tried to find out what a pod needs.
-func (d *desiredState) looked(p *desiredPod) {
-	if !p.looked {
-		p.looked = true
-		d.unlooked--
+// markPopulated notes that somebody has tried to find out what a pod needs.
+func (d *desiredState) markPopulated(p *desiredPod) {
+	if !p.populated {
+		p.populated = true
+		d.unpopulated--
 	}
 }

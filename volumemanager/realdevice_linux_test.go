@@ -50,11 +50,11 @@ func (p *realMapper) PodDeviceMapPath(volume string, pod types.UID) (dir, link s
 	return filepath.Join(p.root, "pods", string(pod), "volumeDevices", "example.com~shelf"), volume
 }
 
-func (p *realMapper) SetUpDevice(context.Context, *plugins.Spec, *corev1.Pod, plugins.Use) (string, error) {
+func (p *realMapper) SetUpDevice(context.Context, *plugins.Spec, *corev1.Pod, plugins.MountOptions) (string, error) {
 	return "", p.call("SetUpDevice", func() error { return p.real.MkdirAll(p.root + "/published") })
 }
 
-func (p *realMapper) MapPodDevice(_ context.Context, _ *plugins.Spec, pod *corev1.Pod, _ plugins.Use) (string, error) {
+func (p *realMapper) MapPodDevice(_ context.Context, _ *plugins.Spec, pod *corev1.Pod, _ plugins.MountOptions) (string, error) {
 	path := p.published(pod.UID)
 	return path, p.call("MapPodDevice", func() error {
 		info, err := p.real.Stat(path)
@@ -133,7 +133,7 @@ func newRealWorld(t *testing.T) *realWorld {
 		}
 	})
 	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
-	w.user = w.server.Client(w.host.Outside())
+	w.user = w.server.Client(w.host.ExternalCaller())
 	w.createNode()
 	w.claim("v")
 	mode := block
@@ -152,7 +152,7 @@ func newRealWorld(t *testing.T) *realWorld {
 // boot makes the kubelet.
 func (w *realWorld) boot(pods ...*corev1.Pod) {
 	w.t.Helper()
-	c := w.host.Component("kubelet")
+	c := w.host.Process("kubelet")
 	p := &realMapper{scripted: scripted{c: c, calls: map[string]int{}}, real: w.disk, root: w.root, loop: w.loop}
 	w.launch(c, p, w.disk, w.root, pods...)
 }
@@ -161,7 +161,7 @@ func (w *realWorld) boot(pods ...*corev1.Pod) {
 func (w *realWorld) kill(pods ...*corev1.Pod) {
 	w.t.Helper()
 	w.host.Crash(w.kubelet)
-	w.server.Forget(w.kubelet)
+	w.server.RemoveComponent(w.kubelet)
 	w.boot(pods...)
 }
 
@@ -183,7 +183,7 @@ func (w *realWorld) wantMapped(write bool) {
 	w.same("mounts", []string{"/global/a", "/published/a"}, at)
 	locks, err := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, w.root+"/") })
 	w.must(err)
-	if len(locks) != 1 || locks[0].Backing != w.root+"/global/a" {
+	if len(locks) != 1 || locks[0].BackingFile != w.root+"/global/a" {
 		w.t.Errorf("locks: %+v", locks)
 	}
 	device, err := os.OpenFile(w.link(), os.O_RDWR|os.O_SYNC, 0)

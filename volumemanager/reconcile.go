@@ -12,15 +12,15 @@ import (
 // reconcile does what is to be done about a volume. Operations it starts bring it back here when they end.
 func (m *Manager) reconcile(_ context.Context, name corev1.UniqueVolumeName) error {
 	if v := m.desired.volumes[name]; m.actual.volumes[name].mislabelled(v) {
-		m.tellMislabelled(v)
+		m.reportMislabelled(v)
 	}
-	for _, s := range decide(m.desired.volumes[name], m.actual.volumes[name], m.standing(name)) {
+	for _, s := range decide(m.desired.volumes[name], m.actual.volumes[name], m.situationOf(name)) {
 		switch s.verdict {
 		case unmount:
 			m.start(m.unmountOperation(name, s.pod))
 		case attach:
 			m.start(m.attachOperation(name))
-		case noteAttached:
+		case markAttached:
 			path, _ := m.devicePath(name)
 			m.actual.add(m.desired.volumes[name], path)
 			m.volumes.Add(name)

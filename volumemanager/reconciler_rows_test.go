@@ -40,10 +40,10 @@ type script struct {
 
 // scripted is a plugin whose only volume behaves by a script.
 type scripted struct {
-	c      *sim.Component
+	c      *sim.Process
 	script script
 	disk   *nodefs.Memory
-	uses   []plugins.Use // of SetUpDevice
+	uses   []plugins.MountOptions // of SetUpDevice
 	grown  []string
 	calls  map[string]int // how many there were, by verb: tries, of what is made; successes, of what is undone
 }
@@ -97,11 +97,11 @@ func (p *scripted) do(verb string, outcomes []error) error {
 	return p.c.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: "v"}, func() trace.Outcome { return trace.Outcome{Err: err} }).Err
 }
 
-func (p *scripted) MountDevice(context.Context, *plugins.Spec, string, plugins.Use) error {
+func (p *scripted) MountDevice(context.Context, *plugins.Spec, string, plugins.MountOptions) error {
 	return p.do("MountDevice", p.script.device)
 }
 
-func (p *scripted) SetUp(context.Context, *plugins.Spec, *corev1.Pod, plugins.Use) error {
+func (p *scripted) SetUp(context.Context, *plugins.Spec, *corev1.Pod, plugins.MountOptions) error {
 	return p.do("SetUp", p.script.pod)
 }
 
@@ -109,12 +109,12 @@ func (p *scripted) TearDown(context.Context, string, types.UID) error { return p
 
 func (p *scripted) UnmountDevice(context.Context, string) error { return p.do("UnmountDevice", nil) }
 
-func (p *scripted) SetUpDevice(_ context.Context, _ *plugins.Spec, _ *corev1.Pod, use plugins.Use) (string, error) {
+func (p *scripted) SetUpDevice(_ context.Context, _ *plugins.Spec, _ *corev1.Pod, use plugins.MountOptions) (string, error) {
 	p.uses = append(p.uses, use)
 	return "", p.do("SetUpDevice", p.script.device)
 }
 
-func (p *scripted) MapPodDevice(context.Context, *plugins.Spec, *corev1.Pod, plugins.Use) (string, error) {
+func (p *scripted) MapPodDevice(context.Context, *plugins.Spec, *corev1.Pod, plugins.MountOptions) (string, error) {
 	return p.script.path, p.do("MapPodDevice", p.script.pod)
 }
 
@@ -126,7 +126,7 @@ func (p *scripted) TearDownDevice(context.Context, *plugins.Spec) error {
 	return p.do("TearDownDevice", p.script.undoing)
 }
 
-func (p *scripted) NodeExpand(_ context.Context, growth plugins.Growth) error {
+func (p *scripted) NodeExpand(_ context.Context, growth plugins.ExpandOptions) error {
 	if p.script.expands {
 		p.grown = append(p.grown, fmt.Sprintf("%s to %s for %s", &growth.OldSize, &growth.NewSize, growth.Pod))
 		return p.do("NodeExpand", nil)
@@ -145,9 +145,9 @@ func newScriptedWorld(t *testing.T, s script, mode corev1.PersistentVolumeMode) 
 	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{})}
 	t.Cleanup(w.host.Close)
 	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
-	w.user = w.server.Client(w.host.Outside())
+	w.user = w.server.Client(w.host.ExternalCaller())
 	w.createNode()
-	c := w.host.Component("kubelet")
+	c := w.host.Process("kubelet")
 	p := &scripted{c: c, script: s, calls: map[string]int{}, disk: nodefs.NewMemory("/")}
 	w.must(p.disk.MkdirAll("/dev"))
 	w.must(p.disk.WriteFile("/dev/v", nil))
@@ -166,7 +166,7 @@ func newScriptedWorld(t *testing.T, s script, mode corev1.PersistentVolumeMode) 
 }
 
 // launch makes the kubelet, which has one plugin, and to which the pods are known.
-func (w *world) launch(c *sim.Component, plugin plugins.Plugin, disk nodefs.FS, root string, pods ...*corev1.Pod) {
+func (w *world) launch(c *sim.Process, plugin plugins.Plugin, disk nodefs.FS, root string, pods ...*corev1.Pod) {
 	w.t.Helper()
 	w.kubelet, w.client = c, w.server.Client(c)
 	manager := &plugins.Manager{}
@@ -174,16 +174,16 @@ func (w *world) launch(c *sim.Component, plugin plugins.Plugin, disk nodefs.FS, 
 	w.status = sim.NewQueue[string](c, sim.QueueConfig{Name: "node status"})
 	w.status.Work(w.syncNode)
 	w.manager = volumemanager.New(volumemanager.Config{
-		Component: c, Client: w.client, NodeName: nodeName, Plugins: manager, FS: disk, Root: root,
-		Recorder:      events.New(events.Config{Component: c, Client: w.client, Source: "kubelet", Host: nodeName}),
+		Process: c, Client: w.client, NodeName: nodeName, Plugins: manager, FS: disk, Root: root,
+		Recorder:      events.New(events.Config{Process: c, Client: w.client, Source: "kubelet", Host: nodeName}),
 		PodChanged:    func(types.UID) {},
 		ReportChanged: func() { w.status.Add(nodeName) },
 	})
 	for _, pod := range pods {
 		w.manager.AddPod(pod)
 	}
-	w.must(w.manager.PodsKnown())
-	eventhandler.To(w.server.Informers(c).Core().V1().Nodes().Informer(), func(_, node *corev1.Node) { w.manager.NodeUpdated(node) }, nil)
+	w.must(w.manager.MarkAllPodsAdded())
+	eventhandler.Add(w.server.Informers(c).Core().V1().Nodes().Informer(), func(_, node *corev1.Node) { w.manager.NodeUpdated(node) }, nil)
 }
 
 // bindAt says that the claim is bound, and how large its volume is.

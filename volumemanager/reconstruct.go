@@ -63,13 +63,13 @@ func (m *Manager) reconstruct() error {
 	}
 	m.scanned = true
 	for _, v := range volumes {
-		if v.why = m.takeVolume(v); v.why != nil {
-			m.remains.add(&v)
+		if v.why = m.addFoundVolume(v); v.why != nil {
+			m.orphans.add(&v)
 		}
 	}
 	for _, l := range lists {
 		for _, device := range l.devices {
-			m.takeDevice(l.caps, device)
+			m.addFoundDevice(l.caps, device)
 		}
 	}
 	return nil
@@ -117,10 +117,10 @@ func (m *Manager) namesIn(dir string) ([]string, error) {
 	return names, err
 }
 
-// takeVolume enters a volume of a pod into the actual state. The error says why it cannot be told which volume it is.
+// addFoundVolume enters a volume of a pod into the actual state. The error says why it cannot be told which volume it is.
 //
 // Upstream: pkg/kubelet/volumemanager/reconciler reconstructVolume (v1.36).
-func (m *Manager) takeVolume(found foundVolume) error {
+func (m *Manager) addFoundVolume(found foundVolume) error {
 	caps, err := m.cfg.Plugins.FindByName(found.plugin)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (m *Manager) takeVolume(found foundVolume) error {
 	if err != nil {
 		return err
 	}
-	path, err := devicePlace(caps, made.Spec, found.block, deviceMountable)
+	path, err := deviceMountPoint(caps, made.Spec, found.block, deviceMountable)
 	if err != nil {
 		return err
 	}
@@ -163,8 +163,8 @@ func reconstructed(caps plugins.Capabilities, found foundVolume) (plugins.Recons
 	}
 }
 
-// devicePlace is where a volume is mounted for the node, or mapped; "" for one that is not.
-func devicePlace(caps plugins.Capabilities, spec *plugins.Spec, block, deviceMountable bool) (string, error) {
+// deviceMountPoint is where a volume is mounted for the node, or mapped; "" for one that is not.
+func deviceMountPoint(caps plugins.Capabilities, spec *plugins.Spec, block, deviceMountable bool) (string, error) {
 	switch {
 	case block:
 		return caps.BlockMapper.GlobalMapPath(spec)
@@ -181,15 +181,15 @@ func mayAttach(caps plugins.Capabilities, spec *plugins.Spec) bool {
 	return attachable || err != nil
 }
 
-// takeDevice enters a volume that is mounted or prepared for the node into the actual state.
-func (m *Manager) takeDevice(caps plugins.Capabilities, found plugins.ReconstructedDevice) {
+// addFoundDevice enters a volume that is mounted or prepared for the node into the actual state.
+func (m *Manager) addFoundDevice(caps plugins.Capabilities, found plugins.ReconstructedDevice) {
 	if found.Spec == nil {
-		m.remains.devices = append(m.remains.devices, foundDevice{caps, found.Path})
+		m.orphans.devices = append(m.orphans.devices, foundDevice{caps, found.Path})
 		return
 	}
 	name, err := uniqueName(caps, found.Spec, "", true)
 	if err != nil {
-		m.remains.devices = append(m.remains.devices, foundDevice{caps, found.Path})
+		m.orphans.devices = append(m.orphans.devices, foundDevice{caps, found.Path})
 		return
 	}
 	v := m.actual.found(name, caps, found.Spec, found.Block)
@@ -229,14 +229,14 @@ func (a *actualState) foundMount(v *actualVolume, pod types.UID, specName string
 	a.podVolumes[pod] = append(a.podVolumes[pod], v)
 }
 
-// settleFound finds out of what was found on the disk what could not be told before there was a Node, and caches.
+// finishReconstruction finds out of what was found on the disk what could not be told before there was a Node, and caches.
 //
 // Differs: a volume that the Node does not list as attached counts as attachable, and so as in use, if volumes of its kind are.
 // For upstream it is not attachable: the controller, which takes a volume from the list before it looks whether it is in use,
 // then detaches what is mounted.
 //
 // Upstream: pkg/kubelet/volumemanager/reconciler updateReconstructedFromNodeStatus (v1.36).
-func (m *Manager) settleFound() {
+func (m *Manager) finishReconstruction() {
 	for name, v := range m.actual.volumes {
 		if !v.reconstructed {
 			continue
@@ -249,8 +249,8 @@ func (m *Manager) settleFound() {
 	}
 }
 
-// Found are the pods of which something was found on the disk when the kubelet began, and is not known to be gone, sorted.
-func (m *Manager) Found() []types.UID {
+// ReconstructedPods are the pods of which something was found on the disk when the kubelet began, and is not known to be gone, sorted.
+func (m *Manager) ReconstructedPods() []types.UID {
 	pods := map[types.UID]bool{}
 	for _, v := range m.actual.volumes {
 		for uid, have := range v.pods {
@@ -259,7 +259,7 @@ func (m *Manager) Found() []types.UID {
 			}
 		}
 	}
-	for uid := range m.remains.volumes {
+	for uid := range m.orphans.volumes {
 		pods[uid] = true
 	}
 	return slices.Sorted(maps.Keys(pods))

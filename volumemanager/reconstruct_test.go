@@ -10,7 +10,7 @@ import (
 // known tells the kubelet that it knows its pods.
 func (w *world) known() {
 	w.t.Helper()
-	w.must(w.manager.PodsKnown())
+	w.must(w.manager.MarkAllPodsAdded())
 	w.kubelet.Wake()
 }
 
@@ -32,7 +32,7 @@ func TestReconstructVolumes(t *testing.T) {
 		w.run()
 		w.restart()
 		w.run()
-		w.same("found", []types.UID{"a", "b"}, w.manager.Found())
+		w.same("found", []types.UID{"a", "b"}, w.manager.ReconstructedPods())
 		w.pod("a", false, true)
 		w.pod("b", false, true)
 		w.calls()
@@ -41,7 +41,7 @@ func TestReconstructVolumes(t *testing.T) {
 		w.run()
 		w.calls("0s TearDown disk-1 a", "0s TearDown disk-1 b", "0s UnmountDevice disk-1")
 		w.inUse()
-		w.same("found", 0, len(w.manager.Found()))
+		w.same("found", 0, len(w.manager.ReconstructedPods()))
 		w.quiet()
 	})
 	t.Run("when reconstruction fails for a volume, volumes should be cleaned up", func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestReconstructVolumesMount(t *testing.T) {
 		w.run()
 		w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a")
 		w.pod("a", true, true)
-		w.same("found", 0, len(w.manager.Found()))
+		w.same("found", 0, len(w.manager.ReconstructedPods()))
 		w.quiet()
 	})
 	t.Run("reconstructed volume fails to mount", func(t *testing.T) {

@@ -27,10 +27,10 @@ func (m *Manager) remountVolumes(uid types.UID) {
 	}
 }
 
-// Remounts tells whether a pod has volumes that are set up again each time that AddPod is called.
+// RequiresRemount tells whether a pod has volumes that are set up again each time that AddPod is called.
 //
 // Upstream: pkg/volume VolumePlugin.RequiresRemount (v1.36).
-func (m *Manager) Remounts(uid types.UID) bool {
+func (m *Manager) RequiresRemount(uid types.UID) bool {
 	p := m.desired.pods[uid]
 	if p == nil {
 		return false

@@ -29,15 +29,15 @@ type resolved struct {
 	caps  plugins.Capabilities
 	claim *corev1.PersistentVolumeClaim // nil: the volume is written out in the pod
 
-	labelled labelled
+	labelled selinuxLabels
 }
 
-// unfitError says why a pod must not use a volume. Asking again will not help until somebody has changed something.
-type unfitError struct{ text string }
+// unusableError says why a pod must not use a volume. Asking again will not help until somebody has changed something.
+type unusableError struct{ text string }
 
-func (e *unfitError) Error() string { return e.text }
+func (e *unusableError) Error() string { return e.text }
 
-func unfit(format string, args ...any) error { return &unfitError{fmt.Sprintf(format, args...)} }
+func unusable(format string, args ...any) error { return &unusableError{fmt.Sprintf(format, args...)} }
 
 // resolve finds out what a volume of a pod is, and which plugin serves it. It reads the claim and the volume from the API
 // server. Where the API server does not answer, the error is not an *unfitError.
@@ -53,7 +53,7 @@ func (m *Manager) resolve(ctx context.Context, p *desiredPod, volume *corev1.Vol
 	} else {
 		spec, err := migrated.Translate(&plugins.Spec{Volume: volume}, p.pod.Namespace)
 		if err != nil {
-			return found, unfit("%v", err)
+			return found, unusable("%v", err)
 		}
 		found.spec = spec
 	}
@@ -63,9 +63,9 @@ func (m *Manager) resolve(ctx context.Context, p *desiredPod, volume *corev1.Vol
 	}
 	switch block := isBlock(found.spec); {
 	case block && found.caps.BlockMapper == nil:
-		return found, unfit("volume %q: plugin %s does not map block volumes", volume.Name, found.caps.Name())
+		return found, unusable("volume %q: plugin %s does not map block volumes", volume.Name, found.caps.Name())
 	case !block && found.caps.Mounter == nil:
-		return found, unfit("volume %q: plugin %s does not mount volumes", volume.Name, found.caps.Name())
+		return found, unusable("volume %q: plugin %s does not mount volumes", volume.Name, found.caps.Name())
 	}
 	return found, nil
 }
@@ -87,7 +87,7 @@ func (m *Manager) resolveClaim(ctx context.Context, p *desiredPod, volume *corev
 	source, isOwn := volume.PersistentVolumeClaim, volume.Ephemeral != nil
 	if isOwn {
 		if err := ephemeral.VolumeIsForPod(p.pod, claim); err != nil {
-			return resolved{}, unfit("%v", err)
+			return resolved{}, unusable("%v", err)
 		}
 	}
 	pv, err := m.readVolume(ctx, claim)
@@ -96,7 +96,7 @@ func (m *Manager) resolveClaim(ctx context.Context, p *desiredPod, volume *corev
 	}
 	spec, err := migrated.Translate(&plugins.Spec{PersistentVolume: pv, ReadOnly: !isOwn && source.ReadOnly}, p.pod.Namespace)
 	if err != nil {
-		return resolved{}, unfit("%v", err)
+		return resolved{}, unusable("%v", err)
 	}
 	return resolved{spec: spec, claim: claim}, checkMode(p, volume.Name, spec)
 }
@@ -115,9 +115,9 @@ func (m *Manager) readVolume(ctx context.Context, claim *corev1.PersistentVolume
 	}
 	switch ref := volume.Spec.ClaimRef; {
 	case ref == nil:
-		return nil, unfit("found PV object %s but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim", name)
+		return nil, unusable("found PV object %s but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim", name)
 	case ref.UID != claim.UID:
-		return nil, unfit("found PV object %s but its pv.Spec.ClaimRef.UID %s does not point to claim.UID %s", name, ref.UID, claim.UID)
+		return nil, unusable("found PV object %s but its pv.Spec.ClaimRef.UID %s does not point to claim.UID %s", name, ref.UID, claim.UID)
 	}
 	return volume, nil
 }
@@ -128,7 +128,7 @@ func readError(what string, err error) error {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err):
-		return unfit("%s: %v", what, err)
+		return unusable("%s: %v", what, err)
 	default:
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -140,11 +140,11 @@ func readError(what string, err error) error {
 func usable(claim *corev1.PersistentVolumeClaim) error {
 	switch {
 	case claim.DeletionTimestamp != nil && !slices.Contains(claim.Finalizers, protectionFinalizer):
-		return unfit("PVC is being deleted")
+		return unusable("PVC is being deleted")
 	case claim.Status.Phase != corev1.ClaimBound:
-		return unfit("PVC is not bound")
+		return unusable("PVC is not bound")
 	case claim.Spec.VolumeName == "":
-		return unfit("PVC has empty pvc.Spec.VolumeName")
+		return unusable("PVC has empty pvc.Spec.VolumeName")
 	default:
 		return nil
 	}
@@ -157,11 +157,11 @@ func checkMode(p *desiredPod, outerName string, spec *plugins.Spec) error {
 	mode := spec.PersistentVolume.Spec.VolumeMode
 	switch {
 	case mode == nil:
-		return unfit("cannot get volumeMode for volume: %s", spec.Name())
+		return unusable("cannot get volumeMode for volume: %s", spec.Name())
 	case p.mounts.Has(outerName) && *mode != corev1.PersistentVolumeFilesystem:
-		return unfit("volume %s has volumeMode %s, but is specified in volumeMounts", outerName, *mode)
+		return unusable("volume %s has volumeMode %s, but is specified in volumeMounts", outerName, *mode)
 	case p.devices.Has(outerName) && *mode != corev1.PersistentVolumeBlock:
-		return unfit("volume %s has volumeMode %s, but is specified in volumeDevices", outerName, *mode)
+		return unusable("volume %s has volumeMode %s, but is specified in volumeDevices", outerName, *mode)
 	default:
 		return nil
 	}

@@ -23,7 +23,7 @@ func (a *askedOften) DeviceMountPath(spec *plugins.Spec) (string, error) {
 
 func (a *askedOften) CanDeviceMount(*plugins.Spec) (bool, error) { return true, nil }
 
-func (a *askedOften) MountDevice(context.Context, *plugins.Spec, string, plugins.Use) error {
+func (a *askedOften) MountDevice(context.Context, *plugins.Spec, string, plugins.MountOptions) error {
 	return nil
 }
 
@@ -32,7 +32,7 @@ func (a *askedOften) UnmountDevice(context.Context, string) error { return nil }
 // full is a manager that knows so many pods, each with a volume of its own behind a claim.
 func full(pods int) (*Manager, *askedOften) {
 	plugin := &askedOften{}
-	component := sim.NewStepped(sim.SteppedConfig{}).Component("kubelet")
+	component := sim.NewStepped(sim.SteppedConfig{}).Process("kubelet")
 	m := &Manager{desired: newDesiredState(), actual: newActualState(), ready: true}
 	m.pods = sim.NewQueue[types.UID](component, sim.QueueConfig{Name: "pods"})
 	m.volumes = sim.NewQueue[corev1.UniqueVolumeName](component, sim.QueueConfig{Name: "volumes"})
@@ -70,9 +70,9 @@ func TestWhereVolumesAreMountedIsAskedOnce(t *testing.T) {
 	const volumes = 50
 	m, plugin := full(volumes)
 	for i := range volumes {
-		m.remains.devices = append(m.remains.devices, foundDevice{path: fmt.Sprint("/devices/volume-", i)})
+		m.orphans.devices = append(m.orphans.devices, foundDevice{path: fmt.Sprint("/devices/volume-", i)})
 	}
-	m.cleanRemains()
+	m.cleanOrphans()
 	if plugin.asked != volumes {
 		t.Errorf("the plugin was asked %d times about %d volumes", plugin.asked, volumes)
 	}
@@ -82,11 +82,11 @@ func TestWhereVolumesAreMountedIsAskedOnce(t *testing.T) {
 func TestRemainsOfAPodThatHasThemAreNone(t *testing.T) {
 	t.Parallel()
 	m, _ := full(3)
-	m.remains.add(&foundVolume{pod: "pod-1", specName: "volume-1"})
-	m.remains.add(&foundVolume{pod: "pod-2", specName: "other"})
-	m.cleanRemains()
-	if len(m.remains.volumes) != 1 || len(m.remains.volumes["pod-2"]) != 1 {
-		t.Errorf("left are %v; want the other volume of pod-2", m.remains.volumes)
+	m.orphans.add(&foundVolume{pod: "pod-1", specName: "volume-1"})
+	m.orphans.add(&foundVolume{pod: "pod-2", specName: "other"})
+	m.cleanOrphans()
+	if len(m.orphans.volumes) != 1 || len(m.orphans.volumes["pod-2"]) != 1 {
+		t.Errorf("left are %v; want the other volume of pod-2", m.orphans.volumes)
 	}
 }
 
@@ -137,10 +137,10 @@ func BenchmarkRemains(b *testing.B) {
 			m, _ := full(pods)
 			for b.Loop() {
 				for i := range pods {
-					m.remains.add(&foundVolume{pod: types.UID(fmt.Sprint("pod-", i)), specName: fmt.Sprint("volume-", i)})
+					m.orphans.add(&foundVolume{pod: types.UID(fmt.Sprint("pod-", i)), specName: fmt.Sprint("volume-", i)})
 				}
-				m.cleanRemains()
-				if len(m.remains.volumes) > 0 {
+				m.cleanOrphans()
+				if len(m.orphans.volumes) > 0 {
 					b.Fatal("what pods have is taken for remains")
 				}
 			}

@@ -21,40 +21,40 @@ import (
 //
 // There is no SELinux behind this: labels are strings. Not here: metrics.
 
-// labelled is how a volume of a pod is labelled.
-type labelled struct {
-	label string // "": no label
-	mount string // what to mount the volume with
-	can   bool   // the plugin can mount the volume with a label
-	alone bool   // volumes like it are mounted with one label, which all pods that have it must need
+// selinuxLabels is how a volume of a pod is labelled.
+type selinuxLabels struct {
+	label     string // "": no label
+	mount     string // what to mount the volume with
+	supported bool   // the plugin can mount the volume with a label
+	exclusive bool   // volumes like it are mounted with one label, which all pods that have it must need
 }
 
 // labelOf finds out how a volume of a pod is labelled. The error says that the pod's containers need different labels.
 //
 // Upstream: pkg/volume/util GetMountSELinuxLabel, pkg/kubelet/volumemanager/cache getSELinuxLabel (v1.36).
-func (m *Manager) labelOf(pod *corev1.Pod, outerName string, found resolved) (labelled, error) {
-	var l labelled
+func (m *Manager) labelOf(pod *corev1.Pod, outerName string, found resolved) (selinuxLabels, error) {
+	var l selinuxLabels
 	if !m.cfg.SELinux {
 		return l, nil
 	}
 	if found.caps.SELinux != nil {
 		var err error
-		if l.can, err = found.caps.SELinux.SupportsSELinuxContextMount(found.spec); err != nil {
-			return labelled{}, err
+		if l.supported, err = found.caps.SELinux.SupportsSELinuxContextMount(found.spec); err != nil {
+			return selinuxLabels{}, err
 		}
 	}
 	labels := labelsOf(pod, outerName)
-	l.alone = m.mountsLabelled(found.spec)
+	l.exclusive = m.mountsLabelled(found.spec)
 	switch {
-	case labels.Len() > 1 && !l.alone:
-		return labelled{}, nil
+	case labels.Len() > 1 && !l.exclusive:
+		return selinuxLabels{}, nil
 	case labels.Len() > 1:
-		return labelled{}, unfit("multiple SELinux labels found: %s", strings.Join(sets.List(labels), ","))
-	case labels.Len() == 0 || !l.can || relabelsFiles(pod):
+		return selinuxLabels{}, unusable("multiple SELinux labels found: %s", strings.Join(sets.List(labels), ","))
+	case labels.Len() == 0 || !l.supported || relabelsFiles(pod):
 		return l, nil
 	}
 	l.label = sets.List(labels)[0]
-	if l.alone {
+	if l.exclusive {
 		l.mount = l.label
 	}
 	return l, nil
@@ -92,7 +92,7 @@ func labelsOf(pod *corev1.Pod, outerName string) sets.Set[string] {
 		}
 		for i := range mounts {
 			if mounts[i].Name == outerName && options != nil {
-				labels.Insert(FileLabel(options))
+				labels.Insert(fileLabel(options))
 			}
 		}
 	}
@@ -108,12 +108,12 @@ func labelsOf(pod *corev1.Pod, outerName string) sets.Set[string] {
 	return labels
 }
 
-// FileLabel is the label of the files that a process with the given options may use: what the options leave open is as on Fedora.
+// fileLabel is the label of the files that a process with the given options may use: what the options leave open is as on Fedora.
 //
 // Differs: without a level, upstream's is drawn for each volume; here it is always the same.
 //
 // Upstream: pkg/volume/util SELinuxOptionsToFileLabel (v1.36).
-func FileLabel(options *corev1.SELinuxOptions) string {
+func fileLabel(options *corev1.SELinuxOptions) string {
 	fileType := options.Type
 	if fileType == "" || fileType == "container_t" {
 		fileType = "container_file_t"
@@ -126,11 +126,11 @@ func FileLabel(options *corev1.SELinuxOptions) string {
 // conflict tells why a pod cannot have a volume that another pod here has with another label.
 //
 // Upstream: pkg/kubelet/volumemanager/cache AddPodToVolume (v1.36).
-func (v *desiredVolume) conflict(l labelled, spec *plugins.Spec) error {
-	if !l.can || l.label == v.labelled.label || !l.alone {
+func (v *desiredVolume) conflict(l selinuxLabels, spec *plugins.Spec) error {
+	if !l.supported || l.label == v.labelled.label || !l.exclusive {
 		return nil
 	}
-	return unfit("conflicting SELinux labels of volume %s: %q and %q", spec.Name(), v.labelled.label, l.label)
+	return unusable("conflicting SELinux labels of volume %s: %q and %q", spec.Name(), v.labelled.label, l.label)
 }
 
 // mislabelled tells whether the volume is mounted here with another label than the one it is wanted with.
@@ -140,8 +140,8 @@ func (v *actualVolume) mislabelled(wanted *desiredVolume) bool {
 	return wanted != nil && v != nil && v.label != wanted.labelled.mount && (v.device != notMounted || len(v.pods) > 0)
 }
 
-// labels notes with which label the volume is being mounted, if nothing of it is mounted yet.
-func (v *actualVolume) labels(wanted *desiredVolume) {
+// setLabel notes with which label the volume is being mounted, if nothing of it is mounted yet.
+func (v *actualVolume) setLabel(wanted *desiredVolume) {
 	if v.device == notMounted && len(v.pods) == 0 {
 		v.label = wanted.labelled.mount
 	}
@@ -157,15 +157,15 @@ func (v *actualVolume) foundLabel(label string) {
 	}
 }
 
-// tellMislabelled tells pods that want a volume that they wait until it is not mounted with another label any more.
+// reportMislabelled tells pods that want a volume that they wait until it is not mounted with another label any more.
 //
 // Upstream: pkg/kubelet/volumemanager/cache newSELinuxMountMismatchError (v1.36).
-func (m *Manager) tellMislabelled(v *desiredVolume) {
+func (m *Manager) reportMislabelled(v *desiredVolume) {
 	why := fmt.Errorf("waiting for unmount of volume %q, because it is already mounted to a different pod with a different SELinux label", v.name)
 	for _, uid := range v.podsAfter("") {
 		if p := m.desired.pods[uid]; p != nil {
 			p.failed(v.pods[uid].outerName, why)
-			m.tell(p)
+			m.reportWait(p)
 			m.cfg.PodChanged(uid)
 		}
 	}

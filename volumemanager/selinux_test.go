@@ -55,8 +55,8 @@ const (
 func TestLabelOfAVolume(t *testing.T) {
 	t.Parallel()
 	one, two := options("s0:c1"), options("s0:c2")
-	onlyOne, onlyTwo := labelled{labelOne, labelOne, true, true}, labelled{labelTwo, labelTwo, true, true}
-	none := labelled{can: true, alone: true}
+	onlyOne, onlyTwo := selinuxLabels{labelOne, labelOne, true, true}, selinuxLabels{labelTwo, labelTwo, true, true}
+	none := selinuxLabels{supported: true, exclusive: true}
 	const recursive, byMount = corev1.SELinuxChangePolicyRecursive, corev1.SELinuxChangePolicyMountOption
 	tests := []struct {
 		name string
@@ -64,26 +64,26 @@ func TestLabelOfAVolume(t *testing.T) {
 		mode corev1.PersistentVolumeAccessMode
 		can  bool
 		gate bool // SELinuxMount
-		want labelled
+		want selinuxLabels
 		err  string
 	}{
 		{"one pod, the plugin mounts with labels", labelPod(one, "", nil), rwop, true, false, onlyOne, ""},
 		{"options that leave much open", labelPod(&corev1.SELinuxOptions{Level: "s0:c1"}, "", nil), rwop, true, false, onlyOne, ""},
 		{"no options", labelPod(nil, "", nil), rwop, true, false, none, ""},
-		{"the plugin does not mount with labels", labelPod(one, "", nil), rwop, false, false, labelled{alone: true}, ""},
-		{"many pods", labelPod(one, "", nil), rwx, true, false, labelled{label: labelOne, can: true}, ""},
-		{"many pods, MountOption", labelPod(one, byMount, nil), rwx, true, false, labelled{label: labelOne, can: true}, ""},
-		{"many pods, Recursive", labelPod(one, recursive, nil), rwx, true, false, labelled{can: true}, ""},
+		{"the plugin does not mount with labels", labelPod(one, "", nil), rwop, false, false, selinuxLabels{exclusive: true}, ""},
+		{"many pods", labelPod(one, "", nil), rwx, true, false, selinuxLabels{label: labelOne, supported: true}, ""},
+		{"many pods, MountOption", labelPod(one, byMount, nil), rwx, true, false, selinuxLabels{label: labelOne, supported: true}, ""},
+		{"many pods, Recursive", labelPod(one, recursive, nil), rwx, true, false, selinuxLabels{supported: true}, ""},
 		{"one pod, Recursive", labelPod(one, recursive, nil), rwop, true, false, none, ""},
 		{"one pod, MountOption", labelPod(one, byMount, nil), rwop, true, false, onlyOne, ""},
 		{"a container's options go before its pod's", labelPod(one, "", two), rwop, true, false, onlyTwo, ""},
 		{"containers of one mind", labelPod(nil, "", two, two), rwop, true, false, onlyTwo, ""},
 		{
 			"containers that differ", labelPod(one, "", two, nil), rwop, true, false,
-			labelled{},
+			selinuxLabels{},
 			"multiple SELinux labels found: " + labelOne + "," + labelTwo,
 		},
-		{"containers that differ, many pods", labelPod(one, "", two, nil), rwx, true, false, labelled{}, ""},
+		{"containers that differ, many pods", labelPod(one, "", two, nil), rwx, true, false, selinuxLabels{}, ""},
 		{"with the gate, many pods", labelPod(one, "", nil), rwx, true, true, onlyOne, ""},
 		{"with the gate, many pods, Recursive", labelPod(one, recursive, nil), rwx, true, true, none, ""},
 		{"with the gate, many pods, MountOption", labelPod(one, byMount, nil), rwx, true, true, onlyOne, ""},
@@ -91,7 +91,7 @@ func TestLabelOfAVolume(t *testing.T) {
 		{"with the gate, one pod, MountOption", labelPod(one, byMount, nil), rwop, true, true, onlyOne, ""},
 		{
 			"with the gate, containers that differ, many pods", labelPod(one, "", two, nil), rwx, true, true,
-			labelled{},
+			selinuxLabels{},
 			"multiple SELinux labels found: " + labelOne + "," + labelTwo,
 		},
 	}
@@ -104,7 +104,7 @@ func TestLabelOfAVolume(t *testing.T) {
 				t.Errorf("label %+v, error %v; want %+v, %q", got, err, tt.want, tt.err)
 			}
 			m.cfg.SELinux = false
-			if got, err := m.labelOf(tt.pod, "data", labelledVolume(mountsLabelled{can: tt.can}, tt.mode)); got != (labelled{}) || err != nil {
+			if got, err := m.labelOf(tt.pod, "data", labelledVolume(mountsLabelled{can: tt.can}, tt.mode)); got != (selinuxLabels{}) || err != nil {
 				t.Errorf("without SELinux: label %+v, error %v; want none", got, err)
 			}
 		})
@@ -116,7 +116,7 @@ func TestLabelOfAVolume(t *testing.T) {
 	}
 	inline := labelledVolume(mountsLabelled{can: true})
 	inline.spec = &plugins.Spec{Volume: &corev1.Volume{Name: "v"}}
-	want := labelled{label: labelOne, can: true}
+	want := selinuxLabels{label: labelOne, supported: true}
 	if got, err := m.labelOf(labelPod(one, "", nil), "data", inline); got != want || err != nil {
 		t.Errorf("a volume written out in a pod: label %+v, error %v; want %+v", got, err, want)
 	}
@@ -198,9 +198,9 @@ func TestPodsThatNeedDifferentLabels(t *testing.T) {
 func TestVolumeWithAnotherLabelIsUnmountedFirst(t *testing.T) {
 	t.Parallel()
 	wanted := &desiredVolume{
-		attachable: true, reported: true, pods: map[types.UID]desiredMount{"b": {}}, labelled: labelled{mount: labelTwo},
+		attachable: true, reported: true, pods: map[types.UID]desiredMount{"b": {}}, labelled: selinuxLabels{mount: labelTwo},
 	}
-	is := standing{attached: true, ready: true, held: func(types.UID) bool { return false }}
+	is := situation{attached: true, ready: true, incomplete: func(types.UID) bool { return false }}
 	actual := func(label string, device mountState, pods ...types.UID) *actualVolume {
 		v := &actualVolume{label: label, device: device, pods: map[types.UID]*actualMount{}}
 		for _, pod := range pods {

@@ -24,7 +24,7 @@ const shelfName = "example.com/shelf"
 
 // shelf is a plugin each call of which leaves the component twice: before its effect and after it.
 type shelf struct {
-	c *sim.Component
+	c *sim.Process
 	b *backend
 }
 
@@ -102,7 +102,7 @@ func (shelf) DeviceMountPath(spec *plugins.Spec) (string, error) {
 	return "/devices/" + spec.Name(), nil
 }
 
-func (s shelf) MountDevice(_ context.Context, spec *plugins.Spec, path string, use plugins.Use) error {
+func (s shelf) MountDevice(_ context.Context, spec *plugins.Spec, path string, use plugins.MountOptions) error {
 	devicePath := use.DevicePath
 	s.b.labels = append(s.b.labels, use.SELinuxLabel)
 	s.b.staged = use.SELinuxLabel
@@ -121,7 +121,7 @@ func (shelf) MountPath(specName string, pod types.UID) string {
 	return "/pods/" + string(pod) + "/" + specName
 }
 
-func (s shelf) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.Use) error {
+func (s shelf) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
 	devicePath := use.DevicePath
 	s.b.given = use.SELinuxLabel
 	dir := podVolumeDir(pod.UID, spec.Name())
@@ -189,7 +189,7 @@ func (s shelf) RequiresFSResize() bool { return s.b.expands }
 
 func (s shelf) SupportsMountOption() bool { return s.b.mountOptions }
 
-func (s shelf) NodeExpand(_ context.Context, growth plugins.Growth) error {
+func (s shelf) NodeExpand(_ context.Context, growth plugins.ExpandOptions) error {
 	return s.call("NodeExpand", growth.Spec.Name()+" "+growth.OldSize.String()+" to "+growth.NewSize.String(), growth.Pod, func() {}, func() {})
 }
 

@@ -39,7 +39,7 @@ func (m *Manager) unmapVolume(ctx context.Context, name corev1.UniqueVolumeName,
 		return errNoMapper
 	}
 	have := actual.pods[pod]
-	global, err := mapper.GlobalMapPath(named(actual.spec, have.specName))
+	global, err := mapper.GlobalMapPath(withName(actual.spec, have.specName))
 	if err != nil {
 		return fmt.Errorf("UnmapVolume.GetGlobalMapPath failed: %w", err)
 	}
@@ -60,8 +60,8 @@ func (m *Manager) unmapVolume(ctx context.Context, name corev1.UniqueVolumeName,
 	return nil
 }
 
-// named is the volume under the name by which a pod has it: two PersistentVolumes may be one volume of the driver's.
-func named(spec *plugins.Spec, name string) *plugins.Spec {
+// withName is the volume under the name by which a pod has it: two PersistentVolumes may be one volume of the driver's.
+func withName(spec *plugins.Spec, name string) *plugins.Spec {
 	if spec.Name() == name || spec.PersistentVolume == nil {
 		return spec
 	}

@@ -60,7 +60,7 @@ func (m *Manager) cleanSubPaths(specName string, pod types.UID) error {
 	if m.cfg.FS == nil {
 		return nil
 	}
-	disk := subpath.Disk{Component: m.cfg.Component, FS: m.cfg.FS}
+	disk := subpath.Binder{Process: m.cfg.Process, FS: m.cfg.FS}
 	if err := disk.Clean(filepath.Join(m.cfg.Root, "pods", string(pod)), specName); err != nil {
 		return fmt.Errorf("error cleaning subPath mounts: %w", err)
 	}

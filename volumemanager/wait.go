@@ -22,10 +22,10 @@ import (
 // Upstream: pkg/kubelet/volumemanager podAttachAndMountTimeout (v1.36).
 const waitTimeout = 2*time.Minute + 3*time.Second
 
-// tellPeriod is how long nothing more is told of a pod whose volumes cannot be processed.
+// waitReportPeriod is how long nothing more is told of a pod whose volumes cannot be processed.
 //
 // Upstream: pkg/kubelet backOffPeriod (v1.36), without its jitter.
-const tellPeriod = 10 * time.Second
+const waitReportPeriod = 10 * time.Second
 
 // WaitError says which volumes of a pod are not mounted when a wait for them has ended, by their names in the pod, sorted.
 //
@@ -72,7 +72,7 @@ func (m *Manager) WaitForAttachAndMount(ctx context.Context, pod *corev1.Pod) er
 	if pod == nil || len(usedVolumes(pod)) == 0 {
 		return nil
 	}
-	since := m.cfg.Component.Now()
+	since := m.cfg.Process.Now()
 	m.AddPod(pod)
 	err := m.await(ctx, pod, "mounted", func() bool { return m.Mounted(pod.UID) })
 	if err == nil {
@@ -107,21 +107,21 @@ func (m *Manager) WaitForUnmount(ctx context.Context, pod *corev1.Pod) error {
 
 // await waits until done. The error says that it took too long, or which volumes cannot be processed.
 func (m *Manager) await(ctx context.Context, pod *corev1.Pod, what string, done func() bool) error {
-	news := m.news[pod.UID]
+	news := m.signals[pod.UID]
 	if news == nil {
 		news = &sim.Signal{}
-		m.news[pod.UID] = news
+		m.signals[pod.UID] = news
 	}
 	var failed error
 	over := func() bool {
 		if failed == nil {
-			failed = cmp.Or(m.takeErrors(pod.UID), ctx.Err())
+			failed = cmp.Or(m.popPodErrors(pod.UID), ctx.Err())
 		}
 		return failed != nil || done()
 	}
-	ended := m.cfg.Component.WaitOn(news, fmt.Sprintf("volumes of %s/%s to be %s", pod.Namespace, pod.Name, what), waitTimeout, over)
-	if !news.Awaited() {
-		delete(m.news, pod.UID)
+	ended := m.cfg.Process.WaitOn(news, fmt.Sprintf("volumes of %s/%s to be %s", pod.Namespace, pod.Name, what), waitTimeout, over)
+	if !news.HasWaiters() {
+		delete(m.signals, pod.UID)
 	}
 	if !ended {
 		return context.DeadlineExceeded
@@ -129,16 +129,16 @@ func (m *Manager) await(ctx context.Context, pod *corev1.Pod, what string, done 
 	return failed
 }
 
-// changed tells that a pod may have become mounted or unmounted, or that a volume of it could not be processed.
-func (m *Manager) changed(uid types.UID) {
-	if news := m.news[uid]; news != nil {
-		news.Give()
+// notify tells that a pod may have become mounted or unmounted, or that a volume of it could not be processed.
+func (m *Manager) notify(uid types.UID) {
+	if news := m.signals[uid]; news != nil {
+		news.Broadcast()
 	}
 }
 
-// takeErrors is TakeErrors as one error.
-func (m *Manager) takeErrors(uid types.UID) error {
-	if errs := m.TakeErrors(uid); len(errs) > 0 {
+// popPodErrors is TakeErrors as one error.
+func (m *Manager) popPodErrors(uid types.UID) error {
+	if errs := m.PopPodErrors(uid); len(errs) > 0 {
 		return errors.New(strings.Join(errs, "; "))
 	}
 	return nil
@@ -202,32 +202,32 @@ func (a *actualState) volumesOf(pod types.UID) []corev1.UniqueVolumeName {
 	return names
 }
 
-// telling is what was told of a pod whose volumes cannot be processed.
-type telling struct {
-	failures int       // looks at the pod in a row that found such a volume
-	told     string    // last
-	again    time.Time // not before
+// waitReport is what was told of a pod whose volumes cannot be processed.
+type waitReport struct {
+	failures  int       // looks at the pod in a row that found such a volume
+	text      string    // last
+	notBefore time.Time // not before
 }
 
-// tell lets it be known that a pod waits for volumes that cannot be processed: when a second look has found the same, and again
+// reportWait lets it be known that a pod waits for volumes that cannot be processed: when a second look has found the same, and again
 // when something else is to be told.
 //
 // Differs: upstream tells it again each 10 to 15 s, whether anything has changed or not.
 //
 // Upstream: pkg/kubelet SyncPod, by WaitForAttachAndMount, which gives up where a volume cannot be processed (v1.36).
-func (m *Manager) tell(p *desiredPod) {
+func (m *Manager) reportWait(p *desiredPod) {
 	if len(p.errors) == 0 {
-		p.telling.failures = 0
+		p.waitReport.failures = 0
 		return
 	}
-	p.telling.failures++
-	now := m.cfg.Component.Now()
-	if m.cfg.WaitFailed == nil || p.telling.failures < 2 || now.Before(p.telling.again) {
+	p.waitReport.failures++
+	now := m.cfg.Process.Now()
+	if m.cfg.WaitFailed == nil || p.waitReport.failures < 2 || now.Before(p.waitReport.notBefore) {
 		return
 	}
 	why := m.waitError(p.pod, p.problems())
-	if text := why.Error(); text != p.telling.told {
-		p.telling.told, p.telling.again = text, now.Add(tellPeriod)
+	if text := why.Error(); text != p.waitReport.text {
+		p.waitReport.text, p.waitReport.notBefore = text, now.Add(waitReportPeriod)
 		m.cfg.WaitFailed(p.pod.UID, why)
 	}
 }

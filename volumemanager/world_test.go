@@ -48,7 +48,7 @@ type world struct {
 	user    kubernetes.Interface // acts at once, from the test
 	backend *backend
 	manager *volumemanager.Manager
-	kubelet *sim.Component
+	kubelet *sim.Process
 	client  kubernetes.Interface // of the kubelet
 	status  *sim.Queue[string]
 	changed []types.UID // what PodChanged was called with
@@ -63,7 +63,7 @@ func newWorld(t *testing.T, chooser sim.Chooser, configure ...func(*backend)) *w
 	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{Chooser: chooser})}
 	t.Cleanup(w.host.Close)
 	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
-	w.user = w.server.Client(w.host.Outside())
+	w.user = w.server.Client(w.host.ExternalCaller())
 	w.backend = &backend{
 		attachable: true, stages: true,
 		attached: map[string]bool{}, devices: map[string]bool{}, pods: map[string]map[types.UID]bool{},
@@ -81,8 +81,8 @@ func newWorld(t *testing.T, chooser sim.Chooser, configure ...func(*backend)) *w
 			w.backend.judge()
 		}
 	})
-	w.start(w.host.Component("kubelet"))
-	w.must(w.manager.PodsKnown())
+	w.start(w.host.Process("kubelet"))
+	w.must(w.manager.MarkAllPodsAdded())
 	return w
 }
 
@@ -90,13 +90,13 @@ func newWorld(t *testing.T, chooser sim.Chooser, configure ...func(*backend)) *w
 func (w *world) restart() {
 	w.t.Helper()
 	w.host.Crash(w.kubelet)
-	w.server.Forget(w.kubelet)
+	w.server.RemoveComponent(w.kubelet)
 	w.backend.calls = nil
-	w.start(w.host.Component("kubelet"))
+	w.start(w.host.Process("kubelet"))
 }
 
 // start makes the kubelet.
-func (w *world) start(c *sim.Component) {
+func (w *world) start(c *sim.Process) {
 	w.t.Helper()
 	w.kubelet, w.client = c, w.server.Client(c)
 	manager := &plugins.Manager{}
@@ -104,8 +104,8 @@ func (w *world) start(c *sim.Component) {
 	w.status = sim.NewQueue[string](c, sim.QueueConfig{Name: "node status"})
 	w.status.Work(w.syncNode)
 	w.manager = volumemanager.New(volumemanager.Config{
-		Component: c, Client: w.client, NodeName: nodeName, Plugins: manager,
-		Recorder:      events.New(events.Config{Component: c, Client: w.client, Source: "kubelet", Host: nodeName}),
+		Process: c, Client: w.client, NodeName: nodeName, Plugins: manager,
+		Recorder:      events.New(events.Config{Process: c, Client: w.client, Source: "kubelet", Host: nodeName}),
 		PodChanged:    func(uid types.UID) { w.changed = append(w.changed, uid) },
 		ReportChanged: func() { w.status.Add(nodeName) },
 		Root:          diskRoot, FS: w.backend.disk,
@@ -113,12 +113,12 @@ func (w *world) start(c *sim.Component) {
 		WaitFailed: func(uid types.UID, why error) { w.told = append(w.told, string(uid)+": "+why.Error()) },
 	})
 	see := func(obj any) { w.manager.NodeUpdated(obj.(*corev1.Node)) }
-	views := w.server.Informers(c, fake.Selection{Resource: "persistentvolumeclaims", Concerns: func(was, is fake.Object) bool {
+	views := w.server.Informers(c, fake.Filter{Resource: "persistentvolumeclaims", Match: func(was, is fake.Object) bool {
 		before, _ := was.(*corev1.PersistentVolumeClaim)
 		after, _ := is.(*corev1.PersistentVolumeClaim)
-		return volumemanager.Resized(before, after)
+		return volumemanager.IsNodeResize(before, after)
 	}}).Core().V1()
-	eventhandler.To(views.PersistentVolumeClaims().Informer(), func(_, claim *corev1.PersistentVolumeClaim) { w.manager.ClaimResized(claim) }, nil)
+	eventhandler.Add(views.PersistentVolumeClaims().Informer(), func(_, claim *corev1.PersistentVolumeClaim) { w.manager.ClaimResized(claim) }, nil)
 	_, err := views.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: see, UpdateFunc: func(_, node any) { see(node) },
 	})
@@ -128,7 +128,7 @@ func (w *world) start(c *sim.Component) {
 
 // syncNode reports the volumes in use, as a kubelet does.
 func (w *world) syncNode(ctx context.Context, name string) error {
-	if !w.manager.ReportNeeded() {
+	if !w.manager.NeedsReport() {
 		return nil
 	}
 	volumes := w.manager.VolumesInUse()
@@ -147,8 +147,8 @@ func (w *world) syncNode(ctx context.Context, name string) error {
 	if err != nil || f.err != nil {
 		return errors.Join(err, f.err)
 	}
-	w.manager.Reported(volumes, node)
-	if w.manager.ReportNeeded() {
+	w.manager.MarkReportedInUse(volumes, node)
+	if w.manager.NeedsReport() {
 		w.status.Add(name)
 	}
 	return nil
@@ -188,7 +188,7 @@ func (w *world) about(what string) bool {
 // move lets one strand of the kubelet go on by a step.
 func (w *world) move(strand string) {
 	w.t.Helper()
-	w.must(w.host.Move("kubelet/" + strand))
+	w.must(w.host.StepTask("kubelet/" + strand))
 }
 
 // moveAll lets the given strands of the kubelet go on for as long as one of them can, and nothing else.
@@ -393,7 +393,7 @@ func (w *world) quiet() {
 	w.t.Helper()
 	w.same("what must not happen", none, w.backend.wrong)
 	w.same("strands waiting", none, w.host.Waiting())
-	w.same("quiet, and no report needed", []bool{true, false}, []bool{w.manager.Quiet(), w.manager.ReportNeeded()})
+	w.same("quiet, and no report needed", []bool{true, false}, []bool{w.manager.Quiescent(), w.manager.NeedsReport()})
 }
 
 // events are the events so far: "xcount type reason pod: message", sorted.
@@ -412,11 +412,11 @@ func (w *world) happened() []string {
 	var lines []string
 	for _, r := range w.host.Log().Records() {
 		switch {
-		case !strings.HasPrefix(r.Actor, "kubelet"):
+		case !strings.HasPrefix(r.Task, "kubelet"):
 		case r.Kind == trace.KindDriver && r.Verb != "return":
 			lines = append(lines, r.Object)
 		case r.Kind == trace.KindAPI && r.Verb == "patch/status":
-			words, _ := trace.Tell(r)
+			words, _ := trace.Describe(r)
 			lines = append(lines, words)
 		}
 	}

@@ -14,7 +14,7 @@ func difference(committed, now *notebook) string {
 		if i >= len(committed.cells) {
 			break
 		}
-		before, after := told(committed.cells[i]), told(c)
+		before, after := outputLines(committed.cells[i]), outputLines(c)
 		if slices.Equal(before, after) {
 			continue
 		}
@@ -24,8 +24,8 @@ func difference(committed, now *notebook) string {
 	return b.String()
 }
 
-// told is a cell's outputs as lines to read.
-func told(c *cell) []string {
+// outputLines is a cell's outputs as lines to read.
+func outputLines(c *cell) []string {
 	if !c.isCode() {
 		return splitText(c.source())
 	}
@@ -36,7 +36,7 @@ func told(c *cell) []string {
 		switch output["output_type"] {
 		case "stream":
 			lines = append(lines, fmt.Sprintf("[%v]", output["name"]))
-			lines = append(lines, splitText(joined(output["text"]))...)
+			lines = append(lines, splitText(joinLines(output["text"]))...)
 		case "error":
 			lines = append(lines, "[error]")
 			lines = append(lines, splitText(fmt.Sprint(output["evalue"]))...)
@@ -44,7 +44,7 @@ func told(c *cell) []string {
 			data, _ := output["data"].(map[string]any)
 			for _, mime := range sortedKeys(data) {
 				lines = append(lines, fmt.Sprintf("[%s]", mime))
-				text := joined(data[mime])
+				text := joinLines(data[mime])
 				if text == "" {
 					raw, _ := json.Marshal(data[mime])
 					text = string(raw)
@@ -91,7 +91,7 @@ func writeDiff(b *strings.Builder, before, after []string) {
 		}
 		fmt.Fprintf(b, "  %s %s\n", mark, line)
 	}
-	edits := edit(before, after)
+	edits := shortestEdit(before, after)
 	for i, e := range edits {
 		near := slices.ContainsFunc(edits[max(0, i-diffContext):min(len(edits), i+diffContext+1)], func(e change) bool { return e.mark != " " })
 		if near {
@@ -106,8 +106,8 @@ func writeDiff(b *strings.Builder, before, after []string) {
 // change is a line that stays (" "), goes ("-") or comes ("+").
 type change struct{ mark, line string }
 
-// edit is the shortest way from one text to another.
-func edit(a, b []string) []change {
+// shortestEdit is the shortest way from one text to another.
+func shortestEdit(a, b []string) []change {
 	var head, tail []change
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		head, a, b = append(head, change{" ", a[0]}), a[1:], b[1:]

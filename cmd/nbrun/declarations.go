@@ -20,8 +20,8 @@ type declaration struct {
 	text  string      // with the keyword
 	cell  int         // where it stands
 	line  int
-	// quiet is that nothing happens by its being there: a cell that does not use it runs as if it were not.
-	quiet bool
+	// pure is that nothing happens by its being there: a cell that does not use it runs as if it were not.
+	pure bool
 }
 
 // key is what stands in memory once.
@@ -66,7 +66,7 @@ func (p *goParser) line(n ast.Node) int { return p.set.Position(n.Pos()).Line }
 
 func (p *goParser) add(n ast.Node, kind token.Token, keyword string, quiet bool, names ...string) {
 	p.decls = append(p.decls, declaration{
-		kind: kind, names: names, text: keyword + p.text(n), cell: p.cell, line: p.line(n), quiet: quiet,
+		kind: kind, names: names, text: keyword + p.text(n), cell: p.cell, line: p.line(n), pure: quiet,
 	})
 }
 
@@ -138,15 +138,15 @@ func (p *goParser) variables(spec *ast.ValueSpec) {
 			text += " " + p.text(spec.Type)
 		}
 		if len(spec.Values) > 0 {
-			text, quiet = text+" = "+p.text(spec.Values[i]), !acts(spec.Values[i])
+			text, quiet = text+" = "+p.text(spec.Values[i]), !hasEffect(spec.Values[i])
 		}
 		p.add(spec, token.VAR, "", quiet, name.Name)
 		p.decls[len(p.decls)-1].text = text
 	}
 }
 
-// acts is whether anything happens when an expression is worked out. What it does not know acts.
-func acts(e ast.Expr) bool {
+// hasEffect is whether anything happens when an expression is worked out. What it does not know acts.
+func hasEffect(e ast.Expr) bool {
 	does := false
 	ast.Inspect(e, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -225,11 +225,11 @@ func (m memory) with(decls []declaration) (memory, error) {
 	return after, nil
 }
 
-// unheard is whether no cell before could tell that a cell declares this: nothing has the name yet, and nothing happens by itself.
+// isIndependent is whether no cell before could tell that a cell declares this: nothing has the name yet, and nothing happens by itself.
 // A hopeful caller takes for granted that a variable's value is worked out without anybody's noticing.
-func (m memory) unheard(decls []declaration, hopeful bool) bool {
+func (m memory) isIndependent(decls []declaration, hopeful bool) bool {
 	for _, d := range decls {
-		if !d.quiet && !(hopeful && d.kind == token.VAR) {
+		if !d.pure && !(hopeful && d.kind == token.VAR) {
 			return false
 		}
 		for _, name := range d.names {

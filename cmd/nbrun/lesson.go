@@ -17,13 +17,13 @@ import (
 
 // lesson is a program that a notebook is made of.
 type lesson struct {
-	folder string
-	source []byte
-	set    *token.FileSet
-	file   *ast.File
-	steps  []string       // the functions that main calls, in order
-	cellOf map[any]int    // declarations by the number of the cell that declares them; those of steps are in none
-	places map[string]int // the steps, by the number of their cell
+	folder    string
+	source    []byte
+	set       *token.FileSet
+	file      *ast.File
+	steps     []string       // the functions that main calls, in order
+	cellOf    map[any]int    // declarations by the number of the cell that declares them; those of steps are in none
+	stepCells map[string]int // the steps, by the number of their cell
 }
 
 // notebookPath is the notebook of the lesson in a folder.
@@ -37,7 +37,7 @@ func makeNotebook(folder string) (*notebook, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lesson{folder: folder, set: token.NewFileSet(), cellOf: map[any]int{}, places: map[string]int{}}
+	l := &lesson{folder: folder, set: token.NewFileSet(), cellOf: map[any]int{}, stepCells: map[string]int{}}
 	path := filepath.Join(folder, "main.go")
 	if l.source, err = os.ReadFile(path); err != nil {
 		return nil, err
@@ -49,10 +49,10 @@ func makeNotebook(folder string) (*notebook, error) {
 		return nil, err
 	}
 	n := newNotebook()
-	if err := l.introduce(n); err != nil {
+	if err := l.addIntroduction(n); err != nil {
 		return nil, err
 	}
-	if err := l.unfold(n); err != nil {
+	if err := l.addDeclarations(n); err != nil {
 		return nil, err
 	}
 	return n, l.check()
@@ -89,14 +89,14 @@ func (l *lesson) readMain() error {
 	return fmt.Errorf("%s has no function main", filepath.Join(l.folder, "main.go"))
 }
 
-// introduce makes the cells before the first declaration.
-func (l *lesson) introduce(n *notebook) error {
+// addIntroduction makes the cells before the first declaration.
+func (l *lesson) addIntroduction(n *notebook) error {
 	text := markdown(l.file.Doc.Text(), true)
 	if !strings.HasPrefix(text, "# ") {
 		text = strings.TrimSuffix("# "+title(filepath.Base(l.folder))+"\n\n"+text, "\n\n")
 	}
 	n.add("markdown", "introduction", text)
-	setup, err := l.setup()
+	setup, err := l.moduleCommand()
 	if err != nil {
 		return err
 	}
@@ -138,9 +138,9 @@ func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 var moduleLine = regexp.MustCompile(`(?m)^module\s+(\S+)`)
 
-// setup is the command that tells the module of the cells where the lesson's own module is: in the clone that the notebook is
+// moduleCommand is the command that tells the module of the cells where the lesson's own module is: in the clone that the notebook is
 // in. It is empty if the lesson imports nothing of it.
-func (l *lesson) setup() (string, error) {
+func (l *lesson) moduleCommand() (string, error) {
 	up := ""
 	for root := l.folder; ; root, up = filepath.Dir(root), up+"/.." {
 		mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
@@ -164,9 +164,9 @@ func (l *lesson) setup() (string, error) {
 	}
 }
 
-// unfold makes the cells of the declarations, in order.
-func (l *lesson) unfold(n *notebook) error {
-	w := &unfolding{lesson: l, notebook: n}
+// addDeclarations makes the cells of the declarations, in order.
+func (l *lesson) addDeclarations(n *notebook) error {
+	w := &builder{lesson: l, notebook: n}
 	for _, d := range l.file.Decls {
 		f, isFunc := d.(*ast.FuncDecl)
 		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.IMPORT || isFunc && f.Recv == nil && f.Name.Name == "main" {
@@ -174,9 +174,9 @@ func (l *lesson) unfold(n *notebook) error {
 		}
 		var err error
 		if isFunc && f.Recv == nil && slices.Contains(l.steps, f.Name.Name) {
-			err = w.step(f)
+			err = w.addStep(f)
 		} else if _, early := w.cellOf[d]; !early {
-			err = w.declare(d)
+			err = w.addDeclaration(d)
 		}
 		if err != nil {
 			return err
@@ -191,8 +191,8 @@ func (l *lesson) unfold(n *notebook) error {
 	return nil
 }
 
-// unfolding is a lesson whose declarations have become cells in part.
-type unfolding struct {
+// builder is a lesson whose declarations have become cells in part.
+type builder struct {
 	*lesson
 	notebook *notebook
 	kept     []ast.Decl // those that are in no cell yet
@@ -200,8 +200,8 @@ type unfolding struct {
 	next     int        // the step that is to come
 }
 
-// say makes a cell of text. What was declared before it stands before it.
-func (w *unfolding) say(text, name string) error {
+// addText makes a cell of text. What was declared before it stands before it.
+func (w *builder) addText(text, name string) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
@@ -210,11 +210,11 @@ func (w *unfolding) say(text, name string) error {
 }
 
 // flush makes a cell of the declarations that are in none.
-func (w *unfolding) flush() error {
+func (w *builder) flush() error {
 	if len(w.kept) == 0 {
 		return nil
 	}
-	if err := w.complete(); err != nil {
+	if err := w.keepDependencies(); err != nil {
 		return err
 	}
 	w.notebook.add("code", "declare-"+declaredName(w.kept[0]), strings.Join(w.texts, "\n\n"))
@@ -222,11 +222,11 @@ func (w *unfolding) flush() error {
 	return nil
 }
 
-// declare takes a declaration to where it will be in a cell.
-func (w *unfolding) declare(d ast.Decl) error {
-	from := documented(d)
-	if titled(d) {
-		if err := w.say(markdown(docOf(d).Text(), false), declaredName(d)); err != nil {
+// addDeclaration takes a declaration to where it will be in a cell.
+func (w *builder) addDeclaration(d ast.Decl) error {
+	from := startWithDoc(d)
+	if hasHeading(d) {
+		if err := w.addText(markdown(docOf(d).Text(), false), declaredName(d)); err != nil {
 			return err
 		}
 		from = d.Pos()
@@ -234,33 +234,33 @@ func (w *unfolding) declare(d ast.Decl) error {
 	return w.keep(d, w.text(from, d.End()))
 }
 
-func (w *unfolding) keep(d ast.Decl, text string) error {
+func (w *builder) keep(d ast.Decl, text string) error {
 	w.cellOf[d] = len(w.notebook.cells)
 	w.kept, w.texts = append(w.kept, d), append(w.texts, text)
-	return w.plain(d, text)
+	return w.checkLines(d, text)
 }
 
-// complete keeps what the kept declarations use, too.
-func (w *unfolding) complete() error {
+// keepDependencies keeps what the kept declarations use, too.
+func (w *builder) keepDependencies() error {
 	for i := 0; i < len(w.kept); i++ { // it grows
-		if err := w.fetch(w.kept[i]); err != nil {
+		if err := w.keepUsed(w.kept[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fetch keeps what a declaration uses and what stands below it: a program may say first what matters, and a notebook may not. What
+// keepUsed keeps what a declaration uses and what stands below it: a program may say first what matters, and a notebook may not. What
 // has a text of its own stays where it is.
-func (w *unfolding) fetch(user ast.Decl) error {
+func (w *builder) keepUsed(user ast.Decl) error {
 	var err error
 	ast.Inspect(user, func(n ast.Node) bool {
 		id, ok := n.(*ast.Ident)
 		if !ok || err != nil {
 			return err == nil
 		}
-		d := w.declares(id)
-		if d == nil || d == user || titled(d) {
+		d := w.declarationOf(id)
+		if d == nil || d == user || hasHeading(d) {
 			return true
 		}
 		if f, isFunc := d.(*ast.FuncDecl); isFunc && slices.Contains(w.steps, f.Name.Name) {
@@ -268,7 +268,7 @@ func (w *unfolding) fetch(user ast.Decl) error {
 		}
 		for _, d := range w.withMethods(d) {
 			if _, early := w.cellOf[d]; !early && err == nil {
-				err = w.keep(d, w.text(documented(d), d.End()))
+				err = w.keep(d, w.text(startWithDoc(d), d.End()))
 			}
 		}
 		return true
@@ -292,12 +292,12 @@ func (l *lesson) withMethods(d ast.Decl) []ast.Decl {
 	return decls
 }
 
-// titled is whether the comment of a declaration is the lesson's text: it begins with a heading. Any other is the declaration's.
-func titled(d ast.Decl) bool { return strings.HasPrefix(docOf(d).Text(), "#") }
+// hasHeading is whether the comment of a declaration is the lesson's text: it begins with a heading. Any other is the declaration's.
+func hasHeading(d ast.Decl) bool { return strings.HasPrefix(docOf(d).Text(), "#") }
 
-// step makes the cells of a step: its text, and what it does. What it uses and what no cell declared yet stands above that, in the
+// addStep makes the cells of a step: its text, and what it does. What it uses and what no cell declared yet stands above that, in the
 // same cell.
-func (w *unfolding) step(f *ast.FuncDecl) error {
+func (w *builder) addStep(f *ast.FuncDecl) error {
 	name := f.Name.Name
 	if w.next >= len(w.steps) || w.steps[w.next] != name {
 		return w.errorf(f, "step %s stands out of order: main calls its steps once each, in the order in which they stand", name)
@@ -307,28 +307,28 @@ func (w *unfolding) step(f *ast.FuncDecl) error {
 		return w.errorf(f, "main calls %s, which has parameters or results: a step has none", name)
 	}
 	if text := markdown(f.Doc.Text(), false); text != "" {
-		if err := w.say(text, name); err != nil {
+		if err := w.addText(text, name); err != nil {
 			return err
 		}
 	}
-	if err := w.fetch(f); err != nil {
+	if err := w.keepUsed(f); err != nil {
 		return err
 	}
-	if err := w.complete(); err != nil {
+	if err := w.keepDependencies(); err != nil {
 		return err
 	}
 	body := w.unindent(f.Body)
-	if err := w.plain(f, body); err != nil {
+	if err := w.checkLines(f, body); err != nil {
 		return err
 	}
-	w.places[name] = len(w.notebook.cells)
+	w.stepCells[name] = len(w.notebook.cells)
 	w.notebook.add("code", "step-"+name, strings.Join(append(w.texts, "%%\n"+body), "\n\n"))
 	w.kept, w.texts = nil, nil
 	return nil
 }
 
-// plain refuses lines of Go that a notebook would take for something else.
-func (l *lesson) plain(n ast.Node, text string) error {
+// checkLines refuses lines of Go that a notebook would take for something else.
+func (l *lesson) checkLines(n ast.Node, text string) error {
 	for line := range strings.Lines(text) {
 		if len(line) > 2 && (line[0] == '%' || line[0] == '!') || strings.HasPrefix(line, "package") {
 			return l.errorf(n, "GoNB takes the line %q for one of its own: let it begin otherwise", strings.TrimSpace(line))
@@ -375,8 +375,8 @@ func docOf(d ast.Decl) *ast.CommentGroup {
 	return nil
 }
 
-// documented is where a declaration begins, with its comment.
-func documented(d ast.Decl) token.Pos {
+// startWithDoc is where a declaration begins, with its comment.
+func startWithDoc(d ast.Decl) token.Pos {
 	if doc := docOf(d); doc != nil {
 		return doc.Pos()
 	}

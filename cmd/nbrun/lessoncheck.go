@@ -15,7 +15,7 @@ func (l *lesson) check() error {
 		}
 		cell, declared := l.cellOf[d]
 		if isFunc && !declared {
-			cell = l.places[f.Name.Name]
+			cell = l.stepCells[f.Name.Name]
 		}
 		var err error
 		ast.Inspect(d, func(n ast.Node) bool {
@@ -35,7 +35,7 @@ func (l *lesson) check() error {
 func (l *lesson) checkNode(n ast.Node, cell int) error {
 	switch n := n.(type) {
 	case *ast.Ident:
-		d := l.declares(n)
+		d := l.declarationOf(n)
 		if d == nil {
 			return nil
 		}
@@ -74,7 +74,7 @@ func (l *lesson) checkTarget(e ast.Expr) error {
 		case *ast.ParenExpr:
 			e = x.X
 		case *ast.Ident:
-			if g, ok := l.declares(x).(*ast.GenDecl); ok && g.Tok == token.VAR {
+			if g, ok := l.declarationOf(x).(*ast.GenDecl); ok && g.Tok == token.VAR {
 				return l.errorf(x, "%s is changed here; in the notebook each cell is a program of its own, and the next one finds it as it was declared", x.Name)
 			}
 			return nil
@@ -84,8 +84,8 @@ func (l *lesson) checkTarget(e ast.Expr) error {
 	}
 }
 
-// declares is the declaration of the file that a name is of; nil of all other names.
-func (l *lesson) declares(id *ast.Ident) ast.Decl {
+// declarationOf is the declaration of the file that a name is of; nil of all other names.
+func (l *lesson) declarationOf(id *ast.Ident) ast.Decl {
 	if id.Obj == nil || l.file.Scope.Lookup(id.Name) != id.Obj {
 		return nil
 	}

@@ -81,7 +81,7 @@ func nbrun(ctx context.Context, args []string, out, complaints io.Writer) int {
 		flags.BoolVar(&r.write, "write", false, "")
 		flags.DurationVar(&r.limit, "limit", time.Minute, "")
 		flags.IntVar(&jobs, "jobs", runtime.NumCPU(), "")
-		work = r.one
+		work = r.run
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(out, usage)
 		return 0
@@ -104,11 +104,11 @@ func nbrun(ctx context.Context, args []string, out, complaints io.Writer) int {
 		fmt.Fprintf(complaints, "nbrun %s: %v\n%s", args[0], err, usage)
 		return 2
 	}
-	return all(flags.Args(), max(1, jobs), work, complaints)
+	return forEach(flags.Args(), max(1, jobs), work, complaints)
 }
 
-// all does the work for each path, so many beside one another, and tells what fails.
-func all(paths []string, jobs int, work func(string) error, complaints io.Writer) int {
+// forEach does the work for each path, so many beside one another, and tells what fails.
+func forEach(paths []string, jobs int, work func(string) error, complaints io.Writer) int {
 	var (
 		wait   sync.WaitGroup
 		mu     sync.Mutex
@@ -144,7 +144,7 @@ func makeOne(folder string, check bool, out io.Writer) error {
 	path := notebookPath(folder)
 	committed, err := readNotebook(path)
 	if err == nil {
-		text, err := committed.bare().encode()
+		text, err := committed.withoutOutputs().encode()
 		if err != nil {
 			return err
 		}
@@ -174,8 +174,8 @@ type runner struct {
 	mu           sync.Mutex // for out
 }
 
-// one runs a notebook.
-func (r *runner) one(path string) error {
+// run runs a notebook.
+func (r *runner) run(path string) error {
 	if r.ctx.Err() != nil {
 		return r.ctx.Err()
 	}
@@ -192,10 +192,10 @@ func (r *runner) one(path string) error {
 		return err
 	}
 	began := time.Now()
-	var took, more spent
+	var took, more cost
 	var now []byte
 	// What is expected, and comes, is right; all else must come of a run that hopes for nothing.
-	if expects := (r.check || r.write) && n.wasRun(); expects {
+	if expects := (r.check || r.write) && n.hasOutputs(); expects {
 		took, now, err = r.outputs(n, folder, true)
 	}
 	if now == nil || err != nil || !bytes.Equal(committed, now) {
@@ -203,7 +203,7 @@ func (r *runner) one(path string) error {
 			return err
 		}
 		more, now, err = r.outputs(n, folder, false)
-		took = spent{cells: more.cells, builds: took.builds + more.builds, cpu: took.cpu + more.cpu}
+		took = cost{cells: more.cells, builds: took.builds + more.builds, cpu: took.cpu + more.cpu}
 	}
 	if err != nil {
 		return err
@@ -232,7 +232,7 @@ func (r *runner) one(path string) error {
 }
 
 // outputs runs a notebook's cells, and returns the notebook as it is then.
-func (r *runner) outputs(n *notebook, folder string, hopeful bool) (spent, []byte, error) {
+func (r *runner) outputs(n *notebook, folder string, hopeful bool) (cost, []byte, error) {
 	took, err := runNotebook(r.ctx, n, folder, r.limit, hopeful)
 	if err != nil {
 		return took, nil, err

@@ -20,8 +20,8 @@ type cell struct {
 	doc map[string]any
 }
 
-// mayFail is the tag of a cell that is meant to fail. Jupyter's own runners know it, too.
-const mayFail = "raises-exception"
+// mayFailTag is the tag of a cell that is meant to fail. Jupyter's own runners know it, too.
+const mayFailTag = "raises-exception"
 
 // newNotebook is an empty notebook for GoNB.
 func newNotebook() *notebook {
@@ -86,8 +86,8 @@ func (n *notebook) encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// bare is a copy without outputs.
-func (n *notebook) bare() *notebook {
+// withoutOutputs is a copy without outputs.
+func (n *notebook) withoutOutputs() *notebook {
 	bare := &notebook{doc: n.doc}
 	for _, c := range n.cells {
 		doc := map[string]any{}
@@ -102,13 +102,13 @@ func (n *notebook) bare() *notebook {
 	return bare
 }
 
-// wasRun is whether the cells have outputs of a run.
-func (n *notebook) wasRun() bool {
+// hasOutputs is whether the cells have outputs of a run.
+func (n *notebook) hasOutputs() bool {
 	return slices.ContainsFunc(n.cells, func(c *cell) bool { return c.isCode() && c.doc["execution_count"] != nil })
 }
 
 func (c *cell) isCode() bool   { return c.doc["cell_type"] == "code" }
-func (c *cell) source() string { return joined(c.doc["source"]) }
+func (c *cell) source() string { return joinLines(c.doc["source"]) }
 
 // name is how messages call the cell: its ID, or what it is in order.
 func (c *cell) name(index int) string {
@@ -122,11 +122,11 @@ func (c *cell) name(index int) string {
 func (c *cell) mayFail() bool {
 	metadata, _ := c.doc["metadata"].(map[string]any)
 	tags, _ := metadata["tags"].([]any)
-	return slices.Contains(tags, any(mayFail))
+	return slices.Contains(tags, any(mayFailTag))
 }
 
-// joined is a text that may be a list of its lines.
-func joined(text any) string {
+// joinLines is a text that may be a list of its lines.
+func joinLines(text any) string {
 	switch text := text.(type) {
 	case string:
 		return text
@@ -151,13 +151,13 @@ func splitLines(text string) []any {
 	return lines
 }
 
-// stream is the output of what was printed.
-func stream(name, text string) map[string]any {
+// streamOutput is the output of what was printed.
+func streamOutput(name, text string) map[string]any {
 	return map[string]any{"output_type": "stream", "name": name, "text": splitLines(text)}
 }
 
-// failure is the output of a cell whose program does not compile.
-func failure(text string) map[string]any {
+// errorOutput is the output of a cell whose program does not compile.
+func errorOutput(text string) map[string]any {
 	lines := []any{}
 	for line := range strings.Lines(text) {
 		lines = append(lines, strings.TrimSuffix(line, "\n"))

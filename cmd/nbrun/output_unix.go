@@ -21,14 +21,14 @@ const outputMax = 16 << 20
 // second, whatever the order was: nobody can tell.
 type collector struct {
 	mu      sync.Mutex
-	streams []*printed
+	streams []*streamBuffer
 	outputs []any
 	size    int
 	err     error
 }
 
-// printed is what came over one stream since something was shown.
-type printed struct {
+// streamBuffer is what came over one stream since something was shown.
+type streamBuffer struct {
 	name string
 	read *os.File
 	text bytes.Buffer
@@ -40,13 +40,13 @@ func (c *collector) stream(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &printed{name: name, read: r}
+	p := &streamBuffer{name: name, read: r}
 	c.streams = append(c.streams, p)
 	return w, nil
 }
 
 // follow reads a stream as the program fills it, until it is closed.
-func (c *collector) follow(p *printed) {
+func (c *collector) follow(p *streamBuffer) {
 	conn, err := p.read.SyscallConn()
 	if err != nil {
 		return
@@ -58,7 +58,7 @@ func (c *collector) follow(p *printed) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			var some bool
-			some, ended = c.take(p, fd)
+			some, ended = c.readAvailable(p, fd)
 			return some || ended
 		}) != nil || ended {
 			return
@@ -66,8 +66,8 @@ func (c *collector) follow(p *printed) {
 	}
 }
 
-// take keeps what is in the pipe now.
-func (c *collector) take(p *printed, fd uintptr) (some, ended bool) {
+// readAvailable keeps what is in the pipe now.
+func (c *collector) readAvailable(p *streamBuffer, fd uintptr) (some, ended bool) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := syscall.Read(int(fd), buf)
@@ -88,27 +88,27 @@ func (c *collector) take(p *printed, fd uintptr) (some, ended bool) {
 func (c *collector) drain() {
 	for _, p := range c.streams {
 		if conn, err := p.read.SyscallConn(); err == nil {
-			_ = conn.Control(func(fd uintptr) { c.take(p, fd) })
+			_ = conn.Control(func(fd uintptr) { c.readAvailable(p, fd) })
 		}
 	}
 }
 
-// cut makes outputs of what was printed since something was shown.
-func (c *collector) cut() {
+// flush makes outputs of what was printed since something was shown.
+func (c *collector) flush() {
 	c.drain()
 	for _, p := range c.streams {
 		if p.text.Len() > 0 {
-			c.outputs = append(c.outputs, stream(p.name, p.text.String()))
+			c.outputs = append(c.outputs, streamOutput(p.name, p.text.String()))
 			p.text.Reset()
 		}
 	}
 }
 
-// hear does what a message says, and returns the number of the answer it asks for, if it asks for one.
-func (c *collector) hear(d gonb.Display) (number int, answer bool) {
+// handle does what a message says, and returns the number of the answer it asks for, if it asks for one.
+func (c *collector) handle(d gonb.Display) (number int, answer bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if number, ok := d.Synced(); ok {
+	if number, ok := d.SyncNumber(); ok {
 		c.drain()
 		return number, true
 	}
@@ -116,7 +116,7 @@ func (c *collector) hear(d gonb.Display) (number int, answer bool) {
 		c.fail(fmt.Errorf("the program wants something of the front end; nbrun has none: it shows things, and no more"))
 		return 0, false
 	}
-	c.cut()
+	c.flush()
 	data := map[string]any{}
 	for mime, content := range d.Data {
 		switch content := content.(type) {
@@ -158,7 +158,7 @@ func (c *collector) finish(status string) ([]any, error) {
 			}
 		}
 	}
-	c.cut()
+	c.flush()
 	return c.outputs, c.err
 }
 

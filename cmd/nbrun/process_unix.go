@@ -129,7 +129,7 @@ func (p *pipes) serve(c *collector) error {
 			_, _ = io.Copy(io.Discard, p.to)
 			return fmt.Errorf("a message of the program's on $%s cannot be read: %w", gonb.PipeEnv, err)
 		}
-		if number, ok := c.hear(d); ok {
+		if number, ok := c.handle(d); ok {
 			if err := answers.Encode(gonb.Answer(number)); err != nil {
 				return err
 			}

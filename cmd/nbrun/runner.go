@@ -19,19 +19,19 @@ const buildLimit = 15 * time.Minute
 
 // run is one notebook being run, cell by cell.
 type run struct {
-	ctx     context.Context
-	limit   time.Duration // of a cell
-	hopeful bool          // see memory.unheard
-	folder  string        // the notebook's
-	scratch string        // the module that cells are compiled in, and the pipes beside it
-	env     []string      // what %env set
-	memory  memory
-	program *program // that the cells at hand are in
-	spent   spent
+	ctx        context.Context
+	limit      time.Duration // of a cell
+	optimistic bool          // see memory.unheard
+	folder     string        // the notebook's
+	scratch    string        // the module that cells are compiled in, and the pipes beside it
+	env        []string      // what %env set
+	memory     memory
+	program    *program // that the cells at hand are in
+	cost       cost
 }
 
-// spent is what the run of a notebook took.
-type spent struct {
+// cost is what the run of a notebook took.
+type cost struct {
 	cells, builds int
 	cpu           time.Duration
 }
@@ -48,15 +48,15 @@ var errCell = errors.New("the cell failed")
 // runNotebook runs all cells of a notebook in order, and puts their outputs in it. It ends at the first cell that fails and is not
 // meant to; its outputs are in the notebook, too. A hopeful run links more cells together than is right in all cases, so that only
 // outputs that were expected can be relied on.
-func runNotebook(ctx context.Context, n *notebook, folder string, limit time.Duration, hopeful bool) (spent, error) {
+func runNotebook(ctx context.Context, n *notebook, folder string, limit time.Duration, hopeful bool) (cost, error) {
 	scratch, err := os.MkdirTemp("", "nbrun-")
 	if err != nil {
-		return spent{}, err
+		return cost{}, err
 	}
 	defer os.RemoveAll(scratch)
-	r := &run{ctx: ctx, limit: limit, hopeful: hopeful, folder: folder, scratch: scratch, memory: memory{}}
+	r := &run{ctx: ctx, limit: limit, optimistic: hopeful, folder: folder, scratch: scratch, memory: memory{}}
 	if err := r.begin(); err != nil {
-		return r.spent, err
+		return r.cost, err
 	}
 	var codes []*code
 	for _, c := range n.cells {
@@ -68,20 +68,20 @@ func runNotebook(ctx context.Context, n *notebook, folder string, limit time.Dur
 		if !c.isCode() {
 			continue
 		}
-		r.spent.cells++
-		outputs, err := r.cell(codes[r.spent.cells-1:])
+		r.cost.cells++
+		outputs, err := r.cell(codes[r.cost.cells-1:])
 		if outputs == nil {
 			outputs = []any{}
 		}
-		c.doc["outputs"], c.doc["execution_count"] = outputs, r.spent.cells
+		c.doc["outputs"], c.doc["execution_count"] = outputs, r.cost.cells
 		if errors.Is(err, errCell) && c.mayFail() {
 			continue
 		}
 		if err != nil {
-			return r.spent, fmt.Errorf("cell %s: %w", c.name(i), err)
+			return r.cost, fmt.Errorf("cell %s: %w", c.name(i), err)
 		}
 	}
-	return r.spent, nil
+	return r.cost, nil
 }
 
 // module is the folder in which cells are compiled.
@@ -111,13 +111,13 @@ func (r *run) cell(codes []*code) (outputs []any, err error) {
 	}
 	if len(c.commands) > 0 {
 		r.program = nil
-		if err := r.adoptSums(); err != nil {
+		if err := r.copyChecksums(); err != nil {
 			return outputs, err
 		}
 	}
 	if c.err != nil {
 		text := places(c.err.Error()) + "\n"
-		return append(outputs, failure(text)), fmt.Errorf("%w:\n%s", errCell, text)
+		return append(outputs, errorOutput(text)), fmt.Errorf("%w:\n%s", errCell, text)
 	}
 	if !c.hasGo {
 		return outputs, nil
@@ -126,7 +126,7 @@ func (r *run) cell(codes []*code) (outputs []any, err error) {
 		if text, err := r.build(codes); err != nil {
 			return outputs, err
 		} else if text != "" {
-			return append(outputs, failure(text)), fmt.Errorf("%w: it does not compile:\n%s", errCell, text)
+			return append(outputs, errorOutput(text)), fmt.Errorf("%w: it does not compile:\n%s", errCell, text)
 		}
 	}
 	r.memory = r.program.cells[c.number]
@@ -147,7 +147,7 @@ func (r *run) command(cmd command) ([]any, error) {
 		}
 		r.env = append(r.env, name+"="+value)
 		r.program = nil
-		return []any{stream("stdout", fmt.Sprintf("Set: %s=%q\n", name, value))}, nil
+		return []any{streamOutput("stdout", fmt.Sprintf("Set: %s=%q\n", name, value))}, nil
 	}
 	shell := exec.Command("/bin/bash", "-c", cmd.text)
 	shell.Dir, shell.Env = r.folder, r.environment()
@@ -155,7 +155,7 @@ func (r *run) command(cmd command) ([]any, error) {
 		shell.Dir = r.module()
 	}
 	got, err := runProcess(r.ctx, shell, buildLimit, r.scratch)
-	r.spent.cpu += got.cpu
+	r.cost.cpu += got.cpu
 	if err == nil && got.status != "" {
 		err = fmt.Errorf("%w: the shell says %s", errCell, got.status)
 	}
@@ -167,9 +167,9 @@ func (r *run) environment() []string {
 	return append(append(os.Environ(), gonb.FolderEnv+"="+r.folder, gonb.ScratchEnv+"="+r.module()), r.env...)
 }
 
-// adoptSums takes the checksums of modules in folders of this machine for the module of the cells: it uses what they use, and so
+// copyChecksums takes the checksums of modules in folders of this machine for the module of the cells: it uses what they use, and so
 // nothing needs to be asked of anybody.
-func (r *run) adoptSums() error {
+func (r *run) copyChecksums() error {
 	mod, err := os.ReadFile(filepath.Join(r.module(), "go.mod"))
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (r *run) build(codes []*code) (text string, err error) {
 	p.cells[codes[0].number] = m
 	together := codes[:1]
 	for _, c := range codes[1:] {
-		if c.err != nil || len(c.commands) > 0 || !m.unheard(c.decls, r.hopeful) {
+		if c.err != nil || len(c.commands) > 0 || !m.isIndependent(c.decls, r.optimistic) {
 			break
 		}
 		if m, err = m.with(c.decls); err != nil {
@@ -240,7 +240,7 @@ func (r *run) compile(p *program, m memory, cells []*code) (text string, err err
 			return "", err
 		}
 	}
-	r.spent.builds++
+	r.cost.builds++
 	// Nobody debugs these programs, so they are linked without what debuggers need, which is half the cost.
 	text, err = r.tool("build", "-mod=mod", "-ldflags=-s -w", "-o", p.path, ".")
 	var exit *exec.ExitError
@@ -258,7 +258,7 @@ func (r *run) tool(args ...string) (text string, err error) {
 	cmd.Dir, cmd.Env = r.module(), append(r.environment(), "GOGC=400", "GOWORK=off")
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState != nil {
-		r.spent.cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+		r.cost.cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
 	return string(out), err
 }
@@ -268,7 +268,7 @@ func (r *run) execute(c *code) ([]any, error) {
 	cmd := exec.Command(r.program.path, c.args...)
 	cmd.Dir, cmd.Env = r.folder, append(r.environment(), fmt.Sprintf("%s=%d", cellEnv, c.number))
 	got, err := runProcess(r.ctx, cmd, r.limit, r.scratch)
-	r.spent.cpu += got.cpu
+	r.cost.cpu += got.cpu
 	if err == nil && got.status != "" {
 		err = fmt.Errorf("%w: its program ended with %s", errCell, got.status)
 	}

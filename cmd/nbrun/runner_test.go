@@ -16,7 +16,7 @@ import (
 
 // ran is a notebook that was run.
 type ran struct {
-	spent spent
+	spent cost
 	err   error
 	told  string // the outputs of all cells, each after its number
 }
@@ -40,7 +40,7 @@ func runTest(t *testing.T, ctx context.Context, limit time.Duration, n *notebook
 	r.spent, r.err = runNotebook(ctx, n, folder, limit, false)
 	var b strings.Builder
 	for i, c := range n.cells {
-		for _, line := range told(c) {
+		for _, line := range outputLines(c) {
 			b.WriteString(string(rune('1'+i)) + " " + line + "\n")
 		}
 	}
@@ -196,7 +196,7 @@ func TestCellsThatFail(t *testing.T) {
 func TestACellThatIsMeantToFailEndsNothing(t *testing.T) {
 	n := newNotebook()
 	n.add("code", "fails", "import \"os\"\n%%\nos.Exit(1)")
-	n.cells[0].doc["metadata"] = map[string]any{"tags": []any{mayFail}}
+	n.cells[0].doc["metadata"] = map[string]any{"tags": []any{mayFailTag}}
 	n.add("code", "next", "import \"fmt\"\n%%\nfmt.Println(\"next\")")
 	got := runTest(t, t.Context(), time.Minute, n)
 	if want := "1 [stderr]\n1 exit status 1\n2 [stdout]\n2 next\n"; got.err != nil || got.told != want {

@@ -24,12 +24,12 @@ func parseSize(text string) (int64, error) {
 	return size << shift, nil
 }
 
-// temporary are the files of disks that go with the guest.
-type temporary []string
+// tempFiles are the files of disks that go with the guest.
+type tempFiles []string
 
 // makeDisks makes the disks that are asked for by size, and gives the guest all of them, in order.
-func makeDisks(o *options) (temporary, error) {
-	var made temporary
+func makeDisks(o *options) (tempFiles, error) {
+	var made tempFiles
 	for _, disk := range o.disks {
 		size, err := parseSize(disk)
 		if err != nil { // a path
@@ -60,7 +60,7 @@ func makeDisk(size int64) (string, error) {
 	return f.Name(), errors.Join(f.Truncate(size), f.Close())
 }
 
-func (t temporary) remove() error {
+func (t tempFiles) remove() error {
 	var failed error
 	for _, file := range t {
 		failed = errors.Join(failed, os.Remove(file))

@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	failed = 125 // the exit status of what went wrong with the guest, and not in it
+	exitFailed = 125 // the exit status of what went wrong with the guest, and not in it
 	// grace is how long a program may take to end after it was asked to. "go test" kills five seconds after it asked.
 	grace = 3 * time.Second
-	// afterwards is how long a test binary may run on after its own deadline. "go test" gives it a minute.
-	afterwards = 30 * time.Second
+	// deadlineSlack is how long a test binary may run on after its own deadline. "go test" gives it a minute.
+	deadlineSlack = 30 * time.Second
 )
 
 func main() {
@@ -94,19 +94,19 @@ func run(args []string, stdout, stderr *os.File) int {
 		return 0
 	case err != nil:
 		fmt.Fprintln(stderr, "umlexec:", err)
-		return failed
+		return exitFailed
 	}
 	here := errors.New("a guest was asked for: no -native")
 	if o.native {
 		here = deviceMapper()
 	}
 	if o.which {
-		return tellWhich(o, here, stdout)
+		return printWhich(o, here, stdout)
 	}
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP)
 	if here == nil {
-		return runHere(o.program, signals, stderr)
+		return runNative(o.program, signals, stderr)
 	}
 	if err := runInGuest(o, signals, stdout, stderr); err != nil {
 		return status(err, stderr)
@@ -114,13 +114,13 @@ func run(args []string, stdout, stderr *os.File) int {
 	return 0
 }
 
-// tellWhich tells in a line where a program would run.
-func tellWhich(o options, here error, stdout io.Writer) int {
+// printWhich tells in a line where a program would run.
+func printWhich(o options, here error, stdout io.Writer) int {
 	if here == nil {
 		fmt.Fprintln(stdout, "on this machine: it has a device-mapper, and this is root")
 		return 0
 	}
-	if err := guest.Missing(o.guest); err != nil {
+	if err := guest.Probe(o.guest); err != nil {
 		fmt.Fprintf(stdout, "nowhere: not on this machine (%v); and %v\n", here, err)
 		return 1
 	}
@@ -139,11 +139,11 @@ func status(err error, stderr io.Writer) int {
 		return outside.ExitCode()
 	}
 	fmt.Fprintln(stderr, "umlexec:", err)
-	return failed
+	return exitFailed
 }
 
-// runHere runs the program on this machine. It gets the signals; who asked knows whether it ends.
-func runHere(program []string, signals <-chan os.Signal, stderr io.Writer) int {
+// runNative runs the program on this machine. It gets the signals; who asked knows whether it ends.
+func runNative(program []string, signals <-chan os.Signal, stderr io.Writer) int {
 	command := exec.Command(program[0], program[1:]...)
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := command.Start(); err != nil {
@@ -163,16 +163,16 @@ func runHere(program []string, signals <-chan os.Signal, stderr io.Writer) int {
 
 // runInGuest runs the program in a guest.
 func runInGuest(o options, signals <-chan os.Signal, stdout, stderr *os.File) (err error) {
-	if guest.Raced(o.program[0]) {
+	if guest.HasRaceDetector(o.program[0]) {
 		return fmt.Errorf("%s has the race detector in it, which does not run in a guest: go test without -race", o.program[0])
 	}
-	asked := asks(o.program[1:])
+	asked := requirementsOf(o.program[1:])
 	o.guest.Writable = append(o.guest.Writable, asked.writes...)
 	if o.timeout == 0 && asked.timeout > 0 {
-		o.timeout = asked.timeout + afterwards
+		o.timeout = asked.timeout + deadlineSlack
 	}
 	o.guest.Stdout, o.guest.Stderr = stdout, stderr
-	if same(stdout, stderr) {
+	if sameFile(stdout, stderr) {
 		o.guest.Stderr = stdout // all comes in order
 	}
 	made, err := makeDisks(&o)
@@ -200,8 +200,8 @@ func runInGuest(o options, signals <-chan os.Signal, stdout, stderr *os.File) (e
 	return g.Wait()
 }
 
-// same tells whether two files are one.
-func same(a, b *os.File) bool {
+// sameFile tells whether two files are one.
+func sameFile(a, b *os.File) bool {
 	as, err := a.Stat()
 	if err != nil {
 		return false

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// asking is what the flags of a test binary ask of the place where it runs.
-type asking struct {
+// testRequirements is what the flags of a test binary ask of the place where it runs.
+type testRequirements struct {
 	writes  []string      // folders
 	timeout time.Duration // 0 is none
 }
@@ -19,9 +19,9 @@ var outputFiles = []string{"blockprofile", "coverprofile", "cpuprofile", "mempro
 // outputFolders are those whose value is a folder.
 var outputFolders = []string{"fuzzcachedir", "gocoverdir", "outputdir"}
 
-// asks reads the arguments of a program as those of a test binary. Those of another program ask for nothing.
-func asks(args []string) asking {
-	var a asking
+// requirementsOf reads the arguments of a program as those of a test binary. Those of another program ask for nothing.
+func requirementsOf(args []string) testRequirements {
+	var a testRequirements
 	values := map[string]string{}
 	for _, arg := range args {
 		name, value, ok := strings.Cut(strings.TrimLeft(arg, "-"), "=")

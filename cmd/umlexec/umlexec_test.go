@@ -22,17 +22,17 @@ import (
 func TestAskedOfATestBinary(t *testing.T) {
 	for _, c := range []struct {
 		args []string
-		want asking
+		want testRequirements
 	}{
-		{[]string{"-c", "exit"}, asking{}},
-		{[]string{"-test.timeout=10m0s", "-test.v=true", "-test.coverprofile="}, asking{timeout: 10 * time.Minute}},
+		{[]string{"-c", "exit"}, testRequirements{}},
+		{[]string{"-test.timeout=10m0s", "-test.v=true", "-test.coverprofile="}, testRequirements{timeout: 10 * time.Minute}},
 		{
 			[]string{"-test.coverprofile=/a/b/c.out", "--test.cpuprofile=cpu", "-test.outputdir=/out", "-test.gocoverdir=/cover", "-test.testlogfile=/a/b/log"},
-			asking{writes: []string{"/a/b", "/cover", "/out"}},
+			testRequirements{writes: []string{"/a/b", "/cover", "/out"}},
 		},
-		{[]string{"-test.trace=t"}, asking{writes: []string{"."}}},
+		{[]string{"-test.trace=t"}, testRequirements{writes: []string{"."}}},
 	} {
-		if diff := cmp.Diff(c.want, asks(c.args), cmp.AllowUnexported(asking{})); diff != "" {
+		if diff := cmp.Diff(c.want, requirementsOf(c.args), cmp.AllowUnexported(testRequirements{})); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", c.args, diff)
 		}
 	}
@@ -55,7 +55,7 @@ func TestSizes(t *testing.T) {
 // TMPDIR fail the test.
 func umlexec(t *testing.T) string {
 	t.Helper()
-	if err := guest.Missing(guest.Config{}); err != nil && !guest.Raced("/proc/self/exe") {
+	if err := guest.Probe(guest.Config{}); err != nil && !guest.HasRaceDetector("/proc/self/exe") {
 		t.Skip(err)
 	}
 	program := filepath.Join(t.TempDir(), "umlexec")
@@ -135,7 +135,7 @@ func TestInterrupt(t *testing.T) {
 		says       string
 	}{
 		{"is passed on", "", syscall.SIGINT, 0, "got interrupt\n"},
-		{"of one that does not care ends the guest", "1", syscall.SIGINT, failed, "did not end within 3s"},
+		{"of one that does not care ends the guest", "1", syscall.SIGINT, exitFailed, "did not end within 3s"},
 		{"by SIGQUIT tells what it does", "1", syscall.SIGQUIT, 2, "goroutine "},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -53,7 +53,7 @@ func newControllers() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.list {
-				return listParts(cmd.OutOrStdout())
+				return listComponents(cmd.OutOrStdout())
 			}
 			return controllers(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), o)
 		},
@@ -65,19 +65,19 @@ func newControllers() *cobra.Command {
 	flags.BoolVar(&o.list, "list", false, "tell which parts there are, and what they stand for")
 	flags.BoolVar(&o.trace, "trace", false, "print all that the parts do and hear, a line each, not only what it means for a volume")
 	flags.BoolVar(&o.elect, "leader-elect", true, "act only while holding the lease")
-	o.lease.register(cmd)
+	o.lease.addFlags(cmd)
 	return cmd
 }
 
-func listParts(out io.Writer) error {
+func listComponents(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "PART\tSTANDS FOR\tWITHOUT --only")
-	for _, p := range cluster.RemoteParts() {
+	for _, p := range cluster.RemoteComponents() {
 		runs := ""
 		if p.Storage {
 			runs = "runs"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", p.Name, p.Instead, runs)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", p.Name, p.Replaces, runs)
 	}
 	return w.Flush()
 }
@@ -91,29 +91,29 @@ func controllers(ctx context.Context, out, errs io.Writer, o controllersOptions)
 		return err
 	}
 	log := &trace.Log{Max: recordsMax}
-	parts, err := cluster.NewRemote(cluster.RemoteConfig{REST: cfg, Parts: o.only, Log: log})
+	parts, err := cluster.NewRemote(cluster.RemoteConfig{REST: cfg, Components: o.only, Log: log})
 	if err != nil {
 		return fmt.Errorf("--only: %w", err)
 	}
-	server, err := contact(ctx, cfg)
+	server, err := serverVersion(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "server  %s, %s\nparts   %s\n", cfg.Host, server, strings.Join(o.parts(), ", "))
-	told := newTeller(out, errs, o.trace)
+	fmt.Fprintf(out, "server  %s, %s\nparts   %s\n", cfg.Host, server, strings.Join(o.components(), ", "))
+	told := newPrinter(out, errs, o.trace)
 	defer told.close()
 	log.Watch(told.record)
 	act := func(ctx context.Context) {
-		told.say("acting")
+		told.info("acting")
 		parts.Run(ctx)
 	}
 	if o.elect {
-		err = o.lease.hold(ctx, cfg, told, act)
+		err = o.lease.lead(ctx, cfg, told, act)
 	} else {
 		act(ctx)
 	}
 	if err == nil {
-		told.say("stopped")
+		told.info("stopped")
 	}
 	return err
 }
@@ -133,10 +133,10 @@ func (o controllersOptions) restConfig() (*clientrest.Config, error) {
 	return cfg, nil
 }
 
-// parts are the names of the parts that run.
-func (o controllersOptions) parts() []string {
+// components are the names of the parts that run.
+func (o controllersOptions) components() []string {
 	var names []string
-	for _, p := range cluster.RemoteParts() {
+	for _, p := range cluster.RemoteComponents() {
 		if slices.Contains(o.only, p.Name) || o.only == nil && p.Storage {
 			names = append(names, p.Name)
 		}
@@ -144,8 +144,8 @@ func (o controllersOptions) parts() []string {
 	return names
 }
 
-// contact asks the server for its version, and whether it knows who asks.
-func contact(ctx context.Context, cfg *clientrest.Config) (string, error) {
+// serverVersion asks the server for its version, and whether it knows who asks.
+func serverVersion(ctx context.Context, cfg *clientrest.Config) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, contactTimeout)
 	defer cancel()
 	client, err := kubernetes.NewForConfig(cfg)

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
-	quiet()
+	silenceLogs()
 	os.Exit(m.Run())
 }
 
@@ -45,15 +45,15 @@ type bare struct {
 
 func newBare(t *testing.T) *bare {
 	t.Helper()
-	server := fake.NewServer(fake.Config{Now: sim.Direct().Now})
-	return &bare{t: t, server: server, user: server.Client(sim.Direct())}
+	server := fake.NewServer(fake.Config{Now: sim.DirectCaller().Now})
+	return &bare{t: t, server: server, user: server.Client(sim.DirectCaller())}
 }
 
 // door opens a way in by HTTPS, and returns a kubeconfig for it.
 func (b *bare) door() (kubeconfig string, shut func()) {
 	b.t.Helper()
 	l, err := apiserver.Listen(apiserver.ListenConfig{
-		Handler: apiserver.NewHandler(b.server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.Direct() }}),
+		Handler: apiserver.NewHandler(b.server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }}),
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -359,7 +359,7 @@ func TestControllersSayWhyTheyWait(t *testing.T) {
 func TestControllersList(t *testing.T) {
 	t.Parallel()
 	status, out, errs := volsim(t.Context(), "controllers", "--list")
-	if status != 0 || errs != "" || strings.Count(out, "\n") != len(cluster.RemoteParts())+1 {
+	if status != 0 || errs != "" || strings.Count(out, "\n") != len(cluster.RemoteComponents())+1 {
 		t.Errorf("status %d, stderr %q, output\n%s", status, errs, out)
 	}
 	words := strings.Join(strings.Fields(out), " ")

@@ -55,13 +55,13 @@ func newDemo() *cobra.Command {
 	cmd.Flags().StringVar(&o.dir, "dir", "", "with loop or lvm devices: an existing directory for the backing files and mounts (default a temporary one)")
 	cmd.Flags().BoolVar(&o.slow, "slow", false, "pace the output for an audience")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one event a line, as JSON")
-	o.picture.flags(cmd)
+	o.picture.addFlags(cmd)
 	return cmd
 }
 
 func demo(ctx context.Context, cmd *cobra.Command, o demoOptions) (err error) {
-	outliveReaders()
-	if err := o.picture.check(cmd); err != nil {
+	ignoreSIGPIPE()
+	if err := o.picture.validate(cmd); err != nil {
 		return err
 	}
 	c, err := cluster.New(cluster.Config{Devices: cluster.Devices(o.devices), Dir: o.dir})
@@ -69,10 +69,10 @@ func demo(ctx context.Context, cmd *cobra.Command, o demoOptions) (err error) {
 		return err
 	}
 	out := cmd.OutOrStdout()
-	if o.picture.alone() {
+	if o.picture.replacesOutput() {
 		out = io.Discard
 	}
-	s := &show{cluster: c, out: newNarrator(ctx, out, o.json, o.slow), failed: make(chan error, 1)}
+	s := &demoRun{cluster: c, out: newNarrator(ctx, out, o.json, o.slow), failed: make(chan error, 1)}
 	defer func() {
 		s.out.end()
 		closeErr := c.Close()
@@ -85,25 +85,25 @@ func demo(ctx context.Context, cmd *cobra.Command, o demoOptions) (err error) {
 		}
 	}()
 	c.Trace().Watch(s.out.record)
-	c.Trace().Watch(s.look)
+	c.Trace().Watch(s.watchFailures)
 	err = s.run(ctx)
 	if ctx.Err() == nil {
-		what := picture.Options{Title: "The life of a volume", After: s.began}
+		what := picture.Options{Title: "The life of a volume", After: s.setupEnd}
 		err = errors.Join(err, o.picture.draw(cmd.OutOrStdout(), c.Trace().Records(), what))
 	}
 	return err
 }
 
-// show is one run of the demo.
-type show struct {
-	cluster *cluster.Cluster
-	out     *narrator
-	began   int        // the step of the trace at which the cluster had started
-	failed  chan error // the first failure that waiting will not mend
+// demoRun is one run of the demo.
+type demoRun struct {
+	cluster  *cluster.Cluster
+	out      *narrator
+	setupEnd int        // the step of the trace at which the cluster had started
+	failed   chan error // the first failure that waiting will not mend
 }
 
-// look notices a driver that has no room: it would try for ever.
-func (s *show) look(r trace.Record) {
+// watchFailures notices a driver that has no room: it would try for ever.
+func (s *demoRun) watchFailures(r trace.Record) {
 	if r.Kind != trace.KindDriver || status.Code(r.Err) != codes.ResourceExhausted {
 		return
 	}
@@ -113,23 +113,23 @@ func (s *show) look(r trace.Record) {
 	}
 }
 
-func (s *show) run(ctx context.Context) error {
+func (s *demoRun) run(ctx context.Context) error {
 	began := s.cluster.Host().Now()
 	kind, why := s.cluster.Devices()
 	s.out.chapter(fmt.Sprintf("A cluster of two nodes; volumes are %s", why))
-	for _, step := range s.story(kind) {
+	for _, step := range s.chapters(kind) {
 		if step.title != "" {
 			s.out.chapter(step.title)
 		}
-		if err := s.step(ctx, step.do); err != nil {
+		if err := s.step(ctx, step.run); err != nil {
 			return err
 		}
 		s.out.drain()
 		if step.title == "" {
-			s.began = s.cluster.Trace().Steps()
+			s.setupEnd = s.cluster.Trace().Steps()
 		}
 	}
-	left, err := s.cluster.Left()
+	left, err := s.cluster.Leaks()
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (s *show) run(ctx context.Context) error {
 }
 
 // step runs one step, until it is done, takes too long, or cannot be done.
-func (s *show) step(ctx context.Context, do func(ctx context.Context) error) error {
+func (s *demoRun) step(ctx context.Context, do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	done := make(chan error, 1)

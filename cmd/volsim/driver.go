@@ -100,8 +100,8 @@ func (k driverKind) command() *cobra.Command {
 	return cmd
 }
 
-// check fills in what was left out.
-func (o *driverOptions) check(k driverKind) (err error) {
+// validate fills in what was left out.
+func (o *driverOptions) validate(k driverKind) (err error) {
 	if o.node == "" {
 		if o.node, err = os.Hostname(); err != nil {
 			return fmt.Errorf("--node-id: name the node: %w", err)
@@ -141,7 +141,7 @@ func (o *driverOptions) logger(errs io.Writer) (*slog.Logger, error) {
 // listOrphans is --orphans. A driver that runs meanwhile is not disturbed; one that
 // lets nobody else look refuses it.
 func listOrphans(ctx context.Context, out io.Writer, k driverKind, o driverOptions) error {
-	if err := o.check(k); err != nil {
+	if err := o.validate(k); err != nil {
 		return err
 	}
 	if _, err := os.Stat(o.state); err != nil {

@@ -233,7 +233,7 @@ func TestWrongWordsToADriverAreExplained(t *testing.T) {
 
 func TestSizesOfFlags(t *testing.T) {
 	for text, want := range map[string]int64{"": 0, "20Gi": 20 << 30, "1000": 1000, "0": -1, "-1Gi": -1, "much": -1} {
-		got, err := bytesOf("--reserve", text)
+		got, err := parseBytes("--reserve", text)
 		if want < 0 {
 			if err == nil || !strings.Contains(err.Error(), "--reserve") {
 				t.Errorf("%q: got %d, %v; want an error that names the flag", text, got, err)

@@ -28,9 +28,9 @@ func openArray(_ context.Context, o driverOptions) (*openDriver, error) {
 	all := array.New(array.Config{DriverName: o.name, VolumesPerNode: o.volumesPerNode})
 	none := func(context.Context) ([]string, error) { return nil, nil }
 	return &openDriver{
-		notice:  "volumes and mounts are in memory: no pod sees them, and they are gone when this process ends",
+		warning: "volumes and mounts are in memory: no pod sees them, and they are gone when this process ends",
 		recover: none, orphans: none, close: func() error { return nil },
-		offer: func(server grpc.ServiceRegistrar) {
+		register: func(server grpc.ServiceRegistrar) {
 			csi.RegisterIdentityServer(server, all.Identity())
 			csi.RegisterControllerServer(server, all.Controller())
 			csi.RegisterNodeServer(server, all.Node(o.node, nodefs.NewMemory("/")))

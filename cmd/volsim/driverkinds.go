@@ -30,14 +30,14 @@ type driverKind struct {
 
 // openDriver is a driver, ready to be recovered and served.
 type openDriver struct {
-	// notice is what a user must know about it; "" is nothing.
-	notice string
+	// warning is what a user must know about it; "" is nothing.
+	warning string
 	// recover finishes or undoes what a driver that was killed had begun, a line each.
 	recover func(context.Context) ([]string, error)
 	// orphans lists what belongs to no volume, a line each.
 	orphans func(context.Context) ([]string, error)
-	// offer adds the driver's services to a server.
-	offer func(grpc.ServiceRegistrar)
+	// register adds the driver's services to a server.
+	register func(grpc.ServiceRegistrar)
 	// close gives back what the driver holds; volumes stay as they are.
 	close func() error
 }
@@ -57,7 +57,7 @@ func openBlocks(driver *blockcsi.Driver, o driverOptions, closed func() error) (
 	services := health.New(driver, health.Config{})
 	return &openDriver{
 		recover: driver.Recover, orphans: driver.Orphans, close: closed,
-		offer: func(server grpc.ServiceRegistrar) {
+		register: func(server grpc.ServiceRegistrar) {
 			csi.RegisterIdentityServer(server, driver.Identity())
 			csi.RegisterControllerServer(server, services.Controller())
 			csi.RegisterGroupControllerServer(server, driver.GroupController())

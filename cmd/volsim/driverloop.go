@@ -28,7 +28,7 @@ func loopKind() driverKind {
 }
 
 func openLoop(_ context.Context, o driverOptions) (*openDriver, error) {
-	reserve, err := bytesOf("--reserve", o.reserve)
+	reserve, err := parseBytes("--reserve", o.reserve)
 	if err != nil {
 		return nil, err
 	}

@@ -54,10 +54,10 @@ func openLVM(ctx context.Context, o driverOptions) (*openDriver, error) {
 		Group: o.lvm.group, Devices: o.lvm.devices, Thin: lvm.Thin{OvercommitRatio: o.lvm.overcommit},
 	}
 	var err error
-	if node.Thin.PoolBytes, err = bytesOf("--thin-pool", o.lvm.thinPool); err != nil {
+	if node.Thin.PoolBytes, err = parseBytes("--thin-pool", o.lvm.thinPool); err != nil {
 		return nil, err
 	}
-	size, err := bytesOf("--file-size", o.lvm.fileSize)
+	size, err := parseBytes("--file-size", o.lvm.fileSize)
 	switch {
 	case err != nil:
 		return nil, err
@@ -80,8 +80,8 @@ func openLVM(ctx context.Context, o driverOptions) (*openDriver, error) {
 	return openBlocks(driver.Driver, o, driver.Close)
 }
 
-// bytesOf reads a flag that is a size; 0 where it is left out.
-func bytesOf(flag, text string) (int64, error) {
+// parseBytes reads a flag that is a size; 0 where it is left out.
+func parseBytes(flag, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}

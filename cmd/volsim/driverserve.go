@@ -25,7 +25,7 @@ const headerTimeout = 10 * time.Second
 // serveDriver runs a driver until ctx ends: then calls under way end, and its
 // sockets go. Volumes that are in use stay so.
 func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOptions) (err error) {
-	if err := o.check(k); err != nil {
+	if err := o.validate(k); err != nil {
 		return err
 	}
 	socket, err := csiserver.SocketPath(o.endpoint)
@@ -50,12 +50,12 @@ func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOp
 		return err
 	}
 	defer func() { err = errors.Join(err, driver.close()) }()
-	if err := begin(ctx, log, k, o, driver); err != nil {
+	if err := recoverDriver(ctx, log, k, o, driver); err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	calls, err := csiserver.NewCalls(log, registry, o.name)
+	calls, err := csiserver.NewCallObserver(log, registry, o.name)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOp
 		return fmt.Errorf("--metrics: %w", err)
 	}
 	defer func() { err = errors.Join(err, figures.Close()) }()
-	server, err := csiserver.Listen(socket, driver.offer, grpc.UnaryInterceptor(calls.Observe))
+	server, err := csiserver.Listen(socket, driver.register, grpc.UnaryInterceptor(calls.Observe))
 	if err != nil {
 		return fmt.Errorf("--endpoint: %w", err)
 	}
@@ -77,10 +77,10 @@ func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOp
 	return o.wait(ctx, log, server, registered)
 }
 
-// begin has a driver put in order what a process left that was killed.
-func begin(ctx context.Context, log *slog.Logger, k driverKind, o driverOptions, driver *openDriver) error {
-	if driver.notice != "" {
-		log.Warn(driver.notice)
+// recoverDriver has a driver put in order what a process left that was killed.
+func recoverDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOptions, driver *openDriver) error {
+	if driver.warning != "" {
+		log.Warn(driver.warning)
 	}
 	if k.onDevices {
 		log.Info("starting", "state", o.state, "root", o.root, "nodeAttaches", o.nodeAttaches)
@@ -120,7 +120,7 @@ func (o driverOptions) register(log *slog.Logger, socket string) (*csiserver.Ser
 		func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			response, err := handle(ctx, request)
 			if _, is := request.(*registration.RegistrationStatus); is {
-				tellRegistration(log, told)
+				logRegistration(log, told)
 			}
 			return response, err
 		}))
@@ -130,8 +130,8 @@ func (o driverOptions) register(log *slog.Logger, socket string) (*csiserver.Ser
 	return server, err
 }
 
-// tellRegistration logs what a kubelet said of the driver.
-func tellRegistration(log *slog.Logger, told *registrar.Registrar) {
+// logRegistration logs what a kubelet said of the driver.
+func logRegistration(log *slog.Logger, told *registrar.Registrar) {
 	if registered, why, _ := told.Status(); !registered {
 		log.Warn("the kubelet does not take the driver", "error", why)
 		return

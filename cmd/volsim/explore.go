@@ -63,7 +63,7 @@ func newExplore() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.list {
-				list(cmd.OutOrStdout(), o.quiet)
+				listScenarios(cmd.OutOrStdout(), o.quiet)
 				return nil
 			}
 			return exploreScenario(cmd, args[0], o)
@@ -72,7 +72,7 @@ func newExplore() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.strategy, "strategy", string(explore.Portfolio), "how to search: "+strategies())
 	f.IntVar(&o.depth, "depth", 0, "holds, portfolio: how many holds at most (default 1); exhaustive: how many deviations (default any\nnumber); pct: its depth (default 3)")
-	f.IntVar(&o.count, "count", explore.Count, "how many schedules to run at most")
+	f.IntVar(&o.count, "count", explore.SchedulesMax, "how many schedules to run at most")
 	f.Uint64Var(&o.seed, "seed", 0, "what is drawn has the seeds from this one on")
 	f.StringVar(&o.faults, "faults", "", "what goes wrong beside, such as 'conflict(0.1), crash(pvcontroller, 1)': a rate at each call, or how often\n(default what the scenario says)")
 	f.BoolVar(&o.noFaults, "no-faults", false, "nothing goes wrong beside, whatever the scenario says")
@@ -99,8 +99,8 @@ func strategies() string {
 	return strings.Join(words, ", ")
 }
 
-// list names the scenarios of the book.
-func list(out io.Writer, namesOnly bool) {
+// listScenarios names the scenarios of the book.
+func listScenarios(out io.Writer, namesOnly bool) {
 	for _, s := range scenario.Book() {
 		if namesOnly || len(s.About) == 0 {
 			fmt.Fprintln(out, s.Name)
@@ -110,8 +110,8 @@ func list(out io.Writer, namesOnly bool) {
 	}
 }
 
-// load finds a scenario by its name in the book, or reads it from a file.
-func load(name string) (*scenario.Scenario, error) {
+// loadScenario finds a scenario by its name in the book, or reads it from a file.
+func loadScenario(name string) (*scenario.Scenario, error) {
 	if s, err := scenario.Find(name); err == nil {
 		return s, nil
 	}
@@ -133,7 +133,7 @@ func (o exploreOptions) config() (explore.Config, error) {
 		Restarts: o.restarts, Rule: o.rule, KeepGoing: o.keepGoing, States: o.states,
 	}
 	var err error
-	if cfg.Faults, err = sim.ParseRisks(o.faults); err != nil {
+	if cfg.Faults, err = sim.ParseFaultSpecs(o.faults); err != nil {
 		return cfg, usage(err)
 	}
 	if cfg.Shard, cfg.Shards, err = parseShard(o.shard); err != nil {
@@ -157,7 +157,7 @@ func parseShard(s string) (shard, shards int, err error) {
 }
 
 func exploreScenario(cmd *cobra.Command, name string, o exploreOptions) error {
-	s, err := load(name)
+	s, err := loadScenario(name)
 	if err != nil {
 		return err
 	}
@@ -180,8 +180,8 @@ func exploreScenario(cmd *cobra.Command, name string, o exploreOptions) error {
 	default:
 		return err
 	}
-	f := finding{Scenario: s.Name, Strategy: o.strategy, Seconds: p.elapsed().Seconds(), Interrupted: interrupted}
-	if err := f.take(report, o.out); err != nil {
+	f := searchResult{Scenario: s.Name, Strategy: o.strategy, Seconds: p.elapsed().Seconds(), Interrupted: interrupted}
+	if err := f.add(report, o.out); err != nil {
 		return err
 	}
 	if o.json {
@@ -193,30 +193,30 @@ func exploreScenario(cmd *cobra.Command, name string, o exploreOptions) error {
 	}
 	switch {
 	case interrupted:
-		return exit{status: 130}
+		return exitError{status: 130}
 	case len(f.Failures) > 0:
-		return exit{status: 1}
+		return exitError{status: 1}
 	default:
 		return nil
 	}
 }
 
-// finding is what a search has come to, as it is printed.
-type finding struct {
-	Scenario    string   `json:"scenario"`
-	Strategy    string   `json:"strategy"`
-	Schedules   int      `json:"schedules"`
-	Steps       int      `json:"steps"`
-	States      int      `json:"states,omitempty"`
-	Seconds     float64  `json:"seconds"`
-	Rate        float64  `json:"schedules_per_second"`
-	Complete    string   `json:"complete,omitempty"`
-	Interrupted bool     `json:"interrupted,omitempty"`
-	Failures    []failed `json:"failures"`
+// searchResult is what a search has come to, as it is printed.
+type searchResult struct {
+	Scenario    string         `json:"scenario"`
+	Strategy    string         `json:"strategy"`
+	Schedules   int            `json:"schedules"`
+	Steps       int            `json:"steps"`
+	States      int            `json:"states,omitempty"`
+	Seconds     float64        `json:"seconds"`
+	Rate        float64        `json:"schedules_per_second"`
+	Complete    string         `json:"complete,omitempty"`
+	Interrupted bool           `json:"interrupted,omitempty"`
+	Failures    []foundFailure `json:"failures"`
 }
 
-// failed is a rule that was broken.
-type failed struct {
+// foundFailure is a rule that was broken.
+type foundFailure struct {
 	Rule     string   `json:"rule"`
 	What     string   `json:"what"`
 	Times    int      `json:"times"`
@@ -226,19 +226,19 @@ type failed struct {
 	Story    string   `json:"story"`
 }
 
-// take takes over a report, and saves its failures.
-func (f *finding) take(r explore.Report, dir string) error {
+// add takes over a report, and saves its failures.
+func (f *searchResult) add(r explore.Report, dir string) error {
 	f.Schedules, f.Steps, f.States, f.Complete = r.Schedules, r.Steps, r.States, r.Complete
 	if f.Seconds > 0 {
 		f.Rate = float64(int(float64(r.Schedules) / f.Seconds))
 	}
-	f.Failures = []failed{}
+	f.Failures = []foundFailure{}
 	for _, failure := range r.Failures {
 		path, err := explore.Save(dir, failure)
 		if err != nil {
 			return err
 		}
-		one := failed{
+		one := foundFailure{
 			Rule: failure.Scenario.Violates, What: failure.Error(), Times: failure.Times, After: failure.Schedules, File: path,
 			Schedule: []string{}, Story: scenario.Story(failure.Scenario, failure.Result),
 		}
@@ -251,12 +251,12 @@ func (f *finding) take(r explore.Report, dir string) error {
 }
 
 // print prints it for people.
-func (f *finding) print(out io.Writer) {
+func (f *searchResult) print(out io.Writer) {
 	for _, one := range f.Failures {
 		fmt.Fprintf(out, "%s breaks %s in schedule %d, %s:\n\n%s\nsaved as %s\n\n",
-			f.Scenario, one.Rule, one.After, deviations(len(one.Schedule)), one.Story, one.File)
+			f.Scenario, one.Rule, one.After, describeDeviations(len(one.Schedule)), one.Story, one.File)
 	}
-	fmt.Fprintf(out, "%s, %d steps", counted(f.Schedules, "schedule"), f.Steps)
+	fmt.Fprintf(out, "%s, %d steps", pluralize(f.Schedules, "schedule"), f.Steps)
 	if f.States > 0 {
 		fmt.Fprintf(out, ", %d states", f.States)
 	}
@@ -280,14 +280,14 @@ func (f *finding) print(out io.Writer) {
 	fmt.Fprintln(out, strings.Join(words, "; "))
 }
 
-func deviations(n int) string {
+func describeDeviations(n int) string {
 	if n == 0 {
 		return "the ordinary course"
 	}
-	return "with " + counted(n, "deviation") + " from the ordinary course"
+	return "with " + pluralize(n, "deviation") + " from the ordinary course"
 }
 
-func counted(n int, noun string) string {
+func pluralize(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -100,7 +100,7 @@ func TestExploreFindsAndReplayTellsAgain(t *testing.T) {
 
 func TestExploreKeepsGoing(t *testing.T) {
 	status, out, _ := volsim(t.Context(), "explore", written(t, "race.txt", race), "--out", t.TempDir(), "--keep-going", "--count", "600", "--json")
-	var f finding
+	var f searchResult
 	if err := json.Unmarshal([]byte(out), &f); err != nil || status != 1 {
 		t.Fatalf("status %d, %v:\n%s", status, err, out)
 	}

@@ -26,7 +26,7 @@ type leaseOptions struct {
 	retry     time.Duration // between two tries
 }
 
-func (o *leaseOptions) register(cmd *cobra.Command) {
+func (o *leaseOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.namespace, "lease-namespace", "kube-system", "namespace of the Lease")
 	flags.StringVar(&o.name, "lease-name", "volsim-controllers", "name of the Lease; those who run other parts hold another one")
@@ -35,9 +35,9 @@ func (o *leaseOptions) register(cmd *cobra.Command) {
 	flags.DurationVar(&o.retry, "lease-retry-period", 2*time.Second, "how long to wait between two tries")
 }
 
-// hold waits for the lease, acts while it is held, and gives it up when ctx ends and acting has come to its end. It fails
+// lead waits for the lease, acts while it is held, and gives it up when ctx ends and acting has come to its end. It fails
 // when the lease is lost.
-func (o *leaseOptions) hold(ctx context.Context, cfg *clientrest.Config, told *teller, act func(ctx context.Context)) error {
+func (o *leaseOptions) lead(ctx context.Context, cfg *clientrest.Config, told *printer, act func(ctx context.Context)) error {
 	what := o.namespace + "/" + o.name
 	identity, err := newIdentity()
 	if err != nil {
@@ -58,7 +58,7 @@ func (o *leaseOptions) hold(ctx context.Context, cfg *clientrest.Config, told *t
 			OnStoppedLeading: func() {},
 			OnNewLeader: func(leader string) {
 				if leader != identity {
-					told.say("lease   %s is held by %s; waiting", what, leader)
+					told.info("lease   %s is held by %s; waiting", what, leader)
 				}
 			},
 		},
@@ -66,10 +66,10 @@ func (o *leaseOptions) hold(ctx context.Context, cfg *clientrest.Config, told *t
 	if err != nil {
 		return fmt.Errorf("lease %s: %w", what, err)
 	}
-	told.say("lease   %s, as %s", what, identity)
+	told.info("lease   %s, as %s", what, identity)
 	// The lease outlives ctx: it is given up when nobody acts any more.
 	electing, release := context.WithCancel(context.WithoutCancel(ctx))
-	logging := klog.NewContext(electing, logr.New(&troubles{ctx: electing, told: told, what: "lease " + what}))
+	logging := klog.NewContext(electing, logr.New(&errorSink{ctx: electing, out: told, subject: "lease " + what}))
 	released := make(chan struct{})
 	go func() {
 		defer close(released)
@@ -110,35 +110,35 @@ func newIdentity() (string, error) {
 	return host + "_" + string(uuid.NewUUID()), nil
 }
 
-// troubles tells the errors of the election; the same one again it tells once.
-type troubles struct {
-	ctx  context.Context //nolint:containedctx // when it has ended, failures are no trouble
-	told *teller
-	what string
-	last string // election has one goroutine
+// errorSink tells the errors of the election; the same one again it tells once.
+type errorSink struct {
+	ctx     context.Context //nolint:containedctx // when it has ended, failures are no trouble
+	out     *printer
+	subject string
+	last    string // election has one goroutine
 }
 
-var _ logr.LogSink = (*troubles)(nil)
+var _ logr.LogSink = (*errorSink)(nil)
 
 // Init does nothing.
-func (*troubles) Init(logr.RuntimeInfo) {}
+func (*errorSink) Init(logr.RuntimeInfo) {}
 
 // Enabled tells whether messages of a level are wanted: none is.
-func (*troubles) Enabled(int) bool { return false }
+func (*errorSink) Enabled(int) bool { return false }
 
 // Info does nothing.
-func (*troubles) Info(int, string, ...any) {}
+func (*errorSink) Info(int, string, ...any) {}
 
 // WithValues returns the sink as it is.
-func (t *troubles) WithValues(...any) logr.LogSink { return t }
+func (t *errorSink) WithValues(...any) logr.LogSink { return t }
 
 // WithName returns the sink as it is.
-func (t *troubles) WithName(string) logr.LogSink { return t }
+func (t *errorSink) WithName(string) logr.LogSink { return t }
 
 // Error tells an error.
-func (t *troubles) Error(err error, message string, _ ...any) {
+func (t *errorSink) Error(err error, message string, _ ...any) {
 	if text := err.Error(); t.ctx.Err() == nil && text != t.last {
 		t.last = text
-		t.told.warn("%s: %s: %v", t.what, message, err)
+		t.out.warn("%s: %s: %v", t.subject, message, err)
 	}
 }

@@ -18,21 +18,21 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	quiet()
+	silenceLogs()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// quiet keeps the libraries below from logging: what matters is in the trace.
-func quiet() { klog.SetLogger(logr.Discard()) }
+// silenceLogs keeps the libraries below from logging: what matters is in the trace.
+func silenceLogs() { klog.SetLogger(logr.Discard()) }
 
-// outliveReaders lets a command that has devices and mounts to take away go on, and end in order, when nobody reads what it
+// ignoreSIGPIPE lets a command that has devices and mounts to take away go on, and end in order, when nobody reads what it
 // says any more.
-func outliveReaders() { signal.Ignore(syscall.SIGPIPE) }
+func ignoreSIGPIPE() { signal.Ignore(syscall.SIGPIPE) }
 
-// exit is the error of a command that has said all there is to say.
-type exit struct{ status int }
+// exitError is the error of a command that has said all there is to say.
+type exitError struct{ status int }
 
-func (e exit) Error() string { return fmt.Sprintf("exit status %d", e.status) }
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
 
 // usageError is a command line, or a file that it names, that is wrong.
 type usageError struct{ error }
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
-	var done exit
+	var done exitError
 	var wrong usageError
 	switch {
 	case err == nil:

@@ -15,8 +15,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// pace is how long a line stands before the next one with --slow.
-const pace = 400 * time.Millisecond
+// lineDelay is how long a line stands before the next one with --slow.
+const lineDelay = 400 * time.Millisecond
 
 // narrator prints what happens, in order, on a goroutine of its own, so that the world never waits for the terminal.
 type narrator struct {
@@ -34,7 +34,7 @@ type narrator struct {
 // line is one thing to print.
 type line struct {
 	record  *trace.Record
-	actor   string
+	process string
 	text    string
 	chapter bool
 	summary *summary
@@ -48,9 +48,9 @@ func newNarrator(ctx context.Context, out io.Writer, asJSON, slow bool) *narrato
 	return n
 }
 
-func (n *narrator) say(actor, text string) { n.lines <- line{actor: actor, text: text} }
-func (n *narrator) chapter(title string)   { n.lines <- line{text: title, chapter: true} }
-func (n *narrator) summary(s summary)      { n.lines <- line{summary: &s} }
+func (n *narrator) note(actor, text string) { n.lines <- line{process: actor, text: text} }
+func (n *narrator) chapter(title string)    { n.lines <- line{text: title, chapter: true} }
+func (n *narrator) summary(s summary)       { n.lines <- line{summary: &s} }
 
 func (n *narrator) record(r trace.Record) {
 	n.mu.Lock()
@@ -94,7 +94,7 @@ func (n *narrator) print() {
 		}
 		if n.slow && n.ctx.Err() == nil {
 			select {
-			case <-time.After(pace):
+			case <-time.After(lineDelay):
 			case <-n.ctx.Done():
 			}
 		}
@@ -109,19 +109,19 @@ func (n *narrator) printText(l line) bool {
 	case l.chapter:
 		fmt.Fprintf(n.out, "\n%s\n", l.text)
 	case l.record != nil:
-		words, ok := trace.Tell(*l.record)
+		words, ok := trace.Describe(*l.record)
 		if !ok {
 			return false
 		}
-		fmt.Fprintf(n.out, "  %8s  %-16s %s%s\n", milliseconds(l.record.At), component(l.record.Actor), words, took(l.record.Took))
+		fmt.Fprintf(n.out, "  %8s  %-16s %s%s\n", milliseconds(l.record.At), processOf(l.record.Task), words, formatTook(l.record.Took))
 	default:
-		fmt.Fprintf(n.out, "  %8s  %-16s %s\n", "", l.actor, l.text)
+		fmt.Fprintf(n.out, "  %8s  %-16s %s\n", "", l.process, l.text)
 	}
 	return true
 }
 
-// took tells how long an action took, where that is worth telling.
-func took(d time.Duration) string {
+// formatTook tells how long an action took, where that is worth telling.
+func formatTook(d time.Duration) string {
 	if d < 100*time.Microsecond {
 		return ""
 	}
@@ -132,40 +132,40 @@ func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
 }
 
-// component is an actor's component, without the strand.
-func component(actor string) string {
+// processOf is an actor's component, without the strand.
+func processOf(actor string) string {
 	name, _, _ := strings.Cut(actor, "/")
 	return name
 }
 
 // event is a line of --json.
 type event struct {
-	Event   string   `json:"event"` // chapter, action, note or summary
-	Step    int      `json:"step,omitempty"`
-	AtMS    float64  `json:"at_ms,omitempty"`
-	TookMS  float64  `json:"took_ms,omitempty"`
-	Actor   string   `json:"actor,omitempty"`
-	Kind    string   `json:"kind,omitempty"`
-	Verb    string   `json:"verb,omitempty"`
-	Object  string   `json:"object,omitempty"`
-	Result  string   `json:"result,omitempty"`
-	Words   string   `json:"words,omitempty"`
-	Summary *summary `json:"summary,omitempty"`
+	Event       string   `json:"event"` // chapter, action, note or summary
+	Step        int      `json:"step,omitempty"`
+	AtMS        float64  `json:"at_ms,omitempty"`
+	TookMS      float64  `json:"took_ms,omitempty"`
+	Task        string   `json:"actor,omitempty"`
+	Kind        string   `json:"kind,omitempty"`
+	Verb        string   `json:"verb,omitempty"`
+	Object      string   `json:"object,omitempty"`
+	Result      string   `json:"result,omitempty"`
+	Description string   `json:"words,omitempty"`
+	Summary     *summary `json:"summary,omitempty"`
 }
 
 func (n *narrator) printJSON(l line) {
-	e := event{Event: "note", Actor: l.actor, Words: l.text}
+	e := event{Event: "note", Task: l.process, Description: l.text}
 	switch {
 	case l.summary != nil:
 		e = event{Event: "summary", Summary: l.summary}
 	case l.chapter:
-		e = event{Event: "chapter", Words: l.text}
+		e = event{Event: "chapter", Description: l.text}
 	case l.record != nil:
 		r := *l.record
-		words, _ := trace.Tell(r)
+		words, _ := trace.Describe(r)
 		e = event{
 			Event: "action", Step: r.Step, AtMS: float64(r.At.Microseconds()) / 1000, TookMS: float64(r.Took.Microseconds()) / 1000,
-			Actor: r.Actor, Kind: string(r.Kind), Verb: r.Verb, Object: r.Object, Result: r.Result(), Words: words,
+			Task: r.Task, Kind: string(r.Kind), Verb: r.Verb, Object: r.Object, Result: r.Result(), Description: words,
 		}
 	}
 	if err := json.NewEncoder(n.out).Encode(e); err != nil {
@@ -198,7 +198,7 @@ func (s summary) String() string {
 		s.Writes, conflicts, s.Reads, s.DriverCalls, failed, s.Devices, s.ElapsedMS)
 }
 
-func (s *show) summary(kind cluster.Devices, elapsed time.Duration) summary {
+func (s *demoRun) summary(kind cluster.Devices, elapsed time.Duration) summary {
 	sum := summary{Devices: string(kind), ElapsedMS: float64(elapsed.Microseconds()) / 1000}
 	for _, r := range s.cluster.Trace().Records() {
 		verb, _, _ := strings.Cut(r.Verb, "/")

@@ -21,14 +21,14 @@ type pictureOptions struct {
 	kind string
 }
 
-// kindOfPicture is one that can be asked for.
-type kindOfPicture struct {
+// pictureKind is one that can be asked for.
+type pictureKind struct {
 	name string
 	draw func([]trace.Record, picture.Options) *picture.Drawing
 }
 
-// pictures are those that there are, the first where none is named.
-var pictures = []kindOfPicture{
+// pictureKinds are those that there are, the first where none is named.
+var pictureKinds = []pictureKind{
 	{"space-time", picture.SpaceTime},
 	{"sequence", picture.Sequence},
 	{"timeline", picture.Timeline},
@@ -40,21 +40,21 @@ const pictureHelp = "With --svg FILE what happened is drawn. --picture chooses b
 	"whom for what), timeline (what was when) and states (which states were gone through). A FILE that ends in .mmd gets\n" +
 	"the text of a Mermaid diagram, one in .txt plain text, and - prints plain text instead of all else."
 
-func (o *pictureOptions) flags(cmd *cobra.Command) {
+func (o *pictureOptions) addFlags(cmd *cobra.Command) {
 	var names []string
-	for _, p := range pictures {
+	for _, p := range pictureKinds {
 		names = append(names, p.name)
 	}
 	cmd.Flags().StringVar(&o.file, "svg", "", "draw what happened into `FILE`, as .svg, .mmd or .txt; - prints text")
 	cmd.Flags().StringVar(&o.kind, "picture", names[0], "with --svg: "+strings.Join(names, ", "))
 }
 
-// check finds what is wrong with the options before anything is run.
-func (o *pictureOptions) check(cmd *cobra.Command) error {
+// validate finds what is wrong with the options before anything is run.
+func (o *pictureOptions) validate(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("picture") && o.file == "" {
 		return errors.New("--picture says what --svg FILE draws: give a FILE")
 	}
-	if !slices.ContainsFunc(pictures, o.is) {
+	if !slices.ContainsFunc(pictureKinds, o.matches) {
 		return fmt.Errorf("--picture=%s: want space-time, sequence, timeline or states", o.kind)
 	}
 	if o.file == "" || o.file == "-" {
@@ -71,18 +71,18 @@ func (o *pictureOptions) check(cmd *cobra.Command) error {
 	return nil
 }
 
-func (o *pictureOptions) is(p kindOfPicture) bool { return p.name == o.kind }
+func (o *pictureOptions) matches(p pictureKind) bool { return p.name == o.kind }
 
-// alone tells whether the picture is all that is printed.
-func (o *pictureOptions) alone() bool { return o.file == "-" }
+// replacesOutput tells whether the picture is all that is printed.
+func (o *pictureOptions) replacesOutput() bool { return o.file == "-" }
 
 // draw draws what happened, if that was asked for.
 func (o *pictureOptions) draw(out io.Writer, records []trace.Record, what picture.Options) error {
 	if o.file == "" {
 		return nil
 	}
-	d := pictures[slices.IndexFunc(pictures, o.is)].draw(records, what)
-	if o.alone() {
+	d := pictureKinds[slices.IndexFunc(pictureKinds, o.matches)].draw(records, what)
+	if o.replacesOutput() {
 		_, err := io.WriteString(out, d.Text())
 		return err
 	}
@@ -95,14 +95,14 @@ func (o *pictureOptions) draw(out io.Writer, records []trace.Record, what pictur
 	default:
 		content = d.SVG()
 	}
-	if err := writeWhole(o.file, content); err != nil {
+	if err := writeAtomically(o.file, content); err != nil {
 		return fmt.Errorf("the picture: %w", err)
 	}
 	return nil
 }
 
-// writeWhole writes a file, or leaves what was there.
-func writeWhole(name string, content []byte) error {
+// writeAtomically writes a file, or leaves what was there.
+func writeAtomically(name string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
 	if err != nil {
 		return err

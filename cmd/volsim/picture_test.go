@@ -124,7 +124,7 @@ func TestWriteWhole(t *testing.T) {
 	if err := os.Mkdir(taken, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeWhole(taken, []byte("x")); err == nil {
+	if err := writeAtomically(taken, []byte("x")); err == nil {
 		t.Error("a directory is written over")
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {

@@ -17,18 +17,18 @@ const (
 
 // progress tells how far a search is.
 type progress struct {
-	out      io.Writer
-	terminal bool
-	states   bool
-	quiet    bool
-	began    time.Time
-	told     time.Time
-	width    int // of the line that stands on the terminal
+	out        io.Writer
+	terminal   bool
+	states     bool
+	quiet      bool
+	start      time.Time
+	lastReport time.Time
+	width      int // of the line that stands on the terminal
 }
 
 func newProgress(out io.Writer, states, quiet bool) *progress {
 	now := time.Now()
-	return &progress{out: out, terminal: isTerminal(out), states: states, quiet: quiet, began: now, told: now}
+	return &progress{out: out, terminal: isTerminal(out), states: states, quiet: quiet, start: now, lastReport: now}
 }
 
 func isTerminal(out io.Writer) bool {
@@ -46,8 +46,8 @@ func (p *progress) report(r explore.Report) {
 	if p.terminal {
 		pause = progressOnTerminal
 	}
-	if now := time.Now(); !p.quiet && now.Sub(p.told) >= pause {
-		p.told = now
+	if now := time.Now(); !p.quiet && now.Sub(p.lastReport) >= pause {
+		p.lastReport = now
 		p.write(p.line(r))
 	}
 }
@@ -61,7 +61,7 @@ func (p *progress) line(r explore.Report) string {
 	for _, f := range r.Failures {
 		violations += f.Times
 	}
-	return line + ", " + counted(violations, "violation")
+	return line + ", " + pluralize(violations, "violation")
 }
 
 func (p *progress) write(line string) {
@@ -80,4 +80,4 @@ func (p *progress) end() {
 	}
 }
 
-func (p *progress) elapsed() time.Duration { return time.Since(p.began) }
+func (p *progress) elapsed() time.Duration { return time.Since(p.start) }

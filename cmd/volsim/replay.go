@@ -34,15 +34,15 @@ func newReplay() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return replay(cmd, args[0], o) },
 	}
 	cmd.Flags().BoolVar(&o.trace, "trace", false, "print the whole trace first, the set-up included")
-	o.picture.flags(cmd)
+	o.picture.addFlags(cmd)
 	return cmd
 }
 
 func replay(cmd *cobra.Command, name string, o replayOptions) error {
-	if err := o.picture.check(cmd); err != nil {
+	if err := o.picture.validate(cmd); err != nil {
 		return usage(err)
 	}
-	s, err := load(name)
+	s, err := loadScenario(name)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func replay(cmd *cobra.Command, name string, o replayOptions) error {
 	if o.trace {
 		fmt.Fprintln(out, r.Trace.Text())
 	}
-	if !o.picture.alone() {
+	if !o.picture.replacesOutput() {
 		fmt.Fprint(out, scenario.Story(s, r))
 		fmt.Fprintln(out, outcome(s, r))
 	}
@@ -62,14 +62,14 @@ func replay(cmd *cobra.Command, name string, o replayOptions) error {
 		return usage(err)
 	}
 	if r.Failure != nil {
-		return exit{status: 1}
+		return exitError{status: 1}
 	}
 	return nil
 }
 
 // outcome says how what was found compares with what the file says.
 func outcome(s *scenario.Scenario, r *scenario.Result) string {
-	rule, words := scenario.Rule(r.Failure), ""
+	rule, words := scenario.RuleID(r.Failure), ""
 	switch {
 	case s.Violates == "" && rule == "":
 		words = "no rule is broken, as the file says"
@@ -82,8 +82,8 @@ func outcome(s *scenario.Scenario, r *scenario.Result) string {
 	default:
 		words = fmt.Sprintf("%s is not broken any more, but %s is", s.Violates, rule)
 	}
-	if r.Misfit != "" {
-		words += "; the schedule does not fit this world any more: " + r.Misfit
+	if r.Mismatch != "" {
+		words += "; the schedule does not fit this world any more: " + r.Mismatch
 	}
 	return words
 }

@@ -33,7 +33,7 @@ type serveOptions struct {
 	dir        string
 	listen     string
 	page       string
-	byHand     bool
+	manual     bool
 }
 
 func newServe() *cobra.Command {
@@ -61,20 +61,20 @@ func newServe() *cobra.Command {
 	cmd.Flags().StringVar(&o.dir, "dir", "", "with loop or lvm devices: an existing directory for the backing files and mounts (default a temporary one)")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` to listen on; anything but loopback lets others in who have the token")
 	cmd.Flags().StringVar(&o.page, "page", "127.0.0.1:0", "`address` of the page, on loopback; off: no page")
-	cmd.Flags().BoolVar(&o.byHand, "by-hand", false, "nothing happens by itself: the world is moved from the page, one thing at a time")
+	cmd.Flags().BoolVar(&o.manual, "by-hand", false, "nothing happens by itself: the world is moved from the page, one thing at a time")
 	return cmd
 }
 
-// check tells what is wrong with the options.
-func (o serveOptions) check() error {
+// validate tells what is wrong with the options.
+func (o serveOptions) validate() error {
 	switch {
 	case o.kubeconfig == "":
 		return errors.New("--kubeconfig: name a file")
 	case o.nodes < 1:
 		return fmt.Errorf("--nodes %d: want at least 1", o.nodes)
-	case !o.byHand:
+	case !o.manual:
 		return nil
-	case o.noPage():
+	case o.pageDisabled():
 		return errors.New("--by-hand: a world is moved from the page; take --page off away, or use volsim session")
 	case o.devices != "auto" && o.devices != string(cluster.Array):
 		return fmt.Errorf("--by-hand: a world that stands still cannot have real devices: take --devices %s away", o.devices)
@@ -82,18 +82,18 @@ func (o serveOptions) check() error {
 	return nil
 }
 
-func (o serveOptions) noPage() bool { return o.page == "" || o.page == "off" }
+func (o serveOptions) pageDisabled() bool { return o.page == "" || o.page == "off" }
 
-// subject is what is served.
-type subject struct {
+// servedWorld is what is served.
+type servedWorld struct {
 	api   http.Handler
 	world page.World
 	close func() error
 }
 
 func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
-	outliveReaders()
-	if err := o.check(); err != nil {
+	ignoreSIGPIPE()
+	if err := o.validate(); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -103,9 +103,9 @@ func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	begin := beginLive
-	if o.byHand {
-		begin = beginByHand
+	begin := startLive
+	if o.manual {
+		begin = startManual
 	}
 	s, err := begin(ctx, authority, o)
 	if err != nil {
@@ -119,8 +119,8 @@ func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
 	defer func() { err = errors.Join(err, l.Close()) }()
 	var pageDone <-chan error
 	pageURL := ""
-	if !o.noPage() {
-		p, err := page.Listen(page.Config{World: s.world, Addr: o.page, Relink: func(url string) {
+	if !o.pageDisabled() {
+		p, err := page.Listen(page.Config{World: s.world, Addr: o.page, OnNewLink: func(url string) {
 			fmt.Fprintf(out, "page     %s  (for one more browser)\n", url)
 		}})
 		if err != nil {
@@ -134,7 +134,7 @@ func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.restore()) }()
-	announce(out, s.world.State().Made, l.URL(), pageURL, o)
+	printEndpoints(out, s.world.State().Setup, l.URL(), pageURL, o)
 	select {
 	case err := <-l.Done():
 		return fmt.Errorf("serve: %w", err)
@@ -146,8 +146,8 @@ func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
 	}
 }
 
-// beginLive begins a world that moves by itself.
-func beginLive(ctx context.Context, authority *apiserver.Authority, o serveOptions) (*subject, error) {
+// startLive begins a world that moves by itself.
+func startLive(ctx context.Context, authority *apiserver.Authority, o serveOptions) (*servedWorld, error) {
 	c, err := cluster.New(cluster.Config{
 		Nodes: o.nodes, Devices: cluster.Devices(o.devices), Dir: o.dir, Records: recordsMax,
 		API: fake.Config{RootCA: string(authority.PEM()), TrackManagedFields: true},
@@ -161,37 +161,37 @@ func beginLive(ctx context.Context, authority *apiserver.Authority, o serveOptio
 	if err := c.Start(starting); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	api := apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return c.Host().Outside() }})
-	return &subject{api, page.NewLive(c), c.Close}, nil
+	api := apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return c.Host().ExternalCaller() }})
+	return &servedWorld{api, page.NewLive(c), c.Close}, nil
 }
 
-// beginByHand begins a world that is moved from the page.
-func beginByHand(_ context.Context, _ *apiserver.Authority, o serveOptions) (*subject, error) {
-	desk, err := page.NewDesk(fmt.Sprintf("nodes: %d", o.nodes))
+// startManual begins a world that is moved from the page.
+func startManual(_ context.Context, _ *apiserver.Authority, o serveOptions) (*servedWorld, error) {
+	desk, err := page.NewStepped(fmt.Sprintf("nodes: %d", o.nodes))
 	if err != nil {
 		return nil, err
 	}
-	return &subject{desk, desk, desk.Close}, nil
+	return &servedWorld{desk, desk, desk.Close}, nil
 }
 
-func announce(out io.Writer, made, url, pageURL string, o serveOptions) {
+func printEndpoints(out io.Writer, made, url, pageURL string, o serveOptions) {
 	kubectl := "kubectl --kubeconfig " + o.kubeconfig
 	if strings.ContainsAny(o.kubeconfig, " \t'\"$") {
 		kubectl = fmt.Sprintf("kubectl --kubeconfig %q", o.kubeconfig)
 	}
-	fmt.Fprintf(out, "serving  %s\nworld    %s\nconfig   %s\n", url, made, absolute(o.kubeconfig))
+	fmt.Fprintf(out, "serving  %s\nworld    %s\nconfig   %s\n", url, made, absolutePath(o.kubeconfig))
 	if pageURL != "" {
 		fmt.Fprintf(out, "page     %s\n", pageURL)
 	}
 	fmt.Fprintf(out, "\n  %s get storageclass,node\n\n", kubectl)
-	if o.byHand {
+	if o.manual {
 		fmt.Fprint(out, "nothing happens by itself: open the page, and step\n")
 	}
 	fmt.Fprint(out, "stop with Ctrl-C\n")
 }
 
-// absolute is a path as it reads best: whole.
-func absolute(path string) string {
+// absolutePath is a path as it reads best: whole.
+func absolutePath(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
 	}

@@ -69,22 +69,22 @@ func runSession(cmd *cobra.Command, args []string, o sessionOptions) (err error)
 	if len(ops) > 0 && !o.story {
 		fmt.Fprint(out, s.Story())
 	}
-	wrong := converse(cmd.Context(), s, cmd.InOrStdin(), out)
+	wrong := readLines(cmd.Context(), s, cmd.InOrStdin(), out)
 	if o.story {
 		fmt.Fprint(out, s.Story())
 	}
 	switch {
-	case s.Broken() != nil:
-		fmt.Fprintln(out, "broken:", s.Broken())
-		return exit{status: 1}
+	case s.Violation() != nil:
+		fmt.Fprintln(out, "broken:", s.Violation())
+		return exitError{status: 1}
 	case wrong != nil:
-		return exit{status: 2}
+		return exitError{status: 2}
 	}
 	return nil
 }
 
-// converse does what is read, a line each, and returns the last error that it told of.
-func converse(ctx context.Context, s *session.Session, in io.Reader, out io.Writer) (wrong error) {
+// readLines does what is read, a line each, and returns the last error that it told of.
+func readLines(ctx context.Context, s *session.Session, in io.Reader, out io.Writer) (wrong error) {
 	lines := bufio.NewScanner(in)
 	for ctx.Err() == nil && lines.Scan() {
 		switch line := strings.TrimSpace(lines.Text()); line {
@@ -93,9 +93,9 @@ func converse(ctx context.Context, s *session.Session, in io.Reader, out io.Writ
 		case "help":
 			fmt.Fprintln(out, sessionHelp)
 		case "?":
-			tellNext(out, s)
+			printNext(out, s)
 		case "=":
-			fmt.Fprint(out, s.Truth())
+			fmt.Fprint(out, s.StateTable())
 		case "events":
 			for _, e := range s.Events() {
 				fmt.Fprintln(out, " ", e)
@@ -115,7 +115,7 @@ func converse(ctx context.Context, s *session.Session, in io.Reader, out io.Writ
 	return errors.Join(wrong, lines.Err())
 }
 
-func tellNext(out io.Writer, s *session.Session) {
+func printNext(out io.Writer, s *session.Session) {
 	options := s.Next()
 	if len(options) == 0 {
 		fmt.Fprintln(out, "nothing, until a timer fires or somebody acts")
@@ -125,6 +125,6 @@ func tellNext(out io.Writer, s *session.Session) {
 		if each.Held {
 			held = " (held)"
 		}
-		fmt.Fprintf(out, "  %s %s%s\n", each.Actor, each.Words, held)
+		fmt.Fprintf(out, "  %s %s%s\n", each.Task, each.Description, held)
 	}
 }

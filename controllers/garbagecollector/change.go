@@ -10,28 +10,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// changed takes an object into the graph that came or changed.
+// objectChanged takes an object into the graph that came or changed.
 //
 // Upstream: pkg/controller/garbagecollector GraphBuilder.processGraphChanges.
-func (c *Controller) changed(kind schema.GroupVersionKind, was, is metav1.Object) {
+func (c *Controller) objectChanged(kind schema.GroupVersionKind, was, is metav1.Object) {
 	n := c.graph[is.GetUID()]
 	if n == nil {
 		n = newNode(kind, is)
 		c.insert(n)
 	} else {
 		if n.virtual {
-			c.observe(n, identityOf(kind, is))
+			c.identify(n, identityOf(kind, is))
 		}
 		c.changeOwners(n, is.GetOwnerReferences())
 		n.beingDeleted = n.beingDeleted || beingDeleted(is)
 	}
-	c.begin(was, is, n)
+	c.startDeletion(was, is, n)
 	c.prune(n)
 }
 
-// observe makes a virtual node that of an object that was seen. Dependents that refer to it by something else are looked
+// identify makes a virtual node that of an object that was seen. Dependents that refer to it by something else are looked
 // at: maybe that one is not theirs.
-func (c *Controller) observe(n *node, id identity) {
+func (c *Controller) identify(n *node, id identity) {
 	n.virtual = false
 	if id == n.id {
 		return
@@ -46,10 +46,10 @@ func (c *Controller) observe(n *node, id identity) {
 	}
 }
 
-// begin begins what a deletion that has just begun asks for.
+// startDeletion begins what a deletion that has just begun asks for.
 //
 // Upstream: pkg/controller/garbagecollector GraphBuilder.processTransitions.
-func (c *Controller) begin(was, is metav1.Object, n *node) {
+func (c *Controller) startDeletion(was, is metav1.Object, n *node) {
 	begins := func(finalizer string) bool {
 		return waitsFor(is, finalizer) && (was == nil || !waitsFor(was, finalizer))
 	}
@@ -118,7 +118,7 @@ func (c *Controller) link(n *node, owners []metav1.OwnerReference) {
 	for _, ref := range owners {
 		owner := c.graph[ref.UID]
 		if owner == nil {
-			owner = c.seen(ref, n.id.Namespace)
+			owner = c.nodeFromCache(ref, n.id.Namespace)
 		}
 		if owner == nil {
 			owner = &node{id: ownerOf(ref, n.id.Namespace), dependents: map[*node]struct{}{n: {}}, virtual: true}
@@ -128,7 +128,7 @@ func (c *Controller) link(n *node, owners []metav1.OwnerReference) {
 		}
 		owner.dependents[n] = struct{}{}
 		if !doubtful {
-			doubtful = c.doubtful(n, ref, owner)
+			doubtful = c.isDoubtful(n, ref, owner)
 		}
 	}
 	if doubtful {
@@ -136,8 +136,8 @@ func (c *Controller) link(n *node, owners []metav1.OwnerReference) {
 	}
 }
 
-// doubtful tells whether a reference seems not to mean the owner that has its UID.
-func (c *Controller) doubtful(n *node, ref metav1.OwnerReference, owner *node) bool {
+// isDoubtful tells whether a reference seems not to mean the owner that has its UID.
+func (c *Controller) isDoubtful(n *node, ref metav1.OwnerReference, owner *node) bool {
 	elsewhere := owner.id.Namespace != n.id.Namespace
 	switch {
 	case owner.id.Namespace != "" && elsewhere:
@@ -152,23 +152,23 @@ func (c *Controller) doubtful(n *node, ref metav1.OwnerReference, owner *node) b
 	}
 }
 
-// seen takes an owner into the graph that the controller has seen, but had no need of.
-func (c *Controller) seen(ref metav1.OwnerReference, namespace string) *node {
+// nodeFromCache takes an owner into the graph that the controller has seen, but had no need of.
+func (c *Controller) nodeFromCache(ref metav1.OwnerReference, namespace string) *node {
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
-	obj := c.source.Seen(kind, namespace, ref.Name, ref.UID)
+	obj := c.watcher.Seen(kind, namespace, ref.Name, ref.UID)
 	if obj == nil {
 		return nil
 	}
 	n := newNode(kind, obj)
 	c.insert(n)
-	c.begin(nil, obj, n)
+	c.startDeletion(nil, obj, n)
 	return n
 }
 
-// gone takes an object out of the graph that was seen to go.
-func (c *Controller) gone(id identity) {
+// objectDeleted takes an object out of the graph that was seen to go.
+func (c *Controller) objectDeleted(id identity) {
 	if n := c.graph[id.UID]; n != nil {
-		c.drop(n, id)
+		c.removeNode(n, id)
 	}
 }
 
@@ -183,7 +183,7 @@ func (c *Controller) verifiedAbsent(id identity) {
 	}
 	matching, others := partition(n.sorted(), id)
 	if n.virtual && len(others) == 0 || !n.virtual && n.id == id {
-		c.drop(n, id)
+		c.removeNode(n, id)
 		return
 	}
 	if len(matching) > 0 {
@@ -200,8 +200,8 @@ func (c *Controller) verifiedAbsent(id identity) {
 	}
 }
 
-// drop takes a node out of the graph, and has those looked at that waited for it.
-func (c *Controller) drop(n *node, id identity) {
+// removeNode takes a node out of the graph, and has those looked at that waited for it.
+func (c *Controller) removeNode(n *node, id identity) {
 	delete(c.graph, n.id.UID)
 	for _, ref := range n.owners {
 		if owner := c.graph[ref.UID]; owner != nil {

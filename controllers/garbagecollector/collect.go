@@ -119,17 +119,17 @@ func (c *Controller) classify(ctx context.Context, id identity, refs []metav1.Ow
 // Upstream: pkg/controller/garbagecollector GarbageCollector.isDangling.
 func (c *Controller) owner(ctx context.Context, id identity, ref metav1.OwnerReference) (*metav1.PartialObjectMetadata, error) {
 	owner := ownerOf(ref, id.Namespace)
-	if c.absent.has(owner) || c.absent.has(owner.inAll()) {
+	if c.absent.has(owner) || c.absent.has(owner.withoutNamespace()) {
 		return nil, nil
 	}
-	_, namespaced, ok := c.source.Mapping(owner.gvk())
+	_, namespaced, ok := c.watcher.Mapping(owner.gvk())
 	switch {
 	case !ok:
 		return nil, unservedError{owner.gvk()}
 	case namespaced && id.Namespace == "":
 		return nil, errNamespacedOwner
 	case !namespaced:
-		owner = owner.inAll()
+		owner = owner.withoutNamespace()
 	}
 	latest, err := c.get(ctx, owner)
 	switch {

@@ -19,9 +19,9 @@ import (
 // EventSource is the component that events name.
 const EventSource = "garbage-collector-controller"
 
-// Source tells of the objects of all resources. A *fake.Survey is one; one over informers of a real server need only call
+// MetadataWatcher tells of the objects of all resources. A *fake.Survey is one; one over informers of a real server need only call
 // concerns and take in the component's monitor.
-type Source interface {
+type MetadataWatcher interface {
 	// Follow begins to call take with the changes that concerns tells to concern the controller, beginning with what there
 	// is. was is nil for an object that comes, is for one that goes, both when a kind comes to be served. kind is the
 	// preferred version's.
@@ -35,10 +35,10 @@ type Source interface {
 
 // Config is what New must be told.
 type Config struct {
-	Component *sim.Component
-	Client    metadata.Interface
-	Source    Source
-	Recorder  record.EventRecorder
+	Process  *sim.Process
+	Client   metadata.Interface
+	Watcher  MetadataWatcher
+	Recorder record.EventRecorder
 }
 
 // Controller is the garbage collector. It is moved by its component's host; nothing of it is called from outside.
@@ -50,11 +50,11 @@ type Config struct {
 // Upstream: pkg/controller/garbagecollector GarbageCollector, GraphBuilder (v1.36).
 type Controller struct {
 	client   metadata.Interface
-	source   Source
+	watcher  MetadataWatcher
 	recorder record.EventRecorder
 
 	graph    map[types.UID]*node
-	absent   absentees
+	absent   absentOwners
 	unserved map[schema.GroupKind][]identity // what waits for a kind to be served
 	collect  *sim.Queue[identity]
 	orphan   *sim.Queue[identity]
@@ -63,15 +63,15 @@ type Controller struct {
 // New makes the controller: it begins to follow the source and makes the queues. It must be called before the host starts.
 func New(cfg Config) *Controller {
 	c := &Controller{
-		client: cfg.Client, source: cfg.Source, recorder: cfg.Recorder,
+		client: cfg.Client, watcher: cfg.Watcher, recorder: cfg.Recorder,
 		graph:    map[types.UID]*node{},
 		unserved: map[schema.GroupKind][]identity{},
 	}
-	cfg.Source.Follow(c.concerns, c.take)
-	c.collect = sim.NewQueue[identity](cfg.Component, sim.QueueConfig{Name: "collect"})
-	c.collect.Work(c.waiting(c.attemptToDelete))
-	c.orphan = sim.NewQueue[identity](cfg.Component, sim.QueueConfig{Name: "orphan"})
-	c.orphan.Work(c.waiting(c.attemptToOrphan))
+	cfg.Watcher.Follow(c.matches, c.observeChange)
+	c.collect = sim.NewQueue[identity](cfg.Process, sim.QueueConfig{Name: "collect"})
+	c.collect.Work(c.deferUnserved(c.attemptToDelete))
+	c.orphan = sim.NewQueue[identity](cfg.Process, sim.QueueConfig{Name: "orphan"})
+	c.orphan.Work(c.deferUnserved(c.attemptToOrphan))
 	return c
 }
 
@@ -83,8 +83,8 @@ func (e unservedError) Error() string { return "no resource serves " + e.kind.St
 // errNamespacedOwner says that an object without a namespace refers to an owner that has one, which no retry mends.
 var errNamespacedOwner = errors.New("cluster-scoped objects cannot refer to namespaced owners")
 
-// waiting has what cannot be done before a kind is served wait for that, and forgets what cannot be done at all.
-func (c *Controller) waiting(sync func(context.Context, identity) error) func(context.Context, identity) error {
+// deferUnserved has what cannot be done before a kind is served wait for that, and forgets what cannot be done at all.
+func (c *Controller) deferUnserved(sync func(context.Context, identity) error) func(context.Context, identity) error {
 	return func(ctx context.Context, id identity) error {
 		err := sync(ctx, id)
 		var unserved unservedError
@@ -100,11 +100,11 @@ func (c *Controller) waiting(sync func(context.Context, identity) error) func(co
 	}
 }
 
-// concerns tells whether a change may alter the graph, or what is to be done: it is about references to owners, about the
+// matches tells whether a change may alter the graph, or what is to be done: it is about references to owners, about the
 // beginning of a deletion, or about the end of something that is in the graph.
-func (c *Controller) concerns(kind schema.GroupVersionKind, was, is metav1.Object) bool {
+func (c *Controller) matches(kind schema.GroupVersionKind, was, is metav1.Object) bool {
 	switch {
-	case ignored(kind):
+	case isIgnored(kind):
 		return false
 	case was == nil && is == nil:
 		return len(c.unserved[kind.GroupKind()]) > 0
@@ -123,15 +123,15 @@ func (c *Controller) concerns(kind schema.GroupVersionKind, was, is metav1.Objec
 	}
 }
 
-// ignored are the kinds that are not collected.
+// isIgnored are the kinds that are not collected.
 //
 // Upstream: pkg/controller/garbagecollector ignoredResources.
-func ignored(kind schema.GroupVersionKind) bool {
+func isIgnored(kind schema.GroupVersionKind) bool {
 	return kind.Kind == "Event" && (kind.Group == corev1.GroupName || kind.Group == eventsv1.GroupName)
 }
 
-// take takes a change into the graph.
-func (c *Controller) take(kind schema.GroupVersionKind, was, is metav1.Object) {
+// observeChange takes a change into the graph.
+func (c *Controller) observeChange(kind schema.GroupVersionKind, was, is metav1.Object) {
 	switch {
 	case was == nil && is == nil:
 		waiting := c.unserved[kind.GroupKind()]
@@ -140,8 +140,8 @@ func (c *Controller) take(kind schema.GroupVersionKind, was, is metav1.Object) {
 			c.collect.Add(id)
 		}
 	case is == nil:
-		c.gone(identityOf(kind, was))
+		c.objectDeleted(identityOf(kind, was))
 	default:
-		c.changed(kind, was, is)
+		c.objectChanged(kind, was, is)
 	}
 }

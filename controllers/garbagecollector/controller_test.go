@@ -375,7 +375,7 @@ func TestLive(t *testing.T) {
 	w.create("e")
 	w.host.Start()
 	policy := metav1.DeletePropagationForeground
-	err := w.server.Client(w.host.Outside()).CoreV1().ConfigMaps("default").Delete(t.Context(), "a", metav1.DeleteOptions{PropagationPolicy: &policy})
+	err := w.server.Client(w.host.ExternalCaller()).CoreV1().ConfigMaps("default").Delete(t.Context(), "a", metav1.DeleteOptions{PropagationPolicy: &policy})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,11 +20,11 @@ func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	component := host.Component("garbagecollector")
+	component := host.Process("garbagecollector")
 	client := server.Client(component)
 	garbagecollector.New(garbagecollector.Config{
-		Component: component, Client: client.Metadata(), Source: server.Survey(component),
-		Recorder: events.New(events.Config{Component: component, Client: client, Source: garbagecollector.EventSource}),
+		Process: component, Client: client.Metadata(), Watcher: server.MetadataWatcher(component),
+		Recorder: events.New(events.Config{Process: component, Client: client, Source: garbagecollector.EventSource}),
 	})
 
 	owner := metav1.ObjectMeta{Namespace: "default", Name: "app", UID: "1"}
@@ -34,7 +34,7 @@ func Example() {
 	}
 	free := metav1.ObjectMeta{Namespace: "default", Name: "key"}
 	made := server.Add(&corev1.ConfigMap{ObjectMeta: owner}, &corev1.Secret{ObjectMeta: owned}, &corev1.Secret{ObjectMeta: free})
-	maps := server.Client(host.Outside()).CoreV1().ConfigMaps("default")
+	maps := server.Client(host.ExternalCaller()).CoreV1().ConfigMaps("default")
 	deleted := maps.Delete(context.Background(), "app", metav1.DeleteOptions{})
 	if err := errors.Join(made, deleted, host.Run()); err != nil {
 		log.Fatal(err)

@@ -28,8 +28,8 @@ func (id identity) gvk() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(id.APIVersion, id.Kind)
 }
 
-// inAll is the identity without its namespace.
-func (id identity) inAll() identity {
+// withoutNamespace is the identity without its namespace.
+func (id identity) withoutNamespace() identity {
 	id.Namespace = ""
 	return id
 }
@@ -163,13 +163,13 @@ func alternative(dependents []*node, absent identity) (next identity, ok bool) {
 // Upstream: pkg/controller/garbagecollector NewReferenceCache.
 const absentMax = 500
 
-// absentees are the owners that are known not to be. A UID is never given again, so none of them comes back.
-type absentees struct {
+// absentOwners are the owners that are known not to be. A UID is never given again, so none of them comes back.
+type absentOwners struct {
 	known map[identity]struct{}
 	order []identity // oldest first
 }
 
-func (a *absentees) add(id identity) {
+func (a *absentOwners) add(id identity) {
 	if a.known == nil {
 		a.known = map[identity]struct{}{}
 	}
@@ -184,7 +184,7 @@ func (a *absentees) add(id identity) {
 	a.order = append(a.order, id)
 }
 
-func (a *absentees) has(id identity) bool {
+func (a *absentOwners) has(id identity) bool {
 	_, ok := a.known[id]
 	return ok
 }

@@ -154,7 +154,7 @@ func TestNothingOwnedIsCollectedAndNothingElseIsLeft(t *testing.T) {
 		w.watchOver()
 		for round := range uint64(2) {
 			for i := range uint64(2) {
-				users := w.host.Component(fmt.Sprint("user", i))
+				users := w.host.Process(fmt.Sprint("user", i))
 				m := meddling{w: w, chance: sim.NewSeeded(1000*seed + 10*round + i), client: w.server.Client(users)}
 				users.User("", func(ctx context.Context) {
 					for range 8 {

@@ -37,7 +37,7 @@ type world struct {
 	server *fake.Server
 	user   *fake.Clientset // acts at once
 
-	collector *sim.Component
+	collector *sim.Process
 	gone      bool                      // nobody serves widgets
 	doing     string                    // the verb of the collector's request that takes effect now
 	meddle    func(action trace.Action) // before each request of the collector takes effect
@@ -81,18 +81,18 @@ func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 
 // run begins a garbage collector.
 func (w *world) run() {
-	w.collector = w.host.Component("garbagecollector")
+	w.collector = w.host.Process("garbagecollector")
 	client := w.server.Client(meddler{w.collector, w})
 	garbagecollector.New(garbagecollector.Config{
-		Component: w.collector, Client: client.Metadata(), Source: w.server.Survey(w.collector),
-		Recorder: events.New(events.Config{Component: w.collector, Client: client, Source: garbagecollector.EventSource}),
+		Process: w.collector, Client: client.Metadata(), Watcher: w.server.MetadataWatcher(w.collector),
+		Recorder: events.New(events.Config{Process: w.collector, Client: client, Source: garbagecollector.EventSource}),
 	})
 }
 
 // restart ends the host with all that runs in it, and begins another with a new collector.
 func (w *world) restart(chooser sim.Chooser) {
 	w.host.Close()
-	w.server.Forget(w.collector)
+	w.server.RemoveComponent(w.collector)
 	w.host = sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 20_000})
 	w.run()
 }
@@ -222,7 +222,7 @@ func (w *world) want(left, when string) {
 func (w *world) requests(verbs ...string) []string {
 	var all []string
 	for _, r := range w.host.Log().Records() {
-		if r.Kind == trace.KindAPI && strings.HasPrefix(r.Actor, "garbagecollector/") && (len(verbs) == 0 || slices.Contains(verbs, r.Verb)) {
+		if r.Kind == trace.KindAPI && strings.HasPrefix(r.Task, "garbagecollector/") && (len(verbs) == 0 || slices.Contains(verbs, r.Verb)) {
 			all = append(all, fmt.Sprintf("%s %s", r.Verb, r.Object))
 		}
 	}

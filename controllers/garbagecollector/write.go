@@ -14,7 +14,7 @@ import (
 
 // resource is the client for an object.
 func (c *Controller) resource(id identity) (metadata.ResourceInterface, error) {
-	r, namespaced, ok := c.source.Mapping(id.gvk())
+	r, namespaced, ok := c.watcher.Mapping(id.gvk())
 	switch {
 	case !ok:
 		return nil, unservedError{id.gvk()}

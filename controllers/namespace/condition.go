@@ -11,10 +11,10 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// ok is what the conditions say where nothing is wrong, in the order in which they are written.
+// okConditions is what the conditions say where nothing is wrong, in the order in which they are written.
 //
 // Upstream: pkg/controller/namespace/deletion conditionTypes, okMessages, okReasons.
-var ok = []corev1.NamespaceCondition{
+var okConditions = []corev1.NamespaceCondition{
 	{
 		Type: corev1.NamespaceDeletionDiscoveryFailure, Status: corev1.ConditionFalse,
 		Reason: "ResourcesDiscovered", Message: "All resources successfully discovered",
@@ -41,13 +41,13 @@ var ok = []corev1.NamespaceCondition{
 //
 // Upstream: pkg/controller/namespace/deletion namespaceConditionUpdater.
 type conditions struct {
-	now    metav1.Time
-	wrong  []corev1.NamespaceCondition
-	failed []error // deletions that did
+	now      metav1.Time
+	failures []corev1.NamespaceCondition
+	failed   []error // deletions that did
 }
 
 func (c *conditions) add(what corev1.NamespaceConditionType, reason, message string) {
-	c.wrong = append(c.wrong, corev1.NamespaceCondition{Type: what, Status: corev1.ConditionTrue, Reason: reason, Message: message})
+	c.failures = append(c.failures, corev1.NamespaceCondition{Type: what, Status: corev1.ConditionTrue, Reason: reason, Message: message})
 }
 
 // discovery tells that not all resources were found.
@@ -97,9 +97,9 @@ func (c *conditions) update(status *corev1.NamespaceStatus) (changed bool) {
 		c.add(corev1.NamespaceDeletionContentFailure, "ContentDeletionFailed",
 			fmt.Sprintf("Failed to delete all resource types, %d remaining: %v", len(all), strings.Join(all, ", ")))
 	}
-	for _, is := range ok {
-		if i := find(c.wrong, is.Type); i >= 0 {
-			is = c.wrong[i]
+	for _, is := range okConditions {
+		if i := find(c.failures, is.Type); i >= 0 {
+			is = c.failures[i]
 		}
 		is.LastTransitionTime = c.now
 		i := find(status.Conditions, is.Type)

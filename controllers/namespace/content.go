@@ -18,12 +18,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// errLeft says that something is left which nothing keeps: no retry mends it, but its going will be told.
-var errLeft = errors.New("unexpected items still remain in namespace")
+// errRemaining says that something is left which nothing keeps: no retry mends it, but its going will be told.
+var errRemaining = errors.New("unexpected items still remain in namespace")
 
 // content is what was found in a namespace after it was emptied.
 type content struct {
-	left       map[types.UID]schema.GroupVersionResource
+	remaining  map[types.UID]schema.GroupVersionResource
 	resources  map[schema.GroupVersionResource]int // how many are left
 	finalizers map[string]int                      // how many have them
 	grace      time.Duration                       // until pods should be gone
@@ -31,20 +31,20 @@ type content struct {
 
 func newContent() content {
 	return content{
-		left:       map[types.UID]schema.GroupVersionResource{},
+		remaining:  map[types.UID]schema.GroupVersionResource{},
 		resources:  map[schema.GroupVersionResource]int{},
 		finalizers: map[string]int{},
 	}
 }
 
-// empty deletes what is in a namespace, tells in its conditions what is left, and returns it. If something was left
+// deleteContent deletes what is in a namespace, tells in its conditions what is left, and returns it. If something was left
 // before, only where that was is looked at first; and if some of it is still there, only there.
 //
 // Differs: in the order of discovery; upstream in the order of a map.
 //
 // Upstream: pkg/controller/namespace/deletion namespacedResourcesDeleter.deleteAllContent.
-func (c *Controller) empty(ctx context.Context, ns *corev1.Namespace, before map[types.UID]schema.GroupVersionResource) (content, error) {
-	conditions := &conditions{now: metav1.NewTime(c.component.Now())}
+func (c *Controller) deleteContent(ctx context.Context, ns *corev1.Namespace, before map[types.UID]schema.GroupVersionResource) (content, error) {
+	conditions := &conditions{now: metav1.NewTime(c.process.Now())}
 	resources, errs := c.resources(conditions)
 	found := newContent()
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
@@ -53,7 +53,7 @@ func (c *Controller) empty(ctx context.Context, ns *corev1.Namespace, before map
 			if !some(r) {
 				continue
 			}
-			if err := c.emptyOf(ctx, ns, r, &found); err != nil {
+			if err := c.deleteResource(ctx, ns, r, &found); err != nil {
 				errs = append(errs, err)
 				conditions.failed = append(conditions.failed, err)
 			}
@@ -63,7 +63,7 @@ func (c *Controller) empty(ctx context.Context, ns *corev1.Namespace, before map
 	if len(had) > 0 {
 		sweep(func(r schema.GroupVersionResource) bool { return slices.Contains(had, r) })
 	}
-	if len(found.left) == 0 && len(conditions.failed) == 0 {
+	if len(found.remaining) == 0 && len(conditions.failed) == 0 {
 		sweep(func(r schema.GroupVersionResource) bool { return r == pods })
 		if found.resources[pods] == 0 {
 			sweep(func(r schema.GroupVersionResource) bool { return r != pods })
@@ -78,15 +78,15 @@ func (c *Controller) empty(ctx context.Context, ns *corev1.Namespace, before map
 			*ns = *is
 		}
 	}
-	return found, c.verdict(errs)
+	return found, c.aggregate(errs)
 }
 
-// verdict is errLeft if that is all that went wrong, or else what else did.
-func (c *Controller) verdict(errs []error) error {
+// aggregate is errLeft if that is all that went wrong, or else what else did.
+func (c *Controller) aggregate(errs []error) error {
 	left := false
 	var others []error
 	for _, err := range errs {
-		if errors.Is(err, errLeft) {
+		if errors.Is(err, errRemaining) {
 			left = true
 		} else {
 			others = append(others, err)
@@ -96,7 +96,7 @@ func (c *Controller) verdict(errs []error) error {
 	case len(others) > 0:
 		return utilerrors.NewAggregate(others)
 	case left:
-		return errLeft
+		return errRemaining
 	}
 	return nil
 }
@@ -127,10 +127,10 @@ func (c *Controller) resources(conditions *conditions) ([]schema.GroupVersionRes
 	return all, errs
 }
 
-// emptyOf deletes what a namespace has of a resource, and adds what is left to what was found.
+// deleteResource deletes what a namespace has of a resource, and adds what is left to what was found.
 //
 // Upstream: pkg/controller/namespace/deletion namespacedResourcesDeleter.deleteAllContentForGroupVersionResource.
-func (c *Controller) emptyOf(ctx context.Context, ns *corev1.Namespace, r schema.GroupVersionResource, found *content) error {
+func (c *Controller) deleteResource(ctx context.Context, ns *corev1.Namespace, r schema.GroupVersionResource, found *content) error {
 	grace := time.Duration(0)
 	if r == corev1.SchemeGroupVersion.WithResource("pods") {
 		var err error
@@ -141,7 +141,7 @@ func (c *Controller) emptyOf(ctx context.Context, ns *corev1.Namespace, r schema
 	client := c.metadata.Resource(r).Namespace(ns.Name)
 	err := client.DeleteCollection(ctx, background(), metav1.ListOptions{})
 	if unsupported(err) {
-		err = c.emptyEach(ctx, r, ns.Name)
+		err = c.deleteEach(ctx, r, ns.Name)
 	}
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (c *Controller) emptyOf(ctx context.Context, ns *corev1.Namespace, r schema
 	kept := false
 	for i := range list.Items {
 		item := &list.Items[i]
-		found.left[item.UID] = r
+		found.remaining[item.UID] = r
 		for _, f := range item.Finalizers {
 			found.finalizers[f]++
 			kept = true
@@ -168,13 +168,13 @@ func (c *Controller) emptyOf(ctx context.Context, ns *corev1.Namespace, r schema
 	found.resources[r] = len(list.Items)
 	found.grace = max(found.grace, grace)
 	if grace == 0 && !kept {
-		return fmt.Errorf("%w: %s for gvr: %v", errLeft, ns.Name, r)
+		return fmt.Errorf("%w: %s for gvr: %v", errRemaining, ns.Name, r)
 	}
 	return nil
 }
 
-// emptyEach deletes what a namespace has of a resource that knows no deletion of a collection.
-func (c *Controller) emptyEach(ctx context.Context, r schema.GroupVersionResource, namespace string) error {
+// deleteEach deletes what a namespace has of a resource that knows no deletion of a collection.
+func (c *Controller) deleteEach(ctx context.Context, r schema.GroupVersionResource, namespace string) error {
 	client := c.metadata.Resource(r).Namespace(namespace)
 	list, err := client.List(ctx, metav1.ListOptions{})
 	if unsupported(err) {
@@ -221,5 +221,5 @@ func (c *Controller) graceOfPods(ctx context.Context, ns *corev1.Namespace) (tim
 			longest = max(longest, time.Duration(*s)*time.Second)
 		}
 	}
-	return max(longest-c.component.Now().Sub(ns.DeletionTimestamp.Time), 0), nil
+	return max(longest-c.process.Now().Sub(ns.DeletionTimestamp.Time), 0), nil
 }

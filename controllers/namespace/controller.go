@@ -24,9 +24,9 @@ import (
 // Upstream: pkg/controller/namespace nsControllerRateLimiter.
 const backoffMax = 60 * time.Second
 
-// Source tells of the objects of all resources. A *fake.Survey is one; one over informers of a real server need only call
+// MetadataWatcher tells of the objects of all resources. A *fake.Survey is one; one over informers of a real server need only call
 // concerns and take in the component's monitor.
-type Source interface {
+type MetadataWatcher interface {
 	// Follow begins to call take with the changes that concerns tells to concern the controller. was is nil for an object
 	// that comes, is for one that goes, both when a kind comes to be served.
 	Follow(concerns func(kind schema.GroupVersionKind, was, is metav1.Object) bool,
@@ -35,11 +35,11 @@ type Source interface {
 
 // Config is what New must be told.
 type Config struct {
-	Component *sim.Component
+	Process   *sim.Process
 	Client    kubernetes.Interface
 	Metadata  metadata.Interface
 	Informers informers.SharedInformerFactory
-	Source    Source
+	Watcher   MetadataWatcher
 	// Discover finds the resources that are served, in the preferred version each. An error may come with what was found
 	// all the same.
 	Discover func() ([]*metav1.APIResourceList, error)
@@ -55,7 +55,7 @@ type Config struct {
 //
 // Upstream: pkg/controller/namespace NamespaceController (v1.36).
 type Controller struct {
-	component *sim.Component
+	process   *sim.Process
 	client    kubernetes.Interface
 	metadata  metadata.Interface
 	discover  func() ([]*metav1.APIResourceList, error)
@@ -68,10 +68,10 @@ type Controller struct {
 
 // wait is what a namespace that is being emptied waits for.
 type wait struct {
-	left    map[types.UID]schema.GroupVersionResource // what was found at the last look
-	gone    map[types.UID]struct{}                    // what went, or changed, since that look began
-	looking bool
-	at      time.Time // when to look again in any case; zero: never
+	remaining map[types.UID]schema.GroupVersionResource // what was found at the last look
+	gone      map[types.UID]struct{}                    // what went, or changed, since that look began
+	deleting  bool
+	retryAt   time.Time // when to look again in any case; zero: never
 }
 
 // New makes the controller: it registers with the informer, begins to follow the source, and makes the queue. It must be
@@ -80,36 +80,36 @@ func New(cfg Config) *Controller {
 	namespaces := cfg.Informers.Core().V1().Namespaces()
 	lister := namespaces.Lister()
 	c := &Controller{
-		component: cfg.Component, client: cfg.Client, metadata: cfg.Metadata, discover: cfg.Discover,
+		process: cfg.Process, client: cfg.Client, metadata: cfg.Metadata, discover: cfg.Discover,
 		namespace: func(name string) *corev1.Namespace {
 			ns, _ := lister.Get(name) // a lister fails with NotFound only
 			return ns
 		},
 		waiting: map[string]*wait{},
 	}
-	eventhandler.To(namespaces.Informer(), func(_, ns *corev1.Namespace) {
-		if ns.DeletionTimestamp != nil && !c.hasSeen(ns) {
+	eventhandler.Add(namespaces.Informer(), func(_, ns *corev1.Namespace) {
+		if ns.DeletionTimestamp != nil && !c.isWaiting(ns) {
 			c.queue.AddAfter(ns.Name, cfg.Delay)
 		}
 	}, func(ns *corev1.Namespace) { delete(c.waiting, ns.Name) })
-	cfg.Component.Gate(namespaces.Informer().HasSynced)
-	cfg.Source.Follow(c.concerns, c.take)
-	c.queue = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "namespace", BackoffMax: backoffMax})
-	c.revisit = cfg.Component.NewTimer("grace", c.graceIsOver)
+	cfg.Process.GateWorkers(namespaces.Informer().HasSynced)
+	cfg.Watcher.Follow(c.matches, c.observeChange)
+	c.queue = sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "namespace", BackoffMax: backoffMax})
+	c.revisit = cfg.Process.NewTimer("grace", c.graceExpired)
 	c.queue.Work(c.sync)
 	return c
 }
 
-// Concerns tells whether a change of a namespace is for the controller.
-func Concerns(was, is metav1.Object) bool {
+// Matches tells whether a change of a namespace is for the controller.
+func Matches(was, is metav1.Object) bool {
 	return is == nil && was.GetDeletionTimestamp() != nil || is != nil && is.GetDeletionTimestamp() != nil
 }
 
-// hasSeen tells whether the namespace waits for its content already, so that a change of its conditions is no news.
-func (c *Controller) hasSeen(ns *corev1.Namespace) bool { return c.waiting[ns.Name] != nil }
+// isWaiting tells whether the namespace waits for its content already, so that a change of its conditions is no news.
+func (c *Controller) isWaiting(ns *corev1.Namespace) bool { return c.waiting[ns.Name] != nil }
 
-// concerns tells whether a change may be what a namespace waits for.
-func (c *Controller) concerns(_ schema.GroupVersionKind, was, is metav1.Object) bool {
+// matches tells whether a change may be what a namespace waits for.
+func (c *Controller) matches(_ schema.GroupVersionKind, was, is metav1.Object) bool {
 	if was == nil {
 		return false
 	}
@@ -117,26 +117,26 @@ func (c *Controller) concerns(_ schema.GroupVersionKind, was, is metav1.Object) 
 	if w == nil || was.GetNamespace() == "" {
 		return false
 	}
-	if _, left := w.left[was.GetUID()]; !left && !w.looking {
+	if _, left := w.remaining[was.GetUID()]; !left && !w.deleting {
 		return false
 	}
 	return is == nil || !slices.Equal(was.GetFinalizers(), is.GetFinalizers())
 }
 
-func (c *Controller) take(_ schema.GroupVersionKind, was, _ metav1.Object) {
+func (c *Controller) observeChange(_ schema.GroupVersionKind, was, _ metav1.Object) {
 	w := c.waiting[was.GetNamespace()]
 	w.gone[was.GetUID()] = struct{}{}
-	if !w.looking {
+	if !w.deleting {
 		c.queue.Add(was.GetNamespace())
 	}
 }
 
-// graceIsOver has namespaces looked at whose pods should be gone.
-func (c *Controller) graceIsOver() {
-	now := c.component.Now()
+// graceExpired has namespaces looked at whose pods should be gone.
+func (c *Controller) graceExpired() {
+	now := c.process.Now()
 	for _, name := range slices.Sorted(maps.Keys(c.waiting)) {
-		if w := c.waiting[name]; !w.at.IsZero() && !now.Before(w.at) {
-			w.at = time.Time{}
+		if w := c.waiting[name]; !w.retryAt.IsZero() && !now.Before(w.retryAt) {
+			w.retryAt = time.Time{}
 			c.queue.Add(name)
 		}
 	}
@@ -147,8 +147,8 @@ func (c *Controller) graceIsOver() {
 func (c *Controller) setTimer() {
 	var first time.Time
 	for _, w := range c.waiting {
-		if !w.at.IsZero() && (first.IsZero() || w.at.Before(first)) {
-			first = w.at
+		if !w.retryAt.IsZero() && (first.IsZero() || w.retryAt.Before(first)) {
+			first = w.retryAt
 		}
 	}
 	if first.IsZero() {
@@ -177,31 +177,31 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 		w = &wait{}
 		c.waiting[name] = w
 	}
-	w.looking, w.gone = true, map[types.UID]struct{}{}
-	found, err := c.empty(ctx, ns, w.left)
-	w.looking = false
-	w.left = found.left
-	c.settle(name, w, found)
+	w.deleting, w.gone = true, map[types.UID]struct{}{}
+	found, err := c.deleteContent(ctx, ns, w.remaining)
+	w.deleting = false
+	w.remaining = found.remaining
+	c.updateWait(name, w, found)
 	switch {
-	case errors.Is(err, errLeft):
+	case errors.Is(err, errRemaining):
 		return nil // waits
 	case err != nil:
-		w.left = nil // everything is looked at
+		w.remaining = nil // everything is looked at
 		return err
-	case len(found.left) > 0:
+	case len(found.remaining) > 0:
 		return nil
 	}
 	delete(c.waiting, name)
 	return c.finalize(ctx, ns)
 }
 
-// settle sets what the namespace waits for: what is left, if it did not go while it was looked for; and the end of grace.
-func (c *Controller) settle(name string, w *wait, found content) {
-	w.at = time.Time{}
+// updateWait sets what the namespace waits for: what is left, if it did not go while it was looked for; and the end of grace.
+func (c *Controller) updateWait(name string, w *wait, found content) {
+	w.retryAt = time.Time{}
 	if found.grace > 0 {
-		w.at = c.component.Now().Add(found.grace)
+		w.retryAt = c.process.Now().Add(found.grace)
 	}
-	for uid := range w.left {
+	for uid := range w.remaining {
 		if _, went := w.gone[uid]; went {
 			c.queue.Add(name)
 		}

@@ -36,7 +36,7 @@ type world struct {
 	host      sim.Host
 	server    *fake.Server
 	user      *fake.Clientset // acts at once
-	component *sim.Component
+	component *sim.Process
 	discovery error
 }
 
@@ -66,12 +66,12 @@ func stepped(chooser sim.Chooser) func() sim.Host {
 }
 
 func (w *world) run() {
-	w.component = w.host.Component("namespace")
+	w.component = w.host.Process("namespace")
 	client := w.server.Client(w.component)
 	namespace.New(namespace.Config{
-		Component: w.component, Client: client, Metadata: client.Metadata(), Source: w.server.Survey(w.component),
-		Informers: w.server.Informers(w.component, fake.Selection{
-			Resource: "namespaces", Concerns: func(was, is fake.Object) bool { return namespace.Concerns(was, is) },
+		Process: w.component, Client: client, Metadata: client.Metadata(), Watcher: w.server.MetadataWatcher(w.component),
+		Informers: w.server.Informers(w.component, fake.Filter{
+			Resource: "namespaces", Match: func(was, is fake.Object) bool { return namespace.Matches(was, is) },
 		}),
 		Discover: func() ([]*metav1.APIResourceList, error) { return w.preferred(), w.discovery },
 	})
@@ -87,7 +87,7 @@ func (w *world) preferred() []*metav1.APIResourceList {
 
 func (w *world) restart(chooser sim.Chooser) {
 	w.host.Close()
-	w.server.Forget(w.component)
+	w.server.RemoveComponent(w.component)
 	w.host = stepped(chooser)()
 	w.run()
 }
@@ -314,7 +314,7 @@ func TestOrder(t *testing.T) {
 	w.want("gone", "")
 	var got []string
 	for _, r := range w.host.Log().Records() {
-		if r.Kind == trace.KindAPI && r.Actor != "user" {
+		if r.Kind == trace.KindAPI && r.Task != "user" {
 			got = append(got, r.Verb+" "+r.Object)
 		}
 	}
@@ -351,7 +351,7 @@ func TestLive(t *testing.T) {
 	w.create("example.com", "widgets", "w", "x.io/a")
 	w.pod("p", 30)
 	w.host.Start()
-	user := w.server.Client(w.host.Outside())
+	user := w.server.Client(w.host.ExternalCaller())
 	must("", user.CoreV1().Namespaces().Delete(t.Context(), "n", metav1.DeleteOptions{}))
 	wait := func(what string, cond func() bool) {
 		t.Helper()

@@ -20,15 +20,15 @@ func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now, Namespaces: []string{"shop"}})
-	component := host.Component("namespace")
+	component := host.Process("namespace")
 	client := server.Client(component)
 	namespace.New(namespace.Config{
-		Component: component, Client: client, Metadata: client.Metadata(),
-		Informers: server.Informers(component), Source: server.Survey(component),
+		Process: component, Client: client, Metadata: client.Metadata(),
+		Informers: server.Informers(component), Watcher: server.MetadataWatcher(component),
 		Discover: client.Discovery().ServerPreferredNamespacedResources,
 	})
 
-	user := server.Client(host.Outside())
+	user := server.Client(host.ExternalCaller())
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"}}
 	_, made := user.CoreV1().Secrets("shop").Create(ctx, secret, metav1.CreateOptions{})
 	deleted := user.CoreV1().Namespaces().Delete(ctx, "shop", metav1.DeleteOptions{})

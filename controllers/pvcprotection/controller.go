@@ -24,7 +24,7 @@ const Finalizer = "kubernetes.io/pvc-protection"
 
 // Config is what New must be told.
 type Config struct {
-	Component *sim.Component
+	Process   *sim.Process
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
 }
@@ -52,7 +52,7 @@ func New(cfg Config) *Controller {
 		client: cfg.Client,
 		lister: claims.Lister(),
 		pods:   pods.Informer().GetIndexer(),
-		queue:  sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "pvcprotection"}),
+		queue:  sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "pvcprotection"}),
 	}
 	podclaims.AddIndex(c.pods)
 	_, claimErr := claims.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -67,14 +67,14 @@ func New(cfg Config) *Controller {
 	if claimErr != nil || podErr != nil {
 		panic(fmt.Sprintf("pvcprotection: informer stopped before it was started: %v %v", claimErr, podErr))
 	}
-	cfg.Component.Gate(claims.Informer().HasSynced)
-	cfg.Component.Gate(pods.Informer().HasSynced)
+	cfg.Process.GateWorkers(claims.Informer().HasSynced)
+	cfg.Process.GateWorkers(pods.Informer().HasSynced)
 	c.queue.Work(c.sync)
 	return c
 }
 
 func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim) {
-	if needsFinalizer(claim) || mayGo(claim) {
+	if needsFinalizer(claim) || isKeptByFinalizer(claim) {
 		c.queue.Add(claim.Namespace + "/" + claim.Name)
 	}
 }
@@ -129,7 +129,7 @@ func (c *Controller) sync(ctx context.Context, key string) error {
 		return nil
 	case needsFinalizer(claim):
 		return c.writeFinalizers(ctx, claim, append(slices.Clone(claim.Finalizers), Finalizer))
-	case !mayGo(claim) || c.isUsedByCache(key, claim):
+	case !isKeptByFinalizer(claim) || c.isUsedByCache(key, claim):
 		return nil
 	}
 	used, err := c.isUsedLive(ctx, claim)
@@ -182,7 +182,7 @@ func needsFinalizer(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.DeletionTimestamp == nil && !slices.Contains(claim.Finalizers, Finalizer)
 }
 
-// mayGo tells whether a claim is being deleted and only then kept by the finalizer.
-func mayGo(claim *corev1.PersistentVolumeClaim) bool {
+// isKeptByFinalizer tells whether a claim is being deleted and only then kept by the finalizer.
+func isKeptByFinalizer(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, Finalizer)
 }

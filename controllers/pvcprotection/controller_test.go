@@ -97,9 +97,9 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 	t.Cleanup(host.Close)
 	server := fake.NewServer(fake.Config{Now: host.Now})
 	w := &world{TB: t, host: host, server: server, user: server.Client(atOnce{host})}
-	component := host.Component("pvcprotection")
+	component := host.Process("pvcprotection")
 	pvcprotection.New(pvcprotection.Config{
-		Component: component,
+		Process:   component,
 		Client:    refusing{server.Client(meddler{component, w}), w},
 		Informers: server.Informers(component),
 	})
@@ -312,7 +312,7 @@ func TestScheduledPodKeepsClaim(t *testing.T) {
 		w := newWorld(t, sim.NewSeeded(seed))
 		w.claim(newClaim("c"))
 		w.pod(newPod("p", "", using("c")))
-		users := w.host.Component("users")
+		users := w.host.Process("users")
 		client := w.server.Client(users)
 		users.User("", func(ctx context.Context) {
 			pods := client.CoreV1().Pods("default")
@@ -342,7 +342,7 @@ func TestClaimGoesWhenAPodThatWasNeverSeenIsGone(t *testing.T) {
 	w.pod(newPod("web", "node-1", using("data")))
 	w.deleteClaim("data")
 	for _, actor := range []string{"cache persistentvolumeclaims", "pvcprotection", "pvcprotection"} {
-		if err := w.host.Move("pvcprotection/" + actor); err != nil {
+		if err := w.host.StepTask("pvcprotection/" + actor); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -20,12 +20,12 @@ func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	component := host.Component("pvcprotection")
+	component := host.Process("pvcprotection")
 	pvcprotection.New(pvcprotection.Config{
-		Component: component, Client: server.Client(component), Informers: server.Informers(component),
+		Process: component, Client: server.Client(component), Informers: server.Informers(component),
 	})
 
-	user := server.Client(host.Outside()).CoreV1()
+	user := server.Client(host.ExternalCaller()).CoreV1()
 	claims, pods := user.PersistentVolumeClaims("default"), user.Pods("default")
 	web := cluster.NewPod("web", "data")
 	web.Spec.NodeName = "node-1"

@@ -65,7 +65,7 @@ func TestPodEventsQueueClaims(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			host := sim.NewStepped(sim.SteppedConfig{})
 			defer host.Close()
-			c := &Controller{queue: sim.NewQueue[string](host.Component("pvcprotection"), sim.QueueConfig{})}
+			c := &Controller{queue: sim.NewQueue[string](host.Process("pvcprotection"), sim.QueueConfig{})}
 			tt.event(c)
 			if got := c.queue.Len(); got != tt.want {
 				t.Errorf("got %d claims queued, want %d", got, tt.want)

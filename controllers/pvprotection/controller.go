@@ -21,7 +21,7 @@ const Finalizer = "kubernetes.io/pv-protection"
 
 // Config is what New must be told.
 type Config struct {
-	Component *sim.Component
+	Process   *sim.Process
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
 }
@@ -42,7 +42,7 @@ func New(cfg Config) *Controller {
 	c := &Controller{
 		client: cfg.Client,
 		lister: volumes.Lister(),
-		queue:  sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "pvprotection"}),
+		queue:  sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "pvprotection"}),
 	}
 	_, err := volumes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { c.changed(obj.(*corev1.PersistentVolume)) },
@@ -51,7 +51,7 @@ func New(cfg Config) *Controller {
 	if err != nil {
 		panic("pvprotection: informer stopped before it was started: " + err.Error())
 	}
-	cfg.Component.Gate(volumes.Informer().HasSynced)
+	cfg.Process.GateWorkers(volumes.Informer().HasSynced)
 	c.queue.Work(c.sync)
 	return c
 }

@@ -59,9 +59,9 @@ func newWorld(t testing.TB, chooser sim.Chooser, conflicts int) *world {
 	t.Cleanup(host.Close)
 	server := fake.NewServer(fake.Config{Now: host.Now})
 	w := &world{TB: t, host: host, server: server, user: server.Client(atOnce{host})}
-	component := host.Component("pvprotection")
+	component := host.Process("pvprotection")
 	pvprotection.New(pvprotection.Config{
-		Component: component,
+		Process:   component,
 		Client:    server.Client(meddler{component, w, &conflicts}),
 		Informers: server.Informers(component),
 	})
@@ -115,7 +115,7 @@ func (w *world) state() string {
 
 func (w *world) updates() int {
 	return len(slices.DeleteFunc(w.host.Log().Records(), func(r trace.Record) bool {
-		return r.Kind != trace.KindAPI || r.Actor == "user"
+		return r.Kind != trace.KindAPI || r.Task == "user"
 	}))
 }
 
@@ -165,7 +165,7 @@ func TestVolumeStaysWhileBound(t *testing.T) {
 	for seed := range uint64(200) {
 		w := newWorld(t, sim.NewSeeded(seed), 0)
 		w.volume(corev1.VolumeAvailable, pvprotection.Finalizer)
-		users := w.host.Component("users")
+		users := w.host.Process("users")
 		client := w.server.Client(users)
 		users.User("", func(ctx context.Context) {
 			volumes := client.CoreV1().PersistentVolumes()

@@ -20,14 +20,14 @@ func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	component := host.Component("pvprotection")
+	component := host.Process("pvprotection")
 	pvprotection.New(pvprotection.Config{
-		Component: component, Client: server.Client(component), Informers: server.Informers(component),
+		Process: component, Client: server.Client(component), Informers: server.Informers(component),
 	})
 
 	disk := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk", Finalizers: []string{pvprotection.Finalizer}}}
 	disk.Status.Phase = corev1.VolumeBound
-	volumes := server.Client(host.Outside()).CoreV1().PersistentVolumes()
+	volumes := server.Client(host.ExternalCaller()).CoreV1().PersistentVolumes()
 	made := server.Add(disk)
 	deleted := volumes.Delete(ctx, "disk", metav1.DeleteOptions{})
 	if err := errors.Join(made, deleted, host.Run()); err != nil {

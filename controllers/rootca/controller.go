@@ -20,8 +20,8 @@ import (
 //
 // Upstream: pkg/controller/certificates/rootcacertpublisher RootCACertConfigMapName, DescriptionAnnotation, Description.
 const (
-	Name = "kube-root-ca.crt"
-	Key  = "ca.crt"
+	ConfigMapName = "kube-root-ca.crt"
+	dataKey       = "ca.crt"
 
 	annotation  = "kubernetes.io/description"
 	description = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as " +
@@ -31,7 +31,7 @@ const (
 
 // Config is what New must be told. The informer of config maps need only see those named Name.
 type Config struct {
-	Component *sim.Component
+	Process   *sim.Process
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
 	RootCA    string // PEM
@@ -51,55 +51,55 @@ type Controller struct {
 func New(cfg Config) *Controller {
 	published, namespaces := cfg.Informers.Core().V1().ConfigMaps(), cfg.Informers.Core().V1().Namespaces()
 	c := &Controller{client: cfg.Client, maps: published.Lister(), rootCA: cfg.RootCA}
-	eventhandler.To(published.Informer(), func(_, is *corev1.ConfigMap) {
-		if is.Name == Name && !Holds(is, c.rootCA) {
+	eventhandler.Add(published.Informer(), func(_, is *corev1.ConfigMap) {
+		if is.Name == ConfigMapName && !IsUpToDate(is, c.rootCA) {
 			c.queue.Add(is.Namespace)
 		}
 	}, func(was *corev1.ConfigMap) {
-		if was.Name == Name {
+		if was.Name == ConfigMapName {
 			c.queue.Add(was.Namespace)
 		}
 	})
-	eventhandler.To(namespaces.Informer(), func(was, ns *corev1.Namespace) {
+	eventhandler.Add(namespaces.Informer(), func(was, ns *corev1.Namespace) {
 		if was == nil || ns.Status.Phase == corev1.NamespaceActive {
 			c.queue.Add(ns.Name)
 		}
 	}, nil)
-	cfg.Component.Gate(published.Informer().HasSynced)
-	cfg.Component.Gate(namespaces.Informer().HasSynced)
-	c.queue = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "rootca"})
+	cfg.Process.GateWorkers(published.Informer().HasSynced)
+	cfg.Process.GateWorkers(namespaces.Informer().HasSynced)
+	c.queue = sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "rootca"})
 	c.queue.Work(c.sync)
 	return c
 }
 
-// Lacks tells whether a namespace is active, and, as far as the informers have seen, without the map. A change of any
+// NeedsConfigMap tells whether a namespace is active, and, as far as the informers have seen, without the map. A change of any
 // other does not concern the controller.
-func Lacks(seen informers.SharedInformerFactory, ns *corev1.Namespace) bool {
-	_, err := seen.Core().V1().ConfigMaps().Lister().ConfigMaps(ns.Name).Get(Name)
+func NeedsConfigMap(seen informers.SharedInformerFactory, ns *corev1.Namespace) bool {
+	_, err := seen.Core().V1().ConfigMaps().Lister().ConfigMaps(ns.Name).Get(ConfigMapName)
 	return ns.Status.Phase == corev1.NamespaceActive && err != nil // a lister fails with NotFound only
 }
 
-// Holds tells whether a map is as it is to be: it holds the certificate, nothing else, and a description.
-func Holds(m *corev1.ConfigMap, rootCA string) bool {
-	return maps.Equal(m.Data, map[string]string{Key: rootCA}) && m.Annotations[annotation] != ""
+// IsUpToDate tells whether a map is as it is to be: it holds the certificate, nothing else, and a description.
+func IsUpToDate(m *corev1.ConfigMap, rootCA string) bool {
+	return maps.Equal(m.Data, map[string]string{dataKey: rootCA}) && m.Annotations[annotation] != ""
 }
 
 // sync makes the map of a namespace if there is none, and mends one that is not as it is to be.
 //
 // Upstream: pkg/controller/certificates/rootcacertpublisher Publisher.syncNamespace.
 func (c *Controller) sync(ctx context.Context, namespace string) error {
-	published, err := c.maps.ConfigMaps(namespace).Get(Name)
+	published, err := c.maps.ConfigMaps(namespace).Get(ConfigMapName)
 	if err != nil { // a lister fails with NotFound only
 		return c.create(ctx, namespace)
 	}
-	if Holds(published, c.rootCA) {
+	if IsUpToDate(published, c.rootCA) {
 		return nil
 	}
 	published = published.DeepCopy()
-	published.Data = map[string]string{Key: c.rootCA}
+	published.Data = map[string]string{dataKey: c.rootCA}
 	metav1.SetMetaDataAnnotation(&published.ObjectMeta, annotation, description)
 	if _, err = c.client.CoreV1().ConfigMaps(namespace).Update(ctx, published, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("update %s of namespace %s: %w", Name, namespace, err)
+		return fmt.Errorf("update %s of namespace %s: %w", ConfigMapName, namespace, err)
 	}
 	return nil
 }
@@ -107,12 +107,12 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 func (c *Controller) create(ctx context.Context, namespace string) error {
 	_, err := c.client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: Name, Annotations: map[string]string{annotation: description},
+			Namespace: namespace, Name: ConfigMapName, Annotations: map[string]string{annotation: description},
 		},
-		Data: map[string]string{Key: c.rootCA},
+		Data: map[string]string{dataKey: c.rootCA},
 	}, metav1.CreateOptions{})
 	if err == nil || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}
-	return fmt.Errorf("create %s of namespace %s: %w", Name, namespace, err)
+	return fmt.Errorf("create %s of namespace %s: %w", ConfigMapName, namespace, err)
 }

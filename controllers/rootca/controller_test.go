@@ -31,19 +31,21 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 5000})
 	t.Cleanup(host.Close)
 	server := fake.NewServer(fake.Config{Now: host.Now, Namespaces: []string{"n"}, RootCA: certificate})
-	component := host.Component("rootca")
+	component := host.Process("rootca")
 	var seen informers.SharedInformerFactory
 	seen = server.Informers(component,
-		fake.Selection{
-			Resource: "configmaps", Fields: "metadata.name=" + rootca.Name,
-			Concerns: func(_, is fake.Object) bool { return is == nil || !rootca.Holds(is.(*corev1.ConfigMap), certificate) },
+		fake.Filter{
+			Resource: "configmaps", Fields: "metadata.name=" + rootca.ConfigMapName,
+			Match: func(_, is fake.Object) bool {
+				return is == nil || !rootca.IsUpToDate(is.(*corev1.ConfigMap), certificate)
+			},
 		},
-		fake.Selection{
+		fake.Filter{
 			Resource: "namespaces",
-			Concerns: func(_, is fake.Object) bool { return is != nil && rootca.Lacks(seen, is.(*corev1.Namespace)) },
+			Match:    func(_, is fake.Object) bool { return is != nil && rootca.NeedsConfigMap(seen, is.(*corev1.Namespace)) },
 		})
-	rootca.New(rootca.Config{Component: component, Client: server.Client(component), Informers: seen, RootCA: certificate})
-	return &world{t, host, server, server.Client(host.Outside())}
+	rootca.New(rootca.Config{Process: component, Client: server.Client(component), Informers: seen, RootCA: certificate})
+	return &world{t, host, server, server.Client(host.ExternalCaller())}
 }
 
 func (w *world) settle() {
@@ -68,7 +70,7 @@ func (w *world) published() string {
 			continue
 		}
 		text := obj.GetNamespace() + "/" + obj.GetName()
-		if !rootca.Holds(obj.(*corev1.ConfigMap), certificate) {
+		if !rootca.IsUpToDate(obj.(*corev1.ConfigMap), certificate) {
 			text += "?"
 		}
 		all = append(all, text)
@@ -83,7 +85,7 @@ func TestPublish(t *testing.T) {
 		must(w.user.CoreV1().ConfigMaps("n").Patch(ctx, name, types.MergePatchType, []byte(data), metav1.PatchOptions{}))
 	}
 	remove := func(w *world) {
-		must("", w.user.CoreV1().ConfigMaps("n").Delete(ctx, rootca.Name, metav1.DeleteOptions{}))
+		must("", w.user.CoreV1().ConfigMaps("n").Delete(ctx, rootca.ConfigMapName, metav1.DeleteOptions{}))
 	}
 	tests := []struct {
 		name string
@@ -99,9 +101,9 @@ func TestPublish(t *testing.T) {
 			must("", w.user.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
 			remove(w)
 		}, ""},
-		{"the certificate is changed", func(w *world) { patch(w, rootca.Name, `{"data":{"ca.crt":"x"}}`) }, "n/kube-root-ca.crt"},
-		{"something is added", func(w *world) { patch(w, rootca.Name, `{"data":{"x":"y"}}`) }, "n/kube-root-ca.crt"},
-		{"the description is gone", func(w *world) { patch(w, rootca.Name, `{"metadata":{"annotations":null}}`) }, "n/kube-root-ca.crt"},
+		{"the certificate is changed", func(w *world) { patch(w, rootca.ConfigMapName, `{"data":{"ca.crt":"x"}}`) }, "n/kube-root-ca.crt"},
+		{"something is added", func(w *world) { patch(w, rootca.ConfigMapName, `{"data":{"x":"y"}}`) }, "n/kube-root-ca.crt"},
+		{"the description is gone", func(w *world) { patch(w, rootca.ConfigMapName, `{"metadata":{"annotations":null}}`) }, "n/kube-root-ca.crt"},
 		{"another map", func(w *world) {
 			must(w.user.CoreV1().ConfigMaps("n").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
 			patch(w, "x", `{"data":{"x":"y"}}`)

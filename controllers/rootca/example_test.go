@@ -19,18 +19,18 @@ func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	component := host.Component("rootca")
+	component := host.Process("rootca")
 	rootca.New(rootca.Config{
-		Component: component, Client: server.Client(component), Informers: server.Informers(component),
+		Process: component, Client: server.Client(component), Informers: server.Informers(component),
 		RootCA: "the certificate, as PEM",
 	})
 
 	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
-	_, err := server.Client(host.Outside()).CoreV1().Namespaces().Create(context.Background(), shop, metav1.CreateOptions{})
+	_, err := server.Client(host.ExternalCaller()).CoreV1().Namespaces().Create(context.Background(), shop, metav1.CreateOptions{})
 	if err := errors.Join(err, host.Run()); err != nil {
 		log.Fatal(err)
 	}
-	published, ok := server.Get("configmaps", "shop", rootca.Name)
+	published, ok := server.Get("configmaps", "shop", rootca.ConfigMapName)
 	if !ok {
 		log.Fatal("nothing is published")
 	}

@@ -15,12 +15,12 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Name is that of the account.
-const Name = "default"
+// AccountName is that of the account.
+const AccountName = "default"
 
 // Config is what New must be told. The informer of service accounts need only see those named Name.
 type Config struct {
-	Component *sim.Component
+	Process   *sim.Process
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
 }
@@ -40,25 +40,25 @@ type Controller struct {
 func New(cfg Config) *Controller {
 	accounts, namespaces := cfg.Informers.Core().V1().ServiceAccounts(), cfg.Informers.Core().V1().Namespaces()
 	c := &Controller{client: cfg.Client, accounts: accounts.Lister(), namespaces: namespaces.Lister()}
-	eventhandler.To(accounts.Informer(), func(_, _ *corev1.ServiceAccount) {}, func(a *corev1.ServiceAccount) {
+	eventhandler.Add(accounts.Informer(), func(_, _ *corev1.ServiceAccount) {}, func(a *corev1.ServiceAccount) {
 		c.queue.Add(a.Namespace)
 	})
-	eventhandler.To(namespaces.Informer(), func(_, ns *corev1.Namespace) { c.queue.Add(ns.Name) }, nil)
-	cfg.Component.Gate(accounts.Informer().HasSynced)
-	cfg.Component.Gate(namespaces.Informer().HasSynced)
-	c.queue = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "serviceaccount"})
+	eventhandler.Add(namespaces.Informer(), func(_, ns *corev1.Namespace) { c.queue.Add(ns.Name) }, nil)
+	cfg.Process.GateWorkers(accounts.Informer().HasSynced)
+	cfg.Process.GateWorkers(namespaces.Informer().HasSynced)
+	c.queue = sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "serviceaccount"})
 	c.queue.Work(c.sync)
 	return c
 }
 
-// Lacks tells whether a namespace is active, and, as far as the informers have seen, without the account. A change of
+// NeedsServiceAccount tells whether a namespace is active, and, as far as the informers have seen, without the account. A change of
 // any other does not concern the controller, nor does one of an account that is there.
-func Lacks(seen informers.SharedInformerFactory, ns *corev1.Namespace) bool {
-	return lacks(seen.Core().V1().ServiceAccounts().Lister(), ns)
+func NeedsServiceAccount(seen informers.SharedInformerFactory, ns *corev1.Namespace) bool {
+	return needsServiceAccount(seen.Core().V1().ServiceAccounts().Lister(), ns)
 }
 
-func lacks(accounts corelisters.ServiceAccountLister, ns *corev1.Namespace) bool {
-	_, err := accounts.ServiceAccounts(ns.Name).Get(Name)
+func needsServiceAccount(accounts corelisters.ServiceAccountLister, ns *corev1.Namespace) bool {
+	_, err := accounts.ServiceAccounts(ns.Name).Get(AccountName)
 	return ns.Status.Phase == corev1.NamespaceActive && err != nil // a lister fails with NotFound only
 }
 
@@ -67,10 +67,10 @@ func lacks(accounts corelisters.ServiceAccountLister, ns *corev1.Namespace) bool
 // Upstream: pkg/controller/serviceaccount ServiceAccountsController.syncNamespace.
 func (c *Controller) sync(ctx context.Context, name string) error {
 	ns, err := c.namespaces.Get(name)
-	if err != nil || !lacks(c.accounts, ns) {
+	if err != nil || !needsServiceAccount(c.accounts, ns) {
 		return nil // a lister fails with NotFound only
 	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: Name}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: AccountName}}
 	_, err = c.client.CoreV1().ServiceAccounts(name).Create(ctx, account, metav1.CreateOptions{})
 	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil

@@ -28,19 +28,21 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 5000})
 	t.Cleanup(host.Close)
 	server := fake.NewServer(fake.Config{Now: host.Now, Namespaces: []string{"n"}})
-	component := host.Component("serviceaccount")
+	component := host.Process("serviceaccount")
 	var seen informers.SharedInformerFactory
 	seen = server.Informers(component,
-		fake.Selection{
-			Resource: "serviceaccounts", Fields: "metadata.name=" + serviceaccount.Name,
-			Concerns: func(_, is fake.Object) bool { return is == nil },
+		fake.Filter{
+			Resource: "serviceaccounts", Fields: "metadata.name=" + serviceaccount.AccountName,
+			Match: func(_, is fake.Object) bool { return is == nil },
 		},
-		fake.Selection{
+		fake.Filter{
 			Resource: "namespaces",
-			Concerns: func(_, is fake.Object) bool { return is != nil && serviceaccount.Lacks(seen, is.(*corev1.Namespace)) },
+			Match: func(_, is fake.Object) bool {
+				return is != nil && serviceaccount.NeedsServiceAccount(seen, is.(*corev1.Namespace))
+			},
 		})
-	serviceaccount.New(serviceaccount.Config{Component: component, Client: server.Client(component), Informers: seen})
-	return &world{t, host, server, server.Client(host.Outside())}
+	serviceaccount.New(serviceaccount.Config{Process: component, Client: server.Client(component), Informers: seen})
+	return &world{t, host, server, server.Client(host.ExternalCaller())}
 }
 
 func (w *world) settle() {

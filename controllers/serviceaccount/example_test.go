@@ -18,19 +18,19 @@ func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	component := host.Component("serviceaccount")
+	component := host.Process("serviceaccount")
 	serviceaccount.New(serviceaccount.Config{
-		Component: component, Client: server.Client(component), Informers: server.Informers(component),
+		Process: component, Client: server.Client(component), Informers: server.Informers(component),
 	})
 
 	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
-	_, err := server.Client(host.Outside()).CoreV1().Namespaces().Create(context.Background(), shop, metav1.CreateOptions{})
+	_, err := server.Client(host.ExternalCaller()).CoreV1().Namespaces().Create(context.Background(), shop, metav1.CreateOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, before := server.Get("serviceaccounts", "shop", serviceaccount.Name)
+	_, before := server.Get("serviceaccounts", "shop", serviceaccount.AccountName)
 	err = host.Run()
-	_, after := server.Get("serviceaccounts", "shop", serviceaccount.Name)
+	_, after := server.Get("serviceaccounts", "shop", serviceaccount.AccountName)
 	fmt.Println(before, after, err)
 	// Output: false true <nil>
 }

@@ -19,7 +19,7 @@ import (
 // A session is a small cluster in which nothing happens by itself, and a list of lines: what users do, and how far the
 // world moves. Here is one with the PersistentVolume controller and nobody else. An administrator has a disk, and a user
 // wants one.
-var asked = session.Of(
+var asked = session.New(
 	"parts: pvcontroller",
 	"create volume disk-1 1Gi",
 	"create claim data 1Gi class=", // class=(nothing): take a disk that is there, do not make one
@@ -30,7 +30,7 @@ var asked = session.Of(
 func nobodyKnows() {
 	s := asked.MustPlay()
 	defer s.Close()
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 }
 
 // ## One step
@@ -41,7 +41,7 @@ func whatCouldHappen() {
 	s := asked.MustPlay()
 	defer s.Close()
 	for _, option := range s.Next() {
-		fmt.Println(option.Actor, option.Words)
+		fmt.Println(option.Task, option.Description)
 	}
 	s.Do("step 2")
 	fmt.Print(s.Last())
@@ -59,7 +59,7 @@ func handshake() {
 	s := bound.MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 }
 
 // ## A question
@@ -67,13 +67,13 @@ func handshake() {
 // The disk has 1 GiB, and the claim asks for 2. What will the controller do: bind it all the same, refuse, or wait? And what
 // does it take for the claim to get its volume after all? Think first; the answer is one cell away.
 func answer() {
-	s := session.Of("parts: pvcontroller", "create volume disk-1 1Gi", "create claim data 2Gi class=", "rest").MustPlay()
+	s := session.New("parts: pvcontroller", "create volume disk-1 1Gi", "create claim data 2Gi class=", "rest").MustPlay()
 	defer s.Close()
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 	fmt.Println("It waits. And with a disk that is large enough, even much too large:")
 	s.Do("create volume disk-2 5Gi")
 	s.Do("rest")
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 	fmt.Println("It takes the smallest disk that is large enough, and the claim has all of it.")
 }
 

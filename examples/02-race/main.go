@@ -16,7 +16,7 @@ import (
 //
 // There is one disk. Red asks for it. We stop the world at the moment at which the controller has made its decision, and its
 // request is on its way: to write "reserved for red" on the volume.
-var decided = session.Of(
+var decided = session.New(
 	"parts: pvcontroller",
 	"create volume disk 1Gi",
 	"rest",
@@ -29,7 +29,7 @@ func onItsWay() {
 	defer s.Close()
 	fmt.Print(s.Last())
 	for _, option := range s.Next() {
-		fmt.Println("next:", option.Actor, option.Words)
+		fmt.Println("next:", option.Task, option.Description)
 	}
 }
 
@@ -42,7 +42,7 @@ var overtaken = decided.Then("set volume disk for=blue", "step pvcontroller/clai
 func conflict() {
 	s := overtaken.MustPlay()
 	defer s.Close()
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 	fmt.Print(s.Last())
 }
 
@@ -55,7 +55,7 @@ var settled = overtaken.Then("rest", "create claim blue 1Gi class=", "rest")
 func anew() {
 	s := settled.MustPlay()
 	defer s.Close()
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 }
 
 // ## The same as a picture
@@ -73,12 +73,12 @@ func drawn() {
 // What if the controller is not only a moment late, but does not hear of volumes at all any more, say because its connection
 // hangs? It believes for minutes that the disk is free. Can red get it, although it is reserved for blue?
 func answer() {
-	s := session.Of("parts: pvcontroller", "create volume disk 1Gi", "rest",
+	s := session.New("parts: pvcontroller", "create volume disk 1Gi", "rest",
 		"hold pvcontroller/cache persistentvolumes", "set volume disk for=blue",
 		"create claim red 1Gi class=", "rest").MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 	fmt.Println("No: its write is refused. When it looks at all claims again, every 15 seconds, it tries again, and is refused again.")
 	fmt.Println("Being late costs work, not data.")
 }

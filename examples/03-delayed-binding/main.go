@@ -19,7 +19,7 @@ import (
 //
 // The class "patient" waits. Its claim stays Pending although all parts of the cluster are at work, and that is no fault: the
 // controller says so in an event, which `kubectl describe` would show.
-var waiting = session.Of(
+var waiting = session.New(
 	"create class patient binding=WaitForFirstConsumer",
 	"create claim data 1Gi class=patient",
 	"rest",
@@ -28,7 +28,7 @@ var waiting = session.Of(
 func pending() {
 	s := waiting.MustPlay()
 	defer s.Close()
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 	for _, event := range s.Events() {
 		fmt.Println(event)
 	}
@@ -56,16 +56,16 @@ var running = placed.Then("wait pod web Running")
 func there() {
 	s := running.MustPlay()
 	defer s.Close()
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 }
 
 // ## Immediate binding
 //
 // With the cluster's default class the disk is made at once, before anybody knows where it will be used.
 func immediate() {
-	s := session.Of("create claim data 1Gi", "rest").MustPlay()
+	s := session.New("create claim data 1Gi", "rest").MustPlay()
 	defer s.Close()
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 }
 
 // ## A question
@@ -73,10 +73,10 @@ func immediate() {
 // The driver makes the disk, but its answer is lost: the provisioner sees only an error, and there is no volume in the API yet. It
 // tries again. Will there be two disks?
 func answer() {
-	s := session.Of("create claim data 1Gi", "fail driver-lost Unavailable CreateVolume", "rest").MustPlay()
+	s := session.New("create claim data 1Gi", "fail driver-lost Unavailable CreateVolume", "rest").MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 	fmt.Println("One disk: CreateVolume is asked again for the same name, which is made from the claim's UID, and the driver has it already.")
 }
 

@@ -58,8 +58,8 @@ var uid = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 // Everything that happened is in the cluster's trace. These are the calls of the driver that matter, in order.
 func tell(records []trace.Record) {
 	for _, r := range records {
-		if _, matters := trace.Tell(r); matters && r.Kind == trace.KindDriver {
-			fmt.Println(trace.Component(r.Actor), "calls", r.Verb)
+		if _, matters := trace.Describe(r); matters && r.Kind == trace.KindDriver {
+			fmt.Println(trace.Process(r.Task), "calls", r.Verb)
 		}
 	}
 }

@@ -16,12 +16,12 @@ import (
 )
 
 // ## A pod runs on node-1
-var first = session.Of("create claim data 1Gi", "create pod web data on=node-1", "wait pod web Running", "rest")
+var first = session.New("create claim data 1Gi", "create pod web data on=node-1", "wait pod web Running", "rest")
 
 func begin() {
 	s := first.MustPlay()
 	defer s.Close()
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 }
 
 // ## A second one wants the volume on node-2
@@ -39,7 +39,7 @@ func multiAttach() {
 			fmt.Println(event)
 		}
 	}
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 }
 
 // ## The first one goes
@@ -55,7 +55,7 @@ func handedOver() {
 	s := moved.MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 }
 
 // ## As a sequence
@@ -79,7 +79,7 @@ func answer() {
 	s := second.Then("hold attachdetach/cache nodes", "delete pod web", "rest").MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 	fmt.Println("It waits until it hears. Were its news wrong the other way, nothing would be torn away either: it reads the node's")
 	fmt.Println("status once more before it detaches. (And if the node can say nothing any more? Lesson 6.)")
 }

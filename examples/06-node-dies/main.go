@@ -17,7 +17,7 @@ import (
 // A pod runs on node-1. The node is lost: its kubelet is not heard of any more, what it has mounted stays mounted. Somebody
 // deletes the pod by force (left alone it would stay Terminating: only its kubelet can say that it has ended), and starts another
 // one on node-2.
-var lost = session.Of(
+var lost = session.New(
 	"create claim data 1Gi",
 	"create pod web data on=node-1",
 	"wait pod web Running",
@@ -36,7 +36,7 @@ var waiting = lost.Then("settle")
 func stuck() {
 	s := waiting.MustPlay()
 	defer s.Close()
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 	node, _ := s.Cluster().Server().Get("nodes", "", "node-1")
 	fmt.Println("node node-1:", trace.State(node))
 	for _, event := range s.Events() {
@@ -56,7 +56,7 @@ func sixMinutes() {
 	s := forced.MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 }
 
 // ## A person's word
@@ -77,7 +77,7 @@ func answer() {
 	s := forced.Then("recover node-1", "rest").MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 	fmt.Println("Its kubelet finds mounts of a pod that no longer exists, and takes them away. What was written to them after the")
 	fmt.Println("detach has reached nobody, if the storage cut the node off; if it did not, the file system may be damaged.")
 }

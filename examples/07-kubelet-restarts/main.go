@@ -16,13 +16,13 @@ import (
 // The kubelet starts again, lists the pods of its node, and looks at its disk. It calls the driver again for what should be
 // there: NodeStageVolume and NodePublishVolume are asked a second time for the same thing, and the driver has to answer
 // "done". This is why CSI calls must be **idempotent**.
-var running = session.Of("create claim data 1Gi", "create pod web data on=node-1", "wait pod web Running", "rest")
+var running = session.New("create claim data 1Gi", "create pod web data on=node-1", "wait pod web Running", "rest")
 
 func killed() {
 	s := running.Then("crash kubelet(node-1)", "rest").MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 }
 
 // ## Killed while the pod goes
@@ -33,7 +33,7 @@ func reconstructed() {
 	s := running.Then("stop kubelet(node-1)", "delete pod web now=true", "rest", "start kubelet(node-1)", "rest").MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 }
 
 // ## The machine reboots
@@ -44,7 +44,7 @@ func rebooted() {
 	s := running.Then("reboot node-1", "rest").MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 }
 
 // ## A question
@@ -52,13 +52,13 @@ func rebooted() {
 // The kubelet dies between two calls: it has asked the driver to stage the volume, the driver has done so, and the answer is
 // lost. In the meantime the pod is deleted. Does the mount stay for ever, since nobody has noted that it was made?
 func answer() {
-	s := session.Of("create claim data 1Gi", "create pod web data on=node-1", "wait claim data Bound",
+	s := session.New("create claim data 1Gi", "create pod web data on=node-1", "wait claim data Bound",
 		"fail driver-lost Unavailable NodeStageVolume", // its next call is done, and answered with an error
 		"until NodeStageVolume", "crash kubelet(node-1)", "delete pod web now=true", "rest",
 	).MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 	fmt.Println("No: it was noted. Before the call the kubelet made the directories, with a file (vol_data.json) that says which volume")
 	fmt.Println("they are for. From these the next kubelet knows what to unstage.")
 }

@@ -36,8 +36,8 @@ func careless(r fake.Request, serve func() (runtime.Object, error)) (runtime.Obj
 }
 
 // withoutVersions puts it before all parts of a world.
-var withoutVersions = cluster.Between{Client: func(_ string, client *fake.Clientset) *fake.Clientset {
-	return client.Intercepted(fake.InterceptorFunc(careless))
+var withoutVersions = cluster.Interceptors{Client: func(_ string, client *fake.Clientset) *fake.Clientset {
+	return client.WithInterceptor(fake.InterceptorFunc(careless))
 }}
 
 // ## A small world
@@ -59,12 +59,12 @@ user admin
 
 // search runs the world under one schedule after the other, and looks at each step whether a rule is broken. It stops at the first
 // schedule that breaks one, and takes out of it whatever is not needed for that.
-func search(between cluster.Between) explore.Report {
+func search(between cluster.Interceptors) explore.Report {
 	s, err := scenario.Parse("two-controllers", world)
 	if err != nil {
 		log.Fatal(err)
 	}
-	s.Between = between
+	s.Interceptors = between
 	report, err := explore.Search(context.Background(), s, explore.Config{Strategy: explore.Holds, Depth: 2}) // at most two holds
 	if err != nil {
 		log.Fatal(err)
@@ -87,7 +87,7 @@ func found() {
 //
 // The same world, the same search, and the versions back in the updates: will it find something? And if not, what has been proved?
 func answer() {
-	report := search(cluster.Between{})
+	report := search(cluster.Interceptors{})
 	fmt.Printf("%d schedules, %s; failure: %v\n", report.Schedules, report.Complete, report.Failure)
 	fmt.Println("No. These rules hold in this small world with at most two holds; of three, of crashes and of quite other orders nothing is proved.")
 }

@@ -46,10 +46,10 @@ func label(ctx context.Context, volumes typedv1.PersistentVolumeInterface, name 
 
 // labeler makes it a part of a world, in the shape of controller-runtime's reconcilers and with a client from a `rest.Config`, as
 // yours has. It is called for each volume that comes, changes or goes, and again after an error.
-func labeler(careful bool) cluster.Part {
+func labeler(careful bool) cluster.Component {
 	return cluster.Reconciler(cluster.ReconcilerConfig{
 		Name: "labeler", For: "persistentvolumes",
-		Build: func(p cluster.Process) (cluster.Reconcile, error) {
+		Build: func(p cluster.ComponentContext) (cluster.Reconcile, error) {
 			client, err := typedv1.NewForConfig(p.RESTConfig())
 			if err != nil {
 				return nil, err
@@ -79,7 +79,7 @@ func search(careful bool) explore.Report {
 	if err != nil {
 		log.Fatal(err)
 	}
-	s.Extra = []cluster.Part{labeler(careful)}
+	s.Extra = []cluster.Component{labeler(careful)}
 	report, err := explore.Search(context.Background(), s, explore.Config{Strategy: explore.Holds, Depth: 1})
 	if err != nil {
 		log.Fatal(err)

@@ -36,8 +36,8 @@ func connect(pipe, back string) (*kernel, error) {
 	return k, nil
 }
 
-// tell sends a message, and does not wait until something came of it.
-func (k *kernel) tell(d gonb.Display) error {
+// send sends a message, and does not wait until something came of it.
+func (k *kernel) send(d gonb.Display) error {
 	if err := k.messages.Encode(d); err != nil {
 		return fmt.Errorf("write to $%s: %w", gonb.PipeEnv, err)
 	}
@@ -51,7 +51,7 @@ func (k *kernel) sync() error {
 		return nil
 	}
 	k.syncs++
-	if err := k.tell(gonb.Sync(k.syncs)); err != nil {
+	if err := k.send(gonb.Sync(k.syncs)); err != nil {
 		return err
 	}
 	for {
@@ -59,7 +59,7 @@ func (k *kernel) sync() error {
 		if err := k.answers.Decode(&value); err != nil {
 			return fmt.Errorf("read from $%s: %w", gonb.BackEnv, err)
 		}
-		if number, ok := value.Answered(); ok && number == k.syncs {
+		if number, ok := value.AnswerNumber(); ok && number == k.syncs {
 			return nil
 		}
 	}

@@ -10,23 +10,23 @@ import (
 	"github.com/volsim/volsim/internal/gonb"
 )
 
-// Pictured is what has a picture of itself: an SVG document that needs nothing from elsewhere.
-type Pictured interface{ SVG() []byte }
+// SVGer is what has a picture of itself: an SVG document that needs nothing from elsewhere.
+type SVGer interface{ SVG() []byte }
 
-// Diagrammed is what has a diagram of itself, in the language of Mermaid. It is shown as such if there is no picture of it.
-type Diagrammed interface{ Mermaid() string }
+// Mermaider is what has a diagram of itself, in the language of Mermaid. It is shown as such if there is no picture of it.
+type Mermaider interface{ Mermaid() string }
 
-// Texted is what has a text of itself, in lines. What has none is told as fmt tells it.
-type Texted interface{ Text() string }
+// Texter is what has a text of itself, in lines. What has none is told as fmt tells it.
+type Texter interface{ Text() string }
 
 // Show shows x in the best of its forms: in a notebook its picture or else its diagram, with its text beside for those who see
 // neither; where there is no notebook, or where there is text only, the text.
 func Show(x any) {
 	text := lines(x)
 	forms := map[string]any{}
-	if p, ok := x.(Pictured); ok {
+	if p, ok := x.(SVGer); ok {
 		forms[gonb.SVG] = string(p.SVG())
-	} else if d, ok := x.(Diagrammed); ok {
+	} else if d, ok := x.(Mermaider); ok {
 		forms[gonb.Mermaid] = d.Mermaid()
 	}
 	here().show(forms, text)
@@ -34,26 +34,26 @@ func Show(x any) {
 
 // Markdown shows text formatted as Markdown; where there is no notebook, as it is.
 func Markdown(text string) {
-	here().show(map[string]any{gonb.Markdown: text}, ended(text))
+	here().show(map[string]any{gonb.Markdown: text}, endLine(text))
 }
 
 // HTML shows a piece of HTML, which needs nothing from elsewhere; where there is no notebook, the text, which says the same.
 func HTML(html, text string) {
-	here().show(map[string]any{gonb.HTML: html}, ended(text))
+	here().show(map[string]any{gonb.HTML: html}, endLine(text))
 }
 
 // lines is what x says, with a newline at its end.
 func lines(x any) string {
-	if t, ok := x.(Texted); ok {
-		return ended(t.Text())
+	if t, ok := x.(Texter); ok {
+		return endLine(t.Text())
 	}
 	if b, ok := x.([]byte); ok {
-		return ended(string(b))
+		return endLine(string(b))
 	}
-	return ended(fmt.Sprint(x))
+	return endLine(fmt.Sprint(x))
 }
 
-func ended(text string) string {
+func endLine(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text
 	}
@@ -64,8 +64,8 @@ func ended(text string) string {
 var here = sync.OnceValue(func() *screen {
 	return &screen{
 		pipe: os.Getenv(gonb.PipeEnv), back: os.Getenv(gonb.BackEnv),
-		out: stdout{}, complain: os.Stderr,
-		unread: func() int { return unread(os.Stdout) + unread(os.Stderr) },
+		out: stdout{}, warnings: os.Stderr,
+		unread: func() int { return unreadBytes(os.Stdout) + unreadBytes(os.Stderr) },
 	}
 })
 
@@ -78,7 +78,7 @@ func (stdout) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
 type screen struct {
 	pipe, back string // paths of the kernel's pipes; without a pipe there is no notebook
 	out        io.Writer
-	complain   io.Writer
+	warnings   io.Writer
 	unread     func() int // how many bytes that were printed the kernel has not read yet
 
 	mu     sync.Mutex
@@ -97,7 +97,7 @@ func (s *screen) show(forms map[string]any, text string) {
 	forms[gonb.Plain] = strings.TrimSuffix(text, "\n")
 	if err := s.send(gonb.Display{Data: forms}); err != nil {
 		s.broken = true
-		fmt.Fprintf(s.complain, "notebook: the kernel cannot be reached (%v); what it would show is printed as text: restart the kernel\n", err)
+		fmt.Fprintf(s.warnings, "notebook: the kernel cannot be reached (%v); what it would show is printed as text: restart the kernel\n", err)
 		fmt.Fprint(s.out, text)
 	}
 }
@@ -114,7 +114,7 @@ func (s *screen) send(d gonb.Display) error {
 	if err := s.settle(); err != nil {
 		return err
 	}
-	if err := s.kernel.tell(d); err != nil {
+	if err := s.kernel.send(d); err != nil {
 		return err
 	}
 	return s.kernel.sync()

@@ -108,7 +108,7 @@ func (k *fakeKernel) serve() error {
 		if err := messages.Decode(&d); err != nil {
 			return nil // the program is over
 		}
-		number, ok := d.Synced()
+		number, ok := d.SyncNumber()
 		if !ok {
 			k.log = append(k.log, "shown: "+formsOf(d))
 			asked = 0
@@ -125,7 +125,7 @@ func (k *fakeKernel) serve() error {
 
 // read takes what was printed.
 func (k *fakeKernel) read() {
-	for n := unread(k.reading); n > 0; n = unread(k.reading) {
+	for n := unreadBytes(k.reading); n > 0; n = unreadBytes(k.reading) {
 		text := make([]byte, n)
 		n, _ := k.reading.Read(text)
 		k.log = append(k.log, "printed: "+string(text[:n]))
@@ -143,7 +143,7 @@ func formsOf(d gonb.Display) string {
 }
 
 func (k *fakeKernel) screen() *screen {
-	return &screen{pipe: k.pipe, back: k.back, out: k.printed, unread: func() int { return unread(k.printed) }}
+	return &screen{pipe: k.pipe, back: k.back, out: k.printed, unread: func() int { return unreadBytes(k.printed) }}
 }
 
 func TestInANotebookThingsAppearInOrder(t *testing.T) {
@@ -188,7 +188,7 @@ func TestWhatIsShownLastIsNotLost(t *testing.T) {
 func TestAKernelThatIsGoneIsToldOnce(t *testing.T) {
 	var out, complaints bytes.Buffer
 	missing := filepath.Join(t.TempDir(), "gone")
-	onScreen(t, &screen{pipe: missing, out: &out, complain: &complaints})
+	onScreen(t, &screen{pipe: missing, out: &out, warnings: &complaints})
 	Show(drawing{})
 	Show(drawing{})
 	if out.String() != "a box\na box\n" {

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// unread is how many bytes that were written to a pipe nobody has read yet; 0 of what is no pipe.
-func unread(f *os.File) int {
+// unreadBytes is how many bytes that were written to a pipe nobody has read yet; 0 of what is no pipe.
+func unreadBytes(f *os.File) int {
 	info, err := f.Stat()
 	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return 0

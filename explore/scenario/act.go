@@ -186,21 +186,21 @@ func namespaceOf(kind string) string {
 // Do acts in a world. user is who acts, from a strand of his, in which he is suspended at each request; nil is somebody
 // who acts from outside, on the goroutine that moves the world: he acts at once, and what he waits for is waited for by
 // moving the world, or, where he lets time pass, by setting the clock of a stepped one. The error says what went wrong.
-func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Component) error {
+func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Process) error {
 	client := c.Client()
 	switch a.verb {
 	case "create":
 		return a.create(ctx, c, client)
 	case "delete":
-		return unlessGone(a.delete(ctx, client))
+		return ignoreNotFound(a.delete(ctx, client))
 	case "set":
 		if a.kind == "node" {
-			return unlessGone(a.setNode(ctx, client))
+			return ignoreNotFound(a.setNode(ctx, client))
 		}
 		if size, ok := a.option("size"); ok {
-			return unlessGone(a.ask(ctx, client, size))
+			return ignoreNotFound(a.requestSize(ctx, client, size))
 		}
-		return unlessGone(a.set(ctx, client))
+		return ignoreNotFound(a.set(ctx, client))
 	case "finish":
 		_, err := client.CoreV1().Pods(metav1.NamespaceDefault).
 			Patch(ctx, a.name, types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
@@ -218,23 +218,23 @@ func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Component) er
 		if err != nil {
 			return err
 		}
-		return c.LimitVolumes(n)
+		return c.SetVolumesPerNode(n)
 	case "pass":
 		d, err := time.ParseDuration(a.name)
 		if err != nil {
 			return err
 		}
-		return pass(c, user, d)
+		return passTime(c, user, d)
 	default:
-		if host, stepped := c.Host().(*sim.Stepped); !stepped || !host.Befall(a.name) {
+		if host, stepped := c.Host().(*sim.Stepped); !stepped || !host.Inject(a.name) {
 			return fmt.Errorf("%s: it cannot happen now", a)
 		}
 		return nil
 	}
 }
 
-// pass lets time pass.
-func pass(c *cluster.Cluster, user *sim.Component, d time.Duration) error {
+// passTime lets time pass.
+func passTime(c *cluster.Cluster, user *sim.Process, d time.Duration) error {
 	if user != nil {
 		user.Sleep(d)
 		return nil
@@ -247,8 +247,8 @@ func pass(c *cluster.Cluster, user *sim.Component, d time.Duration) error {
 	return nil
 }
 
-// unlessGone is an error, but for one that says that the object is not there.
-func unlessGone(err error) error {
+// ignoreNotFound is an error, but for one that says that the object is not there.
+func ignoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -370,7 +370,7 @@ func (a Act) wait(ctx context.Context, c *cluster.Cluster) error {
 	}
 	return c.Wait(ctx, fmt.Sprintf("%s %s to be %s", a.kind, a.name, a.args[0]), func() bool {
 		obj, ok := c.Server().Get(resources[a.kind], namespaceOf(a.kind), a.name)
-		return ok && (slices.Contains(strings.Split(a.args[0], "|"), phase(obj)) || has(obj, a.args[0]))
+		return ok && (slices.Contains(strings.Split(a.args[0], "|"), phase(obj)) || hasCapacity(obj, a.args[0]))
 	})
 }
 

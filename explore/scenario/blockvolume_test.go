@@ -22,7 +22,7 @@ func TestBlockVolumeOutlivesKubelets(t *testing.T) {
 		{explore.Restarts, "crash(kubelet(node-1), 1)"},
 		{explore.Faults, "driver-lost Internal(0.05), reboot(node-1, 1)"},
 	} {
-		risks, err := sim.ParseRisks(search.faults)
+		risks, err := sim.ParseFaultSpecs(search.faults)
 		if err != nil {
 			t.Fatal(err)
 		}

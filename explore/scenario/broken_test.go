@@ -24,12 +24,12 @@ func deceived(answer func(r fake.Request) (obj runtime.Object, err error, dealt 
 }
 
 // careless has a part update volumes without saying which version it has seen.
-func careless(part string) cluster.Between {
-	return cluster.Between{Client: func(of string, client *fake.Clientset) *fake.Clientset {
+func careless(part string) cluster.Interceptors {
+	return cluster.Interceptors{Client: func(of string, client *fake.Clientset) *fake.Clientset {
 		if of != part {
 			return client
 		}
-		return client.Intercepted(fake.InterceptorFunc(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		return client.WithInterceptor(fake.InterceptorFunc(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 			if volume, is := r.Body.(*corev1.PersistentVolume); is && r.Verb == "update" {
 				volume.ResourceVersion = ""
 			}
@@ -39,34 +39,34 @@ func careless(part string) cluster.Between {
 }
 
 // trusting has a part believe that there is no pod whenever it asks the API server.
-func trusting(part string) cluster.Between {
-	return cluster.Between{Client: func(of string, client *fake.Clientset) *fake.Clientset {
+func trusting(part string) cluster.Interceptors {
+	return cluster.Interceptors{Client: func(of string, client *fake.Clientset) *fake.Clientset {
 		if of != part {
 			return client
 		}
-		return client.Intercepted(deceived(func(r fake.Request) (runtime.Object, error, bool) {
+		return client.WithInterceptor(deceived(func(r fake.Request) (runtime.Object, error, bool) {
 			return &corev1.PodList{}, nil, r.Verb == "list" && r.Resource.Resource == "pods"
 		}))
 	}}
 }
 
 // absentMinded has a part never write the status of volumes, and believe that it has.
-func absentMinded(part string) cluster.Between {
-	return cluster.Between{Client: func(of string, client *fake.Clientset) *fake.Clientset {
+func absentMinded(part string) cluster.Interceptors {
+	return cluster.Interceptors{Client: func(of string, client *fake.Clientset) *fake.Clientset {
 		if of != part {
 			return client
 		}
-		return client.Intercepted(deceived(func(r fake.Request) (runtime.Object, error, bool) {
+		return client.WithInterceptor(deceived(func(r fake.Request) (runtime.Object, error, bool) {
 			return r.Body, nil, r.Subresource == "status" && r.Resource.Resource == "persistentvolumes"
 		}))
 	}}
 }
 
 // stubborn is a part that sets the reclaim policy of every volume to its own, whatever others want.
-func stubborn(name string, policy corev1.PersistentVolumeReclaimPolicy) cluster.Part {
-	return cluster.Part{Name: name, Start: func(p cluster.Process) error {
+func stubborn(name string, policy corev1.PersistentVolumeReclaimPolicy) cluster.Component {
+	return cluster.Component{Name: name, Start: func(p cluster.ComponentContext) error {
 		volumes := p.Informers.Core().V1().PersistentVolumes()
-		queue := sim.NewQueue[string](p.Component, sim.QueueConfig{Name: name})
+		queue := sim.NewQueue[string](p.Process, sim.QueueConfig{Name: name})
 		_, err := volumes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(obj any) { queue.Add(obj.(*corev1.PersistentVolume).Name) },
 			UpdateFunc: func(_, obj any) { queue.Add(obj.(*corev1.PersistentVolume).Name) },
@@ -86,12 +86,12 @@ func stubborn(name string, policy corev1.PersistentVolumeReclaimPolicy) cluster.
 }
 
 // fragile has a part panic when it is refused something.
-func fragile(part string) cluster.Between {
-	return cluster.Between{Client: func(of string, client *fake.Clientset) *fake.Clientset {
+func fragile(part string) cluster.Interceptors {
+	return cluster.Interceptors{Client: func(of string, client *fake.Clientset) *fake.Clientset {
 		if of != part {
 			return client
 		}
-		return client.Intercepted(deceived(func(r fake.Request) (runtime.Object, error, bool) {
+		return client.WithInterceptor(deceived(func(r fake.Request) (runtime.Object, error, bool) {
 			if r.Verb == "update" && r.Resource.Resource == "persistentvolumeclaims" {
 				panic("the map is nil")
 			}

@@ -25,7 +25,7 @@ user alice
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(r.Failure, r.End)
+	fmt.Println(r.Failure, r.Outcome)
 	fmt.Print(scenario.Story(s, r))
 	// Output:
 	// <nil> 1 claim Bound, 1 volume Bound

@@ -25,37 +25,37 @@ func (l *Livelock) Error() string {
 	}
 	var words []string
 	for _, r := range l.Cycle {
-		words = append(words, r.Actor+" "+r.Action.String())
+		words = append(words, r.Task+" "+r.Action.String())
 	}
 	return fmt.Sprintf("the same state came back after %d steps: %s", l.Steps, strings.Join(words, "; "))
 }
 
-// cycle notices that a state comes back. It begins to look when a run has lasted far longer than runs do.
-type cycle struct {
+// cycleDetector notices that a state comes back. It begins to look when a run has lasted far longer than runs do.
+type cycleDetector struct {
 	seed maphash.Seed
 	seen map[uint64][]int // state: records in the log whenever it was met
 }
 
-// cycleMet is how often a state must be met: a world that waits for a long time may look again and again meanwhile.
-const cycleMet = 20
+// cycleVisits is how often a state must be met: a world that waits for a long time may look again and again meanwhile.
+const cycleVisits = 20
 
-// look compares the state with all that were met before. Two states are the same when the API server holds the same but for
+// check compares the state with all that were met before. Two states are the same when the API server holds the same but for
 // versions and times, and the same actors could be moved next to do the same.
-func (c *cycle) look(of *cluster.Cluster, steps int) *Livelock {
+func (c *cycleDetector) check(of *cluster.Cluster, steps int) *Livelock {
 	if c.seen == nil {
 		c.seed, c.seen = maphash.MakeSeed(), map[uint64][]int{}
 	}
 	state := c.hash(of)
 	met := append(c.seen[state], of.Trace().Len())
 	c.seen[state] = met
-	if len(met) < cycleMet {
+	if len(met) < cycleVisits {
 		return nil
 	}
 	last := met[len(met)-2:]
 	return &Livelock{Steps: steps, Cycle: of.Trace().Records()[last[0]:last[1]]}
 }
 
-func (c *cycle) hash(of *cluster.Cluster) uint64 {
+func (c *cycleDetector) hash(of *cluster.Cluster) uint64 {
 	var h maphash.Hash
 	h.SetSeed(c.seed)
 	for _, resource := range []string{"persistentvolumeclaims", "persistentvolumes", "pods", "volumeattachments", "nodes"} {

@@ -106,8 +106,8 @@ func (a Act) class(driver string) *storagev1.StorageClass {
 	return class
 }
 
-// security is what a pod's processes may do with files; nil: nothing is said.
-func (a Act) security() *corev1.PodSecurityContext {
+// securityContext is what a pod's processes may do with files; nil: nothing is said.
+func (a Act) securityContext() *corev1.PodSecurityContext {
 	group, grouped := a.option("group")
 	level, labelled := a.option("level")
 	if !grouped && !labelled {
@@ -137,7 +137,7 @@ func (a Act) pod() *corev1.Pod {
 		c.VolumeDevices = append(c.VolumeDevices, corev1.VolumeDevice{Name: mount.Name, DevicePath: "/dev/" + mount.Name})
 	}
 	c.VolumeMounts = c.VolumeMounts[:len(a.args)]
-	pod.Spec.SecurityContext = a.security()
+	pod.Spec.SecurityContext = a.securityContext()
 	if part, ok := a.option("sub"); ok {
 		mountPart(c, part)
 	}

@@ -14,26 +14,26 @@ import (
 // of the objects of the failure, after the set-up, with the schedule's deviations, and the rule that is broken.
 func Picture(s *Scenario, r *Result) picture.Options {
 	all := r.Trace.Records()
-	o := picture.Options{Title: s.Name, Objects: castOf(all, r.Failure).About(), After: r.Began, Verdict: verdict(r)}
+	o := picture.Options{Title: s.Name, Objects: relatedObjects(all, r.Failure).Selected(), After: r.SetupEnd, Verdict: describeResult(r)}
 	if len(s.About) > 0 {
 		o.Title += ": " + s.About[0]
 	}
 	var violation *invariant.Violation
 	if errors.As(r.Failure, &violation) {
-		o.Broken = violation.Step
+		o.ViolationStep = violation.Step
 	}
-	began := slices.IndexFunc(all, func(one trace.Record) bool { return one.Step > r.Began })
+	began := slices.IndexFunc(all, func(one trace.Record) bool { return one.Step > r.SetupEnd })
 	if began < 0 {
 		began = len(all)
 	}
 	later := all[began:]
-	trace.Number(later)
+	trace.NumberHostSteps(later)
 	for _, d := range s.Schedule {
-		for len(later) > 0 && later[0].Turn < d.Step {
+		for len(later) > 0 && later[0].HostStep < d.Step {
 			later = later[1:]
 		}
-		if d.What != sim.Event && d.What != sim.Pick { // events are in the trace, and who is moved out of turn is seen there
-			o.Remarks = append(o.Remarks, picture.Remark{Turn: d.Step, Words: mark(d, later)})
+		if d.What != sim.DeviationEvent && d.What != sim.DeviationPick { // events are in the trace, and who is moved out of turn is seen there
+			o.Remarks = append(o.Remarks, picture.Remark{HostStep: d.Step, Words: describeDeviation(d, later)})
 		}
 	}
 	return o

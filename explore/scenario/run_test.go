@@ -36,7 +36,7 @@ func TestRunEndsAtRest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := r.End.String(); r.Failure != nil || got != "1 pod Pending, 1 volume Released" {
+	if got := r.Outcome.String(); r.Failure != nil || got != "1 pod Pending, 1 volume Released" {
 		t.Errorf("ended with %s, %v\n%s", got, r.Failure, r.Trace.Text())
 	}
 }
@@ -54,10 +54,10 @@ func TestTextParsesBack(t *testing.T) {
 
 // A world of no parts is told from one of all parts.
 func TestNoPartsParseBack(t *testing.T) {
-	s := scenario.Scenario{Parts: []string{}, Users: []scenario.User{{Name: "alice"}}}
+	s := scenario.Scenario{Components: []string{}, Users: []scenario.User{{Name: "alice"}}}
 	read, err := scenario.Parse("none", s.String())
-	if err != nil || read.Parts == nil || len(read.Parts) > 0 {
-		t.Errorf("written\n%sread with parts %v, %v, want none", s.String(), read.Parts, err)
+	if err != nil || read.Components == nil || len(read.Components) > 0 {
+		t.Errorf("written\n%sread with parts %v, %v, want none", s.String(), read.Components, err)
 	}
 }
 
@@ -139,7 +139,7 @@ user alice
   wait pod web Running
   write pod web data
 `)
-	truth := c.Truth()
+	truth := c.DeviceState()
 	if got := truth.(interface{ Files(handle string) []string }).Files(truth.Volumes()[0].Handle); !slices.Equal(got, []string{"web"}) {
 		t.Errorf("the volume has %q, want the file web", got)
 	}

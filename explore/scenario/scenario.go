@@ -14,27 +14,27 @@ import (
 
 // Scenario is a world and what its users do in it.
 type Scenario struct {
-	Name           string       // not in the text: that of the file
-	About          []string     // the comment it begins with, a line each
-	Nodes          int          // 0: 2
-	VolumesPerNode int          // that can be attached to a node; 0: any number
-	SELinux        bool         // the nodes have it; see cluster.Config
-	Parts          []string     // nil: all, empty: none; see cluster.Config
-	Faults         sim.Risks    // what a random search lets go wrong
-	Rules          []string     // the numbers of the rules at work; nil: all
-	EndsDiffer     bool         // schedules may rightly end differently
-	Users          []User       // act side by side
-	Schedule       sim.Schedule // under which it is run; nil: the ordinary course
-	Violates       string       // the number of the rule that the schedule breaks; "": none
+	Name           string         // not in the text: that of the file
+	About          []string       // the comment it begins with, a line each
+	Nodes          int            // 0: 2
+	VolumesPerNode int            // that can be attached to a node; 0: any number
+	SELinux        bool           // the nodes have it; see cluster.Config
+	Components     []string       // nil: all, empty: none; see cluster.Config
+	Faults         sim.FaultSpecs // what a random search lets go wrong
+	Rules          []string       // the numbers of the rules at work; nil: all
+	OutcomesDiffer bool           // schedules may rightly end differently
+	Users          []User         // act side by side
+	Schedule       sim.Schedule   // under which it is run; nil: the ordinary course
+	Violates       string         // the number of the rule that the schedule breaks; "": none
 
 	// Not in the text.
-	File    string          // where it is kept, so that it can be run again; "": nowhere
-	Extra   []cluster.Part  // beside the control plane
-	Between cluster.Between // stands between the parts and what they call
+	File         string               // where it is kept, so that it can be run again; "": nowhere
+	Extra        []cluster.Component  // beside the control plane
+	Interceptors cluster.Interceptors // stands between the parts and what they call
 }
 
-// noParts is what stands for a world that has none of the control plane's parts.
-const noParts = "none"
+// noComponents is what stands for a world that has none of the control plane's parts.
+const noComponents = "none"
 
 // User is somebody who acts, one act after the other.
 type User struct {
@@ -124,18 +124,18 @@ func (p *parser) header(words string) error {
 			err = fmt.Errorf("selinux: %q: want on", value)
 		}
 	case "parts":
-		p.s.Parts = []string{}
-		if value != noParts {
-			p.s.Parts = list(value)
+		p.s.Components = []string{}
+		if value != noComponents {
+			p.s.Components = list(value)
 		}
 	case "faults":
-		p.s.Faults, err = sim.ParseRisks(value)
+		p.s.Faults, err = sim.ParseFaultSpecs(value)
 	case "rules":
 		p.s.Rules = list(value)
 		_, err = invariant.Select(p.s.Rules...)
 	case "ends":
-		p.s.EndsDiffer = value == "differ"
-		if !p.s.EndsDiffer {
+		p.s.OutcomesDiffer = value == "differ"
+		if !p.s.OutcomesDiffer {
 			err = fmt.Errorf("ends: %q: want differ", value)
 		}
 	case "violates":
@@ -185,13 +185,13 @@ func (s *Scenario) String() string {
 	if s.SELinux {
 		header("selinux", "on")
 	}
-	if s.Parts != nil && len(s.Parts) == 0 {
-		header("parts", noParts)
+	if s.Components != nil && len(s.Components) == 0 {
+		header("parts", noComponents)
 	}
-	header("parts", strings.Join(s.Parts, ", "))
+	header("parts", strings.Join(s.Components, ", "))
 	header("faults", s.Faults.String())
 	header("rules", strings.Join(s.Rules, ", "))
-	if s.EndsDiffer {
+	if s.OutcomesDiffer {
 		header("ends", "differ")
 	}
 	for _, u := range s.Users {
@@ -210,8 +210,8 @@ func (s *Scenario) String() string {
 	return b.String()
 }
 
-// Under returns the scenario with another schedule, and the rule that is broken under it.
-func (s *Scenario) Under(schedule sim.Schedule, violates string) *Scenario {
+// WithSchedule returns the scenario with another schedule, and the rule that is broken under it.
+func (s *Scenario) WithSchedule(schedule sim.Schedule, violates string) *Scenario {
 	other := *s
 	other.Schedule, other.Violates = slices.Clone(schedule), violates
 	return &other
@@ -228,9 +228,9 @@ func (s *Scenario) rules() ([]invariant.Rule, error) {
 // World is what the scenario's world is made of: the simulated array, already enrolled.
 func (s *Scenario) World(stepped sim.SteppedConfig) cluster.Config {
 	cfg := cluster.Config{
-		Nodes: cmp.Or(s.Nodes, 2), Parts: s.Parts, Extra: s.Extra, Between: s.Between, Devices: cluster.Array, Stepped: &stepped,
-		Enrolled: true, HostPathProvisioning: true, VolumesPerNode: s.VolumesPerNode, SELinux: s.SELinux,
+		Nodes: cmp.Or(s.Nodes, 2), Components: s.Components, Extra: s.Extra, Interceptors: s.Interceptors, Devices: cluster.Array, Stepped: &stepped,
+		PreRegistered: true, HostPathProvisioning: true, VolumesPerNode: s.VolumesPerNode, SELinux: s.SELinux,
 	}
-	cfg.API.Empty = s.Parts != nil && !slices.Contains(s.Parts, "serviceaccount")
+	cfg.API.SkipBootstrap = s.Components != nil && !slices.Contains(s.Components, "serviceaccount")
 	return cfg
 }

@@ -11,16 +11,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// ask asks for a size in a claim.
-func (a Act) ask(ctx context.Context, client kubernetes.Interface, size string) error {
+// requestSize asks for a size in a claim.
+func (a Act) requestSize(ctx context.Context, client kubernetes.Interface, size string) error {
 	patch := fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)
 	_, err := client.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault).
 		Patch(ctx, a.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	return err
 }
 
-// has tells whether an object is a claim that says to have so much.
-func has(obj any, size string) bool {
+// hasCapacity tells whether an object is a claim that says to have so much.
+func hasCapacity(obj any, size string) bool {
 	claim, ok := obj.(*corev1.PersistentVolumeClaim)
 	want, err := resource.ParseQuantity(size)
 	if !ok || err != nil {

@@ -20,70 +20,70 @@ import (
 // made of random numbers are cut after eight characters.
 func Story(s *Scenario, r *Result) string {
 	all := r.Trace.Records()
-	began := slices.IndexFunc(all, func(one trace.Record) bool { return one.Step > r.Began })
+	began := slices.IndexFunc(all, func(one trace.Record) bool { return one.Step > r.SetupEnd })
 	if began < 0 {
 		began = len(all)
 	}
-	t := &teller{
-		cast: castOf(all, r.Failure), hearsay: trace.NewHearsay(), missed: map[string][]*trace.Record{},
-		records: all[began:], deviations: slices.Clone(s.Schedule), involved: map[string]bool{}, stranded: map[string]bool{},
+	t := &storyWriter{
+		related: relatedObjects(all, r.Failure), knowledge: trace.NewCacheKnowledge(), missed: map[string][]*trace.Record{},
+		records: all[began:], deviations: slices.Clone(s.Schedule), involved: map[string]bool{}, byTask: map[string]bool{},
 	}
 	for i := range all[:began] {
-		t.hearsay.Note(&all[i], t.cast.Concerns(&all[i]))
+		t.knowledge.Observe(&all[i], t.related.Matches(&all[i]))
 		t.at = all[i].At
 	}
-	trace.Number(t.records)
-	t.begin(r.Failure)
-	t.tell()
-	t.end(s, r)
+	trace.NumberHostSteps(t.records)
+	t.findInvolved(r.Failure)
+	t.writeRecords()
+	t.writeEnd(s, r)
 	return t.text()
 }
 
-// teller tells the story of one run.
-type teller struct {
-	cast       *trace.Cast
-	hearsay    *trace.Hearsay
-	missed     map[string][]*trace.Record // by part: the writes that it was said not to have heard of
-	records    []trace.Record             // after the set-up
-	deviations sim.Schedule               // yet to come
-	broken     int                        // the step of the trace at which the rule was broken; 0: at none
-	cycle      int                        // the index of the first record of what comes again and again; that of the end if nothing does
-	until      int                        // the index of the record before which the story ends
-	involved   map[string]bool
-	stranded   map[string]bool // parts of which it matters which strand does something
-	at         time.Duration
-	lines      []string
-	turn       int // of the last line
+// storyWriter tells the story of one run.
+type storyWriter struct {
+	related       *trace.RelatedObjects
+	knowledge     *trace.CacheKnowledge
+	missed        map[string][]*trace.Record // by part: the writes that it was said not to have heard of
+	records       []trace.Record             // after the set-up
+	deviations    sim.Schedule               // yet to come
+	violationStep int                        // the step of the trace at which the rule was broken; 0: at none
+	cycle         int                        // the index of the first record of what comes again and again; that of the end if nothing does
+	end           int                        // the index of the record before which the story ends
+	involved      map[string]bool
+	byTask        map[string]bool // parts of which it matters which strand does something
+	at            time.Duration
+	lines         []string
+	lastStep      int // of the last line
 }
 
-// begin finds whom the failure is about.
-func (t *teller) begin(failure error) {
-	t.cycle, t.until = len(t.records), len(t.records)
+// findInvolved finds whom the failure is about.
+func (t *storyWriter) findInvolved(failure error) {
+	t.cycle, t.end = len(t.records), len(t.records)
 	var violation *invariant.Violation
 	var livelock *Livelock
 	switch {
 	case errors.As(failure, &violation):
-		t.broken = violation.Step
+		t.violationStep = violation.Step
 		for i := range t.records {
-			if t.records[i].Step == t.broken {
-				t.involved[trace.Component(t.records[i].Actor)] = true
+			if t.records[i].Step == t.violationStep {
+				t.involved[trace.Process(t.records[i].Task)] = true
 			}
 		}
 	case errors.As(failure, &livelock) && livelock.Cycle != nil:
 		t.cycle = firstRound(t.records, len(livelock.Cycle))
-		t.until = min(t.cycle+len(livelock.Cycle), len(t.records))
+		t.end = min(t.cycle+len(livelock.Cycle), len(t.records))
 	}
 	for _, d := range t.deviations {
-		if d.What == sim.Event {
+		if d.What == sim.DeviationEvent {
 			_, of, _ := strings.Cut(d.Subject, " ")
 			part, _, _ := strings.Cut(of, " ")
 			t.involved[part] = true
 			continue
 		}
-		part := trace.Component(d.Subject)
+		part := trace.Process(d.Subject)
 		t.involved[part] = true
 		if !strings.Contains(d.Subject, "/cache ") {
-			t.stranded[part] = true
+			t.byTask[part] = true
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (t *teller) begin(failure error) {
 // firstRound is where rounds of so many records, the last of which ends with the log, begin to be the same.
 func firstRound(records []trace.Record, round int) int {
 	same := func(a, b *trace.Record) bool {
-		return a.Actor == b.Actor && a.Action == b.Action && (a.Err == nil) == (b.Err == nil)
+		return a.Task == b.Task && a.Action == b.Action && (a.Err == nil) == (b.Err == nil)
 	}
 	at := max(0, len(records)-round)
 	for at > 0 && same(&records[at-1], &records[at-1+round]) {
@@ -100,57 +100,57 @@ func firstRound(records []trace.Record, round int) int {
 	return at
 }
 
-// tell tells of all records.
-func (t *teller) tell() {
-	for i := range t.records[:t.until] {
+// writeRecords tells of all records.
+func (t *storyWriter) writeRecords() {
+	for i := range t.records[:t.end] {
 		r := &t.records[i]
-		t.mark(r.Turn, t.records[i:])
-		concerns := t.cast.Concerns(r)
+		t.addDeviations(r.HostStep, t.records[i:])
+		concerns := t.related.Matches(r)
 		switch {
 		case r.Kind == trace.KindEvent:
-			t.line(r, ">> "+trace.TellEvent(r.Verb, r.Object))
-			delete(t.missed, trace.Dies(r))
+			t.addLine(r, ">> "+trace.DescribeEvent(r.Verb, r.Object))
+			delete(t.missed, trace.CrashedComponent(r))
 		case r.Kind == trace.KindDeliver:
-			t.deliver(r)
-		case t.tells(i, concerns):
-			t.line(r, t.who(r.Actor)+" "+trace.TellAll(*r)+stamp(r))
-			t.ignorance(r)
+			t.addDelivery(r)
+		case t.isIncluded(i, concerns):
+			t.addLine(r, t.subject(r.Task)+" "+trace.DescribeAny(*r)+versionSuffix(r))
+			t.addStaleness(r)
 		}
-		t.hearsay.Note(r, concerns)
+		t.knowledge.Observe(r, concerns)
 	}
-	if t.until == len(t.records) {
-		t.mark(math.MaxInt, nil)
+	if t.end == len(t.records) {
+		t.addDeviations(math.MaxInt, nil)
 	}
 }
 
-// mark tells of the deviations up to a step. Events are told of when they happen.
-func (t *teller) mark(turn int, later []trace.Record) {
+// addDeviations tells of the deviations up to a step. Events are told of when they happen.
+func (t *storyWriter) addDeviations(turn int, later []trace.Record) {
 	for len(t.deviations) > 0 && t.deviations[0].Step <= turn {
 		d := t.deviations[0]
 		t.deviations = t.deviations[1:]
-		if d.What == sim.Event {
+		if d.What == sim.DeviationEvent {
 			continue
 		}
-		t.lines = append(t.lines, numbered(d.Step, ">> "+mark(d, later)))
+		t.lines = append(t.lines, numbered(d.Step, ">> "+describeDeviation(d, later)))
 	}
 }
 
-// tells decides whether a record is told of.
-func (t *teller) tells(i int, concerns bool) bool {
+// isIncluded decides whether a record is told of.
+func (t *storyWriter) isIncluded(i int, concerns bool) bool {
 	r := &t.records[i]
-	_, told := trace.Tell(*r)
-	part := trace.Component(r.Actor)
+	_, told := trace.Describe(*r)
+	part := trace.Process(r.Task)
 	switch {
 	case r.Kind != trace.KindAPI && r.Kind != trace.KindDriver:
 		return false
-	case r.Step == t.broken:
+	case r.Step == t.violationStep:
 		return true
 	case r.Kind == trace.KindDriver:
 		return concerns && told
 	case i >= t.cycle:
 		return concerns
 	case r.Verb == "list":
-		return t.involved[part] && watched[r.Resource()]
+		return t.involved[part] && failureResources[r.Resource()]
 	case r.After == nil && r.Err == nil, r.Err != nil && !told: // a read; something that was not there any more
 		return concerns && t.involved[part]
 	default:
@@ -158,44 +158,44 @@ func (t *teller) tells(i int, concerns bool) bool {
 	}
 }
 
-// who names who acts, with the strand where that matters.
-func (t *teller) who(actor string) string {
-	if part := trace.Component(actor); !t.stranded[part] {
+// subject names who acts, with the strand where that matters.
+func (t *storyWriter) subject(actor string) string {
+	if part := trace.Process(actor); !t.byTask[part] {
 		return part
 	}
-	return trace.Strand(actor)
+	return trace.DescribeTask(actor)
 }
 
-// stamp gives the version of what was read or written.
-func stamp(r *trace.Record) string {
+// versionSuffix gives the version of what was read or written.
+func versionSuffix(r *trace.Record) string {
 	if v := r.Version(); v > 0 && r.Kind == trace.KindAPI {
 		return fmt.Sprintf(" (rv %d)", v)
 	}
 	return ""
 }
 
-// ignorance tells what who acts did not know when it decided what to do: what happened to the object since, and what its
+// addStaleness tells what who acts did not know when it decided what to do: what happened to the object since, and what its
 // caches had not heard of, unless that has been told.
-func (t *teller) ignorance(r *trace.Record) {
-	part := trace.Component(r.Actor)
-	basis, has := t.hearsay.Basis(r.Actor)
+func (t *storyWriter) addStaleness(r *trace.Record) {
+	part := trace.Process(r.Task)
+	basis, has := t.knowledge.DecisionContext(r.Task)
 	if !has {
 		return
 	}
 	var words []string
 	reads := r.After == nil && r.Err == nil
-	if since := t.hearsay.Since(r, basis); len(since) > 0 && !reads {
-		words = append(words, fmt.Sprintf("it decided so in step %d, before %s", basis.Record.Turn, stepsOf(since)))
+	if since := t.knowledge.WritesSince(r, basis); len(since) > 0 && !reads {
+		words = append(words, fmt.Sprintf("it decided so in step %d, before %s", basis.Previous.HostStep, stepsOf(since)))
 	}
-	if !slices.Equal(basis.Unheard, t.missed[part]) {
-		for _, unheard := range byResource(basis.Unheard) {
-			words = append(words, fmt.Sprintf("its %s cache had not heard of %s", trace.Noun(unheard[0].Resource()), stepsOf(unheard)))
+	if !slices.Equal(basis.Unseen, t.missed[part]) {
+		for _, unheard := range byResource(basis.Unseen) {
+			words = append(words, fmt.Sprintf("its %s cache had not heard of %s", trace.ObjectName(unheard[0].Resource()), stepsOf(unheard)))
 		}
 	}
 	if len(words) > 0 {
 		t.lines = append(t.lines, "      ("+strings.Join(words, "; ")+")")
 	}
-	t.missed[part] = basis.Unheard
+	t.missed[part] = basis.Unseen
 }
 
 // byResource parts writes by their resources, in the order of the first of each.
@@ -211,12 +211,12 @@ func byResource(writes []*trace.Record) [][]*trace.Record {
 	return parts
 }
 
-// deliver tells of what a cache hears late: after its part has acted without knowing it.
-func (t *teller) deliver(r *trace.Record) {
-	part := trace.Component(r.Actor)
-	late := slices.DeleteFunc(t.hearsay.News(r), func(w *trace.Record) bool { return !slices.Contains(t.missed[part], w) })
+// addDelivery tells of what a cache hears late: after its part has acted without knowing it.
+func (t *storyWriter) addDelivery(r *trace.Record) {
+	part := trace.Process(r.Task)
+	late := slices.DeleteFunc(t.knowledge.NewlySeen(r), func(w *trace.Record) bool { return !slices.Contains(t.missed[part], w) })
 	if len(late) > 0 {
-		t.line(r, fmt.Sprintf("%s hears of %s only now", trace.Strand(r.Actor), stepsOf(late)))
+		t.addLine(r, fmt.Sprintf("%s hears of %s only now", trace.DescribeTask(r.Task), stepsOf(late)))
 	}
 }
 
@@ -224,7 +224,7 @@ func (t *teller) deliver(r *trace.Record) {
 func stepsOf(records []*trace.Record) string {
 	words := make([]string, len(records))
 	for i, r := range records {
-		words[i] = fmt.Sprint(r.Turn)
+		words[i] = fmt.Sprint(r.HostStep)
 	}
 	if len(words) == 1 {
 		return "step " + words[0]
@@ -233,17 +233,17 @@ func stepsOf(records []*trace.Record) string {
 	return "steps " + strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
-// line tells of a record.
-func (t *teller) line(r *trace.Record, words string) {
+// addLine tells of a record.
+func (t *storyWriter) addLine(r *trace.Record, words string) {
 	if later := r.At - t.at; later > 0 {
 		t.lines = append(t.lines, fmt.Sprintf("      … %s later:", later))
 	}
 	t.at = r.At
-	number := r.Turn
-	if number == t.turn && !strings.HasPrefix(words, ">>") {
+	number := r.HostStep
+	if number == t.lastStep && !strings.HasPrefix(words, ">>") {
 		number = 0
 	}
-	t.turn = r.Turn
+	t.lastStep = r.HostStep
 	t.lines = append(t.lines, numbered(number, words))
 }
 
@@ -258,42 +258,42 @@ func numbered(step int, words string) string {
 const linesMax = 150
 
 // text is the whole story.
-func (t *teller) text() string {
-	return trace.Short(strings.Join(t.lines, "\n")) + "\n"
+func (t *storyWriter) text() string {
+	return trace.Abbreviate(strings.Join(t.lines, "\n")) + "\n"
 }
 
-// end says what is broken, and how to see it again.
-func (t *teller) end(s *Scenario, r *Result) {
+// writeEnd says what is broken, and how to see it again.
+func (t *storyWriter) writeEnd(s *Scenario, r *Result) {
 	if len(t.lines) > linesMax {
 		left := len(t.lines) - linesMax
 		t.lines = slices.Concat(t.lines[:linesMax/2], []string{fmt.Sprintf("      … %d lines are left out …", left)}, t.lines[linesMax/2+left:])
 	}
 	if t.cycle < len(t.records) {
-		last := t.records[t.until-1].Turn
-		t.lines = append(t.lines, fmt.Sprintf("      … and steps %d to %d again and again, for ever", t.records[t.cycle].Turn, last))
+		last := t.records[t.end-1].HostStep
+		t.lines = append(t.lines, fmt.Sprintf("      … and steps %d to %d again and again, for ever", t.records[t.cycle].HostStep, last))
 	}
-	t.lines = append(t.lines, verdict(r)...)
-	if s.File != "" && s.Extra == nil && s.Between.Client == nil && s.Between.Driver == nil {
+	t.lines = append(t.lines, describeResult(r)...)
+	if s.File != "" && s.Extra == nil && s.Interceptors.Client == nil && s.Interceptors.Driver == nil {
 		t.lines = append(t.lines, "replay: volsim replay "+s.File)
 	}
 }
 
-// verdict says which rule is broken, and how.
-func verdict(r *Result) []string {
-	var unfinished *Unfinished
+// describeResult says which rule is broken, and how.
+func describeResult(r *Result) []string {
+	var unfinished *Incomplete
 	var livelock *Livelock
 	var panicked *Panic
-	rule := Rule(r.Failure)
+	rule := RuleID(r.Failure)
 	broken := "broken: " + rule + ": "
 	switch failure := r.Failure; {
 	case failure == nil && r.Stopped:
 		return []string{"nothing was broken when the run was stopped"}
 	case failure == nil:
-		return []string{"nothing is broken: the world came to rest with " + r.End.String()}
+		return []string{"nothing is broken: the world came to rest with " + r.Outcome.String()}
 	case errors.As(failure, &unfinished):
 		lines := []string{broken + "nothing is left to happen, but"}
-		for _, o := range unfinished.Owed {
-			lines = append(lines, fmt.Sprintf("  %s %s (%s)", trace.Noun(o.Object), o.Why, o.Rule))
+		for _, o := range unfinished.Pending {
+			lines = append(lines, fmt.Sprintf("  %s %s (%s)", trace.ObjectName(o.Object), o.Why, o.Rule))
 		}
 		for _, w := range unfinished.Waiting {
 			lines = append(lines, "  "+w)

@@ -26,10 +26,10 @@ func TestStories(t *testing.T) {
 	rules := func(ids ...string) func(*scenario.Scenario) {
 		return func(s *scenario.Scenario) { s.Rules = ids }
 	}
-	between := func(b cluster.Between) func(*scenario.Scenario) {
-		return func(s *scenario.Scenario) { s.Between = b }
+	between := func(b cluster.Interceptors) func(*scenario.Scenario) {
+		return func(s *scenario.Scenario) { s.Interceptors = b }
 	}
-	extra := func(parts ...cluster.Part) func(*scenario.Scenario) {
+	extra := func(parts ...cluster.Component) func(*scenario.Scenario) {
 		return func(s *scenario.Scenario) { s.Extra = parts }
 	}
 	type broken []func(*scenario.Scenario)
@@ -109,7 +109,7 @@ func TestStoryLeavesOutWhatHasNothingToDoWithIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Rules, s.Between = []string{"I28"}, trusting("pvcprotection")
+		s.Rules, s.Interceptors = []string{"I28"}, trusting("pvcprotection")
 		for i := range pairs {
 			s.Users = append(s.Users, scenario.User{Name: fmt.Sprintf("other-%d", i), Acts: []scenario.Act{
 				act(t, fmt.Sprintf("create volume noise-%d 1Gi class=n%d", i, i)),
@@ -185,15 +185,15 @@ func TestEventsInWords(t *testing.T) {
 	} {
 		log := &trace.Log{}
 		verb, object, _ := strings.Cut(event, " ")
-		log.Append(trace.Record{Actor: "world", Turn: 7, Action: trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object}})
+		log.Append(trace.Record{Task: "world", HostStep: 7, Action: trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object}})
 		story := scenario.Story(&scenario.Scenario{}, &scenario.Result{Trace: log, Stopped: true})
 		if want := "   7  >> " + want + "\n"; !strings.HasPrefix(story, want) {
 			t.Errorf("%s is told as\n%s\nwant\n%s", event, story, want)
 		}
 	}
-	for _, verb := range cluster.Misfortunes {
+	for _, verb := range cluster.EventKinds {
 		log := &trace.Log{}
-		log.Append(trace.Record{Actor: "world", Turn: 7, Action: trace.Action{Kind: trace.KindEvent, Verb: verb, Object: "x"}})
+		log.Append(trace.Record{Task: "world", HostStep: 7, Action: trace.Action{Kind: trace.KindEvent, Verb: verb, Object: "x"}})
 		story := scenario.Story(&scenario.Scenario{}, &scenario.Result{Trace: log, Stopped: true})
 		if strings.HasPrefix(story, "   7  >> "+verb+" x\n") {
 			t.Errorf("%s has no words", verb)

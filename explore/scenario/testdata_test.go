@@ -33,8 +33,8 @@ func TestSchedulesThatOnceWentWrong(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Misfit != "" {
-				t.Errorf("the schedule cannot be kept: %s", r.Misfit)
+			if r.Mismatch != "" {
+				t.Errorf("the schedule cannot be kept: %s", r.Mismatch)
 			}
 			if r.Failure != nil {
 				t.Errorf("%v\n%s", r.Failure, r.Trace.Text())

@@ -5,7 +5,7 @@
 // ("create claim data 64Mi"), some move the world ("step", "rest"), some say what is not to happen yet or is to go wrong
 // ("hold pvcontroller", "crash kubelet(node-1)"). Between two of them the world stands still, and can be looked at: what
 // could happen next ([Session.Next]), how things are ([Session.Objects]), and who has not heard of it yet
-// ([Session.Unaware]).
+// ([Session.StaleComponents]).
 //
 // The world is deterministic: the same operations lead to the same world, in a millisecond or so. So the list is all there
 // is to save: a session is taken up again by playing it, and goes back by playing less of it.

@@ -7,7 +7,7 @@ import (
 )
 
 func Example() {
-	s := session.Of(
+	s := session.New(
 		"parts: pvcontroller",
 		"create volume disk 1Gi",
 		"create claim data 1Gi class=",
@@ -36,8 +36,8 @@ func Example() {
 	//       (nothing is left to happen)
 }
 
-func ExampleSession_Truth() {
-	s := session.Of(
+func ExampleSession_StateTable() {
+	s := session.New(
 		"parts: pvcontroller",
 		"create volume disk 1Gi",
 		"hold pvcontroller/cache persistentvolumes",
@@ -45,7 +45,7 @@ func ExampleSession_Truth() {
 		"rest",
 	).MustPlay()
 	defer s.Close()
-	fmt.Print(s.Truth())
+	fmt.Print(s.StateTable())
 	// Output:
 	// claim default/data         Pending  (rv 8)
 	// volume disk                Pending  (rv 7)

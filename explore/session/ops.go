@@ -28,12 +28,12 @@ import (
 //	release PART|ACTOR     it is
 //	fail FAULT [PART|VERB] the next call that can, of that part, with that verb, or any, goes wrong: conflict, refused, lost,
 //	                       hang, driver CODE, driver-lost CODE
-//	crash PART …           or whatever else can befall a world: see [cluster.Misfortunes]
+//	crash PART …           or whatever else can befall a world: see [cluster.EventKinds]
 //	# words                nothing
 type Ops []string
 
-// Of returns operations as a list.
-func Of(ops ...string) Ops { return ops }
+// New returns operations as a list.
+func New(ops ...string) Ops { return ops }
 
 // Then returns the list with further operations at its end; the list itself stays as it is.
 func (o Ops) Then(ops ...string) Ops { return slices.Concat(o, ops) }
@@ -79,11 +79,11 @@ func isComment(op string) bool {
 
 // operation is one that has been read.
 type operation struct {
-	verb string // "step", "until", "settle", "rest", "hold", "release", "fail", "befall"; "act"; "": a comment
-	of   string // an actor, a part, an event; of until, a verb
-	part string // of until
-	many int    // of step
-	act  scenario.Act
+	verb      string // "step", "until", "settle", "rest", "hold", "release", "fail", "befall"; "act"; "": a comment
+	target    string // an actor, a part, an event; of until, a verb
+	component string // of until
+	count     int    // of step
+	act       scenario.Act
 	// of fail
 	fault sim.Fault
 }
@@ -105,20 +105,20 @@ func parse(text string) (operation, error) {
 		if !isVerb(call) {
 			return operation{}, fmt.Errorf("until: %q is no verb of a call, such as NodeStageVolume or update", call)
 		}
-		return operation{verb: verb, of: call, part: strings.TrimSpace(part)}, nil
+		return operation{verb: verb, target: call, component: strings.TrimSpace(part)}, nil
 	case verb == "hold" || verb == "release":
 		if rest == "" {
 			return operation{}, fmt.Errorf("%s: whom? Name a part or an actor", verb)
 		}
-		return operation{verb: verb, of: rest}, nil
+		return operation{verb: verb, target: rest}, nil
 	case verb == "fail":
 		return parseFail(rest)
-	case verb == "tick" || slices.Contains(cluster.Misfortunes, verb):
-		return operation{verb: "befall", of: strings.Join(strings.Fields(text), " ")}, nil
+	case verb == "tick" || slices.Contains(cluster.EventKinds, verb):
+		return operation{verb: "befall", target: strings.Join(strings.Fields(text), " ")}, nil
 	}
 	act, err := scenario.ParseAct(text)
 	if err != nil {
-		return operation{}, fmt.Errorf("%w (or step, until, settle, rest, hold, release, fail, or one of %s)", err, strings.Join(cluster.Misfortunes, ", "))
+		return operation{}, fmt.Errorf("%w (or step, until, settle, rest, hold, release, fail, or one of %s)", err, strings.Join(cluster.EventKinds, ", "))
 	}
 	return operation{verb: "act", act: act}, nil
 }
@@ -127,13 +127,13 @@ func parseStep(rest string) (operation, error) {
 	many, err := strconv.Atoi(rest)
 	switch {
 	case rest == "":
-		return operation{verb: "step", many: 1}, nil
+		return operation{verb: "step", count: 1}, nil
 	case err != nil:
-		return operation{verb: "step", of: rest, many: 1}, nil
+		return operation{verb: "step", target: rest, count: 1}, nil
 	case many < 1:
 		return operation{}, fmt.Errorf("step %d: want at least 1", many)
 	default:
-		return operation{verb: "step", many: many}, nil
+		return operation{verb: "step", count: many}, nil
 	}
 }
 
@@ -151,7 +151,7 @@ func parseFail(rest string) (operation, error) {
 	if err != nil {
 		return operation{}, fmt.Errorf("fail: %w", err)
 	}
-	return operation{verb: "fail", fault: fault, of: strings.Join(words[long:], "")}, nil
+	return operation{verb: "fail", fault: fault, target: strings.Join(words[long:], "")}, nil
 }
 
 // isVerb tells whether a word can be what is asked of the API server or of a driver.

@@ -24,22 +24,22 @@ const closeMax = 10
 
 // Session is a world that is moved by hand. See the package's description.
 type Session struct {
-	cluster *cluster.Cluster
-	host    *sim.Stepped
-	checker *invariant.Checker
-	hand    hand
-	began   int // how many records the set-up took
-	done    []done
-	broken  *invariant.Violation
-	heard   func(r trace.Record) // is told of each action; nil: nobody wants to know
+	cluster   *cluster.Cluster
+	host      *sim.Stepped
+	checker   *invariant.Checker
+	strategy  manualStrategy
+	began     int // how many records the set-up took
+	done      []doneOp
+	violation *invariant.Violation
+	onRecord  func(r trace.Record) // is told of each action; nil: nobody wants to know
 }
 
-// done is an operation that was done, or failed.
-type done struct {
-	op     string
-	closer bool   // each action is told of, also those that matter little
-	upTo   int    // how many records there were after it
-	note   string // what there is to say at its end
+// doneOp is an operation that was done, or failed.
+type doneOp struct {
+	op      string
+	verbose bool   // each action is told of, also those that matter little
+	upTo    int    // how many records there were after it
+	note    string // what there is to say at its end
 }
 
 // open makes a world of some headers, and lets it come to rest.
@@ -53,7 +53,7 @@ func open(headers Ops) (*Session, error) {
 		return nil, fmt.Errorf("session: %w", err)
 	}
 	s := &Session{cluster: c, host: c.Host().(*sim.Stepped)}
-	s.checker = invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: s.host.Now, Devices: c.Truth()}, invariant.Rules()...)
+	s.checker = invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: s.host.Now, Devices: c.DeviceState()}, invariant.Rules()...)
 	if err := c.Start(context.Background()); err != nil {
 		return nil, errors.Join(fmt.Errorf("session: set-up: %w", err), c.Close())
 	}
@@ -62,13 +62,13 @@ func open(headers Ops) (*Session, error) {
 	}
 	s.began = c.Trace().Steps()
 	c.Trace().Watch(func(r trace.Record) {
-		if s.heard != nil {
-			s.heard(r)
+		if s.onRecord != nil {
+			s.onRecord(r)
 		}
 	})
-	s.host.SetStrategy(&s.hand)
+	s.host.SetStrategy(&s.strategy)
 	for _, each := range headers {
-		s.done = append(s.done, done{op: each, upTo: s.began})
+		s.done = append(s.done, doneOp{op: each, upTo: s.began})
 	}
 	return s, nil
 }
@@ -83,20 +83,20 @@ func (s *Session) Do(text string) error {
 	if err != nil {
 		return fmt.Errorf("session: %q: %w", text, err)
 	}
-	note, err := s.guard(func() (string, error) { return s.do(op) })
+	note, err := s.recoverPanic(func() (string, error) { return s.do(op) })
 	if err != nil {
 		note = err.Error()
 		err = fmt.Errorf("session: %q: %w", text, err)
 	}
-	s.done = append(s.done, done{op: text, closer: op.verb == "step" && op.many <= closeMax, upTo: s.cluster.Trace().Steps(), note: note})
+	s.done = append(s.done, doneOp{op: text, verbose: op.verb == "step" && op.count <= closeMax, upTo: s.cluster.Trace().Steps(), note: note})
 	return err
 }
 
-// guard makes a panic of a part of the world an error.
-func (s *Session) guard(do func() (string, error)) (note string, err error) {
+// recoverPanic makes a panic of a part of the world an error.
+func (s *Session) recoverPanic(do func() (string, error)) (note string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			actor, _ := s.host.Panicked()
+			actor, _ := s.host.PanickedTask()
 			err = fmt.Errorf("%s panics: %v", cmp.Or(actor, "the world"), p)
 		}
 	}()
@@ -117,20 +117,20 @@ func (s *Session) do(op operation) (note string, err error) {
 	case "rest":
 		return s.move(func() bool { return true })
 	case "hold":
-		return "", s.hold(op.of)
+		return "", s.hold(op.target)
 	case "release":
-		at := slices.Index(s.hand.held, op.of)
+		at := slices.Index(s.strategy.held, op.target)
 		if at < 0 {
-			return "", fmt.Errorf("it is not held; held are: %s", cmp.Or(strings.Join(s.hand.held, ", "), "none"))
+			return "", fmt.Errorf("it is not held; held are: %s", cmp.Or(strings.Join(s.strategy.held, ", "), "none"))
 		}
-		s.hand.held = slices.Delete(s.hand.held, at, at+1)
+		s.strategy.held = slices.Delete(s.strategy.held, at, at+1)
 	case "fail":
-		if op.of != "" && !slices.Contains(s.cluster.Parts(), op.of) && !isVerb(op.of) {
-			return "", s.noPart(op.of)
+		if op.target != "" && !slices.Contains(s.cluster.Components(), op.target) && !isVerb(op.target) {
+			return "", s.noComponent(op.target)
 		}
-		s.hand.fault, s.hand.whose = op.fault, op.of
+		s.strategy.fault, s.strategy.faultTarget = op.fault, op.target
 	case "befall":
-		if !s.host.Befall(op.of) {
+		if !s.host.Inject(op.target) {
 			return "", errors.New("it cannot happen now")
 		}
 		s.check()
@@ -145,39 +145,39 @@ func (s *Session) do(op operation) (note string, err error) {
 // hold keeps a part or an actor from being moved.
 func (s *Session) hold(what string) error {
 	switch {
-	case slices.Contains(s.hand.held, what):
+	case slices.Contains(s.strategy.held, what):
 		return errors.New("it is held already")
-	case !slices.Contains(s.cluster.Parts(), what) && !slices.Contains(s.host.Actors(), what):
-		return s.noPart(what)
+	case !slices.Contains(s.cluster.Components(), what) && !slices.Contains(s.host.Tasks(), what):
+		return s.noComponent(what)
 	}
-	s.hand.held = append(s.hand.held, what)
+	s.strategy.held = append(s.strategy.held, what)
 	return nil
 }
 
-// noPart is the error for a part or an actor that there is not.
-func (s *Session) noPart(name string) error {
-	part := trace.Component(name)
-	if !slices.Contains(s.cluster.Parts(), part) {
-		return fmt.Errorf("there is no part %s; there are %s", part, strings.Join(s.cluster.Parts(), ", "))
+// noComponent is the error for a part or an actor that there is not.
+func (s *Session) noComponent(name string) error {
+	part := trace.Process(name)
+	if !slices.Contains(s.cluster.Components(), part) {
+		return fmt.Errorf("there is no part %s; there are %s", part, strings.Join(s.cluster.Components(), ", "))
 	}
-	actors := slices.DeleteFunc(s.host.Actors(), func(actor string) bool { return trace.Component(actor) != part })
+	actors := slices.DeleteFunc(s.host.Tasks(), func(actor string) bool { return trace.Process(actor) != part })
 	return fmt.Errorf("%s has no %s; it has %s", part, name, strings.Join(actors, ", "))
 }
 
 // steps lets so many actions happen, or one of an actor.
 func (s *Session) steps(op operation) (note string, err error) {
-	s.hand.want = op.of
-	defer func() { s.hand.want = "" }()
-	for i := range op.many {
+	s.strategy.want = op.target
+	defer func() { s.strategy.want = "" }()
+	for i := range op.count {
 		moved := s.step()
 		switch {
 		case moved:
-		case op.of != "" && !slices.Contains(s.host.Actors(), op.of):
-			return "", s.noPart(op.of)
-		case op.of != "":
+		case op.target != "" && !slices.Contains(s.host.Tasks(), op.target):
+			return "", s.noComponent(op.target)
+		case op.target != "":
 			return "", errors.New("it has nothing to do now")
-		case i == 0 || op.many > 1:
-			return s.stillness(), nil
+		case i == 0 || op.count > 1:
+			return s.stopReason(), nil
 		}
 	}
 	return "", nil
@@ -185,16 +185,16 @@ func (s *Session) steps(op operation) (note string, err error) {
 
 // until lets the world move until a call has been made.
 func (s *Session) until(op operation) (note string, err error) {
-	if op.part != "" && !slices.Contains(s.cluster.Parts(), op.part) {
-		return "", s.noPart(op.part)
+	if op.component != "" && !slices.Contains(s.cluster.Components(), op.component) {
+		return "", s.noComponent(op.component)
 	}
 	made := false
-	s.heard = func(r trace.Record) {
+	s.onRecord = func(r trace.Record) {
 		verb, _, _ := strings.Cut(r.Verb, "/")
 		calls := r.Kind == trace.KindAPI || r.Kind == trace.KindDriver
-		made = made || calls && (r.Verb == op.of || verb == op.of) && (op.part == "" || op.part == trace.Component(r.Actor))
+		made = made || calls && (r.Verb == op.target || verb == op.target) && (op.component == "" || op.component == trace.Process(r.Task))
 	}
-	defer func() { s.heard = nil }()
+	defer func() { s.onRecord = nil }()
 	note, err = s.move(func() bool { return !made })
 	switch {
 	case err != nil || made:
@@ -208,7 +208,7 @@ func (s *Session) until(op operation) (note string, err error) {
 func (s *Session) move(on func() bool) (note string, err error) {
 	for range StepsMax {
 		if !on() || !s.step() {
-			return s.stillness(), nil
+			return s.stopReason(), nil
 		}
 	}
 	return "", fmt.Errorf("the world has not come to rest in %d steps", StepsMax)
@@ -224,18 +224,18 @@ func (s *Session) step() bool {
 
 // check keeps the first rule that was broken.
 func (s *Session) check() {
-	if s.broken == nil {
-		s.broken = s.checker.Broken()
+	if s.violation == nil {
+		s.violation = s.checker.FirstViolation()
 	}
 }
 
-// stillness says why nothing happens.
-func (s *Session) stillness() string {
+// stopReason says why nothing happens.
+func (s *Session) stopReason() string {
 	switch {
 	case !s.host.Busy():
 		return "nothing is left to happen"
-	case len(s.hand.held) > 0:
-		return "nothing else is left to happen while these are held: " + strings.Join(s.hand.held, ", ")
+	case len(s.strategy.held) > 0:
+		return "nothing else is left to happen while these are held: " + strings.Join(s.strategy.held, ", ")
 	default:
 		return ""
 	}
@@ -250,8 +250,8 @@ func (s *Session) Ops() Ops {
 	return ops
 }
 
-// Broken is the first rule of package invariant that was broken, and how; nil: none.
-func (s *Session) Broken() *invariant.Violation { return s.broken }
+// Violation is the first rule of package invariant that was broken, and how; nil: none.
+func (s *Session) Violation() *invariant.Violation { return s.violation }
 
 // Records are what has happened since the world was set up. Objects in them are read-only.
 func (s *Session) Records() []trace.Record { return s.cluster.Trace().Records()[s.began:] }
@@ -259,8 +259,8 @@ func (s *Session) Records() []trace.Record { return s.cluster.Trace().Records()[
 // Scene is what a picture of the session is drawn from: picture.SpaceTime(s.Scene()).
 func (s *Session) Scene() ([]trace.Record, picture.Options) {
 	o := picture.Options{After: s.began}
-	if s.broken != nil {
-		o.Broken, o.Verdict = s.broken.Step, []string{s.broken.Error()}
+	if s.violation != nil {
+		o.ViolationStep, o.Verdict = s.violation.Step, []string{s.violation.Error()}
 	}
 	return s.cluster.Trace().Records(), o
 }

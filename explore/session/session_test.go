@@ -12,7 +12,7 @@ import (
 
 func play(t *testing.T, ops ...string) *session.Session {
 	t.Helper()
-	s, err := session.Of(ops...).Play()
+	s, err := session.New(ops...).Play()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,7 +20,7 @@ func play(t *testing.T, ops ...string) *session.Session {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if v := s.Broken(); v != nil {
+		if v := s.Violation(); v != nil {
 			t.Errorf("a rule was broken: %v", v)
 		}
 	})
@@ -46,7 +46,7 @@ func stateOf(s *session.Session, name string) string {
 	return ""
 }
 
-var life = session.Of("create claim data 64Mi", "hold scheduler", "rest", "release scheduler", "create pod web data on=node-1",
+var life = session.New("create claim data 64Mi", "hold scheduler", "rest", "release scheduler", "create pod web data on=node-1",
 	"fail conflict", "wait pod web Running", "crash kubelet(node-1)", "rest", "delete pod web", "step 40", "rest")
 
 func TestTheSameOperationsLeadToTheSameWorld(t *testing.T) {
@@ -76,13 +76,13 @@ func TestNothingHappensByItself(t *testing.T) {
 		t.Errorf("before a step the claim is %q", got)
 	}
 	before := len(s.Records())
-	if s.Next(); len(s.Records()) != before || len(s.Unaware()) == 0 {
+	if s.Next(); len(s.Records()) != before || len(s.StaleComponents()) == 0 {
 		t.Error("looking moved the world")
 	}
 	next := s.Next()[0]
 	do(t, s, "step")
-	if got := s.Records()[before].Actor; got != next.Actor {
-		t.Errorf("%s moved, and %s was said to be next", got, next.Actor)
+	if got := s.Records()[before].Task; got != next.Task {
+		t.Errorf("%s moved, and %s was said to be next", got, next.Task)
 	}
 	do(t, s, "step 3")
 	if got := len(s.Records()) - before; got != 4 {
@@ -99,7 +99,7 @@ func TestWhatIsHeldIsMovedByNameOnly(t *testing.T) {
 	if got := s.Story(); strings.Contains(got, "provision") {
 		t.Errorf("somebody has heard of the claim through a cache that is held: %s", got)
 	}
-	want := []session.Option{{Actor: cache, Words: "hears that claim default/data is there", Held: true}}
+	want := []session.Option{{Task: cache, Description: "hears that claim default/data is there", Held: true}}
 	if diff := cmp.Diff(want, s.Next()); diff != "" {
 		t.Errorf("what is next: %s", diff)
 	}
@@ -115,22 +115,22 @@ func TestWhatIsHeldIsMovedByNameOnly(t *testing.T) {
 
 func TestWhoDoesNotKnow(t *testing.T) {
 	s := play(t, "parts: pvcontroller", "create volume v 1Gi", "create claim a 1Gi class=", "rest")
-	if got := s.Unaware(); got != nil {
+	if got := s.StaleComponents(); got != nil {
 		t.Errorf("at rest somebody does not know: %v", got)
 	}
 	do(t, s, "hold pvcontroller/cache persistentvolumeclaims", "delete claim a", "rest")
-	var claims []session.Unaware
-	for _, each := range s.Unaware() {
-		if each.Part == "pvcontroller" {
+	var claims []session.StaleComponent
+	for _, each := range s.StaleComponents() {
+		if each.Component == "pvcontroller" {
 			each.Version = ""
 			claims = append(claims, each)
 		}
 	}
-	want := []session.Unaware{{Part: "pvcontroller", Object: "claim default/a", Believes: "Bound to v", True: "Bound to v, being deleted"}}
+	want := []session.StaleComponent{{Component: "pvcontroller", Object: "claim default/a", Cached: "Bound to v", Actual: "Bound to v, being deleted"}}
 	if diff := cmp.Diff(want, claims); diff != "" {
 		t.Errorf("what pvcontroller does not know: %s", diff)
 	}
-	if got := s.Truth(); !strings.Contains(got, "pvcontroller believes:") || !strings.Contains(got, "being deleted") {
+	if got := s.StateTable(); !strings.Contains(got, "pvcontroller believes:") || !strings.Contains(got, "being deleted") {
 		t.Errorf("the table does not tell who believes otherwise: %s", got)
 	}
 }
@@ -138,13 +138,15 @@ func TestWhoDoesNotKnow(t *testing.T) {
 // Of a pod on another node a kubelet has not heard, and that is no ignorance of its.
 func TestACacheIsBehindInWhatConcernsItOnly(t *testing.T) {
 	s := play(t, "create claim data 64Mi", "create pod web data on=node-2")
-	for _, each := range s.Unaware() {
-		if each.Part == "kubelet(node-1)" {
+	for _, each := range s.StaleComponents() {
+		if each.Component == "kubelet(node-1)" {
 			t.Errorf("it is said not to know of %s", each.Object)
 		}
 	}
-	if !slices.ContainsFunc(s.Unaware(), func(u session.Unaware) bool { return u.Part == "kubelet(node-2)" && u.Object == "pod default/web" }) {
-		t.Errorf("kubelet(node-2) ought not to know yet: %v", s.Unaware())
+	if !slices.ContainsFunc(s.StaleComponents(), func(u session.StaleComponent) bool {
+		return u.Component == "kubelet(node-2)" && u.Object == "pod default/web"
+	}) {
+		t.Errorf("kubelet(node-2) ought not to know yet: %v", s.StaleComponents())
 	}
 }
 
@@ -173,16 +175,16 @@ func TestWhatCanGoWrongIsTold(t *testing.T) {
 	}
 	call := s.Next()[0]
 	if !slices.Contains(call.Faults, "refused") || slices.Contains(call.Faults, "hang") {
-		t.Errorf("a request that %s can go wrong in these ways: %v", call.Words, call.Faults)
+		t.Errorf("a request that %s can go wrong in these ways: %v", call.Description, call.Faults)
 	}
 	for _, each := range call.Faults {
 		do(t, s, "fail "+each+" pvcontroller")
-		if got := s.Failing(); got != each+" pvcontroller" {
+		if got := s.PendingFault(); got != each+" pvcontroller" {
 			t.Errorf("what is to go wrong is %q, want %q", got, each)
 		}
 	}
-	do(t, s, "step "+call.Actor)
-	if got := s.Failing(); got != "" {
+	do(t, s, "step "+call.Task)
+	if got := s.PendingFault(); got != "" {
 		t.Errorf("the call was made, and %q is still to come", got)
 	}
 	if last := s.Records()[len(s.Records())-1]; !last.Failed() {
@@ -191,8 +193,8 @@ func TestWhatCanGoWrongIsTold(t *testing.T) {
 }
 
 func TestEveryMisfortuneThatIsToldCanHappen(t *testing.T) {
-	begin := session.Of("create claim data 64Mi", "create pod web data", "step 5")
-	all := play(t, begin...).Misfortunes()
+	begin := session.New("create claim data 64Mi", "create pod web data", "step 5")
+	all := play(t, begin...).PossibleEvents()
 	for _, want := range []string{"crash pvcontroller", "lose node-1", "reboot node-2", "expire persistentvolumeclaims"} {
 		if !slices.Contains(all, want) {
 			t.Errorf("%q is not among %v", want, all)
@@ -211,7 +213,7 @@ func TestWhoStartsAgainListsAnew(t *testing.T) {
 	s := play(t, "crash pvcontroller")
 	var words []string
 	for _, each := range s.Next() {
-		words = append(words, each.Words)
+		words = append(words, each.Description)
 	}
 	if diff := cmp.Diff([]string{"lists the claims", "lists the volumes", "lists the storage classes", "lists the pods"}, words[:4]); diff != "" {
 		t.Error(diff)
@@ -293,7 +295,7 @@ func TestBadOperationsSayWhy(t *testing.T) {
 		if err := s.Do("step"); err != nil { // it goes on
 			t.Errorf("after %q: %v", tc.op, err)
 		}
-		if s, err := session.Of(tc.op).Play(); err == nil && tc.op != "parts: pvcontroller" {
+		if s, err := session.New(tc.op).Play(); err == nil && tc.op != "parts: pvcontroller" {
 			t.Errorf("%q can be played", tc.op)
 			s.Close()
 		}
@@ -310,13 +312,13 @@ func TestThenLeavesTheListAsItIs(t *testing.T) {
 
 func TestCommentsAndHeaders(t *testing.T) {
 	s := play(t, "# a small world", "nodes: 1", "parts: pvcontroller", "", "create volume v 1Gi", "# and a claim", "create claim a 1Gi class=", "rest")
-	if got := s.Cluster().Parts(); !slices.Contains(got, "pvcontroller") || slices.Contains(got, "scheduler") {
+	if got := s.Cluster().Components(); !slices.Contains(got, "pvcontroller") || slices.Contains(got, "scheduler") {
 		t.Errorf("the parts are %v", got)
 	}
 	if got := stateOf(s, "claim default/a"); got != "Bound to v" {
 		t.Errorf("the claim is %q", got)
 	}
-	if _, err := session.Of("nodes: none").Play(); err == nil || !strings.Contains(err.Error(), "nodes") {
+	if _, err := session.New("nodes: none").Play(); err == nil || !strings.Contains(err.Error(), "nodes") {
 		t.Errorf("a header that is wrong: %v", err)
 	}
 }

@@ -31,15 +31,15 @@ func (r *request) aggregated(f form, core bool) answer {
 	}
 	tagged, err := r.h.codecs.encode(form{media: mediaJSON}, list)
 	if err != nil {
-		return r.refusal(err)
+		return r.errorAnswer(err)
 	}
-	a, err := r.typed(http.StatusOK, f, list)
+	a, err := r.encodedAnswer(http.StatusOK, f, list)
 	if err != nil {
-		return r.refusal(err)
+		return r.errorAnswer(err)
 	}
 	a.header.Set("Content-Type", f.media+";g="+f.convert.Group+";v="+f.convert.Version+";as="+f.convert.Kind)
 	a.header.Set("Cache-Control", "public")
-	return r.tag(a, tagged)
+	return r.addETag(a, tagged)
 }
 
 func (g group) aggregate() apidiscoveryv2.APIGroupDiscovery {

@@ -24,7 +24,7 @@ import (
 func TestAnIdleWatchIsToldHowFarItHasCome(t *testing.T) {
 	var minutes atomic.Int64
 	server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch.Add(time.Duration(minutes.Add(1)) * time.Minute) }})
-	h := httptest.NewServer(apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.Direct() }}))
+	h := httptest.NewServer(apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }}))
 	t.Cleanup(h.Close)
 	client, err := kubernetes.NewForConfig(&clientrest.Config{Host: h.URL})
 	if err != nil {
@@ -62,7 +62,7 @@ func TestADeprecatedVersionSaysSo(t *testing.T) {
 		Group: "example.com", Versions: []string{"v1", "v1beta1"}, Resource: "things", Kind: "Thing", ListKind: "ThingList",
 		Namespaced: true, Deprecated: map[string]string{"v1beta1": "example.com/v1beta1 Thing is deprecated"},
 	})
-	h := apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.Direct() }})
+	h := apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }})
 	for version, want := range map[string]string{"v1": "", "v1beta1": `299 - "example.com/v1beta1 Thing is deprecated"`} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/apis/example.com/"+version+"/namespaces/default/things", strings.NewReader("")))

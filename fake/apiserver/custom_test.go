@@ -17,7 +17,7 @@ func newThings() *fake.Server {
 	s.Install(fake.CustomKind{
 		Group: "example.com", Versions: []string{"v1"}, Resource: "things", Singular: "thing", Kind: "Thing", ListKind: "ThingList",
 		Namespaced: true, Status: true,
-		Unknown: func(obj *fake.Custom) []string {
+		UnknownFields: func(obj *fake.CustomObject) []string {
 			var unknown []string
 			if spec, ok := obj.Content["spec"].(map[string]any); ok && spec["x"] != nil {
 				unknown = append(unknown, "spec.x")

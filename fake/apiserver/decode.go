@@ -28,7 +28,7 @@ const (
 func (r *request) decodeObject(media string, body []byte, into runtime.Object, want schema.GroupVersionKind, directive string) (runtime.Object, error) {
 	obj, gvk, err := r.h.codecs.decoder(media, directive != metav1.FieldValidationIgnore).Decode(body, &want, into)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil && directive != metav1.FieldValidationStrict {
-		r.warn(strictTexts(strict.Errors())...)
+		r.warn(strictWarnings(strict.Errors())...)
 		err = nil
 	}
 	if err == nil && gvk.GroupKind() != want.GroupKind() && !sameKind(*gvk, want) {
@@ -71,8 +71,8 @@ func internalPackage(group string) string {
 	return first
 }
 
-// strictTexts gives the warnings for what strict decoding found. Those of YAML come several in one.
-func strictTexts(errs []error) []string {
+// strictWarnings gives the warnings for what strict decoding found. Those of YAML come several in one.
+func strictWarnings(errs []error) []string {
 	var texts []string
 	for _, err := range errs {
 		text := err.Error()
@@ -119,7 +119,7 @@ func decodeDeleteOptions(media string, body []byte, into *metav1.DeleteOptions) 
 	if err != nil {
 		return err
 	}
-	if err := isDeleteOptions(*gvk); err != nil {
+	if err := checkDeleteOptions(*gvk); err != nil {
 		return err
 	}
 	return utiljson.Unmarshal(body, into)
@@ -134,13 +134,13 @@ func decodeProtobufDeleteOptions(body []byte, into *metav1.DeleteOptions) error 
 	if err := unknown.Unmarshal([]byte(raw)); err != nil {
 		return err
 	}
-	if err := isDeleteOptions(schema.FromAPIVersionAndKind(unknown.APIVersion, unknown.Kind)); err != nil {
+	if err := checkDeleteOptions(schema.FromAPIVersionAndKind(unknown.APIVersion, unknown.Kind)); err != nil {
 		return err
 	}
 	return into.Unmarshal(unknown.Raw)
 }
 
-func isDeleteOptions(gvk schema.GroupVersionKind) error {
+func checkDeleteOptions(gvk schema.GroupVersionKind) error {
 	if gvk.Kind != "" && gvk.Kind != "DeleteOptions" {
 		return runtime.NewNotRegisteredErrForKind(schemeName, gvk)
 	}
@@ -149,10 +149,10 @@ func isDeleteOptions(gvk schema.GroupVersionKind) error {
 
 var errNoName = errors.New("name must be provided")
 
-// named checks that an object is the one that the path names.
+// checkName checks that an object is the one that the path names.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers checkName.
-func (t target) named(obj metav1.Object) error {
+func (t target) checkName(obj metav1.Object) error {
 	switch is := obj.GetName(); {
 	case is == "":
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: %v", t.name, errNoName))
@@ -162,10 +162,10 @@ func (t target) named(obj metav1.Object) error {
 	return nil
 }
 
-// placed puts an object into the namespace of the request, which must not be another than its own.
+// setNamespace puts an object into the namespace of the request, which must not be another than its own.
 //
 // Upstream: k8s.io/apiserver/pkg/registry/rest EnsureObjectNamespaceMatchesRequestNamespace.
-func (t target) placed(obj metav1.Object) error {
+func (t target) setNamespace(obj metav1.Object) error {
 	switch is := obj.GetNamespace(); {
 	case is == "" || t.namespace == "":
 		obj.SetNamespace(t.namespace)

@@ -21,7 +21,7 @@ import (
 // told, and left to be pruned.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver schemaCoercingDecoder.
-func (r *request) decodeCustom(media string, body []byte, custom *fake.CustomKind, want schema.GroupVersionKind, directive string) (*fake.Custom, error) {
+func (r *request) decodeCustom(media string, body []byte, custom *fake.CustomKind, want schema.GroupVersionKind, directive string) (*fake.CustomObject, error) {
 	data := body
 	var strict []error
 	switch media {
@@ -49,36 +49,36 @@ func (r *request) decodeCustom(media string, body []byte, custom *fake.CustomKin
 	}
 	obj.APIVersion, obj.Kind = gvk.ToAPIVersionAndKind()
 	strict = append(strict, found...)
-	if gv := want.GroupVersion(); gvk.GroupVersion() == gv && custom.Unknown != nil {
-		for _, path := range custom.Unknown(obj) {
+	if gv := want.GroupVersion(); gvk.GroupVersion() == gv && custom.UnknownFields != nil {
+		for _, path := range custom.UnknownFields(obj) {
 			strict = append(strict, fmt.Errorf("unknown field %q", path))
 		}
 	}
-	if err := r.judge(strict, directive); err != nil {
+	if err := r.applyFieldValidation(strict, directive); err != nil {
 		return nil, decodeError(err, gvk, want.Kind, body)
 	}
-	return obj, isCustom(obj, *gvk, want)
+	return obj, checkCustomKind(obj, *gvk, want)
 }
 
-// judge does with what strict decoding found what the directive of field validation says.
-func (r *request) judge(strict []error, directive string) error {
+// applyFieldValidation does with what strict decoding found what the directive of field validation says.
+func (r *request) applyFieldValidation(strict []error, directive string) error {
 	switch {
 	case len(strict) == 0 || directive == metav1.FieldValidationIgnore:
 		return nil
 	case directive == metav1.FieldValidationStrict:
 		return runtime.NewStrictDecodingError(strict)
 	}
-	r.warn(strictTexts(strict)...)
+	r.warn(strictWarnings(strict)...)
 	return nil
 }
 
 // readCustom reads an object, and tells what in it is there twice, or unknown in its metadata.
-func readCustom(data []byte) (obj *fake.Custom, strict []error, err error) {
+func readCustom(data []byte) (obj *fake.CustomObject, strict []error, err error) {
 	content := map[string]any{}
 	if strict, err = kjson.UnmarshalStrict(data, &content, kjson.DisallowDuplicateFields); err != nil {
 		return nil, nil, err
 	}
-	obj = &fake.Custom{Content: content}
+	obj = &fake.CustomObject{Content: content}
 	if raw, ok := content["metadata"]; ok {
 		text, err := json.Marshal(raw)
 		if err != nil {
@@ -102,8 +102,8 @@ func readCustom(data []byte) (obj *fake.Custom, strict []error, err error) {
 	return obj, strict, nil
 }
 
-// isCustom checks that an object is of the version and the kind of the resource.
-func isCustom(obj *fake.Custom, is, want schema.GroupVersionKind) error {
+// checkCustomKind checks that an object is of the version and the kind of the resource.
+func checkCustomKind(obj *fake.CustomObject, is, want schema.GroupVersionKind) error {
 	if is.GroupVersion() != want.GroupVersion() {
 		return versionError(is.GroupVersion(), want.GroupVersion())
 	}

@@ -63,7 +63,7 @@ func bindingsResource() fake.APIResource {
 // discovery tells what is served: at /api and /apis all of it, or the names, below of one group and one version.
 func (r *request) discovery(parts []string) answer {
 	if r.Method != http.MethodGet {
-		return r.refusal(errMethod())
+		return r.errorAnswer(errMethod())
 	}
 	if len(parts) == 1 {
 		if f, ok := r.aggregatedForm(); ok {
@@ -71,28 +71,28 @@ func (r *request) discovery(parts []string) answer {
 		}
 	}
 	if err := r.acceptable(false); err != nil {
-		return r.refusal(err)
+		return r.errorAnswer(err)
 	}
 	f, ok := r.form(nil)
 	if !ok {
-		return r.refusal(errAccept(medias...))
+		return r.errorAnswer(errAccept(mediaTypes...))
 	}
-	out, err := r.legacy(parts)
+	out, err := r.unaggregated(parts)
 	if err != nil {
-		return r.refusal(err)
+		return r.errorAnswer(err)
 	}
 	if out == nil {
-		return noPage()
+		return pageNotFound()
 	}
-	a, err := r.typed(http.StatusOK, f, out)
+	a, err := r.encodedAnswer(http.StatusOK, f, out)
 	if err != nil {
-		return r.refusal(err)
+		return r.errorAnswer(err)
 	}
 	return a
 }
 
-// legacy is the discovery that goes group by group. It is nil where no group is.
-func (r *request) legacy(parts []string) (runtime.Object, error) {
+// unaggregated is the discovery that goes group by group. It is nil where no group is.
+func (r *request) unaggregated(parts []string) (runtime.Object, error) {
 	all := r.h.groups()
 	core := parts[0] == "api"
 	if len(parts) == 1 && core {

@@ -19,8 +19,8 @@ const protobufPrefix = "k8s\x00"
 
 // codecs read and write objects in all forms.
 type codecs struct {
-	loose, strict map[string]runtime.Serializer // by media type
-	pretty        runtime.Serializer            // JSON for people
+	lenient, strict map[string]runtime.Serializer // by media type
+	pretty          runtime.Serializer            // JSON for people
 }
 
 func newCodecs() *codecs {
@@ -30,7 +30,7 @@ func newCodecs() *codecs {
 	}
 	proto := protobuf.NewSerializer(scheme, scheme)
 	return &codecs{
-		loose: map[string]runtime.Serializer{
+		lenient: map[string]runtime.Serializer{
 			mediaJSON: of(json.SerializerOptions{}), mediaYAML: of(json.SerializerOptions{Yaml: true}), mediaProtobuf: proto,
 		},
 		strict: map[string]runtime.Serializer{
@@ -45,12 +45,12 @@ func (c *codecs) decoder(media string, strict bool) runtime.Serializer {
 	if strict {
 		return c.strict[media]
 	}
-	return c.loose[media]
+	return c.lenient[media]
 }
 
 // encode writes an object, which has its apiVersion and kind.
 func (c *codecs) encode(f form, obj runtime.Object) ([]byte, error) {
-	s := c.loose[f.media]
+	s := c.lenient[f.media]
 	if f.pretty && f.media == mediaJSON {
 		s = c.pretty
 	}
@@ -63,7 +63,7 @@ func (c *codecs) encode(f form, obj runtime.Object) ([]byte, error) {
 
 // withKind returns an object with apiVersion and kind, a shallow copy where it is the store's.
 func withKind(obj runtime.Object, gvk schema.GroupVersionKind) runtime.Object {
-	if c, ok := obj.(*fake.Custom); ok {
+	if c, ok := obj.(*fake.CustomObject); ok {
 		out := *c
 		out.APIVersion, out.Kind = gvk.ToAPIVersionAndKind()
 		return &out

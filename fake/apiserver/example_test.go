@@ -18,7 +18,7 @@ import (
 // A server without a socket, behind client-go's own clientset.
 func ExampleNewConfig() {
 	server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
-	client, err := kubernetes.NewForConfig(apiserver.NewConfig(server, sim.Direct()))
+	client, err := kubernetes.NewForConfig(apiserver.NewConfig(server, sim.DirectCaller()))
 	if err != nil {
 		log.Fatal(err)
 	}

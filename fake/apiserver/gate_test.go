@@ -28,7 +28,7 @@ type turnstile struct {
 	turns <-chan struct{}
 }
 
-func (g turnstile) Pass(ctx context.Context, action trace.Action, effect func() trace.Outcome) trace.Outcome {
+func (g turnstile) CallContext(ctx context.Context, action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	if action.Kind == trace.KindDeliver {
 		select {
 		case _, ok := <-g.turns:
@@ -49,7 +49,7 @@ func TestAGateHoldsEventsBack(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			turns := make(chan struct{})
 			server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
-			gate := turnstile{sim.Direct(), turns}
+			gate := turnstile{sim.DirectCaller(), turns}
 			cfg := apiserver.NewConfig(server, gate)
 			if way == "http" {
 				over := httptest.NewServer(apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return gate }}))

@@ -64,11 +64,11 @@ type request struct {
 
 // answer is what a request came to.
 type answer struct {
-	code   int
-	header http.Header
-	body   []byte
-	stream *stream // of a watch, instead of a body
-	cut    error   // the request's context ended before anything was done
+	code     int
+	header   http.Header
+	body     []byte
+	stream   *stream // of a watch, instead of a body
+	canceled error   // the request's context ended before anything was done
 }
 
 func newAnswer(code int, contentType string, body []byte) answer {
@@ -89,9 +89,9 @@ func (h *handler) answer(req *http.Request) answer {
 	case first == "api" && len(parts) > 2, first == "apis" && len(parts) > 3:
 		a, err := r.resource(parsePath(parts))
 		if err != nil {
-			a = r.refusal(err)
+			a = r.errorAnswer(err)
 		}
-		return r.warned(a)
+		return r.addWarnings(a)
 	case first == "api", first == "apis":
 		return r.discovery(parts)
 	case first == "openapi":
@@ -103,13 +103,13 @@ func (h *handler) answer(req *http.Request) answer {
 	case (first == "healthz" || first == "livez" || first == "readyz") && len(parts) <= 2:
 		return r.health(parts)
 	}
-	return noPage()
+	return pageNotFound()
 }
 
 // resource answers a request for a resource.
 func (r *request) resource(t target, ok bool) (answer, error) {
 	if !ok {
-		return r.unknown(t)
+		return r.notFound(t)
 	}
 	client := r.h.server.Client(r.h.caller(r.Request))
 	if t.Group == "" && t.Resource == "bindings" {
@@ -122,34 +122,34 @@ func (r *request) resource(t target, ok bool) (answer, error) {
 	d := resource.Describe()
 	if d.Namespaced && t.namespace == "" && (t.name != "" || d.Custom != nil && r.Method != http.MethodGet) ||
 		!d.Namespaced && t.namespace != "" {
-		return r.unknown(t)
+		return r.notFound(t)
 	}
-	v := &visit{request: r, target: t, client: resource, described: d}
+	v := &resourceRequest{request: r, target: t, client: resource, apiResource: d}
 	if err := v.negotiate(); err != nil {
 		return answer{}, err
 	}
-	return v.act()
+	return v.dispatch()
 }
 
-// visit is a request for a resource that the server has.
-type visit struct {
+// resourceRequest is a request for a resource that the server has.
+type resourceRequest struct {
 	*request
 	target
-	client    fake.ResourceClient
-	described fake.APIResource
-	form      form
+	client      fake.ResourceClient
+	apiResource fake.APIResource
+	form        form
 }
 
-// act does what the request asks for.
-func (v *visit) act() (answer, error) {
+// dispatch does what the request asks for.
+func (v *resourceRequest) dispatch() (answer, error) {
 	verb := v.verb()
-	if c := v.described.Custom; c != nil && c.Deprecated[v.Version] != "" {
+	if c := v.apiResource.Custom; c != nil && c.Deprecated[v.Version] != "" {
 		v.warn(c.Deprecated[v.Version])
 	}
 	switch {
 	case v.sub != "":
 		return v.subresource(verb)
-	case !allows(v.described.Verbs, verb):
+	case !allows(v.apiResource.Verbs, verb):
 		return answer{}, errMethod()
 	}
 	switch verb {
@@ -172,8 +172,8 @@ func (v *visit) act() (answer, error) {
 	}
 }
 
-// typed answers with an object as it is.
-func (r *request) typed(code int, f form, obj runtime.Object) (answer, error) {
+// encodedAnswer answers with an object as it is.
+func (r *request) encodedAnswer(code int, f form, obj runtime.Object) (answer, error) {
 	body, err := r.h.codecs.encode(f, obj)
 	if err != nil {
 		return answer{}, err

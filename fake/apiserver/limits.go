@@ -15,8 +15,8 @@ type slots struct {
 	n   atomic.Int64
 }
 
-// take takes a slot, and returns a function that gives it back, once.
-func (s *slots) take() (release func(), err error) {
+// acquire takes a slot, and returns a function that gives it back, once.
+func (s *slots) acquire() (release func(), err error) {
 	if s.n.Add(1) > s.max {
 		s.n.Add(-1)
 		return nil, apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)

@@ -134,14 +134,14 @@ func urlOf(addr *net.TCPAddr) string {
 	return "https://" + net.JoinHostPort(ip.String(), strconv.Itoa(addr.Port))
 }
 
-// open are the paths that need no token, as on the real server.
-var open = []string{"/healthz", "/livez", "/readyz", "/version"}
+// publicPaths are the paths that need no token, as on the real server.
+var publicPaths = []string{"/healthz", "/livez", "/readyz", "/version"}
 
 // authenticate lets requests with the token through.
 func authenticate(token string, next http.Handler) http.Handler {
 	want := []byte("Bearer " + token)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) == 1 || isOpen(r.URL.Path) {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) == 1 || isPublic(r.URL.Path) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -152,8 +152,8 @@ func authenticate(token string, next http.Handler) http.Handler {
 	})
 }
 
-func isOpen(path string) bool {
-	for _, p := range open {
+func isPublic(path string) bool {
+	for _, p := range publicPaths {
 		if path == p || strings.HasPrefix(path, p+"/") {
 			return true
 		}

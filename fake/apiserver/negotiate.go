@@ -22,8 +22,8 @@ const (
 	streamSuffix = ";stream=watch"
 )
 
-// medias are the media types of bodies and answers, the preferred one first.
-var medias = []string{mediaJSON, mediaYAML, mediaProtobuf}
+// mediaTypes are the media types of bodies and answers, the preferred one first.
+var mediaTypes = []string{mediaJSON, mediaYAML, mediaProtobuf}
 
 // form is how an answer is to look.
 type form struct {
@@ -46,14 +46,14 @@ func (r *request) form(allows func(media string, convert *schema.GroupVersionKin
 		return form{media: mediaJSON, pretty: pretty}, allows(mediaJSON, nil)
 	}
 	for _, clause := range goautoneg.ParseAccept(header) {
-		for _, media := range medias {
+		for _, media := range mediaTypes {
 			of, sub, _ := strings.Cut(media, "/")
 			if clause.Type != "*" && clause.Type != of || clause.SubType != "*" && clause.SubType != sub ||
 				clause.Type == "*" && clause.SubType != "*" {
 				continue
 			}
 			f := form{media: media, pretty: pretty || clause.Params["pretty"] == "1"}
-			if f.read(clause.Params) && allows(media, f.convert) {
+			if f.parse(clause.Params) && allows(media, f.convert) {
 				return f, true
 			}
 		}
@@ -61,8 +61,8 @@ func (r *request) form(allows func(media string, convert *schema.GroupVersionKin
 	return form{}, false
 }
 
-// read reads the parameters of a media type, and tells whether they can be met.
-func (f *form) read(params map[string]string) bool {
+// parse reads the parameters of a media type, and tells whether they can be met.
+func (f *form) parse(params map[string]string) bool {
 	var convert schema.GroupVersionKind
 	converts := false
 	for name, to := range map[string]*string{"as": &convert.Kind, "g": &convert.Group, "v": &convert.Version} {
@@ -90,8 +90,8 @@ func (r *request) pretty() bool {
 }
 
 // negotiate finds the form of the answer to a request for a resource.
-func (v *visit) negotiate() error {
-	if v.described.Custom == nil {
+func (v *resourceRequest) negotiate() error {
+	if v.apiResource.Custom == nil {
 		if err := v.acceptable(v.name == "" && v.sub == ""); err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (v *visit) negotiate() error {
 	var ok bool
 	v.form, ok = v.request.form(func(media string, convert *schema.GroupVersionKind) bool {
 		if convert == nil {
-			return v.described.Custom == nil || media != mediaProtobuf
+			return v.apiResource.Custom == nil || media != mediaProtobuf
 		}
 		switch convert.Kind {
 		case "Table":
@@ -110,7 +110,7 @@ func (v *visit) negotiate() error {
 		return false
 	})
 	if !ok {
-		return errAccept(medias...)
+		return errAccept(mediaTypes...)
 	}
 	return nil
 }
@@ -129,15 +129,15 @@ func (r *request) acceptable(streams bool) error {
 	}
 	for clause := range strings.SplitSeq(header, ",") {
 		media, _, _ := strings.Cut(clause, ";")
-		if media = strings.TrimSpace(media); media == "*/*" || media == "" || slices.Contains(medias, media) {
+		if media = strings.TrimSpace(media); media == "*/*" || media == "" || slices.Contains(mediaTypes, media) {
 			return nil
 		}
 	}
-	offered := slices.Clone(medias)
+	offered := slices.Clone(mediaTypes)
 	if streams {
 		offered = append(offered, mediaJSON+streamSuffix, mediaProtobuf+streamSuffix)
 	}
-	return refused(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+	return newStatusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
 		"406: Not Acceptable\n\nAvailable representations: "+strings.Join(offered, ", "), &metav1.StatusDetails{})
 }
 
@@ -147,8 +147,8 @@ func (r *request) bodyMedia() (string, error) {
 	if header == "" {
 		return mediaJSON, nil
 	}
-	if media, _, err := mime.ParseMediaType(header); err == nil && slices.Contains(medias, media) {
+	if media, _, err := mime.ParseMediaType(header); err == nil && slices.Contains(mediaTypes, media) {
 		return media, nil
 	}
-	return "", errBody(medias...)
+	return "", errBody(mediaTypes...)
 }

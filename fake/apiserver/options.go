@@ -41,7 +41,7 @@ func (r *request) createOptions() (o metav1.CreateOptions, err error) {
 	if err := invalidOptions("CreateOptions", validation.ValidateCreateOptions(&o)); err != nil {
 		return o, err
 	}
-	o.FieldManager = r.manager(o.FieldManager)
+	o.FieldManager = r.fieldManager(o.FieldManager)
 	return o, nil
 }
 
@@ -52,7 +52,7 @@ func (r *request) updateOptions() (o metav1.UpdateOptions, err error) {
 	if err := invalidOptions("UpdateOptions", validation.ValidateUpdateOptions(&o)); err != nil {
 		return o, err
 	}
-	o.FieldManager = r.manager(o.FieldManager)
+	o.FieldManager = r.fieldManager(o.FieldManager)
 	return o, nil
 }
 
@@ -63,7 +63,7 @@ func (r *request) patchOptions(pt types.PatchType) (o metav1.PatchOptions, err e
 	if err := invalidOptions("PatchOptions", validation.ValidatePatchOptions(&o, pt)); err != nil {
 		return o, err
 	}
-	o.FieldManager = r.manager(o.FieldManager)
+	o.FieldManager = r.fieldManager(o.FieldManager)
 	return o, nil
 }
 
@@ -103,27 +103,27 @@ func (r *request) tableOptions() (o metav1.TableOptions, err error) {
 }
 
 // patchType is the kind of patch that the body is, if the resource takes it.
-func (v *visit) patchType() (types.PatchType, error) {
+func (v *resourceRequest) patchType() (types.PatchType, error) {
 	media, _, _ := strings.Cut(v.Header.Get("Content-Type"), ";")
 	switch pt := types.PatchType(strings.TrimSpace(media)); pt {
 	case types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType:
 		return pt, nil
 	case types.StrategicMergePatchType:
-		if v.described.Custom == nil {
+		if v.apiResource.Custom == nil {
 			return pt, nil
 		}
 	}
-	if v.described.Custom != nil {
+	if v.apiResource.Custom != nil {
 		return "", errBody(string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType))
 	}
-	return "", refused(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+	return "", newStatusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
 		"415: Unsupported Media Type", &metav1.StatusDetails{})
 }
 
-// manager is who is to own the fields that the request writes: who it says, or else the program that sent it.
+// fieldManager is who is to own the fields that the request writes: who it says, or else the program that sent it.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers managerOrUserAgent.
-func (r *request) manager(said string) string {
+func (r *request) fieldManager(said string) string {
 	if said != "" {
 		return said
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/volsim/volsim/fake/internal/openapi"
 )
 
-// tag gives an answer the ETag of its content, and leaves the body out if the client has it.
-func (r *request) tag(a answer, content []byte) answer {
+// addETag gives an answer the ETag of its content, and leaves the body out if the client has it.
+func (r *request) addETag(a answer, content []byte) answer {
 	etag := strconv.Quote(openapi.Hash(content))
 	a.header.Set("ETag", etag)
 	a.header.Set("Vary", "Accept")
@@ -41,7 +41,7 @@ func (h *handler) documents() *openapi.Document {
 // openapi answers with a document that describes the API.
 func (r *request) openapi(parts []string) answer {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return r.refusal(errMethod())
+		return r.errorAnswer(errMethod())
 	}
 	switch {
 	case len(parts) == 2 && parts[1] == "v2":
@@ -49,25 +49,25 @@ func (r *request) openapi(parts []string) answer {
 		if body == nil {
 			return newAnswer(http.StatusNotAcceptable, "text/plain; charset=utf-8", nil)
 		}
-		return r.tag(newAnswer(http.StatusOK, contentType, body), body)
+		return r.addETag(newAnswer(http.StatusOK, contentType, body), body)
 	case len(parts) == 2 && parts[1] == "v3":
 		body := r.h.documents().V3Index()
-		return r.tag(newAnswer(http.StatusOK, "text/plain; charset=utf-8", body), body)
+		return r.addETag(newAnswer(http.StatusOK, "text/plain; charset=utf-8", body), body)
 	case len(parts) > 2 && parts[1] == "v3":
 		path := strings.Join(parts[2:], "/")
 		if body, ok := r.h.documents().V3(path); ok {
-			return r.hashed(path, r.tag(newAnswer(http.StatusOK, mediaJSON, body), body), openapi.Hash(body))
+			return r.checkHash(path, r.addETag(newAnswer(http.StatusOK, mediaJSON, body), body), openapi.Hash(body))
 		}
 	}
-	return noPage()
+	return pageNotFound()
 }
 
-// hashed answers a request for a document as it is said to be: it is so for ever, or is now another.
+// checkHash answers a request for a document as it is said to be: it is so for ever, or is now another.
 //
 // Differs: there is no Expires, which would be a time.
 //
 // Upstream: k8s.io/kube-openapi/pkg/handler3 OpenAPIService.HandleGroupVersion.
-func (r *request) hashed(path string, a answer, is string) answer {
+func (r *request) checkHash(path string, a answer, is string) answer {
 	switch asked := r.query.Get("hash"); {
 	case asked == is:
 		a.header.Set("Cache-Control", "public, immutable")
@@ -81,7 +81,7 @@ func (r *request) hashed(path string, a answer, is string) answer {
 // version tells which Kubernetes this is.
 func (r *request) version() answer {
 	if r.Method != http.MethodGet {
-		return r.refusal(errMethod())
+		return r.errorAnswer(errMethod())
 	}
 	return page(apiversion.Info{
 		Major: "1", Minor: "36", EmulationMajor: "1", EmulationMinor: "36", MinCompatibilityMajor: "1", MinCompatibilityMinor: "35",
@@ -96,7 +96,7 @@ func (r *request) health(parts []string) answer {
 	if _, verbose := r.query["verbose"]; verbose && len(parts) == 1 {
 		text = "[+]ping ok\n" + parts[0] + " check passed\n"
 	} else if len(parts) == 2 && parts[1] != "ping" {
-		return noPage()
+		return pageNotFound()
 	}
 	a := newAnswer(http.StatusOK, "text/plain; charset=utf-8", []byte(text))
 	a.header.Set("X-Content-Type-Options", "nosniff")
@@ -106,7 +106,7 @@ func (r *request) health(parts []string) answer {
 // paths lists where to begin.
 func (r *request) paths() answer {
 	if r.Method != http.MethodGet {
-		return r.refusal(errMethod())
+		return r.errorAnswer(errMethod())
 	}
 	all := []string{"/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}
 	for _, g := range r.h.groups() {

@@ -55,10 +55,10 @@ func parsePath(parts []string) (target, bool) {
 }
 
 // verb is what the request does: "" if nobody does that.
-func (v *visit) verb() string {
+func (v *resourceRequest) verb() string {
 	item := v.name != ""
 	switch {
-	case v.watch || v.Method == http.MethodGet && !item && v.watches():
+	case v.watch || v.Method == http.MethodGet && !item && v.isWatch():
 		if v.Method != http.MethodGet {
 			return ""
 		}
@@ -67,7 +67,7 @@ func (v *visit) verb() string {
 		return "list"
 	case v.Method == http.MethodGet:
 		return "get"
-	case v.described.Namespaced && v.namespace == "":
+	case v.apiResource.Namespaced && v.namespace == "":
 		return ""
 	case v.Method == http.MethodPost && (!item || v.sub != ""):
 		return "create"
@@ -81,8 +81,8 @@ func (v *visit) verb() string {
 	}[v.Method]
 }
 
-// watches tells whether a list is to be a watch.
-func (r *request) watches() bool {
+// isWatch tells whether a list is to be a watch.
+func (r *request) isWatch() bool {
 	values := r.query["watch"]
 	if len(values) == 0 {
 		return false
@@ -93,18 +93,18 @@ func (r *request) watches() bool {
 
 func allows(verbs metav1.Verbs, verb string) bool { return verb != "" && slices.Contains(verbs, verb) }
 
-// unknown answers a request for a path that leads nowhere.
-func (r *request) unknown(t target) (answer, error) {
+// notFound answers a request for a path that leads nowhere.
+func (r *request) notFound(t target) (answer, error) {
 	for _, d := range r.h.server.Resources() {
 		if d.Group == t.Group && d.Custom == nil {
 			return answer{}, errPath()
 		}
 	}
-	return noPage(), nil
+	return pageNotFound(), nil
 }
 
-// noPage is the real server's answer where no API group is.
-func noPage() answer {
+// pageNotFound is the real server's answer where no API group is.
+func pageNotFound() answer {
 	a := newAnswer(http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
 	a.header.Set("X-Content-Type-Options", "nosniff")
 	return a

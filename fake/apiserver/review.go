@@ -17,27 +17,27 @@ func (r *request) review(client *fake.Clientset, t target) (answer, error) {
 		return d.Group == t.Group && d.Version == t.Version && d.Name == t.Resource
 	})
 	if i < 0 || t.name != "" {
-		return r.unknown(t)
+		return r.notFound(t)
 	}
 	described := all[i]
 	switch {
 	case described.Namespaced != (t.namespace != "") && !(described.Namespaced && r.Method != http.MethodPost):
-		return r.unknown(t)
+		return r.notFound(t)
 	case t.watch || r.Method != http.MethodPost:
 		return answer{}, errMethod()
 	}
-	v := &visit{request: r, target: t, described: described}
+	v := &resourceRequest{request: r, target: t, apiResource: described}
 	if err := v.negotiate(); err != nil {
 		return answer{}, err
 	}
-	obj, _, err := v.action(schema.GroupVersionKind{Group: t.Group, Version: t.Version, Kind: described.Kind})
+	obj, _, err := v.readAction(schema.GroupVersionKind{Group: t.Group, Version: t.Version, Kind: described.Kind})
 	if err != nil {
 		return answer{}, err
 	}
 	if m, ok := obj.(metav1.Object); ok {
-		if err := v.placed(m); err != nil {
+		if err := v.setNamespace(m); err != nil {
 			return answer{}, err
 		}
 	}
-	return v.done(client.Review(v.Context(), t.GroupVersionResource, t.namespace, obj))
+	return v.actionAnswer(client.Review(v.Context(), t.GroupVersionResource, t.namespace, obj))
 }

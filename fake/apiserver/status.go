@@ -17,28 +17,28 @@ const (
 	methodMsg = "the server does not allow this method on the requested resource"
 )
 
-// refused makes the error of a refusal.
-func refused(code int32, reason metav1.StatusReason, message string, details *metav1.StatusDetails) error {
+// newStatusError makes the error of a refusal.
+func newStatusError(code int32, reason metav1.StatusReason, message string, details *metav1.StatusDetails) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message, Details: details,
 	}}
 }
 
 func errPath() error {
-	return refused(http.StatusNotFound, metav1.StatusReasonNotFound, pathMsg, &metav1.StatusDetails{})
+	return newStatusError(http.StatusNotFound, metav1.StatusReasonNotFound, pathMsg, &metav1.StatusDetails{})
 }
 
 func errMethod() error {
-	return refused(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, methodMsg, &metav1.StatusDetails{})
+	return newStatusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, methodMsg, &metav1.StatusDetails{})
 }
 
 func errBody(accepted ...string) error {
-	return refused(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+	return newStatusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
 		"the body of the request was in an unknown format - accepted media types include: "+strings.Join(accepted, ", "), nil)
 }
 
 func errAccept(accepted ...string) error {
-	return refused(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+	return newStatusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
 		"only the following media types are accepted: "+strings.Join(accepted, ", "), nil)
 }
 
@@ -67,8 +67,8 @@ func statusOf(err error) *metav1.Status {
 	return &status
 }
 
-// refusal answers with an error, in a form that the client accepts if there is one.
-func (r *request) refusal(err error) answer {
+// errorAnswer answers with an error, in a form that the client accepts if there is one.
+func (r *request) errorAnswer(err error) answer {
 	status := statusOf(err)
 	code := int(status.Code)
 	f, ok := r.form(nil)
@@ -84,7 +84,7 @@ func (r *request) refusal(err error) answer {
 		a.header.Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
 	}
 	if cut := r.Context().Err(); cut != nil && errors.Is(err, cut) {
-		a.cut = cut
+		a.canceled = cut
 	}
 	return a
 }
@@ -92,8 +92,8 @@ func (r *request) refusal(err error) answer {
 // warn adds warnings for whoever made the request.
 func (r *request) warn(texts ...string) { r.warnings = append(r.warnings, texts...) }
 
-// warned puts the warnings into an answer, each once.
-func (r *request) warned(a answer) answer {
+// addWarnings puts the warnings into an answer, each once.
+func (r *request) addWarnings(a answer) answer {
 	seen := map[string]bool{}
 	for _, text := range r.warnings {
 		if seen[text] {

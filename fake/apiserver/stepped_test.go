@@ -23,7 +23,7 @@ func TestAClientsetIsSuspendedAtEachRequest(t *testing.T) {
 	s := fake.NewServer(fake.Config{Now: host.Now})
 	var order []string
 	for _, name := range []string{"a", "b"} {
-		c := host.Component(name)
+		c := host.Process(name)
 		claims := kubernetes.NewForConfigOrDie(apiserver.NewConfig(s, c)).CoreV1().PersistentVolumeClaims("default")
 		c.User("", func(ctx context.Context) {
 			must[*corev1.PersistentVolumeClaim](t)(claims.Create(ctx, newClaim(name), metav1.CreateOptions{}))
@@ -47,7 +47,7 @@ func TestAClientsetIsSuspendedAtEachRequest(t *testing.T) {
 func TestAClientsetIsUnwound(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	s := fake.NewServer(fake.Config{Now: host.Now})
-	c := host.Component("a")
+	c := host.Process("a")
 	claims := kubernetes.NewForConfigOrDie(apiserver.NewConfig(s, c)).CoreV1().PersistentVolumeClaims("default")
 	unwound, returned := false, false
 	c.User("", func(ctx context.Context) {

@@ -16,25 +16,25 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// doors lead to the process of a pod, or to what a node or a service serves. They are refused.
-var doors = map[string][]string{
+// connectSubresources lead to the process of a pod, or to what a node or a service serves. They are refused.
+var connectSubresources = map[string][]string{
 	"pods":     {"attach", "exec", "log", "portforward", "proxy"},
 	"services": {"proxy"},
 	"nodes":    {"proxy"},
 }
 
 // subresource does what is asked of a subresource.
-func (v *visit) subresource(verb string) (answer, error) {
-	i := slices.IndexFunc(v.described.Subresources, func(s metav1.APIResource) bool { return s.Name == v.Resource+"/"+v.sub })
+func (v *resourceRequest) subresource(verb string) (answer, error) {
+	i := slices.IndexFunc(v.apiResource.Subresources, func(s metav1.APIResource) bool { return s.Name == v.Resource+"/"+v.sub })
 	if i < 0 {
-		return v.door()
+		return v.refuseConnect()
 	}
-	described := v.described.Subresources[i]
+	described := v.apiResource.Subresources[i]
 	if !allows(described.Verbs, verb) {
 		return answer{}, errMethod()
 	}
 	if verb == "create" {
-		return v.do(described)
+		return v.createSubresource(described)
 	}
 	client, sub := v.client, []string{v.sub}
 	if v.sub == "scale" {
@@ -51,12 +51,12 @@ func (v *visit) subresource(verb string) (answer, error) {
 	}
 }
 
-// door refuses a request to something that runs, if there is it, and any other subresource.
+// refuseConnect refuses a request to something that runs, if there is it, and any other subresource.
 //
 // Differs: there are no logs, and nothing runs in a pod.
-func (v *visit) door() (answer, error) {
-	if v.Group != "" || !slices.Contains(doors[v.Resource], v.sub) {
-		return v.unknown(v.target)
+func (v *resourceRequest) refuseConnect() (answer, error) {
+	if v.Group != "" || !slices.Contains(connectSubresources[v.Resource], v.sub) {
+		return v.notFound(v.target)
 	}
 	if _, err := v.client.Get(v.Context(), v.name, metav1.GetOptions{}); err != nil {
 		return answer{}, err
@@ -68,9 +68,9 @@ func (v *visit) door() (answer, error) {
 	return answer{}, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: v.Resource + "/" + v.sub}, verb)
 }
 
-// do does something to an object: the body of the request says what.
-func (v *visit) do(described metav1.APIResource) (answer, error) {
-	obj, opts, err := v.action(schema.GroupVersionKind{Group: described.Group, Version: described.Version, Kind: described.Kind})
+// createSubresource does something to an object: the body of the request says what.
+func (v *resourceRequest) createSubresource(described metav1.APIResource) (answer, error) {
+	obj, opts, err := v.readAction(schema.GroupVersionKind{Group: described.Group, Version: described.Version, Kind: described.Kind})
 	if err != nil {
 		return answer{}, err
 	}
@@ -78,25 +78,25 @@ func (v *visit) do(described metav1.APIResource) (answer, error) {
 	if err != nil {
 		return answer{}, apierrors.NewBadRequest(err.Error())
 	}
-	if err := v.placed(m); err != nil {
+	if err := v.setNamespace(m); err != nil {
 		return answer{}, err
 	}
 	if m.GetName() != v.name && described.Kind != "TokenRequest" {
 		return answer{}, apierrors.NewBadRequest("name in URL does not match name in " + described.Kind + " object")
 	}
-	return v.done(v.client.Act(v.Context(), v.name, v.sub, obj, opts))
+	return v.actionAnswer(v.client.CreateSubresource(v.Context(), v.name, v.sub, obj, opts))
 }
 
-// done answers with what an action returned.
-func (v *visit) done(out runtime.Object, err error) (answer, error) {
+// actionAnswer answers with what an action returned.
+func (v *resourceRequest) actionAnswer(out runtime.Object, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return v.typed(http.StatusCreated, v.plain(), withKind(out, v.h.codecs.kindOf(out)))
+	return v.encodedAnswer(http.StatusCreated, v.unconvertedForm(), withKind(out, v.h.codecs.kindOf(out)))
 }
 
-// action reads the body of an action and its options. An eviction may be of an older version.
-func (v *visit) action(gvk schema.GroupVersionKind) (runtime.Object, metav1.CreateOptions, error) {
+// readAction reads the body of an action and its options. An eviction may be of an older version.
+func (v *resourceRequest) readAction(gvk schema.GroupVersionKind) (runtime.Object, metav1.CreateOptions, error) {
 	media, body, err := v.input()
 	if err != nil {
 		return nil, metav1.CreateOptions{}, err
@@ -127,21 +127,21 @@ func (r *request) bindings(client *fake.Clientset, t target) (answer, error) {
 	pods, ok := client.Resource(corev1.SchemeGroupVersion.WithResource("pods"), t.namespace)
 	switch {
 	case !ok || t.Version != "v1" || t.name != "":
-		return r.unknown(t)
+		return r.notFound(t)
 	case t.watch || t.namespace == "" || r.Method != http.MethodPost:
 		return answer{}, errMethod()
 	}
-	v := &visit{request: r, target: t, client: pods}
+	v := &resourceRequest{request: r, target: t, client: pods}
 	if err := v.negotiate(); err != nil {
 		return answer{}, err
 	}
-	obj, opts, err := v.action(corev1.SchemeGroupVersion.WithKind("Binding"))
+	obj, opts, err := v.readAction(corev1.SchemeGroupVersion.WithKind("Binding"))
 	if err != nil {
 		return answer{}, err
 	}
 	binding := obj.(*corev1.Binding)
-	if err := v.placed(binding); err != nil {
+	if err := v.setNamespace(binding); err != nil {
 		return answer{}, err
 	}
-	return v.done(pods.Act(v.Context(), binding.Name, "binding", binding, opts))
+	return v.actionAnswer(pods.CreateSubresource(v.Context(), binding.Name, "binding", binding, opts))
 }

@@ -33,8 +33,8 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer func() { _ = req.Body.Close() }() // it was read
 	}
 	a := t.h.answer(req)
-	if a.cut != nil {
-		return nil, a.cut
+	if a.canceled != nil {
+		return nil, a.canceled
 	}
 	resp := &http.Response{
 		Status: strconv.Itoa(a.code) + " " + http.StatusText(a.code), StatusCode: a.code,

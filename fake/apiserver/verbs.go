@@ -10,7 +10,7 @@ import (
 )
 
 // get answers with an object.
-func (v *visit) get(client fake.ResourceClient) (answer, error) {
+func (v *resourceRequest) get(client fake.ResourceClient) (answer, error) {
 	opts, err := v.getOptions()
 	if err != nil {
 		return answer{}, err
@@ -19,11 +19,11 @@ func (v *visit) get(client fake.ResourceClient) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return v.show(http.StatusOK, client, obj)
+	return v.objectAnswer(http.StatusOK, client, obj)
 }
 
 // list answers with the objects that are selected.
-func (v *visit) list() (answer, error) {
+func (v *resourceRequest) list() (answer, error) {
 	opts, err := v.listOptions()
 	if err != nil {
 		return answer{}, err
@@ -32,11 +32,11 @@ func (v *visit) list() (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return v.showAll(all)
+	return v.listAnswer(all)
 }
 
 // create creates the object in the body.
-func (v *visit) create() (answer, error) {
+func (v *resourceRequest) create() (answer, error) {
 	media, body, err := v.input()
 	if err != nil {
 		return answer{}, err
@@ -49,18 +49,18 @@ func (v *visit) create() (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := v.placed(obj); err != nil {
+	if err := v.setNamespace(obj); err != nil {
 		return answer{}, err
 	}
 	done, err := v.client.Create(v.Context(), obj, opts)
 	if err != nil {
 		return answer{}, err
 	}
-	return v.written(http.StatusCreated, v.client, done)
+	return v.writeAnswer(http.StatusCreated, v.client, done)
 }
 
 // update replaces an object, or what the subresource is of, by the one in the body.
-func (v *visit) update(client fake.ResourceClient, sub ...string) (answer, error) {
+func (v *resourceRequest) update(client fake.ResourceClient, sub ...string) (answer, error) {
 	media, body, err := v.input()
 	if err != nil {
 		return answer{}, err
@@ -73,18 +73,18 @@ func (v *visit) update(client fake.ResourceClient, sub ...string) (answer, error
 	if err != nil {
 		return answer{}, err
 	}
-	if err := v.placed(obj); err != nil {
+	if err := v.setNamespace(obj); err != nil {
 		return answer{}, err
 	}
-	if err := v.target.named(obj); err != nil {
+	if err := v.target.checkName(obj); err != nil {
 		return answer{}, err
 	}
 	done, err := client.Update(v.Context(), v.name, obj, opts, sub...)
-	return v.changed(client, done, err)
+	return v.changeAnswer(client, done, err)
 }
 
 // patch changes an object, or what the subresource is of.
-func (v *visit) patch(client fake.ResourceClient, sub ...string) (answer, error) {
+func (v *resourceRequest) patch(client fake.ResourceClient, sub ...string) (answer, error) {
 	pt, err := v.patchType()
 	if err != nil {
 		return answer{}, err
@@ -98,11 +98,11 @@ func (v *visit) patch(client fake.ResourceClient, sub ...string) (answer, error)
 		return answer{}, err
 	}
 	done, err := client.Patch(v.Context(), v.name, pt, body, opts, sub...)
-	return v.changed(client, done, err)
+	return v.changeAnswer(client, done, err)
 }
 
 // delete deletes an object, or says that it is to go.
-func (v *visit) delete() (answer, error) {
+func (v *resourceRequest) delete() (answer, error) {
 	opts, err := v.deleteOptions()
 	if err != nil {
 		return answer{}, err
@@ -113,21 +113,21 @@ func (v *visit) delete() (answer, error) {
 	}
 	code := http.StatusOK
 	//lint:ignore SA1019 old clients send it
-	if orphan := opts.OrphanDependents; !done.Gone && orphan != nil && !*orphan {
+	if orphan := opts.OrphanDependents; !done.Deleted && orphan != nil && !*orphan {
 		code = http.StatusAccepted
 	}
-	if !done.Gone || !v.client.GoesAsStatus() {
-		return v.written(code, v.client, done)
+	if !done.Deleted || !v.client.DeleteReturnsStatus() {
+		return v.writeAnswer(code, v.client, done)
 	}
 	v.warn(done.Warnings...)
-	return v.typed(code, v.plain(), &metav1.Status{
+	return v.encodedAnswer(code, v.unconvertedForm(), &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
 		Details: &metav1.StatusDetails{Name: v.name, Group: v.Group, Kind: v.Resource, UID: done.Object.GetUID()},
 	})
 }
 
 // deleteCollection deletes the objects that are selected, and answers with them.
-func (v *visit) deleteCollection() (answer, error) {
+func (v *resourceRequest) deleteCollection() (answer, error) {
 	sel, err := v.listOptions()
 	if err != nil {
 		return answer{}, err
@@ -140,11 +140,11 @@ func (v *visit) deleteCollection() (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return v.showAll(all)
+	return v.listAnswer(all)
 }
 
 // input reads the body of a request that writes, and tells its media type.
-func (v *visit) input() (media string, body []byte, err error) {
+func (v *resourceRequest) input() (media string, body []byte, err error) {
 	if media, err = v.bodyMedia(); err != nil {
 		return "", nil, err
 	}
@@ -153,11 +153,11 @@ func (v *visit) input() (media string, body []byte, err error) {
 }
 
 // decode decodes a body into an object that client takes.
-func (v *visit) decode(client fake.ResourceClient, media string, body []byte, directive string) (fake.Object, error) {
+func (v *resourceRequest) decode(client fake.ResourceClient, media string, body []byte, directive string) (fake.Object, error) {
 	want := client.GroupVersionKind()
 	into := client.New()
-	if _, ok := into.(*fake.Custom); ok {
-		obj, err := v.decodeCustom(media, body, v.described.Custom, want, directive)
+	if _, ok := into.(*fake.CustomObject); ok {
+		obj, err := v.decodeCustom(media, body, v.apiResource.Custom, want, directive)
 		if err != nil {
 			return nil, err
 		}
@@ -173,8 +173,8 @@ func (v *visit) decode(client fake.ResourceClient, media string, body []byte, di
 	return into, nil
 }
 
-// changed answers with what a change came to.
-func (v *visit) changed(client fake.ResourceClient, done fake.Result, err error) (answer, error) {
+// changeAnswer answers with what a change came to.
+func (v *resourceRequest) changeAnswer(client fake.ResourceClient, done fake.Result, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
@@ -182,19 +182,21 @@ func (v *visit) changed(client fake.ResourceClient, done fake.Result, err error)
 	if done.Created {
 		code = http.StatusCreated
 	}
-	return v.written(code, client, done)
+	return v.writeAnswer(code, client, done)
 }
 
-// written answers with what a write came to.
-func (v *visit) written(code int, client fake.ResourceClient, done fake.Result) (answer, error) {
+// writeAnswer answers with what a write came to.
+func (v *resourceRequest) writeAnswer(code int, client fake.ResourceClient, done fake.Result) (answer, error) {
 	v.warn(done.Warnings...)
-	return v.show(code, client, done.Object)
+	return v.objectAnswer(code, client, done.Object)
 }
 
-// plain is the form for what is not an object of the resource.
-func (v *visit) plain() form { return form{media: v.form.media, pretty: v.form.pretty} }
+// unconvertedForm is the form for what is not an object of the resource.
+func (v *resourceRequest) unconvertedForm() form {
+	return form{media: v.form.media, pretty: v.form.pretty}
+}
 
 // versionOf tells which version an object of a built-in type is of.
-func (v *visit) versionOf(obj any) schema.GroupVersion {
+func (v *resourceRequest) versionOf(obj any) schema.GroupVersion {
 	return v.h.codecs.kindOf(obj).GroupVersion()
 }

@@ -22,12 +22,12 @@ import (
 // Differs: without timeoutSeconds a watch has no end; the real server ends it after half an hour to an hour.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers handleWatch, serveWatchHandler.
-func (v *visit) watchResource() (answer, error) {
+func (v *resourceRequest) watchResource() (answer, error) {
 	opts, err := v.listOptions()
 	if err != nil {
 		return answer{}, err
 	}
-	if err := v.oneByName(&opts); err != nil {
+	if err := v.selectByName(&opts); err != nil {
 		return answer{}, err
 	}
 	tableOpts, err := v.tableOptions()
@@ -37,7 +37,7 @@ func (v *visit) watchResource() (answer, error) {
 	if v.form.media == mediaYAML {
 		return answer{}, errAccept(mediaJSON+streamSuffix, mediaProtobuf+streamSuffix)
 	}
-	release, err := v.h.watches.take()
+	release, err := v.h.watches.acquire()
 	if err != nil {
 		return answer{}, err
 	}
@@ -48,7 +48,7 @@ func (v *visit) watchResource() (answer, error) {
 		}
 	}()
 	cursor, err := v.client.Watch(v.Context(), opts)
-	if err != nil && !tellable(err) {
+	if err != nil && !isStreamError(err) {
 		return answer{}, err
 	}
 	media := v.form.media
@@ -63,8 +63,8 @@ func (v *visit) watchResource() (answer, error) {
 	return a, nil
 }
 
-// oneByName makes a watch of a path with a name one of that object alone.
-func (v *visit) oneByName(opts *metav1.ListOptions) error {
+// selectByName makes a watch of a path with a name one of that object alone.
+func (v *resourceRequest) selectByName(opts *metav1.ListOptions) error {
 	if v.name == "" {
 		return nil
 	}
@@ -76,12 +76,14 @@ func (v *visit) oneByName(opts *metav1.ListOptions) error {
 	return nil
 }
 
-// tellable tells whether a watch that cannot begin says so in its first event, not in the answer's code.
-func tellable(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsTimeout(err) }
+// isStreamError tells whether a watch that cannot begin says so in its first event, not in the answer's code.
+func isStreamError(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsTimeout(err)
+}
 
 // frame encodes one event.
-func (v *visit) frame(e watch.Event, opts *metav1.TableOptions) ([]byte, error) {
-	obj, err := v.shownEvent(e, opts)
+func (v *resourceRequest) frame(e watch.Event, opts *metav1.TableOptions) ([]byte, error) {
+	obj, err := v.convertEvent(e, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +107,8 @@ func (v *visit) frame(e watch.Event, opts *metav1.TableOptions) ([]byte, error) 
 	return append(out, "}\n"...), nil
 }
 
-// shownEvent gives an event's object in the form that was asked for. Only the first table has headers.
-func (v *visit) shownEvent(e watch.Event, opts *metav1.TableOptions) (runtime.Object, error) {
+// convertEvent gives an event's object in the form that was asked for. Only the first table has headers.
+func (v *resourceRequest) convertEvent(e watch.Event, opts *metav1.TableOptions) (runtime.Object, error) {
 	obj, ok := e.Object.(fake.Object)
 	switch convert := v.form.convert; {
 	case !ok:
@@ -156,8 +158,8 @@ func seconds(n int64) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// more encodes the next event, if there is one yet.
-func (s *stream) more() (bool, error) {
+// encodeNext encodes the next event, if there is one yet.
+func (s *stream) encodeNext() (bool, error) {
 	if s.ended || s.ctx.Err() != nil {
 		return false, io.EOF
 	}
@@ -173,7 +175,7 @@ func (s *stream) more() (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	if failed == nil && !s.cursor.Arrive(s.ctx, e) {
+	if failed == nil && !s.cursor.PassGate(s.ctx, e) {
 		return false, io.EOF
 	}
 	var err error
@@ -216,12 +218,12 @@ func (s *stream) Read(p []byte) (int, error) {
 			k := copy(p[n:], s.pending)
 			s.pending = s.pending[k:]
 			n += k
-			if s.cursor.Gated() {
+			if s.cursor.HasGate() {
 				return n, nil
 			}
 			continue
 		}
-		ok, err := s.more()
+		ok, err := s.encodeNext()
 		switch {
 		case ok && err == nil:
 		case n > 0:
@@ -251,10 +253,10 @@ func (s *stream) serve(w http.ResponseWriter, a answer) {
 	}
 	w.WriteHeader(a.code)
 	out := http.NewResponseController(w)
-	gated := s.cursor.Gated() // then more may wait: what there is goes out first
+	gated := s.cursor.HasGate() // then more may wait: what there is goes out first
 	flushed := gated && out.Flush() == nil
 	for {
-		ok, err := s.more()
+		ok, err := s.encodeNext()
 		switch {
 		case err != nil:
 			return

@@ -29,67 +29,67 @@ const (
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/finalizer CRDFinalizer.sync.
 func (r *registry) cleanUp(name string) {
 	crd := r.stored(name)
-	if !isGoing(crd) {
+	if !isTerminating(crd) {
 		return
 	}
 	if c := apihelpers.FindCRDCondition(crd, apiextensionsv1.Terminating); c == nil || c.Reason != inProgressReason {
-		r.say(name, apiextensionsv1.ConditionTrue, inProgressReason, inProgressMessage) // and is called again
+		r.setTerminating(name, apiextensionsv1.ConditionTrue, inProgressReason, inProgressMessage) // and is called again
 		return
 	}
 	if !isTrue(crd, apiextensionsv1.Established) {
 		r.release(name, neverReason, neverMessage)
 		return
 	}
-	r.server.Empty(name)
+	r.server.DeleteAll(name)
 	if r.server.Count(name) == 0 {
 		r.release(name, completedReason, completedMessage)
 	}
 }
 
-// left lets a definition go whose last object went. A definition has the name of its resource.
-func (r *registry) left(resource string) {
+// finishCleanup lets a definition go whose last object went. A definition has the name of its resource.
+func (r *registry) finishCleanup(resource string) {
 	obj, ok := r.server.Get(Definitions, "", resource)
 	if !ok || obj.GetDeletionTimestamp() == nil || r.server.Count(resource) > 0 {
 		return
 	}
-	if crd := mustRead(obj.(*fake.Custom)); isGoing(crd) && isTrue(crd, apiextensionsv1.Established) {
+	if crd := mustRead(obj.(*fake.CustomObject)); isTerminating(crd) && isTrue(crd, apiextensionsv1.Established) {
 		r.release(resource, completedReason, completedMessage)
 	}
 }
 
-func isGoing(crd *apiextensionsv1.CustomResourceDefinition) bool {
+func isTerminating(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return crd != nil && crd.DeletionTimestamp != nil && slices.Contains(crd.Finalizers, cleanup)
 }
 
-// say says how far the deletion of a definition is.
-func (r *registry) say(name string, status apiextensionsv1.ConditionStatus, reason, message string) {
-	r.amendGoing(name, func(crd *apiextensionsv1.CustomResourceDefinition) {
-		r.terminating(crd, status, reason, message)
+// setTerminating says how far the deletion of a definition is.
+func (r *registry) setTerminating(name string, status apiextensionsv1.ConditionStatus, reason, message string) {
+	r.updateTerminating(name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		r.setTerminatingCondition(crd, status, reason, message)
 	})
 }
 
 // release takes away the finalizer that keeps a definition while there are objects.
 func (r *registry) release(name, reason, message string) {
-	r.amendGoing(name, func(crd *apiextensionsv1.CustomResourceDefinition) {
-		r.terminating(crd, apiextensionsv1.ConditionFalse, reason, message)
+	r.updateTerminating(name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		r.setTerminatingCondition(crd, apiextensionsv1.ConditionFalse, reason, message)
 		crd.Finalizers = slices.DeleteFunc(crd.Finalizers, func(f string) bool { return f == cleanup })
 	})
 }
 
-func (r *registry) terminating(crd *apiextensionsv1.CustomResourceDefinition, status apiextensionsv1.ConditionStatus, reason, message string) {
+func (r *registry) setTerminatingCondition(crd *apiextensionsv1.CustomResourceDefinition, status apiextensionsv1.ConditionStatus, reason, message string) {
 	setCondition(crd, r.server.Timestamp(), apiextensionsv1.CustomResourceDefinitionCondition{
 		Type: apiextensionsv1.Terminating, Status: status, Reason: reason, Message: message,
 	})
 }
 
-// amendGoing changes a definition that is being deleted, if it still is.
-func (r *registry) amendGoing(name string, change func(*apiextensionsv1.CustomResourceDefinition)) {
-	r.server.Amend(Definitions, "", name, func(stored fake.Object) fake.Object {
-		crd := mustRead(stored.(*fake.Custom))
-		if !isGoing(crd) {
+// updateTerminating changes a definition that is being deleted, if it still is.
+func (r *registry) updateTerminating(name string, change func(*apiextensionsv1.CustomResourceDefinition)) {
+	r.server.UpdateStored(Definitions, "", name, func(stored fake.Object) fake.Object {
+		crd := mustRead(stored.(*fake.CustomObject))
+		if !isTerminating(crd) {
 			return nil
 		}
 		change(crd)
-		return amended(stored, crd)
+		return withDefinition(stored, crd)
 	})
 }

@@ -36,10 +36,10 @@ func (r *registry) definitions() fake.CustomKind {
 		Resource: "customresourcedefinitions", Singular: "customresourcedefinition",
 		Kind: "CustomResourceDefinition", ListKind: "CustomResourceDefinitionList",
 		ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"},
-		Status: true, StatusMeta: true,
+		Status: true, StatusUpdatesMetadata: true,
 		Default: defaultDefinition, Prepare: r.prepare, Finalize: finalize,
 		Validate: validateDefinition, ValidateStatus: validateDefinitionStatus,
-		Warnings: definitionWarnings, Unknown: unknownOfDefinition,
+		Warnings: definitionWarnings, UnknownFields: unknownOfDefinition,
 		Schema: func(string) *spec.Schema { return schemaOfDefinitions() },
 		Models: models,
 		Types:  typesOfDefinitions(),
@@ -47,7 +47,7 @@ func (r *registry) definitions() fake.CustomKind {
 }
 
 // read gives an object as a definition.
-func read(obj *fake.Custom) (*apiextensionsv1.CustomResourceDefinition, error) {
+func read(obj *fake.CustomObject) (*apiextensionsv1.CustomResourceDefinition, error) {
 	data, err := json.Marshal(obj.Content)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func read(obj *fake.Custom) (*apiextensionsv1.CustomResourceDefinition, error) {
 }
 
 // mustRead is read of what has been through Default.
-func mustRead(obj *fake.Custom) *apiextensionsv1.CustomResourceDefinition {
+func mustRead(obj *fake.CustomObject) *apiextensionsv1.CustomResourceDefinition {
 	crd, err := read(obj)
 	if err != nil {
 		panic(fmt.Sprintf("crd: a stored definition cannot be read: %v", err))
@@ -70,7 +70,7 @@ func mustRead(obj *fake.Custom) *apiextensionsv1.CustomResourceDefinition {
 }
 
 // write puts a definition into an object, its metadata excepted.
-func write(obj *fake.Custom, crd *apiextensionsv1.CustomResourceDefinition) {
+func write(obj *fake.CustomObject, crd *apiextensionsv1.CustomResourceDefinition) {
 	data, err := json.Marshal(struct {
 		Spec   *apiextensionsv1.CustomResourceDefinitionSpec   `json:"spec"`
 		Status *apiextensionsv1.CustomResourceDefinitionStatus `json:"status"`
@@ -86,7 +86,7 @@ func write(obj *fake.Custom, crd *apiextensionsv1.CustomResourceDefinition) {
 }
 
 // internal gives an object as upstream's validation wants it.
-func internal(obj *fake.Custom) *apiextensions.CustomResourceDefinition {
+func internal(obj *fake.CustomObject) *apiextensions.CustomResourceDefinition {
 	out := &apiextensions.CustomResourceDefinition{}
 	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(mustRead(obj), out, nil); err != nil {
 		panic(fmt.Sprintf("crd: a definition cannot be converted: %v", err))
@@ -94,7 +94,7 @@ func internal(obj *fake.Custom) *apiextensions.CustomResourceDefinition {
 	return out
 }
 
-func defaultDefinition(obj *fake.Custom) error {
+func defaultDefinition(obj *fake.CustomObject) error {
 	crd, err := read(obj)
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v",
@@ -109,7 +109,7 @@ func defaultDefinition(obj *fake.Custom) error {
 // of its names.
 //
 // Differs: the controllers' part is written in the same write; theirs comes a moment later, and takes two writes.
-func (r *registry) prepare(now metav1.Time, obj, old *fake.Custom) {
+func (r *registry) prepare(now metav1.Time, obj, old *fake.CustomObject) {
 	crd := mustRead(obj)
 	if old == nil {
 		crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
@@ -122,13 +122,13 @@ func (r *registry) prepare(now metav1.Time, obj, old *fake.Custom) {
 			break
 		}
 	}
-	accept(crd, r.takenNames(obj), now)
+	accept(crd, r.namesUsedByOthers(obj), now)
 	approve(crd, now)
 	write(obj, crd)
 }
 
 // finalize marks a definition whose deletion begins.
-func finalize(now metav1.Time, obj *fake.Custom) {
+func finalize(now metav1.Time, obj *fake.CustomObject) {
 	crd := mustRead(obj)
 	if !slices.Contains(obj.Finalizers, cleanup) {
 		obj.Finalizers = append(obj.Finalizers[:len(obj.Finalizers):len(obj.Finalizers)], cleanup)
@@ -144,7 +144,7 @@ func finalize(now metav1.Time, obj *fake.Custom) {
 // elsewhere.
 //
 // Differs: conversion by a webhook is refused.
-func validateDefinition(obj, old *fake.Custom) field.ErrorList {
+func validateDefinition(obj, old *fake.CustomObject) field.ErrorList {
 	is := internal(obj)
 	var errs field.ErrorList
 	if old == nil {
@@ -152,7 +152,7 @@ func validateDefinition(obj, old *fake.Custom) field.ErrorList {
 	} else {
 		errs = validation.ValidateCustomResourceDefinitionUpdate(context.Background(), is, internal(old))
 	}
-	errs = byProperty(spoken(own(errs)), 0)
+	errs = byProperty(withoutAcceptedNamesErrors(withoutMetadataErrors(errs)), 0)
 	if c := is.Spec.Conversion; c != nil && c.Strategy == apiextensions.WebhookConverter {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "conversion", "strategy"),
 			"this server does not call conversion webhooks"))
@@ -160,12 +160,12 @@ func validateDefinition(obj, old *fake.Custom) field.ErrorList {
 	return errs
 }
 
-func validateDefinitionStatus(obj, old *fake.Custom) field.ErrorList {
-	return own(validation.ValidateUpdateCustomResourceDefinitionStatus(internal(obj), internal(old)))
+func validateDefinitionStatus(obj, old *fake.CustomObject) field.ErrorList {
+	return withoutMetadataErrors(validation.ValidateUpdateCustomResourceDefinitionStatus(internal(obj), internal(old)))
 }
 
 // unknownOfDefinition lists the paths of the fields of a definition that there are not.
-func unknownOfDefinition(obj *fake.Custom) []string {
+func unknownOfDefinition(obj *fake.CustomObject) []string {
 	data, err := json.Marshal(obj.Content)
 	if err != nil {
 		return nil

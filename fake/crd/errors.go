@@ -11,16 +11,16 @@ import (
 
 const approvalField = "metadata.annotations[" + apiextensionsv1.KubeAPIApprovedAnnotation + "]"
 
-// own leaves of the errors about a definition those that package fake does not find: it looks at metadata itself, but does
+// withoutMetadataErrors leaves of the errors about a definition those that package fake does not find: it looks at metadata itself, but does
 // not know how a definition must be named, nor who must have approved it.
-func own(errs field.ErrorList) field.ErrorList {
+func withoutMetadataErrors(errs field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(errs, func(e *field.Error) bool {
 		return strings.HasPrefix(e.Field, "metadata") && e.Detail != nameDetail && e.Field != approvalField
 	})
 }
 
-// spoken leaves out what is wrong with the names that are accepted because they are wanted: that was said of those.
-func spoken(errs field.ErrorList) field.ErrorList {
+// withoutAcceptedNamesErrors leaves out what is wrong with the names that are accepted because they are wanted: that was said of those.
+func withoutAcceptedNamesErrors(errs field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(errs, func(e *field.Error) bool { return strings.HasPrefix(e.Field, "status.acceptedNames") })
 }
 

@@ -20,7 +20,7 @@ import (
 func Example() {
 	server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
 	crd.Serve(server)
-	ctx, client := context.Background(), server.Client(sim.Direct())
+	ctx, client := context.Background(), server.Client(sim.DirectCaller())
 	err := crd.Install(ctx, client, strings.NewReader(`
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -139,12 +139,12 @@ func byType(definition map[string]any) map[string]any {
 func (w *world) define(body []byte) map[string]any {
 	w.t.Helper()
 	c := w.resource(definitions, "")
-	obj := &fake.Custom{}
+	obj := &fake.CustomObject{}
 	if err := json.Unmarshal(body, obj); err != nil {
 		w.t.Fatal(err)
 	}
 	var warnings []any
-	for _, path := range c.Describe().Custom.Unknown(obj) {
+	for _, path := range c.Describe().Custom.UnknownFields(obj) {
 		warnings = append(warnings, `unknown field "`+path+`"`)
 	}
 	done, err := c.Create(w.ctx, obj, metav1.CreateOptions{})
@@ -203,7 +203,7 @@ func (w *world) do(r schema.GroupVersionResource, namespace string, s step) map[
 		return answer(w.t, done.Object, done.Warnings, err)
 	case "delete":
 		done, err := c.Delete(w.ctx, s.Name, metav1.DeleteOptions{})
-		if err == nil && done.Gone {
+		if err == nil && done.Deleted {
 			return map[string]any{"code": 200.}
 		}
 		return answer(w.t, done.Object, nil, err)
@@ -214,9 +214,9 @@ func (w *world) do(r schema.GroupVersionResource, namespace string, s step) map[
 }
 
 // body reads what is sent, and warns of what is unknown in it.
-func (w *world) body(c fake.ResourceClient, s step) (*fake.Custom, []string) {
+func (w *world) body(c fake.ResourceClient, s step) (*fake.CustomObject, []string) {
 	w.t.Helper()
-	obj := &fake.Custom{}
+	obj := &fake.CustomObject{}
 	if err := json.Unmarshal(s.Body, obj); err != nil {
 		w.t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func (w *world) body(c fake.ResourceClient, s step) (*fake.Custom, []string) {
 	}
 	obj.APIVersion, obj.Kind = c.GroupVersionKind().ToAPIVersionAndKind()
 	var warnings []string
-	for _, path := range c.Describe().Custom.Unknown(obj) {
+	for _, path := range c.Describe().Custom.UnknownFields(obj) {
 		warnings = append(warnings, `unknown field "`+path+`"`)
 	}
 	return obj, warnings

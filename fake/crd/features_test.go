@@ -38,7 +38,7 @@ func TestWatch(t *testing.T) {
 		if !ok {
 			t.Fatal("the watch does not end")
 		}
-		obj := e.Object.(*fake.Custom)
+		obj := e.Object.(*fake.CustomObject)
 		got = append(got, fmt.Sprintf("%s %s %s", e.Type, obj.APIVersion, text(t, obj.Content)))
 	}
 	expect(t, []string{
@@ -204,7 +204,7 @@ func TestApplyDefinition(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect(t, manager == "one", done.Created)
-		expect(t, live, conditions(done.Object.(*fake.Custom)))
+		expect(t, live, conditions(done.Object.(*fake.CustomObject)))
 	}
 	_, err := c.Patch(w.ctx, "knobs.shop.example.com", types.ApplyYAMLPatchType, []byte(small("knobs", "Knob", ", categories: [x]")),
 		metav1.PatchOptions{FieldManager: "two"})
@@ -217,12 +217,12 @@ func TestApplyDefinition(t *testing.T) {
 func TestApply(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	c := w.resource(widgets, "default")
-	apply := func(manager, body string) (*fake.Custom, error) {
+	apply := func(manager, body string) (*fake.CustomObject, error) {
 		done, err := c.Patch(w.ctx, "a", types.ApplyYAMLPatchType, []byte(body), metav1.PatchOptions{FieldManager: manager})
 		if err != nil {
 			return nil, err
 		}
-		return done.Object.(*fake.Custom), nil
+		return done.Object.(*fake.CustomObject), nil
 	}
 	const head = `{"apiVersion":"shop.example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":`
 	if _, err := apply("one", head+`{"size":1,"tags":["a"],"ports":[{"port":1}]}}`); err != nil {
@@ -285,13 +285,13 @@ func TestDefaultTwiceIsDefaultOnce(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	kind := w.resource(widgets, "").Describe().Custom
 	rapid.Check(t, func(t *rapid.T) {
-		obj := &fake.Custom{Content: map[string]any{"spec": value(t, 3)}}
+		obj := &fake.CustomObject{Content: map[string]any{"spec": value(t, 3)}}
 		obj.APIVersion = "shop.example.com/" + rapid.SampledFrom([]string{"v1", "v1beta1"}).Draw(t, "version")
 		if kind.Default(obj) != nil {
 			return // it cannot be read
 		}
-		once := obj.DeepCopyObject().(*fake.Custom)
-		if unknown := kind.Unknown(obj); len(unknown) > 0 {
+		once := obj.DeepCopyObject().(*fake.CustomObject)
+		if unknown := kind.UnknownFields(obj); len(unknown) > 0 {
 			t.Fatalf("there are unknown fields left: %v", unknown)
 		}
 		if err := kind.Default(obj); err != nil {
@@ -302,7 +302,7 @@ func TestDefaultTwiceIsDefaultOnce(t *testing.T) {
 		}
 		kind.Convert(obj, "v1beta1")
 		obj.APIVersion = "shop.example.com/v1beta1"
-		there := obj.DeepCopyObject().(*fake.Custom)
+		there := obj.DeepCopyObject().(*fake.CustomObject)
 		kind.Convert(obj, "v1beta1")
 		if d := cmp.Diff(there.Content["metadata"], obj.Content["metadata"]); d != "" {
 			t.Fatalf("(-once +twice)\n%s", d)

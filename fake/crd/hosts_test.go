@@ -34,7 +34,7 @@ func TestBothHosts(t *testing.T) {
 			crd.Serve(s)
 			w := &world{t: t, ctx: t.Context(), server: s}
 			all := w.commits()
-			c := host.Component("user")
+			c := host.Process("user")
 			client := s.Client(c)
 			var done sync.Mutex // of the two that follow
 			var ended bool

@@ -37,7 +37,7 @@ func Install(ctx context.Context, c *fake.Clientset, documents io.Reader) error 
 		if err != nil {
 			return fmt.Errorf("read definitions: %w", err)
 		}
-		obj := &fake.Custom{}
+		obj := &fake.CustomObject{}
 		data, err := yaml.YAMLToJSON(doc)
 		if err != nil {
 			return fmt.Errorf("read definitions: %w", err)

@@ -26,7 +26,7 @@ func kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
 		Terminating: isTrue(crd, apiextensionsv1.Terminating),
 		Status:      true,
 		Scale:       func(v string) *fake.ScalePaths { return versions[v].scale },
-		Fields:      func(v string) map[string]func(*fake.Custom) string { return versions[v].fields },
+		Fields:      func(v string) map[string]func(*fake.CustomObject) string { return versions[v].fields },
 		Columns:     func(v string) []fake.Column { return versions[v].columns },
 		Schema:      func(v string) *spec.Schema { return versions[v].openapi },
 		Types:       typesOf(versions),
@@ -43,18 +43,18 @@ func kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
 			k.Deprecated[v.Name] = deprecation(crd, &v)
 		}
 		if !versions[v.Name].status {
-			k.WithoutStatus = append(k.WithoutStatus, v.Name)
+			k.VersionsWithoutStatus = append(k.VersionsWithoutStatus, v.Name)
 		}
 	}
 	slices.SortFunc(k.Versions, func(a, b string) int { return -utilversion.CompareKubeAwareVersionStrings(a, b) })
-	at := func(obj *fake.Custom) *version {
+	at := func(obj *fake.CustomObject) *version {
 		return versions[obj.APIVersion[strings.LastIndex(obj.APIVersion, "/")+1:]]
 	}
-	k.Default = func(obj *fake.Custom) error { return at(obj).decode(obj) }
-	k.Convert = func(obj *fake.Custom, to string) { convert(obj, at(obj), versions[to]) }
-	k.Validate = func(obj, old *fake.Custom) field.ErrorList { return at(obj).validate(obj, old) }
-	k.ValidateStatus = func(obj, old *fake.Custom) field.ErrorList { return at(obj).validateStatus(obj, old) }
-	k.Unknown = func(obj *fake.Custom) []string { return at(obj).unknown(obj) }
+	k.Default = func(obj *fake.CustomObject) error { return at(obj).decode(obj) }
+	k.Convert = func(obj *fake.CustomObject, to string) { convert(obj, at(obj), versions[to]) }
+	k.Validate = func(obj, old *fake.CustomObject) field.ErrorList { return at(obj).validate(obj, old) }
+	k.ValidateStatus = func(obj, old *fake.CustomObject) field.ErrorList { return at(obj).validateStatus(obj, old) }
+	k.UnknownFields = func(obj *fake.CustomObject) []string { return at(obj).unknown(obj) }
 	k.Warnings = finalizerWarnings
 	return k
 }
@@ -111,17 +111,17 @@ func columnsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) []fake.Column
 // fieldsOf are the fields one can select the objects of a version by.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource prepareSelectableFields.
-func fieldsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) map[string]func(*fake.Custom) string {
-	fields := make(map[string]func(*fake.Custom) string, len(v.SelectableFields))
+func fieldsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) map[string]func(*fake.CustomObject) string {
+	fields := make(map[string]func(*fake.CustomObject) string, len(v.SelectableFields))
 	for _, f := range v.SelectableFields {
 		path := "{" + f.JSONPath + "}"
-		fields[strings.TrimPrefix(f.JSONPath, ".")] = func(obj *fake.Custom) string { return valueAt(obj, path) }
+		fields[strings.TrimPrefix(f.JSONPath, ".")] = func(obj *fake.CustomObject) string { return valueAt(obj, path) }
 	}
 	return fields
 }
 
 // valueAt is what an object has at a JSON path that is not in its metadata, or "".
-func valueAt(obj *fake.Custom, path string) string {
+func valueAt(obj *fake.CustomObject, path string) string {
 	p := jsonpath.New("selectableField") // it has state
 	p.AllowMissingKeys(true)
 	if err := p.Parse(path); err != nil {

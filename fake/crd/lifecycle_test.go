@@ -16,7 +16,7 @@ import (
 func (w *world) commits() *[]string {
 	var all []string
 	w.server.OnCommit(func(c fake.Commit) {
-		obj := c.After.(*fake.Custom)
+		obj := c.After.(*fake.CustomObject)
 		line := fmt.Sprintf("%s %s %s", c.Type, strings.SplitN(c.Resource, ".", 2)[0], obj.Name)
 		if obj.DeletionTimestamp != nil {
 			line += " going"
@@ -30,7 +30,7 @@ func (w *world) commits() *[]string {
 }
 
 // conditions are those of a definition, as in " Established=True".
-func conditions(obj *fake.Custom) string {
+func conditions(obj *fake.CustomObject) string {
 	var out strings.Builder
 	status, _ := obj.Content["status"].(map[string]any)
 	all, _ := status["conditions"].([]any)
@@ -53,7 +53,7 @@ func TestDeletionTakesTheObjectsAlong(t *testing.T) {
 	w.create(widgets, "kube-system", `{metadata: {name: b}, spec: {size: 1}}`)
 	all := w.commits()
 	done := w.delete(definitions, "", "widgets.shop.example.com")
-	expect(t, false, done.Gone)
+	expect(t, false, done.Deleted)
 	expect(t, []string{"customresourcecleanup.apiextensions.k8s.io"}, done.Object.GetFinalizers())
 	expect(t, []string{
 		"MODIFIED customresourcedefinitions widgets.shop.example.com going" + begun,
@@ -80,7 +80,7 @@ func TestDeletionWaitsForFinalizers(t *testing.T) {
 	expectError(t, `widgets.shop.example.com "c" is forbidden: create not allowed while custom resource definition is terminating`, err)
 
 	again := w.delete(definitions, "", "widgets.shop.example.com")
-	expect(t, going, conditions(again.Object.(*fake.Custom)))
+	expect(t, going, conditions(again.Object.(*fake.CustomObject)))
 
 	w.mustPatch(widgets, "default", "a", `{"metadata":{"finalizers":null}}`)
 	expect(t, 0, len(w.server.List("customresourcedefinitions.apiextensions.k8s.io")))
@@ -258,7 +258,7 @@ func TestStorageVersion(t *testing.T) {
 	expect(t, `["v1","v1beta1"]`, text(t, changed.Content["status"].(map[string]any)["storedVersions"]))
 	stored := func() string {
 		obj, _ := w.server.Get("widgets.shop.example.com", "default", "a")
-		return text(t, obj.(*fake.Custom).APIVersion) + text(t, obj.(*fake.Custom).Content)
+		return text(t, obj.(*fake.CustomObject).APIVersion) + text(t, obj.(*fake.CustomObject).Content)
 	}
 	expect(t, `"shop.example.com/v1"{"spec":{"color":"red","size":1}}`, stored())
 	w.mustPatch(widgets, "default", "a", `{}`)

@@ -16,14 +16,14 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// taken are the names that the other definitions of a group have.
-type taken struct {
+// usedNames are the names that the other definitions of a group have.
+type usedNames struct {
 	resources map[string]bool
 	kinds     map[string]bool
 }
 
-func (r *registry) takenNames(of *fake.Custom) taken {
-	t := taken{resources: map[string]bool{}, kinds: map[string]bool{}}
+func (r *registry) namesUsedByOthers(of *fake.CustomObject) usedNames {
+	t := usedNames{resources: map[string]bool{}, kinds: map[string]bool{}}
 	for _, other := range r.others(of) {
 		names := namesIn(other, "status", "acceptedNames")
 		for _, n := range append([]string{names.Plural, names.Singular}, names.ShortNames...) {
@@ -35,11 +35,11 @@ func (r *registry) takenNames(of *fake.Custom) taken {
 }
 
 // others are the other definitions of a group.
-func (r *registry) others(of *fake.Custom) []*fake.Custom {
+func (r *registry) others(of *fake.CustomObject) []*fake.CustomObject {
 	group, _, _ := unstructured.NestedString(of.Content, "spec", "group")
-	var all []*fake.Custom
+	var all []*fake.CustomObject
 	for _, obj := range r.server.List(Definitions) {
-		other := obj.(*fake.Custom)
+		other := obj.(*fake.CustomObject)
 		if g, _, _ := unstructured.NestedString(other.Content, "spec", "group"); g == group && other.Name != of.Name {
 			all = append(all, other)
 		}
@@ -48,7 +48,7 @@ func (r *registry) others(of *fake.Custom) []*fake.Custom {
 }
 
 // namesIn reads the names that stand somewhere in a definition.
-func namesIn(obj *fake.Custom, path ...string) apiextensionsv1.CustomResourceDefinitionNames {
+func namesIn(obj *fake.CustomObject, path ...string) apiextensionsv1.CustomResourceDefinitionNames {
 	var names apiextensionsv1.CustomResourceDefinitionNames
 	if at, _, _ := unstructured.NestedFieldNoCopy(obj.Content, path...); at != nil {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(at.(map[string]any), &names); err != nil {
@@ -61,11 +61,11 @@ func namesIn(obj *fake.Custom, path ...string) apiextensionsv1.CustomResourceDef
 // accept accepts the names that a definition wants as far as they are free, and says so.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/status NamingConditionController, pkg/controller/establish.
-func accept(crd *apiextensionsv1.CustomResourceDefinition, t taken, now metav1.Time) {
+func accept(crd *apiextensionsv1.CustomResourceDefinition, t usedNames, now metav1.Time) {
 	if equality.Semantic.DeepEqual(crd.Spec.Names, crd.Status.AcceptedNames) {
 		return
 	}
-	conflict := t.take(&crd.Status.AcceptedNames, crd.Spec.Names)
+	conflict := t.assign(&crd.Status.AcceptedNames, crd.Spec.Names)
 	accepted := apiextensionsv1.CustomResourceDefinitionCondition{
 		Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue,
 		Reason: "NoConflicts", Message: "no conflicts found",
@@ -93,8 +93,8 @@ type conflict struct {
 	err    error
 }
 
-// take takes the names that are free.
-func (t taken) take(has *apiextensionsv1.CustomResourceDefinitionNames, wants apiextensionsv1.CustomResourceDefinitionNames) conflict {
+// assign takes the names that are free.
+func (t usedNames) assign(has *apiextensionsv1.CustomResourceDefinitionNames, wants apiextensionsv1.CustomResourceDefinitionNames) conflict {
 	var c conflict
 	for _, n := range []struct {
 		has   *string
@@ -111,7 +111,7 @@ func (t taken) take(has *apiextensionsv1.CustomResourceDefinitionNames, wants ap
 		var err error
 		switch {
 		case n.has == nil:
-			err = t.takeShort(has, wants.ShortNames)
+			err = t.assignShortNames(has, wants.ShortNames)
 		case *n.has != n.wants && n.used[n.wants]:
 			err = inUse(n.wants)
 		default:
@@ -125,7 +125,7 @@ func (t taken) take(has *apiextensionsv1.CustomResourceDefinitionNames, wants ap
 	return c
 }
 
-func (t taken) takeShort(has *apiextensionsv1.CustomResourceDefinitionNames, wants []string) error {
+func (t usedNames) assignShortNames(has *apiextensionsv1.CustomResourceDefinitionNames, wants []string) error {
 	var errs []error
 	for _, n := range wants {
 		if !slices.Contains(has.ShortNames, n) && t.resources[n] {
@@ -141,27 +141,27 @@ func (t taken) takeShort(has *apiextensionsv1.CustomResourceDefinitionNames, wan
 
 func inUse(name string) error { return fmt.Errorf("%q is already in use", name) }
 
-// rename gives the other definitions of a group the names that this one has set free.
-func (r *registry) rename(freed *fake.Custom) {
+// acceptFreedNames gives the other definitions of a group the names that this one has set free.
+func (r *registry) acceptFreedNames(freed *fake.CustomObject) {
 	for _, other := range r.others(freed) {
 		if equality.Semantic.DeepEqual(namesIn(other, "spec", "names"), namesIn(other, "status", "acceptedNames")) {
 			continue
 		}
-		r.server.Amend(Definitions, "", other.Name, func(stored fake.Object) fake.Object {
-			was := mustRead(stored.(*fake.Custom))
+		r.server.UpdateStored(Definitions, "", other.Name, func(stored fake.Object) fake.Object {
+			was := mustRead(stored.(*fake.CustomObject))
 			is := was.DeepCopy()
-			accept(is, r.takenNames(stored.(*fake.Custom)), r.server.Timestamp())
+			accept(is, r.namesUsedByOthers(stored.(*fake.CustomObject)), r.server.Timestamp())
 			if equality.Semantic.DeepEqual(was.Status, is.Status) {
 				return nil
 			}
-			return amended(stored, is)
+			return withDefinition(stored, is)
 		})
 	}
 }
 
-// amended is a stored definition with another status.
-func amended(stored fake.Object, crd *apiextensionsv1.CustomResourceDefinition) *fake.Custom {
-	out := stored.DeepCopyObject().(*fake.Custom)
+// withDefinition is a stored definition with another status.
+func withDefinition(stored fake.Object, crd *apiextensionsv1.CustomResourceDefinition) *fake.CustomObject {
+	out := stored.DeepCopyObject().(*fake.CustomObject)
 	write(out, crd)
 	out.Finalizers = crd.Finalizers
 	return out

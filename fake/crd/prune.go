@@ -17,7 +17,7 @@ import (
 // decode prunes what was sent and fills in the defaults.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver unstructuredSchemaCoercer.apply, unstructuredDefaulter.
-func (v *version) decode(obj *fake.Custom) error {
+func (v *version) decode(obj *fake.CustomObject) error {
 	v.prune(obj.Content)
 	if err := objectmeta.Coerce(nil, obj.Content, v.schema, false, false); err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.kind, v.name, v.kind, err))
@@ -35,7 +35,7 @@ func (v *version) prune(content map[string]any) {
 // Before, it becomes what its own version makes of it now. Defaults of the other version are not filled in.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver crdConversionRESTOptionsGetter.
-func convert(obj *fake.Custom, from, to *version) {
+func convert(obj *fake.CustomObject, from, to *version) {
 	if from != nil {
 		from.prune(obj.Content)
 		defaulting.Default(obj.Content, from.schema)
@@ -46,7 +46,7 @@ func convert(obj *fake.Custom, from, to *version) {
 }
 
 // unknown lists the paths of what pruning would take away, in order.
-func (v *version) unknown(obj *fake.Custom) []string {
+func (v *version) unknown(obj *fake.CustomObject) []string {
 	content := runtime.DeepCopyJSON(obj.Content)
 	paths := pruning.PruneWithOptions(content, v.schema, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	_, embedded := objectmeta.CoerceWithOptions(nil, content, v.schema, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})

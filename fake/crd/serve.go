@@ -36,22 +36,22 @@ type resource struct {
 func Serve(s *fake.Server) {
 	r := &registry{server: s, installed: map[string]resource{}}
 	s.Install(r.definitions())
-	s.Follow(r.committed)
+	s.AfterCommit(r.handleCommit)
 }
 
-// committed takes note of a change. What it does to objects it does by the server's own hand, and is told of in turn.
-func (r *registry) committed(c fake.Commit) {
+// handleCommit takes note of a change. What it does to objects it does by the server's own hand, and is told of in turn.
+func (r *registry) handleCommit(c fake.Commit) {
 	if c.Resource != Definitions {
-		r.left(c.Resource)
+		r.finishCleanup(c.Resource)
 		return
 	}
 	name := definitionOf(c).GetName()
 	r.install(name)
-	r.rename(definitionOf(c))
+	r.acceptFreedNames(definitionOf(c))
 	r.cleanUp(name)
 }
 
-func definitionOf(c fake.Commit) *fake.Custom { return c.After.(*fake.Custom) }
+func definitionOf(c fake.Commit) *fake.CustomObject { return c.After.(*fake.CustomObject) }
 
 // stored returns a definition, or nil.
 func (r *registry) stored(name string) *apiextensionsv1.CustomResourceDefinition {
@@ -59,13 +59,13 @@ func (r *registry) stored(name string) *apiextensionsv1.CustomResourceDefinition
 	if !ok {
 		return nil
 	}
-	return mustRead(obj.(*fake.Custom))
+	return mustRead(obj.(*fake.CustomObject))
 }
 
 // install makes the server serve what the definition says now, or cease to. It goes by what is stored, so that it does not
 // matter in which order commits are told of.
 func (r *registry) install(name string) {
-	if had, ok := r.outlived(name); ok {
+	if had, ok := r.takeDeleted(name); ok {
 		r.server.Uninstall(had.group, had.names.Plural) // without the lock, for what goes is told of
 	}
 	r.mu.Lock()
@@ -85,8 +85,8 @@ func (r *registry) install(name string) {
 	r.installed[name] = is
 }
 
-// outlived takes out, and returns, what was installed for a definition that is gone.
-func (r *registry) outlived(name string) (resource, bool) {
+// takeDeleted takes out, and returns, what was installed for a definition that is gone.
+func (r *registry) takeDeleted(name string) (resource, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	had, ok := r.installed[name]

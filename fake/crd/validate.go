@@ -25,7 +25,7 @@ const (
 )
 
 // content is an object as a map. What is in it is shared.
-func content(obj *fake.Custom) map[string]any {
+func content(obj *fake.CustomObject) map[string]any {
 	u, err := obj.Unstructured()
 	if err != nil {
 		panic(fmt.Sprintf("crd: an object's metadata cannot be read: %v", err))
@@ -36,20 +36,20 @@ func content(obj *fake.Custom) map[string]any {
 // validate says what is wrong with an object. What an update left as it was is not held against it.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource customResourceStrategy.
-func (v *version) validate(obj, old *fake.Custom) field.ErrorList {
+func (v *version) validate(obj, old *fake.CustomObject) field.ErrorList {
 	is := content(obj)
 	var errs field.ErrorList
 	var was map[string]any
 	var kept *common.CorrelatedObject
 	if old == nil {
-		errs = byPath(validation.ValidateCustomResource(nil, is, v.content))
+		errs = byPath(validation.ValidateCustomResource(nil, is, v.validator))
 	} else {
 		was = content(old)
 		kept = common.NewCorrelatedObject(is, was, &model.Structural{Structural: v.schema})
-		errs = byPath(validation.ValidateCustomResourceUpdate(nil, is, was, v.content, validation.WithRatcheting(kept)))
+		errs = byPath(validation.ValidateCustomResourceUpdate(nil, is, was, v.validator, validation.WithRatcheting(kept)))
 	}
-	errs = append(errs, v.validateWanted(is)...)
-	errs = append(errs, v.validateReplicas(is)...)
+	errs = append(errs, v.validateSpecReplicas(is)...)
+	errs = append(errs, v.validateStatusReplicas(is)...)
 	errs = append(errs, byPath(objectmeta.Validate(nil, is, v.schema, false))...)
 	errs = append(errs, v.validateLists(is, was)...)
 	return append(errs, v.validateRules(is, was, kept, errs)...)
@@ -58,15 +58,15 @@ func (v *version) validate(obj, old *fake.Custom) field.ErrorList {
 // validateStatus says what is wrong with an object whose status was written.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource statusStrategy.ValidateUpdate.
-func (v *version) validateStatus(obj, old *fake.Custom) field.ErrorList {
+func (v *version) validateStatus(obj, old *fake.CustomObject) field.ErrorList {
 	is, was := content(obj), content(old)
 	kept := common.NewCorrelatedObject(is, was, &model.Structural{Structural: v.schema})
 	var errs field.ErrorList
-	if status, ok := is["status"]; ok && v.stat != nil {
-		errs = byPath(validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, was["status"], v.stat,
+	if status, ok := is["status"]; ok && v.statusValidator != nil {
+		errs = byPath(validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, was["status"], v.statusValidator,
 			validation.WithRatcheting(kept.Key("status"))))
 	}
-	errs = append(errs, v.validateReplicas(is)...)
+	errs = append(errs, v.validateStatusReplicas(is)...)
 	errs = append(errs, v.validateLists(is, was)...)
 	return append(errs, v.validateRules(is, was, kept, errs)...)
 }
@@ -85,7 +85,7 @@ func (v *version) validateRules(is, was map[string]any, kept *common.CorrelatedO
 	if rules == nil {
 		return nil
 	}
-	if was == nil && nameless(is) {
+	if was == nil && hasNoName(is) {
 		return field.ErrorList{field.Invalid(nil, nil, blockedMsg)}
 	}
 	for _, e := range found {
@@ -105,27 +105,27 @@ func (v *version) validateRules(is, was map[string]any, kept *common.CorrelatedO
 	return byPath(errs)
 }
 
-// nameless tells whether an object has no name, which is found to be wrong elsewhere.
-func nameless(is map[string]any) bool {
+// hasNoName tells whether an object has no name, which is found to be wrong elsewhere.
+func hasNoName(is map[string]any) bool {
 	name, _, _ := unstructured.NestedString(is, "metadata", "name")
 	return name == ""
 }
 
-// validateWanted checks the replicas that an object with a /scale wants.
-func (v *version) validateWanted(is map[string]any) field.ErrorList {
+// validateSpecReplicas checks the replicas that an object with a /scale wants.
+func (v *version) validateSpecReplicas(is map[string]any) field.ErrorList {
 	if v.scale == nil {
 		return nil
 	}
-	return validateCount(is, v.scale.Wanted)
+	return validateReplicaCount(is, v.scale.SpecReplicas)
 }
 
-// validateReplicas checks the replicas that an object with a /scale says there are.
-func (v *version) validateReplicas(is map[string]any) field.ErrorList {
+// validateStatusReplicas checks the replicas that an object with a /scale says there are.
+func (v *version) validateStatusReplicas(is map[string]any) field.ErrorList {
 	if v.scale == nil {
 		return nil
 	}
-	errs := validateCount(is, v.scale.Replicas)
-	if at := v.scale.Selector; at != "" {
+	errs := validateReplicaCount(is, v.scale.StatusReplicas)
+	if at := v.scale.LabelSelector; at != "" {
 		if value, _, err := unstructured.NestedString(is, splitPath(at)...); err != nil {
 			errs = append(errs, field.Invalid(field.NewPath(at), value, err.Error()))
 		}
@@ -133,7 +133,7 @@ func (v *version) validateReplicas(is map[string]any) field.ErrorList {
 	return errs
 }
 
-func validateCount(is map[string]any, at string) field.ErrorList {
+func validateReplicaCount(is map[string]any, at string) field.ErrorList {
 	value, _, err := unstructured.NestedInt64(is, splitPath(at)...)
 	msg := ""
 	switch {

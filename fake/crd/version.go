@@ -18,18 +18,18 @@ import (
 
 // version is what a definition says of one version.
 type version struct {
-	name    string
-	kind    string
-	group   string
-	schema  *schema.Structural         // nil: there is none
-	content validation.SchemaValidator // of whole objects
-	stat    validation.SchemaValidator // of statuses; nil: there is no schema of them
-	rules   func() *cel.Validator      // compiled when first asked for; nil if there are none
-	status  bool
-	scale   *fake.ScalePaths
-	columns []fake.Column
-	fields  map[string]func(*fake.Custom) string
-	openapi *spec.Schema
+	name            string
+	kind            string
+	group           string
+	schema          *schema.Structural         // nil: there is none
+	validator       validation.SchemaValidator // of whole objects
+	statusValidator validation.SchemaValidator // of statuses; nil: there is no schema of them
+	rules           func() *cel.Validator      // compiled when first asked for; nil if there are none
+	status          bool
+	scale           *fake.ScalePaths
+	columns         []fake.Column
+	fields          map[string]func(*fake.CustomObject) string
+	openapi         *spec.Schema
 }
 
 // versionsOf reads the versions of a definition that has been validated.
@@ -68,7 +68,7 @@ func newVersion(crd *apiextensionsv1.CustomResourceDefinition, of *apiextensions
 
 func (v *version) readSchema(props *apiextensions.JSONSchemaProps) error {
 	var err error
-	if v.content, _, err = validation.NewSchemaValidator(props); err != nil || props == nil {
+	if v.validator, _, err = validation.NewSchemaValidator(props); err != nil || props == nil {
 		return err
 	}
 	s, err := schema.NewStructural(props)
@@ -84,9 +84,9 @@ func (v *version) readSubresources(sub *apiextensionsv1.CustomResourceSubresourc
 		return nil
 	}
 	if s := sub.Scale; s != nil {
-		v.scale = &fake.ScalePaths{Wanted: s.SpecReplicasPath, Replicas: s.StatusReplicasPath}
+		v.scale = &fake.ScalePaths{SpecReplicas: s.SpecReplicasPath, StatusReplicas: s.StatusReplicasPath}
 		if s.LabelSelectorPath != nil {
-			v.scale.Selector = *s.LabelSelectorPath
+			v.scale.LabelSelector = *s.LabelSelectorPath
 		}
 	}
 	v.status = sub.Status != nil
@@ -98,6 +98,6 @@ func (v *version) readSubresources(sub *apiextensionsv1.CustomResourceSubresourc
 		return nil
 	}
 	var err error
-	v.stat, _, err = validation.NewSchemaValidator(&status)
+	v.statusValidator, _, err = validation.NewSchemaValidator(&status)
 	return err
 }

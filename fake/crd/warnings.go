@@ -20,7 +20,7 @@ import (
 // finalizerWarnings warn of new finalizers that do not say whose they are.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource validateKubeFinalizerName.
-func finalizerWarnings(obj, old *fake.Custom) []string {
+func finalizerWarnings(obj, old *fake.CustomObject) []string {
 	added := slices.Clone(obj.Finalizers)
 	if old != nil {
 		added = slices.DeleteFunc(added, func(f string) bool { return slices.Contains(old.Finalizers, f) })
@@ -55,10 +55,10 @@ func isStandard(finalizer string) bool {
 // definitionWarnings warn of new formats that nobody checks.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition getUnrecognizedFormatsInCRD.
-func definitionWarnings(obj, old *fake.Custom) []string {
-	formats := strangeFormats(obj)
+func definitionWarnings(obj, old *fake.CustomObject) []string {
+	formats := unrecognizedFormats(obj)
 	if old != nil {
-		known := strangeFormats(old)
+		known := unrecognizedFormats(old)
 		formats = slices.DeleteFunc(formats, func(f string) bool { return slices.Contains(known, f) })
 	}
 	var warnings []string
@@ -68,7 +68,7 @@ func definitionWarnings(obj, old *fake.Custom) []string {
 	return warnings
 }
 
-func strangeFormats(obj *fake.Custom) []string {
+func unrecognizedFormats(obj *fake.CustomObject) []string {
 	crd := internal(obj)
 	var all []string
 	apiextensionsvalidation.HasSchemaWith(&crd.Spec, func(root *apiextensions.JSONSchemaProps) bool {

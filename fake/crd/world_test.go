@@ -68,9 +68,9 @@ func (w *world) resource(r schema.GroupVersionResource, namespace string) fake.R
 }
 
 // object reads YAML.
-func object(t *testing.T, text string) *fake.Custom {
+func object(t *testing.T, text string) *fake.CustomObject {
 	t.Helper()
-	obj := &fake.Custom{}
+	obj := &fake.CustomObject{}
 	data, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -81,16 +81,16 @@ func object(t *testing.T, text string) *fake.Custom {
 	return obj
 }
 
-func (w *world) try(r schema.GroupVersionResource, namespace, text string) (*fake.Custom, error) {
+func (w *world) try(r schema.GroupVersionResource, namespace, text string) (*fake.CustomObject, error) {
 	w.t.Helper()
 	done, err := w.resource(r, namespace).Create(w.ctx, object(w.t, text), metav1.CreateOptions{})
 	if err != nil {
 		return nil, err
 	}
-	return done.Object.(*fake.Custom), nil
+	return done.Object.(*fake.CustomObject), nil
 }
 
-func (w *world) create(r schema.GroupVersionResource, namespace, text string) *fake.Custom {
+func (w *world) create(r schema.GroupVersionResource, namespace, text string) *fake.CustomObject {
 	w.t.Helper()
 	obj, err := w.try(r, namespace, text)
 	if err != nil {
@@ -99,16 +99,16 @@ func (w *world) create(r schema.GroupVersionResource, namespace, text string) *f
 	return obj
 }
 
-func (w *world) get(r schema.GroupVersionResource, namespace, name string) *fake.Custom {
+func (w *world) get(r schema.GroupVersionResource, namespace, name string) *fake.CustomObject {
 	w.t.Helper()
 	obj, err := w.resource(r, namespace).Get(w.ctx, name, metav1.GetOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return obj.(*fake.Custom)
+	return obj.(*fake.CustomObject)
 }
 
-func (w *world) patch(r schema.GroupVersionResource, namespace, name, patch string, sub ...string) (*fake.Custom, error) {
+func (w *world) patch(r schema.GroupVersionResource, namespace, name, patch string, sub ...string) (*fake.CustomObject, error) {
 	w.t.Helper()
 	pt := types.MergePatchType
 	if strings.HasPrefix(patch, "[") {
@@ -118,10 +118,10 @@ func (w *world) patch(r schema.GroupVersionResource, namespace, name, patch stri
 	if err != nil {
 		return nil, err
 	}
-	return done.Object.(*fake.Custom), nil
+	return done.Object.(*fake.CustomObject), nil
 }
 
-func (w *world) mustPatch(r schema.GroupVersionResource, namespace, name, patch string, sub ...string) *fake.Custom {
+func (w *world) mustPatch(r schema.GroupVersionResource, namespace, name, patch string, sub ...string) *fake.CustomObject {
 	w.t.Helper()
 	obj, err := w.patch(r, namespace, name, patch, sub...)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 
 // Check puts a fact to the server that a way leads to, in a namespace of its own, and clears away what it made. The error
 // says which request was not answered as the fact says. It is ErrUnspeakable if the way has no words for a request.
-func Check(ctx context.Context, way Way, f Fact) error {
-	r := &run{way: way, fact: f, vars: map[string]any{}, streams: map[string]Stream{}}
+func Check(ctx context.Context, way Client, f Fact) error {
+	r := &run{client: way, fact: f, vars: map[string]any{}, streams: map[string]Stream{}}
 	defer r.close()
 	ns, err := r.do(ctx, Request{
 		Verb: "create", Resource: resources["namespaces"].GroupVersionResource,
@@ -28,12 +28,12 @@ func Check(ctx context.Context, way Way, f Fact) error {
 	}
 	r.vars["ns"] = nameOf(ns.Body)
 	err = r.steps(ctx)
-	return errors.Join(err, r.clear(ctx))
+	return errors.Join(err, r.cleanUp(ctx))
 }
 
 // run is a fact being checked.
 type run struct {
-	way     Way
+	client  Client
 	fact    Fact
 	vars    map[string]any
 	streams map[string]Stream
@@ -57,7 +57,7 @@ func (r *run) steps(ctx context.Context) error {
 
 func (r *run) step(ctx context.Context, s step) error {
 	want := s.want
-	if s.differs != nil && !r.way.Traits().Real {
+	if s.differs != nil && !r.client.Traits().Real {
 		want = *s.differs
 	}
 	if s.verb == "events" {
@@ -74,12 +74,12 @@ func (r *run) step(ctx context.Context, s step) error {
 	if err != nil {
 		return err
 	}
-	return r.answered(s, want, got)
+	return r.checkResponse(s, want, got)
 }
 
-// answered compares an answer with what is wanted, and keeps it.
-func (r *run) answered(s step, want expectation, got Response) error {
-	if err := r.expect(want, got); err != nil {
+// checkResponse compares an answer with what is wanted, and keeps it.
+func (r *run) checkResponse(s step, want expectation, got Response) error {
+	if err := r.matchResponse(want, got); err != nil {
 		return err
 	}
 	r.vars["it"] = got.Body
@@ -91,7 +91,7 @@ func (r *run) answered(s step, want expectation, got Response) error {
 
 // do makes a request, and keeps in mind what it made.
 func (r *run) do(ctx context.Context, req Request) (Response, error) {
-	got, err := r.way.Do(ctx, req)
+	got, err := r.client.Do(ctx, req)
 	if err != nil || !got.ok() || req.Path != "" || req.Subresource != "" || req.Query.Has("dryRun") {
 		return got, err
 	}
@@ -109,8 +109,8 @@ func (r *run) do(ctx context.Context, req Request) (Response, error) {
 	return got, err
 }
 
-// clear deletes what the fact made, the last first, finalizers or not.
-func (r *run) clear(ctx context.Context) error {
+// cleanUp deletes what the fact made, the last first, finalizers or not.
+func (r *run) cleanUp(ctx context.Context) error {
 	for _, m := range slices.Backward(r.made) {
 		release := m
 		release.Verb, release.Body = "patch", []byte(`{"metadata":{"finalizers":null}}`)
@@ -124,7 +124,7 @@ func (r *run) clear(ctx context.Context) error {
 			todo = append(todo, end)
 		}
 		for _, req := range todo {
-			if _, err := r.way.Do(ctx, req); err != nil {
+			if _, err := r.client.Do(ctx, req); err != nil {
 				return fmt.Errorf("clearing %s %s: %w", m.Resource.Resource, m.Name, err)
 			}
 		}
@@ -134,7 +134,7 @@ func (r *run) clear(ctx context.Context) error {
 
 // request makes the request of a step.
 func (r *run) request(s step) (Request, error) {
-	name, err := r.text(s.name)
+	name, err := r.expand(s.name)
 	if err != nil {
 		return Request{}, err
 	}
@@ -142,12 +142,12 @@ func (r *run) request(s step) (Request, error) {
 		Verb: s.verb, Resource: s.resource.GroupVersionResource, Name: name, Subresource: s.sub,
 		Query: url.Values{}, Header: s.header.Clone(),
 	}
-	if req.Path, err = r.text(s.path); err != nil {
+	if req.Path, err = r.expand(s.path); err != nil {
 		return Request{}, err
 	}
 	for k, values := range s.query {
 		for _, v := range values {
-			if v, err = r.text(v); err != nil {
+			if v, err = r.expand(v); err != nil {
 				return Request{}, err
 			}
 			req.Query.Add(k, v)
@@ -159,7 +159,7 @@ func (r *run) request(s step) (Request, error) {
 		case s.namespace == "*":
 			req.Namespace = ""
 		case s.namespace != "":
-			if req.Namespace, err = r.text(s.namespace); err != nil {
+			if req.Namespace, err = r.expand(s.namespace); err != nil {
 				return Request{}, err
 			}
 		}
@@ -177,13 +177,13 @@ func (r *run) request(s step) (Request, error) {
 // body makes the body of a request.
 func (r *run) body(s step, req Request) ([]byte, error) {
 	if s.raw != "" {
-		text, err := r.text(s.raw)
+		text, err := r.expand(s.raw)
 		return []byte(text), err
 	}
 	if !s.hasBody && s.with == "" && s.verb != "create" && s.verb != "update" {
 		return nil, nil
 	}
-	body, err := r.put(s.body)
+	body, err := r.substitute(s.body)
 	if err != nil {
 		return nil, err
 	}
@@ -195,24 +195,24 @@ func (r *run) body(s step, req Request) ([]byte, error) {
 		if !ok {
 			return nil, fmt.Errorf("there is no %q", s.with)
 		}
-		if base, err = r.put(base); err != nil {
+		if base, err = r.substitute(base); err != nil {
 			return nil, err
 		}
 		if body = overlay(base, body); body == nil {
-			return nil, fmt.Errorf("%w: it does not show %q", ErrUnspeakable, s.with)
+			return nil, fmt.Errorf("%w: it does not show %q", ErrUnsupported, s.with)
 		}
 	}
 	switch {
 	case s.path == "" && (s.verb == "create" || s.verb == "update"):
-		body = r.named(s, req, body)
+		body = r.fillIdentity(s, req, body)
 	case s.patch == patches["apply"]:
 		body = overlay(map[string]any{"metadata": map[string]any{"name": req.Name}}, body)
 	}
 	return json.Marshal(body)
 }
 
-// named fills in what an object says of itself.
-func (r *run) named(s step, req Request, body any) any {
+// fillIdentity fills in what an object says of itself.
+func (r *run) fillIdentity(s step, req Request, body any) any {
 	obj, ok := body.(map[string]any)
 	if !ok {
 		if body != nil {
@@ -233,7 +233,7 @@ func (r *run) named(s step, req Request, body any) any {
 
 // watch begins a watch, and reads the events that are wanted.
 func (r *run) watch(ctx context.Context, s step, req Request, want expectation) error {
-	stream, got, err := r.way.Watch(ctx, req)
+	stream, got, err := r.client.Watch(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -248,12 +248,12 @@ func (r *run) watch(ctx context.Context, s step, req Request, want expectation) 
 			old.Close()
 		}
 		r.streams[name] = stream
-		if err := r.expect(want, got); err != nil {
+		if err := r.matchResponse(want, got); err != nil {
 			return err
 		}
 		return r.events(ctx, name, events)
 	}
-	return r.answered(s, want, got)
+	return r.checkResponse(s, want, got)
 }
 
 // events reads events of a watch under way.
@@ -281,9 +281,9 @@ func (r *run) event(ctx context.Context, stream Stream, want any) error {
 	if want == "end" {
 		e, err := stream.Next(ctx)
 		if err == nil {
-			return fmt.Errorf("got %s; want the end", show(e))
+			return fmt.Errorf("got %s; want the end", describeEvent(e))
 		}
-		return ended(err)
+		return ignoreEOF(err)
 	}
 	m, ok := want.(map[string]any)
 	if !ok || len(m) != 1 {
@@ -296,7 +296,7 @@ func (r *run) event(ctx context.Context, stream Stream, want any) error {
 			if err != nil {
 				return fmt.Errorf("want %s: %w", head, err)
 			}
-			err = fmt.Errorf("got %s; want %s", show(e), kind)
+			err = fmt.Errorf("got %s; want %s", describeEvent(e), kind)
 			if e.Type == kind || kind == "…" {
 				err = r.match("", object, e.Object)
 			}
@@ -304,14 +304,14 @@ func (r *run) event(ctx context.Context, stream Stream, want any) error {
 				return nil
 			}
 			if !until {
-				return fmt.Errorf("%w (%s)", err, show(e))
+				return fmt.Errorf("%w (%s)", err, describeEvent(e))
 			}
 		}
 	}
 	return nil
 }
 
-func show(e Event) string {
+func describeEvent(e Event) string {
 	text, err := json.Marshal(e.Object)
 	if err != nil {
 		return err.Error()

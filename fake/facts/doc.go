@@ -30,5 +30,5 @@
 // reads events, each the next, or the next such after "until"; "events" reads on. A fact that says "only http" is about the
 // wire. One that says "alone" must have the server for itself.
 //
-// [Check] puts a fact to a server by a [Way]: typed client, untyped client, or HTTP.
+// [Check] puts a fact to a server by a [Client]: typed client, untyped client, or HTTP.
 package facts

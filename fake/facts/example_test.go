@@ -27,7 +27,7 @@ delete configmaps/a
 		log.Fatal(err)
 	}
 	server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
-	way := facts.Untyped(server.Client(sim.Direct())) // facts.HTTP leads to any server
+	way := facts.UntypedClient(server.Client(sim.DirectCaller())) // facts.HTTP leads to any server
 	for _, f := range all {
 		fmt.Println(f, facts.Check(context.Background(), way, f))
 	}

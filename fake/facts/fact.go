@@ -13,35 +13,35 @@ var book embed.FS
 
 // Fact is one thing that is true of an API server.
 type Fact struct {
-	Noun string // what it is about
-	Name string // the fact itself, in a sentence
+	Topic string // what it is about
+	Name  string // the fact itself, in a sentence
 
-	file  string
-	line  int
-	http  bool // is about the wire
-	alone bool // needs the server for itself
-	steps []step
-	lets  map[string]any // of the file
+	file      string
+	line      int
+	http      bool // is about the wire
+	exclusive bool // needs the server for itself
+	steps     []step
+	lets      map[string]any // of the file
 }
 
 // String names the fact.
-func (f Fact) String() string { return f.Noun + ": " + f.Name }
+func (f Fact) String() string { return f.Topic + ": " + f.Name }
 
-// Alone tells whether the fact holds only while nobody else changes what is in the server.
-func (f Fact) Alone() bool { return f.alone }
+// Exclusive tells whether the fact holds only while nobody else changes what is in the server.
+func (f Fact) Exclusive() bool { return f.exclusive }
 
-// Custom tells whether the fact takes the custom resources that Install installs.
-func (f Fact) Custom() bool {
+// NeedsCustomResources tells whether the fact takes the custom resources that Install installs.
+func (f Fact) NeedsCustomResources() bool {
 	for _, s := range f.steps {
-		if s.resource.Group == custom || s.resource.Group == otherCustom || strings.Contains(s.path, custom) {
+		if s.resource.Group == customGroup || s.resource.Group == otherGroup || strings.Contains(s.path, customGroup) {
 			return true
 		}
 	}
 	return false
 }
 
-// Skips says why the fact cannot be put to a server by a way. It is "" if it can.
-func (f Fact) Skips(t Traits) string {
+// SkipReason says why the fact cannot be put to a server by a way. It is "" if it can.
+func (f Fact) SkipReason(t Traits) string {
 	if f.http && !t.HTTP {
 		return "it is about HTTP"
 	}
@@ -76,5 +76,5 @@ func All() ([]Fact, error) {
 	return all, nil
 }
 
-// noun is what the facts of a file are about.
-func noun(file string) string { return strings.TrimSuffix(file, ".txt") }
+// topicOf is what the facts of a file are about.
+func topicOf(file string) string { return strings.TrimSuffix(file, ".txt") }

@@ -37,20 +37,20 @@ const timeout = 20 * time.Second
 var ways = []struct {
 	name string
 	min  int
-	of   func(t *testing.T) facts.Way
+	of   func(t *testing.T) facts.Client
 }{
-	{"typed", 350, func(*testing.T) facts.Way { return facts.Typed(newServer().Client(direct{})) }},
-	{"untyped", 450, func(*testing.T) facts.Way { return facts.Untyped(newServer().Client(direct{})) }},
-	{"memory", 560, func(t *testing.T) facts.Way { return over(t, apiserver.NewConfig(newServer(), direct{})) }},
+	{"typed", 350, func(*testing.T) facts.Client { return facts.TypedClient(newServer().Client(direct{})) }},
+	{"untyped", 450, func(*testing.T) facts.Client { return facts.UntypedClient(newServer().Client(direct{})) }},
+	{"memory", 560, func(t *testing.T) facts.Client { return over(t, apiserver.NewConfig(newServer(), direct{})) }},
 }
 
-func over(t *testing.T, cfg *clientrest.Config) facts.Way {
+func over(t *testing.T, cfg *clientrest.Config) facts.Client {
 	t.Helper()
 	transport, err := clientrest.TransportFor(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return facts.HTTP(cfg.Host, transport, false)
+	return facts.HTTPClient(cfg.Host, transport, false)
 }
 
 func all(t *testing.T) []facts.Fact {
@@ -69,7 +69,7 @@ func TestFacts(t *testing.T) {
 			for _, f := range all(t) {
 				t.Run(f.String(), func(t *testing.T) {
 					w := way.of(t)
-					if f.Custom() {
+					if f.NeedsCustomResources() {
 						install(t, w)
 					}
 					check(t, w, f)
@@ -102,11 +102,11 @@ func TestFactsOverHTTPS(t *testing.T) {
 	}
 }
 
-func install(t *testing.T, way facts.Way) {
+func install(t *testing.T, way facts.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	if err := facts.Install(ctx, way); errors.Is(err, facts.ErrUnspeakable) {
+	if err := facts.Install(ctx, way); errors.Is(err, facts.ErrUnsupported) {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)
@@ -114,15 +114,15 @@ func install(t *testing.T, way facts.Way) {
 }
 
 // check puts a fact to a server; it skips the test if the way has no words for it.
-func check(t *testing.T, way facts.Way, f facts.Fact) {
+func check(t *testing.T, way facts.Client, f facts.Fact) {
 	t.Helper()
-	if why := f.Skips(way.Traits()); why != "" {
+	if why := f.SkipReason(way.Traits()); why != "" {
 		t.Skip(why)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	err := facts.Check(ctx, way, f)
-	if errors.Is(err, facts.ErrUnspeakable) {
+	if errors.Is(err, facts.ErrUnsupported) {
 		t.Skip(err)
 	}
 	if err != nil {

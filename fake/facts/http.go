@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// HTTP is the way over HTTP to the server at base, such as "https://127.0.0.1:6443".
-func HTTP(base string, transport http.RoundTripper, isReal bool) Way {
-	return &overHTTP{strings.TrimSuffix(base, "/"), transport, isReal}
+// HTTPClient is the way over HTTP to the server at base, such as "https://127.0.0.1:6443".
+func HTTPClient(base string, transport http.RoundTripper, isReal bool) Client {
+	return &httpClient{strings.TrimSuffix(base, "/"), transport, isReal}
 }
 
-type overHTTP struct {
+type httpClient struct {
 	base      string
 	transport http.RoundTripper
 	isReal    bool
 }
 
-func (w *overHTTP) Traits() Traits { return Traits{HTTP: true, Real: w.isReal} }
+func (w *httpClient) Traits() Traits { return Traits{HTTP: true, Real: w.isReal} }
 
 var methods = map[string]string{
 	"create": http.MethodPost, "get": http.MethodGet, "list": http.MethodGet, "watch": http.MethodGet,
@@ -29,7 +29,7 @@ var methods = map[string]string{
 }
 
 // send sends a request.
-func (w *overHTTP) send(ctx context.Context, r Request) (*http.Response, error) {
+func (w *httpClient) send(ctx context.Context, r Request) (*http.Response, error) {
 	method, url := r.Verb, w.base+r.Path
 	if r.Path == "" {
 		method, url = methods[r.Verb], w.base+pathOf(r)
@@ -82,17 +82,17 @@ func pathOf(r Request) string {
 }
 
 // Do makes a request.
-func (w *overHTTP) Do(ctx context.Context, r Request) (Response, error) {
+func (w *httpClient) Do(ctx context.Context, r Request) (Response, error) {
 	res, err := w.send(ctx, r)
 	if err != nil {
 		return Response{}, err
 	}
 	defer res.Body.Close()
-	return answer(res)
+	return readResponse(res)
 }
 
-// answer reads an answer.
-func answer(res *http.Response) (Response, error) {
+// readResponse reads an answer.
+func readResponse(res *http.Response) (Response, error) {
 	data, err := io.ReadAll(res.Body)
 	if err != nil {
 		return Response{}, err
@@ -110,7 +110,7 @@ func answer(res *http.Response) (Response, error) {
 }
 
 // Watch begins a watch.
-func (w *overHTTP) Watch(ctx context.Context, r Request) (Stream, Response, error) {
+func (w *httpClient) Watch(ctx context.Context, r Request) (Stream, Response, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	res, err := w.send(ctx, r)
 	if err != nil {
@@ -120,7 +120,7 @@ func (w *overHTTP) Watch(ctx context.Context, r Request) (Stream, Response, erro
 	if res.StatusCode >= http.StatusMultipleChoices {
 		defer cancel()
 		defer res.Body.Close()
-		out, err := answer(res)
+		out, err := readResponse(res)
 		return nil, out, err
 	}
 	s := &httpStream{decoder: json.NewDecoder(res.Body), body: res.Body, cancel: cancel}

@@ -10,12 +10,12 @@ import (
 var customText string
 
 // Install has the server serve the custom resources that some of the facts are about.
-func Install(ctx context.Context, way Way) error {
+func Install(ctx context.Context, way Client) error {
 	facts, err := Parse("custom.txt", customText)
 	if err != nil {
 		return err
 	}
-	r := &run{way: way, fact: facts[0], vars: map[string]any{}, streams: map[string]Stream{}}
+	r := &run{client: way, fact: facts[0], vars: map[string]any{}, streams: map[string]Stream{}}
 	defer r.close()
 	if err := r.steps(ctx); err != nil {
 		return fmt.Errorf("installing custom resources: %w", err)

@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// ended tells whether a stream ended in good order.
-func ended(err error) error {
+// ignoreEOF tells whether a stream ended in good order.
+func ignoreEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
 	return err
 }
 
-// expect compares an answer with what is wanted of it.
-func (r *run) expect(want expectation, got Response) error {
+// matchResponse compares an answer with what is wanted of it.
+func (r *run) matchResponse(want expectation, got Response) error {
 	answer := func(err error) error {
 		text, marshal := json.Marshal(got.Body)
 		if got.Body == nil {
@@ -48,7 +48,7 @@ func (r *run) expect(want expectation, got Response) error {
 	if !ok || body == nil {
 		return nil
 	}
-	if err := r.beside(body, got); err != nil {
+	if err := r.matchMetadata(body, got); err != nil {
 		return answer(err)
 	}
 	body = maps.Clone(body)
@@ -59,10 +59,10 @@ func (r *run) expect(want expectation, got Response) error {
 		if got.Code != 0 && len(body) > 0 {
 			return answer(errors.New("no body"))
 		}
-		if r.way.Traits().HTTP {
+		if r.client.Traits().HTTP {
 			return nil
 		}
-		return r.hidden(body)
+		return r.checkNoCaptures(body)
 	}
 	if err := r.match("", body, got.Body); err != nil {
 		return answer(err)
@@ -70,18 +70,18 @@ func (r *run) expect(want expectation, got Response) error {
 	return nil
 }
 
-// hidden refuses to go on without what an answer would have been caught for.
-func (r *run) hidden(v any) error {
+// checkNoCaptures refuses to go on without what an answer would have been caught for.
+func (r *run) checkNoCaptures(v any) error {
 	text, err := json.Marshal(v)
 	if err == nil && strings.Contains(string(text), `"$`) {
-		return fmt.Errorf("%w: it does not show the answer", ErrUnspeakable)
+		return fmt.Errorf("%w: it does not show the answer", ErrUnsupported)
 	}
 	return err
 }
 
-// beside compares what is not in the body.
-func (r *run) beside(want map[string]any, got Response) error {
-	if w, ok := want["$warnings"]; ok && r.way.Traits().HTTP {
+// matchMetadata compares what is not in the body.
+func (r *run) matchMetadata(want map[string]any, got Response) error {
+	if w, ok := want["$warnings"]; ok && r.client.Traits().HTTP {
 		list := make([]any, len(got.Warnings))
 		for i, text := range got.Warnings {
 			list[i] = text
@@ -118,7 +118,7 @@ func (r *run) match(path string, want, got any) error {
 			}
 		}
 		for _, k := range slices.Sorted(maps.Keys(w)) {
-			key, err := r.text(k)
+			key, err := r.expand(k)
 			if err != nil {
 				return err
 			}
@@ -201,18 +201,18 @@ func (r *run) matchText(path, want string, got any) error {
 		}
 		return nil
 	}
-	text, err := r.text(want)
+	text, err := r.expand(want)
 	if err != nil {
 		return err
 	}
-	if s, ok := got.(string); !ok || !like(text, s) {
+	if s, ok := got.(string); !ok || !matchesPattern(text, s) {
 		return fmt.Errorf("%s: got %s, want %q", path, brief(got), text)
 	}
 	return nil
 }
 
-// like tells whether a text is as wanted, where "…" is any text.
-func like(want, got string) bool {
+// matchesPattern tells whether a text is as wanted, where "…" is any text.
+func matchesPattern(want, got string) bool {
 	parts := strings.Split(want, "…")
 	if len(parts) == 1 {
 		return want == got
@@ -232,8 +232,8 @@ func like(want, got string) bool {
 	return strings.HasSuffix(rest, last)
 }
 
-// text puts in the variables of a text.
-func (r *run) text(s string) (string, error) {
+// expand puts in the variables of a text.
+func (r *run) expand(s string) (string, error) {
 	var failed error
 	out := variable.ReplaceAllStringFunc(s, func(name string) string {
 		v, ok := r.vars[name[1:]]
@@ -248,17 +248,17 @@ func (r *run) text(s string) (string, error) {
 	return out, failed
 }
 
-// put puts in the variables of a tree.
-func (r *run) put(v any) (any, error) {
+// substitute puts in the variables of a tree.
+func (r *run) substitute(v any) (any, error) {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			key, err := r.text(k)
+			key, err := r.expand(k)
 			if err != nil {
 				return nil, err
 			}
-			if out[key], err = r.put(v[k]); err != nil {
+			if out[key], err = r.substitute(v[k]); err != nil {
 				return nil, err
 			}
 		}
@@ -267,7 +267,7 @@ func (r *run) put(v any) (any, error) {
 		out := make([]any, len(v))
 		for i := range v {
 			var err error
-			if out[i], err = r.put(v[i]); err != nil {
+			if out[i], err = r.substitute(v[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -278,7 +278,7 @@ func (r *run) put(v any) (any, error) {
 				return is, nil
 			}
 		}
-		return r.text(v)
+		return r.expand(v)
 	}
 	return v, nil
 }

@@ -113,7 +113,7 @@ func (p *parser) line(line string) error {
 	case "#":
 		return p.comment(rest)
 	case "let":
-		p.take = func(block []string) error { return into(p.lets, rest, block) }
+		p.take = func(block []string) error { return addLet(p.lets, rest, block) }
 		return nil
 	}
 	if len(p.facts) == 0 {
@@ -129,7 +129,7 @@ func (p *parser) line(line string) error {
 		f.http = true
 		return nil
 	case "alone":
-		f.alone = true
+		f.exclusive = true
 		return nil
 	case "→":
 		return p.arrow(f, rest, false)
@@ -151,7 +151,7 @@ func (p *parser) comment(text string) error {
 		return nil
 	}
 	p.begun = false
-	p.facts = append(p.facts, Fact{Noun: noun(p.file), Name: text, file: p.file, line: p.at, lets: p.lets})
+	p.facts = append(p.facts, Fact{Topic: topicOf(p.file), Name: text, file: p.file, line: p.at, lets: p.lets})
 	return nil
 }
 
@@ -187,12 +187,12 @@ func (p *parser) request(line string) (step, error) {
 	if len(words) < 2 {
 		return s, errors.New("what is it about?")
 	}
-	if err := s.about(words[1]); err != nil {
+	if err := s.parseTarget(words[1]); err != nil {
 		return s, err
 	}
 	raw := false
 	for words = words[2:]; len(words) > 0; words = words[1:] {
-		used, err := s.option(words)
+		used, err := s.parseOption(words)
 		if err != nil {
 			return s, err
 		}
@@ -218,8 +218,8 @@ func (p *parser) request(line string) (step, error) {
 	return s, nil
 }
 
-// option reads a word behind what a request is about, and tells how many more it took.
-func (s *step) option(words []string) (int, error) {
+// parseOption reads a word behind what a request is about, and tells how many more it took.
+func (s *step) parseOption(words []string) (int, error) {
 	word := words[0]
 	next := func(to *string) (int, error) {
 		if len(words) < 2 {
@@ -259,8 +259,8 @@ func (s *step) option(words []string) (int, error) {
 	return 0, fmt.Errorf("what is %q?", word)
 }
 
-// about reads what a request is about.
-func (s *step) about(word string) error {
+// parseTarget reads what a request is about.
+func (s *step) parseTarget(word string) error {
 	if strings.HasPrefix(word, "/") {
 		s.path = word
 		return nil
@@ -327,7 +327,7 @@ func (p *parser) arrow(f *Fact, text string, differs bool) error {
 	return nil
 }
 
-func into(lets map[string]any, name string, block []string) error {
+func addLet(lets map[string]any, name string, block []string) error {
 	if lets[name] != nil {
 		return fmt.Errorf("there is a %q already", name)
 	}

@@ -11,48 +11,48 @@ type resource struct {
 
 // The groups of the custom resources that the facts are about; see Install.
 const (
-	custom      = "facts.example.com"
-	otherCustom = "other.example.com"
+	customGroup = "facts.example.com"
+	otherGroup  = "other.example.com"
 )
 
-func in(group, version, name, kind string) resource {
+func namespaced(group, version, name, kind string) resource {
 	return resource{schema.GroupVersionResource{Group: group, Version: version, Resource: name}, kind, true}
 }
 
-func global(group, version, name, kind string) resource {
-	r := in(group, version, name, kind)
+func clusterScoped(group, version, name, kind string) resource {
+	r := namespaced(group, version, name, kind)
 	r.namespaced = false
 	return r
 }
 
 // resources are the words of the facts.
 var resources = map[string]resource{
-	"namespaces":        global("", "v1", "namespaces", "Namespace"),
-	"nodes":             global("", "v1", "nodes", "Node"),
-	"pods":              in("", "v1", "pods", "Pod"),
-	"claims":            in("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
-	"volumes":           global("", "v1", "persistentvolumes", "PersistentVolume"),
-	"events":            in("", "v1", "events", "Event"),
-	"newevents":         in("events.k8s.io", "v1", "events", "Event"),
-	"configmaps":        in("", "v1", "configmaps", "ConfigMap"),
-	"secrets":           in("", "v1", "secrets", "Secret"),
-	"serviceaccounts":   in("", "v1", "serviceaccounts", "ServiceAccount"),
-	"services":          in("", "v1", "services", "Service"),
-	"quotas":            in("", "v1", "resourcequotas", "ResourceQuota"),
-	"classes":           global("storage.k8s.io", "v1", "storageclasses", "StorageClass"),
-	"attachments":       global("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment"),
-	"drivers":           global("storage.k8s.io", "v1", "csidrivers", "CSIDriver"),
-	"csinodes":          global("storage.k8s.io", "v1", "csinodes", "CSINode"),
-	"capacities":        in("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity"),
-	"attributesclasses": global("storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass"),
-	"statefulsets":      in("apps", "v1", "statefulsets", "StatefulSet"),
-	"deployments":       in("apps", "v1", "deployments", "Deployment"),
-	"replicasets":       in("apps", "v1", "replicasets", "ReplicaSet"),
-	"leases":            in("coordination.k8s.io", "v1", "leases", "Lease"),
-	"roles":             in("rbac.authorization.k8s.io", "v1", "roles", "Role"),
-	"clusterroles":      global("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole"),
-	"budgets":           in("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
-	"customresources":   global("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"),
-	"widgets":           in(custom, "v1", "widgets", "Widget"),
-	"gadgets":           global(otherCustom, "v1", "gadgets", "Gadget"),
+	"namespaces":        clusterScoped("", "v1", "namespaces", "Namespace"),
+	"nodes":             clusterScoped("", "v1", "nodes", "Node"),
+	"pods":              namespaced("", "v1", "pods", "Pod"),
+	"claims":            namespaced("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+	"volumes":           clusterScoped("", "v1", "persistentvolumes", "PersistentVolume"),
+	"events":            namespaced("", "v1", "events", "Event"),
+	"newevents":         namespaced("events.k8s.io", "v1", "events", "Event"),
+	"configmaps":        namespaced("", "v1", "configmaps", "ConfigMap"),
+	"secrets":           namespaced("", "v1", "secrets", "Secret"),
+	"serviceaccounts":   namespaced("", "v1", "serviceaccounts", "ServiceAccount"),
+	"services":          namespaced("", "v1", "services", "Service"),
+	"quotas":            namespaced("", "v1", "resourcequotas", "ResourceQuota"),
+	"classes":           clusterScoped("storage.k8s.io", "v1", "storageclasses", "StorageClass"),
+	"attachments":       clusterScoped("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment"),
+	"drivers":           clusterScoped("storage.k8s.io", "v1", "csidrivers", "CSIDriver"),
+	"csinodes":          clusterScoped("storage.k8s.io", "v1", "csinodes", "CSINode"),
+	"capacities":        namespaced("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity"),
+	"attributesclasses": clusterScoped("storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass"),
+	"statefulsets":      namespaced("apps", "v1", "statefulsets", "StatefulSet"),
+	"deployments":       namespaced("apps", "v1", "deployments", "Deployment"),
+	"replicasets":       namespaced("apps", "v1", "replicasets", "ReplicaSet"),
+	"leases":            namespaced("coordination.k8s.io", "v1", "leases", "Lease"),
+	"roles":             namespaced("rbac.authorization.k8s.io", "v1", "roles", "Role"),
+	"clusterroles":      clusterScoped("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole"),
+	"budgets":           namespaced("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+	"customresources":   clusterScoped("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"),
+	"widgets":           namespaced(customGroup, "v1", "widgets", "Widget"),
+	"gadgets":           clusterScoped(otherGroup, "v1", "gadgets", "Gadget"),
 }

@@ -17,12 +17,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Typed is the way of client-go's typed client. It does not show the answer to a deletion.
-func Typed(c kubernetes.Interface) Way { return typedWay{c} }
+// TypedClient is the way of client-go's typed client. It does not show the answer to a deletion.
+func TypedClient(c kubernetes.Interface) Client { return typedClient{c} }
 
-type typedWay struct{ client kubernetes.Interface }
+type typedClient struct{ client kubernetes.Interface }
 
-func (typedWay) Traits() Traits { return Traits{} }
+func (typedClient) Traits() Traits { return Traits{} }
 
 // groups are the methods of kubernetes.Interface that give the clients of groups.
 var groups = map[schema.GroupVersion]string{
@@ -35,11 +35,11 @@ var groups = map[schema.GroupVersion]string{
 	{Group: "rbac.authorization.k8s.io", Version: "v1"}: "RbacV1",
 }
 
-// of finds the client of a resource.
-func (w typedWay) of(r Request) (reflect.Value, error) {
+// resourceClient finds the client of a resource.
+func (w typedClient) resourceClient(r Request) (reflect.Value, error) {
 	name, ok := groups[r.Resource.GroupVersion()]
 	if !ok || r.Path != "" {
-		return reflect.Value{}, ErrUnspeakable
+		return reflect.Value{}, ErrUnsupported
 	}
 	group := reflect.ValueOf(w.client).MethodByName(name).Call(nil)[0].Elem()
 	for i := range group.NumMethod() {
@@ -52,7 +52,7 @@ func (w typedWay) of(r Request) (reflect.Value, error) {
 		}
 		return m.Call([]reflect.Value{reflect.ValueOf(r.Namespace)})[0].Elem(), nil
 	}
-	return reflect.Value{}, ErrUnspeakable
+	return reflect.Value{}, ErrUnsupported
 }
 
 // method is the method of a client that makes a request.
@@ -79,31 +79,31 @@ func method(r Request) string {
 }
 
 // Do makes a request.
-func (w typedWay) Do(ctx context.Context, r Request) (Response, error) {
+func (w typedClient) Do(ctx context.Context, r Request) (Response, error) {
 	out, err := w.call(ctx, r)
 	if err != nil {
 		return Response{}, err
 	}
 	last := out[len(out)-1].Interface()
 	if err, ok := last.(error); ok && err != nil {
-		return failed(err)
+		return errorResponse(err)
 	}
 	if len(out) == 1 {
 		return Response{}, nil
 	}
-	res, err := shown(out[0].Interface().(runtime.Object), 0)
+	res, err := objectResponse(out[0].Interface().(runtime.Object), 0)
 	return res, err
 }
 
 // call calls the client's method.
-func (w typedWay) call(ctx context.Context, r Request) ([]reflect.Value, error) {
-	client, err := w.of(r)
+func (w typedClient) call(ctx context.Context, r Request) ([]reflect.Value, error) {
+	client, err := w.resourceClient(r)
 	if err != nil {
 		return nil, err
 	}
 	m := client.MethodByName(method(r))
 	if !m.IsValid() {
-		return nil, ErrUnspeakable
+		return nil, ErrUnsupported
 	}
 	args := []reflect.Value{reflect.ValueOf(ctx)}
 	for i := 1; i < m.Type().NumIn(); i++ {
@@ -121,7 +121,7 @@ func (w typedWay) call(ctx context.Context, r Request) ([]reflect.Value, error) 
 		args = append(args, arg)
 	}
 	if r.Verb == "update" && method(r) != "UpdateScale" && bodyName(r.Body) != r.Name {
-		return nil, ErrUnspeakable // the path is made of the object
+		return nil, ErrUnsupported // the path is made of the object
 	}
 	return m.Call(args), nil
 }
@@ -144,7 +144,7 @@ func argument(r Request, in reflect.Type) (reflect.Value, error) {
 	case reflect.TypeFor[[]byte]():
 		return reflect.ValueOf(r.Body), nil
 	case reflect.TypeFor[metav1.DeleteOptions]():
-		opts, err := deletion(r)
+		opts, err := deleteOptions(r)
 		return reflect.ValueOf(opts), err
 	}
 	if in.Kind() == reflect.Pointer {
@@ -154,19 +154,19 @@ func argument(r Request, in reflect.Type) (reflect.Value, error) {
 	opts := reflect.New(in)
 	into, ok := opts.Interface().(runtime.Object)
 	if !ok {
-		return reflect.Value{}, ErrUnspeakable
+		return reflect.Value{}, ErrUnsupported
 	}
 	return opts.Elem(), options(r.Query, into)
 }
 
 // Watch begins a watch.
-func (w typedWay) Watch(ctx context.Context, r Request) (Stream, Response, error) {
+func (w typedClient) Watch(ctx context.Context, r Request) (Stream, Response, error) {
 	out, err := w.call(ctx, r)
 	if err != nil {
 		return nil, Response{}, err
 	}
 	if err, ok := out[1].Interface().(error); ok && err != nil {
-		res, err := failed(err)
+		res, err := errorResponse(err)
 		return nil, res, err
 	}
 	stream, ok := out[0].Interface().(watch.Interface)

@@ -20,34 +20,34 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// Untyped is the way of fake.ResourceClient, that all other ways into the server lead to.
-func Untyped(c *fake.Clientset) Way { return untyped{c} }
+// UntypedClient is the way of fake.ResourceClient, that all other ways into the server lead to.
+func UntypedClient(c *fake.Clientset) Client { return untypedClient{c} }
 
-type untyped struct{ client *fake.Clientset }
+type untypedClient struct{ client *fake.Clientset }
 
-func (untyped) Traits() Traits { return Traits{} }
+func (untypedClient) Traits() Traits { return Traits{} }
 
 // Do makes a request.
-func (w untyped) Do(ctx context.Context, r Request) (Response, error) {
+func (w untypedClient) Do(ctx context.Context, r Request) (Response, error) {
 	c, ok := w.client.Resource(r.Resource, r.Namespace)
 	if !ok || r.Path != "" {
-		return Response{}, ErrUnspeakable
+		return Response{}, ErrUnsupported
 	}
 	if r.Subresource == "scale" {
 		if c, ok = c.Scale(); !ok {
-			return Response{}, ErrUnspeakable
+			return Response{}, ErrUnsupported
 		}
 		r.Subresource = ""
 	}
 	obj, code, err := w.do(ctx, c, r)
 	if err != nil {
-		return failed(err)
+		return errorResponse(err)
 	}
-	return shown(obj, code)
+	return objectResponse(obj, code)
 }
 
 // do makes a request, and tells the object and the code to answer with.
-func (w untyped) do(ctx context.Context, c fake.ResourceClient, r Request) (runtime.Object, int, error) {
+func (w untypedClient) do(ctx context.Context, c fake.ResourceClient, r Request) (runtime.Object, int, error) {
 	var sub []string
 	if r.Subresource != "" {
 		sub = []string{r.Subresource}
@@ -79,12 +79,12 @@ func (w untyped) do(ctx context.Context, c fake.ResourceClient, r Request) (runt
 		}
 		done, err = c.Patch(ctx, r.Name, types.PatchType(r.Header.Get("Content-Type")), r.Body, opts, sub...)
 	case "delete":
-		opts, err := deletion(r)
+		opts, err := deleteOptions(r)
 		if err != nil {
 			return nil, 0, err
 		}
-		if done, err = c.Delete(ctx, r.Name, opts); err == nil && done.Gone && c.GoesAsStatus() {
-			return gone(r, done.Object), http.StatusOK, nil
+		if done, err = c.Delete(ctx, r.Name, opts); err == nil && done.Deleted && c.DeleteReturnsStatus() {
+			return deletionStatus(r, done.Object), http.StatusOK, nil
 		}
 		return done.Object, http.StatusOK, err
 	default:
@@ -97,21 +97,21 @@ func (w untyped) do(ctx context.Context, c fake.ResourceClient, r Request) (runt
 	return done.Object, code, err
 }
 
-// gone is the answer to a deletion that shows no object.
-func gone(r Request, obj fake.Object) *metav1.Status {
+// deletionStatus is the answer to a deletion that shows no object.
+func deletionStatus(r Request, obj fake.Object) *metav1.Status {
 	return &metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{
 		Name: r.Name, Group: r.Resource.Group, Kind: r.Resource.Resource, UID: obj.GetUID(),
 	}}
 }
 
 // read makes a request that is about several objects, or changes nothing.
-func (w untyped) read(ctx context.Context, c fake.ResourceClient, r Request, sub []string) (runtime.Object, int, error) {
+func (w untypedClient) read(ctx context.Context, c fake.ResourceClient, r Request, sub []string) (runtime.Object, int, error) {
 	var list metav1.ListOptions
 	switch r.Verb {
 	case "get":
 		var opts metav1.GetOptions
 		if err := options(r.Query, &opts); err != nil || len(sub) > 0 && sub[0] != "status" {
-			return nil, 0, errors.Join(err, ErrUnspeakable)
+			return nil, 0, errors.Join(err, ErrUnsupported)
 		}
 		obj, err := c.Get(ctx, r.Name, opts)
 		return obj, http.StatusOK, err
@@ -122,18 +122,18 @@ func (w untyped) read(ctx context.Context, c fake.ResourceClient, r Request, sub
 		all, err := c.List(ctx, list)
 		return c.ListOf(all), http.StatusOK, err
 	case "deletecollection":
-		opts, err := deletion(r)
+		opts, err := deleteOptions(r)
 		if err := errors.Join(err, options(r.Query, &list)); err != nil {
 			return nil, 0, err
 		}
 		all, err := c.DeleteCollection(ctx, opts, list)
 		return c.ListOf(all), http.StatusOK, err
 	}
-	return nil, 0, ErrUnspeakable
+	return nil, 0, ErrUnsupported
 }
 
 // act creates a subresource.
-func (w untyped) act(ctx context.Context, c fake.ResourceClient, r Request) (runtime.Object, int, error) {
+func (w untypedClient) act(ctx context.Context, c fake.ResourceClient, r Request) (runtime.Object, int, error) {
 	var opts metav1.CreateOptions
 	if err := options(r.Query, &opts); err != nil {
 		return nil, 0, err
@@ -149,31 +149,31 @@ func (w untyped) act(ctx context.Context, c fake.ResourceClient, r Request) (run
 		if err := json.Unmarshal(r.Body, body); err != nil {
 			return nil, 0, err
 		}
-		obj, err := c.Act(ctx, r.Name, r.Subresource, body, opts)
+		obj, err := c.CreateSubresource(ctx, r.Name, r.Subresource, body, opts)
 		return obj, http.StatusCreated, err
 	}
-	return nil, 0, ErrUnspeakable
+	return nil, 0, ErrUnsupported
 }
 
 // Watch begins a watch.
-func (w untyped) Watch(ctx context.Context, r Request) (Stream, Response, error) {
+func (w untypedClient) Watch(ctx context.Context, r Request) (Stream, Response, error) {
 	c, ok := w.client.Resource(r.Resource, r.Namespace)
 	if !ok {
-		return nil, Response{}, ErrUnspeakable
+		return nil, Response{}, ErrUnsupported
 	}
 	var opts metav1.ListOptions
 	if err := options(r.Query, &opts); err != nil {
 		return nil, Response{}, err
 	}
 	if opts.TimeoutSeconds != nil {
-		return nil, Response{}, ErrUnspeakable // a Cursor has no time
+		return nil, Response{}, ErrUnsupported // a Cursor has no time
 	}
 	cursor, err := c.Watch(ctx, opts)
 	if apierrors.IsResourceExpired(err) {
 		return &cursorStream{failed: err}, Response{Code: http.StatusOK}, nil
 	}
 	if err != nil {
-		res, err := failed(err)
+		res, err := errorResponse(err)
 		return nil, res, err
 	}
 	return &cursorStream{cursor: cursor}, Response{Code: http.StatusOK}, nil
@@ -205,7 +205,7 @@ func (s *cursorStream) Next(ctx context.Context) (Event, error) {
 		}
 	}
 	s.ended = true
-	res, err := failed(s.failed)
+	res, err := errorResponse(s.failed)
 	return Event{Type: string(watch.Error), Object: res.Body}, err
 }
 
@@ -213,7 +213,7 @@ func (s *cursorStream) Next(ctx context.Context) (Event, error) {
 func (s *cursorStream) Close() { s.ended = true }
 
 func event(e watch.Event) (Event, error) {
-	res, err := shown(e.Object, 0)
+	res, err := objectResponse(e.Object, 0)
 	return Event{Type: string(e.Type), Object: res.Body}, err
 }
 
@@ -222,8 +222,8 @@ func options(query url.Values, into runtime.Object) error {
 	return scheme.ParameterCodec.DecodeParameters(query, schema.GroupVersion{Version: "v1"}, into)
 }
 
-// deletion reads the options of a deletion, which are in the body if there is one.
-func deletion(r Request) (metav1.DeleteOptions, error) {
+// deleteOptions reads the options of a deletion, which are in the body if there is one.
+func deleteOptions(r Request) (metav1.DeleteOptions, error) {
 	var opts metav1.DeleteOptions
 	if len(r.Body) > 0 {
 		return opts, json.Unmarshal(r.Body, &opts)
@@ -231,18 +231,18 @@ func deletion(r Request) (metav1.DeleteOptions, error) {
 	return opts, options(r.Query, &opts)
 }
 
-// failed makes an answer of an error of the API.
-func failed(err error) (Response, error) {
+// errorResponse makes an answer of an error of the API.
+func errorResponse(err error) (Response, error) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return Response{}, err
 	}
 	st := status.Status()
-	return shown(&st, int(st.Code))
+	return objectResponse(&st, int(st.Code))
 }
 
-// shown makes an answer of an object.
-func shown(obj runtime.Object, code int) (Response, error) {
+// objectResponse makes an answer of an object.
+func objectResponse(obj runtime.Object, code int) (Response, error) {
 	data, err := json.Marshal(obj)
 	if err != nil {
 		return Response{}, err
@@ -252,15 +252,15 @@ func shown(obj runtime.Object, code int) (Response, error) {
 		return Response{}, err
 	}
 	body, _ := v.(map[string]any)
-	typed(body, obj)
+	setTypeMeta(body, obj)
 	if meta.IsListType(obj) {
 		for _, item := range asList(body["items"]) {
 			if m, ok := item.(map[string]any); ok {
-				clear(m)
+				dropNullTimestamp(m)
 			}
 		}
 	}
-	clear(body)
+	dropNullTimestamp(body)
 	return Response{Code: code, Body: body}, nil
 }
 
@@ -269,15 +269,15 @@ func asList(v any) []any {
 	return list
 }
 
-// clear takes out what JSON has of a Go type, and the wire does not mean.
-func clear(body map[string]any) {
+// dropNullTimestamp takes out what JSON has of a Go type, and the wire does not mean.
+func dropNullTimestamp(body map[string]any) {
 	if m, ok := body["metadata"].(map[string]any); ok && m["creationTimestamp"] == nil {
 		delete(m, "creationTimestamp")
 	}
 }
 
-// typed says of what type an object is, as the wire does.
-func typed(body map[string]any, obj runtime.Object) {
+// setTypeMeta says of what type an object is, as the wire does.
+func setTypeMeta(body map[string]any, obj runtime.Object) {
 	if body == nil || body["kind"] != nil {
 		return
 	}

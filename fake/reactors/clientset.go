@@ -29,7 +29,7 @@ func Wrap(c *fake.Clientset) *Clientset {
 	chain := &testing.Fake{}
 	chain.AddReactor("*", "*", func(testing.Action) (bool, runtime.Object, error) { return true, nil, errAskServer })
 	chain.AddWatchReactor("*", func(testing.Action) (bool, watch.Interface, error) { return true, nil, errAskServer })
-	return &Clientset{Clientset: c.Intercepted(interceptor{chain}), Fake: chain}
+	return &Clientset{Clientset: c.WithInterceptor(interceptor{chain}), Fake: chain}
 }
 
 // errAskServer is how the end of a chain says that nobody has answered. The server is asked after the chain, which holds
@@ -62,27 +62,27 @@ func action(r fake.Request) testing.Action {
 	switch r.Verb {
 	case "create":
 		return testing.CreateActionImpl{
-			ActionImpl: what(r), Name: r.Name, Object: r.Body, CreateOptions: r.Options.(metav1.CreateOptions),
+			ActionImpl: actionImpl(r), Name: r.Name, Object: r.Body, CreateOptions: r.Options.(metav1.CreateOptions),
 		}
 	case "update":
-		return testing.UpdateActionImpl{ActionImpl: what(r), Object: r.Body, UpdateOptions: r.Options.(metav1.UpdateOptions)}
+		return testing.UpdateActionImpl{ActionImpl: actionImpl(r), Object: r.Body, UpdateOptions: r.Options.(metav1.UpdateOptions)}
 	case "patch":
 		return testing.PatchActionImpl{
-			ActionImpl: what(r), Name: r.Name, PatchType: r.PatchType, Patch: r.Patch, PatchOptions: r.Options.(metav1.PatchOptions),
+			ActionImpl: actionImpl(r), Name: r.Name, PatchType: r.PatchType, Patch: r.Patch, PatchOptions: r.Options.(metav1.PatchOptions),
 		}
 	case "delete":
-		return testing.DeleteActionImpl{ActionImpl: what(r), Name: r.Name, DeleteOptions: r.Options.(metav1.DeleteOptions)}
+		return testing.DeleteActionImpl{ActionImpl: actionImpl(r), Name: r.Name, DeleteOptions: r.Options.(metav1.DeleteOptions)}
 	case "get":
-		return testing.GetActionImpl{ActionImpl: what(r), Name: r.Name, GetOptions: r.Options.(metav1.GetOptions)}
+		return testing.GetActionImpl{ActionImpl: actionImpl(r), Name: r.Name, GetOptions: r.Options.(metav1.GetOptions)}
 	case "list":
-		return testing.NewListActionWithOptions(r.Resource, r.Kind, r.Namespace, r.Selection)
+		return testing.NewListActionWithOptions(r.Resource, r.Kind, r.Namespace, r.ListOptions)
 	case "watch":
-		return testing.NewWatchActionWithOptions(r.Resource, r.Namespace, r.Selection)
+		return testing.NewWatchActionWithOptions(r.Resource, r.Namespace, r.ListOptions)
 	default:
-		return testing.NewDeleteCollectionActionWithOptions(r.Resource, r.Namespace, r.Options.(metav1.DeleteOptions), r.Selection)
+		return testing.NewDeleteCollectionActionWithOptions(r.Resource, r.Namespace, r.Options.(metav1.DeleteOptions), r.ListOptions)
 	}
 }
 
-func what(r fake.Request) testing.ActionImpl {
+func actionImpl(r fake.Request) testing.ActionImpl {
 	return testing.ActionImpl{Namespace: r.Namespace, Verb: r.Verb, Resource: r.Resource, Subresource: r.Subresource}
 }

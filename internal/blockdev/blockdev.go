@@ -22,10 +22,10 @@ type Number struct{ Major, Minor uint32 }
 // String returns the number as sysfs writes it: "7:3".
 func (n Number) String() string { return fmt.Sprintf("%d:%d", n.Major, n.Minor) }
 
-// Directory returns where sysfs tells of the device, which ends in the name that the
+// SysfsDirectory returns where sysfs tells of the device, which ends in the name that the
 // kernel gave it: "loop3", "dm-1". It gives an error of fs.ErrNotExist if the kernel
 // has no such device any more.
-func (n Number) Directory() (string, error) {
+func (n Number) SysfsDirectory() (string, error) {
 	return filepath.EvalSymlinks("/sys/dev/block/" + n.String())
 }
 

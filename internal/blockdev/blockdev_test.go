@@ -181,7 +181,7 @@ func TestFreezingPutsOnTheDeviceWhatWasWritten(t *testing.T) {
 		must(t, blockdev.Flush(device))
 		bound, err := loopdev.At(device)
 		must(t, err)
-		image, err := os.ReadFile(bound.Backing)
+		image, err := os.ReadFile(bound.BackingFile)
 		must(t, err)
 		if !strings.Contains(string(image), string(content[:2048])) {
 			t.Error("it is not in the file behind the device")
@@ -259,7 +259,7 @@ func TestNumbers(t *testing.T) {
 	device := newDevice(t)
 	number, err := blockdev.NumberOf(device)
 	must(t, err)
-	directory, err := number.Directory()
+	directory, err := number.SysfsDirectory()
 	must(t, err)
 	if filepath.Base(directory) != filepath.Base(device) || !strings.HasPrefix(number.String(), "7:") {
 		t.Errorf("%s is %s, %s", device, number, directory)
@@ -273,7 +273,7 @@ func TestNumbers(t *testing.T) {
 	if _, err := blockdev.NumberOf(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("none: %v", err)
 	}
-	if _, err := (blockdev.Number{Major: 7, Minor: 1 << 19}).Directory(); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := (blockdev.Number{Major: 7, Minor: 1 << 19}).SysfsDirectory(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a device that is not there: %v", err)
 	}
 }

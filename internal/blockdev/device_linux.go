@@ -109,7 +109,7 @@ func SetReadAhead(device string, kibibytes int64) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	directory, err := number.Directory()
+	directory, err := number.SysfsDirectory()
 	if err != nil {
 		return false, err
 	}

@@ -28,7 +28,7 @@ func Freeze(device string) (*Frozen, error) {
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	file, err := openOneOf(rows)
+	file, err := openMountRoot(rows)
 	if err != nil {
 		return nil, fmt.Errorf("freeze %s: %w", device, err)
 	}
@@ -63,7 +63,7 @@ func Thaw(device string) (bool, error) {
 	if err != nil || len(rows) == 0 {
 		return false, err
 	}
-	file, err := openOneOf(rows)
+	file, err := openMountRoot(rows)
 	if err != nil {
 		return false, fmt.Errorf("thaw %s: %w", device, err)
 	}

@@ -29,9 +29,9 @@ func Mounts(device string) ([]*mountinfo.Info, error) {
 	return rows, nil
 }
 
-// openOneOf opens the root of one of several mounts. Another mount may lie over
+// openMountRoot opens the root of one of several mounts. Another mount may lie over
 // some of them: what is opened is compared.
-func openOneOf(rows []*mountinfo.Info) (*os.File, error) {
+func openMountRoot(rows []*mountinfo.Info) (*os.File, error) {
 	var failed error
 	for _, row := range rows {
 		file, err := os.Open(row.Mountpoint)

@@ -9,9 +9,9 @@ import (
 )
 
 var grammar = casefile.Grammar{
-	Setup: regexp.MustCompile(`^before$`),
-	Act:   regexp.MustCompile(`^settle$`),
-	Made:  []string{"after"},
+	Setup:    regexp.MustCompile(`^before$`),
+	Act:      regexp.MustCompile(`^settle$`),
+	Outcomes: []string{"after"},
 }
 
 const text = `# A remark.
@@ -46,7 +46,7 @@ func TestFileIsRenderedWithWhatCame(t *testing.T) {
 	if len(f.Always) != 1 || f.Always[0].Body[0].Text != "node n" || f.Cases[0].Setup[0].Body[0].At != "f.txt:7" {
 		t.Errorf("read %+v", f)
 	}
-	if told := f.Cases[0].Steps[0].Told; len(told) != 1 || told[0] != "after" {
+	if told := f.Cases[0].Steps[0].Outcomes; len(told) != 1 || told[0] != "after" {
 		t.Errorf("told under the step: %q", told)
 	}
 	got := f.Render(map[*casefile.Case][][]casefile.Section{
@@ -56,7 +56,7 @@ func TestFileIsRenderedWithWhatCame(t *testing.T) {
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if cases := casefile.AsWritten(got); cases["a-2"] != f.Cases[1].Render(nil) {
+	if cases := casefile.SplitCases(got); cases["a-2"] != f.Cases[1].Render(nil) {
 		t.Errorf("cut out: %q", cases["a-2"])
 	}
 }
@@ -91,7 +91,7 @@ func TestRowsHaveTheirCases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := strings.Join(casefile.Compare([]*casefile.File{f}, tables), "\n")
+		got := strings.Join(casefile.CompareRows([]*casefile.File{f}, tables), "\n")
 		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
 			t.Errorf("%q: %q, want %q", tt.rows, got, tt.want)
 		}
@@ -145,7 +145,7 @@ func TestDifferencesAreLookedUp(t *testing.T) {
 		{"", `f.txt:13: no row of the tables tells of a difference under "a row"`},
 		{"| a row | `f.go` | TestX | other |", "no such file"},
 	} {
-		got := strings.Join(casefile.Differences([]*casefile.File{f}, tt.markdown, "."), "\n")
+		got := strings.Join(casefile.CheckDifferences([]*casefile.File{f}, tt.markdown, "."), "\n")
 		if !strings.Contains(got, tt.want) {
 			t.Errorf("%q: %q, want %q", tt.markdown, got, tt.want)
 		}
@@ -154,17 +154,17 @@ func TestDifferencesAreLookedUp(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	const line = `volume v csi=d message="a \"b\"" empty=""`
-	all, err := casefile.Words(line)
+	all, err := casefile.ParseWords(line)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all[2] != casefile.With("csi", "d") || all[3].Value != `a "b"` {
+	if all[2] != casefile.KeyValue("csi", "d") || all[3].Value != `a "b"` {
 		t.Errorf("words %q", all)
 	}
-	if got := casefile.Tell(all); got != line {
+	if got := casefile.JoinWords(all); got != line {
 		t.Errorf("told %q, want %q", got, line)
 	}
-	if _, err := casefile.Words(`a="b`); err == nil {
+	if _, err := casefile.ParseWords(`a="b`); err == nil {
 		t.Error("quotes without an end are read")
 	}
 }

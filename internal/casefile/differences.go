@@ -14,17 +14,17 @@ var (
 	goFile   = regexp.MustCompile("`[^`]+\\.go`")
 )
 
-// Differences looks up what the cases say of other outcomes than upstream's, and tells what is wrong, each with where it is:
+// CheckDifferences looks up what the cases say of other outcomes than upstream's, and tells what is wrong, each with where it is:
 // "differs: TITLE" has a line of upstream's outcome under it and one of ours; markdown has a row of that title that tells of a
 // difference; and of the Go files that the row names, which are in folder, one has a docstring that does.
-func Differences(files []*File, markdown, folder string) []string {
+func CheckDifferences(files []*File, markdown, folder string) []string {
 	rows := tableRow.FindAllStringSubmatch(markdown, -1)
 	var wrong []string
 	for _, f := range files {
 		for _, c := range f.Cases {
 			for _, p := range c.Setup {
 				if title, found := strings.CutPrefix(p.Head, differs); found {
-					if err := p.difference(title, rows, folder); err != nil {
+					if err := p.checkDifference(title, rows, folder); err != nil {
 						wrong = append(wrong, fmt.Sprintf("%s: %v", p.At, err))
 					}
 				}
@@ -34,7 +34,7 @@ func Differences(files []*File, markdown, folder string) []string {
 	return wrong
 }
 
-func (p *Paragraph) difference(title string, rows [][]string, folder string) error {
+func (p *Paragraph) checkDifference(title string, rows [][]string, folder string) error {
 	if len(p.Body) != 2 || !strings.HasPrefix(p.Body[0].Text, "upstream: ") || !strings.HasPrefix(p.Body[1].Text, "here: ") {
 		return fmt.Errorf("want a line of upstream's outcome, and one of ours")
 	}

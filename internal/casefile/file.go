@@ -11,9 +11,9 @@ import (
 
 // Grammar tells the paragraphs of cases apart by their first lines.
 type Grammar struct {
-	Setup *regexp.Regexp // what a case begins with; besides, "always" before the first case, and "differs: ROW"
-	Act   *regexp.Regexp // something that happens
-	Made  []string       // what comes of it: it is written, not read
+	Setup    *regexp.Regexp // what a case begins with; besides, "always" before the first case, and "differs: ROW"
+	Act      *regexp.Regexp // something that happens
+	Outcomes []string       // what comes of it: it is written, not read
 }
 
 // File is a file of cases.
@@ -35,8 +35,8 @@ type Case struct {
 
 // Step is something that happens.
 type Step struct {
-	Act  *Paragraph
-	Told []string // which of the Grammar's Made are written under it
+	Act      *Paragraph
+	Outcomes []string // which of the Grammar's Made are written under it
 }
 
 // Paragraph is a line that is not indented, with the indented ones under it.
@@ -98,7 +98,7 @@ func (g Grammar) Parse(path, text string) (*File, error) {
 			p.Body = append(p.Body, Line{strings.TrimSpace(raw), at})
 		default:
 			p = &Paragraph{Head: raw, At: at}
-			if err := g.take(f, c, p); err != nil {
+			if err := g.addParagraph(f, c, p); err != nil {
 				return nil, fmt.Errorf("%s: %w", at, err)
 			}
 		}
@@ -112,8 +112,8 @@ func (g Grammar) Parse(path, text string) (*File, error) {
 	return f, nil
 }
 
-// take sorts in a paragraph.
-func (g Grammar) take(f *File, c *Case, p *Paragraph) error {
+// addParagraph sorts in a paragraph.
+func (g Grammar) addParagraph(f *File, c *Case, p *Paragraph) error {
 	setup := g.Setup.MatchString(p.Head) || strings.HasPrefix(p.Head, differs)
 	switch {
 	case c == nil && (p.Head == "always" || setup):
@@ -122,9 +122,9 @@ func (g Grammar) take(f *File, c *Case, p *Paragraph) error {
 	case c == nil:
 		return fmt.Errorf("%q: want always, or what a case begins with", p.Head)
 	case strings.HasPrefix(p.Head, "#"):
-	case slices.Contains(g.Made, p.Head) && len(c.Steps) > 0:
+	case slices.Contains(g.Outcomes, p.Head) && len(c.Steps) > 0:
 		last := c.Steps[len(c.Steps)-1]
-		last.Told = append(last.Told, p.Head)
+		last.Outcomes = append(last.Outcomes, p.Head)
 		return nil
 	case setup && len(c.Steps) == 0:
 		c.Setup = append(c.Setup, p)
@@ -176,8 +176,8 @@ func writeSections(b *strings.Builder, sections []Section) {
 	}
 }
 
-// AsWritten cuts the text of a file into its cases, by id.
-func AsWritten(text string) map[string]string {
+// SplitCases cuts the text of a file into its cases, by id.
+func SplitCases(text string) map[string]string {
 	cases := map[string]string{}
 	for _, part := range strings.Split("\n"+text, "\n=== ")[1:] {
 		id, _, _ := strings.Cut(part, " ")

@@ -71,9 +71,9 @@ func readRow(line string) (Row, error) {
 	return row, nil
 }
 
-// Compare holds the cases against the rows, and tells what is wrong, each with where it is. A case whose id ends in "+" stands
+// CompareRows holds the cases against the rows, and tells what is wrong, each with where it is. A case whose id ends in "+" stands
 // beside a row.
-func Compare(files []*File, tables []Table) []string {
+func CompareRows(files []*File, tables []Table) []string {
 	var wrong []string
 	at := map[string]string{}
 	var ids []string
@@ -135,7 +135,7 @@ func List(folder string, files []*File, tables []Table) string {
 		}
 	}
 	var omitted []string
-	for _, table := range gathered(tables) {
+	for _, table := range mergeSingleRows(tables) {
 		fmt.Fprintf(&b, "| %s | %d | %s |\n", table.Name, len(table.Rows), table.list(folder, fileOf))
 		for _, row := range table.Rows {
 			if row.Omitted != "" {
@@ -148,8 +148,8 @@ func List(folder string, files []*File, tables []Table) string {
 	return b.String()
 }
 
-// gathered puts tests of one row each together where at least three of a file follow one another.
-func gathered(tables []Table) []Table {
+// mergeSingleRows puts tests of one row each together where at least three of a file follow one another.
+func mergeSingleRows(tables []Table) []Table {
 	var all []Table
 	for len(tables) > 0 {
 		file, _, _ := strings.Cut(tables[0].Name, " ")

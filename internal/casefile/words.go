@@ -9,12 +9,12 @@ import (
 // Word is "key" or "key=value"; the value may be quoted.
 type Word struct {
 	Key, Value string
-	Has        bool // it has a value
+	HasValue   bool // it has a value
 }
 
 // String is the word as it is written.
 func (w Word) String() string {
-	if !w.Has {
+	if !w.HasValue {
 		return w.Key
 	}
 	if w.Value == "" || strings.ContainsAny(w.Value, " \"\\") {
@@ -23,8 +23,8 @@ func (w Word) String() string {
 	return w.Key + "=" + w.Value
 }
 
-// Words splits a line at its blanks, but for those between quotes.
-func Words(line string) ([]Word, error) {
+// ParseWords splits a line at its blanks, but for those between quotes.
+func ParseWords(line string) ([]Word, error) {
 	var all []Word
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
 		end := strings.IndexAny(line, "= ")
@@ -33,7 +33,7 @@ func Words(line string) ([]Word, error) {
 			all, line = append(all, Word{Key: key}), rest
 			continue
 		}
-		w := Word{Key: line[:end], Has: true}
+		w := Word{Key: line[:end], HasValue: true}
 		line = line[end+1:]
 		if strings.HasPrefix(line, `"`) {
 			quoted, err := strconv.QuotedPrefix(line)
@@ -50,8 +50,8 @@ func Words(line string) ([]Word, error) {
 	return all, nil
 }
 
-// Tell is a line of words.
-func Tell(all []Word) string {
+// JoinWords is a line of words.
+func JoinWords(all []Word) string {
 	texts := make([]string, len(all))
 	for i, w := range all {
 		texts[i] = w.String()
@@ -59,5 +59,5 @@ func Tell(all []Word) string {
 	return strings.Join(texts, " ")
 }
 
-// With is the word "key=value".
-func With(key, value string) Word { return Word{Key: key, Value: value, Has: true} }
+// KeyValue is the word "key=value".
+func KeyValue(key, value string) Word { return Word{Key: key, Value: value, HasValue: true} }

@@ -20,22 +20,22 @@ type Behaviour struct {
 // Healthy passes everything on.
 func Healthy() Behaviour { return Behaviour{target: "linear"} }
 
-// Broken fails all that is asked, with EIO. What the kernel has in its cache can still be read.
-func Broken() Behaviour { return Behaviour{target: "error"} }
+// FailsAll fails all that is asked, with EIO. What the kernel has in its cache can still be read.
+func FailsAll() Behaviour { return Behaviour{target: "error"} }
 
 // FailsWrites fails writes with EIO, and reads well.
-func FailsWrites() Behaviour { return Behaviour{target: "flakey", rest: always + "1 error_writes"} }
+func FailsWrites() Behaviour { return Behaviour{target: "flakey", rest: alwaysDown + "1 error_writes"} }
 
-// ForgetsWrites says that it wrote, also of a flush, and did not: a disk whose cache was lost.
-func ForgetsWrites() Behaviour { return Behaviour{target: "flakey", rest: always + "1 drop_writes"} }
+// DropsWrites says that it wrote, also of a flush, and did not: a disk whose cache was lost.
+func DropsWrites() Behaviour { return Behaviour{target: "flakey", rest: alwaysDown + "1 drop_writes"} }
 
 // Slow passes everything on, after a while, in whole milliseconds. Flushes take as long as writes.
 func Slow(read, write time.Duration) Behaviour {
 	return Behaviour{target: "delay", rest: fmt.Sprintf(" %d %%[1]s 0 %d", read.Milliseconds(), write.Milliseconds())}
 }
 
-// always are flakey's intervals: never up, and down again as soon as it was down.
-const always = " 0 1 "
+// alwaysDown are flakey's intervals: never up, and down again as soon as it was down.
+const alwaysDown = " 0 1 "
 
 // line is the table of a disk: one target, from its beginning to its end.
 func (b Behaviour) line(sectors int64, backing string) string {
@@ -52,24 +52,24 @@ type Disk struct {
 	sectors int64
 }
 
-// ErrMissing says that there is no device-mapper here, and how to get one.
-var ErrMissing = errors.New("no device-mapper here")
+// ErrUnavailable says that there is no device-mapper here, and how to get one.
+var ErrUnavailable = errors.New("no device-mapper here")
 
-// Missing gives nil if disks can be made here, or an ErrMissing that says what it takes.
-func Missing() error {
+// Probe gives nil if disks can be made here, or an ErrMissing that says what it takes.
+func Probe() error {
 	const how = "run the test in a guest, as 'make test-dm' does"
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("%w: it takes root; %s", ErrMissing, how)
+		return fmt.Errorf("%w: it takes root; %s", ErrUnavailable, how)
 	}
 	control, err := os.OpenFile("/dev/mapper/control", os.O_RDWR, 0)
 	if err != nil {
-		return fmt.Errorf("%w: %w; %s", ErrMissing, err, how)
+		return fmt.Errorf("%w: %w; %s", ErrUnavailable, err, how)
 	}
 	if err := control.Close(); err != nil {
 		return err
 	}
 	if _, err := exec.LookPath("dmsetup"); err != nil {
-		return fmt.Errorf("%w: %w: install the package dmsetup", ErrMissing, err)
+		return fmt.Errorf("%w: %w: install the package dmsetup", ErrUnavailable, err)
 	}
 	return nil
 }
@@ -92,9 +92,9 @@ func NewDisk(ctx context.Context, name, backing string) (*Disk, error) {
 // Device is the disk's device node.
 func (d *Disk) Device() string { return "/dev/mapper/" + d.name }
 
-// Become makes the disk behave differently from now on. Requests that are under way end as before, but for those that a slow
+// SetBehaviour makes the disk behave differently from now on. Requests that are under way end as before, but for those that a slow
 // disk still holds back: they end at once. A file system on the disk is not asked to come to rest.
-func (d *Disk) Become(ctx context.Context, b Behaviour) error {
+func (d *Disk) SetBehaviour(ctx context.Context, b Behaviour) error {
 	// The new table is loaded first, so that the disk is never left suspended for want of one.
 	if _, err := command(ctx, "dmsetup", "load", d.name, "--table", b.line(d.sectors, d.backing)); err != nil {
 		return err

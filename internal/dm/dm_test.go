@@ -23,7 +23,7 @@ const blockSize = 4096
 // newDisk is a disk on a loop device of 16 MiB, both of which go with the test.
 func newDisk(t *testing.T) *dm.Disk {
 	t.Helper()
-	if err := dm.Missing(); err != nil {
+	if err := dm.Probe(); err != nil {
 		t.Skip(err)
 	}
 	file := filepath.Join(t.TempDir(), "disk")
@@ -87,19 +87,19 @@ func TestDiskBecomesWhatItIsTold(t *testing.T) {
 		writing, reading error
 		reads, then      byte // after a write of two: while it is so, and when it is healthy again
 	}{
-		{"broken", dm.Broken(), unix.EIO, unix.EIO, 0, 1},
+		{"broken", dm.FailsAll(), unix.EIO, unix.EIO, 0, 1},
 		{"fails writes", dm.FailsWrites(), unix.EIO, nil, 1, 1},
-		{"forgets writes", dm.ForgetsWrites(), nil, nil, 1, 1},
+		{"forgets writes", dm.DropsWrites(), nil, nil, 1, 1},
 		{"slow", dm.Slow(0, 0), nil, nil, 2, 2},
 	} {
-		must(t, disk.Become(t.Context(), c.behaviour))
+		must(t, disk.SetBehaviour(t.Context(), c.behaviour))
 		if err := write(two); !errors.Is(err, c.writing) {
 			t.Errorf("%s: writing gives %v, want %v", c.name, err, c.writing)
 		}
 		if b, err := read(); !errors.Is(err, c.reading) || err == nil && b != c.reads {
 			t.Errorf("%s: reading gives %d and %v, want %d and %v", c.name, b, err, c.reads, c.reading)
 		}
-		must(t, disk.Become(t.Context(), dm.Healthy()))
+		must(t, disk.SetBehaviour(t.Context(), dm.Healthy()))
 		if b, err := read(); err != nil || b != c.then {
 			t.Errorf("healthy after %s: reading gives %d and %v, want %d", c.name, b, err, c.then)
 		}
@@ -110,7 +110,7 @@ func TestSlowDiskTakesItsTime(t *testing.T) {
 	disk := newDisk(t)
 	f, b := open(t, disk), block(t, 1)
 	const writing = 200 * time.Millisecond
-	must(t, disk.Become(t.Context(), dm.Slow(0, writing)))
+	must(t, disk.SetBehaviour(t.Context(), dm.Slow(0, writing)))
 	began := time.Now()
 	_, err := f.ReadAt(b, 0)
 	must(t, err)
@@ -143,12 +143,12 @@ func TestFileSystemOnADiskThatBreaks(t *testing.T) {
 	mount := func() { must(t, unix.Mount(disk.Device(), folder, "ext4", 0, "")) }
 	mount()
 	must(t, writeSynced(filepath.Join(folder, "before"), "kept"))
-	must(t, disk.Become(t.Context(), dm.Broken()))
+	must(t, disk.SetBehaviour(t.Context(), dm.FailsAll()))
 	if err := writeSynced(filepath.Join(folder, "after"), "lost"); err == nil {
 		t.Error("a file was written on a broken disk")
 	}
 	must(t, unix.Unmount(folder, 0))
-	must(t, disk.Become(t.Context(), dm.Healthy()))
+	must(t, disk.SetBehaviour(t.Context(), dm.Healthy()))
 	if output, err := exec.Command("e2fsck", "-fp", disk.Device()).CombinedOutput(); err != nil {
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 1 { // 1: errors were corrected

@@ -12,9 +12,9 @@ import (
 )
 
 // A pod is deleted and made again while nobody listens: the informer says that it changed, and listen that it is another one.
-func ExampleTo() {
+func ExampleAdd() {
 	pods := informercache.New("pods") // an informer
-	eventhandler.To(pods, func(was, is *corev1.Pod) {
+	eventhandler.Add(pods, func(was, is *corev1.Pod) {
 		fmt.Println("changed:", is.Name, is.UID, "which is new:", was == nil)
 	}, func(pod *corev1.Pod) {
 		fmt.Println("gone:", pod.Name, pod.UID)

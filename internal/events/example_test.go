@@ -18,8 +18,8 @@ func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	c := host.Component("pvcontroller")
-	recorder := events.New(events.Config{Component: c, Client: server.Client(c), Source: "persistentvolume-controller"})
+	c := host.Process("pvcontroller")
+	recorder := events.New(events.Config{Process: c, Client: server.Client(c), Source: "persistentvolume-controller"})
 
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data", UID: "1"}}
 	c.Spawn("claims", func(context.Context) {

@@ -17,8 +17,8 @@ func TestWhatIsKnownIsBounded(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	c := host.Component("controller")
-	r := New(Config{Component: c, Client: server.Client(c), Source: "source"})
+	c := host.Process("controller")
+	r := New(Config{Process: c, Client: server.Client(c), Source: "source"})
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "1"}}
 	record := func(from, to int) {
 		t.Helper()

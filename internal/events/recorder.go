@@ -26,10 +26,10 @@ const knownMax = 4096
 
 // Config is what New must be told.
 type Config struct {
-	Component *sim.Component
-	Client    kubernetes.Interface
-	Source    string // reporting component, such as "persistentvolume-controller"
-	Host      string // node name, for a kubelet
+	Process *sim.Process
+	Client  kubernetes.Interface
+	Source  string // reporting component, such as "persistentvolume-controller"
+	Host    string // node name, for a kubelet
 }
 
 // Recorder writes the events of one component. Its methods are for the component's strands.
@@ -56,7 +56,7 @@ func New(cfg Config) *Recorder {
 	h := fnv.New32a()
 	h.Write([]byte(cfg.Source + "/" + cfg.Host))
 	r := &Recorder{cfg: cfg, known: map[key]*corev1.Event{}, seq: int64(h.Sum32()%1000) * 1000}
-	cfg.Component.Worker("events", func() bool { return len(r.pending) > 0 }, r.write)
+	cfg.Process.Worker("events", func() bool { return len(r.pending) > 0 }, r.write)
 	return r
 }
 
@@ -70,7 +70,7 @@ func (r *Recorder) Event(object runtime.Object, eventType, reason, message strin
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
-	now := r.cfg.Component.Now()
+	now := r.cfg.Process.Now()
 	r.pending = append(r.pending, &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      r.name(ref.Name),
@@ -93,7 +93,7 @@ func (r *Recorder) Event(object runtime.Object, eventType, reason, message strin
 // microseconds tell the sources apart where the clock stands still.
 func (r *Recorder) name(object string) string {
 	r.seq++
-	return fmt.Sprintf("%s.%x", object, r.cfg.Component.Now().UnixNano()+r.seq)
+	return fmt.Sprintf("%s.%x", object, r.cfg.Process.Now().UnixNano()+r.seq)
 }
 
 // Eventf is Event with a formatted message.
@@ -113,7 +113,7 @@ func (r *Recorder) write(ctx context.Context) {
 	r.pending = r.pending[1:]
 	k := keyOf(event)
 	if known, ok := r.known[k]; ok {
-		if r.again(ctx, k, known, event) {
+		if r.incrementCount(ctx, k, known, event) {
 			return
 		}
 	}
@@ -138,8 +138,8 @@ type countPatch struct {
 	LastTimestamp metav1.Time `json:"lastTimestamp"`
 }
 
-// again raises the count of an event that was written before. It returns false when that one is gone.
-func (r *Recorder) again(ctx context.Context, k key, known, event *corev1.Event) bool {
+// incrementCount raises the count of an event that was written before. It returns false when that one is gone.
+func (r *Recorder) incrementCount(ctx context.Context, k key, known, event *corev1.Event) bool {
 	patch, err := json.Marshal(countPatch{known.Count + 1, event.LastTimestamp})
 	if err != nil {
 		panic(fmt.Sprintf("events: patch: %v", err))

@@ -50,20 +50,20 @@ func newWorld(t *testing.T, host sim.Host, move func(time.Duration)) *world {
 	t.Cleanup(host.Close)
 	server := fake.NewServer(fake.Config{Now: host.Now, Namespaces: []string{"team"}})
 	host.Start()
-	return &world{t: t, host: host, move: move, server: server, user: server.Client(host.Outside())}
+	return &world{t: t, host: host, move: move, server: server, user: server.Client(host.ExternalCaller())}
 }
 
 // reporter is a component with a recorder.
 type reporter struct {
 	w         *world
-	component *sim.Component
+	component *sim.Process
 	recorder  *events.Recorder
 }
 
 func (w *world) reporter(name string) *reporter {
-	c := w.host.Component(name)
+	c := w.host.Process(name)
 	return &reporter{w: w, component: c, recorder: events.New(events.Config{
-		Component: c, Client: w.server.Client(c), Source: "source", Host: "node-1",
+		Process: c, Client: w.server.Client(c), Source: "source", Host: "node-1",
 	})}
 }
 
@@ -109,7 +109,7 @@ func (w *world) expect(want ...string) {
 func (w *world) requests() []string {
 	var verbs []string
 	for _, r := range w.host.Log().Records() {
-		if r.Kind != trace.KindAPI || r.Actor == "user" {
+		if r.Kind != trace.KindAPI || r.Task == "user" {
 			continue
 		}
 		verb := r.Verb

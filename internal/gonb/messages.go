@@ -59,8 +59,8 @@ func Sync(number int) Display {
 	return Display{Data: map[string]any{CommMIME: CommValue{Address: syncAddress, Value: number}}}
 }
 
-// Synced is the number of the answer that a message asks for, if it asks for one.
-func (d Display) Synced() (number int, ok bool) {
+// SyncNumber is the number of the answer that a message asks for, if it asks for one.
+func (d Display) SyncNumber() (number int, ok bool) {
 	value, ok := d.Data[CommMIME].(CommValue)
 	if !ok || value.Address != syncAddress {
 		return 0, false
@@ -72,8 +72,8 @@ func (d Display) Synced() (number int, ok bool) {
 // Answer is the answer of this number.
 func Answer(number int) CommValue { return CommValue{Address: answerAddress, Value: number} }
 
-// Answered is the number of an answer, if this is one.
-func (v CommValue) Answered() (number int, ok bool) {
+// AnswerNumber is the number of an answer, if this is one.
+func (v CommValue) AnswerNumber() (number int, ok bool) {
 	if v.Address != answerAddress {
 		return 0, false
 	}

@@ -55,8 +55,8 @@ func Modules() []string {
 	}
 }
 
-// ErrMissing says that a guest cannot run here: what is missing, and how to get it.
-var ErrMissing = errors.New("no User-Mode-Linux guest can run here")
+// ErrUnavailable says that a guest cannot run here: what is missing, and how to get it.
+var ErrUnavailable = errors.New("no User-Mode-Linux guest can run here")
 
 // ErrKilled is what came of a guest whose power was lost: Kill was called.
 var ErrKilled = errors.New("the guest was killed")
@@ -69,12 +69,12 @@ type ExitError struct {
 
 func (e *ExitError) Error() string { return fmt.Sprintf("exit status %d in the guest", e.Code) }
 
-// DiedError is a guest that went before it had told what came of its command.
-type DiedError struct {
-	Why     string // in a few words
+// CrashError is a guest that went before it had told what came of its command.
+type CrashError struct {
+	Reason  string // in a few words
 	Console string // the end of what the kernel printed
 }
 
-func (e *DiedError) Error() string {
-	return fmt.Sprintf("the guest died: %s; its kernel's last words:\n%s", e.Why, e.Console)
+func (e *CrashError) Error() string {
+	return fmt.Sprintf("the guest died: %s; its kernel's last words:\n%s", e.Reason, e.Console)
 }

@@ -29,13 +29,13 @@ const (
 
 // Guest is one that was started. Its methods may be called from several goroutines.
 type Guest struct {
-	keeper  *exec.Cmd
-	pipes   pipes
-	signals chan syscall.Signal
-	power   sync.Once // off
-	killed  atomic.Bool
-	ended   chan struct{} // closed when all is over, err is set
-	err     error
+	supervisor *exec.Cmd
+	pipes      pipes
+	signals    chan syscall.Signal
+	power      sync.Once // off
+	killed     atomic.Bool
+	ended      chan struct{} // closed when all is over, err is set
+	err        error
 }
 
 // Run runs a command in a guest of its own, and gives what came of it: nil, an ExitError of its exit status, a DiedError, the
@@ -51,7 +51,7 @@ func Run(ctx context.Context, c Config, command ...string) error {
 // Start starts a guest that runs the command, a program's name or path and its arguments, as root. The guest ends when the
 // command does, by Kill, or when the context is done. Who starts one calls Wait.
 func Start(ctx context.Context, c Config, command ...string) (*Guest, error) {
-	if err := Missing(c); err != nil {
+	if err := Probe(c); err != nil {
 		return nil, err
 	}
 	c, j, err := c.complete(command)
@@ -73,7 +73,7 @@ func Start(ctx context.Context, c Config, command ...string) (*Guest, error) {
 // came to if it had ended already.
 func (g *Guest) Kill() {
 	g.killed.Store(true)
-	g.off()
+	g.powerOff()
 }
 
 // Signal gives the command a signal; a guest that boots does so as soon as its command runs. Of those that nobody takes, the
@@ -144,7 +144,7 @@ func environment(given []string, disks int) []string {
 	}
 	own := map[string]string{
 		"PATH":            systemPath,
-		"TMPDIR":          ownTMPDIR,
+		"TMPDIR":          guestTempDir,
 		"DM_DISABLE_UDEV": "1",
 		disksVariable:     strings.Join(nodes, " "),
 	}
@@ -184,13 +184,13 @@ func (g *Guest) start(ctx context.Context, c Config, j *job, folder string) erro
 	if g.pipes, theirs, err = openPipes(); err != nil {
 		return err
 	}
-	g.keeper = exec.Command(self, append([]string{c.kernel()}, kernelArguments(c, folder)...)...)
-	g.keeper.Env = append(environ, keeperVariable+"="+folder)
-	g.keeper.Stdout, g.keeper.Stderr = theirs.words, theirs.words
-	g.keeper.ExtraFiles = []*os.File{theirs.signals, theirs.frames, theirs.life} // 3, 4, 5
+	g.supervisor = exec.Command(self, append([]string{c.kernel()}, kernelArguments(c, folder)...)...)
+	g.supervisor.Env = append(environ, supervisorVariable+"="+folder)
+	g.supervisor.Stdout, g.supervisor.Stderr = theirs.words, theirs.words
+	g.supervisor.ExtraFiles = []*os.File{theirs.signals, theirs.frames, theirs.life} // 3, 4, 5
 	// Ctrl-C, which all of a terminal's group get, reaches the guest by us alone.
-	g.keeper.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
-	err = g.keeper.Start()
+	g.supervisor.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	err = g.supervisor.Start()
 	theirs.close()
 	if err != nil {
 		g.pipes.close()
@@ -205,24 +205,24 @@ func (g *Guest) start(ctx context.Context, c Config, j *job, folder string) erro
 func (g *Guest) follow(ctx context.Context, c Config) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	context.AfterFunc(ctx, g.off)
+	context.AfterFunc(ctx, g.powerOff)
 	boot, forget := context.WithTimeoutCause(ctx, c.BootTimeout, errBoot)
 	defer forget()
 	booted := context.AfterFunc(boot, func() { giveUp(context.Cause(boot)) })
-	console, spoken := &ending{also: c.Console}, make(chan struct{})
-	go func() { defer close(spoken); console.take(g.pipes.words) }()
+	console, spoken := &tailWriter{also: c.Console}, make(chan struct{})
+	go func() { defer close(spoken); console.copyFrom(g.pipes.words) }()
 	told := g.listen(c, booted)
 	cause := context.Cause(ctx)
-	g.off()
+	g.powerOff()
 	<-spoken
-	err := g.keeper.Wait()
+	err := g.supervisor.Wait()
 	g.pipes.close()
 	g.err = g.outcome(told, cause, err, console)
 	close(g.ended)
 }
 
-// off takes the power from the guest.
-func (g *Guest) off() {
+// powerOff takes the power from the guest.
+func (g *Guest) powerOff() {
 	// Nothing was written to the pipe that could be lost.
 	g.power.Do(func() { _ = g.pipes.life.Close() })
 }
@@ -254,17 +254,17 @@ func (p pipes) close() {
 	}
 }
 
-// told is what a guest told of its command.
-type told struct {
+// commandResult is what a guest told of its command.
+type commandResult struct {
 	ended bool // code is its exit status
 	code  int
 	err   error // what was told cannot be believed, or the guest could not run the command, or a Writer failed
 }
 
 // listen takes the guest's frames until the last, or until its processes are gone.
-func (g *Guest) listen(c Config, booted func() bool) (t told) {
+func (g *Guest) listen(c Config, booted func() bool) (t commandResult) {
 	for {
-		k, payload, err := receive(g.pipes.frames)
+		k, payload, err := readFrame(g.pipes.frames)
 		if err != nil {
 			if err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.err = err
@@ -272,7 +272,7 @@ func (g *Guest) listen(c Config, booted func() bool) (t told) {
 			return t
 		}
 		switch k {
-		case up:
+		case frameBooted:
 			booted()
 			go g.passSignals()
 		case stdout:
@@ -282,7 +282,7 @@ func (g *Guest) listen(c Config, booted func() bool) (t told) {
 		case exited:
 			t.ended, t.code = true, int(int32(binary.BigEndian.Uint32(payload)))
 			return t
-		case broken:
+		case startFailed:
 			t.err = errors.New(string(payload))
 			return t
 		default:
@@ -312,7 +312,7 @@ func (g *Guest) passSignals() {
 }
 
 // outcome says what came of it, when all processes are gone.
-func (g *Guest) outcome(t told, cause, kept error, console *ending) error {
+func (g *Guest) outcome(t commandResult, cause, kept error, console *tailWriter) error {
 	switch {
 	case kept != nil:
 		return fmt.Errorf("the guest's keeper: %w: %v", kept, console)
@@ -327,8 +327,8 @@ func (g *Guest) outcome(t told, cause, kept error, console *ending) error {
 	case cause != nil && cause != errBoot:
 		return fmt.Errorf("the guest was ended: %w", cause)
 	case cause != nil:
-		return &DiedError{Why: cause.Error(), Console: console.String()}
+		return &CrashError{Reason: cause.Error(), Console: console.String()}
 	default:
-		return &DiedError{Why: "its kernel ended", Console: console.String()}
+		return &CrashError{Reason: "its kernel ended", Console: console.String()}
 	}
 }

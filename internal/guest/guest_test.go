@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 // test is over: files, and processes that name it.
 func needGuests(t *testing.T, c guest.Config) {
 	t.Helper()
-	if err := guest.Missing(c); err != nil {
+	if err := guest.Probe(c); err != nil {
 		t.Skip(err)
 	}
 	folder, err := os.MkdirTemp("", "")
@@ -285,7 +285,7 @@ func listenOnLoopback() error {
 
 // tellMissing is a guest's command.
 func tellMissing() error {
-	_, err := fmt.Println(guest.Missing(guest.Config{}))
+	_, err := fmt.Println(guest.Probe(guest.Config{}))
 	return err
 }
 
@@ -299,7 +299,7 @@ func TestKernelThatDiesIsToldWithItsLastWords(t *testing.T) {
 	}
 	expect(t, from, "ready\n")
 	g.Signal(unix.SIGTERM)
-	var died *guest.DiedError
+	var died *guest.CrashError
 	if err := g.Wait(); !errors.As(err, &died) || !strings.Contains(died.Console, "Kernel panic") {
 		t.Errorf("got %v, want a DiedError with the kernel's panic", err)
 	}
@@ -317,7 +317,7 @@ func TestKernelThatIsKilledByOthers(t *testing.T) {
 	if err := unix.Kill(kernelOf(t, processes(t, os.Getenv("TMPDIR"))), unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	var died *guest.DiedError
+	var died *guest.CrashError
 	if err := g.Wait(); !errors.As(err, &died) || !strings.HasSuffix(died.Console, "linux.uml: signal: killed") {
 		t.Errorf("got %v, want a DiedError that says so", err)
 	}
@@ -361,8 +361,8 @@ func TestKernelThatNeverSpeaks(t *testing.T) {
 			config := guest.Config{Kernel: kernel, BootTimeout: time.Second / 2}
 			needGuests(t, config)
 			got := run(t, config, "true")
-			var died *guest.DiedError
-			if !errors.As(got.err, &died) || !strings.Contains(died.Why, c.why) || died.Console != c.words {
+			var died *guest.CrashError
+			if !errors.As(got.err, &died) || !strings.Contains(died.Reason, c.why) || died.Console != c.words {
 				t.Errorf("got %v, want a DiedError: %s, and %q", got.err, c.why, c.words)
 			}
 		})
@@ -388,7 +388,7 @@ func TestGuestThatCannotBeIsRefused(t *testing.T) {
 			}
 		})
 	}
-	if err := guest.Missing(guest.Config{Kernel: "/no/such/kernel"}); !errors.Is(err, guest.ErrMissing) {
+	if err := guest.Probe(guest.Config{Kernel: "/no/such/kernel"}); !errors.Is(err, guest.ErrUnavailable) {
 		t.Errorf("got %v, want ErrMissing", err)
 	}
 }

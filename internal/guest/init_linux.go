@@ -15,22 +15,22 @@ import (
 
 // What is the guest's own: the line to the outside, and where its programs find room.
 const (
-	lineNode   = "/dev/tty1"
-	ownTMPDIR  = "/run/tmp"
-	systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	lineNode     = "/dev/tty1"
+	guestTempDir = "/run/tmp"
+	systemPath   = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
 // Exit statuses of a command that could not be run, as shells have them.
 const (
-	notFound = 127
-	bySignal = 128 // and the signal's number
+	exitNotFound   = 127
+	exitSignalBase = 128 // and the signal's number
 )
 
 // Main returns at once, unless this process is process 1 of a guest, or a guest's keeper: then it does what that does, and
 // never returns. Programs that start guests call it before anything else, tests in TestMain.
 func Main() {
-	if folder := os.Getenv(keeperVariable); folder != "" {
-		if err := keep(folder, os.Args[1:]); err != nil {
+	if folder := os.Getenv(supervisorVariable); folder != "" {
+		if err := supervise(folder, os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -54,13 +54,13 @@ func serve(file string) {
 	if err != nil {
 		panic(err)
 	}
-	to := &sender{line: line}
-	must(to.send(up, nil))
+	to := &frameWriter{line: line}
+	must(to.writeFrame(frameBooted, nil))
 	code, err := run(file, to, line)
 	if err != nil {
-		must(to.send(broken, []byte(err.Error())))
+		must(to.writeFrame(startFailed, []byte(err.Error())))
 	} else {
-		must(to.send(exited, []byte{byte(code >> 24), byte(code >> 16), byte(code >> 8), byte(code)}))
+		must(to.writeFrame(exited, []byte{byte(code >> 24), byte(code >> 16), byte(code >> 8), byte(code)}))
 	}
 }
 
@@ -70,7 +70,7 @@ func must(err error) {
 	}
 }
 
-func run(file string, to *sender, line *os.File) (code int, err error) {
+func run(file string, to *frameWriter, line *os.File) (code int, err error) {
 	if err := mountOwn(); err != nil {
 		return 0, err
 	}
@@ -84,7 +84,7 @@ func run(file string, to *sender, line *os.File) (code int, err error) {
 	if err := loadModules(j.Modules); err != nil {
 		return 0, err
 	}
-	if err := loopbackUp(); err != nil {
+	if err := bringUpLoopback(); err != nil {
 		return 0, err
 	}
 	code, err = runCommand(j, to, line)
@@ -138,10 +138,10 @@ func mountOwn() error {
 	if err := os.MkdirAll("/run/lock", 0o755); err != nil {
 		return err
 	}
-	if err := os.Mkdir(ownTMPDIR, 0o700); err != nil {
+	if err := os.Mkdir(guestTempDir, 0o700); err != nil {
 		return err
 	}
-	return os.Chmod(ownTMPDIR, 0o777|fs.ModeSticky)
+	return os.Chmod(guestTempDir, 0o777|fs.ModeSticky)
 }
 
 // mountWritable mounts folders of this machine over themselves, writable.
@@ -154,8 +154,8 @@ func mountWritable(folders []string) error {
 	return nil
 }
 
-// loopbackUp lets the guest's programs talk to one another at 127.0.0.1.
-func loopbackUp() error {
+// bringUpLoopback lets the guest's programs talk to one another at 127.0.0.1.
+func bringUpLoopback() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("socket: %w", err)
@@ -173,7 +173,7 @@ func loopbackUp() error {
 }
 
 // runCommand runs the job's command to its end, and ends whatever it left running.
-func runCommand(j *job, to *sender, line *os.File) (int, error) {
+func runCommand(j *job, to *frameWriter, line *os.File) (int, error) {
 	for _, pair := range j.Env {
 		if name, value, ok := strings.Cut(pair, "="); ok && name == "PATH" {
 			if err := os.Setenv("PATH", value); err != nil { // where it is looked for, too
@@ -186,7 +186,7 @@ func runCommand(j *job, to *sender, line *os.File) (int, error) {
 	}
 	program, err := exec.LookPath(j.Command[0])
 	if err != nil {
-		return notFound, to.send(stderr, []byte(err.Error()+"\n"))
+		return exitNotFound, to.writeFrame(stderr, []byte(err.Error()+"\n"))
 	}
 	files, copied, err := openOutputs(to, j.Merged)
 	if err != nil {
@@ -199,7 +199,7 @@ func runCommand(j *job, to *sender, line *os.File) (int, error) {
 		file.Close() // the process has its own
 	}
 	if err != nil {
-		return notFound, to.send(stderr, []byte(err.Error()+"\n"))
+		return exitNotFound, to.writeFrame(stderr, []byte(err.Error()+"\n"))
 	}
 	go passSignals(line, process)
 	status, err := reapUntil(process.Pid)
@@ -214,14 +214,14 @@ func runCommand(j *job, to *sender, line *os.File) (int, error) {
 		return 0, fmt.Errorf("what the command wrote: %w", err)
 	}
 	if status.Signaled() {
-		return bySignal + int(status.Signal()), nil
+		return exitSignalBase + int(status.Signal()), nil
 	}
 	return status.ExitStatus(), nil
 }
 
 // openOutputs opens the standard files of a command, and sends what it writes; copied waits until all was sent. Merged are
 // both outputs one, so that what comes first is sent first.
-func openOutputs(to *sender, merged bool) (files []*os.File, copied func() error, err error) {
+func openOutputs(to *frameWriter, merged bool) (files []*os.File, copied func() error, err error) {
 	nothing, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, nil, err
@@ -235,7 +235,7 @@ func openOutputs(to *sender, merged bool) (files []*os.File, copied func() error
 		}
 		return failed
 	}
-	for _, k := range []kind{stdout, stderr} {
+	for _, k := range []frameKind{stdout, stderr} {
 		if k == stderr && merged {
 			files = append(files, files[len(files)-1])
 			ended <- nil

@@ -25,7 +25,7 @@ func loadModules(names []string) error {
 	if err != nil {
 		return fmt.Errorf("the modules of the guest's kernel: %w", err)
 	}
-	files, err := inOrder(string(text), names)
+	files, err := loadOrder(string(text), names)
 	if err != nil {
 		return err
 	}
@@ -49,9 +49,9 @@ func loadModule(file string) error {
 	return nil
 }
 
-// inOrder returns the files of the modules and of all that they need, in an order in which they can be loaded. dep is a
+// loadOrder returns the files of the modules and of all that they need, in an order in which they can be loaded. dep is a
 // modules.dep: a line for each module, its file, a colon, and the files that it needs, the last to be loaded first.
-func inOrder(dep string, names []string) ([]string, error) {
+func loadOrder(dep string, names []string) ([]string, error) {
 	needs := map[string][]string{} // by file
 	files := map[string]string{}   // by name
 	for line := range strings.Lines(dep) {

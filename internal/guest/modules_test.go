@@ -15,12 +15,12 @@ kernel/md/dm-bufio.ko: kernel/md/dm-mod.ko
 kernel/md/dm-mod.ko:
 kernel/fs/other.ko:
 `
-	got, err := inOrder(dep, []string{"dm-mod", "dm_thin_pool"})
+	got, err := loadOrder(dep, []string{"dm-mod", "dm_thin_pool"})
 	want := []string{"kernel/md/dm-mod.ko", "kernel/md/dm-bufio.ko", "kernel/md/dm-bio-prison.ko", "kernel/md/dm-thin-pool.ko"}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
-	if got, err := inOrder(dep, []string{"dm-none"}); err == nil {
+	if got, err := loadOrder(dep, []string{"dm-none"}); err == nil {
 		t.Errorf("a module that is not there: got %v", got)
 	}
 }

@@ -47,7 +47,7 @@ func (x *indexer) put(key string, obj any) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	old, _ := x.items.Set(key, obj)
-	x.saw(obj)
+	x.setRevision(obj)
 	for name, in := range x.indices {
 		in.move(name, key, old, obj)
 	}
@@ -67,7 +67,7 @@ func (x *indexer) remove(key string, obj any) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	old, _ := x.items.Delete(key)
-	x.saw(obj)
+	x.setRevision(obj)
 	for name, in := range x.indices {
 		in.move(name, key, old, nil)
 	}
@@ -96,8 +96,8 @@ func (x *indexer) Replace(objects []any, rv string) error {
 	return nil
 }
 
-// saw notes the revision of an object.
-func (x *indexer) saw(obj any) {
+// setRevision notes the revision of an object.
+func (x *indexer) setRevision(obj any) {
 	if m, err := meta.Accessor(obj); err == nil {
 		x.revision = m.GetResourceVersion()
 	}

@@ -31,7 +31,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(bound.Device, "is", bound.Backing, "marked as", bound.Mark)
+	fmt.Println(bound.Device, "is", bound.BackingFile, "marked as", bound.Mark)
 
 	// What was seen is said again, so that no other's device is unbound.
 	if err := loopdev.Unbind(ctx, bound); err != nil {

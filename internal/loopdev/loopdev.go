@@ -19,9 +19,9 @@ const (
 	// attachTriesMax bounds the race for a free device. Each try that is lost
 	// was won by another process or call, so it also bounds how many of those
 	// at once are provided for.
-	attachTriesMax = 1000
-	goneChecksMax  = 1000
-	goneInterval   = 2 * time.Millisecond // 2 s in all
+	attachTriesMax   = 1000
+	unboundChecksMax = 1000
+	unboundInterval  = 2 * time.Millisecond // 2 s in all
 )
 
 // Bind binds file, which may be a device node too, to a free loop device with a
@@ -104,7 +104,7 @@ func Unbind(ctx context.Context, seen Bound) error {
 	if err := clearLoop(seen); err != nil {
 		return err
 	}
-	return waitGone(ctx, seen)
+	return waitUnbound(ctx, seen)
 }
 
 // Grow lets a device have all of its file, which has become larger. It may be in
@@ -113,10 +113,10 @@ func Grow(seen Bound) error {
 	return request(seen, "LOOP_SET_CAPACITY", unix.LOOP_SET_CAPACITY, 0)
 }
 
-// GoDirect has a device read and write its file past the kernel's cache. It may be
+// EnableDirectIO has a device read and write its file past the kernel's cache. It may be
 // in use. One that is not what was seen is left alone, and an error, as is one
 // whose file cannot be read so.
-func GoDirect(seen Bound) error {
+func EnableDirectIO(seen Bound) error {
 	return request(seen, "LOOP_SET_DIRECT_IO", unix.LOOP_SET_DIRECT_IO, 1)
 }
 
@@ -127,7 +127,7 @@ func request(seen Bound, name string, number uint, value int) error {
 		return err
 	}
 	defer node.Close()
-	same, err := isStill(node, seen)
+	same, err := isSameBinding(node, seen)
 	if err == nil && !same {
 		err = unix.ENXIO
 	}
@@ -155,7 +155,7 @@ func clearLoop(seen Bound) error {
 		return err
 	}
 	defer node.Close()
-	same, err := isStill(node, seen)
+	same, err := isSameBinding(node, seen)
 	if err != nil || !same {
 		return err
 	}
@@ -165,13 +165,13 @@ func clearLoop(seen Bound) error {
 	return nil
 }
 
-// waitGone polls until the device no longer is what was seen. Most often that
+// waitUnbound polls until the device no longer is what was seen. Most often that
 // is so at once; but while anybody else has it open, as udev after each change,
 // the kernel only notes that it shall go. It gives ErrLingers after 2 s.
-func waitGone(ctx context.Context, seen Bound) error {
-	ticker := time.NewTicker(goneInterval)
+func waitUnbound(ctx context.Context, seen Bound) error {
+	ticker := time.NewTicker(unboundInterval)
 	defer ticker.Stop()
-	for range goneChecksMax {
+	for range unboundChecksMax {
 		node, err := os.Open(seen.Device)
 		if isUnbound(err) {
 			return nil
@@ -179,7 +179,7 @@ func waitGone(ctx context.Context, seen Bound) error {
 		if err != nil {
 			return err
 		}
-		same, err := isStill(node, seen)
+		same, err := isSameBinding(node, seen)
 		node.Close()
 		if err != nil || !same {
 			return err
@@ -190,11 +190,11 @@ func waitGone(ctx context.Context, seen Bound) error {
 		case <-ticker.C:
 		}
 	}
-	return ErrLingers
+	return ErrStillOpen
 }
 
-// isStill tells whether an open device has the binding that was seen.
-func isStill(node *os.File, seen Bound) (bool, error) {
+// isSameBinding tells whether an open device has the binding that was seen.
+func isSameBinding(node *os.File, seen Bound) (bool, error) {
 	now, err := statusOf(node)
 	if isUnbound(err) {
 		return false, nil
@@ -206,9 +206,9 @@ func isStill(node *os.File, seen Bound) (bool, error) {
 func isUnbound(err error) bool { return errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENOENT) }
 
 // statusOf returns what the kernel tells about a bound device; all but its file.
-func statusOf(node *os.File) (Bound, error) { return boundAs(int(node.Fd()), node.Name()) }
+func statusOf(node *os.File) (Bound, error) { return statusOfFD(int(node.Fd()), node.Name()) }
 
-func boundAs(node int, device string) (Bound, error) {
+func statusOfFD(node int, device string) (Bound, error) {
 	info, err := unix.IoctlLoopGetStatus64(node)
 	if err != nil {
 		return Bound{}, &fs.PathError{Op: "LOOP_GET_STATUS64", Path: device, Err: err}
@@ -247,7 +247,7 @@ func List(wanted func(backing string) bool) ([]Bound, error) {
 		if err != nil {
 			return nil, err
 		}
-		if bound.Backing != "" {
+		if bound.BackingFile != "" {
 			loops = append(loops, bound)
 		}
 	}
@@ -264,9 +264,9 @@ func At(device string) (Bound, error) {
 	return readLoop(directory, backing)
 }
 
-// Peek is At without the path of the file, Backing and Deleted: the numbers of the file
+// Status is At without the path of the file, Backing and Deleted: the numbers of the file
 // tell which it is. It takes a tenth of the time.
-func Peek(device string) (Bound, error) {
+func Status(device string) (Bound, error) {
 	node, err := unix.Open(device, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if isUnbound(err) {
 		return Bound{}, nil
@@ -275,7 +275,7 @@ func Peek(device string) (Bound, error) {
 		return Bound{}, &fs.PathError{Op: "open", Path: device, Err: err}
 	}
 	defer unix.Close(node)
-	bound, err := boundAs(node, device)
+	bound, err := statusOfFD(node, device)
 	if isUnbound(err) {
 		return Bound{}, nil
 	}
@@ -305,7 +305,7 @@ func readLoop(directory, backing string) (Bound, error) {
 	if err != nil || now != backing {
 		return Bound{}, err
 	}
-	bound.Backing, bound.Deleted = backing, deleted
+	bound.BackingFile, bound.Deleted = backing, deleted
 	return bound, nil
 }
 

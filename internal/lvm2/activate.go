@@ -8,13 +8,13 @@ import (
 	"github.com/volsim/volsim/internal/blockdev"
 )
 
-// Caps are what a way to make volumes devices can do.
-type Caps struct {
+// Capabilities are what a way to make volumes devices can do.
+type Capabilities struct {
 	// Layouts are what can be created.
 	Layouts []Layout
-	// Pieces tells whether a volume may lie in several pieces, and so grow wherever
+	// NonContiguous tells whether a volume may lie in several pieces, and so grow wherever
 	// there are free extents.
-	Pieces bool
+	NonContiguous bool
 	// Snapshots tells whether a snapshot shares with its origin what both have in
 	// common. Otherwise it is a copy.
 	Snapshots bool
@@ -22,7 +22,7 @@ type Caps struct {
 	ActiveMax int
 }
 
-func (c Caps) has(layout Layout) bool {
+func (c Capabilities) has(layout Layout) bool {
 	for _, each := range c.Layouts {
 		if each == layout {
 			return true
@@ -34,9 +34,9 @@ func (c Caps) has(layout Layout) bool {
 // activator is a way to make volumes devices. Whoever calls it has the locks of
 // the volumes, which cannot have changed since the report then.
 type activator interface {
-	caps() Caps
-	// creation are the arguments of lvcreate that it needs.
-	creation() []string
+	capabilities() Capabilities
+	// createOptions are the arguments of lvcreate that it needs.
+	createOptions() []string
 	// find returns a volume's device, or "" if it is not active.
 	find(report *Report, volume LogicalVolume) (string, error)
 	// findAll returns the devices of all volumes that are active, by their names.
@@ -48,15 +48,15 @@ type activator interface {
 	resize(report *Report, volume LogicalVolume) error
 	// deactivate takes a volume's device away, for sure, or gives ErrInUse.
 	deactivate(ctx context.Context, report *Report, volume LogicalVolume) error
-	// release makes sure that nobody uses a volume that is to be removed, or gives ErrInUse.
-	release(ctx context.Context, report *Report, volume LogicalVolume) error
-	// clear makes a volume that was released ready for removal: no content can be
+	// ensureUnused makes sure that nobody uses a volume that is to be removed, or gives ErrInUse.
+	ensureUnused(ctx context.Context, report *Report, volume LogicalVolume) error
+	// prepareRemoval makes a volume that was released ready for removal: no content can be
 	// read once LVM has removed it, and removed was called.
-	clear(ctx context.Context, report *Report, volume LogicalVolume) error
-	// removed is called once LVM has removed volumes, before anything else is changed.
-	removed(report *Report, volumes []LogicalVolume) error
-	// settle does what a process that was killed may have left for removed to do.
-	settle(report *Report) error
+	prepareRemoval(ctx context.Context, report *Report, volume LogicalVolume) error
+	// afterRemove is called once LVM has removed volumes, before anything else is changed.
+	afterRemove(report *Report, volumes []LogicalVolume) error
+	// finishRemovals does what a process that was killed may have left for removed to do.
+	finishRemovals(report *Report) error
 	// copy copies the content of a volume that nobody writes to into one that is as
 	// LVM made it, and no smaller.
 	copy(ctx context.Context, report *Report, from, to LogicalVolume) error
@@ -73,8 +73,8 @@ type Activation struct {
 	InUse bool
 }
 
-// Caps returns what is possible here.
-func (g *VolumeGroup) Caps() Caps { return g.system.activator.caps() }
+// Capabilities returns what is possible here.
+func (g *VolumeGroup) Capabilities() Capabilities { return g.system.activator.capabilities() }
 
 // Activate makes a volume a device, as large as the volume is, and returns its
 // node. One that is active keeps its device. It gives ErrMissingDevice if not all
@@ -82,7 +82,7 @@ func (g *VolumeGroup) Caps() Caps { return g.system.activator.caps() }
 // not here.
 func (g *VolumeGroup) Activate(ctx context.Context, name string) (string, error) {
 	var device string
-	err := g.with(ctx, name, func(report *Report, volume LogicalVolume) (err error) {
+	err := g.withVolume(ctx, name, func(report *Report, volume LogicalVolume) (err error) {
 		if volume.HasTags(unfinishedTag) {
 			return ErrNotFound
 		}
@@ -100,7 +100,7 @@ func (g *VolumeGroup) Activate(ctx context.Context, name string) (string, error)
 // none. A volume of the layout Snapshot is active as long as its origin is: for it,
 // nil says that nobody has its device open.
 func (g *VolumeGroup) Deactivate(ctx context.Context, name string) error {
-	err := g.with(ctx, name, func(report *Report, volume LogicalVolume) error {
+	err := g.withVolume(ctx, name, func(report *Report, volume LogicalVolume) error {
 		return g.system.activator.deactivate(ctx, report, volume)
 	})
 	if errors.Is(err, ErrNotFound) {
@@ -122,7 +122,7 @@ func (g *VolumeGroup) Active(ctx context.Context, name string) (Activation, erro
 	if err != nil || device == "" {
 		return Activation{}, err
 	}
-	return inspect(device)
+	return activationOf(device)
 }
 
 // Device returns a volume's device, or "" of one that is not active or whose disk
@@ -150,8 +150,8 @@ func (g *VolumeGroup) Devices(ctx context.Context) (map[string]string, error) {
 	return g.system.activator.findAll(report)
 }
 
-// with runs f on a volume that is locked. Other volumes may change meanwhile.
-func (g *VolumeGroup) with(ctx context.Context, name string, f func(*Report, LogicalVolume) error) error {
+// withVolume runs f on a volume that is locked. Other volumes may change meanwhile.
+func (g *VolumeGroup) withVolume(ctx context.Context, name string, f func(*Report, LogicalVolume) error) error {
 	if err := checkNames(name); err != nil {
 		return err
 	}
@@ -180,8 +180,8 @@ func (g *VolumeGroup) deactivateAll(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// inspect tells of a device that is there.
-func inspect(device string) (Activation, error) {
+// activationOf tells of a device that is there.
+func activationOf(device string) (Activation, error) {
 	size, err := blockdev.Size(device)
 	if err != nil {
 		return Activation{}, err

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// PoolUse is how much of a thin pool is promised, and used.
-type PoolUse struct {
+// PoolUsage is how much of a thin pool is promised, and used.
+type PoolUsage struct {
 	Size        int64 // bytes
 	Provisioned int64 // the sum of the sizes of its volumes
 	Used        int64 // of Size
 }
 
-// Contiguous returns the longest run of free extents of one disk, in bytes.
-func (r *Report) Contiguous() int64 {
+// LargestContiguous returns the longest run of free extents of one disk, in bytes.
+func (r *Report) LargestContiguous() int64 {
 	var longest int64
 	for _, physical := range r.PhysicalVolumes {
 		if physical.Missing {
@@ -27,13 +27,13 @@ func (r *Report) Contiguous() int64 {
 	return longest * r.ExtentSize
 }
 
-// PoolUse returns how much of a thin pool is used.
-func (r *Report) PoolUse(pool string) (PoolUse, bool) {
+// PoolUsage returns how much of a thin pool is used.
+func (r *Report) PoolUsage(pool string) (PoolUsage, bool) {
 	volume, ok := r.Find(pool)
 	if !ok || volume.Layout != ThinPool {
-		return PoolUse{}, false
+		return PoolUsage{}, false
 	}
-	use := PoolUse{Size: volume.Size, Used: int64(float64(volume.Size) * volume.DataPercent / 100)}
+	use := PoolUsage{Size: volume.Size, Used: int64(float64(volume.Size) * volume.DataPercent / 100)}
 	for _, each := range r.LogicalVolumes {
 		if each.Pool == pool {
 			use.Provisioned += each.Size
@@ -54,11 +54,11 @@ func (g *VolumeGroup) Largest(ctx context.Context, spec Spec) (int64, error) {
 	if spec.Layout == "" {
 		spec.Layout = Linear
 	}
-	if !g.Caps().has(spec.Layout) {
+	if !g.Capabilities().has(spec.Layout) {
 		return 0, fmt.Errorf("layout %s: %w", spec.Layout, ErrUnsupported)
 	}
-	if spec.Layout == Linear && !g.Caps().Pieces {
-		return report.Contiguous(), nil
+	if spec.Layout == Linear && !g.Capabilities().NonContiguous {
+		return report.LargestContiguous(), nil
 	}
 	return report.largest(spec)
 }
@@ -69,23 +69,23 @@ func (r *Report) largest(spec Spec) (int64, error) {
 	case Linear:
 		return r.Free, nil
 	case Striped:
-		return r.least(spec.Stripes) * int64(spec.Stripes), nil
+		return r.leastFree(spec.Stripes) * int64(spec.Stripes), nil
 	case RAID1:
 		// Each copy has an extent beside it that says how far it is in step.
-		return max(0, r.least(max(1, spec.Mirrors)+1)-r.ExtentSize), nil
+		return max(0, r.leastFree(max(1, spec.Mirrors)+1)-r.ExtentSize), nil
 	case Thin:
-		use, ok := r.PoolUse(spec.Pool)
+		use, ok := r.PoolUsage(spec.Pool)
 		if !ok {
 			return 0, fmt.Errorf("pool %s: %w", spec.Pool, ErrNotFound)
 		}
 		return use.Size - use.Used, nil
 	case ThinPool, Snapshot:
 	}
-	return 0, fmt.Errorf("layout %q: %w", spec.Layout, ErrBadName)
+	return 0, fmt.Errorf("layout %q: %w", spec.Layout, ErrInvalidArgument)
 }
 
-// least returns what is free on each of the count emptiest disks.
-func (r *Report) least(count int) int64 {
+// leastFree returns what is free on each of the count emptiest disks.
+func (r *Report) leastFree(count int) int64 {
 	var free []int64
 	for _, physical := range r.PhysicalVolumes {
 		if !physical.Missing {

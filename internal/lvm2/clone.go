@@ -23,7 +23,7 @@ func (g *VolumeGroup) Snapshot(ctx context.Context, origin string, spec Spec) (L
 	if err != nil {
 		return LogicalVolume{}, fmt.Errorf("snapshot %s/%s as %s: %w", g.name, origin, spec.Name, err)
 	}
-	return volume.own(), nil
+	return volume.clone(), nil
 }
 
 // Clone makes a volume that holds what source holds now, and depends on it no
@@ -43,7 +43,7 @@ func (g *VolumeGroup) Clone(ctx context.Context, source string, spec Spec) (Logi
 	if err != nil {
 		return LogicalVolume{}, fmt.Errorf("clone %s/%s as %s: %w", g.name, source, spec.Name, err)
 	}
-	return volume.own(), nil
+	return volume.clone(), nil
 }
 
 func (g *VolumeGroup) copyOf(ctx context.Context, source string, spec Spec, readOnly bool) (LogicalVolume, error) {
@@ -56,18 +56,18 @@ func (g *VolumeGroup) copyOf(ctx context.Context, source string, spec Spec, read
 	}
 	defer leave()
 	var from, to LogicalVolume
-	err = g.change(ctx, func() (err error) {
+	err = g.withMetadata(ctx, func() (err error) {
 		from, to, err = g.beginCopy(ctx, source, spec, readOnly)
 		return err
 	})
 	if err != nil || !to.HasTags(unfinishedTag) {
 		return to, err
 	}
-	if err := g.copy(ctx, from, to, spec.Still); err != nil {
+	if err := g.copy(ctx, from, to, spec.Frozen); err != nil {
 		undone := context.WithoutCancel(ctx)
-		return LogicalVolume{}, errors.Join(err, g.change(undone, func() error { return g.remove(undone, to.Name) }))
+		return LogicalVolume{}, errors.Join(err, g.withMetadata(undone, func() error { return g.remove(undone, to.Name) }))
 	}
-	err = g.change(ctx, func() (err error) {
+	err = g.withMetadata(ctx, func() (err error) {
 		to, err = g.endCopy(ctx, to, readOnly)
 		return err
 	})
@@ -86,13 +86,13 @@ func (g *VolumeGroup) beginCopy(ctx context.Context, source string, spec Spec, r
 	}
 	if found, ok := report.Find(spec.Name); ok {
 		if !found.HasTags(unfinishedTag) {
-			return from, found, found.mustBe(from, spec, readOnly)
+			return from, found, found.checkCopy(from, spec, readOnly)
 		}
 		if err := g.remove(ctx, spec.Name); err != nil {
 			return from, to, err
 		}
 	}
-	if from.Layout == Thin && spec.Layout == "" && (spec.Pool == "" || spec.Pool == from.Pool) || readOnly && g.Caps().Snapshots {
+	if from.Layout == Thin && spec.Layout == "" && (spec.Pool == "" || spec.Pool == from.Pool) || readOnly && g.Capabilities().Snapshots {
 		to, err = g.snapshot(ctx, from, spec, readOnly)
 		return from, to, err
 	}
@@ -112,8 +112,8 @@ func (g *VolumeGroup) beginCopy(ctx context.Context, source string, spec Spec, r
 	return from, to, err
 }
 
-// mustBe gives ErrExists unless a volume is the copy that a specification asks for.
-func (v LogicalVolume) mustBe(from LogicalVolume, spec Spec, readOnly bool) error {
+// checkCopy gives ErrExists unless a volume is the copy that a specification asks for.
+func (v LogicalVolume) checkCopy(from LogicalVolume, spec Spec, readOnly bool) error {
 	if !v.HasTags(spec.Tags...) || v.ReadOnly != readOnly || !readOnly && v.Size < max(spec.Size, from.Size) {
 		return fmt.Errorf("%w: it is %s of %d bytes, tags %q", ErrExists, v.Layout, v.Size, v.Tags)
 	}
@@ -127,7 +127,7 @@ func (g *VolumeGroup) snapshot(ctx context.Context, from LogicalVolume, spec Spe
 		permission = "r"
 	}
 	arguments := []string{"lvcreate", "-q", "-y", "-s", "-kn", "-n", spec.Name, "--permission", permission}
-	arguments = append(arguments, tagged("--addtag", spec.Tags)...)
+	arguments = append(arguments, tagOptions("--addtag", spec.Tags)...)
 	if from.Layout != Thin {
 		if spec.Size == 0 {
 			spec.Size = snapshotSize(from.Size)
@@ -161,7 +161,7 @@ func (g *VolumeGroup) endCopy(ctx context.Context, to LogicalVolume, readOnly bo
 			done = append(done, tag)
 		}
 	}
-	arguments := append([]string{"lvchange", "-q"}, tagged("--deltag", done)...)
+	arguments := append([]string{"lvchange", "-q"}, tagOptions("--deltag", done)...)
 	if readOnly {
 		arguments = append(arguments, "--permission", "r")
 	}

@@ -62,7 +62,7 @@ func TestThinSnapshotsAndClones(t *testing.T) {
 		wantError(t, w.group.Remove(w.ctx, "pool"), lvm2.ErrInUse)
 		report, err := w.group.Report(w.ctx)
 		must(t, err)
-		if use, ok := report.PoolUse("pool"); !ok || use.Size != 100*mib || use.Provisioned != 816*mib || use.Used < 2*mib {
+		if use, ok := report.PoolUsage("pool"); !ok || use.Size != 100*mib || use.Provisioned != 816*mib || use.Used < 2*mib {
 			t.Errorf("use of the pool: %+v, %v", use, ok)
 		}
 	})
@@ -136,7 +136,7 @@ func TestAMountedVolumeIsCopiedAsIfItWereNot(t *testing.T) {
 
 func requireLayout(t *testing.T, w *world, layout lvm2.Layout) {
 	t.Helper()
-	for _, each := range w.group.Caps().Layouts {
+	for _, each := range w.group.Capabilities().Layouts {
 		if each == layout {
 			return
 		}
@@ -148,7 +148,7 @@ func requireLayout(t *testing.T, w *world, layout lvm2.Layout) {
 
 // Without device-mapper a volume that is not active moves to where there is room.
 func TestAnInactiveVolumeMovesToGrow(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib, Tags: []string{"uid=v"}})
 		w.create(t, lvm2.Spec{Name: "neighbour", Size: 8 * mib})
@@ -167,7 +167,7 @@ func TestAnInactiveVolumeMovesToGrow(t *testing.T) {
 		}
 		must(t, w.group.Deactivate(w.ctx, "v"))
 		_, err = w.group.Extend(w.ctx, "v", 400*mib)
-		if !w.group.Caps().Pieces {
+		if !w.group.Capabilities().NonContiguous {
 			wantError(t, err, lvm2.ErrNotContiguous)
 		}
 	})
@@ -210,7 +210,7 @@ func TestLayouts(t *testing.T) {
 }
 
 func TestLargest(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "a", Size: 100 * mib})
 		w.create(t, lvm2.Spec{Name: "b", Size: 40 * mib})

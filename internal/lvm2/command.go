@@ -26,7 +26,7 @@ func (s *System) lvm(ctx context.Context, args ...string) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("lvm %s: %w", args[0], err)
 	}
-	command := exec.CommandContext(ctx, s.command, s.withoutSystem(args)...)
+	command := exec.CommandContext(ctx, s.command, s.withoutSysfs(args)...)
 	command.Env = []string{
 		"PATH=" + searchPath, "LC_ALL=C", "LVM_SYSTEM_DIR=" + s.directory,
 		"LVM_SUPPRESS_FD_WARNINGS=1", "DM_DISABLE_UDEV=1",
@@ -48,21 +48,21 @@ func (s *System) lvm(ctx context.Context, args ...string) ([]byte, error) {
 	err := command.Run()
 	tell(true)
 	if err != nil {
-		return nil, failed(args, stderr.String(), err)
+		return nil, commandError(args, stderr.String(), err)
 	}
 	return stdout.Bytes(), nil
 }
 
-// ofMetadata are the commands that, without device-mapper, read and write metadata
+// metadataCommands are the commands that, without device-mapper, read and write metadata
 // and nothing else.
-var ofMetadata = []string{"fullreport", "lvcreate", "lvchange", "lvextend", "lvremove", "lvrename"}
+var metadataCommands = []string{"fullreport", "lvcreate", "lvchange", "lvextend", "lvremove", "lvrename"}
 
-// withoutSystem has a command that is of metadata alone look for no sysfs. There
+// withoutSysfs has a command that is of metadata alone look for no sysfs. There
 // LVM asks of each block device of the machine whether it is one of
 // device-mapper's, and reads /proc/devices each time: where a thousand volumes
 // are active, that takes ten times as long as all else.
-func (s *System) withoutSystem(args []string) []string {
-	if s.mode != Partitions || !slices.Contains(ofMetadata, args[0]) {
+func (s *System) withoutSysfs(args []string) []string {
+	if s.mode != Partitions || !slices.Contains(metadataCommands, args[0]) {
 		return args
 	}
 	return slices.Concat(args[:1], []string{"--config", fmt.Sprintf("global/proc=%q", s.proc())}, args[1:])

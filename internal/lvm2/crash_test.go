@@ -134,7 +134,7 @@ func (w *world) lvm(t testing.TB, arguments ...string) {
 
 // However far a move had come, there is one volume afterwards, and it is whole.
 func TestAMoveThatWasInterrupted(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	for _, test := range []struct {
 		name        string
 		interrupted func(t *testing.T, w *world, group string)

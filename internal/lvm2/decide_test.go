@@ -21,9 +21,9 @@ func TestClassesOfErrors(t *testing.T) {
 		`Insufficient suitable contiguous allocatable extents for logical volume a: 2 more required`:          ErrNotContiguous,
 		`Logical Volume "a" already exists in volume group "vg0"`:                                             ErrExists,
 		`A volume group called vg0 already exists.`:                                                           ErrExists,
-		`Logical volume name "a b" is invalid.`:                                                               ErrBadName,
-		`Names starting "snapshot" are reserved. Please choose a different LV name.`:                          ErrBadName,
-		`Invalid argument for --addtag: a b`:                                                                  ErrBadName,
+		`Logical volume name "a b" is invalid.`:                                                               ErrInvalidArgument,
+		`Names starting "snapshot" are reserved. Please choose a different LV name.`:                          ErrInvalidArgument,
+		`Invalid argument for --addtag: a b`:                                                                  ErrInvalidArgument,
 		`Logical volume zz not found in volume group vg0.`:                                                    ErrNotFound,
 		`Failed to find logical volume "vg0/zz"`:                                                              ErrNotFound,
 		`Existing logical volume "zz" not found in volume group "vg0"`:                                        ErrNotFound,
@@ -41,7 +41,7 @@ func TestClassesOfErrors(t *testing.T) {
 		`raid1: Required device-mapper target(s) not detected in your kernel.; Run lvcreate --help for more.`: ErrUnsupported,
 		`Failed to write VG vg0.`:                                                                             nil,
 	} {
-		err := failed([]string{"lvcreate", "-y"}, "  WARNING: Activation disabled. No device-mapper interaction will be attempted.\n  "+text+"\n", errors.New("exit status 5"))
+		err := commandError([]string{"lvcreate", "-y"}, "  WARNING: Activation disabled. No device-mapper interaction will be attempted.\n  "+text+"\n", errors.New("exit status 5"))
 		if got := err.(*CommandError).class; got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
@@ -49,7 +49,7 @@ func TestClassesOfErrors(t *testing.T) {
 			t.Errorf("says %q", got)
 		}
 	}
-	if err := failed([]string{"vgs"}, "", errors.New("signal: killed")); err.Error() != "lvm vgs: signal: killed" {
+	if err := commandError([]string{"vgs"}, "", errors.New("signal: killed")); err.Error() != "lvm vgs: signal: killed" {
 		t.Error(err)
 	}
 }
@@ -85,7 +85,7 @@ func TestReportsAreRead(t *testing.T) {
 	if want := []Extent{{"pv0", 0, 5}, {"", 3, 60}}; !cmp.Equal(report.LogicalVolumes[0].Extents, want) || !report.LogicalVolumes[0].isPartial() {
 		t.Errorf("the volume lies at %v, want %v", report.LogicalVolumes[0].Extents, want)
 	}
-	if want := []Extent{{"pv0", 10, 53}}; !cmp.Equal(report.PhysicalVolumes[0].Unused, want) || report.Contiguous() != 53<<22 {
+	if want := []Extent{{"pv0", 10, 53}}; !cmp.Equal(report.PhysicalVolumes[0].Unused, want) || report.LargestContiguous() != 53<<22 {
 		t.Errorf("unused is %v, want %v", report.PhysicalVolumes[0].Unused, want)
 	}
 	if _, ok := report.disk(""); ok || !report.PhysicalVolumes[1].Missing || report.Sequence != 7 || !slices.Equal(report.Tags, []string{"a", "b"}) {

@@ -41,7 +41,7 @@ func (s *System) AddFile(ctx context.Context, path string, size int64) (Disk, er
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at := s.added(path); at >= 0 {
+	if at := s.indexOf(path); at >= 0 {
 		err := s.bindAgain(ctx, &s.disks[at])
 		return s.disks[at], err
 	}
@@ -64,7 +64,7 @@ func (s *System) AddDevice(ctx context.Context, path string) (Disk, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at := s.added(path); at >= 0 {
+	if at := s.indexOf(path); at >= 0 {
 		return s.disks[at], nil
 	}
 	disk := Disk{Path: path, Device: path}
@@ -121,7 +121,7 @@ func (s *System) RemoveDisk(ctx context.Context, name string) error {
 	if owner != "" {
 		return fmt.Errorf("disk %s: %w: volume group %s has it", s.disks[at].Path, ErrInUse, owner)
 	}
-	return s.take(ctx, at)
+	return s.detachDisk(ctx, at)
 }
 
 // Detach takes all disks away, as if the machine were switched off: volume groups
@@ -144,15 +144,15 @@ func (s *System) Detach(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.disks) > 0 {
-		if err := s.take(ctx, len(s.disks)-1); err != nil {
+		if err := s.detachDisk(ctx, len(s.disks)-1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// take forgets the disk at an index.
-func (s *System) take(ctx context.Context, at int) error {
+// detachDisk forgets the disk at an index.
+func (s *System) detachDisk(ctx context.Context, at int) error {
 	disk := s.disks[at]
 	if disk.Device != disk.Path {
 		if err := unbindDisk(ctx, disk.Path); err != nil {
@@ -166,8 +166,8 @@ func (s *System) take(ctx context.Context, at int) error {
 	return nil
 }
 
-// added returns a disk's index, or -1.
-func (s *System) added(path string) int {
+// indexOf returns a disk's index, or -1.
+func (s *System) indexOf(path string) int {
 	return slices.IndexFunc(s.disks, func(d Disk) bool { return d.Path == path })
 }
 
@@ -199,7 +199,7 @@ func (s *System) add(ctx context.Context, disk Disk, empty bool) (Disk, error) {
 
 // check gives an error for a disk that may not be used.
 func (s *System) check(ctx context.Context, disk Disk, empty bool) error {
-	ours, err := s.carriesOurs(ctx, disk)
+	ours, err := s.checkOwner(ctx, disk)
 	if err != nil || ours {
 		return err
 	}
@@ -209,10 +209,10 @@ func (s *System) check(ctx context.Context, disk Disk, empty bool) error {
 	return notInUse(s.node(disk.Name))
 }
 
-// carriesOurs tells whether a disk is a physical volume, and gives ErrForeign for
+// checkOwner tells whether a disk is a physical volume, and gives ErrForeign for
 // one of a volume group that is not ours, and ErrDuplicateDevice for one that another
 // disk is as well. One of no group is nobody's.
-func (s *System) carriesOurs(ctx context.Context, disk Disk) (bool, error) {
+func (s *System) checkOwner(ctx context.Context, disk Disk) (bool, error) {
 	output, err := s.lvm(ctx, "pvs", "--reportformat", "json", "-o", "pv_name,vg_name,vg_systemid,pv_duplicate", "--foreign", s.node(disk.Name))
 	if err != nil {
 		var refused *CommandError

@@ -76,7 +76,7 @@ func TestTheMachinesOwnLVMDoesNotActOnOurs(t *testing.T) {
 }
 
 func TestAnothersDisksAreNotTaken(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		directory := t.TempDir()
 		other, err := lvm2.Open(lvm2.Config{Directory: directory, SystemID: "another", Mode: w.mode})
@@ -109,7 +109,7 @@ func TestAnothersDisksAreNotTaken(t *testing.T) {
 
 // The files of a volume group that was removed are what they were when they were made.
 func TestDisksOfARemovedGroupAreAddedAgain(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 16 * mib})
 		fill(t, w.activate(t, "v"), 7)
@@ -133,7 +133,7 @@ func TestDisksOfARemovedGroupAreAddedAgain(t *testing.T) {
 
 // A volume group without a system ID is anybody's; it was made by who did not ask us.
 func TestAVolumeGroupWithoutSystemIDIsNotTaken(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		node, name := device(t), groupName(w.directory)+"y"
 		if output, err := run(t, "vgcreate", "--devices", node, "-y", name, node); err != nil {
@@ -148,7 +148,7 @@ func TestAVolumeGroupWithoutSystemIDIsNotTaken(t *testing.T) {
 }
 
 func TestDisksWithContentAreNotTaken(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		path := filepath.Join(w.directory, "content")
 		must(t, os.WriteFile(path, bytes.Repeat([]byte("content "), int(mib)), 0o600))
@@ -176,7 +176,7 @@ func TestDisksWithContentAreNotTaken(t *testing.T) {
 }
 
 func TestABlockDeviceIsADisk(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) { oldContentIsGone(t, w, device(t)) })
 }
 
@@ -244,7 +244,7 @@ func read(t *testing.T, device string, to []byte, at int64) {
 
 // The kernel leaves a disk's partitions to who gets its loop device next.
 func TestNothingOfADiskIsLeftToTheNext(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		if w.mode != lvm2.Partitions {
 			t.Skip("with device-mapper no disk has partitions of ours")
@@ -274,7 +274,7 @@ func TestNothingOfADiskIsLeftToTheNext(t *testing.T) {
 }
 
 func TestADiskThatIsInUseStays(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		wantError(t, w.RemoveDisk(w.ctx, "pv0"), lvm2.ErrInUse)
 		must(t, w.RemoveDisk(w.ctx, "none"))
@@ -288,7 +288,7 @@ func TestADiskThatIsInUseStays(t *testing.T) {
 }
 
 func TestAVolumeGroupIsMadeOnceAndExtended(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		spec := lvm2.GroupSpec{Name: w.group.Name(), Disks: []string{"pv0", "pv1"}, Tags: []string{owned}}
 		again, err := w.CreateVolumeGroup(w.ctx, spec)
@@ -317,7 +317,7 @@ func TestAVolumeGroupIsMadeOnceAndExtended(t *testing.T) {
 }
 
 func TestADirectoryHasOneSystem(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	requireDevices(t)
 	config := lvm2.Config{Directory: t.TempDir(), SystemID: "a", Mode: lvm2.Partitions}
 	system, err := lvm2.Open(config)
@@ -339,6 +339,6 @@ func TestADirectoryHasOneSystem(t *testing.T) {
 	must(t, system.Close())
 	for _, bad := range []lvm2.Config{{Directory: "relative", SystemID: "a"}, {Directory: "/tmp/a b", SystemID: "a"}, {Directory: t.TempDir()}, {Directory: t.TempDir(), SystemID: `a"`}} {
 		_, err := lvm2.Open(bad)
-		wantError(t, err, lvm2.ErrBadName)
+		wantError(t, err, lvm2.ErrInvalidArgument)
 	}
 }

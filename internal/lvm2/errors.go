@@ -29,8 +29,8 @@ var (
 	// ErrDuplicateDevice says that two disks claim to be the same one. LVM writes
 	// nothing then.
 	ErrDuplicateDevice = errors.New("a disk of the volume group is there twice")
-	// ErrBadName says that LVM does not take a name, a tag or a size.
-	ErrBadName = errors.New("not allowed by LVM")
+	// ErrInvalidArgument says that LVM does not take a name, a tag or a size.
+	ErrInvalidArgument = errors.New("not allowed by LVM")
 	// ErrForeign says that a disk or a volume group belongs to another LVM.
 	ErrForeign = errors.New("belongs to another LVM")
 	// ErrNotEmpty says that a disk holds something that is not ours.
@@ -40,9 +40,9 @@ var (
 	ErrUnsupported = errors.New("not possible without device-mapper")
 )
 
-// said are parts of what LVM's commands say, in lower case, and what they mean.
+// messageClasses are parts of what LVM's commands say, in lower case, and what they mean.
 // The first that fits counts. LVM's sentences differ in case between commands.
-var said = []struct {
+var messageClasses = []struct {
 	text  string
 	class error
 }{
@@ -74,14 +74,14 @@ var said = []struct {
 	{"no device found", ErrMissingDevice},
 	{"without using device-mapper", ErrUnsupported},
 	{"device-mapper target(s) not detected", ErrUnsupported},
-	{"is invalid", ErrBadName},
-	{"invalid argument", ErrBadName},
-	{"are reserved", ErrBadName},
-	{"too long", ErrBadName},
+	{"is invalid", ErrInvalidArgument},
+	{"invalid argument", ErrInvalidArgument},
+	{"are reserved", ErrInvalidArgument},
+	{"too long", ErrInvalidArgument},
 }
 
-// noise is what LVM warns of because of our own configuration.
-var noise = []string{
+// ignoredWarnings is what LVM warns of because of our own configuration.
+var ignoredWarnings = []string{
 	"WARNING: Activation disabled", "WARNING: This metadata update is NOT backed up", "not zeroed", "Skipping zeroing", "Failed to find sysfs mount point",
 }
 
@@ -110,12 +110,12 @@ func (e *CommandError) Unwrap() []error {
 	return []error{e.class, e.cause}
 }
 
-// failed makes an error of a command that ended with cause.
-func failed(args []string, stderr string, cause error) error {
+// commandError makes an error of a command that ended with cause.
+func commandError(args []string, stderr string, cause error) error {
 	var lines []string
 	for line := range strings.Lines(stderr) {
 		line = strings.TrimSpace(line)
-		if line != "" && !isNoise(line) {
+		if line != "" && !isIgnored(line) {
 			lines = append(lines, line)
 		}
 	}
@@ -123,8 +123,8 @@ func failed(args []string, stderr string, cause error) error {
 	return &CommandError{Args: args, Text: text, class: classOf(text), cause: cause}
 }
 
-func isNoise(line string) bool {
-	for _, each := range noise {
+func isIgnored(line string) bool {
+	for _, each := range ignoredWarnings {
 		if strings.Contains(line, each) {
 			return true
 		}
@@ -135,7 +135,7 @@ func isNoise(line string) bool {
 // classOf returns what a text means, or nil.
 func classOf(text string) error {
 	text = strings.ToLower(text)
-	for _, each := range said {
+	for _, each := range messageClasses {
 		if strings.Contains(text, each.text) {
 			return each.class
 		}

@@ -67,7 +67,7 @@ func TestALostDisk(t *testing.T) {
 }
 
 func TestADiskThatIsThereTwice(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		path := w.Disks()[0].Path
 		twin, err := loopdev.Bind(w.ctx, path, "volsim:lvm2 test", false)
@@ -98,7 +98,7 @@ func TestADiskThatIsThereTwice(t *testing.T) {
 }
 
 func TestMetadataThatIsGone(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: mib})
 		must(t, w.group.Deactivate(w.ctx, "v"))
@@ -186,7 +186,7 @@ func commandOf(parent int) int {
 
 // What has begun is not interrupted by the end of its context, and what has not does not begin.
 func TestTheEndOfAContext(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(w.ctx)
 		done := make(chan error, 1)
@@ -274,7 +274,7 @@ func TestDeactivatingAnOriginAndItsSnapshot(t *testing.T) {
 			}
 		}
 		wantFilled(t, w.activate(t, "s"), 1)
-		if w.group.Caps().Snapshots {
+		if w.group.Capabilities().Snapshots {
 			wantError(t, w.group.Remove(w.ctx, "v"), lvm2.ErrInUse)
 		}
 		must(t, w.group.Remove(w.ctx, "v", "s"))

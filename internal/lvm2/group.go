@@ -22,11 +22,11 @@ type VolumeGroup struct {
 	name     string
 	volumes  locks               // taken before metadata
 	metadata *semaphore.Weighted // taken for each change; first come, first served
-	crowd    crowd
-	last     memory
+	batches  batcher
+	cache    reportCache
 	// What may be left half done, guarded by metadata: by a process before us, and
 	// by a command of ours that failed while a volume moved.
-	unknown, moving bool
+	unrecovered, moving bool
 }
 
 // GroupSpec is what a volume group is to be.
@@ -42,19 +42,19 @@ type GroupSpec struct {
 	MetadataCopies int
 }
 
-// names are those that LVM takes; it has a few words more that it reserves, and says so.
-var names = regexp.MustCompile(`^[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,126}$`)
+// namePattern are those that LVM takes; it has a few words more that it reserves, and says so.
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,126}$`)
 
 // tagLengthMax is LVM's.
 const tagLengthMax = 1024
 
-// tags are those that LVM takes, and that are no options.
-var tags = regexp.MustCompile(`^[A-Za-z0-9_+./=!:&#][A-Za-z0-9_+./=!:&#-]*$`)
+// tagPattern are those that LVM takes, and that are no options.
+var tagPattern = regexp.MustCompile(`^[A-Za-z0-9_+./=!:&#][A-Za-z0-9_+./=!:&#-]*$`)
 
 func checkNames(each ...string) error {
 	for _, name := range each {
-		if !names.MatchString(name) || name == "." || name == ".." {
-			return fmt.Errorf("name %q: %w", name, ErrBadName)
+		if !namePattern.MatchString(name) || name == "." || name == ".." {
+			return fmt.Errorf("name %q: %w", name, ErrInvalidArgument)
 		}
 	}
 	return nil
@@ -62,8 +62,8 @@ func checkNames(each ...string) error {
 
 func checkTags(each []string) error {
 	for _, tag := range each {
-		if !tags.MatchString(tag) || len(tag) > tagLengthMax {
-			return fmt.Errorf("tag %q: %w", tag, ErrBadName)
+		if !tagPattern.MatchString(tag) || len(tag) > tagLengthMax {
+			return fmt.Errorf("tag %q: %w", tag, ErrInvalidArgument)
 		}
 	}
 	return nil
@@ -89,7 +89,7 @@ func (s *System) CreateVolumeGroup(ctx context.Context, spec GroupSpec) (*Volume
 	if spec.MetadataCopies > 0 {
 		arguments = append(arguments, "--vgmetadatacopies", strconv.Itoa(spec.MetadataCopies))
 	}
-	arguments = append(append(arguments, tagged("--addtag", spec.Tags)...), spec.Name)
+	arguments = append(append(arguments, tagOptions("--addtag", spec.Tags)...), spec.Name)
 	_, err = s.lvm(ctx, append(arguments, nodes...)...)
 	if err != nil && !errors.Is(err, ErrExists) {
 		return nil, err
@@ -128,14 +128,14 @@ func (s *System) VolumeGroup(ctx context.Context, name string) (*VolumeGroup, er
 	s.mu.Lock()
 	group := s.groups[name]
 	if group == nil {
-		group = &VolumeGroup{system: s, name: name, metadata: semaphore.NewWeighted(1), unknown: true}
+		group = &VolumeGroup{system: s, name: name, metadata: semaphore.NewWeighted(1), unrecovered: true}
 		s.groups[name] = group
 	}
 	s.mu.Unlock()
 	if _, err := group.Report(ctx); err != nil {
 		return nil, err
 	}
-	return group, group.change(ctx, func() error { return nil })
+	return group, group.withMetadata(ctx, func() error { return nil })
 }
 
 // VolumeGroups returns the names of the System's volume groups.
@@ -157,11 +157,11 @@ func (s *System) VolumeGroups(ctx context.Context) ([]string, error) {
 // nodes returns the nodes of disks by their names.
 func (s *System) nodes(disks []string) ([]string, error) {
 	if len(disks) == 0 {
-		return nil, fmt.Errorf("no disk: %w", ErrBadName)
+		return nil, fmt.Errorf("no disk: %w", ErrInvalidArgument)
 	}
 	var nodes []string
 	for _, name := range disks {
-		if _, ok := s.diskNamed(name); !ok {
+		if _, ok := s.diskByName(name); !ok {
 			return nil, fmt.Errorf("disk %s: %w: it was not added", name, ErrMissingDevice)
 		}
 		nodes = append(nodes, s.node(name))
@@ -169,7 +169,7 @@ func (s *System) nodes(disks []string) ([]string, error) {
 	return nodes, nil
 }
 
-func (s *System) diskNamed(name string) (Disk, bool) {
+func (s *System) diskByName(name string) (Disk, bool) {
 	disks := s.Disks()
 	at := slices.IndexFunc(disks, func(d Disk) bool { return d.Name == name })
 	if at < 0 {
@@ -186,7 +186,7 @@ func (g *VolumeGroup) Name() string { return g.name }
 // It gives ErrNoGroup if the volume group cannot be read, and ErrForeign if it is
 // not ours; missing disks are no error, but are told.
 func (g *VolumeGroup) Report(ctx context.Context) (*Report, error) {
-	report, err := g.last.recall(ctx, g.system, g.name)
+	report, err := g.cache.get(ctx, g.system, g.name)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func (g *VolumeGroup) RemoveGroup(ctx context.Context) error {
 	}
 	arguments := []string{"pvremove", "-q"}
 	for _, each := range report.PhysicalVolumes {
-		if each.Name != "" && !g.system.empty(each.Name) {
+		if each.Name != "" && !g.system.discardAll(each.Name) {
 			arguments = append(arguments, g.system.node(each.Name))
 		}
 	}
@@ -263,7 +263,7 @@ func (g *VolumeGroup) lock(ctx context.Context, volumes ...string) (release func
 	if err != nil {
 		return nil, err
 	}
-	if err := g.enter(ctx); err != nil {
+	if err := g.lockMetadata(ctx); err != nil {
 		leave()
 		return nil, err
 	}
@@ -273,22 +273,22 @@ func (g *VolumeGroup) lock(ctx context.Context, volumes ...string) (release func
 	}, nil
 }
 
-// change runs f while no other change is made to the metadata.
-func (g *VolumeGroup) change(ctx context.Context, f func() error) error {
-	if err := g.enter(ctx); err != nil {
+// withMetadata runs f while no other change is made to the metadata.
+func (g *VolumeGroup) withMetadata(ctx context.Context, f func() error) error {
+	if err := g.lockMetadata(ctx); err != nil {
 		return err
 	}
 	defer g.metadata.Release(1)
 	return f()
 }
 
-// enter takes the lock of the metadata, and puts right what is half done.
-func (g *VolumeGroup) enter(ctx context.Context) error {
+// lockMetadata takes the lock of the metadata, and puts right what is half done.
+func (g *VolumeGroup) lockMetadata(ctx context.Context) error {
 	if err := g.metadata.Acquire(ctx, 1); err != nil {
 		return err
 	}
 	var err error
-	if g.unknown || g.moving {
+	if g.unrecovered || g.moving {
 		err = g.recover(ctx)
 	}
 	if err != nil {
@@ -297,8 +297,8 @@ func (g *VolumeGroup) enter(ctx context.Context) error {
 	return err
 }
 
-// tagged is an option with each of the tags.
-func tagged(option string, tags []string) []string {
+// tagOptions is an option with each of the tags.
+func tagOptions(option string, tags []string) []string {
 	var arguments []string
 	for _, tag := range tags {
 		arguments = append(arguments, option, tag)

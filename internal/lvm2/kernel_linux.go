@@ -138,7 +138,7 @@ func partitionsOf(disk string) ([]partition, error) {
 	if err != nil {
 		return nil, err
 	}
-	path, err := number.Directory()
+	path, err := number.SysfsDirectory()
 	if err != nil {
 		return nil, err
 	}

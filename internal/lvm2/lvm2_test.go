@@ -66,9 +66,9 @@ func often(times int) int {
 	return times
 }
 
-// ofMetadata says of a test that device-mapper has no part in what it proves. A
+// metadataCommands says of a test that device-mapper has no part in what it proves. A
 // guest, which is slow, leaves it out in short: it passes without device-mapper.
-func ofMetadata(t *testing.T) {
+func metadataCommands(t *testing.T) {
 	t.Helper()
 	if testing.Short() && inGuest() {
 		t.Skip("short: device-mapper has no part in it, and a guest is slow")

@@ -11,12 +11,12 @@ import (
 // mapper lets LVM make volumes devices, by the kernel's device-mapper.
 type mapper struct{ system *System }
 
-func (mapper) caps() Caps {
-	return Caps{Layouts: []Layout{Linear, Striped, RAID1, ThinPool, Thin, Snapshot}, Pieces: true, Snapshots: true}
+func (mapper) capabilities() Capabilities {
+	return Capabilities{Layouts: []Layout{Linear, Striped, RAID1, ThinPool, Thin, Snapshot}, NonContiguous: true, Snapshots: true}
 }
 
-// creation lets LVM wipe the beginning of a new volume, which makes it active.
-func (mapper) creation() []string { return nil }
+// createOptions lets LVM wipe the beginning of a new volume, which makes it active.
+func (mapper) createOptions() []string { return nil }
 
 // find returns the node below the System's directory, which it makes anew if it is gone.
 func (mapper) find(_ *Report, volume LogicalVolume) (string, error) {
@@ -78,18 +78,18 @@ func (a mapper) deactivate(ctx context.Context, report *Report, volume LogicalVo
 	return err
 }
 
-// release leaves the device: LVM refuses to remove one that anybody has open, too.
-func (mapper) release(_ context.Context, _ *Report, volume LogicalVolume) error {
+// ensureUnused leaves the device: LVM refuses to remove one that anybody has open, too.
+func (mapper) ensureUnused(_ context.Context, _ *Report, volume LogicalVolume) error {
 	if volume.major < 0 || volume.Layout == ThinPool {
 		return nil
 	}
 	return notInUse("/dev/dm-" + strconv.Itoa(volume.minor))
 }
 
-// clear zeroes a volume through its device, where discarding, which LVM does, may
+// prepareRemoval zeroes a volume through its device, where discarding, which LVM does, may
 // not do it. A thin pool zeroes what it gives out by itself.
-func (a mapper) clear(ctx context.Context, report *Report, volume LogicalVolume) error {
-	if !a.system.hasUnwiped() || volume.Layout == Thin || volume.Layout == ThinPool || volume.Layout == Snapshot {
+func (a mapper) prepareRemoval(ctx context.Context, report *Report, volume LogicalVolume) error {
+	if !a.system.hasUnzeroedDisks() || volume.Layout == Thin || volume.Layout == ThinPool || volume.Layout == Snapshot {
 		return nil
 	}
 	device, err := a.activate(ctx, report, volume)
@@ -99,11 +99,11 @@ func (a mapper) clear(ctx context.Context, report *Report, volume LogicalVolume)
 	return zeroRange(device, 0, volume.Size)
 }
 
-// removed has nothing to do, nor settle: LVM discards.
-func (mapper) removed(*Report, []LogicalVolume) error { return nil }
+// afterRemove has nothing to do, nor settle: LVM discards.
+func (mapper) afterRemove(*Report, []LogicalVolume) error { return nil }
 
-func (mapper) settle(*Report) error { return nil }
+func (mapper) finishRemovals(*Report) error { return nil }
 
 func (a mapper) copy(ctx context.Context, report *Report, from, to LogicalVolume) error {
-	return throughDevices(ctx, a, report, from, to, to.Layout == Thin || !a.system.hasUnwiped())
+	return copyThroughDevices(ctx, a, report, from, to, to.Layout == Thin || !a.system.hasUnzeroedDisks())
 }

@@ -51,9 +51,9 @@ type head struct {
 	raw    []byte
 	// uuid is the physical volume's that the disk is, as metadata writes it; "" of none.
 	uuid string
-	// keeps says that the disk keeps metadata: so many bytes, with a checksum, at a
+	// hasMetadata says that the disk keeps metadata: so many bytes, with a checksum, at a
 	// place in an area.
-	keeps               bool
+	hasMetadata         bool
 	areaStart, areaSize uint64
 	offset, size        uint64
 	checksum            uint32
@@ -72,7 +72,7 @@ func (s *System) readHead(disk Disk) (h head, ok bool) {
 	h = head{disk: disk.Name, raw: make([]byte, headSize)}
 	if disk.Zeroed {
 		inode, fileSystem, err := readStart(disk.Path, h.raw)
-		bound, peekErr := loopdev.Peek(disk.Device)
+		bound, peekErr := loopdev.Status(disk.Device)
 		if err == nil && peekErr == nil && bound.Mark == diskMark && bound.Inode == inode && bound.FileSystem == fileSystem {
 			h.source = disk.Path
 		}
@@ -86,7 +86,7 @@ func (s *System) readHead(disk Disk) (h head, ok bool) {
 	for sector := range labelSectors {
 		label := h.raw[sector*sectorSize:][:sectorSize]
 		if bytes.HasPrefix(label, labelMagic) {
-			h.uuid = dashed(string(label[labelUUID:][:uuidLength]))
+			h.uuid = formatUUID(string(label[labelUUID:][:uuidLength]))
 		}
 	}
 	return h, h.uuid == "" || h.readHeader()
@@ -104,12 +104,12 @@ func (h *head) readHeader() bool {
 	h.areaStart, h.areaSize = metadataAt, little.Uint64(header[headerSize:])
 	h.offset, h.size = little.Uint64(location), little.Uint64(location[8:])
 	h.checksum = little.Uint32(location[16:])
-	h.keeps = h.offset != 0 && little.Uint32(location[20:])&locationIgnored == 0
+	h.hasMetadata = h.offset != 0 && little.Uint32(location[20:])&locationIgnored == 0
 	return true
 }
 
-// dashed is a UUID as LVM shows it.
-func dashed(uuid string) string {
+// formatUUID is a UUID as LVM shows it.
+func formatUUID(uuid string) string {
 	var parts []string
 	for _, length := range []int{6, 4, 4, 4, 4, 4, 6} {
 		parts, uuid = append(parts, uuid[:length]), uuid[length:]
@@ -121,7 +121,7 @@ func dashed(uuid string) string {
 // that has been overwritten since, as any but the last two may be.
 func (h *head) readMetadata() (string, error) {
 	if h.size > h.areaSize || h.offset < headerLength || h.offset >= h.areaSize {
-		return "", errStrange
+		return "", errNotSimple
 	}
 	file, err := os.Open(h.source)
 	if err != nil {
@@ -138,7 +138,7 @@ func (h *head) readMetadata() (string, error) {
 		return "", err
 	}
 	if checksum(text) != h.checksum {
-		return "", errStrange
+		return "", errNotSimple
 	}
 	return string(text), nil
 }
@@ -156,10 +156,10 @@ func (s *System) reportOf(heads []head, group string) (*Report, error) {
 			continue
 		}
 		if _, twice := disks[each.uuid]; twice {
-			return nil, errStrange
+			return nil, errNotSimple
 		}
 		disks[each.uuid] = each.disk
-		if !each.keeps {
+		if !each.hasMetadata {
 			continue
 		}
 		if keeper != nil && keeper.size == each.size && keeper.checksum == each.checksum {
@@ -173,14 +173,14 @@ func (s *System) reportOf(heads []head, group string) (*Report, error) {
 			continue // another volume group's
 		}
 		if keeper != nil {
-			return nil, errStrange
+			return nil, errNotSimple
 		}
 		keeper, text = &heads[i], found
 	}
 	if keeper == nil {
-		return nil, errStrange
+		return nil, errNotSimple
 	}
-	root, err := readText(text)
+	root, err := parseText(text)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (s *System) reportOf(heads []head, group string) (*Report, error) {
 func (s *section) report(disks map[string]string) (*Report, error) {
 	var err error
 	if !only(s.list("status"), "RESIZEABLE", "READ", "WRITE") || !only(s.list("flags"), "WRITE_LOCKED") || s.list("lock_type") != nil {
-		return nil, errStrange
+		return nil, errNotSimple
 	}
 	report := &Report{
 		Name: s.name, UUID: s.text("id"), SystemID: s.text("system_id"), Sequence: s.number("seqno", &err),
@@ -213,13 +213,13 @@ func (s *section) report(disks map[string]string) (*Report, error) {
 				report.LogicalVolumes = append(report.LogicalVolumes, lv.logical(report, names, &err))
 			}
 		default:
-			err = errStrange
+			err = errNotSimple
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	report.account(starts)
+	report.countFree(starts)
 	return report, nil
 }
 
@@ -227,7 +227,7 @@ func (s *section) report(disks map[string]string) (*Report, error) {
 func (s *section) physical(disks map[string]string, extentSize int64, failed *error) (physical PhysicalVolume, count int64) {
 	name, there := disks[s.text("id")]
 	if !there || !only(s.list("status"), "ALLOCATABLE") || len(s.list("flags")) > 0 {
-		*failed = errStrange
+		*failed = errNotSimple
 	}
 	count = s.number("pe_count", failed)
 	return PhysicalVolume{Name: name, UUID: s.text("id"), Start: s.number("pe_start", failed) * sectorSize, Size: count * extentSize}, count
@@ -236,7 +236,7 @@ func (s *section) physical(disks map[string]string, extentSize int64, failed *er
 // logical returns what is said of a logical volume, if it lies on disks as it is.
 func (s *section) logical(report *Report, names map[string]int, failed *error) LogicalVolume {
 	if !only(s.list("status"), "READ", "WRITE", "VISIBLE") || !slices.Contains(s.list("status"), "VISIBLE") || !only(s.list("flags"), "WRITE_LOCKED") {
-		*failed = errStrange
+		*failed = errNotSimple
 	}
 	volume := LogicalVolume{
 		Name: s.name, UUID: s.text("id"), Tags: sorted(s.list("tags")),
@@ -250,7 +250,7 @@ func (s *section) logical(report *Report, names map[string]int, failed *error) L
 		length := segment.number("extent_count", failed)
 		if segment.text("type") != "striped" || segment.number("start_extent", failed) != end || len(stripes) < 2 ||
 			int64(len(stripes)) != 2*segment.number("stripe_count", failed) || length%int64(len(stripes)/2) != 0 {
-			*failed = errStrange
+			*failed = errNotSimple
 			return volume
 		}
 		end += length
@@ -261,7 +261,7 @@ func (s *section) logical(report *Report, names map[string]int, failed *error) L
 		for i := 0; i < len(stripes); i += 2 {
 			at, known := names[stripes[i]]
 			if !known {
-				*failed = errStrange
+				*failed = errNotSimple
 				return volume
 			}
 			start := section{fields: []field{{"start", stripes[i+1 : i+2]}}}
@@ -271,15 +271,15 @@ func (s *section) logical(report *Report, names map[string]int, failed *error) L
 		}
 	}
 	if end == 0 {
-		*failed = errStrange
+		*failed = errNotSimple
 	}
-	volume.Size, volume.Extents = end*report.ExtentSize, join(volume.Extents)
+	volume.Size, volume.Extents = end*report.ExtentSize, mergeExtents(volume.Extents)
 	return volume
 }
 
-// account puts the report in LVM's order, and counts what is free. Counts are how
+// countFree puts the report in LVM's order, and counts what is free. Counts are how
 // many extents each physical volume has.
-func (r *Report) account(counts []int64) {
+func (r *Report) countFree(counts []int64) {
 	slices.SortFunc(r.LogicalVolumes, func(a, b LogicalVolume) int { return strings.Compare(a.Name, b.Name) })
 	used := map[string][]Extent{}
 	for _, volume := range r.LogicalVolumes {

@@ -130,7 +130,7 @@ func TestStrangeMetadata(t *testing.T) {
 	_, err := d.group.Create(t.Context(), Spec{Name: "v", Size: 8 << 20})
 	d.must(err)
 	d.lvm("lvcreate", "-q", "-y", "-an", "-Zn", "-Wn", "--type", "error", "-n", "e", "-L", "4m", "g")
-	if _, err := d.reportOf(d.heads(), "g"); !errors.Is(err, errStrange) {
+	if _, err := d.reportOf(d.heads(), "g"); !errors.Is(err, errNotSimple) {
 		t.Errorf("a target of device-mapper was read: %v", err)
 	}
 	if found, err := d.group.Find(t.Context(), "v"); err != nil || found.Size != 8<<20 {
@@ -138,19 +138,19 @@ func TestStrangeMetadata(t *testing.T) {
 	}
 	d.lvm("lvremove", "-q", "-y", "g/e")
 	d.wantSame("as before")
-	if _, err := d.reportOf(d.heads(), "other"); !errors.Is(err, errStrange) {
+	if _, err := d.reportOf(d.heads(), "other"); !errors.Is(err, errNotSimple) {
 		t.Errorf("another volume group: %v", err)
 	}
 	heads := d.heads()
-	if _, err := d.reportOf(heads[:1], "g"); !errors.Is(err, errStrange) {
+	if _, err := d.reportOf(heads[:1], "g"); !errors.Is(err, errNotSimple) {
 		t.Errorf("a disk is missing: %v", err)
 	}
-	if _, err := d.reportOf(append(heads, heads[0]), "g"); !errors.Is(err, errStrange) {
+	if _, err := d.reportOf(append(heads, heads[0]), "g"); !errors.Is(err, errNotSimple) {
 		t.Errorf("a disk is there twice: %v", err)
 	}
 	old := d.heads()
 	d.must(d.group.Tag(t.Context(), "v", []string{"a"}, nil))
-	if _, err := d.reportOf([]head{old[0], d.heads()[1]}, "g"); !errors.Is(err, errStrange) {
+	if _, err := d.reportOf([]head{old[0], d.heads()[1]}, "g"); !errors.Is(err, errNotSimple) {
 		t.Errorf("disks do not agree: %v", err)
 	}
 	for i := range 3 {
@@ -158,7 +158,7 @@ func TestStrangeMetadata(t *testing.T) {
 	}
 	old[0].checksum++
 	old[1].checksum++
-	if _, err := d.reportOf(old, "g"); !errors.Is(err, errStrange) {
+	if _, err := d.reportOf(old, "g"); !errors.Is(err, errNotSimple) {
 		t.Errorf("it was overwritten: %v", err)
 	}
 
@@ -208,7 +208,7 @@ func TestDisksAreReadAsTheirFiles(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	root, err := readText("g {\nid = \"a \\\"b\\\\\"\nempty=[]\nlist = [\"a\", 1,\n\"c\"] # comment }\n inner {\n n = -7\n}\n}\n# end\nversion = 1\x00")
+	root, err := parseText("g {\nid = \"a \\\"b\\\\\"\nempty=[]\nlist = [\"a\", 1,\n\"c\"] # comment }\n inner {\n n = -7\n}\n}\n# end\nversion = 1\x00")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestText(t *testing.T) {
 		t.Error("a number that is not there was read")
 	}
 	for _, text := range []string{"g {", "g", "g = ", "g = [1", `g = "a`, `g = "a\"`, `g = "\`, "= 1", "g { } }", "g = }"} {
-		if root, err := readText(text); err == nil {
+		if root, err := parseText(text); err == nil {
 			t.Errorf("%q was read: %+v", text, root)
 		}
 	}
@@ -232,7 +232,7 @@ func TestText(t *testing.T) {
 func FuzzText(f *testing.F) {
 	f.Add("g {\nid = \"a\"\nlist = [\"a\", 1]\n inner {\n n = -7\n}\n}\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		root, err := readText(text)
+		root, err := parseText(text)
 		if err != nil {
 			return
 		}

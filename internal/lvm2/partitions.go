@@ -19,13 +19,13 @@ const partitionsMax = 255
 type partitions struct {
 	system *System
 	mu     *sync.Mutex // held while a number is chosen and taken
-	// seen are the partitions that volumes had, by their disk's device and where they
+	// cached are the partitions that volumes had, by their disk's device and where they
 	// begin: where to look first.
-	seen *sync.Map
+	cached *sync.Map
 }
 
-// beginning is where a partition begins.
-type beginning struct {
+// partitionStart is where a partition begins.
+type partitionStart struct {
 	disk  string
 	start int64
 }
@@ -43,9 +43,11 @@ type place struct {
 	start, size int64 // bytes, from the beginning of the disk
 }
 
-func (partitions) caps() Caps { return Caps{Layouts: []Layout{Linear}, ActiveMax: partitionsMax} }
+func (partitions) capabilities() Capabilities {
+	return Capabilities{Layouts: []Layout{Linear}, ActiveMax: partitionsMax}
+}
 
-func (partitions) creation() []string {
+func (partitions) createOptions() []string {
 	return []string{"-an", "-Zn", "-Wn", "--contiguous", "y"}
 }
 
@@ -59,7 +61,7 @@ func (a partitions) place(report *Report, volume LogicalVolume) (place, error) {
 	}
 	at := volume.Extents[0]
 	physical, ok := report.disk(at.PhysicalVolume)
-	disk, added := a.system.diskNamed(at.PhysicalVolume)
+	disk, added := a.system.diskByName(at.PhysicalVolume)
 	if !ok || !added {
 		return place{}, ErrMissingDevice
 	}
@@ -72,20 +74,20 @@ func (a partitions) partition(at place) (own *partition, all []partition, err er
 	for i := range all {
 		if all[i].start == at.start {
 			own = &all[i]
-			a.seen.Store(beginning{at.disk.Device, at.start}, own.device)
+			a.cached.Store(partitionStart{at.disk.Device, at.start}, own.device)
 		}
 	}
 	return own, all, err
 }
 
-// own returns a volume's partition, if it has one.
-func (a partitions) own(at place) (*partition, error) {
-	if device, ok := a.seen.Load(beginning{at.disk.Device, at.start}); ok {
+// findPartition returns a volume's partition, if it has one.
+func (a partitions) findPartition(at place) (*partition, error) {
+	if device, ok := a.cached.Load(partitionStart{at.disk.Device, at.start}); ok {
 		seen, err := partitionAt(device.(string))
 		if err == nil && seen.start == at.start {
 			return &seen, nil
 		}
-		a.seen.Delete(beginning{at.disk.Device, at.start})
+		a.cached.Delete(partitionStart{at.disk.Device, at.start})
 	}
 	own, _, err := a.partition(at)
 	return own, err
@@ -99,7 +101,7 @@ func (a partitions) find(report *Report, volume LogicalVolume) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	own, err := a.own(at)
+	own, err := a.findPartition(at)
 	if err != nil || own == nil {
 		return "", err
 	}
@@ -109,7 +111,7 @@ func (a partitions) find(report *Report, volume LogicalVolume) (string, error) {
 func (a partitions) findAll(report *Report) (map[string]string, error) {
 	known := map[string]map[int64]string{} // by disk and where they begin
 	for _, physical := range report.PhysicalVolumes {
-		disk, added := a.system.diskNamed(physical.Name)
+		disk, added := a.system.diskByName(physical.Name)
 		if !added || physical.Missing {
 			continue
 		}
@@ -150,7 +152,7 @@ func (a partitions) activate(_ context.Context, report *Report, volume LogicalVo
 		return "", err
 	}
 	if own != nil {
-		return own.device, a.fit(at, *own)
+		return own.device, a.resizeTo(at, *own)
 	}
 	number, err := freeNumber(all)
 	if err != nil {
@@ -159,19 +161,19 @@ func (a partitions) activate(_ context.Context, report *Report, volume LogicalVo
 	if err := addPartition(at.disk.Device, partition{number: number, start: at.start, size: at.size}); err != nil {
 		return "", err
 	}
-	a.seen.Store(beginning{at.disk.Device, at.start}, partitionNode(at.disk.Device, number))
-	own, err = a.own(at)
+	a.cached.Store(partitionStart{at.disk.Device, at.start}, partitionNode(at.disk.Device, number))
+	own, err = a.findPartition(at)
 	if err != nil {
 		return "", err
 	}
 	if own == nil {
 		return "", fmt.Errorf("the kernel does not show partition %d of %s", number, at.disk.Device)
 	}
-	return own.device, a.show(*own, volume)
+	return own.device, a.checkNode(*own, volume)
 }
 
-// show makes sure of a new partition's node, and lets nobody write to one that is read-only.
-func (a partitions) show(own partition, volume LogicalVolume) error {
+// checkNode makes sure of a new partition's node, and lets nobody write to one that is read-only.
+func (a partitions) checkNode(own partition, volume LogicalVolume) error {
 	if _, err := blockdev.NumberOf(own.device); err != nil {
 		return fmt.Errorf("the kernel has made the device, but it is not in /dev: is that a devtmpfs? %w", err)
 	}
@@ -189,15 +191,15 @@ func (a partitions) resize(report *Report, volume LogicalVolume) error {
 	if err != nil {
 		return err
 	}
-	own, err := a.own(at)
+	own, err := a.findPartition(at)
 	if err != nil || own == nil {
 		return err
 	}
-	return a.fit(at, *own)
+	return a.resizeTo(at, *own)
 }
 
-// fit gives a partition the size of its volume.
-func (a partitions) fit(at place, own partition) error {
+// resizeTo gives a partition the size of its volume.
+func (a partitions) resizeTo(at place, own partition) error {
 	if own.size == at.size {
 		return nil
 	}
@@ -247,7 +249,7 @@ func removePartitions(ctx context.Context, disk string) error {
 // removePartition waits a moment for who only looks at a device, as udev does at
 // each that is new.
 func removePartition(ctx context.Context, disk string, each partition) error {
-	return outwait(ctx.Done(), func() (done bool, err error) {
+	return retryBriefly(ctx.Done(), func() (done bool, err error) {
 		err = deletePartition(disk, each.number)
 		if !errors.Is(err, ErrInUse) {
 			return true, err
@@ -256,20 +258,20 @@ func removePartition(ctx context.Context, disk string, each partition) error {
 	})
 }
 
-func (a partitions) release(ctx context.Context, report *Report, volume LogicalVolume) error {
+func (a partitions) ensureUnused(ctx context.Context, report *Report, volume LogicalVolume) error {
 	return a.deactivate(ctx, report, volume)
 }
 
-func (a partitions) clear(_ context.Context, report *Report, volume LogicalVolume) error {
+func (a partitions) prepareRemoval(_ context.Context, report *Report, volume LogicalVolume) error {
 	return a.system.wipe(report, volume)
 }
 
-// removed discards, which LVM does not do: see withoutSystem.
-func (a partitions) removed(report *Report, volumes []LogicalVolume) error {
+// afterRemove discards, which LVM does not do: see withoutSystem.
+func (a partitions) afterRemove(report *Report, volumes []LogicalVolume) error {
 	return a.system.discard(report, volumes)
 }
 
-func (a partitions) settle(report *Report) error { return a.system.discardUnused(report) }
+func (a partitions) finishRemovals(report *Report) error { return a.system.discardUnused(report) }
 
 // copy copies between files, where both disks are such: holes stay holes then, and
 // a file system that can lets both share blocks. Otherwise it copies between disks.
@@ -285,7 +287,7 @@ func (a partitions) copy(ctx context.Context, report *Report, from, to LogicalVo
 	if source.disk.Zeroed && target.disk.Zeroed {
 		return copyRange(ctx, source.disk.Path, source.start, target.disk.Path, target.start, source.size)
 	}
-	return throughDevices(ctx, a, report, from, to, false)
+	return copyThroughDevices(ctx, a, report, from, to, false)
 }
 
 func freeNumber(taken []partition) (int, error) {

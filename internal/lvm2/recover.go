@@ -22,32 +22,32 @@ func (g *VolumeGroup) recover(ctx context.Context) error {
 		return err
 	}
 	for _, volume := range report.LogicalVolumes {
-		if name, ok := volume.tagged(replacesTag); ok {
+		if name, ok := volume.tagValue(replacesTag); ok {
 			if err := g.replace(ctx, report, volume.Name, name); err != nil {
 				return err
 			}
-		} else if g.unknown && volume.HasTags(unfinishedTag) {
+		} else if g.unrecovered && volume.HasTags(unfinishedTag) {
 			if err := g.undo(ctx, report, volume); err != nil {
 				return err
 			}
 		}
 	}
-	if g.unknown {
+	if g.unrecovered {
 		if report, err = g.Report(ctx); err == nil {
-			err = g.system.activator.settle(report)
+			err = g.system.activator.finishRemovals(report)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	g.unknown, g.moving = false, false
+	g.unrecovered, g.moving = false, false
 	return nil
 }
 
 // undo removes a volume that was not ready. What it was being copied from may
 // still be frozen.
 func (g *VolumeGroup) undo(ctx context.Context, report *Report, volume LogicalVolume) error {
-	if name, ok := volume.tagged(sourceTag); ok {
+	if name, ok := volume.tagValue(sourceTag); ok {
 		if source, ok := report.Find(name); ok {
 			if err := g.thaw(report, source); err != nil {
 				return err
@@ -81,8 +81,8 @@ func (g *VolumeGroup) replace(ctx context.Context, report *Report, with, name st
 	return g.tag(ctx, name, nil, []string{replacesTag + name})
 }
 
-// tagged returns what stands behind the tag with a prefix.
-func (v LogicalVolume) tagged(prefix string) (string, bool) {
+// tagValue returns what stands behind the tag with a prefix.
+func (v LogicalVolume) tagValue(prefix string) (string, bool) {
 	at := slices.IndexFunc(v.Tags, func(tag string) bool { return strings.HasPrefix(tag, prefix) })
 	if at < 0 {
 		return "", false
@@ -90,7 +90,7 @@ func (v LogicalVolume) tagged(prefix string) (string, bool) {
 	return v.Tags[at][len(prefix):], true
 }
 
-// Moves tells whether a volume is there under another name, and will have its own.
-func (r *Report) Moves(name string) bool {
+// IsMoving tells whether a volume is there under another name, and will have its own.
+func (r *Report) IsMoving(name string) bool {
 	return slices.ContainsFunc(r.LogicalVolumes, func(v LogicalVolume) bool { return v.HasTags(replacesTag + name) })
 }

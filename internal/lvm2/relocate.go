@@ -6,24 +6,24 @@ import (
 	"fmt"
 )
 
-// relocated is the name of a volume's copy at another place, until it has the volume's own.
-func relocated(name string) string { return name + ".moved" }
+// relocatedName is the name of a volume's copy at another place, until it has the volume's own.
+func relocatedName(name string) string { return name + ".moved" }
 
 // relocate makes a volume larger that has no room behind it, and is not active: by
 // a copy in another place, which takes its name. Whoever calls it has the volume's
 // lock, and not that of the metadata.
 func (g *VolumeGroup) relocate(ctx context.Context, volume LogicalVolume, size int64) error {
-	leave, err := g.volumes.acquire(ctx, relocated(volume.Name))
+	leave, err := g.volumes.acquire(ctx, relocatedName(volume.Name))
 	if err != nil {
 		return err
 	}
 	defer leave()
-	spec := Spec{Name: relocated(volume.Name), Size: size, Tags: append([]string{unfinishedTag}, volume.Tags...)}
+	spec := Spec{Name: relocatedName(volume.Name), Size: size, Tags: append([]string{unfinishedTag}, volume.Tags...)}
 	arguments, err := g.createArguments(&spec)
 	if err != nil {
 		return err
 	}
-	err = g.change(ctx, func() error {
+	err = g.withMetadata(ctx, func() error {
 		_, err := g.system.lvm(ctx, arguments...)
 		return err
 	})
@@ -43,7 +43,7 @@ func (g *VolumeGroup) moveTo(ctx context.Context, volume LogicalVolume, name str
 	if err == nil {
 		err = g.copy(ctx, volume, to, false)
 	}
-	return g.change(whole, func() error {
+	return g.withMetadata(whole, func() error {
 		if err != nil {
 			return errors.Join(err, g.remove(whole, name))
 		}

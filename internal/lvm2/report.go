@@ -240,7 +240,7 @@ func (s *System) parsePhysical(pv row, raw rawReport) PhysicalVolume {
 				Extent{PhysicalVolume: physical.Name, Start: segment.number("pvseg_start"), Length: segment.number("pvseg_size")})
 		}
 	}
-	physical.Unused = join(physical.Unused)
+	physical.Unused = mergeExtents(physical.Unused)
 	return physical
 }
 
@@ -260,7 +260,7 @@ func (s *System) parseLogical(lv row, segments []row) LogicalVolume {
 	if volume.Layout == Linear && volume.Origin != "" {
 		volume.Layout, volume.Size = Snapshot, lv.number("origin_size")
 	}
-	volume.Extents = join(volume.Extents)
+	volume.Extents = mergeExtents(volume.Extents)
 	return volume
 }
 
@@ -290,8 +290,8 @@ func (s *System) extents(segment row) []Extent {
 	return runs
 }
 
-// join makes one of runs that adjoin.
-func join(runs []Extent) []Extent {
+// mergeExtents makes one of runs that adjoin.
+func mergeExtents(runs []Extent) []Extent {
 	var joined []Extent
 	for _, run := range runs {
 		if last := len(joined) - 1; last >= 0 && joined[last].PhysicalVolume == run.PhysicalVolume && joined[last].Start+joined[last].Length == run.Start {

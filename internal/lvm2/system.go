@@ -61,11 +61,11 @@ type System struct {
 	groups map[string]*VolumeGroup
 }
 
-// plain is what is allowed of a directory, since LVM reads its path as a pattern too.
-var plain = regexp.MustCompile(`^/[A-Za-z0-9_./-]+$`)
+// directoryPattern is what is allowed of a directory, since LVM reads its path as a pattern too.
+var directoryPattern = regexp.MustCompile(`^/[A-Za-z0-9_./-]+$`)
 
-// systemIDs are those that LVM takes as they are.
-var systemIDs = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,126}$`)
+// systemIDPattern are those that LVM takes as they are.
+var systemIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,126}$`)
 
 // Open makes a System in its directory, or comes back to one. It gives ErrInUse
 // while another process, or another System of this one, has the directory, and
@@ -73,11 +73,11 @@ var systemIDs = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,126}$`)
 // The disks of an earlier System there are to be added again.
 func Open(config Config) (*System, error) {
 	directory := filepath.Clean(config.Directory)
-	if !plain.MatchString(directory) {
-		return nil, fmt.Errorf("directory %q: %w: want an absolute path of letters, digits and _.-", config.Directory, ErrBadName)
+	if !directoryPattern.MatchString(directory) {
+		return nil, fmt.Errorf("directory %q: %w: want an absolute path of letters, digits and _.-", config.Directory, ErrInvalidArgument)
 	}
-	if !systemIDs.MatchString(config.SystemID) || strings.HasPrefix(config.SystemID, "localhost") {
-		return nil, fmt.Errorf("system ID %q: %w", config.SystemID, ErrBadName)
+	if !systemIDPattern.MatchString(config.SystemID) || strings.HasPrefix(config.SystemID, "localhost") {
+		return nil, fmt.Errorf("system ID %q: %w", config.SystemID, ErrInvalidArgument)
 	}
 	s := &System{directory: directory, systemID: config.SystemID, mode: config.Mode, grace: commandGrace, groups: map[string]*VolumeGroup{}}
 	s.onCommand = config.OnCommand
@@ -101,7 +101,7 @@ func Open(config Config) (*System, error) {
 	if s.mode == DeviceMapper {
 		s.activator = mapper{s}
 	} else {
-		s.activator = partitions{system: s, mu: &sync.Mutex{}, seen: &sync.Map{}}
+		s.activator = partitions{system: s, mu: &sync.Mutex{}, cached: &sync.Map{}}
 	}
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare %s: %w", directory, err), s.Close())
@@ -140,7 +140,7 @@ func (s *System) prepare() error {
 		}
 	}
 	// A process that was killed as it began a command holds it until that has begun.
-	err := outwait(nil, func() (done bool, err error) {
+	err := retryBriefly(nil, func() (done bool, err error) {
 		s.owner, err = lockFile(filepath.Join(s.directory, "owner"))
 		return !errors.Is(err, ErrInUse), err
 	})

@@ -28,9 +28,9 @@ type Spec struct {
 	// Pool is the thin pool of a thin volume.
 	Pool string
 	Tags []string
-	// Still says, of a copy, that whoever calls keeps its source as it is until the call
+	// Frozen says, of a copy, that whoever calls keeps its source as it is until the call
 	// returns, and has what was written to the file system on it be on its device.
-	Still bool
+	Frozen bool
 }
 
 // Create makes a volume, or returns the one of that name if it is what was asked
@@ -55,11 +55,11 @@ func (g *VolumeGroup) Create(ctx context.Context, spec Spec) (LogicalVolume, err
 	if err != nil {
 		return LogicalVolume{}, fmt.Errorf("create %s/%s: %w", g.name, spec.Name, err)
 	}
-	return volume.own(), nil
+	return volume.clone(), nil
 }
 
 func (g *VolumeGroup) create(ctx context.Context, spec Spec, arguments []string) (LogicalVolume, error) {
-	wipe := g.system.mode == Partitions && g.system.hasUnwiped()
+	wipe := g.system.mode == Partitions && g.system.hasUnzeroedDisks()
 	if wipe {
 		arguments = append(arguments, "--addtag", unfinishedTag)
 	}
@@ -90,7 +90,7 @@ func (g *VolumeGroup) createArguments(spec *Spec) ([]string, error) {
 		return nil, err
 	}
 	if spec.Size <= 0 {
-		return nil, fmt.Errorf("size %d: %w", spec.Size, ErrBadName)
+		return nil, fmt.Errorf("size %d: %w", spec.Size, ErrInvalidArgument)
 	}
 	if spec.Layout == "" {
 		spec.Layout = Linear
@@ -98,18 +98,18 @@ func (g *VolumeGroup) createArguments(spec *Spec) ([]string, error) {
 	if spec.Layout == RAID1 && spec.Mirrors == 0 {
 		spec.Mirrors = 1
 	}
-	if !g.Caps().has(spec.Layout) {
+	if !g.Capabilities().has(spec.Layout) {
 		return nil, fmt.Errorf("layout %s: %w", spec.Layout, ErrUnsupported)
 	}
 	size := byteSize(spec.Size)
-	arguments := append([]string{"lvcreate", "-q", "-y", "-n", spec.Name}, tagged("--addtag", spec.Tags)...)
-	arguments = append(arguments, g.system.activator.creation()...)
+	arguments := append([]string{"lvcreate", "-q", "-y", "-n", spec.Name}, tagOptions("--addtag", spec.Tags)...)
+	arguments = append(arguments, g.system.activator.createOptions()...)
 	switch spec.Layout {
 	case Linear:
 		return append(arguments, "-L", size, g.name), nil
 	case Striped:
 		if spec.Stripes < 2 {
-			return nil, fmt.Errorf("%d stripes: %w", spec.Stripes, ErrBadName)
+			return nil, fmt.Errorf("%d stripes: %w", spec.Stripes, ErrInvalidArgument)
 		}
 		return append(arguments, "--type", "striped", "-i", strconv.Itoa(spec.Stripes), "-L", size, g.name), nil
 	case RAID1:
@@ -123,7 +123,7 @@ func (g *VolumeGroup) createArguments(spec *Spec) ([]string, error) {
 		return append(arguments, "--type", "thin", "-V", size, "--thinpool", spec.Pool, g.name), nil
 	case Snapshot:
 	}
-	return nil, fmt.Errorf("layout %q: %w", spec.Layout, ErrBadName)
+	return nil, fmt.Errorf("layout %q: %w", spec.Layout, ErrInvalidArgument)
 }
 
 // byteSize is a size as LVM takes it, rounded up to sectors.
@@ -151,7 +151,7 @@ func (g *VolumeGroup) Find(ctx context.Context, name string) (LogicalVolume, err
 	if err == nil && volume.HasTags(unfinishedTag) {
 		err = fmt.Errorf("%s/%s: %w: it is being made", g.name, name, ErrNotFound)
 	}
-	return volume.own(), err
+	return volume.clone(), err
 }
 
 // List returns the volumes that have all of the tags, by name.
@@ -163,7 +163,7 @@ func (g *VolumeGroup) List(ctx context.Context, tags ...string) ([]LogicalVolume
 	var found []LogicalVolume
 	for _, volume := range report.LogicalVolumes {
 		if volume.HasTags(tags...) && !volume.HasTags(unfinishedTag) {
-			found = append(found, volume.own())
+			found = append(found, volume.clone())
 		}
 	}
 	return found, nil
@@ -176,7 +176,7 @@ func (g *VolumeGroup) find(ctx context.Context, name string) (*Report, LogicalVo
 		return nil, LogicalVolume{}, err
 	}
 	volume, ok := report.Find(name)
-	if !ok && report.Moves(name) {
+	if !ok && report.IsMoving(name) {
 		return nil, LogicalVolume{}, fmt.Errorf("%s/%s is being moved", g.name, name)
 	}
 	if !ok {
@@ -203,16 +203,16 @@ func (g *VolumeGroup) Extend(ctx context.Context, name string, size int64) (Logi
 		volume, err = g.extend(ctx, name, size)
 		return err
 	}
-	err = g.change(ctx, extend)
+	err = g.withMetadata(ctx, extend)
 	if errors.Is(err, ErrNotContiguous) && g.isInactive(ctx, name) {
 		if err = g.relocate(ctx, volume, size); err == nil {
-			err = g.change(ctx, extend)
+			err = g.withMetadata(ctx, extend)
 		}
 	}
 	if err != nil {
 		return LogicalVolume{}, fmt.Errorf("extend %s/%s to %d bytes: %w", g.name, name, size, err)
 	}
-	return volume.own(), nil
+	return volume.clone(), nil
 }
 
 // extend returns the volume as it is if it cannot be extended.
@@ -269,7 +269,7 @@ func (g *VolumeGroup) Tag(ctx context.Context, name string, add, remove []string
 		return err
 	}
 	defer leave()
-	return g.together(ctx, tagging(add, remove), &waiter{names: []string{name}})
+	return g.batch(ctx, tagging(add, remove), &batchRequest{names: []string{name}})
 }
 
 // tag is Tag for who has the locks of the volume and of the metadata.
@@ -280,7 +280,7 @@ func (g *VolumeGroup) tag(ctx context.Context, name string, add, remove []string
 
 // tagging is the command that tags volumes.
 func tagging(add, remove []string) []string {
-	return slices.Concat([]string{"lvchange", "-q"}, tagged("--addtag", add), tagged("--deltag", remove))
+	return slices.Concat([]string{"lvchange", "-q"}, tagOptions("--addtag", add), tagOptions("--deltag", remove))
 }
 
 // Remove deactivates and removes volumes, in one change, so that nothing of their
@@ -296,14 +296,14 @@ func (g *VolumeGroup) Remove(ctx context.Context, names ...string) error {
 		return err
 	}
 	defer leave()
-	report, found, err := g.clear(ctx, names)
+	report, found, err := g.prepareRemoval(ctx, names)
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	return g.together(ctx, removal, &waiter{
+	return g.batch(ctx, removal, &batchRequest{
 		names: namesOf(found),
-		after: func() error { return g.system.activator.removed(report, found) },
-		again: func(err error) error {
+		after: func() error { return g.system.activator.afterRemove(report, found) },
+		retryError: func(err error) error {
 			if errors.Is(err, ErrNotFound) {
 				return nil // the first time did it
 			}
@@ -325,7 +325,7 @@ var removal = []string{"lvremove", "-q", "-y"}
 
 // remove is Remove for who has the locks of the volumes and of the metadata.
 func (g *VolumeGroup) remove(ctx context.Context, names ...string) error {
-	report, found, err := g.clear(ctx, names)
+	report, found, err := g.prepareRemoval(ctx, names)
 	if err != nil || len(found) == 0 {
 		return err
 	}
@@ -336,12 +336,12 @@ func (g *VolumeGroup) remove(ctx context.Context, names ...string) error {
 	if _, err := g.system.lvm(ctx, arguments...); err != nil {
 		return err
 	}
-	return g.system.activator.removed(report, found)
+	return g.system.activator.afterRemove(report, found)
 }
 
-// clear makes those of the volumes that are there ready for removal, which may
+// prepareRemoval makes those of the volumes that are there ready for removal, which may
 // take long, and returns them.
-func (g *VolumeGroup) clear(ctx context.Context, names []string) (report *Report, found []LogicalVolume, err error) {
+func (g *VolumeGroup) prepareRemoval(ctx context.Context, names []string) (report *Report, found []LogicalVolume, err error) {
 	report, err = g.Report(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -357,12 +357,12 @@ func (g *VolumeGroup) clear(ctx context.Context, names []string) (report *Report
 		if volume.isPartial() {
 			return nil, nil, fmt.Errorf("remove %s/%s: %w, and what is on it cannot be wiped", g.name, volume.Name, ErrMissingDevice)
 		}
-		if err := g.system.activator.release(ctx, report, volume); err != nil {
+		if err := g.system.activator.ensureUnused(ctx, report, volume); err != nil {
 			return nil, nil, fmt.Errorf("remove %s/%s: %w", g.name, volume.Name, err)
 		}
 	}
 	for _, volume := range found {
-		if err := g.system.activator.clear(ctx, report, volume); err != nil {
+		if err := g.system.activator.prepareRemoval(ctx, report, volume); err != nil {
 			return nil, nil, fmt.Errorf("remove %s/%s: %w", g.name, volume.Name, err)
 		}
 	}
@@ -393,7 +393,7 @@ func (g *VolumeGroup) finish(ctx context.Context, name string) (LogicalVolume, e
 	if err := g.tag(ctx, name, nil, []string{unfinishedTag}); err != nil {
 		return LogicalVolume{}, err
 	}
-	volume = volume.own()
+	volume = volume.clone()
 	volume.Tags = slices.DeleteFunc(volume.Tags, func(tag string) bool { return tag == unfinishedTag })
 	return volume, nil
 }

@@ -65,7 +65,7 @@ func TestLifeOfAVolume(t *testing.T) {
 }
 
 func TestCreateIsIdempotent(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		spec := lvm2.Spec{Name: "v", Size: 10 * mib, Tags: []string{"uid=1"}}
 		first := w.create(t, spec)
@@ -83,7 +83,7 @@ func TestCreateIsIdempotent(t *testing.T) {
 }
 
 func TestListAndTags(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "a", Size: 4 * mib, Tags: []string{"k8s.io/pvc=ns/claim", "x"}})
 		w.create(t, lvm2.Spec{Name: "b", Size: 4 * mib, Tags: []string{"x"}})
@@ -117,12 +117,12 @@ func TestErrorsOfCreate(t *testing.T) {
 			want error
 		}{
 			{lvm2.Spec{Name: "v", Size: 1 << 40}, lvm2.ErrNoSpace},
-			{lvm2.Spec{Name: "a b", Size: mib}, lvm2.ErrBadName},
-			{lvm2.Spec{Name: "-ay", Size: mib}, lvm2.ErrBadName},
-			{lvm2.Spec{Name: "snapshot1", Size: mib}, lvm2.ErrBadName},
-			{lvm2.Spec{Name: "v", Size: 0}, lvm2.ErrBadName},
-			{lvm2.Spec{Name: "v", Size: mib, Tags: []string{"a b"}}, lvm2.ErrBadName},
-			{lvm2.Spec{Name: "v", Size: mib, Tags: []string{"-a"}}, lvm2.ErrBadName},
+			{lvm2.Spec{Name: "a b", Size: mib}, lvm2.ErrInvalidArgument},
+			{lvm2.Spec{Name: "-ay", Size: mib}, lvm2.ErrInvalidArgument},
+			{lvm2.Spec{Name: "snapshot1", Size: mib}, lvm2.ErrInvalidArgument},
+			{lvm2.Spec{Name: "v", Size: 0}, lvm2.ErrInvalidArgument},
+			{lvm2.Spec{Name: "v", Size: mib, Tags: []string{"a b"}}, lvm2.ErrInvalidArgument},
+			{lvm2.Spec{Name: "v", Size: mib, Tags: []string{"-a"}}, lvm2.ErrInvalidArgument},
 			{lvm2.Spec{Name: "v", Size: mib, Layout: "raid5"}, lvm2.ErrUnsupported},
 		} {
 			_, err := w.group.Create(w.ctx, each.spec)
@@ -153,7 +153,7 @@ func TestGrowthBesideANeighbour(t *testing.T) {
 		must(t, err)
 		defer held.Close()
 		volume, err := w.group.Extend(w.ctx, "v", 40*mib)
-		if w.group.Caps().Pieces {
+		if w.group.Capabilities().NonContiguous {
 			must(t, err)
 			if len(volume.Extents) != 2 {
 				t.Errorf("grown to %+v, want two pieces", volume.Extents)
@@ -294,7 +294,7 @@ func TestADeviceThatIsOpenForAMoment(t *testing.T) {
 
 // A volume that is being made is nobody's yet.
 func TestAVolumeThatIsNotReady(t *testing.T) {
-	ofMetadata(t)
+	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: mib, Tags: []string{"volsim.unfinished"}})
 		_, err := w.group.Find(w.ctx, "v")

@@ -6,12 +6,12 @@ import (
 	"github.com/volsim/volsim/internal/blockdev"
 )
 
-// endsSize is how much of a volume's beginning and end is wiped: file systems,
+// signatureBytes is how much of a volume's beginning and end is wiped: file systems,
 // tables of partitions and RAIDs keep their signatures there.
-const endsSize = 1 << 20
+const signatureBytes = 1 << 20
 
-// hasUnwiped tells whether there is any disk whose free extents may hold old content.
-func (s *System) hasUnwiped() bool {
+// hasUnzeroedDisks tells whether there is any disk whose free extents may hold old content.
+func (s *System) hasUnzeroedDisks() bool {
 	for _, disk := range s.Disks() {
 		if !disk.Zeroed {
 			return true
@@ -23,7 +23,7 @@ func (s *System) hasUnwiped() bool {
 // wipe makes the extents of a volume that is to be removed read as zeros on those disks
 // where discarding may not do it.
 func (s *System) wipe(report *Report, volume LogicalVolume) error {
-	return s.eachRun(report, volume, func(disk Disk, start, size int64) error {
+	return s.eachExtent(report, volume, func(disk Disk, start, size int64) error {
 		if disk.Zeroed {
 			return nil
 		}
@@ -37,7 +37,7 @@ func (s *System) wipe(report *Report, volume LogicalVolume) error {
 func (s *System) discard(report *Report, volumes []LogicalVolume) error {
 	var failed []error
 	for _, volume := range volumes {
-		failed = append(failed, s.eachRun(report, volume, discardOn))
+		failed = append(failed, s.eachExtent(report, volume, discardOn))
 	}
 	return errors.Join(failed...)
 }
@@ -47,18 +47,18 @@ func (s *System) discard(report *Report, volumes []LogicalVolume) error {
 func (s *System) discardUnused(report *Report) error {
 	var unused LogicalVolume
 	for _, physical := range report.PhysicalVolumes {
-		if disk, added := s.diskNamed(physical.Name); added && disk.Zeroed && !physical.Missing {
+		if disk, added := s.diskByName(physical.Name); added && disk.Zeroed && !physical.Missing {
 			unused.Extents = append(unused.Extents, physical.Unused...)
 		}
 	}
 	return s.discard(report, []LogicalVolume{unused})
 }
 
-// empty makes a disk that is a file a single hole, which may be added again; false if it
+// discardAll makes a disk that is a file a single hole, which may be added again; false if it
 // is none, or that cannot be done. A process that is killed before leaves a physical
 // volume of nobody's, which may be, too.
-func (s *System) empty(name string) bool {
-	disk, _ := s.diskNamed(name)
+func (s *System) discardAll(name string) bool {
+	disk, _ := s.diskByName(name)
 	if !disk.Zeroed {
 		return false
 	}
@@ -77,11 +77,11 @@ func discardOn(disk Disk, start, size int64) error {
 // wipeEnds zeroes the beginning and the end of a volume that lies in one piece,
 // unless it is on a disk that reads as zeros.
 func (s *System) wipeEnds(report *Report, volume LogicalVolume) error {
-	return s.eachRun(report, volume, func(disk Disk, start, size int64) error {
+	return s.eachExtent(report, volume, func(disk Disk, start, size int64) error {
 		if disk.Zeroed {
 			return nil
 		}
-		length := min(endsSize, size)
+		length := min(signatureBytes, size)
 		if err := zeroRange(disk.Device, start, length); err != nil {
 			return err
 		}
@@ -89,11 +89,11 @@ func (s *System) wipeEnds(report *Report, volume LogicalVolume) error {
 	})
 }
 
-// eachRun calls f for the runs of a volume.
-func (s *System) eachRun(report *Report, volume LogicalVolume, f func(disk Disk, start, size int64) error) error {
+// eachExtent calls f for the runs of a volume.
+func (s *System) eachExtent(report *Report, volume LogicalVolume, f func(disk Disk, start, size int64) error) error {
 	for _, run := range volume.Extents {
 		physical, ok := report.disk(run.PhysicalVolume)
-		disk, added := s.diskNamed(run.PhysicalVolume)
+		disk, added := s.diskByName(run.PhysicalVolume)
 		if !ok || !added {
 			return ErrMissingDevice
 		}

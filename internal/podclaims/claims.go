@@ -74,10 +74,10 @@ func Using(pods cache.Indexer, key string) []*corev1.Pod {
 func Terminated(pod *corev1.Pod) bool {
 	s := &pod.Status
 	return s.Phase == corev1.PodFailed || s.Phase == corev1.PodSucceeded || pod.DeletionTimestamp != nil &&
-		noneRuns(s.InitContainerStatuses) && noneRuns(s.ContainerStatuses) && noneRuns(s.EphemeralContainerStatuses)
+		noneRunning(s.InitContainerStatuses) && noneRunning(s.ContainerStatuses) && noneRunning(s.EphemeralContainerStatuses)
 }
 
-func noneRuns(containers []corev1.ContainerStatus) bool {
+func noneRunning(containers []corev1.ContainerStatus) bool {
 	for i := range containers {
 		if s := &containers[i].State; s.Terminated == nil && s.Waiting == nil {
 			return false

@@ -21,7 +21,7 @@ func (w *world) runBinder() {
 	c, conn := w.connect("pvcontroller")
 	pvcontroller.New(pvcontroller.Config{
 		Component: c, Client: conn.Client(), Informers: conn.Informers(),
-		Recorder: events.New(events.Config{Component: c, Client: conn.Client(), Source: pvcontroller.EventSource}),
+		Recorder: events.New(events.Config{Process: c, Client: conn.Client(), Source: pvcontroller.EventSource}),
 	})
 	w.host.Start()
 }

@@ -23,9 +23,9 @@ import (
 // Upstream: kube-apiserver --request-timeout (v1.36): the server gives up by then.
 const requestTimeout = time.Minute
 
-// grace is how long a request that is under way when the host is closed may take to be answered. It is less than what lies
+// shutdownGrace is how long a request that is under way when the host is closed may take to be answered. It is less than what lies
 // between the moment at which a leader gives up and that at which another one may take over, by upstream's settings.
-const grace = 3 * time.Second
+const shutdownGrace = 3 * time.Second
 
 // mediaTypes are what is asked for and sent: the short form where there is one.
 const (
@@ -33,15 +33,15 @@ const (
 	acceptBoth    = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 )
 
-// Selection limits a component's view of a resource to the objects that a field selector selects.
-type Selection struct {
+// FieldSelector limits a component's view of a resource to the objects that a field selector selects.
+type FieldSelector struct {
 	Resource string // such as "configmaps"
 	Fields   string // such as "metadata.name=kube-root-ca.crt"
 }
 
 // Connection is one component's way to an API server.
 type Connection struct {
-	component *sim.Component
+	process   *sim.Process
 	direct    *rest.Config // its requests do not leave the component: for reflectors
 	suspended *rest.Config
 	client    *kubernetes.Clientset
@@ -59,12 +59,12 @@ type Connection struct {
 //
 // Of the config the client-side limit of requests is not kept: a strand would wait for it inside its component. The server
 // says when it has enough. Timeout is kept, for each request but those of watches. The component's name is the user agent.
-func New(cfg *rest.Config, c *sim.Component, selections ...Selection) (*Connection, error) {
+func New(cfg *rest.Config, c *sim.Process, selections ...FieldSelector) (*Connection, error) {
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect %s: %w", c.Name(), err)
 	}
-	conn := &Connection{component: c, direct: rest.CopyConfig(cfg), fields: map[string]string{}}
+	conn := &Connection{process: c, direct: rest.CopyConfig(cfg), fields: map[string]string{}}
 	conn.direct.UserAgent = c.Name() + " (" + rest.DefaultKubernetesUserAgent() + ")"
 	conn.direct.QPS, conn.direct.RateLimiter, conn.direct.Timeout = -1, nil, 0
 	conn.suspended = rest.CopyConfig(conn.direct)
@@ -72,9 +72,9 @@ func New(cfg *rest.Config, c *sim.Component, selections ...Selection) (*Connecti
 	if timeout == 0 {
 		timeout = requestTimeout
 	}
-	seen := &memory{views: func(resource, key string) runtime.Object { return conn.factory.seen(resource, key) }}
+	seen := &objectMemory{lookup: func(resource, key string) runtime.Object { return conn.factory.cached(resource, key) }}
 	conn.suspended.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &transport{next: next, component: c, base: base.Path, timeout: timeout, memory: seen}
+		return &transport{next: next, process: c, base: base.Path, timeout: timeout, memory: seen}
 	})
 	short := rest.CopyConfig(conn.suspended)
 	short.ContentType, short.AcceptContentTypes = mediaProtobuf, acceptBoth
@@ -103,7 +103,7 @@ func (c *Connection) Config() *rest.Config { return rest.CopyConfig(c.suspended)
 // Discover finds the namespaced resources that are served, in the preferred version each, as one Call of the component. An error may
 // come with what was found all the same.
 func (c *Connection) Discover() (found []*metav1.APIResourceList, err error) {
-	c.component.Call(trace.Action{Kind: trace.KindAPI, Verb: "get", Object: "/apis"}, func() trace.Outcome {
+	c.process.Call(trace.Action{Kind: trace.KindAPI, Verb: "get", Object: "/apis"}, func() trace.Outcome {
 		found, err = c.discovery.ServerPreferredNamespacedResources()
 		return trace.Outcome{Err: err}
 	})

@@ -27,42 +27,42 @@ const (
 	discoverSoon   = 2 * time.Second
 )
 
-// found is what discovery found.
-type found struct {
-	tracks map[schema.GroupKind]*track
-	served map[schema.GroupVersionKind]server
+// discovered is what discovery found.
+type discovered struct {
+	watched map[schema.GroupKind]*watchedResource
+	served  map[schema.GroupVersionKind]servedResource
 }
 
 // discoverer finds out what is served, and has a reflector for each resource that can be watched and deleted.
 type discoverer struct {
-	name     string
-	client   metadata.Interface
-	discover discovery.DiscoveryInterface
-	without  []schema.GroupResource
-	timeout  time.Duration
-	tell     func(ctx context.Context, a surveyed) error
-	again    chan struct{} // there may be news; holds at most one token
+	name       string
+	client     metadata.Interface
+	discover   discovery.DiscoveryInterface
+	excluded   []schema.GroupResource
+	timeout    time.Duration
+	notify     func(ctx context.Context, a metadataNotification) error
+	rediscover chan struct{} // there may be news; holds at most one token
 
-	tracks    map[schema.GroupKind]*track
-	stops     map[*track]context.CancelFunc
-	complaint string // the last one
+	watched   map[schema.GroupKind]*watchedResource
+	stops     map[*watchedResource]context.CancelFunc
+	lastError string // the last one
 	wg        sync.WaitGroup
 }
 
 // run looks again and again until ctx ends.
 func (d *discoverer) run(ctx context.Context) {
 	defer d.wg.Wait()
-	d.tracks, d.stops = map[schema.GroupKind]*track{}, map[*track]context.CancelFunc{}
+	d.watched, d.stops = map[schema.GroupKind]*watchedResource{}, map[*watchedResource]context.CancelFunc{}
 	news := false
 	for ctx.Err() == nil {
 		pause := discoverPeriod
-		if !d.look(ctx) || news {
+		if !d.discoverOnce(ctx) || news {
 			pause = discoverSoon
 		}
 		timer := clock.RealClock{}.NewTimer(pause)
 		news = false
 		select {
-		case <-d.again:
+		case <-d.rediscover:
 			news = true
 		case <-timer.C():
 		case <-ctx.Done():
@@ -71,18 +71,18 @@ func (d *discoverer) run(ctx context.Context) {
 	}
 }
 
-// answer is what the server says that it serves.
-type answer struct {
+// discoveryResult is what the server says that it serves.
+type discoveryResult struct {
 	all, preferred []*metav1.APIResourceList
 	err            error
 }
 
-// look finds out what is served now, and tells whether it could. Where a part of it cannot be found out, nothing is taken
+// discoverOnce finds out what is served now, and tells whether it could. Where a part of it cannot be found out, nothing is taken
 // for gone.
-func (d *discoverer) look(ctx context.Context) bool {
-	answered := make(chan answer, 1)
+func (d *discoverer) discoverOnce(ctx context.Context) bool {
+	answered := make(chan discoveryResult, 1)
 	go func() { // discovery knows of no context; its requests have a limit of time
-		var a answer
+		var a discoveryResult
 		_, a.all, a.err = d.discover.ServerGroupsAndResources()
 		if len(a.all) > 0 {
 			var err error
@@ -91,73 +91,73 @@ func (d *discoverer) look(ctx context.Context) bool {
 		}
 		answered <- a
 	}()
-	var a answer
+	var a discoveryResult
 	select {
 	case <-ctx.Done():
 		return false
 	case a = <-answered:
 	}
-	d.complain(ctx, a.err)
+	d.reportError(ctx, a.err)
 	if len(a.preferred) > 0 {
-		d.accept(ctx, a)
+		d.apply(ctx, a)
 	}
 	return len(a.preferred) > 0
 }
 
-// complain tells an error, the same one again once.
-func (d *discoverer) complain(ctx context.Context, err error) {
+// reportError tells an error, the same one again once.
+func (d *discoverer) reportError(ctx context.Context, err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
-	if text != "" && text != d.complaint {
-		_ = d.tell(ctx, surveyed{arrival: arrival{err: err}}) // it fails when ctx ends: then nobody listens
+	if text != "" && text != d.lastError {
+		_ = d.notify(ctx, metadataNotification{notification: notification{err: err}}) // it fails when ctx ends: then nobody listens
 	}
-	d.complaint = text
+	d.lastError = text
 }
 
-// accept begins and ends reflectors, and tells what is served.
-func (d *discoverer) accept(ctx context.Context, a answer) {
-	is := &found{tracks: map[schema.GroupKind]*track{}, served: map[schema.GroupVersionKind]server{}}
-	eachResource(a.all, func(kind schema.GroupVersionKind, r server, _ metav1.Verbs) { is.served[kind] = r })
-	var begun []*track
-	eachResource(a.preferred, func(kind schema.GroupVersionKind, r server, verbs metav1.Verbs) {
+// apply begins and ends reflectors, and tells what is served.
+func (d *discoverer) apply(ctx context.Context, a discoveryResult) {
+	is := &discovered{watched: map[schema.GroupKind]*watchedResource{}, served: map[schema.GroupVersionKind]servedResource{}}
+	eachResource(a.all, func(kind schema.GroupVersionKind, r servedResource, _ metav1.Verbs) { is.served[kind] = r })
+	var begun []*watchedResource
+	eachResource(a.preferred, func(kind schema.GroupVersionKind, r servedResource, verbs metav1.Verbs) {
 		is.served[kind] = r // what is asked for second may know of more
-		if slices.Contains(d.without, r.GroupResource()) || !discoverable(verbs) {
+		if slices.Contains(d.excluded, r.GroupResource()) || !isWatchable(verbs) {
 			return
 		}
-		t := d.tracks[kind.GroupKind()]
+		t := d.watched[kind.GroupKind()]
 		if t == nil || t.kind != kind {
-			t = &track{resource: r, kind: kind}
+			t = &watchedResource{resource: r, kind: kind}
 			begun = append(begun, t)
 		}
-		is.tracks[kind.GroupKind()] = t
+		is.watched[kind.GroupKind()] = t
 	})
-	for kind, t := range d.tracks {
+	for kind, t := range d.watched {
 		switch {
-		case is.tracks[kind] == t:
-		case is.tracks[kind] == nil && a.err != nil:
-			is.tracks[kind], is.served[t.kind] = t, t.resource
+		case is.watched[kind] == t:
+		case is.watched[kind] == nil && a.err != nil:
+			is.watched[kind], is.served[t.kind] = t, t.resource
 		default:
 			d.stops[t]()
 			delete(d.stops, t)
 		}
 	}
-	d.tracks = is.tracks // from now on nobody changes it
-	if d.tell(ctx, surveyed{found: is}) == nil {
+	d.watched = is.watched // from now on nobody changes it
+	if d.notify(ctx, metadataNotification{discovered: is}) == nil {
 		for _, t := range begun {
-			d.begin(ctx, t)
+			d.startReflector(ctx, t)
 		}
 	}
 }
 
-// discoverable tells whether a resource can be followed, and what is in it can go.
-func discoverable(verbs metav1.Verbs) bool {
+// isWatchable tells whether a resource can be followed, and what is in it can go.
+func isWatchable(verbs metav1.Verbs) bool {
 	return !slices.ContainsFunc([]string{"delete", "list", "watch"}, func(verb string) bool { return !slices.Contains(verbs, verb) })
 }
 
 // eachResource calls f for each resource of lists, in their order. The first of a kind counts.
-func eachResource(lists []*metav1.APIResourceList, f func(kind schema.GroupVersionKind, r server, verbs metav1.Verbs)) {
+func eachResource(lists []*metav1.APIResourceList, f func(kind schema.GroupVersionKind, r servedResource, verbs metav1.Verbs)) {
 	seen := map[schema.GroupVersionKind]bool{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
@@ -168,14 +168,14 @@ func eachResource(lists []*metav1.APIResourceList, f func(kind schema.GroupVersi
 			kind := gv.WithKind(r.Kind)
 			if !strings.Contains(r.Name, "/") && !seen[kind] {
 				seen[kind] = true
-				f(kind, server{gv.WithResource(r.Name), r.Namespaced}, r.Verbs)
+				f(kind, servedResource{gv.WithResource(r.Name), r.Namespaced}, r.Verbs)
 			}
 		}
 	}
 }
 
-// begin begins the reflector of a resource.
-func (d *discoverer) begin(ctx context.Context, t *track) {
+// startReflector begins the reflector of a resource.
+func (d *discoverer) startReflector(ctx context.Context, t *watchedResource) {
 	ctx, d.stops[t] = context.WithCancel(ctx)
 	client := d.client.Resource(t.resource.GroupVersionResource)
 	news := t.resource.Group == "apiextensions.k8s.io" || t.resource.Group == "apiregistration.k8s.io"
@@ -189,20 +189,20 @@ func (d *discoverer) begin(ctx context.Context, t *track) {
 				return client.Watch(ctx, opts)
 			},
 		},
-		tell: func(ctx context.Context, a arrival) error {
+		notify: func(ctx context.Context, a notification) error {
 			if news && a.object != nil {
-				d.lookAgain()
+				d.triggerDiscovery()
 			}
-			return d.tell(ctx, surveyed{arrival: a, about: t})
+			return d.notify(ctx, metadataNotification{notification: a, about: t})
 		},
 	}
 	d.wg.Go(func() { r.run(ctx) })
 }
 
-// lookAgain says that there may be news of what is served.
-func (d *discoverer) lookAgain() {
+// triggerDiscovery says that there may be news of what is served.
+func (d *discoverer) triggerDiscovery() {
 	select {
-	case d.again <- struct{}{}:
+	case d.rediscover <- struct{}{}:
 	default:
 	}
 }

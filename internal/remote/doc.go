@@ -9,7 +9,7 @@
 // client-go's reflector, which lists, watches, waits and lists again (feed.go). It runs on a goroutine of its own and puts
 // what it hears into a short list, from which the component takes it in when its turn comes.
 //
-// A [Survey] tells of the objects of all resources, for the garbage collector and for namespaces (survey.go); what is served
+// A [MetadataWatcher] tells of the objects of all resources, for the garbage collector and for namespaces (survey.go); what is served
 // it finds out by itself (discover.go).
 //
 // The host must be live: a real server does not wait to be asked.

@@ -24,18 +24,18 @@ func Example() {
 	host := sim.NewLive(sim.LiveConfig{})
 	server := fake.NewServer(fake.Config{Now: host.Now})
 	listener, err := apiserver.Listen(apiserver.ListenConfig{Handler: apiserver.NewHandler(server, apiserver.HandlerConfig{
-		Caller: func(*http.Request) sim.Caller { return sim.Direct() },
+		Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() },
 	})})
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	component := host.Component("serviceaccount")
+	component := host.Process("serviceaccount")
 	conn, err := remote.New(listener.Config(), component)
 	if err != nil {
 		log.Fatal(err)
 	}
-	serviceaccount.New(serviceaccount.Config{Component: component, Client: conn.Client(), Informers: conn.Informers()})
+	serviceaccount.New(serviceaccount.Config{Process: component, Client: conn.Client(), Informers: conn.Informers()})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -44,9 +44,9 @@ func Example() {
 	host.Start()
 
 	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
-	_, made := server.Client(sim.Direct()).CoreV1().Namespaces().Create(ctx, shop, metav1.CreateOptions{})
+	_, made := server.Client(sim.DirectCaller()).CoreV1().Namespaces().Create(ctx, shop, metav1.CreateOptions{})
 	waited := host.Wait(ctx, "the account", func() bool {
-		_, there := server.Get("serviceaccounts", "shop", serviceaccount.Name)
+		_, there := server.Get("serviceaccounts", "shop", serviceaccount.AccountName)
 		return there
 	})
 	fmt.Println("the namespace has its account:", errors.Join(made, waited) == nil)

@@ -65,13 +65,13 @@ func (f *factory) feedOf(r schema.GroupVersionResource, example runtime.Object) 
 	source := cache.NewFilteredListWatchFromClient(client, r.Resource, metav1.NamespaceAll, func(opts *metav1.ListOptions) {
 		opts.FieldSelector = f.conn.fields[r.Resource]
 	})
-	f.feeds[t] = newFeed(f.conn.component, r.Resource, source, example, f.timeout)
+	f.feeds[t] = newFeed(f.conn.process, r.Resource, source, example, f.timeout)
 	f.conn.start(f.feeds[t])
 	return f.feeds[t], nil
 }
 
-// seen is an object as the component's view has it; nil if it has no such view, or not the object.
-func (f *factory) seen(resource, key string) runtime.Object {
+// cached is an object as the component's view has it; nil if it has no such view, or not the object.
+func (f *factory) cached(resource, key string) runtime.Object {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, feed := range f.feeds {

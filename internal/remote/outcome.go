@@ -16,8 +16,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// refusal is the error that an answer is; nil if it is none.
-func refusal(action trace.Action, code int, body []byte) error {
+// statusError is the error that an answer is; nil if it is none.
+func statusError(action trace.Action, code int, body []byte) error {
 	if code >= http.StatusOK && code < http.StatusMultipleChoices {
 		return nil
 	}
@@ -30,7 +30,7 @@ func refusal(action trace.Action, code int, body []byte) error {
 }
 
 // outcomeOf is what an answer means. before is what an update replaced, if it is known.
-func (m *memory) outcomeOf(action trace.Action, before, answer runtime.Object) trace.Outcome {
+func (m *objectMemory) outcomeOf(action trace.Action, before, answer runtime.Object) trace.Outcome {
 	if answer == nil {
 		return trace.Outcome{}
 	}
@@ -62,24 +62,24 @@ func (m *memory) outcomeOf(action trace.Action, before, answer runtime.Object) t
 // writesMax is how many writes a component remembers: those that its views may not have heard of yet.
 const writesMax = 64
 
-// memory is what a component knows of the objects that it writes, so that the record of an update can say what it
+// objectMemory is what a component knows of the objects that it writes, so that the record of an update can say what it
 // changed. An update names the revision that it is of: what was there before is the object of that revision, if the
 // component has it, and otherwise not known.
-type memory struct {
-	views func(resource, key string) runtime.Object
+type objectMemory struct {
+	lookup func(resource, key string) runtime.Object
 
 	mu     sync.Mutex
-	writes []written // guarded by mu: the last ones, oldest first
+	writes []recentWrite // guarded by mu: the last ones, oldest first
 }
 
-// written is what a write came to.
-type written struct {
+// recentWrite is what a write came to.
+type recentWrite struct {
 	object string // as the trace names it
 	after  runtime.Object
 }
 
 // before is what an update that sends an object replaces; nil if that is not known.
-func (m *memory) before(action trace.Action, sent runtime.Object) runtime.Object {
+func (m *objectMemory) before(action trace.Action, sent runtime.Object) runtime.Object {
 	verb, _, _ := strings.Cut(action.Verb, "/")
 	object, revision := action.Object, revisionOf(sent)
 	if verb != "update" || revision == "" {
@@ -93,19 +93,19 @@ func (m *memory) before(action trace.Action, sent runtime.Object) runtime.Object
 		}
 	}
 	resource, key, _ := strings.Cut(object, "/")
-	if seen := m.views(resource, key); seen != nil && revisionOf(seen) == revision {
+	if seen := m.lookup(resource, key); seen != nil && revisionOf(seen) == revision {
 		return seen
 	}
 	return nil
 }
 
-func (m *memory) remember(object string, after runtime.Object) {
+func (m *objectMemory) remember(object string, after runtime.Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.writes) >= writesMax {
 		m.writes = append(m.writes[:0], m.writes[1:]...)
 	}
-	m.writes = append(m.writes, written{object, after})
+	m.writes = append(m.writes, recentWrite{object, after})
 }
 
 // revisionOf is an object's resourceVersion; "" if it has none.

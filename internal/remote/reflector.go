@@ -16,8 +16,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// arrival is one thing that a reflector has to tell: a list, an object that came or changed, one that went, or an error.
-type arrival struct {
+// notification is one thing that a reflector has to tell: a list, an object that came or changed, one that went, or an error.
+type notification struct {
 	list     bool
 	objects  []any // of a list
 	revision string
@@ -32,14 +32,14 @@ type reflector struct {
 	source  cache.ListerWatcher
 	example any           // an object of the type
 	timeout time.Duration // of one list, or of one page of it
-	tell    func(ctx context.Context, a arrival) error
+	notify  func(ctx context.Context, a notification) error
 }
 
 // run lists and watches until ctx ends.
 func (r reflector) run(ctx context.Context) {
 	quiet := klog.NewContext(ctx, logr.Discard()) // what is wrong is told by way of the component
-	cache.NewReflectorWithOptions(listening{r, cache.ToListerWatcherWithContext(r.source)}, r.example,
-		&intake{ctx, r.tell}, cache.ReflectorOptions{Name: r.name}).RunWithContext(quiet)
+	cache.NewReflectorWithOptions(reportingSource{r, cache.ToListerWatcherWithContext(r.source)}, r.example,
+		&reflectorStore{ctx, r.notify}, cache.ReflectorOptions{Name: r.name}).RunWithContext(quiet)
 }
 
 // keyOf is an object's "namespace/name", or "name".
@@ -51,75 +51,77 @@ func keyOf(obj any) string {
 	return key
 }
 
-// intake is where a reflector puts what it hears.
-type intake struct {
-	ctx  context.Context //nolint:containedctx // the reflector's
-	tell func(ctx context.Context, a arrival) error
+// reflectorStore is where a reflector puts what it hears.
+type reflectorStore struct {
+	ctx    context.Context //nolint:containedctx // the reflector's
+	notify func(ctx context.Context, a notification) error
 }
 
-var _ cache.ReflectorStore = (*intake)(nil)
+var _ cache.ReflectorStore = (*reflectorStore)(nil)
 
 // Add tells that an object came or changed.
-func (i *intake) Add(obj any) error { return i.tell(i.ctx, arrival{object: obj}) }
+func (i *reflectorStore) Add(obj any) error { return i.notify(i.ctx, notification{object: obj}) }
 
 // Update tells that an object came or changed.
-func (i *intake) Update(obj any) error { return i.tell(i.ctx, arrival{object: obj}) }
+func (i *reflectorStore) Update(obj any) error { return i.notify(i.ctx, notification{object: obj}) }
 
 // Delete tells that an object went.
-func (i *intake) Delete(obj any) error { return i.tell(i.ctx, arrival{object: obj, gone: true}) }
+func (i *reflectorStore) Delete(obj any) error {
+	return i.notify(i.ctx, notification{object: obj, gone: true})
+}
 
 // Replace tells of a list, in the order of names: the reflector has put it together in none.
-func (i *intake) Replace(objects []any, revision string) error {
+func (i *reflectorStore) Replace(objects []any, revision string) error {
 	slices.SortFunc(objects, func(a, b any) int { return strings.Compare(keyOf(a), keyOf(b)) })
-	return i.tell(i.ctx, arrival{list: true, objects: objects, revision: revision})
+	return i.notify(i.ctx, notification{list: true, objects: objects, revision: revision})
 }
 
 // Resync does nothing.
-func (i *intake) Resync() error { return nil }
+func (i *reflectorStore) Resync() error { return nil }
 
-// listening is a source of which the component hears when it fails. A list has a limit of time; a watch has the server's.
-type listening struct {
+// reportingSource is a source of which the component hears when it fails. A list has a limit of time; a watch has the server's.
+type reportingSource struct {
 	reflector
-	from cache.ListerWatcherWithContext
+	upstream cache.ListerWatcherWithContext
 }
 
 var (
-	_ cache.ListerWatcherWithContext = listening{}
-	_ cache.ListerWatcher            = listening{}
+	_ cache.ListerWatcherWithContext = reportingSource{}
+	_ cache.ListerWatcher            = reportingSource{}
 )
 
 // ListWithContext lists.
-func (l listening) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+func (l reportingSource) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	limited, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	list, err := l.from.ListWithContext(limited, opts)
-	l.failed(ctx, err)
+	list, err := l.upstream.ListWithContext(limited, opts)
+	l.reportError(ctx, err)
 	return list, err
 }
 
 // WatchWithContext watches.
-func (l listening) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	w, err := l.from.WatchWithContext(ctx, opts)
-	l.failed(ctx, err)
+func (l reportingSource) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	w, err := l.upstream.WatchWithContext(ctx, opts)
+	l.reportError(ctx, err)
 	return w, err
 }
 
 // List lists.
-func (l listening) List(opts metav1.ListOptions) (runtime.Object, error) {
+func (l reportingSource) List(opts metav1.ListOptions) (runtime.Object, error) {
 	return l.ListWithContext(context.Background(), opts)
 }
 
 // Watch watches.
-func (l listening) Watch(opts metav1.ListOptions) (watch.Interface, error) {
+func (l reportingSource) Watch(opts metav1.ListOptions) (watch.Interface, error) {
 	return l.WatchWithContext(context.Background(), opts)
 }
 
-// failed tells the component of an error, but for one that is part of the ordinary course.
-func (l listening) failed(ctx context.Context, err error) {
+// reportError tells the component of an error, but for one that is part of the ordinary course.
+func (l reportingSource) reportError(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil || errors.Is(err, context.Canceled) || expired(err) {
 		return
 	}
-	_ = l.tell(ctx, arrival{err: err}) // it fails when ctx ends: then nobody listens
+	_ = l.notify(ctx, notification{err: err}) // it fails when ctx ends: then nobody listens
 }
 
 // expired tells whether the server says that what was asked for is too old, or not there yet: the reflector asks anew.

@@ -89,7 +89,7 @@ func (t target) verb(req *http.Request) string {
 		return "deletecollection"
 	}
 	switch {
-	case watches(req.URL.Query()):
+	case isWatch(req.URL.Query()):
 		return "watch"
 	case one || t.resource == "":
 		return "get"
@@ -98,16 +98,16 @@ func (t target) verb(req *http.Request) string {
 	}
 }
 
-func watches(query url.Values) bool {
+func isWatch(query url.Values) bool {
 	v := query.Get("watch")
 	return v == "true" || v == "1"
 }
 
-// streams tells whether the answer has no end of its own.
-func streams(req *http.Request) bool {
+// isStreaming tells whether the answer has no end of its own.
+func isStreaming(req *http.Request) bool {
 	query := req.URL.Query()
 	follow := query.Get("follow")
-	return watches(query) || follow == "true" || follow == "1" || req.Header.Get("Upgrade") != ""
+	return isWatch(query) || follow == "true" || follow == "1" || req.Header.Get("Upgrade") != ""
 }
 
 // sentObject is the object that a creation or an update sends; nil if there is none.

@@ -40,7 +40,7 @@ func (w *world) script(name string, run func(ctx context.Context, client kuberne
 func (w *world) requests(component string) []string {
 	var all []string
 	for _, r := range w.host.Log().Records() {
-		if r.Kind == trace.KindAPI && strings.HasPrefix(r.Actor, component+"/") {
+		if r.Kind == trace.KindAPI && strings.HasPrefix(r.Task, component+"/") {
 			all = append(all, r.Action.String()+" "+r.Result())
 		}
 	}
@@ -77,7 +77,7 @@ func TestRequestsReadAsInAWorld(t *testing.T) {
 	t.Parallel()
 	here, there := newWorld(t, fake.Config{}), newWorld(t, fake.Config{})
 	here.script("remote", everyVerb)
-	c := there.host.Component("remote")
+	c := there.host.Process("remote")
 	var done sync.WaitGroup
 	done.Add(1)
 	c.Spawn("script", func(ctx context.Context) {
@@ -89,7 +89,7 @@ func TestRequestsReadAsInAWorld(t *testing.T) {
 	brief := func(w *world) []string {
 		var all []string
 		for _, r := range w.host.Log().Records() {
-			all = append(all, fmt.Sprint(r.Actor, " ", r.Action, " ", r.Detail, apierrors.ReasonForError(r.Err)))
+			all = append(all, fmt.Sprint(r.Task, " ", r.Action, " ", r.Detail, apierrors.ReasonForError(r.Err)))
 		}
 		return all
 	}

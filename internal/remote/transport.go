@@ -20,18 +20,18 @@ import (
 //
 // Upstream: client-go rest.Request maxRetries; it waits as long as the server says.
 const (
-	patienceMax = 10
-	pauseMax    = time.Minute
+	attemptsMax   = 10
+	retryAfterMax = time.Minute
 )
 
 // transport makes each request one Call of a component. The answer is whole when the Call returns, so that the strand
 // reads it without leaving the component.
 type transport struct {
-	next      http.RoundTripper
-	component *sim.Component
-	base      string        // path of the server's URL
-	timeout   time.Duration // of one request
-	memory    *memory
+	next    http.RoundTripper
+	process *sim.Process
+	base    string        // path of the server's URL
+	timeout time.Duration // of one request
+	memory  *objectMemory
 }
 
 var _ http.RoundTripper = (*transport)(nil)
@@ -39,7 +39,7 @@ var _ http.RoundTripper = (*transport)(nil)
 // RoundTrip makes a request. A server that asks to come back later is waited for here: client-go would wait for it in the
 // middle of the strand. What has no end is let through as it is: it is not for strands.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if streams(req) {
+	if isStreaming(req) {
 		return t.next.RoundTrip(req)
 	}
 	sent := sentObject(req)
@@ -47,22 +47,22 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	for tries := 1; ; tries++ {
 		resp, err := t.call(req, action, sent)
 		if err != nil {
-			return nil, unrepeatable(err)
+			return nil, nonRetriable(err)
 		}
-		pause, asked := pauseOf(resp)
-		if !asked || tries == patienceMax || (req.Body != nil && req.GetBody == nil) {
+		pause, asked := retryAfter(resp)
+		if !asked || tries == attemptsMax || (req.Body != nil && req.GetBody == nil) {
 			resp.Header.Del("Retry-After") // client-go would wait for it in the middle of the strand
 			return resp, nil
 		}
-		t.component.Sleep(pause)
-		if req, err = again(req); err != nil {
+		t.process.Sleep(pause)
+		if req, err = cloneForRetry(req); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// again is a request to be made once more.
-func again(req *http.Request) (*http.Request, error) {
+// cloneForRetry is a request to be made once more.
+func cloneForRetry(req *http.Request) (*http.Request, error) {
 	next := req.Clone(req.Context())
 	if req.GetBody == nil {
 		return next, nil
@@ -72,8 +72,8 @@ func again(req *http.Request) (*http.Request, error) {
 	return next, err
 }
 
-// pauseOf tells how long the server asks to be left alone, if it does.
-func pauseOf(resp *http.Response) (time.Duration, bool) {
+// retryAfter tells how long the server asks to be left alone, if it does.
+func retryAfter(resp *http.Response) (time.Duration, bool) {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode < http.StatusInternalServerError {
 		return 0, false
 	}
@@ -81,19 +81,19 @@ func pauseOf(resp *http.Response) (time.Duration, bool) {
 	if err != nil || seconds < 0 {
 		return 0, false
 	}
-	return min(time.Duration(seconds)*time.Second, pauseMax), true
+	return min(time.Duration(seconds)*time.Second, retryAfterMax), true
 }
 
 // call makes the request once.
 func (t *transport) call(req *http.Request, action trace.Action, sent runtime.Object) (resp *http.Response, err error) {
-	t.component.Call(action, func() trace.Outcome {
+	t.process.Call(action, func() trace.Outcome {
 		var body []byte
 		before := t.memory.before(action, sent) // the view may hear of the write before its answer comes
 		resp, body, err = t.exchange(req)
 		if err != nil {
 			return trace.Outcome{Err: err}
 		}
-		if err := refusal(action, resp.StatusCode, body); err != nil {
+		if err := statusError(action, resp.StatusCode, body); err != nil {
 			return trace.Outcome{Err: err}
 		}
 		return t.memory.outcomeOf(action, before, decode(body))
@@ -106,15 +106,15 @@ func (t *transport) exchange(req *http.Request) (*http.Response, []byte, error) 
 	if err := req.Context().Err(); err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := t.limited(req)
+	ctx, cancel := t.withTimeout(req)
 	defer cancel()
 	resp, err := t.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
-		return nil, nil, ended(ctx, err)
+		return nil, nil, timeoutCause(ctx, err)
 	}
 	body, err := io.ReadAll(resp.Body)
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return nil, nil, ended(ctx, err)
+		return nil, nil, timeoutCause(ctx, err)
 	}
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return resp, body, nil
@@ -123,9 +123,9 @@ func (t *transport) exchange(req *http.Request) (*http.Response, []byte, error) 
 // errTimeout is the cause of the end of a request that took too long.
 var errTimeout = errors.New("the API server did not answer in time")
 
-// limited is a context for a request: it ends after the timeout, or with the strand's own. What was sent to be written when
+// withTimeout is a context for a request: it ends after the timeout, or with the strand's own. What was sent to be written when
 // the host is closed has a moment to be answered, so that who acts next finds it done.
-func (t *transport) limited(req *http.Request) (context.Context, context.CancelFunc) {
+func (t *transport) withTimeout(req *http.Request) (context.Context, context.CancelFunc) {
 	parent := req.Context()
 	if req.Method == http.MethodGet {
 		return context.WithTimeoutCause(parent, t.timeout, errTimeout)
@@ -133,7 +133,7 @@ func (t *transport) limited(req *http.Request) (context.Context, context.CancelF
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(parent), t.timeout, errTimeout)
 	stop := context.AfterFunc(parent, func() {
 		if errors.Is(parent.Err(), context.Canceled) {
-			last, release := context.WithTimeout(ctx, grace)
+			last, release := context.WithTimeout(ctx, shutdownGrace)
 			defer release()
 			<-last.Done()
 		}
@@ -145,27 +145,27 @@ func (t *transport) limited(req *http.Request) (context.Context, context.CancelF
 	}
 }
 
-// ended says why a request ended that the context ended.
-func ended(ctx context.Context, err error) error {
+// timeoutCause says why a request ended that the context ended.
+func timeoutCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); ctx.Err() != nil && cause != nil {
 		return cause
 	}
 	return err
 }
 
-// brokenError is the error of a connection that broke.
-type brokenError string
+// connectionError is the error of a connection that broke.
+type connectionError string
 
-func (e brokenError) Error() string { return string(e) }
+func (e connectionError) Error() string { return string(e) }
 
-// unrepeatable is an error in a form in which client-go does not take it for one that goes away by asking again: it would
+// nonRetriable is an error in a form in which client-go does not take it for one that goes away by asking again: it would
 // wait for a second in the middle of the strand. Whoever asked comes back after the back-off of his queue.
-func unrepeatable(err error) error {
+func nonRetriable(err error) error {
 	switch {
 	case utilnet.IsConnectionReset(err), utilnet.IsHTTP2ConnectionLost(err):
-		return brokenError("the connection to the API server broke")
+		return connectionError("the connection to the API server broke")
 	case utilnet.IsProbableEOF(err):
-		return brokenError("the API server ended the connection")
+		return connectionError("the API server ended the connection")
 	default:
 		return err
 	}

@@ -46,7 +46,7 @@ func (e *ear) all() []string {
 }
 
 // listenToMaps gives a component a view of the config maps of a name's beginning that no controller makes.
-func (w *world) listenToMaps(name string, selections ...remote.Selection) *ear {
+func (w *world) listenToMaps(name string, selections ...remote.FieldSelector) *ear {
 	w.t.Helper()
 	_, conn := w.connect(name, selections...)
 	informer := conn.Informers().Core().V1().ConfigMaps().Informer()
@@ -215,7 +215,7 @@ func TestSelectionLimitsAView(t *testing.T) {
 	w := newWorld(t, fake.Config{})
 	w.makeMap("mine", "1")
 	w.makeMap("other", "1")
-	e := w.listenToMaps("watcher", remote.Selection{Resource: "configmaps", Fields: "metadata.name=mine"})
+	e := w.listenToMaps("watcher", remote.FieldSelector{Resource: "configmaps", Fields: "metadata.name=mine"})
 	w.changeMap("other", "2")
 	w.changeMap("mine", "2")
 	w.until("the change", func() bool { return len(e.all()) >= 2 })
@@ -247,7 +247,7 @@ func TestRefusedListIsTold(t *testing.T) {
 	w.host.Start()
 	w.until("the refusal", func() bool {
 		return slices.ContainsFunc(w.host.Log().Records(), func(r trace.Record) bool {
-			return r.Actor == c.Name()+"/cache configmaps" && r.Verb == "ERROR" && strings.Contains(r.Result(), "watcher may not")
+			return r.Task == c.Name()+"/cache configmaps" && r.Verb == "ERROR" && strings.Contains(r.Result(), "watcher may not")
 		})
 	})
 	if synced() {

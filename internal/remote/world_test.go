@@ -43,7 +43,7 @@ func newWorld(t *testing.T, cfg fake.Config) *world {
 	t.Cleanup(w.host.Close)
 	cfg.Now = w.host.Now
 	w.server = fake.NewServer(cfg)
-	handler := apiserver.NewHandler(w.server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.Direct() }})
+	handler := apiserver.NewHandler(w.server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }})
 	w.serve = handler.ServeHTTP
 	l, err := apiserver.Listen(apiserver.ListenConfig{Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		w.mu.Lock()
@@ -63,7 +63,7 @@ func newWorld(t *testing.T, cfg fake.Config) *world {
 		}
 	})
 	w.config = l.Config()
-	w.user = w.server.Client(sim.Direct())
+	w.user = w.server.Client(sim.DirectCaller())
 	return w
 }
 
@@ -75,9 +75,9 @@ func (w *world) intercept(f func(http.ResponseWriter, *http.Request) bool) {
 }
 
 // connect gives a new component a connection, which ends with the test.
-func (w *world) connect(name string, selections ...remote.Selection) (*sim.Component, *remote.Connection) {
+func (w *world) connect(name string, selections ...remote.FieldSelector) (*sim.Process, *remote.Connection) {
 	w.t.Helper()
-	c := w.host.Component(name)
+	c := w.host.Process(name)
 	conn, err := remote.New(w.config, c, selections...)
 	if err != nil {
 		w.t.Fatal(err)

@@ -2,7 +2,7 @@
 // directory of the kubelet's, is asked there what it is, and is told whether it was taken in. When its socket goes, so does it.
 //
 // A [Manager] is part of the kubelet's component. It looks at a socket when it is told that something may have changed there
-// ([Manager.Tell]), and brings what is registered in line with what is there by then: it goes by what it sees, not by what it is
+// ([Manager.Notify]), and brings what is registered in line with what is there by then: it goes by what it sees, not by what it is
 // told, so that it does not matter in which order it is told. A socket that was made anew is another one: the plugin of the old
 // one is deregistered first. Each socket is looked at in a strand of its own, one look after the other, so that a plugin that
 // hangs holds up itself; what fails is tried again after a while. What registering means for a type of plugins is a

@@ -37,19 +37,19 @@ func Example() {
 	defer host.Close()
 	var sockets pluginmanager.Memory // pluginmanager.Unix are those of this machine
 	manager := pluginmanager.New(pluginmanager.Config{
-		Component: host.Component("kubelet"), Sockets: &sockets, Dir: "/var/lib/kubelet/plugins_registry",
+		Process: host.Process("kubelet"), Sockets: &sockets, Dir: "/var/lib/kubelet/plugins_registry",
 		Handlers: map[string]plugins.Registrar{registration.CSIPlugin: guests{}},
 	})
 
 	driver := registrar.New("disk.example.com", "/csi.sock")
 	sockets.Put(socket, csi.Direct(driver.Offer))
-	manager.Tell(socket) // Watch tells of a real directory
+	manager.Notify(socket) // Watch tells of a real directory
 	came := host.Run()
 	registered, _, _ := driver.Status()
 	fmt.Println("the driver was told so:", registered)
 
 	sockets.Remove(socket)
-	manager.Tell(socket)
+	manager.Notify(socket)
 	if err := errors.Join(came, host.Run()); err != nil {
 		log.Fatal(err)
 	}

@@ -27,10 +27,10 @@ const pendingMax = 1000
 
 // Config is what New must be told.
 type Config struct {
-	Component *sim.Component
-	Sockets   Sockets
-	Dir       string                       // in and below which sockets are plugins'; absolute
-	Handlers  map[string]plugins.Registrar // by type of plugin, such as "CSIPlugin"
+	Process  *sim.Process
+	Sockets  Sockets
+	Dir      string                       // in and below which sockets are plugins'; absolute
+	Handlers map[string]plugins.Registrar // by type of plugin, such as "CSIPlugin"
 }
 
 // Manager is the plugins of one kubelet that announce themselves. Its methods are for the strands of its component, but for Tell
@@ -67,15 +67,15 @@ type socket struct {
 // New makes the component's part that registers plugins. It begins with the first Tell or Scan.
 func New(cfg Config) *Manager {
 	m := &Manager{cfg: cfg, sockets: map[string]*socket{}, waiting: map[string]bool{}}
-	cfg.Component.Delivery("plugin sockets", m.told, m.take)
-	m.retries = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "plugin retries"})
+	cfg.Process.Delivery("plugin sockets", m.told, m.take)
+	m.retries = sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "plugin retries"})
 	m.retries.Work(m.retry)
 	return m
 }
 
-// Tell says that a socket may have come, gone or been made anew; "" says so of all. It may be called from anywhere, at any time,
+// Notify says that a socket may have come, gone or been made anew; "" says so of all. It may be called from anywhere, at any time,
 // and does not wait.
-func (m *Manager) Tell(path string) {
+func (m *Manager) Notify(path string) {
 	if path != "" && m.ignored(path) {
 		return
 	}
@@ -88,7 +88,7 @@ func (m *Manager) Tell(path string) {
 		m.pending = append(m.pending, path)
 	}
 	m.mu.Unlock()
-	m.cfg.Component.Wake()
+	m.cfg.Process.Wake()
 }
 
 // ignored tells whether a path is none of a plugin's.
@@ -151,7 +151,7 @@ func (m *Manager) look(path string) {
 		return
 	}
 	s.running, s.again = true, false
-	m.cfg.Component.Spawn("plugin "+m.name(path), func(ctx context.Context) {
+	m.cfg.Process.Spawn("plugin "+m.name(path), func(ctx context.Context) {
 		err := m.reconcile(ctx, path, s)
 		s.running = false
 		m.looked(path, s, err)
@@ -198,5 +198,5 @@ func (m *Manager) retry(_ context.Context, path string) error {
 }
 
 func (m *Manager) note(verb, object string, err error) {
-	m.cfg.Component.Note(trace.Action{Kind: trace.KindWork, Verb: verb, Object: object}, trace.Outcome{Err: err})
+	m.cfg.Process.Record(trace.Action{Kind: trace.KindWork, Verb: verb, Object: object}, trace.Outcome{Err: err})
 }

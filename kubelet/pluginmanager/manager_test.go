@@ -47,7 +47,7 @@ func (a *announcer) NotifyRegistrationStatus(_ context.Context, s *registration.
 
 // handler takes in plugins: of each name one, and a newer version in the place of an older one.
 type handler struct {
-	c     *sim.Component
+	c     *sim.Process
 	known map[string]plugins.Registration // by name
 	done  []string                        // what it did
 	hold  map[string]bool                 // plugins that do not answer
@@ -111,7 +111,7 @@ type course struct {
 
 func (c *course) Decide(d *sim.Decision) sim.Move {
 	move := sim.Move{Option: c.Choose(d.Len())}
-	call, pending := d.Actor(move.Option).Pending()
+	call, pending := d.Task(move.Option).Pending()
 	if what := call.Verb + " " + call.Object; pending && c.fails[what] > 0 {
 		c.fails[what]--
 		move.Fault = sim.Fault{Kind: sim.FaultDriver, Code: codes.Unavailable}
@@ -123,10 +123,10 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, course: &course{Chooser: sim.FIFO{}, fails: map[string]int{}}}
 	w.host = sim.NewStepped(sim.SteppedConfig{StepsMax: 10_000, Strategy: w.course})
 	t.Cleanup(w.host.Close)
-	c := w.host.Component("kubelet")
+	c := w.host.Process("kubelet")
 	w.handler = &handler{c: c, known: map[string]plugins.Registration{}, hold: map[string]bool{}, fails: map[string]int{}}
 	w.manager = pluginmanager.New(pluginmanager.Config{
-		Component: c, Sockets: &w.sockets, Dir: dir, Handlers: map[string]plugins.Registrar{"CSIPlugin": w.handler},
+		Process: c, Sockets: &w.sockets, Dir: dir, Handlers: map[string]plugins.Registrar{"CSIPlugin": w.handler},
 	})
 	return w
 }
@@ -149,7 +149,7 @@ func (w *world) tell(sockets ...string) {
 		if socket != "" {
 			socket = dir + "/" + socket
 		}
-		w.manager.Tell(socket)
+		w.manager.Notify(socket)
 	}
 	w.run()
 }
@@ -351,7 +351,7 @@ func TestDeregistrationThatFailsIsTriedAgain(t *testing.T) {
 		w.tell("a.sock")
 		w.handler.fails["deregister"] = 1
 		w.remove("a.sock")
-		w.manager.Tell(dir + "/a.sock")
+		w.manager.Notify(dir + "/a.sock")
 		w.until("plugin a.sock", func(r trace.Record) bool { return r.Failed() })
 		want, known := []string{"register a 1.0", "deregister a"}, []string{}
 		if again {
@@ -444,7 +444,7 @@ func TestNewerPluginThatFails(t *testing.T) {
 	w.tell("a.sock")
 	b := w.put("b.sock", "a", "1.1")
 	w.handler.fails["register"] = 1
-	w.manager.Tell(dir + "/b.sock")
+	w.manager.Notify(dir + "/b.sock")
 	w.until("the newer one to fail", func(r trace.Record) bool { return r.Verb == "NotifyRegistrationStatus" && r.Object == "b.sock" })
 	w.told("the newer one", b, "RegisterPlugin error -- plugin registration failed with err: scripted")
 	w.until("the older one to be registered", func(r trace.Record) bool { return r.Verb == "NotifyRegistrationStatus" && r.Object == "a.sock" })
@@ -459,7 +459,7 @@ func TestTellBoundsWhatWaits(t *testing.T) {
 	w := newWorld(t)
 	w.put("last.sock", "a", "1.0")
 	for i := range 1001 {
-		w.manager.Tell(fmt.Sprintf("%s/%d.sock", dir, i))
+		w.manager.Notify(fmt.Sprintf("%s/%d.sock", dir, i))
 	}
 	w.run()
 	w.want("after many", []string{"register a 1.0"}, "a")
@@ -489,7 +489,7 @@ func TestPluginsUnderSeeds(t *testing.T) {
 				announcers[socket] = w.put(socket, name, fmt.Sprint("1.", chooser.Choose(2)))
 				w.course.fails["NotifyRegistrationStatus "+socket] = chooser.Choose(2)
 			}
-			w.manager.Tell(dir + "/" + socket)
+			w.manager.Notify(dir + "/" + socket)
 			for range chooser.Choose(6) {
 				w.host.Step()
 			}
@@ -507,7 +507,7 @@ func TestPluginsUnderSeeds(t *testing.T) {
 		for name, r := range w.handler.known {
 			got[name] = true
 			a := announcers[strings.TrimPrefix(r.Socket, dir+"/")]
-			if is, _ := w.sockets.Look(r.Socket); is == "" || len(a.told) == 0 || a.told[len(a.told)-1] != "registered" {
+			if is, _ := w.sockets.Identify(r.Socket); is == "" || len(a.told) == 0 || a.told[len(a.told)-1] != "registered" {
 				t.Errorf("seed %d: %s is registered for %s, where there is %q, which was told %q", seed, name, r.Socket, is, a.told)
 			}
 		}

@@ -21,7 +21,7 @@ import (
 //
 // Upstream: pkg/kubelet/pluginmanager/reconciler reconcile (v1.36).
 func (m *Manager) reconcile(ctx context.Context, path string, s *socket) error {
-	is, err := m.cfg.Sockets.Look(path)
+	is, err := m.cfg.Sockets.Identify(path)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (m *Manager) deregister(ctx context.Context, s *socket) error {
 	}
 	m.note("deregister", plugin.Name, nil)
 	s.registered, s.undo = "", false
-	m.freed(plugin)
+	m.retryRefused(plugin)
 	return nil
 }
 
@@ -58,7 +58,7 @@ func (m *Manager) register(ctx context.Context, path, is string, s *socket) erro
 	if err != nil {
 		return fmt.Errorf("RegisterPlugin error -- dial failed at socket %s, err: %w", path, err)
 	}
-	client := registration.NewRegistrationClient(csi.Suspend(m.cfg.Component, m.name(path), conn))
+	client := registration.NewRegistrationClient(csi.Suspend(m.cfg.Process, m.name(path), conn))
 	info, err := client.GetInfo(ctx, &registration.InfoRequest{}, grpc.WaitForReady(true))
 	if err != nil {
 		return fmt.Errorf("RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket %s, err: %w", path, err)
@@ -66,7 +66,7 @@ func (m *Manager) register(ctx context.Context, path, is string, s *socket) erro
 	handler, found := m.cfg.Handlers[info.GetType()]
 	if !found {
 		s.refused = true
-		return refuse(ctx, client, fmt.Errorf("RegisterPlugin error -- no handler registered for plugin type: %s at socket %s", info.GetType(), path))
+		return reject(ctx, client, fmt.Errorf("RegisterPlugin error -- no handler registered for plugin type: %s at socket %s", info.GetType(), path))
 	}
 	plugin := plugins.Registration{
 		Socket: path, Type: info.GetType(), Name: info.GetName(),
@@ -74,36 +74,36 @@ func (m *Manager) register(ctx context.Context, path, is string, s *socket) erro
 	}
 	if err := handler.ValidatePlugin(plugin); err != nil {
 		s.refused = true
-		return refuse(ctx, client, fmt.Errorf("RegisterPlugin error -- plugin validation failed with err: %w", err))
+		return reject(ctx, client, fmt.Errorf("RegisterPlugin error -- plugin validation failed with err: %w", err))
 	}
 	m.supersede(plugin)
 	s.registered, s.undo, s.plugin = is, false, plugin
 	if err := handler.RegisterPlugin(ctx, plugin); err != nil {
 		s.registered = ""
-		m.freed(plugin)
-		return refuse(ctx, client, fmt.Errorf("RegisterPlugin error -- plugin registration failed with err: %w", err))
+		m.retryRefused(plugin)
+		return reject(ctx, client, fmt.Errorf("RegisterPlugin error -- plugin registration failed with err: %w", err))
 	}
 	m.note("register", plugin.Name, nil)
 	if _, err := client.NotifyRegistrationStatus(ctx, &registration.RegistrationStatus{PluginRegistered: true}); err != nil {
 		s.undo = true
 		return errors.Join(fmt.Errorf("RegisterPlugin error -- failed to send registration status at socket %s, err: %w", path, err),
-			m.forget(ctx, s))
+			m.deregisterUnnotified(ctx, s))
 	}
 	return nil
 }
 
-// forget deregisters a plugin that does not know that it is registered, unless another has taken its place.
-func (m *Manager) forget(ctx context.Context, s *socket) error {
+// deregisterUnnotified deregisters a plugin that does not know that it is registered, unless another has taken its place.
+func (m *Manager) deregisterUnnotified(ctx context.Context, s *socket) error {
 	if s.registered == "" {
 		return nil
 	}
 	return m.deregister(ctx, s)
 }
 
-// refuse tells a plugin why it is not registered, which is also the error.
+// reject tells a plugin why it is not registered, which is also the error.
 //
 // Upstream: pkg/kubelet/pluginmanager/operationexecutor notifyPlugin (v1.36).
-func refuse(ctx context.Context, client registration.RegistrationClient, why error) error {
+func reject(ctx context.Context, client registration.RegistrationClient, why error) error {
 	_, err := client.NotifyRegistrationStatus(ctx, &registration.RegistrationStatus{Error: why.Error()})
 	if err != nil {
 		return fmt.Errorf("%w: %w", why, err)
@@ -122,10 +122,10 @@ func (m *Manager) supersede(plugin plugins.Registration) {
 	}
 }
 
-// freed looks at the plugins of a name that were refused, as another one is gone.
+// retryRefused looks at the plugins of a name that were refused, as another one is gone.
 //
 // Differs: upstream's are tried again when their back-off is over, or never if they had been registered before.
-func (m *Manager) freed(gone plugins.Registration) {
+func (m *Manager) retryRefused(gone plugins.Registration) {
 	for _, path := range slices.Sorted(maps.Keys(m.sockets)) {
 		if s := m.sockets[path]; s.refused && path != gone.Socket {
 			m.look(path)

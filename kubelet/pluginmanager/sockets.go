@@ -26,8 +26,8 @@ type Sockets interface {
 	// List is the paths of all sockets in a directory and in those below it, sorted; none where there is no such directory. What
 	// has a name that begins with a dot is left out.
 	List(dir string) ([]string, error)
-	// Look tells which socket is at a path: something else for each that is made there, "" for none.
-	Look(path string) (string, error)
+	// Identify tells which socket is at a path: something else for each that is made there, "" for none.
+	Identify(path string) (string, error)
 	// Dial is a connection to whoever answers at a path when it is used. It has nothing that needs to be closed.
 	Dial(path string) (grpc.ClientConnInterface, error)
 }
@@ -83,8 +83,8 @@ func (m *Memory) List(dir string) ([]string, error) {
 	return paths, nil
 }
 
-// Look tells which socket is at a path.
-func (m *Memory) Look(path string) (string, error) {
+// Identify tells which socket is at a path.
+func (m *Memory) Identify(path string) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s, there := m.at[path]; there {
@@ -132,14 +132,14 @@ func (c memoryConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method
 // Unix is the unix sockets of this machine. The zero value is ready.
 type Unix struct {
 	mu   sync.Mutex
-	seen map[string]seenSocket // guarded by mu; by path
-	last int                   // guarded by mu
+	seen map[string]identifiedSocket // guarded by mu; by path
+	last int                         // guarded by mu
 }
 
 var _ Sockets = (*Unix)(nil)
 
-// seenSocket is a socket as it was when it was looked at last.
-type seenSocket struct {
+// identifiedSocket is a socket as it was when it was looked at last.
+type identifiedSocket struct {
 	number int
 	info   fs.FileInfo
 }
@@ -163,9 +163,9 @@ func (u *Unix) List(dir string) ([]string, error) {
 	return paths, err
 }
 
-// Look tells which socket is at a path. One that is made anew within the same tick of the file system's clock, and in the same
+// Identify tells which socket is at a path. One that is made anew within the same tick of the file system's clock, and in the same
 // inode, is taken for the one that was there.
-func (u *Unix) Look(path string) (string, error) {
+func (u *Unix) Identify(path string) (string, error) {
 	info, err := os.Stat(path)
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -179,9 +179,9 @@ func (u *Unix) Look(path string) (string, error) {
 	s, there := u.seen[path]
 	if !there || !os.SameFile(s.info, info) || !s.info.ModTime().Equal(info.ModTime()) {
 		u.last++
-		s = seenSocket{number: u.last, info: info}
+		s = identifiedSocket{number: u.last, info: info}
 		if u.seen == nil {
-			u.seen = map[string]seenSocket{}
+			u.seen = map[string]identifiedSocket{}
 		}
 		u.seen[path] = s
 	}
@@ -203,8 +203,8 @@ const (
 	timeoutCall    = 2 * time.Minute
 )
 
-// redial is how soon a call that waits for the socket to be listened at tries again.
-var redial = grpc.ConnectParams{
+// connectParams is how soon a call that waits for the socket to be listened at tries again.
+var connectParams = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.6, MaxDelay: time.Second},
 	MinConnectTimeout: timeoutGetInfo,
 }
@@ -214,7 +214,7 @@ type unixConn string
 
 func (c unixConn) connect() (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+string(c), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(redial), grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
+		grpc.WithConnectParams(connectParams), grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
 		}))
 }

@@ -65,7 +65,7 @@ func (w watch) all() error {
 		}
 	}
 	w.below(w.dir)
-	w.Tell("")
+	w.Notify("")
 	return nil
 }
 
@@ -108,16 +108,16 @@ func (w watch) event(event fsnotify.Event) bool {
 		return !gone
 	case w.ignored(event.Name):
 	case event.Has(fsnotify.Rename):
-		w.Tell("") // it may have been a directory with sockets in it
+		w.Notify("") // it may have been a directory with sockets in it
 	case event.Has(fsnotify.Create):
 		if info, err := os.Stat(event.Name); err == nil && info.IsDir() {
 			w.below(event.Name)
-			w.Tell("")
+			w.Notify("")
 			return true
 		}
-		w.Tell(event.Name)
+		w.Notify(event.Name)
 	case gone:
-		w.Tell(event.Name)
+		w.Notify(event.Name)
 	}
 	return true
 }

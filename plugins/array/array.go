@@ -40,7 +40,7 @@ type Config struct {
 type Array struct {
 	name          string
 	capacityBytes int64
-	offer         csireq.Offer
+	offer         csireq.Features
 
 	mu      sync.Mutex // guards all below; taken before any lock of nodefs
 	volumes map[string]*volume
@@ -80,7 +80,7 @@ func New(cfg Config) *Array {
 	a := &Array{
 		name:          cfg.DriverName,
 		capacityBytes: cfg.CapacityBytes,
-		offer:         csireq.Offer{MultiNode: true, Block: true},
+		offer:         csireq.Features{MultiNode: true, Block: true},
 		volumes:       map[string]*volume{},
 		nodes:         map[string]bool{},
 		perNode:       cfg.VolumesPerNode,
@@ -112,9 +112,9 @@ func (a *Array) Node(nodeID string, fs *nodefs.Memory) csi.NodeServer {
 	return &nodeService{array: a, id: nodeID, fs: fs}
 }
 
-// LimitVolumes lets so many volumes be attached to a node from now on, 0 for any number. What is attached stays so. It may be
+// SetVolumesPerNode lets so many volumes be attached to a node from now on, 0 for any number. What is attached stays so. It may be
 // called at any time; kubelets learn it when they ask the node services next.
-func (a *Array) LimitVolumes(perNode int) {
+func (a *Array) SetVolumesPerNode(perNode int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.perNode = perNode
@@ -147,8 +147,8 @@ func (a *Array) freeBytes() int64 {
 	return free
 }
 
-// admit tells whether one more volume may be attached to a node. The caller holds a.mu.
-func (a *Array) admit(nodeID string) error {
+// checkVolumesPerNode tells whether one more volume may be attached to a node. The caller holds a.mu.
+func (a *Array) checkVolumesPerNode(nodeID string) error {
 	if a.perNode == 0 {
 		return nil
 	}

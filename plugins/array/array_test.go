@@ -356,7 +356,7 @@ func TestNodesHaveSoManyVolumes(t *testing.T) {
 	if n := places(); n != 0 {
 		t.Errorf("%d, want any number", n)
 	}
-	w.array.LimitVolumes(1)
+	w.array.SetVolumesPerNode(1)
 	if n := places(); n != 1 {
 		t.Errorf("%d, want 1", n)
 	}
@@ -371,7 +371,7 @@ func TestNodesHaveSoManyVolumes(t *testing.T) {
 	w.want(err, codes.OK)
 	w.id = w.create("x", 0, 0, codes.OK)
 	w.attach("one", singleNode, false, codes.OK)
-	w.array.LimitVolumes(0)
+	w.array.SetVolumesPerNode(0)
 	w.id = w.create("y", 0, 0, codes.OK)
 	w.attach("one", singleNode, false, codes.OK)
 }

@@ -49,7 +49,7 @@ func (c *controller) CreateVolume(_ context.Context, request *csi.CreateVolumeRe
 		if err := csireq.CheckExisting(old.name, old.sizeBytes, request.GetCapacityRange()); err != nil {
 			return nil, err
 		}
-		return &csi.CreateVolumeResponse{Volume: old.described()}, nil
+		return &csi.CreateVolumeResponse{Volume: old.csiVolume()}, nil
 	}
 	if free := a.freeBytes(); size > free {
 		return nil, status.Errorf(codes.ResourceExhausted,
@@ -60,15 +60,15 @@ func (c *controller) CreateVolume(_ context.Context, request *csi.CreateVolumeRe
 		tree: nodefs.NewTree(), attached: map[string]attachment{},
 	}
 	a.volumes[id] = created
-	return &csi.CreateVolumeResponse{Volume: created.described()}, nil
+	return &csi.CreateVolumeResponse{Volume: created.csiVolume()}, nil
 }
 
-func (v *volume) described() *csi.Volume {
+func (v *volume) csiVolume() *csi.Volume {
 	return &csi.Volume{VolumeId: v.id, CapacityBytes: v.sizeBytes}
 }
 
 func (c *controller) DeleteVolume(_ context.Context, request *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
-	if err := csireq.VolumeNamed(request); err != nil {
+	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
 	}
 	a := c.array
@@ -99,11 +99,11 @@ func (c *controller) ControllerPublishVolume(_ context.Context, request *csi.Con
 		readOnly: request.GetReadonly() || csireq.IsReadOnly(request.GetVolumeCapability()),
 		mode:     request.GetVolumeCapability().GetAccessMode().GetMode(),
 	}
-	if err := v.admit(request.GetNodeId(), wanted); err != nil {
+	if err := v.checkAttachment(request.GetNodeId(), wanted); err != nil {
 		return nil, err
 	}
 	if _, is := v.attached[request.GetNodeId()]; !is {
-		if err := a.admit(request.GetNodeId()); err != nil {
+		if err := a.checkVolumesPerNode(request.GetNodeId()); err != nil {
 			return nil, err
 		}
 	}
@@ -111,9 +111,9 @@ func (c *controller) ControllerPublishVolume(_ context.Context, request *csi.Con
 	return &csi.ControllerPublishVolumeResponse{PublishContext: map[string]string{DiskKey: v.id}}, nil
 }
 
-// admit tells whether v may be attached to a node in the wanted way beside
+// checkAttachment tells whether v may be attached to a node in the wanted way beside
 // the attachments it has.
-func (v *volume) admit(nodeID string, wanted attachment) error {
+func (v *volume) checkAttachment(nodeID string, wanted attachment) error {
 	for _, other := range v.nodes() {
 		has := v.attached[other]
 		switch {
@@ -138,7 +138,7 @@ func bothWrite(a, b attachment) bool {
 }
 
 func (c *controller) ControllerUnpublishVolume(_ context.Context, request *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
-	if err := csireq.VolumeNamed(request); err != nil {
+	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
 	}
 	a := c.array
@@ -178,7 +178,7 @@ func (c *controller) ListVolumes(_ context.Context, request *csi.ListVolumesRequ
 	for _, id := range ids {
 		v := a.volumes[id]
 		response.Entries = append(response.Entries, &csi.ListVolumesResponse_Entry{
-			Volume: v.described(),
+			Volume: v.csiVolume(),
 			Status: &csi.ListVolumesResponse_VolumeStatus{PublishedNodeIds: v.nodes()},
 		})
 	}

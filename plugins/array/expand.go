@@ -24,7 +24,7 @@ func (c *controller) ControllerExpandVolume(_ context.Context, request *csi.Cont
 	if err != nil {
 		return nil, err
 	}
-	size, err := csireq.Sizes{Max: a.capacityBytes}.Grow(v.sizeBytes, request.GetCapacityRange())
+	size, err := csireq.Sizes{Max: a.capacityBytes}.Expand(v.sizeBytes, request.GetCapacityRange())
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (n *nodeService) NodeExpandVolume(_ context.Context, request *csi.NodeExpan
 	case !mounted || mount.Source != v.id:
 		return nil, status.Errorf(codes.NotFound, "volume %s is not mounted at %s", v.id, request.GetVolumePath())
 	}
-	if err := csireq.CheckGrown(v.id, v.sizeBytes, request.GetCapacityRange()); err != nil {
+	if err := csireq.CheckExpanded(v.id, v.sizeBytes, request.GetCapacityRange()); err != nil {
 		return nil, err
 	}
 	if !isDevice {

@@ -118,7 +118,7 @@ func (n *nodeService) NodeGetVolumeStats(_ context.Context, request *csi.NodeGet
 	}
 	device, isDevice, err := csireq.DeviceAt(n.fs, request.GetVolumePath())
 	if err != nil {
-		return nil, csireq.AbsentStatus(err, v.id, request.GetVolumePath())
+		return nil, csireq.NotFoundStatus(err, v.id, request.GetVolumePath())
 	}
 	if isDevice && device == v.id {
 		return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: v.sizeBytes}}}, nil

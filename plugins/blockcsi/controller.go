@@ -31,21 +31,21 @@ func (c *controller) ControllerGetCapabilities(context.Context, *csi.ControllerG
 			csi.ControllerServiceCapability_RPC_PUBLISH_READONLY,
 			csi.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES)
 	}
-	if c.driver.able.Copies {
+	if c.driver.caps.CanCopy {
 		types = append(types,
 			csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
 			csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS,
 			csi.ControllerServiceCapability_RPC_GET_SNAPSHOT,
 			csi.ControllerServiceCapability_RPC_CLONE_VOLUME)
 	}
-	if len(c.driver.able.Settings) > 0 {
+	if len(c.driver.caps.Settings) > 0 {
 		types = append(types, csi.ControllerServiceCapability_RPC_MODIFY_VOLUME)
 	}
 	return csireq.ControllerCapabilities(types...), nil
 }
 
 func (c *controller) DeleteVolume(ctx context.Context, request *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
-	if err := csireq.VolumeNamed(request); err != nil {
+	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
 	}
 	if !csireq.IsVolumeID(request.GetVolumeId()) {
@@ -67,7 +67,7 @@ func (d *Driver) remove(ctx context.Context, id string) error {
 // removeLocked is remove for one that the caller has locked, which may be a member
 // of a group, or not.
 func (d *Driver) removeLocked(ctx context.Context, id string, member bool) error {
-	volume, pool, err := d.seek(ctx, id)
+	volume, pool, err := d.lookup(ctx, id)
 	if status.Code(err) == codes.NotFound {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (d *Driver) removeLocked(ctx context.Context, id string, member bool) error
 		return csireq.PathStatus(err)
 	}
 	if attached != nil {
-		return status.Errorf(codes.FailedPrecondition, "volume %s is attached to %s", id, attached.where())
+		return status.Errorf(codes.FailedPrecondition, "volume %s is attached to %s", id, attached.location())
 	}
 	if err := pool.Delete(ctx, volume); err != nil {
 		return csireq.PathStatus(err)
@@ -99,24 +99,24 @@ func (c *controller) ControllerPublishVolume(ctx context.Context, request *csi.C
 	if err := d.offer.CheckControllerPublish(request); err != nil {
 		return nil, err
 	}
-	volume, pool, unlock, err := d.hold(ctx, id)
+	volume, pool, unlock, err := d.lockAndFind(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if !d.knows(request.GetNodeId()) {
+	if !d.hasNode(request.GetNodeId()) {
 		return nil, status.Errorf(codes.NotFound, "no node %q on this machine", request.GetNodeId())
 	}
 	readOnly := request.GetReadonly() || csireq.IsReadOnly(request.GetVolumeCapability())
-	attached, err := d.plugIn(ctx, pool, volume, request.GetNodeId(), readOnly)
+	attached, err := d.attach(ctx, pool, volume, request.GetNodeId(), readOnly)
 	if err != nil {
 		return nil, err
 	}
 	return &csi.ControllerPublishVolumeResponse{PublishContext: map[string]string{DeviceKey: attached.Device}}, nil
 }
 
-// plugIn attaches a volume to a node, where it may be attached already.
-func (d *Driver) plugIn(ctx context.Context, pool Pool, volume Volume, node string, readOnly bool) (Attachment, error) {
+// attach attaches a volume to a node, where it may be attached already.
+func (d *Driver) attach(ctx context.Context, pool Pool, volume Volume, node string, readOnly bool) (Attachment, error) {
 	if pool.Node() != "" && pool.Node() != node {
 		return Attachment{}, status.Errorf(codes.FailedPrecondition, "volume %s lies on node %s and can be attached there only", volume.ID, pool.Node())
 	}
@@ -125,10 +125,10 @@ func (d *Driver) plugIn(ctx context.Context, pool Pool, volume Volume, node stri
 	case err != nil:
 		return Attachment{}, csireq.PathStatus(err)
 	case attached != nil && attached.Node != node:
-		return Attachment{}, status.Errorf(codes.FailedPrecondition, "volume %s is for one node and attached to %s", volume.ID, attached.where())
+		return Attachment{}, status.Errorf(codes.FailedPrecondition, "volume %s is for one node and attached to %s", volume.ID, attached.location())
 	case attached != nil && attached.ReadOnly != readOnly:
 		return Attachment{}, status.Errorf(codes.AlreadyExists, "volume %s is attached to %s, read-only: %v",
-			volume.ID, attached.where(), attached.ReadOnly)
+			volume.ID, attached.location(), attached.ReadOnly)
 	case attached != nil && attached.Device != "":
 		return *attached, nil
 	case volume.Trouble != "":
@@ -143,20 +143,20 @@ func (c *controller) ControllerUnpublishVolume(ctx context.Context, request *csi
 	if d.cfg.NodeAttaches {
 		return nil, status.Error(codes.Unimplemented, "volumes are detached by the node's service as it unstages them")
 	}
-	if err := csireq.VolumeNamed(request); err != nil {
+	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
 	}
-	return &csi.ControllerUnpublishVolumeResponse{}, d.unplug(ctx, request.GetVolumeId(), request.GetNodeId())
+	return &csi.ControllerUnpublishVolumeResponse{}, d.detach(ctx, request.GetVolumeId(), request.GetNodeId())
 }
 
-// unplug detaches a volume from a node, "" for any; one that is gone, or attached elsewhere, is fine.
-func (d *Driver) unplug(ctx context.Context, id, node string) error {
+// detach detaches a volume from a node, "" for any; one that is gone, or attached elsewhere, is fine.
+func (d *Driver) detach(ctx context.Context, id, node string) error {
 	unlock, err := d.locks.lock(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	volume, pool, err := d.seek(ctx, id)
+	volume, pool, err := d.lookup(ctx, id)
 	if status.Code(err) == codes.NotFound {
 		return nil
 	}
@@ -187,12 +187,12 @@ func (c *controller) ControllerExpandVolume(ctx context.Context, request *csi.Co
 	if err := d.offer.CheckControllerExpand(request); err != nil {
 		return nil, err
 	}
-	volume, pool, unlock, err := d.hold(ctx, id)
+	volume, pool, unlock, err := d.lockAndFind(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	size, err := pool.Sizes(volume.Parameters).Grow(volume.SizeBytes, request.GetCapacityRange())
+	size, err := pool.Sizes(volume.Parameters).Expand(volume.SizeBytes, request.GetCapacityRange())
 	if err != nil {
 		return nil, err
 	}
@@ -207,20 +207,20 @@ func (c *controller) ControllerExpandVolume(ctx context.Context, request *csi.Co
 // ControllerModifyVolume gives a volume other settings; those that are not named stay as they are.
 func (c *controller) ControllerModifyVolume(ctx context.Context, request *csi.ControllerModifyVolumeRequest) (*csi.ControllerModifyVolumeResponse, error) {
 	d, id := c.driver, request.GetVolumeId()
-	if len(d.able.Settings) == 0 {
+	if len(d.caps.Settings) == 0 {
 		return nil, status.Error(codes.Unimplemented, "volumes are not modified")
 	}
-	if err := csireq.VolumeNamed(request); err != nil {
+	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
 	}
-	volume, pool, unlock, err := d.hold(ctx, id)
+	volume, pool, unlock, err := d.lockAndFind(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if err := pool.Check(nil, request.GetMutableParameters()); err != nil {
+	if err := pool.ValidateParameters(nil, request.GetMutableParameters()); err != nil {
 		return nil, err
 	}
-	settings := merged(volume.Settings, request.GetMutableParameters())
+	settings := mergeSettings(volume.Settings, request.GetMutableParameters())
 	return &csi.ControllerModifyVolumeResponse{}, csireq.PathStatus(pool.Modify(ctx, volume, settings))
 }

@@ -23,14 +23,14 @@ func (c *controller) CreateVolume(ctx context.Context, request *csi.CreateVolume
 	if err := d.offer.CheckCreate(request); err != nil {
 		return nil, err
 	}
-	wish := Wish{
+	wish := VolumeSpec{
 		ID: csireq.VolumeID(request.GetName()), Name: request.GetName(),
-		Parameters: own(request.GetParameters()), Settings: request.GetMutableParameters(),
+		Parameters: ownParameters(request.GetParameters()), Settings: request.GetMutableParameters(),
 	}
 	if d.cfg.AnyParameters {
 		wish.Parameters = nil
 	}
-	if err := d.cfg.Pools[0].Check(wish.Parameters, wish.Settings); err != nil {
+	if err := d.cfg.Pools[0].ValidateParameters(wish.Parameters, wish.Settings); err != nil {
 		return nil, err
 	}
 	source := csireq.SourceID(request.GetVolumeContentSource())
@@ -39,7 +39,7 @@ func (c *controller) CreateVolume(ctx context.Context, request *csi.CreateVolume
 		return nil, err
 	}
 	defer unlock()
-	volume, pool, err := d.seek(ctx, wish.ID)
+	volume, pool, err := d.lookup(ctx, wish.ID)
 	switch {
 	case status.Code(err) == codes.NotFound:
 	case err != nil:
@@ -52,22 +52,22 @@ func (c *controller) CreateVolume(ctx context.Context, request *csi.CreateVolume
 		if err := checkSame(volume, pool, request, wish); err != nil {
 			return nil, err
 		}
-		return &csi.CreateVolumeResponse{Volume: d.described(volume, pool)}, nil
+		return &csi.CreateVolumeResponse{Volume: d.csiVolume(volume, pool)}, nil
 	}
-	pools, err := d.choose(ctx, request, &wish)
+	pools, err := d.choosePools(ctx, request, &wish)
 	if err != nil {
 		return nil, err
 	}
-	volume, pool, err = d.make(ctx, pools, wish, request.GetCapacityRange(), request.GetVolumeCapabilities())
+	volume, pool, err = d.createInPools(ctx, pools, wish, request.GetCapacityRange(), request.GetVolumeCapabilities())
 	if err != nil {
 		return nil, err
 	}
-	return &csi.CreateVolumeResponse{Volume: d.described(volume, pool)}, nil
+	return &csi.CreateVolumeResponse{Volume: d.csiVolume(volume, pool)}, nil
 }
 
-// choose returns the pools that may take the volume, in the order in which they
+// choosePools returns the pools that may take the volume, in the order in which they
 // are tried, and looks up what it is to be made from.
-func (d *Driver) choose(ctx context.Context, request *csi.CreateVolumeRequest, wish *Wish) ([]Pool, error) {
+func (d *Driver) choosePools(ctx context.Context, request *csi.CreateVolumeRequest, wish *VolumeSpec) ([]Pool, error) {
 	pools := d.accessible(request.GetAccessibilityRequirements())
 	source := csireq.SourceID(request.GetVolumeContentSource())
 	if source == "" {
@@ -89,8 +89,8 @@ func (d *Driver) choose(ctx context.Context, request *csi.CreateVolumeRequest, w
 	return nil, status.Errorf(codes.ResourceExhausted, "%s lies on node %s, where the volume is not to be", source, home.Node())
 }
 
-// make makes a volume in the first pool that has room for it.
-func (d *Driver) make(ctx context.Context, pools []Pool, wish Wish, wanted *csi.CapacityRange, capabilities []*csi.VolumeCapability) (Volume, Pool, error) {
+// createInPools makes a volume in the first pool that has room for it.
+func (d *Driver) createInPools(ctx context.Context, pools []Pool, wish VolumeSpec, wanted *csi.CapacityRange, capabilities []*csi.VolumeCapability) (Volume, Pool, error) {
 	var failed error
 	for _, pool := range pools {
 		size, err := sizesFor(pool, wish, capabilities).Choose(wanted)
@@ -100,7 +100,7 @@ func (d *Driver) make(ctx context.Context, pools []Pool, wish Wish, wanted *csi.
 		wish.SizeBytes = size
 		volume, err := d.create(ctx, pool, wish)
 		if err == nil {
-			d.saw(wish.ID, pool)
+			d.remember(wish.ID, pool)
 			return volume, pool, nil
 		}
 		if failed = csireq.PathStatus(err); status.Code(failed) != codes.ResourceExhausted {
@@ -111,7 +111,7 @@ func (d *Driver) make(ctx context.Context, pools []Pool, wish Wish, wanted *csi.
 }
 
 // create makes a volume, from nothing or from another.
-func (d *Driver) create(ctx context.Context, pool Pool, wish Wish) (Volume, error) {
+func (d *Driver) create(ctx context.Context, pool Pool, wish VolumeSpec) (Volume, error) {
 	if wish.From != nil {
 		return d.copy(ctx, pool, *wish.From, wish)
 	}
@@ -120,7 +120,7 @@ func (d *Driver) create(ctx context.Context, pool Pool, wish Wish) (Volume, erro
 
 // sizesFor are the rules for a volume's size: its pool's, what its file systems
 // need, and what it is made from.
-func sizesFor(pool Pool, wish Wish, capabilities []*csi.VolumeCapability) csireq.Sizes {
+func sizesFor(pool Pool, wish VolumeSpec, capabilities []*csi.VolumeCapability) csireq.Sizes {
 	sizes := pool.Sizes(wish.Parameters)
 	for _, capability := range capabilities {
 		sizes.Min = max(sizes.Min, fsBytesMin[capability.GetMount().GetFsType()])
@@ -133,7 +133,7 @@ func sizesFor(pool Pool, wish Wish, capabilities []*csi.VolumeCapability) csireq
 }
 
 // checkSame returns AlreadyExists where the volume that has the name already is not what is wanted.
-func checkSame(volume Volume, pool Pool, request *csi.CreateVolumeRequest, wish Wish) error {
+func checkSame(volume Volume, pool Pool, request *csi.CreateVolumeRequest, wish VolumeSpec) error {
 	if _, err := sizesFor(pool, wish, request.GetVolumeCapabilities()).Choose(request.GetCapacityRange()); err != nil {
 		return err
 	}
@@ -150,23 +150,23 @@ func checkSame(volume Volume, pool Pool, request *csi.CreateVolumeRequest, wish 
 	return nil
 }
 
-// own are the parameters of a class without those of sidecars.
-func own(parameters map[string]string) map[string]string {
+// ownParameters are the parameters of a class without those of sidecars.
+func ownParameters(parameters map[string]string) map[string]string {
 	parameters = maps.Clone(parameters)
 	maps.DeleteFunc(parameters, func(key, _ string) bool { return strings.HasPrefix(key, sidecarPrefix) })
 	return parameters
 }
 
-// merged are settings with changes.
-func merged(settings, changes map[string]string) map[string]string {
+// mergeSettings are settings with changes.
+func mergeSettings(settings, changes map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, settings)
 	maps.Copy(all, changes)
 	return all
 }
 
-// described is a volume in CSI's words.
-func (d *Driver) described(volume Volume, pool Pool) *csi.Volume {
+// csiVolume is a volume in CSI's words.
+func (d *Driver) csiVolume(volume Volume, pool Pool) *csi.Volume {
 	all := &csi.Volume{VolumeId: volume.ID, CapacityBytes: volume.SizeBytes, AccessibleTopology: d.topology(pool)}
 	switch {
 	case volume.Source == "":

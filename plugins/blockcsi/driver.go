@@ -37,21 +37,21 @@ type Config struct {
 	// AnyParameters accepts parameters of classes that no pool takes: another
 	// driver's, in whose name this one stands in.
 	AnyParameters bool
-	// Usable returns nil where the driver can work here, else what is missing.
-	Usable func() error
+	// Probe returns nil where the driver can work here, else what is missing.
+	Probe func() error
 }
 
 // Driver is a CSI driver. Everything may be called concurrently; calls for one
 // volume wait for one another. Make one with New.
 type Driver struct {
 	cfg   Config
-	offer csireq.Offer
-	able  Abilities // of the first pool: they are of one kind
+	offer csireq.Features
+	caps  Capabilities // of the first pool: they are of one kind
 	locks volumeLocks
 
-	mu    sync.Mutex
-	nodes map[string]bool // those that Node was called for
-	where map[string]Pool // where a volume was seen last: looked at first
+	mu        sync.Mutex
+	nodes     map[string]bool // those that Node was called for
+	lastPools map[string]Pool // where a volume was seen last: looked at first
 }
 
 // New returns a driver. It calls no pool but for what does not change.
@@ -64,22 +64,22 @@ func New(cfg Config) (*Driver, error) {
 			return nil, fmt.Errorf("blockcsi: the pool of node %q needs a TopologyKey", pool.Node())
 		}
 	}
-	able := cfg.Pools[0].Abilities()
+	able := cfg.Pools[0].Capabilities()
 	return &Driver{
-		cfg: cfg, able: able,
-		offer: csireq.Offer{
+		cfg: cfg, caps: able,
+		offer: csireq.Features{
 			FSTypes: able.FSTypes, Block: true,
-			Copies: able.Copies, Modify: len(able.Settings) > 0,
+			ContentSources: able.CanCopy, Modify: len(able.Settings) > 0,
 		},
-		nodes: map[string]bool{}, where: map[string]Pool{},
+		nodes: map[string]bool{}, lastPools: map[string]Pool{},
 	}, nil
 }
 
 // Identity returns the identity service; its Probe is Config.Usable.
 func (d *Driver) Identity() csi.IdentityServer {
 	return &csireq.Identity{
-		Name: d.cfg.Name, Version: d.cfg.Version, Usable: d.cfg.Usable,
-		Topology: d.cfg.TopologyKey != "", Groups: d.able.groups(),
+		Name: d.cfg.Name, Version: d.cfg.Version, Ready: d.cfg.Probe,
+		Topology: d.cfg.TopologyKey != "", Groups: d.caps.groups(),
 	}
 }
 
@@ -98,13 +98,13 @@ func (d *Driver) Node(nodeID string, fs *nodefs.Real) csi.NodeServer {
 	defer d.mu.Unlock()
 	d.nodes[nodeID] = true
 	for _, pool := range d.cfg.Pools {
-		pool.Serve(nodeID)
+		pool.RegisterNode(nodeID)
 	}
 	return &nodeService{driver: d, id: nodeID, fs: fs}
 }
 
-// knows tells whether Node was called for a node.
-func (d *Driver) knows(nodeID string) bool {
+// hasNode tells whether Node was called for a node.
+func (d *Driver) hasNode(nodeID string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.nodes[nodeID]
@@ -113,19 +113,19 @@ func (d *Driver) knows(nodeID string) bool {
 // find returns a volume or a snapshot that is whole, and its pool; NotFound if
 // there is none. Where a pool cannot be read and no other has it, the pool's error.
 func (d *Driver) find(ctx context.Context, id string) (Volume, Pool, error) {
-	volume, pool, err := d.seek(ctx, id)
+	volume, pool, err := d.lookup(ctx, id)
 	if err == nil && volume.Unfinished {
 		err = notFound(id)
 	}
 	if err == nil && volume.Group != "" {
-		err = d.checkWhole(ctx, volume)
+		err = d.checkComplete(ctx, volume)
 	}
 	return volume, pool, err
 }
 
-// hold waits until nobody else works on a volume, and finds it. Unlock lets the
+// lockAndFind waits until nobody else works on a volume, and finds it. Unlock lets the
 // next one in; on an error nothing is held.
-func (d *Driver) hold(ctx context.Context, id string) (volume Volume, pool Pool, unlock func(), err error) {
+func (d *Driver) lockAndFind(ctx context.Context, id string) (volume Volume, pool Pool, unlock func(), err error) {
 	unlock, err = d.locks.lock(ctx, id)
 	if err != nil {
 		return Volume{}, nil, nil, err
@@ -138,14 +138,14 @@ func (d *Driver) hold(ctx context.Context, id string) (volume Volume, pool Pool,
 	return volume, pool, unlock, nil
 }
 
-// seek is find for what may be unfinished.
-func (d *Driver) seek(ctx context.Context, id string) (Volume, Pool, error) {
+// lookup is find for what may be unfinished.
+func (d *Driver) lookup(ctx context.Context, id string) (Volume, Pool, error) {
 	failed := notFound(id)
 	for _, pool := range d.poolsFor(id) {
 		volume, err := pool.Volume(ctx, id)
 		switch {
 		case err == nil:
-			d.saw(id, pool)
+			d.remember(id, pool)
 			return volume, pool, nil
 		case status.Code(err) != codes.NotFound:
 			failed = csireq.PathStatus(err)
@@ -158,7 +158,7 @@ func (d *Driver) seek(ctx context.Context, id string) (Volume, Pool, error) {
 func (d *Driver) poolsFor(id string) []Pool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	seen := d.where[id]
+	seen := d.lastPools[id]
 	if seen == nil {
 		return d.cfg.Pools
 	}
@@ -171,16 +171,16 @@ func (d *Driver) poolsFor(id string) []Pool {
 	return pools
 }
 
-func (d *Driver) saw(id string, pool Pool) {
+func (d *Driver) remember(id string, pool Pool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.where[id] = pool
+	d.lastPools[id] = pool
 }
 
 func (d *Driver) forget(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.where, id)
+	delete(d.lastPools, id)
 }
 
 // Recover finishes or undoes what a driver that was killed had begun, and says
@@ -212,7 +212,7 @@ func (d *Driver) Orphans(ctx context.Context) ([]string, error) {
 			return all, err
 		}
 	}
-	rest, err := d.restsOfGroups(ctx)
+	rest, err := d.incompleteMembers(ctx)
 	for _, each := range rest {
 		all = append(all, each.ID+" is one of group "+each.Group+", which is not whole: start the driver again, which removes it")
 	}

@@ -19,10 +19,12 @@ type ledger struct {
 	volumes map[string]blockcsi.Volume
 }
 
-func (*ledger) Node() string                       { return "" }
-func (*ledger) Check(_, _ map[string]string) error { return nil }
+func (*ledger) Node() string                                    { return "" }
+func (*ledger) ValidateParameters(_, _ map[string]string) error { return nil }
 
-func (*ledger) Abilities() blockcsi.Abilities { return blockcsi.Abilities{FSTypes: []string{"ext4"}} }
+func (*ledger) Capabilities() blockcsi.Capabilities {
+	return blockcsi.Capabilities{FSTypes: []string{"ext4"}}
+}
 
 func (*ledger) Sizes(map[string]string) csireq.Sizes { return csireq.Sizes{Step: 1 << 20} }
 
@@ -34,7 +36,7 @@ func (l *ledger) Volume(_ context.Context, id string) (blockcsi.Volume, error) {
 	return volume, nil
 }
 
-func (l *ledger) Create(_ context.Context, wish blockcsi.Wish) (blockcsi.Volume, error) {
+func (l *ledger) Create(_ context.Context, wish blockcsi.VolumeSpec) (blockcsi.Volume, error) {
 	l.volumes[wish.ID] = blockcsi.Volume{ID: wish.ID, Name: wish.Name, SizeBytes: wish.SizeBytes}
 	return l.volumes[wish.ID], nil
 }

@@ -14,11 +14,11 @@ import (
 // freeze keeps volumes still until thaw, all from before it returns, with what is
 // in their file systems on their devices. Thaw takes what went wrong meanwhile and
 // returns it, or else what went wrong with thawing. On an error nothing is frozen.
-func (d *Driver) freeze(ctx context.Context, sources ...placed) (thaw func(error) error, err error) {
+func (d *Driver) freeze(ctx context.Context, sources ...pooledVolume) (thaw func(error) error, err error) {
 	var held []*blockdev.Frozen
 	thaw = func(err error) error {
 		for _, each := range slices.Backward(held) {
-			err = after(err, each.Thaw())
+			err = joinThawError(err, each.Thaw())
 		}
 		held = nil
 		return err
@@ -35,8 +35,8 @@ func (d *Driver) freeze(ctx context.Context, sources ...placed) (thaw func(error
 	return thaw, nil
 }
 
-// after is an error with that of thawing, if there is one.
-func after(err, thawing error) error {
+// joinThawError is an error with that of thawing, if there is one.
+func joinThawError(err, thawing error) error {
 	switch {
 	case thawing == nil:
 		return err
@@ -48,7 +48,7 @@ func after(err, thawing error) error {
 
 // freezeOne keeps one volume still, by itself or at one instant with others. There
 // is nothing to freeze of one that nobody can write to: nil.
-func (d *Driver) freezeOne(ctx context.Context, source placed, together bool) (*blockdev.Frozen, error) {
+func (d *Driver) freezeOne(ctx context.Context, source pooledVolume, together bool) (*blockdev.Frozen, error) {
 	if source.IsSnapshot() {
 		return nil, nil
 	}
@@ -56,7 +56,7 @@ func (d *Driver) freezeOne(ctx context.Context, source placed, together bool) (*
 	if err != nil || attached == nil || attached.ReadOnly || attached.Device == "" {
 		return nil, csireq.PathStatus(err)
 	}
-	if d.able.Freezes {
+	if d.caps.CopyFreezes {
 		return nil, d.flush(source.Volume, *attached, together)
 	}
 	held, err := blockdev.Freeze(attached.Device)
@@ -74,7 +74,7 @@ func (d *Driver) freezeOne(ctx context.Context, source placed, together bool) (*
 // but not several of them.
 func (d *Driver) flush(volume Volume, attached Attachment, together bool) error {
 	inUse, err := blockdev.IsOpen(attached.Device)
-	if err == nil && inUse && (together || !d.able.InstantCopies) {
+	if err == nil && inUse && (together || !d.caps.AtomicCopies) {
 		return status.Errorf(codes.FailedPrecondition,
 			"volume %s is used as a device (%s), of which a copy would hold no single instant: stop its pod first", volume.ID, attached.Device)
 	}

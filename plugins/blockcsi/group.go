@@ -24,7 +24,7 @@ type groupController struct {
 
 func (g *groupController) GroupControllerGetCapabilities(context.Context, *csi.GroupControllerGetCapabilitiesRequest) (*csi.GroupControllerGetCapabilitiesResponse, error) {
 	response := &csi.GroupControllerGetCapabilitiesResponse{}
-	if g.driver.able.groups() {
+	if g.driver.caps.groups() {
 		rpc := &csi.GroupControllerServiceCapability_RPC{Type: csi.GroupControllerServiceCapability_RPC_CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT}
 		response.Capabilities = []*csi.GroupControllerServiceCapability{{Type: &csi.GroupControllerServiceCapability_Rpc{Rpc: rpc}}}
 	}
@@ -49,20 +49,20 @@ func (g *groupController) CreateVolumeGroupSnapshot(ctx context.Context, request
 		return nil, err
 	}
 	defer unlock()
-	members, err := d.madeGroup(ctx, id, sources)
+	members, err := d.existingGroup(ctx, id, sources)
 	if err == nil && len(members) == 0 {
-		members, err = d.makeGroup(ctx, request.GetName(), sources)
+		members, err = d.createGroup(ctx, request.GetName(), sources)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &csi.CreateVolumeGroupSnapshotResponse{GroupSnapshot: groupOf(id, members)}, nil
+	return &csi.CreateVolumeGroupSnapshotResponse{GroupSnapshot: csiGroup(id, members)}, nil
 }
 
 func (d *Driver) checkCreateGroup(request *csi.CreateVolumeGroupSnapshotRequest) error {
 	sources := slices.Sorted(slices.Values(request.GetSourceVolumeIds()))
 	switch {
-	case !d.able.groups():
+	case !d.caps.groups():
 		return status.Error(codes.Unimplemented, "group snapshots are not offered")
 	case request.GetName() == "":
 		return status.Error(codes.InvalidArgument, "name is missing")
@@ -79,9 +79,9 @@ func memberID(group, source string) string {
 	return csireq.SnapshotID("group " + group + " of " + source)
 }
 
-// madeGroup returns the snapshots of a group that is there already; none if it
+// existingGroup returns the snapshots of a group that is there already; none if it
 // is to be made. What there is of one that is not whole is removed.
-func (d *Driver) madeGroup(ctx context.Context, id string, sources []string) ([]placed, error) {
+func (d *Driver) existingGroup(ctx context.Context, id string, sources []string) ([]pooledVolume, error) {
 	members, missing, err := d.members(ctx, id)
 	switch {
 	case err != nil:
@@ -101,17 +101,17 @@ func (d *Driver) madeGroup(ctx context.Context, id string, sources []string) ([]
 	return members, nil
 }
 
-// makeGroup makes the snapshots of a group, or none of them.
-func (d *Driver) makeGroup(ctx context.Context, name string, sources []string) ([]placed, error) {
-	var from []placed
+// createGroup makes the snapshots of a group, or none of them.
+func (d *Driver) createGroup(ctx context.Context, name string, sources []string) ([]pooledVolume, error) {
+	var from []pooledVolume
 	for _, source := range sources {
 		volume, pool, err := d.find(ctx, source)
 		if err != nil {
 			return nil, err
 		}
-		from = append(from, placed{Volume: volume, pool: pool})
+		from = append(from, pooledVolume{Volume: volume, pool: pool})
 	}
-	made, err := d.copyTogether(ctx, name, from)
+	made, err := d.snapshotAll(ctx, name, from)
 	if err != nil {
 		if undoing := d.removeMembers(context.WithoutCancel(ctx), made); undoing != nil {
 			err = status.Errorf(status.Code(err), "%s; what was made before is left until the driver starts again: %v", status.Convert(err).Message(), undoing)
@@ -121,31 +121,31 @@ func (d *Driver) makeGroup(ctx context.Context, name string, sources []string) (
 	return made, nil
 }
 
-// copyTogether makes a snapshot of each volume while all are still. On an error
+// snapshotAll makes a snapshot of each volume while all are still. On an error
 // it returns those that it had made, too.
-func (d *Driver) copyTogether(ctx context.Context, name string, from []placed) (made []placed, err error) {
+func (d *Driver) snapshotAll(ctx context.Context, name string, from []pooledVolume) (made []pooledVolume, err error) {
 	thaw, err := d.freeze(ctx, from...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = thaw(err) }()
 	for _, source := range from {
-		wish := Wish{ID: memberID(name, source.ID), Name: name, Group: csireq.GroupID(name), GroupSize: len(from)}
-		snapshot, err := d.copyStill(ctx, source.pool, source.Volume, wish)
+		wish := VolumeSpec{ID: memberID(name, source.ID), Name: name, Group: csireq.GroupID(name), GroupSize: len(from)}
+		snapshot, err := d.copyFrozen(ctx, source.pool, source.Volume, wish)
 		if err != nil {
 			return made, err
 		}
-		made = append(made, placed{Volume: snapshot, pool: source.pool})
+		made = append(made, pooledVolume{Volume: snapshot, pool: source.pool})
 	}
 	return made, nil
 }
 
-// groupOf is a group in CSI's words.
-func groupOf(id string, members []placed) *csi.VolumeGroupSnapshot {
+// csiGroup is a group in CSI's words.
+func csiGroup(id string, members []pooledVolume) *csi.VolumeGroupSnapshot {
 	group := &csi.VolumeGroupSnapshot{GroupSnapshotId: id, ReadyToUse: true}
 	first := members[0].Created
 	for _, each := range members {
-		group.Snapshots = append(group.Snapshots, snapshotOf(each.Volume))
+		group.Snapshots = append(group.Snapshots, csiSnapshot(each.Volume))
 		if each.Created.Before(first) {
 			first = each.Created
 		}
@@ -203,12 +203,12 @@ func (g *groupController) GetVolumeGroupSnapshot(ctx context.Context, request *c
 	if err := checkMembers(id, members, request.GetSnapshotIds()); err != nil {
 		return nil, err
 	}
-	return &csi.GetVolumeGroupSnapshotResponse{GroupSnapshot: groupOf(id, members)}, nil
+	return &csi.GetVolumeGroupSnapshotResponse{GroupSnapshot: csiGroup(id, members)}, nil
 }
 
 // checkMembers returns InvalidArgument where a request names other snapshots than
 // the group has; none at all is fine.
-func checkMembers(id string, members []placed, named []string) error {
+func checkMembers(id string, members []pooledVolume, named []string) error {
 	var has []string // sorted, as members are
 	for _, each := range members {
 		has = append(has, each.ID)
@@ -221,14 +221,14 @@ func checkMembers(id string, members []placed, named []string) error {
 
 // members returns all there is of a group, sorted by ID, and how many of its
 // snapshots are missing or unfinished.
-func (d *Driver) members(ctx context.Context, group string) ([]placed, int, error) {
-	all, err := d.every(ctx)
-	members := slices.DeleteFunc(all, func(each placed) bool { return group == "" || each.Group != group })
-	return members, missingOf(members)[group], err
+func (d *Driver) members(ctx context.Context, group string) ([]pooledVolume, int, error) {
+	all, err := d.listAll(ctx)
+	members := slices.DeleteFunc(all, func(each pooledVolume) bool { return group == "" || each.Group != group })
+	return members, missingMembers(members)[group], err
 }
 
-// missingOf tells of each group how many of its snapshots are not among all, or unfinished.
-func missingOf(all []placed) map[string]int {
+// missingMembers tells of each group how many of its snapshots are not among all, or unfinished.
+func missingMembers(all []pooledVolume) map[string]int {
 	missing := map[string]int{}
 	for _, each := range all {
 		if each.Group == "" {
@@ -244,8 +244,8 @@ func missingOf(all []placed) map[string]int {
 	return missing
 }
 
-// checkWhole returns NotFound for a snapshot of a group that is not whole.
-func (d *Driver) checkWhole(ctx context.Context, snapshot Volume) error {
+// checkComplete returns NotFound for a snapshot of a group that is not whole.
+func (d *Driver) checkComplete(ctx context.Context, snapshot Volume) error {
 	_, missing, err := d.members(ctx, snapshot.Group)
 	if err == nil && missing > 0 {
 		err = notFound(snapshot.ID)
@@ -254,7 +254,7 @@ func (d *Driver) checkWhole(ctx context.Context, snapshot Volume) error {
 }
 
 // removeMembers removes snapshots that the caller has locked.
-func (d *Driver) removeMembers(ctx context.Context, members []placed) error {
+func (d *Driver) removeMembers(ctx context.Context, members []pooledVolume) error {
 	for _, each := range members {
 		if err := d.removeLocked(ctx, each.ID, true); err != nil {
 			return err
@@ -263,16 +263,16 @@ func (d *Driver) removeMembers(ctx context.Context, members []placed) error {
 	return nil
 }
 
-// restsOfGroups returns what there is of groups that are not whole.
-func (d *Driver) restsOfGroups(ctx context.Context) ([]placed, error) {
-	all, err := d.every(ctx)
-	missing := missingOf(all)
-	return slices.DeleteFunc(all, func(each placed) bool { return missing[each.Group] <= 0 }), err
+// incompleteMembers returns what there is of groups that are not whole.
+func (d *Driver) incompleteMembers(ctx context.Context) ([]pooledVolume, error) {
+	all, err := d.listAll(ctx)
+	missing := missingMembers(all)
+	return slices.DeleteFunc(all, func(each pooledVolume) bool { return missing[each.Group] <= 0 }), err
 }
 
 // recoverGroups removes what there is of groups that are not whole, and says which.
 func (d *Driver) recoverGroups(ctx context.Context) (done []string, err error) {
-	rest, err := d.restsOfGroups(ctx)
+	rest, err := d.incompleteMembers(ctx)
 	for _, each := range rest {
 		if err == nil {
 			err = d.removeLocked(ctx, each.ID, true)

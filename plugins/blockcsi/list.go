@@ -11,40 +11,40 @@ import (
 	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
-// placed is a volume and the pool that it lies in.
-type placed struct {
+// pooledVolume is a volume and the pool that it lies in.
+type pooledVolume struct {
 	Volume
 	pool Pool
 }
 
-// every returns what is in all pools, volumes and snapshots, unfinished ones as
+// listAll returns what is in all pools, volumes and snapshots, unfinished ones as
 // well, sorted by ID.
-func (d *Driver) every(ctx context.Context) ([]placed, error) {
-	var all []placed
+func (d *Driver) listAll(ctx context.Context) ([]pooledVolume, error) {
+	var all []pooledVolume
 	for _, pool := range d.cfg.Pools {
 		volumes, err := pool.Volumes(ctx)
 		if err != nil {
 			return nil, csireq.PathStatus(err)
 		}
 		for _, volume := range volumes {
-			all = append(all, placed{Volume: volume, pool: pool})
+			all = append(all, pooledVolume{Volume: volume, pool: pool})
 		}
 	}
-	slices.SortFunc(all, func(a, b placed) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b pooledVolume) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil
 }
 
-// all returns what is whole in all pools, volumes or snapshots, sorted by ID.
-func (d *Driver) all(ctx context.Context, snapshots bool) ([]placed, error) {
-	all, err := d.every(ctx)
-	missing := missingOf(all)
-	return slices.DeleteFunc(all, func(each placed) bool {
+// listComplete returns what is whole in all pools, volumes or snapshots, sorted by ID.
+func (d *Driver) listComplete(ctx context.Context, snapshots bool) ([]pooledVolume, error) {
+	all, err := d.listAll(ctx)
+	missing := missingMembers(all)
+	return slices.DeleteFunc(all, func(each pooledVolume) bool {
 		return each.IsSnapshot() != snapshots || each.Unfinished || missing[each.Group] > 0
 	}), err
 }
 
 // page cuts a list into the part that is asked for, and the token of the next.
-func page(all []placed, token string, entriesMax int32) ([]placed, string, error) {
+func page(all []pooledVolume, token string, entriesMax int32) ([]pooledVolume, string, error) {
 	ids := make([]string, len(all))
 	for i, each := range all {
 		ids[i] = each.ID
@@ -78,7 +78,7 @@ func (d *Driver) published(ctx context.Context) (map[string][]string, error) {
 // ListVolumes may miss or still show a volume that is made or deleted meanwhile.
 func (c *controller) ListVolumes(ctx context.Context, request *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
 	d := c.driver
-	all, err := d.all(ctx, false)
+	all, err := d.listComplete(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (c *controller) ListVolumes(ctx context.Context, request *csi.ListVolumesRe
 	response := &csi.ListVolumesResponse{NextToken: next}
 	for _, each := range all {
 		response.Entries = append(response.Entries, &csi.ListVolumesResponse_Entry{
-			Volume: d.described(each.Volume, each.pool),
+			Volume: d.csiVolume(each.Volume, each.pool),
 			Status: &csi.ListVolumesResponse_VolumeStatus{PublishedNodeIds: nodes[each.ID]},
 		})
 	}
@@ -103,7 +103,7 @@ func (c *controller) ListVolumes(ctx context.Context, request *csi.ListVolumesRe
 // ControllerGetVolume tells of one volume what ListVolumes tells.
 func (c *controller) ControllerGetVolume(ctx context.Context, request *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
 	d := c.driver
-	if err := csireq.VolumeNamed(request); err != nil {
+	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
 	}
 	volume, pool, err := d.find(ctx, request.GetVolumeId())
@@ -120,7 +120,7 @@ func (c *controller) ControllerGetVolume(ctx context.Context, request *csi.Contr
 			is.PublishedNodeIds = []string{attached.Node}
 		}
 	}
-	return &csi.ControllerGetVolumeResponse{Volume: d.described(volume, pool), Status: is}, nil
+	return &csi.ControllerGetVolumeResponse{Volume: d.csiVolume(volume, pool), Status: is}, nil
 }
 
 // GetCapacity returns what is left in all pools that are asked about, and the
@@ -131,29 +131,29 @@ func (c *controller) GetCapacity(ctx context.Context, request *csi.GetCapacityRe
 	if wanted := request.GetVolumeCapabilities(); len(wanted) > 0 && d.offer.Check(wanted...) != nil {
 		return response, nil // no room for what is not offered
 	}
-	parameters := own(request.GetParameters())
+	parameters := ownParameters(request.GetParameters())
 	if d.cfg.AnyParameters {
 		parameters = nil
 	}
-	if d.cfg.Pools[0].Check(parameters, nil) != nil {
+	if d.cfg.Pools[0].ValidateParameters(parameters, nil) != nil {
 		return response, nil
 	}
-	var sizes Room
+	var sizes Capacity
 	for _, pool := range d.cfg.Pools {
-		if term := request.GetAccessibleTopology(); term != nil && !d.isIn(pool, term) {
+		if term := request.GetAccessibleTopology(); term != nil && !d.matchesTopology(pool, term) {
 			continue
 		}
-		room, err := pool.Room(ctx, parameters)
+		room, err := pool.Capacity(ctx, parameters)
 		if err != nil {
 			return nil, csireq.PathStatus(err)
 		}
 		sizes.FreeBytes += room.FreeBytes
-		if room.LargestBytes >= sizes.LargestBytes {
-			sizes.LargestBytes, sizes.SmallestBytes = room.LargestBytes, room.SmallestBytes
+		if room.MaxVolumeBytes >= sizes.MaxVolumeBytes {
+			sizes.MaxVolumeBytes, sizes.MinVolumeBytes = room.MaxVolumeBytes, room.MinVolumeBytes
 		}
 	}
 	response.AvailableCapacity = sizes.FreeBytes
-	response.MaximumVolumeSize = wrapperspb.Int64(sizes.LargestBytes)
-	response.MinimumVolumeSize = wrapperspb.Int64(sizes.SmallestBytes)
+	response.MaximumVolumeSize = wrapperspb.Int64(sizes.MaxVolumeBytes)
+	response.MinimumVolumeSize = wrapperspb.Int64(sizes.MinVolumeBytes)
 	return response, nil
 }

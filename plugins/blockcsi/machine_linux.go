@@ -30,9 +30,9 @@ func usageAt(path string) ([]*csi.VolumeUsage, error) {
 	}, nil
 }
 
-// mountsTwins tells whether the kernel mounts two file systems of btrfs that have
+// mountsDuplicateUUIDs tells whether the kernel mounts two file systems of btrfs that have
 // one UUID (Linux 6.7).
-func mountsTwins() bool {
+func mountsDuplicateUUIDs() bool {
 	_, err := os.Stat("/sys/fs/btrfs/features/temp_fsid")
 	return err == nil
 }

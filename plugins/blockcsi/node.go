@@ -68,7 +68,7 @@ func (n *nodeService) NodePublishVolume(ctx context.Context, request *csi.NodePu
 // publish publishes a volume that is staged as a file system, which belongs to the
 // group of the pod before.
 func (n *nodeService) publish(ctx context.Context, request *csi.NodePublishVolumeRequest, attached *Attachment) error {
-	group, given, err := n.groupOf(request.GetVolumeCapability())
+	group, given, err := n.mountGroup(request.GetVolumeCapability())
 	if err != nil {
 		return err
 	}
@@ -79,16 +79,16 @@ func (n *nodeService) publish(ctx context.Context, request *csi.NodePublishVolum
 	readOnly := request.GetReadonly() || csireq.IsReadOnly(request.GetVolumeCapability())
 	onMismatch := corev1.FSGroupChangeOnRootMismatch
 	if given && isStaged && staged.Source == attached.Device && !staged.ReadOnly &&
-		ownership.Needed(n.fs, staged.Path, group, &onMismatch, readOnly) {
-		if err := ownership.Give(ctx, n.fs, staged.Path, group, readOnly, new(atomic.Int64)); err != nil {
+		ownership.NeedsChange(n.fs, staged.Path, group, &onMismatch, readOnly) {
+		if err := ownership.Apply(ctx, n.fs, staged.Path, group, readOnly, new(atomic.Int64)); err != nil {
 			return csireq.PathStatus(err)
 		}
 	}
 	return csireq.Publish(n.fs, request, attached.Device)
 }
 
-// groupOf is the group that a volume is to be given to; false is none.
-func (n *nodeService) groupOf(capability *csi.VolumeCapability) (group int64, given bool, err error) {
+// mountGroup is the group that a volume is to be given to; false is none.
+func (n *nodeService) mountGroup(capability *csi.VolumeCapability) (group int64, given bool, err error) {
 	text := capability.GetMount().GetVolumeMountGroup()
 	if text == "" || !n.driver.cfg.MountGroup {
 		return 0, false, nil
@@ -122,7 +122,7 @@ func (n *nodeService) NodeGetVolumeStats(ctx context.Context, request *csi.NodeG
 	}
 	usage, err := n.deviceUsage(volume, attached, request.GetVolumePath())
 	if err != nil {
-		return nil, csireq.AbsentStatus(err, request.GetVolumeId(), request.GetVolumePath())
+		return nil, csireq.NotFoundStatus(err, request.GetVolumeId(), request.GetVolumePath())
 	}
 	if usage != nil {
 		return &csi.NodeGetVolumeStatsResponse{Usage: usage}, nil
@@ -161,7 +161,7 @@ func (n *nodeService) deviceUsage(volume Volume, attached *Attachment, path stri
 func (n *nodeService) attached(ctx context.Context, id string) (Volume, *Attachment, error) {
 	volume, _, found, err := n.attachment(ctx, id)
 	if err == nil && found.Device == "" {
-		return volume, nil, status.Errorf(codes.FailedPrecondition, "volume %s is attached to %s: stage it again", id, found.where())
+		return volume, nil, status.Errorf(codes.FailedPrecondition, "volume %s is attached to %s: stage it again", id, found.location())
 	}
 	return volume, found, err
 }
@@ -191,12 +191,12 @@ func (n *nodeService) NodeExpandVolume(ctx context.Context, request *csi.NodeExp
 	if err := d.offer.CheckNodeExpand(request); err != nil {
 		return nil, err
 	}
-	volume, pool, unlock, err := d.hold(ctx, id)
+	volume, pool, unlock, err := d.lockAndFind(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if err := csireq.CheckGrown(id, volume.SizeBytes, request.GetCapacityRange()); err != nil {
+	if err := csireq.CheckExpanded(id, volume.SizeBytes, request.GetCapacityRange()); err != nil {
 		return nil, err
 	}
 	if err := pool.Extend(ctx, volume, volume.SizeBytes); err != nil { // its device may lag

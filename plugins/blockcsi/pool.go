@@ -23,24 +23,24 @@ import (
 type Pool interface {
 	// Node is the node that alone can use the volumes of this pool; "" is any.
 	Node() string
-	// Serve makes a node known, to which volumes can be attached from now on.
-	Serve(node string)
-	// Abilities are what the pool can do. They do not change.
-	Abilities() Abilities
-	// Check returns InvalidArgument, with the key, for parameters of a class and
+	// RegisterNode makes a node known, to which volumes can be attached from now on.
+	RegisterNode(node string)
+	// Capabilities are what the pool can do. They do not change.
+	Capabilities() Capabilities
+	// ValidateParameters returns InvalidArgument, with the key, for parameters of a class and
 	// settings that the pool does not take.
-	Check(parameters, settings map[string]string) error
+	ValidateParameters(parameters, settings map[string]string) error
 	// Sizes are the rules for the size of a volume.
 	Sizes(parameters map[string]string) csireq.Sizes
-	// Room tells how much more the pool takes of volumes with such parameters.
-	Room(ctx context.Context, parameters map[string]string) (Room, error)
+	// Capacity tells how much more the pool takes of volumes with such parameters.
+	Capacity(ctx context.Context, parameters map[string]string) (Capacity, error)
 
 	// Volumes returns volumes and snapshots, sorted by ID, Unfinished ones as well.
 	Volumes(ctx context.Context) ([]Volume, error)
 	// Volume returns one of them, or NotFound.
 	Volume(ctx context.Context, id string) (Volume, error)
 	// Create makes a volume or a snapshot, of which nothing is there.
-	Create(ctx context.Context, wish Wish) (Volume, error)
+	Create(ctx context.Context, wish VolumeSpec) (Volume, error)
 	// Delete removes a volume or a snapshot that is not attached. What is copied
 	// from it stays.
 	Delete(ctx context.Context, volume Volume) error
@@ -69,39 +69,39 @@ type Pool interface {
 	Orphans(ctx context.Context) ([]string, error)
 }
 
-// Abilities are what a Pool can do beyond plain volumes.
-type Abilities struct {
+// Capabilities are what a Pool can do beyond plain volumes.
+type Capabilities struct {
 	// FSTypes are the file systems that may be asked for; the first is the default.
 	FSTypes []string
-	// Copies says that volumes can be snapshotted, restored and cloned.
-	Copies bool
-	// InstantCopies says that a copy holds one instant of the device by itself.
+	// CanCopy says that volumes can be snapshotted, restored and cloned.
+	CanCopy bool
+	// AtomicCopies says that a copy holds one instant of the device by itself.
 	// Where it does not, the file system is frozen for as long as the copy takes,
 	// and a volume that is used as a device is not copied.
-	InstantCopies bool
-	// Freezes says that making a copy freezes a mounted file system by itself, and
+	AtomicCopies bool
+	// CopyFreezes says that making a copy freezes a mounted file system by itself, and
 	// fails on one that is frozen: so nobody else freezes it, and there are no group
 	// snapshots, which take several to be frozen at once.
-	Freezes bool
-	// Lasting says that a volume stays attached when the machine is started again.
+	CopyFreezes bool
+	// PersistentAttach says that a volume stays attached when the machine is started again.
 	// Its device is then another one, whatever the publish context says, and it
 	// has that as soon as it is staged.
-	Lasting bool
+	PersistentAttach bool
 	// Settings are the keys that Modify takes, sorted; none: volumes are not modified.
 	Settings []string
 }
 
 // groups tells whether several volumes can be copied at one instant.
-func (a Abilities) groups() bool { return a.Copies && !a.Freezes }
+func (a Capabilities) groups() bool { return a.CanCopy && !a.CopyFreezes }
 
-// Room is what is left in a pool, in bytes.
-type Room struct {
-	FreeBytes     int64 // of all volumes together
-	LargestBytes  int64 // of one volume
-	SmallestBytes int64 // of one volume
-	// Place is the name of what volumes take room from as they are written to; "" where
+// Capacity is what is left in a pool, in bytes.
+type Capacity struct {
+	FreeBytes      int64 // of all volumes together
+	MaxVolumeBytes int64 // of one volume
+	MinVolumeBytes int64 // of one volume
+	// Location is the name of what volumes take room from as they are written to; "" where
 	// each has all of its room from the start.
-	Place string
+	Location string
 }
 
 // Volume is a volume or a snapshot.
@@ -133,8 +133,8 @@ type Volume struct {
 // IsSnapshot tells a snapshot from a volume.
 func (v Volume) IsSnapshot() bool { return strings.HasPrefix(v.ID, csireq.SnapshotPrefix) }
 
-// Wish is a volume or a snapshot that is to be made.
-type Wish struct {
+// VolumeSpec is a volume or a snapshot that is to be made.
+type VolumeSpec struct {
 	ID, Name             string
 	SizeBytes            int64   // at least that of From
 	From                 *Volume // nil is nothing
@@ -153,8 +153,8 @@ type Attachment struct {
 	ReadOnly bool
 }
 
-// where tells where a volume is attached.
-func (a Attachment) where() string {
+// location tells where a volume is attached.
+func (a Attachment) location() string {
 	if a.Device == "" {
 		return a.Node + ", where it has no device since the machine was started"
 	}

@@ -17,7 +17,7 @@ import (
 // frozen meanwhile where that takes longer.
 func (c *controller) CreateSnapshot(ctx context.Context, request *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
 	d := c.driver
-	if !d.able.Copies {
+	if !d.caps.CanCopy {
 		return nil, status.Error(codes.Unimplemented, "snapshots are not offered")
 	}
 	if err := csireq.CheckCreateSnapshot(request); err != nil {
@@ -26,14 +26,14 @@ func (c *controller) CreateSnapshot(ctx context.Context, request *csi.CreateSnap
 	if err := d.checkNoParameters(request.GetParameters()); err != nil {
 		return nil, err
 	}
-	wish := Wish{ID: csireq.SnapshotID(request.GetName()), Name: request.GetName()}
+	wish := VolumeSpec{ID: csireq.SnapshotID(request.GetName()), Name: request.GetName()}
 	source := request.GetSourceVolumeId()
 	unlock, err := d.locks.lock(ctx, wish.ID, source)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	made, err := d.madeSnapshot(ctx, wish.ID, source)
+	made, err := d.existingSnapshot(ctx, wish.ID, source)
 	if err != nil {
 		return nil, err
 	}
@@ -42,13 +42,13 @@ func (c *controller) CreateSnapshot(ctx context.Context, request *csi.CreateSnap
 			return nil, err
 		}
 	}
-	return &csi.CreateSnapshotResponse{Snapshot: snapshotOf(*made)}, nil
+	return &csi.CreateSnapshotResponse{Snapshot: csiSnapshot(*made)}, nil
 }
 
-// madeSnapshot returns a snapshot that is there already; nil if it is to be
+// existingSnapshot returns a snapshot that is there already; nil if it is to be
 // made. One that was left unfinished is removed.
-func (d *Driver) madeSnapshot(ctx context.Context, id, source string) (*Volume, error) {
-	snapshot, pool, err := d.seek(ctx, id)
+func (d *Driver) existingSnapshot(ctx context.Context, id, source string) (*Volume, error) {
+	snapshot, pool, err := d.lookup(ctx, id)
 	switch {
 	case status.Code(err) == codes.NotFound:
 		return nil, nil
@@ -68,14 +68,14 @@ func (d *Driver) checkNoParameters(parameters map[string]string) error {
 	if d.cfg.AnyParameters {
 		return nil
 	}
-	for _, key := range slices.Sorted(maps.Keys(own(parameters))) {
+	for _, key := range slices.Sorted(maps.Keys(ownParameters(parameters))) {
 		return status.Errorf(codes.InvalidArgument, "parameters: %q is not one of this driver's, snapshots have none", key)
 	}
 	return nil
 }
 
 // snapshot makes a snapshot of one volume.
-func (d *Driver) snapshot(ctx context.Context, wish Wish, source string) (*Volume, error) {
+func (d *Driver) snapshot(ctx context.Context, wish VolumeSpec, source string) (*Volume, error) {
 	from, pool, err := d.find(ctx, source)
 	if err != nil {
 		return nil, err
@@ -85,27 +85,27 @@ func (d *Driver) snapshot(ctx context.Context, wish Wish, source string) (*Volum
 }
 
 // copy makes a volume or a snapshot from another one, at one instant of it.
-func (d *Driver) copy(ctx context.Context, pool Pool, from Volume, wish Wish) (made Volume, err error) {
-	thaw, err := d.freeze(ctx, placed{Volume: from, pool: pool})
+func (d *Driver) copy(ctx context.Context, pool Pool, from Volume, wish VolumeSpec) (made Volume, err error) {
+	thaw, err := d.freeze(ctx, pooledVolume{Volume: from, pool: pool})
 	if err != nil {
 		return Volume{}, err
 	}
 	defer func() { err = thaw(err) }()
-	return d.copyStill(ctx, pool, from, wish)
+	return d.copyFrozen(ctx, pool, from, wish)
 }
 
-// copyStill is copy of a volume that is kept still.
-func (d *Driver) copyStill(ctx context.Context, pool Pool, from Volume, wish Wish) (Volume, error) {
+// copyFrozen is copy of a volume that is kept still.
+func (d *Driver) copyFrozen(ctx context.Context, pool Pool, from Volume, wish VolumeSpec) (Volume, error) {
 	wish.From, wish.SizeBytes = &from, max(wish.SizeBytes, from.SizeBytes)
 	made, err := pool.Create(ctx, wish)
 	if err == nil {
-		d.saw(wish.ID, pool)
+		d.remember(wish.ID, pool)
 	}
 	return made, csireq.PathStatus(err)
 }
 
-// snapshotOf is a snapshot in CSI's words.
-func snapshotOf(snapshot Volume) *csi.Snapshot {
+// csiSnapshot is a snapshot in CSI's words.
+func csiSnapshot(snapshot Volume) *csi.Snapshot {
 	return &csi.Snapshot{
 		SnapshotId: snapshot.ID, SourceVolumeId: snapshot.Source, SizeBytes: snapshot.SizeBytes,
 		CreationTime: timestamppb.New(snapshot.Created), ReadyToUse: true, GroupSnapshotId: snapshot.Group,
@@ -132,16 +132,16 @@ func (c *controller) GetSnapshot(ctx context.Context, request *csi.GetSnapshotRe
 	if err != nil {
 		return nil, err
 	}
-	return &csi.GetSnapshotResponse{Snapshot: snapshotOf(snapshot)}, nil
+	return &csi.GetSnapshotResponse{Snapshot: csiSnapshot(snapshot)}, nil
 }
 
 // ListSnapshots returns all snapshots, or those of one id or of one volume: none is no error.
 func (c *controller) ListSnapshots(ctx context.Context, request *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
-	all, err := c.driver.all(ctx, true)
+	all, err := c.driver.listComplete(ctx, true)
 	if err != nil {
 		return nil, err
 	}
-	var wanted []placed
+	var wanted []pooledVolume
 	for _, each := range all {
 		id, source := request.GetSnapshotId(), request.GetSourceVolumeId()
 		if (id == "" || id == each.ID) && (source == "" || source == each.Source) {
@@ -154,7 +154,7 @@ func (c *controller) ListSnapshots(ctx context.Context, request *csi.ListSnapsho
 	}
 	response := &csi.ListSnapshotsResponse{NextToken: next}
 	for _, each := range part {
-		response.Entries = append(response.Entries, &csi.ListSnapshotsResponse_Entry{Snapshot: snapshotOf(each.Volume)})
+		response.Entries = append(response.Entries, &csi.ListSnapshotsResponse_Entry{Snapshot: csiSnapshot(each.Volume)})
 	}
 	return response, nil
 }

@@ -74,7 +74,7 @@ func (n *nodeService) NodeStageVolume(ctx context.Context, request *csi.NodeStag
 		return nil, err
 	}
 	defer unlock()
-	volume, attached, err := n.attachedToStage(ctx, request)
+	volume, attached, err := n.attachForStaging(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -84,16 +84,16 @@ func (n *nodeService) NodeStageVolume(ctx context.Context, request *csi.NodeStag
 	return &csi.NodeStageVolumeResponse{}, n.stageFileSystem(ctx, request, volume, attached)
 }
 
-// attachedToStage returns a volume that is to be staged and how it is attached,
+// attachForStaging returns a volume that is to be staged and how it is attached,
 // and attaches it where that is the node's part.
-func (n *nodeService) attachedToStage(ctx context.Context, request *csi.NodeStageVolumeRequest) (Volume, *Attachment, error) {
+func (n *nodeService) attachForStaging(ctx context.Context, request *csi.NodeStageVolumeRequest) (Volume, *Attachment, error) {
 	d, id := n.driver, request.GetVolumeId()
 	if d.cfg.NodeAttaches {
 		volume, pool, err := d.find(ctx, id)
 		if err != nil {
 			return Volume{}, nil, err
 		}
-		attached, err := d.plugIn(ctx, pool, volume, n.id, csireq.IsReadOnly(request.GetVolumeCapability()))
+		attached, err := d.attach(ctx, pool, volume, n.id, csireq.IsReadOnly(request.GetVolumeCapability()))
 		return volume, &attached, err
 	}
 	volume, pool, attached, err := n.attachment(ctx, id)
@@ -101,12 +101,12 @@ func (n *nodeService) attachedToStage(ctx context.Context, request *csi.NodeStag
 		return Volume{}, nil, err
 	}
 	device := request.GetPublishContext()[DeviceKey]
-	if device == "" || (device != attached.Device && !pool.Abilities().Lasting) {
+	if device == "" || (device != attached.Device && !pool.Capabilities().PersistentAttach) {
 		return Volume{}, nil, status.Errorf(codes.InvalidArgument,
 			"publish_context has %s %q, the volume is attached as %q", DeviceKey, device, attached.Device)
 	}
 	if attached.Device == "" { // the machine was started again since
-		again, err := d.plugIn(ctx, pool, volume, n.id, attached.ReadOnly)
+		again, err := d.attach(ctx, pool, volume, n.id, attached.ReadOnly)
 		return volume, &again, err
 	}
 	return volume, attached, nil
@@ -124,7 +124,7 @@ func (n *nodeService) stageFileSystem(ctx context.Context, request *csi.NodeStag
 		return err
 	}
 	if !staged {
-		fsType := cmp.Or(capability.GetMount().GetFsType(), n.driver.able.FSTypes[0])
+		fsType := cmp.Or(capability.GetMount().GetFsType(), n.driver.caps.FSTypes[0])
 		if err := n.mount(ctx, volume, attached, path, fsType, options); err != nil {
 			return n.mountStatus(ctx, volume.ID, err)
 		}
@@ -142,14 +142,14 @@ func (n *nodeService) mount(ctx context.Context, volume Volume, attached *Attach
 		return err
 	}
 	if volume.Source != "" {
-		if options, err = n.tellApart(ctx, volume, attached, super, options); err != nil {
+		if options, err = n.makeDistinct(ctx, volume, attached, super, options); err != nil {
 			return err
 		}
 	}
 	if err := n.fs.MkdirAll(path); err != nil {
 		return err
 	}
-	if !slices.Contains(options, "ro") && super.Type == "ext4" && super.Small() {
+	if !slices.Contains(options, "ro") && super.Type == "ext4" && super.CanGrow() {
 		if err := n.fs.GrowUnmounted(ctx, attached.Device); err != nil {
 			return err
 		}
@@ -189,9 +189,9 @@ func formatOptions(fsType string, discard bool) []string {
 	return []string{"-E", "nodiscard"}
 }
 
-// tellApart lets a copy be mounted beside what it was copied from, whose UUID its
+// makeDistinct lets a copy be mounted beside what it was copied from, whose UUID its
 // file system has: xfs by an option, btrfs by giving it one of its own.
-func (n *nodeService) tellApart(ctx context.Context, volume Volume, attached *Attachment, super nodefs.Superblock, options []string) ([]string, error) {
+func (n *nodeService) makeDistinct(ctx context.Context, volume Volume, attached *Attachment, super nodefs.Superblock, options []string) ([]string, error) {
 	switch {
 	case super.Type == "xfs":
 		options = append(options, "nouuid")
@@ -201,9 +201,9 @@ func (n *nodeService) tellApart(ctx context.Context, volume Volume, attached *At
 	case super.Type != "btrfs":
 	case !attached.ReadOnly:
 		// Not of the ID alone: there may be a volume of this name in another pool.
-		sum := sha256.Sum256(append([]byte(volume.ID), super.Origin[:]...))
-		return options, n.fs.GiveUUID(ctx, attached.Device, [16]byte(sum[:]))
-	case !mountsTwins():
+		sum := sha256.Sum256(append([]byte(volume.ID), super.OriginalUUID[:]...))
+		return options, n.fs.SetUUID(ctx, attached.Device, [16]byte(sum[:]))
+	case !mountsDuplicateUUIDs():
 		return nil, status.Errorf(codes.FailedPrecondition,
 			"volume %s is a copy with btrfs on it, which this kernel takes for the same as its source: mount it once where it can be written", volume.ID)
 	}
@@ -214,7 +214,7 @@ func (n *nodeService) tellApart(ctx context.Context, volume Volume, attached *At
 // its device: that of a copy that is larger than its source.
 func (n *nodeService) growMounted(ctx context.Context, device, path string) error {
 	super, err := nodefs.ReadSuperblock(device)
-	if err != nil || super.Type == "ext4" || !super.Small() {
+	if err != nil || super.Type == "ext4" || !super.CanGrow() {
 		return err
 	}
 	return n.fs.Grow(ctx, device, path)
@@ -228,9 +228,9 @@ func (n *nodeService) mountStatus(ctx context.Context, id string, err error) err
 	if !errors.As(err, &mountError) {
 		return csireq.PathStatus(err)
 	}
-	if volume, pool, findErr := n.driver.seek(ctx, id); findErr == nil {
-		if room, roomErr := pool.Room(ctx, volume.Parameters); roomErr == nil && room.Place != "" && room.FreeBytes < mebibyte {
-			return status.Errorf(codes.ResourceExhausted, "no space left in %s, where volume %s lies: free some there, or delete volumes", room.Place, id)
+	if volume, pool, findErr := n.driver.lookup(ctx, id); findErr == nil {
+		if room, roomErr := pool.Capacity(ctx, volume.Parameters); roomErr == nil && room.Location != "" && room.FreeBytes < mebibyte {
+			return status.Errorf(codes.ResourceExhausted, "no space left in %s, where volume %s lies: free some there, or delete volumes", room.Location, id)
 		}
 	}
 	if mountError.Type == mountutils.UnformattedReadOnly || mountError.Type == mountutils.FilesystemMismatch {
@@ -257,7 +257,7 @@ func (n *nodeService) NodeUnstageVolume(ctx context.Context, request *csi.NodeUn
 		return nil, err
 	}
 	if d.cfg.NodeAttaches {
-		return &csi.NodeUnstageVolumeResponse{}, d.unplug(ctx, id, n.id)
+		return &csi.NodeUnstageVolumeResponse{}, d.detach(ctx, id, n.id)
 	}
 	return &csi.NodeUnstageVolumeResponse{}, nil
 }

@@ -32,7 +32,7 @@ func (d *Driver) accessible(requirement *csi.TopologyRequirement) []Pool {
 	var pools []Pool
 	for _, term := range terms {
 		for _, pool := range d.cfg.Pools {
-			if d.isIn(pool, term) && !slices.Contains(pools, pool) {
+			if d.matchesTopology(pool, term) && !slices.Contains(pools, pool) {
 				pools = append(pools, pool)
 			}
 		}
@@ -40,7 +40,7 @@ func (d *Driver) accessible(requirement *csi.TopologyRequirement) []Pool {
 	return pools
 }
 
-// isIn tells whether a node in a topology can use a pool's volumes.
-func (d *Driver) isIn(pool Pool, term *csi.Topology) bool {
+// matchesTopology tells whether a node in a topology can use a pool's volumes.
+func (d *Driver) matchesTopology(pool Pool, term *csi.Topology) bool {
 	return pool.Node() == "" || term.GetSegments()[d.cfg.TopologyKey] == pool.Node()
 }

@@ -40,7 +40,7 @@ func (p *Plugin) CanAttach(spec *plugins.Spec) (bool, error) {
 //
 // Upstream: pkg/volume/csi csiAttacher.Attach (v1.36).
 func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.NodeName) (string, error) {
-	at, err := placeOf(spec, node)
+	at, err := targetOf(spec, node)
 	if err != nil {
 		return "", err
 	}
@@ -65,10 +65,10 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 		return done
 	}
 	if !p.await(at.name, "attachment of "+spec.Name()+" to "+string(node), attached) {
-		return "", timedOut(at.driver, "attach", at.handle)
+		return "", timeoutError(at.driver, "attach", at.handle)
 	}
 	if attachment := p.attachment(at.name); attachment != nil && verdict == nil {
-		verdict = p.checkPlace(ctx, at, attachment)
+		verdict = p.checkTarget(ctx, at, attachment)
 	}
 	return "", verdict
 }
@@ -92,15 +92,15 @@ func (p *Plugin) attachment(name string) *storagev1.VolumeAttachment {
 
 // attachState looks at a VolumeAttachment that should become attached: whether there is a verdict, whether the object
 // has been seen, and the verdict. An object not yet seen is still on its way here.
-func (p *Plugin) attachState(at place, seenBefore bool) (done, seen bool, verdict error) {
+func (p *Plugin) attachState(at attachTarget, seenBefore bool) (done, seen bool, verdict error) {
 	attachment := p.attachment(at.name)
 	switch {
 	case attachment == nil && seenBefore:
 		return true, true, errors.New("volume attachment has been deleted")
 	case attachment == nil:
 		return false, false, nil
-	case at.other(p.seenPlace(attachment)) != nil:
-		return true, true, at.other(p.seenPlace(attachment))
+	case at.mismatch(p.cachedTarget(attachment)) != nil:
+		return true, true, at.mismatch(p.cachedTarget(attachment))
 	case attachment.DeletionTimestamp != nil:
 		return true, true, errors.New("volume attachment is being deleted")
 	case attachment.Status.Attached:
@@ -121,20 +121,20 @@ func (p *Plugin) attachState(at place, seenBefore bool) (done, seen bool, verdic
 //
 // Upstream: pkg/volume/csi csiAttacher.Detach (v1.36).
 func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeName) error {
-	at, err := namedPlace(volumeName, node)
+	at, err := namedTarget(volumeName, node)
 	if err != nil {
 		return err
 	}
-	gone, err := p.deleteAt(ctx, at)
+	gone, err := p.deleteAttachment(ctx, at)
 	switch {
-	case errors.Is(err, ErrOthersAttachment):
+	case errors.Is(err, ErrForeignAttachment):
 		return nil
 	case err != nil:
 		return fmt.Errorf("%s: detacher.Detach failed to delete VolumeAttachment [%s]: %w", PluginName, at.name, err)
 	}
 	var verdict error
 	detached := func() bool {
-		attachment := p.seenAt(at)
+		attachment := p.cachedAttachment(at)
 		if attachment == nil {
 			verdict = nil
 			return true
@@ -146,33 +146,33 @@ func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeN
 		return false
 	}
 	if !p.await(at.name, "detachment of "+at.handle+" from "+string(node), detached) {
-		return timedOut(at.driver, "detach", at.handle)
+		return timeoutError(at.driver, "detach", at.handle)
 	}
 	return verdict
 }
 
 // await waits until cond holds, which is about a VolumeAttachment in the cache. It returns false after two minutes.
 func (p *Plugin) await(name, what string, cond func() bool) bool {
-	if p.news[name] == nil {
-		p.news[name] = &sim.Signal{}
+	if p.attachmentSignals[name] == nil {
+		p.attachmentSignals[name] = &sim.Signal{}
 	}
-	holds := p.cfg.Component.WaitOn(p.news[name], what, attachTimeout, cond)
-	if s := p.news[name]; s != nil && !s.Awaited() {
-		delete(p.news, name)
+	holds := p.cfg.Process.WaitOn(p.attachmentSignals[name], what, attachTimeout, cond)
+	if s := p.attachmentSignals[name]; s != nil && !s.HasWaiters() {
+		delete(p.attachmentSignals, name)
 	}
 	return holds
 }
 
-// followAttachments tells those who wait for a VolumeAttachment that something came of it. Thousands may wait, each for
+// watchAttachments tells those who wait for a VolumeAttachment that something came of it. Thousands may wait, each for
 // another one.
-func (p *Plugin) followAttachments(informer cache.SharedIndexInformer) {
+func (p *Plugin) watchAttachments(informer cache.SharedIndexInformer) {
 	told := func(object any) {
 		name, err := cache.DeletionHandlingObjectToName(object)
 		if err != nil {
 			panic("csi: a VolumeAttachment without a name: " + err.Error())
 		}
-		if s := p.news[name.Name]; s != nil {
-			s.Give()
+		if s := p.attachmentSignals[name.Name]; s != nil {
+			s.Broadcast()
 		}
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -183,7 +183,7 @@ func (p *Plugin) followAttachments(informer cache.SharedIndexInformer) {
 	}
 }
 
-func timedOut(driver, operation, handle string) error {
+func timeoutError(driver, operation, handle string) error {
 	return fmt.Errorf("timed out waiting for external-attacher of %s CSI driver to %s volume %s", driver, operation, handle)
 }
 
@@ -197,7 +197,7 @@ func (p *Plugin) publishContext(ctx context.Context, spec *plugins.Spec) (map[st
 	if err != nil || !attachable {
 		return nil, err
 	}
-	at, err := placeOf(spec, p.cfg.NodeName)
+	at, err := targetOf(spec, p.cfg.NodeName)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func (p *Plugin) publishContext(ctx context.Context, spec *plugins.Spec) (map[st
 	if err != nil {
 		return nil, fmt.Errorf("volume %s has GET error for volume attachment %s: %w", at.handle, name, err)
 	}
-	if err := p.checkPlace(ctx, at, attachment); err != nil {
+	if err := p.checkTarget(ctx, at, attachment); err != nil {
 		return nil, err
 	}
 	if !attachment.Status.Attached {

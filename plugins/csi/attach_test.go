@@ -229,7 +229,7 @@ func TestAttachTimesOut(t *testing.T) {
 // TestAttachIsNotEndedByAnotherAttachment has one be attached that differs in one thing.
 func TestAttachIsNotEndedByAnotherAttachment(t *testing.T) {
 	t.Parallel()
-	for name, another := range map[string]place{
+	for name, another := range map[string]attachTarget{
 		"of another handle": {"csi.example.com", "vol-2", node1},
 		"of another driver": {"other.example.com", "vol-1", node1},
 		"on another node":   {"csi.example.com", "vol-1", "node-2"},
@@ -259,8 +259,8 @@ func TestAttachIsNotEndedByAnotherAttachment(t *testing.T) {
 	}
 }
 
-// place is a volume on a node.
-type place struct {
+// attachTarget is a volume on a node.
+type attachTarget struct {
 	driver, handle string
 	node           types.NodeName
 }

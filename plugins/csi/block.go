@@ -67,7 +67,7 @@ func (p *Plugin) saveBlock(spec *plugins.Spec) error {
 	source := spec.PersistentVolume.Spec.CSI
 	dir := filepath.Join(p.blockDir(spec.Name()), "data")
 	if err := p.cfg.FS.MkdirAll(dir); err != nil {
-		return said("failed to create data dir %s:  %w", dir, err)
+		return errorf("failed to create data dir %s:  %w", dir, err)
 	}
 	err := saveData(p.cfg.FS, dir, volumeData{
 		SpecVolID:    spec.Name(),
@@ -77,7 +77,7 @@ func (p *Plugin) saveBlock(spec *plugins.Spec) error {
 		AttachmentID: AttachmentName(source.VolumeHandle, source.Driver, p.cfg.NodeName),
 	})
 	if err != nil {
-		return said("csi.NewBlockVolumeMapper failed to save volume info data: %w", err)
+		return errorf("csi.NewBlockVolumeMapper failed to save volume info data: %w", err)
 	}
 	return nil
 }
@@ -94,25 +94,25 @@ func (p *Plugin) loadBlock(specName string) (volumeData, error) {
 // for what is staged after all is uncertain; upstream forgets it, and removes what is kept of what a kubelet before this one staged.
 //
 // Upstream: pkg/volume/csi csiPlugin.NewBlockVolumeMapper, csiBlockMapper.SetUpDevice (v1.36).
-func (p *Plugin) SetUpDevice(ctx context.Context, spec *plugins.Spec, _ *corev1.Pod, use plugins.Use) (string, error) {
+func (p *Plugin) SetUpDevice(ctx context.Context, spec *plugins.Spec, _ *corev1.Pod, use plugins.MountOptions) (string, error) {
 	source, err := sourceOf(spec)
 	if err != nil {
-		return "", said("blockMapper.SetUpDevice failed to get CSI persistent source: %w", err)
+		return "", errorf("blockMapper.SetUpDevice failed to get CSI persistent source: %w", err)
 	}
 	publishContext, err := p.publishContext(ctx, spec)
 	if err != nil {
-		return "", transient("blockMapper.SetupDevice failed to get volume attachment: %w", err)
+		return "", transientErrorf("blockMapper.SetupDevice failed to get volume attachment: %w", err)
 	}
 	driver, err := p.driver(source.Driver)
 	if err != nil {
-		return "", transient("blockMapper.SetUpDevice failed to get CSI client: %w", err)
+		return "", transientErrorf("blockMapper.SetUpDevice failed to get CSI client: %w", err)
 	}
 	if !driver.stages {
 		return "", nil
 	}
 	secrets, err := p.secrets(ctx, "NodeStageSecretRef", source.NodeStageSecretRef)
 	if err != nil {
-		return "", transient("failed to get NodeStageSecretRef %s/%s: %w",
+		return "", transientErrorf("failed to get NodeStageSecretRef %s/%s: %w",
 			source.NodeStageSecretRef.Namespace, source.NodeStageSecretRef.Name, err)
 	}
 	staging := p.stagingPath(spec.Name())
@@ -120,13 +120,13 @@ func (p *Plugin) SetUpDevice(ctx context.Context, spec *plugins.Spec, _ *corev1.
 		return "", p.abandonBlock(err, spec.Name(), use)
 	}
 	if err := p.cfg.FS.MkdirAll(staging); err != nil {
-		return "", p.abandonBlock(said("blockMapper.stageVolumeForBlock failed to create dir %s: %w", staging, err), spec.Name(), use)
+		return "", p.abandonBlock(errorf("blockMapper.stageVolumeForBlock failed to create dir %s: %w", staging, err), spec.Name(), use)
 	}
 	_, err = driver.client.NodeStageVolume(ctx, &csispec.NodeStageVolumeRequest{
 		VolumeId:          source.VolumeHandle,
 		PublishContext:    publishContext,
 		StagingTargetPath: staging,
-		VolumeCapability:  driver.device(spec.PersistentVolume),
+		VolumeCapability:  driver.blockCapability(spec.PersistentVolume),
 		Secrets:           secrets,
 		VolumeContext:     source.VolumeAttributes,
 	})
@@ -137,7 +137,7 @@ func (p *Plugin) SetUpDevice(ctx context.Context, spec *plugins.Spec, _ *corev1.
 }
 
 // abandonBlock is abandon for a block volume that could not be staged.
-func (p *Plugin) abandonBlock(err error, specName string, use plugins.Use) error {
+func (p *Plugin) abandonBlock(err error, specName string, use plugins.MountOptions) error {
 	if plugins.ClassOf(err) != plugins.Final || use.Remount || use.Reconstructed {
 		return err
 	}
@@ -153,9 +153,9 @@ func (p *Plugin) abandonBlock(err error, specName string, use plugins.Use) error
 // Differs: a final error for what is published after all is uncertain; upstream forgets it.
 //
 // Upstream: pkg/volume/csi csiPlugin.NewBlockVolumeMapper, csiBlockMapper.MapPodDevice (v1.36).
-func (p *Plugin) MapPodDevice(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.Use) (string, error) {
+func (p *Plugin) MapPodDevice(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) (string, error) {
 	if _, err := sourceOf(spec); err != nil {
-		return "", said("blockMapper.MapPodDevice failed to get CSI persistent source: %w", err)
+		return "", errorf("blockMapper.MapPodDevice failed to get CSI persistent source: %w", err)
 	}
 	driver, request, err := p.blockPublication(ctx, spec, pod)
 	if err != nil {
@@ -166,11 +166,11 @@ func (p *Plugin) MapPodDevice(ctx context.Context, spec *plugins.Spec, pod *core
 		return "", err
 	}
 	if err := p.cfg.FS.MkdirAll(filepath.Dir(target)); err != nil {
-		return "", said("blockMapper.publishVolumeForBlock failed to create dir %s:  %w", filepath.Dir(target), err)
+		return "", errorf("blockMapper.publishVolumeForBlock failed to create dir %s:  %w", filepath.Dir(target), err)
 	}
 	_, err = driver.client.NodePublishVolume(ctx, request)
 	if err = classify(err); err != nil && plugins.ClassOf(err) == plugins.Final && !use.Remount && !use.Reconstructed {
-		if left := removed(p.cfg.FS, target); left != nil {
+		if left := removeIfExists(p.cfg.FS, target); left != nil {
 			err = &plugins.Error{Class: plugins.Uncertain, Err: errors.Join(err, left)}
 		}
 	}
@@ -188,19 +188,19 @@ func (p *Plugin) blockPublication(ctx context.Context, spec *plugins.Spec, pod *
 	}
 	publishContext, err := p.publishContext(ctx, spec)
 	if err != nil {
-		return nil, nil, said("blockMapper.MapPodDevice failed to get volume attachment: %w", err)
+		return nil, nil, errorf("blockMapper.MapPodDevice failed to get volume attachment: %w", err)
 	}
 	driver, err := p.driver(v.driver)
 	if err != nil {
-		return nil, nil, said("blockMapper.MapPodDevice failed to get CSI client: %w", err)
+		return nil, nil, errorf("blockMapper.MapPodDevice failed to get CSI client: %w", err)
 	}
 	attributes, err := p.blockAttributes(v, pod)
 	if err != nil {
-		return nil, nil, said("blockMapper.publishVolumeForBlock failed to assemble volume attributes: %w", err)
+		return nil, nil, errorf("blockMapper.publishVolumeForBlock failed to assemble volume attributes: %w", err)
 	}
 	secrets, err := p.secrets(ctx, "NodePublishSecretRef", v.secret)
 	if err != nil {
-		return nil, nil, said("blockMapper.publishVolumeForBlock failed to get NodePublishSecretRef %s/%s: %w",
+		return nil, nil, errorf("blockMapper.publishVolumeForBlock failed to get NodePublishSecretRef %s/%s: %w",
 			v.secret.Namespace, v.secret.Name, err)
 	}
 	return driver, &csispec.NodePublishVolumeRequest{
@@ -208,7 +208,7 @@ func (p *Plugin) blockPublication(ctx context.Context, spec *plugins.Spec, pod *
 		PublishContext:    publishContext,
 		StagingTargetPath: p.stagingPath(spec.Name()),
 		TargetPath:        p.publishPath(spec.Name(), pod.UID),
-		VolumeCapability:  driver.device(spec.PersistentVolume),
+		VolumeCapability:  driver.blockCapability(spec.PersistentVolume),
 		Readonly:          v.readOnly,
 		Secrets:           secrets,
 		VolumeContext:     attributes,
@@ -242,20 +242,20 @@ func (p *Plugin) UnmapPodDevice(ctx context.Context, specName string, pod types.
 	target := p.publishPath(specName, pod)
 	data, err := p.loadBlock(specName)
 	if errors.Is(err, fs.ErrNotExist) {
-		return removed(p.cfg.FS, target)
+		return removeIfExists(p.cfg.FS, target)
 	}
 	if err != nil {
-		return said("unmapper failed to load volume data file [%s]: %w", p.blockDir(specName), err)
+		return errorf("unmapper failed to load volume data file [%s]: %w", p.blockDir(specName), err)
 	}
 	driver, err := p.driver(data.DriverName)
 	if err != nil {
-		return transient("blockMapper.UnmapPodDevice failed to get CSI client: %w", err)
+		return transientErrorf("blockMapper.UnmapPodDevice failed to get CSI client: %w", err)
 	}
 	_, err = driver.client.NodeUnpublishVolume(ctx, &csispec.NodeUnpublishVolumeRequest{
 		VolumeId: data.VolumeHandle, TargetPath: target,
 	})
 	if err != nil {
-		return said("blockMapper.unpublishVolumeForBlock failed: %w", classify(err))
+		return errorf("blockMapper.unpublishVolumeForBlock failed: %w", classify(err))
 	}
 	return nil
 }
@@ -273,7 +273,7 @@ func (p *Plugin) TearDownDevice(ctx context.Context, spec *plugins.Spec) error {
 	}
 	driver, err := p.driver(source.Driver)
 	if err != nil {
-		return transient("blockMapper.TearDownDevice failed to get CSI client: %w", err)
+		return transientErrorf("blockMapper.TearDownDevice failed to get CSI client: %w", err)
 	}
 	staging := p.stagingPath(spec.Name())
 	staged, err := p.cfg.FS.Exists(staging)
@@ -285,10 +285,10 @@ func (p *Plugin) TearDownDevice(ctx context.Context, spec *plugins.Spec) error {
 			VolumeId: source.VolumeHandle, StagingTargetPath: staging,
 		})
 		if err != nil {
-			return said("blockMapper.unstageVolumeForBlock failed: %w", classify(err))
+			return errorf("blockMapper.unstageVolumeForBlock failed: %w", classify(err))
 		}
 		if err := p.cfg.FS.RemoveAll(staging); err != nil {
-			return said("blockMapper.unstageVolumeForBlock failed to remove staging path after NodeUnstageVolume() error [%s]: %w", staging, err)
+			return errorf("blockMapper.unstageVolumeForBlock failed to remove staging path after NodeUnstageVolume() error [%s]: %w", staging, err)
 		}
 	}
 	return p.removeBlock(spec.Name())
@@ -300,15 +300,15 @@ func (p *Plugin) TearDownDevice(ctx context.Context, spec *plugins.Spec) error {
 // Upstream: pkg/volume/csi csiBlockMapper.cleanupOrphanDeviceFiles (v1.36).
 func (p *Plugin) removeBlock(specName string) error {
 	for _, dir := range []string{p.publishDir(specName), p.stagingPath(specName)} {
-		if err := removed(p.cfg.FS, dir); err != nil {
+		if err := removeIfExists(p.cfg.FS, dir); err != nil {
 			return err
 		}
 	}
 	return p.cfg.FS.RemoveAll(p.blockDir(specName))
 }
 
-// removed removes a file or an empty directory; nothing there is fine.
-func removed(disk nodefs.FS, path string) error {
+// removeIfExists removes a file or an empty directory; nothing there is fine.
+func removeIfExists(disk nodefs.FS, path string) error {
 	if err := disk.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s: %w", path, err)
 	}
@@ -321,7 +321,7 @@ func removed(disk nodefs.FS, path string) error {
 func (p *Plugin) ReconstructBlock(specName string, _ types.UID) (plugins.Reconstructed, error) {
 	data, err := p.loadBlock(specName)
 	if err != nil {
-		return plugins.Reconstructed{}, said("plugin.ConstructBlockVolumeSpec failed loading volume data using [%s]: %w", p.blockDir(specName), err)
+		return plugins.Reconstructed{}, errorf("plugin.ConstructBlockVolumeSpec failed loading volume data using [%s]: %w", p.blockDir(specName), err)
 	}
 	mode := corev1.PersistentVolumeBlock
 	return plugins.Reconstructed{Spec: &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{
@@ -335,15 +335,15 @@ func (p *Plugin) ReconstructBlock(specName string, _ types.UID) (plugins.Reconst
 	}}}, nil
 }
 
-// device describes to the driver how a block volume will be used.
-func (d *nodeDriver) device(volume *corev1.PersistentVolume) *csispec.VolumeCapability {
+// blockCapability describes to the driver how a block volume will be used.
+func (d *nodeDriver) blockCapability(volume *corev1.PersistentVolume) *csispec.VolumeCapability {
 	return &csispec.VolumeCapability{
 		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: d.accessMode(volume)},
 		AccessType: &csispec.VolumeCapability_Block{Block: &csispec.VolumeCapability_BlockVolume{}},
 	}
 }
 
-// transient is said for what did not begin.
-func transient(format string, args ...any) error {
-	return &plugins.Error{Class: plugins.Transient, Err: said(format, args...)}
+// transientErrorf is said for what did not begin.
+func transientErrorf(format string, args ...any) error {
+	return &plugins.Error{Class: plugins.Transient, Err: errorf(format, args...)}
 }

@@ -215,7 +215,7 @@ func TestUndoingADeviceWaitsForTheDriver(t *testing.T) {
 	d.must2(d.mapPodDevice())
 	before := d.leaves()
 	again := csi.New(csi.Config{
-		Component: d.component, CSIDrivers: d.server.Informers(d.component).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
+		Process: d.component, CSIDrivers: d.server.Informers(d.component).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
 	})
 	d.class("UnmapPodDevice", again.UnmapPodDevice(t.Context(), "pv", podUID), plugins.Transient)
 	d.class("TearDownDevice", again.TearDownDevice(t.Context(), d.spec), plugins.Transient)
@@ -265,7 +265,7 @@ func TestDeviceThatWasStagedBeforeTheKubeletBegan(t *testing.T) {
 	d.must2(d.setUpDevice())
 	before := d.leaves()
 	d.conn.faults = []fault{{method: "NodeStageVolume", err: coded(codes.InvalidArgument)}}
-	d.use = plugins.Use{Reconstructed: true}
+	d.use = plugins.MountOptions{Reconstructed: true}
 	_, err := d.setUpDevice()
 	d.class("SetUpDevice", err, plugins.Final)
 	d.same("disk", before, d.leaves(), sorted)
@@ -415,7 +415,7 @@ func TestMeasureDevice(t *testing.T) {
 	d.must2(d.mapPodDevice())
 	var usage plugins.Usage
 	d.must(d.do(func(ctx context.Context) (err error) {
-		usage, err = d.plugin.Measure(ctx, "pv", podUID)
+		usage, err = d.plugin.VolumeStats(ctx, "pv", podUID)
 		return err
 	}))
 	d.same("capacity", int64(42), usage.CapacityBytes)

@@ -86,7 +86,7 @@ func newScene(host sim.Host, driver storage, modes ...corev1.PersistentVolumeAcc
 	s := &scene{storage: driver, host: host, server: fake.NewServer(fake.Config{Now: host.Now})}
 	s.attacher()
 	w := &plugintest.World{
-		Host: host, Left: s.left, Nodes: []types.NodeName{node1, node2},
+		Host: host, Resources: s.left, Nodes: []types.NodeName{node1, node2},
 		Pods: []*corev1.Pod{
 			{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "uid-a"}},
 			{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b", UID: "uid-b"}},
@@ -96,13 +96,13 @@ func newScene(host sim.Host, driver storage, modes ...corev1.PersistentVolumeAcc
 		return nil, err
 	}
 	var err error
-	if w.Component, w.Plugin, err = s.process(); err != nil {
+	if w.Process, w.Plugin, err = s.process(); err != nil {
 		return nil, err
 	}
 	if stepped, ok := host.(*sim.Stepped); ok {
-		w.Restart = func() (*sim.Component, plugins.Plugin, error) {
-			stepped.Crash(w.Component)
-			s.server.Forget(w.Component)
+		w.Restart = func() (*sim.Process, plugins.Plugin, error) {
+			stepped.Crash(w.Process)
+			s.server.RemoveComponent(w.Process)
 			return s.process()
 		}
 	}
@@ -110,7 +110,7 @@ func newScene(host sim.Host, driver storage, modes ...corev1.PersistentVolumeAcc
 }
 
 func (s *scene) attacher() {
-	c := s.host.Component("attacher")
+	c := s.host.Process("attacher")
 	conn := csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterControllerServer(r, s.controller) })
 	attacher.New(attacher.Config{
 		Component: c, Client: s.server.Client(c), Informers: s.server.Informers(c),
@@ -151,11 +151,11 @@ func (s *scene) furnish(w *plugintest.World, modes []corev1.PersistentVolumeAcce
 }
 
 // process begins the process, to which its driver registers.
-func (s *scene) process() (*sim.Component, plugins.Plugin, error) {
-	c := s.host.Component("process")
+func (s *scene) process() (*sim.Process, plugins.Plugin, error) {
+	c := s.host.Process("process")
 	storage := s.server.Informers(c).Storage().V1()
 	p := csi.New(csi.Config{
-		Component: c, Client: s.server.Client(c),
+		Process: c, Client: s.server.Client(c),
 		CSIDrivers: storage.CSIDrivers(), Attachments: storage.VolumeAttachments(),
 		NodeName: node1, Root: s.root, FS: s.disk,
 	})

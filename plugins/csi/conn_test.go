@@ -23,7 +23,7 @@ import (
 )
 
 // onBothConnections runs a test with a driver that is reached directly, and with one that is served.
-func onBothConnections(t *testing.T, make func() csi.Register, test func(t *testing.T, conn grpc.ClientConnInterface)) {
+func onBothConnections(t *testing.T, make func() csi.RegisterFunc, test func(t *testing.T, conn grpc.ClientConnInterface)) {
 	t.Helper()
 	t.Parallel()
 	t.Run("direct", func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestErrorsAreTheSameOnBothConnections(t *testing.T) {
 		"no such method":  "Unimplemented",
 		"context done":    "Canceled",
 	}
-	register := func() csi.Register {
+	register := func() csi.RegisterFunc {
 		return func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, &failing{}) }
 	}
 	onBothConnections(t, register, func(t *testing.T, conn grpc.ClientConnInterface) {
@@ -121,7 +121,7 @@ func TestMessagesAreCopied(t *testing.T) {
 	kept := func() *csispec.NodeGetInfoResponse {
 		return &csispec.NodeGetInfoResponse{NodeId: "id", AccessibleTopology: &csispec.Topology{Segments: map[string]string{"zone": "z"}}}
 	}
-	register := func() csi.Register {
+	register := func() csi.RegisterFunc {
 		return func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, &failing{answer: kept()}) }
 	}
 	onBothConnections(t, register, func(t *testing.T, conn grpc.ClientConnInterface) {
@@ -153,7 +153,7 @@ func TestLifeOfAVolumeOnBothConnections(t *testing.T) {
 		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 		AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{}},
 	}
-	register := func() csi.Register {
+	register := func() csi.RegisterFunc {
 		box := array.New(array.Config{CapacityBytes: 1 << 30})
 		disk := nodefs.NewMemory(root)
 		return func(r grpc.ServiceRegistrar) {
@@ -325,7 +325,7 @@ func TestSuspendRecordsEachCall(t *testing.T) {
 	var got []line
 	for _, r := range w.host.Log().Records() {
 		if r.Kind == trace.KindDriver {
-			got = append(got, line{r.Actor, r.Verb, r.Object, r.Detail, r.Failed()})
+			got = append(got, line{r.Task, r.Verb, r.Object, r.Detail, r.Failed()})
 		}
 	}
 	const actor = "process/operation"
@@ -358,7 +358,7 @@ func TestSuspendLetsOthersComeIn(t *testing.T) {
 	t.Parallel()
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
-	c := host.Component("process")
+	c := host.Process("process")
 	node := csispec.NewNodeClient(csi.Suspend(c, "d", csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, &stub{}) })))
 	var order []string
 	c.Spawn("caller", func(ctx context.Context) {

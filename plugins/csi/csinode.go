@@ -27,13 +27,13 @@ func MigratedAnnotation() map[string]string {
 	}
 }
 
-// Initialize sees to it that the node has a CSINode, which is its own and says which plugins are migrated. It is one attempt;
+// InitializeCSINode sees to it that the node has a CSINode, which is its own and says which plugins are migrated. It is one attempt;
 // trying again is safe. node is the Node's UID as far as is known, or "".
 //
 // Differs: upstream's kubelet ends when that has failed 24 times, for something else to start it again, and is not ready before.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager tryInitializeCSINodeWithAnnotation (v1.36).
-func (p *Plugin) Initialize(ctx context.Context, node types.UID) error {
+func (p *Plugin) InitializeCSINode(ctx context.Context, node types.UID) error {
 	p.nodeUID = node
 	own, err := p.csiNode(ctx)
 	if err != nil || !markMigrated(own, plugins.Migrated()) {
@@ -58,7 +58,7 @@ func (p *Plugin) csiNode(ctx context.Context) (*storagev1.CSINode, error) {
 	if err != nil || p.owns(own) {
 		return ownCopy(own, err)
 	}
-	if _, err := p.node(ctx); err != nil {
+	if _, err := p.getNode(ctx); err != nil {
 		return nil, err
 	}
 	if p.owns(own) {
@@ -101,7 +101,7 @@ func ownerOf(node *storagev1.CSINode) types.UID {
 //
 // Upstream: pkg/volume/csi/nodeinfomanager CreateCSINode (v1.36).
 func (p *Plugin) createCSINode(ctx context.Context) (*storagev1.CSINode, error) {
-	node, err := p.node(ctx)
+	node, err := p.getNode(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -135,19 +135,19 @@ func markMigrated(node *storagev1.CSINode, migrated plugins.Migration) (changed 
 	return true
 }
 
-// publish has a driver's entry in the node's CSINode.
+// updateDriverEntry has a driver's entry in the node's CSINode.
 //
 // Differs: an entry that changes stays in its place, where it can; upstream moves it to the end. One that says something that an
 // API server lets nobody change is taken out first; upstream tries in vain, unregisters the driver, and registers it again later.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager updateCSINode, UpdateCSIDriver (v1.36), and their texts.
-func (p *Plugin) publish(ctx context.Context, entry storagev1.CSINodeDriver) error {
-	err := p.insist(func() error {
+func (p *Plugin) updateDriverEntry(ctx context.Context, entry storagev1.CSINodeDriver) error {
+	err := p.retry(func() error {
 		node, err := p.csiNode(ctx)
 		if err != nil {
 			return err
 		}
-		marked, was := markMigrated(node, plugins.Migrated()), entered(node, entry.Name)
+		marked, was := markMigrated(node, plugins.Migrated()), findDriverEntry(node, entry.Name)
 		if was != nil && (was.NodeID != entry.NodeID || !sameKeys(was.TopologyKeys, entry.TopologyKeys)) {
 			node.Spec.Drivers = slices.DeleteFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == entry.Name })
 			if node, err = p.updateCSINode(ctx, node); err != nil {
@@ -169,7 +169,7 @@ func (p *Plugin) publish(ctx context.Context, entry storagev1.CSINodeDriver) err
 	if err != nil {
 		return fmt.Errorf("error updating CSINode object with CSI driver node info: error updating CSINode: %w", err)
 	}
-	p.published(entry)
+	p.rememberDriverEntry(entry)
 	return nil
 }
 
@@ -177,8 +177,8 @@ func (p *Plugin) updateCSINode(ctx context.Context, node *storagev1.CSINode) (*s
 	return ownCopy(p.cfg.Client.StorageV1().CSINodes().Update(ctx, node, metav1.UpdateOptions{}))
 }
 
-// entered is a driver's entry in a CSINode; nil: none.
-func entered(node *storagev1.CSINode, driver string) *storagev1.CSINodeDriver {
+// findDriverEntry is a driver's entry in a CSINode; nil: none.
+func findDriverEntry(node *storagev1.CSINode, driver string) *storagev1.CSINodeDriver {
 	at := slices.IndexFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
 	if at < 0 {
 		return nil
@@ -191,10 +191,10 @@ func sameKeys(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// withdraw takes a driver's entry out of the node's CSINode, where there is one.
+// removeDriverEntry takes a driver's entry out of the node's CSINode, where there is one.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager tryUninstallDriverFromCSINode (v1.36).
-func (p *Plugin) withdraw(ctx context.Context, driver string) error {
+func (p *Plugin) removeDriverEntry(ctx context.Context, driver string) error {
 	node, err := ownCopy(p.cfg.Client.StorageV1().CSINodes().Get(ctx, string(p.cfg.NodeName), metav1.GetOptions{}))
 	if apierrors.IsNotFound(err) {
 		return nil

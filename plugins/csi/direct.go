@@ -12,13 +12,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Register adds a driver's services to a server. Each driver offers one such function for its controller and one for each
+// RegisterFunc adds a driver's services to a server. Each driver offers one such function for its controller and one for each
 // node.
-type Register func(grpc.ServiceRegistrar)
+type RegisterFunc func(grpc.ServiceRegistrar)
 
 // Direct returns a connection that calls a driver's methods on the spot, on the goroutine of the caller: no goroutine, no
 // serialization. Requests and replies are copied as a wire would. Streams are not offered.
-func Direct(register Register) grpc.ClientConnInterface {
+func Direct(register RegisterFunc) grpc.ClientConnInterface {
 	d := direct{}
 	register(d)
 	return d

@@ -5,7 +5,7 @@
 // The volumes are PersistentVolumes, or are written out in a pod and live as long as it does (inline, ephemeral ones).
 //
 // [Plugin] turns attaching into a VolumeAttachment object and a wait for its status, which an attacher fills in; one that has
-// its name and is of something else it takes for none of its own ([ErrOthersAttachment]). It turns mounting into
+// its name and is of something else it takes for none of its own ([ErrForeignAttachment]). It turns mounting into
 // NodeStageVolume and NodePublishVolume, with the secrets, the words about the pod, the tokens and the SELinux label that the
 // driver is to have, gives the files to the pod's group where the driver does not, keeps what it needs to undo them in
 // vol_data.json beside each mount, and says of each error whether the call may still have had its effect. One Plugin serves one

@@ -42,9 +42,9 @@ func ExamplePlugin() {
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
 	box, disk := array.New(array.Config{}), nodefs.NewMemory("/var/lib/kubelet")
-	kubelet := host.Component("kubelet(node-1)")
+	kubelet := host.Process("kubelet(node-1)")
 	plugin := csi.New(csi.Config{
-		Component: kubelet, Client: server.Client(kubelet), CSIDrivers: server.Informers(kubelet).Storage().V1().CSIDrivers(),
+		Process: kubelet, Client: server.Client(kubelet), CSIDrivers: server.Informers(kubelet).Storage().V1().CSIDrivers(),
 		NodeName: "node-1", Root: "/var/lib/kubelet", FS: disk,
 		Dial: func(driver, _ string) (grpc.ClientConnInterface, error) {
 			conn := csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, box.Node("node-1", disk)) })

@@ -23,10 +23,10 @@ func (p *Plugin) RequiresFSResize() bool { return true }
 // the path is the pod's own.
 //
 // Upstream: pkg/volume/csi csiPlugin.NodeExpand, nodeExpandWithClient (v1.36).
-func (p *Plugin) NodeExpand(ctx context.Context, growth plugins.Growth) error {
+func (p *Plugin) NodeExpand(ctx context.Context, growth plugins.ExpandOptions) error {
 	source, err := sourceOf(growth.Spec)
 	if err != nil {
-		return said("Expander.NodeExpand failed to get CSI persistent source: %w", err)
+		return errorf("Expander.NodeExpand failed to get CSI persistent source: %w", err)
 	}
 	driver, err := p.driver(source.Driver)
 	if err != nil {
@@ -49,27 +49,27 @@ func (p *Plugin) NodeExpand(ctx context.Context, growth plugins.Growth) error {
 	if mode := volume.Spec.VolumeMode; mode != nil && *mode == corev1.PersistentVolumeBlock {
 		request.VolumePath = p.publishPath(growth.Spec.Name(), growth.Pod)
 		request.StagingTargetPath = p.stagingPath(growth.Spec.Name())
-		request.VolumeCapability = driver.device(volume)
+		request.VolumeCapability = driver.blockCapability(volume)
 	} else {
 		request.VolumePath = p.MountPath(growth.Spec.Name(), growth.Pod)
 		request.StagingTargetPath = globalMountPath(p.cfg.Root, source.Driver, source.VolumeHandle)
-		request.VolumeCapability = driver.mount(volume, source.FSType, "", nil)
+		request.VolumeCapability = driver.mountCapability(volume, source.FSType, "", nil)
 	}
 	_, err = driver.client.NodeExpandVolume(ctx, request)
-	return expandFailed(err)
+	return expandStatusError(err)
 }
 
 // expandError is an error of growing a volume that matches another one, of package plugins.
-type expandError struct{ is, err error }
+type expandError struct{ kind, err error }
 
 func (e *expandError) Error() string        { return e.err.Error() }
 func (e *expandError) Unwrap() error        { return e.err }
-func (e *expandError) Is(target error) bool { return target == e.is }
+func (e *expandError) Is(target error) bool { return target == e.kind }
 
-// expandFailed tells what an error of NodeExpandVolume means.
+// expandStatusError tells what an error of NodeExpandVolume means.
 //
 // Upstream: pkg/volume/csi inUseError, isInfeasibleError (v1.36).
-func expandFailed(err error) error {
+func expandStatusError(err error) error {
 	if err == nil {
 		return nil
 	}

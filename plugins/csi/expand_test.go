@@ -23,7 +23,7 @@ func (s *stub) NodeExpandVolume(_ context.Context, r *csispec.NodeExpandVolumeRe
 func (d *disk) expand() error {
 	d.t.Helper()
 	return d.do(func(ctx context.Context) error {
-		return d.plugin.NodeExpand(ctx, plugins.Growth{Spec: d.spec, Pod: d.pod.UID, NewSize: resource.MustParse("20Gi")})
+		return d.plugin.NodeExpand(ctx, plugins.ExpandOptions{Spec: d.spec, Pod: d.pod.UID, NewSize: resource.MustParse("20Gi")})
 	})
 }
 

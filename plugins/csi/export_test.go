@@ -14,7 +14,7 @@ func (p *Plugin) AddDriver(ctx context.Context, name string, conn grpc.ClientCon
 	if err != nil {
 		return nil, err
 	}
-	d, err := meet(ctx, name, conn)
+	d, err := newNodeDriver(ctx, name, conn)
 	if err != nil {
 		return nil, err
 	}

@@ -16,9 +16,9 @@ import (
 )
 
 // grouped is a pod's use of a volume whose files are to be those of group 3000.
-func grouped() plugins.Use {
+func grouped() plugins.MountOptions {
 	group := int64(3000)
-	return plugins.Use{FSGroup: &group}
+	return plugins.MountOptions{FSGroup: &group}
 }
 
 // TestFSGroup makes files a group's by the rules of the driver's policy; where it does, it does so each time.
@@ -73,7 +73,7 @@ func TestFSGroup(t *testing.T) {
 			d.must(d.disk.WriteFile(d.globalMount()+"/file", []byte("content")))
 			volume.CSI.FSType, volume.AccessModes, d.spec.ReadOnly = tt.fsType, tt.modes, tt.readOnly
 			if d.use = grouped(); tt.noGroup {
-				d.use = plugins.Use{}
+				d.use = plugins.MountOptions{}
 			}
 			d.must(d.setUp())
 			d.same("group of the file", tt.want, d.info("/file").GID)
@@ -175,7 +175,7 @@ func TestFilesThatCannotBeGiven(t *testing.T) {
 	d.same("what is said", want+d.handle, fmt.Sprintf("%.*s", len(want+d.handle), err))
 	source := " <- " + d.handle
 	d.same("disk", append(d.globalLeaves(source), d.podLeaves(source)...), d.leaves(), sorted)
-	d.host.SetStrategy(sim.NewPlan(nil))
+	d.host.SetStrategy(sim.NewReplayStrategy(nil))
 	d.must(d.setUp())
 	d.same("group", 3000, d.info("").GID)
 }
@@ -184,7 +184,7 @@ func TestFilesThatCannotBeGiven(t *testing.T) {
 type wrong struct{ verb string }
 
 func (w wrong) Decide(d *sim.Decision) sim.Move {
-	if action, ok := d.Actor(0).Pending(); ok && action.Verb == w.verb {
+	if action, ok := d.Task(0).Pending(); ok && action.Verb == w.verb {
 		return sim.Move{Fault: sim.Fault{Kind: sim.FaultHang}}
 	}
 	return sim.Move{}
@@ -195,7 +195,7 @@ func TestPolicyThatIsNone(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false)
 	d.csiDriver(storagev1.CSIDriverSpec{})
-	d.server.Amend("csidrivers", "", stubName, func(stored fake.Object) fake.Object {
+	d.server.UpdateStored("csidrivers", "", stubName, func(stored fake.Object) fake.Object {
 		driver := stored.DeepCopyObject().(*storagev1.CSIDriver)
 		driver.Spec.FSGroupPolicy = nil
 		return driver

@@ -190,7 +190,7 @@ func TestPromisesOfThePluginInline(t *testing.T) {
 			host:    host, server: fake.NewServer(fake.Config{Now: host.Now}),
 		}
 		w := &plugintest.World{
-			Host: host, Left: s.left, Nodes: []types.NodeName{node1},
+			Host: host, Resources: s.left, Nodes: []types.NodeName{node1},
 			Pods: []*corev1.Pod{
 				{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "uid-a"}},
 				{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b", UID: "uid-b"}},
@@ -208,10 +208,10 @@ func TestPromisesOfThePluginInline(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		w.Component, w.Plugin, err = s.process()
-		w.Restart = func() (*sim.Component, plugins.Plugin, error) {
-			host.Crash(w.Component)
-			s.server.Forget(w.Component)
+		w.Process, w.Plugin, err = s.process()
+		w.Restart = func() (*sim.Process, plugins.Plugin, error) {
+			host.Crash(w.Process)
+			s.server.RemoveComponent(w.Process)
 			return s.process()
 		}
 		return w, err

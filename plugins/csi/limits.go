@@ -39,11 +39,11 @@ func (p *Plugin) Limited(spec *plugins.Spec) bool {
 //
 // Upstream: pkg/volume/csi csiPlugin.VerifyExhaustedResource (v1.36).
 func (p *Plugin) Exhausted(ctx context.Context, spec *plugins.Spec, since time.Time) (bool, error) {
-	at, err := placeOf(spec, p.cfg.NodeName)
+	at, err := targetOf(spec, p.cfg.NodeName)
 	if err != nil || p.UpdatePeriod(at.driver) == 0 {
 		return false, err
 	}
-	attachment, err := p.storedAt(ctx, at)
+	attachment, err := p.storedAttachment(ctx, at)
 	if err != nil || attachment == nil {
 		return false, err
 	}
@@ -74,16 +74,16 @@ func (p *Plugin) Refresh(ctx context.Context, driver string) error {
 	if err != nil {
 		return fmt.Errorf("driver %s: NodeGetInfo: %w", driver, err)
 	}
-	defer p.turn(driver)()
-	entry := entryOf(driver, info)
+	defer p.lockDriver(driver)()
+	entry := newDriverEntry(driver, info)
 	if p.drivers[driver] != d || d.published != nil && equality.Semantic.DeepEqual(*d.published, entry) {
 		return nil // that driver is gone, or there is no news
 	}
-	return p.publish(ctx, entry)
+	return p.updateDriverEntry(ctx, entry)
 }
 
-// entryOf is what a driver says about the node, as its CSINode has it.
-func entryOf(driver string, info *csispec.NodeGetInfoResponse) storagev1.CSINodeDriver {
+// newDriverEntry is what a driver says about the node, as its CSINode has it.
+func newDriverEntry(driver string, info *csispec.NodeGetInfoResponse) storagev1.CSINodeDriver {
 	entry := storagev1.CSINodeDriver{Name: driver, NodeID: info.GetNodeId(), TopologyKeys: topologyKeys(info)}
 	if limit := info.GetMaxVolumesPerNode(); limit > 0 {
 		count := int32(min(limit, 1<<31-1))
@@ -92,8 +92,8 @@ func entryOf(driver string, info *csispec.NodeGetInfoResponse) storagev1.CSINode
 	return entry
 }
 
-// published remembers what the CSINode has of a driver.
-func (p *Plugin) published(entry storagev1.CSINodeDriver) {
+// rememberDriverEntry remembers what the CSINode has of a driver.
+func (p *Plugin) rememberDriverEntry(entry storagev1.CSINodeDriver) {
 	if d, ok := p.drivers[entry.Name]; ok {
 		entry.TopologyKeys = slices.Clone(entry.TopologyKeys)
 		d.published = &entry

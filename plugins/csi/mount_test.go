@@ -280,7 +280,7 @@ func TestVolumeWithoutAHandle(t *testing.T) {
 func TestMountDeviceWithoutAPath(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
-	d.class("MountDevice", d.do(func(ctx context.Context) error { return d.plugin.MountDevice(ctx, d.spec, "", plugins.Use{}) }), plugins.Final)
+	d.class("MountDevice", d.do(func(ctx context.Context) error { return d.plugin.MountDevice(ctx, d.spec, "", plugins.MountOptions{}) }), plugins.Final)
 	d.same("disk", none, d.leaves())
 }
 

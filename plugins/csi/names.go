@@ -48,7 +48,7 @@ func splitVolumeName(name string) (driver, handle string, err error) {
 
 // globalMountPath is where a driver stages a volume, below the kubelet's root.
 func globalMountPath(root, driver, handle string) string {
-	return filepath.Join(root, "plugins", PluginName, driver, digest(handle), stagedMount)
+	return filepath.Join(root, "plugins", PluginName, driver, digest(handle), globalMountDir)
 }
 
 // podVolumeDir is the directory of a pod's volume, below the kubelet's root; the mount is in it.

@@ -22,13 +22,13 @@ import (
 // nodeIDAnnotation holds a node's id in the eyes of each driver.
 const nodeIDAnnotation = "csi.volume.kubernetes.io/nodeid"
 
-// pauses are how long it takes from each attempt to tell the cluster about a driver to the next one.
+// retryDelays are how long it takes from each attempt to tell the cluster about a driver to the next one.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager updateBackoff (v1.36), without its jitter.
-var pauses = []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond}
+var retryDelays = []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond}
 
-// insist tries until an attempt succeeds or all have failed: the error holds those of all.
-func (p *Plugin) insist(try func() error) error {
+// retry tries until an attempt succeeds or all have failed: the error holds those of all.
+func (p *Plugin) retry(try func() error) error {
 	var errs []error
 	for i := 0; ; i++ {
 		err := try()
@@ -36,10 +36,10 @@ func (p *Plugin) insist(try func() error) error {
 			return nil
 		}
 		errs = append(errs, err)
-		if i == len(pauses) {
+		if i == len(retryDelays) {
 			return fmt.Errorf("timed out waiting for the condition; caused by: %w", utilerrors.NewAggregate(errs))
 		}
-		p.cfg.Component.Sleep(pauses[i])
+		p.cfg.Process.Sleep(retryDelays[i])
 	}
 }
 
@@ -53,13 +53,13 @@ func (p *Plugin) install(ctx context.Context, driver string, info *csispec.NodeG
 	if info.GetNodeId() == "" {
 		return errNoNodeID
 	}
-	err := p.insist(func() error {
-		return p.amendNode(ctx, func(node *corev1.Node) (nodeChange, error) { return installed(node, driver, info) })
+	err := p.retry(func() error {
+		return p.patchNode(ctx, func(node *corev1.Node) (nodeChange, error) { return installChange(node, driver, info) })
 	})
 	if err != nil {
 		return fmt.Errorf("error updating Node object with CSI driver node info: error updating node: %w", err)
 	}
-	return p.publish(ctx, entryOf(driver, info))
+	return p.updateDriverEntry(ctx, newDriverEntry(driver, info))
 }
 
 // uninstall takes a driver out of the node's CSINode, and out of its annotation. Its topology labels stay.
@@ -68,12 +68,12 @@ func (p *Plugin) install(ctx context.Context, driver string, info *csispec.NodeG
 //
 // Upstream: pkg/volume/csi/nodeinfomanager UninstallCSIDriver (v1.36), and its texts.
 func (p *Plugin) uninstall(ctx context.Context, driver string) error {
-	err := p.insist(func() error { return p.withdraw(ctx, driver) })
+	err := p.retry(func() error { return p.removeDriverEntry(ctx, driver) })
 	if err != nil {
 		return fmt.Errorf("error uninstalling CSI driver from CSINode object error updating CSINode: %w", err)
 	}
-	err = p.insist(func() error {
-		err := p.amendNode(ctx, func(node *corev1.Node) (nodeChange, error) { return uninstalled(node, driver) })
+	err = p.retry(func() error {
+		err := p.patchNode(ctx, func(node *corev1.Node) (nodeChange, error) { return uninstallChange(node, driver) })
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
@@ -91,13 +91,13 @@ type nodeChange struct {
 	Labels      map[string]string  `json:"labels,omitempty"`
 }
 
-// amendNode changes the Node, if it is still the one that the change was made for.
+// patchNode changes the Node, if it is still the one that the change was made for.
 //
 // Differs: upstream goes by its own lock, and overwrites what another process does to the annotation at the same time.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager tryUpdateNode (v1.36).
-func (p *Plugin) amendNode(ctx context.Context, decide func(*corev1.Node) (nodeChange, error)) error {
-	node, err := p.node(ctx)
+func (p *Plugin) patchNode(ctx context.Context, decide func(*corev1.Node) (nodeChange, error)) error {
+	node, err := p.getNode(ctx)
 	if err != nil {
 		return err
 	}
@@ -116,8 +116,8 @@ func (p *Plugin) amendNode(ctx context.Context, decide func(*corev1.Node) (nodeC
 	return err
 }
 
-// node asks for the Node.
-func (p *Plugin) node(ctx context.Context) (*corev1.Node, error) {
+// getNode asks for the Node.
+func (p *Plugin) getNode(ctx context.Context) (*corev1.Node, error) {
 	node, err := p.cfg.Client.CoreV1().Nodes().Get(ctx, string(p.cfg.NodeName), metav1.GetOptions{})
 	if err == nil {
 		p.nodeUID = node.UID
@@ -125,10 +125,10 @@ func (p *Plugin) node(ctx context.Context) (*corev1.Node, error) {
 	return node, err
 }
 
-// installed is what a driver has different about a Node.
+// installChange is what a driver has different about a Node.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager updateNodeIDInNode, updateTopologyLabels (v1.36).
-func installed(node *corev1.Node, driver string, info *csispec.NodeGetInfoResponse) (nodeChange, error) {
+func installChange(node *corev1.Node, driver string, info *csispec.NodeGetInfoResponse) (nodeChange, error) {
 	ids, err := nodeIDs(node)
 	if err != nil {
 		return nodeChange{}, err
@@ -136,7 +136,7 @@ func installed(node *corev1.Node, driver string, info *csispec.NodeGetInfoRespon
 	change := nodeChange{Labels: map[string]string{}}
 	if ids[driver] != info.GetNodeId() {
 		ids[driver] = info.GetNodeId()
-		change.Annotations = map[string]*string{nodeIDAnnotation: idsText(ids)}
+		change.Annotations = map[string]*string{nodeIDAnnotation: encodeNodeIDs(ids)}
 	}
 	segments := info.GetAccessibleTopology().GetSegments()
 	for _, key := range slices.Sorted(maps.Keys(segments)) {
@@ -151,16 +151,16 @@ func installed(node *corev1.Node, driver string, info *csispec.NodeGetInfoRespon
 	return change, nil
 }
 
-// uninstalled is what a Node has different when a driver is gone.
+// uninstallChange is what a Node has different when a driver is gone.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager removeNodeIDFromNode (v1.36).
-func uninstalled(node *corev1.Node, driver string) (nodeChange, error) {
+func uninstallChange(node *corev1.Node, driver string) (nodeChange, error) {
 	ids, err := nodeIDs(node)
 	if _, there := ids[driver]; err != nil || !there {
 		return nodeChange{}, err
 	}
 	delete(ids, driver)
-	return nodeChange{Annotations: map[string]*string{nodeIDAnnotation: idsText(ids)}}, nil
+	return nodeChange{Annotations: map[string]*string{nodeIDAnnotation: encodeNodeIDs(ids)}}, nil
 }
 
 // nodeIDs reads a Node's annotation.
@@ -178,8 +178,8 @@ func nodeIDs(node *corev1.Node) (map[string]string, error) {
 	return ids, nil
 }
 
-// idsText is the annotation's value; nil where there is to be none.
-func idsText(ids map[string]string) *string {
+// encodeNodeIDs is the annotation's value; nil where there is to be none.
+func encodeNodeIDs(ids map[string]string) *string {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -191,7 +191,7 @@ func idsText(ids map[string]string) *string {
 	return &value
 }
 
-// note records that something failed which is only told.
-func (p *Plugin) note(verb, driver string, err error) {
-	p.cfg.Component.Note(trace.Action{Kind: trace.KindWork, Verb: verb, Object: driver}, trace.Outcome{Err: err})
+// record records that something failed which is only told.
+func (p *Plugin) record(verb, driver string, err error) {
+	p.cfg.Process.Record(trace.Action{Kind: trace.KindWork, Verb: verb, Object: driver}, trace.Outcome{Err: err})
 }

@@ -102,8 +102,8 @@ func (w *world) ownCSINode() {
 
 func limit(n int32) *storagev1.VolumeNodeResources { return &storagev1.VolumeNodeResources{Count: &n} }
 
-// said is what a driver says of its node.
-func said(id string, limit int64, segments map[string]string) *csispec.NodeGetInfoResponse {
+// errorf is what a driver says of its node.
+func errorf(id string, limit int64, segments map[string]string) *csispec.NodeGetInfoResponse {
 	info := &csispec.NodeGetInfoResponse{NodeId: id, MaxVolumesPerNode: limit}
 	if segments != nil {
 		info.AccessibleTopology = &csispec.Topology{Segments: segments}
@@ -126,7 +126,7 @@ type pairs = map[string]string
 func TestRegistrationOfTheArray(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
-	d.must(d.publish(array.DriverName, said(node1, 0, nil)))
+	d.must(d.publish(array.DriverName, errorf(node1, 0, nil)))
 	d.same("drivers", []storagev1.CSINodeDriver{{Name: array.DriverName, NodeID: node1}}, d.registered())
 	d.same("annotation", `{"array.csi.volsim.dev":"node-1"}`, d.annotation())
 	d.ownCSINode()
@@ -150,84 +150,84 @@ func TestInstall(t *testing.T) {
 		want       []storagev1.CSINodeDriver
 	}{
 		{
-			name: "nothing is known", says: said("id", 0, pairs{zone: "a"}),
+			name: "nothing is known", says: errorf("id", 0, pairs{zone: "a"}),
 			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
 		},
 		{
 			name: "all is known", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
-			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: said("id", 0, pairs{zone: "a"}),
+			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: errorf("id", 0, pairs{zone: "a"}),
 			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
 		},
 		{
 			name: "all but the topology is known", ids: pairs{ourDriver: "id"},
-			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)}, says: said("id", 0, pairs{zone: "a"}),
+			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)}, says: errorf("id", 0, pairs{zone: "a"}),
 			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
 		},
 		{
 			name: "another driver is known", ids: pairs{otherDriver: "x"}, labels: pairs{rack: "r"},
-			before: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, rack)}, says: said("id", 0, pairs{zone: "a"}),
+			before: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, rack)}, says: errorf("id", 0, pairs{zone: "a"}),
 			wantIDs: pairs{ourDriver: "id", otherDriver: "x"}, wantLabels: pairs{zone: "a", rack: "r"},
 			want: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, rack), entry(ourDriver, "id", nil, zone)},
 		},
 		{
 			name: "the node is in another zone", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
-			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: said("id", 0, pairs{zone: "b"}),
+			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: errorf("id", 0, pairs{zone: "b"}),
 			fails: true, wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
 		},
 		{
 			name: "another id and other segments", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
-			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: said("new", 0, pairs{rack: "r"}),
+			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: errorf("new", 0, pairs{rack: "r"}),
 			wantIDs: pairs{ourDriver: "new"}, wantLabels: pairs{zone: "a", rack: "r"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "new", nil, rack)},
 		},
 		{
-			name: "the CSINode of an earlier node", former: true, before: []storagev1.CSINodeDriver{}, says: said("id", 0, nil),
+			name: "the CSINode of an earlier node", former: true, before: []storagev1.CSINodeDriver{}, says: errorf("id", 0, nil),
 			wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
 			name: "the CSINode of an earlier node with a driver", former: true, before: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil)},
-			says: said("id", 0, nil), wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
+			says: errorf("id", 0, nil), wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
-			name: "no topology", says: said("id", 0, nil), wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
+			name: "no topology", says: errorf("id", 0, nil), wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
 			name: "no topology any more", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
-			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: said("id", 0, nil),
+			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: errorf("id", 0, nil),
 			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
 			name: "no topology beside another driver's", ids: pairs{otherDriver: "x"}, labels: pairs{rack: "r"},
-			before: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, rack)}, says: said("id", 0, nil),
+			before: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, rack)}, says: errorf("id", 0, nil),
 			wantIDs: pairs{ourDriver: "id", otherDriver: "x"}, wantLabels: pairs{rack: "r"},
 			want: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, rack), entry(ourDriver, "id", nil)},
 		},
-		{name: "no node id", says: said("", 0, nil), fails: true},
+		{name: "no node id", says: errorf("", 0, nil), fails: true},
 		{
-			name: "a limit", says: said("id", 10, nil), wantIDs: pairs{ourDriver: "id"},
+			name: "a limit", says: errorf("id", 10, nil), wantIDs: pairs{ourDriver: "id"},
 			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(10))},
 		},
 		{
-			name: "the highest limit", says: said("id", math.MaxInt32, nil), wantIDs: pairs{ourDriver: "id"},
+			name: "the highest limit", says: errorf("id", math.MaxInt32, nil), wantIDs: pairs{ourDriver: "id"},
 			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(math.MaxInt32))},
 		},
 		{
-			name: "a limit beyond what the API can say", says: said("id", math.MaxInt32+1, nil), wantIDs: pairs{ourDriver: "id"},
+			name: "a limit beyond what the API can say", says: errorf("id", math.MaxInt32+1, nil), wantIDs: pairs{ourDriver: "id"},
 			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(math.MaxInt32))},
 		},
 		{
-			name: "a negative limit", says: said("id", -1, nil), wantIDs: pairs{ourDriver: "id"},
+			name: "a negative limit", says: errorf("id", -1, nil), wantIDs: pairs{ourDriver: "id"},
 			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
-			name: "another limit", before: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(10))}, says: said("id", 20, nil),
+			name: "another limit", before: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(10))}, says: errorf("id", 20, nil),
 			wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(20))},
 		},
 		{
-			name: "another id, and no CSINode", ids: pairs{ourDriver: "old"}, says: said("id", 0, nil),
+			name: "another id, and no CSINode", ids: pairs{ourDriver: "old"}, says: errorf("id", 0, nil),
 			wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
-			name: "another driver in the annotation, and no CSINode", ids: pairs{otherDriver: "x"}, says: said("id", 0, nil),
+			name: "another driver in the annotation, and no CSINode", ids: pairs{otherDriver: "x"}, says: errorf("id", 0, nil),
 			wantIDs: pairs{otherDriver: "x", ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 	}
@@ -374,8 +374,8 @@ func TestRegistrationBesideOtherDrivers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.annotate(`{"old.example.com":"x"}`)
-	w.must(w.publish("b.example.com", said("b", 0, nil)))
-	w.must(w.publish("a.example.com", said("a", 3, nil)))
+	w.must(w.publish("b.example.com", errorf("b", 0, nil)))
+	w.must(w.publish("a.example.com", errorf("a", 3, nil)))
 	want := []storagev1.CSINodeDriver{{Name: "b.example.com", NodeID: "b"}, {Name: "a.example.com", NodeID: "a", Allocatable: limit(3)}}
 	w.same("drivers", want, w.registered())
 	var ids map[string]string
@@ -385,11 +385,11 @@ func TestRegistrationBesideOtherDrivers(t *testing.T) {
 	w.same("another annotation", "kept", node.GetAnnotations()["other"])
 
 	// Registering again changes what has changed and nothing else.
-	w.must(w.publish("b.example.com", said("b", 5, nil)))
+	w.must(w.publish("b.example.com", errorf("b", 5, nil)))
 	want[0].Allocatable = limit(5)
 	w.same("drivers", want, w.registered())
 	before := len(w.calls(trace.KindAPI))
-	w.must(w.publish("b.example.com", said("b", 5, nil)))
+	w.must(w.publish("b.example.com", errorf("b", 5, nil)))
 	w.same("requests when nothing has changed", []string{"get", "get"}, w.calls(trace.KindAPI)[before:])
 }
 
@@ -424,7 +424,7 @@ func TestConflictOfRegistrations(t *testing.T) {
 			if tt.exists {
 				w.csiNode("")
 			}
-			o := w.begin(func(ctx context.Context) error { return w.plugin.Publish(ctx, ourDriver, said("id", 0, nil)) })
+			o := w.begin(func(ctx context.Context) error { return w.plugin.Publish(ctx, ourDriver, errorf("id", 0, nil)) })
 			w.upTo(tt.before)
 			tt.meddle(w)
 			w.run()
@@ -480,7 +480,7 @@ func TestRegistrationFails(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			tt.meddle(w)
-			err := w.publish(ourDriver, said("id", 0, pairs{"zone": "b"}))
+			err := w.publish(ourDriver, errorf("id", 0, pairs{"zone": "b"}))
 			if err == nil || err.Error() != tt.text {
 				t.Errorf("error\n%v\nwant\n%s", err, tt.text)
 			}
@@ -543,7 +543,7 @@ func TestCSINodeOfTheNode(t *testing.T) {
 				uid = node.GetUID()
 			}
 			tt.before(w)
-			initialize := func(ctx context.Context) error { return w.plugin.Initialize(ctx, uid) }
+			initialize := func(ctx context.Context) error { return w.plugin.InitializeCSINode(ctx, uid) }
 			if err := w.do(initialize); (err != nil) != tt.fails {
 				t.Errorf("error %v, want one: %v", err, tt.fails)
 			}
@@ -567,7 +567,7 @@ func TestCSINodeMadeAnewIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.csiNode("earlier", entry(otherDriver, "x", nil))
-	o := w.begin(func(ctx context.Context) error { return w.plugin.Initialize(ctx, "") })
+	o := w.begin(func(ctx context.Context) error { return w.plugin.InitializeCSINode(ctx, "") })
 	w.upTo("api delete csinodes/node-1")
 	w.must(w.user.StorageV1().CSINodes().Delete(t.Context(), node1, metav1.DeleteOptions{}))
 	w.csiNode("", entry(otherDriver, "y", nil))

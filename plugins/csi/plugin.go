@@ -29,7 +29,7 @@ const attachTimeout = 2 * time.Minute
 
 // Config is what New must be told.
 type Config struct {
-	Component  *sim.Component
+	Process    *sim.Process
 	Client     kubernetes.Interface
 	CSIDrivers storageinformers.CSIDriverInformer
 
@@ -48,15 +48,15 @@ type Config struct {
 
 // Plugin is the volume plugin "kubernetes.io/csi" of one process.
 type Plugin struct {
-	cfg         Config
-	drivers     map[string]*nodeDriver // registered with this node
-	driverInfo  cache.Store            // of CSIDrivers
-	attachments cache.Store            // of VolumeAttachments; nil for a kubelet
-	volumes     cache.Store            // of PersistentVolumes; nil for a kubelet
-	news        map[string]*sim.Signal // of VolumeAttachments that somebody waits for, by name
-	turns       map[string]*turn       // by driver
-	nodeUID     types.UID              // of the Node, as last seen; "": never
-	tokens      tokens                 // of pods for which this kubelet publishes volumes
+	cfg               Config
+	drivers           map[string]*nodeDriver // registered with this node
+	driverInfo        cache.Store            // of CSIDrivers
+	attachments       cache.Store            // of VolumeAttachments; nil for a kubelet
+	volumes           cache.Store            // of PersistentVolumes; nil for a kubelet
+	attachmentSignals map[string]*sim.Signal // of VolumeAttachments that somebody waits for, by name
+	driverLocks       map[string]*driverLock // by driver
+	nodeUID           types.UID              // of the Node, as last seen; "": never
+	tokens            tokens                 // of pods for which this kubelet publishes volumes
 }
 
 // nodeDriver is a driver as a kubelet knows it.
@@ -65,7 +65,7 @@ type nodeDriver struct {
 	stages      bool // STAGE_UNSTAGE_VOLUME
 	multiWriter bool // SINGLE_NODE_MULTI_WRITER
 	mountGroup  bool // VOLUME_MOUNT_GROUP
-	measures    bool // GET_VOLUME_STATS
+	volumeStats bool // GET_VOLUME_STATS
 	expands     bool // EXPAND_VOLUME
 
 	socket    string                   // at which it was announced
@@ -84,7 +84,7 @@ var (
 	_ plugins.MountOptioner  = (*Plugin)(nil)
 	_ plugins.SELinuxMounter = (*Plugin)(nil)
 	_ plugins.Reconstructor  = (*Plugin)(nil)
-	_ plugins.Meter          = (*Plugin)(nil)
+	_ plugins.StatsProvider  = (*Plugin)(nil)
 	_ plugins.NodeExpander   = (*Plugin)(nil)
 	_ plugins.BlockMapper    = (*Plugin)(nil)
 )
@@ -92,12 +92,12 @@ var (
 // New makes the plugin of one process.
 func New(cfg Config) *Plugin {
 	p := &Plugin{
-		cfg: cfg, drivers: map[string]*nodeDriver{}, news: map[string]*sim.Signal{}, turns: map[string]*turn{}, tokens: tokens{},
+		cfg: cfg, drivers: map[string]*nodeDriver{}, attachmentSignals: map[string]*sim.Signal{}, driverLocks: map[string]*driverLock{}, tokens: tokens{},
 		driverInfo: cfg.CSIDrivers.Informer().GetStore(),
 	}
 	if cfg.Attachments != nil {
 		p.attachments = cfg.Attachments.Informer().GetStore()
-		p.followAttachments(cfg.Attachments.Informer())
+		p.watchAttachments(cfg.Attachments.Informer())
 	}
 	if cfg.PersistentVolumes != nil {
 		p.volumes = cfg.PersistentVolumes.Informer().GetStore()
@@ -171,10 +171,10 @@ func (p *Plugin) driver(name string) (*nodeDriver, error) {
 	return d, nil
 }
 
-// meet asks a driver what it can do. conn must suspend (see Suspend).
+// newNodeDriver asks a driver what it can do. conn must suspend (see Suspend).
 //
 // Differs: upstream asks for capabilities before every use; a driver's do not change while it runs.
-func meet(ctx context.Context, name string, conn grpc.ClientConnInterface) (*nodeDriver, error) {
+func newNodeDriver(ctx context.Context, name string, conn grpc.ClientConnInterface) (*nodeDriver, error) {
 	client := csispec.NewNodeClient(conn)
 	caps, err := client.NodeGetCapabilities(ctx, &csispec.NodeGetCapabilitiesRequest{})
 	if err != nil {
@@ -190,7 +190,7 @@ func meet(ctx context.Context, name string, conn grpc.ClientConnInterface) (*nod
 		case csispec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP:
 			d.mountGroup = true
 		case csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS:
-			d.measures = true
+			d.volumeStats = true
 		case csispec.NodeServiceCapability_RPC_EXPAND_VOLUME:
 			d.expands = true
 		}

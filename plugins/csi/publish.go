@@ -27,7 +27,7 @@ func (p *Plugin) MountPath(specName string, pod types.UID) string {
 type publication struct {
 	request *csispec.NodePublishVolumeRequest
 	label   string // the SELinux label that it is mounted with
-	group   *int64 // whose files the volume's are to be made when it is mounted; nil: that is not the kubelet's work
+	fsGroup *int64 // whose files the volume's are to be made when it is mounted; nil: that is not the kubelet's work
 }
 
 // SetUp publishes the volume for the pod. What is needed to undo it is kept first. A final error of the driver removes it
@@ -38,14 +38,14 @@ type publication struct {
 // for what is mounted after all is uncertain; upstream forgets it.
 //
 // Upstream: pkg/volume/csi csiMountMgr.SetUpAt (v1.36).
-func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.Use) error {
+func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
 	v, err := volumeOf(spec, pod)
 	if err != nil {
-		return said("mounter.SetupAt failed to get CSI persistent source: %w", err)
+		return errorf("mounter.SetupAt failed to get CSI persistent source: %w", err)
 	}
 	driver, err := p.driver(v.driver)
 	if err != nil {
-		return said("mounter.SetUpAt failed to get CSI client: %w", err)
+		return errorf("mounter.SetUpAt failed to get CSI client: %w", err)
 	}
 	how, err := p.publication(ctx, driver, v, pod, use)
 	if err != nil {
@@ -53,18 +53,18 @@ func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod,
 	}
 	target := how.request.GetTargetPath()
 	if err := p.cfg.FS.MkdirAll(filepath.Dir(target)); err != nil {
-		return said("mounter.SetUpAt failed to create dir %q:  %w", filepath.Dir(target), err)
+		return errorf("mounter.SetUpAt failed to create dir %q:  %w", filepath.Dir(target), err)
 	}
 	if err := saveData(p.cfg.FS, filepath.Dir(target), p.podData(v, how.label)); err != nil {
 		return p.abandon(err, target, use)
 	}
 	_, err = driver.client.NodePublishVolume(ctx, how.request)
-	if err := p.abandon(classify(err), target, use); err != nil || how.group == nil {
+	if err := p.abandon(classify(err), target, use); err != nil || how.fsGroup == nil {
 		return err
 	}
 	err = ownership.Change{
-		Component: p.cfg.Component, FS: p.cfg.FS, Volume: v.driver + "/" + v.handle, Dir: target, Pod: pod,
-		Group: *how.group, Policy: use.FSGroupChangePolicy, Recorder: use.Recorder,
+		Process: p.cfg.Process, FS: p.cfg.FS, Volume: v.driver + "/" + v.handle, Dir: target, Pod: pod,
+		Group: *how.fsGroup, Policy: use.FSGroupChangePolicy, Recorder: use.Recorder,
 	}.Run(ctx)
 	if err != nil { // it is mounted, and the pod must not have it as it is
 		return &plugins.Error{Class: plugins.Uncertain, Err: fmt.Errorf("applyFSGroup failed for vol %s: %w", v.handle, err)}
@@ -73,43 +73,43 @@ func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod,
 }
 
 // publication finds out all that the driver is to be told. Whatever error there is, nothing was done.
-func (p *Plugin) publication(ctx context.Context, driver *nodeDriver, v driverVolume, pod *corev1.Pod, use plugins.Use) (*publication, error) {
+func (p *Plugin) publication(ctx context.Context, driver *nodeDriver, v driverVolume, pod *corev1.Pod, use plugins.MountOptions) (*publication, error) {
 	info, err := p.csiDriver(v.driver)
 	if err != nil {
 		return nil, err
 	}
 	if err := v.checkLifecycle(info); err != nil {
-		return nil, said("mounter.SetupAt failed to check volume lifecycle mode: %w", err)
+		return nil, errorf("mounter.SetupAt failed to check volume lifecycle mode: %w", err)
 	}
-	policy, err := groupPolicy(info)
+	policy, err := fsGroupPolicy(info)
 	if err != nil {
-		return nil, said("mounter.SetupAt failed to check fsGroup policy: %w", err)
+		return nil, errorf("mounter.SetupAt failed to check fsGroup policy: %w", err)
 	}
 	how := &publication{label: mountLabel(info, use)}
-	if !driver.mountGroup && v.takesGroup(use.FSGroup, policy) {
-		how.group = use.FSGroup
+	if !driver.mountGroup && v.appliesFSGroup(use.FSGroup, policy) {
+		how.fsGroup = use.FSGroup
 	}
 	how.request = &csispec.NodePublishVolumeRequest{
 		VolumeId:         v.handle,
 		TargetPath:       p.MountPath(v.spec.Name(), pod.UID),
-		VolumeCapability: driver.mount(v.spec.PersistentVolume, v.fsType, how.label, use.FSGroup),
+		VolumeCapability: driver.mountCapability(v.spec.PersistentVolume, v.fsType, how.label, use.FSGroup),
 		Readonly:         v.readOnly,
 	}
 	if v.mode == storagev1.VolumeLifecyclePersistent {
 		if how.request.PublishContext, err = p.publishContext(ctx, v.spec); err != nil {
-			return nil, said("mounter.SetUpAt failed to fetch publishContext: %w", err)
+			return nil, errorf("mounter.SetUpAt failed to fetch publishContext: %w", err)
 		}
 		if driver.stages {
 			how.request.StagingTargetPath = globalMountPath(p.cfg.Root, v.driver, v.handle)
 		}
 	}
-	how.request.VolumeContext, how.request.Secrets, err = p.words(ctx, info, v, pod)
+	how.request.VolumeContext, how.request.Secrets, err = p.publishAttributes(ctx, info, v, pod)
 	return how, err
 }
 
-// words are the attributes and the secrets that the driver, of which its CSIDriver object is given, is told: the volume's own,
+// publishAttributes are the attributes and the secrets that the driver, of which its CSIDriver object is given, is told: the volume's own,
 // and what it asks for of the pod.
-func (p *Plugin) words(ctx context.Context, info *storagev1.CSIDriver, v driverVolume, pod *corev1.Pod) (
+func (p *Plugin) publishAttributes(ctx context.Context, info *storagev1.CSIDriver, v driverVolume, pod *corev1.Pod) (
 	attributes, secrets map[string]string, err error,
 ) {
 	secrets, err = p.secrets(ctx, "NodePublishSecretRef", v.secret)
@@ -122,7 +122,7 @@ func (p *Plugin) words(ctx context.Context, info *storagev1.CSIDriver, v driverV
 	}
 	tokens, err := p.podTokens(ctx, info, pod)
 	if err != nil {
-		return nil, nil, said("mounter.SetUpAt failed to get service accoount token attributes: %w", err)
+		return nil, nil, errorf("mounter.SetUpAt failed to get service accoount token attributes: %w", err)
 	}
 	if info != nil && info.Spec.ServiceAccountTokenInSecrets != nil && *info.Spec.ServiceAccountTokenInSecrets {
 		return attributes, merged(secrets, tokens), nil
@@ -184,7 +184,7 @@ func (p *Plugin) TearDown(ctx context.Context, specName string, pod types.UID) e
 	}
 	driver, err := p.driver(data.DriverName)
 	if err != nil {
-		return said("Unmounter.TearDownAt failed to get CSI client: %w", err)
+		return errorf("Unmounter.TearDownAt failed to get CSI client: %w", err)
 	}
 	_, err = driver.client.NodeUnpublishVolume(ctx, &csispec.NodeUnpublishVolumeRequest{
 		VolumeId: data.VolumeHandle, TargetPath: target,

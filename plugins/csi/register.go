@@ -51,27 +51,27 @@ func (p *Plugin) validate(who string, r plugins.Registration) (*version.Version,
 //
 // Upstream: pkg/volume/csi RegistrationHandler.RegisterPlugin (v1.36).
 func (p *Plugin) RegisterPlugin(ctx context.Context, r plugins.Registration) error {
-	defer p.turn(r.Name)()
+	defer p.lockDriver(r.Name)()
 	speaks, err := p.validate("RegisterPlugin", r)
 	if err != nil {
 		return err
 	}
-	if err := p.welcome(ctx, r, speaks); err != nil {
+	if err := p.connect(ctx, r, speaks); err != nil {
 		if left := p.unregister(ctx, r.Name); left != nil {
-			p.note("unregister", r.Name, left)
+			p.record("unregister", r.Name, left)
 		}
 		return err
 	}
 	return nil
 }
 
-// welcome asks a driver for all there is to know of it, and tells the cluster. It is known here as soon as it can be called.
-func (p *Plugin) welcome(ctx context.Context, r plugins.Registration, speaks *version.Version) error {
+// connect asks a driver for all there is to know of it, and tells the cluster. It is known here as soon as it can be called.
+func (p *Plugin) connect(ctx context.Context, r plugins.Registration, speaks *version.Version) error {
 	conn, err := p.cfg.Dial(r.Name, r.Endpoint)
 	if err != nil {
 		return fmt.Errorf("driver %s: %w", r.Name, err)
 	}
-	d, err := meet(ctx, r.Name, conn)
+	d, err := newNodeDriver(ctx, r.Name, conn)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (p *Plugin) DeregisterPlugin(ctx context.Context, r plugins.Registration) e
 	if d := p.drivers[r.Name]; d != nil && d.socket == r.Socket {
 		delete(p.drivers, r.Name)
 	}
-	defer p.turn(r.Name)()
+	defer p.lockDriver(r.Name)()
 	if p.drivers[r.Name] != nil {
 		return nil
 	}
@@ -113,25 +113,25 @@ func (p *Plugin) unregister(ctx context.Context, name string) error {
 	return nil
 }
 
-// turn waits until nobody else is about what the cluster knows of a driver. Whoever has the turn gives it back.
-func (p *Plugin) turn(driver string) (done func()) {
-	t := p.turns[driver]
+// lockDriver waits until nobody else is about what the cluster knows of a driver. Whoever has the turn gives it back.
+func (p *Plugin) lockDriver(driver string) (done func()) {
+	t := p.driverLocks[driver]
 	if t == nil {
-		t = &turn{}
-		p.turns[driver] = t
+		t = &driverLock{}
+		p.driverLocks[driver] = t
 	}
-	for t.taken {
-		p.cfg.Component.WaitOn(&t.free, "registration of "+driver, 0, func() bool { return !t.taken })
+	for t.held {
+		p.cfg.Process.WaitOn(&t.released, "registration of "+driver, 0, func() bool { return !t.held })
 	}
-	t.taken = true
+	t.held = true
 	return func() {
-		t.taken = false
-		t.free.Give()
+		t.held = false
+		t.released.Broadcast()
 	}
 }
 
-// turn is of those who are about one driver.
-type turn struct {
-	taken bool
-	free  sim.Signal
+// driverLock is of those who are about one driver.
+type driverLock struct {
+	held     bool
+	released sim.Signal
 }

@@ -29,7 +29,7 @@ func (s drawn) Decide(d *sim.Decision) sim.Move { return sim.Move{Option: s.Choo
 type refusing string
 
 func (r refusing) Decide(d *sim.Decision) sim.Move {
-	if call, pending := d.Actor(0).Pending(); pending && call.Verb+" "+call.Object == string(r) {
+	if call, pending := d.Task(0).Pending(); pending && call.Verb+" "+call.Object == string(r) {
 		return sim.Move{Fault: sim.Fault{Kind: sim.FaultRefused}}
 	}
 	return sim.Move{}
@@ -272,7 +272,7 @@ func TestDeregisterThatFailsIsRepeated(t *testing.T) {
 		t.Error("the driver is known")
 	}
 	w.same("drivers", []string{stubName}, w.driverNames())
-	w.host.SetStrategy(sim.NewPlan(nil))
+	w.host.SetStrategy(sim.NewReplayStrategy(nil))
 	w.must(w.deregister(r))
 	w.stands(nil, nil, nil)
 }
@@ -311,7 +311,7 @@ func TestDriverGoesWhileItMounts(t *testing.T) {
 		d := w.volume("h-1")
 		w.attachment("h-1", func(a *storagev1.VolumeAttachment) { a.Status.Attached = true })
 		mount := w.begin(func(ctx context.Context) error {
-			return d.plugin.MountDevice(ctx, d.spec, d.globalMount(), plugins.Use{})
+			return d.plugin.MountDevice(ctx, d.spec, d.globalMount(), plugins.MountOptions{})
 		})
 		w.upTo("driver NodeStageVolume")
 		w.component.Spawn("deregistration", func(ctx context.Context) { _ = w.plugin.DeregisterPlugin(ctx, r) })

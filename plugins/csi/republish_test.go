@@ -43,7 +43,7 @@ func TestRequiresRemount(t *testing.T) {
 // driver says, also for a driver that mounts nothing.
 func TestFailureLeavesWhatWasThere(t *testing.T) {
 	t.Parallel()
-	for name, use := range map[string]plugins.Use{"remount": {Remount: true}, "reconstructed": {Reconstructed: true}} {
+	for name, use := range map[string]plugins.MountOptions{"remount": {Remount: true}, "reconstructed": {Reconstructed: true}} {
 		for _, c := range []codes.Code{codes.InvalidArgument, codes.Internal, codes.Unavailable} {
 			t.Run(name+", "+c.String(), func(t *testing.T) {
 				t.Parallel()

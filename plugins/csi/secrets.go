@@ -17,7 +17,7 @@ func (p *Plugin) secrets(ctx context.Context, field string, ref *corev1.SecretRe
 	}
 	secret, err := p.cfg.Client.CoreV1().Secrets(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
-		err = said("failed to find the secret %s in the namespace %s with error: %w", ref.Name, ref.Namespace, err)
+		err = errorf("failed to find the secret %s in the namespace %s with error: %w", ref.Name, ref.Namespace, err)
 		return nil, fmt.Errorf("fetching %s %s/%s failed: %w", field, ref.Namespace, ref.Name, err)
 	}
 	found := make(map[string]string, len(secret.Data))

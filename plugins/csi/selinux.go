@@ -18,25 +18,25 @@ func (p *Plugin) SupportsSELinuxContextMount(spec *plugins.Spec) (bool, error) {
 		return false, err
 	}
 	driver, err := p.csiDriver(name)
-	return labels(driver), err
+	return supportsSELinuxMount(driver), err
 }
 
-func labels(driver *storagev1.CSIDriver) bool {
+func supportsSELinuxMount(driver *storagev1.CSIDriver) bool {
 	return driver != nil && driver.Spec.SELinuxMount != nil && *driver.Spec.SELinuxMount
 }
 
 // mountLabel is the SELinux label that the driver, of which its CSIDriver object is given, is to mount with; "": none.
-func mountLabel(driver *storagev1.CSIDriver, use plugins.Use) string {
-	if !labels(driver) {
+func mountLabel(driver *storagev1.CSIDriver, use plugins.MountOptions) string {
+	if !supportsSELinuxMount(driver) {
 		return ""
 	}
 	return use.SELinuxLabel
 }
 
-// labelled adds the option that mounts with an SELinux label, in which there may be commas.
+// withSELinuxLabel adds the option that mounts with an SELinux label, in which there may be commas.
 //
 // Upstream: pkg/volume/util AddSELinuxMountOption (v1.36).
-func labelled(options []string, label string) []string {
+func withSELinuxLabel(options []string, label string) []string {
 	if label == "" {
 		return options
 	}

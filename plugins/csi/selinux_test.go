@@ -37,7 +37,7 @@ func TestSELinuxLabel(t *testing.T) {
 			supports, err := d.plugin.SupportsSELinuxContextMount(d.spec)
 			d.must(err)
 			d.same("supported", tt.supports, supports)
-			d.use = plugins.Use{SELinuxLabel: tt.label}
+			d.use = plugins.MountOptions{SELinuxLabel: tt.label}
 			d.must(d.mountDevice())
 			d.must(d.setUp())
 			d.same("options when staged", tt.want, last[*csispec.NodeStageVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
@@ -70,7 +70,7 @@ func TestSELinuxLabelOfAnInlineVolume(t *testing.T) {
 		SELinuxMount: &yes, VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral},
 	})
 	inline := d.written()
-	inline.use = plugins.Use{SELinuxLabel: "s0:c1"}
+	inline.use = plugins.MountOptions{SELinuxLabel: "s0:c1"}
 	d.must(inline.setUp())
 	d.same("options", []string{`context="s0:c1"`}, last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
 }

@@ -19,7 +19,7 @@ type Server struct {
 }
 
 // Serve starts a gRPC server with the driver's services. Stop it.
-func Serve(register Register) (*Server, error) {
+func Serve(register RegisterFunc) (*Server, error) {
 	const bufferBytes = 64 << 10
 	listener := bufconn.Listen(bufferBytes)
 	s := &Server{server: grpc.NewServer(), done: make(chan error, 1)}

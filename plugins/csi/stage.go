@@ -41,14 +41,14 @@ func (p *Plugin) DeviceMountPath(spec *plugins.Spec) (string, error) {
 // error for what is mounted after all is uncertain; upstream forgets it.
 //
 // Upstream: pkg/volume/csi csiAttacher.MountDevice (v1.36).
-func (p *Plugin) MountDevice(ctx context.Context, spec *plugins.Spec, path string, use plugins.Use) error {
+func (p *Plugin) MountDevice(ctx context.Context, spec *plugins.Spec, path string, use plugins.MountOptions) error {
 	source, err := sourceOf(spec)
 	if err != nil {
-		return said("attacher.MountDevice failed to get CSIPersistentVolumeSource: %w", err)
+		return errorf("attacher.MountDevice failed to get CSIPersistentVolumeSource: %w", err)
 	}
 	driver, err := p.driver(source.Driver)
 	if err != nil {
-		return said("attacher.MountDevice failed to create newCsiDriverClient: %w", err)
+		return errorf("attacher.MountDevice failed to create newCsiDriverClient: %w", err)
 	}
 	if !driver.stages {
 		return nil
@@ -58,18 +58,18 @@ func (p *Plugin) MountDevice(ctx context.Context, spec *plugins.Spec, path strin
 		return &plugins.Error{Class: plugins.Transient, Err: err}
 	}
 	if err := p.cfg.FS.MkdirAll(path); err != nil {
-		return said("attacher.MountDevice failed to create dir %q:  %w", path, err)
+		return errorf("attacher.MountDevice failed to create dir %q:  %w", path, err)
 	}
 	data := volumeData{DriverName: source.Driver, VolumeHandle: source.VolumeHandle, SELinuxMountContext: label}
 	if err := saveData(p.cfg.FS, filepath.Dir(path), data); err != nil {
-		return p.abandon(said("%w", err), path, use)
+		return p.abandon(errorf("%w", err), path, use)
 	}
 	_, err = driver.client.NodeStageVolume(ctx, request)
 	return p.abandon(classify(err), path, use)
 }
 
 // stageRequest is what the driver is asked, and the SELinux label that it is to mount with.
-func (p *Plugin) stageRequest(ctx context.Context, driver *nodeDriver, spec *plugins.Spec, path string, use plugins.Use) (
+func (p *Plugin) stageRequest(ctx context.Context, driver *nodeDriver, spec *plugins.Spec, path string, use plugins.MountOptions) (
 	request *csispec.NodeStageVolumeRequest, label string, err error,
 ) {
 	source := spec.PersistentVolume.Spec.CSI
@@ -90,7 +90,7 @@ func (p *Plugin) stageRequest(ctx context.Context, driver *nodeDriver, spec *plu
 		VolumeId:          source.VolumeHandle,
 		PublishContext:    publishContext,
 		StagingTargetPath: path,
-		VolumeCapability:  driver.mount(spec.PersistentVolume, source.FSType, label, use.FSGroup),
+		VolumeCapability:  driver.mountCapability(spec.PersistentVolume, source.FSType, label, use.FSGroup),
 		Secrets:           secrets,
 		VolumeContext:     source.VolumeAttributes,
 	}, label, nil
@@ -99,7 +99,7 @@ func (p *Plugin) stageRequest(ctx context.Context, driver *nodeDriver, spec *plu
 // abandon removes what a mount that failed for good has left at path and beside it, and returns the error. When something
 // cannot be removed, because it is mounted after all, the error is uncertain: somebody has to come back for it. An error that
 // is not final, and any error for what was mounted before, leaves all as it is.
-func (p *Plugin) abandon(err error, path string, use plugins.Use) error {
+func (p *Plugin) abandon(err error, path string, use plugins.MountOptions) error {
 	if err == nil || plugins.ClassOf(err) != plugins.Final || use.Remount || use.Reconstructed {
 		return err
 	}
@@ -125,7 +125,7 @@ func (p *Plugin) UnmountDevice(ctx context.Context, path string) error {
 	}
 	driver, err := p.driver(data.DriverName)
 	if err != nil {
-		return said("attacher.UnmountDevice failed to create newCsiDriverClient: %w", err)
+		return errorf("attacher.UnmountDevice failed to create newCsiDriverClient: %w", err)
 	}
 	if driver.stages {
 		_, err := driver.client.NodeUnstageVolume(ctx, &csispec.NodeUnstageVolumeRequest{
@@ -138,22 +138,22 @@ func (p *Plugin) UnmountDevice(ctx context.Context, path string) error {
 	return removeMount(p.cfg.FS, path)
 }
 
-// mount is capability with an SELinux label, and the group whose files the volume's are to be where the driver sees to that.
-func (d *nodeDriver) mount(volume *corev1.PersistentVolume, fsType, label string, group *int64) *csispec.VolumeCapability {
-	c := d.capability(volume, fsType)
+// mountCapability is capability with an SELinux label, and the group whose files the volume's are to be where the driver sees to that.
+func (d *nodeDriver) mountCapability(volume *corev1.PersistentVolume, fsType, label string, group *int64) *csispec.VolumeCapability {
+	c := d.filesystemCapability(volume, fsType)
 	how := c.GetMount()
-	how.MountFlags = labelled(how.MountFlags, label)
+	how.MountFlags = withSELinuxLabel(how.MountFlags, label)
 	if d.mountGroup && group != nil {
 		how.VolumeMountGroup = strconv.FormatInt(*group, 10)
 	}
 	return c
 }
 
-// capability describes to the driver how a volume will be used: a PersistentVolume, or nil for one that is written out in a pod.
+// filesystemCapability describes to the driver how a volume will be used: a PersistentVolume, or nil for one that is written out in a pod.
 // Only the first access mode counts.
 //
 // Upstream: pkg/volume/csi asCSIAccessMode (v1.36).
-func (d *nodeDriver) capability(volume *corev1.PersistentVolume, fsType string) *csispec.VolumeCapability {
+func (d *nodeDriver) filesystemCapability(volume *corev1.PersistentVolume, fsType string) *csispec.VolumeCapability {
 	how := &csispec.VolumeCapability_MountVolume{FsType: fsType}
 	if volume != nil {
 		how.MountFlags = volume.Spec.MountOptions

@@ -13,14 +13,14 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// Measure asks the driver how full the volume is. A driver that does not tell cannot measure. Whether something is wrong with the
+// VolumeStats asks the driver how full the volume is. A driver that does not tell cannot measure. Whether something is wrong with the
 // volume is not told: CSI has no words for that any more, and upstream asks only with the feature gate CSIVolumeHealth, which is
 // off.
 //
 // Differs: numbers that the driver does not tell are not known; upstream takes them for 0.
 //
 // Upstream: pkg/volume/csi metricsCsi.GetMetrics (v1.36).
-func (p *Plugin) Measure(ctx context.Context, specName string, pod types.UID) (plugins.Usage, error) {
+func (p *Plugin) VolumeStats(ctx context.Context, specName string, pod types.UID) (plugins.Usage, error) {
 	data, err := loadData(p.cfg.FS, podVolumeDir(p.cfg.Root, pod, specName))
 	path := p.MountPath(specName, pod)
 	if errors.Is(err, fs.ErrNotExist) { // it may be a device
@@ -39,7 +39,7 @@ func (p *Plugin) measure(ctx context.Context, data volumeData, path string) (plu
 	if err != nil {
 		return plugins.Usage{}, err
 	}
-	if !driver.measures {
+	if !driver.volumeStats {
 		return plugins.Usage{}, fmt.Errorf("csi driver %s: metrics: %w", data.DriverName, plugins.ErrUnsupported)
 	}
 	answer, err := driver.client.NodeGetVolumeStats(ctx, &csispec.NodeGetVolumeStatsRequest{

@@ -15,7 +15,7 @@ import (
 func (d *disk) measure() (usage plugins.Usage, err error) {
 	d.t.Helper()
 	err = d.do(func(ctx context.Context) error {
-		usage, err = d.plugin.Measure(ctx, d.spec.Name(), podUID)
+		usage, err = d.plugin.VolumeStats(ctx, d.spec.Name(), podUID)
 		return err
 	})
 	return usage, err

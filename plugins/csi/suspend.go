@@ -21,24 +21,24 @@ import (
 // Suspend returns a connection each call of which leaves the component behind caller, and is recorded as a driver call:
 // verb is the method's name, object is driver/volume.
 func Suspend(caller sim.Caller, driver string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
-	return suspended{caller: caller, driver: driver, ClientConnInterface: conn, published: &published{requests: map[string]*csispec.NodePublishVolumeRequest{}}}
+	return suspended{caller: caller, driver: driver, ClientConnInterface: conn, published: &publishedVolumes{requests: map[string]*csispec.NodePublishVolumeRequest{}}}
 }
 
 type suspended struct {
 	caller sim.Caller
 	driver string
 	grpc.ClientConnInterface
-	published *published
+	published *publishedVolumes
 }
 
-// published are the requests of which it is known that they hold, by path. One that is made once more changes nothing.
-type published struct {
+// publishedVolumes are the requests of which it is known that they hold, by path. One that is made once more changes nothing.
+type publishedVolumes struct {
 	mu       sync.Mutex
 	requests map[string]*csispec.NodePublishVolumeRequest // guarded by mu
 }
 
-// repeats takes up a call, and tells whether it is one that holds already.
-func (p *published) repeats(request any, err error) bool {
+// observe takes up a call, and tells whether it is one that holds already.
+func (p *publishedVolumes) observe(request any, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch r := request.(type) {
@@ -59,21 +59,21 @@ func (p *published) repeats(request any, err error) bool {
 // Invoke makes the call as one effect.
 func (s suspended) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	action := trace.Action{Kind: trace.KindDriver, Verb: path.Base(method), Object: s.driver}
-	if name := subject(args); name != "" {
+	if name := requestedVolume(args); name != "" {
 		action.Object += "/" + name
 	}
 	out := s.caller.Call(action, func() trace.Outcome {
 		err := s.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 		return trace.Outcome{
-			Err: err, Detail: particulars(args, reply),
-			Read: asks(method) || s.published.repeats(args, err),
+			Err: err, Detail: requestDetails(args, reply),
+			Read: isQuery(method) || s.published.observe(args, err),
 		}
 	})
 	return out.Err
 }
 
-// asks tells whether a call changes nothing that anybody waits for.
-func asks(method string) bool {
+// isQuery tells whether a call changes nothing that anybody waits for.
+func isQuery(method string) bool {
 	switch method {
 	case csispec.Node_NodeGetInfo_FullMethodName, csispec.Node_NodeGetCapabilities_FullMethodName,
 		registration.Registration_GetInfo_FullMethodName, registration.Registration_NotifyRegistrationStatus_FullMethodName:
@@ -83,8 +83,8 @@ func asks(method string) bool {
 	}
 }
 
-// subject is the volume, or the volume to be, that a request is about.
-func subject(request any) string {
+// requestedVolume is the volume, or the volume to be, that a request is about.
+func requestedVolume(request any) string {
 	switch r := request.(type) {
 	case interface{ GetVolumeId() string }:
 		return r.GetVolumeId()
@@ -95,19 +95,19 @@ func subject(request any) string {
 	}
 }
 
-// grower is a request to grow a volume.
-type grower interface {
+// expandRequest is a request to grow a volume.
+type expandRequest interface {
 	GetVolumeId() string
 	GetCapacityRange() *csispec.CapacityRange
 }
 
-// particulars are what else is worth recording of a call: the node, the size, the path, the device.
-func particulars(request, reply any) string {
+// requestDetails are what else is worth recording of a call: the node, the size, the path, the device.
+func requestDetails(request, reply any) string {
 	var words []string
 	if r, ok := request.(interface{ GetNodeId() string }); ok {
 		words = append(words, "node="+r.GetNodeId())
 	}
-	if r, ok := request.(grower); ok {
+	if r, ok := request.(expandRequest); ok {
 		words = append(words, fmt.Sprintf("bytes=%d", r.GetCapacityRange().GetRequiredBytes()))
 	}
 	switch r := request.(type) {

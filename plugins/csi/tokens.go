@@ -68,16 +68,16 @@ func (p *Plugin) token(ctx context.Context, pod *corev1.Pod, asked storagev1.Tok
 	if asked.ExpirationSeconds != nil {
 		key.seconds = *asked.ExpirationSeconds
 	}
-	now := p.cfg.Component.Now()
+	now := p.cfg.Process.Now()
 	old := p.tokens[pod.UID][key]
-	if old != nil && !aged(old, now) {
+	if old != nil && !needsRefresh(old, now) {
 		return old, nil
 	}
 	made, err := p.cfg.Client.CoreV1().ServiceAccounts(key.namespace).
 		CreateToken(ctx, key.account, tokenRequest(pod, asked), metav1.CreateOptions{})
 	switch {
 	case err == nil:
-		p.tokens.keep(pod.UID, key, made, now)
+		p.tokens.store(pod.UID, key, made, now)
 		return made, nil
 	case old == nil:
 		return nil, fmt.Errorf("failed to fetch token: %w", err)
@@ -100,10 +100,10 @@ func tokenRequest(pod *corev1.Pod, asked storagev1.TokenRequest) *authentication
 	}}
 }
 
-// aged tells whether a token is to be replaced.
+// needsRefresh tells whether a token is to be replaced.
 //
 // Upstream: pkg/kubelet/token Manager.requiresRefresh (v1.36).
-func aged(token *authenticationv1.TokenRequest, now time.Time) bool {
+func needsRefresh(token *authenticationv1.TokenRequest, now time.Time) bool {
 	if token.Spec.ExpirationSeconds == nil {
 		return false
 	}
@@ -112,8 +112,8 @@ func aged(token *authenticationv1.TokenRequest, now time.Time) bool {
 	return now.After(expires.Add(tokenAgeMax-life)) || now.After(expires.Add(-life/tokenShareLeft))
 }
 
-// keep remembers a token, and forgets those that are good for nothing any more.
-func (t tokens) keep(pod types.UID, key tokenKey, token *authenticationv1.TokenRequest, now time.Time) {
+// store remembers a token, and forgets those that are good for nothing any more.
+func (t tokens) store(pod types.UID, key tokenKey, token *authenticationv1.TokenRequest, now time.Time) {
 	for of, all := range t { // each is looked at for itself: no order
 		for k, old := range all {
 			if now.After(old.Status.ExpirationTimestamp.Time) {

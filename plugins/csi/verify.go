@@ -16,14 +16,14 @@ func (p *Plugin) Watched() bool { return true }
 // LastSeen is what the cache shows of the volume's VolumeAttachment on the node. One of that name that is of something else is none.
 //
 // Upstream: pkg/volume/csi csiAttacher.VolumesAreAttached (v1.36).
-func (p *Plugin) LastSeen(volumeName string, node types.NodeName) plugins.Presence {
-	at, err := namedPlace(volumeName, node)
+func (p *Plugin) LastSeen(volumeName string, node types.NodeName) plugins.AttachState {
+	at, err := namedTarget(volumeName, node)
 	if err != nil {
-		return plugins.Absent
+		return plugins.Detached
 	}
-	attachment := p.seenAt(at)
+	attachment := p.cachedAttachment(at)
 	if attachment == nil {
-		return plugins.Absent
+		return plugins.Detached
 	}
 	return presence(attachment)
 }
@@ -31,15 +31,15 @@ func (p *Plugin) LastSeen(volumeName string, node types.NodeName) plugins.Presen
 // Verify reads the volume's VolumeAttachment on the node itself. One of that name that is of something else is none.
 //
 // Upstream: pkg/volume/csi csiAttacher.VolumesAreAttached (v1.36).
-func (p *Plugin) Verify(ctx context.Context, volumeName string, node types.NodeName) (plugins.Presence, error) {
-	at, err := namedPlace(volumeName, node)
+func (p *Plugin) Verify(ctx context.Context, volumeName string, node types.NodeName) (plugins.AttachState, error) {
+	at, err := namedTarget(volumeName, node)
 	if err != nil {
-		return plugins.Absent, err
+		return plugins.Detached, err
 	}
-	attachment, err := p.storedAt(ctx, at)
+	attachment, err := p.storedAttachment(ctx, at)
 	switch {
-	case errors.Is(err, ErrOthersAttachment), err == nil && attachment == nil:
-		return plugins.Absent, nil
+	case errors.Is(err, ErrForeignAttachment), err == nil && attachment == nil:
+		return plugins.Detached, nil
 	case err != nil:
 		return plugins.Changing, err
 	}
@@ -47,9 +47,9 @@ func (p *Plugin) Verify(ctx context.Context, volumeName string, node types.NodeN
 }
 
 // presence reads an attachment: one that is being deleted may be detached at any time.
-func presence(attachment *storagev1.VolumeAttachment) plugins.Presence {
+func presence(attachment *storagev1.VolumeAttachment) plugins.AttachState {
 	if attachment.DeletionTimestamp != nil || !attachment.Status.Attached {
 		return plugins.Changing
 	}
-	return plugins.Present
+	return plugins.Attached
 }

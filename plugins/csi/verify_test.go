@@ -13,7 +13,7 @@ import (
 )
 
 // verify asks about the volume, and returns what the cache shows and what there is.
-func (d *disk) verify() (seen, is plugins.Presence) {
+func (d *disk) verify() (seen, is plugins.AttachState) {
 	d.t.Helper()
 	name, err := d.plugin.VolumeName(d.spec)
 	d.must(err)
@@ -30,11 +30,11 @@ func TestPresenceOfAnAttachment(t *testing.T) {
 	tests := []struct {
 		name  string
 		world func(d *disk)
-		want  plugins.Presence
+		want  plugins.AttachState
 	}{
-		{"none", func(*disk) {}, plugins.Absent},
+		{"none", func(*disk) {}, plugins.Detached},
 		{"not attached yet", func(d *disk) { d.attachment("vol-1", func(*storagev1.VolumeAttachment) {}) }, plugins.Changing},
-		{"attached", func(d *disk) { d.attachment("vol-1", attached) }, plugins.Present},
+		{"attached", func(d *disk) { d.attachment("vol-1", attached) }, plugins.Attached},
 		{"being deleted", func(d *disk) {
 			d.attachment("vol-1", func(a *storagev1.VolumeAttachment) { held(a); attached(a) })
 			d.must(d.user.StorageV1().VolumeAttachments().Delete(context.Background(), d.attachmentName("vol-1"), metav1.DeleteOptions{}))
@@ -58,11 +58,11 @@ func TestVerifyKnowsWhatTheCacheDoesNotShow(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
 	d.attachment("vol-1", attached)
-	if seen, is := d.verify(); seen != plugins.Absent || is != plugins.Present {
+	if seen, is := d.verify(); seen != plugins.Detached || is != plugins.Attached {
 		t.Errorf("made just now: seen %v, is %v", seen, is)
 	}
 	d.removeAttachment()
-	if seen, is := d.verify(); seen != plugins.Present || is != plugins.Absent {
+	if seen, is := d.verify(); seen != plugins.Attached || is != plugins.Detached {
 		t.Errorf("removed just now: seen %v, is %v", seen, is)
 	}
 }
@@ -72,7 +72,7 @@ type lagging string
 
 func (l lagging) Decide(d *sim.Decision) sim.Move {
 	for i := range d.Len() {
-		if d.Actor(i).Name() != string(l) {
+		if d.Task(i).Name() != string(l) {
 			return sim.Move{Option: i}
 		}
 	}
@@ -88,7 +88,7 @@ func TestDetachLeavesNothingInTheCache(t *testing.T) {
 	d.run()
 	d.removeAttachment()
 	d.host.SetStrategy(lagging("process/cache volumeattachments"))
-	seen := plugins.Present
+	seen := plugins.Attached
 	d.must(d.do(func(ctx context.Context) error {
 		name, err := d.plugin.VolumeName(d.spec)
 		d.must(err)
@@ -97,7 +97,7 @@ func TestDetachLeavesNothingInTheCache(t *testing.T) {
 		return err
 	}))
 	d.same("requests", []string{"delete!"}, d.calls(trace.KindAPI))
-	if seen != plugins.Absent {
+	if seen != plugins.Detached {
 		t.Errorf("the cache shows it as %v", seen)
 	}
 }

@@ -107,23 +107,23 @@ func (v driverVolume) checkLifecycle(driver *storagev1.CSIDriver) error {
 	return fmt.Errorf("volume mode %q not supported by driver %s (only supports %q)", v.mode, v.driver, modes)
 }
 
-// groupPolicy says whose work it is to give the volume's files to a pod's group.
+// fsGroupPolicy says whose work it is to give the volume's files to a pod's group.
 //
 // Upstream: pkg/volume/csi csiMountMgr.getFSGroupPolicy (v1.36).
-func groupPolicy(driver *storagev1.CSIDriver) (storagev1.FSGroupPolicy, error) {
+func fsGroupPolicy(driver *storagev1.CSIDriver) (storagev1.FSGroupPolicy, error) {
 	if driver == nil {
 		return storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, nil
 	}
 	if policy := driver.Spec.FSGroupPolicy; policy != nil && *policy != "" {
 		return *policy, nil
 	}
-	return "", said("expected valid fsGroupPolicy, received nil value or empty string")
+	return "", errorf("expected valid fsGroupPolicy, received nil value or empty string")
 }
 
-// takesGroup tells whether the kubelet is to give the volume's files to a pod's group.
+// appliesFSGroup tells whether the kubelet is to give the volume's files to a pod's group.
 //
 // Upstream: pkg/volume/csi csiMountMgr.supportsFSGroup (v1.36).
-func (v driverVolume) takesGroup(group *int64, policy storagev1.FSGroupPolicy) bool {
+func (v driverVolume) appliesFSGroup(group *int64, policy storagev1.FSGroupPolicy) bool {
 	switch {
 	case group == nil || v.readOnly || policy == storagev1.NoneFSGroupPolicy:
 		return false
@@ -139,5 +139,5 @@ func (v driverVolume) takesGroup(group *int64, policy storagev1.FSGroupPolicy) b
 	})
 }
 
-// said is an error as upstream's plugin words it.
-func said(format string, args ...any) error { return fmt.Errorf(PluginName+": "+format, args...) }
+// errorf is an error as upstream's plugin words it.
+func errorf(format string, args ...any) error { return fmt.Errorf(PluginName+": "+format, args...) }

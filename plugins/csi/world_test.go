@@ -43,7 +43,7 @@ type world struct {
 	host      *sim.Stepped
 	server    *fake.Server
 	user      kubernetes.Interface // acts at once, from the test
-	component *sim.Component
+	component *sim.Process
 	plugin    *csi.Plugin
 	disk      *nodefs.Memory
 	conn      *faulty                             // to the driver that was added
@@ -57,11 +57,11 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{}), disk: nodefs.NewMemory(root), sockets: map[string]grpc.ClientConnInterface{}}
 	t.Cleanup(w.host.Close)
 	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
-	w.user = w.server.Client(w.host.Outside())
-	w.component = w.host.Component("process")
+	w.user = w.server.Client(w.host.ExternalCaller())
+	w.component = w.host.Process("process")
 	storage, core := w.server.Informers(w.component).Storage().V1(), w.server.Informers(w.component).Core().V1()
 	w.plugin = csi.New(csi.Config{
-		Component: w.component, Client: w.server.Client(w.component),
+		Process: w.component, Client: w.server.Client(w.component),
 		CSIDrivers: storage.CSIDrivers(), Attachments: storage.VolumeAttachments(),
 		PersistentVolumes: core.PersistentVolumes(),
 		NodeName:          node1, Root: root, FS: w.disk,
@@ -149,7 +149,7 @@ func (w *world) class(what string, err error, want plugins.Class) {
 func (w *world) calls(kind trace.Kind) []string {
 	var verbs []string
 	for _, r := range w.host.Log().Records() {
-		if r.Kind != kind || r.Actor == "user" {
+		if r.Kind != kind || r.Task == "user" {
 			continue
 		}
 		verb := r.Verb
@@ -200,7 +200,7 @@ func (w *world) leaves() []string {
 }
 
 // add makes a driver known to the plugin.
-func (w *world) add(name string, register csi.Register) {
+func (w *world) add(name string, register csi.RegisterFunc) {
 	w.t.Helper()
 	w.driver = name
 	w.conn = &faulty{ClientConnInterface: csi.Direct(register)}
@@ -217,7 +217,7 @@ type disk struct {
 	sha    string // of the handle
 	spec   *plugins.Spec
 	pod    *corev1.Pod
-	use    plugins.Use
+	use    plugins.MountOptions
 }
 
 // arrayDisk makes a world with the array driver and a volume of it, attached to the node.

@@ -100,7 +100,7 @@ func (p *plugin) call(ctx context.Context, of, name string, args ...string) (ans
 	action := trace.Action{Kind: trace.KindDriver, Verb: name, Object: path.Join(p.name, of)}
 	out := p.cfg.Caller.Call(action, func() trace.Outcome {
 		printed, err := p.cfg.Run(ctx, p.program, append([]string{name}, args...)...)
-		a, failure = read(name, printed, err)
+		a, failure = parseAnswer(name, printed, err)
 		return trace.Outcome{Err: failure}
 	})
 	if out.Err != nil && failure == nil {
@@ -112,10 +112,10 @@ func (p *plugin) call(ctx context.Context, of, name string, args ...string) (ans
 	return a, failure
 }
 
-// read reads what was printed in answer to a call. ran is how running the program ended: one that fails says so twice.
+// parseAnswer reads what was printed in answer to a call. ran is how running the program ended: one that fails says so twice.
 //
 // Upstream: pkg/volume/flexvolume handleCmdResponse (v1.36).
-func read(call string, printed []byte, ran error) (answer, error) {
+func parseAnswer(call string, printed []byte, ran error) (answer, error) {
 	a := answer{Capabilities: capabilities{Attach: true}}
 	switch err := json.Unmarshal(printed, &a); {
 	case err != nil:
@@ -155,10 +155,10 @@ func volumeOf(spec *plugins.Spec) *volume {
 	}
 }
 
-// describe is what a program is told of a volume, and of the pod that it is for, if any.
+// driverOptions is what a program is told of a volume, and of the pod that it is for, if any.
 //
 // Upstream: pkg/volume/flexvolume NewOptionsForDriver (v1.36).
-func describe(spec *plugins.Spec, pod *corev1.Pod) (string, error) {
+func driverOptions(spec *plugins.Spec, pod *corev1.Pod) (string, error) {
 	v := volumeOf(spec)
 	if v == nil {
 		return "", errNotFlex

@@ -23,7 +23,7 @@ func ExampleNew() {
 		return []byte(`{"status": "Success", "capabilities": {"attach": true}}`), nil
 	}
 	ctx := context.Background()
-	plugin, err := flexvolume.New(ctx, flexvolume.Config{Caller: sim.Direct(), Run: run}, "/drivers/example.com~disk/disk", "example.com/disk")
+	plugin, err := flexvolume.New(ctx, flexvolume.Config{Caller: sim.DirectCaller(), Run: run}, "/drivers/example.com~disk/disk", "example.com/disk")
 	if err != nil {
 		log.Fatal(err)
 	}

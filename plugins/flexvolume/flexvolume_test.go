@@ -138,8 +138,8 @@ func newPod(uid string) *corev1.Pod {
 }
 
 // begin makes the plugin of a process.
-func (b *box) begin(host sim.Host) (*sim.Component, plugins.Plugin, error) {
-	c := host.Component("process")
+func (b *box) begin(host sim.Host) (*sim.Process, plugins.Plugin, error) {
+	c := host.Process("process")
 	var plugin plugins.Plugin
 	made := make(chan error, 1)
 	c.Spawn("init", func(ctx context.Context) {
@@ -170,13 +170,13 @@ func TestPromisesOfThePlugin(t *testing.T) {
 				host, b := sim.NewStepped(sim.SteppedConfig{StepsMax: 10_000}), newBox()
 				b.says = says
 				w := &plugintest.World{
-					Host: host, Left: b.left, Volumes: []*plugins.Spec{persistent("v"), persistent("w")},
+					Host: host, Resources: b.left, Volumes: []*plugins.Spec{persistent("v"), persistent("w")},
 					Nodes: []types.NodeName{node1, "node-2"}, Pods: []*corev1.Pod{newPod("a"), newPod("b")},
 				}
 				var err error
-				w.Component, w.Plugin, err = b.begin(host)
-				w.Restart = func() (*sim.Component, plugins.Plugin, error) {
-					host.Crash(w.Component)
+				w.Process, w.Plugin, err = b.begin(host)
+				w.Restart = func() (*sim.Process, plugins.Plugin, error) {
+					host.Crash(w.Process)
 					return b.begin(host)
 				}
 				return w, err
@@ -194,7 +194,7 @@ type scene struct {
 	*box
 	caps plugins.Capabilities
 	host *sim.Stepped
-	c    *sim.Component
+	c    *sim.Process
 }
 
 func newScene(t *testing.T, says map[string]string) *scene {
@@ -234,8 +234,8 @@ func (s *scene) life(ctx context.Context) error {
 	s.must(err)
 	at, err := s.caps.DeviceMounter.DeviceMountPath(spec)
 	s.must(err)
-	s.must(s.caps.DeviceMounter.MountDevice(ctx, spec, at, plugins.Use{DevicePath: device}))
-	s.must(s.caps.Mounter.SetUp(ctx, spec, pod, plugins.Use{DevicePath: device}))
+	s.must(s.caps.DeviceMounter.MountDevice(ctx, spec, at, plugins.MountOptions{DevicePath: device}))
+	s.must(s.caps.Mounter.SetUp(ctx, spec, pod, plugins.MountOptions{DevicePath: device}))
 	s.must(s.caps.Mounter.TearDown(ctx, "v", "a"))
 	s.must(s.caps.DeviceMounter.UnmountDevice(ctx, at))
 	return s.caps.Attacher.Detach(ctx, "v", node1)
@@ -307,7 +307,7 @@ func TestAnswers(t *testing.T) {
 			s := newScene(t, map[string]string{"mount": tt.says})
 			s.fails["mount"] = tt.ran
 			err := s.do(func(ctx context.Context) error {
-				return s.caps.Mounter.SetUp(ctx, persistent("v"), newPod("a"), plugins.Use{})
+				return s.caps.Mounter.SetUp(ctx, persistent("v"), newPod("a"), plugins.MountOptions{})
 			})
 			if got := fmt.Sprint(err); tt.want != "" && got != tt.want || (err == nil) != (tt.want == "") {
 				t.Fatalf("got %v, want %q", err, tt.want)
@@ -338,7 +338,7 @@ func (s *scene) wantLeft(directory bool) {
 type broken struct{}
 
 func (broken) Decide(d *sim.Decision) sim.Move {
-	if action, ok := d.Actor(0).Pending(); ok && action.Verb == "mount" {
+	if action, ok := d.Task(0).Pending(); ok && action.Verb == "mount" {
 		return sim.Move{Fault: sim.Fault{Kind: sim.FaultDriver, Code: codes.Internal}}
 	}
 	return sim.Move{}
@@ -349,7 +349,7 @@ func TestOfACallThatWentWrongNobodyKnows(t *testing.T) {
 	s := newScene(t, nil)
 	s.host.SetStrategy(broken{})
 	err := s.do(func(ctx context.Context) error {
-		return s.caps.Mounter.SetUp(ctx, persistent("v"), newPod("a"), plugins.Use{})
+		return s.caps.Mounter.SetUp(ctx, persistent("v"), newPod("a"), plugins.MountOptions{})
 	})
 	if err == nil || plugins.ClassOf(err) != plugins.Uncertain {
 		t.Errorf("got %v, want an error that is uncertain", err)
@@ -364,7 +364,7 @@ func TestProgramThatFailsAndLeavesSomething(t *testing.T) {
 	at := root + "/devices/v"
 	s.must(s.disk.MkdirAll(at + "/lost+found"))
 	err := s.do(func(ctx context.Context) error {
-		return s.caps.DeviceMounter.MountDevice(ctx, persistent("v"), at, plugins.Use{DevicePath: "/dev/v"})
+		return s.caps.DeviceMounter.MountDevice(ctx, persistent("v"), at, plugins.MountOptions{DevicePath: "/dev/v"})
 	})
 	if plugins.ClassOf(err) != plugins.Uncertain || !errors.Is(err, nodefs.ErrNotEmpty) {
 		t.Errorf("got %v, want an error that is uncertain and says why", err)
@@ -410,8 +410,8 @@ func TestReadOnly(t *testing.T) {
 			s := newScene(t, says)
 			s.must(s.do(func(ctx context.Context) error {
 				at, _ := s.caps.DeviceMounter.DeviceMountPath(spec)
-				s.must(s.caps.DeviceMounter.MountDevice(ctx, spec, at, plugins.Use{DevicePath: "/dev/v"}))
-				return s.caps.Mounter.SetUp(ctx, spec, newPod("a"), plugins.Use{})
+				s.must(s.caps.DeviceMounter.MountDevice(ctx, spec, at, plugins.MountOptions{DevicePath: "/dev/v"}))
+				return s.caps.Mounter.SetUp(ctx, spec, newPod("a"), plugins.MountOptions{})
 			}))
 			mounts, err := s.disk.Mounts()
 			s.must(err)
@@ -433,7 +433,9 @@ func TestVolumeWithASecretIsRefused(t *testing.T) {
 	spec := persistent("v")
 	spec.PersistentVolume.Spec.FlexVolume.SecretRef = &corev1.SecretReference{Name: "s"}
 	before := len(s.calls)
-	err := s.do(func(ctx context.Context) error { return s.caps.Mounter.SetUp(ctx, spec, newPod("a"), plugins.Use{}) })
+	err := s.do(func(ctx context.Context) error {
+		return s.caps.Mounter.SetUp(ctx, spec, newPod("a"), plugins.MountOptions{})
+	})
 	if err == nil || len(s.calls) != before {
 		t.Errorf("got %v, and calls %v", err, s.calls[before:])
 	}

@@ -43,10 +43,10 @@ func TestProgramOfThisMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	host := sim.NewLive(sim.LiveConfig{})
-	c := host.Component("controller")
+	c := host.Process("controller")
 	var manager plugins.Manager
 	directory := prober.New(prober.Config{
-		Component: c, Manager: &manager, FS: drivers, Dir: dir,
+		Process: c, Manager: &manager, FS: drivers, Dir: dir,
 		New: func(ctx context.Context, program, name string) (plugins.Plugin, error) {
 			return flexvolume.New(ctx, flexvolume.Config{Caller: c, FS: disk}, program, name)
 		},

@@ -16,9 +16,9 @@ import (
 // Without a device there is nothing to mount then.
 //
 // Upstream: pkg/volume/flexvolume flexVolumeAttacher.WaitForAttach, MountDevice (v1.36).
-func (p attachable) MountDevice(ctx context.Context, spec *plugins.Spec, path string, use plugins.Use) error {
+func (p attachable) MountDevice(ctx context.Context, spec *plugins.Spec, path string, use plugins.MountOptions) error {
 	device := use.DevicePath
-	options, err := describe(spec, nil)
+	options, err := driverOptions(spec, nil)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (p attachable) MountDevice(ctx context.Context, spec *plugins.Spec, path st
 		if errors.Is(err, errNotSupported) && device != "" {
 			return p.format(ctx, spec, device, path)
 		}
-		return supported(err)
+		return ignoreNotSupported(err)
 	})
 }
 
@@ -55,8 +55,8 @@ func (p *plugin) format(ctx context.Context, spec *plugins.Spec, device, path st
 	return disk.FormatAndMount(ctx, device, path, v.fsType, []string{mode})
 }
 
-// supported is nil for a call that the program does not know.
-func supported(err error) error {
+// ignoreNotSupported is nil for a call that the program does not know.
+func ignoreNotSupported(err error) error {
 	if errors.Is(err, errNotSupported) {
 		return nil
 	}
@@ -129,8 +129,8 @@ func (p *plugin) unmount(ctx context.Context, call, path string) error {
 // Differs: upstream's bind can be written to although the volume is read-only.
 //
 // Upstream: pkg/volume/flexvolume flexVolumeMounter.SetUpAt (v1.36).
-func (p *plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.Use) error {
-	options, err := describe(spec, pod)
+func (p *plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.MountOptions) error {
+	options, err := driverOptions(spec, pod)
 	if err != nil {
 		return err
 	}

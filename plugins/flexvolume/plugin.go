@@ -94,7 +94,7 @@ func (attachable) CanAttach(*plugins.Spec) (bool, error) { return true, nil }
 //
 // Upstream: pkg/volume/flexvolume flexVolumeAttacher.Attach (v1.36).
 func (p attachable) Attach(ctx context.Context, spec *plugins.Spec, node types.NodeName) (string, error) {
-	options, err := describe(spec, nil)
+	options, err := driverOptions(spec, nil)
 	if err != nil {
 		return "", err
 	}

@@ -17,7 +17,7 @@ import (
 // A directory is made for a claim, and deleted.
 func Example() {
 	machine := hostpath.Machine{FS: nodefs.NewMemory("/node-1"), Root: "/node-1"}
-	plugin := hostpath.New(hostpath.Config{Caller: sim.Direct(), Machine: machine, Provisioning: true})
+	plugin := hostpath.New(hostpath.Config{Caller: sim.DirectCaller(), Machine: machine, Provisioning: true})
 
 	claim := &corev1.PersistentVolumeClaim{}
 	claim.Name, claim.UID = "data", "1"

@@ -16,7 +16,7 @@ import (
 // Upstream: pkg/volume/hostpath newProvisioner, hostPathDeleter (v1.36).
 const (
 	volumesDir = "/tmp/hostpath_pv"
-	scratch    = "/tmp/"
+	tmpDir     = "/tmp/"
 )
 
 // Machine is the disk whose directories are volumes. It may be used concurrently.
@@ -59,5 +59,5 @@ func (m Machine) at(dir string) string { return path.Join(m.Root, dir) }
 
 // deletable tells whether a path is below /tmp.
 func deletable(dir string) bool {
-	return !slices.Contains(strings.Split(dir, "/"), "..") && strings.HasPrefix(path.Clean(dir), scratch)
+	return !slices.Contains(strings.Split(dir, "/"), "..") && strings.HasPrefix(path.Clean(dir), tmpDir)
 }

@@ -34,8 +34,8 @@ const (
 //
 // Upstream: pkg/controller/volume/persistentvolume/config/v1alpha1 MinimumTimeoutHostPath, IncrementTimeoutHostPath (v1.36).
 const (
-	RecycleMin    = 60 * time.Second
-	RecyclePerGiB = 30 * time.Second
+	recycleMin    = 60 * time.Second
+	recyclePerGiB = 30 * time.Second
 )
 
 // Config is what New must be told.
@@ -186,9 +186,9 @@ func (p *Plugin) Recycle(ctx context.Context, opts plugins.RecycleOptions) error
 		Source: corev1.VolumeSource{
 			HostPath: &corev1.HostPathVolumeSource{Path: volume.Spec.HostPath.Path},
 		},
-		Deadline: recycler.Deadline(volume, RecycleMin, RecyclePerGiB),
-		Tell:     opts.Tell,
-		Begin:    opts.Begin,
+		Deadline:    recycler.Deadline(volume, recycleMin, recyclePerGiB),
+		RecordEvent: opts.RecordEvent,
+		Acquire:     opts.Acquire,
 	})
 }
 

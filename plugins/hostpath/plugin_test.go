@@ -85,7 +85,7 @@ func options(edit ...func(*plugins.ProvisionOptions)) plugins.ProvisionOptions {
 func TestProvisionMakesADirectoryAndDeleteRemovesIt(t *testing.T) {
 	for _, d := range disks {
 		t.Run(d.name, func(t *testing.T) {
-			machine, calls := d.machine(t), &recorder{Caller: sim.Direct()}
+			machine, calls := d.machine(t), &recorder{Caller: sim.DirectCaller()}
 			p := hostpath.New(hostpath.Config{Caller: calls, Machine: machine, Provisioning: true})
 			must(t, p.CanProvision(options()))
 			volume, err := p.Provision(ctx, options())
@@ -136,7 +136,7 @@ func wantVolumes(t *testing.T, machine hostpath.Machine, want ...hostpath.Volume
 
 func TestProvisionFindsWhatItMade(t *testing.T) {
 	machine := disks[0].machine(t)
-	p := hostpath.New(hostpath.Config{Caller: sim.Direct(), Machine: machine, Provisioning: true})
+	p := hostpath.New(hostpath.Config{Caller: sim.DirectCaller(), Machine: machine, Provisioning: true})
 	first, err := p.Provision(ctx, options())
 	must(t, err)
 	second, err := p.Provision(ctx, options())
@@ -149,10 +149,10 @@ func TestProvisionFindsWhatItMade(t *testing.T) {
 
 func TestProvisionRefuses(t *testing.T) {
 	machine := disks[0].machine(t)
-	off := hostpath.New(hostpath.Config{Caller: sim.Direct(), Machine: machine})
+	off := hostpath.New(hostpath.Config{Caller: sim.DirectCaller(), Machine: machine})
 	wantText(t, off.CanProvision(options()), `provisioning in volume plugin "kubernetes.io/host-path" is disabled`)
 
-	p := hostpath.New(hostpath.Config{Caller: sim.Direct(), Machine: machine, Provisioning: true})
+	p := hostpath.New(hostpath.Config{Caller: sim.DirectCaller(), Machine: machine, Provisioning: true})
 	block := corev1.PersistentVolumeBlock
 	_, err := p.Provision(ctx, options(func(o *plugins.ProvisionOptions) { o.Claim.Spec.VolumeMode = &block }))
 	wantText(t, err, "kubernetes.io/host-path does not support block volume provisioning")
@@ -190,7 +190,7 @@ func TestDeleteKeepsTo(t *testing.T) {
 				must(t, machine.FS.MkdirAll(machine.Root+dir))
 			}
 			before := everything(t, machine)
-			p := hostpath.New(hostpath.Config{Caller: sim.Direct(), Machine: machine})
+			p := hostpath.New(hostpath.Config{Caller: sim.DirectCaller(), Machine: machine})
 			err := p.Delete(ctx, &plugins.Spec{PersistentVolume: at(tt.path)})
 			if tt.deleted {
 				must(t, err)
@@ -237,7 +237,7 @@ func TestDeleteLeavesWhatIsMounted(t *testing.T) {
 	tree := nodefs.NewTree()
 	must(t, fs.MountTree(tree, "disk", "/tmp/x/mnt", false))
 	must(t, fs.WriteFile("/tmp/x/mnt/file", []byte("not of the volume")))
-	p := hostpath.New(hostpath.Config{Caller: sim.Direct(), Machine: machine})
+	p := hostpath.New(hostpath.Config{Caller: sim.DirectCaller(), Machine: machine})
 	if err := p.Delete(ctx, &plugins.Spec{PersistentVolume: at("/tmp/x")}); !errors.Is(err, nodefs.ErrMounted) {
 		t.Errorf("got error %v, want %v", err, nodefs.ErrMounted)
 	}
@@ -247,7 +247,7 @@ func TestDeleteLeavesWhatIsMounted(t *testing.T) {
 }
 
 func TestWhatThePluginSupports(t *testing.T) {
-	p := hostpath.New(hostpath.Config{Caller: sim.Direct()})
+	p := hostpath.New(hostpath.Config{Caller: sim.DirectCaller()})
 	inline := &corev1.Volume{VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/a"}}}
 	tests := []struct {
 		name string

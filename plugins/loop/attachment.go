@@ -38,29 +38,29 @@ func (p *pool) mark(volumeID, nodeID string) string {
 	}, ":")
 }
 
-// found finds out where an existing volume is attached; nil is nowhere. A
+// findAttachment finds out where an existing volume is attached; nil is nowhere. A
 // device over the volume's file that does not carry our mark, or over an older
 // file of the same name, is FailedPrecondition, one that is about to go Aborted.
 // Where the volume is attached as when it was seen last, no other device is looked at.
-func (p *pool) found(volumeID string) (*attachment, error) {
-	if seen := p.seen(volumeID); seen != "" {
+func (p *pool) findAttachment(volumeID string) (*attachment, error) {
+	if seen := p.cachedDevice(volumeID); seen != "" {
 		bound, err := loopdev.At(seen)
 		node, ours := p.nodeKey(bound.Mark, volumeID)
-		if err == nil && ours && bound.Backing == p.image(volumeID) && !bound.Deleted && !bound.Autoclear {
+		if err == nil && ours && bound.BackingFile == p.image(volumeID) && !bound.Deleted && !bound.Autoclear {
 			return &attachment{Bound: bound, node: node}, nil
 		}
 	}
-	found, err := p.search(volumeID)
+	found, err := p.searchDevices(volumeID)
 	device := ""
 	if found != nil {
 		device = found.Device
 	}
-	p.see(volumeID, device)
+	p.cacheDevice(volumeID, device)
 	return found, err
 }
 
-// search is found by a look at all devices.
-func (p *pool) search(volumeID string) (*attachment, error) {
+// searchDevices is found by a look at all devices.
+func (p *pool) searchDevices(volumeID string) (*attachment, error) {
 	file := p.image(volumeID)
 	loops, err := loopdev.List(func(backing string) bool { return backing == file })
 	if err != nil {
@@ -84,14 +84,14 @@ func (p *pool) search(volumeID string) (*attachment, error) {
 	return found, nil
 }
 
-// seen is the device that a volume was attached as when that was last looked at; "" is none.
-func (p *pool) seen(volumeID string) string {
+// cachedDevice is the device that a volume was attached as when that was last looked at; "" is none.
+func (p *pool) cachedDevice(volumeID string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.devices[volumeID]
 }
 
-func (p *pool) see(volumeID, device string) {
+func (p *pool) cacheDevice(volumeID, device string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if device == "" {
@@ -101,8 +101,8 @@ func (p *pool) see(volumeID, device string) {
 	}
 }
 
-// Serve implements blockcsi.Pool.
-func (p *pool) Serve(node string) {
+// RegisterNode implements blockcsi.Pool.
+func (p *pool) RegisterNode(node string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.nodes[digest(node, nodeKeyDigits)] = node
@@ -113,9 +113,9 @@ func (p *pool) Serve(node string) {
 // attachment is to last, it is noted before.
 func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, readOnly bool) (blockcsi.Attachment, error) {
 	noted := false
-	if p.lasting {
+	if p.persistAttachments {
 		var err error
-		if noted, err = p.notes.Put(volume.ID, node, readOnly); err != nil {
+		if noted, err = p.attachments.Put(volume.ID, node, readOnly); err != nil {
 			return blockcsi.Attachment{}, p.status(err)
 		}
 		p.step("noted")
@@ -123,36 +123,36 @@ func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, 
 	device, err := loopdev.Bind(ctx, p.image(volume.ID), p.mark(volume.ID, node), readOnly)
 	if err != nil {
 		if noted {
-			err = errors.Join(err, p.notes.Remove(volume.ID))
+			err = errors.Join(err, p.attachments.Remove(volume.ID))
 		}
 		return blockcsi.Attachment{}, p.status(err)
 	}
-	p.see(volume.ID, device)
+	p.cacheDevice(volume.ID, device)
 	p.step("bound")
-	if _, err := p.setOn(volume, device, false); err != nil {
+	if _, err := p.applySettingsTo(volume, device, false); err != nil {
 		return blockcsi.Attachment{}, errors.Join(p.status(err), p.Detach(context.WithoutCancel(ctx), blockcsi.Attachment{VolumeID: volume.ID}))
 	}
 	return blockcsi.Attachment{VolumeID: volume.ID, Node: node, Device: device, ReadOnly: readOnly}, nil
 }
 
-// set has the device of an attached volume be as the volume's parameters and
+// applySettings has the device of an attached volume be as the volume's parameters and
 // settings say; false if it was, or the volume is not attached.
-func (p *pool) set(volume blockcsi.Volume) (changed bool, err error) {
-	attached, err := p.found(volume.ID)
+func (p *pool) applySettings(volume blockcsi.Volume) (changed bool, err error) {
+	attached, err := p.findAttachment(volume.ID)
 	if err != nil || attached == nil {
 		return false, err
 	}
-	return p.setOn(volume, attached.Device, attached.Direct)
+	return p.applySettingsTo(volume, attached.Device, attached.Direct)
 }
 
-// setOn is set for a device that goes past the kernel's cache already, or not.
-func (p *pool) setOn(volume blockcsi.Volume, device string, direct bool) (changed bool, err error) {
-	if volume.Parameters[DirectIOKey] == "true" && !direct {
-		attached, err := p.found(volume.ID)
+// applySettingsTo is set for a device that goes past the kernel's cache already, or not.
+func (p *pool) applySettingsTo(volume blockcsi.Volume, device string, direct bool) (changed bool, err error) {
+	if volume.Parameters[directIOKey] == "true" && !direct {
+		attached, err := p.findAttachment(volume.ID)
 		if err != nil || attached == nil {
 			return false, err
 		}
-		if err := loopdev.GoDirect(attached.Bound); err != nil {
+		if err := loopdev.EnableDirectIO(attached.Bound); err != nil {
 			return false, err
 		}
 		p.step("direct")
@@ -183,18 +183,18 @@ func (p *pool) Modify(_ context.Context, volume blockcsi.Volume, settings map[st
 		p.step("settings")
 	}
 	volume.Settings = settings
-	_, err = p.set(volume)
+	_, err = p.applySettings(volume)
 	return p.status(err)
 }
 
 // Attachment implements blockcsi.Pool.
 func (p *pool) Attachment(_ context.Context, volume blockcsi.Volume) (*blockcsi.Attachment, error) {
-	found, err := p.found(volume.ID)
+	found, err := p.findAttachment(volume.ID)
 	if err != nil {
 		return nil, err
 	}
 	if found == nil {
-		noted, err := p.notes.Get(volume.ID)
+		noted, err := p.attachments.Get(volume.ID)
 		return noted, p.status(err)
 	}
 	return &blockcsi.Attachment{VolumeID: volume.ID, Node: p.nodeName(found.node), Device: found.Device, ReadOnly: found.ReadOnly}, nil
@@ -206,13 +206,13 @@ func (p *pool) Attachments(context.Context) ([]blockcsi.Attachment, error) {
 	if err != nil {
 		return nil, p.status(err)
 	}
-	noted, err := p.notes.All()
+	noted, err := p.attachments.List()
 	if err != nil {
 		return nil, p.status(err)
 	}
 	var all []blockcsi.Attachment
 	for _, each := range loops {
-		id := strings.TrimSuffix(filepath.Base(each.Backing), imageSuffix)
+		id := strings.TrimSuffix(filepath.Base(each.BackingFile), imageSuffix)
 		if key, ours := p.nodeKey(each.Mark, id); ours {
 			delete(noted, id)
 			all = append(all, blockcsi.Attachment{VolumeID: id, Node: p.nodeName(key), Device: each.Device, ReadOnly: each.ReadOnly})
@@ -226,7 +226,7 @@ func (p *pool) Attachments(context.Context) ([]blockcsi.Attachment, error) {
 
 // Detach implements blockcsi.Pool.
 func (p *pool) Detach(ctx context.Context, attached blockcsi.Attachment) error {
-	found, err := p.found(attached.VolumeID)
+	found, err := p.findAttachment(attached.VolumeID)
 	if err != nil {
 		return err
 	}
@@ -234,9 +234,9 @@ func (p *pool) Detach(ctx context.Context, attached blockcsi.Attachment) error {
 		if err := p.detach(ctx, found.Bound); err != nil {
 			return err
 		}
-		p.see(attached.VolumeID, "")
+		p.cacheDevice(attached.VolumeID, "")
 	}
-	return p.status(p.notes.Remove(attached.VolumeID))
+	return p.status(p.attachments.Remove(attached.VolumeID))
 }
 
 // reset detaches the devices of a node's volumes, and leaves what is noted.
@@ -246,14 +246,14 @@ func (p *pool) reset(ctx context.Context, node string) error {
 		return p.status(err)
 	}
 	for _, each := range loops {
-		id := strings.TrimSuffix(filepath.Base(each.Backing), imageSuffix)
+		id := strings.TrimSuffix(filepath.Base(each.BackingFile), imageSuffix)
 		if key, ours := p.nodeKey(each.Mark, id); !ours || key != digest(node, nodeKeyDigits) {
 			continue
 		}
 		if err := p.detach(ctx, each); err != nil {
 			return err
 		}
-		p.see(id, "")
+		p.cacheDevice(id, "")
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// copyPart is how much is copied between two looks at the context.
-const copyPart = 8 * mebibyte
+// copyChunkBytes is how much is copied between two looks at the context.
+const copyChunkBytes = 8 * mebibyte
 
 // freeBytes returns what an ordinary user may still write to the file system of a directory.
 func freeBytes(directory string) (int64, error) {
@@ -34,10 +34,10 @@ func allocated(info fs.FileInfo) int64 {
 	return info.Size()
 }
 
-// sharesBlocks tells whether the files of a directory can share blocks, and
+// probeFileSystem tells whether the files of a directory can share blocks, and
 // whether they can be read and written past the kernel's cache. It tries, with
 // files that have no name.
-func sharesBlocks(directory string) (reflink, directIO bool) {
+func probeFileSystem(directory string) (reflink, directIO bool) {
 	var files [2]*os.File
 	for i := range files {
 		number, err := unix.Open(directory, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
@@ -50,7 +50,7 @@ func sharesBlocks(directory string) (reflink, directIO bool) {
 	if _, err := files[0].Write(make([]byte, 4096)); err != nil {
 		return false, false
 	}
-	reflink = share(files[1], files[0]) == nil
+	reflink = cloneFile(files[1], files[0]) == nil
 	flags, err := unix.FcntlInt(files[0].Fd(), unix.F_GETFL, 0)
 	if err == nil {
 		_, err = unix.FcntlInt(files[0].Fd(), unix.F_SETFL, flags|unix.O_DIRECT)
@@ -58,8 +58,8 @@ func sharesBlocks(directory string) (reflink, directIO bool) {
 	return reflink, err == nil
 }
 
-// share makes a file the copy of another by having it share all blocks, at one instant.
-func share(to, from *os.File) error {
+// cloneFile makes a file the copy of another by having it share all blocks, at one instant.
+func cloneFile(to, from *os.File) error {
 	if err := unix.IoctlFileClone(int(to.Fd()), int(from.Fd())); err != nil {
 		return &fs.PathError{Op: "FICLONE", Path: to.Name(), Err: err}
 	}
@@ -85,11 +85,11 @@ func copySparse(ctx context.Context, to, from *os.File, between func()) error {
 		if err != nil {
 			return err
 		}
-		for at = start; at < end; at += copyPart {
+		for at = start; at < end; at += copyChunkBytes {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := copyRange(to, from, at, min(copyPart, end-at)); err != nil {
+			if err := copyRange(to, from, at, min(copyChunkBytes, end-at)); err != nil {
 				return err
 			}
 			between()
@@ -125,7 +125,7 @@ func allocate(file *os.File, at, bytes int64, shared bool) error {
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EOPNOTSUPP):
 			return status.Errorf(codes.InvalidArgument, "parameters: %s is %s: the file system of the driver's Dir cannot do that here (copy: %v)",
-				AllocateKey, AllocateFull, shared)
+				allocateKey, allocateFull, shared)
 		default:
 			return &fs.PathError{Op: "fallocate", Path: file.Name(), Err: err}
 		}

@@ -17,8 +17,8 @@ import (
 // Create implements blockcsi.Pool. First there is a record of it; the file
 // appears under its name only once it has its size and its content, and both stay
 // when the machine loses power.
-func (p *pool) Create(ctx context.Context, wish blockcsi.Wish) (blockcsi.Volume, error) {
-	giveUp, err := p.promiseFor(wish)
+func (p *pool) Create(ctx context.Context, wish blockcsi.VolumeSpec) (blockcsi.Volume, error) {
+	giveUp, err := p.reserveSpaceFor(wish)
 	if err != nil {
 		return blockcsi.Volume{}, err
 	}
@@ -35,23 +35,23 @@ func (p *pool) Create(ctx context.Context, wish blockcsi.Wish) (blockcsi.Volume,
 	return recorded.volume(wish.ID, wish.SizeBytes, false), nil
 }
 
-// promiseFor keeps the room that making a volume takes.
-func (p *pool) promiseFor(wish blockcsi.Wish) (giveUp func(), err error) {
+// reserveSpaceFor keeps the room that making a volume takes.
+func (p *pool) reserveSpaceFor(wish blockcsi.VolumeSpec) (giveUp func(), err error) {
 	switch {
-	case wish.Parameters[AllocateKey] == AllocateFull:
-		return p.promise(wish.SizeBytes)
+	case wish.Parameters[allocateKey] == allocateFull:
+		return p.reserveSpace(wish.SizeBytes)
 	case wish.From == nil || p.reflink:
-		return p.promise(0)
+		return p.reserveSpace(0)
 	}
 	info, err := os.Stat(p.image(wish.From.ID))
 	if err != nil {
 		return nil, p.status(err)
 	}
-	return p.promise(allocated(info))
+	return p.reserveSpace(allocated(info))
 }
 
 // makeImage makes the file of a volume.
-func (p *pool) makeImage(ctx context.Context, wish blockcsi.Wish) error {
+func (p *pool) makeImage(ctx context.Context, wish blockcsi.VolumeSpec) error {
 	draft := filepath.Join(p.dir, wish.ID+draftSuffix)
 	file, err := os.OpenFile(draft, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -64,14 +64,14 @@ func (p *pool) makeImage(ctx context.Context, wish blockcsi.Wish) error {
 		err = os.Rename(draft, p.image(wish.ID))
 	}
 	if err != nil {
-		return p.tooLarge(err, wish.SizeBytes)
+		return p.sizeError(err, wish.SizeBytes)
 	}
 	p.step("named")
 	return p.syncDir()
 }
 
 // fill gives a volume's new file its content, its size and its blocks.
-func (p *pool) fill(ctx context.Context, file *os.File, wish blockcsi.Wish) error {
+func (p *pool) fill(ctx context.Context, file *os.File, wish blockcsi.VolumeSpec) error {
 	if wish.From != nil {
 		if err := p.copyFrom(ctx, file, wish.From.ID); err != nil {
 			return err
@@ -81,7 +81,7 @@ func (p *pool) fill(ctx context.Context, file *os.File, wish blockcsi.Wish) erro
 	if err := file.Truncate(wish.SizeBytes); err != nil {
 		return err
 	}
-	if wish.Parameters[AllocateKey] == AllocateFull {
+	if wish.Parameters[allocateKey] == allocateFull {
 		if err := allocate(file, 0, wish.SizeBytes, wish.From != nil && p.reflink); err != nil {
 			return err
 		}
@@ -101,12 +101,12 @@ func (p *pool) copyFrom(ctx context.Context, to *os.File, id string) error {
 	}
 	defer from.Close()
 	if p.reflink {
-		return share(to, from)
+		return cloneFile(to, from)
 	}
 	return copySparse(ctx, to, from, func() { p.step("copying") })
 }
 
-func (p *pool) tooLarge(err error, sizeBytes int64) error {
+func (p *pool) sizeError(err error, sizeBytes int64) error {
 	if errors.Is(err, syscall.EFBIG) || errors.Is(err, syscall.EINVAL) {
 		return status.Errorf(codes.OutOfRange, "%d bytes is larger than the file system of %s lets a file be", sizeBytes, p.dir)
 	}
@@ -121,11 +121,11 @@ func (p *pool) Extend(_ context.Context, volume blockcsi.Volume, sizeBytes int64
 	}
 	if sizeBytes > volume.SizeBytes {
 		if err := p.lengthen(volume, sizeBytes); err != nil {
-			return p.status(p.tooLarge(err, sizeBytes))
+			return p.status(p.sizeError(err, sizeBytes))
 		}
 		p.step("lengthened")
 	}
-	attached, err := p.found(volume.ID)
+	attached, err := p.findAttachment(volume.ID)
 	if err != nil || attached == nil {
 		return err
 	}
@@ -135,11 +135,11 @@ func (p *pool) Extend(_ context.Context, volume blockcsi.Volume, sizeBytes int64
 // lengthen makes a volume's file longer. On an error it has the length it had.
 func (p *pool) lengthen(volume blockcsi.Volume, sizeBytes int64) error {
 	more := int64(0)
-	full := volume.Parameters[AllocateKey] == AllocateFull
+	full := volume.Parameters[allocateKey] == allocateFull
 	if full {
 		more = sizeBytes - volume.SizeBytes
 	}
-	giveUp, err := p.promise(more)
+	giveUp, err := p.reserveSpace(more)
 	if err != nil {
 		return err
 	}

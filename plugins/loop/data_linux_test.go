@@ -11,7 +11,7 @@ import (
 )
 
 // subject is the driver with its volumes below "images" of a directory.
-func subject(parameters map[string]string) blockcsitest.Subject {
+func subject(parameters map[string]string) blockcsitest.Config {
 	open := func(dir string, onStep func(string)) (*Driver, error) {
 		d, err := New(Config{Dir: filepath.Join(dir, "images")})
 		if err == nil {
@@ -19,8 +19,8 @@ func subject(parameters map[string]string) blockcsitest.Subject {
 		}
 		return d, err
 	}
-	return blockcsitest.Subject{
-		Nodes: []string{"one", "two"}, Parameters: parameters, Settings: map[string]string{ReadAheadKey: "512", DiscardKey: "false"},
+	return blockcsitest.Config{
+		Nodes: []string{"one", "two"}, Parameters: parameters, Settings: map[string]string{readAheadKey: "512", discardKey: "false"},
 		Open: func(dir string, onStep func(string)) (*blockcsi.Driver, error) {
 			d, err := open(dir, onStep)
 			if err != nil {
@@ -74,14 +74,14 @@ func store(t testing.TB, fsType string, bytes int64) string {
 }
 
 // on has a subject's volumes in a new file system of a kind, whose files share blocks.
-func on(t *testing.T, fsType string) blockcsitest.Subject {
+func on(t *testing.T, fsType string) blockcsitest.Config {
 	t.Helper()
 	top := store(t, fsType, 8<<30)
-	if shared, _ := sharesBlocks(top); !shared {
+	if shared, _ := probeFileSystem(top); !shared {
 		t.Skipf("mkfs.%s makes file systems without shared blocks", fsType)
 	}
 	instant := subject(nil)
-	instant.InUse = true
+	instant.CopiesInUse = true
 	instant.Dir = func(t testing.TB) string {
 		dir, err := os.MkdirTemp(top, "")
 		if err != nil {
@@ -94,21 +94,21 @@ func on(t *testing.T, fsType string) blockcsitest.Subject {
 
 func TestDataSurvive(t *testing.T) {
 	needDevices(t)
-	t.Run("copied", func(t *testing.T) { blockcsitest.Data(t, subject(nil)) })
-	t.Run("shared by xfs", func(t *testing.T) { blockcsitest.Data(t, on(t, "xfs")) })
+	t.Run("copied", func(t *testing.T) { blockcsitest.TestData(t, subject(nil)) })
+	t.Run("shared by xfs", func(t *testing.T) { blockcsitest.TestData(t, on(t, "xfs")) })
 	t.Run("shared by btrfs", func(t *testing.T) {
 		instant := on(t, "btrfs")
 		instant.FSTypes = []string{"ext4", "block"}
-		blockcsitest.Data(t, instant)
+		blockcsitest.TestData(t, instant)
 	})
 }
 
 func TestDataSurvivePastTheCache(t *testing.T) {
 	needDevices(t)
-	if _, direct := sharesBlocks(t.TempDir()); !direct {
+	if _, direct := probeFileSystem(t.TempDir()); !direct {
 		t.Skip("no direct I/O on the file system of the test's directory")
 	}
-	direct := subject(map[string]string{DirectIOKey: "true"})
+	direct := subject(map[string]string{directIOKey: "true"})
 	direct.FSTypes = []string{"ext4", "xfs"}
-	blockcsitest.Data(t, direct)
+	blockcsitest.TestData(t, direct)
 }

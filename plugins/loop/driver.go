@@ -64,12 +64,12 @@ type Driver struct {
 
 // pool is the directory of the volumes' files.
 type pool struct {
-	dir     string // without symbolic links, as the kernel reports backing files
-	runID   string
-	node    string // that alone can use the volumes; "" is any
-	reserve int64
-	lasting bool // that a volume is attached is noted
-	notes   blockcsi.Notes
+	dir                string // without symbolic links, as the kernel reports backing files
+	runID              string
+	node               string // that alone can use the volumes; "" is any
+	reserve            int64
+	persistAttachments bool // that a volume is attached is noted
+	attachments        blockcsi.AttachmentRecords
 	// reflink says that files in dir can share blocks, directIO that they can be
 	// read and written past the kernel's cache.
 	reflink, directIO bool
@@ -78,7 +78,7 @@ type pool struct {
 	mu       sync.Mutex        // guards what follows
 	nodes    map[string]string // key in a mark to node id, for those that are served
 	devices  map[string]string // volume id to the device that it was seen attached as
-	promised int64             // bytes of dir that calls are about to take
+	reserved int64             // bytes of dir that calls are about to take
 }
 
 var _ blockcsi.Pool = (*pool)(nil)
@@ -100,11 +100,11 @@ func New(cfg Config) (*Driver, error) {
 		return nil, fmt.Errorf("loop: resolve Dir: %w", err)
 	}
 	p := &pool{
-		dir: dir, runID: cfg.RunID, node: cfg.Node, reserve: cfg.ReserveBytes, notes: blockcsi.Notes{Dir: dir},
+		dir: dir, runID: cfg.RunID, node: cfg.Node, reserve: cfg.ReserveBytes, attachments: blockcsi.AttachmentRecords{Dir: dir},
 		nodes: map[string]string{}, devices: map[string]string{},
 	}
-	p.lasting = !cfg.NodeAttaches // what a node's service attaches as it stages it, it attaches again
-	p.reflink, p.directIO = sharesBlocks(dir)
+	p.persistAttachments = !cfg.NodeAttaches // what a node's service attaches as it stages it, it attaches again
+	p.reflink, p.directIO = probeFileSystem(dir)
 	if p.runID == "" {
 		p.runID = digest(dir, nodeKeyDigits)
 	}
@@ -112,7 +112,7 @@ func New(cfg Config) (*Driver, error) {
 		return nil, fmt.Errorf("loop: RunID %q must be at most %d of a-z A-Z 0-9 . _ -", p.runID, runIDLengthMax)
 	}
 	driver, err := blockcsi.New(blockcsi.Config{
-		Name: cmp.Or(cfg.DriverName, DriverName), Version: driverVersion, Usable: Probe,
+		Name: cmp.Or(cfg.DriverName, DriverName), Version: driverVersion, Probe: Probe,
 		Pools: []blockcsi.Pool{p}, AnyParameters: cfg.AnyParameters,
 		TopologyKey: cfg.TopologyKey, NodeAttaches: cfg.NodeAttaches, MountGroup: cfg.MountGroup,
 	})
@@ -125,15 +125,15 @@ func New(cfg Config) (*Driver, error) {
 // Close detaches every loop device over a volume of Dir, whoever attached it,
 // and removes all volumes. Unmount first (nodefs.Real.UnmountAll): a mounted
 // volume stays, and the error names it. The directory itself stays.
-func (d *Driver) Close() error { return d.pool.clear() }
+func (d *Driver) Close() error { return d.pool.removeAll() }
 
 // Reset takes the devices of a node's volumes away, as it is when the node's machine
 // was started again: the volumes stay attached, and have devices again once they
 // are staged. Unmount first; what is mounted stays, and the error names it.
 func (d *Driver) Reset(ctx context.Context, node string) error { return d.pool.reset(ctx, node) }
 
-// clear is Driver.Close.
-func (p *pool) clear() error {
+// removeAll is Driver.Close.
+func (p *pool) removeAll() error {
 	loops, err := loopdev.List(p.isImage)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (p *pool) clear() error {
 	for _, each := range loops {
 		if err := p.detach(context.Background(), each); err != nil { //nolint:forbidigo // the wait is bounded
 			failed = append(failed, err)
-			busy[each.Backing] = true
+			busy[each.BackingFile] = true
 		}
 	}
 	ids, err := p.ids()
@@ -164,10 +164,10 @@ func (p *pool) detach(ctx context.Context, bound loopdev.Bound) error {
 	}
 	if len(places) > 0 {
 		return status.Errorf(codes.FailedPrecondition, "%s (%s) is mounted at %s: unmount it first",
-			bound.Device, filepath.Base(bound.Backing), strings.Join(places, ", "))
+			bound.Device, filepath.Base(bound.BackingFile), strings.Join(places, ", "))
 	}
 	if err := loopdev.Unbind(ctx, bound); err != nil {
-		return p.status(fmt.Errorf("detach %s (%s): %w", bound.Device, filepath.Base(bound.Backing), err))
+		return p.status(fmt.Errorf("detach %s (%s): %w", bound.Device, filepath.Base(bound.BackingFile), err))
 	}
 	p.step("unbound")
 	return nil
@@ -183,8 +183,8 @@ func (p *pool) status(err error) error {
 		return status.Errorf(codes.ResourceExhausted,
 			"%v: detach unused devices (losetup -a lists them, losetup -d detaches) or load the loop module with a higher max_loop", err)
 	case errors.Is(err, syscall.ENOSPC):
-		return p.full(0, 0)
-	case errors.Is(err, loopdev.ErrInUse), errors.Is(err, loopdev.ErrLingers):
+		return p.noSpaceError(0, 0)
+	case errors.Is(err, loopdev.ErrInUse), errors.Is(err, loopdev.ErrStillOpen):
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
 	return csireq.PathStatus(err)

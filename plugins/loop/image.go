@@ -27,16 +27,16 @@ const (
 
 // suffixes are what the names of a volume's files end with, in the order in which
 // they are removed: until the record is gone, the volume is unfinished.
-var suffixes = []string{imageSuffix, draftSuffix, recordDraftSuffix, blockcsi.NoteSuffix, recordSuffix}
+var suffixes = []string{imageSuffix, draftSuffix, recordDraftSuffix, blockcsi.AttachmentSuffix, recordSuffix}
 
 // Node implements blockcsi.Pool.
 func (p *pool) Node() string { return p.node }
 
-// Abilities implements blockcsi.Pool.
-func (p *pool) Abilities() blockcsi.Abilities {
-	return blockcsi.Abilities{
-		FSTypes: blockcsi.FSTypes(), Copies: true, InstantCopies: p.reflink, Lasting: p.lasting,
-		Settings: []string{DiscardKey, ReadAheadKey},
+// Capabilities implements blockcsi.Pool.
+func (p *pool) Capabilities() blockcsi.Capabilities {
+	return blockcsi.Capabilities{
+		FSTypes: blockcsi.FSTypes(), CanCopy: true, AtomicCopies: p.reflink, PersistentAttach: p.persistAttachments,
+		Settings: []string{discardKey, readAheadKey},
 	}
 }
 
@@ -51,23 +51,23 @@ func (p *pool) image(id string) string { return filepath.Join(p.dir, id+imageSuf
 // isImage tells whether a path is that of a volume of this driver.
 func (p *pool) isImage(file string) bool {
 	id, ok := strings.CutSuffix(filepath.Base(file), imageSuffix)
-	return ok && filepath.Dir(file) == p.dir && isOurs(id)
+	return ok && filepath.Dir(file) == p.dir && isOwnID(id)
 }
 
-func isOurs(id string) bool { return csireq.IsVolumeID(id) || csireq.IsSnapshotID(id) }
+func isOwnID(id string) bool { return csireq.IsVolumeID(id) || csireq.IsSnapshotID(id) }
 
-// ours takes a name in Dir apart, if it is one of this driver's.
-func ours(name string) (id, suffix string, ok bool) {
+// parseName takes a name in Dir apart, if it is one of this driver's.
+func parseName(name string) (id, suffix string, ok bool) {
 	id, _, _ = strings.Cut(name, ".")
 	suffix = strings.TrimPrefix(name, id)
-	return id, suffix, isOurs(id) && slices.Contains(suffixes, suffix)
+	return id, suffix, isOwnID(id) && slices.Contains(suffixes, suffix)
 }
 
 // Volume implements blockcsi.Pool. A volume is whole once its file is there
 // under its name; any other file of its without that is one that is unfinished.
 func (p *pool) Volume(_ context.Context, id string) (blockcsi.Volume, error) {
-	if !isOurs(id) { // it could lead out of Dir
-		return blockcsi.Volume{}, p.none(id)
+	if !isOwnID(id) { // it could lead out of Dir
+		return blockcsi.Volume{}, p.notFound(id)
 	}
 	recorded, err := p.readRecord(id)
 	if err != nil {
@@ -100,15 +100,15 @@ func (p *pool) unfinished(id string, recorded *record) (blockcsi.Volume, error) 
 	if recorded != nil {
 		return recorded.volume(id, 0, true), nil
 	}
-	for _, suffix := range []string{draftSuffix, recordDraftSuffix, blockcsi.NoteSuffix} {
+	for _, suffix := range []string{draftSuffix, recordDraftSuffix, blockcsi.AttachmentSuffix} {
 		if _, err := os.Lstat(filepath.Join(p.dir, id+suffix)); err == nil {
 			return record{}.volume(id, 0, true), nil
 		}
 	}
-	return blockcsi.Volume{}, p.none(id)
+	return blockcsi.Volume{}, p.notFound(id)
 }
 
-func (p *pool) none(id string) error {
+func (p *pool) notFound(id string) error {
 	return status.Errorf(codes.NotFound, "no volume %q in %s", id, p.dir)
 }
 
@@ -139,7 +139,7 @@ func (p *pool) ids() ([]string, error) {
 	}
 	var ids []string
 	for _, entry := range entries {
-		if id, _, ok := ours(entry.Name()); ok {
+		if id, _, ok := parseName(entry.Name()); ok {
 			ids = append(ids, id)
 		}
 	}

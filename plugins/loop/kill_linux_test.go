@@ -11,7 +11,7 @@ func TestKilled(t *testing.T) {
 	needDevices(t)
 	quick := subject(nil)
 	quick.Dir = quickDir
-	blockcsitest.Killed(t, quick)
+	blockcsitest.TestKilled(t, quick)
 }
 
 // quickDir is a directory in memory, where nothing waits for a disk, or else any.

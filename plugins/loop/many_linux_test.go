@@ -68,8 +68,8 @@ func TestAThousandVolumes(t *testing.T) {
 	if left, err := fs.Mounts(); err != nil || len(left) > 0 {
 		t.Errorf("left mounted: %v (%v)", left, err)
 	}
-	if len(d.pool.nodes) != 1 || len(d.pool.devices) > 0 || d.pool.promised != 0 {
-		t.Errorf("the pool remembers %v and %v, and has promised %d bytes", d.pool.nodes, d.pool.devices, d.pool.promised)
+	if len(d.pool.nodes) != 1 || len(d.pool.devices) > 0 || d.pool.reserved != 0 {
+		t.Errorf("the pool remembers %v and %v, and has promised %d bytes", d.pool.nodes, d.pool.devices, d.pool.reserved)
 	}
 }
 

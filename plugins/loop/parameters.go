@@ -12,45 +12,45 @@ import (
 
 // The parameters of a storage class.
 const (
-	// AllocateKey is how blocks are taken from Dir: AllocateSparse, which is the
+	// allocateKey is how blocks are taken from Dir: AllocateSparse, which is the
 	// default, or AllocateFull.
-	AllocateKey = "allocate"
-	// AllocateSparse takes blocks as they are written, and gives them back as they are discarded.
-	AllocateSparse = "sparse"
-	// AllocateFull takes all blocks at once, and keeps them unless the volume is set
+	allocateKey = "allocate"
+	// allocateSparse takes blocks as they are written, and gives them back as they are discarded.
+	allocateSparse = "sparse"
+	// allocateFull takes all blocks at once, and keeps them unless the volume is set
 	// to discard.
-	AllocateFull = "full"
-	// DirectIOKey is whether the device goes past the kernel's cache of the
+	allocateFull = "full"
+	// directIOKey is whether the device goes past the kernel's cache of the
 	// volume's file: "true" or "false", which is the default.
-	DirectIOKey = "directIO"
+	directIOKey = "directIO"
 )
 
 // The settings of a volume: mutable parameters, of a VolumeAttributesClass.
 const (
-	// DiscardKey is whether a volume's file system gives back at once, to Dir, what
+	// discardKey is whether a volume's file system gives back at once, to Dir, what
 	// it frees: "true", the default of sparse volumes, or "false". It holds from when
 	// the volume is staged the next time.
-	DiscardKey = "discard"
-	// ReadAheadKey is how much the kernel reads ahead from the device, in KiB. It
+	discardKey = "discard"
+	// readAheadKey is how much the kernel reads ahead from the device, in KiB. It
 	// holds at once. Without it the kernel decides.
-	ReadAheadKey = "readAheadKiB"
+	readAheadKey = "readAheadKiB"
 
 	readAheadMax = 65536
 )
 
 // allowed tells of each key what its values are; nil is any number from 0 to readAheadMax.
 var (
-	parametersAllowed = map[string][]string{AllocateKey: {AllocateSparse, AllocateFull}, DirectIOKey: {"true", "false"}}
-	settingsAllowed   = map[string][]string{DiscardKey: {"true", "false"}, ReadAheadKey: nil}
+	parametersAllowed = map[string][]string{allocateKey: {allocateSparse, allocateFull}, directIOKey: {"true", "false"}}
+	settingsAllowed   = map[string][]string{discardKey: {"true", "false"}, readAheadKey: nil}
 )
 
-// Check implements blockcsi.Pool.
-func (p *pool) Check(parameters, settings map[string]string) error {
+// ValidateParameters implements blockcsi.Pool.
+func (p *pool) ValidateParameters(parameters, settings map[string]string) error {
 	if err := checkAll("parameters", parameters, parametersAllowed); err != nil {
 		return err
 	}
-	if parameters[DirectIOKey] == "true" && !p.directIO {
-		return status.Errorf(codes.InvalidArgument, "parameters: %s: the file system of %s has no direct I/O", DirectIOKey, p.dir)
+	if parameters[directIOKey] == "true" && !p.directIO {
+		return status.Errorf(codes.InvalidArgument, "parameters: %s: the file system of %s has no direct I/O", directIOKey, p.dir)
 	}
 	return checkAll("mutable_parameters", settings, settingsAllowed)
 }
@@ -75,16 +75,16 @@ func checkAll(what string, given map[string]string, allowed map[string][]string)
 
 // discards tells whether a volume's file system gives back what it frees.
 func discards(parameters, settings map[string]string) bool {
-	if value, set := settings[DiscardKey]; set {
+	if value, set := settings[discardKey]; set {
 		return value == "true"
 	}
-	return parameters[AllocateKey] != AllocateFull
+	return parameters[allocateKey] != allocateFull
 }
 
 // readAhead is how much is read ahead from a volume's device, in KiB; false if the
 // kernel decides.
 func readAhead(settings map[string]string) (int64, bool) {
-	value, set := settings[ReadAheadKey]
+	value, set := settings[readAheadKey]
 	number, err := strconv.ParseInt(value, 10, 64) // Check has read it
 	return number, set && err == nil
 }

@@ -140,17 +140,17 @@ func TestParametersAndSettingsAreChecked(t *testing.T) {
 		want             codes.Code
 		told             string
 	}{
-		{name: "allocate", key: AllocateKey, value: AllocateFull},
-		{name: "allocate something", key: AllocateKey, value: "some", want: codes.InvalidArgument, told: `allocate is "some", allowed is sparse or full`},
-		{name: "direct I/O", key: DirectIOKey, value: "yes", want: codes.InvalidArgument, told: `directIO is "yes", allowed is true or false`},
+		{name: "allocate", key: allocateKey, value: allocateFull},
+		{name: "allocate something", key: allocateKey, value: "some", want: codes.InvalidArgument, told: `allocate is "some", allowed is sparse or full`},
+		{name: "direct I/O", key: directIOKey, value: "yes", want: codes.InvalidArgument, told: `directIO is "yes", allowed is true or false`},
 		{name: "of a sidecar", key: "csi.storage.k8s.io/pvc/name", value: "x"},
 		{name: "unknown", key: "thin", value: "x", want: codes.InvalidArgument, told: `"thin" is not one of this driver's, which are allocate, directIO`},
-		{name: "read-ahead", key: ReadAheadKey, value: "512", setting: true},
-		{name: "negative read-ahead", key: ReadAheadKey, value: "-1", setting: true, want: codes.InvalidArgument, told: `readAheadKiB is "-1"`},
-		{name: "no number", key: ReadAheadKey, value: "1k", setting: true, want: codes.InvalidArgument, told: "a number from 0 to 65536"},
-		{name: "discard", key: DiscardKey, value: "on", setting: true, want: codes.InvalidArgument, told: `discard is "on", allowed is true or false`},
+		{name: "read-ahead", key: readAheadKey, value: "512", setting: true},
+		{name: "negative read-ahead", key: readAheadKey, value: "-1", setting: true, want: codes.InvalidArgument, told: `readAheadKiB is "-1"`},
+		{name: "no number", key: readAheadKey, value: "1k", setting: true, want: codes.InvalidArgument, told: "a number from 0 to 65536"},
+		{name: "discard", key: discardKey, value: "on", setting: true, want: codes.InvalidArgument, told: `discard is "on", allowed is true or false`},
 		{name: "unknown setting", key: "iops", value: "1", setting: true, want: codes.InvalidArgument, told: "discard, readAheadKiB"},
-		{name: "a parameter for a setting", key: AllocateKey, value: AllocateFull, setting: true, want: codes.InvalidArgument, told: `mutable_parameters: "allocate"`},
+		{name: "a parameter for a setting", key: allocateKey, value: allocateFull, setting: true, want: codes.InvalidArgument, told: `mutable_parameters: "allocate"`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -177,11 +177,11 @@ func TestFullVolumesKeepTheirBlocks(t *testing.T) {
 				AccessMode: writer.GetAccessMode(),
 				AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: fsType}},
 			}
-			if !slices.Contains(r.pool.Abilities().FSTypes, fsType) {
+			if !slices.Contains(r.pool.Capabilities().FSTypes, fsType) {
 				t.Skipf("the tools of %s are not installed", fsType)
 			}
 			id := r.mustMake("full", func(request *csi.CreateVolumeRequest) {
-				request.Parameters = map[string]string{AllocateKey: AllocateFull}
+				request.Parameters = map[string]string{allocateKey: allocateFull}
 				request.VolumeCapabilities = []*csi.VolumeCapability{wanted}
 			})
 			volume, err := r.pool.Volume(t.Context(), id)
@@ -211,7 +211,7 @@ func TestFullCopiesHaveTheirBlocksAlone(t *testing.T) {
 	before, err := freeBytes(r.cfg.Dir)
 	must(t, err)
 	_ = r.mustMake("full", func(request *csi.CreateVolumeRequest) {
-		request.Parameters = map[string]string{AllocateKey: AllocateFull}
+		request.Parameters = map[string]string{allocateKey: allocateFull}
 		request.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
 			Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: source},
 		}}
@@ -268,14 +268,14 @@ func TestTheReserveIsLeftToOthers(t *testing.T) {
 		t.Errorf("%d bytes available, want nearly 100 MiB", got)
 	}
 	_, err = r.make("too large", func(request *csi.CreateVolumeRequest) {
-		with(AllocateKey, AllocateFull)(request)
+		with(allocateKey, allocateFull)(request)
 		request.CapacityRange = &csi.CapacityRange{RequiredBytes: 128 * mebibyte}
 	})
 	wantCode(t, err, codes.ResourceExhausted)
 	if message := status.Convert(err).Message(); !strings.Contains(message, "free some there") || !strings.Contains(message, "reserve") {
 		t.Errorf("told is %q", message)
 	}
-	full := r.mustMake("full", with(AllocateKey, AllocateFull))
+	full := r.mustMake("full", with(allocateKey, allocateFull))
 	_, err = r.Controller().ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{
 		VolumeId: full, CapacityRange: &csi.CapacityRange{RequiredBytes: 200 * mebibyte},
 	})
@@ -299,7 +299,7 @@ func TestTheReserveIsLeftToOthers(t *testing.T) {
 func TestSettingsHoldAtOnce(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.mustMake("set", func(request *csi.CreateVolumeRequest) {
-		request.MutableParameters = map[string]string{ReadAheadKey: "64"}
+		request.MutableParameters = map[string]string{readAheadKey: "64"}
 	})
 	device := mustAttach(t, r.Driver, id)
 	want := func(kibibytes int64) {
@@ -314,13 +314,13 @@ func TestSettingsHoldAtOnce(t *testing.T) {
 	}
 	want(64)
 	for range 2 {
-		must(t, modify(id, map[string]string{ReadAheadKey: "512", DiscardKey: "false"}))
+		must(t, modify(id, map[string]string{readAheadKey: "512", discardKey: "false"}))
 		want(512)
 	}
-	must(t, modify(id, map[string]string{DiscardKey: "true"})) // the other stays
+	must(t, modify(id, map[string]string{discardKey: "true"})) // the other stays
 	want(512)
-	wantCode(t, modify(id, map[string]string{ReadAheadKey: "many"}), codes.InvalidArgument)
-	wantCode(t, modify("vol-0000000000000000", map[string]string{ReadAheadKey: "1"}), codes.NotFound)
+	wantCode(t, modify(id, map[string]string{readAheadKey: "many"}), codes.InvalidArgument)
+	wantCode(t, modify("vol-0000000000000000", map[string]string{readAheadKey: "1"}), codes.NotFound)
 	want(512)
 
 	_, err := setReadAhead(device, 32) // as if the driver had been killed before it was set
@@ -353,7 +353,7 @@ func TestDiscardIsAMountOption(t *testing.T) {
 	if got := options(id); !strings.Contains(got, "discard") {
 		t.Errorf("a sparse volume is mounted with %s", got)
 	}
-	_, err := r.Controller().ControllerModifyVolume(t.Context(), &csi.ControllerModifyVolumeRequest{VolumeId: id, MutableParameters: map[string]string{DiscardKey: "false"}})
+	_, err := r.Controller().ControllerModifyVolume(t.Context(), &csi.ControllerModifyVolumeRequest{VolumeId: id, MutableParameters: map[string]string{discardKey: "false"}})
 	must(t, err)
 	if got := options(id); strings.Contains(got, "discard") {
 		t.Errorf("a volume that is set not to discard is mounted with %s", got)
@@ -366,9 +366,9 @@ func TestDirectIO(t *testing.T) {
 		t.Skip("no direct I/O on the file system of the test's directory")
 	}
 	for value, want := range map[string]int64{"true": 1, "false": 0} {
-		device := mustAttach(t, r.Driver, r.mustMake(value, with(DirectIOKey, value)))
+		device := mustAttach(t, r.Driver, r.mustMake(value, with(directIOKey, value)))
 		if got, err := readDevice(device, "loop/dio"); err != nil || got != want {
-			t.Errorf("%s is %s: the kernel says %d (%v)", DirectIOKey, value, got, err)
+			t.Errorf("%s is %s: the kernel says %d (%v)", directIOKey, value, got, err)
 		}
 	}
 }
@@ -386,7 +386,7 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 	for _, name := range []string{"vol-1111111111111111.img.draft", "snap-2222222222222222.json", "vol-3333333333333333.json.draft", whole + ".json.draft"} {
 		must(t, os.WriteFile(filepath.Join(r.cfg.Dir, name), []byte("{}"), 0o600))
 	}
-	must(t, os.Symlink("rw one", filepath.Join(r.cfg.Dir, "vol-5555555555555555"+blockcsi.NoteSuffix)))
+	must(t, os.Symlink("rw one", filepath.Join(r.cfg.Dir, "vol-5555555555555555"+blockcsi.AttachmentSuffix)))
 	must(t, os.WriteFile(r.pool.image("vol-4444444444444444"), make([]byte, mebibyte), 0o600))
 	device, err := loopdev.Bind(t.Context(), r.pool.image("vol-4444444444444444"), r.pool.mark("vol-4444444444444444", "one"), false)
 	must(t, err)

@@ -69,7 +69,7 @@ func (p *pool) readRecord(id string) (*record, error) {
 }
 
 // writeRecord writes the record of a volume that is to be made, at once.
-func (p *pool) writeRecord(wish blockcsi.Wish) (record, error) {
+func (p *pool) writeRecord(wish blockcsi.VolumeSpec) (record, error) {
 	made := record{Name: wish.Name, Group: wish.Group, GroupSize: wish.GroupSize, Parameters: wish.Parameters, Settings: wish.Settings}
 	if wish.From != nil {
 		made.Source = wish.From.ID

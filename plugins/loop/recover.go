@@ -47,18 +47,18 @@ func (p *pool) recoverOne(volume blockcsi.Volume) (did string, err error) {
 	if volume.IsSnapshot() || volume.Trouble != "" {
 		return did, nil
 	}
-	attached, err := p.found(volume.ID)
+	attached, err := p.findAttachment(volume.ID)
 	if err != nil || attached == nil {
 		return did, nil //nolint:nilerr // what is wrong with its device, whoever uses the volume is told
 	}
-	late, err := lags(attached.Device, volume.SizeBytes)
+	late, err := sizeDiffers(attached.Device, volume.SizeBytes)
 	if err == nil && late {
 		did, err = fmt.Sprintf("grew %s of %s", attached.Device, volume.ID), loopdev.Grow(attached.Bound)
 	}
 	if err != nil {
 		return did, p.status(err)
 	}
-	changed, err := p.set(volume)
+	changed, err := p.applySettings(volume)
 	if changed {
 		did = fmt.Sprintf("set %s as %s wants it", attached.Device, volume.ID)
 	}
@@ -83,12 +83,12 @@ func (p *pool) Orphans(ctx context.Context) ([]string, error) {
 	}
 	loops, err := loopdev.List(p.isImage)
 	for _, each := range loops {
-		id, _, _ := ours(filepath.Base(each.Backing))
+		id, _, _ := parseName(filepath.Base(each.BackingFile))
 		switch _, marked := p.nodeKey(each.Mark, id); {
 		case each.Deleted:
-			orphans = append(orphans, fmt.Sprintf("%s holds %s, which was removed: losetup -d %s frees it", each.Device, filepath.Base(each.Backing), each.Device))
+			orphans = append(orphans, fmt.Sprintf("%s holds %s, which was removed: losetup -d %s frees it", each.Device, filepath.Base(each.BackingFile), each.Device))
 		case !marked:
-			orphans = append(orphans, fmt.Sprintf("%s holds %s and is marked %q by somebody else: losetup -d %s frees it", each.Device, filepath.Base(each.Backing), each.Mark, each.Device))
+			orphans = append(orphans, fmt.Sprintf("%s holds %s and is marked %q by somebody else: losetup -d %s frees it", each.Device, filepath.Base(each.BackingFile), each.Mark, each.Device))
 		}
 	}
 	return orphans, p.status(err)

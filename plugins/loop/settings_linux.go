@@ -27,8 +27,8 @@ func setReadAhead(device string, kibibytes int64) (bool, error) {
 	return true, os.WriteFile(filepath.Join("/sys/block", filepath.Base(device), name), []byte(strconv.FormatInt(kibibytes, 10)), 0)
 }
 
-// lags tells whether a device has another size than it should.
-func lags(device string, sizeBytes int64) (bool, error) {
+// sizeDiffers tells whether a device has another size than it should.
+func sizeDiffers(device string, sizeBytes int64) (bool, error) {
 	sectors, err := readDevice(device, "size")
 	return sectors != sizeBytes/512, err
 }

@@ -13,8 +13,8 @@ import (
 // is nearly undone, or the machine was started again since: then it is to be activated.
 // A device without the note is that of a volume being made, or of a copy.
 
-// notesFolder is where the notes are, below the private LVM's directory.
-const notesFolder = "attached"
+// attachmentsFolder is where the notes are, below the private LVM's directory.
+const attachmentsFolder = "attached"
 
 // Attach implements blockcsi.Pool. What fails leaves a volume as it was.
 func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, isReadOnly bool) (blockcsi.Attachment, error) {
@@ -22,7 +22,7 @@ func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, 
 	if err != nil {
 		return blockcsi.Attachment{}, err
 	}
-	noted, err := p.notes.Put(lv.Name, node, isReadOnly)
+	noted, err := p.attachments.Put(lv.Name, node, isReadOnly)
 	if err != nil {
 		return blockcsi.Attachment{}, p.status(err)
 	}
@@ -31,9 +31,9 @@ func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, 
 	switch {
 	case err == nil:
 		p.step("activated")
-		err = set(device, isReadOnly, volume.Settings)
+		err = configureDevice(device, isReadOnly, volume.Settings)
 	case noted:
-		err = errors.Join(err, p.notes.Remove(lv.Name))
+		err = errors.Join(err, p.attachments.Remove(lv.Name))
 	}
 	return blockcsi.Attachment{VolumeID: volume.ID, Node: node, Device: device, ReadOnly: isReadOnly}, p.status(err)
 }
@@ -48,7 +48,7 @@ func (p *pool) Attachment(ctx context.Context, volume blockcsi.Volume) (*blockcs
 }
 
 func (p *pool) attachment(ctx context.Context, lv lvm2.LogicalVolume) (*blockcsi.Attachment, error) {
-	noted, err := p.notes.Get(lv.Name)
+	noted, err := p.attachments.Get(lv.Name)
 	if err != nil || noted == nil {
 		return nil, p.status(err)
 	}
@@ -67,7 +67,7 @@ func (p *pool) Attachments(ctx context.Context) ([]blockcsi.Attachment, error) {
 	if err != nil {
 		return nil, p.status(err)
 	}
-	noted, err := p.notes.All()
+	noted, err := p.attachments.List()
 	if err != nil {
 		return nil, p.status(err)
 	}
@@ -87,5 +87,5 @@ func (p *pool) Detach(ctx context.Context, attached blockcsi.Attachment) error {
 		return p.status(err)
 	}
 	p.step("deactivated")
-	return p.status(p.notes.Remove(attached.VolumeID))
+	return p.status(p.attachments.Remove(attached.VolumeID))
 }

@@ -15,14 +15,14 @@ import (
 
 // The parameters of a storage class.
 const (
-	// LayoutParameter is how a volume lies on disks: linear (the default),
+	// layoutKey is how a volume lies on disks: linear (the default),
 	// striped, raid1 or thin.
-	LayoutParameter = "layout"
-	// StripesParameter is how many disks a striped volume lies on; 2 by default.
-	StripesParameter = "stripes"
-	// MirrorsParameter is how many copies of a raid1 volume there are beside the
+	layoutKey = "layout"
+	// stripesKey is how many disks a striped volume lies on; 2 by default.
+	stripesKey = "stripes"
+	// mirrorsKey is how many copies of a raid1 volume there are beside the
 	// first; 1 by default.
-	MirrorsParameter = "mirrors"
+	mirrorsKey = "mirrors"
 
 	mebibyte     = 1 << 20
 	bytesDefault = 64 * mebibyte
@@ -32,27 +32,27 @@ const (
 
 // spec is what the parameters of a class say of a volume.
 func (p *pool) spec(parameters map[string]string) (lvm2.Spec, error) {
-	spec := lvm2.Spec{Layout: lvm2.Layout(parameters[LayoutParameter])}
+	spec := lvm2.Spec{Layout: lvm2.Layout(parameters[layoutKey])}
 	if spec.Layout == "" {
 		spec.Layout = lvm2.Linear
 	}
 	offered := []lvm2.Layout{lvm2.Linear, lvm2.Striped, lvm2.RAID1, lvm2.Thin}
 	if !slices.Contains(offered, spec.Layout) {
-		return spec, status.Errorf(codes.InvalidArgument, "parameter %s: %q is not one of %q", LayoutParameter, spec.Layout, offered)
+		return spec, status.Errorf(codes.InvalidArgument, "parameter %s: %q is not one of %q", layoutKey, spec.Layout, offered)
 	}
 	if !slices.Contains(p.caps.Layouts, spec.Layout) {
-		return spec, status.Errorf(codes.InvalidArgument, "parameter %s: %s volumes take device-mapper, which is not on node %s", LayoutParameter, spec.Layout, p.node)
+		return spec, status.Errorf(codes.InvalidArgument, "parameter %s: %s volumes take device-mapper, which is not on node %s", layoutKey, spec.Layout, p.node)
 	}
 	var err error
-	if spec.Stripes, err = count(parameters, StripesParameter, spec.Layout == lvm2.Striped, 2); err != nil {
+	if spec.Stripes, err = countParameter(parameters, stripesKey, spec.Layout == lvm2.Striped, 2); err != nil {
 		return spec, err
 	}
-	spec.Mirrors, err = count(parameters, MirrorsParameter, spec.Layout == lvm2.RAID1, 1)
+	spec.Mirrors, err = countParameter(parameters, mirrorsKey, spec.Layout == lvm2.RAID1, 1)
 	return spec, err
 }
 
-// count reads a number that only one layout has.
-func count(parameters map[string]string, key string, applies bool, least int) (int, error) {
+// countParameter reads a number that only one layout has.
+func countParameter(parameters map[string]string, key string, applies bool, least int) (int, error) {
 	text, given := parameters[key]
 	switch {
 	case !given && applies:
@@ -80,8 +80,8 @@ func (p *pool) Sizes(parameters map[string]string) csireq.Sizes {
 }
 
 // Create implements blockcsi.Pool.
-func (p *pool) Create(ctx context.Context, wish blockcsi.Wish) (blockcsi.Volume, error) {
-	if err := p.notes.Remove(wish.ID); err != nil { // of one that was removed by hand
+func (p *pool) Create(ctx context.Context, wish blockcsi.VolumeSpec) (blockcsi.Volume, error) {
+	if err := p.attachments.Remove(wish.ID); err != nil { // of one that was removed by hand
 		return blockcsi.Volume{}, p.status(err)
 	}
 	lv, err := p.create(ctx, wish)
@@ -95,7 +95,7 @@ func (p *pool) Create(ctx context.Context, wish blockcsi.Wish) (blockcsi.Volume,
 	return volumeOf(report, lv), nil
 }
 
-func (p *pool) create(ctx context.Context, wish blockcsi.Wish) (lvm2.LogicalVolume, error) {
+func (p *pool) create(ctx context.Context, wish blockcsi.VolumeSpec) (lvm2.LogicalVolume, error) {
 	spec, err := p.spec(wish.Parameters)
 	if err != nil {
 		return lvm2.LogicalVolume{}, err
@@ -105,7 +105,7 @@ func (p *pool) create(ctx context.Context, wish blockcsi.Wish) (lvm2.LogicalVolu
 		return p.copy(ctx, wish, spec)
 	}
 	if spec.Layout == lvm2.Thin {
-		given, err := p.promise(ctx, spec.Name, spec.Size)
+		given, err := p.reserveThin(ctx, spec.Name, spec.Size)
 		if err != nil {
 			return lvm2.LogicalVolume{}, err
 		}
@@ -121,23 +121,23 @@ func (p *pool) create(ctx context.Context, wish blockcsi.Wish) (lvm2.LogicalVolu
 
 // copy makes a volume or a snapshot from another. LVM's own thin clones are in
 // the pool of what they are made from.
-func (p *pool) copy(ctx context.Context, wish blockcsi.Wish, spec lvm2.Spec) (lvm2.LogicalVolume, error) {
+func (p *pool) copy(ctx context.Context, wish blockcsi.VolumeSpec, spec lvm2.Spec) (lvm2.LogicalVolume, error) {
 	from, err := p.find(ctx, wish.From.ID)
 	if err != nil {
 		return lvm2.LogicalVolume{}, err
 	}
 	isThin := from.Layout == lvm2.Thin
 	if isThin || spec.Layout == lvm2.Thin {
-		given, err := p.promise(ctx, spec.Name, max(spec.Size, from.Size))
+		given, err := p.reserveThin(ctx, spec.Name, max(spec.Size, from.Size))
 		if err != nil {
 			return lvm2.LogicalVolume{}, err
 		}
 		defer given()
 	}
-	spec.Still = !p.Abilities().Freezes // then the services do it
+	spec.Frozen = !p.Capabilities().CopyFreezes // then the services do it
 	var lv lvm2.LogicalVolume
 	if csireq.IsSnapshotID(wish.ID) {
-		lv, err = p.group.Snapshot(ctx, from.Name, lvm2.Spec{Name: spec.Name, Tags: spec.Tags, Still: spec.Still})
+		lv, err = p.group.Snapshot(ctx, from.Name, lvm2.Spec{Name: spec.Name, Tags: spec.Tags, Frozen: spec.Frozen})
 	} else {
 		lv, err = p.group.Clone(ctx, from.Name, cloneSpec(spec, isThin))
 	}
@@ -159,25 +159,25 @@ func cloneSpec(spec lvm2.Spec, fromThin bool) lvm2.Spec {
 	return spec
 }
 
-// Room implements blockcsi.Pool.
-func (p *pool) Room(ctx context.Context, parameters map[string]string) (blockcsi.Room, error) {
+// Capacity implements blockcsi.Pool.
+func (p *pool) Capacity(ctx context.Context, parameters map[string]string) (blockcsi.Capacity, error) {
 	spec, err := p.spec(parameters)
 	if err != nil {
-		return blockcsi.Room{}, err
+		return blockcsi.Capacity{}, err
 	}
 	report, err := p.group.Report(ctx)
 	if err != nil {
-		return blockcsi.Room{}, p.status(err)
+		return blockcsi.Capacity{}, p.status(err)
 	}
-	room := blockcsi.Room{SmallestBytes: bytesMin}
+	room := blockcsi.Capacity{MinVolumeBytes: bytesMin}
 	if spec.Layout == lvm2.Thin {
-		p.promising.Lock()
-		room.FreeBytes = p.unpromised(report)
-		p.promising.Unlock()
-		room.LargestBytes = room.FreeBytes
+		p.reservedMu.Lock()
+		room.FreeBytes = p.thinFreeBytes(report)
+		p.reservedMu.Unlock()
+		room.MaxVolumeBytes = room.FreeBytes
 		return room, nil
 	}
 	room.FreeBytes = report.Free / int64(spec.Mirrors+1)
-	room.LargestBytes, err = p.group.Largest(ctx, spec)
+	room.MaxVolumeBytes, err = p.group.Largest(ctx, spec)
 	return room, p.status(err)
 }

@@ -59,10 +59,10 @@ type opened struct {
 
 // subject is the driver with a volume group on two disks, files of a directory.
 // Tests of volumes that have these parameters skip where the driver cannot make them.
-func subject(parameters map[string]string) blockcsitest.Subject {
+func subject(parameters map[string]string) blockcsitest.Config {
 	all := &opened{drivers: map[*blockcsi.Driver]*Driver{}}
-	return blockcsitest.Subject{
-		Nodes: []string{node}, Parameters: parameters, InUse: hasMapper(), Dir: plainDir,
+	return blockcsitest.Config{
+		Nodes: []string{node}, Parameters: parameters, CopiesInUse: hasMapper(), Dir: plainDir,
 		Open: func(dir string, onStep func(string)) (*blockcsi.Driver, error) {
 			d, err := openIn(dir, onStep)
 			if err != nil {
@@ -148,7 +148,7 @@ func TestDataSurvive(t *testing.T) {
 	if !hasMapper() {
 		some := subject(nil)
 		some.Dir = quickDir
-		blockcsitest.Data(t, some)
+		blockcsitest.TestData(t, some)
 		return
 	}
 	// A guest is slow: of each layout, what it is that differs.
@@ -159,11 +159,11 @@ func TestDataSurvive(t *testing.T) {
 		{"thin", "xfs", "is cloned, and the clone as well"},
 	} {
 		t.Run(each.layout+" "+each.fsTypes, func(t *testing.T) {
-			some := subject(map[string]string{LayoutParameter: each.layout})
-			some.Thick = each.layout != "thin"
+			some := subject(map[string]string{layoutKey: each.layout})
+			some.DependentSnapshots = each.layout != "thin"
 			some.FSTypes = []string{each.fsTypes}
 			some.Cases = strings.FieldsFunc(each.cases, func(r rune) bool { return r == ';' })
-			blockcsitest.Data(t, some)
+			blockcsitest.TestData(t, some)
 		})
 	}
 }

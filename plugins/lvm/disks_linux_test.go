@@ -33,7 +33,7 @@ func TestADiskThatIsTakenAway(t *testing.T) {
 
 	bound, err := loopdev.At(disk.Device)
 	m.must(err)
-	if !bound.Deleted || bound.Backing != disk.Path {
+	if !bound.Deleted || bound.BackingFile != disk.Path {
 		t.Fatalf("%s is %+v", disk.Device, bound)
 	}
 	m.must(loopdev.Unbind(t.Context(), bound))

@@ -85,11 +85,11 @@ func New(ctx context.Context, cfg Config) (*Driver, error) {
 	}
 	d := &Driver{}
 	shared := blockcsi.Config{
-		Name: cmp.Or(cfg.DriverName, DriverName), Version: driverVersion, TopologyKey: TopologyKey, Usable: Probe,
+		Name: cmp.Or(cfg.DriverName, DriverName), Version: driverVersion, TopologyKey: TopologyKey, Probe: Probe,
 		NodeAttaches: cfg.NodeAttaches, MountGroup: cfg.MountGroup, AnyParameters: cfg.AnyParameters,
 	}
 	for _, node := range cfg.Nodes {
-		opened, err := open(ctx, node)
+		opened, err := openNode(ctx, node)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("lvm: node %s: %w", node.Name, err), d.Close())
 		}
@@ -103,14 +103,14 @@ func New(ctx context.Context, cfg Config) (*Driver, error) {
 	return d, nil
 }
 
-// open opens the volume group of a node.
-func open(ctx context.Context, cfg NodeConfig) (*pool, error) {
+// openNode opens the volume group of a node.
+func openNode(ctx context.Context, cfg NodeConfig) (*pool, error) {
 	cfg.LVM.MetadataSize = cmp.Or(cfg.LVM.MetadataSize, metadataBytes)
 	system, err := lvm2.Open(cfg.LVM)
 	if err != nil {
 		return nil, err
 	}
-	group, err := groupOf(ctx, system, cfg)
+	group, err := openGroup(ctx, system, cfg)
 	if err != nil {
 		return nil, errors.Join(err, system.Close())
 	}
@@ -118,7 +118,7 @@ func open(ctx context.Context, cfg NodeConfig) (*pool, error) {
 	if err != nil {
 		return nil, errors.Join(err, system.Close())
 	}
-	notes := blockcsi.Notes{Dir: filepath.Join(cfg.LVM.Directory, notesFolder)}
+	notes := blockcsi.AttachmentRecords{Dir: filepath.Join(cfg.LVM.Directory, attachmentsFolder)}
 	if err = os.MkdirAll(notes.Dir, 0o700); err == nil {
 		err = os.WriteFile(filepath.Join(cfg.LVM.Directory, groupFile), []byte(group.Name()), 0o600)
 	}
@@ -126,14 +126,14 @@ func open(ctx context.Context, cfg NodeConfig) (*pool, error) {
 		return nil, errors.Join(err, system.Close())
 	}
 	return &pool{
-		node: cfg.Name, system: system, group: group, caps: group.Caps(), thin: cfg.Thin, notes: notes, extentBytes: report.ExtentSize,
+		node: cfg.Name, system: system, group: group, caps: group.Capabilities(), thin: cfg.Thin, attachments: notes, extentBytes: report.ExtentSize,
 	}, nil
 }
 
-// groupOf gives the system its disks and returns the volume group on them. Files that
+// openGroup gives the system its disks and returns the volume group on them. Files that
 // are not there are made last, once it is known that they are no disks of the volume
 // group that somebody has taken away.
-func groupOf(ctx context.Context, system *lvm2.System, cfg NodeConfig) (*lvm2.VolumeGroup, error) {
+func openGroup(ctx context.Context, system *lvm2.System, cfg NodeConfig) (*lvm2.VolumeGroup, error) {
 	if len(cfg.Files)+len(cfg.Devices) == 0 {
 		return nil, errors.New("no disk: give it a device or a file")
 	}
@@ -150,8 +150,8 @@ func groupOf(ctx context.Context, system *lvm2.System, cfg NodeConfig) (*lvm2.Vo
 			return nil, err
 		}
 	}
-	name := cmp.Or(cfg.Group, GroupName(cfg.Name))
-	group, err := groupOn(ctx, system, cfg, name)
+	name := cmp.Or(cfg.Group, groupName(cfg.Name))
+	group, err := existingGroup(ctx, system, cfg, name)
 	if err != nil {
 		return nil, err
 	}
@@ -174,10 +174,10 @@ func groupOf(ctx context.Context, system *lvm2.System, cfg NodeConfig) (*lvm2.Vo
 	return system.CreateVolumeGroup(ctx, spec)
 }
 
-// groupOn returns the volume group of a name, if the disks that there are have it. It
+// existingGroup returns the volume group of a name, if the disks that there are have it. It
 // is an error if they have others, or not all of it, or it was there before; it is nil
 // if it is to be made.
-func groupOn(ctx context.Context, system *lvm2.System, cfg NodeConfig, name string) (*lvm2.VolumeGroup, error) {
+func existingGroup(ctx context.Context, system *lvm2.System, cfg NodeConfig, name string) (*lvm2.VolumeGroup, error) {
 	there, err := system.VolumeGroups(ctx)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 )
 
 func TestEachNodeHasAGroupOfItsOwn(t *testing.T) {
-	if got := GroupName("node-1.example"); got != "volsim-node-1.example" {
+	if got := groupName("node-1.example"); got != "volsim-node-1.example" {
 		t.Errorf("an ordinary node's is %q", got)
 	}
 	taken := regexp.MustCompile(`^[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,62}$`)
@@ -19,9 +19,9 @@ func TestEachNodeHasAGroupOfItsOwn(t *testing.T) {
 	seen := map[string]string{}
 	for _, node := range []string{
 		"", "a", "A", "a b", "a_b", "a+b", "a/b", "ä", "é", ".", "..", "-", "a-b", "a--b", long, long + "x", long + "y", "a b" + long,
-		GroupName(long + "x"), strings.TrimPrefix(GroupName(long+"x"), groupPrefix), strings.TrimPrefix(GroupName("a b"), groupPrefix),
+		groupName(long + "x"), strings.TrimPrefix(groupName(long+"x"), groupPrefix), strings.TrimPrefix(groupName("a b"), groupPrefix),
 	} {
-		name := GroupName(node)
+		name := groupName(node)
 		if !taken.MatchString(name) {
 			t.Errorf("node %q has %q, which LVM may not take", node, name)
 		}
@@ -68,7 +68,7 @@ func TestAGroupOfAnotherName(t *testing.T) {
 	if d, err = New(t.Context(), Config{Nodes: []NodeConfig{cfg}}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := d.pools[0].group.Name(), GroupName(cfg.Name); got != want {
+	if got, want := d.pools[0].group.Name(), groupName(cfg.Name); got != want {
 		t.Errorf("the group is %q, want %q", got, want)
 	}
 	if err := d.Destroy(context.Background()); err != nil {

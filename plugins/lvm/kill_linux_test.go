@@ -21,5 +21,5 @@ func TestKilled(t *testing.T) {
 		"use of a new ext4", "use of a larger copy of ext4",
 	}
 	some.Dir = quickDir
-	blockcsitest.Killed(t, some)
+	blockcsitest.TestKilled(t, some)
 }

@@ -17,16 +17,16 @@ import (
 
 // pool is the volume group of a node.
 type pool struct {
-	node   string
-	system *lvm2.System
-	group  *lvm2.VolumeGroup
-	caps   lvm2.Caps
-	thin   Thin
-	notes  blockcsi.Notes
+	node        string
+	system      *lvm2.System
+	group       *lvm2.VolumeGroup
+	caps        lvm2.Capabilities
+	thin        Thin
+	attachments blockcsi.AttachmentRecords
 
 	extentBytes int64
-	promising   sync.Mutex        // guards promised
-	promised    map[string]int64  // sizes of thin volumes that are being made or extended, by their IDs
+	reservedMu  sync.Mutex        // guards promised
+	reserved    map[string]int64  // sizes of thin volumes that are being made or extended, by their IDs
 	onStep      func(what string) // for tests: where the process may be killed; nil is nothing
 }
 
@@ -42,13 +42,13 @@ var _ blockcsi.Pool = (*pool)(nil)
 // Node implements blockcsi.Pool.
 func (p *pool) Node() string { return p.node }
 
-// Serve implements blockcsi.Pool: the only node is known.
-func (p *pool) Serve(string) {}
+// RegisterNode implements blockcsi.Pool: the only node is known.
+func (p *pool) RegisterNode(string) {}
 
-// Abilities implements blockcsi.Pool.
-func (p *pool) Abilities() blockcsi.Abilities {
-	return blockcsi.Abilities{
-		FSTypes: blockcsi.FSTypes(), Copies: true, InstantCopies: p.caps.Snapshots, Freezes: p.caps.Snapshots, Lasting: true, Settings: p.settings(),
+// Capabilities implements blockcsi.Pool.
+func (p *pool) Capabilities() blockcsi.Capabilities {
+	return blockcsi.Capabilities{
+		FSTypes: blockcsi.FSTypes(), CanCopy: true, AtomicCopies: p.caps.Snapshots, CopyFreezes: p.caps.Snapshots, PersistentAttach: true, Settings: p.settings(),
 	}
 }
 
@@ -59,33 +59,33 @@ func (p *pool) Volume(ctx context.Context, id string) (blockcsi.Volume, error) {
 		return blockcsi.Volume{}, p.status(err)
 	}
 	lv, is := report.Find(id)
-	if !is && report.Moves(id) {
+	if !is && report.IsMoving(id) {
 		return blockcsi.Volume{}, status.Errorf(codes.Aborted, "volume %s is being moved to where there is room: try again", id)
 	}
-	if !is || !isOurs(lv) {
-		return blockcsi.Volume{}, p.none(id)
+	if !is || !isOwn(lv) {
+		return blockcsi.Volume{}, p.notFound(id)
 	}
 	return volumeOf(report, lv), nil
 }
 
-// isOurs tells whether a logical volume is a volume or a snapshot of the driver's.
-func isOurs(lv lvm2.LogicalVolume) bool {
+// isOwn tells whether a logical volume is a volume or a snapshot of the driver's.
+func isOwn(lv lvm2.LogicalVolume) bool {
 	return (csireq.IsVolumeID(lv.Name) || csireq.IsSnapshotID(lv.Name)) && lv.HasTags(tagOwned) && !lv.Unfinished()
 }
 
 // find returns the logical volume of an ID, if it is ours.
 func (p *pool) find(ctx context.Context, id string) (lvm2.LogicalVolume, error) {
 	if !csireq.IsVolumeID(id) && !csireq.IsSnapshotID(id) {
-		return lvm2.LogicalVolume{}, p.none(id)
+		return lvm2.LogicalVolume{}, p.notFound(id)
 	}
 	lv, err := p.group.Find(ctx, id)
-	if errors.Is(err, lvm2.ErrNotFound) || (err == nil && !isOurs(lv)) {
-		return lvm2.LogicalVolume{}, p.none(id)
+	if errors.Is(err, lvm2.ErrNotFound) || (err == nil && !isOwn(lv)) {
+		return lvm2.LogicalVolume{}, p.notFound(id)
 	}
 	return lv, p.status(err)
 }
 
-func (p *pool) none(id string) error {
+func (p *pool) notFound(id string) error {
 	return status.Errorf(codes.NotFound, "no volume %q in volume group %s of node %s", id, p.group.Name(), p.node)
 }
 
@@ -97,7 +97,7 @@ func (p *pool) Volumes(ctx context.Context) ([]blockcsi.Volume, error) {
 	}
 	volumes := make([]blockcsi.Volume, 0, len(report.LogicalVolumes))
 	for _, lv := range report.LogicalVolumes {
-		if isOurs(lv) {
+		if isOwn(lv) {
 			volumes = append(volumes, volumeOf(report, lv))
 		}
 	}
@@ -126,8 +126,8 @@ func (p *pool) Delete(ctx context.Context, volume blockcsi.Volume) error {
 
 // Extend implements blockcsi.Pool.
 func (p *pool) Extend(ctx context.Context, volume blockcsi.Volume, sizeBytes int64) error {
-	if volume.Parameters[LayoutParameter] == string(lvm2.Thin) && sizeBytes > volume.SizeBytes {
-		given, err := p.promise(ctx, volume.ID, sizeBytes)
+	if volume.Parameters[layoutKey] == string(lvm2.Thin) && sizeBytes > volume.SizeBytes {
+		given, err := p.reserveThin(ctx, volume.ID, sizeBytes)
 		if err != nil {
 			return p.status(err)
 		}
@@ -153,7 +153,7 @@ func (p *pool) status(err error) error {
 		return status.Error(codes.AlreadyExists, err.Error())
 	case errors.Is(err, lvm2.ErrInUse), errors.Is(err, blockdev.ErrFrozen):
 		return status.Error(codes.FailedPrecondition, err.Error())
-	case errors.Is(err, lvm2.ErrBadName):
+	case errors.Is(err, lvm2.ErrInvalidArgument):
 		return status.Error(codes.InvalidArgument, err.Error())
 	case errors.Is(err, lvm2.ErrUnsupported):
 		return status.Errorf(codes.FailedPrecondition, "%v: start the driver where there is device-mapper", err)

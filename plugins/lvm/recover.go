@@ -23,20 +23,20 @@ func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 	if err != nil {
 		return nil, p.status(err)
 	}
-	noted, err := p.notes.All()
+	noted, err := p.attachments.List()
 	if err != nil {
 		return nil, p.status(err)
 	}
 	for id := range noted { // each is judged for itself: no order
-		if _, is := report.Find(id); !is && !report.Moves(id) {
-			if err := p.notes.Remove(id); err != nil {
+		if _, is := report.Find(id); !is && !report.IsMoving(id) {
+			if err := p.attachments.Remove(id); err != nil {
 				return nil, p.status(err)
 			}
 		}
 	}
 	for _, lv := range report.LogicalVolumes {
 		device := devices[lv.Name]
-		if device == "" || !isOurs(lv) {
+		if device == "" || !isOwn(lv) {
 			continue
 		}
 		var attached *blockcsi.Attachment
@@ -63,7 +63,7 @@ func (p *pool) recoverOne(
 		if _, err := p.group.Extend(ctx, lv.Name, lv.Size); err != nil { // the device may lag
 			return "", err
 		}
-		return "", set(device, attached.ReadOnly, volumeOf(report, lv).Settings)
+		return "", configureDevice(device, attached.ReadOnly, volumeOf(report, lv).Settings)
 	}
 	if lv.Layout == lvm2.Snapshot {
 		return "", nil
@@ -87,7 +87,7 @@ func (p *pool) Orphans(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, p.status(err)
 	}
-	noted, err := p.notes.All()
+	noted, err := p.attachments.List()
 	if err != nil {
 		return nil, p.status(err)
 	}
@@ -97,9 +97,9 @@ func (p *pool) Orphans(ctx context.Context) ([]string, error) {
 		name := p.group.Name() + "/" + lv.Name
 		switch {
 		case lv.Layout == lvm2.ThinPool && lv.Name == thinPool:
-		case lv.HasTags(tagOwned) && !isOurs(lv):
+		case lv.HasTags(tagOwned) && !isOwn(lv):
 			orphans = append(orphans, "logical volume "+name+" on node "+p.node+" is unfinished: start the driver again")
-		case !isOurs(lv):
+		case !isOwn(lv):
 			orphans = append(orphans, "logical volume "+name+" on node "+p.node+" is none of the driver's: lvremove frees it")
 		case devices[lv.Name] != "" && !attached && lv.Layout != lvm2.Snapshot:
 			orphans = append(orphans, "logical volume "+name+" on node "+p.node+" is active and not attached: start the driver again")
@@ -107,7 +107,7 @@ func (p *pool) Orphans(ctx context.Context) ([]string, error) {
 	}
 	deleted, err := p.system.DeletedDisks()
 	for _, each := range deleted {
-		orphans = append(orphans, fmt.Sprintf("%s holds %s, which was removed: losetup -d %s frees it", each.Device, each.Backing, each.Device))
+		orphans = append(orphans, fmt.Sprintf("%s holds %s, which was removed: losetup -d %s frees it", each.Device, each.BackingFile, each.Device))
 	}
 	return orphans, p.status(err)
 }
@@ -126,7 +126,7 @@ func (p *pool) destroy(ctx context.Context) error {
 		err = p.group.Remove(ctx, names...)
 	}
 	if err == nil {
-		err = errors.Join(os.RemoveAll(p.notes.Dir), os.RemoveAll(filepath.Join(filepath.Dir(p.notes.Dir), groupFile)))
+		err = errors.Join(os.RemoveAll(p.attachments.Dir), os.RemoveAll(filepath.Join(filepath.Dir(p.attachments.Dir), groupFile)))
 	}
 	if err == nil {
 		err = p.group.RemoveGroup(ctx)

@@ -185,7 +185,7 @@ func TestAttachmentsOfWhatIsGone(t *testing.T) {
 	removed()
 	_, err = m.driver.Recover(t.Context())
 	m.must(err)
-	if noted, err := pool.notes.All(); err != nil || len(noted) > 0 {
+	if noted, err := pool.attachments.List(); err != nil || len(noted) > 0 {
 		t.Errorf("noted: %v, %v", noted, err)
 	}
 }
@@ -229,7 +229,7 @@ func TestADiskOfAnotherLVM(t *testing.T) {
 func TestWhatIsNotTaken(t *testing.T) {
 	m := newMachine(t)
 	mapped := hasMapper()
-	for _, each := range []map[string]string{{"layuot": "linear"}, {LayoutParameter: "round"}, {StripesParameter: "2"}} {
+	for _, each := range []map[string]string{{"layuot": "linear"}, {layoutKey: "round"}, {stripesKey: "2"}} {
 		_, err := m.create("volume", each)
 		for key := range each {
 			wantStatus(t, err, codes.InvalidArgument, key)
@@ -237,14 +237,14 @@ func TestWhatIsNotTaken(t *testing.T) {
 	}
 	pool := m.driver.pools[0]
 	for _, layout := range []string{"thin", "striped", "raid1"} {
-		if err := pool.Check(map[string]string{LayoutParameter: layout}, nil); (err == nil) != mapped {
+		if err := pool.ValidateParameters(map[string]string{layoutKey: layout}, nil); (err == nil) != mapped {
 			t.Errorf("%s with device-mapper %v: %v", layout, mapped, err)
 		}
 	}
-	if err := pool.Check(nil, map[string]string{ReadAheadKey: "64"}); (err == nil) != mapped {
-		t.Errorf("%s with device-mapper %v: %v", ReadAheadKey, mapped, err)
+	if err := pool.ValidateParameters(nil, map[string]string{readAheadKey: "64"}); (err == nil) != mapped {
+		t.Errorf("%s with device-mapper %v: %v", readAheadKey, mapped, err)
 	}
-	wantStatus(t, pool.Check(nil, map[string]string{DiscardKey: "yes"}), codes.InvalidArgument, DiscardKey)
+	wantStatus(t, pool.ValidateParameters(nil, map[string]string{discardKey: "yes"}), codes.InvalidArgument, discardKey)
 	if groups := len(mustGroups(t, m)); (groups > 0) == mapped {
 		t.Errorf("%d capabilities of groups, with device-mapper %v", groups, mapped)
 	}
@@ -263,13 +263,13 @@ func TestSettingsAreKept(t *testing.T) {
 	m.must(err)
 	for _, discard := range []string{"true", "false"} {
 		_, err := m.driver.Controller().ControllerModifyVolume(t.Context(),
-			&csi.ControllerModifyVolumeRequest{VolumeId: id, MutableParameters: map[string]string{DiscardKey: discard}})
+			&csi.ControllerModifyVolumeRequest{VolumeId: id, MutableParameters: map[string]string{discardKey: discard}})
 		m.must(err)
 		m.must(m.driver.Close())
 		m.open()
 		volume, err := m.driver.pools[0].Volume(t.Context(), id)
 		m.must(err)
-		if volume.Settings[DiscardKey] != discard || volume.Discard != (discard == "true") {
+		if volume.Settings[discardKey] != discard || volume.Discard != (discard == "true") {
 			t.Errorf("after %s: %v", discard, volume)
 		}
 	}

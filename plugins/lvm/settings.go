@@ -17,14 +17,14 @@ import (
 
 // The settings of a volume: mutable parameters, of a VolumeAttributesClass.
 const (
-	// DiscardKey is whether a volume's file system gives back at once what it frees,
+	// discardKey is whether a volume's file system gives back at once what it frees,
 	// to the thin pool or to the disks: "true", the default of thin volumes, or
 	// "false", that of others. It holds from when the volume is staged the next time.
-	DiscardKey = "discard"
-	// ReadAheadKey is how much the kernel reads ahead from the device, in KiB. It
+	discardKey = "discard"
+	// readAheadKey is how much the kernel reads ahead from the device, in KiB. It
 	// holds at once. Without it the kernel decides. It takes device-mapper: without,
 	// a volume is part of a disk, whose reading ahead is for all of it.
-	ReadAheadKey = "readAheadKiB"
+	readAheadKey = "readAheadKiB"
 
 	readAheadMax = 65536
 )
@@ -32,14 +32,14 @@ const (
 // settings are the keys of those that there are here, sorted.
 func (p *pool) settings() []string {
 	if p.system.Mode() == lvm2.DeviceMapper {
-		return []string{DiscardKey, ReadAheadKey}
+		return []string{discardKey, readAheadKey}
 	}
-	return []string{DiscardKey}
+	return []string{discardKey}
 }
 
-// Check implements blockcsi.Pool.
-func (p *pool) Check(parameters, settings map[string]string) error {
-	known := []string{LayoutParameter, MirrorsParameter, StripesParameter}
+// ValidateParameters implements blockcsi.Pool.
+func (p *pool) ValidateParameters(parameters, settings map[string]string) error {
+	known := []string{layoutKey, mirrorsKey, stripesKey}
 	for _, key := range slices.Sorted(maps.Keys(parameters)) {
 		if !slices.Contains(known, key) {
 			return status.Errorf(codes.InvalidArgument, "parameters: %q is not one of this driver's, which are %s", key, strings.Join(known, ", "))
@@ -57,13 +57,13 @@ func (p *pool) Check(parameters, settings map[string]string) error {
 func (p *pool) checkSetting(key, value string) error {
 	number, err := strconv.Atoi(value)
 	switch {
-	case key == ReadAheadKey && p.system.Mode() != lvm2.DeviceMapper:
+	case key == readAheadKey && p.system.Mode() != lvm2.DeviceMapper:
 		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s takes device-mapper, which is not on node %s", key, p.node)
 	case !slices.Contains(p.settings(), key):
 		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %q is not one of this driver's, which are %s", key, strings.Join(p.settings(), ", "))
-	case key == ReadAheadKey && (err != nil || number < 0 || number > readAheadMax):
+	case key == readAheadKey && (err != nil || number < 0 || number > readAheadMax):
 		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s is %q, allowed is a number from 0 to %d", key, value, readAheadMax)
-	case key == DiscardKey && value != "true" && value != "false":
+	case key == discardKey && value != "true" && value != "false":
 		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s is %q, allowed is true or false", key, value)
 	}
 	return nil
@@ -71,7 +71,7 @@ func (p *pool) checkSetting(key, value string) error {
 
 // discards tells whether a volume's file system gives back what it frees.
 func discards(layout lvm2.Layout, settings map[string]string) bool {
-	if value, set := settings[DiscardKey]; set {
+	if value, set := settings[discardKey]; set {
 		return value == "true"
 	}
 	return layout == lvm2.Thin
@@ -103,15 +103,15 @@ func (p *pool) Modify(ctx context.Context, volume blockcsi.Volume, settings map[
 	if err != nil || attached == nil || attached.Device == "" {
 		return err
 	}
-	return p.status(set(attached.Device, attached.ReadOnly, settings))
+	return p.status(configureDevice(attached.Device, attached.ReadOnly, settings))
 }
 
-// set has the kernel treat an attached device as it is to be.
-func set(device string, isReadOnly bool, settings map[string]string) error {
+// configureDevice has the kernel treat an attached device as it is to be.
+func configureDevice(device string, isReadOnly bool, settings map[string]string) error {
 	if err := blockdev.SetReadOnly(device, isReadOnly); err != nil {
 		return err
 	}
-	ahead, err := strconv.ParseInt(settings[ReadAheadKey], 10, 64)
+	ahead, err := strconv.ParseInt(settings[readAheadKey], 10, 64)
 	if err != nil {
 		return nil // it is not set
 	}

@@ -24,7 +24,7 @@ const (
 )
 
 // tagsFor are the tags of a volume that is to be made.
-func tagsFor(wish blockcsi.Wish) []string {
+func tagsFor(wish blockcsi.VolumeSpec) []string {
 	tags := []string{tagOwned, tagName + escape(wish.Name)}
 	if wish.From != nil {
 		tags = append(tags, tagSource+wish.From.ID)
@@ -59,16 +59,16 @@ func volumeOf(report *lvm2.Report, lv lvm2.LogicalVolume) blockcsi.Volume {
 		case strings.HasPrefix(tag, tagGroupSize):
 			volume.GroupSize, _ = strconv.Atoi(tag[len(tagGroupSize):]) // written by us
 		case strings.HasPrefix(tag, tagParameter):
-			volume.Parameters = with(volume.Parameters, tag[len(tagParameter):])
+			volume.Parameters = addPair(volume.Parameters, tag[len(tagParameter):])
 		case strings.HasPrefix(tag, tagSetting):
-			volume.Settings = with(volume.Settings, tag[len(tagSetting):])
+			volume.Settings = addPair(volume.Settings, tag[len(tagSetting):])
 		}
 	}
 	volume.Discard = discards(lv.Layout, volume.Settings)
 	return volume
 }
 
-func with(all map[string]string, pair string) map[string]string {
+func addPair(all map[string]string, pair string) map[string]string {
 	if all == nil {
 		all = map[string]string{}
 	}
@@ -93,14 +93,14 @@ func troubleOf(report *lvm2.Report, lv lvm2.LogicalVolume) string {
 	return fmt.Sprintf("LVM says %q of it", lv.Health)
 }
 
-const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-/:"
+const tagCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-/:"
 
 // escape writes a text in the characters that LVM takes in a tag: any other byte
 // becomes & and two hex digits.
 func escape(text string) string {
 	var all strings.Builder
 	for i := range len(text) {
-		if strings.IndexByte(plain, text[i]) >= 0 {
+		if strings.IndexByte(tagCharacters, text[i]) >= 0 {
 			all.WriteByte(text[i])
 		} else {
 			fmt.Fprintf(&all, "&%02x", text[i])

@@ -33,7 +33,7 @@ func TestAThinPoolThatIsFull(t *testing.T) {
 		m.must(fs.UnmountAll())
 		m.must(m.driver.Destroy(context.Background()))
 	})
-	thin := map[string]string{LayoutParameter: "thin"}
+	thin := map[string]string{layoutKey: "thin"}
 	first, err := m.create("first", thin)
 	m.must(err)
 	_, err = m.create("second", thin)
@@ -63,11 +63,11 @@ func TestAThinPoolThatIsFull(t *testing.T) {
 	if volume, err = pool.Volume(t.Context(), first); err != nil || volume.Trouble == "" {
 		t.Errorf("the pool is full, and of a volume is said %q, %v", volume.Trouble, err)
 	}
-	room, err := pool.Room(t.Context(), thin)
+	room, err := pool.Capacity(t.Context(), thin)
 	m.must(err)
 	if room.FreeBytes != 0 {
 		t.Errorf("a full pool has room for %+v", room)
 	}
-	_, err = pool.promise(t.Context(), "vol-other", 1)
+	_, err = pool.reserveThin(t.Context(), "vol-other", 1)
 	wantStatus(t, err, codes.ResourceExhausted, "promised")
 }

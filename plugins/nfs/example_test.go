@@ -19,17 +19,17 @@ func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	controller := host.Component("pvcontroller")
+	controller := host.Process("pvcontroller")
 	pods := server.Informers(controller).Core().V1().Pods()
 	pods.Informer()
-	plugin := nfs.New(recycler.New(recycler.Config{Component: controller, Client: server.Client(controller), Pods: pods}))
+	plugin := nfs.New(recycler.New(recycler.Config{Process: controller, Client: server.Client(controller), Pods: pods}))
 
 	volume := &corev1.PersistentVolume{}
 	volume.Spec.NFS = &corev1.NFSVolumeSource{Server: "files", Path: "/exports/a"}
 	controller.Spawn("recycle", func(ctx context.Context) {
 		spec := &plugins.Spec{PersistentVolume: volume}
 		// it returns when somebody has run the pod
-		fmt.Println(plugin.Recycle(ctx, plugins.RecycleOptions{Volume: "export-a", Spec: spec, Tell: func(_, _ string) {}}))
+		fmt.Println(plugin.Recycle(ctx, plugins.RecycleOptions{Volume: "export-a", Spec: spec, RecordEvent: func(_, _ string) {}}))
 	})
 	if err := host.Run(); err != nil {
 		log.Fatal(err)

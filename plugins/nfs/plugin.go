@@ -72,8 +72,8 @@ func (p *Plugin) Recycle(ctx context.Context, opts plugins.RecycleOptions) error
 		Source: corev1.VolumeSource{
 			NFS: &corev1.NFSVolumeSource{Server: source.Server, Path: source.Path},
 		},
-		Deadline: recycler.Deadline(volume, RecycleMin, RecyclePerGiB),
-		Tell:     opts.Tell,
-		Begin:    opts.Begin,
+		Deadline:    recycler.Deadline(volume, RecycleMin, RecyclePerGiB),
+		RecordEvent: opts.RecordEvent,
+		Acquire:     opts.Acquire,
 	})
 }

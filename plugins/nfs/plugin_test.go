@@ -52,10 +52,10 @@ func TestPodsOfThePlugins(t *testing.T) {
 			host := sim.NewStepped(sim.SteppedConfig{StepsMax: 1000})
 			defer host.Close()
 			server := fake.NewServer(fake.Config{Now: host.Now})
-			component := host.Component("controller")
+			component := host.Process("controller")
 			pods := server.Informers(component).Core().V1().Pods()
 			pods.Informer()
-			scrubber := recycler.New(recycler.Config{Component: component, Client: server.Client(component), Pods: pods})
+			scrubber := recycler.New(recycler.Config{Process: component, Client: server.Client(component), Pods: pods})
 			var manager plugins.Manager
 			for _, p := range []plugins.Plugin{nfs.New(scrubber), hostpath.New(hostpath.Config{Recycler: scrubber})} {
 				if err := manager.Register(p); err != nil {

@@ -19,7 +19,7 @@ func (r *Real) Stat(name string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return described(info), nil
+	return infoOf(info), nil
 }
 
 // Chown implements FS.
@@ -42,7 +42,7 @@ func (r *Real) Chmod(name string, mode fs.FileMode) error {
 		return err
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
-		return failure("chmod", name, errors.ErrUnsupported)
+		return pathError("chmod", name, errors.ErrUnsupported)
 	}
 	return classify(os.Chmod(place, mode&attributeBits))
 }
@@ -65,7 +65,7 @@ func (m *Memory) Stat(name string) (Info, error) {
 
 // Chown implements FS.
 func (m *Memory) Chown(name string, uid, gid int) error {
-	return m.alter("chown", name, func(n *node) error {
+	return m.changeEntry("chown", name, func(n *node) error {
 		if uid >= 0 {
 			n.uid = uid
 		}
@@ -84,7 +84,7 @@ func (m *Memory) Chown(name string, uid, gid int) error {
 
 // Chmod implements FS.
 func (m *Memory) Chmod(name string, mode fs.FileMode) error {
-	return m.alter("chmod", name, func(n *node) error {
+	return m.changeEntry("chmod", name, func(n *node) error {
 		if n.link != "" {
 			return errors.ErrUnsupported
 		}
@@ -93,8 +93,8 @@ func (m *Memory) Chmod(name string, mode fs.FileMode) error {
 	})
 }
 
-// alter changes what is at name itself.
-func (m *Memory) alter(operation, name string, apply func(n *node) error) error {
+// changeEntry changes what is at name itself.
+func (m *Memory) changeEntry(operation, name string, apply func(n *node) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	here, err := m.locateEntry(name)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// described turns what the kernel tells of a file into an Info.
-func described(info fs.FileInfo) Info {
+// infoOf turns what the kernel tells of a file into an Info.
+func infoOf(info fs.FileInfo) Info {
 	told := Info{Mode: info.Mode()}
 	status, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -34,7 +34,7 @@ func (r *Real) DeviceOf(node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	device := described(info).Device
+	device := infoOf(info).Device
 	if device == "" {
 		return "", fmt.Errorf("%s is not a device node", node)
 	}

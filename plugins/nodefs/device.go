@@ -61,7 +61,7 @@ func (m *Memory) LockDevice(name string) (string, error) {
 		return "", err
 	}
 	if found, err := here.find(); err == nil && found.isDirectory() {
-		return "", failure("lock", name, syscall.EISDIR)
+		return "", pathError("lock", name, syscall.EISDIR)
 	}
 	used := map[int]bool{}
 	for _, each := range m.locks {
@@ -91,7 +91,7 @@ func (m *Memory) DeviceLock(name string) (string, error) {
 			return each.device(), nil
 		}
 	}
-	return "", failure("device lock", name, fs.ErrNotExist)
+	return "", pathError("device lock", name, fs.ErrNotExist)
 }
 
 // UnlockDevice implements FS.
@@ -160,7 +160,7 @@ func (r *Real) DeviceLock(name string) (string, error) {
 			return each.Device, nil
 		}
 	}
-	return "", failure("device lock", name, fs.ErrNotExist)
+	return "", pathError("device lock", name, fs.ErrNotExist)
 }
 
 // UnlockDevice implements FS.
@@ -190,7 +190,7 @@ func unlock(loops []loopdev.Bound) error {
 	var failed []error
 	for _, each := range loops {
 		if err := loopdev.Unbind(context.Background(), each); err != nil { //nolint:forbidigo // the wait is bounded
-			failed = append(failed, fmt.Errorf("unlock %s: %w", each.Backing, err))
+			failed = append(failed, fmt.Errorf("unlock %s: %w", each.BackingFile, err))
 		}
 	}
 	return errors.Join(failed...)
@@ -203,7 +203,7 @@ func (r *Real) lockedBy(name string) (string, []loopdev.Bound, error) {
 		return "", nil, err
 	}
 	if isDirectory {
-		return "", nil, failure("lock", name, syscall.EISDIR)
+		return "", nil, pathError("lock", name, syscall.EISDIR)
 	}
 	loops, err := loopdev.List(func(backing string) bool { return backing == place })
 	return place, loops, err

@@ -31,40 +31,40 @@ func (r *Real) Grow(ctx context.Context, device, target string) error {
 		return err
 	}
 	exec := contextExec{Interface: utilexec.New(), ctx: ctx}
-	_, err = mountutils.NewResizeFs(knowingExec{Interface: exec, device: device, fsType: super.Type}).Resize(device, to)
+	_, err = mountutils.NewResizeFs(blkidExec{Interface: exec, device: device, fsType: super.Type}).Resize(device, to)
 	if err != nil && strings.Contains(err.Error(), "Permission denied to resize filesystem") {
 		err = fmt.Errorf("%w: %w", ErrGrowMounted, err)
 	}
 	return err
 }
 
-// knowingExec spares blkid, of whose answer mount-utils takes no more than the type of
+// blkidExec spares blkid, of whose answer mount-utils takes no more than the type of
 // the file system on a device, where that is known.
-type knowingExec struct {
+type blkidExec struct {
 	utilexec.Interface
 	device, fsType string
 }
 
-func (e knowingExec) Command(name string, arguments ...string) utilexec.Cmd {
+func (e blkidExec) Command(name string, arguments ...string) utilexec.Cmd {
 	if name == "blkid" && e.fsType != "" && slices.Contains(arguments, e.device) {
-		return answer{output: "TYPE=" + e.fsType + "\n"}
+		return cannedCommand{output: "TYPE=" + e.fsType + "\n"}
 	}
 	return e.Interface.Command(name, arguments...)
 }
 
-// answer is a command that need not be run.
-type answer struct {
+// cannedCommand is a command that need not be run.
+type cannedCommand struct {
 	utilexec.Cmd
 	output string
 }
 
-func (a answer) CombinedOutput() ([]byte, error) { return []byte(a.output), nil }
+func (a cannedCommand) CombinedOutput() ([]byte, error) { return []byte(a.output), nil }
 
 // GrowUnmounted lets a file system of ext2 to ext4 on the device, which is not
 // mounted, have all of the device. Another one, or one that has, is left as it is.
 func (r *Real) GrowUnmounted(ctx context.Context, device string) error {
 	super, err := ReadSuperblock(device)
-	if err != nil || super.Type != "ext4" || !super.Small() {
+	if err != nil || super.Type != "ext4" || !super.CanGrow() {
 		return err
 	}
 	exec := contextExec{Interface: utilexec.New(), ctx: ctx}

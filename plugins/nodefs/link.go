@@ -39,12 +39,12 @@ func (m *Memory) Symlink(target, name string) error {
 		return err
 	}
 	if here.path == m.root {
-		return failure("symlink", name, ErrOutside)
+		return pathError("symlink", name, ErrOutside)
 	}
 	if len(here.elements) == 0 {
-		return failure("symlink", name, syscall.EEXIST)
+		return pathError("symlink", name, syscall.EEXIST)
 	}
-	here.mount.tree.linked.Store(true)
+	here.mount.tree.hasLinks.Store(true)
 	return here.change("symlink", name, func(top *node) error { return top.symlink(here.elements, target) })
 }
 
@@ -69,16 +69,16 @@ func (m *Memory) Readlink(name string) (string, error) {
 
 // locate finds where name lies, which need not exist: through symbolic links,
 // the last one included, and the mounts on the way. The caller holds m.mu.
-func (m *Memory) locate(name string) (spot, error) { return m.locateBy(name, true) }
+func (m *Memory) locate(name string) (location, error) { return m.locateBy(name, true) }
 
 // locateEntry is locate for calls that act on a directory's entry: a link at
 // name itself is not followed.
-func (m *Memory) locateEntry(name string) (spot, error) { return m.locateBy(name, false) }
+func (m *Memory) locateEntry(name string) (location, error) { return m.locateBy(name, false) }
 
-func (m *Memory) locateBy(name string, followLast bool) (spot, error) {
+func (m *Memory) locateBy(name string, followLast bool) (location, error) {
 	rest, err := relative(m.root, name)
 	if err != nil {
-		return spot{}, err
+		return location{}, err
 	}
 	here, linked := m.walk(path.Clean(name), rest)
 	if !linked {
@@ -86,14 +86,14 @@ func (m *Memory) locateBy(name string, followLast bool) (spot, error) {
 	}
 	elements, err := m.enter(nil, strings.Split(rest, "/"), followLast, 0)
 	if err != nil {
-		return spot{}, fmt.Errorf("%q: %w", name, err)
+		return location{}, fmt.Errorf("%q: %w", name, err)
 	}
 	here, _ = m.walkTo(elements)
 	return here, nil
 }
 
 // walkTo is walk for elements below the root.
-func (m *Memory) walkTo(elements []string) (spot, bool) {
+func (m *Memory) walkTo(elements []string) (location, bool) {
 	rest := path.Join(elements...)
 	if rest == "" {
 		rest = "."
@@ -104,9 +104,9 @@ func (m *Memory) walkTo(elements []string) (spot, bool) {
 // walk goes from the root through the mounts on the way to the path whole, which
 // ends in rest, and tells whether a tree on the way has symbolic links. It
 // follows none. The caller holds m.mu.
-func (m *Memory) walk(whole, rest string) (here spot, linked bool) {
-	here = spot{mount: m.disk, path: whole}
-	linked = m.disk.tree.linked.Load()
+func (m *Memory) walk(whole, rest string) (here location, linked bool) {
+	here = location{mount: m.disk, path: whole}
+	linked = m.disk.tree.hasLinks.Load()
 	if rest == "." {
 		return here, linked
 	}
@@ -117,9 +117,9 @@ func (m *Memory) walk(whole, rest string) (here spot, linked bool) {
 		end += 1 + len(element)
 		depth++
 		prefix := whole[:end]
-		for next := m.on(here.mount, prefix, depth); next != nil; next = m.on(next, prefix, depth) {
+		for next := m.mountOn(here.mount, prefix, depth); next != nil; next = m.mountOn(next, prefix, depth) {
 			here.mount, here.elements = next, elements[i+1:]
-			linked = linked || next.tree.linked.Load()
+			linked = linked || next.tree.hasLinks.Load()
 		}
 	}
 	return here, linked

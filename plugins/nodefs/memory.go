@@ -29,8 +29,8 @@ type Memory struct {
 	// mounts finds a mount by where it was made, as the kernel does: a mount
 	// hides what its parent has at that path, and a second one on the same
 	// path has the first as its parent.
-	mounts map[mountKey]*mount
-	made   int // mounts ever made; orders those stacked on one path
+	mounts     map[mountKey]*mount
+	mountsMade int // mounts ever made; orders those stacked on one path
 	// devices holds the device nodes, by name. A reboot makes them anew.
 	devices *Tree
 	locks   []deviceLock
@@ -50,13 +50,13 @@ type mount struct {
 	readOnly bool
 	number   int
 	below    int // mounts made on it; guarded by Memory.mu
-	// belowAt is how many of them there are by the depth of their path, guarded by Memory.mu: who walks along a path looks for
+	// belowByDepth is how many of them there are by the depth of their path, guarded by Memory.mu: who walks along a path looks for
 	// mounts only where there are any.
-	belowAt []int
+	belowByDepth []int
 }
 
-// spot is a place in the file system: elements below the top of a mount.
-type spot struct {
+// location is a place in the file system: elements below the top of a mount.
+type location struct {
 	mount    *mount
 	elements []string
 	path     string // the whole of it, without symbolic links
@@ -83,7 +83,7 @@ func (m *Memory) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mounts, m.locks, m.devices = map[mountKey]*mount{}, nil, NewTree()
-	m.disk.below, m.disk.belowAt = 0, nil
+	m.disk.below, m.disk.belowByDepth = 0, nil
 }
 
 // MountTree makes the whole of tree visible at the existing directory name.
@@ -104,7 +104,7 @@ func (m *Memory) BindMount(source, target string, readOnly bool) error {
 	}
 	at, err := from.find()
 	if err != nil {
-		return failure("bind", source, err)
+		return pathError("bind", source, err)
 	}
 	return m.attach(target, &mount{
 		tree: from.mount.tree, at: at, source: from.mount.source, fsType: from.mount.fsType,
@@ -121,15 +121,15 @@ func (m *Memory) Unmount(name string) error {
 		return err
 	}
 	if !here.isMountPoint() {
-		return failure("unmount", name, ErrNotMounted)
+		return pathError("unmount", name, ErrNotMounted)
 	}
 	if here.mount.below > 0 {
-		return failure("unmount", name, ErrBusy)
+		return pathError("unmount", name, ErrBusy)
 	}
 	if m.isLocked(here.mount) {
-		return failure("unmount", name, ErrBusy)
+		return pathError("unmount", name, ErrBusy)
 	}
-	here.mount.key.parent.made(here.mount, -1)
+	here.mount.key.parent.countMount(here.mount, -1)
 	delete(m.mounts, here.mount.key)
 	return nil
 }
@@ -151,19 +151,19 @@ func (m *Memory) Mounts() ([]Mount, error) {
 	return rows, nil
 }
 
-// made notes that a mount was made on m, or, with -1, that it is gone.
-func (m *mount) made(on *mount, n int) {
+// countMount notes that a mount was made on m, or, with -1, that it is gone.
+func (m *mount) countMount(on *mount, n int) {
 	depth := strings.Count(on.key.path, "/")
-	if missing := depth + 1 - len(m.belowAt); missing > 0 {
-		m.belowAt = append(m.belowAt, make([]int, missing)...)
+	if missing := depth + 1 - len(m.belowByDepth); missing > 0 {
+		m.belowByDepth = append(m.belowByDepth, make([]int, missing)...)
 	}
 	m.below += n
-	m.belowAt[depth] += n
+	m.belowByDepth[depth] += n
 }
 
-// on is the mount that was made on m at a path of a depth; nil: none. The caller holds mu.
-func (m *Memory) on(below *mount, path string, depth int) *mount {
-	if depth >= len(below.belowAt) || below.belowAt[depth] == 0 {
+// mountOn is the mount that was made on m at a path of a depth; nil: none. The caller holds mu.
+func (m *Memory) mountOn(below *mount, path string, depth int) *mount {
+	if depth >= len(below.belowByDepth) || below.belowByDepth[depth] == 0 {
 		return nil
 	}
 	return m.mounts[mountKey{below, path}]
@@ -220,7 +220,7 @@ func (m *Memory) WriteFile(name string, data []byte) error {
 	}
 	if len(here.elements) == 0 && here.mount != m.disk {
 		if found, err := here.find(); err == nil && !found.isDirectory() {
-			return failure("write", name, ErrMounted)
+			return pathError("write", name, ErrMounted)
 		}
 	}
 	return here.change("write", name, func(top *node) error { return top.write(here.elements, data) })
@@ -236,9 +236,9 @@ func (m *Memory) Remove(name string) error {
 	}
 	if len(here.elements) == 0 {
 		if here.mount == m.disk {
-			return failure("remove", name, ErrOutside)
+			return pathError("remove", name, ErrOutside)
 		}
-		return failure("remove", name, ErrMounted)
+		return pathError("remove", name, ErrMounted)
 	}
 	return here.change("remove", name, func(top *node) error { return top.remove(here.elements) })
 }
@@ -252,11 +252,11 @@ func (m *Memory) RemoveAll(name string) error {
 		return err
 	}
 	if len(here.elements) == 0 && here.mount == m.disk {
-		return failure("remove", name, ErrOutside)
+		return pathError("remove", name, ErrOutside)
 	}
 	for key := range m.mounts {
 		if key.path == here.path || strings.HasPrefix(key.path, here.path+"/") {
-			return failure("remove", name, ErrMounted)
+			return pathError("remove", name, ErrMounted)
 		}
 	}
 	err = here.change("remove", name, func(top *node) error { return top.removeAll(here.elements) })
@@ -317,14 +317,14 @@ func (m *Memory) read(operation, name string, use func(*node) error) error {
 }
 
 // read calls use, under the tree's lock, with what is at s.
-func (s spot) read(operation, name string, use func(*node) error) error {
+func (s location) read(operation, name string, use func(*node) error) error {
 	s.mount.tree.mu.Lock()
 	defer s.mount.tree.mu.Unlock()
 	found, err := s.mount.at.find(s.elements)
 	if err == nil {
 		err = use(found)
 	}
-	return failure(operation, name, err)
+	return pathError(operation, name, err)
 }
 
 // attach puts a mount on what exists at name: a directory on a directory, anything
@@ -335,55 +335,55 @@ func (m *Memory) attach(name string, added *mount) error {
 		return err
 	}
 	if here.mount == m.disk && len(here.elements) == 0 {
-		return failure("mount", name, ErrOutside)
+		return pathError("mount", name, ErrOutside)
 	}
 	below, err := here.find()
 	if err == nil && below.isDirectory() != added.at.isDirectory() {
 		err = syscall.ENOTDIR
 	}
 	if err != nil {
-		return failure("mount", name, err)
+		return pathError("mount", name, err)
 	}
-	m.made++
-	added.number = m.made
+	m.mountsMade++
+	added.number = m.mountsMade
 	added.key = mountKey{parent: here.mount, path: here.path}
 	m.mounts[added.key] = added
-	here.mount.made(added, 1)
+	here.mount.countMount(added, 1)
 	return nil
 }
 
 // existing is locate for a path at which there must be something.
-func (m *Memory) existing(name string) (spot, error) {
+func (m *Memory) existing(name string) (location, error) {
 	here, err := m.locate(name)
 	if err != nil {
-		return spot{}, err
+		return location{}, err
 	}
 	_, err = here.find()
-	return here, failure("stat", name, err)
+	return here, pathError("stat", name, err)
 }
 
 // isMountPoint tells whether s is the top of a mount that somebody made.
-func (s spot) isMountPoint() bool { return len(s.elements) == 0 && s.mount.key.parent != nil }
+func (s location) isMountPoint() bool { return len(s.elements) == 0 && s.mount.key.parent != nil }
 
 // find returns what is at s.
-func (s spot) find() (*node, error) {
+func (s location) find() (*node, error) {
 	s.mount.tree.mu.Lock()
 	defer s.mount.tree.mu.Unlock()
 	return s.mount.at.find(s.elements)
 }
 
 // change calls apply with the top of s's mount, unless that is read-only.
-func (s spot) change(operation, name string, apply func(top *node) error) error {
+func (s location) change(operation, name string, apply func(top *node) error) error {
 	if s.mount.readOnly {
-		return failure(operation, name, ErrReadOnly)
+		return pathError(operation, name, ErrReadOnly)
 	}
 	s.mount.tree.mu.Lock()
 	defer s.mount.tree.mu.Unlock()
-	return failure(operation, name, apply(s.mount.at))
+	return pathError(operation, name, apply(s.mount.at))
 }
 
-// failure says what was done to which path; nil stays nil.
-func failure(operation, name string, err error) error {
+// pathError says what was done to which path; nil stays nil.
+func pathError(operation, name string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -11,22 +11,22 @@ import (
 // newMounter leaves systemd out: mount.New starts each mount in a transient
 // scope, which helps a kubelet that restarts beside FUSE daemons, and us not.
 func newMounter() mountutils.Interface {
-	return callMounter{mountutils.NewWithoutSystemd("")}
+	return syscallMounter{mountutils.NewWithoutSystemd("")}
 }
 
-// callMounter makes what is plain by a system call, which takes a hundredth of the
+// syscallMounter makes what is plain by a system call, which takes a hundredth of the
 // time of a program that is started for it. The rest it leaves to mount(8) and
 // umount(8), and so does it what fails: they know more ways, and say why it fails.
-type callMounter struct{ mountutils.Interface }
+type syscallMounter struct{ mountutils.Interface }
 
 // Mount implements mountutils.Interface.
-func (m callMounter) Mount(source, target, fsType string, options []string) error {
+func (m syscallMounter) Mount(source, target, fsType string, options []string) error {
 	return m.MountSensitive(source, target, fsType, options, nil)
 }
 
 // MountSensitive implements mountutils.Interface.
-func (m callMounter) MountSensitive(source, target, fsType string, options, sensitive []string) error {
-	flags, data, plain := plainly(fsType, options)
+func (m syscallMounter) MountSensitive(source, target, fsType string, options, sensitive []string) error {
+	flags, data, plain := mountArguments(fsType, options)
 	if plain && len(sensitive) == 0 && unix.Mount(source, target, fsType, flags, data) == nil {
 		return nil
 	}
@@ -34,15 +34,15 @@ func (m callMounter) MountSensitive(source, target, fsType string, options, sens
 }
 
 // Unmount implements mountutils.Interface.
-func (m callMounter) Unmount(target string) error {
+func (m syscallMounter) Unmount(target string) error {
 	if unix.Unmount(target, unix.UMOUNT_NOFOLLOW) == nil {
 		return nil
 	}
 	return m.Interface.Unmount(target)
 }
 
-// callTypes are the file systems that a kernel mounts by itself, and "" for a bind.
-var callTypes = []string{"", "ext2", "ext3", "ext4", "xfs", "btrfs"}
+// syscallTypes are the file systems that a kernel mounts by itself, and "" for a bind.
+var syscallTypes = []string{"", "ext2", "ext3", "ext4", "xfs", "btrfs"}
 
 // mountFlags are the options that the kernel takes as bits: those that are set, and
 // those that are taken away again.
@@ -60,12 +60,12 @@ var (
 	dataOptions = []string{"discard", "nodiscard", "nouuid", "norecovery", "data=", "commit=", "barrier", "nobarrier", "errors=", "compress", "subvol"}
 )
 
-// plainly is how a mount is asked of the kernel; false where it takes more than the kernel.
-func plainly(fsType string, options []string) (flags uintptr, data string, plain bool) {
+// mountArguments is how a mount is asked of the kernel; false where it takes more than the kernel.
+func mountArguments(fsType string, options []string) (flags uintptr, data string, plain bool) {
 	if fsType == "" {
 		return unix.MS_BIND, "", slices.Equal(options, []string{"bind"})
 	}
-	if !slices.Contains(callTypes, fsType) {
+	if !slices.Contains(syscallTypes, fsType) {
 		return 0, "", false
 	}
 	var forType []string

@@ -31,7 +31,7 @@ func TestPlainMounts(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			flags, data, plain := plainly(test.fsType, test.options)
+			flags, data, plain := mountArguments(test.fsType, test.options)
 			if flags != test.flags && plain || data != test.data || plain != test.plain {
 				t.Errorf("%#x %q %t, want %#x %q %t", flags, data, plain, test.flags, test.data, test.plain)
 			}

@@ -75,7 +75,7 @@ func (r *Real) Remove(name string) error {
 			return err
 		}
 		if mounted {
-			return failure("remove", name, ErrMounted)
+			return pathError("remove", name, ErrMounted)
 		}
 	}
 	return classify(os.Remove(place))
@@ -93,7 +93,7 @@ func (r *Real) RemoveAll(name string) error {
 		return fmt.Errorf("read the mount table: %w", err)
 	}
 	if len(mounts) > 0 {
-		return failure("remove", name, ErrMounted)
+		return pathError("remove", name, ErrMounted)
 	}
 	return classify(os.RemoveAll(place))
 }
@@ -261,14 +261,14 @@ func (r *Real) Unmount(name string) error {
 		return err
 	}
 	if place == r.resolved {
-		return failure("unmount", name, ErrOutside)
+		return pathError("unmount", name, ErrOutside)
 	}
 	mounted, err := mountinfo.Mounted(place)
 	if err != nil {
 		return err
 	}
 	if !mounted {
-		return failure("unmount", name, ErrNotMounted)
+		return pathError("unmount", name, ErrNotMounted)
 	}
 	return r.unmount(name, place)
 }
@@ -297,7 +297,7 @@ func (r *Real) unmount(name, place string) error {
 	if err != nil && strings.Contains(err.Error(), "busy") {
 		err = fmt.Errorf("%w: %w", ErrBusy, err)
 	}
-	return failure("unmount", name, err)
+	return pathError("unmount", name, err)
 }
 
 // depth returns how many mounts are stacked on a resolved path.

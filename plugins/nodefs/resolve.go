@@ -100,9 +100,9 @@ func (r *Real) resolveMountTarget(name string, directory bool) (string, error) {
 	switch {
 	case err != nil:
 	case isDirectory != directory:
-		err = failure("mount", name, syscall.ENOTDIR)
+		err = pathError("mount", name, syscall.ENOTDIR)
 	case place == r.resolved:
-		err = failure("mount", name, ErrOutside)
+		err = pathError("mount", name, ErrOutside)
 	}
 	return place, err
 }

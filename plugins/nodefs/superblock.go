@@ -24,12 +24,12 @@ type Superblock struct {
 	// UUID is by which the kernel tells file systems apart, Origin the one that it
 	// was made with, which its copies have in common with it, Changing that a tool
 	// was interrupted that gave it another. All three of btrfs only.
-	UUID, Origin [16]byte
-	Changing     bool
+	UUID, OriginalUUID [16]byte
+	UUIDChanging       bool
 }
 
-// Small tells whether the device has a block more than the file system.
-func (s Superblock) Small() bool {
+// CanGrow tells whether the device has a block more than the file system.
+func (s Superblock) CanGrow() bool {
 	return s.BlockBytes > 0 && s.DeviceBytes/s.BlockBytes > s.SizeBytes/s.BlockBytes
 }
 
@@ -73,11 +73,11 @@ func readSuperblock(first, second []byte) Superblock {
 		return Superblock{Type: "xfs", BlockBytes: block, SizeBytes: block * int64(big.Uint64(first[0x8:]))}
 	case bytes.HasPrefix(second[0x40:], []byte("_BHRfS_M")):
 		super := Superblock{Type: "btrfs", BlockBytes: int64(little.Uint32(second[0x90:])), SizeBytes: int64(little.Uint64(second[0x70:]))}
-		super.Changing = little.Uint64(second[0x38:])&btrfsChangingUUID != 0
+		super.UUIDChanging = little.Uint64(second[0x38:])&btrfsChangingUUID != 0
 		copy(super.UUID[:], second[0x20:])
-		super.Origin = super.UUID
+		super.OriginalUUID = super.UUID
 		if little.Uint64(second[0xbc:])&btrfsHasOrigin != 0 {
-			copy(super.Origin[:], second[0x23b:])
+			copy(super.OriginalUUID[:], second[0x23b:])
 		}
 		return super
 	case little.Uint16(ext[0x38:]) == 0xEF53:
@@ -91,11 +91,11 @@ func readSuperblock(first, second []byte) Superblock {
 	return Superblock{}
 }
 
-// GiveUUID gives the btrfs on a device, which is not mounted, another UUID. One
+// SetUUID gives the btrfs on a device, which is not mounted, another UUID. One
 // that has it is left as it is, and what was interrupted is finished.
-func (r *Real) GiveUUID(ctx context.Context, device string, uuid [16]byte) error {
+func (r *Real) SetUUID(ctx context.Context, device string, uuid [16]byte) error {
 	super, err := ReadSuperblock(device)
-	if err != nil || super.Type != "btrfs" || super.UUID == uuid && !super.Changing {
+	if err != nil || super.Type != "btrfs" || super.UUID == uuid && !super.UUIDChanging {
 		return err
 	}
 	digits := hex.EncodeToString(uuid[:])

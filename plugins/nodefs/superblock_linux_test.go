@@ -27,7 +27,7 @@ func TestUUIDOfABtrfsAndTheOneItWasMadeWith(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	made, err := ReadSuperblock(image)
-	if err != nil || made.Type != "btrfs" || made.UUID == [16]byte{} || made.Origin != made.UUID {
+	if err != nil || made.Type != "btrfs" || made.UUID == [16]byte{} || made.OriginalUUID != made.UUID {
 		t.Fatalf("made is %+v, %v", made, err)
 	}
 	disk, err := NewReal(root)
@@ -39,10 +39,10 @@ func TestUUIDOfABtrfsAndTheOneItWasMadeWith(t *testing.T) {
 		if _, err := rand.Read(own[:]); err != nil {
 			t.Fatal(err)
 		}
-		if err := disk.GiveUUID(t.Context(), image, own); err != nil {
+		if err := disk.SetUUID(t.Context(), image, own); err != nil {
 			t.Fatal(err)
 		}
-		if is, err := ReadSuperblock(image); err != nil || is.UUID != own || is.Origin != made.UUID {
+		if is, err := ReadSuperblock(image); err != nil || is.UUID != own || is.OriginalUUID != made.UUID {
 			t.Errorf("with a UUID of its own it is %+v, %v; want %x of origin %x", is, err, own, made.UUID)
 		}
 	}

@@ -20,9 +20,9 @@ import (
 type Tree struct {
 	mu   sync.Mutex
 	root *node
-	// linked says that there are symbolic links in it, or once were: only then
+	// hasLinks says that there are symbolic links in it, or once were: only then
 	// need who walks through it look for any.
-	linked atomic.Bool
+	hasLinks atomic.Bool
 }
 
 // The modes of what is new.
@@ -53,7 +53,7 @@ func (t *Tree) Files() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var files []string
-	t.root.each(".", func(name string, n *node) {
+	t.root.visitAll(".", func(name string, n *node) {
 		if !n.isDirectory() {
 			files = append(files, name)
 		}
@@ -67,7 +67,7 @@ func (t *Tree) Owners() map[string]Info {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	owners := map[string]Info{".": t.root.info()}
-	t.root.each(".", func(name string, n *node) { owners[name] = n.info() })
+	t.root.visitAll(".", func(name string, n *node) { owners[name] = n.info() })
 	return owners
 }
 
@@ -78,7 +78,7 @@ func (t *Tree) Hash() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sum := sha256.New()
-	t.root.each(".", func(name string, n *node) { n.hashInto(sum, name) })
+	t.root.visitAll(".", func(name string, n *node) { n.hashInto(sum, name) })
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
@@ -87,7 +87,7 @@ func (t *Tree) SizeBytes() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var size int64
-	t.root.each(".", func(_ string, n *node) { size += int64(len(n.data)) })
+	t.root.visitAll(".", func(_ string, n *node) { size += int64(len(n.data)) })
 	return size
 }
 
@@ -121,12 +121,12 @@ func (n *node) add(name string, child *node) {
 	n.children[name] = child
 }
 
-// each visits everything below n, names in order, directories before their content.
-func (n *node) each(at string, visit func(name string, n *node)) {
+// visitAll visits everything below n, names in order, directories before their content.
+func (n *node) visitAll(at string, visit func(name string, n *node)) {
 	for _, name := range n.names() {
 		child := n.children[name]
 		visit(path.Join(at, name), child)
-		child.each(path.Join(at, name), visit)
+		child.visitAll(path.Join(at, name), visit)
 	}
 }
 

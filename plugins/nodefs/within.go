@@ -14,13 +14,13 @@ import (
 func innerElements(inner string) ([]string, error) {
 	var elements []string
 	if path.IsAbs(inner) {
-		return nil, failure("enter", inner, ErrNotWithin)
+		return nil, pathError("enter", inner, ErrNotWithin)
 	}
 	for element := range strings.SplitSeq(inner, "/") {
 		switch element {
 		case "", ".":
 		case "..":
-			return nil, failure("enter", inner, ErrNotWithin)
+			return nil, pathError("enter", inner, ErrNotWithin)
 		default:
 			elements = append(elements, element)
 		}
@@ -89,7 +89,7 @@ func (m *Memory) BindWithin(base, inner, target string) error {
 	}
 	at, err := from.find()
 	if err != nil {
-		return failure("bind", inner, err)
+		return pathError("bind", inner, err)
 	}
 	there, err := m.existing(target)
 	if err != nil {
@@ -99,7 +99,7 @@ func (m *Memory) BindWithin(base, inner, target string) error {
 		if there.mount.tree == from.mount.tree && there.mount.at == at {
 			return nil
 		}
-		return failure("bind", target, ErrMounted)
+		return pathError("bind", target, ErrMounted)
 	}
 	return m.attach(target, &mount{
 		tree: from.mount.tree, at: at, source: from.mount.source, fsType: from.mount.fsType, readOnly: from.mount.readOnly,
@@ -107,13 +107,13 @@ func (m *Memory) BindWithin(base, inner, target string) error {
 }
 
 // locateWithin finds what inner leads to inside base. The caller holds m.mu.
-func (m *Memory) locateWithin(base, inner string) (spot, error) {
+func (m *Memory) locateWithin(base, inner string) (location, error) {
 	at, missing, err := m.walkWithin(base, inner)
 	if err == nil && len(missing) > 0 {
-		err = failure("enter", inner, fs.ErrNotExist)
+		err = pathError("enter", inner, fs.ErrNotExist)
 	}
 	if err != nil {
-		return spot{}, err
+		return location{}, err
 	}
 	here, _ := m.walkTo(at)
 	return here, nil
@@ -143,11 +143,11 @@ func (m *Memory) walkWithin(base, inner string) (at, missing []string, err error
 		case errors.Is(err, fs.ErrNotExist):
 			missing = elements[i:]
 		case err != nil:
-			return nil, nil, failure("enter", inner, err)
+			return nil, nil, pathError("enter", inner, err)
 		case found.link != "":
 			at, err = m.follow(at, found.link, 1)
 			if err != nil {
-				return nil, nil, failure("enter", inner, notFollowed(err))
+				return nil, nil, pathError("enter", inner, linkError(err))
 			}
 		default:
 			at = next
@@ -157,13 +157,13 @@ func (m *Memory) walkWithin(base, inner string) (at, missing []string, err error
 		}
 	}
 	if len(at) < len(top) || !slices.Equal(at[:len(top)], top) {
-		return nil, nil, failure("enter", inner, ErrNotWithin)
+		return nil, nil, pathError("enter", inner, ErrNotWithin)
 	}
 	return at, missing, nil
 }
 
-// notFollowed is why a link inside a directory was not followed.
-func notFollowed(err error) error {
+// linkError is why a link inside a directory was not followed.
+func linkError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fs.ErrNotExist

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// way is how to get to something inside a directory: first base, then element by element. None of them was a symbolic link
+// safePath is how to get to something inside a directory: first base, then element by element. None of them was a symbolic link
 // when somebody looked; one that is a link by now is not followed.
-type way struct {
+type safePath struct {
 	base     string
 	elements []string
 	missing  []string // what else there is to be, and is not
@@ -32,7 +32,7 @@ func (r *Real) StatWithin(base, inner string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return described(info), nil
+	return infoOf(info), nil
 }
 
 // MkdirWithin implements FS.
@@ -41,7 +41,7 @@ func (r *Real) StatWithin(base, inner string) (Info, error) {
 //
 // Upstream: pkg/volume/util/subpath doSafeMakeDir (v1.36).
 func (r *Real) MkdirWithin(base, inner string, mode fs.FileMode) error {
-	w, err := r.wayWithin(base, inner)
+	w, err := r.pathWithin(base, inner)
 	if err != nil {
 		return err
 	}
@@ -53,14 +53,14 @@ func (r *Real) MkdirWithin(base, inner string, mode fs.FileMode) error {
 	if len(w.missing) == 0 {
 		info, err := at.Stat()
 		if err == nil && !info.IsDir() {
-			err = failure("mkdir", inner, syscall.ENOTDIR)
+			err = pathError("mkdir", inner, syscall.ENOTDIR)
 		}
 		return err
 	}
 	for _, element := range w.missing {
 		made, err := makeAt(at, element, mode)
 		if err != nil {
-			return classify(failure("mkdir", inner, err))
+			return classify(pathError("mkdir", inner, err))
 		}
 		at.Close()
 		at = made
@@ -104,7 +104,7 @@ func (r *Real) BindWithin(base, inner, target string) error {
 	}
 	switch bound, err := isBound(from, to); {
 	case err != nil:
-		return failure("bind", target, err)
+		return pathError("bind", target, err)
 	case bound:
 		return nil
 	}
@@ -112,7 +112,7 @@ func (r *Real) BindWithin(base, inner, target string) error {
 		return err
 	}
 	path := fmt.Sprintf("/proc/self/fd/%d", source.Fd())
-	return classify(failure("bind", target, unix.Mount(path, to, "", unix.MS_BIND, "")))
+	return classify(pathError("bind", target, unix.Mount(path, to, "", unix.MS_BIND, "")))
 }
 
 // isBound tells whether a file is mounted at a path: ErrMounted says that something else is.
@@ -130,29 +130,29 @@ func isBound(file fs.FileInfo, path string) (bool, error) {
 
 // openWithin opens what inner leads to, as a place and not to read it.
 func (r *Real) openWithin(base, inner string) (*os.File, error) {
-	w, err := r.wayWithin(base, inner)
+	w, err := r.pathWithin(base, inner)
 	if err != nil {
 		return nil, err
 	}
 	if len(w.missing) > 0 {
-		return nil, failure("enter", inner, fs.ErrNotExist)
+		return nil, pathError("enter", inner, fs.ErrNotExist)
 	}
 	return w.open()
 }
 
-// wayWithin looks for the way to inner, as far as there is something.
+// pathWithin looks for the way to inner, as far as there is something.
 //
 // Upstream: pkg/volume/util/subpath findExistingPrefix (v1.36).
-func (r *Real) wayWithin(base, inner string) (way, error) {
+func (r *Real) pathWithin(base, inner string) (safePath, error) {
 	top, err := r.resolve(base)
 	if err != nil {
-		return way{}, err
+		return safePath{}, err
 	}
 	elements, err := innerElements(inner)
 	if err != nil {
-		return way{}, err
+		return safePath{}, err
 	}
-	w, at := way{base: top}, top
+	w, at := safePath{base: top}, top
 	for i, element := range elements {
 		next := filepath.Join(at, element)
 		info, err := os.Lstat(next)
@@ -164,13 +164,13 @@ func (r *Real) wayWithin(base, inner string) (way, error) {
 			next, err = filepath.EvalSymlinks(next)
 		}
 		if err != nil {
-			return way{}, failure("enter", inner, err)
+			return safePath{}, pathError("enter", inner, err)
 		}
 		at = next
 	}
 	rest, below := strings.CutPrefix(at+"/", top+"/")
 	if !below {
-		return way{}, failure("enter", inner, ErrNotWithin)
+		return safePath{}, pathError("enter", inner, ErrNotWithin)
 	}
 	if rest = strings.TrimSuffix(rest, "/"); rest != "" {
 		w.elements = strings.Split(rest, "/")
@@ -181,10 +181,10 @@ func (r *Real) wayWithin(base, inner string) (way, error) {
 // open goes the way, and returns where it ends, opened as a place.
 //
 // Upstream: pkg/volume/util/subpath doSafeOpen (v1.36).
-func (w way) open() (*os.File, error) {
+func (w safePath) open() (*os.File, error) {
 	fd, err := unix.Open(w.base, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, failure("open", w.base, err)
+		return nil, pathError("open", w.base, err)
 	}
 	at, name := os.NewFile(uintptr(fd), w.base), w.base
 	for _, element := range w.elements {
@@ -192,7 +192,7 @@ func (w way) open() (*os.File, error) {
 		next, err := enterAt(at, element)
 		at.Close()
 		if err != nil {
-			return nil, failure("open", name, err)
+			return nil, pathError("open", name, err)
 		}
 		at = next
 	}

@@ -78,7 +78,7 @@ func (a attacked) swapAllTheTime(t *testing.T) (end func()) {
 func TestLinkThatComesLaterIsNotFollowed(t *testing.T) {
 	for _, inner := range []string{"dir", "dir/inner", "dir/inner/own"} {
 		a := newAttacked(t)
-		way, err := a.wayWithin(a.volume, inner)
+		way, err := a.pathWithin(a.volume, inner)
 		check(t, err)
 		check(t, a.swap())
 		if file, err := way.open(); !errors.Is(err, ErrNotWithin) {
@@ -86,7 +86,7 @@ func TestLinkThatComesLaterIsNotFollowed(t *testing.T) {
 		}
 	}
 	a := newAttacked(t)
-	way, err := a.wayWithin(a.volume, "dir")
+	way, err := a.pathWithin(a.volume, "dir")
 	check(t, err)
 	check(t, os.Mkdir(a.outside+"/dir", 0o750))
 	check(t, os.Rename(a.volume, a.volume+"2"))

@@ -9,38 +9,38 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// seenWithin is how long a plugin may take until it has seen what was done.
-const seenWithin = time.Minute
+// lastSeenTimeout is how long a plugin may take until it has seen what was done.
+const lastSeenTimeout = time.Minute
 
-// checkPresence checks that what the plugin sees of an attachment is what is.
-func (c *checker) checkPresence() {
-	c.in(func(w *world) {
+// checkAttachState checks that what the plugin sees of an attachment is what is.
+func (c *checker) checkAttachState() {
+	c.inWorld(func(w *world) {
 		attach := pairByName("Attach")
 		if !attach.applies(w) || w.caps.Verifier == nil {
 			return
 		}
-		w.wantPresence(w.Nodes[0], plugins.Absent, "before it is attached")
+		w.wantAttachState(w.Nodes[0], plugins.Detached, "before it is attached")
 		if !w.done(attach, "") {
 			return
 		}
-		w.wantPresence(w.Nodes[0], plugins.Present, "when it is attached")
+		w.wantAttachState(w.Nodes[0], plugins.Attached, "when it is attached")
 		for _, other := range w.Nodes[1:] {
-			w.wantPresence(other, plugins.Absent, "on a node to which it is not attached")
+			w.wantAttachState(other, plugins.Detached, "on a node to which it is not attached")
 		}
 		if w.undone(attach, "") {
-			w.wantPresence(w.Nodes[0], plugins.Absent, "when it is detached")
+			w.wantAttachState(w.Nodes[0], plugins.Detached, "when it is detached")
 		}
 	})
 }
 
-// wantPresence checks both what the plugin sees and what it says when it looks.
-func (w *world) wantPresence(node types.NodeName, want plugins.Presence, when string) {
+// wantAttachState checks both what the plugin sees and what it says when it looks.
+func (w *world) wantAttachState(node types.NodeName, want plugins.AttachState, when string) {
 	name, ok := w.volumeName(w.Volumes[0])
 	if !ok {
 		return
 	}
-	before := w.left()
-	var is plugins.Presence
+	before := w.resources()
+	var is plugins.AttachState
 	ok, err := w.call("Verify", func(ctx context.Context) (err error) {
 		is, err = w.caps.Verifier.Verify(ctx, name, node)
 		return err
@@ -54,37 +54,37 @@ func (w *world) wantPresence(node types.NodeName, want plugins.Presence, when st
 	}
 	var seen bool
 	w.ask("LastSeen", func() {
-		seen = w.Component.Wait("it to be seen", seenWithin, func() bool { return w.caps.Verifier.LastSeen(name, node) == want })
+		seen = w.Process.Wait("it to be seen", lastSeenTimeout, func() bool { return w.caps.Verifier.LastSeen(name, node) == want })
 	})
 	if !seen {
 		w.problem("LastSeen: it does not come to say what is "+when, "want %s", want)
 	}
-	w.leaves("Verify: it changes something", before)
+	w.wantResources("Verify: it changes something", before)
 }
 
 // checkNodes checks that two volumes on a node, and one on two nodes where that is allowed, do not disturb one another.
 func (c *checker) checkNodes() {
-	c.in(func(w *world) {
+	c.inWorld(func(w *world) {
 		if !pairByName("Attach").applies(w) {
 			return
 		}
-		w.checkBeside("another volume", w.Nodes[0], w.Volumes[1])
+		w.checkIndependent("another volume", w.Nodes[0], w.Volumes[1])
 	})
-	c.in(func(w *world) {
+	c.inWorld(func(w *world) {
 		if len(w.Nodes) < 2 || !pairByName("Attach").applies(w) || !plugins.MultiAttachAllowed(w.Volumes[0]) {
 			return
 		}
-		w.checkBeside("another node", w.Nodes[1], w.Volumes[0])
+		w.checkIndependent("another node", w.Nodes[1], w.Volumes[0])
 	})
 }
 
-// checkBeside attaches the first volume, attaches another beside it and detaches that.
-func (w *world) checkBeside(what string, node types.NodeName, spec *plugins.Spec) {
+// checkIndependent attaches the first volume, attaches another beside it and detaches that.
+func (w *world) checkIndependent(what string, node types.NodeName, spec *plugins.Spec) {
 	name, ok := w.volumeName(spec)
 	if !ok || !w.done(pairByName("Attach"), "") {
 		return
 	}
-	before := w.left()
+	before := w.resources()
 	ok, err := w.call("Attach", func(ctx context.Context) error {
 		_, err := w.caps.Attacher.Attach(ctx, spec, node)
 		return err
@@ -98,5 +98,5 @@ func (w *world) checkBeside(what string, node types.NodeName, spec *plugins.Spec
 		w.problem("Detach: it fails for "+what+" beside", "%v", err)
 		return
 	}
-	w.leaves("Detach: it is not what it was told that it takes away, of "+what+" beside", before)
+	w.wantResources("Detach: it is not what it was told that it takes away, of "+what+" beside", before)
 }

@@ -15,27 +15,27 @@ import (
 
 // World is a plugin in the process that it serves, and what is outside of that. What is left out is not checked.
 type World struct {
-	Host      sim.Host // started; a *sim.Stepped, or for a part of the checks a *sim.Live
-	Component *sim.Component
-	Plugin    plugins.Plugin
+	Host    sim.Host // started; a *sim.Stepped, or for a part of the checks a *sim.Live
+	Process *sim.Process
+	Plugin  plugins.Plugin
 	// Restart makes the process begin anew over what is outside of it, when the one before has ended at some moment in the
 	// middle of its work: it crashes Component, and returns what takes its place. For a stepped world.
-	Restart func() (*sim.Component, plugins.Plugin, error)
-	// Left lists whatever the plugin may make outside of its process and take away again: attachments, mounts, files, volumes.
+	Restart func() (*sim.Process, plugins.Plugin, error)
+	// Resources lists whatever the plugin may make outside of its process and take away again: attachments, mounts, files, volumes.
 	// The order must be the same each time.
-	Left  func() ([]string, error)
-	Close func() // ends the world; nil: the host is closed
+	Resources func() ([]string, error)
+	Close     func() // ends the world; nil: the host is closed
 
 	Volumes []*plugins.Spec  // volumes that there are, each another, two at least; their Names differ
 	Nodes   []types.NodeName // to attach to; the first is the one on which the plugin mounts
 	Pods    []*corev1.Pod    // to mount for, two of that node
 	// Provision are options by which a volume can be made.
 	Provision *plugins.ProvisionOptions
-	Recycle   *Recycling
+	Recycle   *RecyclableVolume
 }
 
-// Recycling is a volume that can be recycled.
-type Recycling struct {
+// RecyclableVolume is a volume that can be recycled.
+type RecyclableVolume struct {
 	Volume   string // the PersistentVolume's name
 	Spec     *plugins.Spec
 	Fill     func() error             // puts something into the volume
@@ -46,12 +46,12 @@ type Recycling struct {
 // world in which nothing was done yet, each time the same; it is called up to several hundred times. ctx bounds how long a live
 // world is waited for.
 func Check(ctx context.Context, begin func() (*World, error)) error {
-	c := &checker{ctx: ctx, begin: begin, told: map[string]bool{}}
+	c := &checker{ctx: ctx, begin: begin, reported: map[string]bool{}}
 	checks := []func(){c.checkNames, c.checkSupport, c.checkOddVolumes}
 	for _, p := range pairs {
 		checks = append(checks, func() { c.checkPair(p) })
 	}
-	checks = append(checks, c.checkPresence, c.checkNodes, c.checkMounts, c.checkVolumesInUse, c.checkMeasuring, c.checkReconstruction, c.checkProvisioning, c.checkRecycling)
+	checks = append(checks, c.checkAttachState, c.checkNodes, c.checkMounts, c.checkVolumesInUse, c.checkStats, c.checkReconstruction, c.checkProvisioning, c.checkRecycling)
 	for _, check := range checks {
 		if check(); c.err != nil {
 			return c.err
@@ -65,16 +65,16 @@ type checker struct {
 	ctx      context.Context //nolint:containedctx // of one Check
 	begin    func() (*World, error)
 	problems []error
-	told     map[string]bool // rules that were found broken
+	reported map[string]bool // rules that were found broken
 	err      error           // no world can be made
 }
 
 // problem notes that a promise was broken: rule, and the particulars of the first time that it was.
 func (c *checker) problem(rule, format string, args ...any) {
-	if c.told[rule] {
+	if c.reported[rule] {
 		return
 	}
-	c.told[rule] = true
+	c.reported[rule] = true
 	text := rule
 	if format != "" {
 		text += ": " + fmt.Sprintf(format, args...)
@@ -82,13 +82,13 @@ func (c *checker) problem(rule, format string, args ...any) {
 	c.problems = append(c.problems, errors.New(text))
 }
 
-// in makes a world for a check.
-func (c *checker) in(check func(w *world)) {
+// inWorld makes a world for a check.
+func (c *checker) inWorld(check func(w *world)) {
 	if c.err != nil {
 		return
 	}
 	made, err := c.begin()
-	if err == nil && (made.Left == nil || len(made.Volumes) < 2) {
+	if err == nil && (made.Resources == nil || len(made.Volumes) < 2) {
 		err = errors.New("it needs Left and two Volumes")
 	}
 	if err != nil {
@@ -104,15 +104,15 @@ func (c *checker) in(check func(w *world)) {
 			made.Host.Close()
 		}
 	}()
-	given := given(made)
-	w.learn()
+	given := inputs(made)
+	w.findCapabilities()
 	w.rest()
 	check(w)
-	w.compareGiven(given)
+	w.compareInputs(given)
 }
 
-// learn finds out what the plugin offers.
-func (w *world) learn() {
+// findCapabilities finds out what the plugin offers.
+func (w *world) findCapabilities() {
 	var m plugins.Manager
 	if err := m.Register(w.Plugin); err != nil {
 		w.problem("Name: it is not a qualified name", "%v", err)

@@ -25,8 +25,8 @@ func ExampleCheck() {
 		return func() (*plugintest.World, error) {
 			host, disk := sim.NewStepped(sim.SteppedConfig{}), nodefs.NewMemory("/")
 			w := &plugintest.World{
-				Host: host, Component: host.Component("controller"),
-				Left: func() ([]string, error) {
+				Host: host, Process: host.Process("controller"),
+				Resources: func() ([]string, error) {
 					if there, err := disk.Exists("/tmp/hostpath_pv"); !there {
 						return nil, err
 					}
@@ -43,7 +43,7 @@ func ExampleCheck() {
 				w.Volumes = append(w.Volumes, &plugins.Spec{PersistentVolume: pv})
 			}
 			machine := hostpath.Machine{FS: disk, Root: "/"}
-			w.Plugin = wrap(hostpath.New(hostpath.Config{Caller: w.Component, Machine: machine, Provisioning: true}))
+			w.Plugin = wrap(hostpath.New(hostpath.Config{Caller: w.Process, Machine: machine, Provisioning: true}))
 			return w, nil
 		}
 	}

@@ -19,18 +19,18 @@ var faults = []sim.Fault{
 	{Kind: sim.FaultConflict},
 }
 
-// failing has one call of the plugin go wrong: of those that can, that of a number.
-type failing struct {
-	strand string
+// faultStrategy has one call of the plugin go wrong: of those that can, that of a number.
+type faultStrategy struct {
+	task   string
 	fault  sim.Fault
 	number int // from 0; below 0 when it has gone wrong
 }
 
 // Decide is the ordinary course, but for the fault.
-func (f *failing) Decide(d *sim.Decision) sim.Move {
-	a := d.Actor(0)
+func (f *faultStrategy) Decide(d *sim.Decision) sim.Move {
+	a := d.Task(0)
 	action, ok := a.Pending()
-	if !ok || a.Name() != f.strand || !f.fault.Applies(action) {
+	if !ok || a.Name() != f.task || !f.fault.Applies(action) {
 		return sim.Move{}
 	}
 	if f.number--; f.number != -1 {
@@ -39,22 +39,22 @@ func (f *failing) Decide(d *sim.Decision) sim.Move {
 	return sim.Move{Fault: f.fault}
 }
 
-// ordinary is the ordinary course.
-func ordinary() sim.Strategy { return sim.NewPlan(nil) }
+// defaultOrder is the ordinary course.
+func defaultOrder() sim.Strategy { return sim.NewReplayStrategy(nil) }
 
 // checkFaults has each call of each kind go wrong, while the pair is done or undone. Then it is done again, or not, and undone.
 func (c *checker) checkFaults(p pair, undo bool) {
 	for _, fault := range faults {
 		for _, again := range []bool{false, true} {
-			for n := 0; c.checkFault(p, undo, again, &failing{fault: fault, number: n}); n++ {
+			for n := 0; c.checkFault(p, undo, again, &faultStrategy{fault: fault, number: n}); n++ {
 			}
 		}
 	}
 }
 
 // checkFault lets one call go wrong. It returns whether there was such a call.
-func (c *checker) checkFault(p pair, undo, again bool, f *failing) (happened bool) {
-	c.in(func(w *world) {
+func (c *checker) checkFault(p pair, undo, again bool, f *faultStrategy) (happened bool) {
+	c.inWorld(func(w *world) {
 		before, ok := w.prepared(p)
 		if !ok || undo && !w.done(p, "") {
 			return
@@ -63,10 +63,10 @@ func (c *checker) checkFault(p pair, undo, again bool, f *failing) (happened boo
 		if undo {
 			what, call = p.undo, w.undoPair
 		}
-		f.strand = w.Component.Name() + "/" + strand
+		f.task = w.Process.Name() + "/" + taskName
 		w.stepped.SetStrategy(f)
 		ok, err := call(p)
-		w.stepped.SetStrategy(ordinary())
+		w.stepped.SetStrategy(defaultOrder())
 		if happened = f.number < 0; !happened || !ok {
 			return
 		}
@@ -88,7 +88,7 @@ func (c *checker) checkCrashes(p pair, undo bool) {
 
 // checkCrash ends the process after so many steps. It returns whether the call was not over by then.
 func (c *checker) checkCrash(p pair, undo, again bool, steps int) (cut bool) {
-	c.in(func(w *world) {
+	c.inWorld(func(w *world) {
 		before, ok := w.prepared(p)
 		if !ok || w.Restart == nil || undo && !w.done(p, "") {
 			return

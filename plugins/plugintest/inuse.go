@@ -10,23 +10,23 @@ import (
 // inUse are the uses of a volume that is in use already: whatever comes of mounting it anew must leave it so.
 var inUse = []struct {
 	what string
-	use  plugins.Use
+	use  plugins.MountOptions
 }{
-	{"that is mounted anew", plugins.Use{Remount: true}},
-	{"that was mounted before the process began", plugins.Use{Reconstructed: true}},
+	{"that is mounted anew", plugins.MountOptions{Remount: true}},
+	{"that was mounted before the process began", plugins.MountOptions{Reconstructed: true}},
 }
 
 // checkVolumesInUse mounts a volume anew that is in use, while each call of each kind goes wrong.
 func (c *checker) checkVolumesInUse() {
 	for _, p := range pairs {
-		if !p.uses {
+		if !p.takesOptions {
 			continue
 		}
 		for _, u := range inUse {
 			stepped := c.checkInUse(p, u.what, u.use, nil)
 			for _, fault := range faults {
 				for n := 0; stepped; n++ {
-					f := &failing{fault: fault, number: n}
+					f := &faultStrategy{fault: fault, number: n}
 					if c.checkInUse(p, u.what, u.use, f); f.number >= 0 {
 						break
 					}
@@ -38,14 +38,14 @@ func (c *checker) checkVolumesInUse() {
 
 // checkInUse mounts a volume anew, once, with a call that goes wrong; f nil: with a context that has ended. It returns whether calls of the
 // plugin can go wrong here.
-func (c *checker) checkInUse(p pair, what string, use plugins.Use, f *failing) (stepped bool) {
-	c.in(func(w *world) {
+func (c *checker) checkInUse(p pair, what string, use plugins.MountOptions, f *faultStrategy) (stepped bool) {
+	c.inWorld(func(w *world) {
 		if _, ok := w.prepared(p); !ok || !w.done(p, "") {
 			return
 		}
 		stepped = w.stepped != nil
-		before := w.left()
-		w.use = use
+		before := w.resources()
+		w.options = use
 		when := "a context that has ended"
 		if f == nil {
 			_, _ = w.call(p.do, func(ctx context.Context) error {
@@ -55,39 +55,39 @@ func (c *checker) checkInUse(p pair, what string, use plugins.Use, f *failing) (
 			})
 		} else {
 			when = "a fault (" + string(f.fault.Kind) + ")"
-			f.strand = w.Component.Name() + "/" + strand
+			f.task = w.Process.Name() + "/" + taskName
 			w.stepped.SetStrategy(f)
 			_, _ = w.doPair(p)
-			w.stepped.SetStrategy(ordinary())
+			w.stepped.SetStrategy(defaultOrder())
 		}
-		w.leaves(p.do+": it changes a volume "+what+" after it met "+when, before)
+		w.wantResources(p.do+": it changes a volume "+what+" after it met "+when, before)
 		if w.done(p, " for a volume "+what) {
-			w.leaves(p.do+": it changes a volume "+what, before)
+			w.wantResources(p.do+": it changes a volume "+what, before)
 		}
 	})
 	return stepped
 }
 
-// checkMeasuring asks how full a volume is.
-func (c *checker) checkMeasuring() {
-	c.in(func(w *world) {
+// checkStats asks how full a volume is.
+func (c *checker) checkStats() {
+	c.inWorld(func(w *world) {
 		setUp := pairByName("SetUp")
-		if w.caps.Meter == nil {
+		if w.caps.StatsProvider == nil {
 			return
 		}
 		if _, ok := w.prepared(setUp); !ok || !w.done(setUp, "") {
 			return
 		}
-		before := w.left()
+		before := w.resources()
 		var usage plugins.Usage
 		ok, err := w.call("Measure", func(ctx context.Context) (err error) {
-			usage, err = w.caps.Meter.Measure(ctx, w.Volumes[0].Name(), w.Pods[0].UID)
+			usage, err = w.caps.StatsProvider.VolumeStats(ctx, w.Volumes[0].Name(), w.Pods[0].UID)
 			return err
 		})
 		if !ok {
 			return
 		}
-		w.leaves("Measure: it changes something", before)
+		w.wantResources("Measure: it changes something", before)
 		switch {
 		case errors.Is(err, plugins.ErrUnsupported):
 		case err != nil:

@@ -34,7 +34,7 @@ func (b *backend) left() ([]string, error) { return slices.Sorted(maps.Keys(b.th
 
 // model is a plugin that offers all there is, and keeps what the contracts promise, but for one of them.
 type model struct {
-	c      *sim.Component
+	c      *sim.Process
 	b      *backend
 	broken string // which promise is broken; "": none
 	asked  int    // how often its name was asked for
@@ -188,21 +188,21 @@ func (m *model) Detach(_ context.Context, name string, node types.NodeName) erro
 
 func (m *model) Watched() bool { return false }
 
-func (m *model) LastSeen(name string, node types.NodeName) plugins.Presence {
+func (m *model) LastSeen(name string, node types.NodeName) plugins.AttachState {
 	if m.is("sees nothing") || !m.b.there[attachment(name, node)] {
-		return plugins.Absent
+		return plugins.Detached
 	}
-	return plugins.Present
+	return plugins.Attached
 }
 
-func (m *model) Verify(_ context.Context, name string, node types.NodeName) (plugins.Presence, error) {
+func (m *model) Verify(_ context.Context, name string, node types.NodeName) (plugins.AttachState, error) {
 	if m.is("changes what it looks at") {
 		m.b.there["looked at"] = true
 	}
 	if m.is("takes all for attached") || m.b.there[attachment(name, node)] {
-		return plugins.Present, nil
+		return plugins.Attached, nil
 	}
-	return plugins.Absent, nil
+	return plugins.Detached, nil
 }
 
 func (m *model) CanDeviceMount(*plugins.Spec) (bool, error) { return true, nil }
@@ -218,7 +218,7 @@ func (m *model) DeviceMountPath(spec *plugins.Spec) (string, error) {
 	return "/devices/" + name, err
 }
 
-func (m *model) MountDevice(_ context.Context, spec *plugins.Spec, path string, use plugins.Use) error {
+func (m *model) MountDevice(_ context.Context, spec *plugins.Spec, path string, use plugins.MountOptions) error {
 	devicePath := use.DevicePath
 	if devicePath == "" {
 		return &plugins.Error{Class: plugins.Transient, Err: errors.New("no device")}
@@ -254,7 +254,7 @@ func (m *model) MountPath(specName string, pod types.UID) string {
 	return "/pods/" + string(pod) + "/" + specName
 }
 
-func (m *model) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.Use) error {
+func (m *model) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
 	path := m.MountPath(spec.Name(), pod.UID)
 	if m.is("not set up when the context has ended") && ctx.Err() != nil {
 		m.b.there["waste"] = true
@@ -277,7 +277,7 @@ func (m *model) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, 
 	return err
 }
 
-func (m *model) Measure(context.Context, string, types.UID) (plugins.Usage, error) {
+func (m *model) VolumeStats(context.Context, string, types.UID) (plugins.Usage, error) {
 	switch {
 	case m.is("measures with a mark"):
 		m.b.there["mark"] = true
@@ -401,7 +401,7 @@ func (m *model) Recycle(_ context.Context, opts plugins.RecycleOptions) error {
 	if m.is("recycles before it asks") {
 		m.b.contents = nil
 	}
-	if err := opts.Begin("model"); err != nil {
+	if err := opts.Acquire("model"); err != nil {
 		switch {
 		case m.is("recycles what is somebody's"):
 			m.b.contents = nil
@@ -441,12 +441,12 @@ func volume(name, handle string) *corev1.PersistentVolume {
 // world makes a world with a model.
 func world(host sim.Host, broken string) *plugintest.World {
 	b := &backend{there: map[string]bool{}}
-	begin := func() (*sim.Component, plugins.Plugin) {
-		c := host.Component("process")
+	begin := func() (*sim.Process, plugins.Plugin) {
+		c := host.Process("process")
 		return c, &model{c: c, b: b, broken: broken}
 	}
 	w := &plugintest.World{
-		Host: host, Left: b.left, Nodes: []types.NodeName{"node-1", "node-2"},
+		Host: host, Resources: b.left, Nodes: []types.NodeName{"node-1", "node-2"},
 		Volumes: []*plugins.Spec{{PersistentVolume: volume("pv-1", "v")}, {PersistentVolume: volume("pv-2", "w")}},
 		Pods: []*corev1.Pod{
 			{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "uid-b"}},
@@ -461,7 +461,7 @@ func world(host sim.Host, broken string) *plugintest.World {
 				},
 			},
 		},
-		Recycle: &plugintest.Recycling{
+		Recycle: &plugintest.RecyclableVolume{
 			Volume: "pv-1", Spec: &plugins.Spec{PersistentVolume: volume("pv-1", "v")},
 			Fill: func() error { b.contents = []string{"file"}; return nil },
 			Contents: func() ([]string, error) {
@@ -472,10 +472,10 @@ func world(host sim.Host, broken string) *plugintest.World {
 			},
 		},
 	}
-	w.Component, w.Plugin = begin()
+	w.Process, w.Plugin = begin()
 	if stepped, ok := host.(*sim.Stepped); ok {
-		w.Restart = func() (*sim.Component, plugins.Plugin, error) {
-			stepped.Crash(w.Component)
+		w.Restart = func() (*sim.Process, plugins.Plugin, error) {
+			stepped.Crash(w.Process)
 			c, p := begin()
 			return c, p, nil
 		}

@@ -11,18 +11,18 @@ import (
 
 // checkMounts checks where volumes are mounted, and that those of two pods do not disturb one another.
 func (c *checker) checkMounts() {
-	c.in(func(w *world) {
+	c.inWorld(func(w *world) {
 		w.checkDevicePaths()
 		w.checkMountPaths()
 	})
-	c.in(func(w *world) {
+	c.inWorld(func(w *world) {
 		setUp := pairByName("SetUp")
 		if _, ok := w.prepared(setUp); !ok || len(w.Pods) < 2 || !w.done(setUp, "") {
 			return
 		}
-		before := w.left()
+		before := w.resources()
 		ok, err := w.call("SetUp", func(ctx context.Context) error {
-			return w.caps.Mounter.SetUp(ctx, w.Volumes[0], w.Pods[1], w.used())
+			return w.caps.Mounter.SetUp(ctx, w.Volumes[0], w.Pods[1], w.mountOptions())
 		})
 		if err != nil || !ok {
 			w.problem("SetUp: it fails for a second pod of the node", "%v", err)
@@ -35,7 +35,7 @@ func (c *checker) checkMounts() {
 			w.problem("TearDown: it fails for a second pod of the node", "%v", err)
 			return
 		}
-		w.leaves("TearDown: it is not only its own pod's mount that it takes away", before)
+		w.wantResources("TearDown: it is not only its own pod's mount that it takes away", before)
 	})
 }
 
@@ -108,7 +108,7 @@ func (w *world) wantPath(what, path, of string, owner map[string]string) {
 
 // checkReconstruction checks that what is mounted can be told from the disk, by a process that begins anew.
 func (c *checker) checkReconstruction() {
-	c.in(func(w *world) {
+	c.inWorld(func(w *world) {
 		if w.caps.Reconstructor == nil {
 			return
 		}
@@ -120,9 +120,9 @@ func (c *checker) checkReconstruction() {
 		if !w.done(setUp, "") || w.Restart != nil && !w.restart() {
 			return
 		}
-		before := w.left()
+		before := w.resources()
 		w.wantReconstructed()
-		w.leaves("Reconstruct: it changes something", before)
+		w.wantResources("Reconstruct: it changes something", before)
 		if w.undone(setUp, "") {
 			w.wantNothingReconstructed("after TearDown")
 		}

@@ -10,7 +10,7 @@ import (
 
 // checkNames looks at the names of the plugin and of its volumes.
 func (c *checker) checkNames() {
-	c.in(func(w *world) {
+	c.inWorld(func(w *world) {
 		first := w.Plugin.Name()
 		w.wantName(first)
 		names := w.volumeNames()
@@ -95,7 +95,7 @@ func sameVolumes(spec *plugins.Spec) []*plugins.Spec {
 
 // checkSupport looks which volumes are supported: those of the world, and none of another kind.
 func (c *checker) checkSupport() {
-	c.in(func(w *world) {
+	c.inWorld(func(w *world) {
 		own := map[string]bool{}
 		for _, spec := range w.Volumes {
 			own[kindOf(spec)] = true
@@ -120,7 +120,7 @@ func (w *world) supports(spec *plugins.Spec) (can bool) {
 
 // checkOddVolumes asks of volumes that say too little, or are of another kind, all that can be asked.
 func (c *checker) checkOddVolumes() {
-	c.in(func(w *world) {
+	c.inWorld(func(w *world) {
 		specs := []*plugins.Spec{}
 		for _, odd := range oddVolumes() {
 			specs = append(specs, odd.spec)
@@ -132,11 +132,11 @@ func (c *checker) checkOddVolumes() {
 			}
 			specs = append(specs, &bare)
 		}
-		before := w.left()
+		before := w.resources()
 		for _, spec := range specs {
 			w.askAll(spec)
 		}
-		w.leaves("Plugin: asking about a volume leaves something", before)
+		w.wantResources("Plugin: asking about a volume leaves something", before)
 	})
 }
 

@@ -10,13 +10,13 @@ import (
 type pair struct {
 	do, undo string // their names
 	// applies tells whether the world has all that it needs.
-	applies func(w *world) bool
-	doIt    func(ctx context.Context, w *world) error
-	undoIt  func(ctx context.Context, w *world) error
-	needs   []string // what is done before it: the names of other pairs
-	uses    bool     // it is told how a pod uses the volume
-	// classed says that an error's class tells what there is. That of Attach tells nothing: its callers presume the worst.
-	classed bool
+	applies      func(w *world) bool
+	doIt         func(ctx context.Context, w *world) error
+	undoIt       func(ctx context.Context, w *world) error
+	needs        []string // what is done before it: the names of other pairs
+	takesOptions bool     // it is told how a pod uses the volume
+	// classified says that an error's class tells what there is. That of Attach tells nothing: its callers presume the worst.
+	classified bool
 }
 
 // pairs are all of them, in the order in which they are done.
@@ -37,14 +37,14 @@ var pairs = []pair{
 		},
 	},
 	{
-		do: "MountDevice", undo: "UnmountDevice", needs: []string{"Attach"}, uses: true, classed: true,
+		do: "MountDevice", undo: "UnmountDevice", needs: []string{"Attach"}, takesOptions: true, classified: true,
 		applies: func(w *world) bool { return len(w.Pods) > 0 && w.can("CanDeviceMount", w.caps.DeviceMountable) },
 		doIt: func(ctx context.Context, w *world) error {
 			path, err := w.caps.DeviceMounter.DeviceMountPath(w.Volumes[0])
 			if err != nil {
 				return err
 			}
-			return w.caps.DeviceMounter.MountDevice(ctx, w.Volumes[0], path, w.used())
+			return w.caps.DeviceMounter.MountDevice(ctx, w.Volumes[0], path, w.mountOptions())
 		},
 		undoIt: func(ctx context.Context, w *world) error {
 			path, err := w.caps.DeviceMounter.DeviceMountPath(w.Volumes[0])
@@ -55,17 +55,17 @@ var pairs = []pair{
 		},
 	},
 	{
-		do: "SetUp", undo: "TearDown", needs: []string{"Attach", "MountDevice"}, uses: true, classed: true,
+		do: "SetUp", undo: "TearDown", needs: []string{"Attach", "MountDevice"}, takesOptions: true, classified: true,
 		applies: func(w *world) bool { return len(w.Pods) > 0 && w.caps.Mounter != nil },
 		doIt: func(ctx context.Context, w *world) error {
-			return w.caps.Mounter.SetUp(ctx, w.Volumes[0], w.Pods[0], w.used())
+			return w.caps.Mounter.SetUp(ctx, w.Volumes[0], w.Pods[0], w.mountOptions())
 		},
 		undoIt: func(ctx context.Context, w *world) error {
 			return w.caps.Mounter.TearDown(ctx, w.Volumes[0].Name(), w.Pods[0].UID)
 		},
 	},
 	{
-		do: "Provision", undo: "Delete", classed: true,
+		do: "Provision", undo: "Delete", classified: true,
 		applies: func(w *world) bool {
 			return w.Provision != nil && w.caps.Provisioner != nil && w.caps.Deleter != nil
 		},
@@ -137,13 +137,13 @@ func (w *world) prepared(p pair) (before []string, ok bool) {
 			}
 		}
 	}
-	return w.left(), true
+	return w.resources(), true
 }
 
 // checkPair checks all that holds of something that is done and undone; the harder part of it if the rest holds.
 func (c *checker) checkPair(p pair) {
 	applies, stepped, found := false, false, len(c.problems)
-	c.in(func(w *world) {
+	c.inWorld(func(w *world) {
 		applies, stepped = p.applies(w), w.stepped != nil
 		if applies {
 			w.checkIdempotence(p)
@@ -169,33 +169,33 @@ func (w *world) checkIdempotence(p pair) {
 	}
 	if p.do != "Provision" { // what was never made has no name to delete it by
 		w.undone(p, " where nothing was done")
-		w.leaves(p.undo+": it changes something where nothing was done", before)
+		w.wantResources(p.undo+": it changes something where nothing was done", before)
 	}
 	if !w.done(p, "") {
 		return
 	}
-	device, after := w.device, w.left()
+	device, after := w.device, w.resources()
 	if w.done(p, " the second time") {
-		w.leaves(p.do+": it changes something the second time", after)
+		w.wantResources(p.do+": it changes something the second time", after)
 	}
 	if w.device != device {
 		w.problem("Attach: the device path is another the second time", "%q, and before %q", w.device, device)
 	}
 	if w.undone(p, "") {
-		w.leaves(p.undo+": it leaves something", before)
+		w.wantResources(p.undo+": it leaves something", before)
 	}
 	if w.undone(p, " the second time") {
-		w.leaves(p.undo+": it changes something the second time", before)
+		w.wantResources(p.undo+": it changes something the second time", before)
 	}
 	if w.done(p, " after it was undone") && w.undone(p, " after it was done again") {
-		w.leaves(p.undo+": it leaves something after it was done again", before)
+		w.wantResources(p.undo+": it leaves something after it was done again", before)
 	}
 }
 
 // checkCancellation has a context that has ended already.
 func (c *checker) checkCancellation(p pair) {
 	for _, undo := range []bool{false, true} {
-		c.in(func(w *world) {
+		c.inWorld(func(w *world) {
 			before, ok := w.prepared(p)
 			if !ok || undo && !w.done(p, "") {
 				return
@@ -222,8 +222,8 @@ func (c *checker) checkCancellation(p pair) {
 
 // wantClass checks that an error left what its class says.
 func (w *world) wantClass(p pair, err error, before []string) {
-	if class := plugins.ClassOf(err); err != nil && p.classed && class != plugins.Uncertain {
-		w.leaves(p.do+": an error that is "+class.String()+" leaves something", before)
+	if class := plugins.ClassOf(err); err != nil && p.classified && class != plugins.Uncertain {
+		w.wantResources(p.do+": an error that is "+class.String()+" leaves something", before)
 	}
 }
 
@@ -233,6 +233,6 @@ func (w *world) wantEnd(p pair, when string, again bool, before []string) {
 		return
 	}
 	if w.undone(p, when) {
-		w.leaves(p.undo+": it leaves something"+when, before)
+		w.wantResources(p.undo+": it leaves something"+when, before)
 	}
 }

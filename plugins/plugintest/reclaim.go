@@ -13,7 +13,7 @@ import (
 // checkProvisioning checks what is made, and that two volumes that are made do not disturb one another.
 func (c *checker) checkProvisioning() {
 	provision := pairByName("Provision")
-	c.in(func(w *world) {
+	c.inWorld(func(w *world) {
 		before, ok := w.prepared(provision)
 		if !ok {
 			return
@@ -23,12 +23,12 @@ func (c *checker) checkProvisioning() {
 		if refusal != nil {
 			w.problem("CanProvision: it refuses what can be made", "%v", refusal)
 		}
-		w.leaves("CanProvision: it leaves something", before)
+		w.wantResources("CanProvision: it leaves something", before)
 		if !w.done(provision, "") {
 			return
 		}
 		w.wantMade()
-		first, after := w.made, w.left()
+		first, after := w.made, w.resources()
 		w.wantFoundAgain(first)
 		w.wantAnother(first, after)
 	})
@@ -107,15 +107,15 @@ func (w *world) wantAnother(first *corev1.PersistentVolume, after []string) {
 		w.problem("Delete: it fails beside another volume", "%v", err)
 		return
 	}
-	w.leaves("Delete: it is not only its own volume that it takes away", after)
+	w.wantResources("Delete: it is not only its own volume that it takes away", after)
 }
 
-var errNotYours = errors.New("the volume is somebody's by now")
+var errClaimed = errors.New("the volume is somebody's by now")
 
 // checkRecycling checks that a recycled volume is there and empty, and one that is somebody's by then is as it was.
 func (c *checker) checkRecycling() {
 	for _, refused := range []bool{false, true} {
-		c.in(func(w *world) {
+		c.inWorld(func(w *world) {
 			if w.Recycle != nil && w.caps.Recycler != nil {
 				w.recycle(refused)
 			}
@@ -128,16 +128,16 @@ func (w *world) recycle(refused bool) {
 		w.checker.err = err
 		return
 	}
-	before, full := w.left(), w.contents()
+	before, full := w.resources(), w.contents()
 	begun, touched := 0, false
 	opts := plugins.RecycleOptions{
 		Volume: w.Recycle.Volume, Spec: w.Recycle.Spec,
-		Tell: func(string, string) {},
-		Begin: func(string) error {
+		RecordEvent: func(string, string) {},
+		Acquire: func(string) error {
 			begun++
 			touched = compare(full, w.contents()) != ""
 			if refused {
-				return errNotYours
+				return errClaimed
 			}
 			return nil
 		},
@@ -161,7 +161,7 @@ func (w *world) recycle(refused bool) {
 	case !empty:
 		w.problem("Recycle: it leaves what was in the volume", "%q", w.contents())
 	}
-	w.leaves("Recycle: it leaves something", before)
+	w.wantResources("Recycle: it leaves something", before)
 }
 
 // contents is what is in the volume that is recycled.

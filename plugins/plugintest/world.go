@@ -14,8 +14,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// strand is the name of the strands in which the plugin is called.
-const strand = "plugintest"
+// taskName is the name of the strands in which the plugin is called.
+const taskName = "plugintest"
 
 // world is a World in which a check is made.
 type world struct {
@@ -24,36 +24,36 @@ type world struct {
 	caps    plugins.Capabilities
 	stepped *sim.Stepped             // nil: it is live
 	device  string                   // what Attach returned
-	use     plugins.Use              // how a pod uses the volume, but for the device
+	options plugins.MountOptions     // how a pod uses the volume, but for the device
 	made    *corev1.PersistentVolume // what Provision returned; nil: nothing is known to be there
 }
 
-// used is how a pod uses the volume.
-func (w *world) used() plugins.Use {
-	use := w.use
+// mountOptions is how a pod uses the volume.
+func (w *world) mountOptions() plugins.MountOptions {
+	use := w.options
 	use.DevicePath = w.device
 	return use
 }
 
-// flight is a call of the plugin.
-type flight struct {
+// invocation is a call of the plugin.
+type invocation struct {
 	err      error
 	panicked any
 	done     atomic.Bool
 }
 
 // start calls the plugin in a strand of its component.
-func (w *world) start(call func(ctx context.Context) error) *flight {
-	f := &flight{}
-	w.Component.Spawn(strand, func(ctx context.Context) {
+func (w *world) start(call func(ctx context.Context) error) *invocation {
+	f := &invocation{}
+	w.Process.Spawn(taskName, func(ctx context.Context) {
 		f.run(ctx, call)
 		f.done.Store(true)
 	})
-	w.Component.Wake()
+	w.Process.Wake()
 	return f
 }
 
-func (f *flight) run(ctx context.Context, call func(ctx context.Context) error) {
+func (f *invocation) run(ctx context.Context, call func(ctx context.Context) error) {
 	defer func() {
 		f.panicked = recover()
 		if sim.Unwinding(f.panicked) {
@@ -99,18 +99,18 @@ func (w *world) rest() {
 	}
 }
 
-// left is what there is outside.
-func (w *world) left() []string {
-	lines, err := w.Left()
+// resources is what there is outside.
+func (w *world) resources() []string {
+	lines, err := w.Resources()
 	if err != nil {
 		w.problem("what is left cannot be listed", "%v", err)
 	}
 	return lines
 }
 
-// leaves notes a problem if there is anything else outside than there should be.
-func (w *world) leaves(rule string, want []string) bool {
-	diff := compare(want, w.left())
+// wantResources notes a problem if there is anything else outside than there should be.
+func (w *world) wantResources(rule string, want []string) bool {
+	diff := compare(want, w.resources())
 	if diff != "" {
 		w.problem(rule, "%s", diff)
 	}
@@ -124,15 +124,15 @@ func (w *world) restart() bool {
 		w.checker.err = fmt.Errorf("let the process begin anew: %w", err)
 		return false
 	}
-	w.Component, w.Plugin = component, plugin
+	w.Process, w.Plugin = component, plugin
 	w.made = nil
-	w.learn()
+	w.findCapabilities()
 	w.rest()
 	return true
 }
 
-// given is what the plugin is given, as it is now.
-func given(w *World) []any {
+// inputs is what the plugin is given, as it is now.
+func inputs(w *World) []any {
 	var all []any
 	for _, spec := range w.Volumes {
 		all = append(all, copySpec(spec))
@@ -158,9 +158,9 @@ func copySpec(spec *plugins.Spec) plugins.Spec {
 	}
 }
 
-// compareGiven notes a problem if the plugin changed what it was given.
-func (w *world) compareGiven(was []any) {
-	if is := given(w.World); !apiequality.Semantic.DeepEqual(was, is) {
+// compareInputs notes a problem if the plugin changed what it was given.
+func (w *world) compareInputs(was []any) {
+	if is := inputs(w.World); !apiequality.Semantic.DeepEqual(was, is) {
 		w.problem("Plugin: it changes what it is given", "")
 	}
 }

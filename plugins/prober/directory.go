@@ -29,10 +29,10 @@ const pendingMax = 1000
 
 // Config is what New must be told.
 type Config struct {
-	Component *sim.Component
-	Manager   *plugins.Manager // changed by the component's strands
-	FS        nodefs.FS        // the disk
-	Dir       string           // whose directories are drivers; absolute
+	Process *sim.Process
+	Manager *plugins.Manager // changed by the component's strands
+	FS      nodefs.FS        // the disk
+	Dir     string           // whose directories are drivers; absolute
 	// New makes the plugin of a driver's program, whose Name must be name. It is called in a strand of the component, which it
 	// leaves for whatever takes time.
 	New func(ctx context.Context, program, name string) (plugins.Plugin, error)
@@ -69,15 +69,15 @@ type probe struct {
 // New makes the component's part that probes. It begins with the first Tell.
 func New(cfg Config) *Directory {
 	d := &Directory{cfg: cfg, probes: map[string]*probe{}, waiting: map[string]bool{}}
-	cfg.Component.Delivery("driver directories", d.told, d.take)
-	d.retries = sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "driver directories", Background: true})
+	cfg.Process.Delivery("driver directories", d.told, d.take)
+	d.retries = sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "driver directories", Background: true})
 	d.retries.Work(d.retry)
 	return d
 }
 
-// Tell says that the directory of that name may have come, gone or changed; "" says so of all. It may be called from anywhere,
+// Notify says that the directory of that name may have come, gone or changed; "" says so of all. It may be called from anywhere,
 // at any time, and does not wait.
-func (d *Directory) Tell(name string) {
+func (d *Directory) Notify(name string) {
 	if ignored(name) {
 		return
 	}
@@ -90,7 +90,7 @@ func (d *Directory) Tell(name string) {
 		d.pending = append(d.pending, name)
 	}
 	d.mu.Unlock()
-	d.cfg.Component.Wake()
+	d.cfg.Process.Wake()
 }
 
 // ignored tells whether a directory is none of a driver's.
@@ -132,7 +132,7 @@ func (d *Directory) scan() {
 		return
 	}
 	d.scanning = true
-	d.cfg.Component.Spawn("list "+d.cfg.Dir, func(context.Context) {
+	d.cfg.Process.Spawn("list "+d.cfg.Dir, func(context.Context) {
 		names, err := d.list()
 		d.scanning = false
 		switch {
@@ -177,7 +177,7 @@ func (d *Directory) look(name string) {
 		return
 	}
 	p.running, p.again = true, false
-	d.cfg.Component.Spawn("probe "+name, func(ctx context.Context) {
+	d.cfg.Process.Spawn("probe "+name, func(ctx context.Context) {
 		err := d.probe(ctx, name, p)
 		p.running = false
 		d.probed(name, p, err)
@@ -264,11 +264,11 @@ func (d *Directory) put(plugin plugins.Plugin, name string) error {
 
 // call leaves the component to look at the disk.
 func (d *Directory) call(verb, object string, look func() error) error {
-	return d.cfg.Component.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: object}, func() trace.Outcome {
+	return d.cfg.Process.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: object}, func() trace.Outcome {
 		return trace.Outcome{Err: look()}
 	}).Err
 }
 
 func (d *Directory) note(verb, object, detail string, err error) {
-	d.cfg.Component.Note(trace.Action{Kind: trace.KindWork, Verb: verb, Object: object}, trace.Outcome{Detail: detail, Err: err})
+	d.cfg.Process.Record(trace.Action{Kind: trace.KindWork, Verb: verb, Object: object}, trace.Outcome{Detail: detail, Err: err})
 }

@@ -35,7 +35,7 @@ func (p *driver) VolumeName(spec *plugins.Spec) (string, error) { return spec.Na
 type world struct {
 	*testing.T
 	host    *sim.Stepped
-	c       *sim.Component
+	c       *sim.Process
 	disk    *nodefs.Memory
 	manager plugins.Manager
 	drivers *prober.Directory
@@ -53,9 +53,9 @@ func newWorld(t *testing.T, strategy sim.Strategy) *world {
 		begun: map[string]int{}, hold: map[string]bool{}, fail: map[string]error{}, calls: map[string]string{},
 	}
 	t.Cleanup(w.host.Close)
-	w.c = w.host.Component("controller")
+	w.c = w.host.Process("controller")
 	w.manager.OnChange(func() { w.seen = append(w.seen, w.found()) })
-	w.drivers = prober.New(prober.Config{Component: w.c, Manager: &w.manager, FS: w.disk, Dir: dir, New: w.begin})
+	w.drivers = prober.New(prober.Config{Process: w.c, Manager: &w.manager, FS: w.disk, Dir: dir, New: w.begin})
 	return w
 }
 
@@ -106,7 +106,7 @@ func (w *world) write(files ...string) {
 func (w *world) tell(names ...string) {
 	w.Helper()
 	for _, name := range names {
-		w.drivers.Tell(name)
+		w.drivers.Notify(name)
 	}
 	w.must(w.host.Run())
 }
@@ -195,11 +195,11 @@ func TestDriverThatComesWhileAllAreListed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.write("v~a/a")
-	w.drivers.Tell("")
+	w.drivers.Notify("")
 	w.must(w.host.Wait(t.Context(), "the list to be asked for", func() bool {
 		return len(w.host.Enabled()) == 1 && w.host.Enabled()[0] == "controller/list /drivers: driver List /drivers"
 	}))
-	w.drivers.Tell("")
+	w.drivers.Notify("")
 	for !strings.Contains(w.host.Log().Text(), "List") {
 		w.host.Step()
 	}
@@ -244,8 +244,8 @@ func TestFailingDriverIsTriedAgain(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fail["v/a"] = errBroken
 	w.write("v~a/a", "v~b/b")
-	w.drivers.Tell("")
-	w.host.Component("clock").NewTimer("mended", func() { delete(w.fail, "v/a") }).Reset(5 * time.Second)
+	w.drivers.Notify("")
+	w.host.Process("clock").NewTimer("mended", func() { delete(w.fail, "v/a") }).Reset(5 * time.Second)
 	w.must(w.host.Run())
 	w.want("mended", "v/a#5 v/b#1")
 	// Tried at 0, 0.5, 1.5, 3.5 and 7.5 s.
@@ -253,7 +253,7 @@ func TestFailingDriverIsTriedAgain(t *testing.T) {
 		t.Errorf("found after %v, want 7.5 s", got)
 	}
 	w.fail["v/a"] = errBroken
-	w.drivers.Tell("v~a")
+	w.drivers.Notify("v~a")
 	w.must(w.host.Wait(t.Context(), "an update that fails", func() bool { return w.begun["v/a"] == 7 }))
 	w.want("an update that fails leaves what was there", "v/a#5 v/b#1")
 }
@@ -266,7 +266,7 @@ func TestDriverThatChangesWhileItFails(t *testing.T) {
 	w.write("v~a/a")
 	const changes = 20
 	for i := range changes {
-		w.drivers.Tell("v~a")
+		w.drivers.Notify("v~a")
 		w.must(w.host.Wait(t.Context(), "a try", func() bool { return w.begun["v/a"] == i+1 }))
 	}
 	hour := sim.Epoch.Add(time.Hour)
@@ -287,7 +287,7 @@ func TestDiskFails(t *testing.T) {
 		for n := range 3 {
 			w := newWorld(t, &failing{fault: fault, at: n})
 			w.write("v~a/a", "v~b/b")
-			w.drivers.Tell("")
+			w.drivers.Notify("")
 			err := w.host.Wait(t.Context(), "both drivers", func() bool { return w.found() == "v/a#1 v/b#1" })
 			if err != nil {
 				t.Errorf("%s at call %d: %v: found %q\n%s", what, n, err, w.found(), w.host.Log().Text())
@@ -303,7 +303,7 @@ type failing struct {
 }
 
 func (f *failing) Decide(d *sim.Decision) sim.Move {
-	if action, ok := d.Actor(0).Pending(); !ok || !f.fault.Applies(action) {
+	if action, ok := d.Task(0).Pending(); !ok || !f.fault.Applies(action) {
 		return sim.Move{}
 	}
 	f.at--
@@ -318,10 +318,10 @@ func TestInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		w := newWorld(t, sim.NewRandom(seed))
-		user := w.host.Component("user")
-		w.drivers.Tell("")
+		user := w.host.Process("user")
+		w.drivers.Notify("")
 		user.User("", func(context.Context) {
-			caller := w.host.Outside()
+			caller := w.host.ExternalCaller()
 			for i, change := range []string{"+v~a/a", "+v~b/b", "-v~a", "+v~c/c", "+v~a/a", "-v~c", "-v~b", "+plain/plain"} {
 				name, _, _ := strings.Cut(change[1:], "/")
 				if change[0] == '+' {
@@ -329,9 +329,9 @@ func TestInAnyOrder(t *testing.T) {
 				} else {
 					w.must(w.disk.RemoveAll(dir + "/" + name))
 				}
-				w.drivers.Tell(name)
+				w.drivers.Notify(name)
 				if i == 4 {
-					w.drivers.Tell("")
+					w.drivers.Notify("")
 				}
 				caller.Call(pause, nothing)
 			}
@@ -352,7 +352,7 @@ func TestMoreThanCanBeTold(t *testing.T) {
 	w := newWorld(t, nil)
 	w.write("v~a/a", "v~b/b")
 	for i := range 5000 {
-		w.drivers.Tell(fmt.Sprintf("x~%d", i))
+		w.drivers.Notify(fmt.Sprintf("x~%d", i))
 	}
 	w.tell("v~a")
 	w.want("all is looked at", "v/a#1 v/b#1")

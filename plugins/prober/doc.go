@@ -2,7 +2,7 @@
 // that are programs are found. DIR/VENDOR~DRIVER/DRIVER is the program of the plugin VENDOR/DRIVER.
 //
 // A [Directory] is part of the component whose manager it fills, so that whoever is told of a change by the manager is told in
-// his own monitor. It looks at a directory when it is told that something there may have changed ([Directory.Tell]), and makes
+// his own monitor. It looks at a directory when it is told that something there may have changed ([Directory.Notify]), and makes
 // the plugin of what is there by then: it goes by what it sees, not by what it is told. Looking at a driver and making its
 // plugin are a strand of their own for each driver, so one that hangs delays nobody: not those who look for plugins, which
 // the manager sees to, and not the other drivers. What fails is tried again after a while.

@@ -23,7 +23,7 @@ func Example() {
 		fmt.Println("a change; found:", err == nil)
 	})
 	drivers := prober.New(prober.Config{
-		Component: host.Component("attachdetach"), Manager: &manager, FS: disk, Dir: "/drivers",
+		Process: host.Process("attachdetach"), Manager: &manager, FS: disk, Dir: "/drivers",
 		New: func(_ context.Context, program, name string) (plugins.Plugin, error) {
 			fmt.Println("a driver:", program)
 			return &driver{name: name, program: program}, nil
@@ -32,10 +32,10 @@ func Example() {
 
 	// On a real machine, Watch tells.
 	install := errors.Join(disk.MkdirAll("/drivers/example.com~disk"), disk.WriteFile("/drivers/example.com~disk/disk", nil))
-	drivers.Tell("example.com~disk")
+	drivers.Notify("example.com~disk")
 	ran := host.Run()
 	remove := disk.RemoveAll("/drivers/example.com~disk")
-	drivers.Tell("example.com~disk")
+	drivers.Notify("example.com~disk")
 	fmt.Println(errors.Join(install, ran, remove, host.Run()))
 	// Output:
 	// a driver: /drivers/example.com~disk/disk

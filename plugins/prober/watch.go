@@ -54,7 +54,7 @@ func (w watch) all() error {
 	for _, name := range names {
 		w.within(name)
 	}
-	w.Tell("")
+	w.Notify("")
 	return nil
 }
 
@@ -96,9 +96,9 @@ func (w watch) event(event fsnotify.Event) bool {
 	switch name := parts[0]; {
 	case len(parts) == 1 && event.Has(fsnotify.Create):
 		w.within(name)
-		w.Tell(name)
+		w.Notify(name)
 	case len(parts) == 1 && gone, slices.Equal(parts[1:], []string{programOf(name)}):
-		w.Tell(name)
+		w.Notify(name)
 	}
 	return true
 }

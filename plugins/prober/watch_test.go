@@ -34,9 +34,9 @@ func newMachine(t *testing.T) *machine {
 		t.Skipf("no disk of this machine: %v", err)
 	}
 	m := &machine{T: t, host: sim.NewLive(sim.LiveConfig{}), dir: filepath.Join(root, "drivers"), release: make(chan struct{})}
-	c := m.host.Component("controller")
+	c := m.host.Process("controller")
 	drivers := prober.New(prober.Config{
-		Component: c, Manager: &m.manager, FS: disk, Dir: m.dir,
+		Process: c, Manager: &m.manager, FS: disk, Dir: m.dir,
 		New: func(ctx context.Context, program, name string) (plugins.Plugin, error) {
 			out := c.Call(trace.Action{Kind: trace.KindDriver, Verb: "init", Object: name}, func() trace.Outcome {
 				if name == "v/hangs" {
@@ -136,7 +136,7 @@ func TestWatchOfWhatCannotBe(t *testing.T) {
 	}
 	host := sim.NewLive(sim.LiveConfig{})
 	defer host.Close()
-	drivers := prober.New(prober.Config{Component: host.Component("c"), FS: disk, Dir: filepath.Join(root, "drivers")})
+	drivers := prober.New(prober.Config{Process: host.Process("c"), FS: disk, Dir: filepath.Join(root, "drivers")})
 	if err := drivers.Watch(t.Context()); err == nil {
 		t.Error("no error")
 	}

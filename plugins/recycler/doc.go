@@ -13,7 +13,7 @@
 // The pod is waited for by what the component's cache of pods shows, so that nothing polls and no cache is had for it alone.
 // Events are not watched: they are listed each time the pod has changed.
 //
-// Whoever runs pods recognizes one by [Scrubs], and does what its command would with [Scrub].
+// Whoever runs pods recognizes one by [PodVolume], and does what its command would with [Scrub].
 //
 // Upstream: pkg/volume/util/recyclerclient, pkg/volume NewPersistentVolumeRecyclerPodTemplate (v1.36).
 package recycler

@@ -21,13 +21,13 @@ func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	controller := host.Component("pvcontroller")
+	controller := host.Process("pvcontroller")
 	pods := server.Informers(controller).Core().V1().Pods()
 	pods.Informer()
-	r := recycler.New(recycler.Config{Component: controller, Client: server.Client(controller), Pods: pods})
+	r := recycler.New(recycler.Config{Process: controller, Client: server.Client(controller), Pods: pods})
 	controller.Spawn("recycle", func(ctx context.Context) {
 		err := r.Run(ctx, recycler.Job{
-			Volume: "disk-1", Deadline: time.Minute, Tell: func(_, text string) { fmt.Println(text) },
+			Volume: "disk-1", Deadline: time.Minute, RecordEvent: func(_, text string) { fmt.Println(text) },
 			Source: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data/1"}},
 		})
 		fmt.Println("recycled:", err)
@@ -36,12 +36,12 @@ func Example() {
 
 	disk := nodefs.NewMemory("/")
 	fmt.Println(errors.Join(disk.MkdirAll("/data/1"), disk.WriteFile("/data/1/letter", []byte("hello"))))
-	ctx, client := context.Background(), server.Client(host.Outside())
+	ctx, client := context.Background(), server.Client(host.ExternalCaller())
 	pod, err := client.CoreV1().Pods("default").Get(ctx, "recycler-for-disk-1", metav1.GetOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	volume, source, _ := recycler.Scrubs(pod)
+	volume, source, _ := recycler.PodVolume(pod)
 	fmt.Println("scrubs", volume, recycler.Scrub(disk, source.HostPath.Path))
 	pod.Status.Phase = corev1.PodSucceeded
 	if _, err := client.CoreV1().Pods("default").UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {

@@ -16,10 +16,10 @@ const (
 	gate       = "volsim.dev/volume-is-held" // keeps it from being scheduled
 )
 
-// Image is the image of recycler pods, but for its registry, which a cluster with containers has to be told.
+// defaultImage is the image of recycler pods, but for its registry, which a cluster with containers has to be told.
 //
 // Upstream: pkg/volume NewPersistentVolumeRecyclerPodTemplate (v1.36).
-const Image = "build-image/debian-base:bookworm-v1.0.6"
+const defaultImage = "build-image/debian-base:bookworm-v1.0.6"
 
 // template is the pod that recycles, but for its name, its image, its deadline and the source of its only volume.
 //
@@ -60,14 +60,14 @@ func podFor(job Job, image string) *corev1.Pod {
 	seconds := int64(job.Deadline / time.Second)
 	pod.Spec.ActiveDeadlineSeconds = &seconds
 	pod.Spec.Volumes[0].VolumeSource = job.Source
-	if job.Begin != nil {
+	if job.Acquire != nil {
 		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: gate})
 	}
 	return pod
 }
 
-// Scrubs tells whether a pod recycles a volume: the PersistentVolume's name, and where the volume is.
-func Scrubs(pod *corev1.Pod) (volume string, source corev1.VolumeSource, ok bool) {
+// PodVolume tells whether a pod recycles a volume: the PersistentVolume's name, and where the volume is.
+func PodVolume(pod *corev1.Pod) (volume string, source corev1.VolumeSource, ok bool) {
 	volume, ok = strings.CutPrefix(pod.Name, namePrefix)
 	if !ok || len(pod.Spec.Containers) != 1 || pod.Spec.Containers[0].Name != container {
 		return "", corev1.VolumeSource{}, false

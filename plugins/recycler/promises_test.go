@@ -25,7 +25,7 @@ import (
 // kind is a plugin that recycles by a pod.
 type kind struct {
 	name   string
-	plugin func(c *sim.Component, disk nodefs.FS, scrubber *recycler.Recycler) plugins.Plugin
+	plugin func(c *sim.Process, disk nodefs.FS, scrubber *recycler.Recycler) plugins.Plugin
 	source func(dir string) corev1.PersistentVolumeSource
 	makes  bool
 }
@@ -33,7 +33,7 @@ type kind struct {
 var kinds = []kind{
 	{
 		name: "hostpath", makes: true,
-		plugin: func(c *sim.Component, disk nodefs.FS, scrubber *recycler.Recycler) plugins.Plugin {
+		plugin: func(c *sim.Process, disk nodefs.FS, scrubber *recycler.Recycler) plugins.Plugin {
 			return hostpath.New(hostpath.Config{
 				Caller: c, Machine: hostpath.Machine{FS: disk, Root: "/"}, Recycler: scrubber, Provisioning: true,
 			})
@@ -44,7 +44,7 @@ var kinds = []kind{
 	},
 	{
 		name: "nfs",
-		plugin: func(_ *sim.Component, _ nodefs.FS, scrubber *recycler.Recycler) plugins.Plugin {
+		plugin: func(_ *sim.Process, _ nodefs.FS, scrubber *recycler.Recycler) plugins.Plugin {
 			return nfs.New(scrubber)
 		},
 		source: func(dir string) corev1.PersistentVolumeSource {
@@ -64,7 +64,7 @@ type place struct {
 func newPlace(k kind, host sim.Host) (*plugintest.World, error) {
 	p := &place{kind: k, host: host, server: fake.NewServer(fake.Config{Now: host.Now}), disk: nodefs.NewMemory("/")}
 	p.node()
-	w := &plugintest.World{Host: host, Left: p.left}
+	w := &plugintest.World{Host: host, Resources: p.left}
 	for _, name := range []string{"v", "w"} {
 		if err := p.disk.MkdirAll("/data/" + name); err != nil {
 			return nil, err
@@ -73,7 +73,7 @@ func newPlace(k kind, host sim.Host) (*plugintest.World, error) {
 		pv.Spec.PersistentVolumeSource = k.source("/data/" + name)
 		w.Volumes = append(w.Volumes, &plugins.Spec{PersistentVolume: pv})
 	}
-	w.Recycle = &plugintest.Recycling{
+	w.Recycle = &plugintest.RecyclableVolume{
 		Volume: "v", Spec: w.Volumes[0],
 		Fill:     func() error { return p.disk.WriteFile("/data/v/file", []byte("secret")) },
 		Contents: func() ([]string, error) { return p.disk.ReadDir("/data/v") },
@@ -85,11 +85,11 @@ func newPlace(k kind, host sim.Host) (*plugintest.World, error) {
 		}
 	}
 	var err error
-	w.Component, w.Plugin, err = p.process()
+	w.Process, w.Plugin, err = p.process()
 	if stepped, ok := host.(*sim.Stepped); ok {
-		w.Restart = func() (*sim.Component, plugins.Plugin, error) {
-			stepped.Crash(w.Component)
-			p.server.Forget(w.Component)
+		w.Restart = func() (*sim.Process, plugins.Plugin, error) {
+			stepped.Crash(w.Process)
+			p.server.RemoveComponent(w.Process)
 			return p.process()
 		}
 	}
@@ -97,11 +97,11 @@ func newPlace(k kind, host sim.Host) (*plugintest.World, error) {
 }
 
 // process begins the process.
-func (p *place) process() (*sim.Component, plugins.Plugin, error) {
-	c := p.host.Component("controller")
+func (p *place) process() (*sim.Process, plugins.Plugin, error) {
+	c := p.host.Process("controller")
 	pods := p.server.Informers(c).Core().V1().Pods()
 	pods.Informer()
-	scrubber := recycler.New(recycler.Config{Component: c, Client: p.server.Client(c), Pods: pods})
+	scrubber := recycler.New(recycler.Config{Process: c, Client: p.server.Client(c), Pods: pods})
 	plugin := p.plugin(c, p.disk, scrubber)
 	p.host.Start()
 	return c, plugin, p.host.Wait(context.Background(), "the cache", pods.Informer().HasSynced)
@@ -109,11 +109,11 @@ func (p *place) process() (*sim.Component, plugins.Plugin, error) {
 
 // node lets pods run that nothing keeps from it.
 func (p *place) node() {
-	c := p.host.Component("node")
+	c := p.host.Process("node")
 	client := p.server.Client(c)
 	pods := sim.NewQueue[string](c, sim.QueueConfig{Name: "pods"})
 	informer := p.server.Informers(c).Core().V1().Pods()
-	eventhandler.To(informer.Informer(), func(_, pod *corev1.Pod) { pods.Add(pod.Name) }, nil)
+	eventhandler.Add(informer.Informer(), func(_, pod *corev1.Pod) { pods.Add(pod.Name) }, nil)
 	pods.Work(func(ctx context.Context, name string) error {
 		pod, err := informer.Lister().Pods("default").Get(name)
 		if err != nil || len(pod.Spec.SchedulingGates) > 0 || pod.Status.Phase == corev1.PodSucceeded {
@@ -126,7 +126,7 @@ func (p *place) node() {
 func (p *place) scrub(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) error {
 	done := pod.DeepCopy()
 	done.Status.Phase = corev1.PodSucceeded
-	_, source, _ := recycler.Scrubs(pod)
+	_, source, _ := recycler.PodVolume(pod)
 	dir := ""
 	if source.HostPath != nil {
 		dir = source.HostPath.Path

@@ -19,10 +19,10 @@ import (
 
 // Config is what New must be told.
 type Config struct {
-	Component *sim.Component
-	Client    kubernetes.Interface
-	Pods      coreinformers.PodInformer // of all pods; the component must have it for something else, too
-	Image     string                    // of the pods, which must have a shell, find and ls; "": Image
+	Process *sim.Process
+	Client  kubernetes.Interface
+	Pods    coreinformers.PodInformer // of all pods; the component must have it for something else, too
+	Image   string                    // of the pods, which must have a shell, find and ls; "": Image
 }
 
 // Recycler runs recycler pods for one process. It is to be used in strands of its component only.
@@ -30,17 +30,17 @@ type Recycler struct{ cfg Config }
 
 // New makes the recycler of one process. It does not look at the informer before the first volume is recycled.
 func New(cfg Config) *Recycler {
-	cfg.Image = cmp.Or(cfg.Image, Image)
+	cfg.Image = cmp.Or(cfg.Image, defaultImage)
 	return &Recycler{cfg: cfg}
 }
 
 // Job is a volume to recycle.
 type Job struct {
-	Volume   string              // name of the PersistentVolume
-	Source   corev1.VolumeSource // where it is
-	Deadline time.Duration       // how long the pod may run, in whole seconds
-	Tell     func(severity, text string)
-	Begin    func(by string) error // see plugins.RecycleOptions; nil: the pod runs at once
+	Volume      string              // name of the PersistentVolume
+	Source      corev1.VolumeSource // where it is
+	Deadline    time.Duration       // how long the pod may run, in whole seconds
+	RecordEvent func(severity, text string)
+	Acquire     func(by string) error // see plugins.RecycleOptions; nil: the pod runs at once
 }
 
 // Run recycles a volume, and returns when its pod has ended and is deleted. It waits for a pod that nobody runs as long as
@@ -79,26 +79,26 @@ func (r *Recycler) Run(ctx context.Context, job Job) error {
 
 // runPod lets a pod run to its end, and says how that was.
 func (r *Recycler) runPod(ctx context.Context, pod *corev1.Pod, job Job) error {
-	if job.Begin != nil {
-		if err := job.Begin(fmt.Sprintf("pod %s/%s (%s)", pod.Namespace, pod.Name, pod.UID)); err != nil {
+	if job.Acquire != nil {
+		if err := job.Acquire(fmt.Sprintf("pod %s/%s (%s)", pod.Namespace, pod.Name, pod.UID)); err != nil {
 			return err
 		}
 		var err error
-		if pod, err = r.open(ctx, pod); err != nil {
+		if pod, err = r.removeGate(ctx, pod); err != nil {
 			return err
 		}
 	}
-	return r.await(ctx, pod, job.Tell)
+	return r.awaitPod(ctx, pod, job.RecordEvent)
 }
 
-// open lets a pod be scheduled.
-func (r *Recycler) open(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+// removeGate lets a pod be scheduled.
+func (r *Recycler) removeGate(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"schedulingGates":null}}`, pod.UID)
 	opened, err := r.cfg.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err == nil {
 		return opened, nil
 	}
-	if gone := r.isThere(ctx, pod); gone != nil { // another of the name makes the patch invalid
+	if gone := r.checkExists(ctx, pod); gone != nil { // another of the name makes the patch invalid
 		err = gone
 	}
 	return nil, err

@@ -30,7 +30,7 @@ type world struct {
 	host      *sim.Stepped
 	server    *fake.Server
 	user      kubernetes.Interface // acts at once
-	component *sim.Component
+	component *sim.Process
 	recycler  *recycler.Recycler
 	refuse    map[string]error // "create": the answer to the next such request
 	told      []string
@@ -69,11 +69,11 @@ func newWorld(t *testing.T) *world {
 
 // begin starts the component, with its cache of pods.
 func (w *world) begin() {
-	w.component = w.host.Component("controller")
+	w.component = w.host.Process("controller")
 	pods := w.server.Informers(w.component).Core().V1().Pods()
 	pods.Informer()
 	w.recycler = recycler.New(recycler.Config{
-		Component: w.component, Client: w.server.Client(caller{w.component, w.refuse}), Pods: pods,
+		Process: w.component, Client: w.server.Client(caller{w.component, w.refuse}), Pods: pods,
 	})
 	w.settle()
 }
@@ -92,9 +92,9 @@ func (w *world) recycle(volume string, begin ...func(by string) error) *outcome 
 	begin = append(begin, nil)
 	w.component.Spawn("recycle "+volume, func(ctx context.Context) {
 		out.err = w.recycler.Run(ctx, recycler.Job{
-			Volume: volume, Deadline: time.Minute, Begin: begin[0],
-			Source: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/" + volume}},
-			Tell:   func(severity, text string) { w.told = append(w.told, severity+" "+text) },
+			Volume: volume, Deadline: time.Minute, Acquire: begin[0],
+			Source:      corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/" + volume}},
+			RecordEvent: func(severity, text string) { w.told = append(w.told, severity+" "+text) },
 		})
 		out.over = true
 	})
@@ -196,11 +196,11 @@ func TestPodIsAsUpstreams(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("spec, without defaults (-want +got):\n%s", diff)
 	}
-	if volume, source, ok := recycler.Scrubs(pod); volume != "v" || source.HostPath == nil || !ok {
+	if volume, source, ok := recycler.PodVolume(pod); volume != "v" || source.HostPath == nil || !ok {
 		t.Errorf("Scrubs = %q, %v, %v", volume, source, ok)
 	}
 	pod.Spec.Containers[0].Name = "main"
-	if _, _, ok := recycler.Scrubs(pod); ok {
+	if _, _, ok := recycler.PodVolume(pod); ok {
 		t.Error("a pod with another container is taken for a recycler pod")
 	}
 }
@@ -370,7 +370,7 @@ func TestControllerThatStartsAnewDealsWithThePod(t *testing.T) {
 	w.recycle("v")
 	first := w.pod("v").UID
 	w.host.Crash(w.component)
-	w.server.Forget(w.component)
+	w.server.RemoveComponent(w.component)
 	w.wantPods("recycler-for-v")
 	w.begin()
 	w.want(w.recycle("v"), "old recycler pod found, will retry later")

@@ -137,10 +137,10 @@ func (r refusing) BindWithin(string, string, string) error { return r.err }
 func TestMake(t *testing.T) {
 	eachNode(t, func(n *node) {
 		make := func(inner string) error {
-			_, err := n.does(0, func(d subpath.Disk) error { return d.Make(n.part(inner), fs.ModeSetgid|0o770) })
+			_, err := n.does(0, func(d subpath.Binder) error { return d.MakeDir(n.part(inner), fs.ModeSetgid|0o770) })
 			return err
 		}
-		missing := func(inner string) bool { return subpath.Disk{FS: n.FS}.Missing(n.part(inner)) }
+		missing := func(inner string) bool { return subpath.Binder{FS: n.FS}.Missing(n.part(inner)) }
 		n.same("missing before", true, missing("a/b"))
 		n.must(make("a/b"))
 		n.same("missing after", false, missing("a/b"))

@@ -16,9 +16,9 @@ import (
 // Differs: all of a volume's parts are unbound before a place is removed.
 //
 // Upstream: pkg/volume/util/subpath doCleanSubPaths (v1.36).
-func (d Disk) Clean(podDir, volume string) error {
+func (d Binder) Clean(podDir, volume string) error {
 	dir := filepath.Join(podDir, Dir, volume)
-	places, err := d.places(dir)
+	places, err := d.targets(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -30,11 +30,11 @@ func (d Disk) Clean(podDir, volume string) error {
 			return fmt.Errorf("error processing %s: error cleaning subpath mount %s: %w", filepath.Dir(place), place, err)
 		}
 	}
-	return d.step("RemoveSubPaths", volume, dir, func() error { return d.removePlaces(podDir, dir) })
+	return d.step("RemoveSubPaths", volume, dir, func() error { return d.removeTargets(podDir, dir) })
 }
 
-// places are those of a volume at which something may be bound, sorted: what is in the directories of containers.
-func (d Disk) places(dir string) ([]string, error) {
+// targets are those of a volume at which something may be bound, sorted: what is in the directories of containers.
+func (d Binder) targets(dir string) ([]string, error) {
 	containers, err := d.FS.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (d Disk) places(dir string) ([]string, error) {
 }
 
 // unbindAll unbinds whatever is mounted at a place.
-func (d Disk) unbindAll(volume, place string) error {
+func (d Binder) unbindAll(volume, place string) error {
 	for {
 		mounted, err := d.FS.IsMountPoint(place)
 		if err != nil || !mounted {
@@ -69,13 +69,13 @@ func (d Disk) unbindAll(volume, place string) error {
 	}
 }
 
-func (d Disk) unbind(volume, place string) error {
+func (d Binder) unbind(volume, place string) error {
 	return d.step("UnbindSubPath", volume, place, func() error { return d.FS.Unmount(place) })
 }
 
-// removePlaces removes the places of a volume, and the directories in which they are. dir is the volume's.
-func (d Disk) removePlaces(podDir, dir string) error {
-	places, err := d.places(dir)
+// removeTargets removes the places of a volume, and the directories in which they are. dir is the volume's.
+func (d Binder) removeTargets(podDir, dir string) error {
+	places, err := d.targets(dir)
 	if err != nil {
 		return fmt.Errorf("error reading %s: %w", dir, err)
 	}
@@ -106,7 +106,7 @@ func (d Disk) removePlaces(podDir, dir string) error {
 // removeEmptyDirs removes a directory below the pod's, and those between the two, as long as they are empty.
 //
 // Upstream: pkg/volume/util/subpath removeEmptyDirs (v1.36).
-func (d Disk) removeEmptyDirs(podDir, dir string) error {
+func (d Binder) removeEmptyDirs(podDir, dir string) error {
 	for ; dir != podDir; dir = filepath.Dir(dir) {
 		switch err := d.FS.Remove(dir); {
 		case errors.Is(err, nodefs.ErrNotEmpty):
@@ -118,18 +118,18 @@ func (d Disk) removeEmptyDirs(podDir, dir string) error {
 	return nil
 }
 
-// RemoveLeft removes the places of a pod that has nothing of any volume any more: files and empty directories. Something that
+// RemoveOrphans removes the places of a pod that has nothing of any volume any more: files and empty directories. Something that
 // is mounted is an error, and stays. It does not leave the component.
 //
 // Upstream: pkg/kubelet removeOrphanedPodVolumeDirs, of volume-subpaths (v1.36).
-func RemoveLeft(disk nodefs.FS, podDir string) error {
-	d := Disk{FS: disk}
+func RemoveOrphans(disk nodefs.FS, podDir string) error {
+	d := Binder{FS: disk}
 	volumes, err := disk.ReadDir(filepath.Join(podDir, Dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	for _, volume := range volumes {
-		places, failed := d.places(filepath.Join(podDir, Dir, volume))
+		places, failed := d.targets(filepath.Join(podDir, Dir, volume))
 		err = errors.Join(err, failed)
 		for _, place := range places {
 			err = errors.Join(err, disk.Remove(place))

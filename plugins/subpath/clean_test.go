@@ -155,11 +155,11 @@ func TestKilledBetweenTwoSteps(t *testing.T) {
 			n.file(n.volume + "/file0")
 			second := n.part("file0")
 			second.Index = 2
-			binds := func(d subpath.Disk) error {
-				return errors.Join(d.Make(n.part("dir0/new"), 0o750), d.Bind(n.part("dir0/new")), d.Bind(second))
+			binds := func(d subpath.Binder) error {
+				return errors.Join(d.MakeDir(n.part("dir0/new"), 0o750), d.Bind(n.part("dir0/new")), d.Bind(second))
 			}
-			cleans := func(d subpath.Disk) error { return d.Clean(n.pod, "vol1") }
-			kill := func(what string, atLeast int, do func(d subpath.Disk) error, check func()) {
+			cleans := func(d subpath.Binder) error { return d.Clean(n.pod, "vol1") }
+			kill := func(what string, atLeast int, do func(d subpath.Binder) error, check func()) {
 				killed := 1
 				for ; ; killed++ {
 					ended, err := n.does(killed, do)
@@ -198,14 +198,14 @@ func TestKilledBetweenTwoSteps(t *testing.T) {
 // TestRemoveLeft removes empty places, and nothing else.
 func TestRemoveLeft(t *testing.T) {
 	eachNode(t, func(n *node) {
-		n.must(subpath.RemoveLeft(n.FS, n.pod))
+		n.must(subpath.RemoveOrphans(n.FS, n.pod))
 		n.must(n.MkdirAll(n.at("vol1/a/0")), n.MkdirAll(n.at("vol3/b")))
 		n.file(n.at("vol1/a/1"))
-		n.must(subpath.RemoveLeft(n.FS, n.pod))
+		n.must(subpath.RemoveOrphans(n.FS, n.pod))
 		n.same("left", []string{"vol1", "vol1/a", "vol3", "vol3/b"}, n.left())
 		n.mount("vol2/a/0")
 		n.file(n.at("vol1/a/1"))
-		if err := subpath.RemoveLeft(n.FS, n.pod); !errors.Is(err, nodefs.ErrMounted) {
+		if err := subpath.RemoveOrphans(n.FS, n.pod); !errors.Is(err, nodefs.ErrMounted) {
 			n.t.Errorf("a mount: %v", err)
 		}
 		n.same("left", []string{"vol1", "vol1/a", "vol2", "vol2/a", "vol2/a/0", "vol2/a/0/file", "vol3", "vol3/b"}, n.left())

@@ -6,8 +6,8 @@
 //	<pod>/volume-subpaths/<volume>/<container>/<index of the volumeMount>
 //
 // before it starts, and stays bound to that as long as the pod has the volume, whatever becomes of the path in the volume: a
-// pod may replace what is in its volume by links while somebody looks. [Disk.Bind] binds, and can be repeated;
-// [Disk.Clean] takes away all that a pod has of a volume, before the volume itself is taken away. What is found is what is
+// pod may replace what is in its volume by links while somebody looks. [Binder.Bind] binds, and can be repeated;
+// [Binder.Clean] takes away all that a pod has of a volume, before the volume itself is taken away. What is found is what is
 // done: nothing is remembered, so that a kubelet that was killed between any two steps, and a node that has booted, need no
 // other way. Each step that changes the disk, but for the making of an empty place, leaves the component.
 //

@@ -15,13 +15,13 @@ import (
 func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
-	kubelet := host.Component("kubelet")
-	disk := subpath.Disk{Component: kubelet, FS: nodefs.NewMemory("/node")}
+	kubelet := host.Process("kubelet")
+	disk := subpath.Binder{Process: kubelet, FS: nodefs.NewMemory("/node")}
 	part := subpath.Subpath{
 		PodDir: "/node/pods/1", Volume: "data", VolumePath: "/node/pods/1/volumes/data", Container: "web", Index: 0, Path: "logs",
 	}
 	kubelet.Spawn("start web", func(context.Context) {
-		err := errors.Join(disk.FS.MkdirAll(part.VolumePath), disk.Make(part, 0o755), disk.Bind(part))
+		err := errors.Join(disk.FS.MkdirAll(part.VolumePath), disk.MakeDir(part, 0o755), disk.Bind(part))
 		fmt.Println(part.Target(), err)
 		// what the container writes there is in the volume
 		err = disk.FS.WriteFile(part.Target()+"/today", []byte("hello"))

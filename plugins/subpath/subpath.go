@@ -35,24 +35,24 @@ func (s Subpath) Target() string {
 	return filepath.Join(s.PodDir, Dir, s.Volume, s.Container, strconv.Itoa(s.Index))
 }
 
-// Disk is a node's disk, and the component that works on it. Its methods are for the strands of the component.
-type Disk struct {
-	Component *sim.Component
-	FS        nodefs.FS
+// Binder is a node's disk, and the component that works on it. Its methods are for the strands of the component.
+type Binder struct {
+	Process *sim.Process
+	FS      nodefs.FS
 }
 
 // Missing tells whether there is nothing in the volume that could be bound. Where that cannot be told there may be something:
 // then Bind tells what is wrong.
-func (d Disk) Missing(s Subpath) bool {
+func (d Binder) Missing(s Subpath) bool {
 	_, err := d.FS.StatWithin(s.VolumePath, s.Path)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// Make makes the directory in the volume, and those missing on the way, with the permissions given, which are usually those
+// MakeDir makes the directory in the volume, and those missing on the way, with the permissions given, which are usually those
 // of the volume's root. It follows no link out of the volume.
 //
 // Upstream: pkg/volume/util/subpath SafeMakeDir (v1.36).
-func (d Disk) Make(s Subpath, mode fs.FileMode) error {
+func (d Binder) MakeDir(s Subpath, mode fs.FileMode) error {
 	return d.step("MakeSubPath", s.Volume, s.VolumePath, func() error { return d.FS.MkdirWithin(s.VolumePath, s.Path, mode) })
 }
 
@@ -63,14 +63,14 @@ func (d Disk) Make(s Subpath, mode fs.FileMode) error {
 // that is an error for ever.
 //
 // Upstream: pkg/volume/util/subpath doBindSubPath, prepareSubpathTarget (v1.36).
-func (d Disk) Bind(s Subpath) error {
+func (d Binder) Bind(s Subpath) error {
 	target := s.Target()
 	for {
 		part, err := d.FS.StatWithin(s.VolumePath, s.Path)
 		if err != nil {
 			return err
 		}
-		mounted, err := d.makePlace(target, part.Mode.IsDir())
+		mounted, err := d.makeTarget(target, part.Mode.IsDir())
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (d Disk) Bind(s Subpath) error {
 			return d.step("BindSubPath", s.Volume, target, func() error {
 				err := d.FS.BindWithin(s.VolumePath, s.Path, target)
 				if err != nil {
-					err = errors.Join(err, d.removePlace(s))
+					err = errors.Join(err, d.removeTarget(s))
 				}
 				return err
 			})
@@ -92,8 +92,8 @@ func (d Disk) Bind(s Subpath) error {
 	}
 }
 
-// makePlace makes the empty directory, or file, on which something is going to be bound, unless something is mounted there.
-func (d Disk) makePlace(place string, directory bool) (mounted bool, err error) {
+// makeTarget makes the empty directory, or file, on which something is going to be bound, unless something is mounted there.
+func (d Binder) makeTarget(place string, directory bool) (mounted bool, err error) {
 	switch there, err := d.FS.Stat(place); {
 	case err == nil:
 		mounted, err := d.FS.IsMountPoint(place)
@@ -115,10 +115,10 @@ func (d Disk) makePlace(place string, directory bool) (mounted bool, err error) 
 	return false, d.FS.WriteFile(place, nil)
 }
 
-// removePlace removes the place of a part that could not be bound, and the directories above it that are empty.
+// removeTarget removes the place of a part that could not be bound, and the directories above it that are empty.
 //
 // Upstream: pkg/volume/util/subpath cleanSubPath (v1.36).
-func (d Disk) removePlace(s Subpath) error {
+func (d Binder) removeTarget(s Subpath) error {
 	if err := d.FS.Remove(s.Target()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -126,9 +126,9 @@ func (d Disk) removePlace(s Subpath) error {
 }
 
 // step does something on the disk, or in a volume, that may take its time. What fails has changed nothing.
-func (d Disk) step(verb, volume, path string, do func() error) error {
+func (d Binder) step(verb, volume, path string, do func() error) error {
 	action := trace.Action{Kind: trace.KindDriver, Verb: verb, Object: Dir + "/" + volume}
-	return d.Component.Call(action, func() trace.Outcome {
+	return d.Process.Call(action, func() trace.Outcome {
 		err := do()
 		return trace.Outcome{Err: err, Read: err != nil, Detail: "path=" + path}
 	}).Err

@@ -75,13 +75,13 @@ func (n *node) file(name string) {
 
 // does has a component do something to its end; killed, if not 0, it is before its step of that number. It returns whether it
 // came to its end.
-func (n *node) does(killed int, do func(d subpath.Disk) error) (ended bool, err error) {
+func (n *node) does(killed int, do func(d subpath.Binder) error) (ended bool, err error) {
 	n.t.Helper()
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
-	c := host.Component("kubelet")
+	c := host.Process("kubelet")
 	c.Spawn("work", func(context.Context) {
-		err = do(subpath.Disk{Component: c, FS: n.FS})
+		err = do(subpath.Binder{Process: c, FS: n.FS})
 		ended = true
 	})
 	for step := 1; ; step++ {
@@ -95,12 +95,12 @@ func (n *node) does(killed int, do func(d subpath.Disk) error) (ended bool, err 
 }
 
 func (n *node) bind(s subpath.Subpath) error {
-	_, err := n.does(0, func(d subpath.Disk) error { return d.Bind(s) })
+	_, err := n.does(0, func(d subpath.Binder) error { return d.Bind(s) })
 	return err
 }
 
 func (n *node) clean() error {
-	_, err := n.does(0, func(d subpath.Disk) error { return d.Clean(n.pod, "vol1") })
+	_, err := n.does(0, func(d subpath.Binder) error { return d.Clean(n.pod, "vol1") })
 	return err
 }
 

@@ -35,7 +35,7 @@ const (
 
 // Config is what New must be told.
 type Config struct {
-	Component  *sim.Component
+	Component  *sim.Process
 	Client     kubernetes.Interface
 	Informers  informers.SharedInformerFactory
 	DriverName string

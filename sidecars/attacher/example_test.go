@@ -28,7 +28,7 @@ func Example() {
 	disks := array.New(array.Config{}) // the driver
 	disks.Node("node-1", nodefs.NewMemory("/"))
 	conn := csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterControllerServer(r, disks.Controller()) })
-	component := host.Component("attacher")
+	component := host.Process("attacher")
 	attacher.New(attacher.Config{
 		Component: component, Client: server.Client(component), Informers: server.Informers(component),
 		DriverName: array.DriverName, Conn: csi.Suspend(component, array.DriverName, conn),

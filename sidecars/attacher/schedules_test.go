@@ -41,7 +41,7 @@ func play(t *testing.T, seed uint64) *world {
 			}
 		}
 	})
-	c := w.host.Component("user")
+	c := w.host.Process("user")
 	attachments := w.server.Client(c).StorageV1().VolumeAttachments()
 	c.User("moves", func(ctx context.Context) {
 		for i, node := range []string{"1", "2", "1"} {

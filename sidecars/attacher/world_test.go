@@ -41,12 +41,12 @@ func newWorld(t *testing.T, chooser sim.Chooser) *world {
 	conn := &scripted.Conn{ClientConnInterface: csi.Direct(func(r grpc.ServiceRegistrar) {
 		csispec.RegisterControllerServer(r, disks.Controller())
 	})}
-	c := host.Component("attacher")
+	c := host.Process("attacher")
 	attacher.New(attacher.Config{
 		Component: c, Client: server.Client(c), Informers: server.Informers(c),
 		DriverName: array.DriverName, Conn: csi.Suspend(c, array.DriverName, conn),
 	})
-	return &world{t, host, server, disks, conn, server.Client(host.Outside())}
+	return &world{t, host, server, disks, conn, server.Client(host.ExternalCaller())}
 }
 
 func (w *world) run() {

@@ -31,7 +31,7 @@ const (
 
 // Config is what New must be told.
 type Config struct {
-	Component  *sim.Component
+	Component  *sim.Process
 	Client     kubernetes.Interface
 	Informers  informers.SharedInformerFactory
 	Recorder   record.EventRecorder
@@ -120,10 +120,10 @@ func New(cfg Config) *Controller {
 			driver: cfg.DriverName, strict: cfg.StrictTopology, csiNodes: storage.CSINodes().Lister(), nodes: core.Nodes().Lister(),
 		}
 	}
-	eventhandler.To(core.PersistentVolumeClaims().Informer(), c.claimChanged, c.claimGone)
-	eventhandler.To(core.PersistentVolumes().Informer(), c.volumeChanged, c.volumeGone)
-	eventhandler.To(storage.StorageClasses().Informer(), c.classChanged, nil)
-	eventhandler.To(storage.VolumeAttachments().Informer(), func(_, _ *storagev1.VolumeAttachment) {}, c.attachmentGone)
+	eventhandler.Add(core.PersistentVolumeClaims().Informer(), c.claimChanged, c.claimGone)
+	eventhandler.Add(core.PersistentVolumes().Informer(), c.volumeChanged, c.volumeGone)
+	eventhandler.Add(storage.StorageClasses().Informer(), c.classChanged, nil)
+	eventhandler.Add(storage.VolumeAttachments().Informer(), func(_, _ *storagev1.VolumeAttachment) {}, c.attachmentGone)
 	for range cfg.Workers {
 		c.claimQueue.Work(c.syncClaim)
 		c.volumeQueue.Work(c.syncVolume)

@@ -28,12 +28,12 @@ func Example() {
 	server := fake.NewServer(fake.Config{Now: host.Now})
 	disks := array.New(array.Config{}) // the driver
 	conn := csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterControllerServer(r, disks.Controller()) })
-	component := host.Component("provisioner")
+	component := host.Process("provisioner")
 	client := server.Client(component)
 	provisioner.New(provisioner.Config{
 		Component: component, Client: client, Informers: server.Informers(component),
 		DriverName: array.DriverName, Conn: csi.Suspend(component, array.DriverName, conn),
-		Recorder: events.New(events.Config{Component: component, Client: client, Source: array.DriverName}),
+		Recorder: events.New(events.Config{Process: component, Client: client, Source: array.DriverName}),
 	})
 
 	fast := "fast"
@@ -43,7 +43,7 @@ func Example() {
 	// The PersistentVolume controller asks for a provisioner by this annotation.
 	claim.Annotations = map[string]string{"volume.kubernetes.io/storage-provisioner": array.DriverName}
 	classAdded := server.Add(class)
-	claims := server.Client(host.Outside()).CoreV1().PersistentVolumeClaims("default")
+	claims := server.Client(host.ExternalCaller()).CoreV1().PersistentVolumeClaims("default")
 	_, made := claims.Create(context.Background(), claim, metav1.CreateOptions{})
 	if err := errors.Join(classAdded, made, host.Run()); err != nil {
 		log.Fatal(err)

@@ -32,7 +32,7 @@ func TestVolumeIsNotMadeTwiceThoughItsObjectIsNotSeenYet(t *testing.T) {
 	conn := &scripted.Conn{ClientConnInterface: csi.Direct(func(r grpc.ServiceRegistrar) {
 		csispec.RegisterControllerServer(r, disks.Controller())
 	})}
-	component := host.Component("provisioner")
+	component := host.Process("provisioner")
 	c := New(Config{
 		Component: component, Client: server.Client(component), Informers: server.Informers(component),
 		Recorder: &record.FakeRecorder{}, DriverName: array.DriverName, Conn: csi.Suspend(component, array.DriverName, conn),
@@ -40,7 +40,7 @@ func TestVolumeIsNotMadeTwiceThoughItsObjectIsNotSeenYet(t *testing.T) {
 	seen := c.volumes
 	c.volumes = corelisters.NewPersistentVolumeLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}))
 
-	ctx, user := context.Background(), server.Client(host.Outside())
+	ctx, user := context.Background(), server.Client(host.ExternalCaller())
 	check := func(_ any, err error) {
 		t.Helper()
 		if err == nil {

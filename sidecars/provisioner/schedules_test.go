@@ -40,7 +40,7 @@ func play(t *testing.T, seed uint64) *world {
 		})
 	}
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))
-	c := w.host.Component("user")
+	c := w.host.Process("user")
 	claims := w.server.Client(c).CoreV1().PersistentVolumeClaims("default")
 	c.User("creates", func(ctx context.Context) {
 		for i := range 3 {

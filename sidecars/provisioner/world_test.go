@@ -52,14 +52,14 @@ func newWorldWith(t *testing.T, chooser sim.Chooser, cfg provisioner.Config) *wo
 	conn := &scripted.Conn{ClientConnInterface: csi.Direct(func(r grpc.ServiceRegistrar) {
 		csispec.RegisterControllerServer(r, disks.Controller())
 	})}
-	c := host.Component("provisioner")
+	c := host.Process("provisioner")
 	client := &scripted.Client{Interface: server.Client(c)}
 	cfg.Component, cfg.Client, cfg.Informers, cfg.DriverName = c, client, server.Informers(c), driverName
-	cfg.Recorder = events.New(events.Config{Component: c, Client: server.Client(c), Source: driverName})
+	cfg.Recorder = events.New(events.Config{Process: c, Client: server.Client(c), Source: driverName})
 	cfg.Conn = csi.Suspend(c, driverName, conn)
 	provisioner.New(cfg)
 	newBinder(host, server)
-	return &world{t, host, server, disks, conn, client, server.Client(host.Outside())}
+	return &world{t, host, server, disks, conn, client, server.Client(host.ExternalCaller())}
 }
 
 func (w *world) run() {
@@ -167,7 +167,7 @@ type binder struct {
 }
 
 func newBinder(host sim.Host, server *fake.Server) {
-	c := host.Component("binder")
+	c := host.Process("binder")
 	b := &binder{
 		client:  server.Client(c),
 		volumes: sim.NewQueue[string](c, sim.QueueConfig{Name: "volumes"}),

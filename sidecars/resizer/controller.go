@@ -32,7 +32,7 @@ const (
 
 // Config is what New must be told.
 type Config struct {
-	Component  *sim.Component
+	Component  *sim.Process
 	Client     kubernetes.Interface
 	Informers  informers.SharedInformerFactory
 	DriverName string
@@ -64,7 +64,7 @@ func New(cfg Config) *Controller {
 		queue:  sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "claims", BackoffMin: backoffMin, BackoffMax: backoffMax}),
 		failed: map[types.UID]bool{},
 	}
-	eventhandler.To(core.PersistentVolumeClaims().Informer(), func(was, is *corev1.PersistentVolumeClaim) {
+	eventhandler.Add(core.PersistentVolumeClaims().Informer(), func(was, is *corev1.PersistentVolumeClaim) {
 		if Concerns(was, is) {
 			c.queue.Add(is.Namespace + "/" + is.Name)
 		}

@@ -28,12 +28,12 @@ func Example() {
 	server := fake.NewServer(fake.Config{Now: host.Now})
 	disks := array.New(array.Config{}) // the driver
 	conn := csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterControllerServer(r, disks.Controller()) })
-	component := host.Component("resizer")
+	component := host.Process("resizer")
 	client := server.Client(component)
 	resizer.New(resizer.Config{
 		Component: component, Client: client, Informers: server.Informers(component),
 		DriverName: array.DriverName, Conn: csi.Suspend(component, array.DriverName, conn),
-		Recorder: events.New(events.Config{Component: component, Client: client, Source: "external-resizer"}),
+		Recorder: events.New(events.Config{Process: component, Client: client, Source: "external-resizer"}),
 	})
 
 	made, err := disks.Controller().CreateVolume(context.Background(), &csispec.CreateVolumeRequest{

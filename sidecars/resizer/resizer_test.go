@@ -67,10 +67,10 @@ func newWorld(t *testing.T, secret *corev1.SecretReference, faults ...scripted.F
 	w.conn = &scripted.Conn{Faults: faults, ClientConnInterface: csi.Direct(func(r grpc.ServiceRegistrar) {
 		csispec.RegisterControllerServer(r, disks.Controller())
 	})}
-	c := host.Component("resizer")
+	c := host.Process("resizer")
 	resizer.New(resizer.Config{
 		Component: c, Client: w.server.Client(c), Informers: w.server.Informers(c), DriverName: array.DriverName,
-		Recorder: events.New(events.Config{Component: c, Client: w.server.Client(c), Source: "external-resizer"}),
+		Recorder: events.New(events.Config{Process: c, Client: w.server.Client(c), Source: "external-resizer"}),
 		Conn:     csi.Suspend(c, array.DriverName, w.conn),
 	})
 	return w
@@ -91,7 +91,7 @@ func (w *world) must(err error) {
 func (w *world) until(d time.Duration, so func() bool) {
 	w.t.Helper()
 	end := w.host.Now().Add(d)
-	c := w.host.Component("time")
+	c := w.host.Process("time")
 	c.User("passes", func(context.Context) { c.Sleep(d) })
 	w.must(w.host.Wait(context.Background(), "what is to come", func() bool { return so() || !w.host.Now().Before(end) }))
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // What was written in a world, in plain words.
-func ExampleTell() {
+func ExampleDescribe() {
 	s, err := scenario.Parse("bind", "parts: pvcontroller\nuser alice\n  create volume disk 1Gi\n  create claim data 1Gi class=\n")
 	if err != nil {
 		log.Fatal(err)
@@ -20,8 +20,8 @@ func ExampleTell() {
 		log.Fatal(err)
 	}
 	for _, record := range r.Trace.Records() {
-		if words, worth := trace.Tell(record); worth && record.Step > r.Began {
-			fmt.Println(trace.Component(record.Actor), words)
+		if words, worth := trace.Describe(record); worth && record.Step > r.SetupEnd {
+			fmt.Println(trace.Process(record.Task), words)
 		}
 	}
 	// Output:
@@ -38,7 +38,7 @@ func ExampleTell() {
 func ExampleParse() {
 	var kept trace.Log
 	kept.Append(trace.Record{
-		Actor:   "pvcontroller/claims",
+		Task:    "pvcontroller/claims",
 		Action:  trace.Action{Kind: trace.KindAPI, Verb: "update", Object: "persistentvolumeclaims/default/data"},
 		Outcome: trace.Outcome{Detail: "rv=7"},
 	})
@@ -47,7 +47,7 @@ func ExampleParse() {
 		log.Fatal(err)
 	}
 	for _, l := range lines {
-		fmt.Println(l.Step, l.Actor, "|", l.Action.Verb, trace.Noun(l.Action.Object), "|", l.Result)
+		fmt.Println(l.Step, l.Task, "|", l.Action.Verb, trace.ObjectName(l.Action.Object), "|", l.Result)
 	}
 	// Output:
 	// 1 pvcontroller/claims | update claim default/data | rv=7

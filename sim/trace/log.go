@@ -13,13 +13,13 @@ type Log struct {
 	// kept. To be set before the first record.
 	Max int
 
-	mu     sync.Mutex
-	steps  int        // so far
-	kept   int        // records in pieces, without those that were dropped
-	pieces [][]Record // the records one after the other; all but the last are full
-	gone   int        // how many were dropped of the first piece
-	spare  [][]Record // rooms of pieces that were dropped
-	watch  []func(Record)
+	mu      sync.Mutex
+	steps   int        // so far
+	kept    int        // records in pieces, without those that were dropped
+	pieces  [][]Record // the records one after the other; all but the last are full
+	dropped int        // how many were dropped of the first piece
+	spare   [][]Record // rooms of pieces that were dropped
+	watch   []func(Record)
 }
 
 // How many records a piece has room for: each twice as many as the one before, from the least to the most. What stands in
@@ -49,15 +49,15 @@ func (l *Log) Append(r Record) {
 func (l *Log) keep(r Record) {
 	last := len(l.pieces) - 1
 	if last < 0 || len(l.pieces[last]) == cap(l.pieces[last]) {
-		l.pieces = append(l.pieces, l.room())
+		l.pieces = append(l.pieces, l.newPiece())
 		last++
 	}
 	l.pieces[last] = append(l.pieces[last], r)
 	l.kept++
 }
 
-// room makes room for a piece. The caller holds mu.
-func (l *Log) room() []Record {
+// newPiece makes room for a piece. The caller holds mu.
+func (l *Log) newPiece() []Record {
 	if last := len(l.spare) - 1; last >= 0 {
 		room := l.spare[last]
 		l.spare = l.spare[:last]
@@ -72,7 +72,7 @@ func (l *Log) room() []Record {
 // drop lets go of the first n records. The caller holds mu.
 func (l *Log) drop(n int) {
 	l.kept -= n
-	n += l.gone
+	n += l.dropped
 	whole := 0
 	for ; n >= len(l.pieces[whole]); whole++ {
 		n -= len(l.pieces[whole])
@@ -81,7 +81,7 @@ func (l *Log) drop(n int) {
 	}
 	l.pieces = slices.Delete(l.pieces, 0, whole)
 	clear(l.pieces[0][:n])
-	l.gone = n
+	l.dropped = n
 }
 
 // Watch calls f for every record from now on, on the goroutine of whoever acted; f must not block or act on the world.
@@ -95,7 +95,7 @@ func (l *Log) Watch(f func(Record)) {
 func (l *Log) Records() []Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Concat(l.pieces...)[l.gone:]
+	return slices.Concat(l.pieces...)[l.dropped:]
 }
 
 // Len returns how many records are kept.

@@ -21,15 +21,15 @@ func TestConcurrentAppendsAreNumberedAndWatchedOnce(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if other, ok := watched[r.Step]; ok {
-			t.Errorf("step %d is of %s and of %s", r.Step, other, r.Actor)
+			t.Errorf("step %d is of %s and of %s", r.Step, other, r.Task)
 		}
-		watched[r.Step] = r.Actor
+		watched[r.Step] = r.Task
 	})
 	var wg sync.WaitGroup
 	for i := range actors {
 		wg.Go(func() {
 			for n := range each {
-				log.Append(trace.Record{Actor: fmt.Sprint(i), Action: trace.Action{Kind: trace.KindWork, Verb: "sync", Object: fmt.Sprint(n)}})
+				log.Append(trace.Record{Task: fmt.Sprint(i), Action: trace.Action{Kind: trace.KindWork, Verb: "sync", Object: fmt.Sprint(n)}})
 				if len(log.Records()) > log.Len() {
 					t.Error("the log has become shorter")
 				}
@@ -44,13 +44,13 @@ func TestConcurrentAppendsAreNumberedAndWatchedOnce(t *testing.T) {
 	}
 	next := map[string]int{}
 	for i, r := range records {
-		if r.Step != i+1 || r.Object != fmt.Sprint(next[r.Actor]) {
-			t.Fatalf("record %d is step %d and %s of actor %s, want %d", i+1, r.Step, r.Object, r.Actor, next[r.Actor])
+		if r.Step != i+1 || r.Object != fmt.Sprint(next[r.Task]) {
+			t.Fatalf("record %d is step %d and %s of actor %s, want %d", i+1, r.Step, r.Object, r.Task, next[r.Task])
 		}
-		if watched[r.Step] != r.Actor {
-			t.Fatalf("step %d is of %s, but was told as of %q", r.Step, r.Actor, watched[r.Step])
+		if watched[r.Step] != r.Task {
+			t.Fatalf("step %d is of %s, but was told as of %q", r.Step, r.Task, watched[r.Step])
 		}
-		next[r.Actor]++
+		next[r.Task]++
 	}
 }
 
@@ -71,9 +71,9 @@ func TestWatchTellsOfWhatComes(t *testing.T) {
 func TestRecordsBelongToTheCaller(t *testing.T) {
 	t.Parallel()
 	var log trace.Log
-	log.Append(trace.Record{Actor: "a"})
-	_ = append(log.Records()[:0], trace.Record{Actor: "b"})
-	if got := log.Records(); !slices.ContainsFunc(got, func(r trace.Record) bool { return r.Actor == "a" }) {
+	log.Append(trace.Record{Task: "a"})
+	_ = append(log.Records()[:0], trace.Record{Task: "b"})
+	if got := log.Records(); !slices.ContainsFunc(got, func(r trace.Record) bool { return r.Task == "a" }) {
 		t.Errorf("the log now holds %v", got)
 	}
 }

@@ -54,21 +54,21 @@ type Outcome struct {
 
 // Record is one action that took place.
 type Record struct {
-	Step  int           // 1, 2, 3 … in the order of effect
-	At    time.Duration // since the world began: virtual time in the stepped host, real time live
-	Actor string        // "component/strand"
+	Step int           // 1, 2, 3 … in the order of effect
+	At   time.Duration // since the world began: virtual time in the stepped host, real time live
+	Task string        // "component/strand"
 	Action
 	Outcome
-	Took time.Duration // real duration of the effect; zero in the stepped host, and not part of the text
-	Turn int           // the step of the stepped host in which it took place, counted as in its schedule; not part of the text
+	Took     time.Duration // real duration of the effect; zero in the stepped host, and not part of the text
+	HostStep int           // the step of the stepped host in which it took place, counted as in its schedule; not part of the text
 }
 
-// Number lets the turns of records go on where the host counts anew: when a world at rest is looked at once more. It changes
+// NumberHostSteps lets the turns of records go on where the host counts anew: when a world at rest is looked at once more. It changes
 // the records.
-func Number(records []Record) {
+func NumberHostSteps(records []Record) {
 	last, before := 0, 0
 	for i := range records {
-		turn := &records[i].Turn
+		turn := &records[i].HostStep
 		if *turn+before < last {
 			before = last
 		}
@@ -88,7 +88,7 @@ func (r Record) String() string {
 	b.WriteByte('\t')
 	b.WriteString(r.At.String())
 	b.WriteByte('\t')
-	b.WriteString(clean(r.Actor))
+	b.WriteString(clean(r.Task))
 	b.WriteByte('\t')
 	b.WriteString(clean(r.Action.String()))
 	b.WriteByte('\t')
@@ -101,7 +101,7 @@ func (r Record) Result() string {
 	if r.Err != nil && !r.Lost {
 		return "error: " + r.Err.Error()
 	}
-	done := r.done()
+	done := r.effect()
 	if r.Err == nil {
 		return done
 	}
@@ -111,8 +111,8 @@ func (r Record) Result() string {
 	return "error: " + r.Err.Error() + "; took effect all the same: " + done
 }
 
-// done tells what the action came to.
-func (r Record) done() string {
+// effect tells what the action came to.
+func (r Record) effect() string {
 	words := Changes(r.Before, r.After)
 	if r.Gone {
 		words = append(words, "gone")
@@ -135,14 +135,14 @@ func clean(s string) string {
 type Line struct {
 	Step   int
 	At     time.Duration
-	Actor  string
+	Task   string
 	Action Action
 	Result string
 }
 
 // String gives the line as Record.String wrote it.
 func (l Line) String() string {
-	return fmt.Sprintf("%d\t%s\t%s\t%s\t%s", l.Step, l.At, l.Actor, l.Action, l.Result)
+	return fmt.Sprintf("%d\t%s\t%s\t%s\t%s", l.Step, l.At, l.Task, l.Action, l.Result)
 }
 
 // ParseLine reads one line of a log's text. The error names what is wrong with the line.
@@ -163,7 +163,7 @@ func ParseLine(s string) (Line, error) {
 	if len(words) < 2 {
 		return Line{}, fmt.Errorf("trace line %q: action %q: want a kind and a verb", s, fields[3])
 	}
-	l := Line{Step: step, At: at, Actor: fields[2], Action: Action{Kind: Kind(words[0]), Verb: words[1]}, Result: fields[4]}
+	l := Line{Step: step, At: at, Task: fields[2], Action: Action{Kind: Kind(words[0]), Verb: words[1]}, Result: fields[4]}
 	if len(words) == 3 {
 		l.Action.Object = words[2]
 	}

@@ -27,42 +27,42 @@ func TestLineOfARecord(t *testing.T) {
 	}{
 		{
 			"detail",
-			trace.Record{Step: 3, At: 1500 * time.Millisecond, Actor: "a/b", Action: action, Outcome: trace.Outcome{Detail: "rv=7"}},
+			trace.Record{Step: 3, At: 1500 * time.Millisecond, Task: "a/b", Action: action, Outcome: trace.Outcome{Detail: "rv=7"}},
 			"3\t1.5s\ta/b\tapi update persistentvolumeclaims/default/data\trv=7",
 		},
 		{
 			"detail and change",
-			trace.Record{Actor: "a", Action: action, Outcome: trace.Outcome{Detail: "rv=7", After: bound}},
+			trace.Record{Task: "a", Action: action, Outcome: trace.Outcome{Detail: "rv=7", After: bound}},
 			"0\t0s\ta\tapi update persistentvolumeclaims/default/data\trv=7 phase=Bound",
 		},
 		{
 			"change alone",
-			trace.Record{Actor: "a", Action: action, Outcome: trace.Outcome{After: bound}},
+			trace.Record{Task: "a", Action: action, Outcome: trace.Outcome{After: bound}},
 			"0\t0s\ta\tapi update persistentvolumeclaims/default/data\tphase=Bound",
 		},
 		{
 			"gone",
-			trace.Record{Actor: "a", Action: action, Outcome: trace.Outcome{Before: bound, After: bound, Gone: true}},
+			trace.Record{Task: "a", Action: action, Outcome: trace.Outcome{Before: bound, After: bound, Gone: true}},
 			"0\t0s\ta\tapi update persistentvolumeclaims/default/data\tgone",
 		},
 		{
 			"error",
-			trace.Record{Actor: "a", Action: action, Outcome: trace.Outcome{Err: errors.New("no\nway"), Detail: "rv=7", After: bound}},
+			trace.Record{Task: "a", Action: action, Outcome: trace.Outcome{Err: errors.New("no\nway"), Detail: "rv=7", After: bound}},
 			"0\t0s\ta\tapi update persistentvolumeclaims/default/data\terror: no way",
 		},
 		{
 			"no object",
-			trace.Record{Actor: "a", Action: trace.Action{Kind: trace.KindTimer, Verb: "fire"}},
+			trace.Record{Task: "a", Action: trace.Action{Kind: trace.KindTimer, Verb: "fire"}},
 			"0\t0s\ta\ttimer fire\t",
 		},
 		{
 			"separators within",
-			trace.Record{Actor: "a\tb\r\nc", Action: trace.Action{Kind: "work", Verb: "sync", Object: "x\ty"}, Outcome: trace.Outcome{Detail: "1\n2\t3"}},
+			trace.Record{Task: "a\tb\r\nc", Action: trace.Action{Kind: "work", Verb: "sync", Object: "x\ty"}, Outcome: trace.Outcome{Detail: "1\n2\t3"}},
 			"0\t0s\ta b  c\twork sync x y\t1 2 3",
 		},
 		{
 			"the real duration is left out",
-			trace.Record{Actor: "a", Action: trace.Action{Kind: "work", Verb: "sync"}, Took: time.Second},
+			trace.Record{Task: "a", Action: trace.Action{Kind: "work", Verb: "sync"}, Took: time.Second},
 			"0\t0s\ta\twork sync\t",
 		},
 	}
@@ -90,9 +90,9 @@ func odd() *rapid.Generator[string] {
 func anyRecord() *rapid.Generator[trace.Record] {
 	return rapid.Custom(func(t *rapid.T) trace.Record {
 		r := trace.Record{
-			Step:  rapid.Int().Draw(t, "step"),
-			At:    time.Duration(rapid.Int64().Draw(t, "at")),
-			Actor: odd().Draw(t, "actor"),
+			Step: rapid.Int().Draw(t, "step"),
+			At:   time.Duration(rapid.Int64().Draw(t, "at")),
+			Task: odd().Draw(t, "actor"),
 			Action: trace.Action{
 				Kind:   trace.Kind(rapid.StringMatching(`[a-z]{0,8}`).Draw(t, "kind")),
 				Verb:   rapid.StringMatching(`[A-Za-z/]{0,20}`).Draw(t, "verb"),
@@ -172,7 +172,7 @@ func TestParseLineKeepsWhatStandsInTheFields(t *testing.T) {
 		{
 			"12\t-2562047h47m16.854775808s\tkubelet(node-1)/pods\tapi get pods/default/a\t",
 			trace.Line{
-				Step: 12, At: math.MinInt64, Actor: "kubelet(node-1)/pods",
+				Step: 12, At: math.MinInt64, Task: "kubelet(node-1)/pods",
 				Action: trace.Action{Kind: trace.KindAPI, Verb: "get", Object: "pods/default/a"},
 			},
 		},

@@ -21,7 +21,7 @@ func State(obj runtime.Object) string {
 	case *corev1.PersistentVolume:
 		words = stateOfVolume(o)
 	case *corev1.Pod:
-		words = phased(string(o.Status.Phase), "on", o.Spec.NodeName)
+		words = phaseWith(string(o.Status.Phase), "on", o.Spec.NodeName)
 	case *storagev1.VolumeAttachment:
 		words = "to be attached to " + o.Spec.NodeName
 		if o.Status.Attached {
@@ -38,8 +38,8 @@ func State(obj runtime.Object) string {
 	return words
 }
 
-// phased is a phase and what it has to do with; an object that has no phase yet is new.
-func phased(phase, link, other string) string {
+// phaseWith is a phase and what it has to do with; an object that has no phase yet is new.
+func phaseWith(phase, link, other string) string {
 	if phase == "" {
 		phase = "new"
 	}
@@ -51,9 +51,9 @@ func phased(phase, link, other string) string {
 
 func stateOfClaim(c *corev1.PersistentVolumeClaim) string {
 	if c.Status.Phase == corev1.ClaimBound {
-		return phased(string(c.Status.Phase), "to", c.Spec.VolumeName)
+		return phaseWith(string(c.Status.Phase), "to", c.Spec.VolumeName)
 	}
-	return phased(string(c.Status.Phase), "with volume", c.Spec.VolumeName)
+	return phaseWith(string(c.Status.Phase), "with volume", c.Spec.VolumeName)
 }
 
 func stateOfVolume(v *corev1.PersistentVolume) string {
@@ -63,11 +63,11 @@ func stateOfVolume(v *corev1.PersistentVolume) string {
 	}
 	switch v.Status.Phase {
 	case corev1.VolumeBound:
-		return phased("Bound", "to", claim)
+		return phaseWith("Bound", "to", claim)
 	case corev1.VolumeReleased, corev1.VolumeFailed:
-		return phased(string(v.Status.Phase), "by", claim)
+		return phaseWith(string(v.Status.Phase), "by", claim)
 	default:
-		return phased(string(v.Status.Phase), "for", claim)
+		return phaseWith(string(v.Status.Phase), "for", claim)
 	}
 }
 

@@ -69,20 +69,20 @@ func (w *ourAttaching) add(_ context.Context, objects ...runtime.Object) error {
 	return w.server.Add(objects...)
 }
 
-func (w *ourAttaching) client() kubernetes.Interface { return w.server.Client(w.host.Outside()) }
+func (w *ourAttaching) client() kubernetes.Interface { return w.server.Client(w.host.ExternalCaller()) }
 
 func (w *ourAttaching) control() error {
-	component := w.host.Component("attachdetach")
-	client, informers := w.server.Client(component).Sharing(), w.server.Informers(component)
+	component := w.host.Process("attachdetach")
+	client, informers := w.server.Client(component).WithoutCopies(), w.server.Informers(component)
 	var manager plugins.Manager
 	err := manager.Register(csi.New(csi.Config{
-		Component: component, Client: client,
+		Process: component, Client: client,
 		CSIDrivers: informers.Storage().V1().CSIDrivers(), Attachments: informers.Storage().V1().VolumeAttachments(),
 		PersistentVolumes: informers.Core().V1().PersistentVolumes(),
 	}))
 	attachdetach.New(attachdetach.Config{
 		Component: component, Client: client, Informers: informers, Plugins: &manager,
-		Recorder: events.New(events.Config{Component: component, Client: client, Source: attachdetach.EventSource}),
+		Recorder: events.New(events.Config{Process: component, Client: client, Source: attachdetach.EventSource}),
 	})
 	w.host.Start()
 	return err
@@ -105,7 +105,7 @@ func newClientsetAttaching(c *census) attachWorld {
 func newServerAttaching(c *census) attachWorld {
 	server := fake.NewServer(fake.Config{Now: time.Now})
 	server.OnCommit(func(commit fake.Commit) { c.saw(commit.After) })
-	return &upstreamAttaching{api: server.Client(sim.Direct()), server: server}
+	return &upstreamAttaching{api: server.Client(sim.DirectCaller()), server: server}
 }
 
 func (w *upstreamAttaching) add(ctx context.Context, objects ...runtime.Object) error {

@@ -59,16 +59,16 @@ func newOurBinding(t *tally) bindWorld {
 	return &ourBinding{host: host, server: server}
 }
 
-func (w *ourBinding) client() kubernetes.Interface { return w.server.Client(w.host.Outside()) }
+func (w *ourBinding) client() kubernetes.Interface { return w.server.Client(w.host.ExternalCaller()) }
 
 func (w *ourBinding) control() error {
-	component := w.host.Component("pvcontroller")
-	client := w.server.Client(component).Sharing()
+	component := w.host.Process("pvcontroller")
+	client := w.server.Client(component).WithoutCopies()
 	pvcontroller.New(pvcontroller.Config{
 		Component: component,
 		Client:    client,
 		Informers: w.server.Informers(component),
-		Recorder:  events.New(events.Config{Component: component, Client: client, Source: pvcontroller.EventSource}),
+		Recorder:  events.New(events.Config{Process: component, Client: client, Source: pvcontroller.EventSource}),
 	})
 	w.host.Start()
 	return nil
@@ -90,7 +90,7 @@ func newClientsetBinding(t *tally) bindWorld {
 func newServerBinding(t *tally) bindWorld {
 	server := fake.NewServer(fake.Config{Now: time.Now})
 	server.OnCommit(func(c fake.Commit) { t.saw(c.After) })
-	return &upstreamBinding{api: server.Client(sim.Direct())}
+	return &upstreamBinding{api: server.Client(sim.DirectCaller())}
 }
 
 func (w *upstreamBinding) client() kubernetes.Interface { return w.api }

@@ -27,11 +27,13 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// atOnce is a caller that lets every effect happen at once.
-type atOnce struct{}
+// immediateCaller is a caller that lets every effect happen at once.
+type immediateCaller struct{}
 
-func (atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
-func (atOnce) Now() time.Time                                                 { return sim.Epoch }
+func (immediateCaller) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome {
+	return effect()
+}
+func (immediateCaller) Now() time.Time { return sim.Epoch }
 
 func newClaim(name string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
@@ -79,7 +81,7 @@ func (l labeler) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.
 func TestControllerRuntimeRunsInMemory(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
-	m := newManager(t, apiserver.NewConfig(s, atOnce{}))
+	m := newManager(t, apiserver.NewConfig(s, immediateCaller{}))
 	err := builder.ControllerManagedBy(m).For(&corev1.PersistentVolumeClaim{}).
 		WithOptions(controller.Options{SkipNameValidation: new(true)}).
 		Watches(&corev1.ConfigMap{}, &handler.EnqueueRequestForObject{}).
@@ -143,7 +145,7 @@ func TestControllerRuntimeClientIsSuspended(t *testing.T) {
 	s.Install(fake.CustomKind{
 		Group: "example.com", Versions: []string{"v1"}, Resource: "things", Kind: "Thing", ListKind: "ThingList", Namespaced: true,
 	})
-	me := host.Component("me")
+	me := host.Process("me")
 	done := false
 	me.User("", func(ctx context.Context) {
 		c, err := client.New(apiserver.NewConfig(s, me), client.Options{})

@@ -64,7 +64,7 @@ func newControlPlane(t *testing.T) controlPlane {
 		t.Fatal(err)
 	}
 	w := controlPlane{&sidecarWorld{t: t, served: s, client: client, log: s.log}}
-	w.furnish()
+	w.createObjects()
 	kubeconfig, ca, key := filepath.Join(dir, "config"), filepath.Join(dir, "ca.crt"), filepath.Join(dir, "sa.key")
 	if err := clientcmd.WriteToFile(*s.listener.Kubeconfig("volsim"), kubeconfig); err != nil {
 		t.Fatal(err)
@@ -82,13 +82,13 @@ func newControlPlane(t *testing.T) controlPlane {
 func serveBare(t *testing.T) *served {
 	t.Helper()
 	host := sim.NewLive(sim.LiveConfig{})
-	server := fake.NewServer(fake.Config{Now: host.Now, Empty: true})
+	server := fake.NewServer(fake.Config{Now: host.Now, SkipBootstrap: true})
 	crd.Serve(server)
 	s := &served{log: &answerLog{}}
 	server.OnCommit(func(fake.Commit) { s.tell() })
 	var err error
 	s.listener, err = apiserver.Listen(apiserver.ListenConfig{
-		Handler: s.log.of(apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return host.Outside() }})),
+		Handler: s.log.of(apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return host.ExternalCaller() }})),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -102,8 +102,8 @@ func serveBare(t *testing.T) *served {
 	return s
 }
 
-// furnish makes two nodes with the driver, and the classes "static" and "late" with volumes of each.
-func (w controlPlane) furnish() {
+// createObjects makes two nodes with the driver, and the classes "static" and "late" with volumes of each.
+func (w controlPlane) createObjects() {
 	ctx, all := w.t.Context(), metav1.CreateOptions{}
 	w.create(w.client.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}}, all))
 	room := corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("110")}

@@ -34,9 +34,9 @@ type loopWorld struct {
 	driver   *exec.Cmd
 }
 
-// besideTheLoopDriver does with the program what docs/drivers.md tells somebody to do: it registers with the kubelet by itself,
+// runWithLoopDriver does with the program what docs/drivers.md tells somebody to do: it registers with the kubelet by itself,
 // the sidecars run on its socket, and pods have their data, through growing, snapshots, clones and kills of the program.
-func besideTheLoopDriver(t *testing.T, programs string) {
+func runWithLoopDriver(t *testing.T, programs string) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
 	}
@@ -46,35 +46,35 @@ func besideTheLoopDriver(t *testing.T, programs string) {
 	w := newLoopWorld(t, programs)
 	claims := w.client.CoreV1().PersistentVolumeClaims("default")
 	w.create(claims.Create(t.Context(), w.sized("data", "300Mi", nil), metav1.CreateOptions{}))
-	w.runs("web", "data")
-	w.writes("web", "data", "first")
-	w.capacityIsTold()
+	w.waitForPod("web", "data")
+	w.writeFile("web", "data", "first")
+	w.waitForCapacity()
 
 	w.patchClaim("data", `{"spec":{"resources":{"requests":{"storage":"340Mi"}}}}`)
 	w.wait("the expansion", func(ctx context.Context) (bool, error) {
 		c, err := claims.Get(ctx, "data", metav1.GetOptions{})
 		return err == nil && c.Status.Capacity.Storage().Cmp(resource.MustParse("340Mi")) == 0, err
 	})
-	w.finds("web", "data", "first")
+	w.checkFile("web", "data", "first")
 
 	w.snapshot("snap", "data")
-	w.writes("web", "data", "second")
+	w.writeFile("web", "data", "second")
 	w.create(claims.Create(t.Context(), w.sized("restored", "340Mi", &corev1.TypedLocalObjectReference{
 		APIGroup: &snapshots.Group, Kind: "VolumeSnapshot", Name: "snap",
 	}), metav1.CreateOptions{}))
 	w.create(claims.Create(t.Context(), w.sized("cloned", "340Mi", &corev1.TypedLocalObjectReference{
 		Kind: "PersistentVolumeClaim", Name: "data",
 	}), metav1.CreateOptions{}))
-	w.runs("of-the-snapshot", "restored")
-	w.finds("of-the-snapshot", "restored", "first")
+	w.waitForPod("of-the-snapshot", "restored")
+	w.checkFile("of-the-snapshot", "restored", "first")
 
 	w.killDriver() // its sidecars end, too: they have lost their driver
-	w.finds("web", "data", "second")
+	w.checkFile("web", "data", "second")
 	w.startDriver()
 	w.runNodeSidecars()
-	w.runs("of-the-clone", "cloned")
-	w.finds("of-the-clone", "cloned", "second")
-	w.finds("web", "data", "second")
+	w.waitForPod("of-the-clone", "cloned")
+	w.checkFile("of-the-clone", "cloned", "second")
+	w.checkFile("web", "data", "second")
 
 	w.tearDown()
 	w.wait("the files of the volumes to go", func(context.Context) (bool, error) {
@@ -180,8 +180,8 @@ func (w *loopWorld) runNodeSidecars() {
 	}
 }
 
-// capacityIsTold waits until the provisioner says how much room there is on the node.
-func (w *loopWorld) capacityIsTold() {
+// waitForCapacity waits until the provisioner says how much room there is on the node.
+func (w *loopWorld) waitForCapacity() {
 	w.t.Helper()
 	w.wait("the node's capacity", func(ctx context.Context) (bool, error) {
 		all, err := w.client.StorageV1().CSIStorageCapacities("kube-system").List(ctx, metav1.ListOptions{})
@@ -199,8 +199,8 @@ func (w *loopWorld) sized(name, size string, source *corev1.TypedLocalObjectRefe
 	return claim
 }
 
-// runs makes a pod with a claim, and waits until it runs.
-func (w *loopWorld) runs(pod, claim string) {
+// waitForPod makes a pod with a claim, and waits until it runs.
+func (w *loopWorld) waitForPod(pod, claim string) {
 	w.t.Helper()
 	w.create(w.client.CoreV1().Pods("default").Create(w.t.Context(), cluster.NewPod(pod, claim), metav1.CreateOptions{}))
 	w.wait("pod "+pod, func(ctx context.Context) (bool, error) {
@@ -215,14 +215,14 @@ func pattern(word string) []byte {
 	return []byte(strings.Repeat(string(sum[:]), 16<<10))
 }
 
-func (w *loopWorld) writes(pod, claim, word string) {
+func (w *loopWorld) writeFile(pod, claim, word string) {
 	w.t.Helper()
 	if err := w.served.cluster.WriteFile("default", pod, claim, "pattern", pattern(word)); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *loopWorld) finds(pod, claim, word string) {
+func (w *loopWorld) checkFile(pod, claim, word string) {
 	w.t.Helper()
 	found, err := w.served.cluster.ReadFile("default", pod, claim, "pattern")
 	if got, want := sha256.Sum256(found), sha256.Sum256(pattern(word)); err != nil || got != want {

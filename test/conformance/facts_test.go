@@ -33,7 +33,7 @@ func TestFactsAreFacts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wire := facts.HTTP(cfg.Host, transport, true)
+	wire := facts.HTTPClient(cfg.Host, transport, true)
 	if err := facts.Install(t.Context(), wire); err != nil {
 		t.Fatal(err)
 	}
@@ -42,14 +42,14 @@ func TestFactsAreFacts(t *testing.T) {
 	}
 }
 
-func check(t *testing.T, way facts.Way, f facts.Fact) {
-	if why := f.Skips(way.Traits()); why != "" {
+func check(t *testing.T, way facts.Client, f facts.Fact) {
+	if why := f.SkipReason(way.Traits()); why != "" {
 		t.Skip(why)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), factMax)
 	defer cancel()
 	switch err := facts.Check(ctx, way, f); {
-	case errors.Is(err, facts.ErrUnspeakable):
+	case errors.Is(err, facts.ErrUnsupported):
 		t.Skip(err)
 	case err != nil:
 		t.Error(err)

@@ -62,7 +62,7 @@ func life(b *testing.B, cfg cluster.Config) *cluster.Cluster {
 	if err := c.Run(context.Background()); err != nil {
 		b.Fatal(err)
 	}
-	if left, err := c.Left(); err != nil || len(left) > 0 {
+	if left, err := c.Leaks(); err != nil || len(left) > 0 {
 		b.Fatalf("left: %v, %v", left, err)
 	}
 	return c
@@ -96,7 +96,7 @@ func TestLife(t *testing.T) {
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := c.Left(); err != nil || len(left) > 0 {
+	if left, err := c.Leaks(); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
 }

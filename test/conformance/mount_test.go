@@ -67,18 +67,18 @@ var mountVariants = []struct {
 	make func(tb testing.TB, volumes int) (mountWorld, error)
 }{
 	{"volsim", func(tb testing.TB, volumes int) (mountWorld, error) {
-		return newOurMounting(tb.Context(), volumes, onTheSpot)
+		return newOurMounting(tb.Context(), volumes, inlineHost)
 	}},
 	{"volsim-grpc", func(tb testing.TB, volumes int) (mountWorld, error) {
 		return newOurMounting(tb.Context(), volumes, csi.Serve)
 	}},
-	{"upstream-10ms", upstreamMountingTold(10 * time.Millisecond)},
-	{"upstream-100ms", upstreamMountingTold(100 * time.Millisecond)},
-	{"upstream-10s", upstreamMountingTold(10 * time.Second)},
+	{"upstream-10ms", upstreamMountingMessage(10 * time.Millisecond)},
+	{"upstream-100ms", upstreamMountingMessage(100 * time.Millisecond)},
+	{"upstream-10s", upstreamMountingMessage(10 * time.Second)},
 }
 
-// onTheSpot is csi.Serve without a server.
-func onTheSpot(csi.Register) (*csi.Server, error) { return nil, nil }
+// inlineHost is csi.Serve without a server.
+func inlineHost(csi.RegisterFunc) (*csi.Server, error) { return nil, nil }
 
 // ourMounting is ours.
 type ourMounting struct {
@@ -93,11 +93,11 @@ type ourMounting struct {
 	reached chan struct{} // guarded by mu: closed when so many pods are running
 }
 
-func newOurMounting(ctx context.Context, volumes int, serve func(csi.Register) (*csi.Server, error)) (*ourMounting, error) {
+func newOurMounting(ctx context.Context, volumes int, serve func(csi.RegisterFunc) (*csi.Server, error)) (*ourMounting, error) {
 	w := &ourMounting{host: sim.NewLive(sim.LiveConfig{Log: &trace.Log{Max: bindRecords}})}
 	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
 	w.server.OnCommit(w.saw)
-	w.user = w.server.Client(w.host.Outside())
+	w.user = w.server.Client(w.host.ExternalCaller())
 	disks := array.New(array.Config{CapacityBytes: 1 << 50})
 	fs := nodefs.NewMemory("/")
 	announces := registrar.New(array.DriverName, mountEndpoint)
@@ -126,16 +126,16 @@ func newOurMounting(ctx context.Context, volumes int, serve func(csi.Register) (
 	if err := w.server.Add(attached...); err != nil {
 		return nil, err
 	}
-	component := w.host.Component("kubelet")
+	component := w.host.Process("kubelet")
 	_, err = kubelet.New(kubelet.Config{
-		Component: component, Client: w.server.Client(component).Sharing(), Node: mountNode, Root: mountRoot, FS: fs, Exports: nodefs.NewMemory("/"),
+		Process: component, Client: w.server.Client(component).WithoutCopies(), Node: mountNode, Root: mountRoot, FS: fs, Exports: nodefs.NewMemory("/"),
 		Informers: w.server.Informers(component,
-			fake.Selection{Resource: "pods", Fields: "spec.nodeName=" + mountNode},
-			fake.Selection{Resource: "nodes", Fields: "metadata.name=" + mountNode},
-			fake.Selection{Resource: "persistentvolumeclaims", Concerns: func(was, is fake.Object) bool {
+			fake.Filter{Resource: "pods", Fields: "spec.nodeName=" + mountNode},
+			fake.Filter{Resource: "nodes", Fields: "metadata.name=" + mountNode},
+			fake.Filter{Resource: "persistentvolumeclaims", Match: func(was, is fake.Object) bool {
 				before, _ := was.(*corev1.PersistentVolumeClaim)
 				after, _ := is.(*corev1.PersistentVolumeClaim)
-				return volumemanager.Resized(before, after)
+				return volumemanager.IsNodeResize(before, after)
 			}}),
 		BootID: "1", Sockets: sockets, Dial: func(driver, endpoint string) (grpc.ClientConnInterface, error) {
 			conn, err := sockets.Dial(endpoint)
@@ -246,8 +246,8 @@ type upstreamMounting struct {
 // fakePlugin is the name of upstream's fake plugin.
 const fakePlugin = "fake"
 
-// upstreamMountingTold is upstream's, told so often that all volumes are reported in use.
-func upstreamMountingTold(each time.Duration) func(tb testing.TB, volumes int) (mountWorld, error) {
+// upstreamMountingMessage is upstream's, told so often that all volumes are reported in use.
+func upstreamMountingMessage(each time.Duration) func(tb testing.TB, volumes int) (mountWorld, error) {
 	return func(tb testing.TB, volumes int) (mountWorld, error) { return newUpstreamMounting(tb, volumes, each) }
 }
 
@@ -270,7 +270,7 @@ func newUpstreamMounting(tb testing.TB, volumes int, each time.Duration) (mountW
 		cancel()
 		return nil, err
 	}
-	m.NodeSeen(node)
+	m.SetNode(node)
 	w := &upstreamMounting{manager: m, cancel: cancel, wait: wait, begun: make(chan struct{})}
 	go func() {
 		select {
@@ -424,7 +424,7 @@ func BenchmarkMountedIdle(b *testing.B) {
 // BenchmarkPodAlone is a node with nothing else to do that is given a pod of one volume: from the pod's binding to the node
 // until it is running.
 func BenchmarkPodAlone(b *testing.B) {
-	w, err := newOurMounting(b.Context(), 1, onTheSpot)
+	w, err := newOurMounting(b.Context(), 1, inlineHost)
 	if err != nil {
 		b.Fatal(err)
 	}

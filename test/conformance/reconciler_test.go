@@ -78,12 +78,12 @@ func (v volumesFrom) List(context.Context, client.ObjectList, ...client.ListOpti
 }
 
 // naming makes a part of a namer, whose client reads from the server, or from a cache.
-func naming(cached bool, save func(context.Context, client.Client, *corev1.PersistentVolume, *corev1.PersistentVolume) error) cluster.Part {
+func naming(cached bool, save func(context.Context, client.Client, *corev1.PersistentVolume, *corev1.PersistentVolume) error) cluster.Component {
 	mapper := meta.NewDefaultRESTMapper(nil) // or each run would discover what the server has
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolume"), meta.RESTScopeRoot)
 	return cluster.Reconciler(cluster.ReconcilerConfig{
 		Name: "namer", For: "persistentvolumes",
-		Build: func(p cluster.Process) (cluster.Reconcile, error) {
+		Build: func(p cluster.ComponentContext) (cluster.Reconcile, error) {
 			options := client.Options{Scheme: clientscheme.Scheme, Mapper: mapper}
 			if cached {
 				options.Cache = &client.CacheOptions{Reader: volumesFrom{p.Informers.Core().V1().PersistentVolumes().Lister()}}
@@ -125,7 +125,7 @@ func TestLostUpdatesOfControllerRuntime(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.Extra = []cluster.Part{naming(cached, tt.save)}
+				s.Extra = []cluster.Component{naming(cached, tt.save)}
 				r, err := explore.Search(t.Context(), s, explore.Config{Strategy: explore.Holds})
 				if err != nil {
 					t.Fatal(err)
@@ -154,7 +154,7 @@ func loses(r *scenario.Result) bool {
 	for _, record := range r.Trace.Records() {
 		after, is := record.After.(*corev1.PersistentVolume)
 		before, was := record.Before.(*corev1.PersistentVolume)
-		if is && was && strings.HasPrefix(record.Actor, "namer/") &&
+		if is && was && strings.HasPrefix(record.Task, "namer/") &&
 			before.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain &&
 			after.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
 			takenBack = true

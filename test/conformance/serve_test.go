@@ -43,7 +43,7 @@ func serveCluster(cfg cluster.Config) (*served, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	s.listener, err = apiserver.Listen(apiserver.ListenConfig{
-		Handler: s.log.of(apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return c.Host().Outside() }})),
+		Handler: s.log.of(apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return c.Host().ExternalCaller() }})),
 	})
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -131,5 +131,5 @@ func (t *tap) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 // admin is a client without the wire.
 func (s *served) admin() *fake.Clientset {
-	return s.cluster.Server().Client(s.cluster.Host().Outside())
+	return s.cluster.Server().Client(s.cluster.Host().ExternalCaller())
 }

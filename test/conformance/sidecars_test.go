@@ -45,12 +45,12 @@ var (
 // The driver is the array once, which can be asked for more than it does, and once "volsim driver loop", which does it.
 func TestSidecars(t *testing.T) {
 	programs := buildSidecars(t, t.TempDir())
-	t.Run("array", func(t *testing.T) { besideTheArray(t, programs) })
-	t.Run("loop", func(t *testing.T) { besideTheLoopDriver(t, programs) })
+	t.Run("array", func(t *testing.T) { runWithArrayDriver(t, programs) })
+	t.Run("loop", func(t *testing.T) { runWithLoopDriver(t, programs) })
 }
 
-// besideTheArray has the driver do all that the sidecars can ask for, in its books only.
-func besideTheArray(t *testing.T, programs string) {
+// runWithArrayDriver has the driver do all that the sidecars can ask for, in its books only.
+func runWithArrayDriver(t *testing.T, programs string) {
 	w := newSidecarWorld(t, programs)
 	ctx := t.Context()
 	claims := w.client.CoreV1().PersistentVolumeClaims("default")

@@ -24,8 +24,8 @@ func readMarks() marks {
 	return out
 }
 
-// defaultsAnyway are the defaults of fields of such types.
-var defaultsAnyway = map[string]any{"io.k8s.api.autoscaling.v1.ScaleSpec.replicas": 0}
+// defaultOverrides are the defaults of fields of such types.
+var defaultOverrides = map[string]any{"io.k8s.api.autoscaling.v1.ScaleSpec.replicas": 0}
 
 // ofStruct marks the definition of a type.
 func (m marks) ofStruct(name string, out *spec.Schema) {
@@ -58,7 +58,7 @@ var mapTypes = map[schema.ElementRelationship]string{schema.Atomic: "atomic", sc
 
 // ofField marks a field of a type, and overwrites its default.
 func (m marks) ofField(name, field string, out *spec.Schema) {
-	if value, ok := defaultsAnyway[name+"."+field]; ok {
+	if value, ok := defaultOverrides[name+"."+field]; ok {
 		out.Default = value
 	}
 	t, ok := m[name]

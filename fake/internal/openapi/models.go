@@ -17,18 +17,18 @@ import (
 
 // models are the definitions of types, in the form of version 2 but for defaults.
 type models struct {
-	all     spec.Definitions
-	marks   marks
-	enums   enums
-	about   map[string]string                  // descriptions of types, and of fields behind a #, that SwaggerDoc has not
-	customs map[schema.GroupVersionKind]string // the definitions of custom resources, and of their lists
+	all          spec.Definitions
+	marks        marks
+	enums        enums
+	descriptions map[string]string                  // descriptions of types, and of fields behind a #, that SwaggerDoc has not
+	customKinds  map[schema.GroupVersionKind]string // the definitions of custom resources, and of their lists
 }
 
 // newModels makes the definitions of resources and all that is behind them.
 func newModels(resources []fake.APIResource) *models {
 	m := &models{
-		all: spec.Definitions{}, marks: readMarks(), enums: read[enums](enumsJSON), about: read[map[string]string](descriptionsJSON),
-		customs: map[schema.GroupVersionKind]string{},
+		all: spec.Definitions{}, marks: readMarks(), enums: read[enums](enumsJSON), descriptions: read[map[string]string](descriptionsJSON),
+		customKinds: map[schema.GroupVersionKind]string{},
 	}
 	for _, v := range []any{metav1.APIResourceList{}, metav1.DeleteOptions{}, metav1.ObjectMeta{}, metav1.Patch{}, metav1.Status{}, metav1.WatchEvent{}} {
 		m.ref(reflect.TypeOf(v))
@@ -52,7 +52,7 @@ func newModels(resources []fake.APIResource) *models {
 
 // kind refers to the definition of a kind. A kind without a Go type is any object.
 func (m *models) kind(gvk schema.GroupVersionKind) *spec.Schema {
-	if name, ok := m.customs[gvk]; ok {
+	if name, ok := m.customKinds[gvk]; ok {
 		return spec.RefSchema(prefix + name)
 	}
 	obj, err := scheme.Scheme.New(gvk)
@@ -93,7 +93,7 @@ func reverse(domain string) string {
 
 func (m *models) define(name string, t reflect.Type) spec.Schema {
 	out := spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"object"}, Description: docOf(t)[""]}}
-	if about, ok := m.about[name]; ok {
+	if about, ok := m.descriptions[name]; ok {
 		out.Description = about
 	}
 	if typed, ok := reflect.Zero(t).Interface().(wireTyped); ok {
@@ -138,7 +138,7 @@ func (m *models) fields(name string, t reflect.Type, out *spec.Schema) {
 		omitEmpty := strings.Contains(options, "omitempty")
 		p := m.property(f.Type)
 		p.Description = doc[tag] + m.enums.list(f.Type)
-		if about, ok := m.about[name+"#"+tag]; ok {
+		if about, ok := m.descriptions[name+"#"+tag]; ok {
 			p.Description = about
 		}
 		p.Default = zeroOf(f.Type, omitEmpty)

@@ -9,13 +9,13 @@ import (
 func required(model, field string, omitEmpty bool) bool {
 	name := strings.TrimPrefix(model, "io.k8s.api.") + "." + field
 	if omitEmpty {
-		return slices.Contains(requiredAnyway, name)
+		return slices.Contains(requiredOverrides, name)
 	}
-	return !slices.Contains(optionalAnyway, name)
+	return !slices.Contains(optionalOverrides, name)
 }
 
-// optionalAnyway are the fields without omitempty that are marked +optional.
-var optionalAnyway = []string{
+// optionalOverrides are the fields without omitempty that are marked +optional.
+var optionalOverrides = []string{
 	"apps.v1.StatefulSetOrdinals.start",
 	"apps.v1.StatefulSetSpec.serviceName",
 	"apps.v1.StatefulSetStatus.availableReplicas",
@@ -50,8 +50,8 @@ var optionalAnyway = []string{
 	"storage.v1.CSINodeDriver.topologyKeys",
 }
 
-// requiredAnyway are the fields with omitempty that are marked +required.
-var requiredAnyway = []string{
+// requiredOverrides are the fields with omitempty that are marked +required.
+var requiredOverrides = []string{
 	"authentication.v1.TokenReviewSpec.token",
 	"core.v1.ContainerRestartRule.action",
 	"core.v1.ContainerRestartRuleOnExitCodes.operator",

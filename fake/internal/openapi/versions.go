@@ -18,17 +18,17 @@ func (d *Document) buildV2() *spec.Swagger {
 	m := d.models()
 	out := d.swagger(m, d.all()...)
 	out.Definitions = make(spec.Definitions, len(m.all))
-	simplify := schemamutation.Walker{SchemaCallback: simpler, RefCallback: schemamutation.RefCallbackNoop}
+	simplify := schemamutation.Walker{SchemaCallback: simplifyV2, RefCallback: schemamutation.RefCallbackNoop}
 	for name, s := range m.all {
 		out.Definitions[name] = *simplify.WalkSchema(&s)
 	}
 	return out
 }
 
-// simpler takes out of a schema what version 2 cannot say, and what kubectl stumbles over.
+// simplifyV2 takes out of a schema what version 2 cannot say, and what kubectl stumbles over.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/v2 ToStructuralOpenAPIV2.
-func simpler(s *spec.Schema) *spec.Schema {
+func simplifyV2(s *spec.Schema) *spec.Schema {
 	out := *s
 	out.Default, out.Nullable = nil, false
 	out.AllOf, out.AnyOf, out.OneOf, out.Not = nil, nil, nil, nil
@@ -56,7 +56,7 @@ func simpler(s *spec.Schema) *spec.Schema {
 func (d *Document) buildV3(path string) *spec3.OpenAPI {
 	m := d.models()
 	out := d.swagger(m, path)
-	out.Definitions = m.behind(out)
+	out.Definitions = m.referenced(out)
 	v3 := openapiconv.ConvertV2ToV3(out)
 	if r := d.groups[path][0]; r.Custom == nil {
 		narrow(v3.Components.Schemas, r)
@@ -97,8 +97,8 @@ var oneOf = map[string][]string{
 	"io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"integer", "string"},
 }
 
-// behind are the definitions that the paths of a document refer to, and those that these refer to.
-func (m *models) behind(doc *spec.Swagger) spec.Definitions {
+// referenced are the definitions that the paths of a document refer to, and those that these refer to.
+func (m *models) referenced(doc *spec.Swagger) spec.Definitions {
 	found := spec.Definitions{}
 	var todo []string
 	walk := schemamutation.Walker{SchemaCallback: schemamutation.SchemaCallBackNoop, RefCallback: func(ref *spec.Ref) *spec.Ref {

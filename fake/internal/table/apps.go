@@ -19,8 +19,8 @@ var (
 	imagesColumn     = wide(text("Images", "Images referenced by each container in the template."))
 )
 
-// layout lists the names of containers, and their images.
-func layout(containers []corev1.Container) (names, images string) {
+// containerCells lists the names of containers, and their images.
+func containerCells(containers []corev1.Container) (names, images string) {
 	var n, i []string
 	for _, c := range containers {
 		n, i = append(n, c.Name), append(i, c.Image)
@@ -33,7 +33,7 @@ var statefulColumns = []metav1.TableColumnDefinition{
 }
 
 func statefulCells(s *appsv1.StatefulSet, now clock) []any {
-	names, images := layout(s.Spec.Template.Spec.Containers)
+	names, images := containerCells(s.Spec.Template.Spec.Containers)
 	return []any{s.Name, readyOf(s.Status.ReadyReplicas, s.Spec.Replicas), now.since(s.CreationTimestamp), names, images}
 }
 
@@ -56,7 +56,7 @@ func deploymentCells(d *appsv1.Deployment, now clock) []any {
 	if s, err := metav1.LabelSelectorAsSelector(d.Spec.Selector); err == nil {
 		selector = s.String()
 	}
-	names, images := layout(d.Spec.Template.Spec.Containers)
+	names, images := containerCells(d.Spec.Template.Spec.Containers)
 	return []any{
 		d.Name, readyOf(d.Status.ReadyReplicas, d.Spec.Replicas), int64(d.Status.UpdatedReplicas), int64(d.Status.AvailableReplicas),
 		now.since(d.CreationTimestamp), names, images, selector,
@@ -73,7 +73,7 @@ var replicaSetColumns = []metav1.TableColumnDefinition{
 }
 
 func replicaSetCells(s *appsv1.ReplicaSet, now clock) []any {
-	names, images := layout(s.Spec.Template.Spec.Containers)
+	names, images := containerCells(s.Spec.Template.Spec.Containers)
 	return []any{
 		s.Name, int64(ptr.Deref(s.Spec.Replicas, 1)), int64(s.Status.Replicas), int64(s.Status.ReadyReplicas),
 		now.since(s.CreationTimestamp), names, images, metav1.FormatLabelSelector(s.Spec.Selector),
@@ -94,7 +94,7 @@ func replicationCells(r *corev1.ReplicationController, now clock) []any {
 	if r.Spec.Template != nil {
 		containers = r.Spec.Template.Spec.Containers
 	}
-	names, images := layout(containers)
+	names, images := containerCells(containers)
 	return []any{
 		r.Name, int64(ptr.Deref(r.Spec.Replicas, 1)), int64(r.Status.Replicas), int64(r.Status.ReadyReplicas),
 		now.since(r.CreationTimestamp), names, images, labels.FormatLabels(r.Spec.Selector),
@@ -114,7 +114,7 @@ var daemonColumns = []metav1.TableColumnDefinition{
 }
 
 func daemonCells(d *appsv1.DaemonSet, now clock) []any {
-	names, images := layout(d.Spec.Template.Spec.Containers)
+	names, images := containerCells(d.Spec.Template.Spec.Containers)
 	return []any{
 		d.Name, int64(d.Status.DesiredNumberScheduled), int64(d.Status.CurrentNumberScheduled), int64(d.Status.NumberReady),
 		int64(d.Status.UpdatedNumberScheduled), int64(d.Status.NumberAvailable), labels.FormatLabels(d.Spec.Template.Spec.NodeSelector),

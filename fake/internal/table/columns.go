@@ -7,16 +7,16 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// kind is the table of a built-in kind.
-type kind struct {
+// kindPrinter is the table of a built-in kind.
+type kindPrinter struct {
 	heads      []metav1.TableColumnDefinition
 	cells      func(obj fake.Object, now clock) []any
 	conditions func(obj fake.Object) []metav1.TableRowCondition // nil: none
 }
 
-func (k kind) columns() []metav1.TableColumnDefinition { return k.heads }
+func (k kindPrinter) columns() []metav1.TableColumnDefinition { return k.heads }
 
-func (k kind) row(obj fake.Object, now clock) (metav1.TableRow, error) {
+func (k kindPrinter) row(obj fake.Object, now clock) (metav1.TableRow, error) {
 	row := metav1.TableRow{Cells: k.cells(obj, now)}
 	if k.conditions != nil {
 		row.Conditions = k.conditions(obj)
@@ -24,49 +24,49 @@ func (k kind) row(obj fake.Object, now clock) (metav1.TableRow, error) {
 	return row, nil
 }
 
-// kindsOf are the kinds that have columns of their own.
-var kindsOf = map[schema.GroupKind]kind{
-	{Kind: "Namespace"}:             of(namespaceCells, name, text("Status", "The status of the namespace"), age),
-	{Kind: "Node"}:                  of(nodeCells, nodeColumns...),
+// printers are the kinds that have columns of their own.
+var printers = map[schema.GroupKind]kindPrinter{
+	{Kind: "Namespace"}:             newPrinter(namespaceCells, name, text("Status", "The status of the namespace"), age),
+	{Kind: "Node"}:                  newPrinter(nodeCells, nodeColumns...),
 	{Kind: "Pod"}:                   {heads: podColumns, cells: untyped(podCells), conditions: podConditions},
-	{Kind: "PersistentVolume"}:      of(volumeCells, volumeColumns...),
-	{Kind: "PersistentVolumeClaim"}: of(claimCells, claimColumns...),
-	{Kind: "Event"}:                 of(eventCells, eventColumns...),
-	{Kind: "Secret"}:                of(secretCells, secretColumns...),
-	{Kind: "ConfigMap"}:             of(configCells, configColumns...),
-	{Kind: "ServiceAccount"}:        of(accountCells, name, age),
-	{Kind: "ResourceQuota"}:         of(quotaCells, quotaColumns...),
-	{Kind: "Service"}:               of(serviceCells, serviceColumns...),
-	{Kind: "Endpoints"}:             of(endpointsCells, endpointsColumns...),
-	{Kind: "ReplicationController"}: of(replicationCells, replicationColumns...),
+	{Kind: "PersistentVolume"}:      newPrinter(volumeCells, volumeColumns...),
+	{Kind: "PersistentVolumeClaim"}: newPrinter(claimCells, claimColumns...),
+	{Kind: "Event"}:                 newPrinter(eventCells, eventColumns...),
+	{Kind: "Secret"}:                newPrinter(secretCells, secretColumns...),
+	{Kind: "ConfigMap"}:             newPrinter(configCells, configColumns...),
+	{Kind: "ServiceAccount"}:        newPrinter(accountCells, name, age),
+	{Kind: "ResourceQuota"}:         newPrinter(quotaCells, quotaColumns...),
+	{Kind: "Service"}:               newPrinter(serviceCells, serviceColumns...),
+	{Kind: "Endpoints"}:             newPrinter(endpointsCells, endpointsColumns...),
+	{Kind: "ReplicationController"}: newPrinter(replicationCells, replicationColumns...),
 
-	{Group: "storage.k8s.io", Kind: "StorageClass"}:          of(classCells, classColumns...),
-	{Group: "storage.k8s.io", Kind: "VolumeAttachment"}:      of(attachmentCells, attachmentColumns...),
-	{Group: "storage.k8s.io", Kind: "CSIDriver"}:             of(driverCells, driverColumns...),
-	{Group: "storage.k8s.io", Kind: "CSINode"}:               of(csiNodeCells, csiNodeColumns...),
-	{Group: "storage.k8s.io", Kind: "VolumeAttributesClass"}: of(attributesCells, attributesColumns...),
+	{Group: "storage.k8s.io", Kind: "StorageClass"}:          newPrinter(classCells, classColumns...),
+	{Group: "storage.k8s.io", Kind: "VolumeAttachment"}:      newPrinter(attachmentCells, attachmentColumns...),
+	{Group: "storage.k8s.io", Kind: "CSIDriver"}:             newPrinter(driverCells, driverColumns...),
+	{Group: "storage.k8s.io", Kind: "CSINode"}:               newPrinter(csiNodeCells, csiNodeColumns...),
+	{Group: "storage.k8s.io", Kind: "VolumeAttributesClass"}: newPrinter(attributesCells, attributesColumns...),
 
-	{Group: "apps", Kind: "StatefulSet"}:        of(statefulCells, statefulColumns...),
-	{Group: "apps", Kind: "Deployment"}:         of(deploymentCells, deploymentColumns...),
-	{Group: "apps", Kind: "ReplicaSet"}:         of(replicaSetCells, replicaSetColumns...),
-	{Group: "apps", Kind: "DaemonSet"}:          of(daemonCells, daemonColumns...),
-	{Group: "apps", Kind: "ControllerRevision"}: of(revisionCells, revisionColumns...),
-	{Group: "autoscaling", Kind: "Scale"}:       of(scaleCells, scaleColumns...),
+	{Group: "apps", Kind: "StatefulSet"}:        newPrinter(statefulCells, statefulColumns...),
+	{Group: "apps", Kind: "Deployment"}:         newPrinter(deploymentCells, deploymentColumns...),
+	{Group: "apps", Kind: "ReplicaSet"}:         newPrinter(replicaSetCells, replicaSetColumns...),
+	{Group: "apps", Kind: "DaemonSet"}:          newPrinter(daemonCells, daemonColumns...),
+	{Group: "apps", Kind: "ControllerRevision"}: newPrinter(revisionCells, revisionColumns...),
+	{Group: "autoscaling", Kind: "Scale"}:       newPrinter(scaleCells, scaleColumns...),
 
-	{Group: "coordination.k8s.io", Kind: "Lease"}:                    of(leaseCells, leaseColumns...),
-	{Group: "events.k8s.io", Kind: "Event"}:                          of(newEventCells, eventColumns...),
-	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        of(bindingCells, bindingColumns...),
-	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: of(clusterBindingCells, clusterBindingColumns...),
-	{Group: "policy", Kind: "PodDisruptionBudget"}:                   of(budgetCells, budgetColumns...),
-	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:              of(priorityCells, priorityColumns...),
-	{Group: "resource.k8s.io", Kind: "DeviceClass"}:                  of(deviceClassCells, name, age),
-	{Group: "resource.k8s.io", Kind: "ResourceClaim"}:                of(resourceClaimCells, resourceClaimColumns...),
-	{Group: "resource.k8s.io", Kind: "ResourceSlice"}:                of(sliceCells, sliceColumns...),
+	{Group: "coordination.k8s.io", Kind: "Lease"}:                    newPrinter(leaseCells, leaseColumns...),
+	{Group: "events.k8s.io", Kind: "Event"}:                          newPrinter(newEventCells, eventColumns...),
+	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        newPrinter(bindingCells, bindingColumns...),
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: newPrinter(clusterBindingCells, clusterBindingColumns...),
+	{Group: "policy", Kind: "PodDisruptionBudget"}:                   newPrinter(budgetCells, budgetColumns...),
+	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:              newPrinter(priorityCells, priorityColumns...),
+	{Group: "resource.k8s.io", Kind: "DeviceClass"}:                  newPrinter(deviceClassCells, name, age),
+	{Group: "resource.k8s.io", Kind: "ResourceClaim"}:                newPrinter(resourceClaimCells, resourceClaimColumns...),
+	{Group: "resource.k8s.io", Kind: "ResourceSlice"}:                newPrinter(sliceCells, sliceColumns...),
 }
 
-// of makes the table of a kind.
-func of[P fake.Object](cells func(P, clock) []any, columns ...metav1.TableColumnDefinition) kind {
-	return kind{heads: columns, cells: untyped(cells)}
+// newPrinter makes the table of a kind.
+func newPrinter[P fake.Object](cells func(P, clock) []any, columns ...metav1.TableColumnDefinition) kindPrinter {
+	return kindPrinter{heads: columns, cells: untyped(cells)}
 }
 
 func untyped[P fake.Object](cells func(P, clock) []any) func(fake.Object, clock) []any {
@@ -103,8 +103,8 @@ func wide(c metav1.TableColumnDefinition) metav1.TableColumnDefinition {
 	return c
 }
 
-// orElse is a text, or another where it is empty.
-func orElse(is, otherwise string) string {
+// valueOr is a text, or another where it is empty.
+func valueOr(is, otherwise string) string {
 	if is == "" {
 		return otherwise
 	}

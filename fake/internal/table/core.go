@@ -44,14 +44,14 @@ func nodeCells(n *corev1.Node, now clock) []any {
 		status += ",SchedulingDisabled"
 	}
 	info := n.Status.NodeInfo
-	kernel := orElse(info.KernelVersion, unknown)
+	kernel := valueOr(info.KernelVersion, unknown)
 	if info.Architecture != "" {
 		kernel += " (" + info.Architecture + ")"
 	}
 	return []any{
-		n.Name, status, orElse(strings.Join(nodeRoles(n), ","), none), now.since(n.CreationTimestamp), info.KubeletVersion,
-		nodeAddress(n, corev1.NodeInternalIP), nodeAddress(n, corev1.NodeExternalIP), orElse(info.OSImage, unknown), kernel,
-		orElse(info.ContainerRuntimeVersion, unknown),
+		n.Name, status, valueOr(strings.Join(nodeRoles(n), ","), none), now.since(n.CreationTimestamp), info.KubeletVersion,
+		nodeAddress(n, corev1.NodeInternalIP), nodeAddress(n, corev1.NodeExternalIP), valueOr(info.OSImage, unknown), kernel,
+		valueOr(info.ContainerRuntimeVersion, unknown),
 	}
 }
 

@@ -11,16 +11,16 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// custom is the table of a custom resource.
+// customPrinter is the table of a custom resource.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor.
-type custom struct {
+type customPrinter struct {
 	heads []metav1.TableColumnDefinition
 	paths []*jsonpath.JSONPath // of the heads but the first
 }
 
-// newCustom reads the columns of a version. Columns from the first on whose path makes no sense are left out.
-func newCustom(k *fake.CustomKind, version string) maker {
+// newCustomPrinter reads the columns of a version. Columns from the first on whose path makes no sense are left out.
+func newCustomPrinter(k *fake.CustomKind, version string) printer {
 	var columns []fake.Column
 	if k.Columns != nil {
 		columns = k.Columns(version)
@@ -29,7 +29,7 @@ func newCustom(k *fake.CustomKind, version string) maker {
 		created := metav1.TableColumnDefinition{Name: "Age", Type: "date", Description: doc(metav1.ObjectMeta{}, "creationTimestamp")}
 		columns = []fake.Column{{TableColumnDefinition: created, JSONPath: ".metadata.creationTimestamp"}}
 	}
-	out := custom{heads: []metav1.TableColumnDefinition{name}}
+	out := customPrinter{heads: []metav1.TableColumnDefinition{name}}
 	for _, c := range columns {
 		path := jsonpath.New(c.Name).AllowMissingKeys(true)
 		if err := path.Parse("{" + c.JSONPath + "}"); err != nil {
@@ -44,10 +44,10 @@ func newCustom(k *fake.CustomKind, version string) maker {
 	return out
 }
 
-func (c custom) columns() []metav1.TableColumnDefinition { return c.heads }
+func (c customPrinter) columns() []metav1.TableColumnDefinition { return c.heads }
 
-func (c custom) row(obj fake.Object, now clock) (metav1.TableRow, error) {
-	u, err := obj.(*fake.Custom).Unstructured()
+func (c customPrinter) row(obj fake.Object, now clock) (metav1.TableRow, error) {
+	u, err := obj.(*fake.CustomObject).Unstructured()
 	if err != nil {
 		return metav1.TableRow{}, err
 	}

@@ -56,7 +56,7 @@ func podCells(p *corev1.Pod, now clock) []any {
 	}
 	return []any{
 		p.Name, fmt.Sprintf("%d/%d", sum.ready, sum.containers), sum.reason, restarts, now.since(p.CreationTimestamp),
-		orElse(ip, none), orElse(p.Spec.NodeName, none), orElse(p.Status.NominatedNodeName, none), readinessGates(p),
+		valueOr(ip, none), valueOr(p.Spec.NodeName, none), valueOr(p.Status.NominatedNodeName, none), readinessGates(p),
 	}
 }
 
@@ -104,7 +104,7 @@ type podSummary struct {
 //
 // Upstream: pkg/printers/internalversion printPod.
 func summarize(p *corev1.Pod) podSummary {
-	sum := podSummary{reason: orElse(p.Status.Reason, string(p.Status.Phase)), containers: len(p.Spec.Containers)}
+	sum := podSummary{reason: valueOr(p.Status.Reason, string(p.Status.Phase)), containers: len(p.Spec.Containers)}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonSchedulingGated {
 			sum.reason = corev1.PodReasonSchedulingGated

@@ -48,7 +48,7 @@ func (r recorded) objects(t *testing.T, of fake.APIResource) []fake.Object {
 	t.Helper()
 	var all []fake.Object
 	for _, data := range r.List.Items {
-		var obj fake.Object = &fake.Custom{}
+		var obj fake.Object = &fake.CustomObject{}
 		if of.Custom == nil {
 			made, err := scheme.Scheme.New(schema.GroupVersionKind{Group: of.Group, Version: of.Version, Kind: of.Kind})
 			if err != nil {
@@ -126,11 +126,11 @@ func TestTablesAreThoseOfARealServer(t *testing.T) {
 				t.Fatalf("%v is not served, or recorded twice", gvr)
 			}
 			delete(left, gvr)
-			got, err := table.Of(r, is.List.Metadata, is.objects(t, r), is.Now, metav1.TableOptions{IncludeObject: metav1.IncludeNone})
+			got, err := table.New(r, is.List.Metadata, is.objects(t, r), is.Now, metav1.TableOptions{IncludeObject: metav1.IncludeNone})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(plain(t, is.Table), plain(t, got)); diff != "" {
+			if diff := cmp.Diff(defaultPrinter(t, is.Table), defaultPrinter(t, got)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -140,8 +140,8 @@ func TestTablesAreThoseOfARealServer(t *testing.T) {
 	}
 }
 
-// plain is JSON as maps and slices.
-func plain(t *testing.T, v any) any {
+// defaultPrinter is JSON as maps and slices.
+func defaultPrinter(t *testing.T, v any) any {
 	t.Helper()
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -166,7 +166,7 @@ func TestObjectsAreOnlyRead(t *testing.T) {
 		r := all[schema.GroupVersionResource{Group: is.Group, Version: is.Version, Resource: is.Resource}]
 		objects, before := is.objects(t, r), is.objects(t, r)
 		for _, include := range []metav1.IncludeObjectPolicy{"", metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject} {
-			if _, err := table.Of(r, is.List.Metadata, objects, is.Now, metav1.TableOptions{IncludeObject: include}); err != nil {
+			if _, err := table.New(r, is.List.Metadata, objects, is.Now, metav1.TableOptions{IncludeObject: include}); err != nil {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(before, objects) {

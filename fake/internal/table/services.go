@@ -36,18 +36,18 @@ func serviceCells(s *corev1.Service, now clock) []any {
 		}
 	}
 	return []any{
-		s.Name, string(s.Spec.Type), inside, outside(s), orElse(strings.Join(ports, ","), none), now.since(s.CreationTimestamp),
+		s.Name, string(s.Spec.Type), inside, externalIPs(s), valueOr(strings.Join(ports, ","), none), now.since(s.CreationTimestamp),
 		labels.FormatLabels(s.Spec.Selector),
 	}
 }
 
-// outside is where a service can be reached from outside.
-func outside(s *corev1.Service) string {
+// externalIPs is where a service can be reached from outside.
+func externalIPs(s *corev1.Service) string {
 	switch s.Spec.Type {
 	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort:
-		return orElse(strings.Join(s.Spec.ExternalIPs, ","), none)
+		return valueOr(strings.Join(s.Spec.ExternalIPs, ","), none)
 	case corev1.ServiceTypeLoadBalancer:
-		return orElse(strings.Join(slices.Concat(balancers(s), s.Spec.ExternalIPs), ","), "<pending>")
+		return valueOr(strings.Join(slices.Concat(balancers(s), s.Spec.ExternalIPs), ","), "<pending>")
 	case corev1.ServiceTypeExternalName:
 		return s.Spec.ExternalName
 	}
@@ -57,7 +57,7 @@ func outside(s *corev1.Service) string {
 func balancers(s *corev1.Service) []string {
 	var all []string
 	for _, in := range s.Status.LoadBalancer.Ingress {
-		if at := orElse(in.IP, in.Hostname); at != "" {
+		if at := valueOr(in.IP, in.Hostname); at != "" {
 			all = append(all, at)
 		}
 	}

@@ -162,7 +162,7 @@ func driverCells(d *storagev1.CSIDriver, now clock) []any {
 	}
 	return []any{
 		d.Name, ptr.Deref(d.Spec.AttachRequired, true), ptr.Deref(d.Spec.PodInfoOnMount, false), ptr.Deref(d.Spec.StorageCapacity, false),
-		tokens, ptr.Deref(d.Spec.RequiresRepublish, false), orElse(strings.Join(modes, ","), none), now.since(d.CreationTimestamp),
+		tokens, ptr.Deref(d.Spec.RequiresRepublish, false), valueOr(strings.Join(modes, ","), none), now.since(d.CreationTimestamp),
 	}
 }
 

@@ -16,18 +16,18 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// maker makes the columns of a table, and the cells of each of its rows.
-type maker interface {
+// printer makes the columns of a table, and the cells of each of its rows.
+type printer interface {
 	columns() []metav1.TableColumnDefinition
 	row(obj fake.Object, now clock) (metav1.TableRow, error)
 }
 
-// Of makes the table of objects of a resource, or of one of its subresources. meta is that of the list, or has the
+// New makes the table of objects of a resource, or of one of its subresources. meta is that of the list, or has the
 // resourceVersion of the only object. Ages are counted to now. The objects are only read; what the rows have of them is
 // shared with them. An includeObject that there is not is a BadRequest.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers/response.go optionsForTransform, asTable.
-func Of(r fake.APIResource, meta metav1.ListMeta, objects []fake.Object, now time.Time, opts metav1.TableOptions) (*metav1.Table, error) {
+func New(r fake.APIResource, meta metav1.ListMeta, objects []fake.Object, now time.Time, opts metav1.TableOptions) (*metav1.Table, error) {
 	if errs := validation.ValidateTableOptions(&opts); len(errs) > 0 {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("Unable to convert to Table as requested: %v", errs[0].Error()))
 	}
@@ -37,7 +37,7 @@ func Of(r fake.APIResource, meta metav1.ListMeta, objects []fake.Object, now tim
 			gvk = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 		}
 	}
-	m := makerOf(r, gvk.GroupKind())
+	m := printerOf(r, gvk.GroupKind())
 	t := &metav1.Table{
 		TypeMeta: metav1.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: "Table"},
 		ListMeta: meta,
@@ -45,7 +45,7 @@ func Of(r fake.APIResource, meta metav1.ListMeta, objects []fake.Object, now tim
 	if !opts.NoHeaders {
 		t.ColumnDefinitions = m.columns()
 	}
-	if _, plain := m.(plain); !plain || len(objects) > 0 {
+	if _, plain := m.(defaultPrinter); !plain || len(objects) > 0 {
 		t.Rows = make([]metav1.TableRow, 0, len(objects)) // nil is null on the wire, as it is upstream for what has no columns of its own
 	}
 	for _, obj := range objects {
@@ -59,14 +59,14 @@ func Of(r fake.APIResource, meta metav1.ListMeta, objects []fake.Object, now tim
 	return t, nil
 }
 
-func makerOf(r fake.APIResource, gk schema.GroupKind) maker {
-	switch k, known := kindsOf[gk]; {
+func printerOf(r fake.APIResource, gk schema.GroupKind) printer {
+	switch k, known := printers[gk]; {
 	case known:
 		return k
 	case r.Custom != nil && gk != customResourceDefinition:
-		return newCustom(r.Custom, r.Version)
+		return newCustomPrinter(r.Custom, r.Version)
 	default:
-		return plain{}
+		return defaultPrinter{}
 	}
 }
 
@@ -113,18 +113,18 @@ func (c clock) since(t metav1.Time) string {
 // sinceMicro is since for what is measured more finely.
 func (c clock) sinceMicro(t metav1.MicroTime) string { return c.since(metav1.NewTime(t.Time)) }
 
-// plain is the table of a kind without columns of its own.
+// defaultPrinter is the table of a kind without columns of its own.
 //
 // Upstream: k8s.io/apiserver/pkg/registry/rest NewDefaultTableConvertor.
-type plain struct{}
+type defaultPrinter struct{}
 
-func (plain) columns() []metav1.TableColumnDefinition {
+func (defaultPrinter) columns() []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		name, {Name: "Created At", Type: "date", Description: doc(metav1.ObjectMeta{}, "creationTimestamp")},
 	}
 }
 
-func (plain) row(obj fake.Object, _ clock) (metav1.TableRow, error) {
+func (defaultPrinter) row(obj fake.Object, _ clock) (metav1.TableRow, error) {
 	created := obj.GetCreationTimestamp()
 	return metav1.TableRow{Cells: []any{obj.GetName(), created.UTC().Format(time.RFC3339)}}, nil
 }

@@ -25,7 +25,7 @@ func TestRowsHaveTheirObjects(t *testing.T) {
 	claims := resources()[corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")]
 	custom := resources()[schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}]
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "n", Labels: map[string]string{"a": "b"}}}
-	thing := &fake.Custom{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Content: map[string]any{"spec": map[string]any{"size": int64(1)}}}
+	thing := &fake.CustomObject{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Content: map[string]any{"spec": map[string]any{"size": int64(1)}}}
 	for _, tc := range []struct {
 		name     string
 		resource fake.APIResource
@@ -56,7 +56,7 @@ func TestRowsHaveTheirObjects(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			made, err := table.Of(tc.resource, metav1.ListMeta{}, []fake.Object{tc.obj}, now, metav1.TableOptions{IncludeObject: tc.include})
+			made, err := table.New(tc.resource, metav1.ListMeta{}, []fake.Object{tc.obj}, now, metav1.TableOptions{IncludeObject: tc.include})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestRowsHaveTheirObjects(t *testing.T) {
 }
 
 func TestStrangeIncludeObjectIsABadRequest(t *testing.T) {
-	_, err := table.Of(fake.APIResource{}, metav1.ListMeta{}, nil, now, metav1.TableOptions{IncludeObject: "Foo"})
+	_, err := table.New(fake.APIResource{}, metav1.ListMeta{}, nil, now, metav1.TableOptions{IncludeObject: "Foo"})
 	want := "Unable to convert to Table as requested: includeObject: Invalid value: \"Foo\": must be 'Metadata', 'Object', 'None', or empty"
 	if !apierrors.IsBadRequest(err) || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
@@ -82,7 +82,7 @@ func TestStrangeIncludeObjectIsABadRequest(t *testing.T) {
 func TestNoHeaders(t *testing.T) {
 	pods := resources()[corev1.SchemeGroupVersion.WithResource("pods")]
 	meta := metav1.ListMeta{ResourceVersion: "7", Continue: "more"}
-	made, err := table.Of(pods, meta, []fake.Object{&corev1.Pod{}}, now, metav1.TableOptions{NoHeaders: true})
+	made, err := table.New(pods, meta, []fake.Object{&corev1.Pod{}}, now, metav1.TableOptions{NoHeaders: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestScaleHasItsOwnColumns(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "s", CreationTimestamp: ago(3 * time.Minute)},
 		Spec:       autoscalingv1.ScaleSpec{Replicas: 3}, Status: autoscalingv1.ScaleStatus{Replicas: 2},
 	}
-	made, err := table.Of(sets, metav1.ListMeta{}, []fake.Object{scale}, now, metav1.TableOptions{IncludeObject: metav1.IncludeObject})
+	made, err := table.New(sets, metav1.ListMeta{}, []fake.Object{scale}, now, metav1.TableOptions{IncludeObject: metav1.IncludeObject})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestAges(t *testing.T) {
 		{ago(400 * 24 * time.Hour), "400d"},
 	} {
 		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: tc.created}}
-		made, err := table.Of(namespaces, metav1.ListMeta{}, []fake.Object{n}, now, metav1.TableOptions{})
+		made, err := table.New(namespaces, metav1.ListMeta{}, []fake.Object{n}, now, metav1.TableOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,8 +146,8 @@ func TestColumnsEndAtAPathThatMakesNoSense(t *testing.T) {
 	r := fake.APIResource{Custom: &fake.CustomKind{Columns: func(string) []fake.Column {
 		return []fake.Column{column("A", "string", ".a"), column("B", "string", ".b["), column("C", "string", ".c")}
 	}}}
-	obj := &fake.Custom{Content: map[string]any{"a": "x", "c": "y"}}
-	made, err := table.Of(r, metav1.ListMeta{}, []fake.Object{obj}, now, metav1.TableOptions{})
+	obj := &fake.CustomObject{Content: map[string]any{"a": "x", "c": "y"}}
+	made, err := table.New(r, metav1.ListMeta{}, []fake.Object{obj}, now, metav1.TableOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

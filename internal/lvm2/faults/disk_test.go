@@ -22,7 +22,7 @@ func TestADiskThatBreaksIsNoVolumeThatIsGone(t *testing.T) {
 	folder := w.volume(lvm2.Spec{Name: "v"})
 	w.must(write(filepath.Join(folder, "before"), "kept"))
 
-	w.become(0, dm.Broken())
+	w.become(0, dm.FailsAll())
 	if err := write(filepath.Join(folder, "after"), "lost"); err == nil {
 		t.Error("a file was written on a broken disk")
 	}
@@ -75,7 +75,7 @@ func TestAMirrorOutlivesADisk(t *testing.T) {
 	w := newWorld(t, 2)
 	folder := w.volume(lvm2.Spec{Name: "v", Layout: lvm2.RAID1})
 	w.must(write(filepath.Join(folder, "before"), "kept"))
-	w.become(1, dm.Broken())
+	w.become(1, dm.FailsAll())
 	w.must(write(filepath.Join(folder, "after"), "kept, too"))
 	w.forget()
 	w.wantFile(filepath.Join(folder, "before"), "kept")

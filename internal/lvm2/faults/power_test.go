@@ -26,7 +26,7 @@ const powerGroup = "power"
 // A machine loses its power while thin snapshots are made of a volume that is written to. What LVM had said to be done is done
 // when the machine comes up again, what was synced is there, and the volume group works.
 func TestPowerLoss(t *testing.T) {
-	if err := guest.Missing(guest.Config{}); err != nil {
+	if err := guest.Probe(guest.Config{}); err != nil {
 		t.Skip(err)
 	}
 	self, err := os.Executable()

@@ -42,7 +42,7 @@ type world struct {
 // newWorld skips where there is no device-mapper. After it nothing is left.
 func newWorld(t *testing.T, disks int) *world {
 	t.Helper()
-	if err := dm.Missing(); err != nil {
+	if err := dm.Probe(); err != nil {
 		t.Skip(err)
 	}
 	w := &world{T: t}
@@ -88,7 +88,7 @@ func (w *world) removeGroup() {
 	w.Helper()
 	ctx := context.Background()
 	for _, disk := range w.disks {
-		w.must(disk.Become(ctx, dm.Healthy()))
+		w.must(disk.SetBehaviour(ctx, dm.Healthy()))
 	}
 	volumes, err := w.group.List(ctx)
 	w.must(err)
@@ -109,7 +109,7 @@ func (w *world) must(err error) {
 
 func (w *world) become(disk int, b dm.Behaviour) {
 	w.Helper()
-	w.must(w.disks[disk].Become(w.Context(), b))
+	w.must(w.disks[disk].SetBehaviour(w.Context(), b))
 }
 
 // volume makes a volume of 32 MiB with a file system on it, and mounts that until the test ends.

@@ -8,10 +8,10 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Data checks, for each file system that the tools for are here and for devices,
+// TestData checks, for each file system that the tools for are here and for devices,
 // that a volume's data survive. What is written is compared by hash. The file systems
 // are checked beside one another: a good part of it is waiting for the kernel.
-func Data(t *testing.T, subject Subject) {
+func TestData(t *testing.T, subject Config) {
 	kinds := subject.FSTypes
 	if len(kinds) == 0 {
 		kinds = []string{"ext4", "xfs", "btrfs", block}
@@ -58,7 +58,7 @@ func (w *World) offered(fsType string) string {
 // copies tells whether the driver copies volumes.
 func (w *World) copies() bool {
 	response, err := w.Driver.Controller().ControllerGetCapabilities(w.Context(), &csi.ControllerGetCapabilitiesRequest{})
-	w.Must(err)
+	w.must(err)
 	return slices.ContainsFunc(response.GetCapabilities(), func(c *csi.ControllerServiceCapability) bool {
 		return c.GetRpc().GetType() == csi.ControllerServiceCapability_RPC_CLONE_VOLUME
 	})
@@ -67,7 +67,7 @@ func (w *World) copies() bool {
 // groups tells whether the driver makes group snapshots.
 func (w *World) groups() bool {
 	response, err := w.Driver.GroupController().GroupControllerGetCapabilities(w.Context(), &csi.GroupControllerGetCapabilitiesRequest{})
-	w.Must(err)
+	w.must(err)
 	return len(response.GetCapabilities()) > 0
 }
 
@@ -86,24 +86,24 @@ var dataCases = []struct {
 	{"is of one instant with another's", true, true, dataGroup},
 }
 
-func (w *World) first() string { return w.subject.Nodes[0] }
-func (w *World) last() string  { return w.subject.Nodes[len(w.subject.Nodes)-1] }
+func (w *World) first() string { return w.cfg.Nodes[0] }
+func (w *World) last() string  { return w.cfg.Nodes[len(w.cfg.Nodes)-1] }
 
 func dataMove(w *World, fsType string) {
 	v := w.create("moving", fsType, 0, "")
 	v.use(w.first())
 	v.write(1)
 	want := v.hash()
-	v.leave()
+	v.stopUse()
 	w.start(nil)
 	v.use(w.last())
 	v.wantHash(want, "")
-	v.leave()
+	v.stopUse()
 	w.delete(v.id)
 }
 
-// grown is the size that a volume grows to.
-func (v *volume) grown() int64 { return 2 * v.bytes }
+// sizeAfterGrowth is the size that a volume grows to.
+func (v *volume) sizeAfterGrowth() int64 { return 2 * v.bytes }
 
 // wantSize wants the volume to have grown, but for what a file system needs itself.
 func (v *volume) wantSize(before int64) {
@@ -118,10 +118,10 @@ func dataGrowUnused(w *World, fsType string) {
 	v.use(w.first())
 	v.write(1)
 	want, before := v.hash(), v.size()
-	v.leave()
-	v.expand(v.grown())
+	v.stopUse()
+	v.expand(v.sizeAfterGrowth())
 	v.use(w.last())
-	v.expandHere()
+	v.expandOnNode()
 	v.wantSize(before)
 	v.wantHash(want, "")
 }
@@ -131,13 +131,13 @@ func dataGrowInUse(w *World, fsType string) {
 	v.use(w.first())
 	v.write(1)
 	want, before := v.hash(), v.size()
-	v.expand(v.grown())
-	v.expandHere()
+	v.expand(v.sizeAfterGrowth())
+	v.expandOnNode()
 	v.wantSize(before)
 	v.wantHash(want, "")
 	v.write(2)
 	again := v.hash()
-	v.leave()
+	v.stopUse()
 	v.use(w.last())
 	v.wantHash(again, want)
 }
@@ -145,13 +145,13 @@ func dataGrowInUse(w *World, fsType string) {
 // snapshotInUse makes a snapshot of a volume that is in use, if that can be made.
 func (v *volume) snapshotInUse(name string) string {
 	v.Helper()
-	if v.fsType != block || v.subject.InUse {
+	if v.fsType != block || v.cfg.CopiesInUse {
 		return v.snapshot(name)
 	}
 	_, err := v.trySnapshot(name)
-	v.WantCode(err, codes.FailedPrecondition)
+	v.wantCode(err, codes.FailedPrecondition)
 	node := v.node
-	v.leave()
+	v.stopUse()
 	id := v.snapshot(name)
 	v.use(node)
 	return id
@@ -173,10 +173,10 @@ func dataRestore(w *World, fsType string) {
 	v.wantHash(late, old)
 	a.write(3)
 	b.wantHash(old, late)
-	v.leave()
-	if w.subject.Thick {
+	v.stopUse()
+	if w.cfg.DependentSnapshots {
 		_, err := w.Driver.Controller().DeleteVolume(w.Context(), &csi.DeleteVolumeRequest{VolumeId: v.id})
-		w.WantCode(err, codes.FailedPrecondition)
+		w.wantCode(err, codes.FailedPrecondition)
 	} else {
 		w.delete(v.id)
 	}
@@ -184,7 +184,7 @@ func dataRestore(w *World, fsType string) {
 	c.use(w.last())
 	c.wantHash(old, late)
 	for _, each := range []*volume{a, b, c} {
-		each.leave()
+		each.stopUse()
 		w.delete(each.id)
 	}
 	w.delete(snapshot)
@@ -197,16 +197,16 @@ func dataRestoreLarger(w *World, fsType string) {
 	want, before := v.hash(), v.size()
 	snapshot := v.snapshotInUse("snapshot")
 	read := w.create("read", fsType, 0, snapshot)
-	w.Must(read.tryUse(w.first(), true))
+	w.must(read.tryUse(w.first(), true))
 	read.wantHash(want, "")
-	larger := w.create("larger", fsType, v.grown(), snapshot)
-	w.Must(larger.tryUse(w.first(), true))
+	larger := w.create("larger", fsType, v.sizeAfterGrowth(), snapshot)
+	w.must(larger.tryUse(w.first(), true))
 	larger.wantHash(want, "")
-	larger.leave()
+	larger.stopUse()
 	larger.use(w.first())
 	larger.wantSize(before)
 	larger.wantHash(want, "")
-	larger.leave()
+	larger.stopUse()
 	larger.use(w.last()) // and is itself the next time
 	larger.wantHash(want, "")
 }
@@ -216,7 +216,7 @@ func dataClone(w *World, fsType string) {
 	v.use(w.first())
 	v.write(1)
 	old := v.hash()
-	v.leave()
+	v.stopUse()
 	clone := w.create("clone", fsType, 0, v.id)
 	v.use(w.first())
 	clone.use(w.first())
@@ -224,13 +224,13 @@ func dataClone(w *World, fsType string) {
 	clone.write(2)
 	late := clone.hash()
 	v.wantHash(old, late)
-	clone.leave()
+	clone.stopUse()
 	second := w.create("clone of the clone", fsType, 0, clone.id)
 	clone.use(w.first())
 	second.use(w.first())
 	for range 2 {
 		second.wantHash(late, old)
-		second.leave()
+		second.stopUse()
 		second.use(w.last())
 	}
 	v.wantHash(old, late)

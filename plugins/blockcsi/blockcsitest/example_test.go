@@ -16,11 +16,11 @@ var t *testing.T
 
 // How a driver is made, and that volumes keep their data with it. This needs root and loop devices, so that it is compiled and
 // not run.
-func ExampleData() {
+func ExampleTestData() {
 	open := func(dir string) (*loop.Driver, error) {
 		return loop.New(loop.Config{Dir: filepath.Join(dir, "images")})
 	}
-	blockcsitest.Data(t, blockcsitest.Subject{
+	blockcsitest.TestData(t, blockcsitest.Config{
 		Nodes: []string{"node-1", "node-2"},
 		Open: func(dir string, _ func(string)) (*blockcsi.Driver, error) {
 			driver, err := open(dir)

@@ -27,7 +27,7 @@ func (w *World) deleteGroup(group *csi.VolumeGroupSnapshot) {
 		request.SnapshotIds = append(request.SnapshotIds, each.GetSnapshotId())
 	}
 	_, err := w.Driver.GroupController().DeleteVolumeGroupSnapshot(w.Context(), request)
-	w.Must(err)
+	w.must(err)
 }
 
 // memberOf returns the snapshot of a volume in a group.
@@ -79,12 +79,12 @@ func count(a, b *volume, stop *atomic.Bool, began chan<- struct{}) error {
 func (v *volume) counted() uint64 {
 	v.Helper()
 	var number [8]byte
-	unforked(func() {
+	withoutFork(func() {
 		file, err := os.Open(v.counter())
-		v.Must(err)
+		v.must(err)
 		defer file.Close()
 		_, err = file.ReadAt(number[:], 0)
-		v.Must(err)
+		v.must(err)
 	})
 	return binary.LittleEndian.Uint64(number[:])
 }
@@ -98,8 +98,8 @@ func dataGroup(w *World, fsType string) {
 	if fsType != block { // so that copying takes a while
 		for i, v := range []*volume{a, b} {
 			content := make([]byte, 32*mebibyte)
-			noiseOf(uint64(i)).XORKeyStream(content, content)
-			w.Must(WriteFile(filepath.Join(v.path(), "large"), content))
+			noiseStream(uint64(i)).XORKeyStream(content, content)
+			w.must(WriteFile(filepath.Join(v.path(), "large"), content))
 		}
 	}
 	var stop atomic.Bool
@@ -112,21 +112,21 @@ func dataGroup(w *World, fsType string) {
 	}
 	group, err := w.tryGroup("group", a, b)
 	stop.Store(true)
-	w.Must(errors.Join(<-ended))
+	w.must(errors.Join(<-ended))
 	if fsType == block { // two devices that are used are not still at one instant
-		w.WantCode(err, codes.FailedPrecondition)
-		a.leave()
-		b.leave()
+		w.wantCode(err, codes.FailedPrecondition)
+		a.stopUse()
+		b.stopUse()
 		group, err = w.tryGroup("group", a, b)
 	}
-	w.Must(err)
+	w.must(err)
 	again, err := w.tryGroup("group", b, a)
-	w.Must(err)
+	w.must(err)
 	if again.GetGroupSnapshotId() != group.GetGroupSnapshotId() || len(again.GetSnapshots()) != 2 {
 		w.Errorf("made again: %v, first %v", again, group)
 	}
 	_, err = w.tryGroup("group", a)
-	w.WantCode(err, codes.AlreadyExists)
+	w.wantCode(err, codes.AlreadyExists)
 	copyOfA, copyOfB := w.create("copy of a", fsType, 0, a.memberOf(group)), w.create("copy of b", fsType, 0, b.memberOf(group))
 	copyOfA.use(w.first())
 	copyOfB.use(w.first())
@@ -134,9 +134,9 @@ func dataGroup(w *World, fsType string) {
 		w.Errorf("the copies hold %d and %d, which never was", inA, inB)
 	}
 	_, err = w.Driver.Controller().DeleteSnapshot(w.Context(), &csi.DeleteSnapshotRequest{SnapshotId: a.memberOf(group)})
-	w.WantCode(err, codes.InvalidArgument)
+	w.wantCode(err, codes.InvalidArgument)
 	w.deleteGroup(group)
 	w.deleteGroup(group)
 	_, err = w.Driver.GroupController().GetVolumeGroupSnapshot(w.Context(), &csi.GetVolumeGroupSnapshotRequest{GroupSnapshotId: group.GetGroupSnapshotId()})
-	w.WantCode(err, codes.NotFound)
+	w.wantCode(err, codes.NotFound)
 }

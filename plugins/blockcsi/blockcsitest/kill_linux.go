@@ -26,8 +26,8 @@ const (
 	killsMax = 100
 )
 
-// order is what a process that is to be killed is told.
-type order struct {
+// killOrder is what a process that is to be killed is told.
+type killOrder struct {
 	Operation string
 	Step      int    // the step at which it is killed, from 1; those of tools count if Tools is set
 	Tools     string // directory of programs that tell before and after they run the tools
@@ -52,7 +52,7 @@ type operation struct {
 	check func(w *World)
 }
 
-// Killed has operations done by processes that are killed (kill -9): at the first
+// TestKilled has operations done by processes that are killed (kill -9): at the first
 // step that Subject.Open is told of, at the second and so on, and before and after
 // each program that is run, until they are not killed any more. A new driver then
 // recovers: no file system is frozen, nothing is left over, each operation is
@@ -61,9 +61,9 @@ type operation struct {
 //
 // The processes are the test's own program, which runs the test that calls Killed
 // again: nothing may come before it that is not to be done twice.
-func Killed(t *testing.T, subject Subject) {
+func TestKilled(t *testing.T, subject Config) {
 	if text := os.Getenv(killEnv); text != "" {
-		beKilled(t, subject, text)
+		runUntilKilled(t, subject, text)
 		return
 	}
 	for _, each := range operations {
@@ -92,9 +92,9 @@ func Killed(t *testing.T, subject Subject) {
 	}
 }
 
-// beKilled is what a process does that is to be killed.
-func beKilled(t *testing.T, subject Subject, text string) {
-	var told order
+// runUntilKilled is what a process does that is to be killed.
+func runUntilKilled(t *testing.T, subject Config, text string) {
+	var told killOrder
 	if err := json.Unmarshal([]byte(text), &told); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func beKilled(t *testing.T, subject Subject, text string) {
 	}
 	w := openWorld(t, subject, told.Base, onStep)
 	if told.Tools != "" {
-		w.Must(os.WriteFile(filepath.Join(told.Tools, "count"), []byte("0"), 0o600))
+		w.must(os.WriteFile(filepath.Join(told.Tools, "count"), []byte("0"), 0o600))
 		t.Setenv("KILL_STEP", fmt.Sprint(told.Step))
 		t.Setenv("KILL_PID", fmt.Sprint(os.Getpid()))
 		t.Setenv("PATH", told.Tools+":"+os.Getenv("PATH"))
@@ -157,10 +157,10 @@ func (w *World) killAll(each operation, tools string) {
 		}
 		kills++
 		w.stop()
-		killed = w.killOnce(order{Operation: each.name, Step: kills, Tools: tools, Base: w.Base})
+		killed = w.killOnce(killOrder{Operation: each.name, Step: kills, Tools: tools, Base: w.Base})
 		w.start(nil)
 		done, err := w.Driver.Recover(w.Context())
-		w.Must(err)
+		w.must(err)
 		source.wantThawed()
 		if left, err := w.Driver.Orphans(w.Context()); err != nil || len(left) > 0 {
 			w.Errorf("killed at step %d: left are %v (%v) after it was recovered: %v", kills, left, err, done)
@@ -175,15 +175,15 @@ func (w *World) killAll(each operation, tools string) {
 		w.Errorf("%s was never killed (tools: %v)", each.name, tools != "")
 	}
 	w.Logf("%s: killed %d times (tools: %v)", each.name, kills-1, tools != "")
-	source.leave()
+	source.stopUse()
 	w.delete(source.id)
 }
 
 // killOnce has an operation done by a process, and tells whether it was killed.
-func (w *World) killOnce(told order) bool {
+func (w *World) killOnce(told killOrder) bool {
 	w.Helper()
 	text, err := json.Marshal(told)
-	w.Must(err)
+	w.must(err)
 	test, _, _ := strings.Cut(w.Name(), "/"+strings.ReplaceAll(told.Operation, " ", "_"))
 	command := exec.CommandContext(w.Context(), os.Args[0], "-test.run", "^"+strings.ReplaceAll(test, "/", "$/^")+"$")
 	command.Env = append(os.Environ(), killEnv+"="+string(text))
@@ -205,9 +205,9 @@ func (v *volume) wantThawed() {
 	if v.fsType == block {
 		return
 	}
-	unforked(func() {
+	withoutFork(func() {
 		dir, err := os.Open(v.path())
-		v.Must(err)
+		v.must(err)
 		defer dir.Close()
 		if err := unix.IoctlSetInt(int(dir.Fd()), fiThaw, 0); !errors.Is(err, unix.EINVAL) {
 			v.Errorf("%s was frozen, thawing it: %v", v.path(), err)
@@ -224,6 +224,6 @@ func (w *World) volume(name, fsType, node string) *volume {
 func (w *World) snapshots() int {
 	w.Helper()
 	response, err := w.Driver.Controller().ListSnapshots(w.Context(), &csi.ListSnapshotsRequest{})
-	w.Must(err)
+	w.must(err)
 	return len(response.GetEntries())
 }

@@ -75,7 +75,7 @@ var operations = []operation{
 		check: func(w *World) {
 			w.delete(csireq.VolumeID("doomed"))
 			_, err := w.Driver.Controller().ControllerGetVolume(w.Context(), &csi.ControllerGetVolumeRequest{VolumeId: csireq.VolumeID("doomed")})
-			w.WantCode(err, codes.NotFound)
+			w.wantCode(err, codes.NotFound)
 		},
 	},
 	{
@@ -83,12 +83,12 @@ var operations = []operation{
 		run: func(w *World) {
 			source := w.volume("source", "xfs", w.first())
 			source.expand(600 * mebibyte)
-			source.expandHere()
+			source.expandOnNode()
 		},
 		check: func(w *World) {
 			source := w.volume("source", "xfs", w.first())
 			source.expand(600 * mebibyte)
-			source.expandHere()
+			source.expandOnNode()
 			if now := source.size(); now < 500*mebibyte {
 				w.Errorf("%d bytes after it grew", now)
 			}
@@ -101,7 +101,7 @@ var operations = []operation{
 		check: func(w *World) {
 			w.modify()
 			v := w.volume("modified", "ext4", w.first())
-			v.leave()
+			v.stopUse()
 			w.useOnce(v, "")
 		},
 	},
@@ -117,7 +117,7 @@ func use(fsType string) operation {
 		run: func(w *World) {
 			v := w.volume("new", fsType, "")
 			v.use(w.first())
-			v.leave()
+			v.stopUse()
 		},
 		check: func(w *World) { w.useOnce(w.volume("new", fsType, ""), "") },
 	}
@@ -134,13 +134,13 @@ func useCopy(fsType string) operation {
 		run: func(w *World) {
 			v := w.volume("copy", fsType, "")
 			v.use(w.first())
-			v.leave()
+			v.stopUse()
 		},
 		check: func(w *World) {
 			source, v := w.volume("source", fsType, w.first()), w.volume("copy", fsType, "")
 			v.use(w.first())
 			v.wantSize(source.size())
-			v.leave()
+			v.stopUse()
 			w.useOnce(v, source.hash())
 			w.delete(csireq.SnapshotID("snapshot"))
 		},
@@ -151,9 +151,9 @@ func useCopy(fsType string) operation {
 func (w *World) modify() {
 	w.Helper()
 	_, err := w.Driver.Controller().ControllerModifyVolume(w.Context(), &csi.ControllerModifyVolumeRequest{
-		VolumeId: csireq.VolumeID("modified"), MutableParameters: w.subject.Settings,
+		VolumeId: csireq.VolumeID("modified"), MutableParameters: w.cfg.Settings,
 	})
-	w.Must(err)
+	w.must(err)
 }
 
 // useOnce uses a volume which holds something ("" is nothing), and removes it.
@@ -165,7 +165,7 @@ func (w *World) useOnce(v *volume, want string) {
 		v.wantHash(want, "")
 	}
 	v.write(9)
-	v.leave()
+	v.stopUse()
 	w.delete(v.id)
 }
 
@@ -173,6 +173,6 @@ func (w *World) useOnce(v *volume, want string) {
 func (w *World) group() *csi.VolumeGroupSnapshot {
 	w.Helper()
 	group, err := w.tryGroup("group", w.volume("source", "", ""), w.volume("second", "", ""))
-	w.Must(err)
+	w.must(err)
 	return group
 }

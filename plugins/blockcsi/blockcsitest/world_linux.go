@@ -26,8 +26,8 @@ const mebibyte = 1 << 20
 // block is the name that cases go by which use volumes as devices.
 const block = "block"
 
-// Subject is a driver that is checked.
-type Subject struct {
+// Config is a driver that is checked.
+type Config struct {
 	// Open returns a driver over what lies below a directory, as after one before
 	// was killed. OnStep, if not nil, is to be called wherever it may be killed.
 	Open func(dir string, onStep func(string)) (*blockcsi.Driver, error)
@@ -44,10 +44,10 @@ type Subject struct {
 	Parameters map[string]string
 	// Settings are some that a volume can be given; none: volumes are not modified.
 	Settings map[string]string
-	// InUse says that a device is copied while it is used.
-	InUse bool
-	// Thick says that a volume cannot be removed before its snapshots.
-	Thick bool
+	// CopiesInUse says that a device is copied while it is used.
+	CopiesInUse bool
+	// DependentSnapshots says that a volume cannot be removed before its snapshots.
+	DependentSnapshots bool
 	// FSTypes are the file systems to check, and "block"; none is all.
 	FSTypes []string
 	// Cases are the names of those that Data and Killed run; none is all.
@@ -62,13 +62,13 @@ type World struct {
 	Driver *blockcsi.Driver
 	Base   string
 
-	subject Subject
-	fs      map[string]*nodefs.Real
-	nodes   map[string]csi.NodeServer
+	cfg   Config
+	fs    map[string]*nodefs.Real
+	nodes map[string]csi.NodeServer
 }
 
 // NewWorld returns a world that is removed after the test; what is left then fails it.
-func NewWorld(t testing.TB, subject Subject) *World {
+func NewWorld(t testing.TB, subject Config) *World {
 	t.Helper()
 	base := ""
 	if subject.Dir == nil {
@@ -91,12 +91,12 @@ func NewWorld(t testing.TB, subject Subject) *World {
 }
 
 // openWorld returns a world over what lies below a directory.
-func openWorld(t testing.TB, subject Subject, base string, onStep func(string)) *World {
+func openWorld(t testing.TB, subject Config, base string, onStep func(string)) *World {
 	t.Helper()
-	w := &World{TB: t, Base: base, subject: subject, fs: map[string]*nodefs.Real{}}
+	w := &World{TB: t, Base: base, cfg: subject, fs: map[string]*nodefs.Real{}}
 	for _, node := range subject.Nodes {
 		fs, err := nodefs.NewReal(filepath.Join(base, "node "+node))
-		w.Must(err)
+		w.must(err)
 		w.fs[node] = fs
 	}
 	w.start(onStep)
@@ -106,8 +106,8 @@ func openWorld(t testing.TB, subject Subject, base string, onStep func(string)) 
 // stop lets go of the driver.
 func (w *World) stop() {
 	w.Helper()
-	if w.Driver != nil && w.subject.Stop != nil {
-		if err := w.subject.Stop(w.Driver); err != nil {
+	if w.Driver != nil && w.cfg.Stop != nil {
+		if err := w.cfg.Stop(w.Driver); err != nil {
 			w.Error(err)
 		}
 	}
@@ -118,24 +118,24 @@ func (w *World) stop() {
 func (w *World) start(onStep func(string)) {
 	w.Helper()
 	w.stop()
-	driver, err := w.subject.Open(w.Base, onStep)
-	w.Must(err)
+	driver, err := w.cfg.Open(w.Base, onStep)
+	w.must(err)
 	w.Driver, w.nodes = driver, map[string]csi.NodeServer{}
 	for node, fs := range w.fs {
 		w.nodes[node] = driver.Node(node, fs)
 	}
 }
 
-// Must ends the test on an error.
-func (w *World) Must(err error) {
+// must ends the test on an error.
+func (w *World) must(err error) {
 	w.Helper()
 	if err != nil {
 		w.Fatal(err)
 	}
 }
 
-// WantCode wants an error to have a code.
-func (w *World) WantCode(err error, want codes.Code) {
+// wantCode wants an error to have a code.
+func (w *World) wantCode(err error, want codes.Code) {
 	w.Helper()
 	if got := status.Code(err); got != want {
 		w.Errorf("got %s (%v), want %s", got, err, want)
@@ -165,7 +165,7 @@ type volume struct {
 // try makes a volume of a size, 0 for any, from another, "" for nothing.
 func (w *World) try(name, fsType string, bytes int64, source string) (*volume, error) {
 	request := &csi.CreateVolumeRequest{
-		Name: name, VolumeCapabilities: []*csi.VolumeCapability{capability(fsType)}, Parameters: w.subject.Parameters,
+		Name: name, VolumeCapabilities: []*csi.VolumeCapability{capability(fsType)}, Parameters: w.cfg.Parameters,
 		CapacityRange: &csi.CapacityRange{RequiredBytes: bytes},
 	}
 	if source != "" {
@@ -190,7 +190,7 @@ func contentSource(id string) *csi.VolumeContentSource {
 func (w *World) create(name, fsType string, bytes int64, source string) *volume {
 	w.Helper()
 	v, err := w.try(name, fsType, bytes, source)
-	w.Must(err)
+	w.must(err)
 	return v
 }
 
@@ -203,7 +203,7 @@ func (v *volume) trySnapshot(name string) (*csi.Snapshot, error) {
 func (v *volume) snapshot(name string) string {
 	v.Helper()
 	made, err := v.trySnapshot(name)
-	v.Must(err)
+	v.must(err)
 	return made.GetSnapshotId()
 }
 
@@ -231,7 +231,7 @@ func (v *volume) tryUse(node string, readOnly bool) error {
 	if err != nil {
 		return err
 	}
-	v.Must(os.MkdirAll(filepath.Dir(v.path()), 0o750))
+	v.must(os.MkdirAll(filepath.Dir(v.path()), 0o750))
 	_, err = v.nodes[node].NodePublishVolume(v.Context(), &csi.NodePublishVolumeRequest{
 		VolumeId: v.id, StagingTargetPath: v.staging(), TargetPath: v.path(), VolumeCapability: wanted, Readonly: readOnly,
 	})
@@ -240,19 +240,19 @@ func (v *volume) tryUse(node string, readOnly bool) error {
 
 func (v *volume) use(node string) {
 	v.Helper()
-	v.Must(v.tryUse(node, false))
+	v.must(v.tryUse(node, false))
 }
 
-// leave undoes use.
-func (v *volume) leave() {
+// stopUse undoes use.
+func (v *volume) stopUse() {
 	v.Helper()
 	node := v.nodes[v.node]
 	_, err := node.NodeUnpublishVolume(v.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: v.id, TargetPath: v.path()})
-	v.Must(err)
+	v.must(err)
 	_, err = node.NodeUnstageVolume(v.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: v.id, StagingTargetPath: v.staging()})
-	v.Must(err)
+	v.must(err)
 	_, err = v.Driver.Controller().ControllerUnpublishVolume(v.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: v.id, NodeId: v.node})
-	v.Must(err)
+	v.must(err)
 	v.node = ""
 }
 
@@ -262,31 +262,31 @@ func (v *volume) expand(bytes int64) {
 	response, err := v.Driver.Controller().ControllerExpandVolume(v.Context(), &csi.ControllerExpandVolumeRequest{
 		VolumeId: v.id, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes}, VolumeCapability: capability(v.fsType),
 	})
-	v.Must(err)
+	v.must(err)
 	v.bytes = response.GetCapacityBytes()
 }
 
-// expandHere makes its file system larger, on the node; where the process may not
+// expandOnNode makes its file system larger, on the node; where the process may not
 // do so while it is mounted, by using it again.
-func (v *volume) expandHere() {
+func (v *volume) expandOnNode() {
 	v.Helper()
 	_, err := v.nodes[v.node].NodeExpandVolume(v.Context(), &csi.NodeExpandVolumeRequest{
 		VolumeId: v.id, VolumePath: v.path(), VolumeCapability: capability(v.fsType),
 	})
 	if status.Code(err) == codes.FailedPrecondition {
 		node := v.node
-		v.leave()
+		v.stopUse()
 		v.use(node)
 		return
 	}
-	v.Must(err)
+	v.must(err)
 }
 
 // size is what the volume has to offer where it is used.
 func (v *volume) size() int64 {
 	v.Helper()
 	stats, err := v.nodes[v.node].NodeGetVolumeStats(v.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: v.id, VolumePath: v.path()})
-	v.Must(err)
+	v.must(err)
 	return stats.GetUsage()[0].GetTotal()
 }
 
@@ -295,11 +295,11 @@ func (w *World) delete(id string) {
 	w.Helper()
 	if id[0] == 's' {
 		_, err := w.Driver.Controller().DeleteSnapshot(w.Context(), &csi.DeleteSnapshotRequest{SnapshotId: id})
-		w.Must(err)
+		w.must(err)
 		return
 	}
 	_, err := w.Driver.Controller().DeleteVolume(w.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
-	w.Must(err)
+	w.must(err)
 }
 
 // The parts of a volume that is a device which are written.
@@ -308,8 +308,8 @@ const (
 	patternBytes = mebibyte
 )
 
-// noiseOf is a stream of bytes that look like chance, the same for the same number.
-func noiseOf(seed uint64) cipher.Stream {
+// noiseStream is a stream of bytes that look like chance, the same for the same number.
+func noiseStream(seed uint64) cipher.Stream {
 	var key [aes.BlockSize]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
 	block, err := aes.NewCipher(key[:])
@@ -323,37 +323,37 @@ func noiseOf(seed uint64) cipher.Stream {
 // replace what was there, and a synced end; on a device, parts far from each other.
 func (v *volume) write(seed uint64) {
 	v.Helper()
-	unforked(func() { v.writeFiles(seed) })
+	withoutFork(func() { v.writeFiles(seed) })
 }
 
 func (v *volume) writeFiles(seed uint64) {
 	v.Helper()
-	noise := noiseOf(seed)
+	noise := noiseStream(seed)
 	content := make([]byte, patternBytes)
 	if v.fsType == block {
 		device, err := os.OpenFile(v.path(), os.O_WRONLY, 0)
-		v.Must(err)
+		v.must(err)
 		for part := range int64(patternParts) {
 			noise.XORKeyStream(content, content)
 			_, err := device.WriteAt(content, part*3*mebibyte)
-			v.Must(err)
+			v.must(err)
 		}
-		v.Must(errors.Join(device.Sync(), device.Close()))
+		v.must(errors.Join(device.Sync(), device.Close()))
 		return
 	}
 	for part := range patternParts {
 		noise.XORKeyStream(content, content)
 		dir := filepath.Join(v.path(), fmt.Sprintf("dir-%d", part%2))
-		v.Must(os.MkdirAll(dir, 0o750))
-		v.Must(os.WriteFile(filepath.Join(dir, fmt.Sprintf("file-%d", part)), content[:len(content)-part*12345], 0o640))
+		v.must(os.MkdirAll(dir, 0o750))
+		v.must(os.WriteFile(filepath.Join(dir, fmt.Sprintf("file-%d", part)), content[:len(content)-part*12345], 0o640))
 	}
-	v.Must(os.WriteFile(filepath.Join(v.path(), "seed"), fmt.Appendf(nil, "%d", seed), 0o640))
+	v.must(os.WriteFile(filepath.Join(v.path(), "seed"), fmt.Appendf(nil, "%d", seed), 0o640))
 }
 
 // hash is that of all that the volume holds where it is used.
 func (v *volume) hash() (sum string) {
 	v.Helper()
-	unforked(func() { sum = v.hashFiles() })
+	withoutFork(func() { sum = v.hashFiles() })
 	return sum
 }
 
@@ -362,13 +362,13 @@ func (v *volume) hashFiles() string {
 	sum := sha256.New()
 	if v.fsType == block {
 		device, err := os.Open(v.path())
-		v.Must(err)
+		v.must(err)
 		defer device.Close()
 		_, err = io.Copy(sum, io.NewSectionReader(device, 0, patternParts*3*mebibyte))
-		v.Must(err)
+		v.must(err)
 		return fmt.Sprintf("%x", sum.Sum(nil))
 	}
-	v.Must(filepath.WalkDir(v.path(), func(name string, entry fs.DirEntry, err error) error {
+	v.must(filepath.WalkDir(v.path(), func(name string, entry fs.DirEntry, err error) error {
 		if entry != nil && entry.Name() == "lost+found" {
 			return fs.SkipDir
 		}

@@ -28,28 +28,28 @@ func (c *controller) ControllerGetCapabilities(ctx context.Context, request *csi
 
 // ControllerGetVolumeHealth looks at one volume, in whatever state it is.
 func (c *controller) ControllerGetVolumeHealth(ctx context.Context, request *csi.ControllerGetVolumeHealthRequest) (*csi.ControllerGetVolumeHealthResponse, error) {
-	if err := csireq.VolumeNamed(request); err != nil {
+	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
 	}
-	seen, err := c.services.driver.See(ctx, request.GetVolumeId())
+	seen, err := c.services.driver.Inspect(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
-	return &csi.ControllerGetVolumeHealthResponse{VolumeHealth: told(seen.ID, c.services.ofVolume(ctx, seen))}, nil
+	return &csi.ControllerGetVolumeHealthResponse{VolumeHealth: csiHealth(seen.ID, c.services.volumeFindings(ctx, seen))}, nil
 }
 
 // ControllerListVolumeHealth looks at all volumes, and lists those of which
 // something is wrong.
 func (c *controller) ControllerListVolumeHealth(ctx context.Context, request *csi.ControllerListVolumeHealthRequest) (*csi.ControllerListVolumeHealthResponse, error) {
-	all, err := c.services.driver.SeeAll(ctx)
+	all, err := c.services.driver.InspectAll(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ill := map[string]*csi.VolumeHealth{}
 	var ids []string
 	for _, seen := range all {
-		if findings := c.services.ofVolume(ctx, seen); len(findings) > 0 {
-			ill[seen.ID] = told(seen.ID, findings)
+		if findings := c.services.volumeFindings(ctx, seen); len(findings) > 0 {
+			ill[seen.ID] = csiHealth(seen.ID, findings)
 			ids = append(ids, seen.ID)
 		}
 	}

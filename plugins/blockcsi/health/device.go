@@ -6,8 +6,8 @@ type device struct {
 	fsErrors  int64 // errors of the file system on it that the kernel has noted
 }
 
-// place is where a device's file system is mounted.
-type place struct {
+// mountPoint is where a device's file system is mounted.
+type mountPoint struct {
 	path string
 	// readOnly is of this mount, deviceReadOnly of the file system.
 	readOnly, deviceReadOnly bool
@@ -15,9 +15,9 @@ type place struct {
 	broken bool
 }
 
-// stopped tells whether the kernel lets nobody write to a file system that was
+// isStopped tells whether the kernel lets nobody write to a file system that was
 // mounted to be written to. Newer kernels say so; older ones make it read-only,
 // which a mount that is meant to be read-only is as well.
-func (p place) stopped(attachedReadOnly bool) bool {
+func (p mountPoint) isStopped(attachedReadOnly bool) bool {
 	return p.broken || (p.deviceReadOnly && !p.readOnly && !attachedReadOnly)
 }

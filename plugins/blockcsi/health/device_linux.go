@@ -22,13 +22,13 @@ const (
 	blockBytes  = 4096
 )
 
-// lookAt returns what the kernel knows of a device.
-func lookAt(path string) (device, error) {
+// inspectDevice returns what the kernel knows of a device.
+func inspectDevice(path string) (device, error) {
 	is, err := blockdev.NumberOf(path)
 	if err != nil {
 		return device{}, err
 	}
-	directory, err := is.Directory()
+	directory, err := is.SysfsDirectory()
 	if err != nil {
 		return device{}, fmt.Errorf("%s: the kernel has no such device any more", path)
 	}
@@ -78,12 +78,12 @@ func aligned(bytes int) []byte {
 }
 
 // mountsOf returns where a device's file system is mounted.
-func mountsOf(path string) ([]place, error) {
+func mountsOf(path string) ([]mountPoint, error) {
 	rows, err := blockdev.Mounts(path)
-	var all []place
+	var all []mountPoint
 	for _, row := range rows {
 		options := strings.Split(row.VFSOptions, ",")
-		all = append(all, place{
+		all = append(all, mountPoint{
 			path:           filepath.Clean(row.Mountpoint),
 			readOnly:       slices.Contains(strings.Split(row.Options, ","), "ro"),
 			deviceReadOnly: slices.Contains(options, "ro"),
@@ -93,8 +93,8 @@ func mountsOf(path string) ([]place, error) {
 	return all, err
 }
 
-// answers asks the file system at a place how full it is.
-func answers(at string) error {
+// checkResponds asks the file system at a place how full it is.
+func checkResponds(at string) error {
 	var info unix.Statfs_t
 	return unix.Statfs(at, &info)
 }

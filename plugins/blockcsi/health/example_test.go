@@ -14,8 +14,8 @@ import (
 // worn is a pool that has something to say of each volume.
 type worn struct{ blockcsi.Pool }
 
-func (worn) Node() string                  { return "" }
-func (worn) Abilities() blockcsi.Abilities { return blockcsi.Abilities{} }
+func (worn) Node() string                        { return "" }
+func (worn) Capabilities() blockcsi.Capabilities { return blockcsi.Capabilities{} }
 
 func (worn) Volume(_ context.Context, id string) (blockcsi.Volume, error) {
 	return blockcsi.Volume{ID: id, Trouble: "its disk is not there: plug it in again"}, nil

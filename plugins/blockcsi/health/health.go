@@ -21,10 +21,10 @@ type Config struct {
 	LowBytes int64
 }
 
-// Backed is what a blockcsi.Pool may tell besides: how many bytes of a volume have
+// allocationReporter is what a blockcsi.Pool may tell besides: how many bytes of a volume have
 // their place already. A volume for which that is its size can be filled, however
 // full the pool is. Of a pool that does not tell no volume is said to be short of room.
-type Backed interface {
+type allocationReporter interface {
 	BackedBytes(ctx context.Context, volume blockcsi.Volume) (int64, error)
 }
 
@@ -58,8 +58,8 @@ type finding struct {
 	message string
 }
 
-// told are findings in CSI's words: each status and reason once.
-func told(id string, findings []finding) *csi.VolumeHealth {
+// csiHealth are findings in CSI's words: each status and reason once.
+func csiHealth(id string, findings []finding) *csi.VolumeHealth {
 	health := &csi.VolumeHealth{VolumeId: id}
 	for i, each := range findings {
 		if slices.ContainsFunc(findings[:i], func(f finding) bool { return f.status == each.status && f.reason == each.reason }) {

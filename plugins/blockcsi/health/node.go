@@ -34,35 +34,35 @@ func (n *nodeService) NodeGetCapabilities(ctx context.Context, request *csi.Node
 // NodeGetVolumeHealth looks at a volume, and at where it is said to be staged and
 // published.
 func (n *nodeService) NodeGetVolumeHealth(ctx context.Context, request *csi.NodeGetVolumeHealthRequest) (*csi.NodeGetVolumeHealthResponse, error) {
-	if err := csireq.VolumeNamed(request); err != nil {
+	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
 	}
-	seen, err := n.services.driver.See(ctx, request.GetVolumeId())
+	seen, err := n.services.driver.Inspect(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
-	findings := n.services.ofVolume(ctx, seen)
+	findings := n.services.volumeFindings(ctx, seen)
 	for _, at := range []string{request.GetStagingTargetPath(), request.GetVolumePublishPath()} {
 		if at != "" {
-			findings = append(findings, n.ofPath(seen, at)...)
+			findings = append(findings, n.pathFindings(seen, at)...)
 		}
 	}
-	return &csi.NodeGetVolumeHealthResponse{VolumeHealth: told(seen.ID, findings)}, nil
+	return &csi.NodeGetVolumeHealthResponse{VolumeHealth: csiHealth(seen.ID, findings)}, nil
 }
 
-// ofPath tells whether a volume is at a path: mounted, or as its device's node
+// pathFindings tells whether a volume is at a path: mounted, or as its device's node
 // there, or in the directory that it was staged at.
-func (n *nodeService) ofPath(seen blockcsi.Seen, at string) []finding {
-	if seen.Attached == nil || seen.Attached.Node != n.id {
+func (n *nodeService) pathFindings(seen blockcsi.VolumeState, at string) []finding {
+	if seen.Attachment == nil || seen.Attachment.Node != n.id {
 		return []finding{{inaccessible, "NotAttached", fmt.Sprintf("volume %s is not attached to node %s", seen.ID, n.id)}}
 	}
 	mount, mounted, err := csireq.MountAt(n.fs, at)
-	if err == nil && mounted && mount.Source == seen.Attached.Device {
+	if err == nil && mounted && mount.Source == seen.Attachment.Device {
 		return nil
 	}
 	var wanted string
 	if err == nil {
-		wanted, err = n.fs.DeviceOf(seen.Attached.Device)
+		wanted, err = n.fs.DeviceOf(seen.Attachment.Device)
 	}
 	for _, file := range []string{at, csireq.StagedDevice(at)} {
 		if found, is, fileErr := csireq.DeviceAt(n.fs, file); err == nil && fileErr == nil && is && found == wanted {
@@ -90,12 +90,12 @@ func (n *nodeService) NodeGetStorageHealth(ctx context.Context, _ *csi.NodeGetSt
 		if pool.Node() != "" && pool.Node() != n.id {
 			continue
 		}
-		room, err := pool.Room(ctx, nil)
+		room, err := pool.Capacity(ctx, nil)
 		switch {
 		case err != nil:
 			say(csi.StorageHealthErrorType_STORAGE_UNREACHABLE, "PoolUnreadable", status.Convert(err).Message())
-		case room.FreeBytes < room.SmallestBytes:
-			say(csi.StorageHealthErrorType_STORAGE_DEGRADED, "PoolFull", fmt.Sprintf("%d bytes are left, and no volume is smaller than %d", room.FreeBytes, room.SmallestBytes))
+		case room.FreeBytes < room.MinVolumeBytes:
+			say(csi.StorageHealthErrorType_STORAGE_DEGRADED, "PoolFull", fmt.Sprintf("%d bytes are left, and no volume is smaller than %d", room.FreeBytes, room.MinVolumeBytes))
 		case room.FreeBytes < n.services.cfg.LowBytes:
 			say(csi.StorageHealthErrorType_STORAGE_DEGRADED, "PoolNearlyFull", fmt.Sprintf("%d bytes are left", room.FreeBytes))
 		}

@@ -44,15 +44,15 @@ func (r *readers) read(ctx context.Context, path string, sizeBytes int64) error 
 		case <-before:
 			return r.read(ctx, path, sizeBytes)
 		case <-ctx.Done():
-			return late(path)
+			return timeoutError(path)
 		}
 	}
 	select {
 	case <-done:
 		return failed
 	case <-ctx.Done():
-		return late(path)
+		return timeoutError(path)
 	}
 }
 
-func late(path string) error { return fmt.Errorf("%s does not answer when it is read", path) }
+func timeoutError(path string) error { return fmt.Errorf("%s does not answer when it is read", path) }

@@ -16,35 +16,35 @@ const (
 	dataLoss     = csi.VolumeHealthErrorType_DATA_LOSS
 )
 
-// ofVolume is what is wrong with a volume, wherever it is used.
-func (s *Services) ofVolume(ctx context.Context, seen blockcsi.Seen) []finding {
+// volumeFindings is what is wrong with a volume, wherever it is used.
+func (s *Services) volumeFindings(ctx context.Context, seen blockcsi.VolumeState) []finding {
 	var all []finding
 	if seen.Trouble != "" {
 		how := inaccessible // it is not attached like this
-		if seen.Attached != nil {
+		if seen.Attachment != nil {
 			how = degraded
 		}
 		all = append(all, finding{how, "VolumeTrouble", seen.Trouble})
 	}
 	switch {
-	case seen.AttachedErr != nil && seen.Unfinished:
-		return append(all, finding{dataLoss, "BackingRemoved", status.Convert(seen.AttachedErr).Message()})
-	case seen.AttachedErr != nil:
-		return append(all, finding{inaccessible, "DeviceUnclear", status.Convert(seen.AttachedErr).Message()})
-	case seen.Attached != nil && seen.Attached.Device == "":
+	case seen.AttachmentErr != nil && seen.Unfinished:
+		return append(all, finding{dataLoss, "BackingRemoved", status.Convert(seen.AttachmentErr).Message()})
+	case seen.AttachmentErr != nil:
+		return append(all, finding{inaccessible, "DeviceUnclear", status.Convert(seen.AttachmentErr).Message()})
+	case seen.Attachment != nil && seen.Attachment.Device == "":
 		all = append(all, finding{
 			inaccessible, "DeviceGone",
 			"the volume is attached and has no device since the machine was started: it gets one as it is staged",
 		})
-	case seen.Attached != nil:
-		all = append(all, s.ofDevice(ctx, seen)...)
+	case seen.Attachment != nil:
+		all = append(all, s.deviceFindings(ctx, seen)...)
 	}
-	return append(all, s.ofRoom(ctx, seen)...)
+	return append(all, s.capacityFindings(ctx, seen)...)
 }
 
-// ofRoom tells whether a volume can still be filled.
-func (s *Services) ofRoom(ctx context.Context, seen blockcsi.Seen) []finding {
-	pool, tells := seen.Pool.(Backed)
+// capacityFindings tells whether a volume can still be filled.
+func (s *Services) capacityFindings(ctx context.Context, seen blockcsi.VolumeState) []finding {
+	pool, tells := seen.Pool.(allocationReporter)
 	if !tells {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (s *Services) ofRoom(ctx context.Context, seen blockcsi.Seen) []finding {
 	if err != nil || backed >= seen.SizeBytes {
 		return nil // who cannot be asked is told of otherwise: by Trouble, or as storage
 	}
-	room, err := seen.Pool.Room(ctx, seen.Parameters)
+	room, err := seen.Pool.Capacity(ctx, seen.Parameters)
 	if err != nil {
 		return nil
 	}
@@ -68,11 +68,11 @@ func (s *Services) ofRoom(ctx context.Context, seen blockcsi.Seen) []finding {
 	return nil
 }
 
-// ofDevice is what is wrong with the device of an attached volume, and with the
+// deviceFindings is what is wrong with the device of an attached volume, and with the
 // file system on it.
-func (s *Services) ofDevice(ctx context.Context, seen blockcsi.Seen) []finding {
-	path := seen.Attached.Device
-	device, err := lookAt(path)
+func (s *Services) deviceFindings(ctx context.Context, seen blockcsi.VolumeState) []finding {
+	path := seen.Attachment.Device
+	device, err := inspectDevice(path)
 	if err != nil {
 		return []finding{{inaccessible, "DeviceGone", err.Error()}}
 	}
@@ -92,21 +92,21 @@ func (s *Services) ofDevice(ctx context.Context, seen blockcsi.Seen) []finding {
 		all = append(all, finding{degraded, "FileSystemErrors", fmt.Sprintf(
 			"the kernel has noted %d errors in the file system on %s: unmount it and run fsck", device.fsErrors, path)})
 	}
-	return append(all, ofMounts(path, seen.Attached.ReadOnly)...)
+	return append(all, mountFindings(path, seen.Attachment.ReadOnly)...)
 }
 
-// ofMounts is what is wrong with a file system where it is mounted.
-func ofMounts(path string, readOnly bool) []finding {
+// mountFindings is what is wrong with a file system where it is mounted.
+func mountFindings(path string, readOnly bool) []finding {
 	places, err := mountsOf(path)
 	if err != nil || len(places) == 0 {
 		return nil
 	}
 	at := places[0].path
-	if err := answers(at); err != nil {
+	if err := checkResponds(at); err != nil {
 		return []finding{{inaccessible, "FileSystemDown", fmt.Sprintf("the file system at %s does not answer: %v", at, err)}}
 	}
 	for _, each := range places {
-		if each.stopped(readOnly) {
+		if each.isStopped(readOnly) {
 			return []finding{{degraded, "FileSystemReadOnly", fmt.Sprintf(
 				"the file system at %s became read-only, as the kernel does it after errors: unmount it and run fsck", each.path)}}
 		}

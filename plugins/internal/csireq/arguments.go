@@ -21,16 +21,16 @@ func require(arguments ...argument) error {
 	return nil
 }
 
-// VolumeNamed returns InvalidArgument when a request that is only about a volume,
+// RequireVolumeID returns InvalidArgument when a request that is only about a volume,
 // such as DeleteVolume, has no volume_id.
-func VolumeNamed(request interface{ GetVolumeId() string }) error {
+func RequireVolumeID(request interface{ GetVolumeId() string }) error {
 	return require(argument{"volume_id", request.GetVolumeId()})
 }
 
 // CheckCreate checks the arguments of CreateVolume but for its capacity range
 // (see Sizes). Parameters are not looked at, so that a driver under another
 // driver's name takes that one's storage classes.
-func (o Offer) CheckCreate(request *csi.CreateVolumeRequest) error {
+func (o Features) CheckCreate(request *csi.CreateVolumeRequest) error {
 	if err := require(argument{"name", request.GetName()}); err != nil {
 		return err
 	}
@@ -44,11 +44,11 @@ func (o Offer) CheckCreate(request *csi.CreateVolumeRequest) error {
 }
 
 // checkSource checks what a volume is to be made from; nothing is fine.
-func (o Offer) checkSource(source *csi.VolumeContentSource) error {
+func (o Features) checkSource(source *csi.VolumeContentSource) error {
 	switch {
 	case source == nil:
 		return nil
-	case !o.Copies:
+	case !o.ContentSources:
 		return status.Error(codes.InvalidArgument, "volume_content_source: snapshots and clones are not offered")
 	case SourceID(source) == "":
 		return status.Error(codes.InvalidArgument, "volume_content_source names neither a snapshot nor a volume")
@@ -74,7 +74,7 @@ func CheckDeleteSnapshot(request *csi.DeleteSnapshotRequest) error {
 // CheckValidate checks the arguments of ValidateVolumeCapabilities; whether the
 // capabilities are offered is that call's answer and not checked here.
 func CheckValidate(request *csi.ValidateVolumeCapabilitiesRequest) error {
-	if err := VolumeNamed(request); err != nil {
+	if err := RequireVolumeID(request); err != nil {
 		return err
 	}
 	if len(request.GetVolumeCapabilities()) == 0 {
@@ -84,7 +84,7 @@ func CheckValidate(request *csi.ValidateVolumeCapabilitiesRequest) error {
 }
 
 // Validate answers ValidateVolumeCapabilities for a volume that exists.
-func (o Offer) Validate(request *csi.ValidateVolumeCapabilitiesRequest) *csi.ValidateVolumeCapabilitiesResponse {
+func (o Features) Validate(request *csi.ValidateVolumeCapabilitiesRequest) *csi.ValidateVolumeCapabilitiesResponse {
 	if err := o.Check(request.GetVolumeCapabilities()...); err != nil {
 		return &csi.ValidateVolumeCapabilitiesResponse{Message: status.Convert(err).Message()}
 	}
@@ -98,7 +98,7 @@ func (o Offer) Validate(request *csi.ValidateVolumeCapabilitiesRequest) *csi.Val
 }
 
 // CheckControllerPublish checks the arguments of ControllerPublishVolume.
-func (o Offer) CheckControllerPublish(request *csi.ControllerPublishVolumeRequest) error {
+func (o Features) CheckControllerPublish(request *csi.ControllerPublishVolumeRequest) error {
 	err := require(argument{"volume_id", request.GetVolumeId()}, argument{"node_id", request.GetNodeId()})
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (o Offer) CheckControllerPublish(request *csi.ControllerPublishVolumeReques
 }
 
 // CheckStage checks the arguments of NodeStageVolume.
-func (o Offer) CheckStage(request *csi.NodeStageVolumeRequest) error {
+func (o Features) CheckStage(request *csi.NodeStageVolumeRequest) error {
 	err := require(
 		argument{"volume_id", request.GetVolumeId()},
 		argument{"staging_target_path", request.GetStagingTargetPath()})
@@ -126,7 +126,7 @@ func CheckUnstage(request *csi.NodeUnstageVolumeRequest) error {
 
 // CheckPublish checks the arguments of NodePublishVolume. A missing staging
 // path is FailedPrecondition, as the specification has it: the volume was not staged.
-func (o Offer) CheckPublish(request *csi.NodePublishVolumeRequest) error {
+func (o Features) CheckPublish(request *csi.NodePublishVolumeRequest) error {
 	err := require(argument{"volume_id", request.GetVolumeId()}, argument{"target_path", request.GetTargetPath()})
 	if err != nil {
 		return err

@@ -9,24 +9,24 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Offer is what a driver can do with a volume. One node may always use it, as
+// Features is what a driver can do with a volume. One node may always use it, as
 // a writer or a reader, in one place only or in several.
-type Offer struct {
+type Features struct {
 	// Block says that a volume may be a device, beside being mounted.
 	Block bool
 	// MultiNode says that several nodes may use one volume at once.
 	MultiNode bool
 	// FSTypes are the file systems that may be asked for; empty is any.
 	FSTypes []string
-	// Copies says that a volume may be made from a snapshot or another volume.
-	Copies bool
+	// ContentSources says that a volume may be made from a snapshot or another volume.
+	ContentSources bool
 	// Modify says that a volume has parameters that can be changed.
 	Modify bool
 }
 
 // Check returns InvalidArgument when there is no capability or one of them is
 // malformed or not offered.
-func (o Offer) Check(capabilities ...*csi.VolumeCapability) error {
+func (o Features) Check(capabilities ...*csi.VolumeCapability) error {
 	if len(capabilities) == 0 {
 		return status.Error(codes.InvalidArgument, "volume_capabilities is missing")
 	}
@@ -38,7 +38,7 @@ func (o Offer) Check(capabilities ...*csi.VolumeCapability) error {
 	return nil
 }
 
-func (o Offer) checkOne(capability *csi.VolumeCapability) error {
+func (o Features) checkOne(capability *csi.VolumeCapability) error {
 	switch {
 	case capability == nil:
 		return status.Error(codes.InvalidArgument, "volume_capability is missing")

@@ -89,11 +89,11 @@ func TestVolumeIDs(t *testing.T) {
 }
 
 func TestProbeTellsWhatIsMissing(t *testing.T) {
-	identity := &csireq.Identity{Name: "x", Usable: func() error { return errors.New("no disk") }}
+	identity := &csireq.Identity{Name: "x", Ready: func() error { return errors.New("no disk") }}
 	if _, err := identity.Probe(t.Context(), nil); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("Probe: %v", err)
 	}
-	identity.Usable = nil
+	identity.Ready = nil
 	if _, err := identity.Probe(t.Context(), nil); err != nil {
 		t.Errorf("Probe: %v", err)
 	}
@@ -129,13 +129,13 @@ func TestAVolumeIsNotAtAPathOutsideTheNode(t *testing.T) {
 	if status.Code(err) != codes.InvalidArgument {
 		t.Fatalf("a path outside the node: %v, want InvalidArgument", err)
 	}
-	if err := csireq.AbsentStatus(err, "vol-1", "/elsewhere"); status.Code(err) != codes.NotFound {
+	if err := csireq.NotFoundStatus(err, "vol-1", "/elsewhere"); status.Code(err) != codes.NotFound {
 		t.Errorf("a volume that is said to be there: %v, want NotFound", err)
 	}
-	if err := csireq.AbsentStatus(nodefs.ErrBusy, "vol-1", "/elsewhere"); status.Code(err) != codes.FailedPrecondition {
+	if err := csireq.NotFoundStatus(nodefs.ErrBusy, "vol-1", "/elsewhere"); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("another error: %v, want FailedPrecondition", err)
 	}
-	if err := csireq.AbsentStatus(nil, "vol-1", "/elsewhere"); err != nil {
+	if err := csireq.NotFoundStatus(nil, "vol-1", "/elsewhere"); err != nil {
 		t.Errorf("no error became %v", err)
 	}
 }

@@ -72,7 +72,7 @@ func PublishDevice(node nodefs.FS, request *csi.NodePublishVolumeRequest, device
 	if mounted && mount.ReadOnly != readOnly {
 		return incompatible(mount)
 	}
-	if err := checkAlone(node, request, func(other nodefs.Mount) (bool, error) {
+	if err := checkSingleWriter(node, request, func(other nodefs.Mount) (bool, error) {
 		if other.Path == path.Clean(staged) || other.Path == path.Clean(target) {
 			return false, nil
 		}
@@ -120,7 +120,7 @@ func Unstage(node nodefs.FS, staging string) error {
 		return err
 	}
 	if mounted {
-		return Unmount(node, staging) // what the volume holds is not ours
+		return unmount(node, staging) // what the volume holds is not ours
 	}
 	return Unpublish(node, StagedDevice(staging))
 }

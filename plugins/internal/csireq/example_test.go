@@ -10,7 +10,7 @@ import (
 
 // What a driver does with a request for a volume: the errors are ready to be returned.
 func Example() {
-	offer := csireq.Offer{FSTypes: []string{"ext4", "xfs"}}
+	offer := csireq.Features{FSTypes: []string{"ext4", "xfs"}}
 	sizes := csireq.Sizes{Default: 1 << 30, Step: 1 << 20}
 	request := func(fsType string, bytes int64) *csi.CreateVolumeRequest {
 		return &csi.CreateVolumeRequest{

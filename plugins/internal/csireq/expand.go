@@ -8,8 +8,8 @@ import (
 
 // CheckControllerExpand checks the arguments of ControllerExpandVolume. The
 // capability may be left out.
-func (o Offer) CheckControllerExpand(request *csi.ControllerExpandVolumeRequest) error {
-	if err := VolumeNamed(request); err != nil {
+func (o Features) CheckControllerExpand(request *csi.ControllerExpandVolumeRequest) error {
+	if err := RequireVolumeID(request); err != nil {
 		return err
 	}
 	if request.GetCapacityRange() == nil {
@@ -23,7 +23,7 @@ func (o Offer) CheckControllerExpand(request *csi.ControllerExpandVolumeRequest)
 
 // CheckNodeExpand checks the arguments of NodeExpandVolume. The capability and
 // the range may be left out.
-func (o Offer) CheckNodeExpand(request *csi.NodeExpandVolumeRequest) error {
+func (o Features) CheckNodeExpand(request *csi.NodeExpandVolumeRequest) error {
 	err := require(argument{"volume_id", request.GetVolumeId()}, argument{"volume_path", request.GetVolumePath()})
 	if err != nil || request.GetVolumeCapability() == nil {
 		return err
@@ -31,9 +31,9 @@ func (o Offer) CheckNodeExpand(request *csi.NodeExpandVolumeRequest) error {
 	return o.Check(request.GetVolumeCapability())
 }
 
-// Grow returns the size that a volume gets which is to be larger: the one it
+// Expand returns the size that a volume gets which is to be larger: the one it
 // has where that does. Errors are those of Choose.
-func (s Sizes) Grow(sizeBytes int64, wanted *csi.CapacityRange) (int64, error) {
+func (s Sizes) Expand(sizeBytes int64, wanted *csi.CapacityRange) (int64, error) {
 	size, err := s.Choose(wanted)
 	if err != nil || wanted.GetRequiredBytes() <= sizeBytes {
 		size = sizeBytes
@@ -44,9 +44,9 @@ func (s Sizes) Grow(sizeBytes int64, wanted *csi.CapacityRange) (int64, error) {
 	return size, err
 }
 
-// CheckGrown returns OutOfRange where a volume has fewer bytes than are asked
+// CheckExpanded returns OutOfRange where a volume has fewer bytes than are asked
 // for on a node: it has to grow at its back end first.
-func CheckGrown(volumeID string, sizeBytes int64, wanted *csi.CapacityRange) error {
+func CheckExpanded(volumeID string, sizeBytes int64, wanted *csi.CapacityRange) error {
 	if required := wanted.GetRequiredBytes(); required > sizeBytes {
 		return status.Errorf(codes.OutOfRange, "volume %s has %d bytes, %d are asked for", volumeID, sizeBytes, required)
 	}

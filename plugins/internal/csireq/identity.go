@@ -22,8 +22,8 @@ type Identity struct {
 	Topology bool
 	// Groups says that there is a group controller service.
 	Groups bool
-	// Usable returns nil when the driver can work here; a nil function is always usable.
-	Usable func() error
+	// Ready returns nil when the driver can work here; a nil function is always usable.
+	Ready func() error
 }
 
 // GetPluginInfo returns name and version.
@@ -57,8 +57,8 @@ func (i *Identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabili
 // Probe returns FailedPrecondition with Usable's error. A usable driver leaves
 // "ready" out, which CSI defines as ready.
 func (i *Identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	if i.Usable != nil {
-		if err := i.Usable(); err != nil {
+	if i.Ready != nil {
+		if err := i.Ready(); err != nil {
 			return nil, status.Error(codes.FailedPrecondition, err.Error())
 		}
 	}

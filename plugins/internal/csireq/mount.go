@@ -87,7 +87,7 @@ func Publish(node nodefs.FS, request *csi.NodePublishVolumeRequest, source strin
 		}
 		return nil
 	}
-	if err := checkAlone(node, request, func(other nodefs.Mount) (bool, error) {
+	if err := checkSingleWriter(node, request, func(other nodefs.Mount) (bool, error) {
 		return other.Source == source && other.Path != path.Clean(staging), nil
 	}); err != nil {
 		return err
@@ -98,9 +98,9 @@ func Publish(node nodefs.FS, request *csi.NodePublishVolumeRequest, source strin
 	return PathStatus(node.BindMount(staging, target, readOnly))
 }
 
-// checkAlone returns FailedPrecondition when a volume that may have a single
+// checkSingleWriter returns FailedPrecondition when a volume that may have a single
 // writer only is published by one of the node's mounts.
-func checkAlone(node nodefs.FS, request *csi.NodePublishVolumeRequest, publishes func(nodefs.Mount) (bool, error)) error {
+func checkSingleWriter(node nodefs.FS, request *csi.NodePublishVolumeRequest, publishes func(nodefs.Mount) (bool, error)) error {
 	if request.GetVolumeCapability().GetAccessMode().GetMode() != csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
 		return nil
 	}
@@ -124,7 +124,7 @@ func checkAlone(node nodefs.FS, request *csi.NodePublishVolumeRequest, publishes
 // Unpublish does the work of NodeUnpublishVolume: it unmounts the target and
 // removes the directory. Nothing there is fine.
 func Unpublish(node nodefs.FS, target string) error {
-	if err := Unmount(node, target); err != nil {
+	if err := unmount(node, target); err != nil {
 		return err
 	}
 	if err := node.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -133,9 +133,9 @@ func Unpublish(node nodefs.FS, target string) error {
 	return nil
 }
 
-// Unmount does the work of NodeUnstageVolume: it unmounts and keeps the
+// unmount does the work of NodeUnstageVolume: it unmounts and keeps the
 // directory, which is the caller's. Nothing mounted is fine.
-func Unmount(node nodefs.FS, name string) error {
+func unmount(node nodefs.FS, name string) error {
 	err := node.Unmount(name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, nodefs.ErrNotMounted) {
 		return nil
@@ -162,9 +162,9 @@ func PathStatus(err error) error {
 	return status.Error(codes.Internal, err.Error())
 }
 
-// AbsentStatus is PathStatus for a call about a volume that is said to be at a
+// NotFoundStatus is PathStatus for a call about a volume that is said to be at a
 // path: at one that is none of the node's it is not, which is NotFound.
-func AbsentStatus(err error, volumeID, at string) error {
+func NotFoundStatus(err error, volumeID, at string) error {
 	if err = PathStatus(err); status.Code(err) == codes.InvalidArgument {
 		return status.Errorf(codes.NotFound, "volume %s is not at %s: %s", volumeID, at, status.Convert(err).Message())
 	}

@@ -12,9 +12,9 @@ import (
 
 // What the ids of volumes, snapshots and groups of snapshots begin with.
 const (
-	VolumePrefix   = "vol-"
+	volumePrefix   = "vol-"
 	SnapshotPrefix = "snap-"
-	GroupPrefix    = "group-"
+	groupPrefix    = "group-"
 
 	idDigits = 16
 )
@@ -22,28 +22,28 @@ const (
 // VolumeID returns the id of the volume with a name: "vol-" and the first 16
 // hex digits of the name's SHA-256. So CreateVolume finds again what it made,
 // with no record of names. Two names sharing an id is not provided for.
-func VolumeID(name string) string { return VolumePrefix + digitsOf(name) }
+func VolumeID(name string) string { return volumePrefix + nameDigits(name) }
 
 // SnapshotID is VolumeID for a snapshot, "snap-".
-func SnapshotID(name string) string { return SnapshotPrefix + digitsOf(name) }
+func SnapshotID(name string) string { return SnapshotPrefix + nameDigits(name) }
 
 // GroupID is VolumeID for a group of snapshots, "group-".
-func GroupID(name string) string { return GroupPrefix + digitsOf(name) }
+func GroupID(name string) string { return groupPrefix + nameDigits(name) }
 
-func digitsOf(name string) string {
+func nameDigits(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:])[:idDigits]
 }
 
 // IsVolumeID tells whether id is of the kind that VolumeID returns, which also
 // makes it safe as a file name.
-func IsVolumeID(id string) bool { return isID(id, VolumePrefix) }
+func IsVolumeID(id string) bool { return isID(id, volumePrefix) }
 
 // IsSnapshotID is IsVolumeID for SnapshotID.
 func IsSnapshotID(id string) bool { return isID(id, SnapshotPrefix) }
 
 // IsGroupID is IsVolumeID for GroupID.
-func IsGroupID(id string) bool { return isID(id, GroupPrefix) }
+func IsGroupID(id string) bool { return isID(id, groupPrefix) }
 
 func isID(id, prefix string) bool {
 	digits, ok := strings.CutPrefix(id, prefix)

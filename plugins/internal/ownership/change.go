@@ -30,15 +30,15 @@ const reasonInProgress = "VolumePermissionChangeInProgress"
 
 // Change is one volume whose files are given to the group of a pod. All but Policy and Recorder must be there.
 type Change struct {
-	Component *sim.Component
-	FS        nodefs.FS
-	Volume    string // as calls of its driver name it
-	Dir       string // where it is mounted for the pod
-	Pod       *corev1.Pod
-	Group     int64
-	Policy    *corev1.PodFSGroupChangePolicy // nil: always
-	ReadOnly  bool
-	Recorder  record.EventRecorder // nil: nobody is told when it takes long
+	Process  *sim.Process
+	FS       nodefs.FS
+	Volume   string // as calls of its driver name it
+	Dir      string // where it is mounted for the pod
+	Pod      *corev1.Pod
+	Group    int64
+	Policy   *corev1.PodFSGroupChangePolicy // nil: always
+	ReadOnly bool
+	Recorder record.EventRecorder // nil: nobody is told when it takes long
 }
 
 // Run gives the files to the group, where that is needed. It leaves the component meanwhile. An error may have left some of them
@@ -46,52 +46,52 @@ type Change struct {
 //
 // Upstream: pkg/volume VolumeOwnership.ChangePermissions (v1.36).
 func (c Change) Run(ctx context.Context) error {
-	if !Needed(c.FS, c.Dir, c.Group, c.Policy, c.ReadOnly) {
+	if !NeedsChange(c.FS, c.Dir, c.Group, c.Policy, c.ReadOnly) {
 		return nil
 	}
-	w := &watch{Change: c}
+	w := &progress{Change: c}
 	if c.Recorder != nil {
-		c.Component.Spawn("slow ownership of "+c.Dir, func(context.Context) { w.report() })
+		c.Process.Spawn("slow ownership of "+c.Dir, func(context.Context) { w.report() })
 	}
 	action := trace.Action{Kind: trace.KindDriver, Verb: "ChangeOwnership", Object: c.Volume}
-	out := c.Component.Call(action, func() trace.Outcome {
-		err := Give(ctx, c.FS, c.Dir, c.Group, c.ReadOnly, &w.files)
+	out := c.Process.Call(action, func() trace.Outcome {
+		err := Apply(ctx, c.FS, c.Dir, c.Group, c.ReadOnly, &w.files)
 		return trace.Outcome{Err: err, Detail: fmt.Sprintf("path=%s group=%d", c.Dir, c.Group)}
 	})
-	w.ended = true
-	w.end.Give()
+	w.done = true
+	w.doneSignal.Broadcast()
 	return out.Err
 }
 
-// watch tells the pod how far a change has come that takes long.
-type watch struct {
+// progress tells the pod how far a change has come that takes long.
+type progress struct {
 	Change
-	files atomic.Int64
-	ended bool
-	end   sim.Signal
+	files      atomic.Int64
+	done       bool
+	doneSignal sim.Signal
 }
 
-func (w *watch) report() {
+func (w *progress) report() {
 	over := func(within time.Duration) bool {
-		return w.Component.WaitOn(&w.end, "ownership of "+w.Dir, within, func() bool { return w.ended })
+		return w.Process.WaitOn(&w.doneSignal, "ownership of "+w.Dir, within, func() bool { return w.done })
 	}
 	if over(firstReport) {
 		return
 	}
-	w.tell("Setting volume ownership for %s is taking longer than expected, consider using OnRootMismatch - "+
+	w.event("Setting volume ownership for %s is taking longer than expected, consider using OnRootMismatch - "+
 		"https://kubernetes.io/docs/tasks/configure-pod-container/security-context/"+
-		"#configure-volume-permission-and-ownership-change-policy-for-pods", w.shown())
+		"#configure-volume-permission-and-ownership-change-policy-for-pods", w.displayPath())
 	for !over(nextReport) {
-		w.tell("Setting volume ownership for %s, processed %d files.", w.shown(), w.files.Load())
+		w.event("Setting volume ownership for %s, processed %d files.", w.displayPath(), w.files.Load())
 	}
 }
 
-func (w *watch) tell(format string, args ...any) {
+func (w *progress) event(format string, args ...any) {
 	w.Recorder.Event(w.Pod, corev1.EventTypeWarning, reasonInProgress, fmt.Sprintf(format, args...))
 }
 
-// shown is the directory as people are told of it: from the pod's UID on.
-func (w *watch) shown() string {
+// displayPath is the directory as people are told of it: from the pod's UID on.
+func (w *progress) displayPath() string {
 	if at := strings.Index(w.Dir, string(w.Pod.UID)); at >= 0 {
 		return w.Dir[at:]
 	}

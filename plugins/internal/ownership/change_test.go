@@ -37,12 +37,12 @@ func TestRun(t *testing.T) {
 		want     []string
 	}{
 		{name: "quick", sub: 3000, dir: 3000},
-		{name: "slow", fault: sim.Fault{Kind: sim.FaultHang}, fails: true, sub: 3000, dir: 3000, took: sim.HangTime, want: []string{
+		{name: "slow", fault: sim.Fault{Kind: sim.FaultHang}, fails: true, sub: 3000, dir: 3000, took: sim.HangTimeout, want: []string{
 			slow + " is taking longer than expected, consider using OnRootMismatch - https://kubernetes.io/docs/tasks/" +
 				"configure-pod-container/security-context/#configure-volume-permission-and-ownership-change-policy-for-pods",
 			slow + ", processed 2 files.",
 		}},
-		{name: "slow, and nobody is told", fault: sim.Fault{Kind: sim.FaultHang}, nobody: true, fails: true, sub: 3000, dir: 3000, took: sim.HangTime},
+		{name: "slow, and nobody is told", fault: sim.Fault{Kind: sim.FaultHang}, nobody: true, fails: true, sub: 3000, dir: 3000, took: sim.HangTimeout},
 		{name: "fails", fault: sim.Fault{Kind: sim.FaultDriver, Code: codes.Internal}, fails: true},
 		{name: "not needed", policy: &onMismatch, already: true, dir: 3000},
 		{name: "needed though the directory is right", already: true, sub: 3000, dir: 3000},
@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 			defer host.Close()
 			recorder := record.NewFakeRecorder(8)
 			change := ownership.Change{
-				Component: host.Component("kubelet"), FS: m, Volume: "driver/handle", Dir: dir, Group: group, Policy: tt.policy,
+				Process: host.Process("kubelet"), FS: m, Volume: "driver/handle", Dir: dir, Group: group, Policy: tt.policy,
 				Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-1"}},
 			}
 			if !tt.nobody {
@@ -67,7 +67,7 @@ func TestRun(t *testing.T) {
 			}
 			began, err := host.Now(), errors.New("not run")
 			var took time.Duration
-			change.Component.Spawn("change", func(ctx context.Context) {
+			change.Process.Spawn("change", func(ctx context.Context) {
 				err = change.Run(ctx)
 				took = host.Now().Sub(began)
 			})
@@ -104,7 +104,7 @@ func groupOf(t *testing.T, m *nodefs.Memory, at string) int {
 type wrong struct{ fault sim.Fault }
 
 func (f wrong) Decide(d *sim.Decision) sim.Move {
-	if action, ok := d.Actor(0).Pending(); ok && f.fault.Kind != "" && f.fault.Applies(action) {
+	if action, ok := d.Task(0).Pending(); ok && f.fault.Kind != "" && f.fault.Applies(action) {
 		return sim.Move{Fault: f.fault}
 	}
 	return sim.Move{}

@@ -14,22 +14,22 @@ import (
 )
 
 // The files of a volume are given to the group of a pod, which by its policy need not be done again.
-func ExampleGive() {
+func ExampleApply() {
 	const volume, fsGroup = "/node/volume", 3000
 	policy := corev1.FSGroupChangeOnRootMismatch
 	files := nodefs.NewMemory("/node")
 	if err := errors.Join(files.MkdirAll(volume), files.WriteFile(volume+"/letter", []byte("hello"))); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("needed:", ownership.Needed(files, volume, fsGroup, &policy, false))
+	fmt.Println("needed:", ownership.NeedsChange(files, volume, fsGroup, &policy, false))
 	var count atomic.Int64
-	err := ownership.Give(context.Background(), files, volume, fsGroup, false, &count)
+	err := ownership.Apply(context.Background(), files, volume, fsGroup, false, &count)
 	fmt.Println(count.Load(), "reached", err)
 	for _, name := range []string{volume, volume + "/letter"} {
 		info, err := files.Stat(name)
 		fmt.Println(name, info.GID, info.Mode, err)
 	}
-	fmt.Println("needed:", ownership.Needed(files, volume, fsGroup, &policy, false))
+	fmt.Println("needed:", ownership.NeedsChange(files, volume, fsGroup, &policy, false))
 	// Output:
 	// needed: true
 	// 2 reached <nil>

@@ -14,16 +14,16 @@ import (
 
 // What a group may do, beside what was permitted before.
 const (
-	mayWrite fs.FileMode = 0o660
-	mayRead  fs.FileMode = 0o440
-	mayEnter fs.FileMode = 0o110
+	permWrite  fs.FileMode = 0o660
+	permRead   fs.FileMode = 0o440
+	permSearch fs.FileMode = 0o110
 )
 
-// Needed tells whether the files below dir have to be given to the group: always, but by the policy OnRootMismatch only where
+// NeedsChange tells whether the files below dir have to be given to the group: always, but by the policy OnRootMismatch only where
 // dir itself is not the group's, or does not permit it what it needs. It does not look at what is below dir.
 //
 // Upstream: pkg/volume skipPermissionChange, requiresPermissionChange (v1.36).
-func Needed(disk nodefs.FS, dir string, group int64, policy *corev1.PodFSGroupChangePolicy, readOnly bool) bool {
+func NeedsChange(disk nodefs.FS, dir string, group int64, policy *corev1.PodFSGroupChangePolicy, readOnly bool) bool {
 	if policy == nil || *policy != corev1.FSGroupChangeOnRootMismatch {
 		return true
 	}
@@ -38,28 +38,28 @@ func Needed(disk nodefs.FS, dir string, group int64, policy *corev1.PodFSGroupCh
 // permissions are those that a group is to have of a file or a directory. Files that are made in a directory are to be the
 // group's, too.
 func permissions(mode fs.FileMode, readOnly bool) fs.FileMode {
-	want := mayWrite
+	want := permWrite
 	if readOnly {
-		want = mayRead
+		want = permRead
 	}
 	if mode.IsDir() {
-		want |= fs.ModeSetgid | mayEnter
+		want |= fs.ModeSetgid | permSearch
 	}
 	return want
 }
 
-// Give gives all that is at dir and below it to the group, dir last: who is interrupted finds dir as it was. count is how many
+// Apply gives all that is at dir and below it to the group, dir last: who is interrupted finds dir as it was. count is how many
 // files and directories were reached. What a file system refuses for one of them is only logged; an error says that dir could
 // not be read to its end.
 //
 // Upstream: pkg/volume VolumeOwnership.changePermissionsRecursively, changeFilePermission (v1.36).
-func Give(ctx context.Context, disk nodefs.FS, dir string, group int64, readOnly bool, count *atomic.Int64) error {
-	g := giving{log: logr.FromContextOrDiscard(ctx), disk: disk, group: int(group), readOnly: readOnly, count: count}
+func Apply(ctx context.Context, disk nodefs.FS, dir string, group int64, readOnly bool, count *atomic.Int64) error {
+	g := applier{log: logr.FromContextOrDiscard(ctx), disk: disk, group: int(group), readOnly: readOnly, count: count}
 	return g.walk(dir)
 }
 
-// giving is one Give.
-type giving struct {
+// applier is one Give.
+type applier struct {
 	log      logr.Logger
 	disk     nodefs.FS
 	group    int
@@ -67,7 +67,7 @@ type giving struct {
 	count    *atomic.Int64
 }
 
-func (g giving) walk(at string) error {
+func (g applier) walk(at string) error {
 	info, err := g.disk.Stat(at)
 	if err != nil {
 		return err
@@ -83,12 +83,12 @@ func (g giving) walk(at string) error {
 			}
 		}
 	}
-	g.give(at, info.Mode)
+	g.apply(at, info.Mode)
 	return nil
 }
 
-// give gives one file or directory to the group. A symbolic link has no permissions of its own.
-func (g giving) give(at string, mode fs.FileMode) {
+// apply gives one file or directory to the group. A symbolic link has no permissions of its own.
+func (g applier) apply(at string, mode fs.FileMode) {
 	g.count.Add(1)
 	if err := g.disk.Chown(at, -1, g.group); err != nil {
 		g.log.Error(err, "give to a group", "path", at, "group", g.group)

@@ -67,7 +67,7 @@ func TestNeeded(t *testing.T) {
 			t.Parallel()
 			m := disk(t)
 			must(t, m.Chown(dir, -1, tt.gid), m.Chmod(dir, tt.mode))
-			if got := ownership.Needed(m, dir, group, tt.policy, tt.readOnly); got != tt.want {
+			if got := ownership.NeedsChange(m, dir, group, tt.policy, tt.readOnly); got != tt.want {
 				t.Errorf("Needed is %v, want %v", got, tt.want)
 			}
 		})
@@ -77,7 +77,7 @@ func TestNeeded(t *testing.T) {
 		m := disk(t)
 		must(t, m.WriteFile(dir+"/file", nil), m.Chown(dir+"/file", -1, 3000))
 		for _, at := range []string{dir + "/file", dir + "/missing"} {
-			if !ownership.Needed(m, at, group, &onMismatch, false) {
+			if !ownership.NeedsChange(m, at, group, &onMismatch, false) {
 				t.Errorf("%s: not needed", at)
 			}
 		}
@@ -103,7 +103,7 @@ func TestGive(t *testing.T) {
 				m.WriteFile(root+"/outside", nil), m.Chmod(root+"/outside", 0o600),
 				m.Symlink(root+"/outside", dir+"/link"), m.Symlink("nowhere", dir+"/broken"))
 			var count atomic.Int64
-			must(t, ownership.Give(t.Context(), m, dir, group, tt.readOnly, &count))
+			must(t, ownership.Apply(t.Context(), m, dir, group, tt.readOnly, &count))
 			got := map[string]nodefs.Info{}
 			for _, at := range []string{dir, dir + "/sub", dir + "/sub/file", dir + "/tool", root + "/outside"} {
 				info, err := m.Stat(at)
@@ -136,7 +136,7 @@ func TestGiveEndsAtWhatCannotBeRead(t *testing.T) {
 	m := disk(t)
 	must(t, m.MkdirAll(dir+"/a"), m.MkdirAll(dir+"/b"), m.MkdirAll(dir+"/c"))
 	var count atomic.Int64
-	err := ownership.Give(t.Context(), unreadable{m, dir + "/b"}, dir, group, false, &count)
+	err := ownership.Apply(t.Context(), unreadable{m, dir + "/b"}, dir, group, false, &count)
 	if !errors.Is(err, errBroken) {
 		t.Errorf("%v, want %v", err, errBroken)
 	}
@@ -157,7 +157,7 @@ func TestGiveGoesOnWhereItIsRefused(t *testing.T) {
 	m := disk(t)
 	must(t, m.WriteFile(dir+"/file", nil))
 	var count atomic.Int64
-	must(t, ownership.Give(t.Context(), refusing{m}, dir, group, false, &count))
+	must(t, ownership.Apply(t.Context(), refusing{m}, dir, group, false, &count))
 	info, err := m.Stat(dir + "/file")
 	must(t, err)
 	if info.GID != 0 || info.Mode != 0o640 || count.Load() != 2 {
@@ -213,7 +213,7 @@ func TestWhatIsGivenIsEnough(t *testing.T) {
 		}
 		note(dir)
 		var count atomic.Int64
-		must(t, ownership.Give(t.Context(), m, dir, group, false, &count))
+		must(t, ownership.Apply(t.Context(), m, dir, group, false, &count))
 		if int(count.Load()) != len(before) {
 			t.Errorf("%d of %d were reached", count.Load(), len(before))
 		}
@@ -225,7 +225,7 @@ func TestWhatIsGivenIsEnough(t *testing.T) {
 			}
 		}
 		policy := corev1.FSGroupChangeOnRootMismatch
-		if ownership.Needed(m, dir, group, &policy, false) {
+		if ownership.NeedsChange(m, dir, group, &policy, false) {
 			t.Error("it is needed again")
 		}
 	})

@@ -29,7 +29,7 @@ func TestGiveOnThisMachine(t *testing.T) {
 		disk.WriteFile(dir+"/outside", nil), disk.Chmod(dir+"/outside", 0o600),
 		disk.Symlink(dir+"/outside", volume+"/link"), disk.Symlink("nowhere", volume+"/broken"))
 	var count atomic.Int64
-	must(t, ownership.Give(t.Context(), disk, volume, group, false, &count))
+	must(t, ownership.Apply(t.Context(), disk, volume, group, false, &count))
 	got := map[string]nodefs.Info{}
 	for _, at := range []string{volume, volume + "/sub", volume + "/sub/file", volume + "/tool", dir + "/outside"} {
 		info, err := disk.Stat(at)
@@ -47,7 +47,7 @@ func TestGiveOnThisMachine(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	policy := corev1.FSGroupChangeOnRootMismatch
-	if count.Load() != 6 || ownership.Needed(disk, volume, group, &policy, false) {
+	if count.Load() != 6 || ownership.NeedsChange(disk, volume, group, &policy, false) {
 		t.Errorf("%d files were counted, want 6; is it needed again?", count.Load())
 	}
 }

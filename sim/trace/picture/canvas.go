@@ -10,19 +10,19 @@ import (
 // canvas writes an SVG. Numbers are whole pixels, elements come in the order in which they are drawn, and there are no ids, so
 // that several pictures may stand in one page.
 type canvas struct {
-	body bytes.Buffer
-	box  box // of all that was drawn
-	said []saying
+	body  bytes.Buffer
+	box   box // of all that was drawn
+	texts []drawnText
 }
 
 // box is a part of the plane; y runs downward.
 type box struct{ left, top, right, bottom int }
 
-// saying is a text that was drawn, for tests.
-type saying struct {
-	words string
-	at    box
-	on    bool // it lies on something that was drawn for it, such as a pill
+// drawnText is a text that was drawn, for tests.
+type drawnText struct {
+	text string
+	at   box
+	on   bool // it lies on something that was drawn for it, such as a pill
 }
 
 // Sizes of text, in pixels.
@@ -45,25 +45,25 @@ func sizeOf(i ink) int {
 	return sizeText
 }
 
-func (c *canvas) reach(left, top, right, bottom int) {
+func (c *canvas) extend(left, top, right, bottom int) {
 	c.box = box{min(c.box.left, left), min(c.box.top, top), max(c.box.right, right), max(c.box.bottom, bottom)}
 }
 
 // line draws a line.
 func (c *canvas) line(i ink, x1, y1, x2, y2 int) {
-	c.reach(min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2))
+	c.extend(min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2))
 	fmt.Fprintf(&c.body, `<line class="%s" x1="%d" y1="%d" x2="%d" y2="%d"/>`+"\n", i, x1, y1, x2, y2)
 }
 
 // rect draws a rectangle with round corners.
 func (c *canvas) rect(i ink, x, y, w, h, r int) {
-	c.reach(x, y, x+w, y+h)
+	c.extend(x, y, x+w, y+h)
 	fmt.Fprintf(&c.body, `<rect class="%s" x="%d" y="%d" width="%d" height="%d" rx="%d"/>`+"\n", i, x, y, w, h, r)
 }
 
 // dot draws a circle.
 func (c *canvas) dot(i ink, x, y, r int) {
-	c.reach(x-r, y-r, x+r, y+r)
+	c.extend(x-r, y-r, x+r, y+r)
 	fmt.Fprintf(&c.body, `<circle class="%s" cx="%d" cy="%d" r="%d"/>`+"\n", i, x, y, r)
 }
 
@@ -82,11 +82,11 @@ func (c *canvas) cross(i ink, x, y int) {
 	c.path(i, "M%d %d l10 10 m0 -10 l-10 10", x-5, y-5)
 }
 
-// take puts all that is on another canvas above what is on this one.
-func (c *canvas) take(other *canvas) {
+// appendCanvas puts all that is on another canvas above what is on this one.
+func (c *canvas) appendCanvas(other *canvas) {
 	c.body.Write(other.body.Bytes())
-	c.said = append(c.said, other.said...)
-	c.reach(other.box.left, other.box.top, other.box.right, other.box.bottom)
+	c.texts = append(c.texts, other.texts...)
+	c.extend(other.box.left, other.box.top, other.box.right, other.box.bottom)
 }
 
 // anchor says which point of a text its place is of.
@@ -98,13 +98,13 @@ const (
 	right  anchor = "end"
 )
 
-// say writes words with their base line at y.
-func (c *canvas) say(i ink, at anchor, x, y int, words string) {
+// text writes words with their base line at y.
+func (c *canvas) text(i ink, at anchor, x, y int, words string) {
 	c.write(i, at, x, y, words, false)
 }
 
-// sayOn writes words on something that was drawn for them.
-func (c *canvas) sayOn(i ink, at anchor, x, y int, words string) {
+// textOn writes words on something that was drawn for them.
+func (c *canvas) textOn(i ink, at anchor, x, y int, words string) {
 	c.write(i, at, x, y, words, true)
 }
 
@@ -121,8 +121,8 @@ func (c *canvas) write(i ink, at anchor, x, y int, words string, on bool) {
 	case right:
 		b.left, b.right = x-w, x
 	}
-	c.reach(b.left, b.top, b.right, b.bottom)
-	c.said = append(c.said, saying{words, b, on})
+	c.extend(b.left, b.top, b.right, b.bottom)
+	c.texts = append(c.texts, drawnText{words, b, on})
 	fmt.Fprintf(&c.body, `<text class="%s" x="%d" y="%d"`, i, x, y)
 	if at != left {
 		fmt.Fprintf(&c.body, ` text-anchor="%s"`, at)

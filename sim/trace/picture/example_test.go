@@ -20,7 +20,7 @@ func ExampleSpaceTime() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	d := picture.SpaceTime(r.Trace.Records(), picture.Options{Title: "A claim finds its volume", After: r.Began})
+	d := picture.SpaceTime(r.Trace.Records(), picture.Options{Title: "A claim finds its volume", After: r.SetupEnd})
 	fmt.Print(d.Text()) // d.SVG() is the same for a page
 	// Output:
 	// A claim finds its volume
@@ -46,7 +46,7 @@ func ExampleStates() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	text := picture.States(r.Trace.Records(), picture.Options{After: r.Began}).Text()
+	text := picture.States(r.Trace.Records(), picture.Options{After: r.SetupEnd}).Text()
 	claim, _, _ := strings.Cut(text, "Volume")
 	fmt.Print(claim)
 	// Output:

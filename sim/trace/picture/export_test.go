@@ -13,8 +13,8 @@ type Text struct {
 func (d *Drawing) Layout() (texts []Text, all image.Rectangle) {
 	c := d.form.draw()
 	rect := func(b box) image.Rectangle { return image.Rect(b.left, b.top, b.right, b.bottom) }
-	for _, s := range c.said {
-		texts = append(texts, Text{s.words, rect(s.at), s.on})
+	for _, s := range c.texts {
+		texts = append(texts, Text{s.text, rect(s.at), s.on})
 	}
 	return texts, rect(c.box).Inset(-margin)
 }

@@ -11,8 +11,8 @@ import (
 // server is the lane of the API server.
 const server = "API server"
 
-// driverOf is the lane of a driver: "array.csi.volsim.dev" for a call of "array.csi.volsim.dev/vol-1".
-func driverOf(r *trace.Record) string {
+// driverName is the lane of a driver: "array.csi.volsim.dev" for a call of "array.csi.volsim.dev/vol-1".
+func driverName(r *trace.Record) string {
 	name, _, _ := strings.Cut(r.Object, "/")
 	return name
 }
@@ -37,7 +37,7 @@ func rank(name string, user, driver bool) int {
 }
 
 // lanesOf are the lanes of those who did something, from left to right.
-func lanesOf(happened []happening) []string {
+func lanesOf(happened []sceneEvent) []string {
 	nameDrivers(happened)
 	names, ranks := []string{server}, map[string]int{server: rank(server, false, false)}
 	enter := func(name string, rank int) {
@@ -47,11 +47,11 @@ func lanesOf(happened []happening) []string {
 		}
 	}
 	for _, h := range happened {
-		switch h.what {
+		switch h.kind {
 		case wrote, refused:
-			enter(h.who, rank(h.who, !strings.Contains(h.record.Actor, "/"), false))
+			enter(h.lane, rank(h.lane, !strings.Contains(h.record.Task, "/"), false))
 		case called:
-			enter(h.who, rank(h.who, false, false))
+			enter(h.lane, rank(h.lane, false, false))
 			enter(h.callee, rank("", false, true))
 		}
 	}
@@ -60,11 +60,11 @@ func lanesOf(happened []happening) []string {
 }
 
 // nameDrivers gives each call the lane of its driver.
-func nameDrivers(happened []happening) {
+func nameDrivers(happened []sceneEvent) {
 	names := map[string]bool{}
 	for i := range happened {
-		if h := &happened[i]; h.what == called {
-			h.callee = driverOf(h.record)
+		if h := &happened[i]; h.kind == called {
+			h.callee = driverName(h.record)
 			names[h.callee] = true
 		}
 	}
@@ -72,7 +72,7 @@ func nameDrivers(happened []happening) {
 		return
 	}
 	for i := range happened {
-		if h := &happened[i]; h.what == called {
+		if h := &happened[i]; h.kind == called {
 			h.callee = driver
 		}
 	}
@@ -81,11 +81,11 @@ func nameDrivers(happened []happening) {
 // rowsMax is how many rows a picture has at most: of a longer one the middle is left out.
 const rowsMax = 160
 
-// shorten leaves out the middle of what is too long.
-func shorten(all []happening) []happening {
+// elideMiddle leaves out the middle of what is too long.
+func elideMiddle(all []sceneEvent) []sceneEvent {
 	rows := 0
 	for i := range all {
-		if all[i].row() {
+		if all[i].hasRow() {
 			rows++
 		}
 	}
@@ -95,7 +95,7 @@ func shorten(all []happening) []happening {
 	const head, tail = rowsMax / 3, rowsMax - rowsMax/3 - 1 // what is kept; one more says what is not
 	first, last, seen := 0, len(all), 0
 	for i := range all {
-		if !all[i].row() {
+		if !all[i].hasRow() {
 			continue
 		}
 		seen++
@@ -106,29 +106,29 @@ func shorten(all []happening) []happening {
 			last = i
 		}
 	}
-	left := happening{what: folded, words: fmt.Sprintf("… %d rows are left out", rows-head-tail)}
-	return slices.Concat(all[:first], []happening{left}, all[last:])
+	left := sceneEvent{kind: folded, words: fmt.Sprintf("… %d rows are left out", rows-head-tail)}
+	return slices.Concat(all[:first], []sceneEvent{left}, all[last:])
 }
 
-// row tells whether a picture has a row for it.
-func (h *happening) row() bool { return h.what != heard && h.what != rose }
+// hasRow tells whether a picture has a row for it.
+func (h *sceneEvent) hasRow() bool { return h.kind != delivered && h.kind != restarted }
 
 // foldMax is how many things at most may come again and again together.
 const foldMax = 12
 
 // fold replaces what happens again and again, more than twice, by a word about it.
-func fold(all []happening) []happening {
+func fold(all []sceneEvent) []sceneEvent {
 	var rows []int // of which a picture has a row
 	for i := range all {
-		if all[i].row() {
+		if all[i].hasRow() {
 			rows = append(rows, i)
 		}
 	}
 	same := func(a, b int) bool {
 		x, y := &all[rows[a]], &all[rows[b]]
-		return x.what == y.what && x.who == y.who && x.words == y.words && !x.broken && !y.broken
+		return x.kind == y.kind && x.lane == y.lane && x.words == y.words && !x.violation && !y.violation
 	}
-	var folds []happening
+	var folds []sceneEvent
 	next := 0 // of all, the first that is not in folds yet
 	for at := 0; at < len(rows); at++ {
 		period, rounds := repetition(at, len(rows), same)
@@ -137,7 +137,7 @@ func fold(all []happening) []happening {
 		}
 		first, last := at+period, at+period*rounds-1
 		folds = append(folds, all[next:rows[first]]...)
-		folds = append(folds, happening{what: folded, words: again(period, rounds-1)})
+		folds = append(folds, sceneEvent{kind: folded, words: repeated(period, rounds-1)})
 		next = rows[last] + 1
 		at = last
 	}

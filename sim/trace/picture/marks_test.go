@@ -25,7 +25,7 @@ type book struct {
 
 func (b *book) add(actor string, kind trace.Kind, verb, object string, out trace.Outcome) {
 	n := len(b.records) + 1
-	b.records = append(b.records, trace.Record{Step: n, Turn: n, Actor: actor, Action: trace.Action{Kind: kind, Verb: verb, Object: object}, Outcome: out})
+	b.records = append(b.records, trace.Record{Step: n, HostStep: n, Task: actor, Action: trace.Action{Kind: kind, Verb: verb, Object: object}, Outcome: out})
 }
 
 // writes has an actor make a volume, or change its phase, and returns the version.
@@ -186,8 +186,8 @@ func TestOptions(t *testing.T) {
 		{"after", picture.Options{After: 3}, []string{"creates volume other", "marks volume disk Available"}, []string{"creates volume disk"}},
 		{"title", picture.Options{Title: "How <it> went"}, []string{"How <it> went"}, []string{"Who did what"}},
 		{"verdict", picture.Options{Verdict: []string{"all is well"}}, []string{"all is well"}, nil},
-		{"remark", picture.Options{Remarks: []picture.Remark{{Turn: 8, Words: "now look"}}}, []string{"now look"}, nil},
-		{"strands", picture.Options{Strands: true}, []string{"keeper/volumes"}, []string{"  keeper\n"}},
+		{"remark", picture.Options{Remarks: []picture.Remark{{HostStep: 8, Words: "now look"}}}, []string{"now look"}, nil},
+		{"strands", picture.Options{TaskLanes: true}, []string{"keeper/volumes"}, []string{"  keeper\n"}},
 	} {
 		d := picture.SpaceTime(b.records, tt.options)
 		for _, want := range tt.has {
@@ -250,7 +250,7 @@ func TestWhatWasBeforeTheFirstStepHasNoNumber(t *testing.T) {
 		b := &book{}
 		b.lists("binder")
 		b.writes("alice", "disk", "", "Pending")
-		b.records[0].Turn, b.records[1].Turn = 5, turn
+		b.records[0].HostStep, b.records[1].HostStep = 5, turn
 		if got := picture.SpaceTime(b.records, picture.Options{After: 1}).Text(); !strings.Contains(got, want) {
 			t.Errorf("turn %d: there is no %q in\n%s", turn, want, got)
 		}
@@ -258,7 +258,7 @@ func TestWhatWasBeforeTheFirstStepHasNoNumber(t *testing.T) {
 	live := &book{}
 	live.lists("binder")
 	live.writes("alice", "disk", "", "Pending")
-	live.records[0].Turn, live.records[1].Turn = 0, 0
+	live.records[0].HostStep, live.records[1].HostStep = 0, 0
 	if got := picture.SpaceTime(live.records, picture.Options{After: 1}).Text(); !strings.Contains(got, "2  alice creates volume disk") {
 		t.Errorf("of a live world the place in the record is told:\n%s", got)
 	}

@@ -9,18 +9,18 @@ type Options struct {
 	Title string // "": what sort of picture it is
 	// Objects are those that the picture is about, with those that have to do with them, named as in an action:
 	// "persistentvolumeclaims/default/data". nil: all claims, volumes, pods and attachments.
-	Objects []string
-	After   int      // the records up to this step are what was there before: they are taken note of, and not drawn
-	Broken  int      // the step at which something was wrong; 0: at none
-	Remarks []Remark // what is to be said in between
-	Verdict []string // what is to be said at the end, a line each
-	Strands bool     // SpaceTime: a lane for each strand, instead of one for each component
+	Objects       []string
+	After         int      // the records up to this step are what was there before: they are taken note of, and not drawn
+	ViolationStep int      // the step at which something was wrong; 0: at none
+	Remarks       []Remark // what is to be said in between
+	Verdict       []string // what is to be said at the end, a line each
+	TaskLanes     bool     // SpaceTime: a lane for each strand, instead of one for each component
 }
 
 // Remark is said in a picture before what happened in a turn of the host. See trace.Record.
 type Remark struct {
-	Turn  int
-	Words string
+	HostStep int
+	Words    string
 }
 
 // Drawing is a picture. It does not change, so that several goroutines may ask it for its forms at once.

@@ -24,7 +24,7 @@ const misfortunes = "conflict(0.05), refused(0.03), lost(0.05), driver Unavailab
 // something else, and is the same the second time.
 func TestEveryRunCanBeDrawn(t *testing.T) {
 	t.Parallel()
-	risks, err := sim.ParseRisks(misfortunes)
+	risks, err := sim.ParseFaultSpecs(misfortunes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,9 +32,9 @@ func TestEveryRunCanBeDrawn(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(3) {
-				strategy := sim.Strategy(sim.NewPlan(nil))
+				strategy := sim.Strategy(sim.NewReplayStrategy(nil))
 				if seed > 0 {
-					chaos, err := sim.NewChaos(sim.NewPOS(seed), seed, risks, 400, cluster.Misfortunes...)
+					chaos, err := sim.NewFaultInjector(sim.NewPOS(seed), seed, risks, 400, cluster.EventKinds...)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -52,7 +52,7 @@ func TestEveryRunCanBeDrawn(t *testing.T) {
 						t.Errorf("%s, seed %d: drawn otherwise the second time", kind, seed)
 					}
 				}
-				all := picture.Options{Strands: seed == 1}
+				all := picture.Options{TaskLanes: seed == 1}
 				check(t, fmt.Sprintf("all of seed %d", seed), picture.SpaceTime(ran.records, all))
 			}
 		})

@@ -11,7 +11,7 @@ import (
 // The picture in README.md is of what the explorer finds in a world in which the protection of claims trusts its cache.
 func TestPictureOfARace(t *testing.T) {
 	s := inBook(t, "claim-deleted-while-pod-starts")
-	s.Rules, s.Between = []string{"I28"}, trusting()
+	s.Rules, s.Interceptors = []string{"I28"}, trusting()
 	report, err := explore.Search(t.Context(), s, explore.Config{Strategy: explore.Holds})
 	if err != nil || report.Failure == nil {
 		t.Fatalf("%+v, %v", report, err)
@@ -19,5 +19,5 @@ func TestPictureOfARace(t *testing.T) {
 	f := report.Failure
 	o := scenario.Picture(f.Scenario, f.Result)
 	o.Title = "A race, found by the explorer: a claim is let go while a pod uses it"
-	golden(t, "../../../docs/picture-of-a-race.svg", string(picture.SpaceTime(f.Result.Trace.Records(), o).SVG()))
+	golden(t, "../../../../docs/picture-of-a-race.svg", string(picture.SpaceTime(f.Result.Trace.Records(), o).SVG()))
 }

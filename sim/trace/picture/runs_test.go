@@ -24,15 +24,15 @@ type run struct {
 }
 
 // runOf lives a scenario, which a change may have spoilt.
-func runOf(t testing.TB, s *scenario.Scenario, between cluster.Between) run {
+func runOf(t testing.TB, s *scenario.Scenario, between cluster.Interceptors) run {
 	t.Helper()
-	s.Between = between
+	s.Interceptors = between
 	r, err := s.Run(context.Background(), scenario.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Misfit != "" {
-		t.Fatalf("scenario %s: the schedule cannot be kept: %s", s.Name, r.Misfit)
+	if r.Mismatch != "" {
+		t.Fatalf("scenario %s: the schedule cannot be kept: %s", s.Name, r.Mismatch)
 	}
 	return run{r.Trace.Records(), scenario.Picture(s, r)}
 }
@@ -63,17 +63,17 @@ func inBook(t testing.TB, name string) *scenario.Scenario {
 }
 
 // before stands between one part and the API server.
-func before(part string, stands fake.InterceptorFunc) cluster.Between {
-	return cluster.Between{Client: func(of string, client *fake.Clientset) *fake.Clientset {
+func before(part string, stands fake.InterceptorFunc) cluster.Interceptors {
+	return cluster.Interceptors{Client: func(of string, client *fake.Clientset) *fake.Clientset {
 		if of != part {
 			return client
 		}
-		return client.Intercepted(stands)
+		return client.WithInterceptor(stands)
 	}}
 }
 
 // careless has the PersistentVolume controller update volumes without saying which version it has seen.
-func careless() cluster.Between {
+func careless() cluster.Interceptors {
 	return before("pvcontroller", func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if volume, is := r.Body.(*corev1.PersistentVolume); is && r.Verb == "update" {
 			volume.ResourceVersion = ""
@@ -83,7 +83,7 @@ func careless() cluster.Between {
 }
 
 // trusting has the protection of claims believe that there is no pod whenever it asks the API server.
-func trusting() cluster.Between {
+func trusting() cluster.Interceptors {
 	return before("pvcprotection", func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if r.Verb == "list" && r.Resource.Resource == "pods" {
 			return &corev1.PodList{}, nil
@@ -103,11 +103,11 @@ func runs(t testing.TB) map[string]run {
 		"old-list":              runOf(t, kept(t, stories+"restart.story"), careless()),
 		"held-delivery":         runOf(t, kept(t, stories+"no-live-list.story"), trusting()),
 		"unconditional-updates": runOf(t, kept(t, stories+"unconditional-updates.story"), careless()),
-		"conflict":              runOf(t, twice, cluster.Between{}),
-		"kubelet-crash":         runOf(t, kept(t, stories+"kubelet/seen-and-not-looked-at.txt"), cluster.Between{}),
-		"lost-create":           runOf(t, kept(t, stories+"attach/lostcreate.txt"), cluster.Between{}),
-		"one-pod-life":          runOf(t, inBook(t, "one-pod-life"), cluster.Between{}),
-		"pod-moves":             runOf(t, inBook(t, "pod-moves"), cluster.Between{}),
-		"node-is-lost":          runOf(t, inBook(t, "node-is-lost"), cluster.Between{}),
+		"conflict":              runOf(t, twice, cluster.Interceptors{}),
+		"kubelet-crash":         runOf(t, kept(t, stories+"kubelet/seen-and-not-looked-at.txt"), cluster.Interceptors{}),
+		"lost-create":           runOf(t, kept(t, stories+"attach/lostcreate.txt"), cluster.Interceptors{}),
+		"one-pod-life":          runOf(t, inBook(t, "one-pod-life"), cluster.Interceptors{}),
+		"pod-moves":             runOf(t, inBook(t, "pod-moves"), cluster.Interceptors{}),
+		"node-is-lost":          runOf(t, inBook(t, "node-is-lost"), cluster.Interceptors{}),
 	}
 }

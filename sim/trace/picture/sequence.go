@@ -24,39 +24,39 @@ type sequence struct {
 
 // message goes from one lane to another, or is said over all (from is -1) or over one (to is -1).
 type message struct {
-	from, to int
-	what     ink
-	number   int
-	words    string
-	broken   bool
+	from, to  int
+	what      ink
+	number    int
+	words     string
+	violation bool
 }
 
 func newSequence(s *scene) *sequence {
-	happened := shorten(fold(s.happened))
+	happened := elideMiddle(fold(s.events))
 	p := &sequence{title: s.options.Title, lanes: lanesOf(happened)}
 	if p.title == "" {
 		p.title = "Who asked whom for what"
 	}
 	for _, v := range s.options.Verdict {
-		p.verdict = append(p.verdict, trace.Short(v))
+		p.verdict = append(p.verdict, trace.Abbreviate(v))
 	}
 	at := func(name string) int { return slices.Index(p.lanes, name) }
 	for i := range happened {
 		h := &happened[i]
-		if !h.row() {
+		if !h.hasRow() {
 			continue
 		}
 		if h.record != nil && h.pause() {
 			p.messages = append(p.messages, message{from: -1, to: -1, what: "note", words: fmt.Sprintf("… %s later", h.after)})
 		}
-		m := message{from: -1, to: -1, what: "hot", words: strings.TrimPrefix(h.words, h.who+" "), broken: h.broken}
-		switch h.what {
+		m := message{from: -1, to: -1, what: "hot", words: strings.TrimPrefix(h.words, h.lane+" "), violation: h.violation}
+		switch h.kind {
 		case wrote, refused:
-			m.from, m.to, m.what = at(h.who), at(server), strokeOf(h)
+			m.from, m.to, m.what = at(h.lane), at(server), strokeOf(h)
 		case called:
-			m.from, m.to, m.what = at(h.who), at(h.callee), strokeOf(h)
-		case befell:
-			m.from, m.words = at(h.who), h.words
+			m.from, m.to, m.what = at(h.lane), at(h.callee), strokeOf(h)
+		case injected:
+			m.from, m.words = at(h.lane), h.words
 		case folded:
 			m.what = "note"
 		}
@@ -69,8 +69,8 @@ func newSequence(s *scene) *sequence {
 }
 
 // pause tells whether it is worth telling how long nothing happened before.
-func (h *happening) pause() bool {
-	return h.after > 0 && (h.record.Turn != 0 || h.after >= pauseMin)
+func (h *sceneEvent) pause() bool {
+	return h.after > 0 && (h.record.HostStep != 0 || h.after >= pauseMin)
 }
 
 func (p *sequence) mermaid() string {
@@ -112,7 +112,7 @@ func (p *sequence) text() string {
 			c.put(m.to, "x")
 		case m.to >= 0:
 			c.join(m.from, m.to, '─', true)
-			c.put(m.from, either(m.what == "lost", "x", "o"))
+			c.put(m.from, choose(m.what == "lost", "x", "o"))
 		}
 		g.row(c, m.number, m.words)
 	}

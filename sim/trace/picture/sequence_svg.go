@@ -24,7 +24,7 @@ func (p *sequence) draw() *canvas {
 	edge := max(f.pitch*len(p.lanes), f.x(0)+askMin+60)
 	y := 0
 	for _, line := range wrap(p.title, sizeTitle, max(edge, 640)*100/115) {
-		c.say("title", left, 0, y, line)
+		c.text("title", left, 0, y, line)
 		y += 22
 	}
 	top := f.heads(c, y+2)
@@ -36,7 +36,7 @@ func (p *sequence) draw() *canvas {
 	for i := range p.lanes {
 		c.line("lane", f.x(i), top, f.x(i), y+4)
 	}
-	c.take(low)
+	c.appendCanvas(low)
 	if y > headAgain {
 		y = f.heads(c, y+8)
 	}
@@ -44,7 +44,7 @@ func (p *sequence) draw() *canvas {
 	for _, v := range p.verdict {
 		for _, line := range wrap(v, sizeText, max(edge, 640)*100/115) {
 			y += lineStep
-			c.say("who", left, 0, y, line)
+			c.text("who", left, 0, y, line)
 		}
 	}
 	return c
@@ -66,19 +66,19 @@ func (p *sequence) drawMessage(c *canvas, f frame, m *message, y, edge int) int 
 		room = max(hi-lo-12, min(askMax, edge-lo-8))
 	}
 	lines := wrap(m.numbered(), sizeText, room)
-	if m.broken {
+	if m.violation {
 		w := 0
 		for _, line := range lines {
 			w = max(w, width(line, sizeText))
 		}
-		c.rect("band", either2(at == left, x, x-w)-4, y+1, w+8, len(lines)*lineStep+2, 4)
+		c.rect("band", chooseInt(at == left, x, x-w)-4, y+1, w+8, len(lines)*lineStep+2, 4)
 	}
 	for _, line := range lines {
 		y += lineStep
-		c.say("halo", at, x, y-2, line)
+		c.text("halo", at, x, y-2, line)
 	}
 	y += 7
-	towards := either2(x2 < x1, -1, 1)
+	towards := chooseInt(x2 < x1, -1, 1)
 	switch m.what {
 	case "refused":
 		c.line("refused", x1, y, x2-towards*7, y)
@@ -108,12 +108,12 @@ func (p *sequence) drawNote(c *canvas, f frame, m *message, y, edge int) int {
 	c.rect("panel", x-w/2-8, y+2, w+16, len(lines)*lineStep+6, 4)
 	for _, line := range lines {
 		y += lineStep
-		c.sayOn(m.what, middle, x, y, line)
+		c.textOn(m.what, middle, x, y, line)
 	}
 	return y + 14
 }
 
-func either2(is bool, yes, no int) int {
+func chooseInt(is bool, yes, no int) int {
 	if is {
 		return yes
 	}

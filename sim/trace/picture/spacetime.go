@@ -11,26 +11,26 @@ import (
 
 // spaceTime is the space-time diagram. Its time is that of its rows and arrivals, one below the other.
 type spaceTime struct {
-	title   string
-	lanes   []string
-	moments []moment
-	strokes []stroke
-	gaps    []span   // somebody is dead
-	blind   []span   // somebody does not know
-	behind  []belief // at the end
-	verdict []string
+	title      string
+	lanes      []string
+	moments    []moment
+	strokes    []stroke
+	downSpans  []span       // somebody is dead
+	staleSpans []span       // somebody does not know
+	staleAtEnd []staleEntry // at the end
+	verdict    []string
 }
 
 // moment is a row with words, or (without a number and words) that something arrives.
 type moment struct {
-	lane    int // of who acts; -1: nobody's
-	number  int // 0: none
-	words   string
-	version int      // 0: none
-	notes   []string // what who acts did not know
-	what    sort
-	broken  bool
-	row     bool
+	lane      int // of who acts; -1: nobody's
+	number    int // 0: none
+	words     string
+	version   int      // 0: none
+	notes     []string // what who acts did not know
+	kind      eventKind
+	violation bool
+	row       bool
 }
 
 // stroke is a line from one lane at one moment to another lane at another one.
@@ -43,8 +43,8 @@ type stroke struct {
 // span is a part of a lane, from one moment to another.
 type span struct{ lane, from, to int }
 
-// again is said of what was folded.
-func again(period, times int) string {
+// repeated is said of what was folded.
+func repeated(period, times int) string {
 	if period == 1 {
 		return fmt.Sprintf("… %d more times", times)
 	}
@@ -56,17 +56,17 @@ const pauseMin = time.Second
 
 // newSpaceTime decides the diagram.
 func newSpaceTime(s *scene) *spaceTime {
-	happened := shorten(fold(s.happened))
-	b := &weaver{picture: &spaceTime{
+	happened := elideMiddle(fold(s.events))
+	b := &spaceTimeBuilder{picture: &spaceTime{
 		title: s.options.Title, lanes: lanesOf(happened),
-	}, at: map[*trace.Record]int{}, dead: map[int]int{}, born: map[int]int{}, blind: map[blindness]int{}}
+	}, at: map[*trace.Record]int{}, crashed: map[int]int{}, restartedAt: map[int]int{}, staleSince: map[unseenWrite]int{}}
 	if b.picture.title == "" {
 		b.picture.title = "Who did what, and who heard of it when"
 	}
 	for _, v := range s.options.Verdict {
-		b.picture.verdict = append(b.picture.verdict, trace.Short(v))
+		b.picture.verdict = append(b.picture.verdict, trace.Abbreviate(v))
 	}
-	b.picture.behind = s.behind
+	b.picture.staleAtEnd = s.staleAtEnd
 	b.server = slices.Index(b.picture.lanes, server)
 	for i := range happened {
 		b.add(&happened[i])
@@ -75,60 +75,60 @@ func newSpaceTime(s *scene) *spaceTime {
 	return b.picture
 }
 
-// weaver puts a space-time diagram together.
-type weaver struct {
-	picture *spaceTime
-	server  int                   // its lane
-	at      map[*trace.Record]int // the moments of writes
-	dead    map[int]int           // lane: since which moment
-	blind   map[blindness]int     // since which moment
-	open    []blindness           // those that are not over, in their order
-	born    map[int]int           // lane: the moment at which it rose last
+// spaceTimeBuilder puts a space-time diagram together.
+type spaceTimeBuilder struct {
+	picture     *spaceTime
+	server      int                   // its lane
+	at          map[*trace.Record]int // the moments of writes
+	crashed     map[int]int           // lane: since which moment
+	staleSince  map[unseenWrite]int   // since which moment
+	unseen      []unseenWrite         // those that are not over, in their order
+	restartedAt map[int]int           // lane: the moment at which it rose last
 }
 
-// blindness is that the actor of a lane does not know of a write.
-type blindness struct {
+// unseenWrite is that the actor of a lane does not know of a write.
+type unseenWrite struct {
 	lane  int
 	write *trace.Record
 }
 
-func (b *weaver) lane(name string) int { return slices.Index(b.picture.lanes, name) }
+func (b *spaceTimeBuilder) lane(name string) int { return slices.Index(b.picture.lanes, name) }
 
 // moment adds one, and returns its number.
-func (b *weaver) moment(m moment) int {
+func (b *spaceTimeBuilder) moment(m moment) int {
 	b.picture.moments = append(b.picture.moments, m)
 	return len(b.picture.moments) - 1
 }
 
-func (b *weaver) stroke(what ink, from, fromMoment, to, toMoment int) {
+func (b *spaceTimeBuilder) stroke(what ink, from, fromMoment, to, toMoment int) {
 	b.picture.strokes = append(b.picture.strokes, stroke{what, from, fromMoment, to, toMoment})
 }
 
-func (b *weaver) add(h *happening) {
-	lane := b.lane(h.who)
-	if h.record != nil && h.pause() && h.what != heard {
-		b.moment(moment{lane: -1, words: fmt.Sprintf("… %s later", h.after), row: true, what: folded})
+func (b *spaceTimeBuilder) add(h *sceneEvent) {
+	lane := b.lane(h.lane)
+	if h.record != nil && h.pause() && h.kind != delivered {
+		b.moment(moment{lane: -1, words: fmt.Sprintf("… %s later", h.after), row: true, kind: folded})
 	}
-	switch h.what {
-	case heard:
-		b.hear(h, lane)
+	switch h.kind {
+	case delivered:
+		b.addDelivery(h, lane)
 		return
-	case rose:
-		if from, dead := b.dead[lane]; dead && lane >= 0 {
-			b.born[lane] = b.moment(moment{lane: lane, what: rose})
-			b.picture.gaps = append(b.picture.gaps, span{lane, from, b.born[lane]})
-			delete(b.dead, lane)
+	case restarted:
+		if from, dead := b.crashed[lane]; dead && lane >= 0 {
+			b.restartedAt[lane] = b.moment(moment{lane: lane, kind: restarted})
+			b.picture.downSpans = append(b.picture.downSpans, span{lane, from, b.restartedAt[lane]})
+			delete(b.crashed, lane)
 		}
 		return
 	case remark, folded:
-		b.moment(moment{lane: -1, words: h.words, row: true, what: h.what})
+		b.moment(moment{lane: -1, words: h.words, row: true, kind: h.kind})
 		return
 	}
 	now := b.moment(moment{
-		lane: lane, number: number(h.record), words: h.words, version: h.version, notes: notes(h),
-		what: h.what, broken: h.broken, row: true,
+		lane: lane, number: number(h.record), words: h.words, version: h.version, notes: staleNotes(h),
+		kind: h.kind, violation: h.violation, row: true,
 	})
-	switch h.what {
+	switch h.kind {
 	case wrote:
 		b.at[h.record] = now
 		b.stroke(strokeOf(h), lane, now, b.server, now)
@@ -136,17 +136,17 @@ func (b *weaver) add(h *happening) {
 		b.stroke("refused", lane, now, b.server, now)
 	case called:
 		b.stroke(strokeOf(h), lane, now, b.lane(h.callee), now)
-	case befell:
-		if _, dead := b.dead[lane]; !dead && lane >= 0 && trace.Dies(h.record) != "" {
-			b.dead[lane] = now
-			b.forget(lane, now)
+	case injected:
+		if _, dead := b.crashed[lane]; !dead && lane >= 0 && trace.CrashedComponent(h.record) != "" {
+			b.crashed[lane] = now
+			b.endAllStale(lane, now)
 		}
 	}
-	b.miss(h, lane)
+	b.addStale(h, lane)
 }
 
 // strokeOf is how something that was done is drawn.
-func strokeOf(h *happening) ink {
+func strokeOf(h *sceneEvent) ink {
 	switch {
 	case h.record.Lost:
 		return "lost"
@@ -157,13 +157,13 @@ func strokeOf(h *happening) ink {
 	}
 }
 
-// notes are what is said of somebody who acted without knowing all.
-func notes(h *happening) []string {
+// staleNotes are what is said of somebody who acted without knowing all.
+func staleNotes(h *sceneEvent) []string {
 	var all []string
 	if len(h.since) > 0 {
-		all = append(all, fmt.Sprintf("%s decided so in step %d, before %s", h.who, number(h.basis), steps(h.since)))
+		all = append(all, fmt.Sprintf("%s decided so in step %d, before %s", h.lane, number(h.decidedAfter), steps(h.since)))
 	}
-	for _, b := range h.unaware {
+	for _, b := range h.stale {
 		all = append(all, b.String())
 	}
 	return all
@@ -182,73 +182,73 @@ func steps(records []*trace.Record) string {
 	return "steps " + strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
-// miss notes which writes who acts did not know of.
-func (b *weaver) miss(h *happening, lane int) {
+// addStale notes which writes who acts did not know of.
+func (b *spaceTimeBuilder) addStale(h *sceneEvent, lane int) {
 	if len(h.since) > 0 {
 		if from, drawn := b.at[h.since[0]]; drawn {
-			b.picture.blind = append(b.picture.blind, span{lane, from, len(b.picture.moments) - 1})
+			b.picture.staleSpans = append(b.picture.staleSpans, span{lane, from, len(b.picture.moments) - 1})
 		}
 	}
-	for _, w := range h.missed {
+	for _, w := range h.unseen {
 		since, drawn := b.at[w]
-		if _, known := b.blind[blindness{lane, w}]; drawn && !known {
-			b.blind[blindness{lane, w}] = max(since, b.born[lane])
-			b.open = append(b.open, blindness{lane, w})
+		if _, known := b.staleSince[unseenWrite{lane, w}]; drawn && !known {
+			b.staleSince[unseenWrite{lane, w}] = max(since, b.restartedAt[lane])
+			b.unseen = append(b.unseen, unseenWrite{lane, w})
 		}
 	}
 }
 
-// forget ends what somebody who dies does not know.
-func (b *weaver) forget(lane, now int) {
-	for _, which := range slices.Clone(b.open) {
+// endAllStale ends what somebody who dies does not know.
+func (b *spaceTimeBuilder) endAllStale(lane, now int) {
+	for _, which := range slices.Clone(b.unseen) {
 		if which.lane == lane {
-			b.sees(lane, which.write, now)
+			b.endStale(lane, which.write, now)
 		}
 	}
 }
 
-// hear draws that somebody hears of something.
-func (b *weaver) hear(h *happening, lane int) {
+// addDelivery draws that somebody hears of something.
+func (b *spaceTimeBuilder) addDelivery(h *sceneEvent, lane int) {
 	if lane < 0 {
 		return
 	}
 	now := -1
 	draw := func(what ink, from int) {
 		if now < 0 {
-			now = b.moment(moment{lane: lane, what: heard})
+			now = b.moment(moment{lane: lane, kind: delivered})
 		}
 		b.stroke(what, b.server, from, lane, now)
 	}
-	for _, w := range h.news {
+	for _, w := range h.newlySeen {
 		from, drawn := b.at[w]
 		switch {
 		case !drawn:
-		case slices.Contains(h.late, w):
+		case slices.Contains(h.seenLate, w):
 			draw("late", from)
-			b.sees(lane, w, now)
+			b.endStale(lane, w, now)
 		default:
 			draw("news", from)
 		}
 	}
-	if h.stale {
+	if h.oldList {
 		if from, drawn := b.asOf(h.record); drawn {
 			draw("old", from)
 		}
 	}
 }
 
-// sees ends that somebody does not know of a write.
-func (b *weaver) sees(lane int, w *trace.Record, now int) {
-	which := blindness{lane, w}
-	if since, blind := b.blind[which]; blind {
-		b.picture.blind = append(b.picture.blind, span{lane, since, now})
-		delete(b.blind, which)
-		b.open = slices.DeleteFunc(b.open, func(other blindness) bool { return other == which })
+// endStale ends that somebody does not know of a write.
+func (b *spaceTimeBuilder) endStale(lane int, w *trace.Record, now int) {
+	which := unseenWrite{lane, w}
+	if since, blind := b.staleSince[which]; blind {
+		b.picture.staleSpans = append(b.picture.staleSpans, span{lane, since, now})
+		delete(b.staleSince, which)
+		b.unseen = slices.DeleteFunc(b.unseen, func(other unseenWrite) bool { return other == which })
 	}
 }
 
 // asOf is the moment of the last write that an old list shows.
-func (b *weaver) asOf(list *trace.Record) (at int, drawn bool) {
+func (b *spaceTimeBuilder) asOf(list *trace.Record) (at int, drawn bool) {
 	version := 0
 	for w, moment := range b.at { // in any order: the newest is looked for
 		if w.Resource() == list.Resource() && w.Version() <= list.Version() && w.Version() > version {
@@ -259,16 +259,16 @@ func (b *weaver) asOf(list *trace.Record) (at int, drawn bool) {
 }
 
 // end ends what is not over.
-func (b *weaver) end() {
+func (b *spaceTimeBuilder) end() {
 	last := b.moment(moment{lane: -1})
-	for _, which := range b.open {
-		b.picture.blind = append(b.picture.blind, span{which.lane, b.blind[which], last})
+	for _, which := range b.unseen {
+		b.picture.staleSpans = append(b.picture.staleSpans, span{which.lane, b.staleSince[which], last})
 		b.stroke("never", b.server, b.at[which.write], which.lane, last)
 	}
 	for lane := range b.picture.lanes {
-		if from, dead := b.dead[lane]; dead {
-			b.picture.gaps = append(b.picture.gaps, span{lane, from, last})
+		if from, dead := b.crashed[lane]; dead {
+			b.picture.downSpans = append(b.picture.downSpans, span{lane, from, last})
 		}
 	}
-	slices.SortFunc(b.picture.blind, func(x, y span) int { return x.from - y.from })
+	slices.SortFunc(b.picture.staleSpans, func(x, y span) int { return x.from - y.from })
 }

@@ -54,7 +54,7 @@ func (f frame) heads(c *canvas, y int) int {
 		if f.stagger && i%2 == 1 {
 			at += headStep
 		}
-		c.say("text", middle, f.x(i), at, cut(name, sizeText, most))
+		c.text("text", middle, f.x(i), at, cut(name, sizeText, most))
 	}
 	if f.stagger {
 		return y + 2*headStep + 4
@@ -80,8 +80,8 @@ func (p *spaceTime) caption() (title, description string) {
 		len(p.lanes), rows, late)
 }
 
-// loom draws a space-time diagram.
-type loom struct {
+// spaceTimeDrawer draws a space-time diagram.
+type spaceTimeDrawer struct {
 	*spaceTime
 	frame
 	c      *canvas
@@ -92,7 +92,7 @@ type loom struct {
 }
 
 func (p *spaceTime) draw() *canvas {
-	l := &loom{spaceTime: p, frame: newFrame(p.lanes), c: &canvas{}}
+	l := &spaceTimeDrawer{spaceTime: p, frame: newFrame(p.lanes), c: &canvas{}}
 	for i, name := range p.lanes {
 		if name == server {
 			l.server = i
@@ -100,7 +100,7 @@ func (p *spaceTime) draw() *canvas {
 	}
 	y := 0
 	for _, line := range wrap(p.title, sizeTitle, (l.words+l.room)*100/115) {
-		l.c.say("title", left, 0, y, line)
+		l.c.text("title", left, 0, y, line)
 		y += 22
 	}
 	l.top = l.heads(l.c, y+2)
@@ -119,7 +119,7 @@ func (p *spaceTime) draw() *canvas {
 }
 
 // lines are those that a row is written in.
-func (l *loom) lines(m *moment) (words, notes []string) {
+func (l *spaceTimeDrawer) lines(m *moment) (words, notes []string) {
 	words = wrap(m.words, sizeText, l.room)
 	for _, note := range m.notes {
 		notes = append(notes, wrap(note, sizeText, l.room)...)
@@ -128,7 +128,7 @@ func (l *loom) lines(m *moment) (words, notes []string) {
 }
 
 // place decides where each moment is.
-func (l *loom) place() {
+func (l *spaceTimeDrawer) place() {
 	y, after := l.top+4, false
 	for i := range l.moments {
 		m := &l.moments[i]
@@ -150,25 +150,25 @@ func (l *loom) place() {
 }
 
 // drawBands draws what lies below all else.
-func (l *loom) drawBands() {
+func (l *spaceTimeDrawer) drawBands() {
 	for i := range l.moments {
-		if m := &l.moments[i]; m.broken {
+		if m := &l.moments[i]; m.violation {
 			words, notes := l.lines(m)
 			l.c.rect("band", l.words-36, l.ys[i]-11, l.room+40, (len(words)+len(notes))*lineStep+6, 4)
 		}
 	}
-	for _, s := range l.spaceTime.blind {
+	for _, s := range l.spaceTime.staleSpans {
 		l.c.rect("band", l.x(s.lane)-7, l.ys[s.from], 14, max(4, l.ys[s.to]-l.ys[s.from]), 7)
 	}
 }
 
-func (l *loom) drawLanes() {
-	for _, gap := range l.gaps {
+func (l *spaceTimeDrawer) drawLanes() {
+	for _, gap := range l.downSpans {
 		defer l.c.cross("mark", l.x(gap.lane), l.ys[gap.from])
 	}
 	for i := range l.spaceTime.lanes {
 		y := l.top
-		for _, gap := range l.gaps {
+		for _, gap := range l.downSpans {
 			if gap.lane != i {
 				continue
 			}
@@ -186,7 +186,7 @@ func (l *loom) drawLanes() {
 func pill(version int) int { return width(fmt.Sprint(version), sizeSmall)/2 + 6 }
 
 // drawStrokes draws what was heard first, then what was done, so that this lies above.
-func (l *loom) drawStrokes() {
+func (l *spaceTimeDrawer) drawStrokes() {
 	for _, layer := range [][]ink{{"news"}, {"never", "old", "late"}, {"write", "refused", "lost"}} {
 		for _, s := range l.strokes {
 			for _, what := range layer {
@@ -198,7 +198,7 @@ func (l *loom) drawStrokes() {
 	}
 }
 
-func (l *loom) drawStroke(s stroke) {
+func (l *spaceTimeDrawer) drawStroke(s stroke) {
 	x1, y1, x2, y2 := l.x(s.from), l.ys[s.fromMoment], l.x(s.to), l.ys[s.toMoment]
 	towards := 1
 	if x2 < x1 {
@@ -235,7 +235,7 @@ func (l *loom) drawStroke(s stroke) {
 	}
 }
 
-func (l *loom) drawRows() {
+func (l *spaceTimeDrawer) drawRows() {
 	for i := range l.moments {
 		m, y := &l.moments[i], l.ys[i]
 		if !m.row {
@@ -244,15 +244,15 @@ func (l *loom) drawRows() {
 		if m.version > 0 {
 			half := pill(m.version)
 			l.c.rect("pill", l.x(l.server)-half, y-7, 2*half, 14, 7)
-			l.c.sayOn("rv", middle, l.x(l.server), y+4, fmt.Sprint(m.version))
+			l.c.textOn("rv", middle, l.x(l.server), y+4, fmt.Sprint(m.version))
 		}
 		words, notes := l.lines(m)
 		if m.number > 0 {
-			l.c.say("small", right, l.words-8, y+4, fmt.Sprint(m.number))
+			l.c.text("small", right, l.words-8, y+4, fmt.Sprint(m.number))
 		}
 		class := ink("text")
-		switch m.what {
-		case befell, remark, refused:
+		switch m.kind {
+		case injected, remark, refused:
 			class = "hot"
 		case folded:
 			class = "note"
@@ -260,37 +260,37 @@ func (l *loom) drawRows() {
 		}
 		at := y + 4
 		for _, line := range words {
-			l.c.say(class, left, l.words, at, line)
+			l.c.text(class, left, l.words, at, line)
 			at += lineStep
 		}
 		for _, line := range notes {
-			l.c.say("hot", left, l.words, at, line)
+			l.c.text("hot", left, l.words, at, line)
 			at += lineStep
 		}
 	}
 }
 
 // drawEnd writes what is said at the end, and returns where it ends.
-func (l *loom) drawEnd(y int) int {
+func (l *spaceTimeDrawer) drawEnd(y int) int {
 	room := l.words + l.room
-	y = l.drawBehind(y)
+	y = l.drawStaleAtEnd(y)
 	for _, v := range l.verdict {
 		for _, line := range wrap(v, sizeText, room*100/115) {
 			y += lineStep
-			l.c.say("who", left, 0, y, line)
+			l.c.text("who", left, 0, y, line)
 		}
 	}
 	return y
 }
 
-// drawBehind writes below the lanes what caches believe at the end, beside what is true.
-func (l *loom) drawBehind(y int) int {
-	if len(l.behind) == 0 {
+// drawStaleAtEnd writes below the lanes what caches believe at the end, beside what is true.
+func (l *spaceTimeDrawer) drawStaleAtEnd(y int) int {
+	if len(l.staleAtEnd) == 0 {
 		return y
 	}
 	table := [][3]string{{"At the end", "it is", "but"}}
-	for _, b := range l.behind {
-		table = append(table, [3]string{b.object, b.true, b.who + " believes: " + b.believes})
+	for _, b := range l.staleAtEnd {
+		table = append(table, [3]string{b.object, b.actual, b.process + " believes: " + b.cached})
 	}
 	const gap = 28
 	room, x := l.words+l.room, 0
@@ -311,19 +311,19 @@ func (l *loom) drawBehind(y int) int {
 			if n == 0 {
 				class = "note"
 			}
-			l.c.say(class, left, xs[i], y, cut(words, sizeText, room/3-gap))
+			l.c.text(class, left, xs[i], y, cut(words, sizeText, room/3-gap))
 		}
 	}
 	return y + 14
 }
 
 // drawLegend says what the lines are that there are.
-func (l *loom) drawLegend(y int) {
+func (l *spaceTimeDrawer) drawLegend(y int) {
 	words := map[ink]string{
 		"write": "write or call", "refused": "refused", "lost": "done, but the answer is lost", "news": "somebody hears of it",
 		"late": "hears of it after acting without it", "never": "has not heard of it", "old": "gets an old list", "down": "dead",
 	}
-	has := map[ink]bool{"down": len(l.gaps) > 0}
+	has := map[ink]bool{"down": len(l.downSpans) > 0}
 	for _, s := range l.strokes {
 		has[s.what] = true
 	}
@@ -334,7 +334,7 @@ func (l *loom) drawLegend(y int) {
 			continue
 		}
 		l.drawSample(what, x, y-3)
-		l.c.say("small", left, x+32, y, words[what])
+		l.c.text("small", left, x+32, y, words[what])
 		x += 32 + width(words[what], sizeSmall) + 20
 	}
 	if !slices.ContainsFunc(l.moments, func(m moment) bool { return m.version > 0 }) {
@@ -342,12 +342,12 @@ func (l *loom) drawLegend(y int) {
 	}
 	half := pill(12)
 	l.c.rect("pill", x, y-10, 2*half, 14, 7)
-	l.c.sayOn("rv", middle, x+half, y+1, "12")
-	l.c.say("small", left, x+2*half+6, y, "resourceVersion")
+	l.c.textOn("rv", middle, x+half, y+1, "12")
+	l.c.text("small", left, x+2*half+6, y, "resourceVersion")
 }
 
 // drawSample draws a bit of a line for the legend.
-func (l *loom) drawSample(what ink, x, y int) {
+func (l *spaceTimeDrawer) drawSample(what ink, x, y int) {
 	switch what {
 	case "lost":
 		l.c.line("write", x+5, y, x+26, y)

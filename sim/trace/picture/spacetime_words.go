@@ -13,7 +13,7 @@ func (p *spaceTime) mermaid() string {
 		now := &p.moments[i]
 		if now.row && now.lane < 0 {
 			m.note(0, len(p.lanes)-1, now.words)
-		} else if now.row && now.what == befell {
+		} else if now.row && now.kind == injected {
 			m.note(now.lane, now.lane, now.words)
 		}
 		for _, s := range p.strokes {
@@ -25,7 +25,7 @@ func (p *spaceTime) mermaid() string {
 			m.note(now.lane, now.lane, note)
 		}
 	}
-	for _, b := range p.behind {
+	for _, b := range p.staleAtEnd {
 		m.note(0, len(p.lanes)-1, "at the end, "+b.String())
 	}
 	for _, v := range p.verdict {
@@ -77,7 +77,7 @@ func (p *spaceTime) text() string {
 	for i := range p.moments {
 		now := &p.moments[i]
 		c, drawn := g.lanes(), now.row
-		for _, gap := range p.gaps {
+		for _, gap := range p.downSpans {
 			if gap.from < i && i < gap.to {
 				c.put(gap.lane, ":")
 			}
@@ -103,7 +103,7 @@ func (p *spaceTime) text() string {
 			words = strings.Join(signs, " ")
 		}
 		drawn = drawn || len(signs) > 0
-		for _, gap := range p.gaps {
+		for _, gap := range p.downSpans {
 			if gap.from == i {
 				c.put(gap.lane, "x")
 			}
@@ -115,7 +115,7 @@ func (p *spaceTime) text() string {
 			g.row(g.lanes(), 0, "  "+note)
 		}
 	}
-	for _, b := range p.behind {
+	for _, b := range p.staleAtEnd {
 		g.words("At the end, " + b.String())
 	}
 	for _, v := range p.verdict {
@@ -167,7 +167,7 @@ func (p *spaceTime) key() string {
 			key += "; " + sign.words
 		}
 	}
-	if len(p.gaps) > 0 {
+	if len(p.downSpans) > 0 {
 		key += "; : is dead"
 	}
 	return key

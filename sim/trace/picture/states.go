@@ -17,18 +17,18 @@ func States(records []trace.Record, o Options) *Drawing {
 type states struct {
 	title    string
 	machines []machine
-	left     []string // what there was no room for
+	omitted  []string // what there was no room for
 	steps    []string // the changes in words
 	verdict  []string
 }
 
 // machine is the life of one thing: what could be, and what was.
 type machine struct {
-	title  string
-	states []string
-	edges  []edge
-	visits map[string]bool
-	now    string // at the end
+	title   string
+	states  []string
+	edges   []edge
+	visited map[string]bool
+	current string // at the end
 }
 
 // edge leads from one state to another.
@@ -37,16 +37,16 @@ type edge struct {
 	taken    []int // the numbers of the changes
 }
 
-// plan is what the life of things of a kind can be.
-type plan struct {
+// machineTemplate is what the life of things of a kind can be.
+type machineTemplate struct {
 	kind   kind
 	title  string
 	states []string
 	edges  [][2]string
 }
 
-// plans are the lives that are drawn, in their order.
-var plans = []plan{
+// machineTemplates are the lives that are drawn, in their order.
+var machineTemplates = []machineTemplate{
 	{
 		claimKind, "Claim",
 		[]string{absent, "Pending", "Bound", "Lost", deleting, gone},
@@ -89,21 +89,21 @@ func newStates(s *scene) *states {
 		p.title = "Which states were gone through"
 	}
 	for _, v := range s.options.Verdict {
-		p.verdict = append(p.verdict, trace.Short(v))
+		p.verdict = append(p.verdict, trace.Abbreviate(v))
 	}
 	changes := s.changes()
 	shown := map[thing]*machine{}
-	for _, plan := range plans {
+	for _, plan := range machineTemplates {
 		all := things(changes, plan.kind)
 		for _, t := range all[:min(len(all), machinesMax)] {
-			p.machines = append(p.machines, plan.machine(t))
+			p.machines = append(p.machines, plan.newMachine(t))
 		}
 		if more := len(all) - machinesMax; more > 0 {
-			p.left = append(p.left, fmt.Sprintf("%d more: %s", more, plan.title))
+			p.omitted = append(p.omitted, fmt.Sprintf("%d more: %s", more, plan.title))
 		}
 	}
 	i := 0
-	for _, plan := range plans {
+	for _, plan := range machineTemplates {
 		all := things(changes, plan.kind)
 		for _, t := range all[:min(len(all), machinesMax)] {
 			shown[t] = &p.machines[i]
@@ -112,45 +112,45 @@ func newStates(s *scene) *states {
 	}
 	for _, c := range changes {
 		if m := shown[c.thing]; m != nil {
-			p.take(m, c)
+			p.addChange(m, c)
 		}
 	}
 	return p
 }
 
-// machine is the life of a thing, before it has begun.
-func (l plan) machine(t thing) machine {
-	m := machine{title: l.title + " " + t.name, states: slices.Clone(l.states), visits: map[string]bool{}}
+// newMachine is the life of a thing, before it has begun.
+func (l machineTemplate) newMachine(t thing) machine {
+	m := machine{title: l.title + " " + t.name, states: slices.Clone(l.states), visited: map[string]bool{}}
 	for _, e := range l.edges {
 		m.edges = append(m.edges, edge{from: slices.Index(m.states, e[0]), to: slices.Index(m.states, e[1])})
 	}
 	return m
 }
 
-// take lets a thing go on.
-func (p *states) take(m *machine, c change) {
-	m.visits[c.to], m.now = true, c.to
+// addChange lets a thing go on.
+func (p *states) addChange(m *machine, c change) {
+	m.visited[c.to], m.current = true, c.to
 	if c.before {
 		return
 	}
-	m.visits[c.from] = true
+	m.visited[c.from] = true
 	from, to := m.state(c.from), m.state(c.to)
 	at := slices.IndexFunc(m.edges, func(e edge) bool { return e.from == from && e.to == to })
 	if at < 0 {
 		at, m.edges = len(m.edges), append(m.edges, edge{from: from, to: to})
 	}
-	words, _ := tell(*c.record)
-	who := trace.Component(c.record.Actor) + " "
+	words, _ := describe(*c.record)
+	who := trace.Process(c.record.Task) + " "
 	if c.record.Kind == trace.KindEvent {
-		who, words = "", trace.TellEvent(c.record.Verb, c.record.Object)
+		who, words = "", trace.DescribeEvent(c.record.Verb, c.record.Object)
 	}
 	if words == "" {
-		words = trace.TellAll(*c.record)
+		words = trace.DescribeAny(*c.record)
 	}
 	if n := number(c.record); n > 0 {
 		words += fmt.Sprintf(" (step %d)", n)
 	}
-	p.steps = append(p.steps, trace.Short(who+words))
+	p.steps = append(p.steps, trace.Abbreviate(who+words))
 	m.edges[at].taken = append(m.edges[at].taken, len(p.steps))
 }
 

@@ -22,15 +22,15 @@ func (p *states) draw() *canvas {
 	edge := pageWidth - 2*margin
 	y := 0
 	for _, line := range wrap(p.title, sizeTitle, edge*100/115) {
-		c.say("title", left, 0, y, line)
+		c.text("title", left, 0, y, line)
 		y += 22
 	}
 	for i := range p.machines {
 		y = p.machines[i].draw(c, y+6)
 	}
-	for _, words := range p.left {
+	for _, words := range p.omitted {
 		y += lineStep
-		c.say("note", left, 0, y, words)
+		c.text("note", left, 0, y, words)
 	}
 	y += 8
 	for i, words := range p.steps {
@@ -39,14 +39,14 @@ func (p *states) draw() *canvas {
 			if n == 0 {
 				badge(c, 14, y-4, fmt.Sprint(i+1))
 			}
-			c.say("text", left, 34, y, line)
+			c.text("text", left, 34, y, line)
 		}
 	}
 	y += 6
 	for _, v := range p.verdict {
 		for _, line := range wrap(v, sizeText, edge*100/115) {
 			y += lineStep + 2
-			c.say("who", left, 0, y, line)
+			c.text("who", left, 0, y, line)
 		}
 	}
 	return c
@@ -56,7 +56,7 @@ func (p *states) draw() *canvas {
 func badge(c *canvas, x, y int, words string) {
 	half := width(words, sizeSmall)/2 + 6
 	c.rect("pill", x-half, y-7, 2*half, 14, 7)
-	c.sayOn("rv", middle, x, y+4, words)
+	c.textOn("rv", middle, x, y+4, words)
 }
 
 // arc is how far an edge is from the row of states: 0 for one to the next, above (negative) for one further on, below for one
@@ -79,7 +79,7 @@ func (m *machine) draw(c *canvas, y int) int {
 		up, down = min(up, e.arc()), max(down, e.arc())
 	}
 	y += 14
-	c.say("who", left, 0, y, cut(m.title, sizeText, pageWidth*8/10))
+	c.text("who", left, 0, y, cut(m.title, sizeText, pageWidth*8/10))
 	row := y + 14 - up + stateHeight/2
 	for _, taken := range []bool{false, true} {
 		for _, e := range m.edges {
@@ -90,14 +90,14 @@ func (m *machine) draw(c *canvas, y int) int {
 	}
 	for i, name := range m.states {
 		class, words := ink("state"), ink("note")
-		if m.visits[name] {
+		if m.visited[name] {
 			class, words = "visited", "text"
 		}
-		if name == m.now {
+		if name == m.current {
 			class = "here"
 		}
 		c.rect(class, i*statePitch, row-stateHeight/2, stateWidth, stateHeight, 6)
-		c.sayOn(words, middle, i*statePitch+stateWidth/2, row+4, name)
+		c.textOn(words, middle, i*statePitch+stateWidth/2, row+4, name)
 	}
 	for _, e := range m.edges {
 		e.number(c, row)

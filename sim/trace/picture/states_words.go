@@ -12,7 +12,7 @@ func (p *states) mermaid() string {
 	for i, m := range p.machines {
 		fmt.Fprintf(&b, "  state %q as m%d {\n", plain(m.title), i)
 		for j, name := range m.states {
-			if m.visits[name] {
+			if m.visited[name] {
 				fmt.Fprintf(&b, "    state %q as m%ds%d\n", name, i, j)
 			}
 		}
@@ -37,7 +37,7 @@ func (p *states) text() string {
 			}
 		}
 	}
-	for _, words := range p.left {
+	for _, words := range p.omitted {
 		fmt.Fprintln(&b, words)
 	}
 	for i, words := range p.steps {

@@ -19,14 +19,14 @@ func Timeline(records []trace.Record, o Options) *Drawing {
 // timeline is the picture. Its time are instants: each at which something changed is one, in their order.
 type timeline struct {
 	title    string
-	groups   []group
+	groups   []trackGroup
 	instants []instant
-	events   []occurrence
+	events   []markedEvent
 	verdict  []string
 }
 
-// group are tracks of one sort.
-type group struct {
+// trackGroup are tracks of one sort.
+type trackGroup struct {
 	title  string
 	tracks []track
 }
@@ -60,14 +60,14 @@ type instant struct {
 	step   int
 }
 
-// occurrence is what befell the world, or that something was wrong.
-type occurrence struct {
+// markedEvent is what befell the world, or that something was wrong.
+type markedEvent struct {
 	at    int
 	words string
 }
 
-// looks are how the states of things are drawn.
-var looks = map[string]ink{
+// phaseInks are how the states of things are drawn.
+var phaseInks = map[string]ink{
 	"Bound": "firm", "Running": "firm", "Available": "calm", attached: "calm", staged: "half", published: "firm",
 	"Released": "past", deleting: "past", ending: "past", detaching: "past", "Succeeded": "past", "Failed": "past", "Lost": "past",
 }
@@ -90,29 +90,29 @@ func newTimeline(s *scene) *timeline {
 		p.title = "What was when"
 	}
 	for _, v := range s.options.Verdict {
-		p.verdict = append(p.verdict, trace.Short(v))
+		p.verdict = append(p.verdict, trace.Abbreviate(v))
 	}
 	changes, retries := s.changes(), s.retries()
-	p.tell(s, changes, retries)
+	p.collectInstants(s, changes, retries)
 	last := len(p.instants)
 	for _, h := range headings {
-		g := group{title: h.title}
+		g := trackGroup{title: h.title}
 		for _, t := range things(changes, h.kind) {
-			if track := p.life(t, changes, last); len(track.phases) > 0 {
+			if track := p.lifeTrack(t, changes, last); len(track.phases) > 0 {
 				g.tracks = append(g.tracks, track)
 			}
 		}
 		p.add(g)
 	}
-	g := group{title: "Tried again"}
+	g := trackGroup{title: "Tried again"}
 	for _, r := range retries {
-		g.tracks = append(g.tracks, p.retry(r))
+		g.tracks = append(g.tracks, p.retryTrack(r))
 	}
 	p.add(g)
 	return p
 }
 
-func (p *timeline) add(g group) {
+func (p *timeline) add(g trackGroup) {
 	if len(g.tracks) > 0 {
 		p.groups = append(p.groups, g)
 	}
@@ -129,8 +129,8 @@ func things(changes []change, of kind) []thing {
 	return all
 }
 
-// tell finds the instants, and what befell the world.
-func (p *timeline) tell(s *scene, changes []change, retries []retry) {
+// collectInstants finds the instants, and what befell the world.
+func (p *timeline) collectInstants(s *scene, changes []change, retries []retry) {
 	matters := map[int]bool{}
 	for _, c := range changes {
 		matters[c.record.Step] = !c.before
@@ -142,7 +142,7 @@ func (p *timeline) tell(s *scene, changes []change, retries []retry) {
 	}
 	for i := range s.records[s.began:] {
 		r := &s.records[s.began+i]
-		broken := s.options.Broken > 0 && r.Step == s.options.Broken
+		broken := s.options.ViolationStep > 0 && r.Step == s.options.ViolationStep
 		befell := r.Kind == trace.KindEvent && r.Verb != "tick"
 		if !matters[r.Step] && !broken && !befell {
 			continue
@@ -150,9 +150,9 @@ func (p *timeline) tell(s *scene, changes []change, retries []retry) {
 		p.instants = append(p.instants, instant{number(r), r.At, r.Step})
 		switch {
 		case broken:
-			p.events = append(p.events, occurrence{len(p.instants) - 1, "here a rule is broken"})
+			p.events = append(p.events, markedEvent{len(p.instants) - 1, "here a rule is broken"})
 		case befell:
-			p.events = append(p.events, occurrence{len(p.instants) - 1, trace.Short(trace.TellEvent(r.Verb, r.Object))})
+			p.events = append(p.events, markedEvent{len(p.instants) - 1, trace.Abbreviate(trace.DescribeEvent(r.Verb, r.Object))})
 		}
 	}
 }
@@ -163,8 +163,8 @@ func (p *timeline) instant(step int) int {
 	return i
 }
 
-// life is the track of a thing.
-func (p *timeline) life(t thing, changes []change, last int) track {
+// lifeTrack is the track of a thing.
+func (p *timeline) lifeTrack(t thing, changes []change, last int) track {
 	k := track{name: t.name}
 	for _, c := range changes {
 		if c.thing != t {
@@ -178,7 +178,7 @@ func (p *timeline) life(t thing, changes []change, last int) track {
 		if c.to == gone || c.to == absent {
 			continue
 		}
-		what, known := looks[c.to]
+		what, known := phaseInks[c.to]
 		if !known {
 			what = "busy"
 		}
@@ -207,19 +207,19 @@ func (s *scene) retries() []retry {
 	var all []retry
 	for i := s.began; i < len(s.records); i++ {
 		r := &s.records[i]
-		if r.Read || r.Kind != trace.KindAPI && r.Kind != trace.KindDriver || !s.cast.Concerns(r) {
+		if r.Read || r.Kind != trace.KindAPI && r.Kind != trace.KindDriver || !s.related.Matches(r) {
 			continue
 		}
-		if _, told := tell(*r); !told {
+		if _, told := describe(*r); !told {
 			continue
 		}
 		object := r.Object
 		if r.Kind == trace.KindAPI {
-			object = trace.Noun(object)
+			object = trace.ObjectName(object)
 		} else if _, volume, within := strings.Cut(object, "/"); within {
 			object = volume
 		}
-		who, what := s.lane(r.Actor), trace.Short(r.Verb+" "+object)
+		who, what := s.lane(r.Task), trace.Abbreviate(r.Verb+" "+object)
 		at := slices.IndexFunc(all, func(t retry) bool { return t.who == who && t.what == what })
 		if at < 0 {
 			at, all = len(all), append(all, retry{who: who, what: what})
@@ -227,13 +227,13 @@ func (s *scene) retries() []retry {
 		all[at].tries = append(all[at].tries, r)
 	}
 	for i := range all {
-		all[i].tries = again2(all[i].tries)
+		all[i].tries = keepRetried(all[i].tries)
 	}
 	return slices.DeleteFunc(all, func(t retry) bool { return len(t.tries) == 0 })
 }
 
-// again2 are the tries that belong to a failure: those that failed, and the first after each.
-func again2(tries []*trace.Record) []*trace.Record {
+// keepRetried are the tries that belong to a failure: those that failed, and the first after each.
+func keepRetried(tries []*trace.Record) []*trace.Record {
 	var kept []*trace.Record
 	for i, r := range tries {
 		if r.Err != nil || i > 0 && tries[i-1].Err != nil {
@@ -243,16 +243,16 @@ func again2(tries []*trace.Record) []*trace.Record {
 	return kept
 }
 
-// retry is the track of something that was tried again: its tries, and how long was waited between them.
-func (p *timeline) retry(r retry) track {
+// retryTrack is the track of something that was tried again: its tries, and how long was waited between them.
+func (p *timeline) retryTrack(r retry) track {
 	k := track{name: r.who, under: r.what}
 	for i, now := range r.tries {
 		at := p.instant(now.Step)
-		k.tries = append(k.tries, try{at, now.Err != nil, tried(now)})
+		k.tries = append(k.tries, try{at, now.Err != nil, describeTry(now)})
 		if i > 0 && r.tries[i-1].Err != nil {
 			words := ""
 			if waits := now.At - r.tries[i-1].At; waits > 0 {
-				words = fmt.Sprintf("waits %s", short(waits))
+				words = fmt.Sprintf("waits %s", formatDuration(waits))
 			}
 			k.phases = append(k.phases, phase{words, "wait", p.instant(r.tries[i-1].Step), at})
 		}
@@ -260,16 +260,16 @@ func (p *timeline) retry(r retry) track {
 	return k
 }
 
-func tried(r *trace.Record) string {
-	words, _ := tell(*r)
+func describeTry(r *trace.Record) string {
+	words, _ := describe(*r)
 	if n := number(r); n > 0 {
 		words = fmt.Sprintf("%d %s", n, words)
 	}
-	return trace.Short(words)
+	return trace.Abbreviate(words)
 }
 
-// short is a duration without what nobody reads.
-func short(d time.Duration) string {
+// formatDuration is a duration without what nobody reads.
+func formatDuration(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:
 		d = d.Round(time.Second)

@@ -53,7 +53,7 @@ func (p *timeline) draw() *canvas {
 	edge := pageWidth - 2*margin
 	y := 0
 	for _, line := range wrap(p.title, sizeTitle, edge*100/115) {
-		c.say("title", left, 0, y, line)
+		c.text("title", left, 0, y, line)
 		y += 22
 	}
 	r := p.ruler(namesWidth, edge)
@@ -62,7 +62,7 @@ func (p *timeline) draw() *canvas {
 	y = p.drawTicks(low, r, p.drawEvents(low, r, begins))
 	for _, g := range p.groups {
 		y += 10
-		low.say("small", left, 0, y+10, g.title)
+		low.text("small", left, 0, y+10, g.title)
 		y += 16
 		for _, k := range g.tracks {
 			p.drawTrack(low, r, k, y)
@@ -72,13 +72,13 @@ func (p *timeline) draw() *canvas {
 	for i, e := range p.events {
 		c.line("event", r.xs[e.at], begins+(len(p.events)-i)*lineStep+4, r.xs[e.at], y)
 	}
-	c.take(low)
+	c.appendCanvas(low)
 	y = p.drawLegend(c, y)
 	y += 4
 	for _, v := range p.verdict {
 		for _, line := range wrap(v, sizeText, edge*100/115) {
 			y += lineStep
-			c.say("who", left, 0, y, line)
+			c.text("who", left, 0, y, line)
 		}
 	}
 	return c
@@ -91,7 +91,7 @@ func (p *timeline) drawEvents(c *canvas, r ruler, y int) int {
 		words := cut(e.words, sizeText, r.right-20)
 		y += lineStep
 		w := width(words, sizeText)
-		c.say("hothalo", left, min(max(0, r.xs[e.at]-w/2), r.right-w), y, words)
+		c.text("hothalo", left, min(max(0, r.xs[e.at]-w/2), r.right-w), y, words)
 	}
 	return y + 6
 }
@@ -104,7 +104,7 @@ func (p *timeline) drawTicks(c *canvas, r ruler, y int) int {
 		return y + 24
 	}
 	passes := p.instants[n-1].at > p.instants[0].at
-	c.say("small", left, 0, y+14, either(passes, "time, where much happens stretched", "steps"))
+	c.text("small", left, 0, y+14, choose(passes, "time, where much happens stretched", "steps"))
 	next, last := r.left-tickMin, ""
 	for i, now := range p.instants {
 		if r.xs[i] < next+tickMin || r.xs[i] > r.right-tickMin/2 && i < n-1 {
@@ -115,7 +115,7 @@ func (p *timeline) drawTicks(c *canvas, r ruler, y int) int {
 		}
 		words := fmt.Sprint(now.number)
 		if passes {
-			words = short(now.at - p.instants[0].at)
+			words = formatDuration(now.at - p.instants[0].at)
 		}
 		if r.xs[i]+2+width(words, sizeSmall) > r.right || words == last {
 			continue
@@ -123,24 +123,24 @@ func (p *timeline) drawTicks(c *canvas, r ruler, y int) int {
 		last = words
 		next = r.xs[i]
 		c.line("lane", r.xs[i], y+16, r.xs[i], y+24)
-		c.say("tick", left, r.xs[i]+2, y+13, words)
+		c.text("tick", left, r.xs[i]+2, y+13, words)
 	}
 	return y + 24
 }
 
 func (p *timeline) drawTrack(c *canvas, r ruler, k track, y int) {
 	if k.under == "" {
-		c.say("text", left, 0, y+13, cut(k.name, sizeText, namesWidth-12))
+		c.text("text", left, 0, y+13, cut(k.name, sizeText, namesWidth-12))
 	} else {
-		c.say("text", left, 0, y+7, cut(k.name, sizeText, namesWidth-12))
-		c.say("small", left, 0, y+19, cut(k.under, sizeSmall, namesWidth-12))
+		c.text("text", left, 0, y+7, cut(k.name, sizeText, namesWidth-12))
+		c.text("small", left, 0, y+19, cut(k.under, sizeSmall, namesWidth-12))
 	}
 	c.line("guide", r.left, y+barHeight/2, r.right, y+barHeight/2)
 	for _, f := range k.phases {
 		x, w := r.xs[f.from], max(3, r.xs[f.to]-r.xs[f.from]-1)
 		c.rect(f.what, x, y, w, barHeight, 3)
 		if f.words != "" && width(f.words, sizeSmall) <= w-6 {
-			c.sayOn("onbar", left, x+4, y+13, f.words)
+			c.textOn("onbar", left, x+4, y+13, f.words)
 		}
 	}
 	for _, t := range k.tries {
@@ -161,7 +161,7 @@ func (p *timeline) drawLegend(c *canvas, y int) int {
 				has[f.what] = true
 			}
 			for _, t := range k.tries {
-				has[ink(either(t.failed, "mark", "spot"))] = true
+				has[ink(choose(t.failed, "mark", "spot"))] = true
 			}
 		}
 	}
@@ -191,7 +191,7 @@ func (p *timeline) drawLegend(c *canvas, y int) int {
 		default:
 			c.rect(entry.what, x, y-9, 18, 12, 3)
 		}
-		c.say("small", left, x+24, y, entry.words)
+		c.text("small", left, x+24, y, entry.words)
 		x += 24 + width(entry.words, sizeSmall) + 20
 	}
 	return y + 4

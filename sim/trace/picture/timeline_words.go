@@ -22,7 +22,7 @@ func (p *timeline) mermaid() string {
 			fmt.Fprintf(&b, "  section %s\n", strings.ReplaceAll(plain(k.full()), ":", ""))
 			for _, f := range k.phases {
 				tag := map[ink]string{"busy": "active, ", "past": "done, ", "wait": "crit, "}[f.what]
-				fmt.Fprintf(&b, "  %s :%s%d, %d\n", plain(either(f.words == "", "tries again", f.words)), tag, f.from, f.to)
+				fmt.Fprintf(&b, "  %s :%s%d, %d\n", plain(choose(f.words == "", "tries again", f.words)), tag, f.from, f.to)
 			}
 		}
 	}

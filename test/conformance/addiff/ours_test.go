@@ -20,7 +20,7 @@ type ours struct {
 	server    *fake.Server
 	seen      *observer
 	faults    *faults
-	component *sim.Component
+	component *sim.Process
 	spoil     spoil
 	alarm     *sim.Timer
 	rung      bool
@@ -38,14 +38,14 @@ func (s spoil) isNone() bool { return s.configure == nil && s.client == nil && s
 // newOurs makes such a world. chooser is nil for the ordinary course of things.
 func newOurs(chooser sim.Chooser, spoil spoil) *ours {
 	o := &ours{host: sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: stepsMax}), faults: newFaults(), spoil: spoil}
-	o.server = fake.NewServer(fake.Config{Now: o.host.Now, Empty: true})
+	o.server = fake.NewServer(fake.Config{Now: o.host.Now, SkipBootstrap: true})
 	o.seen = observe(o.server)
-	o.alarm = o.host.Component("clock").NewTimer("alarm", func() { o.rung = true })
+	o.alarm = o.host.Process("clock").NewTimer("alarm", func() { o.rung = true })
 	return o
 }
 
 func (o *ours) start(u *user) {
-	c := o.host.Component("attachdetach")
+	c := o.host.Process("attachdetach")
 	o.component, o.faults.Caller = c, c
 	var client kubernetes.Interface = o.server.Client(o.faults)
 	if o.spoil.client != nil {
@@ -53,7 +53,7 @@ func (o *ours) start(u *user) {
 	}
 	informers := o.server.Informers(c)
 	driver := csi.New(csi.Config{
-		Component: c, Client: client,
+		Process: c, Client: client,
 		CSIDrivers:  informers.Storage().V1().CSIDrivers(),
 		Attachments: informers.Storage().V1().VolumeAttachments(),
 	})
@@ -68,7 +68,7 @@ func (o *ours) start(u *user) {
 	cfg := attachdetach.Config{
 		Component: c, Client: client, Informers: informers, Plugins: &manager,
 		DisableForceDetach: !u.forces,
-		Recorder:           events.New(events.Config{Component: c, Client: o.server.Client(c), Source: attachdetach.EventSource}),
+		Recorder:           events.New(events.Config{Process: c, Client: o.server.Client(c), Source: attachdetach.EventSource}),
 	}
 	if o.spoil.configure != nil {
 		o.spoil.configure(&cfg)
@@ -78,7 +78,7 @@ func (o *ours) start(u *user) {
 
 // user is who acts in this world. What he does takes effect at once.
 func (o *ours) user() *user {
-	u := newUser(o.server, o.server.Client(o.host.Outside()), o.seen, o.faults, o.host.Now)
+	u := newUser(o.server, o.server.Client(o.host.ExternalCaller()), o.seen, o.faults, o.host.Now)
 	u.down = func(meanwhile func() error) error {
 		o.host.Crash(o.component)
 		err := meanwhile()

@@ -39,9 +39,9 @@ type upstream struct {
 func liveUpstream(t *testing.T, h history, want []state) (l life) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &upstream{faults: newFaults()}
-		w.faults.Caller = sim.Direct()
-		w.server = fake.NewServer(fake.Config{Now: time.Now, Empty: true})
-		u := newUser(w.server, w.server.Client(sim.Direct()), observe(w.server), w.faults, time.Now)
+		w.faults.Caller = sim.DirectCaller()
+		w.server = fake.NewServer(fake.Config{Now: time.Now, SkipBootstrap: true})
+		u := newUser(w.server, w.server.Client(sim.DirectCaller()), observe(w.server), w.faults, time.Now)
 		u.down = func(meanwhile func() error) error {
 			w.stop()
 			err := meanwhile()

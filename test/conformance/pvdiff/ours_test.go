@@ -22,7 +22,7 @@ type ours struct {
 	seen      *observer
 	faults    *faults
 	storage   *storage
-	component *sim.Component
+	component *sim.Process
 	spoil     spoil
 }
 
@@ -32,7 +32,7 @@ type spoil func(kubernetes.Interface) kubernetes.Interface
 // newOurs makes such a world. chooser is nil for the ordinary course of things.
 func newOurs(chooser sim.Chooser, spoil spoil) *ours {
 	o := &ours{host: sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 20_000}), faults: &faults{}, storage: newStorage(), spoil: spoil}
-	o.server = fake.NewServer(fake.Config{Now: o.now, Empty: true, Namespaces: namespaces})
+	o.server = fake.NewServer(fake.Config{Now: o.now, SkipBootstrap: true, Namespaces: namespaces})
 	o.seen = observe(o.server, o.storage)
 	o.start()
 	return o
@@ -41,7 +41,7 @@ func newOurs(chooser sim.Chooser, spoil spoil) *ours {
 func (o *ours) now() time.Time { return o.host.Now().Add(o.later) }
 
 func (o *ours) start() {
-	o.component = o.host.Component("pvcontroller")
+	o.component = o.host.Process("pvcontroller")
 	o.faults.Caller = o.component
 	var client kubernetes.Interface = o.server.Client(o.faults)
 	if o.spoil != nil {
@@ -57,14 +57,14 @@ func (o *ours) start() {
 		Client:    client,
 		Informers: o.server.Informers(o.component),
 		Recorder: events.New(events.Config{
-			Component: o.component, Client: o.server.Client(o.component), Source: pvcontroller.EventSource,
+			Process: o.component, Client: o.server.Client(o.component), Source: pvcontroller.EventSource,
 		}),
 	})
 }
 
 // user is who acts in this world. What he does takes effect at once.
 func (o *ours) user() *user {
-	return &user{server: o.server, storage: o.storage, client: o.server.Client(outside{o.host.Outside(), o}), down: func(meanwhile func() error) error {
+	return &user{server: o.server, storage: o.storage, client: o.server.Client(outside{o.host.ExternalCaller(), o}), down: func(meanwhile func() error) error {
 		o.host.Crash(o.component)
 		err := meanwhile()
 		o.start()

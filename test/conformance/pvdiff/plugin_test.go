@@ -120,7 +120,7 @@ func (p *ourPlugin) Delete(_ context.Context, spec *plugins.Spec) error {
 
 // Recycle does not hold the volume before it begins: that leaves word in its status, which upstream's does not.
 func (p *ourPlugin) Recycle(_ context.Context, opts plugins.RecycleOptions) error {
-	opts.Tell(corev1.EventTypeNormal, "scrubbing")
+	opts.RecordEvent(corev1.EventTypeNormal, "scrubbing")
 	return p.storage.call("recycle", opts.Volume, "")
 }
 

@@ -49,11 +49,11 @@ type life struct {
 // liveUpstream has upstream's controller live through a history for as long as the states after its steps are as wanted.
 func liveUpstream(t *testing.T, h history, want [][]string) (l life) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &upstream{faults: &faults{Caller: sim.Direct()}, storage: newStorage()}
-		w.server = fake.NewServer(fake.Config{Now: time.Now, Empty: true, Namespaces: namespaces})
+		w := &upstream{faults: &faults{Caller: sim.DirectCaller()}, storage: newStorage()}
+		w.server = fake.NewServer(fake.Config{Now: time.Now, SkipBootstrap: true, Namespaces: namespaces})
 		w.seen = observe(w.server, w.storage)
 		w.start(t)
-		u := &user{server: w.server, storage: w.storage, client: w.server.Client(sim.Direct()), down: func(meanwhile func() error) error {
+		u := &user{server: w.server, storage: w.storage, client: w.server.Client(sim.DirectCaller()), down: func(meanwhile func() error) error {
 			w.stop()
 			err := meanwhile()
 			w.start(t)

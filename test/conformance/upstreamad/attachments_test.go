@@ -27,7 +27,7 @@ func controlled(t *testing.T, objects func(ctx context.Context, server *fake.Ser
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		server := fake.NewServer(fake.Config{Now: time.Now})
-		client := server.Client(sim.Direct())
+		client := server.Client(sim.DirectCaller())
 		if err := objects(ctx, server); err != nil {
 			t.Fatal(err)
 		}

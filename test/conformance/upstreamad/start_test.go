@@ -91,7 +91,7 @@ func TestUpstreamAttachesAndDetachesOnOurServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		server := fake.NewServer(fake.Config{Now: time.Now})
-		client := server.Client(sim.Direct())
+		client := server.Client(sim.DirectCaller())
 		if err := furnish(ctx, server); err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func tell(t *testing.T, fails failing, what func(s *story)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		server := fake.NewServer(fake.Config{Now: time.Now})
-		s := &story{t, ctx, server, server.Client(sim.Direct())}
+		s := &story{t, ctx, server, server.Client(sim.DirectCaller())}
 		for _, name := range []string{"n1", "n2"} {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 				Name: name, Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
@@ -63,7 +63,7 @@ func (s *story) must(err error) {
 func (s *story) start(meddle meddling) (stop func()) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.ctx)
-	wait, err := upstreamad.Start(ctx, upstreamad.Config{Client: s.server.Client(sim.Direct()).Intercepted(meddle)})
+	wait, err := upstreamad.Start(ctx, upstreamad.Config{Client: s.server.Client(sim.DirectCaller()).WithInterceptor(meddle)})
 	s.must(err)
 	return func() {
 		cancel()

@@ -40,7 +40,7 @@ func TestExecutorsAgree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		history := moves.Draw(rt, "history")
 		differ := "the bubble has ended early"
-		synctest.Test(t, func(*testing.T) { differ = newBoth().live(rt, history, refused) })
+		synctest.Test(t, func(*testing.T) { differ = newPair().live(rt, history, refused) })
 		if differ != "" {
 			rt.Fatal(differ)
 		}
@@ -50,11 +50,11 @@ func TestExecutorsAgree(t *testing.T) {
 	}
 }
 
-// both are our executor and upstream's under one history.
-type both struct {
+// pair are our executor and upstream's under one history.
+type pair struct {
 	*history
 	host      *sim.Stepped
-	component *sim.Component
+	component *sim.Process
 	ours      *executor.Executor
 	jobs      map[corev1.UniqueVolumeName]*job      // that run
 	failed    map[corev1.UniqueVolumeName]time.Time // when they failed last, those that do not run
@@ -66,18 +66,18 @@ type job struct {
 	err   error
 }
 
-func newBoth() *both {
-	b := &both{
+func newPair() *pair {
+	b := &pair{
 		history: newHistory(), host: sim.NewStepped(sim.SteppedConfig{}),
 		jobs: map[corev1.UniqueVolumeName]*job{}, failed: map[corev1.UniqueVolumeName]time.Time{},
 	}
-	b.component = b.host.Component("ours")
+	b.component = b.host.Process("ours")
 	b.ours = executor.New(executor.Config{Component: b.component})
 	return b
 }
 
 // live lets the history happen to both. It returns where they differ, and counts what is refused.
-func (b *both) live(t rapid.TB, history []move, refused map[string]int) string {
+func (b *pair) live(t rapid.TB, history []move, refused map[string]int) string {
 	defer b.host.Close()
 	defer b.clear()
 	for i, m := range history {
@@ -101,7 +101,7 @@ func (b *both) live(t rapid.TB, history []move, refused map[string]int) string {
 	return ""
 }
 
-func (b *both) start(t rapid.TB, volume corev1.UniqueVolumeName) (ours, upstreams string) {
+func (b *pair) start(t rapid.TB, volume corev1.UniqueVolumeName) (ours, upstreams string) {
 	j := &job{}
 	err := b.ours.Start(executor.Operation{Key: executor.Key{Volume: volume}, Name: executor.Attach, Run: func(context.Context) error {
 		b.component.Wait("its end", 0, func() bool { return j.ended })
@@ -114,10 +114,10 @@ func (b *both) start(t rapid.TB, volume corev1.UniqueVolumeName) (ours, upstream
 		delete(b.failed, volume)
 		b.jobs[volume], b.running[string(volume)] = j, ends
 	}
-	return saidByOurs(err), said(t, upstreamErr)
+	return ourMessage(err), said(t, upstreamErr)
 }
 
-func (b *both) end(volume corev1.UniqueVolumeName, j *job, err error) {
+func (b *pair) end(volume corev1.UniqueVolumeName, j *job, err error) {
 	j.ended, j.err = true, err
 	delete(b.jobs, volume)
 	if err != nil {
@@ -128,7 +128,7 @@ func (b *both) end(volume corev1.UniqueVolumeName, j *job, err error) {
 }
 
 // pass lets time pass, unless ours would forget a failure.
-func (b *both) pass(d time.Duration) {
+func (b *pair) pass(d time.Duration) {
 	now := b.host.Now().Add(d)
 	for _, at := range b.failed {
 		if now.Sub(at) >= 2*executor.BackoffMax {
@@ -140,15 +140,15 @@ func (b *both) pass(d time.Duration) {
 }
 
 // settle lets ours do what it can.
-func (b *both) settle() {
+func (b *pair) settle() {
 	b.component.Wake()
 	if err := b.host.Run(); err != nil {
 		panic(err)
 	}
 }
 
-// saidByOurs is an outcome in the words of said.
-func saidByOurs(err error) string {
+// ourMessage is an outcome in the words of said.
+func ourMessage(err error) string {
 	var backoff *executor.BackoffError
 	switch {
 	case err == nil:

@@ -18,7 +18,7 @@ import (
 func TestUpstreamBindsOnOurServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		client := fake.NewServer(fake.Config{Now: time.Now}).Client(sim.Direct())
+		client := fake.NewServer(fake.Config{Now: time.Now}).Client(sim.DirectCaller())
 		size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 		modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}

@@ -123,7 +123,7 @@ func tell(t *testing.T, what func(s *story)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server := fake.NewServer(fake.Config{Now: time.Now})
-		what(&story{t, server, server.Client(sim.Direct()), &disk{there: map[string]bool{}}})
+		what(&story{t, server, server.Client(sim.DirectCaller()), &disk{there: map[string]bool{}}})
 	})
 }
 
@@ -132,7 +132,7 @@ func (s *story) start(meddle meddling) (stop func()) {
 	ctx, cancel := context.WithCancel(s.Context())
 	plugin := &dirs{disk: s.disk}
 	wait, err := upstreampv.Start(ctx, upstreampv.Config{
-		Client: s.server.Client(sim.Direct()).Intercepted(meddle), Plugins: []volume.VolumePlugin{plugin},
+		Client: s.server.Client(sim.DirectCaller()).WithInterceptor(meddle), Plugins: []volume.VolumePlugin{plugin},
 	})
 	if err != nil {
 		s.Fatal(err)

@@ -22,12 +22,12 @@ import (
 
 // Config is what Start must be told.
 type Config struct {
-	Client         kubernetes.Interface
-	Node           types.NodeName
-	Root           string                // of the kubelet: a directory of this machine, in which the fake plugins make theirs
-	Plugins        []volume.VolumePlugin // such as volumetesting.FakeVolumePlugin
-	Recorder       record.EventRecorder  // nil: nobody is told
-	AttachesItself bool                  // the kubelet attaches and detaches, and not the controller
+	Client     kubernetes.Interface
+	Node       types.NodeName
+	Root       string                // of the kubelet: a directory of this machine, in which the fake plugins make theirs
+	Plugins    []volume.VolumePlugin // such as volumetesting.FakeVolumePlugin
+	Recorder   record.EventRecorder  // nil: nobody is told
+	SelfAttach bool                  // the kubelet attaches and detaches, and not the controller
 }
 
 // Manager is upstream's volume manager, and what of a kubelet it asks: which pods there are, and which of them are over. Its
@@ -54,7 +54,7 @@ func Start(ctx context.Context, cfg Config) (m *Manager, wait func(), err error)
 		return nil, nil, fmt.Errorf("upstream's volume manager: %w", err)
 	}
 	m = &Manager{pods: pod.NewBasicPodManager(), states: &podStates{}, host: h}
-	m.VolumeManager = volumemanager.NewVolumeManager(!cfg.AttachesItself, cfg.Node, m.pods, m.states, cfg.Client, &plugins,
+	m.VolumeManager = volumemanager.NewVolumeManager(!cfg.SelfAttach, cfg.Node, m.pods, m.states, cfg.Client, &plugins,
 		mount.NewFakeMounter(nil), hostutil.NewFakeHostUtil(nil), filepath.Join(cfg.Root, "pods"), recorder,
 		volumetesting.NewBlockVolumePathHandler())
 	ready := config.NewSourcesReady(func(sets.Set[string]) bool { return true })
@@ -75,8 +75,8 @@ func (m *Manager) FinishPod(uid types.UID) { m.states.finish(uid) }
 // RemovePod tells that there is no such pod any more.
 func (m *Manager) RemovePod(p *corev1.Pod) { m.pods.RemovePod(p) }
 
-// NodeSeen tells what the node's own Node object is, in the kubelet's cache.
-func (m *Manager) NodeSeen(node *corev1.Node) { m.host.saw(node) }
+// SetNode tells what the node's own Node object is, in the kubelet's cache.
+func (m *Manager) SetNode(node *corev1.Node) { m.host.setNode(node) }
 
 // podStates knows which pods are over. A pod of which it knows nothing runs.
 type podStates struct {
@@ -123,7 +123,7 @@ func newHost(cfg Config) *host {
 	return &host{kubeletHost: volumetesting.NewFakeKubeletVolumeHost(nil, cfg.Root, cfg.Client, nil)}
 }
 
-func (h *host) saw(node *corev1.Node) {
+func (h *host) setNode(node *corev1.Node) {
 	attached := map[corev1.UniqueVolumeName]string{}
 	for _, v := range node.Status.VolumesAttached {
 		attached[v.Name] = v.DevicePath

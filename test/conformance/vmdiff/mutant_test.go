@@ -41,7 +41,7 @@ func TestMutantsAreFound(t *testing.T) {
 // sure takes each error for a final one.
 type sure struct{ attaching }
 
-func (s sure) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.Use) error {
+func (s sure) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
 	if err := s.attaching.SetUp(ctx, spec, pod, use); err != nil {
 		return errors.New(err.Error())
 	}

@@ -33,7 +33,7 @@ type spoil struct {
 // ours is our volume manager, with as much of a kubelet as it needs, on a stepped host.
 type ours struct {
 	host      *sim.Stepped
-	component *sim.Component
+	component *sim.Process
 	client    kubernetes.Interface
 	node      string
 	disk      nodefs.FS
@@ -51,12 +51,12 @@ const stepsMax = 500_000
 func liveOurs(h history, chooser sim.Chooser, spoil spoil) histories.Life[*world] {
 	o := &ours{host: sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: stepsMax}), spoil: spoil}
 	defer o.host.Close()
-	server := fake.NewServer(fake.Config{Now: o.host.Now, Empty: true})
-	w := newWorld(h, server, server.Client(o.host.Outside()), &histories.Faults{})
+	server := fake.NewServer(fake.Config{Now: o.host.Now, SkipBootstrap: true})
+	w := newWorld(h, server, server.Client(o.host.ExternalCaller()), &histories.Faults{})
 	if err := w.furnish(); err != nil {
 		panic(err)
 	}
-	o.alarm = o.host.Component("clock").NewTimer("alarm", func() { o.rung = true })
+	o.alarm = o.host.Process("clock").NewTimer("alarm", func() { o.rung = true })
 	w.kubelet, o.disk, o.node = o, newDisk(), w.node
 	for _, name := range []string{blockPlugin, localPlugin, sharePlugin} {
 		o.plugins = append(o.plugins, &ourPlugin{
@@ -74,7 +74,7 @@ func liveOurs(h history, chooser sim.Chooser, spoil spoil) histories.Life[*world
 
 // start starts the kubelet, which is told of the pods that there are.
 func (o *ours) start(server *fake.Server, w *world) {
-	o.component = o.host.Component("kubelet")
+	o.component = o.host.Process("kubelet")
 	w.faults.Caller = o.component
 	o.client = server.Client(w.faults)
 	if o.spoil.client != nil {
@@ -90,12 +90,12 @@ func (o *ours) start(server *fake.Server, w *world) {
 	o.status = sim.NewQueue[string](o.component, sim.QueueConfig{Name: "node status"})
 	o.status.Work(o.syncNode)
 	o.manager = volumemanager.New(volumemanager.Config{
-		Component: o.component, Client: o.client, NodeName: types.NodeName(w.node), Plugins: manager, Recorder: w.seen,
-		FS: o.disk, Root: kubeletRoot, AttachesItself: w.itself,
+		Process: o.component, Client: o.client, NodeName: types.NodeName(w.node), Plugins: manager, Recorder: w.seen,
+		FS: o.disk, Root: kubeletRoot, SelfAttach: w.itself,
 		PodChanged:    func(types.UID) {},
 		ReportChanged: func() { o.status.Add(o.node) },
 	})
-	eventhandler.To(server.Informers(o.component).Core().V1().Nodes().Informer(),
+	eventhandler.Add(server.Informers(o.component).Core().V1().Nodes().Informer(),
 		func(_, node *corev1.Node) { o.manager.NodeUpdated(node) }, nil)
 	o.told("begin", func() {
 		for _, p := range w.all {
@@ -103,7 +103,7 @@ func (o *ours) start(server *fake.Server, w *world) {
 				o.manager.AddPod(p.object)
 			}
 		}
-		if err := o.manager.PodsKnown(); err != nil {
+		if err := o.manager.MarkAllPodsAdded(); err != nil {
 			panic(err)
 		}
 	})
@@ -138,7 +138,7 @@ func (o *ours) plugin(p *ourPlugin) plugins.Plugin {
 
 // syncNode reports the volumes in use, as package kubelet does.
 func (o *ours) syncNode(ctx context.Context, name string) error {
-	if !o.manager.ReportNeeded() {
+	if !o.manager.NeedsReport() {
 		return nil
 	}
 	volumes := o.manager.VolumesInUse()
@@ -147,7 +147,7 @@ func (o *ours) syncNode(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		o.manager.Reported(volumes, node)
+		o.manager.MarkReportedInUse(volumes, node)
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"volumesInUse": volumes}})
@@ -158,8 +158,8 @@ func (o *ours) syncNode(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	o.manager.Reported(volumes, node)
-	if o.manager.ReportNeeded() {
+	o.manager.MarkReportedInUse(volumes, node)
+	if o.manager.NeedsReport() {
 		o.status.Add(name)
 	}
 	return nil

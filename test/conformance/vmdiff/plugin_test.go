@@ -20,7 +20,7 @@ import (
 // ourPlugin does by the names of volumes what upstream's FakeVolume does by the same names.
 type ourPlugin struct {
 	name      string
-	component *sim.Component
+	component *sim.Process
 	seen      *observer
 	disk      nodefs.FS
 	mounts    map[string]bool // volumes for which SetUp was ever called and went as far as FakeVolume remembers
@@ -74,7 +74,7 @@ func unsure(text string) error {
 	return &plugins.Error{Class: plugins.Uncertain, Err: errors.New(text)}
 }
 
-func (p *ourPlugin) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.Use) error {
+func (p *ourPlugin) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.MountOptions) error {
 	return p.do("SetUp", spec.Name(), pod.UID, func() error {
 		if err := p.setUp(spec.Name()); err != nil {
 			return err
@@ -116,7 +116,7 @@ func (p *ourPlugin) TearDown(_ context.Context, specName string, pod types.UID) 
 	return p.do("TearDown", specName, pod, func() error { return p.disk.RemoveAll(p.MountPath(specName, pod)) })
 }
 
-func (p *ourPlugin) MountDevice(_ context.Context, spec *plugins.Spec, _ string, use plugins.Use) error {
+func (p *ourPlugin) MountDevice(_ context.Context, spec *plugins.Spec, _ string, use plugins.MountOptions) error {
 	return p.do("MountDevice", spec.Name(), "", func() error { return p.mountDevice(spec.Name(), use.DevicePath) })
 }
 
@@ -164,7 +164,7 @@ func (*ourPlugin) PodDeviceMapPath(specName string, pod types.UID) (dir, link st
 func (*ourPlugin) StagingPath(*plugins.Spec) string { return "" }
 
 // SetUpDevice is as FakeVolume's, which has another text than MountDevice.
-func (p *ourPlugin) SetUpDevice(_ context.Context, spec *plugins.Spec, _ *corev1.Pod, _ plugins.Use) (string, error) {
+func (p *ourPlugin) SetUpDevice(_ context.Context, spec *plugins.Spec, _ *corev1.Pod, _ plugins.MountOptions) (string, error) {
 	return "", p.do("SetUpDevice", spec.Name(), "", func() error {
 		err := p.mountDevice(spec.Name(), spec.Name())
 		if err != nil && plugins.ClassOf(err) == plugins.Final {
@@ -174,7 +174,7 @@ func (p *ourPlugin) SetUpDevice(_ context.Context, spec *plugins.Spec, _ *corev1
 	})
 }
 
-func (p *ourPlugin) MapPodDevice(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.Use) (string, error) {
+func (p *ourPlugin) MapPodDevice(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.MountOptions) (string, error) {
 	return "", p.do("MapPodDevice", spec.Name(), pod.UID, func() error { return p.setUp(spec.Name()) })
 }
 

@@ -94,7 +94,7 @@ func TestExcusesAreNarrow(t *testing.T) {
 // forgetful takes what a kubelet finds for set up.
 type forgetful struct{ attaching }
 
-func (f forgetful) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.Use) error {
+func (f forgetful) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
 	if use.Reconstructed {
 		return nil
 	}

@@ -43,9 +43,9 @@ type upstream struct {
 func liveUpstream(t *testing.T, h history, want []histories.State) (l histories.Life[*world]) {
 	root := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		faults := &histories.Faults{Caller: sim.Direct()}
-		server := fake.NewServer(fake.Config{Now: time.Now, Empty: true})
-		w := newWorld(h, server, server.Client(sim.Direct()), faults)
+		faults := &histories.Faults{Caller: sim.DirectCaller()}
+		server := fake.NewServer(fake.Config{Now: time.Now, SkipBootstrap: true})
+		w := newWorld(h, server, server.Client(sim.DirectCaller()), faults)
 		if err := w.furnish(); err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func liveUpstream(t *testing.T, h history, want []histories.State) (l histories.
 		}
 		server.OnCommit(func(c fake.Commit) {
 			if c.Resource == "nodes" {
-				u.manager.NodeSeen(c.After.(*corev1.Node))
+				u.manager.SetNode(c.After.(*corev1.Node))
 			}
 		})
 		l = w.live(h, pass, want)
@@ -74,7 +74,7 @@ func liveUpstream(t *testing.T, h history, want []histories.State) (l histories.
 func (u *upstream) start(ctx context.Context, w *world) error {
 	ctx, cancel := context.WithCancel(ctx)
 	m, wait, err := upstreamvm.Start(ctx, upstreamvm.Config{
-		Client: u.client, Node: types.NodeName(u.node), Root: u.root, Recorder: w.seen, Plugins: u.plugins, AttachesItself: w.itself,
+		Client: u.client, Node: types.NodeName(u.node), Root: u.root, Recorder: w.seen, Plugins: u.plugins, SelfAttach: w.itself,
 	})
 	if err != nil {
 		cancel()
@@ -85,7 +85,7 @@ func (u *upstream) start(ctx context.Context, w *world) error {
 		cancel()
 		wait()
 	}
-	m.NodeSeen(w.nodeObject())
+	m.SetNode(w.nodeObject())
 	for _, p := range w.all {
 		if p.here {
 			m.AddPod(p.object)

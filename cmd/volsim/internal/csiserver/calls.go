@@ -18,32 +18,32 @@ import (
 // looking something up to copying a large volume.
 var durationBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
-// Calls tells of each call of a server. Make one with NewCalls.
-type Calls struct {
+// CallObserver tells of each call of a server. Make one with NewCalls.
+type CallObserver struct {
 	log      *slog.Logger
 	duration *prometheus.HistogramVec
-	underWay prometheus.Gauge
+	inFlight prometheus.Gauge
 }
 
-// NewCalls returns what logs each call: one that failed as a warning, one that is
+// NewCallObserver returns what logs each call: one that failed as a warning, one that is
 // about no volume (what can you do? what is there?) only when debugging. It counts
 // all in a registry: csi_plugin_operations_seconds, by driver, method and code, and
 // csi_plugin_operations_in_flight.
 //
 // Upstream: csi-lib-utils metrics, whose names and labels these are; the buckets are ours.
-func NewCalls(log *slog.Logger, registry prometheus.Registerer, driver string) (*Calls, error) {
-	c := &Calls{
+func NewCallObserver(log *slog.Logger, registry prometheus.Registerer, driver string) (*CallObserver, error) {
+	c := &CallObserver{
 		log: log,
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "csi_plugin_operations_seconds", Help: "How long calls of the CSI driver took, by method and gRPC code.",
 			ConstLabels: prometheus.Labels{"driver_name": driver}, Buckets: durationBuckets,
 		}, []string{"method_name", "grpc_status_code"}),
-		underWay: prometheus.NewGauge(prometheus.GaugeOpts{
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "csi_plugin_operations_in_flight", Help: "How many calls of the CSI driver are under way.",
 			ConstLabels: prometheus.Labels{"driver_name": driver},
 		}),
 	}
-	for _, each := range []prometheus.Collector{c.duration, c.underWay} {
+	for _, each := range []prometheus.Collector{c.duration, c.inFlight} {
 		if err := registry.Register(each); err != nil {
 			return nil, err
 		}
@@ -52,19 +52,19 @@ func NewCalls(log *slog.Logger, registry prometheus.Registerer, driver string) (
 }
 
 // Observe is the interceptor of a server that tells of its calls.
-func (c *Calls) Observe(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	c.underWay.Inc()
-	defer c.underWay.Dec()
+func (c *CallObserver) Observe(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	c.inFlight.Inc()
+	defer c.inFlight.Dec()
 	began := time.Now()
 	response, err := handle(ctx, request)
-	c.tell(ctx, info.FullMethod, request, response, err, time.Since(began))
+	c.record(ctx, info.FullMethod, request, response, err, time.Since(began))
 	return response, err
 }
 
-func (c *Calls) tell(ctx context.Context, method string, request, response any, err error, took time.Duration) {
+func (c *CallObserver) record(ctx context.Context, method string, request, response any, err error, took time.Duration) {
 	code := status.Code(err)
 	c.duration.WithLabelValues(method, code.String()).Observe(took.Seconds())
-	name, about := subject(request)
+	name, about := callSubject(request)
 	level := slog.LevelInfo
 	switch {
 	case code != codes.OK:
@@ -92,9 +92,9 @@ func (c *Calls) tell(ctx context.Context, method string, request, response any, 
 	c.log.LogAttrs(ctx, level, "call", words...)
 }
 
-// subject is what a call is about: the id of a volume or snapshot, or the name
+// callSubject is what a call is about: the id of a volume or snapshot, or the name
 // that one is to have.
-func subject(request any) (name, about string) {
+func callSubject(request any) (name, about string) {
 	if r, ok := request.(interface{ GetVolumeId() string }); ok {
 		return "volume", r.GetVolumeId()
 	}

@@ -187,7 +187,7 @@ func observed(t *testing.T, level slog.Level) (lines []string, registry *prometh
 	t.Helper()
 	var out bytes.Buffer
 	registry = prometheus.NewRegistry()
-	calls, err := csiserver.NewCalls(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})), registry, "driver.example")
+	calls, err := csiserver.NewCallObserver(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})), registry, "driver.example")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,6 @@
 // locks are the kernel's, so that nothing of them is left by a process that is
 // killed.
 //
-// [Calls] sees each call: a line of log, and a figure for Prometheus. What a
+// [CallObserver] sees each call: a line of log, and a figure for Prometheus. What a
 // request holds is logged only when asked for, and then without its secrets.
 package csiserver

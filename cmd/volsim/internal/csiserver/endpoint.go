@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// answerTimeout is how long somebody who listens at a socket has to take a connection.
-const answerTimeout = 2 * time.Second
+// dialTimeout is how long somebody who listens at a socket has to take a connection.
+const dialTimeout = 2 * time.Second
 
 // pathLengthMax is the length of a unix socket's path that every Linux takes.
 const pathLengthMax = 107
@@ -70,7 +70,7 @@ func removeStale(path string) error {
 	case info.Mode()&fs.ModeSocket == 0:
 		return fmt.Errorf("%s is there and no socket: remove it, or choose another endpoint", path)
 	}
-	conn, err := net.DialTimeout("unix", path, answerTimeout)
+	conn, err := net.DialTimeout("unix", path, dialTimeout)
 	if err == nil {
 		return errors.Join(fmt.Errorf("somebody serves at %s already: stop that one, or choose another endpoint", path), conn.Close())
 	}

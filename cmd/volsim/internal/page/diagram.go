@@ -9,12 +9,12 @@ import (
 	"github.com/volsim/volsim/sim/trace/picture"
 )
 
-// Past is what has happened.
-type Past struct {
-	Records []trace.Record // read-only
-	Before  int            // the step up to which it is not to be drawn: the world was set up
-	Broken  int            // the step in which a rule was broken; 0: none was
-	Verdict string         // how
+// History is what has happened.
+type History struct {
+	Records       []trace.Record // read-only
+	SetupEnd      int            // the step up to which it is not to be drawn: the world was set up
+	ViolationStep int            // the step in which a rule was broken; 0: none was
+	Violation     string         // how
 }
 
 // How many of the last records are drawn, unless one asks for another number, and at most.
@@ -24,12 +24,12 @@ const (
 )
 
 // draw draws the last records as a space-time diagram.
-func (p Past) draw(records int, about []string, strands bool) []byte {
+func (p History) draw(records int, about []string, strands bool) []byte {
 	o := picture.Options{
-		Title: "Who did what, and who heard of it when", After: p.Before, Broken: p.Broken, Objects: about, Strands: strands,
+		Title: "Who did what, and who heard of it when", After: p.SetupEnd, ViolationStep: p.ViolationStep, Objects: about, TaskLanes: strands,
 	}
-	if p.Verdict != "" {
-		o.Verdict = []string{"Broken: " + p.Verdict}
+	if p.Violation != "" {
+		o.Verdict = []string{"Broken: " + p.Violation}
 	}
 	if left := len(p.Records) - records; left > 0 {
 		o.After = max(o.After, p.Records[left-1].Step)
@@ -45,7 +45,7 @@ func diagram(world World) http.HandlerFunc {
 		if asked := query.Get("records"); asked != "" {
 			n, err := strconv.Atoi(asked)
 			if err != nil || n < 1 || n > recordsMax {
-				refuse(w, fmt.Errorf("records=%s: want a number from 1 to %d", asked, recordsMax))
+				writeError(w, fmt.Errorf("records=%s: want a number from 1 to %d", asked, recordsMax))
 				return
 			}
 			records = n
@@ -55,6 +55,6 @@ func diagram(world World) http.HandlerFunc {
 			about = query["about"]
 		}
 		w.Header().Set("Content-Type", "image/svg+xml")
-		_, _ = w.Write(world.Past().draw(records, about, query.Get("strands") == "true"))
+		_, _ = w.Write(world.History().draw(records, about, query.Get("strands") == "true"))
 	}
 }

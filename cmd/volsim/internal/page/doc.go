@@ -1,6 +1,6 @@
 // Package page is a page in a browser from which a world can be looked at, and one that is moved by hand be moved.
 //
-// A [World] says how things are and tells when that has changed: [Live] is a cluster that moves by itself, [Desk] a world
+// A [World] says how things are and tells when that has changed: [Live] is a cluster that moves by itself, [Stepped] a world
 // that moves when somebody says so. [Listen] serves the page of one, by HTTP on loopback, to whoever has opened a link
 // with a token that can be used once.
 //

@@ -28,22 +28,22 @@ func newHandler(world World) http.Handler {
 		panic("page: " + err.Error()) // it is a constant
 	}
 	mux.Handle("GET /", http.FileServerFS(files))
-	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) { answer(w, world.State()) })
+	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, world.State()) })
 	mux.HandleFunc("GET /changes", changes(world))
 	mux.HandleFunc("GET /diagram.svg", diagram(world))
-	mover, _ := world.(Mover)
-	mux.HandleFunc("POST /do", move(mover, func(r *http.Request) (Done, error) {
+	mover, _ := world.(Stepper)
+	mux.HandleFunc("POST /do", handleOp(mover, func(r *http.Request) (Result, error) {
 		op, err := io.ReadAll(r.Body)
 		if err != nil {
-			return Done{}, fmt.Errorf("an operation is a line of at most %d bytes: %w", opBytesMax, err)
+			return Result{}, fmt.Errorf("an operation is a line of at most %d bytes: %w", opBytesMax, err)
 		}
 		return mover.Do(string(op))
 	}))
-	mux.HandleFunc("POST /back", move(mover, func(*http.Request) (Done, error) { return mover.Back() }))
-	mux.HandleFunc("POST /again", move(mover, func(*http.Request) (Done, error) { return mover.Again() }))
+	mux.HandleFunc("POST /back", handleOp(mover, func(*http.Request) (Result, error) { return mover.Undo() }))
+	mux.HandleFunc("POST /again", handleOp(mover, func(*http.Request) (Result, error) { return mover.Reset() }))
 	mux.HandleFunc("GET /operations.txt", func(w http.ResponseWriter, _ *http.Request) {
 		if mover == nil {
-			refuse(w, errLive)
+			writeError(w, errLive)
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -52,29 +52,29 @@ func newHandler(world World) http.Handler {
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
-// move answers a request to move the world.
-func move(mover Mover, do func(*http.Request) (Done, error)) http.HandlerFunc {
+// handleOp answers a request to move the world.
+func handleOp(mover Stepper, do func(*http.Request) (Result, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if mover == nil {
-			refuse(w, errLive)
+			writeError(w, errLive)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, opBytesMax)
 		done, err := do(r)
 		if err != nil {
-			refuse(w, err)
+			writeError(w, err)
 			return
 		}
-		answer(w, done)
+		writeJSON(w, done)
 	}
 }
 
-// refuse says what is wrong.
-func refuse(w http.ResponseWriter, err error) {
+// writeError says what is wrong.
+func writeError(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 }
 
-func answer(w http.ResponseWriter, what any) {
+func writeJSON(w http.ResponseWriter, what any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(what) // the browser went away: there is nobody to tell
 }
@@ -85,7 +85,7 @@ func changes(world World) http.HandlerFunc {
 		w.Header().Set("Content-Type", "text/event-stream")
 		out := http.NewResponseController(w)
 		for {
-			version, changed := world.News()
+			version, changed := world.Changes()
 			if _, err := fmt.Fprintf(w, "data: %d\n\n", version); err != nil || out.Flush() != nil {
 				return
 			}

@@ -28,7 +28,7 @@ type visitor struct {
 // open serves a world, and opens its page.
 func open(t *testing.T, world World, relink func(string)) (*visitor, *Listener) {
 	t.Helper()
-	l, err := Listen(Config{World: world, Relink: relink})
+	l, err := Listen(Config{World: world, OnNewLink: relink})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func (v *visitor) send(method, path, body string, header ...string) (code int, a
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	if reply.Header.Get("Content-Security-Policy") != policy {
+	if reply.Header.Get("Content-Security-Policy") != contentSecurityPolicy {
 		v.t.Errorf("%s has the policy %q", path, reply.Header.Get("Content-Security-Policy"))
 	}
 	return reply.StatusCode, string(all)
@@ -160,18 +160,18 @@ func TestAddressesThatAreNotLoopbackAreRefused(t *testing.T) {
 
 func TestThePageMovesTheWorld(t *testing.T) {
 	v, _ := open(t, newDesk(t), nil)
-	var done Done
+	var done Result
 	for _, op := range []string{"create claim data 64Mi", "step"} {
 		code, body := v.send(http.MethodPost, "/do", op)
 		if err := json.Unmarshal([]byte(body), &done); err != nil || code != http.StatusOK {
 			t.Fatalf("%s: %d: %v: %s", op, code, err, body)
 		}
 	}
-	if !done.Moved || !strings.Contains(done.Told, "hears that claim default/data is there") {
+	if !done.Advanced || !strings.Contains(done.Message, "hears that claim default/data is there") {
 		t.Errorf("a step: %+v", done)
 	}
-	if got := v.state(); len(got.Hand.Ops) != 2 {
-		t.Errorf("what has been done: %v", got.Hand.Ops)
+	if got := v.state(); len(got.Controls.Ops) != 2 {
+		t.Errorf("what has been done: %v", got.Controls.Ops)
 	}
 	if code, body := v.get("/operations.txt"); code != http.StatusOK || body != "nodes: 2\ncreate claim data 64Mi\nstep\n" {
 		t.Errorf("the operations: %d %q", code, body)
@@ -180,7 +180,7 @@ func TestThePageMovesTheWorld(t *testing.T) {
 		if code, body := v.send(http.MethodPost, path, ""); code != http.StatusOK {
 			t.Errorf("%s: %d: %s", path, code, body)
 		}
-		if got := len(v.state().Hand.Ops); got != 1-i {
+		if got := len(v.state().Controls.Ops); got != 1-i {
 			t.Errorf("after %s, %d operations are left", path, got)
 		}
 	}
@@ -296,7 +296,7 @@ func TestALiveWorldIsShownAndCannotBeMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := v.state()
-	if after.Hand != nil || after.Version <= before.Version || !strings.HasPrefix(stateOf(live, "claim default/data"), "Bound to") {
+	if after.Controls != nil || after.Version <= before.Version || !strings.HasPrefix(stateOf(live, "claim default/data"), "Bound to") {
 		t.Errorf("its state is %+v", after)
 	}
 	if len(after.Events) == 0 || after.Events[len(after.Events)-1].Object != "persistentvolumeclaim data" {

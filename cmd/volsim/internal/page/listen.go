@@ -12,9 +12,9 @@ const headerBytesMax = 64 << 10
 
 // Config is what Listen must be told.
 type Config struct {
-	World  World
-	Addr   string           // an address of loopback; "": a free port of 127.0.0.1
-	Relink func(url string) // is told of the next link when one was opened; nil: nobody is
+	World     World
+	Addr      string           // an address of loopback; "": a free port of 127.0.0.1
+	OnNewLink func(url string) // is told of the next link when one was opened; nil: nobody is
 }
 
 // Listener serves a page.
@@ -30,7 +30,7 @@ func Listen(cfg Config) (*Listener, error) {
 		cfg.Addr = "127.0.0.1:0"
 	}
 	host, _, err := net.SplitHostPort(cfg.Addr)
-	if err != nil || !onLoopback(host) {
+	if err != nil || !isLoopback(host) {
 		return nil, fmt.Errorf("page on %s: want an address of loopback with a port, such as 127.0.0.1:8080 (0: a free one)", cfg.Addr)
 	}
 	socket, err := net.Listen("tcp", cfg.Addr)
@@ -42,8 +42,8 @@ func Listen(cfg Config) (*Listener, error) {
 	l := &Listener{url: "http://" + net.JoinHostPort(addr.IP.String(), port) + "/"}
 	// Browsers keep cookies by the name of the machine, not by the port: each server has one of its own name.
 	l.guard = newGuard(newHandler(cfg.World), "volsim-"+port, func(token string) {
-		if cfg.Relink != nil {
-			cfg.Relink(l.link(token))
+		if cfg.OnNewLink != nil {
+			cfg.OnNewLink(l.link(token))
 		}
 	})
 	l.server = httpserver.Serve(socket, httpserver.Config{Handler: l.guard, HeaderBytesMax: headerBytesMax})

@@ -29,7 +29,7 @@ type request struct {
 
 // ServeHTTP answers a request to the API of the present world. What it does takes effect at once, and is noted among the
 // operations if it writes; what only reads leaves no trace.
-func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *Stepped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	in := d.world
 	d.mu.Unlock()
@@ -37,14 +37,14 @@ func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	if ahead(r, in) {
-		expire(w, r)
+	if isBeyondRevision(r, in) {
+		writeExpired(w, r)
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(in.ctx, cancel)()
-	c := &caller{desk: d, world: in, agent: r.UserAgent()}
+	c := &caller{owner: d, world: in, agent: r.UserAgent()}
 	if r.Method != http.MethodGet {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, requestBytesMax))
 		if err != nil {
@@ -57,15 +57,15 @@ func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in.api.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, c)))
 }
 
-// ahead tells whether a request is for what comes after a revision that this world has not come to: one that was gone back from
+// isBeyondRevision tells whether a request is for what comes after a revision that this world has not come to: one that was gone back from
 // had. Whoever asks has to list again.
-func ahead(r *http.Request, in *world) bool {
+func isBeyondRevision(r *http.Request, in *world) bool {
 	after, err := strconv.ParseInt(r.URL.Query().Get("resourceVersion"), 10, 64)
 	return r.Method == http.MethodGet && err == nil && after > in.session.Cluster().Server().Revision()
 }
 
-// expire answers with 410.
-func expire(w http.ResponseWriter, _ *http.Request) {
+// writeExpired answers with 410.
+func writeExpired(w http.ResponseWriter, _ *http.Request) {
 	gone := apierrors.NewResourceExpired("the world was taken back to an earlier state: list again").Status()
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(int(gone.Code))
@@ -73,23 +73,23 @@ func expire(w http.ResponseWriter, _ *http.Request) {
 		gone.Status, gone.Message, gone.Reason, gone.Code)
 }
 
-// again does a request in another world. Nobody waits for the answer. The desk is locked.
-func (q *request) again(in *world) {
+// replay does a request in another world. Nobody waits for the answer. The desk is locked.
+func (q *request) replay(in *world) {
 	c := &caller{world: in, agent: q.header.Get("User-Agent"), request: q}
 	r, err := http.NewRequestWithContext(context.WithValue(in.ctx, callerKey{}, c), q.method, q.url, bytes.NewReader(q.body))
 	if err != nil {
 		return // it was not a request the first time either
 	}
 	r.Header = q.header.Clone()
-	in.api.ServeHTTP(&nobody{header: http.Header{}}, r)
+	in.api.ServeHTTP(&discardResponse{header: http.Header{}}, r)
 }
 
-// nobody reads an answer.
-type nobody struct{ header http.Header }
+// discardResponse reads an answer.
+type discardResponse struct{ header http.Header }
 
-func (n *nobody) Header() http.Header         { return n.header }
-func (n *nobody) Write(p []byte) (int, error) { return len(p), nil }
-func (n *nobody) WriteHeader(int)             {}
+func (n *discardResponse) Header() http.Header         { return n.header }
+func (n *discardResponse) Write(p []byte) (int, error) { return len(p), nil }
+func (n *discardResponse) WriteHeader(int)             {}
 
 // callerKey is the key of a request's caller in its context.
 type callerKey struct{}
@@ -98,11 +98,11 @@ func callerOf(r *http.Request) sim.Caller { return r.Context().Value(callerKey{}
 
 // caller is the sim.Caller of one request: it acts when the world stands still.
 type caller struct {
-	desk    *Desk // nil: it is locked
-	world   *world
-	agent   string
-	request *request // nil: it only reads
-	noted   bool
+	owner    *Stepped // nil: it is locked
+	world    *world
+	agent    string
+	request  *request // nil: it only reads
+	recorded bool
 }
 
 // Now is the world's time.
@@ -110,30 +110,30 @@ func (c *caller) Now() time.Time { return c.world.session.Cluster().Host().Now()
 
 // Call lets a request take effect, and notes it if it writes.
 func (c *caller) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
-	if c.desk != nil {
-		c.desk.mu.Lock()
-		defer c.desk.mu.Unlock()
-		if c.desk.world != c.world {
+	if c.owner != nil {
+		c.owner.mu.Lock()
+		defer c.owner.mu.Unlock()
+		if c.owner.world != c.world {
 			return trace.Outcome{Err: apierrors.NewServiceUnavailable("the world was taken back to an earlier state: ask again")}
 		}
 	}
-	if c.request == nil || reads[action.Verb] {
+	if c.request == nil || readVerbs[action.Verb] {
 		return effect()
 	}
-	out := c.world.session.Cluster().Host().Outside().Call(action, effect)
-	if !c.noted {
-		c.noted = true
+	out := c.world.session.Cluster().Host().ExternalCaller().Call(action, effect)
+	if !c.recorded {
+		c.recorded = true
 		c.world.requests[len(c.world.session.Ops())] = c.request
 		_ = c.world.session.Do(comment(c.agent, action)) // a comment is always right
 	}
-	if c.desk != nil {
-		c.desk.announce()
+	if c.owner != nil {
+		c.owner.notify()
 	}
 	return out
 }
 
-// reads are the verbs of requests that change nothing.
-var reads = map[string]bool{"get": true, "list": true, "watch": true}
+// readVerbs are the verbs of requests that change nothing.
+var readVerbs = map[string]bool{"get": true, "list": true, "watch": true}
 
 // comment is the line of a list of operations that tells of a request.
 func comment(agent string, action trace.Action) string {
@@ -144,5 +144,5 @@ func comment(agent string, action trace.Action) string {
 		}
 		return r
 	}, agent)
-	return fmt.Sprintf("# %s: %s %s", cmp.Or(agent, "a client"), action.Verb, trace.Noun(action.Object))
+	return fmt.Sprintf("# %s: %s %s", cmp.Or(agent, "a client"), action.Verb, trace.ObjectName(action.Object))
 }

@@ -20,51 +20,51 @@ const eventsMax = 100
 type World interface {
 	// State tells how things are.
 	State() State
-	// Past is what has happened, to be drawn.
-	Past() Past
-	// News is the number of the present state, and a channel that is closed when there is another one.
-	News() (version int64, changed <-chan struct{})
+	// History is what has happened, to be drawn.
+	History() History
+	// Changes is the number of the present state, and a channel that is closed when there is another one.
+	Changes() (version int64, changed <-chan struct{})
 }
 
-// Mover is a World that can be moved by hand. The errors say what is wrong with what was asked for.
-type Mover interface {
+// Stepper is a World that can be moved by hand. The errors say what is wrong with what was asked for.
+type Stepper interface {
 	World
-	Do(op string) (Done, error) // an operation of package session
-	Back() (Done, error)        // all operations but the last, from the beginning
-	Again() (Done, error)       // from the beginning
-	Ops() []string              // what has been done
+	Do(op string) (Result, error) // an operation of package session
+	Undo() (Result, error)        // all operations but the last, from the beginning
+	Reset() (Result, error)       // from the beginning
+	Ops() []string                // what has been done
 }
 
-// Done tells what an operation has come to.
-type Done struct {
-	Moved bool   `json:"moved"` // something has happened
-	Told  string `json:"told"`  // what, in plain words
+// Result tells what an operation has come to.
+type Result struct {
+	Advanced bool   `json:"moved"` // something has happened
+	Message  string `json:"told"`  // what, in plain words
 }
 
 // State is how things are.
 type State struct {
-	Version int64    `json:"version"` // the number of the state
-	Made    string   `json:"made"`    // what the world is made of
-	Time    string   `json:"time"`    // since the world began: "1m30s"
-	Objects []Object `json:"objects"`
-	Events  []Event  `json:"events"`         // Kubernetes events, the last one first
-	Hand    *Hand    `json:"hand,omitempty"` // of a world that is moved by hand only
+	Version  int64     `json:"version"` // the number of the state
+	Setup    string    `json:"made"`    // what the world is made of
+	Time     string    `json:"time"`    // since the world began: "1m30s"
+	Objects  []Object  `json:"objects"`
+	Events   []Event   `json:"events"`         // Kubernetes events, the last one first
+	Controls *Controls `json:"hand,omitempty"` // of a world that is moved by hand only
 }
 
 // Object is one that is there, or that somebody believes to be.
 type Object struct {
-	Key     string   `json:"key"`     // as "about" of the diagram takes it; "" where there is no diagram about it
-	Name    string   `json:"name"`    // "claim default/data"
-	State   string   `json:"state"`   // as trace.State says it
-	Version string   `json:"version"` // its resourceVersion
-	Beliefs []Belief `json:"beliefs"` // of those who have not heard how it is
+	Key     string      `json:"key"`     // as "about" of the diagram takes it; "" where there is no diagram about it
+	Name    string      `json:"name"`    // "claim default/data"
+	State   string      `json:"state"`   // as trace.State says it
+	Version string      `json:"version"` // its resourceVersion
+	Stale   []StaleCopy `json:"beliefs"` // of those who have not heard how it is
 }
 
-// Belief is what a part of the world believes of an object that is not so any more.
-type Belief struct {
-	Part    string `json:"part"`
-	State   string `json:"state"`
-	Version string `json:"version"` // the resourceVersion of which it has heard; "": of none
+// StaleCopy is what a part of the world believes of an object that is not so any more.
+type StaleCopy struct {
+	Component string `json:"part"`
+	State     string `json:"state"`
+	Version   string `json:"version"` // the resourceVersion of which it has heard; "": of none
 }
 
 // Event is a Kubernetes event.
@@ -91,8 +91,8 @@ func objectsOf(server *fake.Server) []Object {
 				key = resource + "/" + namespace + "/" + obj.GetName()
 			}
 			all = append(all, Object{
-				Key: key, Name: trace.Short(trace.Noun(key)), State: trace.Short(trace.State(obj.(runtime.Object))),
-				Version: obj.GetResourceVersion(), Beliefs: []Belief{},
+				Key: key, Name: trace.Abbreviate(trace.ObjectName(key)), State: trace.Abbreviate(trace.State(obj.(runtime.Object))),
+				Version: obj.GetResourceVersion(), Stale: []StaleCopy{},
 			})
 		}
 	}
@@ -115,7 +115,7 @@ func eventsOf(server *fake.Server, now time.Time) []Event {
 		object := strings.ToLower(e.InvolvedObject.Kind) + " " + e.InvolvedObject.Name
 		all = append(all, Event{
 			Ago: now.Sub(e.LastTimestamp.Time).Truncate(time.Second).String(), Warning: e.Type == corev1.EventTypeWarning,
-			Reason: e.Reason, Object: trace.Short(object), Message: trace.Short(e.Message),
+			Reason: e.Reason, Object: trace.Abbreviate(object), Message: trace.Abbreviate(e.Message),
 			By: cmp.Or(e.Source.Component, e.ReportingController), Count: max(1, e.Count),
 		})
 	}

@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/volsim/volsim/invariant"
+	"github.com/volsim/volsim/plugins/array"
+	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/hostpath"
+	"github.com/volsim/volsim/plugins/nodefs"
+)
+
+// DeviceState is what is beneath the API, for the rules of package invariant to look at: the volumes of the array, and the
+// mounts of the nodes. It is nil for Loop and LVM: what the kernel has mounted and which files are loop devices would have to be
+// read from it at every call, and changes while it is read. The result may be used at any time, as long as the cluster is
+// not closed.
+func (c *Cluster) DeviceState() invariant.Devices {
+	d, ok := c.driver.(*arrayDriver)
+	if !ok {
+		return nil
+	}
+	return arrayState{cluster: c, array: d.array}
+}
+
+// arrayState reads the array and the nodes' disks, both in memory.
+type arrayState struct {
+	cluster *Cluster
+	array   *array.Array
+}
+
+// Driver is the name of the array's driver.
+func (t arrayState) Driver() string { return t.cluster.driver.name() }
+
+// Volumes are those of the array, by handle.
+func (t arrayState) Volumes() []invariant.Volume {
+	var all []invariant.Volume
+	for _, id := range t.array.IDs() {
+		if v, ok := t.Volume(id); ok {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// Volume is one of the array's. A node's id is its name.
+func (t arrayState) Volume(handle string) (invariant.Volume, bool) {
+	v, ok := t.array.Volume(handle)
+	return invariant.Volume{Handle: v.ID, Name: v.Name, Attached: v.AttachedTo, Bytes: v.SizeBytes, FSBytes: v.FSBytes}, ok
+}
+
+// Plugins is the one of the PersistentVolume controller whose volumes are directories.
+func (t arrayState) Plugins() []invariant.Backend {
+	return []invariant.Backend{dirState{t.cluster.machine}}
+}
+
+// Files are the paths of the files in a volume, sorted.
+func (t arrayState) Files(handle string) []string { return t.array.Files(handle) }
+
+// Owners are the owners and modes of all that is in a volume, by path.
+func (t arrayState) Owners(handle string) map[string]nodefs.Info { return t.array.Owners(handle) }
+
+// Nodes are all nodes.
+func (t arrayState) Nodes() []string {
+	names := make([]string, len(t.cluster.nodes))
+	for i, n := range t.cluster.nodes {
+		names[i] = n.name
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Mounts is what is mounted on a node; nothing on one that there is not.
+func (t arrayState) Mounts(name string) []nodefs.Mount {
+	at := slices.IndexFunc(t.cluster.nodes, func(n *node) bool { return n.name == name })
+	if at < 0 {
+		return nil
+	}
+	mounts, err := t.cluster.nodes[at].fs.Mounts()
+	if err != nil {
+		panic(fmt.Sprintf("cluster: mounts of %s, a disk in memory: %v", name, err))
+	}
+	return mounts
+}
+
+// Directories are those of pods, and those in which the driver's volumes are staged, of a node.
+func (t arrayState) Directories(name string) []string {
+	at := slices.IndexFunc(t.cluster.nodes, func(n *node) bool { return n.name == name })
+	if at < 0 {
+		return nil
+	}
+	n := t.cluster.nodes[at]
+	var dirs []string
+	for _, of := range []string{"pods", filepath.Join("plugins", csi.PluginName, t.Driver())} {
+		parent := filepath.Join(n.root, of)
+		names, err := n.fs.ReadDir(parent)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			panic(fmt.Sprintf("cluster: directories of %s, on a disk in memory: %v", name, err))
+		}
+		for _, d := range names {
+			dirs = append(dirs, filepath.Join(parent, d))
+		}
+	}
+	slices.Sort(dirs)
+	return dirs
+}
+
+// dirState reads the directories that are volumes.
+type dirState struct{ machine hostpath.Machine }
+
+// Driver is the plugin's name.
+func (t dirState) Driver() string { return hostpath.Name }
+
+// Volumes are those that the plugin made, by path.
+func (t dirState) Volumes() []invariant.Volume {
+	made, err := t.machine.Volumes()
+	if err != nil {
+		panic(fmt.Sprintf("cluster: directories of %s, on a disk in memory: %v", t.machine.Root, err))
+	}
+	all := make([]invariant.Volume, len(made))
+	for i, v := range made {
+		all[i] = invariant.Volume{Handle: v.Path, Name: v.Name}
+	}
+	return all
+}
+
+// Volume is one of them.
+func (t dirState) Volume(path string) (invariant.Volume, bool) {
+	all := t.Volumes()
+	i := slices.IndexFunc(all, func(v invariant.Volume) bool { return v.Handle == path })
+	if i < 0 {
+		return invariant.Volume{}, false
+	}
+	return all[i], true
+}

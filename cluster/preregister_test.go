@@ -1,0 +1,74 @@
+package cluster_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+)
+
+// A world that begins enrolled holds what the parts of another one make when they start, and they change nothing of it.
+func TestEnrolledIsWhatStartingMakes(t *testing.T) {
+	registered, enrolled := atRest(t, false), atRest(t, true)
+	for _, resource := range []string{"nodes", "csinodes", "csidrivers", "storageclasses"} {
+		want, got := registered.List(resource), enrolled.List(resource)
+		if len(want) != len(got) || len(want) == 0 {
+			t.Fatalf("%s: %d enrolled, %d registered", resource, len(got), len(want))
+		}
+		for i := range want {
+			if w, g := sameElsewhere(want[i]), sameElsewhere(got[i]); !equality.Semantic.DeepEqual(w, g) {
+				t.Errorf("%s: enrolled\n%+v\nregistered\n%+v", resource, g, w)
+			}
+		}
+	}
+	for _, obj := range enrolled.List("csinodes") {
+		node, ok := enrolled.Get("nodes", "", obj.GetName())
+		if owners := obj.GetOwnerReferences(); !ok || len(owners) != 1 || owners[0].UID != node.GetUID() {
+			t.Errorf("csinode %s is owned by %v", obj.GetName(), owners)
+		}
+	}
+}
+
+// atRest is the API server of a cluster that has started.
+func atRest(t *testing.T, enrolled bool) *fake.Server {
+	c, err := cluster.New(cluster.Config{Devices: cluster.Array, PreRegistered: enrolled, Stepped: &sim.SteppedConfig{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c.Server()
+}
+
+// sameElsewhere is an object without what differs from world to world.
+func sameElsewhere(obj fake.Object) fake.Object {
+	obj = obj.DeepCopyObject().(fake.Object)
+	obj.SetUID("")
+	obj.SetResourceVersion("")
+	obj.SetGeneration(0)
+	obj.SetCreationTimestamp(metav1.Time{})
+	obj.SetManagedFields(nil)
+	switch o := obj.(type) {
+	case *corev1.Node:
+		for i := range o.Status.Conditions {
+			o.Status.Conditions[i].LastHeartbeatTime, o.Status.Conditions[i].LastTransitionTime = metav1.Time{}, metav1.Time{}
+		}
+	case *storagev1.CSINode:
+		for i := range o.OwnerReferences {
+			o.OwnerReferences[i].UID = ""
+		}
+	}
+	return obj
+}

@@ -1,0 +1,139 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/volsim/volsim/sim"
+)
+
+// restarts runs every schedule in which one part crashes once, before or after one of its calls in the ordinary course; with
+// fresh lists, and with one that is one or two events old. Where risks name parts that crash, it is those.
+func (e *search) restarts() error {
+	steps := map[string][]int{} // by part: where it may crash
+	for _, c := range e.calls {
+		if c.user {
+			continue
+		}
+		for _, at := range []int{c.step, c.step + 1} {
+			if at <= e.defaultRun.Steps && !slices.Contains(steps[c.process], at) {
+				steps[c.process] = append(steps[c.process], at)
+			}
+		}
+	}
+	events, err := e.possibleEvents()
+	if err != nil || len(events) == 0 {
+		return err
+	}
+	for _, lagging := range []bool{false, true} {
+		for _, event := range events[0] {
+			verb, part, _ := strings.Cut(event, " ")
+			part, _, with := strings.Cut(part, " with ")
+			if verb != "crash" || with != lagging || !e.crashes(part) {
+				continue
+			}
+			for _, at := range steps[part] {
+				if err := e.tryIfMine(sim.Deviation{Step: at, What: sim.DeviationEvent, Subject: event}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	e.report.Complete = "no failure with one restart at a call of the ordinary course"
+	return nil
+}
+
+// crashes tells whether a part may crash.
+func (e *search) crashes(part string) bool {
+	named := slices.ContainsFunc(e.faultSpecs, func(r sim.FaultSpec) bool { return r.Name == "crash" })
+	return !named || e.matchesSpec("crash", part)
+}
+
+// tryIfMine runs a schedule of one deviation, if it is this shard's.
+func (e *search) tryIfMine(d sim.Deviation) error {
+	if !e.isMine() {
+		return nil
+	}
+	_, _, err := e.try(sim.Schedule{d})
+	return err
+}
+
+// possibleEvents lists what could befall the world before each step of the ordinary course.
+func (e *search) possibleEvents() ([][]string, error) {
+	f := &eventCollector{}
+	_, err := e.runUncounted(f)
+	return f.events, err
+}
+
+// eventCollector takes the ordinary course, and notes what else could happen.
+type eventCollector struct{ events [][]string }
+
+// Decide notes what could befall the world.
+func (f *eventCollector) Decide(d *sim.Decision) sim.Move {
+	f.events = append(f.events, d.Events())
+	return sim.Move{}
+}
+
+// faults runs every schedule in which one of the risks comes true once: a call of the ordinary course goes wrong, or an
+// event befalls the world at one of its steps.
+func (e *search) faults() error {
+	var events []string
+	for _, r := range e.faultSpecs {
+		fault, err := sim.ParseFault(r.Name)
+		if err != nil {
+			if !slices.Contains(events, r.Name) && (r.Name != "crash" || !e.cfg.Restarts) {
+				events = append(events, r.Name)
+			}
+			continue
+		}
+		for _, c := range e.calls {
+			if !c.user && fault.Applies(c.action) && specMatches(r, c) {
+				if err := e.tryIfMine(sim.Deviation{Step: c.step, What: fault.String()}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := e.injectEach(events); err != nil {
+		return err
+	}
+	e.report.Complete = fmt.Sprintf("no failure with one of %s", e.faultSpecs)
+	return nil
+}
+
+func specMatches(r sim.FaultSpec, c call) bool {
+	return r.Target == "" || strings.HasPrefix(c.task, r.Target) || strings.HasPrefix(c.action.Verb, r.Target)
+}
+
+// injectEach runs every schedule in which an event with one of the verbs befalls the world once.
+func (e *search) injectEach(verbs []string) error {
+	if len(verbs) == 0 {
+		return nil
+	}
+	events, err := e.possibleEvents()
+	if err != nil {
+		return err
+	}
+	for _, verb := range verbs {
+		for i := range events {
+			for _, event := range events[i] {
+				is, of, _ := strings.Cut(event, " ")
+				if is != verb || !e.matchesSpec(verb, of) {
+					continue
+				}
+				if err := e.tryIfMine(sim.Deviation{Step: i + 1, What: sim.DeviationEvent, Subject: event}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// matchesSpec tells whether an event is of what a risk names.
+func (e *search) matchesSpec(verb, of string) bool {
+	return slices.ContainsFunc(e.faultSpecs, func(r sim.FaultSpec) bool {
+		return r.Name == verb && (r.Target == "" || of == r.Target || strings.HasPrefix(of, r.Target+" "))
+	})
+}

@@ -1,0 +1,48 @@
+package explore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/volsim/volsim/explore/scenario"
+)
+
+// Save writes a failure to a file in a directory, which is made if it is not there: the scenario with its schedule, and its
+// story as comments. scenario.Parse reads it. The file's name is made of the scenario's, the rule that is broken, and a number
+// that grows out of the text: a failure that was saved before is written over. From then on the scenario has the File.
+func Save(dir string, f *Failure) (path string, err error) {
+	text := f.Scenario.String()
+	h := fnv.New32a()
+	h.Write([]byte(text))
+	name := fmt.Sprintf("%s-%s-%08x.txt", filepath.Base(cmp.Or(f.Scenario.Name, "drawn")), f.Scenario.Violates, h.Sum32())
+	path = filepath.Join(dir, name)
+	f.Scenario.File = path
+	var b strings.Builder
+	b.WriteString(text)
+	b.WriteString("#\n")
+	for line := range strings.Lines(scenario.Story(f.Scenario, f.Result)) {
+		b.WriteString("# " + line)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, []byte(b.String()), 0o644)
+}
+
+// Replay runs a scenario under its schedule, and compares its end with that of the ordinary course, as a search does.
+func Replay(ctx context.Context, s *scenario.Scenario) (*scenario.Result, error) {
+	r, err := s.Run(ctx, scenario.Options{})
+	if err != nil || r.Failure != nil || s.OutcomesDiffer || len(s.Schedule) == 0 {
+		return r, err
+	}
+	e := &search{scenario: s}
+	if e.defaultRun, err = s.WithSchedule(nil, "").Run(ctx, scenario.Options{}); err == nil && e.defaultRun.Failure == nil {
+		e.judge(r)
+	}
+	return r, err
+}

@@ -1,0 +1,95 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/volsim/volsim/sim/trace"
+)
+
+// Story tells in plain words what the operations have done: each with what happened. A single step is told of whatever it
+// was; of what happens in many, only what matters. Steps are counted since the world was set up.
+func (s *Session) Story() string { return s.story(0) }
+
+// Last tells the story of the last operation.
+func (s *Session) Last() string { return s.story(max(0, len(s.done)-1)) }
+
+// story tells of the operations from one on.
+func (s *Session) story(from int) string {
+	records := s.cluster.Trace().Records()
+	at := s.began
+	if from > 0 {
+		at = s.done[from-1].upTo
+	}
+	t := storyWriter{}
+	if at > 0 {
+		t.at = records[at-1].At
+	}
+	if from > 0 && at > s.began {
+		t.lastStep = records[at-1].HostStep
+	}
+	for _, d := range s.done[from:] {
+		fmt.Fprintf(&t.text, "> %s\n", d.op)
+		for _, r := range records[min(at, d.upTo):d.upTo] {
+			t.addRecord(r, d.verbose)
+			if s.violation != nil && s.violation.Step == r.Step {
+				fmt.Fprintf(&t.text, "   !! broken: %s\n", s.violation)
+			}
+		}
+		t.addOmitted()
+		if d.note != "" {
+			fmt.Fprintf(&t.text, "      (%s)\n", d.note)
+		}
+		at = max(at, d.upTo)
+	}
+	return trace.Abbreviate(t.text.String())
+}
+
+// storyWriter tells of records.
+type storyWriter struct {
+	text     strings.Builder
+	at       time.Duration
+	lastStep int // of the last line
+	omitted  int // how many were not told of since
+}
+
+func (t *storyWriter) addRecord(r trace.Record, closer bool) {
+	words, matters := trace.Describe(r)
+	switch {
+	case r.Kind == trace.KindEvent:
+		words, matters = trace.DescribeEvent(r.Verb, r.Object), true
+	case closer:
+		words, matters = trace.DescribeAny(r), true
+	}
+	if !matters {
+		t.omitted++
+		return
+	}
+	t.addOmitted()
+	if later := r.At - t.at; later > 0 {
+		fmt.Fprintf(&t.text, "      … %s later:\n", later)
+	}
+	t.at = r.At
+	number := "    "
+	if r.HostStep != t.lastStep {
+		number = fmt.Sprintf("%4d", r.HostStep)
+	}
+	t.lastStep = r.HostStep
+	if r.Kind != trace.KindEvent {
+		words = trace.DescribeTask(r.Task) + " " + words
+	}
+	fmt.Fprintf(&t.text, "%s  %s\n", number, words)
+}
+
+// addOmitted says how much was not told of.
+func (t *storyWriter) addOmitted() {
+	switch t.omitted {
+	case 0:
+	case 1:
+		fmt.Fprintln(&t.text, "      …")
+	default:
+		fmt.Fprintf(&t.text, "      … (%d small things)\n", t.omitted)
+	}
+	t.omitted = 0
+}

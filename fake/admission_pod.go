@@ -1,0 +1,120 @@
+package fake
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+)
+
+// defaultAccount is the service account of a pod that names none.
+const defaultAccount = "default"
+
+// tolerationSeconds is how long a pod stays on a node that is not ready or cannot be reached.
+const tolerationSeconds = 300
+
+// admitPod writes into a pod what the plugins ServiceAccount, Priority and DefaultTolerationSeconds write.
+//
+// Differs: the service account need not be there, and no token is mounted.
+//
+// Upstream: plugin/pkg/admission/serviceaccount, priority, defaulttolerationseconds.
+func (s *Server) admitPod(pod *corev1.Pod) error {
+	spec := &pod.Spec
+	fill(&spec.ServiceAccountName, defaultAccount)
+	spec.DeprecatedServiceAccount = spec.ServiceAccountName
+	if err := s.admitPriority(pod); err != nil {
+		return err
+	}
+	addDefaultTolerations(spec)
+	return nil
+}
+
+// addDefaultTolerations lets a pod stay for a while on a node that is not ready or cannot be reached, unless it says itself what it
+// bears.
+func addDefaultTolerations(spec *corev1.PodSpec) {
+	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		if !tolerates(spec.Tolerations, key) {
+			spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
+				Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+				TolerationSeconds: ptr.To(int64(tolerationSeconds)),
+			})
+		}
+	}
+}
+
+// tolerates tells whether a pod says itself how long it bears a taint that evicts.
+func tolerates(all []corev1.Toleration, key string) bool {
+	for _, t := range all {
+		if (t.Key == key || t.Key == "") && (t.Effect == corev1.TaintEffectNoExecute || t.Effect == "") {
+			return true
+		}
+	}
+	return false
+}
+
+// admitPriority works out a pod's priority from its class, or the default class.
+func (s *Server) admitPriority(pod *corev1.Pod) error {
+	spec := &pod.Spec
+	value, policy := int32(0), corev1.PreemptLowerPriority
+	if spec.PriorityClassName == "" {
+		if class := s.defaultPriority(); class != nil {
+			spec.PriorityClassName, value, policy = class.Name, class.Value, *class.PreemptionPolicy
+		}
+	} else if system, ok := systemPriority(spec.PriorityClassName); ok {
+		value = system
+	} else {
+		class, ok := s.lookup(s.table("priorityclasses"), spec.PriorityClassName).(*schedulingv1.PriorityClass)
+		if !ok {
+			return forbidPod(pod, "no PriorityClass with name %v was found", spec.PriorityClassName)
+		}
+		value, policy = class.Value, *class.PreemptionPolicy
+	}
+	if spec.Priority != nil && *spec.Priority != value {
+		return forbidPod(pod, "the integer value of priority (%d) must not be provided in pod spec; priority admission "+
+			"controller computed %d from the given PriorityClass name", *spec.Priority, value)
+	}
+	if spec.PreemptionPolicy != nil && *spec.PreemptionPolicy != policy {
+		return forbidPod(pod, "the string value of PreemptionPolicy (%s) must not be provided in pod spec; priority admission "+
+			"controller computed %s from the given PriorityClass name", *spec.PreemptionPolicy, policy)
+	}
+	spec.Priority, spec.PreemptionPolicy = &value, &policy
+	return nil
+}
+
+func forbidPod(pod *corev1.Pod, format string, args ...any) error {
+	return apierrors.NewForbidden(corev1.Resource("pods"), requestedName(&pod.ObjectMeta), fmt.Errorf(format, args...))
+}
+
+// defaultPriority is the class of pods that name none: of those that say so the least, or nil.
+func (s *Server) defaultPriority() *schedulingv1.PriorityClass {
+	t := s.table("priorityclasses")
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var least *schedulingv1.PriorityClass
+	t.objects.Scan(func(_ string, obj Object) bool {
+		class := obj.(*schedulingv1.PriorityClass)
+		if class.GlobalDefault && (least == nil || class.Value < least.Value) {
+			least = class
+		}
+		return true
+	})
+	return least
+}
+
+// admitService gives a service an address in the cluster.
+//
+// Differs: an address is never given back, and one that the writer chose is not kept from others.
+func (s *Server) admitService(service *corev1.Service) {
+	spec := &service.Spec
+	if !addressed(spec) || spec.ClusterIP != "" {
+		return
+	}
+	s.counters.Lock()
+	s.addresses++
+	n := s.addresses
+	s.counters.Unlock()
+	spec.ClusterIP = addressOf(n)
+	spec.ClusterIPs = []string{spec.ClusterIP}
+}

@@ -1,0 +1,47 @@
+package fake
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// NoRootCA is what kube-root-ca.crt holds where a server has no certificate authority.
+const NoRootCA = "# This server has no certificate authority.\n"
+
+// bootstrap makes in each namespace what controllers make in a real cluster, so that they find nothing to do. It is all of
+// one transaction with the last namespace: it takes no revision, and no UID from the others.
+//
+// Upstream: pkg/controller/serviceaccount ServiceAccountsController, pkg/controller/certificates/rootcacertpublisher
+// Publisher.
+func (s *Server) bootstrap(rootCA string) {
+	for i, ns := range s.List("namespaces") {
+		s.bootstrapObject(uint64(2*i), "serviceaccounts", &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+			Namespace: ns.GetName(), Name: "default",
+		}})
+		s.bootstrapObject(uint64(2*i+1), "configmaps", &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: ns.GetName(), Name: "kube-root-ca.crt",
+				Annotations: map[string]string{"kubernetes.io/description": "Contains a CA bundle that can be used to verify the " +
+					"kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. " +
+					"No other usage is guaranteed across distributions of Kubernetes clusters."},
+			},
+			Data: map[string]string{"ca.crt": rootCA},
+		})
+	}
+}
+
+// bootstrapObject stores an object that is there from the beginning, before anybody looks.
+func (s *Server) bootstrapObject(n uint64, resource string, obj Object) {
+	t, k := s.table(resource), keyOf(obj)
+	obj.SetUID(uidOf(1<<47+n, resource, k))
+	obj.SetCreationTimestamp(s.timestamp())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	obj.SetResourceVersion(formatRevision(s.revision))
+	t.objects.Set(k, obj)
+	t.log.append(event{
+		kind: watch.Added, name: resource + "/" + k, object: obj,
+		revision: s.revision, detail: detailOf(s.revision), at: s.now().UnixNano(),
+	})
+}

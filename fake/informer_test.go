@@ -1,0 +1,388 @@
+package fake_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+)
+
+// hearing notes what a view's handlers hear.
+type hearing struct{ heard []string }
+
+func (h *hearing) note(format string, args ...any) {
+	h.heard = append(h.heard, fmt.Sprintf(format, args...))
+}
+
+func (h *hearing) take() []string {
+	out := h.heard
+	h.heard = nil
+	return out
+}
+
+func (h *hearing) OnAdd(obj any, initial bool) { h.note("add %s initial=%v", name(obj), initial) }
+func (h *hearing) OnUpdate(old, obj any) {
+	h.note("update %s n=%s->%s", name(obj), old.(metav1.Object).GetLabels()["n"], obj.(metav1.Object).GetLabels()["n"])
+}
+
+func (h *hearing) OnDelete(obj any) {
+	if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		h.note("delete %s unknown", name(d.Obj))
+		return
+	}
+	h.note("delete %s", name(obj))
+}
+
+func name(obj any) string {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		panic(err)
+	}
+	return m.GetName()
+}
+
+// steppedWorld is a world whose component c has a view of claims.
+func steppedWorld(t *testing.T) (*world, *sim.Stepped, *sim.Process, cache.SharedIndexInformer, *hearing) {
+	t.Helper()
+	host := sim.NewStepped(sim.SteppedConfig{})
+	t.Cleanup(host.Close)
+	s := fake.NewServer(fake.Config{Now: host.Now})
+	client := s.Client(host.ExternalCaller())
+	w := &world{t: t, ctx: t.Context(), server: s, client: client, claims: client.CoreV1().PersistentVolumeClaims("default")}
+	c := host.Process("c")
+	view := s.Informers(c).Core().V1().PersistentVolumeClaims().Informer()
+	h := &hearing{}
+	must[cache.ResourceEventHandlerRegistration](t)(view.AddEventHandler(h))
+	return w, host, c, view, h
+}
+
+func keys(view cache.SharedIndexInformer) []string { return view.GetStore().ListKeys() }
+
+func TestViewTakesInOneEventAStep(t *testing.T) {
+	w, host, _, view, h := steppedWorld(t)
+	w.create("b")
+	w.create("a")
+	expect(t, view.HasSynced(), false)
+	expect(t, host.Step(), true)
+	expect(t, view.HasSynced(), true)
+	expect(t, h.take(), []string{"add a initial=true", "add b initial=true"})
+	expect(t, view.LastSyncResourceVersion(), "6")
+
+	w.patch("a", `{"metadata":{"labels":{"n":"1"}}}`)
+	w.patch("a", `{"metadata":{"labels":{"n":"2"}}}`)
+	w.remove("b")
+	w.create("b", label("n", "new"))
+	expect(t, h.take(), nil) // stale until stepped
+	for _, want := range []string{"update a n=->1", "update a n=1->2", "update b n=->", "delete b", "add b initial=false"} {
+		expect(t, host.Step(), true)
+		expect(t, h.take(), []string{want})
+	}
+	expect(t, host.Step(), false)
+	expect(t, keys(view), []string{"default/a", "default/b"})
+
+	var delivered []string
+	for _, r := range host.Log().Records() {
+		if r.Kind == "deliver" {
+			delivered = append(delivered, r.Task+" "+r.Action.String()+" "+r.Result())
+		}
+	}
+	expect(t, delivered, []string{
+		"c/cache persistentvolumeclaims deliver LIST persistentvolumeclaims 2 items rv=6",
+		"c/cache persistentvolumeclaims deliver MODIFIED persistentvolumeclaims/default/a rv=7",
+		"c/cache persistentvolumeclaims deliver MODIFIED persistentvolumeclaims/default/a rv=8",
+		"c/cache persistentvolumeclaims deliver MODIFIED persistentvolumeclaims/default/b rv=9",
+		"c/cache persistentvolumeclaims deliver DELETED persistentvolumeclaims/default/b rv=10",
+		"c/cache persistentvolumeclaims deliver ADDED persistentvolumeclaims/default/b rv=11",
+	})
+}
+
+func TestViewSharesTheStoredObjects(t *testing.T) {
+	w, host, _, view, _ := steppedWorld(t)
+	w.create("a")
+	host.Step()
+	stored, _ := w.server.Get("persistentvolumeclaims", "default", "a")
+	got, _, _ := view.GetStore().GetByKey("default/a")
+	if got != any(stored) {
+		t.Error("the view has a copy")
+	}
+}
+
+func TestViewListsAgainAfterCompaction(t *testing.T) {
+	w, host, _, _, h := steppedWorld(t)
+	for _, n := range []string{"a", "b", "c"} {
+		w.create(n)
+	}
+	host.Step()
+	h.take()
+	w.patch("b", `{"metadata":{"labels":{"n":"1"}}}`)
+	w.remove("a")
+	w.create("d")
+	w.server.Compact()
+	w.create("e")
+	expect(t, host.Step(), true)
+	expect(t, h.take(), []string{"update b n=->1", "add d initial=false", "add e initial=false", "delete a unknown"})
+	expect(t, host.Step(), false)
+}
+
+func TestHandlerAddedLateHearsWhatIsThere(t *testing.T) {
+	w, host, _, view, _ := steppedWorld(t)
+	w.create("b")
+	w.create("a")
+	host.Step()
+	late := &hearing{}
+	r := must[cache.ResourceEventHandlerRegistration](t)(view.AddEventHandler(late))
+	expect(t, late.take(), []string{"add a initial=true", "add b initial=true"})
+	expect(t, r.HasSynced(), true)
+	expect(t, view.RemoveEventHandler(r), nil)
+	w.create("c")
+	host.Step()
+	expect(t, late.take(), nil)
+}
+
+func TestWorkersWaitForTheViewsOfTheirComponent(t *testing.T) {
+	_, host, c, view, _ := steppedWorld(t)
+	worked := false
+	c.Worker("w", func() bool { return !worked }, func(context.Context) { worked = view.HasSynced() })
+	expect(t, host.Run(), nil)
+	expect(t, worked, true)
+}
+
+func TestFactory(t *testing.T) {
+	w, host, c, view, _ := steppedWorld(t)
+	f := w.server.Informers(c)
+	if f.Core().V1().PersistentVolumeClaims().Informer() != view {
+		t.Error("a second view")
+	}
+	if w.server.Informers(host.Process("d")).Core().V1().PersistentVolumeClaims().Informer() == view {
+		t.Error("a view of two components")
+	}
+	g := must[interface {
+		Informer() cache.SharedIndexInformer
+		Lister() cache.GenericLister
+	}](t)(f.ForResource(storagev1.SchemeGroupVersion.WithResource("storageclasses")))
+	must[*storagev1.StorageClass](t)(w.client.StorageV1().StorageClasses().Create(w.ctx, newClass("gold"),
+		metav1.CreateOptions{}))
+	w.create("b")
+	w.create("a", label("n", "1"))
+	f.Start(nil)
+	for _, synced := range f.WaitForCacheSync(nil) {
+		expect(t, synced, false)
+	}
+	expect(t, host.Run(), nil)
+	for _, synced := range f.WaitForCacheSync(nil) {
+		expect(t, synced, true)
+	}
+	all := must[[]*claim](t)(f.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims("default").List(labels.Everything()))
+	expect(t, []string{all[0].Name, all[1].Name}, []string{"a", "b"})
+	_, err := f.Storage().V1().StorageClasses().Lister().Get("gold")
+	expect(t, err, nil)
+	_, err = g.Lister().Get("gold")
+	expect(t, err, nil)
+	// What the server does not have never syncs, and is no nil pointer.
+	none := must[[]*corev1.Secret](t)(f.Core().V1().Secrets().Lister().List(labels.Everything()))
+	expect(t, len(none), 0)
+	expect(t, f.Core().V1().Secrets().Informer().HasSynced(), false)
+}
+
+func TestIndexers(t *testing.T) {
+	w, host, _, view, _ := steppedWorld(t)
+	byClass := func(obj any) ([]string, error) { return []string{*obj.(*claim).Spec.StorageClassName}, nil }
+	expect(t, view.AddIndexers(cache.Indexers{"class": byClass}), nil)
+	for _, n := range []string{"c", "a", "b"} {
+		w.create(n)
+	}
+	expect(t, host.Run(), nil)
+	byNode := func(obj any) ([]string, error) { return []string{obj.(*claim).Name[:1]}, nil }
+	expect(t, view.AddIndexers(cache.Indexers{"late": byNode}), nil)
+	got := must[[]any](t)(view.GetIndexer().ByIndex("class", "gold"))
+	expect(t, []string{name(got[0]), name(got[1]), name(got[2])}, []string{"a", "b", "c"})
+	got = must[[]any](t)(view.GetIndexer().ByIndex("late", "b"))
+	expect(t, name(got[0]), "b")
+	got = must[[]any](t)(view.GetIndexer().Index("class", got[0]))
+	expect(t, len(got), 3)
+	_, err := view.GetIndexer().ByIndex("none", "x")
+	if err == nil {
+		t.Error("no error for an index that is not there")
+	}
+	w.remove("b")
+	expect(t, host.Run(), nil)
+	expect(t, must[[]string](t)(view.GetIndexer().IndexKeys("class", "gold")), []string{"default/a", "default/c"})
+}
+
+func TestTransformIsOfACopy(t *testing.T) {
+	w, host, _, view, _ := steppedWorld(t)
+	expect(t, view.SetTransform(func(obj any) (any, error) {
+		obj.(*claim).Labels = nil
+		return obj, nil
+	}), nil)
+	w.create("a")
+	expect(t, host.Run(), nil)
+	got, _, _ := view.GetStore().GetByKey("default/a")
+	expect(t, got.(*claim).Labels, nil)
+	expect(t, w.get("a").Labels, map[string]string{"app": "db"})
+}
+
+// TestLiveViewsSeeWhatConcurrentWritersWrote has writers in their own components and readers with views.
+func TestLiveViewsSeeWhatConcurrentWritersWrote(t *testing.T) {
+	const writers, readers, writes = 4, 4, 50
+	host := sim.NewLive(sim.LiveConfig{})
+	defer host.Close()
+	s := fake.NewServer(fake.Config{Now: host.Now})
+	var mu sync.Mutex
+	seen := make([]map[string]string, readers) // guarded by mu: last revision by name
+	for i := range readers {
+		seen[i] = map[string]string{}
+		note := func(obj any) {
+			mu.Lock()
+			defer mu.Unlock()
+			m := obj.(metav1.Object)
+			seen[i][m.GetName()] = m.GetResourceVersion()
+		}
+		_, _ = s.Informers(host.Process(fmt.Sprint("reader-",
+			i))).Core().V1().PersistentVolumeClaims().Informer().AddEventHandler(
+			cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, obj any) { note(obj) }})
+	}
+	for i := range writers {
+		c := host.Process(fmt.Sprint("writer-", i))
+		claims := s.Client(c).CoreV1().PersistentVolumeClaims("default")
+		c.User("", func(ctx context.Context) {
+			for n := range writes {
+				// All write one object, without a precondition, and each one of its own.
+				_, _ = claims.Create(ctx, newClaim("shared"), metav1.CreateOptions{})
+				_, _ = claims.Update(ctx, newClaim("shared", label("n", fmt.Sprint(i, "-", n))), metav1.UpdateOptions{})
+				_, _ = claims.Create(ctx, newClaim(fmt.Sprintf("own-%d-%d", i, n)), metav1.CreateOptions{})
+			}
+		})
+	}
+	host.Start()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	want := func() map[string]string {
+		all := map[string]string{}
+		for _, obj := range s.List("persistentvolumeclaims") {
+			all[obj.GetName()] = obj.GetResourceVersion()
+		}
+		return all
+	}
+	err := host.Wait(ctx, "the readers to have seen all", func() bool {
+		all := want()
+		mu.Lock()
+		defer mu.Unlock()
+		return len(all) == writers*writes+1 && !slices.ContainsFunc(seen,
+			func(m map[string]string) bool { return len(m) != len(all) }) &&
+			!slices.ContainsFunc(seen, func(m map[string]string) bool { return m["shared"] != all["shared"] })
+	})
+	expect(t, err, nil)
+	mu.Lock()
+	defer mu.Unlock()
+	for i := range seen {
+		expect(t, seen[i], want())
+	}
+	// No write was lost: shared's updates are as many as its writers made.
+	expect(t, s.Revision(), int64(4+1+writers*writes*2))
+}
+
+// A selective view sees objects come in and go out as additions and deletions, and is not even moved by others.
+func TestSelectiveView(t *testing.T) {
+	host := sim.NewStepped(sim.SteppedConfig{})
+	defer host.Close()
+	server := fake.NewServer(fake.Config{Now: host.Now})
+	c := host.Process("kubelet")
+	var heard []string
+	_, err := server.Informers(c, fake.Filter{Resource: "pods", Fields: "spec.nodeName=n1"}).Core().V1().Pods().Informer().
+		AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { heard = append(heard, "add "+obj.(*corev1.Pod).Name) },
+			UpdateFunc: func(_, obj any) { heard = append(heard, "update "+obj.(*corev1.Pod).Name) },
+			DeleteFunc: func(obj any) { heard = append(heard, "delete "+obj.(*corev1.Pod).Name) },
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := server.Client(host.ExternalCaller()).CoreV1().Pods("default")
+	create := func(name, node string) {
+		t.Helper()
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
+			NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}},
+		}}
+		if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("before", "n1")
+	create("other", "n2")
+	if err := host.Run(); err != nil {
+		t.Fatal(err)
+	}
+	create("elsewhere", "n2")
+	if host.Step() {
+		t.Error("an event of another node's pod moved the view")
+	}
+	create("unplaced", "")
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "unplaced"}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}
+	if err := pods.Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	now := int64(0)
+	for _, name := range []string{"before", "other"} {
+		if err := pods.Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := host.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"add before", "add unplaced", "delete before"}, heard); diff != "" {
+		t.Errorf("heard (-want +got):\n%s", diff)
+	}
+}
+
+// A component that begins behind lists what was there, and then hears of what happened since.
+func TestViewThatLagsListsWhatWas(t *testing.T) {
+	w, host, _, _, _ := steppedWorld(t)
+	w.create("a")
+	w.create("b")
+	w.patch("a", `{"metadata":{"labels":{"n":"1"}}}`)
+	w.remove("b")
+	late := host.Process("late")
+	w.server.DelayCache(late, "persistentvolumeclaims", 2)
+	h := &hearing{}
+	view := w.server.Informers(late).Core().V1().PersistentVolumeClaims().Informer()
+	must[cache.ResourceEventHandlerRegistration](t)(view.AddEventHandler(h))
+	expect(t, host.Run(), nil)
+	expect(t, h.take(), []string{"add a initial=true", "add b initial=true", "update b n=->", "delete b"})
+	expect(t, keys(view), []string{"default/a"})
+}
+
+// A view whose watch broke hears of where things have come to, and not of what was only between.
+func TestViewWhoseWatchBreaksListsAgain(t *testing.T) {
+	w, host, c, _, h := steppedWorld(t)
+	w.create("a")
+	w.create("b")
+	expect(t, host.Run(), nil)
+	h.take()
+	expect(t, w.server.BreakWatch(c, "persistentvolumeclaims"), false) // it is not behind
+	w.patch("a", `{"metadata":{"labels":{"n":"1"}}}`)
+	w.patch("a", `{"metadata":{"labels":{"n":"2"}}}`)
+	w.create("c")
+	w.remove("c")
+	w.remove("b")
+	expect(t, w.server.PendingEvents(c, "persistentvolumeclaims"), 7)
+	expect(t, w.server.BreakWatch(c, "persistentvolumeclaims"), true)
+	expect(t, w.server.BreakWatch(c, "persistentvolumes"), false) // there is no such view
+	expect(t, w.server.CachedResources(c), []string{"persistentvolumeclaims"})
+	expect(t, host.Run(), nil)
+	expect(t, h.take(), []string{"update a n=->2", "delete b unknown"})
+}

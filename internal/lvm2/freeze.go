@@ -1,0 +1,126 @@
+package lvm2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/volsim/volsim/internal/blockdev"
+)
+
+// copy copies a volume's content to one that is as LVM made it. Whoever calls it
+// has the locks of both volumes, and not that of the metadata. Kept says that it
+// keeps the source still.
+func (g *VolumeGroup) copy(ctx context.Context, from, to LogicalVolume, kept bool) (err error) {
+	still, release, err := g.freeze(ctx, from.Name, to.Name+".source", kept)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	report, err := g.Report(ctx)
+	if err != nil {
+		return err
+	}
+	return g.system.activator.copy(ctx, report, still, to)
+}
+
+// freeze returns a volume that holds what another one holds now, and does not
+// change before it is released: a snapshot, of a name that is free, if that is
+// possible and there is room for it. Otherwise it is the volume itself, with a file
+// system on it frozen; or as it is, if somebody else keeps it still.
+func (g *VolumeGroup) freeze(ctx context.Context, source, name string, kept bool) (still LogicalVolume, release func() error, err error) {
+	report, volume, err := g.find(ctx, source)
+	if err != nil {
+		return volume, nil, err
+	}
+	device, err := g.system.activator.find(report, volume)
+	if err != nil {
+		return volume, nil, err
+	}
+	free := func() error { return nil }
+	switch {
+	case device == "" || volume.ReadOnly:
+		return volume, free, nil
+	case kept:
+		return volume, free, blockdev.Flush(device)
+	case g.Capabilities().Snapshots && report.hasRoomForSnapshot(volume):
+		return g.temporarySnapshot(ctx, volume, name)
+	}
+	held, err := blockdev.Freeze(device)
+	if err != nil {
+		return volume, nil, err
+	}
+	if held == nil {
+		err = g.checkUnused(volume, device)
+	}
+	if err == nil {
+		err = blockdev.Flush(device)
+	}
+	if err != nil {
+		return volume, nil, errors.Join(err, held.Thaw())
+	}
+	return volume, held.Thaw, nil
+}
+
+// hasRoomForSnapshot tells whether there is room for a snapshot that holds all that a
+// volume may lose, however long it is there. One of a thin volume takes what is
+// written meanwhile.
+func (r *Report) hasRoomForSnapshot(volume LogicalVolume) bool {
+	switch volume.Layout {
+	case Thin:
+		return true
+	case Linear, Striped, RAID1:
+		return r.Free >= (snapshotSize(volume.Size)+r.ExtentSize-1)/r.ExtentSize*r.ExtentSize
+	case ThinPool, Snapshot:
+	}
+	return false
+}
+
+// checkUnused gives an error for a volume that is not mounted, and may change while
+// it is copied.
+func (g *VolumeGroup) checkUnused(volume LogicalVolume, device string) error {
+	isOpen, err := blockdev.IsOpen(device)
+	if err != nil || !isOpen && !volume.open {
+		return err
+	}
+	if g.Capabilities().Snapshots {
+		return fmt.Errorf("%w: %s is used as a device (%s), so copying it takes a snapshot of %d bytes meanwhile: make room, or stop who uses it",
+			ErrNoSpace, volume.Name, device, snapshotSize(volume.Size))
+	}
+	return fmt.Errorf("%w: %s is used as a device (%s), and would change while it is copied: stop who uses it", ErrInUse, volume.Name, device)
+}
+
+// temporarySnapshot makes a snapshot that is there until it is released.
+func (g *VolumeGroup) temporarySnapshot(ctx context.Context, volume LogicalVolume, name string) (snapshot LogicalVolume, release func() error, err error) {
+	err = g.withMetadata(ctx, func() (err error) {
+		snapshot, err = g.snapshot(ctx, volume, Spec{Name: name, Tags: []string{unfinishedTag}}, true)
+		return err
+	})
+	after := context.WithoutCancel(ctx)
+	return snapshot, func() error { return g.withMetadata(after, func() error { return g.remove(after, name) }) }, err
+}
+
+// copyThroughDevices copies a volume by the devices of both. If the target is known to
+// read as zeros, zeros are not written.
+func copyThroughDevices(ctx context.Context, a activator, report *Report, from, to LogicalVolume, zeroed bool) error {
+	return withDevice(ctx, a, report, from, func(source string) error {
+		return withDevice(ctx, a, report, to, func(target string) error {
+			return copyDevice(ctx, source, target, from.Size, zeroed)
+		})
+	})
+}
+
+// withDevice runs f with the device of a volume, which is active at least that long.
+func withDevice(ctx context.Context, a activator, report *Report, volume LogicalVolume, f func(device string) error) error {
+	device, err := a.find(report, volume)
+	if err == nil && device != "" {
+		return f(device)
+	}
+	if err == nil {
+		device, err = a.activate(ctx, report, volume)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(device), a.deactivate(context.WithoutCancel(ctx), report, volume))
+}

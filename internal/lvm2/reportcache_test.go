@@ -1,0 +1,65 @@
+//go:build linux
+
+package lvm2_test
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/volsim/volsim/internal/lvm2"
+)
+
+// What somebody changes by hand is seen at once, also where it leaves the
+// metadata as long as it was, or as it was before.
+func TestReportsAreOfNow(t *testing.T) {
+	metadataCommands(t)
+	eachMode(t, func(t *testing.T, w *world) {
+		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
+		want := func(name string, tags ...string) {
+			t.Helper()
+			for range 3 {
+				volumes, err := w.group.List(w.ctx)
+				must(t, err)
+				if len(volumes) != 1 || volumes[0].Name != name || !slices.Equal(volumes[0].Tags, tags) {
+					t.Errorf("listed %+v, want %s with %q", volumes, name, tags)
+				}
+				if len(volumes) > 0 && len(volumes[0].Tags) > 0 {
+					volumes[0].Tags[0] = "a reader's own copy"
+				}
+			}
+		}
+		path := w.group.Name() + "/v"
+		want("v")
+		w.lvm(t, "lvchange", "--addtag", "a", path)
+		want("v", "a")
+		w.lvm(t, "lvchange", "--addtag", "b", "--deltag", "a", path)
+		want("v", "b")
+		w.lvm(t, "lvchange", "--addtag", "a", "--deltag", "b", path)
+		want("v", "a")
+		w.lvm(t, "lvrename", w.group.Name(), "v", "u")
+		want("u", "a")
+		must(t, w.group.Tag(w.ctx, "u", nil, []string{"a"}))
+		want("u")
+	})
+}
+
+// Without device-mapper nothing has to be asked of LVM that was asked since the last change.
+func TestReadingTakesNoCommand(t *testing.T) {
+	eachMode(t, func(t *testing.T, w *world) {
+		if w.mode != lvm2.Partitions {
+			t.Skip("with device-mapper LVM reports what the kernel says")
+		}
+		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
+		must(t, os.Chmod(w.directory+"/lvm/lock", 0o500))
+		must(t, os.WriteFile(w.directory+"/lvm/lvm.conf", []byte("nonsense {"), 0o600))
+		_, err := w.group.Find(w.ctx, "v")
+		must(t, err)
+		w.activate(t, "v")
+		must(t, w.group.Deactivate(w.ctx, "v"))
+		if err := w.group.Tag(w.ctx, "v", []string{"a"}, nil); err == nil {
+			t.Error("a command succeeded that could not")
+		}
+		w.restart(t) // which writes the configuration anew
+	})
+}

@@ -1,0 +1,164 @@
+package remote_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/crd"
+	"github.com/volsim/volsim/internal/remote"
+	"github.com/volsim/volsim/sim"
+)
+
+// surveyor notes what a survey tells of config maps named in tests, and of things.
+type surveyor struct {
+	*remote.MetadataWatcher
+	component *sim.Process
+
+	mu    sync.Mutex
+	heard []string // guarded by mu
+}
+
+func (s *surveyor) concerns(kind schema.GroupVersionKind, was, is metav1.Object) bool {
+	for _, obj := range []metav1.Object{was, is} {
+		if obj != nil && obj.GetLabels()["mine"] == "" {
+			return false
+		}
+	}
+	return kind.Kind == "ConfigMap" || kind.Kind == "Thing"
+}
+
+func (s *surveyor) take(kind schema.GroupVersionKind, was, is metav1.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	told := kind.Kind
+	switch {
+	case was == nil && is == nil:
+		told += " is served"
+	case is == nil:
+		told += " " + was.GetName() + " goes"
+	case was == nil:
+		told += " " + is.GetName() + " comes"
+	default:
+		told += " " + is.GetName() + " changes"
+	}
+	s.heard = append(s.heard, told)
+}
+
+func (s *surveyor) all() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.heard)
+}
+
+func (w *world) survey() *surveyor {
+	w.t.Helper()
+	c, conn := w.connect("surveyor")
+	survey, err := conn.MetadataWatcher(schema.GroupResource{Resource: "events"})
+	w.must(nil, err)
+	s := &surveyor{MetadataWatcher: survey, component: c}
+	s.Follow(s.concerns, s.take)
+	w.host.Start()
+	w.until("the lists", s.HasSynced)
+	return s
+}
+
+func (w *world) makeMine(name string) *corev1.ConfigMap {
+	w.t.Helper()
+	m, err := w.user.CoreV1().ConfigMaps("default").Create(w.t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"mine": "yes"}},
+	}, metav1.CreateOptions{})
+	w.must(m, err)
+	return m
+}
+
+// expect waits until a survey has told so much, and compares.
+func (w *world) expect(s *surveyor, want ...string) {
+	w.t.Helper()
+	w.until(fmt.Sprint(want), func() bool { return len(s.all()) >= len(want) })
+	if diff := cmp.Diff(want, s.all()); diff != "" {
+		w.t.Errorf("heard (-want +got)\n%s", diff)
+	}
+}
+
+// A survey tells of what there is, of what becomes of it, and knows objects and kinds.
+func TestSurveyTellsWhatConcerns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake.Config{})
+	w.makeMine("early")
+	w.makeMap("other", "1")
+	s := w.survey()
+	late := w.makeMine("late")
+	w.changeMap("late", "2")
+	w.deleteMap("early")
+	w.expect(s, "ConfigMap early comes", "ConfigMap late comes", "ConfigMap late changes", "ConfigMap early goes")
+	asked := make(chan []any)
+	s.component.Spawn("asks", func(context.Context) {
+		kind := corev1.SchemeGroupVersion.WithKind("ConfigMap")
+		r, namespaced, ok := s.Mapping(kind)
+		_, _, unknown := s.Mapping(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"})
+		byName, byUID := s.Seen(kind, "default", "late", late.UID), s.Seen(kind, "default", "elsewhere", late.UID)
+		asked <- []any{r.Resource, namespaced, ok, unknown, byName.GetName(), byUID.GetName(), s.Seen(kind, "default", "late", "another") == nil}
+	})
+	if diff := cmp.Diff([]any{"configmaps", true, true, false, "late", "late", true}, <-asked); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// Of an object that was made again while the survey did not hear, it tells that one went and another came.
+func TestSurveyMakesUpForWhatItMissed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake.Config{HistoryEvents: 4})
+	g := w.gate()
+	w.makeMine("again")
+	w.makeMine("goes")
+	s := w.survey()
+	w.expect(s, "ConfigMap again comes", "ConfigMap goes comes")
+	g.close()
+	w.deleteMap("goes")
+	w.deleteMap("again")
+	w.makeMine("again")
+	w.makeMap("other", "1")
+	for i := range 20 {
+		w.changeMap("other", fmt.Sprint(i+2))
+	}
+	g.open()
+	w.expect(s, "ConfigMap again comes", "ConfigMap goes comes", "ConfigMap again goes", "ConfigMap goes goes", "ConfigMap again comes")
+}
+
+// A custom resource that comes to be served is surveyed from then on.
+func TestSurveyFindsWhatComesToBeServed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake.Config{})
+	crd.Serve(w.server)
+	s := w.survey()
+	dynamic := w.server.Client(sim.DirectCaller()).Dynamic()
+	definition := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "things.example.com"},
+		"spec": map[string]any{
+			"group": "example.com", "scope": "Namespaced",
+			"names": map[string]any{"plural": "things", "singular": "thing", "kind": "Thing"},
+			"versions": []any{map[string]any{
+				"name": "v1", "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}},
+			}},
+		},
+	}}
+	w.must(dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).
+		Create(t.Context(), definition, metav1.CreateOptions{}))
+	thing := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a", "labels": map[string]any{"mine": "yes"}},
+	}}
+	w.must(dynamic.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}).Namespace("default").
+		Create(t.Context(), thing, metav1.CreateOptions{}))
+	w.expect(s, "Thing is served", "Thing a comes")
+}

@@ -1,0 +1,77 @@
+package kubelet
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/sim"
+)
+
+// creatingAfter is how long a pod waits for its volumes before its status says so.
+//
+// Differs: upstream says so at once, of each pod. Here a pod whose volumes come at once is spared a write.
+const creatingAfter = time.Second
+
+// podWaits are the pods that wait for their volumes, each until it has waited for long. While nobody waits no clock is looked at.
+type podWaits struct {
+	timer     *sim.Timer
+	now       func() time.Time
+	until     map[types.UID]time.Time
+	order     []types.UID // of beginning; some have ended
+	onExpired func(types.UID)
+}
+
+// newPodWaits makes the patience of a kubelet; over is called when a pod has waited for long.
+func newPodWaits(c *sim.Process, over func(types.UID)) *podWaits {
+	p := &podWaits{now: c.Now, until: map[types.UID]time.Time{}, onExpired: over}
+	p.timer = c.NewBackgroundTimer("waiting pods", p.fire)
+	return p
+}
+
+// begin has a pod wait, if it does not wait already.
+func (p *podWaits) begin(uid types.UID) {
+	if _, waits := p.until[uid]; waits {
+		return
+	}
+	p.until[uid] = p.now().Add(creatingAfter)
+	p.order = append(p.order, uid)
+	p.resetTimer()
+}
+
+// end ends a pod's wait.
+func (p *podWaits) end(uid types.UID) {
+	if _, waits := p.until[uid]; waits {
+		delete(p.until, uid)
+		p.resetTimer()
+	}
+}
+
+// expired tells whether a pod has waited for long.
+func (p *podWaits) expired(uid types.UID) bool {
+	until, waits := p.until[uid]
+	return waits && !p.now().Before(until)
+}
+
+// fire tells of those that have waited for long.
+func (p *podWaits) fire() {
+	for len(p.order) > 0 && !p.now().Before(p.until[p.order[0]]) {
+		if uid := p.order[0]; p.expired(uid) {
+			p.onExpired(uid)
+		}
+		p.order = p.order[1:]
+	}
+	p.resetTimer()
+}
+
+// resetTimer sets the clock for who waits longest.
+func (p *podWaits) resetTimer() {
+	for len(p.order) > 0 && p.until[p.order[0]].IsZero() {
+		p.order = p.order[1:]
+	}
+	if len(p.order) == 0 {
+		p.timer.Stop()
+		return
+	}
+	p.timer.ResetAt(p.until[p.order[0]])
+}

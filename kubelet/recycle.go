@@ -1,0 +1,101 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/plugins/hostpath"
+	"github.com/volsim/volsim/plugins/nfs"
+	"github.com/volsim/volsim/plugins/nodefs"
+	"github.com/volsim/volsim/plugins/recycler"
+	"github.com/volsim/volsim/sim/trace"
+)
+
+// recycle runs a recycler pod: what is in its volume is removed, and the pod has ended. Its mounts are not made.
+//
+// Before, the API server is asked for the pod: a kubelet whose last report was lost, or that has started again from an old
+// list, does not know that the pod has ended, and somebody else may use the volume by then. A kubelet of upstream knows it
+// from its containers.
+//
+// Upstream: pkg/kubelet SyncPod, pkg/kubelet/active_deadline.go (v1.36), and the container's command.
+func (k *Kubelet) recycle(ctx context.Context, pod *corev1.Pod, volume string, source corev1.VolumeSource) error {
+	live, err := k.cfg.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	case live.UID != pod.UID, live.DeletionTimestamp != nil, finished(live):
+		return nil // the cache will tell
+	}
+	plugin, fs, dir, err := k.recycleTarget(source)
+	if err != nil {
+		return err
+	}
+	action := trace.Action{Kind: trace.KindDriver, Verb: "Recycle", Object: plugin + "/" + volume}
+	began := k.cfg.Process.Now()
+	out := k.cfg.Process.Call(action, func() trace.Outcome {
+		return trace.Outcome{Err: clearDir(fs, dir), Detail: "node=" + k.cfg.Node + " path=" + sourcePath(source)}
+	})
+	return k.reportPod(ctx, pod, terminatedStatus(pod, began, k.cfg.Process.Now(), out.Err))
+}
+
+// recycleTarget is where a volume is that a pod recycles, and which plugin's it is.
+func (k *Kubelet) recycleTarget(source corev1.VolumeSource) (plugin string, fs nodefs.FS, dir string, err error) {
+	switch {
+	case source.HostPath != nil:
+		return hostpath.Name, k.cfg.FS, path.Join(k.cfg.Root, source.HostPath.Path), nil
+	case source.NFS != nil:
+		return nfs.Name, k.cfg.Exports, path.Join("/", source.NFS.Server, source.NFS.Path), nil
+	default:
+		return "", nil, "", fmt.Errorf("recycler pod with a volume that %s cannot mount", k.cfg.Node)
+	}
+}
+
+func sourcePath(source corev1.VolumeSource) string {
+	if source.HostPath != nil {
+		return source.HostPath.Path
+	}
+	return source.NFS.Server + ":" + source.NFS.Path
+}
+
+// clearDir removes all that is in a directory. One that is not there is made, as container runtimes do.
+func clearDir(fs nodefs.FS, dir string) error {
+	if err := fs.MkdirAll(dir); err != nil {
+		return err
+	}
+	return recycler.Scrub(fs, dir)
+}
+
+// terminatedStatus is the status of a pod whose only container has ended, with an error or without, and maybe too late.
+func terminatedStatus(pod *corev1.Pod, began, ended time.Time, err error) corev1.PodStatus {
+	start, end := metav1.NewTime(began), metav1.NewTime(ended)
+	status := corev1.PodStatus{Phase: corev1.PodSucceeded, StartTime: &start}
+	exit := corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: start, FinishedAt: end}
+	why := "PodCompleted"
+	if err != nil {
+		status.Phase, why = corev1.PodFailed, "PodFailed"
+		exit.ExitCode, exit.Reason = 1, "Error"
+	}
+	if limit := pod.Spec.ActiveDeadlineSeconds; limit != nil && ended.Sub(began) >= time.Duration(*limit)*time.Second {
+		status.Phase, why = corev1.PodFailed, "PodFailed"
+		status.Reason, status.Message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+	}
+	for _, t := range []corev1.PodConditionType{corev1.PodReady, corev1.ContainersReady} {
+		status.Conditions = append(status.Conditions, corev1.PodCondition{
+			Type: t, Status: corev1.ConditionFalse, Reason: why, LastTransitionTime: end,
+		})
+	}
+	for _, c := range pod.Spec.Containers {
+		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image, State: corev1.ContainerState{Terminated: &exit},
+		})
+	}
+	return status
+}

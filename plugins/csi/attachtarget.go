@@ -1,0 +1,188 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/plugins"
+)
+
+// ErrForeignAttachment is matched by the error for a volume whose VolumeAttachment cannot be made, or is not to be
+// believed, because the one of that name is of another volume, driver or node.
+var ErrForeignAttachment = errors.New("the name is taken")
+
+// attachTarget is a volume on a node: what a VolumeAttachment is of.
+type attachTarget struct {
+	driver, handle string // the handle is empty where nobody knows
+	node           types.NodeName
+	pvName         string // the PersistentVolume's name; empty for a volume written out, and where nobody knows
+	name           string // of the VolumeAttachment that the place is to have; empty for one that a VolumeAttachment is of
+}
+
+// targetOf is the volume on the node.
+func targetOf(spec *plugins.Spec, node types.NodeName) (attachTarget, error) {
+	source, err := sourceOf(spec)
+	if err != nil {
+		return attachTarget{}, err
+	}
+	at := newTarget(source.Driver, source.VolumeHandle, node)
+	if !spec.Inline {
+		at.pvName = spec.PersistentVolume.Name
+	}
+	return at, nil
+}
+
+// namedTarget is the volume, of which only the name is known, on the node.
+func namedTarget(volumeName string, node types.NodeName) (attachTarget, error) {
+	driver, handle, err := splitVolumeName(volumeName)
+	return newTarget(driver, handle, node), err
+}
+
+func newTarget(driver, handle string, node types.NodeName) attachTarget {
+	return attachTarget{driver: driver, handle: handle, node: node, name: AttachmentName(handle, driver, node)}
+}
+
+// String names the place for people.
+func (p attachTarget) String() string {
+	switch {
+	case p.handle != "":
+		return fmt.Sprintf("volume %s of driver %s on node %s", p.handle, p.driver, p.node)
+	case p.pvName != "":
+		return fmt.Sprintf("PersistentVolume %s of driver %s on node %s", p.pvName, p.driver, p.node)
+	default:
+		return fmt.Sprintf("a volume of driver %s on node %s", p.driver, p.node)
+	}
+}
+
+// matches tells whether what a VolumeAttachment is of is this place. Where the attachment has this place's name, its driver and
+// its node, it has its handle, too, if its name was made as it should be; only if it is known to be of another handle, it
+// is not.
+func (p attachTarget) matches(attached attachTarget) bool {
+	return attached.driver == p.driver && attached.node == p.node &&
+		(attached.handle == "" || attached.handle == p.handle || p.pvName != "" && attached.pvName == p.pvName)
+}
+
+// ambiguous tells whether it takes its PersistentVolume to tell whether what a VolumeAttachment is of is this place.
+func (p attachTarget) ambiguous(attached attachTarget) bool {
+	return p.matches(attached) && attached.handle == "" && attached.pvName != "" && attached.pvName != p.pvName
+}
+
+// mismatch is the error for a VolumeAttachment that has the place's name and is of another; nil where it is of this place.
+//
+// Differs: upstream looks at the name only, which is a digest of handle, driver and node written one behind the other:
+// handle ab of driver c and handle a of driver bc have the same (I21).
+func (p attachTarget) mismatch(attached attachTarget) error {
+	if p.matches(attached) {
+		return nil
+	}
+	return &plugins.Error{Class: plugins.Final, Err: fmt.Errorf("VolumeAttachment %s is of %s, not of %s: %w",
+		p.name, attached, p, ErrForeignAttachment)}
+}
+
+// withSource adds what the PersistentVolume, or a volume that is written out, is. One that the attacher cannot attach is nobody's.
+func (p attachTarget) withSource(volume *corev1.PersistentVolume) attachTarget {
+	source := volume.Spec.CSI
+	if source == nil {
+		if spec, err := migrated.Translate(&plugins.Spec{PersistentVolume: volume}, ""); err == nil {
+			source = spec.PersistentVolume.Spec.CSI
+		}
+	}
+	switch {
+	case source == nil:
+		p.driver = "none, attacher " + p.driver
+	case source.Driver != p.driver:
+		p.driver, p.handle = source.Driver+", attacher "+p.driver, source.VolumeHandle
+	default:
+		p.handle = source.VolumeHandle
+	}
+	return p
+}
+
+// migrated are the plugins whose volumes have VolumeAttachments, too.
+var migrated = plugins.Migrated()
+
+// cachedTarget is what a VolumeAttachment is of, as far as the cache tells.
+func (p *Plugin) cachedTarget(attachment *storagev1.VolumeAttachment) attachTarget {
+	at := attachTarget{driver: attachment.Spec.Attacher, node: types.NodeName(attachment.Spec.NodeName)}
+	source := attachment.Spec.Source
+	if source.InlineVolumeSpec != nil {
+		return at.withSource(&corev1.PersistentVolume{Spec: *source.InlineVolumeSpec})
+	}
+	if source.PersistentVolumeName == nil {
+		return at
+	}
+	at.pvName = *source.PersistentVolumeName
+	if p.volumes == nil {
+		return at
+	}
+	volume, found, err := p.volumes.GetByKey(at.pvName)
+	if !found || err != nil {
+		return at
+	}
+	return at.withSource(volume.(*corev1.PersistentVolume))
+}
+
+// checkTarget tells whether a VolumeAttachment that has the place's name is of it: the error matches ErrOthersAttachment if
+// not. It leaves the component where the cache does not tell. One whose PersistentVolume is gone is believed.
+func (p *Plugin) checkTarget(ctx context.Context, at attachTarget, attachment *storagev1.VolumeAttachment) error {
+	attached := p.cachedTarget(attachment)
+	if !at.ambiguous(attached) {
+		return at.mismatch(attached)
+	}
+	volume, err := p.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, attached.pvName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("get PersistentVolume %s of VolumeAttachment %s: %w", attached.pvName, attachment.Name, err)
+	}
+	return at.mismatch(attached.withSource(volume))
+}
+
+// cachedAttachment is the place's VolumeAttachment in the cache; nil: none is seen, or one of that name that is of another.
+func (p *Plugin) cachedAttachment(at attachTarget) *storagev1.VolumeAttachment {
+	attachment := p.attachment(at.name)
+	if attachment != nil && at.mismatch(p.cachedTarget(attachment)) != nil {
+		return nil
+	}
+	return attachment
+}
+
+// storedAttachment is the place's VolumeAttachment of the API server; nil: there is none. If the one of that name is of another, the
+// error matches ErrOthersAttachment.
+func (p *Plugin) storedAttachment(ctx context.Context, at attachTarget) (*storagev1.VolumeAttachment, error) {
+	attachment, err := p.cfg.Client.StorageV1().VolumeAttachments().Get(ctx, at.name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get VolumeAttachment [%s]: %w", at.name, err)
+	}
+	return attachment, p.checkTarget(ctx, at, attachment)
+}
+
+// deleteAttachment deletes the place's VolumeAttachment, and no other that comes to have its name meanwhile: the spec of an object
+// does not change, and of another UID it is another object. gone says that there is none. If the one of that name is of
+// another, the error matches ErrOthersAttachment.
+func (p *Plugin) deleteAttachment(ctx context.Context, at attachTarget) (gone bool, err error) {
+	attachment := p.cachedAttachment(at)
+	if attachment == nil || at.ambiguous(p.cachedTarget(attachment)) {
+		attachment, err = p.storedAttachment(ctx, at)
+	}
+	if err != nil || attachment == nil {
+		return err == nil, err
+	}
+	err = p.cfg.Client.StorageV1().VolumeAttachments().Delete(ctx, attachment.Name,
+		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(attachment.UID))})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return false, err
+}

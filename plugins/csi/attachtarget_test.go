@@ -1,0 +1,325 @@
+package csi_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/sim/trace"
+)
+
+// Two volumes whose attachments have the same name: written behind one another, handle, driver and node are the same.
+const (
+	driverA, handleA = "csi.example.com", "vol-1"
+	driverB, handleB = "si.example.com", "vol-1c"
+)
+
+// other is the spec of an attachment that has the name of the volume's and is of something else.
+type other struct {
+	name string
+	spec storagev1.VolumeAttachmentSpec
+	what string // as the error names it
+}
+
+func others() []other {
+	named := func(name string) storagev1.VolumeAttachmentSource {
+		return storagev1.VolumeAttachmentSource{PersistentVolumeName: &name}
+	}
+	return []other{
+		{
+			"another driver's",
+			storagev1.VolumeAttachmentSpec{Attacher: driverB, NodeName: node1, Source: named("pv-b")},
+			"volume vol-1c of driver si.example.com on node node-1",
+		},
+		{
+			"another driver's, whose volume is not to be seen",
+			storagev1.VolumeAttachmentSpec{Attacher: driverB, NodeName: node1, Source: named("pv-gone")},
+			"PersistentVolume pv-gone of driver si.example.com on node node-1",
+		},
+		{
+			"another handle's",
+			storagev1.VolumeAttachmentSpec{Attacher: driverA, NodeName: node1, Source: named("pv-c")},
+			"volume vol-3 of driver csi.example.com on node node-1",
+		},
+		{
+			"another node's",
+			storagev1.VolumeAttachmentSpec{Attacher: driverA, NodeName: "node-2", Source: named("pv")},
+			"volume vol-1 of driver csi.example.com on node node-2",
+		},
+		{
+			"our volume's, for another attacher",
+			storagev1.VolumeAttachmentSpec{Attacher: driverB, NodeName: node1, Source: named("pv")},
+			"volume vol-1 of driver csi.example.com, attacher si.example.com on node node-1",
+		},
+		{
+			"another driver's, for our attacher",
+			storagev1.VolumeAttachmentSpec{Attacher: driverA, NodeName: node1, Source: named("pv-b")},
+			"volume vol-1c of driver si.example.com, attacher csi.example.com on node node-1",
+		},
+		{
+			"one's of no driver",
+			storagev1.VolumeAttachmentSpec{Attacher: driverA, NodeName: node1, Source: named("pv-nfs")},
+			"PersistentVolume pv-nfs of driver none, attacher csi.example.com on node node-1",
+		},
+		{
+			"another one's, written out",
+			storagev1.VolumeAttachmentSpec{Attacher: driverA, NodeName: node1, Source: storagev1.VolumeAttachmentSource{
+				InlineVolumeSpec: writtenOut(driverA, "vol-3"),
+			}},
+			"volume vol-3 of driver csi.example.com on node node-1",
+		},
+	}
+}
+
+func persistent(name, driver, handle string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle},
+			},
+		},
+	}
+}
+
+// writtenOut is the spec of a volume that has no PersistentVolume.
+func writtenOut(driver, handle string) *corev1.PersistentVolumeSpec {
+	spec := persistent("", driver, handle).Spec
+	spec.Capacity, spec.PersistentVolumeReclaimPolicy = nil, ""
+	return &spec
+}
+
+// taken makes a world in which the name of the volume's attachment is another's, attached.
+func (o other) taken(t *testing.T) *disk {
+	t.Helper()
+	d := attaching(t, handleA)
+	d.persistent(persistent("pv-b", driverB, handleB))
+	d.persistent(persistent("pv-c", driverA, "vol-3"))
+	nfs := persistent("pv-nfs", "", "")
+	nfs.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/"}}
+	d.persistent(nfs)
+	d.make(o)
+	d.run()
+	return d
+}
+
+// make makes the attachment, attached.
+func (d *disk) make(o other) {
+	d.t.Helper()
+	a := &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: d.attachmentName(handleA), Finalizers: []string{attacherFinalizer}}, Spec: o.spec,
+	}
+	_, err := d.user.StorageV1().VolumeAttachments().Create(context.Background(), a, metav1.CreateOptions{})
+	d.must(err)
+	d.change(handleA, attached)
+}
+
+// untouched checks that the other's attachment is what it was.
+func (d *disk) untouched() {
+	d.t.Helper()
+	if a := d.stored(handleA); a == nil || a.DeletionTimestamp != nil {
+		d.t.Errorf("the other's attachment is %v", a)
+	}
+}
+
+// takes checks that attaching fails for the reason that the name is the other's.
+func (d *disk) takes(o other, err error) {
+	d.t.Helper()
+	if !errors.Is(err, csi.ErrForeignAttachment) {
+		d.t.Fatalf("error %v, want %v", err, csi.ErrForeignAttachment)
+	}
+	d.class("attach", err, plugins.Final)
+	d.same("message", "VolumeAttachment "+d.attachmentName(handleA)+" is of "+o.what+
+		", not of volume vol-1 of driver csi.example.com on node node-1: the name is taken", err.Error())
+}
+
+func TestNamesOfTwoAttachmentsMeet(t *testing.T) {
+	t.Parallel()
+	if a, b := csi.AttachmentName(handleA, driverA, node1), csi.AttachmentName(handleB, driverB, node1); a != b {
+		t.Errorf("%s and %s: nothing to tell apart", a, b)
+	}
+}
+
+func TestAnothersAttachmentIsNotTakenForOurs(t *testing.T) {
+	t.Parallel()
+	for _, o := range others() {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			t.Run("attach", func(t *testing.T) {
+				t.Parallel()
+				d := o.taken(t)
+				d.takes(o, d.do(d.attach))
+				d.same("requests", none, d.calls(trace.KindAPI))
+				d.untouched()
+			})
+			t.Run("detach", func(t *testing.T) {
+				t.Parallel()
+				d := o.taken(t)
+				d.must(d.do(d.detach))
+				d.same("requests", []string{"get"}, d.calls(trace.KindAPI))
+				d.untouched()
+			})
+			t.Run("verify", func(t *testing.T) {
+				t.Parallel()
+				d := o.taken(t)
+				if seen, is := d.verify(); seen != plugins.Detached || is != plugins.Detached {
+					t.Errorf("seen %v, is %v, want absent", seen, is)
+				}
+			})
+		})
+	}
+}
+
+// TestAnothersAttachmentComesWhileOursIsMade has it appear between the look and the creation.
+func TestAnothersAttachmentComesWhileOursIsMade(t *testing.T) {
+	t.Parallel()
+	o := others()[0]
+	d := attaching(t, handleA)
+	d.persistent(persistent("pv-b", driverB, handleB))
+	d.run()
+	started := d.begin(d.attach)
+	d.upTo("api create volumeattachments")
+	d.make(o)
+	d.run()
+	d.ended(started, true)
+	d.takes(o, started.err)
+	d.same("requests", []string{"create!"}, d.calls(trace.KindAPI))
+	d.untouched()
+}
+
+// TestAnothersAttachmentComesWhileOursIsDeleted has it take the place of ours between the look and the deletion.
+func TestAnothersAttachmentComesWhileOursIsDeleted(t *testing.T) {
+	t.Parallel()
+	d := attaching(t, handleA)
+	d.attachment(handleA, attached)
+	d.run()
+	started := d.begin(d.detach)
+	d.upTo("api delete volumeattachments")
+	d.removeAttachment()
+	d.make(others()[1])
+	d.run()
+	d.ended(started, true)
+	if started.err == nil {
+		t.Error("no error: what was to be deleted was not there")
+	}
+	d.untouched()
+	d.must(d.do(d.detach)) // now it is seen
+	d.untouched()
+}
+
+// TestOurAttachmentTakesThePlaceOfAnothers has the cache show the other's still.
+func TestOurAttachmentTakesThePlaceOfAnothers(t *testing.T) {
+	t.Parallel()
+	d := others()[0].taken(t)
+	d.removeAttachment()
+	d.attachment(handleA, attached)
+	d.host.SetStrategy(lagging("process/cache volumeattachments"))
+	d.must(d.do(d.detach))
+	d.same("requests", []string{"get", "delete"}, d.calls(trace.KindAPI))
+	if a := d.stored(handleA); a != nil {
+		t.Errorf("the attachment is still there: %v", a)
+	}
+}
+
+// TestAnotherPersistentVolumeThatTheCacheDoesNotShow has the API server asked for what the attachment is of.
+func TestAnotherPersistentVolumeThatTheCacheDoesNotShow(t *testing.T) {
+	t.Parallel()
+	o := others()[2]
+	world := func(t *testing.T) *disk {
+		d := attaching(t, handleA)
+		d.make(o)
+		d.run()
+		d.host.SetStrategy(lagging("process/cache persistentvolumes"))
+		d.persistent(persistent("pv-c", driverA, "vol-3"))
+		return d
+	}
+	d := world(t)
+	d.takes(o, d.do(d.attach))
+	d.same("requests", []string{"get"}, d.calls(trace.KindAPI))
+	d = world(t)
+	d.must(d.do(d.detach))
+	d.same("requests", []string{"get", "get"}, d.calls(trace.KindAPI)) // the attachment and its volume
+	d.untouched()
+	d.same("time", sim.Epoch, d.host.Now())
+	d = world(t)
+	if _, is := d.verify(); is != plugins.Detached {
+		t.Errorf("it is %v, want absent", is)
+	}
+}
+
+// TestAttachmentOfAnInTreeVolume is ours if it is that volume that was translated.
+func TestAttachmentOfAnInTreeVolume(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]plugins.AttachState{"vol-1": plugins.Attached, "vol-2": plugins.Detached} {
+		w := newWorld(t)
+		w.driver = "ebs.csi.aws.com"
+		d := w.volume("vol-1")
+		v := persistent("pv", "", "")
+		v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{
+			AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: id},
+		}
+		d.persistent(v)
+		d.attachment("vol-1", attached)
+		d.run()
+		if seen, is := d.verify(); seen != want || is != want {
+			t.Errorf("attachment of %s: seen %v, is %v, want %v", id, seen, is, want)
+		}
+	}
+}
+
+// TestAttachmentOfAnotherVolumeOfTheSameHandle is ours: it is the same disk, whatever PersistentVolume stands for it.
+func TestAttachmentOfAnotherVolumeOfTheSameHandle(t *testing.T) {
+	t.Parallel()
+	twin := "pv-twin"
+	for _, known := range []bool{true, false} {
+		d := attaching(t, handleA)
+		if known {
+			d.persistent(persistent(twin, driverA, handleA))
+		}
+		d.make(other{spec: storagev1.VolumeAttachmentSpec{
+			Attacher: driverA, NodeName: node1, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &twin},
+		}})
+		d.run()
+		d.must(d.do(d.attach))
+		if seen, is := d.verify(); seen != plugins.Attached || is != plugins.Attached {
+			t.Errorf("seen %v, is %v, want present", seen, is)
+		}
+	}
+}
+
+// TestVolumeWrittenOutIsOfNoPersistentVolume has one by chance called as the one that a pod's volume is made into.
+func TestVolumeWrittenOutIsOfNoPersistentVolume(t *testing.T) {
+	t.Parallel()
+	o := others()[2]
+	d := o.taken(t)
+	d.spec = &plugins.Spec{PersistentVolume: persistent("pv-c", driverA, handleA), Inline: true}
+	d.takes(o, d.do(d.attach))
+}
+
+func TestKubeletDoesNotUseAnothersAttachment(t *testing.T) {
+	t.Parallel()
+	d := arrayDisk(t)
+	a := d.stored(d.handle)
+	d.must(d.user.StorageV1().VolumeAttachments().Delete(context.Background(), a.Name, metav1.DeleteOptions{}))
+	a = &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: a.Name}, Spec: a.Spec, Status: a.Status}
+	a.Spec.Attacher = driverB
+	_, err := d.user.StorageV1().VolumeAttachments().Create(context.Background(), a, metav1.CreateOptions{})
+	d.must(err)
+	d.change(d.handle, attached)
+	d.run()
+	if err := d.mountDevice(); !errors.Is(err, csi.ErrForeignAttachment) {
+		t.Errorf("mounting it by another's attachment: error %v", err)
+	}
+	d.same("left on disk", none, d.leaves())
+}

@@ -1,0 +1,16 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/volsim/volsim/sim/trace"
+)
+
+// DirectCaller returns a Caller that is of no host: it goes straight ahead, on the real clock, and records nothing. It may be
+// used concurrently.
+func DirectCaller() Caller { return directCaller{} }
+
+type directCaller struct{}
+
+func (directCaller) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
+func (directCaller) Now() time.Time                                                 { return time.Now() }

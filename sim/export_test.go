@@ -1,0 +1,4 @@
+package sim
+
+// HoldSteps is holdSteps, for tests.
+const HoldSteps = holdSteps

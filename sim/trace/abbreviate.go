@@ -1,0 +1,9 @@
+package trace
+
+import "regexp"
+
+// randomNames are names that are made of random numbers.
+var randomNames = regexp.MustCompile(`([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}|([0-9a-f]{8})[0-9a-f]{56}`)
+
+// Abbreviate cuts names that are made of random numbers, UIDs and hashes, after eight characters.
+func Abbreviate(words string) string { return randomNames.ReplaceAllString(words, "$1$3") }

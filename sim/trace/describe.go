@@ -1,0 +1,314 @@
+package trace
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Describe says in plain words what a record means in the life of a volume, as a sentence whose subject is the record's
+// actor: "binds claim default/data …". It returns false for what only matters to somebody who looks closely: reads,
+// deliveries, writes that changed nothing worth telling.
+func Describe(r Record) (string, bool) {
+	switch {
+	case r.Kind == KindDriver:
+		return describeCall(r)
+	case r.Kind != KindAPI:
+		return "", false
+	case r.Lost:
+		return describeLost(r)
+	case r.Err != nil:
+		return describeRefusal(r)
+	case r.After == nil:
+		return "", false
+	}
+	if r.Gone || strings.HasPrefix(r.Verb, "delete") {
+		return describeDelete(r)
+	}
+	switch after := r.After.(type) {
+	case *corev1.PersistentVolumeClaim:
+		return describeClaim(before[*corev1.PersistentVolumeClaim](r.Before), after)
+	case *corev1.PersistentVolume:
+		return describeVolume(before[*corev1.PersistentVolume](r.Before), after)
+	case *corev1.Pod:
+		return describePod(before[*corev1.Pod](r.Before), after)
+	case *corev1.Node:
+		return describeNode(before[*corev1.Node](r.Before), after)
+	case *storagev1.VolumeAttachment:
+		return describeAttachment(before[*storagev1.VolumeAttachment](r.Before), after)
+	case *storagev1.StorageClass:
+		return fmt.Sprintf("creates storage class %s, served by %s", after.Name, after.Provisioner), r.Before == nil
+	case *storagev1.CSINode:
+		return describeDrivers(before[*storagev1.CSINode](r.Before), after)
+	}
+	return "", false
+}
+
+// before is the object before a write as its type, and an empty one before a create.
+func before[T interface {
+	*E
+	runtime.Object
+}, E any](obj runtime.Object) T {
+	if o, ok := obj.(T); ok {
+		return o
+	}
+	return new(E)
+}
+
+// candidate picks the first sentence whose condition holds.
+type candidate struct {
+	holds    bool
+	sentence string
+}
+
+func firstHolding(options ...candidate) (string, bool) {
+	for _, o := range options {
+		if o.holds {
+			return o.sentence, true
+		}
+	}
+	return "", false
+}
+
+// describeLost tells of what was done although the one who did it heard otherwise.
+func describeLost(r Record) (string, bool) {
+	err := r.Err
+	r.Err, r.Lost = nil, false
+	words, ok := Describe(r)
+	if !ok {
+		return "", false
+	}
+	return fmt.Sprintf("%s; but the answer that comes back is: %v", words, err), true
+}
+
+// describeRefusal leaves out what is part of the ordinary course: to look for what is not there, to make what is.
+func describeRefusal(r Record) (string, bool) {
+	switch {
+	case apierrors.IsNotFound(r.Err), apierrors.IsAlreadyExists(r.Err):
+		return "", false
+	case apierrors.IsConflict(r.Err):
+		return fmt.Sprintf("meets a conflict on its %s of %s, and will decide anew", r.Verb, ObjectName(r.Object)), true
+	default:
+		return fmt.Sprintf("is refused its %s of %s: %v", r.Verb, ObjectName(r.Object), r.Err), true
+	}
+}
+
+func describeDelete(r Record) (string, bool) {
+	noun := nameOf(r.After)
+	switch attachment, ok := r.After.(*storagev1.VolumeAttachment); {
+	case noun == "":
+		return "", false
+	case r.Gone && ok:
+		return fmt.Sprintf("says that the volume is detached from %s: %s is gone", attachment.Spec.NodeName, noun), true
+	case r.Gone && strings.HasPrefix(r.Verb, "delete"):
+		return "deletes " + noun + ", which is gone", true
+	case r.Gone:
+		return "takes the last finalizer off " + noun + ", which is gone", true
+	}
+	if is, ok := r.After.(metav1.Object); ok && len(is.GetFinalizers()) > 0 {
+		return fmt.Sprintf("deletes %s, which stays until its finalizers %s are gone", noun, list(is.GetFinalizers())), true
+	}
+	return "deletes " + noun + ", which is given time to end", true
+}
+
+func nameOf(obj runtime.Object) string {
+	switch o := obj.(type) {
+	case *corev1.PersistentVolumeClaim:
+		return "claim " + o.Namespace + "/" + o.Name
+	case *corev1.PersistentVolume:
+		return "volume " + o.Name
+	case *corev1.Pod:
+		return "pod " + o.Namespace + "/" + o.Name
+	case *storagev1.VolumeAttachment:
+		return "the attachment to " + o.Spec.NodeName
+	default:
+		return ""
+	}
+}
+
+func describeClaim(was, is *corev1.PersistentVolumeClaim) (string, bool) {
+	noun := nameOf(is)
+	size := is.Spec.Resources.Requests[corev1.ResourceStorage]
+	provisioner := is.Annotations["volume.kubernetes.io/storage-provisioner"]
+	node := is.Annotations["volume.kubernetes.io/selected-node"]
+	return firstHolding(
+		candidate{was.Name == "", fmt.Sprintf("asks for %s of storage: %s", size.String(), noun)},
+		candidate{was.Spec.VolumeName != is.Spec.VolumeName && is.Spec.VolumeName != "", fmt.Sprintf("binds %s to volume %s", noun, is.Spec.VolumeName)},
+		candidate{was.Status.Phase != is.Status.Phase, fmt.Sprintf("marks %s %s", noun, is.Status.Phase)},
+		candidate{was.Annotations["volume.kubernetes.io/storage-provisioner"] != provisioner && provisioner != "", fmt.Sprintf("asks %s to provision %s", provisioner, noun)},
+		candidate{was.Annotations["volume.kubernetes.io/selected-node"] != node && node != "", fmt.Sprintf("selects %s for %s", node, noun)},
+	)
+}
+
+func describeVolume(was, is *corev1.PersistentVolume) (string, bool) {
+	noun := nameOf(is)
+	claim, purpose := "", ""
+	if ref := is.Spec.ClaimRef; ref != nil {
+		claim = ref.Namespace + "/" + ref.Name
+		purpose = " for claim " + claim
+	}
+	capacity := is.Spec.Capacity[corev1.ResourceStorage]
+	policy, old := is.Spec.PersistentVolumeReclaimPolicy, was.Spec.PersistentVolumeReclaimPolicy
+	return firstHolding(
+		candidate{was.Name == "", fmt.Sprintf("creates %s of %s%s", noun, capacity.String(), purpose)},
+		candidate{policy != old, fmt.Sprintf("sets the reclaim policy of %s to %s, which was %s", noun, policy, old)},
+		candidate{was.Spec.ClaimRef == nil && is.Spec.ClaimRef != nil, fmt.Sprintf("reserves %s for claim %s", noun, claim)},
+		candidate{was.Spec.ClaimRef != nil && is.Spec.ClaimRef == nil, fmt.Sprintf("reserves %s for nobody any more", noun)},
+		candidate{claimChanged(was, is), fmt.Sprintf("takes %s from the claim it was reserved for, and reserves it for claim %s", noun, claim)},
+		candidate{was.Status.Phase != is.Status.Phase, fmt.Sprintf("marks %s %s", noun, is.Status.Phase)},
+		candidate{len(is.Finalizers) < len(was.Finalizers), fmt.Sprintf("takes its finalizer off %s; left: %s", noun, orNone(list(is.Finalizers)))},
+		candidate{len(is.Finalizers) > len(was.Finalizers), fmt.Sprintf("puts finalizer %s on %s", is.Finalizers[max(0, len(is.Finalizers)-1):], noun)},
+	)
+}
+
+// claimChanged tells whether a volume passes from one claim to another; they may have one name.
+func claimChanged(was, is *corev1.PersistentVolume) bool {
+	a, b := was.Spec.ClaimRef, is.Spec.ClaimRef
+	if a == nil || b == nil {
+		return false
+	}
+	return a.Namespace != b.Namespace || a.Name != b.Name || a.UID != "" && b.UID != "" && a.UID != b.UID
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func describePod(was, is *corev1.Pod) (string, bool) {
+	noun := nameOf(is)
+	return firstHolding(
+		candidate{was.Name == "", "creates " + noun},
+		candidate{was.Spec.NodeName != is.Spec.NodeName, fmt.Sprintf("places %s on %s", noun, is.Spec.NodeName)},
+		candidate{was.Status.Phase != is.Status.Phase, fmt.Sprintf("says that %s is %s", noun, is.Status.Phase)},
+	)
+}
+
+func describeNode(was, is *corev1.Node) (string, bool) {
+	added, removed := difference(was.Status.VolumesInUse, is.Status.VolumesInUse)
+	attached, detached := difference(attachedNames(was), attachedNames(is))
+	return firstHolding(
+		candidate{was.Name == "", "registers " + is.Name},
+		candidate{was.Spec.Unschedulable != is.Spec.Unschedulable, map[bool]string{true: "cordons ", false: "uncordons "}[is.Spec.Unschedulable] + is.Name},
+		candidate{attached != "", fmt.Sprintf("lists %s as attached to %s", attached, is.Name)},
+		candidate{detached != "", fmt.Sprintf("no longer lists %s as attached to %s", detached, is.Name)},
+		candidate{added != "", fmt.Sprintf("reports %s in use on %s", added, is.Name)},
+		candidate{removed != "", fmt.Sprintf("reports %s no longer in use on %s", removed, is.Name)},
+	)
+}
+
+func attachedNames(n *corev1.Node) []corev1.UniqueVolumeName {
+	var names []corev1.UniqueVolumeName
+	for _, v := range n.Status.VolumesAttached {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// difference names what came and what went, in a word each.
+func difference(was, is []corev1.UniqueVolumeName) (added, removed string) {
+	missing := func(from, in []corev1.UniqueVolumeName) string {
+		known := map[corev1.UniqueVolumeName]bool{}
+		for _, v := range in {
+			known[v] = true
+		}
+		var names []string
+		for _, v := range from {
+			if !known[v] {
+				names = append(names, shortHandle(string(v)))
+			}
+		}
+		return strings.Join(names, ", ")
+	}
+	return missing(is, was), missing(was, is)
+}
+
+// shortHandle is the last part of a volume's unique name, which people recognise.
+func shortHandle(name string) string {
+	if i := strings.LastIndexAny(name, "^/"); i >= 0 {
+		return name[i+1:]
+	}
+	return name
+}
+
+func describeAttachment(was, is *storagev1.VolumeAttachment) (string, bool) {
+	volume := ""
+	if is.Spec.Source.PersistentVolumeName != nil {
+		volume = *is.Spec.Source.PersistentVolumeName
+	}
+	failed := func(what string, e, old *storagev1.VolumeError) candidate {
+		if e == nil {
+			return candidate{}
+		}
+		return candidate{old == nil || old.Message != e.Message, fmt.Sprintf("cannot %s volume %s: %s", what, volume, e.Message)}
+	}
+	return firstHolding(
+		candidate{was.Name == "", fmt.Sprintf("asks for volume %s to be attached to %s", volume, is.Spec.NodeName)},
+		candidate{!was.Status.Attached && is.Status.Attached, fmt.Sprintf("says that volume %s is attached to %s", volume, is.Spec.NodeName)},
+		failed("attach", is.Status.AttachError, was.Status.AttachError),
+		failed("detach", is.Status.DetachError, was.Status.DetachError),
+	)
+}
+
+// describeDrivers tells of the driver that was not registered before.
+func describeDrivers(was, is *storagev1.CSINode) (string, bool) {
+	known := map[string]bool{}
+	for _, d := range was.Spec.Drivers {
+		known[d.Name] = true
+	}
+	for _, d := range is.Spec.Drivers {
+		if !known[d.Name] {
+			return fmt.Sprintf("registers driver %s on %s", d.Name, is.Name), true
+		}
+	}
+	return "", false
+}
+
+// calls are the driver calls worth telling.
+var calls = map[string]string{
+	"CreateVolume":              "has the driver make a volume",
+	"DeleteVolume":              "has the driver delete the volume",
+	"ControllerPublishVolume":   "has the driver attach the volume",
+	"ControllerUnpublishVolume": "has the driver detach the volume",
+	"NodeStageVolume":           "has the driver stage the volume",
+	"NodeUnstageVolume":         "has the driver unstage the volume",
+	"NodePublishVolume":         "has the driver publish the volume to the pod",
+	"NodeUnpublishVolume":       "has the driver unpublish the volume from the pod",
+	"ChangeOwnership":           "gives the volume's files to the pod's group",
+	"Provision":                 "has the plugin make a volume",
+	"Delete":                    "has the plugin delete the volume",
+	"Recycle":                   "empties the volume, as the recycler pod would",
+	"MakeSubPath":               "makes a directory in the volume for a container",
+	"BindSubPath":               "binds part of the volume for a container",
+	"UnbindSubPath":             "takes away a container's part of the volume",
+	"RemoveSubPaths":            "removes the empty places of containers' parts of the volume",
+	"BindDevice":                "binds the device's node for the pod, of volume",
+	"LinkDevice":                "links the pod to the device of volume",
+	"LockDevice":                "locks the device of volume",
+	"UnlockDevice":              "unlocks the device of volume",
+	"UnlinkDevice":              "removes the pod's link to the device of volume",
+	"UnbindDevice":              "takes away the pod's node of the device of volume",
+}
+
+func describeCall(r Record) (string, bool) {
+	words, ok := calls[r.Verb]
+	switch {
+	case r.Lost:
+		return describeLost(r)
+	case r.Err != nil:
+		return fmt.Sprintf("calls %s of %s, which fails: %v", r.Verb, r.Object, r.Err), true
+	case !ok:
+		return "", false
+	case r.Detail != "":
+		return words + ": " + r.Detail, true
+	default:
+		return words + " " + shortHandle(r.Object), true
+	}
+}

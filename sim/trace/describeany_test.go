@@ -1,0 +1,76 @@
+package trace_test
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/volsim/volsim/sim/trace"
+)
+
+func TestTellAllHasASentenceForEveryRecord(t *testing.T) {
+	t.Parallel()
+	api := func(verb, object string, out trace.Outcome) trace.Record {
+		return trace.Record{Action: trace.Action{Kind: trace.KindAPI, Verb: verb, Object: object}, Outcome: out}
+	}
+	deliver := func(verb, object, detail string) trace.Record {
+		return trace.Record{Action: trace.Action{Kind: trace.KindDeliver, Verb: verb, Object: object}, Outcome: trace.Outcome{Detail: detail}}
+	}
+	const claim = "persistentvolumeclaims/default/data"
+	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "persistentvolumeclaims"}, "data")
+	there := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "persistentvolumeclaims"}, "data")
+	for _, tt := range []struct {
+		name   string
+		record trace.Record
+		want   string
+	}{
+		{"what Tell tells", api("create", claim, trace.Outcome{After: newClaim}), "asks for 1Gi of storage: claim default/data"},
+		{
+			"what took effect although the answer was lost",
+			api("create", claim, trace.Outcome{After: newClaim, Err: errors.New("timeout"), Lost: true}),
+			"asks for 1Gi of storage: claim default/data; but the answer that comes back is: timeout",
+		},
+		{"a read", api("get", claim, trace.Outcome{Detail: "rv=7"}), "reads claim default/data"},
+		{"a read of nothing", api("get", claim, trace.Outcome{Err: gone}), "looks for claim default/data: there is none"},
+		{"a list", api("list", "pods/default", trace.Outcome{Detail: "2 items rv=9"}), "lists the pods of default: there are 2"},
+		{"an empty list", api("list", "storageclasses", trace.Outcome{Detail: "0 items rv=9"}), "lists the storage classes: there are none"},
+		{"a watch", api("watch", "pods", trace.Outcome{Detail: "rv=9"}), "watches the pods"},
+		{"a write that comes too late", api("update", claim, trace.Outcome{Err: gone}), "is too late to update claim default/data, which is gone"},
+		{"what is there already", api("create", claim, trace.Outcome{Err: there}), "is too late to create claim default/data, which is there already"},
+		{
+			"a write that changes nothing", api("update", claim, trace.Outcome{Before: newClaim, After: newClaim}),
+			"writes claim default/data, of which nothing changes that matters here",
+		},
+		{"what a cache hears", deliver("ADDED", claim, "rv=7"), "hears that claim default/data is there"},
+		{"that it has changed", deliver("MODIFIED", claim, "rv=8"), "hears that claim default/data has changed"},
+		{"that it is gone", deliver("DELETED", claim, "rv=9"), "hears that claim default/data is gone"},
+		{"a cache that is filled", deliver("LIST", "persistentvolumes", "3 items rv=9"), "fills its cache with a list of the volumes: 3"},
+		{"a driver call", trace.Record{Action: trace.Action{Kind: trace.KindDriver, Verb: "NodeGetInfo"}}, "calls NodeGetInfo"},
+		{"work", trace.Record{Action: trace.Action{Kind: trace.KindWork, Verb: "sync", Object: "disk"}}, "takes up disk"},
+		{"a timer", trace.Record{Action: trace.Action{Kind: trace.KindTimer, Verb: "fire"}}, "has its timer fire"},
+		{"a sleep", trace.Record{Action: trace.Action{Kind: trace.KindSleep, Verb: "woke", Object: "5s"}}, "wakes after 5s"},
+		{"a wait", trace.Record{Action: trace.Action{Kind: trace.KindWait, Verb: "until", Object: "rest"}}, "goes on after it has waited for rest"},
+		{"what befalls", trace.Record{Action: trace.Action{Kind: trace.KindEvent, Verb: "reboot", Object: "node-1"}}, "reboot node-1"},
+	} {
+		if got := trace.DescribeAny(tt.record); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestTellOfAVolumeThatPassesOn(t *testing.T) {
+	t.Parallel()
+	other := candidate(reservedVolume, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "2" })
+	freed := candidate(reservedVolume, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil })
+	write := func(before, after *corev1.PersistentVolume) trace.Record {
+		return trace.Record{
+			Action:  trace.Action{Kind: trace.KindAPI, Verb: "update", Object: "persistentvolumes/pv"},
+			Outcome: trace.Outcome{Before: before, After: after},
+		}
+	}
+	expectTold(t, write(reservedVolume, other), "takes volume pv from the claim it was reserved for, and reserves it for claim default/data")
+	expectTold(t, write(reservedVolume, freed), "reserves volume pv for nobody any more")
+}

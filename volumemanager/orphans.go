@@ -1,0 +1,168 @@
+package volumemanager
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/plugins"
+)
+
+// orphans is what was found on the disk of which it cannot be told which volume it is.
+type orphans struct {
+	volumes map[types.UID][]*foundVolume // by pod, sorted by path; none is empty
+	devices []foundDevice
+}
+
+// foundDevice is a place at which a volume may be mounted for the node.
+type foundDevice struct {
+	caps plugins.Capabilities
+	path string
+}
+
+func (r *orphans) add(v *foundVolume) {
+	if r.volumes == nil {
+		r.volumes = map[types.UID][]*foundVolume{}
+	}
+	r.volumes[v.pod] = append(r.volumes[v.pod], v)
+}
+
+// drop forgets what of a pod's is no remains any more.
+func (r *orphans) drop(pod types.UID, is func(*foundVolume) bool) {
+	left := slices.DeleteFunc(r.volumes[pod], is)
+	if len(left) == 0 {
+		delete(r.volumes, pod)
+		return
+	}
+	r.volumes[pod] = left
+}
+
+// cleanOrphans takes away, once, what could not be reconstructed and nobody wants. What a pod may want waits until it has it, or
+// is gone; see cleanRemainsOf. What fails stays on the disk.
+//
+// Differs: upstream forgets what a pod wants at that moment, and does not clean up what was mounted for the node.
+//
+// Upstream: pkg/kubelet/volumemanager/reconciler cleanOrphanVolumes, cleanupMounts (v1.36).
+func (m *Manager) cleanOrphans() {
+	for _, uid := range slices.Sorted(maps.Keys(m.orphans.volumes)) {
+		m.cleanOrphansOf(uid)
+	}
+	m.cleanDevices()
+}
+
+// cleanDevices takes away what was mounted for the node and nobody wants. What is being cleaned of pods may be of such a device:
+// that goes first, and comes back here.
+func (m *Manager) cleanDevices() {
+	if len(m.orphans.devices) == 0 || m.orphans.cleaning() {
+		return
+	}
+	wanted, known := m.deviceMountPoints()
+	for _, d := range m.orphans.devices {
+		if known && !wanted.Has(d.path) {
+			m.start(m.cleanDeviceOperation(d))
+		}
+	}
+	m.orphans.devices = nil
+}
+
+// cleaning tells whether anything of a pod is being cleaned.
+func (r *orphans) cleaning() bool {
+	for _, volumes := range r.volumes {
+		if slices.ContainsFunc(volumes, func(v *foundVolume) bool { return v.cleaned }) {
+			return true
+		}
+	}
+	return false
+}
+
+// cleanOrphansOf takes away what could not be reconstructed of a pod, unless that has it by now, or may want it.
+func (m *Manager) cleanOrphansOf(uid types.UID) {
+	if len(m.orphans.volumes[uid]) == 0 {
+		return
+	}
+	m.orphans.drop(uid, func(v *foundVolume) bool { return m.actual.has(uid, v.specName) })
+	if m.desired.pods[uid] != nil {
+		return
+	}
+	for _, v := range m.orphans.volumes[uid] {
+		if !v.cleaned {
+			v.cleaned = true
+			m.start(m.cleanOperation(v))
+		}
+	}
+}
+
+// has tells whether a pod has a volume of a name.
+func (a *actualState) has(pod types.UID, specName string) bool {
+	return slices.ContainsFunc(a.podVolumes[pod], func(v *actualVolume) bool { return v.pods[pod].specName == specName })
+}
+
+// deviceMountPoints are the paths at which a volume is, or is to be, mounted for the node. It returns false where that cannot be told
+// of all.
+func (m *Manager) deviceMountPoints() (paths sets.Set[string], known bool) {
+	paths = make(sets.Set[string], len(m.desired.volumes)+len(m.actual.volumes))
+	for _, v := range m.desired.volumes {
+		at, err := deviceMountPoint(v.caps, v.anySpec(), v.block, v.deviceMountable)
+		if err != nil {
+			return nil, false
+		}
+		paths.Insert(at)
+	}
+	for _, v := range m.actual.volumes {
+		paths.Insert(v.mountPath)
+	}
+	return paths, true
+}
+
+// cleanOperation undoes by its path whatever was done for a pod. What a plugin that there is not has left stays.
+func (m *Manager) cleanOperation(found *foundVolume) executor.Operation {
+	return executor.Operation{
+		Key:  executor.Key{Volume: plugins.UniquePodVolumeName(found.plugin, found.specName, found.pod), Pod: found.pod},
+		Name: executor.Unmount,
+		Run: func(ctx context.Context) error {
+			log := logr.FromContextOrDiscard(ctx).WithValues("pod", found.pod, "plugin", found.plugin, "volume", found.specName)
+			log.Info("clean up what could not be reconstructed", "why", found.why.Error())
+			caps, err := m.cfg.Plugins.FindByName(found.plugin)
+			switch {
+			case err != nil:
+			case found.block && caps.BlockMapper != nil:
+				err = caps.BlockMapper.UnmapPodDevice(ctx, found.specName, found.pod)
+			case !found.block && caps.Mounter != nil:
+				if err = m.cleanSubPaths(found.specName, found.pod); err == nil {
+					err = caps.Mounter.TearDown(ctx, found.specName, found.pod)
+				}
+			}
+			if err != nil {
+				log.Error(err, "what could not be reconstructed is left")
+			}
+			m.orphans.drop(found.pod, func(v *foundVolume) bool { return v == found })
+			m.cfg.PodChanged(found.pod)
+			m.cleanDevices()
+			return nil // it is done once
+		},
+	}
+}
+
+// cleanDeviceOperation undoes by its path whatever was done for the node.
+func (m *Manager) cleanDeviceOperation(found foundDevice) executor.Operation {
+	return executor.Operation{
+		Key:  executor.Key{Volume: plugins.UniqueVolumeName(found.caps.Name(), found.path)},
+		Name: executor.UnmountDevice,
+		Run: func(ctx context.Context) error {
+			log := logr.FromContextOrDiscard(ctx).WithValues("plugin", found.caps.Name(), "path", found.path)
+			log.Info("clean up what is mounted for the node, and nobody knows of")
+			if found.caps.DeviceMounter == nil {
+				return nil
+			}
+			if err := found.caps.DeviceMounter.UnmountDevice(ctx, found.path); err != nil {
+				log.Error(err, "what is mounted for the node is left")
+			}
+			return nil // it is done once
+		},
+	}
+}
