@@ -15,7 +15,7 @@ func TestActualKeepsSpecAndDevicePathOfEachAttachment(t *testing.T) {
 	spec := &plugins.Spec{Volume: &corev1.Volume{Name: "x"}}
 	w.markAttached("v", "n1", spec, "/dev/a")
 	w.markAttached("v", "n2", nil, "/dev/b")
-	if diff := cmp.Diff([]corev1.AttachedVolume{{Name: "v", DevicePath: "/dev/a"}}, w.Reported("n1")); diff != "" {
+	if diff := cmp.Diff([]corev1.AttachedVolume{{Name: "v", DevicePath: "/dev/a"}}, w.reportedVolumes("n1")); diff != "" {
 		t.Errorf("reported for n1 (-want +got):\n%s", diff)
 	}
 	if w.get("v", "n1").Spec != spec || w.get("v", "n2").Spec != nil {
@@ -27,7 +27,7 @@ func TestActualStates(t *testing.T) {
 	t.Parallel()
 	w := newActual()
 	type row struct {
-		State    State
+		State    attachState
 		Reported bool
 	}
 	see := func() row {
@@ -43,12 +43,12 @@ func TestActualStates(t *testing.T) {
 		want row
 	}{
 		{"attach failed", func() { w.addUncertain("v", "n", nil) }, row{Uncertain, false}},
-		{"uncertain is not reported again", func() { w.get("v", "n").report() }, row{Uncertain, false}},
+		{"uncertain is not reported again", func() { w.get("v", "n").markReported() }, row{Uncertain, false}},
 		{"attached", func() { w.markAttached("v", "n", nil, "/dev/a") }, row{Attached, true}},
 		{"found here by another attach", func() { w.addUncertain("v", "n", nil) }, row{Attached, true}},
-		{"detach refused", func() { w.get("v", "n").Reported = false; w.get("v", "n").report() }, row{Attached, true}},
+		{"detach refused", func() { w.get("v", "n").Reported = false; w.get("v", "n").markReported() }, row{Attached, true}},
 		{"detach failed", func() { w.markUncertain("v", "n") }, row{Uncertain, false}},
-		{"detached", func() { w.markDetached("v", "n") }, row{Detached, false}},
+		{"detached", func() { w.markDetached("v", "n") }, row{stateDetached, false}},
 	} {
 		step.do()
 		if diff := cmp.Diff(step.want, see()); diff != "" {

@@ -18,7 +18,7 @@ import (
 // attach starts to attach a volume. The pods that want it now are told how it ended.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateAttachVolumeFunc (v1.36).
-func (c *Controller) attach(d *Desired) {
+func (c *Controller) attach(d *desiredVolume) {
 	volume, node, spec, attacher, pods := d.Volume, d.Node, d.Spec, d.attacher, d.Pods()
 	uncertain := c.actual.State(volume, node) == Uncertain
 	var devicePath string
@@ -32,23 +32,23 @@ func (c *Controller) attach(d *Desired) {
 			}
 			return err
 		},
-		Ended: func(_ executor.Outcome, err error) {
+		Done: func(_ executor.Outcome, err error) {
 			if err != nil {
-				c.actual.addUncertain(volume, whereUncertain(err, node), spec)
-				c.tell(pods, corev1.EventTypeWarning, FailedAttachVolume, always(attachFailedMessage(spec, err)))
+				c.actual.addUncertain(volume, uncertainNode(err, node), spec)
+				c.recordEvents(pods, corev1.EventTypeWarning, FailedAttachVolume, sameText(attachFailedMessage(spec, err)))
 				return
 			}
 			c.actual.markAttached(volume, node, spec, devicePath)
 			c.status.changed(node)
 			c.scheduleVerify(volume)
-			c.tell(pods, corev1.EventTypeNormal, SuccessfulAttachVolume, always(attachedMessage(spec)))
+			c.recordEvents(pods, corev1.EventTypeNormal, reasonAttached, sameText(attachedMessage(spec)))
 		},
 	})
 }
 
-// whereUncertain is the node to which the volume may be attached after a failure: the one it was for, or the one where
+// uncertainNode is the node to which the volume may be attached after a failure: the one it was for, or the one where
 // the plugin found it instead.
-func whereUncertain(err error, node types.NodeName) types.NodeName {
+func uncertainNode(err error, node types.NodeName) types.NodeName {
 	var dangling *plugins.DanglingError
 	if errors.As(err, &dangling) && dangling.CurrentNode != "" {
 		return dangling.CurrentNode
@@ -62,7 +62,7 @@ func whereUncertain(err error, node types.NodeName) types.NodeName {
 // Differs: upstream does not look again, and detaches a volume that a pod has come to want meanwhile.
 //
 // Upstream: pkg/controller/volume/attachdetach/reconciler reconcile (v1.36).
-func (c *Controller) detach(ctx context.Context, a *Attachment) error {
+func (c *Controller) detach(ctx context.Context, a *attachedVolume) error {
 	a.Reported = false
 	if err := c.status.flush(ctx, a.Node); err != nil {
 		c.reportAgain(a)
@@ -72,21 +72,21 @@ func (c *Controller) detach(ctx context.Context, a *Attachment) error {
 		return nil
 	}
 	d := c.decideDetach(a)
-	if d.verdict != DetachNow {
+	if d.verdict != detachNow {
 		c.reportAgain(a)
-		c.wakeAt(a.Volume, d.until)
+		c.requeueAt(a.Volume, d.until)
 		return nil
 	}
-	a.DetachTried = c.cfg.Component.Now()
-	if d.safety.Forced() {
-		c.cfg.Component.Record(trace.Action{Kind: trace.KindWork, Verb: "force-detach", Object: string(a.Volume)},
+	a.DetachTried = c.cfg.Process.Now()
+	if d.safety.forced() {
+		c.cfg.Process.Record(trace.Action{Kind: trace.KindWork, Verb: "force-detach", Object: string(a.Volume)},
 			trace.Outcome{Detail: fmt.Sprintf("from %s: %s", a.Node, d.safety)})
 	}
 	c.start(executor.Operation{
-		Key:   operationKey(a.Volume, a.Spec, a.Node),
-		Name:  executor.Detach,
-		Run:   func(ctx context.Context) error { return c.runDetach(ctx, a, d.timeout) },
-		Ended: func(outcome executor.Outcome, err error) { c.detachEnded(a, outcome, err) },
+		Key:  operationKey(a.Volume, a.Spec, a.Node),
+		Name: executor.Detach,
+		Run:  func(ctx context.Context) error { return c.runDetach(ctx, a, d.timeout) },
+		Done: func(outcome executor.Outcome, err error) { c.finishDetach(a, outcome, err) },
 	})
 	return nil
 }
@@ -94,8 +94,8 @@ func (c *Controller) detach(ctx context.Context, a *Attachment) error {
 // runDetach is the operation. It fails as transient when the node turns out to use the volume, or cannot be read.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateDetachVolumeFunc (v1.36).
-func (c *Controller) runDetach(ctx context.Context, a *Attachment, timeout bool) error {
-	if err := c.verifySafe(ctx, a, timeout); err != nil {
+func (c *Controller) runDetach(ctx context.Context, a *attachedVolume, timeout bool) error {
+	if err := c.verifySafeToDetach(ctx, a, timeout); err != nil {
 		return &plugins.Error{Class: plugins.Transient, Err: err}
 	}
 	attacher, err := c.detacher(a.Volume)
@@ -115,12 +115,12 @@ func (c *Controller) runDetach(ctx context.Context, a *Attachment, timeout bool)
 	return nil
 }
 
-// detachEnded takes in how a detach ended. When it did not begin, nothing has happened, and the volume is reported again; when
+// finishDetach takes in how a detach ended. When it did not begin, nothing has happened, and the volume is reported again; when
 // the plugin failed, nobody knows.
 //
 // Differs: upstream takes a refusal, too, for a reason to be uncertain. It tells nobody of a failed detach, and so do we, but
 // for a panic.
-func (c *Controller) detachEnded(a *Attachment, outcome executor.Outcome, err error) {
+func (c *Controller) finishDetach(a *attachedVolume, outcome executor.Outcome, err error) {
 	panicked := (*executor.PanicError)(nil)
 	switch {
 	case outcome == executor.Done:
@@ -134,18 +134,18 @@ func (c *Controller) detachEnded(a *Attachment, outcome executor.Outcome, err er
 		return
 	case errors.As(err, &panicked):
 		c.cfg.Recorder.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: string(a.Node), UID: types.UID(a.Node)},
-			corev1.EventTypeWarning, FailedDetachVolume, detachFailedMessage(a, err))
+			corev1.EventTypeWarning, reasonFailedDetach, detachFailedMessage(a, err))
 	}
 	c.actual.markUncertain(a.Volume, a.Node)
 }
 
-// verifySafe reads the node itself, and judges again what the cache allowed. A node that is not there is safe.
+// verifySafeToDetach reads the node itself, and judges again what the cache allowed. A node that is not there is safe.
 //
 // Differs: upstream does not look when it forces, nor in any case after six minutes; then an old cache is enough to take
 // a volume away from a node that is ready and uses it (I16).
 //
 // Upstream: pkg/volume/util/operationexecutor verifyVolumeIsSafeToDetach (v1.36).
-func (c *Controller) verifySafe(ctx context.Context, a *Attachment, timeout bool) error {
+func (c *Controller) verifySafeToDetach(ctx context.Context, a *attachedVolume, timeout bool) error {
 	node, err := c.cfg.Client.CoreV1().Nodes().Get(ctx, string(a.Node), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -154,8 +154,8 @@ func (c *Controller) verifySafe(ctx context.Context, a *Attachment, timeout bool
 		return fmt.Errorf("detach volume %q: get node %q: %w", a.Volume, a.Node, err)
 	}
 	c.setInUse(node)
-	if judge(factsOf(node, c.actual.InUse(a.Volume, a.Node)), timeout) == InUse {
-		return fmt.Errorf("detach volume %q from node %q: %w", a.Volume, a.Node, ErrStillInUse)
+	if decideSafety(nodeFactsOf(node, c.actual.InUse(a.Volume, a.Node)), timeout) == safetyInUse {
+		return fmt.Errorf("detach volume %q from node %q: %w", a.Volume, a.Node, errStillInUse)
 	}
 	return nil
 }
@@ -177,8 +177,8 @@ func (c *Controller) detacher(volume corev1.UniqueVolumeName) (plugins.Attacher,
 }
 
 // reportAgain lets the attachment stand in the node's status again.
-func (c *Controller) reportAgain(a *Attachment) {
-	if a.report() {
+func (c *Controller) reportAgain(a *attachedVolume) {
+	if a.markReported() {
 		c.status.changed(a.Node)
 	}
 }

@@ -180,7 +180,7 @@ func (r *caseRun) plant() error {
 func (r *caseRun) start(lags ...lag) {
 	r.component = r.host.Process("attachdetach")
 	cfg := r.cfg
-	cfg.Component = r.component
+	cfg.Process = r.component
 	cfg.Client = r.server.Client(between{r.component, r})
 	cfg.Informers = r.server.Informers(r.component)
 	cfg.Recorder = caseRecorder{r}
@@ -385,7 +385,7 @@ func (r *caseRun) pictures(all bool) []string {
 		}
 		lines = append(lines, line)
 	}
-	for _, owed := range r.control.Owed() {
+	for _, owed := range r.control.Pending() {
 		line := "owed: " + short(owed.String())
 		if all && !owed.Until.IsZero() {
 			line += ", until " + owed.Until.Sub(sim.Epoch).String()

@@ -34,7 +34,7 @@ const EventSource = "attachdetach-controller"
 
 // Config is what New must be told.
 type Config struct {
-	Component *sim.Process
+	Process   *sim.Process
 	Client    kubernetes.Interface            // suspends the component's strands
 	Informers informers.SharedInformerFactory // its handlers run in the component's monitor
 	Recorder  record.EventRecorder
@@ -65,18 +65,18 @@ type Controller struct {
 
 	podIndexer, attachmentIndexer cache.Indexer
 
-	desired  *DesiredStateOfWorld
-	actual   *ActualStateOfWorld
+	desired  *desiredStateOfWorld
+	actual   *actualStateOfWorld
 	executor *executor.Executor
 	status   *nodeStatus
 	verify   *sim.Timer
 	volumes  *sim.Queue[corev1.UniqueVolumeName]
-	wakes    map[corev1.UniqueVolumeName]time.Time // when the volume is looked at again at the latest
+	requeues map[corev1.UniqueVolumeName]time.Time // when the volume is looked at again at the latest
 
 	verifying bool // the timer is set
 
-	recovered bool                          // the two pictures were drawn; until then events are not listened to
-	unknown   []*storagev1.VolumeAttachment // that were there then, and whose PersistentVolumes the cache did not show
+	recovered  bool                          // the two pictures were drawn; until then events are not listened to
+	unresolved []*storagev1.VolumeAttachment // that were there then, and whose PersistentVolumes the cache did not show
 }
 
 // New makes the controller and its strands. They begin with the caches full.
@@ -84,18 +84,18 @@ type Controller struct {
 // Upstream: pkg/controller/volume/attachdetach NewAttachDetachController (v1.36).
 func New(cfg Config) *Controller {
 	c := &Controller{
-		cfg:     cfg,
-		desired: newDesired(),
-		actual:  newActual(),
-		volumes: sim.NewQueue[corev1.UniqueVolumeName](cfg.Component, sim.QueueConfig{Name: "volumes"}),
-		wakes:   map[corev1.UniqueVolumeName]time.Time{},
+		cfg:      cfg,
+		desired:  newDesired(),
+		actual:   newActual(),
+		volumes:  sim.NewQueue[corev1.UniqueVolumeName](cfg.Process, sim.QueueConfig{Name: "volumes"}),
+		requeues: map[corev1.UniqueVolumeName]time.Time{},
 	}
-	c.executor = executor.New(executor.Config{Component: cfg.Component, OnDone: c.operationDone})
+	c.executor = executor.New(executor.Config{Process: cfg.Process, OnDone: c.operationDone})
 	c.status = newNodeStatus(cfg, c.actual)
-	c.verify = cfg.Component.NewBackgroundTimer("verify", c.verifyAll)
+	c.verify = cfg.Process.NewBackgroundTimer("verify", c.verifyAll)
 	c.watch()
-	cfg.Component.Worker("recover", func() bool { return !c.recovered && c.cachesFull() }, c.recoverState)
-	c.volumes.Work(c.Sync)
+	cfg.Process.Worker("recover", func() bool { return !c.recovered && c.cachesSynced() }, c.recoverState)
+	c.volumes.Work(c.syncVolume)
 	return c
 }
 
@@ -165,7 +165,7 @@ func handle[T any](c *Controller, informer cache.SharedIndexInformer, changed fu
 	}
 }
 
-func (c *Controller) cachesFull() bool {
+func (c *Controller) cachesSynced() bool {
 	return !slices.ContainsFunc(c.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
@@ -180,7 +180,7 @@ func (c *Controller) enqueue(volumes []corev1.UniqueVolumeName) {
 	}
 }
 
-func (c *Controller) enqueueAttachments(attachments []*Attachment) {
+func (c *Controller) enqueueAttachments(attachments []*attachedVolume) {
 	for _, a := range attachments {
 		c.volumes.Add(a.Volume)
 	}
@@ -197,7 +197,7 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 	}
 	c.setInUse(node)
 	c.status.nodeChanged(old, node)
-	if old == nil || ready(old) != ready(node) || outOfService(old) != outOfService(node) {
+	if old == nil || isReady(old) != isReady(node) || isOutOfService(old) != isOutOfService(node) {
 		c.enqueueAttachments(c.actual.OnNode(name))
 	}
 }

@@ -58,8 +58,8 @@ func TestDetachAfterUnmountAndAfterTheNodeWasTold(t *testing.T) {
 	w.kubelet("node-1").dead = true
 	w.deletePod("a")
 	w.run()
-	want := []attachdetach.Owed{{Volume: disk1, Node: "node-1", Detach: attachdetach.DetachAfterUnmount}}
-	if diff := cmp.Diff(want, w.controller.Owed()); diff != "" {
+	want := []attachdetach.PendingVolume{{Volume: disk1, Node: "node-1", Detach: attachdetach.DetachAfterUnmount}}
+	if diff := cmp.Diff(want, w.controller.Pending()); diff != "" {
 		t.Errorf("while it is mounted on a ready node, owed (-want +got):\n%s", diff)
 	}
 	w.same("volumes attached", []string{"example.com/disk/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
@@ -95,8 +95,8 @@ func TestMultiAttachIsToldOnce(t *testing.T) {
 		`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-1" `,
 		`x1 Warning FailedAttachVolume b: Multi-Attach error for volume "disk-1" Volume is already used by pod(s) a`,
 	}, w.events())
-	want := []attachdetach.Owed{{Volume: disk1, Node: "node-2", Attach: attachdetach.AttachAfterOthers}}
-	if diff := cmp.Diff(want, w.controller.Owed()); diff != "" {
+	want := []attachdetach.PendingVolume{{Volume: disk1, Node: "node-2", Attach: attachdetach.AttachAfterOthers}}
+	if diff := cmp.Diff(want, w.controller.Pending()); diff != "" {
 		t.Errorf("owed (-want +got):\n%s", diff)
 	}
 	pictures := "desired example.com/disk/disk-1 on node-1 by default/a\n" +

@@ -23,7 +23,7 @@ func withCSI(cfg *attachdetach.Config) {
 	core, storage := cfg.Informers.Core().V1(), cfg.Informers.Storage().V1()
 	cfg.Plugins = &plugins.Manager{}
 	err := cfg.Plugins.Register(csi.New(csi.Config{
-		Process: cfg.Component, Client: cfg.Client, CSIDrivers: storage.CSIDrivers(),
+		Process: cfg.Process, Client: cfg.Client, CSIDrivers: storage.CSIDrivers(),
 		Attachments: storage.VolumeAttachments(), PersistentVolumes: core.PersistentVolumes(),
 	}))
 	if err != nil {

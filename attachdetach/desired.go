@@ -11,23 +11,23 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// DesiredStateOfWorld is what the attach/detach controller wants: managed nodes, the volumes wanted on each, and the pods
+// desiredStateOfWorld is what the attach/detach controller wants: managed nodes, the volumes wanted on each, and the pods
 // that want them. It belongs to the controller's component.
 //
 // Differs: upstream finds the volumes of a pod that is gone by resolving its claims once more, and where that fails by a
 // periodic pass that drops one volume of the pod a minute; here each pod's volumes are remembered and dropped at once.
 //
 // Upstream: pkg/controller/volume/attachdetach/cache DesiredStateOfWorld (v1.36).
-type DesiredStateOfWorld struct {
+type desiredStateOfWorld struct {
 	nodes   map[types.NodeName]*desiredNode
-	volumes map[corev1.UniqueVolumeName]map[types.NodeName]*Desired
+	volumes map[corev1.UniqueVolumeName]map[types.NodeName]*desiredVolume
 	pods    map[types.NamespacedName]*desiredPod
 }
 
-// Desired is a volume wanted on a node.
+// desiredVolume is a volume wanted on a node.
 //
 // Upstream: pkg/controller/volume/attachdetach/cache VolumeToAttach (v1.36).
-type Desired struct {
+type desiredVolume struct {
 	Volume corev1.UniqueVolumeName
 	Node   types.NodeName
 	Spec   *plugins.Spec // read-only
@@ -67,32 +67,32 @@ const (
 	attachable
 )
 
-func newDesired() *DesiredStateOfWorld {
-	return &DesiredStateOfWorld{
+func newDesired() *desiredStateOfWorld {
+	return &desiredStateOfWorld{
 		nodes:   map[types.NodeName]*desiredNode{},
-		volumes: map[corev1.UniqueVolumeName]map[types.NodeName]*Desired{},
+		volumes: map[corev1.UniqueVolumeName]map[types.NodeName]*desiredVolume{},
 		pods:    map[types.NamespacedName]*desiredPod{},
 	}
 }
 
 // Get returns what is wanted of the volume on the node, or nil.
-func (d *DesiredStateOfWorld) Get(volume corev1.UniqueVolumeName, node types.NodeName) *Desired {
+func (d *desiredStateOfWorld) Get(volume corev1.UniqueVolumeName, node types.NodeName) *desiredVolume {
 	return d.volumes[volume][node]
 }
 
 // Nodes returns where the volume is wanted, by node name.
-func (d *DesiredStateOfWorld) Nodes(volume corev1.UniqueVolumeName) []*Desired {
+func (d *desiredStateOfWorld) Nodes(volume corev1.UniqueVolumeName) []*desiredVolume {
 	return sortedValues(d.volumes[volume])
 }
 
 // Managed tells whether the controller attaches volumes to the node.
-func (d *DesiredStateOfWorld) Managed(node types.NodeName) bool {
+func (d *desiredStateOfWorld) Managed(node types.NodeName) bool {
 	n, ok := d.nodes[node]
 	return ok && !n.gone
 }
 
 // Pods returns the pods that want the volume there, by namespace and name.
-func (w *Desired) Pods() []*corev1.Pod {
+func (w *desiredVolume) Pods() []*corev1.Pod {
 	keys := slices.SortedFunc(maps.Keys(w.pods), compareNamespaced)
 	pods := make([]*corev1.Pod, len(keys))
 	for i, key := range keys {
@@ -102,7 +102,7 @@ func (w *Desired) Pods() []*corev1.Pod {
 }
 
 // addNode makes the node managed. It returns whether it was not before.
-func (d *DesiredStateOfWorld) addNode(node types.NodeName) bool {
+func (d *desiredStateOfWorld) addNode(node types.NodeName) bool {
 	if d.Managed(node) {
 		return false
 	}
@@ -117,14 +117,14 @@ func (d *DesiredStateOfWorld) addNode(node types.NodeName) bool {
 // deleteNode ends the managing of a node, as soon as no pod wants a volume there.
 //
 // Differs: upstream fails while there are volumes and then keeps the node for good.
-func (d *DesiredStateOfWorld) deleteNode(node types.NodeName) {
+func (d *desiredStateOfWorld) deleteNode(node types.NodeName) {
 	if n, ok := d.nodes[node]; ok {
 		n.gone = true
 		d.releaseNode(node)
 	}
 }
 
-func (d *DesiredStateOfWorld) releaseNode(node types.NodeName) {
+func (d *desiredStateOfWorld) releaseNode(node types.NodeName) {
 	if n := d.nodes[node]; n.gone && n.volumes == 0 {
 		delete(d.nodes, node)
 	}
@@ -132,7 +132,7 @@ func (d *DesiredStateOfWorld) releaseNode(node types.NodeName) {
 
 // setPod replaces what a pod on a managed node wants; a volume that cannot be made out now stays what it was. It returns
 // the volumes of which something changed, sorted.
-func (d *DesiredStateOfWorld) setPod(pod *corev1.Pod, volumes []podVolume) []corev1.UniqueVolumeName {
+func (d *desiredStateOfWorld) setPod(pod *corev1.Pod, volumes []podVolume) []corev1.UniqueVolumeName {
 	key, node := keyOf(pod), types.NodeName(pod.Spec.NodeName)
 	var changed []corev1.UniqueVolumeName
 	old := d.pods[key]
@@ -144,7 +144,7 @@ func (d *DesiredStateOfWorld) setPod(pod *corev1.Pod, volumes []podVolume) []cor
 	for _, v := range volumes {
 		if v.resolution == attachable {
 			next.volumes[v.name] = v.volume
-			if d.put(pod, v) {
+			if d.addPod(pod, v) {
 				changed = append(changed, v.volume)
 			}
 		} else if v.resolution == unresolved && old != nil && old.volumes[v.name] != "" {
@@ -155,16 +155,16 @@ func (d *DesiredStateOfWorld) setPod(pod *corev1.Pod, volumes []podVolume) []cor
 	return compact(changed)
 }
 
-// put adds a pod to what is wanted on its node. It returns whether that is new, or the volume has changed.
-func (d *DesiredStateOfWorld) put(pod *corev1.Pod, v podVolume) bool {
+// addPod adds a pod to what is wanted on its node. It returns whether that is new, or the volume has changed.
+func (d *desiredStateOfWorld) addPod(pod *corev1.Pod, v podVolume) bool {
 	node := types.NodeName(pod.Spec.NodeName)
 	if d.volumes[v.volume] == nil {
-		d.volumes[v.volume] = map[types.NodeName]*Desired{}
+		d.volumes[v.volume] = map[types.NodeName]*desiredVolume{}
 	}
 	w := d.volumes[v.volume][node]
 	changed := w == nil || !sameVolume(w.Spec, v.spec)
 	if w == nil {
-		w = &Desired{Volume: v.volume, Node: node, pods: map[types.NamespacedName]*corev1.Pod{}}
+		w = &desiredVolume{Volume: v.volume, Node: node, pods: map[types.NamespacedName]*corev1.Pod{}}
 		d.volumes[v.volume][node] = w
 		d.nodes[node].volumes++
 	}
@@ -174,7 +174,7 @@ func (d *DesiredStateOfWorld) put(pod *corev1.Pod, v podVolume) bool {
 }
 
 // replacePod remembers what the pod wants now and takes it off what it no longer wants.
-func (d *DesiredStateOfWorld) replacePod(key types.NamespacedName, old, next *desiredPod) []corev1.UniqueVolumeName {
+func (d *desiredStateOfWorld) replacePod(key types.NamespacedName, old, next *desiredPod) []corev1.UniqueVolumeName {
 	delete(d.pods, key)
 	keep := map[corev1.UniqueVolumeName]bool{}
 	if next != nil && len(next.volumes) > 0 {
@@ -188,7 +188,7 @@ func (d *DesiredStateOfWorld) replacePod(key types.NamespacedName, old, next *de
 	}
 	var changed []corev1.UniqueVolumeName
 	for _, volume := range compact(slices.Collect(maps.Values(old.volumes))) {
-		if !keep[volume] && d.take(key, volume, old.node) {
+		if !keep[volume] && d.removePod(key, volume, old.node) {
 			changed = append(changed, volume)
 		}
 	}
@@ -196,12 +196,12 @@ func (d *DesiredStateOfWorld) replacePod(key types.NamespacedName, old, next *de
 }
 
 // deletePod forgets what a pod wanted. It returns the volumes that are no longer wanted on its node, sorted.
-func (d *DesiredStateOfWorld) deletePod(key types.NamespacedName) []corev1.UniqueVolumeName {
+func (d *desiredStateOfWorld) deletePod(key types.NamespacedName) []corev1.UniqueVolumeName {
 	return d.replacePod(key, d.pods[key], nil)
 }
 
-// drop forgets that pods want a volume on a node.
-func (d *DesiredStateOfWorld) drop(w *Desired) {
+// dropVolume forgets that pods want a volume on a node.
+func (d *desiredStateOfWorld) dropVolume(w *desiredVolume) {
 	for _, pod := range w.Pods() {
 		key := keyOf(pod)
 		volumes := d.pods[key].volumes
@@ -209,12 +209,12 @@ func (d *DesiredStateOfWorld) drop(w *Desired) {
 		if len(volumes) == 0 {
 			delete(d.pods, key)
 		}
-		d.take(key, w.Volume, w.Node)
+		d.removePod(key, w.Volume, w.Node)
 	}
 }
 
-// take removes a pod from what is wanted. It returns whether it was the last.
-func (d *DesiredStateOfWorld) take(key types.NamespacedName, volume corev1.UniqueVolumeName, node types.NodeName) bool {
+// removePod removes a pod from what is wanted. It returns whether it was the last.
+func (d *desiredStateOfWorld) removePod(key types.NamespacedName, volume corev1.UniqueVolumeName, node types.NodeName) bool {
 	w := d.volumes[volume][node]
 	delete(w.pods, key)
 	if len(w.pods) > 0 {

@@ -24,7 +24,7 @@ func wants(name, volume string) podVolume {
 }
 
 // picture is what is wanted, as text.
-func picture(d *DesiredStateOfWorld) []string {
+func picture(d *desiredStateOfWorld) []string {
 	var lines []string
 	for _, w := range d.All() {
 		line := string(w.Volume) + " on " + string(w.Node) + " by"
@@ -36,7 +36,7 @@ func picture(d *DesiredStateOfWorld) []string {
 	return lines
 }
 
-func check(t *testing.T, d *DesiredStateOfWorld, want []string, changed []corev1.UniqueVolumeName, wantChanged ...corev1.UniqueVolumeName) {
+func check(t *testing.T, d *desiredStateOfWorld, want []string, changed []corev1.UniqueVolumeName, wantChanged ...corev1.UniqueVolumeName) {
 	t.Helper()
 	if diff := cmp.Diff(want, picture(d)); diff != "" {
 		t.Errorf("desired (-want +got):\n%s", diff)

@@ -1,11 +1,11 @@
 // Package attachdetach is the AttachDetach controller: it has volumes attached to the nodes whose pods want them, and
 // detached from the others.
 //
-// It holds two pictures. The [DesiredStateOfWorld] says which volume is wanted on which node, and by which pods; it
-// follows the pods, claims, volumes and nodes in the controller's caches. The [ActualStateOfWorld] says where each volume
+// It holds two pictures. The [desiredStateOfWorld] says which volume is wanted on which node, and by which pods; it
+// follows the pods, claims, volumes and nodes in the controller's caches. The [actualStateOfWorld] says where each volume
 // is attached, for certain or perhaps, and whether the node still uses it; it follows the outcomes of what this controller
 // does and what kubelets write to node.status.volumesInUse. (Each kubelet has two pictures of the same names, which are
-// other things.) [Controller.Sync] brings one volume's two pictures together: it decides, in pure functions, what may be
+// other things.) [Controller.syncVolume] brings one volume's two pictures together: it decides, in pure functions, what may be
 // detached and attached now and why the rest may not, and starts operations of an executor. What is attached is told to
 // the kubelets in node.status.volumesAttached, and taken back there before a detach begins.
 //

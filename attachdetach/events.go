@@ -13,9 +13,9 @@ import (
 //
 // Upstream: pkg/kubelet/events (v1.36).
 const (
-	FailedAttachVolume     = "FailedAttachVolume"
-	SuccessfulAttachVolume = "SuccessfulAttachVolume"
-	FailedDetachVolume     = "FailedDetachVolume"
+	FailedAttachVolume = "FailedAttachVolume"
+	reasonAttached     = "SuccessfulAttachVolume"
+	reasonFailedDetach = "FailedDetachVolume"
 )
 
 // message is upstream's form of what is told about a volume. It has a space at its end where there are no details.
@@ -31,7 +31,7 @@ func attachFailedMessage(spec *plugins.Spec, err error) string {
 	return message("AttachVolume.Attach failed", spec, fmt.Sprintf(": %v", err))
 }
 
-func detachFailedMessage(a *Attachment, err error) string {
+func detachFailedMessage(a *attachedVolume, err error) string {
 	return fmt.Sprintf("DetachVolume.Detach failed for volume %q : %v", a.Volume, err)
 }
 
@@ -60,14 +60,14 @@ func multiAttachMessage(spec *plugins.Spec, pod *corev1.Pod, others []*corev1.Po
 	return message(what, spec, details)
 }
 
-// tell records one event for each pod.
-func (c *Controller) tell(pods []*corev1.Pod, eventType, reason string, text func(pod *corev1.Pod) string) {
+// recordEvents records one event for each pod.
+func (c *Controller) recordEvents(pods []*corev1.Pod, eventType, reason string, text func(pod *corev1.Pod) string) {
 	for _, pod := range pods {
 		c.cfg.Recorder.Event(pod, eventType, reason, text(pod))
 	}
 }
 
-// always is the same text for each pod.
-func always(text string) func(*corev1.Pod) string {
+// sameText is the same text for each pod.
+func sameText(text string) func(*corev1.Pod) string {
 	return func(*corev1.Pod) string { return text }
 }

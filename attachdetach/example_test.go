@@ -46,7 +46,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	attachdetach.New(attachdetach.Config{
-		Component: component, Client: client, Informers: server.Informers(component), Plugins: &manager,
+		Process: component, Client: client, Informers: server.Informers(component), Plugins: &manager,
 		Recorder: events.New(events.Config{Process: component, Client: client, Source: attachdetach.EventSource}),
 	})
 

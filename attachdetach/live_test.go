@@ -26,7 +26,7 @@ func TestLive(t *testing.T) {
 	manager := &plugins.Manager{}
 	w.must(manager.Register(nullDisk{}))
 	attachdetach.New(attachdetach.Config{
-		Component: c, Client: server.Client(c), Informers: server.Informers(c), Plugins: manager,
+		Process: c, Client: server.Client(c), Informers: server.Informers(c), Plugins: manager,
 		Recorder: events.New(events.Config{Process: c, Client: server.Client(c), Source: attachdetach.EventSource}),
 	})
 	host.Start()

@@ -15,14 +15,14 @@ import (
 // Upstream: pkg/volume/csimigration IsMigrationCompleteForPlugin (v1.36).
 var migrated = plugins.Migrated()
 
-// attachedSpec is the volume that a VolumeAttachment names: its PersistentVolume's or the one written out in it; nil where
+// specOfAttachment is the volume that a VolumeAttachment names: its PersistentVolume's or the one written out in it; nil where
 // there is none.
 //
 // Differs: upstream passes over volumes that are written out, so that one whose pod went while no controller ran stays
 // attached for good (L4).
 //
 // Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36).
-func (c *Controller) attachedSpec(attachment *storagev1.VolumeAttachment) *plugins.Spec {
+func (c *Controller) specOfAttachment(attachment *storagev1.VolumeAttachment) *plugins.Spec {
 	source := attachment.Spec.Source
 	if source.InlineVolumeSpec != nil {
 		return &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{Spec: *source.InlineVolumeSpec}, Inline: true}

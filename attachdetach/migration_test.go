@@ -150,7 +150,7 @@ func TestOldListOfMigratedVolumes(t *testing.T) {
 		w.run()
 		backend.calls = nil
 		w.ebsPod("a", "node-2", inline)
-		w.start(func(cfg *attachdetach.Config) { w.server.DelayCache(cfg.Component, "volumeattachments", 9) }, withCSI)
+		w.start(func(cfg *attachdetach.Config) { w.server.DelayCache(cfg.Process, "volumeattachments", 9) }, withCSI)
 		w.run()
 		w.quiet()
 		w.same("calls", []string{"0s detach " + ebsOn1, "500ms attach " + ebsOn2}, backend.calls)

@@ -26,11 +26,11 @@ func operationKey(volume corev1.UniqueVolumeName, spec *plugins.Spec, node types
 // that may still succeed, is attached to a second node (DELIBERATE BUT DANGEROUS since kubernetes PR 71276, I15).
 //
 // Upstream: pkg/controller/volume/attachdetach/cache GetNodesForAttachedVolume (v1.36).
-func (c *Controller) blockers(d *Desired) []*Attachment {
+func (c *Controller) blockers(d *desiredVolume) []*attachedVolume {
 	if plugins.MultiAttachAllowed(d.Spec) {
 		return nil
 	}
-	var others []*Attachment
+	var others []*attachedVolume
 	for _, a := range c.actual.Attachments(d.Volume) {
 		if a.Node != d.Node {
 			others = append(others, a)
@@ -42,7 +42,7 @@ func (c *Controller) blockers(d *Desired) []*Attachment {
 // reportMultiAttach tells the pods that wait for the volume, once, that it is attached elsewhere.
 //
 // Upstream: pkg/controller/volume/attachdetach/reconciler reportMultiAttachError (v1.36).
-func (c *Controller) reportMultiAttach(d *Desired, blockers []*Attachment) {
+func (c *Controller) reportMultiAttach(d *desiredVolume, blockers []*attachedVolume) {
 	if d.multiAttachReported {
 		return
 	}
@@ -53,7 +53,7 @@ func (c *Controller) reportMultiAttach(d *Desired, blockers []*Attachment) {
 			others = append(others, w.Pods()...)
 		}
 	}
-	c.tell(d.Pods(), corev1.EventTypeWarning, FailedAttachVolume, func(pod *corev1.Pod) string {
+	c.recordEvents(d.Pods(), corev1.EventTypeWarning, FailedAttachVolume, func(pod *corev1.Pod) string {
 		return multiAttachMessage(d.Spec, pod, others)
 	})
 }

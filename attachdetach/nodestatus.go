@@ -25,18 +25,18 @@ import (
 //
 // Upstream: pkg/controller/volume/attachdetach/statusupdater (v1.36).
 type nodeStatus struct {
-	component *sim.Process
-	client    kubernetes.Interface
-	actual    *ActualStateOfWorld
-	queue     *sim.Queue[types.NodeName]
-	written   map[types.NodeName][]corev1.AttachedVolume // what the API server is known to have, from this controller
-	writing   map[types.NodeName]bool
+	process *sim.Process
+	client  kubernetes.Interface
+	actual  *actualStateOfWorld
+	queue   *sim.Queue[types.NodeName]
+	written map[types.NodeName][]corev1.AttachedVolume // what the API server is known to have, from this controller
+	writing map[types.NodeName]bool
 }
 
-func newNodeStatus(cfg Config, actual *ActualStateOfWorld) *nodeStatus {
+func newNodeStatus(cfg Config, actual *actualStateOfWorld) *nodeStatus {
 	s := &nodeStatus{
-		component: cfg.Component, client: cfg.Client, actual: actual,
-		queue:   sim.NewQueue[types.NodeName](cfg.Component, sim.QueueConfig{Name: "nodestatus"}),
+		process: cfg.Process, client: cfg.Client, actual: actual,
+		queue:   sim.NewQueue[types.NodeName](cfg.Process, sim.QueueConfig{Name: "nodestatus"}),
 		written: map[types.NodeName][]corev1.AttachedVolume{},
 		writing: map[types.NodeName]bool{},
 	}
@@ -53,9 +53,9 @@ func (s *nodeStatus) changed(node types.NodeName) { s.queue.Add(node) }
 // Upstream: pkg/controller/volume/attachdetach/statusupdater UpdateNodeStatusForNode (v1.36).
 func (s *nodeStatus) flush(ctx context.Context, node types.NodeName) error {
 	for s.writing[node] {
-		s.component.Wait("the write of "+string(node)+" under way", 0, func() bool { return !s.writing[node] })
+		s.process.Wait("the write of "+string(node)+" under way", 0, func() bool { return !s.writing[node] })
 	}
-	list := s.actual.Reported(node)
+	list := s.actual.reportedVolumes(node)
 	if written, ok := s.written[node]; ok && slices.Equal(written, list) {
 		return nil
 	}
@@ -80,25 +80,25 @@ func (s *nodeStatus) flush(ctx context.Context, node types.NodeName) error {
 // Upstream: pkg/controller/volume/attachdetach nodeAdd (v1.36), with SetNodeStatusUpdateNeeded.
 func (s *nodeStatus) nodeChanged(old, node *corev1.Node) {
 	name := types.NodeName(node.Name)
-	list := s.actual.Reported(name)
+	list := s.actual.reportedVolumes(name)
 	if slices.Equal(node.Status.VolumesAttached, list) {
 		return
 	}
-	if old == nil || old.UID != node.UID || s.overwritten(old, node) || s.unwritten(name) {
+	if old == nil || old.UID != node.UID || s.wasOverwritten(old, node) || s.isUnwritten(name) {
 		delete(s.written, name)
 		s.changed(name)
 	}
 }
 
-// overwritten tells whether the list that stands there by this controller's word was replaced by another.
-func (s *nodeStatus) overwritten(old, node *corev1.Node) bool {
+// wasOverwritten tells whether the list that stands there by this controller's word was replaced by another.
+func (s *nodeStatus) wasOverwritten(old, node *corev1.Node) bool {
 	written, ok := s.written[types.NodeName(node.Name)]
 	return ok && slices.Equal(old.Status.VolumesAttached, written) && !slices.Equal(node.Status.VolumesAttached, written)
 }
 
-// unwritten tells whether nothing is known to stand there by this controller's word, nor soon will: it started from what an
+// isUnwritten tells whether nothing is known to stand there by this controller's word, nor soon will: it started from what an
 // old cache showed, and did not write since.
-func (s *nodeStatus) unwritten(node types.NodeName) bool {
+func (s *nodeStatus) isUnwritten(node types.NodeName) bool {
 	_, ok := s.written[node]
 	return !ok && !s.writing[node]
 }

@@ -45,7 +45,7 @@ func carelessWorld(t *testing.T, at string) *world {
 	w.pod("a", "node-1", "disk-1", "disk-2")
 	w.start(func(cfg *attachdetach.Config) {
 		cfg.Plugins = &plugins.Manager{}
-		w.must(cfg.Plugins.Register(&careless{disk: disk{c: cfg.Component, b: w.backend}, at: at}))
+		w.must(cfg.Plugins.Register(&careless{disk: disk{c: cfg.Process, b: w.backend}, at: at}))
 	})
 	w.run()
 	return w

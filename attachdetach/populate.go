@@ -31,8 +31,8 @@ func (c *Controller) podChanged(pod *corev1.Pod) {
 	case c.desired.Managed(node):
 		volumes := c.volumesOf(pod)
 		c.enqueue(c.desired.setPod(pod, volumes))
-		c.learnSpecs(node, volumes)
-	case c.desired.isOther(key, pod.UID):
+		c.setMissingSpecs(node, volumes)
+	case c.desired.isReplaced(key, pod.UID):
 		c.enqueue(c.desired.deletePod(key))
 	}
 }
@@ -65,7 +65,7 @@ func (c *Controller) driversChanged() {
 	for _, volumes := range sortedValues(c.desired.volumes) {
 		for _, d := range sortedValues(volumes) {
 			if _, _, resolution := c.identify(d.Spec); resolution == notAttachable {
-				c.desired.drop(d)
+				c.desired.dropVolume(d)
 				c.volumes.Add(d.Volume)
 			}
 		}
@@ -184,17 +184,17 @@ func (c *Controller) specOf(pod *corev1.Pod, volume *corev1.Volume) (*plugins.Sp
 	return &plugins.Spec{PersistentVolume: persistent, ReadOnly: readOnly}, nil
 }
 
-// learnSpecs tells the attachments of which only the name is known, after a restart, what they are.
-func (c *Controller) learnSpecs(node types.NodeName, volumes []podVolume) {
+// setMissingSpecs tells the attachments of which only the name is known, after a restart, what they are.
+func (c *Controller) setMissingSpecs(node types.NodeName, volumes []podVolume) {
 	for _, v := range volumes {
 		if a := c.actual.get(v.volume, node); a != nil && a.Spec == nil {
-			a.learn(v.spec)
+			a.setSpec(v.spec)
 		}
 	}
 }
 
-// isOther tells whether the pod of that name that is known is another one.
-func (d *DesiredStateOfWorld) isOther(key types.NamespacedName, uid types.UID) bool {
+// isReplaced tells whether the pod of that name that is known is another one.
+func (d *desiredStateOfWorld) isReplaced(key types.NamespacedName, uid types.UID) bool {
 	known, ok := d.pods[key]
 	return ok && known.uid != uid
 }

@@ -18,7 +18,7 @@ func TestPluginsComeAndGo(t *testing.T) {
 	w.disk("disk-2", rwo)
 	manager := &plugins.Manager{}
 	var component *sim.Process
-	w.start(func(cfg *attachdetach.Config) { component, cfg.Plugins = cfg.Component, manager })
+	w.start(func(cfg *attachdetach.Config) { component, cfg.Plugins = cfg.Process, manager })
 	change := func(f func()) {
 		component.Spawn("change", func(context.Context) { f() })
 		w.run()

@@ -14,41 +14,41 @@ import (
 	"github.com/volsim/volsim/executor"
 )
 
-// DetachVerdict tells whether a volume is detached from a node now, and if not, what that waits for.
-type DetachVerdict int
+// detachVerdict tells whether a volume is detached from a node now, and if not, what that waits for.
+type detachVerdict int
 
 // The verdicts about detaching.
 const (
-	DetachNotNeeded    DetachVerdict = iota // it is wanted there, or not attached
-	DetachNow                               //
-	DetachAfterRunning                      // another operation on the volume runs
-	DetachAfterBackoff                      // detaching failed a short while ago
+	detachNotNeeded    detachVerdict = iota // it is wanted there, or not attached
+	detachNow                               //
+	detachAfterRunning                      // another operation on the volume runs
+	detachAfterBackoff                      // detaching failed a short while ago
 	DetachAfterUnmount                      // the node uses it
-	DetachNoPlugin                          // no plugin of that name can detach
+	detachNoPlugin                          // no plugin of that name can detach
 )
 
 // String gives the verdict in a few words.
-func (v DetachVerdict) String() string {
+func (v detachVerdict) String() string {
 	return [...]string{
 		"no detach needed", "detach", "wait for the running operation", "wait for the back-off",
 		"wait for unmount", "no plugin can detach",
 	}[v]
 }
 
-// AttachVerdict tells whether a volume is attached to a node now, and if not, what that waits for.
-type AttachVerdict int
+// attachVerdict tells whether a volume is attached to a node now, and if not, what that waits for.
+type attachVerdict int
 
 // The verdicts about attaching.
 const (
-	AttachNotNeeded    AttachVerdict = iota // it is attached
-	AttachNow                               //
-	AttachAfterRunning                      // another operation on the volume runs
-	AttachAfterBackoff                      // attaching failed a short while ago
+	attachNotNeeded    attachVerdict = iota // it is attached
+	attachNow                               //
+	attachAfterRunning                      // another operation on the volume runs
+	attachAfterBackoff                      // attaching failed a short while ago
 	AttachAfterOthers                       // it is, or may be, attached to another node, and may be to one only
 )
 
 // String gives the verdict in a few words.
-func (v AttachVerdict) String() string {
+func (v attachVerdict) String() string {
 	return [...]string{
 		"no attach needed", "attach", "wait for the running operation", "wait for the back-off",
 		"wait for detach from other nodes",
@@ -68,9 +68,9 @@ type detachFacts struct {
 
 // detachDecision is a verdict and what goes with it.
 type detachDecision struct {
-	verdict DetachVerdict
+	verdict detachVerdict
 	until   time.Time // when time alone may change the verdict; zero: never
-	safety  Safety
+	safety  detachSafety
 	timeout bool // the wait is over
 }
 
@@ -81,21 +81,21 @@ func decideDetach(f detachFacts) detachDecision {
 	var backoff *executor.BackoffError
 	switch {
 	case f.wanted:
-		return detachDecision{verdict: DetachNotNeeded}
+		return detachDecision{verdict: detachNotNeeded}
 	case !f.canDetach:
-		return detachDecision{verdict: DetachNoPlugin}
+		return detachDecision{verdict: detachNoPlugin}
 	case errors.As(f.check, &backoff):
-		return detachDecision{verdict: DetachAfterBackoff, until: f.now.Add(backoff.Remaining)}
+		return detachDecision{verdict: detachAfterBackoff, until: f.now.Add(backoff.Remaining)}
 	case f.check != nil:
-		return detachDecision{verdict: DetachAfterRunning}
+		return detachDecision{verdict: detachAfterRunning}
 	}
 	deadline := f.requested.Add(f.wait)
 	if f.requested.IsZero() {
 		deadline = f.now.Add(f.wait)
 	}
-	d := detachDecision{verdict: DetachNow, timeout: f.wait > 0 && !f.now.Before(deadline)}
-	d.safety = judge(f.node, d.timeout)
-	if d.safety == InUse {
+	d := detachDecision{verdict: detachNow, timeout: f.wait > 0 && !f.now.Before(deadline)}
+	d.safety = decideSafety(f.node, d.timeout)
+	if d.safety == safetyInUse {
 		d.verdict = DetachAfterUnmount
 		if f.wait > 0 && !d.timeout {
 			d.until = deadline
@@ -106,7 +106,7 @@ func decideDetach(f detachFacts) detachDecision {
 
 // attachFacts is all that the decision to attach depends on.
 type attachFacts struct {
-	state    State
+	state    attachState
 	blockers int   // other nodes it must be detached from first
 	check    error // the executor's, for the operation
 }
@@ -115,30 +115,30 @@ type attachFacts struct {
 // elsewhere.
 //
 // Upstream: pkg/controller/volume/attachdetach/reconciler attachDesiredVolumes (v1.36).
-func decideAttach(f attachFacts) AttachVerdict {
+func decideAttach(f attachFacts) attachVerdict {
 	switch {
 	case errors.Is(f.check, executor.ErrPending):
-		return AttachAfterRunning
+		return attachAfterRunning
 	case f.state == Attached:
-		return AttachNotNeeded
+		return attachNotNeeded
 	case f.blockers > 0:
 		return AttachAfterOthers
 	case f.check != nil:
-		return AttachAfterBackoff
+		return attachAfterBackoff
 	default:
-		return AttachNow
+		return attachNow
 	}
 }
 
-// Sync brings one volume nearer to what is wanted: detaches from the nodes where it is not wanted first, so that a pod
+// syncVolume brings one volume nearer to what is wanted: detaches from the nodes where it is not wanted first, so that a pod
 // that moved finds it free, then attaches. What it starts it does not wait for; it is called again when that is done. It
 // leaves the component to write node statuses; an error is that of such a write, and the volume is to be tried again.
 //
 // Upstream: pkg/controller/volume/attachdetach/reconciler reconcile (v1.36).
-func (c *Controller) Sync(ctx context.Context, volume corev1.UniqueVolumeName) error {
+func (c *Controller) syncVolume(ctx context.Context, volume corev1.UniqueVolumeName) error {
 	var errs []error
 	for _, a := range c.actual.Attachments(volume) {
-		c.doubt(a)
+		c.recheck(a)
 	}
 	for _, node := range c.detachOrder(volume) {
 		errs = append(errs, c.syncDetach(ctx, volume, node))
@@ -147,7 +147,7 @@ func (c *Controller) Sync(ctx context.Context, volume corev1.UniqueVolumeName) e
 		c.syncAttach(ctx, d)
 	}
 	if len(c.actual.Attachments(volume)) == 0 && len(c.desired.Nodes(volume)) == 0 {
-		delete(c.wakes, volume)
+		delete(c.requeues, volume)
 	}
 	return errors.Join(errs...)
 }
@@ -156,7 +156,7 @@ func (c *Controller) Sync(ctx context.Context, volume corev1.UniqueVolumeName) e
 // back-off, one that keeps failing must not keep the others from their turn.
 func (c *Controller) detachOrder(volume corev1.UniqueVolumeName) []types.NodeName {
 	attachments := c.actual.Attachments(volume)
-	slices.SortStableFunc(attachments, func(a, b *Attachment) int { return a.DetachTried.Compare(b.DetachTried) })
+	slices.SortStableFunc(attachments, func(a, b *attachedVolume) int { return a.DetachTried.Compare(b.DetachTried) })
 	nodes := make([]types.NodeName, len(attachments))
 	for i, a := range attachments {
 		nodes[i] = a.Node
@@ -173,11 +173,11 @@ func (c *Controller) syncDetach(ctx context.Context, volume corev1.UniqueVolumeN
 	if log := logr.FromContextOrDiscard(ctx).V(4); log.Enabled() {
 		log.Info("detach", "volume", volume, "node", node, "verdict", d.verdict.String())
 	}
-	c.wakeAt(volume, d.until)
+	c.requeueAt(volume, d.until)
 	switch d.verdict {
 	case DetachAfterUnmount:
 		c.requestDetach(a)
-	case DetachNow:
+	case detachNow:
 		c.requestDetach(a)
 		return c.detach(ctx, a)
 	}
@@ -185,13 +185,13 @@ func (c *Controller) syncDetach(ctx context.Context, volume corev1.UniqueVolumeN
 }
 
 // requestDetach starts the clock of an attachment that is not wanted any more, once.
-func (c *Controller) requestDetach(a *Attachment) {
+func (c *Controller) requestDetach(a *attachedVolume) {
 	if a.DetachRequested.IsZero() {
-		a.DetachRequested = c.cfg.Component.Now()
+		a.DetachRequested = c.cfg.Process.Now()
 	}
 }
 
-func (c *Controller) syncAttach(ctx context.Context, d *Desired) {
+func (c *Controller) syncAttach(ctx context.Context, d *desiredVolume) {
 	if a := c.actual.get(d.Volume, d.Node); a != nil {
 		// Differs: upstream resets the clock of attached volumes only; one that is uncertain and was wanted again
 		// meanwhile may lose its six minutes.
@@ -201,17 +201,17 @@ func (c *Controller) syncAttach(ctx context.Context, d *Desired) {
 	if log := logr.FromContextOrDiscard(ctx).V(4); log.Enabled() {
 		log.Info("attach", "volume", d.Volume, "node", d.Node, "verdict", verdict.String())
 	}
-	c.wakeAt(d.Volume, until)
+	c.requeueAt(d.Volume, until)
 	switch verdict {
 	case AttachAfterOthers:
 		c.reportMultiAttach(d, blockers)
-	case AttachNow:
+	case attachNow:
 		c.attach(d)
 	}
 }
 
 // decideDetach gathers the facts about an attachment and decides.
-func (c *Controller) decideDetach(a *Attachment) detachDecision {
+func (c *Controller) decideDetach(a *attachedVolume) detachDecision {
 	if c.desired.Get(a.Volume, a.Node) != nil {
 		return decideDetach(detachFacts{wanted: true}) // which is most of them, and for which nothing else matters
 	}
@@ -220,15 +220,15 @@ func (c *Controller) decideDetach(a *Attachment) detachDecision {
 	return decideDetach(detachFacts{
 		canDetach: err == nil,
 		check:     c.executor.Check(operationKey(a.Volume, a.Spec, a.Node), executor.Detach),
-		node:      factsOf(node, c.actual.InUse(a.Volume, a.Node)),
+		node:      nodeFactsOf(node, c.actual.InUse(a.Volume, a.Node)),
 		requested: a.DetachRequested,
-		now:       c.cfg.Component.Now(),
-		wait:      c.forceAfter(),
+		now:       c.cfg.Process.Now(),
+		wait:      c.forceDetachAfter(),
 	})
 }
 
 // decideAttach gathers the facts about a wanted volume and decides.
-func (c *Controller) decideAttach(d *Desired) (AttachVerdict, []*Attachment, time.Time) {
+func (c *Controller) decideAttach(d *desiredVolume) (attachVerdict, []*attachedVolume, time.Time) {
 	blockers := c.blockers(d)
 	check := c.executor.Check(operationKey(d.Volume, d.Spec, d.Node), executor.Attach)
 	verdict := decideAttach(attachFacts{
@@ -238,29 +238,29 @@ func (c *Controller) decideAttach(d *Desired) (AttachVerdict, []*Attachment, tim
 	})
 	var until time.Time
 	var backoff *executor.BackoffError
-	if verdict == AttachAfterBackoff && errors.As(check, &backoff) {
-		until = c.cfg.Component.Now().Add(backoff.Remaining)
+	if verdict == attachAfterBackoff && errors.As(check, &backoff) {
+		until = c.cfg.Process.Now().Add(backoff.Remaining)
 	}
 	return verdict, blockers, until
 }
 
-// forceAfter is how long a node that is not ready is waited for; 0: for ever.
-func (c *Controller) forceAfter() time.Duration {
+// forceDetachAfter is how long a node that is not ready is waited for; 0: for ever.
+func (c *Controller) forceDetachAfter() time.Duration {
 	if c.cfg.DisableForceDetach {
 		return 0
 	}
-	return cmp.Or(c.cfg.MaxWaitForUnmount, MaxWaitForUnmount)
+	return cmp.Or(c.cfg.MaxWaitForUnmount, maxWaitForUnmount)
 }
 
-// wakeAt has the volume looked at again at a time, unless that is to happen before anyway. Zero is never.
-func (c *Controller) wakeAt(volume corev1.UniqueVolumeName, at time.Time) {
-	now := c.cfg.Component.Now()
+// requeueAt has the volume looked at again at a time, unless that is to happen before anyway. Zero is never.
+func (c *Controller) requeueAt(volume corev1.UniqueVolumeName, at time.Time) {
+	now := c.cfg.Process.Now()
 	if at.IsZero() {
 		return
 	}
-	if next, ok := c.wakes[volume]; ok && next.After(now) && !next.After(at) {
+	if next, ok := c.requeues[volume]; ok && next.After(now) && !next.After(at) {
 		return
 	}
-	c.wakes[volume] = at
+	c.requeues[volume] = at
 	c.volumes.AddAfter(volume, at.Sub(now))
 }

@@ -23,23 +23,23 @@ func TestDecideDetach(t *testing.T) {
 	}{{
 		name:  "wanted",
 		facts: detachFacts{wanted: true, canDetach: true, wait: wait},
-		want:  detachDecision{verdict: DetachNotNeeded},
+		want:  detachDecision{verdict: detachNotNeeded},
 	}, {
 		name:  "no plugin",
 		facts: detachFacts{wait: wait},
-		want:  detachDecision{verdict: DetachNoPlugin},
+		want:  detachDecision{verdict: detachNoPlugin},
 	}, {
 		name:  "another operation runs",
 		facts: detachFacts{canDetach: true, wait: wait, check: &executor.PendingError{}},
-		want:  detachDecision{verdict: DetachAfterRunning},
+		want:  detachDecision{verdict: detachAfterRunning},
 	}, {
 		name:  "failed a short while ago",
 		facts: detachFacts{canDetach: true, wait: wait, check: &executor.BackoffError{Remaining: time.Second}},
-		want:  detachDecision{verdict: DetachAfterBackoff, until: now.Add(time.Second)},
+		want:  detachDecision{verdict: detachAfterBackoff, until: now.Add(time.Second)},
 	}, {
 		name:  "not in use",
 		facts: detachFacts{canDetach: true, wait: wait, node: nodeFacts{ready: true}},
-		want:  detachDecision{verdict: DetachNow, safety: Unmounted},
+		want:  detachDecision{verdict: detachNow, safety: safetyUnmounted},
 	}, {
 		name:  "in use, asked for the first time",
 		facts: detachFacts{canDetach: true, wait: wait, node: mounted},
@@ -51,7 +51,7 @@ func TestDecideDetach(t *testing.T) {
 	}, {
 		name:  "in use for too long, not ready",
 		facts: detachFacts{canDetach: true, wait: wait, node: unready, requested: now.Add(-wait)},
-		want:  detachDecision{verdict: DetachNow, safety: TimedOut, timeout: true},
+		want:  detachDecision{verdict: detachNow, safety: safetyTimedOut, timeout: true},
 	}, {
 		name:  "in use for too long, ready",
 		facts: detachFacts{canDetach: true, wait: wait, node: mounted, requested: now.Add(-wait)},
@@ -63,7 +63,7 @@ func TestDecideDetach(t *testing.T) {
 	}, {
 		name:  "in use, out of service, ready",
 		facts: detachFacts{canDetach: true, node: nodeFacts{inUse: true, ready: true, outOfService: true}},
-		want:  detachDecision{verdict: DetachNow, safety: OutOfService},
+		want:  detachDecision{verdict: detachNow, safety: safetyOutOfService},
 	}} {
 		test.facts.now = now
 		got := decideDetach(test.facts)
@@ -78,16 +78,16 @@ func TestDecideAttach(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		facts attachFacts
-		want  AttachVerdict
+		want  attachVerdict
 	}{
-		{"detached", attachFacts{}, AttachNow},
-		{"uncertain", attachFacts{state: Uncertain}, AttachNow},
-		{"attached", attachFacts{state: Attached}, AttachNotNeeded},
-		{"attached, in back-off", attachFacts{state: Attached, check: &executor.BackoffError{}}, AttachNotNeeded},
-		{"another operation runs", attachFacts{blockers: 1, check: &executor.PendingError{}}, AttachAfterRunning},
+		{"detached", attachFacts{}, attachNow},
+		{"uncertain", attachFacts{state: Uncertain}, attachNow},
+		{"attached", attachFacts{state: Attached}, attachNotNeeded},
+		{"attached, in back-off", attachFacts{state: Attached, check: &executor.BackoffError{}}, attachNotNeeded},
+		{"another operation runs", attachFacts{blockers: 1, check: &executor.PendingError{}}, attachAfterRunning},
 		{"attached elsewhere", attachFacts{blockers: 1}, AttachAfterOthers},
 		{"attached elsewhere, in back-off", attachFacts{blockers: 1, check: &executor.BackoffError{}}, AttachAfterOthers},
-		{"failed a short while ago", attachFacts{state: Uncertain, check: &executor.BackoffError{}}, AttachAfterBackoff},
+		{"failed a short while ago", attachFacts{state: Uncertain, check: &executor.BackoffError{}}, attachAfterBackoff},
 	} {
 		if got := decideAttach(test.facts); got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
@@ -102,9 +102,9 @@ func TestDetachIsForcedOnlyAsAllowed(t *testing.T) {
 	for bits := range 16 {
 		node := nodeFacts{inUse: bits&1 > 0, ready: bits&2 > 0, outOfService: bits&4 > 0}
 		timedOut := bits&8 > 0
-		got := judge(node, timedOut)
+		got := decideSafety(node, timedOut)
 		want := !node.inUse || node.outOfService || timedOut && !node.ready
-		if (got != InUse) != want || got.Forced() != (want && node.inUse) {
+		if (got != safetyInUse) != want || got.forced() != (want && node.inUse) {
 			t.Errorf("%+v, timed out %v: %s, want allowed %v", node, timedOut, got, want)
 		}
 	}

@@ -31,8 +31,8 @@ func volumeNameOf(attachment *storagev1.VolumeAttachment) string {
 	return ptr.Deref(attachment.Spec.Source.PersistentVolumeName, "")
 }
 
-// listAgain is after how long a list is asked for again that the API server did not give.
-const listAgain = time.Second
+// listRetryDelay is after how long a list is asked for again that the API server did not give.
+const listRetryDelay = time.Second
 
 // recoverState draws the two pictures when the caches are full: what the nodes are told is attached; what has a VolumeAttachment
 // object besides may be; what the pods want is wanted. All volumes are looked at afterwards: what nobody wants any more is
@@ -40,7 +40,7 @@ const listAgain = time.Second
 //
 // Upstream: pkg/controller/volume/attachdetach populateActualStateOfWorld, populateDesiredStateOfWorld (v1.36).
 func (c *Controller) recoverState(ctx context.Context) {
-	attachments, nodes := c.stored(ctx)
+	attachments, nodes := c.listStored(ctx)
 	c.recovered = true
 	c.recoverNodes(nodes)
 	seen := map[types.UID]bool{} // most are in both lists
@@ -50,12 +50,12 @@ func (c *Controller) recoverState(ctx context.Context) {
 		}
 		seen[attachment.UID] = true
 		if !c.recoverAttachment(attachment) {
-			c.unknown = append(c.unknown, attachment)
+			c.unresolved = append(c.unresolved, attachment)
 		}
 	}
 	c.assumeInUse()
 	for _, a := range c.actual.All() {
-		c.doubt(a)
+		c.recheck(a)
 	}
 	c.populateAll()
 	for _, volumes := range sortedValues(c.actual.volumes) {
@@ -63,30 +63,30 @@ func (c *Controller) recoverState(ctx context.Context) {
 	}
 }
 
-// stored are the VolumeAttachments and the nodes that there are. It leaves the component: the first lists in the caches may be
+// listStored are the VolumeAttachments and the nodes that there are. It leaves the component: the first lists in the caches may be
 // old. An attachment that they do not show must not be passed over when a pod wants the volume on another node; and what nodes
 // are told is all that is known of a volume whose PersistentVolume is gone, and would be written over.
 //
 // Differs: upstream trusts its caches (I16b).
-func (c *Controller) stored(ctx context.Context) ([]*storagev1.VolumeAttachment, []*corev1.Node) {
+func (c *Controller) listStored(ctx context.Context) ([]*storagev1.VolumeAttachment, []*corev1.Node) {
 	var attachments *storagev1.VolumeAttachmentList
-	c.insist(ctx, "list VolumeAttachments", func() (err error) {
+	c.retry(ctx, "list VolumeAttachments", func() (err error) {
 		attachments, err = c.cfg.Client.StorageV1().VolumeAttachments().List(ctx, metav1.ListOptions{})
 		return err
 	})
 	var nodes *corev1.NodeList
-	c.insist(ctx, "list nodes", func() (err error) {
+	c.retry(ctx, "list nodes", func() (err error) {
 		nodes, err = c.cfg.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		return err
 	})
 	return pointers(attachments.Items), pointers(nodes.Items)
 }
 
-// insist makes a request until it is answered.
-func (c *Controller) insist(ctx context.Context, what string, request func() error) {
+// retry makes a request until it is answered.
+func (c *Controller) retry(ctx context.Context, what string, request func() error) {
 	for err := request(); err != nil; err = request() {
 		logr.FromContextOrDiscard(ctx).Error(err, what)
-		c.cfg.Component.Sleep(listAgain)
+		c.cfg.Process.Sleep(listRetryDelay)
 	}
 }
 
@@ -126,18 +126,18 @@ func (c *Controller) recoverNodes(stored []*corev1.Node) {
 //
 // Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36).
 func (c *Controller) recoverAttachment(attachment *storagev1.VolumeAttachment) bool {
-	if c.attachesItself(attachment.Spec.NodeName) {
+	if c.kubeletAttaches(attachment.Spec.NodeName) {
 		return true
 	}
-	volume, spec := c.volumeAttached(attachment)
+	volume, spec := c.volumeOfAttachment(attachment)
 	if spec != nil {
 		c.actual.addUncertain(volume, types.NodeName(attachment.Spec.NodeName), spec)
 	}
 	return spec != nil
 }
 
-// attachesItself tells whether the kubelet of a node attaches volumes, and not this controller.
-func (c *Controller) attachesItself(name string) bool {
+// kubeletAttaches tells whether the kubelet of a node attaches volumes, and not this controller.
+func (c *Controller) kubeletAttaches(name string) bool {
 	node, err := c.nodes.Get(name)
 	if err != nil {
 		return false // it is gone, or new
@@ -171,20 +171,20 @@ func (c *Controller) persistentVolumeAdded(volume *corev1.PersistentVolume) {
 		attachments[i] = object.(*storagev1.VolumeAttachment)
 	}
 	isOf := func(attachment *storagev1.VolumeAttachment) bool { return volumeNameOf(attachment) == volume.Name }
-	for _, attachment := range append(sorted(attachments), c.unknown...) {
+	for _, attachment := range append(sorted(attachments), c.unresolved...) {
 		if isOf(attachment) {
 			c.attachmentChanged(attachment)
 		}
 	}
-	c.unknown = slices.DeleteFunc(c.unknown, isOf)
+	c.unresolved = slices.DeleteFunc(c.unresolved, isOf)
 }
 
-// volumeAttached is the volume of a VolumeAttachment. One whose PersistentVolume is gone tells nothing: then the spec is
+// volumeOfAttachment is the volume of a VolumeAttachment. One whose PersistentVolume is gone tells nothing: then the spec is
 // nil.
 //
 // Differs: upstream passes over those whose driver says that its volumes need no attaching any more, and never detaches them.
-func (c *Controller) volumeAttached(attachment *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, *plugins.Spec) {
-	spec := c.attachedSpec(attachment)
+func (c *Controller) volumeOfAttachment(attachment *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, *plugins.Spec) {
+	spec := c.specOfAttachment(attachment)
 	if spec == nil {
 		return "", nil
 	}

@@ -17,10 +17,10 @@ import (
 // attachmentChanged takes in that the cache shows a VolumeAttachment: what it is of may be attached, also when this
 // controller did not know, as when it started from an old list.
 func (c *Controller) attachmentChanged(attachment *storagev1.VolumeAttachment) {
-	if c.attachesItself(attachment.Spec.NodeName) {
+	if c.kubeletAttaches(attachment.Spec.NodeName) {
 		return
 	}
-	volume, spec := c.volumeAttached(attachment)
+	volume, spec := c.volumeOfAttachment(attachment)
 	if spec == nil {
 		c.attachmentDeleted(attachment)
 		return
@@ -28,7 +28,7 @@ func (c *Controller) attachmentChanged(attachment *storagev1.VolumeAttachment) {
 	node := types.NodeName(attachment.Spec.NodeName)
 	switch a := c.actual.get(volume, node); {
 	case a != nil:
-		c.doubtAnew(a)
+		c.recheckAndEnqueue(a)
 	default:
 		c.actual.addUncertain(volume, node, spec)
 		if !c.executor.Pending(operationKey(volume, spec, node)) {
@@ -40,18 +40,18 @@ func (c *Controller) attachmentChanged(attachment *storagev1.VolumeAttachment) {
 // attachmentDeleted takes in that the cache shows a VolumeAttachment no more, or that of which volume it is cannot be told.
 func (c *Controller) attachmentDeleted(attachment *storagev1.VolumeAttachment) {
 	for _, a := range c.actual.OnNode(types.NodeName(attachment.Spec.NodeName)) {
-		c.doubtAnew(a)
+		c.recheckAndEnqueue(a)
 	}
 }
 
-// doubtAnew has a volume looked at whose attachment became doubtful.
-func (c *Controller) doubtAnew(a *Attachment) {
-	if c.doubt(a) {
+// recheckAndEnqueue has a volume looked at whose attachment became doubtful.
+func (c *Controller) recheckAndEnqueue(a *attachedVolume) {
+	if c.recheck(a) {
 		c.volumes.Add(a.Volume)
 	}
 }
 
-// doubt makes an attachment uncertain that is taken for certain, but that the plugin saw to be none: somebody took it away,
+// recheck makes an attachment uncertain that is taken for certain, but that the plugin saw to be none: somebody took it away,
 // or the node's status from which it was taken was old. It is not told to the node any more, and then attached or detached
 // as the pods want. It returns whether that is a change. While an operation runs, which brings the same about, nothing is
 // doubted; Sync looks again after it.
@@ -61,8 +61,8 @@ func (c *Controller) doubtAnew(a *Attachment) {
 //
 // Upstream: pkg/controller/volume/attachdetach/reconciler syncStates, and of pkg/volume/util/operationexecutor
 // GenerateVolumesAreAttachedFunc (v1.36).
-func (c *Controller) doubt(a *Attachment) bool {
-	if a.State != Attached || c.busy(a) {
+func (c *Controller) recheck(a *attachedVolume) bool {
+	if a.State != Attached || c.isBusy(a) {
 		return false
 	}
 	verifier, name := c.verifier(a.Volume)
@@ -74,10 +74,10 @@ func (c *Controller) doubt(a *Attachment) bool {
 	return true
 }
 
-// VerifyPeriod is how often a plugin is asked whether its volumes are attached still, if VolumeAttachments do not show it.
+// verifyPeriod is how often a plugin is asked whether its volumes are attached still, if VolumeAttachments do not show it.
 //
 // Upstream: cmd/kube-controller-manager --attach-detach-reconcile-sync-period (v1.36).
-const VerifyPeriod = time.Minute
+const verifyPeriod = time.Minute
 
 // scheduleVerify has an attachment that is certain asked for when the period is over, with all others.
 func (c *Controller) scheduleVerify(volume corev1.UniqueVolumeName) {
@@ -86,7 +86,7 @@ func (c *Controller) scheduleVerify(volume corev1.UniqueVolumeName) {
 	}
 	if verifier, _ := c.verifier(volume); verifier != nil && !verifier.Watched() {
 		c.verifying = true
-		c.verify.Reset(cmp.Or(c.cfg.VerifyPeriod, VerifyPeriod))
+		c.verify.Reset(cmp.Or(c.cfg.VerifyPeriod, verifyPeriod))
 	}
 }
 
@@ -116,7 +116,7 @@ func (c *Controller) verifyAll() {
 				is, err = verifier.Verify(ctx, name, a.Node)
 				return err
 			},
-			Ended: func(_ executor.Outcome, err error) {
+			Done: func(_ executor.Outcome, err error) {
 				if err == nil && is != plugins.Attached {
 					c.actual.markUncertain(a.Volume, a.Node)
 					c.status.changed(a.Node)
@@ -126,8 +126,8 @@ func (c *Controller) verifyAll() {
 	}
 }
 
-// busy tells whether an operation runs that an operation on the attachment would have to wait for.
-func (c *Controller) busy(a *Attachment) bool {
+// isBusy tells whether an operation runs that an operation on the attachment would have to wait for.
+func (c *Controller) isBusy(a *attachedVolume) bool {
 	return c.executor.Pending(operationKey(a.Volume, a.Spec, a.Node))
 }
 

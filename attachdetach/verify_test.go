@@ -49,7 +49,7 @@ func verifying(w *world, answers ...plugins.AttachState) {
 	w.t.Helper()
 	w.start(func(cfg *attachdetach.Config) {
 		cfg.Plugins = &plugins.Manager{}
-		w.must(cfg.Plugins.Register(&verifier{disk: disk{c: cfg.Component, b: w.backend}, answers: answers}))
+		w.must(cfg.Plugins.Register(&verifier{disk: disk{c: cfg.Process, b: w.backend}, answers: answers}))
 	})
 }
 
@@ -205,7 +205,7 @@ func TestVolumeThatNobodyWatchesIsAskedForEachMinute(t *testing.T) {
 	w.start(func(cfg *attachdetach.Config) {
 		cfg.Plugins = &plugins.Manager{}
 		w.must(cfg.Plugins.Register(&verifier{
-			disk: disk{c: cfg.Component, b: w.backend}, unwatched: true,
+			disk: disk{c: cfg.Process, b: w.backend}, unwatched: true,
 			answers: []plugins.AttachState{plugins.Attached, plugins.Detached, plugins.Attached},
 		}))
 	})
@@ -224,7 +224,7 @@ func TestNobodyIsAskedWhereThatIsSwitchedOff(t *testing.T) {
 	w.start(func(cfg *attachdetach.Config) {
 		cfg.VerifyPeriod = -1
 		cfg.Plugins = &plugins.Manager{}
-		w.must(cfg.Plugins.Register(&verifier{disk: disk{c: cfg.Component, b: w.backend}, unwatched: true}))
+		w.must(cfg.Plugins.Register(&verifier{disk: disk{c: cfg.Process, b: w.backend}, unwatched: true}))
 	})
 	w.run()
 	w.same("calls", []string{"0s Attach disk-1 node-1"}, w.backend.calls)
@@ -237,13 +237,13 @@ func TestPluginThatWasAwayIsAskedAgain(t *testing.T) {
 	w.pod("a", "node-1", "disk-1")
 	w.start(func(cfg *attachdetach.Config) {
 		manager := &plugins.Manager{}
-		v := &verifier{disk: disk{c: cfg.Component, b: w.backend}, unwatched: true}
+		v := &verifier{disk: disk{c: cfg.Process, b: w.backend}, unwatched: true}
 		cfg.Plugins = manager
 		w.must(manager.Put(v))
-		cfg.Component.NewTimer("away", func() { manager.Remove(diskName) }).Reset(30 * time.Second)
-		cfg.Component.Spawn("back", func(context.Context) {
-			cfg.Component.Sleep(90 * time.Second)
-			cfg.Component.Call(trace.Action{Kind: trace.KindDriver, Verb: "Probe"}, func() trace.Outcome { return trace.Outcome{} })
+		cfg.Process.NewTimer("away", func() { manager.Remove(diskName) }).Reset(30 * time.Second)
+		cfg.Process.Spawn("back", func(context.Context) {
+			cfg.Process.Sleep(90 * time.Second)
+			cfg.Process.Call(trace.Action{Kind: trace.KindDriver, Verb: "Probe"}, func() trace.Outcome { return trace.Outcome{} })
 			w.must(manager.Put(v))
 		})
 	})

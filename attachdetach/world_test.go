@@ -63,7 +63,7 @@ func (w *world) start(configure ...func(*attachdetach.Config)) *sim.Process {
 	w.must(manager.Register(disk{c: c, b: w.backend}))
 	client := flakyClient{Interface: w.server.Client(c), w: w}
 	cfg := attachdetach.Config{
-		Component: c, Client: client, Informers: w.server.Informers(c), Plugins: manager,
+		Process: c, Client: client, Informers: w.server.Informers(c), Plugins: manager,
 		Recorder: events.New(events.Config{Process: c, Client: w.server.Client(c), Source: attachdetach.EventSource}),
 	}
 	for _, f := range configure {
@@ -271,7 +271,7 @@ func (w *world) quiet() {
 	w.t.Helper()
 	w.same("what must not happen", nil, w.backend.wrong)
 	w.same("strands waiting", nil, w.host.Waiting())
-	for _, owed := range w.controller.Owed() {
+	for _, owed := range w.controller.Pending() {
 		w.t.Errorf("owed: %s", owed)
 	}
 	for node := range w.kubelets {

@@ -220,7 +220,7 @@ func startPVController(p ComponentContext, own *hostPathDisk) error {
 		return err
 	}
 	pvcontroller.New(pvcontroller.Config{
-		Component: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers,
+		Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers,
 		Recorder: p.Recorder(pvcontroller.EventSource), Plugins: &manager,
 	})
 	return nil
@@ -239,7 +239,7 @@ func startAttachDetach(p ComponentContext) error {
 		return err
 	}
 	attachdetach.New(attachdetach.Config{
-		Component: p.Process, Client: client, Informers: p.Informers,
+		Process: p.Process, Client: client, Informers: p.Informers,
 		Recorder: p.Recorder("attachdetach-controller"), Plugins: &manager,
 	})
 	return nil
@@ -250,7 +250,7 @@ func (c *Cluster) sidecarComponents(conn grpc.ClientConnInterface) []componentSt
 	return []componentState{
 		{name: "provisioner", start: func(p ComponentContext) error {
 			provisioner.New(provisioner.Config{
-				Component: p.Process, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(),
+				Process: p.Process, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(),
 				Recorder: p.Recorder(c.driver.name()), Conn: p.driverConn(c.driver.name(), conn),
 				Topology: c.driver.topology(), StrictTopology: c.driver.topology(),
 			})
@@ -258,13 +258,13 @@ func (c *Cluster) sidecarComponents(conn grpc.ClientConnInterface) []componentSt
 		}},
 		{name: "attacher", start: func(p ComponentContext) error {
 			attacher.New(attacher.Config{
-				Component: p.Process, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(), Conn: p.driverConn(c.driver.name(), conn),
+				Process: p.Process, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(), Conn: p.driverConn(c.driver.name(), conn),
 			})
 			return nil
 		}},
 		{name: "resizer", filters: resizerFilters, start: func(p ComponentContext) error {
 			resizer.New(resizer.Config{
-				Component: p.Process, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(),
+				Process: p.Process, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(),
 				Recorder: p.Recorder("external-resizer " + c.driver.name()), Conn: p.driverConn(c.driver.name(), conn),
 			})
 			return nil
@@ -284,7 +284,7 @@ func claimFilter(concerns func(was, is *corev1.PersistentVolumeClaim) bool) fake
 // resizerFilters leaves out what is not about claims that are to grow. What a volume is, is read when one does.
 func resizerFilters(func() informers.SharedInformerFactory) []fake.Filter {
 	return []fake.Filter{
-		claimFilter(func(was, is *corev1.PersistentVolumeClaim) bool { return is != nil && resizer.Concerns(was, is) }),
+		claimFilter(func(was, is *corev1.PersistentVolumeClaim) bool { return is != nil && resizer.NeedsSync(was, is) }),
 		{Resource: "persistentvolumes", Match: func(_, _ fake.Object) bool { return false }},
 	}
 }

@@ -65,7 +65,7 @@ func TestVolumeWrittenOutInAPod(t *testing.T) {
 	socket := filepath.Join(dir, "plugins", ownDriver, "csi.sock")
 	defer serveAt(t, socket, func(s grpc.ServiceRegistrar) { csispec.RegisterNodeServer(s, driver) })()
 	announces := registrar.New(ownDriver, socket)
-	defer serveAt(t, filepath.Join(dir, "plugins_registry", ownDriver+"-reg.sock"), announces.Offer)()
+	defer serveAt(t, filepath.Join(dir, "plugins_registry", ownDriver+"-reg.sock"), announces.Register)()
 	must(t, c.Wait(ctx, "the driver to be told", func() bool { _, _, told := announces.Status(); return told }))
 
 	pods := c.Client().CoreV1().Pods("default")

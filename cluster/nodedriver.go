@@ -69,7 +69,7 @@ func (n *node) services(driver string) csi.RegisterFunc {
 	announces := registrar.New(driver, n.driverSocket(driver))
 	return func(r grpc.ServiceRegistrar) {
 		n.driver(r)
-		announces.Offer(r)
+		announces.Register(r)
 	}
 }
 

@@ -92,7 +92,7 @@ func TestDriverOfOnesOwn(t *testing.T) {
 	socket := filepath.Join(dir, "plugins", ownDriver, "csi.sock")
 	stopDriver := serveAt(t, socket, func(s grpc.ServiceRegistrar) { csispec.RegisterNodeServer(s, driver) })
 	announces := registrar.New(ownDriver, socket)
-	stopRegistrar := serveAt(t, filepath.Join(dir, "plugins_registry", ownDriver+"-reg.sock"), announces.Offer)
+	stopRegistrar := serveAt(t, filepath.Join(dir, "plugins_registry", ownDriver+"-reg.sock"), announces.Register)
 	entry := func() *storagev1.CSINodeDriver {
 		own, there := c.Server().Get("csinodes", "", "node-1")
 		if !there {

@@ -7,7 +7,7 @@ import "time"
 //
 // Upstream: pkg/util/goroutinemap/exponentialbackoff initialDurationBeforeRetry, maxDurationBeforeRetry (v1.36).
 const (
-	BackoffMin = 500 * time.Millisecond
+	backoffMin = 500 * time.Millisecond
 	BackoffMax = 2*time.Minute + 2*time.Second
 )
 
@@ -20,7 +20,7 @@ func Backoff(n int) time.Duration {
 	if n <= 0 {
 		return 0
 	}
-	wait := BackoffMin
+	wait := backoffMin
 	for range n - 1 {
 		wait *= 2
 		if wait >= BackoffMax {

@@ -15,7 +15,7 @@ func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	x := executor.New(executor.Config{
-		Component: host.Process("attachdetach"),
+		Process: host.Process("attachdetach"),
 		OnDone: func(op executor.Operation, outcome executor.Outcome, err error) {
 			fmt.Println(op.Name, outcome, err)
 		},

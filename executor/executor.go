@@ -22,7 +22,7 @@ const DefaultLimit = 10_000
 
 // Config is what New must be told.
 type Config struct {
-	Component *sim.Process
+	Process *sim.Process
 	// OnDone is called after an operation has ended, in the component's monitor, when another on the same key can
 	// already start. It must not leave the component. It may be nil.
 	OnDone func(op Operation, outcome Outcome, err error)
@@ -41,18 +41,18 @@ type Config struct {
 // Upstream: pkg/volume/util/nestedpendingoperations (v1.36).
 type Executor struct {
 	cfg     Config
-	volumes map[corev1.UniqueVolumeName]*table
+	volumes map[corev1.UniqueVolumeName]*volumeJobs
 	failed  []failure // in order of time: when to look for what to forget
-	queue   []*begun  // those that wait for their turn, in order, and such as had it out of order
+	queue   []*job    // those that wait for their turn, in order, and such as had it out of order
 	running int       // strands
 	pending int       // operations that were started and have not ended
 }
 
-// table is what is known of one volume.
-type table struct {
+// volumeJobs is what is known of one volume.
+type volumeJobs struct {
 	entries []*entry // running ones and failed ones, in order of first start
 	running int      // strands
-	queue   []*begun // those that wait for their turn, in order
+	queue   []*job   // those that wait for their turn, in order
 }
 
 // entry is what is known of one name of operation on one key.
@@ -65,8 +65,8 @@ type entry struct {
 	err      error // of the last failure
 }
 
-// begun is an operation that was started.
-type begun struct {
+// job is an operation that was started.
+type job struct {
 	op       Operation
 	entry    *entry
 	launched bool // it has its strand
@@ -80,7 +80,7 @@ type failure struct {
 // New makes an executor that runs nothing.
 func New(cfg Config) *Executor {
 	cfg.Limit = cmp.Or(cfg.Limit, DefaultLimit)
-	return &Executor{cfg: cfg, volumes: map[corev1.UniqueVolumeName]*table{}}
+	return &Executor{cfg: cfg, volumes: map[corev1.UniqueVolumeName]*volumeJobs{}}
 }
 
 // Start lets the operation run, as soon as the bound lets it. It returns an error, and does nothing, when an overlapping one
@@ -92,9 +92,9 @@ func (x *Executor) Start(op Operation) error {
 	if err := x.Check(op.Key, op.Name); err != nil {
 		return err
 	}
-	x.forget()
-	t := x.table(op.Key.Volume)
-	b := &begun{op: op, entry: t.entry(op.Key, op.Name)}
+	x.expireFailures()
+	t := x.jobsOf(op.Key.Volume)
+	b := &job{op: op, entry: t.entry(op.Key, op.Name)}
 	b.entry.pending = true
 	x.pending++
 	if x.running >= x.cfg.Limit && t.running > 0 {
@@ -106,13 +106,13 @@ func (x *Executor) Start(op Operation) error {
 }
 
 // launch gives an operation its strand.
-func (x *Executor) launch(b *begun) {
+func (x *Executor) launch(b *job) {
 	b.launched = true
 	x.running++
 	x.volumes[b.op.Key.Volume].running++
-	x.cfg.Component.Spawn(b.op.Name+" "+string(b.op.Key.Volume), func(ctx context.Context) {
+	x.cfg.Process.Spawn(b.op.Name+" "+string(b.op.Key.Volume), func(ctx context.Context) {
 		err := x.run(ctx, b.op)
-		x.done(b, err)
+		x.finish(b, err)
 	})
 }
 
@@ -128,7 +128,7 @@ func (x *Executor) run(ctx context.Context, op Operation) (err error) {
 			panic(value)
 		}
 		panicked := &PanicError{Value: value, Stack: string(debug.Stack())}
-		x.cfg.Component.RecordPanic(value, panicked.Stack)
+		x.cfg.Process.RecordPanic(value, panicked.Stack)
 		logr.FromContextOrDiscard(ctx).Error(panicked, "operation panicked", "operation", op.Name, "key", op.Key.String(), "stack", panicked.Stack)
 		err = panicked
 	}()
@@ -143,7 +143,7 @@ func (x *Executor) Check(key Key, name string) error {
 	if t == nil {
 		return nil
 	}
-	now := x.cfg.Component.Now()
+	now := x.cfg.Process.Now()
 	var latest *BackoffError
 	for _, e := range t.entries {
 		if !e.key.Overlaps(key) {
@@ -185,7 +185,7 @@ func (x *Executor) Running() int { return x.pending }
 //
 // Upstream: pkg/volume/util/nestedpendingoperations Wait (v1.36).
 func (x *Executor) Wait(limit time.Duration) bool {
-	return x.cfg.Component.Wait("the end of all operations", limit, func() bool { return x.pending == 0 })
+	return x.cfg.Process.Wait("the end of all operations", limit, func() bool { return x.pending == 0 })
 }
 
 // String draws what runs and what has failed, a line each, sorted by volume.
@@ -214,18 +214,18 @@ func (e *entry) backoff(now time.Time) *BackoffError {
 	}
 }
 
-// table finds or makes a volume's table.
-func (x *Executor) table(volume corev1.UniqueVolumeName) *table {
+// jobsOf finds or makes a volume's table.
+func (x *Executor) jobsOf(volume corev1.UniqueVolumeName) *volumeJobs {
 	t := x.volumes[volume]
 	if t == nil {
-		t = &table{}
+		t = &volumeJobs{}
 		x.volumes[volume] = t
 	}
 	return t
 }
 
 // entry finds or makes the entry of a key and name. One for a key without a volume is never kept.
-func (t *table) entry(key Key, name string) *entry {
+func (t *volumeJobs) entry(key Key, name string) *entry {
 	for _, e := range t.entries {
 		if e.key == key && e.name == name && key.Volume != "" {
 			return e
@@ -238,8 +238,8 @@ func (t *table) entry(key Key, name string) *entry {
 	return e
 }
 
-// done takes in how an operation ended.
-func (x *Executor) done(b *begun, err error) {
+// finish takes in how an operation ended.
+func (x *Executor) finish(b *job, err error) {
 	volume := b.op.Key.Volume
 	t := x.volumes[volume]
 	x.running--
@@ -250,49 +250,49 @@ func (x *Executor) done(b *begun, err error) {
 	case volume == "":
 	case err != nil:
 		b.entry.failures++
-		b.entry.failedAt, b.entry.err = x.cfg.Component.Now(), err
+		b.entry.failedAt, b.entry.err = x.cfg.Process.Now(), err
 		x.failed = append(x.failed, failure{volume: volume, at: b.entry.failedAt})
 	default:
 		t.entries = slices.DeleteFunc(t.entries, func(other *entry) bool {
 			return other.name == b.entry.name && other.key.Overlaps(b.entry.key)
 		})
 	}
-	x.next(t)
-	x.tidy(volume)
+	x.launchQueued(t)
+	x.dropIfIdle(volume)
 	outcome := OutcomeOf(err)
-	if b.op.Ended != nil {
-		b.op.Ended(outcome, err)
+	if b.op.Done != nil {
+		b.op.Done(outcome, err)
 	}
 	if x.cfg.OnDone != nil {
 		x.cfg.OnDone(b.op, outcome, err)
 	}
 }
 
-// next gives those their turn that have one now that an operation has ended: the first ones, as far as the bound lets them,
+// launchQueued gives those their turn that have one now that an operation has ended: the first ones, as far as the bound lets them,
 // and if nothing else runs of that operation's volume, the volume's first.
-func (x *Executor) next(t *table) {
+func (x *Executor) launchQueued(t *volumeJobs) {
 	for x.running < x.cfg.Limit {
-		b := x.first()
+		b := x.nextQueued()
 		if b == nil {
 			break
 		}
-		x.launchFirst(x.volumes[b.op.Key.Volume])
+		x.launchFirstOf(x.volumes[b.op.Key.Volume])
 	}
 	if t.running == 0 && len(t.queue) > 0 {
-		x.launchFirst(t)
+		x.launchFirstOf(t)
 	}
 }
 
-// launchFirst gives the first operation of a volume that waits its strand.
-func (x *Executor) launchFirst(t *table) {
+// launchFirstOf gives the first operation of a volume that waits its strand.
+func (x *Executor) launchFirstOf(t *volumeJobs) {
 	b := t.queue[0]
 	t.queue = t.queue[1:]
 	x.launch(b)
 }
 
-// first is the first operation of all that did not have its turn yet, which is the first of its volume's, too; nil: there is
+// nextQueued is the first operation of all that did not have its turn yet, which is the first of its volume's, too; nil: there is
 // none.
-func (x *Executor) first() *begun {
+func (x *Executor) nextQueued() *job {
 	for len(x.queue) > 0 {
 		b := x.queue[0]
 		x.queue = x.queue[1:]
@@ -303,9 +303,9 @@ func (x *Executor) first() *begun {
 	return nil
 }
 
-// forget drops the failures that are too old to count.
-func (x *Executor) forget() {
-	horizon := x.cfg.Component.Now().Add(-forgetAfter)
+// expireFailures drops the failures that are too old to count.
+func (x *Executor) expireFailures() {
+	horizon := x.cfg.Process.Now().Add(-forgetAfter)
 	for len(x.failed) > 0 && !x.failed[0].at.After(horizon) {
 		volume := x.failed[0].volume
 		x.failed = x.failed[1:]
@@ -313,13 +313,13 @@ func (x *Executor) forget() {
 			t.entries = slices.DeleteFunc(t.entries, func(e *entry) bool {
 				return !e.pending && !e.failedAt.After(horizon)
 			})
-			x.tidy(volume)
+			x.dropIfIdle(volume)
 		}
 	}
 }
 
-// tidy drops the table of a volume of which nothing is known.
-func (x *Executor) tidy(volume corev1.UniqueVolumeName) {
+// dropIfIdle drops the table of a volume of which nothing is known.
+func (x *Executor) dropIfIdle(volume corev1.UniqueVolumeName) {
 	if t := x.volumes[volume]; len(t.entries) == 0 && t.running == 0 {
 		delete(x.volumes, volume)
 	}

@@ -37,7 +37,7 @@ func newBench() *bench { return newBenchWith(0) }
 func newBenchWith(limit int) *bench {
 	b := &bench{host: sim.NewStepped(sim.SteppedConfig{})}
 	b.c = b.host.Process("test")
-	b.x = executor.New(executor.Config{Component: b.c, Limit: limit, OnDone: func(op executor.Operation, _ executor.Outcome, err error) {
+	b.x = executor.New(executor.Config{Process: b.c, Limit: limit, OnDone: func(op executor.Operation, _ executor.Outcome, err error) {
 		b.done = append(b.done, fmt.Sprintf("%s %s: %v", op.Name, op.Key, err))
 	}})
 	return b

@@ -28,10 +28,10 @@ const (
 // Operation is one piece of work on a volume. Run does it, as a strand of its own that may leave the component. Ended, which
 // may be nil, takes in how it ended, in the component's monitor, without leaving it.
 type Operation struct {
-	Key   Key
-	Name  string
-	Run   func(ctx context.Context) error
-	Ended func(outcome Outcome, err error)
+	Key  Key
+	Name string
+	Run  func(ctx context.Context) error
+	Done func(outcome Outcome, err error)
 }
 
 // Outcome is how an operation ended, and what that says about the volume.

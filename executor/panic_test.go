@@ -23,8 +23,8 @@ func TestPanicFailsItsOperation(t *testing.T) {
 	var failure error
 	op := executor.Operation{
 		Key: executor.Key{Volume: volume}, Name: executor.Attach,
-		Run:   func(context.Context) error { return careless() },
-		Ended: func(o executor.Outcome, err error) { outcome, failure = o, err },
+		Run:  func(context.Context) error { return careless() },
+		Done: func(o executor.Outcome, err error) { outcome, failure = o, err },
 	}
 	if err := b.x.Start(op); err != nil {
 		t.Fatal(err)

@@ -691,7 +691,7 @@ func pvControllers(broken bool) []cluster.Component {
 			p.Informers = hasty{p.Informers}
 		}
 		pvcontroller.New(pvcontroller.Config{
-			Component: p.Process, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder(pvcontroller.EventSource),
+			Process: p.Process, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder(pvcontroller.EventSource),
 		})
 		return nil
 	}}}

@@ -75,7 +75,7 @@ func attachDetach(asUpstream func(p cluster.ComponentContext, own *csi.Plugin) g
 				g.caches = p.Informers
 			}
 			attachdetach.New(attachdetach.Config{
-				Component: p.Process, Client: g.client, Informers: g.caches,
+				Process: p.Process, Client: g.client, Informers: g.caches,
 				Recorder: p.Recorder(attachdetach.EventSource), Plugins: &manager,
 			})
 			return nil

@@ -118,7 +118,7 @@ func controllers(clientOf func(p cluster.ComponentContext) kubernetes.Interface,
 			return err
 		}
 		pvcontroller.New(pvcontroller.Config{
-			Component: p.Process, Client: clientOf(p), Informers: p.Informers,
+			Process: p.Process, Client: clientOf(p), Informers: p.Informers,
 			Recorder: p.Recorder(pvcontroller.EventSource), Plugins: &manager,
 		})
 		more(p)

@@ -237,7 +237,7 @@ func plane() (cluster.Config, invariant.Devices) {
 		Components: []string{"pvcontroller", "pvcprotection", "pvprotection"},
 		Extra: []cluster.Component{{Name: "provisioner", Start: func(p cluster.ComponentContext) error {
 			provisioner.New(provisioner.Config{
-				Component: p.Process, Client: p.Client, Informers: p.Informers, DriverName: array.DriverName,
+				Process: p.Process, Client: p.Client, Informers: p.Informers, DriverName: array.DriverName,
 				Recorder: p.Recorder(array.DriverName),
 				Conn: csi.Suspend(p.Process, array.DriverName, csi.Direct(func(r grpc.ServiceRegistrar) {
 					csispec.RegisterControllerServer(r, disks.Controller())

@@ -33,7 +33,7 @@ func Example() {
 	conn := csi.Direct(func(r grpc.ServiceRegistrar) {
 		csispec.RegisterIdentityServer(r, driver.Identity())
 		csispec.RegisterNodeServer(r, driver.Node("node-1", disk))
-		registrar.New(array.DriverName, "/csi.sock").Offer(r)
+		registrar.New(array.DriverName, "/csi.sock").Register(r)
 	})
 	var sockets pluginmanager.Memory
 	sockets.Put("/var/lib/kubelet/plugins_registry/array.sock", conn)

@@ -15,8 +15,8 @@ func TestBackoffThatIsOverAlready(t *testing.T) {
 	component := host.Process("c")
 	queue := sim.NewQueue[string](component, sim.QueueConfig{Name: "volumes"})
 	o := newOperations(component, nil)
-	o.later(item{queue, "waits"}, &executor.BackoffError{Remaining: time.Second})
-	o.later(item{queue, "is over"}, nil)
+	o.retryLater(queueItem{queue, "waits"}, &executor.BackoffError{Remaining: time.Second})
+	o.retryLater(queueItem{queue, "is over"}, nil)
 	if queue.Len() != 1 {
 		t.Errorf("%d keys are to be looked at, want the one whose back-off is over", queue.Len())
 	}

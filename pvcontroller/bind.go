@@ -27,7 +27,7 @@ const annPreResizeCapacity = "volume.alpha.kubernetes.io/pre-resize-capacity"
 //
 // Upstream: pkg/controller/volume/persistentvolume bind (v1.36).
 func (c *Controller) bind(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) error {
-	volume, err := c.reserve(ctx, volume, claim)
+	volume, err := c.bindVolumeToClaim(ctx, volume, claim)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (c *Controller) bind(ctx context.Context, volume *corev1.PersistentVolume, 
 	if err != nil {
 		return err
 	}
-	claim, err = c.point(ctx, claim, volume)
+	claim, err = c.bindClaimToVolume(ctx, claim, volume)
 	if err != nil {
 		return err
 	}
@@ -43,11 +43,11 @@ func (c *Controller) bind(ctx context.Context, volume *corev1.PersistentVolume, 
 	return err
 }
 
-// reserve is the first write: the volume's claimRef names the claim. A volume that the user reserved for the claim only
+// bindVolumeToClaim is the first write: the volume's claimRef names the claim. A volume that the user reserved for the claim only
 // gets the UID; any other is marked as bound by the controller.
 //
 // Upstream: pkg/controller/volume/persistentvolume bindVolumeToClaim (v1.36).
-func (c *Controller) reserve(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
+func (c *Controller) bindVolumeToClaim(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
 	bound := storagehelpers.IsVolumeBoundToClaim(volume, claim)
 	if bound && volume.Spec.ClaimRef.UID == claim.UID {
 		return volume, nil
@@ -64,10 +64,10 @@ func (c *Controller) reserve(ctx context.Context, volume *corev1.PersistentVolum
 	return c.writeVolume(ctx, &changed)
 }
 
-// point is the third write: the claim names the volume, and is marked as bound.
+// bindClaimToVolume is the third write: the claim names the volume, and is marked as bound.
 //
 // Upstream: pkg/controller/volume/persistentvolume bindClaimToVolume (v1.36).
-func (c *Controller) point(ctx context.Context, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
+func (c *Controller) bindClaimToVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
 	if claim.Spec.VolumeName == volume.Name && isBindCompleted(claim) {
 		return claim, nil
 	}
@@ -114,7 +114,7 @@ func (c *Controller) writeClaim(ctx context.Context, changed *corev1.PersistentV
 	if err != nil {
 		return nil, err
 	}
-	return written, c.keepClaim(written)
+	return written, c.storeClaim(written)
 }
 
 // writeVolume updates a volume but for its status.
@@ -123,7 +123,7 @@ func (c *Controller) writeVolume(ctx context.Context, changed *corev1.Persistent
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.volumes.renew(written)
+	_, err = c.volumes.putWritten(written)
 	return written, err
 }
 
@@ -145,7 +145,7 @@ func (c *Controller) writeVolumeStatus(ctx context.Context, volume *corev1.Persi
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.volumes.renew(written)
+	_, err = c.volumes.putWritten(written)
 	return written, err
 }
 
@@ -167,7 +167,7 @@ func (c *Controller) writeClaimStatus(ctx context.Context, claim *corev1.Persist
 	if err != nil {
 		return nil, err
 	}
-	return written, c.keepClaim(written)
+	return written, c.storeClaim(written)
 }
 
 // claimStatus is the status a claim should have. Without a volume it has no capacity, no access modes and no attributes
@@ -221,9 +221,9 @@ func parseOr(text string, otherwise resource.Quantity) resource.Quantity {
 	return otherwise
 }
 
-// keepClaim keeps the answer to a write of a claim.
-func (c *Controller) keepClaim(written *corev1.PersistentVolumeClaim) error {
-	fresh, err := c.claims.renew(written)
+// storeClaim keeps the answer to a write of a claim.
+func (c *Controller) storeClaim(written *corev1.PersistentVolumeClaim) error {
+	fresh, err := c.claims.putWritten(written)
 	if fresh == newer {
 		c.claimChanged(written)
 	}

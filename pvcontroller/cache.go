@@ -70,8 +70,8 @@ func (v *versions[T]) put(obj T) (freshness, error) {
 	return newer, nil
 }
 
-// renew keeps the answer to a write, if the object is still kept under its key and not newer.
-func (v *versions[T]) renew(obj T) (freshness, error) {
+// putWritten keeps the answer to a write, if the object is still kept under its key and not newer.
+func (v *versions[T]) putWritten(obj T) (freshness, error) {
 	known, ok := v.objects[keyOf(obj)]
 	if !ok || known.GetUID() != obj.GetUID() {
 		return older, nil
@@ -129,37 +129,37 @@ func (k keys) sorted(name string) []string {
 // claimCache keeps the claims.
 type claimCache struct {
 	versions[*corev1.PersistentVolumeClaim]
-	naming  keys     // volume name: the claims whose spec.volumeName it is
-	looking keys     // class: the claims that look for a volume
-	resting *seekers // those of them that are not about to be looked at anyway
+	byVolume keys        // volume name: the claims whose spec.volumeName it is
+	unbound  keys        // class: the claims that look for a volume
+	idle     *claimIndex // those of them that are not about to be looked at anyway
 }
 
 func newClaimCache() *claimCache {
-	c := &claimCache{naming: keys{}, looking: keys{}, resting: newSeekers()}
+	c := &claimCache{byVolume: keys{}, unbound: keys{}, idle: newClaimIndex()}
 	c.versions = newVersions(c.index, c.unindex)
 	return c
 }
 
 func (c *claimCache) index(claim *corev1.PersistentVolumeClaim) {
-	if !isLooking(claim) {
-		c.naming.add(claim.Spec.VolumeName, keyOf(claim))
+	if !isUnbound(claim) {
+		c.byVolume.add(claim.Spec.VolumeName, keyOf(claim))
 		return
 	}
-	c.looking.add(storagehelpers.GetPersistentVolumeClaimClass(claim), keyOf(claim))
-	c.resting.add(claim)
+	c.unbound.add(storagehelpers.GetPersistentVolumeClaimClass(claim), keyOf(claim))
+	c.idle.add(claim)
 }
 
 func (c *claimCache) unindex(claim *corev1.PersistentVolumeClaim) {
-	if !isLooking(claim) {
-		c.naming.remove(claim.Spec.VolumeName, keyOf(claim))
+	if !isUnbound(claim) {
+		c.byVolume.remove(claim.Spec.VolumeName, keyOf(claim))
 		return
 	}
-	c.looking.remove(storagehelpers.GetPersistentVolumeClaimClass(claim), keyOf(claim))
-	c.resting.remove(claim)
+	c.unbound.remove(storagehelpers.GetPersistentVolumeClaimClass(claim), keyOf(claim))
+	c.idle.remove(claim)
 }
 
-// isLooking tells whether a claim looks for a volume: it names none and never did.
-func isLooking(claim *corev1.PersistentVolumeClaim) bool {
+// isUnbound tells whether a claim looks for a volume: it names none and never did.
+func isUnbound(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName == "" && !isBindCompleted(claim)
 }
 

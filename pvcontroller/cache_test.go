@@ -17,7 +17,7 @@ func version(uid types.UID, resourceVersion string) *corev1.PersistentVolumeClai
 
 func TestVersionsKeepTheNewest(t *testing.T) {
 	put := func(c *claimCache, obj *corev1.PersistentVolumeClaim) (freshness, error) { return c.put(obj) }
-	renew := func(c *claimCache, obj *corev1.PersistentVolumeClaim) (freshness, error) { return c.renew(obj) }
+	renew := func(c *claimCache, obj *corev1.PersistentVolumeClaim) (freshness, error) { return c.putWritten(obj) }
 	tests := []struct {
 		name  string
 		known *corev1.PersistentVolumeClaim // nil: none

@@ -184,7 +184,7 @@ func (r *caseRun) takeObjects(b *casefile.Paragraph) error {
 
 // start makes the controller and lets it list what is there; then comes what it is not told of.
 func (r *caseRun) start() error {
-	r.cfg.Component = r.component
+	r.cfg.Process = r.component
 	r.cfg.Client = r.server.Client(between{r.component, r})
 	r.cfg.Informers = r.server.Informers(r.component)
 	r.cfg.Recorder = recorder{r}

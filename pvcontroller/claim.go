@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// claimView is what is known when a claim's next step is decided.
-type claimView struct {
+// claimFacts is what is known when a claim's next step is decided.
+type claimFacts struct {
 	claim        *corev1.PersistentVolumeClaim
 	class        *storagev1.StorageClass  // the claim's; nil: it names none, or none of that name is there
 	defaultClass *storagev1.StorageClass  // nil: there is none
@@ -22,57 +22,57 @@ type claimView struct {
 	match        *corev1.PersistentVolume // for a claim that looks for a volume; nil: none suits
 	unscheduled  []string                 // pods that use the claim and have no node yet
 
-	maker          maker // who makes volumes of the claim's class
-	noProvisioning bool  // nobody is to
+	provisioner    classProvisioner // who makes volumes of the claim's class
+	noProvisioning bool             // nobody is to
 }
 
 // claimAction says what is to be done about a claim.
 type claimAction int
 
 const (
-	claimTell      claimAction = iota // say the message, and leave the claim as it is
-	claimPend                         // say the message if there is one; phase Pending
-	claimBind                         // bind claim and volume to each other
-	claimLose                         // phase Lost; with the change of phase, tell the message
-	claimClassify                     // give it the class
-	claimRequest                      // ask the class's external provisioner for a volume, then say the message
-	claimProvision                    // have the class's plugin make a volume
+	claimRecord          claimAction = iota // say the message, and leave the claim as it is
+	claimSetPending                         // say the message if there is one; phase Pending
+	claimBind                               // bind claim and volume to each other
+	claimSetLost                            // phase Lost; with the change of phase, tell the message
+	claimSetClass                           // give it the class
+	claimRequestExternal                    // ask the class's external provisioner for a volume, then say the message
+	claimProvision                          // have the class's plugin make a volume
 )
 
-// claimPlan is what is to be done about a claim.
-type claimPlan struct {
-	action  claimAction
-	volume  *corev1.PersistentVolume // claimBind
-	class   *storagev1.StorageClass  // claimClassify, claimProvision
-	maker   maker                    // claimRequest, claimProvision
-	message message
+// claimDecision is what is to be done about a claim.
+type claimDecision struct {
+	action      claimAction
+	volume      *corev1.PersistentVolume // claimBind
+	class       *storagev1.StorageClass  // claimClassify, claimProvision
+	provisioner classProvisioner         // claimRequest, claimProvision
+	message     message
 }
 
 // syncClaim takes a claim its next step.
 //
 // Upstream: pkg/controller/volume/persistentvolume syncClaim (v1.36).
 func (c *Controller) syncClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
-	claim, err := c.annealClaim(ctx, claim)
+	claim, err := c.syncClaimMetadata(ctx, claim)
 	if err != nil {
 		return err
 	}
-	if claim.Spec.VolumeName != "" && c.doubtful[claim.UID] != nil {
-		c.claimGone(claim.UID) // to another volume
+	if claim.Spec.VolumeName != "" && c.uncertain[claim.UID] != nil {
+		c.cleanUpClaim(claim.UID) // to another volume
 	}
-	view, err := c.viewClaim(claim)
+	view, err := c.gatherClaim(claim)
 	if err != nil {
 		return err
 	}
 	plan := decideClaim(view)
 	if plan.message == (message{}) && plan.action != claimProvision { // then the operation may have said something
-		c.silent(claim.UID)
+		c.clearSent(claim.UID)
 	}
 	return c.applyClaim(ctx, claim, plan)
 }
 
-// viewClaim gathers what decideClaim needs, without leaving the component.
-func (c *Controller) viewClaim(claim *corev1.PersistentVolumeClaim) (claimView, error) {
-	view := claimView{claim: claim}
+// gatherClaim gathers what decideClaim needs, without leaving the component.
+func (c *Controller) gatherClaim(claim *corev1.PersistentVolumeClaim) (claimFacts, error) {
+	view := claimFacts{claim: claim}
 	if claim.Spec.VolumeName != "" {
 		view.volume = c.volumes.get(claim.Spec.VolumeName)
 	}
@@ -92,7 +92,7 @@ func (c *Controller) viewClaim(claim *corev1.PersistentVolumeClaim) (claimView, 
 	}
 	view.noProvisioning = c.cfg.NoProvisioning
 	if name != "" {
-		view.maker = makerOf(name, view.class, c.plugins, c.migration)
+		view.provisioner = findProvisioner(name, view.class, c.plugins, c.migration)
 	}
 	if isDelayed(view.class) {
 		view.unscheduled = c.unscheduledPods(keyOf(claim))
@@ -106,14 +106,14 @@ func (c *Controller) viewClaim(claim *corev1.PersistentVolumeClaim) (claimView, 
 }
 
 // decideClaim says what is to be done about a claim.
-func decideClaim(view claimView) claimPlan {
+func decideClaim(view claimFacts) claimDecision {
 	switch {
 	case isBindCompleted(view.claim):
 		return decideBound(view)
 	case view.claim.Spec.VolumeName != "":
 		return decideRequested(view)
 	case view.match != nil:
-		return claimPlan{action: claimBind, volume: view.match}
+		return claimDecision{action: claimBind, volume: view.match}
 	default:
 		return decideUnmatched(view)
 	}
@@ -123,16 +123,16 @@ func decideClaim(view claimView) claimPlan {
 // a volume made for it.
 //
 // Upstream: pkg/controller/volume/persistentvolume syncUnboundClaim (v1.36), where no volume was found.
-func decideUnmatched(view claimView) claimPlan {
+func decideUnmatched(view claimFacts) claimDecision {
 	switch {
 	case !storagehelpers.PersistentVolumeClaimHasClass(view.claim) && view.defaultClass != nil:
-		return claimPlan{action: claimClassify, class: view.defaultClass}
+		return claimDecision{action: claimSetClass, class: view.defaultClass}
 	case isDelayed(view.class) && !storagehelpers.IsDelayBindingProvisioning(view.claim):
-		return claimPlan{action: claimPend, message: msgDelayed(view.unscheduled)}
+		return claimDecision{action: claimSetPending, message: msgDelayed(view.unscheduled)}
 	case storagehelpers.GetPersistentVolumeClaimClass(view.claim) != "":
 		return decideProvision(view)
 	default:
-		return claimPlan{action: claimPend, message: msgNoVolumes}
+		return claimDecision{action: claimSetPending, message: msgNoVolumes}
 	}
 }
 
@@ -143,76 +143,76 @@ func decideUnmatched(view claimView) claimPlan {
 // Nothing can come of that before one of the two changes, so here the claim is told and left.
 //
 // Upstream: pkg/controller/volume/persistentvolume syncUnboundClaim (v1.36), where the user asked for a volume.
-func decideRequested(view claimView) claimPlan {
+func decideRequested(view claimFacts) claimDecision {
 	claim, volume := view.claim, view.volume
 	switch {
 	case volume == nil:
-		return claimPlan{action: claimPend}
+		return claimDecision{action: claimSetPending}
 	case volume.Spec.ClaimRef == nil:
 		if err := checkSuitable(claim, volume); err != nil {
-			return claimPlan{action: claimPend, message: msgUnsuitable(volume.Name, err.Error())}
+			return claimDecision{action: claimSetPending, message: msgUnsuitable(volume.Name, err.Error())}
 		}
-		return claimPlan{action: claimBind, volume: volume}
+		return claimDecision{action: claimBind, volume: volume}
 	case storagehelpers.IsVolumeBoundToClaim(volume, claim):
-		return claimPlan{action: claimBind, volume: volume}
+		return claimDecision{action: claimBind, volume: volume}
 	case metav1.HasAnnotation(claim.ObjectMeta, storagehelpers.AnnBoundByController):
-		return claimPlan{action: claimTell, message: msgTaken(volume.Name)}
+		return claimDecision{action: claimRecord, message: msgTaken(volume.Name)}
 	default:
-		return claimPlan{action: claimPend, message: msgTaken(volume.Name)}
+		return claimDecision{action: claimSetPending, message: msgTaken(volume.Name)}
 	}
 }
 
 // decideBound decides about a claim that was bound once. A claim that is Lost is found again when its volume comes back.
 //
 // Upstream: pkg/controller/volume/persistentvolume syncBoundClaim (v1.36).
-func decideBound(view claimView) claimPlan {
+func decideBound(view claimFacts) claimDecision {
 	claim, volume := view.claim, view.volume
 	switch {
 	case claim.Spec.VolumeName == "":
-		return claimPlan{action: claimLose, message: msgLostReference}
+		return claimDecision{action: claimSetLost, message: msgLostReference}
 	case volume == nil:
-		return claimPlan{action: claimLose, message: msgLostVolume}
+		return claimDecision{action: claimSetLost, message: msgLostVolume}
 	case volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID == claim.UID:
-		return claimPlan{action: claimBind, volume: volume}
+		return claimDecision{action: claimBind, volume: volume}
 	default:
-		return claimPlan{action: claimLose, message: msgMisbound}
+		return claimDecision{action: claimSetLost, message: msgMisbound}
 	}
 }
 
-func (c *Controller) applyClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, plan claimPlan) error {
+func (c *Controller) applyClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, plan claimDecision) error {
 	switch plan.action {
-	case claimTell:
+	case claimRecord:
 		if plan.message != (message{}) {
-			c.say(claim.UID, claim, plan.message)
+			c.recordOnce(claim.UID, claim, plan.message)
 		}
 		return nil
-	case claimPend:
+	case claimSetPending:
 		if plan.message != (message{}) {
-			c.say(claim.UID, claim, plan.message)
+			c.recordOnce(claim.UID, claim, plan.message)
 		}
 		_, err := c.writeClaimStatus(ctx, claim, corev1.ClaimPending, nil)
 		return err
 	case claimBind:
-		if c.isReclaimed(plan.volume, item{c.claimQueue, keyOf(claim)}) {
+		if c.isBeingReclaimed(plan.volume, queueItem{c.claimQueue, keyOf(claim)}) {
 			return nil
 		}
 		return c.bind(ctx, plan.volume, claim)
-	case claimLose:
-		return c.lose(ctx, claim, plan.message)
-	case claimClassify:
-		return c.classify(ctx, claim, plan.class)
-	case claimRequest:
-		return c.request(ctx, claim, plan)
+	case claimSetLost:
+		return c.setLost(ctx, claim, plan.message)
+	case claimSetClass:
+		return c.setClass(ctx, claim, plan.class)
+	case claimRequestExternal:
+		return c.requestExternal(ctx, claim, plan)
 	case claimProvision:
-		c.startProvisioning(claim, plan.class, plan.maker.plugin)
+		c.startProvisioning(claim, plan.class, plan.provisioner.plugin)
 		return nil
 	default:
 		panic(fmt.Sprintf("pvcontroller: claim action %d", plan.action))
 	}
 }
 
-// lose marks a claim as Lost, once.
-func (c *Controller) lose(ctx context.Context, claim *corev1.PersistentVolumeClaim, m message) error {
+// setLost marks a claim as Lost, once.
+func (c *Controller) setLost(ctx context.Context, claim *corev1.PersistentVolumeClaim, m message) error {
 	if claim.Status.Phase == corev1.ClaimLost {
 		return nil
 	}
@@ -220,7 +220,7 @@ func (c *Controller) lose(ctx context.Context, claim *corev1.PersistentVolumeCla
 	if err != nil {
 		return err
 	}
-	c.tell(written, m)
+	c.record(written, m)
 	return nil
 }
 

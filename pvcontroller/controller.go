@@ -26,7 +26,7 @@ const ResyncPeriod = 15 * time.Second
 
 // Config is what New must be told.
 type Config struct {
-	Component *sim.Process
+	Process   *sim.Process
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
 	Recorder  record.EventRecorder // with EventSource as its component
@@ -53,22 +53,22 @@ type Controller struct {
 	volumeQueue *sim.Queue[string] // name
 	resyncTimer *sim.Timer
 
-	claims  *claimCache
-	volumes *volumeCache
-	filled  bool                 // the caches hold what the listers held at the start
-	gone    map[string]types.UID // volume name: the UID in its claimRef, of which the server said that it is gone
-	offered map[string]string    // volume name: the resourceVersion that claims were last told of
-	care    keys                 // claim key: free volumes it was queued for; see offerFree
-	said    sayer
+	claims          *claimCache
+	volumes         *volumeCache
+	filled          bool                 // the caches hold what the listers held at the start
+	goneClaims      map[string]types.UID // volume name: the UID in its claimRef, of which the server said that it is gone
+	offeredVersions map[string]string    // volume name: the resourceVersion that claims were last told of
+	offers          keys                 // claim key: free volumes it was queued for; see offerFree
+	sent            sentEvents
 
-	plugins    *plugins.Manager
-	migration  plugins.Migration
-	operations *operations            // nil without plugins
-	unsaved    map[types.UID]*unsaved // by their claims
-	doubtful   map[types.UID]*unsaved // by their claims, which are there
-	saveTimer  *sim.Timer
-	erased     map[types.UID]bool             // volumes whose data a plugin has deleted
-	scrubs     map[types.UID]map[message]bool // what recyclers told about volumes that are not recycled yet
+	plugins          *plugins.Manager
+	migration        plugins.Migration
+	operations       *operations            // nil without plugins
+	unsaved          map[types.UID]*unsaved // by their claims
+	uncertain        map[types.UID]*unsaved // by their claims, which are there
+	saveTimer        *sim.Timer
+	dataDeleted      map[types.UID]bool             // volumes whose data a plugin has deleted
+	recyclerMessages map[types.UID]map[message]bool // what recyclers told about volumes that are not recycled yet
 }
 
 // New makes the controller: it registers with the informers, makes the queues, and that is all. It must be called
@@ -82,41 +82,41 @@ func New(cfg Config) *Controller {
 	classes := cfg.Informers.Storage().V1().StorageClasses()
 	pods := cfg.Informers.Core().V1().Pods()
 	c := &Controller{
-		cfg:          cfg,
-		claimLister:  claims.Lister(),
-		volumeLister: volumes.Lister(),
-		classLister:  classes.Lister(),
-		pods:         pods.Informer().GetIndexer(),
-		claimQueue:   sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "claims"}),
-		volumeQueue:  sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "volumes"}),
-		claims:       newClaimCache(),
-		volumes:      newVolumeCache(),
-		gone:         map[string]types.UID{},
-		offered:      map[string]string{},
-		care:         keys{},
-		said:         sayer{},
-		plugins:      &plugins.Manager{},
-		migration:    cfg.Migration,
+		cfg:             cfg,
+		claimLister:     claims.Lister(),
+		volumeLister:    volumes.Lister(),
+		classLister:     classes.Lister(),
+		pods:            pods.Informer().GetIndexer(),
+		claimQueue:      sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "claims"}),
+		volumeQueue:     sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "volumes"}),
+		claims:          newClaimCache(),
+		volumes:         newVolumeCache(),
+		goneClaims:      map[string]types.UID{},
+		offeredVersions: map[string]string{},
+		offers:          keys{},
+		sent:            sentEvents{},
+		plugins:         &plugins.Manager{},
+		migration:       cfg.Migration,
 	}
 	if c.migration == nil {
 		c.migration = plugins.Migrated()
 	}
 	if cfg.Plugins != nil {
 		c.plugins = cfg.Plugins
-		c.operations = newOperations(cfg.Component, c.tellPanic)
-		c.unsaved, c.doubtful = map[types.UID]*unsaved{}, map[types.UID]*unsaved{}
-		c.saveTimer = cfg.Component.NewTimer("save", c.saveAll)
-		c.erased, c.scrubs = map[types.UID]bool{}, map[types.UID]map[message]bool{}
+		c.operations = newOperations(cfg.Process, c.recordPanic)
+		c.unsaved, c.uncertain = map[types.UID]*unsaved{}, map[types.UID]*unsaved{}
+		c.saveTimer = cfg.Process.NewTimer("save", c.startDueSaves)
+		c.dataDeleted, c.recyclerMessages = map[types.UID]bool{}, map[types.UID]map[message]bool{}
 	}
 	c.listen(claims.Informer(), func(obj any) { c.claimQueue.Add(keyOfAny(obj)) })
 	c.listen(volumes.Informer(), func(obj any) { c.volumeQueue.Add(keyOfAny(obj)) })
-	c.listen(classes.Informer(), func(obj any) { c.classChanged(untombed[*storagev1.StorageClass](obj)) })
-	c.listen(pods.Informer(), func(obj any) { c.podChanged(untombed[*corev1.Pod](obj)) })
+	c.listen(classes.Informer(), func(obj any) { c.classChanged(fromTombstone[*storagev1.StorageClass](obj)) })
+	c.listen(pods.Informer(), func(obj any) { c.podChanged(fromTombstone[*corev1.Pod](obj)) })
 	podclaims.AddIndex(c.pods)
 
 	c.volumeQueue.Work(c.syncVolumeKey)
 	c.claimQueue.Work(c.syncClaimKey)
-	c.resyncTimer = cfg.Component.NewBackgroundTimer("resync", c.resync)
+	c.resyncTimer = cfg.Process.NewBackgroundTimer("resync", c.resync)
 	c.resyncTimer.Reset(cfg.ResyncPeriod)
 	return c
 }
@@ -131,7 +131,7 @@ func (c *Controller) listen(informer cache.SharedIndexInformer, handle func(obj 
 	if err != nil {
 		panic("pvcontroller: informer stopped before it was started: " + err.Error())
 	}
-	c.cfg.Component.GateWorkers(informer.HasSynced)
+	c.cfg.Process.GateWorkers(informer.HasSynced)
 }
 
 // syncClaimKey takes up one claim: brings the cache up to the informer, decides, and applies. The error of a write that
@@ -162,7 +162,7 @@ func (c *Controller) syncClaimKey(ctx context.Context, key string) error {
 	if err := c.syncClaim(ctx, claim); err != nil {
 		return err
 	}
-	c.rest(claim)
+	c.markIdle(claim)
 	return nil
 }
 

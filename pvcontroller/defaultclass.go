@@ -45,10 +45,10 @@ func isDelayed(class *storagev1.StorageClass) bool {
 		*class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// classify gives a claim without a class the default one. The claim's own update brings its key back.
+// setClass gives a claim without a class the default one. The claim's own update brings its key back.
 //
 // Upstream: pkg/controller/volume/persistentvolume assignDefaultStorageClass (v1.36).
-func (c *Controller) classify(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) error {
+func (c *Controller) setClass(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) error {
 	changed := claim.DeepCopy()
 	changed.Spec.StorageClassName = &class.Name
 	_, err := c.writeClaim(ctx, changed)

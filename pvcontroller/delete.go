@@ -31,10 +31,10 @@ func (c *Controller) delete(ctx context.Context, volume *corev1.PersistentVolume
 	}
 	switch {
 	case plugins.IsInUse(err):
-		c.say(volume.UID, live, normal(reasonDelete, err.Error()))
+		c.recordOnce(volume.UID, live, normal(reasonDelete, err.Error()))
 		return err
 	case err != nil:
-		return c.failed(ctx, live, warning(reasonFailedDelete, err.Error()), err)
+		return c.setFailed(ctx, live, warning(reasonFailedDelete, err.Error()), err)
 	}
 	err = c.cfg.Client.CoreV1().PersistentVolumes().Delete(ctx, live.Name, metav1.DeleteOptions{
 		Preconditions: metav1.NewUIDPreconditions(string(live.UID)),
@@ -47,21 +47,21 @@ func (c *Controller) delete(ctx context.Context, volume *corev1.PersistentVolume
 
 // erase has a plugin delete what a volume stands for, once.
 func (c *Controller) erase(ctx context.Context, volume *corev1.PersistentVolume, plugin plugins.Capabilities) error {
-	if c.erased[volume.UID] {
+	if c.dataDeleted[volume.UID] {
 		return nil
 	}
 	if err := callDeleter(ctx, plugin.Deleter, volume); err != nil {
 		return err
 	}
 	if known := c.volumes.get(volume.Name); known != nil && known.UID == volume.UID {
-		c.erased[volume.UID] = true
+		c.dataDeleted[volume.UID] = true
 	}
 	return nil
 }
 
-// isLeaving tells whether nothing is left to do for a volume but to wait until others let it go.
-func (c *Controller) isLeaving(volume *corev1.PersistentVolume) bool {
-	return c.erased[volume.UID] && volume.DeletionTimestamp != nil &&
+// awaitsFinalizers tells whether nothing is left to do for a volume but to wait until others let it go.
+func (c *Controller) awaitsFinalizers(volume *corev1.PersistentVolume) bool {
+	return c.dataDeleted[volume.UID] && volume.DeletionTimestamp != nil &&
 		!slices.Contains(volume.Finalizers, storagehelpers.PVDeletionInTreeProtectionFinalizer)
 }
 
@@ -95,8 +95,8 @@ func (c *Controller) dropFinalizer(ctx context.Context, volume *corev1.Persisten
 	return nil
 }
 
-// failed marks a volume as Failed, tells why when it was not before, and returns what it failed of.
-func (c *Controller) failed(ctx context.Context, volume *corev1.PersistentVolume, why message, err error) error {
+// setFailed marks a volume as Failed, tells why when it was not before, and returns what it failed of.
+func (c *Controller) setFailed(ctx context.Context, volume *corev1.PersistentVolume, why message, err error) error {
 	if volume.Status.Phase == corev1.VolumeFailed {
 		return err
 	}
@@ -104,7 +104,7 @@ func (c *Controller) failed(ctx context.Context, volume *corev1.PersistentVolume
 	if writeErr != nil {
 		return writeErr
 	}
-	c.tell(written, why)
+	c.record(written, why)
 	return err
 }
 
@@ -129,7 +129,7 @@ func (c *Controller) stillReleased(ctx context.Context, volume *corev1.Persisten
 	claim, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && claim.UID != ref.UID:
-		c.gone[live.Name] = ref.UID
+		c.goneClaims[live.Name] = ref.UID
 		return live, nil
 	case err != nil:
 		return nil, err

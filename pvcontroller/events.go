@@ -111,39 +111,39 @@ func msgNoDeleter(volume, why string) message {
 	return warning(reasonFailedDelete, fmt.Sprintf("error getting deleter volume plugin for volume %q: %s", volume, why))
 }
 
-// sayer remembers what the sync of one object last said about each object, so that it is not said again at every sync.
-type sayer map[types.UID]map[types.UID]message
+// sentEvents remembers what the sync of one object last said about each object, so that it is not said again at every sync.
+type sentEvents map[types.UID]map[types.UID]message
 
-// say records an event about an object unless it is what the same sync last said about it.
+// recordOnce records an event about an object unless it is what the same sync last said about it.
 //
 // Differs: upstream sends its waiting events at every sync, and so raises their counts each 15 s for as long as a claim
 // waits. Here a settled world is silent.
-func (c *Controller) say(sync types.UID, about object, m message) {
-	said := c.said[sync]
+func (c *Controller) recordOnce(sync types.UID, about object, m message) {
+	said := c.sent[sync]
 	if said == nil {
 		said = map[types.UID]message{}
-		c.said[sync] = said
+		c.sent[sync] = said
 	}
 	if said[about.GetUID()] == m {
 		return
 	}
 	said[about.GetUID()] = m
-	c.tell(about, m)
+	c.record(about, m)
 }
 
-// silent notes that an object's sync had nothing to say: what it said before is news again when it comes back.
-func (c *Controller) silent(sync types.UID) { delete(c.said, sync) }
+// clearSent notes that an object's sync had nothing to say: what it said before is news again when it comes back.
+func (c *Controller) clearSent(sync types.UID) { delete(c.sent, sync) }
 
-// tellPanic tells of an operation that panicked.
-func (c *Controller) tellPanic(kind string, about object, err error) {
+// recordPanic tells of an operation that panicked.
+func (c *Controller) recordPanic(kind string, about object, err error) {
 	reason := map[string]string{
 		opProvision: reasonProvisioningFailed, opSave: reasonProvisioningFailed, opClean: reasonCleanupFailed,
 		opDelete: reasonFailedDelete, opRecycle: reasonFailedRecycle,
 	}[kind]
-	c.tell(about, warning(reason, err.Error()))
+	c.record(about, warning(reason, err.Error()))
 }
 
-// tell records an event about an object.
-func (c *Controller) tell(about runtime.Object, m message) {
+// record records an event about an object.
+func (c *Controller) record(about runtime.Object, m message) {
 	c.cfg.Recorder.Event(about, m.severity, m.reason, m.text)
 }

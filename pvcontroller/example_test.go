@@ -26,7 +26,7 @@ func Example() {
 	component := host.Process("pvcontroller")
 	client := server.Client(component)
 	pvcontroller.New(pvcontroller.Config{
-		Component: component, Client: client, Informers: server.Informers(component),
+		Process: component, Client: client, Informers: server.Informers(component),
 		Recorder: events.New(events.Config{Process: component, Client: client, Source: pvcontroller.EventSource}),
 	})
 

@@ -37,7 +37,7 @@ func (w *world) controlHostPath(provisioning bool, before func(trace.Action), wr
 		w.Fatal(err)
 	}
 	pvcontroller.New(pvcontroller.Config{
-		Component: component, Client: client, Informers: informers, Plugins: &manager,
+		Process: component, Client: client, Informers: informers, Plugins: &manager,
 		Recorder: events.New(events.Config{Process: component, Client: client, Source: pvcontroller.EventSource}),
 	})
 	w.runPods(machine)

@@ -77,14 +77,14 @@ type shape struct {
 // Upstream: pkg/controller/volume/persistentvolume persistentVolumeOrderedIndex (v1.36), and component-helpers
 // storage/volume FindMatchingVolume.
 type pool struct {
-	free     map[shape]*[modeOther]*shelf                        // each shelf by its modes; nil: none is free
+	free     map[shape]*[modeOther]*freeSet                      // each shelf by its modes; nil: none is free
 	reserved map[types.NamespacedName][]*corev1.PersistentVolume // by the claim that claimRef names; sorted by name
 	count    [modeOther]int                                      // of volumes with these modes
 }
 
 func newPool() *pool {
 	return &pool{
-		free:     map[shape]*[modeOther]*shelf{},
+		free:     map[shape]*[modeOther]*freeSet{},
 		reserved: map[types.NamespacedName][]*corev1.PersistentVolume{},
 	}
 }
@@ -103,11 +103,11 @@ func (p *pool) add(volume *corev1.PersistentVolume) {
 	s := shapeOf(volume)
 	shelves := p.free[s]
 	if shelves == nil {
-		shelves = &[modeOther]*shelf{}
+		shelves = &[modeOther]*freeSet{}
 		p.free[s] = shelves
 	}
 	if shelves[modes] == nil {
-		shelves[modes] = newShelf()
+		shelves[modes] = newFreeSet()
 	}
 	shelves[modes].add(volume)
 }
@@ -130,7 +130,7 @@ func (p *pool) remove(volume *corev1.PersistentVolume) {
 		return
 	}
 	shelves[modes] = nil
-	if *shelves == ([modeOther]*shelf{}) {
+	if *shelves == ([modeOther]*freeSet{}) {
 		delete(p.free, s)
 	}
 }
@@ -170,7 +170,7 @@ func (p *pool) match(claim *corev1.PersistentVolumeClaim, delayed bool) (*corev1
 		return nil, fmt.Errorf("selector of claim %s: %w", keyOf(claim), err)
 	}
 	reserved := p.reserved[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]
-	var shelves [modeOther]*shelf
+	var shelves [modeOther]*freeSet
 	if free := p.free[needOf(claim)]; free != nil && !delayed {
 		shelves = *free
 	}

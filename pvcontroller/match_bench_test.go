@@ -219,7 +219,7 @@ func BenchmarkOffer(b *testing.B) {
 		for _, n := range []int{100, 1_000, 10_000, 100_000} {
 			b.Run(fmt.Sprint(why.name, "/", n), func(b *testing.B) {
 				b.ReportAllocs()
-				claims, s := restingClaims(n, why.set), newSeekers()
+				claims, s := restingClaims(n, why.set), newClaimIndex()
 				before := heapInUse()
 				for _, claim := range claims {
 					s.add(claim)

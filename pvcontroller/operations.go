@@ -29,29 +29,29 @@ const (
 	opRecycle   = "recycle"
 )
 
-// item is the key of one of the two queues.
-type item struct {
+// queueItem is the key of one of the two queues.
+type queueItem struct {
 	queue *sim.Queue[string]
 	key   string
 }
 
 // String is the key, marked as not being taken up itself.
-func (i item) String() string { return i.key + " again" }
+func (i queueItem) String() string { return i.key + " again" }
 
 // operations runs the operations of a controller.
 type operations struct {
 	executor *executor.Executor
 	panicked func(kind string, about object, err error)
 	running  map[corev1.UniqueVolumeName]*running
-	retries  *sim.Queue[item] // items whose operation failed; in the background, since nobody announces that it could succeed
-	waiting  map[item]bool    // those that will come up in retries
+	retries  *sim.Queue[queueItem] // items whose operation failed; in the background, since nobody announces that it could succeed
+	waiting  map[queueItem]bool    // those that will come up in retries
 }
 
 // running is an operation that runs.
 type running struct {
-	of      item
-	missed  bool   // it was wanted again
-	waiting []item // for its end, in order
+	item    queueItem
+	missed  bool        // it was wanted again
+	waiting []queueItem // for its end, in order
 }
 
 // newOperations makes them. panicked is told of what panicked; all other failures the operations tell of by themselves.
@@ -59,11 +59,11 @@ func newOperations(component *sim.Process, panicked func(kind string, about obje
 	o := &operations{
 		panicked: panicked,
 		running:  map[corev1.UniqueVolumeName]*running{},
-		retries:  sim.NewQueue[item](component, sim.QueueConfig{Name: "retries", Background: true}),
-		waiting:  map[item]bool{},
+		retries:  sim.NewQueue[queueItem](component, sim.QueueConfig{Name: "retries", Background: true}),
+		waiting:  map[queueItem]bool{},
 	}
-	o.executor = executor.New(executor.Config{Component: component, OnDone: o.done})
-	o.retries.Work(func(_ context.Context, of item) error {
+	o.executor = executor.New(executor.Config{Process: component, OnDone: o.done})
+	o.retries.Work(func(_ context.Context, of queueItem) error {
 		delete(o.waiting, of)
 		of.queue.Add(of.key)
 		return nil
@@ -73,26 +73,26 @@ func newOperations(component *sim.Process, panicked func(kind string, about obje
 
 // start runs an operation for an object, which is an item of a queue, unless one of that name runs already or this kind waits
 // for its back-off.
-func (o *operations) start(kind, name string, of item, about object, run func(ctx context.Context) error) {
+func (o *operations) start(kind, name string, of queueItem, about object, run func(ctx context.Context) error) {
 	key := corev1.UniqueVolumeName(name)
 	ended := func(_ executor.Outcome, err error) {
 		if panicked := (*executor.PanicError)(nil); errors.As(err, &panicked) {
 			o.panicked(kind, about, err)
 		}
 	}
-	err := o.executor.Start(executor.Operation{Key: executor.Key{Volume: key}, Name: kind, Run: run, Ended: ended})
+	err := o.executor.Start(executor.Operation{Key: executor.Key{Volume: key}, Name: kind, Run: run, Done: ended})
 	switch {
 	case err == nil:
-		o.running[key] = &running{of: of}
+		o.running[key] = &running{item: of}
 	case errors.Is(err, executor.ErrPending):
 		o.running[key].missed = true
 	default:
-		o.later(of, err)
+		o.retryLater(of, err)
 	}
 }
 
 // await tells whether an operation of that kind on an object is under way, and if so, has an item looked at when it ends.
-func (o *operations) await(kind string, obj object, of item) bool {
+func (o *operations) await(kind string, obj object, of queueItem) bool {
 	if o == nil || len(o.running) == 0 {
 		return false
 	}
@@ -112,15 +112,15 @@ func (o *operations) done(op executor.Operation, _ executor.Outcome, err error) 
 	}
 	switch {
 	case err != nil:
-		o.later(r.of, o.executor.Check(op.Key, op.Name))
+		o.retryLater(r.item, o.executor.Check(op.Key, op.Name))
 	case r.missed:
-		r.of.queue.Add(r.of.key)
+		r.item.queue.Add(r.item.key)
 	}
 }
 
-// later has an item looked at again when the back-off is over that err tells of: at once if it tells of none, since on a real
+// retryLater has an item looked at again when the back-off is over that err tells of: at once if it tells of none, since on a real
 // clock a short one may be over before it is asked for.
-func (o *operations) later(of item, err error) {
+func (o *operations) retryLater(of queueItem, err error) {
 	var wait *executor.BackoffError
 	if !errors.As(err, &wait) {
 		of.queue.Add(of.key)

@@ -122,7 +122,7 @@ func (w *world) controlWith(spoil func(trace.Action) spoil) *mock {
 		w.Fatal(err)
 	}
 	pvcontroller.New(pvcontroller.Config{
-		Component: component, Client: client, Informers: w.server.Informers(component), Plugins: &manager,
+		Process: component, Client: client, Informers: w.server.Informers(component), Plugins: &manager,
 		Recorder: events.New(events.Config{Process: component, Client: client, Source: pvcontroller.EventSource}),
 	})
 	return m

@@ -25,76 +25,76 @@ const pluginCSI = "kubernetes.io/csi"
 // or not; kubernetes.io/no-provisioner, which never is, counts among them.
 func isInTree(provisioner string) bool { return strings.HasPrefix(provisioner, "kubernetes.io/") }
 
-// maker is who makes volumes of a class: a plugin of the controller, or a provisioner outside, by its name. Neither: nobody,
+// classProvisioner is who makes volumes of a class: a plugin of the controller, or a provisioner outside, by its name. Neither: nobody,
 // and the error says why.
-type maker struct {
+type classProvisioner struct {
 	plugin   plugins.Capabilities // its Provisioner is nil where there is none
 	external string
 	err      error
 }
 
-// makerOf finds who makes volumes of a class; nil stands for one of that name which is not there.
+// findProvisioner finds who makes volumes of a class; nil stands for one of that name which is not there.
 //
 // Upstream: pkg/controller/volume/persistentvolume findProvisionablePlugin (v1.36).
-func makerOf(name string, class *storagev1.StorageClass, manager *plugins.Manager, migration plugins.Migration) maker {
+func findProvisioner(name string, class *storagev1.StorageClass, manager *plugins.Manager, migration plugins.Migration) classProvisioner {
 	if class == nil {
-		return maker{err: apierrors.NewNotFound(storagev1.Resource("storageclass"), name)}
+		return classProvisioner{err: apierrors.NewNotFound(storagev1.Resource("storageclass"), name)}
 	}
 	if driver := migration[class.Provisioner]; driver != "" {
-		return maker{external: driver}
+		return classProvisioner{external: driver}
 	}
 	plugin, err := manager.FindProvisionable(class.Provisioner)
 	if err != nil && !isInTree(class.Provisioner) {
-		return maker{external: class.Provisioner}
+		return classProvisioner{external: class.Provisioner}
 	}
-	return maker{plugin: plugin, err: err}
+	return classProvisioner{plugin: plugin, err: err}
 }
 
 // decideProvision decides about a claim of a class for which no volume is there: one is to be made, here or outside, or there
 // is nobody who would. The claim's status stays as it is.
 //
 // Upstream: pkg/controller/volume/persistentvolume provisionClaim (v1.36).
-func decideProvision(view claimView) claimPlan {
+func decideProvision(view claimFacts) claimDecision {
 	switch {
 	case view.noProvisioning:
-		return claimPlan{action: claimTell}
-	case view.maker.err != nil:
-		return claimPlan{action: claimTell, message: msgProvisioning(view.maker.err.Error())}
-	case view.maker.external != "":
-		return claimPlan{action: claimRequest, maker: view.maker, message: msgExternal(view.maker.external)}
+		return claimDecision{action: claimRecord}
+	case view.provisioner.err != nil:
+		return claimDecision{action: claimRecord, message: msgProvisioning(view.provisioner.err.Error())}
+	case view.provisioner.external != "":
+		return claimDecision{action: claimRequestExternal, provisioner: view.provisioner, message: msgExternal(view.provisioner.external)}
 	default:
-		return claimPlan{action: claimProvision, class: view.class, maker: view.maker}
+		return claimDecision{action: claimProvision, class: view.class, provisioner: view.provisioner}
 	}
 }
 
-// request puts the provisioner's name onto a claim, which is what an external provisioner goes by, unless it is there.
+// requestExternal puts the provisioner's name onto a claim, which is what an external provisioner goes by, unless it is there.
 //
 // Differs: upstream does this in an operation beside the claim's sync, with the operation's own back-off of 500 ms and
 // more. Here it is one write of the sync, and the key's back-off is the queue's.
 //
 // Upstream: pkg/controller/volume/persistentvolume provisionClaimOperationExternal (v1.36).
-func (c *Controller) request(ctx context.Context, claim *corev1.PersistentVolumeClaim, plan claimPlan) error {
-	claim, err := c.nameProvisioner(ctx, claim, plan.maker.external)
+func (c *Controller) requestExternal(ctx context.Context, claim *corev1.PersistentVolumeClaim, plan claimDecision) error {
+	claim, err := c.setProvisioner(ctx, claim, plan.provisioner.external)
 	if err != nil {
-		c.say(claim.UID, claim, msgProvisioning(fmt.Sprintf("Error saving claim: %v", err)))
+		c.recordOnce(claim.UID, claim, msgProvisioning(fmt.Sprintf("Error saving claim: %v", err)))
 		return err
 	}
-	c.say(claim.UID, claim, plan.message)
+	c.recordOnce(claim.UID, claim, plan.message)
 	return nil
 }
 
-// nameProvisioner writes both annotations that name a claim's provisioner, unless they do. With an error it returns the claim
+// setProvisioner writes both annotations that name a claim's provisioner, unless they do. With an error it returns the claim
 // it was given.
 //
 // Upstream: pkg/controller/volume/persistentvolume setClaimProvisioner (v1.36).
-func (c *Controller) nameProvisioner(ctx context.Context, claim *corev1.PersistentVolumeClaim, provisioner string) (*corev1.PersistentVolumeClaim, error) {
+func (c *Controller) setProvisioner(ctx context.Context, claim *corev1.PersistentVolumeClaim, provisioner string) (*corev1.PersistentVolumeClaim, error) {
 	if claim.Annotations[storagehelpers.AnnStorageProvisioner] == provisioner {
 		return claim, nil
 	}
 	changed := claim.DeepCopy()
 	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, storagehelpers.AnnBetaStorageProvisioner, provisioner)
 	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, storagehelpers.AnnStorageProvisioner, provisioner)
-	changed.Annotations, _ = c.migrated(changed.Annotations, provisioner)
+	changed.Annotations, _ = c.migratedAnnotations(changed.Annotations, provisioner)
 	written, err := c.writeClaim(ctx, changed)
 	if err != nil {
 		return claim, err
@@ -107,19 +107,19 @@ func (c *Controller) startProvisioning(claim *corev1.PersistentVolumeClaim, clas
 	if c.unsaved[claim.UID] != nil {
 		return // it is made, and only has to be saved
 	}
-	c.operations.start(opProvision, operationName(opProvision, claim), item{c.claimQueue, keyOf(claim)}, claim, func(ctx context.Context) error {
-		options := optionsOf(claim, class)
+	c.operations.start(opProvision, operationName(opProvision, claim), queueItem{c.claimQueue, keyOf(claim)}, claim, func(ctx context.Context) error {
+		options := provisionOptions(claim, class)
 		volume, err := c.provision(ctx, claim, options, class, plugin)
 		if err != nil {
 			return err
 		}
-		delete(c.doubtful, claim.UID)
+		delete(c.uncertain, claim.UID)
 		if volume == nil {
 			return nil
 		}
 		u := &unsaved{claim: claim, options: options, volume: volume, plugin: plugin}
 		c.unsaved[claim.UID] = u
-		_ = c.try(ctx, u) // what comes of an error is decided there
+		_ = c.trySave(ctx, u) // what comes of an error is decided there
 		return nil
 	})
 }
@@ -130,14 +130,14 @@ func (c *Controller) startProvisioning(claim *corev1.PersistentVolumeClaim, clas
 // Upstream: pkg/controller/volume/persistentvolume provisionClaimOperation (v1.36), up to the volume.
 func (c *Controller) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, options plugins.ProvisionOptions, class *storagev1.StorageClass, plugin plugins.Capabilities) (*corev1.PersistentVolume, error) {
 	fail := func(text string, err error) (*corev1.PersistentVolume, error) {
-		c.say(claim.UID, claim, msgProvisioning(text))
+		c.recordOnce(claim.UID, claim, msgProvisioning(text))
 		return nil, err
 	}
 	if plugin.Name() != pluginCSI && claim.Spec.DataSource != nil {
 		text := fmt.Sprintf("plugin %q is not a CSI plugin. Only CSI plugin can provision a claim with a datasource", plugin.Name())
 		return fail(text, errors.New(text))
 	}
-	claim, err := c.nameProvisioner(ctx, claim, class.Provisioner)
+	claim, err := c.setProvisioner(ctx, claim, class.Provisioner)
 	if err != nil {
 		return nil, err
 	}
@@ -158,16 +158,16 @@ func (c *Controller) provision(ctx context.Context, claim *corev1.PersistentVolu
 	volume, err := plugin.Provisioner.Provision(ctx, options)
 	if err != nil {
 		if plugins.ClassOf(err) == plugins.Uncertain {
-			c.doubt(claim, options, plugin)
+			c.rememberUncertain(claim, options, plugin)
 		}
 		c.reschedule(ctx, claim)
 		return fail(fmt.Sprintf("Failed to provision volume with StorageClass %q: %v", class.Name, err), err)
 	}
-	return volumeFor(claim, volume, options, plugin.Name())
+	return completeVolume(claim, volume, options, plugin.Name())
 }
 
-// optionsOf says what the volume for a claim is to be like.
-func optionsOf(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) plugins.ProvisionOptions {
+// provisionOptions says what the volume for a claim is to be like.
+func provisionOptions(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) plugins.ProvisionOptions {
 	return plugins.ProvisionOptions{
 		Name:              "pvc-" + string(claim.UID),
 		Claim:             claim,
@@ -207,9 +207,9 @@ func (c *Controller) reschedule(ctx context.Context, claim *corev1.PersistentVol
 	_, _ = c.writeClaim(ctx, changed)
 }
 
-// volumeFor completes the PersistentVolume that a plugin returned: bound to the claim, of its class, marked with who made it,
+// completeVolume completes the PersistentVolume that a plugin returned: bound to the claim, of its class, marked with who made it,
 // and kept from going before the plugin has deleted it, if it is to be deleted.
-func volumeFor(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, options plugins.ProvisionOptions, plugin string) (*corev1.PersistentVolume, error) {
+func completeVolume(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, options plugins.ProvisionOptions, plugin string) (*corev1.PersistentVolume, error) {
 	ref, err := reference.GetReference(scheme.Scheme, claim)
 	if err != nil {
 		return nil, err

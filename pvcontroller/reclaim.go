@@ -11,9 +11,9 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// reclaimPlan is what is to be done about a released volume. The zero value is nothing: it is kept, or somebody else
+// reclaimDecision is what is to be done about a released volume. The zero value is nothing: it is kept, or somebody else
 // takes care of it.
-type reclaimPlan struct {
+type reclaimDecision struct {
 	operation string // opDelete or opRecycle, with plugin; "": none
 	plugin    plugins.Capabilities
 	fail      bool    // phase Failed, and with the change of phase, tell the message
@@ -24,26 +24,26 @@ type reclaimPlan struct {
 // while there is none.
 //
 // Upstream: pkg/controller/volume/persistentvolume reclaimVolume, recycleVolumeOperation (v1.36).
-func decideReclaim(volume *corev1.PersistentVolume, pods []string, manager *plugins.Manager) reclaimPlan {
+func decideReclaim(volume *corev1.PersistentVolume, pods []string, manager *plugins.Manager) reclaimDecision {
 	if volume.Annotations[storagehelpers.AnnMigratedTo] != "" {
-		return reclaimPlan{}
+		return reclaimDecision{}
 	}
 	switch volume.Spec.PersistentVolumeReclaimPolicy {
 	case corev1.PersistentVolumeReclaimRetain:
-		return reclaimPlan{}
+		return reclaimDecision{}
 	case corev1.PersistentVolumeReclaimDelete:
 		return decideDelete(volume, manager)
 	case corev1.PersistentVolumeReclaimRecycle:
 		if len(pods) > 0 {
-			return reclaimPlan{message: msgUsedByPods(pods)}
+			return reclaimDecision{message: msgUsedByPods(pods)}
 		}
 		plugin, err := manager.FindRecyclableBySpec(&plugins.Spec{PersistentVolume: volume})
 		if err != nil {
-			return reclaimPlan{fail: true, message: msgNoRecycler}
+			return reclaimDecision{fail: true, message: msgNoRecycler}
 		}
-		return reclaimPlan{operation: opRecycle, plugin: plugin}
+		return reclaimDecision{operation: opRecycle, plugin: plugin}
 	default:
-		return reclaimPlan{fail: true, message: msgUnknownPolicy}
+		return reclaimDecision{fail: true, message: msgUnknownPolicy}
 	}
 }
 
@@ -51,26 +51,26 @@ func decideReclaim(volume *corev1.PersistentVolume, pods []string, manager *plug
 // outside could have made it, the volume is that one's.
 //
 // Upstream: pkg/controller/volume/persistentvolume findDeletablePlugin (v1.36).
-func decideDelete(volume *corev1.PersistentVolume, manager *plugins.Manager) reclaimPlan {
+func decideDelete(volume *corev1.PersistentVolume, manager *plugins.Manager) reclaimDecision {
 	if maker := volume.Annotations[storagehelpers.AnnDynamicallyProvisioned]; maker != "" {
 		plugin, err := manager.FindDeletable(maker)
 		switch {
 		case err == nil:
-			return reclaimPlan{operation: opDelete, plugin: plugin}
+			return reclaimDecision{operation: opDelete, plugin: plugin}
 		case isInTree(maker):
-			return reclaimPlan{fail: true, message: warning(reasonFailedDelete, err.Error())}
+			return reclaimDecision{fail: true, message: warning(reasonFailedDelete, err.Error())}
 		default:
-			return reclaimPlan{}
+			return reclaimDecision{}
 		}
 	}
 	if volume.Spec.CSI != nil {
-		return reclaimPlan{}
+		return reclaimDecision{}
 	}
 	plugin, err := manager.FindDeletableBySpec(&plugins.Spec{PersistentVolume: volume})
 	if err != nil {
-		return reclaimPlan{fail: true, message: msgNoDeleter(volume.Name, err.Error())}
+		return reclaimDecision{fail: true, message: msgNoDeleter(volume.Name, err.Error())}
 	}
-	return reclaimPlan{operation: opDelete, plugin: plugin}
+	return reclaimDecision{operation: opDelete, plugin: plugin}
 }
 
 // reclaim does what a released volume's policy says, or starts it.
@@ -83,19 +83,19 @@ func (c *Controller) reclaim(ctx context.Context, volume *corev1.PersistentVolum
 	case plan.operation != "":
 		c.startReclaiming(volume, plan)
 	case plan.fail:
-		return c.failed(ctx, volume, plan.message, nil)
+		return c.setFailed(ctx, volume, plan.message, nil)
 	case plan.message != (message{}):
-		c.say(volume.UID, volume, plan.message)
+		c.recordOnce(volume.UID, volume, plan.message)
 	}
 	return nil
 }
 
 // startReclaiming deletes or recycles a volume beside the syncs.
-func (c *Controller) startReclaiming(volume *corev1.PersistentVolume, plan reclaimPlan) {
-	if c.isLeaving(volume) {
+func (c *Controller) startReclaiming(volume *corev1.PersistentVolume, plan reclaimDecision) {
+	if c.awaitsFinalizers(volume) {
 		return
 	}
-	c.operations.start(plan.operation, operationName(plan.operation, volume), item{c.volumeQueue, volume.Name}, volume, func(ctx context.Context) error {
+	c.operations.start(plan.operation, operationName(plan.operation, volume), queueItem{c.volumeQueue, volume.Name}, volume, func(ctx context.Context) error {
 		switch plan.operation {
 		case opDelete:
 			return c.delete(ctx, volume, plan.plugin)
@@ -107,11 +107,11 @@ func (c *Controller) startReclaiming(volume *corev1.PersistentVolume, plan recla
 	})
 }
 
-// isReclaimed tells whether a volume is being deleted or recycled just now, and if so, has an item looked at when that is over.
+// isBeingReclaimed tells whether a volume is being deleted or recycled just now, and if so, has an item looked at when that is over.
 // Meanwhile nobody may get it, also when somebody took its claimRef away: what is in it is about to go.
 //
 // Differs: upstream lets it be bound, and deletes what its new claim has.
-func (c *Controller) isReclaimed(volume *corev1.PersistentVolume, of item) bool {
+func (c *Controller) isBeingReclaimed(volume *corev1.PersistentVolume, of queueItem) bool {
 	return c.operations.await(opDelete, volume, of) || c.operations.await(opRecycle, volume, of)
 }
 

@@ -24,13 +24,13 @@ func (c *Controller) recycle(ctx context.Context, volume *corev1.PersistentVolum
 		return err
 	}
 	if pods := c.podsWithoutClaim(live); len(pods) > 0 {
-		c.say(volume.UID, live, msgUsedByPods(pods))
+		c.recordOnce(volume.UID, live, msgUsedByPods(pods))
 		return nil
 	}
 	err = plugin.Recycler.Recycle(ctx, plugins.RecycleOptions{
 		Volume: live.Name, Spec: &plugins.Spec{PersistentVolume: live},
 		RecordEvent: func(severity, text string) {
-			c.tellScrub(live, message{severity, reasonRecyclerPod, "Recycler pod: " + text})
+			c.recordRecyclerMessage(live, message{severity, reasonRecyclerPod, "Recycler pod: " + text})
 		},
 		Acquire: func(by string) error {
 			held, err := c.holdForRecycling(ctx, live, by)
@@ -41,11 +41,11 @@ func (c *Controller) recycle(ctx context.Context, volume *corev1.PersistentVolum
 		},
 	})
 	if err != nil {
-		return c.failedToRecycle(ctx, live, err)
+		return c.setRecycleFailed(ctx, live, err)
 	}
-	c.silent(volume.UID)
-	delete(c.scrubs, volume.UID)
-	c.tell(live, msgRecycled)
+	c.clearSent(volume.UID)
+	delete(c.recyclerMessages, volume.UID)
+	c.record(live, msgRecycled)
 	return c.unbind(ctx, live)
 }
 
@@ -59,26 +59,26 @@ func (c *Controller) holdForRecycling(ctx context.Context, volume *corev1.Persis
 // recyclingBy begins the message of a volume that is held for recycling.
 const recyclingBy = "Recycling by "
 
-// failedToRecycle is failed for a volume that may be held: its message says again what it failed of.
-func (c *Controller) failedToRecycle(ctx context.Context, volume *corev1.PersistentVolume, err error) error {
+// setRecycleFailed is failed for a volume that may be held: its message says again what it failed of.
+func (c *Controller) setRecycleFailed(ctx context.Context, volume *corev1.PersistentVolume, err error) error {
 	why := warning(reasonFailedRecycle, fmt.Sprintf("Recycle failed: %s", err))
 	if volume.Status.Phase == corev1.VolumeFailed && strings.HasPrefix(volume.Status.Message, recyclingBy) {
 		if _, err := c.writeVolumeStatus(ctx, volume, corev1.VolumeFailed, why.text); err != nil {
 			return err
 		}
 	}
-	return c.failed(ctx, volume, why, err)
+	return c.setFailed(ctx, volume, why, err)
 }
 
-// tellScrub tells what a recycler says of a volume, unless it said so before.
-func (c *Controller) tellScrub(volume *corev1.PersistentVolume, m message) {
-	told := c.scrubs[volume.UID]
+// recordRecyclerMessage tells what a recycler says of a volume, unless it said so before.
+func (c *Controller) recordRecyclerMessage(volume *corev1.PersistentVolume, m message) {
+	told := c.recyclerMessages[volume.UID]
 	if told == nil {
 		told = map[message]bool{}
-		c.scrubs[volume.UID] = told
+		c.recyclerMessages[volume.UID] = told
 	}
 	if !told[m] {
 		told[m] = true
-		c.tell(volume, m)
+		c.record(volume, m)
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// settled is a world with something in each state a claim or volume can rest in.
-func settled(t testing.TB) *world {
+// isSettled is a world with something in each state a claim or volume can rest in.
+func isSettled(t testing.TB) *world {
 	w := newWorld(t, nil)
 	w.control()
 	w.class("delayed", "disk.example.com", storagev1.VolumeBindingWaitForFirstConsumer, false)
@@ -65,7 +65,7 @@ func settled(t testing.TB) *world {
 
 // A resync of unchanged objects writes nothing, events included, and reads nothing.
 func TestResyncIsSilent(t *testing.T) {
-	w := settled(t)
+	w := isSettled(t)
 	for round := range 3 {
 		since := w.host.Log().Len()
 		w.host.SetTime(w.host.Now().Add(pvcontroller.ResyncPeriod))
@@ -132,7 +132,7 @@ func TestReleasedVolumeIsLookedUpOnce(t *testing.T) {
 // A restarted controller finds a settled world settled: it writes no object, and asks at most once about each volume
 // under whose claim's name there is another claim.
 func TestRestartIsQuiet(t *testing.T) {
-	w := settled(t)
+	w := isSettled(t)
 	since := w.host.Log().Len()
 	before := w.state()
 	w.control()

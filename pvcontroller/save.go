@@ -43,8 +43,8 @@ type unsaved struct {
 	due      time.Time // of the next try
 }
 
-// armSaves sets the timer to the next try of all.
-func (c *Controller) armSaves() {
+// resetSaveTimer sets the timer to the next try of all.
+func (c *Controller) resetSaveTimer() {
 	var first time.Time
 	for _, u := range c.unsaved {
 		if first.IsZero() || u.due.Before(first) {
@@ -58,9 +58,9 @@ func (c *Controller) armSaves() {
 	c.saveTimer.ResetAt(first)
 }
 
-// saveAll starts the tries whose time has come, in the order of the claims' UIDs.
-func (c *Controller) saveAll() {
-	now := c.cfg.Component.Now()
+// startDueSaves starts the tries whose time has come, in the order of the claims' UIDs.
+func (c *Controller) startDueSaves() {
+	now := c.cfg.Process.Now()
 	for _, uid := range slices.Sorted(maps.Keys(c.unsaved)) {
 		u := c.unsaved[uid]
 		if now.Before(u.due) {
@@ -71,24 +71,24 @@ func (c *Controller) saveAll() {
 		if u.deleting {
 			kind = opClean
 		}
-		c.operations.start(kind, operationName(opProvision, u.claim), item{c.claimQueue, keyOf(u.claim)}, u.claim, func(ctx context.Context) error {
-			return c.try(ctx, u)
+		c.operations.start(kind, operationName(opProvision, u.claim), queueItem{c.claimQueue, keyOf(u.claim)}, u.claim, func(ctx context.Context) error {
+			return c.trySave(ctx, u)
 		})
 	}
-	c.armSaves()
+	c.resetSaveTimer()
 }
 
-// try tries once to save a volume or, if it cannot be saved, to delete it; and sees to it that it is tried again if need be.
-func (c *Controller) try(ctx context.Context, u *unsaved) error {
+// trySave tries once to save a volume or, if it cannot be saved, to delete it; and sees to it that it is tried again if need be.
+func (c *Controller) trySave(ctx context.Context, u *unsaved) error {
 	var err error
-	if u.deleting || !c.isHere(u.claim) {
+	if u.deleting || !c.claimExists(u.claim) {
 		u.deleting = true
-		err = c.clean(ctx, u)
+		err = c.cleanUp(ctx, u)
 	} else {
 		err = c.save(ctx, u)
 	}
-	u.due = c.cfg.Component.Now().Add(saveInterval)
-	c.armSaves()
+	u.due = c.cfg.Process.Now().Add(saveInterval)
+	c.resetSaveTimer()
 	return err
 }
 
@@ -97,40 +97,40 @@ func (c *Controller) try(ctx context.Context, u *unsaved) error {
 func (c *Controller) save(ctx context.Context, u *unsaved) error {
 	_, err := c.cfg.Client.CoreV1().PersistentVolumes().Create(ctx, u.volume, metav1.CreateOptions{})
 	if err == nil || apierrors.IsAlreadyExists(err) {
-		c.saved(u)
+		c.finishSave(u)
 		return nil
 	}
 	if u.tries++; u.tries == saveTries {
-		c.tell(u.claim, msgProvisioning(fmt.Sprintf(
+		c.record(u.claim, msgProvisioning(fmt.Sprintf(
 			"Error creating provisioned PV object for claim %s: %v. Deleting the volume.", keyOf(u.claim), err)))
 		u.tries, u.deleting = 0, true
-		return c.clean(ctx, u)
+		return c.cleanUp(ctx, u)
 	}
 	return err
 }
 
-func (c *Controller) saved(u *unsaved) {
+func (c *Controller) finishSave(u *unsaved) {
 	delete(c.unsaved, u.claim.UID)
-	c.silent(u.claim.UID)
-	c.tell(u.claim, msgProvisioned(u.options.Name, u.plugin.Name()))
+	c.clearSent(u.claim.UID)
+	c.record(u.claim, msgProvisioned(u.options.Name, u.plugin.Name()))
 }
 
-// clean tries to delete a volume that could not be saved.
+// cleanUp tries to delete a volume that could not be saved.
 //
 // Differs: upstream takes it that none of its creations took effect, and deletes the data of a volume whose last creation did,
 // when only the answer was lost; here the API server is asked. And upstream, having deleted a volume without a
 // PersistentVolume, fails to take the finalizer off the latter, and reports that the volume was not deleted.
-func (c *Controller) clean(ctx context.Context, u *unsaved) error {
+func (c *Controller) cleanUp(ctx context.Context, u *unsaved) error {
 	_, err := c.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, u.options.Name, metav1.GetOptions{})
 	switch {
 	case err == nil && u.volume == nil:
 		delete(c.unsaved, u.claim.UID)
 		return nil
 	case err == nil:
-		c.saved(u)
+		c.finishSave(u)
 		return nil
 	case apierrors.IsNotFound(err):
-		err = c.deleteMade(ctx, u)
+		err = c.deleteProvisioned(ctx, u)
 	}
 	switch {
 	case err == nil:
@@ -138,15 +138,15 @@ func (c *Controller) clean(ctx context.Context, u *unsaved) error {
 		c.claimQueue.Add(keyOf(u.claim)) // for which a volume is made anew
 	case u.tries+1 == saveTries || errors.Is(err, plugins.ErrNoPlugin), errors.Is(err, plugins.ErrUnsupported):
 		delete(c.unsaved, u.claim.UID)
-		c.tell(u.claim, msgCleanup(keyOf(u.claim), err))
+		c.record(u.claim, msgCleanup(keyOf(u.claim), err))
 	default:
 		u.tries++
 	}
 	return err
 }
 
-// deleteMade has the plugin that made a volume delete it.
-func (c *Controller) deleteMade(ctx context.Context, u *unsaved) error {
+// deleteProvisioned has the plugin that made a volume delete it.
+func (c *Controller) deleteProvisioned(ctx context.Context, u *unsaved) error {
 	if u.plugin.Deleter == nil {
 		_, err := c.plugins.FindDeletable(u.plugin.Name())
 		return err
@@ -156,38 +156,38 @@ func (c *Controller) deleteMade(ctx context.Context, u *unsaved) error {
 		if err != nil {
 			return err
 		}
-		if u.volume, err = volumeFor(u.claim, volume, u.options, u.plugin.Name()); err != nil {
+		if u.volume, err = completeVolume(u.claim, volume, u.options, u.plugin.Name()); err != nil {
 			return err
 		}
 	}
 	return callDeleter(ctx, u.plugin.Deleter, u.volume)
 }
 
-// doubt remembers that a plugin may have made a volume, although it failed. It is asked for again as long as the claim is
+// rememberUncertain remembers that a plugin may have made a volume, although it failed. It is asked for again as long as the claim is
 // there; when the claim goes, the volume is found once more, and deleted.
 //
 // Differs: upstream forgets it.
-func (c *Controller) doubt(claim *corev1.PersistentVolumeClaim, options plugins.ProvisionOptions, plugin plugins.Capabilities) {
-	c.doubtful[claim.UID] = &unsaved{claim: claim, options: options, plugin: plugin, deleting: true}
-	if !c.isHere(claim) {
-		c.claimGone(claim.UID)
+func (c *Controller) rememberUncertain(claim *corev1.PersistentVolumeClaim, options plugins.ProvisionOptions, plugin plugins.Capabilities) {
+	c.uncertain[claim.UID] = &unsaved{claim: claim, options: options, plugin: plugin, deleting: true}
+	if !c.claimExists(claim) {
+		c.cleanUpClaim(claim.UID)
 	}
 }
 
-// isHere tells whether a claim is still there as far as the controller knows.
-func (c *Controller) isHere(claim *corev1.PersistentVolumeClaim) bool {
+// claimExists tells whether a claim is still there as far as the controller knows.
+func (c *Controller) claimExists(claim *corev1.PersistentVolumeClaim) bool {
 	known := c.claims.get(keyOf(claim))
 	return known != nil && known.UID == claim.UID
 }
 
-// claimGone has the volume that was made for a claim, or may have been, deleted at once.
-func (c *Controller) claimGone(uid types.UID) {
-	if u := c.doubtful[uid]; u != nil {
-		delete(c.doubtful, uid)
+// cleanUpClaim has the volume that was made for a claim, or may have been, deleted at once.
+func (c *Controller) cleanUpClaim(uid types.UID) {
+	if u := c.uncertain[uid]; u != nil {
+		delete(c.uncertain, uid)
 		c.unsaved[uid] = u
 	}
 	if u := c.unsaved[uid]; u != nil {
-		u.due = c.cfg.Component.Now()
-		c.armSaves()
+		u.due = c.cfg.Process.Now()
+		c.resetSaveTimer()
 	}
 }

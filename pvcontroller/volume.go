@@ -14,19 +14,19 @@ import (
 type volumeAction int
 
 const (
-	volumeOffer    volumeAction = iota // phase Available: nobody's, or reserved for a claim that is not bound to it yet
-	volumeRelease                      // phase Released, then its reclaim policy
-	volumeMismatch                     // tell volume and claim that their modes differ
-	volumeAwait                        // the claim's sync goes on with the binding
-	volumeConfirm                      // phase Bound
-	volumeUnbind                       // take back the claimRef
+	volumeOffer      volumeAction = iota // phase Available: nobody's, or reserved for a claim that is not bound to it yet
+	volumeRelease                        // phase Released, then its reclaim policy
+	volumeMismatch                       // tell volume and claim that their modes differ
+	volumeAwaitClaim                     // the claim's sync goes on with the binding
+	volumeConfirm                        // phase Bound
+	volumeUnbind                         // take back the claimRef
 )
 
 // syncVolume takes a volume its next step.
 //
 // Upstream: pkg/controller/volume/persistentvolume syncVolume (v1.36).
 func (c *Controller) syncVolume(ctx context.Context, volume *corev1.PersistentVolume) error {
-	volume, err := c.annealVolume(ctx, volume)
+	volume, err := c.syncVolumeMetadata(ctx, volume)
 	if err != nil {
 		return err
 	}
@@ -39,11 +39,11 @@ func (c *Controller) syncVolume(ctx context.Context, volume *corev1.PersistentVo
 		return nil
 	}
 	action := decideVolume(volume, claim)
-	if action != volumeRelease && c.isReclaimed(volume, item{c.volumeQueue, volume.Name}) {
+	if action != volumeRelease && c.isBeingReclaimed(volume, queueItem{c.volumeQueue, volume.Name}) {
 		return nil
 	}
 	if action != volumeMismatch && action != volumeRelease {
-		c.silent(volume.UID)
+		c.clearSent(volume.UID)
 	}
 	return c.applyVolume(ctx, volume, claim, action)
 }
@@ -68,7 +68,7 @@ func (c *Controller) claimOf(ctx context.Context, volume *corev1.PersistentVolum
 	switch {
 	case claim != nil && claim.UID == ref.UID:
 		return claim, nil
-	case c.gone[volume.Name] == ref.UID, claim == nil && isReleased(volume):
+	case c.goneClaims[volume.Name] == ref.UID, claim == nil && isReleased(volume):
 		return nil, nil
 	}
 	live, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
@@ -76,7 +76,7 @@ func (c *Controller) claimOf(ctx context.Context, volume *corev1.PersistentVolum
 	case err == nil && live.UID == ref.UID:
 		return live, nil
 	case err == nil || apierrors.IsNotFound(err):
-		c.gone[volume.Name] = ref.UID
+		c.goneClaims[volume.Name] = ref.UID
 		return nil, nil
 	default:
 		return nil, err
@@ -98,7 +98,7 @@ func decideVolume(volume *corev1.PersistentVolume, claim *corev1.PersistentVolum
 	case storagehelpers.CheckVolumeModeMismatches(&claim.Spec, &volume.Spec):
 		return volumeMismatch
 	default:
-		return volumeAwait
+		return volumeAwaitClaim
 	}
 }
 
@@ -120,10 +120,10 @@ func (c *Controller) applyVolume(ctx context.Context, volume *corev1.PersistentV
 	case volumeRelease:
 		return c.release(ctx, volume)
 	case volumeMismatch:
-		c.say(volume.UID, volume, msgModeOfVolume(claim.Name))
-		c.say(volume.UID, claim, msgModeOfClaim(volume.Name))
+		c.recordOnce(volume.UID, volume, msgModeOfVolume(claim.Name))
+		c.recordOnce(volume.UID, claim, msgModeOfClaim(volume.Name))
 		return nil
-	case volumeAwait:
+	case volumeAwaitClaim:
 		c.claimQueue.Add(keyOf(claim))
 		return nil
 	case volumeConfirm:

@@ -97,7 +97,7 @@ func (w *world) controlOn(host sim.Host, before ...func(trace.Action)) {
 	}
 	client := w.server.Client(caller).WithoutCopies()
 	pvcontroller.New(pvcontroller.Config{
-		Component: component,
+		Process:   component,
 		Client:    client,
 		Informers: w.server.Informers(component),
 		Recorder: events.New(events.Config{

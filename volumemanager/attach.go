@@ -32,8 +32,8 @@ func (m *Manager) attachOperation(name corev1.UniqueVolumeName) executor.Operati
 	want := wanted.pods[wanted.podsAfter("")[0]]
 	return executor.Operation{
 		Key: executor.Key{Volume: name}, Name: executor.Attach,
-		Run:   func(ctx context.Context) error { return m.attach(ctx, name, want) },
-		Ended: func(_ executor.Outcome, err error) { m.attachEnded(want, err) },
+		Run:  func(ctx context.Context) error { return m.attach(ctx, name, want) },
+		Done: func(_ executor.Outcome, err error) { m.attachEnded(want, err) },
 	}
 }
 

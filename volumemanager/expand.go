@@ -65,7 +65,7 @@ func (m *Manager) expandOperation(name corev1.UniqueVolumeName, pod types.UID) e
 	return executor.Operation{
 		Key: executor.Key{Volume: name}, Name: executor.ExpandInUse,
 		Run: func(ctx context.Context) error { return m.expand(ctx, name, pod) },
-		Ended: func(_ executor.Outcome, err error) {
+		Done: func(_ executor.Outcome, err error) {
 			if err != nil {
 				m.cfg.Recorder.Event(want.pod, corev1.EventTypeWarning, reasonVolumeResizeFailed, err.Error())
 			}

@@ -94,7 +94,7 @@ func New(cfg Config) *Manager {
 	m.volumes.Work(m.reconcile)
 	m.limitChecks = sim.NewQueue[types.UID](cfg.Process, sim.QueueConfig{Name: "volume places", Background: true})
 	m.limitChecks.Work(m.checkLimit)
-	m.ops = executor.New(executor.Config{Component: cfg.Process, OnDone: m.done})
+	m.ops = executor.New(executor.Config{Process: cfg.Process, OnDone: m.done})
 	_ = m.reconstruct() // PodsKnown tries again, and tells
 	return m
 }

@@ -23,10 +23,10 @@ func (m *Manager) mapOperation(name corev1.UniqueVolumeName, pod types.UID) exec
 	wanted := m.desired.volumes[name]
 	want := wanted.pods[pod]
 	return executor.Operation{
-		Key:   mountKey(wanted, pod),
-		Name:  executor.MapVolume,
-		Run:   func(ctx context.Context) error { return m.mapVolume(ctx, name, pod) },
-		Ended: func(_ executor.Outcome, err error) { m.mapEnded(want, err) },
+		Key:  mountKey(wanted, pod),
+		Name: executor.MapVolume,
+		Run:  func(ctx context.Context) error { return m.mapVolume(ctx, name, pod) },
+		Done: func(_ executor.Outcome, err error) { m.mapEnded(want, err) },
 	}
 }
 

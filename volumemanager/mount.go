@@ -28,10 +28,10 @@ func (m *Manager) mountOperation(name corev1.UniqueVolumeName, pod types.UID) ex
 		return m.mapOperation(name, pod)
 	}
 	return executor.Operation{
-		Key:   mountKey(wanted, pod),
-		Name:  executor.Mount,
-		Run:   func(ctx context.Context) error { return m.mount(ctx, name, pod) },
-		Ended: func(_ executor.Outcome, err error) { m.mountEnded(want, err) },
+		Key:  mountKey(wanted, pod),
+		Name: executor.Mount,
+		Run:  func(ctx context.Context) error { return m.mount(ctx, name, pod) },
+		Done: func(_ executor.Outcome, err error) { m.mountEnded(want, err) },
 	}
 }
 

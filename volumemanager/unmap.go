@@ -16,10 +16,10 @@ import (
 
 func (m *Manager) unmapOperation(name corev1.UniqueVolumeName, pod types.UID) executor.Operation {
 	return executor.Operation{
-		Key:   executor.Key{Volume: name, Pod: pod},
-		Name:  executor.UnmapVolume,
-		Run:   func(ctx context.Context) error { return m.unmapVolume(ctx, name, pod) },
-		Ended: func(_ executor.Outcome, err error) { m.unmountEnded(name, pod, err) },
+		Key:  executor.Key{Volume: name, Pod: pod},
+		Name: executor.UnmapVolume,
+		Run:  func(ctx context.Context) error { return m.unmapVolume(ctx, name, pod) },
+		Done: func(_ executor.Outcome, err error) { m.unmountEnded(name, pod, err) },
 	}
 }
 
@@ -73,10 +73,10 @@ func withName(spec *plugins.Spec, name string) *plugins.Spec {
 
 func (m *Manager) unmapDeviceOperation(name corev1.UniqueVolumeName) executor.Operation {
 	return executor.Operation{
-		Key:   executor.Key{Volume: name},
-		Name:  executor.UnmapDevice,
-		Run:   func(ctx context.Context) error { return m.tearDownDevice(ctx, name) },
-		Ended: func(_ executor.Outcome, err error) { m.unmountEnded(name, "", err) },
+		Key:  executor.Key{Volume: name},
+		Name: executor.UnmapDevice,
+		Run:  func(ctx context.Context) error { return m.tearDownDevice(ctx, name) },
+		Done: func(_ executor.Outcome, err error) { m.unmountEnded(name, "", err) },
 	}
 }
 

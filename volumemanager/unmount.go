@@ -18,10 +18,10 @@ func (m *Manager) unmountOperation(name corev1.UniqueVolumeName, pod types.UID) 
 		return m.unmapOperation(name, pod)
 	}
 	return executor.Operation{
-		Key:   executor.Key{Volume: name, Pod: pod},
-		Name:  executor.Unmount,
-		Run:   func(ctx context.Context) error { return m.unmount(ctx, name, pod) },
-		Ended: func(_ executor.Outcome, err error) { m.unmountEnded(name, pod, err) },
+		Key:  executor.Key{Volume: name, Pod: pod},
+		Name: executor.Unmount,
+		Run:  func(ctx context.Context) error { return m.unmount(ctx, name, pod) },
+		Done: func(_ executor.Outcome, err error) { m.unmountEnded(name, pod, err) },
 	}
 }
 
@@ -72,10 +72,10 @@ func (m *Manager) unmountDeviceOperation(name corev1.UniqueVolumeName) executor.
 		return m.unmapDeviceOperation(name)
 	}
 	return executor.Operation{
-		Key:   executor.Key{Volume: name},
-		Name:  executor.UnmountDevice,
-		Run:   func(ctx context.Context) error { return m.unmountDevice(ctx, name) },
-		Ended: func(_ executor.Outcome, err error) { m.unmountEnded(name, "", err) },
+		Key:  executor.Key{Volume: name},
+		Name: executor.UnmountDevice,
+		Run:  func(ctx context.Context) error { return m.unmountDevice(ctx, name) },
+		Done: func(_ executor.Outcome, err error) { m.unmountEnded(name, "", err) },
 	}
 }
 

@@ -116,7 +116,7 @@ func (o driverOptions) register(log *slog.Logger, socket string) (*csiserver.Ser
 		endpoint = socket
 	}
 	told := registrar.New(o.name, endpoint)
-	server, err := csiserver.Listen(path, told.Offer, grpc.UnaryInterceptor(
+	server, err := csiserver.Listen(path, told.Register, grpc.UnaryInterceptor(
 		func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			response, err := handle(ctx, request)
 			if _, is := request.(*registration.RegistrationStatus); is {

@@ -20,7 +20,7 @@ func (w *world) runBinder() {
 	w.t.Helper()
 	c, conn := w.connect("pvcontroller")
 	pvcontroller.New(pvcontroller.Config{
-		Component: c, Client: conn.Client(), Informers: conn.Informers(),
+		Process: c, Client: conn.Client(), Informers: conn.Informers(),
 		Recorder: events.New(events.Config{Process: c, Client: conn.Client(), Source: pvcontroller.EventSource}),
 	})
 	w.host.Start()

@@ -42,7 +42,7 @@ func Example() {
 	})
 
 	driver := registrar.New("disk.example.com", "/csi.sock")
-	sockets.Put(socket, csi.Direct(driver.Offer))
+	sockets.Put(socket, csi.Direct(driver.Register))
 	manager.Notify(socket) // Watch tells of a real directory
 	came := host.Run()
 	registered, _, _ := driver.Status()

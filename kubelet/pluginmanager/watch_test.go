@@ -73,7 +73,7 @@ func (m *machine) announce(socket, name string) (told *registrar.Registrar, stop
 	}
 	told = registrar.New(name, "/"+name+".sock")
 	server := grpc.NewServer()
-	told.Offer(server)
+	told.Register(server)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
 	return told, func() {

@@ -113,7 +113,7 @@ func (s *scene) attacher() {
 	c := s.host.Process("attacher")
 	conn := csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterControllerServer(r, s.controller) })
 	attacher.New(attacher.Config{
-		Component: c, Client: s.server.Client(c), Informers: s.server.Informers(c),
+		Process: c, Client: s.server.Client(c), Informers: s.server.Informers(c),
 		DriverName: s.driver, Conn: csi.Suspend(c, s.driver, conn),
 	})
 }

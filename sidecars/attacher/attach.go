@@ -14,9 +14,9 @@ import (
 	"github.com/volsim/volsim/sidecars/internal/driver"
 )
 
-// NodeIDAnnotation holds, on a VolumeAttachment, the node's id in the eyes of the driver, for a detach after the node's
+// nodeIDAnnotation holds, on a VolumeAttachment, the node's id in the eyes of the driver, for a detach after the node's
 // CSINode is gone.
-const NodeIDAnnotation = "csi.alpha.kubernetes.io/node-id"
+const nodeIDAnnotation = "csi.alpha.kubernetes.io/node-id"
 
 // syncAttach attaches a volume and says so in the status, or why not.
 //
@@ -29,7 +29,7 @@ func (c *Controller) syncAttach(ctx context.Context, attachment *storagev1.Volum
 	if err == nil {
 		return c.markAttached(ctx, attachment, metadata)
 	}
-	failure := &storagev1.VolumeError{Message: err.Error(), Time: metav1.NewTime(c.cfg.Component.Now())}
+	failure := &storagev1.VolumeError{Message: err.Error(), Time: metav1.NewTime(c.cfg.Process.Now())}
 	if s, ok := status.FromError(err); ok {
 		code := int32(s.Code())
 		failure.ErrorCode = &code
@@ -57,7 +57,7 @@ func (c *Controller) attach(ctx context.Context, attachment *storagev1.VolumeAtt
 			return attachment, nil, fmt.Errorf("could not add PersistentVolume finalizer: %w", err)
 		}
 	}
-	capability, err := capabilities.VolumeCapability(driver.Use{
+	capability, err := capabilities.VolumeCapability(driver.VolumeUse{
 		AccessModes: spec.AccessModes, VolumeMode: spec.VolumeMode,
 		FSType: spec.CSI.FSType, MountOptions: spec.MountOptions,
 	})
@@ -101,7 +101,7 @@ func (c *Controller) nodeID(node string) (string, error) {
 // Upstream: external-attacher pkg/controller prepareVAFinalizer, prepareVANodeID (4.13.0).
 func (c *Controller) prepare(ctx context.Context, attachment *storagev1.VolumeAttachment, nodeID string) (*storagev1.VolumeAttachment, error) {
 	hasFinalizer := slices.Contains(attachment.Finalizers, c.finalizer)
-	if hasFinalizer && attachment.Annotations[NodeIDAnnotation] == nodeID {
+	if hasFinalizer && attachment.Annotations[nodeIDAnnotation] == nodeID {
 		return attachment, nil
 	}
 	changed := *attachment
@@ -109,7 +109,7 @@ func (c *Controller) prepare(ctx context.Context, attachment *storagev1.VolumeAt
 		changed.Finalizers = append(slices.Clip(attachment.Finalizers), c.finalizer)
 	}
 	changed.Annotations = maps.Clone(attachment.Annotations)
-	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, NodeIDAnnotation, nodeID)
+	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, nodeIDAnnotation, nodeID)
 	return c.patchAttachment(ctx, attachment, &changed)
 }
 

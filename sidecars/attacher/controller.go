@@ -28,14 +28,14 @@ import (
 //
 // Differs: upstream has 10 workers.
 const (
-	BackoffMin = time.Second
-	BackoffMax = 5 * time.Minute
-	Workers    = 4
+	defaultBackoffMin = time.Second
+	defaultBackoffMax = 5 * time.Minute
+	defaultWorkers    = 4
 )
 
 // Config is what New must be told.
 type Config struct {
-	Component  *sim.Process
+	Process    *sim.Process
 	Client     kubernetes.Interface
 	Informers  informers.SharedInformerFactory
 	DriverName string
@@ -64,17 +64,17 @@ type Controller struct {
 // Upstream: external-attacher pkg/controller NewCSIAttachController (4.13.0).
 func New(cfg Config) *Controller {
 	if cfg.BackoffMin == 0 {
-		cfg.BackoffMin = BackoffMin
+		cfg.BackoffMin = defaultBackoffMin
 	}
 	if cfg.BackoffMax == 0 {
-		cfg.BackoffMax = BackoffMax
+		cfg.BackoffMax = defaultBackoffMax
 	}
 	if cfg.Workers == 0 {
-		cfg.Workers = Workers
+		cfg.Workers = defaultWorkers
 	}
 	core, storage := cfg.Informers.Core().V1(), cfg.Informers.Storage().V1()
 	queue := func(name string) *sim.Queue[string] {
-		return sim.NewQueue[string](cfg.Component,
+		return sim.NewQueue[string](cfg.Process,
 			sim.QueueConfig{Name: name, BackoffMin: cfg.BackoffMin, BackoffMax: cfg.BackoffMax})
 	}
 	c := &Controller{
@@ -130,16 +130,16 @@ func FinalizerName(driverName string) string {
 }
 
 func (c *Controller) attachmentChanged(was, is *storagev1.VolumeAttachment) {
-	if is.Spec.Attacher == c.cfg.DriverName && (was == nil || isWorthALook(was, is)) {
+	if is.Spec.Attacher == c.cfg.DriverName && (was == nil || needsSync(was, is)) {
 		c.attachmentQueue.Add(is.Name)
 	}
 }
 
-// isWorthALook is false for changes of the errors in the status alone: those are this attacher's, and looking at once
+// needsSync is false for changes of the errors in the status alone: those are this attacher's, and looking at once
 // would break its back-off.
 //
 // Upstream: external-attacher pkg/controller shouldEnqueueVAChange (4.13.0).
-func isWorthALook(was, is *storagev1.VolumeAttachment) bool {
+func needsSync(was, is *storagev1.VolumeAttachment) bool {
 	if was.ResourceVersion == is.ResourceVersion {
 		return true
 	}

@@ -25,7 +25,7 @@ func (c *Controller) syncDetach(ctx context.Context, attachment *storagev1.Volum
 	}
 	changed := *attachment
 	changed.Status.DetachError = &storagev1.VolumeError{
-		Message: err.Error(), Time: metav1.NewTime(c.cfg.Component.Now()),
+		Message: err.Error(), Time: metav1.NewTime(c.cfg.Process.Now()),
 	}
 	_, _ = c.patchAttachment(ctx, attachment, &changed, "status") // that it could not be told matters less than what
 	return fmt.Errorf("detach %s: %w", attachment.Name, err)
@@ -41,7 +41,7 @@ func (c *Controller) detach(ctx context.Context, attachment *storagev1.VolumeAtt
 		return err
 	}
 	nodeID, err := c.nodeID(attachment.Spec.NodeName)
-	if written, ok := attachment.Annotations[NodeIDAnnotation]; err != nil && ok {
+	if written, ok := attachment.Annotations[nodeIDAnnotation]; err != nil && ok {
 		nodeID, err = written, nil
 	}
 	if err != nil {

@@ -30,7 +30,7 @@ func Example() {
 	conn := csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterControllerServer(r, disks.Controller()) })
 	component := host.Process("attacher")
 	attacher.New(attacher.Config{
-		Component: component, Client: server.Client(component), Informers: server.Informers(component),
+		Process: component, Client: server.Client(component), Informers: server.Informers(component),
 		DriverName: array.DriverName, Conn: csi.Suspend(component, array.DriverName, conn),
 	})
 

@@ -19,7 +19,7 @@ import (
 // Upstream: external-attacher pkg/controller patchVA, createMergePatch (4.13.0).
 func (c *Controller) patchAttachment(ctx context.Context, was, is *storagev1.VolumeAttachment, subresources ...string) (*storagev1.VolumeAttachment, error) {
 	patched, err := c.cfg.Client.StorageV1().VolumeAttachments().
-		Patch(ctx, was.Name, types.MergePatchType, mustMarshal(changes(was, is)), metav1.PatchOptions{}, subresources...)
+		Patch(ctx, was.Name, types.MergePatchType, mustMarshal(attachmentChanges(was, is)), metav1.PatchOptions{}, subresources...)
 	if err != nil {
 		return was, err
 	}
@@ -32,8 +32,8 @@ type attachmentPatch struct {
 	Status   map[string]any `json:"status,omitempty"`
 }
 
-// changes is the patch that makes one version of an attachment of another.
-func changes(was, is *storagev1.VolumeAttachment) attachmentPatch {
+// attachmentChanges is the patch that makes one version of an attachment of another.
+func attachmentChanges(was, is *storagev1.VolumeAttachment) attachmentPatch {
 	p := attachmentPatch{Metadata: map[string]any{}, Status: map[string]any{}}
 	if !slices.Equal(was.Finalizers, is.Finalizers) {
 		p.Metadata["finalizers"] = is.Finalizers

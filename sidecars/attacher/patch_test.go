@@ -42,7 +42,7 @@ func TestChangesMakeTheOther(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		was, want := attachment.Draw(t, "was"), attachment.Draw(t, "is")
-		patched, err := jsonpatch.MergePatch(mustMarshal(was), mustMarshal(changes(was, want)))
+		patched, err := jsonpatch.MergePatch(mustMarshal(was), mustMarshal(attachmentChanges(was, want)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,14 +25,14 @@ func (c *Controller) syncVolume(ctx context.Context, name string) error {
 	switch {
 	case err != nil || volume.DeletionTimestamp == nil || !slices.Contains(volume.Finalizers, c.finalizer):
 		return nil
-	case !capabilities[csispec.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME] || c.isNamed(name):
+	case !capabilities[csispec.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME] || c.hasAttachment(name):
 		return nil
 	}
 	return c.patchVolume(ctx, volume, dropFinalizer(volume.Finalizers, c.finalizer))
 }
 
-// isNamed tells whether any attachment, of whichever driver, names the volume.
-func (c *Controller) isNamed(volume string) bool {
+// hasAttachment tells whether any attachment, of whichever driver, names the volume.
+func (c *Controller) hasAttachment(volume string) bool {
 	attachments, err := c.attachments.List(labels.Everything())
 	if err != nil {
 		panic("attacher: attachments cannot be listed: " + err.Error())

@@ -43,7 +43,7 @@ func newWorld(t *testing.T, chooser sim.Chooser) *world {
 	})}
 	c := host.Process("attacher")
 	attacher.New(attacher.Config{
-		Component: c, Client: server.Client(c), Informers: server.Informers(c),
+		Process: c, Client: server.Client(c), Informers: server.Informers(c),
 		DriverName: array.DriverName, Conn: csi.Suspend(c, array.DriverName, conn),
 	})
 	return &world{t, host, server, disks, conn, server.Client(host.ExternalCaller())}

@@ -43,7 +43,7 @@ func (a *attempt) node() string { return a.claim.Annotations[storagehelpers.AnnS
 //
 // Upstream: external-provisioner pkg/controller prepareProvision (6.3.0).
 func newAttempt(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, capabilities driver.Capabilities) (*attempt, error) {
-	if err := checkOffered(claim, capabilities); err != nil {
+	if err := checkSupported(claim, capabilities); err != nil {
 		return nil, err
 	}
 	params, err := parse(class)
@@ -61,7 +61,7 @@ func newAttempt(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageCla
 		Parameters:    params.forDriver,
 	}
 	for _, mode := range claim.Spec.AccessModes {
-		capability, err := capabilities.VolumeCapability(driver.Use{
+		capability, err := capabilities.VolumeCapability(driver.VolumeUse{
 			AccessModes: []corev1.PersistentVolumeAccessMode{mode}, VolumeMode: claim.Spec.VolumeMode,
 			FSType: params.fsType, MountOptions: class.MountOptions,
 		})
@@ -78,8 +78,8 @@ func newAttempt(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageCla
 // errPopulator says that a claim's volume is to be made by a populator.
 var errPopulator = errors.New("assuming an external populator will provision the volume")
 
-// checkOffered refuses claims that ask for more than is offered here.
-func checkOffered(claim *corev1.PersistentVolumeClaim, capabilities driver.Capabilities) error {
+// checkSupported refuses claims that ask for more than is offered here.
+func checkSupported(claim *corev1.PersistentVolumeClaim, capabilities driver.Capabilities) error {
 	if source := claim.Spec.DataSource; source != nil {
 		switch source.Kind {
 		case "VolumeSnapshot":

@@ -86,24 +86,24 @@ func (c *Controller) syncClaim(ctx context.Context, key claimKey) error {
 	if claim == nil {
 		return nil
 	}
-	if isLet(claim) {
+	if isHeldForClones(claim) {
 		return c.releaseSource(ctx, claim)
 	}
 	class := c.class(claim)
-	if decideClaim(claim, class, c.cfg.DriverName) != provision || c.isMade(key.uid) {
+	if decideClaim(claim, class, c.cfg.DriverName) != provision || c.isProvisioned(key.uid) {
 		return nil
 	}
-	if rest := c.restOf(key.uid, class); rest > 0 {
+	if rest := c.retryDelay(key.uid, class); rest > 0 {
 		c.claimQueue.AddAfter(key, rest)
 		return nil
 	}
 	a, err := newAttempt(claim, class, capabilities)
 	if err != nil {
-		c.reportUnfit(claim, err)
+		c.reportInvalid(claim, err)
 		return nil
 	}
-	if err := c.place(ctx, a); err != nil {
-		return c.unplaced(ctx, a, err)
+	if err := c.addPlacement(ctx, a); err != nil {
+		return c.placementFailed(ctx, a, err)
 	}
 	return c.create(ctx, a)
 }
@@ -117,21 +117,21 @@ func (c *Controller) claim(key claimKey) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// isMade tells whether a claim's volume is made already. The cache of volumes lags: asked for once more, the volume could
+// isProvisioned tells whether a claim's volume is made already. The cache of volumes lags: asked for once more, the volume could
 // come back after it has been deleted, with nobody to delete it again.
-func (c *Controller) isMade(claim types.UID) bool {
-	_, made := c.made[claim]
+func (c *Controller) isProvisioned(claim types.UID) bool {
+	_, made := c.provisioned[claim]
 	_, err := c.volumes.Get(volumeName(claim))
 	return made || err == nil
 }
 
-// restOf is how long a claim is to be left alone after the driver refused it. Another class ends that.
-func (c *Controller) restOf(claim types.UID, class *storagev1.StorageClass) time.Duration {
+// retryDelay is how long a claim is to be left alone after the driver refused it. Another class ends that.
+func (c *Controller) retryDelay(claim types.UID, class *storagev1.StorageClass) time.Duration {
 	refused, ok := c.infeasible[claim]
 	if !ok {
 		return 0
 	}
-	rest := refused.until.Sub(c.cfg.Component.Now())
+	rest := refused.until.Sub(c.cfg.Process.Now())
 	if refused.class != class.UID || rest <= 0 {
 		delete(c.infeasible, claim)
 		return 0

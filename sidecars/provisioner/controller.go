@@ -24,14 +24,14 @@ import (
 //
 // Differs: upstream has 100 workers.
 const (
-	BackoffMin = time.Second
-	BackoffMax = 5 * time.Minute
-	Workers    = 4
+	defaultBackoffMin = time.Second
+	defaultBackoffMax = 5 * time.Minute
+	defaultWorkers    = 4
 )
 
 // Config is what New must be told.
 type Config struct {
-	Component  *sim.Process
+	Process    *sim.Process
 	Client     kubernetes.Interface
 	Informers  informers.SharedInformerFactory
 	Recorder   record.EventRecorder
@@ -67,8 +67,8 @@ type Controller struct {
 	background map[types.UID]*attempt
 	// infeasible holds the claims of which the driver said that it cannot be done.
 	infeasible map[types.UID]refusal
-	// made holds the claims whose volume was made, until the claim, or the volume's object, is seen to be gone.
-	made map[types.UID]struct{}
+	// provisioned holds the claims whose volume was made, until the claim, or the volume's object, is seen to be gone.
+	provisioned map[types.UID]struct{}
 	// unsaved holds, by name, volumes that were made and whose object is not known to be stored.
 	unsaved map[string]*corev1.PersistentVolume
 }
@@ -91,13 +91,13 @@ func keyOf(claim *corev1.PersistentVolumeClaim) claimKey {
 // Upstream: sig-storage-lib-external-provisioner NewProvisionController (v13.0.0).
 func New(cfg Config) *Controller {
 	if cfg.BackoffMin == 0 {
-		cfg.BackoffMin = BackoffMin
+		cfg.BackoffMin = defaultBackoffMin
 	}
 	if cfg.BackoffMax == 0 {
-		cfg.BackoffMax = BackoffMax
+		cfg.BackoffMax = defaultBackoffMax
 	}
 	if cfg.Workers == 0 {
-		cfg.Workers = Workers
+		cfg.Workers = defaultWorkers
 	}
 	core, storage := cfg.Informers.Core().V1(), cfg.Informers.Storage().V1()
 	c := &Controller{
@@ -107,12 +107,12 @@ func New(cfg Config) *Controller {
 		volumes:     core.PersistentVolumes().Lister(),
 		classes:     storage.StorageClasses().Lister(),
 		attachments: storage.VolumeAttachments().Lister(),
-		claimQueue:  sim.NewQueue[claimKey](cfg.Component, cfg.queue("claims")),
-		volumeQueue: sim.NewQueue[string](cfg.Component, cfg.queue("volumes")),
-		saveQueue:   sim.NewQueue[string](cfg.Component, cfg.queue("unsaved")),
+		claimQueue:  sim.NewQueue[claimKey](cfg.Process, cfg.queue("claims")),
+		volumeQueue: sim.NewQueue[string](cfg.Process, cfg.queue("volumes")),
+		saveQueue:   sim.NewQueue[string](cfg.Process, cfg.queue("unsaved")),
 		background:  map[types.UID]*attempt{},
 		infeasible:  map[types.UID]refusal{},
-		made:        map[types.UID]struct{}{},
+		provisioned: map[types.UID]struct{}{},
 		unsaved:     map[string]*corev1.PersistentVolume{},
 	}
 	if cfg.Topology {
@@ -137,21 +137,21 @@ func (cfg Config) queue(name string) sim.QueueConfig {
 }
 
 func (c *Controller) claimChanged(_, claim *corev1.PersistentVolumeClaim) {
-	if provisionerOf(claim) == c.cfg.DriverName || isLet(claim) {
+	if provisionerOf(claim) == c.cfg.DriverName || isHeldForClones(claim) {
 		c.claimQueue.Add(keyOf(claim))
 	}
-	c.sourceFreed(claim)
+	c.requeueSource(claim)
 }
 
 func (c *Controller) claimGone(claim *corev1.PersistentVolumeClaim) {
 	delete(c.infeasible, claim.UID)
-	delete(c.made, claim.UID)
-	c.sourceFreed(claim)
+	delete(c.provisioned, claim.UID)
+	c.requeueSource(claim)
 }
 
 func (c *Controller) volumeGone(volume *corev1.PersistentVolume) {
 	if ref := volume.Spec.ClaimRef; ref != nil && volume.Name == volumeName(ref.UID) {
-		delete(c.made, ref.UID)
+		delete(c.provisioned, ref.UID)
 	}
 }
 

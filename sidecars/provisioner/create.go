@@ -17,8 +17,8 @@ import (
 // Upstream: external-provisioner pkg/controller deleteVolumeRetryCount.
 const cleanupsMax = 5
 
-// place completes what the driver is to be asked for with what the volume is made from, and where it is to be usable.
-func (c *Controller) place(ctx context.Context, a *attempt) (err error) {
+// addPlacement completes what the driver is to be asked for with what the volume is made from, and where it is to be usable.
+func (c *Controller) addPlacement(ctx context.Context, a *attempt) (err error) {
 	if a.request.VolumeContentSource, err = c.findSource(ctx, a.claim, a.class.Provisioner); err != nil {
 		return err
 	}
@@ -29,10 +29,10 @@ func (c *Controller) place(ctx context.Context, a *attempt) (err error) {
 	return err
 }
 
-// unplaced decides how an attempt goes on before the driver was asked: a node that is gone is given back to the scheduler.
+// placementFailed decides how an attempt goes on before the driver was asked: a node that is gone is given back to the scheduler.
 //
 // Upstream: external-provisioner pkg/controller prepareProvision (6.3.0).
-func (c *Controller) unplaced(ctx context.Context, a *attempt, err error) error {
+func (c *Controller) placementFailed(ctx context.Context, a *attempt, err error) error {
 	c.reportBegin(a)
 	c.reportFailed(a, finished, err)
 	if c.cfg.Topology && apierrors.IsNotFound(err) && a.node() != "" && c.reschedule(ctx, a) == nil {
@@ -55,7 +55,7 @@ func (c *Controller) create(ctx context.Context, a *attempt) error {
 		return c.failed(ctx, a, err)
 	}
 	delete(c.background, a.key.uid)
-	c.made[a.key.uid] = struct{}{}
+	c.provisioned[a.key.uid] = struct{}{}
 	c.save(ctx, newVolume(a, c.cfg.DriverName, c.cfg.Topology, response.GetVolume()))
 	return nil
 }
@@ -101,7 +101,7 @@ func (c *Controller) failed(ctx context.Context, a *attempt, err error) error {
 	c.reportFailed(a, o, err)
 	switch {
 	case o == infeasible:
-		c.infeasible[a.key.uid] = refusal{class: a.class.UID, until: c.cfg.Component.Now().Add(c.cfg.BackoffMax)}
+		c.infeasible[a.key.uid] = refusal{class: a.class.UID, until: c.cfg.Process.Now().Add(c.cfg.BackoffMax)}
 		c.claimQueue.AddAfter(a.key, c.cfg.BackoffMax)
 		return nil
 	case o == exhausted && a.node() != "":

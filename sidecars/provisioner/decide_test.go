@@ -52,7 +52,7 @@ func TestDecideVolume(t *testing.T) {
 		phase     corev1.PersistentVolumePhase
 		finalizer bool
 		deleting  bool
-		want      step
+		want      volumeAction
 	}{
 		{"bound", remains, corev1.VolumeBound, true, false, leave},
 		{"bound, ready-made", remains, corev1.VolumeBound, false, false, addFinalizer},

@@ -49,12 +49,12 @@ func TestDeletionIsSafeToRepeat(t *testing.T) {
 	for name, script := range map[string]func(*world){
 		"driver, before": func(w *world) { w.conn.Faults = []scripted.Fault{{Method: "DeleteVolume", Code: codes.Internal}} },
 		"driver, after":  func(w *world) { w.conn.Faults = []scripted.Fault{{Method: "DeleteVolume", After: true}} },
-		"delete, before": func(w *world) { w.api.Faults = []scripted.Request{{Verb: "delete", Err: lost}} },
-		"delete, after":  func(w *world) { w.api.Faults = []scripted.Request{{Verb: "delete", Err: lost, After: true}} },
+		"delete, before": func(w *world) { w.api.Faults = []scripted.RequestFault{{Verb: "delete", Err: lost}} },
+		"delete, after":  func(w *world) { w.api.Faults = []scripted.RequestFault{{Verb: "delete", Err: lost, After: true}} },
 		"finalizer, twice": func(w *world) {
-			w.api.Faults = []scripted.Request{{Verb: "patch", Err: lost}, {Verb: "patch", Err: lost}}
+			w.api.Faults = []scripted.RequestFault{{Verb: "patch", Err: lost}, {Verb: "patch", Err: lost}}
 		},
-		"finalizer, after": func(w *world) { w.api.Faults = []scripted.Request{{Verb: "patch", Err: lost, After: true}} },
+		"finalizer, after": func(w *world) { w.api.Faults = []scripted.RequestFault{{Verb: "patch", Err: lost, After: true}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := provisioned(t)

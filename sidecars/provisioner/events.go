@@ -29,8 +29,8 @@ func (c *Controller) reportFailed(a *attempt, o outcome, err error) {
 	c.cfg.Recorder.Event(a.claim, corev1.EventTypeWarning, reasonProvisioningFailed, message)
 }
 
-// reportUnfit tells that a claim and its class cannot be provisioned as they are.
-func (c *Controller) reportUnfit(claim *corev1.PersistentVolumeClaim, err error) {
+// reportInvalid tells that a claim and its class cannot be provisioned as they are.
+func (c *Controller) reportInvalid(claim *corev1.PersistentVolumeClaim, err error) {
 	if errors.Is(err, errPopulator) {
 		c.cfg.Recorder.Event(claim, corev1.EventTypeNormal, reasonProvisioning,
 			"Assuming an external populator will provision the volume")
@@ -48,6 +48,6 @@ func (c *Controller) reportSaved(volume *corev1.PersistentVolume) {
 	}
 }
 
-func (c *Controller) reportUndeleted(volume *corev1.PersistentVolume, message string) {
+func (c *Controller) reportDeleteFailed(volume *corev1.PersistentVolume, message string) {
 	c.cfg.Recorder.Event(volume, corev1.EventTypeWarning, reasonVolumeFailedDelete, message)
 }

@@ -31,7 +31,7 @@ func Example() {
 	component := host.Process("provisioner")
 	client := server.Client(component)
 	provisioner.New(provisioner.Config{
-		Component: component, Client: client, Informers: server.Informers(component),
+		Process: component, Client: client, Informers: server.Informers(component),
 		DriverName: array.DriverName, Conn: csi.Suspend(component, array.DriverName, conn),
 		Recorder: events.New(events.Config{Process: component, Client: client, Source: array.DriverName}),
 	})

@@ -34,7 +34,7 @@ func TestVolumeIsNotMadeTwiceThoughItsObjectIsNotSeenYet(t *testing.T) {
 	})}
 	component := host.Process("provisioner")
 	c := New(Config{
-		Component: component, Client: server.Client(component), Informers: server.Informers(component),
+		Process: component, Client: server.Client(component), Informers: server.Informers(component),
 		Recorder: &record.FakeRecorder{}, DriverName: array.DriverName, Conn: csi.Suspend(component, array.DriverName, conn),
 	})
 	seen := c.volumes

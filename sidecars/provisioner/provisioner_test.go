@@ -242,7 +242,7 @@ func TestClaimBoundElsewhereDuringTimeoutsLeaksNothing(t *testing.T) {
 
 func TestVolumeIsSavedHoweverLongItTakes(t *testing.T) {
 	gone := errors.New("the server was not able to answer")
-	for name, faults := range map[string][]scripted.Request{
+	for name, faults := range map[string][]scripted.RequestFault{
 		"conflict":       {{Verb: "create", Err: apierrors.NewConflict(corev1.Resource("persistentvolumes"), "x", gone)}},
 		"timeout":        {{Verb: "create", Err: gone}, {Verb: "create", Err: gone}, {Verb: "create", Err: gone}},
 		"timeout, saved": {{Verb: "create", Err: gone, After: true}, {Verb: "create", Err: gone, After: true}},

@@ -35,7 +35,7 @@ func play(t *testing.T, seed uint64) *world {
 		})
 	}
 	for range draw.Choose(4) {
-		w.api.Faults = append(w.api.Faults, scripted.Request{
+		w.api.Faults = append(w.api.Faults, scripted.RequestFault{
 			Verb: []string{"create", "delete", "patch"}[draw.Choose(3)], Err: errors.New("timeout"), After: draw.Choose(2) == 1,
 		})
 	}

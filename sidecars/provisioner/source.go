@@ -59,7 +59,7 @@ func (c *Controller) findSource(ctx context.Context, claim *corev1.PersistentVol
 	if err != nil {
 		return nil, fmt.Errorf("error getting handle for DataSource Type %s by Name %s: %w", sourceKind, name, err)
 	}
-	if err := c.keepSource(ctx, source); err != nil {
+	if err := c.addCloneFinalizer(ctx, source); err != nil {
 		return nil, err
 	}
 	return &csispec.VolumeContentSource{Type: &csispec.VolumeContentSource_Volume{
@@ -105,8 +105,8 @@ func checkSourceVolume(claim, source *corev1.PersistentVolumeClaim, volume *core
 	return nil
 }
 
-// keepSource gives a claim the finalizer that keeps it.
-func (c *Controller) keepSource(ctx context.Context, source *corev1.PersistentVolumeClaim) error {
+// addCloneFinalizer gives a claim the finalizer that keeps it.
+func (c *Controller) addCloneFinalizer(ctx context.Context, source *corev1.PersistentVolumeClaim) error {
 	if slices.Contains(source.Finalizers, CloneFinalizer) {
 		return nil
 	}
@@ -119,8 +119,8 @@ func (c *Controller) keepSource(ctx context.Context, source *corev1.PersistentVo
 	return nil
 }
 
-// isLet tells whether a claim that is being deleted is only kept for what is made from its volume.
-func isLet(claim *corev1.PersistentVolumeClaim) bool {
+// isHeldForClones tells whether a claim that is being deleted is only kept for what is made from its volume.
+func isHeldForClones(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, CloneFinalizer)
 }
 
@@ -149,13 +149,13 @@ func (c *Controller) releaseSource(ctx context.Context, claim *corev1.Persistent
 	return err
 }
 
-// sourceFreed looks again at the claim that a claim's volume is made from: that may have been waited for.
-func (c *Controller) sourceFreed(claim *corev1.PersistentVolumeClaim) {
+// requeueSource looks again at the claim that a claim's volume is made from: that may have been waited for.
+func (c *Controller) requeueSource(claim *corev1.PersistentVolumeClaim) {
 	name, is := sourceName(claim)
 	if !is {
 		return
 	}
-	if source, err := c.claims.PersistentVolumeClaims(claim.Namespace).Get(name); err == nil && isLet(source) {
+	if source, err := c.claims.PersistentVolumeClaims(claim.Namespace).Get(name); err == nil && isHeldForClones(source) {
 		c.claimQueue.Add(keyOf(source))
 	}
 }

@@ -27,14 +27,14 @@ type topology struct {
 	nodes    corelisters.NodeLister
 }
 
-// place is a set of segments all of which a node has.
-type place map[string]string
+// segmentSet is a set of segments all of which a node has.
+type segmentSet map[string]string
 
 // keys are the segments' keys in order.
-func (p place) keys() []string { return slices.Sorted(maps.Keys(p)) }
+func (p segmentSet) keys() []string { return slices.Sorted(maps.Keys(p)) }
 
-// isIn tells whether whatever is in other is in this place, too.
-func (p place) isIn(other place) bool {
+// isSubsetOf tells whether whatever is in other is in this place, too.
+func (p segmentSet) isSubsetOf(other segmentSet) bool {
 	for key, value := range p {
 		if has, ok := other[key]; !ok || has != value {
 			return false
@@ -44,7 +44,7 @@ func (p place) isIn(other place) bool {
 }
 
 // compare orders places: those of fewer segments first, then by keys and values.
-func (p place) compare(other place) int {
+func (p segmentSet) compare(other segmentSet) int {
 	if byLength := cmp.Compare(len(p), len(other)); byLength != 0 {
 		return byLength
 	}
@@ -67,13 +67,13 @@ func (t topology) requirement(claim *corev1.PersistentVolumeClaim, allowed []cor
 	if t.csiNodes == nil {
 		return nil, nil //nolint:nilnil // everywhere
 	}
-	var places, preferred []place
+	var places, preferred []segmentSet
 	var err error
 	if node := claim.Annotations[storagehelpers.AnnSelectedNode]; node == "" {
-		places, err = t.anywhere(allowed)
-		preferred = shifted(places, spread(claim.Name))
+		places, err = t.forAnyNode(allowed)
+		preferred = rotated(places, hashOffset(claim.Name))
 	} else {
-		places, preferred, err = t.at(node, allowed)
+		places, preferred, err = t.forNode(node, allowed)
 	}
 	if err != nil || len(places) == 0 {
 		return nil, err
@@ -81,8 +81,8 @@ func (t topology) requirement(claim *corev1.PersistentVolumeClaim, allowed []cor
 	return &csispec.TopologyRequirement{Requisite: segments(places), Preferred: segments(preferred)}, nil
 }
 
-// anywhere are the places for a volume of which nobody has chosen the node.
-func (t topology) anywhere(allowed []corev1.TopologySelectorTerm) ([]place, error) {
+// forAnyNode are the places for a volume of which nobody has chosen the node.
+func (t topology) forAnyNode(allowed []corev1.TopologySelectorTerm) ([]segmentSet, error) {
 	if len(allowed) > 0 {
 		return sorted(flatten(allowed)), nil
 	}
@@ -96,16 +96,16 @@ func (t topology) anywhere(allowed []corev1.TopologySelectorTerm) ([]place, erro
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if keys, err := t.keys(name); err == nil && len(keys) > 0 {
-			return t.all(keys)
+		if keys, err := t.nodeKeys(name); err == nil && len(keys) > 0 {
+			return t.ofAllNodes(keys)
 		}
 	}
 	return nil, errors.New("no available topology found")
 }
 
-// at are the places for a volume whose first pod is to run on a node, and the same in order, that node's place first.
-func (t topology) at(node string, allowed []corev1.TopologySelectorTerm) (places, preferred []place, err error) {
-	keys, err := t.keys(node)
+// forNode are the places for a volume whose first pod is to run on a node, and the same in order, that node's place first.
+func (t topology) forNode(node string, allowed []corev1.TopologySelectorTerm) (places, preferred []segmentSet, err error) {
+	keys, err := t.nodeKeys(node)
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to get selected CSINode %s: %w", node, err)
 	}
@@ -116,20 +116,20 @@ func (t topology) at(node string, allowed []corev1.TopologySelectorTerm) (places
 	if chosen, err := t.nodes.Get(node); err == nil {
 		has = chosen.Labels
 	}
-	own, ok := placeOf(has, keys)
+	own, ok := segmentSetOf(has, keys)
 	if !ok {
 		return nil, nil, fmt.Errorf("topology labels from selected node %v does not match topology keys from CSINode %v", has, keys)
 	}
 	places = sorted(flatten(allowed))
-	contains := func(p place) bool { return p.isIn(own) }
+	contains := func(p segmentSet) bool { return p.isSubsetOf(own) }
 	if t.strict {
 		if len(places) > 0 && !slices.ContainsFunc(places, contains) {
 			return nil, nil, fmt.Errorf("selected node '%q' topology '%v' is not in allowed topologies: %v", node, own, places)
 		}
-		return []place{own}, []place{own}, nil
+		return []segmentSet{own}, []segmentSet{own}, nil
 	}
 	if len(places) == 0 {
-		if places, err = t.all(keys); err != nil {
+		if places, err = t.ofAllNodes(keys); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -137,11 +137,11 @@ func (t topology) at(node string, allowed []corev1.TopologySelectorTerm) (places
 	if first < 0 {
 		return nil, nil, fmt.Errorf("topology %v from selected node %q is not in requisite: %v", own, node, places)
 	}
-	return places, shifted(places, uint32(first)), nil
+	return places, rotated(places, uint32(first)), nil
 }
 
-// keys are those of the segments that the driver told of a node.
-func (t topology) keys(node string) ([]string, error) {
+// nodeKeys are those of the segments that the driver told of a node.
+func (t topology) nodeKeys(node string) ([]string, error) {
 	csiNode, err := t.csiNodes.Get(node)
 	if err != nil {
 		return nil, err
@@ -154,15 +154,15 @@ func (t topology) keys(node string) ([]string, error) {
 	return nil, nil
 }
 
-// all are the places of all nodes that have all the keys, in order, each once.
-func (t topology) all(keys []string) ([]place, error) {
+// ofAllNodes are the places of all nodes that have all the keys, in order, each once.
+func (t topology) ofAllNodes(keys []string) ([]segmentSet, error) {
 	nodes, err := t.nodes.List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("error listing nodes: %w", err)
 	}
-	var places []place
+	var places []segmentSet
 	for _, node := range nodes {
-		if p, ok := placeOf(node.Labels, keys); ok {
+		if p, ok := segmentSetOf(node.Labels, keys); ok {
 			places = append(places, p)
 		}
 	}
@@ -172,9 +172,9 @@ func (t topology) all(keys []string) ([]place, error) {
 	return sorted(places), nil
 }
 
-// placeOf is where a node with such labels is; false where it lacks a key.
-func placeOf(has map[string]string, keys []string) (place, bool) {
-	p := place{}
+// segmentSetOf is where a node with such labels is; false where it lacks a key.
+func segmentSetOf(has map[string]string, keys []string) (segmentSet, bool) {
+	p := segmentSet{}
 	for _, key := range keys {
 		value, ok := has[key]
 		if !ok {
@@ -188,15 +188,15 @@ func placeOf(has map[string]string, keys []string) (place, bool) {
 // flatten are the places that a class allows: each combination of the values of a term is one.
 //
 // Upstream: external-provisioner pkg/controller flatten (6.3.0).
-func flatten(allowed []corev1.TopologySelectorTerm) []place {
-	var all []place
+func flatten(allowed []corev1.TopologySelectorTerm) []segmentSet {
+	var all []segmentSet
 	for _, term := range allowed {
-		var combined []place
+		var combined []segmentSet
 		for i, expression := range term.MatchLabelExpressions {
 			if i == 0 {
-				combined = []place{{}}
+				combined = []segmentSet{{}}
 			}
-			var longer []place
+			var longer []segmentSet
 			for _, value := range expression.Values {
 				for _, p := range combined {
 					p = maps.Clone(p)
@@ -212,13 +212,13 @@ func flatten(allowed []corev1.TopologySelectorTerm) []place {
 }
 
 // sorted are places in order, each once.
-func sorted(places []place) []place {
-	slices.SortFunc(places, place.compare)
-	return slices.CompactFunc(places, func(a, b place) bool { return a.compare(b) == 0 })
+func sorted(places []segmentSet) []segmentSet {
+	slices.SortFunc(places, segmentSet.compare)
+	return slices.CompactFunc(places, func(a, b segmentSet) bool { return a.compare(b) == 0 })
 }
 
-// shifted are places from the first-th on, then those before it; first counts round.
-func shifted(places []place, first uint32) []place {
+// rotated are places from the first-th on, then those before it; first counts round.
+func rotated(places []segmentSet, first uint32) []segmentSet {
 	if len(places) == 0 {
 		return nil
 	}
@@ -226,7 +226,7 @@ func shifted(places []place, first uint32) []place {
 	return slices.Concat(places[at:], places[:at])
 }
 
-func segments(places []place) []*csispec.Topology {
+func segments(places []segmentSet) []*csispec.Topology {
 	all := make([]*csispec.Topology, len(places))
 	for i, p := range places {
 		all[i] = &csispec.Topology{Segments: p}
@@ -234,11 +234,11 @@ func segments(places []place) []*csispec.Topology {
 	return all
 }
 
-// spread is the place, counted round, of a claim of which nobody has chosen the node: the claims of one StatefulSet follow
+// hashOffset is the place, counted round, of a claim of which nobody has chosen the node: the claims of one StatefulSet follow
 // one another.
 //
 // Upstream: external-provisioner pkg/controller getPVCNameHashAndIndexOffset (6.3.0).
-func spread(claim string) uint32 {
+func hashOffset(claim string) uint32 {
 	var index uint32
 	if at := strings.LastIndexByte(claim, '-'); at >= 0 {
 		if n, err := strconv.ParseUint(claim[at+1:], 10, 32); err == nil {
@@ -260,7 +260,7 @@ func nodeAffinity(accessible []*csispec.Topology) *corev1.VolumeNodeAffinity {
 	}
 	selector := &corev1.NodeSelector{}
 	for _, each := range accessible {
-		p := place(each.GetSegments())
+		p := segmentSet(each.GetSegments())
 		if len(p) == 0 {
 			continue
 		}

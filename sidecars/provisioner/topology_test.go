@@ -133,7 +133,7 @@ func TestFlatten(t *testing.T) {
 		{},
 		zones("c")[0],
 	}
-	want := []place{
+	want := []segmentSet{
 		{"zone": "c"},
 		{"rack": "1", "zone": "a"},
 		{"rack": "1", "zone": "b"},

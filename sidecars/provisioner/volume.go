@@ -15,25 +15,25 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 )
 
-// step is what is to be done about a PersistentVolume.
-type step int
+// volumeAction is what is to be done about a PersistentVolume.
+type volumeAction int
 
 const (
-	leave step = iota
+	leave volumeAction = iota
 	addFinalizer
 	dropFinalizer
 	remove // delete the volume, then its object
 )
 
 // String gives the step in words.
-func (s step) String() string {
+func (s volumeAction) String() string {
 	return [...]string{"leave", "add finalizer", "drop finalizer", "remove"}[s]
 }
 
 // decideVolume tells what is to be done about a PersistentVolume of the driver.
 //
 // Upstream: sig-storage-lib-external-provisioner handleProtectionFinalizer, shouldDelete (v13.0.0).
-func decideVolume(volume *corev1.PersistentVolume) step {
+func decideVolume(volume *corev1.PersistentVolume) volumeAction {
 	hasFinalizer := slices.Contains(volume.Finalizers, Finalizer)
 	deleting := volume.DeletionTimestamp != nil
 	isDelete := volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
@@ -87,16 +87,16 @@ func (c *Controller) syncVolume(ctx context.Context, name string) error {
 // Differs: the object is deleted by its UID; an attachment is waited for, upstream tries again with back-off.
 func (c *Controller) remove(ctx context.Context, volume *corev1.PersistentVolume) error {
 	if volume.Spec.CSI == nil {
-		c.reportUndeleted(volume, "invalid CSI PV")
+		c.reportDeleteFailed(volume, "invalid CSI PV")
 		return nil
 	}
 	if node, ok := c.attachedTo(volume.Name); ok {
-		c.reportUndeleted(volume, fmt.Sprintf("persistentvolume %s is still attached to node %s", volume.Name, node))
+		c.reportDeleteFailed(volume, fmt.Sprintf("persistentvolume %s is still attached to node %s", volume.Name, node))
 		return nil
 	}
 	_, err := c.driver.DeleteVolume(ctx, &csispec.DeleteVolumeRequest{VolumeId: volume.Spec.CSI.VolumeHandle})
 	if err != nil {
-		c.reportUndeleted(volume, err.Error())
+		c.reportDeleteFailed(volume, err.Error())
 		return err
 	}
 	err = c.cfg.Client.CoreV1().PersistentVolumes().

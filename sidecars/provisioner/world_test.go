@@ -54,7 +54,7 @@ func newWorldWith(t *testing.T, chooser sim.Chooser, cfg provisioner.Config) *wo
 	})}
 	c := host.Process("provisioner")
 	client := &scripted.Client{Interface: server.Client(c)}
-	cfg.Component, cfg.Client, cfg.Informers, cfg.DriverName = c, client, server.Informers(c), driverName
+	cfg.Process, cfg.Client, cfg.Informers, cfg.DriverName = c, client, server.Informers(c), driverName
 	cfg.Recorder = events.New(events.Config{Process: c, Client: server.Client(c), Source: driverName})
 	cfg.Conn = csi.Suspend(c, driverName, conn)
 	provisioner.New(cfg)

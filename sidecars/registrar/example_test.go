@@ -15,7 +15,7 @@ import (
 func Example() {
 	ctx := context.Background()
 	announced := registrar.New("disk.example.com", "/var/lib/kubelet/plugins/disk/csi.sock")
-	kubelet := registration.NewRegistrationClient(csi.Direct(announced.Offer)) // Offer takes a gRPC server at a socket as well
+	kubelet := registration.NewRegistrationClient(csi.Direct(announced.Register)) // Offer takes a gRPC server at a socket as well
 
 	info, asked := kubelet.GetInfo(ctx, &registration.InfoRequest{})
 	fmt.Println(info.GetType(), info.GetName(), info.GetEndpoint(), info.GetSupportedVersions())

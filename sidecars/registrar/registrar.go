@@ -8,10 +8,10 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// Version is the version of CSI that drivers are said to speak.
+// csiVersion is the version of CSI that drivers are said to speak.
 //
 // Upstream: node-driver-registrar supportedVersions.
-const Version = "1.0.0"
+const csiVersion = "1.0.0"
 
 // Registrar announces one driver. Its methods may be called concurrently.
 type Registrar struct {
@@ -25,8 +25,8 @@ type Registrar struct {
 // New makes what announces a driver that serves at a socket.
 func New(driver, endpoint string) *Registrar { return &Registrar{driver: driver, endpoint: endpoint} }
 
-// Offer adds the service to a server, which may be a real one or csi.Direct's.
-func (r *Registrar) Offer(s grpc.ServiceRegistrar) { registration.RegisterRegistrationServer(s, r) }
+// Register adds the service to a server, which may be a real one or csi.Direct's.
+func (r *Registrar) Register(s grpc.ServiceRegistrar) { registration.RegisterRegistrationServer(s, r) }
 
 // Status is what the kubelet said last: whether the driver is registered, and else why not. told is false while it has said
 // nothing.
@@ -39,7 +39,7 @@ func (r *Registrar) Status() (registered bool, why string, told bool) {
 // GetInfo tells what the driver is.
 func (r *Registrar) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
 	return &registration.PluginInfo{
-		Type: registration.CSIPlugin, Name: r.driver, Endpoint: r.endpoint, SupportedVersions: []string{Version},
+		Type: registration.CSIPlugin, Name: r.driver, Endpoint: r.endpoint, SupportedVersions: []string{csiVersion},
 	}, nil
 }
 

@@ -32,7 +32,7 @@ const (
 
 // Config is what New must be told.
 type Config struct {
-	Component  *sim.Process
+	Process    *sim.Process
 	Client     kubernetes.Interface
 	Informers  informers.SharedInformerFactory
 	DriverName string
@@ -61,11 +61,11 @@ func New(cfg Config) *Controller {
 	c := &Controller{
 		cfg: cfg, driver: driver.New(cfg.DriverName, cfg.Conn),
 		claims: core.PersistentVolumeClaims().Lister(), volumes: core.PersistentVolumes().Lister(),
-		queue:  sim.NewQueue[string](cfg.Component, sim.QueueConfig{Name: "claims", BackoffMin: backoffMin, BackoffMax: backoffMax}),
+		queue:  sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "claims", BackoffMin: backoffMin, BackoffMax: backoffMax}),
 		failed: map[types.UID]bool{},
 	}
 	eventhandler.Add(core.PersistentVolumeClaims().Informer(), func(was, is *corev1.PersistentVolumeClaim) {
-		if Concerns(was, is) {
+		if NeedsSync(was, is) {
 			c.queue.Add(is.Namespace + "/" + is.Name)
 		}
 	}, func(claim *corev1.PersistentVolumeClaim) { delete(c.failed, claim.UID) })
@@ -73,25 +73,25 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Concerns tells whether a resizer has to look at a claim that comes (was is nil) or changes, or is to know that it went (is is
+// NeedsSync tells whether a resizer has to look at a claim that comes (was is nil) or changes, or is to know that it went (is is
 // nil).
 //
 // Upstream: external-resizer pkg/controller updatePVC (2.3.0).
-func Concerns(was, is *corev1.PersistentVolumeClaim) bool {
+func NeedsSync(was, is *corev1.PersistentVolumeClaim) bool {
 	switch {
 	case is == nil:
 		return true
-	case !isToGrow(is):
+	case !needsExpansion(is):
 		return false
 	case was == nil:
 		return true
 	}
 	before, after := requested(was), requested(is)
-	return before.Cmp(after) != 0 || resize.Status(was) != resize.Status(is) || !isToGrow(was)
+	return before.Cmp(after) != 0 || resize.Status(was) != resize.Status(is) || !needsExpansion(was)
 }
 
-// isToGrow tells whether a claim is bound, and asks for more than it has.
-func isToGrow(claim *corev1.PersistentVolumeClaim) bool {
+// needsExpansion tells whether a claim is bound, and asks for more than it has.
+func needsExpansion(claim *corev1.PersistentVolumeClaim) bool {
 	asked, has := requested(claim), resize.Capacity(claim)
 	return claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName != "" && asked.Cmp(has) > 0
 }
@@ -109,7 +109,7 @@ func (c *Controller) sync(ctx context.Context, key string) error {
 		return err
 	}
 	claim, err := c.claims.PersistentVolumeClaims(namespace).Get(name)
-	if err != nil || !isToGrow(claim) {
+	if err != nil || !needsExpansion(claim) {
 		return nil //nolint:nilerr // it is gone
 	}
 	volume, err := c.volumes.Get(claim.Spec.VolumeName)

@@ -37,22 +37,22 @@ const (
 //
 // Upstream: external-resizer pkg/controller callResizeOnPlugin (2.3.0).
 func (c *Controller) grow(ctx context.Context, key string, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, size resource.Quantity) error {
-	claim, err := c.begin(ctx, claim, size)
+	claim, err := c.markResizing(ctx, claim, size)
 	if err != nil {
 		return fmt.Errorf("marking pvc %q as resizing failed: %w", key, err)
 	}
 	c.cfg.Recorder.Event(claim, corev1.EventTypeNormal, reasonResizing, "External resizer is resizing volume "+volume.Name)
 	response, err := c.expand(ctx, volume, size)
 	if err != nil {
-		return c.fail(ctx, claim, volume, err)
+		return c.markFailed(ctx, claim, volume, err)
 	}
 	delete(c.failed, claim.UID)
 	made := *resource.NewQuantity(response.GetCapacityBytes(), resource.BinarySI)
-	if err := c.enlarge(ctx, volume, claim, made, response.GetNodeExpansionRequired()); err != nil {
+	if err := c.updateCapacity(ctx, volume, claim, made, response.GetNodeExpansionRequired()); err != nil {
 		return err
 	}
 	if response.GetNodeExpansionRequired() {
-		return c.pending(ctx, claim)
+		return c.markNodePending(ctx, claim)
 	}
 	_, err = resize.Patch(ctx, c.cfg.Client, claim, resize.Finished(claim, made), false)
 	if err == nil {
@@ -61,11 +61,11 @@ func (c *Controller) grow(ctx context.Context, key string, claim *corev1.Persist
 	return err
 }
 
-// begin says in the claim that its volume is being grown, and to which size.
+// markResizing says in the claim that its volume is being grown, and to which size.
 //
 // Upstream: external-resizer pkg/controller markControllerResizeInProgress (2.3.0).
-func (c *Controller) begin(ctx context.Context, claim *corev1.PersistentVolumeClaim, size resource.Quantity) (*corev1.PersistentVolumeClaim, error) {
-	resizing := resize.Condition(corev1.PersistentVolumeClaimResizing, metav1.NewTime(c.cfg.Component.Now()), "")
+func (c *Controller) markResizing(ctx context.Context, claim *corev1.PersistentVolumeClaim, size resource.Quantity) (*corev1.PersistentVolumeClaim, error) {
+	resizing := resize.Condition(corev1.PersistentVolumeClaimResizing, metav1.NewTime(c.cfg.Process.Now()), "")
 	begun := resize.WithConditions(claim, true, resizing)
 	if allocated := resize.Allocated(claim); allocated.Cmp(size) != 0 || resize.Status(claim) == "" {
 		begun = resize.WithAllocated(resize.WithStatus(begun, corev1.PersistentVolumeClaimControllerResizeInProgress), size)
@@ -82,7 +82,7 @@ func (c *Controller) expand(ctx context.Context, volume *corev1.PersistentVolume
 	if err != nil {
 		return nil, err
 	}
-	capability, err := capabilities.VolumeCapability(driver.Use{
+	capability, err := capabilities.VolumeCapability(driver.VolumeUse{
 		AccessModes: volume.Spec.AccessModes, VolumeMode: volume.Spec.VolumeMode,
 		FSType: volume.Spec.CSI.FSType, MountOptions: volume.Spec.MountOptions,
 	})
@@ -95,10 +95,10 @@ func (c *Controller) expand(ctx context.Context, volume *corev1.PersistentVolume
 	})
 }
 
-// classOf tells whether an error says that the driver is not at it any more, and whether it will never do so.
+// classifyError tells whether an error says that the driver is not at it any more, and whether it will never do so.
 //
 // Upstream: external-resizer pkg/util IsFinalError, IsResizeInfeasibleError (2.3.0).
-func classOf(err error) (final, infeasible bool) {
+func classifyError(err error) (final, infeasible bool) {
 	said, is := status.FromError(err)
 	if !is {
 		return false, false // the driver was not reached, and may be at it since an earlier call
@@ -131,20 +131,20 @@ func (c *Controller) secrets(ctx context.Context, ref *corev1.SecretReference) (
 	return found, nil
 }
 
-// fail says in the claim what has failed for good. What is not feasible is not tried again before another size is asked for.
+// markFailed says in the claim what has failed for good. What is not feasible is not tried again before another size is asked for.
 //
 // Differs: upstream tries it again each five minutes.
-func (c *Controller) fail(ctx context.Context, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, err error) error {
+func (c *Controller) markFailed(ctx context.Context, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, err error) error {
 	text := fmt.Sprintf("resize volume %q by resizer %q failed: %v", volume.Name, c.cfg.DriverName, err)
 	c.cfg.Recorder.Event(claim, corev1.EventTypeWarning, reasonFailed, text)
-	final, infeasible := classOf(err)
+	final, infeasible := classifyError(err)
 	if !final {
 		delete(c.failed, claim.UID)
 		return fmt.Errorf("%s", text)
 	}
 	c.failed[claim.UID] = true
 	told := resize.WithConditions(claim, true, resize.Condition(corev1.PersistentVolumeClaimControllerResizeError,
-		metav1.NewTime(c.cfg.Component.Now()), fmt.Sprintf("failed to expand pvc with %v", err)))
+		metav1.NewTime(c.cfg.Process.Now()), fmt.Sprintf("failed to expand pvc with %v", err)))
 	if infeasible {
 		told = resize.WithStatus(told, corev1.PersistentVolumeClaimControllerResizeInfeasible)
 	}
@@ -154,12 +154,12 @@ func (c *Controller) fail(ctx context.Context, claim *corev1.PersistentVolumeCla
 	return fmt.Errorf("%s", text)
 }
 
-// enlarge writes a volume's size, unless the volume is not as it was seen.
+// updateCapacity writes a volume's size, unless the volume is not as it was seen.
 //
 // Differs: upstream writes it over whatever was written meanwhile.
 //
 // Upstream: external-resizer pkg/controller updatePVCapacity (2.3.0).
-func (c *Controller) enlarge(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, size resource.Quantity, onNode bool) error {
+func (c *Controller) updateCapacity(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, size resource.Quantity, onNode bool) error {
 	has := volume.Spec.Capacity[corev1.ResourceStorage]
 	metadata := map[string]any{"resourceVersion": volume.ResourceVersion}
 	if _, annotated := volume.Annotations[preResizeAnnotation]; onNode && !annotated {
@@ -183,21 +183,21 @@ func (c *Controller) enlarge(ctx context.Context, volume *corev1.PersistentVolum
 
 // leaveToNode is all that is done where the driver's controller has no part in growing.
 func (c *Controller) leaveToNode(ctx context.Context, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, size resource.Quantity) error {
-	claim, err := c.begin(ctx, claim, size)
+	claim, err := c.markResizing(ctx, claim, size)
 	if err == nil {
-		err = c.enlarge(ctx, volume, claim, size, true)
+		err = c.updateCapacity(ctx, volume, claim, size, true)
 	}
 	if err != nil {
 		return err
 	}
-	return c.pending(ctx, claim)
+	return c.markNodePending(ctx, claim)
 }
 
-// pending says in the claim that it is the node's turn.
+// markNodePending says in the claim that it is the node's turn.
 //
 // Upstream: external-resizer pkg/controller markForPendingNodeExpansion (2.3.0).
-func (c *Controller) pending(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
-	waits := resize.Condition(corev1.PersistentVolumeClaimFileSystemResizePending, metav1.NewTime(c.cfg.Component.Now()), resize.Message)
+func (c *Controller) markNodePending(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	waits := resize.Condition(corev1.PersistentVolumeClaimFileSystemResizePending, metav1.NewTime(c.cfg.Process.Now()), resize.Message)
 	next := resize.WithConditions(resize.WithStatus(claim, corev1.PersistentVolumeClaimNodeResizePending), true, waits)
 	claim, err := resize.Patch(ctx, c.cfg.Client, claim, next, false)
 	if err == nil {

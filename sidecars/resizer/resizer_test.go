@@ -69,7 +69,7 @@ func newWorld(t *testing.T, secret *corev1.SecretReference, faults ...scripted.F
 	})}
 	c := host.Process("resizer")
 	resizer.New(resizer.Config{
-		Component: c, Client: w.server.Client(c), Informers: w.server.Informers(c), DriverName: array.DriverName,
+		Process: c, Client: w.server.Client(c), Informers: w.server.Informers(c), DriverName: array.DriverName,
 		Recorder: events.New(events.Config{Process: c, Client: w.server.Client(c), Source: "external-resizer"}),
 		Conn:     csi.Suspend(c, array.DriverName, w.conn),
 	})

@@ -81,7 +81,7 @@ func (w *ourAttaching) control() error {
 		PersistentVolumes: informers.Core().V1().PersistentVolumes(),
 	}))
 	attachdetach.New(attachdetach.Config{
-		Component: component, Client: client, Informers: informers, Plugins: &manager,
+		Process: component, Client: client, Informers: informers, Plugins: &manager,
 		Recorder: events.New(events.Config{Process: component, Client: client, Source: attachdetach.EventSource}),
 	})
 	w.host.Start()

@@ -65,7 +65,7 @@ func (w *ourBinding) control() error {
 	component := w.host.Process("pvcontroller")
 	client := w.server.Client(component).WithoutCopies()
 	pvcontroller.New(pvcontroller.Config{
-		Component: component,
+		Process:   component,
 		Client:    client,
 		Informers: w.server.Informers(component),
 		Recorder:  events.New(events.Config{Process: component, Client: client, Source: pvcontroller.EventSource}),

@@ -105,7 +105,7 @@ func newOurMounting(ctx context.Context, volumes int, serve func(csi.RegisterFun
 	services := func(r grpc.ServiceRegistrar) {
 		csispec.RegisterIdentityServer(r, disks.Identity())
 		csispec.RegisterNodeServer(r, node)
-		announces.Offer(r)
+		announces.Register(r)
 	}
 	var err error
 	w.driver, err = serve(services)

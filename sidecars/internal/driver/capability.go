@@ -5,8 +5,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Use is how a volume is used, as the Kubernetes API says it.
-type Use struct {
+// VolumeUse is how a volume is used, as the Kubernetes API says it.
+type VolumeUse struct {
 	AccessModes  []corev1.PersistentVolumeAccessMode
 	VolumeMode   *corev1.PersistentVolumeMode // nil: Filesystem
 	FSType       string
@@ -21,7 +21,7 @@ func IsBlock(mode *corev1.PersistentVolumeMode) bool {
 // VolumeCapability says a use in CSI's terms. It fails where AccessMode does.
 //
 // Upstream: external-attacher pkg/controller GetVolumeCapabilities (4.13.0).
-func (c Capabilities) VolumeCapability(use Use) (*csispec.VolumeCapability, error) {
+func (c Capabilities) VolumeCapability(use VolumeUse) (*csispec.VolumeCapability, error) {
 	mode, err := AccessMode(use.AccessModes, c[csispec.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER])
 	if err != nil {
 		return nil, err

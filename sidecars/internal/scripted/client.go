@@ -10,8 +10,8 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// Request is a failure of one request about PersistentVolumes: "create", "delete" or "patch".
-type Request struct {
+// RequestFault is a failure of one request about PersistentVolumes: "create", "delete" or "patch".
+type RequestFault struct {
 	Verb  string
 	Err   error
 	After bool // the request had its effect
@@ -20,7 +20,7 @@ type Request struct {
 // Client is a clientset whose requests about PersistentVolumes fail as its script says, each fault once.
 type Client struct {
 	kubernetes.Interface
-	Faults []Request
+	Faults []RequestFault
 	// Before, if it is set, is called before each request.
 	Before func(verb string)
 }

@@ -37,7 +37,7 @@ type Conn struct {
 func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	name := path.Base(method)
 	c.Calls = append(c.Calls, Call{name, proto.Clone(args.(proto.Message))})
-	fault, ok := c.take(name)
+	fault, ok := c.takeFault(name)
 	if ok && !fault.After {
 		return fault.err()
 	}
@@ -53,7 +53,7 @@ func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	return nil
 }
 
-func (c *Conn) take(method string) (Fault, bool) {
+func (c *Conn) takeFault(method string) (Fault, bool) {
 	for i, f := range c.Faults {
 		if f.Method == method {
 			c.Faults = append(c.Faults[:i:i], c.Faults[i+1:]...)
@@ -74,13 +74,13 @@ func (c *Conn) Count(method string) int {
 	return n
 }
 
-type lost struct{}
+type connectionLost struct{}
 
-func (lost) Error() string { return "connection lost" }
+func (connectionLost) Error() string { return "connection lost" }
 
 func (f Fault) err() error {
 	if f.Code == codes.OK {
-		return lost{}
+		return connectionLost{}
 	}
 	return status.Error(f.Code, "scripted")
 }

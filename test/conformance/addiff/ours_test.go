@@ -66,7 +66,7 @@ func (o *ours) start(u *user) {
 		panic(err)
 	}
 	cfg := attachdetach.Config{
-		Component: c, Client: client, Informers: informers, Plugins: &manager,
+		Process: c, Client: client, Informers: informers, Plugins: &manager,
 		DisableForceDetach: !u.forces,
 		Recorder:           events.New(events.Config{Process: c, Client: o.server.Client(c), Source: attachdetach.EventSource}),
 	}

@@ -91,7 +91,7 @@ func (p Pair[S, W, C]) Run(t *testing.T, chunks int, draw *rapid.Generator[Histo
 		}
 	})
 	t.Logf("%d histories of %d steps; %d in which upstream did not at once do the same; it lived %d times in all; not compared to their end: %v",
-		count.histories, count.steps, count.tied, count.lives, count.undecided)
+		count.histories, count.steps, count.tied, count.attempts, count.undecided)
 	undecided := 0
 	for _, n := range count.undecided {
 		undecided += n
@@ -103,9 +103,9 @@ func (p Pair[S, W, C]) Run(t *testing.T, chunks int, draw *rapid.Generator[Histo
 
 // tally counts what comparisons came to.
 type tally struct {
-	mu                            sync.Mutex
-	histories, steps, tied, lives int            // guarded by mu, until all comparisons have ended
-	undecided                     map[string]int // guarded by mu, until then: histories not compared to their end, by why
+	mu                               sync.Mutex
+	histories, steps, tied, attempts int            // guarded by mu, until all comparisons have ended
+	undecided                        map[string]int // guarded by mu, until then: histories not compared to their end, by why
 }
 
 func (c *tally) add(steps int, v Verdict) {
@@ -116,8 +116,8 @@ func (c *tally) add(steps int, v Verdict) {
 	defer c.mu.Unlock()
 	c.histories++
 	c.steps += steps
-	c.lives += v.Lives
-	if v.Lives > 1 {
+	c.attempts += v.Attempts
+	if v.Attempts > 1 {
 		c.tied++
 	}
 	if v.Undecided != "" {
@@ -125,10 +125,10 @@ func (c *tally) add(steps int, v Verdict) {
 	}
 }
 
-// One draws one of what it is given. It takes what is first when it shrinks; what is there more than once is drawn more often.
-func One[T any](of ...T) *rapid.Generator[T] { return rapid.SampledFrom(of) }
+// OneOf draws one of what it is given. It takes what is first when it shrinks; what is there more than once is drawn more often.
+func OneOf[T any](of ...T) *rapid.Generator[T] { return rapid.SampledFrom(of) }
 
-// Rarely is true one time in n.
-func Rarely(t *rapid.T, n int, label string) bool {
+// OneIn is true one time in n.
+func OneIn(t *rapid.T, n int, label string) bool {
 	return rapid.IntRange(0, n-1).Draw(t, label) == n-1
 }

@@ -31,7 +31,7 @@ func RequestOf(action trace.Action) string {
 	return action.Verb + " " + resource
 }
 
-func (f Fault) happen(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+func (f Fault) apply(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	resource, name, _ := strings.Cut(action.Object, "/")
 	switch f.Kind {
 	case sim.FaultConflict:
@@ -69,7 +69,7 @@ func (f *Faults) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 	f.mu.Unlock()
 	return f.Caller.Call(action, func() trace.Outcome {
 		if one.Kind != "" && one.Request == RequestOf(action) {
-			return one.happen(action, effect)
+			return one.apply(action, effect)
 		}
 		return effect()
 	})

@@ -26,18 +26,18 @@ func (s State) Without(other State) State {
 	return slices.DeleteFunc(slices.Clone(s), func(line string) bool { return slices.Contains(other, line) })
 }
 
-// Life is what became of a history. W is what else is known of the world.
-type Life[W any] struct {
-	States []State // after each step
-	Void   string  // why the last of them is not to be compared; "": it is
-	World  W
+// Execution is what became of a history. W is what else is known of the world.
+type Execution[W any] struct {
+	States    []State // after each step
+	Undecided string  // why the last of them is not to be compared; "": it is
+	World     W
 }
 
 // Delta is two states after the same history.
 type Delta[S fmt.Stringer, W any] struct {
-	History        History[S]
-	Upstream, Ours State
-	Facts, Mine    W // of upstream's world, and of ours
+	History                 History[S]
+	Upstream, Ours          State
+	UpstreamWorld, OurWorld W // of upstream's world, and of ours
 }
 
 // Lines are those that only one of the states has.

@@ -7,15 +7,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Find has a mutant of ours looked for, and fails unless it is found and what shows it takes no more than so many steps.
-func (p Pair[S, W, C]) Find(t *testing.T, draw *rapid.Generator[History[S]], mutant C, steps int) {
+// FindMutant has a mutant of ours looked for, and fails unless it is found and what shows it takes no more than so many steps.
+func (p Pair[S, W, C]) FindMutant(t *testing.T, draw *rapid.Generator[History[S]], mutant C, steps int) {
 	t.Helper()
 	at := 0 // of the last history that showed it
 	tb := &sandbox{TB: t}
 	tb.run(func() {
 		p.Check(tb, t, 1, draw, mutant, true, func(_ History[S], v Verdict) {
 			if v.Diff != "" {
-				at, tb.shown = v.At, v.Diff
+				at, tb.shown = v.Steps, v.Diff
 			}
 		})
 	})

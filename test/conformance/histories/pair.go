@@ -11,13 +11,13 @@ import (
 // Pair is ours and upstream's. C is what makes ours another one, where a mutant is to be found.
 type Pair[S fmt.Stringer, W, C any] struct {
 	// Ours lives through a history: in the ordinary course of things where chooser is nil.
-	Ours func(h History[S], chooser sim.Chooser, spoil C) Life[W]
+	Ours func(h History[S], chooser sim.Chooser, spoil C) Execution[W]
 	// Upstream lives through a history for as long as its states are as wanted.
-	Upstream func(t *testing.T, h History[S], want []State) Life[W]
-	// Deliberate says why a difference may be; "" if it may not.
-	Deliberate func(Delta[S, W]) string
-	// Wrong says what ours must never do and did; "": nothing. nil: there is no such thing.
-	Wrong func(W) string
+	Upstream func(t *testing.T, h History[S], want []State) Execution[W]
+	// Excuse says why a difference may be; "" if it may not.
+	Excuse func(Delta[S, W]) string
+	// Violation says what ours must never do and did; "": nothing. nil: there is no such thing.
+	Violation func(W) string
 }
 
 // Patience is how many lives are given.
@@ -37,9 +37,9 @@ var (
 
 // Verdict is what a comparison came to.
 type Verdict struct {
-	Lives     int    // of upstream's
+	Attempts  int    // of upstream's
 	Diff      string // "": none
-	At        int    // how many steps it took to the difference
+	Steps     int    // how many steps it took to the difference
 	Undecided string // why the history was not compared to its end; "": it was
 }
 
@@ -47,9 +47,9 @@ type Verdict struct {
 func (p Pair[S, W, C]) Compare(t *testing.T, h History[S], patience Patience, spoil C) Verdict {
 	mine := p.Ours(h, nil, spoil)
 	want := mine.States
-	if p.Wrong != nil {
-		if what := p.Wrong(mine.World); what != "" {
-			return Verdict{At: len(h), Diff: h.String() + "\n" + what}
+	if p.Violation != nil {
+		if what := p.Violation(mine.World); what != "" {
+			return Verdict{Steps: len(h), Diff: h.String() + "\n" + what}
 		}
 	}
 	furthest, misses := 0, 0
@@ -57,10 +57,10 @@ func (p Pair[S, W, C]) Compare(t *testing.T, h History[S], patience Patience, sp
 		got := p.Upstream(t, h, want)
 		last := len(got.States) - 1
 		switch {
-		case got.Void != "":
-			return Verdict{Lives: lives, Undecided: got.Void}
+		case got.Undecided != "":
+			return Verdict{Attempts: lives, Undecided: got.Undecided}
 		case slices.Equal(got.States[last], want[last]):
-			return Verdict{Lives: lives}
+			return Verdict{Attempts: lives}
 		case last > furthest:
 			furthest, misses = last, 0
 		}
@@ -68,26 +68,26 @@ func (p Pair[S, W, C]) Compare(t *testing.T, h History[S], patience Patience, sp
 			if lives < 10*patience.Upstream {
 				continue
 			}
-			return Verdict{Lives: lives, Undecided: "too many ties"}
+			return Verdict{Attempts: lives, Undecided: "too many ties"}
 		}
 		misses++
 		d := Delta[S, W]{h[:last+1], got.States[last], want[last], got.World, mine.World}
-		if what := p.Deliberate(d); what != "" {
-			return Verdict{Lives: lives, Undecided: what}
+		if what := p.Excuse(d); what != "" {
+			return Verdict{Attempts: lives, Undecided: what}
 		}
 		if misses < patience.Upstream {
 			continue
 		}
-		if p.couldBe(h[:last+1], got.States[last], patience.Ours, spoil) {
-			return Verdict{Lives: lives, Undecided: "in another order ours does what upstream does"}
+		if p.oursReaches(h[:last+1], got.States[last], patience.Ours, spoil) {
+			return Verdict{Attempts: lives, Undecided: "in another order ours does what upstream does"}
 		}
-		return Verdict{Lives: lives, At: last + 1, Diff: fmt.Sprintf(
+		return Verdict{Attempts: lives, Steps: last + 1, Diff: fmt.Sprintf(
 			"%s\nin %d lives of upstream's the last step was followed by (-upstream +ours):\n%s", h[:last+1], misses, d)}
 	}
 }
 
-// couldBe tells whether ours comes to what upstream came to when its strands are moved in some other order.
-func (p Pair[S, W, C]) couldBe(h History[S], upstream State, times int, spoil C) bool {
+// oursReaches tells whether ours comes to what upstream came to when its strands are moved in some other order.
+func (p Pair[S, W, C]) oursReaches(h History[S], upstream State, times int, spoil C) bool {
 	for seed := range times {
 		states := p.Ours(h, sim.NewSeeded(uint64(seed)), spoil).States
 		if slices.Equal(states[len(states)-1], upstream) {

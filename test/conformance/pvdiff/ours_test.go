@@ -52,7 +52,7 @@ func (o *ours) start() {
 		panic(err)
 	}
 	pvcontroller.New(pvcontroller.Config{
-		Component: o.component,
+		Process:   o.component,
 		Plugins:   &manager,
 		Client:    client,
 		Informers: o.server.Informers(o.component),

@@ -72,7 +72,7 @@ func newPair() *pair {
 		jobs: map[corev1.UniqueVolumeName]*job{}, failed: map[corev1.UniqueVolumeName]time.Time{},
 	}
 	b.component = b.host.Process("ours")
-	b.ours = executor.New(executor.Config{Component: b.component})
+	b.ours = executor.New(executor.Config{Process: b.component})
 	return b
 }
 

@@ -32,15 +32,15 @@ const (
 var deliberates = []excuse{
 	// volumemanager/manager.go RemovePod. Upstream goes on mounting as long as the API server has the pod.
 	{endedUnmounted, func(d delta, disk, _ string) bool {
-		return slices.ContainsFunc(d.Facts.all, func(p *pod) bool { return p.here && p.ended && p.names(disk) && !hasMounted(d.Upstream, p, disk) })
+		return slices.ContainsFunc(d.UpstreamWorld.all, func(p *pod) bool { return p.here && p.ended && p.names(disk) && !hasMounted(d.Upstream, p, disk) })
 	}},
 	// volumemanager/attach.go.
 	{attachFailed, func(d delta, disk, line string) bool {
-		w := d.Facts
+		w := d.UpstreamWorld
 		return w.itself && w.seen.failedTo("Attach", disk) && aboutAttaching(line) && onlyAttaching(d, disk, w.found[disk]+w.users(disk))
 	}},
 	{attachedAgain, func(d delta, disk, line string) bool {
-		w, most := d.Facts, d.Facts.found[disk]
+		w, most := d.UpstreamWorld, d.UpstreamWorld.found[disk]
 		if w.seen.failedTo("Detach", disk) {
 			most += w.users(disk)
 		}
@@ -48,7 +48,7 @@ var deliberates = []excuse{
 	}},
 	// volumemanager/ready.go.
 	{kept, func(d delta, disk, line string) bool {
-		return slices.ContainsFunc(d.Facts.all, func(p *pod) bool {
+		return slices.ContainsFunc(d.UpstreamWorld.all, func(p *pod) bool {
 			if disk != "" {
 				return lost(d, p, disk)
 			}
@@ -57,19 +57,19 @@ var deliberates = []excuse{
 	}},
 	// executor/executor.go Start: upstream's back-off ends when another operation on the volume begins.
 	{patient, func(d delta, disk, line string) bool {
-		return (disk == "single" || strings.HasPrefix(line, "pod ")) && slices.ContainsFunc(d.Facts.all, func(p *pod) bool {
+		return (disk == "single" || strings.HasPrefix(line, "pod ")) && slices.ContainsFunc(d.UpstreamWorld.all, func(p *pod) bool {
 			return p.isIn(line, disk) && hasMounted(d.Upstream, p, "single") && !hasMounted(d.Ours, p, "single")
 		}) && slices.ContainsFunc(d.Upstream, func(line string) bool { return strings.HasSuffix(line, refused) })
 	}},
 	// volumemanager/map.go mapVolume.
 	{deviceLeft, func(d delta, disk, line string) bool {
-		for _, p := range d.Facts.all {
+		for _, p := range d.UpstreamWorld.all {
 			if !p.isIn(line, disk) {
 				continue
 			}
 			for _, v := range p.object.Spec.Volumes {
 				name := v.PersistentVolumeClaim.ClaimName
-				if d.Facts.disk(name).block && d.Facts.seen.failedTo("MapPodDevice "+string(p.object.UID), name) {
+				if d.UpstreamWorld.disk(name).block && d.UpstreamWorld.seen.failedTo("MapPodDevice "+string(p.object.UID), name) {
 					return true
 				}
 			}

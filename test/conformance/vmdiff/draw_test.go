@@ -12,10 +12,10 @@ import (
 
 type history = histories.History[step]
 
-var drawPod = histories.One("p1", "p1", "p2", "p2", "p3")
+var drawPod = histories.OneOf("p1", "p1", "p2", "p2", "p3")
 
 var drawDisk = rapid.Custom(func(t *rapid.T) string {
-	switch it := histories.One("a", "a", "a", "b", "raw", "raw", "single", "single", "local", "share", "late", "lost", "others", "", "", "", "").Draw(t, "disk"); it {
+	switch it := histories.OneOf("a", "a", "a", "b", "raw", "raw", "single", "single", "local", "share", "late", "lost", "others", "", "", "", "").Draw(t, "disk"); it {
 	case "":
 		return drawMagic.Draw(t, "name")
 	default:
@@ -23,7 +23,7 @@ var drawDisk = rapid.Custom(func(t *rapid.T) string {
 	}
 })
 
-var drawMagic = histories.One(
+var drawMagic = histories.OneOf(
 	volumetesting.TimeoutOnSetupVolumeName, volumetesting.FailOnSetupVolumeName, volumetesting.TimeoutAndFailOnSetupVolumeName,
 	volumetesting.SuccessAndTimeoutSetupVolumeName, volumetesting.SuccessAndFailOnSetupVolumeName,
 	volumetesting.TimeoutOnMountDeviceVolumeName, volumetesting.TimeoutAndFailOnMountDeviceVolumeName,
@@ -32,7 +32,7 @@ var drawMagic = histories.One(
 
 var runPods = rapid.Custom(func(t *rapid.T) act {
 	r := runPod{pod: drawPod.Draw(t, "pod"), disks: []string{drawDisk.Draw(t, "disk")}}
-	for len(r.disks) < 3 && histories.Rarely(t, 3, "another") {
+	for len(r.disks) < 3 && histories.OneIn(t, 3, "another") {
 		r.disks = append(r.disks, drawDisk.Draw(t, "disk"))
 	}
 	slices.Sort(r.disks)
@@ -41,20 +41,20 @@ var runPods = rapid.Custom(func(t *rapid.T) act {
 
 // acts draws any act.
 var acts = rapid.Custom(func(t *rapid.T) act {
-	switch histories.One("pod", "pod", "pod", "pod", "ends", "ends", "ends", "ends", "bind", "make", "drop", "control", "control", "forget", "restart", "restart",
+	switch histories.OneOf("pod", "pod", "pod", "pod", "ends", "ends", "ends", "ends", "bind", "make", "drop", "control", "control", "forget", "restart", "restart",
 		"nothing").Draw(t, "act") {
 	case "pod":
 		return runPods.Draw(t, "it")
 	case "ends":
-		return endPod{drawPod.Draw(t, "pod"), histories.One(isDeleted, isDeleted, isDeleted, isDeleted, isDeleted, ends, leaves, leaves).Draw(t, "how")}
+		return endPod{drawPod.Draw(t, "pod"), histories.OneOf(isDeleted, isDeleted, isDeleted, isDeleted, isDeleted, ends, leaves, leaves).Draw(t, "how")}
 	case "bind":
 		return bind{"late"}
 	case "make":
 		return makeVolume{"lost"}
 	case "drop":
-		return dropClaim{drawDisk.Draw(t, "disk"), histories.Rarely(t, 2, "unprotected")}
+		return dropClaim{drawDisk.Draw(t, "disk"), histories.OneIn(t, 2, "unprotected")}
 	case "control":
-		return control{!histories.Rarely(t, 2, "up")}
+		return control{!histories.OneIn(t, 2, "up")}
 	case "restart":
 		return restart{}
 	case "forget":
@@ -65,28 +65,28 @@ var acts = rapid.Custom(func(t *rapid.T) act {
 })
 
 var drawFault = rapid.Custom(func(t *rapid.T) histories.Fault {
-	f := histories.Fault{Request: histories.One("get persistentvolumeclaims", "get persistentvolumes", "patch/status nodes").Draw(t, "request")}
+	f := histories.Fault{Request: histories.OneOf("get persistentvolumeclaims", "get persistentvolumes", "patch/status nodes").Draw(t, "request")}
 	f.Kind = sim.FaultRefused
 	if f.Request == "patch/status nodes" {
-		f.Kind = histories.One(sim.FaultRefused, sim.FaultLost).Draw(t, "kind")
+		f.Kind = histories.OneOf(sim.FaultRefused, sim.FaultLost).Draw(t, "kind")
 	}
 	return f
 })
 
 var drawBreakage = rapid.Custom(func(t *rapid.T) breakage {
-	b := breakage{verb: histories.One("SetUp", "TearDown", "MountDevice", "UnmountDevice", "SetUpDevice", "MapPodDevice", "UnmapPodDevice", "TearDownDevice").Draw(t, "verb")}
+	b := breakage{verb: histories.OneOf("SetUp", "TearDown", "MountDevice", "UnmountDevice", "SetUpDevice", "MapPodDevice", "UnmapPodDevice", "TearDownDevice").Draw(t, "verb")}
 	if slices.Contains([]string{"SetUp", "MountDevice", "SetUpDevice", "MapPodDevice"}, b.verb) {
-		b.uncertain = histories.Rarely(t, 2, "uncertain")
+		b.uncertain = histories.OneIn(t, 2, "uncertain")
 	}
 	return b
 })
 
 var steps = rapid.Custom(func(t *rapid.T) step {
 	s := step{acts: []act{acts.Draw(t, "act")}}
-	for len(s.acts) < 3 && histories.Rarely(t, 4, "and") {
+	for len(s.acts) < 3 && histories.OneIn(t, 4, "and") {
 		s.acts = append(s.acts, acts.Draw(t, "act"))
 	}
-	switch histories.One("", "", "", "", "", "", "api", "plugin", "plugin").Draw(t, "goes wrong") {
+	switch histories.OneOf("", "", "", "", "", "", "api", "plugin", "plugin").Draw(t, "goes wrong") {
 	case "api":
 		s.fault = drawFault.Draw(t, "fault")
 	case "plugin":
@@ -95,16 +95,16 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 	return s
 })
 
-var drawNode = histories.One("node", "node", volumetesting.UncertainAttachNode, volumetesting.TimeoutAttachNode, volumetesting.FailDetachNode)
+var drawNode = histories.OneOf("node", "node", volumetesting.UncertainAttachNode, volumetesting.TimeoutAttachNode, volumetesting.FailDetachNode)
 
 // draw draws a whole history, of some scenes of some steps each: rapid's lists are short, and shrink well.
 var draw = rapid.Custom(func(t *rapid.T) history {
 	var h history
 	var begin []act
-	if histories.Rarely(t, 8, "itself") {
+	if histories.OneIn(t, 8, "itself") {
 		begin = append(begin, setting{drawNode.Draw(t, "node"), true})
 	}
-	if histories.Rarely(t, 3, "devices") {
+	if histories.OneIn(t, 3, "devices") {
 		begin = append(begin, asDevices{})
 	}
 	if len(begin) > 0 {

@@ -33,7 +33,7 @@ func TestMutantsAreFound(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			pair.Find(t, draw, m.spoil, m.steps)
+			pair.FindMutant(t, draw, m.spoil, m.steps)
 		})
 	}
 }

@@ -48,7 +48,7 @@ type ours struct {
 const stepsMax = 500_000
 
 // liveOurs has our manager live through a history.
-func liveOurs(h history, chooser sim.Chooser, spoil spoil) histories.Life[*world] {
+func liveOurs(h history, chooser sim.Chooser, spoil spoil) histories.Execution[*world] {
 	o := &ours{host: sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: stepsMax}), spoil: spoil}
 	defer o.host.Close()
 	server := fake.NewServer(fake.Config{Now: o.host.Now, SkipBootstrap: true})

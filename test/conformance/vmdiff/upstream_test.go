@@ -40,7 +40,7 @@ type upstream struct {
 }
 
 // liveUpstream has upstream's manager live through a history, in a bubble.
-func liveUpstream(t *testing.T, h history, want []histories.State) (l histories.Life[*world]) {
+func liveUpstream(t *testing.T, h history, want []histories.State) (l histories.Execution[*world]) {
 	root := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		faults := &histories.Faults{Caller: sim.DirectCaller()}

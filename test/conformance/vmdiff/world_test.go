@@ -149,8 +149,8 @@ func (w *world) attach() error {
 }
 
 // live lives through a history, as long as the states are as wanted, unless want is nil. Time passes by pass.
-func (w *world) live(h history, pass func(time.Duration) error, want []histories.State) histories.Life[*world] {
-	l := histories.Life[*world]{World: w}
+func (w *world) live(h history, pass func(time.Duration) error, want []histories.State) histories.Execution[*world] {
+	l := histories.Execution[*world]{World: w}
 	for i, s := range h {
 		l.States = append(l.States, w.step(s, pass))
 		if want != nil && !slices.Equal(l.States[i], want[i]) {

@@ -45,14 +45,14 @@ func lessCandidate(a, b candidate) bool {
 	return a.volume.Name < b.volume.Name
 }
 
-// shelf holds the free volumes that differ in nothing a claim can ask for but capacity and labels. For forms of selector that
+// freeSet holds the free volumes that differ in nothing a claim can ask for but capacity and labels. For forms of selector that
 // it is asked for it has postings: the same volumes over again, those that the form leaves out excepted, sorted by the values
 // of their labels first. So a selector of such a form finds its smallest volume at once, however many others there are.
 // Volumes come into a posting and go as they come into the shelf and go.
 //
 // A posting costs as much to make as a walk past all volumes, or a few, and is made when the walks for its form have passed over as many
 // volumes as there are. So forms that are asked for once, or that find what they want at once, have none.
-type shelf struct {
+type freeSet struct {
 	all      *btree.BTreeG[candidate]
 	postings []*posting // asked for last comes first
 }
@@ -60,11 +60,11 @@ type shelf struct {
 // postingsMax bounds the postings of a shelf. One more, and the one that was not asked for the longest is dropped.
 const postingsMax = 16
 
-func newShelf() *shelf {
-	return &shelf{all: btree.NewBTreeGOptions(lessCandidate, btree.Options{NoLocks: true})}
+func newFreeSet() *freeSet {
+	return &freeSet{all: btree.NewBTreeGOptions(lessCandidate, btree.Options{NoLocks: true})}
 }
 
-func (s *shelf) add(volume *corev1.PersistentVolume) {
+func (s *freeSet) add(volume *corev1.PersistentVolume) {
 	c := candidateOf(volume)
 	s.all.Set(c)
 	for _, p := range s.postings {
@@ -72,7 +72,7 @@ func (s *shelf) add(volume *corev1.PersistentVolume) {
 	}
 }
 
-func (s *shelf) remove(volume *corev1.PersistentVolume) {
+func (s *freeSet) remove(volume *corev1.PersistentVolume) {
 	c := candidateOf(volume)
 	s.all.Delete(c)
 	for _, p := range s.postings {
@@ -81,7 +81,7 @@ func (s *shelf) remove(volume *corev1.PersistentVolume) {
 }
 
 // smallest finds the smallest volume from a size on that the query selects, ties by name. nil means there is none.
-func (s *shelf) smallest(from candidate, q *query) *corev1.PersistentVolume {
+func (s *freeSet) smallest(from candidate, q *query) *corev1.PersistentVolume {
 	if q.isEverything() {
 		return firstFrom(s.all, from)
 	}
@@ -98,7 +98,7 @@ func (s *shelf) smallest(from candidate, q *query) *corev1.PersistentVolume {
 }
 
 // walk finds what smallest finds, and tells how many volumes it passed over.
-func (s *shelf) walk(from candidate, q *query) (found *corev1.PersistentVolume, passed int) {
+func (s *freeSet) walk(from candidate, q *query) (found *corev1.PersistentVolume, passed int) {
 	s.all.Ascend(from, func(c candidate) bool {
 		if q.selector.Matches(labels.Set(c.volume.Labels)) {
 			found = c.volume
@@ -120,7 +120,7 @@ func firstFrom(tree *btree.BTreeG[candidate], from candidate) *corev1.Persistent
 }
 
 // posting returns the posting of a form; an unmade one if the form was not asked for before, or too long ago.
-func (s *shelf) posting(f form) *posting {
+func (s *freeSet) posting(f form) *posting {
 	i := slices.IndexFunc(s.postings, func(p *posting) bool { return p.text == f.text })
 	var p *posting
 	if i >= 0 {
@@ -143,13 +143,13 @@ type posting struct {
 
 // posted is a volume in a posting.
 type posted struct {
-	place uint64
+	bucket uint64
 	candidate
 }
 
 func lessPosted(a, b posted) bool {
-	if a.place != b.place {
-		return a.place < b.place
+	if a.bucket != b.bucket {
+		return a.bucket < b.bucket
 	}
 	return lessCandidate(a.candidate, b.candidate)
 }
@@ -167,7 +167,7 @@ func (p *posting) add(c candidate) {
 	if p.tree == nil {
 		return
 	}
-	if place, ok := p.place(c.volume.Labels); ok {
+	if place, ok := p.bucket(c.volume.Labels); ok {
 		p.tree.Set(posted{place, c})
 	}
 }
@@ -176,7 +176,7 @@ func (p *posting) remove(c candidate) {
 	if p.tree == nil {
 		return
 	}
-	if place, ok := p.place(c.volume.Labels); ok {
+	if place, ok := p.bucket(c.volume.Labels); ok {
 		p.tree.Delete(posted{place, c})
 	}
 }
@@ -185,9 +185,9 @@ func (p *posting) remove(c candidate) {
 // in the place by chance.
 func (p *posting) smallest(from candidate, q *query) *corev1.PersistentVolume {
 	var best candidate
-	for _, place := range q.places {
+	for _, place := range q.buckets {
 		p.tree.Ascend(posted{place, from}, func(one posted) bool {
-			if one.place != place || best.volume != nil && lessCandidate(best, one.candidate) {
+			if one.bucket != place || best.volume != nil && lessCandidate(best, one.candidate) {
 				return false
 			}
 			if !q.selector.Matches(labels.Set(one.volume.Labels)) {

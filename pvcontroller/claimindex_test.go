@@ -17,7 +17,7 @@ import (
 func TestSeekersMirrorPool(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drafter{plain: rapid.Bool().Draw(t, "plain"), selectors: drawSelectors(t)}
-		s, claims := newSeekers(), map[string]*corev1.PersistentVolumeClaim{}
+		s, claims := newClaimIndex(), map[string]*corev1.PersistentVolumeClaim{}
 		for range rapid.IntRange(1, 40).Draw(t, "moments") {
 			claim := d.claim(t)
 			claim.Namespace = rapid.SampledFrom([]string{"x", "x-y"}).Draw(t, "namespace")
@@ -41,13 +41,13 @@ func TestSeekersMirrorPool(t *testing.T) {
 		for _, claim := range claims {
 			s.remove(claim)
 		}
-		if len(s.resting) > 0 {
-			t.Errorf("%d shapes are left when all claims are gone", len(s.resting))
+		if len(s.groups) > 0 {
+			t.Errorf("%d shapes are left when all claims are gone", len(s.groups))
 		}
 	})
 }
 
-func checkOffers(t *rapid.T, s *seekers, claims map[string]*corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
+func checkOffers(t *rapid.T, s *claimIndex, claims map[string]*corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
 	v.Spec.ClaimRef, v.Status.Phase, v.DeletionTimestamp = nil, corev1.VolumeAvailable, nil
 	upstream := newUpstreamIndex()
 	upstream.add(v)
@@ -78,7 +78,7 @@ func mostFirst(a, b *corev1.PersistentVolumeClaim) int {
 
 // TestOfferPassesOverClaimsThatAskTooMuch is about a volume in the care of a claim that has asked for more since.
 func TestOfferPassesOverClaimsThatAskTooMuch(t *testing.T) {
-	s := newSeekers()
+	s := newClaimIndex()
 	claims := restingClaims(10, func(i int, claim *corev1.PersistentVolumeClaim) {
 		claim.Spec.Resources.Requests[corev1.ResourceStorage] = gib(i + 1)
 	})
@@ -94,7 +94,7 @@ func TestOfferPassesOverClaimsThatAskTooMuch(t *testing.T) {
 
 // TestOneCrowdForOneForm is about what keeps an offer from going through all claims.
 func TestOneCrowdForOneForm(t *testing.T) {
-	s := newSeekers()
+	s := newClaimIndex()
 	for _, claim := range restingClaims(100, func(i int, claim *corev1.PersistentVolumeClaim) {
 		claim.Spec.Selector = &metav1.LabelSelector{
 			MatchLabels: map[string]string{"app": fmt.Sprint(i)},
@@ -106,7 +106,7 @@ func TestOneCrowdForOneForm(t *testing.T) {
 	}) {
 		s.add(claim)
 	}
-	for _, crowds := range s.resting {
+	for _, crowds := range s.groups {
 		if len(crowds) != 1 || crowds[0].tree.Len() != 200 {
 			t.Errorf("%d crowds, the first with %d entries: want one with 200", len(crowds), crowds[0].tree.Len())
 		}

@@ -13,12 +13,12 @@ import (
 // Before anything else is done about a claim or a volume, its annotations and finalizers are made to say who looks after
 // it: the controller with its plugins, or a CSI driver that the plugin was migrated to.
 
-// annealClaim puts a claim's migrated-to annotation right. The result is the claim as it is then; an error leaves it for the
+// syncClaimMetadata puts a claim's migrated-to annotation right. The result is the claim as it is then; an error leaves it for the
 // next time.
 //
 // Upstream: pkg/controller/volume/persistentvolume updateClaimMigrationAnnotations (v1.36).
-func (c *Controller) annealClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
-	annotations, ok := c.migrated(claim.Annotations, claimProvisioner(claim.Annotations))
+func (c *Controller) syncClaimMetadata(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+	annotations, ok := c.migratedAnnotations(claim.Annotations, claimProvisioner(claim.Annotations))
 	if !ok {
 		return claim, nil
 	}
@@ -27,17 +27,17 @@ func (c *Controller) annealClaim(ctx context.Context, claim *corev1.PersistentVo
 	return c.writeClaim(ctx, &changed)
 }
 
-// annealVolume puts a volume's migrated-to annotation and its finalizers right, in one write.
+// syncVolumeMetadata puts a volume's migrated-to annotation and its finalizers right, in one write.
 //
 // Differs: upstream may put the finalizer back onto a volume whose data is deleted, just before it deletes the volume, which
 // then stays until the data is deleted once more.
 //
 // Upstream: pkg/controller/volume/persistentvolume updateVolumeMigrationAnnotationsAndFinalizers (v1.36).
-func (c *Controller) annealVolume(ctx context.Context, volume *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
-	annotations, remarked := c.migrated(volume.Annotations, volume.Annotations[storagehelpers.AnnDynamicallyProvisioned])
+func (c *Controller) syncVolumeMetadata(ctx context.Context, volume *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
+	annotations, remarked := c.migratedAnnotations(volume.Annotations, volume.Annotations[storagehelpers.AnnDynamicallyProvisioned])
 	finalizers := volume.Finalizers
-	if !c.erased[volume.UID] {
-		finalizers = finalizersOf(volume, c.migration)
+	if !c.dataDeleted[volume.UID] {
+		finalizers = wantedFinalizers(volume, c.migration)
 	}
 	if !remarked && slices.Equal(finalizers, volume.Finalizers) {
 		return volume, nil
@@ -55,11 +55,11 @@ func claimProvisioner(annotations map[string]string) string {
 	return annotations[storagehelpers.AnnBetaStorageProvisioner]
 }
 
-// migrated returns annotations as they should be with that provisioner, and whether they differ from what they are: the
+// migratedAnnotations returns annotations as they should be with that provisioner, and whether they differ from what they are: the
 // driver that the provisioner's plugin was migrated to, or nothing where it was not. No provisioner: they stay.
 //
 // Upstream: pkg/controller/volume/persistentvolume updateMigrationAnnotations (v1.36).
-func (c *Controller) migrated(annotations map[string]string, provisioner string) (map[string]string, bool) {
+func (c *Controller) migratedAnnotations(annotations map[string]string, provisioner string) (map[string]string, bool) {
 	if provisioner == "" {
 		return annotations, false
 	}
@@ -76,7 +76,7 @@ func (c *Controller) migrated(annotations map[string]string, provisioner string)
 	return changed, true
 }
 
-// finalizersOf are the finalizers a volume should have. One that a plugin of the controller made is kept from going before
+// wantedFinalizers are the finalizers a volume should have. One that a plugin of the controller made is kept from going before
 // the plugin has deleted it, as long as it is to be deleted; one that was migrated is the driver's provisioner's to keep, and
 // one that was migrated back no longer is. Volumes that nobody made for a claim stay as they are.
 //
@@ -84,7 +84,7 @@ func (c *Controller) migrated(annotations map[string]string, provisioner string)
 // again until somebody takes the last finalizer off.
 //
 // Upstream: pkg/controller/volume/persistentvolume modifyDeletionFinalizers (v1.36).
-func finalizersOf(volume *corev1.PersistentVolume, migration map[string]string) []string {
+func wantedFinalizers(volume *corev1.PersistentVolume, migration map[string]string) []string {
 	const own, external = storagehelpers.PVDeletionInTreeProtectionFinalizer, storagehelpers.PVDeletionProtectionFinalizer
 	provisioner := volume.Annotations[storagehelpers.AnnDynamicallyProvisioned]
 	switch {

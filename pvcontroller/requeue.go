@@ -34,9 +34,9 @@ func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim) {
 func (c *Controller) forgetClaim(claim *corev1.PersistentVolumeClaim) {
 	key := keyOf(claim)
 	c.claims.delete(key)
-	c.claimGone(claim.UID)
-	c.rest(claim)
-	c.silent(claim.UID)
+	c.cleanUpClaim(claim.UID)
+	c.markIdle(claim)
+	c.clearSent(claim.UID)
 	for _, volume := range c.volumes.pool.reservedFor(key) {
 		c.volumeQueue.Add(volume.Name)
 	}
@@ -45,12 +45,12 @@ func (c *Controller) forgetClaim(claim *corev1.PersistentVolumeClaim) {
 // forgetVolume drops a volume that was deleted and queues the claims that name it, which may be lost.
 func (c *Controller) forgetVolume(volume *corev1.PersistentVolume) {
 	c.volumes.delete(volume.Name)
-	delete(c.gone, volume.Name)
-	delete(c.erased, volume.UID)
-	delete(c.scrubs, volume.UID)
-	delete(c.offered, volume.Name)
-	c.silent(volume.UID)
-	for _, key := range c.claims.naming.sorted(volume.Name) {
+	delete(c.goneClaims, volume.Name)
+	delete(c.dataDeleted, volume.UID)
+	delete(c.recyclerMessages, volume.UID)
+	delete(c.offeredVersions, volume.Name)
+	c.clearSent(volume.UID)
+	for _, key := range c.claims.byVolume.sorted(volume.Name) {
 		c.claimQueue.Add(key)
 	}
 }
@@ -58,12 +58,12 @@ func (c *Controller) forgetVolume(volume *corev1.PersistentVolume) {
 // offer queues the claims that a volume lets take a step, once for each version of the volume.
 func (c *Controller) offer(name string) {
 	volume := c.volumes.get(name)
-	if volume == nil || c.offered[name] == volume.ResourceVersion {
+	if volume == nil || c.offeredVersions[name] == volume.ResourceVersion {
 		return
 	}
-	c.offered[name] = volume.ResourceVersion
-	for _, key := range c.claims.naming.sorted(name) {
-		if !settled(c.claims.get(key), volume) {
+	c.offeredVersions[name] = volume.ResourceVersion
+	for _, key := range c.claims.byVolume.sorted(name) {
+		if !isSettled(c.claims.get(key), volume) {
 			c.claimQueue.Add(key)
 		}
 	}
@@ -88,31 +88,31 @@ func (c *Controller) offerFree(volume *corev1.PersistentVolume, after *corev1.Pe
 	if isDelayed(class) {
 		return // the scheduler's to give
 	}
-	if claim := c.claims.resting.next(volume, after); claim != nil {
-		c.claims.resting.remove(claim)
-		c.care.add(keyOf(claim), volume.Name)
+	if claim := c.claims.idle.next(volume, after); claim != nil {
+		c.claims.idle.remove(claim)
+		c.offers.add(keyOf(claim), volume.Name)
 		c.claimQueue.Add(keyOf(claim))
 	}
 }
 
-// rest ends a claim's sync: volumes in its care that are free still, since it took another or none, are passed on to
+// markIdle ends a claim's sync: volumes in its care that are free still, since it took another or none, are passed on to
 // whom they suit next. A claim that still looks for a volume rests.
-func (c *Controller) rest(claim *corev1.PersistentVolumeClaim) {
+func (c *Controller) markIdle(claim *corev1.PersistentVolumeClaim) {
 	key := keyOf(claim)
-	names := c.care.sorted(key)
-	delete(c.care, key)
+	names := c.offers.sorted(key)
+	delete(c.offers, key)
 	for _, name := range names {
 		if volume := c.volumes.get(name); volume != nil {
 			c.offerFree(volume, claim)
 		}
 	}
-	if now := c.claims.get(key); now != nil && isLooking(now) {
-		c.claims.resting.add(now)
+	if now := c.claims.get(key); now != nil && isUnbound(now) {
+		c.claims.idle.add(now)
 	}
 }
 
-// settled tells whether claim and volume are bound to each other and both say so.
-func settled(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) bool {
+// isSettled tells whether claim and volume are bound to each other and both say so.
+func isSettled(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) bool {
 	return isBindCompleted(claim) && claim.Status.Phase == corev1.ClaimBound &&
 		volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.UID == claim.UID &&
 		volume.Status.Phase == corev1.VolumeBound
@@ -125,7 +125,7 @@ func (c *Controller) classChanged(class *storagev1.StorageClass) {
 		names = append(names, "")
 	}
 	for _, name := range names {
-		for _, key := range c.claims.looking.sorted(name) {
+		for _, key := range c.claims.unbound.sorted(name) {
 			c.claimQueue.Add(key)
 		}
 	}
@@ -136,7 +136,7 @@ func (c *Controller) classChanged(class *storagev1.StorageClass) {
 func (c *Controller) podChanged(pod *corev1.Pod) {
 	for _, key := range podclaims.Keys(pod) {
 		claim := c.claims.get(key)
-		if claim != nil && isLooking(claim) {
+		if claim != nil && isUnbound(claim) {
 			c.claimQueue.Add(key)
 		}
 		if claim != nil {
@@ -150,8 +150,8 @@ func (c *Controller) podChanged(pod *corev1.Pod) {
 	}
 }
 
-// untombed returns the object an informer's handler is given, be it as a tombstone.
-func untombed[T any](obj any) T {
+// fromTombstone returns the object an informer's handler is given, be it as a tombstone.
+func fromTombstone[T any](obj any) T {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
 	}

@@ -18,21 +18,21 @@ type form struct {
 	rest labels.Requirements
 }
 
-// place tells where objects with these labels stand among those of the form: all that have the same values for its keys
+// bucket tells where objects with these labels stand among those of the form: all that have the same values for its keys
 // in one place. Other values may by chance have the same place. Objects that the form leaves out are nowhere: ok is false.
-func (f *form) place(set labels.Set) (place uint64, ok bool) {
+func (f *form) bucket(set labels.Set) (place uint64, ok bool) {
 	for i := range f.rest {
 		if !f.rest[i].Matches(set) {
 			return 0, false
 		}
 	}
-	place = placeStart
+	place = hashStart
 	for _, key := range f.keys {
 		value, ok := set[key]
 		if !ok {
 			return 0, false
 		}
-		place = placeAfter(place, value)
+		place = hashNext(place, value)
 	}
 	return place, true
 }
@@ -40,17 +40,17 @@ func (f *form) place(set labels.Set) (place uint64, ok bool) {
 // query is a label selector as a form and values.
 type query struct {
 	form
-	places   []uint64 // where the objects stand that it selects, one for each choice among the values it asks for
+	buckets  []uint64 // where the objects stand that it selects, one for each choice among the values it asks for
 	selector labels.Selector
 }
 
-// placesMax bounds the places of a query. A requirement that would make for more is one of the form's.
-const placesMax = 64
+// bucketsMax bounds the places of a query. A requirement that would make for more is one of the form's.
+const bucketsMax = 64
 
 // queryOf takes a selector apart; nil selects everything. It fails if the selector makes no sense.
 func queryOf(selector *metav1.LabelSelector) (query, error) {
 	if selector == nil {
-		return query{places: nowhereElse, selector: labels.Everything()}, nil
+		return query{buckets: rootBucket, selector: labels.Everything()}, nil
 	}
 	parsed, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
@@ -59,7 +59,7 @@ func queryOf(selector *metav1.LabelSelector) (query, error) {
 	requirements, _ := parsed.Requirements()
 	requirements = slices.Clone(requirements)
 	slices.SortFunc(requirements, compareRequirements)
-	q := query{places: nowhereElse, selector: parsed}
+	q := query{buckets: rootBucket, selector: parsed}
 	for _, r := range requirements {
 		q.require(r)
 	}
@@ -67,8 +67,8 @@ func queryOf(selector *metav1.LabelSelector) (query, error) {
 	return q, nil
 }
 
-// nowhereElse are the places of a query that asks for no values.
-var nowhereElse = []uint64{placeStart}
+// rootBucket are the places of a query that asks for no values.
+var rootBucket = []uint64{hashStart}
 
 // compareRequirements sorts by key, and those of one key in any order that depends on nothing but them.
 func compareRequirements(a, b labels.Requirement) int {
@@ -83,18 +83,18 @@ func (q *query) require(r labels.Requirement) {
 	values := r.ValuesUnsorted()
 	asked := len(q.keys) > 0 && q.keys[len(q.keys)-1] == r.Key()
 	positive := r.Operator() == selection.Equals || r.Operator() == selection.In
-	if asked || !positive || len(q.places)*len(values) > placesMax {
+	if asked || !positive || len(q.buckets)*len(values) > bucketsMax {
 		q.rest = append(q.rest, r)
 		return
 	}
 	q.keys = append(q.keys, r.Key())
-	places := make([]uint64, 0, len(q.places)*len(values))
-	for _, place := range q.places {
+	places := make([]uint64, 0, len(q.buckets)*len(values))
+	for _, place := range q.buckets {
 		for _, value := range values {
-			places = append(places, placeAfter(place, value))
+			places = append(places, hashNext(place, value))
 		}
 	}
-	q.places = places
+	q.buckets = places
 }
 
 // name gives the form its text. Neither comma nor semicolon can be in a key.
@@ -110,10 +110,10 @@ func (q *query) name() {
 // isEverything tells whether the query selects whatever there is.
 func (q *query) isEverything() bool { return q.text == "" }
 
-// placeStart and placeAfter hash the values of labels, one after the other (FNV-1a).
-const placeStart uint64 = 14695981039346656037
+// hashStart and placeAfter hash the values of labels, one after the other (FNV-1a).
+const hashStart uint64 = 14695981039346656037
 
-func placeAfter(place uint64, value string) uint64 {
+func hashNext(place uint64, value string) uint64 {
 	const prime = 1099511628211
 	for i := range len(value) {
 		place = (place ^ uint64(value[i])) * prime

@@ -10,14 +10,14 @@ import (
 )
 
 // Desired is what the controller wants. It is read-only.
-func (c *Controller) Desired() *DesiredStateOfWorld { return c.desired }
+func (c *Controller) Desired() *desiredStateOfWorld { return c.desired }
 
 // Actual is what the controller believes. It is read-only.
-func (c *Controller) Actual() *ActualStateOfWorld { return c.actual }
+func (c *Controller) Actual() *actualStateOfWorld { return c.actual }
 
 // All returns everything that is wanted, by volume and node.
-func (d *DesiredStateOfWorld) All() []*Desired {
-	var all []*Desired
+func (d *desiredStateOfWorld) All() []*desiredVolume {
+	var all []*desiredVolume
 	for _, nodes := range sortedValues(d.volumes) {
 		all = append(all, sortedValues(nodes)...)
 	}
@@ -25,45 +25,45 @@ func (d *DesiredStateOfWorld) All() []*Desired {
 }
 
 // All returns every attachment, by volume and node.
-func (w *ActualStateOfWorld) All() []*Attachment {
-	var all []*Attachment
+func (w *actualStateOfWorld) All() []*attachedVolume {
+	var all []*attachedVolume
 	for _, nodes := range sortedValues(w.volumes) {
 		all = append(all, sortedValues(nodes)...)
 	}
 	return all
 }
 
-// Owed is something that the controller has not brought about yet, and why.
-type Owed struct {
+// PendingVolume is something that the controller has not brought about yet, and why.
+type PendingVolume struct {
 	Volume corev1.UniqueVolumeName
 	Node   types.NodeName
-	Attach AttachVerdict // of what is to be attached; AttachNotNeeded otherwise
-	Detach DetachVerdict // of what is to be detached; DetachNotNeeded otherwise
+	Attach attachVerdict // of what is to be attached; AttachNotNeeded otherwise
+	Detach detachVerdict // of what is to be detached; DetachNotNeeded otherwise
 	Until  time.Time     // when time alone may change that; zero: never
 }
 
-// Owed returns what is not as it is wanted, detaches first, by volume and node. It is empty when desired and actual state
+// Pending returns what is not as it is wanted, detaches first, by volume and node. It is empty when desired and actual state
 // agree.
-func (c *Controller) Owed() []Owed {
-	var owed []Owed
+func (c *Controller) Pending() []PendingVolume {
+	var owed []PendingVolume
 	for _, a := range c.actual.All() {
-		if d := c.decideDetach(a); d.verdict != DetachNotNeeded {
-			owed = append(owed, Owed{Volume: a.Volume, Node: a.Node, Detach: d.verdict, Until: d.until})
+		if d := c.decideDetach(a); d.verdict != detachNotNeeded {
+			owed = append(owed, PendingVolume{Volume: a.Volume, Node: a.Node, Detach: d.verdict, Until: d.until})
 		}
 	}
 	for _, d := range c.desired.All() {
 		verdict, _, until := c.decideAttach(d)
 		if c.actual.State(d.Volume, d.Node) != Attached {
-			owed = append(owed, Owed{Volume: d.Volume, Node: d.Node, Attach: verdict, Until: until})
+			owed = append(owed, PendingVolume{Volume: d.Volume, Node: d.Node, Attach: verdict, Until: until})
 		}
 	}
 	return owed
 }
 
 // String tells what is owed, in a line.
-func (o Owed) String() string {
+func (o PendingVolume) String() string {
 	verdict := o.Attach.String()
-	if o.Detach != DetachNotNeeded {
+	if o.Detach != detachNotNeeded {
 		verdict = o.Detach.String()
 	}
 	return fmt.Sprintf("%s on %s: %s", o.Volume, o.Node, verdict)

@@ -20,7 +20,7 @@ func TestPostingsHoldNoMoreThanTheirFormSelects(t *testing.T) {
 		return metav1.LabelSelectorRequirement{Key: key, Operator: op, Values: values}
 	}
 	var wide []string
-	for i := range placesMax/2 + 1 {
+	for i := range bucketsMax/2 + 1 {
 		wide = append(wide, fmt.Sprint(i))
 	}
 	tests := []struct {
@@ -41,7 +41,7 @@ func TestPostingsHoldNoMoreThanTheirFormSelects(t *testing.T) {
 		{
 			"In with more values than places", nil,
 			[]metav1.LabelSelectorRequirement{is("n", in, wide...), is("tens", in, "0", "1")},
-			"n;tens in (0,1)", 20, placesMax/2 + 1,
+			"n;tens in (0,1)", 20, bucketsMax/2 + 1,
 		},
 		{
 			"one key twice",
@@ -56,7 +56,7 @@ func TestPostingsHoldNoMoreThanTheirFormSelects(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := newShelf()
+			s := newFreeSet()
 			for i := range 100 {
 				v := freeVolume(fmt.Sprint(i), "1")
 				v.Labels = map[string]string{"n": fmt.Sprint(i), "tens": fmt.Sprint(i / 10)}
@@ -71,9 +71,9 @@ func TestPostingsHoldNoMoreThanTheirFormSelects(t *testing.T) {
 			}
 			p := s.posting(q.form)
 			p.fill(s.all)
-			if p.text != test.form || p.tree.Len() != test.held || len(q.places) != test.places {
+			if p.text != test.form || p.tree.Len() != test.held || len(q.buckets) != test.places {
 				t.Errorf("form %q: got %d volumes, %d places; want %q, %d, %d",
-					p.text, p.tree.Len(), len(q.places), test.form, test.held, test.places)
+					p.text, p.tree.Len(), len(q.buckets), test.form, test.held, test.places)
 			}
 		})
 	}
@@ -81,7 +81,7 @@ func TestPostingsHoldNoMoreThanTheirFormSelects(t *testing.T) {
 
 // TestPostingsAskedForStay asks for one form every other time, and for ever new ones in between.
 func TestPostingsAskedForStay(t *testing.T) {
-	s := newShelf()
+	s := newFreeSet()
 	first := s.posting(form{text: "first"})
 	for i := range 10 * postingsMax {
 		s.posting(form{text: fmt.Sprint(i)})
@@ -92,10 +92,10 @@ func TestPostingsAskedForStay(t *testing.T) {
 }
 
 func TestPlacesDifferAndTwoDoNot(t *testing.T) {
-	if a, b := placeAfter(placeStart, samePlace[0]), placeAfter(placeStart, samePlace[1]); a != b {
+	if a, b := hashNext(hashStart, samePlace[0]), hashNext(hashStart, samePlace[1]); a != b {
 		t.Errorf("places %d and %d: other values are needed for the test of a collision", a, b)
 	}
-	if placeAfter(placeAfter(placeStart, "a"), "bc") == placeAfter(placeAfter(placeStart, "ab"), "c") {
+	if hashNext(hashNext(hashStart, "a"), "bc") == hashNext(hashNext(hashStart, "ab"), "c") {
 		t.Error("a value goes on in the next")
 	}
 }
