@@ -4,19 +4,19 @@ package loopdev
 
 import "context"
 
-// Bind gives ErrNone.
+// Bind returns ErrNone.
 func Bind(context.Context, string, string, bool) (string, error) { return "", ErrNone }
 
-// Unbind gives ErrNone.
+// Unbind returns ErrNone.
 func Unbind(context.Context, Bound) error { return ErrNone }
 
 // List returns nothing.
 func List(func(string) bool) ([]Bound, error) { return nil, nil }
 
-// Grow is not possible here.
+// Grow returns ErrNone.
 func Grow(Bound) error { return ErrNone }
 
-// GoDirect is not possible here.
+// EnableDirectIO returns ErrNone.
 func GoDirect(Bound) error { return ErrNone }
 
 // Peek returns nothing.
