@@ -7,7 +7,7 @@ import (
 	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
-// operations are what Killed kills. A volume "source" is in use meanwhile.
+// operations are the operations that TestKilled kills. A volume "source" is in use meanwhile.
 var operations = []operation{
 	{
 		name: "create", fsType: "ext4",
@@ -38,11 +38,11 @@ var operations = []operation{
 		run:     func(w *World) { w.group() },
 		check: func(w *World) {
 			if count := w.snapshots(); count != 0 && count != 2 {
-				w.Errorf("%d snapshots, want none or both", count)
+				w.Errorf("got %d snapshots, want 0 or 2", count)
 			}
 			group := w.group()
 			if count := w.snapshots(); count != 2 {
-				w.Errorf("%d snapshots, want both", count)
+				w.Errorf("got %d snapshots, want 2", count)
 			}
 			source := w.volume("source", "ext4", w.first())
 			w.useOnce(w.create("restored", "ext4", 0, source.memberOf(group)), source.hash())
@@ -59,11 +59,11 @@ var operations = []operation{
 		run: func(w *World) { w.deleteGroup(&csi.VolumeGroupSnapshot{GroupSnapshotId: csireq.GroupID("group")}) },
 		check: func(w *World) {
 			if count := w.snapshots(); count != 0 && count != 2 {
-				w.Errorf("%d snapshots, want none or both", count)
+				w.Errorf("got %d snapshots, want 0 or 2", count)
 			}
 			w.deleteGroup(&csi.VolumeGroupSnapshot{GroupSnapshotId: csireq.GroupID("group")})
 			if count := w.snapshots(); count != 0 {
-				w.Errorf("%d snapshots, want none", count)
+				w.Errorf("got %d snapshots, want 0", count)
 			}
 			w.delete(csireq.VolumeID("second"))
 		},
@@ -90,7 +90,7 @@ var operations = []operation{
 			source.expand(600 * mebibyte)
 			source.expandOnNode()
 			if now := source.size(); now < 500*mebibyte {
-				w.Errorf("%d bytes after it grew", now)
+				w.Errorf("%d bytes after growing", now)
 			}
 		},
 	},
@@ -109,7 +109,7 @@ var operations = []operation{
 	useCopy("ext4"), useCopy("xfs"), useCopy("btrfs"),
 }
 
-// use is that a new volume is used and left.
+// use returns an operation that uses a new volume and stops using it.
 func use(fsType string) operation {
 	return operation{
 		name: "use of a new " + fsType, fsType: fsType, tools: true,
@@ -123,7 +123,7 @@ func use(fsType string) operation {
 	}
 }
 
-// useCopy is that a copy is used and left, which is larger than its source.
+// useCopy returns an operation that uses a copy larger than its source.
 func useCopy(fsType string) operation {
 	return operation{
 		name: "use of a larger copy of " + fsType, fsType: fsType, tools: true, copies: true,
@@ -147,7 +147,7 @@ func useCopy(fsType string) operation {
 	}
 }
 
-// modify gives the volume "modified" the subject's settings.
+// modify applies the configured settings to the volume "modified".
 func (w *World) modify() {
 	w.Helper()
 	_, err := w.Driver.Controller().ControllerModifyVolume(w.Context(), &csi.ControllerModifyVolumeRequest{
@@ -156,7 +156,7 @@ func (w *World) modify() {
 	w.must(err)
 }
 
-// useOnce uses a volume which holds something ("" is nothing), and removes it.
+// useOnce uses a volume, checks its hash unless want is "", and removes it.
 func (w *World) useOnce(v *volume, want string) {
 	w.Helper()
 	v.use(w.first())
@@ -169,7 +169,7 @@ func (w *World) useOnce(v *volume, want string) {
 	w.delete(v.id)
 }
 
-// group makes a group of the volumes "source" and "second".
+// group creates a group of the volumes "source" and "second".
 func (w *World) group() *csi.VolumeGroupSnapshot {
 	w.Helper()
 	group, err := w.tryGroup("group", w.volume("source", "", ""), w.volume("second", "", ""))
