@@ -1,4 +1,5 @@
-//go:build linux
+// TestBlockVolumeIsTheDevice writes through the published node and reads the image. Unstaging
+// changes nothing.
 
 package loop
 
@@ -26,7 +27,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestBlockVolumeIsTheDevice writes through the published node, and finds it in the image; and unstaging it touches no byte.
+// TestLockedDeviceIsNotDetached tests the kubelet's lock.
 func TestBlockVolumeIsTheDevice(t *testing.T) {
 	d, node, root := newDriver(t, t.TempDir())
 	id := create(t, d, "block")
@@ -65,7 +66,7 @@ func TestBlockVolumeIsTheDevice(t *testing.T) {
 	image, err = os.ReadFile(d.pool.image(id))
 	must(t, err)
 	if !bytes.Equal(image[8192:8192+4096], written) || bytes.Count(image, []byte{0}) != len(image)-4096 {
-		t.Error("the image holds something else than what was written to the device")
+		t.Error("the image differs from what was written to the device")
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// A volume is made, attached to a node of this machine and mounted there. This needs root and loop devices, so that it is
-// compiled and not run.
+// Create a volume, attach it to a node of this machine and mount it there. The example needs root
+// and loop devices, so it is only compiled.
 func Example() {
 	if err := loop.Probe(); err != nil {
 		log.Fatal(err)
@@ -61,7 +61,7 @@ func Example() {
 	}
 	fmt.Println(id, "is", attached.GetPublishContext()[loop.DeviceKey])
 
-	// Everything is taken away. Without Close, a driver that is made again goes on.
+	// Everything is removed. Without Close, a recreated driver continues.
 	if err := errors.Join(disk.UnmountAll(), driver.Close(), os.RemoveAll(dir)); err != nil {
 		log.Fatal(err)
 	}

@@ -22,8 +22,8 @@ const (
 	manyAtOnce  = 16
 )
 
-// TestAThousandVolumes lets each of a thousand volumes live its life, sixteen of them at a time.
-func TestAThousandVolumes(t *testing.T) {
+// TestThousandVolumes creates, uses and removes a thousand volumes, sixteen at a time.
+func TestThousandVolumes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
 	}
@@ -60,20 +60,20 @@ func TestAThousandVolumes(t *testing.T) {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(filepath.Join(base, "images")); err != nil || len(left) > 0 {
-		t.Errorf("left in Dir: %v (%v)", left, err)
+		t.Errorf("remaining in Dir: %v (%v)", left, err)
 	}
 	if left, err := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, base) }); err != nil || len(left) > 0 {
-		t.Errorf("left bound: %v (%v)", left, err)
+		t.Errorf("still bound: %v (%v)", left, err)
 	}
 	if left, err := fs.Mounts(); err != nil || len(left) > 0 {
-		t.Errorf("left mounted: %v (%v)", left, err)
+		t.Errorf("still mounted: %v (%v)", left, err)
 	}
 	if len(d.pool.nodes) != 1 || len(d.pool.devices) > 0 || d.pool.reserved != 0 {
 		t.Errorf("the pool remembers %v and %v, and has promised %d bytes", d.pool.nodes, d.pool.devices, d.pool.reserved)
 	}
 }
 
-// life is what volumes live through.
+// life is the sequence of calls for one volume.
 type life struct {
 	*Driver
 	node csi.NodeServer
