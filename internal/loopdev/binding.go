@@ -15,8 +15,8 @@ var (
 	ErrStillOpen = errors.New("the device is still open and will be released when it is closed: try again")
 )
 
-// Bound is a loop device that is bound to a backing file, as the kernel reports it.
-type Bound struct {
+// Binding is a loop device that is bound to a backing file, as the kernel reports it.
+type Binding struct {
 	Device      string // such as "/dev/loop3"
 	BackingFile string // path of the file
 	Deleted     bool   // the file was removed; a file at the same path is another one

@@ -98,7 +98,7 @@ func lostRace(err error) bool {
 // Unbind unbinds the device if it still has the binding seen, and waits until that is done. It
 // returns ErrInUse for a device that is mounted in any mount namespace, or held by another driver.
 // It returns ErrStillOpen for a device that another process has open.
-func Unbind(ctx context.Context, seen Bound) error {
+func Unbind(ctx context.Context, seen Binding) error {
 	if err := clearLoop(seen); err != nil {
 		return err
 	}
@@ -107,19 +107,19 @@ func Unbind(ctx context.Context, seen Bound) error {
 
 // Grow sets the size of a device to that of its file. The device may be in use. A device without
 // the binding seen is left unchanged, which is an error.
-func Grow(seen Bound) error {
+func Grow(seen Binding) error {
 	return request(seen, "LOOP_SET_CAPACITY", unix.LOOP_SET_CAPACITY, 0)
 }
 
 // EnableDirectIO makes a device bypass the page cache of its file. The device may be in use. It is
 // an error if the device no longer has the binding seen, or if its file does not support direct
 // I/O.
-func EnableDirectIO(seen Bound) error {
+func EnableDirectIO(seen Binding) error {
 	return request(seen, "LOOP_SET_DIRECT_IO", unix.LOOP_SET_DIRECT_IO, 1)
 }
 
 // request sends an ioctl to a device that has the binding seen.
-func request(seen Bound, name string, number uint, value int) error {
+func request(seen Binding, name string, number uint, value int) error {
 	node, err := os.OpenFile(seen.Device, os.O_RDONLY, 0)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func request(seen Bound, name string, number uint, value int) error {
 // clearLoop opens the device exclusively. The kernel refuses that for a mounted device, and refuses
 // to mount it until it is cleared. Without that, LOOP_CLR_FD succeeds on a mounted device and
 // unbinds it later.
-func clearLoop(seen Bound) error {
+func clearLoop(seen Binding) error {
 	node, err := os.OpenFile(seen.Device, os.O_RDONLY|unix.O_EXCL, 0)
 	if isUnbound(err) {
 		return nil
@@ -166,7 +166,7 @@ func clearLoop(seen Bound) error {
 // waitUnbound polls until the device no longer has the binding seen. Usually that holds at once.
 // While another process has the device open, as udev does after each change, the kernel postpones
 // the unbinding. waitUnbound returns ErrStillOpen after 2 s.
-func waitUnbound(ctx context.Context, seen Bound) error {
+func waitUnbound(ctx context.Context, seen Binding) error {
 	ticker := time.NewTicker(unboundInterval)
 	defer ticker.Stop()
 	for range unboundChecksMax {
@@ -192,7 +192,7 @@ func waitUnbound(ctx context.Context, seen Bound) error {
 }
 
 // isSameBinding reports whether an open device has the binding seen.
-func isSameBinding(node *os.File, seen Bound) (bool, error) {
+func isSameBinding(node *os.File, seen Binding) (bool, error) {
 	now, err := statusOf(node)
 	if isUnbound(err) {
 		return false, nil
@@ -204,14 +204,14 @@ func isSameBinding(node *os.File, seen Bound) (bool, error) {
 func isUnbound(err error) bool { return errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENOENT) }
 
 // statusOf returns the status of a bound device, without the path of its file.
-func statusOf(node *os.File) (Bound, error) { return statusOfFD(int(node.Fd()), node.Name()) }
+func statusOf(node *os.File) (Binding, error) { return statusOfFD(int(node.Fd()), node.Name()) }
 
-func statusOfFD(node int, device string) (Bound, error) {
+func statusOfFD(node int, device string) (Binding, error) {
 	info, err := unix.IoctlLoopGetStatus64(node)
 	if err != nil {
-		return Bound{}, &fs.PathError{Op: "LOOP_GET_STATUS64", Path: device, Err: err}
+		return Binding{}, &fs.PathError{Op: "LOOP_GET_STATUS64", Path: device, Err: err}
 	}
-	return Bound{
+	return Binding{
 		Device:     device,
 		Mark:       unix.ByteSliceToString(info.File_name[:]),
 		Inode:      info.Inode,
@@ -224,12 +224,12 @@ func statusOfFD(node int, device string) (Bound, error) {
 
 // List returns the bound devices whose backing file is wanted, in sysfs's order. It opens no other
 // device.
-func List(wanted func(backing string) bool) ([]Bound, error) {
+func List(wanted func(backing string) bool) ([]Binding, error) {
 	directories, err := filepath.Glob("/sys/block/loop*")
 	if err != nil {
 		return nil, err
 	}
-	var loops []Bound
+	var loops []Binding
 	for _, directory := range directories {
 		if unix.Access(directory+"/loop", unix.F_OK) != nil {
 			continue // unbound, as most are
@@ -253,54 +253,54 @@ func List(wanted func(backing string) bool) ([]Bound, error) {
 }
 
 // At returns the binding of a device, or the zero value if it is unbound or does not exist.
-func At(device string) (Bound, error) {
+func At(device string) (Binding, error) {
 	directory := filepath.Join("/sys/block", filepath.Base(device))
 	backing, _, err := backingFile(directory)
 	if err != nil || backing == "" {
-		return Bound{}, err
+		return Binding{}, err
 	}
 	return readLoop(directory, backing)
 }
 
 // Status is At without BackingFile and Deleted. The file's numbers still identify it. It takes a
 // tenth of the time.
-func Status(device string) (Bound, error) {
+func Status(device string) (Binding, error) {
 	node, err := unix.Open(device, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if isUnbound(err) {
-		return Bound{}, nil
+		return Binding{}, nil
 	}
 	if err != nil {
-		return Bound{}, &fs.PathError{Op: "open", Path: device, Err: err}
+		return Binding{}, &fs.PathError{Op: "open", Path: device, Err: err}
 	}
 	defer unix.Close(node)
 	bound, err := statusOfFD(node, device)
 	if isUnbound(err) {
-		return Bound{}, nil
+		return Binding{}, nil
 	}
 	return bound, err
 }
 
 // readLoop reads the status of an open device. While it is open its binding cannot change, so sysfs
 // and the ioctl agree. The result is empty if the backing file has changed before.
-func readLoop(directory, backing string) (Bound, error) {
+func readLoop(directory, backing string) (Binding, error) {
 	node, err := os.Open(filepath.Join("/dev", filepath.Base(directory)))
 	if isUnbound(err) {
-		return Bound{}, nil
+		return Binding{}, nil
 	}
 	if err != nil {
-		return Bound{}, err
+		return Binding{}, err
 	}
 	defer node.Close()
 	bound, err := statusOf(node)
 	if isUnbound(err) {
-		return Bound{}, nil
+		return Binding{}, nil
 	}
 	if err != nil {
-		return Bound{}, err
+		return Binding{}, err
 	}
 	now, deleted, err := backingFile(directory)
 	if err != nil || now != backing {
-		return Bound{}, err
+		return Binding{}, err
 	}
 	bound.BackingFile, bound.Deleted = backing, deleted
 	return bound, nil

@@ -8,19 +8,19 @@ import "context"
 func Bind(context.Context, string, string, bool) (string, error) { return "", ErrNone }
 
 // Unbind returns ErrNone.
-func Unbind(context.Context, Bound) error { return ErrNone }
+func Unbind(context.Context, Binding) error { return ErrNone }
 
 // List returns nothing.
-func List(func(string) bool) ([]Bound, error) { return nil, nil }
+func List(func(string) bool) ([]Binding, error) { return nil, nil }
 
 // Grow returns ErrNone.
-func Grow(Bound) error { return ErrNone }
+func Grow(Binding) error { return ErrNone }
 
 // EnableDirectIO returns ErrNone.
-func GoDirect(Bound) error { return ErrNone }
+func GoDirect(Binding) error { return ErrNone }
 
 // Peek returns nothing.
-func Peek(string) (Bound, error) { return Bound{}, nil }
+func Peek(string) (Binding, error) { return Binding{}, nil }
 
 // At returns nothing.
-func At(string) (Bound, error) { return Bound{}, nil }
+func At(string) (Binding, error) { return Binding{}, nil }

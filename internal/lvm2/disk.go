@@ -318,14 +318,14 @@ func unbindDisk(ctx context.Context, path string) error {
 }
 
 // boundDisk returns the loop devices that a System bound to a disk.
-func boundDisk(path string) ([]loopdev.Bound, error) {
+func boundDisk(path string) ([]loopdev.Binding, error) {
 	bound, err := loopdev.List(func(backing string) bool { return backing == path })
-	return slices.DeleteFunc(bound, func(b loopdev.Bound) bool { return b.Mark != diskMark || b.Deleted }), err
+	return slices.DeleteFunc(bound, func(b loopdev.Binding) bool { return b.Mark != diskMark || b.Deleted }), err
 }
 
 // DeletedDisks returns the loop devices that a System bound to its disks, or to other files in the
 // same directories, and whose files were deleted since.
-func (s *System) DeletedDisks() ([]loopdev.Bound, error) {
+func (s *System) DeletedDisks() ([]loopdev.Binding, error) {
 	directories := map[string]bool{}
 	for _, disk := range s.Disks() {
 		if disk.Zeroed {
@@ -333,7 +333,7 @@ func (s *System) DeletedDisks() ([]loopdev.Bound, error) {
 		}
 	}
 	bound, err := loopdev.List(func(backing string) bool { return directories[filepath.Dir(backing)] })
-	return slices.DeleteFunc(bound, func(b loopdev.Bound) bool { return b.Mark != diskMark || !b.Deleted }), err
+	return slices.DeleteFunc(bound, func(b loopdev.Binding) bool { return b.Mark != diskMark || !b.Deleted }), err
 }
 
 // realPath resolves symbolic links in a path whose last element may be missing.

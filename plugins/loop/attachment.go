@@ -25,7 +25,7 @@ const (
 
 // attachment is a volume's attachment to a node.
 type attachment struct {
-	loopdev.Bound
+	loopdev.Binding
 	node string // the node's key in the mark
 }
 
@@ -47,7 +47,7 @@ func (p *pool) findAttachment(volumeID string) (*attachment, error) {
 		bound, err := loopdev.At(seen)
 		node, ours := p.nodeKey(bound.Mark, volumeID)
 		if err == nil && ours && bound.BackingFile == p.image(volumeID) && !bound.Deleted && !bound.Autoclear {
-			return &attachment{Bound: bound, node: node}, nil
+			return &attachment{Binding: bound, node: node}, nil
 		}
 	}
 	found, err := p.searchDevices(volumeID)
@@ -79,7 +79,7 @@ func (p *pool) searchDevices(volumeID string) (*attachment, error) {
 		case each.Autoclear:
 			return nil, status.Errorf(codes.Aborted, "%s of volume %s is being detached: try again", each.Device, volumeID)
 		}
-		found = &attachment{Bound: each, node: node}
+		found = &attachment{Binding: each, node: node}
 	}
 	return found, nil
 }
@@ -153,7 +153,7 @@ func (p *pool) applySettingsTo(volume blockcsi.Volume, device string, direct boo
 		if err != nil || attached == nil {
 			return false, err
 		}
-		if err := loopdev.EnableDirectIO(attached.Bound); err != nil {
+		if err := loopdev.EnableDirectIO(attached.Binding); err != nil {
 			return false, err
 		}
 		p.step("direct")
@@ -232,7 +232,7 @@ func (p *pool) Detach(ctx context.Context, attached blockcsi.Attachment) error {
 		return err
 	}
 	if found != nil {
-		if err := p.detach(ctx, found.Bound); err != nil {
+		if err := p.detach(ctx, found.Binding); err != nil {
 			return err
 		}
 		p.cacheDevice(attached.VolumeID, "")

@@ -40,7 +40,7 @@ func (r *rig) boots(device string) {
 // stageAs stages a volume with the device of an earlier attachment.
 func (r *rig) stageAs(id, device string) error {
 	_, err := r.node.NodeStageVolume(r.Context(), &csi.NodeStageVolumeRequest{
-		VolumeId: id, StagingTargetPath: r.staging(id), VolumeCapability: writer, PublishContext: map[string]string{DeviceKey: device},
+		VolumeId: id, StagingTargetPath: r.staging(id), VolumeCapability: writer, PublishContext: map[string]string{blockcsi.DeviceKey: device},
 	})
 	return err
 }

@@ -126,7 +126,7 @@ func (p *pool) Extend(_ context.Context, volume blockcsi.Volume, sizeBytes int64
 	if err != nil || attached == nil {
 		return err
 	}
-	return p.status(loopdev.Grow(attached.Bound))
+	return p.status(loopdev.Grow(attached.Binding))
 }
 
 // lengthen extends an image. On an error the image keeps its length.

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -31,7 +32,7 @@ func must(t *testing.T, err error) {
 func TestBlockVolumeIsTheDevice(t *testing.T) {
 	d, node, root := newDriver(t, t.TempDir())
 	id := create(t, d, "block")
-	publishContext := map[string]string{DeviceKey: mustAttach(t, d, id)}
+	publishContext := map[string]string{blockcsi.DeviceKey: mustAttach(t, d, id)}
 	staging, target := root+"/staging", root+"/target"
 	written := bytes.Repeat([]byte("raw"), 4096)[:4096]
 	for range 2 {
@@ -76,7 +77,7 @@ func TestLockedDeviceIsNotDetached(t *testing.T) {
 	id := create(t, d, "block")
 	_, err := node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: root + "/staging", VolumeCapability: blockWriter,
-		PublishContext: map[string]string{DeviceKey: mustAttach(t, d, id)},
+		PublishContext: map[string]string{blockcsi.DeviceKey: mustAttach(t, d, id)},
 	})
 	must(t, err)
 	_, err = node.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{

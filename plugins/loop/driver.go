@@ -25,8 +25,6 @@ import (
 const (
 	// DriverName is the default of Config.DriverName.
 	DriverName = "loop.csi.volsim.dev"
-	// DeviceKey is blockcsi.DeviceKey.
-	DeviceKey = blockcsi.DeviceKey
 
 	driverVersion  = "0.1.0"
 	runIDLengthMax = 24
@@ -156,7 +154,7 @@ func (p *pool) removeAll() error {
 }
 
 // detach unbinds a device. It returns FailedPrecondition if the device is mounted.
-func (p *pool) detach(ctx context.Context, bound loopdev.Bound) error {
+func (p *pool) detach(ctx context.Context, bound loopdev.Binding) error {
 	places, err := blockdev.MountPoints(bound.Device)
 	if err != nil {
 		return p.status(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
+	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
@@ -59,7 +60,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(id, "is", attached.GetPublishContext()[loop.DeviceKey])
+	fmt.Println(id, "is", attached.GetPublishContext()[blockcsi.DeviceKey])
 
 	// Everything is removed. Without Close, a recreated driver continues.
 	if err := errors.Join(disk.UnmountAll(), driver.Close(), os.RemoveAll(dir)); err != nil {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
@@ -133,7 +134,7 @@ func (w *world) attach(id, nodeID string) (string, error) {
 	response, err := w.controller.ControllerPublishVolume(w.Context(), &csi.ControllerPublishVolumeRequest{
 		VolumeId: id, NodeId: nodeID, VolumeCapability: writer(),
 	})
-	return response.GetPublishContext()[loop.DeviceKey], err
+	return response.GetPublishContext()[blockcsi.DeviceKey], err
 }
 
 func (w *world) detach(id, nodeID string) error {
@@ -154,7 +155,7 @@ func (w *world) stage(id, nodeID, device string) error {
 	n := w.nodes[nodeID]
 	_, err := n.NodeStageVolume(w.Context(), &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: n.staging(id), VolumeCapability: writer(),
-		PublishContext: map[string]string{loop.DeviceKey: device},
+		PublishContext: map[string]string{blockcsi.DeviceKey: device},
 	})
 	return err
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -64,7 +65,7 @@ func create(t *testing.T, d *Driver, name string) string {
 func attach(t *testing.T, d *Driver, id string) (string, error) {
 	response, err := d.Controller().ControllerPublishVolume(t.Context(),
 		&csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: "one", VolumeCapability: writer})
-	return response.GetPublishContext()[DeviceKey], err
+	return response.GetPublishContext()[blockcsi.DeviceKey], err
 }
 
 func mustAttach(t *testing.T, d *Driver, id string) string {
@@ -218,7 +219,7 @@ func TestFullBackingStoreIsResourceExhausted(t *testing.T) {
 	id := create(t, d, "does not fit")
 	_, err := node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: root + "/stage", VolumeCapability: writer,
-		PublishContext: map[string]string{DeviceKey: mustAttach(t, d, id)},
+		PublishContext: map[string]string{blockcsi.DeviceKey: mustAttach(t, d, id)},
 	})
 	wantCode(t, err, codes.ResourceExhausted)
 	if message := status.Convert(err).Message(); strings.Contains(message, "\n") || !strings.Contains(message, "free some") {

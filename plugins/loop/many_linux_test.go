@@ -13,6 +13,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
 	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
@@ -120,12 +121,12 @@ func (l *life) create(ctx context.Context, name string) (string, error) {
 func (l *life) attach(ctx context.Context, id string) (string, error) {
 	response, err := l.Controller().ControllerPublishVolume(ctx,
 		&csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: "one", VolumeCapability: writer})
-	return response.GetPublishContext()[DeviceKey], err
+	return response.GetPublishContext()[blockcsi.DeviceKey], err
 }
 
 func (l *life) stage(ctx context.Context, id, device string) error {
 	_, err := l.node.NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
-		VolumeId: id, StagingTargetPath: l.staging(id), VolumeCapability: writer, PublishContext: map[string]string{DeviceKey: device},
+		VolumeId: id, StagingTargetPath: l.staging(id), VolumeCapability: writer, PublishContext: map[string]string{blockcsi.DeviceKey: device},
 	})
 	return err
 }

@@ -85,7 +85,7 @@ func (r *rig) staging(id string) string { return filepath.Join(r.root, "staging"
 func (r *rig) stage(id string, capability *csi.VolumeCapability) error {
 	context := map[string]string{}
 	if !r.cfg.NodeAttaches {
-		context[DeviceKey] = mustAttach(r.T, r.Driver, id)
+		context[blockcsi.DeviceKey] = mustAttach(r.T, r.Driver, id)
 	}
 	_, err := r.node.NodeStageVolume(r.Context(), &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: r.staging(id), VolumeCapability: capability, PublishContext: context,
@@ -489,7 +489,7 @@ func TestNothingStaysFrozen(t *testing.T) {
 		raw := r.mustMake("raw", nil)
 		_, err := r.node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
 			VolumeId: raw, StagingTargetPath: r.staging(raw), VolumeCapability: blockWriter,
-			PublishContext: map[string]string{DeviceKey: mustAttach(t, r.Driver, raw)},
+			PublishContext: map[string]string{blockcsi.DeviceKey: mustAttach(t, r.Driver, raw)},
 		})
 		must(t, err)
 		_, err = r.GroupController().CreateVolumeGroupSnapshot(t.Context(), &csi.CreateVolumeGroupSnapshotRequest{Name: "g", SourceVolumeIds: []string{id, raw}})

@@ -52,7 +52,7 @@ func (p *pool) recoverOne(volume blockcsi.Volume) (did string, err error) {
 	}
 	late, err := sizeDiffers(attached.Device, volume.SizeBytes)
 	if err == nil && late {
-		did, err = fmt.Sprintf("grew %s of %s", attached.Device, volume.ID), loopdev.Grow(attached.Bound)
+		did, err = fmt.Sprintf("grew %s of %s", attached.Device, volume.ID), loopdev.Grow(attached.Binding)
 	}
 	if err != nil {
 		return did, p.status(err)

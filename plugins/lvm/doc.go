@@ -1,7 +1,7 @@
 // Package lvm is a CSI driver on logical volumes of real LVM.
 //
 //	driver, err := lvm.New(ctx, lvm.Config{Nodes: []lvm.NodeConfig{{
-//		Name: "node-1", LVM: lvm2.Config{Directory: "/var/lib/lvm", SystemID: "node-1"},
+//		Name: "node-1", LVM: lvm.LVMConfig{Directory: "/var/lib/lvm", SystemID: "node-1"},
 //		Files: []lvm.File{{Path: "/var/lib/disk", SizeBytes: 1 << 30}},
 //	}}})
 //	controller, node := driver.Controller(), driver.Node("node-1", disk) // disk is a *nodefs.Real

@@ -43,7 +43,7 @@ type NodeConfig struct {
 	// Name is the node's ID.
 	Name string
 	// LVM is the node's private LVM.
-	LVM lvm2.Config
+	LVM LVMConfig
 	// Group is the name of the volume group. Empty means "volsim-" and the node's name; a long
 	// name, or one that LVM does not accept, is replaced by a prefix and a hash. A missing volume
 	// group is created from the disks, and an existing one is extended by those that it lacks.
@@ -56,6 +56,9 @@ type NodeConfig struct {
 	// with the first thin volume and without overcommit.
 	Thin Thin
 }
+
+// LVMConfig configures a private LVM. Directory and SystemID are required.
+type LVMConfig = lvm2.Config
 
 // File is a disk that is a file.
 type File struct {

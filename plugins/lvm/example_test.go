@@ -10,7 +10,6 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"github.com/volsim/volsim/internal/lvm2"
 	"github.com/volsim/volsim/plugins/lvm"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
@@ -29,7 +28,7 @@ func Example() {
 	}
 	driver, err := lvm.New(ctx, lvm.Config{Nodes: []lvm.NodeConfig{{
 		Name:  "node-1",
-		LVM:   lvm2.Config{Directory: filepath.Join(dir, "lvm"), SystemID: "example"},
+		LVM:   lvm.LVMConfig{Directory: filepath.Join(dir, "lvm"), SystemID: "example"},
 		Files: []lvm.File{{Path: filepath.Join(dir, "disk"), SizeBytes: 1 << 30}}, // or Devices
 	}}})
 	if err != nil {

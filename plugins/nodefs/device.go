@@ -183,10 +183,10 @@ func (r *Real) unlockAll() error {
 	if err != nil {
 		return err
 	}
-	return unlock(slices.DeleteFunc(loops, func(l loopdev.Bound) bool { return l.Mark != lockMark }))
+	return unlock(slices.DeleteFunc(loops, func(l loopdev.Binding) bool { return l.Mark != lockMark }))
 }
 
-func unlock(loops []loopdev.Bound) error {
+func unlock(loops []loopdev.Binding) error {
 	var failed []error
 	for _, each := range loops {
 		if err := loopdev.Unbind(context.Background(), each); err != nil { //nolint:forbidigo // the wait is bounded
@@ -197,7 +197,7 @@ func unlock(loops []loopdev.Bound) error {
 }
 
 // lockedBy returns the resolved path of the existing file at name and the loop devices over it.
-func (r *Real) lockedBy(name string) (string, []loopdev.Bound, error) {
+func (r *Real) lockedBy(name string) (string, []loopdev.Binding, error) {
 	place, isDirectory, err := r.resolveExisting(name)
 	if err != nil {
 		return "", nil, err

@@ -25,7 +25,7 @@ func TestData(t *testing.T, subject Config) {
 					continue
 				}
 				t.Run(each.name, func(t *testing.T) {
-					w := NewWorld(t, subject)
+					w := newWorld(t, subject)
 					if offered == "" {
 						offered = w.offered(fsType)
 					}
@@ -45,7 +45,7 @@ func TestData(t *testing.T, subject Config) {
 const yes = "yes"
 
 // offered returns yes if a volume with a file system can be created, or else the reason.
-func (w *World) offered(fsType string) string {
+func (w *world) offered(fsType string) string {
 	w.Helper()
 	v, err := w.try("is it offered", fsType, 0, "")
 	if err != nil {
@@ -56,7 +56,7 @@ func (w *World) offered(fsType string) string {
 }
 
 // copies reports whether the driver copies volumes.
-func (w *World) copies() bool {
+func (w *world) copies() bool {
 	response, err := w.Driver.Controller().ControllerGetCapabilities(w.Context(), &csi.ControllerGetCapabilitiesRequest{})
 	w.must(err)
 	return slices.ContainsFunc(response.GetCapabilities(), func(c *csi.ControllerServiceCapability) bool {
@@ -65,7 +65,7 @@ func (w *World) copies() bool {
 }
 
 // groups reports whether the driver supports group snapshots.
-func (w *World) groups() bool {
+func (w *world) groups() bool {
 	response, err := w.Driver.GroupController().GroupControllerGetCapabilities(w.Context(), &csi.GroupControllerGetCapabilitiesRequest{})
 	w.must(err)
 	return len(response.GetCapabilities()) > 0
@@ -75,7 +75,7 @@ var dataCases = []struct {
 	name   string
 	copies bool // needs snapshots and clones
 	groups bool // needs group snapshots
-	run    func(w *World, fsType string)
+	run    func(w *world, fsType string)
 }{
 	{"moves", false, false, dataMove},
 	{"grows unused", false, false, dataGrowUnused},
@@ -86,10 +86,10 @@ var dataCases = []struct {
 	{"is of one instant with another's", true, true, dataGroup},
 }
 
-func (w *World) first() string { return w.cfg.Nodes[0] }
-func (w *World) last() string  { return w.cfg.Nodes[len(w.cfg.Nodes)-1] }
+func (w *world) first() string { return w.cfg.Nodes[0] }
+func (w *world) last() string  { return w.cfg.Nodes[len(w.cfg.Nodes)-1] }
 
-func dataMove(w *World, fsType string) {
+func dataMove(w *world, fsType string) {
 	v := w.create("moving", fsType, 0, "")
 	v.use(w.first())
 	v.write(1)
@@ -113,7 +113,7 @@ func (v *volume) wantSize(before int64) {
 	}
 }
 
-func dataGrowUnused(w *World, fsType string) {
+func dataGrowUnused(w *world, fsType string) {
 	v := w.create("growing", fsType, 0, "")
 	v.use(w.first())
 	v.write(1)
@@ -126,7 +126,7 @@ func dataGrowUnused(w *World, fsType string) {
 	v.wantHash(want, "")
 }
 
-func dataGrowInUse(w *World, fsType string) {
+func dataGrowInUse(w *world, fsType string) {
 	v := w.create("growing", fsType, 0, "")
 	v.use(w.first())
 	v.write(1)
@@ -157,7 +157,7 @@ func (v *volume) snapshotInUse(name string) string {
 	return id
 }
 
-func dataRestore(w *World, fsType string) {
+func dataRestore(w *world, fsType string) {
 	v := w.create("source", fsType, 0, "")
 	v.use(w.first())
 	v.write(1)
@@ -190,7 +190,7 @@ func dataRestore(w *World, fsType string) {
 	w.delete(snapshot)
 }
 
-func dataRestoreLarger(w *World, fsType string) {
+func dataRestoreLarger(w *world, fsType string) {
 	v := w.create("source", fsType, 0, "")
 	v.use(w.first())
 	v.write(1)
@@ -211,7 +211,7 @@ func dataRestoreLarger(w *World, fsType string) {
 	larger.wantHash(want, "")
 }
 
-func dataClone(w *World, fsType string) {
+func dataClone(w *world, fsType string) {
 	v := w.create("source", fsType, 0, "")
 	v.use(w.first())
 	v.write(1)

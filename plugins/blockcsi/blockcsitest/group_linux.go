@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-func (w *World) tryGroup(name string, sources ...*volume) (*csi.VolumeGroupSnapshot, error) {
+func (w *world) tryGroup(name string, sources ...*volume) (*csi.VolumeGroupSnapshot, error) {
 	request := &csi.CreateVolumeGroupSnapshotRequest{Name: name}
 	for _, each := range sources {
 		request.SourceVolumeIds = append(request.SourceVolumeIds, each.id)
@@ -20,7 +20,7 @@ func (w *World) tryGroup(name string, sources ...*volume) (*csi.VolumeGroupSnaps
 	return response.GetGroupSnapshot(), err
 }
 
-func (w *World) deleteGroup(group *csi.VolumeGroupSnapshot) {
+func (w *world) deleteGroup(group *csi.VolumeGroupSnapshot) {
 	w.Helper()
 	request := &csi.DeleteVolumeGroupSnapshotRequest{GroupSnapshotId: group.GetGroupSnapshotId()}
 	for _, each := range group.GetSnapshots() {
@@ -90,7 +90,7 @@ func (v *volume) counted() uint64 {
 
 // dataGroup copies two volumes while a writer writes to both in turn. The second copy must hold the
 // number of the first, or the one before.
-func dataGroup(w *World, fsType string) {
+func dataGroup(w *world, fsType string) {
 	a, b := w.create("a", fsType, 0, ""), w.create("b", fsType, 0, "")
 	a.use(w.first())
 	b.use(w.first())

@@ -45,11 +45,11 @@ type operation struct {
 	tools   bool // it is also killed at tools
 	copies  bool // it copies volumes
 	fsType  string
-	prepare func(w *World) // may be nil
-	run     func(w *World)
+	prepare func(w *world) // may be nil
+	run     func(w *world)
 	// check is called after a new driver has recovered. The operation must be completed or undone,
 	// and must be repeatable. check restores the state before the operation.
-	check func(w *World)
+	check func(w *world)
 }
 
 // TestKilled runs operations in processes that are killed with SIGKILL. They are killed at each
@@ -71,7 +71,7 @@ func TestKilled(t *testing.T, subject Config) {
 		}
 		t.Run(each.name, func(t *testing.T) {
 			t.Parallel()
-			w := NewWorld(t, subject)
+			w := newWorld(t, subject)
 			if each.copies && !w.copies() {
 				t.Skip("the driver does not copy volumes")
 			}
@@ -143,7 +143,7 @@ exit $result
 }
 
 // killAll kills an operation at each of its steps.
-func (w *World) killAll(each operation, tools string) {
+func (w *world) killAll(each operation, tools string) {
 	w.Helper()
 	source := w.create("source", each.fsType, 0, "")
 	source.use(w.first())
@@ -179,7 +179,7 @@ func (w *World) killAll(each operation, tools string) {
 }
 
 // killOnce runs an operation in a process and reports whether it was killed.
-func (w *World) killOnce(told killOrder) bool {
+func (w *world) killOnce(told killOrder) bool {
 	w.Helper()
 	text, err := json.Marshal(told)
 	w.must(err)
@@ -215,12 +215,12 @@ func (v *volume) wantThawed() {
 }
 
 // volume returns an existing volume, used on a node or unused ("").
-func (w *World) volume(name, fsType, node string) *volume {
-	return &volume{World: w, id: csireq.VolumeID(name), fsType: fsType, node: node}
+func (w *world) volume(name, fsType, node string) *volume {
+	return &volume{world: w, id: csireq.VolumeID(name), fsType: fsType, node: node}
 }
 
 // snapshots returns the number of listed snapshots.
-func (w *World) snapshots() int {
+func (w *world) snapshots() int {
 	w.Helper()
 	response, err := w.Driver.Controller().ListSnapshots(w.Context(), &csi.ListSnapshotsRequest{})
 	w.must(err)

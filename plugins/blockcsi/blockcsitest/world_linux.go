@@ -57,7 +57,7 @@ type Config struct {
 }
 
 // world is a driver with nodes on this machine, in one test.
-type World struct {
+type world struct {
 	testing.TB
 	Driver *blockcsi.Driver
 	Base   string
@@ -68,7 +68,7 @@ type World struct {
 }
 
 // newWorld returns a world that is removed after the test. The test fails if anything remains.
-func NewWorld(t testing.TB, subject Config) *World {
+func newWorld(t testing.TB, subject Config) *world {
 	t.Helper()
 	base := ""
 	if subject.Dir == nil {
@@ -91,9 +91,9 @@ func NewWorld(t testing.TB, subject Config) *World {
 }
 
 // openWorld returns a world over a directory.
-func openWorld(t testing.TB, subject Config, base string, onStep func(string)) *World {
+func openWorld(t testing.TB, subject Config, base string, onStep func(string)) *world {
 	t.Helper()
-	w := &World{TB: t, Base: base, cfg: subject, fs: map[string]*nodefs.Real{}}
+	w := &world{TB: t, Base: base, cfg: subject, fs: map[string]*nodefs.Real{}}
 	for _, node := range subject.Nodes {
 		fs, err := nodefs.NewReal(filepath.Join(base, "node "+node))
 		w.must(err)
@@ -104,7 +104,7 @@ func openWorld(t testing.TB, subject Config, base string, onStep func(string)) *
 }
 
 // stop stops the driver.
-func (w *World) stop() {
+func (w *world) stop() {
 	w.Helper()
 	if w.Driver != nil && w.cfg.Stop != nil {
 		if err := w.cfg.Stop(w.Driver); err != nil {
@@ -115,7 +115,7 @@ func (w *World) stop() {
 }
 
 // start creates the driver, as after a crash of an earlier one.
-func (w *World) start(onStep func(string)) {
+func (w *world) start(onStep func(string)) {
 	w.Helper()
 	w.stop()
 	driver, err := w.cfg.Open(w.Base, onStep)
@@ -127,7 +127,7 @@ func (w *World) start(onStep func(string)) {
 }
 
 // must ends the test on an error.
-func (w *World) must(err error) {
+func (w *world) must(err error) {
 	w.Helper()
 	if err != nil {
 		w.Fatal(err)
@@ -135,7 +135,7 @@ func (w *World) must(err error) {
 }
 
 // wantCode checks the code of an error.
-func (w *World) wantCode(err error, want codes.Code) {
+func (w *world) wantCode(err error, want codes.Code) {
 	w.Helper()
 	if got := status.Code(err); got != want {
 		w.Errorf("got %s (%v), want %s", got, err, want)
@@ -156,14 +156,14 @@ func capability(fsType string) *csi.VolumeCapability {
 
 // volume is a volume of a test.
 type volume struct {
-	*World
+	*world
 	id, fsType string
 	bytes      int64
 	node       string // the node that uses it; "" if unused
 }
 
 // try creates a volume of a size (0 means any) from a source ("" means none).
-func (w *World) try(name, fsType string, bytes int64, source string) (*volume, error) {
+func (w *world) try(name, fsType string, bytes int64, source string) (*volume, error) {
 	request := &csi.CreateVolumeRequest{
 		Name: name, VolumeCapabilities: []*csi.VolumeCapability{capability(fsType)}, Parameters: w.cfg.Parameters,
 		CapacityRange: &csi.CapacityRange{RequiredBytes: bytes},
@@ -173,7 +173,7 @@ func (w *World) try(name, fsType string, bytes int64, source string) (*volume, e
 	}
 	response, err := w.Driver.Controller().CreateVolume(w.Context(), request)
 	made := response.GetVolume()
-	return &volume{World: w, id: made.GetVolumeId(), fsType: fsType, bytes: made.GetCapacityBytes()}, err
+	return &volume{world: w, id: made.GetVolumeId(), fsType: fsType, bytes: made.GetCapacityBytes()}, err
 }
 
 func contentSource(id string) *csi.VolumeContentSource {
@@ -187,7 +187,7 @@ func contentSource(id string) *csi.VolumeContentSource {
 	}}
 }
 
-func (w *World) create(name, fsType string, bytes int64, source string) *volume {
+func (w *world) create(name, fsType string, bytes int64, source string) *volume {
 	w.Helper()
 	v, err := w.try(name, fsType, bytes, source)
 	w.must(err)
@@ -291,7 +291,7 @@ func (v *volume) size() int64 {
 }
 
 // delete removes a volume or a snapshot.
-func (w *World) delete(id string) {
+func (w *world) delete(id string) {
 	w.Helper()
 	if id[0] == 's' {
 		_, err := w.Driver.Controller().DeleteSnapshot(w.Context(), &csi.DeleteSnapshotRequest{SnapshotId: id})

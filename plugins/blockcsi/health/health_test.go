@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/blockcsi/health"
 	"github.com/volsim/volsim/plugins/internal/csireq"
 	"github.com/volsim/volsim/plugins/loop"
@@ -64,7 +65,7 @@ func newWorld(t *testing.T, cfg health.Config, mountFlags ...string) *world {
 		VolumeId: w.id, NodeId: nodeID, VolumeCapability: writer(),
 	})
 	w.must(err)
-	w.device = published.GetPublishContext()[loop.DeviceKey]
+	w.device = published.GetPublishContext()[blockcsi.DeviceKey]
 	_, err = w.node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
 		VolumeId: w.id, StagingTargetPath: w.staging(), VolumeCapability: writer(mountFlags...), PublishContext: published.GetPublishContext(),
 	})
