@@ -6,30 +6,30 @@ import (
 	"path/filepath"
 )
 
-// The outcomes a caller tells apart with errors.Is.
+// The errors that callers compare with errors.Is.
 var (
-	// ErrNoDevice says that a path is there, and is no node of a block device.
+	// ErrNoDevice means that a path exists but is not a block device node.
 	ErrNoDevice = errors.New("not a block device")
-	// ErrFrozen says that somebody else has frozen a file system.
-	ErrFrozen = errors.New("the file system is frozen already")
-	// ErrUnsupported says that this system is not Linux.
+	// ErrFrozen means that a file system is frozen by another process.
+	ErrFrozen = errors.New("the file system is already frozen")
+	// ErrUnsupported means that this system is not Linux.
 	ErrUnsupported = errors.New("block devices need Linux")
 )
 
-// Number is what the kernel knows a device by, as long as that is there.
+// Number identifies a device to the kernel while the device exists.
 type Number struct{ Major, Minor uint32 }
 
-// String returns the number as sysfs writes it: "7:3".
+// String returns the number as sysfs writes it, such as "7:3".
 func (n Number) String() string { return fmt.Sprintf("%d:%d", n.Major, n.Minor) }
 
-// SysfsDirectory returns where sysfs tells of the device, which ends in the name that the
-// kernel gave it: "loop3", "dm-1". It gives an error of fs.ErrNotExist if the kernel
-// has no such device any more.
+// SysfsDirectory returns the device's directory in sysfs. It ends in the kernel's name of the
+// device, such as "loop3" or "dm-1". The error matches fs.ErrNotExist if the device no longer
+// exists.
 func (n Number) SysfsDirectory() (string, error) {
 	return filepath.EvalSymlinks("/sys/dev/block/" + n.String())
 }
 
-// MountPoints returns where the file system on a device is mounted, as this process
+// MountPoints returns the paths at which the file system on a device is mounted, as this process
 // sees it.
 func MountPoints(device string) ([]string, error) {
 	rows, err := Mounts(device)

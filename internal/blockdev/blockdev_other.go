@@ -4,38 +4,38 @@ package blockdev
 
 import "github.com/moby/sys/mountinfo"
 
-// NumberOf gives ErrUnsupported, as all do here.
+// NumberOf returns ErrUnsupported.
 func NumberOf(string) (Number, error) { return Number{}, ErrUnsupported }
 
-// Size gives ErrUnsupported.
+// Size returns ErrUnsupported.
 func Size(string) (int64, error) { return 0, ErrUnsupported }
 
-// InUse gives ErrUnsupported.
+// InUse returns ErrUnsupported.
 func InUse(string) (bool, error) { return false, ErrUnsupported }
 
-// IsOpen gives ErrUnsupported.
+// IsOpen returns ErrUnsupported.
 func IsOpen(string) (bool, error) { return false, ErrUnsupported }
 
-// Flush gives ErrUnsupported.
+// Flush returns ErrUnsupported.
 func Flush(string) error { return ErrUnsupported }
 
-// SetReadOnly gives ErrUnsupported.
+// SetReadOnly returns ErrUnsupported.
 func SetReadOnly(string, bool) error { return ErrUnsupported }
 
-// SetReadAhead gives ErrUnsupported.
+// SetReadAhead returns ErrUnsupported.
 func SetReadAhead(string, int64) (bool, error) { return false, ErrUnsupported }
 
-// Mounts gives ErrUnsupported.
+// Mounts returns ErrUnsupported.
 func Mounts(string) ([]*mountinfo.Info, error) { return nil, ErrUnsupported }
 
-// Frozen is nothing here.
+// Frozen is unused on this system.
 type Frozen struct{}
 
-// Freeze gives ErrUnsupported.
+// Freeze returns ErrUnsupported.
 func Freeze(string) (*Frozen, error) { return nil, ErrUnsupported }
 
 // Thaw does nothing.
 func (*Frozen) Thaw() error { return nil }
 
-// Thaw gives ErrUnsupported.
+// Thaw returns ErrUnsupported.
 func Thaw(string) (bool, error) { return false, ErrUnsupported }

@@ -27,7 +27,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// newDevice is a loop device of 300 MiB (XFS takes no less), which is gone after the test.
+// newDevice returns a loop device of 300 MiB, the minimum of XFS, until the test ends.
 func newDevice(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -58,7 +58,7 @@ func run(t *testing.T, name string, arguments ...string) {
 	}
 }
 
-// format makes a file system on a device, or skips.
+// format makes a file system on a device, or skips the test.
 func format(t *testing.T, fsType, device string) {
 	t.Helper()
 	if _, err := exec.LookPath("mkfs." + fsType); err != nil {
@@ -80,7 +80,7 @@ func mount(t *testing.T, fsType, device string) string {
 	target := t.TempDir()
 	must(t, unix.Mount(device, target, fsType, 0, ""))
 	t.Cleanup(func() {
-		for { // whatever is there, until nothing is
+		for { // until nothing is mounted
 			err := unix.Unmount(target, 0)
 			if errors.Is(err, unix.EINVAL) {
 				return
@@ -94,7 +94,7 @@ func mount(t *testing.T, fsType, device string) string {
 	return target
 }
 
-// eachFS runs a test with a device that has a file system and is mounted.
+// eachFS runs a test with a mounted device for each file system.
 func eachFS(t *testing.T, test func(t *testing.T, fsType, device, target string)) {
 	for _, fsType := range []string{"ext4", "xfs", "btrfs"} {
 		t.Run(fsType, func(t *testing.T) {
@@ -105,7 +105,7 @@ func eachFS(t *testing.T, test func(t *testing.T, fsType, device, target string)
 	}
 }
 
-func TestWhereADeviceIsMounted(t *testing.T) {
+func TestMounts(t *testing.T) {
 	eachFS(t, func(t *testing.T, _, device, target string) {
 		must(t, os.Mkdir(filepath.Join(target, "part"), 0o700))
 		bound := t.TempDir()
@@ -129,7 +129,7 @@ func TestWhereADeviceIsMounted(t *testing.T) {
 	})
 }
 
-// isFrozen tells whether the file system at a place takes no writes.
+// isFrozen reports whether the file system at a path blocks writes.
 func isFrozen(t *testing.T, target string) bool {
 	t.Helper()
 	err := exec.Command("fsfreeze", "-f", target).Run()
@@ -139,7 +139,7 @@ func isFrozen(t *testing.T, target string) bool {
 	return err != nil
 }
 
-func TestFreezing(t *testing.T) {
+func TestFreeze(t *testing.T) {
 	eachFS(t, func(t *testing.T, _, device, target string) {
 		held, err := blockdev.Freeze(device)
 		must(t, err)
@@ -158,22 +158,22 @@ func TestFreezing(t *testing.T) {
 			t.Error("it stays frozen")
 		}
 
-		// Whoever was killed leaves it frozen; another one thaws it.
+		// A killed process leaves it frozen; another one thaws it.
 		held, err = blockdev.Freeze(device)
 		must(t, err)
 		if thawed, err := blockdev.Thaw(device); err != nil || !thawed {
 			t.Errorf("thawed: %v, %v", thawed, err)
 		}
 		if thawed, err := blockdev.Thaw(device); err != nil || thawed {
-			t.Errorf("thawed what was not frozen: %v, %v", thawed, err)
+			t.Errorf("thawed a file system that was not frozen: %v, %v", thawed, err)
 		}
 		must(t, held.Thaw())
 	})
 }
 
-func TestFreezingPutsOnTheDeviceWhatWasWritten(t *testing.T) {
+func TestFreezeFlushesWrites(t *testing.T) {
 	eachFS(t, func(t *testing.T, _, device, target string) {
-		content := []byte(strings.Repeat("what was written just now ", 1000))
+		content := []byte(strings.Repeat("data just written ", 1000))
 		must(t, os.WriteFile(filepath.Join(target, "file"), content, 0o600))
 		held, err := blockdev.Freeze(device)
 		must(t, err)
@@ -189,28 +189,28 @@ func TestFreezingPutsOnTheDeviceWhatWasWritten(t *testing.T) {
 	})
 }
 
-func TestAMountThatLiesOverAnother(t *testing.T) {
+func TestHiddenMount(t *testing.T) {
 	eachFS(t, func(t *testing.T, fsType, device, target string) {
 		must(t, unix.Mount("over", target, "tmpfs", 0, ""))
 		held, err := blockdev.Freeze(device)
 		if err == nil || held != nil || !strings.Contains(err.Error(), "mounted over "+target) {
-			t.Errorf("froze what is not to be reached: %v", err)
+			t.Errorf("froze an inaccessible mount: %v", err)
 		}
 		if _, err := blockdev.Thaw(device); err == nil {
-			t.Error("thawed what is not to be reached")
+			t.Error("thawed an inaccessible mount")
 		}
 		elsewhere := mount(t, fsType, device)
 		held, err = blockdev.Freeze(device)
 		must(t, err)
 		if !isFrozen(t, elsewhere) {
-			t.Error("something else was frozen")
+			t.Error("another file system was frozen")
 		}
 		must(t, held.Thaw())
-		must(t, unix.Unmount(target, 0)) // what lies over it
+		must(t, unix.Unmount(target, 0)) // the mount over it
 	})
 }
 
-func TestWhatIsNotMountedIsNotFrozen(t *testing.T) {
+func TestFreezeOfUnmountedDevice(t *testing.T) {
 	device := newDevice(t)
 	held, err := blockdev.Freeze(device)
 	if err != nil || held != nil {
@@ -222,7 +222,7 @@ func TestWhatIsNotMountedIsNotFrozen(t *testing.T) {
 	}
 }
 
-func TestWhoUsesADevice(t *testing.T) {
+func TestInUseAndIsOpen(t *testing.T) {
 	device := newDevice(t)
 	want := func(when string, wantInUse, wantOpen bool) {
 		t.Helper()
@@ -241,7 +241,7 @@ func TestWhoUsesADevice(t *testing.T) {
 	want("bound for a pod", false, true)
 	must(t, unix.Unmount(target, 0))
 	want("unbound", false, false)
-	// Another node of the same device is bound: it is the device that counts.
+	// Another node of the same device is bound; the device counts, not the node.
 	number, err := blockdev.NumberOf(device)
 	must(t, err)
 	other := filepath.Join(t.TempDir(), "node")
@@ -274,7 +274,7 @@ func TestNumbers(t *testing.T) {
 		t.Errorf("none: %v", err)
 	}
 	if _, err := (blockdev.Number{Major: 7, Minor: 1 << 19}).SysfsDirectory(); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a device that is not there: %v", err)
+		t.Errorf("missing device: %v", err)
 	}
 }
 

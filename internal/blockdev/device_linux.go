@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NumberOf returns which device a node is of.
+// NumberOf returns the number of the device that a node refers to.
 func NumberOf(node string) (Number, error) {
 	var info unix.Stat_t
 	if err := unix.Stat(node, &info); err != nil {
@@ -36,8 +36,8 @@ func Size(device string) (int64, error) {
 	return node.Seek(0, io.SeekEnd)
 }
 
-// InUse tells whether a device is mounted, in any mount namespace, or held by
-// another driver of the kernel's.
+// InUse reports whether a device is mounted, in any mount namespace, or held by another kernel
+// driver.
 func InUse(device string) (bool, error) {
 	node, err := os.OpenFile(device, os.O_RDONLY|unix.O_EXCL, 0)
 	if errors.Is(err, unix.EBUSY) {
@@ -49,9 +49,8 @@ func InUse(device string) (bool, error) {
 	return false, node.Close()
 }
 
-// IsOpen tells whether anybody can be seen to use a device: it is InUse, or its node
-// is bound to another path, as that of a block volume is for a pod. Who only has it
-// open cannot be seen.
+// IsOpen reports whether a device has a visible user: it is InUse, or its node is bound to another
+// path, as a block volume's is for a pod. A process that only has the node open is not visible.
 func IsOpen(device string) (bool, error) {
 	inUse, err := InUse(device)
 	if err != nil || inUse {
@@ -63,7 +62,7 @@ func IsOpen(device string) (bool, error) {
 	}
 	rows, err := mountinfo.GetMounts(func(row *mountinfo.Info) (skip, stop bool) {
 		if row.Root == "/" {
-			return true, false // all of a file system, so a directory
+			return true, false // the whole of a file system, so a directory
 		}
 		at, err := NumberOf(row.Mountpoint)
 		return err != nil || at != number, false
@@ -74,7 +73,7 @@ func IsOpen(device string) (bool, error) {
 	return len(rows) > 0, nil
 }
 
-// Flush writes what the kernel holds of a device to it.
+// Flush writes the kernel's cached writes to the device.
 func Flush(device string) error {
 	node, err := os.Open(device)
 	if err != nil {
@@ -84,7 +83,7 @@ func Flush(device string) error {
 	return node.Sync()
 }
 
-// SetReadOnly has the kernel refuse writes to a device, or take them.
+// SetReadOnly makes the kernel refuse or accept writes to a device.
 func SetReadOnly(device string, readOnly bool) error {
 	node, err := os.Open(device)
 	if err != nil {
@@ -101,9 +100,9 @@ func SetReadOnly(device string, readOnly bool) error {
 	return nil
 }
 
-// SetReadAhead has the kernel read so many KiB ahead from a device; false if it did.
-// A partition has no reading ahead of its own. A device that is made again has what
-// the kernel decides; a loop device that is bound again may keep what was set.
+// SetReadAhead sets the kernel's read-ahead of a device in KiB. It reports whether that changed
+// anything. A partition has no read-ahead of its own. A recreated device has the kernel's default;
+// a loop device that is bound again may keep the old value.
 func SetReadAhead(device string, kibibytes int64) (changed bool, err error) {
 	number, err := NumberOf(device)
 	if err != nil {

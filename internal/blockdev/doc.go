@@ -1,9 +1,15 @@
-// Package blockdev is what a node knows of any of its block devices, whatever
-// driver of the kernel's it is of: which one a node is, where its file system is
-// mounted, whether anybody uses it. It freezes and thaws the file system, so that
-// what is on the device can be copied. It keeps no state: what it tells is read
-// from the kernel each time, and what is mounted is what this process sees, unless
-// said otherwise.
+// Package blockdev inspects block devices of any kernel driver and freezes their file systems.
 //
-// On systems other than Linux there are no devices.
+//	frozen, err := blockdev.Freeze("/dev/loop3")
+//	if err != nil {
+//		return err
+//	}
+//	defer frozen.Thaw() // copy the device meanwhile
+//
+// It reports which device a node refers to, where its file system is mounted and whether it is in
+// use. It freezes and thaws the file system, so that the device can be copied at one instant. The
+// package keeps no state: it reads everything from the kernel on each call. Mounts are those that
+// this process sees, unless a function says otherwise.
+//
+// Limits: on systems other than Linux all functions return ErrUnsupported.
 package blockdev

@@ -7,8 +7,8 @@ import (
 	"github.com/volsim/volsim/internal/blockdev"
 )
 
-// What there is to know of a device, and its file system held still for a moment. This needs root and a device, so that it is
-// compiled and not run.
+// Inspect a device and freeze its file system. The example needs root and a device, so it is only
+// compiled.
 func Example() {
 	const device = "/dev/loop0"
 	number, err := blockdev.NumberOf(device) // ErrNoDevice for anything else
@@ -27,9 +27,9 @@ func Example() {
 
 	frozen, err := blockdev.Freeze(device)
 	if err != nil {
-		log.Fatal(err) // ErrFrozen: somebody else has frozen it
+		log.Fatal(err) // ErrFrozen: frozen by another process
 	}
-	// Here the device can be copied: nobody writes to it.
+	// The device can be copied here; writers are blocked.
 	if err := frozen.Thaw(); err != nil {
 		log.Fatal(err)
 	}

@@ -8,21 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The requests by which a file system is frozen and thawed: linux/fs.h, not in
-// package unix.
+// The ioctl requests that freeze and thaw a file system, from linux/fs.h. Package unix lacks them.
 const (
 	fiFreeze = 0xC0045877
 	fiThaw   = 0xC0045878
 )
 
-// Frozen is a file system that is frozen. While it is held, that cannot be
-// unmounted; nil is one that is not.
+// Frozen is a frozen file system. It cannot be unmounted while a Frozen holds it. A nil Frozen
+// holds nothing.
 type Frozen struct{ file *os.File }
 
-// Freeze writes what is in memory of the file system on a device to the device, and
-// has the kernel hold up who writes to it until it is thawed: also when this process
-// ends before. It returns nil if the device is not mounted where this process sees
-// it; see InUse. One that is frozen already is ErrFrozen.
+// Freeze flushes the file system on a device and blocks writers until it is thawed, even if this
+// process ends first. It returns nil if this process does not see the device mounted; see InUse. It
+// returns ErrFrozen if the file system is already frozen.
 func Freeze(device string) (*Frozen, error) {
 	rows, err := Mounts(device)
 	if err != nil || len(rows) == 0 {
@@ -38,12 +36,12 @@ func Freeze(device string) (*Frozen, error) {
 	}
 	file.Close()
 	if errors.Is(err, unix.EBUSY) {
-		err = fmt.Errorf("%w, by hand or by a program that was killed: fsfreeze -u %s thaws it", ErrFrozen, file.Name())
+		err = fmt.Errorf("%w, manually or by a process that was killed: run fsfreeze -u %s to thaw it", ErrFrozen, file.Name())
 	}
 	return nil, fmt.Errorf("freeze %s: %w", device, err)
 }
 
-// Thaw ends the freezing. One that somebody else has thawed is fine.
+// Thaw thaws the file system. A file system that has been thawed by others is not an error.
 func (f *Frozen) Thaw() error {
 	if f == nil {
 		return nil
@@ -51,13 +49,13 @@ func (f *Frozen) Thaw() error {
 	defer f.file.Close()
 	err := unix.IoctlSetInt(int(f.file.Fd()), fiThaw, 0)
 	if err != nil && !errors.Is(err, unix.EINVAL) {
-		return fmt.Errorf("%s stays frozen (fsfreeze -u %s thaws it): %w", f.file.Name(), f.file.Name(), err)
+		return fmt.Errorf("%s stays frozen (run fsfreeze -u %s to thaw it): %w", f.file.Name(), f.file.Name(), err)
 	}
 	return nil
 }
 
-// Thaw thaws the file system on a device, whoever froze it; false if it was not
-// frozen, or is not mounted.
+// Thaw thaws the file system on a device, whichever process froze it. It reports false if the file
+// system was not frozen or is not mounted.
 func Thaw(device string) (bool, error) {
 	rows, err := Mounts(device)
 	if err != nil || len(rows) == 0 {

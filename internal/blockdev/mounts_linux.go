@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mounts returns the mounts of the file system on a device. That of btrfs has a
-// number of its own, and is known by the name of the device: of a file system over
-// several, the first.
+// Mounts returns the mounts of the file system on a device. A btrfs file system has a device number
+// of its own, so it is matched by its source device. For one over several devices that is the
+// first.
 func Mounts(device string) ([]*mountinfo.Info, error) {
 	number, err := NumberOf(device)
 	if err != nil {
@@ -29,8 +29,8 @@ func Mounts(device string) ([]*mountinfo.Info, error) {
 	return rows, nil
 }
 
-// openMountRoot opens the root of one of several mounts. Another mount may lie over
-// some of them: what is opened is compared.
+// openMountRoot opens the root of one of several mounts. Another mount may hide some of them, so it
+// compares the mount ID of the opened root.
 func openMountRoot(rows []*mountinfo.Info) (*os.File, error) {
 	var failed error
 	for _, row := range rows {
@@ -45,7 +45,7 @@ func openMountRoot(rows []*mountinfo.Info) (*os.File, error) {
 			return file, nil
 		}
 		file.Close()
-		failed = fmt.Errorf("something else is mounted over %s", row.Mountpoint)
+		failed = fmt.Errorf("another file system is mounted over %s", row.Mountpoint)
 	}
 	return nil, failed
 }

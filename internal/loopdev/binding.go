@@ -2,31 +2,31 @@ package loopdev
 
 import "errors"
 
-// ControlNode is the device node through which the kernel is asked for loop devices.
+// ControlNode is the device node that creates loop devices.
 const ControlNode = "/dev/loop-control"
 
-// The outcomes a caller tells apart with errors.Is.
+// The errors that callers compare with errors.Is.
 var (
-	// ErrNone says that no loop device is free, and that the kernel makes no more.
+	// ErrNone means that no loop device is free and that the kernel creates no more.
 	ErrNone = errors.New("no loop device is free")
-	// ErrInUse says that a device is mounted, or held by another driver.
+	// ErrInUse means that a device is mounted, or held by another driver.
 	ErrInUse = errors.New("the device is in use")
-	// ErrStillOpen says that a device goes only when somebody who has it open closes it.
-	ErrStillOpen = errors.New("somebody holds the device open; it goes once they close it: try again")
+	// ErrStillOpen means that a device is released only when its last opener closes it.
+	ErrStillOpen = errors.New("the device is still open and will be released when it is closed: try again")
 )
 
-// Bound is a loop device that has a backing file, as the kernel told it.
-type Bound struct {
-	Device      string // "/dev/loop3"
+// Binding is a loop device that is bound to a backing file, as the kernel reports it.
+type Binding struct {
+	Device      string // such as "/dev/loop3"
 	BackingFile string // path of the file
-	Deleted     bool   // that file was removed; one at the same path is another
+	Deleted     bool   // the file was removed; a file at the same path is another one
 	Mark        string // lo_file_name, at most 63 bytes
-	// Inode and FileSystem are the numbers of the backing file: with Device and
-	// Mark they tell this binding from a later one of the same device.
+	// Inode and FileSystem identify the backing file. With Device and Mark they distinguish this
+	// binding from a later one of the same device.
 	Inode, FileSystem uint64
 	ReadOnly          bool
-	// Autoclear says that the device unbinds itself when its last user closes it.
+	// Autoclear means that the device is unbound when its last user closes it.
 	Autoclear bool
-	// Direct says that the device goes past the kernel's cache of the file; see GoDirect.
+	// Direct means that the device bypasses the page cache of the file; see EnableDirectIO.
 	Direct bool
 }

@@ -1,6 +1,13 @@
-// Package loopdev binds files to loop devices of the kernel, and lists and
-// unbinds what is bound. It alone talks to the kernel's loop driver, and keeps no
-// state: what it reports is read from the kernel each time.
+// Package loopdev binds files to loop devices of the kernel, lists bindings and removes them.
 //
-// On systems other than Linux nothing is ever bound.
+//	device, err := loopdev.Bind(ctx, "/var/lib/disk.img", "my-mark", false)
+//	if err != nil {
+//		return err
+//	}
+//	binding, err := loopdev.At(device) // binding.BackingFile is "/var/lib/disk.img"
+//
+// It is the only package that uses the kernel's loop driver. It keeps no state: it reads everything
+// from the kernel on each call.
+//
+// Limits: on systems other than Linux no device is ever bound.
 package loopdev

@@ -10,7 +10,8 @@ import (
 	"github.com/volsim/volsim/internal/loopdev"
 )
 
-// A file becomes a device, and is let go again. This needs root and loop devices, so that it is compiled and not run.
+// Bind a file to a device and unbind it. The example needs root and loop devices, so it is only
+// compiled.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "")
@@ -33,8 +34,8 @@ func Example() {
 	}
 	fmt.Println(bound.Device, "is", bound.BackingFile, "marked as", bound.Mark)
 
-	// What was seen is said again, so that no other's device is unbound.
+	// Unbind compares the binding, so a device that was bound again stays.
 	if err := loopdev.Unbind(ctx, bound); err != nil {
-		log.Fatal(err) // ErrInUse, ErrLingers: somebody uses it
+		log.Fatal(err) // ErrInUse, ErrStillOpen: the device has a user
 	}
 }

@@ -16,17 +16,16 @@ import (
 )
 
 const (
-	// attachTriesMax bounds the race for a free device. Each try that is lost
-	// was won by another process or call, so it also bounds how many of those
-	// at once are provided for.
+	// attachTriesMax bounds the race for a free device. Every lost try was won by a concurrent
+	// caller, so it also bounds the number of concurrent callers.
 	attachTriesMax   = 1000
 	unboundChecksMax = 1000
-	unboundInterval  = 2 * time.Millisecond // 2 s in all
+	unboundInterval  = 2 * time.Millisecond // 2 s in total
 )
 
-// Bind binds file, which may be a device node too, to a free loop device with a
-// mark of at most 63 bytes, and returns the device's node. The kernel makes a
-// new device when none is free. It gives ErrNone when that fails as well.
+// Bind binds file, which may be a device node, to a free loop device and returns the device's node.
+// The mark has at most 63 bytes. If no device is free, the kernel creates one; if that fails, Bind
+// returns ErrNone.
 func Bind(ctx context.Context, file, mark string, readOnly bool) (string, error) {
 	mode := os.O_RDWR
 	config := unix.LoopConfig{}
@@ -64,7 +63,7 @@ func Bind(ctx context.Context, file, mark string, readOnly bool) (string, error)
 	return "", fmt.Errorf("%w: gave up after %d tries: %w", ErrNone, attachTriesMax, err)
 }
 
-// freeLoop returns the node of a device that was free at that moment.
+// freeLoop returns the node of a device that is currently free.
 func freeLoop(control *os.File) (string, error) {
 	number, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENODEV) {
@@ -76,8 +75,8 @@ func freeLoop(control *os.File) (string, error) {
 	return fmt.Sprintf("/dev/loop%d", number), nil
 }
 
-// configureLoop binds a device in one step. It must not undo a failure: the
-// device may be another's by now.
+// configureLoop binds a device in one step. It must not undo a failure, because the device may be
+// bound by another process by then.
 func configureLoop(device string, config *unix.LoopConfig) error {
 	node, err := os.OpenFile(device, os.O_RDWR, 0)
 	if err != nil {
@@ -90,38 +89,37 @@ func configureLoop(device string, config *unix.LoopConfig) error {
 	return nil
 }
 
-// lostRace tells whether another took the device (EBUSY) or it came or went
-// between being named and being opened.
+// lostRace reports whether another process took the device (EBUSY), or whether the device appeared
+// or disappeared between being named and being opened.
 func lostRace(err error) bool {
 	return errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENXIO)
 }
 
-// Unbind unbinds the device if it still is what was seen, and waits until it is
-// really gone. It gives ErrInUse for a device that is mounted anywhere, in other
-// mount namespaces as well, or held by another driver, and ErrLingers for one
-// that somebody holds open.
-func Unbind(ctx context.Context, seen Bound) error {
+// Unbind unbinds the device if it still has the binding seen, and waits until that is done. It
+// returns ErrInUse for a device that is mounted in any mount namespace, or held by another driver.
+// It returns ErrStillOpen for a device that another process has open.
+func Unbind(ctx context.Context, seen Binding) error {
 	if err := clearLoop(seen); err != nil {
 		return err
 	}
 	return waitUnbound(ctx, seen)
 }
 
-// Grow lets a device have all of its file, which has become larger. It may be in
-// use. One that is not what was seen is left alone, and an error.
-func Grow(seen Bound) error {
+// Grow sets the size of a device to that of its file. The device may be in use. A device without
+// the binding seen is left unchanged, which is an error.
+func Grow(seen Binding) error {
 	return request(seen, "LOOP_SET_CAPACITY", unix.LOOP_SET_CAPACITY, 0)
 }
 
-// EnableDirectIO has a device read and write its file past the kernel's cache. It may be
-// in use. One that is not what was seen is left alone, and an error, as is one
-// whose file cannot be read so.
-func EnableDirectIO(seen Bound) error {
+// EnableDirectIO makes a device bypass the page cache of its file. The device may be in use. It is
+// an error if the device no longer has the binding seen, or if its file does not support direct
+// I/O.
+func EnableDirectIO(seen Binding) error {
 	return request(seen, "LOOP_SET_DIRECT_IO", unix.LOOP_SET_DIRECT_IO, 1)
 }
 
-// request asks something of a device that is what was seen.
-func request(seen Bound, name string, number uint, value int) error {
+// request sends an ioctl to a device that has the binding seen.
+func request(seen Binding, name string, number uint, value int) error {
 	node, err := os.OpenFile(seen.Device, os.O_RDONLY, 0)
 	if err != nil {
 		return err
@@ -140,10 +138,10 @@ func request(seen Bound, name string, number uint, value int) error {
 	return nil
 }
 
-// clearLoop opens the device exclusively, which the kernel refuses while it is
-// mounted and which keeps others from mounting it before it is cleared.
-// Without that LOOP_CLR_FD succeeds on a mounted device and unbinds it later.
-func clearLoop(seen Bound) error {
+// clearLoop opens the device exclusively. The kernel refuses that for a mounted device, and refuses
+// to mount it until it is cleared. Without that, LOOP_CLR_FD succeeds on a mounted device and
+// unbinds it later.
+func clearLoop(seen Binding) error {
 	node, err := os.OpenFile(seen.Device, os.O_RDONLY|unix.O_EXCL, 0)
 	if isUnbound(err) {
 		return nil
@@ -165,10 +163,10 @@ func clearLoop(seen Bound) error {
 	return nil
 }
 
-// waitUnbound polls until the device no longer is what was seen. Most often that
-// is so at once; but while anybody else has it open, as udev after each change,
-// the kernel only notes that it shall go. It gives ErrLingers after 2 s.
-func waitUnbound(ctx context.Context, seen Bound) error {
+// waitUnbound polls until the device no longer has the binding seen. Usually that holds at once.
+// While another process has the device open, as udev does after each change, the kernel postpones
+// the unbinding. waitUnbound returns ErrStillOpen after 2 s.
+func waitUnbound(ctx context.Context, seen Binding) error {
 	ticker := time.NewTicker(unboundInterval)
 	defer ticker.Stop()
 	for range unboundChecksMax {
@@ -186,15 +184,15 @@ func waitUnbound(ctx context.Context, seen Bound) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for %s to go: %w", seen.Device, ctx.Err())
+			return fmt.Errorf("wait for %s to be unbound: %w", seen.Device, ctx.Err())
 		case <-ticker.C:
 		}
 	}
 	return ErrStillOpen
 }
 
-// isSameBinding tells whether an open device has the binding that was seen.
-func isSameBinding(node *os.File, seen Bound) (bool, error) {
+// isSameBinding reports whether an open device has the binding seen.
+func isSameBinding(node *os.File, seen Binding) (bool, error) {
 	now, err := statusOf(node)
 	if isUnbound(err) {
 		return false, nil
@@ -202,18 +200,18 @@ func isSameBinding(node *os.File, seen Bound) (bool, error) {
 	return now.Mark == seen.Mark && now.Inode == seen.Inode && now.FileSystem == seen.FileSystem, err
 }
 
-// isUnbound tells whether an error says that a device has no file or is no more.
+// isUnbound reports whether an error means that a device has no file or does not exist.
 func isUnbound(err error) bool { return errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENOENT) }
 
-// statusOf returns what the kernel tells about a bound device; all but its file.
-func statusOf(node *os.File) (Bound, error) { return statusOfFD(int(node.Fd()), node.Name()) }
+// statusOf returns the status of a bound device, without the path of its file.
+func statusOf(node *os.File) (Binding, error) { return statusOfFD(int(node.Fd()), node.Name()) }
 
-func statusOfFD(node int, device string) (Bound, error) {
+func statusOfFD(node int, device string) (Binding, error) {
 	info, err := unix.IoctlLoopGetStatus64(node)
 	if err != nil {
-		return Bound{}, &fs.PathError{Op: "LOOP_GET_STATUS64", Path: device, Err: err}
+		return Binding{}, &fs.PathError{Op: "LOOP_GET_STATUS64", Path: device, Err: err}
 	}
-	return Bound{
+	return Binding{
 		Device:     device,
 		Mark:       unix.ByteSliceToString(info.File_name[:]),
 		Inode:      info.Inode,
@@ -224,14 +222,14 @@ func statusOfFD(node int, device string) (Bound, error) {
 	}, nil
 }
 
-// List returns the bound devices whose backing file is wanted, in sysfs's order.
-// No other device is opened.
-func List(wanted func(backing string) bool) ([]Bound, error) {
+// List returns the bound devices whose backing file is wanted, in sysfs's order. It opens no other
+// device.
+func List(wanted func(backing string) bool) ([]Binding, error) {
 	directories, err := filepath.Glob("/sys/block/loop*")
 	if err != nil {
 		return nil, err
 	}
-	var loops []Bound
+	var loops []Binding
 	for _, directory := range directories {
 		if unix.Access(directory+"/loop", unix.F_OK) != nil {
 			continue // unbound, as most are
@@ -254,63 +252,62 @@ func List(wanted func(backing string) bool) ([]Bound, error) {
 	return loops, nil
 }
 
-// At returns what a device is bound to; empty if it is not, or is no more.
-func At(device string) (Bound, error) {
+// At returns the binding of a device, or the zero value if it is unbound or does not exist.
+func At(device string) (Binding, error) {
 	directory := filepath.Join("/sys/block", filepath.Base(device))
 	backing, _, err := backingFile(directory)
 	if err != nil || backing == "" {
-		return Bound{}, err
+		return Binding{}, err
 	}
 	return readLoop(directory, backing)
 }
 
-// Status is At without the path of the file, Backing and Deleted: the numbers of the file
-// tell which it is. It takes a tenth of the time.
-func Status(device string) (Bound, error) {
+// Status is At without BackingFile and Deleted. The file's numbers still identify it. It takes a
+// tenth of the time.
+func Status(device string) (Binding, error) {
 	node, err := unix.Open(device, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if isUnbound(err) {
-		return Bound{}, nil
+		return Binding{}, nil
 	}
 	if err != nil {
-		return Bound{}, &fs.PathError{Op: "open", Path: device, Err: err}
+		return Binding{}, &fs.PathError{Op: "open", Path: device, Err: err}
 	}
 	defer unix.Close(node)
 	bound, err := statusOfFD(node, device)
 	if isUnbound(err) {
-		return Bound{}, nil
+		return Binding{}, nil
 	}
 	return bound, err
 }
 
-// readLoop asks an open device about itself: while it is open its binding
-// cannot change, so what sysfs and the ioctl say belongs together. The result
-// is empty when the backing file is another by now.
-func readLoop(directory, backing string) (Bound, error) {
+// readLoop reads the status of an open device. While it is open its binding cannot change, so sysfs
+// and the ioctl agree. The result is empty if the backing file has changed before.
+func readLoop(directory, backing string) (Binding, error) {
 	node, err := os.Open(filepath.Join("/dev", filepath.Base(directory)))
 	if isUnbound(err) {
-		return Bound{}, nil
+		return Binding{}, nil
 	}
 	if err != nil {
-		return Bound{}, err
+		return Binding{}, err
 	}
 	defer node.Close()
 	bound, err := statusOf(node)
 	if isUnbound(err) {
-		return Bound{}, nil
+		return Binding{}, nil
 	}
 	if err != nil {
-		return Bound{}, err
+		return Binding{}, err
 	}
 	now, deleted, err := backingFile(directory)
 	if err != nil || now != backing {
-		return Bound{}, err
+		return Binding{}, err
 	}
 	bound.BackingFile, bound.Deleted = backing, deleted
 	return bound, nil
 }
 
-// backingFile reads a device's backing file from sysfs ("" when it has none),
-// and whether that file was removed.
+// backingFile returns a device's backing file from sysfs ("" if unbound), and whether that file was
+// removed.
 func backingFile(directory string) (file string, deleted bool, err error) {
 	text, err := os.ReadFile(filepath.Join(directory, "loop", "backing_file"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) {

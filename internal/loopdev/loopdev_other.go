@@ -4,23 +4,23 @@ package loopdev
 
 import "context"
 
-// Bind gives ErrNone.
+// Bind returns ErrNone.
 func Bind(context.Context, string, string, bool) (string, error) { return "", ErrNone }
 
-// Unbind gives ErrNone.
-func Unbind(context.Context, Bound) error { return ErrNone }
+// Unbind returns ErrNone.
+func Unbind(context.Context, Binding) error { return ErrNone }
 
 // List returns nothing.
-func List(func(string) bool) ([]Bound, error) { return nil, nil }
+func List(func(string) bool) ([]Binding, error) { return nil, nil }
 
-// Grow is not possible here.
-func Grow(Bound) error { return ErrNone }
+// Grow returns ErrNone.
+func Grow(Binding) error { return ErrNone }
 
-// GoDirect is not possible here.
-func GoDirect(Bound) error { return ErrNone }
+// EnableDirectIO returns ErrNone.
+func GoDirect(Binding) error { return ErrNone }
 
 // Peek returns nothing.
-func Peek(string) (Bound, error) { return Bound{}, nil }
+func Peek(string) (Binding, error) { return Binding{}, nil }
 
 // At returns nothing.
-func At(string) (Bound, error) { return Bound{}, nil }
+func At(string) (Binding, error) { return Binding{}, nil }

@@ -8,17 +8,17 @@ import (
 	"github.com/volsim/volsim/internal/blockdev"
 )
 
-// Capabilities are what a way to make volumes devices can do.
+// Capabilities describes what a mode supports.
 type Capabilities struct {
-	// Layouts are what can be created.
+	// Layouts are the layouts that can be created.
 	Layouts []Layout
-	// NonContiguous tells whether a volume may lie in several pieces, and so grow wherever
-	// there are free extents.
+	// NonContiguous means that a volume may have several segments, so it can grow wherever there
+	// are free extents.
 	NonContiguous bool
-	// Snapshots tells whether a snapshot shares with its origin what both have in
-	// common. Otherwise it is a copy.
+	// Snapshots means that a snapshot shares unchanged data with its origin. Otherwise it is a
+	// copy.
 	Snapshots bool
-	// ActiveMax is how many volumes of one disk can be active; 0 means that there is no bound.
+	// ActiveMax is the maximum number of active volumes on one disk; 0 means no limit.
 	ActiveMax int
 }
 
@@ -31,55 +31,54 @@ func (c Capabilities) has(layout Layout) bool {
 	return false
 }
 
-// activator is a way to make volumes devices. Whoever calls it has the locks of
-// the volumes, which cannot have changed since the report then.
+// activator implements a mode. The caller holds the locks of the volumes, so they have not changed
+// since the report.
 type activator interface {
 	capabilities() Capabilities
-	// createOptions are the arguments of lvcreate that it needs.
+	// createOptions returns additional arguments of lvcreate.
 	createOptions() []string
-	// find returns a volume's device, or "" if it is not active.
+	// find returns a volume's device, or "" if the volume is not active.
 	find(report *Report, volume LogicalVolume) (string, error)
-	// findAll returns the devices of all volumes that are active, by their names.
-	// Those on a disk that is not there are left out.
+	// findAll returns the devices of all active volumes by name. Volumes on a missing disk are
+	// omitted.
 	findAll(report *Report) (map[string]string, error)
-	// activate makes a volume's device, if it has none, as large as the volume is.
+	// activate ensures that a volume has a device of the volume's size.
 	activate(ctx context.Context, report *Report, volume LogicalVolume) (string, error)
-	// resize makes the device of a volume that is active as large as the volume is.
+	// resize sets the size of an active volume's device to that of the volume.
 	resize(report *Report, volume LogicalVolume) error
-	// deactivate takes a volume's device away, for sure, or gives ErrInUse.
+	// deactivate removes a volume's device, or returns ErrInUse.
 	deactivate(ctx context.Context, report *Report, volume LogicalVolume) error
-	// ensureUnused makes sure that nobody uses a volume that is to be removed, or gives ErrInUse.
+	// ensureUnused returns ErrInUse if a volume that will be removed is in use.
 	ensureUnused(ctx context.Context, report *Report, volume LogicalVolume) error
-	// prepareRemoval makes a volume that was released ready for removal: no content can be
-	// read once LVM has removed it, and removed was called.
+	// prepareRemoval ensures that no content of an unused volume can be read after LVM has removed
+	// it and afterRemove was called.
 	prepareRemoval(ctx context.Context, report *Report, volume LogicalVolume) error
-	// afterRemove is called once LVM has removed volumes, before anything else is changed.
+	// afterRemove is called after LVM has removed volumes, before anything else changes.
 	afterRemove(report *Report, volumes []LogicalVolume) error
-	// finishRemovals does what a process that was killed may have left for removed to do.
+	// finishRemovals completes what a killed process may have left for afterRemove.
 	finishRemovals(report *Report) error
-	// copy copies the content of a volume that nobody writes to into one that is as
-	// LVM made it, and no smaller.
+	// copy copies the content of a volume without writers to a new volume that is at least as
+	// large.
 	copy(ctx context.Context, report *Report, from, to LogicalVolume) error
 }
 
-// Activation is a volume's device.
+// Activation describes a volume's device.
 type Activation struct {
-	Device string // "" of a volume that is not active
+	Device string // "" if the volume is not active
 	Size   int64  // of the device, in bytes
-	// Mounts are where it is mounted, as this process sees it.
+	// Mounts are the paths at which the device is mounted, as this process sees it.
 	Mounts []string
-	// InUse tells that it is mounted anywhere or held by another driver. Who only has
-	// its node open cannot be seen; Deactivate refuses then as well.
+	// InUse means that the device is mounted anywhere or held by another driver. A process that
+	// only has the device open is not visible, but Deactivate fails then too.
 	InUse bool
 }
 
-// Capabilities returns what is possible here.
+// Capabilities returns what this System supports.
 func (g *VolumeGroup) Capabilities() Capabilities { return g.system.activator.capabilities() }
 
-// Activate makes a volume a device, as large as the volume is, and returns its
-// node. One that is active keeps its device. It gives ErrMissingDevice if not all
-// of it is there, and ErrUnsupported for one that takes device-mapper, which is
-// not here.
+// Activate ensures that a volume has a device of the volume's size, and returns the device node. An
+// active volume keeps its device. Activate returns ErrMissingDevice if a disk of the volume is
+// missing, and ErrUnsupported if the volume needs device-mapper and it is not available.
 func (g *VolumeGroup) Activate(ctx context.Context, name string) (string, error) {
 	var device string
 	err := g.withVolume(ctx, name, func(report *Report, volume LogicalVolume) (err error) {
@@ -95,10 +94,9 @@ func (g *VolumeGroup) Activate(ctx context.Context, name string) (string, error)
 	return device, nil
 }
 
-// Deactivate takes a volume's device away. When it returns nil there is none. It
-// gives ErrInUse while anybody has the device open. A volume that is not there has
-// none. A volume of the layout Snapshot is active as long as its origin is: for it,
-// nil says that nobody has its device open.
+// Deactivate removes a volume's device. It returns ErrInUse while the device is open. A missing
+// volume is not an error. A volume of the layout Snapshot is active as long as its origin is; for
+// it, nil means that its device is not open.
 func (g *VolumeGroup) Deactivate(ctx context.Context, name string) error {
 	err := g.withVolume(ctx, name, func(report *Report, volume LogicalVolume) error {
 		return g.system.activator.deactivate(ctx, report, volume)
@@ -112,7 +110,7 @@ func (g *VolumeGroup) Deactivate(ctx context.Context, name string) error {
 	return nil
 }
 
-// Active returns a volume's device, read from the kernel.
+// Active returns a volume's device as the kernel reports it.
 func (g *VolumeGroup) Active(ctx context.Context, name string) (Activation, error) {
 	report, volume, err := g.find(ctx, name)
 	if err != nil {
@@ -125,8 +123,7 @@ func (g *VolumeGroup) Active(ctx context.Context, name string) (Activation, erro
 	return activationOf(device)
 }
 
-// Device returns a volume's device, or "" of one that is not active or whose disk
-// is not there.
+// Device returns a volume's device, or "" if it is not active or its disk is missing.
 func (g *VolumeGroup) Device(ctx context.Context, name string) (string, error) {
 	report, volume, err := g.find(ctx, name)
 	if err != nil {
@@ -139,9 +136,8 @@ func (g *VolumeGroup) Device(ctx context.Context, name string) (string, error) {
 	return device, err
 }
 
-// Devices returns the devices of all that are active, by their
-// names, which costs about as much as Device. Volumes on a disk that is not there
-// are left out.
+// Devices returns the devices of all active volumes by name. It costs about as much as Device.
+// Volumes on a missing disk are omitted.
 func (g *VolumeGroup) Devices(ctx context.Context) (map[string]string, error) {
 	report, err := g.Report(ctx)
 	if err != nil {
@@ -150,7 +146,7 @@ func (g *VolumeGroup) Devices(ctx context.Context) (map[string]string, error) {
 	return g.system.activator.findAll(report)
 }
 
-// withVolume runs f on a volume that is locked. Other volumes may change meanwhile.
+// withVolume runs f while the volume is locked. Other volumes may change meanwhile.
 func (g *VolumeGroup) withVolume(ctx context.Context, name string, f func(*Report, LogicalVolume) error) error {
 	if err := checkNames(name); err != nil {
 		return err
@@ -167,7 +163,6 @@ func (g *VolumeGroup) withVolume(ctx context.Context, name string, f func(*Repor
 	return f(report, volume)
 }
 
-// deactivateAll deactivates every volume.
 func (g *VolumeGroup) deactivateAll(ctx context.Context) error {
 	volumes, err := g.Report(ctx)
 	if err != nil {
@@ -180,7 +175,7 @@ func (g *VolumeGroup) deactivateAll(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// activationOf tells of a device that is there.
+// activationOf returns the Activation of an existing device.
 func activationOf(device string) (Activation, error) {
 	size, err := blockdev.Size(device)
 	if err != nil {
@@ -194,8 +189,8 @@ func activationOf(device string) (Activation, error) {
 	return active, err
 }
 
-// notInUse gives ErrInUse for a block device that is mounted, in any mount
-// namespace, or held by another driver.
+// notInUse returns ErrInUse for a block device that is mounted, in any mount namespace, or held by
+// another driver.
 func notInUse(device string) error {
 	inUse, err := blockdev.InUse(device)
 	if inUse {

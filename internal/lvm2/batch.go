@@ -7,25 +7,24 @@ import (
 	"sync"
 )
 
-// batcher are changes that wait for the metadata. Those that LVM can make of several
-// volumes by one command, whoever gets there first makes for all who wait: most of
-// what a command takes is to read the metadata of the whole volume group.
+// batcher collects changes that wait for the metadata. Most of the time of a command goes into
+// reading the metadata of the whole volume group. So the first caller runs one command for the
+// volumes of all callers that wait.
 type batcher struct {
 	mu      sync.Mutex
-	waiting map[string][]*batchRequest // by the command
+	waiting map[string][]*batchRequest // by command
 }
 
-// batchRequest is one who wants a command to be run with its volumes.
+// batchRequest asks for a command to be run with some volumes.
 type batchRequest struct {
 	names []string
-	// after, if not nil, is called once the command has succeeded, before anything else
-	// is changed.
+	// after, if not nil, is called when the command has succeeded, before anything else changes.
 	after func() error
-	// retryError, if not nil, tells of a second time which failure is none.
+	// retryError, if not nil, filters the error of a second attempt.
 	retryError func(error) error
 
-	taken bool  // somebody runs it, or has
-	err   error // once it is taken and the metadata is free again
+	taken bool  // another caller runs it or has run it
+	err   error // valid once it is taken and the metadata is unlocked
 }
 
 func (c *batcher) add(command string, w *batchRequest) {
@@ -37,7 +36,7 @@ func (c *batcher) add(command string, w *batchRequest) {
 	c.waiting[command] = append(c.waiting[command], w)
 }
 
-// withdraw takes back what nobody has begun; false if somebody has.
+// withdraw removes a request that is not taken. It reports false if it is.
 func (c *batcher) withdraw(command string, w *batchRequest) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,7 +47,7 @@ func (c *batcher) withdraw(command string, w *batchRequest) bool {
 	return true
 }
 
-// take returns all who wait for a command, unless somebody has run it for w.
+// take returns all requests for a command, or nil if another caller has run w.
 func (c *batcher) take(command string, w *batchRequest) []*batchRequest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,10 +62,10 @@ func (c *batcher) take(command string, w *batchRequest) []*batchRequest {
 	return all
 }
 
-// batch runs a command with a waiter's volumes as its last arguments, and with
-// those of all others who wait to run the same. Whoever calls it has the locks of
-// its volumes, and not that of the metadata. A command that fails for several is
-// run again for each, so it must be one that may be run twice.
+// batch runs a command with a request's volumes as its last arguments, together with those of all
+// callers that wait for the same command. The caller holds the locks of its volumes, and not that
+// of the metadata. A command that fails for several requests is run again for each, so it must be
+// safe to run twice.
 func (g *VolumeGroup) batch(ctx context.Context, command []string, w *batchRequest) error {
 	key := strings.Join(command, "\x00")
 	g.batches.add(key, w)
@@ -74,7 +73,7 @@ func (g *VolumeGroup) batch(ctx context.Context, command []string, w *batchReque
 		if g.batches.withdraw(key, w) {
 			return err
 		}
-		// It is being done. Whoever does it holds the metadata until it is.
+		// Another caller is running it and holds the metadata until it is done.
 		if err := g.lockMetadata(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
@@ -85,7 +84,7 @@ func (g *VolumeGroup) batch(ctx context.Context, command []string, w *batchReque
 	}
 	all := g.batches.take(key, w)
 	if len(all) > 1 {
-		ctx = context.WithoutCancel(ctx) // the others have not given up
+		ctx = context.WithoutCancel(ctx) // the other callers have not given up
 	}
 	if len(all) > 1 && g.runFor(ctx, command, all...) == nil {
 		return w.err
@@ -98,7 +97,7 @@ func (g *VolumeGroup) batch(ctx context.Context, command []string, w *batchReque
 	return w.err
 }
 
-// runFor runs a command with the volumes of waiters. If it succeeds they have what they wanted.
+// runFor runs a command with the volumes of requests, and sets their results.
 func (g *VolumeGroup) runFor(ctx context.Context, command []string, waiters ...*batchRequest) error {
 	arguments := slices.Clone(command)
 	for _, each := range waiters {
@@ -113,7 +112,7 @@ func (g *VolumeGroup) runFor(ctx context.Context, command []string, waiters ...*
 	return err
 }
 
-// finish sets what came of it.
+// finish sets the result.
 func (w *batchRequest) finish(err error) {
 	if err == nil && w.after != nil {
 		err = w.after()

@@ -1,4 +1,5 @@
-//go:build linux
+// asOne makes changes wait for the metadata together while it calls a function. It returns their
+// results and the commands that ran.
 
 package lvm2
 
@@ -14,8 +15,7 @@ import (
 	"testing"
 )
 
-// asOne has changes wait for the metadata together, does something beside them, and
-// returns what came of each, and the commands that were run for them.
+// untilWait waits until a number of changes wait for the metadata.
 func (d *onDisks) asOne(count int, change func(i int) error, meanwhile func()) (failed []error, commands []string) {
 	d.Helper()
 	d.must(d.group.metadata.Acquire(d.Context(), 1))
@@ -43,7 +43,7 @@ func (d *onDisks) asOne(count int, change func(i int) error, meanwhile func()) (
 	return failed, commands
 }
 
-// untilWait waits until so many wait for the metadata.
+// A change of a volume that was removed meanwhile fails alone.
 func (d *onDisks) untilWait(want int) {
 	d.Helper()
 	d.must(retryBriefly(nil, func() (bool, error) {
@@ -60,7 +60,7 @@ func (d *onDisks) untilWait(want int) {
 	}))
 }
 
-func TestWhatWaitsIsDoneTogether(t *testing.T) {
+func TestWaitingChangesAreBatched(t *testing.T) {
 	d := newOnDisks(t)
 	var names []string
 	for i := range 8 {
@@ -83,7 +83,7 @@ func TestWhatWaitsIsDoneTogether(t *testing.T) {
 		t.Errorf("tagged are %q", namesOf(tagged))
 	}
 
-	// One that is gone meanwhile fails, and nobody else does.
+	// So does a canceled one.
 	failed, _ = d.asOne(4, func(i int) error { return d.group.Tag(t.Context(), names[i], []string{"b"}, nil) }, func() {
 		d.lvm("lvremove", "-q", "-y", "g/"+names[0])
 	})
@@ -96,7 +96,7 @@ func TestWhatWaitsIsDoneTogether(t *testing.T) {
 		t.Errorf("tagged are %q, %v", namesOf(tagged), err)
 	}
 
-	// So does one who does not wait.
+	// But a canceled change that already runs for others completes.
 	ctx, cancel := context.WithCancel(t.Context())
 	failed, _ = d.asOne(3, func(i int) error {
 		if i == 0 {
@@ -114,7 +114,7 @@ func TestWhatWaitsIsDoneTogether(t *testing.T) {
 		t.Errorf("tagged are %q, %v", namesOf(tagged), err)
 	}
 
-	// But one who gives up what he does for others as well does it all the same.
+	// the first was removed manually
 	ctx, cancel = context.WithCancel(t.Context())
 	d.onBegin = cancel
 	failed, commands = d.asOne(3, func(i int) error { return d.group.Tag(ctx, names[1+i], []string{"d"}, nil) }, func() {})
@@ -134,19 +134,20 @@ func TestWhatWaitsIsDoneTogether(t *testing.T) {
 	report, err := d.group.Report(t.Context())
 	d.must(err)
 	if len(report.LogicalVolumes) != 0 {
-		t.Errorf("left are %q", namesOf(report.LogicalVolumes))
+		t.Errorf("remaining: %q", namesOf(report.LogicalVolumes))
 	}
 	for _, disk := range d.Disks() {
 		content := d.content(disk, 8*8<<20)
-		for _, name := range names[1:] { // the first went by hand
+		for _, name := range names[1:] { // content returns the start of the content of a disk behind the metadata.
 			if bytes.Contains(content, []byte("content of "+name)) {
-				t.Errorf("%s still holds what %s held", disk.Path, name)
+				t.Errorf("%s still has the content of %s", disk.Path, name)
 			}
 		}
 	}
 }
 
-// content is the beginning of what is on a disk behind the metadata.
+// A process that is killed between a removal and its discarding leaves content on the disk, which
+// the next one clears.
 func (d *onDisks) content(disk Disk, size int) []byte {
 	d.Helper()
 	file, err := os.Open(disk.Path)
@@ -158,9 +159,8 @@ func (d *onDisks) content(disk Disk, size int) []byte {
 	return content
 }
 
-// A process that is killed between a removal and its discarding leaves content on
-// the disk, which the next one clears.
-func TestWhatWasNotDiscardedIs(t *testing.T) {
+// as for a new process
+func TestInterruptedDiscardIsCompleted(t *testing.T) {
 	d := newOnDisks(t)
 	for _, name := range []string{"kept", "gone"} {
 		_, err := d.group.Create(t.Context(), Spec{Name: name, Size: 8 << 20})
@@ -175,7 +175,7 @@ func TestWhatWasNotDiscardedIs(t *testing.T) {
 	_, err := d.VolumeGroup(t.Context(), "g")
 	d.must(err)
 	content := d.content(d.Disks()[0], 2*8<<20)
-	if bytes.Contains(content, []byte("content of gone")) || !bytes.Contains(content, []byte("content of kept")) {
-		t.Error("what was removed is still there, or what was not is gone")
+	if bytes.Contains(content, []byte("removed content")) || !bytes.Contains(content, []byte("kept content")) {
+		t.Error("removed content remains, or kept content is lost")
 	}
 }

@@ -15,7 +15,7 @@ func newBenchmark(b *testing.B) *world {
 	return newWorld(b, modes()[0])
 }
 
-// The bare command is what LVM itself takes for the same change.
+// The bare command measures LVM alone.
 
 func BenchmarkCreateAndRemove(b *testing.B) {
 	w := newBenchmark(b)
@@ -74,7 +74,7 @@ func BenchmarkClone(b *testing.B) {
 	}
 }
 
-// One report of so many volumes is what each operation reads.
+// Every operation reads one report of this size.
 func BenchmarkReport(b *testing.B) {
 	for _, count := range []int{1, 100} {
 		b.Run(fmt.Sprint(count), func(b *testing.B) {

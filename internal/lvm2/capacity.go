@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// PoolUsage is how much of a thin pool is promised, and used.
+// PoolUsage describes how much of a thin pool is provisioned and used.
 type PoolUsage struct {
-	Size        int64 // bytes
-	Provisioned int64 // the sum of the sizes of its volumes
-	Used        int64 // of Size
+	Size        int64 // in bytes
+	Provisioned int64 // sum of the sizes of its volumes
+	Used        int64 // part of Size
 }
 
-// LargestContiguous returns the longest run of free extents of one disk, in bytes.
+// LargestContiguous returns the size of the longest run of free extents on one disk, in bytes.
 func (r *Report) LargestContiguous() int64 {
 	var longest int64
 	for _, physical := range r.PhysicalVolumes {
@@ -27,7 +27,7 @@ func (r *Report) LargestContiguous() int64 {
 	return longest * r.ExtentSize
 }
 
-// PoolUsage returns how much of a thin pool is used.
+// PoolUsage returns the usage of a thin pool.
 func (r *Report) PoolUsage(pool string) (PoolUsage, bool) {
 	volume, ok := r.Find(pool)
 	if !ok || volume.Layout != ThinPool {
@@ -42,10 +42,9 @@ func (r *Report) PoolUsage(pool string) (PoolUsage, bool) {
 	return use, true
 }
 
-// Largest returns the size, in bytes, of the largest volume that could be created
-// now with a layout, as many stripes or mirrors, or in a pool, as spec says. Its
-// name and size do not count. A thin volume may be as large as what its pool has
-// left; whoever promises more than there is multiplies, and watches PoolUse.
+// Largest returns the size, in bytes, of the largest volume that can be created now with the
+// layout, stripes, mirrors or pool of spec. It ignores spec's name and size. A thin volume may have
+// what its pool has left. A caller that overcommits multiplies that and watches PoolUsage.
 func (g *VolumeGroup) Largest(ctx context.Context, spec Spec) (int64, error) {
 	report, err := g.Report(ctx)
 	if err != nil {
@@ -63,7 +62,7 @@ func (g *VolumeGroup) Largest(ctx context.Context, spec Spec) (int64, error) {
 	return report.largest(spec)
 }
 
-// largest is for volumes that may lie in pieces.
+// largest is Largest for volumes that may have several segments.
 func (r *Report) largest(spec Spec) (int64, error) {
 	switch spec.Layout {
 	case Linear:
@@ -71,7 +70,7 @@ func (r *Report) largest(spec Spec) (int64, error) {
 	case Striped:
 		return r.leastFree(spec.Stripes) * int64(spec.Stripes), nil
 	case RAID1:
-		// Each copy has an extent beside it that says how far it is in step.
+		// Each copy has an additional extent that records its synchronization.
 		return max(0, r.leastFree(max(1, spec.Mirrors)+1)-r.ExtentSize), nil
 	case Thin:
 		use, ok := r.PoolUsage(spec.Pool)
@@ -84,7 +83,7 @@ func (r *Report) largest(spec Spec) (int64, error) {
 	return 0, fmt.Errorf("layout %q: %w", spec.Layout, ErrInvalidArgument)
 }
 
-// leastFree returns what is free on each of the count emptiest disks.
+// leastFree returns the free bytes on each of the count emptiest disks.
 func (r *Report) leastFree(count int) int64 {
 	var free []int64
 	for _, physical := range r.PhysicalVolumes {

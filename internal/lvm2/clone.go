@@ -7,17 +7,16 @@ import (
 	"slices"
 )
 
-// sourceTag is on an unfinished copy, before the name of what it is a copy of.
+// sourceTag precedes the name of the source in the tag of an unfinished copy.
 const sourceTag = "volsim.source="
 
-// Snapshot makes a volume that cannot be written to and holds what origin holds
-// now; a file system that is mounted is as if it had been unmounted. Where the
-// origin is thin the snapshot shares its pool. Otherwise, with device-mapper, it
-// takes spec.Size bytes of what the origin loses as it is written to, or all of it
-// if that is 0; the origin cannot be removed before it. Without
-// device-mapper it is a copy, and takes as much as the origin, which is kept still
-// meanwhile: see Clone. Of spec only Name, Size, Tags and Still count. It is
-// idempotent as Create is.
+// Snapshot creates a read-only volume with the current content of origin. A mounted file system
+// looks as if it had been unmounted. A snapshot of a thin volume shares its pool.
+//
+// With device-mapper, a snapshot of another volume reserves spec.Size bytes for data that the
+// origin overwrites. 0 reserves room for all of it. The origin cannot be removed before the
+// snapshot. Without device-mapper the snapshot is a full copy, and the origin is frozen meanwhile:
+// see Clone. Only Name, Size, Tags and Frozen of spec apply. Snapshot is idempotent as Create is.
 func (g *VolumeGroup) Snapshot(ctx context.Context, origin string, spec Spec) (LogicalVolume, error) {
 	volume, err := g.copyOf(ctx, origin, spec, true)
 	if err != nil {
@@ -26,18 +25,17 @@ func (g *VolumeGroup) Snapshot(ctx context.Context, origin string, spec Spec) (L
 	return volume.clone(), nil
 }
 
-// Clone makes a volume that holds what source holds now, and depends on it no
-// more: in the source's pool if that is thin and spec has none, or else as a copy,
-// in the layout of spec. It is as large as the source, or as spec.Size if that is
-// more. While it copies, other volumes can be changed, but not these two. It is
-// idempotent as Create is.
+// Clone creates a volume with the current content of source, and independent of it. If source is
+// thin and spec names no other pool or layout, the clone is thin in the same pool. Otherwise it is
+// a full copy in the layout of spec. It is as large as source, or as spec.Size if that is larger.
+// During the copy other volumes can change, but not these two. Clone is idempotent as Create is.
 //
-// What is copied is one instant: of a snapshot made for it, where there is
-// device-mapper and room for one, or else of a mounted file system that is frozen
-// meanwhile, which gives blockdev.ErrFrozen for one that somebody else has frozen. A
-// volume that is used as a device, and not mounted where this process sees it, is
-// not copied without a snapshot: that is ErrNoSpace where room is missing, and
-// ErrInUse without device-mapper. With spec.Still, all this is the caller's concern.
+// The copy has the content of one instant. With device-mapper and enough room it is copied from a
+// temporary snapshot. Otherwise a mounted file system is frozen meanwhile. A file system that is
+// already frozen returns blockdev.ErrFrozen. A volume that is used as a device, and not mounted
+// where this process sees it, is not copied without a snapshot. That returns ErrNoSpace if there is
+// no room for one, and ErrInUse without device-mapper. With spec.Frozen all this is left to the
+// caller.
 func (g *VolumeGroup) Clone(ctx context.Context, source string, spec Spec) (LogicalVolume, error) {
 	volume, err := g.copyOf(ctx, source, spec, false)
 	if err != nil {
@@ -74,8 +72,8 @@ func (g *VolumeGroup) copyOf(ctx context.Context, source string, spec Spec, read
 	return to, err
 }
 
-// beginCopy makes a snapshot by LVM if it can do it, or a volume that is to be
-// copied to: that one is unfinished.
+// beginCopy creates a snapshot if LVM supports it. Otherwise it creates an unfinished volume as the
+// target of a copy.
 func (g *VolumeGroup) beginCopy(ctx context.Context, source string, spec Spec, readOnly bool) (from, to LogicalVolume, err error) {
 	report, from, err := g.find(ctx, source)
 	if err != nil {
@@ -112,7 +110,7 @@ func (g *VolumeGroup) beginCopy(ctx context.Context, source string, spec Spec, r
 	return from, to, err
 }
 
-// checkCopy gives ErrExists unless a volume is the copy that a specification asks for.
+// checkCopy returns ErrExists unless a volume is the copy that spec describes.
 func (v LogicalVolume) checkCopy(from LogicalVolume, spec Spec, readOnly bool) error {
 	if !v.HasTags(spec.Tags...) || v.ReadOnly != readOnly || !readOnly && v.Size < max(spec.Size, from.Size) {
 		return fmt.Errorf("%w: it is %s of %d bytes, tags %q", ErrExists, v.Layout, v.Size, v.Tags)
@@ -120,7 +118,7 @@ func (v LogicalVolume) checkCopy(from LogicalVolume, spec Spec, readOnly bool) e
 	return nil
 }
 
-// snapshot lets LVM make a snapshot, which is writable if it is to be a clone.
+// snapshot creates an LVM snapshot. It is writable if it will be a clone.
 func (g *VolumeGroup) snapshot(ctx context.Context, from LogicalVolume, spec Spec, readOnly bool) (LogicalVolume, error) {
 	permission := "rw"
 	if readOnly {
@@ -148,12 +146,11 @@ func (g *VolumeGroup) snapshot(ctx context.Context, from LogicalVolume, spec Spe
 	return to, err
 }
 
-// snapshotSize is what a snapshot takes up that holds all of an origin, and where
-// each part of it belongs: of 256 chunks, one tells of the others. LVM takes no
-// more than can be used.
+// snapshotSize returns the size of a snapshot that can hold all of an origin and its exception
+// table: one chunk of 256 is metadata. LVM limits it to what can be used.
 func snapshotSize(origin int64) int64 { return origin + origin/128 + 1<<20 }
 
-// endCopy lets others see a copy that is whole.
+// endCopy makes a complete copy visible.
 func (g *VolumeGroup) endCopy(ctx context.Context, to LogicalVolume, readOnly bool) (LogicalVolume, error) {
 	var done []string
 	for _, tag := range to.Tags {

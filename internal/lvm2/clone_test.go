@@ -1,4 +1,4 @@
-//go:build linux
+// fill writes a pattern to the start and the middle of a device, with a hole between.
 
 package lvm2_test
 
@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// fill writes a pattern to the beginning and the middle of a device, and leaves a hole between.
+// wantFilled checks the data of fill, and the zeros between.
 func fill(t testing.TB, device string, pattern byte) {
 	t.Helper()
 	opened, err := os.OpenFile(device, os.O_RDWR, 0)
@@ -29,7 +29,7 @@ func fill(t testing.TB, device string, pattern byte) {
 	must(t, opened.Sync())
 }
 
-// wantFilled looks for what fill wrote, and for zeros between.
+// copiesDiverge leaves a volume v with a clone c.
 func wantFilled(t testing.TB, device string, pattern byte) {
 	t.Helper()
 	opened, err := os.Open(device)
@@ -68,7 +68,7 @@ func TestThinSnapshotsAndClones(t *testing.T) {
 	})
 }
 
-// copiesDiverge leaves a volume v with a clone c.
+// Without device-mapper an inactive volume moves to free space in order to grow.
 func copiesDiverge(t *testing.T, w *world, spec lvm2.Spec) {
 	w.create(t, spec)
 	fill(t, w.activate(t, "v"), 1)
@@ -101,7 +101,7 @@ func copiesDiverge(t *testing.T, w *world, spec lvm2.Spec) {
 	again, err := w.group.Snapshot(w.ctx, "v", lvm2.Spec{Name: "s", Tags: []string{"uid=s"}})
 	must(t, err)
 	if again.UUID != snapshot.UUID {
-		t.Error("a snapshot was made twice")
+		t.Error("a snapshot was created twice")
 	}
 	_, err = w.group.Snapshot(w.ctx, "v", lvm2.Spec{Name: "s", Tags: []string{"uid=another"}})
 	wantError(t, err, lvm2.ErrExists)
@@ -114,7 +114,7 @@ func copiesDiverge(t *testing.T, w *world, spec lvm2.Spec) {
 	wantFilled(t, w.activate(t, "c"), 3)
 }
 
-func TestAMountedVolumeIsCopiedAsIfItWereNot(t *testing.T) {
+func TestMountedVolumeIsCopiedConsistently(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 64 * mib})
 		target, unmount := mount(t, w.activate(t, "v"), "ext4", true)
@@ -124,7 +124,7 @@ func TestAMountedVolumeIsCopiedAsIfItWereNot(t *testing.T) {
 		if report, err := w.group.Report(w.ctx); err != nil || len(report.LogicalVolumes) != 2 {
 			t.Errorf("there are %+v, %v", report, err)
 		}
-		must(t, os.WriteFile(filepath.Join(target, "f"), []byte("it goes on"), 0o600))
+		must(t, os.WriteFile(filepath.Join(target, "f"), []byte("it continues"), 0o600))
 		unmount()
 		target, unmount = mount(t, w.activate(t, "c"), "ext4", false)
 		if content, err := os.ReadFile(filepath.Join(target, "f")); err != nil || string(content) != "in memory only" {
@@ -147,7 +147,7 @@ func requireLayout(t *testing.T, w *world, layout lvm2.Layout) {
 }
 
 // Without device-mapper a volume that is not active moves to where there is room.
-func TestAnInactiveVolumeMovesToGrow(t *testing.T) {
+func TestInactiveVolumeIsRelocatedToGrow(t *testing.T) {
 	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib, Tags: []string{"uid=v"}})
@@ -214,27 +214,27 @@ func TestLargest(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "a", Size: 100 * mib})
 		w.create(t, lvm2.Spec{Name: "b", Size: 40 * mib})
-		must(t, w.group.Remove(w.ctx, "a")) // a hole before b
+		must(t, w.group.Remove(w.ctx, "a")) // A copy occupies what its origin contains, not its size; if files can share blocks, it occupies nothing.
 		largest, err := w.group.Largest(w.ctx, lvm2.Spec{})
 		must(t, err)
 		_, err = w.group.Create(w.ctx, lvm2.Spec{Name: "c", Size: largest + 1})
 		if !errors.Is(err, lvm2.ErrNoSpace) && !errors.Is(err, lvm2.ErrNotContiguous) {
-			t.Errorf("one byte more than the largest: %v", err)
+			t.Errorf("one byte more than the largest volume: %v", err)
 		}
 		w.create(t, lvm2.Spec{Name: "c", Size: largest})
 	})
 }
 
-// A copy takes what its origin holds, not what it could hold; and nothing at all
-// where the disks' file system lets files share blocks.
-func TestWhatACopyTakes(t *testing.T) {
+// A copy takes what its origin holds, not what it could hold; and nothing at all where the disks'
+// file system lets files share blocks.
+func TestSpaceOfCopies(t *testing.T) {
 	requireDevices(t)
 	if !slices.Contains(modes(), lvm2.Partitions) {
 		t.Skip("with device-mapper volumes are copied by their devices")
 	}
 	for _, test := range []struct {
 		fsType  string
-		most    int64 // blocks of 512 bytes
+		most    int64 // used returns the number of used blocks of 512 bytes in a file system.
 		options []string
 	}{
 		{"ext4", 6 * 2048, nil},

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// searchPath is where lvm is looked for, and where it looks for what it calls.
+	// searchPath is where lvm is searched, and where lvm searches for other programs.
 	searchPath = "/usr/sbin:/sbin:/usr/bin:/bin"
-	// commandGrace is how long a command may go on after the end of its context.
-	// An ordinary one takes milliseconds; one that is killed leaves metadata as it
-	// was or as it should be, but may leave a device of device-mapper suspended.
+	// commandGrace is how long a command may run after its context ended. A command takes
+	// milliseconds. Killing it leaves metadata consistent, but may leave a device-mapper device
+	// suspended.
 	commandGrace = time.Minute
 )
 
-// lvm runs one command of LVM and returns its standard output. One that has begun
-// is let finish even if ctx ends, and then counts by its own result.
+// lvm runs an LVM command and returns its standard output. A command that has started may finish
+// even if ctx ends; its own result is then returned.
 func (s *System) lvm(ctx context.Context, args ...string) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("lvm %s: %w", args[0], err)
@@ -30,7 +30,7 @@ func (s *System) lvm(ctx context.Context, args ...string) ([]byte, error) {
 	command.Env = []string{
 		"PATH=" + searchPath, "LC_ALL=C", "LVM_SYSTEM_DIR=" + s.directory,
 		"LVM_SUPPRESS_FD_WARNINGS=1", "DM_DISABLE_UDEV=1",
-		// Whatever it takes of memory it gives back by ending, once.
+		// It frees all memory when it exits.
 		"MALLOC_TRIM_THRESHOLD_=1000000000", "MALLOC_TOP_PAD_=8000000",
 	}
 	command.Dir = s.directory
@@ -53,14 +53,12 @@ func (s *System) lvm(ctx context.Context, args ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// metadataCommands are the commands that, without device-mapper, read and write metadata
-// and nothing else.
+// metadataCommands are the commands that, without device-mapper, only read and write metadata.
 var metadataCommands = []string{"fullreport", "lvcreate", "lvchange", "lvextend", "lvremove", "lvrename"}
 
-// withoutSysfs has a command that is of metadata alone look for no sysfs. There
-// LVM asks of each block device of the machine whether it is one of
-// device-mapper's, and reads /proc/devices each time: where a thousand volumes
-// are active, that takes ten times as long as all else.
+// withoutSysfs hides sysfs from a command that only handles metadata. With sysfs, LVM asks for each
+// block device of the machine whether it belongs to device-mapper, and reads /proc/devices each
+// time. With a thousand active volumes that takes ten times as long as everything else.
 func (s *System) withoutSysfs(args []string) []string {
 	if s.mode != Partitions || !slices.Contains(metadataCommands, args[0]) {
 		return args
@@ -68,10 +66,10 @@ func (s *System) withoutSysfs(args []string) []string {
 	return slices.Concat(args[:1], []string{"--config", fmt.Sprintf("global/proc=%q", s.proc())}, args[1:])
 }
 
-// proc is a directory that looks to LVM like /proc on a machine without sysfs.
+// proc returns a directory that LVM takes for /proc on a machine without sysfs.
 func (s *System) proc() string { return filepath.Join(s.directory, "proc") }
 
-// makeProc makes it.
+// makeProc creates that directory.
 func (s *System) makeProc() error {
 	if s.mode != Partitions {
 		return nil

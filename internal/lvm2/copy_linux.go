@@ -12,12 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyChunk is how much is copied between two looks at the context.
+// copyChunk is the number of bytes copied between two checks of the context.
 const copyChunk = 1 << 20
 
-// copyRange copies part of a file to a part, of the same length, of the same or
-// another file, so that holes stay holes. Where the file system can, both share
-// blocks from then on, and it takes no time.
+// copyRange copies a range of a file to a range of the same length in the same or another file.
+// Holes stay holes. If the file system supports it, both share blocks and the copy is immediate.
 func copyRange(ctx context.Context, from string, fromStart int64, to string, toStart, size int64) error {
 	source, err := os.Open(from)
 	if err != nil {
@@ -44,13 +43,13 @@ func copyRange(ctx context.Context, from string, fromStart int64, to string, toS
 	return target.Sync()
 }
 
-// copyData copies what is data in a range.
+// copyData copies the data in a range and skips holes.
 func copyData(ctx context.Context, source *os.File, fromStart int64, target *os.File, toStart, size int64) error {
 	end := fromStart + size
 	for at := fromStart; at < end; {
 		data, err := unix.Seek(int(source.Fd()), at, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) || err == nil && data >= end {
-			return nil // a hole to the end
+			return nil // a hole up to the end
 		}
 		if err != nil {
 			return err
@@ -84,8 +83,8 @@ func copyBytes(ctx context.Context, source *os.File, fromStart int64, target *os
 	return nil
 }
 
-// copyDevice copies the first size bytes of a block device to another one. Where
-// the other reads as zeros, zeros are not written.
+// copyDevice copies the first size bytes of a block device to another one. If the target reads as
+// zeros, it does not write zeros.
 func copyDevice(ctx context.Context, from, to string, size int64, zeroed bool) error {
 	source, err := os.Open(from)
 	if err != nil {

@@ -1,4 +1,5 @@
-//go:build linux
+// childVariable makes this program the process that is killed; its value is the directory of a
+// world.
 
 package lvm2_test
 
@@ -17,8 +18,7 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// childVariable tells this program, if it is set, that it is the process that is
-// killed: its value is the directory of a world.
+// it should have been killed
 const childVariable = "VOLSIM_LVM2_CHILD"
 
 func TestMain(m *testing.M) {
@@ -26,13 +26,12 @@ func TestMain(m *testing.M) {
 		if err := work(context.Background(), directory, lvm2.Mode(os.Args[1]), os.Args[2]); err != nil {
 			fmt.Println(err)
 		}
-		os.Exit(1) // it should have been killed
+		os.Exit(1) // work clones the volume v, grows the clones by relocation, and removes them, until it is killed. It prints a line when it starts.
 	}
 	os.Exit(m.Run())
 }
 
-// work clones the volume v, lets the clones grow by moving, and removes them,
-// until it is killed. It says so when it begins.
+// blocks its growth
 func work(ctx context.Context, directory string, mode lvm2.Mode, group string) error {
 	system, err := lvm2.Open(lvm2.Config{Directory: filepath.Join(directory, "lvm"), SystemID: systemID, Mode: mode})
 	if err != nil {
@@ -53,7 +52,7 @@ func work(ctx context.Context, directory string, mode lvm2.Mode, group string) e
 		if _, err := opened.Clone(ctx, "v", lvm2.Spec{Name: name, Tags: []string{"uid=" + name}}); err != nil {
 			return err
 		}
-		if _, err := opened.Create(ctx, lvm2.Spec{Name: "n" + name, Size: 4 * mib}); err != nil { // in its way
+		if _, err := opened.Create(ctx, lvm2.Spec{Name: "n" + name, Size: 4 * mib}); err != nil { // Whenever the process is killed, each volume is complete or missing, the origin's file system continues, and a new process can do the same again.
 			return err
 		}
 		if err := opened.Deactivate(ctx, name); err != nil {
@@ -68,13 +67,13 @@ func work(ctx context.Context, directory string, mode lvm2.Mode, group string) e
 	}
 }
 
-// Whenever the process is killed, each volume is there as a whole or not at all,
-// the origin's file system goes on, and a new process can do the same again.
-func TestAProcessThatIsKilled(t *testing.T) {
+// Whenever the process is killed, each volume is there as a whole or not at all, the origin's file
+// system goes on, and a new process can do the same again.
+func TestKilledProcess(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 24 * mib})
 		fill(t, w.activate(t, "v"), 1)
-		step := 17 * time.Millisecond // a command of LVM takes about ten
+		step := 17 * time.Millisecond // killWorker starts a process that works in the world, and kills it after some time.
 		if inGuest() {
 			step *= 10
 		}
@@ -119,10 +118,10 @@ func killWorker(t *testing.T, w *world, after time.Duration) {
 	}
 	<-time.After(after)
 	must(t, unix.Kill(worker.Process.Pid, unix.SIGKILL))
-	_ = worker.Wait() // it was killed
+	_ = worker.Wait() // lvm runs an LVM command in a world's directory, as an earlier process would have.
 }
 
-// lvm runs a command of LVM in a world's directory, as a process before would have done.
+// However far a move had come, exactly one complete volume remains.
 func (w *world) lvm(t testing.TB, arguments ...string) {
 	t.Helper()
 	command := exec.Command("lvm", arguments...)
@@ -132,8 +131,8 @@ func (w *world) lvm(t testing.TB, arguments ...string) {
 	}
 }
 
-// However far a move had come, there is one volume afterwards, and it is whole.
-func TestAMoveThatWasInterrupted(t *testing.T) {
+// A process that is killed while it copies a mounted volume leaves it frozen.
+func TestInterruptedMove(t *testing.T) {
 	metadataCommands(t)
 	for _, test := range []struct {
 		name        string
@@ -146,7 +145,7 @@ func TestAMoveThatWasInterrupted(t *testing.T) {
 		{"when it was copied", func(t *testing.T, w *world, group string) {
 			w.lvm(t, "lvchange", "--addtag", "volsim.replaces=v", group+"/v.moved")
 		}, 2},
-		{"when the old one was gone", func(t *testing.T, w *world, group string) {
+		{"when the old one was removed", func(t *testing.T, w *world, group string) {
 			w.lvm(t, "lvchange", "--addtag", "volsim.replaces=v", group+"/v.moved")
 			w.lvm(t, "lvremove", "-y", group+"/v")
 		}, 2},
@@ -177,7 +176,7 @@ func TestAMoveThatWasInterrupted(t *testing.T) {
 }
 
 // A process that was killed while it copied a mounted volume leaves it frozen.
-func TestAFrozenFileSystemGoesOn(t *testing.T) {
+func TestFrozenFileSystemIsThawed(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 64 * mib})
 		w.create(t, lvm2.Spec{Name: "c", Size: 64 * mib, Tags: []string{"volsim.unfinished", "volsim.source=v"}})

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What LVM 2.03.16 says, and what it means.
-func TestClassesOfErrors(t *testing.T) {
+// Messages of LVM 2.03.16 and their classes.
+func TestErrorClasses(t *testing.T) {
 	for text, want := range map[string]error{
 		`Volume group "vg0" has insufficient free space (53 extents): 256 required.`:                          ErrNoSpace,
 		`Insufficient free space: 97 extents needed, but only 51 available`:                                   ErrNoSpace,
@@ -54,7 +54,7 @@ func TestClassesOfErrors(t *testing.T) {
 	}
 }
 
-// A volume in two pieces, of which two runs adjoin, on two disks, of which one is missing.
+// A volume with two segments, one of two adjacent runs, on two disks, one of them missing.
 const reported = `{"report": [{
 "vg": [{"vg_name":"g", "vg_uuid":"G", "vg_systemid":"me", "vg_seqno":"7", "vg_extent_size":"4194304", "vg_size":"528482304", "vg_free":"222298112", "vg_tags":"a,b"}],
 "pv": [
@@ -73,7 +73,7 @@ const reported = `{"report": [{
  {"lv_uuid":"V", "segtype":"linear", "seg_start_pe":"3", "seg_size_pe":"2", "seg_pe_ranges":"/x/dev/pv0:3-4"}]
 }]}`
 
-func TestReportsAreRead(t *testing.T) {
+func TestParseReport(t *testing.T) {
 	raw, err := reportsOf([]byte(reported))
 	if err != nil {
 		t.Fatal(err)
@@ -93,12 +93,12 @@ func TestReportsAreRead(t *testing.T) {
 	}
 	raw[0]["vg"][0]["vg_size"] = "much"
 	if _, err := (&System{directory: "/x"}).parse(raw[0]); err == nil {
-		t.Error("a size that is no number was read")
+		t.Error("an invalid size was parsed")
 	}
 }
 
-// The largest of each layout, by what is free on each disk in extents.
-func TestLargestOfALayout(t *testing.T) {
+// The largest volume of each layout, given the free extents of each disk.
+func TestLargestVolumeOfLayout(t *testing.T) {
 	for _, test := range []struct {
 		free []int64
 		spec Spec
@@ -122,12 +122,12 @@ func TestLargestOfALayout(t *testing.T) {
 		}
 	}
 	if _, err := (&Report{}).largest(Spec{Layout: Thin, Pool: "p"}); !errors.Is(err, ErrNotFound) {
-		t.Errorf("a pool that is not there: %v", err)
+		t.Errorf("missing pool: %v", err)
 	}
 }
 
-// Whoever asks first has a lock first, and who gives up does not hold up the others.
-func TestLocksAreFirstComeFirstServed(t *testing.T) {
+// Locks are granted in order, and a canceled waiter does not delay the others.
+func TestLocksAreFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var held locks
 		release, err := held.acquire(t.Context(), "b", "a", "a")
@@ -157,11 +157,11 @@ func TestLocksAreFirstComeFirstServed(t *testing.T) {
 			leave()
 		}
 		if len(order) > 0 {
-			t.Error("somebody was served while the lock was held")
+			t.Error("a waiter got the lock while it was held")
 		}
 		cancel()
 		if err := <-gaveUp; !errors.Is(err, context.Canceled) {
-			t.Errorf("who gave up: %v", err)
+			t.Errorf("canceled waiter: %v", err)
 		}
 		release()
 		if got := fmt.Sprint(<-order, <-order, <-order); got != "0 1 2" {
@@ -169,23 +169,23 @@ func TestLocksAreFirstComeFirstServed(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(held.named) > 0 {
-			t.Errorf("locks are left: %v", held.named)
+			t.Errorf("locks remain: %v", held.named)
 		}
 	})
 }
 
-// A command that hangs is killed in the end; one that was called back in time is not.
-func TestACommandThatHangs(t *testing.T) {
+// A command that hangs is killed in the end; a canceled one is killed at once.
+func TestHangingCommand(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &System{command: "/bin/sleep", directory: "/", grace: time.Millisecond}
 	time.AfterFunc(time.Millisecond, cancel)
 	if _, err := s.lvm(ctx, "1000"); err == nil {
-		t.Error("it came back as if it had ended by itself")
+		t.Error("the hanging command returned without an error")
 	}
 	s.grace = time.Minute
 	ctx, cancel = context.WithCancel(t.Context())
 	time.AfterFunc(time.Millisecond, cancel)
 	if _, err := s.lvm(ctx, "0.1"); err != nil && !errors.Is(err, context.Canceled) {
-		t.Errorf("one that ended in time: %v", err)
+		t.Errorf("command that ended in time: %v", err)
 	}
 }

@@ -14,23 +14,22 @@ import (
 	"github.com/volsim/volsim/internal/loopdev"
 )
 
-// diskMark is written on the loop devices of disks that are files.
+// diskMark is written on the loop devices over disks.
 const diskMark = "volsim:lvm2"
 
-// Disk is a disk of a System: what LVM calls a device, and a physical volume once
-// it belongs to a volume group.
+// Disk is a disk of a System. It becomes a physical volume when a volume group takes it.
 type Disk struct {
-	Name   string // "pv0"; as long as the System is open
-	Path   string // the file or block device that was given
+	Name   string // such as "pv0"; valid while the System is open
+	Path   string // the given file or block device
 	Device string // the block device: Path itself, or a loop device over it
-	// Zeroed tells that what is free of the disk reads as zeros: it is a file of ours.
+	// Zeroed means that free space on the disk reads as zeros, because the disk is a file of ours.
 	Zeroed bool
 }
 
-// AddFile gives the System a disk that is a file. One that is missing is made,
-// sparse and of that many bytes; one that is there keeps its size. Adding a file
-// again gives it back a loop device if it lost its own. It gives ErrNotEmpty for a file with content that is no
-// physical volume of ours, and ErrForeign for another's.
+// AddFile adds a file as a disk. A missing file is created, sparse and of that many bytes; an
+// existing one keeps its size. Adding a file again rebinds its loop device if it was lost. AddFile
+// returns ErrNotEmpty for a file with content other than a physical volume of ours, and ErrForeign
+// for a physical volume of another LVM.
 func (s *System) AddFile(ctx context.Context, path string, size int64) (Disk, error) {
 	path, err := filepath.Abs(path)
 	if err == nil {
@@ -52,11 +51,10 @@ func (s *System) AddFile(ctx context.Context, path string, size int64) (Disk, er
 	return s.addBound(ctx, Disk{Path: path, Zeroed: true}, empty)
 }
 
-// AddDevice gives the System a disk that is a block device of this machine. It
-// must carry a physical volume of ours, or be in nobody's use: it gives ErrInUse,
-// or ErrForeign for another's physical volume, or ErrDuplicateDevice for a
-// second way to one that was added. Whether it is empty is seen when a
-// volume group takes it.
+// AddDevice adds a block device of this machine as a disk. It must be unused or have a physical
+// volume of ours. AddDevice returns ErrInUse for a device in use, ErrForeign for a physical volume
+// of another LVM and ErrDuplicateDevice for a second path to a disk that was added. Only a volume
+// group that takes the disk checks whether it is empty.
 func (s *System) AddDevice(ctx context.Context, path string) (Disk, error) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -77,8 +75,8 @@ func (s *System) AddDevice(ctx context.Context, path string) (Disk, error) {
 	return s.addBound(ctx, disk, true)
 }
 
-// addBound adds a disk by a loop device. One that is refused keeps the loop device
-// that it had before: it may be another System's.
+// addBound adds a disk through a loop device. A refused disk keeps a loop device that it had
+// before, which may belong to another System.
 func (s *System) addBound(ctx context.Context, disk Disk, empty bool) (Disk, error) {
 	before, err := boundDisk(disk.Path)
 	if err != nil {
@@ -97,16 +95,16 @@ func (s *System) addBound(ctx context.Context, disk Disk, empty bool) (Disk, err
 	return added, nil
 }
 
-// Disks returns the disks that were added, in that order.
+// Disks returns the disks in the order in which they were added.
 func (s *System) Disks() []Disk {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.disks)
 }
 
-// RemoveDisk takes a disk away by its name, and the loop device if it has one. The
-// file stays. It gives ErrInUse while a volume on it is active or a volume group
-// has it; Detach is for the latter.
+// RemoveDisk removes a disk by name, and its loop device if it has one. The file stays. RemoveDisk
+// returns ErrInUse while a volume on the disk is active or a volume group includes the disk. Use
+// Detach for the latter.
 func (s *System) RemoveDisk(ctx context.Context, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,14 +117,14 @@ func (s *System) RemoveDisk(ctx context.Context, name string) error {
 		return err
 	}
 	if owner != "" {
-		return fmt.Errorf("disk %s: %w: volume group %s has it", s.disks[at].Path, ErrInUse, owner)
+		return fmt.Errorf("disk %s: %w: it belongs to volume group %s", s.disks[at].Path, ErrInUse, owner)
 	}
 	return s.detachDisk(ctx, at)
 }
 
-// Detach takes all disks away, as if the machine were switched off: volume groups
-// stay on them, and are there again when the disks are added. It gives ErrInUse if
-// any volume is in use. What was detached by then stays so.
+// Detach removes all disks, as if the machine were switched off. Their volume groups stay, and
+// exist again when the disks are added. Detach returns ErrInUse if a volume is in use. Disks
+// detached before that stay detached.
 func (s *System) Detach(ctx context.Context) error {
 	groups, err := s.VolumeGroups(ctx)
 	if err != nil {
@@ -151,7 +149,7 @@ func (s *System) Detach(ctx context.Context) error {
 	return nil
 }
 
-// detachDisk forgets the disk at an index.
+// detachDisk removes the disk at an index.
 func (s *System) detachDisk(ctx context.Context, at int) error {
 	disk := s.disks[at]
 	if disk.Device != disk.Path {
@@ -166,12 +164,12 @@ func (s *System) detachDisk(ctx context.Context, at int) error {
 	return nil
 }
 
-// indexOf returns a disk's index, or -1.
+// indexOf returns the index of the disk with a path, or -1.
 func (s *System) indexOf(path string) int {
 	return slices.IndexFunc(s.disks, func(d Disk) bool { return d.Path == path })
 }
 
-// bindAgain gives a disk that lost its loop device another one.
+// bindAgain rebinds a disk that lost its loop device.
 func (s *System) bindAgain(ctx context.Context, disk *Disk) error {
 	device, err := bindDisk(ctx, disk.Path)
 	if err != nil || device == disk.Device {
@@ -181,8 +179,8 @@ func (s *System) bindAgain(ctx context.Context, disk *Disk) error {
 	return makeNode(s.node(disk.Name), device)
 }
 
-// add makes a disk's node, and looks whose physical volume it is. One that is
-// none may be added if it is empty.
+// add creates a disk's device node and checks its owner. A disk that is no physical volume must be
+// empty.
 func (s *System) add(ctx context.Context, disk Disk, empty bool) (Disk, error) {
 	disk.Name = s.freeName()
 	node := s.node(disk.Name)
@@ -197,21 +195,21 @@ func (s *System) add(ctx context.Context, disk Disk, empty bool) (Disk, error) {
 	return disk, nil
 }
 
-// check gives an error for a disk that may not be used.
+// check returns an error for a disk that must not be used.
 func (s *System) check(ctx context.Context, disk Disk, empty bool) error {
 	ours, err := s.checkOwner(ctx, disk)
 	if err != nil || ours {
 		return err
 	}
 	if !empty {
-		return fmt.Errorf("%w: it is no physical volume, and has content", ErrNotEmpty)
+		return fmt.Errorf("%w: not a physical volume", ErrNotEmpty)
 	}
 	return notInUse(s.node(disk.Name))
 }
 
-// checkOwner tells whether a disk is a physical volume, and gives ErrForeign for
-// one of a volume group that is not ours, and ErrDuplicateDevice for one that another
-// disk is as well. One of no group is nobody's.
+// checkOwner reports whether a disk is a physical volume. It returns ErrForeign for one in a volume
+// group of another LVM, and ErrDuplicateDevice for one that another disk also claims to be. A
+// physical volume without a volume group has no owner.
 func (s *System) checkOwner(ctx context.Context, disk Disk) (bool, error) {
 	output, err := s.lvm(ctx, "pvs", "--reportformat", "json", "-o", "pv_name,vg_name,vg_systemid,pv_duplicate", "--foreign", s.node(disk.Name))
 	if err != nil {
@@ -227,7 +225,7 @@ func (s *System) checkOwner(ctx context.Context, disk Disk) (bool, error) {
 	}
 	for _, row := range rows {
 		if row["pv_duplicate"] != "" {
-			return false, fmt.Errorf("%w: it is a physical volume of volume group %s", ErrDuplicateDevice, row["vg_name"])
+			return false, fmt.Errorf("%w: physical volume of volume group %s", ErrDuplicateDevice, row["vg_name"])
 		}
 		if row["vg_name"] != "" && row["vg_systemid"] != s.systemID {
 			return false, fmt.Errorf("%w: volume group %s, system ID %q", ErrForeign, row["vg_name"], row["vg_systemid"])
@@ -236,7 +234,7 @@ func (s *System) checkOwner(ctx context.Context, disk Disk) (bool, error) {
 	return len(rows) > 0, nil
 }
 
-// groupOf returns the volume group that has a disk, or "".
+// groupOf returns the volume group that includes a disk, or "".
 func (s *System) groupOf(ctx context.Context, disk Disk) (string, error) {
 	output, err := s.lvm(ctx, "pvs", "-a", "--reportformat", "json", "-o", "pv_name,vg_name", s.node(disk.Name))
 	if err != nil {
@@ -253,7 +251,7 @@ func (s *System) groupOf(ctx context.Context, disk Disk) (string, error) {
 	return rows[0]["vg_name"], nil
 }
 
-// freeName returns the first name that no disk has.
+// freeName returns the first unused disk name.
 func (s *System) freeName() string {
 	for i := 0; ; i++ {
 		name := "pv" + strconv.Itoa(i)
@@ -263,7 +261,7 @@ func (s *System) freeName() string {
 	}
 }
 
-// ensureFile makes a file if it is missing, and tells whether it has no content.
+// ensureFile creates a file if it is missing, and reports whether it has no data.
 func ensureFile(path string, size int64) (empty bool, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -278,9 +276,9 @@ func ensureFile(path string, size int64) (empty bool, err error) {
 	return true, nil
 }
 
-// bindDisk returns the loop device that is a disk's already, or binds one. The
-// kernel leaves partitions on a loop device that is unbound, and shows them on what
-// is bound to it next: so one that is new is rid of them.
+// bindDisk returns the loop device of a disk, binding one if necessary. The kernel keeps the
+// partitions of an unbound loop device and shows them on what is bound to it next, so bindDisk
+// removes them from a new one.
 func bindDisk(ctx context.Context, path string) (string, error) {
 	bound, err := boundDisk(path)
 	if err != nil {
@@ -319,15 +317,15 @@ func unbindDisk(ctx context.Context, path string) error {
 	return nil
 }
 
-// boundDisk returns the loop devices that were bound to a disk by a System.
-func boundDisk(path string) ([]loopdev.Bound, error) {
+// boundDisk returns the loop devices that a System bound to a disk.
+func boundDisk(path string) ([]loopdev.Binding, error) {
 	bound, err := loopdev.List(func(backing string) bool { return backing == path })
-	return slices.DeleteFunc(bound, func(b loopdev.Bound) bool { return b.Mark != diskMark || b.Deleted }), err
+	return slices.DeleteFunc(bound, func(b loopdev.Binding) bool { return b.Mark != diskMark || b.Deleted }), err
 }
 
-// DeletedDisks returns the loop devices that were bound to the System's disks, or
-// to other files in the same directories, by a System, whose files were deleted since.
-func (s *System) DeletedDisks() ([]loopdev.Bound, error) {
+// DeletedDisks returns the loop devices that a System bound to its disks, or to other files in the
+// same directories, and whose files were deleted since.
+func (s *System) DeletedDisks() ([]loopdev.Binding, error) {
 	directories := map[string]bool{}
 	for _, disk := range s.Disks() {
 		if disk.Zeroed {
@@ -335,10 +333,10 @@ func (s *System) DeletedDisks() ([]loopdev.Bound, error) {
 		}
 	}
 	bound, err := loopdev.List(func(backing string) bool { return directories[filepath.Dir(backing)] })
-	return slices.DeleteFunc(bound, func(b loopdev.Bound) bool { return b.Mark != diskMark || !b.Deleted }), err
+	return slices.DeleteFunc(bound, func(b loopdev.Binding) bool { return b.Mark != diskMark || !b.Deleted }), err
 }
 
-// realPath resolves the links in a path whose last element may be missing.
+// realPath resolves symbolic links in a path whose last element may be missing.
 func realPath(path string) (string, error) {
 	directory, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {

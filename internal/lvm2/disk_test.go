@@ -1,4 +1,4 @@
-//go:build linux
+// device creates a block device of 64 MiB that belongs to no System.
 
 package lvm2_test
 
@@ -18,7 +18,7 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// device makes a block device of the machine, of 64 MiB, that is not a System's.
+// run runs a program with the machine's own configuration.
 func device(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "device")
@@ -39,14 +39,14 @@ func unbind(t *testing.T, path string) {
 	}
 }
 
-// run runs a program of the machine, with the machine's own configuration.
+// The files of a removed volume group are as empty as when they were created.
 func run(t *testing.T, name string, arguments ...string) (string, error) {
 	t.Helper()
 	output, err := exec.Command(name, arguments...).CombinedOutput()
 	return string(output), err
 }
 
-func TestTheMachinesOwnLVMDoesNotActOnOurs(t *testing.T) {
+func TestMachinesLVMRefusesOurGroups(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
 		must(t, w.group.Deactivate(w.ctx, "v"))
@@ -70,12 +70,12 @@ func TestTheMachinesOwnLVMDoesNotActOnOurs(t *testing.T) {
 		volume, err := w.group.Find(w.ctx, "v")
 		must(t, err)
 		if len(volume.Tags) > 0 {
-			t.Errorf("somebody tagged it: %q", volume.Tags)
+			t.Errorf("the machine's LVM tagged it: %q", volume.Tags)
 		}
 	})
 }
 
-func TestAnothersDisksAreNotTaken(t *testing.T) {
+func TestForeignDisksAreRefused(t *testing.T) {
 	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		directory := t.TempDir()
@@ -107,8 +107,8 @@ func TestAnothersDisksAreNotTaken(t *testing.T) {
 	})
 }
 
-// The files of a volume group that was removed are what they were when they were made.
-func TestDisksOfARemovedGroupAreAddedAgain(t *testing.T) {
+// A volume group without a system ID belongs to any LVM, and is not ours.
+func TestDisksOfRemovedGroupCanBeReused(t *testing.T) {
 	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 16 * mib})
@@ -120,7 +120,7 @@ func TestDisksOfARemovedGroupAreAddedAgain(t *testing.T) {
 		var names []string
 		for _, disk := range disks {
 			if output, err := exec.Command("stat", "-c", "%b", disk.Path).CombinedOutput(); err != nil || string(output) != "0\n" {
-				t.Errorf("%s takes %q blocks (%v)", disk.Path, output, err)
+				t.Errorf("%s occupies %q blocks (%v)", disk.Path, output, err)
 			}
 			again, err := w.AddFile(w.ctx, disk.Path, 0)
 			must(t, err)
@@ -131,8 +131,8 @@ func TestDisksOfARemovedGroupAreAddedAgain(t *testing.T) {
 	})
 }
 
-// A volume group without a system ID is anybody's; it was made by who did not ask us.
-func TestAVolumeGroupWithoutSystemIDIsNotTaken(t *testing.T) {
+// A partition cannot have partitions.
+func TestGroupWithoutSystemIDIsRefused(t *testing.T) {
 	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		node, name := device(t), groupName(w.directory)+"y"
@@ -147,7 +147,7 @@ func TestAVolumeGroupWithoutSystemIDIsNotTaken(t *testing.T) {
 	})
 }
 
-func TestDisksWithContentAreNotTaken(t *testing.T) {
+func TestDisksWithContentAreRefused(t *testing.T) {
 	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		path := filepath.Join(w.directory, "content")
@@ -175,13 +175,13 @@ func TestDisksWithContentAreNotTaken(t *testing.T) {
 	})
 }
 
-func TestABlockDeviceIsADisk(t *testing.T) {
+func TestBlockDeviceAsDisk(t *testing.T) {
 	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) { oldContentIsGone(t, w, device(t)) })
 }
 
 // One that is a partition itself has no partitions.
-func TestAPartitionIsADisk(t *testing.T) {
+func TestPartitionAsDisk(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		whole := device(t)
 		if output, err := run(t, "addpart", whole, "1", "2048", "100000"); err != nil {
@@ -223,7 +223,7 @@ func oldContentIsGone(t *testing.T, w *world, node string) {
 	fill(t, volume, 5)
 	must(t, group.Remove(w.ctx, "v", "c"))
 	chunk := make([]byte, mib)
-	for at := int64(2) * mib; at < 17*mib; at += mib { // the extents begin at 1 MiB
+	for at := int64(2) * mib; at < 17*mib; at += mib { // The kernel keeps the partitions of a loop device for its next user.
 		read(t, node, chunk, at)
 		if !bytes.Equal(chunk, make([]byte, mib)) {
 			t.Fatalf("at %d of the disk of a removed volume: %q", at, chunk[:8])
@@ -242,8 +242,8 @@ func read(t *testing.T, device string, to []byte, at int64) {
 	must(t, err)
 }
 
-// The kernel leaves a disk's partitions to who gets its loop device next.
-func TestNothingOfADiskIsLeftToTheNext(t *testing.T) {
+// it may now have another loop device
+func TestPartitionsAreNotInherited(t *testing.T) {
 	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		if w.mode != lvm2.Partitions {
@@ -254,13 +254,13 @@ func TestNothingOfADiskIsLeftToTheNext(t *testing.T) {
 		loop := w.Disks()[0].Device
 		must(t, w.Detach(w.ctx))
 		if left, err := filepath.Glob(loop + "p*"); err != nil || len(left) > 0 {
-			t.Errorf("left: %q, %v", left, err)
+			t.Errorf("remaining: %q, %v", left, err)
 		}
 		w.restart(t)
 		w.activate(t, "v")
-		loop = w.Disks()[0].Device // now it may be another
+		loop = w.Disks()[0].Device // by another user
 
-		if output, err := run(t, "losetup", "-d", loop); err != nil { // by somebody else
+		if output, err := run(t, "losetup", "-d", loop); err != nil { // waits for a child of a killed process
 			t.Fatal(output)
 		}
 		w.restart(t)
@@ -273,7 +273,7 @@ func TestNothingOfADiskIsLeftToTheNext(t *testing.T) {
 	})
 }
 
-func TestADiskThatIsInUseStays(t *testing.T) {
+func TestDiskInUseStays(t *testing.T) {
 	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		wantError(t, w.RemoveDisk(w.ctx, "pv0"), lvm2.ErrInUse)
@@ -287,7 +287,7 @@ func TestADiskThatIsInUseStays(t *testing.T) {
 	})
 }
 
-func TestAVolumeGroupIsMadeOnceAndExtended(t *testing.T) {
+func TestCreateAndExtendVolumeGroup(t *testing.T) {
 	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		spec := lvm2.GroupSpec{Name: w.group.Name(), Disks: []string{"pv0", "pv1"}, Tags: []string{owned}}
@@ -316,7 +316,7 @@ func TestAVolumeGroupIsMadeOnceAndExtended(t *testing.T) {
 	})
 }
 
-func TestADirectoryHasOneSystem(t *testing.T) {
+func TestDirectoryIsExclusive(t *testing.T) {
 	metadataCommands(t)
 	requireDevices(t)
 	config := lvm2.Config{Directory: t.TempDir(), SystemID: "a", Mode: lvm2.Partitions}

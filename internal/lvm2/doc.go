@@ -1,38 +1,38 @@
-// Package lvm2 gives a node volume groups of real LVM, with device-mapper or
-// without.
+// Package lvm2 manages volume groups of real LVM, with device-mapper or without.
 //
-// A [System] is a private LVM on this machine: a directory with a configuration
-// of its own, its own locks, and nodes of the disks that it was given and no
-// others. The machine's own LVM is not asked, and its volume groups are never
-// seen; what a System makes carries its system ID, so that the machine's own
-// tools refuse to touch it. All that changes metadata is done by the lvm command;
-// what is known is read back from the disks each time. Nothing is kept in files
-// beside them, and in memory what holds as long as they do not differ, so that a
-// process that was killed begins where it stopped.
+//	system, err := lvm2.Open(lvm2.Config{Directory: "/var/lib/lvm", SystemID: "node-1"})
+//	disk, err := system.AddFile(ctx, "/var/lib/disk", 1<<30)
+//	group, err := system.CreateVolumeGroup(ctx, lvm2.GroupSpec{Name: "vg", Disks: []string{disk.Name}})
+//	volume, err := group.Create(ctx, lvm2.Spec{Name: "data", Size: 64 << 20})
+//	device, err := group.Activate(ctx, volume.Name)
 //
-// A [VolumeGroup] holds logical volumes; one command at a time changes it, in the
-// order in which it was asked for. Tags and removals that wait for it at one time are
-// made by one command: of a large volume group each takes long to read. A volume has a
-// device while it is active. There are two ways to that:
+// A [System] is a private LVM on this machine: a directory with its own configuration and locks,
+// and with device nodes of the disks that were added and no others. It does not use the machine's
+// own LVM and never sees its volume groups. Everything that it creates carries its system ID, so
+// the machine's own tools refuse to change it. The lvm command makes all changes of metadata.
+// Reports are read from the disks; the last one is cached while the disks are unchanged. The
+// package keeps no other state, so it continues after its process was killed.
 //
-//   - With device-mapper: LVM does all, and all layouts are to be had.
-//   - Without: LVM keeps the metadata, and an active volume is a partition that the
-//     kernel is told of (BLKPG) on the disk that the volume lies on. So it must
-//     lie in one piece: volumes are made contiguous, and grow only where there is
-//     room behind them, or by moving to another place while nobody has them open.
-//     Ordinary metadata is read without asking LVM, and removals discard by
-//     themselves, since lvm is told of no sysfs, in which it would lose its way.
+// A [VolumeGroup] holds logical volumes. Commands change it one at a time, in the order of the
+// calls. Reading a large volume group is slow, so tag changes and removals that wait at the same
+// time share one command. An active volume has a device. There are two modes:
 //
-// Why partitions, rather than loop devices at an offset: there is no second
-// driver and no second cache between volume and disk; they grow in use in one
-// step; the kernel refuses to take one away that anybody has open, and says so;
-// it refuses two that overlap; and sysfs tells where each lies, which is what
-// says whose it is. A disk has at most 255 of them. The disk itself is a loop device
-// then, over a file or over the block device that was given: the kernel looks for
-// partitions on other disks by itself whenever somebody like udev asks it to, and
-// would forget ours.
+//   - With device-mapper, LVM activates volumes and all layouts are available.
+//   - Without it, LVM only keeps the metadata. An active volume is a partition of its disk, which is
+//     registered with the kernel (BLKPG). So volumes must be contiguous. They grow into free extents
+//     behind them or, while inactive, by moving elsewhere. Simple metadata is read without LVM. lvm
+//     runs without sysfs and therefore does not discard; this package does.
 //
-// Not done, on purpose: shared volume groups (lvmlockd), caches, VDO, moving
-// extents (pvmove returns success without device-mapper and leaves the volume
-// unusable), repair of damaged metadata.
+// Partitions have advantages over loop devices at an offset. There is no second driver or cache
+// between volume and disk. They grow in one step while in use. The kernel refuses to remove an open
+// one, and refuses overlapping ones. Sysfs shows where each lies, which identifies its volume. A
+// disk has at most 255 partitions. The disk itself is then always a loop device, over a file or
+// over the given block device. On other disks the kernel rescans partitions whenever a program such
+// as udev asks for it, and would drop ours.
+//
+// Limits: no shared volume groups (lvmlockd), caches or VDO, and no repair of damaged metadata. It
+// does not move extents: without device-mapper pvmove returns success and leaves the volume
+// unusable.
+//
+// Upstream: lvm2 (lvm(8), on-disk format lvm2) and the Linux kernel's BLKPG ioctl.
 package lvm2

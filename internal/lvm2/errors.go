@@ -6,42 +6,41 @@ import (
 	"strings"
 )
 
-// The outcomes that a caller tells apart with errors.Is. Every other error
-// carries what the command said, and means that nothing is known.
+// The errors that callers compare with errors.Is. Any other error has the message of the command;
+// the outcome is then unknown.
 var (
-	// ErrNoSpace says that the volume group, or the pool, has too few free extents.
+	// ErrNoSpace means that the volume group, or the pool, has too few free extents.
 	ErrNoSpace = errors.New("too few free extents")
-	// ErrNotContiguous says that there are enough free extents, but not in one
-	// piece, or not where the volume could use them.
-	ErrNotContiguous = errors.New("no free extents in one piece there")
-	// ErrExists says that there is one of that name, and that it is not what was asked for.
-	ErrExists = errors.New("exists, and is another")
-	// ErrInUse says that a volume is mounted or open, or that others depend on it, or
-	// that a disk has another user.
+	// ErrNotContiguous means that there are enough free extents, but not contiguous ones where the
+	// volume needs them.
+	ErrNotContiguous = errors.New("no contiguous free extents")
+	// ErrExists means that the name is taken by something with other properties.
+	ErrExists = errors.New("exists with other properties")
+	// ErrInUse means that a volume is mounted or open, that other volumes depend on it, or that a
+	// disk has another user.
 	ErrInUse = errors.New("in use")
-	// ErrNotFound says that the volume group was read, and has no volume of that name.
+	// ErrNotFound means that the volume group was read, and has no volume of that name.
 	ErrNotFound = errors.New("no such logical volume")
-	// ErrNoGroup says that no volume group of that name could be read. Its disks may
-	// be missing or broken: never take it for a volume that is gone.
+	// ErrNoGroup means that no volume group of that name could be read. Its disks may be missing or
+	// damaged, so its volumes may still exist.
 	ErrNoGroup = errors.New("volume group cannot be read")
-	// ErrMissingDevice says that a disk of the volume group is not there.
+	// ErrMissingDevice means that a disk of the volume group is missing.
 	ErrMissingDevice = errors.New("a disk of the volume group is missing")
-	// ErrDuplicateDevice says that two disks claim to be the same one. LVM writes
-	// nothing then.
-	ErrDuplicateDevice = errors.New("a disk of the volume group is there twice")
-	// ErrInvalidArgument says that LVM does not take a name, a tag or a size.
+	// ErrDuplicateDevice means that two disks claim to be the same one. LVM then refuses to write.
+	ErrDuplicateDevice = errors.New("a disk of the volume group exists twice")
+	// ErrInvalidArgument means that LVM does not accept a name, a tag or a size.
 	ErrInvalidArgument = errors.New("not allowed by LVM")
-	// ErrForeign says that a disk or a volume group belongs to another LVM.
+	// ErrForeign means that a disk or a volume group belongs to another LVM.
 	ErrForeign = errors.New("belongs to another LVM")
-	// ErrNotEmpty says that a disk holds something that is not ours.
+	// ErrNotEmpty means that a disk has content that is not ours.
 	ErrNotEmpty = errors.New("not empty")
-	// ErrUnsupported says that it takes device-mapper, which is not here, or a
-	// target of it that is not here.
+	// ErrUnsupported means that device-mapper, or one of its targets, is required but not
+	// available.
 	ErrUnsupported = errors.New("not possible without device-mapper")
 )
 
-// messageClasses are parts of what LVM's commands say, in lower case, and what they mean.
-// The first that fits counts. LVM's sentences differ in case between commands.
+// messageClasses maps parts of LVM's messages, in lower case, to errors. The first match counts.
+// The case of LVM's messages varies between commands.
 var messageClasses = []struct {
 	text  string
 	class error
@@ -80,15 +79,15 @@ var messageClasses = []struct {
 	{"too long", ErrInvalidArgument},
 }
 
-// ignoredWarnings is what LVM warns of because of our own configuration.
+// ignoredWarnings are warnings that LVM prints because of our configuration.
 var ignoredWarnings = []string{
 	"WARNING: Activation disabled", "WARNING: This metadata update is NOT backed up", "not zeroed", "Skipping zeroing", "Failed to find sysfs mount point",
 }
 
-// CommandError is what a command of LVM said as it failed.
+// CommandError is a failed LVM command.
 type CommandError struct {
 	Args  []string
-	Text  string // its standard error, without warnings of what we chose
+	Text  string // standard error, without ignored warnings
 	class error
 	cause error
 }
@@ -102,7 +101,7 @@ func (e *CommandError) Error() string {
 	return fmt.Sprintf("lvm %s: %s", e.Args[0], text)
 }
 
-// Unwrap returns the class of the error, if it is known, and how the process ended.
+// Unwrap returns the class of the error, if known, and the process's exit error.
 func (e *CommandError) Unwrap() []error {
 	if e.class == nil {
 		return []error{e.cause}
@@ -110,7 +109,7 @@ func (e *CommandError) Unwrap() []error {
 	return []error{e.class, e.cause}
 }
 
-// commandError makes an error of a command that ended with cause.
+// commandError returns the error of a command that failed with cause.
 func commandError(args []string, stderr string, cause error) error {
 	var lines []string
 	for line := range strings.Lines(stderr) {
@@ -132,7 +131,7 @@ func isIgnored(line string) bool {
 	return false
 }
 
-// classOf returns what a text means, or nil.
+// classOf returns the error that a message stands for, or nil.
 func classOf(text string) error {
 	text = strings.ToLower(text)
 	for _, each := range messageClasses {

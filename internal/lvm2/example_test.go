@@ -11,8 +11,8 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// A volume group on a disk that is a file, and a volume in it that has a device for a while. This needs root and lvm, so that it
-// is compiled and not run.
+// Create a volume group on a file, and a volume that is active for a while. The example needs root
+// and lvm, so it is only compiled.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "")
@@ -43,7 +43,8 @@ func Example() {
 	}
 	fmt.Println(volume.Name, volume.Size, device)
 
-	// Everything is taken away. A process that goes on later closes the system only, and opens it again.
+	// Everything is removed. A process that continues later only closes the system and opens it
+	// again.
 	err = errors.Join(group.Deactivate(ctx, "data"), group.Remove(ctx, "data"), group.RemoveGroup(ctx), system.Detach(ctx), system.Close())
 	if err != nil {
 		log.Fatal(err)

@@ -1,4 +1,4 @@
-//go:build linux
+// lose removes a disk's loop device, as if the disk had been unplugged.
 
 package lvm2_test
 
@@ -19,7 +19,7 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// lose takes a disk's loop device away, as if it had been pulled out.
+// it is plugged in again
 func (w *world) lose(t *testing.T, disk lvm2.Disk) {
 	t.Helper()
 	bound, err := loopdev.List(func(backing string) bool { return backing == disk.Path })
@@ -29,7 +29,7 @@ func (w *world) lose(t *testing.T, disk lvm2.Disk) {
 	}
 }
 
-func TestALostDisk(t *testing.T) {
+func TestLostDisk(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "first", Size: 240 * mib})
 		w.create(t, lvm2.Spec{Name: "second", Size: 240 * mib})
@@ -60,13 +60,13 @@ func TestALostDisk(t *testing.T) {
 		wantError(t, w.group.Remove(w.ctx, "second"), lvm2.ErrMissingDevice)
 		w.activate(t, "first")
 		must(t, w.group.Deactivate(w.ctx, "second"))
-		w.addDisks(t) // it is plugged in again
+		w.addDisks(t) // another process puts a node into the directory
 		w.activate(t, "second")
 		w.create(t, lvm2.Spec{Name: "v", Size: mib})
 	})
 }
 
-func TestADiskThatIsThereTwice(t *testing.T) {
+func TestDuplicateDisk(t *testing.T) {
 	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		path := w.Disks()[0].Path
@@ -76,11 +76,11 @@ func TestADiskThatIsThereTwice(t *testing.T) {
 		wantError(t, err, lvm2.ErrDuplicateDevice)
 		w.create(t, lvm2.Spec{Name: "u", Size: mib})
 
-		var status unix.Stat_t // somebody puts it into the directory
+		var status unix.Stat_t // since that is not the name of a disk
 		must(t, unix.Stat(twin, &status))
 		dev := filepath.Join(w.directory, "lvm", "dev")
 		must(t, unix.Mknod(filepath.Join(dev, "other"), unix.S_IFBLK|0o600, int(status.Rdev)))
-		must(t, w.group.Tag(w.ctx, "u", []string{"a"}, nil)) // since that is no disk's name
+		must(t, w.group.Tag(w.ctx, "u", []string{"a"}, nil)) // A killed command has taken effect or not; a retry completes it.
 		node := filepath.Join(dev, "pv9")
 		must(t, unix.Mknod(node, unix.S_IFBLK|0o600, int(status.Rdev)))
 		_, err = w.group.Create(w.ctx, lvm2.Spec{Name: "v", Size: mib})
@@ -97,7 +97,7 @@ func TestADiskThatIsThereTwice(t *testing.T) {
 	})
 }
 
-func TestMetadataThatIsGone(t *testing.T) {
+func TestLostMetadata(t *testing.T) {
 	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: mib})
@@ -121,8 +121,8 @@ func TestMetadataThatIsGone(t *testing.T) {
 	})
 }
 
-// A command that is killed has taken effect or not; asking again ends it.
-func TestCommandsThatAreKilled(t *testing.T) {
+// killCommand kills the running command after some time, and returns the caller's result.
+func TestKilledCommands(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		tries := often(40)
 		killed := 0
@@ -150,8 +150,7 @@ func TestCommandsThatAreKilled(t *testing.T) {
 	})
 }
 
-// killCommand kills the command that this process is running some time after it
-// began, and returns what came of whoever runs it.
+// it may have ended
 func killCommand(done chan error, after time.Duration) error {
 	for {
 		select {
@@ -161,13 +160,13 @@ func killCommand(done chan error, after time.Duration) error {
 		}
 		if child := commandOf(os.Getpid()); child > 0 {
 			<-time.After(after)
-			_ = unix.Kill(child, unix.SIGKILL) // it may have ended
+			_ = unix.Kill(child, unix.SIGKILL) // commandOf returns a child of a process that runs lvm, or 0.
 			return <-done
 		}
 	}
 }
 
-// commandOf returns a child of a process that is lvm, or 0.
+// A command that has started survives the end of its context; one that has not does not start.
 func commandOf(parent int) int {
 	directories, _ := filepath.Glob("/proc/[0-9]*")
 	for _, directory := range directories {
@@ -184,8 +183,8 @@ func commandOf(parent int) int {
 	return 0
 }
 
-// What has begun is not interrupted by the end of its context, and what has not does not begin.
-func TestTheEndOfAContext(t *testing.T) {
+// A full pool refuses writes, reports it, and continues when it is enlarged.
+func TestCanceledContext(t *testing.T) {
 	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(w.ctx)
@@ -199,7 +198,7 @@ func TestTheEndOfAContext(t *testing.T) {
 			child = commandOf(os.Getpid())
 		}
 		if group, err := unix.Getpgid(child); err == nil && group != child {
-			t.Errorf("the command is in the process group %d: what is typed at a terminal would end it", group)
+			t.Errorf("the command is in process group %d, so signals of the terminal would end it", group)
 		}
 		cancel()
 		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
@@ -215,7 +214,7 @@ func TestTheEndOfAContext(t *testing.T) {
 }
 
 // A pool that is full refuses what is written, says so, and goes on when it is larger.
-func TestAThinPoolThatIsFull(t *testing.T) {
+func TestFullThinPool(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		requireLayout(t, w, lvm2.Thin)
 		w.create(t, lvm2.Spec{Name: "pool", Size: 16 * mib, Layout: lvm2.ThinPool})
@@ -248,8 +247,8 @@ func TestAThinPoolThatIsFull(t *testing.T) {
 	})
 }
 
-// A thick snapshot is active as long as its origin is.
-func TestDeactivatingAnOriginAndItsSnapshot(t *testing.T) {
+// Partitions disappear with their disk, even if their volume is unknown.
+func TestDeactivateOriginAndSnapshot(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 16 * mib})
 		fill(t, w.activate(t, "v"), 1)
@@ -281,8 +280,8 @@ func TestDeactivatingAnOriginAndItsSnapshot(t *testing.T) {
 	})
 }
 
-// Partitions are gone with their disk, also when nobody knows any more what they were of.
-func TestPartitionsOfAVolumeGroupThatIsGone(t *testing.T) {
+// Device nodes of an earlier process may refer to other devices by now.
+func TestPartitionsOfLostVolumeGroup(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		if w.mode != lvm2.Partitions {
 			t.Skip("with device-mapper no disk has partitions of ours")
@@ -301,13 +300,13 @@ func TestPartitionsOfAVolumeGroupThatIsGone(t *testing.T) {
 		loop := w.Disks()[0].Device
 		must(t, w.Detach(w.ctx))
 		if left, err := filepath.Glob(loop + "p*"); err != nil || len(left) > 0 {
-			t.Errorf("left: %q, %v", left, err)
+			t.Errorf("remaining: %q, %v", left, err)
 		}
 	})
 }
 
-// Nodes of an earlier process are not what they were: their numbers may be of other devices.
-func TestNodesOfAnEarlierProcessAreForgotten(t *testing.T) {
+// A waiting caller can be canceled; a running one cannot.
+func TestDeviceNodesOfEarlierProcessAreRemoved(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		must(t, w.Close())
 		w.reopen(t)
@@ -318,14 +317,14 @@ func TestNodesOfAnEarlierProcessAreForgotten(t *testing.T) {
 		report, err := w.group.Report(w.ctx)
 		must(t, err)
 		if missing := report.PhysicalVolumes[0].Missing != report.PhysicalVolumes[1].Missing; !missing {
-			t.Errorf("the disk that was not added is there: %+v", report.PhysicalVolumes)
+			t.Errorf("the refused disk was added: %+v", report.PhysicalVolumes)
 		}
 		w.addDisks(t)
 	})
 }
 
 // Who waits for others can be called back; who has begun cannot.
-func TestWaitingForAnotherChange(t *testing.T) {
+func TestWaitForAnotherChange(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: mib})
 		held, err := os.OpenFile(filepath.Join(w.directory, "lvm", "lock", "V_"+w.group.Name()), os.O_RDWR|os.O_CREATE, 0o600)

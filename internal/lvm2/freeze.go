@@ -8,9 +8,8 @@ import (
 	"github.com/volsim/volsim/internal/blockdev"
 )
 
-// copy copies a volume's content to one that is as LVM made it. Whoever calls it
-// has the locks of both volumes, and not that of the metadata. Kept says that it
-// keeps the source still.
+// copy copies a volume's content to a new one. The caller holds the locks of both volumes, and not
+// that of the metadata. If frozen is set, the caller has frozen the source.
 func (g *VolumeGroup) copy(ctx context.Context, from, to LogicalVolume, kept bool) (err error) {
 	still, release, err := g.freeze(ctx, from.Name, to.Name+".source", kept)
 	if err != nil {
@@ -24,10 +23,9 @@ func (g *VolumeGroup) copy(ctx context.Context, from, to LogicalVolume, kept boo
 	return g.system.activator.copy(ctx, report, still, to)
 }
 
-// freeze returns a volume that holds what another one holds now, and does not
-// change before it is released: a snapshot, of a name that is free, if that is
-// possible and there is room for it. Otherwise it is the volume itself, with a file
-// system on it frozen; or as it is, if somebody else keeps it still.
+// freeze returns a volume with the current content of another one, which does not change until
+// release is called. With enough room it is a snapshot under an unused name. Otherwise it is the
+// volume itself, with its file system frozen unless the caller has frozen it.
 func (g *VolumeGroup) freeze(ctx context.Context, source, name string, kept bool) (still LogicalVolume, release func() error, err error) {
 	report, volume, err := g.find(ctx, source)
 	if err != nil {
@@ -62,9 +60,8 @@ func (g *VolumeGroup) freeze(ctx context.Context, source, name string, kept bool
 	return volume, held.Thaw, nil
 }
 
-// hasRoomForSnapshot tells whether there is room for a snapshot that holds all that a
-// volume may lose, however long it is there. One of a thin volume takes what is
-// written meanwhile.
+// hasRoomForSnapshot reports whether there is room for a snapshot of everything in a volume. A
+// snapshot of a thin volume only takes what is written meanwhile.
 func (r *Report) hasRoomForSnapshot(volume LogicalVolume) bool {
 	switch volume.Layout {
 	case Thin:
@@ -76,8 +73,7 @@ func (r *Report) hasRoomForSnapshot(volume LogicalVolume) bool {
 	return false
 }
 
-// checkUnused gives an error for a volume that is not mounted, and may change while
-// it is copied.
+// checkUnused returns an error for a volume that is not mounted but may change while it is copied.
 func (g *VolumeGroup) checkUnused(volume LogicalVolume, device string) error {
 	isOpen, err := blockdev.IsOpen(device)
 	if err != nil || !isOpen && !volume.open {
@@ -90,7 +86,7 @@ func (g *VolumeGroup) checkUnused(volume LogicalVolume, device string) error {
 	return fmt.Errorf("%w: %s is used as a device (%s), and would change while it is copied: stop who uses it", ErrInUse, volume.Name, device)
 }
 
-// temporarySnapshot makes a snapshot that is there until it is released.
+// temporarySnapshot creates a snapshot that exists until it is released.
 func (g *VolumeGroup) temporarySnapshot(ctx context.Context, volume LogicalVolume, name string) (snapshot LogicalVolume, release func() error, err error) {
 	err = g.withMetadata(ctx, func() (err error) {
 		snapshot, err = g.snapshot(ctx, volume, Spec{Name: name, Tags: []string{unfinishedTag}}, true)
@@ -100,8 +96,8 @@ func (g *VolumeGroup) temporarySnapshot(ctx context.Context, volume LogicalVolum
 	return snapshot, func() error { return g.withMetadata(after, func() error { return g.remove(after, name) }) }, err
 }
 
-// copyThroughDevices copies a volume by the devices of both. If the target is known to
-// read as zeros, zeros are not written.
+// copyThroughDevices copies a volume through the devices of both. If the target reads as zeros, it
+// does not write zeros.
 func copyThroughDevices(ctx context.Context, a activator, report *Report, from, to LogicalVolume, zeroed bool) error {
 	return withDevice(ctx, a, report, from, func(source string) error {
 		return withDevice(ctx, a, report, to, func(target string) error {
@@ -110,7 +106,7 @@ func copyThroughDevices(ctx context.Context, a activator, report *Report, from, 
 	})
 }
 
-// withDevice runs f with the device of a volume, which is active at least that long.
+// withDevice runs f with the device of a volume, and activates the volume meanwhile if necessary.
 func withDevice(ctx context.Context, a activator, report *Report, volume LogicalVolume, f func(device string) error) error {
 	device, err := a.find(report, volume)
 	if err == nil && device != "" {

@@ -1,4 +1,4 @@
-//go:build linux
+// leaveRoom fills the volume group except for some free space.
 
 package lvm2_test
 
@@ -14,7 +14,7 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// leaveRoom fills the volume group up, but for so much.
+// wantVolumes checks the volumes, without those that only fill the volume group.
 func (w *world) leaveRoom(t *testing.T, size int64) {
 	t.Helper()
 	report, err := w.group.Report(w.ctx)
@@ -26,7 +26,7 @@ func (w *world) leaveRoom(t *testing.T, size int64) {
 	}
 }
 
-// wantVolumes wants these, beside those that only fill the volume group.
+// use binds a device as that of a block volume for a pod, until it is undone.
 func (w *world) wantVolumes(t *testing.T, want ...string) {
 	t.Helper()
 	report, err := w.group.Report(w.ctx)
@@ -37,7 +37,7 @@ func (w *world) wantVolumes(t *testing.T, want ...string) {
 	}
 }
 
-// use binds a device as that of a block volume is for a pod, until it is undone.
+// for a copy, but not for a snapshot as well
 func use(t *testing.T, device string) (undo func()) {
 	t.Helper()
 	target := filepath.Join(t.TempDir(), "volume")
@@ -46,10 +46,10 @@ func use(t *testing.T, device string) (undo func()) {
 	return func() { must(t, unix.Unmount(target, 0)) }
 }
 
-func TestAFileSystemThatSomebodyElseHasFrozen(t *testing.T) {
+func TestForeignFrozenFileSystem(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 64 * mib})
-		w.leaveRoom(t, 100*mib) // for a copy, and no snapshot beside it
+		w.leaveRoom(t, 100*mib) // as before
 		device := w.activate(t, "v")
 		target, unmount := mount(t, device, "ext4", true)
 		content := []byte("in memory until it was frozen")
@@ -63,7 +63,7 @@ func TestAFileSystemThatSomebodyElseHasFrozen(t *testing.T) {
 		must(t, err)
 		w.wantVolumes(t, "c", "v")
 		_, err = blockdev.Freeze(device)
-		wantError(t, err, blockdev.ErrFrozen) // as it was
+		wantError(t, err, blockdev.ErrFrozen) // by a temporary snapshot
 		must(t, held.Thaw())
 		unmount()
 		target, unmount = mount(t, w.activate(t, "c"), "ext4", false)
@@ -74,14 +74,14 @@ func TestAFileSystemThatSomebodyElseHasFrozen(t *testing.T) {
 	})
 }
 
-func TestAVolumeThatIsUsedAsADevice(t *testing.T) {
+func TestCopyOfBlockVolumeInUse(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 64 * mib})
 		device := w.activate(t, "v")
 		fill(t, device, 1)
 		undo := use(t, device)
 		if w.group.Capabilities().Snapshots {
-			_, err := w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"}) // by a snapshot, which goes
+			_, err := w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"}) // A thin volume that is open is copied out of its pool by a snapshot.
 			must(t, err)
 			w.wantVolumes(t, "c", "v")
 			wantFilled(t, w.activate(t, "c"), 1)
@@ -109,7 +109,7 @@ func TestAVolumeThatIsUsedAsADevice(t *testing.T) {
 }
 
 // A thin volume that anybody has open is copied out of its pool by a snapshot.
-func TestAThinVolumeThatIsUsedAsADevice(t *testing.T) {
+func TestCopyOfThinBlockVolumeInUse(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		requireLayout(t, w, lvm2.Thin)
 		w.create(t, lvm2.Spec{Name: "pool", Size: 100 * mib, Layout: lvm2.ThinPool})

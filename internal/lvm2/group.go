@@ -11,44 +11,43 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// extentSizeDefault is LVM's own.
+// extentSizeDefault is LVM's default.
 const extentSizeDefault = 4 << 20
 
-// VolumeGroup is a volume group of a System. Changes to it are made one at a
-// time, in the order in which they were asked for; each that ends without an
-// error is on the disks.
+// VolumeGroup is a volume group of a System. Changes are serialized in the order of the calls. A
+// change that returns no error is on the disks.
 type VolumeGroup struct {
 	system   *System
 	name     string
-	volumes  locks               // taken before metadata
-	metadata *semaphore.Weighted // taken for each change; first come, first served
+	volumes  locks               // locked before metadata
+	metadata *semaphore.Weighted // held by each change; first come, first served
 	batches  batcher
 	cache    reportCache
-	// What may be left half done, guarded by metadata: by a process before us, and
-	// by a command of ours that failed while a volume moved.
+	// Incomplete changes, guarded by metadata: unrecovered ones of an earlier process, and moves
+	// that a failed command left.
 	unrecovered, moving bool
 }
 
-// GroupSpec is what a volume group is to be.
+// GroupSpec describes a volume group.
 type GroupSpec struct {
-	// Name is one that no other volume group of the machine has, where there is
-	// device-mapper: its devices have names of the machine, whatever the System.
+	// Name must be unique on the machine if there is device-mapper, because its devices share one
+	// namespace.
 	Name       string
-	Disks      []string // names of disks; one at least
-	ExtentSize int64    // bytes, a power of two; 0 means 4 MiB
+	Disks      []string // names of disks; at least one
+	ExtentSize int64    // in bytes, a power of two; 0 means 4 MiB
 	Tags       []string
-	// MetadataCopies is how many of the disks keep the metadata, each of which takes
-	// time at each change; 0 is all. Without one of those no volume can be reached.
+	// MetadataCopies is the number of disks that keep the metadata; 0 means all. Each copy slows
+	// down every change. Without at least one of these disks no volume is accessible.
 	MetadataCopies int
 }
 
-// namePattern are those that LVM takes; it has a few words more that it reserves, and says so.
+// namePattern matches the names that LVM accepts. LVM itself rejects some reserved names.
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,126}$`)
 
-// tagLengthMax is LVM's.
+// tagLengthMax is LVM's limit.
 const tagLengthMax = 1024
 
-// tagPattern are those that LVM takes, and that are no options.
+// tagPattern matches the tags that LVM accepts and that are not options.
 var tagPattern = regexp.MustCompile(`^[A-Za-z0-9_+./=!:&#][A-Za-z0-9_+./=!:&#-]*$`)
 
 func checkNames(each ...string) error {
@@ -69,10 +68,10 @@ func checkTags(each []string) error {
 	return nil
 }
 
-// CreateVolumeGroup makes a volume group of disks that belong to none, or returns
-// the one of that name if it has all of the disks and tags; it gives ErrExists for
-// another. It gives ErrNotEmpty for a disk on which LVM finds a file system or any
-// other signature, and ErrInUse for one of another volume group.
+// CreateVolumeGroup creates a volume group from disks that belong to none. If one of that name
+// exists and has all of the disks and tags, it returns that one; otherwise it returns ErrExists. It
+// returns ErrNotEmpty for a disk with a file system or another signature, and ErrInUse for a disk
+// of another volume group.
 func (s *System) CreateVolumeGroup(ctx context.Context, spec GroupSpec) (*VolumeGroup, error) {
 	if err := errors.Join(checkNames(spec.Name), checkTags(spec.Tags)); err != nil {
 		return nil, err
@@ -108,7 +107,7 @@ func (s *System) CreateVolumeGroup(ctx context.Context, spec GroupSpec) (*Volume
 	return group, nil
 }
 
-// has tells whether a volume group has the disks and tags of a specification.
+// has reports whether a volume group has the disks and tags of a specification.
 func (r *Report) has(spec GroupSpec) bool {
 	for _, name := range spec.Disks {
 		if _, ok := r.disk(name); !ok {
@@ -118,9 +117,8 @@ func (r *Report) has(spec GroupSpec) bool {
 	return !slices.ContainsFunc(spec.Tags, func(tag string) bool { return !slices.Contains(r.Tags, tag) })
 }
 
-// VolumeGroup returns the volume group of a name, and puts right what a process
-// that was killed left half done in it. It gives ErrNoGroup if none can be read,
-// and ErrForeign for one that is not ours.
+// VolumeGroup returns the volume group of a name, after recovering from a killed process. It
+// returns ErrNoGroup if none can be read, and ErrForeign for one of another LVM.
 func (s *System) VolumeGroup(ctx context.Context, name string) (*VolumeGroup, error) {
 	if err := checkNames(name); err != nil {
 		return nil, err
@@ -154,7 +152,7 @@ func (s *System) VolumeGroups(ctx context.Context) ([]string, error) {
 	return found, err
 }
 
-// nodes returns the nodes of disks by their names.
+// nodes returns the device nodes of disks by name.
 func (s *System) nodes(disks []string) ([]string, error) {
 	if len(disks) == 0 {
 		return nil, fmt.Errorf("no disk: %w", ErrInvalidArgument)
@@ -162,7 +160,7 @@ func (s *System) nodes(disks []string) ([]string, error) {
 	var nodes []string
 	for _, name := range disks {
 		if _, ok := s.diskByName(name); !ok {
-			return nil, fmt.Errorf("disk %s: %w: it was not added", name, ErrMissingDevice)
+			return nil, fmt.Errorf("disk %s: %w: not added", name, ErrMissingDevice)
 		}
 		nodes = append(nodes, s.node(name))
 	}
@@ -181,10 +179,10 @@ func (s *System) diskByName(name string) (Disk, bool) {
 // Name returns the volume group's name.
 func (g *VolumeGroup) Name() string { return g.name }
 
-// Report returns what the metadata says, which is shared by all who ask, and not to be
-// changed. It waits for no change that is under way.
-// It gives ErrNoGroup if the volume group cannot be read, and ErrForeign if it is
-// not ours; missing disks are no error, but are told.
+// Report returns the content of the metadata. It is shared by all callers, which must not change
+// it. Report does not wait for a change in progress. It returns ErrNoGroup if the volume group
+// cannot be read, and ErrForeign if it belongs to another LVM. Missing disks are not an error; the
+// report lists them.
 func (g *VolumeGroup) Report(ctx context.Context) (*Report, error) {
 	report, err := g.cache.get(ctx, g.system, g.name)
 	if err != nil {
@@ -196,7 +194,7 @@ func (g *VolumeGroup) Report(ctx context.Context) (*Report, error) {
 	return report, nil
 }
 
-// ExtendGroup gives the volume group disks more. Those that it has are left as they are.
+// ExtendGroup adds disks to the volume group. Disks that it already has are left unchanged.
 func (g *VolumeGroup) ExtendGroup(ctx context.Context, disks ...string) error {
 	release, err := g.lock(ctx)
 	if err != nil {
@@ -219,15 +217,15 @@ func (g *VolumeGroup) ExtendGroup(ctx context.Context, disks ...string) error {
 	return err
 }
 
-// Check lets LVM look for contradictions in the metadata.
+// Check runs LVM's consistency check of the metadata.
 func (g *VolumeGroup) Check(ctx context.Context) error {
 	_, err := g.system.lvm(ctx, "vgck", g.name)
 	return err
 }
 
-// RemoveGroup removes a volume group without volumes, so that its disks are
-// nobody's, and those that are files of ours as empty as when they were made. It gives
-// ErrInUse while there are volumes.
+// RemoveGroup removes a volume group without volumes. Its disks then belong to no volume group, and
+// disks that are files of ours are empty again. RemoveGroup returns ErrInUse while there are
+// volumes.
 func (g *VolumeGroup) RemoveGroup(ctx context.Context) error {
 	release, err := g.lock(ctx)
 	if err != nil {
@@ -239,7 +237,7 @@ func (g *VolumeGroup) RemoveGroup(ctx context.Context) error {
 		return err
 	}
 	if count := len(report.LogicalVolumes); count > 0 {
-		return fmt.Errorf("volume group %s: %w: it has %d volumes", g.name, ErrInUse, count)
+		return fmt.Errorf("volume group %s: %w: %d volumes exist", g.name, ErrInUse, count)
 	}
 	if _, err := g.system.lvm(ctx, "vgremove", "-q", g.name); err != nil {
 		return err
@@ -257,7 +255,7 @@ func (g *VolumeGroup) RemoveGroup(ctx context.Context) error {
 	return err
 }
 
-// lock takes the locks of volumes, and then that of the metadata.
+// lock locks volumes, and then the metadata.
 func (g *VolumeGroup) lock(ctx context.Context, volumes ...string) (release func(), err error) {
 	leave, err := g.volumes.acquire(ctx, volumes...)
 	if err != nil {
@@ -273,7 +271,7 @@ func (g *VolumeGroup) lock(ctx context.Context, volumes ...string) (release func
 	}, nil
 }
 
-// withMetadata runs f while no other change is made to the metadata.
+// withMetadata runs f while it holds the lock of the metadata.
 func (g *VolumeGroup) withMetadata(ctx context.Context, f func() error) error {
 	if err := g.lockMetadata(ctx); err != nil {
 		return err
@@ -282,7 +280,7 @@ func (g *VolumeGroup) withMetadata(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// lockMetadata takes the lock of the metadata, and puts right what is half done.
+// lockMetadata locks the metadata and completes interrupted changes.
 func (g *VolumeGroup) lockMetadata(ctx context.Context) error {
 	if err := g.metadata.Acquire(ctx, 1); err != nil {
 		return err
@@ -297,7 +295,7 @@ func (g *VolumeGroup) lockMetadata(ctx context.Context) error {
 	return err
 }
 
-// tagOptions is an option with each of the tags.
+// tagOptions returns an option for each of the tags.
 func tagOptions(option string, tags []string) []string {
 	var arguments []string
 	for _, tag := range tags {

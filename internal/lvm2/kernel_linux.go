@@ -18,10 +18,10 @@ import (
 	"github.com/volsim/volsim/internal/blockdev"
 )
 
-// mapperControl is where device-mapper is asked for.
+// mapperControl is the control node of device-mapper.
 const mapperControl = "/dev/mapper/control"
 
-// hasDeviceMapper tells whether the kernel has device-mapper and lets us use it.
+// hasDeviceMapper reports whether the kernel has device-mapper and this process may use it.
 func hasDeviceMapper() bool {
 	control, err := os.OpenFile(mapperControl, os.O_RDWR, 0)
 	if err != nil {
@@ -30,10 +30,10 @@ func hasDeviceMapper() bool {
 	return control.Close() == nil
 }
 
-// ownGroup keeps what is typed at a terminal from a command.
+// ownGroup keeps signals of the terminal from a command.
 func ownGroup(command *exec.Cmd) { command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// lockFile opens a file and locks it until it is closed, or the process ends.
+// lockFile opens a file and locks it until it is closed or the process ends.
 func lockFile(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -49,8 +49,8 @@ func lockFile(path string) (*os.File, error) {
 	return file, nil
 }
 
-// readStart fills a buffer with what a file or a device begins with, and returns the
-// numbers of a file. It is called often, and os.File would ask for more.
+// readStart fills a buffer from the start of a file or a device, and returns the numbers of a file.
+// It avoids os.File because it is called often.
 func readStart(path string, buffer []byte) (inode, fileSystem uint64, err error) {
 	file, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -68,7 +68,7 @@ func readStart(path string, buffer []byte) (inode, fileSystem uint64, err error)
 	return stat.Ino, stat.Dev, errors.Join(err, unix.Close(file))
 }
 
-// makeNode makes a node of the device that another node is of.
+// makeNode creates another node of a device.
 func makeNode(path, device string) error {
 	number, err := blockdev.NumberOf(device)
 	if err != nil {
@@ -77,7 +77,7 @@ func makeNode(path, device string) error {
 	return remakeNode(path, number)
 }
 
-// remakeNode makes a node of a block device in place of whatever is there.
+// remakeNode creates a block device node and replaces what exists there.
 func remakeNode(path string, number blockdev.Number) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -91,7 +91,7 @@ func remakeNode(path string, number blockdev.Number) error {
 	return nil
 }
 
-// isHole tells whether a file has no data at all.
+// isHole reports whether a file has no data at all.
 func isHole(path string) (bool, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -108,12 +108,12 @@ func isHole(path string) (bool, error) {
 	return false, err
 }
 
-// zeroRange writes zeros to part of a block device.
+// zeroRange writes zeros to a range of a block device.
 func zeroRange(device string, start, size int64) error {
 	return changeRange(device, "BLKZEROOUT", unix.BLKZEROOUT, start, size)
 }
 
-// discardRange tells a block device that nobody needs part of it any more.
+// discardRange discards a range of a block device.
 func discardRange(device string, start, size int64) error {
 	return changeRange(device, "BLKDISCARD", unix.BLKDISCARD, start, size)
 }
@@ -131,8 +131,8 @@ func changeRange(device, name string, request uintptr, start, size int64) error 
 	return nil
 }
 
-// partitionsOf returns the partitions of a disk that the kernel knows of. A disk may
-// have hundreds, and this is asked often: so it reads no more of each than it must.
+// partitionsOf returns the partitions of a disk that the kernel knows. It is called often, and a
+// disk may have hundreds, so it reads no more of each than necessary.
 func partitionsOf(disk string) ([]partition, error) {
 	number, err := blockdev.NumberOf(disk)
 	if err != nil {
@@ -153,7 +153,7 @@ func partitionsOf(disk string) ([]partition, error) {
 	}
 	var found []partition
 	for _, name := range names {
-		// "loop7p3", of a disk whose name ends in no digit "sda3".
+		// Partitions are named "loop7p3", or "sda3" if the disk's name does not end in a digit.
 		digits, of := strings.CutPrefix(name, filepath.Base(path))
 		number, err := strconv.Atoi(strings.TrimPrefix(digits, "p"))
 		if !of || err != nil {
@@ -165,7 +165,7 @@ func partitionsOf(disk string) ([]partition, error) {
 			each.size, err = readNumber(directory, name+"/size")
 		}
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
-			continue // it went meanwhile
+			continue // removed meanwhile
 		}
 		if err != nil {
 			return nil, err
@@ -176,11 +176,11 @@ func partitionsOf(disk string) ([]partition, error) {
 	return found, nil
 }
 
-// partitionNode is the node of a partition of a loop device, as all disks are whose
-// partitions we make.
+// partitionNode returns the node of a partition of a loop device. Only loop devices get partitions
+// of ours.
 func partitionNode(disk string, number int) string { return disk + "p" + strconv.Itoa(number) }
 
-// partitionAt returns the partition that has a node.
+// partitionAt returns the partition of a node.
 func partitionAt(node string) (partition, error) {
 	name := filepath.Base(node)
 	at := strings.LastIndexByte(name, 'p')
@@ -201,7 +201,7 @@ func partitionAt(node string) (partition, error) {
 	return partition{number: number, device: node, start: start * sectorSize, size: size * sectorSize}, err
 }
 
-// readNumber reads a number that is all there is in a file below a directory.
+// readNumber reads a file below a directory that holds only a number.
 func readNumber(directory *os.File, name string) (int64, error) {
 	file, err := unix.Openat(int(directory.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -224,7 +224,8 @@ func resizePartition(disk string, p partition) error {
 	return changePartition(disk, unix.BLKPG_RESIZE_PARTITION, p)
 }
 
-// deletePartition gives ErrInUse for one that anybody has open. One that is gone is no error.
+// deletePartition removes a partition. It returns ErrInUse if it is open. A missing partition is
+// not an error.
 func deletePartition(disk string, number int) error {
 	err := changePartition(disk, unix.BLKPG_DEL_PARTITION, partition{number: number})
 	if errors.Is(err, unix.ENXIO) {

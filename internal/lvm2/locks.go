@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// locks are locks by name, which are given in the order in which they were asked for.
+// locks are locks by name, granted in the order of the requests.
 type locks struct {
 	mu    sync.Mutex
 	named map[string]*namedLock
@@ -16,11 +16,11 @@ type locks struct {
 
 type namedLock struct {
 	holder *semaphore.Weighted
-	users  int // who hold it or wait for it
+	users  int // holders and waiters
 }
 
-// acquire takes the locks of the names, in one order for all callers, and
-// returns what gives them back. It gives ctx's error when that ends before.
+// acquire locks the names, in the same order for all callers, and returns a function that unlocks
+// them. If ctx ends first, acquire returns its error.
 func (l *locks) acquire(ctx context.Context, names ...string) (release func(), err error) {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	var held []string
@@ -66,7 +66,7 @@ func (l *locks) release(name string) {
 	l.leave(name)
 }
 
-// leave forgets a lock that nobody uses.
+// leave removes a lock without users.
 func (l *locks) leave(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

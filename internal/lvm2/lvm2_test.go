@@ -1,4 +1,4 @@
-//go:build linux
+// requireDevices skips the test without real devices.
 
 package lvm2_test
 
@@ -25,7 +25,8 @@ const (
 	owned    = "volsim.owner=test"
 )
 
-// requireDevices skips where there are no real devices to be had, and says why.
+// modes are the modes that this machine supports. A guest of User-Mode Linux exists for
+// device-mapper, and only tests that mode.
 func requireDevices(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -39,8 +40,7 @@ func requireDevices(t testing.TB) {
 	}
 }
 
-// modes are the ways that this machine has. In a guest of User-Mode Linux, which
-// is there to have device-mapper, that is the only one.
+// often returns the number of attempts for races; a guest is slow.
 func modes() []lvm2.Mode {
 	control, err := os.OpenFile("/dev/mapper/control", os.O_RDWR, 0)
 	if err != nil {
@@ -58,7 +58,8 @@ func inGuest() bool {
 	return err == nil && strings.Contains(string(cpu), "User Mode Linux")
 }
 
-// often is how many times to try what may go wrong; a guest is slow.
+// metadataOnly marks a test that does not depend on device-mapper. A slow guest skips it in short
+// mode; it passes without device-mapper.
 func often(times int) int {
 	if inGuest() {
 		return times / 4
@@ -66,8 +67,7 @@ func often(times int) int {
 	return times
 }
 
-// metadataCommands says of a test that device-mapper has no part in what it proves. A
-// guest, which is slow, leaves it out in short: it passes without device-mapper.
+// eachMode runs a test in every mode of this machine.
 func metadataCommands(t *testing.T) {
 	t.Helper()
 	if testing.Short() && inGuest() {
@@ -75,7 +75,7 @@ func metadataCommands(t *testing.T) {
 	}
 }
 
-// eachMode runs a test in every way that this machine has.
+// world is a System with a volume group on two disks of 256 MiB.
 func eachMode(t *testing.T, test func(t *testing.T, w *world)) {
 	requireDevices(t)
 	for _, mode := range modes() {
@@ -83,7 +83,7 @@ func eachMode(t *testing.T, test func(t *testing.T, w *world)) {
 	}
 }
 
-// world is a System of its own with a volume group on two disks of 256 MiB.
+// groupName returns a unique name: device-mapper's device names share one namespace.
 type world struct {
 	*lvm2.System
 	group     *lvm2.VolumeGroup
@@ -92,8 +92,7 @@ type world struct {
 	ctx       context.Context
 }
 
-// groupName is one that no other volume group of the machine has: names of
-// device-mapper's devices are the machine's.
+// restart simulates a new process.
 func groupName(directory string) string {
 	return "t" + strings.ReplaceAll(filepath.Base(filepath.Dir(directory))+filepath.Base(directory), ".", "")
 }
@@ -130,7 +129,7 @@ func (w *world) addDisks(t testing.TB) {
 	}
 }
 
-// restart is what a new process does.
+// nothingIsLeft removes everything and checks that nothing remains.
 func (w *world) restart(t testing.TB) {
 	t.Helper()
 	must(t, w.Close())
@@ -141,7 +140,7 @@ func (w *world) restart(t testing.TB) {
 	must(t, err)
 }
 
-// nothingIsLeft removes everything, and looks.
+// mount formats a device if requested, and mounts it until the test ends.
 func (w *world) nothingIsLeft(t testing.TB) {
 	t.Helper()
 	w.ctx = context.WithoutCancel(w.ctx)
@@ -164,7 +163,7 @@ func (w *world) nothingIsLeft(t testing.TB) {
 	left, err := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, w.directory) })
 	must(t, err)
 	if len(left) > 0 {
-		t.Errorf("loop devices are left: %+v", left)
+		t.Errorf("remaining loop devices: %+v", left)
 	}
 }
 
@@ -192,7 +191,7 @@ func must(t testing.TB, err error) {
 func wantError(t testing.TB, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
-		t.Errorf("error %v, want one that is %v", err, want)
+		t.Errorf("got error %v, want %v", err, want)
 	}
 }
 

@@ -8,17 +8,17 @@ import (
 	"github.com/volsim/volsim/internal/blockdev"
 )
 
-// mapper lets LVM make volumes devices, by the kernel's device-mapper.
+// mapper is the activator that uses the kernel's device-mapper.
 type mapper struct{ system *System }
 
 func (mapper) capabilities() Capabilities {
 	return Capabilities{Layouts: []Layout{Linear, Striped, RAID1, ThinPool, Thin, Snapshot}, NonContiguous: true, Snapshots: true}
 }
 
-// createOptions lets LVM wipe the beginning of a new volume, which makes it active.
+// createOptions returns none: LVM wipes the start of a new volume, which activates it.
 func (mapper) createOptions() []string { return nil }
 
-// find returns the node below the System's directory, which it makes anew if it is gone.
+// find returns the device node below the System's directory. It recreates a missing one.
 func (mapper) find(_ *Report, volume LogicalVolume) (string, error) {
 	if volume.major < 0 {
 		return "", nil
@@ -57,16 +57,15 @@ func (a mapper) activate(ctx context.Context, report *Report, volume LogicalVolu
 	}
 	device, err := a.find(report, volume)
 	if err == nil && device == "" {
-		err = fmt.Errorf("lvchange said that %s is active, but it is not", volume.Name)
+		err = fmt.Errorf("lvchange did not activate %s", volume.Name)
 	}
 	return device, err
 }
 
-// resize has nothing to do: lvextend does it.
+// resize does nothing, because lvextend resizes the device.
 func (mapper) resize(*Report, LogicalVolume) error { return nil }
 
-// deactivate leaves a snapshot that takes up what its origin loses to its origin:
-// LVM has both active, or neither.
+// deactivate keeps a thick snapshot active, because LVM activates it together with its origin.
 func (a mapper) deactivate(ctx context.Context, report *Report, volume LogicalVolume) error {
 	if volume.major < 0 || volume.Layout == Snapshot && !volume.open {
 		return nil
@@ -78,7 +77,7 @@ func (a mapper) deactivate(ctx context.Context, report *Report, volume LogicalVo
 	return err
 }
 
-// ensureUnused leaves the device: LVM refuses to remove one that anybody has open, too.
+// ensureUnused keeps the device: LVM also refuses to remove an open one.
 func (mapper) ensureUnused(_ context.Context, _ *Report, volume LogicalVolume) error {
 	if volume.major < 0 || volume.Layout == ThinPool {
 		return nil
@@ -86,8 +85,8 @@ func (mapper) ensureUnused(_ context.Context, _ *Report, volume LogicalVolume) e
 	return notInUse("/dev/dm-" + strconv.Itoa(volume.minor))
 }
 
-// prepareRemoval zeroes a volume through its device, where discarding, which LVM does, may
-// not do it. A thin pool zeroes what it gives out by itself.
+// prepareRemoval zeroes a volume through its device if LVM's discarding may not. A thin pool zeroes
+// the blocks that it allocates.
 func (a mapper) prepareRemoval(ctx context.Context, report *Report, volume LogicalVolume) error {
 	if !a.system.hasUnzeroedDisks() || volume.Layout == Thin || volume.Layout == ThinPool || volume.Layout == Snapshot {
 		return nil
@@ -99,7 +98,7 @@ func (a mapper) prepareRemoval(ctx context.Context, report *Report, volume Logic
 	return zeroRange(device, 0, volume.Size)
 }
 
-// afterRemove has nothing to do, nor settle: LVM discards.
+// afterRemove and finishRemovals do nothing, because LVM discards.
 func (mapper) afterRemove(*Report, []LogicalVolume) error { return nil }
 
 func (mapper) finishRemovals(*Report) error { return nil }

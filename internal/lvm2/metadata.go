@@ -13,19 +13,18 @@ import (
 )
 
 const (
-	// headSize is how much of a disk holds LVM's label and the header of its metadata.
+	// headSize is the size of the part of a disk with LVM's label and the metadata header.
 	headSize = 8192
-	// metadataAt is where that header is on the disks that LVM makes by default. It
-	// says where the metadata is and what its checksum is, so that it differs after
-	// every change.
+	// metadataAt is the default offset of that header. The header holds the location and checksum
+	// of the metadata, so it differs after every change.
 	metadataAt = 4096
 
-	// Of the label: where the sectors are that may have it, and in it what is read here.
+	// The label: the number of sectors that may hold it, and the offsets of its fields.
 	labelSectors = 4
 	labelUUID    = 32
 	uuidLength   = 32
 
-	// Of the header of metadata.
+	// The offsets of the metadata header's fields.
 	headerLength   = 512
 	headerMagic    = 4
 	headerVersion  = 20
@@ -34,25 +33,25 @@ const (
 	headerLocation = 40
 
 	locationIgnored = 1
-	// checksumStart is what LVM's checksums begin with.
+	// checksumStart is the initial value of LVM's checksums.
 	checksumStart = 0xf597a6cf
 )
 
-// Words of LVM's format on disks.
+// Signatures of LVM's on-disk format.
 var (
 	labelMagic    = []byte("LABELONE")
 	metadataMagic = []byte(" LVM2 x[5A%r0N*>")
 )
 
-// head is what the beginning of a disk says.
+// head is the parsed start of a disk.
 type head struct {
-	disk   string // its name
-	source string // where it was read, and what it tells of can be
+	disk   string // name of the disk
+	source string // the path that it was read from, and that the metadata can be read from
 	raw    []byte
-	// uuid is the physical volume's that the disk is, as metadata writes it; "" of none.
+	// uuid is the UUID of the disk's physical volume as metadata writes it, or "".
 	uuid string
-	// hasMetadata says that the disk keeps metadata: so many bytes, with a checksum, at a
-	// place in an area.
+	// hasMetadata means that the disk keeps metadata, at offset in an area, with a size and a
+	// checksum.
 	hasMetadata         bool
 	areaStart, areaSize uint64
 	offset, size        uint64
@@ -63,11 +62,11 @@ func checksum(data []byte) uint32 {
 	return ^crc32.Update(^uint32(checksumStart), crc32.IEEETable, data)
 }
 
-// readHead reads the head of a disk. It is not ok if that does not say enough: the disk
-// cannot be read, or keeps its metadata elsewhere.
+// readHead reads the head of a disk. It reports false if the head does not suffice: the disk cannot
+// be read, or its metadata header is not at the default offset.
 //
-// A disk that is a file is read as that while its loop device is bound to it: LVM writes
-// past the device's cache, so whoever reads the device waits for the disk each time.
+// A disk that is a file is read through the file while its loop device is bound to it. LVM bypasses
+// the device's cache, so each read of the device waits for the disk.
 func (s *System) readHead(disk Disk) (h head, ok bool) {
 	h = head{disk: disk.Name, raw: make([]byte, headSize)}
 	if disk.Zeroed {
@@ -92,7 +91,8 @@ func (s *System) readHead(disk Disk) (h head, ok bool) {
 	return h, h.uuid == "" || h.readHeader()
 }
 
-// readHeader reads the header of metadata; false if it is not where it is by default.
+// readHeader parses the metadata header. It reports false if the header is not at the default
+// offset.
 func (h *head) readHeader() bool {
 	header := h.raw[metadataAt:][:headerLength]
 	little := binary.LittleEndian
@@ -108,7 +108,7 @@ func (h *head) readHeader() bool {
 	return true
 }
 
-// formatUUID is a UUID as LVM shows it.
+// formatUUID returns a UUID in LVM's format.
 func formatUUID(uuid string) string {
 	var parts []string
 	for _, length := range []int{6, 4, 4, 4, 4, 4, 6} {
@@ -117,8 +117,8 @@ func formatUUID(uuid string) string {
 	return strings.Join(parts, "-")
 }
 
-// readMetadata reads the metadata that a head tells of. It gives errStrange for one
-// that has been overwritten since, as any but the last two may be.
+// readMetadata reads the metadata that a head refers to. It returns errNotSimple if the metadata
+// was overwritten since. Any but the last two versions may be.
 func (h *head) readMetadata() (string, error) {
 	if h.size > h.areaSize || h.offset < headerLength || h.offset >= h.areaSize {
 		return "", errNotSimple
@@ -128,7 +128,7 @@ func (h *head) readMetadata() (string, error) {
 		return "", err
 	}
 	defer file.Close()
-	// The area goes round: what does not fit before its end is behind its header.
+	// The area is a ring: the rest continues after its header.
 	text := make([]byte, h.size)
 	first := min(h.size, h.areaSize-h.offset)
 	if _, err := file.ReadAt(text[:first], int64(h.areaStart+h.offset)); err != nil {
@@ -143,10 +143,9 @@ func (h *head) readMetadata() (string, error) {
 	return string(text), nil
 }
 
-// reportOf makes the report of a volume group of what heads tell of. It gives
-// errStrange for whatever is not as it is every day, which LVM has to say something
-// about: disks that are missing, that are there twice or that do not agree, and
-// volumes that take device-mapper.
+// reportOf returns the report of a volume group from the metadata that heads refer to. It returns
+// errNotSimple for everything that LVM must judge: missing, duplicate or contradictory disks, and
+// volumes that need device-mapper.
 func (s *System) reportOf(heads []head, group string) (*Report, error) {
 	disks := map[string]string{} // names of disks by UUID
 	var keeper *head
@@ -163,14 +162,14 @@ func (s *System) reportOf(heads []head, group string) (*Report, error) {
 			continue
 		}
 		if keeper != nil && keeper.size == each.size && keeper.checksum == each.checksum {
-			continue // the same
+			continue // the same metadata
 		}
 		found, err := each.readMetadata()
 		if err != nil {
 			return nil, err
 		}
 		if !strings.HasPrefix(found, group+" {") {
-			continue // another volume group's
+			continue // metadata of another volume group
 		}
 		if keeper != nil {
 			return nil, errNotSimple
@@ -188,7 +187,7 @@ func (s *System) reportOf(heads []head, group string) (*Report, error) {
 	return of.report(disks)
 }
 
-// report makes a report of the section of a volume group.
+// report converts the section of a volume group to a report.
 func (s *section) report(disks map[string]string) (*Report, error) {
 	var err error
 	if !only(s.list("status"), "RESIZEABLE", "READ", "WRITE") || !only(s.list("flags"), "WRITE_LOCKED") || s.list("lock_type") != nil {
@@ -198,7 +197,7 @@ func (s *section) report(disks map[string]string) (*Report, error) {
 		Name: s.name, UUID: s.text("id"), SystemID: s.text("system_id"), Sequence: s.number("seqno", &err),
 		ExtentSize: s.number("extent_size", &err) * sectorSize, Tags: sorted(s.list("tags")),
 	}
-	names := map[string]int{} // of metadata, and where the physical volume is in the report
+	names := map[string]int{} // index in the report by the physical volume's name in the metadata
 	var starts []int64
 	for _, each := range s.sections {
 		switch each.name {
@@ -223,7 +222,7 @@ func (s *section) report(disks map[string]string) (*Report, error) {
 	return report, nil
 }
 
-// physical returns what is said of a physical volume, and how many extents it has.
+// physical returns a physical volume and its number of extents.
 func (s *section) physical(disks map[string]string, extentSize int64, failed *error) (physical PhysicalVolume, count int64) {
 	name, there := disks[s.text("id")]
 	if !there || !only(s.list("status"), "ALLOCATABLE") || len(s.list("flags")) > 0 {
@@ -233,7 +232,7 @@ func (s *section) physical(disks map[string]string, extentSize int64, failed *er
 	return PhysicalVolume{Name: name, UUID: s.text("id"), Start: s.number("pe_start", failed) * sectorSize, Size: count * extentSize}, count
 }
 
-// logical returns what is said of a logical volume, if it lies on disks as it is.
+// logical returns a logical volume that lies directly on disks.
 func (s *section) logical(report *Report, names map[string]int, failed *error) LogicalVolume {
 	if !only(s.list("status"), "READ", "WRITE", "VISIBLE") || !slices.Contains(s.list("status"), "VISIBLE") || !only(s.list("flags"), "WRITE_LOCKED") {
 		*failed = errNotSimple
@@ -277,8 +276,8 @@ func (s *section) logical(report *Report, names map[string]int, failed *error) L
 	return volume
 }
 
-// countFree puts the report in LVM's order, and counts what is free. Counts are how
-// many extents each physical volume has.
+// countFree sorts the report as LVM does and computes the free extents. counts holds the number of
+// extents of each physical volume.
 func (r *Report) countFree(counts []int64) {
 	slices.SortFunc(r.LogicalVolumes, func(a, b LogicalVolume) int { return strings.Compare(a.Name, b.Name) })
 	used := map[string][]Extent{}
@@ -303,7 +302,7 @@ func (r *Report) countFree(counts []int64) {
 	}
 }
 
-// only tells whether nothing but some words is in a list.
+// only reports whether a list has no other words than these.
 func only(list []string, words ...string) bool {
 	return !slices.ContainsFunc(list, func(word string) bool { return !slices.Contains(words, word) })
 }

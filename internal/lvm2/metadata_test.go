@@ -1,4 +1,4 @@
-//go:build linux
+// onDisks is a System without device-mapper, with a volume group g on two disks.
 
 package lvm2
 
@@ -17,13 +17,13 @@ import (
 	"github.com/volsim/volsim/internal/loopdev"
 )
 
-// onDisks is a System without device-mapper with a volume group g on two disks.
+// called when a command starts; may be nil
 type onDisks struct {
 	*testing.T
 	*System
 	dir     string
 	group   *VolumeGroup
-	onBegin func() // called as a command begins; nil is nothing
+	onBegin func() // wantSame compares the parsed metadata with LVM's report.
 }
 
 func newOnDisks(t *testing.T) *onDisks {
@@ -38,7 +38,7 @@ func newOnDisks(t *testing.T) *onDisks {
 		t.Skip(err)
 	}
 	if _, err := os.Stat("/dev/mapper/control"); err == nil && testing.Short() {
-		t.Skip("short: device-mapper has no part in it, and a guest that has one is slow")
+		t.Skip("short: independent of device-mapper, and a guest is slow")
 	}
 	d := &onDisks{T: t, dir: t.TempDir()}
 	var err error
@@ -73,7 +73,7 @@ func (d *onDisks) lvm(arguments ...string) {
 	d.must(err)
 }
 
-// wantSame wants what is read here to be what LVM reports.
+// The parsed metadata equals LVM's report.
 func (d *onDisks) wantSame(when string) {
 	d.Helper()
 	want, err := d.report(d.Context(), "g")
@@ -89,11 +89,11 @@ func (d *onDisks) wantSame(when string) {
 	}
 }
 
-// What is read from disks is what LVM reports of them.
-func TestMetadataIsReadAsLVMDoes(t *testing.T) {
+// LVM reads metadata that is not simple.
+func TestMetadataEqualsLVMReport(t *testing.T) {
 	d := newOnDisks(t)
 	create := []string{"lvcreate", "-q", "-y", "-an", "-Zn", "-Wn"}
-	d.wantSame("nothing is there")
+	d.wantSame("missing")
 	for i := range 12 {
 		_, err := d.group.Create(t.Context(), Spec{Name: fmt.Sprintf("v-%d", i), Size: int64(4+i) << 20, Tags: []string{"x=y/z", "b", fmt.Sprintf("a.%d", i)}})
 		d.must(err)
@@ -120,12 +120,12 @@ func TestMetadataIsReadAsLVMDoes(t *testing.T) {
 		went, last = went || offset < last, offset
 	}
 	if !went {
-		t.Error("the area has not gone round")
+		t.Error("the area did not wrap around")
 	}
 }
 
-// What is not as it is every day, LVM is asked about.
-func TestStrangeMetadata(t *testing.T) {
+// A disk is read through its file only while its loop device is bound to that file.
+func TestMetadataThatIsNotSimple(t *testing.T) {
 	d := newOnDisks(t)
 	_, err := d.group.Create(t.Context(), Spec{Name: "v", Size: 8 << 20})
 	d.must(err)
@@ -146,7 +146,7 @@ func TestStrangeMetadata(t *testing.T) {
 		t.Errorf("a disk is missing: %v", err)
 	}
 	if _, err := d.reportOf(append(heads, heads[0]), "g"); !errors.Is(err, errNotSimple) {
-		t.Errorf("a disk is there twice: %v", err)
+		t.Errorf("duplicate disk: %v", err)
 	}
 	old := d.heads()
 	d.must(d.group.Tag(t.Context(), "v", []string{"a"}, nil))
@@ -177,8 +177,8 @@ func TestStrangeMetadata(t *testing.T) {
 	d.wantSame("as before")
 }
 
-// A disk is read as its file only while that is what its loop device is bound to.
-func TestDisksAreReadAsTheirFiles(t *testing.T) {
+// another file has its name
+func TestDisksAreReadThroughTheirFiles(t *testing.T) {
 	d := newOnDisks(t)
 	from := func(want func(Disk) string) {
 		t.Helper()
@@ -207,7 +207,7 @@ func TestDisksAreReadAsTheirFiles(t *testing.T) {
 	from(asFile)
 }
 
-func TestText(t *testing.T) {
+func TestParseText(t *testing.T) {
 	root, err := parseText("g {\nid = \"a \\\"b\\\\\"\nempty=[]\nlist = [\"a\", 1,\n\"c\"] # comment }\n inner {\n n = -7\n}\n}\n# end\nversion = 1\x00")
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestText(t *testing.T) {
 		t.Errorf("read %+v, %v", root, failed)
 	}
 	if inner.number("none", &failed); failed == nil {
-		t.Error("a number that is not there was read")
+		t.Error("a missing number was parsed")
 	}
 	for _, text := range []string{"g {", "g", "g = ", "g = [1", `g = "a`, `g = "a\"`, `g = "\`, "= 1", "g { } }", "g = }"} {
 		if root, err := parseText(text); err == nil {
@@ -229,7 +229,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-func FuzzText(f *testing.F) {
+func FuzzParseText(f *testing.F) {
 	f.Add("g {\nid = \"a\"\nlist = [\"a\", 1]\n inner {\n n = -7\n}\n}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		root, err := parseText(text)

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// errNotSimple says that metadata is not as simple as what is read here; LVM is asked then.
-var errNotSimple = errors.New("metadata that only LVM reads")
+// errNotSimple means that this package cannot parse the metadata; LVM reads it then.
+var errNotSimple = errors.New("metadata that only LVM can read")
 
-// section is a part of LVM's metadata, which is text: fields with one value or a
-// list of them, as they are written, and sections with names.
+// section is a section of LVM's textual metadata: fields with one value or a list, and named
+// sections.
 type section struct {
 	name     string
 	fields   []field
@@ -22,7 +22,7 @@ type field struct {
 	values []string
 }
 
-// textParser reads metadata. What is read are parts of the text.
+// textParser parses metadata. Its results are substrings of the text.
 type textParser struct {
 	text string
 	at   int
@@ -36,7 +36,7 @@ func parseText(text string) (section, error) {
 	return root, err
 }
 
-// read reads what a section holds, up to its end.
+// read parses the content of a section, up to its end.
 func (r *textParser) read(into *section, closes bool) error {
 	for {
 		r.skipSpace()
@@ -76,7 +76,7 @@ func (r *textParser) read(into *section, closes bool) error {
 	}
 }
 
-// skipSpace leaves spaces and comments behind.
+// skipSpace skips spaces and comments.
 func (r *textParser) skipSpace() {
 	for r.at < len(r.text) {
 		switch r.text[r.at] {
@@ -95,7 +95,7 @@ func (r *textParser) skipSpace() {
 	}
 }
 
-// word reads a name, or a number.
+// word reads a name or a number.
 func (r *textParser) word() string {
 	begin := r.at
 	for r.at < len(r.text) && strings.IndexByte(" \t\n={}[],#\"\x00", r.text[r.at]) < 0 {
@@ -104,7 +104,7 @@ func (r *textParser) word() string {
 	return r.text[begin:r.at]
 }
 
-// values reads what stands behind a "=".
+// values reads what follows a "=".
 func (r *textParser) values() ([]string, error) {
 	r.skipSpace()
 	if r.at == len(r.text) || r.text[r.at] != '[' {
@@ -133,7 +133,7 @@ func (r *textParser) values() ([]string, error) {
 	}
 }
 
-// value reads a text in quotes or a number.
+// value reads a quoted text or a number.
 func (r *textParser) value() (string, error) {
 	if r.at < len(r.text) && r.text[r.at] == '"' {
 		return r.quoted()
@@ -145,7 +145,7 @@ func (r *textParser) value() (string, error) {
 	return word, nil
 }
 
-// unescaped undoes what LVM does to text in quotes.
+// unescaped undoes LVM's escaping in quoted text.
 var unescaped = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 
 func (r *textParser) quoted() (string, error) {
@@ -166,7 +166,7 @@ func (r *textParser) quoted() (string, error) {
 	return "", errNotSimple
 }
 
-// section returns the section of a name, which has nothing in it if it is not there.
+// section returns the section of a name, or an empty one.
 func (s *section) section(name string) section {
 	for _, each := range s.sections {
 		if each.name == name {
@@ -186,7 +186,7 @@ func (s *section) list(name string) []string {
 	return nil
 }
 
-// text returns the value of a field that has one.
+// text returns the value of a field with one value.
 func (s *section) text(name string) string {
 	if values := s.list(name); len(values) == 1 {
 		return values[0]
@@ -194,7 +194,7 @@ func (s *section) text(name string) string {
 	return ""
 }
 
-// number returns the number that a field is; the first that is none is kept as the error.
+// number parses a field as a number. It keeps the first error.
 func (s *section) number(name string, failed *error) int64 {
 	number, err := strconv.ParseInt(s.text(name), 10, 64)
 	if err != nil && *failed == nil {

@@ -10,37 +10,36 @@ import (
 	"github.com/volsim/volsim/internal/blockdev"
 )
 
-// partitionsMax is how many partitions the kernel numbers on one disk.
+// partitionsMax is the number of partitions that the kernel supports on one disk.
 const partitionsMax = 255
 
-// partitions makes an active volume a partition of the disk that it lies on: one
-// of which only the kernel knows, since nothing is written on the disk for it. A
-// volume's partition is the one that begins where the volume does.
+// partitions is the activator that makes an active volume a partition of its disk. Only the kernel
+// knows the partition; nothing is written to the disk. A volume's partition is the one with the
+// same start.
 type partitions struct {
 	system *System
-	mu     *sync.Mutex // held while a number is chosen and taken
-	// cached are the partitions that volumes had, by their disk's device and where they
-	// begin: where to look first.
+	mu     *sync.Mutex // held while a number is chosen and used
+	// cached holds the last known partition of a volume by its disk's device and start.
 	cached *sync.Map
 }
 
-// partitionStart is where a partition begins.
+// partitionStart is the start of a partition.
 type partitionStart struct {
 	disk  string
 	start int64
 }
 
-// partition is one that the kernel knows of.
+// partition is a partition that the kernel knows.
 type partition struct {
 	number      int
 	device      string
-	start, size int64 // bytes, from the beginning of the disk
+	start, size int64 // in bytes, from the start of the disk
 }
 
-// place is where a volume lies on its disk.
+// place is the location of a volume on its disk.
 type place struct {
 	disk        Disk
-	start, size int64 // bytes, from the beginning of the disk
+	start, size int64 // in bytes, from the start of the disk
 }
 
 func (partitions) capabilities() Capabilities {
@@ -51,13 +50,13 @@ func (partitions) createOptions() []string {
 	return []string{"-an", "-Zn", "-Wn", "--contiguous", "y"}
 }
 
-// place returns where a volume lies.
+// place returns the location of a volume.
 func (a partitions) place(report *Report, volume LogicalVolume) (place, error) {
 	if volume.Layout != Linear {
 		return place{}, fmt.Errorf("layout %s: %w", volume.Layout, ErrUnsupported)
 	}
 	if len(volume.Extents) != 1 {
-		return place{}, fmt.Errorf("it lies in %d pieces: %w", len(volume.Extents), ErrUnsupported)
+		return place{}, fmt.Errorf("volume has %d segments: %w", len(volume.Extents), ErrUnsupported)
 	}
 	at := volume.Extents[0]
 	physical, ok := report.disk(at.PhysicalVolume)
@@ -68,7 +67,7 @@ func (a partitions) place(report *Report, volume LogicalVolume) (place, error) {
 	return place{disk: disk, start: physical.Start + at.Start*report.ExtentSize, size: at.Length * report.ExtentSize}, nil
 }
 
-// partition returns a volume's partition, if it has one, beside all that its disk has.
+// partition returns a volume's partition, if any, and all partitions of its disk.
 func (a partitions) partition(at place) (own *partition, all []partition, err error) {
 	all, err = partitionsOf(at.disk.Device)
 	for i := range all {
@@ -80,7 +79,7 @@ func (a partitions) partition(at place) (own *partition, all []partition, err er
 	return own, all, err
 }
 
-// findPartition returns a volume's partition, if it has one.
+// findPartition returns a volume's partition, or nil.
 func (a partitions) findPartition(at place) (*partition, error) {
 	if device, ok := a.cached.Load(partitionStart{at.disk.Device, at.start}); ok {
 		seen, err := partitionAt(device.(string))
@@ -96,7 +95,7 @@ func (a partitions) findPartition(at place) (*partition, error) {
 func (a partitions) find(report *Report, volume LogicalVolume) (string, error) {
 	at, err := a.place(report, volume)
 	if errors.Is(err, ErrUnsupported) {
-		return "", nil // it never had one
+		return "", nil // it cannot have one
 	}
 	if err != nil {
 		return "", err
@@ -109,7 +108,7 @@ func (a partitions) find(report *Report, volume LogicalVolume) (string, error) {
 }
 
 func (a partitions) findAll(report *Report) (map[string]string, error) {
-	known := map[string]map[int64]string{} // by disk and where they begin
+	known := map[string]map[int64]string{} // by disk and start
 	for _, physical := range report.PhysicalVolumes {
 		disk, added := a.system.diskByName(physical.Name)
 		if !added || physical.Missing {
@@ -167,15 +166,15 @@ func (a partitions) activate(_ context.Context, report *Report, volume LogicalVo
 		return "", err
 	}
 	if own == nil {
-		return "", fmt.Errorf("the kernel does not show partition %d of %s", number, at.disk.Device)
+		return "", fmt.Errorf("partition %d of %s does not appear in sysfs", number, at.disk.Device)
 	}
 	return own.device, a.checkNode(*own, volume)
 }
 
-// checkNode makes sure of a new partition's node, and lets nobody write to one that is read-only.
+// checkNode checks that a new partition has a device node, and sets it read-only if the volume is.
 func (a partitions) checkNode(own partition, volume LogicalVolume) error {
 	if _, err := blockdev.NumberOf(own.device); err != nil {
-		return fmt.Errorf("the kernel has made the device, but it is not in /dev: is that a devtmpfs? %w", err)
+		return fmt.Errorf("the new device has no node in /dev: is /dev a devtmpfs? %w", err)
 	}
 	if volume.ReadOnly {
 		return blockdev.SetReadOnly(own.device, true)
@@ -207,9 +206,8 @@ func (a partitions) resizeTo(at place, own partition) error {
 	return resizePartition(at.disk.Device, own)
 }
 
-// deactivate removes all partitions on a volume's extents: its own, and such as
-// may be left of a volume that somebody removed by hand. The kernel refuses it
-// for one that anybody has open; that is the check, so that nobody can come in between.
+// deactivate removes all partitions on a volume's extents: its own, and any left by a volume that
+// was removed manually. The kernel refuses to remove an open partition, so the check is atomic.
 func (a partitions) deactivate(ctx context.Context, report *Report, volume LogicalVolume) error {
 	at, err := a.place(report, volume)
 	if errors.Is(err, ErrUnsupported) || errors.Is(err, ErrMissingDevice) {
@@ -232,7 +230,7 @@ func (a partitions) deactivate(ctx context.Context, report *Report, volume Logic
 	return nil
 }
 
-// removePartitions removes all that a disk has.
+// removePartitions removes all partitions of a disk.
 func removePartitions(ctx context.Context, disk string) error {
 	all, err := partitionsOf(disk)
 	if err != nil {
@@ -246,8 +244,7 @@ func removePartitions(ctx context.Context, disk string) error {
 	return nil
 }
 
-// removePartition waits a moment for who only looks at a device, as udev does at
-// each that is new.
+// removePartition waits briefly for programs such as udev, which open each new device.
 func removePartition(ctx context.Context, disk string, each partition) error {
 	return retryBriefly(ctx.Done(), func() (done bool, err error) {
 		err = deletePartition(disk, each.number)
@@ -266,15 +263,15 @@ func (a partitions) prepareRemoval(_ context.Context, report *Report, volume Log
 	return a.system.wipe(report, volume)
 }
 
-// afterRemove discards, which LVM does not do: see withoutSystem.
+// afterRemove discards, because LVM does not: see withoutSysfs.
 func (a partitions) afterRemove(report *Report, volumes []LogicalVolume) error {
 	return a.system.discard(report, volumes)
 }
 
 func (a partitions) finishRemovals(report *Report) error { return a.system.discardUnused(report) }
 
-// copy copies between files, where both disks are such: holes stay holes then, and
-// a file system that can lets both share blocks. Otherwise it copies between disks.
+// copy copies between files if both disks are files. Holes then stay holes, and the file system may
+// share blocks. Otherwise it copies between devices.
 func (a partitions) copy(ctx context.Context, report *Report, from, to LogicalVolume) error {
 	source, err := a.place(report, from)
 	if err != nil {
@@ -296,5 +293,5 @@ func freeNumber(taken []partition) (int, error) {
 			return number, nil
 		}
 	}
-	return 0, fmt.Errorf("%d volumes of one disk are active, and no more can be", partitionsMax)
+	return 0, fmt.Errorf("%d volumes of one disk are active, the maximum", partitionsMax)
 }

@@ -8,14 +8,13 @@ import (
 	"github.com/volsim/volsim/internal/blockdev"
 )
 
-// replacesTag is on the copy of a volume that has moved, before the volume's name.
-// From then on it is the volume.
+// replacesTag precedes the volume's name in the tag of a relocated copy. With this tag the copy is
+// the volume.
 const replacesTag = "volsim.replaces="
 
-// recover ends what a process that was killed, or a command that failed, left half
-// done: it lets volumes that have moved take their names and, when this process
-// has not begun anything yet, removes those that were not ready. Whoever calls it
-// has the lock of the metadata.
+// recover completes what a killed process or a failed command left unfinished. It renames relocated
+// volumes. In a process that has changed nothing yet, it also removes unfinished volumes. The
+// caller holds the lock of the metadata.
 func (g *VolumeGroup) recover(ctx context.Context) error {
 	report, err := g.Report(ctx)
 	if err != nil {
@@ -44,8 +43,7 @@ func (g *VolumeGroup) recover(ctx context.Context) error {
 	return nil
 }
 
-// undo removes a volume that was not ready. What it was being copied from may
-// still be frozen.
+// undo removes an unfinished volume. Its source may still be frozen.
 func (g *VolumeGroup) undo(ctx context.Context, report *Report, volume LogicalVolume) error {
 	if name, ok := volume.tagValue(sourceTag); ok {
 		if source, ok := report.Find(name); ok {
@@ -66,7 +64,7 @@ func (g *VolumeGroup) thaw(report *Report, volume LogicalVolume) error {
 	return err
 }
 
-// replace lets the copy of a volume take its place, as far as it has not yet.
+// replace completes the replacement of a volume by its copy.
 func (g *VolumeGroup) replace(ctx context.Context, report *Report, with, name string) error {
 	if with != name {
 		if _, ok := report.Find(name); ok {
@@ -81,7 +79,7 @@ func (g *VolumeGroup) replace(ctx context.Context, report *Report, with, name st
 	return g.tag(ctx, name, nil, []string{replacesTag + name})
 }
 
-// tagValue returns what stands behind the tag with a prefix.
+// tagValue returns the rest of the tag with a prefix.
 func (v LogicalVolume) tagValue(prefix string) (string, bool) {
 	at := slices.IndexFunc(v.Tags, func(tag string) bool { return strings.HasPrefix(tag, prefix) })
 	if at < 0 {
@@ -90,7 +88,7 @@ func (v LogicalVolume) tagValue(prefix string) (string, bool) {
 	return v.Tags[at][len(prefix):], true
 }
 
-// IsMoving tells whether a volume is there under another name, and will have its own.
+// IsMoving reports whether a volume exists only under a temporary name.
 func (r *Report) IsMoving(name string) bool {
 	return slices.ContainsFunc(r.LogicalVolumes, func(v LogicalVolume) bool { return v.HasTags(replacesTag + name) })
 }

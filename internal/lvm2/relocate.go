@@ -6,12 +6,11 @@ import (
 	"fmt"
 )
 
-// relocatedName is the name of a volume's copy at another place, until it has the volume's own.
+// relocatedName returns the temporary name of a volume's relocated copy.
 func relocatedName(name string) string { return name + ".moved" }
 
-// relocate makes a volume larger that has no room behind it, and is not active: by
-// a copy in another place, which takes its name. Whoever calls it has the volume's
-// lock, and not that of the metadata.
+// relocate grows an inactive volume without free extents behind it, by a copy elsewhere that takes
+// its name. The caller holds the volume's lock, and not that of the metadata.
 func (g *VolumeGroup) relocate(ctx context.Context, volume LogicalVolume, size int64) error {
 	leave, err := g.volumes.acquire(ctx, relocatedName(volume.Name))
 	if err != nil {
@@ -28,7 +27,7 @@ func (g *VolumeGroup) relocate(ctx context.Context, volume LogicalVolume, size i
 		return err
 	})
 	if errors.Is(err, ErrNoSpace) {
-		err = fmt.Errorf("%w: nor anywhere else: %w", ErrNotContiguous, err)
+		err = fmt.Errorf("%w: and none elsewhere: %w", ErrNotContiguous, err)
 	}
 	if err != nil {
 		return err
@@ -36,9 +35,9 @@ func (g *VolumeGroup) relocate(ctx context.Context, volume LogicalVolume, size i
 	return g.moveTo(ctx, volume, spec.Name)
 }
 
-// moveTo copies a volume to one that is unfinished, and lets that take its place.
+// moveTo copies a volume to an unfinished one, which then replaces it.
 func (g *VolumeGroup) moveTo(ctx context.Context, volume LogicalVolume, name string) error {
-	whole := context.WithoutCancel(ctx) // from here on there is one end only, and it is near
+	whole := context.WithoutCancel(ctx) // from here on the move must complete, which is quick
 	_, to, err := g.find(ctx, name)
 	if err == nil {
 		err = g.copy(ctx, volume, to, false)

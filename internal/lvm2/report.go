@@ -12,84 +12,84 @@ import (
 	"time"
 )
 
-// Report is all that a volume group's metadata says, as it was at one moment.
+// Report is the content of a volume group's metadata at one moment.
 type Report struct {
 	Name, UUID, SystemID string
 	// Sequence counts the changes of the metadata.
 	Sequence int64
-	// ExtentSize, Size and Free are bytes.
+	// ExtentSize, Size and Free are in bytes.
 	ExtentSize, Size, Free int64
 	Tags                   []string
-	PhysicalVolumes        []PhysicalVolume // missing ones as well
-	LogicalVolumes         []LogicalVolume  // without those that LVM hides, as the halves of a mirror
+	PhysicalVolumes        []PhysicalVolume // including missing ones
+	LogicalVolumes         []LogicalVolume  // without the hidden ones, such as the legs of a mirror
 }
 
-// PhysicalVolume is a disk in its volume group.
+// PhysicalVolume is a disk of a volume group.
 type PhysicalVolume struct {
-	Name string // of the disk; "" of one that is missing
+	Name string // of the disk; "" if missing
 	UUID string
-	// Start is the first extent's place on the disk, Size and Free what can be had; all in bytes.
+	// Start is the offset of the first extent on the disk, Size and Free the usable space; all in
+	// bytes.
 	Start, Size, Free int64
 	Missing           bool
-	Unused            []Extent // free extents, by place
+	Unused            []Extent // free extents, sorted
 }
 
 // Extent is a run of extents of one physical volume, counted in extents.
 type Extent struct {
-	PhysicalVolume string // its disk's name
+	PhysicalVolume string // name of its disk
 	Start, Length  int64
 }
 
-// LogicalVolume is a volume of a volume group.
+// LogicalVolume is a logical volume.
 type LogicalVolume struct {
 	Name, UUID string
-	// Size is that of its device, in bytes: for a snapshot, not what it takes up.
+	// Size is the size of its device in bytes. For a snapshot that is not the space it occupies.
 	Size     int64
 	Layout   Layout
 	Tags     []string
 	ReadOnly bool
-	// Origin is the volume that a snapshot is of, Pool that of a thin volume.
+	// Origin is the origin of a snapshot, Pool the pool of a thin volume.
 	Origin, Pool string
-	// Created is when it was made, to the second.
+	// Created is the creation time, to the second.
 	Created time.Time
-	// DataPercent is how full a thin pool, a thin volume or a snapshot is, and
-	// MetadataPercent that of a pool's metadata, if they are active; or else 0.
+	// DataPercent is the usage of a thin pool, a thin volume or a snapshot, and MetadataPercent
+	// that of a pool's metadata. Both are 0 unless the volume is active.
 	DataPercent, MetadataPercent float64
-	// Health is "" of a volume that is well; otherwise LVM's word: partial (a disk
-	// is missing), out_of_data, refresh needed, …
+	// Health is "" for a healthy volume; otherwise LVM's word: partial (a disk is missing),
+	// out_of_data, refresh needed, and others.
 	Health string
-	// Attributes are the ten letters of lvs; "" of what was read without asking LVM,
-	// as ordinary volumes are without device-mapper.
+	// Attributes are the ten letters of lvs. It is "" if the volume was read without LVM, as
+	// ordinary volumes are without device-mapper.
 	Attributes string
-	// Extents are where it lies, if it lies on disks directly, in the volume's order;
-	// runs that adjoin are one. Stripes of one run stand beside one another.
+	// Extents are the runs of extents that a volume has directly on disks, in the volume's order.
+	// Adjacent runs are merged. The stripes of one segment are next to each other.
 	Extents []Extent
 
 	node         string // of device-mapper
-	major, minor int    // -1, -1 without
-	open         bool   // its device, by anybody
+	major, minor int    // -1, -1 if inactive
+	open         bool   // its device is open
 }
 
-// Unfinished tells that a volume is not yet what it is to be: it is being made, or
-// was when the process that made it was killed.
+// Unfinished reports whether a volume is still being created, or was when its process was killed.
 func (v LogicalVolume) Unfinished() bool { return v.HasTags(unfinishedTag) }
 
-// HasTags tells whether a volume has all of the tags.
+// HasTags reports whether a volume has all of the tags.
 func (v LogicalVolume) HasTags(tags ...string) bool {
 	return !slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(v.Tags, tag) })
 }
 
-// Layout is how a volume lies on disks, in LVM's words.
+// Layout is the layout of a volume on disks, in LVM's terms.
 type Layout string
 
-// The layouts. Others that LVM knows are reported by its name of them.
+// The layouts. Others are reported by LVM's name.
 const (
 	Linear   Layout = "linear"
 	Striped  Layout = "striped"
 	RAID1    Layout = "raid1"
 	ThinPool Layout = "thin-pool"
 	Thin     Layout = "thin"
-	Snapshot Layout = "snapshot" // that takes up space as its origin is written to
+	Snapshot Layout = "snapshot" // thick: it takes up space as its origin is written to
 )
 
 // Find returns the volume of a name.
@@ -101,7 +101,7 @@ func (r *Report) Find(name string) (LogicalVolume, bool) {
 	return r.LogicalVolumes[at], true
 }
 
-// disk returns the physical volume on a disk.
+// disk returns the physical volume of a disk.
 func (r *Report) disk(name string) (PhysicalVolume, bool) {
 	at := slices.IndexFunc(r.PhysicalVolumes, func(p PhysicalVolume) bool { return p.Name == name && !p.Missing })
 	if at < 0 {
@@ -110,7 +110,7 @@ func (r *Report) disk(name string) (PhysicalVolume, bool) {
 	return r.PhysicalVolumes[at], true
 }
 
-// fields are what is asked of each kind of row.
+// fields are the reported fields of each kind of row.
 var fields = map[string]string{
 	"vg":    "vg_name,vg_uuid,vg_systemid,vg_seqno,vg_extent_size,vg_size,vg_free,vg_tags",
 	"pv":    "pv_name,pv_uuid,pe_start,pv_size,pv_free,pv_missing",
@@ -119,10 +119,10 @@ var fields = map[string]string{
 	"seg":   "lv_uuid,segtype,seg_start_pe,seg_size_pe,seg_pe_ranges",
 }
 
-// rawReport is one volume group in the answer of fullreport.
+// rawReport is one volume group in fullreport's output.
 type rawReport map[string][]map[string]string
 
-// report reads a volume group in one command: so that what it says belongs together.
+// report reads a volume group with one command, so the result is consistent.
 func (s *System) report(ctx context.Context, group string) (*Report, error) {
 	arguments := []string{"fullreport", "--reportformat", "json", "--units", "b", "--nosuffix"}
 	for _, kind := range []string{"vg", "pv", "lv", "pvseg", "seg"} {
@@ -147,7 +147,7 @@ func (s *System) report(ctx context.Context, group string) (*Report, error) {
 func reportsOf(output []byte) ([]rawReport, error) {
 	var answer struct{ Report []rawReport }
 	if err := json.Unmarshal(output, &answer); err != nil {
-		return nil, fmt.Errorf("what lvm reports: %w", err)
+		return nil, fmt.Errorf("parse the report of lvm: %w", err)
 	}
 	return answer.Report, nil
 }
@@ -162,7 +162,7 @@ func rowsOf(output []byte, kind string) ([]map[string]string, error) {
 	return rows, err
 }
 
-// row reads the fields of a row; the first that is no number is kept as the error.
+// row parses the fields of a row. It keeps the first error.
 type row struct {
 	fields map[string]string
 	err    *error
@@ -173,7 +173,7 @@ func (r row) text(name string) string { return r.fields[name] }
 func (r row) number(name string) int64 {
 	n, err := strconv.ParseInt(r.fields[name], 10, 64)
 	if err != nil && *r.err == nil {
-		*r.err = fmt.Errorf("what lvm reports: %s: %w", name, err)
+		*r.err = fmt.Errorf("parse the report of lvm: %s: %w", name, err)
 	}
 	return n
 }
@@ -181,16 +181,16 @@ func (r row) number(name string) int64 {
 func (r row) percent(name string) float64 {
 	n, err := strconv.ParseFloat(r.fields[name], 64)
 	if err != nil {
-		return 0 // empty where there is none, or nobody knows
+		return 0 // empty if it does not apply or is unknown
 	}
 	return n
 }
 
-// time reads a moment in the form that LVM reports by default.
+// time parses a time in LVM's default format.
 func (r row) time(name string) time.Time {
 	at, err := time.Parse("2006-01-02 15:04:05 -0700", r.fields[name])
 	if err != nil && *r.err == nil {
-		*r.err = fmt.Errorf("what lvm reports: %s: %w", name, err)
+		*r.err = fmt.Errorf("parse the report of lvm: %s: %w", name, err)
 	}
 	return at
 }
@@ -264,10 +264,10 @@ func (s *System) parseLogical(lv row, segments []row) LogicalVolume {
 	return volume
 }
 
-// unknownDisk is how LVM calls one that is missing.
+// unknownDisk is LVM's name of a missing disk.
 const unknownDisk = "[unknown]"
 
-// peRange is how a run of extents of a disk is reported.
+// peRange matches a reported run of extents.
 var peRange = regexp.MustCompile(`^(.*):(\d+)-(\d+)$`)
 
 // extents returns the runs of a segment that lie on disks.
@@ -282,7 +282,7 @@ func (s *System) extents(segment row) []Extent {
 		if match[1] == unknownDisk {
 			name = ""
 		} else if directory != s.node("")+"/" {
-			continue // it lies on another volume
+			continue // on another volume
 		}
 		first := row{map[string]string{"first": match[2], "last": match[3]}, segment.err}
 		runs = append(runs, Extent{PhysicalVolume: name, Start: first.number("first"), Length: first.number("last") - first.number("first") + 1})
@@ -290,7 +290,7 @@ func (s *System) extents(segment row) []Extent {
 	return runs
 }
 
-// mergeExtents makes one of runs that adjoin.
+// mergeExtents merges adjacent runs.
 func mergeExtents(runs []Extent) []Extent {
 	var joined []Extent
 	for _, run := range runs {

@@ -8,12 +8,12 @@ import (
 	"sync"
 )
 
-// reportCache is the last report of a volume group, with what the heads of all disks
-// were that it is of. While they are the same, so is what LVM would report, as far
-// as it is read from disks alone: so this is for Partitions only. It spares what
-// takes a command ten milliseconds or more; whoever changed the disks.
+// reportCache is the last report of a volume group with the heads of all disks that it was read
+// from. While the heads are unchanged, so is the report. That holds only for what LVM reads from
+// disks, so the cache is for Partitions only. It saves a command of at least ten milliseconds,
+// whichever process changed the disks.
 //
-// While one reads, others wait: then they may know what they wanted to.
+// While one caller reads, others wait and then use its result.
 type reportCache struct {
 	reading locks
 	mu      sync.Mutex
@@ -21,8 +21,7 @@ type reportCache struct {
 	report  *Report
 }
 
-// get returns the report that LVM would make of a volume group. It is shared,
-// and not to be changed.
+// get returns LVM's report of a volume group. It is shared, and callers must not change it.
 func (m *reportCache) get(ctx context.Context, s *System, group string) (*Report, error) {
 	heads := s.heads()
 	if known := m.lookup(heads); known != nil {
@@ -49,8 +48,7 @@ func (m *reportCache) get(ctx context.Context, s *System, group string) (*Report
 	return report, nil
 }
 
-// reportFrom reads the metadata that heads tell of, if that is easily said, and asks
-// LVM if not.
+// reportFrom parses the metadata that heads refer to. If it is not simple, LVM reads it.
 func (s *System) reportFrom(ctx context.Context, heads []head, group string) (*Report, error) {
 	if heads != nil {
 		report, err := s.reportOf(heads, group)
@@ -61,7 +59,7 @@ func (s *System) reportFrom(ctx context.Context, heads []head, group string) (*R
 	return s.report(ctx, group)
 }
 
-// lookup returns the last report if the heads of all disks are what they were.
+// lookup returns the last report if the heads of all disks are unchanged.
 func (m *reportCache) lookup(heads []head) *Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +70,7 @@ func (m *reportCache) lookup(heads []head) *Report {
 	return m.report
 }
 
-// heads returns the heads of all disks, or nil if they do not say enough: see readHead.
+// heads returns the heads of all disks, or nil if one of them does not suffice; see readHead.
 func (s *System) heads() []head {
 	if s.mode != Partitions {
 		return nil
@@ -89,7 +87,7 @@ func (s *System) heads() []head {
 	return heads
 }
 
-// clone returns a volume that shares nothing with the report that it is of.
+// clone returns a copy of a volume that shares nothing with its report.
 func (v LogicalVolume) clone() LogicalVolume {
 	v.Tags, v.Extents = slices.Clone(v.Tags), slices.Clone(v.Extents)
 	return v

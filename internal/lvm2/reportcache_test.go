@@ -1,4 +1,5 @@
-//go:build linux
+// Manual changes are visible at once, even if the metadata keeps its length or returns to an
+// earlier state.
 
 package lvm2_test
 
@@ -10,9 +11,8 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// What somebody changes by hand is seen at once, also where it leaves the
-// metadata as long as it was, or as it was before.
-func TestReportsAreOfNow(t *testing.T) {
+// Without device-mapper LVM is not asked twice without a change in between.
+func TestReportsAreCurrent(t *testing.T) {
 	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
@@ -44,11 +44,11 @@ func TestReportsAreOfNow(t *testing.T) {
 	})
 }
 
-// Without device-mapper nothing has to be asked of LVM that was asked since the last change.
-func TestReadingTakesNoCommand(t *testing.T) {
+// which rewrites the configuration
+func TestReadingRunsNoCommand(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		if w.mode != lvm2.Partitions {
-			t.Skip("with device-mapper LVM reports what the kernel says")
+			t.Skip("with device-mapper LVM reports the kernel's state")
 		}
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
 		must(t, os.Chmod(w.directory+"/lvm/lock", 0o500))

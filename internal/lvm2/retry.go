@@ -4,11 +4,11 @@ import "time"
 
 const (
 	retryTriesMax = 500
-	retryInterval = 2 * time.Millisecond // 1 s in all
+	retryInterval = 2 * time.Millisecond // 1 s in total
 )
 
-// retryBriefly calls f until it says that it is done, for who holds something for a
-// moment only, and says nothing when it lets go. It returns what f said last.
+// retryBriefly calls f until it reports that it is done. It is for resources that others hold
+// briefly without notification. It returns the last error.
 func retryBriefly(stop <-chan struct{}, f func() (done bool, err error)) error {
 	ticker := time.NewTicker(retryInterval)
 	defer ticker.Stop()

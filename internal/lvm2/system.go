@@ -12,48 +12,46 @@ import (
 	"time"
 )
 
-// Mode is how volumes become devices.
+// Mode is the way in which volumes become devices.
 type Mode string
 
-// The ways. See the package's description.
+// The modes. See the package documentation.
 const (
-	Auto         Mode = ""              // DeviceMapper where it is, or else Partitions
-	DeviceMapper Mode = "device-mapper" // all of LVM
+	Auto         Mode = ""              // DeviceMapper if available, else Partitions
+	DeviceMapper Mode = "device-mapper" // all features of LVM
 	Partitions   Mode = "partitions"    // contiguous volumes, as partitions of their disks
 )
 
-// Config says where a System lives.
+// Config configures a System.
 type Config struct {
-	// Directory is for the System and its owner: it is made if it is missing, and holds
-	// the configuration, locks and nodes of disks. It may not lie on a file system that
-	// is mounted with nodev.
+	// Directory belongs to the System alone and is created if missing. It holds the configuration,
+	// locks and device nodes of disks. It must not lie on a file system that is mounted with nodev.
 	Directory string
-	// SystemID is written on every volume group that is made. LVM acts on those of
-	// its own system ID only: so it must be the same whenever this Directory's
-	// volume groups are opened, and no other's on this machine.
+	// SystemID is written to every volume group that is created. LVM changes only volume groups
+	// with its own system ID. So it must be the same whenever this Directory is opened, and unique
+	// on the machine.
 	SystemID string
-	// Mode is how volumes become devices.
+	// Mode is the way in which volumes become devices.
 	Mode Mode
-	// MetadataSize is how many bytes of each disk are for metadata; 0 is LVM's own
+	// MetadataSize is the size in bytes of the metadata area on each disk; 0 means LVM's default of
 	// 1 MiB, enough for some hundred volumes.
 	MetadataSize int64
-	// OnCommand, if not nil, is called before each command of LVM and again, with
-	// ended, after it: by whoever runs it, so several at once. For logs and tests.
+	// OnCommand, if not nil, is called before each LVM command and, with ended set, after it. Calls
+	// may be concurrent. It is meant for logs and tests.
 	OnCommand func(arguments []string, ended bool)
 }
 
-// System is a private LVM. Its methods, and those of its volume groups, may be
-// called concurrently.
+// System is a private LVM. Its methods, and those of its volume groups, may be called concurrently.
 type System struct {
 	directory string
 	systemID  string
 	mode      Mode
-	command   string // lvm's path
+	command   string // path of lvm
 	grace     time.Duration
 	owner     *os.File
 	activator activator
 	onCommand func(arguments []string, ended bool)
-	// layout are the arguments by which LVM divides a new disk.
+	// layout holds the arguments by which LVM lays out a new disk.
 	layout []string
 
 	mu     sync.Mutex
@@ -61,16 +59,16 @@ type System struct {
 	groups map[string]*VolumeGroup
 }
 
-// directoryPattern is what is allowed of a directory, since LVM reads its path as a pattern too.
+// directoryPattern restricts the directory, because LVM also uses its path as a pattern.
 var directoryPattern = regexp.MustCompile(`^/[A-Za-z0-9_./-]+$`)
 
-// systemIDPattern are those that LVM takes as they are.
+// systemIDPattern matches the system IDs that LVM uses unchanged.
 var systemIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,126}$`)
 
-// Open makes a System in its directory, or comes back to one. It gives ErrInUse
-// while another process, or another System of this one, has the directory, and
-// ErrUnsupported where there is no lvm, or device-mapper is wanted and is not here.
-// The disks of an earlier System there are to be added again.
+// Open creates a System in its directory, or reopens it. It returns ErrInUse while another process,
+// or another System of this process, has the directory open. It returns ErrUnsupported if lvm is
+// missing, or if device-mapper is required but missing. Disks of an earlier System must be added
+// again.
 func Open(config Config) (*System, error) {
 	directory := filepath.Clean(config.Directory)
 	if !directoryPattern.MatchString(directory) {
@@ -109,7 +107,7 @@ func Open(config Config) (*System, error) {
 	return s, nil
 }
 
-// Close gives the directory back. Disks stay as they are, and volumes stay active.
+// Close releases the directory. Disks stay bound and volumes stay active.
 func (s *System) Close() error {
 	if s.owner == nil {
 		return nil
@@ -119,27 +117,27 @@ func (s *System) Close() error {
 	return err
 }
 
-// Mode returns how volumes become devices: never Auto.
+// Mode returns the mode in effect; it is never Auto.
 func (s *System) Mode() Mode { return s.mode }
 
-// findCommand returns lvm's path.
+// findCommand returns the path of lvm.
 func findCommand() (string, error) {
 	for _, directory := range filepath.SplitList(searchPath) {
 		if path, err := exec.LookPath(filepath.Join(directory, "lvm")); err == nil {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%w: there is no lvm in %s: install lvm2", ErrUnsupported, searchPath)
+	return "", fmt.Errorf("%w: no lvm in %s: install lvm2", ErrUnsupported, searchPath)
 }
 
-// prepare makes the directory, and takes it for this System alone.
+// prepare creates the directory and locks it for this System.
 func (s *System) prepare() error {
 	for _, each := range []string{"", "lock", "dev"} {
 		if err := os.MkdirAll(filepath.Join(s.directory, each), 0o700); err != nil {
 			return err
 		}
 	}
-	// A process that was killed as it began a command holds it until that has begun.
+	// A child of a killed process holds the lock until it has started its program.
 	err := retryBriefly(nil, func() (done bool, err error) {
 		s.owner, err = lockFile(filepath.Join(s.directory, "owner"))
 		return !errors.Is(err, ErrInUse), err
@@ -157,7 +155,7 @@ func (s *System) prepare() error {
 	return os.WriteFile(filepath.Join(s.directory, "lvm.conf"), []byte(s.configuration()), 0o600)
 }
 
-// forgetDisks removes the nodes of disks: by now their numbers may be of other devices.
+// forgetDisks removes the device nodes of disks, because their device numbers may be reused by now.
 func (s *System) forgetDisks() error {
 	nodes, err := filepath.Glob(s.node("pv*"))
 	if err != nil {
@@ -171,11 +169,11 @@ func (s *System) forgetDisks() error {
 	return nil
 }
 
-// node is where the node of a disk is, by the disk's name.
+// node returns the path of a disk's device node.
 func (s *System) node(disk string) string { return filepath.Join(s.directory, "dev", disk) }
 
-// configuration is all that LVM is told. What the machine's own LVM shares with
-// others is switched off or lies in the directory: devices, hints, locks, daemons.
+// configuration returns LVM's configuration. Everything that the machine's own LVM shares (devices,
+// hints, locks, daemons) is switched off or lies in the directory.
 func (s *System) configuration() string {
 	activation := 0
 	if s.mode == DeviceMapper {

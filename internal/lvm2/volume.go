@@ -10,33 +10,33 @@ import (
 
 const (
 	sectorSize = 512
-	// unfinishedTag is on a volume that is not yet what it is to be: its beginning is
-	// not wiped, or what it is a copy of is not in it. Nobody but us has seen it.
+	// unfinishedTag marks a volume that is still being created: its start is not wiped, or its copy
+	// is incomplete. Such a volume is not visible to callers.
 	unfinishedTag = "volsim.unfinished"
 )
 
-// Spec is what a volume is to be.
+// Spec describes a volume.
 type Spec struct {
 	Name string
-	Size int64 // bytes; rounded up to whole extents
-	// Layout is Linear if it is "".
+	Size int64 // in bytes; rounded up to whole extents
+	// Layout is the layout; "" means Linear.
 	Layout Layout
-	// Stripes is how many disks a striped volume lies on.
+	// Stripes is the number of disks of a striped volume.
 	Stripes int
-	// Mirrors is how many copies a RAID1 volume has beside the first: 0 means 1.
+	// Mirrors is the number of additional copies of a RAID1 volume; 0 means 1.
 	Mirrors int
 	// Pool is the thin pool of a thin volume.
 	Pool string
 	Tags []string
-	// Frozen says, of a copy, that whoever calls keeps its source as it is until the call
-	// returns, and has what was written to the file system on it be on its device.
+	// Frozen means that the caller of a copy has flushed and frozen the source until the call
+	// returns.
 	Frozen bool
 }
 
-// Create makes a volume, or returns the one of that name if it is what was asked
-// for: it has that layout and pool and all of the tags, and is no smaller. For
-// another it gives ErrExists. It gives ErrNoSpace, and ErrNotContiguous where the
-// volume must lie in one piece; both change nothing. A new volume may be active.
+// Create creates a volume. If one of that name exists with the same layout and pool, all of the
+// tags and at least the size, Create returns it; otherwise it returns ErrExists. It returns
+// ErrNoSpace without room, and ErrNotContiguous if the volume must be contiguous and cannot. Both
+// change nothing. A new volume may be active.
 func (g *VolumeGroup) Create(ctx context.Context, spec Spec) (LogicalVolume, error) {
 	arguments, err := g.createArguments(&spec)
 	if err != nil {
@@ -84,7 +84,7 @@ func (g *VolumeGroup) create(ctx context.Context, spec Spec, arguments []string)
 	return volume, err
 }
 
-// createArguments returns the command that makes a volume. It fills in what is not said.
+// createArguments returns the command that creates a volume. It sets defaults in spec.
 func (g *VolumeGroup) createArguments(spec *Spec) ([]string, error) {
 	if err := errors.Join(checkNames(spec.Name), checkTags(spec.Tags)); err != nil {
 		return nil, err
@@ -126,13 +126,12 @@ func (g *VolumeGroup) createArguments(spec *Spec) ([]string, error) {
 	return nil, fmt.Errorf("layout %q: %w", spec.Layout, ErrInvalidArgument)
 }
 
-// byteSize is a size as LVM takes it, rounded up to sectors.
+// byteSize formats a size for LVM, rounded up to sectors.
 func byteSize(size int64) string {
 	return strconv.FormatInt((size+sectorSize-1)/sectorSize*sectorSize, 10) + "b"
 }
 
-// existing returns the volume that has the name of a specification, if it fits
-// or is unfinished.
+// existing returns the volume with the name of a specification, if it matches or is unfinished.
 func (g *VolumeGroup) existing(ctx context.Context, spec Spec) (LogicalVolume, error) {
 	_, volume, err := g.find(ctx, spec.Name)
 	if err != nil {
@@ -145,7 +144,7 @@ func (g *VolumeGroup) existing(ctx context.Context, spec Spec) (LogicalVolume, e
 	return volume, nil
 }
 
-// Find returns a volume by its name. It gives ErrNotFound if the volume group has none.
+// Find returns a volume by name, or ErrNotFound.
 func (g *VolumeGroup) Find(ctx context.Context, name string) (LogicalVolume, error) {
 	_, volume, err := g.find(ctx, name)
 	if err == nil && volume.HasTags(unfinishedTag) {
@@ -154,7 +153,7 @@ func (g *VolumeGroup) Find(ctx context.Context, name string) (LogicalVolume, err
 	return volume.clone(), err
 }
 
-// List returns the volumes that have all of the tags, by name.
+// List returns the volumes with all of the tags, sorted by name.
 func (g *VolumeGroup) List(ctx context.Context, tags ...string) ([]LogicalVolume, error) {
 	report, err := g.Report(ctx)
 	if err != nil {
@@ -169,7 +168,7 @@ func (g *VolumeGroup) List(ctx context.Context, tags ...string) ([]LogicalVolume
 	return found, nil
 }
 
-// find reads the volume group, and returns the volume of a name in it.
+// find reads the volume group and returns the volume of a name.
 func (g *VolumeGroup) find(ctx context.Context, name string) (*Report, LogicalVolume, error) {
 	report, err := g.Report(ctx)
 	if err != nil {
@@ -185,10 +184,10 @@ func (g *VolumeGroup) find(ctx context.Context, name string) (*Report, LogicalVo
 	return report, volume, nil
 }
 
-// Extend makes a volume that size, in use or not, and its device if it is active.
-// One that has it is left as it is. Without device-mapper a volume without room
-// behind it is copied to where there is room, if it is not active; that is another
-// volume then, of the same name. If it is, or there is none, that is ErrNotContiguous.
+// Extend grows a volume, in use or not, and its device if it is active. A volume of at least that
+// size is left unchanged. Without device-mapper, an inactive volume without room behind it is
+// copied to where there is room. The copy is another volume of the same name. If the volume is
+// active, or there is no room, Extend returns ErrNotContiguous.
 func (g *VolumeGroup) Extend(ctx context.Context, name string, size int64) (LogicalVolume, error) {
 	if err := checkNames(name); err != nil {
 		return LogicalVolume{}, err
@@ -215,7 +214,7 @@ func (g *VolumeGroup) Extend(ctx context.Context, name string, size int64) (Logi
 	return volume.clone(), nil
 }
 
-// extend returns the volume as it is if it cannot be extended.
+// extend also returns the volume if it cannot be extended.
 func (g *VolumeGroup) extend(ctx context.Context, name string, size int64) (LogicalVolume, error) {
 	report, volume, err := g.find(ctx, name)
 	if err != nil {
@@ -232,14 +231,14 @@ func (g *VolumeGroup) extend(ctx context.Context, name string, size int64) (Logi
 	return volume, g.system.activator.resize(report, volume)
 }
 
-// isInactive tells whether a volume has no device.
+// isInactive reports whether a volume has no device.
 func (g *VolumeGroup) isInactive(ctx context.Context, name string) bool {
 	active, err := g.Active(ctx, name)
 	return err == nil && active.Device == ""
 }
 
-// Rename gives a volume another name. One that has the new name and no longer the
-// old one is left as it is. It gives ErrExists if both are taken.
+// Rename renames a volume. If only the new name exists, nothing changes. If both exist, Rename
+// returns ErrExists.
 func (g *VolumeGroup) Rename(ctx context.Context, from, to string) error {
 	if err := checkNames(from, to); err != nil {
 		return err
@@ -256,7 +255,7 @@ func (g *VolumeGroup) Rename(ctx context.Context, from, to string) error {
 	return err
 }
 
-// Tag adds tags to a volume and takes others away, in one change.
+// Tag adds and removes tags of a volume in one change.
 func (g *VolumeGroup) Tag(ctx context.Context, name string, add, remove []string) error {
 	if err := errors.Join(checkNames(name), checkTags(add), checkTags(remove)); err != nil {
 		return err
@@ -272,21 +271,21 @@ func (g *VolumeGroup) Tag(ctx context.Context, name string, add, remove []string
 	return g.batch(ctx, tagging(add, remove), &batchRequest{names: []string{name}})
 }
 
-// tag is Tag for who has the locks of the volume and of the metadata.
+// tag is Tag for a caller that holds the locks of the volume and of the metadata.
 func (g *VolumeGroup) tag(ctx context.Context, name string, add, remove []string) error {
 	_, err := g.system.lvm(ctx, append(tagging(add, remove), g.name+"/"+name)...)
 	return err
 }
 
-// tagging is the command that tags volumes.
+// tagging returns the command that changes tags.
 func tagging(add, remove []string) []string {
 	return slices.Concat([]string{"lvchange", "-q"}, tagOptions("--addtag", add), tagOptions("--deltag", remove))
 }
 
-// Remove deactivates and removes volumes, in one change, so that nothing of their
-// content can be read from the disks. Those that are not there are no error. It
-// gives ErrInUse, and removes none, if any of them is in use or is the origin or
-// the pool of a volume that stays, and ErrMissingDevice if the disk of one is not there.
+// Remove deactivates and removes volumes in one change. No content of them can be read from the
+// disks afterwards. Missing volumes are not an error. Remove removes none and returns ErrInUse if
+// any of them is in use, or is the origin or the pool of a remaining volume. It returns
+// ErrMissingDevice if the disk of one is missing.
 func (g *VolumeGroup) Remove(ctx context.Context, names ...string) error {
 	if err := checkNames(names...); err != nil || len(names) == 0 {
 		return err
@@ -305,7 +304,7 @@ func (g *VolumeGroup) Remove(ctx context.Context, names ...string) error {
 		after: func() error { return g.system.activator.afterRemove(report, found) },
 		retryError: func(err error) error {
 			if errors.Is(err, ErrNotFound) {
-				return nil // the first time did it
+				return nil // the first attempt removed it
 			}
 			return err
 		},
@@ -323,7 +322,7 @@ func namesOf(volumes []LogicalVolume) []string {
 // removal is the command that removes volumes.
 var removal = []string{"lvremove", "-q", "-y"}
 
-// remove is Remove for who has the locks of the volumes and of the metadata.
+// remove is Remove for a caller that holds the locks of the volumes and of the metadata.
 func (g *VolumeGroup) remove(ctx context.Context, names ...string) error {
 	report, found, err := g.prepareRemoval(ctx, names)
 	if err != nil || len(found) == 0 {
@@ -339,8 +338,8 @@ func (g *VolumeGroup) remove(ctx context.Context, names ...string) error {
 	return g.system.activator.afterRemove(report, found)
 }
 
-// prepareRemoval makes those of the volumes that are there ready for removal, which may
-// take long, and returns them.
+// prepareRemoval prepares the existing volumes among names for removal, which may take long, and
+// returns them.
 func (g *VolumeGroup) prepareRemoval(ctx context.Context, names []string) (report *Report, found []LogicalVolume, err error) {
 	report, err = g.Report(ctx)
 	if err != nil {
@@ -355,7 +354,7 @@ func (g *VolumeGroup) prepareRemoval(ctx context.Context, names []string) (repor
 	}
 	for _, volume := range found {
 		if volume.isPartial() {
-			return nil, nil, fmt.Errorf("remove %s/%s: %w, and what is on it cannot be wiped", g.name, volume.Name, ErrMissingDevice)
+			return nil, nil, fmt.Errorf("remove %s/%s: %w: its content cannot be wiped", g.name, volume.Name, ErrMissingDevice)
 		}
 		if err := g.system.activator.ensureUnused(ctx, report, volume); err != nil {
 			return nil, nil, fmt.Errorf("remove %s/%s: %w", g.name, volume.Name, err)
@@ -369,19 +368,18 @@ func (g *VolumeGroup) prepareRemoval(ctx context.Context, names []string) (repor
 	return report, found, nil
 }
 
-// isPartial tells whether a volume lies on a disk that is missing.
+// isPartial reports whether a volume lies on a missing disk.
 func (v LogicalVolume) isPartial() bool {
 	return v.Health == "partial" || slices.ContainsFunc(v.Extents, func(e Extent) bool { return e.PhysicalVolume == "" })
 }
 
-// needsOneOf tells whether LVM would remove a volume with one of others. A thin
-// snapshot outlives its origin.
+// needsOneOf reports whether LVM would remove a volume together with one of names. A thin snapshot
+// outlives its origin.
 func (v LogicalVolume) needsOneOf(names []string) bool {
 	return slices.Contains(names, v.Pool) || v.Layout != Thin && slices.Contains(names, v.Origin)
 }
 
-// finish wipes the ends of a new volume, where signatures of what was there
-// before may be, and lets others see it.
+// finish wipes the ends of a new volume, where old signatures may be, and makes it visible.
 func (g *VolumeGroup) finish(ctx context.Context, name string) (LogicalVolume, error) {
 	report, volume, err := g.find(ctx, name)
 	if err != nil {

@@ -1,4 +1,4 @@
-//go:build linux
+// With device-mapper a volume may have several segments.
 
 package lvm2_test
 
@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-func TestLifeOfAVolume(t *testing.T) {
+func TestVolumeLifecycle(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		volume := w.create(t, lvm2.Spec{Name: "v", Size: 50*mib + 1, Tags: []string{"volsim.pvc_uid=1"}})
 		if volume.Size != 52*mib || volume.Layout != lvm2.Linear || !volume.HasTags("volsim.pvc_uid=1") || volume.ReadOnly {
@@ -70,7 +70,7 @@ func TestCreateIsIdempotent(t *testing.T) {
 		spec := lvm2.Spec{Name: "v", Size: 10 * mib, Tags: []string{"uid=1"}}
 		first := w.create(t, spec)
 		if again := w.create(t, spec); again.UUID != first.UUID {
-			t.Errorf("made twice: %s and %s", first.UUID, again.UUID)
+			t.Errorf("created twice: %s and %s", first.UUID, again.UUID)
 		}
 		for _, other := range []lvm2.Spec{
 			{Name: "v", Size: 10 * mib, Tags: []string{"uid=2"}},
@@ -110,7 +110,7 @@ func TestListAndTags(t *testing.T) {
 	})
 }
 
-func TestErrorsOfCreate(t *testing.T) {
+func TestCreateErrors(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		for _, each := range []struct {
 			spec lvm2.Spec
@@ -142,8 +142,8 @@ func TestErrorsOfCreate(t *testing.T) {
 	})
 }
 
-// With device-mapper a volume may lie in pieces.
-func TestGrowthBesideANeighbour(t *testing.T) {
+// blocks returns the number of blocks of 512 bytes that the files of the disks occupy.
+func TestExtendNextToNeighbor(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
 		w.create(t, lvm2.Spec{Name: "neighbour", Size: 8 * mib})
@@ -169,7 +169,7 @@ func TestGrowthBesideANeighbour(t *testing.T) {
 	})
 }
 
-func TestARestartedProcessFindsWhatIsActive(t *testing.T) {
+func TestRestartFindsActiveVolumes(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "u", Size: 8 * mib})
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
@@ -192,7 +192,7 @@ func TestARestartedProcessFindsWhatIsActive(t *testing.T) {
 	})
 }
 
-func TestAMachineThatIsSwitchedOffAndOn(t *testing.T) {
+func TestMachineRestart(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
 		device := w.activate(t, "v")
@@ -215,7 +215,7 @@ func TestAMachineThatIsSwitchedOffAndOn(t *testing.T) {
 	})
 }
 
-func TestNothingOfARemovedVolumeCanBeRead(t *testing.T) {
+func TestRemovedContentIsUnreadable(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		before := blocks(t, w)
 		w.create(t, lvm2.Spec{Name: "v", Size: 32 * mib})
@@ -236,7 +236,7 @@ func TestNothingOfARemovedVolumeCanBeRead(t *testing.T) {
 	})
 }
 
-// blocks is how many blocks of 512 bytes the files of the disks hold.
+// Programs such as udev, which open a device briefly, are waited for.
 func blocks(t *testing.T, w *world) int64 {
 	t.Helper()
 	var sum int64
@@ -248,7 +248,7 @@ func blocks(t *testing.T, w *world) int64 {
 	return sum
 }
 
-func TestHundredAtOnce(t *testing.T) {
+func TestHundredConcurrentVolumes(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		count := often(100)
 		var group sync.WaitGroup
@@ -274,8 +274,8 @@ func TestHundredAtOnce(t *testing.T) {
 	})
 }
 
-// Who only looks at a device for a moment, as udev does, is waited for.
-func TestADeviceThatIsOpenForAMoment(t *testing.T) {
+// A volume that is being created is not visible.
+func TestBrieflyOpenDevice(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		if w.mode != lvm2.Partitions {
 			t.Skip("with device-mapper lvchange does the waiting")
@@ -293,7 +293,7 @@ func TestADeviceThatIsOpenForAMoment(t *testing.T) {
 }
 
 // A volume that is being made is nobody's yet.
-func TestAVolumeThatIsNotReady(t *testing.T) {
+func TestUnfinishedVolume(t *testing.T) {
 	metadataCommands(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: mib, Tags: []string{"volsim.unfinished"}})

@@ -6,11 +6,11 @@ import (
 	"github.com/volsim/volsim/internal/blockdev"
 )
 
-// signatureBytes is how much of a volume's beginning and end is wiped: file systems,
-// tables of partitions and RAIDs keep their signatures there.
+// signatureBytes is the size of the wiped start and end of a volume. File systems, partition tables
+// and RAIDs have their signatures there.
 const signatureBytes = 1 << 20
 
-// hasUnzeroedDisks tells whether there is any disk whose free extents may hold old content.
+// hasUnzeroedDisks reports whether the free extents of any disk may hold old content.
 func (s *System) hasUnzeroedDisks() bool {
 	for _, disk := range s.Disks() {
 		if !disk.Zeroed {
@@ -20,8 +20,7 @@ func (s *System) hasUnzeroedDisks() bool {
 	return false
 }
 
-// wipe makes the extents of a volume that is to be removed read as zeros on those disks
-// where discarding may not do it.
+// wipe zeroes the extents of a volume before its removal, on disks where discarding may not zero.
 func (s *System) wipe(report *Report, volume LogicalVolume) error {
 	return s.eachExtent(report, volume, func(disk Disk, start, size int64) error {
 		if disk.Zeroed {
@@ -31,9 +30,8 @@ func (s *System) wipe(report *Report, volume LogicalVolume) error {
 	})
 }
 
-// discard gives what the extents of volumes took up, that were removed and are in
-// nobody's hands yet, back to what their disks are on. On disks that are files they
-// read as zeros from then on, since that punches holes.
+// discard discards the extents of removed volumes before they are reused. On disks that are files
+// this punches holes, so they read as zeros.
 func (s *System) discard(report *Report, volumes []LogicalVolume) error {
 	var failed []error
 	for _, volume := range volumes {
@@ -42,8 +40,8 @@ func (s *System) discard(report *Report, volumes []LogicalVolume) error {
 	return errors.Join(failed...)
 }
 
-// discardUnused does this to all that is free of disks that are files: a process may
-// have been killed between a removal and its discarding.
+// discardUnused discards all free extents of disks that are files. A process may have been killed
+// between a removal and its discarding.
 func (s *System) discardUnused(report *Report) error {
 	var unused LogicalVolume
 	for _, physical := range report.PhysicalVolumes {
@@ -54,9 +52,9 @@ func (s *System) discardUnused(report *Report) error {
 	return s.discard(report, []LogicalVolume{unused})
 }
 
-// discardAll makes a disk that is a file a single hole, which may be added again; false if it
-// is none, or that cannot be done. A process that is killed before leaves a physical
-// volume of nobody's, which may be, too.
+// discardAll makes a disk that is a file a single hole, so that it can be added again. It reports
+// false if the disk is no file or that fails. A process that is killed before that leaves a
+// physical volume without a volume group, which can be added too.
 func (s *System) discardAll(name string) bool {
 	disk, _ := s.diskByName(name)
 	if !disk.Zeroed {
@@ -71,11 +69,10 @@ func discardOn(disk Disk, start, size int64) error {
 	if err != nil && disk.Zeroed {
 		return zeroRange(disk.Device, start, size)
 	}
-	return nil // not every disk can
+	return nil // not every disk supports it
 }
 
-// wipeEnds zeroes the beginning and the end of a volume that lies in one piece,
-// unless it is on a disk that reads as zeros.
+// wipeEnds zeroes the start and the end of a contiguous volume, unless its disk reads as zeros.
 func (s *System) wipeEnds(report *Report, volume LogicalVolume) error {
 	return s.eachExtent(report, volume, func(disk Disk, start, size int64) error {
 		if disk.Zeroed {
@@ -89,7 +86,7 @@ func (s *System) wipeEnds(report *Report, volume LogicalVolume) error {
 	})
 }
 
-// eachExtent calls f for the runs of a volume.
+// eachExtent calls f for the runs of extents of a volume.
 func (s *System) eachExtent(report *Report, volume LogicalVolume, f func(disk Disk, start, size int64) error) error {
 	for _, run := range volume.Extents {
 		physical, ok := report.disk(run.PhysicalVolume)

@@ -1,4 +1,4 @@
-//go:build linux
+// What discarding may leave is overwritten: the volume's extents and no more.
 
 package lvm2
 
@@ -11,7 +11,7 @@ import (
 	"github.com/volsim/volsim/internal/loopdev"
 )
 
-// What discarding may leave is overwritten: as much as the volume has, and no more.
+// whether a unit is zeroed
 func TestExtentsAreZeroed(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: a loop device")

@@ -11,16 +11,15 @@ import (
 	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
-// AttachmentRecords say which volumes are attached, for a pool whose devices go when the machine is
-// started again: nobody publishes a volume again then, and for its node it still is
-// attached. A note is a link, VOLUME.attached, whose text is how and to which node; it
-// leads nowhere. It is there in one step, and whole. Notes of one volume are not changed
-// concurrently.
+// AttachmentRecords records which volumes are attached, for a pool whose devices are lost when the
+// machine restarts. Volumes are not published again then, but stay attached to their node. A record
+// is a symbolic link, VOLUME.attached, whose text holds the mode and the node. It is created in one
+// step. It points nowhere. Records of one volume must not be changed concurrently.
 type AttachmentRecords struct {
-	Dir string // where they are, among other files
+	Dir string // directory of the records, among other files
 }
 
-// AttachmentSuffix is what the name of a note has behind the volume's ID.
+// AttachmentSuffix follows the volume's ID in the name of a record.
 const AttachmentSuffix = ".attached"
 
 const (
@@ -32,8 +31,7 @@ func (n AttachmentRecords) path(volumeID string) string {
 	return filepath.Join(n.Dir, volumeID+AttachmentSuffix)
 }
 
-// Put notes that a volume is attached, so that it stays noted when the machine loses
-// power; false if it was.
+// Put durably records that a volume is attached. It reports false if that was recorded already.
 func (n AttachmentRecords) Put(volumeID, node string, readOnly bool) (made bool, err error) {
 	text := recordWritable + node
 	if readOnly {
@@ -54,7 +52,7 @@ func (n AttachmentRecords) Put(volumeID, node string, readOnly bool) (made bool,
 	return true, n.sync()
 }
 
-// Remove takes a volume's note away. It is no error that there is none.
+// Remove removes a volume's record, if there is one.
 func (n AttachmentRecords) Remove(volumeID string) error {
 	err := os.Remove(n.path(volumeID))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,10 +61,10 @@ func (n AttachmentRecords) Remove(volumeID string) error {
 	return errors.Join(err, n.sync())
 }
 
-// Get returns the attachment that is noted of a volume, without its device; nil is none.
+// Get returns the recorded attachment of a volume without its device, or nil.
 func (n AttachmentRecords) Get(volumeID string) (*Attachment, error) {
 	text, err := os.Readlink(n.path(volumeID))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EINVAL) { // no link is no note
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EINVAL) { // not a link, so not a record
 		return nil, nil //nolint:nilnil // none
 	}
 	if err != nil {
@@ -79,7 +77,7 @@ func (n AttachmentRecords) Get(volumeID string) (*Attachment, error) {
 	return &Attachment{VolumeID: volumeID, Node: node, ReadOnly: !writable}, nil
 }
 
-// List returns the attachments that are noted, without their devices, by volume.
+// List returns the recorded attachments by volume, without their devices.
 func (n AttachmentRecords) List() (map[string]Attachment, error) {
 	entries, err := os.ReadDir(n.Dir)
 	if err != nil {
@@ -95,14 +93,14 @@ func (n AttachmentRecords) List() (map[string]Attachment, error) {
 		if err != nil {
 			return nil, err
 		}
-		if noted != nil { // else it was detached since
+		if noted != nil { // else it was detached meanwhile
 			all[id] = *noted
 		}
 	}
 	return all, nil
 }
 
-// sync makes what was made and removed last.
+// sync makes the last changes durable.
 func (n AttachmentRecords) sync() error {
 	dir, err := os.Open(n.Dir)
 	if err != nil {

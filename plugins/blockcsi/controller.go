@@ -10,7 +10,7 @@ import (
 	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
-// controller is the controller service. Its methods are CSI's.
+// controller implements CSI's controller service.
 type controller struct {
 	csi.UnimplementedControllerServer
 	driver *Driver
@@ -49,12 +49,12 @@ func (c *controller) DeleteVolume(ctx context.Context, request *csi.DeleteVolume
 		return nil, err
 	}
 	if !csireq.IsVolumeID(request.GetVolumeId()) {
-		return &csi.DeleteVolumeResponse{}, nil // none of ours
+		return &csi.DeleteVolumeResponse{}, nil // not one of ours
 	}
 	return &csi.DeleteVolumeResponse{}, c.driver.remove(ctx, request.GetVolumeId())
 }
 
-// remove removes a volume or a snapshot, if it is there.
+// remove removes a volume or a snapshot, if it exists.
 func (d *Driver) remove(ctx context.Context, id string) error {
 	unlock, err := d.locks.lock(ctx, id)
 	if err != nil {
@@ -64,8 +64,8 @@ func (d *Driver) remove(ctx context.Context, id string) error {
 	return d.removeLocked(ctx, id, false)
 }
 
-// removeLocked is remove for one that the caller has locked, which may be a member
-// of a group, or not.
+// removeLocked is remove for a volume that the caller has locked. If member is set, it may be a
+// snapshot of a group.
 func (d *Driver) removeLocked(ctx context.Context, id string, member bool) error {
 	volume, pool, err := d.lookup(ctx, id)
 	if status.Code(err) == codes.NotFound {
@@ -75,7 +75,7 @@ func (d *Driver) removeLocked(ctx context.Context, id string, member bool) error
 		return err
 	}
 	if volume.Group != "" && !member {
-		return status.Errorf(codes.InvalidArgument, "snapshot %s is one of group %s: delete the group", id, volume.Group)
+		return status.Errorf(codes.InvalidArgument, "snapshot %s belongs to group %s: delete the group", id, volume.Group)
 	}
 	attached, err := pool.Attachment(ctx, volume)
 	if err != nil {
@@ -94,7 +94,7 @@ func (d *Driver) removeLocked(ctx context.Context, id string, member bool) error
 func (c *controller) ControllerPublishVolume(ctx context.Context, request *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
 	d, id := c.driver, request.GetVolumeId()
 	if d.cfg.NodeAttaches {
-		return nil, status.Error(codes.Unimplemented, "volumes are attached by the node's service as it stages them")
+		return nil, status.Error(codes.Unimplemented, "volumes are attached by the node service during staging")
 	}
 	if err := d.offer.CheckControllerPublish(request); err != nil {
 		return nil, err
@@ -115,19 +115,19 @@ func (c *controller) ControllerPublishVolume(ctx context.Context, request *csi.C
 	return &csi.ControllerPublishVolumeResponse{PublishContext: map[string]string{DeviceKey: attached.Device}}, nil
 }
 
-// attach attaches a volume to a node, where it may be attached already.
+// attach attaches a volume to a node, unless it is attached there already.
 func (d *Driver) attach(ctx context.Context, pool Pool, volume Volume, node string, readOnly bool) (Attachment, error) {
 	if pool.Node() != "" && pool.Node() != node {
-		return Attachment{}, status.Errorf(codes.FailedPrecondition, "volume %s lies on node %s and can be attached there only", volume.ID, pool.Node())
+		return Attachment{}, status.Errorf(codes.FailedPrecondition, "volume %s is on node %s and can only be attached there", volume.ID, pool.Node())
 	}
 	attached, err := pool.Attachment(ctx, volume)
 	switch {
 	case err != nil:
 		return Attachment{}, csireq.PathStatus(err)
 	case attached != nil && attached.Node != node:
-		return Attachment{}, status.Errorf(codes.FailedPrecondition, "volume %s is for one node and attached to %s", volume.ID, attached.location())
+		return Attachment{}, status.Errorf(codes.FailedPrecondition, "volume %s is for a single node and attached to %s", volume.ID, attached.location())
 	case attached != nil && attached.ReadOnly != readOnly:
-		return Attachment{}, status.Errorf(codes.AlreadyExists, "volume %s is attached to %s, read-only: %v",
+		return Attachment{}, status.Errorf(codes.AlreadyExists, "volume %s is attached to %s with read-only %v",
 			volume.ID, attached.location(), attached.ReadOnly)
 	case attached != nil && attached.Device != "":
 		return *attached, nil
@@ -141,7 +141,7 @@ func (d *Driver) attach(ctx context.Context, pool Pool, volume Volume, node stri
 func (c *controller) ControllerUnpublishVolume(ctx context.Context, request *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
 	d := c.driver
 	if d.cfg.NodeAttaches {
-		return nil, status.Error(codes.Unimplemented, "volumes are detached by the node's service as it unstages them")
+		return nil, status.Error(codes.Unimplemented, "volumes are detached by the node service during unstaging")
 	}
 	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
@@ -149,7 +149,8 @@ func (c *controller) ControllerUnpublishVolume(ctx context.Context, request *csi
 	return &csi.ControllerUnpublishVolumeResponse{}, d.detach(ctx, request.GetVolumeId(), request.GetNodeId())
 }
 
-// detach detaches a volume from a node, "" for any; one that is gone, or attached elsewhere, is fine.
+// detach detaches a volume from a node; "" means any. A volume that is missing, or attached
+// elsewhere, is not an error.
 func (d *Driver) detach(ctx context.Context, id, node string) error {
 	unlock, err := d.locks.lock(ctx, id)
 	if err != nil {
@@ -180,8 +181,8 @@ func (c *controller) ValidateVolumeCapabilities(ctx context.Context, request *cs
 	return c.driver.offer.Validate(request), nil
 }
 
-// ControllerExpandVolume makes the volume larger, and the device that it is
-// attached as. Its file system is grown on the node.
+// ControllerExpandVolume grows the volume and its attached device. NodeExpandVolume grows the file
+// system.
 func (c *controller) ControllerExpandVolume(ctx context.Context, request *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 	d, id := c.driver, request.GetVolumeId()
 	if err := d.offer.CheckControllerExpand(request); err != nil {
@@ -204,11 +205,11 @@ func (c *controller) ControllerExpandVolume(ctx context.Context, request *csi.Co
 	}, nil
 }
 
-// ControllerModifyVolume gives a volume other settings; those that are not named stay as they are.
+// ControllerModifyVolume changes settings of a volume; other settings stay unchanged.
 func (c *controller) ControllerModifyVolume(ctx context.Context, request *csi.ControllerModifyVolumeRequest) (*csi.ControllerModifyVolumeResponse, error) {
 	d, id := c.driver, request.GetVolumeId()
 	if len(d.caps.Settings) == 0 {
-		return nil, status.Error(codes.Unimplemented, "volumes are not modified")
+		return nil, status.Error(codes.Unimplemented, "volumes cannot be modified")
 	}
 	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err

@@ -12,12 +12,10 @@ import (
 	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
-// sidecarPrefix is what keys begin with that external-provisioner adds to a
-// class's parameters.
+// sidecarPrefix is the prefix of the keys that external-provisioner adds to the class's parameters.
 const sidecarPrefix = "csi.storage.k8s.io/"
 
-// CreateVolume finds again what it made by the volume's name. What was left
-// unfinished under that name is made anew.
+// CreateVolume is idempotent by the volume's name. An unfinished volume of that name is recreated.
 func (c *controller) CreateVolume(ctx context.Context, request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	d := c.driver
 	if err := d.offer.CheckCreate(request); err != nil {
@@ -65,14 +63,13 @@ func (c *controller) CreateVolume(ctx context.Context, request *csi.CreateVolume
 	return &csi.CreateVolumeResponse{Volume: d.csiVolume(volume, pool)}, nil
 }
 
-// choosePools returns the pools that may take the volume, in the order in which they
-// are tried, and looks up what it is to be made from.
+// choosePools returns the candidate pools in order, and sets the source of the volume.
 func (d *Driver) choosePools(ctx context.Context, request *csi.CreateVolumeRequest, wish *VolumeSpec) ([]Pool, error) {
 	pools := d.accessible(request.GetAccessibilityRequirements())
 	source := csireq.SourceID(request.GetVolumeContentSource())
 	if source == "" {
 		if len(pools) == 0 {
-			return nil, status.Error(codes.ResourceExhausted, "accessibility_requirements: none of the nodes is served by this driver")
+			return nil, status.Error(codes.ResourceExhausted, "accessibility_requirements: this driver serves none of the nodes")
 		}
 		return pools, nil
 	}
@@ -86,10 +83,10 @@ func (d *Driver) choosePools(ctx context.Context, request *csi.CreateVolumeReque
 			return []Pool{home}, nil
 		}
 	}
-	return nil, status.Errorf(codes.ResourceExhausted, "%s lies on node %s, where the volume is not to be", source, home.Node())
+	return nil, status.Errorf(codes.ResourceExhausted, "%s is on node %s, which accessibility_requirements excludes", source, home.Node())
 }
 
-// createInPools makes a volume in the first pool that has room for it.
+// createInPools creates a volume in the first pool with room for it.
 func (d *Driver) createInPools(ctx context.Context, pools []Pool, wish VolumeSpec, wanted *csi.CapacityRange, capabilities []*csi.VolumeCapability) (Volume, Pool, error) {
 	var failed error
 	for _, pool := range pools {
@@ -110,7 +107,7 @@ func (d *Driver) createInPools(ctx context.Context, pools []Pool, wish VolumeSpe
 	return Volume{}, nil, failed
 }
 
-// create makes a volume, from nothing or from another.
+// create creates an empty volume or a copy.
 func (d *Driver) create(ctx context.Context, pool Pool, wish VolumeSpec) (Volume, error) {
 	if wish.From != nil {
 		return d.copy(ctx, pool, *wish.From, wish)
@@ -118,8 +115,7 @@ func (d *Driver) create(ctx context.Context, pool Pool, wish VolumeSpec) (Volume
 	return pool.Create(ctx, wish)
 }
 
-// sizesFor are the rules for a volume's size: its pool's, what its file systems
-// need, and what it is made from.
+// sizesFor returns the size rules of a volume: those of its pool, its file systems and its source.
 func sizesFor(pool Pool, wish VolumeSpec, capabilities []*csi.VolumeCapability) csireq.Sizes {
 	sizes := pool.Sizes(wish.Parameters)
 	for _, capability := range capabilities {
@@ -132,7 +128,8 @@ func sizesFor(pool Pool, wish VolumeSpec, capabilities []*csi.VolumeCapability) 
 	return sizes
 }
 
-// checkSame returns AlreadyExists where the volume that has the name already is not what is wanted.
+// checkSame returns AlreadyExists if the existing volume of that name differs from the requested
+// one.
 func checkSame(volume Volume, pool Pool, request *csi.CreateVolumeRequest, wish VolumeSpec) error {
 	if _, err := sizesFor(pool, wish, request.GetVolumeCapabilities()).Choose(request.GetCapacityRange()); err != nil {
 		return err
@@ -143,21 +140,21 @@ func checkSame(volume Volume, pool Pool, request *csi.CreateVolumeRequest, wish 
 	source := csireq.SourceID(request.GetVolumeContentSource())
 	switch {
 	case volume.Source != source:
-		return status.Errorf(codes.AlreadyExists, "volume %q exists and was made from %q, wanted is %q (empty: from nothing)", wish.Name, volume.Source, source)
+		return status.Errorf(codes.AlreadyExists, "volume %q exists with source %q, requested source is %q (empty: none)", wish.Name, volume.Source, source)
 	case !maps.Equal(volume.Parameters, wish.Parameters) && len(volume.Parameters)+len(wish.Parameters) > 0:
-		return status.Errorf(codes.AlreadyExists, "volume %q exists with parameters %v, wanted are %v", wish.Name, volume.Parameters, wish.Parameters)
+		return status.Errorf(codes.AlreadyExists, "volume %q exists with parameters %v, requested are %v", wish.Name, volume.Parameters, wish.Parameters)
 	}
 	return nil
 }
 
-// ownParameters are the parameters of a class without those of sidecars.
+// ownParameters returns the parameters of a class without those for sidecars.
 func ownParameters(parameters map[string]string) map[string]string {
 	parameters = maps.Clone(parameters)
 	maps.DeleteFunc(parameters, func(key, _ string) bool { return strings.HasPrefix(key, sidecarPrefix) })
 	return parameters
 }
 
-// mergeSettings are settings with changes.
+// mergeSettings returns settings with changes applied.
 func mergeSettings(settings, changes map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, settings)
@@ -165,7 +162,7 @@ func mergeSettings(settings, changes map[string]string) map[string]string {
 	return all
 }
 
-// csiVolume is a volume in CSI's words.
+// csiVolume converts a volume to CSI's type.
 func (d *Driver) csiVolume(volume Volume, pool Pool) *csi.Volume {
 	all := &csi.Volume{VolumeId: volume.ID, CapacityBytes: volume.SizeBytes, AccessibleTopology: d.topology(pool)}
 	switch {

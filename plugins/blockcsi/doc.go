@@ -1,30 +1,34 @@
-// Package blockcsi is a CSI driver whose volumes are block devices of this
-// machine: what plugins/loop and plugins/lvm have in common.
+// Package blockcsi implements a CSI driver whose volumes are block devices of this machine. It is
+// the common part of plugins/loop and plugins/lvm.
 //
-// A [Pool] is where volumes lie and what they are made of: a directory of sparse
-// files, a volume group. It makes volumes, copies, grows and removes them, and
-// lets one be a device. A [Driver] has a pool, or one for each of several nodes,
-// and is the CSI services over them: it checks requests, chooses the pool by
-// topology, keeps calls for one volume apart, freezes what is copied, makes file
-// systems, mounts and measures them.
+//	driver, err := blockcsi.New(blockcsi.Config{Name: "disk.example.com", Version: "1", Pools: pools})
+//	done, err := driver.Recover(ctx) // after a crash
+//	csi.RegisterIdentityServer(server, driver.Identity())
+//	csi.RegisterControllerServer(server, driver.Controller())
+//	csi.RegisterNodeServer(server, driver.Node("node-1", node))
 //
-// Neither keeps what it knows in memory only. What volumes there are, what they
-// were made from and where they are attached, a pool reads from the devices and
-// from what it wrote beside them; what is mounted is in the mount table. So a
-// driver that is killed at any instant and made again goes on: [Driver.Recover]
-// finishes or undoes what had been begun, [Driver.Orphans] lists what carries the
-// driver's mark and belongs to no volume.
+// A [Pool] stores volumes, such as a directory of sparse files or a volume group. It creates,
+// copies, grows and removes volumes and attaches them as devices. A [Driver] has one pool, or one
+// for each of several nodes. It implements the CSI services on top of them. It validates requests,
+// selects the pool by topology, serializes calls for one volume, freezes what is copied, and makes,
+// mounts and measures file systems. One machine can simulate every node of a cluster: each node has
+// its own node service of the same driver.
 //
-// A copy holds one instant. The file system of a volume that is mounted is frozen
-// while it is copied, and thawed whatever happens; what a kill leaves frozen,
-// Recover thaws. A group of snapshots is frozen as a whole first: what cannot be
-// still together, such as several devices in use, is refused. A group is nothing but
-// its snapshots, which say how many they are, so that one that was cut short is
-// known. Staging lets a copy's file system be mounted beside its source (xfs by a
-// mount option, btrfs by a UUID of its own) and grow to the size of its volume.
+// Neither keeps state only in memory. A pool reads volumes, their sources and attachments from the
+// devices and from its records next to them; mounts are in the mount table. So a driver can be
+// killed at any instant and recreated. [Driver.Recover] completes or undoes what was interrupted.
+// [Driver.Orphans] lists what carries the driver's mark but belongs to no volume.
 //
-// What of this holds for a driver, package blockcsitest checks.
+// A copy has the content of one instant. A mounted file system is frozen during the copy and thawed
+// afterwards. If the driver is killed meanwhile, Recover thaws it. For a group snapshot all volumes
+// are frozen first. Volumes that cannot be frozen together, such as several block devices in use,
+// are refused. A group consists only of its snapshots, which record their number, so an incomplete
+// group is detected. Staging allows a copy's file system to be mounted together with its source
+// (xfs by a mount option, btrfs by a new UUID) and to grow to the size of its volume.
 //
-// One machine may play every node of a cluster: each has a node service of its
-// own on the same driver.
+// Package blockcsitest tests these guarantees for a driver.
+//
+// Limits: volumes have single-node access modes, and stay on their machine.
+//
+// Upstream: the CSI specification 1.13 (github.com/container-storage-interface/spec).
 package blockcsi

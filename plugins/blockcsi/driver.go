@@ -14,54 +14,53 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// DeviceKey is the key in the publish context under which the node service
-// expects the device node, as the controller service returned it.
+// DeviceKey is the publish context key of the device node. The controller service sets it and the
+// node service expects it.
 const DeviceKey = "devicePath"
 
-// Config says what a Driver is.
+// Config configures a Driver.
 type Config struct {
-	// Name is the name that storage classes use, Version the driver's own.
+	// Name is the driver name that storage classes use, Version the driver's version.
 	Name, Version string
-	// Pools are where volumes lie: one for any node, or one for each of several.
+	// Pools are where volumes are stored: one for any node, or one for each of several nodes.
 	Pools []Pool
-	// TopologyKey is the key of the segment that is a node's name. It is needed
-	// where pools are of a node; empty is no topology.
+	// TopologyKey is the topology key whose value is a node's name. It is required if pools belong
+	// to a node. Empty means no topology.
 	TopologyKey string
-	// NodeAttaches has a node's service attach volumes as it stages them, and
-	// detach them as it unstages them: the controller service then neither
-	// publishes nor unpublishes.
+	// NodeAttaches makes the node service attach volumes when it stages them, and detach them when
+	// it unstages them. The controller service then neither publishes nor unpublishes.
 	NodeAttaches bool
-	// MountGroup has the node services give volumes to the group of a pod
-	// (VOLUME_MOUNT_GROUP), which else the kubelet does.
+	// MountGroup makes the node service apply a pod's group to volumes (VOLUME_MOUNT_GROUP).
+	// Otherwise the kubelet does.
 	MountGroup bool
-	// AnyParameters accepts parameters of classes that no pool takes: another
-	// driver's, in whose name this one stands in.
+	// AnyParameters accepts storage class parameters that no pool knows. It is for a driver that
+	// replaces another one under its name.
 	AnyParameters bool
-	// Probe returns nil where the driver can work here, else what is missing.
+	// Probe returns nil if the driver can work here, or else an error that names what is missing.
 	Probe func() error
 }
 
-// Driver is a CSI driver. Everything may be called concurrently; calls for one
-// volume wait for one another. Make one with New.
+// Driver is a CSI driver. All methods and services may be called concurrently; calls for one volume
+// are serialized. Create one with New.
 type Driver struct {
 	cfg   Config
 	offer csireq.Features
-	caps  Capabilities // of the first pool: they are of one kind
+	caps  Capabilities // of the first pool, since all are of one kind
 	locks volumeLocks
 
 	mu        sync.Mutex
-	nodes     map[string]bool // those that Node was called for
-	lastPools map[string]Pool // where a volume was seen last: looked at first
+	nodes     map[string]bool // nodes that Node was called for
+	lastPools map[string]Pool // the last known pool of a volume, tried first
 }
 
-// New returns a driver. It calls no pool but for what does not change.
+// New returns a driver. It only calls methods of pools whose result is constant.
 func New(cfg Config) (*Driver, error) {
 	if len(cfg.Pools) == 0 {
-		return nil, errors.New("blockcsi: a driver needs a pool")
+		return nil, errors.New("blockcsi: no pools configured")
 	}
 	for _, pool := range cfg.Pools {
 		if pool.Node() != "" && cfg.TopologyKey == "" {
-			return nil, fmt.Errorf("blockcsi: the pool of node %q needs a TopologyKey", pool.Node())
+			return nil, fmt.Errorf("blockcsi: pool of node %q requires a TopologyKey", pool.Node())
 		}
 	}
 	able := cfg.Pools[0].Capabilities()
@@ -75,7 +74,7 @@ func New(cfg Config) (*Driver, error) {
 	}, nil
 }
 
-// Identity returns the identity service; its Probe is Config.Usable.
+// Identity returns the identity service. Its Probe calls Config.Probe.
 func (d *Driver) Identity() csi.IdentityServer {
 	return &csireq.Identity{
 		Name: d.cfg.Name, Version: d.cfg.Version, Ready: d.cfg.Probe,
@@ -83,16 +82,14 @@ func (d *Driver) Identity() csi.IdentityServer {
 	}
 }
 
-// GroupController returns the group controller service. There is one where
-// volumes can be copied.
+// GroupController returns the group controller service. Register it only if volumes can be copied.
 func (d *Driver) GroupController() csi.GroupControllerServer { return &groupController{driver: d} }
 
 // Controller returns the controller service.
 func (d *Driver) Controller() csi.ControllerServer { return &controller{driver: d} }
 
-// Node returns the node service of one node and makes the node known: volumes
-// can be attached to it from now on. Call it again whenever the node's driver
-// starts again.
+// Node returns the node service of a node and registers the node, so that volumes can be attached
+// to it. Call it again when the node's driver restarts.
 func (d *Driver) Node(nodeID string, fs *nodefs.Real) csi.NodeServer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,15 +100,15 @@ func (d *Driver) Node(nodeID string, fs *nodefs.Real) csi.NodeServer {
 	return &nodeService{driver: d, id: nodeID, fs: fs}
 }
 
-// hasNode tells whether Node was called for a node.
+// hasNode reports whether Node was called for a node.
 func (d *Driver) hasNode(nodeID string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.nodes[nodeID]
 }
 
-// find returns a volume or a snapshot that is whole, and its pool; NotFound if
-// there is none. Where a pool cannot be read and no other has it, the pool's error.
+// find returns a complete volume or snapshot and its pool, or NotFound. If a pool cannot be read
+// and no other has the volume, find returns that pool's error.
 func (d *Driver) find(ctx context.Context, id string) (Volume, Pool, error) {
 	volume, pool, err := d.lookup(ctx, id)
 	if err == nil && volume.Unfinished {
@@ -123,8 +120,7 @@ func (d *Driver) find(ctx context.Context, id string) (Volume, Pool, error) {
 	return volume, pool, err
 }
 
-// lockAndFind waits until nobody else works on a volume, and finds it. Unlock lets the
-// next one in; on an error nothing is held.
+// lockAndFind locks a volume and finds it. On an error nothing is locked.
 func (d *Driver) lockAndFind(ctx context.Context, id string) (volume Volume, pool Pool, unlock func(), err error) {
 	unlock, err = d.locks.lock(ctx, id)
 	if err != nil {
@@ -138,7 +134,7 @@ func (d *Driver) lockAndFind(ctx context.Context, id string) (volume Volume, poo
 	return volume, pool, unlock, nil
 }
 
-// lookup is find for what may be unfinished.
+// lookup is find for volumes that may be unfinished.
 func (d *Driver) lookup(ctx context.Context, id string) (Volume, Pool, error) {
 	failed := notFound(id)
 	for _, pool := range d.poolsFor(id) {
@@ -154,7 +150,7 @@ func (d *Driver) lookup(ctx context.Context, id string) (Volume, Pool, error) {
 	return Volume{}, nil, failed
 }
 
-// poolsFor returns all pools, the one first in which a volume was seen.
+// poolsFor returns all pools, starting with the last known pool of a volume.
 func (d *Driver) poolsFor(id string) []Pool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -183,8 +179,8 @@ func (d *Driver) forget(id string) {
 	delete(d.lastPools, id)
 }
 
-// Recover finishes or undoes what a driver that was killed had begun, and says
-// what it did, a line each. Call it before the services are used.
+// Recover completes or undoes what a killed driver left unfinished. It returns one line for each
+// action. Call it before the services are used.
 func (d *Driver) Recover(ctx context.Context) ([]string, error) {
 	all, err := d.thaw(ctx)
 	if err != nil {
@@ -201,8 +197,8 @@ func (d *Driver) Recover(ctx context.Context) ([]string, error) {
 	return append(all, done...), err
 }
 
-// Orphans are devices, files and volumes that carry the driver's mark and belong
-// to no volume, a line each with how to get rid of it.
+// Orphans returns devices, files and volumes that carry the driver's mark but belong to no volume.
+// Each line says how to remove one.
 func (d *Driver) Orphans(ctx context.Context) ([]string, error) {
 	var all []string
 	for _, pool := range d.cfg.Pools {
@@ -214,7 +210,7 @@ func (d *Driver) Orphans(ctx context.Context) ([]string, error) {
 	}
 	rest, err := d.incompleteMembers(ctx)
 	for _, each := range rest {
-		all = append(all, each.ID+" is one of group "+each.Group+", which is not whole: start the driver again, which removes it")
+		all = append(all, each.ID+" belongs to group "+each.Group+", which is incomplete: restart the driver to remove it")
 	}
 	return all, err
 }

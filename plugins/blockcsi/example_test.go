@@ -13,7 +13,8 @@ import (
 	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
-// ledger is a pool that only books its volumes. One with devices has all methods of Pool: see plugins/loop and plugins/lvm.
+// ledger is a pool that only keeps records of its volumes. For pools with devices see plugins/loop
+// and plugins/lvm.
 type ledger struct {
 	blockcsi.Pool
 	volumes map[string]blockcsi.Volume
@@ -41,7 +42,7 @@ func (l *ledger) Create(_ context.Context, wish blockcsi.VolumeSpec) (blockcsi.V
 	return l.volumes[wish.ID], nil
 }
 
-// A driver over a pool: the same volume is asked for twice, and then another of its name.
+// A driver over a pool. The same volume is requested twice, and then another one of its name.
 func Example() {
 	pool := &ledger{volumes: map[string]blockcsi.Volume{}}
 	driver, err := blockcsi.New(blockcsi.Config{Name: "ledger.example.com", Version: "1", Pools: []blockcsi.Pool{pool}})

@@ -11,9 +11,8 @@ import (
 	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
-// freeze keeps volumes still until thaw, all from before it returns, with what is
-// in their file systems on their devices. Thaw takes what went wrong meanwhile and
-// returns it, or else what went wrong with thawing. On an error nothing is frozen.
+// freeze flushes and freezes volumes until thaw is called. All are frozen when freeze returns. thaw
+// takes the error of the copy and adds its own. If freeze fails, nothing is frozen.
 func (d *Driver) freeze(ctx context.Context, sources ...pooledVolume) (thaw func(error) error, err error) {
 	var held []*blockdev.Frozen
 	thaw = func(err error) error {
@@ -35,7 +34,7 @@ func (d *Driver) freeze(ctx context.Context, sources ...pooledVolume) (thaw func
 	return thaw, nil
 }
 
-// joinThawError is an error with that of thawing, if there is one.
+// joinThawError adds the error of thawing to err.
 func joinThawError(err, thawing error) error {
 	switch {
 	case thawing == nil:
@@ -46,8 +45,8 @@ func joinThawError(err, thawing error) error {
 	return status.Errorf(status.Code(err), "%s; %v", status.Convert(err).Message(), thawing)
 }
 
-// freezeOne keeps one volume still, by itself or at one instant with others. There
-// is nothing to freeze of one that nobody can write to: nil.
+// freezeOne freezes one volume, alone or together with others. It returns nil for a volume without
+// writers.
 func (d *Driver) freezeOne(ctx context.Context, source pooledVolume, together bool) (*blockdev.Frozen, error) {
 	if source.IsSnapshot() {
 		return nil, nil
@@ -61,7 +60,7 @@ func (d *Driver) freezeOne(ctx context.Context, source pooledVolume, together bo
 	}
 	held, err := blockdev.Freeze(attached.Device)
 	if err != nil {
-		return nil, status.Errorf(codes.FailedPrecondition, "copying volume %s takes that it is kept still: %v", source.ID, err)
+		return nil, status.Errorf(codes.FailedPrecondition, "cannot copy volume %s without freezing it: %v", source.ID, err)
 	}
 	if held == nil {
 		err = d.flush(source.Volume, *attached, together)
@@ -69,14 +68,13 @@ func (d *Driver) freezeOne(ctx context.Context, source pooledVolume, together bo
 	return held, err
 }
 
-// flush has what was written to a device that is not mounted reach the volume.
-// While it is used, the volume is not still: a pool may copy it at one instant,
-// but not several of them.
+// flush writes the cached writes of an unmounted device to the volume. A pool may copy a device in
+// use at one instant, but not several devices.
 func (d *Driver) flush(volume Volume, attached Attachment, together bool) error {
 	inUse, err := blockdev.IsOpen(attached.Device)
 	if err == nil && inUse && (together || !d.caps.AtomicCopies) {
 		return status.Errorf(codes.FailedPrecondition,
-			"volume %s is used as a device (%s), of which a copy would hold no single instant: stop its pod first", volume.ID, attached.Device)
+			"volume %s is used as a device (%s), so a copy would be inconsistent: stop its pod first", volume.ID, attached.Device)
 	}
 	if err == nil {
 		err = blockdev.Flush(attached.Device)
@@ -84,8 +82,8 @@ func (d *Driver) flush(volume Volume, attached Attachment, together bool) error 
 	return csireq.PathStatus(err)
 }
 
-// thaw ends the freezing of all volumes that a driver which was killed had
-// frozen, and says which. Call it before the services are used; Recover does.
+// thaw thaws all volumes that a killed driver left frozen. It returns one line for each. Recover
+// calls it before the services are used.
 func (d *Driver) thaw(ctx context.Context) (done []string, err error) {
 	for _, pool := range d.cfg.Pools {
 		attachments, err := pool.Attachments(ctx)

@@ -12,11 +12,10 @@ import (
 	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
-// groupController is the group controller service. Its methods are CSI's.
+// groupController implements CSI's group controller service.
 //
-// A group is nothing but its snapshots: each knows the group's ID and how many
-// they are. One of which there are fewer is shown to nobody, and Recover removes
-// what is left of it.
+// A group consists only of its snapshots: each holds the group's ID and the number of members. A
+// group with fewer snapshots is incomplete. It is hidden, and Recover removes its snapshots.
 type groupController struct {
 	csi.UnimplementedGroupControllerServer
 	driver *Driver
@@ -31,8 +30,8 @@ func (g *groupController) GroupControllerGetCapabilities(context.Context, *csi.G
 	return response, nil
 }
 
-// CreateVolumeGroupSnapshot freezes all volumes that are mounted, copies each, and
-// thaws them: the snapshots hold one instant. It makes all of them or none.
+// CreateVolumeGroupSnapshot freezes all mounted volumes, copies each and thaws them, so the
+// snapshots are of one instant. It creates all of them or none.
 func (g *groupController) CreateVolumeGroupSnapshot(ctx context.Context, request *csi.CreateVolumeGroupSnapshotRequest) (*csi.CreateVolumeGroupSnapshotResponse, error) {
 	d := g.driver
 	if err := d.checkCreateGroup(request); err != nil {
@@ -63,24 +62,24 @@ func (d *Driver) checkCreateGroup(request *csi.CreateVolumeGroupSnapshotRequest)
 	sources := slices.Sorted(slices.Values(request.GetSourceVolumeIds()))
 	switch {
 	case !d.caps.groups():
-		return status.Error(codes.Unimplemented, "group snapshots are not offered")
+		return status.Error(codes.Unimplemented, "group snapshots are not supported")
 	case request.GetName() == "":
 		return status.Error(codes.InvalidArgument, "name is missing")
 	case len(sources) == 0:
 		return status.Error(codes.InvalidArgument, "source_volume_ids is missing")
 	case len(slices.Compact(slices.Clone(sources))) < len(sources):
-		return status.Error(codes.InvalidArgument, "source_volume_ids names a volume twice")
+		return status.Error(codes.InvalidArgument, "source_volume_ids contains a volume twice")
 	}
 	return d.checkNoParameters(request.GetParameters())
 }
 
-// memberID is the ID of a volume's snapshot in a group.
+// memberID returns the ID of a volume's snapshot in a group.
 func memberID(group, source string) string {
 	return csireq.SnapshotID("group " + group + " of " + source)
 }
 
-// existingGroup returns the snapshots of a group that is there already; none if it
-// is to be made. What there is of one that is not whole is removed.
+// existingGroup returns the snapshots of an existing group, or none. It removes those of an
+// incomplete group.
 func (d *Driver) existingGroup(ctx context.Context, id string, sources []string) ([]pooledVolume, error) {
 	members, missing, err := d.members(ctx, id)
 	switch {
@@ -96,12 +95,12 @@ func (d *Driver) existingGroup(ctx context.Context, id string, sources []string)
 		made = append(made, each.Source)
 	}
 	if slices.Sort(made); !slices.Equal(made, sources) {
-		return nil, status.Errorf(codes.AlreadyExists, "group %s exists and is of %v, not of %v", id, made, sources)
+		return nil, status.Errorf(codes.AlreadyExists, "group %s exists with sources %v, requested are %v", id, made, sources)
 	}
 	return members, nil
 }
 
-// createGroup makes the snapshots of a group, or none of them.
+// createGroup creates the snapshots of a group, or none of them.
 func (d *Driver) createGroup(ctx context.Context, name string, sources []string) ([]pooledVolume, error) {
 	var from []pooledVolume
 	for _, source := range sources {
@@ -114,15 +113,15 @@ func (d *Driver) createGroup(ctx context.Context, name string, sources []string)
 	made, err := d.snapshotAll(ctx, name, from)
 	if err != nil {
 		if undoing := d.removeMembers(context.WithoutCancel(ctx), made); undoing != nil {
-			err = status.Errorf(status.Code(err), "%s; what was made before is left until the driver starts again: %v", status.Convert(err).Message(), undoing)
+			err = status.Errorf(status.Code(err), "%s; snapshots remain until the driver restarts: %v", status.Convert(err).Message(), undoing)
 		}
 		return nil, err
 	}
 	return made, nil
 }
 
-// snapshotAll makes a snapshot of each volume while all are still. On an error
-// it returns those that it had made, too.
+// snapshotAll creates a snapshot of each volume while all are frozen. On an error it also returns
+// those that it has created.
 func (d *Driver) snapshotAll(ctx context.Context, name string, from []pooledVolume) (made []pooledVolume, err error) {
 	thaw, err := d.freeze(ctx, from...)
 	if err != nil {
@@ -140,7 +139,7 @@ func (d *Driver) snapshotAll(ctx context.Context, name string, from []pooledVolu
 	return made, nil
 }
 
-// csiGroup is a group in CSI's words.
+// csiGroup converts a group to CSI's type.
 func csiGroup(id string, members []pooledVolume) *csi.VolumeGroupSnapshot {
 	group := &csi.VolumeGroupSnapshot{GroupSnapshotId: id, ReadyToUse: true}
 	first := members[0].Created
@@ -154,14 +153,14 @@ func csiGroup(id string, members []pooledVolume) *csi.VolumeGroupSnapshot {
 	return group
 }
 
-// DeleteVolumeGroupSnapshot removes a group with all its snapshots.
+// DeleteVolumeGroupSnapshot removes a group and all its snapshots.
 func (g *groupController) DeleteVolumeGroupSnapshot(ctx context.Context, request *csi.DeleteVolumeGroupSnapshotRequest) (*csi.DeleteVolumeGroupSnapshotResponse, error) {
 	d, id := g.driver, request.GetGroupSnapshotId()
 	if id == "" {
 		return nil, status.Error(codes.InvalidArgument, "group_snapshot_id is missing")
 	}
 	if !csireq.IsGroupID(id) {
-		return &csi.DeleteVolumeGroupSnapshotResponse{}, nil // none of ours
+		return &csi.DeleteVolumeGroupSnapshotResponse{}, nil // not one of ours
 	}
 	unlock, err := d.locks.lock(ctx, id)
 	if err != nil {
@@ -179,7 +178,7 @@ func (g *groupController) DeleteVolumeGroupSnapshot(ctx context.Context, request
 	for _, each := range members {
 		ids = append(ids, each.ID)
 	}
-	unlockAll, err := d.locks.lock(ctx, ids...) // "group-" is before "snap-": in order
+	unlockAll, err := d.locks.lock(ctx, ids...) // "group-" sorts before "snap-", so the order is kept
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +186,7 @@ func (g *groupController) DeleteVolumeGroupSnapshot(ctx context.Context, request
 	return &csi.DeleteVolumeGroupSnapshotResponse{}, d.removeMembers(ctx, members)
 }
 
-// GetVolumeGroupSnapshot returns one group.
+// GetVolumeGroupSnapshot returns one complete group.
 func (g *groupController) GetVolumeGroupSnapshot(ctx context.Context, request *csi.GetVolumeGroupSnapshotRequest) (*csi.GetVolumeGroupSnapshotResponse, error) {
 	id := request.GetGroupSnapshotId()
 	if id == "" {
@@ -206,28 +205,28 @@ func (g *groupController) GetVolumeGroupSnapshot(ctx context.Context, request *c
 	return &csi.GetVolumeGroupSnapshotResponse{GroupSnapshot: csiGroup(id, members)}, nil
 }
 
-// checkMembers returns InvalidArgument where a request names other snapshots than
-// the group has; none at all is fine.
+// checkMembers returns InvalidArgument if a request names snapshots other than the group's. An
+// empty list is accepted.
 func checkMembers(id string, members []pooledVolume, named []string) error {
-	var has []string // sorted, as members are
+	var has []string // sorted, like members
 	for _, each := range members {
 		has = append(has, each.ID)
 	}
 	if named = slices.Sorted(slices.Values(named)); len(named) > 0 && !slices.Equal(named, has) {
-		return status.Errorf(codes.InvalidArgument, "snapshot_ids: group %s has %v, not %v", id, has, named)
+		return status.Errorf(codes.InvalidArgument, "snapshot_ids: group %s has %v, requested are %v", id, has, named)
 	}
 	return nil
 }
 
-// members returns all there is of a group, sorted by ID, and how many of its
-// snapshots are missing or unfinished.
+// members returns all snapshots of a group, sorted by ID, and the number of missing or unfinished
+// ones.
 func (d *Driver) members(ctx context.Context, group string) ([]pooledVolume, int, error) {
 	all, err := d.listAll(ctx)
 	members := slices.DeleteFunc(all, func(each pooledVolume) bool { return group == "" || each.Group != group })
 	return members, missingMembers(members)[group], err
 }
 
-// missingMembers tells of each group how many of its snapshots are not among all, or unfinished.
+// missingMembers returns the number of missing or unfinished snapshots of each group.
 func missingMembers(all []pooledVolume) map[string]int {
 	missing := map[string]int{}
 	for _, each := range all {
@@ -244,7 +243,7 @@ func missingMembers(all []pooledVolume) map[string]int {
 	return missing
 }
 
-// checkComplete returns NotFound for a snapshot of a group that is not whole.
+// checkComplete returns NotFound for a snapshot of an incomplete group.
 func (d *Driver) checkComplete(ctx context.Context, snapshot Volume) error {
 	_, missing, err := d.members(ctx, snapshot.Group)
 	if err == nil && missing > 0 {
@@ -263,20 +262,20 @@ func (d *Driver) removeMembers(ctx context.Context, members []pooledVolume) erro
 	return nil
 }
 
-// incompleteMembers returns what there is of groups that are not whole.
+// incompleteMembers returns the snapshots of incomplete groups.
 func (d *Driver) incompleteMembers(ctx context.Context) ([]pooledVolume, error) {
 	all, err := d.listAll(ctx)
 	missing := missingMembers(all)
 	return slices.DeleteFunc(all, func(each pooledVolume) bool { return missing[each.Group] <= 0 }), err
 }
 
-// recoverGroups removes what there is of groups that are not whole, and says which.
+// recoverGroups removes the snapshots of incomplete groups. It returns one line for each.
 func (d *Driver) recoverGroups(ctx context.Context) (done []string, err error) {
 	rest, err := d.incompleteMembers(ctx)
 	for _, each := range rest {
 		if err == nil {
 			err = d.removeLocked(ctx, each.ID, true)
-			done = append(done, "removed "+each.ID+" of group "+each.Group+", whose making or removal had not ended")
+			done = append(done, "removed "+each.ID+" of group "+each.Group+", whose creation or removal was interrupted")
 		}
 	}
 	return done, err

@@ -11,18 +11,19 @@ import (
 	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
-// VolumeState is a volume as it is found, whole or not.
+// VolumeState is the state of a volume, complete or not.
 type VolumeState struct {
 	Volume
-	// Pool is where it lies.
+	// Pool is the volume's pool.
 	Pool Pool
-	// Attachment is how it is attached; nil is not, or not to be found out: then
-	// AttachedErr is why.
+	// Attachment is the volume's attachment. It is nil if the volume is not attached, or if that is
+	// unknown; AttachmentErr is then the reason.
 	Attachment    *Attachment
 	AttachmentErr error
 }
 
-// Inspect returns a volume as it is; NotFound if there is none, nor a device of one.
+// Inspect returns the state of a volume. It returns NotFound if there is neither the volume nor a
+// device of it.
 func (d *Driver) Inspect(ctx context.Context, id string) (VolumeState, error) {
 	volume, pool, err := d.lookup(ctx, id)
 	if err != nil {
@@ -35,7 +36,7 @@ func (d *Driver) Inspect(ctx context.Context, id string) (VolumeState, error) {
 	return seen, nil
 }
 
-// InspectAll returns all volumes as they are, no snapshots, sorted by ID.
+// InspectAll returns the state of all volumes, without snapshots, sorted by ID.
 func (d *Driver) InspectAll(ctx context.Context) ([]VolumeState, error) {
 	var all []VolumeState
 	for _, pool := range d.cfg.Pools {
@@ -53,7 +54,7 @@ func (d *Driver) InspectAll(ctx context.Context) ([]VolumeState, error) {
 	return all, nil
 }
 
-// Pools are where the driver's volumes lie.
+// Pools returns the driver's pools.
 func (d *Driver) Pools() []Pool { return d.cfg.Pools }
 
 func inspect(ctx context.Context, volume Volume, pool Pool) VolumeState {
@@ -62,8 +63,7 @@ func inspect(ctx context.Context, volume Volume, pool Pool) VolumeState {
 	return seen
 }
 
-// isGone tells whether it is a volume that is being made or removed, of which
-// nobody has a device.
+// isGone reports whether a volume is being created or removed and has no device.
 func (s VolumeState) isGone() bool {
 	return s.Unfinished && s.Attachment == nil && (s.AttachmentErr == nil || status.Code(s.AttachmentErr) == codes.NotFound)
 }

@@ -11,14 +11,13 @@ import (
 	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
-// pooledVolume is a volume and the pool that it lies in.
+// pooledVolume is a volume with its pool.
 type pooledVolume struct {
 	Volume
 	pool Pool
 }
 
-// listAll returns what is in all pools, volumes and snapshots, unfinished ones as
-// well, sorted by ID.
+// listAll returns the volumes and snapshots of all pools, sorted by ID, including unfinished ones.
 func (d *Driver) listAll(ctx context.Context) ([]pooledVolume, error) {
 	var all []pooledVolume
 	for _, pool := range d.cfg.Pools {
@@ -34,7 +33,7 @@ func (d *Driver) listAll(ctx context.Context) ([]pooledVolume, error) {
 	return all, nil
 }
 
-// listComplete returns what is whole in all pools, volumes or snapshots, sorted by ID.
+// listComplete returns the complete volumes or snapshots of all pools, sorted by ID.
 func (d *Driver) listComplete(ctx context.Context, snapshots bool) ([]pooledVolume, error) {
 	all, err := d.listAll(ctx)
 	missing := missingMembers(all)
@@ -43,7 +42,7 @@ func (d *Driver) listComplete(ctx context.Context, snapshots bool) ([]pooledVolu
 	}), err
 }
 
-// page cuts a list into the part that is asked for, and the token of the next.
+// page returns the requested part of a list and the token of the next.
 func page(all []pooledVolume, token string, entriesMax int32) ([]pooledVolume, string, error) {
 	ids := make([]string, len(all))
 	for i, each := range all {
@@ -57,7 +56,7 @@ func page(all []pooledVolume, token string, entriesMax int32) ([]pooledVolume, s
 	return all[from : from+len(part)], next, nil
 }
 
-// published returns the nodes that volumes are attached to, by the volume's ID.
+// published returns the nodes that volumes are attached to by volume ID.
 func (d *Driver) published(ctx context.Context) (map[string][]string, error) {
 	nodes := map[string][]string{}
 	if d.cfg.NodeAttaches {
@@ -75,7 +74,7 @@ func (d *Driver) published(ctx context.Context) (map[string][]string, error) {
 	return nodes, nil
 }
 
-// ListVolumes may miss or still show a volume that is made or deleted meanwhile.
+// ListVolumes may omit or still include a volume that is concurrently created or deleted.
 func (c *controller) ListVolumes(ctx context.Context, request *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
 	d := c.driver
 	all, err := d.listComplete(ctx, false)
@@ -100,7 +99,7 @@ func (c *controller) ListVolumes(ctx context.Context, request *csi.ListVolumesRe
 	return response, nil
 }
 
-// ControllerGetVolume tells of one volume what ListVolumes tells.
+// ControllerGetVolume returns the information of ListVolumes for one volume.
 func (c *controller) ControllerGetVolume(ctx context.Context, request *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
 	d := c.driver
 	if err := csireq.RequireVolumeID(request); err != nil {
@@ -123,13 +122,13 @@ func (c *controller) ControllerGetVolume(ctx context.Context, request *csi.Contr
 	return &csi.ControllerGetVolumeResponse{Volume: d.csiVolume(volume, pool), Status: is}, nil
 }
 
-// GetCapacity returns what is left in all pools that are asked about, and the
-// size of the largest volume that one of them takes.
+// GetCapacity returns the free space of all matching pools, and the size of the largest volume that
+// fits in one of them.
 func (c *controller) GetCapacity(ctx context.Context, request *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
 	d := c.driver
 	response := &csi.GetCapacityResponse{}
 	if wanted := request.GetVolumeCapabilities(); len(wanted) > 0 && d.offer.Check(wanted...) != nil {
-		return response, nil // no room for what is not offered
+		return response, nil // what is not supported has no capacity
 	}
 	parameters := ownParameters(request.GetParameters())
 	if d.cfg.AnyParameters {

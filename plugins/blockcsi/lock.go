@@ -8,21 +8,20 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// volumeLocks lets one call at a time work on a volume. The zero value is
-// ready. A volume nobody works on or waits for takes no room.
+// volumeLocks serializes calls for one volume. The zero value is ready. A volume without callers
+// uses no memory.
 type volumeLocks struct {
 	mu   sync.Mutex // guards held
 	held map[string]*volumeLock
 }
 
 type volumeLock struct {
-	free  chan struct{} // holds one token while nobody works on the volume
-	users int           // those working or waiting; guarded by volumeLocks.mu
+	free  chan struct{} // holds one token while the volume is unlocked
+	users int           // holders and waiters; guarded by volumeLocks.mu
 }
 
-// lock waits until nobody else works on any of the volumes and returns how to
-// let the next one in. When ctx ends first it returns that as a status. Ids are
-// locked in their order, so that no two calls wait for each other.
+// lock locks the volumes and returns a function that unlocks them. If ctx ends first, lock returns
+// that as a status. IDs are locked in sorted order, so no two calls deadlock.
 func (l *volumeLocks) lock(ctx context.Context, ids ...string) (unlock func(), err error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	var unlocks []func()

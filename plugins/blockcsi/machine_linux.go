@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// usageAt returns the use of the file system at a path, in bytes and inodes.
+// usageAt returns the usage of the file system at a path, in bytes and inodes.
 func usageAt(path string) ([]*csi.VolumeUsage, error) {
 	var info unix.Statfs_t
 	if err := unix.Statfs(path, &info); err != nil {
@@ -30,8 +30,8 @@ func usageAt(path string) ([]*csi.VolumeUsage, error) {
 	}, nil
 }
 
-// mountsDuplicateUUIDs tells whether the kernel mounts two file systems of btrfs that have
-// one UUID (Linux 6.7).
+// mountsDuplicateUUIDs reports whether the kernel mounts two btrfs file systems with the same UUID
+// (Linux 6.7).
 func mountsDuplicateUUIDs() bool {
 	_, err := os.Stat("/sys/fs/btrfs/features/temp_fsid")
 	return err == nil

@@ -8,7 +8,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 )
 
-var errNotLinux = errors.New("volumes that are devices need Linux")
+var errNotLinux = errors.New("block device volumes need Linux")
 
 func usageAt(string) ([]*csi.VolumeUsage, error) { return nil, errNotLinux }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// nodeService is the node service of one node. Its methods are CSI's.
+// nodeService implements CSI's node service for one node.
 type nodeService struct {
 	csi.UnimplementedNodeServer
 	driver *Driver
@@ -65,8 +65,7 @@ func (n *nodeService) NodePublishVolume(ctx context.Context, request *csi.NodePu
 	return &csi.NodePublishVolumeResponse{}, csireq.PublishDevice(n.fs, request, device)
 }
 
-// publish publishes a volume that is staged as a file system, which belongs to the
-// group of the pod before.
+// publish publishes a volume that is staged as a file system, after applying the pod's group.
 func (n *nodeService) publish(ctx context.Context, request *csi.NodePublishVolumeRequest, attached *Attachment) error {
 	group, given, err := n.mountGroup(request.GetVolumeCapability())
 	if err != nil {
@@ -87,7 +86,7 @@ func (n *nodeService) publish(ctx context.Context, request *csi.NodePublishVolum
 	return csireq.Publish(n.fs, request, attached.Device)
 }
 
-// mountGroup is the group that a volume is to be given to; false is none.
+// mountGroup returns the group that owns the volume; given is false if there is none.
 func (n *nodeService) mountGroup(capability *csi.VolumeCapability) (group int64, given bool, err error) {
 	text := capability.GetMount().GetVolumeMountGroup()
 	if text == "" || !n.driver.cfg.MountGroup {
@@ -95,7 +94,7 @@ func (n *nodeService) mountGroup(capability *csi.VolumeCapability) (group int64,
 	}
 	group, err = strconv.ParseInt(text, 10, 32)
 	if err != nil || group < 0 {
-		return 0, false, status.Errorf(codes.InvalidArgument, "volume_mount_group: %q is not the number of a group", text)
+		return 0, false, status.Errorf(codes.InvalidArgument, "volume_mount_group: %q is not a group ID", text)
 	}
 	return group, true, nil
 }
@@ -142,8 +141,7 @@ func (n *nodeService) NodeGetVolumeStats(ctx context.Context, request *csi.NodeG
 	return &csi.NodeGetVolumeStatsResponse{Usage: usage}, nil
 }
 
-// deviceUsage is the size of an attached volume whose device's node is at a path;
-// nil if it is not.
+// deviceUsage returns the size of an attached volume if its device node is at path, or else nil.
 func (n *nodeService) deviceUsage(volume Volume, attached *Attachment, path string) ([]*csi.VolumeUsage, error) {
 	found, isDevice, err := csireq.DeviceAt(n.fs, path)
 	if err != nil || !isDevice || attached == nil {
@@ -156,8 +154,8 @@ func (n *nodeService) deviceUsage(volume Volume, attached *Attachment, path stri
 	return []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: volume.SizeBytes}}, nil
 }
 
-// attached returns a volume and how it is attached to this node: NotFound if the
-// volume does not exist, FailedPrecondition if it is not attached here, or has no device.
+// attached returns a volume and its attachment to this node. It returns NotFound if the volume does
+// not exist, and FailedPrecondition if it is not attached here or has no device.
 func (n *nodeService) attached(ctx context.Context, id string) (Volume, *Attachment, error) {
 	volume, _, found, err := n.attachment(ctx, id)
 	if err == nil && found.Device == "" {
@@ -166,7 +164,7 @@ func (n *nodeService) attached(ctx context.Context, id string) (Volume, *Attachm
 	return volume, found, err
 }
 
-// attachment is attached for a volume that may have no device, with its pool.
+// attachment is attached for a volume that may have no device; it also returns the pool.
 func (n *nodeService) attachment(ctx context.Context, id string) (Volume, Pool, *Attachment, error) {
 	volume, pool, err := n.driver.find(ctx, id)
 	if err != nil {
@@ -182,10 +180,10 @@ func (n *nodeService) attachment(ctx context.Context, id string) (Volume, Pool, 
 	return volume, pool, found, nil
 }
 
-// NodeExpandVolume lets the file system have all of the volume. What is asked
-// for must be there: OutOfRange. A file system that this process may not grow
-// while it is mounted is FailedPrecondition; it grows when the volume is staged
-// the next time.
+// NodeExpandVolume grows the file system to the size of the volume. If the volume is smaller than
+// requested, it returns OutOfRange. If this process may not grow the file system while it is
+// mounted, it returns FailedPrecondition. The file system then grows when the volume is staged the
+// next time.
 func (n *nodeService) NodeExpandVolume(ctx context.Context, request *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
 	d, id := n.driver, request.GetVolumeId()
 	if err := d.offer.CheckNodeExpand(request); err != nil {
@@ -199,13 +197,13 @@ func (n *nodeService) NodeExpandVolume(ctx context.Context, request *csi.NodeExp
 	if err := csireq.CheckExpanded(id, volume.SizeBytes, request.GetCapacityRange()); err != nil {
 		return nil, err
 	}
-	if err := pool.Extend(ctx, volume, volume.SizeBytes); err != nil { // its device may lag
+	if err := pool.Extend(ctx, volume, volume.SizeBytes); err != nil { // the device may be smaller
 		return nil, csireq.PathStatus(err)
 	}
 	return &csi.NodeExpandVolumeResponse{CapacityBytes: volume.SizeBytes}, n.grow(ctx, id, request.GetVolumePath())
 }
 
-// grow grows what is at a path: a file system; a device has grown already.
+// grow grows the file system at a path. A device has grown already.
 func (n *nodeService) grow(ctx context.Context, id, path string) error {
 	_, attached, err := n.attached(ctx, id)
 	if err != nil {

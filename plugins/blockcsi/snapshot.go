@@ -13,12 +13,12 @@ import (
 	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
-// CreateSnapshot holds what the volume has at one instant: its file system is
-// frozen meanwhile where that takes longer.
+// CreateSnapshot creates a snapshot of one instant. It freezes the file system meanwhile if the
+// pool cannot do so at once.
 func (c *controller) CreateSnapshot(ctx context.Context, request *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
 	d := c.driver
 	if !d.caps.CanCopy {
-		return nil, status.Error(codes.Unimplemented, "snapshots are not offered")
+		return nil, status.Error(codes.Unimplemented, "snapshots are not supported")
 	}
 	if err := csireq.CheckCreateSnapshot(request); err != nil {
 		return nil, err
@@ -45,8 +45,7 @@ func (c *controller) CreateSnapshot(ctx context.Context, request *csi.CreateSnap
 	return &csi.CreateSnapshotResponse{Snapshot: csiSnapshot(*made)}, nil
 }
 
-// existingSnapshot returns a snapshot that is there already; nil if it is to be
-// made. One that was left unfinished is removed.
+// existingSnapshot returns an existing snapshot, or nil. It removes an unfinished one.
 func (d *Driver) existingSnapshot(ctx context.Context, id, source string) (*Volume, error) {
 	snapshot, pool, err := d.lookup(ctx, id)
 	switch {
@@ -57,24 +56,23 @@ func (d *Driver) existingSnapshot(ctx context.Context, id, source string) (*Volu
 	case snapshot.Unfinished:
 		return nil, csireq.PathStatus(pool.Delete(ctx, snapshot))
 	case snapshot.Source != source:
-		return nil, status.Errorf(codes.AlreadyExists, "snapshot %q exists and is of %s, not of %s", snapshot.Name, snapshot.Source, source)
+		return nil, status.Errorf(codes.AlreadyExists, "snapshot %q exists with source %s, requested is %s", snapshot.Name, snapshot.Source, source)
 	}
 	return &snapshot, nil
 }
 
-// checkNoParameters returns InvalidArgument for parameters of a class of
-// snapshots, which no pool has.
+// checkNoParameters returns InvalidArgument for parameters of a snapshot class. No pool has any.
 func (d *Driver) checkNoParameters(parameters map[string]string) error {
 	if d.cfg.AnyParameters {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(ownParameters(parameters))) {
-		return status.Errorf(codes.InvalidArgument, "parameters: %q is not one of this driver's, snapshots have none", key)
+		return status.Errorf(codes.InvalidArgument, "parameters: unknown parameter %q: snapshots have none", key)
 	}
 	return nil
 }
 
-// snapshot makes a snapshot of one volume.
+// snapshot creates a snapshot of one volume.
 func (d *Driver) snapshot(ctx context.Context, wish VolumeSpec, source string) (*Volume, error) {
 	from, pool, err := d.find(ctx, source)
 	if err != nil {
@@ -84,7 +82,7 @@ func (d *Driver) snapshot(ctx context.Context, wish VolumeSpec, source string) (
 	return &made, err
 }
 
-// copy makes a volume or a snapshot from another one, at one instant of it.
+// copy creates a volume or a snapshot from another one at one instant.
 func (d *Driver) copy(ctx context.Context, pool Pool, from Volume, wish VolumeSpec) (made Volume, err error) {
 	thaw, err := d.freeze(ctx, pooledVolume{Volume: from, pool: pool})
 	if err != nil {
@@ -94,7 +92,7 @@ func (d *Driver) copy(ctx context.Context, pool Pool, from Volume, wish VolumeSp
 	return d.copyFrozen(ctx, pool, from, wish)
 }
 
-// copyFrozen is copy of a volume that is kept still.
+// copyFrozen is copy for a frozen volume.
 func (d *Driver) copyFrozen(ctx context.Context, pool Pool, from Volume, wish VolumeSpec) (Volume, error) {
 	wish.From, wish.SizeBytes = &from, max(wish.SizeBytes, from.SizeBytes)
 	made, err := pool.Create(ctx, wish)
@@ -104,7 +102,7 @@ func (d *Driver) copyFrozen(ctx context.Context, pool Pool, from Volume, wish Vo
 	return made, csireq.PathStatus(err)
 }
 
-// csiSnapshot is a snapshot in CSI's words.
+// csiSnapshot converts a snapshot to CSI's type.
 func csiSnapshot(snapshot Volume) *csi.Snapshot {
 	return &csi.Snapshot{
 		SnapshotId: snapshot.ID, SourceVolumeId: snapshot.Source, SizeBytes: snapshot.SizeBytes,
@@ -118,7 +116,7 @@ func (c *controller) DeleteSnapshot(ctx context.Context, request *csi.DeleteSnap
 		return nil, err
 	}
 	if !csireq.IsSnapshotID(id) {
-		return &csi.DeleteSnapshotResponse{}, nil // none of ours
+		return &csi.DeleteSnapshotResponse{}, nil // not one of ours
 	}
 	return &csi.DeleteSnapshotResponse{}, d.remove(ctx, id)
 }
@@ -135,7 +133,8 @@ func (c *controller) GetSnapshot(ctx context.Context, request *csi.GetSnapshotRe
 	return &csi.GetSnapshotResponse{Snapshot: csiSnapshot(snapshot)}, nil
 }
 
-// ListSnapshots returns all snapshots, or those of one id or of one volume: none is no error.
+// ListSnapshots returns all snapshots, or those with an ID or of a volume. It is not an error if
+// there are none.
 func (c *controller) ListSnapshots(ctx context.Context, request *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
 	all, err := c.driver.listComplete(ctx, true)
 	if err != nil {

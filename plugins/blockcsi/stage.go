@@ -20,16 +20,14 @@ import (
 
 const mebibyte = 1 << 20
 
-// fsBytesMin are the sizes below which a file system's mkfs refuses or leaves no
-// room, or the kernel does not let it grow: for ext4 with a journal 16 MiB is ours,
-// for xfs 300 MiB is mkfs.xfs's, for btrfs 256 MiB is the kernel's, which resizes
-// none to less.
+// fsBytesMin are the minimum sizes of file systems. mkfs refuses a smaller one, leaves it no room,
+// or the kernel does not grow it. 16 MiB for ext4 with a journal is our choice. 300 MiB is the
+// minimum of mkfs.xfs. 256 MiB is the smallest size to which the kernel resizes btrfs.
 var fsBytesMin = map[string]int64{
 	"ext2": 16 * mebibyte, "ext3": 16 * mebibyte, "ext4": 16 * mebibyte, "xfs": 300 * mebibyte, "btrfs": 256 * mebibyte,
 }
 
-// fsTools are what making a file system, growing it, and telling a copy of it
-// from it take.
+// fsTools are the programs that make and grow a file system and change the UUID of a copy.
 var fsTools = []struct {
 	name  string
 	tools []string
@@ -41,8 +39,8 @@ var fsTools = []struct {
 	{"ext2", []string{"mkfs.ext2", "e2fsck", "resize2fs"}},
 }
 
-// FSTypes are the file systems whose tools are installed here; the first is the
-// default. Where there are none, it is ext4, and staging says what is missing.
+// FSTypes returns the file systems whose tools are installed; the first is the default. If there
+// are none, it returns ext4, and staging reports what is missing.
 func FSTypes() []string {
 	var found []string
 	for _, each := range fsTools {
@@ -60,10 +58,9 @@ func FSTypes() []string {
 	return found
 }
 
-// NodeStageVolume makes a file system on a volume that has none, which takes
-// the time of a mkfs; when ctx ends meanwhile, a later call starts it anew. A file
-// system that is smaller than the volume grows, and one that is a copy is told from
-// what it was copied from. Of a block volume it touches no byte.
+// NodeStageVolume formats an empty volume, which takes as long as mkfs. If ctx ends meanwhile, a
+// later call starts again. A file system smaller than the volume grows. The file system of a copy
+// is made distinct from its source. A block volume is not written to.
 func (n *nodeService) NodeStageVolume(ctx context.Context, request *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
 	d, id := n.driver, request.GetVolumeId()
 	if err := d.offer.CheckStage(request); err != nil {
@@ -84,8 +81,8 @@ func (n *nodeService) NodeStageVolume(ctx context.Context, request *csi.NodeStag
 	return &csi.NodeStageVolumeResponse{}, n.stageFileSystem(ctx, request, volume, attached)
 }
 
-// attachForStaging returns a volume that is to be staged and how it is attached,
-// and attaches it where that is the node's part.
+// attachForStaging returns a volume and its attachment. It attaches the volume if that is the
+// node's task.
 func (n *nodeService) attachForStaging(ctx context.Context, request *csi.NodeStageVolumeRequest) (Volume, *Attachment, error) {
 	d, id := n.driver, request.GetVolumeId()
 	if d.cfg.NodeAttaches {
@@ -103,9 +100,9 @@ func (n *nodeService) attachForStaging(ctx context.Context, request *csi.NodeSta
 	device := request.GetPublishContext()[DeviceKey]
 	if device == "" || (device != attached.Device && !pool.Capabilities().PersistentAttach) {
 		return Volume{}, nil, status.Errorf(codes.InvalidArgument,
-			"publish_context has %s %q, the volume is attached as %q", DeviceKey, device, attached.Device)
+			"publish_context has %s %q, but the volume is attached as %q", DeviceKey, device, attached.Device)
 	}
-	if attached.Device == "" { // the machine was started again since
+	if attached.Device == "" { // the machine was restarted since
 		again, err := d.attach(ctx, pool, volume, n.id, attached.ReadOnly)
 		return volume, &again, err
 	}
@@ -135,7 +132,7 @@ func (n *nodeService) stageFileSystem(ctx context.Context, request *csi.NodeStag
 	return csireq.PathStatus(n.growMounted(ctx, attached.Device, path))
 }
 
-// mount mounts a volume where nothing is mounted yet.
+// mount mounts a volume at a path without a mount.
 func (n *nodeService) mount(ctx context.Context, volume Volume, attached *Attachment, path, fsType string, options []string) error {
 	super, err := nodefs.ReadSuperblock(attached.Device)
 	if err != nil {
@@ -160,8 +157,8 @@ func (n *nodeService) mount(ctx context.Context, volume Volume, attached *Attach
 	return n.fs.FormatWithAndMount(ctx, attached.Device, path, fsType, options, formatOptions(fsType, volume.Discard))
 }
 
-// discardOptions are the mount options for a volume's file system to discard what
-// it frees, or not to; none where the class's mount options say it.
+// discardOptions returns the mount options that turn discarding on or off. It returns none if the
+// class's mount options do so.
 func discardOptions(fsType string, discard bool, given []string) []string {
 	said := slices.ContainsFunc(given, func(option string) bool {
 		return strings.HasPrefix(option, "discard") || option == "nodiscard"
@@ -178,7 +175,7 @@ func discardOptions(fsType string, discard bool, given []string) []string {
 	return nil
 }
 
-// formatOptions keep a mkfs from giving back the blocks of a volume that is to keep them.
+// formatOptions returns the options that keep mkfs from discarding the blocks of a volume.
 func formatOptions(fsType string, discard bool) []string {
 	switch {
 	case discard:
@@ -189,29 +186,29 @@ func formatOptions(fsType string, discard bool) []string {
 	return []string{"-E", "nodiscard"}
 }
 
-// makeDistinct lets a copy be mounted beside what it was copied from, whose UUID its
-// file system has: xfs by an option, btrfs by giving it one of its own.
+// makeDistinct allows a copy to be mounted together with its source, although their file systems
+// have the same UUID. xfs gets a mount option, btrfs a new UUID.
 func (n *nodeService) makeDistinct(ctx context.Context, volume Volume, attached *Attachment, super nodefs.Superblock, options []string) ([]string, error) {
 	switch {
 	case super.Type == "xfs":
 		options = append(options, "nouuid")
 		if attached.ReadOnly {
-			options = append(options, "norecovery") // what freezing leaves in the log cannot be read back from a device that cannot be written
+			options = append(options, "norecovery") // a frozen file system leaves a log that cannot be replayed on a read-only device
 		}
 	case super.Type != "btrfs":
 	case !attached.ReadOnly:
-		// Not of the ID alone: there may be a volume of this name in another pool.
+		// Not from the ID alone: another pool may have a volume of that ID.
 		sum := sha256.Sum256(append([]byte(volume.ID), super.OriginalUUID[:]...))
 		return options, n.fs.SetUUID(ctx, attached.Device, [16]byte(sum[:]))
 	case !mountsDuplicateUUIDs():
 		return nil, status.Errorf(codes.FailedPrecondition,
-			"volume %s is a copy with btrfs on it, which this kernel takes for the same as its source: mount it once where it can be written", volume.ID)
+			"volume %s is a copy with btrfs, which this kernel cannot distinguish from its source: stage it writable once", volume.ID)
 	}
 	return options, nil
 }
 
-// growMounted lets a file system that grows only where it is mounted have all of
-// its device: that of a copy that is larger than its source.
+// growMounted grows a file system other than ext4, which only grows while mounted, to the size of
+// its device. The copy may be larger than its source.
 func (n *nodeService) growMounted(ctx context.Context, device, path string) error {
 	super, err := nodefs.ReadSuperblock(device)
 	if err != nil || super.Type == "ext4" || !super.CanGrow() {
@@ -220,9 +217,9 @@ func (n *nodeService) growMounted(ctx context.Context, device, path string) erro
 	return n.fs.Grow(ctx, device, path)
 }
 
-// mountStatus is the status of an error of mounting: a file system that is not
-// the one asked for, or is not there and cannot be made, FailedPrecondition. A
-// tool that fails on a pool without room, whose words for it differ, is ResourceExhausted.
+// mountStatus returns the status of a mount error. It is FailedPrecondition for a file system other
+// than the requested one, or one that cannot be made. It is ResourceExhausted if a tool failed
+// because the pool is full, since the messages of the tools differ.
 func (n *nodeService) mountStatus(ctx context.Context, id string, err error) error {
 	var mountError mountutils.MountError
 	if !errors.As(err, &mountError) {
@@ -230,7 +227,7 @@ func (n *nodeService) mountStatus(ctx context.Context, id string, err error) err
 	}
 	if volume, pool, findErr := n.driver.lookup(ctx, id); findErr == nil {
 		if room, roomErr := pool.Capacity(ctx, volume.Parameters); roomErr == nil && room.Location != "" && room.FreeBytes < mebibyte {
-			return status.Errorf(codes.ResourceExhausted, "no space left in %s, where volume %s lies: free some there, or delete volumes", room.Location, id)
+			return status.Errorf(codes.ResourceExhausted, "no space left in %s, which stores volume %s: free some space there, or delete volumes", room.Location, id)
 		}
 	}
 	if mountError.Type == mountutils.UnformattedReadOnly || mountError.Type == mountutils.FilesystemMismatch {
@@ -239,7 +236,7 @@ func (n *nodeService) mountStatus(ctx context.Context, id string, err error) err
 	return csireq.PathStatus(err)
 }
 
-// stageDevice makes the node of a device be there.
+// stageDevice makes a device node visible at a path.
 func (n *nodeService) stageDevice(path, node string) error {
 	device, err := n.fs.DeviceOf(node)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 )
 
-// topology is where the volumes of a pool can be used; nil is everywhere.
+// topology returns where the volumes of a pool can be used; nil means everywhere.
 func (d *Driver) topology(pool Pool) []*csi.Topology {
 	if pool.Node() == "" {
 		return nil
@@ -14,7 +14,7 @@ func (d *Driver) topology(pool Pool) []*csi.Topology {
 	return []*csi.Topology{d.segment(pool.Node())}
 }
 
-// segment is the topology of a node; nil where the driver has none.
+// segment returns the topology of a node, or nil without topology.
 func (d *Driver) segment(node string) *csi.Topology {
 	if d.cfg.TopologyKey == "" {
 		return nil
@@ -22,8 +22,8 @@ func (d *Driver) segment(node string) *csi.Topology {
 	return &csi.Topology{Segments: map[string]string{d.cfg.TopologyKey: node}}
 }
 
-// accessible returns the pools of which one term of the requirement is true:
-// those that are preferred first, else in the driver's own order.
+// accessible returns the pools that match a term of the requirement. Preferred terms come first,
+// otherwise the driver's order applies.
 func (d *Driver) accessible(requirement *csi.TopologyRequirement) []Pool {
 	terms := slices.Concat(requirement.GetPreferred(), requirement.GetRequisite())
 	if len(terms) == 0 || d.cfg.TopologyKey == "" {
@@ -40,7 +40,7 @@ func (d *Driver) accessible(requirement *csi.TopologyRequirement) []Pool {
 	return pools
 }
 
-// matchesTopology tells whether a node in a topology can use a pool's volumes.
+// matchesTopology reports whether a node in a topology can use a pool's volumes.
 func (d *Driver) matchesTopology(pool Pool, term *csi.Topology) bool {
 	return pool.Node() == "" || term.GetSegments()[d.cfg.TopologyKey] == pool.Node()
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
-// statBlockBytes is the unit in which stat counts what a file takes up.
+// statBlockBytes is the unit of the number of blocks in stat.
 const statBlockBytes = 512
 
-// BackedBytes returns how many bytes of a volume have blocks below Dir: the rest
-// is a hole, and needs some when it is written. What is shared with a copy counts,
-// too, though it needs others when it is written.
+// BackedBytes returns the number of bytes of a volume that have blocks in Dir. The rest is a hole,
+// which needs blocks when it is written. Blocks shared with a copy count, although a write to them
+// needs new ones.
 func (p *pool) BackedBytes(_ context.Context, volume blockcsi.Volume) (int64, error) {
 	var info unix.Stat_t
 	if err := unix.Stat(p.image(volume.ID), &info); err != nil {

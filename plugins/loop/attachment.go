@@ -23,13 +23,13 @@ const (
 	runIDCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 )
 
-// attachment is a volume that is plugged into a node.
+// attachment is a volume's attachment to a node.
 type attachment struct {
-	loopdev.Bound
+	loopdev.Binding
 	node string // the node's key in the mark
 }
 
-// mark is what is written on the device of a volume on a node, 63 bytes at most.
+// mark returns the mark on the device of a volume on a node, of at most 63 bytes.
 func (p *pool) mark(volumeID, nodeID string) string {
 	return strings.Join([]string{
 		markPrefix, p.runID,
@@ -38,16 +38,16 @@ func (p *pool) mark(volumeID, nodeID string) string {
 	}, ":")
 }
 
-// findAttachment finds out where an existing volume is attached; nil is nowhere. A
-// device over the volume's file that does not carry our mark, or over an older
-// file of the same name, is FailedPrecondition, one that is about to go Aborted.
-// Where the volume is attached as when it was seen last, no other device is looked at.
+// findAttachment returns the attachment of an existing volume, or nil. For a device over the
+// volume's file with a foreign mark, or over an older file of the same name, it returns
+// FailedPrecondition. For one that is being detached it returns Aborted. If the last known
+// attachment is unchanged, no other device is read.
 func (p *pool) findAttachment(volumeID string) (*attachment, error) {
 	if seen := p.cachedDevice(volumeID); seen != "" {
 		bound, err := loopdev.At(seen)
 		node, ours := p.nodeKey(bound.Mark, volumeID)
 		if err == nil && ours && bound.BackingFile == p.image(volumeID) && !bound.Deleted && !bound.Autoclear {
-			return &attachment{Bound: bound, node: node}, nil
+			return &attachment{Binding: bound, node: node}, nil
 		}
 	}
 	found, err := p.searchDevices(volumeID)
@@ -59,7 +59,7 @@ func (p *pool) findAttachment(volumeID string) (*attachment, error) {
 	return found, err
 }
 
-// searchDevices is found by a look at all devices.
+// searchDevices is findAttachment over all devices.
 func (p *pool) searchDevices(volumeID string) (*attachment, error) {
 	file := p.image(volumeID)
 	loops, err := loopdev.List(func(backing string) bool { return backing == file })
@@ -72,19 +72,19 @@ func (p *pool) searchDevices(volumeID string) (*attachment, error) {
 		switch {
 		case each.Deleted:
 			return nil, status.Errorf(codes.FailedPrecondition,
-				"%s holds an earlier file of volume %s that was removed behind the driver's back: losetup -d %s frees it", each.Device, volumeID, each.Device)
+				"%s holds an older file of volume %s that was removed: run losetup -d %s to detach it", each.Device, volumeID, each.Device)
 		case !ours:
 			return nil, status.Errorf(codes.FailedPrecondition,
-				"volume %s is bound to %s, marked %q, by somebody else: losetup -d %s frees it", volumeID, each.Device, each.Mark, each.Device)
+				"volume %s is bound to %s with the foreign mark %q: run losetup -d %s to detach it", volumeID, each.Device, each.Mark, each.Device)
 		case each.Autoclear:
 			return nil, status.Errorf(codes.Aborted, "%s of volume %s is being detached: try again", each.Device, volumeID)
 		}
-		found = &attachment{Bound: each, node: node}
+		found = &attachment{Binding: each, node: node}
 	}
 	return found, nil
 }
 
-// cachedDevice is the device that a volume was attached as when that was last looked at; "" is none.
+// cachedDevice returns the last known device of a volume, or "".
 func (p *pool) cachedDevice(volumeID string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,9 +108,9 @@ func (p *pool) RegisterNode(node string) {
 	p.nodes[digest(node, nodeKeyDigits)] = node
 }
 
-// Attach implements blockcsi.Pool: the file is bound to a loop device, which gets
-// the volume's settings. Recover does that where a kill came between. Where the
-// attachment is to last, it is noted before.
+// Attach implements blockcsi.Pool. It binds the file to a loop device and applies the volume's
+// settings. After a kill in between, Recover applies them. A persistent attachment is recorded
+// first.
 func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, readOnly bool) (blockcsi.Attachment, error) {
 	noted := false
 	if p.persistAttachments {
@@ -135,8 +135,8 @@ func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, 
 	return blockcsi.Attachment{VolumeID: volume.ID, Node: node, Device: device, ReadOnly: readOnly}, nil
 }
 
-// applySettings has the device of an attached volume be as the volume's parameters and
-// settings say; false if it was, or the volume is not attached.
+// applySettings applies the volume's parameters and settings to its device. It reports false if
+// nothing changed or the volume is not attached.
 func (p *pool) applySettings(volume blockcsi.Volume) (changed bool, err error) {
 	attached, err := p.findAttachment(volume.ID)
 	if err != nil || attached == nil {
@@ -145,14 +145,15 @@ func (p *pool) applySettings(volume blockcsi.Volume) (changed bool, err error) {
 	return p.applySettingsTo(volume, attached.Device, attached.Direct)
 }
 
-// applySettingsTo is set for a device that goes past the kernel's cache already, or not.
+// applySettingsTo is applySettings for a known device. direct means that it already uses direct
+// I/O.
 func (p *pool) applySettingsTo(volume blockcsi.Volume, device string, direct bool) (changed bool, err error) {
 	if volume.Parameters[directIOKey] == "true" && !direct {
 		attached, err := p.findAttachment(volume.ID)
 		if err != nil || attached == nil {
 			return false, err
 		}
-		if err := loopdev.EnableDirectIO(attached.Bound); err != nil {
+		if err := loopdev.EnableDirectIO(attached.Binding); err != nil {
 			return false, err
 		}
 		p.step("direct")
@@ -173,7 +174,7 @@ func (p *pool) Modify(_ context.Context, volume blockcsi.Volume, settings map[st
 		return p.status(err)
 	}
 	if recorded == nil || recorded.trouble != "" {
-		return status.Errorf(codes.FailedPrecondition, "volume %s has no record that could be changed: %s", volume.ID, volume.Trouble)
+		return status.Errorf(codes.FailedPrecondition, "volume %s has no valid record to modify: %s", volume.ID, volume.Trouble)
 	}
 	if !maps.Equal(recorded.Settings, settings) {
 		recorded.Settings = settings
@@ -231,7 +232,7 @@ func (p *pool) Detach(ctx context.Context, attached blockcsi.Attachment) error {
 		return err
 	}
 	if found != nil {
-		if err := p.detach(ctx, found.Bound); err != nil {
+		if err := p.detach(ctx, found.Binding); err != nil {
 			return err
 		}
 		p.cacheDevice(attached.VolumeID, "")
@@ -239,7 +240,7 @@ func (p *pool) Detach(ctx context.Context, attached blockcsi.Attachment) error {
 	return p.status(p.attachments.Remove(attached.VolumeID))
 }
 
-// reset detaches the devices of a node's volumes, and leaves what is noted.
+// reset detaches the devices of a node's volumes and keeps the attachment records.
 func (p *pool) reset(ctx context.Context, node string) error {
 	loops, err := loopdev.List(p.isImage)
 	if err != nil {
@@ -258,13 +259,13 @@ func (p *pool) reset(ctx context.Context, node string) error {
 	return nil
 }
 
-// nodeKey takes the node's key out of a mark; false if the mark is not one of
-// this run for this volume.
+// nodeKey returns the node's key in a mark. It reports false if the mark is not of this run and
+// volume.
 func (p *pool) nodeKey(mark, volumeID string) (string, bool) {
 	return strings.CutPrefix(mark, strings.TrimSuffix(p.mark(volumeID, ""), digest("", nodeKeyDigits)))
 }
 
-// nodeName returns the id of the node with a key, as far as it is known.
+// nodeName returns the ID of the node with a key, if it is known.
 func (p *pool) nodeName(key string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,15 +14,15 @@ import (
 	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 )
 
-// boots starts the machine of a rig again: its mounts and devices are gone, and another file has the device that a volume
-// had, so that it gets another one.
+// boots restarts the machine of a rig: its mounts and devices are removed, and another file takes
+// the device that a volume had, so that it gets another one.
 func (r *rig) boots(device string) {
 	r.Helper()
 	must(r.T, r.fs.UnmountAll())
 	must(r.T, r.Reset(r.Context(), "one"))
 	file := filepath.Join(r.T.TempDir(), "other")
 	must(r.T, os.WriteFile(file, make([]byte, mebibyte), 0o600))
-	for range 16 { // until it is that one
+	for range 16 { // until it is that device
 		taken, err := loopdev.Bind(r.Context(), file, "other", false)
 		must(r.T, err)
 		bound, err := loopdev.At(taken)
@@ -37,17 +37,17 @@ func (r *rig) boots(device string) {
 	must(r.T, err)
 }
 
-// stageAs stages a volume with a device that it was attached as once.
+// stageAs stages a volume with the device of an earlier attachment.
 func (r *rig) stageAs(id, device string) error {
 	_, err := r.node.NodeStageVolume(r.Context(), &csi.NodeStageVolumeRequest{
-		VolumeId: id, StagingTargetPath: r.staging(id), VolumeCapability: writer, PublishContext: map[string]string{DeviceKey: device},
+		VolumeId: id, StagingTargetPath: r.staging(id), VolumeCapability: writer, PublishContext: map[string]string{blockcsi.DeviceKey: device},
 	})
 	return err
 }
 
-// A volume stays attached to its node when the machine is started again: what was published is staged again, as it is, and
-// has another device.
-func TestVolumeStaysAttachedWhenTheMachineStartsAgain(t *testing.T) {
+// A volume stays attached when the machine restarts. A published volume is staged again with
+// another device.
+func TestVolumeStaysAttachedAfterRestart(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.mustMake("lasting", nil)
 	device := mustAttach(t, r.Driver, id)
@@ -63,7 +63,7 @@ func TestVolumeStaysAttachedWhenTheMachineStartsAgain(t *testing.T) {
 	_, err = r.Controller().ControllerPublishVolume(t.Context(), &csi.ControllerPublishVolumeRequest{
 		VolumeId: id, NodeId: "two", VolumeCapability: writer,
 	})
-	if wantCode(t, err, codes.FailedPrecondition); err != nil && !strings.Contains(err.Error(), "one, where it has no device since the machine was started") {
+	if wantCode(t, err, codes.FailedPrecondition); err != nil && !strings.Contains(err.Error(), "one, without a device since the machine restarted") {
 		t.Errorf("refused with %v", err)
 	}
 	wantCode(t, r.deleteVolume(t, id), codes.FailedPrecondition)
@@ -84,8 +84,8 @@ func TestVolumeStaysAttachedWhenTheMachineStartsAgain(t *testing.T) {
 	must(t, r.deleteVolume(t, id))
 }
 
-// One that nobody stages again after the machine was started is detached, and may go to another node.
-func TestVolumeIsDetachedAfterTheMachineWasStartedAgain(t *testing.T) {
+// A volume that is not staged again after a restart can be detached and attached to another node.
+func TestVolumeIsDetachedAfterRestart(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.mustMake("let go", nil)
 	r.boots(mustAttach(t, r.Driver, id))
@@ -100,8 +100,8 @@ func TestVolumeIsDetachedAfterTheMachineWasStartedAgain(t *testing.T) {
 	must(t, err)
 }
 
-// What a node's service attaches as it stages it is not attached for longer than its device is there.
-func TestVolumeThatTheNodeAttachesIsNotKept(t *testing.T) {
+// A volume that the node service attaches is not attached beyond the life of its device.
+func TestNodeAttachmentIsNotRecorded(t *testing.T) {
 	r := newRig(t, Config{NodeAttaches: true})
 	id := r.mustMake("own", nil)
 	must(t, r.stage(id, writer))
@@ -116,14 +116,14 @@ func TestVolumeThatTheNodeAttachesIsNotKept(t *testing.T) {
 	must(t, r.deleteVolume(t, id))
 }
 
-// A volume of which the driver could make no device is attached nowhere.
-func TestAttachmentThatFailsIsNotNoted(t *testing.T) {
+// A volume whose device could not be created is not attached.
+func TestFailedAttachmentIsNotRecorded(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.mustMake("failing", nil)
 	must(t, os.Rename(r.pool.image(id), r.pool.image(id)+".away"))
-	must(t, os.Symlink("/dev/null", r.pool.image(id))) // no file that a device can be made of
+	must(t, os.Symlink("/dev/null", r.pool.image(id))) // not a file that can be bound
 	if _, err := r.pool.Attach(t.Context(), blockcsi.Volume{ID: id}, "one", false); err == nil {
-		t.Error("a device was made of what is no file")
+		t.Error("a device was created for something other than a file")
 	}
 	if noted, err := r.pool.attachments.Get(id); noted != nil || err != nil {
 		t.Errorf("noted: %v, %v", noted, err)

@@ -1,4 +1,7 @@
-//go:build linux
+// The benchmarks compare an operation of the driver with the commands that a user would type, and
+// with the least that is necessary, which is a few system calls. The three alternate, so other load
+// affects all of them. The results are medians in microseconds, and the driver's time per 100 of
+// the commands'.
 
 package loop
 
@@ -19,19 +22,15 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// The benchmarks measure an operation as the driver does it beside the commands that
-// somebody would type to the same end, and beside the least that has to happen: system
-// calls where there are some. Each is done once, in turn, so that what else the machine
-// does meets all alike; the figures are medians, in microseconds, and what the driver
-// takes for each 100 of the commands.
-
 // ways are the ways to do an operation.
+
+// prepare and after are not measured and may be nil.
 type ways struct {
-	// prepare and after are not measured; nil is nothing.
+	// nil: the commands are the least
 	prepare, after func(i int)
 	driver         func(i int)
 	commands       func(i int)
-	floor          func(i int) // nil: the commands are the least
+	floor          func(i int) // of all three together, which is meaningless
 }
 
 func (w ways) run(b *testing.B) {
@@ -64,10 +63,10 @@ func (w ways) run(b *testing.B) {
 		b.ReportMetric(median(name), name+"-µs")
 	}
 	b.ReportMetric(100*median("driver")/median("commands"), "%")
-	b.ReportMetric(0, "ns/op") // of all three together: it says nothing
+	b.ReportMetric(0, "ns/op") // newLife returns a driver whose volumes are in memory, so that the disk is not measured.
 }
 
-// newLife returns a driver whose volumes live in memory, so that what is measured is not the disk.
+// typed runs a command as a shell would.
 func newLife(b *testing.B) *life {
 	b.Helper()
 	needDevices(b)
@@ -95,7 +94,7 @@ func check(b *testing.B, err error) {
 	}
 }
 
-// typed runs a command as a shell would.
+// typedFile creates a file of the driver's smallest volume size.
 func typed(b *testing.B, command ...string) string {
 	output, err := exec.CommandContext(b.Context(), command[0], command[1:]...).Output()
 	if err != nil {
@@ -105,16 +104,17 @@ func typed(b *testing.B, command ...string) string {
 	return string(output)
 }
 
-// typedFile makes a file as long as the driver's smallest volume.
+// typedDevice binds a file to a loop device.
 func typedFile(b *testing.B, name string) { typed(b, "truncate", "-s", fmt.Sprint(bytesMin), name) }
 
-// typedDevice makes a file a loop device.
+// BenchmarkCreateDelete creates and removes a volume. The commands create a file without a record.
 func typedDevice(b *testing.B, file string) string {
 	output := typed(b, "losetup", "--find", "--show", file)
 	return output[:len(output)-1]
 }
 
-// BenchmarkCreateDelete makes and removes a volume. By command that is a file, of which nothing is remembered.
+// BenchmarkCreateDelete makes and removes a volume. By command that is a file, of which nothing is
+// remembered.
 func BenchmarkCreateDelete(b *testing.B) {
 	l := newLife(b)
 	file := l.root + "/file"
@@ -139,7 +139,8 @@ func makeFile(name string) error {
 	return errors.Join(os.WriteFile(name, nil, 0o600), os.Truncate(name, bytesMin))
 }
 
-// BenchmarkAttachDetach attaches and detaches a volume; at the least, LOOP_CONFIGURE and LOOP_CLR_FD.
+// BenchmarkAttachDetach attaches and detaches a volume; at the least, LOOP_CONFIGURE and
+// LOOP_CLR_FD.
 func BenchmarkAttachDetach(b *testing.B) {
 	l := newLife(b)
 	id, err := l.create(b.Context(), "volume")
@@ -203,8 +204,8 @@ func BenchmarkStageNew(b *testing.B) {
 	}.run(b)
 }
 
-// BenchmarkStageAgain stages and unstages a volume that has a file system, which the driver has checked as somebody careful
-// would; at the least, it is mounted and unmounted.
+// BenchmarkStageAgain stages and unstages a formatted volume, which the driver checks. The least is
+// a mount and an unmount.
 func BenchmarkStageAgain(b *testing.B) {
 	l := newLife(b)
 	id, err := l.create(b.Context(), "volume")
@@ -232,7 +233,7 @@ func BenchmarkStageAgain(b *testing.B) {
 	}.run(b)
 }
 
-// BenchmarkPublish publishes and unpublishes a volume that is staged.
+// BenchmarkPublish publishes and unpublishes a staged volume.
 func BenchmarkPublish(b *testing.B) {
 	l := newLife(b)
 	id, err := l.create(b.Context(), "volume")
@@ -266,7 +267,7 @@ func BenchmarkPublish(b *testing.B) {
 	}.run(b)
 }
 
-// BenchmarkGrow makes a volume with ext4, which is not mounted, a block larger, and lets its file system have it.
+// BenchmarkGrow grows a volume with an unmounted ext4 by a block, and its file system.
 func BenchmarkGrow(b *testing.B) {
 	l := newLife(b)
 	id, err := l.create(b.Context(), "volume")
@@ -302,7 +303,7 @@ func BenchmarkGrow(b *testing.B) {
 	}.run(b)
 }
 
-// BenchmarkSnapshot makes a snapshot of 8 MiB and removes it; at the least, its file is copied.
+// BenchmarkSnapshot creates a snapshot of 8 MiB and removes it. The least is a copy of the file.
 func BenchmarkSnapshot(b *testing.B) {
 	l := newLife(b)
 	id, err := l.create(b.Context(), "volume")
@@ -330,7 +331,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	}.run(b)
 }
 
-// BenchmarkLife lets a volume live its life: it is made, attached, staged, written, read, and all is undone.
+// BenchmarkLife creates, attaches, stages, writes and reads a volume, and undoes everything.
 func BenchmarkLife(b *testing.B) {
 	l := newLife(b)
 	file, place := l.root+"/file", l.root+"/mount"
@@ -342,7 +343,7 @@ func BenchmarkLife(b *testing.B) {
 			device := typedDevice(b, file)
 			typed(b, "mkfs.ext4", "-q", device)
 			typed(b, "mount", device, place)
-			check(b, writeAndRead(place+"/file", "by hand"))
+			check(b, writeAndRead(place+"/file", "manual"))
 			typed(b, "umount", place)
 			typed(b, "losetup", "-d", device)
 			typed(b, "rm", file)

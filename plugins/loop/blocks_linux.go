@@ -14,10 +14,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// copyChunkBytes is how much is copied between two looks at the context.
+// copyChunkBytes is the number of bytes copied between two checks of the context.
 const copyChunkBytes = 8 * mebibyte
 
-// freeBytes returns what an ordinary user may still write to the file system of a directory.
+// freeBytes returns the free space for ordinary users on the file system of a directory.
 func freeBytes(directory string) (int64, error) {
 	var info unix.Statfs_t
 	if err := unix.Statfs(directory, &info); err != nil {
@@ -26,7 +26,7 @@ func freeBytes(directory string) (int64, error) {
 	return int64(info.Bavail) * int64(info.Bsize), nil
 }
 
-// allocated returns how many bytes of its file system a file takes.
+// allocated returns the number of bytes that a file occupies.
 func allocated(info fs.FileInfo) int64 {
 	if told, ok := info.Sys().(*syscall.Stat_t); ok {
 		return told.Blocks * 512
@@ -34,9 +34,8 @@ func allocated(info fs.FileInfo) int64 {
 	return info.Size()
 }
 
-// probeFileSystem tells whether the files of a directory can share blocks, and
-// whether they can be read and written past the kernel's cache. It tries, with
-// files that have no name.
+// probeFileSystem reports whether files in a directory can share blocks, and whether they support
+// direct I/O. It tries both with unnamed files.
 func probeFileSystem(directory string) (reflink, directIO bool) {
 	var files [2]*os.File
 	for i := range files {
@@ -58,7 +57,7 @@ func probeFileSystem(directory string) (reflink, directIO bool) {
 	return reflink, err == nil
 }
 
-// cloneFile makes a file the copy of another by having it share all blocks, at one instant.
+// cloneFile makes a file a copy of another at one instant by sharing all blocks.
 func cloneFile(to, from *os.File) error {
 	if err := unix.IoctlFileClone(int(to.Fd()), int(from.Fd())); err != nil {
 		return &fs.PathError{Op: "FICLONE", Path: to.Name(), Err: err}
@@ -66,8 +65,8 @@ func cloneFile(to, from *os.File) error {
 	return nil
 }
 
-// copySparse makes an empty file the copy of another. What is a hole there
-// becomes one here. It looks at ctx, and calls between, after each part.
+// copySparse copies a file to an empty one. Holes stay holes. It checks ctx and calls between after
+// each part.
 func copySparse(ctx context.Context, to, from *os.File, between func()) error {
 	info, err := from.Stat()
 	if err != nil {
@@ -99,7 +98,7 @@ func copySparse(ctx context.Context, to, from *os.File, between func()) error {
 	return nil
 }
 
-// copyRange copies bytes to the same place of another file, in the kernel.
+// copyRange copies bytes to the same offset of another file, inside the kernel.
 func copyRange(to, from *os.File, at, bytes int64) error {
 	if _, err := from.Seek(at, io.SeekStart); err != nil {
 		return err
@@ -111,7 +110,7 @@ func copyRange(to, from *os.File, at, bytes int64) error {
 	return err
 }
 
-// allocate has a file take all blocks of a range, and have them alone where they are shared.
+// allocate allocates all blocks of a range of a file, and replaces shared blocks by its own.
 func allocate(file *os.File, at, bytes int64, shared bool) error {
 	mode := uint32(0)
 	if shared {
@@ -124,7 +123,7 @@ func allocate(file *os.File, at, bytes int64, shared bool) error {
 			return nil
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EOPNOTSUPP):
-			return status.Errorf(codes.InvalidArgument, "parameters: %s is %s: the file system of the driver's Dir cannot do that here (copy: %v)",
+			return status.Errorf(codes.InvalidArgument, "parameters: %s is %s: not supported by the file system of the driver's Dir (copy: %v)",
 				allocateKey, allocateFull, shared)
 		default:
 			return &fs.PathError{Op: "fallocate", Path: file.Name(), Err: err}

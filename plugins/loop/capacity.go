@@ -10,8 +10,8 @@ import (
 	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
-// Capacity implements blockcsi.Pool: what is free below Dir beside the reserve. A
-// larger volume can be made if it is sparse, but not filled.
+// Capacity implements blockcsi.Pool. It returns the free space in Dir without the reserve. A larger
+// sparse volume can be created, but not filled.
 func (p *pool) Capacity(context.Context, map[string]string) (blockcsi.Capacity, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -20,15 +20,15 @@ func (p *pool) Capacity(context.Context, map[string]string) (blockcsi.Capacity, 
 	return blockcsi.Capacity{FreeBytes: free, MaxVolumeBytes: min(free, bytesMax), MinVolumeBytes: bytesMin, Location: p.dir}, p.status(err)
 }
 
-// free is what may still be taken from Dir, less than 0 where the reserve has
-// been used. Call it with mu held.
+// free returns the bytes of Dir that may be allocated. It is negative if the reserve is in use. The
+// caller holds mu.
 func (p *pool) free() (int64, error) {
 	free, err := freeBytes(p.dir)
 	return free - p.reserve - p.reserved, err
 }
 
-// reserveSpace keeps bytes of Dir for a call until it gives them up; it is
-// ResourceExhausted where there are not as many, or none at all.
+// reserveSpace reserves bytes of Dir for a call until release is called. It returns
+// ResourceExhausted if there is less free space, or none at all.
 func (p *pool) reserveSpace(bytes int64) (giveUp func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,14 +47,14 @@ func (p *pool) reserveSpace(bytes int64) (giveUp func(), err error) {
 	}, nil
 }
 
-// noSpaceError is the error of a Dir that has no room for bytes more.
+// noSpaceError returns the error for a Dir without room for bytes more.
 func (p *pool) noSpaceError(bytes, free int64) error {
-	text := fmt.Sprintf("no room in %s", p.dir)
+	text := fmt.Sprintf("no space left in %s", p.dir)
 	if bytes > 0 {
-		text = fmt.Sprintf("no room for %d bytes in %s, which has %d", bytes, p.dir, free)
+		text = fmt.Sprintf("no space for %d bytes in %s, which has %d", bytes, p.dir, free)
 	}
 	if p.reserve > 0 {
-		text += fmt.Sprintf(" beside the reserve of %d", p.reserve)
+		text += fmt.Sprintf(" besides the reserve of %d", p.reserve)
 	}
-	return status.Errorf(codes.ResourceExhausted, "%s: free some there or give the driver another Dir", text)
+	return status.Errorf(codes.ResourceExhausted, "%s: free some space there or give the driver another Dir", text)
 }

@@ -23,7 +23,7 @@ func TestCreateVolumeSizes(t *testing.T) {
 		want            codes.Code
 		wantBytes       int64
 	}{
-		{name: "nothing asked", volume: "a", wantBytes: 64 * mebibyte},
+		{name: "no size requested", volume: "a", wantBytes: 64 * mebibyte},
 		{name: "again", volume: "a", wantBytes: 64 * mebibyte},
 		{name: "again, larger", volume: "a", required: 65 * mebibyte, want: codes.AlreadyExists},
 		{name: "again, smaller", volume: "a", limit: 32 * mebibyte, want: codes.AlreadyExists},
@@ -55,7 +55,7 @@ func TestCreateVolumeSizes(t *testing.T) {
 	}
 }
 
-func TestRequestsThatAreRefused(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	driver, err := loop.New(loop.Config{Dir: t.TempDir()}) // needs no root
 	if err != nil {
 		t.Fatal(err)

@@ -14,9 +14,8 @@ import (
 	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
-// Create implements blockcsi.Pool. First there is a record of it; the file
-// appears under its name only once it has its size and its content, and both stay
-// when the machine loses power.
+// Create implements blockcsi.Pool. It first writes a record. The image gets its name only when its
+// size and content are durable.
 func (p *pool) Create(ctx context.Context, wish blockcsi.VolumeSpec) (blockcsi.Volume, error) {
 	giveUp, err := p.reserveSpaceFor(wish)
 	if err != nil {
@@ -29,13 +28,13 @@ func (p *pool) Create(ctx context.Context, wish blockcsi.VolumeSpec) (blockcsi.V
 		err = p.makeImage(ctx, wish)
 	}
 	if err != nil {
-		_ = p.removeFiles(wish.ID) // the first error tells more
+		_ = p.removeFiles(wish.ID) // the first error is more useful
 		return blockcsi.Volume{}, p.status(err)
 	}
 	return recorded.volume(wish.ID, wish.SizeBytes, false), nil
 }
 
-// reserveSpaceFor keeps the room that making a volume takes.
+// reserveSpaceFor reserves the space for creating a volume.
 func (p *pool) reserveSpaceFor(wish blockcsi.VolumeSpec) (giveUp func(), err error) {
 	switch {
 	case wish.Parameters[allocateKey] == allocateFull:
@@ -50,7 +49,7 @@ func (p *pool) reserveSpaceFor(wish blockcsi.VolumeSpec) (giveUp func(), err err
 	return p.reserveSpace(allocated(info))
 }
 
-// makeImage makes the file of a volume.
+// makeImage creates the image of a volume.
 func (p *pool) makeImage(ctx context.Context, wish blockcsi.VolumeSpec) error {
 	draft := filepath.Join(p.dir, wish.ID+draftSuffix)
 	file, err := os.OpenFile(draft, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -70,7 +69,7 @@ func (p *pool) makeImage(ctx context.Context, wish blockcsi.VolumeSpec) error {
 	return p.syncDir()
 }
 
-// fill gives a volume's new file its content, its size and its blocks.
+// fill writes the content of a new image, sets its size and allocates its blocks.
 func (p *pool) fill(ctx context.Context, file *os.File, wish blockcsi.VolumeSpec) error {
 	if wish.From != nil {
 		if err := p.copyFrom(ctx, file, wish.From.ID); err != nil {
@@ -87,13 +86,12 @@ func (p *pool) fill(ctx context.Context, file *os.File, wish blockcsi.VolumeSpec
 		}
 	}
 	if wish.From == nil {
-		return nil // what there is of it is written with the directory
+		return nil // its metadata is synced with the directory
 	}
 	return file.Sync()
 }
 
-// copyFrom makes an empty file the copy of a volume's: by sharing its blocks, or
-// of what it holds.
+// copyFrom copies a volume's image to an empty file, by sharing blocks if possible.
 func (p *pool) copyFrom(ctx context.Context, to *os.File, id string) error {
 	from, err := os.Open(p.image(id))
 	if err != nil {
@@ -108,13 +106,12 @@ func (p *pool) copyFrom(ctx context.Context, to *os.File, id string) error {
 
 func (p *pool) sizeError(err error, sizeBytes int64) error {
 	if errors.Is(err, syscall.EFBIG) || errors.Is(err, syscall.EINVAL) {
-		return status.Errorf(codes.OutOfRange, "%d bytes is larger than the file system of %s lets a file be", sizeBytes, p.dir)
+		return status.Errorf(codes.OutOfRange, "%d bytes exceeds the file size limit of the file system of %s", sizeBytes, p.dir)
 	}
 	return err
 }
 
-// Extend implements blockcsi.Pool: the file becomes longer, and the device that
-// it is bound to has all of it.
+// Extend implements blockcsi.Pool. It extends the file and the loop device over it.
 func (p *pool) Extend(_ context.Context, volume blockcsi.Volume, sizeBytes int64) error {
 	if volume.Trouble != "" {
 		return status.Errorf(codes.FailedPrecondition, "volume %s: %s", volume.ID, volume.Trouble)
@@ -129,10 +126,10 @@ func (p *pool) Extend(_ context.Context, volume blockcsi.Volume, sizeBytes int64
 	if err != nil || attached == nil {
 		return err
 	}
-	return p.status(loopdev.Grow(attached.Bound))
+	return p.status(loopdev.Grow(attached.Binding))
 }
 
-// lengthen makes a volume's file longer. On an error it has the length it had.
+// lengthen extends an image. On an error the image keeps its length.
 func (p *pool) lengthen(volume blockcsi.Volume, sizeBytes int64) error {
 	more := int64(0)
 	full := volume.Parameters[allocateKey] == allocateFull
@@ -157,5 +154,5 @@ func (p *pool) lengthen(volume blockcsi.Volume, sizeBytes int64) error {
 	if err == nil {
 		return file.Sync()
 	}
-	return errors.Join(err, file.Truncate(volume.SizeBytes)) // a part may have been taken
+	return errors.Join(err, file.Truncate(volume.SizeBytes)) // some blocks may have been allocated
 }

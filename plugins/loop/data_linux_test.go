@@ -10,7 +10,7 @@ import (
 	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 )
 
-// subject is the driver with its volumes below "images" of a directory.
+// config describes the driver, with its volumes in "images" of a directory.
 func subject(parameters map[string]string) blockcsitest.Config {
 	open := func(dir string, onStep func(string)) (*Driver, error) {
 		d, err := New(Config{Dir: filepath.Join(dir, "images")})
@@ -45,7 +45,7 @@ func needDevices(t testing.TB) {
 	}
 }
 
-// store mounts a new file system of a kind, in a sparse file, and returns where.
+// store mounts a new file system in a sparse file and returns its path.
 func store(t testing.TB, fsType string, bytes int64) string {
 	t.Helper()
 	needDevices(t)
@@ -73,7 +73,7 @@ func store(t testing.TB, fsType string, bytes int64) string {
 	return place
 }
 
-// on has a subject's volumes in a new file system of a kind, whose files share blocks.
+// on stores the volumes in a new file system whose files share blocks.
 func on(t *testing.T, fsType string) blockcsitest.Config {
 	t.Helper()
 	top := store(t, fsType, 8<<30)
@@ -103,7 +103,7 @@ func TestDataSurvive(t *testing.T) {
 	})
 }
 
-func TestDataSurvivePastTheCache(t *testing.T) {
+func TestDataWithDirectIO(t *testing.T) {
 	needDevices(t)
 	if _, direct := probeFileSystem(t.TempDir()); !direct {
 		t.Skip("no direct I/O on the file system of the test's directory")

@@ -1,4 +1,5 @@
-//go:build linux
+// TestBlockVolumeIsTheDevice writes through the published node and reads the image. Unstaging
+// changes nothing.
 
 package loop
 
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -26,11 +28,11 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestBlockVolumeIsTheDevice writes through the published node, and finds it in the image; and unstaging it touches no byte.
+// TestLockedDeviceIsNotDetached tests the kubelet's lock.
 func TestBlockVolumeIsTheDevice(t *testing.T) {
 	d, node, root := newDriver(t, t.TempDir())
 	id := create(t, d, "block")
-	publishContext := map[string]string{DeviceKey: mustAttach(t, d, id)}
+	publishContext := map[string]string{blockcsi.DeviceKey: mustAttach(t, d, id)}
 	staging, target := root+"/staging", root+"/target"
 	written := bytes.Repeat([]byte("raw"), 4096)[:4096]
 	for range 2 {
@@ -65,7 +67,7 @@ func TestBlockVolumeIsTheDevice(t *testing.T) {
 	image, err = os.ReadFile(d.pool.image(id))
 	must(t, err)
 	if !bytes.Equal(image[8192:8192+4096], written) || bytes.Count(image, []byte{0}) != len(image)-4096 {
-		t.Error("the image holds something else than what was written to the device")
+		t.Error("the image differs from what was written to the device")
 	}
 }
 
@@ -75,7 +77,7 @@ func TestLockedDeviceIsNotDetached(t *testing.T) {
 	id := create(t, d, "block")
 	_, err := node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: root + "/staging", VolumeCapability: blockWriter,
-		PublishContext: map[string]string{DeviceKey: mustAttach(t, d, id)},
+		PublishContext: map[string]string{blockcsi.DeviceKey: mustAttach(t, d, id)},
 	})
 	must(t, err)
 	_, err = node.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{

@@ -1,46 +1,55 @@
-// Package loop is a CSI driver on real block devices: loop devices of this
-// machine over sparse files.
+// Package loop is a CSI driver on loop devices over sparse files of this machine.
 //
-// One machine plays every node. A volume is the file <Dir>/<volume id>.img. To
-// attach it to a node is to bind it to a loop device, "the disk is now plugged
-// into that node"; the node's service makes a file system on it and mounts it
-// below the root of that node's nodefs.Real, or binds the device's node there.
+//	driver, err := loop.New(loop.Config{Dir: "/var/lib/volumes"})
+//	done, err := driver.Recover(ctx) // after a crash
+//	controller := driver.Controller()
+//	node := driver.Node("node-1", disk) // disk is a *nodefs.Real
+//	defer driver.Close()                // removes all volumes
 //
-// There is no database. That a file exists is that the volume exists, its
-// length is its size; beside it lies a record of what a file cannot tell
-// (<volume id>.json). The loop device itself says which volume it is and
-// where it is plugged in: its backing file, and a mark in its lo_file_name,
-// "volsim:<run>:<volume>:<node>", of which volume and node are digests. Both
-// must agree before a device is touched. A driver made again after a crash, with
-// the same Dir and RunID, therefore goes on where the other one stopped.
+// One machine simulates every node. A volume is the file <Dir>/<volume id>.img. Attaching it to a
+// node binds the file to a loop device. The node service makes a file system on the device and
+// mounts it below the root of that node's nodefs.Real, or binds the device node there. The services
+// are those of plugins/blockcsi.
 //
-// A device goes when the machine is started again, and a volume stays attached:
-// nobody publishes it again then. So that it is attached stands beside the file, too
-// (<volume id>.attached), and staging it gives it a device. Where the node's service
-// attaches what it stages (Config.NodeAttaches), nothing is noted.
+// # State
 //
-// A snapshot is a file too, <snapshot id>.img. Where the files of Dir's file system
-// can share blocks (xfs, btrfs), a copy is made at once, at one instant, and costs
-// what is written to it or its source later. Elsewhere what the source holds is
-// copied, holes left out, while its file system is frozen; a volume that is used as
-// a device is then not copied. Whether blocks can be shared is tried once, by New.
+// There is no database. A volume exists if its file exists, and the file's length is its size.
+// Other properties are in a record next to it (<volume id>.json). The loop device identifies the
+// volume and the node. Its backing file is the volume's, and its mark (lo_file_name) is
+// "volsim:<run>:<volume>:<node>" with digests of volume and node. Both must match before a device
+// is changed. So a driver that is recreated after a crash, with the same Dir and RunID, continues.
 //
-// Whatever takes more than one step begins with a file that says "unfinished" and
-// ends with a rename: a record without an image, or a draft beside it. Recover
-// removes such volumes, and gives attached devices the size and the settings that
-// their volumes have. Files and the directory are synced in the order in which
-// they count, so a machine that loses power is in one of the states that a kill
-// leaves. Names in Dir that are not the driver's are left alone.
+// A restart of the machine removes all devices, but volumes stay attached and are not published
+// again. Attachments are therefore recorded next to the file (<volume id>.attached), and staging
+// recreates the device. With Config.NodeAttaches the node service attaches what it stages, and
+// nothing is recorded.
 //
-// A class may ask for all blocks at once (AllocateKey) and for devices past the
-// kernel's cache (DirectIOKey); a volume can be set to discard or not (DiscardKey)
-// and how far is read ahead (ReadAheadKey). Sparse volumes give back what their
-// file systems free. Nothing is reserved for them: all of them together may promise
-// more than the disk below Dir has. Config.ReserveBytes is what is left to others.
+// Every operation of several steps starts with a file that marks it as unfinished, a record without
+// an image or a draft, and ends with a rename. Recover removes unfinished volumes. It applies the
+// size and settings of volumes to their devices. Files and the directory are synced in order, so a
+// power failure leaves a state that a kill could leave. Other names in Dir are ignored.
 //
-// The services are those of plugins/blockcsi. What it does not do: several nodes at
-// once. A loop device's own limit of discarding is not used, since the kernel takes
-// no other value after 0, for whoever has the device next. It needs root on Linux
-// 5.8 or newer and the usual tools; Probe tells. Elsewhere it compiles and Probe
-// says no.
+// # Copies
+//
+// A snapshot is a file too, <snapshot id>.img. If Dir's file system can share blocks (xfs, btrfs),
+// a copy is immediate, has the content of one instant and needs space only for later changes. New
+// tests for that. Otherwise the data of the source is copied without holes while its file system is
+// frozen, and a block volume in use is not copied.
+//
+// # Parameters
+//
+// The class parameters "allocate" (sparse or full) and "directIO" select the allocation of blocks
+// and direct I/O. The settings "discard" and "readAheadKiB" can be modified. docs/drivers.md
+// describes them. Sparse volumes free the blocks that their file systems discard. They reserve no
+// space, so all of them together may exceed the disk of Dir. Config.ReserveBytes keeps some of it
+// free.
+//
+// # Limits
+//
+// A volume is used on one node at a time. The discard limit of a loop device is not used, because
+// the kernel cannot raise it again for the next user once it was 0. The driver needs root on Linux
+// 5.8 or newer and the usual tools; Probe reports what is missing. On other systems Probe returns
+// an error.
+//
+// Upstream: the CSI specification 1.13 (github.com/container-storage-interface/spec).
 package loop

@@ -23,68 +23,65 @@ import (
 )
 
 const (
-	// DriverName is the driver's name when Config leaves it out.
+	// DriverName is the default of Config.DriverName.
 	DriverName = "loop.csi.volsim.dev"
-	// DeviceKey is blockcsi.DeviceKey.
-	DeviceKey = blockcsi.DeviceKey
 
 	driverVersion  = "0.1.0"
 	runIDLengthMax = 24
 )
 
-// Config says where a Driver keeps its volumes.
+// Config configures a Driver.
 type Config struct {
-	// DriverName is the name that storage classes use; empty is DriverName.
+	// DriverName is the name that storage classes use; empty means the constant DriverName.
 	DriverName string
-	// Dir holds the backing files, the driver's alone; made when missing.
+	// Dir is the directory of the backing files. It belongs to the driver alone and is created if
+	// missing.
 	Dir string
-	// AnyParameters accepts parameters of storage classes that are another
-	// driver's, in whose name this one stands in.
+	// AnyParameters accepts storage class parameters that this driver does not know. It is for a
+	// driver that replaces another one under its name.
 	AnyParameters bool
-	// ReserveBytes is how much of Dir's file system is left to others: no volume
-	// is made, copied or grown into it. What is written to sparse volumes is not held back.
+	// ReserveBytes is the space in bytes of Dir's file system that is kept free. No volume is
+	// created, copied or grown into it. Writes to sparse volumes are not limited.
 	ReserveBytes int64
-	// Node is the node that alone can use the volumes, as one of several machines
-	// is; empty is any. It needs a TopologyKey.
+	// Node is the only node that can use the volumes; empty means any. It needs a TopologyKey.
 	Node string
-	// TopologyKey, NodeAttaches and MountGroup are blockcsi.Config's.
+	// TopologyKey, NodeAttaches and MountGroup are those of blockcsi.Config.
 	TopologyKey              string
 	NodeAttaches, MountGroup bool
-	// RunID is written on every device: at most 24 of the characters a-z, A-Z,
-	// 0-9, ".", "_" and "-". Empty is a digest of Dir.
+	// RunID is written on every device: at most 24 of the characters a-z, A-Z, 0-9, ".", "_" and
+	// "-". Empty means a digest of Dir.
 	RunID string
 }
 
-// Driver is a CSI driver on loop devices. Everything may be called
-// concurrently; calls for one volume wait for one another. Make one with New.
+// Driver is a CSI driver on loop devices. All methods and services may be called concurrently;
+// calls for one volume are serialized. Create one with New.
 type Driver struct {
 	*blockcsi.Driver
 	pool *pool
 }
 
-// pool is the directory of the volumes' files.
+// pool implements blockcsi.Pool on a directory of files.
 type pool struct {
 	dir                string // without symbolic links, as the kernel reports backing files
 	runID              string
-	node               string // that alone can use the volumes; "" is any
+	node               string // the only node that can use the volumes; "" means any
 	reserve            int64
-	persistAttachments bool // that a volume is attached is noted
+	persistAttachments bool // attachments are recorded
 	attachments        blockcsi.AttachmentRecords
-	// reflink says that files in dir can share blocks, directIO that they can be
-	// read and written past the kernel's cache.
+	// reflink means that files in dir can share blocks, directIO that they support direct I/O.
 	reflink, directIO bool
-	onStep            func(what string) // for tests: where the process may be killed; nil is nothing
+	onStep            func(what string) // for tests: called where the process may be killed; may be nil
 
-	mu       sync.Mutex        // guards what follows
-	nodes    map[string]string // key in a mark to node id, for those that are served
-	devices  map[string]string // volume id to the device that it was seen attached as
-	reserved int64             // bytes of dir that calls are about to take
+	mu       sync.Mutex        // guards the fields below
+	nodes    map[string]string // key in a mark to node ID, of registered nodes
+	devices  map[string]string // volume ID to the last known device
+	reserved int64             // bytes of dir that running calls will allocate
 }
 
 var _ blockcsi.Pool = (*pool)(nil)
 
-// New returns a driver for the volumes in cfg.Dir, those there already
-// included. It does not check whether devices can be used; see Probe.
+// New returns a driver for the volumes in cfg.Dir, including existing ones. It does not check
+// whether devices can be used; see Probe.
 func New(cfg Config) (*Driver, error) {
 	if !filepath.IsAbs(cfg.Dir) {
 		return nil, fmt.Errorf("loop: Dir %q must be an absolute path", cfg.Dir)
@@ -93,7 +90,7 @@ func New(cfg Config) (*Driver, error) {
 		return nil, fmt.Errorf("loop: ReserveBytes %d is negative", cfg.ReserveBytes)
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("loop: make Dir: %w", err)
+		return nil, fmt.Errorf("loop: create Dir: %w", err)
 	}
 	dir, err := filepath.EvalSymlinks(cfg.Dir)
 	if err != nil {
@@ -103,7 +100,7 @@ func New(cfg Config) (*Driver, error) {
 		dir: dir, runID: cfg.RunID, node: cfg.Node, reserve: cfg.ReserveBytes, attachments: blockcsi.AttachmentRecords{Dir: dir},
 		nodes: map[string]string{}, devices: map[string]string{},
 	}
-	p.persistAttachments = !cfg.NodeAttaches // what a node's service attaches as it stages it, it attaches again
+	p.persistAttachments = !cfg.NodeAttaches // the node service attaches again when it stages
 	p.reflink, p.directIO = probeFileSystem(dir)
 	if p.runID == "" {
 		p.runID = digest(dir, nodeKeyDigits)
@@ -122,17 +119,17 @@ func New(cfg Config) (*Driver, error) {
 	return &Driver{Driver: driver, pool: p}, nil
 }
 
-// Close detaches every loop device over a volume of Dir, whoever attached it,
-// and removes all volumes. Unmount first (nodefs.Real.UnmountAll): a mounted
-// volume stays, and the error names it. The directory itself stays.
+// Close detaches every loop device over a volume of Dir, whichever process attached it, and removes
+// all volumes. Unmount first (nodefs.Real.UnmountAll): a mounted volume stays, and the error names
+// it. The directory stays.
 func (d *Driver) Close() error { return d.pool.removeAll() }
 
-// Reset takes the devices of a node's volumes away, as it is when the node's machine
-// was started again: the volumes stay attached, and have devices again once they
-// are staged. Unmount first; what is mounted stays, and the error names it.
+// Reset removes the devices of a node's volumes, as a restart of the node's machine does. The
+// volumes stay attached and get new devices when they are staged. Unmount first: a mounted device
+// stays, and the error names it.
 func (d *Driver) Reset(ctx context.Context, node string) error { return d.pool.reset(ctx, node) }
 
-// removeAll is Driver.Close.
+// removeAll implements Driver.Close.
 func (p *pool) removeAll() error {
 	loops, err := loopdev.List(p.isImage)
 	if err != nil {
@@ -156,8 +153,8 @@ func (p *pool) removeAll() error {
 	return errors.Join(failed...)
 }
 
-// detach unplugs a device, unless it is mounted: FailedPrecondition.
-func (p *pool) detach(ctx context.Context, bound loopdev.Bound) error {
+// detach unbinds a device. It returns FailedPrecondition if the device is mounted.
+func (p *pool) detach(ctx context.Context, bound loopdev.Binding) error {
 	places, err := blockdev.MountPoints(bound.Device)
 	if err != nil {
 		return p.status(err)
@@ -173,15 +170,14 @@ func (p *pool) detach(ctx context.Context, bound loopdev.Bound) error {
 	return nil
 }
 
-// status turns an error of the machine into a status with a message that says
-// what to do, where that is known. A status stays what it is.
+// status converts an error to a status, with advice where possible. A status stays unchanged.
 func (p *pool) status(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, loopdev.ErrNone):
 		return status.Errorf(codes.ResourceExhausted,
-			"%v: detach unused devices (losetup -a lists them, losetup -d detaches) or load the loop module with a higher max_loop", err)
+			"%v: detach unused devices (losetup -a lists them, losetup -d detaches one) or load the loop module with a higher max_loop", err)
 	case errors.Is(err, syscall.ENOSPC):
 		return p.noSpaceError(0, 0)
 	case errors.Is(err, loopdev.ErrInUse), errors.Is(err, loopdev.ErrStillOpen):
@@ -190,14 +186,14 @@ func (p *pool) status(err error) error {
 	return csireq.PathStatus(err)
 }
 
-// step is where the process may be killed.
+// step marks a point where the process may be killed.
 func (p *pool) step(what string) {
 	if p.onStep != nil {
 		p.onStep(what)
 	}
 }
 
-// digest returns the first digits of the SHA-256 of text in hex.
+// digest returns the first digits of the hexadecimal SHA-256 of text.
 func digest(text string, digits int) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])[:digits]

@@ -10,12 +10,13 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
+	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// A volume is made, attached to a node of this machine and mounted there. This needs root and loop devices, so that it is
-// compiled and not run.
+// Create a volume, attach it to a node of this machine and mount it there. The example needs root
+// and loop devices, so it is only compiled.
 func Example() {
 	if err := loop.Probe(); err != nil {
 		log.Fatal(err)
@@ -59,9 +60,9 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(id, "is", attached.GetPublishContext()[loop.DeviceKey])
+	fmt.Println(id, "is", attached.GetPublishContext()[blockcsi.DeviceKey])
 
-	// Everything is taken away. Without Close, a driver that is made again goes on.
+	// Everything is removed. Without Close, a recreated driver continues.
 	if err := errors.Join(disk.UnmountAll(), driver.Close(), os.RemoveAll(dir)); err != nil {
 		log.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func (w *world) bytesAt(nodeID, id string) int64 {
 	return stats.GetUsage()[0].GetTotal()
 }
 
-// expand asks the controller for a size.
+// expand requests a size from the controller.
 func (w *world) expand(id string, size int64) (*csi.ControllerExpandVolumeResponse, error) {
 	return w.controller.ControllerExpandVolume(w.Context(), &csi.ControllerExpandVolumeRequest{
 		VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: size}, VolumeCapability: writer(),
@@ -31,7 +31,8 @@ func (w *world) expandOn(nodeID, id string, size int64) error {
 	return err
 }
 
-// TestVolumeGrowsInUse grows where this process may, and otherwise when it is staged again.
+// TestVolumeGrowsInUse grows the file system while it is mounted if this process may, and otherwise
+// when it is staged again.
 func TestVolumeGrowsInUse(t *testing.T) {
 	w := newWorld(t)
 	const size = 48 << 20
@@ -43,7 +44,7 @@ func TestVolumeGrowsInUse(t *testing.T) {
 	n := w.nodes["one"]
 	w.must(n.fs.WriteFile(n.target(id)+"/file", []byte("data")))
 	before := w.bytesAt("one", id)
-	w.wantCode(w.expandOn("one", id, size), codes.OutOfRange) // not before its back end
+	w.wantCode(w.expandOn("one", id, size), codes.OutOfRange) // not before the volume itself
 	for range 2 {
 		response, err := w.expand(id, size)
 		w.must(err)

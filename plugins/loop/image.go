@@ -20,13 +20,13 @@ import (
 const (
 	mebibyte    = 1 << 20
 	bytesMin    = 16 * mebibyte
-	bytesMax    = 16 << 40 // what ext4 lets a file be, nearly; some hosts would take more
+	bytesMax    = 16 << 40 // nearly the largest file on ext4; other file systems support more
 	imageSuffix = ".img"
 	draftSuffix = ".img.draft"
 )
 
-// suffixes are what the names of a volume's files end with, in the order in which
-// they are removed: until the record is gone, the volume is unfinished.
+// suffixes are the suffixes of a volume's files in the order of their removal. Without its image, a
+// volume with a record is unfinished.
 var suffixes = []string{imageSuffix, draftSuffix, recordDraftSuffix, blockcsi.AttachmentSuffix, recordSuffix}
 
 // Node implements blockcsi.Pool.
@@ -40,7 +40,7 @@ func (p *pool) Capabilities() blockcsi.Capabilities {
 	}
 }
 
-// Sizes implements blockcsi.Pool: 64 MiB if nothing is asked, whole pages of 4 KiB, at most 16 TiB.
+// Sizes implements blockcsi.Pool: 64 MiB by default, multiples of 4 KiB, at most 16 TiB.
 func (p *pool) Sizes(map[string]string) csireq.Sizes {
 	return csireq.Sizes{Default: 64 * mebibyte, Min: bytesMin, Step: 4096, Max: bytesMax}
 }
@@ -48,7 +48,7 @@ func (p *pool) Sizes(map[string]string) csireq.Sizes {
 // image returns the path of a volume's file.
 func (p *pool) image(id string) string { return filepath.Join(p.dir, id+imageSuffix) }
 
-// isImage tells whether a path is that of a volume of this driver.
+// isImage reports whether a path is that of an image of this driver.
 func (p *pool) isImage(file string) bool {
 	id, ok := strings.CutSuffix(filepath.Base(file), imageSuffix)
 	return ok && filepath.Dir(file) == p.dir && isOwnID(id)
@@ -56,15 +56,15 @@ func (p *pool) isImage(file string) bool {
 
 func isOwnID(id string) bool { return csireq.IsVolumeID(id) || csireq.IsSnapshotID(id) }
 
-// parseName takes a name in Dir apart, if it is one of this driver's.
+// parseName splits the name of a file in Dir. It reports false for a name that is not the driver's.
 func parseName(name string) (id, suffix string, ok bool) {
 	id, _, _ = strings.Cut(name, ".")
 	suffix = strings.TrimPrefix(name, id)
 	return id, suffix, isOwnID(id) && slices.Contains(suffixes, suffix)
 }
 
-// Volume implements blockcsi.Pool. A volume is whole once its file is there
-// under its name; any other file of its without that is one that is unfinished.
+// Volume implements blockcsi.Pool. A volume is complete if its image exists. It is unfinished if
+// only other files of it exist.
 func (p *pool) Volume(_ context.Context, id string) (blockcsi.Volume, error) {
 	if !isOwnID(id) { // it could lead out of Dir
 		return blockcsi.Volume{}, p.notFound(id)
@@ -80,7 +80,7 @@ func (p *pool) Volume(_ context.Context, id string) (blockcsi.Volume, error) {
 	if err != nil {
 		return blockcsi.Volume{}, p.status(err)
 	}
-	if recorded == nil { // it may have been made since
+	if recorded == nil { // it may have been created since
 		if recorded, err = p.readRecord(id); err != nil {
 			return blockcsi.Volume{}, p.status(err)
 		}
@@ -90,12 +90,12 @@ func (p *pool) Volume(_ context.Context, id string) (blockcsi.Volume, error) {
 	}
 	volume := recorded.volume(id, info.Size(), false)
 	if !info.Mode().IsRegular() {
-		volume.Trouble = fmt.Sprintf("%s is not a file of this driver's: move it away", p.image(id))
+		volume.Trouble = fmt.Sprintf("%s is not a regular file: move it away", p.image(id))
 	}
 	return volume, nil
 }
 
-// unfinished is a volume that has no file under its name.
+// unfinished returns a volume without an image.
 func (p *pool) unfinished(id string, recorded *record) (blockcsi.Volume, error) {
 	if recorded != nil {
 		return recorded.volume(id, 0, true), nil
@@ -124,14 +124,14 @@ func (p *pool) Volumes(ctx context.Context) ([]blockcsi.Volume, error) {
 		switch {
 		case err == nil:
 			all = append(all, volume)
-		case status.Code(err) != codes.NotFound: // else it was deleted since
+		case status.Code(err) != codes.NotFound: // else it was deleted meanwhile
 			return nil, err
 		}
 	}
 	return all, nil
 }
 
-// ids returns the sorted ids of all of which there is a file.
+// ids returns the sorted IDs of all volumes with any file.
 func (p *pool) ids() ([]string, error) {
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *pool) Delete(_ context.Context, volume blockcsi.Volume) error {
 	return p.status(p.removeFiles(volume.ID))
 }
 
-// removeFiles removes the files of a volume, so that they stay removed when the machine loses power.
+// removeFiles durably removes the files of a volume.
 func (p *pool) removeFiles(id string) error {
 	for _, suffix := range suffixes {
 		if err := os.Remove(filepath.Join(p.dir, id+suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -165,7 +165,7 @@ func (p *pool) removeFiles(id string) error {
 	return p.syncDir()
 }
 
-// syncDir makes what was made, renamed and removed in Dir last.
+// syncDir makes the last changes in Dir durable.
 func (p *pool) syncDir() error {
 	dir, err := os.Open(p.dir)
 	if err != nil {

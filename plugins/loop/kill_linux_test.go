@@ -14,7 +14,8 @@ func TestKilled(t *testing.T) {
 	blockcsitest.TestKilled(t, quick)
 }
 
-// quickDir is a directory in memory, where nothing waits for a disk, or else any.
+// quickDir returns a directory in memory, so that the test does not wait for a disk, or else any
+// directory.
 func quickDir(t testing.TB) string {
 	const memory = "/dev/shm"
 	if free, err := freeBytes(memory); err != nil || free < 1<<30 {

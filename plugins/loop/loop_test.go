@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
@@ -36,8 +37,8 @@ type node struct {
 	root string
 }
 
-// newWorld skips the test where real devices cannot be used. After the test
-// nothing of it is left, whatever happened; leftovers fail it.
+// newWorld skips the test without real devices. After the test everything is removed; anything that
+// remains fails it.
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	if err := loop.Probe(); err != nil {
@@ -67,7 +68,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// start makes the driver, as after a crash when there was one before.
+// start creates the driver, as after a crash of an earlier one.
 func (w *world) start() {
 	w.Helper()
 	driver, err := loop.New(loop.Config{Dir: w.dir, RunID: "test"})
@@ -85,12 +86,12 @@ func (w *world) checkNothingLeft(base string) {
 	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	for _, file := range files {
 		if text, _ := os.ReadFile(file); strings.HasPrefix(string(text), base) {
-			w.Errorf("left bound: %s to %s", file, text)
+			w.Errorf("still bound: %s to %s", file, text)
 		}
 	}
 	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil || strings.Contains(string(table), base) {
-		w.Errorf("left mounted below %s (%v)", base, err)
+		w.Errorf("still mounted below %s (%v)", base, err)
 	}
 }
 
@@ -133,7 +134,7 @@ func (w *world) attach(id, nodeID string) (string, error) {
 	response, err := w.controller.ControllerPublishVolume(w.Context(), &csi.ControllerPublishVolumeRequest{
 		VolumeId: id, NodeId: nodeID, VolumeCapability: writer(),
 	})
-	return response.GetPublishContext()[loop.DeviceKey], err
+	return response.GetPublishContext()[blockcsi.DeviceKey], err
 }
 
 func (w *world) detach(id, nodeID string) error {
@@ -154,7 +155,7 @@ func (w *world) stage(id, nodeID, device string) error {
 	n := w.nodes[nodeID]
 	_, err := n.NodeStageVolume(w.Context(), &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: n.staging(id), VolumeCapability: writer(),
-		PublishContext: map[string]string{loop.DeviceKey: device},
+		PublishContext: map[string]string{blockcsi.DeviceKey: device},
 	})
 	return err
 }
@@ -198,7 +199,7 @@ func TestDataFollowsTheVolumeToAnotherNode(t *testing.T) {
 		w.must(w.unpublish(id, "one"))
 	}
 	if there, err := one.fs.Exists(one.target(id)); there || err != nil {
-		t.Errorf("the target is there after NodeUnpublishVolume: %v, %v", there, err)
+		t.Errorf("the target exists after NodeUnpublishVolume: %v, %v", there, err)
 	}
 	for range 2 {
 		w.must(w.unstage(id, "one"))
@@ -212,7 +213,7 @@ func TestDataFollowsTheVolumeToAnotherNode(t *testing.T) {
 	got, err := two.fs.ReadFile(two.target(id) + "/file")
 	w.must(err)
 	if !bytes.Equal(got, data) {
-		t.Error("the file is not byte for byte what was written on the other node")
+		t.Error("the file differs from what was written on the other node")
 	}
 	if err := two.fs.WriteFile(two.target(id)+"/file", nil); !errors.Is(err, nodefs.ErrReadOnly) {
 		t.Errorf("write through a read-only publish: %v", err)
@@ -224,7 +225,7 @@ func TestDataFollowsTheVolumeToAnotherNode(t *testing.T) {
 		w.must(w.delete(id))
 	}
 	if files, _ := os.ReadDir(w.dir); len(files) != 0 {
-		t.Errorf("left after DeleteVolume: %v", files)
+		t.Errorf("remaining after DeleteVolume: %v", files)
 	}
 }
 
@@ -266,7 +267,7 @@ func TestDetachIsRefusedWhileMounted(t *testing.T) {
 	if err := w.driver.Close(); err == nil || !strings.Contains(err.Error(), device) {
 		t.Errorf("Close with a mounted device: %v", err)
 	}
-	again, err := w.attach(id, "one") // not marked to go, either
+	again, err := w.attach(id, "one") // and not marked for detaching
 	w.must(err)
 	if again != device {
 		t.Errorf("attached as %s, before as %s", again, device)
@@ -276,7 +277,7 @@ func TestDetachIsRefusedWhileMounted(t *testing.T) {
 	w.must(w.detach(id, "one"))
 }
 
-func TestACrashLosesNothing(t *testing.T) {
+func TestCrashLosesNothing(t *testing.T) {
 	w := newWorld(t)
 	id := w.create("survivor")
 	device, err := w.attach(id, "one")
@@ -317,7 +318,7 @@ func TestConcurrentAttachesGetDistinctDevices(t *testing.T) {
 	var group sync.WaitGroup
 	for i, id := range ids {
 		group.Go(func() { devices[i], errs[i] = w.attach(id, "one") })
-		group.Go(func() { _, errs[count+i] = w.attach(id, "one") }) // the same once more
+		group.Go(func() { _, errs[count+i] = w.attach(id, "one") }) // a concurrent duplicate
 	}
 	group.Wait()
 	w.must(errors.Join(errs...))
@@ -353,11 +354,11 @@ func TestStats(t *testing.T) {
 	w.wantCode(err, codes.NotFound)
 	_, err = stats("vol-none", n.staging(id))
 	w.wantCode(err, codes.NotFound)
-	_, err = stats(id, "/etc") // outside the node, so the volume is not there either
+	_, err = stats(id, "/etc") // outside the node, so the volume is not there
 	w.wantCode(err, codes.NotFound)
 }
 
-func TestAnEndedContextStopsWaiting(t *testing.T) {
+func TestCanceledContextStopsWaiting(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -64,7 +65,7 @@ func create(t *testing.T, d *Driver, name string) string {
 func attach(t *testing.T, d *Driver, id string) (string, error) {
 	response, err := d.Controller().ControllerPublishVolume(t.Context(),
 		&csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: "one", VolumeCapability: writer})
-	return response.GetPublishContext()[DeviceKey], err
+	return response.GetPublishContext()[blockcsi.DeviceKey], err
 }
 
 func mustAttach(t *testing.T, d *Driver, id string) string {
@@ -88,7 +89,7 @@ func wantCode(t *testing.T, err error, want codes.Code) {
 	}
 }
 
-func TestDetachWaitsForWhoeverHasTheDeviceOpen(t *testing.T) {
+func TestDetachWaitsForOpenDevice(t *testing.T) {
 	d, _, _ := newDriver(t, t.TempDir())
 	id := create(t, d, "held")
 	holder, err := os.Open(mustAttach(t, d, id))
@@ -99,7 +100,7 @@ func TestDetachWaitsForWhoeverHasTheDeviceOpen(t *testing.T) {
 	defer cancel()
 	wantCode(t, detach(ctx, d, id), codes.DeadlineExceeded)
 	_, err = attach(t, d, id)
-	wantCode(t, err, codes.Aborted) // it is on its way out
+	wantCode(t, err, codes.Aborted) // it is being detached
 	wantCode(t, d.deleteVolume(t, id), codes.Aborted)
 	holder.Close()
 	wantCode(t, detach(t.Context(), d, id), codes.OK)
@@ -111,7 +112,7 @@ func (d *Driver) deleteVolume(t *testing.T, id string) error {
 	return err
 }
 
-func TestADeviceOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestForeignDeviceIsUnchanged(t *testing.T) {
 	d, _, _ := newDriver(t, t.TempDir())
 	id := create(t, d, "foreign")
 	device, err := loopdev.Bind(t.Context(), d.pool.image(id), "not ours", false)
@@ -131,7 +132,7 @@ func TestADeviceOfSomebodyElseIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestDetachSparesADeviceThatWasRebound(t *testing.T) {
+func TestDetachKeepsReboundDevice(t *testing.T) {
 	d, _, _ := newDriver(t, t.TempDir())
 	id := create(t, d, "rebound")
 	mustAttach(t, d, id)
@@ -145,11 +146,11 @@ func TestDetachSparesADeviceThatWasRebound(t *testing.T) {
 		t.Error(err)
 	}
 	if bound, err = loopdev.List(d.pool.isImage); err != nil || len(bound) != 1 {
-		t.Errorf("bound afterwards: %+v, %v; want one", bound, err)
+		t.Errorf("bindings afterwards: %+v, %v; want one", bound, err)
 	}
 }
 
-func TestAnExclusiveUserKeepsTheDeviceFromBeingDetached(t *testing.T) {
+func TestExclusiveUserPreventsDetach(t *testing.T) {
 	d, _, _ := newDriver(t, t.TempDir())
 	id := create(t, d, "exclusive")
 	user, err := os.OpenFile(mustAttach(t, d, id), os.O_RDONLY|unix.O_EXCL, 0)
@@ -158,10 +159,10 @@ func TestAnExclusiveUserKeepsTheDeviceFromBeingDetached(t *testing.T) {
 	}
 	wantCode(t, detach(t.Context(), d, id), codes.FailedPrecondition)
 	user.Close()
-	mustAttach(t, d, id) // nothing was begun
+	mustAttach(t, d, id) // no command was started
 }
 
-func TestAFileRemovedBehindOurBackIsNotTakenForTheNewOne(t *testing.T) {
+func TestRemovedFileIsDistinguishedFromNewOne(t *testing.T) {
 	d, _, _ := newDriver(t, t.TempDir())
 	id := create(t, d, "removed")
 	mustAttach(t, d, id)
@@ -201,7 +202,7 @@ func TestTwoDriversRaceForDevices(t *testing.T) {
 	}
 }
 
-func TestAFullBackingStoreIsResourceExhausted(t *testing.T) {
+func TestFullBackingStoreIsResourceExhausted(t *testing.T) {
 	if err := Probe(); err != nil {
 		t.Skip(err)
 	}
@@ -218,7 +219,7 @@ func TestAFullBackingStoreIsResourceExhausted(t *testing.T) {
 	id := create(t, d, "does not fit")
 	_, err := node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: root + "/stage", VolumeCapability: writer,
-		PublishContext: map[string]string{DeviceKey: mustAttach(t, d, id)},
+		PublishContext: map[string]string{blockcsi.DeviceKey: mustAttach(t, d, id)},
 	})
 	wantCode(t, err, codes.ResourceExhausted)
 	if message := status.Convert(err).Message(); strings.Contains(message, "\n") || !strings.Contains(message, "free some") {
@@ -231,7 +232,7 @@ func TestNoFreeLoopIsResourceExhausted(t *testing.T) {
 	err := d.status(errors.Join(loopdev.ErrNone, unix.ENOSPC))
 	wantCode(t, err, codes.ResourceExhausted)
 	if !strings.Contains(err.Error(), "losetup") {
-		t.Errorf("the message does not say what to do: %v", err)
+		t.Errorf("the message has no advice: %v", err)
 	}
 	wantCode(t, d.status(unix.ENOSPC), codes.ResourceExhausted)
 }
@@ -254,7 +255,7 @@ func TestMarksFitTheirField(t *testing.T) {
 	}
 }
 
-func TestProbeSaysWhatIsMissing(t *testing.T) {
+func TestProbeReportsWhatIsMissing(t *testing.T) {
 	if err := Probe(); err != nil {
 		t.Skip(err)
 	}
@@ -271,7 +272,7 @@ func TestProbeSaysWhatIsMissing(t *testing.T) {
 	})
 	t.Run("root", func(t *testing.T) {
 		if err := asNobody(Probe); err == nil || !strings.Contains(err.Error(), "need root") {
-			t.Errorf("Probe as nobody: %v", err)
+			t.Errorf("Probe as an ordinary user: %v", err)
 		}
 	})
 }
@@ -289,7 +290,7 @@ func withoutAdmin(run func() error) error {
 	})
 }
 
-// asNobody runs a function on a thread with an effective user that is not root.
+// asNobody runs a function on a thread with an effective user other than root.
 func asNobody(run func() error) error {
 	return onLostThread(run, func() error {
 		keep := ^uintptr(0)
@@ -300,8 +301,8 @@ func asNobody(run func() error) error {
 	})
 }
 
-// onLostThread runs a function on a thread that is changed before and, being
-// locked, ends with its goroutine.
+// onLostThread runs a function on a thread that is modified first. The thread is locked and ends
+// with its goroutine.
 func onLostThread(run, change func() error) error {
 	result := make(chan error)
 	go func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/volsim/volsim/internal/loopdev"
 )
 
-// tools are the programs that the driver runs and the packages that bring them.
+// tools are the programs that the driver runs, with their packages.
 var tools = []struct{ name, from string }{
 	{"mkfs.ext4", "e2fsprogs"},
 	{"blkid", "util-linux"},
@@ -18,8 +18,8 @@ var tools = []struct{ name, from string }{
 	{"umount", "util-linux (in some distributions: mount)"},
 }
 
-// Probe returns nil where volumes on real devices can be used, else one
-// sentence for a user: what is missing and what to do about it.
+// Probe returns nil if volumes on loop devices can be used. Otherwise the error says what is
+// missing and how to fix it.
 func Probe() error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("real loop devices need root, this is user %d: run with sudo, or use the array driver", os.Geteuid())
@@ -29,7 +29,7 @@ func Probe() error {
 	}
 	control, err := os.OpenFile(loopdev.ControlNode, os.O_RDWR, 0)
 	if err != nil {
-		return fmt.Errorf("loop devices cannot be made (%w): load the module with \"modprobe loop\", or pass %s into the container", err, loopdev.ControlNode)
+		return fmt.Errorf("loop devices cannot be created (%w): load the module with \"modprobe loop\", or pass %s into the container", err, loopdev.ControlNode)
 	}
 	control.Close()
 	for _, tool := range tools {
@@ -40,7 +40,7 @@ func Probe() error {
 	return nil
 }
 
-// isAdmin tells whether this process has CAP_SYS_ADMIN in effect.
+// isAdmin reports whether this process has CAP_SYS_ADMIN in effect.
 func isAdmin() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData

@@ -10,7 +10,7 @@ import (
 	"runtime"
 )
 
-// Probe returns an error: loop devices are Linux's.
+// Probe returns an error, because loop devices need Linux.
 func Probe() error {
 	return fmt.Errorf("real loop devices need Linux, this is %s: use the array driver, or a Linux virtual machine", runtime.GOOS)
 }

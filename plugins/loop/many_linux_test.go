@@ -13,6 +13,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
 	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
@@ -22,8 +23,8 @@ const (
 	manyAtOnce  = 16
 )
 
-// TestAThousandVolumes lets each of a thousand volumes live its life, sixteen of them at a time.
-func TestAThousandVolumes(t *testing.T) {
+// TestThousandVolumes creates, uses and removes a thousand volumes, sixteen at a time.
+func TestThousandVolumes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
 	}
@@ -60,20 +61,20 @@ func TestAThousandVolumes(t *testing.T) {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(filepath.Join(base, "images")); err != nil || len(left) > 0 {
-		t.Errorf("left in Dir: %v (%v)", left, err)
+		t.Errorf("remaining in Dir: %v (%v)", left, err)
 	}
 	if left, err := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, base) }); err != nil || len(left) > 0 {
-		t.Errorf("left bound: %v (%v)", left, err)
+		t.Errorf("still bound: %v (%v)", left, err)
 	}
 	if left, err := fs.Mounts(); err != nil || len(left) > 0 {
-		t.Errorf("left mounted: %v (%v)", left, err)
+		t.Errorf("still mounted: %v (%v)", left, err)
 	}
 	if len(d.pool.nodes) != 1 || len(d.pool.devices) > 0 || d.pool.reserved != 0 {
 		t.Errorf("the pool remembers %v and %v, and has promised %d bytes", d.pool.nodes, d.pool.devices, d.pool.reserved)
 	}
 }
 
-// life is what volumes live through.
+// life is the sequence of calls for one volume.
 type life struct {
 	*Driver
 	node csi.NodeServer
@@ -120,12 +121,12 @@ func (l *life) create(ctx context.Context, name string) (string, error) {
 func (l *life) attach(ctx context.Context, id string) (string, error) {
 	response, err := l.Controller().ControllerPublishVolume(ctx,
 		&csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: "one", VolumeCapability: writer})
-	return response.GetPublishContext()[DeviceKey], err
+	return response.GetPublishContext()[blockcsi.DeviceKey], err
 }
 
 func (l *life) stage(ctx context.Context, id, device string) error {
 	_, err := l.node.NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
-		VolumeId: id, StagingTargetPath: l.staging(id), VolumeCapability: writer, PublishContext: map[string]string{DeviceKey: device},
+		VolumeId: id, StagingTargetPath: l.staging(id), VolumeCapability: writer, PublishContext: map[string]string{blockcsi.DeviceKey: device},
 	})
 	return err
 }

@@ -25,7 +25,7 @@ const (
 	modelCalls   = 60 // of each caller
 )
 
-// call is a request about one of a few volumes, or its snapshot.
+// call is a request about one of a few volumes or its snapshot.
 type call struct {
 	volume int
 	verb   string
@@ -33,21 +33,21 @@ type call struct {
 	bytes  int64
 }
 
-// answer is what came of it.
+// answer is the result of a call.
 type answer struct {
 	code  codes.Code
 	bytes int64
 	node  string
 }
 
-// state is what there is of one volume, by the model.
+// state is the model's state of one volume.
 type state struct {
 	exists, snapshot bool
 	bytes            int64
 	node             string // that it is attached to
 }
 
-// next is the model: what a call does to a volume, and the answer to it.
+// next is the model. It returns the state after a call, and the expected answer.
 func (s state) next(c call) (state, answer) {
 	switch c.verb {
 	case "create":
@@ -99,9 +99,9 @@ func (s state) next(c call) (state, answer) {
 	return s, answer{bytes: s.bytes} // get size
 }
 
-// TestCallsAtOnceAreAsOneAfterTheOther has many callers work on few volumes, and
-// looks for an order of their calls in which the model gives the same answers.
-func TestCallsAtOnceAreAsOneAfterTheOther(t *testing.T) {
+// TestConcurrentCallsAreLinearizable makes concurrent calls for few volumes, and searches for an
+// order in which the model gives the same answers.
+func TestConcurrentCallsAreLinearizable(t *testing.T) {
 	needDevices(t)
 	base := quickDir(t)
 	d, err := New(Config{Dir: filepath.Join(base, "images")})
@@ -148,7 +148,7 @@ func TestCallsAtOnceAreAsOneAfterTheOther(t *testing.T) {
 		Step: func(from, asked, got any) (bool, any) {
 			to, want := from.(state).next(asked.(call))
 			if is := asked.(call); got.(answer).code == codes.Aborted && strings.HasPrefix(is.verb, "get") {
-				return true, from // it met a device that is being detached, and may say so: CSI's "operation pending"
+				return true, from // the device is being detached: CSI's "operation pending"
 			}
 			return got.(answer) == want, to
 		},
@@ -210,7 +210,7 @@ func (d *Driver) answer(ctx context.Context, asked call) answer {
 		_, err = c.CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: name, SourceVolumeId: id})
 	case "delete snapshot":
 		_, err = c.DeleteSnapshot(ctx, &csi.DeleteSnapshotRequest{SnapshotId: csireq.SnapshotID(name)})
-	case "get size", "get node": // of which one call tells, but not at one instant: no call waits for it
+	case "get size", "get node": // one call reports it, but not at one instant: no call waits for it
 		var is *csi.ControllerGetVolumeResponse
 		is, err = c.ControllerGetVolume(ctx, &csi.ControllerGetVolumeRequest{VolumeId: id})
 		if asked.verb == "get size" {

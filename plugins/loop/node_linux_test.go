@@ -13,7 +13,7 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// mounted is a capability of a volume with ext4.
+// mounted is the capability of a volume with ext4.
 func mounted(mode csi.VolumeCapability_AccessMode_Mode, group string, flags ...string) *csi.VolumeCapability {
 	return &csi.VolumeCapability{
 		AccessMode: &csi.VolumeCapability_AccessMode{Mode: mode},
@@ -23,7 +23,7 @@ func mounted(mode csi.VolumeCapability_AccessMode_Mode, group string, flags ...s
 
 const single = csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER
 
-func TestVolumesAreTheGroupsOfTheirPods(t *testing.T) {
+func TestVolumesGetTheGroupOfTheirPods(t *testing.T) {
 	r := newRig(t, Config{MountGroup: true})
 	id := r.mustMake("shared", nil)
 	must(t, r.stage(id, mounted(single, "")))
@@ -44,7 +44,7 @@ func TestVolumesAreTheGroupsOfTheirPods(t *testing.T) {
 	}
 }
 
-func TestASingleWriterIsAlone(t *testing.T) {
+func TestSingleWriter(t *testing.T) {
 	const alone = csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
 	const several = csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER
 	asDevice := func(mode csi.VolumeCapability_AccessMode_Mode) *csi.VolumeCapability {
@@ -68,7 +68,7 @@ func TestASingleWriterIsAlone(t *testing.T) {
 	}
 }
 
-func TestTheNodeAttaches(t *testing.T) {
+func TestNodeAttaches(t *testing.T) {
 	r := newRig(t, Config{NodeAttaches: true})
 	id := r.mustMake("own", nil)
 	_, err := attach(t, r.Driver, id)

@@ -12,33 +12,33 @@ import (
 
 // The parameters of a storage class.
 const (
-	// allocateKey is how blocks are taken from Dir: AllocateSparse, which is the
-	// default, or AllocateFull.
+	// allocateKey selects how blocks in Dir are allocated: allocateSparse, the default, or
+	// allocateFull.
 	allocateKey = "allocate"
-	// allocateSparse takes blocks as they are written, and gives them back as they are discarded.
+	// allocateSparse allocates blocks when they are written, and frees them when they are
+	// discarded.
 	allocateSparse = "sparse"
-	// allocateFull takes all blocks at once, and keeps them unless the volume is set
-	// to discard.
+	// allocateFull allocates all blocks at once. It keeps them unless the volume is set to discard.
 	allocateFull = "full"
-	// directIOKey is whether the device goes past the kernel's cache of the
-	// volume's file: "true" or "false", which is the default.
+	// directIOKey selects whether the device bypasses the page cache of the image: "true" or
+	// "false", the default.
 	directIOKey = "directIO"
 )
 
-// The settings of a volume: mutable parameters, of a VolumeAttributesClass.
+// The settings of a volume: mutable parameters of a VolumeAttributesClass.
 const (
-	// discardKey is whether a volume's file system gives back at once, to Dir, what
-	// it frees: "true", the default of sparse volumes, or "false". It holds from when
-	// the volume is staged the next time.
+	// discardKey selects whether a volume's file system discards freed blocks at once: "true", the
+	// default of sparse volumes, or "false". It takes effect when the volume is staged the next
+	// time.
 	discardKey = "discard"
-	// readAheadKey is how much the kernel reads ahead from the device, in KiB. It
-	// holds at once. Without it the kernel decides.
+	// readAheadKey is the kernel's read-ahead of the device in KiB. It takes effect at once.
+	// Without it the kernel decides.
 	readAheadKey = "readAheadKiB"
 
 	readAheadMax = 65536
 )
 
-// allowed tells of each key what its values are; nil is any number from 0 to readAheadMax.
+// The allowed values of each key; nil means any number from 0 to readAheadMax.
 var (
 	parametersAllowed = map[string][]string{allocateKey: {allocateSparse, allocateFull}, directIOKey: {"true", "false"}}
 	settingsAllowed   = map[string][]string{discardKey: {"true", "false"}, readAheadKey: nil}
@@ -55,25 +55,25 @@ func (p *pool) ValidateParameters(parameters, settings map[string]string) error 
 	return checkAll("mutable_parameters", settings, settingsAllowed)
 }
 
-// checkAll returns InvalidArgument for the first key or value that is not allowed.
+// checkAll returns InvalidArgument for the first invalid key or value.
 func checkAll(what string, given map[string]string, allowed map[string][]string) error {
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		values, known := allowed[key]
 		number, err := strconv.Atoi(given[key])
 		switch {
 		case !known:
-			return status.Errorf(codes.InvalidArgument, "%s: %q is not one of this driver's, which are %s",
+			return status.Errorf(codes.InvalidArgument, "%s: unknown key %q (have %s)",
 				what, key, strings.Join(slices.Sorted(maps.Keys(allowed)), ", "))
 		case values == nil && (err != nil || number < 0 || number > readAheadMax):
-			return status.Errorf(codes.InvalidArgument, "%s: %s is %q, allowed is a number from 0 to %d", what, key, given[key], readAheadMax)
+			return status.Errorf(codes.InvalidArgument, "%s: %s is %q, want a number from 0 to %d", what, key, given[key], readAheadMax)
 		case values != nil && !slices.Contains(values, given[key]):
-			return status.Errorf(codes.InvalidArgument, "%s: %s is %q, allowed is %s", what, key, given[key], strings.Join(values, " or "))
+			return status.Errorf(codes.InvalidArgument, "%s: %s is %q, want %s", what, key, given[key], strings.Join(values, " or "))
 		}
 	}
 	return nil
 }
 
-// discards tells whether a volume's file system gives back what it frees.
+// discards reports whether a volume's file system discards freed blocks.
 func discards(parameters, settings map[string]string) bool {
 	if value, set := settings[discardKey]; set {
 		return value == "true"
@@ -81,10 +81,10 @@ func discards(parameters, settings map[string]string) bool {
 	return parameters[allocateKey] != allocateFull
 }
 
-// readAhead is how much is read ahead from a volume's device, in KiB; false if the
-// kernel decides.
+// readAhead returns the read-ahead of a volume's device in KiB. It reports false if the kernel
+// decides.
 func readAhead(settings map[string]string) (int64, bool) {
 	value, set := settings[readAheadKey]
-	number, err := strconv.ParseInt(value, 10, 64) // Check has read it
+	number, err := strconv.ParseInt(value, 10, 64) // ValidateParameters has parsed it
 	return number, set && err == nil
 }

@@ -51,7 +51,7 @@ func newRig(t *testing.T, cfg Config) *rig {
 	return r
 }
 
-// again makes the driver again, as after a crash.
+// again recreates the driver, as after a crash.
 func (r *rig) again() {
 	r.Helper()
 	d, err := New(r.cfg)
@@ -59,7 +59,7 @@ func (r *rig) again() {
 	r.Driver, r.node = d, d.Node("one", r.fs)
 }
 
-// make makes a volume of 64 MiB, if nothing else is asked for.
+// make creates a volume, of 64 MiB by default.
 func (r *rig) make(name string, change func(*csi.CreateVolumeRequest)) (string, error) {
 	request := &csi.CreateVolumeRequest{Name: name, VolumeCapabilities: []*csi.VolumeCapability{writer}}
 	if change != nil {
@@ -85,7 +85,7 @@ func (r *rig) staging(id string) string { return filepath.Join(r.root, "staging"
 func (r *rig) stage(id string, capability *csi.VolumeCapability) error {
 	context := map[string]string{}
 	if !r.cfg.NodeAttaches {
-		context[DeviceKey] = mustAttach(r.T, r.Driver, id)
+		context[blockcsi.DeviceKey] = mustAttach(r.T, r.Driver, id)
 	}
 	_, err := r.node.NodeStageVolume(r.Context(), &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: r.staging(id), VolumeCapability: capability, PublishContext: context,
@@ -111,7 +111,7 @@ func (r *rig) snapshot(ctx context.Context, name, source string) (string, error)
 	return response.GetSnapshot().GetSnapshotId(), err
 }
 
-// blocks is how many bytes of Dir a volume takes.
+// blocks returns the number of bytes that a volume occupies in Dir.
 func (r *rig) blocks(id string) int64 {
 	r.Helper()
 	info, err := os.Stat(r.pool.image(id))
@@ -119,7 +119,7 @@ func (r *rig) blocks(id string) int64 {
 	return allocated(info)
 }
 
-// wantThawed wants the file system at a place to take a write.
+// wantThawed checks that the file system at a path accepts a write.
 func wantThawed(t *testing.T, place string) {
 	t.Helper()
 	dir, err := os.Open(place)
@@ -127,11 +127,11 @@ func wantThawed(t *testing.T, place string) {
 	defer dir.Close()
 	const fiThaw = 0xC0045878
 	if err := unix.IoctlSetInt(int(dir.Fd()), fiThaw, 0); !errors.Is(err, unix.EINVAL) {
-		t.Errorf("%s was left frozen (thawing: %v)", place, err)
+		t.Errorf("%s is still frozen (thaw returned %v)", place, err)
 	}
 }
 
-func TestParametersAndSettingsAreChecked(t *testing.T) {
+func TestParametersAndSettingsAreValidated(t *testing.T) {
 	d, err := New(Config{Dir: t.TempDir()}) // needs no root
 	must(t, err)
 	tests := []struct {
@@ -141,16 +141,16 @@ func TestParametersAndSettingsAreChecked(t *testing.T) {
 		told             string
 	}{
 		{name: "allocate", key: allocateKey, value: allocateFull},
-		{name: "allocate something", key: allocateKey, value: "some", want: codes.InvalidArgument, told: `allocate is "some", allowed is sparse or full`},
-		{name: "direct I/O", key: directIOKey, value: "yes", want: codes.InvalidArgument, told: `directIO is "yes", allowed is true or false`},
+		{name: "allocate something", key: allocateKey, value: "some", want: codes.InvalidArgument, told: `allocate is "some", want sparse or full`},
+		{name: "direct I/O", key: directIOKey, value: "yes", want: codes.InvalidArgument, told: `directIO is "yes", want true or false`},
 		{name: "of a sidecar", key: "csi.storage.k8s.io/pvc/name", value: "x"},
-		{name: "unknown", key: "thin", value: "x", want: codes.InvalidArgument, told: `"thin" is not one of this driver's, which are allocate, directIO`},
+		{name: "unknown", key: "thin", value: "x", want: codes.InvalidArgument, told: `unknown key "thin" (have allocate, directIO)`},
 		{name: "read-ahead", key: readAheadKey, value: "512", setting: true},
 		{name: "negative read-ahead", key: readAheadKey, value: "-1", setting: true, want: codes.InvalidArgument, told: `readAheadKiB is "-1"`},
 		{name: "no number", key: readAheadKey, value: "1k", setting: true, want: codes.InvalidArgument, told: "a number from 0 to 65536"},
-		{name: "discard", key: discardKey, value: "on", setting: true, want: codes.InvalidArgument, told: `discard is "on", allowed is true or false`},
+		{name: "discard", key: discardKey, value: "on", setting: true, want: codes.InvalidArgument, told: `discard is "on", want true or false`},
 		{name: "unknown setting", key: "iops", value: "1", setting: true, want: codes.InvalidArgument, told: "discard, readAheadKiB"},
-		{name: "a parameter for a setting", key: allocateKey, value: allocateFull, setting: true, want: codes.InvalidArgument, told: `mutable_parameters: "allocate"`},
+		{name: "a parameter for a setting", key: allocateKey, value: allocateFull, setting: true, want: codes.InvalidArgument, told: `mutable_parameters: unknown key "allocate"`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestParametersAndSettingsAreChecked(t *testing.T) {
 			_, err := d.Controller().CreateVolume(t.Context(), request)
 			wantCode(t, err, test.want)
 			if message := status.Convert(err).Message(); !strings.Contains(message, test.told) {
-				t.Errorf("told is %q, want %q in it", message, test.told)
+				t.Errorf("message is %q, want %q in it", message, test.told)
 			}
 		})
 	}
@@ -191,20 +191,20 @@ func TestFullVolumesKeepTheirBlocks(t *testing.T) {
 			must(t, os.Remove(r.staging(id)+"/file"))
 			must(t, r.unstage(id))
 			if got := r.blocks(id); got < volume.SizeBytes {
-				t.Errorf("takes %d bytes, want all of %d", got, volume.SizeBytes)
+				t.Errorf("occupies %d bytes, want all of %d", got, volume.SizeBytes)
 			}
 			_, err = r.Controller().ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{
 				VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: volume.SizeBytes + 16*mebibyte},
 			})
 			must(t, err)
 			if got := r.blocks(id); got < volume.SizeBytes+16*mebibyte {
-				t.Errorf("takes %d bytes after it grew by 16 MiB, before %d", got, volume.SizeBytes)
+				t.Errorf("occupies %d bytes after growing by 16 MiB, before %d", got, volume.SizeBytes)
 			}
 		})
 	}
 }
 
-func TestFullCopiesHaveTheirBlocksAlone(t *testing.T) {
+func TestFullCopiesShareNoBlocks(t *testing.T) {
 	r := newRig(t, Config{Dir: filepath.Join(store(t, "xfs", 2<<30), "images")})
 	source := r.mustMake("source", nil)
 	must(t, os.WriteFile(r.pool.image(source), make([]byte, 64*mebibyte), 0o600))
@@ -223,7 +223,7 @@ func TestFullCopiesHaveTheirBlocksAlone(t *testing.T) {
 	}
 }
 
-func TestSparseVolumesGiveBlocksBack(t *testing.T) {
+func TestSparseVolumesFreeBlocks(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.mustMake("sparse", nil)
 	must(t, r.stage(id, writer))
@@ -232,7 +232,7 @@ func TestSparseVolumesGiveBlocksBack(t *testing.T) {
 	full := r.blocks(id)
 	must(t, os.Remove(r.staging(id)+"/file"))
 	must(t, exec.Command("sync", "-f", r.staging(id)).Run())
-	must(t, exec.Command("fstrim", r.staging(id)).Run()) // which waits for what is being discarded
+	must(t, exec.Command("fstrim", r.staging(id)).Run()) // which waits for pending discards
 	must(t, r.unstage(id))
 	if left := r.blocks(id); full < 24*mebibyte || left > full-16*mebibyte {
 		t.Errorf("%d bytes taken, %d after 24 MiB were freed", full, left)
@@ -255,8 +255,8 @@ func discard(device *os.File, extent [2]uint64) error {
 	return nil
 }
 
-func TestTheReserveIsLeftToOthers(t *testing.T) {
-	// A file system of its own: nobody else takes from it.
+func TestReserveIsKept(t *testing.T) {
+	// A file system of its own without other users.
 	r := newRig(t, Config{Dir: filepath.Join(store(t, "ext4", 512<<20), "images")})
 	free, err := freeBytes(r.cfg.Dir)
 	must(t, err)
@@ -272,8 +272,8 @@ func TestTheReserveIsLeftToOthers(t *testing.T) {
 		request.CapacityRange = &csi.CapacityRange{RequiredBytes: 128 * mebibyte}
 	})
 	wantCode(t, err, codes.ResourceExhausted)
-	if message := status.Convert(err).Message(); !strings.Contains(message, "free some there") || !strings.Contains(message, "reserve") {
-		t.Errorf("told is %q", message)
+	if message := status.Convert(err).Message(); !strings.Contains(message, "free some space there") || !strings.Contains(message, "reserve") {
+		t.Errorf("message is %q", message)
 	}
 	full := r.mustMake("full", with(allocateKey, allocateFull))
 	_, err = r.Controller().ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{
@@ -281,7 +281,7 @@ func TestTheReserveIsLeftToOthers(t *testing.T) {
 	})
 	wantCode(t, err, codes.ResourceExhausted)
 	must(t, r.stage(full, writer))
-	_, err = r.snapshot(t.Context(), "no room", full) // of 64 MiB, where 36 are left
+	_, err = r.snapshot(t.Context(), "no room", full) // of 64 MiB, of which 36 are free
 	wantCode(t, err, codes.ResourceExhausted)
 	wantThawed(t, r.staging(full))
 	sparse := r.mustMake("sparse", func(request *csi.CreateVolumeRequest) {
@@ -296,7 +296,7 @@ func TestTheReserveIsLeftToOthers(t *testing.T) {
 	}
 }
 
-func TestSettingsHoldAtOnce(t *testing.T) {
+func TestSettingsTakeEffectAtOnce(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.mustMake("set", func(request *csi.CreateVolumeRequest) {
 		request.MutableParameters = map[string]string{readAheadKey: "64"}
@@ -317,7 +317,7 @@ func TestSettingsHoldAtOnce(t *testing.T) {
 		must(t, modify(id, map[string]string{readAheadKey: "512", discardKey: "false"}))
 		want(512)
 	}
-	must(t, modify(id, map[string]string{discardKey: "true"})) // the other stays
+	must(t, modify(id, map[string]string{discardKey: "true"})) // the other setting stays
 	want(512)
 	wantCode(t, modify(id, map[string]string{readAheadKey: "many"}), codes.InvalidArgument)
 	wantCode(t, modify("vol-0000000000000000", map[string]string{readAheadKey: "1"}), codes.NotFound)
@@ -327,19 +327,19 @@ func TestSettingsHoldAtOnce(t *testing.T) {
 	must(t, err)
 	r.again()
 	done, err := r.Recover(t.Context())
-	if must(t, err); !slices.Equal(done, []string{"set " + device + " as " + id + " wants it"}) {
+	if must(t, err); !slices.Equal(done, []string{"applied the settings of " + id + " to " + device}) {
 		t.Errorf("recovered: %q", done)
 	}
 	want(512)
 	must(t, detach(t.Context(), r.Driver, id))
 	device = mustAttach(t, r.Driver, id)
 	want(512)
-	if id != r.mustMake("set", nil) { // what was modified since is no other volume
-		t.Error("made again as another one")
+	if id != r.mustMake("set", nil) { // a volume that was modified since is the same volume
+		t.Error("created again as another volume")
 	}
 }
 
-func TestDiscardIsAMountOption(t *testing.T) {
+func TestDiscardMountOption(t *testing.T) {
 	r := newRig(t, Config{})
 	options := func(id string) string {
 		t.Helper()
@@ -373,8 +373,8 @@ func TestDirectIO(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotOursIsLeftAlone puts files of others, and what a kill leaves, into Dir.
-func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
+// TestForeignFilesAreIgnored puts foreign files, and leftovers of a kill, into Dir.
+func TestForeignFilesAreIgnored(t *testing.T) {
 	r := newRig(t, Config{})
 	whole := r.mustMake("whole", nil)
 	foreign := []string{"notes.txt", "vol-0123456789abcdef.txt", "vol-0123456789abcdef", "vol-xyz.img", "group-0123456789abcdef.img"}
@@ -404,7 +404,7 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 	if err != nil || len(left) != 2 {
 		t.Errorf("orphans after Recover: %q, %v; want the device and %s", left, err, strange)
 	}
-	// What is told gets rid of the device.
+	// The reported command detaches the device.
 	must(t, exec.Command("losetup", "-d", device).Run())
 	if left, err = r.Orphans(t.Context()); err != nil || len(left) != 1 || !strings.HasPrefix(left[0], strange) {
 		t.Errorf("orphans after losetup -d: %q, %v; want %s", left, err, strange)
@@ -425,7 +425,7 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAnUnreadableRecordIsTold(t *testing.T) {
+func TestUnreadableRecordIsReported(t *testing.T) {
 	r := newRig(t, Config{})
 	id, other := r.mustMake("unreadable", nil), r.mustMake("other", nil)
 	must(t, os.WriteFile(filepath.Join(r.cfg.Dir, id+recordSuffix), []byte("not json"), 0o600))
@@ -433,15 +433,15 @@ func TestAnUnreadableRecordIsTold(t *testing.T) {
 		t.Errorf("volumes: %v, %v; want both", all, err)
 	}
 	_, err := attach(t, r.Driver, id)
-	if wantCode(t, err, codes.Unavailable); !strings.Contains(fmt.Sprint(err), "write {} there") {
-		t.Errorf("told is %v", err)
+	if wantCode(t, err, codes.Unavailable); !strings.Contains(fmt.Sprint(err), "write {} to the file") {
+		t.Errorf("message is %v", err)
 	}
 	mustAttach(t, r.Driver, other)
 	must(t, os.WriteFile(filepath.Join(r.cfg.Dir, id+recordSuffix), []byte("{}"), 0o600))
 	mustAttach(t, r.Driver, id)
 }
 
-// TestNothingStaysFrozen has copying go wrong in every way.
+// TestNothingStaysFrozen makes copying fail in every way.
 func TestNothingStaysFrozen(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.mustMake("source", nil)
@@ -454,7 +454,7 @@ func TestNothingStaysFrozen(t *testing.T) {
 	}
 	before := files()
 	if r.pool.reflink {
-		r.pool.reflink = false // so that copying has steps
+		r.pool.reflink = false // so that copying has several steps
 	}
 	t.Run("the context ends", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -489,7 +489,7 @@ func TestNothingStaysFrozen(t *testing.T) {
 		raw := r.mustMake("raw", nil)
 		_, err := r.node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
 			VolumeId: raw, StagingTargetPath: r.staging(raw), VolumeCapability: blockWriter,
-			PublishContext: map[string]string{DeviceKey: mustAttach(t, r.Driver, raw)},
+			PublishContext: map[string]string{blockcsi.DeviceKey: mustAttach(t, r.Driver, raw)},
 		})
 		must(t, err)
 		_, err = r.GroupController().CreateVolumeGroupSnapshot(t.Context(), &csi.CreateVolumeGroupSnapshotRequest{Name: "g", SourceVolumeIds: []string{id, raw}})
@@ -499,12 +499,12 @@ func TestNothingStaysFrozen(t *testing.T) {
 		must(t, detach(t.Context(), r.Driver, raw))
 		wantCode(t, r.deleteVolume(t, raw), codes.OK)
 	})
-	t.Run("somebody else has frozen it", func(t *testing.T) {
+	t.Run("frozen by another process", func(t *testing.T) {
 		must(t, exec.Command("fsfreeze", "-f", r.staging(id)).Run())
 		_, err := r.snapshot(t.Context(), "c", id)
 		wantCode(t, err, codes.FailedPrecondition)
 		if err := exec.Command("fsfreeze", "-u", r.staging(id)).Run(); err != nil {
-			t.Errorf("what somebody else froze was thawed: %v", err)
+			t.Errorf("a foreign freeze was thawed: %v", err)
 		}
 	})
 	t.Run("something is mounted over it", func(t *testing.T) {
@@ -521,7 +521,7 @@ func TestNothingStaysFrozen(t *testing.T) {
 	must(t, err)
 }
 
-// TestHolesStayHoles copies a volume with little in it.
+// TestHolesStayHoles copies a volume with little data.
 func TestHolesStayHoles(t *testing.T) {
 	r := newRig(t, Config{})
 	r.pool.reflink = false
@@ -539,7 +539,7 @@ func TestHolesStayHoles(t *testing.T) {
 	snapshot, err := r.snapshot(t.Context(), "s", id)
 	must(t, err)
 	if got := r.blocks(snapshot); got < 3*4096 || got > mebibyte {
-		t.Errorf("the copy of three blocks takes %d bytes", got)
+		t.Errorf("the copy of three blocks occupies %d bytes", got)
 	}
 	copied, err := os.Open(r.pool.image(snapshot))
 	must(t, err)
@@ -547,7 +547,7 @@ func TestHolesStayHoles(t *testing.T) {
 	for _, at := range places {
 		block := make([]byte, 4096)
 		if _, err := copied.ReadAt(block, at); err != nil || string(block) != strings.Repeat("y", 4096) {
-			t.Errorf("at %d the copy holds something else (%v)", at, err)
+			t.Errorf("at %d the copy differs (%v)", at, err)
 		}
 	}
 	info, err := os.Stat(r.pool.image(snapshot))

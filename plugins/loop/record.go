@@ -18,7 +18,7 @@ const (
 	recordDraftSuffix = ".json.draft"
 )
 
-// record is what stands beside a volume's file: what the file cannot tell.
+// record holds the properties of a volume that its image cannot.
 type record struct {
 	Name       string            `json:"name"`
 	Source     string            `json:"source,omitempty"`
@@ -27,11 +27,11 @@ type record struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 	Settings   map[string]string `json:"settings,omitempty"`
 
-	Created time.Time `json:"-"` // the time of the record's file
+	Created time.Time `json:"-"` // the modification time of the record's file
 	trouble string    // why it cannot be read
 }
 
-// volume is what a record is of.
+// volume returns the volume of a record.
 func (r record) volume(id string, sizeBytes int64, unfinished bool) blockcsi.Volume {
 	return blockcsi.Volume{
 		ID: id, Name: r.Name, SizeBytes: sizeBytes, Source: r.Source, Created: r.Created,
@@ -40,7 +40,7 @@ func (r record) volume(id string, sizeBytes int64, unfinished bool) blockcsi.Vol
 	}
 }
 
-// readRecord returns the record of a volume; nil if there is none.
+// readRecord returns the record of a volume, or nil.
 func (p *pool) readRecord(id string) (*record, error) {
 	file, err := os.Open(filepath.Join(p.dir, id+recordSuffix))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -62,13 +62,13 @@ func (p *pool) readRecord(id string) (*record, error) {
 	if err := json.Unmarshal(text, &found); err != nil {
 		return &record{
 			Created: info.ModTime(),
-			trouble: fmt.Sprintf("%s is not a record of this driver's (%v): delete the volume, or write {} there", file.Name(), err),
+			trouble: fmt.Sprintf("%s is not a valid record (%v): delete the volume, or write {} to the file", file.Name(), err),
 		}, nil
 	}
 	return &found, nil
 }
 
-// writeRecord writes the record of a volume that is to be made, at once.
+// writeRecord atomically writes the record of a new volume.
 func (p *pool) writeRecord(wish blockcsi.VolumeSpec) (record, error) {
 	made := record{Name: wish.Name, Group: wish.Group, GroupSize: wish.GroupSize, Parameters: wish.Parameters, Settings: wish.Settings}
 	if wish.From != nil {
@@ -77,8 +77,7 @@ func (p *pool) writeRecord(wish blockcsi.VolumeSpec) (record, error) {
 	return made, p.replaceRecord(wish.ID, &made)
 }
 
-// replaceRecord makes a record what is written, whole or not at all, and reads
-// its time, which stays that of the first.
+// replaceRecord atomically replaces a record. The time of creation stays that of the first record.
 func (p *pool) replaceRecord(id string, made *record) error {
 	text, err := json.Marshal(made)
 	if err != nil {
@@ -89,7 +88,7 @@ func (p *pool) replaceRecord(id string, made *record) error {
 	if err != nil {
 		return err
 	}
-	p.step("record's draft")
+	p.step("record draft")
 	_, err = file.Write(text)
 	if !made.Created.IsZero() {
 		err = errors.Join(err, os.Chtimes(draft, made.Created, made.Created))
@@ -98,7 +97,7 @@ func (p *pool) replaceRecord(id string, made *record) error {
 	if err := errors.Join(err, statErr, file.Sync(), file.Close()); err != nil {
 		return err
 	}
-	p.step("record's draft is whole")
+	p.step("record draft complete")
 	made.Created = info.ModTime()
 	return os.Rename(draft, filepath.Join(p.dir, id+recordSuffix))
 }

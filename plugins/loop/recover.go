@@ -12,9 +12,8 @@ import (
 	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
-// Recover implements blockcsi.Pool: volumes whose making or removal had not ended
-// are removed, drafts of others too; attached devices get the size and the
-// settings of their volumes.
+// Recover implements blockcsi.Pool. It removes unfinished volumes and drafts, and applies the size
+// and the settings of attached volumes to their devices.
 func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 	all, err := p.Volumes(ctx)
 	for _, each := range all {
@@ -23,7 +22,7 @@ func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 		}
 		var did string
 		if each.Unfinished {
-			did, err = "removed "+each.ID+", whose making or removal had not ended", p.status(p.removeFiles(each.ID))
+			did, err = "removed "+each.ID+", whose creation or removal was interrupted", p.status(p.removeFiles(each.ID))
 		} else {
 			did, err = p.recoverOne(each)
 		}
@@ -34,12 +33,12 @@ func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 	return done, err
 }
 
-// recoverOne is Recover for a volume that is whole.
+// recoverOne is Recover for a complete volume.
 func (p *pool) recoverOne(volume blockcsi.Volume) (did string, err error) {
 	for _, suffix := range []string{draftSuffix, recordDraftSuffix} {
 		err := os.Remove(filepath.Join(p.dir, volume.ID+suffix))
 		if err == nil {
-			did = "removed the draft of a change of " + volume.ID
+			did = "removed an unfinished change of " + volume.ID
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return did, p.status(err)
 		}
@@ -53,20 +52,19 @@ func (p *pool) recoverOne(volume blockcsi.Volume) (did string, err error) {
 	}
 	late, err := sizeDiffers(attached.Device, volume.SizeBytes)
 	if err == nil && late {
-		did, err = fmt.Sprintf("grew %s of %s", attached.Device, volume.ID), loopdev.Grow(attached.Bound)
+		did, err = fmt.Sprintf("grew %s of %s", attached.Device, volume.ID), loopdev.Grow(attached.Binding)
 	}
 	if err != nil {
 		return did, p.status(err)
 	}
 	changed, err := p.applySettings(volume)
 	if changed {
-		did = fmt.Sprintf("set %s as %s wants it", attached.Device, volume.ID)
+		did = fmt.Sprintf("applied the settings of %[2]s to %[1]s", attached.Device, volume.ID)
 	}
 	return did, p.status(err)
 }
 
-// Orphans implements blockcsi.Pool. Of files, only those are told of whose names
-// are the driver's.
+// Orphans implements blockcsi.Pool. It ignores files whose names are not the driver's.
 func (p *pool) Orphans(ctx context.Context) ([]string, error) {
 	all, err := p.Volumes(ctx)
 	if err != nil {
@@ -75,7 +73,7 @@ func (p *pool) Orphans(ctx context.Context) ([]string, error) {
 	var orphans []string
 	for _, each := range all {
 		if each.Unfinished {
-			orphans = append(orphans, fmt.Sprintf("%s is unfinished: start the driver again, or rm %s.*", each.ID, filepath.Join(p.dir, each.ID)))
+			orphans = append(orphans, fmt.Sprintf("%s is unfinished: restart the driver, or run rm %s.*", each.ID, filepath.Join(p.dir, each.ID)))
 		}
 		if each.Trouble != "" {
 			orphans = append(orphans, each.ID+": "+each.Trouble)
@@ -86,9 +84,9 @@ func (p *pool) Orphans(ctx context.Context) ([]string, error) {
 		id, _, _ := parseName(filepath.Base(each.BackingFile))
 		switch _, marked := p.nodeKey(each.Mark, id); {
 		case each.Deleted:
-			orphans = append(orphans, fmt.Sprintf("%s holds %s, which was removed: losetup -d %s frees it", each.Device, filepath.Base(each.BackingFile), each.Device))
+			orphans = append(orphans, fmt.Sprintf("%s holds %s, which was removed: run losetup -d %s to detach it", each.Device, filepath.Base(each.BackingFile), each.Device))
 		case !marked:
-			orphans = append(orphans, fmt.Sprintf("%s holds %s and is marked %q by somebody else: losetup -d %s frees it", each.Device, filepath.Base(each.BackingFile), each.Mark, each.Device))
+			orphans = append(orphans, fmt.Sprintf("%s holds %s and has the foreign mark %q: run losetup -d %s to detach it", each.Device, filepath.Base(each.BackingFile), each.Mark, each.Device))
 		}
 	}
 	return orphans, p.status(err)

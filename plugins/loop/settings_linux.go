@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// readDevice returns a number of a device that the kernel shows.
+// readDevice reads a number from a device's directory in sysfs.
 func readDevice(device, name string) (int64, error) {
 	text, err := os.ReadFile(filepath.Join("/sys/block", filepath.Base(device), name))
 	if err != nil {
@@ -16,8 +16,8 @@ func readDevice(device, name string) (int64, error) {
 	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 }
 
-// setReadAhead has the kernel read ahead from a device; false if it did. When the
-// device is bound the next time, the kernel sets it anew.
+// setReadAhead sets the kernel's read-ahead of a device. It reports whether that changed anything.
+// The kernel resets it when the device is bound again.
 func setReadAhead(device string, kibibytes int64) (bool, error) {
 	const name = "queue/read_ahead_kb"
 	is, err := readDevice(device, name)
@@ -27,7 +27,7 @@ func setReadAhead(device string, kibibytes int64) (bool, error) {
 	return true, os.WriteFile(filepath.Join("/sys/block", filepath.Base(device), name), []byte(strconv.FormatInt(kibibytes, 10)), 0)
 }
 
-// sizeDiffers tells whether a device has another size than it should.
+// sizeDiffers reports whether a device's size differs from sizeBytes.
 func sizeDiffers(device string, sizeBytes int64) (bool, error) {
 	sectors, err := readDevice(device, "size")
 	return sectors != sizeBytes/512, err

@@ -8,15 +8,15 @@ import (
 	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
-// A volume is attached while that is noted beside the private LVM: LVM would write all
-// of its metadata for a tag. Without a device that is an attachment that was begun, or
-// is nearly undone, or the machine was started again since: then it is to be activated.
-// A device without the note is that of a volume being made, or of a copy.
+// A volume is attached if it is recorded in the directory of the private LVM. A tag would make LVM
+// rewrite all of its metadata. A recorded attachment without a device was interrupted, or the
+// machine was restarted since; the volume must then be activated. A device without a record belongs
+// to a volume that is being created or copied.
 
-// attachmentsFolder is where the notes are, below the private LVM's directory.
+// attachmentsFolder is the directory of the records, below the private LVM's directory.
 const attachmentsFolder = "attached"
 
-// Attach implements blockcsi.Pool. What fails leaves a volume as it was.
+// Attach implements blockcsi.Pool. On an error the volume is unchanged.
 func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, isReadOnly bool) (blockcsi.Attachment, error) {
 	lv, err := p.find(ctx, volume.ID)
 	if err != nil {
@@ -52,7 +52,7 @@ func (p *pool) attachment(ctx context.Context, lv lvm2.LogicalVolume) (*blockcsi
 	if err != nil || noted == nil {
 		return nil, p.status(err)
 	}
-	noted.Node = p.node // its disks may have come from another
+	noted.Node = p.node // its disks may come from another node
 	noted.Device, err = p.group.Device(ctx, lv.Name)
 	return noted, p.status(err)
 }

@@ -17,12 +17,11 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// The benchmarks measure an operation as the driver does it beside the commands that
-// somebody would type for the same, in the same volume group: the difference is the
-// driver's own. Beside the time they tell what the processor was used, by this process
-// and by the commands, which does not depend on who else uses the machine.
+// The benchmarks compare an operation of the driver with the commands that a user would type, in
+// the same volume group. Besides the time they report the processor time of this process and its
+// commands, which does not depend on other load.
 
-// bench is a driver whose volumes live in memory, so that what is measured is not the disk.
+// bench is a driver whose volumes are in memory, so that the disk is not measured.
 type bench struct {
 	*machine
 	b     *testing.B
@@ -45,7 +44,7 @@ func newBench(b *testing.B) *bench {
 	return &bench{machine: m, b: b, group: groupIn(m.dir)}
 }
 
-// compare measures what the driver does, and what is typed.
+// compare measures the driver and the typed commands.
 func (n *bench) compare(driver, bare func(i int)) {
 	n.measure("driver", driver)
 	n.measure("bare", bare)
@@ -61,7 +60,7 @@ func (n *bench) measure(name string, f func(i int)) {
 	})
 }
 
-// used is how many milliseconds of a processor this process and its children have had.
+// used returns the processor time of this process and its children in milliseconds.
 func used(b *testing.B) float64 {
 	b.Helper()
 	var sum float64
@@ -77,7 +76,7 @@ func used(b *testing.B) float64 {
 	return sum
 }
 
-// run runs a command as it is typed.
+// run runs a command as a user types it.
 func (n *bench) run(line string) {
 	words := strings.Fields(line)
 	command := exec.Command(words[0], words[1:]...)
@@ -100,10 +99,10 @@ func (n *bench) lvcreate(name string, mebibytes int, disks ...string) {
 
 func (n *bench) lvremove(name string) { n.run("lvm lvremove -q -y " + n.group + "/" + name) }
 
-// number is that of the partition that is made by hand; the driver's begin at 1.
+// number is that of the partition that is created manually; the driver's start at 1.
 const number = 200
 
-// where is what a person looks up, once: the disk of a volume and where it lies on it, in sectors.
+// where is what a user looks up once: the disk of a volume and its location in sectors.
 func (n *bench) where(name string) (disk string, start, size int64) {
 	group := n.driver.pools[0].group
 	report, err := group.Report(n.b.Context())
@@ -177,7 +176,7 @@ func BenchmarkCreateDelete(b *testing.B) {
 	})
 }
 
-// The driver notes that a volume is attached, which nobody does by hand.
+// The driver also records the attachment.
 func BenchmarkAttachDetach(b *testing.B) {
 	n := newBench(b)
 	id := n.make(0, 16, "ext4")
@@ -191,7 +190,7 @@ func BenchmarkAttachDetach(b *testing.B) {
 	})
 }
 
-// BenchmarkStageUnstage has a volume formatted and mounted that was not yet.
+// BenchmarkStageUnstage formats and mounts a new volume.
 func BenchmarkStageUnstage(b *testing.B) {
 	n := newBench(b)
 	id := n.make(0, 16, "ext4")
@@ -213,8 +212,7 @@ func BenchmarkStageUnstage(b *testing.B) {
 	})
 }
 
-// BenchmarkExpand has a volume grow while it is mounted. It is XFS, since ext4 may not
-// everywhere.
+// BenchmarkExpand grows a mounted volume. It uses XFS, since ext4 may not grow everywhere.
 func BenchmarkExpand(b *testing.B) {
 	if _, err := exec.LookPath("mkfs.xfs"); err != nil {
 		b.Skip(err)
@@ -224,7 +222,7 @@ func BenchmarkExpand(b *testing.B) {
 	id := n.make(0, first, "xfs")
 	n.stageAs(id, "xfs", n.publish(id))
 	disks := n.driver.pools[0].system.Disks()
-	n.lvcreate("bare", first, filepath.Join(n.dir, "lvm", "dev", disks[1].Name)) // so that neither is in the other's way
+	n.lvcreate("bare", first, filepath.Join(n.dir, "lvm", "dev", disks[1].Name)) // so that both have room
 	device, undo := n.activate("bare")
 	n.run("mkfs.xfs -q " + device)
 	place := b.TempDir()
@@ -251,7 +249,7 @@ func BenchmarkExpand(b *testing.B) {
 	undo()
 }
 
-// BenchmarkLife has a volume made, used once and removed.
+// BenchmarkLife creates, uses and removes a volume.
 func BenchmarkLife(b *testing.B) {
 	n := newBench(b)
 	place := b.TempDir()

@@ -15,13 +15,11 @@ import (
 
 // The parameters of a storage class.
 const (
-	// layoutKey is how a volume lies on disks: linear (the default),
-	// striped, raid1 or thin.
+	// layoutKey selects the layout of a volume: linear (the default), striped, raid1 or thin.
 	layoutKey = "layout"
-	// stripesKey is how many disks a striped volume lies on; 2 by default.
+	// stripesKey is the number of disks of a striped volume; the default is 2.
 	stripesKey = "stripes"
-	// mirrorsKey is how many copies of a raid1 volume there are beside the
-	// first; 1 by default.
+	// mirrorsKey is the number of additional copies of a raid1 volume; the default is 1.
 	mirrorsKey = "mirrors"
 
 	mebibyte     = 1 << 20
@@ -30,7 +28,7 @@ const (
 	thinPool     = "thinpool"
 )
 
-// spec is what the parameters of a class say of a volume.
+// spec converts the parameters of a class.
 func (p *pool) spec(parameters map[string]string) (lvm2.Spec, error) {
 	spec := lvm2.Spec{Layout: lvm2.Layout(parameters[layoutKey])}
 	if spec.Layout == "" {
@@ -38,10 +36,10 @@ func (p *pool) spec(parameters map[string]string) (lvm2.Spec, error) {
 	}
 	offered := []lvm2.Layout{lvm2.Linear, lvm2.Striped, lvm2.RAID1, lvm2.Thin}
 	if !slices.Contains(offered, spec.Layout) {
-		return spec, status.Errorf(codes.InvalidArgument, "parameter %s: %q is not one of %q", layoutKey, spec.Layout, offered)
+		return spec, status.Errorf(codes.InvalidArgument, "parameter %s: unknown layout %q (have %q)", layoutKey, spec.Layout, offered)
 	}
 	if !slices.Contains(p.caps.Layouts, spec.Layout) {
-		return spec, status.Errorf(codes.InvalidArgument, "parameter %s: %s volumes take device-mapper, which is not on node %s", layoutKey, spec.Layout, p.node)
+		return spec, status.Errorf(codes.InvalidArgument, "parameter %s: %s volumes need device-mapper, which node %s lacks", layoutKey, spec.Layout, p.node)
 	}
 	var err error
 	if spec.Stripes, err = countParameter(parameters, stripesKey, spec.Layout == lvm2.Striped, 2); err != nil {
@@ -51,7 +49,7 @@ func (p *pool) spec(parameters map[string]string) (lvm2.Spec, error) {
 	return spec, err
 }
 
-// countParameter reads a number that only one layout has.
+// countParameter reads a number that applies to one layout only.
 func countParameter(parameters map[string]string, key string, applies bool, least int) (int, error) {
 	text, given := parameters[key]
 	switch {
@@ -60,17 +58,17 @@ func countParameter(parameters map[string]string, key string, applies bool, leas
 	case !given:
 		return 0, nil
 	case !applies:
-		return 0, status.Errorf(codes.InvalidArgument, "parameter %s does not go with this layout", key)
+		return 0, status.Errorf(codes.InvalidArgument, "parameter %s does not apply to this layout", key)
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least {
-		return 0, status.Errorf(codes.InvalidArgument, "parameter %s: %q is no number from %d on", key, text, least)
+		return 0, status.Errorf(codes.InvalidArgument, "parameter %s: %q is not a number of at least %d", key, text, least)
 	}
 	return n, nil
 }
 
-// Sizes implements blockcsi.Pool: 64 MiB if nothing is asked, at least 16 MiB,
-// whole extents of every disk that a stripe lies on.
+// Sizes implements blockcsi.Pool: 64 MiB by default, at least 16 MiB, whole extents on every disk
+// of a stripe.
 func (p *pool) Sizes(parameters map[string]string) csireq.Sizes {
 	step := p.extentBytes
 	if spec, err := p.spec(parameters); err == nil && spec.Layout == lvm2.Striped {
@@ -81,7 +79,7 @@ func (p *pool) Sizes(parameters map[string]string) csireq.Sizes {
 
 // Create implements blockcsi.Pool.
 func (p *pool) Create(ctx context.Context, wish blockcsi.VolumeSpec) (blockcsi.Volume, error) {
-	if err := p.attachments.Remove(wish.ID); err != nil { // of one that was removed by hand
+	if err := p.attachments.Remove(wish.ID); err != nil { // of a volume that was removed manually
 		return blockcsi.Volume{}, p.status(err)
 	}
 	lv, err := p.create(ctx, wish)
@@ -114,13 +112,13 @@ func (p *pool) create(ctx context.Context, wish blockcsi.VolumeSpec) (lvm2.Logic
 	}
 	lv, err := p.group.Create(ctx, spec)
 	if err == nil {
-		err = p.group.Deactivate(ctx, lv.Name) // LVM may have given it a device
+		err = p.group.Deactivate(ctx, lv.Name) // LVM may have activated it
 	}
 	return lv, err
 }
 
-// copy makes a volume or a snapshot from another. LVM's own thin clones are in
-// the pool of what they are made from.
+// copy creates a volume or a snapshot from another one. Thin clones of LVM are in the pool of their
+// source.
 func (p *pool) copy(ctx context.Context, wish blockcsi.VolumeSpec, spec lvm2.Spec) (lvm2.LogicalVolume, error) {
 	from, err := p.find(ctx, wish.From.ID)
 	if err != nil {
@@ -134,7 +132,7 @@ func (p *pool) copy(ctx context.Context, wish blockcsi.VolumeSpec, spec lvm2.Spe
 		}
 		defer given()
 	}
-	spec.Frozen = !p.Capabilities().CopyFreezes // then the services do it
+	spec.Frozen = !p.Capabilities().CopyFreezes // blockcsi freezes then
 	var lv lvm2.LogicalVolume
 	if csireq.IsSnapshotID(wish.ID) {
 		lv, err = p.group.Snapshot(ctx, from.Name, lvm2.Spec{Name: spec.Name, Tags: spec.Tags, Frozen: spec.Frozen})
@@ -142,13 +140,12 @@ func (p *pool) copy(ctx context.Context, wish blockcsi.VolumeSpec, spec lvm2.Spe
 		lv, err = p.group.Clone(ctx, from.Name, cloneSpec(spec, isThin))
 	}
 	if err == nil {
-		err = p.group.Deactivate(ctx, lv.Name) // LVM may have given it a device
+		err = p.group.Deactivate(ctx, lv.Name) // LVM may have activated it
 	}
 	return lv, err
 }
 
-// cloneSpec is what a clone is to be. Of a thin volume LVM makes a thin one at
-// once, if that is what is wanted.
+// cloneSpec returns the specification of a clone. LVM clones a thin volume to a thin one at once.
 func cloneSpec(spec lvm2.Spec, fromThin bool) lvm2.Spec {
 	switch {
 	case spec.Layout == lvm2.Thin && fromThin:

@@ -17,16 +17,17 @@ import (
 	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 )
 
-// node is the only one of the drivers that these tests make.
+// node is the only node of the drivers in these tests.
 const node = "one"
 
-// plainDir is a directory with a name that LVM takes, which the test's own may not have.
+// plainDir returns a directory with a name that LVM accepts, which that of the test may not be.
 func plainDir(t testing.TB) string {
 	t.Helper()
 	return dirIn(t, "")
 }
 
-// quickDir is a plain directory in memory, where nothing waits for a disk, if there is room.
+// quickDir returns a plain directory in memory, if there is room, so that the test does not wait
+// for a disk.
 func quickDir(t testing.TB) string {
 	t.Helper()
 	const memory = "/dev/shm"
@@ -57,8 +58,8 @@ type opened struct {
 	drivers map[*blockcsi.Driver]*Driver
 }
 
-// subject is the driver with a volume group on two disks, files of a directory.
-// Tests of volumes that have these parameters skip where the driver cannot make them.
+// config describes the driver, with a volume group on two disks that are files of a directory.
+// Tests of volumes with these parameters are skipped if the driver does not support them.
 func subject(parameters map[string]string) blockcsitest.Config {
 	all := &opened{drivers: map[*blockcsi.Driver]*Driver{}}
 	return blockcsitest.Config{
@@ -90,7 +91,7 @@ func subject(parameters map[string]string) blockcsitest.Config {
 	}
 }
 
-// hasMapper tells whether this machine has device-mapper.
+// hasMapper reports whether this machine has device-mapper.
 func hasMapper() bool {
 	control, err := os.OpenFile("/dev/mapper/control", os.O_RDWR, 0)
 	if err != nil {
@@ -100,7 +101,7 @@ func hasMapper() bool {
 	return true
 }
 
-// openIn opens the driver that lies in a directory. Steps are those after it is open.
+// openIn opens the driver of a directory. It reports steps only after that.
 func openIn(dir string, onStep func(string)) (*Driver, error) {
 	isOpen := false
 	cfg := NodeConfig{
@@ -128,8 +129,8 @@ func openIn(dir string, onStep func(string)) (*Driver, error) {
 	return d, nil
 }
 
-// groupIn is the name of the volume group in a directory: with device-mapper, it
-// is one for the whole machine.
+// groupIn returns the name of the volume group of a directory; with device-mapper it must be unique
+// on the machine.
 func groupIn(dir string) string {
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(dir)) // it never fails
@@ -151,7 +152,7 @@ func TestDataSurvive(t *testing.T) {
 		blockcsitest.TestData(t, some)
 		return
 	}
-	// A guest is slow: of each layout, what it is that differs.
+	// A guest is slow, so each layout only runs the cases in which it differs.
 	for _, each := range []struct{ layout, fsTypes, cases string }{
 		{"linear", "ext4", "is restored"},
 		{"striped", "block", "grows in use"},

@@ -15,9 +15,9 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// A disk whose file is taken away is listed, and is missing once its loop device goes, too. A driver that is opened without it makes no
-// other in its place, and goes on when it is back.
-func TestADiskThatIsTakenAway(t *testing.T) {
+// A disk whose file is removed is listed, and is missing when its loop device is lost too. A driver
+// that is opened without it does not create a new one, and continues when it is back.
+func TestRemovedDisk(t *testing.T) {
 	m := newMachine(t)
 	id, err := m.create("volume", nil)
 	m.must(err)
@@ -46,7 +46,7 @@ func TestADiskThatIsTakenAway(t *testing.T) {
 		t.Errorf("it was opened: %v, %v", driver, err)
 	}
 	if _, err := os.Lstat(disk.Path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("there is another file in its place: %v", err)
+		t.Errorf("another file is in its place: %v", err)
 	}
 
 	m.must(os.Rename(away, disk.Path))
@@ -60,8 +60,8 @@ func TestADiskThatIsTakenAway(t *testing.T) {
 	}
 }
 
-// A driver whose only disk is away is not taken for a new one, unless somebody says so.
-func TestAllDisksAreTakenAway(t *testing.T) {
+// A driver whose only disk is missing is not taken for a new one, unless it is told so.
+func TestAllDisksRemoved(t *testing.T) {
 	needLVM(t)
 	dir := plainDir(t)
 	disk := filepath.Join(dir, "disk")
@@ -83,10 +83,10 @@ func TestAllDisksAreTakenAway(t *testing.T) {
 	}
 	note := filepath.Join(dir, "lvm", groupFile)
 	if _, err := New(t.Context(), cfg); !errors.Is(err, lvm2.ErrMissingDevice) || !strings.Contains(err.Error(), note) {
-		t.Errorf("it was opened, or does not say what to do: %v", err)
+		t.Errorf("opened, or without advice: %v", err)
 	}
 	if _, err := os.Lstat(disk); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("there is another file in its place: %v", err)
+		t.Errorf("another file is in its place: %v", err)
 	}
 	if err := os.Remove(note); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestAllDisksAreTakenAway(t *testing.T) {
 	if err := os.Rename(disk+".away", disk); err != nil {
 		t.Fatal(err)
 	}
-	if err := open().Destroy(t.Context()); err != nil { // what came back is taken as it is
+	if err := open().Destroy(t.Context()); err != nil { // the disk that came back is used
 		t.Fatal(err)
 	}
 }

@@ -16,72 +16,75 @@ import (
 )
 
 const (
-	// DriverName is the driver's name when Config leaves it out.
+	// DriverName is the default of Config.DriverName.
 	DriverName = "lvm.csi.volsim.dev"
-	// TopologyKey is the key of the topology segment that is a node's name.
+	// TopologyKey is the topology key whose value is a node's name.
 	TopologyKey = "topology.lvm.csi.volsim.dev/node"
 
 	driverVersion = "0.1.0"
 	metadataBytes = 8 << 20 // for some thousand volumes with their tags
-	// fileCopies is how many of a volume group's disks keep its metadata where they are
-	// all files, which are there together or not at all.
+	// fileCopies is the number of a volume group's disks that keep its metadata if all are files,
+	// which are either all present or all missing.
 	fileCopies = 2
 )
 
-// Config says what volume groups a Driver has.
+// Config configures a Driver.
 type Config struct {
-	// DriverName is the name that storage classes use; empty is DriverName.
+	// DriverName is the name that storage classes use; empty means the constant DriverName.
 	DriverName string
-	// Nodes are the nodes that volumes are for, each with its disks.
+	// Nodes are the nodes with volumes, each with its disks.
 	Nodes []NodeConfig
-	// NodeAttaches and MountGroup are those of blockcsi.Config, and AnyParameters.
+	// NodeAttaches, MountGroup and AnyParameters are those of blockcsi.Config.
 	NodeAttaches, MountGroup, AnyParameters bool
 }
 
-// NodeConfig is a node and its volume group.
+// NodeConfig configures a node and its volume group.
 type NodeConfig struct {
-	// Name is the node's id.
+	// Name is the node's ID.
 	Name string
 	// LVM is the node's private LVM.
-	LVM lvm2.Config
-	// Group is the volume group's name; empty is GroupName's. It is made of the disks
-	// if it is not there, and given those that it does not have.
+	LVM LVMConfig
+	// Group is the name of the volume group. Empty means "volsim-" and the node's name; a long
+	// name, or one that LVM does not accept, is replaced by a prefix and a hash. A missing volume
+	// group is created from the disks, and an existing one is extended by those that it lacks.
 	Group string
-	// Files are disks that are files of this machine: sparse ones are made.
+	// Files are disks that are files of this machine. Missing files are created sparse.
 	Files []File
-	// Devices are disks of this machine: empty, or the volume group's already.
+	// Devices are block devices of this machine. They must be empty or belong to the volume group.
 	Devices []string
-	// Thin says how thin volumes are made; the zero value is a pool of half of the
-	// volume group when the first is wanted, which promises no more than it has.
+	// Thin configures thin volumes. The zero value is a pool of half of the volume group, created
+	// with the first thin volume and without overcommit.
 	Thin Thin
 }
+
+// LVMConfig configures a private LVM. Directory and SystemID are required.
+type LVMConfig = lvm2.Config
 
 // File is a disk that is a file.
 type File struct {
 	Path      string
-	SizeBytes int64 // of one that is made
+	SizeBytes int64 // of a missing file
 }
 
-// Thin bounds thin volumes.
+// Thin configures the pool of thin volumes.
 type Thin struct {
-	// PoolBytes is the size of the pool; 0 is half of the volume group.
+	// PoolBytes is the size of the pool in bytes; 0 means half of the volume group.
 	PoolBytes int64
-	// OvercommitRatio is how many bytes are promised for each byte of the pool; 0 is 1.
+	// OvercommitRatio is the provisioned size per byte of the pool; 0 means 1.
 	OvercommitRatio float64
 }
 
-// Driver is a CSI driver on logical volumes. Everything may be called
-// concurrently; calls for one volume wait for one another. Make one with New.
+// Driver is a CSI driver on logical volumes. All methods and services may be called concurrently;
+// calls for one volume are serialized. Create one with New.
 type Driver struct {
 	*blockcsi.Driver
 	pools []*pool
 }
 
-// New opens the volume groups of all nodes, or makes them. Where that fails
-// nothing stays open.
+// New opens or creates the volume groups of all nodes. On an error nothing stays open.
 func New(ctx context.Context, cfg Config) (*Driver, error) {
 	if len(cfg.Nodes) == 0 {
-		return nil, errors.New("lvm: a driver needs a node with a disk")
+		return nil, errors.New("lvm: no nodes configured")
 	}
 	d := &Driver{}
 	shared := blockcsi.Config{
@@ -130,12 +133,11 @@ func openNode(ctx context.Context, cfg NodeConfig) (*pool, error) {
 	}, nil
 }
 
-// openGroup gives the system its disks and returns the volume group on them. Files that
-// are not there are made last, once it is known that they are no disks of the volume
-// group that somebody has taken away.
+// openGroup adds the disks to the system and returns the volume group on them. Missing files are
+// created last, when it is certain that they are not missing disks of the volume group.
 func openGroup(ctx context.Context, system *lvm2.System, cfg NodeConfig) (*lvm2.VolumeGroup, error) {
 	if len(cfg.Files)+len(cfg.Devices) == 0 {
-		return nil, errors.New("no disk: give it a device or a file")
+		return nil, errors.New("no disk: configure a device or a file")
 	}
 	var away []File
 	for _, file := range cfg.Files {
@@ -174,9 +176,9 @@ func openGroup(ctx context.Context, system *lvm2.System, cfg NodeConfig) (*lvm2.
 	return system.CreateVolumeGroup(ctx, spec)
 }
 
-// existingGroup returns the volume group of a name, if the disks that there are have it. It
-// is an error if they have others, or not all of it, or it was there before; it is nil
-// if it is to be made.
+// existingGroup returns the volume group of a name on the disks, or nil if it must be created. It
+// returns an error if the disks have other volume groups, if some of its disks are missing, or if
+// it existed before.
 func existingGroup(ctx context.Context, system *lvm2.System, cfg NodeConfig, name string) (*lvm2.VolumeGroup, error) {
 	there, err := system.VolumeGroups(ctx)
 	if err != nil {
@@ -184,7 +186,7 @@ func existingGroup(ctx context.Context, system *lvm2.System, cfg NodeConfig, nam
 	}
 	if !slices.Contains(there, name) {
 		if cfg.Group == "" && len(there) > 0 {
-			return nil, fmt.Errorf("its disks have volume group %s, and not %s, which is this node's by default: name it (--group %s)",
+			return nil, fmt.Errorf("the disks have volume group %s, not this node's default %s: set the name (--group %s)",
 				strings.Join(there, ", "), name, there[0])
 		}
 		return nil, checkNew(cfg, name)
@@ -206,11 +208,11 @@ func existingGroup(ctx context.Context, system *lvm2.System, cfg NodeConfig, nam
 	return group, nil
 }
 
-// groupFile is below the private LVM's directory, and holds the name of the volume group
-// that the node has: without its disks it is not to be taken for one that has none yet.
+// groupFile is a file in the private LVM's directory with the name of the node's volume group. It
+// distinguishes a node without disks from a new one.
 const groupFile = "volume-group"
 
-// checkNew gives an error if the volume group that is about to be made was there before.
+// checkNew returns an error if the volume group to create existed before.
 func checkNew(cfg NodeConfig, name string) error {
 	file := filepath.Join(cfg.LVM.Directory, groupFile)
 	before, err := os.ReadFile(file)
@@ -220,12 +222,11 @@ func checkNew(cfg NodeConfig, name string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("volume group %s: %w: it was on this node's disks and is on none of those that are there: bring them back, or remove %s to begin anew",
+	return fmt.Errorf("volume group %s: %w: it existed on this node but is on none of its disks: bring them back, or remove %s to start over",
 		name, lvm2.ErrMissingDevice, file)
 }
 
-// Close gives the volume groups back as they are: volumes stay, attached ones
-// attached.
+// Close releases the volume groups. Volumes stay, and attached ones stay attached.
 func (d *Driver) Close() error {
 	var failed []error
 	for _, each := range d.pools {
@@ -234,9 +235,9 @@ func (d *Driver) Close() error {
 	return errors.Join(failed...)
 }
 
-// Reset takes the devices of a node's volumes away, as it is when the node's machine
-// was started again: the volumes stay attached, and have devices again once they
-// are staged. Unmount first; what is in use stays, and the error names it.
+// Reset removes the devices of a node's volumes, as a restart of the node's machine does. The
+// volumes stay attached and get new devices when they are staged. Unmount first: a device in use
+// stays, and the error names it.
 func (d *Driver) Reset(ctx context.Context, node string) error {
 	for _, each := range d.pools {
 		if each.node != node {
@@ -255,8 +256,8 @@ func (d *Driver) Reset(ctx context.Context, node string) error {
 	return nil
 }
 
-// Destroy removes all volumes, the volume groups and the loop devices of files,
-// whose paths it leaves. Unmount first: what is in use stays, and the error names it.
+// Destroy removes all volumes, the volume groups and the loop devices of files, but not the files.
+// Unmount first: what is in use stays, and the error names it.
 func (d *Driver) Destroy(ctx context.Context) error {
 	var failed []error
 	for _, each := range d.pools {

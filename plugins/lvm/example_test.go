@@ -10,13 +10,12 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"github.com/volsim/volsim/internal/lvm2"
 	"github.com/volsim/volsim/plugins/lvm"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// A volume is made in the volume group of a node, which is on a file here, and mounted on the node. This needs root and lvm, so
-// that it is compiled and not run.
+// Create a volume in the volume group of a node, here on a file, and mount it on the node. The
+// example needs root and lvm, so it is only compiled.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "")
@@ -29,7 +28,7 @@ func Example() {
 	}
 	driver, err := lvm.New(ctx, lvm.Config{Nodes: []lvm.NodeConfig{{
 		Name:  "node-1",
-		LVM:   lvm2.Config{Directory: filepath.Join(dir, "lvm"), SystemID: "example"},
+		LVM:   lvm.LVMConfig{Directory: filepath.Join(dir, "lvm"), SystemID: "example"},
 		Files: []lvm.File{{Path: filepath.Join(dir, "disk"), SizeBytes: 1 << 30}}, // or Devices
 	}}})
 	if err != nil {
@@ -65,7 +64,7 @@ func Example() {
 	}
 	fmt.Println(id, "is", attached.GetPublishContext())
 
-	// Everything is taken away. Close instead of Destroy leaves all as it is for a driver that is made again.
+	// Everything is removed. With Close instead of Destroy, a recreated driver continues.
 	if err := errors.Join(disk.UnmountAll(), driver.Destroy(ctx), os.RemoveAll(dir)); err != nil {
 		log.Fatal(err)
 	}

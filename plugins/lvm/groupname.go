@@ -8,23 +8,22 @@ import (
 
 const (
 	groupPrefix = "volsim-"
-	// nodeNameMax is how long a node's name may be to stand in that of its volume group
-	// as it is: LVM's names, together and with some of its own added, are 127 long at most.
+	// nodeNameMax is the maximum length of a node's name that is used unchanged. LVM limits names,
+	// in total and with its own additions, to 127.
 	nodeNameMax = 40
-	// nodeNamePrefixMax is how much of a longer one stands there, for people.
+	// nodeNamePrefixMax is the length of the readable prefix of a longer name.
 	nodeNamePrefixMax = 16
 )
 
 var (
-	// validNodeName are names of nodes that LVM takes. "+" is left for those that are not.
+	// validNodeName matches node names that LVM accepts. "+" is reserved for the others.
 	validNodeName    = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 	invalidCharacter = regexp.MustCompile(`[^A-Za-z0-9_.]`)
 )
 
-// groupName returns the name of a node's volume group where NodeConfig has none:
-// "volsim-" and the node's name, or, where LVM does not take that or it is long,
-// some of it and a hash. It differs for any two nodes: with device-mapper, the names
-// of all volume groups of a machine must.
+// groupName returns the default name of a node's volume group: "volsim-" and the node's name. A
+// long name, or one that LVM does not accept, is replaced by a prefix and a hash. Names of
+// different nodes differ, because device-mapper needs unique names of volume groups on a machine.
 func groupName(node string) string {
 	if len(node) <= nodeNameMax && validNodeName.MatchString(node) {
 		return groupPrefix + node

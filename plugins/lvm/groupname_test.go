@@ -10,7 +10,7 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-func TestEachNodeHasAGroupOfItsOwn(t *testing.T) {
+func TestEachNodeHasItsOwnGroup(t *testing.T) {
 	if got := groupName("node-1.example"); got != "volsim-node-1.example" {
 		t.Errorf("an ordinary node's is %q", got)
 	}
@@ -32,9 +32,9 @@ func TestEachNodeHasAGroupOfItsOwn(t *testing.T) {
 	}
 }
 
-// Disks that have a volume group of another name are not lost: whoever opens them is
-// told to name it, and can.
-func TestAGroupOfAnotherName(t *testing.T) {
+// Disks with a volume group of another name are not lost: the error asks for the name, which can be
+// set.
+func TestGroupOfAnotherName(t *testing.T) {
 	needLVM(t)
 	dir := plainDir(t)
 	cfg := NodeConfig{
@@ -55,7 +55,7 @@ func TestAGroupOfAnotherName(t *testing.T) {
 		t.Error("it was opened without its name")
 		_ = d.Close()
 	} else if !strings.Contains(err.Error(), named) {
-		t.Errorf("who does not name it is not told its name: %v", err)
+		t.Errorf("the error does not contain the name: %v", err)
 	}
 	cfg.Group = named
 	if d, err = New(t.Context(), Config{Nodes: []NodeConfig{cfg}}); err != nil {

@@ -6,16 +6,16 @@ import (
 	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 )
 
-// Each command of LVM is a step before and after it, and so is each change of the
-// kernel's. With device-mapper it would take minutes in a guest; what a killed
-// process leaves there, internal/lvm2 tests.
+// Each LVM command has a step before and after it, and so has each change in the kernel. With
+// device-mapper this would take minutes in a guest; internal/lvm2 tests what a killed process
+// leaves there.
 func TestKilled(t *testing.T) {
 	needLVM(t)
 	if hasMapper() {
 		t.Skip("where there is device-mapper, internal/lvm2 kills processes")
 	}
 	some := subject(nil)
-	// How copies of other file systems are staged does not depend on the pool.
+	// Staging copies of other file systems does not depend on the pool.
 	some.Cases = []string{
 		"create", "snapshot", "clone", "group", "group's removal", "removal", "growth",
 		"use of a new ext4", "use of a larger copy of ext4",

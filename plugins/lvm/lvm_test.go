@@ -31,7 +31,7 @@ type world struct {
 	disks  map[string]*nodefs.Real
 }
 
-// newWorld skips the test where there is no LVM. After it nothing is left.
+// newWorld skips the test without LVM. It checks that nothing remains.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	if err := lvm.Probe(); err != nil {
@@ -108,7 +108,7 @@ func wantCode(t *testing.T, err error, want codes.Code) {
 	}
 }
 
-func TestALogicalVolumeLives(t *testing.T) {
+func TestLogicalVolumeLifecycle(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	volume, err := w.create("a claim's", "two", 100*mebibyte)
@@ -119,7 +119,7 @@ func TestALogicalVolumeLives(t *testing.T) {
 	again, err := w.create("a claim's", "two", 100*mebibyte)
 	w.must("create again", err)
 	if again.GetVolumeId() != volume.GetVolumeId() {
-		t.Errorf("made a second volume: %s, %s", again.GetVolumeId(), volume.GetVolumeId())
+		t.Errorf("created a second volume: %s, %s", again.GetVolumeId(), volume.GetVolumeId())
 	}
 	_, err = w.create("a claim's", "two", 200*mebibyte)
 	wantCode(t, err, codes.AlreadyExists)
@@ -141,7 +141,7 @@ func TestALogicalVolumeLives(t *testing.T) {
 		VolumeId: id, StagingTargetPath: staging, VolumeCapability: writer(), PublishContext: map[string]string{blockcsi.DeviceKey: device},
 	})
 	w.must("stage", err)
-	w.must("write", blockcsitest.WriteFile(filepath.Join(staging, "data"), []byte("what a pod wrote")))
+	w.must("write", blockcsitest.WriteFile(filepath.Join(staging, "data"), []byte("written by a pod")))
 
 	w.must("stop", w.driver.Close())
 	w.start()
@@ -170,7 +170,7 @@ func TestALogicalVolumeLives(t *testing.T) {
 	w.must("stage again", err)
 	data, err := blockcsitest.ReadFile(filepath.Join(staging, "data"))
 	w.must("read", err)
-	if string(data) != "what a pod wrote" {
+	if string(data) != "written by a pod" {
 		t.Errorf("read %q", data)
 	}
 	_, err = w.nodes["two"].NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: staging})
@@ -181,7 +181,7 @@ func TestALogicalVolumeLives(t *testing.T) {
 	w.must("delete", err)
 }
 
-func TestCopiesHoldWhatWasThere(t *testing.T) {
+func TestCopiesHaveTheContentOfTheirSource(t *testing.T) {
 	if _, err := os.Stat("/dev/mapper/control"); err == nil && testing.Short() {
 		t.Skip("short: with device-mapper TestDataSurvive restores a snapshot, and clones, in a slow guest")
 	}

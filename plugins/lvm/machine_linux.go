@@ -6,8 +6,8 @@ import (
 	"os/exec"
 )
 
-// Probe returns nil where volume groups can be had, else one sentence for a
-// user: what is missing and what to do about it.
+// Probe returns nil if volume groups can be used. Otherwise the error says what is missing and how
+// to fix it.
 func Probe() error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("LVM needs root, this is user %d: run with sudo, or use the array driver", os.Geteuid())

@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// manyEnv says how many volumes TestManyVolumes makes.
+	// manyEnv sets the number of volumes of TestManyVolumes.
 	manyEnv     = "VOLSIM_LVM_VOLUMES"
 	manyDefault = 64
 	atOnce      = 16
-	// manyDisk is the size of a disk that has room for less than 255 volumes of 16
-	// MiB: more partitions of one disk the kernel does not number.
+	// manyDisk is the size of a disk with room for less than 255 volumes of 16 MiB, the maximum
+	// number of partitions.
 	manyDisk = 4000 << 20
 )
 
-// TestManyVolumes has volumes made, used and removed, 16 at a time. All are in use
-// at once in between. With VOLSIM_LVM_VOLUMES=1000 it takes two minutes of a processor:
-// each command of LVM reads and writes what it knows of all volumes.
+// TestManyVolumes creates, uses and removes volumes, 16 at a time, with all of them in use in
+// between. With VOLSIM_LVM_VOLUMES=1000 it takes two minutes of processor time, because each LVM
+// command reads and writes the metadata of all volumes.
 func TestManyVolumes(t *testing.T) {
 	needLVM(t)
 	count := manyDefault
@@ -115,11 +115,11 @@ func TestManyVolumes(t *testing.T) {
 	report, err := m.driver.pools[0].group.Report(t.Context())
 	m.must(err)
 	if len(report.LogicalVolumes) > 0 || report.Free != report.Size {
-		t.Errorf("left: %+v, free %d of %d", report.LogicalVolumes, report.Free, report.Size)
+		t.Errorf("remaining: %+v, free %d of %d", report.LogicalVolumes, report.Free, report.Size)
 	}
 }
 
-// newMany is a machine with as many disks, and how many commands of LVM were run.
+// newMany returns a machine with enough disks, and a counter of LVM commands.
 func newMany(t *testing.T, disks int) (*machine, *atomic.Int64) {
 	t.Helper()
 	m := &machine{TB: t, dir: plainDir(t)}

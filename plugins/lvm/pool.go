@@ -15,7 +15,7 @@ import (
 	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
-// pool is the volume group of a node.
+// pool implements blockcsi.Pool on the volume group of a node.
 type pool struct {
 	node        string
 	system      *lvm2.System
@@ -25,12 +25,12 @@ type pool struct {
 	attachments blockcsi.AttachmentRecords
 
 	extentBytes int64
-	reservedMu  sync.Mutex        // guards promised
-	reserved    map[string]int64  // sizes of thin volumes that are being made or extended, by their IDs
-	onStep      func(what string) // for tests: where the process may be killed; nil is nothing
+	reservedMu  sync.Mutex        // guards reserved
+	reserved    map[string]int64  // sizes of thin volumes that are being created or extended, by ID
+	onStep      func(what string) // for tests: called where the process may be killed; may be nil
 }
 
-// step is where the process may be killed.
+// step marks a point where the process may be killed.
 func (p *pool) step(what string) {
 	if p.onStep != nil {
 		p.onStep(what)
@@ -42,7 +42,7 @@ var _ blockcsi.Pool = (*pool)(nil)
 // Node implements blockcsi.Pool.
 func (p *pool) Node() string { return p.node }
 
-// RegisterNode implements blockcsi.Pool: the only node is known.
+// RegisterNode implements blockcsi.Pool. The only node is already known.
 func (p *pool) RegisterNode(string) {}
 
 // Capabilities implements blockcsi.Pool.
@@ -60,7 +60,7 @@ func (p *pool) Volume(ctx context.Context, id string) (blockcsi.Volume, error) {
 	}
 	lv, is := report.Find(id)
 	if !is && report.IsMoving(id) {
-		return blockcsi.Volume{}, status.Errorf(codes.Aborted, "volume %s is being moved to where there is room: try again", id)
+		return blockcsi.Volume{}, status.Errorf(codes.Aborted, "volume %s is being moved to free space: try again", id)
 	}
 	if !is || !isOwn(lv) {
 		return blockcsi.Volume{}, p.notFound(id)
@@ -68,12 +68,12 @@ func (p *pool) Volume(ctx context.Context, id string) (blockcsi.Volume, error) {
 	return volumeOf(report, lv), nil
 }
 
-// isOwn tells whether a logical volume is a volume or a snapshot of the driver's.
+// isOwn reports whether a logical volume is a volume or a snapshot of the driver.
 func isOwn(lv lvm2.LogicalVolume) bool {
 	return (csireq.IsVolumeID(lv.Name) || csireq.IsSnapshotID(lv.Name)) && lv.HasTags(tagOwned) && !lv.Unfinished()
 }
 
-// find returns the logical volume of an ID, if it is ours.
+// find returns the logical volume of an ID, if it is the driver's.
 func (p *pool) find(ctx context.Context, id string) (lvm2.LogicalVolume, error) {
 	if !csireq.IsVolumeID(id) && !csireq.IsSnapshotID(id) {
 		return lvm2.LogicalVolume{}, p.notFound(id)
@@ -104,8 +104,8 @@ func (p *pool) Volumes(ctx context.Context) ([]blockcsi.Volume, error) {
 	return volumes, nil
 }
 
-// Delete implements blockcsi.Pool. What is copied from a volume stays, but for
-// thick snapshots, which hold only what differs: they are to be deleted first.
+// Delete implements blockcsi.Pool. Copies of a volume remain, except thick snapshots. These hold
+// only differences and must be deleted first.
 func (p *pool) Delete(ctx context.Context, volume blockcsi.Volume) error {
 	report, err := p.group.Report(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func (p *pool) Delete(ctx context.Context, volume blockcsi.Volume) error {
 	}
 	if len(depend) > 0 {
 		return status.Errorf(codes.FailedPrecondition,
-			"volume %s has snapshots that hold only what differs from it: delete %s first", volume.ID, strings.Join(depend, ", "))
+			"volume %s has snapshots that hold only differences from it: delete %s first", volume.ID, strings.Join(depend, ", "))
 	}
 	return p.status(p.group.Remove(ctx, volume.ID))
 }
@@ -137,7 +137,7 @@ func (p *pool) Extend(ctx context.Context, volume blockcsi.Volume, sizeBytes int
 	return p.status(err)
 }
 
-// status turns an error of LVM into a status that says what to do.
+// status converts an error of LVM to a status with advice.
 func (p *pool) status(err error) error {
 	switch {
 	case err == nil:
@@ -146,7 +146,7 @@ func (p *pool) status(err error) error {
 		return status.Errorf(codes.ResourceExhausted, "volume group %s of node %s: %v: delete volumes or give it another disk", p.group.Name(), p.node, err)
 	case errors.Is(err, lvm2.ErrNotContiguous):
 		return status.Errorf(codes.ResourceExhausted,
-			"volume group %s of node %s: %v: without device-mapper a volume lies in one piece, so a smaller one may fit, or this one once it is not in use", p.group.Name(), p.node, err)
+			"volume group %s of node %s: %v: without device-mapper a volume must be contiguous: try a smaller one, or this one while it is not in use", p.group.Name(), p.node, err)
 	case errors.Is(err, lvm2.ErrNotFound):
 		return status.Error(codes.NotFound, err.Error())
 	case errors.Is(err, lvm2.ErrExists):
@@ -156,11 +156,11 @@ func (p *pool) status(err error) error {
 	case errors.Is(err, lvm2.ErrInvalidArgument):
 		return status.Error(codes.InvalidArgument, err.Error())
 	case errors.Is(err, lvm2.ErrUnsupported):
-		return status.Errorf(codes.FailedPrecondition, "%v: start the driver where there is device-mapper", err)
+		return status.Errorf(codes.FailedPrecondition, "%v: start the driver on a machine with device-mapper", err)
 	case errors.Is(err, lvm2.ErrForeign):
-		return status.Errorf(codes.FailedPrecondition, "volume group %s of node %s: %v: give the driver one of its own", p.group.Name(), p.node, err)
+		return status.Errorf(codes.FailedPrecondition, "volume group %s of node %s: %v: give the driver a volume group of its own", p.group.Name(), p.node, err)
 	case errors.Is(err, lvm2.ErrDuplicateDevice):
-		return status.Errorf(codes.Unavailable, "volume group %s of node %s: %v: take one of the two away", p.group.Name(), p.node, err)
+		return status.Errorf(codes.Unavailable, "volume group %s of node %s: %v: remove one of the two", p.group.Name(), p.node, err)
 	case errors.Is(err, lvm2.ErrNoGroup), errors.Is(err, lvm2.ErrMissingDevice):
 		return status.Errorf(codes.Unavailable, "volume group %s of node %s: %v: bring its disks back", p.group.Name(), p.node, err)
 	}

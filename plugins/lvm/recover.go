@@ -11,9 +11,9 @@ import (
 	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
-// Recover implements blockcsi.Pool. What had been begun in the volume group is
-// finished or undone as that is opened. Here, volumes that are not attached lose
-// their devices, and attached ones get those as they are to be.
+// Recover implements blockcsi.Pool. Opening the volume group has recovered LVM's metadata. Recover
+// deactivates volumes that are not attached, and applies size and settings to the devices of those
+// that are.
 func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 	report, err := p.group.Report(ctx)
 	if err != nil {
@@ -27,7 +27,7 @@ func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 	if err != nil {
 		return nil, p.status(err)
 	}
-	for id := range noted { // each is judged for itself: no order
+	for id := range noted { // the order does not matter
 		if _, is := report.Find(id); !is && !report.IsMoving(id) {
 			if err := p.attachments.Remove(id); err != nil {
 				return nil, p.status(err)
@@ -54,13 +54,13 @@ func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 	return done, nil
 }
 
-// recoverOne is Recover for a volume that has a device, and is attached or (nil) is
-// not. A thick snapshot has one as long as its origin.
+// recoverOne is Recover for a volume with a device; attached is nil if it is not attached. A thick
+// snapshot is active as long as its origin.
 func (p *pool) recoverOne(
 	ctx context.Context, report *lvm2.Report, lv lvm2.LogicalVolume, device string, attached *blockcsi.Attachment,
 ) (did string, err error) {
 	if attached != nil {
-		if _, err := p.group.Extend(ctx, lv.Name, lv.Size); err != nil { // the device may lag
+		if _, err := p.group.Extend(ctx, lv.Name, lv.Size); err != nil { // the device may be smaller
 			return "", err
 		}
 		return "", configureDevice(device, attached.ReadOnly, volumeOf(report, lv).Settings)
@@ -70,14 +70,13 @@ func (p *pool) recoverOne(
 	}
 	err = p.group.Deactivate(ctx, lv.Name)
 	if errors.Is(err, lvm2.ErrInUse) {
-		return fmt.Sprintf("left %s, which is not attached, active as %s: somebody uses it", lv.Name, device), nil
+		return fmt.Sprintf("left %s active as %s, although it is not attached: the device is in use", lv.Name, device), nil
 	}
 	return fmt.Sprintf("deactivated %s, which is not attached", lv.Name), err
 }
 
-// Orphans implements blockcsi.Pool: logical volumes in the driver's own volume
-// group that are none of its volumes, volumes that are active and not attached,
-// and loop devices of disks whose files were deleted.
+// Orphans implements blockcsi.Pool. It lists logical volumes of the volume group that are not the
+// driver's, active volumes that are not attached, and loop devices of deleted disk files.
 func (p *pool) Orphans(ctx context.Context) ([]string, error) {
 	report, err := p.group.Report(ctx)
 	if err != nil {
@@ -98,21 +97,21 @@ func (p *pool) Orphans(ctx context.Context) ([]string, error) {
 		switch {
 		case lv.Layout == lvm2.ThinPool && lv.Name == thinPool:
 		case lv.HasTags(tagOwned) && !isOwn(lv):
-			orphans = append(orphans, "logical volume "+name+" on node "+p.node+" is unfinished: start the driver again")
+			orphans = append(orphans, "logical volume "+name+" on node "+p.node+" is unfinished: restart the driver")
 		case !isOwn(lv):
-			orphans = append(orphans, "logical volume "+name+" on node "+p.node+" is none of the driver's: lvremove frees it")
+			orphans = append(orphans, "logical volume "+name+" on node "+p.node+" does not belong to the driver: run lvremove to remove it")
 		case devices[lv.Name] != "" && !attached && lv.Layout != lvm2.Snapshot:
-			orphans = append(orphans, "logical volume "+name+" on node "+p.node+" is active and not attached: start the driver again")
+			orphans = append(orphans, "logical volume "+name+" on node "+p.node+" is active but not attached: restart the driver")
 		}
 	}
 	deleted, err := p.system.DeletedDisks()
 	for _, each := range deleted {
-		orphans = append(orphans, fmt.Sprintf("%s holds %s, which was removed: losetup -d %s frees it", each.Device, each.BackingFile, each.Device))
+		orphans = append(orphans, fmt.Sprintf("%s holds %s, which was removed: run losetup -d %s to detach it", each.Device, each.BackingFile, each.Device))
 	}
 	return orphans, p.status(err)
 }
 
-// destroy removes all that is in the volume group, and the group.
+// destroy removes everything in the volume group, and the group.
 func (p *pool) destroy(ctx context.Context) error {
 	all, err := p.group.List(ctx)
 	if err != nil {

@@ -84,9 +84,9 @@ func (m *machine) stage(id string, publishContext map[string]string) error {
 	return err
 }
 
-// Volumes that are attached when the machine goes down come back as they are
-// staged, whatever their devices are called then.
-func TestTheMachineIsStartedAgain(t *testing.T) {
+// Volumes that are attached when the machine goes down get devices when they are staged, whatever
+// their names.
+func TestMachineRestart(t *testing.T) {
 	m := newMachine(t)
 	m.driver.Node(node, m.fs)
 	first, err := m.create("first", nil)
@@ -114,7 +114,7 @@ func TestTheMachineIsStartedAgain(t *testing.T) {
 		}
 	}
 	_, err = m.driver.Controller().DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: second})
-	wantStatus(t, err, codes.FailedPrecondition, "no device")
+	wantStatus(t, err, codes.FailedPrecondition, "without a device")
 	wantStatus(t, m.stage(second, nil), codes.InvalidArgument, blockcsi.DeviceKey)
 	m.must(m.stage(second, was[second])) // the first one's device may have its name now
 	text, err := blockcsitest.ReadFile(filepath.Join(m.staging(second), "data"))
@@ -135,9 +135,9 @@ func wantStatus(t *testing.T, err error, want codes.Code, part string) {
 	}
 }
 
-// A volume that is active and not attached loses its device when the driver
-// starts; what is none of the driver's is left as it is, and listed.
-func TestWhatIsLeftOver(t *testing.T) {
+// An active volume that is not attached loses its device when the driver starts. Foreign volumes
+// are unchanged and listed.
+func TestOrphans(t *testing.T) {
 	m := newMachine(t)
 	id, err := m.create("volume", nil)
 	m.must(err)
@@ -161,9 +161,9 @@ func TestWhatIsLeftOver(t *testing.T) {
 	}
 }
 
-// That a volume is attached is noted apart from it: of one that somebody removed by hand nothing
-// is, when another one of its name is made, or the driver starts.
-func TestAttachmentsOfWhatIsGone(t *testing.T) {
+// Attachments are recorded separately. The record of a volume that was removed manually disappears
+// when another one of its name is created, or when the driver starts.
+func TestAttachmentsOfRemovedVolumes(t *testing.T) {
 	m := newMachine(t)
 	m.driver.Node(node, m.fs)
 	id, err := m.create("volume", nil)
@@ -190,8 +190,8 @@ func TestAttachmentsOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// A disk that is somebody else's is refused, and left as it is.
-func TestADiskOfAnotherLVM(t *testing.T) {
+// A disk of another LVM is refused and unchanged.
+func TestForeignDisk(t *testing.T) {
 	needLVM(t)
 	dir := plainDir(t)
 	cfg := NodeConfig{
@@ -219,14 +219,14 @@ func TestADiskOfAnotherLVM(t *testing.T) {
 	}
 	ours, err := New(t.Context(), Config{Nodes: []NodeConfig{cfg}})
 	if err != nil {
-		t.Fatalf("what is nobody's any more is not taken: %v", err)
+		t.Fatalf("a disk without an owner was refused: %v", err)
 	}
 	if err := ours.Destroy(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestWhatIsNotTaken(t *testing.T) {
+func TestInvalidParameters(t *testing.T) {
 	m := newMachine(t)
 	mapped := hasMapper()
 	for _, each := range []map[string]string{{"layuot": "linear"}, {layoutKey: "round"}, {stripesKey: "2"}} {
@@ -257,7 +257,7 @@ func mustGroups(t *testing.T, m *machine) []*csi.GroupControllerServiceCapabilit
 	return response.GetCapabilities()
 }
 
-func TestSettingsAreKept(t *testing.T) {
+func TestSettingsArePersistent(t *testing.T) {
 	m := newMachine(t)
 	id, err := m.create("volume", nil)
 	m.must(err)

@@ -15,21 +15,21 @@ import (
 	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
-// The settings of a volume: mutable parameters, of a VolumeAttributesClass.
+// The settings of a volume: mutable parameters of a VolumeAttributesClass.
 const (
-	// discardKey is whether a volume's file system gives back at once what it frees,
-	// to the thin pool or to the disks: "true", the default of thin volumes, or
-	// "false", that of others. It holds from when the volume is staged the next time.
+	// discardKey selects whether a volume's file system discards freed blocks at once: "true", the
+	// default of thin volumes, or "false", that of others. It takes effect when the volume is
+	// staged the next time.
 	discardKey = "discard"
-	// readAheadKey is how much the kernel reads ahead from the device, in KiB. It
-	// holds at once. Without it the kernel decides. It takes device-mapper: without,
-	// a volume is part of a disk, whose reading ahead is for all of it.
+	// readAheadKey is the kernel's read-ahead of the device in KiB. It takes effect at once.
+	// Without it the kernel decides. It needs device-mapper, because a partition shares the
+	// read-ahead of its disk.
 	readAheadKey = "readAheadKiB"
 
 	readAheadMax = 65536
 )
 
-// settings are the keys of those that there are here, sorted.
+// settings returns the sorted keys of the supported settings.
 func (p *pool) settings() []string {
 	if p.system.Mode() == lvm2.DeviceMapper {
 		return []string{discardKey, readAheadKey}
@@ -42,7 +42,7 @@ func (p *pool) ValidateParameters(parameters, settings map[string]string) error 
 	known := []string{layoutKey, mirrorsKey, stripesKey}
 	for _, key := range slices.Sorted(maps.Keys(parameters)) {
 		if !slices.Contains(known, key) {
-			return status.Errorf(codes.InvalidArgument, "parameters: %q is not one of this driver's, which are %s", key, strings.Join(known, ", "))
+			return status.Errorf(codes.InvalidArgument, "parameters: unknown key %q (have %s)", key, strings.Join(known, ", "))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
@@ -58,18 +58,18 @@ func (p *pool) checkSetting(key, value string) error {
 	number, err := strconv.Atoi(value)
 	switch {
 	case key == readAheadKey && p.system.Mode() != lvm2.DeviceMapper:
-		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s takes device-mapper, which is not on node %s", key, p.node)
+		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s needs device-mapper, which node %s lacks", key, p.node)
 	case !slices.Contains(p.settings(), key):
-		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %q is not one of this driver's, which are %s", key, strings.Join(p.settings(), ", "))
+		return status.Errorf(codes.InvalidArgument, "mutable_parameters: unknown key %q (have %s)", key, strings.Join(p.settings(), ", "))
 	case key == readAheadKey && (err != nil || number < 0 || number > readAheadMax):
-		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s is %q, allowed is a number from 0 to %d", key, value, readAheadMax)
+		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s is %q, want a number from 0 to %d", key, value, readAheadMax)
 	case key == discardKey && value != "true" && value != "false":
-		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s is %q, allowed is true or false", key, value)
+		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s is %q, want true or false", key, value)
 	}
 	return nil
 }
 
-// discards tells whether a volume's file system gives back what it frees.
+// discards reports whether a volume's file system discards freed blocks.
 func discards(layout lvm2.Layout, settings map[string]string) bool {
 	if value, set := settings[discardKey]; set {
 		return value == "true"
@@ -106,14 +106,14 @@ func (p *pool) Modify(ctx context.Context, volume blockcsi.Volume, settings map[
 	return p.status(configureDevice(attached.Device, attached.ReadOnly, settings))
 }
 
-// configureDevice has the kernel treat an attached device as it is to be.
+// configureDevice applies the mode and the settings to an attached device.
 func configureDevice(device string, isReadOnly bool, settings map[string]string) error {
 	if err := blockdev.SetReadOnly(device, isReadOnly); err != nil {
 		return err
 	}
 	ahead, err := strconv.ParseInt(settings[readAheadKey], 10, 64)
 	if err != nil {
-		return nil // it is not set
+		return nil // not set
 	}
 	_, err = blockdev.SetReadAhead(device, ahead)
 	return err

@@ -10,8 +10,8 @@ import (
 	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
-// The tags of a logical volume. What is ours begins with prefix; what stands
-// behind a "=" is escaped.
+// The tags of a logical volume. Tags of the driver begin with prefix; the text after a "=" is
+// escaped.
 const (
 	prefix       = "volsim.csi."
 	tagOwned     = prefix + "volume" // or a snapshot
@@ -23,7 +23,7 @@ const (
 	tagSetting   = prefix + "setting."
 )
 
-// tagsFor are the tags of a volume that is to be made.
+// tagsFor returns the tags of a new volume.
 func tagsFor(wish blockcsi.VolumeSpec) []string {
 	tags := []string{tagOwned, tagName + escape(wish.Name)}
 	if wish.From != nil {
@@ -45,7 +45,7 @@ func pairs(before string, all map[string]string) []string {
 	return tags
 }
 
-// volumeOf is what a logical volume of ours is to CSI.
+// volumeOf converts a logical volume of the driver.
 func volumeOf(report *lvm2.Report, lv lvm2.LogicalVolume) blockcsi.Volume {
 	volume := blockcsi.Volume{ID: lv.Name, SizeBytes: lv.Size, Created: lv.Created, Trouble: troubleOf(report, lv)}
 	for _, tag := range lv.Tags {
@@ -57,7 +57,7 @@ func volumeOf(report *lvm2.Report, lv lvm2.LogicalVolume) blockcsi.Volume {
 		case strings.HasPrefix(tag, tagGroup):
 			volume.Group = tag[len(tagGroup):]
 		case strings.HasPrefix(tag, tagGroupSize):
-			volume.GroupSize, _ = strconv.Atoi(tag[len(tagGroupSize):]) // written by us
+			volume.GroupSize, _ = strconv.Atoi(tag[len(tagGroupSize):]) // written by this package
 		case strings.HasPrefix(tag, tagParameter):
 			volume.Parameters = addPair(volume.Parameters, tag[len(tagParameter):])
 		case strings.HasPrefix(tag, tagSetting):
@@ -77,26 +77,26 @@ func addPair(all map[string]string, pair string) map[string]string {
 	return all
 }
 
-// troubleOf says what is wrong with a volume and what to do; "" is nothing.
+// troubleOf returns a volume's problem and how to fix it, or "".
 func troubleOf(report *lvm2.Report, lv lvm2.LogicalVolume) string {
-	const invalid = 'I' // the fifth letter of a thick snapshot whose room was used up
+	const invalid = 'I' // the fifth letter of a thick snapshot without room
 	switch {
 	case lv.Layout == lvm2.Snapshot && len(lv.Attributes) > 4 && lv.Attributes[4] == invalid:
-		return "the snapshot's room is used up, and what it held is lost: delete it"
+		return "the snapshot has no room left and has lost its content: delete it"
 	case lv.Layout == lvm2.Thin && lv.Pool == thinPool && isFull(report):
-		return "the thin pool is full, and what is written to it fails: delete volumes or snapshots, or make the pool larger"
+		return "the thin pool is full, so writes to it fail: delete volumes or snapshots, or enlarge the pool"
 	case lv.Health == "":
 		return ""
 	case lv.Health == "partial":
-		return "a disk that it lies on is missing: bring the disk back"
+		return "a disk of the volume is missing: bring the disk back"
 	}
-	return fmt.Sprintf("LVM says %q of it", lv.Health)
+	return fmt.Sprintf("LVM reports %q", lv.Health)
 }
 
 const tagCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-/:"
 
-// escape writes a text in the characters that LVM takes in a tag: any other byte
-// becomes & and two hex digits.
+// escape encodes a text in the characters that LVM allows in a tag. Any other byte becomes & and
+// two hex digits.
 func escape(text string) string {
 	var all strings.Builder
 	for i := range len(text) {

@@ -12,12 +12,12 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// A pool that promises twice what it has takes that much and no more, lets writes
-// fail when it is full, and says so of all its volumes.
-func TestAThinPoolThatIsFull(t *testing.T) {
+// A pool with an overcommit of two provisions that much and no more. When it is full, writes fail
+// and all its volumes report it.
+func TestFullThinPool(t *testing.T) {
 	needLVM(t)
 	if !hasMapper() {
-		t.Skip("there is no device-mapper here")
+		t.Skip("no device-mapper on this machine")
 	}
 	m := &machine{TB: t, dir: plainDir(t)}
 	fs, err := nodefs.NewReal(filepath.Join(m.dir, "node"))
@@ -39,18 +39,18 @@ func TestAThinPoolThatIsFull(t *testing.T) {
 	_, err = m.create("second", thin)
 	m.must(err)
 	_, err = m.create("third", thin)
-	wantStatus(t, err, codes.ResourceExhausted, "promised")
+	wantStatus(t, err, codes.ResourceExhausted, "provision")
 
 	pool := m.driver.pools[0]
 	volume, err := pool.Volume(t.Context(), first)
 	m.must(err)
 	attached, err := pool.Attach(t.Context(), volume, node, false)
 	m.must(err)
-	m.must(pool.Extend(t.Context(), volume, volume.SizeBytes)) // nothing to promise
-	wantStatus(t, pool.Extend(t.Context(), volume, 2*volume.SizeBytes), codes.ResourceExhausted, "promised")
+	m.must(pool.Extend(t.Context(), volume, volume.SizeBytes)) // nothing to provision
+	wantStatus(t, pool.Extend(t.Context(), volume, 2*volume.SizeBytes), codes.ResourceExhausted, "provision")
 	device, err := os.OpenFile(attached.Device, os.O_WRONLY|os.O_SYNC, 0)
 	m.must(err)
-	// Metadata of the pool is beside its data, so 64 MiB fit.
+	// The pool's metadata is separate from its data, so 64 MiB fit.
 	content := make([]byte, 1<<20)
 	for i := range content {
 		content[i] = 1
@@ -69,5 +69,5 @@ func TestAThinPoolThatIsFull(t *testing.T) {
 		t.Errorf("a full pool has room for %+v", room)
 	}
 	_, err = pool.reserveThin(t.Context(), "vol-other", 1)
-	wantStatus(t, err, codes.ResourceExhausted, "promised")
+	wantStatus(t, err, codes.ResourceExhausted, "provision")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// thinFreeBytes is how many bytes thin volumes may still be promised: none if the pool
-// is full. Whoever calls it holds promising.
+// thinFreeBytes returns the bytes that can still be provisioned for thin volumes; 0 if the pool is
+// full. The caller holds reservedMu.
 func (p *pool) thinFreeBytes(report *lvm2.Report) int64 {
 	if isFull(report) {
 		return 0
@@ -35,7 +35,7 @@ func (p *pool) thinFreeBytes(report *lvm2.Report) int64 {
 	return max(int64(ratio*float64(poolBytes))-promised, 0)
 }
 
-// thinPoolBytes is the size of a pool that is to be made.
+// thinPoolBytes returns the size of a new pool.
 func (p *pool) thinPoolBytes(report *lvm2.Report) int64 {
 	if p.thin.PoolBytes > 0 {
 		return p.thin.PoolBytes
@@ -43,9 +43,9 @@ func (p *pool) thinPoolBytes(report *lvm2.Report) int64 {
 	return report.Size / 2 / report.ExtentSize * report.ExtentSize
 }
 
-// reserveThin keeps room in the pool of thin volumes for one that is to have a size, until
-// given is called: by then it has it, or will not. It makes the pool if there is none,
-// and returns ResourceExhausted where it cannot be promised so much.
+// reserveThin reserves space in the thin pool for a volume of a size until release is called, when
+// the volume has that size or never will. It creates a missing pool. It returns ResourceExhausted
+// if the pool cannot provision the volume.
 func (p *pool) reserveThin(ctx context.Context, id string, sizeBytes int64) (given func(), err error) {
 	p.reservedMu.Lock()
 	defer p.reservedMu.Unlock()
@@ -59,11 +59,11 @@ func (p *pool) reserveThin(ctx context.Context, id string, sizeBytes int64) (giv
 	}
 	if free := p.thinFreeBytes(report); more > free {
 		return nil, status.Errorf(codes.ResourceExhausted,
-			"the thin pool of node %s may be promised %d bytes more, the volume needs %d: delete volumes, make the pool larger or allow more overcommit", p.node, free, more)
+			"the thin pool of node %s can provision %d more bytes, the volume needs %d: delete volumes, enlarge the pool or allow more overcommit", p.node, free, more)
 	}
 	if _, is := report.Find(thinPool); !is {
 		if _, err := p.group.Create(ctx, lvm2.Spec{Name: thinPool, Layout: lvm2.ThinPool, Size: p.thinPoolBytes(report)}); err != nil {
-			return nil, fmt.Errorf("make the thin pool: %w", err)
+			return nil, fmt.Errorf("create the thin pool: %w", err)
 		}
 	}
 	if p.reserved == nil {
@@ -77,7 +77,7 @@ func (p *pool) reserveThin(ctx context.Context, id string, sizeBytes int64) (giv
 	}, nil
 }
 
-// isFull tells that a report's thin pool takes nothing more.
+// isFull reports whether the thin pool of a report is full.
 func isFull(report *lvm2.Report) bool {
 	pool, is := report.Find(thinPool)
 	return is && (pool.Health == "out_of_data" || pool.DataPercent >= 100 || pool.MetadataPercent >= 100)

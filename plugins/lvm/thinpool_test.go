@@ -6,8 +6,8 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// What is promised and not there yet counts, and counts once when it is.
-func TestWhatAPoolMayStillPromise(t *testing.T) {
+// A reservation counts until the volume exists, and then only the volume counts.
+func TestThinFreeBytes(t *testing.T) {
 	thin := func(name string, size int64) lvm2.LogicalVolume {
 		return lvm2.LogicalVolume{Name: name, Size: size, Layout: lvm2.Thin, Pool: thinPool}
 	}
@@ -24,12 +24,12 @@ func TestWhatAPoolMayStillPromise(t *testing.T) {
 		{name: "no pool yet", want: 500},
 		{name: "an empty pool", volumes: []lvm2.LogicalVolume{pool100}, want: 100},
 		{name: "overcommitted", volumes: []lvm2.LogicalVolume{pool100, thin("a", 30)}, ratio: 2, want: 170},
-		{name: "one is being made", volumes: []lvm2.LogicalVolume{pool100, thin("a", 30)}, promised: map[string]int64{"b": 20}, want: 50},
-		{name: "one is being copied to", volumes: []lvm2.LogicalVolume{pool100, thin("a", 30)}, promised: map[string]int64{"a": 30}, want: 70},
+		{name: "one is being created", volumes: []lvm2.LogicalVolume{pool100, thin("a", 30)}, promised: map[string]int64{"b": 20}, want: 50},
+		{name: "one is being copied", volumes: []lvm2.LogicalVolume{pool100, thin("a", 30)}, promised: map[string]int64{"a": 30}, want: 70},
 		{name: "one grows", volumes: []lvm2.LogicalVolume{pool100, thin("a", 30)}, promised: map[string]int64{"a": 50}, want: 50},
 		{name: "too much was promised", volumes: []lvm2.LogicalVolume{pool100, thin("a", 130)}, want: 0},
 		{name: "full", volumes: []lvm2.LogicalVolume{full}, ratio: 9, want: 0},
-		{name: "one beside the pool", volumes: []lvm2.LogicalVolume{pool100, {Name: "l", Size: 70}}, want: 100},
+		{name: "one outside the pool", volumes: []lvm2.LogicalVolume{pool100, {Name: "l", Size: 70}}, want: 100},
 	} {
 		p := &pool{thin: Thin{OvercommitRatio: c.ratio}, reserved: c.promised}
 		report := &lvm2.Report{Size: 1000, ExtentSize: 1, LogicalVolumes: c.volumes}

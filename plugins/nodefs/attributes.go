@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// attributeBits are what Chmod sets.
+// attributeBits are the mode bits that Chmod sets.
 const attributeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
 // Stat implements FS.
@@ -72,7 +72,7 @@ func (m *Memory) Chown(name string, uid, gid int) error {
 		if gid >= 0 {
 			n.gid = gid
 		}
-		if !n.isDirectory() { // a program must not run as its new owner unasked
+		if !n.isDirectory() { // as the kernel does, so that a program does not run as its new owner
 			n.mode &^= fs.ModeSetuid
 			if n.mode&0o010 != 0 {
 				n.mode &^= fs.ModeSetgid
@@ -93,7 +93,7 @@ func (m *Memory) Chmod(name string, mode fs.FileMode) error {
 	})
 }
 
-// changeEntry changes what is at name itself.
+// changeEntry calls apply with the entry at name. It does not follow a symbolic link there.
 func (m *Memory) changeEntry(operation, name string, apply func(n *node) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// infoOf turns what the kernel tells of a file into an Info.
+// infoOf converts the kernel's file information to an Info.
 func infoOf(info fs.FileInfo) Info {
 	told := Info{Mode: info.Mode()}
 	status, ok := info.Sys().(*syscall.Stat_t)
@@ -27,8 +27,8 @@ func infoOf(info fs.FileInfo) Info {
 	return told
 }
 
-// DeviceOf tells, as Stat does, which device a device node of the machine is of.
-// The node may lie outside the root.
+// DeviceOf returns the device that a device node refers to, in the form of [Info].Device. The node
+// may lie outside the root.
 func (r *Real) DeviceOf(node string) (string, error) {
 	info, err := os.Stat(node)
 	if err != nil {

@@ -9,5 +9,5 @@ import (
 
 func described(info fs.FileInfo) Info { return Info{Mode: info.Mode()} }
 
-// DeviceOf gives errors.ErrUnsupported.
+// DeviceOf returns errors.ErrUnsupported.
 func (r *Real) DeviceOf(string) (string, error) { return "", errors.ErrUnsupported }

@@ -10,7 +10,7 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// wantInfo compares what Stat tells; -1 is any owner.
+// wantInfo compares the result of Stat; an owner of -1 matches any.
 func wantInfo(t *testing.T, node nodefs.FS, name string, want nodefs.Info) {
 	t.Helper()
 	got, err := node.Stat(name)
@@ -53,7 +53,7 @@ func ownersAreShared(t *testing.T, node nodefs.FS, root string) {
 	}
 	wantError(t, node.Chown(dirs[2]+"/sub/file", 0, 0), nodefs.ErrReadOnly)
 	wantError(t, node.Chmod(dirs[2]+"/sub/file", 0o600), nodefs.ErrReadOnly)
-	must(t, node.WriteFile(dirs[0]+"/file", []byte("2"))) // which puts a new file in its place
+	must(t, node.WriteFile(dirs[0]+"/file", []byte("2"))) // which replaces the file by a new one
 	wantInfo(t, node, dirs[0]+"/file", nodefs.Info{Mode: 0o640})
 }
 
@@ -85,7 +85,7 @@ func newOwnerLosesSetuid(t *testing.T, node nodefs.FS, root string) {
 	wantInfo(t, node, dir, nodefs.Info{Mode: fs.ModeDir | all | 0o755, UID: 1000, GID: 2000})
 }
 
-func TestHashIsOfContentAndNotOfOwners(t *testing.T) {
+func TestHashIgnoresOwners(t *testing.T) {
 	tree, node := nodefs.NewTree(), nodefs.NewMemory("/")
 	must(t, node.MkdirAll("/v"))
 	must(t, node.MountTree(tree, "disk", "/v", false))
@@ -94,18 +94,18 @@ func TestHashIsOfContentAndNotOfOwners(t *testing.T) {
 	must(t, node.Chown("/v/file", 1, 1))
 	must(t, node.Chmod("/v", 0o777))
 	if tree.Hash() != before {
-		t.Error("the hash is another after a change of owner and mode")
+		t.Error("the hash depends on owner or mode")
 	}
 	must(t, node.Symlink("file", "/v/link"))
 	linked := tree.Hash()
 	must(t, node.Remove("/v/link"))
 	must(t, node.WriteFile("/v/link", []byte("file")))
 	if linked == before || linked == tree.Hash() {
-		t.Error("the hash does not tell a link from nothing, or from a file")
+		t.Error("the hash of a link equals that of nothing or of a file")
 	}
 }
 
-func TestChmodOfALinkIsUnsupported(t *testing.T) {
+func TestChmodOfLinkIsUnsupported(t *testing.T) {
 	node, root := newReal(t)
 	memory := nodefs.NewMemory("/n")
 	for _, each := range []struct {
@@ -114,7 +114,7 @@ func TestChmodOfALinkIsUnsupported(t *testing.T) {
 	}{{node, root}, {memory, "/n"}} {
 		must(t, each.node.Symlink("nowhere", each.root+"/link"))
 		if err := each.node.Chmod(each.root+"/link", 0o600); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("got error %v, want one that is errors.ErrUnsupported", err)
+			t.Errorf("got error %v, want errors.ErrUnsupported", err)
 		}
 	}
 }

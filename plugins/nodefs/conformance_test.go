@@ -14,7 +14,7 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// conformance holds what both implementations owe; root is an empty node's.
+// conformance are the tests of both implementations; root is that of an empty node.
 var conformance = []struct {
 	name string
 	run  func(t *testing.T, node nodefs.FS, root string)
@@ -26,25 +26,25 @@ var conformance = []struct {
 	{"paths outside the root are refused", outsideIsRefused},
 	{"a bind mount shows the same files twice", bindShowsTheSame},
 	{"a read-only bind refuses writes, and so does a bind of it", readOnlyRefusesWrites},
-	{"a mount hides what was there until it is taken off", mountHides},
+	{"a mount hides existing content until it is unmounted", mountHides},
 	{"stacked mounts come off in reverse", stackedMounts},
 	{"a mount point cannot be removed", mountPointStays},
 	{"a mount below makes busy", mountBelowIsBusy},
 	{"the mount table is sorted and spelt as the root is", mountTable},
 	{"names with spaces and backslashes work", oddNames},
-	{"what is made has the modes of a node's files", modesOfTheNew},
+	{"new entries have the modes of a node's files", modesOfTheNew},
 	{"owners and modes are set and seen through every mount", ownersAreShared},
-	{"what is made in a directory with setgid has its group", setgidIsInherited},
+	{"new entries in a setgid directory inherit its group", setgidIsInherited},
 	{"a new owner does not inherit setuid", newOwnerLosesSetuid},
-	{"a link is made and read whatever it leads to", linksAreText},
+	{"a link can have any target", linksAreText},
 	{"links inside the root are followed", linksAreFollowed},
 	{"a link that leaves the root, or leads nowhere, is not followed", linksOutAreRefused},
-	{"what acts on an entry acts on the link itself", linksThemselves},
-	{"a file is bound onto a file, and nothing else", filesAreBound},
-	{"part of a volume is bound, and stays what it is", partsAreBound},
-	{"part of what is read-only is read-only", partsOfReadOnly},
+	{"calls on an entry act on the link itself", linksThemselves},
+	{"a file is bound onto a file only", filesAreBound},
+	{"part of a volume is bound", partsAreBound},
+	{"part of a read-only mount is read-only", partsOfReadOnly},
 	{"a locked file keeps its mount busy", locksHold},
-	{"of no lock there is nothing to undo", noLock},
+	{"unlocking without a lock succeeds", noLock},
 }
 
 func TestMemoryConforms(t *testing.T) {
@@ -64,8 +64,8 @@ func TestRealConforms(t *testing.T) {
 	}
 }
 
-// newReal returns an empty real node whose mounts are gone after the test. Its
-// root is reached through a symbolic link, as a user's may be.
+// newReal returns an empty real node that is unmounted after the test. Its root is a symbolic link,
+// as a user's may be.
 func newReal(t *testing.T) (*nodefs.Real, string) {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
@@ -117,7 +117,7 @@ func wantMounted(t *testing.T, node nodefs.FS, name string, want bool) {
 	}
 }
 
-// directories makes some below root and returns their paths.
+// directories creates directories below root and returns their paths.
 func directories(t *testing.T, node nodefs.FS, root string, names ...string) []string {
 	t.Helper()
 	var paths []string
@@ -179,10 +179,10 @@ func mountedTreesStay(t *testing.T, node nodefs.FS, root string) {
 		wantError(t, node.RemoveAll(name), nodefs.ErrMounted)
 	}
 	if there, err := node.Exists(dirs[2]); !there || err != nil {
-		t.Errorf("Exists of what is beside the mount = %v, %v", there, err)
+		t.Errorf("Exists of the mount's neighbor = %v, %v", there, err)
 	}
 	must(t, node.WriteFile(dirs[1]+"/more", nil))
-	must(t, node.RemoveAll(dirs[1]+"/more")) // within the mount, and not the mount
+	must(t, node.RemoveAll(dirs[1]+"/more")) // inside the mount, not the mount itself
 	wantContent(t, node, dirs[0]+"/file", "kept")
 	must(t, node.Unmount(dirs[1]))
 	must(t, node.RemoveAll(root+"/a"))
@@ -338,7 +338,7 @@ func mountTable(t *testing.T, node nodefs.FS, root string) {
 	var got []nodefs.Mount
 	for _, mount := range mounts {
 		if mount.Source == "" || mount.FSType == "" || mount.Source != mounts[0].Source {
-			t.Errorf("mount without the source or type of what it binds: %+v", mount)
+			t.Errorf("mount without the source or type of its origin: %+v", mount)
 		}
 		got = append(got, nodefs.Mount{Path: mount.Path, ReadOnly: mount.ReadOnly})
 	}
@@ -355,7 +355,7 @@ func oddNames(t *testing.T, node nodefs.FS, root string) {
 	mounts, err := node.Mounts()
 	must(t, err)
 	if len(mounts) != 1 || mounts[0].Path != dirs[1] {
-		t.Errorf("Mounts = %+v, want one at %q", mounts, dirs[1])
+		t.Errorf("Mounts = %+v, want only %q", mounts, dirs[1])
 	}
 	must(t, node.Unmount(dirs[1]))
 }

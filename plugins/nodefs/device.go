@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// deviceFSType is what Mounts reports of device nodes in Memory, as Linux does.
+	// deviceFSType is the file system type that Mounts reports for device nodes in Memory, as Linux
+	// does.
 	deviceFSType = "devtmpfs"
 	deviceMode   = fs.FileMode(0o600)
-	// lockMark is written on the loop devices that lock; UnmountAll takes them off by it.
+	// lockMark is written on the loop devices that hold a lock. UnmountAll finds them by it.
 	lockMark = "volsim:lock"
 )
 
-// deviceLock is a lock in a Memory.
+// deviceLock is a lock of a Memory.
 type deviceLock struct {
-	mount *mount // that it keeps busy
+	mount *mount // the mount that it keeps busy
 	path  string
 	loop  int
 }
 
-// MountDevice makes the node of a device visible at the existing file name.
-// Device is the device's name, and what Stat tells of it, and Mounts: nodes of
-// one name have one owner and one mode. Devices have no content here.
+// MountDevice makes a device node visible at the existing file name. Stat and Mounts report device
+// as the device's name. All nodes of one device share an owner and a mode. Devices have no content.
 func (m *Memory) MountDevice(device, name string, readOnly bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,7 +40,7 @@ func (m *Memory) MountDevice(device, name string, readOnly bool) error {
 	})
 }
 
-// deviceNode returns the node of a device, which it makes the first time.
+// deviceNode returns the node of a device. It creates the node on first use.
 func (t *Tree) deviceNode(name string) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,7 +52,7 @@ func (t *Tree) deviceNode(name string) *node {
 	return found
 }
 
-// LockDevice implements FS. Loop devices are numbered from 0, those that are free again.
+// LockDevice implements FS. Loop devices are numbered from 0; free numbers are reused.
 func (m *Memory) LockDevice(name string) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,15 +109,15 @@ func (m *Memory) UnlockDevice(name string) error {
 	return nil
 }
 
-// isLocked tells whether a lock keeps a mount busy.
+// isLocked reports whether a lock keeps a mount busy.
 func (m *Memory) isLocked(mount *mount) bool {
 	return slices.ContainsFunc(m.locks, func(l deviceLock) bool { return l.mount == mount })
 }
 
 func (l deviceLock) device() string { return fmt.Sprintf("/dev/loop%d", l.loop) }
 
-// BindDevice makes a device node of the machine, which lies outside the root,
-// visible at the existing file target.
+// BindDevice makes a device node of the machine visible at the existing file target. The node lies
+// outside the root.
 func (r *Real) BindDevice(device, target string, readOnly bool) error {
 	if _, err := r.DeviceOf(device); err != nil || !filepath.IsAbs(device) {
 		return errors.Join(fmt.Errorf("bind %q to %s: not a device node of the machine", device, target), err)
@@ -125,11 +125,11 @@ func (r *Real) BindDevice(device, target string, readOnly bool) error {
 	return r.bind(device, false, target, readOnly)
 }
 
-// LockDevice implements FS. The loop device is read-only: it only holds.
+// LockDevice implements FS. The loop device is read-only.
 //
 // Upstream: pkg/volume/util/volumepathhandler AttachFileDevice (v1.36).
 //
-// Differs: a lock over a file that was removed meanwhile counts as none.
+// Differs: a lock over a file that has since been removed is ignored.
 func (r *Real) LockDevice(name string) (string, error) {
 	place, loops, err := r.lockedBy(name)
 	if err != nil {
@@ -177,16 +177,16 @@ func (r *Real) UnlockDevice(name string) error {
 	return unlock(loops)
 }
 
-// unlockAll takes off every lock below the root.
+// unlockAll releases every lock below the root.
 func (r *Real) unlockAll() error {
 	loops, err := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, r.resolved+"/") })
 	if err != nil {
 		return err
 	}
-	return unlock(slices.DeleteFunc(loops, func(l loopdev.Bound) bool { return l.Mark != lockMark }))
+	return unlock(slices.DeleteFunc(loops, func(l loopdev.Binding) bool { return l.Mark != lockMark }))
 }
 
-func unlock(loops []loopdev.Bound) error {
+func unlock(loops []loopdev.Binding) error {
 	var failed []error
 	for _, each := range loops {
 		if err := loopdev.Unbind(context.Background(), each); err != nil { //nolint:forbidigo // the wait is bounded
@@ -196,8 +196,8 @@ func unlock(loops []loopdev.Bound) error {
 	return errors.Join(failed...)
 }
 
-// lockedBy returns the loop devices over the existing file at name, and where it lies.
-func (r *Real) lockedBy(name string) (string, []loopdev.Bound, error) {
+// lockedBy returns the resolved path of the existing file at name and the loop devices over it.
+func (r *Real) lockedBy(name string) (string, []loopdev.Binding, error) {
 	place, isDirectory, err := r.resolveExisting(name)
 	if err != nil {
 		return "", nil, err

@@ -28,7 +28,7 @@ func filesAreBound(t *testing.T, node nodefs.FS, root string) {
 	wantError(t, node.RemoveAll(target), nodefs.ErrMounted)
 	wantError(t, node.WriteFile(target, nil), nodefs.ErrMounted)
 	wantError(t, node.Chmod(target, 0o600), nodefs.ErrReadOnly)
-	must(t, node.WriteFile(source, []byte("a new file"))) // not the one that is bound
+	must(t, node.WriteFile(source, []byte("a new file"))) // not the bound file
 	wantContent(t, node, target, "seen twice")
 	must(t, node.Unmount(target))
 	wantContent(t, node, target, "hidden")
@@ -55,7 +55,7 @@ func locksHold(t *testing.T, node nodefs.FS, root string) {
 	other, err := node.LockDevice(source) // the same file, elsewhere
 	must(t, err)
 	if other == lock {
-		t.Errorf("two places have one lock %q", lock)
+		t.Errorf("two files have the same lock %q", lock)
 	}
 	wantError(t, node.Unmount(target), nodefs.ErrBusy)
 	must(t, node.UnlockDevice(source))
@@ -77,7 +77,8 @@ func noLock(t *testing.T, node nodefs.FS, root string) {
 	wantError(t, err, syscall.EISDIR)
 }
 
-// devices are nodes with a way to make a device appear at a file: the first of two devices, or the second.
+// devices returns nodes with a function that makes the first or the second of two devices visible
+// at a file.
 func devices(t *testing.T) map[string]struct {
 	node nodefs.FS
 	root string
@@ -99,7 +100,7 @@ func devices(t *testing.T) map[string]struct {
 	}
 }
 
-func TestDeviceNodesTellWhatTheyAreOf(t *testing.T) {
+func TestDeviceNodesIdentifyTheirDevice(t *testing.T) {
 	for name, each := range devices(t) {
 		t.Run(name, func(t *testing.T) {
 			node := each.node
@@ -125,7 +126,7 @@ func TestDeviceNodesTellWhatTheyAreOf(t *testing.T) {
 				wantMounted(t, node, file, true)
 			}
 			if told[0] == "" || told[1] == told[0] || told[2] != told[0] || told[3] != told[0] {
-				t.Errorf("nodes of the devices 0, 1, 0, 0 tell %q", told)
+				t.Errorf("nodes of the devices 0, 1, 0, 0 report %q", told)
 			}
 			must(t, node.Unmount(files[0]))
 			wantInfo(t, node, files[0], nodefs.Info{Mode: 0o640})
@@ -133,7 +134,7 @@ func TestDeviceNodesTellWhatTheyAreOf(t *testing.T) {
 	}
 }
 
-func TestBindDeviceRefusesWhatIsNone(t *testing.T) {
+func TestBindDeviceRefusesOtherFiles(t *testing.T) {
 	node, root := newReal(t)
 	must(t, node.WriteFile(root+"/file", nil))
 	for _, device := range []string{root + "/file", "/etc/passwd", "/dev", "/dev/../etc/passwd", "/dev/no-such-device", ""} {
@@ -143,7 +144,7 @@ func TestBindDeviceRefusesWhatIsNone(t *testing.T) {
 	}
 }
 
-func TestResetForgetsLocksAndDevices(t *testing.T) {
+func TestResetRemovesLocksAndDevices(t *testing.T) {
 	node := nodefs.NewMemory("/")
 	must(t, node.WriteFile("/file", nil))
 	must(t, node.MountDevice("disk", "/file", false))
@@ -158,7 +159,7 @@ func TestResetForgetsLocksAndDevices(t *testing.T) {
 	wantInfo(t, node, "/file", nodefs.Info{Mode: fs.ModeDevice | 0o600, Device: "disk"})
 }
 
-func TestRealUnmountAllTakesLocks(t *testing.T) {
+func TestRealUnmountAllReleasesLocks(t *testing.T) {
 	node, root := newReal(t)
 	for _, name := range []string{"/source", "/target"} {
 		must(t, node.WriteFile(root+name, make([]byte, 4096)))

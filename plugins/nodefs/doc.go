@@ -1,26 +1,36 @@
-// Package nodefs is the disk of one node as its kubelet and its drivers see
-// it: files, directories and the mount table.
+// Package nodefs provides the file system of one node, with its mount table, to a kubelet and to
+// drivers.
 //
-// Everything lies below one root directory. [FS] is what the kubelet's side of
-// the simulator uses; it has two implementations that pass one conformance
-// suite. [Real] works on the kernel's own files and mounts. [Memory] keeps all
-// in memory: its mounts make a [Tree], the content of a volume, visible at a
-// path, as often and on as many nodes as wanted, so that a checker can ask the
-// tree afterwards whether any data was lost.
+//	node := nodefs.NewMemory("/var/lib/kubelet")
+//	volume := nodefs.NewTree()
+//	_ = node.MkdirAll("/var/lib/kubelet/pods/a")
+//	_ = node.MountTree(volume, "disk-1", "/var/lib/kubelet/pods/a", false)
+//	_ = node.WriteFile("/var/lib/kubelet/pods/a/file", []byte("data"))
+//	fmt.Println(volume.Files()) // [file]
 //
-// The root is a guard: a path that is not absolute, not below the root, holds a
-// ".." element or leaves the root through a symbolic link is refused with
-// [ErrOutside] before anything is touched.
+// Everything lies below one root directory. [FS] has two implementations that pass one conformance
+// suite. [Real] uses the kernel's files and mounts. [Memory] keeps everything in memory. Its mounts
+// make a [Tree], the content of a volume, visible at a path. One tree can be mounted many times and
+// on many nodes, so a checker can read it afterwards and detect lost data. FS is composed of roles
+// of at most five methods: [Reader], [Writer], [AttributeSetter], [Mounter], [Confined] and
+// [DeviceLocker]. Code that needs only some methods asks for those roles.
 //
-// A symbolic link may lead anywhere; only who follows one that leaves the root is
-// refused. A device node tells which device it is of.
+// Every call checks its paths against the root. A path is refused with [ErrOutside] if it is not
+// absolute, lies outside the root, has a ".." element or leaves the root through a symbolic link.
+// Nothing has changed by then. A symbolic link may point anywhere; only following it out of the
+// root is refused. A device node reports the device that it refers to.
 //
-// What is in a volume belongs to its pods, which may swap a directory for a link at any
-// moment. The three methods that end in Within are for paths there: they go from open
-// directory to open directory, and follow no link that was not there when they looked.
+// Pods own the content of a volume and may replace a directory by a symbolic link at any moment.
+// The methods of [Confined] are safe for paths inside a volume. They open one directory after the
+// other and follow no link that appeared after the path was resolved.
 //
-// Not modelled, on purpose: in Memory what owners and modes permit, hard links,
-// what a device holds; mount propagation, open file handles (in Memory a path is busy only
-// because of a mount below it), sizes and a full disk. Elsewhere the guard protects
-// from mistakes, not from another process that swaps symbolic links meanwhile.
+// # Limits
+//
+// Memory does not model permission checks, hard links, the content of devices, mount propagation,
+// open files, sizes or full disks. A path in Memory is busy only because of a mount below it.
+// Outside of [Confined], the root check protects against mistakes, not against a concurrent process
+// that replaces directories by links.
+//
+// Upstream: k8s.io/mount-utils (v0.36), pkg/volume/util/subpath and
+// pkg/volume/util/volumepathhandler (v1.36).
 package nodefs

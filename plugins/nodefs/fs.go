@@ -10,137 +10,159 @@ import (
 	"strings"
 )
 
-// The outcomes a caller tells apart with errors.Is, beside fs.ErrNotExist.
+// The errors that callers compare with errors.Is, besides fs.ErrNotExist.
 var (
-	// ErrOutside says that a path is not inside the node's root, or that the
-	// root itself was given where a path below it is needed.
+	// ErrOutside means that a path is not inside the node's root, or that the root itself was given
+	// where a path below it is needed.
 	ErrOutside = errors.New("path is outside the node's root")
-	// ErrMounted says that a path cannot be removed because it is a mount point.
+	// ErrMounted means that a path cannot be removed because it is a mount point.
 	ErrMounted = errors.New("is a mount point")
-	// ErrNotMounted says that nothing is mounted at a path.
+	// ErrNotMounted means that nothing is mounted at a path.
 	ErrNotMounted = errors.New("is not a mount point")
-	// ErrBusy says that a mount is in use: another mount lies below it, or, on
-	// a real node, a process holds a file of it.
+	// ErrBusy means that a mount is in use: another mount lies below it or, on a real node, a
+	// process has one of its files open.
 	ErrBusy = errors.New("mount is busy")
-	// ErrReadOnly says that a write met a read-only mount.
+	// ErrReadOnly means that a write reached a read-only mount.
 	ErrReadOnly = errors.New("read-only file system")
-	// ErrNotEmpty says that a directory cannot be removed because it holds something.
+	// ErrNotEmpty means that a directory cannot be removed because it is not empty.
 	ErrNotEmpty = errors.New("directory is not empty")
-	// ErrNotWithin says that a path leads out of the directory in which it must stay.
+	// ErrNotWithin means that a path leads out of the directory that it must stay in.
 	ErrNotWithin = errors.New("path leads out of the directory")
 )
 
-// FS is the disk and the mount table of one node. Paths are absolute and
-// inside the node's root; any other gives ErrOutside. All methods may be called
-// concurrently.
+// FS is the disk and the mount table of one node. Paths are absolute and inside the node's root;
+// any other path returns ErrOutside. All methods may be called concurrently.
 type FS interface {
-	// MkdirAll makes a directory and its missing parents, mode 0750. An
-	// existing directory is no error.
-	MkdirAll(path string) error
-	// Remove removes a file or an empty directory. It gives ErrMounted for a
-	// mount point, ErrNotEmpty for a directory that holds something and
-	// fs.ErrNotExist for a missing path.
-	Remove(path string) error
-	// RemoveAll removes whatever is at path with all below it; a symbolic link
-	// is removed, not what it points to. Nothing there is no error. Where
-	// something is mounted at path or below it, it gives ErrMounted and removes
-	// nothing; another error may leave a part. The root is ErrOutside.
-	RemoveAll(path string) error
-	// WriteFile replaces the content of a file, or makes it, at once: a reader
-	// sees the old content or the new. The directory must exist.
-	WriteFile(path string, data []byte) error
-	// ReadFile returns the content of a file; fs.ErrNotExist if it is missing.
+	Reader
+	Writer
+	AttributeSetter
+	Mounter
+	Confined
+	DeviceLocker
+}
+
+// Reader reads files, directories and their attributes.
+type Reader interface {
+	// ReadFile returns the content of a file, or fs.ErrNotExist.
 	ReadFile(path string) ([]byte, error)
-	// ReadDir returns the sorted names in a directory; fs.ErrNotExist if it is missing.
+	// ReadDir returns the sorted names in a directory, or fs.ErrNotExist.
 	ReadDir(path string) ([]string, error)
-	// Exists tells whether something is at path. Of a symbolic link it tells
-	// whether something is where it leads to; see Stat.
+	// Exists reports whether path exists. It follows symbolic links; see Stat.
 	Exists(path string) (bool, error)
-	// IsMountPoint tells whether something is mounted at exactly this path;
-	// fs.ErrNotExist for a missing one.
-	IsMountPoint(path string) (bool, error)
-	// Mounts returns the mounts below the root, sorted by path; mounts stacked
-	// on one path stand in the order in which they were made.
-	Mounts() ([]Mount, error)
-	// BindMount makes the directory source visible at the existing directory
-	// target too, or the file or device node source at the existing file target;
-	// one of each is syscall.ENOTDIR. A bind of a read-only mount is read-only
-	// whatever is asked. Being read-only keeps nobody from writing to a device
-	// through its node.
-	BindMount(source, target string, readOnly bool) error
-	// StatWithin, MkdirWithin and BindWithin are about what somebody else may change meanwhile. Inner is a path relative to
-	// the directory base, "" or "." for base itself. Its symbolic links are followed, but not out of base: that gives
-	// ErrNotWithin, or another error where a link came to be there after somebody has looked. What is missing gives
-	// fs.ErrNotExist, also where a link leads to it.
-	//
-	// StatWithin tells of what inner leads to.
-	StatWithin(base, inner string) (Info, error)
-	// MkdirWithin makes the directory inner, and those missing on the way to it, with the permissions that Chmod sets.
-	// What is there stays as it is; where it is no directory, the error is syscall.ENOTDIR.
-	MkdirWithin(base, inner string, mode fs.FileMode) error
-	// BindWithin makes what inner leads to visible at the existing target, as BindMount does. Where it is mounted there
-	// already nothing is done; where something else is, it gives ErrMounted.
-	BindWithin(base, inner, target string) error
-	// Unmount takes the topmost mount off a path: ErrNotMounted if there is
-	// none, ErrBusy if it is in use, fs.ErrNotExist for a missing path.
-	Unmount(path string) error
-	// Stat tells of what is at path: of a symbolic link itself, not of what it
-	// leads to. fs.ErrNotExist if it is missing.
+	// Stat returns the attributes of path, or fs.ErrNotExist. It does not follow a symbolic link at
+	// path.
 	Stat(path string) (Info, error)
-	// Chown gives what is at path, a symbolic link itself, to a user and a
-	// group; -1 leaves the one or the other as it is. Whoever sees the same file
-	// or directory through another mount sees the same owner.
-	Chown(path string, uid, gid int) error
-	// Chmod sets the permissions of what is at path, with fs.ModeSetuid,
-	// fs.ModeSetgid and fs.ModeSticky. A symbolic link has none of its own:
-	// errors.ErrUnsupported.
-	Chmod(path string, mode fs.FileMode) error
-	// Symlink makes a symbolic link at path, fs.ErrExist if something is there.
-	// Target may be any text, and leave the root: making and reading a link
-	// touches nothing else. It is who follows such a link, or a broken one, that
-	// is refused with ErrOutside.
-	Symlink(target, path string) error
-	// Readlink returns the target of the symbolic link at path, as it was made;
-	// syscall.EINVAL for anything else.
+	// Readlink returns the target of the symbolic link at path as it was created. For anything else
+	// it returns syscall.EINVAL.
 	Readlink(path string) (target string, err error)
-	// LockDevice keeps the file or device node at path from going away, by a
-	// loop device over it that is returned: as long as it is locked, its mount is
-	// busy. Doing it again returns the same loop device. A lock does not outlive
-	// a reboot; a crash of the process it does.
+}
+
+// Writer creates, replaces and removes files, directories and links.
+type Writer interface {
+	// MkdirAll creates a directory and its missing parents with mode 0750. An existing directory is
+	// not an error.
+	MkdirAll(path string) error
+	// WriteFile atomically creates a file or replaces its content: a reader sees the old content or
+	// the new. The directory must exist.
+	WriteFile(path string, data []byte) error
+	// Symlink creates a symbolic link at path, or returns fs.ErrExist. Target may be any text and
+	// may leave the root, because creating and reading a link does not follow it. Following a
+	// broken link or one that leaves the root returns ErrOutside.
+	Symlink(target, path string) error
+	// Remove removes a file or an empty directory. It returns ErrMounted for a mount point,
+	// ErrNotEmpty for a directory that is not empty and fs.ErrNotExist for a missing path.
+	Remove(path string) error
+	// RemoveAll removes path and everything below it. It removes a symbolic link, not its target. A
+	// missing path is not an error. If something is mounted at path or below it, RemoveAll returns
+	// ErrMounted and removes nothing. After any other error a part may remain. For the root it
+	// returns ErrOutside.
+	RemoveAll(path string) error
+}
+
+// AttributeSetter changes owners and modes.
+type AttributeSetter interface {
+	// Chown sets the user and the group of path; -1 leaves that one unchanged. It does not follow a
+	// symbolic link at path. The owner is the same through every mount of the file.
+	Chown(path string, uid, gid int) error
+	// Chmod sets the permissions of path, including fs.ModeSetuid, fs.ModeSetgid and fs.ModeSticky.
+	// For a symbolic link, which has none, it returns errors.ErrUnsupported.
+	Chmod(path string, mode fs.FileMode) error
+}
+
+// Mounter binds, unmounts and lists mounts.
+type Mounter interface {
+	// BindMount makes the directory source visible at the existing directory target, or the file or
+	// device node source at the existing file target. A directory and a file do not match:
+	// syscall.ENOTDIR. A bind of a read-only mount is always read-only. A read-only bind of a
+	// device node does not prevent writes to the device.
+	BindMount(source, target string, readOnly bool) error
+	// Unmount removes the topmost mount at path. It returns ErrNotMounted if there is none, ErrBusy
+	// if it is in use and fs.ErrNotExist for a missing path.
+	Unmount(path string) error
+	// IsMountPoint reports whether something is mounted at exactly this path. For a missing path it
+	// returns fs.ErrNotExist.
+	IsMountPoint(path string) (bool, error)
+	// Mounts returns the mounts below the root, sorted by path. Mounts stacked on one path are in
+	// the order in which they were made.
+	Mounts() ([]Mount, error)
+}
+
+// Confined acts on paths inside a directory whose content others may change concurrently. Inner is
+// a path relative to the directory base; "" and "." are base itself. Symbolic links in inner are
+// followed, but not out of base: that returns ErrNotWithin, or another error if a link appeared
+// after the path was resolved. A missing element, or a link to one, returns fs.ErrNotExist.
+type Confined interface {
+	// StatWithin returns the attributes of the target of inner.
+	StatWithin(base, inner string) (Info, error)
+	// MkdirWithin creates the directory inner and its missing parents with the permissions that
+	// Chmod sets. An existing directory stays unchanged; anything else there returns
+	// syscall.ENOTDIR.
+	MkdirWithin(base, inner string, mode fs.FileMode) error
+	// BindWithin makes the target of inner visible at the existing target, as BindMount does. If it
+	// is mounted there already, nothing changes; if something else is, BindWithin returns
+	// ErrMounted.
+	BindWithin(base, inner, target string) error
+}
+
+// DeviceLocker locks device nodes, so that their device is not detached while a pod uses it.
+type DeviceLocker interface {
+	// LockDevice locks the file or device node at path by a loop device over it, which it returns.
+	// While it is locked, its mount is busy. Locking again returns the same loop device. A lock
+	// survives a crash of the process but not a reboot.
 	LockDevice(path string) (loop string, err error)
-	// DeviceLock returns the loop device that locks what is at path;
-	// fs.ErrNotExist if there is none, or nothing at path.
+	// DeviceLock returns the loop device that locks path. It returns fs.ErrNotExist if there is no
+	// lock, or no such path.
 	DeviceLock(path string) (loop string, err error)
-	// UnlockDevice undoes LockDevice. No lock, or nothing at path, is no error.
+	// UnlockDevice undoes LockDevice. A missing lock or path is not an error.
 	UnlockDevice(path string) error
 }
 
-// Info is what Stat tells.
+// Info holds the attributes of a file, as returned by Stat.
 type Info struct {
-	// Mode is the kind and the permissions. What MkdirAll makes has 0750, what
-	// WriteFile makes 0640, and belongs to the owner of the process (in Memory to
-	// root), but to its directory's group if that has fs.ModeSetgid.
+	// Mode holds the type and the permissions. MkdirAll creates directories with 0750, WriteFile
+	// files with 0640. They belong to the owner of the process (in Memory to root). Their group is
+	// that of the directory if it has fs.ModeSetgid.
 	Mode     fs.FileMode
 	UID, GID int
-	// Device tells, for a device node, which device it is of: two nodes with the
-	// same Device are the same device. Else it is "".
+	// Device identifies the device of a device node: nodes with the same Device are the same
+	// device. It is "" for anything else.
 	Device string
 }
 
 // Mount is one row of a node's mount table.
 type Mount struct {
-	// Path is the mount point, in the spelling of the node's root.
+	// Path is the mount point, spelled as the node's root.
 	Path string
-	// Source is what is mounted: a device node, or the name given to
-	// Memory.MountTree. A bind mount shows the source of what it binds.
+	// Source is the device node, or the name given to Memory.MountTree. A bind mount has the source
+	// of the mount that it binds.
 	Source string
-	// FSType is the kind of file system, such as ext4.
+	// FSType is the type of the file system, such as ext4.
 	FSType string
-	// ReadOnly says that writes through this mount fail with ErrReadOnly.
+	// ReadOnly means that writes through this mount fail with ErrReadOnly.
 	ReadOnly bool
 }
 
-// relative returns path as seen from root ("." for the root itself), or ErrOutside.
+// relative returns the path relative to root ("." for the root itself), or ErrOutside.
 func relative(root, name string) (string, error) {
 	if !path.IsAbs(name) || strings.Contains(name, "..") && slices.Contains(strings.Split(name, "/"), "..") {
 		return "", fmt.Errorf("%q below %q: %w", name, root, ErrOutside)

@@ -11,14 +11,13 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// ErrGrowMounted is matched by the error for a file system that this process
-// may not grow while it is mounted: for ext2 to ext4 that needs CAP_SYS_RESOURCE,
-// which many containers lack.
-var ErrGrowMounted = errors.New("may not be grown while it is mounted")
+// ErrGrowMounted is matched by the error for a file system that this process may not grow while it
+// is mounted. For ext2 to ext4 that needs CAP_SYS_RESOURCE, which many containers lack.
+var ErrGrowMounted = errors.New("cannot grow while mounted")
 
-// Grow lets the file system on the device, mounted at target, have all of the
-// device. One that has is left as it is. The error matches ErrGrowMounted where
-// GrowUnmounted may do better. When ctx ends, the tool that grows it is killed.
+// Grow grows the file system on the device, mounted at target, to the size of the device. A file
+// system of that size is left unchanged. If the error matches ErrGrowMounted, GrowUnmounted may
+// succeed. When ctx ends, the running tool is killed.
 //
 // Upstream: k8s.io/mount-utils ResizeFs (v0.36).
 func (r *Real) Grow(ctx context.Context, device, target string) error {
@@ -38,8 +37,8 @@ func (r *Real) Grow(ctx context.Context, device, target string) error {
 	return err
 }
 
-// blkidExec spares blkid, of whose answer mount-utils takes no more than the type of
-// the file system on a device, where that is known.
+// blkidExec answers blkid without running it. mount-utils needs only the type of the file system on
+// the device, which is already known.
 type blkidExec struct {
 	utilexec.Interface
 	device, fsType string
@@ -52,7 +51,7 @@ func (e blkidExec) Command(name string, arguments ...string) utilexec.Cmd {
 	return e.Interface.Command(name, arguments...)
 }
 
-// cannedCommand is a command that need not be run.
+// cannedCommand is a command with a known output. It is never run.
 type cannedCommand struct {
 	utilexec.Cmd
 	output string
@@ -60,8 +59,8 @@ type cannedCommand struct {
 
 func (a cannedCommand) CombinedOutput() ([]byte, error) { return []byte(a.output), nil }
 
-// GrowUnmounted lets a file system of ext2 to ext4 on the device, which is not
-// mounted, have all of the device. Another one, or one that has, is left as it is.
+// GrowUnmounted grows an unmounted ext2, ext3 or ext4 on the device to the size of the device. Any
+// other file system, or one of that size, is left unchanged.
 func (r *Real) GrowUnmounted(ctx context.Context, device string) error {
 	super, err := ReadSuperblock(device)
 	if err != nil || super.Type != "ext4" || !super.CanGrow() {
@@ -71,7 +70,7 @@ func (r *Real) GrowUnmounted(ctx context.Context, device string) error {
 	for _, command := range [][]string{{"e2fsck", "-f", "-p", device}, {"resize2fs", device}} {
 		output, err := exec.Command(command[0], command[1:]...).CombinedOutput()
 		if exit := utilexec.ExitError(nil); errors.As(err, &exit) && command[0] == "e2fsck" && exit.ExitStatus() == 1 {
-			continue // it has corrected errors
+			continue // it corrected errors
 		}
 		if err != nil {
 			return fmt.Errorf("grow %s: %s: %w: %s", device, command[0], errors.Join(ctx.Err(), err), output)

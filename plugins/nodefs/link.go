@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// linksMax bounds how many symbolic links one path may go through, as the kernel does.
+// linksMax bounds the symbolic links on one path, as the kernel does.
 const linksMax = 40
 
 // Symlink implements FS.
@@ -67,12 +67,12 @@ func (m *Memory) Readlink(name string) (string, error) {
 	return target, err
 }
 
-// locate finds where name lies, which need not exist: through symbolic links,
-// the last one included, and the mounts on the way. The caller holds m.mu.
+// locate returns the location of name, which need not exist. It follows symbolic links, including
+// the last element, and crosses mounts. The caller holds m.mu.
 func (m *Memory) locate(name string) (location, error) { return m.locateBy(name, true) }
 
-// locateEntry is locate for calls that act on a directory's entry: a link at
-// name itself is not followed.
+// locateEntry is locate for calls that act on a directory entry: a symbolic link at name is not
+// followed.
 func (m *Memory) locateEntry(name string) (location, error) { return m.locateBy(name, false) }
 
 func (m *Memory) locateBy(name string, followLast bool) (location, error) {
@@ -82,7 +82,7 @@ func (m *Memory) locateBy(name string, followLast bool) (location, error) {
 	}
 	here, linked := m.walk(path.Clean(name), rest)
 	if !linked {
-		return here, nil // no tree on the way has links
+		return here, nil // no tree on the path has links
 	}
 	elements, err := m.enter(nil, strings.Split(rest, "/"), followLast, 0)
 	if err != nil {
@@ -101,9 +101,8 @@ func (m *Memory) walkTo(elements []string) (location, bool) {
 	return m.walk(path.Join(m.root, rest), rest)
 }
 
-// walk goes from the root through the mounts on the way to the path whole, which
-// ends in rest, and tells whether a tree on the way has symbolic links. It
-// follows none. The caller holds m.mu.
+// walk returns the location of the path whole, which ends in rest, and whether a tree on the path
+// has symbolic links. It crosses mounts but follows no links. The caller holds m.mu.
 func (m *Memory) walk(whole, rest string) (here location, linked bool) {
 	here = location{mount: m.disk, path: whole}
 	linked = m.disk.tree.hasLinks.Load()
@@ -125,9 +124,9 @@ func (m *Memory) walk(whole, rest string) (here location, linked bool) {
 	return here, linked
 }
 
-// enter goes on from at, elements without links, and returns where it gets to.
-// What is missing keeps its name; but within a link that was followed it makes
-// the link a broken one, which is refused. hops is how many were followed.
+// enter returns the elements reached from at, a path without links. A missing element keeps its
+// name. A link that leads to a missing element is broken, and refused. hops counts the links
+// followed so far.
 func (m *Memory) enter(at, elements []string, followLast bool, hops int) ([]string, error) {
 	for i, element := range elements {
 		if element == "." || element == "" {
@@ -147,7 +146,7 @@ func (m *Memory) enter(at, elements []string, followLast bool, hops int) ([]stri
 		case err != nil && hops == 0:
 			return slices.Concat(next, elements[i+1:]), nil
 		case err != nil:
-			return nil, fmt.Errorf("a broken link: %w: %w", ErrOutside, err)
+			return nil, fmt.Errorf("broken link: %w: %w", ErrOutside, err)
 		case found.link == "" || i == len(elements)-1 && !followLast:
 			at = next
 		default:
@@ -159,7 +158,7 @@ func (m *Memory) enter(at, elements []string, followLast bool, hops int) ([]stri
 	return at, nil
 }
 
-// follow goes on from the directory at to where a link in it leads.
+// follow returns the elements that a link in the directory at leads to.
 func (m *Memory) follow(at []string, target string, hops int) ([]string, error) {
 	if hops > linksMax {
 		return nil, fmt.Errorf("%w: %w", ErrOutside, syscall.ELOOP)

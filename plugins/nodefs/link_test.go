@@ -47,7 +47,7 @@ func linksAreFollowed(t *testing.T, node nodefs.FS, root string) {
 	}
 	must(t, node.MkdirAll(dirs[1]+"/relative/new/deep"))
 	if there, err := node.Exists(root + "/a/new/deep"); !there || err != nil {
-		t.Errorf("Exists = %v, %v for what was made through a link", there, err)
+		t.Errorf("Exists = %v, %v for a file created through a link", there, err)
 	}
 	must(t, node.BindMount(root+"/a/around", root+"/absolute/new", false))
 	wantContent(t, node, root+"/a/new/file", "1")
@@ -55,7 +55,7 @@ func linksAreFollowed(t *testing.T, node nodefs.FS, root string) {
 	mounts, err := node.Mounts()
 	must(t, err)
 	if len(mounts) != 1 || mounts[0].Path != root+"/a/new" {
-		t.Errorf("Mounts = %+v, want one at %s", mounts, root+"/a/new")
+		t.Errorf("Mounts = %+v, want only %s", mounts, root+"/a/new")
 	}
 	wantError(t, node.RemoveAll(root+"/absolute/new"), nodefs.ErrMounted)
 	must(t, node.Unmount(root+"/absolute/new"))

@@ -14,24 +14,23 @@ import (
 
 var _ FS = (*Memory)(nil)
 
-// memoryFSType is what Mounts reports as the kind of file system.
+// memoryFSType is the file system type that Mounts reports.
 const memoryFSType = "memory"
 
-// Memory is a node's disk kept in memory. It is deterministic, starts no
-// goroutine, and may be used concurrently. Make one with [NewMemory].
+// Memory is a node's disk kept in memory. It is deterministic and starts no goroutine. All methods
+// may be called concurrently. Create one with [NewMemory].
 type Memory struct {
 	root string
 
-	// mu guards what follows; it is taken before the mutex of any tree.
+	// mu guards the fields below. It is locked before the mutex of any tree.
 	mu sync.Mutex
 	// disk is the node's own file system, mounted at the root; never nil.
 	disk *mount
-	// mounts finds a mount by where it was made, as the kernel does: a mount
-	// hides what its parent has at that path, and a second one on the same
-	// path has the first as its parent.
+	// mounts holds each mount under its parent and path, as the kernel does. A mount hides what its
+	// parent has at that path. A second mount on the same path has the first as its parent.
 	mounts     map[mountKey]*mount
-	mountsMade int // mounts ever made; orders those stacked on one path
-	// devices holds the device nodes, by name. A reboot makes them anew.
+	mountsMade int // number of mounts ever made; orders stacked mounts
+	// devices holds the device nodes by name. A reboot recreates it.
 	devices *Tree
 	locks   []deviceLock
 }
@@ -44,14 +43,14 @@ type mountKey struct {
 type mount struct {
 	key      mountKey
 	tree     *Tree
-	at       *node // the directory of tree that is visible; guarded by tree.mu
+	at       *node // the visible directory of tree; guarded by tree.mu
 	source   string
 	fsType   string
 	readOnly bool
 	number   int
-	below    int // mounts made on it; guarded by Memory.mu
-	// belowByDepth is how many of them there are by the depth of their path, guarded by Memory.mu: who walks along a path looks for
-	// mounts only where there are any.
+	below    int // number of mounts on it; guarded by Memory.mu
+	// belowByDepth counts those mounts by the depth of their path; guarded by Memory.mu. A walk
+	// looks for mounts only at depths that have any.
 	belowByDepth []int
 }
 
@@ -59,11 +58,11 @@ type mount struct {
 type location struct {
 	mount    *mount
 	elements []string
-	path     string // the whole of it, without symbolic links
+	path     string // the whole path, without symbolic links
 }
 
-// NewMemory returns an empty disk below root, an absolute path; the root
-// directory exists. "/" is fine. It panics when root is not absolute.
+// NewMemory returns an empty disk below root, an absolute path. The root directory exists. "/" is
+// allowed. NewMemory panics if root is not absolute.
 func NewMemory(root string) *Memory {
 	if !path.IsAbs(root) {
 		panic(fmt.Sprintf("nodefs: root %q is not absolute", root))
@@ -77,8 +76,8 @@ func NewMemory(root string) *Memory {
 	}
 }
 
-// Reset is a reboot of the node: the mount table is empty, no device is locked,
-// device nodes are new; its own files stay.
+// Reset simulates a reboot of the node. The mount table is empty, no device is locked and device
+// nodes are new. The node's own files stay.
 func (m *Memory) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,8 +85,8 @@ func (m *Memory) Reset() {
 	m.disk.below, m.disk.belowByDepth = 0, nil
 }
 
-// MountTree makes the whole of tree visible at the existing directory name.
-// Source is what Mounts tells about it and its binds.
+// MountTree makes the whole of tree visible at the existing directory name. Mounts reports source
+// for it and for its binds.
 func (m *Memory) MountTree(tree *Tree, source, name string, readOnly bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,7 +150,7 @@ func (m *Memory) Mounts() ([]Mount, error) {
 	return rows, nil
 }
 
-// countMount notes that a mount was made on m, or, with -1, that it is gone.
+// countMount records a mount made on m, or, with n = -1, one removed.
 func (m *mount) countMount(on *mount, n int) {
 	depth := strings.Count(on.key.path, "/")
 	if missing := depth + 1 - len(m.belowByDepth); missing > 0 {
@@ -161,7 +160,8 @@ func (m *mount) countMount(on *mount, n int) {
 	m.belowByDepth[depth] += n
 }
 
-// mountOn is the mount that was made on m at a path of a depth; nil: none. The caller holds mu.
+// mountOn returns the mount made on below at a path of the given depth, or nil. The caller holds
+// mu.
 func (m *Memory) mountOn(below *mount, path string, depth int) *mount {
 	if depth >= len(below.belowByDepth) || below.belowByDepth[depth] == 0 {
 		return nil
@@ -173,8 +173,8 @@ func (m *mount) row() Mount {
 	return Mount{Path: m.key.path, Source: m.source, FSType: m.fsType, ReadOnly: m.readOnly}
 }
 
-// MountAt is the topmost mount made at exactly this path, without a look at all others; false where nothing is mounted there;
-// fs.ErrNotExist for a missing path.
+// MountAt returns the topmost mount made at exactly this path. It reports false if nothing is
+// mounted there, and fs.ErrNotExist for a missing path.
 func (m *Memory) MountAt(name string) (Mount, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -304,8 +304,7 @@ func (m *Memory) Exists(name string) (bool, error) {
 	return err == nil, err
 }
 
-// read calls use, under all locks, with what stands at name, symbolic links
-// followed.
+// read calls use with the node at name, under all locks. It follows symbolic links.
 func (m *Memory) read(operation, name string, use func(*node) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -316,7 +315,7 @@ func (m *Memory) read(operation, name string, use func(*node) error) error {
 	return here.read(operation, name, use)
 }
 
-// read calls use, under the tree's lock, with what is at s.
+// read calls use with the node at s, under the tree's lock.
 func (s location) read(operation, name string, use func(*node) error) error {
 	s.mount.tree.mu.Lock()
 	defer s.mount.tree.mu.Unlock()
@@ -327,8 +326,8 @@ func (s location) read(operation, name string, use func(*node) error) error {
 	return pathError(operation, name, err)
 }
 
-// attach puts a mount on what exists at name: a directory on a directory, anything
-// else on a file. The caller holds m.mu.
+// attach adds a mount at the existing name: a directory on a directory, anything else on a file.
+// The caller holds m.mu.
 func (m *Memory) attach(name string, added *mount) error {
 	here, err := m.locate(name)
 	if err != nil {
@@ -352,7 +351,7 @@ func (m *Memory) attach(name string, added *mount) error {
 	return nil
 }
 
-// existing is locate for a path at which there must be something.
+// existing is locate for a path that must exist.
 func (m *Memory) existing(name string) (location, error) {
 	here, err := m.locate(name)
 	if err != nil {
@@ -362,17 +361,17 @@ func (m *Memory) existing(name string) (location, error) {
 	return here, pathError("stat", name, err)
 }
 
-// isMountPoint tells whether s is the top of a mount that somebody made.
+// isMountPoint reports whether s is the top of a mount other than the root.
 func (s location) isMountPoint() bool { return len(s.elements) == 0 && s.mount.key.parent != nil }
 
-// find returns what is at s.
+// find returns the node at s.
 func (s location) find() (*node, error) {
 	s.mount.tree.mu.Lock()
 	defer s.mount.tree.mu.Unlock()
 	return s.mount.at.find(s.elements)
 }
 
-// change calls apply with the top of s's mount, unless that is read-only.
+// change calls apply with the top of s's mount, unless the mount is read-only.
 func (s location) change(operation, name string, apply func(top *node) error) error {
 	if s.mount.readOnly {
 		return pathError(operation, name, ErrReadOnly)
@@ -382,7 +381,7 @@ func (s location) change(operation, name string, apply func(top *node) error) er
 	return pathError(operation, name, apply(s.mount.at))
 }
 
-// pathError says what was done to which path; nil stays nil.
+// pathError wraps err with the operation and the path. A nil error stays nil.
 func pathError(operation, name string, err error) error {
 	if err == nil {
 		return nil

@@ -34,7 +34,7 @@ func ExampleMemory() {
 	// {Path:/node-1/stage Source:disk-7 FSType:memory ReadOnly:false}
 }
 
-func TestResetForgetsMountsAndKeepsFiles(t *testing.T) {
+func TestResetRemovesMountsAndKeepsFiles(t *testing.T) {
 	volume, node := nodefs.NewTree(), nodefs.NewMemory("/")
 	must(t, node.MkdirAll("/stage"))
 	must(t, node.WriteFile("/own", []byte("kept")))
@@ -48,7 +48,7 @@ func TestResetForgetsMountsAndKeepsFiles(t *testing.T) {
 	}
 }
 
-// TestMountAtIsTheTopmost finds of each path what Mounts lists last for it.
+// TestMountAtIsTheTopmost compares MountAt with the last entry of Mounts for each path.
 func TestMountAtIsTheTopmost(t *testing.T) {
 	node := nodefs.NewMemory("/")
 	must(t, node.MkdirAll("/a/b"))
@@ -68,7 +68,7 @@ func TestMountAtIsTheTopmost(t *testing.T) {
 	must(t, node.Unmount("/a"))
 	must(t, node.Unmount("/a"))
 	if got, mounted, err := node.MountAt("/a/b"); got.Source != "below" || !mounted || err != nil {
-		t.Errorf("MountAt = %+v, %v, %v; want what was hidden", got, mounted, err)
+		t.Errorf("MountAt = %+v, %v, %v; want the hidden mount", got, mounted, err)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestOneTreeOnTwoNodes(t *testing.T) {
 	}
 }
 
-func TestHashDependsOnContentAlone(t *testing.T) {
+func TestHashDependsOnContentOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files := rapid.MapOf(rapid.StringMatching(`[ab]{1,2}`), rapid.String()).Draw(t, "files")
 		other := rapid.MapOf(rapid.StringMatching(`[ab]{1,2}`), rapid.String()).Draw(t, "other")

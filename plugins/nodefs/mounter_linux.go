@@ -8,15 +8,15 @@ import (
 	mountutils "k8s.io/mount-utils"
 )
 
-// newMounter leaves systemd out: mount.New starts each mount in a transient
-// scope, which helps a kubelet that restarts beside FUSE daemons, and us not.
+// newMounter returns a mounter without systemd. mount.New would start each mount in a transient
+// scope, which only helps a kubelet that restarts while FUSE daemons run.
 func newMounter() mountutils.Interface {
 	return syscallMounter{mountutils.NewWithoutSystemd("")}
 }
 
-// syscallMounter makes what is plain by a system call, which takes a hundredth of the
-// time of a program that is started for it. The rest it leaves to mount(8) and
-// umount(8), and so does it what fails: they know more ways, and say why it fails.
+// syscallMounter performs simple mounts by a system call, which takes a hundredth of the time of
+// starting a program. Other mounts, and failed ones, go to mount(8) and umount(8). These support
+// more and explain failures.
 type syscallMounter struct{ mountutils.Interface }
 
 // Mount implements mountutils.Interface.
@@ -41,11 +41,11 @@ func (m syscallMounter) Unmount(target string) error {
 	return m.Interface.Unmount(target)
 }
 
-// syscallTypes are the file systems that a kernel mounts by itself, and "" for a bind.
+// syscallTypes are the file systems that the kernel mounts without a helper, and "" for a bind.
 var syscallTypes = []string{"", "ext2", "ext3", "ext4", "xfs", "btrfs"}
 
-// mountFlags are the options that the kernel takes as bits: those that are set, and
-// those that are taken away again.
+// mountFlags are the options that the kernel takes as bits, and mountUnflags those that clear a
+// bit.
 var (
 	mountFlags = map[string]uintptr{
 		"ro": unix.MS_RDONLY, "nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC, "sync": unix.MS_SYNCHRONOUS,
@@ -56,11 +56,11 @@ var (
 		"rw": unix.MS_RDONLY, "suid": unix.MS_NOSUID, "dev": unix.MS_NODEV, "exec": unix.MS_NOEXEC, "async": unix.MS_SYNCHRONOUS,
 		"defaults": 0,
 	}
-	// dataOptions begin the options that are for the file systems themselves, of those that drivers give and people like.
+	// dataOptions are the prefixes of the options that are passed to the file system.
 	dataOptions = []string{"discard", "nodiscard", "nouuid", "norecovery", "data=", "commit=", "barrier", "nobarrier", "errors=", "compress", "subvol"}
 )
 
-// mountArguments is how a mount is asked of the kernel; false where it takes more than the kernel.
+// mountArguments returns the arguments of mount(2), and false if the mount needs mount(8).
 func mountArguments(fsType string, options []string) (flags uintptr, data string, plain bool) {
 	if fsType == "" {
 		return unix.MS_BIND, "", slices.Equal(options, []string{"bind"})

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a mount is asked of the kernel with, or else left to mount(8).
-func TestPlainMounts(t *testing.T) {
+// Mounts that the kernel can do directly, and mounts that need mount(8).
+func TestMountArguments(t *testing.T) {
 	tests := []struct {
 		name, fsType string
 		options      []string
@@ -26,7 +26,7 @@ func TestPlainMounts(t *testing.T) {
 		{name: "bind", options: []string{"bind"}, flags: unix.MS_BIND, plain: true},
 		{name: "bind, read-only: two steps", options: []string{"bind", "ro"}, flags: unix.MS_BIND},
 		{name: "an option that is mount(8)'s", fsType: "ext4", options: []string{"X-mount.mkdir"}},
-		{name: "one that we do not know", fsType: "ext4", options: []string{"nonsense=1"}},
+		{name: "unknown option", fsType: "ext4", options: []string{"nonsense=1"}},
 		{name: "a file system with a program of its own", fsType: "nfs"},
 	}
 	for _, test := range tests {

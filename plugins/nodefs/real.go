@@ -19,19 +19,18 @@ import (
 
 var _ FS = (*Real)(nil)
 
-// Real is a directory of this machine as the disk of one node, with mounts made
-// by the kernel. Mounting needs root. It keeps no state: what it reports is
-// read from the kernel each time, so it may be made again after a crash. It may
-// be used concurrently. Make one with [NewReal].
+// Real is a directory of this machine as the disk of one node, with mounts made by the kernel.
+// Mounting needs root. Real keeps no state: each report is read from the kernel, so a Real can be
+// recreated after a crash. All methods may be called concurrently. Create one with [NewReal].
 type Real struct {
 	root     string // as the caller spells it
-	resolved string // root without symbolic links: the kernel's spelling
+	resolved string // root without symbolic links, as the kernel spells it
 	mounter  mountutils.Interface
 }
 
-// NewReal returns the disk below root, an absolute path other than "/", and
-// makes the directory when it is missing. Everything below it counts as the
-// node's own. It gives an error on systems other than Linux.
+// NewReal returns the disk below root, an absolute path other than "/". It creates the directory if
+// missing. Everything below it belongs to the node. On systems other than Linux NewReal returns an
+// error.
 func NewReal(root string) (*Real, error) {
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("nodefs: real mounts need Linux, this is %s", runtime.GOOS)
@@ -41,7 +40,7 @@ func NewReal(root string) (*Real, error) {
 		return nil, fmt.Errorf("nodefs: root %q must be an absolute path other than /", root)
 	}
 	if err := os.MkdirAll(clean, 0o750); err != nil {
-		return nil, fmt.Errorf("nodefs: make root: %w", err)
+		return nil, fmt.Errorf("nodefs: create root: %w", err)
 	}
 	resolved, err := filepath.EvalSymlinks(clean)
 	if err != nil {
@@ -59,7 +58,7 @@ func (r *Real) MkdirAll(name string) error {
 	return classify(os.MkdirAll(place, 0o750))
 }
 
-// Remove implements FS. A symbolic link is removed, not what it points to.
+// Remove implements FS. It removes a symbolic link itself, not its target.
 func (r *Real) Remove(name string) error {
 	place, err := r.resolveEntry(name)
 	if err != nil {
@@ -81,8 +80,8 @@ func (r *Real) Remove(name string) error {
 	return classify(os.Remove(place))
 }
 
-// RemoveAll implements FS. The mount table is read first: a mount that somebody
-// makes below the path meanwhile is not protected.
+// RemoveAll implements FS. The mount table is read first: a mount made below the path meanwhile is
+// not protected.
 func (r *Real) RemoveAll(name string) error {
 	place, err := r.resolveEntry(name)
 	if err != nil {
@@ -98,9 +97,9 @@ func (r *Real) RemoveAll(name string) error {
 	return classify(os.RemoveAll(place))
 }
 
-// WriteFile implements FS: it writes a file beside the old one and renames it.
-// A crash of the process leaves the old content or the new, a crash of the
-// machine may leave neither (no fsync, as the kubelet does it).
+// WriteFile implements FS. It writes a temporary file and renames it. After a crash of the process
+// the file has the old or the new content. After a crash of the machine it may have neither: like
+// the kubelet, WriteFile does not call fsync.
 func (r *Real) WriteFile(name string, data []byte) error {
 	place, err := r.resolveEntry(name)
 	if err != nil {
@@ -200,8 +199,8 @@ func (r *Real) BindMount(source, target string, readOnly bool) error {
 	return r.bind(from, isDirectory, target, readOnly)
 }
 
-// bind binds a resolved source. When the second of the kernel's two steps (bind,
-// then read-only) fails, the first is undone.
+// bind binds a resolved source. The kernel needs two steps for a read-only bind; if the second
+// fails, the first is undone.
 func (r *Real) bind(from string, isDirectory bool, target string, readOnly bool) error {
 	to, err := r.resolveMountTarget(target, isDirectory)
 	if err != nil {
@@ -224,17 +223,17 @@ func (r *Real) bind(from string, isDirectory bool, target string, readOnly bool)
 	return nil
 }
 
-// FormatAndMount mounts the device at the existing directory target, after
-// making a file system on it if it is empty and checking one that is there.
-// An empty fsType means ext4. When ctx ends, a running mkfs or fsck is killed.
-// The error wraps mountutils.MountError where that package has a kind for it.
+// FormatAndMount mounts the device at the existing directory target. It first formats an empty
+// device and checks an existing file system. An empty fsType means ext4. When ctx ends, a running
+// mkfs or fsck is killed. The error wraps mountutils.MountError where that package has a type for
+// it.
 //
 // Upstream: k8s.io/mount-utils SafeFormatAndMount (v0.36).
 func (r *Real) FormatAndMount(ctx context.Context, device, target, fsType string, options []string) error {
 	return r.FormatWithAndMount(ctx, device, target, fsType, options, nil)
 }
 
-// FormatWithAndMount is FormatAndMount with options for the mkfs, should it run.
+// FormatWithAndMount is FormatAndMount with options for mkfs.
 func (r *Real) FormatWithAndMount(ctx context.Context, device, target, fsType string, options, formatOptions []string) error {
 	to, err := r.resolveMountTarget(target, true)
 	if err != nil {
@@ -273,8 +272,8 @@ func (r *Real) Unmount(name string) error {
 	return r.unmount(name, place)
 }
 
-// UnmountAll takes off every lock of a device and every mount below the root,
-// deepest first, and returns an error that names each one it could not.
+// UnmountAll releases every device lock and unmounts every mount below the root, deepest first. The
+// error names each lock and mount that remains.
 func (r *Real) UnmountAll() error {
 	mounts, err := r.Mounts()
 	if err != nil {
@@ -290,8 +289,8 @@ func (r *Real) UnmountAll() error {
 	return errors.Join(failed...)
 }
 
-// unmount calls umount. Its words are the only thing that tells a busy mount,
-// so in a language other than English ErrBusy may be missing from the error.
+// unmount calls umount. Only its message distinguishes a busy mount, so ErrBusy may be missing in a
+// locale other than English.
 func (r *Real) unmount(name, place string) error {
 	err := r.mounter.Unmount(place)
 	if err != nil && strings.Contains(err.Error(), "busy") {
@@ -300,14 +299,14 @@ func (r *Real) unmount(name, place string) error {
 	return pathError("unmount", name, err)
 }
 
-// depth returns how many mounts are stacked on a resolved path.
+// depth returns the number of mounts stacked on a resolved path.
 func (r *Real) depth(place string) (int, error) {
 	rows, err := mountinfo.GetMounts(func(row *mountinfo.Info) (skip, stop bool) { return row.Mountpoint != place, false })
 	return len(rows), err
 }
 
-// contextExec runs commands that are killed when ctx ends. It lives for one
-// call: mount-utils has no context of its own.
+// contextExec runs commands that are killed when ctx ends. It lives for one call, because
+// mount-utils takes no context.
 type contextExec struct {
 	utilexec.Interface
 	ctx context.Context //nolint:containedctx
@@ -319,7 +318,7 @@ func (e contextExec) Command(name string, arguments ...string) utilexec.Cmd {
 
 func hasOption(options, want string) bool { return slices.Contains(strings.Split(options, ","), want) }
 
-// classify adds this package's error to a system's, where there is one.
+// classify adds this package's sentinel error to a system error, where one applies.
 func classify(err error) error {
 	switch {
 	case errors.Is(err, syscall.EROFS):

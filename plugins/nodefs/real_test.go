@@ -8,7 +8,7 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-func TestRealRefusesLinksThatLeadOut(t *testing.T) {
+func TestRealRefusesLinksOutOfRoot(t *testing.T) {
 	node, root := newReal(t)
 	outside := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(outside, "file"), []byte("not ours"), 0o600))
@@ -32,15 +32,15 @@ func TestRealRefusesLinksThatLeadOut(t *testing.T) {
 	wantContent(t, node, inner+"/file", "inside")
 	wantError(t, node.RemoveAll(root+"/out/file"), nodefs.ErrOutside)
 	must(t, os.Symlink(outside, filepath.Join(inner, "out")))
-	must(t, node.RemoveAll(inner)) // with a link in it that leads out
+	must(t, node.RemoveAll(inner)) // contains a link that leads out
 	must(t, node.RemoveAll(root+"/broken"))
 	must(t, node.Remove(root+"/out"))
 	if _, err := os.Stat(filepath.Join(outside, "file")); err != nil {
-		t.Errorf("removing the link touched what it points to: %v", err)
+		t.Errorf("removing the link changed its target: %v", err)
 	}
 }
 
-func TestRealUnmountAllTakesNestedAndStackedMounts(t *testing.T) {
+func TestRealUnmountAllHandlesNestedAndStackedMounts(t *testing.T) {
 	node, root := newReal(t)
 	dirs := directories(t, node, root, "source/sub", "target")
 	must(t, node.BindMount(root+"/source", dirs[1], false))
@@ -50,11 +50,11 @@ func TestRealUnmountAllTakesNestedAndStackedMounts(t *testing.T) {
 	mounts, err := node.Mounts()
 	must(t, err)
 	if len(mounts) != 0 {
-		t.Errorf("left after UnmountAll: %+v", mounts)
+		t.Errorf("remaining after UnmountAll: %+v", mounts)
 	}
 }
 
-func TestRealUnmountNamesWhatAnOpenFileKeepsBusy(t *testing.T) {
+func TestRealUnmountReportsOpenFileAsBusy(t *testing.T) {
 	node, root := newReal(t)
 	dirs := directories(t, node, root, "source", "target")
 	must(t, node.WriteFile(dirs[0]+"/file", nil))
@@ -67,7 +67,7 @@ func TestRealUnmountNamesWhatAnOpenFileKeepsBusy(t *testing.T) {
 	must(t, node.Unmount(dirs[1]))
 }
 
-func TestNewRealRefusesTheWholeMachine(t *testing.T) {
+func TestNewRealRefusesRootDirectory(t *testing.T) {
 	for _, root := range []string{"/", "//", "", "relative"} {
 		if _, err := nodefs.NewReal(root); err == nil {
 			t.Errorf("NewReal(%q) succeeded", root)

@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// resolve returns where name really lies, symbolic links followed, or
-// ErrOutside. What does not exist yet keeps its name; a link that leads nowhere
-// is refused, since a write through it could land anywhere.
+// resolve returns the path of name on the machine, with symbolic links followed, or ErrOutside. A
+// missing element keeps its name. A broken link is refused, since a write through it could land
+// anywhere.
 func (r *Real) resolve(name string) (string, error) {
 	rest, err := relative(r.root, name)
 	if err != nil {
@@ -46,7 +46,7 @@ func (r *Real) resolve(name string) (string, error) {
 func (r *Real) follow(name, link string) (string, error) {
 	place, err := filepath.EvalSymlinks(link)
 	if err != nil {
-		return "", fmt.Errorf("%q goes through the broken link %s: %w: %w", name, link, ErrOutside, err)
+		return "", fmt.Errorf("%q uses the broken link %s: %w: %w", name, link, ErrOutside, err)
 	}
 	if place != r.resolved && !strings.HasPrefix(place, r.resolved+"/") {
 		return "", fmt.Errorf("%q leads to %s: %w", name, place, ErrOutside)
@@ -54,8 +54,8 @@ func (r *Real) follow(name, link string) (string, error) {
 	return place, nil
 }
 
-// resolveEntry resolves the directory that holds name but not name itself, for
-// calls that act on a directory entry. The root is no entry.
+// resolveEntry resolves the directory of name but not name itself, for calls that act on a
+// directory entry. It returns ErrOutside for the root.
 func (r *Real) resolveEntry(name string) (string, error) {
 	rest, err := relative(r.root, name)
 	if err != nil {
@@ -71,8 +71,8 @@ func (r *Real) resolveEntry(name string) (string, error) {
 	return filepath.Join(directory, filepath.Base(rest)), nil
 }
 
-// resolveSelf is resolveEntry for calls that act on what is at name, or on a link
-// there. The root is something.
+// resolveSelf is resolveEntry for calls that act on the entry at name, including a symbolic link.
+// It accepts the root.
 func (r *Real) resolveSelf(name string) (string, error) {
 	if rest, err := relative(r.root, name); err == nil && rest == "." {
 		return r.resolved, nil
@@ -80,7 +80,7 @@ func (r *Real) resolveSelf(name string) (string, error) {
 	return r.resolveEntry(name)
 }
 
-// resolveExisting resolves the path of what exists, and tells whether it is a directory.
+// resolveExisting resolves an existing path and reports whether it is a directory.
 func (r *Real) resolveExisting(name string) (place string, isDirectory bool, err error) {
 	place, err = r.resolve(name)
 	if err != nil {
@@ -93,8 +93,8 @@ func (r *Real) resolveExisting(name string) (place string, isDirectory bool, err
 	return place, info.IsDir(), nil
 }
 
-// resolveMountTarget resolves what exists below the root: a directory or, for
-// what is none, a file.
+// resolveMountTarget resolves an existing mount target below the root: a directory, or a file for
+// anything else.
 func (r *Real) resolveMountTarget(name string, directory bool) (string, error) {
 	place, isDirectory, err := r.resolveExisting(name)
 	switch {

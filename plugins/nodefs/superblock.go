@@ -13,22 +13,21 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// Superblock is what a file system tells of itself where it begins.
+// Superblock is the information in a file system's superblock.
 type Superblock struct {
-	// Type is "ext4", which stands for ext2 and ext3 too, "xfs", "btrfs", or "" for
-	// any other and none.
+	// Type is "ext4" (for ext2 and ext3 as well), "xfs", "btrfs", or "" for any other or none.
 	Type string
-	// SizeBytes is the size of the file system, BlockBytes that of its blocks,
-	// DeviceBytes that of the device.
+	// SizeBytes is the size of the file system, BlockBytes of its blocks, DeviceBytes of the
+	// device.
 	SizeBytes, BlockBytes, DeviceBytes int64
-	// UUID is by which the kernel tells file systems apart, Origin the one that it
-	// was made with, which its copies have in common with it, Changing that a tool
-	// was interrupted that gave it another. All three of btrfs only.
+	// UUID identifies the file system to the kernel. OriginalUUID is the one it was made with; its
+	// copies share it. UUIDChanging means that a change of the UUID was interrupted. All three are
+	// set for btrfs only.
 	UUID, OriginalUUID [16]byte
 	UUIDChanging       bool
 }
 
-// CanGrow tells whether the device has a block more than the file system.
+// CanGrow reports whether the device is larger than the file system by at least one block.
 func (s Superblock) CanGrow() bool {
 	return s.BlockBytes > 0 && s.DeviceBytes/s.BlockBytes > s.SizeBytes/s.BlockBytes
 }
@@ -39,9 +38,9 @@ const (
 	btrfsHasOrigin    = 1 << 10
 )
 
-// ReadSuperblock reads the superblock on a device, a node of the machine's. It
-// means little while the file system is mounted, but that one of xfs and btrfs is
-// Small at least as long as it is.
+// ReadSuperblock reads the superblock on a device node of the machine. While the file system is
+// mounted, the result may be stale. For xfs and btrfs CanGrow then stays true at least as long as
+// it holds.
 func ReadSuperblock(device string) (Superblock, error) {
 	file, err := os.Open(device)
 	if err != nil {
@@ -63,7 +62,7 @@ func ReadSuperblock(device string) (Superblock, error) {
 	return super, nil
 }
 
-// readSuperblock reads it from the first bytes of a device, and those at btrfsAt.
+// readSuperblock parses the first bytes of a device and the bytes at btrfsAt.
 func readSuperblock(first, second []byte) Superblock {
 	little, big := binary.LittleEndian, binary.BigEndian
 	ext := first[1024:]
@@ -91,8 +90,8 @@ func readSuperblock(first, second []byte) Superblock {
 	return Superblock{}
 }
 
-// SetUUID gives the btrfs on a device, which is not mounted, another UUID. One
-// that has it is left as it is, and what was interrupted is finished.
+// SetUUID gives the unmounted btrfs on a device a new UUID. A file system that has this UUID is
+// left unchanged. An interrupted change is completed.
 func (r *Real) SetUUID(ctx context.Context, device string, uuid [16]byte) error {
 	super, err := ReadSuperblock(device)
 	if err != nil || super.Type != "btrfs" || super.UUID == uuid && !super.UUIDChanging {
@@ -102,7 +101,7 @@ func (r *Real) SetUUID(ctx context.Context, device string, uuid [16]byte) error 
 	text := digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
 	output, err := contextExec{Interface: utilexec.New(), ctx: ctx}.Command("btrfstune", "-f", "-M", text, device).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("give the file system of %s a UUID of its own: btrfstune: %w: %s", device, errors.Join(ctx.Err(), err), output)
+		return fmt.Errorf("set the UUID of the file system on %s: btrfstune: %w: %s", device, errors.Join(ctx.Err(), err), output)
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A btrfs that was given a UUID of its own still tells which one it was made with.
-func TestUUIDOfABtrfsAndTheOneItWasMadeWith(t *testing.T) {
+// A btrfs with a changed UUID still reports the original one.
+func TestBtrfsKeepsOriginalUUID(t *testing.T) {
 	for _, tool := range []string{"mkfs.btrfs", "btrfstune"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%s: install btrfs-progs", tool)
@@ -28,7 +28,7 @@ func TestUUIDOfABtrfsAndTheOneItWasMadeWith(t *testing.T) {
 	}
 	made, err := ReadSuperblock(image)
 	if err != nil || made.Type != "btrfs" || made.UUID == [16]byte{} || made.OriginalUUID != made.UUID {
-		t.Fatalf("made is %+v, %v", made, err)
+		t.Fatalf("formatted: %+v, %v", made, err)
 	}
 	disk, err := NewReal(root)
 	if err != nil {

@@ -14,32 +14,32 @@ import (
 	"syscall"
 )
 
-// Tree is the directory tree of one volume, kept in memory. Nodes write to it
-// through a mount of a [Memory]; checkers read it here. All methods may be
-// called concurrently, and one tree may be mounted on many nodes.
+// Tree is the directory tree of one volume, kept in memory. Nodes write to it through a mount of a
+// [Memory]; checkers read it here. All methods may be called concurrently, and one tree may be
+// mounted on many nodes.
 type Tree struct {
 	mu   sync.Mutex
 	root *node
-	// hasLinks says that there are symbolic links in it, or once were: only then
-	// need who walks through it look for any.
+	// hasLinks is set once a symbolic link was made in the tree. Without one a walk need not look
+	// for links.
 	hasLinks atomic.Bool
 }
 
-// The modes of what is new.
+// The modes of new entries.
 const (
 	directoryMode = fs.FileMode(0o750)
 	fileMode      = fs.FileMode(0o640)
 	linkMode      = fs.FileMode(0o777)
 )
 
-// node is a directory when children is not nil, a symbolic link when link is not
-// "", a device node when device is not "", else a file.
+// node is a directory if children is not nil, a symbolic link if link is not "", a device node if
+// device is not "", and a file otherwise.
 type node struct {
 	children map[string]*node
 	data     []byte
 	link     string
 	device   string
-	mode     fs.FileMode // attributeBits alone
+	mode     fs.FileMode // only attributeBits
 	uid, gid int
 }
 
@@ -48,7 +48,7 @@ func NewTree() *Tree { return &Tree{root: newDirectory()} }
 
 func newDirectory() *node { return &node{children: map[string]*node{}, mode: directoryMode} }
 
-// Files returns the paths of all files and links, relative to the tree's root and sorted.
+// Files returns the sorted paths of all files and links, relative to the tree's root.
 func (t *Tree) Files() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,7 +62,7 @@ func (t *Tree) Files() []string {
 	return files
 }
 
-// Owners are the owners and modes of all that is in the tree, by path relative to its root, which is ".".
+// Owners returns the owner and mode of every entry by its path relative to the root, which is ".".
 func (t *Tree) Owners() map[string]Info {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,9 +71,9 @@ func (t *Tree) Owners() map[string]Info {
 	return owners
 }
 
-// Hash returns the SHA-256, in hex, of what is kept in the tree: directories,
-// names, contents and where links lead; not of owners and modes. Equal trees have
-// equal hashes, however they came to be.
+// Hash returns the SHA-256, in hex, of the tree's content: directories, names, file contents and
+// link targets. Owners and modes are excluded. Equal trees have equal hashes, whatever their
+// history.
 func (t *Tree) Hash() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +97,7 @@ func (n *node) info() Info {
 
 func (n *node) isDirectory() bool { return n.children != nil }
 
-// kind is what n is, as bits of a mode.
+// kind returns the type bits of n's mode.
 func (n *node) kind() fs.FileMode {
 	switch {
 	case n.isDirectory():
@@ -110,7 +110,7 @@ func (n *node) kind() fs.FileMode {
 	return 0
 }
 
-// add puts a new child into the directory n.
+// add adds a new child to the directory n.
 func (n *node) add(name string, child *node) {
 	if n.mode&fs.ModeSetgid != 0 {
 		child.gid = n.gid
@@ -121,7 +121,7 @@ func (n *node) add(name string, child *node) {
 	n.children[name] = child
 }
 
-// visitAll visits everything below n, names in order, directories before their content.
+// visitAll visits everything below n in the order of names, directories before their content.
 func (n *node) visitAll(at string, visit func(name string, n *node)) {
 	for _, name := range n.names() {
 		child := n.children[name]
@@ -132,7 +132,7 @@ func (n *node) visitAll(at string, visit func(name string, n *node)) {
 
 func (n *node) names() []string { return slices.Sorted(maps.Keys(n.children)) }
 
-// hashInto writes one entry with its lengths, so that no two trees read alike.
+// hashInto writes one entry with its lengths, so that different trees never yield the same bytes.
 func (n *node) hashInto(sum hash.Hash, name string) {
 	kind, data := "file", n.data
 	switch {
@@ -160,7 +160,7 @@ func (n *node) find(elements []string) (*node, error) {
 	return n, nil
 }
 
-// makeAll makes the directories that elements name, as far as they are missing.
+// makeAll creates the missing directories among those that elements name.
 func (n *node) makeAll(elements []string) error {
 	for _, element := range elements {
 		if !n.isDirectory() {
@@ -177,7 +177,7 @@ func (n *node) makeAll(elements []string) error {
 	return nil
 }
 
-// write replaces or makes the file that elements name.
+// write replaces or creates the file that elements name.
 func (n *node) write(elements []string, data []byte) error {
 	if len(elements) == 0 {
 		return syscall.EISDIR
@@ -193,7 +193,7 @@ func (n *node) write(elements []string, data []byte) error {
 	return nil
 }
 
-// symlink makes the symbolic link that elements name.
+// symlink creates the symbolic link that elements name.
 func (n *node) symlink(elements []string, target string) error {
 	directory, name, err := n.parent(elements)
 	switch {
@@ -224,7 +224,7 @@ func (n *node) remove(elements []string) error {
 	return nil
 }
 
-// removeAll removes whatever elements name, with all below it.
+// removeAll removes what elements name, with everything below it.
 func (n *node) removeAll(elements []string) error {
 	directory, name, err := n.parent(elements)
 	if err != nil {
@@ -234,7 +234,7 @@ func (n *node) removeAll(elements []string) error {
 	return nil
 }
 
-// parent returns the directory that holds the last of elements, and its name there.
+// parent returns the directory of the last element, and the element's name.
 func (n *node) parent(elements []string) (*node, string, error) {
 	last := len(elements) - 1
 	directory, err := n.find(elements[:last])

@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// innerElements are those of a path that must stay in a directory: none for the directory itself.
+// innerElements returns the elements of a path that must stay in a directory; none for the
+// directory itself.
 func innerElements(inner string) ([]string, error) {
 	var elements []string
 	if path.IsAbs(inner) {
@@ -106,7 +107,7 @@ func (m *Memory) BindWithin(base, inner, target string) error {
 	})
 }
 
-// locateWithin finds what inner leads to inside base. The caller holds m.mu.
+// locateWithin returns the location of inner below base. The caller holds m.mu.
 func (m *Memory) locateWithin(base, inner string) (location, error) {
 	at, missing, err := m.walkWithin(base, inner)
 	if err == nil && len(missing) > 0 {
@@ -119,8 +120,8 @@ func (m *Memory) locateWithin(base, inner string) (location, error) {
 	return here, nil
 }
 
-// walkWithin goes as far towards inner as there is something: at are elements below the root, without links. The caller
-// holds m.mu.
+// walkWithin follows inner as far as it exists. It returns the elements reached below the root,
+// without links, and the missing ones. The caller holds m.mu.
 func (m *Memory) walkWithin(base, inner string) (at, missing []string, err error) {
 	rest, err := relative(m.root, base)
 	if err != nil {
@@ -162,7 +163,7 @@ func (m *Memory) walkWithin(base, inner string) (at, missing []string, err error
 	return at, missing, nil
 }
 
-// linkError is why a link inside a directory was not followed.
+// linkError returns the reason why a link inside a directory was not followed.
 func linkError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// safePath is how to get to something inside a directory: first base, then element by element. None of them was a symbolic link
-// when somebody looked; one that is a link by now is not followed.
+// safePath is a path inside a directory: base, then one element at a time. None of the elements was
+// a symbolic link when it was resolved. An element that has become a link is not followed.
 type safePath struct {
 	base     string
 	elements []string
-	missing  []string // what else there is to be, and is not
+	missing  []string // the missing elements after those
 }
 
 // StatWithin implements FS.
@@ -37,7 +37,7 @@ func (r *Real) StatWithin(base, inner string) (Info, error) {
 
 // MkdirWithin implements FS.
 //
-// Differs: what is there already is refused where it lies outside; for upstream it is made.
+// Differs: an existing directory is refused if it lies outside base; upstream accepts it.
 //
 // Upstream: pkg/volume/util/subpath doSafeMakeDir (v1.36).
 func (r *Real) MkdirWithin(base, inner string, mode fs.FileMode) error {
@@ -68,7 +68,7 @@ func (r *Real) MkdirWithin(base, inner string, mode fs.FileMode) error {
 	return nil
 }
 
-// makeAt makes a directory in an open one, and opens it. The umask takes no permission away.
+// makeAt creates a directory in an open one and opens it. The umask does not apply.
 func makeAt(parent *os.File, name string, mode fs.FileMode) (*os.File, error) {
 	at := int(parent.Fd())
 	if err := unix.Mkdirat(at, name, uint32(mode.Perm())); err != nil {
@@ -85,7 +85,8 @@ func makeAt(parent *os.File, name string, mode fs.FileMode) (*os.File, error) {
 	return made, nil
 }
 
-// BindWithin implements FS. What is bound is what was opened: the kernel is not told its path.
+// BindWithin implements FS. It binds the opened file, so the kernel does not resolve the path
+// again.
 //
 // Upstream: pkg/volume/util/subpath doBindSubPath, safeOpenSubPath (v1.36).
 func (r *Real) BindWithin(base, inner, target string) error {
@@ -115,7 +116,7 @@ func (r *Real) BindWithin(base, inner, target string) error {
 	return classify(pathError("bind", target, unix.Mount(path, to, "", unix.MS_BIND, "")))
 }
 
-// isBound tells whether a file is mounted at a path: ErrMounted says that something else is.
+// isBound reports whether file is mounted at path. It returns ErrMounted if something else is.
 func isBound(file fs.FileInfo, path string) (bool, error) {
 	mounted, err := mountinfo.Mounted(path)
 	if err != nil || !mounted {
@@ -128,7 +129,7 @@ func isBound(file fs.FileInfo, path string) (bool, error) {
 	return err == nil, err
 }
 
-// openWithin opens what inner leads to, as a place and not to read it.
+// openWithin opens the target of inner with O_PATH.
 func (r *Real) openWithin(base, inner string) (*os.File, error) {
 	w, err := r.pathWithin(base, inner)
 	if err != nil {
@@ -140,7 +141,7 @@ func (r *Real) openWithin(base, inner string) (*os.File, error) {
 	return w.open()
 }
 
-// pathWithin looks for the way to inner, as far as there is something.
+// pathWithin resolves inner as far as it exists.
 //
 // Upstream: pkg/volume/util/subpath findExistingPrefix (v1.36).
 func (r *Real) pathWithin(base, inner string) (safePath, error) {
@@ -178,7 +179,7 @@ func (r *Real) pathWithin(base, inner string) (safePath, error) {
 	return w, nil
 }
 
-// open goes the way, and returns where it ends, opened as a place.
+// open opens each element in turn and returns the last, opened with O_PATH.
 //
 // Upstream: pkg/volume/util/subpath doSafeOpen (v1.36).
 func (w safePath) open() (*os.File, error) {
@@ -199,7 +200,8 @@ func (w safePath) open() (*os.File, error) {
 	return at, nil
 }
 
-// enterAt opens what is in an open directory, as a place. A symbolic link gives ErrNotWithin.
+// enterAt opens an entry of an open directory with O_PATH. It returns ErrNotWithin for a symbolic
+// link.
 func enterAt(directory *os.File, name string) (*os.File, error) {
 	fd, err := unix.Openat(int(directory.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

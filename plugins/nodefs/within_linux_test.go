@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attacked is a node with a volume in which dir and link can change places at any moment: link leads to outside.
+// attacked is a node with a volume in which dir and link can be exchanged at any moment; link leads
+// outside.
 type attacked struct {
 	*Real
 	root, volume, outside string
@@ -50,7 +51,7 @@ func (a attacked) swap() error {
 	return unix.Renameat2(unix.AT_FDCWD, a.volume+"/dir", unix.AT_FDCWD, a.volume+"/link", unix.RENAME_EXCHANGE)
 }
 
-// swapAllTheTime swaps until the test calls the function that it returns.
+// swapAllTheTime exchanges them until the returned function is called.
 func (a attacked) swapAllTheTime(t *testing.T) (end func()) {
 	t.Helper()
 	over := make(chan struct{})
@@ -74,8 +75,8 @@ func (a attacked) swapAllTheTime(t *testing.T) (end func()) {
 	}
 }
 
-// TestLinkThatComesLaterIsNotFollowed swaps a directory for a link between the look at the way and the way itself.
-func TestLinkThatComesLaterIsNotFollowed(t *testing.T) {
+// TestLaterLinkIsNotFollowed replaces a directory by a link after the path was resolved.
+func TestLaterLinkIsNotFollowed(t *testing.T) {
 	for _, inner := range []string{"dir", "dir/inner", "dir/inner/own"} {
 		a := newAttacked(t)
 		way, err := a.pathWithin(a.volume, inner)
@@ -96,8 +97,8 @@ func TestLinkThatComesLaterIsNotFollowed(t *testing.T) {
 	}
 }
 
-// TestWhatWasOpenedIsWhatIsBound: what is at the path by then does not matter.
-func TestWhatWasOpenedIsWhatIsBound(t *testing.T) {
+// TestBindUsesTheOpenedFile replaces the path after it was opened.
+func TestBindUsesTheOpenedFile(t *testing.T) {
 	a := newAttacked(t)
 	file, err := a.openWithin(a.volume, "dir/inner")
 	check(t, err)
@@ -109,8 +110,8 @@ func TestWhatWasOpenedIsWhatIsBound(t *testing.T) {
 	}
 }
 
-// TestBindWhileLinksAreSwapped binds while a pod swaps a directory for a link all the time: never is anything bound that is not of
-// the volume.
+// TestBindWhileLinksAreSwapped binds while a pod exchanges a directory and a link. Nothing outside
+// the volume may be bound.
 func TestBindWhileLinksAreSwapped(t *testing.T) {
 	a := newAttacked(t)
 	end := a.swapAllTheTime(t)
@@ -122,7 +123,7 @@ func TestBindWhileLinksAreSwapped(t *testing.T) {
 		case errors.Is(err, ErrNotWithin):
 			outcomes["refused"]++
 			continue
-		case err != nil: // it was a directory for one look, and a link for the next
+		case err != nil: // the directory became a link while it was resolved
 			continue
 		}
 		names, err := a.ReadDir(a.root + "/target")
@@ -137,14 +138,15 @@ func TestBindWhileLinksAreSwapped(t *testing.T) {
 	}
 }
 
-// attempts is how often a race is run at least; further on to attemptsMax as long as only one came in first.
+// attempts is the minimum number of races. If one side always won, the test goes on up to
+// attemptsMax.
 const (
 	attempts    = 500
 	attemptsMax = 100_000
 )
 
-// TestMakeWhileLinksAreSwapped makes directories: never one outside the volume.
-func TestMakeWhileLinksAreSwapped(t *testing.T) {
+// TestMkdirWhileLinksAreSwapped creates directories; none may be outside the volume.
+func TestMkdirWhileLinksAreSwapped(t *testing.T) {
 	a := newAttacked(t)
 	end := a.swapAllTheTime(t)
 	outcomes := map[bool]int{}
@@ -158,14 +160,14 @@ func TestMakeWhileLinksAreSwapped(t *testing.T) {
 		}
 	}
 	if len(outcomes) < 2 {
-		t.Errorf("outcomes %v: want some that are made, and some that are not", outcomes)
+		t.Errorf("outcomes %v: want both successes and failures", outcomes)
 	}
 }
 
-// TestPartsThatAreNoFiles binds what is neither a directory nor a file, and does not wait for whoever may open it.
-func TestPartsThatAreNoFiles(t *testing.T) {
+// TestBindSpecialFiles binds what is neither a directory nor a regular file, and must not block.
+func TestBindSpecialFiles(t *testing.T) {
 	a := newAttacked(t)
-	t.Chdir(a.volume) // a socket's path must be short
+	t.Chdir(a.volume) // the path of a socket must be short
 	socket, err := net.Listen("unix", "socket")
 	check(t, err)
 	defer socket.Close()
@@ -183,7 +185,7 @@ func TestPartsThatAreNoFiles(t *testing.T) {
 			t.Errorf("bind below %s gives %v", name, err)
 		}
 		if err := a.MkdirWithin(a.volume, name+"/below", 0o750); !errors.Is(err, unix.ENOTDIR) {
-			t.Errorf("make below %s gives %v", name, err)
+			t.Errorf("mkdir below %s returned %v", name, err)
 		}
 	}
 }

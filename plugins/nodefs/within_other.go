@@ -7,11 +7,11 @@ import (
 	"io/fs"
 )
 
-// StatWithin implements FS: there are no nodes on this system.
+// StatWithin implements FS. It returns errors.ErrUnsupported.
 func (r *Real) StatWithin(string, string) (Info, error) { return Info{}, errors.ErrUnsupported }
 
-// MkdirWithin implements FS: there are no nodes on this system.
+// MkdirWithin implements FS. It returns errors.ErrUnsupported.
 func (r *Real) MkdirWithin(string, string, fs.FileMode) error { return errors.ErrUnsupported }
 
-// BindWithin implements FS: there are no nodes on this system.
+// BindWithin implements FS. It returns errors.ErrUnsupported.
 func (r *Real) BindWithin(string, string, string) error { return errors.ErrUnsupported }

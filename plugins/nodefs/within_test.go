@@ -10,18 +10,18 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// withinRow is something inside a directory, "volume" below a node's root, and what becomes of calls about it.
+// withinRow is a path inside the directory "volume" below a node's root, with the expected results.
 type withinRow struct {
 	name    string
 	prepare prepare
 	inner   string
-	make    error  // of MkdirWithin; nil: it succeeds
-	made    string // which directory is there then, by its path in the volume
-	bind    error  // of BindWithin, of what was there before; nil: it succeeds
-	file    string // which file is at the target then
+	make    error  // error of MkdirWithin; nil means success
+	made    string // the directory that then exists, by its path in the volume
+	bind    error  // error of BindWithin for the existing content; nil means success
+	file    string // the file that is then at the target
 }
 
-// errAny stands for an error that has no name of its own.
+// errAny stands for any error.
 var errAny = errors.New("any error")
 
 var withinRows = []withinRow{
@@ -41,11 +41,11 @@ var withinRows = []withinRow{
 		inner: "test", made: "destination", file: "file",
 	},
 	{
-		name: "nothing behind a link", prepare: all(withFiles("destination/file"), withLink("destination", "test")),
+		name: "missing behind a link", prepare: all(withFiles("destination/file"), withLink("destination", "test")),
 		inner: "test/directory", made: "destination/directory", bind: fs.ErrNotExist,
 	},
 	{
-		name: "behind links that lead to one another", prepare: all(
+		name: "behind a cycle of links", prepare: all(
 			withFiles("test1/file", "test2/file2"), withLink("../test2", "test1/dir"), withLink("../test1", "test2/dir"),
 		),
 		inner: "test1/dir/dir/dir", made: "test2", file: "file2",
@@ -69,7 +69,7 @@ var withinRows = []withinRow{
 		inner: "dir/test", made: "there", file: "file",
 	},
 	{
-		name: "behind a link up to nothing", prepare: all(withFiles("dir/x"), withLink("../not-there", "dir/test")),
+		name: "behind a link up to a missing entry", prepare: all(withFiles("dir/x"), withLink("../not-there", "dir/test")),
 		inner: "dir/test", make: fs.ErrNotExist, bind: fs.ErrNotExist,
 	},
 	{
@@ -81,7 +81,7 @@ var withinRows = []withinRow{
 		inner: "test/inner", make: nodefs.ErrNotWithin, bind: nodefs.ErrNotWithin,
 	},
 	{
-		name: "nothing behind a link out", prepare: withLink("../outside", "test"),
+		name: "missing behind a link out", prepare: withLink("../outside", "test"),
 		inner: "test/missing", make: nodefs.ErrNotWithin, bind: nodefs.ErrNotWithin,
 	},
 	{
@@ -89,7 +89,7 @@ var withinRows = []withinRow{
 		inner: "dir/test/inner", make: nodefs.ErrNotWithin, bind: nodefs.ErrNotWithin,
 	},
 	{
-		name: "a link to what begins with the same name", prepare: withLink("../volume2", "test"),
+		name: "a link to a name with the same prefix", prepare: withLink("../volume2", "test"),
 		inner: "test", make: nodefs.ErrNotWithin, bind: nodefs.ErrNotWithin,
 	},
 	{name: "a link to the directory above", prepare: withLink("..", "test"), inner: "test", make: nodefs.ErrNotWithin, bind: nodefs.ErrNotWithin},
@@ -97,7 +97,7 @@ var withinRows = []withinRow{
 
 type prepare func(t *testing.T, node nodefs.FS, volume string)
 
-// withFiles makes files, each with its own path in the volume as content.
+// withFiles creates files that contain their own path in the volume.
 func withFiles(files ...string) prepare {
 	return func(t *testing.T, node nodefs.FS, volume string) {
 		t.Helper()
@@ -124,7 +124,7 @@ func all(steps ...prepare) prepare {
 	}
 }
 
-// TestWithin lets each row happen to a node in memory and to a real one.
+// TestWithin runs each row on a node in memory and on a real one.
 func TestWithin(t *testing.T) {
 	nodes := map[string]func(t *testing.T) (nodefs.FS, string){
 		"memory": func(*testing.T) (nodefs.FS, string) { return nodefs.NewMemory("/node"), "/node" },
@@ -155,9 +155,9 @@ func (r withinRow) run(t *testing.T, node nodefs.FS, root string) {
 		target = root + "/targets/file"
 	}
 	if err == nil && info.Mode.IsDir() != (r.file != ".") {
-		t.Errorf("StatWithin tells of %v", info.Mode)
+		t.Errorf("StatWithin = %v", info.Mode)
 	}
-	for range 2 { // a second time there is nothing to do
+	for range 2 { // the second call changes nothing
 		wantOutcome(t, "BindWithin", node.BindWithin(volume, r.inner, target), r.bind)
 	}
 	wantMounts(t, node, map[bool]int{true: 1, false: 0}[r.bind == nil])
@@ -212,7 +212,7 @@ func partsAreBound(t *testing.T, node nodefs.FS, root string) {
 	must(t, node.BindWithin(dirs[2], "part/f", root+"/file"))
 	wantContent(t, node, root+"/file", "through the part")
 	must(t, node.BindWithin(dirs[2], "part", dirs[3]))
-	must(t, node.Unmount(dirs[2])) // which a part of it does not keep
+	must(t, node.Unmount(dirs[2])) // although a part of it stays mounted
 	wantContent(t, node, dirs[3]+"/f", "through the part")
 	wantMounts(t, node, 2)
 }

@@ -1,4 +1,5 @@
-//go:build linux
+// An unreadable disk looks to LVM like a missing one, and its volume group like a missing one. It
+// must not be taken for a removed volume.
 
 package faults_test
 
@@ -15,9 +16,8 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// To LVM a disk that cannot be read looks like one that is not there, and its volume group as if there were none. Who took
-// that for a volume that is gone would forget it.
-func TestADiskThatBreaksIsNoVolumeThatIsGone(t *testing.T) {
+// After a failed write the metadata is unchanged.
+func TestFailingDiskIsNotRemovedVolume(t *testing.T) {
 	w := newWorld(t, 1)
 	folder := w.volume(lvm2.Spec{Name: "v"})
 	w.must(write(filepath.Join(folder, "before"), "kept"))
@@ -30,7 +30,7 @@ func TestADiskThatBreaksIsNoVolumeThatIsGone(t *testing.T) {
 	_, created := w.group.Create(t.Context(), lvm2.Spec{Name: "w", Size: 4 * mib})
 	for what, err := range map[string]error{"find": found, "create": created, "remove": w.group.Remove(t.Context(), "v")} {
 		if err == nil || errors.Is(err, lvm2.ErrNotFound) || errors.Is(err, lvm2.ErrNoSpace) {
-			t.Errorf("%s: got %v, want an error that does not tell of the volume", what, err)
+			t.Errorf("%s: got %v, want an error without a statement about the volume", what, err)
 		}
 	}
 
@@ -43,8 +43,8 @@ func TestADiskThatBreaksIsNoVolumeThatIsGone(t *testing.T) {
 	w.wantFile(filepath.Join(folder, "before"), "kept")
 }
 
-// Metadata that could not be written is as it was.
-func TestADiskThatFailsWritesKeepsItsMetadata(t *testing.T) {
+// A mirror serves from the healthy leg, and reports the lost one.
+func TestFailedWriteKeepsMetadata(t *testing.T) {
 	w := newWorld(t, 1)
 	_, err := w.group.Create(t.Context(), lvm2.Spec{Name: "v", Size: 4 * mib})
 	w.must(err)
@@ -70,8 +70,8 @@ func TestADiskThatFailsWritesKeepsItsMetadata(t *testing.T) {
 	w.must(err)
 }
 
-// A mirror serves from the leg that is well, and says that it lost one.
-func TestAMirrorOutlivesADisk(t *testing.T) {
+// After a timeout on a slow disk the outcome is unknown; a retry completes it.
+func TestMirrorSurvivesDisk(t *testing.T) {
 	w := newWorld(t, 2)
 	folder := w.volume(lvm2.Spec{Name: "v", Layout: lvm2.RAID1})
 	w.must(write(filepath.Join(folder, "before"), "kept"))
@@ -85,12 +85,12 @@ func TestAMirrorOutlivesADisk(t *testing.T) {
 	volume, err := w.group.Find(t.Context(), "v")
 	w.must(err)
 	if volume.Health == "" {
-		t.Errorf("the mirror that lost a leg says nothing: %+v", volume)
+		t.Errorf("the mirror does not report the lost leg: %+v", volume)
 	}
 }
 
 // Who gives up on a slow disk knows nothing of what was begun, and asks again.
-func TestASlowDiskIsAskedAgain(t *testing.T) {
+func TestRetryOnSlowDisk(t *testing.T) {
 	w := newWorld(t, 1)
 	w.become(0, dm.Slow(0, 50*time.Millisecond))
 	spec := lvm2.Spec{Name: "v", Size: 4 * mib}

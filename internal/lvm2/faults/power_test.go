@@ -1,4 +1,4 @@
-//go:build linux
+// roleVariable selects what the test that runs in a guest does; it is empty outside of a guest.
 
 package faults_test
 
@@ -18,13 +18,13 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// roleVariable says what the test that is a guest's command does; where it is empty that test is none.
+// A machine loses power while thin snapshots are created of a volume with a writer. After the
+// restart, what LVM had completed is complete, synced data exists, and the volume group works.
 const roleVariable = "FAULTS_ROLE"
 
 const powerGroup = "power"
 
-// A machine loses its power while thin snapshots are made of a volume that is written to. What LVM had said to be done is done
-// when the machine comes up again, what was synced is there, and the volume group works.
+// TestInsideOfPowerLoss runs in the guests of TestPowerLoss.
 func TestPowerLoss(t *testing.T) {
 	if err := guest.Probe(guest.Config{}); err != nil {
 		t.Skip(err)
@@ -67,7 +67,7 @@ func TestPowerLoss(t *testing.T) {
 	}
 	for name := range made {
 		if !strings.Contains(after.String(), "\nfound "+name+"\n") {
-			t.Errorf("%s was made, and is gone", name)
+			t.Errorf("%s was created, and is missing", name)
 		}
 	}
 	if t.Failed() {

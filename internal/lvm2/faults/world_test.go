@@ -1,7 +1,6 @@
 //go:build linux
 
-// Package faults_test lets disks below volume groups go wrong, and machines lose their power. It takes device-mapper: run it
-// in a guest, as 'make test-dm' does. The tests of power failures start their guests themselves.
+// world is a volume group on disks with injected faults.
 package faults_test
 
 import (
@@ -32,14 +31,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// world is a volume group on disks that go wrong when they are told to.
+// newWorld skips the test without device-mapper. It checks that nothing remains.
 type world struct {
 	*testing.T
 	disks []*dm.Disk
 	group *lvm2.VolumeGroup
 }
 
-// newWorld skips where there is no device-mapper. After it nothing is left.
+// newDisk returns a disk of 128 MiB that is removed after the test.
 func newWorld(t *testing.T, disks int) *world {
 	t.Helper()
 	if err := dm.Probe(); err != nil {
@@ -62,7 +61,7 @@ func newWorld(t *testing.T, disks int) *world {
 	return w
 }
 
-// newDisk is a disk of 128 MiB that goes with the test.
+// removeGroup removes everything that a test created, whatever the state of the disks.
 func (w *world) newDisk(file string) *dm.Disk {
 	w.Helper()
 	w.must(os.WriteFile(file, nil, 0o600))
@@ -83,7 +82,7 @@ func (w *world) newDisk(file string) *dm.Disk {
 	return disk
 }
 
-// removeGroup removes all that a test made, whatever became of the disks.
+// volume creates a volume of 32 MiB with a file system, and mounts it until the test ends.
 func (w *world) removeGroup() {
 	w.Helper()
 	ctx := context.Background()
@@ -112,7 +111,7 @@ func (w *world) become(disk int, b dm.Behaviour) {
 	w.must(w.disks[disk].SetBehaviour(w.Context(), b))
 }
 
-// volume makes a volume of 32 MiB with a file system on it, and mounts that until the test ends.
+// that is: not mounted
 func (w *world) volume(spec lvm2.Spec) (folder string) {
 	w.Helper()
 	spec.Size = 32 * mib
@@ -124,7 +123,7 @@ func (w *world) volume(spec lvm2.Spec) (folder string) {
 	folder = w.TempDir()
 	w.mount(device, folder)
 	w.Cleanup(func() {
-		if err := unix.Unmount(folder, 0); err != nil && !errors.Is(err, unix.EINVAL) { // that is: not mounted
+		if err := unix.Unmount(folder, 0); err != nil && !errors.Is(err, unix.EINVAL) { // write writes a file and syncs it.
 			w.Error(err)
 		}
 	})
@@ -144,7 +143,7 @@ func format(device string) error {
 	return err
 }
 
-// write writes a file that is on the disk when it returns.
+// forget drops the kernel's caches, so that the next read is from disk.
 func write(file, text string) error {
 	f, err := os.Create(file)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// TestData checks, for each file system that the tools for are here and for devices,
-// that a volume's data survive. What is written is compared by hash. The file systems
-// are checked beside one another: a good part of it is waiting for the kernel.
+// TestData tests, for each available file system and for block volumes, that a volume keeps its
+// data. It compares hashes. The file systems are tested in parallel, because most of the time is
+// spent waiting for the kernel.
 func TestData(t *testing.T, subject Config) {
 	kinds := subject.FSTypes
 	if len(kinds) == 0 {
@@ -25,15 +25,15 @@ func TestData(t *testing.T, subject Config) {
 					continue
 				}
 				t.Run(each.name, func(t *testing.T) {
-					w := NewWorld(t, subject)
+					w := newWorld(t, subject)
 					if offered == "" {
 						offered = w.offered(fsType)
 					}
 					switch {
 					case offered != yes:
-						t.Skipf("%s is not offered here: %s", fsType, offered)
+						t.Skipf("%s is not supported here: %s", fsType, offered)
 					case each.copies && !w.copies(), each.groups && !w.groups():
-						t.Skip("the driver does not copy volumes so")
+						t.Skip("the driver does not support this kind of copy")
 					}
 					each.run(w, fsType)
 				})
@@ -44,8 +44,8 @@ func TestData(t *testing.T, subject Config) {
 
 const yes = "yes"
 
-// offered tells whether a volume with a file system can be made, or why not.
-func (w *World) offered(fsType string) string {
+// offered returns yes if a volume with a file system can be created, or else the reason.
+func (w *world) offered(fsType string) string {
 	w.Helper()
 	v, err := w.try("is it offered", fsType, 0, "")
 	if err != nil {
@@ -55,8 +55,8 @@ func (w *World) offered(fsType string) string {
 	return yes
 }
 
-// copies tells whether the driver copies volumes.
-func (w *World) copies() bool {
+// copies reports whether the driver copies volumes.
+func (w *world) copies() bool {
 	response, err := w.Driver.Controller().ControllerGetCapabilities(w.Context(), &csi.ControllerGetCapabilitiesRequest{})
 	w.must(err)
 	return slices.ContainsFunc(response.GetCapabilities(), func(c *csi.ControllerServiceCapability) bool {
@@ -64,8 +64,8 @@ func (w *World) copies() bool {
 	})
 }
 
-// groups tells whether the driver makes group snapshots.
-func (w *World) groups() bool {
+// groups reports whether the driver supports group snapshots.
+func (w *world) groups() bool {
 	response, err := w.Driver.GroupController().GroupControllerGetCapabilities(w.Context(), &csi.GroupControllerGetCapabilitiesRequest{})
 	w.must(err)
 	return len(response.GetCapabilities()) > 0
@@ -73,9 +73,9 @@ func (w *World) groups() bool {
 
 var dataCases = []struct {
 	name   string
-	copies bool // copies have to be offered
-	groups bool // and of groups
-	run    func(w *World, fsType string)
+	copies bool // needs snapshots and clones
+	groups bool // needs group snapshots
+	run    func(w *world, fsType string)
 }{
 	{"moves", false, false, dataMove},
 	{"grows unused", false, false, dataGrowUnused},
@@ -86,10 +86,10 @@ var dataCases = []struct {
 	{"is of one instant with another's", true, true, dataGroup},
 }
 
-func (w *World) first() string { return w.cfg.Nodes[0] }
-func (w *World) last() string  { return w.cfg.Nodes[len(w.cfg.Nodes)-1] }
+func (w *world) first() string { return w.cfg.Nodes[0] }
+func (w *world) last() string  { return w.cfg.Nodes[len(w.cfg.Nodes)-1] }
 
-func dataMove(w *World, fsType string) {
+func dataMove(w *world, fsType string) {
 	v := w.create("moving", fsType, 0, "")
 	v.use(w.first())
 	v.write(1)
@@ -102,18 +102,18 @@ func dataMove(w *World, fsType string) {
 	w.delete(v.id)
 }
 
-// sizeAfterGrowth is the size that a volume grows to.
+// sizeAfterGrowth returns the size that a volume grows to.
 func (v *volume) sizeAfterGrowth() int64 { return 2 * v.bytes }
 
-// wantSize wants the volume to have grown, but for what a file system needs itself.
+// wantSize checks that the volume has grown, except for the file system's overhead.
 func (v *volume) wantSize(before int64) {
 	v.Helper()
 	if now := v.size(); now < before*17/10 {
-		v.Errorf("%d bytes, before it grew to twice its size %d", now, before)
+		v.Errorf("got %d bytes, want about twice the former size %d", now, before)
 	}
 }
 
-func dataGrowUnused(w *World, fsType string) {
+func dataGrowUnused(w *world, fsType string) {
 	v := w.create("growing", fsType, 0, "")
 	v.use(w.first())
 	v.write(1)
@@ -126,7 +126,7 @@ func dataGrowUnused(w *World, fsType string) {
 	v.wantHash(want, "")
 }
 
-func dataGrowInUse(w *World, fsType string) {
+func dataGrowInUse(w *world, fsType string) {
 	v := w.create("growing", fsType, 0, "")
 	v.use(w.first())
 	v.write(1)
@@ -142,7 +142,7 @@ func dataGrowInUse(w *World, fsType string) {
 	v.wantHash(again, want)
 }
 
-// snapshotInUse makes a snapshot of a volume that is in use, if that can be made.
+// snapshotInUse creates a snapshot of a volume in use, if the driver supports that.
 func (v *volume) snapshotInUse(name string) string {
 	v.Helper()
 	if v.fsType != block || v.cfg.CopiesInUse {
@@ -157,7 +157,7 @@ func (v *volume) snapshotInUse(name string) string {
 	return id
 }
 
-func dataRestore(w *World, fsType string) {
+func dataRestore(w *world, fsType string) {
 	v := w.create("source", fsType, 0, "")
 	v.use(w.first())
 	v.write(1)
@@ -167,7 +167,7 @@ func dataRestore(w *World, fsType string) {
 	late := v.hash()
 	a, b := w.create("a", fsType, 0, snapshot), w.create("b", fsType, 0, snapshot)
 	a.use(w.first())
-	b.use(w.first()) // all three at once: none is taken for another
+	b.use(w.first()) // all three at once: each must be distinct
 	a.wantHash(old, late)
 	b.wantHash(old, late)
 	v.wantHash(late, old)
@@ -190,7 +190,7 @@ func dataRestore(w *World, fsType string) {
 	w.delete(snapshot)
 }
 
-func dataRestoreLarger(w *World, fsType string) {
+func dataRestoreLarger(w *world, fsType string) {
 	v := w.create("source", fsType, 0, "")
 	v.use(w.first())
 	v.write(1)
@@ -207,11 +207,11 @@ func dataRestoreLarger(w *World, fsType string) {
 	larger.wantSize(before)
 	larger.wantHash(want, "")
 	larger.stopUse()
-	larger.use(w.last()) // and is itself the next time
+	larger.use(w.last()) // and must stay distinct the next time
 	larger.wantHash(want, "")
 }
 
-func dataClone(w *World, fsType string) {
+func dataClone(w *world, fsType string) {
 	v := w.create("source", fsType, 0, "")
 	v.use(w.first())
 	v.write(1)

@@ -14,8 +14,8 @@ import (
 // t is that of your test.
 var t *testing.T
 
-// How a driver is made, and that volumes keep their data with it. This needs root and loop devices, so that it is compiled and
-// not run.
+// Describe a driver and test that volumes keep their data. The example needs root and loop devices,
+// so it is only compiled.
 func ExampleTestData() {
 	open := func(dir string) (*loop.Driver, error) {
 		return loop.New(loop.Config{Dir: filepath.Join(dir, "images")})

@@ -5,24 +5,23 @@ import (
 	"syscall"
 )
 
-// withoutFork runs what opens files of a volume, and closes them, while this process
-// starts no other. A child that is not yet the program that it is to be has all files
-// open that its parent had: for so long the volume could not be unmounted, although
-// nobody uses it. Pods are processes of their own, so drivers do not meet this.
+// withoutFork runs a function that opens and closes files of a volume while this process starts no
+// child. Between fork and exec a child holds all open files of its parent, so the volume could not
+// be unmounted although it is unused. Pods are separate processes, so this does not affect drivers.
 func withoutFork(do func()) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	do()
 }
 
-// ReadFile is os.ReadFile for files of volumes that are to be unmounted afterwards, in
-// tests beside which programs are started.
+// ReadFile is os.ReadFile for files of volumes that will be unmounted, in tests that start programs
+// concurrently.
 func ReadFile(name string) (content []byte, err error) {
 	withoutFork(func() { content, err = os.ReadFile(name) })
 	return content, err
 }
 
-// WriteFile is os.WriteFile of a file with mode 0600, as ReadFile is os.ReadFile.
+// WriteFile is os.WriteFile with mode 0600, with the same guarantee as ReadFile.
 func WriteFile(name string, content []byte) (err error) {
 	withoutFork(func() { err = os.WriteFile(name, content, 0o600) })
 	return err

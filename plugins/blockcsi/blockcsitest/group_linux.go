@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-func (w *World) tryGroup(name string, sources ...*volume) (*csi.VolumeGroupSnapshot, error) {
+func (w *world) tryGroup(name string, sources ...*volume) (*csi.VolumeGroupSnapshot, error) {
 	request := &csi.CreateVolumeGroupSnapshotRequest{Name: name}
 	for _, each := range sources {
 		request.SourceVolumeIds = append(request.SourceVolumeIds, each.id)
@@ -20,7 +20,7 @@ func (w *World) tryGroup(name string, sources ...*volume) (*csi.VolumeGroupSnaps
 	return response.GetGroupSnapshot(), err
 }
 
-func (w *World) deleteGroup(group *csi.VolumeGroupSnapshot) {
+func (w *world) deleteGroup(group *csi.VolumeGroupSnapshot) {
 	w.Helper()
 	request := &csi.DeleteVolumeGroupSnapshotRequest{GroupSnapshotId: group.GetGroupSnapshotId()}
 	for _, each := range group.GetSnapshots() {
@@ -41,7 +41,7 @@ func (v *volume) memberOf(group *csi.VolumeGroupSnapshot) string {
 	return ""
 }
 
-// counter is where a number is kept in a volume.
+// counter returns the path of the number that count writes.
 func (v *volume) counter() string {
 	if v.fsType == block {
 		return v.path()
@@ -49,8 +49,7 @@ func (v *volume) counter() string {
 	return filepath.Join(v.path(), "counter")
 }
 
-// count writes a number that is one more each time to one volume and then to
-// another, until it is stopped.
+// count writes increasing numbers to one volume and then to another, until it is stopped.
 func count(a, b *volume, stop *atomic.Bool, began chan<- struct{}) error {
 	var files [2]*os.File
 	for i, v := range []*volume{a, b} {
@@ -89,13 +88,13 @@ func (v *volume) counted() uint64 {
 	return binary.LittleEndian.Uint64(number[:])
 }
 
-// dataGroup has somebody write to two volumes in turn while both are copied: the
-// second copy holds what the first does, or the number before.
-func dataGroup(w *World, fsType string) {
+// dataGroup copies two volumes while a writer writes to both in turn. The second copy must hold the
+// number of the first, or the one before.
+func dataGroup(w *world, fsType string) {
 	a, b := w.create("a", fsType, 0, ""), w.create("b", fsType, 0, "")
 	a.use(w.first())
 	b.use(w.first())
-	if fsType != block { // so that copying takes a while
+	if fsType != block { // so that copying takes some time
 		for i, v := range []*volume{a, b} {
 			content := make([]byte, 32*mebibyte)
 			noiseStream(uint64(i)).XORKeyStream(content, content)
@@ -108,12 +107,12 @@ func dataGroup(w *World, fsType string) {
 	select {
 	case <-began:
 	case err := <-ended:
-		w.Fatalf("the writer ended: %v", err)
+		w.Fatalf("writer failed: %v", err)
 	}
 	group, err := w.tryGroup("group", a, b)
 	stop.Store(true)
 	w.must(errors.Join(<-ended))
-	if fsType == block { // two devices that are used are not still at one instant
+	if fsType == block { // two devices in use cannot be frozen at one instant
 		w.wantCode(err, codes.FailedPrecondition)
 		a.stopUse()
 		b.stopUse()
@@ -123,7 +122,7 @@ func dataGroup(w *World, fsType string) {
 	again, err := w.tryGroup("group", b, a)
 	w.must(err)
 	if again.GetGroupSnapshotId() != group.GetGroupSnapshotId() || len(again.GetSnapshots()) != 2 {
-		w.Errorf("made again: %v, first %v", again, group)
+		w.Errorf("created again: %v, first %v", again, group)
 	}
 	_, err = w.tryGroup("group", a)
 	w.wantCode(err, codes.AlreadyExists)
@@ -131,7 +130,7 @@ func dataGroup(w *World, fsType string) {
 	copyOfA.use(w.first())
 	copyOfB.use(w.first())
 	if inA, inB := copyOfA.counted(), copyOfB.counted(); inA < 3 || inA-inB > 1 {
-		w.Errorf("the copies hold %d and %d, which never was", inA, inB)
+		w.Errorf("the copies hold %d and %d, which are not of one instant", inA, inB)
 	}
 	_, err = w.Driver.Controller().DeleteSnapshot(w.Context(), &csi.DeleteSnapshotRequest{SnapshotId: a.memberOf(group)})
 	w.wantCode(err, codes.InvalidArgument)

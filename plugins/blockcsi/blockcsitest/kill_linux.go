@@ -26,41 +26,40 @@ const (
 	killsMax = 100
 )
 
-// killOrder is what a process that is to be killed is told.
+// killOrder tells a process what to run and where to be killed.
 type killOrder struct {
 	Operation string
-	Step      int    // the step at which it is killed, from 1; those of tools count if Tools is set
-	Tools     string // directory of programs that tell before and after they run the tools
+	Step      int    // the step at which it is killed, from 1; counts steps of tools if Tools is set
+	Tools     string // directory of wrappers that count a step before and after each tool
 	Base      string
 }
 
-// tools are the programs at which a process may be killed, before and after each.
+// tools are the programs before and after which a process may be killed.
 var tools = []string{
 	"blkid", "mount", "umount", "mkfs.ext4", "e2fsck", "resize2fs", "mkfs.xfs", "xfs_growfs", "mkfs.btrfs", "btrfs", "btrfstune", "fsck",
 }
 
-// operation is what is killed.
+// operation is an operation that is killed.
 type operation struct {
 	name    string
-	tools   bool // it is killed at tools, too
+	tools   bool // it is also killed at tools
 	copies  bool // it copies volumes
 	fsType  string
-	prepare func(w *World) // nil is nothing
-	run     func(w *World)
-	// check is called when a new driver has recovered: the operation is to be
-	// finished or undone, and can be done again. It leaves what was there before.
-	check func(w *World)
+	prepare func(w *world) // may be nil
+	run     func(w *world)
+	// check is called after a new driver has recovered. The operation must be completed or undone,
+	// and must be repeatable. check restores the state before the operation.
+	check func(w *world)
 }
 
-// TestKilled has operations done by processes that are killed (kill -9): at the first
-// step that Subject.Open is told of, at the second and so on, and before and after
-// each program that is run, until they are not killed any more. A new driver then
-// recovers: no file system is frozen, nothing is left over, each operation is
-// finished or undone, and the data of all volumes are what they were. Operations are
-// killed beside one another, each in a world of its own.
+// TestKilled runs operations in processes that are killed with SIGKILL. They are killed at each
+// step that Config.Open reports, and before and after each program that they run. A new driver then
+// recovers. No file system may be frozen, nothing may be left over, each operation must be
+// completed or undone, and all volumes must have kept their data. Operations run in parallel, each
+// in its own world.
 //
-// The processes are the test's own program, which runs the test that calls Killed
-// again: nothing may come before it that is not to be done twice.
+// The processes run the test program again with only the calling test. Code before the call is
+// therefore repeated.
 func TestKilled(t *testing.T, subject Config) {
 	if text := os.Getenv(killEnv); text != "" {
 		runUntilKilled(t, subject, text)
@@ -72,15 +71,15 @@ func TestKilled(t *testing.T, subject Config) {
 		}
 		t.Run(each.name, func(t *testing.T) {
 			t.Parallel()
-			w := NewWorld(t, subject)
+			w := newWorld(t, subject)
 			if each.copies && !w.copies() {
-				t.Skip("the driver copies no volumes")
+				t.Skip("the driver does not copy volumes")
 			}
 			if each.name == "settings" && len(subject.Settings) == 0 {
-				t.Skip("the driver's volumes are not modified")
+				t.Skip("the driver does not modify volumes")
 			}
-			if v, err := w.try("is it offered", each.fsType, 0, ""); err != nil {
-				t.Skipf("not offered here: %v", err)
+			if v, err := w.try("probe", each.fsType, 0, ""); err != nil {
+				t.Skipf("not supported here: %v", err)
 			} else {
 				w.delete(v.id)
 			}
@@ -92,7 +91,7 @@ func TestKilled(t *testing.T, subject Config) {
 	}
 }
 
-// runUntilKilled is what a process does that is to be killed.
+// runUntilKilled is the main function of a process that is killed.
 func runUntilKilled(t *testing.T, subject Config, text string) {
 	var told killOrder
 	if err := json.Unmarshal([]byte(text), &told); err != nil {
@@ -116,7 +115,7 @@ func runUntilKilled(t *testing.T, subject Config, text string) {
 	operations[at].run(w)
 }
 
-// writeTools writes programs that stand before the tools in the path.
+// writeTools writes wrappers of the tools to a directory for PATH.
 func writeTools(t *testing.T) string {
 	dir := t.TempDir()
 	for _, tool := range tools {
@@ -144,7 +143,7 @@ exit $result
 }
 
 // killAll kills an operation at each of its steps.
-func (w *World) killAll(each operation, tools string) {
+func (w *world) killAll(each operation, tools string) {
 	w.Helper()
 	source := w.create("source", each.fsType, 0, "")
 	source.use(w.first())
@@ -163,12 +162,12 @@ func (w *World) killAll(each operation, tools string) {
 		w.must(err)
 		source.wantThawed()
 		if left, err := w.Driver.Orphans(w.Context()); err != nil || len(left) > 0 {
-			w.Errorf("killed at step %d: left are %v (%v) after it was recovered: %v", kills, left, err, done)
+			w.Errorf("killed at step %d: orphans %v (%v) after recovery: %v", kills, left, err, done)
 		}
 		each.check(w)
 		source.wantHash(want, "")
 		if w.Failed() || kills > killsMax {
-			w.Fatalf("that was kill %d of %s (tools: %v); recovered: %v", kills, each.name, tools != "", done)
+			w.Fatalf("kill %d of %s (tools: %v); recovered: %v", kills, each.name, tools != "", done)
 		}
 	}
 	if kills < 2 {
@@ -179,8 +178,8 @@ func (w *World) killAll(each operation, tools string) {
 	w.delete(source.id)
 }
 
-// killOnce has an operation done by a process, and tells whether it was killed.
-func (w *World) killOnce(told killOrder) bool {
+// killOnce runs an operation in a process and reports whether it was killed.
+func (w *world) killOnce(told killOrder) bool {
 	w.Helper()
 	text, err := json.Marshal(told)
 	w.must(err)
@@ -194,12 +193,12 @@ func (w *World) killOnce(told killOrder) bool {
 		}
 	}
 	if err != nil {
-		w.Fatalf("%s, to be killed at step %d: %v: %s", told.Operation, told.Step, err, output)
+		w.Fatalf("%s, killed at step %d: %v: %s", told.Operation, told.Step, err, output)
 	}
 	return false
 }
 
-// wantThawed wants the volume's file system not to be frozen; else it thaws it.
+// wantThawed checks that the volume's file system is not frozen, and thaws it otherwise.
 func (v *volume) wantThawed() {
 	v.Helper()
 	if v.fsType == block {
@@ -210,18 +209,18 @@ func (v *volume) wantThawed() {
 		v.must(err)
 		defer dir.Close()
 		if err := unix.IoctlSetInt(int(dir.Fd()), fiThaw, 0); !errors.Is(err, unix.EINVAL) {
-			v.Errorf("%s was frozen, thawing it: %v", v.path(), err)
+			v.Errorf("%s is frozen; thaw returned %v", v.path(), err)
 		}
 	})
 }
 
-// volume returns one that is there under a name, used on a node or nowhere ("").
-func (w *World) volume(name, fsType, node string) *volume {
-	return &volume{World: w, id: csireq.VolumeID(name), fsType: fsType, node: node}
+// volume returns an existing volume, used on a node or unused ("").
+func (w *world) volume(name, fsType, node string) *volume {
+	return &volume{world: w, id: csireq.VolumeID(name), fsType: fsType, node: node}
 }
 
-// snapshots returns how many snapshots are listed.
-func (w *World) snapshots() int {
+// snapshots returns the number of listed snapshots.
+func (w *world) snapshots() int {
 	w.Helper()
 	response, err := w.Driver.Controller().ListSnapshots(w.Context(), &csi.ListSnapshotsRequest{})
 	w.must(err)

@@ -7,17 +7,17 @@ import (
 	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
-// operations are what Killed kills. A volume "source" is in use meanwhile.
+// operations are the operations that TestKilled kills. A volume "source" is in use meanwhile.
 var operations = []operation{
 	{
 		name: "create", fsType: "ext4",
-		run:   func(w *World) { w.create("made", "ext4", 0, "") },
-		check: func(w *World) { w.useOnce(w.create("made", "ext4", 0, ""), "") },
+		run:   func(w *world) { w.create("made", "ext4", 0, "") },
+		check: func(w *world) { w.useOnce(w.create("made", "ext4", 0, ""), "") },
 	},
 	{
 		name: "snapshot", fsType: "ext4", copies: true,
-		run: func(w *World) { w.volume("source", "ext4", "").snapshot("snapshot") },
-		check: func(w *World) {
+		run: func(w *world) { w.volume("source", "ext4", "").snapshot("snapshot") },
+		check: func(w *world) {
 			source := w.volume("source", "ext4", w.first())
 			snapshot := source.snapshot("snapshot")
 			w.useOnce(w.create("restored", "ext4", 0, snapshot), source.hash())
@@ -26,23 +26,23 @@ var operations = []operation{
 	},
 	{
 		name: "clone", fsType: "xfs", copies: true,
-		run: func(w *World) { w.create("clone", "xfs", 0, csireq.VolumeID("source")) },
-		check: func(w *World) {
+		run: func(w *world) { w.create("clone", "xfs", 0, csireq.VolumeID("source")) },
+		check: func(w *world) {
 			source := w.volume("source", "xfs", w.first())
 			w.useOnce(w.create("clone", "xfs", 0, source.id), source.hash())
 		},
 	},
 	{
 		name: "group", fsType: "ext4", copies: true,
-		prepare: func(w *World) { w.create("second", "ext4", 0, "") },
-		run:     func(w *World) { w.group() },
-		check: func(w *World) {
+		prepare: func(w *world) { w.create("second", "ext4", 0, "") },
+		run:     func(w *world) { w.group() },
+		check: func(w *world) {
 			if count := w.snapshots(); count != 0 && count != 2 {
-				w.Errorf("%d snapshots, want none or both", count)
+				w.Errorf("got %d snapshots, want 0 or 2", count)
 			}
 			group := w.group()
 			if count := w.snapshots(); count != 2 {
-				w.Errorf("%d snapshots, want both", count)
+				w.Errorf("got %d snapshots, want 2", count)
 			}
 			source := w.volume("source", "ext4", w.first())
 			w.useOnce(w.create("restored", "ext4", 0, source.memberOf(group)), source.hash())
@@ -52,27 +52,27 @@ var operations = []operation{
 	},
 	{
 		name: "group's removal", fsType: "ext4", copies: true,
-		prepare: func(w *World) {
+		prepare: func(w *world) {
 			w.create("second", "ext4", 0, "")
 			w.group()
 		},
-		run: func(w *World) { w.deleteGroup(&csi.VolumeGroupSnapshot{GroupSnapshotId: csireq.GroupID("group")}) },
-		check: func(w *World) {
+		run: func(w *world) { w.deleteGroup(&csi.VolumeGroupSnapshot{GroupSnapshotId: csireq.GroupID("group")}) },
+		check: func(w *world) {
 			if count := w.snapshots(); count != 0 && count != 2 {
-				w.Errorf("%d snapshots, want none or both", count)
+				w.Errorf("got %d snapshots, want 0 or 2", count)
 			}
 			w.deleteGroup(&csi.VolumeGroupSnapshot{GroupSnapshotId: csireq.GroupID("group")})
 			if count := w.snapshots(); count != 0 {
-				w.Errorf("%d snapshots, want none", count)
+				w.Errorf("got %d snapshots, want 0", count)
 			}
 			w.delete(csireq.VolumeID("second"))
 		},
 	},
 	{
 		name: "removal", fsType: "ext4",
-		prepare: func(w *World) { w.create("doomed", "ext4", 0, "") },
-		run:     func(w *World) { w.delete(csireq.VolumeID("doomed")) },
-		check: func(w *World) {
+		prepare: func(w *world) { w.create("doomed", "ext4", 0, "") },
+		run:     func(w *world) { w.delete(csireq.VolumeID("doomed")) },
+		check: func(w *world) {
 			w.delete(csireq.VolumeID("doomed"))
 			_, err := w.Driver.Controller().ControllerGetVolume(w.Context(), &csi.ControllerGetVolumeRequest{VolumeId: csireq.VolumeID("doomed")})
 			w.wantCode(err, codes.NotFound)
@@ -80,25 +80,25 @@ var operations = []operation{
 	},
 	{
 		name: "growth", fsType: "xfs", tools: true,
-		run: func(w *World) {
+		run: func(w *world) {
 			source := w.volume("source", "xfs", w.first())
 			source.expand(600 * mebibyte)
 			source.expandOnNode()
 		},
-		check: func(w *World) {
+		check: func(w *world) {
 			source := w.volume("source", "xfs", w.first())
 			source.expand(600 * mebibyte)
 			source.expandOnNode()
 			if now := source.size(); now < 500*mebibyte {
-				w.Errorf("%d bytes after it grew", now)
+				w.Errorf("%d bytes after growing", now)
 			}
 		},
 	},
 	{
 		name: "settings", fsType: "ext4",
-		prepare: func(w *World) { w.create("modified", "ext4", 0, "").use(w.first()) },
-		run:     func(w *World) { w.modify() },
-		check: func(w *World) {
+		prepare: func(w *world) { w.create("modified", "ext4", 0, "").use(w.first()) },
+		run:     func(w *world) { w.modify() },
+		check: func(w *world) {
 			w.modify()
 			v := w.volume("modified", "ext4", w.first())
 			v.stopUse()
@@ -109,34 +109,34 @@ var operations = []operation{
 	useCopy("ext4"), useCopy("xfs"), useCopy("btrfs"),
 }
 
-// use is that a new volume is used and left.
+// use returns an operation that uses a new volume and stops using it.
 func use(fsType string) operation {
 	return operation{
 		name: "use of a new " + fsType, fsType: fsType, tools: true,
-		prepare: func(w *World) { w.create("new", fsType, 0, "") },
-		run: func(w *World) {
+		prepare: func(w *world) { w.create("new", fsType, 0, "") },
+		run: func(w *world) {
 			v := w.volume("new", fsType, "")
 			v.use(w.first())
 			v.stopUse()
 		},
-		check: func(w *World) { w.useOnce(w.volume("new", fsType, ""), "") },
+		check: func(w *world) { w.useOnce(w.volume("new", fsType, ""), "") },
 	}
 }
 
-// useCopy is that a copy is used and left, which is larger than its source.
+// useCopy returns an operation that uses a copy larger than its source.
 func useCopy(fsType string) operation {
 	return operation{
 		name: "use of a larger copy of " + fsType, fsType: fsType, tools: true, copies: true,
-		prepare: func(w *World) {
+		prepare: func(w *world) {
 			source := w.volume("source", fsType, w.first())
 			w.create("copy", fsType, 2*source.size(), source.snapshot("snapshot"))
 		},
-		run: func(w *World) {
+		run: func(w *world) {
 			v := w.volume("copy", fsType, "")
 			v.use(w.first())
 			v.stopUse()
 		},
-		check: func(w *World) {
+		check: func(w *world) {
 			source, v := w.volume("source", fsType, w.first()), w.volume("copy", fsType, "")
 			v.use(w.first())
 			v.wantSize(source.size())
@@ -147,8 +147,8 @@ func useCopy(fsType string) operation {
 	}
 }
 
-// modify gives the volume "modified" the subject's settings.
-func (w *World) modify() {
+// modify applies the configured settings to the volume "modified".
+func (w *world) modify() {
 	w.Helper()
 	_, err := w.Driver.Controller().ControllerModifyVolume(w.Context(), &csi.ControllerModifyVolumeRequest{
 		VolumeId: csireq.VolumeID("modified"), MutableParameters: w.cfg.Settings,
@@ -156,8 +156,8 @@ func (w *World) modify() {
 	w.must(err)
 }
 
-// useOnce uses a volume which holds something ("" is nothing), and removes it.
-func (w *World) useOnce(v *volume, want string) {
+// useOnce uses a volume, checks its hash unless want is "", and removes it.
+func (w *world) useOnce(v *volume, want string) {
 	w.Helper()
 	v.use(w.first())
 	v.wantThawed()
@@ -169,8 +169,8 @@ func (w *World) useOnce(v *volume, want string) {
 	w.delete(v.id)
 }
 
-// group makes a group of the volumes "source" and "second".
-func (w *World) group() *csi.VolumeGroupSnapshot {
+// group creates a group of the volumes "source" and "second".
+func (w *world) group() *csi.VolumeGroupSnapshot {
 	w.Helper()
 	group, err := w.tryGroup("group", w.volume("source", "", ""), w.volume("second", "", ""))
 	w.must(err)

@@ -23,41 +23,41 @@ import (
 
 const mebibyte = 1 << 20
 
-// block is the name that cases go by which use volumes as devices.
+// block names the cases that use block volumes.
 const block = "block"
 
-// Config is a driver that is checked.
+// Config describes the driver under test.
 type Config struct {
-	// Open returns a driver over what lies below a directory, as after one before
-	// was killed. OnStep, if not nil, is to be called wherever it may be killed.
+	// Open returns a driver over a directory, as after a crash of an earlier one. It calls onStep,
+	// if not nil, wherever the driver may be killed.
 	Open func(dir string, onStep func(string)) (*blockcsi.Driver, error)
-	// Stop lets go of what a driver that Open returned has for itself alone, before
-	// another is opened over the same directory; nil is nothing.
+	// Stop releases what a driver from Open holds exclusively, before another is opened over the
+	// same directory. It may be nil.
 	Stop func(driver *blockcsi.Driver) error
-	// Close removes all that Open's drivers have made below a directory.
+	// Close removes everything that drivers from Open created in a directory.
 	Close func(dir string) error
-	// Nodes can use any volume; the last is another machine than the first where
-	// the driver has such. One alone says that volumes do not move: what they hold is
-	// to be there when they come back to it.
+	// Nodes can use any volume. The last one is on another machine than the first if the driver
+	// supports that. With one node, volumes do not move; they must keep their data until they are
+	// used again.
 	Nodes []string
-	// Parameters are those of the class of all volumes.
+	// Parameters are the class parameters of all volumes.
 	Parameters map[string]string
-	// Settings are some that a volume can be given; none: volumes are not modified.
+	// Settings are settings to modify a volume with; none if the driver does not modify volumes.
 	Settings map[string]string
-	// CopiesInUse says that a device is copied while it is used.
+	// CopiesInUse means that a block volume in use can be copied.
 	CopiesInUse bool
-	// DependentSnapshots says that a volume cannot be removed before its snapshots.
+	// DependentSnapshots means that a volume cannot be removed before its snapshots.
 	DependentSnapshots bool
-	// FSTypes are the file systems to check, and "block"; none is all.
+	// FSTypes are the file systems to test, and "block"; none means all.
 	FSTypes []string
-	// Cases are the names of those that Data and Killed run; none is all.
+	// Cases are the names of the cases to run; none means all.
 	Cases []string
-	// Dir returns an empty directory for a test; nil is the test's own.
+	// Dir returns an empty directory for a test; nil means the test's own.
 	Dir func(t testing.TB) string
 }
 
-// World is a driver with nodes on this machine, in one test.
-type World struct {
+// world is a driver with nodes on this machine, in one test.
+type world struct {
 	testing.TB
 	Driver *blockcsi.Driver
 	Base   string
@@ -67,8 +67,8 @@ type World struct {
 	nodes map[string]csi.NodeServer
 }
 
-// NewWorld returns a world that is removed after the test; what is left then fails it.
-func NewWorld(t testing.TB, subject Config) *World {
+// newWorld returns a world that is removed after the test. The test fails if anything remains.
+func newWorld(t testing.TB, subject Config) *world {
 	t.Helper()
 	base := ""
 	if subject.Dir == nil {
@@ -90,10 +90,10 @@ func NewWorld(t testing.TB, subject Config) *World {
 	return w
 }
 
-// openWorld returns a world over what lies below a directory.
-func openWorld(t testing.TB, subject Config, base string, onStep func(string)) *World {
+// openWorld returns a world over a directory.
+func openWorld(t testing.TB, subject Config, base string, onStep func(string)) *world {
 	t.Helper()
-	w := &World{TB: t, Base: base, cfg: subject, fs: map[string]*nodefs.Real{}}
+	w := &world{TB: t, Base: base, cfg: subject, fs: map[string]*nodefs.Real{}}
 	for _, node := range subject.Nodes {
 		fs, err := nodefs.NewReal(filepath.Join(base, "node "+node))
 		w.must(err)
@@ -103,8 +103,8 @@ func openWorld(t testing.TB, subject Config, base string, onStep func(string)) *
 	return w
 }
 
-// stop lets go of the driver.
-func (w *World) stop() {
+// stop stops the driver.
+func (w *world) stop() {
 	w.Helper()
 	if w.Driver != nil && w.cfg.Stop != nil {
 		if err := w.cfg.Stop(w.Driver); err != nil {
@@ -114,8 +114,8 @@ func (w *World) stop() {
 	w.Driver = nil
 }
 
-// start makes the driver, as after one before was killed.
-func (w *World) start(onStep func(string)) {
+// start creates the driver, as after a crash of an earlier one.
+func (w *world) start(onStep func(string)) {
 	w.Helper()
 	w.stop()
 	driver, err := w.cfg.Open(w.Base, onStep)
@@ -127,22 +127,22 @@ func (w *World) start(onStep func(string)) {
 }
 
 // must ends the test on an error.
-func (w *World) must(err error) {
+func (w *world) must(err error) {
 	w.Helper()
 	if err != nil {
 		w.Fatal(err)
 	}
 }
 
-// wantCode wants an error to have a code.
-func (w *World) wantCode(err error, want codes.Code) {
+// wantCode checks the code of an error.
+func (w *world) wantCode(err error, want codes.Code) {
 	w.Helper()
 	if got := status.Code(err); got != want {
 		w.Errorf("got %s (%v), want %s", got, err, want)
 	}
 }
 
-// capability is that of a volume with a file system, or of one that is used as a device.
+// capability returns that of a volume with a file system, or of a block volume.
 func capability(fsType string) *csi.VolumeCapability {
 	all := &csi.VolumeCapability{
 		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
@@ -154,16 +154,16 @@ func capability(fsType string) *csi.VolumeCapability {
 	return all
 }
 
-// volume is one that a test uses.
+// volume is a volume of a test.
 type volume struct {
-	*World
+	*world
 	id, fsType string
 	bytes      int64
-	node       string // where it is used; "" is nowhere
+	node       string // the node that uses it; "" if unused
 }
 
-// try makes a volume of a size, 0 for any, from another, "" for nothing.
-func (w *World) try(name, fsType string, bytes int64, source string) (*volume, error) {
+// try creates a volume of a size (0 means any) from a source ("" means none).
+func (w *world) try(name, fsType string, bytes int64, source string) (*volume, error) {
 	request := &csi.CreateVolumeRequest{
 		Name: name, VolumeCapabilities: []*csi.VolumeCapability{capability(fsType)}, Parameters: w.cfg.Parameters,
 		CapacityRange: &csi.CapacityRange{RequiredBytes: bytes},
@@ -173,7 +173,7 @@ func (w *World) try(name, fsType string, bytes int64, source string) (*volume, e
 	}
 	response, err := w.Driver.Controller().CreateVolume(w.Context(), request)
 	made := response.GetVolume()
-	return &volume{World: w, id: made.GetVolumeId(), fsType: fsType, bytes: made.GetCapacityBytes()}, err
+	return &volume{world: w, id: made.GetVolumeId(), fsType: fsType, bytes: made.GetCapacityBytes()}, err
 }
 
 func contentSource(id string) *csi.VolumeContentSource {
@@ -187,14 +187,14 @@ func contentSource(id string) *csi.VolumeContentSource {
 	}}
 }
 
-func (w *World) create(name, fsType string, bytes int64, source string) *volume {
+func (w *world) create(name, fsType string, bytes int64, source string) *volume {
 	w.Helper()
 	v, err := w.try(name, fsType, bytes, source)
 	w.must(err)
 	return v
 }
 
-// trySnapshot makes a snapshot.
+// trySnapshot creates a snapshot.
 func (v *volume) trySnapshot(name string) (*csi.Snapshot, error) {
 	response, err := v.Driver.Controller().CreateSnapshot(v.Context(), &csi.CreateSnapshotRequest{Name: name, SourceVolumeId: v.id})
 	return response.GetSnapshot(), err
@@ -209,7 +209,7 @@ func (v *volume) snapshot(name string) string {
 
 func (v *volume) staging() string { return filepath.Join(v.Base, "node "+v.node, "staging", v.id) }
 
-// path is where the volume is for its pod.
+// path returns the publish path.
 func (v *volume) path() string { return filepath.Join(v.Base, "node "+v.node, "pods", v.id) }
 
 // tryUse attaches, stages and publishes the volume on a node.
@@ -256,7 +256,7 @@ func (v *volume) stopUse() {
 	v.node = ""
 }
 
-// expand makes the volume larger at its back end.
+// expand grows the volume.
 func (v *volume) expand(bytes int64) {
 	v.Helper()
 	response, err := v.Driver.Controller().ControllerExpandVolume(v.Context(), &csi.ControllerExpandVolumeRequest{
@@ -266,8 +266,8 @@ func (v *volume) expand(bytes int64) {
 	v.bytes = response.GetCapacityBytes()
 }
 
-// expandOnNode makes its file system larger, on the node; where the process may not
-// do so while it is mounted, by using it again.
+// expandOnNode grows its file system on the node. If it cannot grow while mounted, the volume is
+// used again.
 func (v *volume) expandOnNode() {
 	v.Helper()
 	_, err := v.nodes[v.node].NodeExpandVolume(v.Context(), &csi.NodeExpandVolumeRequest{
@@ -282,7 +282,7 @@ func (v *volume) expandOnNode() {
 	v.must(err)
 }
 
-// size is what the volume has to offer where it is used.
+// size returns the capacity of the volume where it is used.
 func (v *volume) size() int64 {
 	v.Helper()
 	stats, err := v.nodes[v.node].NodeGetVolumeStats(v.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: v.id, VolumePath: v.path()})
@@ -291,7 +291,7 @@ func (v *volume) size() int64 {
 }
 
 // delete removes a volume or a snapshot.
-func (w *World) delete(id string) {
+func (w *world) delete(id string) {
 	w.Helper()
 	if id[0] == 's' {
 		_, err := w.Driver.Controller().DeleteSnapshot(w.Context(), &csi.DeleteSnapshotRequest{SnapshotId: id})
@@ -302,25 +302,25 @@ func (w *World) delete(id string) {
 	w.must(err)
 }
 
-// The parts of a volume that is a device which are written.
+// The written parts of a block volume.
 const (
 	patternParts = 4
 	patternBytes = mebibyte
 )
 
-// noiseStream is a stream of bytes that look like chance, the same for the same number.
+// noiseStream returns a pseudorandom stream of bytes for a seed.
 func noiseStream(seed uint64) cipher.Stream {
 	var key [aes.BlockSize]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
-		panic(err) // a key of that length is fine
+		panic(err) // the key length is valid
 	}
 	return cipher.NewCTR(block, make([]byte, aes.BlockSize))
 }
 
-// write writes what is told by a number: on a file system, files, some of which
-// replace what was there, and a synced end; on a device, parts far from each other.
+// write writes data that depends on a seed. On a file system it writes files, some of which replace
+// others. On a device it writes distant parts.
 func (v *volume) write(seed uint64) {
 	v.Helper()
 	withoutFork(func() { v.writeFiles(seed) })
@@ -350,7 +350,7 @@ func (v *volume) writeFiles(seed uint64) {
 	v.must(os.WriteFile(filepath.Join(v.path(), "seed"), fmt.Appendf(nil, "%d", seed), 0o640))
 }
 
-// hash is that of all that the volume holds where it is used.
+// hash returns the hash of the content of a volume in use.
 func (v *volume) hash() (sum string) {
 	v.Helper()
 	withoutFork(func() { sum = v.hashFiles() })
@@ -384,13 +384,13 @@ func (v *volume) hashFiles() string {
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
-// wantHash wants the volume to hold something, and not to hold something else.
+// wantHash checks the hash of the volume's content.
 func (v *volume) wantHash(want, not string) {
 	v.Helper()
 	switch got := v.hash(); {
 	case got != want:
 		v.Errorf("%s holds %s, want %s", v.id, got[:8], want[:8])
 	case got == not:
-		v.Errorf("%s holds %s, which it should not", v.id, got[:8])
+		v.Errorf("%s holds %s, which is wrong", v.id, got[:8])
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
-// controller is the driver's controller service with the calls of health.
+// controller is the driver's controller service with the health calls.
 type controller struct {
 	csi.ControllerServer
 	services *Services
@@ -26,7 +26,7 @@ func (c *controller) ControllerGetCapabilities(ctx context.Context, request *csi
 	return response, err
 }
 
-// ControllerGetVolumeHealth looks at one volume, in whatever state it is.
+// ControllerGetVolumeHealth checks one volume in any state.
 func (c *controller) ControllerGetVolumeHealth(ctx context.Context, request *csi.ControllerGetVolumeHealthRequest) (*csi.ControllerGetVolumeHealthResponse, error) {
 	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
@@ -38,8 +38,7 @@ func (c *controller) ControllerGetVolumeHealth(ctx context.Context, request *csi
 	return &csi.ControllerGetVolumeHealthResponse{VolumeHealth: csiHealth(seen.ID, c.services.volumeFindings(ctx, seen))}, nil
 }
 
-// ControllerListVolumeHealth looks at all volumes, and lists those of which
-// something is wrong.
+// ControllerListVolumeHealth checks all volumes and lists the unhealthy ones.
 func (c *controller) ControllerListVolumeHealth(ctx context.Context, request *csi.ControllerListVolumeHealthRequest) (*csi.ControllerListVolumeHealthResponse, error) {
 	all, err := c.services.driver.InspectAll(ctx)
 	if err != nil {

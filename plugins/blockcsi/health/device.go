@@ -1,23 +1,23 @@
 package health
 
-// device is what the kernel knows of a device.
+// device is the kernel's information about a device.
 type device struct {
 	sizeBytes int64
-	fsErrors  int64 // errors of the file system on it that the kernel has noted
+	fsErrors  int64 // errors that the kernel has counted in its file system
 }
 
-// mountPoint is where a device's file system is mounted.
+// mountPoint is a mount of a device's file system.
 type mountPoint struct {
 	path string
-	// readOnly is of this mount, deviceReadOnly of the file system.
+	// readOnly is set for this mount, deviceReadOnly for the whole file system.
 	readOnly, deviceReadOnly bool
-	// broken says that the kernel has stopped the file system after an error.
+	// broken means that the kernel has stopped the file system after an error.
 	broken bool
 }
 
-// isStopped tells whether the kernel lets nobody write to a file system that was
-// mounted to be written to. Newer kernels say so; older ones make it read-only,
-// which a mount that is meant to be read-only is as well.
+// isStopped reports whether the kernel refuses writes to a file system that was mounted writable.
+// Newer kernels report that. Older ones make it read-only, as is a mount that was requested
+// read-only.
 func (p mountPoint) isStopped(attachedReadOnly bool) bool {
 	return p.broken || (p.deviceReadOnly && !p.readOnly && !attachedReadOnly)
 }

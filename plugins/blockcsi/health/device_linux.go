@@ -22,7 +22,7 @@ const (
 	blockBytes  = 4096
 )
 
-// inspectDevice returns what the kernel knows of a device.
+// inspectDevice returns the kernel's information about a device.
 func inspectDevice(path string) (device, error) {
 	is, err := blockdev.NumberOf(path)
 	if err != nil {
@@ -30,7 +30,7 @@ func inspectDevice(path string) (device, error) {
 	}
 	directory, err := is.SysfsDirectory()
 	if err != nil {
-		return device{}, fmt.Errorf("%s: the kernel has no such device any more", path)
+		return device{}, fmt.Errorf("%s: the device no longer exists", path)
 	}
 	sectors, err := number(filepath.Join(directory, "size"))
 	if err != nil {
@@ -38,13 +38,13 @@ func inspectDevice(path string) (device, error) {
 	}
 	seen := device{sizeBytes: sectors * sectorBytes}
 	seen.fsErrors, err = number(filepath.Join("/sys/fs/ext4", filepath.Base(directory), "errors_count"))
-	if errors.Is(err, fs.ErrNotExist) { // no ext4, or not mounted
+	if errors.Is(err, fs.ErrNotExist) { // not ext4, or not mounted
 		err = nil
 	}
 	return seen, err
 }
 
-// number reads a number that is all there is in a file.
+// number reads a file that holds only a number.
 func number(path string) (int64, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -53,8 +53,7 @@ func number(path string) (int64, error) {
 	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 }
 
-// readEnds reads the first and the last block of a device, past what the kernel
-// has of it in memory.
+// readEnds reads the first and the last block of a device, bypassing the page cache.
 func readEnds(path string, sizeBytes int64) error {
 	node, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
 	if err != nil {
@@ -70,14 +69,14 @@ func readEnds(path string, sizeBytes int64) error {
 	return nil
 }
 
-// aligned returns memory that begins where a block may.
+// aligned returns memory that is aligned for direct I/O.
 func aligned(bytes int) []byte {
 	memory := make([]byte, 2*bytes)
 	over := int(uintptr(unsafe.Pointer(&memory[0])) % uintptr(bytes))
 	return memory[bytes-over : 2*bytes-over]
 }
 
-// mountsOf returns where a device's file system is mounted.
+// mountsOf returns the mounts of a device's file system.
 func mountsOf(path string) ([]mountPoint, error) {
 	rows, err := blockdev.Mounts(path)
 	var all []mountPoint
@@ -93,7 +92,7 @@ func mountsOf(path string) ([]mountPoint, error) {
 	return all, err
 }
 
-// checkResponds asks the file system at a place how full it is.
+// checkResponds calls statfs on a mounted file system.
 func checkResponds(at string) error {
 	var info unix.Statfs_t
 	return unix.Statfs(at, &info)

@@ -4,7 +4,7 @@ package health
 
 import "errors"
 
-var errNotLinux = errors.New("volumes that are devices need Linux")
+var errNotLinux = errors.New("block device volumes need Linux")
 
 func lookAt(string) (device, error) { return device{}, errNotLinux }
 

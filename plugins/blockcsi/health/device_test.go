@@ -2,7 +2,7 @@ package health
 
 import "testing"
 
-func TestAFileSystemIsStoppedThatWasToBeWrittenTo(t *testing.T) {
+func TestStoppedFileSystem(t *testing.T) {
 	for _, c := range []struct {
 		is       mountPoint
 		attached bool // read-only

@@ -1,17 +1,26 @@
-// Package health adds to the services of plugins/blockcsi the calls by which CSI
-// 1.13 tells of health: ControllerGetVolumeHealth, ControllerListVolumeHealth,
-// NodeGetVolumeHealth and NodeGetStorageHealth. They are alpha. The package stands
-// apart since these symbols are not in CSI 1.12, which programs may have to build
-// with that use the drivers as a library.
+// Package health adds CSI 1.13's health calls to the services of plugins/blockcsi.
 //
-// What is told is what is found in that moment, and nothing of it is kept: what the
-// pool says of a volume, whether its device is there and as large as the volume,
-// whether the device can be read, what the kernel has noted of errors of its file
-// system and whether that became read-only by them, whether the volume is where it is
-// said to be mounted, and whether what it lies on has room to let it be filled.
-// An empty answer says that none of this was found, and no more: nobody reads all of
-// a volume.
+//	services := health.New(driver, health.Config{LowBytes: 2 << 30})
+//	csi.RegisterControllerServer(server, services.Controller())
+//	csi.RegisterNodeServer(server, services.Node("node-1", node))
 //
-// Reading a device can take for ever. It is waited for a moment; until it has
-// answered, later calls say the same and do not read it again.
+// The calls are ControllerGetVolumeHealth, ControllerListVolumeHealth, NodeGetVolumeHealth and
+// NodeGetStorageHealth. They are alpha. CSI 1.12 lacks these symbols, so they are in a package of
+// their own: programs that use the drivers as a library may have to build with CSI 1.12.
+//
+// Every call checks the current state and stores nothing:
+//
+//   - what the pool reports about a volume
+//   - whether its device exists, has the volume's size and can be read
+//   - whether the kernel has counted file system errors or made the file system read-only
+//   - whether the volume is at its staging and publish paths
+//   - whether its backing store has enough space to fill it
+//
+// Reading a device can block indefinitely. A call waits a few seconds. Until the device responds,
+// later calls report the same and do not read it again.
+//
+// Limits: an empty answer means that none of these problems was found. The content of volumes is
+// not read.
+//
+// Upstream: the CSI specification 1.13 (github.com/container-storage-interface/spec).
 package health

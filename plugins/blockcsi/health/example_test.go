@@ -11,21 +11,22 @@ import (
 	"github.com/volsim/volsim/plugins/blockcsi/health"
 )
 
-// worn is a pool that has something to say of each volume.
+// worn is a pool that reports trouble of each volume.
 type worn struct{ blockcsi.Pool }
 
 func (worn) Node() string                        { return "" }
 func (worn) Capabilities() blockcsi.Capabilities { return blockcsi.Capabilities{} }
 
 func (worn) Volume(_ context.Context, id string) (blockcsi.Volume, error) {
-	return blockcsi.Volume{ID: id, Trouble: "its disk is not there: plug it in again"}, nil
+	return blockcsi.Volume{ID: id, Trouble: "its disk is missing: plug it in again"}, nil
 }
 
 func (worn) Attachment(context.Context, blockcsi.Volume) (*blockcsi.Attachment, error) {
 	return nil, nil
 }
 
-// What is wrong with a volume, in CSI's words. Drivers on devices (plugins/loop, plugins/lvm) tell more, from the kernel.
+// Problems of a volume as CSI reports them. Drivers on devices (plugins/loop, plugins/lvm) also
+// report problems of the kernel's devices.
 func Example() {
 	driver, err := blockcsi.New(blockcsi.Config{Name: "worn.example.com", Version: "1", Pools: []blockcsi.Pool{worn{}}})
 	if err != nil {
@@ -40,5 +41,5 @@ func Example() {
 	for _, each := range answer.GetVolumeHealth().GetHealthStatuses() {
 		fmt.Println(each.GetStatus(), each.GetReason()+":", each.GetMessage())
 	}
-	// Output: INACCESSIBLE VolumeTrouble: its disk is not there: plug it in again
+	// Output: INACCESSIBLE VolumeTrouble: its disk is missing: plug it in again
 }

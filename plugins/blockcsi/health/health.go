@@ -11,24 +11,23 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// lowBytesDefault is Config.LowBytes when it is left out.
+// lowBytesDefault is the default of Config.LowBytes.
 const lowBytesDefault = 1 << 30
 
-// Config says what counts as ill.
+// Config configures the health checks.
 type Config struct {
-	// LowBytes is the room in a pool below which it is said to be nearly full;
-	// 0 is 1 GiB.
+	// LowBytes is the free space in bytes below which a pool is nearly full; 0 means 1 GiB.
 	LowBytes int64
 }
 
-// allocationReporter is what a blockcsi.Pool may tell besides: how many bytes of a volume have
-// their place already. A volume for which that is its size can be filled, however
-// full the pool is. Of a pool that does not tell no volume is said to be short of room.
+// allocationReporter is an optional interface of a blockcsi.Pool. It reports how many bytes of a
+// volume are allocated. A fully allocated volume can be filled however full the pool is. Without
+// this interface, volumes are never reported to be short of space.
 type allocationReporter interface {
 	BackedBytes(ctx context.Context, volume blockcsi.Volume) (int64, error)
 }
 
-// Services are a driver's services with the calls of health. Make them with New.
+// Services are a driver's services with the health calls. Create them with New.
 type Services struct {
 	driver  *blockcsi.Driver
 	cfg     Config
@@ -46,19 +45,19 @@ func (s *Services) Controller() csi.ControllerServer {
 	return &controller{ControllerServer: s.driver.Controller(), services: s}
 }
 
-// Node returns the driver's node service of one node; see blockcsi.Driver.Node.
+// Node returns the driver's node service of a node; see blockcsi.Driver.Node.
 func (s *Services) Node(nodeID string, fs *nodefs.Real) csi.NodeServer {
 	return &nodeService{NodeServer: s.driver.Node(nodeID, fs), services: s, id: nodeID, fs: fs}
 }
 
-// finding is one thing that is wrong with a volume.
+// finding is one problem of a volume.
 type finding struct {
 	status  csi.VolumeHealthErrorType
 	reason  string
 	message string
 }
 
-// csiHealth are findings in CSI's words: each status and reason once.
+// csiHealth converts findings to CSI's type. Each status and reason appears once.
 func csiHealth(id string, findings []finding) *csi.VolumeHealth {
 	health := &csi.VolumeHealth{VolumeId: id}
 	for i, each := range findings {

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/blockcsi/health"
 	"github.com/volsim/volsim/plugins/internal/csireq"
 	"github.com/volsim/volsim/plugins/loop"
@@ -27,7 +28,7 @@ const (
 	nodeID   = "node-1"
 )
 
-// world is a driver on loop devices with one node, and one volume that is mounted there.
+// world is a driver on loop devices with one node and one mounted volume.
 type world struct {
 	*testing.T
 	dir, root  string
@@ -37,7 +38,7 @@ type world struct {
 	node       csi.NodeServer
 }
 
-// newWorld skips the test where there are no real devices. After it nothing is left.
+// newWorld skips the test without real devices. It checks that nothing remains.
 func newWorld(t *testing.T, cfg health.Config, mountFlags ...string) *world {
 	t.Helper()
 	if err := loop.Probe(); err != nil {
@@ -64,7 +65,7 @@ func newWorld(t *testing.T, cfg health.Config, mountFlags ...string) *world {
 		VolumeId: w.id, NodeId: nodeID, VolumeCapability: writer(),
 	})
 	w.must(err)
-	w.device = published.GetPublishContext()[loop.DeviceKey]
+	w.device = published.GetPublishContext()[blockcsi.DeviceKey]
 	_, err = w.node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
 		VolumeId: w.id, StagingTargetPath: w.staging(), VolumeCapability: writer(mountFlags...), PublishContext: published.GetPublishContext(),
 	})
@@ -89,7 +90,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// wantHealth compares what all three calls tell of the volume.
+// wantHealth compares the results of all three calls.
 func (w *world) wantHealth(want ...string) {
 	w.Helper()
 	one, err := w.controller.ControllerGetVolumeHealth(w.Context(), &csi.ControllerGetVolumeHealthRequest{VolumeId: w.id})
@@ -102,7 +103,7 @@ func (w *world) wantHealth(want ...string) {
 	w.must(err)
 	switch entries := all.GetEntries(); {
 	case len(want) == 0 && len(entries) > 0:
-		w.Errorf("ControllerListVolumeHealth lists %v, want nothing", entries)
+		w.Errorf("ControllerListVolumeHealth lists %v, want none", entries)
 	case len(want) > 0 && len(entries) != 1:
 		w.Errorf("ControllerListVolumeHealth lists %d volumes, want 1", len(entries))
 	case len(want) > 0:
@@ -124,7 +125,7 @@ func (w *world) compare(call string, got *csi.VolumeHealth, want []string) {
 	}
 }
 
-func TestAHealthyVolumeHasNothing(t *testing.T) {
+func TestHealthyVolume(t *testing.T) {
 	w := newWorld(t, health.Config{LowBytes: 1})
 	w.wantHealth()
 	storage, err := w.node.NodeGetStorageHealth(t.Context(), &csi.NodeGetStorageHealthRequest{})
@@ -137,14 +138,14 @@ func TestAHealthyVolumeHasNothing(t *testing.T) {
 		"node":       second(w.node.NodeGetVolumeHealth(t.Context(), &csi.NodeGetVolumeHealthRequest{VolumeId: "vol-0123456789abcdef"})),
 	} {
 		if status.Code(err) != codes.NotFound {
-			t.Errorf("%s: a volume that is not there: %v, want NotFound", what, err)
+			t.Errorf("%s: missing volume: %v, want NotFound", what, err)
 		}
 	}
 }
 
 func second[T any](_ T, err error) error { return err }
 
-func TestAFileCutShortIsDataLoss(t *testing.T) {
+func TestTruncatedFileIsDataLoss(t *testing.T) {
 	w := newWorld(t, health.Config{LowBytes: 1})
 	w.must(os.Truncate(w.image(), 20*mebibyte))
 	w.wantHealth("DATA_LOSS VolumeCutShort", "INACCESSIBLE DeviceUnreadable")
@@ -152,14 +153,14 @@ func TestAFileCutShortIsDataLoss(t *testing.T) {
 	w.wantHealth()
 }
 
-func TestAFileThatIsRemovedIsDataLoss(t *testing.T) {
+func TestRemovedFileIsDataLoss(t *testing.T) {
 	w := newWorld(t, health.Config{LowBytes: 1})
 	w.must(os.Remove(w.image()))
 	w.wantHealth("DATA_LOSS BackingRemoved")
 }
 
-// TestErrorsOfAFileSystemAreTold has the kernel believe that it found an error.
-func TestErrorsOfAFileSystemAreTold(t *testing.T) {
+// TestFileSystemErrorsAreReported makes the kernel count a file system error.
+func TestFileSystemErrorsAreReported(t *testing.T) {
 	for _, c := range []struct {
 		flag string
 		want []string
@@ -171,7 +172,7 @@ func TestErrorsOfAFileSystemAreTold(t *testing.T) {
 			w := newWorld(t, health.Config{LowBytes: 1}, c.flag)
 			trigger := filepath.Join("/sys/fs/ext4", filepath.Base(w.device), "trigger_fs_error")
 			if err := os.WriteFile(trigger, []byte("a test asked for it"), 0o200); err != nil {
-				t.Skipf("the kernel takes no errors to try: %v", err)
+				t.Skipf("the kernel does not support fault injection here: %v", err)
 			}
 			w.awaitCount(filepath.Join(filepath.Dir(trigger), "errors_count"))
 			w.wantHealth(c.want...)
@@ -179,7 +180,7 @@ func TestErrorsOfAFileSystemAreTold(t *testing.T) {
 	}
 }
 
-// awaitCount waits for the kernel to count an error, which it does beside what it was asked for.
+// awaitCount waits until the kernel has counted an error, which happens asynchronously.
 func (w *world) awaitCount(file string) {
 	w.Helper()
 	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); runtime.Gosched() {
@@ -192,7 +193,7 @@ func (w *world) awaitCount(file string) {
 	w.Fatalf("%s stays 0", file)
 }
 
-func TestAVolumeThatIsNotWhereItShouldBe(t *testing.T) {
+func TestMissingMountIsReported(t *testing.T) {
 	w := newWorld(t, health.Config{LowBytes: 1})
 	at := func(staging, target string) *csi.VolumeHealth {
 		t.Helper()
@@ -214,16 +215,16 @@ func TestAVolumeThatIsNotWhereItShouldBe(t *testing.T) {
 	w.must(exec.Command("umount", target).Run())
 	w.compare("unmounted behind the driver's back", at(w.staging(), target), []string{"INACCESSIBLE NotMounted"})
 	w.must(exec.Command("mount", "-t", "tmpfs", "none", target).Run())
-	w.compare("another one in its place", at(w.staging(), target), []string{"INACCESSIBLE NotMounted"})
+	w.compare("another file in its place", at(w.staging(), target), []string{"INACCESSIBLE NotMounted"})
 	w.must(exec.Command("umount", target).Run())
 	w.must(exec.Command("umount", w.staging()).Run())
 	_, err = w.controller.ControllerUnpublishVolume(t.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: w.id, NodeId: nodeID})
 	w.must(err)
 	w.compare("detached", at(w.staging(), ""), []string{"INACCESSIBLE NotAttached"})
-	w.wantHealth() // nothing is wrong with a volume that nobody uses
+	w.wantHealth() // an unused volume has no problems
 }
 
-func TestABlockVolumeIsFoundWhereItIsStaged(t *testing.T) {
+func TestBlockVolumeIsFoundAtStagingPath(t *testing.T) {
 	w := newWorld(t, health.Config{LowBytes: 1})
 	id := csireq.VolumeID("block")
 	capability := &csi.VolumeCapability{
@@ -250,8 +251,8 @@ func TestABlockVolumeIsFoundWhereItIsStaged(t *testing.T) {
 	w.compare("a block volume", got.GetVolumeHealth(), nil)
 }
 
-// TestAPoolWithLittleRoomIsTold says that more is little than any disk has.
-func TestAPoolWithLittleRoomIsTold(t *testing.T) {
+// TestLowCapacityIsReported sets a threshold that exceeds any disk.
+func TestLowCapacityIsReported(t *testing.T) {
 	w := newWorld(t, health.Config{LowBytes: 1 << 62})
 	storage, err := w.node.NodeGetStorageHealth(t.Context(), &csi.NodeGetStorageHealthRequest{})
 	w.must(err)
@@ -259,11 +260,11 @@ func TestAPoolWithLittleRoomIsTold(t *testing.T) {
 	if len(all) != 1 || all[0].GetReason() != "PoolNearlyFull" || all[0].GetStatus() != csi.StorageHealthErrorType_STORAGE_DEGRADED {
 		t.Errorf("storage: %v, want PoolNearlyFull", all)
 	}
-	w.wantHealth() // there is room for what the volume has no place for yet
+	w.wantHealth() // there is room for the unallocated part of the volume
 }
 
-// TestAFullBackingStoreIsTold has a small file system below the volumes.
-func TestAFullBackingStoreIsTold(t *testing.T) {
+// TestFullBackingStoreIsReported stores volumes on a small file system.
+func TestFullBackingStoreIsReported(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skip(err)
 	}

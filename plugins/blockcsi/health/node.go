@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// nodeService is the driver's node service with the calls of health.
+// nodeService is the driver's node service with the health calls.
 type nodeService struct {
 	csi.NodeServer
 	services *Services
@@ -31,8 +31,7 @@ func (n *nodeService) NodeGetCapabilities(ctx context.Context, request *csi.Node
 	return response, err
 }
 
-// NodeGetVolumeHealth looks at a volume, and at where it is said to be staged and
-// published.
+// NodeGetVolumeHealth checks a volume, and the paths at which it should be staged and published.
 func (n *nodeService) NodeGetVolumeHealth(ctx context.Context, request *csi.NodeGetVolumeHealthRequest) (*csi.NodeGetVolumeHealthResponse, error) {
 	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
@@ -50,8 +49,8 @@ func (n *nodeService) NodeGetVolumeHealth(ctx context.Context, request *csi.Node
 	return &csi.NodeGetVolumeHealthResponse{VolumeHealth: csiHealth(seen.ID, findings)}, nil
 }
 
-// pathFindings tells whether a volume is at a path: mounted, or as its device's node
-// there, or in the directory that it was staged at.
+// pathFindings checks that a volume is at a path: mounted, or as its device node there or in that
+// staging directory.
 func (n *nodeService) pathFindings(seen blockcsi.VolumeState, at string) []finding {
 	if seen.Attachment == nil || seen.Attachment.Node != n.id {
 		return []finding{{inaccessible, "NotAttached", fmt.Sprintf("volume %s is not attached to node %s", seen.ID, n.id)}}
@@ -70,12 +69,12 @@ func (n *nodeService) pathFindings(seen blockcsi.VolumeState, at string) []findi
 		}
 	}
 	if err != nil {
-		return []finding{{inaccessible, "NotMounted", fmt.Sprintf("look at %s: %s", at, status.Convert(err).Message())}}
+		return []finding{{inaccessible, "NotMounted", fmt.Sprintf("check %s: %s", at, status.Convert(err).Message())}}
 	}
 	return []finding{{inaccessible, "NotMounted", fmt.Sprintf("volume %s is not at %s", seen.ID, at)}}
 }
 
-// NodeGetStorageHealth looks at the pools whose volumes this node can use.
+// NodeGetStorageHealth checks the pools whose volumes this node can use.
 func (n *nodeService) NodeGetStorageHealth(ctx context.Context, _ *csi.NodeGetStorageHealthRequest) (*csi.NodeGetStorageHealthResponse, error) {
 	response := &csi.NodeGetStorageHealthResponse{}
 	say := func(how csi.StorageHealthErrorType, reason, message string) {
@@ -95,9 +94,9 @@ func (n *nodeService) NodeGetStorageHealth(ctx context.Context, _ *csi.NodeGetSt
 		case err != nil:
 			say(csi.StorageHealthErrorType_STORAGE_UNREACHABLE, "PoolUnreadable", status.Convert(err).Message())
 		case room.FreeBytes < room.MinVolumeBytes:
-			say(csi.StorageHealthErrorType_STORAGE_DEGRADED, "PoolFull", fmt.Sprintf("%d bytes are left, and no volume is smaller than %d", room.FreeBytes, room.MinVolumeBytes))
+			say(csi.StorageHealthErrorType_STORAGE_DEGRADED, "PoolFull", fmt.Sprintf("%d bytes are free, less than the smallest volume of %d", room.FreeBytes, room.MinVolumeBytes))
 		case room.FreeBytes < n.services.cfg.LowBytes:
-			say(csi.StorageHealthErrorType_STORAGE_DEGRADED, "PoolNearlyFull", fmt.Sprintf("%d bytes are left", room.FreeBytes))
+			say(csi.StorageHealthErrorType_STORAGE_DEGRADED, "PoolNearlyFull", fmt.Sprintf("%d bytes are free", room.FreeBytes))
 		}
 	}
 	return response, nil

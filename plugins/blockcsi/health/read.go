@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// readPatience is how long a device has to answer.
+// readPatience is the time that a device has to respond.
 const readPatience = 5 * time.Second
 
-// readers read devices, each by one read at a time. The zero value is ready.
+// readers read devices, with one read at a time for each. The zero value is ready.
 type readers struct {
 	mu      sync.Mutex
-	reading map[string]chan struct{} // by path; closed when the device has answered
+	reading map[string]chan struct{} // by path; closed when the device has responded
 }
 
-// read reads the first and the last block of a device. A read that does not end
-// stays behind, and is what later ones of that device are told of.
+// read reads the first and the last block of a device. A read that does not end is left running,
+// and later calls for that device wait for it.
 func (r *readers) read(ctx context.Context, path string, sizeBytes int64) error {
 	r.mu.Lock()
 	if r.reading == nil {
@@ -39,7 +39,7 @@ func (r *readers) read(ctx context.Context, path string, sizeBytes int64) error 
 
 	ctx, cancel := context.WithTimeout(ctx, readPatience)
 	defer cancel()
-	if before != nil { // somebody reads it: wait for that one, and read it then
+	if before != nil { // a read is running: wait for it, then read
 		select {
 		case <-before:
 			return r.read(ctx, path, sizeBytes)
@@ -55,4 +55,4 @@ func (r *readers) read(ctx context.Context, path string, sizeBytes int64) error 
 	}
 }
 
-func timeoutError(path string) error { return fmt.Errorf("%s does not answer when it is read", path) }
+func timeoutError(path string) error { return fmt.Errorf("%s does not respond to reads", path) }

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// TestADeviceThatDoesNotAnswerIsReadOnce reads a pipe without a writer, which does
-// not even open.
-func TestADeviceThatDoesNotAnswerIsReadOnce(t *testing.T) {
+// TestUnresponsiveDeviceIsReadOnce reads a pipe without a writer, which blocks on open.
+func TestUnresponsiveDeviceIsReadOnce(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Skip(err)
@@ -20,7 +19,7 @@ func TestADeviceThatDoesNotAnswerIsReadOnce(t *testing.T) {
 	r := &readers{}
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		if err := r.read(ctx, pipe, blockBytes); err == nil || !strings.Contains(err.Error(), "does not answer") {
+		if err := r.read(ctx, pipe, blockBytes); err == nil || !strings.Contains(err.Error(), "does not respond") {
 			t.Errorf("got %v", err)
 		}
 		cancel()
@@ -29,9 +28,9 @@ func TestADeviceThatDoesNotAnswerIsReadOnce(t *testing.T) {
 	reading := r.reading[pipe]
 	r.mu.Unlock()
 	if reading == nil {
-		t.Fatal("nobody reads the pipe any more")
+		t.Fatal("the read of the pipe has ended")
 	}
-	writer, err := os.OpenFile(pipe, os.O_WRONLY, 0) // lets the one read go on: it fails at once
+	writer, err := os.OpenFile(pipe, os.O_WRONLY, 0) // unblocks the read, which fails at once
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,11 +16,11 @@ const (
 	dataLoss     = csi.VolumeHealthErrorType_DATA_LOSS
 )
 
-// volumeFindings is what is wrong with a volume, wherever it is used.
+// volumeFindings returns the problems of a volume on any node.
 func (s *Services) volumeFindings(ctx context.Context, seen blockcsi.VolumeState) []finding {
 	var all []finding
 	if seen.Trouble != "" {
-		how := inaccessible // it is not attached like this
+		how := inaccessible // it cannot be attached like this
 		if seen.Attachment != nil {
 			how = degraded
 		}
@@ -34,7 +34,7 @@ func (s *Services) volumeFindings(ctx context.Context, seen blockcsi.VolumeState
 	case seen.Attachment != nil && seen.Attachment.Device == "":
 		all = append(all, finding{
 			inaccessible, "DeviceGone",
-			"the volume is attached and has no device since the machine was started: it gets one as it is staged",
+			"the volume is attached but has no device since the machine restarted: stage it to recreate the device",
 		})
 	case seen.Attachment != nil:
 		all = append(all, s.deviceFindings(ctx, seen)...)
@@ -42,7 +42,7 @@ func (s *Services) volumeFindings(ctx context.Context, seen blockcsi.VolumeState
 	return append(all, s.capacityFindings(ctx, seen)...)
 }
 
-// capacityFindings tells whether a volume can still be filled.
+// capacityFindings checks whether a volume can still be filled.
 func (s *Services) capacityFindings(ctx context.Context, seen blockcsi.VolumeState) []finding {
 	pool, tells := seen.Pool.(allocationReporter)
 	if !tells {
@@ -50,7 +50,7 @@ func (s *Services) capacityFindings(ctx context.Context, seen blockcsi.VolumeSta
 	}
 	backed, err := pool.BackedBytes(ctx, seen.Volume)
 	if err != nil || backed >= seen.SizeBytes {
-		return nil // who cannot be asked is told of otherwise: by Trouble, or as storage
+		return nil // such errors are reported elsewhere: as Trouble or as storage health
 	}
 	room, err := seen.Pool.Capacity(ctx, seen.Parameters)
 	if err != nil {
@@ -60,16 +60,15 @@ func (s *Services) capacityFindings(ctx context.Context, seen blockcsi.VolumeSta
 	switch {
 	case room.FreeBytes <= 0:
 		return []finding{{degraded, "BackingStoreFull", fmt.Sprintf(
-			"%d bytes of the volume have no place yet and none is left: what is written there fails; free some where the volume lies", missing)}}
+			"%d bytes of the volume are unallocated and no space is free: writes there fail; free space in the backing store", missing)}}
 	case room.FreeBytes < s.cfg.LowBytes && room.FreeBytes < missing:
 		return []finding{{degraded, "BackingStoreNearlyFull", fmt.Sprintf(
-			"%d bytes of the volume have no place yet and %d are left for all volumes: free some where the volume lies", missing, room.FreeBytes)}}
+			"%d bytes of the volume are unallocated and %d are free for all volumes: free space in the backing store", missing, room.FreeBytes)}}
 	}
 	return nil
 }
 
-// deviceFindings is what is wrong with the device of an attached volume, and with the
-// file system on it.
+// deviceFindings checks the device of an attached volume and its file system.
 func (s *Services) deviceFindings(ctx context.Context, seen blockcsi.VolumeState) []finding {
 	path := seen.Attachment.Device
 	device, err := inspectDevice(path)
@@ -80,22 +79,22 @@ func (s *Services) deviceFindings(ctx context.Context, seen blockcsi.VolumeState
 	switch {
 	case device.sizeBytes > seen.SizeBytes:
 		all = append(all, finding{dataLoss, "VolumeCutShort", fmt.Sprintf(
-			"%s has %d bytes, of which the volume has only %d left", path, device.sizeBytes, seen.SizeBytes)})
+			"%s has %d bytes, but only %d of the volume are left", path, device.sizeBytes, seen.SizeBytes)})
 	case device.sizeBytes < seen.SizeBytes:
 		all = append(all, finding{degraded, "DeviceTooSmall", fmt.Sprintf(
-			"%s has %d bytes, the volume %d: expand it again on the node", path, device.sizeBytes, seen.SizeBytes)})
+			"%s has %d bytes, the volume has %d: expand it again on the node", path, device.sizeBytes, seen.SizeBytes)})
 	}
 	if err := s.readers.read(ctx, path, device.sizeBytes); err != nil {
 		all = append(all, finding{inaccessible, "DeviceUnreadable", err.Error()})
 	}
 	if device.fsErrors > 0 {
 		all = append(all, finding{degraded, "FileSystemErrors", fmt.Sprintf(
-			"the kernel has noted %d errors in the file system on %s: unmount it and run fsck", device.fsErrors, path)})
+			"the kernel has counted %d errors in the file system on %s: unmount it and run fsck", device.fsErrors, path)})
 	}
 	return append(all, mountFindings(path, seen.Attachment.ReadOnly)...)
 }
 
-// mountFindings is what is wrong with a file system where it is mounted.
+// mountFindings checks a file system where it is mounted.
 func mountFindings(path string, readOnly bool) []finding {
 	places, err := mountsOf(path)
 	if err != nil || len(places) == 0 {
@@ -103,12 +102,12 @@ func mountFindings(path string, readOnly bool) []finding {
 	}
 	at := places[0].path
 	if err := checkResponds(at); err != nil {
-		return []finding{{inaccessible, "FileSystemDown", fmt.Sprintf("the file system at %s does not answer: %v", at, err)}}
+		return []finding{{inaccessible, "FileSystemDown", fmt.Sprintf("the file system at %s does not respond: %v", at, err)}}
 	}
 	for _, each := range places {
 		if each.isStopped(readOnly) {
 			return []finding{{degraded, "FileSystemReadOnly", fmt.Sprintf(
-				"the file system at %s became read-only, as the kernel does it after errors: unmount it and run fsck", each.path)}}
+				"the file system at %s became read-only, which the kernel does after errors: unmount it and run fsck", each.path)}}
 		}
 	}
 	return nil
