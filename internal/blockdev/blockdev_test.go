@@ -292,8 +292,8 @@ func TestSettings(t *testing.T) {
 			if changed, err := blockdev.SetReadAhead(device, wanted); err != nil || changed != want {
 				t.Errorf("set reading ahead to %d: %v, %v", wanted, changed, err)
 			}
-			if is := ahead(); is != wanted {
-				t.Errorf("it reads %d KiB ahead, want %d", is, wanted)
+			if current := ahead(); current != wanted {
+				t.Errorf("it reads %d KiB ahead, want %d", current, wanted)
 			}
 		}
 	}

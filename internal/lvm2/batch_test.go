@@ -1,5 +1,4 @@
-// asOne makes changes wait for the metadata together while it calls a function. It returns their
-// results and the commands that ran.
+//go:build linux
 
 package lvm2
 
@@ -15,7 +14,8 @@ import (
 	"testing"
 )
 
-// untilWait waits until a number of changes wait for the metadata.
+// asOne makes changes wait for the metadata together while it calls a function. It returns their
+// results and the commands that ran.
 func (d *onDisks) asOne(count int, change func(i int) error, meanwhile func()) (failed []error, commands []string) {
 	d.Helper()
 	d.must(d.group.metadata.Acquire(d.Context(), 1))
@@ -43,7 +43,7 @@ func (d *onDisks) asOne(count int, change func(i int) error, meanwhile func()) (
 	return failed, commands
 }
 
-// A change of a volume that was removed meanwhile fails alone.
+// untilWait waits until a number of changes wait for the metadata.
 func (d *onDisks) untilWait(want int) {
 	d.Helper()
 	d.must(retryBriefly(nil, func() (bool, error) {
@@ -83,7 +83,7 @@ func TestWaitingChangesAreBatched(t *testing.T) {
 		t.Errorf("tagged are %q", namesOf(tagged))
 	}
 
-	// So does a canceled one.
+	// A change of a volume that was removed meanwhile fails alone.
 	failed, _ = d.asOne(4, func(i int) error { return d.group.Tag(t.Context(), names[i], []string{"b"}, nil) }, func() {
 		d.lvm("lvremove", "-q", "-y", "g/"+names[0])
 	})
@@ -96,7 +96,7 @@ func TestWaitingChangesAreBatched(t *testing.T) {
 		t.Errorf("tagged are %q, %v", namesOf(tagged), err)
 	}
 
-	// But a canceled change that already runs for others completes.
+	// So does a canceled one.
 	ctx, cancel := context.WithCancel(t.Context())
 	failed, _ = d.asOne(3, func(i int) error {
 		if i == 0 {
@@ -114,7 +114,7 @@ func TestWaitingChangesAreBatched(t *testing.T) {
 		t.Errorf("tagged are %q, %v", namesOf(tagged), err)
 	}
 
-	// the first was removed manually
+	// But a canceled change that already runs for others completes.
 	ctx, cancel = context.WithCancel(t.Context())
 	d.onBegin = cancel
 	failed, commands = d.asOne(3, func(i int) error { return d.group.Tag(ctx, names[1+i], []string{"d"}, nil) }, func() {})
@@ -138,7 +138,7 @@ func TestWaitingChangesAreBatched(t *testing.T) {
 	}
 	for _, disk := range d.Disks() {
 		content := d.content(disk, 8*8<<20)
-		for _, name := range names[1:] { // content returns the start of the content of a disk behind the metadata.
+		for _, name := range names[1:] { // the first was removed manually
 			if bytes.Contains(content, []byte("content of "+name)) {
 				t.Errorf("%s still has the content of %s", disk.Path, name)
 			}
@@ -146,8 +146,7 @@ func TestWaitingChangesAreBatched(t *testing.T) {
 	}
 }
 
-// A process that is killed between a removal and its discarding leaves content on the disk, which
-// the next one clears.
+// content returns the start of the content of a disk behind the metadata.
 func (d *onDisks) content(disk Disk, size int) []byte {
 	d.Helper()
 	file, err := os.Open(disk.Path)
@@ -159,7 +158,8 @@ func (d *onDisks) content(disk Disk, size int) []byte {
 	return content
 }
 
-// as for a new process
+// A process that is killed between a removal and its discarding leaves content on the disk, which
+// the next one clears.
 func TestInterruptedDiscardIsCompleted(t *testing.T) {
 	d := newOnDisks(t)
 	for _, name := range []string{"kept", "gone"} {
@@ -171,7 +171,7 @@ func TestInterruptedDiscardIsCompleted(t *testing.T) {
 		d.must(d.group.Deactivate(t.Context(), name))
 	}
 	d.lvm("lvremove", "-q", "-y", "g/gone")
-	d.group.unrecovered = true // as to a new process
+	d.group.unrecovered = true // as for a new process
 	_, err := d.VolumeGroup(t.Context(), "g")
 	d.must(err)
 	content := d.content(d.Disks()[0], 2*8<<20)

@@ -1,4 +1,4 @@
-// fill writes a pattern to the start and the middle of a device, with a hole between.
+//go:build linux
 
 package lvm2_test
 
@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// wantFilled checks the data of fill, and the zeros between.
+// fill writes a pattern to the start and the middle of a device, with a hole between.
 func fill(t testing.TB, device string, pattern byte) {
 	t.Helper()
 	opened, err := os.OpenFile(device, os.O_RDWR, 0)
@@ -29,7 +29,7 @@ func fill(t testing.TB, device string, pattern byte) {
 	must(t, opened.Sync())
 }
 
-// copiesDiverge leaves a volume v with a clone c.
+// wantFilled checks the data of fill, and the zeros between.
 func wantFilled(t testing.TB, device string, pattern byte) {
 	t.Helper()
 	opened, err := os.Open(device)
@@ -68,7 +68,7 @@ func TestThinSnapshotsAndClones(t *testing.T) {
 	})
 }
 
-// Without device-mapper an inactive volume moves to free space in order to grow.
+// copiesDiverge leaves a volume v with a clone c.
 func copiesDiverge(t *testing.T, w *world, spec lvm2.Spec) {
 	w.create(t, spec)
 	fill(t, w.activate(t, "v"), 1)
@@ -146,9 +146,9 @@ func requireLayout(t *testing.T, w *world, layout lvm2.Layout) {
 	t.Skipf("%s volumes need device-mapper", layout)
 }
 
-// Without device-mapper a volume that is not active moves to where there is room.
+// Without device-mapper an inactive volume moves to free space in order to grow.
 func TestInactiveVolumeIsRelocatedToGrow(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib, Tags: []string{"uid=v"}})
 		w.create(t, lvm2.Spec{Name: "neighbour", Size: 8 * mib})
@@ -210,11 +210,11 @@ func TestLayouts(t *testing.T) {
 }
 
 func TestLargest(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "a", Size: 100 * mib})
 		w.create(t, lvm2.Spec{Name: "b", Size: 40 * mib})
-		must(t, w.group.Remove(w.ctx, "a")) // A copy occupies what its origin contains, not its size; if files can share blocks, it occupies nothing.
+		must(t, w.group.Remove(w.ctx, "a")) // a hole before b
 		largest, err := w.group.Largest(w.ctx, lvm2.Spec{})
 		must(t, err)
 		_, err = w.group.Create(w.ctx, lvm2.Spec{Name: "c", Size: largest + 1})
@@ -225,8 +225,8 @@ func TestLargest(t *testing.T) {
 	})
 }
 
-// A copy takes what its origin holds, not what it could hold; and nothing at all where the disks'
-// file system lets files share blocks.
+// A copy occupies what its origin contains, not its size; if files can share blocks, it occupies
+// nothing.
 func TestSpaceOfCopies(t *testing.T) {
 	requireDevices(t)
 	if !slices.Contains(modes(), lvm2.Partitions) {
@@ -234,7 +234,7 @@ func TestSpaceOfCopies(t *testing.T) {
 	}
 	for _, test := range []struct {
 		fsType  string
-		most    int64 // used returns the number of used blocks of 512 bytes in a file system.
+		most    int64 // blocks of 512 bytes
 		options []string
 	}{
 		{"ext4", 6 * 2048, nil},
@@ -266,7 +266,7 @@ func TestSpaceOfCopies(t *testing.T) {
 	}
 }
 
-// used is how many blocks of 512 bytes of a file system are used.
+// used returns the number of used blocks of 512 bytes in a file system.
 func used(t *testing.T, target string) int64 {
 	t.Helper()
 	directory, err := os.Open(target)

@@ -1,5 +1,4 @@
-// childVariable makes this program the process that is killed; its value is the directory of a
-// world.
+//go:build linux
 
 package lvm2_test
 
@@ -18,7 +17,8 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// it should have been killed
+// childVariable makes this program the process that is killed; its value is the directory of a
+// world.
 const childVariable = "VOLSIM_LVM2_CHILD"
 
 func TestMain(m *testing.M) {
@@ -26,12 +26,13 @@ func TestMain(m *testing.M) {
 		if err := work(context.Background(), directory, lvm2.Mode(os.Args[1]), os.Args[2]); err != nil {
 			fmt.Println(err)
 		}
-		os.Exit(1) // work clones the volume v, grows the clones by relocation, and removes them, until it is killed. It prints a line when it starts.
+		os.Exit(1) // it should have been killed
 	}
 	os.Exit(m.Run())
 }
 
-// blocks its growth
+// work clones the volume v, grows the clones by relocation, and removes them, until it is killed.
+// It prints a line when it starts.
 func work(ctx context.Context, directory string, mode lvm2.Mode, group string) error {
 	system, err := lvm2.Open(lvm2.Config{Directory: filepath.Join(directory, "lvm"), SystemID: systemID, Mode: mode})
 	if err != nil {
@@ -52,7 +53,7 @@ func work(ctx context.Context, directory string, mode lvm2.Mode, group string) e
 		if _, err := opened.Clone(ctx, "v", lvm2.Spec{Name: name, Tags: []string{"uid=" + name}}); err != nil {
 			return err
 		}
-		if _, err := opened.Create(ctx, lvm2.Spec{Name: "n" + name, Size: 4 * mib}); err != nil { // Whenever the process is killed, each volume is complete or missing, the origin's file system continues, and a new process can do the same again.
+		if _, err := opened.Create(ctx, lvm2.Spec{Name: "n" + name, Size: 4 * mib}); err != nil { // blocks its growth
 			return err
 		}
 		if err := opened.Deactivate(ctx, name); err != nil {
@@ -67,13 +68,13 @@ func work(ctx context.Context, directory string, mode lvm2.Mode, group string) e
 	}
 }
 
-// Whenever the process is killed, each volume is there as a whole or not at all, the origin's file
-// system goes on, and a new process can do the same again.
+// Whenever the process is killed, each volume is complete or missing, the origin's file system
+// continues, and a new process can do the same again.
 func TestKilledProcess(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 24 * mib})
 		fill(t, w.activate(t, "v"), 1)
-		step := 17 * time.Millisecond // killWorker starts a process that works in the world, and kills it after some time.
+		step := 17 * time.Millisecond // a command of LVM takes about ten
 		if inGuest() {
 			step *= 10
 		}
@@ -104,7 +105,7 @@ func TestKilledProcess(t *testing.T) {
 	})
 }
 
-// killWorker starts a process that works in the world, and kills it some time after it began.
+// killWorker starts a process that works in the world, and kills it after some time.
 func killWorker(t *testing.T, w *world, after time.Duration) {
 	t.Helper()
 	worker := exec.Command(os.Args[0], string(w.mode), w.group.Name())
@@ -118,10 +119,10 @@ func killWorker(t *testing.T, w *world, after time.Duration) {
 	}
 	<-time.After(after)
 	must(t, unix.Kill(worker.Process.Pid, unix.SIGKILL))
-	_ = worker.Wait() // lvm runs an LVM command in a world's directory, as an earlier process would have.
+	_ = worker.Wait() // it was killed
 }
 
-// However far a move had come, exactly one complete volume remains.
+// lvm runs an LVM command in a world's directory, as an earlier process would have.
 func (w *world) lvm(t testing.TB, arguments ...string) {
 	t.Helper()
 	command := exec.Command("lvm", arguments...)
@@ -131,9 +132,9 @@ func (w *world) lvm(t testing.TB, arguments ...string) {
 	}
 }
 
-// A process that is killed while it copies a mounted volume leaves it frozen.
+// However far a move had come, exactly one complete volume remains.
 func TestInterruptedMove(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	for _, test := range []struct {
 		name        string
 		interrupted func(t *testing.T, w *world, group string)
@@ -175,7 +176,7 @@ func TestInterruptedMove(t *testing.T) {
 	}
 }
 
-// A process that was killed while it copied a mounted volume leaves it frozen.
+// A process that is killed while it copies a mounted volume leaves it frozen.
 func TestFrozenFileSystemIsThawed(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 64 * mib})

@@ -1,4 +1,4 @@
-// device creates a block device of 64 MiB that belongs to no System.
+//go:build linux
 
 package lvm2_test
 
@@ -18,7 +18,7 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// run runs a program with the machine's own configuration.
+// device creates a block device of 64 MiB that belongs to no System.
 func device(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "device")
@@ -39,7 +39,7 @@ func unbind(t *testing.T, path string) {
 	}
 }
 
-// The files of a removed volume group are as empty as when they were created.
+// run runs a program with the machine's own configuration.
 func run(t *testing.T, name string, arguments ...string) (string, error) {
 	t.Helper()
 	output, err := exec.Command(name, arguments...).CombinedOutput()
@@ -76,7 +76,7 @@ func TestMachinesLVMRefusesOurGroups(t *testing.T) {
 }
 
 func TestForeignDisksAreRefused(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		directory := t.TempDir()
 		other, err := lvm2.Open(lvm2.Config{Directory: directory, SystemID: "another", Mode: w.mode})
@@ -107,9 +107,9 @@ func TestForeignDisksAreRefused(t *testing.T) {
 	})
 }
 
-// A volume group without a system ID belongs to any LVM, and is not ours.
+// The files of a removed volume group are as empty as when they were created.
 func TestDisksOfRemovedGroupCanBeReused(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 16 * mib})
 		fill(t, w.activate(t, "v"), 7)
@@ -131,9 +131,9 @@ func TestDisksOfRemovedGroupCanBeReused(t *testing.T) {
 	})
 }
 
-// A partition cannot have partitions.
+// A volume group without a system ID belongs to any LVM, and is not ours.
 func TestGroupWithoutSystemIDIsRefused(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		node, name := device(t), groupName(w.directory)+"y"
 		if output, err := run(t, "vgcreate", "--devices", node, "-y", name, node); err != nil {
@@ -148,7 +148,7 @@ func TestGroupWithoutSystemIDIsRefused(t *testing.T) {
 }
 
 func TestDisksWithContentAreRefused(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		path := filepath.Join(w.directory, "content")
 		must(t, os.WriteFile(path, bytes.Repeat([]byte("content "), int(mib)), 0o600))
@@ -176,11 +176,11 @@ func TestDisksWithContentAreRefused(t *testing.T) {
 }
 
 func TestBlockDeviceAsDisk(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) { oldContentIsGone(t, w, device(t)) })
 }
 
-// One that is a partition itself has no partitions.
+// A partition cannot have partitions.
 func TestPartitionAsDisk(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		whole := device(t)
@@ -223,7 +223,7 @@ func oldContentIsGone(t *testing.T, w *world, node string) {
 	fill(t, volume, 5)
 	must(t, group.Remove(w.ctx, "v", "c"))
 	chunk := make([]byte, mib)
-	for at := int64(2) * mib; at < 17*mib; at += mib { // The kernel keeps the partitions of a loop device for its next user.
+	for at := int64(2) * mib; at < 17*mib; at += mib { // the extents begin at 1 MiB
 		read(t, node, chunk, at)
 		if !bytes.Equal(chunk, make([]byte, mib)) {
 			t.Fatalf("at %d of the disk of a removed volume: %q", at, chunk[:8])
@@ -242,9 +242,9 @@ func read(t *testing.T, device string, to []byte, at int64) {
 	must(t, err)
 }
 
-// it may now have another loop device
+// The kernel keeps the partitions of a loop device for its next user.
 func TestPartitionsAreNotInherited(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		if w.mode != lvm2.Partitions {
 			t.Skip("with device-mapper no disk has partitions of ours")
@@ -258,9 +258,9 @@ func TestPartitionsAreNotInherited(t *testing.T) {
 		}
 		w.restart(t)
 		w.activate(t, "v")
-		loop = w.Disks()[0].Device // by another user
+		loop = w.Disks()[0].Device // it may now have another loop device
 
-		if output, err := run(t, "losetup", "-d", loop); err != nil { // waits for a child of a killed process
+		if output, err := run(t, "losetup", "-d", loop); err != nil { // by another user
 			t.Fatal(output)
 		}
 		w.restart(t)
@@ -274,7 +274,7 @@ func TestPartitionsAreNotInherited(t *testing.T) {
 }
 
 func TestDiskInUseStays(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		wantError(t, w.RemoveDisk(w.ctx, "pv0"), lvm2.ErrInUse)
 		must(t, w.RemoveDisk(w.ctx, "none"))
@@ -288,7 +288,7 @@ func TestDiskInUseStays(t *testing.T) {
 }
 
 func TestCreateAndExtendVolumeGroup(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		spec := lvm2.GroupSpec{Name: w.group.Name(), Disks: []string{"pv0", "pv1"}, Tags: []string{owned}}
 		again, err := w.CreateVolumeGroup(w.ctx, spec)
@@ -317,7 +317,7 @@ func TestCreateAndExtendVolumeGroup(t *testing.T) {
 }
 
 func TestDirectoryIsExclusive(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	requireDevices(t)
 	config := lvm2.Config{Directory: t.TempDir(), SystemID: "a", Mode: lvm2.Partitions}
 	system, err := lvm2.Open(config)
@@ -333,7 +333,7 @@ func TestDirectoryIsExclusive(t *testing.T) {
 	must(t, unix.Flock(int(held.Fd()), unix.LOCK_EX))
 	closed := make(chan error, 1)
 	time.AfterFunc(50*time.Millisecond, func() { closed <- held.Close() })
-	system, err = lvm2.Open(config) // waits for a child of a process that was killed
+	system, err = lvm2.Open(config) // waits for a child of a killed process
 	must(t, err)
 	must(t, <-closed)
 	must(t, system.Close())

@@ -1,4 +1,4 @@
-// lose removes a disk's loop device, as if the disk had been unplugged.
+//go:build linux
 
 package lvm2_test
 
@@ -19,7 +19,7 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// it is plugged in again
+// lose removes a disk's loop device, as if the disk had been unplugged.
 func (w *world) lose(t *testing.T, disk lvm2.Disk) {
 	t.Helper()
 	bound, err := loopdev.List(func(backing string) bool { return backing == disk.Path })
@@ -60,14 +60,14 @@ func TestLostDisk(t *testing.T) {
 		wantError(t, w.group.Remove(w.ctx, "second"), lvm2.ErrMissingDevice)
 		w.activate(t, "first")
 		must(t, w.group.Deactivate(w.ctx, "second"))
-		w.addDisks(t) // another process puts a node into the directory
+		w.addDisks(t) // it is plugged in again
 		w.activate(t, "second")
 		w.create(t, lvm2.Spec{Name: "v", Size: mib})
 	})
 }
 
 func TestDuplicateDisk(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		path := w.Disks()[0].Path
 		twin, err := loopdev.Bind(w.ctx, path, "volsim:lvm2 test", false)
@@ -76,11 +76,11 @@ func TestDuplicateDisk(t *testing.T) {
 		wantError(t, err, lvm2.ErrDuplicateDevice)
 		w.create(t, lvm2.Spec{Name: "u", Size: mib})
 
-		var status unix.Stat_t // since that is not the name of a disk
+		var status unix.Stat_t // another process puts a node into the directory
 		must(t, unix.Stat(twin, &status))
 		dev := filepath.Join(w.directory, "lvm", "dev")
 		must(t, unix.Mknod(filepath.Join(dev, "other"), unix.S_IFBLK|0o600, int(status.Rdev)))
-		must(t, w.group.Tag(w.ctx, "u", []string{"a"}, nil)) // A killed command has taken effect or not; a retry completes it.
+		must(t, w.group.Tag(w.ctx, "u", []string{"a"}, nil)) // since that is not the name of a disk
 		node := filepath.Join(dev, "pv9")
 		must(t, unix.Mknod(node, unix.S_IFBLK|0o600, int(status.Rdev)))
 		_, err = w.group.Create(w.ctx, lvm2.Spec{Name: "v", Size: mib})
@@ -98,7 +98,7 @@ func TestDuplicateDisk(t *testing.T) {
 }
 
 func TestLostMetadata(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: mib})
 		must(t, w.group.Deactivate(w.ctx, "v"))
@@ -121,7 +121,7 @@ func TestLostMetadata(t *testing.T) {
 	})
 }
 
-// killCommand kills the running command after some time, and returns the caller's result.
+// A killed command has taken effect or not; a retry completes it.
 func TestKilledCommands(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		tries := often(40)
@@ -150,7 +150,7 @@ func TestKilledCommands(t *testing.T) {
 	})
 }
 
-// it may have ended
+// killCommand kills the running command after some time, and returns the caller's result.
 func killCommand(done chan error, after time.Duration) error {
 	for {
 		select {
@@ -160,13 +160,13 @@ func killCommand(done chan error, after time.Duration) error {
 		}
 		if child := commandOf(os.Getpid()); child > 0 {
 			<-time.After(after)
-			_ = unix.Kill(child, unix.SIGKILL) // commandOf returns a child of a process that runs lvm, or 0.
+			_ = unix.Kill(child, unix.SIGKILL) // it may have ended
 			return <-done
 		}
 	}
 }
 
-// A command that has started survives the end of its context; one that has not does not start.
+// commandOf returns a child of a process that runs lvm, or 0.
 func commandOf(parent int) int {
 	directories, _ := filepath.Glob("/proc/[0-9]*")
 	for _, directory := range directories {
@@ -183,9 +183,9 @@ func commandOf(parent int) int {
 	return 0
 }
 
-// A full pool refuses writes, reports it, and continues when it is enlarged.
+// A command that has started survives the end of its context; one that has not does not start.
 func TestCanceledContext(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(w.ctx)
 		done := make(chan error, 1)
@@ -213,7 +213,7 @@ func TestCanceledContext(t *testing.T) {
 	})
 }
 
-// A pool that is full refuses what is written, says so, and goes on when it is larger.
+// A full pool refuses writes, reports it, and continues when it is enlarged.
 func TestFullThinPool(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		requireLayout(t, w, lvm2.Thin)
@@ -247,7 +247,7 @@ func TestFullThinPool(t *testing.T) {
 	})
 }
 
-// Partitions disappear with their disk, even if their volume is unknown.
+// A thick snapshot is active as long as its origin is.
 func TestDeactivateOriginAndSnapshot(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 16 * mib})
@@ -280,7 +280,7 @@ func TestDeactivateOriginAndSnapshot(t *testing.T) {
 	})
 }
 
-// Device nodes of an earlier process may refer to other devices by now.
+// Partitions disappear with their disk, even if their volume is unknown.
 func TestPartitionsOfLostVolumeGroup(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		if w.mode != lvm2.Partitions {
@@ -305,7 +305,7 @@ func TestPartitionsOfLostVolumeGroup(t *testing.T) {
 	})
 }
 
-// A waiting caller can be canceled; a running one cannot.
+// Device nodes of an earlier process may refer to other devices by now.
 func TestDeviceNodesOfEarlierProcessAreRemoved(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		must(t, w.Close())
@@ -323,7 +323,7 @@ func TestDeviceNodesOfEarlierProcessAreRemoved(t *testing.T) {
 	})
 }
 
-// Who waits for others can be called back; who has begun cannot.
+// A waiting caller can be canceled; a running one cannot.
 func TestWaitForAnotherChange(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: mib})

@@ -1,4 +1,4 @@
-// leaveRoom fills the volume group except for some free space.
+//go:build linux
 
 package lvm2_test
 
@@ -14,7 +14,7 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// wantVolumes checks the volumes, without those that only fill the volume group.
+// leaveRoom fills the volume group except for some free space.
 func (w *world) leaveRoom(t *testing.T, size int64) {
 	t.Helper()
 	report, err := w.group.Report(w.ctx)
@@ -26,7 +26,7 @@ func (w *world) leaveRoom(t *testing.T, size int64) {
 	}
 }
 
-// use binds a device as that of a block volume for a pod, until it is undone.
+// wantVolumes checks the volumes, without those that only fill the volume group.
 func (w *world) wantVolumes(t *testing.T, want ...string) {
 	t.Helper()
 	report, err := w.group.Report(w.ctx)
@@ -37,7 +37,7 @@ func (w *world) wantVolumes(t *testing.T, want ...string) {
 	}
 }
 
-// for a copy, but not for a snapshot as well
+// use binds a device as that of a block volume for a pod, until it is undone.
 func use(t *testing.T, device string) (undo func()) {
 	t.Helper()
 	target := filepath.Join(t.TempDir(), "volume")
@@ -49,7 +49,7 @@ func use(t *testing.T, device string) (undo func()) {
 func TestForeignFrozenFileSystem(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 64 * mib})
-		w.leaveRoom(t, 100*mib) // as before
+		w.leaveRoom(t, 100*mib) // for a copy, but not for a snapshot as well
 		device := w.activate(t, "v")
 		target, unmount := mount(t, device, "ext4", true)
 		content := []byte("in memory until it was frozen")
@@ -63,7 +63,7 @@ func TestForeignFrozenFileSystem(t *testing.T) {
 		must(t, err)
 		w.wantVolumes(t, "c", "v")
 		_, err = blockdev.Freeze(device)
-		wantError(t, err, blockdev.ErrFrozen) // by a temporary snapshot
+		wantError(t, err, blockdev.ErrFrozen) // as before
 		must(t, held.Thaw())
 		unmount()
 		target, unmount = mount(t, w.activate(t, "c"), "ext4", false)
@@ -81,7 +81,7 @@ func TestCopyOfBlockVolumeInUse(t *testing.T) {
 		fill(t, device, 1)
 		undo := use(t, device)
 		if w.group.Capabilities().Snapshots {
-			_, err := w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"}) // A thin volume that is open is copied out of its pool by a snapshot.
+			_, err := w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"}) // by a temporary snapshot
 			must(t, err)
 			w.wantVolumes(t, "c", "v")
 			wantFilled(t, w.activate(t, "c"), 1)
@@ -108,7 +108,7 @@ func TestCopyOfBlockVolumeInUse(t *testing.T) {
 	})
 }
 
-// A thin volume that anybody has open is copied out of its pool by a snapshot.
+// A thin volume that is open is copied out of its pool by a snapshot.
 func TestCopyOfThinBlockVolumeInUse(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		requireLayout(t, w, lvm2.Thin)

@@ -1,4 +1,4 @@
-// requireDevices skips the test without real devices.
+//go:build linux
 
 package lvm2_test
 
@@ -25,8 +25,7 @@ const (
 	owned    = "volsim.owner=test"
 )
 
-// modes are the modes that this machine supports. A guest of User-Mode Linux exists for
-// device-mapper, and only tests that mode.
+// requireDevices skips the test without real devices.
 func requireDevices(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -40,7 +39,8 @@ func requireDevices(t testing.TB) {
 	}
 }
 
-// often returns the number of attempts for races; a guest is slow.
+// modes are the modes that this machine supports. A guest of User-Mode Linux exists for
+// device-mapper, and only tests that mode.
 func modes() []lvm2.Mode {
 	control, err := os.OpenFile("/dev/mapper/control", os.O_RDWR, 0)
 	if err != nil {
@@ -58,8 +58,7 @@ func inGuest() bool {
 	return err == nil && strings.Contains(string(cpu), "User Mode Linux")
 }
 
-// metadataOnly marks a test that does not depend on device-mapper. A slow guest skips it in short
-// mode; it passes without device-mapper.
+// often returns the number of attempts for races; a guest is slow.
 func often(times int) int {
 	if inGuest() {
 		return times / 4
@@ -67,15 +66,16 @@ func often(times int) int {
 	return times
 }
 
-// eachMode runs a test in every mode of this machine.
-func metadataCommands(t *testing.T) {
+// metadataOnly marks a test that does not depend on device-mapper. A slow guest skips it in short
+// mode; it passes without device-mapper.
+func metadataOnly(t *testing.T) {
 	t.Helper()
 	if testing.Short() && inGuest() {
 		t.Skip("short: device-mapper has no part in it, and a guest is slow")
 	}
 }
 
-// world is a System with a volume group on two disks of 256 MiB.
+// eachMode runs a test in every mode of this machine.
 func eachMode(t *testing.T, test func(t *testing.T, w *world)) {
 	requireDevices(t)
 	for _, mode := range modes() {
@@ -83,7 +83,7 @@ func eachMode(t *testing.T, test func(t *testing.T, w *world)) {
 	}
 }
 
-// groupName returns a unique name: device-mapper's device names share one namespace.
+// world is a System with a volume group on two disks of 256 MiB.
 type world struct {
 	*lvm2.System
 	group     *lvm2.VolumeGroup
@@ -92,7 +92,7 @@ type world struct {
 	ctx       context.Context
 }
 
-// restart simulates a new process.
+// groupName returns a unique name: device-mapper's device names share one namespace.
 func groupName(directory string) string {
 	return "t" + strings.ReplaceAll(filepath.Base(filepath.Dir(directory))+filepath.Base(directory), ".", "")
 }
@@ -129,7 +129,7 @@ func (w *world) addDisks(t testing.TB) {
 	}
 }
 
-// nothingIsLeft removes everything and checks that nothing remains.
+// restart simulates a new process.
 func (w *world) restart(t testing.TB) {
 	t.Helper()
 	must(t, w.Close())
@@ -140,7 +140,7 @@ func (w *world) restart(t testing.TB) {
 	must(t, err)
 }
 
-// mount formats a device if requested, and mounts it until the test ends.
+// nothingIsLeft removes everything and checks that nothing remains.
 func (w *world) nothingIsLeft(t testing.TB) {
 	t.Helper()
 	w.ctx = context.WithoutCancel(w.ctx)
@@ -195,7 +195,7 @@ func wantError(t testing.TB, err, want error) {
 	}
 }
 
-// mount formats a device if that is asked for, and mounts it until the test ends.
+// mount formats a device if requested, and mounts it until the test ends.
 func mount(t testing.TB, device, fsType string, format bool) (target string, unmount func()) {
 	t.Helper()
 	if format {

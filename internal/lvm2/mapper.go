@@ -24,7 +24,7 @@ func (mapper) find(_ *Report, volume LogicalVolume) (string, error) {
 		return "", nil
 	}
 	wanted := blockdev.Number{Major: uint32(volume.major), Minor: uint32(volume.minor)}
-	if is, err := blockdev.NumberOf(volume.node); err == nil && is == wanted {
+	if number, err := blockdev.NumberOf(volume.node); err == nil && number == wanted {
 		return volume.node, nil
 	}
 	return volume.node, remakeNode(volume.node, wanted)

@@ -1,4 +1,4 @@
-// onDisks is a System without device-mapper, with a volume group g on two disks.
+//go:build linux
 
 package lvm2
 
@@ -17,13 +17,13 @@ import (
 	"github.com/volsim/volsim/internal/loopdev"
 )
 
-// called when a command starts; may be nil
+// onDisks is a System without device-mapper, with a volume group g on two disks.
 type onDisks struct {
 	*testing.T
 	*System
 	dir     string
 	group   *VolumeGroup
-	onBegin func() // wantSame compares the parsed metadata with LVM's report.
+	onBegin func() // called when a command starts; may be nil
 }
 
 func newOnDisks(t *testing.T) *onDisks {
@@ -73,7 +73,7 @@ func (d *onDisks) lvm(arguments ...string) {
 	d.must(err)
 }
 
-// The parsed metadata equals LVM's report.
+// wantSame compares the parsed metadata with LVM's report.
 func (d *onDisks) wantSame(when string) {
 	d.Helper()
 	want, err := d.report(d.Context(), "g")
@@ -89,7 +89,7 @@ func (d *onDisks) wantSame(when string) {
 	}
 }
 
-// LVM reads metadata that is not simple.
+// The parsed metadata equals LVM's report.
 func TestMetadataEqualsLVMReport(t *testing.T) {
 	d := newOnDisks(t)
 	create := []string{"lvcreate", "-q", "-y", "-an", "-Zn", "-Wn"}
@@ -124,7 +124,7 @@ func TestMetadataEqualsLVMReport(t *testing.T) {
 	}
 }
 
-// A disk is read through its file only while its loop device is bound to that file.
+// LVM reads metadata that is not simple.
 func TestMetadataThatIsNotSimple(t *testing.T) {
 	d := newOnDisks(t)
 	_, err := d.group.Create(t.Context(), Spec{Name: "v", Size: 8 << 20})
@@ -177,7 +177,7 @@ func TestMetadataThatIsNotSimple(t *testing.T) {
 	d.wantSame("as before")
 }
 
-// another file has its name
+// A disk is read through its file only while its loop device is bound to that file.
 func TestDisksAreReadThroughTheirFiles(t *testing.T) {
 	d := newOnDisks(t)
 	from := func(want func(Disk) string) {

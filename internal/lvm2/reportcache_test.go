@@ -1,5 +1,4 @@
-// Manual changes are visible at once, even if the metadata keeps its length or returns to an
-// earlier state.
+//go:build linux
 
 package lvm2_test
 
@@ -11,9 +10,10 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// Without device-mapper LVM is not asked twice without a change in between.
+// Manual changes are visible at once, even if the metadata keeps its length or returns to an
+// earlier state.
 func TestReportsAreCurrent(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
 		want := func(name string, tags ...string) {
@@ -44,7 +44,7 @@ func TestReportsAreCurrent(t *testing.T) {
 	})
 }
 
-// which rewrites the configuration
+// Without device-mapper LVM is not asked twice without a change in between.
 func TestReadingRunsNoCommand(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		if w.mode != lvm2.Partitions {
@@ -60,6 +60,6 @@ func TestReadingRunsNoCommand(t *testing.T) {
 		if err := w.group.Tag(w.ctx, "v", []string{"a"}, nil); err == nil {
 			t.Error("a command succeeded that could not")
 		}
-		w.restart(t) // which writes the configuration anew
+		w.restart(t) // which rewrites the configuration
 	})
 }

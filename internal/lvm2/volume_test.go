@@ -1,4 +1,4 @@
-// With device-mapper a volume may have several segments.
+//go:build linux
 
 package lvm2_test
 
@@ -65,7 +65,7 @@ func TestVolumeLifecycle(t *testing.T) {
 }
 
 func TestCreateIsIdempotent(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		spec := lvm2.Spec{Name: "v", Size: 10 * mib, Tags: []string{"uid=1"}}
 		first := w.create(t, spec)
@@ -83,7 +83,7 @@ func TestCreateIsIdempotent(t *testing.T) {
 }
 
 func TestListAndTags(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "a", Size: 4 * mib, Tags: []string{"k8s.io/pvc=ns/claim", "x"}})
 		w.create(t, lvm2.Spec{Name: "b", Size: 4 * mib, Tags: []string{"x"}})
@@ -142,7 +142,7 @@ func TestCreateErrors(t *testing.T) {
 	})
 }
 
-// blocks returns the number of blocks of 512 bytes that the files of the disks occupy.
+// With device-mapper a volume may have several segments.
 func TestExtendNextToNeighbor(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
@@ -236,7 +236,7 @@ func TestRemovedContentIsUnreadable(t *testing.T) {
 	})
 }
 
-// Programs such as udev, which open a device briefly, are waited for.
+// blocks returns the number of blocks of 512 bytes that the files of the disks occupy.
 func blocks(t *testing.T, w *world) int64 {
 	t.Helper()
 	var sum int64
@@ -274,7 +274,7 @@ func TestHundredConcurrentVolumes(t *testing.T) {
 	})
 }
 
-// A volume that is being created is not visible.
+// Programs such as udev, which open a device briefly, are waited for.
 func TestBrieflyOpenDevice(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		if w.mode != lvm2.Partitions {
@@ -292,9 +292,9 @@ func TestBrieflyOpenDevice(t *testing.T) {
 	})
 }
 
-// A volume that is being made is nobody's yet.
+// A volume that is being created is not visible.
 func TestUnfinishedVolume(t *testing.T) {
-	metadataCommands(t)
+	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: mib, Tags: []string{"volsim.unfinished"}})
 		_, err := w.group.Find(w.ctx, "v")

@@ -1,4 +1,4 @@
-// What discarding may leave is overwritten: the volume's extents and no more.
+//go:build linux
 
 package lvm2
 
@@ -11,7 +11,7 @@ import (
 	"github.com/volsim/volsim/internal/loopdev"
 )
 
-// whether a unit is zeroed
+// What discarding may leave is overwritten: the volume's extents and no more.
 func TestExtentsAreZeroed(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: a loop device")
@@ -35,7 +35,7 @@ func TestExtentsAreZeroed(t *testing.T) {
 		name string
 		disk Disk
 		do   func(s *System) error
-		want func(i int) bool // whether a unit is zeroed by then
+		want func(i int) bool // whether a unit is zeroed
 	}{
 		{"the ends of a file's", Disk{Name: "pv0", Device: device, Zeroed: true}, func(s *System) error { return s.wipeEnds(report, volume) }, func(int) bool { return false }},
 		{"the ends", disk, func(s *System) error { return s.wipeEnds(report, volume) }, func(i int) bool { return i == 5 || i == 6 || i >= 14 && i < 30 || i >= 38 && i < 54 }},

@@ -39,7 +39,7 @@ func (n AttachmentRecords) Put(volumeID, node string, readOnly bool) (made bool,
 	}
 	err = os.Symlink(text, n.path(volumeID))
 	if errors.Is(err, fs.ErrExist) {
-		if was, readErr := os.Readlink(n.path(volumeID)); readErr == nil && was == text {
+		if recorded, readErr := os.Readlink(n.path(volumeID)); readErr == nil && recorded == text {
 			return false, nil
 		}
 		if err = os.Remove(n.path(volumeID)); err == nil {
@@ -85,8 +85,8 @@ func (n AttachmentRecords) List() (map[string]Attachment, error) {
 	}
 	all := map[string]Attachment{}
 	for _, entry := range entries {
-		id, is := strings.CutSuffix(entry.Name(), AttachmentSuffix)
-		if !is || !csireq.IsVolumeID(id) && !csireq.IsSnapshotID(id) {
+		id, isRecord := strings.CutSuffix(entry.Name(), AttachmentSuffix)
+		if !isRecord || !csireq.IsVolumeID(id) && !csireq.IsSnapshotID(id) {
 			continue
 		}
 		noted, err := n.Get(id)

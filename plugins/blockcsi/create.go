@@ -21,23 +21,23 @@ func (c *controller) CreateVolume(ctx context.Context, request *csi.CreateVolume
 	if err := d.offer.CheckCreate(request); err != nil {
 		return nil, err
 	}
-	wish := VolumeSpec{
+	spec := VolumeSpec{
 		ID: csireq.VolumeID(request.GetName()), Name: request.GetName(),
 		Parameters: ownParameters(request.GetParameters()), Settings: request.GetMutableParameters(),
 	}
 	if d.cfg.AnyParameters {
-		wish.Parameters = nil
+		spec.Parameters = nil
 	}
-	if err := d.cfg.Pools[0].ValidateParameters(wish.Parameters, wish.Settings); err != nil {
+	if err := d.cfg.Pools[0].ValidateParameters(spec.Parameters, spec.Settings); err != nil {
 		return nil, err
 	}
 	source := csireq.SourceID(request.GetVolumeContentSource())
-	unlock, err := d.locks.lock(ctx, wish.ID, source)
+	unlock, err := d.locks.lock(ctx, spec.ID, source)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	volume, pool, err := d.lookup(ctx, wish.ID)
+	volume, pool, err := d.lookup(ctx, spec.ID)
 	switch {
 	case status.Code(err) == codes.NotFound:
 	case err != nil:
@@ -47,16 +47,16 @@ func (c *controller) CreateVolume(ctx context.Context, request *csi.CreateVolume
 			return nil, csireq.PathStatus(err)
 		}
 	default:
-		if err := checkSame(volume, pool, request, wish); err != nil {
+		if err := checkSame(volume, pool, request, spec); err != nil {
 			return nil, err
 		}
 		return &csi.CreateVolumeResponse{Volume: d.csiVolume(volume, pool)}, nil
 	}
-	pools, err := d.choosePools(ctx, request, &wish)
+	pools, err := d.choosePools(ctx, request, &spec)
 	if err != nil {
 		return nil, err
 	}
-	volume, pool, err = d.createInPools(ctx, pools, wish, request.GetCapacityRange(), request.GetVolumeCapabilities())
+	volume, pool, err = d.createInPools(ctx, pools, spec, request.GetCapacityRange(), request.GetVolumeCapabilities())
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (c *controller) CreateVolume(ctx context.Context, request *csi.CreateVolume
 }
 
 // choosePools returns the candidate pools in order, and sets the source of the volume.
-func (d *Driver) choosePools(ctx context.Context, request *csi.CreateVolumeRequest, wish *VolumeSpec) ([]Pool, error) {
+func (d *Driver) choosePools(ctx context.Context, request *csi.CreateVolumeRequest, spec *VolumeSpec) ([]Pool, error) {
 	pools := d.accessible(request.GetAccessibilityRequirements())
 	source := csireq.SourceID(request.GetVolumeContentSource())
 	if source == "" {
@@ -79,7 +79,7 @@ func (d *Driver) choosePools(ctx context.Context, request *csi.CreateVolumeReque
 	}
 	for _, pool := range pools {
 		if pool == home {
-			wish.From = &from
+			spec.From = &from
 			return []Pool{home}, nil
 		}
 	}
@@ -87,17 +87,17 @@ func (d *Driver) choosePools(ctx context.Context, request *csi.CreateVolumeReque
 }
 
 // createInPools creates a volume in the first pool with room for it.
-func (d *Driver) createInPools(ctx context.Context, pools []Pool, wish VolumeSpec, wanted *csi.CapacityRange, capabilities []*csi.VolumeCapability) (Volume, Pool, error) {
+func (d *Driver) createInPools(ctx context.Context, pools []Pool, spec VolumeSpec, wanted *csi.CapacityRange, capabilities []*csi.VolumeCapability) (Volume, Pool, error) {
 	var failed error
 	for _, pool := range pools {
-		size, err := sizesFor(pool, wish, capabilities).Choose(wanted)
+		size, err := sizesFor(pool, spec, capabilities).Choose(wanted)
 		if err != nil {
 			return Volume{}, nil, err
 		}
-		wish.SizeBytes = size
-		volume, err := d.create(ctx, pool, wish)
+		spec.SizeBytes = size
+		volume, err := d.create(ctx, pool, spec)
 		if err == nil {
-			d.remember(wish.ID, pool)
+			d.remember(spec.ID, pool)
 			return volume, pool, nil
 		}
 		if failed = csireq.PathStatus(err); status.Code(failed) != codes.ResourceExhausted {
@@ -108,21 +108,21 @@ func (d *Driver) createInPools(ctx context.Context, pools []Pool, wish VolumeSpe
 }
 
 // create creates an empty volume or a copy.
-func (d *Driver) create(ctx context.Context, pool Pool, wish VolumeSpec) (Volume, error) {
-	if wish.From != nil {
-		return d.copy(ctx, pool, *wish.From, wish)
+func (d *Driver) create(ctx context.Context, pool Pool, spec VolumeSpec) (Volume, error) {
+	if spec.From != nil {
+		return d.copy(ctx, pool, *spec.From, spec)
 	}
-	return pool.Create(ctx, wish)
+	return pool.Create(ctx, spec)
 }
 
 // sizesFor returns the size rules of a volume: those of its pool, its file systems and its source.
-func sizesFor(pool Pool, wish VolumeSpec, capabilities []*csi.VolumeCapability) csireq.Sizes {
-	sizes := pool.Sizes(wish.Parameters)
+func sizesFor(pool Pool, spec VolumeSpec, capabilities []*csi.VolumeCapability) csireq.Sizes {
+	sizes := pool.Sizes(spec.Parameters)
 	for _, capability := range capabilities {
 		sizes.Min = max(sizes.Min, fsBytesMin[capability.GetMount().GetFsType()])
 	}
-	if wish.From != nil {
-		sizes.Min = max(sizes.Min, wish.From.SizeBytes)
+	if spec.From != nil {
+		sizes.Min = max(sizes.Min, spec.From.SizeBytes)
 		sizes.Default = sizes.Min
 	}
 	return sizes
@@ -130,19 +130,19 @@ func sizesFor(pool Pool, wish VolumeSpec, capabilities []*csi.VolumeCapability) 
 
 // checkSame returns AlreadyExists if the existing volume of that name differs from the requested
 // one.
-func checkSame(volume Volume, pool Pool, request *csi.CreateVolumeRequest, wish VolumeSpec) error {
-	if _, err := sizesFor(pool, wish, request.GetVolumeCapabilities()).Choose(request.GetCapacityRange()); err != nil {
+func checkSame(volume Volume, pool Pool, request *csi.CreateVolumeRequest, spec VolumeSpec) error {
+	if _, err := sizesFor(pool, spec, request.GetVolumeCapabilities()).Choose(request.GetCapacityRange()); err != nil {
 		return err
 	}
-	if err := csireq.CheckExisting(wish.Name, volume.SizeBytes, request.GetCapacityRange()); err != nil {
+	if err := csireq.CheckExisting(spec.Name, volume.SizeBytes, request.GetCapacityRange()); err != nil {
 		return err
 	}
 	source := csireq.SourceID(request.GetVolumeContentSource())
 	switch {
 	case volume.Source != source:
-		return status.Errorf(codes.AlreadyExists, "volume %q exists with source %q, requested source is %q (empty: none)", wish.Name, volume.Source, source)
-	case !maps.Equal(volume.Parameters, wish.Parameters) && len(volume.Parameters)+len(wish.Parameters) > 0:
-		return status.Errorf(codes.AlreadyExists, "volume %q exists with parameters %v, requested are %v", wish.Name, volume.Parameters, wish.Parameters)
+		return status.Errorf(codes.AlreadyExists, "volume %q exists with source %q, requested source is %q (empty: none)", spec.Name, volume.Source, source)
+	case !maps.Equal(volume.Parameters, spec.Parameters) && len(volume.Parameters)+len(spec.Parameters) > 0:
+		return status.Errorf(codes.AlreadyExists, "volume %q exists with parameters %v, requested are %v", spec.Name, volume.Parameters, spec.Parameters)
 	}
 	return nil
 }

@@ -37,9 +37,9 @@ func (l *ledger) Volume(_ context.Context, id string) (blockcsi.Volume, error) {
 	return volume, nil
 }
 
-func (l *ledger) Create(_ context.Context, wish blockcsi.VolumeSpec) (blockcsi.Volume, error) {
-	l.volumes[wish.ID] = blockcsi.Volume{ID: wish.ID, Name: wish.Name, SizeBytes: wish.SizeBytes}
-	return l.volumes[wish.ID], nil
+func (l *ledger) Create(_ context.Context, spec blockcsi.VolumeSpec) (blockcsi.Volume, error) {
+	l.volumes[spec.ID] = blockcsi.Volume{ID: spec.ID, Name: spec.Name, SizeBytes: spec.SizeBytes}
+	return l.volumes[spec.ID], nil
 }
 
 // A driver over a pool. The same volume is requested twice, and then another one of its name.

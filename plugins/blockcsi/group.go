@@ -129,8 +129,8 @@ func (d *Driver) snapshotAll(ctx context.Context, name string, from []pooledVolu
 	}
 	defer func() { err = thaw(err) }()
 	for _, source := range from {
-		wish := VolumeSpec{ID: memberID(name, source.ID), Name: name, Group: csireq.GroupID(name), GroupSize: len(from)}
-		snapshot, err := d.copyFrozen(ctx, source.pool, source.Volume, wish)
+		spec := VolumeSpec{ID: memberID(name, source.ID), Name: name, Group: csireq.GroupID(name), GroupSize: len(from)}
+		snapshot, err := d.copyFrozen(ctx, source.pool, source.Volume, spec)
 		if err != nil {
 			return made, err
 		}

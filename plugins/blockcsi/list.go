@@ -109,17 +109,17 @@ func (c *controller) ControllerGetVolume(ctx context.Context, request *csi.Contr
 	if err != nil {
 		return nil, err
 	}
-	is := &csi.ControllerGetVolumeResponse_VolumeStatus{}
+	status := &csi.ControllerGetVolumeResponse_VolumeStatus{}
 	if !d.cfg.NodeAttaches {
 		attached, err := pool.Attachment(ctx, volume)
 		if err != nil {
 			return nil, csireq.PathStatus(err)
 		}
 		if attached != nil {
-			is.PublishedNodeIds = []string{attached.Node}
+			status.PublishedNodeIds = []string{attached.Node}
 		}
 	}
-	return &csi.ControllerGetVolumeResponse{Volume: d.csiVolume(volume, pool), Status: is}, nil
+	return &csi.ControllerGetVolumeResponse{Volume: d.csiVolume(volume, pool), Status: status}, nil
 }
 
 // GetCapacity returns the free space of all matching pools, and the size of the largest volume that

@@ -26,19 +26,19 @@ func (c *controller) CreateSnapshot(ctx context.Context, request *csi.CreateSnap
 	if err := d.checkNoParameters(request.GetParameters()); err != nil {
 		return nil, err
 	}
-	wish := VolumeSpec{ID: csireq.SnapshotID(request.GetName()), Name: request.GetName()}
+	spec := VolumeSpec{ID: csireq.SnapshotID(request.GetName()), Name: request.GetName()}
 	source := request.GetSourceVolumeId()
-	unlock, err := d.locks.lock(ctx, wish.ID, source)
+	unlock, err := d.locks.lock(ctx, spec.ID, source)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	made, err := d.existingSnapshot(ctx, wish.ID, source)
+	made, err := d.existingSnapshot(ctx, spec.ID, source)
 	if err != nil {
 		return nil, err
 	}
 	if made == nil {
-		if made, err = d.snapshot(ctx, wish, source); err != nil {
+		if made, err = d.snapshot(ctx, spec, source); err != nil {
 			return nil, err
 		}
 	}
@@ -73,31 +73,31 @@ func (d *Driver) checkNoParameters(parameters map[string]string) error {
 }
 
 // snapshot creates a snapshot of one volume.
-func (d *Driver) snapshot(ctx context.Context, wish VolumeSpec, source string) (*Volume, error) {
+func (d *Driver) snapshot(ctx context.Context, spec VolumeSpec, source string) (*Volume, error) {
 	from, pool, err := d.find(ctx, source)
 	if err != nil {
 		return nil, err
 	}
-	made, err := d.copy(ctx, pool, from, wish)
+	made, err := d.copy(ctx, pool, from, spec)
 	return &made, err
 }
 
 // copy creates a volume or a snapshot from another one at one instant.
-func (d *Driver) copy(ctx context.Context, pool Pool, from Volume, wish VolumeSpec) (made Volume, err error) {
+func (d *Driver) copy(ctx context.Context, pool Pool, from Volume, spec VolumeSpec) (made Volume, err error) {
 	thaw, err := d.freeze(ctx, pooledVolume{Volume: from, pool: pool})
 	if err != nil {
 		return Volume{}, err
 	}
 	defer func() { err = thaw(err) }()
-	return d.copyFrozen(ctx, pool, from, wish)
+	return d.copyFrozen(ctx, pool, from, spec)
 }
 
 // copyFrozen is copy for a frozen volume.
-func (d *Driver) copyFrozen(ctx context.Context, pool Pool, from Volume, wish VolumeSpec) (Volume, error) {
-	wish.From, wish.SizeBytes = &from, max(wish.SizeBytes, from.SizeBytes)
-	made, err := pool.Create(ctx, wish)
+func (d *Driver) copyFrozen(ctx context.Context, pool Pool, from Volume, spec VolumeSpec) (Volume, error) {
+	spec.From, spec.SizeBytes = &from, max(spec.SizeBytes, from.SizeBytes)
+	made, err := pool.Create(ctx, spec)
 	if err == nil {
-		d.remember(wish.ID, pool)
+		d.remember(spec.ID, pool)
 	}
 	return made, csireq.PathStatus(err)
 }

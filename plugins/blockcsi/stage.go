@@ -160,11 +160,11 @@ func (n *nodeService) mount(ctx context.Context, volume Volume, attached *Attach
 // discardOptions returns the mount options that turn discarding on or off. It returns none if the
 // class's mount options do so.
 func discardOptions(fsType string, discard bool, given []string) []string {
-	said := slices.ContainsFunc(given, func(option string) bool {
+	explicit := slices.ContainsFunc(given, func(option string) bool {
 		return strings.HasPrefix(option, "discard") || option == "nodiscard"
 	})
 	switch {
-	case said:
+	case explicit:
 	case fsType == "btrfs" && discard:
 		return []string{"discard=async"}
 	case fsType == "btrfs":

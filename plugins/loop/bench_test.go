@@ -1,7 +1,4 @@
-// The benchmarks compare an operation of the driver with the commands that a user would type, and
-// with the least that is necessary, which is a few system calls. The three alternate, so other load
-// affects all of them. The results are medians in microseconds, and the driver's time per 100 of
-// the commands'.
+//go:build linux
 
 package loop
 
@@ -22,15 +19,18 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// ways are the ways to do an operation.
+// The benchmarks compare an operation of the driver with the commands that a user would type, and
+// with the least that is necessary, which is a few system calls. The three alternate, so other load
+// affects all of them. The results are medians in microseconds, and the driver's time per 100 of
+// the commands'.
 
-// prepare and after are not measured and may be nil.
+// ways are the ways to do an operation.
 type ways struct {
-	// nil: the commands are the least
+	// prepare and after are not measured and may be nil.
 	prepare, after func(i int)
 	driver         func(i int)
 	commands       func(i int)
-	floor          func(i int) // of all three together, which is meaningless
+	floor          func(i int) // nil: the commands are the least
 }
 
 func (w ways) run(b *testing.B) {
@@ -63,10 +63,10 @@ func (w ways) run(b *testing.B) {
 		b.ReportMetric(median(name), name+"-µs")
 	}
 	b.ReportMetric(100*median("driver")/median("commands"), "%")
-	b.ReportMetric(0, "ns/op") // newLife returns a driver whose volumes are in memory, so that the disk is not measured.
+	b.ReportMetric(0, "ns/op") // of all three together, which is meaningless
 }
 
-// typed runs a command as a shell would.
+// newLife returns a driver whose volumes are in memory, so that the disk is not measured.
 func newLife(b *testing.B) *life {
 	b.Helper()
 	needDevices(b)
@@ -94,7 +94,7 @@ func check(b *testing.B, err error) {
 	}
 }
 
-// typedFile creates a file of the driver's smallest volume size.
+// typed runs a command as a shell would.
 func typed(b *testing.B, command ...string) string {
 	output, err := exec.CommandContext(b.Context(), command[0], command[1:]...).Output()
 	if err != nil {
@@ -104,17 +104,16 @@ func typed(b *testing.B, command ...string) string {
 	return string(output)
 }
 
-// typedDevice binds a file to a loop device.
+// typedFile creates a file of the driver's smallest volume size.
 func typedFile(b *testing.B, name string) { typed(b, "truncate", "-s", fmt.Sprint(bytesMin), name) }
 
-// BenchmarkCreateDelete creates and removes a volume. The commands create a file without a record.
+// typedDevice binds a file to a loop device.
 func typedDevice(b *testing.B, file string) string {
 	output := typed(b, "losetup", "--find", "--show", file)
 	return output[:len(output)-1]
 }
 
-// BenchmarkCreateDelete makes and removes a volume. By command that is a file, of which nothing is
-// remembered.
+// BenchmarkCreateDelete creates and removes a volume. The commands create a file without a record.
 func BenchmarkCreateDelete(b *testing.B) {
 	l := newLife(b)
 	file := l.root + "/file"

@@ -28,8 +28,8 @@ func freeBytes(directory string) (int64, error) {
 
 // allocated returns the number of bytes that a file occupies.
 func allocated(info fs.FileInfo) int64 {
-	if told, ok := info.Sys().(*syscall.Stat_t); ok {
-		return told.Blocks * 512
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return stat.Blocks * 512
 	}
 	return info.Size()
 }

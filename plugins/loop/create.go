@@ -16,33 +16,33 @@ import (
 
 // Create implements blockcsi.Pool. It first writes a record. The image gets its name only when its
 // size and content are durable.
-func (p *pool) Create(ctx context.Context, wish blockcsi.VolumeSpec) (blockcsi.Volume, error) {
-	giveUp, err := p.reserveSpaceFor(wish)
+func (p *pool) Create(ctx context.Context, spec blockcsi.VolumeSpec) (blockcsi.Volume, error) {
+	giveUp, err := p.reserveSpaceFor(spec)
 	if err != nil {
 		return blockcsi.Volume{}, err
 	}
 	defer giveUp()
-	recorded, err := p.writeRecord(wish)
+	recorded, err := p.writeRecord(spec)
 	if err == nil {
 		p.step("record")
-		err = p.makeImage(ctx, wish)
+		err = p.makeImage(ctx, spec)
 	}
 	if err != nil {
-		_ = p.removeFiles(wish.ID) // the first error is more useful
+		_ = p.removeFiles(spec.ID) // the first error is more useful
 		return blockcsi.Volume{}, p.status(err)
 	}
-	return recorded.volume(wish.ID, wish.SizeBytes, false), nil
+	return recorded.volume(spec.ID, spec.SizeBytes, false), nil
 }
 
 // reserveSpaceFor reserves the space for creating a volume.
-func (p *pool) reserveSpaceFor(wish blockcsi.VolumeSpec) (giveUp func(), err error) {
+func (p *pool) reserveSpaceFor(spec blockcsi.VolumeSpec) (giveUp func(), err error) {
 	switch {
-	case wish.Parameters[allocateKey] == allocateFull:
-		return p.reserveSpace(wish.SizeBytes)
-	case wish.From == nil || p.reflink:
+	case spec.Parameters[allocateKey] == allocateFull:
+		return p.reserveSpace(spec.SizeBytes)
+	case spec.From == nil || p.reflink:
 		return p.reserveSpace(0)
 	}
-	info, err := os.Stat(p.image(wish.From.ID))
+	info, err := os.Stat(p.image(spec.From.ID))
 	if err != nil {
 		return nil, p.status(err)
 	}
@@ -50,42 +50,42 @@ func (p *pool) reserveSpaceFor(wish blockcsi.VolumeSpec) (giveUp func(), err err
 }
 
 // makeImage creates the image of a volume.
-func (p *pool) makeImage(ctx context.Context, wish blockcsi.VolumeSpec) error {
-	draft := filepath.Join(p.dir, wish.ID+draftSuffix)
+func (p *pool) makeImage(ctx context.Context, spec blockcsi.VolumeSpec) error {
+	draft := filepath.Join(p.dir, spec.ID+draftSuffix)
 	file, err := os.OpenFile(draft, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	p.step("draft")
-	err = errors.Join(p.fill(ctx, file, wish), file.Close())
+	err = errors.Join(p.fill(ctx, file, spec), file.Close())
 	if err == nil {
 		p.step("filled")
-		err = os.Rename(draft, p.image(wish.ID))
+		err = os.Rename(draft, p.image(spec.ID))
 	}
 	if err != nil {
-		return p.sizeError(err, wish.SizeBytes)
+		return p.sizeError(err, spec.SizeBytes)
 	}
 	p.step("named")
 	return p.syncDir()
 }
 
 // fill writes the content of a new image, sets its size and allocates its blocks.
-func (p *pool) fill(ctx context.Context, file *os.File, wish blockcsi.VolumeSpec) error {
-	if wish.From != nil {
-		if err := p.copyFrom(ctx, file, wish.From.ID); err != nil {
+func (p *pool) fill(ctx context.Context, file *os.File, spec blockcsi.VolumeSpec) error {
+	if spec.From != nil {
+		if err := p.copyFrom(ctx, file, spec.From.ID); err != nil {
 			return err
 		}
 		p.step("copied")
 	}
-	if err := file.Truncate(wish.SizeBytes); err != nil {
+	if err := file.Truncate(spec.SizeBytes); err != nil {
 		return err
 	}
-	if wish.Parameters[allocateKey] == allocateFull {
-		if err := allocate(file, 0, wish.SizeBytes, wish.From != nil && p.reflink); err != nil {
+	if spec.Parameters[allocateKey] == allocateFull {
+		if err := allocate(file, 0, spec.SizeBytes, spec.From != nil && p.reflink); err != nil {
 			return err
 		}
 	}
-	if wish.From == nil {
+	if spec.From == nil {
 		return nil // its metadata is synced with the directory
 	}
 	return file.Sync()

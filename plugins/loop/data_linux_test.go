@@ -11,7 +11,7 @@ import (
 )
 
 // config describes the driver, with its volumes in "images" of a directory.
-func subject(parameters map[string]string) blockcsitest.Config {
+func config(parameters map[string]string) blockcsitest.Config {
 	open := func(dir string, onStep func(string)) (*Driver, error) {
 		d, err := New(Config{Dir: filepath.Join(dir, "images")})
 		if err == nil {
@@ -80,7 +80,7 @@ func on(t *testing.T, fsType string) blockcsitest.Config {
 	if shared, _ := probeFileSystem(top); !shared {
 		t.Skipf("mkfs.%s makes file systems without shared blocks", fsType)
 	}
-	instant := subject(nil)
+	instant := config(nil)
 	instant.CopiesInUse = true
 	instant.Dir = func(t testing.TB) string {
 		dir, err := os.MkdirTemp(top, "")
@@ -94,7 +94,7 @@ func on(t *testing.T, fsType string) blockcsitest.Config {
 
 func TestDataSurvive(t *testing.T) {
 	needDevices(t)
-	t.Run("copied", func(t *testing.T) { blockcsitest.TestData(t, subject(nil)) })
+	t.Run("copied", func(t *testing.T) { blockcsitest.TestData(t, config(nil)) })
 	t.Run("shared by xfs", func(t *testing.T) { blockcsitest.TestData(t, on(t, "xfs")) })
 	t.Run("shared by btrfs", func(t *testing.T) {
 		instant := on(t, "btrfs")
@@ -108,7 +108,7 @@ func TestDataWithDirectIO(t *testing.T) {
 	if _, direct := probeFileSystem(t.TempDir()); !direct {
 		t.Skip("no direct I/O on the file system of the test's directory")
 	}
-	direct := subject(map[string]string{directIOKey: "true"})
+	direct := config(map[string]string{directIOKey: "true"})
 	direct.FSTypes = []string{"ext4", "xfs"}
 	blockcsitest.TestData(t, direct)
 }

@@ -1,5 +1,4 @@
-// TestBlockVolumeIsTheDevice writes through the published node and reads the image. Unstaging
-// changes nothing.
+//go:build linux
 
 package loop
 
@@ -28,7 +27,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestLockedDeviceIsNotDetached tests the kubelet's lock.
+// TestBlockVolumeIsTheDevice writes through the published node and reads the image. Unstaging
+// changes nothing.
 func TestBlockVolumeIsTheDevice(t *testing.T) {
 	d, node, root := newDriver(t, t.TempDir())
 	id := create(t, d, "block")
@@ -71,7 +71,7 @@ func TestBlockVolumeIsTheDevice(t *testing.T) {
 	}
 }
 
-// TestLockedDeviceIsNotDetached: what a kubelet's lock is for.
+// TestLockedDeviceIsNotDetached tests the kubelet's lock.
 func TestLockedDeviceIsNotDetached(t *testing.T) {
 	d, node, root := newDriver(t, t.TempDir())
 	id := create(t, d, "block")

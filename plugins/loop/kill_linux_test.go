@@ -9,7 +9,7 @@ import (
 
 func TestKilled(t *testing.T) {
 	needDevices(t)
-	quick := subject(nil)
+	quick := config(nil)
 	quick.Dir = quickDir
 	blockcsitest.TestKilled(t, quick)
 }

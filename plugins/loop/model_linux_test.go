@@ -147,7 +147,7 @@ func TestConcurrentCallsAreLinearizable(t *testing.T) {
 		},
 		Step: func(from, asked, got any) (bool, any) {
 			to, want := from.(state).next(asked.(call))
-			if is := asked.(call); got.(answer).code == codes.Aborted && strings.HasPrefix(is.verb, "get") {
+			if request := asked.(call); got.(answer).code == codes.Aborted && strings.HasPrefix(request.verb, "get") {
 				return true, from // the device is being detached: CSI's "operation pending"
 			}
 			return got.(answer) == want, to
@@ -211,13 +211,13 @@ func (d *Driver) answer(ctx context.Context, asked call) answer {
 	case "delete snapshot":
 		_, err = c.DeleteSnapshot(ctx, &csi.DeleteSnapshotRequest{SnapshotId: csireq.SnapshotID(name)})
 	case "get size", "get node": // one call reports it, but not at one instant: no call waits for it
-		var is *csi.ControllerGetVolumeResponse
-		is, err = c.ControllerGetVolume(ctx, &csi.ControllerGetVolumeRequest{VolumeId: id})
+		var response *csi.ControllerGetVolumeResponse
+		response, err = c.ControllerGetVolume(ctx, &csi.ControllerGetVolumeRequest{VolumeId: id})
 		if asked.verb == "get size" {
-			got.bytes = is.GetVolume().GetCapacityBytes()
+			got.bytes = response.GetVolume().GetCapacityBytes()
 			break
 		}
-		for _, node := range is.GetStatus().GetPublishedNodeIds() {
+		for _, node := range response.GetStatus().GetPublishedNodeIds() {
 			got.node = node
 		}
 	}

@@ -138,19 +138,19 @@ func TestParametersAndSettingsAreValidated(t *testing.T) {
 		name, key, value string
 		setting          bool
 		want             codes.Code
-		told             string
+		message          string
 	}{
 		{name: "allocate", key: allocateKey, value: allocateFull},
-		{name: "allocate something", key: allocateKey, value: "some", want: codes.InvalidArgument, told: `allocate is "some", want sparse or full`},
-		{name: "direct I/O", key: directIOKey, value: "yes", want: codes.InvalidArgument, told: `directIO is "yes", want true or false`},
+		{name: "allocate something", key: allocateKey, value: "some", want: codes.InvalidArgument, message: `allocate is "some", want sparse or full`},
+		{name: "direct I/O", key: directIOKey, value: "yes", want: codes.InvalidArgument, message: `directIO is "yes", want true or false`},
 		{name: "of a sidecar", key: "csi.storage.k8s.io/pvc/name", value: "x"},
-		{name: "unknown", key: "thin", value: "x", want: codes.InvalidArgument, told: `unknown key "thin" (have allocate, directIO)`},
+		{name: "unknown", key: "thin", value: "x", want: codes.InvalidArgument, message: `unknown key "thin" (have allocate, directIO)`},
 		{name: "read-ahead", key: readAheadKey, value: "512", setting: true},
-		{name: "negative read-ahead", key: readAheadKey, value: "-1", setting: true, want: codes.InvalidArgument, told: `readAheadKiB is "-1"`},
-		{name: "no number", key: readAheadKey, value: "1k", setting: true, want: codes.InvalidArgument, told: "a number from 0 to 65536"},
-		{name: "discard", key: discardKey, value: "on", setting: true, want: codes.InvalidArgument, told: `discard is "on", want true or false`},
-		{name: "unknown setting", key: "iops", value: "1", setting: true, want: codes.InvalidArgument, told: "discard, readAheadKiB"},
-		{name: "a parameter for a setting", key: allocateKey, value: allocateFull, setting: true, want: codes.InvalidArgument, told: `mutable_parameters: unknown key "allocate"`},
+		{name: "negative read-ahead", key: readAheadKey, value: "-1", setting: true, want: codes.InvalidArgument, message: `readAheadKiB is "-1"`},
+		{name: "no number", key: readAheadKey, value: "1k", setting: true, want: codes.InvalidArgument, message: "a number from 0 to 65536"},
+		{name: "discard", key: discardKey, value: "on", setting: true, want: codes.InvalidArgument, message: `discard is "on", want true or false`},
+		{name: "unknown setting", key: "iops", value: "1", setting: true, want: codes.InvalidArgument, message: "discard, readAheadKiB"},
+		{name: "a parameter for a setting", key: allocateKey, value: allocateFull, setting: true, want: codes.InvalidArgument, message: `mutable_parameters: unknown key "allocate"`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -162,8 +162,8 @@ func TestParametersAndSettingsAreValidated(t *testing.T) {
 			}
 			_, err := d.Controller().CreateVolume(t.Context(), request)
 			wantCode(t, err, test.want)
-			if message := status.Convert(err).Message(); !strings.Contains(message, test.told) {
-				t.Errorf("message is %q, want %q in it", message, test.told)
+			if message := status.Convert(err).Message(); !strings.Contains(message, test.message) {
+				t.Errorf("message is %q, want %q in it", message, test.message)
 			}
 		})
 	}

@@ -69,12 +69,12 @@ func (p *pool) readRecord(id string) (*record, error) {
 }
 
 // writeRecord atomically writes the record of a new volume.
-func (p *pool) writeRecord(wish blockcsi.VolumeSpec) (record, error) {
-	made := record{Name: wish.Name, Group: wish.Group, GroupSize: wish.GroupSize, Parameters: wish.Parameters, Settings: wish.Settings}
-	if wish.From != nil {
-		made.Source = wish.From.ID
+func (p *pool) writeRecord(spec blockcsi.VolumeSpec) (record, error) {
+	made := record{Name: spec.Name, Group: spec.Group, GroupSize: spec.GroupSize, Parameters: spec.Parameters, Settings: spec.Settings}
+	if spec.From != nil {
+		made.Source = spec.From.ID
 	}
-	return made, p.replaceRecord(wish.ID, &made)
+	return made, p.replaceRecord(spec.ID, &made)
 }
 
 // replaceRecord atomically replaces a record. The time of creation stays that of the first record.

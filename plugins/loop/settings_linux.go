@@ -20,8 +20,8 @@ func readDevice(device, name string) (int64, error) {
 // The kernel resets it when the device is bound again.
 func setReadAhead(device string, kibibytes int64) (bool, error) {
 	const name = "queue/read_ahead_kb"
-	is, err := readDevice(device, name)
-	if err != nil || is == kibibytes {
+	current, err := readDevice(device, name)
+	if err != nil || current == kibibytes {
 		return false, err
 	}
 	return true, os.WriteFile(filepath.Join("/sys/block", filepath.Base(device), name), []byte(strconv.FormatInt(kibibytes, 10)), 0)

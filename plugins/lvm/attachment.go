@@ -73,7 +73,7 @@ func (p *pool) Attachments(ctx context.Context) ([]blockcsi.Attachment, error) {
 	}
 	var attached []blockcsi.Attachment
 	for _, lv := range all {
-		if each, is := noted[lv.Name]; is {
+		if each, found := noted[lv.Name]; found {
 			each.Node, each.Device = p.node, devices[lv.Name]
 			attached = append(attached, each)
 		}

@@ -78,11 +78,11 @@ func (p *pool) Sizes(parameters map[string]string) csireq.Sizes {
 }
 
 // Create implements blockcsi.Pool.
-func (p *pool) Create(ctx context.Context, wish blockcsi.VolumeSpec) (blockcsi.Volume, error) {
-	if err := p.attachments.Remove(wish.ID); err != nil { // of a volume that was removed manually
+func (p *pool) Create(ctx context.Context, wanted blockcsi.VolumeSpec) (blockcsi.Volume, error) {
+	if err := p.attachments.Remove(wanted.ID); err != nil { // of a volume that was removed manually
 		return blockcsi.Volume{}, p.status(err)
 	}
-	lv, err := p.create(ctx, wish)
+	lv, err := p.create(ctx, wanted)
 	if err != nil {
 		return blockcsi.Volume{}, p.status(err)
 	}
@@ -93,14 +93,14 @@ func (p *pool) Create(ctx context.Context, wish blockcsi.VolumeSpec) (blockcsi.V
 	return volumeOf(report, lv), nil
 }
 
-func (p *pool) create(ctx context.Context, wish blockcsi.VolumeSpec) (lvm2.LogicalVolume, error) {
-	spec, err := p.spec(wish.Parameters)
+func (p *pool) create(ctx context.Context, wanted blockcsi.VolumeSpec) (lvm2.LogicalVolume, error) {
+	spec, err := p.spec(wanted.Parameters)
 	if err != nil {
 		return lvm2.LogicalVolume{}, err
 	}
-	spec.Name, spec.Size, spec.Tags = wish.ID, wish.SizeBytes, tagsFor(wish)
-	if wish.From != nil {
-		return p.copy(ctx, wish, spec)
+	spec.Name, spec.Size, spec.Tags = wanted.ID, wanted.SizeBytes, tagsFor(wanted)
+	if wanted.From != nil {
+		return p.copy(ctx, wanted, spec)
 	}
 	if spec.Layout == lvm2.Thin {
 		given, err := p.reserveThin(ctx, spec.Name, spec.Size)
@@ -119,8 +119,8 @@ func (p *pool) create(ctx context.Context, wish blockcsi.VolumeSpec) (lvm2.Logic
 
 // copy creates a volume or a snapshot from another one. Thin clones of LVM are in the pool of their
 // source.
-func (p *pool) copy(ctx context.Context, wish blockcsi.VolumeSpec, spec lvm2.Spec) (lvm2.LogicalVolume, error) {
-	from, err := p.find(ctx, wish.From.ID)
+func (p *pool) copy(ctx context.Context, wanted blockcsi.VolumeSpec, spec lvm2.Spec) (lvm2.LogicalVolume, error) {
+	from, err := p.find(ctx, wanted.From.ID)
 	if err != nil {
 		return lvm2.LogicalVolume{}, err
 	}
@@ -134,7 +134,7 @@ func (p *pool) copy(ctx context.Context, wish blockcsi.VolumeSpec, spec lvm2.Spe
 	}
 	spec.Frozen = !p.Capabilities().CopyFreezes // blockcsi freezes then
 	var lv lvm2.LogicalVolume
-	if csireq.IsSnapshotID(wish.ID) {
+	if csireq.IsSnapshotID(wanted.ID) {
 		lv, err = p.group.Snapshot(ctx, from.Name, lvm2.Spec{Name: spec.Name, Tags: spec.Tags, Frozen: spec.Frozen})
 	} else {
 		lv, err = p.group.Clone(ctx, from.Name, cloneSpec(spec, isThin))

@@ -60,7 +60,7 @@ type opened struct {
 
 // config describes the driver, with a volume group on two disks that are files of a directory.
 // Tests of volumes with these parameters are skipped if the driver does not support them.
-func subject(parameters map[string]string) blockcsitest.Config {
+func config(parameters map[string]string) blockcsitest.Config {
 	all := &opened{drivers: map[*blockcsi.Driver]*Driver{}}
 	return blockcsitest.Config{
 		Nodes: []string{node}, Parameters: parameters, CopiesInUse: hasMapper(), Dir: plainDir,
@@ -147,7 +147,7 @@ func needLVM(t testing.TB) {
 func TestDataSurvive(t *testing.T) {
 	needLVM(t)
 	if !hasMapper() {
-		some := subject(nil)
+		some := config(nil)
 		some.Dir = quickDir
 		blockcsitest.TestData(t, some)
 		return
@@ -160,7 +160,7 @@ func TestDataSurvive(t *testing.T) {
 		{"thin", "xfs", "is cloned, and the clone as well"},
 	} {
 		t.Run(each.layout+" "+each.fsTypes, func(t *testing.T) {
-			some := subject(map[string]string{layoutKey: each.layout})
+			some := config(map[string]string{layoutKey: each.layout})
 			some.DependentSnapshots = each.layout != "thin"
 			some.FSTypes = []string{each.fsTypes}
 			some.Cases = strings.FieldsFunc(each.cases, func(r rune) bool { return r == ';' })

@@ -14,7 +14,7 @@ func TestKilled(t *testing.T) {
 	if hasMapper() {
 		t.Skip("where there is device-mapper, internal/lvm2 kills processes")
 	}
-	some := subject(nil)
+	some := config(nil)
 	// Staging copies of other file systems does not depend on the pool.
 	some.Cases = []string{
 		"create", "snapshot", "clone", "group", "group's removal", "removal", "growth",

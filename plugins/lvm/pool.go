@@ -58,11 +58,11 @@ func (p *pool) Volume(ctx context.Context, id string) (blockcsi.Volume, error) {
 	if err != nil {
 		return blockcsi.Volume{}, p.status(err)
 	}
-	lv, is := report.Find(id)
-	if !is && report.IsMoving(id) {
+	lv, found := report.Find(id)
+	if !found && report.IsMoving(id) {
 		return blockcsi.Volume{}, status.Errorf(codes.Aborted, "volume %s is being moved to free space: try again", id)
 	}
-	if !is || !isOwn(lv) {
+	if !found || !isOwn(lv) {
 		return blockcsi.Volume{}, p.notFound(id)
 	}
 	return volumeOf(report, lv), nil

@@ -28,7 +28,7 @@ func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 		return nil, p.status(err)
 	}
 	for id := range noted { // the order does not matter
-		if _, is := report.Find(id); !is && !report.IsMoving(id) {
+		if _, found := report.Find(id); !found && !report.IsMoving(id) {
 			if err := p.attachments.Remove(id); err != nil {
 				return nil, p.status(err)
 			}
@@ -40,7 +40,7 @@ func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 			continue
 		}
 		var attached *blockcsi.Attachment
-		if each, is := noted[lv.Name]; is {
+		if each, found := noted[lv.Name]; found {
 			attached = &each
 		}
 		did, err := p.recoverOne(ctx, report, lv, device, attached)

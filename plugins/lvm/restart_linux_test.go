@@ -93,8 +93,8 @@ func TestMachineRestart(t *testing.T) {
 	m.must(err)
 	second, err := m.create("second", nil)
 	m.must(err)
-	was := map[string]map[string]string{first: m.publish(first), second: m.publish(second)}
-	m.must(m.stage(second, was[second]))
+	published := map[string]map[string]string{first: m.publish(first), second: m.publish(second)}
+	m.must(m.stage(second, published[second]))
 	m.must(blockcsitest.WriteFile(filepath.Join(m.staging(second), "data"), []byte("before")))
 
 	m.must(m.fs.UnmountAll())
@@ -116,7 +116,7 @@ func TestMachineRestart(t *testing.T) {
 	_, err = m.driver.Controller().DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: second})
 	wantStatus(t, err, codes.FailedPrecondition, "without a device")
 	wantStatus(t, m.stage(second, nil), codes.InvalidArgument, blockcsi.DeviceKey)
-	m.must(m.stage(second, was[second])) // the first one's device may have its name now
+	m.must(m.stage(second, published[second])) // the first one's device may have its name now
 	text, err := blockcsitest.ReadFile(filepath.Join(m.staging(second), "data"))
 	if err != nil || string(text) != "before" {
 		t.Errorf("read %q, %v", text, err)

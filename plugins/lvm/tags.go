@@ -24,16 +24,16 @@ const (
 )
 
 // tagsFor returns the tags of a new volume.
-func tagsFor(wish blockcsi.VolumeSpec) []string {
-	tags := []string{tagOwned, tagName + escape(wish.Name)}
-	if wish.From != nil {
-		tags = append(tags, tagSource+wish.From.ID)
+func tagsFor(wanted blockcsi.VolumeSpec) []string {
+	tags := []string{tagOwned, tagName + escape(wanted.Name)}
+	if wanted.From != nil {
+		tags = append(tags, tagSource+wanted.From.ID)
 	}
-	if wish.Group != "" {
-		tags = append(tags, tagGroup+wish.Group, tagGroupSize+strconv.Itoa(wish.GroupSize))
+	if wanted.Group != "" {
+		tags = append(tags, tagGroup+wanted.Group, tagGroupSize+strconv.Itoa(wanted.GroupSize))
 	}
-	tags = append(tags, pairs(tagParameter, wish.Parameters)...)
-	return append(tags, pairs(tagSetting, wish.Settings)...)
+	tags = append(tags, pairs(tagParameter, wanted.Parameters)...)
+	return append(tags, pairs(tagSetting, wanted.Settings)...)
 }
 
 func pairs(before string, all map[string]string) []string {

@@ -28,7 +28,7 @@ func (p *pool) thinFreeBytes(report *lvm2.Report) int64 {
 		}
 	}
 	for id, sizeBytes := range p.reserved {
-		if lv, is := report.Find(id); !is || lv.Pool != thinPool {
+		if lv, found := report.Find(id); !found || lv.Pool != thinPool {
 			promised += sizeBytes
 		}
 	}
@@ -54,14 +54,14 @@ func (p *pool) reserveThin(ctx context.Context, id string, sizeBytes int64) (giv
 		return nil, err
 	}
 	more := sizeBytes
-	if lv, is := report.Find(id); is && lv.Pool == thinPool {
+	if lv, found := report.Find(id); found && lv.Pool == thinPool {
 		more = max(sizeBytes-lv.Size, 0)
 	}
 	if free := p.thinFreeBytes(report); more > free {
 		return nil, status.Errorf(codes.ResourceExhausted,
 			"the thin pool of node %s can provision %d more bytes, the volume needs %d: delete volumes, enlarge the pool or allow more overcommit", p.node, free, more)
 	}
-	if _, is := report.Find(thinPool); !is {
+	if _, found := report.Find(thinPool); !found {
 		if _, err := p.group.Create(ctx, lvm2.Spec{Name: thinPool, Layout: lvm2.ThinPool, Size: p.thinPoolBytes(report)}); err != nil {
 			return nil, fmt.Errorf("create the thin pool: %w", err)
 		}
@@ -79,6 +79,6 @@ func (p *pool) reserveThin(ctx context.Context, id string, sizeBytes int64) (giv
 
 // isFull reports whether the thin pool of a report is full.
 func isFull(report *lvm2.Report) bool {
-	pool, is := report.Find(thinPool)
-	return is && (pool.Health == "out_of_data" || pool.DataPercent >= 100 || pool.MetadataPercent >= 100)
+	pool, found := report.Find(thinPool)
+	return found && (pool.Health == "out_of_data" || pool.DataPercent >= 100 || pool.MetadataPercent >= 100)
 }

@@ -11,20 +11,20 @@ import (
 
 // infoOf converts the kernel's file information to an Info.
 func infoOf(info fs.FileInfo) Info {
-	told := Info{Mode: info.Mode()}
+	result := Info{Mode: info.Mode()}
 	status, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return told
+		return result
 	}
-	told.UID, told.GID = int(status.Uid), int(status.Gid)
+	result.UID, result.GID = int(status.Uid), int(status.Gid)
 	if info.Mode()&fs.ModeDevice != 0 {
 		kind := "block"
 		if info.Mode()&fs.ModeCharDevice != 0 {
 			kind = "character"
 		}
-		told.Device = fmt.Sprintf("%s %d:%d", kind, unix.Major(status.Rdev), unix.Minor(status.Rdev))
+		result.Device = fmt.Sprintf("%s %d:%d", kind, unix.Major(status.Rdev), unix.Minor(status.Rdev))
 	}
-	return told
+	return result
 }
 
 // DeviceOf returns the device that a device node refers to, in the form of [Info].Device. The node

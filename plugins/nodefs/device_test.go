@@ -115,18 +115,18 @@ func TestDeviceNodesIdentifyTheirDevice(t *testing.T) {
 			must(t, node.BindMount(files[2], files[3], true))
 			wantError(t, each.bind(t, false, each.root+"/missing"), fs.ErrNotExist)
 
-			var told []string
+			var reported []string
 			for _, file := range files {
 				info, err := node.Stat(file)
 				must(t, err)
 				if info.Mode&fs.ModeDevice == 0 {
 					t.Errorf("%s has mode %v, want a device", file, info.Mode)
 				}
-				told = append(told, info.Device)
+				reported = append(reported, info.Device)
 				wantMounted(t, node, file, true)
 			}
-			if told[0] == "" || told[1] == told[0] || told[2] != told[0] || told[3] != told[0] {
-				t.Errorf("nodes of the devices 0, 1, 0, 0 report %q", told)
+			if reported[0] == "" || reported[1] == reported[0] || reported[2] != reported[0] || reported[3] != reported[0] {
+				t.Errorf("nodes of the devices 0, 1, 0, 0 report %q", reported)
 			}
 			must(t, node.Unmount(files[0]))
 			wantInfo(t, node, files[0], nodefs.Info{Mode: 0o640})

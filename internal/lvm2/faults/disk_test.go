@@ -1,5 +1,4 @@
-// An unreadable disk looks to LVM like a missing one, and its volume group like a missing one. It
-// must not be taken for a removed volume.
+//go:build linux
 
 package faults_test
 
@@ -16,7 +15,8 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// After a failed write the metadata is unchanged.
+// An unreadable disk looks to LVM like a missing one, and its volume group like a missing one. It
+// must not be taken for a removed volume.
 func TestFailingDiskIsNotRemovedVolume(t *testing.T) {
 	w := newWorld(t, 1)
 	folder := w.volume(lvm2.Spec{Name: "v"})
@@ -43,7 +43,7 @@ func TestFailingDiskIsNotRemovedVolume(t *testing.T) {
 	w.wantFile(filepath.Join(folder, "before"), "kept")
 }
 
-// A mirror serves from the healthy leg, and reports the lost one.
+// After a failed write the metadata is unchanged.
 func TestFailedWriteKeepsMetadata(t *testing.T) {
 	w := newWorld(t, 1)
 	_, err := w.group.Create(t.Context(), lvm2.Spec{Name: "v", Size: 4 * mib})
@@ -70,7 +70,7 @@ func TestFailedWriteKeepsMetadata(t *testing.T) {
 	w.must(err)
 }
 
-// After a timeout on a slow disk the outcome is unknown; a retry completes it.
+// A mirror serves from the healthy leg, and reports the lost one.
 func TestMirrorSurvivesDisk(t *testing.T) {
 	w := newWorld(t, 2)
 	folder := w.volume(lvm2.Spec{Name: "v", Layout: lvm2.RAID1})
@@ -89,7 +89,7 @@ func TestMirrorSurvivesDisk(t *testing.T) {
 	}
 }
 
-// Who gives up on a slow disk knows nothing of what was begun, and asks again.
+// After a timeout on a slow disk the outcome is unknown; a retry completes it.
 func TestRetryOnSlowDisk(t *testing.T) {
 	w := newWorld(t, 1)
 	w.become(0, dm.Slow(0, 50*time.Millisecond))

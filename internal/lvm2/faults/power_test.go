@@ -1,4 +1,4 @@
-// roleVariable selects what the test that runs in a guest does; it is empty outside of a guest.
+//go:build linux
 
 package faults_test
 
@@ -18,13 +18,13 @@ import (
 	"github.com/volsim/volsim/internal/lvm2"
 )
 
-// A machine loses power while thin snapshots are created of a volume with a writer. After the
-// restart, what LVM had completed is complete, synced data exists, and the volume group works.
+// roleVariable selects what the test that runs in a guest does; it is empty outside of a guest.
 const roleVariable = "FAULTS_ROLE"
 
 const powerGroup = "power"
 
-// TestInsideOfPowerLoss runs in the guests of TestPowerLoss.
+// A machine loses power while thin snapshots are created of a volume with a writer. After the
+// restart, what LVM had completed is complete, synced data exists, and the volume group works.
 func TestPowerLoss(t *testing.T) {
 	if err := guest.Probe(guest.Config{}); err != nil {
 		t.Skip(err)
@@ -75,7 +75,7 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// TestInsideOfPowerLoss is what runs in the guests of TestPowerLoss.
+// TestInsideOfPowerLoss runs in the guests of TestPowerLoss.
 func TestInsideOfPowerLoss(t *testing.T) {
 	roles := map[string]func(*world, *lvm2.System, string){"before": beforePowerLoss, "after": afterPowerLoss}
 	role := roles[os.Getenv(roleVariable)]

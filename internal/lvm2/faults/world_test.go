@@ -1,6 +1,8 @@
 //go:build linux
 
-// world is a volume group on disks with injected faults.
+// Package faults_test lets disks below volume groups go wrong, and machines lose their power. It
+// takes device-mapper: run it in a guest, as 'make test-dm' does. The tests of power failures start
+// their guests themselves.
 package faults_test
 
 import (
@@ -31,14 +33,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// newWorld skips the test without device-mapper. It checks that nothing remains.
+// world is a volume group on disks with injected faults.
 type world struct {
 	*testing.T
 	disks []*dm.Disk
 	group *lvm2.VolumeGroup
 }
 
-// newDisk returns a disk of 128 MiB that is removed after the test.
+// newWorld skips the test without device-mapper. It checks that nothing remains.
 func newWorld(t *testing.T, disks int) *world {
 	t.Helper()
 	if err := dm.Probe(); err != nil {
@@ -61,7 +63,7 @@ func newWorld(t *testing.T, disks int) *world {
 	return w
 }
 
-// removeGroup removes everything that a test created, whatever the state of the disks.
+// newDisk returns a disk of 128 MiB that is removed after the test.
 func (w *world) newDisk(file string) *dm.Disk {
 	w.Helper()
 	w.must(os.WriteFile(file, nil, 0o600))
@@ -82,7 +84,7 @@ func (w *world) newDisk(file string) *dm.Disk {
 	return disk
 }
 
-// volume creates a volume of 32 MiB with a file system, and mounts it until the test ends.
+// removeGroup removes everything that a test created, whatever the state of the disks.
 func (w *world) removeGroup() {
 	w.Helper()
 	ctx := context.Background()
@@ -111,7 +113,7 @@ func (w *world) become(disk int, b dm.Behaviour) {
 	w.must(w.disks[disk].SetBehaviour(w.Context(), b))
 }
 
-// that is: not mounted
+// volume creates a volume of 32 MiB with a file system, and mounts it until the test ends.
 func (w *world) volume(spec lvm2.Spec) (folder string) {
 	w.Helper()
 	spec.Size = 32 * mib
@@ -123,7 +125,7 @@ func (w *world) volume(spec lvm2.Spec) (folder string) {
 	folder = w.TempDir()
 	w.mount(device, folder)
 	w.Cleanup(func() {
-		if err := unix.Unmount(folder, 0); err != nil && !errors.Is(err, unix.EINVAL) { // write writes a file and syncs it.
+		if err := unix.Unmount(folder, 0); err != nil && !errors.Is(err, unix.EINVAL) { // that is: not mounted
 			w.Error(err)
 		}
 	})
@@ -143,7 +145,7 @@ func format(device string) error {
 	return err
 }
 
-// forget drops the kernel's caches, so that the next read is from disk.
+// write writes a file and syncs it.
 func write(file, text string) error {
 	f, err := os.Create(file)
 	if err != nil {
@@ -160,7 +162,7 @@ func (w *world) wantFile(file, want string) {
 	}
 }
 
-// forget lets the kernel forget what it has read, so that what is read next is read from disks.
+// forget drops the kernel's caches, so that the next read is from disk.
 func (w *world) forget() {
 	w.Helper()
 	w.must(os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0))

@@ -11,8 +11,8 @@ import (
 // TestData tests, for each available file system and for block volumes, that a volume keeps its
 // data. It compares hashes. The file systems are tested in parallel, because most of the time is
 // spent waiting for the kernel.
-func TestData(t *testing.T, subject Config) {
-	kinds := subject.FSTypes
+func TestData(t *testing.T, cfg Config) {
+	kinds := cfg.FSTypes
 	if len(kinds) == 0 {
 		kinds = []string{"ext4", "xfs", "btrfs", block}
 	}
@@ -21,11 +21,11 @@ func TestData(t *testing.T, subject Config) {
 			t.Parallel()
 			offered := ""
 			for _, each := range dataCases {
-				if len(subject.Cases) > 0 && !slices.Contains(subject.Cases, each.name) {
+				if len(cfg.Cases) > 0 && !slices.Contains(cfg.Cases, each.name) {
 					continue
 				}
 				t.Run(each.name, func(t *testing.T) {
-					w := newWorld(t, subject)
+					w := newWorld(t, cfg)
 					if offered == "" {
 						offered = w.offered(fsType)
 					}

@@ -60,22 +60,22 @@ type operation struct {
 //
 // The processes run the test program again with only the calling test. Code before the call is
 // therefore repeated.
-func TestKilled(t *testing.T, subject Config) {
+func TestKilled(t *testing.T, cfg Config) {
 	if text := os.Getenv(killEnv); text != "" {
-		runUntilKilled(t, subject, text)
+		runUntilKilled(t, cfg, text)
 		return
 	}
 	for _, each := range operations {
-		if len(subject.Cases) > 0 && !slices.Contains(subject.Cases, each.name) {
+		if len(cfg.Cases) > 0 && !slices.Contains(cfg.Cases, each.name) {
 			continue
 		}
 		t.Run(each.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, subject)
+			w := newWorld(t, cfg)
 			if each.copies && !w.copies() {
 				t.Skip("the driver does not copy volumes")
 			}
-			if each.name == "settings" && len(subject.Settings) == 0 {
+			if each.name == "settings" && len(cfg.Settings) == 0 {
 				t.Skip("the driver does not modify volumes")
 			}
 			if v, err := w.try("probe", each.fsType, 0, ""); err != nil {
@@ -92,25 +92,25 @@ func TestKilled(t *testing.T, subject Config) {
 }
 
 // runUntilKilled is the main function of a process that is killed.
-func runUntilKilled(t *testing.T, subject Config, text string) {
-	var told killOrder
-	if err := json.Unmarshal([]byte(text), &told); err != nil {
+func runUntilKilled(t *testing.T, cfg Config, text string) {
+	var order killOrder
+	if err := json.Unmarshal([]byte(text), &order); err != nil {
 		t.Fatal(err)
 	}
-	at := slices.IndexFunc(operations, func(o operation) bool { return o.name == told.Operation })
+	at := slices.IndexFunc(operations, func(o operation) bool { return o.name == order.Operation })
 	steps := 0
 	onStep := func(string) {
-		if steps++; steps == told.Step && told.Tools == "" {
+		if steps++; steps == order.Step && order.Tools == "" {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		}
 	}
-	w := openWorld(t, subject, told.Base, onStep)
-	if told.Tools != "" {
-		w.must(os.WriteFile(filepath.Join(told.Tools, "count"), []byte("0"), 0o600))
-		t.Setenv("KILL_STEP", fmt.Sprint(told.Step))
+	w := openWorld(t, cfg, order.Base, onStep)
+	if order.Tools != "" {
+		w.must(os.WriteFile(filepath.Join(order.Tools, "count"), []byte("0"), 0o600))
+		t.Setenv("KILL_STEP", fmt.Sprint(order.Step))
 		t.Setenv("KILL_PID", fmt.Sprint(os.Getpid()))
-		t.Setenv("PATH", told.Tools+":"+os.Getenv("PATH"))
+		t.Setenv("PATH", order.Tools+":"+os.Getenv("PATH"))
 	}
 	operations[at].run(w)
 }
@@ -179,11 +179,11 @@ func (w *world) killAll(each operation, tools string) {
 }
 
 // killOnce runs an operation in a process and reports whether it was killed.
-func (w *world) killOnce(told killOrder) bool {
+func (w *world) killOnce(order killOrder) bool {
 	w.Helper()
-	text, err := json.Marshal(told)
+	text, err := json.Marshal(order)
 	w.must(err)
-	test, _, _ := strings.Cut(w.Name(), "/"+strings.ReplaceAll(told.Operation, " ", "_"))
+	test, _, _ := strings.Cut(w.Name(), "/"+strings.ReplaceAll(order.Operation, " ", "_"))
 	command := exec.CommandContext(w.Context(), os.Args[0], "-test.run", "^"+strings.ReplaceAll(test, "/", "$/^")+"$")
 	command.Env = append(os.Environ(), killEnv+"="+string(text))
 	output, err := command.CombinedOutput()
@@ -193,7 +193,7 @@ func (w *world) killOnce(told killOrder) bool {
 		}
 	}
 	if err != nil {
-		w.Fatalf("%s, killed at step %d: %v: %s", told.Operation, told.Step, err, output)
+		w.Fatalf("%s, killed at step %d: %v: %s", order.Operation, order.Step, err, output)
 	}
 	return false
 }

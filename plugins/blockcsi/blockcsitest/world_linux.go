@@ -68,22 +68,22 @@ type world struct {
 }
 
 // newWorld returns a world that is removed after the test. The test fails if anything remains.
-func newWorld(t testing.TB, subject Config) *world {
+func newWorld(t testing.TB, cfg Config) *world {
 	t.Helper()
 	base := ""
-	if subject.Dir == nil {
+	if cfg.Dir == nil {
 		base = t.TempDir()
 	} else {
-		base = subject.Dir(t)
+		base = cfg.Dir(t)
 	}
-	w := openWorld(t, subject, base, nil)
+	w := openWorld(t, cfg, base, nil)
 	t.Cleanup(func() {
 		var failed []error
 		for _, fs := range w.fs {
 			failed = append(failed, fs.UnmountAll())
 		}
 		w.stop()
-		if err := errors.Join(append(failed, subject.Close(w.Base))...); err != nil {
+		if err := errors.Join(append(failed, cfg.Close(w.Base))...); err != nil {
 			t.Errorf("clean up: %v", err)
 		}
 	})
@@ -91,10 +91,10 @@ func newWorld(t testing.TB, subject Config) *world {
 }
 
 // openWorld returns a world over a directory.
-func openWorld(t testing.TB, subject Config, base string, onStep func(string)) *world {
+func openWorld(t testing.TB, cfg Config, base string, onStep func(string)) *world {
 	t.Helper()
-	w := &world{TB: t, Base: base, cfg: subject, fs: map[string]*nodefs.Real{}}
-	for _, node := range subject.Nodes {
+	w := &world{TB: t, Base: base, cfg: cfg, fs: map[string]*nodefs.Real{}}
+	for _, node := range cfg.Nodes {
 		fs, err := nodefs.NewReal(filepath.Join(base, "node "+node))
 		w.must(err)
 		w.fs[node] = fs

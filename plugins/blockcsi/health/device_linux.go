@@ -24,11 +24,11 @@ const (
 
 // inspectDevice returns the kernel's information about a device.
 func inspectDevice(path string) (device, error) {
-	is, err := blockdev.NumberOf(path)
+	deviceNumber, err := blockdev.NumberOf(path)
 	if err != nil {
 		return device{}, err
 	}
-	directory, err := is.SysfsDirectory()
+	directory, err := deviceNumber.SysfsDirectory()
 	if err != nil {
 		return device{}, fmt.Errorf("%s: the device no longer exists", path)
 	}

@@ -64,7 +64,7 @@ func (n *nodeService) pathFindings(seen blockcsi.VolumeState, at string) []findi
 		wanted, err = n.fs.DeviceOf(seen.Attachment.Device)
 	}
 	for _, file := range []string{at, csireq.StagedDevice(at)} {
-		if found, is, fileErr := csireq.DeviceAt(n.fs, file); err == nil && fileErr == nil && is && found == wanted {
+		if found, isDevice, fileErr := csireq.DeviceAt(n.fs, file); err == nil && fileErr == nil && isDevice && found == wanted {
 			return nil
 		}
 	}
