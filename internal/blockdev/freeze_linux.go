@@ -36,7 +36,8 @@ func Freeze(device string) (*Frozen, error) {
 	}
 	file.Close()
 	if errors.Is(err, unix.EBUSY) {
-		err = fmt.Errorf("%w, manually or by a process that was killed: run fsfreeze -u %s to thaw it", ErrFrozen, file.Name())
+		err = fmt.Errorf("%w, manually or by a process that was killed: run fsfreeze -u %s to thaw it", ErrFrozen,
+			file.Name())
 	}
 	return nil, fmt.Errorf("freeze %s: %w", device, err)
 }

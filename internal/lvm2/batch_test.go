@@ -72,7 +72,8 @@ func TestWaitingChangesAreBatched(t *testing.T) {
 		content := []byte(strings.Repeat("content of "+names[i], 1000))
 		d.must(os.WriteFile(device, content, 0))
 	}
-	failed, commands := d.asOne(8, func(i int) error { return d.group.Tag(t.Context(), names[i], []string{"a"}, nil) }, func() {})
+	failed, commands := d.asOne(8, func(i int) error { return d.group.Tag(t.Context(), names[i], []string{"a"}, nil) },
+		func() {})
 	d.must(errors.Join(failed...))
 	if len(commands) != 1 {
 		t.Errorf("tagging took %q", commands)
@@ -117,7 +118,8 @@ func TestWaitingChangesAreBatched(t *testing.T) {
 	// But a canceled change that already runs for others completes.
 	ctx, cancel = context.WithCancel(t.Context())
 	d.onBegin = cancel
-	failed, commands = d.asOne(3, func(i int) error { return d.group.Tag(ctx, names[1+i], []string{"d"}, nil) }, func() {})
+	failed, commands = d.asOne(3, func(i int) error { return d.group.Tag(ctx, names[1+i], []string{"d"}, nil) },
+		func() {})
 	d.onBegin = nil
 	d.must(errors.Join(failed...))
 	if len(commands) != 1 {

@@ -28,7 +28,8 @@ func BenchmarkCreateAndRemove(b *testing.B) {
 func BenchmarkCreateAndRemoveBare(b *testing.B) {
 	w := newBenchmark(b)
 	for b.Loop() {
-		w.lvm(b, "lvcreate", "-q", "-y", "-an", "-Zn", "-Wn", "--contiguous", "y", "-L", "8m", "-n", "v", "--addtag", "uid=1", w.group.Name())
+		w.lvm(b, "lvcreate", "-q", "-y", "-an", "-Zn", "-Wn", "--contiguous", "y", "-L", "8m", "-n", "v", "--addtag",
+			"uid=1", w.group.Name())
 		w.lvm(b, "lvremove", "-q", "-y", w.group.Name()+"/v")
 	}
 }

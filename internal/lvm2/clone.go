@@ -63,7 +63,8 @@ func (g *VolumeGroup) copyOf(ctx context.Context, source string, spec Spec, read
 	}
 	if err := g.copy(ctx, from, to, spec.Frozen); err != nil {
 		undone := context.WithoutCancel(ctx)
-		return LogicalVolume{}, errors.Join(err, g.withMetadata(undone, func() error { return g.remove(undone, to.Name) }))
+		return LogicalVolume{},
+			errors.Join(err, g.withMetadata(undone, func() error { return g.remove(undone, to.Name) }))
 	}
 	err = g.withMetadata(ctx, func() (err error) {
 		to, err = g.endCopy(ctx, to, readOnly)
@@ -74,7 +75,9 @@ func (g *VolumeGroup) copyOf(ctx context.Context, source string, spec Spec, read
 
 // beginCopy creates a snapshot if LVM supports it. Otherwise it creates an unfinished volume as the
 // target of a copy.
-func (g *VolumeGroup) beginCopy(ctx context.Context, source string, spec Spec, readOnly bool) (from, to LogicalVolume, err error) {
+func (g *VolumeGroup) beginCopy(
+	ctx context.Context, source string, spec Spec, readOnly bool,
+) (from, to LogicalVolume, err error) {
 	report, from, err := g.find(ctx, source)
 	if err != nil {
 		return from, to, err
@@ -90,7 +93,8 @@ func (g *VolumeGroup) beginCopy(ctx context.Context, source string, spec Spec, r
 			return from, to, err
 		}
 	}
-	if from.Layout == Thin && spec.Layout == "" && (spec.Pool == "" || spec.Pool == from.Pool) || readOnly && g.Capabilities().Snapshots {
+	if from.Layout == Thin && spec.Layout == "" && (spec.Pool == "" || spec.Pool == from.Pool) ||
+		readOnly && g.Capabilities().Snapshots {
 		to, err = g.snapshot(ctx, from, spec, readOnly)
 		return from, to, err
 	}
@@ -119,7 +123,9 @@ func (v LogicalVolume) checkCopy(from LogicalVolume, spec Spec, readOnly bool) e
 }
 
 // snapshot creates an LVM snapshot. It is writable if it will be a clone.
-func (g *VolumeGroup) snapshot(ctx context.Context, from LogicalVolume, spec Spec, readOnly bool) (LogicalVolume, error) {
+func (g *VolumeGroup) snapshot(
+	ctx context.Context, from LogicalVolume, spec Spec, readOnly bool,
+) (LogicalVolume, error) {
 	permission := "rw"
 	if readOnly {
 		permission = "r"

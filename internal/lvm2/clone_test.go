@@ -55,14 +55,16 @@ func TestThinSnapshotsAndClones(t *testing.T) {
 		w.create(t, lvm2.Spec{Name: "pool", Size: 100 * mib, Layout: lvm2.ThinPool})
 		copiesDiverge(t, w, lvm2.Spec{Name: "v", Size: 400 * mib, Layout: lvm2.Thin, Pool: "pool"})
 		for name, layout := range map[string]lvm2.Layout{"pool": lvm2.ThinPool, "v": lvm2.Thin} {
-			if volume, err := w.group.Find(w.ctx, name); err != nil || volume.Layout != layout || volume.DataPercent == 0 {
+			if volume, err := w.group.Find(w.ctx, name); err != nil || volume.Layout != layout ||
+				volume.DataPercent == 0 {
 				t.Errorf("%s is %+v, %v", name, volume, err)
 			}
 		}
 		wantError(t, w.group.Remove(w.ctx, "pool"), lvm2.ErrInUse)
 		report, err := w.group.Report(w.ctx)
 		must(t, err)
-		if use, ok := report.PoolUsage("pool"); !ok || use.Size != 100*mib || use.Provisioned != 816*mib || use.Used < 2*mib {
+		if use, ok := report.PoolUsage("pool"); !ok || use.Size != 100*mib || use.Provisioned != 816*mib ||
+			use.Used < 2*mib {
 			t.Errorf("use of the pool: %+v, %v", use, ok)
 		}
 	})
@@ -84,7 +86,8 @@ func copiesDiverge(t *testing.T, w *world, spec lvm2.Spec) {
 	fill(t, w.activate(t, "v"), 2)
 	clone, err := w.group.Clone(w.ctx, "s", lvm2.Spec{Name: "c", Size: spec.Size + 16*mib, Tags: []string{"uid=c"}})
 	must(t, err)
-	if clone.ReadOnly || clone.Size != spec.Size+16*mib || clone.Layout != spec.Layout && clone.Layout != lvm2.Linear || clone.Pool != spec.Pool {
+	if clone.ReadOnly || clone.Size != spec.Size+16*mib || clone.Layout != spec.Layout && clone.Layout != lvm2.Linear ||
+		clone.Pool != spec.Pool {
 		t.Errorf("clone %+v", clone)
 	}
 	wantFilled(t, w.activate(t, "s"), 1)
@@ -182,7 +185,8 @@ func TestLayouts(t *testing.T) {
 			eachMode(t, func(t *testing.T, w *world) {
 				requireLayout(t, w, spec.Layout)
 				personalities, _ := os.ReadFile("/proc/mdstat")
-				if spec.Layout == lvm2.RAID1 && bytes.HasPrefix(personalities, []byte("Personalities")) && !bytes.Contains(personalities, []byte("[raid1]")) {
+				if spec.Layout == lvm2.RAID1 && bytes.HasPrefix(personalities, []byte("Personalities")) &&
+					!bytes.Contains(personalities, []byte("[raid1]")) {
 					t.Skip("needs the kernel's module raid1")
 				}
 				volume, err := w.group.Create(w.ctx, spec)

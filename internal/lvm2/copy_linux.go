@@ -29,12 +29,14 @@ func copyRange(ctx context.Context, from string, fromStart int64, to string, toS
 	}
 	defer target.Close()
 	share := unix.FileCloneRange{
-		Src_fd: int64(source.Fd()), Src_offset: uint64(fromStart), Src_length: uint64(size), Dest_offset: uint64(toStart),
+		Src_fd: int64(source.Fd()), Src_offset: uint64(fromStart), Src_length: uint64(size),
+		Dest_offset: uint64(toStart),
 	}
 	if unix.IoctlFileCloneRange(int(target.Fd()), &share) == nil {
 		return target.Sync()
 	}
-	if err := unix.Fallocate(int(target.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, toStart, size); err != nil {
+	if err := unix.Fallocate(int(target.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, toStart,
+		size); err != nil {
 		return &fs.PathError{Op: "punch hole", Path: to, Err: err}
 	}
 	if err := copyData(ctx, source, fromStart, target, toStart, size); err != nil {
@@ -71,7 +73,8 @@ func copyBytes(ctx context.Context, source *os.File, fromStart int64, target *os
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		count, err := unix.CopyFileRange(int(source.Fd()), &fromStart, int(target.Fd()), &toStart, int(min(size, copyChunk)), 0)
+		count, err := unix.CopyFileRange(int(source.Fd()), &fromStart, int(target.Fd()), &toStart,
+			int(min(size, copyChunk)), 0)
 		if err != nil {
 			return err
 		}

@@ -94,7 +94,8 @@ func TestKilledProcess(t *testing.T) {
 				if volume.Name[0] != 'n' {
 					wantFilled(t, w.activate(t, volume.Name), 1)
 				}
-				if volume.Name[0] == 'c' && !volume.HasTags("uid="+volume.Name) || volume.Name[0] == 'v' && len(volumes) > 3 {
+				if volume.Name[0] == 'c' && !volume.HasTags("uid="+volume.Name) ||
+					volume.Name[0] == 'v' && len(volumes) > 3 {
 					t.Errorf("after kill %d: %+v", i, volumes)
 				}
 				if volume.Name != "v" {
@@ -126,7 +127,8 @@ func killWorker(t *testing.T, w *world, after time.Duration) {
 func (w *world) lvm(t testing.TB, arguments ...string) {
 	t.Helper()
 	command := exec.Command("lvm", arguments...)
-	command.Env = append(os.Environ(), "LVM_SYSTEM_DIR="+filepath.Join(w.directory, "lvm"), "LVM_SUPPRESS_FD_WARNINGS=1", "DM_DISABLE_UDEV=1")
+	command.Env = append(os.Environ(), "LVM_SYSTEM_DIR="+filepath.Join(w.directory, "lvm"),
+		"LVM_SUPPRESS_FD_WARNINGS=1", "DM_DISABLE_UDEV=1")
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("lvm %q: %v: %s", arguments, err, output)
 	}

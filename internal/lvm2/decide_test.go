@@ -41,7 +41,9 @@ func TestErrorClasses(t *testing.T) {
 		`raid1: Required device-mapper target(s) not detected in your kernel.; Run lvcreate --help for more.`: ErrUnsupported,
 		`Failed to write VG vg0.`:                                                                             nil,
 	} {
-		err := commandError([]string{"lvcreate", "-y"}, "  WARNING: Activation disabled. No device-mapper interaction will be attempted.\n  "+text+"\n", errors.New("exit status 5"))
+		err := commandError([]string{"lvcreate", "-y"},
+			"  WARNING: Activation disabled. No device-mapper interaction will be attempted.\n  "+text+
+				"\n", errors.New("exit status 5"))
 		if got := err.(*CommandError).class; got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
@@ -49,7 +51,8 @@ func TestErrorClasses(t *testing.T) {
 			t.Errorf("says %q", got)
 		}
 	}
-	if err := commandError([]string{"vgs"}, "", errors.New("signal: killed")); err.Error() != "lvm vgs: signal: killed" {
+	if err := commandError([]string{"vgs"}, "",
+		errors.New("signal: killed")); err.Error() != "lvm vgs: signal: killed" {
 		t.Error(err)
 	}
 }
@@ -82,13 +85,16 @@ func TestParseReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []Extent{{"pv0", 0, 5}, {"", 3, 60}}; !cmp.Equal(report.LogicalVolumes[0].Extents, want) || !report.LogicalVolumes[0].isPartial() {
+	if want := []Extent{{"pv0", 0, 5}, {"", 3, 60}}; !cmp.Equal(report.LogicalVolumes[0].Extents, want) ||
+		!report.LogicalVolumes[0].isPartial() {
 		t.Errorf("the volume lies at %v, want %v", report.LogicalVolumes[0].Extents, want)
 	}
-	if want := []Extent{{"pv0", 10, 53}}; !cmp.Equal(report.PhysicalVolumes[0].Unused, want) || report.LargestContiguous() != 53<<22 {
+	if want := []Extent{{"pv0", 10, 53}}; !cmp.Equal(report.PhysicalVolumes[0].Unused, want) ||
+		report.LargestContiguous() != 53<<22 {
 		t.Errorf("unused is %v, want %v", report.PhysicalVolumes[0].Unused, want)
 	}
-	if _, ok := report.disk(""); ok || !report.PhysicalVolumes[1].Missing || report.Sequence != 7 || !slices.Equal(report.Tags, []string{"a", "b"}) {
+	if _, ok := report.disk(""); ok || !report.PhysicalVolumes[1].Missing || report.Sequence != 7 ||
+		!slices.Equal(report.Tags, []string{"a", "b"}) {
 		t.Errorf("report %+v", report)
 	}
 	raw[0]["vg"][0]["vg_size"] = "much"

@@ -211,7 +211,8 @@ func (s *System) check(ctx context.Context, disk Disk, empty bool) error {
 // group of another LVM, and ErrDuplicateDevice for one that another disk also claims to be. A
 // physical volume without a volume group has no owner.
 func (s *System) checkOwner(ctx context.Context, disk Disk) (bool, error) {
-	output, err := s.lvm(ctx, "pvs", "--reportformat", "json", "-o", "pv_name,vg_name,vg_systemid,pv_duplicate", "--foreign", s.node(disk.Name))
+	output, err := s.lvm(ctx, "pvs", "--reportformat", "json", "-o", "pv_name,vg_name,vg_systemid,pv_duplicate",
+		"--foreign", s.node(disk.Name))
 	if err != nil {
 		var refused *CommandError
 		if errors.As(err, &refused) && strings.Contains(refused.Text, "Failed to find physical volume") {
@@ -228,7 +229,8 @@ func (s *System) checkOwner(ctx context.Context, disk Disk) (bool, error) {
 			return false, fmt.Errorf("%w: physical volume of volume group %s", ErrDuplicateDevice, row["vg_name"])
 		}
 		if row["vg_name"] != "" && row["vg_systemid"] != s.systemID {
-			return false, fmt.Errorf("%w: volume group %s, system ID %q", ErrForeign, row["vg_name"], row["vg_systemid"])
+			return false, fmt.Errorf("%w: volume group %s, system ID %q", ErrForeign, row["vg_name"],
+				row["vg_systemid"])
 		}
 	}
 	return len(rows) > 0, nil

@@ -51,7 +51,10 @@ func TestMachinesLVMRefusesOurGroups(t *testing.T) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
 		must(t, w.group.Deactivate(w.ctx, "v"))
 		path := w.group.Name() + "/v"
-		for _, command := range []string{"vgs " + w.group.Name(), "lvremove -y " + path, "lvchange -y --addtag x " + path, "vgremove -y -f " + w.group.Name(), "vgchange -y --addtag x " + w.group.Name()} {
+		for _, command := range []string{
+			"vgs " + w.group.Name(), "lvremove -y " + path, "lvchange -y --addtag x " + path,
+			"vgremove -y -f " + w.group.Name(), "vgchange -y --addtag x " + w.group.Name(),
+		} {
 			arguments := strings.Fields(command)
 			output, err := run(t, arguments[0], arguments[1:]...)
 			if err == nil {
@@ -85,7 +88,9 @@ func TestForeignDisksAreRefused(t *testing.T) {
 		path := filepath.Join(directory, "disk")
 		disk, err := other.AddFile(w.ctx, path, 64*mib)
 		must(t, err)
-		group, err := other.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{Name: groupName(directory) + "x", Disks: []string{disk.Name}})
+		group, err := other.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{
+			Name: groupName(directory) + "x", Disks: []string{disk.Name},
+		})
 		must(t, err)
 
 		_, err = w.AddDevice(w.ctx, disk.Device)
@@ -119,7 +124,8 @@ func TestDisksOfRemovedGroupCanBeReused(t *testing.T) {
 		must(t, w.Detach(w.ctx))
 		var names []string
 		for _, disk := range disks {
-			if output, err := exec.Command("stat", "-c", "%b", disk.Path).CombinedOutput(); err != nil || string(output) != "0\n" {
+			if output, err := exec.Command("stat", "-c", "%b", disk.Path).CombinedOutput(); err != nil ||
+				string(output) != "0\n" {
 				t.Errorf("%s occupies %q blocks (%v)", disk.Path, output, err)
 			}
 			again, err := w.AddFile(w.ctx, disk.Path, 0)
@@ -164,7 +170,9 @@ func TestDisksWithContentAreRefused(t *testing.T) {
 		disk, err := w.AddDevice(w.ctx, node)
 		must(t, err)
 		wantError(t, w.group.ExtendGroup(w.ctx, disk.Name), lvm2.ErrNotEmpty)
-		_, err = w.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{Name: groupName(w.directory) + "z", Disks: []string{disk.Name}})
+		_, err = w.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{
+			Name: groupName(w.directory) + "z", Disks: []string{disk.Name},
+		})
 		wantError(t, err, lvm2.ErrNotEmpty)
 		must(t, w.RemoveDisk(w.ctx, disk.Name))
 		target, unmount = mount(t, node, "ext4", false)
@@ -207,7 +215,9 @@ func oldContentIsGone(t *testing.T, w *world, node string) {
 	must(t, opened.Close())
 	disk, err := w.AddDevice(w.ctx, node)
 	must(t, err)
-	group, err := w.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{Name: groupName(w.directory) + "d", Disks: []string{disk.Name}})
+	group, err := w.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{
+		Name: groupName(w.directory) + "d", Disks: []string{disk.Name},
+	})
 	must(t, err)
 	_, err = group.Create(w.ctx, lvm2.Spec{Name: "v", Size: 16 * mib})
 	must(t, err)
@@ -305,7 +315,8 @@ func TestCreateAndExtendVolumeGroup(t *testing.T) {
 		must(t, w.group.ExtendGroup(w.ctx, disk.Name))
 		report, err := w.group.Report(w.ctx)
 		must(t, err)
-		if len(report.PhysicalVolumes) != 3 || report.SystemID != systemID || report.Tags[0] != owned || report.Free != 2*252*mib+60*mib {
+		if len(report.PhysicalVolumes) != 3 || report.SystemID != systemID || report.Tags[0] != owned ||
+			report.Free != 2*252*mib+60*mib {
 			t.Errorf("report %+v", report)
 		}
 		found, err := w.VolumeGroups(w.ctx)
@@ -337,7 +348,10 @@ func TestDirectoryIsExclusive(t *testing.T) {
 	must(t, err)
 	must(t, <-closed)
 	must(t, system.Close())
-	for _, bad := range []lvm2.Config{{Directory: "relative", SystemID: "a"}, {Directory: "/tmp/a b", SystemID: "a"}, {Directory: t.TempDir()}, {Directory: t.TempDir(), SystemID: `a"`}} {
+	for _, bad := range []lvm2.Config{
+		{Directory: "relative", SystemID: "a"}, {Directory: "/tmp/a b", SystemID: "a"}, {Directory: t.TempDir()},
+		{Directory: t.TempDir(), SystemID: `a"`},
+	} {
 		_, err := lvm2.Open(bad)
 		wantError(t, err, lvm2.ErrInvalidArgument)
 	}

@@ -81,7 +81,8 @@ var messageClasses = []struct {
 
 // ignoredWarnings are warnings that LVM prints because of our configuration.
 var ignoredWarnings = []string{
-	"WARNING: Activation disabled", "WARNING: This metadata update is NOT backed up", "not zeroed", "Skipping zeroing", "Failed to find sysfs mount point",
+	"WARNING: Activation disabled", "WARNING: This metadata update is NOT backed up", "not zeroed", "Skipping zeroing",
+	"Failed to find sysfs mount point",
 }
 
 // CommandError is a failed LVM command.

@@ -45,7 +45,8 @@ func Example() {
 
 	// Everything is removed. A process that continues later only closes the system and opens it
 	// again.
-	err = errors.Join(group.Deactivate(ctx, "data"), group.Remove(ctx, "data"), group.RemoveGroup(ctx), system.Detach(ctx), system.Close())
+	err = errors.Join(group.Deactivate(ctx, "data"), group.Remove(ctx, "data"), group.RemoveGroup(ctx),
+		system.Detach(ctx), system.Close())
 	if err != nil {
 		log.Fatal(err)
 	}

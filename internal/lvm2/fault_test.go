@@ -236,7 +236,8 @@ func TestFullThinPool(t *testing.T) {
 		if pool.DataPercent != 100 || pool.Health != "out_of_data" {
 			t.Errorf("the pool that is full: %+v", pool)
 		}
-		if largest, err := w.group.Largest(w.ctx, lvm2.Spec{Layout: lvm2.Thin, Pool: "pool"}); err != nil || largest != 0 {
+		if largest, err := w.group.Largest(w.ctx, lvm2.Spec{Layout: lvm2.Thin, Pool: "pool"}); err != nil ||
+			largest != 0 {
 			t.Errorf("room for %d bytes, %v", largest, err)
 		}
 		_, err = w.group.Extend(w.ctx, "pool", 80*mib)
@@ -327,7 +328,8 @@ func TestDeviceNodesOfEarlierProcessAreRemoved(t *testing.T) {
 func TestWaitForAnotherChange(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: mib})
-		held, err := os.OpenFile(filepath.Join(w.directory, "lvm", "lock", "V_"+w.group.Name()), os.O_RDWR|os.O_CREATE, 0o600)
+		held, err := os.OpenFile(filepath.Join(w.directory, "lvm", "lock", "V_"+w.group.Name()), os.O_RDWR|os.O_CREATE,
+			0o600)
 		must(t, err)
 		must(t, unix.Flock(int(held.Fd()), unix.LOCK_EX)) // as another command of LVM does
 		begun := make(chan error, 1)

@@ -26,7 +26,9 @@ func (g *VolumeGroup) copy(ctx context.Context, from, to LogicalVolume, kept boo
 // freeze returns a volume with the current content of another one, which does not change until
 // release is called. With enough room it is a snapshot under an unused name. Otherwise it is the
 // volume itself, with its file system frozen unless the caller has frozen it.
-func (g *VolumeGroup) freeze(ctx context.Context, source, name string, kept bool) (still LogicalVolume, release func() error, err error) {
+func (g *VolumeGroup) freeze(
+	ctx context.Context, source, name string, kept bool,
+) (still LogicalVolume, release func() error, err error) {
 	report, volume, err := g.find(ctx, source)
 	if err != nil {
 		return volume, nil, err
@@ -80,14 +82,18 @@ func (g *VolumeGroup) checkUnused(volume LogicalVolume, device string) error {
 		return err
 	}
 	if g.Capabilities().Snapshots {
-		return fmt.Errorf("%w: %s is used as a device (%s), so copying it takes a snapshot of %d bytes meanwhile: make room, or stop who uses it",
+		return fmt.Errorf("%w: %s is used as a device (%s), so copying it needs a temporary snapshot of %d bytes: "+
+			"free space, or stop its user",
 			ErrNoSpace, volume.Name, device, snapshotSize(volume.Size))
 	}
-	return fmt.Errorf("%w: %s is used as a device (%s), and would change while it is copied: stop who uses it", ErrInUse, volume.Name, device)
+	return fmt.Errorf("%w: %s is used as a device (%s), and would change while it is copied: stop its user",
+		ErrInUse, volume.Name, device)
 }
 
 // temporarySnapshot creates a snapshot that exists until it is released.
-func (g *VolumeGroup) temporarySnapshot(ctx context.Context, volume LogicalVolume, name string) (snapshot LogicalVolume, release func() error, err error) {
+func (g *VolumeGroup) temporarySnapshot(
+	ctx context.Context, volume LogicalVolume, name string,
+) (snapshot LogicalVolume, release func() error, err error) {
 	err = g.withMetadata(ctx, func() (err error) {
 		snapshot, err = g.snapshot(ctx, volume, Spec{Name: name, Tags: []string{unfinishedTag}}, true)
 		return err
@@ -107,7 +113,9 @@ func copyThroughDevices(ctx context.Context, a activator, report *Report, from, 
 }
 
 // withDevice runs f with the device of a volume, and activates the volume meanwhile if necessary.
-func withDevice(ctx context.Context, a activator, report *Report, volume LogicalVolume, f func(device string) error) error {
+func withDevice(
+	ctx context.Context, a activator, report *Report, volume LogicalVolume, f func(device string) error,
+) error {
 	device, err := a.find(report, volume)
 	if err == nil && device != "" {
 		return f(device)

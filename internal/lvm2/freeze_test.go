@@ -20,7 +20,9 @@ func (w *world) leaveRoom(t *testing.T, size int64) {
 	report, err := w.group.Report(w.ctx)
 	must(t, err)
 	for i := 0; report.Free > size; i++ {
-		w.create(t, lvm2.Spec{Name: "filler" + string(rune('a'+i)), Size: min(report.Free-size, report.LargestContiguous())})
+		w.create(t, lvm2.Spec{
+			Name: "filler" + string(rune('a'+i)), Size: min(report.Free-size, report.LargestContiguous()),
+		})
 		report, err = w.group.Report(w.ctx)
 		must(t, err)
 	}

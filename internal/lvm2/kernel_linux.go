@@ -241,7 +241,9 @@ func changePartition(disk string, operation int32, p partition) error {
 	}
 	defer file.Close()
 	change := unix.BlkpgPartition{Start: p.start, Length: p.size, Pno: int32(p.number)}
-	argument := unix.BlkpgIoctlArg{Op: operation, Datalen: int32(unsafe.Sizeof(change)), Data: (*byte)(unsafe.Pointer(&change))}
+	argument := unix.BlkpgIoctlArg{
+		Op: operation, Datalen: int32(unsafe.Sizeof(change)), Data: (*byte)(unsafe.Pointer(&change)),
+	}
 	err = ioctl(file, unix.BLKPG, unsafe.Pointer(&argument))
 	if errors.Is(err, unix.EBUSY) {
 		err = fmt.Errorf("%w: %w", ErrInUse, err)

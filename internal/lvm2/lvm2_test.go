@@ -109,14 +109,18 @@ func newWorldIn(t testing.TB, mode lvm2.Mode, directory string) *world {
 	w.reopen(t)
 	w.addDisks(t)
 	var err error
-	w.group, err = w.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{Name: groupName(w.directory), Disks: []string{"pv0", "pv1"}, Tags: []string{owned}})
+	w.group, err = w.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{
+		Name: groupName(w.directory), Disks: []string{"pv0", "pv1"}, Tags: []string{owned},
+	})
 	must(t, err)
 	return w
 }
 
 func (w *world) reopen(t testing.TB) {
 	t.Helper()
-	system, err := lvm2.Open(lvm2.Config{Directory: filepath.Join(w.directory, "lvm"), SystemID: systemID, Mode: w.mode})
+	system, err := lvm2.Open(lvm2.Config{
+		Directory: filepath.Join(w.directory, "lvm"), SystemID: systemID, Mode: w.mode,
+	})
 	must(t, err)
 	w.System = system
 }

@@ -12,7 +12,9 @@ import (
 type mapper struct{ system *System }
 
 func (mapper) capabilities() Capabilities {
-	return Capabilities{Layouts: []Layout{Linear, Striped, RAID1, ThinPool, Thin, Snapshot}, NonContiguous: true, Snapshots: true}
+	return Capabilities{
+		Layouts: []Layout{Linear, Striped, RAID1, ThinPool, Thin, Snapshot}, NonContiguous: true, Snapshots: true,
+	}
 }
 
 // createOptions returns none: LVM wipes the start of a new volume, which activates it.

@@ -72,7 +72,8 @@ func (s *System) readHead(disk Disk) (h head, ok bool) {
 	if disk.Zeroed {
 		inode, fileSystem, err := readStart(disk.Path, h.raw)
 		bound, peekErr := loopdev.Status(disk.Device)
-		if err == nil && peekErr == nil && bound.Mark == diskMark && bound.Inode == inode && bound.FileSystem == fileSystem {
+		if err == nil && peekErr == nil && bound.Mark == diskMark && bound.Inode == inode &&
+			bound.FileSystem == fileSystem {
 			h.source = disk.Path
 		}
 	}
@@ -96,7 +97,8 @@ func (s *System) readHead(disk Disk) (h head, ok bool) {
 func (h *head) readHeader() bool {
 	header := h.raw[metadataAt:][:headerLength]
 	little := binary.LittleEndian
-	if !bytes.HasPrefix(header[headerMagic:], metadataMagic) || little.Uint32(header) != checksum(header[headerMagic:]) ||
+	if !bytes.HasPrefix(header[headerMagic:], metadataMagic) ||
+		little.Uint32(header) != checksum(header[headerMagic:]) ||
 		little.Uint32(header[headerVersion:]) != 1 || little.Uint64(header[headerStart:]) != metadataAt {
 		return false
 	}
@@ -190,7 +192,8 @@ func (s *System) reportOf(heads []head, group string) (*Report, error) {
 // report converts the section of a volume group to a report.
 func (s *section) report(disks map[string]string) (*Report, error) {
 	var err error
-	if !only(s.list("status"), "RESIZEABLE", "READ", "WRITE") || !only(s.list("flags"), "WRITE_LOCKED") || s.list("lock_type") != nil {
+	if !only(s.list("status"), "RESIZEABLE", "READ", "WRITE") || !only(s.list("flags"), "WRITE_LOCKED") ||
+		s.list("lock_type") != nil {
 		return nil, errNotSimple
 	}
 	report := &Report{
@@ -223,18 +226,23 @@ func (s *section) report(disks map[string]string) (*Report, error) {
 }
 
 // physical returns a physical volume and its number of extents.
-func (s *section) physical(disks map[string]string, extentSize int64, failed *error) (physical PhysicalVolume, count int64) {
+func (s *section) physical(
+	disks map[string]string, extentSize int64, failed *error,
+) (physical PhysicalVolume, count int64) {
 	name, there := disks[s.text("id")]
 	if !there || !only(s.list("status"), "ALLOCATABLE") || len(s.list("flags")) > 0 {
 		*failed = errNotSimple
 	}
 	count = s.number("pe_count", failed)
-	return PhysicalVolume{Name: name, UUID: s.text("id"), Start: s.number("pe_start", failed) * sectorSize, Size: count * extentSize}, count
+	return PhysicalVolume{
+		Name: name, UUID: s.text("id"), Start: s.number("pe_start", failed) * sectorSize, Size: count * extentSize,
+	}, count
 }
 
 // logical returns a logical volume that lies directly on disks.
 func (s *section) logical(report *Report, names map[string]int, failed *error) LogicalVolume {
-	if !only(s.list("status"), "READ", "WRITE", "VISIBLE") || !slices.Contains(s.list("status"), "VISIBLE") || !only(s.list("flags"), "WRITE_LOCKED") {
+	if !only(s.list("status"), "READ", "WRITE", "VISIBLE") || !slices.Contains(s.list("status"), "VISIBLE") ||
+		!only(s.list("flags"), "WRITE_LOCKED") {
 		*failed = errNotSimple
 	}
 	volume := LogicalVolume{
@@ -265,7 +273,8 @@ func (s *section) logical(report *Report, names map[string]int, failed *error) L
 			}
 			start := section{fields: []field{{"start", stripes[i+1 : i+2]}}}
 			volume.Extents = append(volume.Extents, Extent{
-				PhysicalVolume: report.PhysicalVolumes[at].Name, Start: start.number("start", failed), Length: length / int64(len(stripes)/2),
+				PhysicalVolume: report.PhysicalVolumes[at].Name, Start: start.number("start", failed),
+				Length: length / int64(len(stripes)/2),
 			})
 		}
 	}
@@ -293,7 +302,9 @@ func (r *Report) countFree(counts []int64) {
 		end := int64(0)
 		for _, run := range append(runs, Extent{Start: counts[i]}) {
 			if run.Start > end {
-				physical.Unused = append(physical.Unused, Extent{PhysicalVolume: physical.Name, Start: end, Length: run.Start - end})
+				physical.Unused = append(physical.Unused, Extent{
+					PhysicalVolume: physical.Name, Start: end, Length: run.Start - end,
+				})
 				physical.Free += (run.Start - end) * r.ExtentSize
 			}
 			end = run.Start + run.Length

@@ -42,7 +42,9 @@ func newOnDisks(t *testing.T) *onDisks {
 	}
 	d := &onDisks{T: t, dir: t.TempDir()}
 	var err error
-	d.System, err = Open(Config{Directory: filepath.Join(d.dir, "lvm"), SystemID: "volsim-test", Mode: Partitions, MetadataSize: 512 << 10})
+	d.System, err = Open(Config{
+		Directory: filepath.Join(d.dir, "lvm"), SystemID: "volsim-test", Mode: Partitions, MetadataSize: 512 << 10,
+	})
 	d.must(err)
 	t.Cleanup(func() {
 		t.Helper()
@@ -55,7 +57,9 @@ func newOnDisks(t *testing.T) *onDisks {
 		_, err := d.AddFile(t.Context(), filepath.Join(d.dir, name), 256<<20)
 		d.must(err)
 	}
-	d.group, err = d.CreateVolumeGroup(t.Context(), GroupSpec{Name: "g", Disks: []string{"pv0", "pv1"}, Tags: []string{"z", "a"}})
+	d.group, err = d.CreateVolumeGroup(t.Context(), GroupSpec{
+		Name: "g", Disks: []string{"pv0", "pv1"}, Tags: []string{"z", "a"},
+	})
 	d.must(err)
 	return d
 }
@@ -95,7 +99,9 @@ func TestMetadataEqualsLVMReport(t *testing.T) {
 	create := []string{"lvcreate", "-q", "-y", "-an", "-Zn", "-Wn"}
 	d.wantSame("missing")
 	for i := range 12 {
-		_, err := d.group.Create(t.Context(), Spec{Name: fmt.Sprintf("v-%d", i), Size: int64(4+i) << 20, Tags: []string{"x=y/z", "b", fmt.Sprintf("a.%d", i)}})
+		_, err := d.group.Create(t.Context(), Spec{
+			Name: fmt.Sprintf("v-%d", i), Size: int64(4+i) << 20, Tags: []string{"x=y/z", "b", fmt.Sprintf("a.%d", i)},
+		})
 		d.must(err)
 	}
 	d.wantSame("volumes")
@@ -215,14 +221,17 @@ func TestParseText(t *testing.T) {
 	group := root.section("g")
 	inner := group.section("inner")
 	var failed error
-	if group.text("id") != `a "b\` || strings.Join(group.list("list"), "|") != "a|1|c" || len(group.list("empty")) != 0 ||
+	if group.text("id") != `a "b\` || strings.Join(group.list("list"), "|") != "a|1|c" ||
+		len(group.list("empty")) != 0 ||
 		inner.number("n", &failed) != -7 || root.number("version", &failed) != 1 || failed != nil {
 		t.Errorf("read %+v, %v", root, failed)
 	}
 	if inner.number("none", &failed); failed == nil {
 		t.Error("a missing number was parsed")
 	}
-	for _, text := range []string{"g {", "g", "g = ", "g = [1", `g = "a`, `g = "a\"`, `g = "\`, "= 1", "g { } }", "g = }"} {
+	for _, text := range []string{
+		"g {", "g", "g = ", "g = [1", `g = "a`, `g = "a\"`, `g = "\`, "= 1", "g { } }", "g = }",
+	} {
 		if root, err := parseText(text); err == nil {
 			t.Errorf("%q was read: %+v", text, root)
 		}

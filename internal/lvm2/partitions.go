@@ -64,7 +64,8 @@ func (a partitions) place(report *Report, volume LogicalVolume) (place, error) {
 	if !ok || !added {
 		return place{}, ErrMissingDevice
 	}
-	return place{disk: disk, start: physical.Start + at.Start*report.ExtentSize, size: at.Length * report.ExtentSize}, nil
+	return place{disk: disk, start: physical.Start + at.Start*report.ExtentSize, size: at.Length * report.ExtentSize},
+		nil
 }
 
 // partition returns a volume's partition, if any, and all partitions of its disk.

@@ -50,7 +50,9 @@ func (g *VolumeGroup) moveTo(ctx context.Context, volume LogicalVolume, name str
 		if volume.ReadOnly {
 			permission = []string{"--permission", "r"}
 		}
-		arguments := append([]string{"lvchange", "-q", "--deltag", unfinishedTag, "--addtag", replacesTag + volume.Name}, permission...)
+		arguments := append([]string{
+			"lvchange", "-q", "--deltag", unfinishedTag, "--addtag", replacesTag + volume.Name,
+		}, permission...)
 		if _, err := g.system.lvm(whole, append(arguments, g.name+"/"+name)...); err != nil {
 			return err
 		}

@@ -207,7 +207,8 @@ func (s *System) parse(raw rawReport) (*Report, error) {
 	vg := row{raw["vg"][0], &err}
 	report := &Report{
 		Name: vg.text("vg_name"), UUID: vg.text("vg_uuid"), SystemID: vg.text("vg_systemid"), Tags: vg.list("vg_tags"),
-		Sequence: vg.number("vg_seqno"), ExtentSize: vg.number("vg_extent_size"), Size: vg.number("vg_size"), Free: vg.number("vg_free"),
+		Sequence: vg.number("vg_seqno"), ExtentSize: vg.number("vg_extent_size"), Size: vg.number("vg_size"),
+		Free: vg.number("vg_free"),
 	}
 	for _, each := range raw["pv"] {
 		report.PhysicalVolumes = append(report.PhysicalVolumes, s.parsePhysical(row{each, &err}, raw))
@@ -217,7 +218,8 @@ func (s *System) parse(raw rawReport) (*Report, error) {
 		segments[each["lv_uuid"]] = append(segments[each["lv_uuid"]], row{each, &err})
 	}
 	for _, each := range raw["lv"] {
-		report.LogicalVolumes = append(report.LogicalVolumes, s.parseLogical(row{each, &err}, segments[each["lv_uuid"]]))
+		report.LogicalVolumes = append(report.LogicalVolumes,
+			s.parseLogical(row{each, &err}, segments[each["lv_uuid"]]))
 	}
 	if err != nil {
 		return nil, err
@@ -237,7 +239,10 @@ func (s *System) parsePhysical(pv row, raw rawReport) PhysicalVolume {
 		segment := row{each, pv.err}
 		if segment.text("pv_uuid") == physical.UUID && segment.text("segtype") == "free" {
 			physical.Unused = append(physical.Unused,
-				Extent{PhysicalVolume: physical.Name, Start: segment.number("pvseg_start"), Length: segment.number("pvseg_size")})
+				Extent{
+					PhysicalVolume: physical.Name, Start: segment.number("pvseg_start"),
+					Length: segment.number("pvseg_size"),
+				})
 		}
 	}
 	physical.Unused = mergeExtents(physical.Unused)
@@ -247,9 +252,11 @@ func (s *System) parsePhysical(pv row, raw rawReport) PhysicalVolume {
 func (s *System) parseLogical(lv row, segments []row) LogicalVolume {
 	volume := LogicalVolume{
 		Name: lv.text("lv_name"), UUID: lv.text("lv_uuid"), Size: lv.number("lv_size"), Tags: lv.list("lv_tags"),
-		Attributes: lv.text("lv_attr"), Created: lv.time("lv_time"), Origin: lv.text("origin"), Pool: lv.text("pool_lv"), Health: lv.text("lv_health_status"),
+		Attributes: lv.text("lv_attr"), Created: lv.time("lv_time"), Origin: lv.text("origin"),
+		Pool: lv.text("pool_lv"), Health: lv.text("lv_health_status"),
 		DataPercent: lv.percent("data_percent"), MetadataPercent: lv.percent("metadata_percent"),
-		open: lv.text("lv_device_open") == "open", node: lv.text("lv_dm_path"), major: int(lv.number("lv_kernel_major")), minor: int(lv.number("lv_kernel_minor")),
+		open: lv.text("lv_device_open") == "open", node: lv.text("lv_dm_path"),
+		major: int(lv.number("lv_kernel_major")), minor: int(lv.number("lv_kernel_minor")),
 	}
 	volume.ReadOnly = len(volume.Attributes) > 1 && strings.ContainsRune("rR", rune(volume.Attributes[1]))
 	slices.SortFunc(segments, func(a, b row) int { return int(a.number("seg_start_pe") - b.number("seg_start_pe")) })
@@ -285,7 +292,10 @@ func (s *System) extents(segment row) []Extent {
 			continue // on another volume
 		}
 		first := row{map[string]string{"first": match[2], "last": match[3]}, segment.err}
-		runs = append(runs, Extent{PhysicalVolume: name, Start: first.number("first"), Length: first.number("last") - first.number("first") + 1})
+		runs = append(runs, Extent{
+			PhysicalVolume: name, Start: first.number("first"),
+			Length: first.number("last") - first.number("first") + 1,
+		})
 	}
 	return runs
 }
@@ -294,7 +304,8 @@ func (s *System) extents(segment row) []Extent {
 func mergeExtents(runs []Extent) []Extent {
 	var joined []Extent
 	for _, run := range runs {
-		if last := len(joined) - 1; last >= 0 && joined[last].PhysicalVolume == run.PhysicalVolume && joined[last].Start+joined[last].Length == run.Start {
+		if last := len(joined) - 1; last >= 0 && joined[last].PhysicalVolume == run.PhysicalVolume &&
+			joined[last].Start+joined[last].Length == run.Start {
 			joined[last].Length += run.Length
 			continue
 		}

@@ -72,12 +72,16 @@ var systemIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,126}$`)
 func Open(config Config) (*System, error) {
 	directory := filepath.Clean(config.Directory)
 	if !directoryPattern.MatchString(directory) {
-		return nil, fmt.Errorf("directory %q: %w: want an absolute path of letters, digits and _.-", config.Directory, ErrInvalidArgument)
+		return nil, fmt.Errorf("directory %q: %w: want an absolute path of letters, digits and _.-", config.Directory,
+			ErrInvalidArgument)
 	}
 	if !systemIDPattern.MatchString(config.SystemID) || strings.HasPrefix(config.SystemID, "localhost") {
 		return nil, fmt.Errorf("system ID %q: %w", config.SystemID, ErrInvalidArgument)
 	}
-	s := &System{directory: directory, systemID: config.SystemID, mode: config.Mode, grace: commandGrace, groups: map[string]*VolumeGroup{}}
+	s := &System{
+		directory: directory, systemID: config.SystemID, mode: config.Mode, grace: commandGrace,
+		groups: map[string]*VolumeGroup{},
+	}
 	s.onCommand = config.OnCommand
 	s.layout = []string{"--dataalignment", "1m"}
 	if config.MetadataSize > 0 {

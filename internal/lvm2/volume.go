@@ -137,9 +137,11 @@ func (g *VolumeGroup) existing(ctx context.Context, spec Spec) (LogicalVolume, e
 	if err != nil {
 		return LogicalVolume{}, err
 	}
-	fits := volume.Layout == spec.Layout && volume.Pool == spec.Pool && volume.Size >= spec.Size && volume.HasTags(spec.Tags...)
+	fits := volume.Layout == spec.Layout && volume.Pool == spec.Pool && volume.Size >= spec.Size &&
+		volume.HasTags(spec.Tags...)
 	if !fits && !volume.HasTags(unfinishedTag) {
-		return LogicalVolume{}, fmt.Errorf("%w: it is %s of %d bytes, tags %q", ErrExists, volume.Layout, volume.Size, volume.Tags)
+		return LogicalVolume{}, fmt.Errorf("%w: it is %s of %d bytes, tags %q", ErrExists, volume.Layout, volume.Size,
+			volume.Tags)
 	}
 	return volume, nil
 }
@@ -340,7 +342,9 @@ func (g *VolumeGroup) remove(ctx context.Context, names ...string) error {
 
 // prepareRemoval prepares the existing volumes among names for removal, which may take long, and
 // returns them.
-func (g *VolumeGroup) prepareRemoval(ctx context.Context, names []string) (report *Report, found []LogicalVolume, err error) {
+func (g *VolumeGroup) prepareRemoval(
+	ctx context.Context, names []string,
+) (report *Report, found []LogicalVolume, err error) {
 	report, err = g.Report(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -354,7 +358,8 @@ func (g *VolumeGroup) prepareRemoval(ctx context.Context, names []string) (repor
 	}
 	for _, volume := range found {
 		if volume.isPartial() {
-			return nil, nil, fmt.Errorf("remove %s/%s: %w: its content cannot be wiped", g.name, volume.Name, ErrMissingDevice)
+			return nil, nil, fmt.Errorf("remove %s/%s: %w: its content cannot be wiped", g.name, volume.Name,
+				ErrMissingDevice)
 		}
 		if err := g.system.activator.ensureUnused(ctx, report, volume); err != nil {
 			return nil, nil, fmt.Errorf("remove %s/%s: %w", g.name, volume.Name, err)
@@ -370,7 +375,8 @@ func (g *VolumeGroup) prepareRemoval(ctx context.Context, names []string) (repor
 
 // isPartial reports whether a volume lies on a missing disk.
 func (v LogicalVolume) isPartial() bool {
-	return v.Health == "partial" || slices.ContainsFunc(v.Extents, func(e Extent) bool { return e.PhysicalVolume == "" })
+	return v.Health == "partial" ||
+		slices.ContainsFunc(v.Extents, func(e Extent) bool { return e.PhysicalVolume == "" })
 }
 
 // needsOneOf reports whether LVM would remove a volume together with one of names. A thin snapshot

@@ -19,7 +19,8 @@ import (
 func TestVolumeLifecycle(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		volume := w.create(t, lvm2.Spec{Name: "v", Size: 50*mib + 1, Tags: []string{"volsim.pvc_uid=1"}})
-		if volume.Size != 52*mib || volume.Layout != lvm2.Linear || !volume.HasTags("volsim.pvc_uid=1") || volume.ReadOnly {
+		if volume.Size != 52*mib || volume.Layout != lvm2.Linear || !volume.HasTags("volsim.pvc_uid=1") ||
+			volume.ReadOnly {
 			t.Errorf("created %+v", volume)
 		}
 		device := w.activate(t, "v")
@@ -31,7 +32,8 @@ func TestVolumeLifecycle(t *testing.T) {
 
 		active, err := w.group.Active(w.ctx, "v")
 		must(t, err)
-		if active.Device != device || active.Size != 52*mib || !active.InUse || !slices.Equal(active.Mounts, []string{target}) {
+		if active.Device != device || active.Size != 52*mib || !active.InUse ||
+			!slices.Equal(active.Mounts, []string{target}) {
 			t.Errorf("active: %+v", active)
 		}
 		wantError(t, w.group.Deactivate(w.ctx, "v"), lvm2.ErrInUse)
@@ -92,7 +94,8 @@ func TestListAndTags(t *testing.T) {
 			must(t, err)
 			return namesOf(volumes)
 		}
-		if got := fmt.Sprint(listed(), listed("x"), listed("x", "k8s.io/pvc=ns/claim"), listed("none")); got != "[a b] [a b] [a] []" {
+		if got := fmt.Sprint(listed(), listed("x"), listed("x", "k8s.io/pvc=ns/claim"),
+			listed("none")); got != "[a b] [a b] [a] []" {
 			t.Errorf("listed %s", got)
 		}
 		must(t, w.group.Tag(w.ctx, "b", []string{"y"}, []string{"x"}))

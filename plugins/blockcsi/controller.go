@@ -16,7 +16,9 @@ type controller struct {
 	driver *Driver
 }
 
-func (c *controller) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+func (c *controller) ControllerGetCapabilities(
+	context.Context, *csi.ControllerGetCapabilitiesRequest,
+) (*csi.ControllerGetCapabilitiesResponse, error) {
 	types := []csi.ControllerServiceCapability_RPC_Type{
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
 		csi.ControllerServiceCapability_RPC_LIST_VOLUMES,
@@ -44,7 +46,9 @@ func (c *controller) ControllerGetCapabilities(context.Context, *csi.ControllerG
 	return csireq.ControllerCapabilities(types...), nil
 }
 
-func (c *controller) DeleteVolume(ctx context.Context, request *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+func (c *controller) DeleteVolume(
+	ctx context.Context, request *csi.DeleteVolumeRequest,
+) (*csi.DeleteVolumeResponse, error) {
 	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
 	}
@@ -75,7 +79,8 @@ func (d *Driver) removeLocked(ctx context.Context, id string, member bool) error
 		return err
 	}
 	if volume.Group != "" && !member {
-		return status.Errorf(codes.InvalidArgument, "snapshot %s belongs to group %s: delete the group", id, volume.Group)
+		return status.Errorf(codes.InvalidArgument, "snapshot %s belongs to group %s: delete the group", id,
+			volume.Group)
 	}
 	attached, err := pool.Attachment(ctx, volume)
 	if err != nil {
@@ -91,7 +96,9 @@ func (d *Driver) removeLocked(ctx context.Context, id string, member bool) error
 	return nil
 }
 
-func (c *controller) ControllerPublishVolume(ctx context.Context, request *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
+func (c *controller) ControllerPublishVolume(
+	ctx context.Context, request *csi.ControllerPublishVolumeRequest,
+) (*csi.ControllerPublishVolumeResponse, error) {
 	d, id := c.driver, request.GetVolumeId()
 	if d.cfg.NodeAttaches {
 		return nil, status.Error(codes.Unimplemented, "volumes are attached by the node service during staging")
@@ -118,14 +125,16 @@ func (c *controller) ControllerPublishVolume(ctx context.Context, request *csi.C
 // attach attaches a volume to a node, unless it is attached there already.
 func (d *Driver) attach(ctx context.Context, pool Pool, volume Volume, node string, readOnly bool) (Attachment, error) {
 	if pool.Node() != "" && pool.Node() != node {
-		return Attachment{}, status.Errorf(codes.FailedPrecondition, "volume %s is on node %s and can only be attached there", volume.ID, pool.Node())
+		return Attachment{}, status.Errorf(codes.FailedPrecondition,
+			"volume %s is on node %s and can only be attached there", volume.ID, pool.Node())
 	}
 	attached, err := pool.Attachment(ctx, volume)
 	switch {
 	case err != nil:
 		return Attachment{}, csireq.PathStatus(err)
 	case attached != nil && attached.Node != node:
-		return Attachment{}, status.Errorf(codes.FailedPrecondition, "volume %s is for a single node and attached to %s", volume.ID, attached.location())
+		return Attachment{}, status.Errorf(codes.FailedPrecondition,
+			"volume %s is for a single node and attached to %s", volume.ID, attached.location())
 	case attached != nil && attached.ReadOnly != readOnly:
 		return Attachment{}, status.Errorf(codes.AlreadyExists, "volume %s is attached to %s with read-only %v",
 			volume.ID, attached.location(), attached.ReadOnly)
@@ -138,7 +147,9 @@ func (d *Driver) attach(ctx context.Context, pool Pool, volume Volume, node stri
 	return made, csireq.PathStatus(err)
 }
 
-func (c *controller) ControllerUnpublishVolume(ctx context.Context, request *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
+func (c *controller) ControllerUnpublishVolume(
+	ctx context.Context, request *csi.ControllerUnpublishVolumeRequest,
+) (*csi.ControllerUnpublishVolumeResponse, error) {
 	d := c.driver
 	if d.cfg.NodeAttaches {
 		return nil, status.Error(codes.Unimplemented, "volumes are detached by the node service during unstaging")
@@ -171,7 +182,9 @@ func (d *Driver) detach(ctx context.Context, id, node string) error {
 	return csireq.PathStatus(pool.Detach(ctx, *attached))
 }
 
-func (c *controller) ValidateVolumeCapabilities(ctx context.Context, request *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
+func (c *controller) ValidateVolumeCapabilities(
+	ctx context.Context, request *csi.ValidateVolumeCapabilitiesRequest,
+) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if err := csireq.CheckValidate(request); err != nil {
 		return nil, err
 	}
@@ -183,7 +196,9 @@ func (c *controller) ValidateVolumeCapabilities(ctx context.Context, request *cs
 
 // ControllerExpandVolume grows the volume and its attached device. NodeExpandVolume grows the file
 // system.
-func (c *controller) ControllerExpandVolume(ctx context.Context, request *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+func (c *controller) ControllerExpandVolume(
+	ctx context.Context, request *csi.ControllerExpandVolumeRequest,
+) (*csi.ControllerExpandVolumeResponse, error) {
 	d, id := c.driver, request.GetVolumeId()
 	if err := d.offer.CheckControllerExpand(request); err != nil {
 		return nil, err
@@ -206,7 +221,9 @@ func (c *controller) ControllerExpandVolume(ctx context.Context, request *csi.Co
 }
 
 // ControllerModifyVolume changes settings of a volume; other settings stay unchanged.
-func (c *controller) ControllerModifyVolume(ctx context.Context, request *csi.ControllerModifyVolumeRequest) (*csi.ControllerModifyVolumeResponse, error) {
+func (c *controller) ControllerModifyVolume(
+	ctx context.Context, request *csi.ControllerModifyVolumeRequest,
+) (*csi.ControllerModifyVolumeResponse, error) {
 	d, id := c.driver, request.GetVolumeId()
 	if len(d.caps.Settings) == 0 {
 		return nil, status.Error(codes.Unimplemented, "volumes cannot be modified")

@@ -16,7 +16,9 @@ import (
 const sidecarPrefix = "csi.storage.k8s.io/"
 
 // CreateVolume is idempotent by the volume's name. An unfinished volume of that name is recreated.
-func (c *controller) CreateVolume(ctx context.Context, request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+func (c *controller) CreateVolume(
+	ctx context.Context, request *csi.CreateVolumeRequest,
+) (*csi.CreateVolumeResponse, error) {
 	d := c.driver
 	if err := d.offer.CheckCreate(request); err != nil {
 		return nil, err
@@ -69,7 +71,8 @@ func (d *Driver) choosePools(ctx context.Context, request *csi.CreateVolumeReque
 	source := csireq.SourceID(request.GetVolumeContentSource())
 	if source == "" {
 		if len(pools) == 0 {
-			return nil, status.Error(codes.ResourceExhausted, "accessibility_requirements: this driver serves none of the nodes")
+			return nil, status.Error(codes.ResourceExhausted,
+				"accessibility_requirements: this driver serves none of the nodes")
 		}
 		return pools, nil
 	}
@@ -83,11 +86,14 @@ func (d *Driver) choosePools(ctx context.Context, request *csi.CreateVolumeReque
 			return []Pool{home}, nil
 		}
 	}
-	return nil, status.Errorf(codes.ResourceExhausted, "%s is on node %s, which accessibility_requirements excludes", source, home.Node())
+	return nil, status.Errorf(codes.ResourceExhausted, "%s is on node %s, which accessibility_requirements excludes",
+		source, home.Node())
 }
 
 // createInPools creates a volume in the first pool with room for it.
-func (d *Driver) createInPools(ctx context.Context, pools []Pool, spec VolumeSpec, wanted *csi.CapacityRange, capabilities []*csi.VolumeCapability) (Volume, Pool, error) {
+func (d *Driver) createInPools(
+	ctx context.Context, pools []Pool, spec VolumeSpec, wanted *csi.CapacityRange, capabilities []*csi.VolumeCapability,
+) (Volume, Pool, error) {
 	var failed error
 	for _, pool := range pools {
 		size, err := sizesFor(pool, spec, capabilities).Choose(wanted)
@@ -140,9 +146,11 @@ func checkSame(volume Volume, pool Pool, request *csi.CreateVolumeRequest, spec 
 	source := csireq.SourceID(request.GetVolumeContentSource())
 	switch {
 	case volume.Source != source:
-		return status.Errorf(codes.AlreadyExists, "volume %q exists with source %q, requested source is %q (empty: none)", spec.Name, volume.Source, source)
+		return status.Errorf(codes.AlreadyExists,
+			"volume %q exists with source %q, requested source is %q (empty: none)", spec.Name, volume.Source, source)
 	case !maps.Equal(volume.Parameters, spec.Parameters) && len(volume.Parameters)+len(spec.Parameters) > 0:
-		return status.Errorf(codes.AlreadyExists, "volume %q exists with parameters %v, requested are %v", spec.Name, volume.Parameters, spec.Parameters)
+		return status.Errorf(codes.AlreadyExists, "volume %q exists with parameters %v, requested are %v", spec.Name,
+			volume.Parameters, spec.Parameters)
 	}
 	return nil
 }

@@ -210,7 +210,8 @@ func (d *Driver) Orphans(ctx context.Context) ([]string, error) {
 	}
 	rest, err := d.incompleteMembers(ctx)
 	for _, each := range rest {
-		all = append(all, each.ID+" belongs to group "+each.Group+", which is incomplete: restart the driver to remove it")
+		all = append(all, each.ID+" belongs to group "+each.Group+
+			", which is incomplete: restart the driver to remove it")
 	}
 	return all, err
 }

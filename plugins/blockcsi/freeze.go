@@ -60,7 +60,8 @@ func (d *Driver) freezeOne(ctx context.Context, source pooledVolume, together bo
 	}
 	held, err := blockdev.Freeze(attached.Device)
 	if err != nil {
-		return nil, status.Errorf(codes.FailedPrecondition, "cannot copy volume %s without freezing it: %v", source.ID, err)
+		return nil, status.Errorf(codes.FailedPrecondition, "cannot copy volume %s without freezing it: %v", source.ID,
+			err)
 	}
 	if held == nil {
 		err = d.flush(source.Volume, *attached, together)
@@ -74,7 +75,8 @@ func (d *Driver) flush(volume Volume, attached Attachment, together bool) error 
 	inUse, err := blockdev.IsOpen(attached.Device)
 	if err == nil && inUse && (together || !d.caps.AtomicCopies) {
 		return status.Errorf(codes.FailedPrecondition,
-			"volume %s is used as a device (%s), so a copy would be inconsistent: stop its pod first", volume.ID, attached.Device)
+			"volume %s is used as a device (%s), so a copy would be inconsistent: stop its pod first", volume.ID,
+			attached.Device)
 	}
 	if err == nil {
 		err = blockdev.Flush(attached.Device)

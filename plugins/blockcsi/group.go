@@ -21,18 +21,26 @@ type groupController struct {
 	driver *Driver
 }
 
-func (g *groupController) GroupControllerGetCapabilities(context.Context, *csi.GroupControllerGetCapabilitiesRequest) (*csi.GroupControllerGetCapabilitiesResponse, error) {
+func (g *groupController) GroupControllerGetCapabilities(
+	context.Context, *csi.GroupControllerGetCapabilitiesRequest,
+) (*csi.GroupControllerGetCapabilitiesResponse, error) {
 	response := &csi.GroupControllerGetCapabilitiesResponse{}
 	if g.driver.caps.groups() {
-		rpc := &csi.GroupControllerServiceCapability_RPC{Type: csi.GroupControllerServiceCapability_RPC_CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT}
-		response.Capabilities = []*csi.GroupControllerServiceCapability{{Type: &csi.GroupControllerServiceCapability_Rpc{Rpc: rpc}}}
+		rpc := &csi.GroupControllerServiceCapability_RPC{
+			Type: csi.GroupControllerServiceCapability_RPC_CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT,
+		}
+		response.Capabilities = []*csi.GroupControllerServiceCapability{{
+			Type: &csi.GroupControllerServiceCapability_Rpc{Rpc: rpc},
+		}}
 	}
 	return response, nil
 }
 
 // CreateVolumeGroupSnapshot freezes all mounted volumes, copies each and thaws them, so the
 // snapshots are of one instant. It creates all of them or none.
-func (g *groupController) CreateVolumeGroupSnapshot(ctx context.Context, request *csi.CreateVolumeGroupSnapshotRequest) (*csi.CreateVolumeGroupSnapshotResponse, error) {
+func (g *groupController) CreateVolumeGroupSnapshot(
+	ctx context.Context, request *csi.CreateVolumeGroupSnapshotRequest,
+) (*csi.CreateVolumeGroupSnapshotResponse, error) {
 	d := g.driver
 	if err := d.checkCreateGroup(request); err != nil {
 		return nil, err
@@ -95,7 +103,8 @@ func (d *Driver) existingGroup(ctx context.Context, id string, sources []string)
 		made = append(made, each.Source)
 	}
 	if slices.Sort(made); !slices.Equal(made, sources) {
-		return nil, status.Errorf(codes.AlreadyExists, "group %s exists with sources %v, requested are %v", id, made, sources)
+		return nil, status.Errorf(codes.AlreadyExists, "group %s exists with sources %v, requested are %v", id, made,
+			sources)
 	}
 	return members, nil
 }
@@ -113,7 +122,8 @@ func (d *Driver) createGroup(ctx context.Context, name string, sources []string)
 	made, err := d.snapshotAll(ctx, name, from)
 	if err != nil {
 		if undoing := d.removeMembers(context.WithoutCancel(ctx), made); undoing != nil {
-			err = status.Errorf(status.Code(err), "%s; snapshots remain until the driver restarts: %v", status.Convert(err).Message(), undoing)
+			err = status.Errorf(status.Code(err), "%s; snapshots remain until the driver restarts: %v",
+				status.Convert(err).Message(), undoing)
 		}
 		return nil, err
 	}
@@ -154,7 +164,9 @@ func csiGroup(id string, members []pooledVolume) *csi.VolumeGroupSnapshot {
 }
 
 // DeleteVolumeGroupSnapshot removes a group and all its snapshots.
-func (g *groupController) DeleteVolumeGroupSnapshot(ctx context.Context, request *csi.DeleteVolumeGroupSnapshotRequest) (*csi.DeleteVolumeGroupSnapshotResponse, error) {
+func (g *groupController) DeleteVolumeGroupSnapshot(
+	ctx context.Context, request *csi.DeleteVolumeGroupSnapshotRequest,
+) (*csi.DeleteVolumeGroupSnapshotResponse, error) {
 	d, id := g.driver, request.GetGroupSnapshotId()
 	if id == "" {
 		return nil, status.Error(codes.InvalidArgument, "group_snapshot_id is missing")
@@ -187,7 +199,9 @@ func (g *groupController) DeleteVolumeGroupSnapshot(ctx context.Context, request
 }
 
 // GetVolumeGroupSnapshot returns one complete group.
-func (g *groupController) GetVolumeGroupSnapshot(ctx context.Context, request *csi.GetVolumeGroupSnapshotRequest) (*csi.GetVolumeGroupSnapshotResponse, error) {
+func (g *groupController) GetVolumeGroupSnapshot(
+	ctx context.Context, request *csi.GetVolumeGroupSnapshotRequest,
+) (*csi.GetVolumeGroupSnapshotResponse, error) {
 	id := request.GetGroupSnapshotId()
 	if id == "" {
 		return nil, status.Error(codes.InvalidArgument, "group_snapshot_id is missing")
@@ -275,7 +289,8 @@ func (d *Driver) recoverGroups(ctx context.Context) (done []string, err error) {
 	for _, each := range rest {
 		if err == nil {
 			err = d.removeLocked(ctx, each.ID, true)
-			done = append(done, "removed "+each.ID+" of group "+each.Group+", whose creation or removal was interrupted")
+			done = append(done, "removed "+each.ID+" of group "+each.Group+
+				", whose creation or removal was interrupted")
 		}
 	}
 	return done, err

@@ -65,5 +65,6 @@ func inspect(ctx context.Context, volume Volume, pool Pool) VolumeState {
 
 // isGone reports whether a volume is being created or removed and has no device.
 func (s VolumeState) isGone() bool {
-	return s.Unfinished && s.Attachment == nil && (s.AttachmentErr == nil || status.Code(s.AttachmentErr) == codes.NotFound)
+	return s.Unfinished && s.Attachment == nil && (s.AttachmentErr == nil ||
+		status.Code(s.AttachmentErr) == codes.NotFound)
 }

@@ -75,7 +75,9 @@ func (d *Driver) published(ctx context.Context) (map[string][]string, error) {
 }
 
 // ListVolumes may omit or still include a volume that is concurrently created or deleted.
-func (c *controller) ListVolumes(ctx context.Context, request *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
+func (c *controller) ListVolumes(
+	ctx context.Context, request *csi.ListVolumesRequest,
+) (*csi.ListVolumesResponse, error) {
 	d := c.driver
 	all, err := d.listComplete(ctx, false)
 	if err != nil {
@@ -100,7 +102,9 @@ func (c *controller) ListVolumes(ctx context.Context, request *csi.ListVolumesRe
 }
 
 // ControllerGetVolume returns the information of ListVolumes for one volume.
-func (c *controller) ControllerGetVolume(ctx context.Context, request *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
+func (c *controller) ControllerGetVolume(
+	ctx context.Context, request *csi.ControllerGetVolumeRequest,
+) (*csi.ControllerGetVolumeResponse, error) {
 	d := c.driver
 	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
@@ -124,7 +128,9 @@ func (c *controller) ControllerGetVolume(ctx context.Context, request *csi.Contr
 
 // GetCapacity returns the free space of all matching pools, and the size of the largest volume that
 // fits in one of them.
-func (c *controller) GetCapacity(ctx context.Context, request *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
+func (c *controller) GetCapacity(
+	ctx context.Context, request *csi.GetCapacityRequest,
+) (*csi.GetCapacityResponse, error) {
 	d := c.driver
 	response := &csi.GetCapacityResponse{}
 	if wanted := request.GetVolumeCapabilities(); len(wanted) > 0 && d.offer.Check(wanted...) != nil {

@@ -28,7 +28,9 @@ func (n *nodeService) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*cs
 	return &csi.NodeGetInfoResponse{NodeId: n.id, AccessibleTopology: n.driver.segment(n.id)}, nil
 }
 
-func (n *nodeService) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+func (n *nodeService) NodeGetCapabilities(
+	context.Context, *csi.NodeGetCapabilitiesRequest,
+) (*csi.NodeGetCapabilitiesResponse, error) {
 	types := []csi.NodeServiceCapability_RPC_Type{
 		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
 		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
@@ -41,7 +43,9 @@ func (n *nodeService) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilit
 	return csireq.NodeCapabilities(types...), nil
 }
 
-func (n *nodeService) NodePublishVolume(ctx context.Context, request *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+func (n *nodeService) NodePublishVolume(
+	ctx context.Context, request *csi.NodePublishVolumeRequest,
+) (*csi.NodePublishVolumeResponse, error) {
 	d := n.driver
 	if err := d.offer.CheckPublish(request); err != nil {
 		return nil, err
@@ -99,7 +103,9 @@ func (n *nodeService) mountGroup(capability *csi.VolumeCapability) (group int64,
 	return group, true, nil
 }
 
-func (n *nodeService) NodeUnpublishVolume(ctx context.Context, request *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+func (n *nodeService) NodeUnpublishVolume(
+	ctx context.Context, request *csi.NodeUnpublishVolumeRequest,
+) (*csi.NodeUnpublishVolumeResponse, error) {
 	if err := csireq.CheckUnpublish(request); err != nil {
 		return nil, err
 	}
@@ -111,7 +117,9 @@ func (n *nodeService) NodeUnpublishVolume(ctx context.Context, request *csi.Node
 	return &csi.NodeUnpublishVolumeResponse{}, csireq.Unpublish(n.fs, request.GetTargetPath())
 }
 
-func (n *nodeService) NodeGetVolumeStats(ctx context.Context, request *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
+func (n *nodeService) NodeGetVolumeStats(
+	ctx context.Context, request *csi.NodeGetVolumeStatsRequest,
+) (*csi.NodeGetVolumeStatsResponse, error) {
 	if err := csireq.CheckStats(request); err != nil {
 		return nil, err
 	}
@@ -159,7 +167,8 @@ func (n *nodeService) deviceUsage(volume Volume, attached *Attachment, path stri
 func (n *nodeService) attached(ctx context.Context, id string) (Volume, *Attachment, error) {
 	volume, _, found, err := n.attachment(ctx, id)
 	if err == nil && found.Device == "" {
-		return volume, nil, status.Errorf(codes.FailedPrecondition, "volume %s is attached to %s: stage it again", id, found.location())
+		return volume, nil, status.Errorf(codes.FailedPrecondition, "volume %s is attached to %s: stage it again", id,
+			found.location())
 	}
 	return volume, found, err
 }
@@ -175,7 +184,8 @@ func (n *nodeService) attachment(ctx context.Context, id string) (Volume, Pool, 
 		return volume, nil, nil, csireq.PathStatus(err)
 	}
 	if found == nil || found.Node != n.id {
-		return volume, nil, nil, status.Errorf(codes.FailedPrecondition, "volume %s is not attached to node %s", id, n.id)
+		return volume, nil, nil, status.Errorf(codes.FailedPrecondition, "volume %s is not attached to node %s", id,
+			n.id)
 	}
 	return volume, pool, found, nil
 }
@@ -184,7 +194,9 @@ func (n *nodeService) attachment(ctx context.Context, id string) (Volume, Pool, 
 // requested, it returns OutOfRange. If this process may not grow the file system while it is
 // mounted, it returns FailedPrecondition. The file system then grows when the volume is staged the
 // next time.
-func (n *nodeService) NodeExpandVolume(ctx context.Context, request *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+func (n *nodeService) NodeExpandVolume(
+	ctx context.Context, request *csi.NodeExpandVolumeRequest,
+) (*csi.NodeExpandVolumeResponse, error) {
 	d, id := n.driver, request.GetVolumeId()
 	if err := d.offer.CheckNodeExpand(request); err != nil {
 		return nil, err

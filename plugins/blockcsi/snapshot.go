@@ -15,7 +15,9 @@ import (
 
 // CreateSnapshot creates a snapshot of one instant. It freezes the file system meanwhile if the
 // pool cannot do so at once.
-func (c *controller) CreateSnapshot(ctx context.Context, request *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+func (c *controller) CreateSnapshot(
+	ctx context.Context, request *csi.CreateSnapshotRequest,
+) (*csi.CreateSnapshotResponse, error) {
 	d := c.driver
 	if !d.caps.CanCopy {
 		return nil, status.Error(codes.Unimplemented, "snapshots are not supported")
@@ -56,7 +58,8 @@ func (d *Driver) existingSnapshot(ctx context.Context, id, source string) (*Volu
 	case snapshot.Unfinished:
 		return nil, csireq.PathStatus(pool.Delete(ctx, snapshot))
 	case snapshot.Source != source:
-		return nil, status.Errorf(codes.AlreadyExists, "snapshot %q exists with source %s, requested is %s", snapshot.Name, snapshot.Source, source)
+		return nil, status.Errorf(codes.AlreadyExists, "snapshot %q exists with source %s, requested is %s",
+			snapshot.Name, snapshot.Source, source)
 	}
 	return &snapshot, nil
 }
@@ -110,7 +113,9 @@ func csiSnapshot(snapshot Volume) *csi.Snapshot {
 	}
 }
 
-func (c *controller) DeleteSnapshot(ctx context.Context, request *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
+func (c *controller) DeleteSnapshot(
+	ctx context.Context, request *csi.DeleteSnapshotRequest,
+) (*csi.DeleteSnapshotResponse, error) {
 	d, id := c.driver, request.GetSnapshotId()
 	if err := csireq.CheckDeleteSnapshot(request); err != nil {
 		return nil, err
@@ -122,7 +127,9 @@ func (c *controller) DeleteSnapshot(ctx context.Context, request *csi.DeleteSnap
 }
 
 // GetSnapshot returns one snapshot.
-func (c *controller) GetSnapshot(ctx context.Context, request *csi.GetSnapshotRequest) (*csi.GetSnapshotResponse, error) {
+func (c *controller) GetSnapshot(
+	ctx context.Context, request *csi.GetSnapshotRequest,
+) (*csi.GetSnapshotResponse, error) {
 	if request.GetSnapshotId() == "" {
 		return nil, status.Error(codes.InvalidArgument, "snapshot_id is missing")
 	}
@@ -135,7 +142,9 @@ func (c *controller) GetSnapshot(ctx context.Context, request *csi.GetSnapshotRe
 
 // ListSnapshots returns all snapshots, or those with an ID or of a volume. It is not an error if
 // there are none.
-func (c *controller) ListSnapshots(ctx context.Context, request *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
+func (c *controller) ListSnapshots(
+	ctx context.Context, request *csi.ListSnapshotsRequest,
+) (*csi.ListSnapshotsResponse, error) {
 	all, err := c.driver.listComplete(ctx, true)
 	if err != nil {
 		return nil, err
@@ -153,7 +162,8 @@ func (c *controller) ListSnapshots(ctx context.Context, request *csi.ListSnapsho
 	}
 	response := &csi.ListSnapshotsResponse{NextToken: next}
 	for _, each := range part {
-		response.Entries = append(response.Entries, &csi.ListSnapshotsResponse_Entry{Snapshot: csiSnapshot(each.Volume)})
+		response.Entries = append(response.Entries,
+			&csi.ListSnapshotsResponse_Entry{Snapshot: csiSnapshot(each.Volume)})
 	}
 	return response, nil
 }

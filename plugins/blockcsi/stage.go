@@ -61,7 +61,9 @@ func FSTypes() []string {
 // NodeStageVolume formats an empty volume, which takes as long as mkfs. If ctx ends meanwhile, a
 // later call starts again. A file system smaller than the volume grows. The file system of a copy
 // is made distinct from its source. A block volume is not written to.
-func (n *nodeService) NodeStageVolume(ctx context.Context, request *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+func (n *nodeService) NodeStageVolume(
+	ctx context.Context, request *csi.NodeStageVolumeRequest,
+) (*csi.NodeStageVolumeResponse, error) {
 	d, id := n.driver, request.GetVolumeId()
 	if err := d.offer.CheckStage(request); err != nil {
 		return nil, err
@@ -83,7 +85,9 @@ func (n *nodeService) NodeStageVolume(ctx context.Context, request *csi.NodeStag
 
 // attachForStaging returns a volume and its attachment. It attaches the volume if that is the
 // node's task.
-func (n *nodeService) attachForStaging(ctx context.Context, request *csi.NodeStageVolumeRequest) (Volume, *Attachment, error) {
+func (n *nodeService) attachForStaging(
+	ctx context.Context, request *csi.NodeStageVolumeRequest,
+) (Volume, *Attachment, error) {
 	d, id := n.driver, request.GetVolumeId()
 	if d.cfg.NodeAttaches {
 		volume, pool, err := d.find(ctx, id)
@@ -109,7 +113,9 @@ func (n *nodeService) attachForStaging(ctx context.Context, request *csi.NodeSta
 	return volume, attached, nil
 }
 
-func (n *nodeService) stageFileSystem(ctx context.Context, request *csi.NodeStageVolumeRequest, volume Volume, attached *Attachment) error {
+func (n *nodeService) stageFileSystem(
+	ctx context.Context, request *csi.NodeStageVolumeRequest, volume Volume, attached *Attachment,
+) error {
 	capability := request.GetVolumeCapability()
 	path, options := request.GetStagingTargetPath(), slices.Clone(capability.GetMount().GetMountFlags())
 	readOnly := attached.ReadOnly || csireq.IsReadOnly(capability)
@@ -133,7 +139,9 @@ func (n *nodeService) stageFileSystem(ctx context.Context, request *csi.NodeStag
 }
 
 // mount mounts a volume at a path without a mount.
-func (n *nodeService) mount(ctx context.Context, volume Volume, attached *Attachment, path, fsType string, options []string) error {
+func (n *nodeService) mount(
+	ctx context.Context, volume Volume, attached *Attachment, path, fsType string, options []string,
+) error {
 	super, err := nodefs.ReadSuperblock(attached.Device)
 	if err != nil {
 		return err
@@ -188,12 +196,15 @@ func formatOptions(fsType string, discard bool) []string {
 
 // makeDistinct allows a copy to be mounted together with its source, although their file systems
 // have the same UUID. xfs gets a mount option, btrfs a new UUID.
-func (n *nodeService) makeDistinct(ctx context.Context, volume Volume, attached *Attachment, super nodefs.Superblock, options []string) ([]string, error) {
+func (n *nodeService) makeDistinct(
+	ctx context.Context, volume Volume, attached *Attachment, super nodefs.Superblock, options []string,
+) ([]string, error) {
 	switch {
 	case super.Type == "xfs":
 		options = append(options, "nouuid")
 		if attached.ReadOnly {
-			options = append(options, "norecovery") // a frozen file system leaves a log that cannot be replayed on a read-only device
+			// a frozen file system leaves a log that cannot be replayed on a read-only device
+			options = append(options, "norecovery")
 		}
 	case super.Type != "btrfs":
 	case !attached.ReadOnly:
@@ -202,7 +213,8 @@ func (n *nodeService) makeDistinct(ctx context.Context, volume Volume, attached 
 		return options, n.fs.SetUUID(ctx, attached.Device, [16]byte(sum[:]))
 	case !mountsDuplicateUUIDs():
 		return nil, status.Errorf(codes.FailedPrecondition,
-			"volume %s is a copy with btrfs, which this kernel cannot distinguish from its source: stage it writable once", volume.ID)
+			"volume %s is a copy with btrfs, which this kernel cannot distinguish from its source: "+
+				"stage it writable once", volume.ID)
 	}
 	return options, nil
 }
@@ -226,8 +238,11 @@ func (n *nodeService) mountStatus(ctx context.Context, id string, err error) err
 		return csireq.PathStatus(err)
 	}
 	if volume, pool, findErr := n.driver.lookup(ctx, id); findErr == nil {
-		if room, roomErr := pool.Capacity(ctx, volume.Parameters); roomErr == nil && room.Location != "" && room.FreeBytes < mebibyte {
-			return status.Errorf(codes.ResourceExhausted, "no space left in %s, which stores volume %s: free some space there, or delete volumes", room.Location, id)
+		if room, roomErr := pool.Capacity(ctx, volume.Parameters); roomErr == nil && room.Location != "" &&
+			room.FreeBytes < mebibyte {
+			return status.Errorf(codes.ResourceExhausted,
+				"no space left in %s, which stores volume %s: free some space there, or delete volumes", room.Location,
+				id)
 		}
 	}
 	if mountError.Type == mountutils.UnformattedReadOnly || mountError.Type == mountutils.FilesystemMismatch {
@@ -245,7 +260,9 @@ func (n *nodeService) stageDevice(path, node string) error {
 	return csireq.StageDevice(n.fs, path, device, func(file string) error { return n.fs.BindDevice(node, file, false) })
 }
 
-func (n *nodeService) NodeUnstageVolume(ctx context.Context, request *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+func (n *nodeService) NodeUnstageVolume(
+	ctx context.Context, request *csi.NodeUnstageVolumeRequest,
+) (*csi.NodeUnstageVolumeResponse, error) {
 	d, id := n.driver, request.GetVolumeId()
 	if err := csireq.CheckUnstage(request); err != nil {
 		return nil, err

@@ -72,12 +72,15 @@ func (p *pool) searchDevices(volumeID string) (*attachment, error) {
 		switch {
 		case each.Deleted:
 			return nil, status.Errorf(codes.FailedPrecondition,
-				"%s holds an older file of volume %s that was removed: run losetup -d %s to detach it", each.Device, volumeID, each.Device)
+				"%s holds an older file of volume %s that was removed: run losetup -d %s to detach it", each.Device,
+				volumeID, each.Device)
 		case !ours:
 			return nil, status.Errorf(codes.FailedPrecondition,
-				"volume %s is bound to %s with the foreign mark %q: run losetup -d %s to detach it", volumeID, each.Device, each.Mark, each.Device)
+				"volume %s is bound to %s with the foreign mark %q: run losetup -d %s to detach it", volumeID,
+				each.Device, each.Mark, each.Device)
 		case each.Autoclear:
-			return nil, status.Errorf(codes.Aborted, "%s of volume %s is being detached: try again", each.Device, volumeID)
+			return nil, status.Errorf(codes.Aborted, "%s of volume %s is being detached: try again", each.Device,
+				volumeID)
 		}
 		found = &attachment{Binding: each, node: node}
 	}
@@ -111,7 +114,9 @@ func (p *pool) RegisterNode(node string) {
 // Attach implements blockcsi.Pool. It binds the file to a loop device and applies the volume's
 // settings. After a kill in between, Recover applies them. A persistent attachment is recorded
 // first.
-func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, readOnly bool) (blockcsi.Attachment, error) {
+func (p *pool) Attach(
+	ctx context.Context, volume blockcsi.Volume, node string, readOnly bool,
+) (blockcsi.Attachment, error) {
 	noted := false
 	if p.persistAttachments {
 		var err error
@@ -130,7 +135,8 @@ func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, 
 	p.cacheDevice(volume.ID, device)
 	p.step("bound")
 	if _, err := p.applySettingsTo(volume, device, false); err != nil {
-		return blockcsi.Attachment{}, errors.Join(p.status(err), p.Detach(context.WithoutCancel(ctx), blockcsi.Attachment{VolumeID: volume.ID}))
+		return blockcsi.Attachment{},
+			errors.Join(p.status(err), p.Detach(context.WithoutCancel(ctx), blockcsi.Attachment{VolumeID: volume.ID}))
 	}
 	return blockcsi.Attachment{VolumeID: volume.ID, Node: node, Device: device, ReadOnly: readOnly}, nil
 }
@@ -174,7 +180,8 @@ func (p *pool) Modify(_ context.Context, volume blockcsi.Volume, settings map[st
 		return p.status(err)
 	}
 	if recorded == nil || recorded.trouble != "" {
-		return status.Errorf(codes.FailedPrecondition, "volume %s has no valid record to modify: %s", volume.ID, volume.Trouble)
+		return status.Errorf(codes.FailedPrecondition, "volume %s has no valid record to modify: %s", volume.ID,
+			volume.Trouble)
 	}
 	if !maps.Equal(recorded.Settings, settings) {
 		recorded.Settings = settings
@@ -198,7 +205,9 @@ func (p *pool) Attachment(_ context.Context, volume blockcsi.Volume) (*blockcsi.
 		noted, err := p.attachments.Get(volume.ID)
 		return noted, p.status(err)
 	}
-	return &blockcsi.Attachment{VolumeID: volume.ID, Node: p.nodeName(found.node), Device: found.Device, ReadOnly: found.ReadOnly}, nil
+	return &blockcsi.Attachment{
+		VolumeID: volume.ID, Node: p.nodeName(found.node), Device: found.Device, ReadOnly: found.ReadOnly,
+	}, nil
 }
 
 // Attachments implements blockcsi.Pool.
@@ -216,7 +225,9 @@ func (p *pool) Attachments(context.Context) ([]blockcsi.Attachment, error) {
 		id := strings.TrimSuffix(filepath.Base(each.BackingFile), imageSuffix)
 		if key, ours := p.nodeKey(each.Mark, id); ours {
 			delete(noted, id)
-			all = append(all, blockcsi.Attachment{VolumeID: id, Node: p.nodeName(key), Device: each.Device, ReadOnly: each.ReadOnly})
+			all = append(all, blockcsi.Attachment{
+				VolumeID: id, Node: p.nodeName(key), Device: each.Device, ReadOnly: each.ReadOnly,
+			})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(noted)) {

@@ -40,7 +40,8 @@ func (r *rig) boots(device string) {
 // stageAs stages a volume with the device of an earlier attachment.
 func (r *rig) stageAs(id, device string) error {
 	_, err := r.node.NodeStageVolume(r.Context(), &csi.NodeStageVolumeRequest{
-		VolumeId: id, StagingTargetPath: r.staging(id), VolumeCapability: writer, PublishContext: map[string]string{blockcsi.DeviceKey: device},
+		VolumeId: id, StagingTargetPath: r.staging(id), VolumeCapability: writer,
+		PublishContext: map[string]string{blockcsi.DeviceKey: device},
 	})
 	return err
 }
@@ -56,14 +57,16 @@ func TestVolumeStaysAttachedAfterRestart(t *testing.T) {
 	r.boots(device)
 
 	all, err := r.Controller().ListVolumes(t.Context(), &csi.ListVolumesRequest{})
-	if nodes := all.GetEntries()[0].GetStatus().GetPublishedNodeIds(); err != nil || len(nodes) != 1 || nodes[0] != "one" {
+	if nodes := all.GetEntries()[0].GetStatus().GetPublishedNodeIds(); err != nil || len(nodes) != 1 ||
+		nodes[0] != "one" {
 		t.Errorf("listed as published at %v, %v", nodes, err)
 	}
 	r.Driver.Node("two", r.fs)
 	_, err = r.Controller().ControllerPublishVolume(t.Context(), &csi.ControllerPublishVolumeRequest{
 		VolumeId: id, NodeId: "two", VolumeCapability: writer,
 	})
-	if wantCode(t, err, codes.FailedPrecondition); err != nil && !strings.Contains(err.Error(), "one, without a device since the machine restarted") {
+	if wantCode(t, err, codes.FailedPrecondition); err != nil &&
+		!strings.Contains(err.Error(), "one, without a device since the machine restarted") {
 		t.Errorf("refused with %v", err)
 	}
 	wantCode(t, r.deleteVolume(t, id), codes.FailedPrecondition)

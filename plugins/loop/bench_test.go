@@ -248,7 +248,9 @@ func BenchmarkPublish(b *testing.B) {
 				VolumeId: id, StagingTargetPath: l.staging(id), TargetPath: target, VolumeCapability: writer,
 			})
 			check(b, err)
-			_, err = l.node.NodeUnpublishVolume(b.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: target})
+			_, err = l.node.NodeUnpublishVolume(b.Context(), &csi.NodeUnpublishVolumeRequest{
+				VolumeId: id, TargetPath: target,
+			})
 			check(b, err)
 		},
 		commands: func(int) {

@@ -123,7 +123,8 @@ func allocate(file *os.File, at, bytes int64, shared bool) error {
 			return nil
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EOPNOTSUPP):
-			return status.Errorf(codes.InvalidArgument, "parameters: %s is %s: not supported by the file system of the driver's Dir (copy: %v)",
+			return status.Errorf(codes.InvalidArgument,
+				"parameters: %s is %s: not supported by the file system of the driver's Dir (copy: %v)",
 				allocateKey, allocateFull, shared)
 		default:
 			return &fs.PathError{Op: "fallocate", Path: file.Name(), Err: err}

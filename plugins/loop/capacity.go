@@ -17,7 +17,9 @@ func (p *pool) Capacity(context.Context, map[string]string) (blockcsi.Capacity, 
 	defer p.mu.Unlock()
 	free, err := p.free()
 	free = max(free, 0)
-	return blockcsi.Capacity{FreeBytes: free, MaxVolumeBytes: min(free, bytesMax), MinVolumeBytes: bytesMin, Location: p.dir}, p.status(err)
+	return blockcsi.Capacity{
+		FreeBytes: free, MaxVolumeBytes: min(free, bytesMax), MinVolumeBytes: bytesMin, Location: p.dir,
+	}, p.status(err)
 }
 
 // free returns the bytes of Dir that may be allocated. It is negative if the reserve is in use. The

@@ -106,7 +106,8 @@ func (p *pool) copyFrom(ctx context.Context, to *os.File, id string) error {
 
 func (p *pool) sizeError(err error, sizeBytes int64) error {
 	if errors.Is(err, syscall.EFBIG) || errors.Is(err, syscall.EINVAL) {
-		return status.Errorf(codes.OutOfRange, "%d bytes exceeds the file size limit of the file system of %s", sizeBytes, p.dir)
+		return status.Errorf(codes.OutOfRange, "%d bytes exceeds the file size limit of the file system of %s",
+			sizeBytes, p.dir)
 	}
 	return err
 }

@@ -20,7 +20,9 @@ func config(parameters map[string]string) blockcsitest.Config {
 		return d, err
 	}
 	return blockcsitest.Config{
-		Nodes: []string{"one", "two"}, Parameters: parameters, Settings: map[string]string{readAheadKey: "512", discardKey: "false"},
+		Nodes: []string{"one", "two"}, Parameters: parameters, Settings: map[string]string{
+			readAheadKey: "512", discardKey: "false",
+		},
 		Open: func(dir string, onStep func(string)) (*blockcsi.Driver, error) {
 			d, err := open(dir, onStep)
 			if err != nil {

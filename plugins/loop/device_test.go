@@ -58,9 +58,13 @@ func TestBlockVolumeIsTheDevice(t *testing.T) {
 		t.Errorf("usage %v of a device of %d bytes", got, len(image))
 	}
 	for range 2 {
-		_, err = node.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: target})
+		_, err = node.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{
+			VolumeId: id, TargetPath: target,
+		})
 		must(t, err)
-		_, err = node.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: staging})
+		_, err = node.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{
+			VolumeId: id, StagingTargetPath: staging,
+		})
 		must(t, err)
 	}
 	must(t, detach(t.Context(), d, id))
@@ -88,7 +92,8 @@ func TestLockedDeviceIsNotDetached(t *testing.T) {
 	must(t, err)
 	lock, err := fs.LockDevice(root + "/target")
 	must(t, err)
-	if err := detach(t.Context(), d, id); status.Code(err) != codes.FailedPrecondition && status.Code(err) != codes.Aborted {
+	if err := detach(t.Context(), d, id); status.Code(err) != codes.FailedPrecondition &&
+		status.Code(err) != codes.Aborted {
 		t.Errorf("detach while %s locks it: %v", lock, err)
 	}
 	must(t, fs.UnlockDevice(root+"/target"))

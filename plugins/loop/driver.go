@@ -97,8 +97,9 @@ func New(cfg Config) (*Driver, error) {
 		return nil, fmt.Errorf("loop: resolve Dir: %w", err)
 	}
 	p := &pool{
-		dir: dir, runID: cfg.RunID, node: cfg.Node, reserve: cfg.ReserveBytes, attachments: blockcsi.AttachmentRecords{Dir: dir},
-		nodes: map[string]string{}, devices: map[string]string{},
+		dir: dir, runID: cfg.RunID, node: cfg.Node, reserve: cfg.ReserveBytes,
+		attachments: blockcsi.AttachmentRecords{Dir: dir},
+		nodes:       map[string]string{}, devices: map[string]string{},
 	}
 	p.persistAttachments = !cfg.NodeAttaches // the node service attaches again when it stages
 	p.reflink, p.directIO = probeFileSystem(dir)
@@ -177,7 +178,8 @@ func (p *pool) status(err error) error {
 		return nil
 	case errors.Is(err, loopdev.ErrNone):
 		return status.Errorf(codes.ResourceExhausted,
-			"%v: detach unused devices (losetup -a lists them, losetup -d detaches one) or load the loop module with a higher max_loop", err)
+			"%v: detach unused devices (losetup -a lists them, losetup -d detaches one) "+
+				"or load the loop module with a higher max_loop", err)
 	case errors.Is(err, syscall.ENOSPC):
 		return p.noSpaceError(0, 0)
 	case errors.Is(err, loopdev.ErrInUse), errors.Is(err, loopdev.ErrStillOpen):

@@ -41,7 +41,8 @@ func Example() {
 		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: "ext4"}},
 	}
 	made, err := controller.CreateVolume(ctx, &csi.CreateVolumeRequest{
-		Name: "pvc-1", CapacityRange: &csi.CapacityRange{RequiredBytes: 64 << 20}, VolumeCapabilities: []*csi.VolumeCapability{writer},
+		Name: "pvc-1", CapacityRange: &csi.CapacityRange{RequiredBytes: 64 << 20},
+		VolumeCapabilities: []*csi.VolumeCapability{writer},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -11,7 +11,9 @@ import (
 func (w *world) bytesAt(nodeID, id string) int64 {
 	w.Helper()
 	n := w.nodes[nodeID]
-	stats, err := n.NodeGetVolumeStats(w.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: n.target(id)})
+	stats, err := n.NodeGetVolumeStats(w.Context(), &csi.NodeGetVolumeStatsRequest{
+		VolumeId: id, VolumePath: n.target(id),
+	})
 	w.must(err)
 	return stats.GetUsage()[0].GetTotal()
 }

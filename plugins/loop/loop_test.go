@@ -171,13 +171,17 @@ func (w *world) publish(id, nodeID string, readOnly bool) error {
 
 func (w *world) unpublish(id, nodeID string) error {
 	n := w.nodes[nodeID]
-	_, err := n.NodeUnpublishVolume(w.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: n.target(id)})
+	_, err := n.NodeUnpublishVolume(w.Context(), &csi.NodeUnpublishVolumeRequest{
+		VolumeId: id, TargetPath: n.target(id),
+	})
 	return err
 }
 
 func (w *world) unstage(id, nodeID string) error {
 	n := w.nodes[nodeID]
-	_, err := n.NodeUnstageVolume(w.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: n.staging(id)})
+	_, err := n.NodeUnstageVolume(w.Context(), &csi.NodeUnstageVolumeRequest{
+		VolumeId: id, StagingTargetPath: n.staging(id),
+	})
 	return err
 }
 
@@ -370,7 +374,9 @@ func TestCanceledContextStopsWaiting(t *testing.T) {
 }
 
 func TestNewChecksItsConfig(t *testing.T) {
-	for _, config := range []loop.Config{{}, {Dir: "relative"}, {Dir: t.TempDir(), RunID: "a:b"}, {Dir: t.TempDir(), RunID: strings.Repeat("x", 25)}} {
+	for _, config := range []loop.Config{
+		{}, {Dir: "relative"}, {Dir: t.TempDir(), RunID: "a:b"}, {Dir: t.TempDir(), RunID: strings.Repeat("x", 25)},
+	} {
 		if _, err := loop.New(config); err == nil {
 			t.Errorf("New(%+v) succeeded", config)
 		}

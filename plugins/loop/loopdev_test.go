@@ -207,7 +207,8 @@ func TestFullBackingStoreIsResourceExhausted(t *testing.T) {
 		t.Skip(err)
 	}
 	store := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=256k", "volsim-test", store).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=256k", "volsim-test",
+		store).CombinedOutput(); err != nil {
 		t.Skipf("no small tmpfs to be had: %v: %s", err, out)
 	}
 	t.Cleanup(func() {
@@ -222,7 +223,8 @@ func TestFullBackingStoreIsResourceExhausted(t *testing.T) {
 		PublishContext: map[string]string{blockcsi.DeviceKey: mustAttach(t, d, id)},
 	})
 	wantCode(t, err, codes.ResourceExhausted)
-	if message := status.Convert(err).Message(); strings.Contains(message, "\n") || !strings.Contains(message, "free some") {
+	if message := status.Convert(err).Message(); strings.Contains(message, "\n") ||
+		!strings.Contains(message, "free some") {
 		t.Errorf("message %q", message)
 	}
 }

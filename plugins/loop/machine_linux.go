@@ -22,19 +22,23 @@ var tools = []struct{ name, from string }{
 // missing and how to fix it.
 func Probe() error {
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("real loop devices need root, this is user %d: run with sudo, or use the array driver", os.Geteuid())
+		return fmt.Errorf("real loop devices need root, this is user %d: run with sudo, or use the array driver",
+			os.Geteuid())
 	}
 	if !isAdmin() {
-		return fmt.Errorf("mounting is not permitted here (no CAP_SYS_ADMIN): run the container with --privileged, or use the array driver")
+		return fmt.Errorf("mounting is not permitted here (no CAP_SYS_ADMIN): " +
+			"run the container with --privileged, or use the array driver")
 	}
 	control, err := os.OpenFile(loopdev.ControlNode, os.O_RDWR, 0)
 	if err != nil {
-		return fmt.Errorf("loop devices cannot be created (%w): load the module with \"modprobe loop\", or pass %s into the container", err, loopdev.ControlNode)
+		return fmt.Errorf("loop devices cannot be created (%w): "+
+			"load the module with \"modprobe loop\", or pass %s into the container", err, loopdev.ControlNode)
 	}
 	control.Close()
 	for _, tool := range tools {
 		if _, err := exec.LookPath(tool.name); err != nil {
-			return fmt.Errorf("the program %s is not in PATH: install %s, or add /sbin and /usr/sbin to PATH", tool.name, tool.from)
+			return fmt.Errorf("the program %s is not in PATH: install %s, or add /sbin and /usr/sbin to PATH",
+				tool.name, tool.from)
 		}
 	}
 	return nil

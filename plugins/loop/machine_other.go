@@ -12,7 +12,8 @@ import (
 
 // Probe returns an error, because loop devices need Linux.
 func Probe() error {
-	return fmt.Errorf("real loop devices need Linux, this is %s: use the array driver, or a Linux virtual machine", runtime.GOOS)
+	return fmt.Errorf("real loop devices need Linux, this is %s: use the array driver, or a Linux virtual machine",
+		runtime.GOOS)
 }
 
 func freeBytes(string) (int64, error) { return 0, Probe() }

@@ -63,14 +63,16 @@ func TestThousandVolumes(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(base, "images")); err != nil || len(left) > 0 {
 		t.Errorf("remaining in Dir: %v (%v)", left, err)
 	}
-	if left, err := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, base) }); err != nil || len(left) > 0 {
+	if left, err := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, base) }); err != nil ||
+		len(left) > 0 {
 		t.Errorf("still bound: %v (%v)", left, err)
 	}
 	if left, err := fs.Mounts(); err != nil || len(left) > 0 {
 		t.Errorf("still mounted: %v (%v)", left, err)
 	}
 	if len(d.pool.nodes) != 1 || len(d.pool.devices) > 0 || d.pool.reserved != 0 {
-		t.Errorf("the pool remembers %v and %v, and has promised %d bytes", d.pool.nodes, d.pool.devices, d.pool.reserved)
+		t.Errorf("the pool remembers %v and %v, and has promised %d bytes", d.pool.nodes, d.pool.devices,
+			d.pool.reserved)
 	}
 }
 
@@ -113,7 +115,8 @@ func (l *life) staging(id string) string { return filepath.Join(l.root, "staging
 
 func (l *life) create(ctx context.Context, name string) (string, error) {
 	response, err := l.Controller().CreateVolume(ctx, &csi.CreateVolumeRequest{
-		Name: name, VolumeCapabilities: []*csi.VolumeCapability{writer}, CapacityRange: &csi.CapacityRange{RequiredBytes: bytesMin},
+		Name: name, VolumeCapabilities: []*csi.VolumeCapability{writer},
+		CapacityRange: &csi.CapacityRange{RequiredBytes: bytesMin},
 	})
 	return response.GetVolume().GetVolumeId(), err
 }
@@ -126,18 +129,23 @@ func (l *life) attach(ctx context.Context, id string) (string, error) {
 
 func (l *life) stage(ctx context.Context, id, device string) error {
 	_, err := l.node.NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
-		VolumeId: id, StagingTargetPath: l.staging(id), VolumeCapability: writer, PublishContext: map[string]string{blockcsi.DeviceKey: device},
+		VolumeId: id, StagingTargetPath: l.staging(id), VolumeCapability: writer,
+		PublishContext: map[string]string{blockcsi.DeviceKey: device},
 	})
 	return err
 }
 
 func (l *life) unstage(ctx context.Context, id string) error {
-	_, err := l.node.NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: l.staging(id)})
+	_, err := l.node.NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{
+		VolumeId: id, StagingTargetPath: l.staging(id),
+	})
 	return err
 }
 
 func (l *life) detach(ctx context.Context, id string) error {
-	_, err := l.Controller().ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{VolumeId: id, NodeId: "one"})
+	_, err := l.Controller().ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{
+		VolumeId: id, NodeId: "one",
+	})
 	return err
 }
 

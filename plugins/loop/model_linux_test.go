@@ -129,7 +129,9 @@ func TestConcurrentCallsAreLinearizable(t *testing.T) {
 				got := d.answer(t.Context(), asked)
 				ended := clock.Add(1)
 				mu.Lock()
-				history = append(history, porcupine.Operation{ClientId: caller, Input: asked, Call: began, Output: got, Return: ended})
+				history = append(history, porcupine.Operation{
+					ClientId: caller, Input: asked, Call: began, Output: got, Return: ended,
+				})
 				mu.Unlock()
 			}
 		})
@@ -171,7 +173,10 @@ func TestConcurrentCallsAreLinearizable(t *testing.T) {
 }
 
 func drawn(chance *rand.Rand) call {
-	verbs := []string{"create", "create", "delete", "attach", "attach", "detach", "detach", "expand", "snapshot", "delete snapshot", "get size", "get node"}
+	verbs := []string{
+		"create", "create", "delete", "attach", "attach", "detach", "detach", "expand", "snapshot", "delete snapshot",
+		"get size", "get node",
+	}
 	asked := call{volume: chance.IntN(modelVolumes), verb: verbs[chance.IntN(len(verbs))]}
 	switch asked.verb {
 	case "create", "expand":
@@ -194,17 +199,25 @@ func (d *Driver) answer(ctx context.Context, asked call) answer {
 	switch asked.verb {
 	case "create":
 		var made *csi.CreateVolumeResponse
-		made, err = c.CreateVolume(ctx, &csi.CreateVolumeRequest{Name: name, VolumeCapabilities: []*csi.VolumeCapability{blockWriter}, CapacityRange: wanted})
+		made, err = c.CreateVolume(ctx, &csi.CreateVolumeRequest{
+			Name: name, VolumeCapabilities: []*csi.VolumeCapability{blockWriter}, CapacityRange: wanted,
+		})
 		got.bytes = made.GetVolume().GetCapacityBytes()
 	case "delete":
 		_, err = c.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: id})
 	case "attach":
-		_, err = c.ControllerPublishVolume(ctx, &csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: asked.node, VolumeCapability: blockWriter})
+		_, err = c.ControllerPublishVolume(ctx, &csi.ControllerPublishVolumeRequest{
+			VolumeId: id, NodeId: asked.node, VolumeCapability: blockWriter,
+		})
 	case "detach":
-		_, err = c.ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{VolumeId: id, NodeId: asked.node})
+		_, err = c.ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{
+			VolumeId: id, NodeId: asked.node,
+		})
 	case "expand":
 		var grown *csi.ControllerExpandVolumeResponse
-		grown, err = c.ControllerExpandVolume(ctx, &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: wanted, VolumeCapability: blockWriter})
+		grown, err = c.ControllerExpandVolume(ctx, &csi.ControllerExpandVolumeRequest{
+			VolumeId: id, CapacityRange: wanted, VolumeCapability: blockWriter,
+		})
 		got.bytes = grown.GetCapacityBytes()
 	case "snapshot":
 		_, err = c.CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: name, SourceVolumeId: id})

@@ -17,7 +17,9 @@ import (
 func mounted(mode csi.VolumeCapability_AccessMode_Mode, group string, flags ...string) *csi.VolumeCapability {
 	return &csi.VolumeCapability{
 		AccessMode: &csi.VolumeCapability_AccessMode{Mode: mode},
-		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{MountFlags: flags, VolumeMountGroup: group}},
+		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{
+			MountFlags: flags, VolumeMountGroup: group,
+		}},
 	}
 }
 
@@ -48,7 +50,9 @@ func TestSingleWriter(t *testing.T) {
 	const alone = csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
 	const several = csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER
 	asDevice := func(mode csi.VolumeCapability_AccessMode_Mode) *csi.VolumeCapability {
-		return &csi.VolumeCapability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: mode}, AccessType: blockWriter.GetAccessType()}
+		return &csi.VolumeCapability{
+			AccessMode: &csi.VolumeCapability_AccessMode{Mode: mode}, AccessType: blockWriter.GetAccessType(),
+		}
 	}
 	tests := map[string]func(csi.VolumeCapability_AccessMode_Mode) *csi.VolumeCapability{
 		"mounted": func(mode csi.VolumeCapability_AccessMode_Mode) *csi.VolumeCapability { return mounted(mode, "") },
@@ -100,13 +104,16 @@ func TestMountFlags(t *testing.T) {
 	must(t, r.stage(id, mounted(single, "", "noatime", "nodiscard")))
 	out, err := exec.Command("findmnt", "-n", "-o", "OPTIONS", r.staging(id)).Output()
 	must(t, err)
-	if got := string(out); !strings.Contains(got, "noatime") || strings.Contains(strings.ReplaceAll(got, "nodiscard", ""), "discard") {
+	if got := string(out); !strings.Contains(got, "noatime") ||
+		strings.Contains(strings.ReplaceAll(got, "nodiscard", ""), "discard") {
 		t.Errorf("mounted with %s", got)
 	}
 	must(t, r.unstage(id))
 	must(t, r.stage(id, mounted(single, "", "ro")))
 	mount, err := r.fs.Mounts()
-	if must(t, err); len(mount) != 1 || mount[0] != (nodefs.Mount{Path: r.staging(id), Source: mount[0].Source, FSType: "ext4", ReadOnly: true}) {
+	if must(t, err); len(mount) != 1 || mount[0] != (nodefs.Mount{
+		Path: r.staging(id), Source: mount[0].Source, FSType: "ext4", ReadOnly: true,
+	}) {
 		t.Errorf("mounted: %v", mount)
 	}
 	wantCode(t, r.stage(id, mounted(single, "")), codes.AlreadyExists)

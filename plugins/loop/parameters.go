@@ -50,7 +50,8 @@ func (p *pool) ValidateParameters(parameters, settings map[string]string) error 
 		return err
 	}
 	if parameters[directIOKey] == "true" && !p.directIO {
-		return status.Errorf(codes.InvalidArgument, "parameters: %s: the file system of %s has no direct I/O", directIOKey, p.dir)
+		return status.Errorf(codes.InvalidArgument, "parameters: %s: the file system of %s has no direct I/O",
+			directIOKey, p.dir)
 	}
 	return checkAll("mutable_parameters", settings, settingsAllowed)
 }
@@ -65,9 +66,11 @@ func checkAll(what string, given map[string]string, allowed map[string][]string)
 			return status.Errorf(codes.InvalidArgument, "%s: unknown key %q (have %s)",
 				what, key, strings.Join(slices.Sorted(maps.Keys(allowed)), ", "))
 		case values == nil && (err != nil || number < 0 || number > readAheadMax):
-			return status.Errorf(codes.InvalidArgument, "%s: %s is %q, want a number from 0 to %d", what, key, given[key], readAheadMax)
+			return status.Errorf(codes.InvalidArgument, "%s: %s is %q, want a number from 0 to %d", what, key,
+				given[key], readAheadMax)
 		case values != nil && !slices.Contains(values, given[key]):
-			return status.Errorf(codes.InvalidArgument, "%s: %s is %q, want %s", what, key, given[key], strings.Join(values, " or "))
+			return status.Errorf(codes.InvalidArgument, "%s: %s is %q, want %s", what, key, given[key],
+				strings.Join(values, " or "))
 		}
 	}
 	return nil

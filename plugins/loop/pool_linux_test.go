@@ -94,7 +94,9 @@ func (r *rig) stage(id string, capability *csi.VolumeCapability) error {
 }
 
 func (r *rig) unstage(id string) error {
-	_, err := r.node.NodeUnstageVolume(r.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: r.staging(id)})
+	_, err := r.node.NodeUnstageVolume(r.Context(), &csi.NodeUnstageVolumeRequest{
+		VolumeId: id, StagingTargetPath: r.staging(id),
+	})
 	return err
 }
 
@@ -141,16 +143,40 @@ func TestParametersAndSettingsAreValidated(t *testing.T) {
 		message          string
 	}{
 		{name: "allocate", key: allocateKey, value: allocateFull},
-		{name: "allocate something", key: allocateKey, value: "some", want: codes.InvalidArgument, message: `allocate is "some", want sparse or full`},
-		{name: "direct I/O", key: directIOKey, value: "yes", want: codes.InvalidArgument, message: `directIO is "yes", want true or false`},
+		{
+			name: "allocate something", key: allocateKey, value: "some", want: codes.InvalidArgument,
+			message: `allocate is "some", want sparse or full`,
+		},
+		{
+			name: "direct I/O", key: directIOKey, value: "yes", want: codes.InvalidArgument,
+			message: `directIO is "yes", want true or false`,
+		},
 		{name: "of a sidecar", key: "csi.storage.k8s.io/pvc/name", value: "x"},
-		{name: "unknown", key: "thin", value: "x", want: codes.InvalidArgument, message: `unknown key "thin" (have allocate, directIO)`},
+		{
+			name: "unknown", key: "thin", value: "x", want: codes.InvalidArgument,
+			message: `unknown key "thin" (have allocate, directIO)`,
+		},
 		{name: "read-ahead", key: readAheadKey, value: "512", setting: true},
-		{name: "negative read-ahead", key: readAheadKey, value: "-1", setting: true, want: codes.InvalidArgument, message: `readAheadKiB is "-1"`},
-		{name: "no number", key: readAheadKey, value: "1k", setting: true, want: codes.InvalidArgument, message: "a number from 0 to 65536"},
-		{name: "discard", key: discardKey, value: "on", setting: true, want: codes.InvalidArgument, message: `discard is "on", want true or false`},
-		{name: "unknown setting", key: "iops", value: "1", setting: true, want: codes.InvalidArgument, message: "discard, readAheadKiB"},
-		{name: "a parameter for a setting", key: allocateKey, value: allocateFull, setting: true, want: codes.InvalidArgument, message: `mutable_parameters: unknown key "allocate"`},
+		{
+			name: "negative read-ahead", key: readAheadKey, value: "-1", setting: true, want: codes.InvalidArgument,
+			message: `readAheadKiB is "-1"`,
+		},
+		{
+			name: "no number", key: readAheadKey, value: "1k", setting: true, want: codes.InvalidArgument,
+			message: "a number from 0 to 65536",
+		},
+		{
+			name: "discard", key: discardKey, value: "on", setting: true, want: codes.InvalidArgument,
+			message: `discard is "on", want true or false`,
+		},
+		{
+			name: "unknown setting", key: "iops", value: "1", setting: true, want: codes.InvalidArgument,
+			message: "discard, readAheadKiB",
+		},
+		{
+			name: "a parameter for a setting", key: allocateKey, value: allocateFull, setting: true,
+			want: codes.InvalidArgument, message: `mutable_parameters: unknown key "allocate"`,
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -249,7 +275,8 @@ func TestSparseVolumesFreeBlocks(t *testing.T) {
 
 // discard is BLKDISCARD.
 func discard(device *os.File, extent [2]uint64) error {
-	if err := exec.Command("blkdiscard", "-o", fmt.Sprint(extent[0]), "-l", fmt.Sprint(extent[1]), device.Name()).Run(); err != nil {
+	if err := exec.Command("blkdiscard", "-o", fmt.Sprint(extent[0]), "-l", fmt.Sprint(extent[1]),
+		device.Name()).Run(); err != nil {
 		return fmt.Errorf("blkdiscard: %w", err)
 	}
 	return nil
@@ -272,7 +299,8 @@ func TestReserveIsKept(t *testing.T) {
 		request.CapacityRange = &csi.CapacityRange{RequiredBytes: 128 * mebibyte}
 	})
 	wantCode(t, err, codes.ResourceExhausted)
-	if message := status.Convert(err).Message(); !strings.Contains(message, "free some space there") || !strings.Contains(message, "reserve") {
+	if message := status.Convert(err).Message(); !strings.Contains(message, "free some space there") ||
+		!strings.Contains(message, "reserve") {
 		t.Errorf("message is %q", message)
 	}
 	full := r.mustMake("full", with(allocateKey, allocateFull))
@@ -309,7 +337,9 @@ func TestSettingsTakeEffectAtOnce(t *testing.T) {
 		}
 	}
 	modify := func(id string, settings map[string]string) error {
-		_, err := r.Controller().ControllerModifyVolume(t.Context(), &csi.ControllerModifyVolumeRequest{VolumeId: id, MutableParameters: settings})
+		_, err := r.Controller().ControllerModifyVolume(t.Context(), &csi.ControllerModifyVolumeRequest{
+			VolumeId: id, MutableParameters: settings,
+		})
 		return err
 	}
 	want(64)
@@ -353,7 +383,9 @@ func TestDiscardMountOption(t *testing.T) {
 	if got := options(id); !strings.Contains(got, "discard") {
 		t.Errorf("a sparse volume is mounted with %s", got)
 	}
-	_, err := r.Controller().ControllerModifyVolume(t.Context(), &csi.ControllerModifyVolumeRequest{VolumeId: id, MutableParameters: map[string]string{discardKey: "false"}})
+	_, err := r.Controller().ControllerModifyVolume(t.Context(), &csi.ControllerModifyVolumeRequest{
+		VolumeId: id, MutableParameters: map[string]string{discardKey: "false"},
+	})
 	must(t, err)
 	if got := options(id); strings.Contains(got, "discard") {
 		t.Errorf("a volume that is set not to discard is mounted with %s", got)
@@ -377,23 +409,32 @@ func TestDirectIO(t *testing.T) {
 func TestForeignFilesAreIgnored(t *testing.T) {
 	r := newRig(t, Config{})
 	whole := r.mustMake("whole", nil)
-	foreign := []string{"notes.txt", "vol-0123456789abcdef.txt", "vol-0123456789abcdef", "vol-xyz.img", "group-0123456789abcdef.img"}
+	foreign := []string{
+		"notes.txt", "vol-0123456789abcdef.txt", "vol-0123456789abcdef", "vol-xyz.img", "group-0123456789abcdef.img",
+	}
 	for _, name := range foreign {
 		must(t, os.WriteFile(filepath.Join(r.cfg.Dir, name), []byte("foreign"), 0o600))
 	}
 	const strange = "vol-fedcba9876543210"
 	must(t, os.Mkdir(r.pool.image(strange), 0o700))
-	for _, name := range []string{"vol-1111111111111111.img.draft", "snap-2222222222222222.json", "vol-3333333333333333.json.draft", whole + ".json.draft"} {
+	for _, name := range []string{
+		"vol-1111111111111111.img.draft", "snap-2222222222222222.json", "vol-3333333333333333.json.draft",
+		whole + ".json.draft",
+	} {
 		must(t, os.WriteFile(filepath.Join(r.cfg.Dir, name), []byte("{}"), 0o600))
 	}
 	must(t, os.Symlink("rw one", filepath.Join(r.cfg.Dir, "vol-5555555555555555"+blockcsi.AttachmentSuffix)))
 	must(t, os.WriteFile(r.pool.image("vol-4444444444444444"), make([]byte, mebibyte), 0o600))
-	device, err := loopdev.Bind(t.Context(), r.pool.image("vol-4444444444444444"), r.pool.mark("vol-4444444444444444", "one"), false)
+	device, err := loopdev.Bind(t.Context(), r.pool.image("vol-4444444444444444"),
+		r.pool.mark("vol-4444444444444444", "one"), false)
 	must(t, err)
 	must(t, os.Remove(r.pool.image("vol-4444444444444444")))
 	left, err := r.Orphans(t.Context())
 	must(t, err)
-	for _, want := range []string{"vol-1111111111111111 is unfinished", "snap-2222222222222222 is unfinished", "vol-3333333333333333 is unfinished", "vol-5555555555555555 is unfinished", "losetup -d " + device, strange} {
+	for _, want := range []string{
+		"vol-1111111111111111 is unfinished", "snap-2222222222222222 is unfinished",
+		"vol-3333333333333333 is unfinished", "vol-5555555555555555 is unfinished", "losetup -d " + device, strange,
+	} {
 		if !slices.ContainsFunc(left, func(line string) bool { return strings.Contains(line, want) }) {
 			t.Errorf("orphans %q, want %q among them", left, want)
 		}
@@ -492,7 +533,8 @@ func TestNothingStaysFrozen(t *testing.T) {
 			PublishContext: map[string]string{blockcsi.DeviceKey: mustAttach(t, r.Driver, raw)},
 		})
 		must(t, err)
-		_, err = r.GroupController().CreateVolumeGroupSnapshot(t.Context(), &csi.CreateVolumeGroupSnapshotRequest{Name: "g", SourceVolumeIds: []string{id, raw}})
+		_, err = r.GroupController().CreateVolumeGroupSnapshot(t.Context(),
+			&csi.CreateVolumeGroupSnapshotRequest{Name: "g", SourceVolumeIds: []string{id, raw}})
 		wantCode(t, err, codes.FailedPrecondition)
 		wantThawed(t, r.staging(id))
 		must(t, r.unstage(raw))

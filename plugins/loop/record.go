@@ -36,7 +36,8 @@ func (r record) volume(id string, sizeBytes int64, unfinished bool) blockcsi.Vol
 	return blockcsi.Volume{
 		ID: id, Name: r.Name, SizeBytes: sizeBytes, Source: r.Source, Created: r.Created,
 		Group: r.Group, GroupSize: r.GroupSize,
-		Parameters: r.Parameters, Settings: r.Settings, Discard: discards(r.Parameters, r.Settings), Unfinished: unfinished, Trouble: r.trouble,
+		Parameters: r.Parameters, Settings: r.Settings, Discard: discards(r.Parameters, r.Settings),
+		Unfinished: unfinished, Trouble: r.trouble,
 	}
 }
 
@@ -62,7 +63,8 @@ func (p *pool) readRecord(id string) (*record, error) {
 	if err := json.Unmarshal(text, &found); err != nil {
 		return &record{
 			Created: info.ModTime(),
-			trouble: fmt.Sprintf("%s is not a valid record (%v): delete the volume, or write {} to the file", file.Name(), err),
+			trouble: fmt.Sprintf("%s is not a valid record (%v): delete the volume, or write {} to the file",
+				file.Name(), err),
 		}, nil
 	}
 	return &found, nil
@@ -70,7 +72,10 @@ func (p *pool) readRecord(id string) (*record, error) {
 
 // writeRecord atomically writes the record of a new volume.
 func (p *pool) writeRecord(spec blockcsi.VolumeSpec) (record, error) {
-	made := record{Name: spec.Name, Group: spec.Group, GroupSize: spec.GroupSize, Parameters: spec.Parameters, Settings: spec.Settings}
+	made := record{
+		Name: spec.Name, Group: spec.Group, GroupSize: spec.GroupSize, Parameters: spec.Parameters,
+		Settings: spec.Settings,
+	}
 	if spec.From != nil {
 		made.Source = spec.From.ID
 	}

@@ -22,7 +22,8 @@ func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 		}
 		var did string
 		if each.Unfinished {
-			did, err = "removed "+each.ID+", whose creation or removal was interrupted", p.status(p.removeFiles(each.ID))
+			did, err = "removed "+each.ID+
+				", whose creation or removal was interrupted", p.status(p.removeFiles(each.ID))
 		} else {
 			did, err = p.recoverOne(each)
 		}
@@ -73,7 +74,8 @@ func (p *pool) Orphans(ctx context.Context) ([]string, error) {
 	var orphans []string
 	for _, each := range all {
 		if each.Unfinished {
-			orphans = append(orphans, fmt.Sprintf("%s is unfinished: restart the driver, or run rm %s.*", each.ID, filepath.Join(p.dir, each.ID)))
+			orphans = append(orphans, fmt.Sprintf("%s is unfinished: restart the driver, or run rm %s.*", each.ID,
+				filepath.Join(p.dir, each.ID)))
 		}
 		if each.Trouble != "" {
 			orphans = append(orphans, each.ID+": "+each.Trouble)
@@ -84,9 +86,12 @@ func (p *pool) Orphans(ctx context.Context) ([]string, error) {
 		id, _, _ := parseName(filepath.Base(each.BackingFile))
 		switch _, marked := p.nodeKey(each.Mark, id); {
 		case each.Deleted:
-			orphans = append(orphans, fmt.Sprintf("%s holds %s, which was removed: run losetup -d %s to detach it", each.Device, filepath.Base(each.BackingFile), each.Device))
+			orphans = append(orphans, fmt.Sprintf("%s holds %s, which was removed: run losetup -d %s to detach it",
+				each.Device, filepath.Base(each.BackingFile), each.Device))
 		case !marked:
-			orphans = append(orphans, fmt.Sprintf("%s holds %s and has the foreign mark %q: run losetup -d %s to detach it", each.Device, filepath.Base(each.BackingFile), each.Mark, each.Device))
+			orphans = append(orphans,
+				fmt.Sprintf("%s holds %s and has the foreign mark %q: run losetup -d %s to detach it", each.Device,
+					filepath.Base(each.BackingFile), each.Mark, each.Device))
 		}
 	}
 	return orphans, p.status(err)

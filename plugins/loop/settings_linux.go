@@ -24,7 +24,8 @@ func setReadAhead(device string, kibibytes int64) (bool, error) {
 	if err != nil || current == kibibytes {
 		return false, err
 	}
-	return true, os.WriteFile(filepath.Join("/sys/block", filepath.Base(device), name), []byte(strconv.FormatInt(kibibytes, 10)), 0)
+	return true, os.WriteFile(filepath.Join("/sys/block", filepath.Base(device), name),
+		[]byte(strconv.FormatInt(kibibytes, 10)), 0)
 }
 
 // sizeDiffers reports whether a device's size differs from sizeBytes.

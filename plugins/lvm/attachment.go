@@ -17,7 +17,9 @@ import (
 const attachmentsFolder = "attached"
 
 // Attach implements blockcsi.Pool. On an error the volume is unchanged.
-func (p *pool) Attach(ctx context.Context, volume blockcsi.Volume, node string, isReadOnly bool) (blockcsi.Attachment, error) {
+func (p *pool) Attach(
+	ctx context.Context, volume blockcsi.Volume, node string, isReadOnly bool,
+) (blockcsi.Attachment, error) {
 	lv, err := p.find(ctx, volume.ID)
 	if err != nil {
 		return blockcsi.Attachment{}, err

@@ -80,7 +80,8 @@ func used(b *testing.B) float64 {
 func (n *bench) run(line string) {
 	words := strings.Fields(line)
 	command := exec.Command(words[0], words[1:]...)
-	command.Env = append(os.Environ(), "LVM_SYSTEM_DIR="+filepath.Join(n.dir, "lvm"), "LVM_SUPPRESS_FD_WARNINGS=1", "DM_DISABLE_UDEV=1")
+	command.Env = append(os.Environ(), "LVM_SYSTEM_DIR="+filepath.Join(n.dir, "lvm"), "LVM_SUPPRESS_FD_WARNINGS=1",
+		"DM_DISABLE_UDEV=1")
 	output, err := command.CombinedOutput()
 	if err != nil {
 		n.b.Fatalf("%s: %v: %s", line, err, output)
@@ -94,7 +95,8 @@ func (n *bench) lvcreate(name string, mebibytes int, disks ...string) {
 	if hasMapper() {
 		how = "-an -Zn -Wn"
 	}
-	n.run(fmt.Sprintf("lvm lvcreate -q -y %s -L %dm -n %s %s %s", how, mebibytes, name, n.group, strings.Join(disks, " ")))
+	n.run(fmt.Sprintf("lvm lvcreate -q -y %s -L %dm -n %s %s %s", how, mebibytes, name, n.group,
+		strings.Join(disks, " ")))
 }
 
 func (n *bench) lvremove(name string) { n.run("lvm lvremove -q -y " + n.group + "/" + name) }
@@ -147,7 +149,8 @@ func as(fsType string) *csi.VolumeCapability {
 }
 
 func (n *bench) detach(id string) {
-	_, err := n.driver.Controller().ControllerUnpublishVolume(n.b.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: id})
+	_, err := n.driver.Controller().ControllerUnpublishVolume(n.b.Context(),
+		&csi.ControllerUnpublishVolumeRequest{VolumeId: id})
 	n.must(err)
 }
 
@@ -164,7 +167,9 @@ func (n *bench) stageAs(id, fsType string, published map[string]string) {
 }
 
 func (n *bench) unstage(id string) {
-	_, err := n.driver.Node(node, n.fs).NodeUnstageVolume(n.b.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: n.staging(id)})
+	_, err := n.driver.Node(node, n.fs).NodeUnstageVolume(n.b.Context(), &csi.NodeUnstageVolumeRequest{
+		VolumeId: id, StagingTargetPath: n.staging(id),
+	})
 	n.must(err)
 }
 
@@ -231,10 +236,12 @@ func BenchmarkExpand(b *testing.B) {
 	n.compare(func(int) {
 		size += step
 		grown := &csi.CapacityRange{RequiredBytes: size << 20}
-		_, err := n.driver.Controller().ControllerExpandVolume(b.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: grown})
+		_, err := n.driver.Controller().ControllerExpandVolume(b.Context(),
+			&csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: grown})
 		n.must(err)
 		_, err = n.driver.Node(node, n.fs).NodeExpandVolume(b.Context(), &csi.NodeExpandVolumeRequest{
-			VolumeId: id, VolumePath: n.staging(id), StagingTargetPath: n.staging(id), CapacityRange: grown, VolumeCapability: as("xfs"),
+			VolumeId: id, VolumePath: n.staging(id), StagingTargetPath: n.staging(id), CapacityRange: grown,
+			VolumeCapability: as("xfs"),
 		})
 		n.must(err)
 	}, func(int) {

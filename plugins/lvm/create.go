@@ -36,10 +36,12 @@ func (p *pool) spec(parameters map[string]string) (lvm2.Spec, error) {
 	}
 	offered := []lvm2.Layout{lvm2.Linear, lvm2.Striped, lvm2.RAID1, lvm2.Thin}
 	if !slices.Contains(offered, spec.Layout) {
-		return spec, status.Errorf(codes.InvalidArgument, "parameter %s: unknown layout %q (have %q)", layoutKey, spec.Layout, offered)
+		return spec, status.Errorf(codes.InvalidArgument, "parameter %s: unknown layout %q (have %q)", layoutKey,
+			spec.Layout, offered)
 	}
 	if !slices.Contains(p.caps.Layouts, spec.Layout) {
-		return spec, status.Errorf(codes.InvalidArgument, "parameter %s: %s volumes need device-mapper, which node %s lacks", layoutKey, spec.Layout, p.node)
+		return spec, status.Errorf(codes.InvalidArgument,
+			"parameter %s: %s volumes need device-mapper, which node %s lacks", layoutKey, spec.Layout, p.node)
 	}
 	var err error
 	if spec.Stripes, err = countParameter(parameters, stripesKey, spec.Layout == lvm2.Striped, 2); err != nil {
@@ -62,7 +64,8 @@ func countParameter(parameters map[string]string, key string, applies bool, leas
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least {
-		return 0, status.Errorf(codes.InvalidArgument, "parameter %s: %q is not a number of at least %d", key, text, least)
+		return 0, status.Errorf(codes.InvalidArgument, "parameter %s: %q is not a number of at least %d", key, text,
+			least)
 	}
 	return n, nil
 }

@@ -27,7 +27,8 @@ func TestRemovedDisk(t *testing.T) {
 	m.must(os.Remove(disk.Path))
 	orphans, err := m.driver.Orphans(t.Context())
 	m.must(err)
-	if len(orphans) != 1 || !strings.Contains(orphans[0], "losetup -d "+disk.Device) || !strings.Contains(orphans[0], disk.Path) {
+	if len(orphans) != 1 || !strings.Contains(orphans[0], "losetup -d "+disk.Device) ||
+		!strings.Contains(orphans[0], disk.Path) {
 		t.Errorf("orphans: %q", orphans)
 	}
 
@@ -78,7 +79,8 @@ func TestAllDisksRemoved(t *testing.T) {
 		return driver
 	}
 	driver := open()
-	if err := errors.Join(driver.pools[0].system.Detach(t.Context()), driver.Close(), os.Rename(disk, disk+".away")); err != nil {
+	if err := errors.Join(driver.pools[0].system.Detach(t.Context()), driver.Close(),
+		os.Rename(disk, disk+".away")); err != nil {
 		t.Fatal(err)
 	}
 	note := filepath.Join(dir, "lvm", groupFile)

@@ -129,7 +129,8 @@ func openNode(ctx context.Context, cfg NodeConfig) (*pool, error) {
 		return nil, errors.Join(err, system.Close())
 	}
 	return &pool{
-		node: cfg.Name, system: system, group: group, caps: group.Capabilities(), thin: cfg.Thin, attachments: notes, extentBytes: report.ExtentSize,
+		node: cfg.Name, system: system, group: group, caps: group.Capabilities(), thin: cfg.Thin, attachments: notes,
+		extentBytes: report.ExtentSize,
 	}, nil
 }
 
@@ -186,7 +187,8 @@ func existingGroup(ctx context.Context, system *lvm2.System, cfg NodeConfig, nam
 	}
 	if !slices.Contains(there, name) {
 		if cfg.Group == "" && len(there) > 0 {
-			return nil, fmt.Errorf("the disks have volume group %s, not this node's default %s: set the name (--group %s)",
+			return nil, fmt.Errorf(
+				"the disks have volume group %s, not this node's default %s: set the name (--group %s)",
 				strings.Join(there, ", "), name, there[0])
 		}
 		return nil, checkNew(cfg, name)
@@ -222,7 +224,8 @@ func checkNew(cfg NodeConfig, name string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("volume group %s: %w: it existed on this node but is on none of its disks: bring them back, or remove %s to start over",
+	return fmt.Errorf("volume group %s: %w: it existed on this node but is on none of its disks: "+
+		"bring them back, or remove %s to start over",
 		name, lvm2.ErrMissingDevice, file)
 }
 

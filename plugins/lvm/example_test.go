@@ -42,7 +42,8 @@ func Example() {
 	}
 	here := &csi.Topology{Segments: map[string]string{lvm.TopologyKey: "node-1"}}
 	made, err := controller.CreateVolume(ctx, &csi.CreateVolumeRequest{
-		Name: "pvc-1", CapacityRange: &csi.CapacityRange{RequiredBytes: 64 << 20}, VolumeCapabilities: []*csi.VolumeCapability{writer},
+		Name: "pvc-1", CapacityRange: &csi.CapacityRange{RequiredBytes: 64 << 20},
+		VolumeCapabilities:        []*csi.VolumeCapability{writer},
 		AccessibilityRequirements: &csi.TopologyRequirement{Preferred: []*csi.Topology{here}},
 	})
 	if err != nil {

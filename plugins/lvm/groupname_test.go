@@ -18,8 +18,10 @@ func TestEachNodeHasItsOwnGroup(t *testing.T) {
 	long := strings.Repeat("x", nodeNameMax)
 	seen := map[string]string{}
 	for _, node := range []string{
-		"", "a", "A", "a b", "a_b", "a+b", "a/b", "ä", "é", ".", "..", "-", "a-b", "a--b", long, long + "x", long + "y", "a b" + long,
-		groupName(long + "x"), strings.TrimPrefix(groupName(long+"x"), groupPrefix), strings.TrimPrefix(groupName("a b"), groupPrefix),
+		"", "a", "A", "a b", "a_b", "a+b", "a/b", "ä", "é", ".", "..", "-", "a-b", "a--b", long, long + "x", long + "y",
+		"a b" + long,
+		groupName(long + "x"), strings.TrimPrefix(groupName(long+"x"), groupPrefix),
+		strings.TrimPrefix(groupName("a b"), groupPrefix),
 	} {
 		name := groupName(node)
 		if !taken.MatchString(name) {

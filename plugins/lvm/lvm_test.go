@@ -113,7 +113,8 @@ func TestLogicalVolumeLifecycle(t *testing.T) {
 	ctx := t.Context()
 	volume, err := w.create("a claim's", "two", 100*mebibyte)
 	w.must("create", err)
-	if got := volume.GetAccessibleTopology()[0].GetSegments()[lvm.TopologyKey]; got != "two" || volume.GetCapacityBytes() != 100*mebibyte {
+	if got := volume.GetAccessibleTopology()[0].GetSegments()[lvm.TopologyKey]; got != "two" ||
+		volume.GetCapacityBytes() != 100*mebibyte {
 		t.Errorf("the volume is on %q and has %d bytes", got, volume.GetCapacityBytes())
 	}
 	again, err := w.create("a claim's", "two", 100*mebibyte)
@@ -138,7 +139,8 @@ func TestLogicalVolumeLifecycle(t *testing.T) {
 	w.must("publish", err)
 	staging := filepath.Join(w.dir, "node-two", "staging")
 	_, err = w.nodes["two"].NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
-		VolumeId: id, StagingTargetPath: staging, VolumeCapability: writer(), PublishContext: map[string]string{blockcsi.DeviceKey: device},
+		VolumeId: id, StagingTargetPath: staging, VolumeCapability: writer(),
+		PublishContext: map[string]string{blockcsi.DeviceKey: device},
 	})
 	w.must("stage", err)
 	w.must("write", blockcsitest.WriteFile(filepath.Join(staging, "data"), []byte("written by a pod")))
@@ -158,14 +160,19 @@ func TestLogicalVolumeLifecycle(t *testing.T) {
 		t.Errorf("list: %v", list)
 	}
 
-	_, err = w.nodes["two"].NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: staging})
+	_, err = w.nodes["two"].NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{
+		VolumeId: id, StagingTargetPath: staging,
+	})
 	w.must("unstage", err)
-	_, err = w.driver.Controller().ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{VolumeId: id, NodeId: "two"})
+	_, err = w.driver.Controller().ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{
+		VolumeId: id, NodeId: "two",
+	})
 	w.must("unpublish", err)
 	device, err = publish("two")
 	w.must("publish again", err)
 	_, err = w.nodes["two"].NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
-		VolumeId: id, StagingTargetPath: staging, VolumeCapability: writer(), PublishContext: map[string]string{blockcsi.DeviceKey: device},
+		VolumeId: id, StagingTargetPath: staging, VolumeCapability: writer(),
+		PublishContext: map[string]string{blockcsi.DeviceKey: device},
 	})
 	w.must("stage again", err)
 	data, err := blockcsitest.ReadFile(filepath.Join(staging, "data"))
@@ -173,7 +180,9 @@ func TestLogicalVolumeLifecycle(t *testing.T) {
 	if string(data) != "written by a pod" {
 		t.Errorf("read %q", data)
 	}
-	_, err = w.nodes["two"].NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: staging})
+	_, err = w.nodes["two"].NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{
+		VolumeId: id, StagingTargetPath: staging,
+	})
 	w.must("unstage", err)
 	_, err = w.driver.Controller().ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{VolumeId: id})
 	w.must("unpublish", err)
@@ -193,9 +202,12 @@ func TestCopiesHaveTheContentOfTheirSource(t *testing.T) {
 	staging := filepath.Join(w.dir, "node-one", "staging")
 	w.stage("one", id, staging)
 	w.must("write", blockcsitest.WriteFile(filepath.Join(staging, "data"), []byte("before")))
-	snapshot, err := w.driver.Controller().CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id})
+	snapshot, err := w.driver.Controller().CreateSnapshot(ctx, &csi.CreateSnapshotRequest{
+		Name: "s", SourceVolumeId: id,
+	})
 	w.must("snapshot", err)
-	if made := snapshot.GetSnapshot(); made.GetSourceVolumeId() != id || made.GetSizeBytes() != 64*mebibyte || made.GetCreationTime().AsTime().IsZero() {
+	if made := snapshot.GetSnapshot(); made.GetSourceVolumeId() != id || made.GetSizeBytes() != 64*mebibyte ||
+		made.GetCreationTime().AsTime().IsZero() {
 		t.Errorf("the snapshot is %v", made)
 	}
 	w.must("overwrite", blockcsitest.WriteFile(filepath.Join(staging, "data"), []byte("after")))
@@ -233,15 +245,19 @@ func (w *world) stage(node, id, place string) {
 		&csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: node, VolumeCapability: writer()})
 	w.must("publish", err)
 	_, err = w.nodes[node].NodeStageVolume(w.Context(), &csi.NodeStageVolumeRequest{
-		VolumeId: id, StagingTargetPath: place, VolumeCapability: writer(), PublishContext: published.GetPublishContext(),
+		VolumeId: id, StagingTargetPath: place, VolumeCapability: writer(),
+		PublishContext: published.GetPublishContext(),
 	})
 	w.must("stage", err)
 }
 
 func (w *world) unstage(node, id, place string) {
 	w.Helper()
-	_, err := w.nodes[node].NodeUnstageVolume(w.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: place})
+	_, err := w.nodes[node].NodeUnstageVolume(w.Context(), &csi.NodeUnstageVolumeRequest{
+		VolumeId: id, StagingTargetPath: place,
+	})
 	w.must("unstage", err)
-	_, err = w.driver.Controller().ControllerUnpublishVolume(w.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: id, NodeId: node})
+	_, err = w.driver.Controller().ControllerUnpublishVolume(w.Context(),
+		&csi.ControllerUnpublishVolumeRequest{VolumeId: id, NodeId: node})
 	w.must("unpublish", err)
 }

@@ -61,7 +61,8 @@ func TestManyVolumes(t *testing.T) {
 		m.must(group.Wait())
 		took := time.Since(began)
 		t.Logf("%-10s %6.1f ms each, %4.1f commands of LVM each, %v for %d", what,
-			took.Seconds()*1000/float64(count), float64(commands.Load()-before)/float64(count), took.Round(time.Millisecond), count)
+			took.Seconds()*1000/float64(count), float64(commands.Load()-before)/float64(count),
+			took.Round(time.Millisecond), count)
 	}
 	node := m.driver.Node(node, m.fs)
 	each("create", func(i int) (err error) {
@@ -101,11 +102,14 @@ func TestManyVolumes(t *testing.T) {
 		return err
 	})
 	each("unstage", func(i int) error {
-		_, err := node.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: ids[i], StagingTargetPath: m.staging(ids[i])})
+		_, err := node.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{
+			VolumeId: ids[i], StagingTargetPath: m.staging(ids[i]),
+		})
 		return err
 	})
 	each("detach", func(i int) error {
-		_, err := m.driver.Controller().ControllerUnpublishVolume(t.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: ids[i]})
+		_, err := m.driver.Controller().ControllerUnpublishVolume(t.Context(),
+			&csi.ControllerUnpublishVolumeRequest{VolumeId: ids[i]})
 		return err
 	})
 	each("delete", func(i int) error {
@@ -149,7 +153,8 @@ func newMany(t *testing.T, disks int) (*machine, *atomic.Int64) {
 
 func (m *machine) createSmall(name string) (string, error) {
 	response, err := m.driver.Controller().CreateVolume(m.Context(), &csi.CreateVolumeRequest{
-		Name: name, VolumeCapabilities: []*csi.VolumeCapability{asFile()}, CapacityRange: &csi.CapacityRange{RequiredBytes: bytesMin},
+		Name: name, VolumeCapabilities: []*csi.VolumeCapability{asFile()},
+		CapacityRange: &csi.CapacityRange{RequiredBytes: bytesMin},
 	})
 	return response.GetVolume().GetVolumeId(), err
 }

@@ -48,7 +48,8 @@ func (p *pool) RegisterNode(string) {}
 // Capabilities implements blockcsi.Pool.
 func (p *pool) Capabilities() blockcsi.Capabilities {
 	return blockcsi.Capabilities{
-		FSTypes: blockcsi.FSTypes(), CanCopy: true, AtomicCopies: p.caps.Snapshots, CopyFreezes: p.caps.Snapshots, PersistentAttach: true, Settings: p.settings(),
+		FSTypes: blockcsi.FSTypes(), CanCopy: true, AtomicCopies: p.caps.Snapshots, CopyFreezes: p.caps.Snapshots,
+		PersistentAttach: true, Settings: p.settings(),
 	}
 }
 
@@ -119,7 +120,8 @@ func (p *pool) Delete(ctx context.Context, volume blockcsi.Volume) error {
 	}
 	if len(depend) > 0 {
 		return status.Errorf(codes.FailedPrecondition,
-			"volume %s has snapshots that hold only differences from it: delete %s first", volume.ID, strings.Join(depend, ", "))
+			"volume %s has snapshots that hold only differences from it: delete %s first", volume.ID,
+			strings.Join(depend, ", "))
 	}
 	return p.status(p.group.Remove(ctx, volume.ID))
 }
@@ -143,10 +145,12 @@ func (p *pool) status(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, lvm2.ErrNoSpace):
-		return status.Errorf(codes.ResourceExhausted, "volume group %s of node %s: %v: delete volumes or give it another disk", p.group.Name(), p.node, err)
+		return status.Errorf(codes.ResourceExhausted,
+			"volume group %s of node %s: %v: delete volumes or give it another disk", p.group.Name(), p.node, err)
 	case errors.Is(err, lvm2.ErrNotContiguous):
 		return status.Errorf(codes.ResourceExhausted,
-			"volume group %s of node %s: %v: without device-mapper a volume must be contiguous: try a smaller one, or this one while it is not in use", p.group.Name(), p.node, err)
+			"volume group %s of node %s: %v: without device-mapper a volume must be contiguous: "+
+				"try a smaller one, or this one while it is not in use", p.group.Name(), p.node, err)
 	case errors.Is(err, lvm2.ErrNotFound):
 		return status.Error(codes.NotFound, err.Error())
 	case errors.Is(err, lvm2.ErrExists):
@@ -158,11 +162,14 @@ func (p *pool) status(err error) error {
 	case errors.Is(err, lvm2.ErrUnsupported):
 		return status.Errorf(codes.FailedPrecondition, "%v: start the driver on a machine with device-mapper", err)
 	case errors.Is(err, lvm2.ErrForeign):
-		return status.Errorf(codes.FailedPrecondition, "volume group %s of node %s: %v: give the driver a volume group of its own", p.group.Name(), p.node, err)
+		return status.Errorf(codes.FailedPrecondition,
+			"volume group %s of node %s: %v: give the driver a volume group of its own", p.group.Name(), p.node, err)
 	case errors.Is(err, lvm2.ErrDuplicateDevice):
-		return status.Errorf(codes.Unavailable, "volume group %s of node %s: %v: remove one of the two", p.group.Name(), p.node, err)
+		return status.Errorf(codes.Unavailable, "volume group %s of node %s: %v: remove one of the two", p.group.Name(),
+			p.node, err)
 	case errors.Is(err, lvm2.ErrNoGroup), errors.Is(err, lvm2.ErrMissingDevice):
-		return status.Errorf(codes.Unavailable, "volume group %s of node %s: %v: bring its disks back", p.group.Name(), p.node, err)
+		return status.Errorf(codes.Unavailable, "volume group %s of node %s: %v: bring its disks back", p.group.Name(),
+			p.node, err)
 	}
 	return csireq.PathStatus(err)
 }

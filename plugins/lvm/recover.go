@@ -70,7 +70,8 @@ func (p *pool) recoverOne(
 	}
 	err = p.group.Deactivate(ctx, lv.Name)
 	if errors.Is(err, lvm2.ErrInUse) {
-		return fmt.Sprintf("left %s active as %s, although it is not attached: the device is in use", lv.Name, device), nil
+		return fmt.Sprintf("left %s active as %s, although it is not attached: the device is in use", lv.Name, device),
+			nil
 	}
 	return fmt.Sprintf("deactivated %s, which is not attached", lv.Name), err
 }
@@ -99,14 +100,17 @@ func (p *pool) Orphans(ctx context.Context) ([]string, error) {
 		case lv.HasTags(tagOwned) && !isOwn(lv):
 			orphans = append(orphans, "logical volume "+name+" on node "+p.node+" is unfinished: restart the driver")
 		case !isOwn(lv):
-			orphans = append(orphans, "logical volume "+name+" on node "+p.node+" does not belong to the driver: run lvremove to remove it")
+			orphans = append(orphans, "logical volume "+name+" on node "+p.node+
+				" does not belong to the driver: run lvremove to remove it")
 		case devices[lv.Name] != "" && !attached && lv.Layout != lvm2.Snapshot:
-			orphans = append(orphans, "logical volume "+name+" on node "+p.node+" is active but not attached: restart the driver")
+			orphans = append(orphans, "logical volume "+name+" on node "+p.node+
+				" is active but not attached: restart the driver")
 		}
 	}
 	deleted, err := p.system.DeletedDisks()
 	for _, each := range deleted {
-		orphans = append(orphans, fmt.Sprintf("%s holds %s, which was removed: run losetup -d %s to detach it", each.Device, each.BackingFile, each.Device))
+		orphans = append(orphans, fmt.Sprintf("%s holds %s, which was removed: run losetup -d %s to detach it",
+			each.Device, each.BackingFile, each.Device))
 	}
 	return orphans, p.status(err)
 }
@@ -125,7 +129,8 @@ func (p *pool) destroy(ctx context.Context) error {
 		err = p.group.Remove(ctx, names...)
 	}
 	if err == nil {
-		err = errors.Join(os.RemoveAll(p.attachments.Dir), os.RemoveAll(filepath.Join(filepath.Dir(p.attachments.Dir), groupFile)))
+		err = errors.Join(os.RemoveAll(p.attachments.Dir),
+			os.RemoveAll(filepath.Join(filepath.Dir(p.attachments.Dir), groupFile)))
 	}
 	if err == nil {
 		err = p.group.RemoveGroup(ctx)

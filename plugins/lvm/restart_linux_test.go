@@ -148,7 +148,8 @@ func TestOrphans(t *testing.T) {
 	m.must(err)
 	orphans, err := m.driver.Orphans(t.Context())
 	m.must(err)
-	if text := strings.Join(orphans, "\n"); len(orphans) != 2 || !strings.Contains(text, id) || !strings.Contains(text, "somebodys") {
+	if text := strings.Join(orphans, "\n"); len(orphans) != 2 || !strings.Contains(text, id) ||
+		!strings.Contains(text, "somebodys") {
 		t.Errorf("orphans: %q", orphans)
 	}
 	done, err := m.driver.Recover(t.Context())
@@ -179,7 +180,8 @@ func TestAttachmentsOfRemovedVolumes(t *testing.T) {
 	}
 	again, err := m.create("volume", nil)
 	m.must(err)
-	if attached, err := pool.Attachment(t.Context(), blockcsi.Volume{ID: again}); err != nil || attached != nil || again != id {
+	if attached, err := pool.Attachment(t.Context(), blockcsi.Volume{ID: again}); err != nil || attached != nil ||
+		again != id {
 		t.Errorf("a new volume is attached: %v, %v", attached, err)
 	}
 	removed()
@@ -207,7 +209,8 @@ func TestForeignDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.LVM = lvm2.Config{Directory: filepath.Join(dir, "ours"), SystemID: "volsim-test-ours"}
-	if _, err := New(t.Context(), Config{Nodes: []NodeConfig{cfg}}); err == nil || !strings.Contains(err.Error(), lvm2.ErrForeign.Error()) {
+	if _, err := New(t.Context(), Config{Nodes: []NodeConfig{cfg}}); err == nil ||
+		!strings.Contains(err.Error(), lvm2.ErrForeign.Error()) {
 		t.Errorf("got %v, want %v", err, lvm2.ErrForeign)
 	}
 	after, err := theirs.pools[0].group.Report(t.Context())
@@ -252,7 +255,8 @@ func TestInvalidParameters(t *testing.T) {
 
 func mustGroups(t *testing.T, m *machine) []*csi.GroupControllerServiceCapability {
 	t.Helper()
-	response, err := m.driver.GroupController().GroupControllerGetCapabilities(t.Context(), &csi.GroupControllerGetCapabilitiesRequest{})
+	response, err := m.driver.GroupController().GroupControllerGetCapabilities(t.Context(),
+		&csi.GroupControllerGetCapabilitiesRequest{})
 	m.must(err)
 	return response.GetCapabilities()
 }

@@ -42,7 +42,8 @@ func (p *pool) ValidateParameters(parameters, settings map[string]string) error 
 	known := []string{layoutKey, mirrorsKey, stripesKey}
 	for _, key := range slices.Sorted(maps.Keys(parameters)) {
 		if !slices.Contains(known, key) {
-			return status.Errorf(codes.InvalidArgument, "parameters: unknown key %q (have %s)", key, strings.Join(known, ", "))
+			return status.Errorf(codes.InvalidArgument, "parameters: unknown key %q (have %s)", key,
+				strings.Join(known, ", "))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
@@ -58,11 +59,14 @@ func (p *pool) checkSetting(key, value string) error {
 	number, err := strconv.Atoi(value)
 	switch {
 	case key == readAheadKey && p.system.Mode() != lvm2.DeviceMapper:
-		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s needs device-mapper, which node %s lacks", key, p.node)
+		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s needs device-mapper, which node %s lacks",
+			key, p.node)
 	case !slices.Contains(p.settings(), key):
-		return status.Errorf(codes.InvalidArgument, "mutable_parameters: unknown key %q (have %s)", key, strings.Join(p.settings(), ", "))
+		return status.Errorf(codes.InvalidArgument, "mutable_parameters: unknown key %q (have %s)", key,
+			strings.Join(p.settings(), ", "))
 	case key == readAheadKey && (err != nil || number < 0 || number > readAheadMax):
-		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s is %q, want a number from 0 to %d", key, value, readAheadMax)
+		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s is %q, want a number from 0 to %d", key,
+			value, readAheadMax)
 	case key == discardKey && value != "true" && value != "false":
 		return status.Errorf(codes.InvalidArgument, "mutable_parameters: %s is %q, want true or false", key, value)
 	}

@@ -24,7 +24,9 @@ func TestFullThinPool(t *testing.T) {
 	m.must(err)
 	m.fs = fs
 	m.driver, err = New(t.Context(), Config{Nodes: []NodeConfig{{
-		Name: node, Group: groupIn(m.dir), LVM: lvm2.Config{Directory: filepath.Join(m.dir, "lvm"), SystemID: "volsim-test"},
+		Name: node, Group: groupIn(m.dir), LVM: lvm2.Config{
+			Directory: filepath.Join(m.dir, "lvm"), SystemID: "volsim-test",
+		},
 		Files: []File{{Path: filepath.Join(m.dir, "disk"), SizeBytes: 256 << 20}},
 		Thin:  Thin{PoolBytes: 64 << 20, OvercommitRatio: 2},
 	}}})

@@ -59,10 +59,13 @@ func (p *pool) reserveThin(ctx context.Context, id string, sizeBytes int64) (giv
 	}
 	if free := p.thinFreeBytes(report); more > free {
 		return nil, status.Errorf(codes.ResourceExhausted,
-			"the thin pool of node %s can provision %d more bytes, the volume needs %d: delete volumes, enlarge the pool or allow more overcommit", p.node, free, more)
+			"the thin pool of node %s can provision %d more bytes, the volume needs %d: "+
+				"delete volumes, enlarge the pool or allow more overcommit", p.node, free, more)
 	}
 	if _, found := report.Find(thinPool); !found {
-		if _, err := p.group.Create(ctx, lvm2.Spec{Name: thinPool, Layout: lvm2.ThinPool, Size: p.thinPoolBytes(report)}); err != nil {
+		if _, err := p.group.Create(ctx, lvm2.Spec{
+			Name: thinPool, Layout: lvm2.ThinPool, Size: p.thinPoolBytes(report),
+		}); err != nil {
 			return nil, fmt.Errorf("create the thin pool: %w", err)
 		}
 	}

@@ -24,9 +24,18 @@ func TestThinFreeBytes(t *testing.T) {
 		{name: "no pool yet", want: 500},
 		{name: "an empty pool", volumes: []lvm2.LogicalVolume{pool100}, want: 100},
 		{name: "overcommitted", volumes: []lvm2.LogicalVolume{pool100, thin("a", 30)}, ratio: 2, want: 170},
-		{name: "one is being created", volumes: []lvm2.LogicalVolume{pool100, thin("a", 30)}, promised: map[string]int64{"b": 20}, want: 50},
-		{name: "one is being copied", volumes: []lvm2.LogicalVolume{pool100, thin("a", 30)}, promised: map[string]int64{"a": 30}, want: 70},
-		{name: "one grows", volumes: []lvm2.LogicalVolume{pool100, thin("a", 30)}, promised: map[string]int64{"a": 50}, want: 50},
+		{
+			name: "one is being created", volumes: []lvm2.LogicalVolume{pool100, thin("a", 30)},
+			promised: map[string]int64{"b": 20}, want: 50,
+		},
+		{
+			name: "one is being copied", volumes: []lvm2.LogicalVolume{pool100, thin("a", 30)},
+			promised: map[string]int64{"a": 30}, want: 70,
+		},
+		{
+			name: "one grows", volumes: []lvm2.LogicalVolume{pool100, thin("a", 30)},
+			promised: map[string]int64{"a": 50}, want: 50,
+		},
 		{name: "too much was promised", volumes: []lvm2.LogicalVolume{pool100, thin("a", 130)}, want: 0},
 		{name: "full", volumes: []lvm2.LogicalVolume{full}, ratio: 9, want: 0},
 		{name: "one outside the pool", volumes: []lvm2.LogicalVolume{pool100, {Name: "l", Size: 70}}, want: 100},

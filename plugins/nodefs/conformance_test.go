@@ -223,7 +223,9 @@ func missingPaths(t *testing.T, node nodefs.FS, root string) {
 
 func outsideIsRefused(t *testing.T, node nodefs.FS, root string) {
 	dir := directories(t, node, root, "inside")[0]
-	for _, name := range []string{"/", "/etc/volsim", path.Dir(root), root + "x/y", root + "/../x", dir + "/../inside", "inside", ""} {
+	for _, name := range []string{
+		"/", "/etc/volsim", path.Dir(root), root + "x/y", root + "/../x", dir + "/../inside", "inside", "",
+	} {
 		_, err := node.ReadFile(name)
 		wantError(t, err, nodefs.ErrOutside)
 		_, err = node.ReadDir(name)

@@ -125,7 +125,8 @@ func TestDeviceNodesIdentifyTheirDevice(t *testing.T) {
 				reported = append(reported, info.Device)
 				wantMounted(t, node, file, true)
 			}
-			if reported[0] == "" || reported[1] == reported[0] || reported[2] != reported[0] || reported[3] != reported[0] {
+			if reported[0] == "" || reported[1] == reported[0] || reported[2] != reported[0] ||
+				reported[3] != reported[0] {
 				t.Errorf("nodes of the devices 0, 1, 0, 0 report %q", reported)
 			}
 			must(t, node.Unmount(files[0]))
@@ -137,7 +138,9 @@ func TestDeviceNodesIdentifyTheirDevice(t *testing.T) {
 func TestBindDeviceRefusesOtherFiles(t *testing.T) {
 	node, root := newReal(t)
 	must(t, node.WriteFile(root+"/file", nil))
-	for _, device := range []string{root + "/file", "/etc/passwd", "/dev", "/dev/../etc/passwd", "/dev/no-such-device", ""} {
+	for _, device := range []string{
+		root + "/file", "/etc/passwd", "/dev", "/dev/../etc/passwd", "/dev/no-such-device", "",
+	} {
 		if node.BindDevice(device, root+"/file", false) == nil {
 			t.Errorf("BindDevice(%q) succeeded", device)
 		}

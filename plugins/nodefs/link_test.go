@@ -21,7 +21,9 @@ func wantLink(t *testing.T, node nodefs.FS, name, want string) {
 
 func linksAreText(t *testing.T, node nodefs.FS, root string) {
 	dir := directories(t, node, root, "dir")[0]
-	for name, target := range map[string]string{"device": "/dev/nothing", "broken": "missing", "up": "../../../..", "fine": root} {
+	for name, target := range map[string]string{
+		"device": "/dev/nothing", "broken": "missing", "up": "../../../..", "fine": root,
+	} {
 		must(t, node.Symlink(target, dir+"/"+name))
 		wantLink(t, node, dir+"/"+name, target)
 		info, err := node.Stat(dir + "/" + name)
@@ -67,7 +69,9 @@ func linksOutAreRefused(t *testing.T, node nodefs.FS, root string) {
 	must(t, node.Symlink("missing", root+"/broken"))
 	must(t, node.Symlink("../..", inner+"/up"))
 	must(t, node.Symlink("round", root+"/round"))
-	for _, name := range []string{root + "/out", root + "/out/x", root + "/broken", root + "/broken/x", inner + "/up", root + "/round"} {
+	for _, name := range []string{
+		root + "/out", root + "/out/x", root + "/broken", root + "/broken/x", inner + "/up", root + "/round",
+	} {
 		_, err := node.ReadFile(name)
 		wantError(t, err, nodefs.ErrOutside)
 		if there, _ := node.Exists(name); there {

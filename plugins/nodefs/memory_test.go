@@ -56,7 +56,8 @@ func TestMountAtIsTheTopmost(t *testing.T) {
 	must(t, node.MountTree(nodefs.NewTree(), "first", "/a", false))
 	must(t, node.MountTree(nodefs.NewTree(), "second", "/a", true))
 	got, mounted, err := node.MountAt("/a/")
-	if want := (nodefs.Mount{Path: "/a", Source: "second", FSType: "memory", ReadOnly: true}); got != want || !mounted || err != nil {
+	if want := (nodefs.Mount{Path: "/a", Source: "second", FSType: "memory", ReadOnly: true}); got != want ||
+		!mounted || err != nil {
 		t.Errorf("MountAt = %+v, %v, %v; want %+v", got, mounted, err, want)
 	}
 	if got, mounted, err := node.MountAt("/"); mounted || err != nil {

@@ -48,16 +48,22 @@ var syscallTypes = []string{"", "ext2", "ext3", "ext4", "xfs", "btrfs"}
 // bit.
 var (
 	mountFlags = map[string]uintptr{
-		"ro": unix.MS_RDONLY, "nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC, "sync": unix.MS_SYNCHRONOUS,
-		"dirsync": unix.MS_DIRSYNC, "noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,
+		"ro": unix.MS_RDONLY, "nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC,
+		"sync":    unix.MS_SYNCHRONOUS,
+		"dirsync": unix.MS_DIRSYNC, "noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME,
+		"relatime":    unix.MS_RELATIME,
 		"strictatime": unix.MS_STRICTATIME, "lazytime": unix.MS_LAZYTIME,
 	}
 	mountUnflags = map[string]uintptr{
-		"rw": unix.MS_RDONLY, "suid": unix.MS_NOSUID, "dev": unix.MS_NODEV, "exec": unix.MS_NOEXEC, "async": unix.MS_SYNCHRONOUS,
+		"rw": unix.MS_RDONLY, "suid": unix.MS_NOSUID, "dev": unix.MS_NODEV, "exec": unix.MS_NOEXEC,
+		"async":    unix.MS_SYNCHRONOUS,
 		"defaults": 0,
 	}
 	// dataOptions are the prefixes of the options that are passed to the file system.
-	dataOptions = []string{"discard", "nodiscard", "nouuid", "norecovery", "data=", "commit=", "barrier", "nobarrier", "errors=", "compress", "subvol"}
+	dataOptions = []string{
+		"discard", "nodiscard", "nouuid", "norecovery", "data=", "commit=", "barrier", "nobarrier", "errors=",
+		"compress", "subvol",
+	}
 )
 
 // mountArguments returns the arguments of mount(2), and false if the mount needs mount(8).

@@ -16,13 +16,24 @@ func TestMountArguments(t *testing.T) {
 		plain        bool
 	}{
 		{name: "ext4", fsType: "ext4", plain: true},
-		{name: "as mount-utils asks", fsType: "ext4", options: []string{"discard", "defaults"}, data: "discard", plain: true},
 		{
-			name: "flags and the file system's own", fsType: "xfs", options: []string{"ro", "nouuid", "noatime", "norecovery"},
+			name: "as mount-utils asks", fsType: "ext4", options: []string{"discard", "defaults"}, data: "discard",
+			plain: true,
+		},
+		{
+			name: "flags and the file system's own", fsType: "xfs", options: []string{
+				"ro", "nouuid", "noatime", "norecovery",
+			},
 			flags: unix.MS_RDONLY | unix.MS_NOATIME, data: "nouuid,norecovery", plain: true,
 		},
-		{name: "the last one counts", fsType: "ext4", options: []string{"ro", "noexec", "rw", "exec", "nosuid"}, flags: unix.MS_NOSUID, plain: true},
-		{name: "btrfs", fsType: "btrfs", options: []string{"discard=async", "compress=zstd"}, data: "discard=async,compress=zstd", plain: true},
+		{
+			name: "the last one counts", fsType: "ext4", options: []string{"ro", "noexec", "rw", "exec", "nosuid"},
+			flags: unix.MS_NOSUID, plain: true,
+		},
+		{
+			name: "btrfs", fsType: "btrfs", options: []string{"discard=async", "compress=zstd"},
+			data: "discard=async,compress=zstd", plain: true,
+		},
 		{name: "bind", options: []string{"bind"}, flags: unix.MS_BIND, plain: true},
 		{name: "bind, read-only: two steps", options: []string{"bind", "ro"}, flags: unix.MS_BIND},
 		{name: "an option that is mount(8)'s", fsType: "ext4", options: []string{"X-mount.mkdir"}},

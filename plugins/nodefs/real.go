@@ -234,7 +234,9 @@ func (r *Real) FormatAndMount(ctx context.Context, device, target, fsType string
 }
 
 // FormatWithAndMount is FormatAndMount with options for mkfs.
-func (r *Real) FormatWithAndMount(ctx context.Context, device, target, fsType string, options, formatOptions []string) error {
+func (r *Real) FormatWithAndMount(
+	ctx context.Context, device, target, fsType string, options, formatOptions []string,
+) error {
 	to, err := r.resolveMountTarget(target, true)
 	if err != nil {
 		return err
@@ -246,7 +248,8 @@ func (r *Real) FormatWithAndMount(ctx context.Context, device, target, fsType st
 		return err
 	}
 	formatter := mountutils.NewSafeFormatAndMount(r.mounter, contextExec{Interface: utilexec.New(), ctx: ctx})
-	err = formatter.FormatAndMountSensitiveWithFormatOptions(device, to, fsType, slices.Clone(options), nil, slices.Clone(formatOptions))
+	err = formatter.FormatAndMountSensitiveWithFormatOptions(device, to, fsType, slices.Clone(options), nil,
+		slices.Clone(formatOptions))
 	if err != nil {
 		return fmt.Errorf("format and mount %s at %s: %w", device, target, errors.Join(ctx.Err(), err))
 	}
@@ -301,7 +304,10 @@ func (r *Real) unmount(name, place string) error {
 
 // depth returns the number of mounts stacked on a resolved path.
 func (r *Real) depth(place string) (int, error) {
-	rows, err := mountinfo.GetMounts(func(row *mountinfo.Info) (skip, stop bool) { return row.Mountpoint != place, false })
+	rows, err := mountinfo.GetMounts(func(row *mountinfo.Info) (skip, stop bool) {
+		return row.Mountpoint != place,
+			false
+	})
 	return len(rows), err
 }
 

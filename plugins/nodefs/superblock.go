@@ -71,7 +71,10 @@ func readSuperblock(first, second []byte) Superblock {
 		block := int64(big.Uint32(first[0x4:]))
 		return Superblock{Type: "xfs", BlockBytes: block, SizeBytes: block * int64(big.Uint64(first[0x8:]))}
 	case bytes.HasPrefix(second[0x40:], []byte("_BHRfS_M")):
-		super := Superblock{Type: "btrfs", BlockBytes: int64(little.Uint32(second[0x90:])), SizeBytes: int64(little.Uint64(second[0x70:]))}
+		super := Superblock{
+			Type: "btrfs", BlockBytes: int64(little.Uint32(second[0x90:])),
+			SizeBytes: int64(little.Uint64(second[0x70:])),
+		}
 		super.UUIDChanging = little.Uint64(second[0x38:])&btrfsChangingUUID != 0
 		copy(super.UUID[:], second[0x20:])
 		super.OriginalUUID = super.UUID
@@ -99,9 +102,11 @@ func (r *Real) SetUUID(ctx context.Context, device string, uuid [16]byte) error 
 	}
 	digits := hex.EncodeToString(uuid[:])
 	text := digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
-	output, err := contextExec{Interface: utilexec.New(), ctx: ctx}.Command("btrfstune", "-f", "-M", text, device).CombinedOutput()
+	output, err := contextExec{Interface: utilexec.New(), ctx: ctx}.Command("btrfstune", "-f", "-M", text,
+		device).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("set the UUID of the file system on %s: btrfstune: %w: %s", device, errors.Join(ctx.Err(), err), output)
+		return fmt.Errorf("set the UUID of the file system on %s: btrfstune: %w: %s", device,
+			errors.Join(ctx.Err(), err), output)
 	}
 	return nil
 }

@@ -42,7 +42,8 @@ func TestBtrfsKeepsOriginalUUID(t *testing.T) {
 		if err := disk.SetUUID(t.Context(), image, own); err != nil {
 			t.Fatal(err)
 		}
-		if changed, err := ReadSuperblock(image); err != nil || changed.UUID != own || changed.OriginalUUID != made.UUID {
+		if changed, err := ReadSuperblock(image); err != nil || changed.UUID != own ||
+			changed.OriginalUUID != made.UUID {
 			t.Errorf("with a UUID of its own it is %+v, %v; want %x of origin %x", changed, err, own, made.UUID)
 		}
 	}

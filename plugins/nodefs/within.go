@@ -103,7 +103,8 @@ func (m *Memory) BindWithin(base, inner, target string) error {
 		return pathError("bind", target, ErrMounted)
 	}
 	return m.attach(target, &mount{
-		tree: from.mount.tree, at: at, source: from.mount.source, fsType: from.mount.fsType, readOnly: from.mount.readOnly,
+		tree: from.mount.tree, at: at, source: from.mount.source, fsType: from.mount.fsType,
+		readOnly: from.mount.readOnly,
 	})
 }
 

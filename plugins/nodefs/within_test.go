@@ -34,7 +34,10 @@ var withinRows = []withinRow{
 	{name: "the directory itself", prepare: withFiles("file"), inner: "", file: "file"},
 	{name: "the directory itself, as a dot", prepare: withFiles("file"), inner: "./.", file: "file"},
 	{name: "one up", inner: "..", make: nodefs.ErrNotWithin, bind: nodefs.ErrNotWithin},
-	{name: "up after all", prepare: withFiles("test/file"), inner: "test/../../..", make: nodefs.ErrNotWithin, bind: nodefs.ErrNotWithin},
+	{
+		name: "up after all", prepare: withFiles("test/file"), inner: "test/../../..", make: nodefs.ErrNotWithin,
+		bind: nodefs.ErrNotWithin,
+	},
 	{name: "an absolute path", inner: "/test", make: nodefs.ErrNotWithin, bind: nodefs.ErrNotWithin},
 	{
 		name: "behind a link", prepare: all(withFiles("destination/file"), withLink("destination", "test")),
@@ -46,7 +49,8 @@ var withinRows = []withinRow{
 	},
 	{
 		name: "behind a cycle of links", prepare: all(
-			withFiles("test1/file", "test2/file2"), withLink("../test2", "test1/dir"), withLink("../test1", "test2/dir"),
+			withFiles("test1/file", "test2/file2"), withLink("../test2", "test1/dir"),
+			withLink("../test1", "test2/dir"),
 		),
 		inner: "test1/dir/dir/dir", made: "test2", file: "file2",
 	},
@@ -57,20 +61,28 @@ var withinRows = []withinRow{
 		},
 		inner: "test", made: "destination", file: "file",
 	},
-	{name: "a link that leads round", prepare: withLink("test", "test"), inner: "test/directory", make: errAny, bind: errAny},
+	{
+		name: "a link that leads round", prepare: withLink("test", "test"), inner: "test/directory", make: errAny,
+		bind: errAny,
+	},
 	{
 		name: "a link that leads nowhere", prepare: withLink("missing", "test"),
 		inner: "test/directory", make: fs.ErrNotExist, bind: fs.ErrNotExist,
 	},
-	{name: "below a file", prepare: withFiles("test"), inner: "test/directory", make: syscall.ENOTDIR, bind: syscall.ENOTDIR},
+	{
+		name: "below a file", prepare: withFiles("test"), inner: "test/directory", make: syscall.ENOTDIR,
+		bind: syscall.ENOTDIR,
+	},
 	{name: "a file", prepare: withFiles("test"), inner: "test", make: syscall.ENOTDIR, file: "."},
 	{
-		name: "behind a link up to something inside", prepare: all(withFiles("dir/x", "there/file"), withLink("../there", "dir/test")),
+		name: "behind a link up to something inside", prepare: all(withFiles("dir/x", "there/file"),
+			withLink("../there", "dir/test")),
 		inner: "dir/test", made: "there", file: "file",
 	},
 	{
-		name: "behind a link up to a missing entry", prepare: all(withFiles("dir/x"), withLink("../not-there", "dir/test")),
-		inner: "dir/test", make: fs.ErrNotExist, bind: fs.ErrNotExist,
+		name:    "behind a link up to a missing entry",
+		prepare: all(withFiles("dir/x"), withLink("../not-there", "dir/test")),
+		inner:   "dir/test", make: fs.ErrNotExist, bind: fs.ErrNotExist,
 	},
 	{
 		name: "a link out", prepare: withLink("../outside", "test"),
@@ -85,14 +97,18 @@ var withinRows = []withinRow{
 		inner: "test/missing", make: nodefs.ErrNotWithin, bind: nodefs.ErrNotWithin,
 	},
 	{
-		name: "behind a link out in the middle", prepare: all(withFiles("dir/x"), withLink("../../outside", "dir/test")),
-		inner: "dir/test/inner", make: nodefs.ErrNotWithin, bind: nodefs.ErrNotWithin,
+		name:    "behind a link out in the middle",
+		prepare: all(withFiles("dir/x"), withLink("../../outside", "dir/test")),
+		inner:   "dir/test/inner", make: nodefs.ErrNotWithin, bind: nodefs.ErrNotWithin,
 	},
 	{
 		name: "a link to a name with the same prefix", prepare: withLink("../volume2", "test"),
 		inner: "test", make: nodefs.ErrNotWithin, bind: nodefs.ErrNotWithin,
 	},
-	{name: "a link to the directory above", prepare: withLink("..", "test"), inner: "test", make: nodefs.ErrNotWithin, bind: nodefs.ErrNotWithin},
+	{
+		name: "a link to the directory above", prepare: withLink("..", "test"), inner: "test",
+		make: nodefs.ErrNotWithin, bind: nodefs.ErrNotWithin,
+	},
 }
 
 type prepare func(t *testing.T, node nodefs.FS, volume string)

@@ -28,7 +28,9 @@ func TestFailingDiskIsNotRemovedVolume(t *testing.T) {
 	}
 	_, found := w.group.Find(t.Context(), "v")
 	_, created := w.group.Create(t.Context(), lvm2.Spec{Name: "w", Size: 4 * mib})
-	for what, err := range map[string]error{"find": found, "create": created, "remove": w.group.Remove(t.Context(), "v")} {
+	for what, err := range map[string]error{
+		"find": found, "create": created, "remove": w.group.Remove(t.Context(), "v"),
+	} {
 		if err == nil || errors.Is(err, lvm2.ErrNotFound) || errors.Is(err, lvm2.ErrNoSpace) {
 			t.Errorf("%s: got %v, want an error without a statement about the volume", what, err)
 		}
@@ -52,7 +54,8 @@ func TestFailedWriteKeepsMetadata(t *testing.T) {
 	w.must(err)
 
 	w.become(0, dm.FailsWrites())
-	if _, err := w.group.Create(t.Context(), lvm2.Spec{Name: "w", Size: 4 * mib}); err == nil || errors.Is(err, lvm2.ErrNoSpace) {
+	if _, err := w.group.Create(t.Context(), lvm2.Spec{Name: "w", Size: 4 * mib}); err == nil ||
+		errors.Is(err, lvm2.ErrNoSpace) {
 		t.Errorf("create: got %v, want an error of the disk", err)
 	}
 	if err := w.group.Remove(t.Context(), "v"); err == nil {
@@ -64,7 +67,8 @@ func TestFailedWriteKeepsMetadata(t *testing.T) {
 	after, err := w.group.Report(t.Context())
 	w.must(err)
 	if words(after.LogicalVolumes) != "v" || after.Free != before.Free {
-		t.Errorf("got volumes %q and %d bytes free, want \"v\" and %d", words(after.LogicalVolumes), after.Free, before.Free)
+		t.Errorf("got volumes %q and %d bytes free, want \"v\" and %d", words(after.LogicalVolumes), after.Free,
+			before.Free)
 	}
 	_, err = w.group.Create(t.Context(), lvm2.Spec{Name: "w", Size: 4 * mib})
 	w.must(err)

@@ -38,7 +38,9 @@ func TestPowerLoss(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := func(role string, out io.Writer) guest.Config {
-		return guest.Config{Disks: []string{disk}, Stdout: out, Stderr: out, Env: append(os.Environ(), roleVariable+"="+role)}
+		return guest.Config{
+			Disks: []string{disk}, Stdout: out, Stderr: out, Env: append(os.Environ(), roleVariable+"="+role),
+		}
 	}
 	from, to := io.Pipe()
 	first, err := guest.Start(t.Context(), config("before", to), self, "-test.run=^TestInsideOfPowerLoss$", "-test.v")
@@ -84,7 +86,9 @@ func TestInsideOfPowerLoss(t *testing.T) {
 	}
 	w := &world{T: t}
 	directory := t.TempDir()
-	system, err := lvm2.Open(lvm2.Config{Directory: filepath.Join(directory, "lvm"), SystemID: systemID, Mode: lvm2.DeviceMapper})
+	system, err := lvm2.Open(lvm2.Config{
+		Directory: filepath.Join(directory, "lvm"), SystemID: systemID, Mode: lvm2.DeviceMapper,
+	})
 	w.must(err)
 	added, err := system.AddDevice(t.Context(), os.Getenv("GUEST_DISKS"))
 	w.must(err)

@@ -48,12 +48,15 @@ func newWorld(t *testing.T, disks int) *world {
 	}
 	w := &world{T: t}
 	directory := t.TempDir()
-	system, err := lvm2.Open(lvm2.Config{Directory: filepath.Join(directory, "lvm"), SystemID: systemID, Mode: lvm2.DeviceMapper})
+	system, err := lvm2.Open(lvm2.Config{
+		Directory: filepath.Join(directory, "lvm"), SystemID: systemID, Mode: lvm2.DeviceMapper,
+	})
 	w.must(err)
 	t.Cleanup(func() { w.must(system.Close()) })
 	spec := lvm2.GroupSpec{Name: fmt.Sprintf("volsim-faults-%d", os.Getpid())}
 	for i := range disks {
-		added, err := system.AddDevice(t.Context(), w.newDisk(filepath.Join(directory, fmt.Sprintf("disk%d", i))).Device())
+		added, err := system.AddDevice(t.Context(),
+			w.newDisk(filepath.Join(directory, fmt.Sprintf("disk%d", i))).Device())
 		w.must(err)
 		spec.Disks = append(spec.Disks, added.Name)
 	}

@@ -57,7 +57,8 @@ func (w *world) offered(fsType string) string {
 
 // copies reports whether the driver copies volumes.
 func (w *world) copies() bool {
-	response, err := w.Driver.Controller().ControllerGetCapabilities(w.Context(), &csi.ControllerGetCapabilitiesRequest{})
+	response, err := w.Driver.Controller().ControllerGetCapabilities(w.Context(),
+		&csi.ControllerGetCapabilitiesRequest{})
 	w.must(err)
 	return slices.ContainsFunc(response.GetCapabilities(), func(c *csi.ControllerServiceCapability) bool {
 		return c.GetRpc().GetType() == csi.ControllerServiceCapability_RPC_CLONE_VOLUME
@@ -66,7 +67,8 @@ func (w *world) copies() bool {
 
 // groups reports whether the driver supports group snapshots.
 func (w *world) groups() bool {
-	response, err := w.Driver.GroupController().GroupControllerGetCapabilities(w.Context(), &csi.GroupControllerGetCapabilitiesRequest{})
+	response, err := w.Driver.GroupController().GroupControllerGetCapabilities(w.Context(),
+		&csi.GroupControllerGetCapabilitiesRequest{})
 	w.must(err)
 	return len(response.GetCapabilities()) > 0
 }

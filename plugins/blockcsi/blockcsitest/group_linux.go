@@ -126,16 +126,19 @@ func dataGroup(w *world, fsType string) {
 	}
 	_, err = w.tryGroup("group", a)
 	w.wantCode(err, codes.AlreadyExists)
-	copyOfA, copyOfB := w.create("copy of a", fsType, 0, a.memberOf(group)), w.create("copy of b", fsType, 0, b.memberOf(group))
+	copyOfA, copyOfB := w.create("copy of a", fsType, 0, a.memberOf(group)), w.create("copy of b", fsType, 0,
+		b.memberOf(group))
 	copyOfA.use(w.first())
 	copyOfB.use(w.first())
 	if inA, inB := copyOfA.counted(), copyOfB.counted(); inA < 3 || inA-inB > 1 {
 		w.Errorf("the copies hold %d and %d, which are not of one instant", inA, inB)
 	}
-	_, err = w.Driver.Controller().DeleteSnapshot(w.Context(), &csi.DeleteSnapshotRequest{SnapshotId: a.memberOf(group)})
+	_, err = w.Driver.Controller().DeleteSnapshot(w.Context(),
+		&csi.DeleteSnapshotRequest{SnapshotId: a.memberOf(group)})
 	w.wantCode(err, codes.InvalidArgument)
 	w.deleteGroup(group)
 	w.deleteGroup(group)
-	_, err = w.Driver.GroupController().GetVolumeGroupSnapshot(w.Context(), &csi.GetVolumeGroupSnapshotRequest{GroupSnapshotId: group.GetGroupSnapshotId()})
+	_, err = w.Driver.GroupController().GetVolumeGroupSnapshot(w.Context(),
+		&csi.GetVolumeGroupSnapshotRequest{GroupSnapshotId: group.GetGroupSnapshotId()})
 	w.wantCode(err, codes.NotFound)
 }

@@ -36,7 +36,8 @@ type killOrder struct {
 
 // tools are the programs before and after which a process may be killed.
 var tools = []string{
-	"blkid", "mount", "umount", "mkfs.ext4", "e2fsck", "resize2fs", "mkfs.xfs", "xfs_growfs", "mkfs.btrfs", "btrfs", "btrfstune", "fsck",
+	"blkid", "mount", "umount", "mkfs.ext4", "e2fsck", "resize2fs", "mkfs.xfs", "xfs_growfs", "mkfs.btrfs", "btrfs",
+	"btrfstune", "fsck",
 }
 
 // operation is an operation that is killed.

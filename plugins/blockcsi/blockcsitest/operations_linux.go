@@ -74,7 +74,8 @@ var operations = []operation{
 		run:     func(w *world) { w.delete(csireq.VolumeID("doomed")) },
 		check: func(w *world) {
 			w.delete(csireq.VolumeID("doomed"))
-			_, err := w.Driver.Controller().ControllerGetVolume(w.Context(), &csi.ControllerGetVolumeRequest{VolumeId: csireq.VolumeID("doomed")})
+			_, err := w.Driver.Controller().ControllerGetVolume(w.Context(),
+				&csi.ControllerGetVolumeRequest{VolumeId: csireq.VolumeID("doomed")})
 			w.wantCode(err, codes.NotFound)
 		},
 	},

@@ -196,7 +196,9 @@ func (w *world) create(name, fsType string, bytes int64, source string) *volume 
 
 // trySnapshot creates a snapshot.
 func (v *volume) trySnapshot(name string) (*csi.Snapshot, error) {
-	response, err := v.Driver.Controller().CreateSnapshot(v.Context(), &csi.CreateSnapshotRequest{Name: name, SourceVolumeId: v.id})
+	response, err := v.Driver.Controller().CreateSnapshot(v.Context(), &csi.CreateSnapshotRequest{
+		Name: name, SourceVolumeId: v.id,
+	})
 	return response.GetSnapshot(), err
 }
 
@@ -226,14 +228,16 @@ func (v *volume) tryUse(node string, readOnly bool) error {
 		return err
 	}
 	_, err = v.nodes[node].NodeStageVolume(v.Context(), &csi.NodeStageVolumeRequest{
-		VolumeId: v.id, StagingTargetPath: v.staging(), VolumeCapability: wanted, PublishContext: attached.GetPublishContext(),
+		VolumeId: v.id, StagingTargetPath: v.staging(), VolumeCapability: wanted,
+		PublishContext: attached.GetPublishContext(),
 	})
 	if err != nil {
 		return err
 	}
 	v.must(os.MkdirAll(filepath.Dir(v.path()), 0o750))
 	_, err = v.nodes[node].NodePublishVolume(v.Context(), &csi.NodePublishVolumeRequest{
-		VolumeId: v.id, StagingTargetPath: v.staging(), TargetPath: v.path(), VolumeCapability: wanted, Readonly: readOnly,
+		VolumeId: v.id, StagingTargetPath: v.staging(), TargetPath: v.path(), VolumeCapability: wanted,
+		Readonly: readOnly,
 	})
 	return err
 }
@@ -247,11 +251,16 @@ func (v *volume) use(node string) {
 func (v *volume) stopUse() {
 	v.Helper()
 	node := v.nodes[v.node]
-	_, err := node.NodeUnpublishVolume(v.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: v.id, TargetPath: v.path()})
+	_, err := node.NodeUnpublishVolume(v.Context(), &csi.NodeUnpublishVolumeRequest{
+		VolumeId: v.id, TargetPath: v.path(),
+	})
 	v.must(err)
-	_, err = node.NodeUnstageVolume(v.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: v.id, StagingTargetPath: v.staging()})
+	_, err = node.NodeUnstageVolume(v.Context(), &csi.NodeUnstageVolumeRequest{
+		VolumeId: v.id, StagingTargetPath: v.staging(),
+	})
 	v.must(err)
-	_, err = v.Driver.Controller().ControllerUnpublishVolume(v.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: v.id, NodeId: v.node})
+	_, err = v.Driver.Controller().ControllerUnpublishVolume(v.Context(),
+		&csi.ControllerUnpublishVolumeRequest{VolumeId: v.id, NodeId: v.node})
 	v.must(err)
 	v.node = ""
 }
@@ -285,7 +294,9 @@ func (v *volume) expandOnNode() {
 // size returns the capacity of the volume where it is used.
 func (v *volume) size() int64 {
 	v.Helper()
-	stats, err := v.nodes[v.node].NodeGetVolumeStats(v.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: v.id, VolumePath: v.path()})
+	stats, err := v.nodes[v.node].NodeGetVolumeStats(v.Context(), &csi.NodeGetVolumeStatsRequest{
+		VolumeId: v.id, VolumePath: v.path(),
+	})
 	v.must(err)
 	return stats.GetUsage()[0].GetTotal()
 }

@@ -15,7 +15,9 @@ type controller struct {
 	services *Services
 }
 
-func (c *controller) ControllerGetCapabilities(ctx context.Context, request *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+func (c *controller) ControllerGetCapabilities(
+	ctx context.Context, request *csi.ControllerGetCapabilitiesRequest,
+) (*csi.ControllerGetCapabilitiesResponse, error) {
 	response, err := c.ControllerServer.ControllerGetCapabilities(ctx, request)
 	if err == nil {
 		response.Capabilities = append(response.Capabilities, csireq.ControllerCapabilities(
@@ -27,7 +29,9 @@ func (c *controller) ControllerGetCapabilities(ctx context.Context, request *csi
 }
 
 // ControllerGetVolumeHealth checks one volume in any state.
-func (c *controller) ControllerGetVolumeHealth(ctx context.Context, request *csi.ControllerGetVolumeHealthRequest) (*csi.ControllerGetVolumeHealthResponse, error) {
+func (c *controller) ControllerGetVolumeHealth(
+	ctx context.Context, request *csi.ControllerGetVolumeHealthRequest,
+) (*csi.ControllerGetVolumeHealthResponse, error) {
 	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
 	}
@@ -35,11 +39,14 @@ func (c *controller) ControllerGetVolumeHealth(ctx context.Context, request *csi
 	if err != nil {
 		return nil, err
 	}
-	return &csi.ControllerGetVolumeHealthResponse{VolumeHealth: csiHealth(seen.ID, c.services.volumeFindings(ctx, seen))}, nil
+	return &csi.ControllerGetVolumeHealthResponse{VolumeHealth: csiHealth(seen.ID,
+		c.services.volumeFindings(ctx, seen))}, nil
 }
 
 // ControllerListVolumeHealth checks all volumes and lists the unhealthy ones.
-func (c *controller) ControllerListVolumeHealth(ctx context.Context, request *csi.ControllerListVolumeHealthRequest) (*csi.ControllerListVolumeHealthResponse, error) {
+func (c *controller) ControllerListVolumeHealth(
+	ctx context.Context, request *csi.ControllerListVolumeHealthRequest,
+) (*csi.ControllerListVolumeHealthResponse, error) {
 	all, err := c.services.driver.InspectAll(ctx)
 	if err != nil {
 		return nil, err

@@ -61,7 +61,10 @@ type finding struct {
 func csiHealth(id string, findings []finding) *csi.VolumeHealth {
 	health := &csi.VolumeHealth{VolumeId: id}
 	for i, each := range findings {
-		if slices.ContainsFunc(findings[:i], func(f finding) bool { return f.status == each.status && f.reason == each.reason }) {
+		if slices.ContainsFunc(findings[:i], func(f finding) bool {
+			return f.status == each.status &&
+				f.reason == each.reason
+		}) {
 			continue
 		}
 		health.HealthStatuses = append(health.HealthStatuses, &csi.VolumeHealth_VolumeHealthEntry{

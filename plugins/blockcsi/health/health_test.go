@@ -58,7 +58,8 @@ func newWorld(t *testing.T, cfg health.Config, mountFlags ...string) *world {
 	})
 	w.id = csireq.VolumeID("v")
 	_, err = w.controller.CreateVolume(t.Context(), &csi.CreateVolumeRequest{
-		Name: "v", VolumeCapabilities: []*csi.VolumeCapability{writer()}, CapacityRange: &csi.CapacityRange{RequiredBytes: 32 * mebibyte},
+		Name: "v", VolumeCapabilities: []*csi.VolumeCapability{writer()},
+		CapacityRange: &csi.CapacityRange{RequiredBytes: 32 * mebibyte},
 	})
 	w.must(err)
 	published, err := w.controller.ControllerPublishVolume(t.Context(), &csi.ControllerPublishVolumeRequest{
@@ -67,7 +68,8 @@ func newWorld(t *testing.T, cfg health.Config, mountFlags ...string) *world {
 	w.must(err)
 	w.device = published.GetPublishContext()[blockcsi.DeviceKey]
 	_, err = w.node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
-		VolumeId: w.id, StagingTargetPath: w.staging(), VolumeCapability: writer(mountFlags...), PublishContext: published.GetPublishContext(),
+		VolumeId: w.id, StagingTargetPath: w.staging(), VolumeCapability: writer(mountFlags...),
+		PublishContext: published.GetPublishContext(),
 	})
 	w.must(err)
 	return w
@@ -75,7 +77,9 @@ func newWorld(t *testing.T, cfg health.Config, mountFlags ...string) *world {
 
 func writer(mountFlags ...string) *csi.VolumeCapability {
 	return &csi.VolumeCapability{
-		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: "ext4", MountFlags: mountFlags}},
+		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{
+			FsType: "ext4", MountFlags: mountFlags,
+		}},
 		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 	}
 }
@@ -93,7 +97,8 @@ func (w *world) must(err error) {
 // wantHealth compares the results of all three calls.
 func (w *world) wantHealth(want ...string) {
 	w.Helper()
-	one, err := w.controller.ControllerGetVolumeHealth(w.Context(), &csi.ControllerGetVolumeHealthRequest{VolumeId: w.id})
+	one, err := w.controller.ControllerGetVolumeHealth(w.Context(),
+		&csi.ControllerGetVolumeHealthRequest{VolumeId: w.id})
 	w.must(err)
 	w.compare("ControllerGetVolumeHealth", one.GetVolumeHealth(), want)
 	here, err := w.node.NodeGetVolumeHealth(w.Context(), &csi.NodeGetVolumeHealthRequest{VolumeId: w.id})
@@ -134,8 +139,10 @@ func TestHealthyVolume(t *testing.T) {
 		t.Errorf("storage: %v", storage.GetBackendHealth())
 	}
 	for what, err := range map[string]error{
-		"controller": second(w.controller.ControllerGetVolumeHealth(t.Context(), &csi.ControllerGetVolumeHealthRequest{VolumeId: "vol-0123456789abcdef"})),
-		"node":       second(w.node.NodeGetVolumeHealth(t.Context(), &csi.NodeGetVolumeHealthRequest{VolumeId: "vol-0123456789abcdef"})),
+		"controller": second(w.controller.ControllerGetVolumeHealth(t.Context(),
+			&csi.ControllerGetVolumeHealthRequest{VolumeId: "vol-0123456789abcdef"})),
+		"node": second(w.node.NodeGetVolumeHealth(t.Context(),
+			&csi.NodeGetVolumeHealthRequest{VolumeId: "vol-0123456789abcdef"})),
 	} {
 		if status.Code(err) != codes.NotFound {
 			t.Errorf("%s: missing volume: %v, want NotFound", what, err)
@@ -218,7 +225,9 @@ func TestMissingMountIsReported(t *testing.T) {
 	w.compare("another file in its place", at(w.staging(), target), []string{"INACCESSIBLE NotMounted"})
 	w.must(exec.Command("umount", target).Run())
 	w.must(exec.Command("umount", w.staging()).Run())
-	_, err = w.controller.ControllerUnpublishVolume(t.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: w.id, NodeId: nodeID})
+	_, err = w.controller.ControllerUnpublishVolume(t.Context(), &csi.ControllerUnpublishVolumeRequest{
+		VolumeId: w.id, NodeId: nodeID,
+	})
 	w.must(err)
 	w.compare("detached", at(w.staging(), ""), []string{"INACCESSIBLE NotAttached"})
 	w.wantHealth() // an unused volume has no problems
@@ -231,13 +240,17 @@ func TestBlockVolumeIsFoundAtStagingPath(t *testing.T) {
 		AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
 		AccessMode: writer().GetAccessMode(),
 	}
-	_, err := w.controller.CreateVolume(t.Context(), &csi.CreateVolumeRequest{Name: "block", VolumeCapabilities: []*csi.VolumeCapability{capability}})
+	_, err := w.controller.CreateVolume(t.Context(), &csi.CreateVolumeRequest{
+		Name: "block", VolumeCapabilities: []*csi.VolumeCapability{capability},
+	})
 	w.must(err)
-	published, err := w.controller.ControllerPublishVolume(t.Context(), &csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: nodeID, VolumeCapability: capability})
+	published, err := w.controller.ControllerPublishVolume(t.Context(),
+		&csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: nodeID, VolumeCapability: capability})
 	w.must(err)
 	staging, target := filepath.Join(w.root, "block"), filepath.Join(w.root, "device")
 	_, err = w.node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
-		VolumeId: id, StagingTargetPath: staging, VolumeCapability: capability, PublishContext: published.GetPublishContext(),
+		VolumeId: id, StagingTargetPath: staging, VolumeCapability: capability,
+		PublishContext: published.GetPublishContext(),
 	})
 	w.must(err)
 	_, err = w.node.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{
@@ -257,7 +270,8 @@ func TestLowCapacityIsReported(t *testing.T) {
 	storage, err := w.node.NodeGetStorageHealth(t.Context(), &csi.NodeGetStorageHealthRequest{})
 	w.must(err)
 	all := storage.GetBackendHealth()
-	if len(all) != 1 || all[0].GetReason() != "PoolNearlyFull" || all[0].GetStatus() != csi.StorageHealthErrorType_STORAGE_DEGRADED {
+	if len(all) != 1 || all[0].GetReason() != "PoolNearlyFull" ||
+		all[0].GetStatus() != csi.StorageHealthErrorType_STORAGE_DEGRADED {
 		t.Errorf("storage: %v, want PoolNearlyFull", all)
 	}
 	w.wantHealth() // there is room for the unallocated part of the volume
@@ -286,9 +300,12 @@ func TestFullBackingStoreIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	services := health.New(driver.Driver, health.Config{})
-	w := &world{T: t, dir: dir, id: csireq.VolumeID("v"), controller: services.Controller(), node: services.Node(nodeID, fs)}
+	w := &world{
+		T: t, dir: dir, id: csireq.VolumeID("v"), controller: services.Controller(), node: services.Node(nodeID, fs),
+	}
 	_, err = w.controller.CreateVolume(t.Context(), &csi.CreateVolumeRequest{
-		Name: "v", VolumeCapabilities: []*csi.VolumeCapability{writer()}, CapacityRange: &csi.CapacityRange{RequiredBytes: 100 * mebibyte},
+		Name: "v", VolumeCapabilities: []*csi.VolumeCapability{writer()},
+		CapacityRange: &csi.CapacityRange{RequiredBytes: 100 * mebibyte},
 	})
 	w.must(err)
 	w.wantHealth("DEGRADED BackingStoreNearlyFull")

@@ -20,7 +20,9 @@ type nodeService struct {
 	fs       *nodefs.Real
 }
 
-func (n *nodeService) NodeGetCapabilities(ctx context.Context, request *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+func (n *nodeService) NodeGetCapabilities(
+	ctx context.Context, request *csi.NodeGetCapabilitiesRequest,
+) (*csi.NodeGetCapabilitiesResponse, error) {
 	response, err := n.NodeServer.NodeGetCapabilities(ctx, request)
 	if err == nil {
 		response.Capabilities = append(response.Capabilities, csireq.NodeCapabilities(
@@ -32,7 +34,9 @@ func (n *nodeService) NodeGetCapabilities(ctx context.Context, request *csi.Node
 }
 
 // NodeGetVolumeHealth checks a volume, and the paths at which it should be staged and published.
-func (n *nodeService) NodeGetVolumeHealth(ctx context.Context, request *csi.NodeGetVolumeHealthRequest) (*csi.NodeGetVolumeHealthResponse, error) {
+func (n *nodeService) NodeGetVolumeHealth(
+	ctx context.Context, request *csi.NodeGetVolumeHealthRequest,
+) (*csi.NodeGetVolumeHealthResponse, error) {
 	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
 	}
@@ -53,7 +57,9 @@ func (n *nodeService) NodeGetVolumeHealth(ctx context.Context, request *csi.Node
 // staging directory.
 func (n *nodeService) pathFindings(seen blockcsi.VolumeState, at string) []finding {
 	if seen.Attachment == nil || seen.Attachment.Node != n.id {
-		return []finding{{inaccessible, "NotAttached", fmt.Sprintf("volume %s is not attached to node %s", seen.ID, n.id)}}
+		return []finding{{
+			inaccessible, "NotAttached", fmt.Sprintf("volume %s is not attached to node %s", seen.ID, n.id),
+		}}
 	}
 	mount, mounted, err := csireq.MountAt(n.fs, at)
 	if err == nil && mounted && mount.Source == seen.Attachment.Device {
@@ -64,7 +70,8 @@ func (n *nodeService) pathFindings(seen blockcsi.VolumeState, at string) []findi
 		wanted, err = n.fs.DeviceOf(seen.Attachment.Device)
 	}
 	for _, file := range []string{at, csireq.StagedDevice(at)} {
-		if found, isDevice, fileErr := csireq.DeviceAt(n.fs, file); err == nil && fileErr == nil && isDevice && found == wanted {
+		if found, isDevice, fileErr := csireq.DeviceAt(n.fs, file); err == nil && fileErr == nil && isDevice &&
+			found == wanted {
 			return nil
 		}
 	}
@@ -75,7 +82,9 @@ func (n *nodeService) pathFindings(seen blockcsi.VolumeState, at string) []findi
 }
 
 // NodeGetStorageHealth checks the pools whose volumes this node can use.
-func (n *nodeService) NodeGetStorageHealth(ctx context.Context, _ *csi.NodeGetStorageHealthRequest) (*csi.NodeGetStorageHealthResponse, error) {
+func (n *nodeService) NodeGetStorageHealth(
+	ctx context.Context, _ *csi.NodeGetStorageHealthRequest,
+) (*csi.NodeGetStorageHealthResponse, error) {
 	response := &csi.NodeGetStorageHealthResponse{}
 	say := func(how csi.StorageHealthErrorType, reason, message string) {
 		response.BackendHealth = append(response.BackendHealth, &csi.NodeGetStorageHealthResponse_StorageBackendHealth{
@@ -94,9 +103,12 @@ func (n *nodeService) NodeGetStorageHealth(ctx context.Context, _ *csi.NodeGetSt
 		case err != nil:
 			say(csi.StorageHealthErrorType_STORAGE_UNREACHABLE, "PoolUnreadable", status.Convert(err).Message())
 		case room.FreeBytes < room.MinVolumeBytes:
-			say(csi.StorageHealthErrorType_STORAGE_DEGRADED, "PoolFull", fmt.Sprintf("%d bytes are free, less than the smallest volume of %d", room.FreeBytes, room.MinVolumeBytes))
+			say(csi.StorageHealthErrorType_STORAGE_DEGRADED, "PoolFull",
+				fmt.Sprintf("%d bytes are free, less than the smallest volume of %d", room.FreeBytes,
+					room.MinVolumeBytes))
 		case room.FreeBytes < n.services.cfg.LowBytes:
-			say(csi.StorageHealthErrorType_STORAGE_DEGRADED, "PoolNearlyFull", fmt.Sprintf("%d bytes are free", room.FreeBytes))
+			say(csi.StorageHealthErrorType_STORAGE_DEGRADED, "PoolNearlyFull",
+				fmt.Sprintf("%d bytes are free", room.FreeBytes))
 		}
 	}
 	return response, nil

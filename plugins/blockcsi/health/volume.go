@@ -60,10 +60,12 @@ func (s *Services) capacityFindings(ctx context.Context, seen blockcsi.VolumeSta
 	switch {
 	case room.FreeBytes <= 0:
 		return []finding{{degraded, "BackingStoreFull", fmt.Sprintf(
-			"%d bytes of the volume are unallocated and no space is free: writes there fail; free space in the backing store", missing)}}
+			"%d bytes of the volume are unallocated and no space is free: "+
+				"writes there fail; free space in the backing store", missing)}}
 	case room.FreeBytes < s.cfg.LowBytes && room.FreeBytes < missing:
 		return []finding{{degraded, "BackingStoreNearlyFull", fmt.Sprintf(
-			"%d bytes of the volume are unallocated and %d are free for all volumes: free space in the backing store", missing, room.FreeBytes)}}
+			"%d bytes of the volume are unallocated and %d are free for all volumes: free space in the backing store",
+			missing, room.FreeBytes)}}
 	}
 	return nil
 }
@@ -89,7 +91,8 @@ func (s *Services) deviceFindings(ctx context.Context, seen blockcsi.VolumeState
 	}
 	if device.fsErrors > 0 {
 		all = append(all, finding{degraded, "FileSystemErrors", fmt.Sprintf(
-			"the kernel has counted %d errors in the file system on %s: unmount it and run fsck", device.fsErrors, path)})
+			"the kernel has counted %d errors in the file system on %s: unmount it and run fsck", device.fsErrors,
+			path)})
 	}
 	return append(all, mountFindings(path, seen.Attachment.ReadOnly)...)
 }
@@ -102,12 +105,15 @@ func mountFindings(path string, readOnly bool) []finding {
 	}
 	at := places[0].path
 	if err := checkResponds(at); err != nil {
-		return []finding{{inaccessible, "FileSystemDown", fmt.Sprintf("the file system at %s does not respond: %v", at, err)}}
+		return []finding{{
+			inaccessible, "FileSystemDown", fmt.Sprintf("the file system at %s does not respond: %v", at, err),
+		}}
 	}
 	for _, each := range places {
 		if each.isStopped(readOnly) {
 			return []finding{{degraded, "FileSystemReadOnly", fmt.Sprintf(
-				"the file system at %s became read-only, which the kernel does after errors: unmount it and run fsck", each.path)}}
+				"the file system at %s became read-only, which the kernel does after errors: unmount it and run fsck",
+				each.path)}}
 		}
 	}
 	return nil
