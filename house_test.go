@@ -37,6 +37,7 @@ var floors = map[string]int{
 	"internal/informercache": 2,
 	"internal/podclaims":     2,
 	"internal/resize":        2,
+	"internal/watchdir":      2,
 	"internal/remote":        3, // the way to a real API server
 	// The API server, its parts, and the ways into it.
 	"fake":                  2,

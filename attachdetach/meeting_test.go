@@ -44,7 +44,7 @@ func TestVolumesWhoseAttachmentsHaveTheSameName(t *testing.T) {
 	w.same("events", []string{
 		`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "one" `,
 		`x1 Warning FailedAttachVolume b: AttachVolume.Attach failed for volume "two" : VolumeAttachment ` + name +
-			` is of volume vol-1 of driver csi.example.com on node node-1, not of volume vol-1c of driver si.example.com on node node-1: the name is taken`,
+			` is of volume vol-1 of driver csi.example.com on node node-1, not of volume vol-1c of driver si.example.com on node node-1: name is taken`,
 	}, w.events())
 
 	w.deletePod("b") // what may be attached and is not wanted is detached: nothing is there

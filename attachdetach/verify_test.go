@@ -85,7 +85,7 @@ func TestUncertainAttachIsConfirmed(t *testing.T) {
 	w.quiet()
 	w.same("calls", []string{
 		"0s Attach disk-1 node-1: broken", "500ms Attach disk-1 node-1", "500ms Verify disk-1 node-1: changing",
-		"1.5s Attach disk-1 node-1", "1.5s Verify disk-1 node-1: present",
+		"1.5s Attach disk-1 node-1", "1.5s Verify disk-1 node-1: attached",
 	}, w.backend.calls)
 }
 
@@ -104,7 +104,7 @@ func TestUncertainDetachIsConfirmed(t *testing.T) {
 	w.same("calls", []string{
 		"0s Attach disk-1 node-1",
 		"0s Detach disk-1 node-1: broken", "500ms Detach disk-1 node-1", "500ms Verify disk-1 node-1: changing",
-		"1.5s Detach disk-1 node-1", "1.5s Verify disk-1 node-1: absent", "1.5s Attach disk-1 node-2",
+		"1.5s Detach disk-1 node-1", "1.5s Verify disk-1 node-1: detached", "1.5s Attach disk-1 node-2",
 	}, w.backend.calls)
 }
 
@@ -117,7 +117,7 @@ func TestReportedVolumeThatIsNotAttachedIsAttachedAgain(t *testing.T) {
 	verifying(w)
 	w.run()
 	w.quiet()
-	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Verify disk-1 node-1: present"}, w.backend.calls)
+	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Verify disk-1 node-1: attached"}, w.backend.calls)
 }
 
 func TestVolumeThatSomebodyDetachedIsAttachedAgain(t *testing.T) {
@@ -132,7 +132,7 @@ func TestVolumeThatSomebodyDetachedIsAttachedAgain(t *testing.T) {
 	w.must(w.user.StorageV1().VolumeAttachments().Delete(context.Background(), "disk-1.node-1", metav1.DeleteOptions{}))
 	w.run()
 	w.quiet()
-	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Verify disk-1 node-1: present"}, w.backend.calls)
+	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Verify disk-1 node-1: attached"}, w.backend.calls)
 }
 
 func TestAttachmentThatShowsLateIsDetached(t *testing.T) {
@@ -145,7 +145,7 @@ func TestAttachmentThatShowsLateIsDetached(t *testing.T) {
 		w.attachment("disk-1", "node-1")
 		w.run()
 		w.quiet()
-		w.same("calls", []string{"0s Detach disk-1 node-1", "0s Verify disk-1 node-1: absent"}, w.backend.calls)
+		w.same("calls", []string{"0s Detach disk-1 node-1", "0s Verify disk-1 node-1: detached"}, w.backend.calls)
 	})
 	t.Run("its volume", func(t *testing.T) {
 		t.Parallel()
@@ -156,7 +156,7 @@ func TestAttachmentThatShowsLateIsDetached(t *testing.T) {
 		w.disk("disk-2", rwo)
 		w.run()
 		w.quiet()
-		w.same("calls", []string{"0s Detach disk-2 node-1", "0s Verify disk-2 node-1: absent"}, w.backend.calls)
+		w.same("calls", []string{"0s Detach disk-2 node-1", "0s Verify disk-2 node-1: detached"}, w.backend.calls)
 	})
 }
 
@@ -193,7 +193,7 @@ func TestVolumeDetachedBySomebodyDuringAnOperation(t *testing.T) {
 	w.run()
 	w.quiet()
 	w.same("calls", []string{
-		"0s Detach disk-1 node-2", "0s Verify disk-1 node-2: absent", "0s Attach disk-1 node-1", "0s Verify disk-1 node-1: present",
+		"0s Detach disk-1 node-2", "0s Verify disk-1 node-2: detached", "0s Attach disk-1 node-1", "0s Verify disk-1 node-1: attached",
 	}, w.backend.calls)
 }
 
@@ -212,8 +212,8 @@ func TestVolumeThatNobodyWatchesIsAskedForEachMinute(t *testing.T) {
 	w.until("the third question", func() bool { return len(w.backend.calls) == 5 })
 	w.until("the end of it", func() bool { return w.controller.Actual().State(disk1, "node-1") == attachdetach.Attached })
 	w.same("calls", []string{
-		"0s Attach disk-1 node-1", "1m0s Verify disk-1 node-1: present", "2m0s Verify disk-1 node-1: absent",
-		"2m0s Attach disk-1 node-1", "2m0s Verify disk-1 node-1: present",
+		"0s Attach disk-1 node-1", "1m0s Verify disk-1 node-1: attached", "2m0s Verify disk-1 node-1: detached",
+		"2m0s Attach disk-1 node-1", "2m0s Verify disk-1 node-1: attached",
 	}, w.backend.calls)
 }
 
@@ -248,5 +248,5 @@ func TestPluginThatWasAwayIsAskedAgain(t *testing.T) {
 		})
 	})
 	w.until("a question", func() bool { return len(w.backend.calls) == 2 })
-	w.same("calls", []string{"0s Attach disk-1 node-1", "2m30s Verify disk-1 node-1: present"}, w.backend.calls)
+	w.same("calls", []string{"0s Attach disk-1 node-1", "2m30s Verify disk-1 node-1: attached"}, w.backend.calls)
 }

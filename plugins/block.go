@@ -7,26 +7,44 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// BlockMapper is offered by plugins whose volumes pods can use as devices. The kubelet links and locks the device itself: a
-// plugin makes it be there. All is idempotent.
+// A BlockMapper is a plugin whose volumes pods can use as block devices. It provides the device;
+// the kubelet links and locks it. A BlockMapper must also be a BlockPaths. All methods are
+// idempotent.
 //
-// Upstream: pkg/volume BlockVolumePlugin, CustomBlockVolumeMapper, CustomBlockVolumeUnmapper (v1.36).
+// Upstream: pkg/volume BlockVolumePlugin, CustomBlockVolumeMapper, CustomBlockVolumeUnmapper
+// (v1.36).
 type BlockMapper interface {
-	// GlobalMapPath is the directory in which the volume is mapped for the node: one file in it for each pod.
-	GlobalMapPath(spec *Spec) (string, error)
-	// PodDeviceMapPath is the directory of the pod's link to the device, and the link's name.
-	PodDeviceMapPath(specName string, pod types.UID) (dir, link string)
-	// StagingPath is where SetUpDevice prepares the volume; "" for a plugin that needs no such place.
-	StagingPath(spec *Spec) string
-	// SetUpDevice prepares the volume for the node, and returns where. Use tells whether it was prepared before, and then is left so
-	// whatever fails.
-	SetUpDevice(ctx context.Context, spec *Spec, pod *corev1.Pod, use MountOptions) (stagingPath string, err error)
-	// MapPodDevice makes the device for the pod, and returns where; "" is the path that attaching returned.
-	MapPodDevice(ctx context.Context, spec *Spec, pod *corev1.Pod, use MountOptions) (publishPath string, err error)
-	// UnmapPodDevice undoes MapPodDevice. Nothing there is success.
+	// SetUpDevice prepares the volume for the node, and returns the staging path. If opts say that
+	// it was prepared before, an error must not change that.
+	SetUpDevice(ctx context.Context, spec *Spec, pod *corev1.Pod, opts MountOptions) (stagingPath string, err error)
+	// MapPodDevice provides the device for the pod, and returns its path; "" is the path that
+	// Attach returned.
+	MapPodDevice(ctx context.Context, spec *Spec, pod *corev1.Pod, opts MountOptions) (publishPath string, err error)
+	// UnmapPodDevice undoes MapPodDevice. It succeeds if there is nothing to undo.
 	UnmapPodDevice(ctx context.Context, specName string, pod types.UID) error
-	// TearDownDevice undoes SetUpDevice; spec may be a reconstructed one. Nothing there is success.
+	// TearDownDevice undoes SetUpDevice; spec may be a reconstructed one. It succeeds if there is
+	// nothing to undo.
 	TearDownDevice(ctx context.Context, spec *Spec) error
-	// ReconstructBlock is to devices what Reconstructor is to mounts.
+}
+
+// BlockPaths are the paths at which the kubelet maps the block volumes of a BlockMapper.
+//
+// Upstream: pkg/volume BlockVolume (v1.36).
+type BlockPaths interface {
+	// GlobalMapPath returns the directory in which the volume is mapped for the node: one file per
+	// pod.
+	GlobalMapPath(spec *Spec) (string, error)
+	// PodDeviceMapPath returns the directory of the pod's link to the device, and the link's name.
+	PodDeviceMapPath(specName string, pod types.UID) (dir, link string)
+}
+
+// A BlockReconstructor is a BlockMapper that can determine from the node's disk alone what was
+// mapped for a pod.
+//
+// Upstream: pkg/volume BlockVolumePlugin.ConstructBlockVolumeSpec (v1.36).
+type BlockReconstructor interface {
+	// ReconstructBlock returns the volume that SetUpDevice or MapPodDevice has prepared for the
+	// pod, or begun to prepare. The error matches fs.ErrNotExist if the disk holds no record of
+	// one.
 	ReconstructBlock(specName string, pod types.UID) (Reconstructed, error)
 }

@@ -1,6 +1,7 @@
 package plugins
 
-// Capabilities is a plugin with what it offers; what it doesn't is nil.
+// Capabilities is a plugin with the optional interfaces that it implements. An interface that it
+// does not implement is nil.
 type Capabilities struct {
 	Plugin
 	Attacher            Attacher
@@ -13,7 +14,9 @@ type Capabilities struct {
 	SELinux             SELinuxMounter
 	Reconstructor       Reconstructor
 	DeviceReconstructor DeviceReconstructor
-	BlockMapper         BlockMapper
+	BlockMapper         BlockMapper // nil unless BlockPaths is set
+	BlockPaths          BlockPaths
+	BlockReconstructor  BlockReconstructor // nil unless BlockMapper is set
 	NodeExpander        NodeExpander
 	StatsProvider       StatsProvider
 	Provisioner         Provisioner
@@ -21,7 +24,8 @@ type Capabilities struct {
 	Recycler            Recycler
 }
 
-// capabilities finds out what a plugin offers.
+// capabilities returns the plugin with the optional interfaces that it implements. A plugin maps
+// devices only if it implements both BlockMapper and BlockPaths.
 func capabilities(p Plugin) Capabilities {
 	c := Capabilities{Plugin: p}
 	c.Attacher, _ = p.(Attacher)
@@ -34,7 +38,12 @@ func capabilities(p Plugin) Capabilities {
 	c.SELinux, _ = p.(SELinuxMounter)
 	c.Reconstructor, _ = p.(Reconstructor)
 	c.DeviceReconstructor, _ = p.(DeviceReconstructor)
-	c.BlockMapper, _ = p.(BlockMapper)
+	if c.BlockPaths, _ = p.(BlockPaths); c.BlockPaths != nil {
+		c.BlockMapper, _ = p.(BlockMapper)
+	}
+	if c.BlockMapper != nil {
+		c.BlockReconstructor, _ = p.(BlockReconstructor)
+	}
 	c.NodeExpander, _ = p.(NodeExpander)
 	c.StatsProvider, _ = p.(StatsProvider)
 	c.Provisioner, _ = p.(Provisioner)
@@ -43,7 +52,8 @@ func capabilities(p Plugin) Capabilities {
 	return c
 }
 
-// Attachable tells whether this volume is attached before use. A plugin that attaches nothing is no error.
+// Attachable reports whether this volume must be attached before use. A plugin without an Attacher
+// is not an error.
 //
 // Upstream: pkg/volume FindAttachablePluginBySpec (v1.36).
 func (c Capabilities) Attachable(spec *Spec) (bool, error) {
@@ -53,8 +63,8 @@ func (c Capabilities) Attachable(spec *Spec) (bool, error) {
 	return c.Attacher.CanAttach(spec)
 }
 
-// DeviceMountable tells whether this volume is mounted for the node before it is mounted for pods. A plugin that mounts none
-// for a node is no error.
+// DeviceMountable reports whether this volume is mounted for the node before it is mounted for
+// pods. A plugin without a DeviceMounter is not an error.
 //
 // Upstream: pkg/volume FindDeviceMountablePluginBySpec (v1.36).
 func (c Capabilities) DeviceMountable(spec *Spec) (bool, error) {

@@ -1,23 +1,35 @@
-// Package plugins is the contract between the control plane and the kinds of volume it can serve, and the manager that
-// finds the plugin of a volume.
+// Package plugins defines the contract between the control plane and the kinds of volume that it
+// serves, and the manager that finds the plugin of a volume.
 //
-// A [Plugin] names itself and says which volumes it supports. What else it offers (attaching, mounting a device once for
-// a node, mounting for a pod) it offers by implementing a further small interface; the [Manager] finds that out once,
-// when the plugin is registered, and hands out [Capabilities]. A call returns nil or an error of one of three classes:
-// final (nothing happened, and nothing will), transient (nothing happened, the state is as before), uncertain (it may
-// have happened, or may still). Package plugintest checks whether a plugin keeps what the contracts promise.
+//	var manager plugins.Manager
+//	err := manager.Register(hostpath.New(hostpath.Config{Caller: process, Machine: machine}))
+//	caps, err := manager.FindBySpec(&plugins.Spec{PersistentVolume: volume})
+//	if caps.Deleter != nil {
+//	err = caps.Deleter.Delete(ctx, &plugins.Spec{PersistentVolume: volume})
+//	}
 //
-// Who looks for a plugin finds one, or is told which of these it is: none ([ErrNoPlugin]), several ([ErrSeveralPlugins]), or
-// one that does not offer what he looked for ([ErrUnsupported]). Plugins may come and go while the process runs; nobody who
-// looks waits for that. Package prober finds them in a directory, and package
-// flexvolume makes them of programs. A volume of an in-tree plugin whose volumes CSI drivers have by now is translated before
-// a plugin is looked for ([Migration.Translate]).
+// A [Plugin] has a name and reports which volumes it supports. It offers everything else by
+// implementing further small interfaces: attaching ([Attacher]), mounting for a node
+// ([DeviceMounter]) and for a pod ([Mounter]), block devices ([BlockMapper]), expansion
+// ([NodeExpander]), provisioning ([Provisioner]) and others. The [Manager] determines the
+// interfaces once, at registration, and returns them as [Capabilities]. A lookup that fails reports
+// why: no plugin ([ErrNoPlugin]), several plugins ([ErrSeveralPlugins]), or a missing capability
+// ([ErrUnsupported]).
 //
-// One value of a plugin serves one process: the attach/detach controller and each kubelet have their own. Plugins are
-// called from strands of that process's component and suspend themselves at what leaves it.
+// A call returns nil or an error of one of three classes. Final: it did not happen and will not.
+// Transient: it did not begin and the state is as before. Uncertain: it may have happened, or may
+// still happen. Package plugintest checks whether a plugin keeps this contract.
 //
-// Not here yet, for want of a plugin that could do it: block volumes, expansion by the controller or on the node, mounting
-// again what is mounted. Not here, for want of anybody who asks: the access modes that a plugin could serve.
+// Plugins may be added and removed while the process runs; lookups never block. Package prober
+// finds plugins in a directory, and package flexvolume turns programs into plugins. A volume of an
+// in-tree plugin that was migrated to CSI is translated before the lookup ([Migration.Translate]).
+//
+// One plugin value serves one process: the attach/detach controller and each kubelet have their
+// own. Plugins are called in tasks of that process and suspend themselves at every call that leaves
+// it.
+//
+// What it does not do: expansion by the controller (package sidecars/resizer does that), and the
+// access modes that a plugin could serve, which nothing asks for.
 //
 // Upstream: pkg/volume/plugins.go, pkg/volume/volume.go.
 package plugins

@@ -61,7 +61,7 @@ func TestPluginsThatCannotBeRegisteredDoNotHoldUpTheOthers(t *testing.T) {
 	t.Parallel()
 	var m plugins.Manager
 	err := m.Register(named{"example.com/b", []string{"v"}}, named{name: "b/a/d"}, named{name: "example.com/a"}, named{name: "example.com/a"})
-	if err == nil || !strings.Contains(err.Error(), `"b/a/d": invalid name`) || !strings.Contains(err.Error(), `"example.com/a": registered already`) {
+	if err == nil || !strings.Contains(err.Error(), `"b/a/d": invalid name`) || !strings.Contains(err.Error(), `"example.com/a": already registered`) {
 		t.Errorf("error %v, want what is wrong with either", err)
 	}
 	if got, err := m.FindBySpec(volume("v")); err != nil || got.Name() != "example.com/b" {

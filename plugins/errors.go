@@ -7,22 +7,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Class tells what an error says about the state of the volume.
+// A Class is what an error says about the state of the volume.
 type Class int
 
 // The classes of error.
 const (
-	Final     Class = iota // it did not happen and will not; also any error that is not an *Error
-	Transient              // it did not begin; the state is what it was before
+	Final     Class = iota // it did not happen and will not; also the class of any error that is not an *Error
+	Transient              // it did not begin; the state is as before
 	Uncertain              // it may have happened, or may still happen
 )
 
-// String gives the class as a word.
+// String returns the class as a word.
 func (c Class) String() string {
 	return [...]string{"final", "transient", "uncertain"}[c]
 }
 
-// Error is an error of a known class.
+// An Error is an error of a known class.
 //
 // Upstream: pkg/volume/util/types TransientOperationFailure, UncertainProgressError.
 type Error struct {
@@ -30,13 +30,13 @@ type Error struct {
 	Err   error
 }
 
-// Error is the text of the error within.
+// Error returns the text of the wrapped error.
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap gives the error within.
+// Unwrap returns the wrapped error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ClassOf is the class of the first *Error in err's chain, and Final where there is none.
+// ClassOf returns the class of the first *Error in err's chain, or Final if there is none.
 func ClassOf(err error) Class {
 	var e *Error
 	if errors.As(err, &e) {
@@ -45,7 +45,7 @@ func ClassOf(err error) Class {
 	return Final
 }
 
-// DanglingError is returned by Attach when the volume turned out to be attached to another node than anybody knew.
+// A DanglingError is returned by Attach for a volume that is attached to an unexpected node.
 //
 // Upstream: pkg/volume/util DanglingAttachError.
 type DanglingError struct {
@@ -54,10 +54,10 @@ type DanglingError struct {
 	Err         error
 }
 
-// Error tells where the volume is.
+// Error returns the node to which the volume is attached, and the wrapped error.
 func (e *DanglingError) Error() string {
 	return fmt.Sprintf("volume is attached to node %s: %v", e.CurrentNode, e.Err)
 }
 
-// Unwrap gives the error within.
+// Unwrap returns the wrapped error.
 func (e *DanglingError) Unwrap() error { return e.Err }

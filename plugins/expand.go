@@ -8,35 +8,37 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The outcomes of growing a volume that a caller tells apart.
+// Errors of expanding a volume.
 //
 // Upstream: pkg/volume/util/types InfeasibleError, FailedPreconditionError (v1.36).
 var (
-	// ErrExpandInfeasible says that it will fail however often it is tried.
+	// ErrExpandInfeasible reports that expansion will fail however often it is retried.
 	ErrExpandInfeasible = errors.New("expansion is infeasible")
-	// ErrExpandInUse says that it fails as long as the volume is used.
+	// ErrExpandInUse reports that expansion fails as long as the volume is in use.
 	ErrExpandInUse = errors.New("expansion of a volume in use is not possible")
 )
 
-// NodeExpander is offered by plugins whose volumes a kubelet has to grow on the node after they have grown elsewhere.
+// A NodeExpander is a plugin whose volumes a kubelet may have to expand on the node after the
+// control plane expanded them.
 //
 // Upstream: pkg/volume NodeExpandableVolumePlugin (v1.36).
 type NodeExpander interface {
-	// RequiresFSResize tells whether volumes of the plugin have to be grown on the node at all.
+	// RequiresFSResize reports whether volumes of the plugin must be expanded on the node at all.
 	RequiresFSResize() bool
-	// NodeExpand grows the volume on the node to its new size. The error matches ErrUnsupported where the driver does not do so
-	// on nodes, ErrExpandInfeasible where it will not do so however often it is asked, and ErrExpandInUse where it does not while
-	// the volume is used. One that is not of class Final leaves open what became of the volume.
-	NodeExpand(ctx context.Context, growth ExpandOptions) error
+	// NodeExpand expands the volume on the node to its new size. The error matches ErrUnsupported
+	// if the driver does not expand volumes on nodes, ErrExpandInfeasible if a retry cannot
+	// succeed, and ErrExpandInUse if the volume must not be in use. After an error that is not
+	// Final the volume may or may not be expanded.
+	NodeExpand(ctx context.Context, opts ExpandOptions) error
 }
 
-// ExpandOptions is what NodeExpand is told.
+// ExpandOptions are the options of NodeExpand.
 //
 // Upstream: pkg/volume NodeResizeOptions (v1.36).
 type ExpandOptions struct {
 	Spec       *Spec
-	Pod        types.UID // for which the volume is set up; where that is the plugin knows
-	DevicePath string    // what attaching returned
+	Pod        types.UID // for which the volume is set up; the plugin knows the path
+	DevicePath string    // as returned by Attach
 	NewSize    resource.Quantity
 	OldSize    resource.Quantity
 }

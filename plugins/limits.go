@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// Limiter is offered, to a kubelet, by attachers whose volumes may not all find a place on its node.
+// A Limiter is an Attacher that can tell a kubelet that a volume exceeds the node's volume limit.
 //
 // Upstream: pkg/volume AttachableVolumePlugin.VerifyExhaustedResource (v1.36).
 type Limiter interface {
-	// Limited tells whether it makes sense to ask why a volume is not attached. It asks nobody.
+	// Limited reports whether the node's limit can be the reason why the volume is not attached. It
+	// makes no calls.
 	Limited(spec *Spec) bool
-	// Exhausted tells whether a volume is not attached because the node was found to have no place for it after a time. It also
-	// has others learn how many places there are by now.
+	// Exhausted reports whether an attempt to attach the volume after since failed because the
+	// node's limit was reached. If so, it also publishes the node's current limit.
 	Exhausted(ctx context.Context, spec *Spec, since time.Time) (bool, error)
 }

@@ -11,44 +11,47 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ErrNoPlugin is matched by the error for a volume that no plugin supports, and for a name that none has.
+// ErrNoPlugin is matched by the error for a volume that no plugin supports, and for a plugin name
+// that is not registered.
 var ErrNoPlugin = errors.New("no volume plugin matched")
 
 // ErrSeveralPlugins is matched by the error for a volume that more than one plugin supports.
 var ErrSeveralPlugins = errors.New("multiple volume plugins matched")
 
-// ErrUnsupported is matched by the error for a volume, or a name, whose one plugin does not offer what it was looked for.
+// ErrUnsupported is matched by the error for a volume, or a plugin name, whose plugin lacks the
+// requested capability.
 var ErrUnsupported = errors.New("not supported by the volume plugin")
 
-// errNilSpec says that no volume was given: that is whoever asks' own mistake.
+// errNilSpec is the error for a nil volume, which is a mistake of the caller.
 //
 // Upstream: pkg/volume FindPluginBySpec (v1.36), its text.
 var errNilSpec = errors.New("could not find plugin because volume spec is nil")
 
-// Manager holds the plugins of one process. The zero value is ready; it must not be copied. All of its methods may be called
-// concurrently. Who looks for a plugin waits for nobody: he sees the plugins as they were at one moment.
+// A Manager holds the plugins of one process. The zero value is ready; it must not be copied. All
+// methods may be called concurrently. Lookups never block: they read an immutable snapshot of the
+// plugins.
 //
-// Differs: upstream probes for dynamic plugins whenever somebody looks for a plugin, under the lock that all who look need; a
-// driver that hangs while it is probed holds up all volumes. Here whoever probes does so on his own, and tells the outcome by
-// Put and Remove.
+// Differs: upstream probes for dynamic plugins in every lookup, under the lock that all lookups
+// need. A driver that hangs while it is probed then blocks all volumes. Here probing is independent
+// of lookups; its result arrives through Put and Remove.
 //
 // Upstream: pkg/volume VolumePluginMgr (v1.36).
 type Manager struct {
-	entries atomic.Pointer[[]entry] // sorted by name; replaced, never changed. nil: none
+	entries atomic.Pointer[[]entry] // sorted by name; replaced, never modified. nil: none
 
-	mu       sync.Mutex // held by who replaces entries
+	mu       sync.Mutex // held while entries are replaced
 	onChange []func()   // guarded by mu
 }
 
-// entry is a plugin of a manager.
+// An entry is a plugin of a manager.
 type entry struct {
 	Capabilities
 	name    string
-	dynamic bool // it was put, and may be replaced or removed
+	dynamic bool // added by Put; may be replaced or removed
 }
 
-// Register adds plugins that stay for good. One whose name is not qualified or is taken is left out, and the others are added
-// all the same: the error says what is wrong with each that was left out.
+// Register adds plugins permanently. A plugin whose name is not qualified or is taken is skipped;
+// the others are added. The error joins the reasons for the skipped ones.
 //
 // Upstream: pkg/volume InitPlugins (v1.36).
 func (m *Manager) Register(plugins ...Plugin) error {
@@ -61,10 +64,11 @@ func (m *Manager) Register(plugins ...Plugin) error {
 	return errors.Join(errs...)
 }
 
-// Put adds a plugin that may go again, or replaces the one of its name that was put before. It fails for a name that is not
-// qualified, or that is a registered plugin's, which stays.
+// Put adds a plugin that may be removed later, or replaces a plugin of the same name that Put
+// added. It fails if the name is not qualified or belongs to a registered plugin, which stays.
 //
-// Differs: upstream takes a dynamic plugin of a registered one's name, and then finds neither.
+// Differs: upstream accepts a dynamic plugin with a registered plugin's name, and then finds
+// neither.
 //
 // Upstream: pkg/volume processProbedPlugins, ProbeAddOrUpdate (v1.36).
 func (m *Manager) Put(p Plugin) error {
@@ -74,8 +78,8 @@ func (m *Manager) Put(p Plugin) error {
 	return nil
 }
 
-// Remove takes out the plugin of that name that was put, and tells whether there was one. Whoever has found it before may
-// still call it.
+// Remove removes the plugin of that name that Put added. It reports whether there was one. Callers
+// that found the plugin earlier may still call it.
 //
 // Upstream: pkg/volume processProbedPlugins, ProbeRemove (v1.36).
 func (m *Manager) Remove(name string) bool {
@@ -93,27 +97,29 @@ func (m *Manager) Remove(name string) bool {
 	return found
 }
 
-// OnChange has f called after each change of the plugins, by whoever makes it: a component that changes its manager in its own
-// strands only is told in its monitor. f may look for plugins; it must not wait for another change.
+// OnChange registers f to be called after each change of the plugins. f runs in the task that made
+// the change. If one process makes all changes in its own tasks, f therefore runs inside that
+// process. f may look up plugins; it must not wait for another change.
 //
-// Differs: upstream tells nobody; who has looked in vain looks again some time.
+// Differs: upstream has no notification; a lookup that failed is repeated some time later.
 func (m *Manager) OnChange(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.onChange = append(m.onChange, f)
 }
 
+// notify calls the functions registered with OnChange.
 func (m *Manager) notify() {
 	m.mu.Lock()
-	told := slices.Clone(m.onChange)
+	callbacks := slices.Clone(m.onChange)
 	m.mu.Unlock()
-	for _, f := range told {
+	for _, f := range callbacks {
 		f()
 	}
 }
 
 // errNameTaken is the error for a name that another plugin has.
-var errNameTaken = errors.New("registered already")
+var errNameTaken = errors.New("already registered")
 
 func (m *Manager) add(p Plugin, dynamic bool) error {
 	if err := m.insert(p, dynamic); err != nil {
@@ -123,7 +129,7 @@ func (m *Manager) add(p Plugin, dynamic bool) error {
 	return nil
 }
 
-// insert puts a plugin into its place.
+// insert adds the plugin at its place in the sorted entries.
 func (m *Manager) insert(p Plugin, dynamic bool) error {
 	added := entry{Capabilities: capabilities(p), name: p.Name(), dynamic: dynamic}
 	if problems := validation.IsQualifiedName(added.name); len(problems) > 0 {
@@ -144,7 +150,7 @@ func (m *Manager) insert(p Plugin, dynamic bool) error {
 	return nil
 }
 
-// all are the plugins as they are now. They are not to be changed.
+// all returns the current plugins. Callers must not modify them.
 func (m *Manager) all() []entry {
 	if entries := m.entries.Load(); entries != nil {
 		return *entries
@@ -152,18 +158,19 @@ func (m *Manager) all() []entry {
 	return nil
 }
 
-// replace has those who look from now on see other plugins. mu is held.
+// replace publishes a new snapshot. The caller holds mu.
 func (m *Manager) replace(entries []entry) { m.entries.Store(&entries) }
 
-// find is where the plugin of a name is, or would be.
+// find returns the index of the plugin of that name, or where it would be inserted.
 func find(entries []entry, name string) (i int, found bool) {
 	return slices.BinarySearchFunc(entries, name, func(e entry, name string) int { return strings.Compare(e.name, name) })
 }
 
-// FindBySpec returns the one plugin that supports the volume. The error matches ErrNoPlugin or ErrSeveralPlugins; without a
-// volume it matches neither. What of the plugin's tiers the volume needs, its Capabilities tell.
+// FindBySpec returns the one plugin that supports the volume. The error matches ErrNoPlugin or
+// ErrSeveralPlugins; for a nil spec it matches neither. The Capabilities tell what the plugin
+// offers for the volume.
 //
-// Differs: upstream names several plugins in the order of a map.
+// Differs: upstream names several plugins in map order.
 //
 // Upstream: pkg/volume FindPluginBySpec (v1.36).
 func (m *Manager) FindBySpec(spec *Spec) (Capabilities, error) {
@@ -187,7 +194,7 @@ func (m *Manager) FindBySpec(spec *Spec) (Capabilities, error) {
 	return entries[first].Capabilities, nil
 }
 
-// multiplePluginsError is the error that names all plugins that support a volume.
+// multiplePluginsError returns the error that names all plugins that support the volume.
 func multiplePluginsError(entries []entry, spec *Spec) error {
 	var names []string
 	for _, e := range entries {
@@ -198,7 +205,7 @@ func multiplePluginsError(entries []entry, spec *Spec) error {
 	return fmt.Errorf("%w: %s", ErrSeveralPlugins, strings.Join(names, ","))
 }
 
-// All are the plugins, sorted by name.
+// All returns the plugins, sorted by name.
 func (m *Manager) All() []Capabilities {
 	entries := m.all()
 	all := make([]Capabilities, len(entries))

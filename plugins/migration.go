@@ -8,12 +8,13 @@ import (
 	csitranslation "k8s.io/csi-translation-lib"
 )
 
-// Migration maps plugins whose volumes are handled by CSI drivers now, in whatever way they were made, to the drivers.
+// A Migration maps in-tree plugins whose volumes CSI drivers now serve to those drivers.
 type Migration map[string]string
 
-// Migrated is what Kubernetes 1.36 migrates: all of it, and always.
+// Migrated returns the migrations of Kubernetes 1.36, which are always enabled.
 //
-// Upstream: pkg/volume/csimigration IsMigrationEnabledForPlugin, k8s.io/csi-translation-lib GetCSINameFromInTreeName (v1.36).
+// Upstream: pkg/volume/csimigration IsMigrationEnabledForPlugin, k8s.io/csi-translation-lib
+// GetCSINameFromInTreeName (v1.36).
 func Migrated() Migration {
 	return Migration{
 		"kubernetes.io/aws-ebs":         "ebs.csi.aws.com",
@@ -26,8 +27,9 @@ func Migrated() Migration {
 	}
 }
 
-// Translate is the volume as its CSI driver has it; one of a plugin that is not migrated is as it was. Of a volume written
-// out in a pod of the namespace it makes a PersistentVolume that no API server has.
+// Translate returns the volume as its CSI driver sees it. A volume of a plugin that is not migrated
+// is returned unchanged. An inline volume of a pod in the namespace becomes a PersistentVolume that
+// does not exist in the API.
 //
 // Upstream: pkg/volume/csimigration IsMigratable, TranslateInTreeSpecToCSI (v1.36).
 func (m Migration) Translate(spec *Spec, namespace string) (*Spec, error) {

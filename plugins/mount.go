@@ -8,71 +8,74 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// Mounter is offered by plugins that a kubelet can mount: all but the purely controlling ones. All is idempotent.
+// A Mounter is a plugin whose volumes a kubelet can mount. All methods are idempotent.
 //
 // Upstream: pkg/volume Mounter, Unmounter.
 type Mounter interface {
-	// MountPath is where the volume appears for the pod.
+	// MountPath returns where the volume is mounted for the pod.
 	MountPath(specName string, pod types.UID) string
-	// SetUp makes the volume appear for the pod at MountPath.
+	// SetUp mounts the volume for the pod at MountPath.
 	SetUp(ctx context.Context, spec *Spec, pod *corev1.Pod, use MountOptions) error
-	// TearDown undoes SetUp. Nothing there is success.
+	// TearDown undoes SetUp. It succeeds if there is nothing to undo.
 	TearDown(ctx context.Context, specName string, pod types.UID) error
 }
 
-// MountOptions is how a pod uses a volume, and what is known of the volume when it is mounted for it.
+// MountOptions describe how a pod uses a volume, and what is known of the volume when it is
+// mounted.
 //
 // Upstream: pkg/volume MounterArgs, DeviceMounterArgs (v1.36).
 type MountOptions struct {
-	DevicePath          string                         // what attaching returned
-	FSGroup             *int64                         // whose files the volume's are to be; nil: as they are
+	DevicePath          string                         // as returned by Attach
+	FSGroup             *int64                         // the group that must own the files; nil: no change
 	FSGroupChangePolicy *corev1.PodFSGroupChangePolicy // nil: always
-	SELinuxLabel        string                         // to be mounted with; "": none
-	Remount             bool                           // it is mounted and in use: failing must leave it so
-	Reconstructed       bool                           // it was mounted before the kubelet began: failing must leave it so
-	Recorder            record.EventRecorder           // for the pod's events; nil: nobody is told
+	SELinuxLabel        string                         // to mount with; "": none
+	Remount             bool                           // it is mounted and in use: a failure must not change that
+	Reconstructed       bool                           // it was mounted before the kubelet started: a failure must not change that
+	Recorder            record.EventRecorder           // for the pod's events; nil: no events
 }
 
-// Remounter is offered by mounters whose volumes are set up again, while they are mounted, each time the pod is looked at.
+// A Remounter is a Mounter some of whose volumes are set up again, while mounted, at each sync of
+// the pod.
 //
 // Upstream: pkg/volume VolumePlugin.RequiresRemount (v1.36).
 type Remounter interface {
-	// RequiresRemount tells whether this very volume is.
+	// RequiresRemount reports whether this volume is one of them.
 	RequiresRemount(spec *Spec) bool
 }
 
-// MountOptioner is offered by mounters that take the mount options of a PersistentVolume.
+// A MountOptioner is a Mounter that accepts the mount options of a PersistentVolume.
 //
 // Upstream: pkg/volume VolumePlugin.SupportsMountOption (v1.36).
 type MountOptioner interface {
-	// SupportsMountOption tells whether the plugin takes any.
+	// SupportsMountOption reports whether the plugin accepts mount options.
 	SupportsMountOption() bool
 }
 
-// SELinuxMounter is offered by mounters that can mount a volume with an SELinux label.
+// An SELinuxMounter is a Mounter that can mount a volume with an SELinux label.
 //
 // Upstream: pkg/volume VolumePlugin.SupportsSELinuxContextMount (v1.36).
 type SELinuxMounter interface {
-	// SupportsSELinuxContextMount tells whether this very volume can be.
+	// SupportsSELinuxContextMount reports whether this volume can be mounted with a label.
 	SupportsSELinuxContextMount(spec *Spec) (bool, error)
 }
 
-// Reconstructor is offered by mounters that can tell from the node's disk alone what was mounted for a pod: all that a kubelet
-// has that begins anew.
+// A Reconstructor is a Mounter that can determine from the node's disk alone what was mounted for a
+// pod. A restarted kubelet has no other source.
 //
 // Upstream: pkg/volume VolumePlugin.ConstructVolumeSpec (v1.36).
 type Reconstructor interface {
-	// Reconstruct returns the volume that SetUp has made appear for the pod, or begun to. The error matches fs.ErrNotExist
-	// where nothing is known of one.
+	// Reconstruct returns the volume that SetUp has mounted for the pod, or begun to mount. The
+	// error matches fs.ErrNotExist if the disk holds no record of one.
 	Reconstruct(specName string, pod types.UID) (Reconstructed, error)
 }
 
-// Reconstructed is a volume as the node's disk tells of it.
+// Reconstructed is a volume as recorded on the node's disk.
 //
 // Upstream: pkg/volume ReconstructedVolume (v1.36).
 type Reconstructed struct {
-	// Spec is as much of the volume as is needed to undo its mounting: its Name is the one that was asked for, and its VolumeName
-	// and DeviceMountPath, or its map paths, are those of the volume that was set up.
+	// Spec is as much of the volume as is needed to unmount it. Its Name is the name that was asked
+	// for. Its VolumeName and its DeviceMountPath, or its map paths, are those of the volume that
+	// was set up.
 	Spec         *Spec
-	SELinuxLabel string // that it was mounted with
+	SELinuxLabel string // with which it was mounted
 }

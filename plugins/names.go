@@ -9,21 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// UniqueVolumeName names a volume that pods of a node share: "<plugin>/<volume name>".
+// UniqueVolumeName returns the name of a volume that the pods of a node share: "<plugin>/<volume
+// name>".
 //
 // Upstream: pkg/volume/util GetUniqueVolumeName.
 func UniqueVolumeName(plugin, volumeName string) corev1.UniqueVolumeName {
 	return corev1.UniqueVolumeName(plugin + "/" + volumeName)
 }
 
-// UniquePodVolumeName names a volume that each pod has for itself: "<plugin>/<pod uid>-<spec name>".
+// UniquePodVolumeName returns the name of a volume that exists once per pod: "<plugin>/<pod
+// uid>-<spec name>".
 //
 // Upstream: pkg/volume/util GetUniqueVolumeNameFromSpecWithPod.
 func UniquePodVolumeName(plugin, specName string, pod types.UID) corev1.UniqueVolumeName {
 	return corev1.UniqueVolumeName(fmt.Sprintf("%s/%s-%s", plugin, pod, specName))
 }
 
-// SplitUniqueName takes a unique name apart at its second slash, since a plugin's own name has one.
+// SplitUniqueName splits a unique name at its second slash; the first is part of the plugin's name.
 //
 // Upstream: pkg/volume/util SplitUniqueName.
 func SplitUniqueName(name corev1.UniqueVolumeName) (plugin, volumeName string, err error) {
@@ -34,18 +36,19 @@ func SplitUniqueName(name corev1.UniqueVolumeName) (plugin, volumeName string, e
 	return parts[0] + "/" + parts[1], parts[2], nil
 }
 
-// EscapePluginName makes a plugin's name one path element: each / becomes ~.
+// EscapePluginName returns a plugin's name as one path element: each / becomes ~.
 //
 // Upstream: k8s.io/utils/strings EscapeQualifiedName.
 func EscapePluginName(name string) string { return strings.ReplaceAll(name, "/", "~") }
 
-// UnescapePluginName is the name that EscapePluginName made one path element.
+// UnescapePluginName undoes EscapePluginName.
 //
 // Upstream: k8s.io/utils/strings UnescapeQualifiedName.
 func UnescapePluginName(element string) string { return strings.ReplaceAll(element, "~", "/") }
 
-// MultiAttachAllowed tells whether a volume may be attached to several nodes at once. A volume of which nothing is known
-// (nil) may, as may one without access modes and one written out in a pod, but for the disks of Azure and Cinder.
+// MultiAttachAllowed reports whether a volume may be attached to several nodes at once. It may if
+// it is unknown (nil) or has no access modes. An inline volume may unless it is an Azure or Cinder
+// disk.
 //
 // Upstream: pkg/volume/util IsMultiAttachAllowed.
 func MultiAttachAllowed(spec *Spec) bool {

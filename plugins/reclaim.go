@@ -8,11 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ProvisionOptions is what a volume is to be like.
+// ProvisionOptions are the properties of a volume to provision.
 //
 // Upstream: pkg/volume VolumeOptions (v1.36), and the arguments of its Provisioner.
 type ProvisionOptions struct {
-	// Name is that of the PersistentVolume to be, "pvc-<UID of the claim>": what was made under it before is found again.
+	// Name is the name of the PersistentVolume, "pvc-<UID of the claim>". An earlier attempt under
+	// the name is found again.
 	Name              string
 	Claim             *corev1.PersistentVolumeClaim // read-only
 	ReclaimPolicy     corev1.PersistentVolumeReclaimPolicy
@@ -22,64 +23,69 @@ type ProvisionOptions struct {
 	AllowedTopologies []corev1.TopologySelectorTerm
 }
 
-// Provisioner is offered by plugins that make volumes for claims.
+// A Provisioner is a plugin that creates volumes for claims.
 //
-// Differs: upstream's plugins make another volume each time they are asked. One who was killed before he could create the
-// PersistentVolume then leaves a volume behind that nobody knows of.
+// Differs: upstream's plugins create another volume at each call. A controller that crashes before
+// it creates the PersistentVolume then leaks a volume.
 //
 // Upstream: pkg/volume ProvisionableVolumePlugin, Provisioner (v1.36).
 type Provisioner interface {
-	// SupportsMountOptions tells whether volumes can have the mount options of a class.
+	// SupportsMountOptions reports whether volumes can have the mount options of a class.
 	SupportsMountOptions() bool
-	// CanProvision says why the plugin would not even try. It leaves nothing.
+	// CanProvision returns the reason why Provision would refuse. It creates nothing.
 	CanProvision(opts ProvisionOptions) error
-	// Provision makes the volume and returns the PersistentVolume that stands for it: its source, capacity, access modes,
-	// policy and whatever else the plugin knows of. It is idempotent by opts.Name. With an Uncertain error the volume may be
-	// there: it is asked for again, and deleted if nobody wants it any more.
+	// Provision creates the volume and returns the PersistentVolume that represents it: source,
+	// capacity, access modes, reclaim policy and whatever else the plugin knows. It is idempotent
+	// by opts.Name. After an Uncertain error the volume may exist: the caller retries, and deletes
+	// the volume if it is no longer wanted.
 	Provision(ctx context.Context, opts ProvisionOptions) (*corev1.PersistentVolume, error)
 }
 
-// Deleter is offered by plugins that delete volumes.
+// A Deleter is a plugin that deletes volumes.
 //
 // Upstream: pkg/volume DeletableVolumePlugin, Deleter (v1.36).
 type Deleter interface {
-	// CanDelete says why the plugin would not even try. It leaves nothing.
+	// CanDelete returns the reason why Delete would refuse. It deletes nothing.
 	CanDelete(spec *Spec) error
-	// Delete deletes the volume and what is in it. Nothing there is success. The error may be an *InUseError.
+	// Delete deletes the volume and its contents. It succeeds if the volume does not exist. The
+	// error may be an *InUseError.
 	Delete(ctx context.Context, spec *Spec) error
 }
 
-// RecycleOptions is what volume is to be emptied, and who wants to know.
+// RecycleOptions describe the volume to recycle, and the callbacks of the recycling.
 type RecycleOptions struct {
 	Volume string // the PersistentVolume's name
 	Spec   *Spec
-	// RecordEvent is called with what is worth telling on the way, with an event's type.
-	RecordEvent func(severity, text string)
-	// Acquire is called before anything is removed, by whoever alone can empty the volume from then on; by names it, and no
-	// two times the same. Its error says that the volume may be somebody's by now: then nothing is removed.
+	// RecordEvent records an event of the recycling, with an event type.
+	RecordEvent func(eventType, message string)
+	// Acquire is called before anything is removed, with a name of the only party that can remove
+	// from then on. The name is unique to the call. If Acquire fails, the volume may have been
+	// claimed again: nothing is removed.
 	//
-	// Differs: upstream's recyclers begin at once. Of two controllers, one that has been slow since it looked whether the
-	// volume was released then removes what its next user wrote.
-	Acquire func(by string) error
+	// Differs: upstream's recyclers have no such step. Of two controllers, a slow one that saw the
+	// volume released earlier can then remove the next user's data.
+	Acquire func(holder string) error
 }
 
-// Recycler is offered by plugins that can empty a volume for its next claim.
+// A Recycler is a plugin that can empty a volume for its next claim.
 //
 // Upstream: pkg/volume RecyclableVolumePlugin (v1.36).
 type Recycler interface {
-	// Recycle removes what is in the volume.
+	// Recycle removes the volume's contents.
 	Recycle(ctx context.Context, opts RecycleOptions) error
 }
 
-// InUseError is returned by Delete for a volume that is used for a while yet: it is to be tried again, and has not failed.
+// An InUseError is returned by Delete for a volume that is still in use. The deletion has not
+// failed: retry it later.
 //
 // Upstream: k8s.io/cloud-provider/volume/errors NewDeletedVolumeInUseError (v1.36).
 type InUseError struct{ Text string }
 
-// Error is the text.
+// Error returns the text.
 func (e *InUseError) Error() string { return e.Text }
 
-// FindProvisionable returns the plugin of that name, which makes volumes. The error matches ErrNoPlugin or ErrUnsupported.
+// FindProvisionable returns the plugin of that name, which is a Provisioner. The error matches
+// ErrNoPlugin or ErrUnsupported.
 //
 // Upstream: pkg/volume FindProvisionablePluginByName (v1.36).
 func (m *Manager) FindProvisionable(name string) (Capabilities, error) {
@@ -87,7 +93,8 @@ func (m *Manager) FindProvisionable(name string) (Capabilities, error) {
 	return requireCapability(c, err, c.Provisioner != nil, "provisionable")
 }
 
-// FindDeletable returns the plugin of that name, which deletes volumes. The error matches ErrNoPlugin or ErrUnsupported.
+// FindDeletable returns the plugin of that name, which is a Deleter. The error matches ErrNoPlugin
+// or ErrUnsupported.
 //
 // Upstream: pkg/volume FindDeletablePluginByName (v1.36).
 func (m *Manager) FindDeletable(name string) (Capabilities, error) {
@@ -95,8 +102,8 @@ func (m *Manager) FindDeletable(name string) (Capabilities, error) {
 	return requireCapability(c, err, c.Deleter != nil, "deletable")
 }
 
-// FindDeletableBySpec returns the one plugin that supports the volume, which deletes volumes. The error matches ErrNoPlugin,
-// ErrSeveralPlugins or ErrUnsupported.
+// FindDeletableBySpec returns the one plugin that supports the volume, which is a Deleter. The
+// error matches ErrNoPlugin, ErrSeveralPlugins or ErrUnsupported.
 //
 // Upstream: pkg/volume FindDeletablePluginBySpec (v1.36).
 func (m *Manager) FindDeletableBySpec(spec *Spec) (Capabilities, error) {
@@ -104,8 +111,8 @@ func (m *Manager) FindDeletableBySpec(spec *Spec) (Capabilities, error) {
 	return requireCapability(c, err, c.Deleter != nil, "deletable")
 }
 
-// FindRecyclableBySpec returns the one plugin that supports the volume, which recycles volumes. The error matches ErrNoPlugin,
-// ErrSeveralPlugins or ErrUnsupported.
+// FindRecyclableBySpec returns the one plugin that supports the volume, which is a Recycler. The
+// error matches ErrNoPlugin, ErrSeveralPlugins or ErrUnsupported.
 //
 // Upstream: pkg/volume FindRecyclablePluginBySpec (v1.36).
 func (m *Manager) FindRecyclableBySpec(spec *Spec) (Capabilities, error) {
@@ -113,9 +120,10 @@ func (m *Manager) FindRecyclableBySpec(spec *Spec) (Capabilities, error) {
 	return requireCapability(c, err, c.Recycler != nil, "recyclable")
 }
 
-// capabilityError says that the plugin that was found does not do this. It matches ErrUnsupported.
+// A capabilityError reports that the plugin that was found lacks a capability. It matches
+// ErrUnsupported.
 //
-// Differs: upstream says the same of a plugin that is not there.
+// Differs: upstream does not distinguish this from a plugin that does not exist.
 type capabilityError struct{ capability string }
 
 func (e *capabilityError) Error() string {
@@ -135,7 +143,7 @@ func requireCapability(c Capabilities, err error, has bool, tier string) (Capabi
 	}
 }
 
-// IsInUse tells whether an error says that a volume is in use for a while yet.
+// IsInUse reports whether err is that a volume is still in use.
 func IsInUse(err error) bool {
 	var e *InUseError
 	return errors.As(err, &e)

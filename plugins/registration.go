@@ -2,28 +2,28 @@ package plugins
 
 import "context"
 
-// Registration is what a plugin says of itself that announces itself to a kubelet at a socket.
+// A Registration is what a plugin that registers with a kubelet through a socket reports of itself.
 //
 // Upstream: pluginregistration/v1 PluginInfo.
 type Registration struct {
-	Socket   string   // at which it announced itself
-	Type     string   // what it is, such as "CSIPlugin"
-	Name     string   // such as a CSI driver's
-	Endpoint string   // the socket at which it serves
-	Versions []string // of its interface, that it speaks
+	Socket   string   // the registration socket
+	Type     string   // the plugin type, such as "CSIPlugin"
+	Name     string   // such as a CSI driver's name
+	Endpoint string   // the socket at which the plugin serves
+	Versions []string // supported versions of its interface
 }
 
-// Registrar takes in the plugins of one type that announce themselves. Its methods are for the strands of one component, and
-// several plugins may be on their way at the same time; of one name, one comes or goes after the other.
+// A Registrar registers the plugins of one type. Its methods are called in tasks of one process.
+// Several plugins may be registered concurrently, but not several of the same name.
 //
 // Upstream: pkg/kubelet/pluginmanager/cache PluginHandler (v1.36).
 type Registrar interface {
-	// ValidatePlugin tells why a plugin cannot be registered. It asks nobody.
+	// ValidatePlugin returns the reason why a plugin cannot be registered. It makes no calls.
 	ValidatePlugin(r Registration) error
-	// RegisterPlugin takes a plugin in, in the place of one of its name where ValidatePlugin lets it. After an error there is
-	// no plugin of the name.
+	// RegisterPlugin registers a plugin. It replaces a plugin of the same name if ValidatePlugin
+	// allows that. After an error no plugin of the name is registered.
 	RegisterPlugin(ctx context.Context, r Registration) error
-	// DeregisterPlugin undoes RegisterPlugin: nobody finds the plugin from the moment at which it is called. Another of the name
-	// that has taken its place stays. After an error it may be called again.
+	// DeregisterPlugin undoes RegisterPlugin. The plugin cannot be found from the moment of the
+	// call. A plugin that has replaced it stays. After an error the call may be repeated.
 	DeregisterPlugin(ctx context.Context, r Registration) error
 }

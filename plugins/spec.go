@@ -2,18 +2,18 @@ package plugins
 
 import corev1 "k8s.io/api/core/v1"
 
-// Spec is a volume as plugins see it: a PersistentVolume or a volume written out in a pod. Exactly one of the two is set.
-// The objects are read-only.
+// A Spec is a volume as plugins see it: a PersistentVolume or an inline volume of a pod. Exactly
+// one of the two is set. The objects are read-only.
 //
 // Upstream: pkg/volume Spec.
 type Spec struct {
 	Volume           *corev1.Volume
 	PersistentVolume *corev1.PersistentVolume
-	ReadOnly         bool // the pod asked for it read-only
-	Inline           bool // the PersistentVolume is made of a volume written out in a pod, and no API server has it
+	ReadOnly         bool // the pod requests it read-only
+	Inline           bool // the PersistentVolume was translated from an inline volume and does not exist in the API
 }
 
-// Name is the PersistentVolume's name, or that of the volume in the pod.
+// Name returns the name of the PersistentVolume, or of the inline volume.
 func (s *Spec) Name() string {
 	switch {
 	case s.PersistentVolume != nil:
@@ -25,7 +25,7 @@ func (s *Spec) Name() string {
 	}
 }
 
-// AccessModes are the modes of the PersistentVolume; none for a volume in a pod.
+// AccessModes returns the access modes of the PersistentVolume, or nil for an inline volume.
 func (s *Spec) AccessModes() []corev1.PersistentVolumeAccessMode {
 	if s.PersistentVolume == nil {
 		return nil

@@ -170,7 +170,7 @@ func (m *Manager) Path(uid types.UID, volume string) (string, bool) {
 	v := m.desired.volumes[name]
 	specName := v.pods[uid].spec.Name()
 	if v.block {
-		return filepath.Join(v.caps.BlockMapper.PodDeviceMapPath(specName, uid)), true
+		return filepath.Join(v.caps.BlockPaths.PodDeviceMapPath(specName, uid)), true
 	}
 	return v.caps.Mounter.MountPath(specName, uid), true
 }

@@ -43,8 +43,7 @@ func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, p
 	if wanted == nil || actual == nil || !wanted.wantedBy(pod) {
 		return nil
 	}
-	mapper := actual.caps.BlockMapper
-	if mapper == nil {
+	if actual.caps.BlockMapper == nil {
 		return errNoMapper
 	}
 	actual.lastPod = pod
@@ -55,7 +54,7 @@ func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, p
 	if err := actual.checkOnePod(pod, want.spec); err != nil {
 		return m.mapFailed(want, "MapVolume.SetUpDevice failed", err)
 	}
-	global, err := mapper.GlobalMapPath(want.spec)
+	global, err := actual.caps.BlockPaths.GlobalMapPath(want.spec)
 	if err != nil {
 		return m.mapFailed(want, "MapVolume.GetGlobalMapPath failed", err)
 	}
@@ -71,7 +70,7 @@ func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, p
 	if before == notMounted {
 		m.actual.setMount(actual, want, mountUncertain)
 	}
-	dir, link := mapper.PodDeviceMapPath(want.spec.Name(), pod)
+	dir, link := actual.caps.BlockPaths.PodDeviceMapPath(want.spec.Name(), pod)
 	at := podDevice{volume: name, pod: pod, global: global, dir: dir, link: link}
 	what, err := m.mapForPod(ctx, actual, want, use, at)
 	if err == nil && before != mounted {

@@ -36,6 +36,7 @@ type realMapper struct {
 
 var (
 	_ plugins.BlockMapper         = (*realMapper)(nil)
+	_ plugins.BlockPaths          = (*realMapper)(nil)
 	_ plugins.DeviceReconstructor = (*realMapper)(nil)
 )
 

@@ -49,12 +49,14 @@ type scripted struct {
 }
 
 var (
-	_ plugins.Attacher      = (*scripted)(nil)
-	_ plugins.DeviceMounter = (*scripted)(nil)
-	_ plugins.Mounter       = (*scripted)(nil)
-	_ plugins.Remounter     = (*scripted)(nil)
-	_ plugins.BlockMapper   = (*scripted)(nil)
-	_ plugins.NodeExpander  = (*scripted)(nil)
+	_ plugins.Attacher           = (*scripted)(nil)
+	_ plugins.DeviceMounter      = (*scripted)(nil)
+	_ plugins.Mounter            = (*scripted)(nil)
+	_ plugins.Remounter          = (*scripted)(nil)
+	_ plugins.BlockMapper        = (*scripted)(nil)
+	_ plugins.BlockPaths         = (*scripted)(nil)
+	_ plugins.BlockReconstructor = (*scripted)(nil)
+	_ plugins.NodeExpander       = (*scripted)(nil)
 )
 
 func (*scripted) Name() string                                  { return shelfName }
@@ -66,7 +68,6 @@ func (*scripted) RequiresRemount(*plugins.Spec) bool            { return true }
 func (*scripted) RequiresFSResize() bool                        { return true }
 func (*scripted) DeviceMountPath(*plugins.Spec) (string, error) { return "/devices/v", nil }
 func (*scripted) GlobalMapPath(*plugins.Spec) (string, error)   { return "/global", nil }
-func (*scripted) StagingPath(*plugins.Spec) string              { return "" }
 func (*scripted) MountPath(volume string, pod types.UID) string {
 	return filepath.Join("/pods", string(pod), volume)
 }

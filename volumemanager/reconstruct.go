@@ -154,8 +154,8 @@ func (m *Manager) addFoundVolume(found foundVolume) error {
 
 func reconstructed(caps plugins.Capabilities, found foundVolume) (plugins.Reconstructed, error) {
 	switch {
-	case found.block && caps.BlockMapper != nil:
-		return caps.BlockMapper.ReconstructBlock(found.specName, found.pod)
+	case found.block && caps.BlockReconstructor != nil:
+		return caps.BlockReconstructor.ReconstructBlock(found.specName, found.pod)
 	case !found.block && caps.Reconstructor != nil:
 		return caps.Reconstructor.Reconstruct(found.specName, found.pod)
 	default:
@@ -167,7 +167,7 @@ func reconstructed(caps plugins.Capabilities, found foundVolume) (plugins.Recons
 func deviceMountPoint(caps plugins.Capabilities, spec *plugins.Spec, block, deviceMountable bool) (string, error) {
 	switch {
 	case block:
-		return caps.BlockMapper.GlobalMapPath(spec)
+		return caps.BlockPaths.GlobalMapPath(spec)
 	case deviceMountable:
 		return caps.DeviceMounter.DeviceMountPath(spec)
 	default:

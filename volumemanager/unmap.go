@@ -39,12 +39,12 @@ func (m *Manager) unmapVolume(ctx context.Context, name corev1.UniqueVolumeName,
 		return errNoMapper
 	}
 	have := actual.pods[pod]
-	global, err := mapper.GlobalMapPath(withName(actual.spec, have.specName))
+	global, err := actual.caps.BlockPaths.GlobalMapPath(withName(actual.spec, have.specName))
 	if err != nil {
 		return fmt.Errorf("UnmapVolume.GetGlobalMapPath failed: %w", err)
 	}
 	have.state = mountUncertain
-	dir, link := mapper.PodDeviceMapPath(have.specName, pod)
+	dir, link := actual.caps.BlockPaths.PodDeviceMapPath(have.specName, pod)
 	at := podDevice{volume: name, pod: pod, global: global, dir: dir, link: link}
 	if err := m.unmapDevice(at); err != nil {
 		return fmt.Errorf("UnmapVolume.UnmapBlockVolume failed: %w", err)

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"google.golang.org/grpc"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
@@ -15,28 +13,28 @@ import (
 	"github.com/volsim/volsim/plugins/csi"
 )
 
-// reconcile brings what is registered in line with what is at a path now.
+// reconcile brings the registration in line with the socket that exists at a path.
 //
-// Differs: a deregistration that failed is tried again; upstream's is over.
+// Differs: a deregistration that failed is retried; upstream gives up.
 //
 // Upstream: pkg/kubelet/pluginmanager/reconciler reconcile (v1.36).
 func (m *Manager) reconcile(ctx context.Context, path string, s *socket) error {
-	is, err := m.cfg.Sockets.Identify(path)
+	id, err := m.cfg.Sockets.Identify(path)
 	if err != nil {
 		return err
 	}
-	if s.registered != "" && (s.undo || s.registered != is) {
+	if s.registered != "" && (s.undo || s.registered != id) {
 		if err := m.deregister(ctx, s); err != nil {
 			return err
 		}
 	}
-	if s.refused = false; is == "" || s.registered == is {
+	if s.rejected = false; id == "" || s.registered == id {
 		return nil
 	}
-	return m.register(ctx, path, is, s)
+	return m.register(ctx, path, id, s)
 }
 
-// deregister undoes a registration. Then another plugin of the name may have a chance.
+// deregister undoes a registration. Then another plugin of the name may be registered.
 //
 // Upstream: pkg/kubelet/pluginmanager/operationexecutor GenerateUnregisterPluginFunc (v1.36).
 func (m *Manager) deregister(ctx context.Context, s *socket) error {
@@ -44,16 +42,18 @@ func (m *Manager) deregister(ctx context.Context, s *socket) error {
 	if err := m.cfg.Handlers[plugin.Type].DeregisterPlugin(ctx, plugin); err != nil {
 		return err
 	}
-	m.note("deregister", plugin.Name, nil)
+	m.record("deregister", plugin.Name, nil)
 	s.registered, s.undo = "", false
-	m.retryRefused(plugin)
+	m.retryRejected(plugin)
 	return nil
 }
 
-// register asks the plugin at a socket what it is, has it registered, and tells it.
+// register asks the plugin at a socket for its registration, registers it, and notifies it. id is
+// the socket's identity.
 //
-// Upstream: pkg/kubelet/pluginmanager/operationexecutor GenerateRegisterPluginFunc (v1.36), and its texts.
-func (m *Manager) register(ctx context.Context, path, is string, s *socket) error {
+// Upstream: pkg/kubelet/pluginmanager/operationexecutor GenerateRegisterPluginFunc (v1.36), and its
+// texts.
+func (m *Manager) register(ctx context.Context, path, id string, s *socket) error {
 	conn, err := m.cfg.Sockets.Dial(path)
 	if err != nil {
 		return fmt.Errorf("RegisterPlugin error -- dial failed at socket %s, err: %w", path, err)
@@ -65,25 +65,26 @@ func (m *Manager) register(ctx context.Context, path, is string, s *socket) erro
 	}
 	handler, found := m.cfg.Handlers[info.GetType()]
 	if !found {
-		s.refused = true
-		return reject(ctx, client, fmt.Errorf("RegisterPlugin error -- no handler registered for plugin type: %s at socket %s", info.GetType(), path))
+		s.rejected = true
+		return reject(ctx, client,
+			fmt.Errorf("RegisterPlugin error -- no handler registered for plugin type: %s at socket %s", info.GetType(), path))
 	}
 	plugin := plugins.Registration{
 		Socket: path, Type: info.GetType(), Name: info.GetName(),
 		Endpoint: cmp.Or(info.GetEndpoint(), path), Versions: info.GetSupportedVersions(),
 	}
 	if err := handler.ValidatePlugin(plugin); err != nil {
-		s.refused = true
+		s.rejected = true
 		return reject(ctx, client, fmt.Errorf("RegisterPlugin error -- plugin validation failed with err: %w", err))
 	}
 	m.supersede(plugin)
-	s.registered, s.undo, s.plugin = is, false, plugin
+	s.registered, s.undo, s.plugin = id, false, plugin
 	if err := handler.RegisterPlugin(ctx, plugin); err != nil {
 		s.registered = ""
-		m.retryRefused(plugin)
+		m.retryRejected(plugin)
 		return reject(ctx, client, fmt.Errorf("RegisterPlugin error -- plugin registration failed with err: %w", err))
 	}
-	m.note("register", plugin.Name, nil)
+	m.record("register", plugin.Name, nil)
 	if _, err := client.NotifyRegistrationStatus(ctx, &registration.RegistrationStatus{PluginRegistered: true}); err != nil {
 		s.undo = true
 		return errors.Join(fmt.Errorf("RegisterPlugin error -- failed to send registration status at socket %s, err: %w", path, err),
@@ -92,7 +93,8 @@ func (m *Manager) register(ctx context.Context, path, is string, s *socket) erro
 	return nil
 }
 
-// deregisterUnnotified deregisters a plugin that does not know that it is registered, unless another has taken its place.
+// deregisterUnnotified deregisters a plugin that does not know of its registration, unless another
+// has replaced it.
 func (m *Manager) deregisterUnnotified(ctx context.Context, s *socket) error {
 	if s.registered == "" {
 		return nil
@@ -100,35 +102,38 @@ func (m *Manager) deregisterUnnotified(ctx context.Context, s *socket) error {
 	return m.deregister(ctx, s)
 }
 
-// reject tells a plugin why it is not registered, which is also the error.
+// reject notifies a plugin of the reason why it is not registered, and returns that error.
 //
 // Upstream: pkg/kubelet/pluginmanager/operationexecutor notifyPlugin (v1.36).
-func reject(ctx context.Context, client registration.RegistrationClient, why error) error {
-	_, err := client.NotifyRegistrationStatus(ctx, &registration.RegistrationStatus{Error: why.Error()})
+func reject(ctx context.Context, client registration.RegistrationClient, reason error) error {
+	_, err := client.NotifyRegistrationStatus(ctx, &registration.RegistrationStatus{Error: reason.Error()})
 	if err != nil {
-		return fmt.Errorf("%w: %w", why, err)
+		return fmt.Errorf("%w: %w", reason, err)
 	}
-	return why
+	return reason
 }
 
-// supersede has other plugins of the name no longer be registered: this one takes their place. When it goes, they have a chance.
+// supersede marks other plugins of the name as not registered: this one replaces them. They are
+// retried when it is deregistered.
 //
-// Differs: upstream takes them for registered, and deregisters this one when they go.
+// Differs: upstream takes them for registered, and deregisters this one when their sockets
+// disappear.
 func (m *Manager) supersede(plugin plugins.Registration) {
-	for _, s := range m.sockets {
+	for _, s := range m.queue.All() {
 		if s.registered != "" && s.plugin.Type == plugin.Type && s.plugin.Name == plugin.Name {
-			s.registered, s.undo, s.refused = "", false, true
+			s.registered, s.undo, s.rejected = "", false, true
 		}
 	}
 }
 
-// retryRefused looks at the plugins of a name that were refused, as another one is gone.
+// retryRejected retries the rejected plugins after another one was deregistered.
 //
-// Differs: upstream's are tried again when their back-off is over, or never if they had been registered before.
-func (m *Manager) retryRefused(gone plugins.Registration) {
-	for _, path := range slices.Sorted(maps.Keys(m.sockets)) {
-		if s := m.sockets[path]; s.refused && path != gone.Socket {
-			m.look(path)
+// Differs: upstream's are retried after their back-off, or never if they had been registered
+// before.
+func (m *Manager) retryRejected(deregistered plugins.Registration) {
+	for path, s := range m.queue.All() {
+		if s.rejected && path != deregistered.Socket {
+			m.queue.Sync(path)
 		}
 	}
 }

@@ -21,25 +21,28 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// Sockets are those of a node. All methods may be called concurrently, and wait for nobody but the disk.
+// Sockets are the sockets of a node. All methods may be called concurrently, and wait for nothing
+// but the disk.
 type Sockets interface {
-	// List is the paths of all sockets in a directory and in those below it, sorted; none where there is no such directory. What
-	// has a name that begins with a dot is left out.
+	// List returns the paths of all sockets in a directory and below it, sorted. It returns none if
+	// the directory does not exist. Names that begin with a dot are skipped.
 	List(dir string) ([]string, error)
-	// Identify tells which socket is at a path: something else for each that is made there, "" for none.
+	// Identify returns the identity of the socket at a path, which changes whenever the socket is
+	// recreated; "": no socket.
 	Identify(path string) (string, error)
-	// Dial is a connection to whoever answers at a path when it is used. It has nothing that needs to be closed.
+	// Dial returns a connection to the server that listens at a path when the connection is used.
+	// It need not be closed.
 	Dial(path string) (grpc.ClientConnInterface, error)
 }
 
-// hidden tells whether a name is to be passed over.
+// hidden reports whether a name is skipped.
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
-// Memory is sockets in memory. The zero value has none.
+// Memory holds sockets in memory. The zero value is empty and ready.
 type Memory struct {
-	mu   sync.Mutex
-	at   map[string]socketInMemory // guarded by mu; by path
-	made int                       // guarded by mu
+	mu      sync.Mutex
+	at      map[string]socketInMemory // guarded by mu; by path
+	created int                       // guarded by mu
 }
 
 var _ Sockets = (*Memory)(nil)
@@ -49,26 +52,26 @@ type socketInMemory struct {
 	conn   grpc.ClientConnInterface
 }
 
-// Put makes a socket at a path, in the place of one that may be there. Who uses it uses the connection, which must be good for
-// concurrent use.
+// Put creates a socket at a path, or replaces the one there. Clients of the socket use conn, which
+// must allow concurrent calls.
 func (m *Memory) Put(path string, conn grpc.ClientConnInterface) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.at == nil {
 		m.at = map[string]socketInMemory{}
 	}
-	m.made++
-	m.at[path] = socketInMemory{number: m.made, conn: conn}
+	m.created++
+	m.at[path] = socketInMemory{number: m.created, conn: conn}
 }
 
-// Remove takes the socket at a path away, if there is one. Calls under way go on.
+// Remove removes the socket at a path, if it exists. Calls in progress continue.
 func (m *Memory) Remove(path string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.at, path)
 }
 
-// List is the paths of the sockets below a directory.
+// List returns the paths of the sockets below a directory.
 func (m *Memory) List(dir string) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,17 +86,17 @@ func (m *Memory) List(dir string) ([]string, error) {
 	return paths, nil
 }
 
-// Identify tells which socket is at a path.
+// Identify returns the identity of the socket at a path.
 func (m *Memory) Identify(path string) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s, there := m.at[path]; there {
+	if s, found := m.at[path]; found {
 		return fmt.Sprint(s.number), nil
 	}
 	return "", nil
 }
 
-// Dial is a connection whose calls are Unavailable where there is no socket.
+// Dial returns a connection whose calls return Unavailable while there is no socket.
 func (m *Memory) Dial(path string) (grpc.ClientConnInterface, error) { return memoryConn{m, path}, nil }
 
 type memoryConn struct {
@@ -104,9 +107,9 @@ type memoryConn struct {
 func (c memoryConn) find() (grpc.ClientConnInterface, error) {
 	c.sockets.mu.Lock()
 	defer c.sockets.mu.Unlock()
-	s, there := c.sockets.at[c.path]
-	if !there {
-		return nil, status.Errorf(codes.Unavailable, "nobody answers at %s", c.path)
+	s, found := c.sockets.at[c.path]
+	if !found {
+		return nil, status.Errorf(codes.Unavailable, "no socket at %s", c.path)
 	}
 	return s.conn, nil
 }
@@ -138,19 +141,19 @@ type Unix struct {
 
 var _ Sockets = (*Unix)(nil)
 
-// identifiedSocket is a socket as it was when it was looked at last.
+// An identifiedSocket is a socket as last seen by Identify.
 type identifiedSocket struct {
 	number int
 	info   fs.FileInfo
 }
 
-// List is the paths of the sockets below a directory.
+// List returns the paths of the sockets below a directory.
 func (u *Unix) List(dir string) ([]string, error) {
 	var paths []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case os.IsNotExist(err):
-			return nil // it is gone by now
+			return nil // removed meanwhile
 		case err != nil:
 			return err
 		case path != dir && hidden(entry.Name()) && entry.IsDir():
@@ -163,8 +166,8 @@ func (u *Unix) List(dir string) ([]string, error) {
 	return paths, err
 }
 
-// Identify tells which socket is at a path. One that is made anew within the same tick of the file system's clock, and in the same
-// inode, is taken for the one that was there.
+// Identify returns the identity of the socket at a path. It does not notice a socket that was
+// recreated within one tick of the file system's clock and with the same inode.
 func (u *Unix) Identify(path string) (string, error) {
 	info, err := os.Stat(path)
 	u.mu.Lock()
@@ -176,8 +179,8 @@ func (u *Unix) Identify(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s, there := u.seen[path]
-	if !there || !os.SameFile(s.info, info) || !s.info.ModTime().Equal(info.ModTime()) {
+	s, found := u.seen[path]
+	if !found || !os.SameFile(s.info, info) || !s.info.ModTime().Equal(info.ModTime()) {
 		u.last++
 		s = identifiedSocket{number: u.last, info: info}
 		if u.seen == nil {
@@ -188,28 +191,28 @@ func (u *Unix) Identify(path string) (string, error) {
 	return fmt.Sprint(s.number), nil
 }
 
-// Dial is a connection that is made for each call, as upstream does.
+// Dial returns a connection that connects for each call, as upstream does.
 //
 // Upstream: pkg/volume/csi newGrpcConn, pkg/kubelet/pluginmanager/operationexecutor dial (v1.36).
 func (u *Unix) Dial(path string) (grpc.ClientConnInterface, error) { return unixConn(path), nil }
 
-// How long a call may take.
+// The timeouts of calls.
 //
-// Upstream: pkg/kubelet/pluginmanager/operationexecutor dialTimeoutDuration and a second for GetInfo, notifyTimeoutDuration;
-// pkg/volume/csi csiTimeout (v1.36).
+// Upstream: pkg/kubelet/pluginmanager/operationexecutor dialTimeoutDuration and a second for
+// GetInfo, notifyTimeoutDuration; pkg/volume/csi csiTimeout (v1.36).
 const (
 	timeoutGetInfo = 11 * time.Second
 	timeoutNotify  = 5 * time.Second
 	timeoutCall    = 2 * time.Minute
 )
 
-// connectParams is how soon a call that waits for the socket to be listened at tries again.
+// connectParams make a call that waits for a listener retry soon.
 var connectParams = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.6, MaxDelay: time.Second},
 	MinConnectTimeout: timeoutGetInfo,
 }
 
-// unixConn is whoever answers at a path.
+// A unixConn is a connection to the server at a path.
 type unixConn string
 
 func (c unixConn) connect() (*grpc.ClientConn, error) {
@@ -238,7 +241,7 @@ func (c unixConn) Invoke(ctx context.Context, method string, args, reply any, op
 	return conn.Invoke(ctx, method, args, reply, opts...)
 }
 
-// NewStream is not offered: neither CSI's nor the registration's services have one.
+// NewStream always returns Unimplemented: neither CSI nor the registration protocol has streams.
 func (c unixConn) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, status.Errorf(codes.Unimplemented, "streams are not offered at %s", string(c))
+	return nil, status.Errorf(codes.Unimplemented, "streams are not supported at %s", string(c))
 }

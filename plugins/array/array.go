@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// DriverName is the driver's name when Config leaves it out.
+	// DriverName is the default name of the driver.
 	DriverName = "array.csi.volsim.dev"
-	// DiskKey is the key in the publish context under which the node service
-	// expects the name of the disk, as the controller service returned it.
+	// DiskKey is the key of the disk's name in the publish context, which the controller service
+	// returns and the node service requires.
 	DiskKey = "disk"
 
 	driverVersion        = "0.1.0"
@@ -25,33 +25,33 @@ const (
 	volumeBytesDefault   = 1 << 30
 )
 
-// Config says what an Array is; the zero value works.
+// Config configures an Array; the zero value works.
 type Config struct {
-	// DriverName is the name that storage classes use; empty is DriverName.
+	// DriverName is the name that storage classes use; "" is DriverName.
 	DriverName string
 	// CapacityBytes is the size of the whole array; 0 is 1 TiB.
 	CapacityBytes int64
-	// VolumesPerNode is how many volumes can be attached to a node; 0 is any number.
+	// VolumesPerNode is how many volumes can be attached to a node; 0 is unlimited.
 	VolumesPerNode int
 }
 
-// Array is the state of a simulated disk array, the same for all nodes. It
-// outlives a crash of whoever calls it. Make one with New.
+// An Array is the state of a simulated disk array, shared by all nodes. It outlives a crash of its
+// callers. Create one with New.
 type Array struct {
 	name          string
 	capacityBytes int64
 	offer         csireq.Features
 
-	mu      sync.Mutex // guards all below; taken before any lock of nodefs
+	mu      sync.Mutex // guards the fields below; locked before any lock of nodefs
 	volumes map[string]*volume
-	nodes   map[string]bool // those that Node was called for
-	perNode int             // Config.VolumesPerNode, or what LimitVolumes said
+	nodes   map[string]bool // for which Node was called
+	perNode int             // from Config or SetVolumesPerNode; 0: unlimited
 }
 
 type volume struct {
 	id, name  string
 	sizeBytes int64
-	fsBytes   int64 // of its file system; 0: it has none
+	fsBytes   int64 // size of its file system; 0: none
 	tree      *nodefs.Tree
 	attached  map[string]attachment // by node id
 }
@@ -61,15 +61,15 @@ type attachment struct {
 	mode     csi.VolumeCapability_AccessMode_Mode
 }
 
-// Volume is what a checker sees of one volume.
+// A Volume is the state of one volume, for checkers.
 type Volume struct {
-	// ID is the volume id (volume handle) and Name the name it was asked for with.
+	// ID is the volume ID (volume handle), and Name the name in the create request.
 	ID, Name string
-	// SizeBytes is the booked size.
+	// SizeBytes is the provisioned size.
 	SizeBytes int64
-	// FSBytes is the size of its file system; 0: it has none.
+	// FSBytes is the size of its file system; 0: none.
 	FSBytes int64
-	// AttachedTo are the ids of the nodes, sorted.
+	// AttachedTo are the IDs of the nodes, sorted.
 	AttachedTo []string
 	// Hash is nodefs.Tree.Hash of the content.
 	Hash string
@@ -102,9 +102,8 @@ func (a *Array) Identity() csi.IdentityServer {
 // Controller returns the controller service.
 func (a *Array) Controller() csi.ControllerServer { return &controller{array: a} }
 
-// Node returns the node service of one node, and makes the node known to the
-// array: volumes can be attached to it from now on. Call it again whenever the
-// node's driver starts again.
+// Node returns the node service of one node, and makes the node known to the array, so that volumes
+// can be attached to it. Call it again whenever the node's driver restarts.
 func (a *Array) Node(nodeID string, fs *nodefs.Memory) csi.NodeServer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,8 +111,9 @@ func (a *Array) Node(nodeID string, fs *nodefs.Memory) csi.NodeServer {
 	return &nodeService{array: a, id: nodeID, fs: fs}
 }
 
-// SetVolumesPerNode lets so many volumes be attached to a node from now on, 0 for any number. What is attached stays so. It may be
-// called at any time; kubelets learn it when they ask the node services next.
+// SetVolumesPerNode changes how many volumes can be attached to a node; 0 is unlimited. Attached
+// volumes stay attached. It may be called at any time; kubelets learn the limit from their next
+// NodeGetInfo.
 func (a *Array) SetVolumesPerNode(perNode int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -135,10 +135,10 @@ func (a *Array) Volumes() []Volume {
 	return all
 }
 
-// ids returns the sorted ids of all volumes. The caller holds a.mu.
+// ids returns the sorted IDs of all volumes. The caller holds a.mu.
 func (a *Array) ids() []string { return slices.Sorted(maps.Keys(a.volumes)) }
 
-// freeBytes returns what is not booked. The caller holds a.mu.
+// freeBytes returns the capacity that is not provisioned. The caller holds a.mu.
 func (a *Array) freeBytes() int64 {
 	free := a.capacityBytes
 	for _, v := range a.volumes {
@@ -147,24 +147,25 @@ func (a *Array) freeBytes() int64 {
 	return free
 }
 
-// checkVolumesPerNode tells whether one more volume may be attached to a node. The caller holds a.mu.
+// checkVolumesPerNode returns ResourceExhausted if no further volume may be attached to the node.
+// The caller holds a.mu.
 func (a *Array) checkVolumesPerNode(nodeID string) error {
 	if a.perNode == 0 {
 		return nil
 	}
 	attached := 0
 	for _, v := range a.volumes {
-		if _, is := v.attached[nodeID]; is {
+		if _, ok := v.attached[nodeID]; ok {
 			attached++
 		}
 	}
 	if attached >= a.perNode {
-		return status.Errorf(codes.ResourceExhausted, "node %q has %d volumes and can have %d", nodeID, attached, a.perNode)
+		return status.Errorf(codes.ResourceExhausted, "node %q has %d volumes, the limit is %d", nodeID, attached, a.perNode)
 	}
 	return nil
 }
 
-// find returns a volume or NotFound. The caller holds a.mu.
+// find returns a volume, or NotFound. The caller holds a.mu.
 func (a *Array) find(id string) (*volume, error) {
 	if v := a.volumes[id]; v != nil {
 		return v, nil
@@ -172,5 +173,5 @@ func (a *Array) find(id string) (*volume, error) {
 	return nil, status.Errorf(codes.NotFound, "no volume %q on this array", id)
 }
 
-// nodes returns the ids of the nodes that v is attached to, sorted.
+// nodes returns the IDs of the nodes to which v is attached, sorted.
 func (v *volume) nodes() []string { return slices.Sorted(maps.Keys(v.attached)) }

@@ -30,8 +30,8 @@ func (c *controller) ControllerGetCapabilities(context.Context, *csi.ControllerG
 	), nil
 }
 
-// CreateVolume gives OutOfRange for a volume that the empty array could not
-// hold and ResourceExhausted for one that does not fit now.
+// CreateVolume returns OutOfRange for a volume larger than the whole array, and ResourceExhausted
+// for one that exceeds the free capacity.
 func (c *controller) CreateVolume(_ context.Context, request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	a := c.array
 	if err := a.offer.CheckCreate(request); err != nil {
@@ -63,6 +63,7 @@ func (c *controller) CreateVolume(_ context.Context, request *csi.CreateVolumeRe
 	return &csi.CreateVolumeResponse{Volume: created.csiVolume()}, nil
 }
 
+// csiVolume returns v as CSI describes a volume.
 func (v *volume) csiVolume() *csi.Volume {
 	return &csi.Volume{VolumeId: v.id, CapacityBytes: v.sizeBytes}
 }
@@ -102,7 +103,7 @@ func (c *controller) ControllerPublishVolume(_ context.Context, request *csi.Con
 	if err := v.checkAttachment(request.GetNodeId(), wanted); err != nil {
 		return nil, err
 	}
-	if _, is := v.attached[request.GetNodeId()]; !is {
+	if _, ok := v.attached[request.GetNodeId()]; !ok {
 		if err := a.checkVolumesPerNode(request.GetNodeId()); err != nil {
 			return nil, err
 		}
@@ -111,8 +112,8 @@ func (c *controller) ControllerPublishVolume(_ context.Context, request *csi.Con
 	return &csi.ControllerPublishVolumeResponse{PublishContext: map[string]string{DiskKey: v.id}}, nil
 }
 
-// checkAttachment tells whether v may be attached to a node in the wanted way beside
-// the attachments it has.
+// checkAttachment returns an error if v may not be attached to a node as wanted in addition to its
+// existing attachments.
 func (v *volume) checkAttachment(nodeID string, wanted attachment) error {
 	for _, other := range v.nodes() {
 		has := v.attached[other]
@@ -131,7 +132,7 @@ func (v *volume) checkAttachment(nodeID string, wanted attachment) error {
 	return nil
 }
 
-// bothWrite tells whether two attachments break the rule of a single writer.
+// bothWrite reports whether two attachments violate the single-writer mode.
 func bothWrite(a, b attachment) bool {
 	const single = csi.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER
 	return (a.mode == single || b.mode == single) && !a.readOnly && !b.readOnly
@@ -188,7 +189,7 @@ func (c *controller) ListVolumes(_ context.Context, request *csi.ListVolumesRequ
 func (c *controller) GetCapacity(_ context.Context, request *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
 	a := c.array
 	if wanted := request.GetVolumeCapabilities(); len(wanted) > 0 && a.offer.Check(wanted...) != nil {
-		return &csi.GetCapacityResponse{}, nil // no room for what is not offered
+		return &csi.GetCapacityResponse{}, nil // no capacity for unsupported volumes
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
-// ControllerExpandVolume books a larger size. The file system follows on the
-// node, by NodeExpandVolume; a device follows by itself. A size that the empty
-// array could not hold is OutOfRange, one that does not fit now ResourceExhausted.
+// ControllerExpandVolume increases the provisioned size. A file system follows on the node, by
+// NodeExpandVolume; a block volume needs no further step. A size larger than the whole array is
+// OutOfRange, one that exceeds the free capacity ResourceExhausted.
 func (c *controller) ControllerExpandVolume(_ context.Context, request *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 	a := c.array
 	if err := a.offer.CheckControllerExpand(request); err != nil {
@@ -38,8 +38,8 @@ func (c *controller) ControllerExpandVolume(_ context.Context, request *csi.Cont
 	}, nil
 }
 
-// NodeExpandVolume lets the file system have all of the volume. What is asked
-// for must be booked: OutOfRange.
+// NodeExpandVolume grows the file system to the size of the volume. A size larger than the
+// provisioned one is OutOfRange.
 func (n *nodeService) NodeExpandVolume(_ context.Context, request *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
 	a := n.array
 	if err := a.offer.CheckNodeExpand(request); err != nil {

@@ -2,7 +2,8 @@ package array
 
 import "github.com/volsim/volsim/plugins/nodefs"
 
-// Volume returns one volume as Volumes does, but without its Hash: no content is read. It may be called at any time.
+// Volume returns one volume like Volumes, but without its Hash: no content is read. It may be
+// called at any time.
 func (a *Array) Volume(id string) (Volume, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -13,15 +14,15 @@ func (a *Array) Volume(id string) (Volume, bool) {
 	return Volume{ID: v.id, Name: v.name, SizeBytes: v.sizeBytes, FSBytes: v.fsBytes, AttachedTo: v.nodes()}, true
 }
 
-// IDs returns the ids of all volumes, sorted. It may be called at any time.
+// IDs returns the IDs of all volumes, sorted. It may be called at any time.
 func (a *Array) IDs() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.ids()
 }
 
-// Files returns the paths of the files in a volume, relative to its root and sorted; none of a volume that is not there.
-// It may be called at any time.
+// Files returns the paths of the files in a volume, relative to its root and sorted, or nil if the
+// volume does not exist. It may be called at any time.
 func (a *Array) Files(id string) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -32,8 +33,9 @@ func (a *Array) Files(id string) []string {
 	return v.tree.Files()
 }
 
-// Owners returns the owners and modes of all that is in a volume, by path relative to its root, which is "."; nothing of a
-// volume that is not there. It may be called at any time.
+// Owners returns the owner and mode of every file and directory of a volume, by path relative to
+// its root, which is ".". It returns nil if the volume does not exist. It may be called at any
+// time.
 func (a *Array) Owners(id string) map[string]nodefs.Info {
 	a.mu.Lock()
 	defer a.mu.Unlock()

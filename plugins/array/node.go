@@ -11,9 +11,9 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// nodeService is the node service of one node. Its methods are CSI's. Each
-// holds the array's mutex from first look to last change, so that calls for the
-// same path cannot mount it twice.
+// nodeService is the node service of one node. Its methods are CSI's. Each holds the array's mutex
+// from its first read to its last change, so that concurrent calls for the same path cannot mount
+// it twice.
 type nodeService struct {
 	csi.UnimplementedNodeServer
 	array *Array
@@ -104,8 +104,8 @@ func (n *nodeService) NodeUnstageVolume(_ context.Context, request *csi.NodeUnst
 	return &csi.NodeUnstageVolumeResponse{}, csireq.Unstage(n.fs, request.GetStagingTargetPath())
 }
 
-// NodeGetVolumeStats returns bytes alone; inodes mean nothing in memory, and of
-// a device only the size is known.
+// NodeGetVolumeStats returns bytes only: a volume in memory has no inodes. For a device only the
+// size is known.
 func (n *nodeService) NodeGetVolumeStats(_ context.Context, request *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	if err := csireq.CheckStats(request); err != nil {
 		return nil, err
@@ -136,8 +136,8 @@ func (n *nodeService) NodeGetVolumeStats(_ context.Context, request *csi.NodeGet
 	}}}, nil
 }
 
-// attached returns a volume and how it is attached to this node: NotFound if it
-// does not exist, FailedPrecondition if it is not attached here. The caller holds array.mu.
+// attached returns a volume and its attachment to this node. It returns NotFound if the volume does
+// not exist, and FailedPrecondition if it is not attached here. The caller holds array.mu.
 func (n *nodeService) attached(id string) (*volume, attachment, error) {
 	v, err := n.array.find(id)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// CanAttach tells whether the volume's driver asks for attaching: its CSIDriver object says so, or it has none. A volume that is
-// written out in a pod is never attached.
+// CanAttach reports whether the volume's driver needs attaching: its CSIDriver object says so, or
+// it has no such object. An inline volume is never attached.
 //
 // Upstream: pkg/volume/csi csiPlugin.CanAttach (v1.36).
 func (p *Plugin) CanAttach(spec *plugins.Spec) (bool, error) {
@@ -34,9 +34,10 @@ func (p *Plugin) CanAttach(spec *plugins.Spec) (bool, error) {
 	return driver == nil || driver.Spec.AttachRequired == nil || *driver.Spec.AttachRequired, nil
 }
 
-// Attach creates the volume's VolumeAttachment on the node and waits until its status says attached. The device path is
-// always empty: the kubelet takes what it needs from the VolumeAttachment. If the one of that name is of something else, the
-// error matches ErrOthersAttachment.
+// Attach creates the VolumeAttachment of the volume on the node, and waits until its status says
+// attached. The device path is always empty: the kubelet reads what it needs from the
+// VolumeAttachment. If the VolumeAttachment of that name belongs to something else, the error
+// matches ErrForeignAttachment.
 //
 // Upstream: pkg/volume/csi csiAttacher.Attach (v1.36).
 func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.NodeName) (string, error) {
@@ -73,7 +74,8 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 	return "", verdict
 }
 
-// attachmentSource names the PersistentVolume, or holds all of a volume that no API server has.
+// attachmentSource names the PersistentVolume, or contains the spec of one that does not exist in
+// the API.
 func attachmentSource(spec *plugins.Spec) storagev1.VolumeAttachmentSource {
 	if spec.Inline {
 		return storagev1.VolumeAttachmentSource{InlineVolumeSpec: spec.PersistentVolume.Spec.DeepCopy()}
@@ -81,7 +83,7 @@ func attachmentSource(spec *plugins.Spec) storagev1.VolumeAttachmentSource {
 	return storagev1.VolumeAttachmentSource{PersistentVolumeName: &spec.PersistentVolume.Name}
 }
 
-// attachment is the VolumeAttachment of that name, as the cache has it; nil: it has none.
+// attachment returns the VolumeAttachment of that name from the cache, or nil.
 func (p *Plugin) attachment(name string) *storagev1.VolumeAttachment {
 	object, found, err := p.attachments.GetByKey(name)
 	if !found || err != nil {
@@ -90,9 +92,10 @@ func (p *Plugin) attachment(name string) *storagev1.VolumeAttachment {
 	return object.(*storagev1.VolumeAttachment)
 }
 
-// attachState looks at a VolumeAttachment that should become attached: whether there is a verdict, whether the object
-// has been seen, and the verdict. An object not yet seen is still on its way here.
-func (p *Plugin) attachState(at attachTarget, seenBefore bool) (done, seen bool, verdict error) {
+// attachState checks a VolumeAttachment that should become attached. It returns whether the wait is
+// over, whether the object has been seen, and the result. An object not yet seen has not reached
+// the cache.
+func (p *Plugin) attachState(at attachTarget, seenBefore bool) (done, seen bool, err error) {
 	attachment := p.attachment(at.name)
 	switch {
 	case attachment == nil && seenBefore:
@@ -112,12 +115,13 @@ func (p *Plugin) attachState(at attachTarget, seenBefore bool) (done, seen bool,
 	}
 }
 
-// Detach deletes the volume's VolumeAttachment on the node and waits until it is gone from the cache. A cache that has not
-// shown the attachment yet cannot tell: who does not know it to have been there asks Verify afterwards. An attachment of that
-// name that is of something else is none.
+// Detach deletes the VolumeAttachment of the volume on the node, and waits until it is gone from
+// the cache. If the cache has not shown the attachment yet, its absence proves nothing: a caller
+// that has not seen it should call Verify afterwards. A VolumeAttachment of that name that belongs
+// to something else counts as none.
 //
-// Differs: upstream does not wait for the cache when the API server has no such attachment any more, and takes what the
-// cache still shows for attached when the volume is wanted again.
+// Differs: upstream does not wait for the cache when the object no longer exists in the API. It
+// then takes a stale cache entry for attached when the volume is wanted again.
 //
 // Upstream: pkg/volume/csi csiAttacher.Detach (v1.36).
 func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeName) error {
@@ -151,7 +155,8 @@ func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeN
 	return verdict
 }
 
-// await waits until cond holds, which is about a VolumeAttachment in the cache. It returns false after two minutes.
+// await waits until cond, which is about a VolumeAttachment in the cache, holds. It returns false
+// after two minutes.
 func (p *Plugin) await(name, what string, cond func() bool) bool {
 	if p.attachmentSignals[name] == nil {
 		p.attachmentSignals[name] = &sim.Signal{}
@@ -163,10 +168,10 @@ func (p *Plugin) await(name, what string, cond func() bool) bool {
 	return holds
 }
 
-// watchAttachments tells those who wait for a VolumeAttachment that something came of it. Thousands may wait, each for
-// another one.
+// watchAttachments signals the waiters of a VolumeAttachment when it changes. There is one signal
+// per object, since thousands may wait, each for a different one.
 func (p *Plugin) watchAttachments(informer cache.SharedIndexInformer) {
-	told := func(object any) {
+	notify := func(object any) {
 		name, err := cache.DeletionHandlingObjectToName(object)
 		if err != nil {
 			panic("csi: a VolumeAttachment without a name: " + err.Error())
@@ -176,7 +181,7 @@ func (p *Plugin) watchAttachments(informer cache.SharedIndexInformer) {
 		}
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: told, UpdateFunc: func(_, object any) { told(object) }, DeleteFunc: told,
+		AddFunc: notify, UpdateFunc: func(_, object any) { notify(object) }, DeleteFunc: notify,
 	})
 	if err != nil {
 		panic("csi: follow VolumeAttachments: " + err.Error())
@@ -187,9 +192,11 @@ func timeoutError(driver, operation, handle string) error {
 	return fmt.Errorf("timed out waiting for external-attacher of %s CSI driver to %s volume %s", driver, operation, handle)
 }
 
-// publishContext is what the attacher got from the driver for this node. Not attached is an error.
+// publishContext returns the attachment metadata that the attacher received from the driver for
+// this node. A volume that is not attached is an error.
 //
-// Differs: upstream looks here only whether there is a VolumeAttachment, not whether it says attached (I17).
+// Differs: upstream checks only that the VolumeAttachment exists, not that its status says attached
+// (I17).
 //
 // Upstream: pkg/volume/csi csiPlugin.getPublishContext (v1.36).
 func (p *Plugin) publishContext(ctx context.Context, spec *plugins.Spec) (map[string]string, error) {

@@ -14,19 +14,19 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// ErrForeignAttachment is matched by the error for a volume whose VolumeAttachment cannot be made, or is not to be
-// believed, because the one of that name is of another volume, driver or node.
-var ErrForeignAttachment = errors.New("the name is taken")
+// ErrForeignAttachment is matched by the error for a volume whose VolumeAttachment cannot be
+// created or trusted, because the object of that name belongs to another volume, driver or node.
+var ErrForeignAttachment = errors.New("name is taken")
 
-// attachTarget is a volume on a node: what a VolumeAttachment is of.
+// An attachTarget is a volume on a node: what a VolumeAttachment is about.
 type attachTarget struct {
-	driver, handle string // the handle is empty where nobody knows
+	driver, handle string // the handle is empty if unknown
 	node           types.NodeName
-	pvName         string // the PersistentVolume's name; empty for a volume written out, and where nobody knows
-	name           string // of the VolumeAttachment that the place is to have; empty for one that a VolumeAttachment is of
+	pvName         string // the PersistentVolume's name; empty for an inline volume, and if unknown
+	name           string // of the VolumeAttachment that the target must have; empty if derived from a VolumeAttachment
 }
 
-// targetOf is the volume on the node.
+// targetOf returns the target for the volume on the node.
 func targetOf(spec *plugins.Spec, node types.NodeName) (attachTarget, error) {
 	source, err := sourceOf(spec)
 	if err != nil {
@@ -39,7 +39,7 @@ func targetOf(spec *plugins.Spec, node types.NodeName) (attachTarget, error) {
 	return at, nil
 }
 
-// namedTarget is the volume, of which only the name is known, on the node.
+// namedTarget returns the target for a volume of which only the name is known.
 func namedTarget(volumeName string, node types.NodeName) (attachTarget, error) {
 	driver, handle, err := splitVolumeName(volumeName)
 	return newTarget(driver, handle, node), err
@@ -49,7 +49,7 @@ func newTarget(driver, handle string, node types.NodeName) attachTarget {
 	return attachTarget{driver: driver, handle: handle, node: node, name: AttachmentName(handle, driver, node)}
 }
 
-// String names the place for people.
+// String returns the target in words.
 func (p attachTarget) String() string {
 	switch {
 	case p.handle != "":
@@ -61,23 +61,25 @@ func (p attachTarget) String() string {
 	}
 }
 
-// matches tells whether what a VolumeAttachment is of is this place. Where the attachment has this place's name, its driver and
-// its node, it has its handle, too, if its name was made as it should be; only if it is known to be of another handle, it
-// is not.
+// matches reports whether the target of a VolumeAttachment is this one. If the object has this
+// target's name, driver and node, it also has its handle, provided that its name was derived
+// correctly. So an unknown handle counts as equal.
 func (p attachTarget) matches(attached attachTarget) bool {
 	return attached.driver == p.driver && attached.node == p.node &&
 		(attached.handle == "" || attached.handle == p.handle || p.pvName != "" && attached.pvName == p.pvName)
 }
 
-// ambiguous tells whether it takes its PersistentVolume to tell whether what a VolumeAttachment is of is this place.
+// ambiguous reports whether the PersistentVolume must be read to decide whether attached is this
+// target.
 func (p attachTarget) ambiguous(attached attachTarget) bool {
 	return p.matches(attached) && attached.handle == "" && attached.pvName != "" && attached.pvName != p.pvName
 }
 
-// mismatch is the error for a VolumeAttachment that has the place's name and is of another; nil where it is of this place.
+// mismatch returns the error for a VolumeAttachment that has this target's name but belongs to
+// another, or nil.
 //
-// Differs: upstream looks at the name only, which is a digest of handle, driver and node written one behind the other:
-// handle ab of driver c and handle a of driver bc have the same (I21).
+// Differs: upstream checks only the name, which is a digest of handle, driver and node
+// concatenated. Handle ab of driver c and handle a of driver bc have the same name (I21).
 func (p attachTarget) mismatch(attached attachTarget) error {
 	if p.matches(attached) {
 		return nil
@@ -86,7 +88,8 @@ func (p attachTarget) mismatch(attached attachTarget) error {
 		p.name, attached, p, ErrForeignAttachment)}
 }
 
-// withSource adds what the PersistentVolume, or a volume that is written out, is. One that the attacher cannot attach is nobody's.
+// withSource adds the volume source of the PersistentVolume, or of an inline volume. A volume that
+// the attacher cannot attach matches no target.
 func (p attachTarget) withSource(volume *corev1.PersistentVolume) attachTarget {
 	source := volume.Spec.CSI
 	if source == nil {
@@ -105,10 +108,10 @@ func (p attachTarget) withSource(volume *corev1.PersistentVolume) attachTarget {
 	return p
 }
 
-// migrated are the plugins whose volumes have VolumeAttachments, too.
+// migrated are the plugins whose volumes have VolumeAttachments too.
 var migrated = plugins.Migrated()
 
-// cachedTarget is what a VolumeAttachment is of, as far as the cache tells.
+// cachedTarget returns the target of a VolumeAttachment as far as the cache tells.
 func (p *Plugin) cachedTarget(attachment *storagev1.VolumeAttachment) attachTarget {
 	at := attachTarget{driver: attachment.Spec.Attacher, node: types.NodeName(attachment.Spec.NodeName)}
 	source := attachment.Spec.Source
@@ -129,8 +132,9 @@ func (p *Plugin) cachedTarget(attachment *storagev1.VolumeAttachment) attachTarg
 	return at.withSource(volume.(*corev1.PersistentVolume))
 }
 
-// checkTarget tells whether a VolumeAttachment that has the place's name is of it: the error matches ErrOthersAttachment if
-// not. It leaves the component where the cache does not tell. One whose PersistentVolume is gone is believed.
+// checkTarget checks that a VolumeAttachment that has the target's name belongs to it; otherwise
+// the error matches ErrForeignAttachment. It leaves the process if the cache does not tell. A
+// VolumeAttachment whose PersistentVolume no longer exists passes the check.
 func (p *Plugin) checkTarget(ctx context.Context, at attachTarget, attachment *storagev1.VolumeAttachment) error {
 	attached := p.cachedTarget(attachment)
 	if !at.ambiguous(attached) {
@@ -146,7 +150,8 @@ func (p *Plugin) checkTarget(ctx context.Context, at attachTarget, attachment *s
 	return at.mismatch(attached.withSource(volume))
 }
 
-// cachedAttachment is the place's VolumeAttachment in the cache; nil: none is seen, or one of that name that is of another.
+// cachedAttachment returns the target's VolumeAttachment from the cache. It returns nil if there is
+// none or it belongs to another target.
 func (p *Plugin) cachedAttachment(at attachTarget) *storagev1.VolumeAttachment {
 	attachment := p.attachment(at.name)
 	if attachment != nil && at.mismatch(p.cachedTarget(attachment)) != nil {
@@ -155,8 +160,8 @@ func (p *Plugin) cachedAttachment(at attachTarget) *storagev1.VolumeAttachment {
 	return attachment
 }
 
-// storedAttachment is the place's VolumeAttachment of the API server; nil: there is none. If the one of that name is of another, the
-// error matches ErrOthersAttachment.
+// storedAttachment reads the target's VolumeAttachment from the API server; nil: there is none. If
+// the object of that name belongs to another target, the error matches ErrForeignAttachment.
 func (p *Plugin) storedAttachment(ctx context.Context, at attachTarget) (*storagev1.VolumeAttachment, error) {
 	attachment, err := p.cfg.Client.StorageV1().VolumeAttachments().Get(ctx, at.name, metav1.GetOptions{})
 	switch {
@@ -168,9 +173,10 @@ func (p *Plugin) storedAttachment(ctx context.Context, at attachTarget) (*storag
 	return attachment, p.checkTarget(ctx, at, attachment)
 }
 
-// deleteAttachment deletes the place's VolumeAttachment, and no other that comes to have its name meanwhile: the spec of an object
-// does not change, and of another UID it is another object. gone says that there is none. If the one of that name is of
-// another, the error matches ErrOthersAttachment.
+// deleteAttachment deletes the target's VolumeAttachment, but no other object that gets its name
+// meanwhile: an object's spec does not change, and another object has another UID. It returns gone
+// if there is none. If the object of that name belongs to another target, the error matches
+// ErrForeignAttachment.
 func (p *Plugin) deleteAttachment(ctx context.Context, at attachTarget) (gone bool, err error) {
 	attachment := p.cachedAttachment(at)
 	if attachment == nil || at.ambiguous(p.cachedTarget(attachment)) {

@@ -141,7 +141,7 @@ func (d *disk) takes(o other, err error) {
 	}
 	d.class("attach", err, plugins.Final)
 	d.same("message", "VolumeAttachment "+d.attachmentName(handleA)+" is of "+o.what+
-		", not of volume vol-1 of driver csi.example.com on node node-1: the name is taken", err.Error())
+		", not of volume vol-1 of driver csi.example.com on node node-1: name is taken", err.Error())
 }
 
 func TestNamesOfTwoAttachmentsMeet(t *testing.T) {
@@ -174,7 +174,7 @@ func TestAnothersAttachmentIsNotTakenForOurs(t *testing.T) {
 				t.Parallel()
 				d := o.taken(t)
 				if seen, is := d.verify(); seen != plugins.Detached || is != plugins.Detached {
-					t.Errorf("seen %v, is %v, want absent", seen, is)
+					t.Errorf("seen %v, is %v, want detached", seen, is)
 				}
 			})
 		})
@@ -254,7 +254,7 @@ func TestAnotherPersistentVolumeThatTheCacheDoesNotShow(t *testing.T) {
 	d.same("time", sim.Epoch, d.host.Now())
 	d = world(t)
 	if _, is := d.verify(); is != plugins.Detached {
-		t.Errorf("it is %v, want absent", is)
+		t.Errorf("it is %v, want detached", is)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestAttachmentOfAnotherVolumeOfTheSameHandle(t *testing.T) {
 		d.run()
 		d.must(d.do(d.attach))
 		if seen, is := d.verify(); seen != plugins.Attached || is != plugins.Attached {
-			t.Errorf("seen %v, is %v, want present", seen, is)
+			t.Errorf("seen %v, is %v, want attached", seen, is)
 		}
 	}
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// GlobalMapPath is plugins/kubernetes.io/csi/volumeDevices/<spec name>/dev below the kubelet's root.
+// GlobalMapPath returns plugins/kubernetes.io/csi/volumeDevices/<spec name>/dev below the kubelet's
+// root.
 //
 // Upstream: pkg/volume/csi csiBlockMapper.GetGlobalMapPath (v1.36).
 func (p *Plugin) GlobalMapPath(spec *plugins.Spec) (string, error) {
@@ -28,23 +29,23 @@ func (p *Plugin) globalMapPath(specName string) string {
 	return filepath.Join(p.blockDir(specName), "dev")
 }
 
-// PodDeviceMapPath is pods/<uid>/volumeDevices/kubernetes.io~csi below the kubelet's root, and the spec's name.
+// PodDeviceMapPath returns pods/<uid>/volumeDevices/kubernetes.io~csi below the kubelet's root, and
+// the spec's name.
 //
 // Upstream: pkg/volume/csi csiBlockMapper.GetPodDeviceMapPath (v1.36).
 func (p *Plugin) PodDeviceMapPath(specName string, pod types.UID) (dir, link string) {
 	return filepath.Join(p.cfg.Root, "pods", string(pod), volumeDevices, plugins.EscapePluginName(PluginName)), specName
 }
 
-// StagingPath is plugins/kubernetes.io/csi/volumeDevices/staging/<spec name> below the kubelet's root.
+// stagingPath returns where the driver stages a block volume:
+// plugins/kubernetes.io/csi/volumeDevices/staging/<spec name> below the kubelet's root.
 //
 // Upstream: pkg/volume/csi csiBlockMapper.GetStagingPath (v1.36).
-func (p *Plugin) StagingPath(spec *plugins.Spec) string { return p.stagingPath(spec.Name()) }
-
 func (p *Plugin) stagingPath(specName string) string {
 	return filepath.Join(p.devicesDir(), "staging", specName)
 }
 
-// publishDir is where the driver makes the device be there for pods: a file for each.
+// publishDir returns the directory in which the driver publishes the device: one file per pod.
 func (p *Plugin) publishDir(specName string) string {
 	return filepath.Join(p.devicesDir(), "publish", specName)
 }
@@ -53,7 +54,7 @@ func (p *Plugin) publishPath(specName string, pod types.UID) string {
 	return filepath.Join(p.publishDir(specName), string(pod))
 }
 
-// blockDir is the directory of what is kept of a block volume.
+// blockDir returns the directory of the plugin's records of a block volume.
 func (p *Plugin) blockDir(specName string) string {
 	return filepath.Join(p.devicesDir(), plugins.EscapePluginName(specName))
 }
@@ -62,7 +63,7 @@ func (p *Plugin) devicesDir() string {
 	return filepath.Join(p.cfg.Root, "plugins", PluginName, volumeDevices)
 }
 
-// saveBlock keeps what is needed to undo the use of a block volume.
+// saveBlock records what is needed to undo the use of a block volume.
 func (p *Plugin) saveBlock(spec *plugins.Spec) error {
 	source := spec.PersistentVolume.Spec.CSI
 	dir := filepath.Join(p.blockDir(spec.Name()), "data")
@@ -86,12 +87,14 @@ func (p *Plugin) loadBlock(specName string) (volumeData, error) {
 	return loadData(p.cfg.FS, filepath.Join(p.blockDir(specName), "data"))
 }
 
-// SetUpDevice stages the volume as a device, where the driver stages at all. What is needed to undo it is kept first. A final
-// error removes what was made; where that cannot be, because something is there after all, the error is uncertain. Where the volume
-// was staged before the kubelet began, any error leaves it.
+// SetUpDevice stages the volume as a device if the driver stages volumes. It first records what is
+// needed to undo that. A final error removes the record and the directories; if that fails, because
+// something was staged after all, the error is uncertain. If the volume was staged before the
+// kubelet started, an error changes nothing.
 //
-// Differs: what is needed to undo it is kept when all else was found; upstream keeps it before, and leaves it. A final error
-// for what is staged after all is uncertain; upstream forgets it, and removes what is kept of what a kubelet before this one staged.
+// Differs: the record is written after everything else was found; upstream writes it before, and
+// leaves it behind. A final error for a volume that is staged after all is uncertain; upstream
+// forgets the volume, and removes the record of what an earlier kubelet staged.
 //
 // Upstream: pkg/volume/csi csiPlugin.NewBlockVolumeMapper, csiBlockMapper.SetUpDevice (v1.36).
 func (p *Plugin) SetUpDevice(ctx context.Context, spec *plugins.Spec, _ *corev1.Pod, use plugins.MountOptions) (string, error) {
@@ -141,16 +144,17 @@ func (p *Plugin) abandonBlock(err error, specName string, use plugins.MountOptio
 	if plugins.ClassOf(err) != plugins.Final || use.Remount || use.Reconstructed {
 		return err
 	}
-	if left := p.removeBlock(specName); left != nil {
-		return &plugins.Error{Class: plugins.Uncertain, Err: errors.Join(err, left)}
+	if removeErr := p.removeBlock(specName); removeErr != nil {
+		return &plugins.Error{Class: plugins.Uncertain, Err: errors.Join(err, removeErr)}
 	}
 	return err
 }
 
-// MapPodDevice publishes the volume as a device for the pod, and returns where. What is needed to undo it is kept first, and left
-// to TearDownDevice.
+// MapPodDevice publishes the volume as a device for the pod, and returns the path. It first records
+// what is needed to undo that; TearDownDevice removes the record.
 //
-// Differs: a final error for what is published after all is uncertain; upstream forgets it.
+// Differs: a final error for a volume that is published after all is uncertain; upstream forgets
+// the volume.
 //
 // Upstream: pkg/volume/csi csiPlugin.NewBlockVolumeMapper, csiBlockMapper.MapPodDevice (v1.36).
 func (p *Plugin) MapPodDevice(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) (string, error) {
@@ -170,8 +174,8 @@ func (p *Plugin) MapPodDevice(ctx context.Context, spec *plugins.Spec, pod *core
 	}
 	_, err = driver.client.NodePublishVolume(ctx, request)
 	if err = classify(err); err != nil && plugins.ClassOf(err) == plugins.Final && !use.Remount && !use.Reconstructed {
-		if left := removeIfExists(p.cfg.FS, target); left != nil {
-			err = &plugins.Error{Class: plugins.Uncertain, Err: errors.Join(err, left)}
+		if removeErr := removeIfExists(p.cfg.FS, target); removeErr != nil {
+			err = &plugins.Error{Class: plugins.Uncertain, Err: errors.Join(err, removeErr)}
 		}
 	}
 	if err != nil {
@@ -180,7 +184,7 @@ func (p *Plugin) MapPodDevice(ctx context.Context, spec *plugins.Spec, pod *core
 	return target, nil
 }
 
-// blockPublication finds out all that the driver is to be told. Whatever error there is, nothing was done.
+// blockPublication assembles the driver's request. After an error nothing was changed.
 func (p *Plugin) blockPublication(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod) (*nodeDriver, *csispec.NodePublishVolumeRequest, error) {
 	v, err := volumeOf(spec, pod)
 	if err != nil {
@@ -215,7 +219,8 @@ func (p *Plugin) blockPublication(ctx context.Context, spec *plugins.Spec, pod *
 	}, nil
 }
 
-// blockAttributes are the volume's attributes, and the pod's where the driver asks for those.
+// blockAttributes returns the volume's attributes, and those of the pod if the driver requests
+// them.
 func (p *Plugin) blockAttributes(v driverVolume, pod *corev1.Pod) (map[string]string, error) {
 	info, err := p.csiDriver(v.driver)
 	if err != nil {
@@ -227,15 +232,16 @@ func (p *Plugin) blockAttributes(v driverVolume, pod *corev1.Pod) (map[string]st
 	return v.attributes, nil
 }
 
+// wantsPodInfo reports whether the driver requests the attributes of the pod.
 func wantsPodInfo(driver *storagev1.CSIDriver) bool {
 	return driver != nil && driver.Spec.PodInfoOnMount != nil && *driver.Spec.PodInfoOnMount
 }
 
-// UnmapPodDevice unpublishes the volume from the pod. The driver is asked even where nothing is there: the call that published
-// it may have timed out.
+// UnmapPodDevice unpublishes the volume from the pod. It calls the driver even if there is no
+// device: the call that published it may have timed out.
 //
-// Differs: where the data file is lost, a device that is still there is an error, and nothing there is success; upstream never
-// comes to an end.
+// Differs: if the record is lost, a device that still exists is an error, and no device is success;
+// upstream never finishes.
 //
 // Upstream: pkg/volume/csi csiBlockMapper.UnmapPodDevice (v1.36).
 func (p *Plugin) UnmapPodDevice(ctx context.Context, specName string, pod types.UID) error {
@@ -260,10 +266,11 @@ func (p *Plugin) UnmapPodDevice(ctx context.Context, specName string, pod types.
 	return nil
 }
 
-// TearDownDevice unstages the volume and removes all that was kept of it. A driver is not asked where nothing is staged.
+// TearDownDevice unstages the volume and removes its records. It does not call the driver if
+// nothing is staged.
 //
-// Differs: that something cannot be removed in the end, since a driver left it, or it is mounted, is an error; upstream says
-// nothing, and forgets the volume.
+// Differs: failing to remove something at the end, because the driver left it behind or it is
+// mounted, is an error; upstream ignores it and forgets the volume.
 //
 // Upstream: pkg/volume/csi csiBlockMapper.TearDownDevice (v1.36).
 func (p *Plugin) TearDownDevice(ctx context.Context, spec *plugins.Spec) error {
@@ -294,8 +301,8 @@ func (p *Plugin) TearDownDevice(ctx context.Context, spec *plugins.Spec) error {
 	return p.removeBlock(spec.Name())
 }
 
-// removeBlock removes what is left of a block volume that nobody uses: the directories in which it was published and staged,
-// which must be empty, and what was kept to undo that.
+// removeBlock removes what remains of an unused block volume: the directories in which it was
+// published and staged, which must be empty, and its records.
 //
 // Upstream: pkg/volume/csi csiBlockMapper.cleanupOrphanDeviceFiles (v1.36).
 func (p *Plugin) removeBlock(specName string) error {
@@ -307,7 +314,7 @@ func (p *Plugin) removeBlock(specName string) error {
 	return p.cfg.FS.RemoveAll(p.blockDir(specName))
 }
 
-// removeIfExists removes a file or an empty directory; nothing there is fine.
+// removeIfExists removes a file or an empty directory, if it exists.
 func removeIfExists(disk nodefs.FS, path string) error {
 	if err := disk.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s: %w", path, err)
@@ -315,7 +322,8 @@ func removeIfExists(disk nodefs.FS, path string) error {
 	return nil
 }
 
-// ReconstructBlock reads which volume it is in the data file, which SetUpDevice or MapPodDevice writes before it asks the driver.
+// ReconstructBlock reads the record that SetUpDevice and MapPodDevice write before they call the
+// driver.
 //
 // Upstream: pkg/volume/csi csiPlugin.ConstructBlockVolumeSpec (v1.36).
 func (p *Plugin) ReconstructBlock(specName string, _ types.UID) (plugins.Reconstructed, error) {
@@ -335,7 +343,7 @@ func (p *Plugin) ReconstructBlock(specName string, _ types.UID) (plugins.Reconst
 	}}}, nil
 }
 
-// blockCapability describes to the driver how a block volume will be used.
+// blockCapability returns the capability that describes a block volume to the driver.
 func (d *nodeDriver) blockCapability(volume *corev1.PersistentVolume) *csispec.VolumeCapability {
 	return &csispec.VolumeCapability{
 		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: d.accessMode(volume)},
@@ -343,7 +351,7 @@ func (d *nodeDriver) blockCapability(volume *corev1.PersistentVolume) *csispec.V
 	}
 }
 
-// transientErrorf is said for what did not begin.
+// transientErrorf returns an error for an operation that did not begin.
 func transientErrorf(format string, args ...any) error {
 	return &plugins.Error{Class: plugins.Transient, Err: errorf(format, args...)}
 }

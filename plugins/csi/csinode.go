@@ -18,19 +18,22 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// MigratedAnnotation is what a CSINode says of the plugins whose volumes are handled by CSI drivers.
+// MigratedAnnotation returns the annotation by which a CSINode lists the plugins whose volumes CSI
+// drivers handle.
 //
-// Upstream: pkg/volume/csi migratedPlugins, k8s.io/api/core/v1 MigratedPluginsAnnotationKey (v1.36).
+// Upstream: pkg/volume/csi migratedPlugins, k8s.io/api/core/v1 MigratedPluginsAnnotationKey
+// (v1.36).
 func MigratedAnnotation() map[string]string {
 	return map[string]string{
 		corev1.MigratedPluginsAnnotationKey: strings.Join(slices.Sorted(maps.Keys(plugins.Migrated())), ","),
 	}
 }
 
-// InitializeCSINode sees to it that the node has a CSINode, which is its own and says which plugins are migrated. It is one attempt;
-// trying again is safe. node is the Node's UID as far as is known, or "".
+// InitializeCSINode ensures that the node has a CSINode that it owns and that lists the migrated
+// plugins. It makes one attempt, which may be repeated. node is the Node's UID if known, or "".
 //
-// Differs: upstream's kubelet ends when that has failed 24 times, for something else to start it again, and is not ready before.
+// Differs: upstream's kubelet exits after 24 failed attempts, for a supervisor to restart it, and
+// is not ready before.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager tryInitializeCSINodeWithAnnotation (v1.36).
 func (p *Plugin) InitializeCSINode(ctx context.Context, node types.UID) error {
@@ -43,11 +46,11 @@ func (p *Plugin) InitializeCSINode(ctx context.Context, node types.UID) error {
 	return err
 }
 
-// csiNode is the node's CSINode, made if it was not there, and the caller's own. One of an earlier Node of the name is deleted,
-// which is an error.
+// csiNode returns the node's CSINode, which it creates if necessary. The caller may modify it. A
+// CSINode of an earlier Node of the same name is deleted, which is an error.
 //
-// Differs: upstream knows the Node as it was when the kubelet started, and takes what belongs to a Node that was made since for an
-// earlier one's. It also deletes whatever has the name by then.
+// Differs: upstream knows the Node as it was when the kubelet started. It takes a CSINode of a Node
+// that was recreated since for an earlier one's, and deletes whatever has the name by then.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager tryUpdateCSINode, ensureNodeOwnsCSINode (v1.36).
 func (p *Plugin) csiNode(ctx context.Context) (*storagev1.CSINode, error) {
@@ -72,12 +75,12 @@ func (p *Plugin) csiNode(ctx context.Context) (*storagev1.CSINode, error) {
 		own.Name, ownerOf(own), p.nodeUID)
 }
 
-// ownCopy is an answer that may be shared, as one that is to be changed.
+// ownCopy returns a copy of an answer that may be shared.
 func ownCopy(node *storagev1.CSINode, err error) (*storagev1.CSINode, error) {
 	return node.DeepCopy(), err
 }
 
-// owns tells whether a CSINode is that of the Node.
+// owns reports whether a CSINode belongs to the Node.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager nodeOwnsCSINode (v1.36).
 func (p *Plugin) owns(node *storagev1.CSINode) bool {
@@ -86,7 +89,7 @@ func (p *Plugin) owns(node *storagev1.CSINode) bool {
 	})
 }
 
-// ownerOf is the UID of the Node that a CSINode belongs to.
+// ownerOf returns the UID of the Node that owns a CSINode.
 func ownerOf(node *storagev1.CSINode) types.UID {
 	var owner types.UID
 	for _, o := range node.OwnerReferences {
@@ -97,7 +100,7 @@ func ownerOf(node *storagev1.CSINode) types.UID {
 	return owner
 }
 
-// createCSINode makes the CSINode of the Node that there is now.
+// createCSINode creates the CSINode of the current Node.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager CreateCSINode (v1.36).
 func (p *Plugin) createCSINode(ctx context.Context) (*storagev1.CSINode, error) {
@@ -113,20 +116,20 @@ func (p *Plugin) createCSINode(ctx context.Context) (*storagev1.CSINode, error) 
 	}, metav1.CreateOptions{}))
 }
 
-// markMigrated brings what a CSINode says of migrated plugins in line, and tells whether it was not. The order of their names does
-// not matter.
+// markMigrated updates the list of migrated plugins of a CSINode, and reports whether it changed.
+// The order of the names does not matter.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager setMigrationAnnotation (v1.36).
 func markMigrated(node *storagev1.CSINode, migrated plugins.Migration) (changed bool) {
 	const key = corev1.MigratedPluginsAnnotationKey
-	is, there := node.Annotations[key]
-	named, want := strings.Split(is, ","), slices.Sorted(maps.Keys(migrated))
-	slices.Sort(named)
+	value, found := node.Annotations[key]
+	got, want := strings.Split(value, ","), slices.Sorted(maps.Keys(migrated))
+	slices.Sort(got)
 	switch {
 	case len(want) == 0:
 		delete(node.Annotations, key)
-		return there && is != ""
-	case slices.Equal(slices.Compact(named), want):
+		return found && value != ""
+	case slices.Equal(slices.Compact(got), want):
 		return false
 	case node.Annotations == nil:
 		node.Annotations = map[string]string{}
@@ -135,10 +138,11 @@ func markMigrated(node *storagev1.CSINode, migrated plugins.Migration) (changed 
 	return true
 }
 
-// updateDriverEntry has a driver's entry in the node's CSINode.
+// updateDriverEntry writes a driver's entry into the node's CSINode.
 //
-// Differs: an entry that changes stays in its place, where it can; upstream moves it to the end. One that says something that an
-// API server lets nobody change is taken out first; upstream tries in vain, unregisters the driver, and registers it again later.
+// Differs: an entry that changes keeps its position if possible; upstream moves it to the end. If a
+// field that the API does not allow to change differs, the entry is removed first. Upstream tries
+// in vain, unregisters the driver, and registers it again later.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager updateCSINode, UpdateCSIDriver (v1.36), and their texts.
 func (p *Plugin) updateDriverEntry(ctx context.Context, entry storagev1.CSINodeDriver) error {
@@ -177,21 +181,21 @@ func (p *Plugin) updateCSINode(ctx context.Context, node *storagev1.CSINode) (*s
 	return ownCopy(p.cfg.Client.StorageV1().CSINodes().Update(ctx, node, metav1.UpdateOptions{}))
 }
 
-// findDriverEntry is a driver's entry in a CSINode; nil: none.
+// findDriverEntry returns a driver's entry in a CSINode, or nil.
 func findDriverEntry(node *storagev1.CSINode, driver string) *storagev1.CSINodeDriver {
-	at := slices.IndexFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
-	if at < 0 {
+	i := slices.IndexFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
+	if i < 0 {
 		return nil
 	}
-	return &node.Spec.Drivers[at]
+	return &node.Spec.Drivers[i]
 }
 
-// sameKeys compares without the order.
+// sameKeys reports whether a and b hold the same keys in any order.
 func sameKeys(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// removeDriverEntry takes a driver's entry out of the node's CSINode, where there is one.
+// removeDriverEntry removes a driver's entry from the node's CSINode, if there is one.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager tryUninstallDriverFromCSINode (v1.36).
 func (p *Plugin) removeDriverEntry(ctx context.Context, driver string) error {
@@ -202,11 +206,11 @@ func (p *Plugin) removeDriverEntry(ctx context.Context, driver string) error {
 	if err != nil {
 		return err
 	}
-	left := slices.DeleteFunc(slices.Clone(node.Spec.Drivers), func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
-	if len(left) == len(node.Spec.Drivers) {
+	others := slices.DeleteFunc(slices.Clone(node.Spec.Drivers), func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
+	if len(others) == len(node.Spec.Drivers) {
 		return nil
 	}
-	node.Spec.Drivers = left
+	node.Spec.Drivers = others
 	_, err = p.updateCSINode(ctx, node)
 	return err
 }

@@ -12,22 +12,23 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// RegisterFunc adds a driver's services to a server. Each driver offers one such function for its controller and one for each
-// node.
+// A RegisterFunc adds a driver's services to a server. Each driver has one for its controller and
+// one for each node.
 type RegisterFunc func(grpc.ServiceRegistrar)
 
-// Direct returns a connection that calls a driver's methods on the spot, on the goroutine of the caller: no goroutine, no
-// serialization. Requests and replies are copied as a wire would. Streams are not offered.
+// Direct returns a connection that calls a driver's methods directly, on the goroutine of the
+// caller, without serialization. Requests and replies are copied as if sent over a wire. Streams
+// are not supported.
 func Direct(register RegisterFunc) grpc.ClientConnInterface {
 	d := direct{}
 	register(d)
 	return d
 }
 
-// direct is the services, by name.
+// direct holds the services by name.
 type direct map[string]service
 
-// service is a service and who offers it.
+// A service is a service description and its implementation.
 type service struct {
 	desc *grpc.ServiceDesc
 	impl any
@@ -37,7 +38,7 @@ func (d direct) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	d[desc.ServiceName] = service{desc: desc, impl: impl}
 }
 
-// find returns the handler of a method, such as "/csi.v1.Node/NodeGetInfo", and who offers it.
+// find returns the handler of a method, such as "/csi.v1.Node/NodeGetInfo", and its implementation.
 func (d direct) find(method string) (handler grpc.MethodHandler, impl any, ok bool) {
 	name, method, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	s, ok := d[name]
@@ -51,7 +52,7 @@ func (d direct) find(method string) (handler grpc.MethodHandler, impl any, ok bo
 	return s.desc.Methods[i].Handler, s.impl, true
 }
 
-// Invoke calls the method. An unknown one gives Unimplemented, as a gRPC server does.
+// Invoke calls the method. An unknown method returns Unimplemented, as from a gRPC server.
 func (d direct) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
 	if err := ctx.Err(); err != nil {
 		return status.FromContextError(err).Err()
@@ -67,7 +68,7 @@ func (d direct) Invoke(ctx context.Context, method string, args, reply any, _ ..
 	return copyMessage(reply, out)
 }
 
-// statusOf is the status that a gRPC server makes of a method's error.
+// statusOf returns the status that a gRPC server derives from a method's error.
 func statusOf(err error) *status.Status {
 	if s, ok := status.FromError(err); ok {
 		return s
@@ -75,9 +76,9 @@ func statusOf(err error) *status.Status {
 	return status.FromContextError(err)
 }
 
-// NewStream is not offered.
+// NewStream always returns Unimplemented.
 func (d direct) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, status.Error(codes.Unimplemented, "streams are not offered on a direct connection")
+	return nil, status.Error(codes.Unimplemented, "streams are not supported on a direct connection")
 }
 
 func copyMessage(dst, src any) error {

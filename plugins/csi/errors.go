@@ -7,7 +7,8 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// classify gives a driver's error its class: whether the call may still have had, or have, its effect.
+// classify wraps a driver's error with its class: whether the call may still have had, or have, its
+// effect.
 //
 // Upstream: pkg/volume/csi isFinalError (v1.36).
 func classify(err error) error {

@@ -12,19 +12,19 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// RequiresFSResize is true: it is for the driver to say whether it does anything on the node.
+// RequiresFSResize returns true: the driver decides whether anything must be done on the node.
 //
 // Upstream: pkg/volume/csi csiPlugin.RequiresFSResize (v1.36).
 func (p *Plugin) RequiresFSResize() bool { return true }
 
-// NodeExpand has the driver grow the volume where it is published for the pod.
+// NodeExpand makes the driver expand the volume at the path where it is published for the pod.
 //
-// Differs: an error that leaves open what became of the volume is of that class; upstream knows final errors only. Of a device,
-// the path is the pod's own.
+// Differs: an error after which the volume may have been expanded is uncertain; upstream knows only
+// final errors. For a block volume the path is the pod's own.
 //
 // Upstream: pkg/volume/csi csiPlugin.NodeExpand, nodeExpandWithClient (v1.36).
-func (p *Plugin) NodeExpand(ctx context.Context, growth plugins.ExpandOptions) error {
-	source, err := sourceOf(growth.Spec)
+func (p *Plugin) NodeExpand(ctx context.Context, opts plugins.ExpandOptions) error {
+	source, err := sourceOf(opts.Spec)
 	if err != nil {
 		return errorf("Expander.NodeExpand failed to get CSI persistent source: %w", err)
 	}
@@ -42,16 +42,16 @@ func (p *Plugin) NodeExpand(ctx context.Context, growth plugins.ExpandOptions) e
 	}
 	request := &csispec.NodeExpandVolumeRequest{
 		VolumeId:      source.VolumeHandle,
-		CapacityRange: &csispec.CapacityRange{RequiredBytes: growth.NewSize.Value()},
+		CapacityRange: &csispec.CapacityRange{RequiredBytes: opts.NewSize.Value()},
 		Secrets:       secrets,
 	}
-	volume := growth.Spec.PersistentVolume
+	volume := opts.Spec.PersistentVolume
 	if mode := volume.Spec.VolumeMode; mode != nil && *mode == corev1.PersistentVolumeBlock {
-		request.VolumePath = p.publishPath(growth.Spec.Name(), growth.Pod)
-		request.StagingTargetPath = p.stagingPath(growth.Spec.Name())
+		request.VolumePath = p.publishPath(opts.Spec.Name(), opts.Pod)
+		request.StagingTargetPath = p.stagingPath(opts.Spec.Name())
 		request.VolumeCapability = driver.blockCapability(volume)
 	} else {
-		request.VolumePath = p.MountPath(growth.Spec.Name(), growth.Pod)
+		request.VolumePath = p.MountPath(opts.Spec.Name(), opts.Pod)
 		request.StagingTargetPath = globalMountPath(p.cfg.Root, source.Driver, source.VolumeHandle)
 		request.VolumeCapability = driver.mountCapability(volume, source.FSType, "", nil)
 	}
@@ -59,14 +59,14 @@ func (p *Plugin) NodeExpand(ctx context.Context, growth plugins.ExpandOptions) e
 	return expandStatusError(err)
 }
 
-// expandError is an error of growing a volume that matches another one, of package plugins.
+// An expandError is an error of NodeExpand that also matches kind, an error of package plugins.
 type expandError struct{ kind, err error }
 
 func (e *expandError) Error() string        { return e.err.Error() }
 func (e *expandError) Unwrap() error        { return e.err }
 func (e *expandError) Is(target error) bool { return target == e.kind }
 
-// expandStatusError tells what an error of NodeExpandVolume means.
+// expandStatusError translates an error of NodeExpandVolume.
 //
 // Upstream: pkg/volume/csi inUseError, isInfeasibleError (v1.36).
 func expandStatusError(err error) error {

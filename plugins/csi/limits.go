@@ -15,7 +15,8 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// UpdatePeriod is how often a driver is to be asked how many volumes the node can have; 0: never. Its CSIDriver object says so.
+// UpdatePeriod returns how often a driver must be asked for the node's volume limit; 0 is never.
+// The period is in the driver's CSIDriver object.
 //
 // Upstream: pkg/volume/csi getNodeAllocatableUpdatePeriod (v1.36).
 func (p *Plugin) UpdatePeriod(driver string) time.Duration {
@@ -26,16 +27,18 @@ func (p *Plugin) UpdatePeriod(driver string) time.Duration {
 	return time.Duration(*d.Spec.NodeAllocatableUpdatePeriodSeconds) * time.Second
 }
 
-// Limited tells whether the volume's driver is asked again and again how many volumes the node can have.
+// Limited reports whether the volume's driver is asked periodically for the node's volume limit.
 func (p *Plugin) Limited(spec *plugins.Spec) bool {
 	source, err := sourceOf(spec)
 	return err == nil && p.UpdatePeriod(source.Driver) > 0
 }
 
-// Exhausted tells whether the volume could not be attached, after a time, for lack of a place on the node: its
-// VolumeAttachment says so. Then the node's CSINode is brought up to date; that this failed is only logged.
+// Exhausted reports whether attaching the volume failed after since because the node's limit was
+// reached, as recorded in its VolumeAttachment. It then updates the node's CSINode; a failure to do
+// so is only logged.
 //
-// Differs: upstream does not look when that was, and takes the failure of an earlier pod for that of the next one.
+// Differs: upstream ignores the time, and takes the failure of an earlier pod for that of the next
+// one.
 //
 // Upstream: pkg/volume/csi csiPlugin.VerifyExhaustedResource (v1.36).
 func (p *Plugin) Exhausted(ctx context.Context, spec *plugins.Spec, since time.Time) (bool, error) {
@@ -49,26 +52,26 @@ func (p *Plugin) Exhausted(ctx context.Context, spec *plugins.Spec, since time.T
 	}
 	failure := attachment.Status.AttachError
 	if failure == nil || failure.ErrorCode == nil || codes.Code(*failure.ErrorCode) != codes.ResourceExhausted ||
-		!failure.Time.After(since) { // the API knows whole seconds: one of the same second may be from before
+		!failure.Time.After(since) { // the API has a resolution of one second: one of the same second may be older
 		return false, nil
 	}
 	if err := p.Refresh(ctx, at.driver); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "ask how many volumes the node can have", "driver", at.driver)
+		logr.FromContextOrDiscard(ctx).Error(err, "update the node's volume limit", "driver", at.driver)
 	}
 	return true, nil
 }
 
-// Refresh asks a registered driver about the node, and writes into the node's CSINode what has changed since this was last done. A
-// driver that is not registered is not asked.
+// Refresh asks a registered driver about the node, and writes what changed since the last time into
+// the node's CSINode. It does nothing for a driver that is not registered.
 //
-// Differs: upstream reads the CSINode each time, and mends what somebody else has written there; also for a driver that is gone
-// by then.
+// Differs: upstream reads the CSINode each time and reverts foreign changes, even for a driver that
+// was unregistered meanwhile.
 //
 // Upstream: pkg/volume/csi updateCSIDriver, and nodeinfomanager UpdateCSIDriver (v1.36).
 func (p *Plugin) Refresh(ctx context.Context, driver string) error {
 	d, err := p.driver(driver)
 	if err != nil {
-		return nil //nolint:nilerr // it will be asked when it registers
+		return nil //nolint:nilerr // asked at registration
 	}
 	info, err := d.client.NodeGetInfo(ctx, &csispec.NodeGetInfoRequest{})
 	if err != nil {
@@ -77,12 +80,12 @@ func (p *Plugin) Refresh(ctx context.Context, driver string) error {
 	defer p.lockDriver(driver)()
 	entry := newDriverEntry(driver, info)
 	if p.drivers[driver] != d || d.published != nil && equality.Semantic.DeepEqual(*d.published, entry) {
-		return nil // that driver is gone, or there is no news
+		return nil // unregistered or replaced meanwhile, or nothing changed
 	}
 	return p.updateDriverEntry(ctx, entry)
 }
 
-// newDriverEntry is what a driver says about the node, as its CSINode has it.
+// newDriverEntry returns the CSINode entry for what a driver reports about the node.
 func newDriverEntry(driver string, info *csispec.NodeGetInfoResponse) storagev1.CSINodeDriver {
 	entry := storagev1.CSINodeDriver{Name: driver, NodeID: info.GetNodeId(), TopologyKeys: topologyKeys(info)}
 	if limit := info.GetMaxVolumesPerNode(); limit > 0 {
@@ -92,7 +95,7 @@ func newDriverEntry(driver string, info *csispec.NodeGetInfoResponse) storagev1.
 	return entry
 }
 
-// rememberDriverEntry remembers what the CSINode has of a driver.
+// rememberDriverEntry stores the driver's entry as written to the CSINode.
 func (p *Plugin) rememberDriverEntry(entry storagev1.CSINodeDriver) {
 	if d, ok := p.drivers[entry.Name]; ok {
 		entry.TopologyKeys = slices.Clone(entry.TopologyKeys)

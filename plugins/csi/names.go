@@ -15,29 +15,29 @@ import (
 // PluginName is the name of the volume plugin.
 const PluginName = "kubernetes.io/csi"
 
-// separator stands between driver and handle in a volume's name. A driver's name never holds it.
+// separator separates driver and handle in a volume's name. A driver's name never contains it.
 const separator = "^"
 
-// AttachmentName is the name of the VolumeAttachment of a volume on a node.
+// AttachmentName returns the name of the VolumeAttachment of a volume on a node.
 //
 // Upstream: pkg/volume/csi getAttachmentName.
 func AttachmentName(handle, driver string, node types.NodeName) string {
 	const prefix = "csi-"
-	var of [256]byte // which nearly all are shorter than
-	sum := sha256.Sum256(append(append(append(of[:0], handle...), driver...), node...))
+	var buf [256]byte // long enough for nearly all, so nothing is allocated
+	sum := sha256.Sum256(append(append(append(buf[:0], handle...), driver...), node...))
 	name := [len(prefix) + 2*sha256.Size]byte{}
 	copy(name[:], prefix)
 	hex.Encode(name[len(prefix):], sum[:])
 	return string(name[:])
 }
 
-// VolumeName is what the plugin calls a volume: driver^handle.
+// VolumeName returns the plugin's name of a volume: driver^handle.
 func VolumeName(driver, handle string) string { return driver + separator + handle }
 
-// splitVolumeName takes a volume's name apart.
+// splitVolumeName splits a volume's name.
 //
-// Differs: upstream refuses handles that hold the separator, which then can never be detached; here the first one
-// separates.
+// Differs: upstream rejects handles that contain the separator, which then can never be detached.
+// Here the first one separates.
 func splitVolumeName(name string) (driver, handle string, err error) {
 	driver, handle, ok := strings.Cut(name, separator)
 	if !ok || driver == "" || handle == "" {
@@ -46,12 +46,13 @@ func splitVolumeName(name string) (driver, handle string, err error) {
 	return driver, handle, nil
 }
 
-// globalMountPath is where a driver stages a volume, below the kubelet's root.
+// globalMountPath returns where a driver stages a volume, below the kubelet's root.
 func globalMountPath(root, driver, handle string) string {
 	return filepath.Join(root, "plugins", PluginName, driver, digest(handle), globalMountDir)
 }
 
-// podVolumeDir is the directory of a pod's volume, below the kubelet's root; the mount is in it.
+// podVolumeDir returns the directory of a pod's volume, below the kubelet's root. It contains the
+// mount.
 func podVolumeDir(root string, pod types.UID, specName string) string {
 	return filepath.Join(root, "pods", string(pod), "volumes", plugins.EscapePluginName(PluginName), specName)
 }

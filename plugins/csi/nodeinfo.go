@@ -19,15 +19,16 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// nodeIDAnnotation holds a node's id in the eyes of each driver.
+// nodeIDAnnotation is the Node annotation that holds the node's ID for each driver.
 const nodeIDAnnotation = "csi.volume.kubernetes.io/nodeid"
 
-// retryDelays are how long it takes from each attempt to tell the cluster about a driver to the next one.
+// retryDelays are the delays between the attempts to update the Node and the CSINode.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager updateBackoff (v1.36), without its jitter.
 var retryDelays = []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond}
 
-// retry tries until an attempt succeeds or all have failed: the error holds those of all.
+// retry calls try until it succeeds or all attempts have failed. The error joins those of all
+// attempts.
 func (p *Plugin) retry(try func() error) error {
 	var errs []error
 	for i := 0; ; i++ {
@@ -43,10 +44,11 @@ func (p *Plugin) retry(try func() error) error {
 	}
 }
 
-// errNoNodeID is the error for a driver that has no name for its node.
+// errNoNodeID is the error for a driver that reports no node ID.
 var errNoNodeID = errors.New("error adding CSI driver node info: driverNodeID must not be empty")
 
-// install tells the cluster about a driver on this node: the node's annotation and topology labels, and its CSINode.
+// install publishes a driver on this node: the Node's annotation and topology labels, and its
+// CSINode.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager InstallCSIDriver (v1.36), and its texts.
 func (p *Plugin) install(ctx context.Context, driver string, info *csispec.NodeGetInfoResponse) error {
@@ -62,9 +64,10 @@ func (p *Plugin) install(ctx context.Context, driver string, info *csispec.NodeG
 	return p.updateDriverEntry(ctx, newDriverEntry(driver, info))
 }
 
-// uninstall takes a driver out of the node's CSINode, and out of its annotation. Its topology labels stay.
+// uninstall removes a driver from the node's CSINode and from the Node's annotation. Its topology
+// labels stay.
 //
-// Differs: a node that is gone has nothing that could be taken out of it; upstream tries in vain.
+// Differs: for a Node that no longer exists there is nothing to do; upstream retries in vain.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager UninstallCSIDriver (v1.36), and its texts.
 func (p *Plugin) uninstall(ctx context.Context, driver string) error {
@@ -85,15 +88,16 @@ func (p *Plugin) uninstall(ctx context.Context, driver string) error {
 	return nil
 }
 
-// nodeChange is what is to be different about a Node. A null takes an annotation away.
+// A nodeChange is a patch of a Node's metadata. A null removes an annotation.
 type nodeChange struct {
 	Annotations map[string]*string `json:"annotations,omitempty"`
 	Labels      map[string]string  `json:"labels,omitempty"`
 }
 
-// patchNode changes the Node, if it is still the one that the change was made for.
+// patchNode patches the Node unless it has changed since decide saw it.
 //
-// Differs: upstream goes by its own lock, and overwrites what another process does to the annotation at the same time.
+// Differs: upstream relies on a lock within its process, and overwrites what another process writes
+// to the annotation concurrently.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager tryUpdateNode (v1.36).
 func (p *Plugin) patchNode(ctx context.Context, decide func(*corev1.Node) (nodeChange, error)) error {
@@ -116,7 +120,7 @@ func (p *Plugin) patchNode(ctx context.Context, decide func(*corev1.Node) (nodeC
 	return err
 }
 
-// getNode asks for the Node.
+// getNode reads the Node from the API server.
 func (p *Plugin) getNode(ctx context.Context) (*corev1.Node, error) {
 	node, err := p.cfg.Client.CoreV1().Nodes().Get(ctx, string(p.cfg.NodeName), metav1.GetOptions{})
 	if err == nil {
@@ -125,7 +129,7 @@ func (p *Plugin) getNode(ctx context.Context) (*corev1.Node, error) {
 	return node, err
 }
 
-// installChange is what a driver has different about a Node.
+// installChange returns the change of the Node when a driver is installed.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager updateNodeIDInNode, updateTopologyLabels (v1.36).
 func installChange(node *corev1.Node, driver string, info *csispec.NodeGetInfoResponse) (nodeChange, error) {
@@ -140,30 +144,30 @@ func installChange(node *corev1.Node, driver string, info *csispec.NodeGetInfoRe
 	}
 	segments := info.GetAccessibleTopology().GetSegments()
 	for _, key := range slices.Sorted(maps.Keys(segments)) {
-		switch is, there := node.Labels[key]; {
-		case !there:
+		switch value, found := node.Labels[key]; {
+		case !found:
 			change.Labels[key] = segments[key]
-		case is != segments[key]:
+		case value != segments[key]:
 			return nodeChange{}, fmt.Errorf("detected topology value collision: driver reported %q:%q but existing label is %q:%q",
-				key, segments[key], key, is)
+				key, segments[key], key, value)
 		}
 	}
 	return change, nil
 }
 
-// uninstallChange is what a Node has different when a driver is gone.
+// uninstallChange returns the change of the Node when a driver is uninstalled.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager removeNodeIDFromNode (v1.36).
 func uninstallChange(node *corev1.Node, driver string) (nodeChange, error) {
 	ids, err := nodeIDs(node)
-	if _, there := ids[driver]; err != nil || !there {
+	if _, found := ids[driver]; err != nil || !found {
 		return nodeChange{}, err
 	}
 	delete(ids, driver)
 	return nodeChange{Annotations: map[string]*string{nodeIDAnnotation: encodeNodeIDs(ids)}}, nil
 }
 
-// nodeIDs reads a Node's annotation.
+// nodeIDs parses a Node's annotation.
 //
 // Upstream: pkg/volume/csi/nodeinfomanager buildNodeIDMapFromAnnotation (v1.36), and its text.
 func nodeIDs(node *corev1.Node) (map[string]string, error) {
@@ -178,20 +182,20 @@ func nodeIDs(node *corev1.Node) (map[string]string, error) {
 	return ids, nil
 }
 
-// encodeNodeIDs is the annotation's value; nil where there is to be none.
+// encodeNodeIDs returns the annotation's value, or nil if the annotation must be removed.
 func encodeNodeIDs(ids map[string]string) *string {
 	if len(ids) == 0 {
 		return nil
 	}
 	text, err := json.Marshal(ids)
 	if err != nil {
-		panic("csi: node ids cannot be written: " + err.Error()) // they are text
+		panic("csi: encode node IDs: " + err.Error()) // a map of strings always encodes
 	}
 	value := string(text)
 	return &value
 }
 
-// record records that something failed which is only told.
+// record records a failure that is not returned.
 func (p *Plugin) record(verb, driver string, err error) {
 	p.cfg.Process.Record(trace.Action{Kind: trace.KindWork, Verb: verb, Object: driver}, trace.Outcome{Err: err})
 }

@@ -22,12 +22,12 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// attachTimeout is how long attaching and detaching wait for the attacher.
+// attachTimeout bounds how long Attach and Detach wait for the attacher.
 //
 // Upstream: pkg/volume/csi csiTimeout.
 const attachTimeout = 2 * time.Minute
 
-// Config is what New must be told.
+// Config configures a Plugin.
 type Config struct {
 	Process    *sim.Process
 	Client     kubernetes.Interface
@@ -41,8 +41,8 @@ type Config struct {
 	NodeName types.NodeName
 	Root     string    // the kubelet's root directory
 	FS       nodefs.FS // of the node
-	// Dial reaches a driver that has registered, at the socket where it serves. It asks nothing yet. The connection's calls leave
-	// the component; see Suspend.
+	// Dial returns a connection to a registered driver at the socket where it serves. It makes no
+	// calls. The connection's calls must leave the process; see Suspend.
 	Dial func(driver, endpoint string) (grpc.ClientConnInterface, error)
 }
 
@@ -53,13 +53,13 @@ type Plugin struct {
 	driverInfo        cache.Store            // of CSIDrivers
 	attachments       cache.Store            // of VolumeAttachments; nil for a kubelet
 	volumes           cache.Store            // of PersistentVolumes; nil for a kubelet
-	attachmentSignals map[string]*sim.Signal // of VolumeAttachments that somebody waits for, by name
+	attachmentSignals map[string]*sim.Signal // of VolumeAttachments with waiters, by name
 	driverLocks       map[string]*driverLock // by driver
-	nodeUID           types.UID              // of the Node, as last seen; "": never
+	nodeUID           types.UID              // of the Node, as last seen; "": never seen
 	tokens            tokens                 // of pods for which this kubelet publishes volumes
 }
 
-// nodeDriver is a driver as a kubelet knows it.
+// A nodeDriver is a driver that is registered with the kubelet.
 type nodeDriver struct {
 	client      csispec.NodeClient
 	stages      bool // STAGE_UNSTAGE_VOLUME
@@ -68,28 +68,30 @@ type nodeDriver struct {
 	volumeStats bool // GET_VOLUME_STATS
 	expands     bool // EXPAND_VOLUME
 
-	socket    string                   // at which it was announced
-	version   *version.Version         // of CSI, that it speaks
-	published *storagev1.CSINodeDriver // what the node's CSINode has of it; nil: nothing yet
+	socket    string                   // the registration socket
+	version   *version.Version         // of CSI
+	published *storagev1.CSINodeDriver // its entry in the node's CSINode; nil: none yet
 }
 
 var (
-	_ plugins.Plugin         = (*Plugin)(nil)
-	_ plugins.Attacher       = (*Plugin)(nil)
-	_ plugins.Verifier       = (*Plugin)(nil)
-	_ plugins.Limiter        = (*Plugin)(nil)
-	_ plugins.DeviceMounter  = (*Plugin)(nil)
-	_ plugins.Mounter        = (*Plugin)(nil)
-	_ plugins.Remounter      = (*Plugin)(nil)
-	_ plugins.MountOptioner  = (*Plugin)(nil)
-	_ plugins.SELinuxMounter = (*Plugin)(nil)
-	_ plugins.Reconstructor  = (*Plugin)(nil)
-	_ plugins.StatsProvider  = (*Plugin)(nil)
-	_ plugins.NodeExpander   = (*Plugin)(nil)
-	_ plugins.BlockMapper    = (*Plugin)(nil)
+	_ plugins.Plugin             = (*Plugin)(nil)
+	_ plugins.Attacher           = (*Plugin)(nil)
+	_ plugins.Verifier           = (*Plugin)(nil)
+	_ plugins.Limiter            = (*Plugin)(nil)
+	_ plugins.DeviceMounter      = (*Plugin)(nil)
+	_ plugins.Mounter            = (*Plugin)(nil)
+	_ plugins.Remounter          = (*Plugin)(nil)
+	_ plugins.MountOptioner      = (*Plugin)(nil)
+	_ plugins.SELinuxMounter     = (*Plugin)(nil)
+	_ plugins.Reconstructor      = (*Plugin)(nil)
+	_ plugins.StatsProvider      = (*Plugin)(nil)
+	_ plugins.NodeExpander       = (*Plugin)(nil)
+	_ plugins.BlockMapper        = (*Plugin)(nil)
+	_ plugins.BlockPaths         = (*Plugin)(nil)
+	_ plugins.BlockReconstructor = (*Plugin)(nil)
 )
 
-// New makes the plugin of one process.
+// New returns the plugin of one process.
 func New(cfg Config) *Plugin {
 	p := &Plugin{
 		cfg: cfg, drivers: map[string]*nodeDriver{}, attachmentSignals: map[string]*sim.Signal{}, driverLocks: map[string]*driverLock{}, tokens: tokens{},
@@ -105,15 +107,15 @@ func New(cfg Config) *Plugin {
 	return p
 }
 
-// Name is "kubernetes.io/csi".
+// Name returns "kubernetes.io/csi".
 func (p *Plugin) Name() string { return PluginName }
 
-// CanSupport tells whether the volume is of a CSI driver: a PersistentVolume, or one written out in a pod.
+// CanSupport reports whether the volume is a PersistentVolume or an inline volume of a CSI driver.
 func (p *Plugin) CanSupport(spec *plugins.Spec) bool {
 	return spec.PersistentVolume != nil && spec.PersistentVolume.Spec.CSI != nil || inlineSource(spec) != nil
 }
 
-// VolumeName is driver^handle. A volume that is written out in a pod has none: it is that pod's alone.
+// VolumeName returns driver^handle. An inline volume has no name: it belongs to one pod.
 func (p *Plugin) VolumeName(spec *plugins.Spec) (string, error) {
 	source, err := sourceOf(spec)
 	if err != nil {
@@ -133,12 +135,13 @@ func sourceOf(spec *plugins.Spec) (*corev1.CSIPersistentVolumeSource, error) {
 	return source, nil
 }
 
-// SupportsMountOption is true: drivers take mount options.
+// SupportsMountOption returns true: drivers accept mount options.
 //
 // Upstream: pkg/volume/csi csiPlugin.SupportsMountOption (v1.36).
 func (p *Plugin) SupportsMountOption() bool { return true }
 
-// RequiresRemount tells whether the volume is published again and again: its driver's CSIDriver object says so.
+// RequiresRemount reports whether the volume is republished periodically, as requested by the
+// driver's CSIDriver object.
 //
 // Upstream: pkg/volume/csi csiPlugin.RequiresRemount (v1.36).
 func (p *Plugin) RequiresRemount(spec *plugins.Spec) bool {
@@ -150,7 +153,7 @@ func (p *Plugin) RequiresRemount(spec *plugins.Spec) bool {
 	return err == nil && driver != nil && driver.Spec.RequiresRepublish != nil && *driver.Spec.RequiresRepublish
 }
 
-// csiDriver is the CSIDriver object of a driver; nil where there is none.
+// csiDriver returns the CSIDriver object of a driver, or nil.
 func (p *Plugin) csiDriver(name string) (*storagev1.CSIDriver, error) {
 	object, found, err := p.driverInfo.GetByKey(name)
 	if !found || err != nil {
@@ -162,7 +165,8 @@ func (p *Plugin) csiDriver(name string) (*storagev1.CSIDriver, error) {
 // errNoDriver is matched by the error for a driver that is not registered with the node.
 var errNoDriver = errors.New("not found in the list of registered CSI drivers")
 
-// driver is a driver registered with this node. It being absent is transient: it may register later.
+// driver returns a driver that is registered with this node. Its absence is transient: it may
+// register later.
 func (p *Plugin) driver(name string) (*nodeDriver, error) {
 	d, ok := p.drivers[name]
 	if !ok {
@@ -171,7 +175,7 @@ func (p *Plugin) driver(name string) (*nodeDriver, error) {
 	return d, nil
 }
 
-// newNodeDriver asks a driver what it can do. conn must suspend (see Suspend).
+// newNodeDriver asks a driver for its capabilities. conn must suspend (see Suspend).
 //
 // Differs: upstream asks for capabilities before every use; a driver's do not change while it runs.
 func newNodeDriver(ctx context.Context, name string, conn grpc.ClientConnInterface) (*nodeDriver, error) {

@@ -18,24 +18,27 @@ import (
 	"github.com/volsim/volsim/plugins/internal/ownership"
 )
 
-// MountPath is pods/<uid>/volumes/kubernetes.io~csi/<spec name>/mount below the kubelet's root.
+// MountPath returns pods/<uid>/volumes/kubernetes.io~csi/<spec name>/mount below the kubelet's
+// root.
 func (p *Plugin) MountPath(specName string, pod types.UID) string {
 	return filepath.Join(podVolumeDir(p.cfg.Root, pod, specName), "mount")
 }
 
-// publication is how a volume is published for a pod.
+// A publication describes how a volume is published for a pod.
 type publication struct {
 	request *csispec.NodePublishVolumeRequest
-	label   string // the SELinux label that it is mounted with
-	fsGroup *int64 // whose files the volume's are to be made when it is mounted; nil: that is not the kubelet's work
+	label   string // the SELinux label to mount with
+	fsGroup *int64 // the group to which the kubelet must change the files once mounted; nil: none
 }
 
-// SetUp publishes the volume for the pod. What is needed to undo it is kept first. A final error of the driver removes it
-// again; an uncertain one leaves it for TearDown. Where the volume was published before, any error leaves it. Afterwards the
-// files are given to the pod's group, where that is the kubelet's work; an error then is uncertain.
+// SetUp publishes the volume for the pod. It first records what is needed to undo that. A final
+// error of the driver removes the record; an uncertain one leaves it for TearDown. If the volume
+// was published before, an error changes nothing. Then it changes the group of the files, if that
+// is the kubelet's work; an error of that is uncertain.
 //
-// Differs: the pod's directory is made when all that is needed was found; upstream makes it before, and leaves it. A final error
-// for what is mounted after all is uncertain; upstream forgets it.
+// Differs: the pod's directory is created after everything else was found; upstream creates it
+// before, and leaves it behind. A final error for a volume that is mounted after all is uncertain;
+// upstream forgets the volume.
 //
 // Upstream: pkg/volume/csi csiMountMgr.SetUpAt (v1.36).
 func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
@@ -47,32 +50,32 @@ func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod,
 	if err != nil {
 		return errorf("mounter.SetUpAt failed to get CSI client: %w", err)
 	}
-	how, err := p.publication(ctx, driver, v, pod, use)
+	pub, err := p.publication(ctx, driver, v, pod, use)
 	if err != nil {
 		return &plugins.Error{Class: plugins.Transient, Err: err}
 	}
-	target := how.request.GetTargetPath()
+	target := pub.request.GetTargetPath()
 	if err := p.cfg.FS.MkdirAll(filepath.Dir(target)); err != nil {
 		return errorf("mounter.SetUpAt failed to create dir %q:  %w", filepath.Dir(target), err)
 	}
-	if err := saveData(p.cfg.FS, filepath.Dir(target), p.podData(v, how.label)); err != nil {
+	if err := saveData(p.cfg.FS, filepath.Dir(target), p.podData(v, pub.label)); err != nil {
 		return p.abandon(err, target, use)
 	}
-	_, err = driver.client.NodePublishVolume(ctx, how.request)
-	if err := p.abandon(classify(err), target, use); err != nil || how.fsGroup == nil {
+	_, err = driver.client.NodePublishVolume(ctx, pub.request)
+	if err := p.abandon(classify(err), target, use); err != nil || pub.fsGroup == nil {
 		return err
 	}
 	err = ownership.Change{
 		Process: p.cfg.Process, FS: p.cfg.FS, Volume: v.driver + "/" + v.handle, Dir: target, Pod: pod,
-		Group: *how.fsGroup, Policy: use.FSGroupChangePolicy, Recorder: use.Recorder,
+		Group: *pub.fsGroup, Policy: use.FSGroupChangePolicy, Recorder: use.Recorder,
 	}.Run(ctx)
-	if err != nil { // it is mounted, and the pod must not have it as it is
+	if err != nil { // mounted, but not ready for the pod
 		return &plugins.Error{Class: plugins.Uncertain, Err: fmt.Errorf("applyFSGroup failed for vol %s: %w", v.handle, err)}
 	}
 	return nil
 }
 
-// publication finds out all that the driver is to be told. Whatever error there is, nothing was done.
+// publication assembles the driver's request. After an error nothing was changed.
 func (p *Plugin) publication(ctx context.Context, driver *nodeDriver, v driverVolume, pod *corev1.Pod, use plugins.MountOptions) (*publication, error) {
 	info, err := p.csiDriver(v.driver)
 	if err != nil {
@@ -85,30 +88,30 @@ func (p *Plugin) publication(ctx context.Context, driver *nodeDriver, v driverVo
 	if err != nil {
 		return nil, errorf("mounter.SetupAt failed to check fsGroup policy: %w", err)
 	}
-	how := &publication{label: mountLabel(info, use)}
+	pub := &publication{label: mountLabel(info, use)}
 	if !driver.mountGroup && v.appliesFSGroup(use.FSGroup, policy) {
-		how.fsGroup = use.FSGroup
+		pub.fsGroup = use.FSGroup
 	}
-	how.request = &csispec.NodePublishVolumeRequest{
+	pub.request = &csispec.NodePublishVolumeRequest{
 		VolumeId:         v.handle,
 		TargetPath:       p.MountPath(v.spec.Name(), pod.UID),
-		VolumeCapability: driver.mountCapability(v.spec.PersistentVolume, v.fsType, how.label, use.FSGroup),
+		VolumeCapability: driver.mountCapability(v.spec.PersistentVolume, v.fsType, pub.label, use.FSGroup),
 		Readonly:         v.readOnly,
 	}
 	if v.mode == storagev1.VolumeLifecyclePersistent {
-		if how.request.PublishContext, err = p.publishContext(ctx, v.spec); err != nil {
+		if pub.request.PublishContext, err = p.publishContext(ctx, v.spec); err != nil {
 			return nil, errorf("mounter.SetUpAt failed to fetch publishContext: %w", err)
 		}
 		if driver.stages {
-			how.request.StagingTargetPath = globalMountPath(p.cfg.Root, v.driver, v.handle)
+			pub.request.StagingTargetPath = globalMountPath(p.cfg.Root, v.driver, v.handle)
 		}
 	}
-	how.request.VolumeContext, how.request.Secrets, err = p.publishAttributes(ctx, info, v, pod)
-	return how, err
+	pub.request.VolumeContext, pub.request.Secrets, err = p.publishAttributes(ctx, info, v, pod)
+	return pub, err
 }
 
-// publishAttributes are the attributes and the secrets that the driver, of which its CSIDriver object is given, is told: the volume's own,
-// and what it asks for of the pod.
+// publishAttributes returns the attributes and the secrets that the driver receives: the volume's
+// own, and what the driver requests of the pod. info is the driver's CSIDriver object.
 func (p *Plugin) publishAttributes(ctx context.Context, info *storagev1.CSIDriver, v driverVolume, pod *corev1.Pod) (
 	attributes, secrets map[string]string, err error,
 ) {
@@ -130,7 +133,7 @@ func (p *Plugin) publishAttributes(ctx context.Context, info *storagev1.CSIDrive
 	return merged(attributes, tokens), secrets, nil
 }
 
-// merged is both maps in one; what is given is not changed.
+// merged returns the union of two maps. It does not modify its arguments.
 func merged(first, second map[string]string) map[string]string {
 	if len(second) == 0 {
 		return first
@@ -141,7 +144,7 @@ func merged(first, second map[string]string) map[string]string {
 	return both
 }
 
-// podInfo is what drivers are told of the pod.
+// podInfo returns the attributes of the pod for drivers that request them.
 //
 // Upstream: pkg/volume/csi getPodInfoAttrs (v1.36).
 func (v driverVolume) podInfo(pod *corev1.Pod) map[string]string {
@@ -168,8 +171,8 @@ func (p *Plugin) podData(v driverVolume, label string) volumeData {
 
 // TearDown unpublishes the volume from the pod and removes its directory.
 //
-// Differs: where the data file is lost, a mount that is still there is an error, and a bare directory is removed; upstream
-// fails in both cases, until somebody removes the directory.
+// Differs: if the record is lost, a mount that still exists is an error, and a bare directory is
+// removed; upstream fails in both cases until the directory is removed manually.
 //
 // Upstream: pkg/volume/csi csiPlugin.NewUnmounter, csiMountMgr.TearDownAt (v1.36).
 func (p *Plugin) TearDown(ctx context.Context, specName string, pod types.UID) error {

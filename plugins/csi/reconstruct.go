@@ -11,7 +11,7 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// Reconstruct reads which volume it is in the data file beside the mount, which SetUp writes before it asks the driver.
+// Reconstruct reads the record next to the mount, which SetUp writes before it calls the driver.
 //
 // Upstream: pkg/volume/csi csiPlugin.ConstructVolumeSpec (v1.36).
 func (p *Plugin) Reconstruct(specName string, pod types.UID) (plugins.Reconstructed, error) {
@@ -19,16 +19,16 @@ func (p *Plugin) Reconstruct(specName string, pod types.UID) (plugins.Reconstruc
 	if err != nil {
 		return plugins.Reconstructed{}, fmt.Errorf("reconstruct volume: %w", err)
 	}
-	made := plugins.Reconstructed{SELinuxLabel: data.SELinuxMountContext}
+	reconstructed := plugins.Reconstructed{SELinuxLabel: data.SELinuxMountContext}
 	if data.VolumeLifecycleMode == string(storagev1.VolumeLifecycleEphemeral) {
-		made.Spec = &plugins.Spec{Volume: &corev1.Volume{
+		reconstructed.Spec = &plugins.Spec{Volume: &corev1.Volume{
 			Name:         specName,
 			VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: data.DriverName}},
 		}}
-		return made, nil
+		return reconstructed, nil
 	}
 	mode := corev1.PersistentVolumeFilesystem
-	made.Spec = &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{
+	reconstructed.Spec = &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: specName},
 		Spec: corev1.PersistentVolumeSpec{
 			VolumeMode: &mode,
@@ -37,5 +37,5 @@ func (p *Plugin) Reconstruct(specName string, pod types.UID) (plugins.Reconstruc
 			},
 		},
 	}}
-	return made, nil
+	return reconstructed, nil
 }

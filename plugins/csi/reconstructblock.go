@@ -12,9 +12,10 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// reconstructBlocks finds the volumes that are prepared as devices, or were begun to be, by their data files, and the pods for
-// which they may still be mapped: those for which the driver may have made the device be there, and those for which the kubelet
-// has. Where no data file was written the driver was not asked for anything.
+// reconstructBlocks returns the volumes that were prepared as devices, or begun to be, from their
+// records. It adds the pods for which they may still be mapped: those for which the driver may have
+// published the device, and those for which the kubelet mapped it. Without a record the driver was
+// never called.
 func (p *Plugin) reconstructBlocks() ([]plugins.ReconstructedDevice, error) {
 	names, err := readDirIfExists(p.cfg.FS, p.devicesDir())
 	if err != nil {
@@ -23,7 +24,7 @@ func (p *Plugin) reconstructBlocks() ([]plugins.ReconstructedDevice, error) {
 	var found []plugins.ReconstructedDevice
 	for _, name := range names {
 		if dir := p.blockDir(name); dir == filepath.Dir(p.stagingPath(name)) || dir == filepath.Dir(p.publishDir(name)) {
-			continue // the directory of all volumes
+			continue // not a volume: holds the directories of all of them
 		}
 		made, err := p.ReconstructBlock(name, "")
 		if errors.Is(err, fs.ErrNotExist) {

@@ -16,11 +16,12 @@ import (
 
 var _ plugins.DeviceReconstructor = (*Plugin)(nil)
 
-// globalMountDir is the name of the directory in which a volume is staged, below that of the volume.
+// globalMountDir is the name of the directory in which a volume is staged, below the volume's
+// directory.
 const globalMountDir = "globalmount"
 
-// ReconstructDevices finds the volumes that are staged by the data files beside their mounts. A directory without a file that
-// can be read is one of which nothing is known.
+// ReconstructDevices returns the staged volumes from the records next to their mounts. A directory
+// without a readable record yields a device without a Spec.
 func (p *Plugin) ReconstructDevices() ([]plugins.ReconstructedDevice, error) {
 	root := filepath.Join(p.cfg.Root, "plugins", PluginName)
 	drivers, err := readDirIfExists(p.cfg.FS, root)
@@ -48,10 +49,10 @@ func (p *Plugin) ReconstructDevices() ([]plugins.ReconstructedDevice, error) {
 	return found, nil
 }
 
-// volumeDevices is the directory of volumes that pods use as devices. It stands beside those of drivers.
+// volumeDevices is the directory of block volumes. It is a sibling of the drivers' directories.
 const volumeDevices = "volumeDevices"
 
-// stagedDevice is the volume of a directory.
+// stagedDevice returns the volume staged in a directory.
 func (p *Plugin) stagedDevice(dir string) plugins.ReconstructedDevice {
 	device := plugins.ReconstructedDevice{Path: filepath.Join(dir, globalMountDir)}
 	data, err := loadData(p.cfg.FS, dir)
@@ -68,7 +69,7 @@ func (p *Plugin) stagedDevice(dir string) plugins.ReconstructedDevice {
 	return device
 }
 
-// readDirIfExists are the names in a directory; none where there is no such directory.
+// readDirIfExists returns the names in a directory, or none if the directory does not exist.
 func readDirIfExists(disk nodefs.FS, dir string) ([]string, error) {
 	names, err := disk.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {

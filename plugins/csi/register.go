@@ -13,8 +13,8 @@ import (
 
 var _ plugins.Registrar = (*Plugin)(nil)
 
-// ValidatePlugin tells whether a driver speaks a version of CSI that is spoken here, and a newer one than the driver of its
-// name that is registered.
+// ValidatePlugin returns an error unless the driver supports a CSI version that is supported here,
+// and a newer one than the registered driver of the same name.
 //
 // Upstream: pkg/volume/csi RegistrationHandler.ValidatePlugin (v1.36), and its texts.
 func (p *Plugin) ValidatePlugin(r plugins.Registration) error {
@@ -24,49 +24,52 @@ func (p *Plugin) ValidatePlugin(r plugins.Registration) error {
 	return nil
 }
 
-// validate is the newest version that a driver speaks and we do. who is for the text.
+// validate returns the newest CSI version that the driver and this plugin support. caller is for
+// the error's text.
 //
 // Upstream: pkg/volume/csi validateVersions (v1.36).
-func (p *Plugin) validate(who string, r plugins.Registration) (*version.Version, error) {
+func (p *Plugin) validate(caller string, r plugins.Registration) (*version.Version, error) {
 	if len(r.Versions) == 0 {
 		return nil, fmt.Errorf("%s: %s for CSI driver %q failed. Plugin returned an empty list for supported versions",
-			PluginName, who, r.Name)
+			PluginName, caller, r.Name)
 	}
 	newest, err := version.HighestSupportedVersion(r.Versions)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s for CSI driver %q failed. None of the versions specified %q are supported. err=%w",
-			PluginName, who, r.Name, r.Versions, err)
+			PluginName, caller, r.Name, r.Versions, err)
 	}
 	if d := p.drivers[r.Name]; d != nil && !d.version.LessThan(newest) {
 		return nil, fmt.Errorf("%s: %s for CSI driver %q failed. Another driver with the same name is already registered with a higher supported version: %q",
-			PluginName, who, r.Name, d.version)
+			PluginName, caller, r.Name, d.version)
 	}
 	return newest, nil
 }
 
-// RegisterPlugin makes a driver known to this kubelet, asks it about the node, and tells the cluster. Where one of that fails,
-// the driver is unregistered again.
+// RegisterPlugin makes a driver available to this kubelet, asks it about the node, and publishes
+// the answer. If one of these steps fails, the driver is unregistered again.
 //
-// Differs: the driver is asked for its capabilities first, once; upstream asks before each use.
+// Differs: the driver is asked for its capabilities once, at registration; upstream asks before
+// each use.
 //
 // Upstream: pkg/volume/csi RegistrationHandler.RegisterPlugin (v1.36).
 func (p *Plugin) RegisterPlugin(ctx context.Context, r plugins.Registration) error {
 	defer p.lockDriver(r.Name)()
-	speaks, err := p.validate("RegisterPlugin", r)
+	csiVersion, err := p.validate("RegisterPlugin", r)
 	if err != nil {
 		return err
 	}
-	if err := p.connect(ctx, r, speaks); err != nil {
-		if left := p.unregister(ctx, r.Name); left != nil {
-			p.record("unregister", r.Name, left)
+	if err := p.connect(ctx, r, csiVersion); err != nil {
+		if unregisterErr := p.unregister(ctx, r.Name); unregisterErr != nil {
+			p.record("unregister", r.Name, unregisterErr)
 		}
 		return err
 	}
 	return nil
 }
 
-// connect asks a driver for all there is to know of it, and tells the cluster. It is known here as soon as it can be called.
-func (p *Plugin) connect(ctx context.Context, r plugins.Registration, speaks *version.Version) error {
+// connect connects to a driver, asks it for its capabilities and its node, and publishes them. The
+// driver can be found as soon as it can be called.
+func (p *Plugin) connect(ctx context.Context, r plugins.Registration, csiVersion *version.Version) error {
 	conn, err := p.cfg.Dial(r.Name, r.Endpoint)
 	if err != nil {
 		return fmt.Errorf("driver %s: %w", r.Name, err)
@@ -75,7 +78,7 @@ func (p *Plugin) connect(ctx context.Context, r plugins.Registration, speaks *ve
 	if err != nil {
 		return err
 	}
-	d.socket, d.version = r.Socket, speaks
+	d.socket, d.version = r.Socket, csiVersion
 	p.drivers[r.Name] = d
 	info, err := d.client.NodeGetInfo(ctx, &csispec.NodeGetInfoRequest{})
 	if err != nil {
@@ -84,11 +87,12 @@ func (p *Plugin) connect(ctx context.Context, r plugins.Registration, speaks *ve
 	return p.install(ctx, r.Name, info)
 }
 
-// DeregisterPlugin makes a driver unknown to this kubelet at once, and takes it from what the cluster knows of the node. What
-// it has mounted stays so; who wants something of it is told that it may come back.
+// DeregisterPlugin makes a driver unavailable to this kubelet at once, and removes it from the Node
+// and the CSINode. Its mounts stay. Operations that need it fail with a transient error.
 //
-// Differs: a driver of the same name that was announced at another socket stays; upstream goes by the name, and forgets the
-// newer one when the older one's socket goes. What the cluster could not be told is an error, and upstream's end of it.
+// Differs: a driver of the same name that registered through another socket stays. Upstream goes by
+// the name, and forgets the newer driver when the older one's socket disappears. A failure to
+// update the cluster is returned for a retry; upstream gives up.
 //
 // Upstream: pkg/volume/csi RegistrationHandler.DeRegisterPlugin (v1.36).
 func (p *Plugin) DeregisterPlugin(ctx context.Context, r plugins.Registration) error {
@@ -102,7 +106,7 @@ func (p *Plugin) DeregisterPlugin(ctx context.Context, r plugins.Registration) e
 	return p.unregister(ctx, r.Name)
 }
 
-// unregister makes a driver unknown, here and in the cluster.
+// unregister removes a driver, here and in the cluster.
 //
 // Upstream: pkg/volume/csi unregisterDriver (v1.36).
 func (p *Plugin) unregister(ctx context.Context, name string) error {
@@ -113,8 +117,9 @@ func (p *Plugin) unregister(ctx context.Context, name string) error {
 	return nil
 }
 
-// lockDriver waits until nobody else is about what the cluster knows of a driver. Whoever has the turn gives it back.
-func (p *Plugin) lockDriver(driver string) (done func()) {
+// lockDriver waits until no other task updates what the cluster knows of a driver. The caller must
+// call unlock.
+func (p *Plugin) lockDriver(driver string) (unlock func()) {
 	t := p.driverLocks[driver]
 	if t == nil {
 		t = &driverLock{}
@@ -130,7 +135,7 @@ func (p *Plugin) lockDriver(driver string) (done func()) {
 	}
 }
 
-// driverLock is of those who are about one driver.
+// A driverLock serializes the updates of one driver.
 type driverLock struct {
 	held     bool
 	released sim.Signal

@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// secrets are what a Secret holds, read from the API server; none where none is asked for. field is who asks.
+// secrets reads a Secret from the API server; without a reference it returns nil. field is for the
+// error's text.
 //
 // Upstream: pkg/volume/csi getCredentialsFromSecret (v1.36).
 func (p *Plugin) secrets(ctx context.Context, field string, ref *corev1.SecretReference) (map[string]string, error) {

@@ -9,7 +9,8 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// SupportsSELinuxContextMount tells whether the volume's driver can mount it with an SELinux label: its CSIDriver object says so.
+// SupportsSELinuxContextMount reports whether the volume's driver can mount with an SELinux label,
+// according to its CSIDriver object.
 //
 // Upstream: pkg/volume/csi csiPlugin.SupportsSELinuxContextMount (v1.36).
 func (p *Plugin) SupportsSELinuxContextMount(spec *plugins.Spec) (bool, error) {
@@ -25,15 +26,16 @@ func supportsSELinuxMount(driver *storagev1.CSIDriver) bool {
 	return driver != nil && driver.Spec.SELinuxMount != nil && *driver.Spec.SELinuxMount
 }
 
-// mountLabel is the SELinux label that the driver, of which its CSIDriver object is given, is to mount with; "": none.
-func mountLabel(driver *storagev1.CSIDriver, use plugins.MountOptions) string {
+// mountLabel returns the SELinux label that the driver must mount with; "": none. driver is its
+// CSIDriver object.
+func mountLabel(driver *storagev1.CSIDriver, opts plugins.MountOptions) string {
 	if !supportsSELinuxMount(driver) {
 		return ""
 	}
-	return use.SELinuxLabel
+	return opts.SELinuxLabel
 }
 
-// withSELinuxLabel adds the option that mounts with an SELinux label, in which there may be commas.
+// withSELinuxLabel adds the mount option for an SELinux label, which may contain commas.
 //
 // Upstream: pkg/volume/util AddSELinuxMountOption (v1.36).
 func withSELinuxLabel(options []string, label string) []string {

@@ -11,14 +11,14 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// Server is a driver running as a gRPC server behind an in-memory listener, with one connection to it.
+// A Server runs a driver as a gRPC server behind an in-memory listener, with one connection to it.
 type Server struct {
 	server *grpc.Server
 	conn   *grpc.ClientConn
 	done   chan error
 }
 
-// Serve starts a gRPC server with the driver's services. Stop it.
+// Serve starts a gRPC server with the driver's services. The caller must call Stop.
 func Serve(register RegisterFunc) (*Server, error) {
 	const bufferBytes = 64 << 10
 	listener := bufconn.Listen(bufferBytes)
@@ -35,15 +35,16 @@ func Serve(register RegisterFunc) (*Server, error) {
 	return s, nil
 }
 
-// Conn is the connection to the driver. It may be used concurrently.
+// Conn returns the connection to the driver. It may be used concurrently.
 func (s *Server) Conn() grpc.ClientConnInterface { return s.conn }
 
-// Stop lets the calls under way end, ends the server and returns when it has ended.
+// Stop waits for the calls in progress and stops the server. It returns when the server has
+// stopped.
 func (s *Server) Stop() error {
 	s.server.GracefulStop()
 	err := <-s.done
 	if errors.Is(err, grpc.ErrServerStopped) {
-		err = nil // stopped before it had begun to serve
+		err = nil // stopped before it began to serve
 	}
 	if closeErr := s.conn.Close(); err == nil {
 		err = closeErr

@@ -13,7 +13,8 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// CanDeviceMount tells whether the volume is staged for the node: a PersistentVolume is, one written out in a pod is not.
+// CanDeviceMount reports whether the volume is staged for the node: a PersistentVolume is, an
+// inline volume is not.
 //
 // Upstream: pkg/volume/csi csiPlugin.CanDeviceMount (v1.36).
 func (p *Plugin) CanDeviceMount(spec *plugins.Spec) (bool, error) {
@@ -24,7 +25,8 @@ func (p *Plugin) CanDeviceMount(spec *plugins.Spec) (bool, error) {
 	return err == nil, err
 }
 
-// DeviceMountPath is plugins/kubernetes.io/csi/<driver>/<sha256 of handle>/globalmount below the kubelet's root.
+// DeviceMountPath returns plugins/kubernetes.io/csi/<driver>/<sha256 of handle>/globalmount below
+// the kubelet's root.
 func (p *Plugin) DeviceMountPath(spec *plugins.Spec) (string, error) {
 	source, err := sourceOf(spec)
 	if err != nil {
@@ -33,12 +35,13 @@ func (p *Plugin) DeviceMountPath(spec *plugins.Spec) (string, error) {
 	return globalMountPath(p.cfg.Root, source.Driver, source.VolumeHandle), nil
 }
 
-// MountDevice stages the volume at path, where the driver stages at all. What is needed to undo it is kept beside path
-// first; a final error removes it again, an uncertain one leaves it for UnmountDevice. Where the volume was staged before, any
-// error leaves it.
+// MountDevice stages the volume at path if the driver stages volumes. It first records what is
+// needed to undo that next to path. A final error removes the record; an uncertain one leaves it
+// for UnmountDevice. If the volume was staged before, an error changes nothing.
 //
-// Differs: for a driver that does not stage, nothing is left on disk; upstream makes a directory that nobody removes. A final
-// error for what is mounted after all is uncertain; upstream forgets it.
+// Differs: for a driver that does not stage, nothing is left on disk; upstream creates a directory
+// that is never removed. A final error for a volume that is mounted after all is uncertain;
+// upstream forgets the volume.
 //
 // Upstream: pkg/volume/csi csiAttacher.MountDevice (v1.36).
 func (p *Plugin) MountDevice(ctx context.Context, spec *plugins.Spec, path string, use plugins.MountOptions) error {
@@ -68,7 +71,7 @@ func (p *Plugin) MountDevice(ctx context.Context, spec *plugins.Spec, path strin
 	return p.abandon(classify(err), path, use)
 }
 
-// stageRequest is what the driver is asked, and the SELinux label that it is to mount with.
+// stageRequest returns the driver's request, and the SELinux label to mount with.
 func (p *Plugin) stageRequest(ctx context.Context, driver *nodeDriver, spec *plugins.Spec, path string, use plugins.MountOptions) (
 	request *csispec.NodeStageVolumeRequest, label string, err error,
 ) {
@@ -96,23 +99,24 @@ func (p *Plugin) stageRequest(ctx context.Context, driver *nodeDriver, spec *plu
 	}, label, nil
 }
 
-// abandon removes what a mount that failed for good has left at path and beside it, and returns the error. When something
-// cannot be removed, because it is mounted after all, the error is uncertain: somebody has to come back for it. An error that
-// is not final, and any error for what was mounted before, leaves all as it is.
+// abandon removes what a failed mount has left at path and next to it, and returns the error. If
+// something cannot be removed, because it is mounted after all, the error is uncertain, so that the
+// caller retries. An error that is not final, and any error for a volume that was mounted before,
+// leaves everything as it is.
 func (p *Plugin) abandon(err error, path string, use plugins.MountOptions) error {
 	if err == nil || plugins.ClassOf(err) != plugins.Final || use.Remount || use.Reconstructed {
 		return err
 	}
-	if left := removeMount(p.cfg.FS, path); left != nil {
-		return &plugins.Error{Class: plugins.Uncertain, Err: errors.Join(err, left)}
+	if removeErr := removeMount(p.cfg.FS, path); removeErr != nil {
+		return &plugins.Error{Class: plugins.Uncertain, Err: errors.Join(err, removeErr)}
 	}
 	return err
 }
 
 // UnmountDevice unstages the volume staged at path and removes the path.
 //
-// Differs: where the data file is lost, a mount that is still there is an error, and a bare directory is removed; upstream
-// reports success in both cases and leaves them.
+// Differs: if the record is lost, a mount that still exists is an error, and a bare directory is
+// removed; upstream reports success in both cases and leaves them.
 //
 // Upstream: pkg/volume/csi csiAttacher.UnmountDevice (v1.36).
 func (p *Plugin) UnmountDevice(ctx context.Context, path string) error {
@@ -138,29 +142,30 @@ func (p *Plugin) UnmountDevice(ctx context.Context, path string) error {
 	return removeMount(p.cfg.FS, path)
 }
 
-// mountCapability is capability with an SELinux label, and the group whose files the volume's are to be where the driver sees to that.
+// mountCapability is filesystemCapability with an SELinux label, and with the files' group if the
+// driver changes it.
 func (d *nodeDriver) mountCapability(volume *corev1.PersistentVolume, fsType, label string, group *int64) *csispec.VolumeCapability {
 	c := d.filesystemCapability(volume, fsType)
-	how := c.GetMount()
-	how.MountFlags = withSELinuxLabel(how.MountFlags, label)
+	mount := c.GetMount()
+	mount.MountFlags = withSELinuxLabel(mount.MountFlags, label)
 	if d.mountGroup && group != nil {
-		how.VolumeMountGroup = strconv.FormatInt(*group, 10)
+		mount.VolumeMountGroup = strconv.FormatInt(*group, 10)
 	}
 	return c
 }
 
-// filesystemCapability describes to the driver how a volume will be used: a PersistentVolume, or nil for one that is written out in a pod.
-// Only the first access mode counts.
+// filesystemCapability returns the capability that describes the use of a PersistentVolume to the
+// driver; nil is an inline volume. Only the first access mode counts.
 //
 // Upstream: pkg/volume/csi asCSIAccessMode (v1.36).
 func (d *nodeDriver) filesystemCapability(volume *corev1.PersistentVolume, fsType string) *csispec.VolumeCapability {
-	how := &csispec.VolumeCapability_MountVolume{FsType: fsType}
+	mount := &csispec.VolumeCapability_MountVolume{FsType: fsType}
 	if volume != nil {
-		how.MountFlags = volume.Spec.MountOptions
+		mount.MountFlags = volume.Spec.MountOptions
 	}
 	return &csispec.VolumeCapability{
 		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: d.accessMode(volume)},
-		AccessType: &csispec.VolumeCapability_Mount{Mount: how},
+		AccessType: &csispec.VolumeCapability_Mount{Mount: mount},
 	}
 }
 

@@ -13,17 +13,17 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// VolumeStats asks the driver how full the volume is. A driver that does not tell cannot measure. Whether something is wrong with the
-// volume is not told: CSI has no words for that any more, and upstream asks only with the feature gate CSIVolumeHealth, which is
-// off.
+// VolumeStats asks the driver for the volume's usage. A driver without GET_VOLUME_STATS cannot
+// measure. The volume's condition is not reported: CSI has removed it, and upstream asks only with
+// the feature gate CSIVolumeHealth, which is off.
 //
-// Differs: numbers that the driver does not tell are not known; upstream takes them for 0.
+// Differs: numbers that the driver does not report are unknown; upstream takes them for 0.
 //
 // Upstream: pkg/volume/csi metricsCsi.GetMetrics (v1.36).
 func (p *Plugin) VolumeStats(ctx context.Context, specName string, pod types.UID) (plugins.Usage, error) {
 	data, err := loadData(p.cfg.FS, podVolumeDir(p.cfg.Root, pod, specName))
 	path := p.MountPath(specName, pod)
-	if errors.Is(err, fs.ErrNotExist) { // it may be a device
+	if errors.Is(err, fs.ErrNotExist) { // it may be a block volume
 		data, err = p.loadBlock(specName)
 		path = filepath.Join(p.globalMapPath(specName), string(pod))
 	}
@@ -33,7 +33,7 @@ func (p *Plugin) VolumeStats(ctx context.Context, specName string, pod types.UID
 	return p.measure(ctx, data, path)
 }
 
-// measure asks the driver about the volume that is at a path.
+// measure asks the driver about the volume at path.
 func (p *Plugin) measure(ctx context.Context, data volumeData, path string) (plugins.Usage, error) {
 	driver, err := p.driver(data.DriverName)
 	if err != nil {
@@ -42,25 +42,25 @@ func (p *Plugin) measure(ctx context.Context, data volumeData, path string) (plu
 	if !driver.volumeStats {
 		return plugins.Usage{}, fmt.Errorf("csi driver %s: metrics: %w", data.DriverName, plugins.ErrUnsupported)
 	}
-	answer, err := driver.client.NodeGetVolumeStats(ctx, &csispec.NodeGetVolumeStatsRequest{
+	response, err := driver.client.NodeGetVolumeStats(ctx, &csispec.NodeGetVolumeStatsRequest{
 		VolumeId: data.VolumeHandle, VolumePath: path,
 	})
 	if err != nil {
 		return plugins.Usage{}, classify(err)
 	}
-	if len(answer.GetUsage()) == 0 {
+	if len(response.GetUsage()) == 0 {
 		return plugins.Usage{}, errors.New("failed to get usage from response. usage is nil")
 	}
-	return usageOf(answer), nil
+	return usageOf(response), nil
 }
 
-// usageOf reads what a driver tells of a volume.
-func usageOf(answer *csispec.NodeGetVolumeStatsResponse) plugins.Usage {
+// usageOf converts what a driver reports of a volume.
+func usageOf(response *csispec.NodeGetVolumeStatsResponse) plugins.Usage {
 	u := plugins.Usage{
 		CapacityBytes: -1, UsedBytes: -1, AvailableBytes: -1,
 		Inodes: -1, InodesUsed: -1, InodesFree: -1,
 	}
-	for _, each := range answer.GetUsage() {
+	for _, each := range response.GetUsage() {
 		switch each.GetUnit() {
 		case csispec.VolumeUsage_BYTES:
 			u.CapacityBytes, u.UsedBytes, u.AvailableBytes = each.GetTotal(), each.GetUsed(), each.GetAvailable()

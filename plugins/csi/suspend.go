@@ -18,8 +18,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Suspend returns a connection each call of which leaves the component behind caller, and is recorded as a driver call:
-// verb is the method's name, object is driver/volume.
+// Suspend returns a connection each of whose calls leaves the process behind caller and is recorded
+// as a driver call. The verb is the method's name, the object is driver/volume.
 func Suspend(caller sim.Caller, driver string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
 	return suspended{caller: caller, driver: driver, ClientConnInterface: conn, published: &publishedVolumes{requests: map[string]*csispec.NodePublishVolumeRequest{}}}
 }
@@ -31,13 +31,14 @@ type suspended struct {
 	published *publishedVolumes
 }
 
-// publishedVolumes are the requests of which it is known that they hold, by path. One that is made once more changes nothing.
+// publishedVolumes are the last successful publish requests, by path. Repeating one of them changes
+// nothing.
 type publishedVolumes struct {
 	mu       sync.Mutex
 	requests map[string]*csispec.NodePublishVolumeRequest // guarded by mu
 }
 
-// observe takes up a call, and tells whether it is one that holds already.
+// observe updates the requests after a call. It reports whether the call repeated a successful one.
 func (p *publishedVolumes) observe(request any, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +73,7 @@ func (s suspended) Invoke(ctx context.Context, method string, args, reply any, o
 	return out.Err
 }
 
-// isQuery tells whether a call changes nothing that anybody waits for.
+// isQuery reports whether a call changes nothing that anything waits for.
 func isQuery(method string) bool {
 	switch method {
 	case csispec.Node_NodeGetInfo_FullMethodName, csispec.Node_NodeGetCapabilities_FullMethodName,
@@ -83,7 +84,8 @@ func isQuery(method string) bool {
 	}
 }
 
-// requestedVolume is the volume, or the volume to be, that a request is about.
+// requestedVolume returns the ID of the volume that a request is about, or the name of the one to
+// create.
 func requestedVolume(request any) string {
 	switch r := request.(type) {
 	case interface{ GetVolumeId() string }:
@@ -95,13 +97,13 @@ func requestedVolume(request any) string {
 	}
 }
 
-// expandRequest is a request to grow a volume.
+// An expandRequest is a request to expand a volume.
 type expandRequest interface {
 	GetVolumeId() string
 	GetCapacityRange() *csispec.CapacityRange
 }
 
-// requestDetails are what else is worth recording of a call: the node, the size, the path, the device.
+// requestDetails returns what else is recorded of a call: the node, the size, the path, the device.
 func requestDetails(request, reply any) string {
 	var words []string
 	if r, ok := request.(interface{ GetNodeId() string }); ok {

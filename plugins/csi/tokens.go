@@ -14,10 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// tokensKey is under which a driver finds the service account tokens of the pod: in the volume's attributes, or in the secrets.
+// tokensKey is the key of the pod's service account tokens in the volume's attributes, or in the
+// secrets.
 const tokensKey = "csi.storage.k8s.io/serviceAccount.tokens"
 
-// When a token is replaced by a new one: when less than that share of its life is left, or when it is that old.
+// A token is replaced when less than this share of its lifetime is left, or when it is this old.
 //
 // Upstream: pkg/kubelet/token (v1.36).
 const (
@@ -25,18 +26,18 @@ const (
 	tokenAgeMax    = 24 * time.Hour
 )
 
-// tokenKey is what a token is for.
+// A tokenKey identifies a token.
 type tokenKey struct {
 	namespace, account, pod string
 	audience                string
-	seconds                 int64 // 0: as long as the API server pleases
+	seconds                 int64 // 0: chosen by the API server
 }
 
-// tokens are the service account tokens that drivers were given for pods.
+// tokens are the service account tokens that drivers received for pods.
 type tokens map[types.UID]map[tokenKey]*authenticationv1.TokenRequest
 
-// podTokens are the tokens of the pod's service account that the driver, of which its CSIDriver object is given, asks for, as
-// it is told of them: one value under tokensKey, or none.
+// podTokens returns the tokens of the pod's service account that the driver requests: one value
+// under tokensKey, or none. driver is its CSIDriver object.
 //
 // Upstream: pkg/volume/csi csiMountMgr.podServiceAccountTokenAttrs (v1.36).
 func (p *Plugin) podTokens(ctx context.Context, driver *storagev1.CSIDriver, pod *corev1.Pod) (map[string]string, error) {
@@ -58,9 +59,10 @@ func (p *Plugin) podTokens(ctx context.Context, driver *storagev1.CSIDriver, pod
 	return map[string]string{tokensKey: string(text)}, nil
 }
 
-// token is one token of the pod's service account: the one that there is, as long as it is young, or a new one.
+// token returns one token of the pod's service account: the cached one if it is recent, or a new
+// one.
 //
-// Differs: upstream moves the moment at which it is replaced by up to ten seconds, by chance.
+// Differs: upstream adds a random jitter of up to ten seconds to the time of replacement.
 //
 // Upstream: pkg/kubelet/token Manager.GetServiceAccountToken (v1.36).
 func (p *Plugin) token(ctx context.Context, pod *corev1.Pod, asked storagev1.TokenRequest) (*authenticationv1.TokenRequest, error) {
@@ -73,18 +75,18 @@ func (p *Plugin) token(ctx context.Context, pod *corev1.Pod, asked storagev1.Tok
 	if old != nil && !needsRefresh(old, now) {
 		return old, nil
 	}
-	made, err := p.cfg.Client.CoreV1().ServiceAccounts(key.namespace).
+	created, err := p.cfg.Client.CoreV1().ServiceAccounts(key.namespace).
 		CreateToken(ctx, key.account, tokenRequest(pod, asked), metav1.CreateOptions{})
 	switch {
 	case err == nil:
-		p.tokens.store(pod.UID, key, made, now)
-		return made, nil
+		p.tokens.store(pod.UID, key, created, now)
+		return created, nil
 	case old == nil:
 		return nil, fmt.Errorf("failed to fetch token: %w", err)
 	case now.After(old.Status.ExpirationTimestamp.Time):
 		return nil, fmt.Errorf("token %v expired and refresh failed: %w", key, err)
 	default:
-		logr.FromContextOrDiscard(ctx).Error(err, "replace a service account token", "pod", pod.Namespace+"/"+pod.Name)
+		logr.FromContextOrDiscard(ctx).Error(err, "refresh service account token", "pod", pod.Namespace+"/"+pod.Name)
 		return old, nil
 	}
 }
@@ -100,7 +102,7 @@ func tokenRequest(pod *corev1.Pod, asked storagev1.TokenRequest) *authentication
 	}}
 }
 
-// needsRefresh tells whether a token is to be replaced.
+// needsRefresh reports whether a token must be replaced.
 //
 // Upstream: pkg/kubelet/token Manager.requiresRefresh (v1.36).
 func needsRefresh(token *authenticationv1.TokenRequest, now time.Time) bool {
@@ -112,16 +114,16 @@ func needsRefresh(token *authenticationv1.TokenRequest, now time.Time) bool {
 	return now.After(expires.Add(tokenAgeMax-life)) || now.After(expires.Add(-life/tokenShareLeft))
 }
 
-// store remembers a token, and forgets those that are good for nothing any more.
+// store stores a token, and removes expired ones.
 func (t tokens) store(pod types.UID, key tokenKey, token *authenticationv1.TokenRequest, now time.Time) {
-	for of, all := range t { // each is looked at for itself: no order
+	for uid, all := range t { // independent of the order
 		for k, old := range all {
 			if now.After(old.Status.ExpirationTimestamp.Time) {
 				delete(all, k)
 			}
 		}
 		if len(all) == 0 {
-			delete(t, of)
+			delete(t, uid)
 		}
 	}
 	if t[pod] == nil {

@@ -10,10 +10,11 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// Watched is true: the attacher writes what it does into the VolumeAttachment.
+// Watched returns true: the attacher writes its progress into the VolumeAttachment.
 func (p *Plugin) Watched() bool { return true }
 
-// LastSeen is what the cache shows of the volume's VolumeAttachment on the node. One of that name that is of something else is none.
+// LastSeen returns the state of the volume's VolumeAttachment on the node as the cache shows it. An
+// object of that name that belongs to something else counts as none.
 //
 // Upstream: pkg/volume/csi csiAttacher.VolumesAreAttached (v1.36).
 func (p *Plugin) LastSeen(volumeName string, node types.NodeName) plugins.AttachState {
@@ -25,10 +26,11 @@ func (p *Plugin) LastSeen(volumeName string, node types.NodeName) plugins.Attach
 	if attachment == nil {
 		return plugins.Detached
 	}
-	return presence(attachment)
+	return stateOf(attachment)
 }
 
-// Verify reads the volume's VolumeAttachment on the node itself. One of that name that is of something else is none.
+// Verify reads the volume's VolumeAttachment on the node from the API server. An object of that
+// name that belongs to something else counts as none.
 //
 // Upstream: pkg/volume/csi csiAttacher.VolumesAreAttached (v1.36).
 func (p *Plugin) Verify(ctx context.Context, volumeName string, node types.NodeName) (plugins.AttachState, error) {
@@ -43,11 +45,12 @@ func (p *Plugin) Verify(ctx context.Context, volumeName string, node types.NodeN
 	case err != nil:
 		return plugins.Changing, err
 	}
-	return presence(attachment), nil
+	return stateOf(attachment), nil
 }
 
-// presence reads an attachment: one that is being deleted may be detached at any time.
-func presence(attachment *storagev1.VolumeAttachment) plugins.AttachState {
+// stateOf returns the state of an attachment. One that is being deleted may be detached at any
+// time.
+func stateOf(attachment *storagev1.VolumeAttachment) plugins.AttachState {
 	if attachment.DeletionTimestamp != nil || !attachment.Status.Attached {
 		return plugins.Changing
 	}

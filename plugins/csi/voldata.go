@@ -8,7 +8,7 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// dataFile is the name of the file in which the plugin keeps what it needs to undo a mount.
+// dataFile is the name of the file in which the plugin records what it needs to undo a mount.
 const dataFile = "vol_data.json"
 
 // volumeData is the content of a dataFile.
@@ -35,7 +35,7 @@ func saveData(fs nodefs.FS, dir string, data volumeData) error {
 	return nil
 }
 
-// loadData reads the data file of a directory; the error matches fs.ErrNotExist where there is none.
+// loadData reads the data file of a directory. The error matches fs.ErrNotExist if there is none.
 func loadData(fs nodefs.FS, dir string) (volumeData, error) {
 	var data volumeData
 	raw, err := fs.ReadFile(filepath.Join(dir, dataFile))
@@ -51,8 +51,8 @@ func loadData(fs nodefs.FS, dir string) (volumeData, error) {
 	return data, nil
 }
 
-// removeMount removes the directory a volume was mounted at, the data file beside it, and their directory. Whatever is
-// still mounted stays, and is an error; what is not there is fine.
+// removeMount removes the directory a volume was mounted at, the data file next to it, and their
+// directory. What does not exist is skipped. What is still mounted stays, and is an error.
 //
 // Upstream: pkg/volume/csi removeMountDir.
 func removeMount(fs nodefs.FS, path string) error {

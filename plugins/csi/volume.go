@@ -11,22 +11,22 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// driverVolume is a volume as its driver is told of it: a PersistentVolume, or one written out in a pod, which lives as long
-// as the pod does.
+// A driverVolume is a volume as its driver sees it: a PersistentVolume, or an inline volume, which
+// lives as long as its pod.
 type driverVolume struct {
 	spec           *plugins.Spec
 	mode           storagev1.VolumeLifecycleMode
 	driver, handle string
 	fsType         string
 	readOnly       bool
-	attributes     map[string]string // everybody's; nil: none
+	attributes     map[string]string // read-only, shared; nil: none
 	secret         *corev1.SecretReference
 }
 
-// volumeOf is what a driver is told of the volume when it is published for the pod.
+// volumeOf returns the volume to publish for the pod.
 //
-// Differs: a PersistentVolume that says it is read-only is; upstream goes by the pod alone, and leaves it to the driver's
-// controller.
+// Differs: a PersistentVolume that says it is read-only is; upstream considers only the pod, and
+// leaves it to the driver's controller.
 //
 // Upstream: pkg/volume/csi csiPlugin.NewMounter, getSourceFromSpec (v1.36).
 func volumeOf(spec *plugins.Spec, pod *corev1.Pod) (driverVolume, error) {
@@ -44,7 +44,7 @@ func volumeOf(spec *plugins.Spec, pod *corev1.Pod) (driverVolume, error) {
 	}, nil
 }
 
-// inlineSource is what a volume that is written out in a pod says; nil where it is none, or of no CSI driver.
+// inlineSource returns the source of an inline volume of a CSI driver, or nil.
 func inlineSource(spec *plugins.Spec) *corev1.CSIVolumeSource {
 	if spec.PersistentVolume != nil || spec.Volume == nil {
 		return nil
@@ -69,14 +69,14 @@ func inlineVolume(spec *plugins.Spec, source *corev1.CSIVolumeSource, pod *corev
 	return v
 }
 
-// inlineHandle is the handle of a volume that is written out in a pod.
+// inlineHandle returns the handle of an inline volume.
 //
 // Upstream: pkg/volume/csi makeVolumeHandle (v1.36).
 func inlineHandle(pod types.UID, specName string) string {
 	return "csi-" + digest(string(pod)+specName)
 }
 
-// driverOf is the name of the volume's driver.
+// driverOf returns the name of the volume's driver.
 //
 // Upstream: pkg/volume/csi GetCSIDriverName (v1.36).
 func driverOf(spec *plugins.Spec) (string, error) {
@@ -90,7 +90,8 @@ func driverOf(spec *plugins.Spec) (string, error) {
 	return source.Driver, nil
 }
 
-// checkLifecycle tells whether the driver, of which its CSIDriver object is given, serves volumes that live so long.
+// checkLifecycle returns an error unless the driver supports volumes of this lifecycle. driver is
+// its CSIDriver object.
 //
 // Upstream: pkg/volume/csi csiMountMgr.supportsVolumeLifecycleMode (v1.36).
 func (v driverVolume) checkLifecycle(driver *storagev1.CSIDriver) error {
@@ -107,7 +108,7 @@ func (v driverVolume) checkLifecycle(driver *storagev1.CSIDriver) error {
 	return fmt.Errorf("volume mode %q not supported by driver %s (only supports %q)", v.mode, v.driver, modes)
 }
 
-// fsGroupPolicy says whose work it is to give the volume's files to a pod's group.
+// fsGroupPolicy returns the driver's policy for changing the group of a volume's files.
 //
 // Upstream: pkg/volume/csi csiMountMgr.getFSGroupPolicy (v1.36).
 func fsGroupPolicy(driver *storagev1.CSIDriver) (storagev1.FSGroupPolicy, error) {
@@ -120,7 +121,7 @@ func fsGroupPolicy(driver *storagev1.CSIDriver) (storagev1.FSGroupPolicy, error)
 	return "", errorf("expected valid fsGroupPolicy, received nil value or empty string")
 }
 
-// appliesFSGroup tells whether the kubelet is to give the volume's files to a pod's group.
+// appliesFSGroup reports whether the kubelet must change the group of the volume's files.
 //
 // Upstream: pkg/volume/csi csiMountMgr.supportsFSGroup (v1.36).
 func (v driverVolume) appliesFSGroup(group *int64, policy storagev1.FSGroupPolicy) bool {
@@ -139,5 +140,5 @@ func (v driverVolume) appliesFSGroup(group *int64, policy storagev1.FSGroupPolic
 	})
 }
 
-// errorf is an error as upstream's plugin words it.
+// errorf returns an error as upstream's plugin words it.
 func errorf(format string, args ...any) error { return fmt.Errorf(PluginName+": "+format, args...) }

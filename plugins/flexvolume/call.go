@@ -17,7 +17,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// The calls.
+// The names of the calls.
 const (
 	callInit          = "init"
 	callAttach        = "attach"
@@ -29,7 +29,7 @@ const (
 	callUnmount       = "unmount"
 )
 
-// The keys of what a program is told of a volume, besides the volume's own options.
+// The keys of the options that a program receives besides the volume's own.
 const (
 	keyFSType         = "kubernetes.io/fsType"
 	keyReadWrite      = "kubernetes.io/readwrite"
@@ -40,25 +40,25 @@ const (
 	keyServiceAccount = "kubernetes.io/serviceAccount.name"
 )
 
-// runTimeout is how long a program may run.
+// runTimeout bounds how long a program may run.
 //
-// Differs: upstream waits for ever, and with it whoever has to do with that volume.
+// Differs: upstream waits indefinitely, and blocks every other operation on that volume.
 const runTimeout = 2 * time.Minute
 
-// Runner runs a program and returns what it printed. The error is that it could not be run, did not end in time or said that
-// it failed.
+// A Runner runs a program and returns its output. It returns an error if the program cannot be run,
+// does not end in time, or exits with a failure.
 type Runner func(ctx context.Context, program string, args ...string) ([]byte, error)
 
-// Exec runs a program of this machine, for two minutes at most. It may be used concurrently.
+// Exec runs a program of this machine, for at most two minutes. It may be called concurrently.
 func Exec(ctx context.Context, program string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, program, args...)
-	command.WaitDelay = time.Second // for whom the program left behind with its output
+	command.WaitDelay = time.Second // for children that keep the output open
 	return command.CombinedOutput()
 }
 
-// answer is what a program prints.
+// An answer is what a program prints.
 //
 // Upstream: pkg/volume/flexvolume DriverStatus (v1.36).
 type answer struct {
@@ -68,43 +68,43 @@ type answer struct {
 	Capabilities capabilities `json:"capabilities"`
 }
 
-// capabilities is what a program can do, as far as it matters here.
+// capabilities are the relevant capabilities of a program.
 type capabilities struct {
 	Attach bool `json:"attach"`
 }
 
-// What a program's status is.
+// The values of a program's status.
 const (
 	statusSuccess      = "Success"
 	statusNotSupported = "Not supported"
 )
 
-// errNotSupported says that a program does not know a call.
+// errNotSupported is the error of a call that the program does not support.
 var errNotSupported = errors.New("not supported")
 
-// uncertain is the error of a call of which nobody knows whether it had its effect.
+// uncertain returns the error of a call that may have had its effect.
 func uncertain(err error) error { return &plugins.Error{Class: plugins.Uncertain, Err: err} }
 
-// call runs the program. of is the volume, for the record. The error is errNotSupported, or is Final when the program says that
-// it failed, and Uncertain when it gave no answer.
+// call runs the program. object is the volume, for the record. The error is errNotSupported, Final
+// if the program reports a failure, or Uncertain if it gave no answer.
 //
-// Differs: upstream takes a program that gave no answer for one that failed.
+// Differs: upstream takes a program without an answer for one that failed.
 //
 // Upstream: pkg/volume/flexvolume DriverCall.Run (v1.36).
-func (p *plugin) call(ctx context.Context, of, name string, args ...string) (answer, error) {
+func (p *plugin) call(ctx context.Context, object, name string, args ...string) (answer, error) {
 	if p.unsupported[name] {
 		return answer{}, errNotSupported
 	}
 	var a answer
 	var failure error
-	action := trace.Action{Kind: trace.KindDriver, Verb: name, Object: path.Join(p.name, of)}
+	action := trace.Action{Kind: trace.KindDriver, Verb: name, Object: path.Join(p.name, object)}
 	out := p.cfg.Caller.Call(action, func() trace.Outcome {
-		printed, err := p.cfg.Run(ctx, p.program, append([]string{name}, args...)...)
-		a, failure = parseAnswer(name, printed, err)
+		output, err := p.cfg.Run(ctx, p.program, append([]string{name}, args...)...)
+		a, failure = parseAnswer(name, output, err)
 		return trace.Outcome{Err: failure}
 	})
 	if out.Err != nil && failure == nil {
-		return answer{}, uncertain(fmt.Errorf("%s: %w", name, out.Err)) // the call went wrong on the way
+		return answer{}, uncertain(fmt.Errorf("%s: %w", name, out.Err)) // the call was not delivered
 	}
 	if errors.Is(failure, errNotSupported) {
 		p.unsupported[name] = true
@@ -112,26 +112,27 @@ func (p *plugin) call(ctx context.Context, of, name string, args ...string) (ans
 	return a, failure
 }
 
-// parseAnswer reads what was printed in answer to a call. ran is how running the program ended: one that fails says so twice.
+// parseAnswer parses the output of a call. runErr is the error of running the program: a program
+// that fails reports it in both ways.
 //
 // Upstream: pkg/volume/flexvolume handleCmdResponse (v1.36).
-func parseAnswer(call string, printed []byte, ran error) (answer, error) {
+func parseAnswer(call string, output []byte, runErr error) (answer, error) {
 	a := answer{Capabilities: capabilities{Attach: true}}
-	switch err := json.Unmarshal(printed, &a); {
+	switch err := json.Unmarshal(output, &a); {
 	case err != nil:
-		return answer{}, uncertain(fmt.Errorf("%s: no answer: %w", call, cmp.Or(ran, err)))
+		return answer{}, uncertain(fmt.Errorf("%s: no answer: %w", call, cmp.Or(runErr, err)))
 	case a.Status == statusNotSupported:
 		return answer{}, errNotSupported
 	case a.Status != statusSuccess:
 		return answer{}, fmt.Errorf("%s command failed, status: %s, reason: %s", call, a.Status, a.Message)
-	case ran != nil:
-		return answer{}, uncertain(fmt.Errorf("%s: it says that it succeeded: %w", call, ran))
+	case runErr != nil:
+		return answer{}, uncertain(fmt.Errorf("%s: status %s, but: %w", call, a.Status, runErr))
 	default:
 		return a, nil
 	}
 }
 
-// volume is what is said of a volume, in a pod or by itself.
+// A volume is a FlexVolume source of a pod or a PersistentVolume.
 type volume struct {
 	driver, fsType string
 	readOnly       bool
@@ -139,7 +140,7 @@ type volume struct {
 	options        map[string]string
 }
 
-// volumeOf is nil for a volume of another kind.
+// volumeOf returns the FlexVolume source, or nil for a volume of another kind.
 //
 // Upstream: pkg/volume/flexvolume getDriver, getFSType, getReadOnly, getOptions (v1.36).
 func volumeOf(spec *plugins.Spec) *volume {
@@ -155,7 +156,8 @@ func volumeOf(spec *plugins.Spec) *volume {
 	}
 }
 
-// driverOptions is what a program is told of a volume, and of the pod that it is for, if any.
+// driverOptions returns the JSON options for the program: those of the volume, and those of the
+// pod, if any.
 //
 // Upstream: pkg/volume/flexvolume NewOptionsForDriver (v1.36).
 func driverOptions(spec *plugins.Spec, pod *corev1.Pod) (string, error) {

@@ -1,16 +1,21 @@
-// Package flexvolume is the volume plugins that are programs: each call of such a plugin runs the program with the call's name
-// and arguments, and reads what it prints.
+// Package flexvolume turns programs into volume plugins: each call of such a plugin runs the
+// program with the call's name and arguments, and parses its output.
 //
-// [New] asks a program what it can do and makes its plugin; package prober finds the programs. A program prints one JSON
-// object, in which the status is "Success", "Failure" or "Not supported". What it does not support is not asked for again, and
-// done as by default: attaching is nothing, a device is formatted and mounted, and what is mounted for the node is bound for
-// the pod. A program that fails has had no effect; of one that gives no answer nobody knows.
+//	cfg := flexvolume.Config{Caller: process, Root: "/var/lib/kubelet", FS: disk}
+//	plugin, err := flexvolume.New(ctx, cfg, "/drivers/example.com~disk/disk", "example.com/disk")
+//	err = manager.Put(plugin)
 //
-// Each run leaves the component, and is recorded as a driver call. In a stepped world it is a function that runs
+// [New] asks a program for its capabilities and returns its plugin; package prober finds the
+// programs. A program prints one JSON object whose status is "Success", "Failure" or "Not
+// supported". A call that is not supported is not made again and has a default: attaching does
+// nothing, a device is formatted and mounted, and what is mounted for the node is bound for the
+// pod. A program that fails has had no effect. The effect of one that gives no answer is uncertain.
+//
+// Each run leaves the process and is recorded as a driver call. In a stepped world it is a function
 // (Config.Run).
 //
-// Not here: secrets, fsGroup, metrics, expansion (expandvolume, expandfs), and isattached, which wants more of a volume than the
-// name that is known of one that is gone.
+// What it does not do: secrets, fsGroup, metrics, expansion (expandvolume, expandfs), and
+// isattached, which needs more than the name, all that is known of a volume that no longer exists.
 //
 // Upstream: pkg/volume/flexvolume (v1.36).
 package flexvolume

@@ -300,7 +300,7 @@ func TestAnswers(t *testing.T) {
 		{"failure, but the program does not say so twice", `{"status":"Failure"}`, nil, plugins.Final, "mount command failed, status: Failure, reason: "},
 		{"nothing", "", exit, plugins.Uncertain, "mount: no answer: exit status 1"},
 		{"babble", "mounted it", nil, plugins.Uncertain, "mount: no answer: invalid character 'm' looking for beginning of value"},
-		{"success, but it failed", success, exit, plugins.Uncertain, "mount: it says that it succeeded: exit status 1"},
+		{"success, but it failed", success, exit, plugins.Uncertain, "mount: status Success, but: exit status 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

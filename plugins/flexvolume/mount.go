@@ -12,12 +12,12 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// MountDevice waits for the device and has the program mount it at path, or does so itself if the program knows no such call.
-// Without a device there is nothing to mount then.
+// MountDevice waits for the device and makes the program mount it at path. If the program does not
+// support the call, it mounts the device itself; without a device there is nothing to mount then.
 //
 // Upstream: pkg/volume/flexvolume flexVolumeAttacher.WaitForAttach, MountDevice (v1.36).
-func (p attachable) MountDevice(ctx context.Context, spec *plugins.Spec, path string, use plugins.MountOptions) error {
-	device := use.DevicePath
+func (p attachable) MountDevice(ctx context.Context, spec *plugins.Spec, path string, opts plugins.MountOptions) error {
+	device := opts.DevicePath
 	options, err := driverOptions(spec, nil)
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func (p attachable) MountDevice(ctx context.Context, spec *plugins.Spec, path st
 	})
 }
 
-// formatter is a disk on which devices can be mounted: that of a real node.
+// A formatter is a disk on which devices can be mounted: that of a real node.
 type formatter interface {
 	FormatAndMount(ctx context.Context, device, target, fsType string, options []string) error
 }
@@ -46,7 +46,7 @@ type formatter interface {
 func (p *plugin) format(ctx context.Context, spec *plugins.Spec, device, path string) error {
 	disk, ok := p.cfg.FS.(formatter)
 	if !ok {
-		return fmt.Errorf("device %s cannot be mounted: the node has no devices", device)
+		return fmt.Errorf("device %s cannot be mounted: the node does not support devices", device)
 	}
 	v, mode := volumeOf(spec), "rw"
 	if v.readOnly {
@@ -55,7 +55,7 @@ func (p *plugin) format(ctx context.Context, spec *plugins.Spec, device, path st
 	return disk.FormatAndMount(ctx, device, path, v.fsType, []string{mode})
 }
 
-// ignoreNotSupported is nil for a call that the program does not know.
+// ignoreNotSupported returns nil for errNotSupported, and err otherwise.
 func ignoreNotSupported(err error) error {
 	if errors.Is(err, errNotSupported) {
 		return nil
@@ -63,8 +63,8 @@ func ignoreNotSupported(err error) error {
 	return err
 }
 
-// mountAt makes a directory and mounts something there, if nothing is mounted yet. Where that fails for good, the directory
-// goes.
+// mountAt creates a directory and mounts something there, unless something is mounted already. It
+// removes the directory after a final or transient error.
 //
 // Differs: upstream leaves the directory of a device.
 //
@@ -83,13 +83,13 @@ func (p *plugin) mountAt(path string, mount func() error) error {
 	if err == nil || plugins.ClassOf(err) == plugins.Uncertain {
 		return err
 	}
-	if left := p.remove(path); left != nil {
-		return uncertain(errors.Join(err, left)) // it is mounted after all
+	if removeErr := p.remove(path); removeErr != nil {
+		return uncertain(errors.Join(err, removeErr)) // mounted after all
 	}
 	return err
 }
 
-// remove removes a directory, if it is there.
+// remove removes a directory, if it exists.
 func (p *plugin) remove(path string) error {
 	if err := p.cfg.FS.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -97,7 +97,8 @@ func (p *plugin) remove(path string) error {
 	return nil
 }
 
-// UnmountDevice has the program unmount the device, or does so itself, and removes the directory.
+// UnmountDevice makes the program unmount the device, or unmounts it itself, and removes the
+// directory.
 //
 // Upstream: pkg/volume/flexvolume flexVolumeDetacher.UnmountDevice (v1.36).
 func (p attachable) UnmountDevice(ctx context.Context, path string) error {
@@ -115,7 +116,8 @@ func (p attachable) UnmountDevice(ctx context.Context, path string) error {
 	return p.remove(path)
 }
 
-// unmount has the program undo a mount, or undoes it if the program knows no such call.
+// unmount makes the program undo a mount, or undoes it itself if the program does not support the
+// call.
 func (p *plugin) unmount(ctx context.Context, call, path string) error {
 	_, err := p.call(ctx, path, call, path)
 	if errors.Is(err, errNotSupported) {
@@ -124,9 +126,10 @@ func (p *plugin) unmount(ctx context.Context, call, path string) error {
 	return err
 }
 
-// SetUp has the program mount the volume for the pod, or binds what is mounted for the node if the program knows no such call.
+// SetUp makes the program mount the volume for the pod. If the program does not support the call,
+// it binds what is mounted for the node.
 //
-// Differs: upstream's bind can be written to although the volume is read-only.
+// Differs: upstream's bind mount is writable although the volume is read-only.
 //
 // Upstream: pkg/volume/flexvolume flexVolumeMounter.SetUpAt (v1.36).
 func (p *plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.MountOptions) error {
@@ -135,7 +138,7 @@ func (p *plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod,
 		return err
 	}
 	if volumeOf(spec).secret {
-		return fmt.Errorf("volume %s: programs are told no secrets here", spec.Name())
+		return fmt.Errorf("volume %s: secrets are not supported", spec.Name())
 	}
 	path := p.MountPath(spec.Name(), pod.UID)
 	return p.mountAt(path, func() error {
@@ -151,10 +154,11 @@ func (p *plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod,
 	})
 }
 
-// TearDown has the program undo the mount, or does so itself, and removes the directory. An empty directory that is no mount
-// point has nothing to undo.
+// TearDown makes the program undo the mount, or undoes it itself, and removes the directory. For an
+// empty directory that is not a mount point the program is not called.
 //
-// Differs: upstream has the program undo also what was cut off before it began, at which many fail for good.
+// Differs: upstream calls the program even for a mount that was interrupted before it began; many
+// programs then always fail.
 //
 // Upstream: pkg/volume/flexvolume flexVolumeUnmounter.TearDownAt (v1.36).
 func (p *plugin) TearDown(ctx context.Context, specName string, pod types.UID) error {
@@ -178,7 +182,8 @@ func (p *plugin) TearDown(ctx context.Context, specName string, pod types.UID) e
 	return p.remove(path)
 }
 
-// Reconstruct knows a volume by its directory. What the program was told of it is not known any more, and not needed.
+// Reconstruct identifies a volume by its directory. The options that the program received are not
+// recorded, and not needed.
 //
 // Upstream: pkg/volume/flexvolume ConstructVolumeSpec (v1.36).
 func (p *plugin) Reconstruct(specName string, pod types.UID) (plugins.Reconstructed, error) {

@@ -13,9 +13,9 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Config is what New must be told of the process.
+// Config configures the plugins of one process.
 type Config struct {
-	Caller sim.Caller // whom each run of a program leaves
+	Caller sim.Caller // each run of a program leaves its process
 	Run    Runner     // nil: Exec
 
 	// For a kubelet.
@@ -23,16 +23,16 @@ type Config struct {
 	FS   nodefs.FS
 }
 
-// plugin is the plugin of one program, for one process.
+// A plugin is the plugin of one program, for one process.
 //
 // Upstream: pkg/volume/flexvolume flexVolumePlugin (v1.36).
 type plugin struct {
 	cfg           Config
 	program, name string
-	unsupported   map[string]bool // calls that the program does not know
+	unsupported   map[string]bool // calls that the program does not support
 }
 
-// attachable is the plugin of a program that attaches.
+// attachable is the plugin of a program that attaches volumes.
 //
 // Upstream: pkg/volume/flexvolume flexVolumeAttachablePlugin (v1.36).
 type attachable struct{ *plugin }
@@ -44,9 +44,9 @@ var (
 	_ plugins.DeviceMounter = attachable{}
 )
 
-// New asks a program what it can do, and returns its plugin, which is a plugins.Mounter and, unless the program says that it
-// does not attach, a plugins.Attacher and a plugins.DeviceMounter. It is to be used in strands of one component only, as is
-// the plugin.
+// New asks a program for its capabilities and returns its plugin. The plugin is a plugins.Mounter.
+// Unless the program reports that it does not attach, it is also a plugins.Attacher and a
+// plugins.DeviceMounter. Call New, and the plugin, only in tasks of one process.
 //
 // Upstream: pkg/volume/flexvolume NewFlexVolumePlugin (v1.36).
 func New(ctx context.Context, cfg Config, program, name string) (plugins.Plugin, error) {
@@ -66,18 +66,18 @@ func New(ctx context.Context, cfg Config, program, name string) (plugins.Plugin,
 
 var errNotFlex = errors.New("not a flex volume")
 
-// Name is the driver's name.
+// Name returns the driver's name.
 func (p *plugin) Name() string { return p.name }
 
-// CanSupport tells whether the volume is of this driver.
+// CanSupport reports whether the volume is of this driver.
 func (p *plugin) CanSupport(spec *plugins.Spec) bool {
 	v := volumeOf(spec)
 	return v != nil && v.driver == p.name
 }
 
-// VolumeName is the volume's name in the pod, or the PersistentVolume's.
+// VolumeName returns the name of the PersistentVolume, or of the inline volume.
 //
-// Differs: upstream asks the program (getvolumename), and does not use the answer.
+// Differs: upstream calls the program (getvolumename) and ignores the answer.
 //
 // Upstream: pkg/volume/flexvolume GetVolumeName (v1.36).
 func (p *plugin) VolumeName(spec *plugins.Spec) (string, error) {
@@ -87,10 +87,11 @@ func (p *plugin) VolumeName(spec *plugins.Spec) (string, error) {
 	return spec.Name(), nil
 }
 
-// CanAttach is true.
+// CanAttach returns true.
 func (attachable) CanAttach(*plugins.Spec) (bool, error) { return true, nil }
 
-// Attach has the program attach the volume. One that knows no such call has nothing to do.
+// Attach makes the program attach the volume. If the program does not support the call, there is
+// nothing to do.
 //
 // Upstream: pkg/volume/flexvolume flexVolumeAttacher.Attach (v1.36).
 func (p attachable) Attach(ctx context.Context, spec *plugins.Spec, node types.NodeName) (string, error) {
@@ -105,7 +106,7 @@ func (p attachable) Attach(ctx context.Context, spec *plugins.Spec, node types.N
 	return a.Device, err
 }
 
-// Detach has the program detach the volume.
+// Detach makes the program detach the volume.
 //
 // Upstream: pkg/volume/flexvolume flexVolumeDetacher.Detach (v1.36).
 func (p attachable) Detach(ctx context.Context, volumeName string, node types.NodeName) error {
@@ -116,10 +117,11 @@ func (p attachable) Detach(ctx context.Context, volumeName string, node types.No
 	return err
 }
 
-// CanDeviceMount is true.
+// CanDeviceMount returns true.
 func (attachable) CanDeviceMount(*plugins.Spec) (bool, error) { return true, nil }
 
-// DeviceMountPath is plugins/kubernetes.io/flexvolume/<driver>/mounts/<volume> below the kubelet's root.
+// DeviceMountPath returns plugins/kubernetes.io/flexvolume/<driver>/mounts/<volume> below the
+// kubelet's root.
 //
 // Upstream: pkg/volume/flexvolume getDeviceMountPath (v1.36).
 func (p *plugin) DeviceMountPath(spec *plugins.Spec) (string, error) {
@@ -127,7 +129,7 @@ func (p *plugin) DeviceMountPath(spec *plugins.Spec) (string, error) {
 	return path.Join(p.cfg.Root, "plugins", "kubernetes.io/flexvolume", p.name, "mounts", name), err
 }
 
-// MountPath is pods/<uid>/volumes/<vendor~driver>/<volume> below the kubelet's root.
+// MountPath returns pods/<uid>/volumes/<vendor~driver>/<volume> below the kubelet's root.
 func (p *plugin) MountPath(specName string, pod types.UID) string {
 	return path.Join(p.cfg.Root, "pods", string(pod), "volumes", plugins.EscapePluginName(p.name), specName)
 }

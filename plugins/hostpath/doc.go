@@ -1,16 +1,23 @@
-// Package hostpath is the volume plugin "kubernetes.io/host-path", as kube-controller-manager has it: a volume is a directory
-// of a machine.
+// Package hostpath is the volume plugin "kubernetes.io/host-path" of kube-controller-manager: a
+// volume is a directory of a machine.
 //
-// [Plugin] makes directories for claims, if it is allowed to, deletes them, and recycles them by a pod (package recycler). The
-// machine is a [Machine]: a directory of a nodefs.FS that stands for its root. Upstream's plugin works on the machine on which
-// the controller happens to run, and a pod gets the directory of that name of the machine on which the pod runs. In a cluster
-// of one node that is the same; in a larger one a volume is another for each node, and recycling empties that of one of them.
-// That is so here too: the plugin is for tests and for learning, as upstream's is.
+//	machine := hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}
+//	plugin := hostpath.New(hostpath.Config{Caller: process, Machine: machine, Provisioning: true})
+//	volume, err := plugin.Provision(ctx, plugins.ProvisionOptions{Name: "pvc-1", Claim: claim})
+//	err = plugin.Delete(ctx, &plugins.Spec{PersistentVolume: volume})
 //
-// Each call that touches the disk leaves the component as one effect, is recorded as a driver call on
-// "kubernetes.io/host-path/NAME", with the directory in its details, and can be made to fail.
+// [Plugin] creates directories for claims if that is enabled, deletes them, and recycles them with
+// a pod (package recycler). The machine is a [Machine]: a directory of a nodefs.FS that represents
+// its root. Each call that accesses the disk leaves the process as one effect, is recorded as a
+// driver call on "kubernetes.io/host-path/NAME" with the directory in its details, and is subject
+// to fault injection.
 //
-// Not here: mounting for a pod, types of paths, SELinux labels.
+// Upstream's plugin works on the machine on which the controller happens to run; a pod gets the
+// directory of that name on its own node. Only in a cluster of one node are these the same. In a
+// larger cluster a volume differs per node, and recycling empties that of one of them. So it is
+// here: the plugin is for tests and for learning, as upstream's is.
+//
+// What it does not do: mount for a pod, check types of paths, set SELinux labels.
 //
 // Upstream: pkg/volume/hostpath (v1.36).
 package hostpath

@@ -11,7 +11,7 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// Where volumes are made, and what is deleted.
+// Where volumes are created, and below which they may be deleted.
 //
 // Upstream: pkg/volume/hostpath newProvisioner, hostPathDeleter (v1.36).
 const (
@@ -19,20 +19,20 @@ const (
 	tmpDir     = "/tmp/"
 )
 
-// Machine is the disk whose directories are volumes. It may be used concurrently.
+// A Machine is the disk whose directories are volumes. It may be used concurrently.
 type Machine struct {
 	FS   nodefs.FS
-	Root string // the directory of FS that stands for the machine's root
+	Root string // the directory of FS that represents the machine's root
 }
 
-// Volume is a directory that a Plugin made.
+// A Volume is a directory that a Plugin created.
 type Volume struct {
 	Name  string   // of its PersistentVolume
 	Path  string   // on the machine
-	Files []string // what is directly in it, sorted
+	Files []string // the names directly in it, sorted
 }
 
-// Volumes lists what was made and not deleted, by path. The error is of the disk.
+// Volumes returns the volumes that were created and not deleted, by path. The error is of the disk.
 func (m Machine) Volumes() ([]Volume, error) {
 	names, err := m.FS.ReadDir(m.at(volumesDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,10 +54,10 @@ func (m Machine) make(dir string) error { return m.FS.MkdirAll(m.at(dir)) }
 
 func (m Machine) remove(dir string) error { return m.FS.RemoveAll(m.at(dir)) }
 
-// at is where a path of the machine is in FS.
+// at returns the path in FS of a path on the machine.
 func (m Machine) at(dir string) string { return path.Join(m.Root, dir) }
 
-// deletable tells whether a path is below /tmp.
+// deletable reports whether a path is below /tmp.
 func deletable(dir string) bool {
 	return !slices.Contains(strings.Split(dir, "/"), "..") && strings.HasPrefix(path.Clean(dir), tmpDir)
 }

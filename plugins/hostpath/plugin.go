@@ -19,10 +19,10 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Name is the plugin's name, and the provisioner's that a class names.
+// Name is the name of the plugin, and of the provisioner in a class.
 const Name = "kubernetes.io/host-path"
 
-// What a volume made here is marked with.
+// The annotation of a volume created here.
 //
 // Upstream: pkg/volume/util VolumeDynamicallyCreatedByKey (v1.36).
 const (
@@ -30,27 +30,29 @@ const (
 	createdBy    = "hostpath-dynamic-provisioner"
 )
 
-// How long a recycler pod may run, at least and for each GiB.
+// How long a recycler pod may run: the minimum, and the time per GiB.
 //
-// Upstream: pkg/controller/volume/persistentvolume/config/v1alpha1 MinimumTimeoutHostPath, IncrementTimeoutHostPath (v1.36).
+// Upstream: pkg/controller/volume/persistentvolume/config/v1alpha1 MinimumTimeoutHostPath,
+// IncrementTimeoutHostPath (v1.36).
 const (
 	recycleMin    = 60 * time.Second
 	recyclePerGiB = 30 * time.Second
 )
 
-// Config is what New must be told.
+// Config configures a Plugin.
 type Config struct {
-	Caller  sim.Caller // whom calls that touch the disk leave
-	Machine Machine    // on which volumes are made and deleted
-	// Recycler empties volumes. It is needed by Recycle only.
+	Caller  sim.Caller // calls that access the disk leave its process
+	Machine Machine    // on which volumes are created and deleted
+	// Recycler empties volumes. Only Recycle needs it.
 	Recycler *recycler.Recycler
-	// Provisioning allows volumes to be made.
+	// Provisioning enables Provision.
 	//
-	// Upstream: cmd/kube-controller-manager --enable-hostpath-provisioner (v1.36), which is off unless asked for.
+	// Upstream: cmd/kube-controller-manager --enable-hostpath-provisioner (v1.36), which is off by
+	// default.
 	Provisioning bool
 }
 
-// Plugin is the plugin. It keeps nothing in memory.
+// Plugin is the host-path plugin. It keeps no state in memory.
 //
 // Upstream: pkg/volume/hostpath hostPathPlugin (v1.36).
 type Plugin struct{ cfg Config }
@@ -61,16 +63,16 @@ var (
 	_ plugins.Recycler    = (*Plugin)(nil)
 )
 
-// New makes the plugin of one process.
+// New returns the plugin of one process.
 func New(cfg Config) *Plugin { return &Plugin{cfg: cfg} }
 
-// Name is "kubernetes.io/host-path".
+// Name returns "kubernetes.io/host-path".
 func (p *Plugin) Name() string { return Name }
 
-// CanSupport tells whether the volume is a directory of the machine.
+// CanSupport reports whether the volume is a directory of the machine.
 func (p *Plugin) CanSupport(spec *plugins.Spec) bool { return sourceOf(spec) != nil }
 
-// VolumeName is the directory's path.
+// VolumeName returns the directory's path.
 func (p *Plugin) VolumeName(spec *plugins.Spec) (string, error) {
 	source := sourceOf(spec)
 	if source == nil {
@@ -90,10 +92,10 @@ func sourceOf(spec *plugins.Spec) *corev1.HostPathVolumeSource {
 	}
 }
 
-// SupportsMountOptions is false: nothing is mounted.
+// SupportsMountOptions returns false: nothing is mounted.
 func (p *Plugin) SupportsMountOptions() bool { return false }
 
-// CanProvision says that no volumes are made, unless that is allowed.
+// CanProvision returns an error unless Config.Provisioning is set.
 //
 // Upstream: pkg/volume/hostpath NewProvisioner (v1.36).
 func (p *Plugin) CanProvision(plugins.ProvisionOptions) error {
@@ -103,10 +105,10 @@ func (p *Plugin) CanProvision(plugins.ProvisionOptions) error {
 	return nil
 }
 
-// Provision makes a directory below /tmp/hostpath_pv. Nodes and topologies do not matter to it.
+// Provision creates a directory below /tmp/hostpath_pv. It ignores nodes and topologies.
 //
-// Differs: upstream draws a new name for the directory each time; here it is the UID of the claim, so that what was made is
-// found again.
+// Differs: upstream chooses a random name for the directory at each call. Here the name is the
+// claim's UID, so that an earlier attempt is found again.
 //
 // Upstream: pkg/volume/hostpath hostPathProvisioner.Provision (v1.36).
 func (p *Plugin) Provision(_ context.Context, opts plugins.ProvisionOptions) (*corev1.PersistentVolume, error) {
@@ -116,7 +118,7 @@ func (p *Plugin) Provision(_ context.Context, opts plugins.ProvisionOptions) (*c
 	}
 	uid := string(claim.UID)
 	if uid == "" || uid != path.Base(uid) || strings.Trim(uid, ".") == "" {
-		return nil, fmt.Errorf("UID %q of claim %s/%s is no name of a directory", uid, claim.Namespace, claim.Name)
+		return nil, fmt.Errorf("UID %q of claim %s/%s is not a valid directory name", uid, claim.Namespace, claim.Name)
 	}
 	dir := path.Join(volumesDir, uid)
 	if err := p.call("Provision", opts.Name, dir, p.cfg.Machine.make); err != nil {
@@ -139,7 +141,8 @@ func (p *Plugin) Provision(_ context.Context, opts plugins.ProvisionOptions) (*c
 	return volume.DeepCopy(), nil
 }
 
-// classify gives the error of a call whose answer may only have been lost its class. Those of the disk are final.
+// classify wraps an error with its class if the call may have had its effect. Errors of the disk
+// are final.
 func classify(err error) error {
 	switch status.Code(err) {
 	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted:
@@ -149,7 +152,7 @@ func classify(err error) error {
 	}
 }
 
-// CanDelete says that the volume is no directory of the machine.
+// CanDelete returns an error unless the volume is a directory of the machine.
 //
 // Upstream: pkg/volume/hostpath newDeleter (v1.36).
 func (p *Plugin) CanDelete(spec *plugins.Spec) error {
@@ -159,10 +162,11 @@ func (p *Plugin) CanDelete(spec *plugins.Spec) error {
 	return nil
 }
 
-// Delete removes the directory, and whatever is in it, if it is below /tmp.
+// Delete removes the directory and its contents if it is below /tmp.
 //
-// Differs: upstream takes any path that has /tmp/ somewhere in it, and removes /home/alice/tmp/photos. Here the path, tidied,
-// must begin with it, and may not climb. And a directory in which something is mounted is left as it is.
+// Differs: upstream accepts any path that contains /tmp/, and removes /home/alice/tmp/photos. Here
+// the cleaned path must begin with it, and may not contain "..". A directory in which something is
+// mounted is left as it is.
 //
 // Upstream: pkg/volume/hostpath hostPathDeleter.Delete (v1.36).
 func (p *Plugin) Delete(_ context.Context, spec *plugins.Spec) error {
@@ -173,7 +177,8 @@ func (p *Plugin) Delete(_ context.Context, spec *plugins.Spec) error {
 	return p.call("Delete", spec.PersistentVolume.Name, dir, p.cfg.Machine.remove)
 }
 
-// Recycle removes all that is in the directory of that path of the machine on which the pod runs, and leaves the directory.
+// Recycle removes the contents of the directory of that path on the machine where the pod runs. The
+// directory stays.
 //
 // Upstream: pkg/volume/hostpath hostPathPlugin.Recycle (v1.36).
 func (p *Plugin) Recycle(ctx context.Context, opts plugins.RecycleOptions) error {
@@ -192,7 +197,7 @@ func (p *Plugin) Recycle(ctx context.Context, opts plugins.RecycleOptions) error
 	})
 }
 
-// call does something to a directory as one effect outside the component.
+// call changes a directory as one effect outside the process.
 func (p *Plugin) call(verb, volume, dir string, do func(dir string) error) error {
 	action := trace.Action{Kind: trace.KindDriver, Verb: verb, Object: Name + "/" + volume}
 	return p.cfg.Caller.Call(action, func() trace.Outcome {

@@ -14,31 +14,32 @@ import (
 // Name is the plugin's name.
 const Name = "kubernetes.io/nfs"
 
-// How long a recycler pod may run, at least and for each GiB.
+// How long a recycler pod may run: the minimum, and the time per GiB.
 //
-// Upstream: pkg/controller/volume/persistentvolume/config/v1alpha1 MinimumTimeoutNFS, IncrementTimeoutNFS (v1.36).
+// Upstream: pkg/controller/volume/persistentvolume/config/v1alpha1 MinimumTimeoutNFS,
+// IncrementTimeoutNFS (v1.36).
 const (
 	RecycleMin    = 300 * time.Second
 	RecyclePerGiB = 30 * time.Second
 )
 
-// Plugin is the plugin. It keeps nothing in memory.
+// Plugin is the NFS plugin. It keeps no state in memory.
 //
 // Upstream: pkg/volume/nfs nfsPlugin (v1.36).
 type Plugin struct{ recycler *recycler.Recycler }
 
 var _ plugins.Recycler = (*Plugin)(nil)
 
-// New makes the plugin of one process.
+// New returns the plugin of one process.
 func New(r *recycler.Recycler) *Plugin { return &Plugin{recycler: r} }
 
-// Name is "kubernetes.io/nfs".
+// Name returns "kubernetes.io/nfs".
 func (p *Plugin) Name() string { return Name }
 
-// CanSupport tells whether the volume is exported by a server.
+// CanSupport reports whether the volume is exported by an NFS server.
 func (p *Plugin) CanSupport(spec *plugins.Spec) bool { return sourceOf(spec) != nil }
 
-// VolumeName is the server's name and the path.
+// VolumeName returns the server's name and the path.
 func (p *Plugin) VolumeName(spec *plugins.Spec) (string, error) {
 	source := sourceOf(spec)
 	if source == nil {
@@ -58,7 +59,7 @@ func sourceOf(spec *plugins.Spec) *corev1.NFSVolumeSource {
 	}
 }
 
-// Recycle removes all that is in the volume, by a pod.
+// Recycle removes the volume's contents with a recycler pod.
 //
 // Upstream: pkg/volume/nfs nfsPlugin.Recycle (v1.36).
 func (p *Plugin) Recycle(ctx context.Context, opts plugins.RecycleOptions) error {

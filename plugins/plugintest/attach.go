@@ -9,60 +9,61 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// lastSeenTimeout is how long a plugin may take until it has seen what was done.
+// lastSeenTimeout bounds how long LastSeen may take to show a change.
 const lastSeenTimeout = time.Minute
 
-// checkAttachState checks that what the plugin sees of an attachment is what is.
+// checkAttachState checks that the plugin reports the actual state of an attachment.
 func (c *checker) checkAttachState() {
 	c.inWorld(func(w *world) {
 		attach := pairByName("Attach")
 		if !attach.applies(w) || w.caps.Verifier == nil {
 			return
 		}
-		w.wantAttachState(w.Nodes[0], plugins.Detached, "before it is attached")
+		w.wantAttachState(w.Nodes[0], plugins.Detached, "before attaching")
 		if !w.done(attach, "") {
 			return
 		}
-		w.wantAttachState(w.Nodes[0], plugins.Attached, "when it is attached")
+		w.wantAttachState(w.Nodes[0], plugins.Attached, "while attached")
 		for _, other := range w.Nodes[1:] {
-			w.wantAttachState(other, plugins.Detached, "on a node to which it is not attached")
+			w.wantAttachState(other, plugins.Detached, "on another node")
 		}
 		if w.undone(attach, "") {
-			w.wantAttachState(w.Nodes[0], plugins.Detached, "when it is detached")
+			w.wantAttachState(w.Nodes[0], plugins.Detached, "after detaching")
 		}
 	})
 }
 
-// wantAttachState checks both what the plugin sees and what it says when it looks.
+// wantAttachState checks the state that the plugin saw last, and the one that it looks up.
 func (w *world) wantAttachState(node types.NodeName, want plugins.AttachState, when string) {
 	name, ok := w.volumeName(w.Volumes[0])
 	if !ok {
 		return
 	}
 	before := w.resources()
-	var is plugins.AttachState
+	var state plugins.AttachState
 	ok, err := w.call("Verify", func(ctx context.Context) (err error) {
-		is, err = w.caps.Verifier.Verify(ctx, name, node)
+		state, err = w.caps.Verifier.Verify(ctx, name, node)
 		return err
 	})
 	switch {
 	case !ok:
 	case err != nil:
-		w.problem("Verify: it fails "+when, "%v", err)
-	case is != want:
-		w.problem("Verify: it does not say what is "+when, "%s, want %s", is, want)
+		w.problem("Verify: fails "+when, "%v", err)
+	case state != want:
+		w.problem("Verify: wrong state "+when, "%s, want %s", state, want)
 	}
 	var seen bool
 	w.ask("LastSeen", func() {
-		seen = w.Process.Wait("it to be seen", lastSeenTimeout, func() bool { return w.caps.Verifier.LastSeen(name, node) == want })
+		seen = w.Process.Wait("LastSeen", lastSeenTimeout, func() bool { return w.caps.Verifier.LastSeen(name, node) == want })
 	})
 	if !seen {
-		w.problem("LastSeen: it does not come to say what is "+when, "want %s", want)
+		w.problem("LastSeen: does not converge "+when, "want %s", want)
 	}
-	w.wantResources("Verify: it changes something", before)
+	w.wantResources("Verify: has side effects", before)
 }
 
-// checkNodes checks that two volumes on a node, and one on two nodes where that is allowed, do not disturb one another.
+// checkNodes checks that attachments of two volumes to a node are independent, and those of one
+// volume to two nodes if that is allowed.
 func (c *checker) checkNodes() {
 	c.inWorld(func(w *world) {
 		if !pairByName("Attach").applies(w) {
@@ -78,7 +79,8 @@ func (c *checker) checkNodes() {
 	})
 }
 
-// checkIndependent attaches the first volume, attaches another beside it and detaches that.
+// checkIndependent attaches the first volume, then attaches and detaches another one, or the same
+// to another node.
 func (w *world) checkIndependent(what string, node types.NodeName, spec *plugins.Spec) {
 	name, ok := w.volumeName(spec)
 	if !ok || !w.done(pairByName("Attach"), "") {
@@ -90,13 +92,13 @@ func (w *world) checkIndependent(what string, node types.NodeName, spec *plugins
 		return err
 	})
 	if err != nil || !ok {
-		w.problem("Attach: it fails for "+what+" beside", "%v", err)
+		w.problem("Attach: fails next to another attachment ("+what+")", "%v", err)
 		return
 	}
 	_, err = w.call("Detach", func(ctx context.Context) error { return w.caps.Attacher.Detach(ctx, name, node) })
 	if err != nil {
-		w.problem("Detach: it fails for "+what+" beside", "%v", err)
+		w.problem("Detach: fails next to another attachment ("+what+")", "%v", err)
 		return
 	}
-	w.wantResources("Detach: it is not what it was told that it takes away, of "+what+" beside", before)
+	w.wantResources("Detach: affects another attachment ("+what+")", before)
 }

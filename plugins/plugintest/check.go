@@ -13,38 +13,39 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// World is a plugin in the process that it serves, and what is outside of that. What is left out is not checked.
+// A World is a plugin in the process that it serves, and everything outside that process. What is
+// left out is not checked.
 type World struct {
-	Host    sim.Host // started; a *sim.Stepped, or for a part of the checks a *sim.Live
+	Host    sim.Host // started; a *sim.Stepped, or a *sim.Live for a subset of the checks
 	Process *sim.Process
 	Plugin  plugins.Plugin
-	// Restart makes the process begin anew over what is outside of it, when the one before has ended at some moment in the
-	// middle of its work: it crashes Component, and returns what takes its place. For a stepped world.
+	// Restart crashes Process, which may be in the middle of its work. It returns the process and
+	// the plugin that replace it over the same outside. Only for a stepped world.
 	Restart func() (*sim.Process, plugins.Plugin, error)
-	// Resources lists whatever the plugin may make outside of its process and take away again: attachments, mounts, files, volumes.
-	// The order must be the same each time.
+	// Resources lists everything that the plugin may create outside its process and remove again:
+	// attachments, mounts, files, volumes. The order must be the same each time.
 	Resources func() ([]string, error)
-	Close     func() // ends the world; nil: the host is closed
+	Close     func() // closes the world; nil: closes the host
 
-	Volumes []*plugins.Spec  // volumes that there are, each another, two at least; their Names differ
-	Nodes   []types.NodeName // to attach to; the first is the one on which the plugin mounts
+	Volumes []*plugins.Spec  // at least two different existing volumes with different Names
+	Nodes   []types.NodeName // to attach to; the plugin mounts on the first
 	Pods    []*corev1.Pod    // to mount for, two of that node
-	// Provision are options by which a volume can be made.
+	// Provision are options with which a volume can be provisioned.
 	Provision *plugins.ProvisionOptions
 	Recycle   *RecyclableVolume
 }
 
-// RecyclableVolume is a volume that can be recycled.
+// A RecyclableVolume is a volume that can be recycled.
 type RecyclableVolume struct {
 	Volume   string // the PersistentVolume's name
 	Spec     *plugins.Spec
-	Fill     func() error             // puts something into the volume
-	Contents func() ([]string, error) // what is in it; an error when there is no such volume
+	Fill     func() error             // writes something into the volume
+	Contents func() ([]string, error) // lists its contents; an error if the volume does not exist
 }
 
-// Check runs a plugin and returns an error that names each promise it broke, one a line; nil if it broke none. begin makes a
-// world in which nothing was done yet, each time the same; it is called up to several hundred times. ctx bounds how long a live
-// world is waited for.
+// Check checks a plugin and returns an error with one line for each violation of the contract; nil
+// if there is none. begin creates a world in its initial state, always the same. It is called up to
+// several hundred times. ctx bounds the waits in a live world.
 func Check(ctx context.Context, begin func() (*World, error)) error {
 	c := &checker{ctx: ctx, begin: begin, reported: map[string]bool{}}
 	checks := []func(){c.checkNames, c.checkSupport, c.checkOddVolumes}
@@ -60,16 +61,16 @@ func Check(ctx context.Context, begin func() (*World, error)) error {
 	return errors.Join(c.problems...)
 }
 
-// checker keeps what was found out.
+// A checker collects the violations.
 type checker struct {
 	ctx      context.Context //nolint:containedctx // of one Check
 	begin    func() (*World, error)
 	problems []error
-	reported map[string]bool // rules that were found broken
-	err      error           // no world can be made
+	reported map[string]bool // violated rules
+	err      error           // a world cannot be created
 }
 
-// problem notes that a promise was broken: rule, and the particulars of the first time that it was.
+// problem records a violation: the rule, and the details of its first occurrence.
 func (c *checker) problem(rule, format string, args ...any) {
 	if c.reported[rule] {
 		return
@@ -82,40 +83,40 @@ func (c *checker) problem(rule, format string, args ...any) {
 	c.problems = append(c.problems, errors.New(text))
 }
 
-// inWorld makes a world for a check.
+// inWorld runs a check in a new world.
 func (c *checker) inWorld(check func(w *world)) {
 	if c.err != nil {
 		return
 	}
-	made, err := c.begin()
-	if err == nil && (made.Resources == nil || len(made.Volumes) < 2) {
-		err = errors.New("it needs Left and two Volumes")
+	created, err := c.begin()
+	if err == nil && (created.Resources == nil || len(created.Volumes) < 2) {
+		err = errors.New("Resources and at least two Volumes are required")
 	}
 	if err != nil {
-		c.err = fmt.Errorf("make a world for the plugin: %w", err)
+		c.err = fmt.Errorf("create a world for the plugin: %w", err)
 		return
 	}
-	w := &world{World: made, checker: c}
-	w.stepped, _ = made.Host.(*sim.Stepped)
+	w := &world{World: created, checker: c}
+	w.stepped, _ = created.Host.(*sim.Stepped)
 	defer func() {
-		if made.Close != nil {
-			made.Close()
+		if created.Close != nil {
+			created.Close()
 		} else {
-			made.Host.Close()
+			created.Host.Close()
 		}
 	}()
-	given := inputs(made)
+	before := inputs(created)
 	w.findCapabilities()
 	w.rest()
 	check(w)
-	w.compareInputs(given)
+	w.compareInputs(before)
 }
 
-// findCapabilities finds out what the plugin offers.
+// findCapabilities determines what the plugin offers.
 func (w *world) findCapabilities() {
 	var m plugins.Manager
 	if err := m.Register(w.Plugin); err != nil {
-		w.problem("Name: it is not a qualified name", "%v", err)
+		w.problem("Name: not a qualified name", "%v", err)
 	}
 	w.caps, _ = m.FindByName(w.Plugin.Name())
 	if w.caps.Plugin == nil { // not found by its name
@@ -123,7 +124,7 @@ func (w *world) findCapabilities() {
 	}
 }
 
-// compare tells how what is left differs from what should be: lines only there, lines only here.
+// compare describes the differences between two lists, ignoring the order; "" if there are none.
 func compare(want, got []string) string {
 	counts := map[string]int{}
 	for _, line := range want {

@@ -1,17 +1,29 @@
-// Package plugintest checks that a plugin keeps what the contracts of package plugins promise: [Check] runs the plugin in worlds
-// of whoever wrote it, and returns an error that names each promise that it broke. It is to a plugin what testing/fstest.TestFS
-// is to a file system.
+// Package plugintest checks whether a plugin keeps the contract of package plugins, as
+// testing/fstest.TestFS does for a file system.
 //
-// What is checked: names are qualified, stable and distinct; only volumes of the plugin's kind are supported; odd volumes make
-// nothing panic; what is given is not changed. Attaching, mounting for a node, mounting for a pod and making a volume can each
-// be done twice, undone, undone twice, done again, and undone when nothing was done. What a plugin sees of an attachment is what
-// is. Two pods, two volumes and two nodes do not disturb one another. What is in use stays when it cannot be mounted anew. Measuring
-// changes nothing. A recycled volume is there and empty, and is touched by
-// nobody who may not.
+//	err := plugintest.Check(ctx, func() (*plugintest.World, error) {
+//	host := sim.NewStepped(sim.SteppedConfig{})
+//	process := host.Process("controller")
+//	return &plugintest.World{Host: host, Process: process, Plugin: newPlugin(process), Volumes: volumes, Resources: list}, nil
+//	})
 //
-// In a stepped world each of these is besides made to fail at each of its calls in each way, cut off at each step by the end of
-// its process, and begun when its context has ended. An error that is final or transient must have left nothing; after whatever
-// happened it must be possible to do it again, and to undo it, so that nothing is left.
+// [Check] runs the plugin in many worlds and returns an error that lists each violation.
 //
-// What is not checked: the content of volumes, events and messages, and whether a plugin is right to refuse.
+// Names must be qualified, stable and distinct. Only volumes of the plugin's kind may be supported.
+// Odd volumes must not cause a panic, and arguments must not be modified. Attaching, mounting for a
+// node, mounting for a pod and provisioning can each be repeated, undone, undone twice, done again,
+// and undone when nothing was done. The reported state of an attachment is the actual one. Two
+// pods, two volumes and two nodes are independent. A volume in use stays in use if it cannot be
+// mounted again. Measuring has no side effects. A recycled volume exists and is empty, and nothing
+// is removed without permission.
+//
+// In a stepped world each operation is also run with each fault injected into each of its calls,
+// interrupted by a crash at each of its steps, and called with a canceled context. A final or
+// transient error must leave nothing behind. Whatever happened, the operation can be repeated and
+// undone, and then nothing is left.
+//
+// What it does not do: check the contents of volumes, events and messages, and whether a plugin is
+// right to refuse.
+//
+// Upstream: none; its contract is implied by its callers.
 package plugintest

@@ -53,8 +53,8 @@ func ExampleCheck() {
 	fmt.Println("forgetful:", plugintest.Check(context.Background(), wrong))
 	// Output:
 	// hostpath: <nil>
-	// forgetful: Delete: it leaves something: extra 1
-	// Delete: it changes something the second time: extra 1
-	// Delete: it leaves something after it was done again: extra 1
-	// Delete: it is not only its own volume that it takes away: extra 1-other
+	// forgetful: Delete: leaks resources: extra 1
+	// Delete: not idempotent: extra 1
+	// Delete: leaks resources after a second Provision: extra 1
+	// Delete: deletes another volume: extra 1-other
 }

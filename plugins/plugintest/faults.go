@@ -8,7 +8,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// faults are the ways in which calls go wrong. A call that had its effect may be answered only as one of which nobody knows.
+// faults are the injected faults. A call that had its effect may only fail in a way that leaves its
+// effect uncertain.
 var faults = []sim.Fault{
 	{Kind: sim.FaultDriver, Code: codes.Internal},
 	{Kind: sim.FaultDriver, Code: codes.Unavailable},
@@ -19,14 +20,15 @@ var faults = []sim.Fault{
 	{Kind: sim.FaultConflict},
 }
 
-// faultStrategy has one call of the plugin go wrong: of those that can, that of a number.
+// A faultStrategy injects a fault into one call of the plugin: the one of that number among those
+// to which it applies.
 type faultStrategy struct {
 	task   string
 	fault  sim.Fault
-	number int // from 0; below 0 when it has gone wrong
+	number int // from 0; negative once the fault is injected
 }
 
-// Decide is the ordinary course, but for the fault.
+// Decide follows the default order, except for the fault.
 func (f *faultStrategy) Decide(d *sim.Decision) sim.Move {
 	a := d.Task(0)
 	action, ok := a.Pending()
@@ -39,10 +41,11 @@ func (f *faultStrategy) Decide(d *sim.Decision) sim.Move {
 	return sim.Move{Fault: f.fault}
 }
 
-// defaultOrder is the ordinary course.
+// defaultOrder returns the strategy of the default order.
 func defaultOrder() sim.Strategy { return sim.NewReplayStrategy(nil) }
 
-// checkFaults has each call of each kind go wrong, while the pair is done or undone. Then it is done again, or not, and undone.
+// checkFaults injects each fault into each call while the pair is done or undone. Then the pair is
+// repeated, or not, and undone.
 func (c *checker) checkFaults(p pair, undo bool) {
 	for _, fault := range faults {
 		for _, again := range []bool{false, true} {
@@ -52,7 +55,7 @@ func (c *checker) checkFaults(p pair, undo bool) {
 	}
 }
 
-// checkFault lets one call go wrong. It returns whether there was such a call.
+// checkFault injects a fault into one call. It reports whether there was such a call.
 func (c *checker) checkFault(p pair, undo, again bool, f *faultStrategy) (happened bool) {
 	c.inWorld(func(w *world) {
 		before, ok := w.prepared(p)
@@ -73,12 +76,13 @@ func (c *checker) checkFault(p pair, undo, again bool, f *faultStrategy) (happen
 		if !undo {
 			w.wantClass(p, err, before)
 		}
-		w.wantEnd(p, " after "+what+" met a fault ("+string(f.fault.Kind)+")", again, before)
+		w.wantEnd(p, " after "+what+" with an injected fault ("+string(f.fault.Kind)+")", again, before)
 	})
 	return happened
 }
 
-// checkCrashes ends the process at each step of a call. The next one undoes it, or first does it again.
+// checkCrashes crashes the process at each step of a call. The restarted process undoes the call,
+// or first repeats it.
 func (c *checker) checkCrashes(p pair, undo bool) {
 	for _, again := range []bool{false, true} {
 		for n := 1; c.checkCrash(p, undo, again, n); n++ {
@@ -86,8 +90,9 @@ func (c *checker) checkCrashes(p pair, undo bool) {
 	}
 }
 
-// checkCrash ends the process after so many steps. It returns whether the call was not over by then.
-func (c *checker) checkCrash(p pair, undo, again bool, steps int) (cut bool) {
+// checkCrash crashes the process after a number of steps. It reports whether the call was still
+// running then.
+func (c *checker) checkCrash(p pair, undo, again bool, steps int) (crashed bool) {
 	c.inWorld(func(w *world) {
 		before, ok := w.prepared(p)
 		if !ok || w.Restart == nil || undo && !w.done(p, "") {
@@ -98,13 +103,13 @@ func (c *checker) checkCrash(p pair, undo, again bool, steps int) (cut bool) {
 			what, call = p.undo, p.undoIt
 		}
 		f := w.start(func(ctx context.Context) error { return call(ctx, w) })
-		cut = true
-		for i := 0; i < steps && cut; i++ {
-			cut = w.stepped.Step() && !f.done.Load()
+		crashed = true
+		for i := 0; i < steps && crashed; i++ {
+			crashed = w.stepped.Step() && !f.done.Load()
 		}
-		if cut = cut && w.restart(); cut {
-			w.wantEnd(p, " after "+what+" was cut off", again, before)
+		if crashed = crashed && w.restart(); crashed {
+			w.wantEnd(p, " after "+what+" interrupted by a crash", again, before)
 		}
 	})
-	return cut
+	return crashed
 }

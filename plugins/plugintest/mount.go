@@ -9,7 +9,7 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// checkMounts checks where volumes are mounted, and that those of two pods do not disturb one another.
+// checkMounts checks where volumes are mounted, and that the mounts of two pods are independent.
 func (c *checker) checkMounts() {
 	c.inWorld(func(w *world) {
 		w.checkDevicePaths()
@@ -25,17 +25,17 @@ func (c *checker) checkMounts() {
 			return w.caps.Mounter.SetUp(ctx, w.Volumes[0], w.Pods[1], w.mountOptions())
 		})
 		if err != nil || !ok {
-			w.problem("SetUp: it fails for a second pod of the node", "%v", err)
+			w.problem("SetUp: fails for a second pod on the node", "%v", err)
 			return
 		}
 		_, err = w.call("TearDown", func(ctx context.Context) error {
 			return w.caps.Mounter.TearDown(ctx, w.Volumes[0].Name(), w.Pods[1].UID)
 		})
 		if err != nil {
-			w.problem("TearDown: it fails for a second pod of the node", "%v", err)
+			w.problem("TearDown: fails for a second pod on the node", "%v", err)
 			return
 		}
-		w.wantResources("TearDown: it is not only its own pod's mount that it takes away", before)
+		w.wantResources("TearDown: affects another pod's mount", before)
 	})
 }
 
@@ -60,7 +60,7 @@ func (w *world) checkDevicePaths() {
 		}
 		for _, same := range sameVolumes(spec) {
 			if other, ok := w.deviceMountPath(same); ok && other != path {
-				w.problem("DeviceMountPath: it is not the same for the same volume", "%q, and before %q", other, path)
+				w.problem("DeviceMountPath: differs for the same volume", "%q, previously %q", other, path)
 			}
 		}
 		w.wantPath("DeviceMountPath", path, spec.Name(), owner)
@@ -71,7 +71,7 @@ func (w *world) deviceMountPath(spec *plugins.Spec) (path string, ok bool) {
 	var err error
 	ok = w.ask("DeviceMountPath", func() { path, err = w.caps.DeviceMounter.DeviceMountPath(spec) })
 	if err != nil {
-		w.problem("DeviceMountPath: it fails for a volume that is supported", "%s: %v", spec.Name(), err)
+		w.problem("DeviceMountPath: fails for a supported volume", "%s: %v", spec.Name(), err)
 	}
 	return path, ok && err == nil
 }
@@ -88,25 +88,25 @@ func (w *world) checkMountPaths() {
 				path, again = w.caps.Mounter.MountPath(spec.Name(), pod.UID), w.caps.Mounter.MountPath(spec.Name(), pod.UID)
 			})
 			if again != path {
-				w.problem("MountPath: it is not the same each time", "%q, and before %q", again, path)
+				w.problem("MountPath: changes between calls", "%q, previously %q", again, path)
 			}
 			w.wantPath("MountPath", path, spec.Name()+" for "+string(pod.UID), owner)
 		}
 	}
 }
 
-// wantPath checks that a path is one, and nobody else's.
+// wantPath checks that a path is absolute and cleaned, and belongs to one mount only.
 func (w *world) wantPath(what, path, of string, owner map[string]string) {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
-		w.problem(what+": it is not an absolute path, tidied", "%q", path)
+		w.problem(what+": not an absolute, cleaned path", "%q", path)
 	}
 	if other, taken := owner[path]; taken {
-		w.problem(what+": it is the same for different mounts", "%q is that of %s and of %s", path, other, of)
+		w.problem(what+": same for different mounts", "%q is the path of %s and %s", path, other, of)
 	}
 	owner[path] = of
 }
 
-// checkReconstruction checks that what is mounted can be told from the disk, by a process that begins anew.
+// checkReconstruction checks that a restarted process can determine from the disk what is mounted.
 func (c *checker) checkReconstruction() {
 	c.inWorld(func(w *world) {
 		if w.caps.Reconstructor == nil {
@@ -122,7 +122,7 @@ func (c *checker) checkReconstruction() {
 		}
 		before := w.resources()
 		w.wantReconstructed()
-		w.wantResources("Reconstruct: it changes something", before)
+		w.wantResources("Reconstruct: has side effects", before)
 		if w.undone(setUp, "") {
 			w.wantNothingReconstructed("after TearDown")
 		}
@@ -131,42 +131,42 @@ func (c *checker) checkReconstruction() {
 
 func (w *world) reconstruct() (spec *plugins.Spec, err error) {
 	w.ask("Reconstruct", func() {
-		var made plugins.Reconstructed
-		made, err = w.caps.Reconstructor.Reconstruct(w.Volumes[0].Name(), w.Pods[0].UID)
-		spec = made.Spec
+		var reconstructed plugins.Reconstructed
+		reconstructed, err = w.caps.Reconstructor.Reconstruct(w.Volumes[0].Name(), w.Pods[0].UID)
+		spec = reconstructed.Spec
 	})
 	return spec, err
 }
 
 func (w *world) wantNothingReconstructed(when string) {
 	if spec, err := w.reconstruct(); !errors.Is(err, fs.ErrNotExist) {
-		w.problem("Reconstruct: its error does not say that there is nothing "+when, "%v, %v", spec, err)
+		w.problem("Reconstruct: does not return fs.ErrNotExist "+when, "%v, %v", spec, err)
 	}
 }
 
 func (w *world) wantReconstructed() {
 	spec, err := w.reconstruct()
 	if err != nil || spec == nil {
-		w.problem("Reconstruct: it fails when the volume is set up", "%v", err)
+		w.problem("Reconstruct: fails for a volume that is set up", "%v", err)
 		return
 	}
 	of := w.Volumes[0]
 	if spec.Name() != of.Name() {
-		w.problem("Reconstruct: the volume has another name", "%q, want %q", spec.Name(), of.Name())
+		w.problem("Reconstruct: wrong name", "%q, want %q", spec.Name(), of.Name())
 	}
 	if !w.supports(spec) {
-		w.problem("Reconstruct: the volume is not supported", "")
+		w.problem("Reconstruct: returns an unsupported volume", "")
 		return
 	}
 	want, _ := w.volumeName(of)
 	if got, ok := w.volumeName(spec); ok && got != want {
-		w.problem("Reconstruct: the volume has another VolumeName", "%q, want %q", got, want)
+		w.problem("Reconstruct: wrong VolumeName", "%q, want %q", got, want)
 	}
 	if !w.can("CanDeviceMount", w.caps.DeviceMountable) {
 		return
 	}
 	want, _ = w.deviceMountPath(of)
 	if got, ok := w.deviceMountPath(spec); ok && got != want {
-		w.problem("Reconstruct: the volume has another DeviceMountPath", "%q, want %q", got, want)
+		w.problem("Reconstruct: wrong DeviceMountPath", "%q, want %q", got, want)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// checkNames looks at the names of the plugin and of its volumes.
+// checkNames checks the names of the plugin and of its volumes.
 func (c *checker) checkNames() {
 	c.inWorld(func(w *world) {
 		first := w.Plugin.Name()
@@ -17,7 +17,7 @@ func (c *checker) checkNames() {
 		if w.Restart != nil && w.restart() {
 			for i, name := range w.volumeNames() {
 				if names != nil && name != names[i] {
-					w.problem("VolumeName: it is another when the process begins anew", "%q, and before %q", name, names[i])
+					w.problem("VolumeName: changes after a restart", "%q, previously %q", name, names[i])
 				}
 			}
 		}
@@ -27,11 +27,11 @@ func (c *checker) checkNames() {
 
 func (w *world) wantName(first string) {
 	if again := w.Plugin.Name(); again != first {
-		w.problem("Name: it is not the same each time", "%q, and before %q", again, first)
+		w.problem("Name: changes between calls", "%q, previously %q", again, first)
 	}
 }
 
-// volumeNames are the names of the volumes; nil if they cannot be told.
+// volumeNames returns the names of the volumes, or nil if one has no name.
 func (w *world) volumeNames() []string {
 	var names []string
 	owner := map[string]string{}
@@ -42,11 +42,11 @@ func (w *world) volumeNames() []string {
 		}
 		for _, same := range sameVolumes(spec) {
 			if other, ok := w.volumeName(same); ok && other != name {
-				w.problem("VolumeName: it is not the same for the same volume", "%q, and before %q", other, name)
+				w.problem("VolumeName: differs for the same volume", "%q, previously %q", other, name)
 			}
 		}
 		if other, taken := owner[name]; taken {
-			w.problem("VolumeName: it is the same for different volumes", "%q is that of %s and %s", name, other, spec.Name())
+			w.problem("VolumeName: same for different volumes", "%q is the name of %s and %s", name, other, spec.Name())
 		}
 		owner[name] = spec.Name()
 		names = append(names, name)
@@ -62,16 +62,16 @@ func (w *world) volumeName(spec *plugins.Spec) (name string, ok bool) {
 	case err != nil && !w.shared(spec):
 		ok = false
 	case err != nil:
-		w.problem("VolumeName: it fails for a volume that is supported", "%s: %v", spec.Name(), err)
+		w.problem("VolumeName: fails for a supported volume", "%s: %v", spec.Name(), err)
 		ok = false
 	case name == "":
-		w.problem("VolumeName: it is empty", "for %s", spec.Name())
+		w.problem("VolumeName: empty", "for %s", spec.Name())
 	}
 	return name, ok
 }
 
-// shared tells whether a volume needs a name: those that are used without being attached, or mounted for a node, have none that
-// matters to anybody.
+// shared reports whether a volume needs a name. One that is neither attached nor mounted for a node
+// does not.
 func (w *world) shared(spec *plugins.Spec) bool {
 	attached, mounted := false, false
 	var attachErr, mountErr error
@@ -82,7 +82,7 @@ func (w *world) shared(spec *plugins.Spec) bool {
 	return attached || mounted || attachErr != nil || mountErr != nil
 }
 
-// sameVolumes are a volume as others may see it: later, or for another pod.
+// sameVolumes returns a volume as it may be seen later, or for another pod.
 func sameVolumes(spec *plugins.Spec) []*plugins.Spec {
 	again, readOnly, later := copySpec(spec), copySpec(spec), copySpec(spec)
 	readOnly.ReadOnly = !spec.ReadOnly
@@ -93,7 +93,7 @@ func sameVolumes(spec *plugins.Spec) []*plugins.Spec {
 	return []*plugins.Spec{&again, &readOnly, &later}
 }
 
-// checkSupport looks which volumes are supported: those of the world, and none of another kind.
+// checkSupport checks which volumes are supported: those of the world, and none of another kind.
 func (c *checker) checkSupport() {
 	c.inWorld(func(w *world) {
 		own := map[string]bool{}
@@ -118,7 +118,7 @@ func (w *world) supports(spec *plugins.Spec) (can bool) {
 	return can
 }
 
-// checkOddVolumes asks of volumes that say too little, or are of another kind, all that can be asked.
+// checkOddVolumes makes every query about incomplete volumes, and about volumes of another kind.
 func (c *checker) checkOddVolumes() {
 	c.inWorld(func(w *world) {
 		specs := []*plugins.Spec{}
@@ -136,11 +136,11 @@ func (c *checker) checkOddVolumes() {
 		for _, spec := range specs {
 			w.askAll(spec)
 		}
-		w.wantResources("Plugin: asking about a volume leaves something", before)
+		w.wantResources("Plugin: a query has side effects", before)
 	})
 }
 
-// askAll asks all that can be asked about a volume; the answers do not matter.
+// askAll makes every query about a volume; the answers do not matter.
 func (w *world) askAll(spec *plugins.Spec) {
 	w.ask("VolumeName of an odd volume", func() { _, _ = w.Plugin.VolumeName(spec) })
 	if a := w.caps.Attacher; a != nil {
@@ -160,17 +160,18 @@ func (w *world) askAll(spec *plugins.Spec) {
 	}
 }
 
-// odd is a volume of which nothing is known but its kind.
+// An odd is a volume with nothing but a kind.
 type odd struct {
 	name, kind string
 	spec       *plugins.Spec
 }
 
-// oddVolumes are a volume of each kind that Kubernetes knows, in a pod and by itself, with nothing filled in.
+// oddVolumes returns a volume of each kind that Kubernetes knows, inline and persistent, with
+// nothing filled in.
 func oddVolumes() []odd {
 	all := []odd{
 		{"an empty spec", "", &plugins.Spec{}},
-		{"a volume of a pod, of no kind", "", &plugins.Spec{Volume: &corev1.Volume{Name: "odd"}}},
+		{"an inline volume of no kind", "", &plugins.Spec{Volume: &corev1.Volume{Name: "odd"}}},
 		{"a PersistentVolume of no kind", "", &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{}}},
 	}
 	inline := reflect.TypeFor[corev1.VolumeSource]()
@@ -178,7 +179,7 @@ func oddVolumes() []odd {
 		v := &corev1.Volume{Name: "odd"}
 		fill(reflect.ValueOf(&v.VolumeSource).Elem().Field(i))
 		kind := inline.Field(i).Name
-		all = append(all, odd{kind + " of a pod", kind, &plugins.Spec{Volume: v}})
+		all = append(all, odd{"inline " + kind, kind, &plugins.Spec{Volume: v}})
 	}
 	persistent := reflect.TypeFor[corev1.PersistentVolumeSource]()
 	for i := range persistent.NumField() {
@@ -190,10 +191,10 @@ func oddVolumes() []odd {
 	return all
 }
 
-// fill has a pointer point to a zero value.
+// fill points a pointer to a new zero value.
 func fill(pointer reflect.Value) { pointer.Set(reflect.New(pointer.Type().Elem())) }
 
-// kindOf is the kind of a volume: the name of the field that says where it is.
+// kindOf returns the kind of a volume: the name of the field of its source.
 func kindOf(spec *plugins.Spec) string {
 	var source reflect.Value
 	switch {

@@ -6,20 +6,21 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// pair is something a plugin does, and what undoes it.
+// A pair is something that a plugin does, and what undoes it.
 type pair struct {
 	do, undo string // their names
-	// applies tells whether the world has all that it needs.
+	// applies reports whether the world has everything that the pair needs.
 	applies      func(w *world) bool
 	doIt         func(ctx context.Context, w *world) error
 	undoIt       func(ctx context.Context, w *world) error
-	needs        []string // what is done before it: the names of other pairs
-	takesOptions bool     // it is told how a pod uses the volume
-	// classified says that an error's class tells what there is. That of Attach tells nothing: its callers presume the worst.
+	needs        []string // the names of the pairs that must be done before
+	takesOptions bool     // it takes MountOptions
+	// classified reports whether an error's class describes the state. That of Attach does not: its
+	// callers assume the worst.
 	classified bool
 }
 
-// pairs are all of them, in the order in which they are done.
+// pairs are all pairs, in the order in which they are done.
 var pairs = []pair{
 	{
 		do: "Attach", undo: "Detach",
@@ -77,24 +78,25 @@ var pairs = []pair{
 	},
 }
 
-// deleteMade deletes the volume that may have been made. Where nobody knows what it is, it is made first, and so found.
+// deleteMade deletes the volume that may have been provisioned. If its identity is unknown, it is
+// provisioned again first, and so found.
 func deleteMade(ctx context.Context, w *world) error {
 	if w.made == nil {
-		made, err := w.caps.Provisioner.Provision(ctx, *w.Provision)
+		volume, err := w.caps.Provisioner.Provision(ctx, *w.Provision)
 		if err != nil {
 			return err
 		}
-		w.made = made
+		w.made = volume
 	}
 	return w.caps.Deleter.Delete(ctx, &plugins.Spec{PersistentVolume: w.made})
 }
 
-// can asks about the first volume.
+// can reports the answer to a query about the first volume. A failed query is a violation.
 func (w *world) can(what string, ask func(*plugins.Spec) (bool, error)) (can bool) {
 	var err error
 	w.ask(what, func() { can, err = ask(w.Volumes[0]) })
 	if err != nil {
-		w.problem(what+": it fails for a volume that is supported", "%v", err)
+		w.problem(what+": fails for a supported volume", "%v", err)
 	}
 	return can && err == nil
 }
@@ -107,25 +109,25 @@ func (w *world) undoPair(p pair) (ok bool, err error) {
 	return w.call(p.undo, func(ctx context.Context) error { return p.undoIt(ctx, w) })
 }
 
-// done does a pair, and notes a problem if that fails.
+// done does a pair. A failure is a violation.
 func (w *world) done(p pair, when string) bool {
 	ok, err := w.doPair(p)
 	if ok && err != nil {
-		w.problem(p.do+": it fails"+when, "%v", err)
+		w.problem(p.do+": fails"+when, "%v", err)
 	}
 	return ok && err == nil
 }
 
-// undone undoes a pair, and notes a problem if that fails.
+// undone undoes a pair. A failure is a violation.
 func (w *world) undone(p pair, when string) bool {
 	ok, err := w.undoPair(p)
 	if ok && err != nil {
-		w.problem(p.undo+": it fails"+when, "%v", err)
+		w.problem(p.undo+": fails"+when, "%v", err)
 	}
 	return ok && err == nil
 }
 
-// prepared does what a pair needs, in a fresh world. It returns what there is then.
+// prepared does what a pair needs, in a new world. It returns the resources that exist then.
 func (w *world) prepared(p pair) (before []string, ok bool) {
 	if !p.applies(w) {
 		return nil, false
@@ -140,7 +142,7 @@ func (w *world) prepared(p pair) (before []string, ok bool) {
 	return w.resources(), true
 }
 
-// checkPair checks all that holds of something that is done and undone; the harder part of it if the rest holds.
+// checkPair checks a pair. It skips the expensive checks if the basic ones fail.
 func (c *checker) checkPair(p pair) {
 	applies, stepped, found := false, false, len(c.problems)
 	c.inWorld(func(w *world) {
@@ -149,7 +151,7 @@ func (c *checker) checkPair(p pair) {
 			w.checkIdempotence(p)
 		}
 	})
-	if !applies || len(c.problems) > found { // then the rest would say it again
+	if !applies || len(c.problems) > found { // the other checks would report the same
 		return
 	}
 	c.checkCancellation(p)
@@ -167,32 +169,32 @@ func (w *world) checkIdempotence(p pair) {
 	if !ok {
 		return
 	}
-	if p.do != "Provision" { // what was never made has no name to delete it by
-		w.undone(p, " where nothing was done")
-		w.wantResources(p.undo+": it changes something where nothing was done", before)
+	if p.do != "Provision" { // what was never provisioned has no name to delete
+		w.undone(p, " when nothing was done")
+		w.wantResources(p.undo+": has side effects when nothing was done", before)
 	}
 	if !w.done(p, "") {
 		return
 	}
 	device, after := w.device, w.resources()
-	if w.done(p, " the second time") {
-		w.wantResources(p.do+": it changes something the second time", after)
+	if w.done(p, " when repeated") {
+		w.wantResources(p.do+": not idempotent", after)
 	}
 	if w.device != device {
-		w.problem("Attach: the device path is another the second time", "%q, and before %q", w.device, device)
+		w.problem("Attach: device path changes when repeated", "%q, previously %q", w.device, device)
 	}
 	if w.undone(p, "") {
-		w.wantResources(p.undo+": it leaves something", before)
+		w.wantResources(p.undo+": leaks resources", before)
 	}
-	if w.undone(p, " the second time") {
-		w.wantResources(p.undo+": it changes something the second time", before)
+	if w.undone(p, " when repeated") {
+		w.wantResources(p.undo+": not idempotent", before)
 	}
-	if w.done(p, " after it was undone") && w.undone(p, " after it was done again") {
-		w.wantResources(p.undo+": it leaves something after it was done again", before)
+	if w.done(p, " after "+p.undo) && w.undone(p, " after a second "+p.do) {
+		w.wantResources(p.undo+": leaks resources after a second "+p.do, before)
 	}
 }
 
-// checkCancellation has a context that has ended already.
+// checkCancellation does and undoes the pair with a canceled context.
 func (c *checker) checkCancellation(p pair) {
 	for _, undo := range []bool{false, true} {
 		c.inWorld(func(w *world) {
@@ -204,7 +206,7 @@ func (c *checker) checkCancellation(p pair) {
 			if undo {
 				what, call = p.undo, p.undoIt
 			}
-			ok, err := w.call(what+" with a context that has ended", func(ctx context.Context) error {
+			ok, err := w.call(what+" with a canceled context", func(ctx context.Context) error {
 				ctx, cancel := context.WithCancel(ctx)
 				cancel()
 				return call(ctx, w)
@@ -215,24 +217,25 @@ func (c *checker) checkCancellation(p pair) {
 			if !undo {
 				w.wantClass(p, err, before)
 			}
-			w.wantEnd(p, " after "+what+" with a context that has ended", !undo && err == nil, before)
+			w.wantEnd(p, " after "+what+" with a canceled context", !undo && err == nil, before)
 		})
 	}
 }
 
-// wantClass checks that an error left what its class says.
+// wantClass checks that the resources are as the error's class says.
 func (w *world) wantClass(p pair, err error, before []string) {
 	if class := plugins.ClassOf(err); err != nil && p.classified && class != plugins.Uncertain {
-		w.wantResources(p.do+": an error that is "+class.String()+" leaves something", before)
+		w.wantResources(p.do+": "+class.String()+" error leaks resources", before)
 	}
 }
 
-// wantEnd checks that the pair can be done, if it is to be, and undone, as if nothing had been.
+// wantEnd checks that the pair can be undone, and first repeated if again is set, with no resources
+// left over.
 func (w *world) wantEnd(p pair, when string, again bool, before []string) {
 	if again && !w.done(p, when) {
 		return
 	}
 	if w.undone(p, when) {
-		w.wantResources(p.undo+": it leaves something"+when, before)
+		w.wantResources(p.undo+": leaks resources"+when, before)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// checkProvisioning checks what is made, and that two volumes that are made do not disturb one another.
+// checkProvisioning checks the provisioned volume, and that two provisioned volumes are
+// independent.
 func (c *checker) checkProvisioning() {
 	provision := pairByName("Provision")
 	c.inWorld(func(w *world) {
@@ -21,9 +22,9 @@ func (c *checker) checkProvisioning() {
 		var refusal error
 		w.ask("CanProvision", func() { refusal = w.caps.Provisioner.CanProvision(*w.Provision) })
 		if refusal != nil {
-			w.problem("CanProvision: it refuses what can be made", "%v", refusal)
+			w.problem("CanProvision: refuses a volume that can be provisioned", "%v", refusal)
 		}
-		w.wantResources("CanProvision: it leaves something", before)
+		w.wantResources("CanProvision: has side effects", before)
 		if !w.done(provision, "") {
 			return
 		}
@@ -34,52 +35,53 @@ func (c *checker) checkProvisioning() {
 	})
 }
 
-// wantMade checks the PersistentVolume that stands for what was made.
+// wantMade checks the PersistentVolume that Provision returned.
 func (w *world) wantMade() {
 	made, opts := w.made, w.Provision
 	if made == nil {
-		w.problem("Provision: it returns no volume", "")
+		w.problem("Provision: returns no volume", "")
 		return
 	}
 	spec := &plugins.Spec{PersistentVolume: made}
 	if made.Name != opts.Name {
-		w.problem("Provision: the volume has another name", "%q, want %q", made.Name, opts.Name)
+		w.problem("Provision: wrong name", "%q, want %q", made.Name, opts.Name)
 	}
 	if !w.supports(spec) {
-		w.problem("Provision: the volume is not supported", "")
+		w.problem("Provision: returns an unsupported volume", "")
 	}
-	asked := opts.Claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	if size := made.Spec.Capacity[corev1.ResourceStorage]; size.Cmp(asked) < 0 {
-		w.problem("Provision: the volume is smaller than was asked for", "%v, want %v", size.String(), asked.String())
+	requested := opts.Claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	if size := made.Spec.Capacity[corev1.ResourceStorage]; size.Cmp(requested) < 0 {
+		w.problem("Provision: smaller than requested", "%v, want %v", size.String(), requested.String())
 	}
 	for _, mode := range opts.Claim.Spec.AccessModes {
 		if !slices.Contains(made.Spec.AccessModes, mode) {
-			w.problem("Provision: the volume lacks an access mode", "%s", mode)
+			w.problem("Provision: lacks an access mode", "%s", mode)
 		}
 	}
 	if made.Spec.PersistentVolumeReclaimPolicy != opts.ReclaimPolicy {
-		w.problem("Provision: the volume has another reclaim policy", "%s, want %s",
+		w.problem("Provision: wrong reclaim policy", "%s, want %s",
 			made.Spec.PersistentVolumeReclaimPolicy, opts.ReclaimPolicy)
 	}
 	var refusal error
 	w.ask("CanDelete", func() { refusal = w.caps.Deleter.CanDelete(spec) })
 	if refusal != nil {
-		w.problem("CanDelete: it refuses what was made", "%v", refusal)
+		w.problem("CanDelete: refuses a provisioned volume", "%v", refusal)
 	}
 }
 
-// wantFoundAgain checks that the same options give the same volume.
+// wantFoundAgain checks that the same options yield the same volume.
 func (w *world) wantFoundAgain(first *corev1.PersistentVolume) {
-	if first == nil || !w.done(pairByName("Provision"), " the second time") || w.made == nil {
+	if first == nil || !w.done(pairByName("Provision"), " when repeated") || w.made == nil {
 		return
 	}
-	was, _ := w.volumeName(&plugins.Spec{PersistentVolume: first})
-	if is, _ := w.volumeName(&plugins.Spec{PersistentVolume: w.made}); is != was {
-		w.problem("Provision: it makes another volume the second time", "%q, and before %q", is, was)
+	name, _ := w.volumeName(&plugins.Spec{PersistentVolume: first})
+	if again, _ := w.volumeName(&plugins.Spec{PersistentVolume: w.made}); again != name {
+		w.problem("Provision: creates another volume when repeated", "%q, previously %q", again, name)
 	}
 }
 
-// wantAnother checks that another name gives another volume, and that deleting that leaves the first.
+// wantAnother checks that another name yields another volume, and that deleting that volume leaves
+// the first.
 func (w *world) wantAnother(first *corev1.PersistentVolume, after []string) {
 	opts := *w.Provision
 	opts.Name += "-other"
@@ -92,27 +94,28 @@ func (w *world) wantAnother(first *corev1.PersistentVolume, after []string) {
 		return err
 	})
 	if err != nil || !ok || other == nil || first == nil {
-		w.problem("Provision: it fails beside another volume", "%v", err)
+		w.problem("Provision: fails next to another volume", "%v", err)
 		return
 	}
-	was, _ := w.volumeName(&plugins.Spec{PersistentVolume: first})
-	if is, _ := w.volumeName(&plugins.Spec{PersistentVolume: other}); is == was {
-		w.problem("Provision: it gives one volume to two claims", "%q", is)
+	name, _ := w.volumeName(&plugins.Spec{PersistentVolume: first})
+	if otherName, _ := w.volumeName(&plugins.Spec{PersistentVolume: other}); otherName == name {
+		w.problem("Provision: returns one volume for two claims", "%q", name)
 		return
 	}
 	_, err = w.call("Delete", func(ctx context.Context) error {
 		return w.caps.Deleter.Delete(ctx, &plugins.Spec{PersistentVolume: other})
 	})
 	if err != nil {
-		w.problem("Delete: it fails beside another volume", "%v", err)
+		w.problem("Delete: fails next to another volume", "%v", err)
 		return
 	}
-	w.wantResources("Delete: it is not only its own volume that it takes away", after)
+	w.wantResources("Delete: deletes another volume", after)
 }
 
-var errClaimed = errors.New("the volume is somebody's by now")
+var errClaimed = errors.New("the volume is bound to another claim")
 
-// checkRecycling checks that a recycled volume is there and empty, and one that is somebody's by then is as it was.
+// checkRecycling checks that a recycled volume exists and is empty, and that a volume whose Acquire
+// fails is unchanged.
 func (c *checker) checkRecycling() {
 	for _, refused := range []bool{false, true} {
 		c.inWorld(func(w *world) {
@@ -129,12 +132,12 @@ func (w *world) recycle(refused bool) {
 		return
 	}
 	before, full := w.resources(), w.contents()
-	begun, touched := 0, false
+	acquired, touched := 0, false
 	opts := plugins.RecycleOptions{
 		Volume: w.Recycle.Volume, Spec: w.Recycle.Spec,
 		RecordEvent: func(string, string) {},
 		Acquire: func(string) error {
-			begun++
+			acquired++
 			touched = compare(full, w.contents()) != ""
 			if refused {
 				return errClaimed
@@ -146,29 +149,29 @@ func (w *world) recycle(refused bool) {
 	if !ok {
 		return
 	}
-	if begun != 1 || touched {
-		w.problem("Recycle: it does not ask once before it removes anything", "asked %d times", begun)
+	if acquired != 1 || touched {
+		w.problem("Recycle: does not call Acquire once before it removes anything", "called %d times", acquired)
 	}
 	switch empty := compare(full, w.contents()) != "" && len(w.contents()) == 0; {
 	case refused && err == nil:
-		w.problem("Recycle: it succeeds with a volume that is somebody's", "")
+		w.problem("Recycle: succeeds although Acquire failed", "")
 	case refused:
 		if diff := compare(full, w.contents()); diff != "" {
-			w.problem("Recycle: it removes what is somebody's", "%s", diff)
+			w.problem("Recycle: removes contents although Acquire failed", "%s", diff)
 		}
 	case err != nil:
-		w.problem("Recycle: it fails", "%v", err)
+		w.problem("Recycle: fails", "%v", err)
 	case !empty:
-		w.problem("Recycle: it leaves what was in the volume", "%q", w.contents())
+		w.problem("Recycle: leaves contents in the volume", "%q", w.contents())
 	}
-	w.wantResources("Recycle: it leaves something", before)
+	w.wantResources("Recycle: leaks resources", before)
 }
 
-// contents is what is in the volume that is recycled.
+// contents returns the contents of the volume to recycle.
 func (w *world) contents() []string {
 	contents, err := w.Recycle.Contents()
 	if err != nil {
-		w.problem("Recycle: the volume is not there", "%v", err)
+		w.problem("Recycle: the volume no longer exists", "%v", err)
 	}
 	return contents
 }

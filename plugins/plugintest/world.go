@@ -14,35 +14,35 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// taskName is the name of the strands in which the plugin is called.
+// taskName is the name of the tasks in which the plugin is called.
 const taskName = "plugintest"
 
-// world is a World in which a check is made.
+// A world is a World during a check.
 type world struct {
 	*World
 	*checker
 	caps    plugins.Capabilities
-	stepped *sim.Stepped             // nil: it is live
-	device  string                   // what Attach returned
-	options plugins.MountOptions     // how a pod uses the volume, but for the device
-	made    *corev1.PersistentVolume // what Provision returned; nil: nothing is known to be there
+	stepped *sim.Stepped             // nil: the host is live
+	device  string                   // as returned by Attach
+	options plugins.MountOptions     // without DevicePath
+	made    *corev1.PersistentVolume // as returned by Provision; nil: unknown
 }
 
-// mountOptions is how a pod uses the volume.
+// mountOptions returns the options for mounting the volume.
 func (w *world) mountOptions() plugins.MountOptions {
-	use := w.options
-	use.DevicePath = w.device
-	return use
+	options := w.options
+	options.DevicePath = w.device
+	return options
 }
 
-// invocation is a call of the plugin.
+// An invocation is a call of the plugin.
 type invocation struct {
 	err      error
 	panicked any
 	done     atomic.Bool
 }
 
-// start calls the plugin in a strand of its component.
+// start calls the plugin in a task of its process.
 func (w *world) start(call func(ctx context.Context) error) *invocation {
 	f := &invocation{}
 	w.Process.Spawn(taskName, func(ctx context.Context) {
@@ -63,24 +63,24 @@ func (f *invocation) run(ctx context.Context, call func(ctx context.Context) err
 	f.err = call(ctx)
 }
 
-// call calls the plugin, and returns when that has ended and the world is at rest. That it panics, or does not end, is a
-// problem: then ok is false.
+// call calls the plugin. It returns when the call has returned and the world is at rest. A panic,
+// or a call that does not return, is a violation; then ok is false.
 func (w *world) call(what string, call func(ctx context.Context) error) (ok bool, err error) {
 	f := w.start(call)
-	err = w.Host.Wait(w.ctx, what+" to end", f.done.Load)
+	err = w.Host.Wait(w.ctx, what+" to return", f.done.Load)
 	switch {
 	case err != nil:
-		w.problem(what+": it does not end", "%v", err)
+		w.problem(what+": does not return", "%v", err)
 		return false, err
 	case f.panicked != nil:
-		w.problem(what+": it panics", "%v", f.panicked)
+		w.problem(what+": panics", "%v", f.panicked)
 		return false, fmt.Errorf("panic: %v", f.panicked)
 	}
 	w.rest()
 	return true, f.err
 }
 
-// ask calls what of the plugin only answers, and does not fail.
+// ask makes a call that only answers and does not fail.
 func (w *world) ask(what string, call func()) (ok bool) {
 	ok, _ = w.call(what, func(context.Context) error {
 		call()
@@ -89,7 +89,7 @@ func (w *world) ask(what string, call func()) (ok bool) {
 	return ok
 }
 
-// rest lets a stepped world go on until nothing is left to happen.
+// rest runs a stepped world until it is at rest.
 func (w *world) rest() {
 	if w.stepped == nil {
 		return
@@ -99,16 +99,16 @@ func (w *world) rest() {
 	}
 }
 
-// resources is what there is outside.
+// resources returns what exists outside the process.
 func (w *world) resources() []string {
 	lines, err := w.Resources()
 	if err != nil {
-		w.problem("what is left cannot be listed", "%v", err)
+		w.problem("Resources fails", "%v", err)
 	}
 	return lines
 }
 
-// wantResources notes a problem if there is anything else outside than there should be.
+// wantResources reports a violation of rule unless exactly the wanted resources exist.
 func (w *world) wantResources(rule string, want []string) bool {
 	diff := compare(want, w.resources())
 	if diff != "" {
@@ -117,21 +117,21 @@ func (w *world) wantResources(rule string, want []string) bool {
 	return diff == ""
 }
 
-// restart lets the process begin anew.
+// restart restarts the process.
 func (w *world) restart() bool {
-	component, plugin, err := w.Restart()
+	process, plugin, err := w.Restart()
 	if err != nil {
-		w.checker.err = fmt.Errorf("let the process begin anew: %w", err)
+		w.checker.err = fmt.Errorf("restart the process: %w", err)
 		return false
 	}
-	w.Process, w.Plugin = component, plugin
+	w.Process, w.Plugin = process, plugin
 	w.made = nil
 	w.findCapabilities()
 	w.rest()
 	return true
 }
 
-// inputs is what the plugin is given, as it is now.
+// inputs returns a copy of what the plugin is given.
 func inputs(w *World) []any {
 	var all []any
 	for _, spec := range w.Volumes {
@@ -158,9 +158,9 @@ func copySpec(spec *plugins.Spec) plugins.Spec {
 	}
 }
 
-// compareInputs notes a problem if the plugin changed what it was given.
-func (w *world) compareInputs(was []any) {
-	if is := inputs(w.World); !apiequality.Semantic.DeepEqual(was, is) {
-		w.problem("Plugin: it changes what it is given", "")
+// compareInputs reports a violation if the plugin modified its arguments.
+func (w *world) compareInputs(before []any) {
+	if after := inputs(w.World); !apiequality.Semantic.DeepEqual(before, after) {
+		w.problem("Plugin: modifies its arguments", "")
 	}
 }

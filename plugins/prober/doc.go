@@ -1,16 +1,24 @@
-// Package prober finds plugins that come and go as directories, and tells a plugins.Manager of them: the way in which drivers
-// that are programs are found. DIR/VENDOR~DRIVER/DRIVER is the program of the plugin VENDOR/DRIVER.
+// Package prober finds plugins that are added and removed as directories, and updates a
+// plugins.Manager. This is how drivers that are programs are found: DIR/VENDOR~DRIVER/DRIVER is the
+// program of the plugin VENDOR/DRIVER.
 //
-// A [Directory] is part of the component whose manager it fills, so that whoever is told of a change by the manager is told in
-// his own monitor. It looks at a directory when it is told that something there may have changed ([Directory.Notify]), and makes
-// the plugin of what is there by then: it goes by what it sees, not by what it is told. Looking at a driver and making its
-// plugin are a strand of their own for each driver, so one that hangs delays nobody: not those who look for plugins, which
-// the manager sees to, and not the other drivers. What fails is tried again after a while.
+//	directory := prober.New(prober.Config{
+//	Process: process, Manager: &manager, FS: disk, Dir: "/drivers",
+//	New: func(ctx context.Context, program, name string) (plugins.Plugin, error) { … },
+//	})
+//	directory.Notify("example.com~disk")
 //
-// Who tells it is another matter. In a stepped world a test does, or a user's strand. Beside a live host
-// [Directory.Watch] does, on a goroutine of its own, as the file system tells it.
+// A [Directory] belongs to the process whose manager it updates, so callbacks of the manager run
+// inside that process. It reads a directory when notified of a possible change
+// ([Directory.Notify]), and creates the plugin of what exists by then: it relies on what it reads,
+// not on the notification. Each driver is probed in a task of its own, so one that hangs delays
+// neither lookups in the manager nor the other drivers. What fails is retried with back-off.
 //
-// Not here: what a driver is asked (that is the factory's), and programs' modes: one that cannot be run fails when it is.
+// In a stepped world a test or a user's task calls Notify. On a live host [Directory.Watch] does,
+// on a goroutine of its own, for each change that the file system reports.
+//
+// What it does not do: call the driver, which Config.New does, and check the mode of programs. One
+// that cannot be executed fails when it is run.
 //
 // Upstream: pkg/volume/flexvolume probe.go (v1.36).
 package prober

@@ -2,49 +2,39 @@ package prober
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/volsim/volsim/internal/watchdir"
 )
 
-// Watch tells of what changes in the directory, as the file system tells it, until ctx ends: then it returns nil. It makes
-// the directory if it is not there, and begins by telling of all that is in it. It is for a directory of this machine, beside a
-// live host, on a goroutine of its own. The error is that the directory cannot be made or watched.
+// Watch calls Notify for each change that the file system reports, until ctx ends; then it returns
+// nil. It creates the directory if necessary, and begins with everything in it. It is for a
+// directory of this machine and a live host, on a goroutine of its own. It returns an error if the
+// directory cannot be created or watched.
 //
 // Upstream: pkg/volume/flexvolume flexVolumeProber.initWatcher, handleWatchEvent (v1.36).
 func (d *Directory) Watch(ctx context.Context) error {
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		return fmt.Errorf("watch driver directories: %w", err)
-	}
-	defer watcher.Close()
-	w := watch{Directory: d, watcher: watcher, dir: filepath.Clean(d.cfg.Dir)}
-	for {
-		if err := w.all(); err != nil {
-			return fmt.Errorf("watch driver directories: %w", err)
-		}
-		if w.follow(ctx) {
-			return nil
-		}
-	}
+	w := watch{Directory: d, dir: filepath.Clean(d.cfg.Dir)}
+	return watchdir.Watch(ctx, "driver directories", w.begin, w.onEvent)
 }
 
-// watch is a directory that is watched, with those in it.
+// watch is a watched directory with its subdirectories.
 type watch struct {
 	*Directory
-	watcher *fsnotify.Watcher
-	dir     string
+	dir string
 }
 
-// all watches the directory and those in it, and only then tells of them: what changes afterwards is told by the file system.
-func (w watch) all() error {
+// begin watches the directory and its subdirectories before it notifies of them, so that no later
+// change is missed.
+func (w watch) begin(watcher *fsnotify.Watcher) error {
 	if err := w.cfg.FS.MkdirAll(w.dir); err != nil {
 		return err
 	}
-	if err := w.watcher.Add(w.dir); err != nil {
+	if err := watcher.Add(w.dir); err != nil {
 		return err
 	}
 	names, err := w.cfg.FS.ReadDir(w.dir)
@@ -52,38 +42,22 @@ func (w watch) all() error {
 		return err
 	}
 	for _, name := range names {
-		w.within(name)
+		w.watchDriver(watcher, name)
 	}
 	w.Notify("")
 	return nil
 }
 
-// within watches what is in a driver's directory. What is no directory, or none any more, has nothing in it that matters.
-func (w watch) within(name string) {
+// watchDriver watches a driver's directory. An error means that it is not a directory, or no longer
+// exists.
+func (w watch) watchDriver(watcher *fsnotify.Watcher, name string) {
 	if !ignored(name) {
-		_ = w.watcher.Add(filepath.Join(w.dir, name))
+		_ = watcher.Add(filepath.Join(w.dir, name))
 	}
 }
 
-// follow tells of what changes, until ctx ends or something was missed: the directory itself is gone, or there was more than
-// the kernel keeps. It returns whether ctx has ended.
-func (w watch) follow(ctx context.Context) (ended bool) {
-	for {
-		select {
-		case <-ctx.Done():
-			return true
-		case <-w.watcher.Errors:
-			return false
-		case event := <-w.watcher.Events:
-			if !w.event(event) {
-				return false
-			}
-		}
-	}
-}
-
-// event takes in one event. It returns false when the directory itself is gone.
-func (w watch) event(event fsnotify.Event) bool {
+// onEvent handles one event. It returns false if the directory itself was removed.
+func (w watch) onEvent(watcher *fsnotify.Watcher, event fsnotify.Event) bool {
 	gone := event.Has(fsnotify.Remove) || event.Has(fsnotify.Rename)
 	if event.Name == w.dir {
 		return !gone
@@ -95,7 +69,7 @@ func (w watch) event(event fsnotify.Event) bool {
 	parts := strings.Split(rel, string(filepath.Separator))
 	switch name := parts[0]; {
 	case len(parts) == 1 && event.Has(fsnotify.Create):
-		w.within(name)
+		w.watchDriver(watcher, name)
 		w.Notify(name)
 	case len(parts) == 1 && gone, slices.Equal(parts[1:], []string{programOf(name)}):
 		w.Notify(name)

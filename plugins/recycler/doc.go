@@ -1,19 +1,28 @@
-// Package recycler empties a volume by a pod: the way in which the plugins of kube-controller-manager recycle.
+// Package recycler empties volumes with pods, which is how the plugins of kube-controller-manager
+// recycle.
 //
-// [Recycler.Run] creates the pod recycler-for-NAME, which has the volume at /scrub and removes whatever is there, waits until
-// the pod has ended, and deletes it. What is told of the pod in events is passed on. A pod of that name that is there already
-// may be one that an earlier controller left, or somebody's who wants to be taken for it: it is deleted, and the recycling
-// fails, to be tried again.
+//	r := recycler.New(recycler.Config{Process: process, Client: client, Pods: informers.Core().V1().Pods()})
+//	err := r.Run(ctx, recycler.Job{
+//	Volume: "disk-1", Source: source, Deadline: time.Minute,
+//	RecordEvent: func(eventType, message string) {},
+//	})
 //
-// The pod is kept from being scheduled until whoever asked for it holds the volume (Job.Begin): its name makes it the only
-// pod that empties the volume, so a volume that is found as it was released then cannot become another's before the pod has
-// ended. A controller that is killed in between leaves a pod that never runs; it goes when the volume is recycled the next
-// time.
+// [Recycler.Run] creates the pod recycler-for-NAME, which mounts the volume at /scrub and removes
+// its contents. It waits until the pod has ended, and deletes it. It forwards the pod's events. An
+// existing pod of that name may be left over from an earlier controller, or an impostor: it is
+// deleted, and the recycling fails, to be retried.
 //
-// The pod is waited for by what the component's cache of pods shows, so that nothing polls and no cache is had for it alone.
-// Events are not watched: they are listed each time the pod has changed.
+// The pod has a scheduling gate until the caller holds the volume (Job.Acquire). Its name makes it
+// the only pod that empties the volume. So a volume that is still released at that time cannot be
+// bound to another claim before the pod has ended. A controller that crashes in between leaves a
+// pod that never runs; the next recycling of the volume deletes it.
 //
-// Whoever runs pods recognizes one by [PodVolume], and does what its command would with [Scrub].
+// The Recycler waits for the pod in the process's cache of pods, so nothing polls and no cache
+// exists only for it. A program that simulates pods recognizes a recycler pod by [PodVolume], and
+// does what its command would by [Scrub].
 //
-// Upstream: pkg/volume/util/recyclerclient, pkg/volume NewPersistentVolumeRecyclerPodTemplate (v1.36).
+// What it does not do: watch events; they are listed each time the pod changes.
+//
+// Upstream: pkg/volume/util/recyclerclient, pkg/volume NewPersistentVolumeRecyclerPodTemplate
+// (v1.36).
 package recycler

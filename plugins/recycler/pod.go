@@ -8,22 +8,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What a recycler pod is known by.
+// The names in a recycler pod.
 const (
 	namePrefix = "recycler-for-"
 	container  = "pv-recycler"
 	scrubDir   = "/scrub"
-	gate       = "volsim.dev/volume-is-held" // keeps it from being scheduled
+	gate       = "volsim.dev/volume-is-held" // scheduling gate
 )
 
-// defaultImage is the image of recycler pods, but for its registry, which a cluster with containers has to be told.
+// defaultImage is the image of recycler pods without its registry.
 //
 // Upstream: pkg/volume NewPersistentVolumeRecyclerPodTemplate (v1.36).
 const defaultImage = "build-image/debian-base:bookworm-v1.0.6"
 
-// template is the pod that recycles, but for its name, its image, its deadline and the source of its only volume.
+// template returns the recycler pod without its name, image, deadline and the source of its only
+// volume.
 //
-// Differs: nothing but the image can be another.
+// Differs: only the image is configurable.
 //
 // Upstream: pkg/volume NewPersistentVolumeRecyclerPodTemplate (v1.36).
 func template() *corev1.Pod {
@@ -44,15 +45,16 @@ func template() *corev1.Pod {
 	}
 }
 
-// Deadline is how long a pod may take to recycle a volume: so long for each GiB, and no less than least.
+// Deadline returns how long a pod may take to recycle a volume: perGiB for each GiB, but at least
+// minimum.
 //
 // Upstream: pkg/volume/util CalculateTimeoutForVolume (v1.36).
-func Deadline(volume *corev1.PersistentVolume, least, perGiB time.Duration) time.Duration {
+func Deadline(volume *corev1.PersistentVolume, minimum, perGiB time.Duration) time.Duration {
 	size := volume.Spec.Capacity[corev1.ResourceStorage]
-	return max(least, time.Duration(size.Value()>>30)*perGiB)
+	return max(minimum, time.Duration(size.Value()>>30)*perGiB)
 }
 
-// podFor is the pod of a job.
+// podFor returns the pod of a job.
 func podFor(job Job, image string) *corev1.Pod {
 	pod := template()
 	pod.Spec.Containers[0].Image = image
@@ -66,7 +68,8 @@ func podFor(job Job, image string) *corev1.Pod {
 	return pod
 }
 
-// PodVolume tells whether a pod recycles a volume: the PersistentVolume's name, and where the volume is.
+// PodVolume returns the name of the PersistentVolume that a pod recycles, and its source. It
+// returns false for a pod that is not a recycler pod.
 func PodVolume(pod *corev1.Pod) (volume string, source corev1.VolumeSource, ok bool) {
 	volume, ok = strings.CutPrefix(pod.Name, namePrefix)
 	if !ok || len(pod.Spec.Containers) != 1 || pod.Spec.Containers[0].Name != container {

@@ -16,10 +16,11 @@ import (
 
 var errDeleted = errors.New("recycler pod was deleted")
 
-// awaitPod waits until a pod has ended, and says how.
+// awaitPod waits until a pod has ended. It returns an error unless the pod succeeded.
 //
-// Differs: upstream watches the pod's events, and tells of one at once; here they are listed when the pod has changed.
-// Upstream's watch begins with the events of earlier pods of that name, which are told again.
+// Differs: upstream watches the pod's events and forwards each at once; here they are listed when
+// the pod changes. Upstream's watch begins with the events of earlier pods of that name, which are
+// forwarded again.
 //
 // Upstream: pkg/volume/util/recyclerclient waitForPod (v1.36).
 func (r *Recycler) awaitPod(ctx context.Context, made *corev1.Pod, tell func(severity, text string)) error {
@@ -44,15 +45,16 @@ func (r *Recycler) awaitPod(ctx context.Context, made *corev1.Pod, tell func(sev
 	}
 }
 
-// podWatch is a pod as the component's cache shows it.
+// A podWatch follows a pod in the process's cache.
 type podWatch struct {
 	recycler *Recycler
 	made     *corev1.Pod // as it was created
-	version  string      // of the pod, when it was last looked at
-	missedAt string      // where the cache stood when it was last looked at and did not show the pod
+	version  string      // of the pod, when last observed
+	missedAt string      // the cache's version when last observed without the pod
 }
 
-// cached is the pod, nil while the cache does not show it, and where the cache stands.
+// cached returns the pod, nil while the cache does not contain it, and the cache's resource
+// version.
 func (w *podWatch) cached() (pod *corev1.Pod, at string) {
 	at = w.recycler.cfg.Pods.Informer().LastSyncResourceVersion()
 	pod, err := w.recycler.cfg.Pods.Lister().Pods(w.made.Namespace).Get(w.made.Name)
@@ -62,8 +64,8 @@ func (w *podWatch) cached() (pod *corev1.Pod, at string) {
 	return pod, at
 }
 
-// changed tells whether the pod is another than when it was last looked at, or is not shown although the cache is past its
-// creation.
+// changed reports whether the pod has changed since it was last observed, or is missing although
+// the cache is newer than its creation.
 func (w *podWatch) changed() bool {
 	pod, at := w.cached()
 	if pod != nil {
@@ -72,7 +74,7 @@ func (w *podWatch) changed() bool {
 	return at != w.missedAt && isAtLeast(at, w.made.ResourceVersion)
 }
 
-// observe returns the pod, nil when it is not shown, and remembers what it saw.
+// observe returns the pod, or nil if it is not cached, and remembers what it saw.
 func (w *podWatch) observe() *corev1.Pod {
 	pod, at := w.cached()
 	if pod == nil {
@@ -83,14 +85,14 @@ func (w *podWatch) observe() *corev1.Pod {
 	return pod
 }
 
-// isAtLeast tells whether a resourceVersion is known to be at least another.
+// isAtLeast reports whether resource version a is known to be at least b.
 func isAtLeast(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order >= 0
 }
 
-// checkExists asks the API server for a pod, since the cache may have missed all of its life, or may be about to show it. The
-// error matches errDeleted, or it could not be asked.
+// checkExists asks the API server for a pod: the cache may have missed its whole lifetime, or may
+// be about to show it. The error is errDeleted, or that of the request.
 func (r *Recycler) checkExists(ctx context.Context, made *corev1.Pod) error {
 	pod, err := r.cfg.Client.CoreV1().Pods(made.Namespace).Get(ctx, made.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && pod.UID != made.UID {
@@ -99,7 +101,8 @@ func (r *Recycler) checkExists(ctx context.Context, made *corev1.Pod) error {
 	return err
 }
 
-// relayEvents tells of the pod's events, each once, in their order. Those that cannot be read now are told the next time.
+// relayEvents forwards the pod's events in order, each once. Events that cannot be read now are
+// forwarded the next time.
 func (r *Recycler) relayEvents(ctx context.Context, pod *corev1.Pod, told map[types.UID]bool, tell func(severity, text string)) {
 	about := fields.Set{"involvedObject.name": pod.Name, "involvedObject.uid": string(pod.UID)}
 	list, err := r.cfg.Client.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{FieldSelector: about.String()})

@@ -17,40 +17,42 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Config is what New must be told.
+// Config configures a Recycler.
 type Config struct {
 	Process *sim.Process
 	Client  kubernetes.Interface
-	Pods    coreinformers.PodInformer // of all pods; the component must have it for something else, too
-	Image   string                    // of the pods, which must have a shell, find and ls; "": Image
+	Pods    coreinformers.PodInformer // of all pods; the process must use it for something else too
+	Image   string                    // of the pods; needs a shell, find and ls; "": upstream's
 }
 
-// Recycler runs recycler pods for one process. It is to be used in strands of its component only.
+// A Recycler runs recycler pods for one process. Use it only in tasks of that process.
 type Recycler struct{ cfg Config }
 
-// New makes the recycler of one process. It does not look at the informer before the first volume is recycled.
+// New returns the recycler of one process. It does not use the informer before the first volume is
+// recycled.
 func New(cfg Config) *Recycler {
 	cfg.Image = cmp.Or(cfg.Image, defaultImage)
 	return &Recycler{cfg: cfg}
 }
 
-// Job is a volume to recycle.
+// A Job is a volume to recycle.
 type Job struct {
 	Volume      string              // name of the PersistentVolume
-	Source      corev1.VolumeSource // where it is
+	Source      corev1.VolumeSource // of the volume
 	Deadline    time.Duration       // how long the pod may run, in whole seconds
-	RecordEvent func(severity, text string)
-	Acquire     func(by string) error // see plugins.RecycleOptions; nil: the pod runs at once
+	RecordEvent func(eventType, message string)
+	Acquire     func(holder string) error // see plugins.RecycleOptions; nil: the pod runs at once
 }
 
-// Run recycles a volume, and returns when its pod has ended and is deleted. It waits for a pod that nobody runs as long as
-// the pod is there.
+// Run recycles a volume. It returns when its pod has ended and is deleted. It waits for a pod that
+// is never run as long as the pod exists.
 //
-// Differs: upstream has one pod for all volumes of a plugin, and writes the volume into it: of two volumes that are recycled
-// at the same time, one may be emptied twice, and the other given to its next claim as it was. Here each has a copy. A pod
-// that is gone when it is to be deleted is success; upstream recycles the volume again. What is deleted at the end is the
-// pod that was made, not one of its name. And the pod is kept from being scheduled until Begin has returned: its name makes
-// it the only one that empties the volume, and an older one could not have run since.
+// Differs: upstream has one pod object for all volumes of a plugin, and writes the volume into it.
+// Of two volumes recycled concurrently, one may be emptied twice, and the other given to its next
+// claim uncleaned. Here each has a copy. A pod that no longer exists when it is deleted is success;
+// upstream recycles the volume again. Only the pod that was created is deleted at the end, not
+// another of its name. And the pod is not scheduled until Acquire has returned. Its name makes it
+// the only pod that empties the volume, and no older one can have run since.
 //
 // Upstream: pkg/volume/util/recyclerclient RecycleVolumeByWatchingPodUntilCompletion (v1.36).
 func (r *Recycler) Run(ctx context.Context, job Job) error {
@@ -77,7 +79,7 @@ func (r *Recycler) Run(ctx context.Context, job Job) error {
 	}
 }
 
-// runPod lets a pod run to its end, and says how that was.
+// runPod runs a pod to its end. It returns an error unless the pod succeeded.
 func (r *Recycler) runPod(ctx context.Context, pod *corev1.Pod, job Job) error {
 	if job.Acquire != nil {
 		if err := job.Acquire(fmt.Sprintf("pod %s/%s (%s)", pod.Namespace, pod.Name, pod.UID)); err != nil {
@@ -91,7 +93,7 @@ func (r *Recycler) runPod(ctx context.Context, pod *corev1.Pod, job Job) error {
 	return r.awaitPod(ctx, pod, job.RecordEvent)
 }
 
-// removeGate lets a pod be scheduled.
+// removeGate allows a pod to be scheduled.
 func (r *Recycler) removeGate(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"schedulingGates":null}}`, pod.UID)
 	opened, err := r.cfg.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
@@ -104,7 +106,7 @@ func (r *Recycler) removeGate(ctx context.Context, pod *corev1.Pod) (*corev1.Pod
 	return nil, err
 }
 
-// delete deletes a pod, by its UID if that is known. Gone is success.
+// delete deletes a pod, by its UID if known. It succeeds if the pod does not exist.
 func (r *Recycler) delete(ctx context.Context, pod *corev1.Pod) error {
 	var opts metav1.DeleteOptions
 	if pod.UID != "" {

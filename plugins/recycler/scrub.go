@@ -6,8 +6,9 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// Scrub does what a recycler pod does: it removes all that is in a directory, and leaves the directory. A directory that is
-// not there is an error; so is one in which something is mounted, of which the rest may be gone by then.
+// Scrub does what a recycler pod does: it removes the contents of a directory, and keeps the
+// directory. It fails if the directory does not exist. It also fails if something is mounted in it;
+// then some contents may be gone.
 func Scrub(fs nodefs.FS, dir string) error {
 	names, err := fs.ReadDir(dir)
 	if err != nil {

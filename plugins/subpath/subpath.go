@@ -11,56 +11,57 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Dir is the directory, in a pod's, below which parts of volumes are bound.
+// Dir is the directory, in a pod's directory, below which subpaths are bound.
 //
 // Upstream: pkg/kubelet/kubeletconfig DefaultKubeletVolumeSubpathsDirName (v1.36).
 const Dir = "volume-subpaths"
 
-// Subpath is part of a volume, for one volumeMount of one container.
+// A Subpath is part of a volume, for one volumeMount of one container.
 //
 // Upstream: pkg/volume/util/subpath Subpath (v1.36).
 type Subpath struct {
 	PodDir     string // the pod's directory
-	Volume     string // the name of the volume's spec: that of its PersistentVolume, if it has one
+	Volume     string // the volume's spec name: that of its PersistentVolume, if any
 	VolumePath string // where the volume is mounted for the pod
 	Container  string
 	Index      int    // of the volumeMount
 	Path       string // in the volume: relative, without ".."
 }
 
-// Target is where the part is bound for the container.
+// Target returns the path to which the subpath is bound for the container.
 //
 // Upstream: pkg/volume/util/subpath getSubpathBindTarget (v1.36).
 func (s Subpath) Target() string {
 	return filepath.Join(s.PodDir, Dir, s.Volume, s.Container, strconv.Itoa(s.Index))
 }
 
-// Binder is a node's disk, and the component that works on it. Its methods are for the strands of the component.
+// A Binder binds subpaths on a node's disk. Its methods are called in tasks of the process.
 type Binder struct {
 	Process *sim.Process
 	FS      nodefs.FS
 }
 
-// Missing tells whether there is nothing in the volume that could be bound. Where that cannot be told there may be something:
-// then Bind tells what is wrong.
+// Missing reports whether the volume has nothing at the path. It returns false if that cannot be
+// determined; Bind then returns the error.
 func (d Binder) Missing(s Subpath) bool {
 	_, err := d.FS.StatWithin(s.VolumePath, s.Path)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// MakeDir makes the directory in the volume, and those missing on the way, with the permissions given, which are usually those
-// of the volume's root. It follows no link out of the volume.
+// MakeDir creates the directory in the volume, and missing parents, with the given permissions,
+// usually those of the volume's root. It follows no link out of the volume.
 //
 // Upstream: pkg/volume/util/subpath SafeMakeDir (v1.36).
 func (d Binder) MakeDir(s Subpath, mode fs.FileMode) error {
 	return d.step("MakeSubPath", s.Volume, s.VolumePath, func() error { return d.FS.MkdirWithin(s.VolumePath, s.Path, mode) })
 }
 
-// Bind makes the part be there at Target. Where it is there already nothing is done; where something else is, that is taken
-// away first. After an error nothing is left at Target, unless it was there before, or the bind took effect all the same.
+// Bind binds the subpath to Target. It does nothing if the subpath is bound there, and first
+// unbinds anything else. After an error nothing is left at Target, unless it existed before or the
+// bind took effect all the same.
 //
-// Differs: a place that was left, and is a file for what is a directory now or the other way round, is made anew; for upstream
-// that is an error for ever.
+// Differs: a stale target that is a file where a directory is needed, or the reverse, is replaced;
+// upstream fails permanently.
 //
 // Upstream: pkg/volume/util/subpath doBindSubPath, prepareSubpathTarget (v1.36).
 func (d Binder) Bind(s Subpath) error {
@@ -84,7 +85,7 @@ func (d Binder) Bind(s Subpath) error {
 			})
 		}
 		if err := d.FS.BindWithin(s.VolumePath, s.Path, target); !errors.Is(err, nodefs.ErrMounted) {
-			return err // it is there
+			return err // already bound
 		}
 		if err := d.unbind(s.Volume, target); err != nil {
 			return err
@@ -92,30 +93,31 @@ func (d Binder) Bind(s Subpath) error {
 	}
 }
 
-// makeTarget makes the empty directory, or file, on which something is going to be bound, unless something is mounted there.
-func (d Binder) makeTarget(place string, directory bool) (mounted bool, err error) {
-	switch there, err := d.FS.Stat(place); {
+// makeTarget creates the empty directory, or file, to bind to, unless something is mounted there.
+func (d Binder) makeTarget(target string, directory bool) (mounted bool, err error) {
+	switch info, err := d.FS.Stat(target); {
 	case err == nil:
-		mounted, err := d.FS.IsMountPoint(place)
-		if err != nil || mounted || there.Mode.IsDir() == directory {
+		mounted, err := d.FS.IsMountPoint(target)
+		if err != nil || mounted || info.Mode.IsDir() == directory {
 			return mounted, err
 		}
-		if err := d.FS.Remove(place); err != nil {
+		if err := d.FS.Remove(target); err != nil {
 			return false, err
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return false, err
 	}
 	if directory {
-		return false, d.FS.MkdirAll(place)
+		return false, d.FS.MkdirAll(target)
 	}
-	if err := d.FS.MkdirAll(filepath.Dir(place)); err != nil {
+	if err := d.FS.MkdirAll(filepath.Dir(target)); err != nil {
 		return false, err
 	}
-	return false, d.FS.WriteFile(place, nil)
+	return false, d.FS.WriteFile(target, nil)
 }
 
-// removeTarget removes the place of a part that could not be bound, and the directories above it that are empty.
+// removeTarget removes the target of a subpath that could not be bound, and its parents that are
+// empty.
 //
 // Upstream: pkg/volume/util/subpath cleanSubPath (v1.36).
 func (d Binder) removeTarget(s Subpath) error {
@@ -125,7 +127,8 @@ func (d Binder) removeTarget(s Subpath) error {
 	return d.removeEmptyDirs(s.PodDir, filepath.Dir(s.Target()))
 }
 
-// step does something on the disk, or in a volume, that may take its time. What fails has changed nothing.
+// step makes one change that may take time, on the disk or in a volume. A failed step has changed
+// nothing.
 func (d Binder) step(verb, volume, path string, do func() error) error {
 	action := trace.Action{Kind: trace.KindDriver, Verb: verb, Object: Dir + "/" + volume}
 	return d.Process.Call(action, func() trace.Outcome {

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// argument is a required field of a request, by its name in the specification.
+// An argument is a required field of a request, with its name in the specification.
 type argument struct{ name, value string }
 
 // require returns InvalidArgument for the first argument that is empty.
@@ -21,15 +21,15 @@ func require(arguments ...argument) error {
 	return nil
 }
 
-// RequireVolumeID returns InvalidArgument when a request that is only about a volume,
-// such as DeleteVolume, has no volume_id.
+// RequireVolumeID returns InvalidArgument if a request that is only about a volume, such as
+// DeleteVolume, has no volume_id.
 func RequireVolumeID(request interface{ GetVolumeId() string }) error {
 	return require(argument{"volume_id", request.GetVolumeId()})
 }
 
-// CheckCreate checks the arguments of CreateVolume but for its capacity range
-// (see Sizes). Parameters are not looked at, so that a driver under another
-// driver's name takes that one's storage classes.
+// CheckCreate checks the arguments of CreateVolume except for its capacity range (see Sizes). It
+// ignores parameters, so a driver registered under another driver's name accepts that driver's
+// storage classes.
 func (o Features) CheckCreate(request *csi.CreateVolumeRequest) error {
 	if err := require(argument{"name", request.GetName()}); err != nil {
 		return err
@@ -38,27 +38,27 @@ func (o Features) CheckCreate(request *csi.CreateVolumeRequest) error {
 		return err
 	}
 	if len(request.GetMutableParameters()) > 0 && !o.Modify {
-		return status.Error(codes.InvalidArgument, "mutable_parameters: changing a volume is not offered")
+		return status.Error(codes.InvalidArgument, "mutable_parameters: modifying a volume is not supported")
 	}
 	return o.Check(request.GetVolumeCapabilities()...)
 }
 
-// checkSource checks what a volume is to be made from; nothing is fine.
+// checkSource checks the content source of a new volume; none is valid.
 func (o Features) checkSource(source *csi.VolumeContentSource) error {
 	switch {
 	case source == nil:
 		return nil
 	case !o.ContentSources:
-		return status.Error(codes.InvalidArgument, "volume_content_source: snapshots and clones are not offered")
+		return status.Error(codes.InvalidArgument, "volume_content_source: snapshots and clones are not supported")
 	case SourceID(source) == "":
 		return status.Error(codes.InvalidArgument, "volume_content_source names neither a snapshot nor a volume")
 	}
 	return nil
 }
 
-// SourceID is the id of the snapshot or volume that a volume is to be made from; "" is nothing.
+// SourceID returns the ID of the snapshot or volume from which a volume is created; "" is none.
 func SourceID(source *csi.VolumeContentSource) string {
-	return source.GetSnapshot().GetSnapshotId() + source.GetVolume().GetVolumeId() // one of the two
+	return source.GetSnapshot().GetSnapshotId() + source.GetVolume().GetVolumeId() // one of them is ""
 }
 
 // CheckCreateSnapshot checks the arguments of CreateSnapshot.
@@ -71,8 +71,8 @@ func CheckDeleteSnapshot(request *csi.DeleteSnapshotRequest) error {
 	return require(argument{"snapshot_id", request.GetSnapshotId()})
 }
 
-// CheckValidate checks the arguments of ValidateVolumeCapabilities; whether the
-// capabilities are offered is that call's answer and not checked here.
+// CheckValidate checks the arguments of ValidateVolumeCapabilities. It does not check whether the
+// capabilities are supported, which is the answer to the call.
 func CheckValidate(request *csi.ValidateVolumeCapabilitiesRequest) error {
 	if err := RequireVolumeID(request); err != nil {
 		return err
@@ -83,7 +83,7 @@ func CheckValidate(request *csi.ValidateVolumeCapabilitiesRequest) error {
 	return nil
 }
 
-// Validate answers ValidateVolumeCapabilities for a volume that exists.
+// Validate returns the response of ValidateVolumeCapabilities for a volume that exists.
 func (o Features) Validate(request *csi.ValidateVolumeCapabilitiesRequest) *csi.ValidateVolumeCapabilitiesResponse {
 	if err := o.Check(request.GetVolumeCapabilities()...); err != nil {
 		return &csi.ValidateVolumeCapabilitiesResponse{Message: status.Convert(err).Message()}
@@ -124,8 +124,8 @@ func CheckUnstage(request *csi.NodeUnstageVolumeRequest) error {
 		argument{"staging_target_path", request.GetStagingTargetPath()})
 }
 
-// CheckPublish checks the arguments of NodePublishVolume. A missing staging
-// path is FailedPrecondition, as the specification has it: the volume was not staged.
+// CheckPublish checks the arguments of NodePublishVolume. A missing staging path is
+// FailedPrecondition, as the specification requires: the volume was not staged.
 func (o Features) CheckPublish(request *csi.NodePublishVolumeRequest) error {
 	err := require(argument{"volume_id", request.GetVolumeId()}, argument{"target_path", request.GetTargetPath()})
 	if err != nil {
@@ -150,17 +150,16 @@ func CheckStats(request *csi.NodeGetVolumeStatsRequest) error {
 	return require(argument{"volume_id", request.GetVolumeId()}, argument{"volume_path", request.GetVolumePath()})
 }
 
-// Sizes are a driver's rules for the size of a volume, all in bytes.
+// Sizes are a driver's constraints on the size of a volume, in bytes.
 type Sizes struct {
-	Default int64 // when nothing is required
+	Default int64 // if none is requested
 	Min     int64 // smaller requests are rounded up to it
 	Step    int64 // sizes are multiples of it; 0 is 1
-	Max     int64 // a bigger request is OutOfRange; 0 is no maximum
+	Max     int64 // a larger request is OutOfRange; 0 is no maximum
 }
 
-// Choose returns the size that a new volume gets. A negative value or a limit
-// below what is required is InvalidArgument, a range without a size that fits
-// the rules is OutOfRange.
+// Choose returns the size of a new volume. A negative value, or a limit below the required size, is
+// InvalidArgument. A range that contains no allowed size is OutOfRange.
 func (s Sizes) Choose(wanted *csi.CapacityRange) (int64, error) {
 	required, limit := wanted.GetRequiredBytes(), wanted.GetLimitBytes()
 	if required < 0 || limit < 0 {
@@ -187,18 +186,18 @@ func (s Sizes) Choose(wanted *csi.CapacityRange) (int64, error) {
 			"the smallest volume that fits has %d bytes, above limit_bytes %d", size, limit)
 	}
 	if s.Max > 0 && size > s.Max {
-		return 0, status.Errorf(codes.OutOfRange, "%d bytes is too large, the largest volume has %d", size, s.Max)
+		return 0, status.Errorf(codes.OutOfRange, "%d bytes is too large, the maximum is %d", size, s.Max)
 	}
 	return size, nil
 }
 
-// CheckExisting returns AlreadyExists when the volume that already has the
-// wanted name has a size outside the wanted range. Call it after Choose.
+// CheckExisting returns AlreadyExists if the existing volume of the requested name has a size
+// outside the requested range. Call it after Choose.
 func CheckExisting(name string, sizeBytes int64, wanted *csi.CapacityRange) error {
 	required, limit := wanted.GetRequiredBytes(), wanted.GetLimitBytes()
 	if sizeBytes < required || (limit > 0 && sizeBytes > limit) {
 		return status.Errorf(codes.AlreadyExists,
-			"volume %q exists with %d bytes, wanted are at least %d and at most %d (0: any)", name, sizeBytes, required, limit)
+			"volume %q exists with %d bytes, requested are at least %d and at most %d (0: any)", name, sizeBytes, required, limit)
 	}
 	return nil
 }

@@ -9,23 +9,23 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Features is what a driver can do with a volume. One node may always use it, as
-// a writer or a reader, in one place only or in several.
+// Features are the optional features of a driver. One node may always use a volume, as a writer or
+// a reader, at one path or several.
 type Features struct {
-	// Block says that a volume may be a device, beside being mounted.
+	// Block allows a volume to be used as a block device as well as mounted.
 	Block bool
-	// MultiNode says that several nodes may use one volume at once.
+	// MultiNode allows several nodes to use one volume at once.
 	MultiNode bool
-	// FSTypes are the file systems that may be asked for; empty is any.
+	// FSTypes are the supported file systems; empty is any.
 	FSTypes []string
-	// ContentSources says that a volume may be made from a snapshot or another volume.
+	// ContentSources allows a volume to be created from a snapshot or another volume.
 	ContentSources bool
-	// Modify says that a volume has parameters that can be changed.
+	// Modify allows the parameters of a volume to be changed.
 	Modify bool
 }
 
-// Check returns InvalidArgument when there is no capability or one of them is
-// malformed or not offered.
+// Check returns InvalidArgument if there is no capability, or one of them is malformed or not
+// supported.
 func (o Features) Check(capabilities ...*csi.VolumeCapability) error {
 	if len(capabilities) == 0 {
 		return status.Error(codes.InvalidArgument, "volume_capabilities is missing")
@@ -43,14 +43,14 @@ func (o Features) checkOne(capability *csi.VolumeCapability) error {
 	case capability == nil:
 		return status.Error(codes.InvalidArgument, "volume_capability is missing")
 	case capability.GetBlock() != nil && !o.Block:
-		return status.Error(codes.InvalidArgument, "raw block volumes are not offered")
+		return status.Error(codes.InvalidArgument, "raw block volumes are not supported")
 	case capability.GetBlock() == nil && capability.GetMount() == nil:
 		return status.Error(codes.InvalidArgument, "volume_capability has no access_type")
 	}
 	fsType := capability.GetMount().GetFsType()
 	if fsType != "" && len(o.FSTypes) > 0 && !slices.Contains(o.FSTypes, fsType) {
 		return status.Errorf(codes.InvalidArgument,
-			"file system %q is not offered, only %s", fsType, strings.Join(o.FSTypes, ", "))
+			"file system %q is not supported, only %s", fsType, strings.Join(o.FSTypes, ", "))
 	}
 	mode := capability.GetAccessMode().GetMode()
 	switch mode {
@@ -63,18 +63,18 @@ func (o Features) checkOne(capability *csi.VolumeCapability) error {
 	if IsMultiNode(mode) && o.MultiNode {
 		return nil
 	}
-	return status.Errorf(codes.InvalidArgument, "access mode %s is not offered", mode)
+	return status.Errorf(codes.InvalidArgument, "access mode %s is not supported", mode)
 }
 
-// IsMultiNode tells whether a mode lets several nodes use a volume at once.
+// IsMultiNode reports whether a mode allows several nodes to use a volume at once.
 func IsMultiNode(mode csi.VolumeCapability_AccessMode_Mode) bool {
 	return mode == csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY ||
 		mode == csi.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER ||
 		mode == csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER
 }
 
-// IsReadOnly tells whether a capability lets nobody write: by its access mode or
-// by the mount flag "ro".
+// IsReadOnly reports whether a capability is read-only, by its access mode or by the mount flag
+// "ro".
 func IsReadOnly(capability *csi.VolumeCapability) bool {
 	mode := capability.GetAccessMode().GetMode()
 	return mode == csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY ||
@@ -82,7 +82,7 @@ func IsReadOnly(capability *csi.VolumeCapability) bool {
 		slices.Contains(capability.GetMount().GetMountFlags(), "ro")
 }
 
-// ControllerCapabilities is the answer of ControllerGetCapabilities.
+// ControllerCapabilities returns the response of ControllerGetCapabilities.
 func ControllerCapabilities(types ...csi.ControllerServiceCapability_RPC_Type) *csi.ControllerGetCapabilitiesResponse {
 	response := &csi.ControllerGetCapabilitiesResponse{}
 	for _, each := range types {
@@ -93,7 +93,7 @@ func ControllerCapabilities(types ...csi.ControllerServiceCapability_RPC_Type) *
 	return response
 }
 
-// NodeCapabilities is the answer of NodeGetCapabilities.
+// NodeCapabilities returns the response of NodeGetCapabilities.
 func NodeCapabilities(types ...csi.NodeServiceCapability_RPC_Type) *csi.NodeGetCapabilitiesResponse {
 	response := &csi.NodeGetCapabilitiesResponse{}
 	for _, each := range types {

@@ -12,17 +12,14 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// deviceFile is the name that the node of a block volume's device has in the
-// directory in which the volume is staged.
+// deviceFile is the name of the device's node in the directory in which a block volume is staged.
 const deviceFile = "device"
 
-// StagedDevice is the path of the device's node of a block volume that is staged
-// at a path.
+// StagedDevice returns the path of the device's node of a block volume that is staged at a path.
 func StagedDevice(staging string) string { return path.Join(staging, deviceFile) }
 
-// DeviceAt returns which device the node at a path is of, as nodefs.FS.Stat
-// tells it; false if there is no device node, or nothing at all. Errors are as
-// of PathStatus.
+// DeviceAt returns the device of the node at a path, as in nodefs.Info. It returns false if there
+// is no device node, or nothing at all. Errors are as of PathStatus.
 func DeviceAt(node nodefs.FS, name string) (string, bool, error) {
 	info, err := node.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -31,10 +28,9 @@ func DeviceAt(node nodefs.FS, name string) (string, bool, error) {
 	return info.Device, info.Device != "", PathStatus(err)
 }
 
-// StageDevice does the work of NodeStageVolume for a block volume: it makes the
-// staging directory and the device's node in it, by bind, which makes the node
-// visible at an existing file. Doing it again changes nothing; another device,
-// or a mount, is AlreadyExists.
+// StageDevice implements NodeStageVolume for a block volume. It creates the staging directory, and
+// in it the device's node by calling bind, which binds the device to an existing file. Repeating it
+// changes nothing. Another device, or a mount, is AlreadyExists.
 func StageDevice(node nodefs.FS, staging, device string, bind func(file string) error) error {
 	mount, mounted, err := MountAt(node, staging)
 	if err != nil {
@@ -49,11 +45,10 @@ func StageDevice(node nodefs.FS, staging, device string, bind func(file string) 
 	return placeDevice(node, StagedDevice(staging), device, bind)
 }
 
-// PublishDevice does the work of NodePublishVolume for a checked request for a
-// block volume: it binds the staged device's node to the target file. Doing it
-// again changes nothing; something else at the target is AlreadyExists, a volume
-// that is not staged FailedPrecondition, as is one that is published elsewhere
-// already and may have a single writer only.
+// PublishDevice implements NodePublishVolume for a checked request for a block volume: it binds the
+// staged device's node to the target file. Repeating it changes nothing. Something else at the
+// target is AlreadyExists. A volume that is not staged is FailedPrecondition, and so is a
+// single-writer volume that is published elsewhere.
 func PublishDevice(node nodefs.FS, request *csi.NodePublishVolumeRequest, device string) error {
 	staging, target := request.GetStagingTargetPath(), request.GetTargetPath()
 	staged := StagedDevice(staging)
@@ -84,14 +79,14 @@ func PublishDevice(node nodefs.FS, request *csi.NodePublishVolumeRequest, device
 	return placeDevice(node, target, device, func(file string) error { return node.BindMount(staged, file, readOnly) })
 }
 
-// placeDevice makes the device's node be there at a file, which it makes.
+// placeDevice binds the device to a file, which it creates if necessary.
 func placeDevice(node nodefs.FS, file, device string, bind func(file string) error) error {
-	switch found, there, err := DeviceAt(node, file); {
+	switch found, exists, err := DeviceAt(node, file); {
 	case err != nil:
 		return err
-	case there && found != device:
-		return status.Errorf(codes.AlreadyExists, "%s is the device %s already", file, found)
-	case there:
+	case exists && found != device:
+		return status.Errorf(codes.AlreadyExists, "%s is already the device %s", file, found)
+	case exists:
 		return nil
 	}
 	mount, mounted, err := MountAt(node, file)
@@ -111,16 +106,16 @@ func placeDevice(node nodefs.FS, file, device string, bind func(file string) err
 	return PathStatus(err)
 }
 
-// Unstage does the work of NodeUnstageVolume, which does not say whether the
-// volume was staged as a file system or as a device: it takes off the one or the
-// other. The directory stays, the caller's. Nothing there is fine.
+// Unstage implements NodeUnstageVolume, whose request does not tell whether the volume was staged
+// as a file system or as a device: it removes either. The directory belongs to the caller and
+// stays. It succeeds if nothing is staged.
 func Unstage(node nodefs.FS, staging string) error {
 	_, mounted, err := MountAt(node, staging)
 	if err != nil {
 		return err
 	}
 	if mounted {
-		return unmount(node, staging) // what the volume holds is not ours
+		return unmount(node, staging) // keep the content of the volume
 	}
 	return Unpublish(node, StagedDevice(staging))
 }

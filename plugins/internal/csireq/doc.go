@@ -1,13 +1,21 @@
-// Package csireq is what our storage drivers share in reading CSI requests:
-// which arguments must be there, which volume capabilities a driver offers,
-// what size a capacity range means, how a volume's id comes from its name, how
-// a list is cut into pages, and the bind mount that every NodePublishVolume is:
-// of a directory, or of the node of a device.
+// Package csireq checks and answers CSI requests for the storage drivers of this module.
 //
-// Each function returns either a plain value or a gRPC status error with the
-// code that the CSI specification asks for, ready to be returned by a driver.
-// The package keeps no state; everything may be used concurrently.
+//	features := csireq.Features{Block: true}
+//	if err := features.CheckCreate(request); err != nil {
+//	return nil, err // a gRPC status
+//	}
+//	size, err := csireq.Sizes{Default: 1 << 30}.Choose(request.GetCapacityRange())
 //
-// What a driver offers of snapshots, clones and modification it says in its Offer;
-// topology is left to the driver.
+// It knows which arguments are required, which volume capabilities a driver supports, the size for
+// a capacity range, the ID for a volume's name and the pages of a list. It implements the bind
+// mount of every NodePublishVolume, of a directory or of a device's node. A driver declares its
+// optional features in [Features].
+//
+// Each function returns either a plain value or a gRPC status error with the code that the CSI
+// specification requires, for a driver to return. The package keeps no state; everything may be
+// used concurrently.
+//
+// What it does not do: topology, which is the driver's.
+//
+// Upstream: the Container Storage Interface.
 package csireq

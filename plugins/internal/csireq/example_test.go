@@ -31,5 +31,5 @@ func Example() {
 	}
 	// Output:
 	// vol-f2868e1aa7cab669 2097152 <nil>
-	// rpc error: code = InvalidArgument desc = file system "vfat" is not offered, only ext4, xfs
+	// rpc error: code = InvalidArgument desc = file system "vfat" is not supported, only ext4, xfs
 }

@@ -6,8 +6,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// CheckControllerExpand checks the arguments of ControllerExpandVolume. The
-// capability may be left out.
+// CheckControllerExpand checks the arguments of ControllerExpandVolume. The capability is optional.
 func (o Features) CheckControllerExpand(request *csi.ControllerExpandVolumeRequest) error {
 	if err := RequireVolumeID(request); err != nil {
 		return err
@@ -21,8 +20,8 @@ func (o Features) CheckControllerExpand(request *csi.ControllerExpandVolumeReque
 	return o.Check(request.GetVolumeCapability())
 }
 
-// CheckNodeExpand checks the arguments of NodeExpandVolume. The capability and
-// the range may be left out.
+// CheckNodeExpand checks the arguments of NodeExpandVolume. The capability and the range are
+// optional.
 func (o Features) CheckNodeExpand(request *csi.NodeExpandVolumeRequest) error {
 	err := require(argument{"volume_id", request.GetVolumeId()}, argument{"volume_path", request.GetVolumePath()})
 	if err != nil || request.GetVolumeCapability() == nil {
@@ -31,8 +30,8 @@ func (o Features) CheckNodeExpand(request *csi.NodeExpandVolumeRequest) error {
 	return o.Check(request.GetVolumeCapability())
 }
 
-// Expand returns the size that a volume gets which is to be larger: the one it
-// has where that does. Errors are those of Choose.
+// Expand returns the new size of a volume to expand, or its present size if that suffices. Errors
+// are those of Choose.
 func (s Sizes) Expand(sizeBytes int64, wanted *csi.CapacityRange) (int64, error) {
 	size, err := s.Choose(wanted)
 	if err != nil || wanted.GetRequiredBytes() <= sizeBytes {
@@ -44,11 +43,11 @@ func (s Sizes) Expand(sizeBytes int64, wanted *csi.CapacityRange) (int64, error)
 	return size, err
 }
 
-// CheckExpanded returns OutOfRange where a volume has fewer bytes than are asked
-// for on a node: it has to grow at its back end first.
+// CheckExpanded returns OutOfRange if a volume is smaller than a node requests: it must be expanded
+// by the controller first.
 func CheckExpanded(volumeID string, sizeBytes int64, wanted *csi.CapacityRange) error {
 	if required := wanted.GetRequiredBytes(); required > sizeBytes {
-		return status.Errorf(codes.OutOfRange, "volume %s has %d bytes, %d are asked for", volumeID, sizeBytes, required)
+		return status.Errorf(codes.OutOfRange, "volume %s has %d bytes, requested are %d", volumeID, sizeBytes, required)
 	}
 	return nil
 }

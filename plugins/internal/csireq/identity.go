@@ -18,11 +18,11 @@ type Identity struct {
 	Name string
 	// Version is the driver's own version, not that of CSI.
 	Version string
-	// Topology says that not every node can use every volume.
+	// Topology is set if not every node can use every volume.
 	Topology bool
-	// Groups says that there is a group controller service.
+	// Groups is set if there is a group controller service.
 	Groups bool
-	// Ready returns nil when the driver can work here; a nil function is always usable.
+	// Ready returns nil if the driver is ready; a nil function means always ready.
 	Ready func() error
 }
 
@@ -31,8 +31,7 @@ func (i *Identity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*c
 	return &csi.GetPluginInfoResponse{Name: i.Name, VendorVersion: i.Version}, nil
 }
 
-// GetPluginCapabilities returns CONTROLLER_SERVICE, what else the driver has, and
-// that volumes grow while they are used.
+// GetPluginCapabilities returns CONTROLLER_SERVICE, the optional services, and online expansion.
 func (i *Identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
 	services := []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_CONTROLLER_SERVICE}
 	if i.Topology {
@@ -54,8 +53,8 @@ func (i *Identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabili
 	return response, nil
 }
 
-// Probe returns FailedPrecondition with Usable's error. A usable driver leaves
-// "ready" out, which CSI defines as ready.
+// Probe returns FailedPrecondition with Ready's error. A ready driver omits "ready", which CSI
+// defines as ready.
 func (i *Identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	if i.Ready != nil {
 		if err := i.Ready(); err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// mountFinder is a disk that finds one mount without listing all.
+// A mountFinder is a file system that finds one mount without listing all.
 type mountFinder interface {
 	MountAt(name string) (nodefs.Mount, bool, error)
 }
 
-// MountAt returns the topmost mount at a path; false if there is none or
-// nothing at all. Errors are as of PathStatus.
+// MountAt returns the topmost mount at a path, or false if there is none. Errors are as of
+// PathStatus.
 func MountAt(node nodefs.FS, name string) (nodefs.Mount, bool, error) {
 	if finder, ok := node.(mountFinder); ok {
 		mount, mounted, err := finder.MountAt(name)
@@ -48,9 +48,9 @@ func MountAt(node nodefs.FS, name string) (nodefs.Mount, bool, error) {
 	return top, top.Path != "", nil
 }
 
-// CheckStaged tells whether a volume, known by the source of its mounts, is
-// already staged at a path, read-only or not as wanted: AlreadyExists when
-// something else is mounted there.
+// CheckStaged reports whether a volume, identified by the source of its mounts, is already staged
+// at a path, read-only or not as requested. It returns AlreadyExists if something else is mounted
+// there.
 func CheckStaged(node nodefs.FS, name, source string, readOnly bool) (bool, error) {
 	mount, mounted, err := MountAt(node, name)
 	if err != nil || !mounted {
@@ -62,11 +62,10 @@ func CheckStaged(node nodefs.FS, name, source string, readOnly bool) (bool, erro
 	return true, nil
 }
 
-// Publish does the work of NodePublishVolume for a checked request: it makes
-// the target directory and binds the staged volume, whose mounts have the given
-// source, to it. Doing it again changes nothing; another mount at the target is
-// AlreadyExists, a volume that is not staged FailedPrecondition, as is one that
-// is published elsewhere already and may have a single writer only.
+// Publish implements NodePublishVolume for a checked request: it creates the target directory and
+// binds the staged volume, whose mounts have the given source, to it. Repeating it changes nothing.
+// Another mount at the target is AlreadyExists. A volume that is not staged is FailedPrecondition,
+// and so is a single-writer volume that is published elsewhere.
 func Publish(node nodefs.FS, request *csi.NodePublishVolumeRequest, source string) error {
 	staging, target := request.GetStagingTargetPath(), request.GetTargetPath()
 	staged, ok, err := MountAt(node, staging)
@@ -98,8 +97,8 @@ func Publish(node nodefs.FS, request *csi.NodePublishVolumeRequest, source strin
 	return PathStatus(node.BindMount(staging, target, readOnly))
 }
 
-// checkSingleWriter returns FailedPrecondition when a volume that may have a single
-// writer only is published by one of the node's mounts.
+// checkSingleWriter returns FailedPrecondition if a single-writer volume is published by one of the
+// node's mounts.
 func checkSingleWriter(node nodefs.FS, request *csi.NodePublishVolumeRequest, publishes func(nodefs.Mount) (bool, error)) error {
 	if request.GetVolumeCapability().GetAccessMode().GetMode() != csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
 		return nil
@@ -114,15 +113,15 @@ func checkSingleWriter(node nodefs.FS, request *csi.NodePublishVolumeRequest, pu
 			return err
 		}
 		if other {
-			return status.Errorf(codes.FailedPrecondition, "volume %s has a single writer only, and is published at %s",
+			return status.Errorf(codes.FailedPrecondition, "volume %s is single-writer and is already published at %s",
 				request.GetVolumeId(), mount.Path)
 		}
 	}
 	return nil
 }
 
-// Unpublish does the work of NodeUnpublishVolume: it unmounts the target and
-// removes the directory. Nothing there is fine.
+// Unpublish implements NodeUnpublishVolume: it unmounts the target and removes the directory. It
+// succeeds if there is nothing to undo.
 func Unpublish(node nodefs.FS, target string) error {
 	if err := unmount(node, target); err != nil {
 		return err
@@ -133,8 +132,8 @@ func Unpublish(node nodefs.FS, target string) error {
 	return nil
 }
 
-// unmount does the work of NodeUnstageVolume: it unmounts and keeps the
-// directory, which is the caller's. Nothing mounted is fine.
+// unmount unmounts and keeps the directory, which belongs to the caller. It succeeds if nothing is
+// mounted.
 func unmount(node nodefs.FS, name string) error {
 	err := node.Unmount(name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, nodefs.ErrNotMounted) {
@@ -143,12 +142,11 @@ func unmount(node nodefs.FS, name string) error {
 	return PathStatus(err)
 }
 
-// PathStatus turns an error of a node's file system into a status: a path
-// outside the node InvalidArgument, a busy mount or a directory in the way
-// FailedPrecondition, the end of a context its own code, anything else Internal.
-// A status stays what it is.
+// PathStatus converts an error of a node's file system into a status. A path outside the node is
+// InvalidArgument. A busy mount or a directory that is not empty is FailedPrecondition. The end of
+// a context has its own code. Anything else is Internal. A status is returned unchanged.
 func PathStatus(err error) error {
-	if _, is := status.FromError(err); is {
+	if _, ok := status.FromError(err); ok {
 		return err
 	}
 	switch {
@@ -162,8 +160,8 @@ func PathStatus(err error) error {
 	return status.Error(codes.Internal, err.Error())
 }
 
-// NotFoundStatus is PathStatus for a call about a volume that is said to be at a
-// path: at one that is none of the node's it is not, which is NotFound.
+// NotFoundStatus is PathStatus for a call about a volume that should be at a path. A path outside
+// the node is NotFound: the volume cannot be there.
 func NotFoundStatus(err error, volumeID, at string) error {
 	if err = PathStatus(err); status.Code(err) == codes.InvalidArgument {
 		return status.Errorf(codes.NotFound, "volume %s is not at %s: %s", volumeID, at, status.Convert(err).Message())

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// What the ids of volumes, snapshots and groups of snapshots begin with.
+// The prefixes of the IDs of volumes, snapshots and groups of snapshots.
 const (
 	volumePrefix   = "vol-"
 	SnapshotPrefix = "snap-"
@@ -19,15 +19,15 @@ const (
 	idDigits = 16
 )
 
-// VolumeID returns the id of the volume with a name: "vol-" and the first 16
-// hex digits of the name's SHA-256. So CreateVolume finds again what it made,
-// with no record of names. Two names sharing an id is not provided for.
+// VolumeID returns the ID of the volume with a name: "vol-" and the first 16 hex digits of the
+// name's SHA-256. So CreateVolume finds an existing volume without a record of names. It does not
+// handle two names that share an ID.
 func VolumeID(name string) string { return volumePrefix + nameDigits(name) }
 
-// SnapshotID is VolumeID for a snapshot, "snap-".
+// SnapshotID is VolumeID for a snapshot, with the prefix "snap-".
 func SnapshotID(name string) string { return SnapshotPrefix + nameDigits(name) }
 
-// GroupID is VolumeID for a group of snapshots, "group-".
+// GroupID is VolumeID for a group of snapshots, with the prefix "group-".
 func GroupID(name string) string { return groupPrefix + nameDigits(name) }
 
 func nameDigits(name string) string {
@@ -35,14 +35,14 @@ func nameDigits(name string) string {
 	return hex.EncodeToString(sum[:])[:idDigits]
 }
 
-// IsVolumeID tells whether id is of the kind that VolumeID returns, which also
-// makes it safe as a file name.
+// IsVolumeID reports whether id has the form that VolumeID returns. Such an ID is safe as a file
+// name.
 func IsVolumeID(id string) bool { return isID(id, volumePrefix) }
 
-// IsSnapshotID is IsVolumeID for SnapshotID.
+// IsSnapshotID reports whether id has the form that SnapshotID returns.
 func IsSnapshotID(id string) bool { return isID(id, SnapshotPrefix) }
 
-// IsGroupID is IsVolumeID for GroupID.
+// IsGroupID reports whether id has the form that GroupID returns.
 func IsGroupID(id string) bool { return isID(id, groupPrefix) }
 
 func isID(id, prefix string) bool {
@@ -50,17 +50,17 @@ func isID(id, prefix string) bool {
 	return ok && len(digits) == idDigits && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
-// Page returns the part of the sorted ids that ListVolumes or ListSnapshots answers with,
-// and the token of the next part. A token is the first id of its part, so that
-// volumes made or deleted meanwhile shift nothing. It gives Aborted for a token
-// that is no id and InvalidArgument for a negative entriesMax; 0 is no maximum.
+// Page returns the page of the sorted IDs for ListVolumes or ListSnapshots, and the token of the
+// next page. A token is the first ID of its page, so volumes created or deleted meanwhile do not
+// shift it. A token that is not an ID is Aborted, a negative entriesMax InvalidArgument; 0 is no
+// maximum.
 func Page(ids []string, token string, entriesMax int32) (page []string, next string, err error) {
 	if entriesMax < 0 {
 		return nil, "", status.Error(codes.InvalidArgument, "max_entries is negative")
 	}
 	if token != "" {
 		if !IsVolumeID(token) && !IsSnapshotID(token) {
-			return nil, "", status.Errorf(codes.Aborted, "starting_token %q is none of ours: list from the start", token)
+			return nil, "", status.Errorf(codes.Aborted, "starting_token %q is unknown: list from the start", token)
 		}
 		from, _ := slices.BinarySearch(ids, token)
 		ids = ids[from:]

@@ -15,7 +15,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// When the pod is told that it takes long.
+// When a slow change is reported to the pod.
 //
 // Upstream: pkg/volume firstEventReportDuration, progressReportDuration (v1.36).
 const (
@@ -28,21 +28,23 @@ const (
 // Upstream: pkg/kubelet/events VolumePermissionChangeInProgress.
 const reasonInProgress = "VolumePermissionChangeInProgress"
 
-// Change is one volume whose files are given to the group of a pod. All but Policy and Recorder must be there.
+// A Change changes the group of the files of one volume for a pod. All fields but Policy and
+// Recorder are required.
 type Change struct {
 	Process  *sim.Process
 	FS       nodefs.FS
-	Volume   string // as calls of its driver name it
+	Volume   string // for the record: driver/handle
 	Dir      string // where it is mounted for the pod
 	Pod      *corev1.Pod
 	Group    int64
 	Policy   *corev1.PodFSGroupChangePolicy // nil: always
 	ReadOnly bool
-	Recorder record.EventRecorder // nil: nobody is told when it takes long
+	Recorder record.EventRecorder // nil: no events
 }
 
-// Run gives the files to the group, where that is needed. It leaves the component meanwhile. An error may have left some of them
-// given: the directory itself is given last. It is for a strand of the component.
+// Run changes the group of the files if that is necessary. It leaves the process meanwhile. After
+// an error some files may have been changed; the directory itself is changed last. Call it in a
+// task of the process.
 //
 // Upstream: pkg/volume VolumeOwnership.ChangePermissions (v1.36).
 func (c Change) Run(ctx context.Context) error {
@@ -63,7 +65,7 @@ func (c Change) Run(ctx context.Context) error {
 	return out.Err
 }
 
-// progress tells the pod how far a change has come that takes long.
+// progress reports a slow change to the pod.
 type progress struct {
 	Change
 	files      atomic.Int64
@@ -90,10 +92,10 @@ func (w *progress) event(format string, args ...any) {
 	w.Recorder.Event(w.Pod, corev1.EventTypeWarning, reasonInProgress, fmt.Sprintf(format, args...))
 }
 
-// displayPath is the directory as people are told of it: from the pod's UID on.
+// displayPath returns the directory as shown in events: from the pod's UID on.
 func (w *progress) displayPath() string {
-	if at := strings.Index(w.Dir, string(w.Pod.UID)); at >= 0 {
-		return w.Dir[at:]
+	if i := strings.Index(w.Dir, string(w.Pod.UID)); i >= 0 {
+		return w.Dir[i:]
 	}
 	return w.Dir
 }

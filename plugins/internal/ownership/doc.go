@@ -1,9 +1,16 @@
-// Package ownership gives the files of a mounted volume to the group of a pod: spec.securityContext.fsGroup.
+// Package ownership changes the group of the files of a mounted volume to that of a pod:
+// spec.securityContext.fsGroup.
 //
-// [NeedsChange] decides, [Apply] does, both on any [nodefs.FS]; [Change.Run] does it from inside a component, which it leaves
-// meanwhile, and says in events when it takes long.
+//	change := ownership.Change{
+//	Process: process, FS: disk, Volume: "driver/handle", Dir: "/pods/uid/mount", Pod: pod, Group: 1000,
+//	}
+//	err := change.Run(ctx)
 //
-// Not here: whether a volume's files are to be given to a group at all, which is its plugin's to know; and owners, who stay.
+// [NeedsChange] decides and [Apply] changes, both on any [nodefs.FS]. [Change.Run] does both in a
+// task, leaves the process meanwhile, and reports a slow change in events.
+//
+// What it does not do: decide whether the kubelet must change a volume's group at all, which its
+// plugin knows, and change owners, which stay.
 //
 // Upstream: pkg/volume VolumeOwnership.
 package ownership

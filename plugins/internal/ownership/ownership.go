@@ -12,15 +12,16 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// What a group may do, beside what was permitted before.
+// Permissions added for the group.
 const (
 	permWrite  fs.FileMode = 0o660
 	permRead   fs.FileMode = 0o440
 	permSearch fs.FileMode = 0o110
 )
 
-// NeedsChange tells whether the files below dir have to be given to the group: always, but by the policy OnRootMismatch only where
-// dir itself is not the group's, or does not permit it what it needs. It does not look at what is below dir.
+// NeedsChange reports whether the group of the files below dir must be changed. With the policy
+// OnRootMismatch it must only if dir itself has another group or lacks permissions; otherwise
+// always. It does not look below dir.
 //
 // Upstream: pkg/volume skipPermissionChange, requiresPermissionChange (v1.36).
 func NeedsChange(disk nodefs.FS, dir string, group int64, policy *corev1.PodFSGroupChangePolicy, readOnly bool) bool {
@@ -35,8 +36,8 @@ func NeedsChange(disk nodefs.FS, dir string, group int64, policy *corev1.PodFSGr
 	return info.Mode&want != want
 }
 
-// permissions are those that a group is to have of a file or a directory. Files that are made in a directory are to be the
-// group's, too.
+// permissions returns the permissions that the group needs. Files created in a directory inherit
+// the group.
 func permissions(mode fs.FileMode, readOnly bool) fs.FileMode {
 	want := permWrite
 	if readOnly {
@@ -48,9 +49,9 @@ func permissions(mode fs.FileMode, readOnly bool) fs.FileMode {
 	return want
 }
 
-// Apply gives all that is at dir and below it to the group, dir last: who is interrupted finds dir as it was. count is how many
-// files and directories were reached. What a file system refuses for one of them is only logged; an error says that dir could
-// not be read to its end.
+// Apply changes the group of dir and everything below it, dir last: after an interruption dir is
+// unchanged. count counts the visited files and directories. A file system's refusal for one of
+// them is only logged. An error means that dir could not be read completely.
 //
 // Upstream: pkg/volume VolumeOwnership.changePermissionsRecursively, changeFilePermission (v1.36).
 func Apply(ctx context.Context, disk nodefs.FS, dir string, group int64, readOnly bool, count *atomic.Int64) error {
@@ -58,7 +59,7 @@ func Apply(ctx context.Context, disk nodefs.FS, dir string, group int64, readOnl
 	return g.walk(dir)
 }
 
-// applier is one Give.
+// An applier is one Apply.
 type applier struct {
 	log      logr.Logger
 	disk     nodefs.FS
@@ -87,17 +88,17 @@ func (g applier) walk(at string) error {
 	return nil
 }
 
-// apply gives one file or directory to the group. A symbolic link has no permissions of its own.
+// apply changes the group of one file or directory. A symbolic link has no permissions of its own.
 func (g applier) apply(at string, mode fs.FileMode) {
 	g.count.Add(1)
 	if err := g.disk.Chown(at, -1, g.group); err != nil {
-		g.log.Error(err, "give to a group", "path", at, "group", g.group)
+		g.log.Error(err, "change group", "path", at, "group", g.group)
 	}
 	if mode&fs.ModeSymlink != 0 {
 		return
 	}
 	const settable = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 	if err := g.disk.Chmod(at, mode&settable|permissions(mode, g.readOnly)); err != nil {
-		g.log.Error(err, "permit to a group", "path", at, "group", g.group)
+		g.log.Error(err, "change mode", "path", at, "group", g.group)
 	}
 }

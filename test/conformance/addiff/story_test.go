@@ -195,7 +195,7 @@ var stories = []story{
 			`- event about p1#1: Normal SuccessfulAttachVolume: AttachVolume.Attach succeeded for volume "rwo1" `,
 			"- reported rwo1@n1",
 			`+ event about p1#1: Warning FailedAttachVolume: AttachVolume.Attach failed for volume "rwo1" : VolumeAttachment csi-7fa02f028e07cc6d04a04c660b7152f754102b8da208df71d9312a9ac25cb2db ` +
-				"is of volume rwo2 of driver disk.example.com on node n1, not of volume rwo1 of driver disk.example.com on node n1: the name is taken",
+				"is of volume rwo2 of driver disk.example.com on node n1, not of volume rwo1 of driver disk.example.com on node n1: name is taken",
 		},
 	},
 	{

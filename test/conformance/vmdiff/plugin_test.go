@@ -161,8 +161,6 @@ func (*ourPlugin) PodDeviceMapPath(specName string, pod types.UID) (dir, link st
 	return linksOf(pod), specName
 }
 
-func (*ourPlugin) StagingPath(*plugins.Spec) string { return "" }
-
 // SetUpDevice is as FakeVolume's, which has another text than MountDevice.
 func (p *ourPlugin) SetUpDevice(_ context.Context, spec *plugins.Spec, _ *corev1.Pod, _ plugins.MountOptions) (string, error) {
 	return "", p.do("SetUpDevice", spec.Name(), "", func() error {
