@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// aggregatedForm is the form of the discovery that tells everything at once, if that is what the client prefers.
+// aggregatedForm returns the form of the aggregated discovery document. ok is false if the client
+// does not prefer it.
 func (r *request) aggregatedForm() (form, bool) {
 	want := apidiscoveryv2.SchemeGroupVersion.WithKind("APIGroupDiscoveryList")
 	f, ok := r.form(func(media string, convert *schema.GroupVersionKind) bool {
@@ -18,7 +19,7 @@ func (r *request) aggregatedForm() (form, bool) {
 	return f, ok && f.convert != nil
 }
 
-// aggregated tells all resources of the core group, or of all others.
+// aggregated answers with the discovery document of the core group, or of all other groups.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/discovery/aggregated.
 func (r *request) aggregated(f form, core bool) answer {
@@ -68,7 +69,8 @@ func (g group) aggregate() apidiscoveryv2.APIGroupDiscovery {
 	return out
 }
 
-// responseKind is the kind of what a resource answers with; group and version are left out where they are its own.
+// responseKind returns the kind that a resource answers with. Group and version are omitted where
+// they equal the resource's.
 func (g group) responseKind(v version, d metav1.APIResource) *metav1.GroupVersionKind {
 	out := &metav1.GroupVersionKind{Group: d.Group, Version: d.Version, Kind: d.Kind}
 	if d.Group == g.name && d.Version == v.name {

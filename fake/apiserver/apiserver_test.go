@@ -23,7 +23,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// direct is a caller that lets every effect happen at once.
+// direct returns a caller on which every call takes effect at once.
 type direct struct{}
 
 func (direct) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
@@ -33,13 +33,13 @@ func newServer() *fake.Server {
 	return fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
 }
 
-// way is a way to a server by requests.
+// way is a transport by which requests reach a server.
 type way struct {
 	name string
 	open func(t *testing.T, s *fake.Server) *clientrest.Config
 }
 
-// ways are in memory, and by loopback.
+// ways are the transports: in memory and by loopback.
 func ways() []way {
 	return []way{
 		{"memory", func(_ *testing.T, s *fake.Server) *clientrest.Config { return apiserver.NewConfig(s, direct{}) }},
@@ -55,14 +55,14 @@ func newHandler(s *fake.Server) http.Handler {
 	return apiserver.NewHandler(s, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return direct{} }})
 }
 
-// world is a server with a typed client that comes by one of the ways.
+// world is a server with a typed client that uses one of the transports.
 type world struct {
 	server *fake.Server
 	config *clientrest.Config
 	client *kubernetes.Clientset
 }
 
-// eachWay runs a test by each way, with JSON and with protobuf.
+// eachWay runs a test with each transport, with JSON and with protobuf.
 func eachWay(t *testing.T, test func(t *testing.T, w world)) {
 	t.Helper()
 	for _, by := range ways() {
@@ -98,7 +98,7 @@ func newPod(name string) *corev1.Pod {
 	}
 }
 
-// must returns a function that returns the value of a call, which must succeed.
+// must returns a function that returns the value of a call, and fails the test if the call fails.
 func must[T any](t *testing.T) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()
@@ -116,7 +116,7 @@ type reply struct {
 	body   string
 }
 
-// status reads the Status in the body.
+// status decodes the Status in the body.
 func (r reply) status(t *testing.T) metav1.Status {
 	t.Helper()
 	var s metav1.Status
@@ -140,7 +140,7 @@ func ask(ctx context.Context, h http.Handler, method, target, body string, heade
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// objectUID reads the UID of an object.
+// objectUID returns the UID of an object.
 func objectUID(t *testing.T, body string) string {
 	t.Helper()
 	var o metav1.PartialObjectMetadata

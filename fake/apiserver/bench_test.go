@@ -10,7 +10,8 @@ import (
 	"github.com/volsim/volsim/fake/apiserver"
 )
 
-// BenchmarkClaimCreate creates claims one after the other by client-go's clientset over the in-memory config.
+// BenchmarkClaimCreate creates claims in sequence through client-go's clientset over the in-memory
+// config.
 func BenchmarkClaimCreate(b *testing.B) {
 	for _, media := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
 		b.Run(media, func(b *testing.B) {

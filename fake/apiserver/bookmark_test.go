@@ -19,9 +19,9 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// TestAnIdleWatchIsToldHowFarItHasCome: the world's clock goes on by a minute each time somebody looks at it, and nothing
-// happens to what is watched.
-func TestAnIdleWatchIsToldHowFarItHasCome(t *testing.T) {
+// TestAnIdleWatchReceivesBookmarks advances the simulated clock by a minute at each reading while
+// the watched resource does not change.
+func TestAnIdleWatchReceivesBookmarks(t *testing.T) {
 	var minutes atomic.Int64
 	server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch.Add(time.Duration(minutes.Add(1)) * time.Minute) }})
 	h := httptest.NewServer(apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }}))
@@ -50,13 +50,13 @@ func TestAnIdleWatchIsToldHowFarItHasCome(t *testing.T) {
 			t.Fatalf("got %s %+v, want a bookmark", e.Type, e.Object)
 		}
 		if got.ResourceVersion == made.ResourceVersion {
-			break // the bookmarks before it came before the other write
+			break // the earlier bookmarks precede the other write
 		}
 	}
 }
 
-// TestADeprecatedVersionSaysSo: each request for it has a warning.
-func TestADeprecatedVersionSaysSo(t *testing.T) {
+// TestADeprecatedVersionWarns checks that each request for a deprecated version carries a warning.
+func TestADeprecatedVersionWarns(t *testing.T) {
 	server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
 	server.Install(fake.CustomKind{
 		Group: "example.com", Versions: []string{"v1", "v1beta1"}, Resource: "things", Kind: "Thing", ListKind: "ThingList",

@@ -14,8 +14,9 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// TestClaimsComeBackAsTheServerHasThem creates, reads, updates, patches, lists and deletes by the typed client, and
-// compares with what the client without serialization has.
+// TestClaimsComeBackAsTheServerHasThem creates, reads, updates, patches, lists and deletes claims
+// through the typed client, and compares the results with those of the client without
+// serialization.
 func TestClaimsComeBackAsTheServerHasThem(t *testing.T) {
 	eachWay(t, func(t *testing.T, w world) {
 		ctx, claims := t.Context(), w.client.CoreV1().PersistentVolumeClaims("default")
@@ -74,7 +75,8 @@ func TestClaimsComeBackAsTheServerHasThem(t *testing.T) {
 	})
 }
 
-// TestPodsAreBoundAndEvicted uses the subresources that are only created, and deletes a collection.
+// TestPodsAreBoundAndEvicted uses the subresources that can only be created, and deletes a
+// collection.
 func TestPodsAreBoundAndEvicted(t *testing.T) {
 	eachWay(t, func(t *testing.T, w world) {
 		ctx, pods := t.Context(), w.client.CoreV1().Pods("default")
@@ -107,8 +109,8 @@ func TestPodsAreBoundAndEvicted(t *testing.T) {
 	})
 }
 
-// TestAWatchTellsWhatHappens watches from a list on, until it is stopped.
-func TestAWatchTellsWhatHappens(t *testing.T) {
+// TestAWatchReportsChanges watches from a list on until it is stopped.
+func TestAWatchReportsChanges(t *testing.T) {
 	eachWay(t, func(t *testing.T, w world) {
 		ctx, claims := t.Context(), w.client.CoreV1().PersistentVolumeClaims("default")
 		must[*corev1.PersistentVolumeClaim](t)(claims.Create(ctx, newClaim("a"), metav1.CreateOptions{}))

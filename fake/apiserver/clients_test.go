@@ -25,7 +25,7 @@ import (
 
 var claimResource = corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
 
-// TestInformersFollow runs client-go's informers, through a compaction that makes them list again.
+// TestInformersFollow runs client-go's informers across a compaction that forces a relist.
 func TestInformersFollow(t *testing.T) {
 	eachWay(t, func(t *testing.T, w world) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -72,7 +72,7 @@ func TestInformersFollow(t *testing.T) {
 	})
 }
 
-// TestDynamicClient uses built-in and custom resources without their types.
+// TestDynamicClient uses built-in and custom resources without their Go types.
 func TestDynamicClient(t *testing.T) {
 	for _, by := range ways() {
 		t.Run(by.name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestDynamicClient(t *testing.T) {
 	}
 }
 
-// TestMetadataClient reads, patches and watches nothing but metadata, in protobuf.
+// TestMetadataClient reads, patches and watches metadata only, in protobuf.
 func TestMetadataClient(t *testing.T) {
 	for _, by := range ways() {
 		t.Run(by.name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestMetadataClient(t *testing.T) {
 	}
 }
 
-// TestScaleClient reads and writes a scale by the client that finds its group and version by discovery.
+// TestScaleClient reads and writes a scale through the client that discovers its group and version.
 func TestScaleClient(t *testing.T) {
 	eachWay(t, func(t *testing.T, w world) {
 		ctx, sets := t.Context(), w.client.AppsV1().StatefulSets("default")
@@ -166,7 +166,8 @@ func TestScaleClient(t *testing.T) {
 	})
 }
 
-// TestDiscoveryClient finds all resources, aggregated and group by group, custom ones when they come and until they go.
+// TestDiscoveryClient lists all resources, aggregated and group by group, while custom resources
+// come and go.
 func TestDiscoveryClient(t *testing.T) {
 	for _, by := range ways() {
 		for _, legacy := range []bool{false, true} {
@@ -210,7 +211,7 @@ func TestDiscoveryClient(t *testing.T) {
 	}
 }
 
-// TestReviews asks who one is, and what one may do.
+// TestReviews creates reviews of identity and of permissions.
 func TestReviews(t *testing.T) {
 	eachWay(t, func(t *testing.T, w world) {
 		ctx := t.Context()

@@ -13,7 +13,7 @@ import (
 	"github.com/volsim/volsim/fake/internal/table"
 )
 
-// objectAnswer answers with one object of a resource, in the form that was asked for.
+// objectAnswer answers with one object, converted as negotiated.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers transformResponseObject.
 func (v *resourceRequest) objectAnswer(code int, client fake.ResourceClient, obj fake.Object) (answer, error) {
@@ -39,7 +39,7 @@ func (v *resourceRequest) objectAnswer(code int, client fake.ResourceClient, obj
 	return v.encodedAnswer(code, v.form, out)
 }
 
-// listAnswer answers with a list of objects, in the form that was asked for.
+// listAnswer answers with a list of objects, converted as negotiated.
 func (v *resourceRequest) listAnswer(all fake.ObjectList) (answer, error) {
 	var out runtime.Object
 	switch convert := v.form.convert; {
@@ -68,7 +68,7 @@ func (v *resourceRequest) listAnswer(all fake.ObjectList) (answer, error) {
 	return v.encodedAnswer(http.StatusOK, v.form, out)
 }
 
-// fullList makes the resource's list, with apiVersion and kind.
+// fullList returns the resource's list with apiVersion and kind.
 func (v *resourceRequest) fullList(all fake.ObjectList) runtime.Object {
 	gvk := v.client.GroupVersionKind()
 	list := v.client.ListOf(all)
@@ -86,14 +86,14 @@ func (v *resourceRequest) fullList(all fake.ObjectList) runtime.Object {
 	return list
 }
 
-// partial shows nothing but an object's metadata.
+// partial returns the metadata of an object.
 func partial(obj fake.Object, gv schema.GroupVersion) *metav1.PartialObjectMetadata {
 	out := meta.AsPartialObjectMetadata(obj)
 	out.SetGroupVersionKind(gv.WithKind("PartialObjectMetadata"))
 	return out
 }
 
-// table shows objects as a table, of the version that was asked for.
+// table returns objects as a table of the requested version.
 func (v *resourceRequest) table(client fake.ResourceClient, m metav1.ListMeta, objects []fake.Object, opts metav1.TableOptions) (*metav1.Table, error) {
 	gv := v.form.convert.GroupVersion()
 	now := v.h.caller(v.Request).Now()

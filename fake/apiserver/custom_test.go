@@ -11,7 +11,7 @@ import (
 
 const things = "/apis/example.com/v1/namespaces/default/things"
 
-// newThings makes a server with a custom resource whose spec may hold a size.
+// newThings returns a server with a custom resource whose spec may hold a size.
 func newThings() *fake.Server {
 	s := newServer()
 	s.Install(fake.CustomKind{
@@ -28,7 +28,7 @@ func newThings() *fake.Server {
 	return s
 }
 
-// TestCustomRefusals are the answers of a real server with such a custom resource.
+// TestCustomRefusals compares with the answers of a real server that has such a custom resource.
 func TestCustomRefusals(t *testing.T) {
 	const notObject = "400 BadRequest the object provided is unrecognized (must be of type Thing): "
 	const medias = "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"
@@ -96,7 +96,7 @@ func TestCustomRefusals(t *testing.T) {
 	}
 }
 
-// TestCustomObjects looks at the bodies of answers about custom objects.
+// TestCustomObjects checks the bodies of answers about custom objects.
 func TestCustomObjects(t *testing.T) {
 	s := newThings()
 	h := newHandler(s)

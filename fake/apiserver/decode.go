@@ -16,15 +16,16 @@ import (
 )
 
 const (
-	schemeName = "pkg/runtime/scheme.go:111" // that is what the real server calls its own, in messages
+	schemeName = "pkg/runtime/scheme.go:111" // the name of the real server's scheme in messages
 
 	namespaceMsg = "the namespace of the provided object does not match the namespace sent on the request"
 )
 
-// decodeObject decodes the request's body into an object of the type of into, which is the one to use afterwards. What
-// the directive of field validation finds is an error or a warning.
+// decodeObject decodes the request's body, if possible into into. Use the object that it returns.
+// Findings of field validation become an error or warnings, as the directive says.
 //
-// Upstream: k8s.io/apiserver/pkg/endpoints/handlers createHandler, UpdateResource, transformDecodeError.
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers createHandler, UpdateResource,
+// transformDecodeError.
 func (r *request) decodeObject(media string, body []byte, into runtime.Object, want schema.GroupVersionKind, directive string) (runtime.Object, error) {
 	obj, gvk, err := r.h.codecs.decoder(media, directive != metav1.FieldValidationIgnore).Decode(body, &want, into)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil && directive != metav1.FieldValidationStrict {
@@ -40,7 +41,7 @@ func (r *request) decodeObject(media string, body []byte, into runtime.Object, w
 	return obj, nil
 }
 
-// decodeError is the answer to a body that cannot be read.
+// decodeError returns the error for a body that cannot be decoded.
 func decodeError(err error, gvk *schema.GroupVersionKind, want string, body []byte) error {
 	if gvk != nil && gvk.Kind != "" {
 		if runtime.IsNotRegisteredError(err) {
@@ -51,17 +52,17 @@ func decodeError(err error, gvk *schema.GroupVersionKind, want string, body []by
 	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want, err, summary(body)))
 }
 
-// versionError is the answer to a body of another version than the request's.
-func versionError(is, want schema.GroupVersion) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", is, want))
+// versionError returns the error for a body whose API version is not that of the request.
+func versionError(got, want schema.GroupVersion) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", got, want))
 }
 
-// sameKind tells whether two kinds are versions of the same thing, as the events of both groups are.
+// sameKind reports whether two kinds are versions of the same kind. The two groups of Event are.
 func sameKind(a, b schema.GroupVersionKind) bool {
 	return a.Kind == b.Kind && internalPackage(a.Group) == internalPackage(b.Group)
 }
 
-// internalPackage is the real server's name of the package with a group's internal types.
+// internalPackage returns the name of the real server's package of internal types of a group.
 func internalPackage(group string) string {
 	switch group {
 	case "", "events.k8s.io":
@@ -71,7 +72,8 @@ func internalPackage(group string) string {
 	return first
 }
 
-// strictWarnings gives the warnings for what strict decoding found. Those of YAML come several in one.
+// strictWarnings returns the warnings for the errors of strict decoding. The YAML decoder joins
+// several in one error.
 func strictWarnings(errs []error) []string {
 	var texts []string
 	for _, err := range errs {
@@ -86,7 +88,7 @@ func strictWarnings(errs []error) []string {
 	return texts
 }
 
-// summary is the beginning of a body, for a message.
+// summary returns the beginning of a body, for an error message.
 func summary(body []byte) string {
 	const most = 30
 	text := string(body)
@@ -104,7 +106,7 @@ func summary(body []byte) string {
 	return text
 }
 
-// decodeDeleteOptions reads DeleteOptions, which every group has.
+// decodeDeleteOptions decodes DeleteOptions, which exist in every group.
 func decodeDeleteOptions(media string, body []byte, into *metav1.DeleteOptions) error {
 	if media == mediaProtobuf {
 		return decodeProtobufDeleteOptions(body, into)
@@ -149,27 +151,28 @@ func checkDeleteOptions(gvk schema.GroupVersionKind) error {
 
 var errNoName = errors.New("name must be provided")
 
-// checkName checks that an object is the one that the path names.
+// checkName returns an error unless the object has the name in the path.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers checkName.
 func (t target) checkName(obj metav1.Object) error {
-	switch is := obj.GetName(); {
-	case is == "":
+	switch name := obj.GetName(); {
+	case name == "":
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: %v", t.name, errNoName))
-	case is != t.name:
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", is, t.name))
+	case name != t.name:
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, t.name))
 	}
 	return nil
 }
 
-// setNamespace puts an object into the namespace of the request, which must not be another than its own.
+// setNamespace sets the object's namespace to that of the request. An object with another namespace
+// is an error.
 //
 // Upstream: k8s.io/apiserver/pkg/registry/rest EnsureObjectNamespaceMatchesRequestNamespace.
 func (t target) setNamespace(obj metav1.Object) error {
-	switch is := obj.GetNamespace(); {
-	case is == "" || t.namespace == "":
+	switch namespace := obj.GetNamespace(); {
+	case namespace == "" || t.namespace == "":
 		obj.SetNamespace(t.namespace)
-	case is != t.namespace:
+	case namespace != t.namespace:
 		return apierrors.NewBadRequest(namespaceMsg)
 	}
 	return nil

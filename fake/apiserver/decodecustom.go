@@ -17,8 +17,8 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// decodeCustom decodes the request's body into an object of a custom resource. Fields that its schema does not have are
-// told, and left to be pruned.
+// decodeCustom decodes the request's body into a custom object. Fields that are not in the schema
+// are reported as errors or warnings; pruning removes them later.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver schemaCoercingDecoder.
 func (r *request) decodeCustom(media string, body []byte, custom *fake.CustomKind, want schema.GroupVersionKind, directive string) (*fake.CustomObject, error) {
@@ -60,7 +60,8 @@ func (r *request) decodeCustom(media string, body []byte, custom *fake.CustomKin
 	return obj, checkCustomKind(obj, *gvk, want)
 }
 
-// applyFieldValidation does with what strict decoding found what the directive of field validation says.
+// applyFieldValidation ignores, warns of or returns the errors of strict decoding, as the directive
+// of field validation says.
 func (r *request) applyFieldValidation(strict []error, directive string) error {
 	switch {
 	case len(strict) == 0 || directive == metav1.FieldValidationIgnore:
@@ -72,7 +73,8 @@ func (r *request) applyFieldValidation(strict []error, directive string) error {
 	return nil
 }
 
-// readCustom reads an object, and tells what in it is there twice, or unknown in its metadata.
+// readCustom decodes an object. strict holds its duplicate fields and the unknown fields of its
+// metadata.
 func readCustom(data []byte) (obj *fake.CustomObject, strict []error, err error) {
 	content := map[string]any{}
 	if strict, err = kjson.UnmarshalStrict(data, &content, kjson.DisallowDuplicateFields); err != nil {
@@ -102,14 +104,14 @@ func readCustom(data []byte) (obj *fake.CustomObject, strict []error, err error)
 	return obj, strict, nil
 }
 
-// checkCustomKind checks that an object is of the version and the kind of the resource.
-func checkCustomKind(obj *fake.CustomObject, is, want schema.GroupVersionKind) error {
-	if is.GroupVersion() != want.GroupVersion() {
-		return versionError(is.GroupVersion(), want.GroupVersion())
+// checkCustomKind returns an error unless the object has the version and the kind of the resource.
+func checkCustomKind(obj *fake.CustomObject, got, want schema.GroupVersionKind) error {
+	if got.GroupVersion() != want.GroupVersion() {
+		return versionError(got.GroupVersion(), want.GroupVersion())
 	}
-	if is.Kind != want.Kind {
-		return apierrors.NewInvalid(is.GroupKind(), obj.Name, field.ErrorList{
-			field.Invalid(field.NewPath("kind"), is.Kind, "must be "+want.Kind),
+	if got.Kind != want.Kind {
+		return apierrors.NewInvalid(got.GroupKind(), obj.Name, field.ErrorList{
+			field.Invalid(field.NewPath("kind"), got.Kind, "must be "+want.Kind),
 		})
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// group is an API group that is served, with its versions, the preferred one first.
+// group is a served API group with its versions, the preferred one first.
 type group struct {
 	name     string
 	versions []version
@@ -24,7 +24,7 @@ type version struct {
 	resources []fake.APIResource
 }
 
-// groups are what the server serves, in the order of discovery.
+// groups returns the served groups in discovery order.
 func (h *handler) groups() []group {
 	var all []group
 	for _, d := range h.server.Resources() {
@@ -53,14 +53,15 @@ func (h *handler) groups() []group {
 	return all
 }
 
-// bindingsResource is the other way to bind a pod.
+// bindingsResource returns the resource bindings, the older way to bind a pod.
 func bindingsResource() fake.APIResource {
 	return fake.APIResource{APIResource: metav1.APIResource{
 		Name: "bindings", SingularName: "binding", Namespaced: true, Version: "v1", Kind: "Binding", Verbs: metav1.Verbs{"create"},
 	}}
 }
 
-// discovery tells what is served: at /api and /apis all of it, or the names, below of one group and one version.
+// discovery answers a discovery request: for /api and /apis with all resources or with the groups,
+// for longer paths with one group or one version.
 func (r *request) discovery(parts []string) answer {
 	if r.Method != http.MethodGet {
 		return r.errorAnswer(errMethod())
@@ -91,7 +92,7 @@ func (r *request) discovery(parts []string) answer {
 	return a
 }
 
-// unaggregated is the discovery that goes group by group. It is nil where no group is.
+// unaggregated returns the discovery document of the path. It is nil if the group does not exist.
 func (r *request) unaggregated(parts []string) (runtime.Object, error) {
 	all := r.h.groups()
 	core := parts[0] == "api"
@@ -146,7 +147,8 @@ func (g group) describe() metav1.APIGroup {
 	return out
 }
 
-// list is the list of a version's resources. Each is of the list's group and version unless it says otherwise.
+// list returns the resources of a version. An entry names its group and version only if they differ
+// from the list's.
 func (g group) list(v version) *metav1.APIResourceList {
 	out := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}}
 	out.GroupVersion = g.name + "/" + v.name

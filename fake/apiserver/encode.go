@@ -14,13 +14,13 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// protobufPrefix is what every object in protobuf begins with.
+// protobufPrefix is the prefix of every object in protobuf.
 const protobufPrefix = "k8s\x00"
 
-// codecs read and write objects in all forms.
+// codecs encode and decode objects in all media types.
 type codecs struct {
 	lenient, strict map[string]runtime.Serializer // by media type
-	pretty          runtime.Serializer            // JSON for people
+	pretty          runtime.Serializer            // indented JSON
 }
 
 func newCodecs() *codecs {
@@ -48,7 +48,7 @@ func (c *codecs) decoder(media string, strict bool) runtime.Serializer {
 	return c.lenient[media]
 }
 
-// encode writes an object, which has its apiVersion and kind.
+// encode encodes an object whose apiVersion and kind are set.
 func (c *codecs) encode(f form, obj runtime.Object) ([]byte, error) {
 	s := c.lenient[f.media]
 	if f.pretty && f.media == mediaJSON {
@@ -61,7 +61,8 @@ func (c *codecs) encode(f form, obj runtime.Object) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// withKind returns an object with apiVersion and kind, a shallow copy where it is the store's.
+// withKind returns obj with apiVersion and kind set. It makes a shallow copy, since the object may
+// be the store's.
 func withKind(obj runtime.Object, gvk schema.GroupVersionKind) runtime.Object {
 	if c, ok := obj.(*fake.CustomObject); ok {
 		out := *c
@@ -75,19 +76,19 @@ func withKind(obj runtime.Object, gvk schema.GroupVersionKind) runtime.Object {
 	return out
 }
 
-// kindOf tells the kind of an object of a built-in type.
+// kindOf returns the kind of an object of a built-in type.
 func (c *codecs) kindOf(obj any) schema.GroupVersionKind {
 	if _, ok := obj.(*metav1.Status); ok {
 		return schema.GroupVersionKind{Version: "v1", Kind: "Status"}
 	}
 	gvks, _, err := clientscheme.Scheme.ObjectKinds(obj.(runtime.Object))
 	if err != nil {
-		panic("rest: a type of no API: " + err.Error())
+		panic("apiserver: type without a kind: " + err.Error())
 	}
 	return gvks[0]
 }
 
-// empty makes an object of a built-in type.
+// empty returns a new object of a built-in kind.
 func (c *codecs) empty(gvk schema.GroupVersionKind) (runtime.Object, error) {
 	return clientscheme.Scheme.New(gvk)
 }

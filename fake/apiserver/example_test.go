@@ -15,7 +15,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A server without a socket, behind client-go's own clientset.
+// A server without a socket, used through client-go's own clientset.
 func ExampleNewConfig() {
 	server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
 	client, err := kubernetes.NewForConfig(apiserver.NewConfig(server, sim.DirectCaller()))

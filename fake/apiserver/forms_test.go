@@ -15,7 +15,7 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// newMap makes a server with one config map, whose UID is returned too.
+// newMap returns a server with one config map, and the config map's UID.
 func newMap(t *testing.T, data string) (*fake.Server, string) {
 	s := newServer()
 	m := must[*corev1.ConfigMap](t)(s.Client(direct{}).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
@@ -24,7 +24,7 @@ func newMap(t *testing.T, data string) (*fake.Server, string) {
 	return s, string(m.UID)
 }
 
-// TestForms asks for one object and for a list in all forms.
+// TestForms requests one object and a list in every form.
 func TestForms(t *testing.T) {
 	const one, all = "/api/v1/namespaces/default/configmaps/a", "/api/v1/configmaps?limit=5&fieldSelector=metadata.name=a"
 	const head = `"metadata":{"name":"a","namespace":"default","uid":"UID","resourceVersion":"5","creationTimestamp":"2026-01-01T00:00:00Z"}`
@@ -71,7 +71,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestTables asks for tables, with as much of the objects as each option says.
+// TestTables requests tables with every value of includeObject.
 func TestTables(t *testing.T) {
 	s, _ := newMap(t, "v")
 	h := newHandler(s)
@@ -117,7 +117,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestLargeAnswersAreCompressed for whoever accepts that, and nothing else is.
+// TestLargeAnswersAreCompressed checks that only large answers to clients that accept gzip are
+// compressed.
 func TestLargeAnswersAreCompressed(t *testing.T) {
 	large := strings.Repeat("x", 200<<10)
 	for _, test := range []struct {
@@ -145,7 +146,7 @@ func TestLargeAnswersAreCompressed(t *testing.T) {
 	}
 }
 
-// TestPages looks at what is not of a resource.
+// TestPages requests the paths that do not belong to a resource.
 func TestPages(t *testing.T) {
 	h := newHandler(newServer())
 	const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -193,7 +194,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestDocumentsByHash asks for a document as it is said to be.
+// TestDocumentsByHash requests an OpenAPI document with its hash and with another.
 func TestDocumentsByHash(t *testing.T) {
 	s := newThings()
 	h := newHandler(s)

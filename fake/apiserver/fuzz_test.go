@@ -15,14 +15,14 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// upstream500 are the malformed requests that the real server, too, answers with 500.
+// upstream500 lists the malformed requests that the real server also answers with 500.
 var upstream500 = []string{
 	"resourceVersion: Invalid value", "resourceVersion should not be set on objects to be created",
 	"strconv.ParseUint", // a resourceVersion in an update
 	"target.name: Required value", "target.kind: Unsupported value",
 }
 
-// answered makes a request of anything, and fails if the answer is not one for it.
+// answered makes any request, and fails unless the answer is valid for it.
 func answered(t *testing.T, h http.Handler, req *http.Request) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -41,7 +41,7 @@ func answered(t *testing.T, h http.Handler, req *http.Request) {
 	t.Errorf("%s %s: got %d %s", req.Method, req.URL, w.Code, w.Body)
 }
 
-// encoded gives an object in protobuf.
+// encoded returns an object in protobuf.
 func encoded(f *testing.F, obj runtime.Object) []byte {
 	f.Helper()
 	gvks, _, err := clientscheme.Scheme.ObjectKinds(obj)
@@ -56,7 +56,7 @@ func encoded(f *testing.F, obj runtime.Object) []byte {
 	return data
 }
 
-// FuzzBodies sends any body as any media type to where bodies are read.
+// FuzzBodies sends any body with any media type to the paths that read a body.
 func FuzzBodies(f *testing.F) {
 	where := []string{
 		"POST /api/v1/namespaces/default/configmaps", "POST /api/v1/namespaces/default/persistentvolumeclaims",
@@ -93,7 +93,7 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// FuzzQueries sends any query and any Accept header to where they are read.
+// FuzzQueries sends any query and any Accept header to the paths that read them.
 func FuzzQueries(f *testing.F) {
 	targets := []string{
 		"GET /api/v1/namespaces", "GET /api/v1/namespaces/default", "DELETE /api/v1/namespaces/default/configmaps",
@@ -113,9 +113,9 @@ func FuzzQueries(f *testing.F) {
 		req := httptest.NewRequestWithContext(t.Context(), method, target, nil)
 		values, err := url.ParseQuery(query)
 		if err != nil {
-			return // as no server gets it
+			return // no server receives such a request
 		}
-		values.Set("timeoutSeconds", "x") // no watch that lasts
+		values.Set("timeoutSeconds", "x") // no watch without an end
 		if !values.Has("watch") && !strings.Contains(target, "watch") {
 			values.Del("timeoutSeconds")
 		}
@@ -138,7 +138,7 @@ func FuzzPaths(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, path string) {
 		req := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
 		req.Method, req.URL.Path = method, path
-		req.URL.RawQuery = "timeoutSeconds=x" // no watch that lasts
+		req.URL.RawQuery = "timeoutSeconds=x" // no watch without an end
 		answered(t, newHandler(newThings()), req)
 	})
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// turnstile is a sim.Gate that lets everything through but deliveries: each of these takes a turn, and none is let
-// through when there are no more.
+// turnstile is a sim.Gate that admits everything except deliveries. It admits a limited number of
+// those.
 type turnstile struct {
 	sim.Caller
 	turns <-chan struct{}
@@ -42,8 +42,8 @@ func (g turnstile) CallContext(ctx context.Context, action trace.Action, effect 
 	return effect()
 }
 
-// TestAGateHoldsEventsBack has two claims to tell of, by HTTP and in memory: the second is not needed for the first to
-// arrive, and the watch ends when the gate lets nothing more through.
+// TestAGateHoldsEventsBack has two claims to deliver, by HTTP and in memory. The first arrives
+// without the second, and the watch ends when the gate admits no more.
 func TestAGateHoldsEventsBack(t *testing.T) {
 	for _, way := range []string{"http", "memory"} {
 		t.Run(way, func(t *testing.T) {

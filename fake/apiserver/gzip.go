@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// gzipBytesMin is the size from which an answer is compressed, for whoever accepts that.
+// gzipBytesMin is the size from which an answer is compressed if the client accepts gzip.
 const gzipBytesMin = 128 << 10
 
-// compress compresses a large answer, if the client accepts that.
+// compress compresses a large answer if the client accepts gzip.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers/responsewriters deferredResponseWriter.
 func (a *answer) compress(req *http.Request) {
@@ -22,7 +22,7 @@ func (a *answer) compress(req *http.Request) {
 	if err != nil {
 		panic(err) // the level is a constant
 	}
-	_, _ = w.Write(a.body) // a buffer takes everything
+	_, _ = w.Write(a.body) // a write to a buffer does not fail
 	_ = w.Close()
 	a.body = b.Bytes()
 	a.header.Set("Content-Encoding", "gzip")

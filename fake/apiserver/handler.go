@@ -13,12 +13,12 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// HandlerConfig is what NewHandler must be told.
+// HandlerConfig configures NewHandler.
 type HandlerConfig struct {
-	Caller func(*http.Request) sim.Caller // whose call a request is; required
+	Caller func(*http.Request) sim.Caller // returns the caller that a request is made as; required
 
 	BodyBytesMax int64 // of a request's body; a longer one is answered with 413. 0: 3 MiB
-	WatchesMax   int   // open at a time; one more is answered with 429. 0: 10,000
+	WatchesMax   int   // open at the same time; another one is answered with 429. 0: 10,000
 }
 
 const (
@@ -39,7 +39,8 @@ type handler struct {
 	generation int64             // guarded by mu
 }
 
-// NewHandler returns a handler of everything the server serves. A panic while it answers goes through it.
+// NewHandler returns a handler that serves every resource of the server. A panic during a request
+// propagates through ServeHTTP.
 func NewHandler(server *fake.Server, cfg HandlerConfig) http.Handler { return newHandler(server, cfg) }
 
 func newHandler(server *fake.Server, cfg HandlerConfig) *handler {
@@ -62,13 +63,13 @@ type request struct {
 	warnings []string
 }
 
-// answer is what a request came to.
+// answer is the answer to a request.
 type answer struct {
 	code     int
 	header   http.Header
 	body     []byte
 	stream   *stream // of a watch, instead of a body
-	canceled error   // the request's context ended before anything was done
+	canceled error   // the request's context ended before the request took effect
 }
 
 func newAnswer(code int, contentType string, body []byte) answer {
@@ -140,7 +141,7 @@ type resourceRequest struct {
 	form        form
 }
 
-// dispatch does what the request asks for.
+// dispatch carries out the request according to its verb.
 func (v *resourceRequest) dispatch() (answer, error) {
 	verb := v.verb()
 	if c := v.apiResource.Custom; c != nil && c.Deprecated[v.Version] != "" {
@@ -172,7 +173,7 @@ func (v *resourceRequest) dispatch() (answer, error) {
 	}
 }
 
-// encodedAnswer answers with an object as it is.
+// encodedAnswer answers with an object, encoded in the form f.
 func (r *request) encodedAnswer(code int, f form, obj runtime.Object) (answer, error) {
 	body, err := r.h.codecs.encode(f, obj)
 	if err != nil {
@@ -194,5 +195,5 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		header[name] = values
 	}
 	w.WriteHeader(a.code)
-	_, _ = w.Write(a.body) // the client went away: there is nobody to tell
+	_, _ = w.Write(a.body) // an error means that the client disconnected
 }

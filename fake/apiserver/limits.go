@@ -9,13 +9,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// slots bounds how many of something there are at a time.
+// slots is a counting semaphore that does not block.
 type slots struct {
 	max int64
 	n   atomic.Int64
 }
 
-// acquire takes a slot, and returns a function that gives it back, once.
+// acquire takes a slot. release returns it and may be called more than once. The error is 429 Too
+// Many Requests.
 func (s *slots) acquire() (release func(), err error) {
 	if s.n.Add(1) > s.max {
 		s.n.Add(-1)
@@ -24,7 +25,7 @@ func (s *slots) acquire() (release func(), err error) {
 	return sync.OnceFunc(func() { s.n.Add(-1) }), nil
 }
 
-// readBody reads the request's body, which must not be too long.
+// readBody reads the request's body up to the maximum length.
 func (r *request) readBody() ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil

@@ -35,31 +35,32 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority makes an authority.
+// NewAuthority returns an authority with a new key and a self-signed certificate.
 func NewAuthority() (*Authority, error) {
 	cert, key, err := newSigned(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "volsim-ca"}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}, nil)
 	if err != nil {
-		return nil, fmt.Errorf("make a certificate authority: %w", err)
+		return nil, fmt.Errorf("create certificate authority: %w", err)
 	}
 	return &Authority{cert, key}, nil
 }
 
-// PEM is the authority's certificate.
+// PEM returns the authority's certificate.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// ListenConfig is what Listen must be told.
+// ListenConfig configures Listen.
 type ListenConfig struct {
 	Handler   http.Handler
 	Addr      string     // "": a free port of 127.0.0.1
-	Authority *Authority // that signs the server's certificate. nil: one of its own
+	Authority *Authority // signs the server's certificate. nil: a new one
 }
 
-// Listener serves a handler by HTTPS, under a certificate and a bearer token that are made anew each time. Requests without the token are answered with 401 Unauthorized, but for the health checks and the version.
+// Listener serves a handler by HTTPS with a new certificate and a new bearer token. Requests
+// without the token are answered with 401 Unauthorized, except health checks and the version.
 type Listener struct {
 	url    string
 	ca     []byte // PEM
@@ -67,7 +68,8 @@ type Listener struct {
 	server *httpserver.Server
 }
 
-// Listen begins to serve. Close it.
+// Listen starts to serve. The caller must call Close. The error is that of the socket, or of making
+// keys.
 func Listen(cfg ListenConfig) (*Listener, error) {
 	if cfg.Addr == "" {
 		cfg.Addr = "127.0.0.1:0"
@@ -84,7 +86,7 @@ func Listen(cfg ListenConfig) (*Listener, error) {
 	}
 	cert, err := cfg.Authority.newCertificate(addr.IP)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make a certificate: %w", err), socket.Close())
+		return nil, errors.Join(fmt.Errorf("create certificate: %w", err), socket.Close())
 	}
 	token, err := newToken()
 	if err != nil {
@@ -99,17 +101,17 @@ func Listen(cfg ListenConfig) (*Listener, error) {
 	}, nil
 }
 
-// URL is where the server is, such as "https://127.0.0.1:40321".
+// URL returns the server's URL, such as "https://127.0.0.1:40321".
 func (l *Listener) URL() string { return l.url }
 
-// Config is a client's configuration.
+// Config returns a client configuration with the server's URL, certificate authority and token.
 func (l *Listener) Config() *clientrest.Config {
 	return &clientrest.Config{
 		Host: l.url, BearerToken: l.token, TLSClientConfig: clientrest.TLSClientConfig{CAData: l.ca}, QPS: -1,
 	}
 }
 
-// Kubeconfig is the same as a kubeconfig whose cluster, user and context have the given name.
+// Kubeconfig returns the same as a kubeconfig. Its cluster, user and context have the given name.
 func (l *Listener) Kubeconfig(name string) *clientcmdapi.Config {
 	c := clientcmdapi.NewConfig()
 	c.Clusters[name] = &clientcmdapi.Cluster{Server: l.url, CertificateAuthorityData: l.ca}
@@ -119,13 +121,13 @@ func (l *Listener) Kubeconfig(name string) *clientcmdapi.Config {
 	return c
 }
 
-// Done yields the error that serving ended with before Close, if it does.
+// Done returns a channel that yields the error, if any, with which serving ended before Close.
 func (l *Listener) Done() <-chan error { return l.server.Done() }
 
 // Close ends watches, waits a moment for requests in flight, and closes all connections.
 func (l *Listener) Close() error { return l.server.Close() }
 
-// urlOf is the address that clients of this machine use.
+// urlOf returns the URL that clients on this machine use.
 func urlOf(addr *net.TCPAddr) string {
 	ip := addr.IP
 	if ip.IsUnspecified() {
@@ -137,7 +139,8 @@ func urlOf(addr *net.TCPAddr) string {
 // publicPaths are the paths that need no token, as on the real server.
 var publicPaths = []string{"/healthz", "/livez", "/readyz", "/version"}
 
-// authenticate lets requests with the token through.
+// authenticate returns a handler that passes requests with the token to next and answers others
+// with 401.
 func authenticate(token string, next http.Handler) http.Handler {
 	want := []byte("Bearer " + token)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -164,12 +167,12 @@ func isPublic(path string) bool {
 func newToken() (string, error) {
 	b := make([]byte, 24)
 	if _, err := rand.Read(b); err != nil {
-		return "", fmt.Errorf("make a token: %w", err)
+		return "", fmt.Errorf("create token: %w", err)
 	}
 	return hex.EncodeToString(b), nil
 }
 
-// newCertificate makes a certificate for a server on ip. It holds for as long as anybody may run the server.
+// newCertificate returns a server certificate for ip. It is valid for a century.
 func (a *Authority) newCertificate(ip net.IP) (tls.Certificate, error) {
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "volsim"}, KeyUsage: x509.KeyUsageDigitalSignature,
@@ -188,7 +191,8 @@ func (a *Authority) newCertificate(ip net.IP) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{cert.Raw, a.cert.Raw}, PrivateKey: key}, nil
 }
 
-// addressesFor are the addresses under which a socket on ip can be reached: all of this machine's, if it is on all.
+// addressesFor returns the addresses at which a socket on ip can be reached: all of this machine's
+// if ip is unspecified.
 func addressesFor(ip net.IP) []net.IP {
 	if !ip.IsUnspecified() {
 		return []net.IP{ip}
@@ -196,7 +200,7 @@ func addressesFor(ip net.IP) []net.IP {
 	var all []net.IP
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
-		return nil // loopback is in the certificate anyway
+		return nil // the certificate has the loopback addresses anyway
 	}
 	for _, a := range addrs {
 		if n, ok := a.(*net.IPNet); ok {
@@ -206,7 +210,8 @@ func addressesFor(ip net.IP) []net.IP {
 	return all
 }
 
-// newSigned makes a certificate and its key, signed by an authority, or by itself where that is nil.
+// newSigned returns a certificate and its key, signed by the authority by, or self-signed if by is
+// nil.
 func newSigned(template *x509.Certificate, by *Authority) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/volsim/volsim/fake/apiserver"
 )
 
-// TestListenAsksForTheToken goes to a server with and without its token, and by way of its kubeconfig.
-func TestListenAsksForTheToken(t *testing.T) {
+// TestListenRequiresTheToken makes requests with and without the token, and through the kubeconfig.
+func TestListenRequiresTheToken(t *testing.T) {
 	l, err := apiserver.Listen(apiserver.ListenConfig{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "hello")
 	})})
@@ -55,8 +55,8 @@ func TestListenAsksForTheToken(t *testing.T) {
 	}
 }
 
-// TestCloseEndsRequestsThatWait: a watch ends when the server is closed.
-func TestCloseEndsRequestsThatWait(t *testing.T) {
+// TestCloseEndsWatches checks that a watch ends when the server is closed.
+func TestCloseEndsWatches(t *testing.T) {
 	begun := make(chan struct{})
 	l, err := apiserver.Listen(apiserver.ListenConfig{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(begun)

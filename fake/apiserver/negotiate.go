@@ -25,15 +25,15 @@ const (
 // mediaTypes are the media types of bodies and answers, the preferred one first.
 var mediaTypes = []string{mediaJSON, mediaYAML, mediaProtobuf}
 
-// form is how an answer is to look.
+// form is the form in which an answer is encoded.
 type form struct {
 	media   string
 	pretty  bool
-	convert *schema.GroupVersionKind // what objects are to be shown as. nil: as they are
+	convert *schema.GroupVersionKind // the kind to convert objects to. nil: no conversion
 }
 
-// form finds the form of an answer, the first that the client accepts. allows says which conversions there are, and
-// which media types have them; nil allows none.
+// form returns the first form that the client accepts. allows reports whether a media type has a
+// conversion; nil allows none.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers/negotiation NegotiateMediaTypeOptions.
 func (r *request) form(allows func(media string, convert *schema.GroupVersionKind) bool) (form, bool) {
@@ -61,7 +61,7 @@ func (r *request) form(allows func(media string, convert *schema.GroupVersionKin
 	return form{}, false
 }
 
-// parse reads the parameters of a media type, and tells whether they can be met.
+// parse reads the parameters of a media type, and reports whether they are supported.
 func (f *form) parse(params map[string]string) bool {
 	var convert schema.GroupVersionKind
 	converts := false
@@ -79,7 +79,7 @@ func (f *form) parse(params map[string]string) bool {
 	return params["sv"] == "" || params["sv"] == "v1"
 }
 
-// pretty tells whether the answer is for somebody to read.
+// pretty reports whether the answer should be indented.
 func (r *request) pretty() bool {
 	if value := r.query.Get("pretty"); value != "" {
 		pretty, _ := strconv.ParseBool(value)
@@ -89,7 +89,7 @@ func (r *request) pretty() bool {
 	return slices.ContainsFunc([]string{"curl", "Wget", "Mozilla/5.0"}, func(p string) bool { return strings.HasPrefix(agent, p) })
 }
 
-// negotiate finds the form of the answer to a request for a resource.
+// negotiate chooses the form of the answer to a request for a resource.
 func (v *resourceRequest) negotiate() error {
 	if v.apiResource.Custom == nil {
 		if err := v.acceptable(v.name == "" && v.sub == ""); err != nil {
@@ -119,7 +119,8 @@ func metaVersion(gvk *schema.GroupVersionKind) bool {
 	return gvk.GroupVersion() == metav1.SchemeGroupVersion || gvk.GroupVersion() == metav1beta1.SchemeGroupVersion
 }
 
-// acceptable is the check that built-in resources have before any other: by the bare media types.
+// acceptable checks the bare media types of the Accept header, as the real server does first for
+// built-in resources.
 //
 // Upstream: github.com/emicklei/go-restful Route.matchesAccept.
 func (r *request) acceptable(streams bool) error {
@@ -141,7 +142,7 @@ func (r *request) acceptable(streams bool) error {
 		"406: Not Acceptable\n\nAvailable representations: "+strings.Join(offered, ", "), &metav1.StatusDetails{})
 }
 
-// bodyMedia tells which media type the request's body is of.
+// bodyMedia returns the media type of the request's body.
 func (r *request) bodyMedia() (string, error) {
 	header := r.Header.Get("Content-Type")
 	if header == "" {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// decodeQuery reads options from the query. What the options do not have is not looked at.
+// decodeQuery reads options from the query. It ignores unknown parameters.
 func (r *request) decodeQuery(into runtime.Object) error {
 	if len(r.query) == 0 {
 		return nil
@@ -67,7 +67,8 @@ func (r *request) patchOptions(pt types.PatchType) (o metav1.PatchOptions, err e
 	return o, nil
 }
 
-// deleteOptions reads the options of a deletion from the body, and only if there is none from the query.
+// deleteOptions reads the options of a deletion from the body, or from the query if there is no
+// body.
 func (r *request) deleteOptions() (o metav1.DeleteOptions, err error) {
 	body, err := r.readBody()
 	if err != nil {
@@ -102,7 +103,7 @@ func (r *request) tableOptions() (o metav1.TableOptions, err error) {
 	return o, nil
 }
 
-// patchType is the kind of patch that the body is, if the resource takes it.
+// patchType returns the type of the patch in the body if the resource supports it.
 func (v *resourceRequest) patchType() (types.PatchType, error) {
 	media, _, _ := strings.Cut(v.Header.Get("Content-Type"), ";")
 	switch pt := types.PatchType(strings.TrimSpace(media)); pt {
@@ -120,7 +121,8 @@ func (v *resourceRequest) patchType() (types.PatchType, error) {
 		"415: Unsupported Media Type", &metav1.StatusDetails{})
 }
 
-// fieldManager is who is to own the fields that the request writes: who it says, or else the program that sent it.
+// fieldManager returns the manager of the fields that the request writes: the named one, or the
+// client's program by default.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers managerOrUserAgent.
 func (r *request) fieldManager(said string) string {

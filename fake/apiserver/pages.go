@@ -13,7 +13,7 @@ import (
 	"github.com/volsim/volsim/fake/internal/openapi"
 )
 
-// addETag gives an answer the ETag of its content, and leaves the body out if the client has it.
+// addETag sets the ETag of the content, and drops the body if the client has it already.
 func (r *request) addETag(a answer, content []byte) answer {
 	etag := strconv.Quote(openapi.Hash(content))
 	a.header.Set("ETag", etag)
@@ -28,7 +28,7 @@ func (r *request) addETag(a answer, content []byte) answer {
 	return a
 }
 
-// documents describes what is served now.
+// documents returns the OpenAPI documents of the resources that are served now.
 func (h *handler) documents() *openapi.Document {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -38,7 +38,7 @@ func (h *handler) documents() *openapi.Document {
 	return h.document
 }
 
-// openapi answers with a document that describes the API.
+// openapi answers with an OpenAPI document.
 func (r *request) openapi(parts []string) answer {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return r.errorAnswer(errMethod())
@@ -62,23 +62,24 @@ func (r *request) openapi(parts []string) answer {
 	return pageNotFound()
 }
 
-// checkHash answers a request for a document as it is said to be: it is so for ever, or is now another.
+// checkHash completes the answer to a request for a document with a hash. If the hash matches, the
+// document is immutable. Otherwise the answer redirects to the current hash.
 //
-// Differs: there is no Expires, which would be a time.
+// Differs: there is no Expires header, which would contain a time.
 //
 // Upstream: k8s.io/kube-openapi/pkg/handler3 OpenAPIService.HandleGroupVersion.
-func (r *request) checkHash(path string, a answer, is string) answer {
+func (r *request) checkHash(path string, a answer, current string) answer {
 	switch asked := r.query.Get("hash"); {
-	case asked == is:
+	case asked == current:
 		a.header.Set("Cache-Control", "public, immutable")
 	case asked != "":
 		a.code, a.body = http.StatusMovedPermanently, nil
-		a.header.Set("Location", "/openapi/v3/"+path+"?hash="+is)
+		a.header.Set("Location", "/openapi/v3/"+path+"?hash="+current)
 	}
 	return a
 }
 
-// version tells which Kubernetes this is.
+// version answers with the Kubernetes version.
 func (r *request) version() answer {
 	if r.Method != http.MethodGet {
 		return r.errorAnswer(errMethod())
@@ -90,7 +91,7 @@ func (r *request) version() answer {
 	})
 }
 
-// health says that all is well: a server that answers is.
+// health answers a health check. A server that answers is healthy.
 func (r *request) health(parts []string) answer {
 	text := "ok"
 	if _, verbose := r.query["verbose"]; verbose && len(parts) == 1 {
@@ -103,7 +104,7 @@ func (r *request) health(parts []string) answer {
 	return a
 }
 
-// paths lists where to begin.
+// paths answers with the list of root paths.
 func (r *request) paths() answer {
 	if r.Method != http.MethodGet {
 		return r.errorAnswer(errMethod())
@@ -124,11 +125,11 @@ func (r *request) paths() answer {
 	return page(map[string]any{"paths": all})
 }
 
-// page answers with a value in JSON, for people.
+// page answers with a value in indented JSON.
 func page(value any) answer {
 	body, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
-		panic(err) // strings
+		panic(err) // the values are strings
 	}
 	return newAnswer(http.StatusOK, mediaJSON, body)
 }

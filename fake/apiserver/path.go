@@ -9,22 +9,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// target is what a path names.
+// target is the resource, object or subresource that a path names.
 type target struct {
 	schema.GroupVersionResource
 	namespace string
 	name      string
 	sub       string // subresource
-	watch     bool   // it has the old prefix of watches
+	watch     bool   // the path has the deprecated prefix /watch
 	rest      []string
 }
 
-// parsePath reads a path of a resource:
+// parsePath parses the path of a resource:
 //
 //	/api/v1/namespaces/default/pods/a/status
 //	/apis/storage.k8s.io/v1/watch/storageclasses
 //
-// and tells whether it is one.
+// It reports whether the path is valid.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/request RequestInfoFactory.NewRequestInfo.
 func parsePath(parts []string) (target, bool) {
@@ -54,7 +54,7 @@ func parsePath(parts []string) (target, bool) {
 	return t, len(parts) > 0 && len(parts) <= 3 && !(t.watch && t.sub != "")
 }
 
-// verb is what the request does: "" if nobody does that.
+// verb returns the API verb of the request. It is "" if the method does not exist for the path.
 func (v *resourceRequest) verb() string {
 	item := v.name != ""
 	switch {
@@ -81,7 +81,7 @@ func (v *resourceRequest) verb() string {
 	}[v.Method]
 }
 
-// isWatch tells whether a list is to be a watch.
+// isWatch reports whether a list request asks for a watch.
 func (r *request) isWatch() bool {
 	values := r.query["watch"]
 	if len(values) == 0 {
@@ -93,7 +93,7 @@ func (r *request) isWatch() bool {
 
 func allows(verbs metav1.Verbs, verb string) bool { return verb != "" && slices.Contains(verbs, verb) }
 
-// notFound answers a request for a path that leads nowhere.
+// notFound answers a request for a path that does not exist.
 func (r *request) notFound(t target) (answer, error) {
 	for _, d := range r.h.server.Resources() {
 		if d.Group == t.Group && d.Custom == nil {
@@ -103,7 +103,7 @@ func (r *request) notFound(t target) (answer, error) {
 	return pageNotFound(), nil
 }
 
-// pageNotFound is the real server's answer where no API group is.
+// pageNotFound answers as the real server does outside of all API groups.
 func pageNotFound() answer {
 	a := newAnswer(http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
 	a.header.Set("X-Content-Type-Options", "nosniff")

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// jsonBody and its like say what a body is of.
+// jsonBody and the next ones are pairs of a header and a media type.
 var (
 	jsonBody  = []string{"Content-Type", "application/json"}
 	yamlBody  = []string{"Content-Type", "application/yaml"}
@@ -16,7 +16,7 @@ var (
 	applyBody = []string{"Content-Type", "application/apply-patch+yaml"}
 )
 
-// TestRefusals are the codes, reasons and words of a real kube-apiserver 1.36.3, asked the same.
+// TestRefusals checks codes, reasons and messages against a real kube-apiserver 1.36.3.
 func TestRefusals(t *testing.T) {
 	const maps = "/api/v1/namespaces/default/configmaps"
 	const unknownBody = "the body of the request was in an unknown format - accepted media types include: " +

@@ -10,7 +10,8 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// review answers a question about who one is and what one may do, if it is one.
+// review answers the creation of a review, such as a SubjectAccessReview, or of a resource that
+// does not exist.
 func (r *request) review(client *fake.Clientset, t target) (answer, error) {
 	all := r.h.server.Resources()
 	i := slices.IndexFunc(all, func(d fake.APIResource) bool {

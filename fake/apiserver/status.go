@@ -17,7 +17,7 @@ const (
 	methodMsg = "the server does not allow this method on the requested resource"
 )
 
-// newStatusError makes the error of a refusal.
+// newStatusError returns an error with the given Status.
 func newStatusError(code int32, reason metav1.StatusReason, message string, details *metav1.StatusDetails) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message, Details: details,
@@ -42,7 +42,7 @@ func errAccept(accepted ...string) error {
 		"only the following media types are accepted: "+strings.Join(accepted, ", "), nil)
 }
 
-// statusOf gives the Status that an error is answered with.
+// statusOf returns the Status for an error.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers/responsewriters ErrorToAPIStatus.
 func statusOf(err error) *metav1.Status {
@@ -77,7 +77,7 @@ func (r *request) errorAnswer(err error) answer {
 	}
 	body, failed := r.h.codecs.encode(f, status)
 	if failed != nil {
-		panic("rest: a Status that cannot be encoded: " + failed.Error())
+		panic("apiserver: encode status: " + failed.Error())
 	}
 	a := newAnswer(code, f.media, body)
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
@@ -89,10 +89,10 @@ func (r *request) errorAnswer(err error) answer {
 	return a
 }
 
-// warn adds warnings for whoever made the request.
+// warn adds warnings for the client.
 func (r *request) warn(texts ...string) { r.warnings = append(r.warnings, texts...) }
 
-// addWarnings puts the warnings into an answer, each once.
+// addWarnings adds each distinct warning to an answer.
 func (r *request) addWarnings(a answer) answer {
 	seen := map[string]bool{}
 	for _, text := range r.warnings {

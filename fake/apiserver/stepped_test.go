@@ -15,8 +15,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// TestAClientsetIsSuspendedAtEachRequest runs client-go's clientset in two users of a stepped host: their requests take
-// turns, one a step.
+// TestAClientsetIsSuspendedAtEachRequest runs client-go's clientset in two users of a stepped host.
+// Their requests alternate, one a step.
 func TestAClientsetIsSuspendedAtEachRequest(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
@@ -43,7 +43,7 @@ func TestAClientsetIsSuspendedAtEachRequest(t *testing.T) {
 	}
 }
 
-// TestAClientsetIsUnwound closes a host while a client-go client waits in it.
+// TestAClientsetIsUnwound closes a host while a request of a client-go client is suspended.
 func TestAClientsetIsUnwound(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	s := fake.NewServer(fake.Config{Now: host.Now})

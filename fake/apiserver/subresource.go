@@ -16,14 +16,15 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// connectSubresources lead to the process of a pod, or to what a node or a service serves. They are refused.
+// connectSubresources lead to the process of a pod, or to what a node or a service serves. They are
+// refused.
 var connectSubresources = map[string][]string{
 	"pods":     {"attach", "exec", "log", "portforward", "proxy"},
 	"services": {"proxy"},
 	"nodes":    {"proxy"},
 }
 
-// subresource does what is asked of a subresource.
+// subresource carries out a request for a subresource.
 func (v *resourceRequest) subresource(verb string) (answer, error) {
 	i := slices.IndexFunc(v.apiResource.Subresources, func(s metav1.APIResource) bool { return s.Name == v.Resource+"/"+v.sub })
 	if i < 0 {
@@ -51,9 +52,10 @@ func (v *resourceRequest) subresource(verb string) (answer, error) {
 	}
 }
 
-// refuseConnect refuses a request to something that runs, if there is it, and any other subresource.
+// refuseConnect refuses a connection to an existing pod, node or service, and any other unknown
+// subresource.
 //
-// Differs: there are no logs, and nothing runs in a pod.
+// Differs: there are no logs, and no containers run.
 func (v *resourceRequest) refuseConnect() (answer, error) {
 	if v.Group != "" || !slices.Contains(connectSubresources[v.Resource], v.sub) {
 		return v.notFound(v.target)
@@ -68,7 +70,7 @@ func (v *resourceRequest) refuseConnect() (answer, error) {
 	return answer{}, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: v.Resource + "/" + v.sub}, verb)
 }
 
-// createSubresource does something to an object: the body of the request says what.
+// createSubresource carries out a POST to a subresource, whose body describes the action.
 func (v *resourceRequest) createSubresource(described metav1.APIResource) (answer, error) {
 	obj, opts, err := v.readAction(schema.GroupVersionKind{Group: described.Group, Version: described.Version, Kind: described.Kind})
 	if err != nil {
@@ -87,7 +89,7 @@ func (v *resourceRequest) createSubresource(described metav1.APIResource) (answe
 	return v.actionAnswer(v.client.CreateSubresource(v.Context(), v.name, v.sub, obj, opts))
 }
 
-// actionAnswer answers with what an action returned.
+// actionAnswer answers with the result of an action.
 func (v *resourceRequest) actionAnswer(out runtime.Object, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
@@ -95,7 +97,7 @@ func (v *resourceRequest) actionAnswer(out runtime.Object, err error) (answer, e
 	return v.encodedAnswer(http.StatusCreated, v.unconvertedForm(), withKind(out, v.h.codecs.kindOf(out)))
 }
 
-// readAction reads the body of an action and its options. An eviction may be of an older version.
+// readAction reads the body and the options of an action. An eviction may be of an older version.
 func (v *resourceRequest) readAction(gvk schema.GroupVersionKind) (runtime.Object, metav1.CreateOptions, error) {
 	media, body, err := v.input()
 	if err != nil {
@@ -122,7 +124,7 @@ func (v *resourceRequest) readAction(gvk schema.GroupVersionKind) (runtime.Objec
 	return obj, opts, nil
 }
 
-// bindings answers a POST of a binding to the namespace of its pod.
+// bindings answers a POST of a binding to the pod's namespace.
 func (r *request) bindings(client *fake.Clientset, t target) (answer, error) {
 	pods, ok := client.Resource(corev1.SchemeGroupVersion.WithResource("pods"), t.namespace)
 	switch {

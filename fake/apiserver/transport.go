@@ -12,11 +12,11 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// NewConfig returns a config for client-go, with which any client of it talks to the server in memory: each request is
-// answered on the goroutine that makes it, as one Call of caller or, where a request is made of several, as some. There
-// is no socket and no goroutine. The body of a watch's response gives what has happened when it is read.
+// NewConfig returns a client-go config whose clients reach the server in memory. Each request is
+// answered on the goroutine that makes it, as one or more Calls of caller. There is no socket and
+// no goroutine. Reading the body of a watch's response returns the events so far.
 //
-// A config holds the watches that are open against its limit; clients of one config share it.
+// A config counts its open watches against a limit. Clients that share the config share the limit.
 func NewConfig(server *fake.Server, caller sim.Caller) *clientrest.Config {
 	h := newHandler(server, HandlerConfig{Caller: func(*http.Request) sim.Caller { return caller }})
 	return &clientrest.Config{Host: "http://volsim.invalid", QPS: -1, Transport: transport{h}}
@@ -27,7 +27,8 @@ type transport struct{ h *handler }
 
 var _ http.RoundTripper = transport{}
 
-// RoundTrip answers a request. It fails only if the request's context ended before anything was done.
+// RoundTrip answers a request. It fails only if the request's context ended before the request took
+// effect.
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		defer func() { _ = req.Body.Close() }() // it was read

@@ -22,7 +22,7 @@ func (v *resourceRequest) get(client fake.ResourceClient) (answer, error) {
 	return v.objectAnswer(http.StatusOK, client, obj)
 }
 
-// list answers with the objects that are selected.
+// list answers with the selected objects.
 func (v *resourceRequest) list() (answer, error) {
 	opts, err := v.listOptions()
 	if err != nil {
@@ -59,7 +59,7 @@ func (v *resourceRequest) create() (answer, error) {
 	return v.writeAnswer(http.StatusCreated, v.client, done)
 }
 
-// update replaces an object, or what the subresource is of, by the one in the body.
+// update replaces an object, or the one that the subresource belongs to, with the body.
 func (v *resourceRequest) update(client fake.ResourceClient, sub ...string) (answer, error) {
 	media, body, err := v.input()
 	if err != nil {
@@ -83,7 +83,7 @@ func (v *resourceRequest) update(client fake.ResourceClient, sub ...string) (ans
 	return v.changeAnswer(client, done, err)
 }
 
-// patch changes an object, or what the subresource is of.
+// patch patches an object, or the one that the subresource belongs to.
 func (v *resourceRequest) patch(client fake.ResourceClient, sub ...string) (answer, error) {
 	pt, err := v.patchType()
 	if err != nil {
@@ -101,7 +101,7 @@ func (v *resourceRequest) patch(client fake.ResourceClient, sub ...string) (answ
 	return v.changeAnswer(client, done, err)
 }
 
-// delete deletes an object, or says that it is to go.
+// delete deletes an object, or marks it as being deleted.
 func (v *resourceRequest) delete() (answer, error) {
 	opts, err := v.deleteOptions()
 	if err != nil {
@@ -126,7 +126,7 @@ func (v *resourceRequest) delete() (answer, error) {
 	})
 }
 
-// deleteCollection deletes the objects that are selected, and answers with them.
+// deleteCollection deletes the selected objects, and answers with them.
 func (v *resourceRequest) deleteCollection() (answer, error) {
 	sel, err := v.listOptions()
 	if err != nil {
@@ -143,7 +143,7 @@ func (v *resourceRequest) deleteCollection() (answer, error) {
 	return v.listAnswer(all)
 }
 
-// input reads the body of a request that writes, and tells its media type.
+// input reads the body of a write request, and returns its media type.
 func (v *resourceRequest) input() (media string, body []byte, err error) {
 	if media, err = v.bodyMedia(); err != nil {
 		return "", nil, err
@@ -152,7 +152,7 @@ func (v *resourceRequest) input() (media string, body []byte, err error) {
 	return media, body, err
 }
 
-// decode decodes a body into an object that client takes.
+// decode decodes a body into an object of client's kind.
 func (v *resourceRequest) decode(client fake.ResourceClient, media string, body []byte, directive string) (fake.Object, error) {
 	want := client.GroupVersionKind()
 	into := client.New()
@@ -173,7 +173,7 @@ func (v *resourceRequest) decode(client fake.ResourceClient, media string, body 
 	return into, nil
 }
 
-// changeAnswer answers with what a change came to.
+// changeAnswer answers with the result of an update or a patch.
 func (v *resourceRequest) changeAnswer(client fake.ResourceClient, done fake.Result, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
@@ -185,18 +185,18 @@ func (v *resourceRequest) changeAnswer(client fake.ResourceClient, done fake.Res
 	return v.writeAnswer(code, client, done)
 }
 
-// writeAnswer answers with what a write came to.
+// writeAnswer answers with the result of a write.
 func (v *resourceRequest) writeAnswer(code int, client fake.ResourceClient, done fake.Result) (answer, error) {
 	v.warn(done.Warnings...)
 	return v.objectAnswer(code, client, done.Object)
 }
 
-// unconvertedForm is the form for what is not an object of the resource.
+// unconvertedForm returns the negotiated form without conversion, for objects of other kinds.
 func (v *resourceRequest) unconvertedForm() form {
 	return form{media: v.form.media, pretty: v.form.pretty}
 }
 
-// versionOf tells which version an object of a built-in type is of.
+// versionOf returns the version of an object of a built-in type.
 func (v *resourceRequest) versionOf(obj any) schema.GroupVersion {
 	return v.h.codecs.kindOf(obj).GroupVersion()
 }

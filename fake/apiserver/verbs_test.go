@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAnswers looks at what writes are answered with: the code, and how the body begins.
+// TestAnswers checks the code of the answer to each write, and the beginning of its body.
 func TestAnswers(t *testing.T) {
 	const maps, claims = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/persistentvolumeclaims"
 	const status = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"`
@@ -56,7 +56,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestWarnings looks at the warnings for whoever wrote what nobody knows.
+// TestWarnings checks the warnings about unknown fields.
 func TestWarnings(t *testing.T) {
 	h := newHandler(newServer())
 	const twice = `{"metadata":{"name":"a","labels":{"a":"b","a":"c"}},"nope":1,"nope":2}`

@@ -19,7 +19,8 @@ import (
 
 // watchResource answers with a stream of events.
 //
-// Differs: without timeoutSeconds a watch has no end; the real server ends it after half an hour to an hour.
+// Differs: without timeoutSeconds a watch does not end; the real server ends it after 30 to 60
+// minutes.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers handleWatch, serveWatchHandler.
 func (v *resourceRequest) watchResource() (answer, error) {
@@ -63,7 +64,7 @@ func (v *resourceRequest) watchResource() (answer, error) {
 	return a, nil
 }
 
-// selectByName makes a watch of a path with a name one of that object alone.
+// selectByName restricts a watch of a path with a name to that object.
 func (v *resourceRequest) selectByName(opts *metav1.ListOptions) error {
 	if v.name == "" {
 		return nil
@@ -76,7 +77,8 @@ func (v *resourceRequest) selectByName(opts *metav1.ListOptions) error {
 	return nil
 }
 
-// isStreamError tells whether a watch that cannot begin says so in its first event, not in the answer's code.
+// isStreamError reports whether a failure to start a watch is sent as its first event instead of as
+// the answer's code.
 func isStreamError(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsTimeout(err)
 }
@@ -107,7 +109,8 @@ func (v *resourceRequest) frame(e watch.Event, opts *metav1.TableOptions) ([]byt
 	return append(out, "}\n"...), nil
 }
 
-// convertEvent gives an event's object in the form that was asked for. Only the first table has headers.
+// convertEvent returns an event's object, converted as negotiated. Only the first table has
+// headers.
 func (v *resourceRequest) convertEvent(e watch.Event, opts *metav1.TableOptions) (runtime.Object, error) {
 	obj, ok := e.Object.(fake.Object)
 	switch convert := v.form.convert; {
@@ -123,21 +126,22 @@ func (v *resourceRequest) convertEvent(e watch.Event, opts *metav1.TableOptions)
 	return out, err
 }
 
-// stream is the answer to a watch: events that are encoded when they are read. Close may be called at any time, the
-// other methods by one goroutine.
+// stream is the answer to a watch. It encodes events when they are read. Close may be called at any
+// time, the other methods by one goroutine.
 type stream struct {
 	cursor *fake.Cursor
-	failed error // to be told instead of events
+	failed error // sent instead of events
 	encode func(watch.Event) ([]byte, error)
-	now    func() metav1.Time // the world's
+	now    func() metav1.Time // the simulated clock
 
 	ctx     context.Context //nolint:containedctx // it is the watch's life
 	cancel  context.CancelFunc
-	pending []byte // encoded, but not read
-	ended   bool   // after pending there is nothing more
+	pending []byte // encoded, not yet read
+	ended   bool   // nothing follows pending
 }
 
-// newStream makes a stream that ends with ctx, after timeout seconds, or when it is closed; then it calls release.
+// newStream returns a stream that ends with ctx, after timeout seconds, or when it is closed. At
+// the end it calls release.
 func newStream(ctx context.Context, timeout *int64, release func()) *stream {
 	s := &stream{}
 	if timeout != nil && *timeout > 0 {
@@ -149,7 +153,7 @@ func newStream(ctx context.Context, timeout *int64, release func()) *stream {
 	return s
 }
 
-// seconds is a duration, at most as long as there are.
+// seconds returns n seconds, capped at the longest duration.
 func seconds(n int64) time.Duration {
 	const most = 1<<63 - 1
 	if n > most/int64(time.Second) {
@@ -158,7 +162,7 @@ func seconds(n int64) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// encodeNext encodes the next event, if there is one yet.
+// encodeNext encodes the next event, if there is one already.
 func (s *stream) encodeNext() (bool, error) {
 	if s.ended || s.ctx.Err() != nil {
 		return false, io.EOF
@@ -183,10 +187,10 @@ func (s *stream) encodeNext() (bool, error) {
 	return true, err
 }
 
-// wait waits until there may be more, and returns false when the stream has ended.
+// wait waits until there may be an event. It returns false when the stream has ended.
 func (s *stream) wait() bool { return s.waitUntil(s.ctx) }
 
-// waitUntil is wait, and returns as well when until, a child of the stream's context, has ended.
+// waitUntil is like wait, and also returns when until, a child of the stream's context, ends.
 func (s *stream) waitUntil(until context.Context) bool {
 	select {
 	case <-until.Done():
@@ -196,10 +200,10 @@ func (s *stream) waitUntil(until context.Context) bool {
 	}
 }
 
-// bookmarkPause is how long waitOrBookmark waits at least: the world's clock may stand still.
+// bookmarkPause is the shortest wait of waitOrBookmark, since the simulated clock may stand still.
 const bookmarkPause = time.Second
 
-// waitOrBookmark is wait, and returns as well when a bookmark is due.
+// waitOrBookmark is like wait, and also returns when a bookmark is due.
 func (s *stream) waitOrBookmark() bool {
 	due, ok := s.cursor.BookmarkDue()
 	if !ok {
@@ -210,7 +214,7 @@ func (s *stream) waitOrBookmark() bool {
 	return s.waitUntil(until)
 }
 
-// Read gives the events that are ready, and waits if there are none.
+// Read returns the events that are ready, and waits if there are none.
 func (s *stream) Read(p []byte) (int, error) {
 	n := 0
 	for n < len(p) {
@@ -243,8 +247,8 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// serve writes the events, and bookmarks in between, to a connection until the watch has ended or the client is gone. What is ready goes out
-// together.
+// serve writes events and bookmarks to a connection until the watch ends or the client disconnects.
+// Events that are ready are flushed together.
 func (s *stream) serve(w http.ResponseWriter, a answer) {
 	defer s.cancel()
 	header := w.Header()
@@ -253,7 +257,7 @@ func (s *stream) serve(w http.ResponseWriter, a answer) {
 	}
 	w.WriteHeader(a.code)
 	out := http.NewResponseController(w)
-	gated := s.cursor.HasGate() // then more may wait: what there is goes out first
+	gated := s.cursor.HasGate() // then the next event may be held back: flush each one
 	flushed := gated && out.Flush() == nil
 	for {
 		ok, err := s.encodeNext()

@@ -23,7 +23,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// TestFirstEventOfAWatch looks at watches that end at once, or say why they cannot begin.
+// TestFirstEventOfAWatch checks watches that end at once, or that begin with an error.
 func TestFirstEventOfAWatch(t *testing.T) {
 	t.Parallel()
 	s := newServer()
@@ -71,7 +71,7 @@ func TestFirstEventOfAWatch(t *testing.T) {
 	}
 }
 
-// TestProtobufEventsAreFramed reads a watch in protobuf by hand: four bytes of length, then a WatchEvent.
+// TestProtobufEventsAreFramed decodes a watch in protobuf: four bytes of length, then a WatchEvent.
 func TestProtobufEventsAreFramed(t *testing.T) {
 	t.Parallel()
 	r := ask(t.Context(), newHandler(newServer()), "GET", "/api/v1/watch/namespaces/default?timeoutSeconds=1", "",
@@ -92,7 +92,7 @@ func TestProtobufEventsAreFramed(t *testing.T) {
 	}
 }
 
-// TestEndsOfAWatch ends watches in all ways, and then looks whether a goroutine or a slot is left.
+// TestEndsOfAWatch ends watches in every way, and then checks that no goroutine and no slot leaks.
 func TestEndsOfAWatch(t *testing.T) {
 	for _, by := range ways() {
 		t.Run(by.name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestEndsOfAWatch(t *testing.T) {
 	}
 }
 
-// TestWatchesAreBounded opens a watch too many, and another once one has ended.
+// TestWatchesAreBounded opens one watch too many, and another once one has ended.
 func TestWatchesAreBounded(t *testing.T) {
 	t.Parallel()
 	h := apiserver.NewHandler(newServer(), apiserver.HandlerConfig{
@@ -158,7 +158,7 @@ func TestWatchesAreBounded(t *testing.T) {
 	}
 }
 
-// TestARequestWhoseContextEndedFails and has no effect.
+// TestARequestWhoseContextEndedFails checks that the request fails without effect.
 func TestARequestWhoseContextEndedFails(t *testing.T) {
 	s := newServer()
 	client := kubernetes.NewForConfigOrDie(apiserver.NewConfig(s, direct{}))
