@@ -20,11 +20,11 @@ const (
 	neverMessage      = "resource was never established"
 )
 
-// cleanUp goes on with the deletion of a definition: it says that it has begun, deletes the objects, and lets the
-// definition go when there are none any more.
+// cleanUp continues the deletion of a definition: it marks the definition as terminating, deletes
+// the objects, and removes the finalizer when no object remains.
 //
-// Differs: there is no waiting and no retry; what is left when an object stays, because of its finalizers, is done when
-// the last of them goes.
+// Differs: it neither waits nor retries. If finalizers keep an object, the cleanup ends when the
+// last object is gone.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/finalizer CRDFinalizer.sync.
 func (r *registry) cleanUp(name string) {
@@ -33,7 +33,7 @@ func (r *registry) cleanUp(name string) {
 		return
 	}
 	if c := apihelpers.FindCRDCondition(crd, apiextensionsv1.Terminating); c == nil || c.Reason != inProgressReason {
-		r.setTerminating(name, apiextensionsv1.ConditionTrue, inProgressReason, inProgressMessage) // and is called again
+		r.setTerminating(name, apiextensionsv1.ConditionTrue, inProgressReason, inProgressMessage) // this write calls cleanUp again
 		return
 	}
 	if !isTrue(crd, apiextensionsv1.Established) {
@@ -46,7 +46,8 @@ func (r *registry) cleanUp(name string) {
 	}
 }
 
-// finishCleanup lets a definition go whose last object went. A definition has the name of its resource.
+// finishCleanup removes the finalizer of a definition whose last object is gone. A definition has
+// the name of its resource.
 func (r *registry) finishCleanup(resource string) {
 	obj, ok := r.server.Get(Definitions, "", resource)
 	if !ok || obj.GetDeletionTimestamp() == nil || r.server.Count(resource) > 0 {
@@ -61,14 +62,14 @@ func isTerminating(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return crd != nil && crd.DeletionTimestamp != nil && slices.Contains(crd.Finalizers, cleanup)
 }
 
-// setTerminating says how far the deletion of a definition is.
+// setTerminating sets the condition Terminating of a definition that is being deleted.
 func (r *registry) setTerminating(name string, status apiextensionsv1.ConditionStatus, reason, message string) {
 	r.updateTerminating(name, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		r.setTerminatingCondition(crd, status, reason, message)
 	})
 }
 
-// release takes away the finalizer that keeps a definition while there are objects.
+// release removes the finalizer that keeps a definition while objects exist.
 func (r *registry) release(name, reason, message string) {
 	r.updateTerminating(name, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		r.setTerminatingCondition(crd, apiextensionsv1.ConditionFalse, reason, message)
@@ -82,7 +83,7 @@ func (r *registry) setTerminatingCondition(crd *apiextensionsv1.CustomResourceDe
 	})
 }
 
-// updateTerminating changes a definition that is being deleted, if it still is.
+// updateTerminating updates a definition if it is still being deleted.
 func (r *registry) updateTerminating(name string, change func(*apiextensionsv1.CustomResourceDefinition)) {
 	r.server.UpdateStored(Definitions, "", name, func(stored fake.Object) fake.Object {
 		crd := mustRead(stored.(*fake.CustomObject))

@@ -27,9 +27,10 @@ const (
 	terminatingMessage = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
 )
 
-// definitions is the resource of the definitions.
+// definitions returns the resource customresourcedefinitions.
 //
-// Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition strategy, REST.Delete.
+// Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition strategy,
+// REST.Delete.
 func (r *registry) definitions() fake.CustomKind {
 	return fake.CustomKind{
 		Group: group, Versions: []string{"v1"},
@@ -46,7 +47,7 @@ func (r *registry) definitions() fake.CustomKind {
 	}
 }
 
-// read gives an object as a definition.
+// read converts an object to a definition.
 func read(obj *fake.CustomObject) (*apiextensionsv1.CustomResourceDefinition, error) {
 	data, err := json.Marshal(obj.Content)
 	if err != nil {
@@ -60,36 +61,36 @@ func read(obj *fake.CustomObject) (*apiextensionsv1.CustomResourceDefinition, er
 	return crd, nil
 }
 
-// mustRead is read of what has been through Default.
+// mustRead is like read, for an object that has been through Default.
 func mustRead(obj *fake.CustomObject) *apiextensionsv1.CustomResourceDefinition {
 	crd, err := read(obj)
 	if err != nil {
-		panic(fmt.Sprintf("crd: a stored definition cannot be read: %v", err))
+		panic(fmt.Sprintf("crd: decode stored definition: %v", err))
 	}
 	return crd
 }
 
-// write puts a definition into an object, its metadata excepted.
+// write stores a definition in an object, except the metadata.
 func write(obj *fake.CustomObject, crd *apiextensionsv1.CustomResourceDefinition) {
 	data, err := json.Marshal(struct {
 		Spec   *apiextensionsv1.CustomResourceDefinitionSpec   `json:"spec"`
 		Status *apiextensionsv1.CustomResourceDefinitionStatus `json:"status"`
 	}{&crd.Spec, &crd.Status})
 	if err != nil {
-		panic(fmt.Sprintf("crd: a definition cannot be written: %v", err))
+		panic(fmt.Sprintf("crd: encode definition: %v", err))
 	}
 	content := map[string]any{}
 	if err := utiljson.Unmarshal(data, &content); err != nil {
-		panic(fmt.Sprintf("crd: a definition cannot be written: %v", err))
+		panic(fmt.Sprintf("crd: encode definition: %v", err))
 	}
 	obj.Content = content
 }
 
-// internal gives an object as upstream's validation wants it.
+// internal converts an object to the internal type that upstream's validation takes.
 func internal(obj *fake.CustomObject) *apiextensions.CustomResourceDefinition {
 	out := &apiextensions.CustomResourceDefinition{}
 	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(mustRead(obj), out, nil); err != nil {
-		panic(fmt.Sprintf("crd: a definition cannot be converted: %v", err))
+		panic(fmt.Sprintf("crd: convert definition: %v", err))
 	}
 	return out
 }
@@ -105,10 +106,11 @@ func defaultDefinition(obj *fake.CustomObject) error {
 	return nil
 }
 
-// prepare writes what the server itself says of a definition: the versions that are stored, and what the controllers say
-// of its names.
+// prepare sets the server's part of a definition's status: the stored versions and the conditions
+// about its names.
 //
-// Differs: the controllers' part is written in the same write; theirs comes a moment later, and takes two writes.
+// Differs: the conditions are set in the same write. The real controllers set them a moment later,
+// in two writes.
 func (r *registry) prepare(now metav1.Time, obj, old *fake.CustomObject) {
 	crd := mustRead(obj)
 	if old == nil {
@@ -140,20 +142,19 @@ func finalize(now metav1.Time, obj *fake.CustomObject) {
 	write(obj, crd)
 }
 
-// validateDefinition says what is wrong with a definition. What is wrong with its metadata, but for its name, is said
-// elsewhere.
+// validateDefinition validates a definition. Package fake validates the metadata except the name.
 //
 // Differs: conversion by a webhook is refused.
 func validateDefinition(obj, old *fake.CustomObject) field.ErrorList {
-	is := internal(obj)
+	definition := internal(obj)
 	var errs field.ErrorList
 	if old == nil {
-		errs = validation.ValidateCustomResourceDefinition(context.Background(), is)
+		errs = validation.ValidateCustomResourceDefinition(context.Background(), definition)
 	} else {
-		errs = validation.ValidateCustomResourceDefinitionUpdate(context.Background(), is, internal(old))
+		errs = validation.ValidateCustomResourceDefinitionUpdate(context.Background(), definition, internal(old))
 	}
 	errs = byProperty(withoutAcceptedNamesErrors(withoutMetadataErrors(errs)), 0)
-	if c := is.Spec.Conversion; c != nil && c.Strategy == apiextensions.WebhookConverter {
+	if c := definition.Spec.Conversion; c != nil && c.Strategy == apiextensions.WebhookConverter {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "conversion", "strategy"),
 			"this server does not call conversion webhooks"))
 	}
@@ -164,7 +165,7 @@ func validateDefinitionStatus(obj, old *fake.CustomObject) field.ErrorList {
 	return withoutMetadataErrors(validation.ValidateUpdateCustomResourceDefinitionStatus(internal(obj), internal(old)))
 }
 
-// unknownOfDefinition lists the paths of the fields of a definition that there are not.
+// unknownOfDefinition returns the paths of a definition's unknown fields.
 func unknownOfDefinition(obj *fake.CustomObject) []string {
 	data, err := json.Marshal(obj.Content)
 	if err != nil {
@@ -172,7 +173,7 @@ func unknownOfDefinition(obj *fake.CustomObject) []string {
 	}
 	strict, err := kjson.UnmarshalStrict(data, &apiextensionsv1.CustomResourceDefinition{})
 	if err != nil {
-		return nil // what cannot be read is refused elsewhere
+		return nil // Default refuses an object that cannot be decoded
 	}
 	var paths []string
 	for _, e := range strict {

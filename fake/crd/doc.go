@@ -1,23 +1,34 @@
-// Package crd makes a server of package fake serve CustomResourceDefinitions, and the resources they define.
+// Package crd adds CustomResourceDefinitions, and the resources that they define, to a server of
+// package fake.
 //
-// [Serve] is the one call. From then on the server has customresourcedefinitions of apiextensions.k8s.io/v1, and each one
-// that is written brings its resource, changes it, or takes it away, before the write returns. [Install] creates the
-// definitions of a YAML file, such as those that external-snapshotter ships.
+//	server := fake.NewServer(fake.Config{})
+//	crd.Serve(server)
+//	client := server.Client(sim.DirectCaller())
+//	err := crd.InstallFS(ctx, client, os.DirFS("config/crd")) // or kubectl create -f
+//	snapshots := client.Dynamic().Resource(schema.GroupVersionResource{…})
 //
-// Definitions, and the objects of what they define, are [*fake.Custom]: unstructured, for package fake knows nothing of
-// schemas. Who does not import this package compiles none of the machinery.
+// [Serve] registers customresourcedefinitions of apiextensions.k8s.io/v1. Each write of a
+// definition adds, changes or removes its resource before the write returns. [Install] and
+// [InstallFS] create the definitions in YAML files, such as those of external-snapshotter.
 //
-// Schemas are upstream's own code, k8s.io/apiextensions-apiserver: structural schemas with their defaulting and pruning,
-// the OpenAPI and CEL validation with its ratcheting, list types, embedded resources. What is here is what goes round it:
-// what the real server's strategies do to definitions and objects, and what its controllers do to definitions.
+// Definitions and custom objects are [*fake.Custom], which is unstructured, since package fake does
+// not know schemas. A program that does not import package crd does not link the schema code.
 //
-// What the controllers of the real server do a moment after a write is done in the write or, by the server's own hand,
-// before it returns: there is no goroutine, and two servers that are told the same are the same.
+// Schemas are handled by upstream's own code, k8s.io/apiextensions-apiserver: structural schemas
+// with defaulting and pruning, OpenAPI and CEL validation with ratcheting, list types, embedded
+// resources. This package implements what surrounds it: the strategies for definitions and objects,
+// and the controllers of definitions.
+//
+// The real server's controllers act a moment after a write. Here they act in the write, or before
+// it returns. There is no goroutine: the same requests always produce the same state.
 //
 // # What it does not do
 //
-//   - Conversion by webhooks: a definition that wants one is refused. Between versions only apiVersion changes.
-//   - apiextensions.k8s.io/v1beta1, which the real server ceased to serve in 1.22.
+//   - Conversion by webhooks. A definition that asks for it is refused. Between versions only
+//     apiVersion changes.
+//   - apiextensions.k8s.io/v1beta1, which Kubernetes removed in 1.22.
 //
-// Where it does something otherwise than the real server, the place says so in a line that begins with "Differs:".
+// Deviations are marked with "Differs:" where they are implemented.
+//
+// Upstream: k8s.io/apiextensions-apiserver (v1.36).
 package crd

@@ -11,21 +11,22 @@ import (
 
 const approvalField = "metadata.annotations[" + apiextensionsv1.KubeAPIApprovedAnnotation + "]"
 
-// withoutMetadataErrors leaves of the errors about a definition those that package fake does not find: it looks at metadata itself, but does
-// not know how a definition must be named, nor who must have approved it.
+// withoutMetadataErrors drops the errors that package fake reports itself. It validates metadata,
+// except a definition's name and its approval annotation.
 func withoutMetadataErrors(errs field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(errs, func(e *field.Error) bool {
 		return strings.HasPrefix(e.Field, "metadata") && e.Detail != nameDetail && e.Field != approvalField
 	})
 }
 
-// withoutAcceptedNamesErrors leaves out what is wrong with the names that are accepted because they are wanted: that was said of those.
+// withoutAcceptedNamesErrors drops the errors about accepted names, which repeat those about the
+// requested names.
 func withoutAcceptedNamesErrors(errs field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(errs, func(e *field.Error) bool { return strings.HasPrefix(e.Field, "status.acceptedNames") })
 }
 
-// byProperty puts errors about the properties of a schema in the order of the properties' names. Upstream finds them in
-// the order of its maps, which is none. What comes between them stays between them.
+// byProperty sorts runs of errors about the properties of a schema by property name. Upstream finds
+// them in map order. Other errors keep their places.
 func byProperty(errs field.ErrorList, level int) field.ErrorList {
 	for i := 0; i < len(errs); {
 		n := 0
@@ -47,7 +48,7 @@ func byProperty(errs field.ErrorList, level int) field.ErrorList {
 	return errs
 }
 
-// property is the path to the property at a level that an error is about, or "".
+// property returns the path up to the property at the given level of nesting, or "".
 func property(e *field.Error, level int) string {
 	end := 0
 	for range level + 1 {
@@ -64,7 +65,7 @@ func property(e *field.Error, level int) string {
 	return e.Field[:end]
 }
 
-// byPath puts errors in the order of their paths.
+// byPath sorts errors by path.
 func byPath(errs field.ErrorList) field.ErrorList {
 	slices.SortStableFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Field, b.Field) })
 	return errs

@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A definition is installed; then its resource is there, with defaults and validation.
+// An installed definition adds its resource, with defaults and validation.
 func Example() {
 	server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
 	crd.Serve(server)

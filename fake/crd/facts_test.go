@@ -20,7 +20,7 @@ import (
 	"github.com/volsim/volsim/fake/crd"
 )
 
-// fact is something that was done to a real server, step by step, and what it answered. The files of facts in testdata
+// fact is a sequence of requests to a real server with its answers. The files of facts in testdata
 // were recorded from a kube-apiserver of Kubernetes 1.36.3.
 type fact struct {
 	Name     string
@@ -64,8 +64,8 @@ func TestObjectsAreTreatedAsByTheRealServer(t *testing.T) {
 	}
 }
 
-// TestSnapshotsAreTreatedAsByTheRealServer puts each rule of the snapshot kinds to the test, and what the snapshot
-// controllers do to them.
+// TestSnapshotsAreTreatedAsByTheRealServer tests each rule of the snapshot kinds, and the requests
+// of the snapshot controllers.
 func TestSnapshotsAreTreatedAsByTheRealServer(t *testing.T) {
 	shared := newWorld(t)
 	if err := crd.InstallFS(shared.ctx, shared.client, os.DirFS("testdata/snapshot")); err != nil {
@@ -87,7 +87,7 @@ func TestSnapshotsAreTreatedAsByTheRealServer(t *testing.T) {
 	}
 }
 
-// replay does what was done to the real server, and compares the answers.
+// replay repeats the recorded requests, and compares the answers.
 func (w *world) replay(f fact, r schema.GroupVersionResource, namespace string) {
 	w.t.Helper()
 	for i, s := range f.Steps {
@@ -97,7 +97,7 @@ func (w *world) replay(f fact, r schema.GroupVersionResource, namespace string) 
 	}
 }
 
-// TestDefinitionsAreTreatedAsByTheRealServer creates definitions, good and bad.
+// TestDefinitionsAreTreatedAsByTheRealServer creates valid and invalid definitions.
 func TestDefinitionsAreTreatedAsByTheRealServer(t *testing.T) {
 	data, err := os.ReadFile("testdata/definitions.json")
 	if err != nil {
@@ -116,7 +116,7 @@ func TestDefinitionsAreTreatedAsByTheRealServer(t *testing.T) {
 			w := newWorld(t)
 			got := w.define(f.Body)
 			if warnings, ok := f.Want["warnings"].([]any); ok {
-				slices.SortFunc(warnings, func(a, b any) int { return cmp2.Compare(a.(string), b.(string)) }) // theirs have no order
+				slices.SortFunc(warnings, func(a, b any) int { return cmp2.Compare(a.(string), b.(string)) }) // upstream's order is random
 			}
 			if d := cmp.Diff(byType(f.Want), byType(got)); d != "" {
 				t.Errorf("(-want +got)\n%s", d)
@@ -125,7 +125,8 @@ func TestDefinitionsAreTreatedAsByTheRealServer(t *testing.T) {
 	}
 }
 
-// byType puts the conditions of a definition in the order of their types: theirs is that in which controllers come first.
+// byType sorts the conditions of a definition by type. On the real server their order depends on
+// the controllers.
 func byType(definition map[string]any) map[string]any {
 	if status, ok := definition["status"].(map[string]any); ok {
 		slices.SortFunc(status["conditions"].([]any), func(a, b any) int {
@@ -135,7 +136,7 @@ func byType(definition map[string]any) map[string]any {
 	return definition
 }
 
-// define creates a definition, and tells what became of it.
+// define creates a definition, and returns the outcome.
 func (w *world) define(body []byte) map[string]any {
 	w.t.Helper()
 	c := w.resource(definitions, "")
@@ -169,7 +170,7 @@ func (w *world) define(body []byte) map[string]any {
 	return got
 }
 
-// do does a step, and gives the answer as the file has it.
+// do makes the request of a step, and returns the answer in the form of the file.
 func (w *world) do(r schema.GroupVersionResource, namespace string, s step) map[string]any {
 	w.t.Helper()
 	if s.Version != "" {
@@ -213,7 +214,7 @@ func (w *world) do(r schema.GroupVersionResource, namespace string, s step) map[
 	}
 }
 
-// body reads what is sent, and warns of what is unknown in it.
+// body decodes a request body, and returns warnings about unknown fields.
 func (w *world) body(c fake.ResourceClient, s step) (*fake.CustomObject, []string) {
 	w.t.Helper()
 	obj := &fake.CustomObject{}
@@ -231,7 +232,7 @@ func (w *world) body(c fake.ResourceClient, s step) (*fake.CustomObject, []strin
 	return obj, warnings
 }
 
-// answer gives an answer as the files have it.
+// answer returns an answer in the form of the files.
 func answer(t *testing.T, obj fake.Object, warnings []string, err error) map[string]any {
 	t.Helper()
 	var status apierrors.APIStatus
@@ -265,8 +266,8 @@ func answer(t *testing.T, obj fake.Object, warnings []string, err error) map[str
 
 var uidPattern = regexp.MustCompile(`UID in object meta: [^ "]+`)
 
-// comparable takes out of an answer what cannot be the same, or is not of this package: UIDs, and the warnings of unknown
-// fields in a patch.
+// comparable removes from an answer what cannot be equal, or does not belong to this package: UIDs,
+// and warnings about unknown fields in a patch.
 func comparable(t *testing.T, s step, answer map[string]any) map[string]any {
 	t.Helper()
 	var out map[string]any

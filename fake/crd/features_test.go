@@ -18,7 +18,7 @@ import (
 	"github.com/volsim/volsim/fake/crd"
 )
 
-// TestWatch: a watch on a resource that a definition brought, until the definition goes.
+// TestWatch watches the resource of a definition until the definition is deleted.
 func TestWatch(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	w.create(widgets, "default", `{metadata: {name: a}, spec: {size: 1}}`)
@@ -167,7 +167,7 @@ func TestColumns(t *testing.T) {
 	expect(t, []string{"Age date 0 .metadata.creationTimestamp: CreationTimestamp is a timesta"}, show(c.Columns("v1beta1")))
 }
 
-// TestSchema compares what is published with what the real server publishes.
+// TestSchema compares the published schema with that of the real server.
 func TestSchema(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	var want, got any
@@ -181,7 +181,8 @@ func TestSchema(t *testing.T) {
 	expect(t, want, got)
 }
 
-// TestSchemaOfDefinitions refers to nothing that is not in every document.
+// TestSchemaOfDefinitions checks that the schema refers only to definitions that are in every
+// document.
 func TestSchemaOfDefinitions(t *testing.T) {
 	w := newWorld(t)
 	got := text(t, w.resource(definitions, "").Describe().Custom.Schema("v1"))
@@ -193,7 +194,8 @@ func TestSchemaOfDefinitions(t *testing.T) {
 	}
 }
 
-// TestApplyDefinition: what applied definitions say is merged as upstream merges it: versions by the whole.
+// TestApplyDefinition checks that applied definitions are merged as upstream merges them: versions
+// as a whole.
 func TestApplyDefinition(t *testing.T) {
 	w := newWorld(t)
 	c := w.resource(definitions, "")
@@ -248,10 +250,10 @@ func TestInstall(t *testing.T) {
 	expectError(t, `create definition: customresourcedefinitions.apiextensions.k8s.io "knobs.shop.example.com" already exists`,
 		crd.Install(w.ctx, w.client, strings.NewReader(small("knobs", "Knob", ""))))
 	bare := fake.NewServer(fake.Config{Now: outside{}.Now}).Client(outside{})
-	expectError(t, "the server does not serve CustomResourceDefinitions", crd.Install(w.ctx, bare, strings.NewReader("")))
+	expectError(t, "the server does not serve CustomResourceDefinitions; call crd.Serve", crd.Install(w.ctx, bare, strings.NewReader("")))
 }
 
-// TestSameIsSame: two servers that are told the same are the same.
+// TestSameIsSame checks that two servers with the same requests have the same state.
 func TestSameIsSame(t *testing.T) {
 	tell := func() string {
 		w := newWorld(t, "testdata/widgets.yaml")
@@ -279,8 +281,8 @@ func TestSameIsSame(t *testing.T) {
 	}
 }
 
-// TestDefaultTwiceIsDefaultOnce: what was pruned and filled in stays as it is when that is done again, in either version
-// and on the way between them.
+// TestDefaultTwiceIsDefaultOnce checks that pruning and defaulting are idempotent, in both versions
+// and across conversion.
 func TestDefaultTwiceIsDefaultOnce(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	kind := w.resource(widgets, "").Describe().Custom

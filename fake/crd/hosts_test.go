@@ -14,7 +14,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// TestBothHosts: a definition comes and goes, with its objects, under a live host as under a stepped one.
+// TestBothHosts adds and deletes a definition with its objects, on a live and on a stepped host.
 func TestBothHosts(t *testing.T) {
 	want := []string{
 		"ADDED customresourcedefinitions widgets.shop.example.com" + live,
@@ -59,7 +59,7 @@ func TestBothHosts(t *testing.T) {
 	}
 }
 
-// story makes a definition and an object, deletes the definition, and lets the object go.
+// story creates a definition and an object, deletes the definition, and releases the object.
 func story(ctx context.Context, t *testing.T, client *fake.Clientset) error {
 	c, _ := client.Resource(definitions, "")
 	if _, err := c.Create(ctx, object(t, read(t, "testdata/widgets.yaml")), metav1.CreateOptions{}); err != nil {
@@ -79,7 +79,7 @@ func story(ctx context.Context, t *testing.T, client *fake.Clientset) error {
 	return err
 }
 
-// TestManyAtOnce: writers of definitions and of objects that do not wait for one another leave nothing behind.
+// TestManyAtOnce checks that concurrent writers of definitions and of objects leave nothing behind.
 func TestManyAtOnce(t *testing.T) {
 	w := newWorld(t)
 	var all sync.WaitGroup

@@ -18,11 +18,12 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// errNotServed says that nobody called Serve.
-var errNotServed = errors.New("the server does not serve CustomResourceDefinitions")
+// errNotServed means that Serve was not called.
+var errNotServed = errors.New("the server does not serve CustomResourceDefinitions; call crd.Serve")
 
-// Install creates the definitions that a stream of YAML or JSON documents holds, in order, and skips what is something
-// else. What they define is served when it returns. The client is one of a server that Serve was called for.
+// Install creates the definitions in a stream of YAML or JSON documents, in order. It skips other
+// documents. When it returns, the resources are served. The client must be one of a server that
+// Serve was called for.
 func Install(ctx context.Context, c *fake.Clientset, documents io.Reader) error {
 	client, ok := c.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "customresourcedefinitions"}, "")
 	if !ok {
@@ -57,8 +58,9 @@ func Install(ctx context.Context, c *fake.Clientset, documents io.Reader) error 
 	}
 }
 
-// InstallFS is Install for the files of a directory that end in .yaml, in the order of their names: such as
-// os.DirFS of the folder config/crd of the module github.com/kubernetes-csi/external-snapshotter/client/v8.
+// InstallFS is like Install for the files of a directory that end in .yaml, in the order of their
+// names. An example is os.DirFS of the folder config/crd of the module
+// github.com/kubernetes-csi/external-snapshotter/client/v8.
 func InstallFS(ctx context.Context, c *fake.Clientset, dir fs.FS) error {
 	files, err := fs.Glob(dir, "*.yaml")
 	if err != nil {

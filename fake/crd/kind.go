@@ -15,7 +15,7 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// kindOf is the resource that a definition defines.
+// kindOf returns the resource that a definition defines.
 func kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
 	versions := versionsOf(crd)
 	names := crd.Status.AcceptedNames
@@ -59,7 +59,7 @@ func kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
 	return k
 }
 
-// deprecation is the warning of a version that is deprecated.
+// deprecation returns the warning for a deprecated version.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver defaultDeprecationWarning.
 func deprecation(crd *apiextensionsv1.CustomResourceDefinition, of *apiextensionsv1.CustomResourceDefinitionVersion) string {
@@ -81,7 +81,7 @@ func deprecation(crd *apiextensionsv1.CustomResourceDefinition, of *apiextension
 	return msg
 }
 
-// columnsOf are the printer columns of a version.
+// columnsOf returns the printer columns of a version.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor New.
 func columnsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) []fake.Column {
@@ -108,7 +108,7 @@ func columnsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) []fake.Column
 	return columns
 }
 
-// fieldsOf are the fields one can select the objects of a version by.
+// fieldsOf returns the selectable fields of a version.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource prepareSelectableFields.
 func fieldsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) map[string]func(*fake.CustomObject) string {
@@ -120,9 +120,9 @@ func fieldsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) map[string]fun
 	return fields
 }
 
-// valueAt is what an object has at a JSON path that is not in its metadata, or "".
+// valueAt returns the value at a JSON path outside of the metadata, or "".
 func valueAt(obj *fake.CustomObject, path string) string {
-	p := jsonpath.New("selectableField") // it has state
+	p := jsonpath.New("selectableField") // not shared, since it is stateful
 	p.AllowMissingKeys(true)
 	if err := p.Parse(path); err != nil {
 		return ""

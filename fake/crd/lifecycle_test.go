@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// commits tells of commits as they come: type, resource, name, and for definitions the conditions.
+// commits records commits: type, resource, name, and for definitions the conditions.
 func (w *world) commits() *[]string {
 	var all []string
 	w.server.OnCommit(func(c fake.Commit) {
@@ -29,7 +29,7 @@ func (w *world) commits() *[]string {
 	return &all
 }
 
-// conditions are those of a definition, as in " Established=True".
+// conditions returns the conditions of a definition, as in " Established=True".
 func conditions(obj *fake.CustomObject) string {
 	var out strings.Builder
 	status, _ := obj.Content["status"].(map[string]any)
@@ -47,7 +47,7 @@ const (
 	going = live + " Terminating=True/InstanceDeletionInProgress"
 )
 
-func TestDeletionTakesTheObjectsAlong(t *testing.T) {
+func TestDeletionDeletesTheObjects(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	w.create(widgets, "default", `{metadata: {name: a}, spec: {size: 1}}`)
 	w.create(widgets, "kube-system", `{metadata: {name: b}, spec: {size: 1}}`)
@@ -92,7 +92,7 @@ func TestDeletionWaitsForFinalizers(t *testing.T) {
 	expect(t, 0, len(list.Objects))
 }
 
-// TestDefinitionWithAnotherFinalizer stays after its resource has gone.
+// TestDefinitionWithAnotherFinalizer checks that the definition outlives its resource.
 func TestDefinitionWithAnotherFinalizer(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	w.mustPatch(definitions, "", "widgets.shop.example.com", `{"metadata":{"finalizers":["x.io/y"]}}`)
@@ -104,8 +104,8 @@ func TestDefinitionWithAnotherFinalizer(t *testing.T) {
 	expect(t, 0, len(w.server.List("customresourcedefinitions.apiextensions.k8s.io")))
 }
 
-// Who takes the cleanup finalizer away takes the objects away, theirs or not.
-func TestCleanupFinalizerTakenAway(t *testing.T) {
+// Removing the cleanup finalizer deletes the objects, also if a user removes it.
+func TestCleanupFinalizerRemoved(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	w.create(widgets, "default", `{metadata: {name: a, finalizers: [x.io/y]}, spec: {size: 1}}`)
 	w.delete(definitions, "", "widgets.shop.example.com")
@@ -138,7 +138,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	expect(t, before, w.server.Revision())
 }
 
-// small is a definition with nothing special, as YAML.
+// small returns a minimal definition in YAML.
 func small(plural, kind string, more string) string {
 	return fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition,
 		metadata: {name: %[1]s.shop.example.com},
@@ -146,7 +146,7 @@ func small(plural, kind string, more string) string {
 			versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}`, plural, kind, more)
 }
 
-func TestNamesThatAreTaken(t *testing.T) {
+func TestNamesInUse(t *testing.T) {
 	w := newWorld(t)
 	w.create(definitions, "", small("knobs", "Knob", ", shortNames: [k]"))
 	for _, tt := range []struct {
@@ -172,7 +172,7 @@ func TestNamesThatAreTaken(t *testing.T) {
 	}
 }
 
-func TestNamesThatAreSetFree(t *testing.T) {
+func TestReleasedNames(t *testing.T) {
 	w := newWorld(t)
 	w.create(definitions, "", small("knobs", "Knob", ""))
 	w.create(definitions, "", small("dials", "Knob", ", singular: dial, listKind: DialList"))
@@ -229,12 +229,13 @@ func TestGenerationOfADefinition(t *testing.T) {
 	}
 	expect(t, []int64{1, 1, 2, 2}, got)
 	is := w.mustPatch(definitions, "", name, `{"metadata":{"labels":{"a":"c"}},"spec":{"scope":"Cluster"},"status":{"storedVersions":["v1","v0"]}}`, "status")
-	expect(t, "c", is.Labels["a"]) // of metadata, the real server keeps what comes this way
+	expect(t, "c", is.Labels["a"]) // the real server keeps such metadata
 	expect(t, `["v1","v0"]`, text(t, is.Content["status"].(map[string]any)["storedVersions"]))
 	expect(t, "Namespaced", is.Content["spec"].(map[string]any)["scope"].(string))
 }
 
-// TestChangedSchema: what is stored is shown as the definition now is, and a write is held to it.
+// TestChangedSchema checks that stored objects are shown, and writes validated, by the current
+// schema.
 func TestChangedSchema(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	w.create(widgets, "default", `{metadata: {name: a}, spec: {size: 1, note: hi}}`)
@@ -249,7 +250,8 @@ func TestChangedSchema(t *testing.T) {
 	expect(t, int64(1), after.Generation)
 }
 
-// TestStorageVersion: another storage version is noted, and a write that changes nothing migrates an object.
+// TestStorageVersion checks that a new storage version is recorded, and that a write without
+// changes migrates an object.
 func TestStorageVersion(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	w.create(widgets, "default", `{metadata: {name: a}, spec: {size: 1}}`)
@@ -266,7 +268,8 @@ func TestStorageVersion(t *testing.T) {
 	expect(t, `{"spec":{"size":1}}`, text(t, w.get(widgets, "default", "a").Content))
 }
 
-// TestVersionThatIsNotServed: its resource is not there in it, and nothing is lost.
+// TestVersionThatIsNotServed checks that an unserved version has no resource and that no data is
+// lost.
 func TestVersionThatIsNotServed(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	w.create(widgets, "default", `{metadata: {name: a}, spec: {size: 1}}`)

@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// usedNames are the names that the other definitions of a group have.
+// usedNames are the names that the other definitions of a group use.
 type usedNames struct {
 	resources map[string]bool
 	kinds     map[string]bool
@@ -34,7 +34,7 @@ func (r *registry) namesUsedByOthers(of *fake.CustomObject) usedNames {
 	return t
 }
 
-// others are the other definitions of a group.
+// others returns the other definitions of a group.
 func (r *registry) others(of *fake.CustomObject) []*fake.CustomObject {
 	group, _, _ := unstructured.NestedString(of.Content, "spec", "group")
 	var all []*fake.CustomObject
@@ -47,20 +47,22 @@ func (r *registry) others(of *fake.CustomObject) []*fake.CustomObject {
 	return all
 }
 
-// namesIn reads the names that stand somewhere in a definition.
+// namesIn reads the names at a path of a definition.
 func namesIn(obj *fake.CustomObject, path ...string) apiextensionsv1.CustomResourceDefinitionNames {
 	var names apiextensionsv1.CustomResourceDefinitionNames
 	if at, _, _ := unstructured.NestedFieldNoCopy(obj.Content, path...); at != nil {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(at.(map[string]any), &names); err != nil {
-			panic(fmt.Sprintf("crd: a stored definition cannot be read: %v", err))
+			panic(fmt.Sprintf("crd: decode stored definition: %v", err))
 		}
 	}
 	return names
 }
 
-// accept accepts the names that a definition wants as far as they are free, and says so.
+// accept accepts the names that a definition requests as far as they are free, and sets the
+// conditions.
 //
-// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/status NamingConditionController, pkg/controller/establish.
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/status NamingConditionController,
+// pkg/controller/establish.
 func accept(crd *apiextensionsv1.CustomResourceDefinition, t usedNames, now metav1.Time) {
 	if equality.Semantic.DeepEqual(crd.Spec.Names, crd.Status.AcceptedNames) {
 		return
@@ -87,13 +89,13 @@ func accept(crd *apiextensionsv1.CustomResourceDefinition, t usedNames, now meta
 	setCondition(crd, now, established)
 }
 
-// conflict is the last of the names that were not free.
+// conflict is the last conflict among a definition's names.
 type conflict struct {
 	reason string
 	err    error
 }
 
-// assign takes the names that are free.
+// assign copies the names that are free from wants to has.
 func (t usedNames) assign(has *apiextensionsv1.CustomResourceDefinitionNames, wants apiextensionsv1.CustomResourceDefinitionNames) conflict {
 	var c conflict
 	for _, n := range []struct {
@@ -141,25 +143,26 @@ func (t usedNames) assignShortNames(has *apiextensionsv1.CustomResourceDefinitio
 
 func inUse(name string) error { return fmt.Errorf("%q is already in use", name) }
 
-// acceptFreedNames gives the other definitions of a group the names that this one has set free.
+// acceptFreedNames lets the other definitions of a group accept the names that this one no longer
+// uses.
 func (r *registry) acceptFreedNames(freed *fake.CustomObject) {
 	for _, other := range r.others(freed) {
 		if equality.Semantic.DeepEqual(namesIn(other, "spec", "names"), namesIn(other, "status", "acceptedNames")) {
 			continue
 		}
 		r.server.UpdateStored(Definitions, "", other.Name, func(stored fake.Object) fake.Object {
-			was := mustRead(stored.(*fake.CustomObject))
-			is := was.DeepCopy()
-			accept(is, r.namesUsedByOthers(stored.(*fake.CustomObject)), r.server.Timestamp())
-			if equality.Semantic.DeepEqual(was.Status, is.Status) {
+			previous := mustRead(stored.(*fake.CustomObject))
+			updated := previous.DeepCopy()
+			accept(updated, r.namesUsedByOthers(stored.(*fake.CustomObject)), r.server.Timestamp())
+			if equality.Semantic.DeepEqual(previous.Status, updated.Status) {
 				return nil
 			}
-			return withDefinition(stored, is)
+			return withDefinition(stored, updated)
 		})
 	}
 }
 
-// withDefinition is a stored definition with another status.
+// withDefinition returns a copy of a stored definition with the status and finalizers of crd.
 func withDefinition(stored fake.Object, crd *apiextensionsv1.CustomResourceDefinition) *fake.CustomObject {
 	out := stored.DeepCopyObject().(*fake.CustomObject)
 	write(out, crd)
@@ -167,7 +170,7 @@ func withDefinition(stored fake.Object, crd *apiextensionsv1.CustomResourceDefin
 	return out
 }
 
-// approve says of a definition in a group of the Kubernetes community whether it was approved.
+// approve sets the approval condition of a definition in a group of the Kubernetes community.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/apiapproval calculateCondition.
 func approve(crd *apiextensionsv1.CustomResourceDefinition, now metav1.Time) {
@@ -194,18 +197,18 @@ func approve(crd *apiextensionsv1.CustomResourceDefinition, now metav1.Time) {
 	setCondition(crd, now, c)
 }
 
-// setCondition sets a condition; the time of its transition is now if its status changes.
+// setCondition sets a condition. The transition time is now if the status changes.
 func setCondition(crd *apiextensionsv1.CustomResourceDefinition, now metav1.Time, c apiextensionsv1.CustomResourceDefinitionCondition) {
 	c.LastTransitionTime = now
-	was := apihelpers.FindCRDCondition(crd, c.Type)
-	if was == nil {
+	existing := apihelpers.FindCRDCondition(crd, c.Type)
+	if existing == nil {
 		crd.Status.Conditions = append(crd.Status.Conditions, c)
 		return
 	}
-	if was.Status == c.Status {
-		c.LastTransitionTime = was.LastTransitionTime
+	if existing.Status == c.Status {
+		c.LastTransitionTime = existing.LastTransitionTime
 	}
-	*was = c
+	*existing = c
 }
 
 func isTrue(crd *apiextensionsv1.CustomResourceDefinition, what apiextensionsv1.CustomResourceDefinitionConditionType) bool {

@@ -29,7 +29,8 @@ const (
 	kindDoc       = "kind is a string value representing the type of this object. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
 )
 
-// models are the schemas of the types that the API machinery and definitions are made of, by name. Nobody changes them.
+// models returns the schemas of the types of the API machinery and of definitions, by name. They
+// are read-only.
 var models = sync.OnceValue(func() map[string]*spec.Schema {
 	all := map[string]*spec.Schema{}
 	defs := generated.GetOpenAPIDefinitions(func(name string) spec.Ref {
@@ -51,16 +52,18 @@ func gvkOf(group, version, kind string) []any {
 	return []any{map[string]any{"group": group, "version": version, "kind": kind}}
 }
 
-// schemaOfDefinitions is the schema of definitions.
+// schemaOfDefinitions returns the schema of definitions.
 //
-// Differs: it refers to nothing but ObjectMeta. Schemas within schemas may be anything; upstream's refer to themselves.
+// Differs: it refers to ObjectMeta only. Schemas within schemas allow anything; upstream's refer to
+// themselves.
 var schemaOfDefinitions = sync.OnceValue(func() *spec.Schema {
 	out := inlined(models()[apiextensionsv1.CustomResourceDefinition{}.OpenAPIModelName()], nil)
 	out.SetProperty("metadata", *refToMeta())
 	return &out
 })
 
-// inlined puts what a schema refers to in the place of the references. What is within itself may be anything.
+// inlined replaces the references in a schema by what they refer to. A recursive reference becomes
+// an arbitrary object.
 func inlined(s *spec.Schema, within []string) spec.Schema {
 	out := *s
 	if ref := s.Ref.String(); ref != "" {
@@ -91,12 +94,12 @@ func inlined(s *spec.Schema, within []string) spec.Schema {
 	return out
 }
 
-// typesOfDefinitions says how definitions are merged.
+// typesOfDefinitions returns the types by which definitions are merged.
 func typesOfDefinitions() managedfields.TypeConverter {
 	return lazyTypes(sync.OnceValue(func() managedfields.TypeConverter { return converter(models()) }))
 }
 
-// metaModels are the models that ObjectMeta is made of.
+// metaModels returns the models that ObjectMeta consists of.
 var metaModels = sync.OnceValue(func() map[string]*spec.Schema {
 	found := map[string]*spec.Schema{}
 	todo := []string{metav1.ObjectMeta{}.OpenAPIModelName()}
@@ -117,7 +120,7 @@ var metaModels = sync.OnceValue(func() map[string]*spec.Schema {
 	return found
 })
 
-// typesOf says how the objects of a resource are merged.
+// typesOf returns the types by which the objects of a resource are merged.
 func typesOf(versions map[string]*version) managedfields.TypeConverter {
 	return lazyTypes(sync.OnceValue(func() managedfields.TypeConverter {
 		all := maps.Clone(metaModels())
@@ -128,15 +131,15 @@ func typesOf(versions map[string]*version) managedfields.TypeConverter {
 	}))
 }
 
-// lazyTypes are types that are made when they are first asked for.
+// lazyTypes is a type converter that is made at its first use.
 type lazyTypes func() managedfields.TypeConverter
 
-// ObjectToTyped gives an object the type of its version.
+// ObjectToTyped converts an object to a typed value.
 func (t lazyTypes) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	return t().ObjectToTyped(obj, opts...)
 }
 
-// TypedToObject gives a value back as an object.
+// TypedToObject converts a typed value to an object.
 func (t lazyTypes) TypedToObject(value *typed.TypedValue) (runtime.Object, error) {
 	return t().TypedToObject(value)
 }
@@ -144,7 +147,7 @@ func (t lazyTypes) TypedToObject(value *typed.TypedValue) (runtime.Object, error
 func converter(all map[string]*spec.Schema) managedfields.TypeConverter {
 	out, err := managedfields.NewTypeConverter(all, false)
 	if err != nil {
-		panic(fmt.Sprintf("crd: no types for schemas that are valid: %v", err))
+		panic(fmt.Sprintf("crd: build types of valid schemas: %v", err))
 	}
 	return out
 }
@@ -155,7 +158,7 @@ func modelName(v *version) string {
 	return strings.Join(parts, ".") + "." + v.name + "." + v.kind
 }
 
-// openAPIOf is the schema of a version as it is published: with what every object has.
+// openAPIOf returns the published schema of a version, with the fields that every object has.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder buildKubeNative.
 func openAPIOf(v *version, selectable []apiextensionsv1.SelectableField) *spec.Schema {
@@ -177,7 +180,8 @@ func openAPIOf(v *version, selectable []apiextensionsv1.SelectableField) *spec.S
 	return out
 }
 
-// refToMeta refers to ObjectMeta; beside a reference there may be no description.
+// refToMeta returns a schema that refers to ObjectMeta. A reference cannot have a description,
+// hence allOf.
 func refToMeta() *spec.Schema {
 	ref := spec.RefSchema(refPrefix + metav1.ObjectMeta{}.OpenAPIModelName())
 	return (&spec.Schema{SchemaProps: spec.SchemaProps{AllOf: []spec.Schema{*ref}}}).WithDescription(metadataDoc)
@@ -189,7 +193,7 @@ func addTypeMeta(s *spec.Schema) {
 	s.SetProperty("kind", of.Properties["kind"])
 }
 
-// addEmbedded says of objects within an object what they have.
+// addEmbedded adds the standard fields to embedded objects.
 func addEmbedded(s *spec.Schema) {
 	if s == nil {
 		return
@@ -204,7 +208,7 @@ func addEmbedded(s *spec.Schema) {
 	if s.AdditionalProperties != nil {
 		addEmbedded(s.AdditionalProperties.Schema)
 	}
-	if is, ok := s.Extensions.GetBool("x-kubernetes-embedded-resource"); !ok || !is {
+	if embedded, ok := s.Extensions.GetBool("x-kubernetes-embedded-resource"); !ok || !embedded {
 		return
 	}
 	for name, doc := range map[string]string{"apiVersion": apiVersionDoc, "kind": kindDoc} {

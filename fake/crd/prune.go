@@ -14,9 +14,10 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// decode prunes what was sent and fills in the defaults.
+// decode prunes an object and fills in the defaults.
 //
-// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver unstructuredSchemaCoercer.apply, unstructuredDefaulter.
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver unstructuredSchemaCoercer.apply,
+// unstructuredDefaulter.
 func (v *version) decode(obj *fake.CustomObject) error {
 	v.prune(obj.Content)
 	if err := objectmeta.Coerce(nil, obj.Content, v.schema, false, false); err != nil {
@@ -31,8 +32,9 @@ func (v *version) prune(content map[string]any) {
 	defaulting.PruneNonNullableNullsWithoutDefaults(content, v.schema)
 }
 
-// convert makes of an object of one version one of another, as no conversion does it: what the other does not know goes.
-// Before, it becomes what its own version makes of it now. Defaults of the other version are not filled in.
+// convert converts an object between versions by the strategy None: fields that the other version
+// does not know are dropped. First it prunes and defaults the object by its own version, whose
+// schema may have changed. It does not fill in defaults of the other version.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver crdConversionRESTOptionsGetter.
 func convert(obj *fake.CustomObject, from, to *version) {
@@ -45,7 +47,7 @@ func convert(obj *fake.CustomObject, from, to *version) {
 	}
 }
 
-// unknown lists the paths of what pruning would take away, in order.
+// unknown returns the paths of the fields that pruning would remove, in order.
 func (v *version) unknown(obj *fake.CustomObject) []string {
 	content := runtime.DeepCopyJSON(obj.Content)
 	paths := pruning.PruneWithOptions(content, v.schema, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})

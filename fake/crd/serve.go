@@ -10,12 +10,12 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// Definitions is the resource of the definitions, as commits name it.
+// Definitions is the resource of definitions in a [fake.Commit].
 const Definitions = "customresourcedefinitions." + group
 
 const group = apiextensionsv1.GroupName
 
-// registry is what a server has of definitions.
+// registry tracks the definitions of a server.
 type registry struct {
 	server *fake.Server
 
@@ -32,14 +32,14 @@ type resource struct {
 	group       string
 }
 
-// Serve makes a server serve CustomResourceDefinitions. It is called once, before the server is used.
+// Serve adds CustomResourceDefinitions to a server. It is called once, before the server is used.
 func Serve(s *fake.Server) {
 	r := &registry{server: s, installed: map[string]resource{}}
 	s.Install(r.definitions())
 	s.AfterCommit(r.handleCommit)
 }
 
-// handleCommit takes note of a change. What it does to objects it does by the server's own hand, and is told of in turn.
+// handleCommit reacts to a change. Its own writes cause further commits.
 func (r *registry) handleCommit(c fake.Commit) {
 	if c.Resource != Definitions {
 		r.finishCleanup(c.Resource)
@@ -62,11 +62,11 @@ func (r *registry) stored(name string) *apiextensionsv1.CustomResourceDefinition
 	return mustRead(obj.(*fake.CustomObject))
 }
 
-// install makes the server serve what the definition says now, or cease to. It goes by what is stored, so that it does not
-// matter in which order commits are told of.
+// install adds, changes or removes the resource of a definition. It reads the stored definition, so
+// the order of commits does not matter.
 func (r *registry) install(name string) {
-	if had, ok := r.takeDeleted(name); ok {
-		r.server.Uninstall(had.group, had.names.Plural) // without the lock, for what goes is told of
+	if previous, ok := r.takeDeleted(name); ok {
+		r.server.Uninstall(previous.group, previous.names.Plural) // without the lock: Uninstall causes commits
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,27 +74,27 @@ func (r *registry) install(name string) {
 	if crd == nil || !isTrue(crd, apiextensionsv1.NamesAccepted) && !isTrue(crd, apiextensionsv1.Established) {
 		return
 	}
-	is := resource{
+	current := resource{
 		uid: crd.UID, generation: crd.Generation, terminating: isTrue(crd, apiextensionsv1.Terminating),
 		names: crd.Status.AcceptedNames, group: crd.Spec.Group,
 	}
-	if is.equal(r.installed[name]) {
+	if current.equal(r.installed[name]) {
 		return
 	}
 	r.server.Install(kindOf(crd))
-	r.installed[name] = is
+	r.installed[name] = current
 }
 
-// takeDeleted takes out, and returns, what was installed for a definition that is gone.
+// takeDeleted removes and returns what was installed for a definition that no longer exists.
 func (r *registry) takeDeleted(name string) (resource, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	had, ok := r.installed[name]
-	if obj, is := r.server.Get(Definitions, "", name); !ok || is && obj.GetUID() == had.uid {
+	installed, ok := r.installed[name]
+	if obj, exists := r.server.Get(Definitions, "", name); !ok || exists && obj.GetUID() == installed.uid {
 		return resource{}, false
 	}
 	delete(r.installed, name)
-	return had, true
+	return installed, true
 }
 
 func (r resource) equal(o resource) bool {

@@ -24,68 +24,69 @@ const (
 	negativeMsg = "should be a non-negative integer"
 )
 
-// content is an object as a map. What is in it is shared.
+// content returns an object as a map. The values are shared with the object.
 func content(obj *fake.CustomObject) map[string]any {
 	u, err := obj.Unstructured()
 	if err != nil {
-		panic(fmt.Sprintf("crd: an object's metadata cannot be read: %v", err))
+		panic(fmt.Sprintf("crd: decode metadata: %v", err))
 	}
 	return u.Object
 }
 
-// validate says what is wrong with an object. What an update left as it was is not held against it.
+// validate validates an object. On update, unchanged fields are not validated again.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource customResourceStrategy.
 func (v *version) validate(obj, old *fake.CustomObject) field.ErrorList {
-	is := content(obj)
+	current := content(obj)
 	var errs field.ErrorList
-	var was map[string]any
+	var previous map[string]any
 	var kept *common.CorrelatedObject
 	if old == nil {
-		errs = byPath(validation.ValidateCustomResource(nil, is, v.validator))
+		errs = byPath(validation.ValidateCustomResource(nil, current, v.validator))
 	} else {
-		was = content(old)
-		kept = common.NewCorrelatedObject(is, was, &model.Structural{Structural: v.schema})
-		errs = byPath(validation.ValidateCustomResourceUpdate(nil, is, was, v.validator, validation.WithRatcheting(kept)))
+		previous = content(old)
+		kept = common.NewCorrelatedObject(current, previous, &model.Structural{Structural: v.schema})
+		errs = byPath(validation.ValidateCustomResourceUpdate(nil, current, previous, v.validator, validation.WithRatcheting(kept)))
 	}
-	errs = append(errs, v.validateSpecReplicas(is)...)
-	errs = append(errs, v.validateStatusReplicas(is)...)
-	errs = append(errs, byPath(objectmeta.Validate(nil, is, v.schema, false))...)
-	errs = append(errs, v.validateLists(is, was)...)
-	return append(errs, v.validateRules(is, was, kept, errs)...)
+	errs = append(errs, v.validateSpecReplicas(current)...)
+	errs = append(errs, v.validateStatusReplicas(current)...)
+	errs = append(errs, byPath(objectmeta.Validate(nil, current, v.schema, false))...)
+	errs = append(errs, v.validateLists(current, previous)...)
+	return append(errs, v.validateRules(current, previous, kept, errs)...)
 }
 
-// validateStatus says what is wrong with an object whose status was written.
+// validateStatus validates an object after a write of its status.
 //
-// Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource statusStrategy.ValidateUpdate.
+// Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource
+// statusStrategy.ValidateUpdate.
 func (v *version) validateStatus(obj, old *fake.CustomObject) field.ErrorList {
-	is, was := content(obj), content(old)
-	kept := common.NewCorrelatedObject(is, was, &model.Structural{Structural: v.schema})
+	current, previous := content(obj), content(old)
+	kept := common.NewCorrelatedObject(current, previous, &model.Structural{Structural: v.schema})
 	var errs field.ErrorList
-	if status, ok := is["status"]; ok && v.statusValidator != nil {
-		errs = byPath(validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, was["status"], v.statusValidator,
+	if status, ok := current["status"]; ok && v.statusValidator != nil {
+		errs = byPath(validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, previous["status"], v.statusValidator,
 			validation.WithRatcheting(kept.Key("status"))))
 	}
-	errs = append(errs, v.validateStatusReplicas(is)...)
-	errs = append(errs, v.validateLists(is, was)...)
-	return append(errs, v.validateRules(is, was, kept, errs)...)
+	errs = append(errs, v.validateStatusReplicas(current)...)
+	errs = append(errs, v.validateLists(current, previous)...)
+	return append(errs, v.validateRules(current, previous, kept, errs)...)
 }
 
-// validateLists checks that sets and maps have nothing twice, unless they had.
-func (v *version) validateLists(is, was map[string]any) field.ErrorList {
-	if was != nil && len(listtype.ValidateListSetsAndMaps(nil, v.schema, was)) > 0 {
+// validateLists checks that sets and maps have no duplicates, unless the old object had some.
+func (v *version) validateLists(current, previous map[string]any) field.ErrorList {
+	if previous != nil && len(listtype.ValidateListSetsAndMaps(nil, v.schema, previous)) > 0 {
 		return nil
 	}
-	return byPath(listtype.ValidateListSetsAndMaps(nil, v.schema, is))
+	return byPath(listtype.ValidateListSetsAndMaps(nil, v.schema, current))
 }
 
-// validateRules evaluates the CEL rules, if what was found so far lets them be.
-func (v *version) validateRules(is, was map[string]any, kept *common.CorrelatedObject, found field.ErrorList) field.ErrorList {
+// validateRules evaluates the CEL rules unless an earlier error prevents that.
+func (v *version) validateRules(current, previous map[string]any, kept *common.CorrelatedObject, found field.ErrorList) field.ErrorList {
 	rules := v.rules()
 	if rules == nil {
 		return nil
 	}
-	if was == nil && hasNoName(is) {
+	if previous == nil && hasNoName(current) {
 		return field.ErrorList{field.Invalid(nil, nil, blockedMsg)}
 	}
 	for _, e := range found {
@@ -97,44 +98,44 @@ func (v *version) validateRules(is, was map[string]any, kept *common.CorrelatedO
 	}
 	var before any
 	var options []cel.Option
-	if was != nil {
-		before = was
+	if previous != nil {
+		before = previous
 		options = append(options, cel.WithRatcheting(kept))
 	}
-	errs, _ := rules.Validate(context.Background(), nil, v.schema, is, before, celconfig.RuntimeCELCostBudget, options...)
+	errs, _ := rules.Validate(context.Background(), nil, v.schema, current, before, celconfig.RuntimeCELCostBudget, options...)
 	return byPath(errs)
 }
 
-// hasNoName tells whether an object has no name, which is found to be wrong elsewhere.
-func hasNoName(is map[string]any) bool {
-	name, _, _ := unstructured.NestedString(is, "metadata", "name")
+// hasNoName reports whether an object has no name, which is reported elsewhere.
+func hasNoName(current map[string]any) bool {
+	name, _, _ := unstructured.NestedString(current, "metadata", "name")
 	return name == ""
 }
 
-// validateSpecReplicas checks the replicas that an object with a /scale wants.
-func (v *version) validateSpecReplicas(is map[string]any) field.ErrorList {
+// validateSpecReplicas checks the requested replicas of an object with a /scale subresource.
+func (v *version) validateSpecReplicas(current map[string]any) field.ErrorList {
 	if v.scale == nil {
 		return nil
 	}
-	return validateReplicaCount(is, v.scale.SpecReplicas)
+	return validateReplicaCount(current, v.scale.SpecReplicas)
 }
 
-// validateStatusReplicas checks the replicas that an object with a /scale says there are.
-func (v *version) validateStatusReplicas(is map[string]any) field.ErrorList {
+// validateStatusReplicas checks the observed replicas of an object with a /scale subresource.
+func (v *version) validateStatusReplicas(current map[string]any) field.ErrorList {
 	if v.scale == nil {
 		return nil
 	}
-	errs := validateReplicaCount(is, v.scale.StatusReplicas)
+	errs := validateReplicaCount(current, v.scale.StatusReplicas)
 	if at := v.scale.LabelSelector; at != "" {
-		if value, _, err := unstructured.NestedString(is, splitPath(at)...); err != nil {
+		if value, _, err := unstructured.NestedString(current, splitPath(at)...); err != nil {
 			errs = append(errs, field.Invalid(field.NewPath(at), value, err.Error()))
 		}
 	}
 	return errs
 }
 
-func validateReplicaCount(is map[string]any, at string) field.ErrorList {
-	value, _, err := unstructured.NestedInt64(is, splitPath(at)...)
+func validateReplicaCount(current map[string]any, at string) field.ErrorList {
+	value, _, err := unstructured.NestedInt64(current, splitPath(at)...)
 	msg := ""
 	switch {
 	case err != nil:

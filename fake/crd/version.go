@@ -16,15 +16,15 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// version is what a definition says of one version.
+// version is a version of a definition.
 type version struct {
 	name            string
 	kind            string
 	group           string
-	schema          *schema.Structural         // nil: there is none
+	schema          *schema.Structural         // nil: none
 	validator       validation.SchemaValidator // of whole objects
-	statusValidator validation.SchemaValidator // of statuses; nil: there is no schema of them
-	rules           func() *cel.Validator      // compiled when first asked for; nil if there are none
+	statusValidator validation.SchemaValidator // of statuses; nil: none
+	rules           func() *cel.Validator      // compiled at first use; returns nil if there are none
 	status          bool
 	scale           *fake.ScalePaths
 	columns         []fake.Column
@@ -32,13 +32,13 @@ type version struct {
 	openapi         *spec.Schema
 }
 
-// versionsOf reads the versions of a definition that has been validated.
+// versionsOf reads the versions of a valid definition.
 func versionsOf(crd *apiextensionsv1.CustomResourceDefinition) map[string]*version {
 	all := make(map[string]*version, len(crd.Spec.Versions))
 	for i := range crd.Spec.Versions {
 		v, err := newVersion(crd, &crd.Spec.Versions[i])
 		if err != nil {
-			panic(fmt.Sprintf("crd: a schema of %s that was found valid is not: %v", crd.Name, err))
+			panic(fmt.Sprintf("crd: schema of validated definition %q: %v", crd.Name, err))
 		}
 		all[v.name] = v
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// finalizerWarnings warn of new finalizers that do not say whose they are.
+// finalizerWarnings returns warnings for new finalizers without a qualified name.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource validateKubeFinalizerName.
 func finalizerWarnings(obj, old *fake.CustomObject) []string {
@@ -52,9 +52,10 @@ func isStandard(finalizer string) bool {
 	return false
 }
 
-// definitionWarnings warn of new formats that nobody checks.
+// definitionWarnings returns warnings for new formats that are not validated.
 //
-// Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition getUnrecognizedFormatsInCRD.
+// Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition
+// getUnrecognizedFormatsInCRD.
 func definitionWarnings(obj, old *fake.CustomObject) []string {
 	formats := unrecognizedFormats(obj)
 	if old != nil {

@@ -25,7 +25,7 @@ type outside struct{}
 
 func (outside) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
 
-// Now is when the world began.
+// Now returns the start of the simulated time.
 func (outside) Now() time.Time { return sim.Epoch }
 
 var (
@@ -34,7 +34,7 @@ var (
 	oldWidgets  = schema.GroupVersionResource{Group: "shop.example.com", Version: "v1beta1", Resource: "widgets"}
 )
 
-// world is a server that serves definitions, and its client.
+// world is a server that serves definitions, and a client of it.
 type world struct {
 	t      *testing.T
 	ctx    context.Context
@@ -67,7 +67,7 @@ func (w *world) resource(r schema.GroupVersionResource, namespace string) fake.R
 	return c
 }
 
-// object reads YAML.
+// object decodes YAML.
 func object(t *testing.T, text string) *fake.CustomObject {
 	t.Helper()
 	obj := &fake.CustomObject{}
@@ -139,7 +139,7 @@ func (w *world) delete(r schema.GroupVersionResource, namespace, name string) fa
 	return done
 }
 
-// text is a value as JSON.
+// text returns a value as JSON.
 func text(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
