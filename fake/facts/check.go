@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// Check puts a fact to the server that a way leads to, in a namespace of its own, and clears away what it made. The error
-// says which request was not answered as the fact says. It is ErrUnspeakable if the way has no words for a request.
+// Check checks a fact against the server of a client, in a new namespace, and deletes what it
+// created. The error names the first request with another answer. It is ErrUnsupported if the
+// client cannot make one of the requests.
 func Check(ctx context.Context, way Client, f Fact) error {
 	r := &run{client: way, fact: f, vars: map[string]any{}, streams: map[string]Stream{}}
 	defer r.close()
@@ -24,20 +25,20 @@ func Check(ctx context.Context, way Client, f Fact) error {
 		return err
 	}
 	if !ns.ok() {
-		return fmt.Errorf("creating a namespace: %d %v", ns.Code, ns.Body["message"])
+		return fmt.Errorf("create namespace: %d %v", ns.Code, ns.Body["message"])
 	}
 	r.vars["ns"] = nameOf(ns.Body)
 	err = r.steps(ctx)
 	return errors.Join(err, r.cleanUp(ctx))
 }
 
-// run is a fact being checked.
+// run is the check of one fact.
 type run struct {
 	client  Client
 	fact    Fact
 	vars    map[string]any
 	streams map[string]Stream
-	made    []Request // to be deleted
+	created []Request // created objects, to delete at the end
 }
 
 func (r *run) close() {
@@ -77,7 +78,7 @@ func (r *run) step(ctx context.Context, s step) error {
 	return r.checkResponse(s, want, got)
 }
 
-// checkResponse compares an answer with what is wanted, and keeps it.
+// checkResponse compares an answer with the expected one, and stores it.
 func (r *run) checkResponse(s step, want expectation, got Response) error {
 	if err := r.matchResponse(want, got); err != nil {
 		return err
@@ -89,7 +90,7 @@ func (r *run) checkResponse(s step, want expectation, got Response) error {
 	return nil
 }
 
-// do makes a request, and keeps in mind what it made.
+// do makes a request, and records the object that it created.
 func (r *run) do(ctx context.Context, req Request) (Response, error) {
 	got, err := r.client.Do(ctx, req)
 	if err != nil || !got.ok() || req.Path != "" || req.Subresource != "" || req.Query.Has("dryRun") {
@@ -97,21 +98,21 @@ func (r *run) do(ctx context.Context, req Request) (Response, error) {
 	}
 	if req.Verb == "create" || req.Verb == "update" || req.Verb == "patch" {
 		if name := nameOf(got.Body); name != "" {
-			made := Request{Resource: req.Resource, Namespace: req.Namespace, Name: name}
+			created := Request{Resource: req.Resource, Namespace: req.Namespace, Name: name}
 			same := func(m Request) bool {
-				return m.Resource == made.Resource && m.Namespace == made.Namespace && m.Name == made.Name
+				return m.Resource == created.Resource && m.Namespace == created.Namespace && m.Name == created.Name
 			}
-			if !slices.ContainsFunc(r.made, same) {
-				r.made = append(r.made, made)
+			if !slices.ContainsFunc(r.created, same) {
+				r.created = append(r.created, created)
 			}
 		}
 	}
 	return got, err
 }
 
-// cleanUp deletes what the fact made, the last first, finalizers or not.
+// cleanUp deletes what the fact created, in reverse order. It removes finalizers.
 func (r *run) cleanUp(ctx context.Context) error {
-	for _, m := range slices.Backward(r.made) {
+	for _, m := range slices.Backward(r.created) {
 		release := m
 		release.Verb, release.Body = "patch", []byte(`{"metadata":{"finalizers":null}}`)
 		release.Header = http.Header{"Content-Type": {patches["merge"]}}
@@ -125,14 +126,14 @@ func (r *run) cleanUp(ctx context.Context) error {
 		}
 		for _, req := range todo {
 			if _, err := r.client.Do(ctx, req); err != nil {
-				return fmt.Errorf("clearing %s %s: %w", m.Resource.Resource, m.Name, err)
+				return fmt.Errorf("delete %s %s: %w", m.Resource.Resource, m.Name, err)
 			}
 		}
 	}
 	return nil
 }
 
-// request makes the request of a step.
+// request returns the request of a step.
 func (r *run) request(s step) (Request, error) {
 	name, err := r.expand(s.name)
 	if err != nil {
@@ -174,7 +175,7 @@ func (r *run) request(s step) (Request, error) {
 	return req, err
 }
 
-// body makes the body of a request.
+// body returns the body of a request.
 func (r *run) body(s step, req Request) ([]byte, error) {
 	if s.raw != "" {
 		text, err := r.expand(s.raw)
@@ -193,13 +194,13 @@ func (r *run) body(s step, req Request) ([]byte, error) {
 			base, ok = r.vars[s.with]
 		}
 		if !ok {
-			return nil, fmt.Errorf("there is no %q", s.with)
+			return nil, fmt.Errorf("no value %q", s.with)
 		}
 		if base, err = r.substitute(base); err != nil {
 			return nil, err
 		}
 		if body = overlay(base, body); body == nil {
-			return nil, fmt.Errorf("%w: it does not show %q", ErrUnsupported, s.with)
+			return nil, fmt.Errorf("%w: value %q is not shown", ErrUnsupported, s.with)
 		}
 	}
 	switch {
@@ -211,7 +212,7 @@ func (r *run) body(s step, req Request) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// fillIdentity fills in what an object says of itself.
+// fillIdentity sets apiVersion, kind and name where they are missing.
 func (r *run) fillIdentity(s step, req Request, body any) any {
 	obj, ok := body.(map[string]any)
 	if !ok {
@@ -225,13 +226,13 @@ func (r *run) fillIdentity(s step, req Request, body any) any {
 	if s.sub == "" || s.sub == "status" || s.sub == "finalize" {
 		fill["apiVersion"], fill["kind"] = s.resource.GroupVersion().String(), s.resource.kind
 	}
-	if _, said := meta["name"]; !said && req.Name != "" {
+	if _, named := meta["name"]; !named && req.Name != "" {
 		fill["metadata"] = map[string]any{"name": req.Name}
 	}
 	return overlay(fill, obj)
 }
 
-// watch begins a watch, and reads the events that are wanted.
+// watch starts a watch, and compares its first events.
 func (r *run) watch(ctx context.Context, s step, req Request, want expectation) error {
 	stream, got, err := r.client.Watch(ctx, req)
 	if err != nil {
@@ -256,18 +257,18 @@ func (r *run) watch(ctx context.Context, s step, req Request, want expectation) 
 	return r.checkResponse(s, want, got)
 }
 
-// events reads events of a watch under way.
+// events compares the next events of an open watch.
 func (r *run) events(ctx context.Context, name string, want any) error {
 	stream := r.streams[name]
 	if stream == nil {
-		return fmt.Errorf("there is no watch %q", name)
+		return fmt.Errorf("no open watch %q", name)
 	}
 	if want == nil {
 		return nil
 	}
 	list, ok := want.([]any)
 	if !ok {
-		return errors.New("what is wanted of a watch is a list of events")
+		return errors.New("expected events of a watch must be a list")
 	}
 	for i, w := range list {
 		if err := r.event(ctx, stream, w); err != nil {
@@ -287,7 +288,7 @@ func (r *run) event(ctx context.Context, stream Stream, want any) error {
 	}
 	m, ok := want.(map[string]any)
 	if !ok || len(m) != 1 {
-		return fmt.Errorf("%v is no event", want)
+		return fmt.Errorf("invalid event %v", want)
 	}
 	for head, object := range m {
 		kind, until := strings.CutPrefix(head, "until ")

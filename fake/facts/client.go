@@ -9,26 +9,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ErrUnsupported is returned by a way that cannot make a request, because its client has no words for it.
-var ErrUnsupported = errors.New("this way cannot make such a request")
+// ErrUnsupported is returned by a Client that cannot make a request.
+var ErrUnsupported = errors.New("request not supported by the client")
 
-// Client is a way to make requests of a server.
+// Client makes requests of a server.
 type Client interface {
-	// Do makes a request. An answer that is an error of the API is a Response, too.
+	// Do makes a request. An API error is returned as a Response.
 	Do(ctx context.Context, r Request) (Response, error)
-	// Watch begins a watch. The Stream is nil if the answer is an error. It ends with ctx.
+	// Watch starts a watch, which ends with ctx. The Stream is nil if the answer is an error.
 	Watch(ctx context.Context, r Request) (Stream, Response, error)
-	// Traits tells what kind of way it is.
+	// Traits returns the capabilities of the client.
 	Traits() Traits
 }
 
-// Traits is what facts need to know of a way.
+// Traits are the capabilities of a Client.
 type Traits struct {
-	HTTP bool // shows headers, media types, paths; takes bodies that are no objects
-	Real bool // leads to a real kube-apiserver
+	HTTP bool // has headers, media types and paths; sends any body
+	Real bool // reaches a real kube-apiserver
 }
 
-// Request is a request for a resource, or, with Path, for anything.
+// Request is a request for a resource, or, with Path, for any path.
 type Request struct {
 	Verb        string // create, get, list, watch, update, patch, delete, deletecollection; with Path a method of HTTP
 	Resource    schema.GroupVersionResource
@@ -38,22 +38,22 @@ type Request struct {
 	Path        string
 	Query       url.Values
 	Header      http.Header // Content-Type is the type of a patch
-	Body        []byte      // JSON, or what the fact says
+	Body        []byte      // JSON, or any text
 }
 
 // Response is an answer.
 type Response struct {
-	Code     int            // 0: it succeeded
-	Body     map[string]any // nil: this way does not show it
-	Text     string         // the body as it came; "" if the way has no wire
+	Code     int            // 0: success
+	Body     map[string]any // nil: the client does not show it
+	Text     string         // the raw body; "" if the client has no wire format
 	Header   http.Header
 	Warnings []string
 }
 
-// ok tells whether the answer is not an error.
+// ok reports whether the answer is a success.
 func (r Response) ok() bool { return r.Code < 300 }
 
-// Stream is a watch under way.
+// Stream is an open watch.
 type Stream interface {
 	// Next waits for an event. It returns io.EOF when the watch has ended.
 	Next(ctx context.Context) (Event, error)

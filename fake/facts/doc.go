@@ -1,7 +1,14 @@
-// Package facts is what an API server of the storage world does, as several hundred small facts: a request, and what comes
-// back. Each was put to a real kube-apiserver; so whoever answers all of them works as it does.
+// Package facts specifies the behaviour of a Kubernetes API server by several hundred facts:
+// requests with their answers. Each fact was checked against a real kube-apiserver.
 //
-// The facts stand in book/, grouped by noun, in a form that reads as a story:
+//	all, err := facts.All()
+//	client := facts.HTTPClient("https://127.0.0.1:6443", transport, true)
+//	for _, fact := range all {
+//		fmt.Println(fact, facts.Check(ctx, client, fact))
+//	}
+//
+// [Check] checks a fact through a [Client]: a typed client, an untyped client, or HTTP. The facts
+// are in book/, one file for each topic:
 //
 //	# A stale update is a conflict.
 //	create claims/a with claim as first
@@ -10,16 +17,17 @@
 //	update claims/a with first
 //	→ 409 Conflict: Operation cannot be fulfilled on persistentvolumeclaims "a": …
 //
-// A comment names the fact. A line is a request: verb, object, options as key=value, "with" what its body is made of
-// (what a "let" of the file says, or an earlier answer), "as" the name of its answer; the answer to the last request is
-// "it". What is indented below a request is YAML: its body, or what is changed in what it is made of, where null takes
-// away. Names and what is known of the type are filled in. "in other" is another namespace, "in *" all of them; $ns is
-// the fact's own, fresh one.
+// A comment is the name of the fact. Each other line is a request: verb, object, and options as
+// key=value. "with" names the base of the body: a "let" of the file, or an earlier answer. "as"
+// names the answer. The last answer is "it". The indented lines below a request are YAML: the body,
+// or the changes to the base, where null deletes a field. Names and type fields are filled in. "in
+// other" means another namespace, "in *" all of them. $ns is the fact's own, new namespace.
 //
-// An arrow says what comes back: code, reason, message. What is indented below it must be in the body; of lists, each
-// element. $name stands for a value: it is caught where it is not known yet, and must be equal where it is. "…" is any
-// text or value, null is none, "≠" is anything but. $warnings, $headers and $text are keys of what is not in the body.
-// A request without an arrow succeeds. "differs →" says what our server answers where it does otherwise on purpose.
+// An arrow introduces the expected answer: code, reason, message. The indented lines below must be
+// in the body. Lists are compared element by element. $name captures a value at its first use, and
+// must equal it later. "…" matches any text or value, null matches none, "≠" negates. The keys
+// $warnings, $headers and $text are about the answer outside of the body. A request without an
+// arrow must succeed. "differs →" is the answer of our server where it deviates on purpose.
 //
 //	watch claims resourceVersion=$rv
 //	→ 200
@@ -27,8 +35,12 @@
 //	    - until BOOKMARK: {}
 //	    - end
 //
-// reads events, each the next, or the next such after "until"; "events" reads on. A fact that says "only http" is about the
-// wire. One that says "alone" must have the server for itself.
+// An element of a watch's list matches the next event, or with "until" the next matching one.
+// "events" continues with the same watch. A fact marked "only http" needs the wire format. A fact
+// marked "alone" needs the server for itself.
 //
-// [Check] puts a fact to a server by a [Client]: typed client, untyped client, or HTTP.
+// # What it does not do
+//
+// Facts have no concurrency and no timing. They cover what the simulated components and their tests
+// use, not the whole API.
 package facts

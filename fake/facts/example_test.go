@@ -11,7 +11,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Two facts are put to a server: one is true, and one is not. facts.All has those of the book.
+// Of two facts, the server fulfils the first only. facts.All returns those of the book.
 func ExampleCheck() {
 	all, err := facts.Parse("maps.txt", `
 # What is there cannot be created again.
@@ -27,7 +27,7 @@ delete configmaps/a
 		log.Fatal(err)
 	}
 	server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
-	way := facts.UntypedClient(server.Client(sim.DirectCaller())) // facts.HTTP leads to any server
+	way := facts.UntypedClient(server.Client(sim.DirectCaller())) // facts.HTTPClient reaches any server
 	for _, f := range all {
 		fmt.Println(f, facts.Check(context.Background(), way, f))
 	}

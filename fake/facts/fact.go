@@ -11,26 +11,26 @@ import (
 //go:embed book/*.txt
 var book embed.FS
 
-// Fact is one thing that is true of an API server.
+// Fact is one property of an API server's behaviour.
 type Fact struct {
-	Topic string // what it is about
-	Name  string // the fact itself, in a sentence
+	Topic string // the file, such as claims
+	Name  string // the property, in a sentence
 
 	file      string
 	line      int
-	http      bool // is about the wire
+	http      bool // needs the wire format
 	exclusive bool // needs the server for itself
 	steps     []step
 	lets      map[string]any // of the file
 }
 
-// String names the fact.
+// String returns the topic and the name.
 func (f Fact) String() string { return f.Topic + ": " + f.Name }
 
-// Exclusive tells whether the fact holds only while nobody else changes what is in the server.
+// Exclusive reports whether the fact holds only while no other client changes the server's objects.
 func (f Fact) Exclusive() bool { return f.exclusive }
 
-// NeedsCustomResources tells whether the fact takes the custom resources that Install installs.
+// NeedsCustomResources reports whether the fact uses the custom resources that Install installs.
 func (f Fact) NeedsCustomResources() bool {
 	for _, s := range f.steps {
 		if s.resource.Group == customGroup || s.resource.Group == otherGroup || strings.Contains(s.path, customGroup) {
@@ -40,15 +40,15 @@ func (f Fact) NeedsCustomResources() bool {
 	return false
 }
 
-// SkipReason says why the fact cannot be put to a server by a way. It is "" if it can.
+// SkipReason returns why a client cannot check the fact, or "".
 func (f Fact) SkipReason(t Traits) string {
 	if f.http && !t.HTTP {
-		return "it is about HTTP"
+		return "needs HTTP"
 	}
 	return ""
 }
 
-// All returns the facts, in the order of the book.
+// All returns the facts of the book, in order. An error is a mistake in the book.
 func All() ([]Fact, error) {
 	files, err := fs.Glob(book, "book/*.txt")
 	if err != nil {
@@ -67,7 +67,7 @@ func All() ([]Fact, error) {
 		}
 		for _, f := range facts {
 			if names[f.String()] {
-				return nil, fmt.Errorf("%s:%d: there is a fact %q already", f.file, f.line, f)
+				return nil, fmt.Errorf("%s:%d: duplicate fact %q", f.file, f.line, f)
 			}
 			names[f.String()] = true
 		}
@@ -76,5 +76,5 @@ func All() ([]Fact, error) {
 	return all, nil
 }
 
-// topicOf is what the facts of a file are about.
+// topicOf returns the topic of a file.
 func topicOf(file string) string { return strings.TrimSuffix(file, ".txt") }

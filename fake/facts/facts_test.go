@@ -17,7 +17,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// direct is a Caller that goes straight ahead and records nothing.
+// direct is a Caller that calls at once and records nothing.
 type direct struct{}
 
 func (direct) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
@@ -32,8 +32,8 @@ func newServer() *fake.Server {
 // timeout ends a fact that waits for an event that does not come.
 const timeout = 20 * time.Second
 
-// ways are the ways into our server. Each fact has a server of its own, but over HTTPS; min is how many facts a way must
-// have words for, so that none falls silent.
+// ways are the clients of our server. Each fact has its own server, except over HTTPS. min is the
+// least number of facts that a client must support.
 var ways = []struct {
 	name string
 	min  int
@@ -83,7 +83,7 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// TestFactsOverHTTPS puts all facts to one server: none is in another's way.
+// TestFactsOverHTTPS checks all facts against one server, since they do not interfere.
 func TestFactsOverHTTPS(t *testing.T) {
 	handler := apiserver.NewHandler(newServer(), apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return direct{} }})
 	listener, err := apiserver.Listen(apiserver.ListenConfig{Handler: handler})
@@ -113,7 +113,7 @@ func install(t *testing.T, way facts.Client) {
 	}
 }
 
-// check puts a fact to a server; it skips the test if the way has no words for it.
+// check checks a fact. It skips the test if the client does not support it.
 func check(t *testing.T, way facts.Client, f facts.Fact) {
 	t.Helper()
 	if why := f.SkipReason(way.Traits()); why != "" {

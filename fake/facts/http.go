@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// HTTPClient is the way over HTTP to the server at base, such as "https://127.0.0.1:6443".
+// HTTPClient returns a client of the server at base, such as "https://127.0.0.1:6443". isReal says
+// that it is a real kube-apiserver.
 func HTTPClient(base string, transport http.RoundTripper, isReal bool) Client {
 	return &httpClient{strings.TrimSuffix(base, "/"), transport, isReal}
 }
@@ -62,7 +63,7 @@ func (w *httpClient) send(ctx context.Context, r Request) (*http.Response, error
 	return w.transport.RoundTrip(req)
 }
 
-// pathOf is the path of a request for a resource.
+// pathOf returns the path of a request for a resource.
 func pathOf(r Request) string {
 	parts := []string{"/apis", r.Resource.Group, r.Resource.Version}
 	if r.Resource.Group == "" {
@@ -109,7 +110,7 @@ func readResponse(res *http.Response) (Response, error) {
 	return out, nil
 }
 
-// Watch begins a watch.
+// Watch starts a watch.
 func (w *httpClient) Watch(ctx context.Context, r Request) (Stream, Response, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	res, err := w.send(ctx, r)
@@ -156,5 +157,5 @@ func (s *httpStream) Next(context.Context) (Event, error) {
 // Close ends the watch.
 func (s *httpStream) Close() {
 	s.cancel()
-	_ = s.body.Close() // it was read as far as it mattered
+	_ = s.body.Close() // the rest of the body is not needed
 }

@@ -9,7 +9,7 @@ import (
 //go:embed custom.txt
 var customText string
 
-// Install has the server serve the custom resources that some of the facts are about.
+// Install creates the definitions of the custom resources that some of the facts use.
 func Install(ctx context.Context, way Client) error {
 	facts, err := Parse("custom.txt", customText)
 	if err != nil {
@@ -18,7 +18,7 @@ func Install(ctx context.Context, way Client) error {
 	r := &run{client: way, fact: facts[0], vars: map[string]any{}, streams: map[string]Stream{}}
 	defer r.close()
 	if err := r.steps(ctx); err != nil {
-		return fmt.Errorf("installing custom resources: %w", err)
+		return fmt.Errorf("install custom resources: %w", err)
 	}
 	return nil
 }

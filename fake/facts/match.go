@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// ignoreEOF tells whether a stream ended in good order.
+// ignoreEOF returns nil for the regular end of a stream, and err otherwise.
 func ignoreEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -20,7 +20,7 @@ func ignoreEOF(err error) error {
 	return err
 }
 
-// matchResponse compares an answer with what is wanted of it.
+// matchResponse compares an answer with the expected one.
 func (r *run) matchResponse(want expectation, got Response) error {
 	answer := func(err error) error {
 		text, marshal := json.Marshal(got.Body)
@@ -70,16 +70,17 @@ func (r *run) matchResponse(want expectation, got Response) error {
 	return nil
 }
 
-// checkNoCaptures refuses to go on without what an answer would have been caught for.
+// checkNoCaptures returns an error if v captures a value, since the client does not show the
+// answer.
 func (r *run) checkNoCaptures(v any) error {
 	text, err := json.Marshal(v)
 	if err == nil && strings.Contains(string(text), `"$`) {
-		return fmt.Errorf("%w: it does not show the answer", ErrUnsupported)
+		return fmt.Errorf("%w: the answer is not shown", ErrUnsupported)
 	}
 	return err
 }
 
-// matchMetadata compares what is not in the body.
+// matchMetadata compares warnings, headers and text, which are not in the body.
 func (r *run) matchMetadata(want map[string]any, got Response) error {
 	if w, ok := want["$warnings"]; ok && r.client.Traits().HTTP {
 		list := make([]any, len(got.Warnings))
@@ -92,11 +93,11 @@ func (r *run) matchMetadata(want map[string]any, got Response) error {
 	}
 	if w, ok := want["$headers"].(map[string]any); ok {
 		for _, k := range slices.Sorted(maps.Keys(w)) {
-			var is any
+			var value any
 			if h := got.Header.Get(k); h != "" {
-				is = h
+				value = h
 			}
-			if err := r.match(k, w[k], is); err != nil {
+			if err := r.match(k, w[k], value); err != nil {
 				return err
 			}
 		}
@@ -107,7 +108,8 @@ func (r *run) matchMetadata(want map[string]any, got Response) error {
 	return nil
 }
 
-// match tells where a value is not what is wanted. It catches what is not known yet.
+// match returns an error with the path of the first value that differs. It captures unknown
+// variables.
 func (r *run) match(path string, want, got any) error {
 	switch w := want.(type) {
 	case map[string]any:
@@ -143,7 +145,7 @@ func (r *run) match(path string, want, got any) error {
 	return nil
 }
 
-// allNone tells whether nothing is wanted of what is in a map.
+// allNone reports whether every value in a map is expected to be absent.
 func allNone(w map[string]any) bool {
 	for _, v := range w {
 		if m, ok := v.(map[string]any); v != nil && (!ok || !allNone(m)) {
@@ -178,7 +180,7 @@ var variable = regexp.MustCompile(`\$[a-zA-Z][a-zA-Z0-9]*`)
 func (r *run) matchText(path, want string, got any) error {
 	if want == "…" {
 		if got == nil {
-			return fmt.Errorf("%s: got none, want something", path)
+			return fmt.Errorf("%s: got none, want any value", path)
 		}
 		return nil
 	}
@@ -189,15 +191,15 @@ func (r *run) matchText(path, want string, got any) error {
 		return nil
 	}
 	if name, ok := strings.CutPrefix(want, "$"); ok && variable.FindString(want) == want {
-		is, known := r.vars[name]
+		captured, known := r.vars[name]
 		switch {
 		case !known && got == nil:
-			return fmt.Errorf("%s: got none, want something to call $%s", path, name)
+			return fmt.Errorf("%s: got none, want a value for $%s", path, name)
 		case !known:
 			r.vars[name] = got
 			return nil
-		case !reflect.DeepEqual(number(is), number(got)):
-			return fmt.Errorf("%s: got %s, want $%s, %s", path, brief(got), name, brief(is))
+		case !reflect.DeepEqual(number(captured), number(got)):
+			return fmt.Errorf("%s: got %s, want $%s, %s", path, brief(got), name, brief(captured))
 		}
 		return nil
 	}
@@ -211,7 +213,7 @@ func (r *run) matchText(path, want string, got any) error {
 	return nil
 }
 
-// matchesPattern tells whether a text is as wanted, where "…" is any text.
+// matchesPattern reports whether got matches want, where "…" stands for any text.
 func matchesPattern(want, got string) bool {
 	parts := strings.Split(want, "…")
 	if len(parts) == 1 {
@@ -232,7 +234,7 @@ func matchesPattern(want, got string) bool {
 	return strings.HasSuffix(rest, last)
 }
 
-// expand puts in the variables of a text.
+// expand replaces the variables in a text.
 func (r *run) expand(s string) (string, error) {
 	var failed error
 	out := variable.ReplaceAllStringFunc(s, func(name string) string {
@@ -241,14 +243,14 @@ func (r *run) expand(s string) (string, error) {
 			return name // such as $patch
 		}
 		if m, ok := v.(map[string]any); ok || v == nil {
-			failed = fmt.Errorf("%s is no text: %v", name, m)
+			failed = fmt.Errorf("%s is not a string: %v", name, m)
 		}
 		return fmt.Sprint(v)
 	})
 	return out, failed
 }
 
-// substitute puts in the variables of a tree.
+// substitute replaces the variables in a tree.
 func (r *run) substitute(v any) (any, error) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -274,8 +276,8 @@ func (r *run) substitute(v any) (any, error) {
 		return out, nil
 	case string:
 		if name, ok := strings.CutPrefix(v, "$"); ok && variable.FindString(v) == v {
-			if is, known := r.vars[name]; known {
-				return is, nil
+			if captured, known := r.vars[name]; known {
+				return captured, nil
 			}
 		}
 		return r.expand(v)
@@ -283,7 +285,7 @@ func (r *run) substitute(v any) (any, error) {
 	return v, nil
 }
 
-// overlay changes a tree: maps are merged, null takes away, anything else takes the place.
+// overlay merges change into base: maps are merged, null deletes, other values replace.
 func overlay(base, change any) any {
 	if change == nil {
 		return base

@@ -13,12 +13,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// step is a request of a fact, and what comes back.
+// step is a request of a fact, with the expected answer.
 type step struct {
 	line      int
-	text      string // as it is written
+	text      string // the line in the file
 	verb      string
-	resource  resource // zero: the step is about path, or reads events
+	resource  resource // zero: the step has a path, or reads events
 	name, sub string
 	namespace string // "": the fact's own; "*": all
 	path      string
@@ -26,14 +26,14 @@ type step struct {
 	header    http.Header
 	with, as  string
 	patch     string // media type
-	raw       string // the body, if it is not to be read
+	raw       string // the body, if it is not YAML
 	body      any
 	hasBody   bool
 	want      expectation
 	differs   *expectation
 }
 
-// expectation is what must come back.
+// expectation is an expected answer.
 type expectation struct {
 	line    int
 	code    int // 0: any success
@@ -42,7 +42,7 @@ type expectation struct {
 	body    any // nil: anything
 }
 
-// Parse reads facts as they stand in a file.
+// Parse parses the facts of a file. The error names file and line.
 func Parse(file, text string) ([]Fact, error) {
 	p := parser{file: file, lets: map[string]any{}}
 	for i, line := range strings.Split(text, "\n") {
@@ -64,19 +64,19 @@ type parser struct {
 	facts []Fact
 	begun bool // the last fact has more than a name
 	block []string
-	take  func(block []string) error // what to do with what is indented; nil: nothing may be
+	take  func(block []string) error // handles the indented lines; nil: none are allowed
 }
 
 func (p *parser) complete() error {
 	for _, f := range p.facts {
 		if len(f.steps) == 0 {
-			return fmt.Errorf("%s:%d: the fact has no request", p.file, f.line)
+			return fmt.Errorf("%s:%d: fact without a request", p.file, f.line)
 		}
 	}
 	return nil
 }
 
-// flush ends what is indented.
+// flush handles the indented lines so far.
 func (p *parser) flush() error {
 	block, take := p.block, p.take
 	p.block = nil
@@ -87,7 +87,7 @@ func (p *parser) flush() error {
 		return nil
 	}
 	if take == nil {
-		return errors.New("nothing may be indented here")
+		return errors.New("unexpected indentation")
 	}
 	p.take = nil
 	return take(block)
@@ -117,14 +117,14 @@ func (p *parser) line(line string) error {
 		return nil
 	}
 	if len(p.facts) == 0 {
-		return errors.New("a fact begins with a comment that says what it is")
+		return errors.New("fact without a name: start it with a comment")
 	}
 	p.begun = true
 	f := &p.facts[len(p.facts)-1]
 	switch word {
 	case "only":
 		if rest != "http" {
-			return fmt.Errorf("only %q: it can be http", rest)
+			return fmt.Errorf("unknown condition \"only %s\" (have \"only http\")", rest)
 		}
 		f.http = true
 		return nil
@@ -174,7 +174,7 @@ var (
 	isHeader = regexp.MustCompile(`^([A-Z][A-Za-z-]*):(.+)$`)
 )
 
-// request reads a line that is a request.
+// request parses a request line.
 func (p *parser) request(line string) (step, error) {
 	words, err := split(line)
 	if err != nil {
@@ -182,10 +182,10 @@ func (p *parser) request(line string) (step, error) {
 	}
 	s := step{line: p.at, text: line, verb: words[0]}
 	if !verbs[s.verb] {
-		return s, fmt.Errorf("no verb %q", s.verb)
+		return s, fmt.Errorf("unknown verb %q", s.verb)
 	}
 	if len(words) < 2 {
-		return s, errors.New("what is it about?")
+		return s, errors.New("request without an object or a path")
 	}
 	if err := s.parseTarget(words[1]); err != nil {
 		return s, err
@@ -218,12 +218,12 @@ func (p *parser) request(line string) (step, error) {
 	return s, nil
 }
 
-// parseOption reads a word behind what a request is about, and tells how many more it took.
+// parseOption parses an option of a request, and returns how many further words it used.
 func (s *step) parseOption(words []string) (int, error) {
 	word := words[0]
 	next := func(to *string) (int, error) {
 		if len(words) < 2 {
-			return 0, fmt.Errorf("%q wants a word behind it", word)
+			return 0, fmt.Errorf("%q without a value", word)
 		}
 		*to = words[1]
 		return 1, nil
@@ -256,10 +256,10 @@ func (s *step) parseOption(words []string) (int, error) {
 		s.patch = patches[word]
 		return 0, nil
 	}
-	return 0, fmt.Errorf("what is %q?", word)
+	return 0, fmt.Errorf("unexpected word %q", word)
 }
 
-// parseTarget reads what a request is about.
+// parseTarget parses the object or the path of a request.
 func (s *step) parseTarget(word string) error {
 	if strings.HasPrefix(word, "/") {
 		s.path = word
@@ -272,7 +272,7 @@ func (s *step) parseTarget(word string) error {
 	parts := strings.SplitN(word, "/", 3)
 	r, ok := resources[parts[0]]
 	if !ok {
-		return fmt.Errorf("no resource %q", parts[0])
+		return fmt.Errorf("unknown resource %q", parts[0])
 	}
 	s.resource = r
 	if len(parts) > 1 {
@@ -284,10 +284,10 @@ func (s *step) parseTarget(word string) error {
 	return nil
 }
 
-// arrow reads what must come back from the last request.
+// arrow parses the expected answer to the last request.
 func (p *parser) arrow(f *Fact, text string, differs bool) error {
 	if len(f.steps) == 0 {
-		return errors.New("an arrow without a request")
+		return errors.New("arrow without a request")
 	}
 	s := &f.steps[len(f.steps)-1]
 	e := expectation{line: p.at}
@@ -295,11 +295,11 @@ func (p *parser) arrow(f *Fact, text string, differs bool) error {
 	e.message = message
 	words := strings.Fields(head)
 	if len(words) == 0 || len(words) > 2 {
-		return fmt.Errorf("%q is not a code and a reason", head)
+		return fmt.Errorf("invalid answer %q: want a code and at most a reason", head)
 	}
 	var err error
 	if e.code, err = strconv.Atoi(words[0]); err != nil {
-		return fmt.Errorf("code %q is not a number", words[0])
+		return fmt.Errorf("invalid code %q: want a number", words[0])
 	}
 	if len(words) == 2 {
 		e.reason = words[1]
@@ -318,7 +318,7 @@ func (p *parser) arrow(f *Fact, text string, differs bool) error {
 	}
 	switch {
 	case differs && s.differs != nil, !differs && s.want.line > 0:
-		return errors.New("there is such an arrow already")
+		return errors.New("duplicate arrow")
 	case differs:
 		s.differs = &e
 	default:
@@ -329,14 +329,14 @@ func (p *parser) arrow(f *Fact, text string, differs bool) error {
 
 func addLet(lets map[string]any, name string, block []string) error {
 	if lets[name] != nil {
-		return fmt.Errorf("there is a %q already", name)
+		return fmt.Errorf("duplicate let %q", name)
 	}
 	v, err := decode(block)
 	lets[name] = v
 	return err
 }
 
-// decode reads YAML.
+// decode decodes YAML.
 func decode(block []string) (any, error) {
 	data, err := yaml.YAMLToJSONStrict([]byte(strings.Join(block, "\n")))
 	if err != nil {
@@ -345,7 +345,7 @@ func decode(block []string) (any, error) {
 	return decodeJSON(data)
 }
 
-// decodeJSON reads JSON; whole numbers are int64.
+// decodeJSON decodes JSON. Integers become int64.
 func decodeJSON(data []byte) (any, error) {
 	out := map[string]any{}
 	if err := utiljson.Unmarshal(append(append([]byte(`{"V":`), data...), '}'), &out); err != nil {
@@ -354,7 +354,7 @@ func decodeJSON(data []byte) (any, error) {
 	return out["V"], nil
 }
 
-// split splits a line into words; what is between double quotes belongs together.
+// split splits a line into words. Double quotes keep words together.
 func split(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
@@ -375,7 +375,7 @@ func split(line string) ([]string, error) {
 		}
 	}
 	if quoted {
-		return nil, errors.New("a quote without an end")
+		return nil, errors.New("unterminated quote")
 	}
 	if begun {
 		words = append(words, word.String())

@@ -8,22 +8,22 @@ import (
 	"github.com/volsim/volsim/fake/facts"
 )
 
-func TestParseSaysWhatIsWrong(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
-		{"no fact", "get claims/a\n", "x.txt:1: a fact begins with a comment that says what it is"},
+		{"no fact", "get claims/a\n", "x.txt:1: fact without a name: start it with a comment"},
 		{"a name in two lines", "# A.\n\n# B.\nget claims/a\n", ""},
-		{"nothing but a name", "# A.\nalone\n", "x.txt:1: the fact has no request"},
-		{"verb", "# A.\nfetch claims/a\n", `x.txt:2: no verb "fetch"`},
-		{"resource", "# A.\nget chairs/a\n", `x.txt:2: no resource "chairs"`},
-		{"word", "# A.\nget claims/a quickly\n", `x.txt:2: what is "quickly"?`},
-		{"with nothing", "# A.\ncreate claims/a with\n", `x.txt:2: "with" wants a word behind it`},
-		{"quote", "# A.\nlist claims labelSelector=\"a\n", "x.txt:2: a quote without an end"},
-		{"arrow", "# A.\n→ 200\n", "x.txt:2: an arrow without a request"},
-		{"two arrows", "# A.\nget claims/a\n→ 200\n→ 404\n", "x.txt:4: there is such an arrow already"},
-		{"code", "# A.\nget claims/a\n→ fine\n", `x.txt:3: code "fine" is not a number`},
-		{"only", "# A.\nonly grpc\n", `x.txt:2: only "grpc": it can be http`},
-		{"indentation", "# A.\nalone\n    a: b\nget claims/a\n", "x.txt:4: nothing may be indented here"},
-		{"let twice", "let a\n    b: c\nlet a\n    b: c\n# A.\nget claims/a\n", `x.txt:5: there is a "a" already`},
+		{"nothing but a name", "# A.\nalone\n", "x.txt:1: fact without a request"},
+		{"verb", "# A.\nfetch claims/a\n", `x.txt:2: unknown verb "fetch"`},
+		{"resource", "# A.\nget chairs/a\n", `x.txt:2: unknown resource "chairs"`},
+		{"word", "# A.\nget claims/a quickly\n", `x.txt:2: unexpected word "quickly"`},
+		{"with nothing", "# A.\ncreate claims/a with\n", `x.txt:2: "with" without a value`},
+		{"quote", "# A.\nlist claims labelSelector=\"a\n", "x.txt:2: unterminated quote"},
+		{"arrow", "# A.\n→ 200\n", "x.txt:2: arrow without a request"},
+		{"two arrows", "# A.\nget claims/a\n→ 200\n→ 404\n", "x.txt:4: duplicate arrow"},
+		{"code", "# A.\nget claims/a\n→ fine\n", `x.txt:3: invalid code "fine": want a number`},
+		{"only", "# A.\nonly grpc\n", `x.txt:2: unknown condition "only grpc" (have "only http")`},
+		{"indentation", "# A.\nalone\n    a: b\nget claims/a\n", "x.txt:4: unexpected indentation"},
+		{"let twice", "let a\n    b: c\nlet a\n    b: c\n# A.\nget claims/a\n", `x.txt:5: duplicate let "a"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := ""
@@ -37,8 +37,8 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoFactIsFound puts what is not so to a server.
-func TestWhatIsNoFactIsFound(t *testing.T) {
+// TestWrongFactsFail checks wrong facts.
+func TestWrongFactsFail(t *testing.T) {
 	const claim = "create configmaps/a\n    metadata: {labels: {k: v}, finalizers: [example.com/f]}\n"
 	for _, test := range []struct{ name, text string }{
 		{"success", "get configmaps/a\n"},
@@ -55,7 +55,7 @@ func TestWhatIsNoFactIsFound(t *testing.T) {
 		{"event", claim + "watch configmaps\n→ 200\n    - DELETED: {metadata: {name: a}}\n"},
 		{"event's object", claim + "watch configmaps\n→ 200\n    - ADDED: {metadata: {name: b}}\n"},
 		{"end", claim + "watch configmaps timeoutSeconds=1\n→ 200\n    - end\n"},
-		{"a body that is not there", "create configmaps/a with nothing\n"},
+		{"a missing body", "create configmaps/a with nothing\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			parsed, err := facts.Parse("x.txt", "# A.\n"+test.text)
@@ -63,7 +63,7 @@ func TestWhatIsNoFactIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			if facts.Check(t.Context(), ways[2].of(t), parsed[0]) == nil {
-				t.Errorf("this is no fact, and was not found:\n%s", test.text)
+				t.Errorf("wrong fact passed:\n%s", test.text)
 			}
 		})
 	}

@@ -2,14 +2,14 @@ package facts
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// resource is a resource, as the facts name it.
+// resource is a resource of the API.
 type resource struct {
 	schema.GroupVersionResource
 	kind       string
 	namespaced bool
 }
 
-// The groups of the custom resources that the facts are about; see Install.
+// The groups of the custom resources that Install installs.
 const (
 	customGroup = "facts.example.com"
 	otherGroup  = "other.example.com"
@@ -25,7 +25,7 @@ func clusterScoped(group, version, name, kind string) resource {
 	return r
 }
 
-// resources are the words of the facts.
+// resources are the resources by their names in the facts.
 var resources = map[string]resource{
 	"namespaces":        clusterScoped("", "v1", "namespaces", "Namespace"),
 	"nodes":             clusterScoped("", "v1", "nodes", "Node"),

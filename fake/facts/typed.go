@@ -17,14 +17,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// TypedClient is the way of client-go's typed client. It does not show the answer to a deletion.
+// TypedClient returns a client that uses client-go's typed client. It does not show the answer to a
+// deletion.
 func TypedClient(c kubernetes.Interface) Client { return typedClient{c} }
 
 type typedClient struct{ client kubernetes.Interface }
 
 func (typedClient) Traits() Traits { return Traits{} }
 
-// groups are the methods of kubernetes.Interface that give the clients of groups.
+// groups are the methods of kubernetes.Interface that return the client of a group.
 var groups = map[schema.GroupVersion]string{
 	{Version: "v1"}:                                     "CoreV1",
 	{Group: "storage.k8s.io", Version: "v1"}:            "StorageV1",
@@ -35,7 +36,7 @@ var groups = map[schema.GroupVersion]string{
 	{Group: "rbac.authorization.k8s.io", Version: "v1"}: "RbacV1",
 }
 
-// resourceClient finds the client of a resource.
+// resourceClient returns the client of a resource.
 func (w typedClient) resourceClient(r Request) (reflect.Value, error) {
 	name, ok := groups[r.Resource.GroupVersion()]
 	if !ok || r.Path != "" {
@@ -55,7 +56,7 @@ func (w typedClient) resourceClient(r Request) (reflect.Value, error) {
 	return reflect.Value{}, ErrUnsupported
 }
 
-// method is the method of a client that makes a request.
+// method returns the name of the client method for a request, or "".
 func method(r Request) string {
 	verb := map[string]string{
 		"create": "Create", "get": "Get", "list": "List", "update": "Update", "patch": "Patch", "delete": "Delete",
@@ -63,7 +64,7 @@ func method(r Request) string {
 	}[r.Verb]
 	switch sub := r.Verb + "/" + r.Subresource; {
 	case sub == "patch/scale":
-		return "" // it would be answered with another kind
+		return "" // the answer has another kind
 	case r.Subresource == "" || r.Verb == "patch":
 		return verb
 	case sub == "update/status":
@@ -95,7 +96,7 @@ func (w typedClient) Do(ctx context.Context, r Request) (Response, error) {
 	return res, err
 }
 
-// call calls the client's method.
+// call calls the client method for a request.
 func (w typedClient) call(ctx context.Context, r Request) ([]reflect.Value, error) {
 	client, err := w.resourceClient(r)
 	if err != nil {
@@ -121,7 +122,7 @@ func (w typedClient) call(ctx context.Context, r Request) ([]reflect.Value, erro
 		args = append(args, arg)
 	}
 	if r.Verb == "update" && method(r) != "UpdateScale" && bodyName(r.Body) != r.Name {
-		return nil, ErrUnsupported // the path is made of the object
+		return nil, ErrUnsupported // the client takes the path from the object
 	}
 	return m.Call(args), nil
 }
@@ -134,7 +135,7 @@ func bodyName(body []byte) string {
 	return obj.Metadata.Name
 }
 
-// argument makes an argument of a client's method.
+// argument returns an argument of type in for a client method.
 func argument(r Request, in reflect.Type) (reflect.Value, error) {
 	switch in {
 	case reflect.TypeFor[string]():
@@ -159,7 +160,7 @@ func argument(r Request, in reflect.Type) (reflect.Value, error) {
 	return opts.Elem(), options(r.Query, into)
 }
 
-// Watch begins a watch.
+// Watch starts a watch.
 func (w typedClient) Watch(ctx context.Context, r Request) (Stream, Response, error) {
 	out, err := w.call(ctx, r)
 	if err != nil {
@@ -171,7 +172,7 @@ func (w typedClient) Watch(ctx context.Context, r Request) (Stream, Response, er
 	}
 	stream, ok := out[0].Interface().(watch.Interface)
 	if !ok {
-		return nil, Response{}, errors.New("no watch")
+		return nil, Response{}, errors.New("client returned no watch")
 	}
 	return typedStream{stream}, Response{Code: http.StatusOK}, nil
 }

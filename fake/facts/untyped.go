@@ -20,7 +20,8 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// UntypedClient is the way of fake.ResourceClient, that all other ways into the server lead to.
+// UntypedClient returns a client that uses fake.ResourceClient, on which all other clients of
+// package fake are built.
 func UntypedClient(c *fake.Clientset) Client { return untypedClient{c} }
 
 type untypedClient struct{ client *fake.Clientset }
@@ -46,7 +47,7 @@ func (w untypedClient) Do(ctx context.Context, r Request) (Response, error) {
 	return objectResponse(obj, code)
 }
 
-// do makes a request, and tells the object and the code to answer with.
+// do makes a request, and returns the object and the code of the answer.
 func (w untypedClient) do(ctx context.Context, c fake.ResourceClient, r Request) (runtime.Object, int, error) {
 	var sub []string
 	if r.Subresource != "" {
@@ -97,14 +98,14 @@ func (w untypedClient) do(ctx context.Context, c fake.ResourceClient, r Request)
 	return done.Object, code, err
 }
 
-// deletionStatus is the answer to a deletion that shows no object.
+// deletionStatus returns the answer to a deletion that returns no object.
 func deletionStatus(r Request, obj fake.Object) *metav1.Status {
 	return &metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{
 		Name: r.Name, Group: r.Resource.Group, Kind: r.Resource.Resource, UID: obj.GetUID(),
 	}}
 }
 
-// read makes a request that is about several objects, or changes nothing.
+// read makes a request that reads, or that deletes a collection.
 func (w untypedClient) read(ctx context.Context, c fake.ResourceClient, r Request, sub []string) (runtime.Object, int, error) {
 	var list metav1.ListOptions
 	switch r.Verb {
@@ -155,7 +156,7 @@ func (w untypedClient) act(ctx context.Context, c fake.ResourceClient, r Request
 	return nil, 0, ErrUnsupported
 }
 
-// Watch begins a watch.
+// Watch starts a watch.
 func (w untypedClient) Watch(ctx context.Context, r Request) (Stream, Response, error) {
 	c, ok := w.client.Resource(r.Resource, r.Namespace)
 	if !ok {
@@ -166,7 +167,7 @@ func (w untypedClient) Watch(ctx context.Context, r Request) (Stream, Response, 
 		return nil, Response{}, err
 	}
 	if opts.TimeoutSeconds != nil {
-		return nil, Response{}, ErrUnsupported // a Cursor has no time
+		return nil, Response{}, ErrUnsupported // a Cursor has no timeout
 	}
 	cursor, err := c.Watch(ctx, opts)
 	if apierrors.IsResourceExpired(err) {
@@ -181,7 +182,7 @@ func (w untypedClient) Watch(ctx context.Context, r Request) (Stream, Response, 
 
 type cursorStream struct {
 	cursor *fake.Cursor
-	failed error // to be told first
+	failed error // sent as the first event
 	ended  bool
 }
 
@@ -217,12 +218,12 @@ func event(e watch.Event) (Event, error) {
 	return Event{Type: string(e.Type), Object: res.Body}, err
 }
 
-// options reads the parameters of a request.
+// options decodes the query parameters of a request.
 func options(query url.Values, into runtime.Object) error {
 	return scheme.ParameterCodec.DecodeParameters(query, schema.GroupVersion{Version: "v1"}, into)
 }
 
-// deleteOptions reads the options of a deletion, which are in the body if there is one.
+// deleteOptions decodes the options of a deletion, from the body if there is one.
 func deleteOptions(r Request) (metav1.DeleteOptions, error) {
 	var opts metav1.DeleteOptions
 	if len(r.Body) > 0 {
@@ -231,7 +232,7 @@ func deleteOptions(r Request) (metav1.DeleteOptions, error) {
 	return opts, options(r.Query, &opts)
 }
 
-// errorResponse makes an answer of an error of the API.
+// errorResponse returns the answer for an error of the API.
 func errorResponse(err error) (Response, error) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -241,7 +242,7 @@ func errorResponse(err error) (Response, error) {
 	return objectResponse(&st, int(st.Code))
 }
 
-// objectResponse makes an answer of an object.
+// objectResponse returns the answer with an object.
 func objectResponse(obj runtime.Object, code int) (Response, error) {
 	data, err := json.Marshal(obj)
 	if err != nil {
@@ -269,14 +270,14 @@ func asList(v any) []any {
 	return list
 }
 
-// dropNullTimestamp takes out what JSON has of a Go type, and the wire does not mean.
+// dropNullTimestamp removes the null creationTimestamp that JSON encoding of a Go type adds.
 func dropNullTimestamp(body map[string]any) {
 	if m, ok := body["metadata"].(map[string]any); ok && m["creationTimestamp"] == nil {
 		delete(m, "creationTimestamp")
 	}
 }
 
-// setTypeMeta says of what type an object is, as the wire does.
+// setTypeMeta sets apiVersion and kind, which typed objects lack.
 func setTypeMeta(body map[string]any, obj runtime.Object) {
 	if body == nil || body["kind"] != nil {
 		return
