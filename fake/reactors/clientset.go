@@ -12,8 +12,8 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// Clientset is a client of a server that records its requests and has reactors. Its methods may be called concurrently
-// where those of client-go's may.
+// Clientset is a client of a server that records its requests and runs reactors. Its methods may be
+// called concurrently where those of client-go's may.
 type Clientset struct {
 	*fake.Clientset
 	*testing.Fake
@@ -21,10 +21,11 @@ type Clientset struct {
 
 var _ kubernetes.Interface = (*Clientset)(nil)
 
-// NewClientset returns a client of a server of its own that holds the given objects. See [fake.NewClientset].
+// NewClientset returns a client of a new server that holds the given objects. See
+// [fake.NewClientset].
 func NewClientset(objects ...runtime.Object) *Clientset { return Wrap(fake.NewClientset(objects...)) }
 
-// Wrap returns a client that makes the requests of c, recorded and with reactors before them.
+// Wrap returns a client that makes the requests of c, but records them and runs reactors first.
 func Wrap(c *fake.Clientset) *Clientset {
 	chain := &testing.Fake{}
 	chain.AddReactor("*", "*", func(testing.Action) (bool, runtime.Object, error) { return true, nil, errAskServer })
@@ -32,14 +33,14 @@ func Wrap(c *fake.Clientset) *Clientset {
 	return &Clientset{Clientset: c.WithInterceptor(interceptor{chain}), Fake: chain}
 }
 
-// errAskServer is how the end of a chain says that nobody has answered. The server is asked after the chain, which holds
-// a lock for as long as it runs.
-var errAskServer = errors.New("no reactor has answered")
+// errAskServer is the result of a chain in which no reactor handled the action. The server is asked
+// after the chain, since the chain holds a lock while it runs.
+var errAskServer = errors.New("no reactor handled the request")
 
-// interceptor runs requests through the chains.
+// interceptor passes requests through the chains.
 type interceptor struct{ chain *testing.Fake }
 
-// Intercept records a request, and answers what a reactor answers or else the server.
+// Intercept records a request, and returns the answer of a reactor or else of the server.
 func (i interceptor) Intercept(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 	obj, err := i.chain.Invokes(action(r), nil)
 	if errors.Is(err, errAskServer) {
@@ -48,7 +49,7 @@ func (i interceptor) Intercept(r fake.Request, serve func() (runtime.Object, err
 	return obj, err
 }
 
-// InterceptWatch records a watch, and returns what a reactor returns or else the server's.
+// InterceptWatch records a watch, and returns that of a reactor or else of the server.
 func (i interceptor) InterceptWatch(r fake.Request, serve func() (watch.Interface, error)) (watch.Interface, error) {
 	w, err := i.chain.InvokesWatch(action(r))
 	if errors.Is(err, errAskServer) {
@@ -57,7 +58,7 @@ func (i interceptor) InterceptWatch(r fake.Request, serve func() (watch.Interfac
 	return w, err
 }
 
-// action describes a request as client-go's clientset does.
+// action returns a request as an action of client-go's clientset.
 func action(r fake.Request) testing.Action {
 	switch r.Verb {
 	case "create":

@@ -51,7 +51,7 @@ func pod(name string) *corev1.Pod {
 	}
 }
 
-// told describes an action in a line.
+// told returns an action in one line.
 func told(a clientgo.Action) string {
 	resource := a.GetResource().Resource
 	if sub := a.GetSubresource(); sub != "" {
@@ -205,7 +205,7 @@ func TestReactorsAnswerBeforeTheServer(t *testing.T) {
 	}
 }
 
-func TestWithoutTheEndOfTheChainTheServerIsNotAsked(t *testing.T) {
+func TestChainWithoutTheLastReactorDoesNotAskTheServer(t *testing.T) {
 	ctx := context.Background()
 	c := reactors.NewClientset()
 	c.ReactionChain = nil
@@ -236,7 +236,7 @@ func TestWatchReactor(t *testing.T) {
 	}
 }
 
-func TestWhatIsRecordedDoesNotChangeLater(t *testing.T) {
+func TestActionsDoNotChangeLater(t *testing.T) {
 	c := reactors.NewClientset()
 	n := node("n")
 	if _, err := c.CoreV1().Nodes().Create(context.Background(), n, metav1.CreateOptions{}); err != nil {

@@ -1,32 +1,37 @@
-// Package reactors gives a client of the fake API server what tests of client-go's fake clientset rely on besides objects:
-// it records each request as an action, and lets reactors answer in the server's place.
+// Package reactors adds the actions and reactors of client-go's fake clientset to a client of the
+// fake API server.
 //
-// A test that now says
+// A test that uses client-go's fake clientset, such as
 //
 //	client := fake.NewClientset(claim) // k8s.io/client-go/kubernetes/fake
 //	client.PrependReactor("create", "pods", refuse)
 //	…
 //	for _, action := range client.Actions() { … }
 //
-// says instead
+// changes only the constructor:
 //
 //	client := reactors.NewClientset(claim)
 //
-// and keeps the rest, as the types are those of k8s.io/client-go/testing. One that uses neither actions nor reactors needs
-// [fake.NewClientset] only. What else such a test meets stands in docs/migrating.md.
+// The types are those of k8s.io/client-go/testing. The client records each request as an action,
+// and reactors can answer in place of the server. A test without actions and reactors needs
+// [fake.NewClientset] only. docs/migrating.md lists the other differences.
 //
 // # What it has
 //
-// Actions, ClearActions, PrependReactor, AddReactor, PrependWatchReactor, AddWatchReactor, ReactionChain and
-// WatchReactionChain. The chains end in a reactor that lets the server answer: a reactor that does not handle an action
-// leaves it to the next, and at last to the server; a chain without that last reactor never comes to the server. Typed,
-// dynamic and metadata clients of the clientset all go through the chains.
+// Actions, ClearActions, PrependReactor, AddReactor, PrependWatchReactor, AddWatchReactor,
+// ReactionChain and WatchReactionChain. The chains end in a reactor that asks the server. A reactor
+// that does not handle an action passes it to the next one, and finally to the server. A chain
+// without that last reactor never reaches the server. Typed, dynamic and metadata clients of the
+// clientset all use the chains.
 //
 // # What it does not do
 //
-//   - Reactors run before the server is asked and see of it nothing: there is no object tracker. The server's objects are
-//     put in and looked at through the server: [fake.Clientset.Server].
-//   - Typed clients cannot be cast to client-go's fake types (FakeCoreV1 and the like); the reactors are on the clientset.
+//   - Reactors run before the server and cannot see its objects: there is no object tracker. Use
+//     [fake.Clientset.Server] to read and write the server's objects.
+//   - Typed clients cannot be cast to client-go's fake types, such as FakeCoreV1. Reactors belong
+//     to the clientset.
 //   - Proxy requests and logs of pods are not recorded: they fail.
 //   - Reviews and discovery are not recorded.
+//
+// Upstream: k8s.io/client-go/testing.
 package reactors

@@ -15,12 +15,13 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// conventions is the page that descriptions of metadata point to.
+// conventions is the URL to which descriptions of metadata refer.
 const conventions = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 
 // addCustom adds the definitions of a custom resource and of its list.
 //
-// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder buildKubeNative, buildListSchema.
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder buildKubeNative,
+// buildListSchema.
 func (m *models) addCustom(r fake.APIResource) {
 	gvk := gvkOf(r)
 	name := customName(r)
@@ -42,7 +43,8 @@ func (m *models) addCustom(r fake.APIResource) {
 	m.all[listName] = list
 }
 
-// customName is the name of the definition of a custom resource: that of its model, if it has one.
+// customName returns the name of the definition of a custom resource: that of its model, if it has
+// one.
 func customName(r fake.APIResource) string {
 	if r.Custom.Models != nil {
 		given, kinds := r.Custom.Models(), []any{kindExtension(gvkOf(r))}
@@ -55,7 +57,7 @@ func customName(r fake.APIResource) string {
 	return reverse(r.Group) + "." + r.Version + "." + r.Kind
 }
 
-// custom is the definition of a custom resource: its own schema, with what all objects have.
+// custom returns the definition of a custom resource: its schema with the standard fields.
 func (m *models) custom(r fake.APIResource) spec.Schema {
 	out := m.object(reflect.TypeFor[metav1.ObjectMeta](), "Standard object's metadata. More info: "+conventions+"#metadata", gvkOf(r))
 	var own *spec.Schema
@@ -79,7 +81,7 @@ func (m *models) custom(r fake.APIResource) spec.Schema {
 	return out
 }
 
-// resolve makes a schema refer to what is defined here, and defines what is not yet.
+// resolve redirects the references of a schema to this document, and adds missing definitions.
 func (m *models) resolve(s *spec.Schema, given func() map[string]*spec.Schema) *spec.Schema {
 	var walk schemamutation.Walker
 	walk = schemamutation.Walker{SchemaCallback: schemamutation.SchemaCallBackNoop, RefCallback: func(ref *spec.Ref) *spec.Ref {
@@ -96,7 +98,7 @@ func (m *models) resolve(s *spec.Schema, given func() map[string]*spec.Schema) *
 			if found == nil {
 				found = &spec.Schema{} // anything
 			}
-			m.all[name] = *found // before it is walked: it may have itself inside
+			m.all[name] = *found // before the walk, since it may refer to itself
 			m.all[name] = *walk.WalkSchema(found)
 		}
 		out := spec.MustCreateRef(prefix + name)
@@ -105,7 +107,7 @@ func (m *models) resolve(s *spec.Schema, given func() map[string]*spec.Schema) *
 	return walk.WalkSchema(s)
 }
 
-// object is the definition of something that has apiVersion, kind and metadata.
+// object returns a definition with apiVersion, kind and metadata.
 func (m *models) object(meta reflect.Type, about string, gvk schema.GroupVersionKind) spec.Schema {
 	doc := docOf(reflect.TypeFor[metav1.TypeMeta]())
 	metadata := m.ref(meta)

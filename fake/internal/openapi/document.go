@@ -18,7 +18,8 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// Document is what there is to say about the resources that a server serves. All methods may be called concurrently.
+// Document holds the OpenAPI documents of a set of resources. All methods may be called
+// concurrently.
 type Document struct {
 	groups map[string][]fake.APIResource // by the path of their group version
 	models func() *models
@@ -28,7 +29,7 @@ type Document struct {
 	index  func() []byte
 }
 
-// New makes the documents of resources.
+// New returns the documents of resources.
 func New(resources []fake.APIResource) *Document {
 	d := &Document{groups: map[string][]fake.APIResource{}, v3: map[string]func() []byte{}}
 	for _, r := range resources {
@@ -47,7 +48,7 @@ func New(resources []fake.APIResource) *Document {
 	return d
 }
 
-// groupPath is the path of a group version, without a slash in front.
+// groupPath returns the path of a group version, without a leading slash.
 func groupPath(r fake.APIResource) string {
 	if r.Group == "" {
 		return "api/" + r.Version
@@ -55,7 +56,7 @@ func groupPath(r fake.APIResource) string {
 	return "apis/" + r.Group + "/" + r.Version
 }
 
-// must returns what cannot fail: what is marshalled was made here.
+// must returns v. An error panics: marshalling generated documents does not fail.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic("openapi: " + err.Error())
@@ -63,21 +64,23 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// The forms in which version 2 is handed out.
+// The encodings of version 2.
 const (
 	jsonType     = "application/json"
 	protobufType = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 )
 
-// v2Types are the media types one can ask for, in order of preference, and what the answer calls itself.
+// v2Types are the accepted media types in order of preference, each with the content type of the
+// answer.
 var v2Types = [][2]string{
 	{jsonType, jsonType},
 	{"application/com.github.proto-openapi.spec.v2@v1.0+protobuf", protobufType},
 	{protobufType, protobufType},
 }
 
-// V2 returns the document of all resources in the form that an Accept header asks for, and its content type. The latter is
-// empty when there is no such form: the answer is then 406. Who says nothing gets JSON.
+// V2 returns the document of all resources in the encoding that an Accept header asks for, and its
+// content type. Without a header it is JSON. The content type is empty if no encoding is
+// acceptable; the answer is then 406.
 //
 // Upstream: k8s.io/kube-openapi/pkg/handler RegisterOpenAPIVersionedService.
 func (d *Document) V2(accept string) (body []byte, contentType string) {
@@ -86,8 +89,8 @@ func (d *Document) V2(accept string) (body []byte, contentType string) {
 	}
 	for _, clause := range goautoneg.ParseAccept(accept) {
 		for _, t := range v2Types {
-			asked, is := t[0], t[1]
-			head, tail, _ := strings.Cut(asked, "/")
+			accepted, is := t[0], t[1]
+			head, tail, _ := strings.Cut(accepted, "/")
 			if clause.Type != "*" && clause.Type != head || clause.SubType != "*" && clause.SubType != tail {
 				continue
 			}
@@ -100,12 +103,12 @@ func (d *Document) V2(accept string) (body []byte, contentType string) {
 	return nil, ""
 }
 
-// V3Index returns the list of the documents of version 3, as JSON. Each URL has the hash of what is there, so that it
-// may be kept for ever.
+// V3Index returns the index of the version 3 documents as JSON. Each URL contains the document's
+// hash, so the document can be cached indefinitely.
 func (d *Document) V3Index() []byte { return d.index() }
 
-// V3 returns the document of a group version, such as "api/v1" or "apis/storage.k8s.io/v1", as JSON, and whether there is
-// one.
+// V3 returns the document of a group version, such as "api/v1" or "apis/storage.k8s.io/v1", as
+// JSON, and whether it exists.
 func (d *Document) V3(path string) ([]byte, bool) {
 	build, ok := d.v3[strings.Trim(path, "/")]
 	if !ok {
@@ -114,7 +117,7 @@ func (d *Document) V3(path string) ([]byte, bool) {
 	return build(), true
 }
 
-// Hash is the hash of a document, as it stands in URLs and as real servers have it in ETags.
+// Hash returns the hash of a document that is used in URLs and ETags.
 func Hash(document []byte) string { return fmt.Sprintf("%X", sha512.Sum512(document)) }
 
 func (d *Document) buildIndex() []byte {
@@ -128,7 +131,8 @@ func (d *Document) buildIndex() []byte {
 	return must(json.Marshal(map[string]any{"paths": paths}))
 }
 
-// swagger is the document of some group versions, in the form of version 2 but with the defaults and the schemas of version 3.
+// swagger returns the document of some group versions, in version 2 but with the defaults and
+// schemas of version 3.
 func (d *Document) swagger(m *models, paths ...string) *spec.Swagger {
 	out := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
 		Swagger: "2.0",
@@ -150,10 +154,10 @@ func (d *Document) swagger(m *models, paths ...string) *spec.Swagger {
 	return out
 }
 
-// version is that of the Kubernetes whose documents these are.
+// version is the documented version of Kubernetes.
 const version = "1.36"
 
-// all are the paths of all group versions, in order.
+// all returns the paths of all group versions, sorted.
 func (d *Document) all() []string { return slices.Sorted(maps.Keys(d.groups)) }
 
 func gvkOf(r fake.APIResource) schema.GroupVersionKind {

@@ -19,7 +19,7 @@ import (
 	"github.com/volsim/volsim/fake/internal/openapi"
 )
 
-// gadgetSchema is the schema of a custom resource that was recorded. There is a bit of everything.
+// gadgetSchema is the schema of a recorded custom resource. It uses most features.
 const gadgetSchema = `{
 	"type": "object", "description": "A gadget.", "required": ["spec", "a"], "properties": {
 		"spec": {
@@ -51,13 +51,13 @@ const gadgetSchema = `{
 	}
 }`
 
-// thingSchema is that of another.
+// thingSchema is the schema of another one.
 const thingSchema = `{"type": "object", "properties": {
 	"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
 	"status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 }}`
 
-// treeSchema refers to branchSchema, which refers to itself and to what there is not.
+// treeSchema refers to branchSchema, which refers to itself and to a missing definition.
 const (
 	treeSchema   = `{"type": "object", "properties": {"root": {"$ref": "#/components/schemas/com.example.trees.v1.Branch"}}}`
 	branchSchema = `{"type": "object", "properties": {
@@ -77,7 +77,7 @@ func schemaOf(text string) func(string) *spec.Schema {
 	}
 }
 
-// served is what a server serves that has the custom resources which were recorded.
+// served returns the resources of a server with the recorded custom resources.
 func served() []fake.APIResource {
 	s := fake.NewServer(fake.Config{Now: func() time.Time { return time.Time{} }})
 	s.Install(fake.CustomKind{
@@ -98,7 +98,7 @@ func served() []fake.APIResource {
 	return s.Resources()
 }
 
-// v3 are the documents of version 3 by path, read from their JSON.
+// v3 returns the version 3 documents by path, decoded.
 func v3(t *testing.T, d *openapi.Document) map[string]map[string]any {
 	t.Helper()
 	var index struct {
@@ -128,7 +128,7 @@ func unmarshal(t *testing.T, data []byte, into any) {
 	}
 }
 
-// at walks into maps.
+// at returns the value at a path of maps.
 func at(doc any, path ...string) map[string]any {
 	for _, name := range path {
 		doc = doc.(map[string]any)[name]
@@ -137,7 +137,7 @@ func at(doc any, path ...string) map[string]any {
 	return out
 }
 
-// lines reads a recording: lines of words, the last one of which is what was recorded of the others.
+// lines reads a recording: lines of words, whose last word is the recorded value.
 func lines(t *testing.T, file string) map[string]string {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -153,8 +153,8 @@ func lines(t *testing.T, file string) map[string]string {
 	return all
 }
 
-// TestDefinitionsAreThoseOfARealServer compares hashes of all definitions of the documents of version 3 with those of
-// kube-apiserver 1.36.3. Where one differs, explain it there and here to see what.
+// TestDefinitionsAreThoseOfARealServer compares hashes of all version 3 definitions with those of
+// kube-apiserver 1.36.3. To investigate a difference, run kubectl explain on both servers.
 func TestDefinitionsAreThoseOfARealServer(t *testing.T) {
 	want := lines(t, "testdata/definitions.txt")
 	for path, doc := range v3(t, openapi.New(served())) {
@@ -200,7 +200,7 @@ func TestOperationsAreThoseOfARealServer(t *testing.T) {
 	}
 }
 
-// TestEveryKindCanBePatched is what kubectl needs before it applies anything.
+// TestEveryKindCanBePatched checks what kubectl requires before it applies an object.
 func TestEveryKindCanBePatched(t *testing.T) {
 	d := openapi.New(served())
 	all := v3(t, d)
@@ -227,7 +227,7 @@ func TestEveryKindCanBePatched(t *testing.T) {
 	}
 }
 
-// TestReferencesResolve looks at every $ref of every document.
+// TestReferencesResolve checks every $ref of every document.
 func TestReferencesResolve(t *testing.T) {
 	d := openapi.New(served())
 	all := v3(t, d)
@@ -292,7 +292,7 @@ func TestSameResourcesMakeTheSameDocuments(t *testing.T) {
 	}
 }
 
-// TestDocumentsAreBuiltAtOnce is for the race detector.
+// TestDocumentsAreBuiltAtOnce exercises the race detector.
 func TestDocumentsAreBuiltAtOnce(t *testing.T) {
 	d := openapi.New(served())
 	var all sync.WaitGroup
@@ -309,7 +309,7 @@ func TestDocumentsAreBuiltAtOnce(t *testing.T) {
 	}
 }
 
-func TestThereIsNoDocumentOfWhatIsNotServed(t *testing.T) {
+func TestUnservedGroupHasNoDocument(t *testing.T) {
 	d := openapi.New(served())
 	for _, path := range []string{"", "api", "apis/storage.k8s.io", "apis/storage.k8s.io/v2"} {
 		if body, ok := d.V3(path); ok {

@@ -1,7 +1,7 @@
 package openapi
 
 import (
-	_ "embed" // for what comments say
+	_ "embed" // for the tables
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// descriptionsJSON are the descriptions that the real server has and SwaggerDoc has not, or not whole.
+// descriptionsJSON are the descriptions of the real server that SwaggerDoc lacks or shortens.
 //
 //go:embed descriptions.json
 var descriptionsJSON []byte
 
-// enumsJSON are the values of the enumerated types, by type, and what upstream says of them. They stand in comments of its
-// source.
+// enumsJSON are the values of the enumerated types and their descriptions, by type. Upstream states
+// them in source comments.
 //
 //go:embed enums.json
 var enumsJSON []byte
 
-// read reads embedded JSON.
+// read decodes embedded JSON.
 func read[T any](data []byte) T {
 	var out T
 	if err := json.Unmarshal(data, &out); err != nil {
@@ -30,7 +30,7 @@ func read[T any](data []byte) T {
 	return out
 }
 
-// enums are enumerated types: by their name, their values and what these mean.
+// enums maps the names of enumerated types to their values with descriptions.
 type enums map[string]map[string]string
 
 func (e enums) of(t reflect.Type) map[string]string {
@@ -38,10 +38,10 @@ func (e enums) of(t reflect.Type) map[string]string {
 	return e[strings.TrimPrefix(t.PkgPath(), "k8s.io/")+"."+t.Name()]
 }
 
-// values are the values of a type, sorted. nil: anything.
+// values returns the values of a type, sorted. nil: anything.
 func (e enums) values(t reflect.Type) []string { return slices.Sorted(maps.Keys(e.of(t))) }
 
-// list says which values a type has and what they mean, as descriptions of fields do.
+// list returns the text that a field's description has about the values of its type.
 //
 // Upstream: k8s.io/kube-openapi/pkg/generators/enum.go DescriptionLines.
 func (e enums) list(t reflect.Type) string {

@@ -9,10 +9,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// marks tell how types are merged, and their defaults: what stands in comments of their source.
+// marks are the merge rules and defaults of types, which are markers in their source comments.
 type marks map[string]schema.TypeDef
 
-// readMarks reads them from the schema that client-go has for apply configurations.
+// readMarks reads the marks from the schema of client-go's apply configurations.
 func readMarks() marks {
 	typed := must(applyconfigurations.NewTypeConverter(scheme.Scheme).ObjectToTyped(&corev1.Namespace{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
@@ -24,10 +24,10 @@ func readMarks() marks {
 	return out
 }
 
-// defaultOverrides are the defaults of fields of such types.
+// defaultOverrides are defaults of fields of types without marks.
 var defaultOverrides = map[string]any{"io.k8s.api.autoscaling.v1.ScaleSpec.replicas": 0}
 
-// ofStruct marks the definition of a type.
+// ofStruct adds the marks of a type to its definition.
 func (m marks) ofStruct(name string, out *spec.Schema) {
 	t, ok := m[name]
 	if !ok || t.Map == nil {
@@ -53,17 +53,17 @@ func (m marks) ofStruct(name string, out *spec.Schema) {
 	}
 }
 
-// mapTypes are the words for how a map is merged.
+// mapTypes are the values of x-kubernetes-map-type.
 var mapTypes = map[schema.ElementRelationship]string{schema.Atomic: "atomic", schema.Separable: "granular"}
 
-// ofField marks a field of a type, and overwrites its default.
+// ofField adds the marks of a field, and overwrites its default.
 func (m marks) ofField(name, field string, out *spec.Schema) {
 	if value, ok := defaultOverrides[name+"."+field]; ok {
 		out.Default = value
 	}
 	t, ok := m[name]
 	if !ok && out.Type.Contains("array") && field != "items" && name+"."+field != metaPrefix+"APIResource.verbs" {
-		out.AddExtension("x-kubernetes-list-type", "atomic") // nobody applies it: all its lists but these are
+		out.AddExtension("x-kubernetes-list-type", "atomic") // types that are never applied have atomic lists only, except these
 	}
 	if !ok || t.Map == nil {
 		return
@@ -75,17 +75,17 @@ func (m marks) ofField(name, field string, out *spec.Schema) {
 	if f.Default != nil {
 		out.Default = f.Default
 	}
-	switch is := f.Type; {
-	case is.ElementRelationship != nil:
-		out.AddExtension("x-kubernetes-map-type", mapTypes[*is.ElementRelationship])
-	case is.Inlined.Map != nil && is.Inlined.Map.ElementRelationship != "":
-		out.AddExtension("x-kubernetes-map-type", mapTypes[is.Inlined.Map.ElementRelationship])
-	case is.Inlined.List == nil:
-	case is.Inlined.List.ElementRelationship == schema.Atomic:
+	switch fieldType := f.Type; {
+	case fieldType.ElementRelationship != nil:
+		out.AddExtension("x-kubernetes-map-type", mapTypes[*fieldType.ElementRelationship])
+	case fieldType.Inlined.Map != nil && fieldType.Inlined.Map.ElementRelationship != "":
+		out.AddExtension("x-kubernetes-map-type", mapTypes[fieldType.Inlined.Map.ElementRelationship])
+	case fieldType.Inlined.List == nil:
+	case fieldType.Inlined.List.ElementRelationship == schema.Atomic:
 		out.AddExtension("x-kubernetes-list-type", "atomic")
-	case len(is.Inlined.List.Keys) > 0:
-		keys := make([]any, len(is.Inlined.List.Keys))
-		for i, k := range is.Inlined.List.Keys {
+	case len(fieldType.Inlined.List.Keys) > 0:
+		keys := make([]any, len(fieldType.Inlined.List.Keys))
+		for i, k := range fieldType.Inlined.List.Keys {
 			keys[i] = k
 		}
 		out.AddExtension("x-kubernetes-list-map-keys", keys)

@@ -15,16 +15,16 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// models are the definitions of types, in the form of version 2 but for defaults.
+// models are the definitions of types, in version 2 except for defaults.
 type models struct {
 	all          spec.Definitions
 	marks        marks
 	enums        enums
-	descriptions map[string]string                  // descriptions of types, and of fields behind a #, that SwaggerDoc has not
-	customKinds  map[schema.GroupVersionKind]string // the definitions of custom resources, and of their lists
+	descriptions map[string]string                  // of types, and of fields after a #, that SwaggerDoc lacks
+	customKinds  map[schema.GroupVersionKind]string // names of the definitions of custom resources and their lists
 }
 
-// newModels makes the definitions of resources and all that is behind them.
+// newModels returns the definitions of resources and of everything that they refer to.
 func newModels(resources []fake.APIResource) *models {
 	m := &models{
 		all: spec.Definitions{}, marks: readMarks(), enums: read[enums](enumsJSON), descriptions: read[map[string]string](descriptionsJSON),
@@ -36,13 +36,13 @@ func newModels(resources []fake.APIResource) *models {
 	for _, r := range resources {
 		if r.Custom == nil {
 			m.kind(gvkOf(r))
-			m.kind(gvkOf(r).GroupVersion().WithKind(r.Kind + "List")) // what one cannot list has none
+			m.kind(gvkOf(r).GroupVersion().WithKind(r.Kind + "List")) // a kind that cannot be listed has no list
 		}
 		for _, s := range r.Subresources {
 			m.kind(schema.GroupVersionKind{Group: s.Group, Version: s.Version, Kind: s.Kind})
 		}
 	}
-	for _, r := range resources { // last: they may refer to what is there
+	for _, r := range resources { // last: they may refer to earlier definitions
 		if r.Custom != nil {
 			m.addCustom(r)
 		}
@@ -50,7 +50,8 @@ func newModels(resources []fake.APIResource) *models {
 	return m
 }
 
-// kind refers to the definition of a kind. A kind without a Go type is any object.
+// kind returns a reference to the definition of a kind. A kind without a Go type is an arbitrary
+// object.
 func (m *models) kind(gvk schema.GroupVersionKind) *spec.Schema {
 	if name, ok := m.customKinds[gvk]; ok {
 		return spec.RefSchema(prefix + name)
@@ -62,20 +63,20 @@ func (m *models) kind(gvk schema.GroupVersionKind) *spec.Schema {
 	return m.ref(reflect.TypeOf(obj).Elem())
 }
 
-// prefix is what stands before the name of a definition when it is referred to.
+// prefix is the prefix of references to definitions.
 const prefix = "#/definitions/"
 
-// ref refers to the definition of a struct, and makes it if it is not there yet.
+// ref returns a reference to the definition of a struct, and adds the definition if it is missing.
 func (m *models) ref(t reflect.Type) *spec.Schema {
 	name := nameOf(t)
-	if _, made := m.all[name]; !made {
-		m.all[name] = spec.Schema{} // a type may have itself inside
+	if _, exists := m.all[name]; !exists {
+		m.all[name] = spec.Schema{} // a type may contain itself
 		m.all[name] = m.define(name, t)
 	}
 	return spec.RefSchema(prefix + name)
 }
 
-// nameOf is the name of the definition of a type, such as io.k8s.api.core.v1.Pod.
+// nameOf returns the name of the definition of a type, such as io.k8s.api.core.v1.Pod.
 func nameOf(t reflect.Type) string {
 	if named, ok := reflect.Zero(t).Interface().(interface{ OpenAPIModelName() string }); ok {
 		return named.OpenAPIModelName()
@@ -84,7 +85,7 @@ func nameOf(t reflect.Type) string {
 	return reverse(host) + "." + strings.ReplaceAll(rest, "/", ".") + "." + t.Name()
 }
 
-// reverse turns a domain around.
+// reverse reverses the labels of a domain name.
 func reverse(domain string) string {
 	parts := strings.Split(domain, ".")
 	slices.Reverse(parts)
@@ -108,13 +109,13 @@ func (m *models) define(name string, t reflect.Type) spec.Schema {
 	return out
 }
 
-// wireTyped is a struct that is something simpler on the wire.
+// wireTyped is a struct that is encoded as a simpler type.
 type wireTyped interface {
 	OpenAPISchemaType() []string
 	OpenAPISchemaFormat() string
 }
 
-// docOf is what the API says of a type, under "", and of its fields.
+// docOf returns the API documentation of a type, under "", and of its fields.
 func docOf(t reflect.Type) map[string]string {
 	if d, ok := reflect.Zero(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok {
 		return d.SwaggerDoc()
@@ -122,7 +123,7 @@ func docOf(t reflect.Type) map[string]string {
 	return nil
 }
 
-// fields adds the properties of a struct to a schema, with those of structs that it has inline.
+// fields adds the properties of a struct to a schema, including inlined structs.
 func (m *models) fields(name string, t reflect.Type, out *spec.Schema) {
 	doc := docOf(t)
 	for i := range t.NumField() {
@@ -163,7 +164,7 @@ func deref(t reflect.Type) reflect.Type {
 	return t
 }
 
-// property is the schema of a value of a type.
+// property returns the schema of a value of a type.
 func (m *models) property(t reflect.Type) spec.Schema {
 	t = deref(t)
 	simple := func(name, format string) spec.Schema {
@@ -204,7 +205,7 @@ func (m *models) element(t reflect.Type) *spec.Schema {
 	return &out
 }
 
-// zeroOf is the default of a value that cannot be null. nil: it can.
+// zeroOf returns the default of a value that cannot be null, and nil for one that can.
 //
 // Upstream: k8s.io/kube-openapi/pkg/generators mustEnforceDefault.
 func zeroOf(t reflect.Type, omitEmpty bool) any {
@@ -232,7 +233,7 @@ func zeroOf(t reflect.Type, omitEmpty bool) any {
 	}
 }
 
-// kindsOf are the kinds that a type is, sorted.
+// kindsOf returns the kinds of a type, sorted.
 func kindsOf(t reflect.Type) []any {
 	obj, ok := reflect.New(t).Interface().(runtime.Object)
 	if !ok {
@@ -252,13 +253,13 @@ func kindsOf(t reflect.Type) []any {
 	return all
 }
 
-// The extensions that are asked for again.
+// Extensions that are used more than once.
 const (
 	kindsExtension  = "x-kubernetes-group-version-kind"
 	preserveUnknown = "x-kubernetes-preserve-unknown-fields"
 )
 
-// kindExtension is how a document names a kind.
+// kindExtension returns a kind in the form of the extension.
 func kindExtension(gvk schema.GroupVersionKind) map[string]any {
 	return map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// resource is a resource whose operations are to be told.
+// resource is a resource whose operations are documented.
 type resource struct {
 	*models
 	fake.APIResource
-	group string // as the names of operations have it
+	group string // as in the names of operations
 	tag   string
 }
 
-// operations are the paths of a resource, and what one can do there. base is the path of its group version.
+// operations returns the paths and operations of a resource. base is the path of its group version.
 func (m *models) operations(base string, r fake.APIResource) map[string]spec.PathItem {
 	group := groupName(r.Group)
 	of := resource{m, r, group + capital(r.Version), lower(group) + "_" + r.Version}
@@ -46,7 +46,7 @@ func (m *models) operations(base string, r fake.APIResource) map[string]spec.Pat
 	return paths
 }
 
-// discovery is what one can do with a group version itself.
+// discovery returns the operation that lists the resources of a group version.
 func (m *models) discovery(r fake.APIResource) spec.PathItem {
 	group := groupName(r.Group)
 	op := &spec.Operation{OperationProps: spec.OperationProps{
@@ -59,7 +59,7 @@ func (m *models) discovery(r fake.APIResource) spec.PathItem {
 	return spec.PathItem{PathItemProps: spec.PathItemProps{Get: op}}
 }
 
-// responses are an answer with some codes, and that one must say who one is.
+// responses returns the documented responses: answer with the given codes, and 401.
 func responses(answer *spec.Schema, codes ...int) *spec.Responses {
 	all := map[int]spec.Response{http.StatusUnauthorized: {ResponseProps: spec.ResponseProps{Description: "Unauthorized"}}}
 	for _, code := range codes {
@@ -68,9 +68,9 @@ func responses(answer *spec.Schema, codes ...int) *spec.Responses {
 	return &spec.Responses{ResponsesProps: spec.ResponsesProps{StatusCodeResponses: all}}
 }
 
-// action is one operation.
+// action describes one operation.
 type action struct {
-	verb  string // as x-kubernetes-action has it
+	verb  string // the value of x-kubernetes-action
 	about string
 	name  string
 	kind  schema.GroupVersionKind
@@ -94,7 +94,7 @@ func (r resource) collection(namespaced string) spec.PathItem {
 	return out
 }
 
-// item is what one can do with an object, or with one of its subresources.
+// item returns the operations on an object, or on one of its subresources.
 func (r resource) item(path, namespaced string, is metav1.APIResource) spec.PathItem {
 	kind := schema.GroupVersionKind{Group: is.Group, Version: is.Version, Kind: is.Kind}
 	name, what := r.group+namespaced+r.Kind, "the specified "+r.Kind
@@ -174,7 +174,7 @@ func (r resource) operation(a action) *spec.Operation {
 	return op
 }
 
-// patches are the forms of patches that the resource takes.
+// patches returns the media types of patches that the resource supports.
 func (r resource) patches() []string {
 	all := []string{"application/json-patch+json", "application/merge-patch+json"}
 	if r.Custom == nil {
@@ -183,7 +183,7 @@ func (r resource) patches() []string {
 	return append(all, "application/apply-patch+yaml")
 }
 
-// article is what stands between a verb and a noun.
+// article returns the article between a verb and a noun.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints GetArticleForNoun.
 func article(noun string) string {
@@ -201,7 +201,7 @@ func body(of *spec.Schema, required bool) spec.Parameter {
 	return spec.Parameter{ParamProps: spec.ParamProps{Name: "body", In: "body", Required: required, Schema: of}}
 }
 
-// queries are the query parameters that the fields of options make.
+// queries returns the query parameters for the fields of options.
 func queries[T any]() []spec.Parameter {
 	var all []spec.Parameter
 	t := reflect.TypeFor[T]()
@@ -232,7 +232,7 @@ func parameter(name, in, kind, about string) spec.Parameter {
 	}
 }
 
-// pathParameters are those of a path, and what each request takes besides.
+// pathParameters returns the parameters in a path, and those of every request.
 func pathParameters(kind string, namespaced, named bool) []spec.Parameter {
 	var all []spec.Parameter
 	if named {
@@ -245,7 +245,7 @@ func pathParameters(kind string, namespaced, named bool) []spec.Parameter {
 		"If 'true', then the output is pretty printed. Defaults to 'false' unless the user-agent indicates a browser or command-line HTTP tool (curl and wget)."))
 }
 
-// groupName is a group as the names of operations have it: Core, Apps, SnapshotStorage.
+// groupName returns a group as in the names of operations: Core, Apps, SnapshotStorage.
 func groupName(group string) string {
 	if group == "" {
 		return "Core"

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// required tells whether a field must be there: if its tag has no omitempty, and no comment in the source says otherwise.
+// required reports whether a field is required: its tag lacks omitempty, unless a source comment
+// says otherwise.
 func required(model, field string, omitEmpty bool) bool {
 	name := strings.TrimPrefix(model, "io.k8s.api.") + "." + field
 	if omitEmpty {

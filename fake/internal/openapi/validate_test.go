@@ -20,7 +20,7 @@ import (
 	"github.com/volsim/volsim/fake/internal/openapi"
 )
 
-// parsed reads version 2 as clients do: from protobuf.
+// parsed decodes version 2 as clients do: from protobuf.
 func parsed(t *testing.T) models.Models {
 	t.Helper()
 	body, _ := openapi.New(served()).V2("application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
@@ -35,7 +35,7 @@ func parsed(t *testing.T) models.Models {
 	return all
 }
 
-// modelOf finds the model of a kind by its extension, as kubectl does.
+// modelOf returns the model of a kind by its extension, as kubectl does.
 func modelOf(all models.Models, group, version, kind string) models.Schema {
 	for _, name := range all.ListModels() {
 		s := all.LookupModel(name)
@@ -62,7 +62,7 @@ func TestEveryKindHasAModel(t *testing.T) {
 	}
 }
 
-func TestModelsTellWhatIsWrong(t *testing.T) {
+func TestModelsFindErrors(t *testing.T) {
 	all := parsed(t)
 	for _, tc := range []struct {
 		name, group, kind string
@@ -143,7 +143,7 @@ func TestModelsTellWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestDocumentsSayHowToMerge makes of version 3 what server-side apply needs, as clients do.
+// TestDocumentsSayHowToMerge builds the types for server-side apply from version 3, as clients do.
 func TestDocumentsSayHowToMerge(t *testing.T) {
 	d := openapi.New(served())
 	for _, tc := range []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// buildV2 makes the document of all group versions.
+// buildV2 returns the document of all group versions.
 func (d *Document) buildV2() *spec.Swagger {
 	m := d.models()
 	out := d.swagger(m, d.all()...)
@@ -25,7 +25,7 @@ func (d *Document) buildV2() *spec.Swagger {
 	return out
 }
 
-// simplifyV2 takes out of a schema what version 2 cannot say, and what kubectl stumbles over.
+// simplifyV2 removes from a schema what version 2 cannot express, and what kubectl cannot handle.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/v2 ToStructuralOpenAPIV2.
 func simplifyV2(s *spec.Schema) *spec.Schema {
@@ -52,7 +52,7 @@ func simplifyV2(s *spec.Schema) *spec.Schema {
 	return &out
 }
 
-// buildV3 makes the document of a group version.
+// buildV3 returns the document of a group version.
 func (d *Document) buildV3(path string) *spec3.OpenAPI {
 	m := d.models()
 	out := d.swagger(m, path)
@@ -72,8 +72,7 @@ func (d *Document) buildV3(path string) *spec3.OpenAPI {
 	return v3
 }
 
-// narrow takes out of the definitions of types that are in each group, such as DeleteOptions, the kinds of other
-// groups and versions.
+// narrow removes the kinds of other groups and versions from shared types, such as DeleteOptions.
 func narrow(defined map[string]*spec.Schema, served fake.APIResource) {
 	for name, s := range defined {
 		kinds, _ := s.Extensions[kindsExtension].([]any)
@@ -82,22 +81,22 @@ func narrow(defined map[string]*spec.Schema, served fake.APIResource) {
 		}
 		s.Extensions = maps.Clone(s.Extensions)
 		s.Extensions[kindsExtension] = slices.DeleteFunc(slices.Clone(kinds), func(k any) bool {
-			is := k.(map[string]any)
-			return is["group"] != "" && (is["group"] != served.Group || is["version"] != served.Version)
+			gvk := k.(map[string]any)
+			return gvk["group"] != "" && (gvk["group"] != served.Group || gvk["version"] != served.Version)
 		})
 	}
 }
 
-// metaPrefix is what the names of definitions of types that are in each group begin with.
+// metaPrefix is the prefix of the definitions of shared types.
 const metaPrefix = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
-// oneOf are the definitions that are one of several things.
+// oneOf lists the definitions with alternative types.
 var oneOf = map[string][]string{
 	"io.k8s.apimachinery.pkg.api.resource.Quantity":   {"string", "number"},
 	"io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"integer", "string"},
 }
 
-// referenced are the definitions that the paths of a document refer to, and those that these refer to.
+// referenced returns the definitions that the paths of a document refer to, directly or indirectly.
 func (m *models) referenced(doc *spec.Swagger) spec.Definitions {
 	found := spec.Definitions{}
 	var todo []string

@@ -13,13 +13,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What is run, for the kinds that make pods.
+// The columns of workloads.
 var (
 	containersColumn = wide(text("Containers", "Names of each container in the template."))
 	imagesColumn     = wide(text("Images", "Images referenced by each container in the template."))
 )
 
-// containerCells lists the names of containers, and their images.
+// containerCells returns the cells with the names and the images of containers.
 func containerCells(containers []corev1.Container) (names, images string) {
 	var n, i []string
 	for _, c := range containers {
@@ -37,7 +37,7 @@ func statefulCells(s *appsv1.StatefulSet, now clock) []any {
 	return []any{s.Name, readyOf(s.Status.ReadyReplicas, s.Spec.Replicas), now.since(s.CreationTimestamp), names, images}
 }
 
-// readyOf tells how many of how many are ready. Where nothing says how many, one is wanted.
+// readyOf returns ready/wanted. wanted defaults to 1.
 func readyOf(ready int32, wanted *int32) string {
 	return fmt.Sprintf("%d/%d", ready, ptr.Deref(wanted, 1))
 }

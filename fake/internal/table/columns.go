@@ -7,7 +7,7 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// kindPrinter is the table of a built-in kind.
+// kindPrinter is the printer of a built-in kind.
 type kindPrinter struct {
 	heads      []metav1.TableColumnDefinition
 	cells      func(obj fake.Object, now clock) []any
@@ -24,7 +24,7 @@ func (k kindPrinter) row(obj fake.Object, now clock) (metav1.TableRow, error) {
 	return row, nil
 }
 
-// printers are the kinds that have columns of their own.
+// printers are the kinds with columns of their own.
 var printers = map[schema.GroupKind]kindPrinter{
 	{Kind: "Namespace"}:             newPrinter(namespaceCells, name, text("Status", "The status of the namespace"), age),
 	{Kind: "Node"}:                  newPrinter(nodeCells, nodeColumns...),
@@ -64,7 +64,7 @@ var printers = map[schema.GroupKind]kindPrinter{
 	{Group: "resource.k8s.io", Kind: "ResourceSlice"}:                newPrinter(sliceCells, sliceColumns...),
 }
 
-// newPrinter makes the table of a kind.
+// newPrinter returns the printer of a kind.
 func newPrinter[P fake.Object](cells func(P, clock) []any, columns ...metav1.TableColumnDefinition) kindPrinter {
 	return kindPrinter{heads: columns, cells: untyped(cells)}
 }
@@ -82,7 +82,7 @@ var (
 // documented is a type of the API.
 type documented interface{ SwaggerDoc() map[string]string }
 
-// doc is what the API says of a field.
+// doc returns the API documentation of a field.
 func doc(of documented, field string) string { return of.SwaggerDoc()[field] }
 
 func text(name, about string) metav1.TableColumnDefinition {
@@ -97,16 +97,16 @@ func yesNo(name, about string) metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: name, Type: "boolean", Description: about}
 }
 
-// wide is a column that kubectl shows with -o wide only.
+// wide marks a column that kubectl shows with -o wide only.
 func wide(c metav1.TableColumnDefinition) metav1.TableColumnDefinition {
 	c.Priority = 1
 	return c
 }
 
-// valueOr is a text, or another where it is empty.
-func valueOr(is, otherwise string) string {
-	if is == "" {
-		return otherwise
+// valueOr returns a text, or another one if it is empty.
+func valueOr(value, fallback string) string {
+	if value == "" {
+		return fallback
 	}
-	return is
+	return value
 }

@@ -55,7 +55,7 @@ func nodeCells(n *corev1.Node, now clock) []any {
 	}
 }
 
-// nodeRoles are what a node is for, by its labels.
+// nodeRoles returns the roles in a node's labels.
 func nodeRoles(n *corev1.Node) []string {
 	var roles []string
 	for label, value := range n.Labels {
@@ -106,7 +106,7 @@ func eventCells(e *corev1.Event, now clock) []any {
 	case e.Series != nil:
 		last, count = now.sinceMicro(e.Series.LastObservedTime), e.Series.Count
 	case count == 0:
-		count = 1 // one that is told once has no count in the newer API
+		count = 1 // in events.k8s.io, an event without a series has no count
 	}
 	about := strings.ToLower(e.InvolvedObject.Kind)
 	if e.InvolvedObject.Name != "" {
@@ -121,7 +121,7 @@ func eventCells(e *corev1.Event, now clock) []any {
 	}
 }
 
-// newEventCells shows an event of events.k8s.io as what it is in the core group.
+// newEventCells shows an event of events.k8s.io like one of the core group.
 func newEventCells(e *eventsv1.Event, now clock) []any {
 	old := &corev1.Event{
 		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, ReportingController: e.ReportingController,

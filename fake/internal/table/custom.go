@@ -11,15 +11,16 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// customPrinter is the table of a custom resource.
+// customPrinter is the printer of a custom resource.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor.
 type customPrinter struct {
 	heads []metav1.TableColumnDefinition
-	paths []*jsonpath.JSONPath // of the heads but the first
+	paths []*jsonpath.JSONPath // of all heads but the first
 }
 
-// newCustomPrinter reads the columns of a version. Columns from the first on whose path makes no sense are left out.
+// newCustomPrinter reads the columns of a version. It stops at the first column with an invalid
+// path.
 func newCustomPrinter(k *fake.CustomKind, version string) printer {
 	var columns []fake.Column
 	if k.Columns != nil {
@@ -58,7 +59,7 @@ func (c customPrinter) row(obj fake.Object, now clock) (metav1.TableRow, error) 
 	return metav1.TableRow{Cells: cells}, nil
 }
 
-// customCell is what is at a path of an object. nil: nothing, or nothing of the type.
+// customCell returns the value at a path of an object. nil: none, or none of the type.
 func customCell(path *jsonpath.JSONPath, content map[string]any, columnType string, now clock) any {
 	results, err := path.FindResults(content)
 	if err != nil || len(results) == 0 || len(results[0]) == 0 {

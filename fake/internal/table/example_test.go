@@ -14,7 +14,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// What kubectl get pvc prints of a claim that is five minutes old.
+// The cells that kubectl get pvc prints for a claim that is five minutes old.
 func ExampleNew() {
 	server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
 	claims, _ := server.Resource("persistentvolumeclaims")

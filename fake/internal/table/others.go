@@ -20,7 +20,7 @@ func leaseCells(l *coordinationv1.Lease, now clock) []any {
 	return []any{l.Name, ptr.Deref(l.Spec.HolderIdentity, ""), now.since(l.CreationTimestamp)}
 }
 
-// The columns of bindings have their descriptions from v1beta1, as upstream's have.
+// The descriptions of bindings' columns are from v1beta1, as upstream.
 var (
 	bindingColumns = []metav1.TableColumnDefinition{
 		name, text("Role", doc(rbacv1beta1.RoleBinding{}, "roleRef")), age,

@@ -12,10 +12,10 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// none is in the cell of a list that is empty, or of a name that is.
+// none is the cell of an empty list or name.
 const none = "<none>"
 
-// nodeUnreachable is the reason in the status of a pod whose node does not answer any more.
+// nodeUnreachable is the reason in the status of a pod on an unreachable node.
 const nodeUnreachable = "NodeLost"
 
 var podColumns = []metav1.TableColumnDefinition{
@@ -30,7 +30,7 @@ var podColumns = []metav1.TableColumnDefinition{
 	wide(text("Readiness Gates", doc(corev1.PodSpec{}, "readinessGates"))),
 }
 
-// podConditions mark the pods that are done.
+// podConditions marks completed pods.
 func podConditions(obj fake.Object) []metav1.TableRowCondition {
 	phase, message := obj.(*corev1.Pod).Status.Phase, ""
 	switch phase {
@@ -60,7 +60,7 @@ func podCells(p *corev1.Pod, now clock) []any {
 	}
 }
 
-// readinessGates tells how many of a pod's gates are open.
+// readinessGates returns how many of a pod's readiness gates are satisfied.
 func readinessGates(p *corev1.Pod) string {
 	if len(p.Spec.ReadinessGates) == 0 {
 		return none
@@ -74,7 +74,7 @@ func readinessGates(p *corev1.Pod) string {
 	return fmt.Sprintf("%d/%d", open, len(p.Spec.ReadinessGates))
 }
 
-// isTrue tells whether the first condition of a type is True.
+// isTrue reports whether the first condition of a type is True.
 func isTrue(p *corev1.Pod, t corev1.PodConditionType) bool {
 	i := slices.IndexFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == t })
 	return i >= 0 && p.Status.Conditions[i].Status == corev1.ConditionTrue
@@ -93,14 +93,14 @@ func (r *restarts) add(c corev1.ContainerStatus) {
 	}
 }
 
-// podSummary is what the row of a pod says of its containers.
+// podSummary is the part of a pod's row that is about containers.
 type podSummary struct {
 	reason            string
 	ready, containers int
 	restarts          restarts
 }
 
-// summarize makes one status of those of the containers.
+// summarize combines the statuses of the containers.
 //
 // Upstream: pkg/printers/internalversion printPod.
 func summarize(p *corev1.Pod) podSummary {
@@ -120,22 +120,22 @@ func summarize(p *corev1.Pod) podSummary {
 		sum.restarts = ofSidecars
 		sum.run(p)
 	}
-	switch gone := p.DeletionTimestamp != nil; {
-	case gone && p.Status.Reason == nodeUnreachable:
+	switch deleted := p.DeletionTimestamp != nil; {
+	case deleted && p.Status.Reason == nodeUnreachable:
 		sum.reason = "Unknown"
-	case gone && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded:
+	case deleted && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded:
 		sum.reason = "Terminating"
 	}
 	return sum
 }
 
-// sidecar tells whether an init container goes on running.
+// sidecar reports whether an init container is a sidecar, which keeps running.
 func sidecar(c corev1.Container) bool {
 	return ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways
 }
 
-// initialize looks at the init containers, up to the first that is neither done nor running beside the others. It
-// returns the restarts of those that do, and whether one was found that is not done.
+// initialize examines the init containers, up to the first one that is neither done nor a started
+// sidecar. It returns the restarts of sidecars, and whether it found one that is not done.
 func (sum *podSummary) initialize(p *corev1.Pod) (ofSidecars restarts, found bool) {
 	for i, c := range p.Status.InitContainerStatuses {
 		beside := slices.ContainsFunc(p.Spec.InitContainers, func(s corev1.Container) bool { return s.Name == c.Name && sidecar(s) })
@@ -163,7 +163,7 @@ func (sum *podSummary) initialize(p *corev1.Pod) (ofSidecars restarts, found boo
 	return ofSidecars, false
 }
 
-// run looks at the containers, the last one first: the first one that has something to say wins.
+// run examines the containers from last to first. The first reason found wins.
 func (sum *podSummary) run(p *corev1.Pod) {
 	running, failure := false, ""
 	for _, c := range slices.Backward(p.Status.ContainerStatuses) {
@@ -194,7 +194,7 @@ func (sum *podSummary) run(p *corev1.Pod) {
 	}
 }
 
-// hasReady tells whether any Ready condition is True.
+// hasReady reports whether any Ready condition is True.
 func hasReady(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue

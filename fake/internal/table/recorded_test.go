@@ -18,7 +18,7 @@ import (
 	"github.com/volsim/volsim/fake/internal/table"
 )
 
-// recorded is a list of objects that kube-apiserver 1.36.3 had, and the table it made of them.
+// recorded is a list of objects of kube-apiserver 1.36.3 with its table.
 type recorded struct {
 	Group, Version, Resource string
 
@@ -43,7 +43,7 @@ func read(t *testing.T, file string) recorded {
 	return r
 }
 
-// objects are those of the list, as a server has them.
+// objects returns the objects of the list as a server stores them.
 func (r recorded) objects(t *testing.T, of fake.APIResource) []fake.Object {
 	t.Helper()
 	var all []fake.Object
@@ -64,7 +64,7 @@ func (r recorded) objects(t *testing.T, of fake.APIResource) []fake.Object {
 	return all
 }
 
-// things and definitions are the custom resources that were recorded.
+// things and definitions are the recorded custom resources.
 var (
 	things = fake.CustomKind{
 		Group: "example.com", Versions: []string{"v1", "v1alpha1"}, Resource: "things", Kind: "Thing", Namespaced: true,
@@ -103,14 +103,14 @@ func resources() map[schema.GroupVersionResource]fake.APIResource {
 	all := map[schema.GroupVersionResource]fake.APIResource{}
 	for _, r := range s.Resources() {
 		if !slices.Contains(r.Verbs, "list") {
-			continue // there is nothing to show
+			continue // nothing to compare
 		}
 		all[schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Name}] = r
 	}
 	return all
 }
 
-// TestTablesAreThoseOfARealServer compares whole tables: columns, cells, conditions, rows that are null.
+// TestTablesAreThoseOfARealServer compares whole tables: columns, cells, conditions, null rows.
 func TestTablesAreThoseOfARealServer(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.json")
 	if err != nil {
@@ -130,7 +130,7 @@ func TestTablesAreThoseOfARealServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(defaultPrinter(t, is.Table), defaultPrinter(t, got)); diff != "" {
+			if diff := cmp.Diff(plain(t, is.Table), plain(t, got)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -140,8 +140,8 @@ func TestTablesAreThoseOfARealServer(t *testing.T) {
 	}
 }
 
-// defaultPrinter is JSON as maps and slices.
-func defaultPrinter(t *testing.T, v any) any {
+// plain returns a value as JSON maps and slices.
+func plain(t *testing.T, v any) any {
 	t.Helper()
 	data, err := json.Marshal(v)
 	if err != nil {

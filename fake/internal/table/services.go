@@ -41,7 +41,7 @@ func serviceCells(s *corev1.Service, now clock) []any {
 	}
 }
 
-// externalIPs is where a service can be reached from outside.
+// externalIPs returns the external addresses of a service.
 func externalIPs(s *corev1.Service) string {
 	switch s.Spec.Type {
 	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort:
@@ -68,7 +68,7 @@ func balancers(s *corev1.Service) []string {
 //lint:ignore SA1019 it is served
 var endpointsColumns = []metav1.TableColumnDefinition{name, text("Endpoints", doc(corev1.Endpoints{}, "subsets")), age}
 
-// endpointsMax is how many addresses are shown.
+// endpointsMax is the largest number of addresses in a cell.
 const endpointsMax = 3
 
 //lint:ignore SA1019 it is served

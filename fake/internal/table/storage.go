@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// unset is in the cell of a field that is nil.
+// unset is the cell of a nil field.
 const unset = "<unset>"
 
 var volumeColumns = []metav1.TableColumnDefinition{
@@ -62,8 +62,8 @@ func claimCells(c *corev1.PersistentVolumeClaim, now clock) []any {
 	}
 	size, modes := "", ""
 	if c.Spec.VolumeName != "" {
-		is := c.Status.Capacity[corev1.ResourceStorage]
-		size, modes = is.String(), accessModes(c.Status.AccessModes)
+		capacity := c.Status.Capacity[corev1.ResourceStorage]
+		size, modes = capacity.String(), accessModes(c.Status.AccessModes)
 	}
 	return []any{
 		c.Name, string(phase), c.Spec.VolumeName, size, modes, classOf(c, ptr.Deref(c.Spec.StorageClassName, "")),
@@ -71,7 +71,7 @@ func claimCells(c *corev1.PersistentVolumeClaim, now clock) []any {
 	}
 }
 
-// accessModes abbreviates access modes, in an order of their own.
+// accessModes abbreviates access modes, in a fixed order.
 func accessModes(modes []corev1.PersistentVolumeAccessMode) string {
 	var all []string
 	for _, m := range []struct {
@@ -80,8 +80,8 @@ func accessModes(modes []corev1.PersistentVolumeAccessMode) string {
 	}{
 		{corev1.ReadWriteOnce, "RWO"}, {corev1.ReadOnlyMany, "ROX"}, {corev1.ReadWriteMany, "RWX"}, {corev1.ReadWriteOncePod, "RWOP"},
 	} {
-		for _, has := range modes {
-			if has == m.mode {
+		for _, mode := range modes {
+			if mode == m.mode {
 				all = append(all, m.short)
 				break
 			}
@@ -90,7 +90,7 @@ func accessModes(modes []corev1.PersistentVolumeAccessMode) string {
 	return strings.Join(all, ",")
 }
 
-// classOf is the class of a claim or a volume: of its old annotation, before that of its spec.
+// classOf returns the class of a claim or a volume. The deprecated annotation takes precedence.
 func classOf(obj metav1.Object, spec string) string {
 	if class, ok := obj.GetAnnotations()[corev1.BetaStorageClassAnnotation]; ok {
 		return class

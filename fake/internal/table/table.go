@@ -16,15 +16,15 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// printer makes the columns of a table, and the cells of each of its rows.
+// printer returns the columns of a table and the cells of its rows.
 type printer interface {
 	columns() []metav1.TableColumnDefinition
 	row(obj fake.Object, now clock) (metav1.TableRow, error)
 }
 
-// New makes the table of objects of a resource, or of one of its subresources. meta is that of the list, or has the
-// resourceVersion of the only object. Ages are counted to now. The objects are only read; what the rows have of them is
-// shared with them. An includeObject that there is not is a BadRequest.
+// New returns the table of objects of a resource, or of one of its subresources. meta is that of
+// the list, or has the resourceVersion of the only object. Ages are relative to now. The rows share
+// memory with the objects. An unknown includeObject is a BadRequest.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers/response.go optionsForTransform, asTable.
 func New(r fake.APIResource, meta metav1.ListMeta, objects []fake.Object, now time.Time, opts metav1.TableOptions) (*metav1.Table, error) {
@@ -46,7 +46,7 @@ func New(r fake.APIResource, meta metav1.ListMeta, objects []fake.Object, now ti
 		t.ColumnDefinitions = m.columns()
 	}
 	if _, plain := m.(defaultPrinter); !plain || len(objects) > 0 {
-		t.Rows = make([]metav1.TableRow, 0, len(objects)) // nil is null on the wire, as it is upstream for what has no columns of its own
+		t.Rows = make([]metav1.TableRow, 0, len(objects)) // nil is encoded as null, as upstream for kinds without columns of their own
 	}
 	for _, obj := range objects {
 		row, err := m.row(obj, clock{now})
@@ -70,10 +70,11 @@ func printerOf(r fake.APIResource, gk schema.GroupKind) printer {
 	}
 }
 
-// customResourceDefinition has no columns of its own, whoever installs it.
+// customResourceDefinition has no columns of its own, although it may be installed as a custom
+// kind.
 var customResourceDefinition = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 
-// included is what a row has of its object.
+// included returns the object of a row, as includeObject asks.
 func included(obj fake.Object, gvk schema.GroupVersionKind, policy metav1.IncludeObjectPolicy) runtime.Object {
 	switch policy {
 	case metav1.IncludeNone:
@@ -89,20 +90,20 @@ func included(obj fake.Object, gvk schema.GroupVersionKind, policy metav1.Includ
 	}
 }
 
-// shallow copies an object, but nothing that it points to.
+// shallow returns a shallow copy of an object.
 func shallow(obj fake.Object) fake.Object {
 	out := reflect.New(reflect.TypeOf(obj).Elem())
 	out.Elem().Set(reflect.ValueOf(obj).Elem())
 	return out.Interface().(fake.Object)
 }
 
-// clock tells how long ago something was.
+// clock formats ages relative to a time.
 type clock struct{ now time.Time }
 
-// unknown is the age of what has no time.
+// unknown is the age of an object without a time.
 const unknown = "<unknown>"
 
-// since is how a person says how long ago t was.
+// since returns the time since t in human-readable form.
 func (c clock) since(t metav1.Time) string {
 	if t.IsZero() {
 		return unknown
@@ -110,10 +111,10 @@ func (c clock) since(t metav1.Time) string {
 	return duration.HumanDuration(c.now.Sub(t.Time))
 }
 
-// sinceMicro is since for what is measured more finely.
+// sinceMicro is since for microseconds.
 func (c clock) sinceMicro(t metav1.MicroTime) string { return c.since(metav1.NewTime(t.Time)) }
 
-// defaultPrinter is the table of a kind without columns of its own.
+// defaultPrinter is the printer of kinds without columns of their own.
 //
 // Upstream: k8s.io/apiserver/pkg/registry/rest NewDefaultTableConvertor.
 type defaultPrinter struct{}

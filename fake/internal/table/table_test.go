@@ -71,7 +71,7 @@ func TestRowsHaveTheirObjects(t *testing.T) {
 	}
 }
 
-func TestStrangeIncludeObjectIsABadRequest(t *testing.T) {
+func TestUnknownIncludeObjectIsABadRequest(t *testing.T) {
 	_, err := table.New(fake.APIResource{}, metav1.ListMeta{}, nil, now, metav1.TableOptions{IncludeObject: "Foo"})
 	want := "Unable to convert to Table as requested: includeObject: Invalid value: \"Foo\": must be 'Metadata', 'Object', 'None', or empty"
 	if !apierrors.IsBadRequest(err) || err.Error() != want {
@@ -142,7 +142,7 @@ func TestAges(t *testing.T) {
 	}
 }
 
-func TestColumnsEndAtAPathThatMakesNoSense(t *testing.T) {
+func TestColumnsEndAtAnInvalidPath(t *testing.T) {
 	r := fake.APIResource{Custom: &fake.CustomKind{Columns: func(string) []fake.Column {
 		return []fake.Column{column("A", "string", ".a"), column("B", "string", ".b["), column("C", "string", ".c")}
 	}}}
